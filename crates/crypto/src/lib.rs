@@ -1,1 +1,97 @@
-//! placeholder
+//! Everything that pgseal does with a key. No other crate names an algorithm.
+//!
+//! A cluster has one [`MasterKey`]. Every file gets keys of its own, derived from the master and the
+//! file's [`FileId`]; a [`FileCipher`] turns its bytes into what is stored and back. Beside that:
+//! the MACs of the key file ([`mac`]) and the wrapping of a master key under a passphrase
+//! ([`passphrase`]).
+//!
+//! Invariants:
+//! 1. Nothing here does I/O, save `getrandom(2)` in [`random_bytes`].
+//! 2. Secrets have neither `Clone` nor `Debug` and are wiped when dropped.
+//! 3. A `FileCipher` never blocks: it may be used by several threads, in a forked child, and again
+//!    by a signal handler that interrupted it.
+//! 4. Sizes never change: sealing maps n bytes to n bytes.
+//!
+//! All code that is `unsafe` is in `awslc.rs`.
+
+mod awslc;
+mod cached;
+mod cipher;
+mod derive;
+mod file_id;
+pub mod mac;
+mod master;
+pub mod passphrase;
+mod xts;
+
+pub use cipher::FileCipher;
+pub use file_id::{FileId, Fork};
+pub use master::{random_bytes, KeyId, MasterKey, RandomError};
+
+/// Bytes of a data unit: one page of PostgreSQL.
+pub const UNIT: usize = 8192;
+
+/// Bytes of a cipher block: what one changed bit garbles.
+pub const BLOCK: usize = 16;
+
+/// How bytes are stored. A new suite is a new number, never a changed meaning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Suite {
+    /// AES-XTS per page, masked tails; confidentiality only.
+    AesXts = 1,
+}
+
+/// The length of the cluster's AES keys. XTS uses two such keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyLength {
+    /// AES-128
+    Bits128,
+    /// AES-192: sound, but in no standard for XTS
+    Bits192,
+    /// AES-256: the default, the fastest here, and the only one with a FIPS certificate
+    Bits256,
+}
+
+impl KeyLength {
+    /// The length in bits: 128, 192 or 256.
+    pub const fn bits(self) -> u16 {
+        match self {
+            Self::Bits128 => 128,
+            Self::Bits192 => 192,
+            Self::Bits256 => 256,
+        }
+    }
+
+    /// The length in bytes: 16, 24 or 32.
+    pub const fn bytes(self) -> usize {
+        match self {
+            Self::Bits128 => 16,
+            Self::Bits192 => 24,
+            Self::Bits256 => 32,
+        }
+    }
+}
+
+impl TryFrom<u16> for KeyLength {
+    type Error = UnknownKeyLength;
+
+    fn try_from(bits: u16) -> Result<Self, UnknownKeyLength> {
+        match bits {
+            128 => Ok(Self::Bits128),
+            192 => Ok(Self::Bits192),
+            256 => Ok(Self::Bits256),
+            other => Err(UnknownKeyLength(other)),
+        }
+    }
+}
+
+/// A key length that AES does not have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0} is not a key length: use 128, 192 or 256")]
+pub struct UnknownKeyLength(pub u16);
+
+/// Compares in a time that depends only on the lengths.
+pub fn equal(a: &[u8], b: &[u8]) -> bool {
+    subtle::ConstantTimeEq::ct_eq(a, b).into()
+}

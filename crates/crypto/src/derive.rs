@@ -1,0 +1,130 @@
+//! Derivation of every key from the master key.
+//!
+//! `key = HKDF-Expand-SHA256(master, info, length)`, where
+//! `info = "pgseal/1" || purpose u8 || suite u8 || key bits u16be || class u8 || id length u8 || id`.
+//! Without an extract step: the master key is 32 uniform bytes. Suite and key length are inside, for
+//! a short output of HKDF is a prefix of a long one. Keys of the cluster (not of a file) have zeros
+//! for suite, bits and class, and an empty id.
+//!
+//! Invariant: no two uses of a key share an `info`.
+
+use zeroize::Zeroizing;
+
+use crate::awslc;
+use crate::file_id::FileId;
+use crate::xts::{XtsKey, MAX_KEY_BYTES};
+use crate::{KeyLength, MasterKey, Suite};
+
+/// What a file's key is for. The numbers are part of the key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum FilePurpose {
+    /// K1 || K2 of XTS
+    Xts = 1,
+    /// the mask of a last block that is not full; 32 bytes whatever the cluster's key length
+    Tail = 2,
+    /// the position-only stream of files that are appended to; the cluster's key length
+    Keystream = 9,
+}
+
+/// What a cluster's key is for. The numbers are part of the key; 3, 7 and 8 are spoken for (tags,
+/// receivers, freshness).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum ClusterPurpose {
+    /// the public name of the master key
+    KeyId = 4,
+    /// ties a wrapped key to its key file's header
+    Bind = 5,
+    /// authenticates the key file
+    KeyFile = 6,
+}
+
+const LABEL: &[u8; 8] = b"pgseal/1";
+const HEADER: usize = LABEL.len() + 6;
+
+/// What is appended, and derived again, should K1 equal K2.
+const AGAIN: u8 = 1;
+
+/// The input that tells keys apart: header, identity, and room for `AGAIN`.
+struct Info {
+    bytes: [u8; HEADER + 255 + 1],
+    len: usize,
+}
+
+impl Info {
+    fn of_file(purpose: FilePurpose, length: KeyLength, id: &FileId) -> Self {
+        let mut info = Self::empty();
+        info.push(LABEL);
+        info.push(&[purpose as u8, Suite::AesXts as u8]);
+        info.push(&length.bits().to_be_bytes());
+        let id_len = u8::try_from(id.bytes().len()).expect("an identity has at most 255 bytes");
+        info.push(&[id.class() as u8, id_len]);
+        info.push(id.bytes());
+        info
+    }
+
+    fn of_cluster(purpose: ClusterPurpose) -> Self {
+        let mut info = Self::empty();
+        info.push(LABEL);
+        info.push(&[purpose as u8, 0, 0, 0, 0, 0]);
+        info
+    }
+
+    fn empty() -> Self {
+        Self {
+            bytes: [0; HEADER + 255 + 1],
+            len: 0,
+        }
+    }
+
+    fn push(&mut self, part: &[u8]) {
+        self.bytes[self.len..self.len + part.len()].copy_from_slice(part);
+        self.len += part.len();
+    }
+
+    fn as_slice(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+}
+
+/// Fills `out` with a key of the cluster.
+pub fn cluster_key(master: &MasterKey, purpose: ClusterPurpose, out: &mut [u8]) {
+    awslc::hkdf_expand(master.expose(), Info::of_cluster(purpose).as_slice(), out);
+}
+
+/// The XTS key of a file.
+pub fn xts_key(master: &MasterKey, length: KeyLength, id: &FileId) -> XtsKey {
+    let info = Info::of_file(FilePurpose::Xts, length, id);
+    xts_key_by(length, info, |info, out| {
+        awslc::hkdf_expand(master.expose(), info, out)
+    })
+}
+
+/// The key of a file's masked tail.
+pub fn tail_key(master: &MasterKey, length: KeyLength, id: &FileId) -> Zeroizing<[u8; 32]> {
+    let mut key = Zeroizing::new([0; 32]);
+    let info = Info::of_file(FilePurpose::Tail, length, id);
+    awslc::hkdf_expand(master.expose(), info.as_slice(), &mut *key);
+    key
+}
+
+/// The key of a file's keystream: the first `length.bytes()` bytes count.
+pub fn keystream_key(master: &MasterKey, length: KeyLength, id: &FileId) -> Zeroizing<[u8; 32]> {
+    let mut key = Zeroizing::new([0; 32]);
+    let info = Info::of_file(FilePurpose::Keystream, length, id);
+    awslc::hkdf_expand(master.expose(), info.as_slice(), &mut key[..length.bytes()]);
+    key
+}
+
+/// XTS with K1 = K2 is weak: then one byte is appended to `info` and the pair is derived again.
+fn xts_key_by(length: KeyLength, mut info: Info, expand: impl Fn(&[u8], &mut [u8])) -> XtsKey {
+    let mut pair = Zeroizing::new([0; MAX_KEY_BYTES]);
+    let pair = &mut pair[..2 * length.bytes()];
+    expand(info.as_slice(), pair);
+    XtsKey::new(length, pair).unwrap_or_else(|| {
+        info.push(&[AGAIN]);
+        expand(info.as_slice(), pair);
+        XtsKey::new(length, pair).expect("HKDF gives two different keys in two attempts")
+    })
+}

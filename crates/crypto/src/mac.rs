@@ -1,0 +1,55 @@
+//! The two MACs of a key file. HMAC-SHA256 under keys derived from the master key, so only who has
+//! unwrapped the master can make or check one.
+
+use zeroize::Zeroizing;
+
+use crate::derive::{cluster_key, ClusterPurpose};
+use crate::{awslc, equal, MasterKey};
+
+/// Ties a wrapped master key to the header of its key file: 16 bytes, carried inside the wrapping.
+pub struct BindMac(Zeroizing<[u8; 32]>);
+
+impl BindMac {
+    /// The key under `master`.
+    pub fn new(master: &MasterKey) -> Self {
+        Self(mac_key(master, ClusterPurpose::Bind))
+    }
+
+    /// The tag of a header.
+    pub fn tag(&self, header: &[u8]) -> [u8; 16] {
+        let mut tag = [0; 16];
+        tag.copy_from_slice(&awslc::hmac(&self.0, header)[..16]);
+        tag
+    }
+
+    /// Whether `tag` is the header's.
+    pub fn verify(&self, header: &[u8], tag: &[u8; 16]) -> bool {
+        equal(&self.tag(header), tag)
+    }
+}
+
+/// Authenticates all of a key file that stands before the tag.
+pub struct KeyFileMac(Zeroizing<[u8; 32]>);
+
+impl KeyFileMac {
+    /// The key under `master`.
+    pub fn new(master: &MasterKey) -> Self {
+        Self(mac_key(master, ClusterPurpose::KeyFile))
+    }
+
+    /// The tag of a file.
+    pub fn tag(&self, file: &[u8]) -> [u8; 32] {
+        awslc::hmac(&self.0, file)
+    }
+
+    /// Whether `tag` is the file's.
+    pub fn verify(&self, file: &[u8], tag: &[u8; 32]) -> bool {
+        equal(&self.tag(file), tag)
+    }
+}
+
+fn mac_key(master: &MasterKey, purpose: ClusterPurpose) -> Zeroizing<[u8; 32]> {
+    let mut key = Zeroizing::new([0; 32]);
+    cluster_key(master, purpose, &mut *key);
+    key
+}

@@ -1,0 +1,81 @@
+//! The master key of a cluster, its public name, and where random bytes come from.
+
+use std::fmt;
+
+use zeroize::Zeroize;
+
+use crate::derive::{cluster_key, ClusterPurpose};
+
+/// The 32 random bytes that every key of a cluster is derived from.
+///
+/// Its layout is exactly these bytes, so that a process can keep it in locked memory and refer to
+/// it there.
+#[repr(transparent)]
+pub struct MasterKey([u8; 32]);
+
+impl MasterKey {
+    /// A new key from the kernel.
+    pub fn generate() -> Result<Self, RandomError> {
+        random_bytes().map(Self)
+    }
+
+    /// Moves a key in: the source is wiped.
+    pub fn from_bytes(bytes: &mut [u8; 32]) -> Self {
+        let key = Self(*bytes);
+        bytes.zeroize();
+        key
+    }
+
+    /// The bytes, for wrapping and for locked memory.
+    pub fn expose(&self) -> &[u8; 32] {
+        &self.0
+    }
+
+    /// The public name of this key.
+    pub fn key_id(&self) -> KeyId {
+        let mut id = [0; 16];
+        cluster_key(self, ClusterPurpose::KeyId, &mut id);
+        KeyId(id)
+    }
+}
+
+impl Drop for MasterKey {
+    fn drop(&mut self) {
+        self.0.zeroize();
+    }
+}
+
+/// Names a master key and tells nothing about it: a one-way function of its 256 random bits.
+#[derive(Clone, Copy, Eq)]
+pub struct KeyId(pub [u8; 16]);
+
+impl PartialEq for KeyId {
+    fn eq(&self, other: &Self) -> bool {
+        crate::equal(&self.0, &other.0)
+    }
+}
+
+impl fmt::Display for KeyId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for KeyId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "KeyId({self})")
+    }
+}
+
+/// `N` bytes of getrandom(2): all of them, whatever signals arrive, and never a state of our own
+/// that a fork could copy.
+pub fn random_bytes<const N: usize>() -> Result<[u8; N], RandomError> {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes).map_err(RandomError)?;
+    Ok(bytes)
+}
+
+/// The kernel gave no random bytes.
+#[derive(Debug, thiserror::Error)]
+#[error("the kernel gave no random bytes ({0}): check that getrandom(2) is not blocked by a seccomp filter")]
+pub struct RandomError(getrandom::Error);

@@ -1,0 +1,169 @@
+//! Wrapping under a passphrase: Argon2id makes a key-encryption key, AES-256-GCM wraps under it.
+//!
+//! Invariant: every wrapping has a fresh random salt, hence a fresh key, hence nonce 0 is used once;
+//! `Kek::wrap` consumes the key to keep it so. Called by the keyring crate.
+
+use aws_lc_rs::aead::{Aad, LessSafeKey, Nonce, UnboundKey, AES_256_GCM, NONCE_LEN};
+use zeroize::Zeroizing;
+
+/// Bytes of a salt.
+pub const SALT: usize = 32;
+
+/// Bytes that wrapping adds: the tag of AES-GCM.
+pub const OVERHEAD: usize = 16;
+
+const MIB: u32 = 1024; // KiB
+
+/// The cost of one guess, within the limits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Argon2Params {
+    memory_kib: u32,
+    passes: u32,
+    lanes: u32,
+}
+
+impl Argon2Params {
+    /// The least that is written: RFC 9106's second recommended choice.
+    pub const FLOOR: Self = Self {
+        memory_kib: 64 * MIB,
+        passes: 3,
+        lanes: 4,
+    };
+
+    /// The most that is read: a key file must not be able to exhaust the machine.
+    pub const CEILING: Self = Self {
+        memory_kib: 4096 * MIB,
+        passes: 64,
+        lanes: 16,
+    };
+
+    /// For a new wrapping: between floor and ceiling in each part.
+    pub fn for_writing(memory_kib: u32, passes: u32, lanes: u32) -> Result<Self, ParamsError> {
+        let floor = Self::FLOOR;
+        if memory_kib < floor.memory_kib || passes < floor.passes || lanes < floor.lanes {
+            return Err(ParamsError::TooCheap);
+        }
+        Self::for_reading(memory_kib, passes, lanes)
+    }
+
+    /// For an existing wrapping: what Argon2 allows, up to the ceiling.
+    pub fn for_reading(memory_kib: u32, passes: u32, lanes: u32) -> Result<Self, ParamsError> {
+        let most = Self::CEILING;
+        if memory_kib > most.memory_kib || passes > most.passes || lanes > most.lanes {
+            return Err(ParamsError::TooDear);
+        }
+        if passes == 0 || lanes == 0 || memory_kib < 8 * lanes {
+            return Err(ParamsError::NotArgon2);
+        }
+        Ok(Self {
+            memory_kib,
+            passes,
+            lanes,
+        })
+    }
+
+    /// Memory in KiB.
+    pub fn memory_kib(self) -> u32 {
+        self.memory_kib
+    }
+
+    /// Passes over the memory.
+    pub fn passes(self) -> u32 {
+        self.passes
+    }
+
+    /// Lanes, which an attacker can run at the same time.
+    pub fn lanes(self) -> u32 {
+        self.lanes
+    }
+}
+
+/// Parameters outside the limits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ParamsError {
+    /// A new wrapping that is too easy to guess at.
+    #[error("Argon2id needs at least 64 MiB of memory, 3 passes and 4 lanes: raise them")]
+    TooCheap,
+    /// A wrapping that would exhaust the machine.
+    #[error("Argon2id parameters above 4 GiB of memory, 64 passes or 16 lanes are refused: lower them, or restore the key file from a copy if nobody chose them")]
+    TooDear,
+    /// Parameters that Argon2 does not have.
+    #[error("these are not parameters of Argon2id: restore the key file from a copy")]
+    NotArgon2,
+}
+
+/// Why no key came out of a passphrase.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DeriveError {
+    /// The memory cannot be had.
+    #[error("Argon2id needs {0} KiB of memory that this machine does not give: free memory or raise the limit")]
+    NoMemory(u32),
+    /// Longer than Argon2 takes.
+    #[error("the passphrase is too long: use less than 4 GiB")]
+    TooLong,
+}
+
+/// The key that a passphrase gives.
+pub fn derive(
+    passphrase: &[u8],
+    salt: &[u8; SALT],
+    params: Argon2Params,
+) -> Result<Kek, DeriveError> {
+    let Argon2Params {
+        memory_kib,
+        passes,
+        lanes,
+    } = params;
+    let checked = argon2::Params::new(memory_kib, passes, lanes, Some(32))
+        .expect("parameters are within Argon2's limits");
+    let argon2 = argon2::Argon2::new(argon2::Algorithm::Argon2id, argon2::Version::V0x13, checked);
+    let mut key = Zeroizing::new([0; 32]);
+    match argon2.hash_password_into(passphrase, salt, &mut *key) {
+        Ok(()) => Ok(Kek(key)),
+        Err(argon2::Error::PwdTooLong) => Err(DeriveError::TooLong),
+        Err(_) => Err(DeriveError::NoMemory(memory_kib)),
+    }
+}
+
+/// A key-encryption key.
+pub struct Kek(Zeroizing<[u8; 32]>);
+
+impl Kek {
+    /// Wraps `plain`, bound to `aad`. Consumes the key: its one nonce is then used up.
+    pub fn wrap(self, plain: &[u8], aad: &[u8]) -> Vec<u8> {
+        let mut wrapped = Vec::with_capacity(plain.len() + OVERHEAD);
+        wrapped.extend_from_slice(plain);
+        self.aead()
+            .seal_in_place_append_tag(nonce_zero(), Aad::from(aad), &mut wrapped)
+            .expect("AES-GCM seals less than 64 GiB");
+        wrapped
+    }
+
+    /// Unwraps, or says that the passphrase is wrong or the bytes were altered: no one can tell.
+    pub fn open(&self, wrapped: &[u8], aad: &[u8]) -> Result<Zeroizing<Vec<u8>>, WrongKey> {
+        let mut buf = Zeroizing::new(wrapped.to_vec());
+        let len = self
+            .aead()
+            .open_in_place(nonce_zero(), Aad::from(aad), &mut buf)
+            .map_err(|_| WrongKey)?
+            .len();
+        buf.truncate(len);
+        Ok(buf)
+    }
+
+    fn aead(&self) -> LessSafeKey {
+        let key = UnboundKey::new(&AES_256_GCM, &*self.0).expect("32 bytes are an AES-256 key");
+        LessSafeKey::new(key)
+    }
+}
+
+fn nonce_zero() -> Nonce {
+    Nonce::assume_unique_for_key([0; NONCE_LEN])
+}
+
+/// The wrapping does not open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "wrong passphrase, or the key file was altered: try again, or restore the key file from a copy"
+)]
+pub struct WrongKey;

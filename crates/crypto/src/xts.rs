@@ -1,0 +1,208 @@
+//! AES-XTS over one data unit, for keys of 128, 192 and 256 bits.
+//!
+//! 256: AWS-LC's own. It has no other length, so 128 and 192 are composed from its AES-ECB:
+//! `C = E_K1(P ^ T) ^ T`, `T_0 = E_K2(le128(unit))`, `T_(i+1) = T_i * alpha` in GF(2^128) modulo
+//! x^128 + x^7 + x^2 + x + 1, little-endian. The composed code runs 256 too, so that the tests can
+//! hold it against AWS-LC's.
+//!
+//! Invariants:
+//! 1. K1 != K2 (`XtsKey::new` refuses).
+//! 2. Whole blocks only: there is no ciphertext stealing here; `tail` masks what is left.
+//! 3. After the first use of a direction nothing is allocated, unless the key is in use already.
+
+use zeroize::Zeroizing;
+
+use crate::awslc::{Context, Direction, Mode};
+use crate::cached::Cached;
+use crate::{equal, KeyLength, BLOCK};
+
+/// Room for the longest pair of keys.
+pub const MAX_KEY_BYTES: usize = 64;
+
+/// Bytes that are whitened and handed to AES-ECB at once: enough to keep AES busy, small enough to
+/// stay in the first-level cache beside its tweaks.
+const CHUNK: usize = 2048;
+
+/// Which code runs XTS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Engine {
+    /// AWS-LC's XTS; AES-256 only.
+    Native,
+    /// XTS over AWS-LC's ECB.
+    Composed,
+}
+
+/// A pair of AES keys, and what is expanded from it.
+pub struct XtsKey {
+    raw: Zeroizing<[u8; MAX_KEY_BYTES]>,
+    length: KeyLength,
+    engine: Engine,
+    sealing: Cached<Schedule>,
+    opening: Cached<Schedule>,
+}
+
+impl XtsKey {
+    /// Takes K1 || K2 of `2 * length` bytes; `None` if the two are equal.
+    pub fn new(length: KeyLength, pair: &[u8]) -> Option<Self> {
+        let engine = match length {
+            KeyLength::Bits256 => Engine::Native,
+            KeyLength::Bits128 | KeyLength::Bits192 => Engine::Composed,
+        };
+        Self::on(engine, length, pair)
+    }
+
+    /// As `new`, on a chosen engine.
+    pub fn on(engine: Engine, length: KeyLength, pair: &[u8]) -> Option<Self> {
+        assert_eq!(
+            pair.len(),
+            2 * length.bytes(),
+            "two keys of the given length"
+        );
+        let (k1, k2) = pair.split_at(length.bytes());
+        if equal(k1, k2) {
+            return None;
+        }
+        let mut raw = Zeroizing::new([0; MAX_KEY_BYTES]);
+        raw[..pair.len()].copy_from_slice(pair);
+        Some(Self {
+            raw,
+            length,
+            engine,
+            sealing: Cached::empty(),
+            opening: Cached::empty(),
+        })
+    }
+
+    /// Encrypts `plain` into `out`, which has the same length: whole blocks from the unit's start.
+    pub fn seal(&self, unit: u64, plain: &[u8], out: &mut [u8]) {
+        self.sealing.with(
+            || self.schedule(Direction::Seal),
+            |keys| keys.run(unit, plain, out),
+        );
+    }
+
+    /// Decrypts `buf` in place: whole blocks from the unit's start.
+    pub fn open(&self, unit: u64, buf: &mut [u8]) {
+        self.opening.with(
+            || self.schedule(Direction::Open),
+            |keys| keys.run_in_place(unit, buf),
+        );
+    }
+
+    fn schedule(&self, direction: Direction) -> Schedule {
+        let pair = &self.raw[..2 * self.length.bytes()];
+        match self.engine {
+            Engine::Native => Schedule::Native(Context::new(Mode::Xts256, direction, pair)),
+            Engine::Composed => {
+                let (k1, k2) = pair.split_at(self.length.bytes());
+                let mode = Mode::Ecb(self.length);
+                Schedule::Composed {
+                    data: Context::new(mode, direction, k1),
+                    tweak: Context::new(mode, Direction::Seal, k2),
+                }
+            }
+        }
+    }
+}
+
+/// The expanded keys of one direction.
+enum Schedule {
+    Native(Context),
+    Composed { data: Context, tweak: Context },
+}
+
+impl Schedule {
+    #[inline]
+    fn run(&mut self, unit: u64, input: &[u8], out: &mut [u8]) {
+        match self {
+            Self::Native(xts) => {
+                xts.start(&position(unit));
+                xts.run(input, out);
+            }
+            Self::Composed { data, tweak } => {
+                let mut next = first_tweak(tweak, unit);
+                for (input, out) in input.chunks(CHUNK).zip(out.chunks_mut(CHUNK)) {
+                    let tweaks = Tweaks::from(&mut next, out.len());
+                    tweaks.whiten(input, out);
+                    data.run_in_place(out);
+                    tweaks.whiten_in_place(out);
+                }
+            }
+        }
+    }
+
+    #[inline]
+    fn run_in_place(&mut self, unit: u64, buf: &mut [u8]) {
+        match self {
+            Self::Native(xts) => {
+                xts.start(&position(unit));
+                xts.run_in_place(buf);
+            }
+            Self::Composed { data, tweak } => {
+                let mut next = first_tweak(tweak, unit);
+                for buf in buf.chunks_mut(CHUNK) {
+                    let tweaks = Tweaks::from(&mut next, buf.len());
+                    tweaks.whiten_in_place(buf);
+                    data.run_in_place(buf);
+                    tweaks.whiten_in_place(buf);
+                }
+            }
+        }
+    }
+}
+
+/// A unit's number as XTS wants it: 16 bytes, little-endian.
+fn position(unit: u64) -> [u8; BLOCK] {
+    u128::from(unit).to_le_bytes()
+}
+
+fn first_tweak(k2: &mut Context, unit: u64) -> u128 {
+    let mut block = position(unit);
+    k2.run_in_place(&mut block);
+    u128::from_le_bytes(block)
+}
+
+/// The tweaks of one chunk, as pairs of 64-bit words, low word first.
+struct Tweaks([[u64; 2]; CHUNK / BLOCK]);
+
+impl Tweaks {
+    /// The tweaks of the next `len` bytes, from `next` on, which moves past them.
+    fn from(next: &mut u128, len: usize) -> Self {
+        let mut tweaks = [[0; 2]; CHUNK / BLOCK];
+        for words in &mut tweaks[..len / BLOCK] {
+            *words = halves(*next);
+            *next = times_alpha(*next);
+        }
+        Self(tweaks)
+    }
+
+    fn whiten(&self, input: &[u8], out: &mut [u8]) {
+        let blocks = input.chunks_exact(BLOCK).zip(out.chunks_exact_mut(BLOCK));
+        for ((input, out), tweak) in blocks.zip(&self.0) {
+            out.copy_from_slice(&xor(input, tweak));
+        }
+    }
+
+    fn whiten_in_place(&self, buf: &mut [u8]) {
+        for (block, tweak) in buf.chunks_exact_mut(BLOCK).zip(&self.0) {
+            block.copy_from_slice(&xor(block, tweak));
+        }
+    }
+}
+
+#[allow(clippy::cast_possible_truncation)] // the low word is what is wanted
+fn halves(value: u128) -> [u64; 2] {
+    [value as u64, (value >> 64) as u64]
+}
+
+/// Multiplies by x; the bit that falls out comes back as 0x87. No branch: the tweak is secret.
+fn times_alpha(tweak: u128) -> u128 {
+    (tweak << 1) ^ ((tweak >> 127) * 0x87)
+}
+
+#[inline]
+fn xor(block: &[u8], tweak: &[u64; 2]) -> [u8; BLOCK] {
+    let block = <[u8; BLOCK]>::try_from(block).expect("a whole block");
+    let tweak = u128::from(tweak[0]) | u128::from(tweak[1]) << 64;
+    (u128::from_le_bytes(block) ^ tweak).to_le_bytes()
+}
