@@ -1,1 +1,23 @@
-//! placeholder
+//! Byte layouts of what pgseal stores and hands over: the key file, the payload that providers wrap,
+//! and the handover record. Pure: bytes in, types out.
+//!
+//! Invariants:
+//! 1. All integers are little-endian; `docs/format/` restates each layout.
+//! 2. Decoding takes any bytes: it never panics, and every refusal is a typed error.
+//! 3. Key material stays in types that are wiped, or is borrowed from the caller's memory.
+
+#![forbid(unsafe_code)]
+
+mod cluster;
+pub mod handover;
+mod keyfile;
+mod payload;
+mod reader;
+mod slot;
+
+pub use cluster::{ClusterId, Header, BOUND_HEADER};
+pub use keyfile::{
+    AddError, Altered, KeyFile, KeyFileError, KeyImage, UnverifiedKeyFile, MAC, MAX_FILE, MAX_SLOTS,
+};
+pub use payload::{Payload, PayloadError, PAYLOAD};
+pub use slot::{Argon2Slot, SecretSource, Slot, SlotKind};

@@ -1,0 +1,203 @@
+//! The handover record: how the command gives unlocked keys to the library, in a sealed memfd.
+//!
+//! `"PGSEALHO" || u32 version = 1 || u32 count`, then for each cluster
+//! `u16 path length || path || u8 suite || u16 key bits || 16 cluster id || 16 key id || 32 master`.
+//!
+//! Invariants: a path is absolute and has no trailing slash; one cluster may be listed under several
+//! paths; nothing follows the last entry. Written by `pgseal twin|exec|unlock`; read by the library,
+//! which must not allocate: entries borrow from the record.
+
+use pgseal_crypto::{KeyId, KeyLength, Suite};
+use zeroize::Zeroizing;
+
+use crate::reader::Reader;
+use crate::ClusterId;
+
+const MAGIC: &[u8; 8] = b"PGSEALHO";
+const VERSION: u32 = 1;
+
+/// Bytes of an entry beside its path.
+const FIXED: usize = 2 + 1 + 2 + 16 + 16 + 32;
+
+/// One cluster's keys, by the path that it is found under.
+pub struct Entry<'a> {
+    /// The data directory: absolute, without a trailing slash.
+    pub root: &'a [u8],
+    /// How its bytes are stored.
+    pub suite: Suite,
+    /// The length of its AES keys.
+    pub length: KeyLength,
+    /// The cluster.
+    pub cluster: ClusterId,
+    /// The name of the master key.
+    pub key_id: KeyId,
+    /// The master key itself.
+    pub master: &'a [u8; 32],
+}
+
+/// Why a record cannot be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum HandoverError {
+    /// Other bytes altogether.
+    #[error("this is not a handover record: start the program through pgseal")]
+    NotARecord,
+    /// Made by another pgseal.
+    #[error(
+        "handover record version {0} is not ours: install pgseal and its library of one version"
+    )]
+    Version(u32),
+    /// Cut short, too long, or with values that do not exist.
+    #[error("the handover record is damaged: start the program again")]
+    Damaged,
+    /// A root that no record can hold.
+    #[error("a data directory must be an absolute path of at most 4096 bytes")]
+    Path,
+}
+
+/// The record that holds `entries`.
+pub fn encode(entries: &[Entry<'_>]) -> Result<Zeroizing<Vec<u8>>, HandoverError> {
+    let size = entries
+        .iter()
+        .map(|entry| FIXED + entry.root.len())
+        .sum::<usize>();
+    let mut out = Zeroizing::new(Vec::with_capacity(MAGIC.len() + 8 + size));
+    out.extend_from_slice(MAGIC);
+    out.extend_from_slice(&VERSION.to_le_bytes());
+    let count = u32::try_from(entries.len()).map_err(|_| HandoverError::Damaged)?;
+    out.extend_from_slice(&count.to_le_bytes());
+    for entry in entries {
+        if !is_root(entry.root) {
+            return Err(HandoverError::Path);
+        }
+        let path_len = u16::try_from(entry.root.len()).map_err(|_| HandoverError::Path)?;
+        out.extend_from_slice(&path_len.to_le_bytes());
+        out.extend_from_slice(entry.root);
+        out.push(entry.suite as u8);
+        out.extend_from_slice(&entry.length.bits().to_le_bytes());
+        out.extend_from_slice(&entry.cluster.0);
+        out.extend_from_slice(&entry.key_id.0);
+        out.extend_from_slice(entry.master);
+    }
+    Ok(out)
+}
+
+/// The entries of a record. All of it is checked before the first is returned.
+pub fn decode(record: &[u8]) -> Result<impl Iterator<Item = Entry<'_>>, HandoverError> {
+    let mut reader = Reader::new(record);
+    if reader.array() != Some(MAGIC) {
+        return Err(HandoverError::NotARecord);
+    }
+    let version = reader.u32().ok_or(HandoverError::Damaged)?;
+    if version != VERSION {
+        return Err(HandoverError::Version(version));
+    }
+    let count = reader.u32().ok_or(HandoverError::Damaged)?;
+    let entries = reader.rest();
+    let mut check = Reader::new(entries);
+    for _ in 0..count {
+        entry(&mut check).ok_or(HandoverError::Damaged)?;
+    }
+    if !check.is_empty() {
+        return Err(HandoverError::Damaged);
+    }
+    let mut reader = Reader::new(entries);
+    Ok(std::iter::from_fn(move || entry(&mut reader)))
+}
+
+fn entry<'a>(reader: &mut Reader<'a>) -> Option<Entry<'a>> {
+    let root = reader.counted()?;
+    Some(Entry {
+        root: is_root(root).then_some(root)?,
+        suite: (reader.u8()? == Suite::AesXts as u8).then_some(Suite::AesXts)?,
+        length: KeyLength::try_from(reader.u16()?).ok()?,
+        cluster: ClusterId(*reader.array()?),
+        key_id: KeyId(*reader.array()?),
+        master: reader.array()?,
+    })
+}
+
+fn is_root(path: &[u8]) -> bool {
+    let trailing = path.len() > 1 && path.ends_with(b"/");
+    path.starts_with(b"/") && path.len() <= 4096 && !trailing && !path.contains(&0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(root: &'static [u8], master: &'static [u8; 32]) -> Entry<'static> {
+        Entry {
+            root,
+            suite: Suite::AesXts,
+            length: KeyLength::Bits192,
+            cluster: ClusterId([1; 16]),
+            key_id: KeyId([2; 16]),
+            master,
+        }
+    }
+
+    fn record() -> Zeroizing<Vec<u8>> {
+        encode(&[entry(b"/data", &[3; 32]), entry(b"/srv/pg", &[4; 32])]).expect("two good roots")
+    }
+
+    fn refusal(record: &[u8]) -> HandoverError {
+        decode(record).err().expect("a bad record")
+    }
+
+    #[test]
+    fn entries_survive() {
+        let record = record();
+        let entries: Vec<_> = decode(&record).expect("our record").collect();
+        assert_eq!(entries.len(), 2);
+        assert_eq!(entries[1].root, b"/srv/pg");
+        assert_eq!(entries[1].length, KeyLength::Bits192);
+        assert_eq!(entries[1].cluster, ClusterId([1; 16]));
+        assert_eq!(entries[1].key_id, KeyId([2; 16]));
+        assert_eq!(entries[1].master, &[4; 32]);
+    }
+
+    #[test]
+    fn the_layout_is_fixed() {
+        let record = encode(&[entry(b"/d", &[3; 32])]).expect("a good root");
+        let mut expected = b"PGSEALHO\x01\0\0\0\x01\0\0\0\x02\0/d\x01\xc0\0".to_vec();
+        expected.extend_from_slice(&[1; 16]);
+        expected.extend_from_slice(&[2; 16]);
+        expected.extend_from_slice(&[3; 32]);
+        assert_eq!(*record, expected);
+    }
+
+    #[test]
+    fn every_cut_is_refused() {
+        let record = record();
+        for len in 0..8 {
+            assert_eq!(refusal(&record[..len]), HandoverError::NotARecord);
+        }
+        for len in 8..record.len() {
+            assert_eq!(
+                refusal(&record[..len]),
+                HandoverError::Damaged,
+                "{len} bytes"
+            );
+        }
+        let longer = [&record[..], &[0]].concat();
+        assert_eq!(refusal(&longer), HandoverError::Damaged);
+    }
+
+    #[test]
+    fn other_versions_are_named() {
+        let mut record = record();
+        record[8] = 2;
+        assert_eq!(refusal(&record), HandoverError::Version(2));
+    }
+
+    #[test]
+    fn roots_are_absolute() {
+        for root in [&b"data"[..], b"", b"/data/", b"/da\0ta"] {
+            let entry = Entry {
+                root,
+                ..entry(b"/", &[0; 32])
+            };
+            assert_eq!(encode(&[entry]).err(), Some(HandoverError::Path));
+        }
+    }
+}

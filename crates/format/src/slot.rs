@@ -1,0 +1,261 @@
+//! One way into a key file.
+//!
+//! `u8 id || u8 type || u16 parameters' length || parameters || u16 blob's length || blob`
+//!
+//! | type | parameters | blob |
+//! | --- | --- | --- |
+//! | 1 plain | none | the payload in clear |
+//! | 2 command | the unwrap command | what the wrap command wrote |
+//! | 3 passphrase | salt, u32 KiB, u32 passes, u32 lanes | AES-256-GCM of the payload |
+//! | 4 command key | as 3, then the command that prints the key | AES-256-GCM of the payload |
+//! | 5 file | the path of a file that holds the payload in clear | none |
+//!
+//! Types 3 and 4 differ in where the secret comes from. A key that a command prints goes through
+//! Argon2id like a passphrase: nobody can tell how random it really is.
+
+use pgseal_crypto::passphrase::{Argon2Params, ParamsError, SALT};
+use zeroize::Zeroizing;
+
+use crate::reader::Reader;
+use crate::Header;
+
+/// The most bytes of parameters or of a blob; well below what the length field can say.
+const MAX_PART: usize = 60_000;
+
+const PLAIN: u8 = 1;
+const COMMAND: u8 = 2;
+const PASSPHRASE: u8 = 3;
+const COMMAND_KEY: u8 = 4;
+const FILE: u8 = 5;
+
+/// A way in, and the number it is called by.
+pub struct Slot {
+    /// 1 to 16
+    pub id: u8,
+    /// What it takes
+    pub kind: SlotKind,
+}
+
+/// What it takes to open a slot.
+pub enum SlotKind {
+    /// Nothing: the payload stands in clear.
+    Plain {
+        /// the payload
+        payload: Zeroizing<Vec<u8>>,
+    },
+    /// A command that prints the payload.
+    Command {
+        /// as it was given to initdb, with its placeholders
+        unwrap: String,
+        /// what the wrap command wrote
+        wrapped: Vec<u8>,
+    },
+    /// A secret, hardened by Argon2id.
+    Derived {
+        /// where it comes from
+        source: SecretSource,
+        /// how it is hardened
+        kdf: Argon2Slot,
+        /// the payload under AES-256-GCM
+        wrapped: Vec<u8>,
+    },
+    /// A file elsewhere that holds the payload in clear.
+    File {
+        /// its absolute path
+        path: Vec<u8>,
+    },
+}
+
+/// Where the secret of a derived slot comes from.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum SecretSource {
+    /// A person or a file that holds a passphrase.
+    Passphrase,
+    /// A command that prints a key in hexadecimal.
+    Command(String),
+}
+
+/// Salt and cost of Argon2id.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Argon2Slot {
+    /// fresh for every wrapping
+    pub salt: [u8; SALT],
+    /// within the limits
+    pub params: Argon2Params,
+}
+
+/// Why a slot cannot be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SlotError {
+    Cut,
+    Type(u8),
+    Argon2(ParamsError),
+    Bad(&'static str),
+}
+
+impl Argon2Slot {
+    /// What a wrapping under this slot authenticates beside the payload: the bound header, the
+    /// slot's type and its parameters.
+    pub fn aad(&self, header: &Header, source: &SecretSource) -> Vec<u8> {
+        let mut aad = header.bound().to_vec();
+        aad.push(source.slot_type());
+        self.write(source, &mut aad);
+        aad
+    }
+
+    fn write(&self, source: &SecretSource, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.salt);
+        out.extend_from_slice(&self.params.memory_kib().to_le_bytes());
+        out.extend_from_slice(&self.params.passes().to_le_bytes());
+        out.extend_from_slice(&self.params.lanes().to_le_bytes());
+        if let SecretSource::Command(command) = source {
+            out.extend_from_slice(command.as_bytes());
+        }
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Result<Self, SlotError> {
+        let salt = *reader.array().ok_or(SlotError::Cut)?;
+        let memory = reader.u32().ok_or(SlotError::Cut)?;
+        let passes = reader.u32().ok_or(SlotError::Cut)?;
+        let lanes = reader.u32().ok_or(SlotError::Cut)?;
+        let params = Argon2Params::for_reading(memory, passes, lanes).map_err(SlotError::Argon2)?;
+        Ok(Self { salt, params })
+    }
+}
+
+impl SecretSource {
+    fn slot_type(&self) -> u8 {
+        match self {
+            Self::Passphrase => PASSPHRASE,
+            Self::Command(_) => COMMAND_KEY,
+        }
+    }
+}
+
+impl SlotKind {
+    /// What people call it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Plain { .. } => "plain",
+            Self::Command { .. } => "command",
+            Self::Derived {
+                source: SecretSource::Passphrase,
+                ..
+            } => "passphrase",
+            Self::Derived {
+                source: SecretSource::Command(_),
+                ..
+            } => "command key",
+            Self::File { .. } => "file",
+        }
+    }
+
+    pub(crate) fn fits(&self) -> bool {
+        self.params().len() <= MAX_PART && self.blob().len() <= MAX_PART
+    }
+
+    fn slot_type(&self) -> u8 {
+        match self {
+            Self::Plain { .. } => PLAIN,
+            Self::Command { .. } => COMMAND,
+            Self::Derived { source, .. } => source.slot_type(),
+            Self::File { .. } => FILE,
+        }
+    }
+
+    fn params(&self) -> Vec<u8> {
+        match self {
+            Self::Plain { .. } => Vec::new(),
+            Self::Command { unwrap, .. } => unwrap.as_bytes().to_vec(),
+            Self::Derived { source, kdf, .. } => {
+                let mut params = Vec::new();
+                kdf.write(source, &mut params);
+                params
+            }
+            Self::File { path } => path.clone(),
+        }
+    }
+
+    fn blob(&self) -> &[u8] {
+        match self {
+            Self::Plain { payload } => payload,
+            Self::Command { wrapped, .. } | Self::Derived { wrapped, .. } => wrapped,
+            Self::File { .. } => &[],
+        }
+    }
+}
+
+impl Slot {
+    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&[self.id, self.kind.slot_type()]);
+        for part in [&self.kind.params()[..], self.kind.blob()] {
+            let len = u16::try_from(part.len()).expect("checked when the slot was added");
+            out.extend_from_slice(&len.to_le_bytes());
+            out.extend_from_slice(part);
+        }
+    }
+
+    pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Self, SlotError> {
+        let id = reader.u8().ok_or(SlotError::Cut)?;
+        if !(1..=16).contains(&id) {
+            return Err(SlotError::Bad("a slot's id is not 1 to 16"));
+        }
+        let slot_type = reader.u8().ok_or(SlotError::Cut)?;
+        let params = reader.counted().ok_or(SlotError::Cut)?;
+        let blob = reader.counted().ok_or(SlotError::Cut)?;
+        if params.len() > MAX_PART || blob.len() > MAX_PART {
+            return Err(SlotError::Bad("a slot is too large"));
+        }
+        let kind = kind(slot_type, params, blob)?;
+        Ok(Self { id, kind })
+    }
+}
+
+fn kind(slot_type: u8, params: &[u8], blob: &[u8]) -> Result<SlotKind, SlotError> {
+    match slot_type {
+        PLAIN if params.is_empty() => Ok(SlotKind::Plain {
+            payload: Zeroizing::new(blob.to_vec()),
+        }),
+        COMMAND => Ok(SlotKind::Command {
+            unwrap: text(params)?,
+            wrapped: blob.to_vec(),
+        }),
+        PASSPHRASE | COMMAND_KEY => derived(slot_type, params, blob),
+        FILE if blob.is_empty() && params.starts_with(b"/") => Ok(SlotKind::File {
+            path: params.to_vec(),
+        }),
+        PLAIN | FILE => Err(SlotError::Bad(
+            "a slot has parts that its type does not have",
+        )),
+        0 => Err(SlotError::Bad("a slot has type 0")),
+        other => Err(SlotError::Type(other)),
+    }
+}
+
+fn derived(slot_type: u8, params: &[u8], blob: &[u8]) -> Result<SlotKind, SlotError> {
+    let mut reader = Reader::new(params);
+    let kdf = Argon2Slot::read(&mut reader)?;
+    let rest = reader.rest();
+    let source = match slot_type {
+        COMMAND_KEY => SecretSource::Command(text(rest)?),
+        _ if rest.is_empty() => SecretSource::Passphrase,
+        _ => {
+            return Err(SlotError::Bad(
+                "a slot has parts that its type does not have",
+            ))
+        }
+    };
+    Ok(SlotKind::Derived {
+        source,
+        kdf,
+        wrapped: blob.to_vec(),
+    })
+}
+
+fn text(bytes: &[u8]) -> Result<String, SlotError> {
+    let text = std::str::from_utf8(bytes).map_err(|_| SlotError::Bad("a command is not UTF-8"))?;
+    if text.is_empty() || text.contains('\0') {
+        return Err(SlotError::Bad("a command is empty or holds a zero byte"));
+    }
+    Ok(text.to_owned())
+}
