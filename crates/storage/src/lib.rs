@@ -1,1 +1,24 @@
-//! placeholder
+//! What a sealed cluster's files look like on disk: which class a name belongs to, which key and
+//! tweak that gives, and how reads, writes, truncations and renames of any range become transfers
+//! of whole cipher blocks.
+//!
+//! Pure over [`Disk`]: no file, no environment, no clock. The preload library and `pgseal verify`
+//! bring the real disk; the tests bring one that fails. Nothing above this crate knows the mode:
+//! a suite (here [`pgseal_crypto::FileCipher`]) turns a run of a data unit into bytes.
+//!
+//! Reading order: [`classify`] (names to classes), [`layout`] (classes to keys and rules),
+//! [`sealed`] (ranges to transfers), [`restore`] (renames across identities), [`wal`] (segment
+//! names and page headers), [`control`] (the few fields of `pg_control` that decide something).
+#![forbid(unsafe_code)]
+
+pub mod classify;
+pub mod control;
+mod disk;
+pub mod layout;
+pub mod restore;
+pub mod scratch;
+pub mod sealed;
+pub mod wal;
+
+pub use disk::{Disk, Errno, Lock};
+pub use sealed::SealedFile;

@@ -1,0 +1,460 @@
+//! The one table of what PostgreSQL's files are, name by name (DESIGN 1.1, docs/format/files.md).
+//!
+//! Invariants:
+//! 1. The first row that matches decides.
+//! 2. A name that no row knows is sealed below `base/`, `global/`, `pg_*/` and `PG_*/` and clear
+//!    elsewhere: new kinds of files fail closed.
+//! 3. Two names that PostgreSQL renames into each other give the same identity wherever a re-store
+//!    would cost something.
+//!
+//! Called by the preload library on every open and rename in a sealed cluster, and by
+//! `pgseal verify`. Paths are relative to the data directory, normalised, without a leading slash;
+//! a tablespace's own location appears as `pg_tblspc/<oid>/…`.
+
+mod pattern;
+
+use crate::layout::{Layout, Root, Spec};
+use crate::wal::WalName;
+use pattern::Capture;
+pub use pattern::RelationName;
+use pgseal_crypto::FileId;
+
+/// What the library does with a file.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Class {
+    /// Stored as it is.
+    Clear,
+    /// The cluster's own key directory: hidden from and closed to PostgreSQL's programs.
+    KeyDirectory,
+    /// Cannot be sealed; the string says what to change.
+    Refused(&'static str),
+    /// A WAL segment; its key needs the segment size.
+    WalSegment(WalName),
+    /// A segment that `restore_command` has just brought: raw, judged when it is renamed.
+    WalRestored,
+    /// Sealed, with all that is needed for it.
+    Sealed(Spec),
+}
+
+/// The answer for one path.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Classified {
+    /// What to do with the file.
+    pub class: Class,
+    /// The row that named it; none means that the name is unknown.
+    pub row: Option<&'static Row>,
+}
+
+/// One row of the table.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Row {
+    /// Path pattern, see [`pattern`].
+    pub pattern: &'static str,
+    /// What such a file holds, and where it is written.
+    pub holds: &'static str,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Clear,
+    KeyDirectory,
+    Refused(&'static str),
+    Relation,
+    TempRelation,
+    WalSegment,
+    WalRestored,
+    WalScratch,
+    Slru,
+    /// A stream under its own name.
+    Stream,
+    /// A stream under one name for several files.
+    StreamAs(&'static str),
+    Control,
+    Mapping,
+    /// Under the postmaster's key; several processes may write.
+    Scratch,
+    /// Under the postmaster's key; one process writes.
+    ScratchOwned,
+}
+
+const fn row(pattern: &'static str, kind: Kind, holds: &'static str) -> Row {
+    Row {
+        pattern,
+        holds,
+        kind,
+    }
+}
+
+const DYNSHMEM: &str = "set dynamic_shared_memory_type to posix or sysv: \
+    a memory-mapped file cannot be sealed";
+
+/// The table. Patterns are explained in [`pattern`].
+pub static TABLE: &[Row] = &[
+    row("pg_encryption/**", Kind::KeyDirectory, "the wrapped key"),
+    // Relations. The identity is (database, relfilenode, fork, segment): it survives copies,
+    // hard links, tablespace moves and pg_upgrade.
+    row(
+        "base/<oid>/<rel>",
+        Kind::Relation,
+        "tables, indexes, catalogs, and their forks",
+    ),
+    row("global/<rel>", Kind::Relation, "shared catalogs"),
+    row(
+        "pg_tblspc/<oid>/<catver>/<oid>/<rel>",
+        Kind::Relation,
+        "relations of a tablespace",
+    ),
+    row("base/<oid>/<temp>", Kind::TempRelation, "temporary tables"),
+    row(
+        "pg_tblspc/<oid>/<catver>/<oid>/<temp>",
+        Kind::TempRelation,
+        "temporary tables",
+    ),
+    row(
+        "base/moved_for_upgrade/<dbdir>/<rel>",
+        Kind::Relation,
+        "pg_upgrade --swap's staging",
+    ),
+    row(
+        "pg_tblspc/<oid>/<catver>/moved_for_upgrade/<dbdir>/<rel>",
+        Kind::Relation,
+        "pg_upgrade --swap's staging",
+    ),
+    row(
+        "base/<oid>/INCREMENTAL.*",
+        Kind::Stream,
+        "changed blocks of an incremental backup",
+    ),
+    row(
+        "global/INCREMENTAL.*",
+        Kind::Stream,
+        "changed blocks of an incremental backup",
+    ),
+    row(
+        "pg_tblspc/<oid>/<catver>/<oid>/INCREMENTAL.*",
+        Kind::Stream,
+        "changed blocks",
+    ),
+    // Sorts, hashes, subscription streams, the server's own manifest: nobody reads them after a
+    // restart, so nobody keeps their key.
+    row("base/pgsql_tmp/**", Kind::ScratchOwned, "temporary files"),
+    row(
+        "pg_tblspc/<oid>/<catver>/pgsql_tmp/**",
+        Kind::ScratchOwned,
+        "temporary files",
+    ),
+    // Metadata without user data.
+    row("base/<oid>/PG_VERSION", Kind::Clear, "major version"),
+    row(
+        "base/<oid>/pg_filenode.map",
+        Kind::Clear,
+        "relation map: catalog OIDs to relfilenodes",
+    ),
+    row(
+        "base/<oid>/pg_filenode.map.tmp",
+        Kind::Clear,
+        "relation map being written",
+    ),
+    row(
+        "base/<oid>/pg_internal.init*",
+        Kind::Clear,
+        "cache of system catalog descriptors",
+    ),
+    row(
+        "pg_tblspc/<oid>/<catver>/<oid>/PG_VERSION",
+        Kind::Clear,
+        "major version",
+    ),
+    row(
+        "pg_tblspc/<oid>/<catver>/<oid>/pg_filenode.map",
+        Kind::Clear,
+        "relation map",
+    ),
+    row(
+        "pg_tblspc/<oid>/<catver>/<oid>/pg_filenode.map.tmp",
+        Kind::Clear,
+        "relation map",
+    ),
+    row(
+        "pg_tblspc/<oid>/<catver>/<oid>/pg_internal.init*",
+        Kind::Clear,
+        "descriptor cache",
+    ),
+    row(
+        "global/pg_filenode.map",
+        Kind::Clear,
+        "relation map of shared catalogs",
+    ),
+    row(
+        "global/pg_filenode.map.tmp",
+        Kind::Clear,
+        "relation map being written",
+    ),
+    row(
+        "global/pg_internal.init*",
+        Kind::Clear,
+        "cache of system catalog descriptors",
+    ),
+    // pg_resetwal and pg_upgrade keep the old file beside the new one: one identity.
+    row("global/pg_control", Kind::Control, "state of the cluster"),
+    row(
+        "global/pg_control.old",
+        Kind::Control,
+        "state of the cluster, set aside by pg_upgrade",
+    ),
+    // Write-ahead log.
+    row("pg_wal/<wal>", Kind::WalSegment, "WAL"),
+    row(
+        "pg_wal/<wal>.partial",
+        Kind::WalSegment,
+        "the last segment of a timeline that ended",
+    ),
+    row(
+        "pg_wal/xlogtemp.*",
+        Kind::WalScratch,
+        "a segment or history file being made",
+    ),
+    row(
+        "pg_wal/RECOVERYXLOG",
+        Kind::WalRestored,
+        "what restore_command brought",
+    ),
+    row(
+        "pg_wal/RECOVERYHISTORY",
+        Kind::Clear,
+        "timeline history from the archive",
+    ),
+    row("pg_wal/*.history", Kind::Clear, "timeline history"),
+    row(
+        "pg_wal/*.backup",
+        Kind::Clear,
+        "backup history: labels and positions",
+    ),
+    row(
+        "pg_wal/archive_status/*",
+        Kind::Clear,
+        "archiver's notes: names only",
+    ),
+    row(
+        "pg_wal/summaries/*",
+        Kind::StreamAs("pg_wal/summaries"),
+        "changed block numbers (17+)",
+    ),
+    // SLRUs.
+    row("pg_xact/<hex>", Kind::Slru, "commit status"),
+    row(
+        "pg_multixact/offsets/<hex>",
+        Kind::Slru,
+        "multixact offsets",
+    ),
+    row(
+        "pg_multixact/members/<hex>",
+        Kind::Slru,
+        "multixact members",
+    ),
+    row(
+        "pg_subtrans/<hex>",
+        Kind::Slru,
+        "parents of subtransactions",
+    ),
+    row("pg_commit_ts/<hex>", Kind::Slru, "commit times"),
+    row("pg_serial/<hex>", Kind::Slru, "serializable conflicts"),
+    row(
+        "pg_notify/<hex>",
+        Kind::Slru,
+        "NOTIFY channels and payloads",
+    ),
+    // Streams.
+    row(
+        "pg_twophase/<hex>",
+        Kind::Stream,
+        "prepared transactions: names, locks, invalidations",
+    ),
+    row(
+        "pg_stat/pgstat.tmp",
+        Kind::StreamAs("pg_stat/pgstat.stat"),
+        "statistics being written",
+    ),
+    row(
+        "pg_stat/**",
+        Kind::Stream,
+        "statistics and query texts kept over a restart",
+    ),
+    row(
+        "pg_stat_tmp/**",
+        Kind::Scratch,
+        "query texts, written by many backends at once",
+    ),
+    row(
+        "pg_logical/snapshots/*",
+        Kind::Stream,
+        "logical decoding snapshots",
+    ),
+    row(
+        "pg_logical/mappings/*",
+        Kind::Mapping,
+        "tuple moves of catalog rewrites",
+    ),
+    row(
+        "pg_logical/replorigin_checkpoint",
+        Kind::Clear,
+        "replication origins: positions",
+    ),
+    row(
+        "pg_logical/replorigin_checkpoint.tmp",
+        Kind::Clear,
+        "replication origins",
+    ),
+    row("pg_replslot/*/state", Kind::Clear, "slot metadata"),
+    row(
+        "pg_replslot/*/state.tmp",
+        Kind::Clear,
+        "slot metadata being written",
+    ),
+    row(
+        "pg_replslot/*/*",
+        Kind::ScratchOwned,
+        "spilled changes of logical decoding",
+    ),
+    row(
+        "pg_snapshots/*",
+        Kind::Clear,
+        "exported snapshots: transaction ids",
+    ),
+    row(
+        "pg_dynshmem/*",
+        Kind::Refused(DYNSHMEM),
+        "tuples of parallel queries",
+    ),
+    row("pg_log/**", Kind::Clear, "server log"),
+    row(
+        "pg_upgrade_output.d/**",
+        Kind::Clear,
+        "pg_upgrade's logs and dumps",
+    ),
+    row("pg_ident.conf", Kind::Clear, "configuration"),
+    row("pg_hba.conf", Kind::Clear, "configuration"),
+    // The top level: named so that the walk over real directories finds every file in the table.
+    row(
+        "PG_VERSION*",
+        Kind::Clear,
+        "major version; link and clone probes",
+    ),
+    row("postgresql*.conf*", Kind::Clear, "configuration"),
+    row("postmaster.*", Kind::Clear, "process id and options"),
+    row("current_logfiles*", Kind::Clear, "names of log files"),
+    row("autoprewarm.blocks*", Kind::Clear, "block numbers"),
+    row("backup_label*", Kind::Clear, "where a backup began"),
+    row(
+        "backup_manifest*",
+        Kind::Clear,
+        "names, sizes and checksums of a backup's files",
+    ),
+    row("tablespace_map*", Kind::Clear, "where tablespaces lie"),
+    row("*.signal", Kind::Clear, "start in recovery"),
+    row("log/**", Kind::Clear, "server log"),
+];
+
+/// Says what the file at `path` is.
+#[must_use]
+pub fn classify(path: &[u8]) -> Classified {
+    for row in TABLE {
+        if let Some(capture) = pattern::matches(row.pattern, path) {
+            return Classified {
+                class: row.class(path, &capture),
+                row: Some(row),
+            };
+        }
+    }
+    let class = if fails_closed(path) {
+        stream(path)
+    } else {
+        Class::Clear
+    };
+    Classified { class, row: None }
+}
+
+/// Directories whose unknown files are sealed.
+fn fails_closed(path: &[u8]) -> bool {
+    let Some(slash) = path.iter().position(|&byte| byte == b'/') else {
+        return false;
+    };
+    let top = &path[..slash];
+    top == b"base" || top == b"global" || top.starts_with(b"pg_") || top.starts_with(b"PG_")
+}
+
+impl Row {
+    fn class(&self, path: &[u8], capture: &Capture) -> Class {
+        match self.kind {
+            Kind::Clear => Class::Clear,
+            Kind::KeyDirectory => Class::KeyDirectory,
+            Kind::Refused(advice) => Class::Refused(advice),
+            Kind::Relation => relation(capture, path),
+            Kind::TempRelation => temp_relation(capture, path),
+            Kind::WalSegment => capture.wal.map_or_else(|| stream(path), Class::WalSegment),
+            Kind::WalRestored => Class::WalRestored,
+            Kind::WalScratch => named(path, Root::Ephemeral, Layout::WAL_SCRATCH),
+            Kind::Slru => sealed(FileId::slru(path), Root::Cluster, Layout::PAGES),
+            Kind::Stream => stream(path),
+            Kind::StreamAs(name) => named(name.as_bytes(), Root::Cluster, Layout::STREAM.shared()),
+            Kind::Control => named(b"global/pg_control", Root::Cluster, Layout::CONTROL),
+            Kind::Mapping => named(path, Root::Cluster, Layout::Keystream),
+            Kind::Scratch => named(path, Root::Ephemeral, Layout::STREAM.shared()),
+            Kind::ScratchOwned => named(path, Root::Ephemeral, Layout::STREAM),
+        }
+    }
+}
+
+fn relation(capture: &Capture, path: &[u8]) -> Class {
+    let Some(rel) = capture.rel else {
+        return stream(path);
+    };
+    let id = FileId::relation(capture.database, rel.number, rel.fork, rel.segment);
+    sealed(Some(id), Root::Cluster, Layout::PAGES)
+}
+
+/// Nobody reads a temporary relation after a restart; the backend is part of the identity because
+/// a permanent relation may have the same number.
+fn temp_relation(capture: &Capture, path: &[u8]) -> Class {
+    let (Some(rel), Some(backend)) = (capture.rel, capture.backend) else {
+        return stream(path);
+    };
+    let id = FileId::temp_relation(backend, capture.database, rel.number, rel.fork, rel.segment);
+    sealed(Some(id), Root::Ephemeral, Layout::PAGES)
+}
+
+fn stream(path: &[u8]) -> Class {
+    named(final_name(path), Root::Cluster, Layout::STREAM.shared())
+}
+
+fn named(path: &[u8], root: Root, layout: Layout) -> Class {
+    sealed(FileId::named(path), root, layout)
+}
+
+fn sealed(id: Option<FileId>, root: Root, layout: Layout) -> Class {
+    match id {
+        Some(id) => Class::Sealed(Spec { id, root, layout }),
+        None => Class::Refused("use shorter file names: an identity has at most 255 bytes"),
+    }
+}
+
+/// The name a temporary file will be renamed to: without `.tmp`, and for snapshots without the
+/// process id before it (`0-15.snap.4711.tmp`).
+fn final_name(path: &[u8]) -> &[u8] {
+    let Some(stem) = path.strip_suffix(b".tmp") else {
+        return path;
+    };
+    let digits = stem
+        .iter()
+        .rev()
+        .take_while(|byte| byte.is_ascii_digit())
+        .count();
+    match stem[..stem.len() - digits].strip_suffix(b".snap.") {
+        Some(_) if digits > 0 => &stem[..stem.len() - digits - 1],
+        _ => stem,
+    }
+}
+
+#[cfg(test)]
+mod tests;

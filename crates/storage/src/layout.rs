@@ -1,0 +1,156 @@
+//! From a class of files to what decides how its bytes are stored: the key's identity, which master
+//! key it hangs on, and the layout of cipher blocks (docs/format/files.md).
+
+use pgseal_crypto::{FileId, UNIT};
+
+/// Bytes of one cipher block.
+pub const BLOCK: u64 = pgseal_crypto::BLOCK as u64;
+/// Bytes of one data unit: a PostgreSQL page.
+pub const PAGE: u64 = UNIT as u64;
+
+/// When stored zeros read as zeros (docs/format/files.md#zeros).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Zeros {
+    /// Only a whole, aligned 8 kB page: relations and SLRUs, where a smaller hole would be a way
+    /// to delete rows or commit bits unseen.
+    Page,
+    /// A whole 16-byte block: WAL and streams, which are extended at any length.
+    Block,
+}
+
+/// Who may write a file while it is read or written here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Writers {
+    /// Whole pages by anybody, other ranges by one process at a time.
+    Own,
+    /// Any range by any process (pg_stat_statements' texts): such transfers lock the file.
+    Many,
+    /// One process appends while others read without a lock (WAL): a cut last block is read
+    /// until two reads agree.
+    Racing,
+}
+
+/// How the bytes of one file are laid out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layout {
+    /// Data units of 8 kB under XTS; a tail of less than 16 bytes is masked.
+    Units {
+        /// When stored zeros are a hole.
+        zeros: Zeros,
+        /// Tweak of the file's first data unit.
+        first_unit: u64,
+        /// The first block is stored as it is (`pg_control`'s identifier and versions).
+        clear_head: bool,
+        /// Zero blocks that are written stay zeros (a WAL segment being filled for later use).
+        keep_zeros: bool,
+        /// Who else may be writing.
+        writers: Writers,
+    },
+    /// A position-only keystream: one format for body and tail, so that a crash that separates
+    /// size and data loses no byte that was durable before (`pg_logical/mappings`).
+    Keystream,
+}
+
+impl Layout {
+    /// Relations and SLRUs.
+    pub const PAGES: Self = Self::units(Zeros::Page);
+    /// Named files that are written at any length, by one process.
+    pub const STREAM: Self = Self::units(Zeros::Block);
+
+    const fn units(zeros: Zeros) -> Self {
+        let (clear_head, keep_zeros) = (false, false);
+        Self::Units {
+            zeros,
+            first_unit: 0,
+            clear_head,
+            keep_zeros,
+            writers: Writers::Own,
+        }
+    }
+
+    /// The same layout for files that several processes write at once.
+    #[must_use]
+    pub const fn shared(self) -> Self {
+        match self {
+            Self::Units {
+                zeros,
+                first_unit,
+                clear_head,
+                keep_zeros,
+                ..
+            } => {
+                let writers = Writers::Many;
+                Self::Units {
+                    zeros,
+                    first_unit,
+                    clear_head,
+                    keep_zeros,
+                    writers,
+                }
+            }
+            Self::Keystream => self,
+        }
+    }
+
+    /// `pg_control`: its first block stays in clear, so that an unsealed server stops at the CRC
+    /// with the right message and tools still read the system identifier.
+    pub const CONTROL: Self = Self::Units {
+        zeros: Zeros::Block,
+        first_unit: 0,
+        clear_head: true,
+        keep_zeros: false,
+        writers: Writers::Own,
+    };
+
+    /// A WAL segment being made; its zero fill may stay zeros.
+    pub const WAL_SCRATCH: Self = Self::Units {
+        zeros: Zeros::Block,
+        first_unit: 0,
+        clear_head: false,
+        keep_zeros: true,
+        writers: Writers::Own,
+    };
+
+    /// A WAL segment whose first page has the absolute number `first_page`.
+    #[must_use]
+    pub const fn wal(first_page: u64) -> Self {
+        Self::Units {
+            zeros: Zeros::Block,
+            first_unit: first_page,
+            clear_head: false,
+            keep_zeros: false,
+            writers: Writers::Racing,
+        }
+    }
+
+    /// Bytes that are always rewritten together: a page where a hole is a page, else a block.
+    #[must_use]
+    pub const fn granule(&self) -> u64 {
+        match self {
+            Self::Units {
+                zeros: Zeros::Page, ..
+            } => PAGE,
+            _ => BLOCK,
+        }
+    }
+}
+
+/// Which master key a file's key is derived from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Root {
+    /// The cluster's master key.
+    Cluster,
+    /// The key that the postmaster made at its start and nobody stores.
+    Ephemeral,
+}
+
+/// All that is needed, beside a master key, to read and write one file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Spec {
+    /// The key's identity.
+    pub id: FileId,
+    /// The master key it hangs on.
+    pub root: Root,
+    /// The layout of its bytes.
+    pub layout: Layout,
+}

@@ -1,0 +1,102 @@
+//! Renames across identities: the same clear bytes under another key and tweak.
+//!
+//! A rename that changes identity makes a new file, never rewrites the old one in place: a crash
+//! between the two steps must leave the source as it was, and a hard link may share its bytes
+//! (io-paths.md A6, A7). The caller fsyncs and renames the new file.
+
+use crate::disk::{read_full, write_full};
+use crate::scratch::{Scratch, RUN_UNITS};
+use crate::{Disk, Errno, SealedFile};
+use pgseal_crypto::UNIT;
+
+/// How one end of a copy is stored.
+pub enum Stored<'a, 'k> {
+    /// As it is.
+    Clear,
+    /// Sealed.
+    Sealed(&'a SealedFile<'k>),
+}
+
+impl Stored<'_, '_> {
+    fn read<D: Disk>(
+        &self,
+        disk: &D,
+        scratch: &mut Scratch,
+        buf: &mut [u8],
+        at: u64,
+    ) -> Result<usize, Errno> {
+        match self {
+            Self::Clear => read_full(disk, buf, at),
+            Self::Sealed(file) => file.read_at(disk, scratch, buf, at),
+        }
+    }
+
+    fn write<D: Disk>(
+        &self,
+        disk: &D,
+        scratch: &mut Scratch,
+        data: &[u8],
+        at: u64,
+    ) -> Result<(), Errno> {
+        let mut done = 0;
+        while done < data.len() {
+            done += match self {
+                Self::Clear => {
+                    write_full(disk, data, at).map_err(|(_, errno)| errno)?;
+                    data.len()
+                }
+                Self::Sealed(file) => {
+                    file.write_at(disk, scratch, &data[done..], at + done as u64)?
+                }
+            };
+        }
+        Ok(())
+    }
+}
+
+/// Copies all of `source` to the empty file `target`. `page` holds clear bytes and is wiped.
+pub fn copy<S: Disk, T: Disk>(
+    (source, from): (&S, &Stored),
+    (target, to): (&T, &Stored),
+    scratch: &mut Scratch,
+    page: &mut [u8; UNIT],
+) -> Result<(), Errno> {
+    let mut at = 0;
+    loop {
+        let have = from.read(source, scratch, page, at)?;
+        to.write(target, scratch, &page[..have], at)?;
+        at += have as u64;
+        if have < UNIT {
+            page.fill(0);
+            return Ok(());
+        }
+    }
+}
+
+/// Re-stores the first page of a recycled WAL segment, so that a tool which looks into the first
+/// file of `pg_wal` for the segment size still finds a header (io-paths.md C12). The rest of the
+/// old segment is noise under the new name, as it is leftovers in plain PostgreSQL.
+pub fn first_page<D: Disk>(
+    disk: &D,
+    from: &SealedFile,
+    to: &SealedFile,
+    scratch: &mut Scratch,
+    page: &mut [u8; UNIT],
+) -> Result<(), Errno> {
+    let have = from.read_at(disk, scratch, page, 0)?;
+    let stored = Stored::Sealed(to);
+    let result = stored.write(disk, scratch, &page[..have], 0);
+    page.fill(0);
+    result
+}
+
+/// Are all bytes of the file zeros? Then no identity shows, and a rename needs no re-store.
+pub fn is_all_zeros<D: Disk>(disk: &D, scratch: &mut Scratch) -> Result<bool, Errno> {
+    for at in (0..disk.size()?).step_by(RUN_UNITS * UNIT) {
+        let have = read_full(disk, &mut scratch.run, at)?;
+        if scratch.run[..have].iter().any(|&byte| byte != 0) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}

@@ -1,0 +1,33 @@
+//! Working memory of one transfer. The caller owns and reuses it (the preload library keeps a small
+//! pool), so that a transfer allocates nothing and holds no clear page longer than it runs.
+
+use pgseal_crypto::UNIT;
+
+/// Data units that one transfer to the disk carries at most.
+pub const RUN_UNITS: usize = 32;
+
+/// Aligned for O_DIRECT, and so for the 16 bytes that the kernel copies in one piece.
+#[repr(C, align(4096))]
+pub struct Scratch {
+    /// What goes to the disk: ciphertext only.
+    pub run: [u8; RUN_UNITS * UNIT],
+    /// One data unit in clear.
+    pub unit: [u8; UNIT],
+}
+
+impl Scratch {
+    /// An empty one.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self {
+            run: [0; RUN_UNITS * UNIT],
+            unit: [0; UNIT],
+        }
+    }
+}
+
+impl Default for Scratch {
+    fn default() -> Self {
+        Self::new()
+    }
+}

@@ -1,0 +1,136 @@
+//! A sealed file: reads, writes, truncations and reservations of any range, on whole cipher blocks.
+//!
+//! A file of S bytes is stored in S bytes, and at every moment between two calls (docs/format/files.md):
+//!
+//! 1. every block (16 bytes) below S is the ciphertext of its place in its data unit (8 kB page),
+//!    or part of a hole: stored zeros that read as zeros. A hole is a whole page where
+//!    [`Zeros::Page`] holds, a whole block where [`Zeros::Block`] does;
+//! 2. the last S mod 16 bytes, the tail, are masked and never a hole;
+//! 3. with [`Zeros::Page`], the last S mod 8192 bytes are never a hole either.
+//!
+//! So whatever makes a granule (the unit of 1 and 3) whole or partial rewrites it: growth completes
+//! the old last granule and writes the new one if it is partial. Whole pages, which are all that
+//! PostgreSQL writes to relations, SLRUs and WAL, take the short way: one seal, one transfer.
+//!
+//! Reads decrypt in the caller's buffer; writes never change it.
+
+mod extend;
+mod read;
+mod write;
+
+use crate::layout::{Layout, Writers, Zeros, BLOCK, PAGE};
+use crate::{Disk, Errno, Lock};
+use pgseal_crypto::FileCipher;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The largest file: offsets are signed in libc.
+const MAX_SIZE: u64 = i64::MAX as u64;
+
+/// Cipher and layout of one open file.
+pub struct SealedFile<'k> {
+    cipher: FileCipher<'k>,
+    layout: Layout,
+    /// A size that the file is known to have had, rounded down to a granule. Writes that begin at
+    /// or below it leave no gap, so the short way need not ask for the size. It would be wrong only
+    /// if another open file cut this one inside a page, which PostgreSQL never does.
+    known_size: AtomicU64,
+}
+
+impl<'k> SealedFile<'k> {
+    /// A file that nothing is known of yet.
+    #[must_use]
+    pub fn new(cipher: FileCipher<'k>, layout: Layout) -> Self {
+        Self {
+            cipher,
+            layout,
+            known_size: AtomicU64::new(0),
+        }
+    }
+
+    fn zeros(&self) -> Zeros {
+        match self.layout {
+            Layout::Units { zeros, .. } => zeros,
+            Layout::Keystream => Zeros::Block,
+        }
+    }
+
+    fn clear_head(&self) -> bool {
+        matches!(
+            self.layout,
+            Layout::Units {
+                clear_head: true,
+                ..
+            }
+        )
+    }
+
+    fn is_shared(&self) -> bool {
+        matches!(
+            self.layout,
+            Layout::Units {
+                writers: Writers::Many,
+                ..
+            }
+        )
+    }
+
+    /// The tweak of the data unit at `offset`.
+    fn unit_at(&self, offset: u64) -> u64 {
+        match self.layout {
+            Layout::Units { first_unit, .. } => first_unit + offset / PAGE,
+            Layout::Keystream => 0,
+        }
+    }
+
+    fn note_size(&self, size: u64) {
+        self.known_size
+            .fetch_max(size - size % self.layout.granule(), Ordering::Relaxed);
+    }
+
+    fn forget_size_above(&self, size: u64) {
+        self.known_size
+            .fetch_min(size - size % self.layout.granule(), Ordering::Relaxed);
+    }
+
+    /// Runs `work` under the file's lock if other processes may be writing beside us.
+    fn locked<D: Disk, T>(
+        &self,
+        disk: &D,
+        lock: Lock,
+        work: impl FnOnce() -> Result<T, Errno>,
+    ) -> Result<T, Errno> {
+        if !self.is_shared() {
+            return work();
+        }
+        disk.lock(lock)?;
+        let result = work();
+        disk.lock(Lock::None)?;
+        result
+    }
+}
+
+/// `value` rounded down to a multiple of `step`, a power of two.
+const fn floor(value: u64, step: u64) -> u64 {
+    value & !(step - 1)
+}
+
+/// `value` rounded up to a multiple of `step`, a power of two.
+const fn ceil(value: u64, step: u64) -> u64 {
+    floor(value + step - 1, step)
+}
+
+/// A length or offset inside one data unit or buffer, as an index.
+#[allow(clippy::cast_possible_truncation)] // 64-bit targets only, checked below
+const fn index(value: u64) -> usize {
+    const { assert!(usize::BITS == 64) };
+    value as usize
+}
+
+fn is_zero(bytes: &[u8]) -> bool {
+    bytes.iter().all(|&byte| byte == 0)
+}
+
+/// Bytes of the tail of a file of `size` bytes.
+const fn tail_len(size: u64) -> u64 {
+    size % BLOCK
+}

@@ -1,0 +1,237 @@
+//! Reading any range.
+
+use super::{ceil, floor, index, is_zero, tail_len, SealedFile};
+use crate::disk::read_full;
+use crate::layout::{Layout, Writers, Zeros, BLOCK, PAGE};
+use crate::scratch::Scratch;
+use crate::{Disk, Errno, Lock};
+use pgseal_crypto::UNIT;
+
+const BLOCK_LEN: usize = BLOCK as usize;
+const BLOCKS: usize = UNIT / BLOCK_LEN;
+
+impl SealedFile<'_> {
+    /// Reads at `offset` into `buf`; a short count is the end of the file.
+    ///
+    /// Whole pages into an aligned buffer take the short way: one transfer, decrypted where it
+    /// lies. Alignment is correctness: the kernel copies an aligned block in one piece, so that a
+    /// read that races a write sees each block old or new, never half (io-paths.md A4).
+    pub fn read_at<D: Disk>(
+        &self,
+        disk: &D,
+        scratch: &mut Scratch,
+        buf: &mut [u8],
+        offset: u64,
+    ) -> Result<usize, Errno> {
+        if self.layout == Layout::Keystream {
+            let done = disk.read_at(buf, offset)?;
+            self.cipher.keystream(offset, &mut buf[..done]);
+            return Ok(done);
+        }
+        let aligned = buf.as_ptr().addr() % BLOCK_LEN == 0;
+        if aligned && offset % PAGE == 0 && buf.len() % UNIT == 0 {
+            return self.read_pages(disk, scratch, buf, offset);
+        }
+        self.locked(disk, Lock::Shared, || {
+            self.read_range(disk, scratch, buf, offset)
+        })
+    }
+
+    /// Whole pages, in place. Only what follows the last whole block of a short read, a tail, is
+    /// read again the long way.
+    fn read_pages<D: Disk>(
+        &self,
+        disk: &D,
+        scratch: &mut Scratch,
+        buf: &mut [u8],
+        offset: u64,
+    ) -> Result<usize, Errno> {
+        let done = disk.read_at(buf, offset)?;
+        let whole = done - done % BLOCK_LEN;
+        // A page that the end of the file cuts must be read again if it can be neither told from a
+        // hole nor from a page that is growing under us.
+        if done % UNIT != 0 && (done % BLOCK_LEN != 0 || self.is_shared()) {
+            let kept = done - done % UNIT;
+            self.open_in_place(&mut buf[..kept], offset);
+            let rest = self.locked(disk, Lock::Shared, || {
+                self.read_range(disk, scratch, &mut buf[kept..done], offset + kept as u64)
+            })?;
+            return Ok(kept + rest);
+        }
+        self.open_in_place(&mut buf[..whole], offset);
+        Ok(whole)
+    }
+
+    /// Decrypts blocks that begin a data unit. A last, partial unit is never a page-sized hole.
+    pub fn open_in_place(&self, buf: &mut [u8], offset: u64) {
+        for (at, unit) in (offset..).step_by(UNIT).zip(buf.chunks_mut(UNIT)) {
+            self.open_unit(unit, at);
+        }
+    }
+
+    fn open_unit(&self, unit: &mut [u8], offset: u64) {
+        let head: [u8; BLOCK_LEN] = std::array::from_fn(|i| unit.get(i).copied().unwrap_or(0));
+        match self.zeros() {
+            Zeros::Page => {
+                // Nearly no ciphertext begins with 16 zero bytes: the page is scanned only then.
+                let hole = is_zero(&head) && unit.len() == UNIT && is_zero(unit);
+                if !hole {
+                    self.cipher.open(self.unit_at(offset), unit);
+                }
+            }
+            Zeros::Block => {
+                let holes = Holes::find(unit);
+                self.cipher.open(self.unit_at(offset), unit);
+                holes.restore(unit);
+            }
+        }
+        if self.clear_head() && offset == 0 {
+            unit[..BLOCK_LEN].copy_from_slice(&head);
+        }
+    }
+
+    /// Any range, through the scratch: each data unit from its start, because the cipher's tweak
+    /// runs from there.
+    fn read_range<D: Disk>(
+        &self,
+        disk: &D,
+        scratch: &mut Scratch,
+        buf: &mut [u8],
+        offset: u64,
+    ) -> Result<usize, Errno> {
+        let mut done = 0;
+        while done < buf.len() {
+            let at = offset + done as u64;
+            let start = floor(at, PAGE);
+            let end = (offset + buf.len() as u64).min(start + PAGE);
+            let have = self.read_unit(disk, scratch, start, end)?;
+            let (from, to) = (index(at - start), index(end - start).min(have));
+            if to <= from {
+                break;
+            }
+            buf[done..done + to - from].copy_from_slice(&scratch.unit[from..to]);
+            done += to - from;
+            if to < index(end - start) {
+                break;
+            }
+        }
+        scratch.unit.fill(0);
+        Ok(done)
+    }
+
+    /// Puts the data unit at `start` into `scratch.unit` in clear, as far as `end` at least, and
+    /// says how many of its bytes the file has.
+    pub(super) fn read_unit<D: Disk>(
+        &self,
+        disk: &D,
+        scratch: &mut Scratch,
+        start: u64,
+        end: u64,
+    ) -> Result<usize, Errno> {
+        let have = self.read_stored(disk, scratch, start, end)?;
+        self.open_cut_unit(&mut scratch.unit, have, start);
+        Ok(have)
+    }
+
+    /// The same, and keeps the stored bytes in `scratch.run[UNIT..]`.
+    pub(super) fn load_unit<D: Disk>(
+        &self,
+        disk: &D,
+        scratch: &mut Scratch,
+        start: u64,
+        end: u64,
+    ) -> Result<usize, Errno> {
+        let have = self.read_stored(disk, scratch, start, end)?;
+        scratch.run[UNIT..UNIT + have].copy_from_slice(&scratch.unit[..have]);
+        self.open_cut_unit(&mut scratch.unit, have, start);
+        Ok(have)
+    }
+
+    fn read_stored<D: Disk>(
+        &self,
+        disk: &D,
+        scratch: &mut Scratch,
+        start: u64,
+        end: u64,
+    ) -> Result<usize, Errno> {
+        let whole_unit = self.zeros() == Zeros::Page;
+        let want = if whole_unit {
+            UNIT
+        } else {
+            index(ceil(end, BLOCK) - start)
+        };
+        let have = read_full(disk, &mut scratch.unit[..want], start)?;
+        let racing = matches!(
+            self.layout,
+            Layout::Units {
+                writers: Writers::Racing,
+                ..
+            }
+        );
+        if racing && end % BLOCK != 0 && have > 0 {
+            return settle(disk, &mut scratch.unit, start, have);
+        }
+        Ok(have)
+    }
+
+    /// Decrypts the `have` first bytes of a unit. Reads ask for whole blocks, so a cut one means
+    /// that the file ends there: its tail.
+    fn open_cut_unit(&self, unit: &mut [u8; UNIT], have: usize, start: u64) {
+        let tail = index(tail_len(have as u64));
+        let body = have - tail;
+        if body > 0 {
+            self.open_unit(&mut unit[..body], start);
+        }
+        if tail > 0 {
+            self.cipher
+                .mask_tail((start + body as u64) / BLOCK, &mut unit[body..have]);
+        }
+    }
+}
+
+/// Reads the last block again until two reads agree: its writer may be in the middle of it, at
+/// WAL's flush boundary (io-paths.md A5). The kernel copies an aligned block at once on the
+/// processors that were measured; this holds on the others.
+fn settle<D: Disk>(
+    disk: &D,
+    unit: &mut [u8; UNIT],
+    start: u64,
+    have: usize,
+) -> Result<usize, Errno> {
+    const TRIES: usize = 100;
+    let last = have.saturating_sub(1) / BLOCK_LEN * BLOCK_LEN;
+    let mut seen = [0; BLOCK_LEN];
+    for _ in 0..TRIES {
+        let got = read_full(disk, &mut seen, start + last as u64)?;
+        let same = unit[last..have] == seen[..got];
+        unit[last..last + got].copy_from_slice(&seen[..got]);
+        if same {
+            return Ok(last + got);
+        }
+    }
+    Err(Errno::EIO)
+}
+
+/// The zero blocks of a stored unit, found before it is decrypted where it lies.
+struct Holes([u64; BLOCKS / 64]);
+
+impl Holes {
+    fn find(unit: &[u8]) -> Self {
+        let mut bits = [0; BLOCKS / 64];
+        for (i, block) in unit.chunks_exact(BLOCK_LEN).enumerate() {
+            bits[i / 64] |= u64::from(is_zero(block)) << (i % 64);
+        }
+        Self(bits)
+    }
+
+    fn restore(&self, unit: &mut [u8]) {
+        if self.0 == [0; BLOCKS / 64] {
+            return;
+        }
+        for (i, block) in unit.chunks_exact_mut(BLOCK_LEN).enumerate() {
+            if self.0[i / 64] >> (i % 64) & 1 == 1 {
+                block.fill(0);
+            }
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! WAL segment names, and the page header that tells whose bytes a restored segment holds.
+//!
+//! A name is timeline, log and segment in eight hex digits each; with the segment size it gives the
+//! absolute number of the segment's first page, which is its tweak. The timeline is left out: the
+//! same bytes are re-stored under several (crypto.md 1). Keys are one per TiB of LSN.
+
+use crate::layout::{Layout, Root, Spec, PAGE};
+use pgseal_crypto::FileId;
+
+/// Digits of a segment's name.
+pub const NAME_LEN: usize = 24;
+/// LSN bits below a key's scope: 1 TiB.
+const EPOCH_SHIFT: u32 = 40;
+/// Bytes of the long page header that starts every segment.
+pub const LONG_HEADER: usize = 40;
+
+/// Position part of a WAL segment's name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WalName {
+    log: u32,
+    segment: u32,
+}
+
+impl WalName {
+    /// Parses exactly 24 upper-case hex digits.
+    #[must_use]
+    pub fn parse(name: &[u8]) -> Option<Self> {
+        if name.len() != NAME_LEN {
+            return None;
+        }
+        hex32(&name[..8])?;
+        Some(Self {
+            log: hex32(&name[8..16])?,
+            segment: hex32(&name[16..])?,
+        })
+    }
+
+    /// The segment's first LSN, if `segment_size` can have such a segment.
+    #[must_use]
+    pub fn start(self, segment_size: u64) -> Option<u64> {
+        let in_log = u64::from(self.segment).checked_mul(segment_size)?;
+        (is_segment_size(segment_size) && in_log < 1 << 32)
+            .then_some((u64::from(self.log) << 32) + in_log)
+    }
+
+    /// Key and layout of the segment.
+    #[must_use]
+    pub fn spec(self, segment_size: u64) -> Option<Spec> {
+        let start = self.start(segment_size)?;
+        Some(Spec {
+            id: FileId::wal(start >> EPOCH_SHIFT),
+            root: Root::Cluster,
+            layout: Layout::wal(start / PAGE),
+        })
+    }
+}
+
+/// Segment sizes that initdb accepts: powers of two from 1 MB to 1 GB.
+#[must_use]
+pub fn is_segment_size(size: u64) -> bool {
+    size.is_power_of_two() && (1 << 20..=1 << 30).contains(&size)
+}
+
+fn hex32(digits: &[u8]) -> Option<u32> {
+    digits.iter().try_fold(0, |value: u32, &digit| {
+        let nibble = match digit {
+            b'0'..=b'9' => digit - b'0',
+            b'A'..=b'F' => digit - b'A' + 10,
+            _ => return None,
+        };
+        Some(value << 4 | u32::from(nibble))
+    })
+}
+
+/// The fields of a segment's long page header that cannot be right by chance
+/// (access/xlog_internal.h, XLogLongPageHeaderData).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LongHeader {
+    /// LSN of the page.
+    pub page_address: u64,
+    /// The cluster's system identifier.
+    pub system_id: u64,
+    /// Bytes of a segment.
+    pub segment_size: u32,
+}
+
+impl LongHeader {
+    /// Reads a header, if `page` can be the first page of a segment.
+    #[must_use]
+    pub fn parse(page: &[u8; LONG_HEADER]) -> Option<Self> {
+        const XLP_LONG_HEADER: u16 = 2;
+        let long = u16::from_le_bytes([page[2], page[3]]) & XLP_LONG_HEADER != 0;
+        let header = Self {
+            page_address: le64(page, 8),
+            system_id: le64(page, 24),
+            segment_size: le32(page, 32),
+        };
+        let plausible = page[1] == 0xD1
+            && long
+            && u64::from(le32(page, 36)) == PAGE
+            && is_segment_size(u64::from(header.segment_size))
+            && header.page_address % u64::from(header.segment_size) == 0;
+        plausible.then_some(header)
+    }
+}
+
+fn le64(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(std::array::from_fn(|i| bytes[at + i]))
+}
+
+fn le32(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(std::array::from_fn(|i| bytes[at + i]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_give_the_page_number_for_every_segment_size() {
+        let name = WalName::parse(b"0000000300000002000000FF").expect("a name");
+        assert_eq!(name.start(16 << 20), Some(0x2_FF00_0000));
+        assert_eq!(name.start(1 << 20), Some(0x2_0FF0_0000));
+        assert_eq!(
+            name.start(64 << 20),
+            None,
+            "segment 255 of 64 MB lies beyond its log"
+        );
+        assert_eq!(name.start(3 << 20), None, "no segment size");
+    }
+
+    #[test]
+    fn the_timeline_is_not_part_of_the_identity() {
+        let on = |tli: &str| WalName::parse(format!("{tli}0000010000000001").as_bytes());
+        let spec = |tli| on(tli).and_then(|name| name.spec(16 << 20));
+        assert!(spec("00000001").is_some());
+        assert_eq!(spec("00000001"), spec("00000002"));
+    }
+
+    #[test]
+    fn other_names_are_refused() {
+        for name in [
+            "00000001000000000000000",
+            "0000000100000000000000001",
+            "00000001000000000000000g",
+            "00000001000000000000000a",
+        ] {
+            assert_eq!(WalName::parse(name.as_bytes()), None, "{name}");
+        }
+    }
+}
