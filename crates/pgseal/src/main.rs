@@ -1,1 +1,27 @@
-fn main() {}
+//! `pgseal`: keys, sealed twins of PostgreSQL's programs, and a look at sealed clusters.
+//!
+//! Every subcommand is one file in `cmd/`; exit codes are decided in `exit.rs` alone.
+//! Nothing here is `unsafe`, and no secret is in an argument, the environment or a message.
+
+#![forbid(unsafe_code)]
+
+mod cli;
+mod cluster;
+mod cmd;
+mod exit;
+mod handover;
+mod keybin;
+mod launch;
+mod twin;
+mod unlock;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    match cmd::run(cli::Cli::parse().command) {
+        Ok(code) => code,
+        Err(failure) => failure.report(),
+    }
+}

@@ -1,0 +1,183 @@
+//! Opening and making slots.
+//!
+//! Invariant: a master key leaves this file only after it was compared with the header.
+
+use pgseal_crypto::passphrase::{derive, Argon2Params, DeriveError, WrongKey};
+use pgseal_crypto::{random_bytes, MasterKey, RandomError};
+use pgseal_format::{Argon2Slot, Header, Payload, PayloadError, SecretSource, SlotKind};
+use zeroize::Zeroizing;
+
+/// Why a hardened secret does not open or make a slot.
+#[derive(Debug, thiserror::Error)]
+pub enum DerivedError {
+    /// It is not the secret of this slot.
+    #[error(transparent)]
+    Wrong(#[from] WrongKey),
+    /// It could not be hardened.
+    #[error(transparent)]
+    Derive(#[from] DeriveError),
+    /// It opened something that is not this cluster's key.
+    #[error(transparent)]
+    Payload(#[from] PayloadError),
+    /// No salt for a new slot.
+    #[error(transparent)]
+    Random(#[from] RandomError),
+}
+
+/// What a key command printed is not an AES key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the key command must print a key of 128, 192 or 256 bits as 32, 48 or 64 hexadecimal digits and nothing else")]
+pub struct NotAnAesKey;
+
+/// The master key in a payload that stands in clear: in a plain slot, in a file, or on the standard
+/// output of an unwrap command.
+pub fn open_text(text: &[u8], header: &Header) -> Result<MasterKey, PayloadError> {
+    Payload::decode(text)?.verify(header)
+}
+
+/// The master key under a passphrase or a printed key.
+pub fn open_derived(
+    header: &Header,
+    source: &SecretSource,
+    kdf: &Argon2Slot,
+    wrapped: &[u8],
+    secret: &[u8],
+) -> Result<MasterKey, DerivedError> {
+    let kek = derive(secret, &kdf.salt, kdf.params)?;
+    let text = kek.open(wrapped, &kdf.aad(header, source))?;
+    Ok(open_text(&text, header)?)
+}
+
+/// A new slot that `secret` opens.
+pub fn seal_derived(
+    header: &Header,
+    master: &MasterKey,
+    source: SecretSource,
+    params: Argon2Params,
+    secret: &[u8],
+) -> Result<SlotKind, DerivedError> {
+    let salt = random_bytes()?;
+    let kdf = Argon2Slot { salt, params };
+    let kek = derive(secret, &kdf.salt, kdf.params)?;
+    let wrapped = kek.wrap(&Payload::encode(master, header), &kdf.aad(header, &source));
+    Ok(SlotKind::Derived {
+        source,
+        kdf,
+        wrapped,
+    })
+}
+
+/// The secret that a key command printed: the bytes of an AES key, whatever case its digits have.
+pub fn command_key(printed: &[u8]) -> Result<Zeroizing<Vec<u8>>, NotAnAesKey> {
+    let digits = printed.trim_ascii();
+    if !matches!(digits.len(), 32 | 48 | 64) {
+        return Err(NotAnAesKey);
+    }
+    let mut key = Zeroizing::new(Vec::with_capacity(digits.len() / 2));
+    for pair in digits.chunks_exact(2) {
+        key.push(digit(pair[0])? << 4 | digit(pair[1])?);
+    }
+    Ok(key)
+}
+
+fn digit(character: u8) -> Result<u8, NotAnAesKey> {
+    let value = char::from(character).to_digit(16).ok_or(NotAnAesKey)?;
+    u8::try_from(value).map_err(|_| NotAnAesKey)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pgseal_crypto::{KeyLength, Suite};
+    use pgseal_format::ClusterId;
+
+    fn master() -> MasterKey {
+        MasterKey::from_bytes(&mut [9; 32])
+    }
+
+    fn header() -> Header {
+        Header {
+            suite: Suite::AesXts,
+            length: KeyLength::Bits256,
+            cluster: ClusterId([7; 16]),
+            key_id: master().key_id(),
+            created: 1,
+        }
+    }
+
+    /// Opens a slot of type 3 or 4 after `change`.
+    fn opened(kind: SlotKind, header: &Header, secret: &[u8]) -> Result<MasterKey, DerivedError> {
+        let SlotKind::Derived {
+            source,
+            kdf,
+            wrapped,
+        } = kind
+        else {
+            panic!("seal_derived makes derived slots");
+        };
+        open_derived(header, &source, &kdf, &wrapped, secret)
+    }
+
+    fn sealed(secret: &[u8]) -> SlotKind {
+        let source = SecretSource::Passphrase;
+        seal_derived(&header(), &master(), source, Argon2Params::FLOOR, secret).expect("a slot")
+    }
+
+    #[test]
+    fn the_secret_opens_its_slot() {
+        let key = opened(sealed(b"right"), &header(), b"right").expect("the secret is right");
+        assert_eq!(key.expose(), master().expose());
+    }
+
+    #[test]
+    fn another_secret_does_not() {
+        let refusal = opened(sealed(b"right"), &header(), b"wrong").err();
+        assert!(matches!(refusal, Some(DerivedError::Wrong(WrongKey))));
+    }
+
+    #[test]
+    fn another_header_does_not() {
+        let other = Header {
+            created: 2,
+            ..header()
+        };
+        let refusal = opened(sealed(b"right"), &other, b"right").err();
+        assert!(matches!(refusal, Some(DerivedError::Wrong(WrongKey))));
+    }
+
+    #[test]
+    fn a_slot_cannot_change_its_source() {
+        let SlotKind::Derived { kdf, wrapped, .. } = sealed(b"right") else {
+            panic!("seal_derived makes derived slots");
+        };
+        let source = SecretSource::Command("echo x".into());
+        let refusal = open_derived(&header(), &source, &kdf, &wrapped, b"right").err();
+        assert!(matches!(refusal, Some(DerivedError::Wrong(WrongKey))));
+    }
+
+    #[test]
+    fn printed_keys() {
+        assert_eq!(
+            **command_key(b"00fF".repeat(8).as_slice())
+                .as_ref()
+                .expect("16 bytes"),
+            [0, 255].repeat(8)
+        );
+        assert_eq!(
+            command_key(&[&b"a1".repeat(32)[..], b"\n"].concat())
+                .expect("32 bytes")
+                .len(),
+            32
+        );
+        assert_eq!(command_key(&b"a1".repeat(24)).expect("24 bytes").len(), 24);
+        for bad in [
+            &b""[..],
+            &b"a".repeat(31),
+            &b"a".repeat(33),
+            &b"g".repeat(32),
+            &b"a".repeat(80),
+        ] {
+            assert_eq!(command_key(bad).err(), Some(NotAnAesKey));
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! Which sealed cluster a path lies in: that of the nearest ancestor with `pg_encryption/key.bin`.
+//!
+//! A cluster can be reached by several spellings of its path (symbolic links, `..`). PostgreSQL
+//! changes into its data directory, so the real path matters most; the spelling that the operator
+//! used is handed over as well.
+
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+/// The key file, below a data directory.
+pub const KEY_FILE: &str = "pg_encryption/key.bin";
+
+/// A data directory, by its real path and by the spellings that led to it.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Root {
+    /// Absolute, without symbolic links.
+    pub path: PathBuf,
+    /// Other absolute spellings.
+    pub aliases: Vec<PathBuf>,
+}
+
+/// Why no sealed cluster was found.
+#[derive(Debug, thiserror::Error)]
+pub enum ClusterError {
+    #[error("{0} is not a sealed cluster: it has no {KEY_FILE}; give the data directory with -D")]
+    NotSealed(PathBuf),
+    #[error("the working directory cannot be read ({0}): change to another one")]
+    WorkingDirectory(io::Error),
+}
+
+impl Root {
+    /// The cluster that `path` lies in, if it is sealed.
+    pub fn around(path: &Path) -> Result<Option<Self>, ClusterError> {
+        let spelled = absolute(path)?;
+        let real = real(&spelled);
+        for start in [&real, &spelled] {
+            let sealed = |dir: &&Path| dir.join(KEY_FILE).symlink_metadata().is_ok();
+            if let Some(dir) = start.ancestors().find(sealed) {
+                return Ok(Some(Self::new(dir, &spelled)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The sealed cluster that `path` itself is, or lies in.
+    pub fn required(path: &Path) -> Result<Self, ClusterError> {
+        Self::around(path)?.ok_or_else(|| ClusterError::NotSealed(path.to_owned()))
+    }
+
+    /// The data directory `path`, whether it is sealed, or exists, or not.
+    pub fn pending(path: &Path) -> Result<Self, ClusterError> {
+        let spelled = absolute(path)?;
+        Ok(Self::new(&spelled, &spelled))
+    }
+
+    /// `spelled` is any path within; the part of it that means `dir` becomes an alias.
+    fn new(dir: &Path, spelled: &Path) -> Self {
+        let path = real(dir);
+        let aliases = spelled
+            .ancestors()
+            .filter(|spelling| *spelling != path && real(spelling) == path)
+            .map(Path::to_owned)
+            .collect();
+        Self { path, aliases }
+    }
+}
+
+/// Joined with the working directory, `.` and `..` resolved by spelling.
+fn absolute(path: &Path) -> Result<PathBuf, ClusterError> {
+    let joined = std::path::absolute(path).map_err(ClusterError::WorkingDirectory)?;
+    let mut out = PathBuf::new();
+    for component in joined.components() {
+        match component {
+            Component::ParentDir => {
+                out.pop();
+            }
+            Component::CurDir => {}
+            other => out.push(other),
+        }
+    }
+    Ok(out)
+}
+
+/// The path without symbolic links, as far down as it exists.
+fn real(path: &Path) -> PathBuf {
+    for ancestor in path.ancestors() {
+        if let Ok(real) = ancestor.canonicalize() {
+            let missing = path.strip_prefix(ancestor).unwrap_or(Path::new(""));
+            return if missing.as_os_str().is_empty() {
+                real
+            } else {
+                real.join(missing)
+            };
+        }
+    }
+    path.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    fn sealed(dir: &Path) {
+        fs::create_dir_all(dir.join("pg_encryption")).expect("a directory");
+        fs::write(dir.join(KEY_FILE), b"x").expect("a file");
+    }
+
+    #[test]
+    fn the_nearest_ancestor_counts() {
+        let tmp = tempfile::tempdir().expect("a directory");
+        let (outer, inner) = (tmp.path().join("a"), tmp.path().join("a/b/c"));
+        sealed(&outer);
+        sealed(&inner);
+        let find = |path: PathBuf| Root::around(&path).expect("a working directory");
+        let root = |path: &Path| path.canonicalize().expect("it exists");
+        assert_eq!(
+            find(inner.join("base/1/2")).map(|r| r.path),
+            Some(root(&inner))
+        );
+        assert_eq!(find(outer.join("b/x")).map(|r| r.path), Some(root(&outer)));
+        assert_eq!(
+            find(inner.join("../..")).map(|r| r.path),
+            Some(root(&outer))
+        );
+        assert_eq!(find(tmp.path().to_owned()), None);
+    }
+
+    #[test]
+    fn a_link_is_an_alias() {
+        let tmp = tempfile::tempdir().expect("a directory");
+        let tmp = tmp.path().canonicalize().expect("it exists");
+        sealed(&tmp.join("real"));
+        symlink(tmp.join("real"), tmp.join("link")).expect("a link");
+        let found = Root::around(&tmp.join("link/base")).expect("a working directory");
+        let expected = Root {
+            path: tmp.join("real"),
+            aliases: vec![tmp.join("link")],
+        };
+        assert_eq!(found, Some(expected));
+    }
+
+    #[test]
+    fn a_pending_root_need_not_exist() {
+        let tmp = tempfile::tempdir().expect("a directory");
+        let tmp = tmp.path().canonicalize().expect("it exists");
+        let root = Root::pending(&tmp.join("new/./data/")).expect("a working directory");
+        assert_eq!(
+            root,
+            Root {
+                path: tmp.join("new/data"),
+                aliases: vec![]
+            }
+        );
+    }
+}

@@ -1,0 +1,39 @@
+//! `pgseal exec -- COMMAND …`: one program, sealed, with the keys of the clusters that it names.
+
+use std::env;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use crate::cli::ExecArgs;
+use crate::exit::Failure;
+use crate::launch::{LaunchError, Sealed};
+use crate::twin::paths;
+use crate::unlock::unlock;
+
+pub fn run(args: ExecArgs) -> Result<ExitCode, Failure> {
+    let (name, rest) = args.command.split_first().expect("clap requires a command");
+    let mut candidates = args.pgdata;
+    candidates.extend(paths::candidates(rest));
+    let clusters = paths::sealed_roots(&candidates)?
+        .into_iter()
+        .map(unlock)
+        .collect::<Result<Vec<_>, _>>()?;
+    let mut sealed = Sealed::new(&find(Path::new(name))?, name, rest)?;
+    if !clusters.is_empty() {
+        sealed.keys(&clusters)?;
+    }
+    Err(sealed.exec())
+}
+
+/// As a shell finds it.
+fn find(name: &Path) -> Result<PathBuf, LaunchError> {
+    if name.as_os_str().as_bytes().contains(&b'/') {
+        return Ok(name.to_owned());
+    }
+    let path = env::var_os("PATH").unwrap_or_default();
+    env::split_paths(&path)
+        .map(|dir| dir.join(name))
+        .find(|program| program.is_file())
+        .ok_or_else(|| LaunchError::Exec(name.to_owned(), std::io::ErrorKind::NotFound.into()))
+}

@@ -1,0 +1,15 @@
+//! `pgseal unlock`: called by the library when it meets a sealed cluster whose key it lacks.
+
+use std::process::ExitCode;
+
+use crate::cli::UnlockArgs;
+use crate::cluster::Root;
+use crate::exit::Failure;
+use crate::handover;
+use crate::unlock::unlock;
+
+pub fn run(args: &UnlockArgs) -> Result<ExitCode, Failure> {
+    let unlocked = unlock(Root::required(&args.root)?)?;
+    handover::write_to(args.fd, &handover::record(&[unlocked])?)?;
+    Ok(ExitCode::SUCCESS)
+}

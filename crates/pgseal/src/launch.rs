@@ -1,0 +1,206 @@
+//! Starting a program with the library inside.
+//!
+//! Invariant: a program is started only when the library will be loaded into it; whatever would
+//! make the loader drop it (a missing file, set-uid, capabilities) is refused before. A preload
+//! that is dropped leaves the program without keys, so it stops at the sealed control file: this
+//! check gives the better sentence.
+
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::exit::Failure;
+use crate::handover;
+use crate::unlock::Unlocked;
+
+/// The descriptor of the handover record, for the program itself.
+pub const KEYS_FD: &str = "PGSEAL_KEYS_FD";
+
+/// The descriptor of the handover record for twins that the program starts: unlike `KEYS_FD`, the
+/// library leaves it open and alone.
+pub const INHERIT_FD: &str = "PGSEAL_INHERIT_FD";
+
+const LIBRARY: &str = "libpgseal.so";
+const LIBRARY_PATH: &str = "PGSEAL_LIBRARY";
+const PROGRAM_PATH: &str = "PGSEAL_BIN";
+const PRELOAD: &str = "LD_PRELOAD";
+
+/// Why a program is not started.
+#[derive(Debug, thiserror::Error)]
+pub enum LaunchError {
+    #[error("{LIBRARY} is not beside pgseal ({0}): install it in ../lib, or set {LIBRARY_PATH}")]
+    NoLibrary(PathBuf),
+    #[error("{0} cannot be read ({1}): check its owner and mode")]
+    Unreadable(PathBuf, io::Error),
+    #[error("{0} is not a shared library of this machine: install pgseal again")]
+    NotALibrary(PathBuf),
+    #[error("{0} holds a space or colon, which {PRELOAD} cannot hold: install pgseal elsewhere")]
+    LibraryPath(PathBuf),
+    #[error("{0} is set-uid or set-gid, which drops the library: use a copy without")]
+    SetUid(PathBuf),
+    #[error("{0} has file capabilities, which drop the library: use a copy without")]
+    Capabilities(PathBuf),
+    #[error("the path of the running pgseal cannot be found ({0}): mount /proc")]
+    Myself(io::Error),
+    #[error("{0} cannot be started ({1}): check that it is there and executable")]
+    Exec(PathBuf, io::Error),
+}
+
+/// The path of the running pgseal.
+pub fn myself() -> Result<PathBuf, LaunchError> {
+    env::current_exe().map_err(LaunchError::Myself)
+}
+
+/// The library, checked.
+pub fn library() -> Result<PathBuf, LaunchError> {
+    let myself = myself()?;
+    let dir = myself.parent().unwrap_or(Path::new("/"));
+    let installed = [dir.join("../lib").join(LIBRARY), dir.join(LIBRARY)];
+    let path = installed
+        .into_iter()
+        .find(|path| path.exists())
+        .or_else(|| env::var_os(LIBRARY_PATH).map(PathBuf::from))
+        .ok_or_else(|| LaunchError::NoLibrary(dir.to_owned()))?;
+    let path = path
+        .canonicalize()
+        .map_err(|error| LaunchError::Unreadable(path, error))?;
+    if path
+        .as_os_str()
+        .as_bytes()
+        .iter()
+        .any(|byte| b" :\t\n".contains(byte))
+    {
+        return Err(LaunchError::LibraryPath(path));
+    }
+    check_elf(&path)?;
+    Ok(path)
+}
+
+/// A program that is about to run sealed.
+pub struct Sealed {
+    command: Command,
+    program: PathBuf,
+    keys: Vec<OwnedFd>,
+}
+
+impl Sealed {
+    /// `program`, called by the name `argv0`.
+    pub fn new(program: &Path, argv0: &OsStr, args: &[OsString]) -> Result<Self, LaunchError> {
+        let library = library()?;
+        check_program(program)?;
+        let mut command = Command::new(program);
+        command
+            .arg0(argv0)
+            .args(args)
+            .env(PRELOAD, with_library(&library));
+        command.env_remove(KEYS_FD).env_remove(INHERIT_FD);
+        if env::var_os(PROGRAM_PATH).is_none() {
+            command.env(PROGRAM_PATH, myself()?);
+        }
+        Ok(Self {
+            command,
+            program: program.to_owned(),
+            keys: Vec::new(),
+        })
+    }
+
+    /// Gives the program the keys of `clusters`.
+    pub fn keys(&mut self, clusters: &[Unlocked]) -> Result<(), Failure> {
+        self.pass(KEYS_FD, &handover::record(clusters)?)
+    }
+
+    /// Gives the twins that the program starts the keys of `clusters`.
+    pub fn inherited_keys(&mut self, clusters: &[Unlocked]) -> Result<(), Failure> {
+        self.pass(INHERIT_FD, &handover::record(clusters)?)
+    }
+
+    /// Passes a handover record on.
+    pub fn pass(&mut self, variable: &str, record: &[u8]) -> Result<(), Failure> {
+        let fd = handover::memfd(record)?;
+        self.command.env(variable, fd.as_raw_fd().to_string());
+        self.keys.push(fd);
+        Ok(())
+    }
+
+    /// Takes a variable out of the program's environment.
+    pub fn scrub(&mut self, variable: &str) {
+        self.command.env_remove(variable);
+    }
+
+    /// Becomes the program.
+    pub fn exec(mut self) -> Failure {
+        let error = self.command.exec();
+        LaunchError::Exec(self.program, error).into()
+    }
+
+    /// Runs the program and waits for it.
+    pub fn run(mut self) -> Result<std::process::ExitStatus, LaunchError> {
+        self.command
+            .status()
+            .map_err(|error| LaunchError::Exec(self.program, error))
+    }
+
+    /// Runs the program and takes what it prints.
+    pub fn output(mut self) -> Result<std::process::Output, LaunchError> {
+        self.command
+            .output()
+            .map_err(|error| LaunchError::Exec(self.program, error))
+    }
+}
+
+/// The present preload list with the library at its head, once.
+fn with_library(library: &Path) -> OsString {
+    let mut list = library.as_os_str().to_owned();
+    let present = env::var_os(PRELOAD).unwrap_or_default();
+    for entry in present.as_bytes().split(|byte| b" :".contains(byte)) {
+        if !entry.is_empty() && !entry.ends_with(LIBRARY.as_bytes()) {
+            list.push(":");
+            list.push(OsStr::from_bytes(entry));
+        }
+    }
+    list
+}
+
+fn check_elf(path: &Path) -> Result<(), LaunchError> {
+    let unreadable = |error| LaunchError::Unreadable(path.to_owned(), error);
+    let mut head = [0; 20];
+    match File::open(path).map_err(unreadable)?.read_exact(&mut head) {
+        Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {}
+        Err(error) => return Err(unreadable(error)),
+    }
+    let (shared_object, machine) = ([3, 0], machine());
+    if head.starts_with(b"\x7fELF") && head[16..18] == shared_object && head[18..20] == machine {
+        Ok(())
+    } else {
+        Err(LaunchError::NotALibrary(path.to_owned()))
+    }
+}
+
+/// e_machine of this build, little-endian.
+const fn machine() -> [u8; 2] {
+    if cfg!(target_arch = "aarch64") {
+        [0xb7, 0]
+    } else {
+        [0x3e, 0]
+    }
+}
+
+fn check_program(path: &Path) -> Result<(), LaunchError> {
+    let unstartable = |error| LaunchError::Exec(path.to_owned(), error);
+    let mode = path.metadata().map_err(unstartable)?.permissions().mode();
+    if mode & 0o6000 != 0 {
+        return Err(LaunchError::SetUid(path.to_owned()));
+    }
+    match xattr::get_deref(path, "security.capability") {
+        Ok(Some(_)) => Err(LaunchError::Capabilities(path.to_owned())),
+        _ => Ok(()),
+    }
+}

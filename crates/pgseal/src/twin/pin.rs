@@ -1,0 +1,63 @@
+//! `PGSEAL_EXPECT_KEY`: the one key that the operator expects.
+//!
+//! Whoever can replace a whole data directory could put a plain one in its place, or one under a
+//! key of his own; with the pin, the twins refuse both.
+
+use std::env;
+use std::path::PathBuf;
+
+use pgseal_crypto::KeyId;
+
+const EXPECT_KEY: &str = "PGSEAL_EXPECT_KEY";
+
+/// Why a directory is not the expected one.
+#[derive(Debug, thiserror::Error)]
+pub enum PinError {
+    #[error("{EXPECT_KEY} must be a key id of 32 hexadecimal digits, as `pgseal status` shows it, not {0:?}")]
+    NotAKeyId(String),
+    #[error("{0} is not sealed, but {EXPECT_KEY} demands a sealed cluster: somebody may have replaced the directory")]
+    Plain(PathBuf),
+    #[error("{0} has key {1}, not {2} as {EXPECT_KEY} demands: somebody may have replaced the directory")]
+    Other(PathBuf, KeyId, KeyId),
+    #[error("initdb would make a new key, but {EXPECT_KEY} demands another: unset it, or copy the key with --copy-key-from")]
+    New,
+}
+
+/// The expected key, if one is set.
+pub fn expected() -> Result<Option<KeyId>, PinError> {
+    let Some(text) = env::var_os(EXPECT_KEY).filter(|text| !text.is_empty()) else {
+        return Ok(None);
+    };
+    let text = text.to_string_lossy().into_owned();
+    parse(&text).map(Some).ok_or(PinError::NotAKeyId(text))
+}
+
+fn parse(text: &str) -> Option<KeyId> {
+    let mut id = [0; 16];
+    if text.len() != 32 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return None;
+    }
+    for (at, byte) in id.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(&text[2 * at..2 * at + 2], 16).ok()?;
+    }
+    Some(KeyId(id))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn key_ids() {
+        let id = parse("07c3ae1ad793c43def72e2be8064c70a").expect("a key id");
+        assert_eq!(id.to_string(), "07c3ae1ad793c43def72e2be8064c70a");
+        for bad in [
+            "",
+            "07c3",
+            "+7c3ae1ad793c43def72e2be8064c70a",
+            "äääääääääääääääää",
+        ] {
+            assert_eq!(parse(bad), None);
+        }
+    }
+}

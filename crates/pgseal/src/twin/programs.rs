@@ -1,0 +1,64 @@
+//! What the twins know about PostgreSQL's programs.
+
+/// How a program meets data directories.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Talks to servers only: it runs with the library and without keys.
+    Client,
+    /// The server.
+    Server,
+    /// Makes a cluster.
+    Initdb,
+    /// Starts and stops servers; the library fetches the key if `promote` needs it.
+    PgCtl,
+    /// Reads or writes files of the clusters that it is given.
+    Tool,
+}
+
+const CLIENTS: [&str; 20] = [
+    "clusterdb",
+    "createdb",
+    "createuser",
+    "dropdb",
+    "dropuser",
+    "ecpg",
+    "oid2name",
+    "pg_amcheck",
+    "pg_config",
+    "pg_dump",
+    "pg_dumpall",
+    "pg_isready",
+    "pg_recvlogical",
+    "pg_restore",
+    "pg_test_timing",
+    "pgbench",
+    "psql",
+    "reindexdb",
+    "vacuumdb",
+    "vacuumlo",
+];
+
+/// The role of the program `name`; what is unknown is taken for a tool.
+pub fn role(name: &str) -> Role {
+    match name {
+        "postgres" | "postmaster" => Role::Server,
+        "initdb" => Role::Initdb,
+        "pg_ctl" => Role::PgCtl,
+        _ if CLIENTS.contains(&name) => Role::Client,
+        _ => Role::Tool,
+    }
+}
+
+/// The short options of `name` that take a value, in all of PostgreSQL 15 to 18.
+pub fn short_with_value(name: &str) -> &'static str {
+    match name {
+        "initdb" => "ADELTUXc",
+        "pg_ctl" => "DelmNopPStU",
+        "pg_resetwal" => "cDelmoOux",
+        "pg_rewind" => "D",
+        "pg_upgrade" => "bBdDjoOpPsU",
+        "pg_verifybackup" => "imwF",
+        "pg_waldump" => "BeFnprRst",
+        _ => "",
+    }
+}
