@@ -2,24 +2,22 @@
 # Usage: tests/suites/fetch-build.sh VERSION…      (15, 17, 18)
 #
 # Purpose: an unmodified PostgreSQL of each VERSION, built once, for the test suites:
-#   CACHE/pg/VERSION/src   upstream's sources as released (Debian's patches, which move directories, not applied), built
-#   CACHE/pg/VERSION/inst  the installation, contrib included
-#   CACHE/pg/VERSION/stamp the version of the source package; written last, so its presence means "complete"
-# CACHE is $PGSEAL_CACHE, else /var/cache/pgseal for root (the server's unprivileged user must be able to read it),
-# else ~/.cache/pgseal.
+#   CACHE/pg/VERSION/src    upstream's sources as released, built (Debian's patches, which move directories, left out)
+#   CACHE/pg/VERSION/inst   the installation, contrib included
+#   CACHE/pg/VERSION/stamp  version of the source package; written last, so that its presence means "complete"
+# CACHE is $PGSEAL_CACHE, else /var/cache/pgseal for root, else ~/.cache/pgseal.
 #
-# Sources come from Debian's source packages, through the mirror that this machine already uses, with apt lists of our
-# own, so that the machine's apt configuration stays as it is. Only the installation of missing build packages needs root.
-# With a stamp in place a VERSION is a no-op that needs no network. Safe to run twice at once: a lock per VERSION.
-# Used by run.sh and by make test-world.
+# Sources come from Debian's source packages through the mirror that this machine already uses, with apt lists of our
+# own, so that the machine's apt configuration stays as it is. Only installing missing build packages needs root.
+# With a stamp in place a VERSION needs nothing, not even the network. Running twice at once is safe: a lock per VERSION.
 set -euo pipefail
 umask 022
 here=$(cd "$(dirname "$0")" && pwd)
-# shellcheck source=tests/suites/common.sh
+# shellcheck source-path=SCRIPTDIR source=common.sh
 . "$here/common.sh"
 
-build_packages=(bison flex gcc make perl pkg-config dpkg-dev libreadline-dev zlib1g-dev libssl-dev libicu-dev
-    liblz4-dev libzstd-dev liburing-dev libipc-run-perl)
+build_packages=(bison flex gcc libc6-dev make perl pkg-config dpkg-dev debian-archive-keyring libreadline-dev zlib1g-dev
+    libssl-dev libicu-dev liblz4-dev libzstd-dev libxml2-dev liburing-dev libnuma-dev libipc-run-perl locales)
 
 suite_of() {
     case $1 in
@@ -45,27 +43,95 @@ install_build_packages() {
     DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${missing[@]}"
 }
 
-# "[signed-by=KEYRING] URI" of the mirror from which this machine takes its own Debian release.
+# The locales without which collate.linux.utf8 ends at once; it uses tr_TR by its bare name too.
+install_locales() {
+    local name
+    for name in de_DE.UTF-8 en_US.UTF-8 sv_SE.UTF-8 tr_TR.UTF-8 tr_TR.ISO-8859-9; do
+        if ! has_locale "$name"; then
+            [ "$(id -u)" = 0 ] || die "the locale $name is missing; run this script as root once, which makes it"
+            localedef -i "${name%%.*}" -f "${name#*.}" "${name%.ISO-8859-9}"
+        fi
+    done
+}
+
+# glibc lists a locale xx_YY.UTF-8 as xx_YY.utf8.
+has_locale() {
+    local listed=${1/UTF-8/utf8}
+    locale -a | grep -x "${listed%.ISO-8859-9}" >/dev/null
+}
+
+# URI of the mirror from which this machine takes its own Debian release.
 mirror() {
-    local codename line
+    local codename
     codename=$(. /etc/os-release && echo "$VERSION_CODENAME")
-    # shellcheck disable=SC2016  # $(…) below is apt's own notation
-    line=$(apt-get indextargets --format '$(RELEASE)|$(COMPONENT)|$(SIGNED_BY)|$(REPO_URI)' 'Created-By: Packages' |
-        grep "^$codename|main|" | head -n 1) || die "apt has no source for Debian $codename main; add one, then run this again"
-    IFS='|' read -r _ _ keyring uri <<<"$line"
-    echo "${keyring:+[signed-by=$keyring] }$uri"
+    # shellcheck disable=SC2016  # $(…) here is apt's own notation
+    apt-get indextargets --format '$(RELEASE) $(COMPONENT) $(REPO_URI)' 'Created-By: Packages' |
+        awk -v release="$codename" '$1 == release && $2 == "main" && !uri { uri = $3 } END { print uri }'
 }
 
 # Downloads the source package of postgresql-VERSION into the current directory.
 download_source() {
-    local version=$1 apt=$2
+    local version=$1 suite apt=$PWD/apt uri options
+    suite=$(suite_of "$version")
+    uri=$(mirror)
+    [ -n "$uri" ] || die "apt has no source for main of this Debian release; add one and run this again"
     mkdir -p "$apt/lists/partial" "$apt/cache/archives/partial" "$apt/parts"
-    local source
-    source=$(mirror)
-    sed "s|/$(. /etc/os-release && echo "$VERSION_CODENAME")/*$||" <<<"deb-src $source" >/dev/null
-    echo "deb-src $source $(suite_of "$version") main" >"$apt/sources.list"
-    local options=(-o "Dir::Etc::sourcelist=$apt/sources.list" -o "Dir::Etc::sourceparts=$apt/parts"
+    echo "deb-src [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $uri $suite main" >"$apt/sources.list"
+    options=(-o "Dir::Etc::sourcelist=$apt/sources.list" -o "Dir::Etc::sourceparts=$apt/parts"
         -o "Dir::State::lists=$apt/lists" -o "Dir::Cache=$apt/cache")
     apt-get "${options[@]}" update
     apt-get "${options[@]}" source --download-only "postgresql-$version"
 }
+
+# In the source directory. The options are those of Debian's packages where the suites or the calls into libc can tell
+# the difference: fortified, so that the __*_chk names of the file calls are run too, and without assertions.
+compile() {
+    local version=$1 prefix=$2
+    local options=(--enable-tap-tests --with-icu --with-lz4 --with-zstd --with-libxml --with-ssl=openssl)
+    [ "$version" -lt 18 ] || options+=(--with-liburing --with-libnuma)
+    ./configure --quiet --prefix="$prefix" CFLAGS=-O2 CPPFLAGS=-D_FORTIFY_SOURCE=2 "${options[@]}"
+    nice make -s -j2 world-bin
+    nice make -s install-world-bin
+}
+
+# Fills DIR with everything but the stamp; what a broken attempt left behind goes first.
+build() {
+    local version=$1 dir=$2
+    rm -rf "$dir/src" "$dir/inst" "$dir/download"
+    mkdir -p "$dir/download"
+    cd "$dir/download"
+    download_source "$version"
+    dpkg-source --no-check --no-copy --skip-patches -x postgresql-"$version"_*.dsc "$dir/src"
+    cd "$dir/src"
+    compile "$version" "$dir/inst"
+}
+
+stamp() {
+    local version=$1 dir=$2
+    dpkg-parsechangelog -l "$dir/src/debian/changelog" -S Version >"$dir/stamp.new"
+    rm -rf "$dir/download"
+    mv "$dir/stamp.new" "$dir/stamp"
+}
+
+build_once() {
+    local version=$1 dir=$cache/pg/$1
+    suite_of "$version" >/dev/null
+    if [ ! -e "$dir/stamp" ]; then
+        mkdir -p "$dir"
+        exec 9>"$dir/lock"
+        flock 9
+    fi
+    if [ ! -e "$dir/stamp" ]; then
+        install_build_packages
+        install_locales
+        # A subshell without the lock's descriptor, for its changes of directory.
+        (build "$version" "$dir") 9>&-
+        stamp "$version" "$dir"
+    fi
+    echo "PostgreSQL $version ($(cat "$dir/stamp")): $dir/inst"
+}
+
+[ $# -gt 0 ] || die "usage: $0 VERSION… (15, 17, 18)"
+for version in "$@"; do
+    build_once "$version"
+done
