@@ -1,0 +1,114 @@
+//! Which command opens a slot: the order of sources, and the policy on stored commands.
+//!
+//! A command stored in a data directory is code that runs for whoever wrote the directory. That is
+//! accepted for one's own (as `archive_command` is), not for restored or foreign ones: under
+//! `policy = "external"` a stored command never runs.
+
+/// Where a command was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// An option.
+    CommandLine,
+    /// PGDATAKEYUNWRAPCMD.
+    Environment,
+    /// A root-owned file of this machine.
+    Machine,
+    /// The key file.
+    KeyFile,
+}
+
+impl Origin {
+    /// What people call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::CommandLine => "command line",
+            Self::Environment => "environment",
+            Self::Machine => "/etc/pgseal",
+            Self::KeyFile => "key.bin",
+        }
+    }
+}
+
+/// Why there is no command to run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SourceError {
+    /// Only a stored command is there.
+    #[error("the policy of this machine runs no command from a data directory: read it with `pgseal key check --show`, and if you trust it give it with --key-unwrap-command")]
+    External,
+    /// No command is there.
+    #[error(
+        "no unwrap command is known: give one with --key-unwrap-command or PGDATAKEYUNWRAPCMD"
+    )]
+    None,
+}
+
+/// The commands that may override a stored one, in the order of their rank.
+#[derive(Clone, Debug, Default)]
+pub struct Sources {
+    /// From an option.
+    pub command_line: Option<String>,
+    /// From PGDATAKEYUNWRAPCMD.
+    pub environment: Option<String>,
+    /// From a root-owned file of this machine.
+    pub machine: Option<String>,
+    /// Whether a stored command must not run.
+    pub external: bool,
+}
+
+impl Sources {
+    /// The command that opens a slot whose own command is `stored`.
+    pub fn choose<'a>(&'a self, stored: Option<&'a str>) -> Result<(&'a str, Origin), SourceError> {
+        let ranked = [
+            (&self.command_line, Origin::CommandLine),
+            (&self.environment, Origin::Environment),
+            (&self.machine, Origin::Machine),
+        ];
+        let given = ranked
+            .into_iter()
+            .find_map(|(command, origin)| Some((command.as_deref()?, origin)));
+        match (given, stored) {
+            (Some(found), _) => Ok(found),
+            (None, Some(_)) if self.external => Err(SourceError::External),
+            (None, Some(stored)) => Ok((stored, Origin::KeyFile)),
+            (None, None) => Err(SourceError::None),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_order_of_sources() {
+        let some = |text: &str| Some(text.to_owned());
+        let mut sources = Sources {
+            command_line: some("line"),
+            environment: some("environment"),
+            machine: some("machine"),
+            external: true,
+        };
+        assert_eq!(
+            sources.choose(Some("stored")),
+            Ok(("line", Origin::CommandLine))
+        );
+        sources.command_line = None;
+        assert_eq!(
+            sources.choose(None),
+            Ok(("environment", Origin::Environment))
+        );
+        sources.environment = None;
+        assert_eq!(
+            sources.choose(Some("stored")),
+            Ok(("machine", Origin::Machine))
+        );
+        sources.machine = None;
+        assert_eq!(sources.choose(Some("stored")), Err(SourceError::External));
+        assert_eq!(sources.choose(None), Err(SourceError::None));
+        sources.external = false;
+        assert_eq!(
+            sources.choose(Some("stored")),
+            Ok(("stored", Origin::KeyFile))
+        );
+    }
+}
