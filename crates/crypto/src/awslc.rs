@@ -4,6 +4,7 @@
 //! is left, or our arguments are wrong. Neither leaves a safe way on, so both panic.
 #![allow(unsafe_code)]
 
+use std::ffi::{c_char, c_int, c_void};
 use std::ptr::{self, NonNull};
 
 use aws_lc_sys as ffi;
@@ -13,7 +14,9 @@ use crate::{KeyLength, BLOCK};
 /// Which way a block cipher runs. Counter modes always run `Seal`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
+    /// encrypt
     Seal,
+    /// decrypt
     Open,
 }
 
@@ -59,6 +62,7 @@ pub struct Context(NonNull<ffi::EVP_CIPHER_CTX>);
 unsafe impl Send for Context {}
 
 impl Context {
+    /// Expands `key`, which must have the mode's length, and for XTS two different halves.
     pub fn new(mode: Mode, direction: Direction, key: &[u8]) -> Self {
         assert_eq!(key.len(), mode.key_bytes(), "the key has the mode's length");
         // SAFETY: takes nothing; the result is checked.
@@ -165,4 +169,133 @@ pub fn hmac(key: &[u8; 32], data: &[u8]) -> [u8; 32] {
     };
     assert!(!done.is_null(), "HMAC-SHA256 of a slice");
     tag
+}
+
+/// Allocates `size` bytes, aligned to 16; null if it cannot. The other two arguments say nothing.
+pub type Allocate = unsafe extern "C" fn(usize, *const c_char, c_int) -> *mut c_void;
+
+/// Moves an allocation to another size; the old bytes must be wiped if they move.
+pub type Reallocate = unsafe extern "C" fn(*mut c_void, usize, *const c_char, c_int) -> *mut c_void;
+
+/// Wipes an allocation (AWS-LC leaves that to it) and frees it; never called with null.
+pub type Release = unsafe extern "C" fn(*mut c_void, *const c_char, c_int);
+
+/// Hands all memory of AWS-LC's contexts to the caller, so that expanded keys can lie in locked
+/// memory. False, and no change, if it was done before.
+///
+/// # Safety
+/// Nothing of this crate was used before in this process, or its memory would be freed by the wrong
+/// function. The three functions keep their contracts, and may be called by any thread.
+pub unsafe fn route_allocations(
+    allocate: Allocate,
+    reallocate: Reallocate,
+    release: Release,
+) -> bool {
+    // SAFETY: the caller answers for the functions and for the time.
+    let done =
+        unsafe { ffi::CRYPTO_set_mem_functions(Some(allocate), Some(reallocate), Some(release)) };
+    done == 1
+}
+
+#[cfg(test)]
+mod tests {
+    //! AWS-LC's allocations, counted. They can be routed once in a process and only before all else,
+    //! so the counting test runs alone, in a child.
+
+    #![allow(clippy::unwrap_used)]
+
+    use std::alloc::{alloc, dealloc, Layout};
+    use std::process::Command;
+    use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
+    use super::*;
+    use crate::{FileCipher, FileId, Fork, MasterKey};
+
+    static MADE: AtomicUsize = AtomicUsize::new(0);
+    static FREED: AtomicUsize = AtomicUsize::new(0);
+
+    const HEADER: usize = 16;
+
+    fn layout(size: usize) -> Layout {
+        Layout::from_size_align(size + HEADER, HEADER).unwrap()
+    }
+
+    unsafe extern "C" fn allocate(size: usize, _: *const c_char, _: c_int) -> *mut c_void {
+        MADE.fetch_add(1, SeqCst);
+        // SAFETY: the layout is not empty; its header holds the size for `release`.
+        unsafe {
+            let start = alloc(layout(size));
+            start.cast::<usize>().write(size);
+            start.add(HEADER).cast()
+        }
+    }
+
+    unsafe extern "C" fn reallocate(
+        _: *mut c_void,
+        _: usize,
+        _: *const c_char,
+        _: c_int,
+    ) -> *mut c_void {
+        ptr::null_mut()
+    }
+
+    unsafe extern "C" fn release(memory: *mut c_void, _: *const c_char, _: c_int) {
+        FREED.fetch_add(1, SeqCst);
+        // SAFETY: made by `allocate`, which wrote the size in front.
+        unsafe {
+            let start = memory.cast::<u8>().sub(HEADER);
+            dealloc(start, layout(start.cast::<usize>().read()));
+        }
+    }
+
+    /// Set in the child alone.
+    const ALONE: &str = "PGSEAL_TEST_ALONE";
+
+    #[test]
+    fn counted_alone() {
+        if std::env::var_os(ALONE).is_none() {
+            return;
+        }
+        // SAFETY: this process runs no other test.
+        assert!(unsafe { route_allocations(allocate, reallocate, release) });
+        // SAFETY: as above; a second time changes nothing.
+        assert!(!unsafe { route_allocations(allocate, reallocate, release) });
+        let master = MasterKey::from_bytes(&mut [7; 32]);
+        for (length, first) in [
+            (KeyLength::Bits128, 4),
+            (KeyLength::Bits192, 4),
+            (KeyLength::Bits256, 2),
+        ] {
+            let before = MADE.load(SeqCst);
+            let made = || MADE.load(SeqCst) - before;
+            let cipher = FileCipher::new(&master, length, &FileId::relation(1, 2, Fork::Main, 3));
+            assert_eq!(made(), 0, "making a cipher allocates nothing");
+            let mut page = [0; 8192];
+            for unit in 0..100 {
+                cipher.seal(unit, &[1; 8192], &mut page);
+            }
+            assert_eq!(made(), first, "sealing allocates at its first use");
+            for unit in 0..100 {
+                cipher.open(unit, &mut page);
+            }
+            assert_eq!(made(), 2 * first, "opening allocates at its first use");
+            drop(cipher);
+            assert_eq!(FREED.load(SeqCst), MADE.load(SeqCst), "all is freed");
+        }
+        println!("counted {} allocations", MADE.load(SeqCst));
+    }
+
+    #[test]
+    fn allocations_are_routed_and_happen_at_first_use_only() {
+        let output = Command::new(std::env::current_exe().unwrap())
+            .args(["awslc::tests::counted_alone", "--exact", "--nocapture"])
+            .env(ALONE, "1")
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(
+            output.status.success() && text.contains("counted 20 allocations"),
+            "{text}"
+        );
+    }
 }

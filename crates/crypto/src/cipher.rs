@@ -73,7 +73,7 @@ impl<'k> FileCipher<'k> {
     pub fn keystream(&self, offset: u64, buf: &mut [u8]) {
         let counter = u128::from(offset) / BLOCK as u128;
         let mut skipped = [0; BLOCK];
-        let skip = (offset % BLOCK as u64) as usize;
+        let skip = usize::try_from(offset % BLOCK as u64).expect("less than a block");
         self.stream.with(
             || self.stream_context(),
             |ctr| {

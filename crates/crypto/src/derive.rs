@@ -47,13 +47,13 @@ const HEADER: usize = LABEL.len() + 6;
 const AGAIN: u8 = 1;
 
 /// The input that tells keys apart: header, identity, and room for `AGAIN`.
-struct Info {
+pub struct Info {
     bytes: [u8; HEADER + 255 + 1],
     len: usize,
 }
 
 impl Info {
-    fn of_file(purpose: FilePurpose, length: KeyLength, id: &FileId) -> Self {
+    pub fn of_file(purpose: FilePurpose, length: KeyLength, id: &FileId) -> Self {
         let mut info = Self::empty();
         info.push(LABEL);
         info.push(&[purpose as u8, Suite::AesXts as u8]);
@@ -64,7 +64,7 @@ impl Info {
         info
     }
 
-    fn of_cluster(purpose: ClusterPurpose) -> Self {
+    pub fn of_cluster(purpose: ClusterPurpose) -> Self {
         let mut info = Self::empty();
         info.push(LABEL);
         info.push(&[purpose as u8, 0, 0, 0, 0, 0]);
@@ -83,7 +83,7 @@ impl Info {
         self.len += part.len();
     }
 
-    fn as_slice(&self) -> &[u8] {
+    pub fn as_slice(&self) -> &[u8] {
         &self.bytes[..self.len]
     }
 }
@@ -118,7 +118,7 @@ pub fn keystream_key(master: &MasterKey, length: KeyLength, id: &FileId) -> Zero
 }
 
 /// XTS with K1 = K2 is weak: then one byte is appended to `info` and the pair is derived again.
-fn xts_key_by(length: KeyLength, mut info: Info, expand: impl Fn(&[u8], &mut [u8])) -> XtsKey {
+pub fn xts_key_by(length: KeyLength, mut info: Info, expand: impl Fn(&[u8], &mut [u8])) -> XtsKey {
     let mut pair = Zeroizing::new([0; MAX_KEY_BYTES]);
     let pair = &mut pair[..2 * length.bytes()];
     expand(info.as_slice(), pair);

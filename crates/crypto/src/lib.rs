@@ -8,8 +8,9 @@
 //! Invariants:
 //! 1. Nothing here does I/O, save `getrandom(2)` in [`random_bytes`].
 //! 2. Secrets have neither `Clone` nor `Debug` and are wiped when dropped.
-//! 3. A `FileCipher` never blocks: it may be used by several threads, in a forked child, and again
-//!    by a signal handler that interrupted it.
+//! 3. A `FileCipher` waits for nobody: it may be used by several threads, in a forked child, and
+//!    again by a signal handler that interrupted it. It allocates at the first use of a direction,
+//!    and for a call that finds it in use; else never. See [`route_allocations`].
 //! 4. Sizes never change: sealing maps n bytes to n bytes.
 //!
 //! All code that is `unsafe` is in `awslc.rs`.
@@ -22,11 +23,21 @@ mod file_id;
 pub mod mac;
 mod master;
 pub mod passphrase;
+#[cfg(test)]
+mod tests;
 mod xts;
 
+pub use awslc::{route_allocations, Allocate, Reallocate, Release};
 pub use cipher::FileCipher;
 pub use file_id::{FileId, Fork};
 pub use master::{random_bytes, KeyId, MasterKey, RandomError};
+
+/// What the benchmark sets beside [`FileCipher`]: AWS-LC as it is, and both engines. Not an interface.
+#[doc(hidden)]
+pub mod internals {
+    pub use crate::awslc::{hkdf_expand, Context, Direction, Mode};
+    pub use crate::xts::{Engine, XtsKey};
+}
 
 /// Bytes of a data unit: one page of PostgreSQL.
 pub const UNIT: usize = 8192;

@@ -3,11 +3,15 @@
 //! Invariant: every wrapping has a fresh random salt, hence a fresh key, hence nonce 0 is used once;
 //! `Kek::wrap` consumes the key to keep it so. Called by the keyring crate.
 
+use argon2::{Algorithm, Argon2, Block, Params, Version};
 use aws_lc_rs::aead::{Aad, LessSafeKey, Nonce, UnboundKey, AES_256_GCM, NONCE_LEN};
 use zeroize::Zeroizing;
 
 /// Bytes of a salt.
 pub const SALT: usize = 32;
+
+/// Bytes of a key-encryption key.
+const KEK: usize = 32;
 
 /// Bytes that wrapping adds: the tag of AES-GCM.
 pub const OVERHEAD: usize = 16;
@@ -76,6 +80,12 @@ impl Argon2Params {
     pub fn lanes(self) -> u32 {
         self.lanes
     }
+
+    fn argon2id(self) -> Argon2<'static> {
+        let params = Params::new(self.memory_kib, self.passes, self.lanes, Some(KEK))
+            .expect("parameters are within Argon2's limits");
+        Argon2::new(Algorithm::Argon2id, Version::V0x13, params)
+    }
 }
 
 /// Parameters outside the limits.
@@ -103,30 +113,31 @@ pub enum DeriveError {
     TooLong,
 }
 
-/// The key that a passphrase gives.
+/// The key that a passphrase gives. The memory that Argon2id fills is wiped.
 pub fn derive(
     passphrase: &[u8],
     salt: &[u8; SALT],
     params: Argon2Params,
 ) -> Result<Kek, DeriveError> {
-    let Argon2Params {
-        memory_kib,
-        passes,
-        lanes,
-    } = params;
-    let checked = argon2::Params::new(memory_kib, passes, lanes, Some(32))
-        .expect("parameters are within Argon2's limits");
-    let argon2 = argon2::Argon2::new(argon2::Algorithm::Argon2id, argon2::Version::V0x13, checked);
-    let mut key = Zeroizing::new([0; 32]);
-    match argon2.hash_password_into(passphrase, salt, &mut *key) {
-        Ok(()) => Ok(Kek(key)),
-        Err(argon2::Error::PwdTooLong) => Err(DeriveError::TooLong),
-        Err(_) => Err(DeriveError::NoMemory(memory_kib)),
-    }
+    let argon2 = params.argon2id();
+    let count = argon2.params().block_count();
+    let mut memory = blocks(count).ok_or(DeriveError::NoMemory(params.memory_kib))?;
+    let mut key = Zeroizing::new([0; KEK]);
+    argon2
+        .hash_password_into_with_memory(passphrase, salt, &mut *key, &mut **memory)
+        .map_err(|_| DeriveError::TooLong)?;
+    Ok(Kek(key))
+}
+
+fn blocks(count: usize) -> Option<Zeroizing<Vec<Block>>> {
+    let mut blocks = Zeroizing::new(Vec::new());
+    blocks.try_reserve_exact(count).ok()?;
+    blocks.resize(count, Block::new());
+    Some(blocks)
 }
 
 /// A key-encryption key.
-pub struct Kek(Zeroizing<[u8; 32]>);
+pub struct Kek(Zeroizing<[u8; KEK]>);
 
 impl Kek {
     /// Wraps `plain`, bound to `aad`. Consumes the key: its one nonce is then used up.

@@ -74,19 +74,31 @@ impl XtsKey {
     }
 
     /// Encrypts `plain` into `out`, which has the same length: whole blocks from the unit's start.
+    #[inline]
     pub fn seal(&self, unit: u64, plain: &[u8], out: &mut [u8]) {
-        self.sealing.with(
-            || self.schedule(Direction::Seal),
-            |keys| keys.run(unit, plain, out),
-        );
+        self.seal_at(position(unit), plain, out);
     }
 
     /// Decrypts `buf` in place: whole blocks from the unit's start.
+    #[inline]
     pub fn open(&self, unit: u64, buf: &mut [u8]) {
-        self.opening.with(
-            || self.schedule(Direction::Open),
-            |keys| keys.run_in_place(unit, buf),
-        );
+        self.open_at(position(unit), buf);
+    }
+
+    /// As `seal`, at any 16-byte position: those of published vectors are not all numbers.
+    #[inline]
+    pub fn seal_at(&self, position: [u8; BLOCK], plain: &[u8], out: &mut [u8]) {
+        let make = || self.schedule(Direction::Seal);
+        self.sealing
+            .with(make, |keys| keys.run(position, plain, out));
+    }
+
+    /// As `open`, at any 16-byte position.
+    #[inline]
+    pub fn open_at(&self, position: [u8; BLOCK], buf: &mut [u8]) {
+        let make = || self.schedule(Direction::Open);
+        self.opening
+            .with(make, |keys| keys.run_in_place(position, buf));
     }
 
     fn schedule(&self, direction: Direction) -> Schedule {
@@ -113,16 +125,17 @@ enum Schedule {
 
 impl Schedule {
     #[inline]
-    fn run(&mut self, unit: u64, input: &[u8], out: &mut [u8]) {
+    fn run(&mut self, position: [u8; BLOCK], input: &[u8], out: &mut [u8]) {
         match self {
             Self::Native(xts) => {
-                xts.start(&position(unit));
+                xts.start(&position);
                 xts.run(input, out);
             }
             Self::Composed { data, tweak } => {
-                let mut next = first_tweak(tweak, unit);
+                let mut next = first_tweak(tweak, position);
+                let mut tweaks = Tweaks::new();
                 for (input, out) in input.chunks(CHUNK).zip(out.chunks_mut(CHUNK)) {
-                    let tweaks = Tweaks::from(&mut next, out.len());
+                    tweaks.fill(&mut next, out.len());
                     tweaks.whiten(input, out);
                     data.run_in_place(out);
                     tweaks.whiten_in_place(out);
@@ -132,16 +145,17 @@ impl Schedule {
     }
 
     #[inline]
-    fn run_in_place(&mut self, unit: u64, buf: &mut [u8]) {
+    fn run_in_place(&mut self, position: [u8; BLOCK], buf: &mut [u8]) {
         match self {
             Self::Native(xts) => {
-                xts.start(&position(unit));
+                xts.start(&position);
                 xts.run_in_place(buf);
             }
             Self::Composed { data, tweak } => {
-                let mut next = first_tweak(tweak, unit);
+                let mut next = first_tweak(tweak, position);
+                let mut tweaks = Tweaks::new();
                 for buf in buf.chunks_mut(CHUNK) {
-                    let tweaks = Tweaks::from(&mut next, buf.len());
+                    tweaks.fill(&mut next, buf.len());
                     tweaks.whiten_in_place(buf);
                     data.run_in_place(buf);
                     tweaks.whiten_in_place(buf);
@@ -156,53 +170,49 @@ fn position(unit: u64) -> [u8; BLOCK] {
     u128::from(unit).to_le_bytes()
 }
 
-fn first_tweak(k2: &mut Context, unit: u64) -> u128 {
-    let mut block = position(unit);
-    k2.run_in_place(&mut block);
-    u128::from_le_bytes(block)
+fn first_tweak(k2: &mut Context, mut position: [u8; BLOCK]) -> u128 {
+    k2.run_in_place(&mut position);
+    u128::from_le_bytes(position)
 }
 
-/// The tweaks of one chunk, as pairs of 64-bit words, low word first.
-struct Tweaks([[u64; 2]; CHUNK / BLOCK]);
+/// The tweaks of one chunk.
+struct Tweaks([u128; CHUNK / BLOCK]);
 
 impl Tweaks {
-    /// The tweaks of the next `len` bytes, from `next` on, which moves past them.
-    fn from(next: &mut u128, len: usize) -> Self {
-        let mut tweaks = [[0; 2]; CHUNK / BLOCK];
-        for words in &mut tweaks[..len / BLOCK] {
-            *words = halves(*next);
+    fn new() -> Self {
+        Self([0; CHUNK / BLOCK])
+    }
+
+    /// The tweaks of `len` bytes from `next` on, which moves past them.
+    fn fill(&mut self, next: &mut u128, len: usize) {
+        for tweak in &mut self.0[..len / BLOCK] {
+            *tweak = *next;
             *next = times_alpha(*next);
         }
-        Self(tweaks)
     }
 
     fn whiten(&self, input: &[u8], out: &mut [u8]) {
         let blocks = input.chunks_exact(BLOCK).zip(out.chunks_exact_mut(BLOCK));
         for ((input, out), tweak) in blocks.zip(&self.0) {
-            out.copy_from_slice(&xor(input, tweak));
+            out.copy_from_slice(&(block(input) ^ tweak).to_le_bytes());
         }
     }
 
     fn whiten_in_place(&self, buf: &mut [u8]) {
-        for (block, tweak) in buf.chunks_exact_mut(BLOCK).zip(&self.0) {
-            block.copy_from_slice(&xor(block, tweak));
+        for (bytes, tweak) in buf.chunks_exact_mut(BLOCK).zip(&self.0) {
+            bytes.copy_from_slice(&(block(bytes) ^ tweak).to_le_bytes());
         }
     }
 }
 
-#[allow(clippy::cast_possible_truncation)] // the low word is what is wanted
-fn halves(value: u128) -> [u64; 2] {
-    [value as u64, (value >> 64) as u64]
-}
-
-/// Multiplies by x; the bit that falls out comes back as 0x87. No branch: the tweak is secret.
+/// The bit that falls out comes back as 0x87. No branch and no table: tweaks are secret.
+#[inline]
 fn times_alpha(tweak: u128) -> u128 {
-    (tweak << 1) ^ ((tweak >> 127) * 0x87)
+    let fallen_out = tweak >> 127;
+    (tweak << 1) ^ (fallen_out.wrapping_neg() & 0x87)
 }
 
 #[inline]
-fn xor(block: &[u8], tweak: &[u64; 2]) -> [u8; BLOCK] {
-    let block = <[u8; BLOCK]>::try_from(block).expect("a whole block");
-    let tweak = u128::from(tweak[0]) | u128::from(tweak[1]) << 64;
-    (u128::from_le_bytes(block) ^ tweak).to_le_bytes()
+fn block(bytes: &[u8]) -> u128 {
+    u128::from_le_bytes(bytes.try_into().expect("a whole block"))
 }
