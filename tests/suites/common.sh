@@ -6,7 +6,7 @@ die() {
     exit 1
 }
 
-# Root's cache must be readable by the unprivileged user that runs the servers; /root is not.
+# Root's cache must be readable by the unprivileged user that runs the servers; root's home is not.
 default_cache() {
     if [ "$(id -u)" = 0 ]; then echo /var/cache/pgseal; else echo "$HOME/.cache/pgseal"; fi
 }
