@@ -1,8 +1,8 @@
 //! The cost of a page, beside AWS-LC's own in the same run: `cargo bench -p pgseal-crypto`.
 //!
 //! Every round runs all variants in a rotating order; the figures are medians over the rounds, and
-//! the ratio is the median of the rounds' ratios to AWS-LC's XTS in the same direction. A sleep-free
-//! single thread; nothing is asserted.
+//! the ratio is the median of the rounds' ratios to AWS-LC's XTS in the same direction. One thread;
+//! nothing is asserted.
 
 use std::hint::black_box;
 use std::time::Instant;

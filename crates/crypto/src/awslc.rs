@@ -199,8 +199,8 @@ pub unsafe fn route_allocations(
 
 #[cfg(test)]
 mod tests {
-    //! AWS-LC's allocations, counted. They can be routed once in a process and only before all else,
-    //! so the counting test runs alone, in a child.
+    //! AWS-LC's allocations, counted. They can be routed once in a process and only before all
+    //! else, so the counting test runs alone, in a child.
 
     #![allow(clippy::unwrap_used)]
 

@@ -50,8 +50,8 @@ impl<'k> FileCipher<'k> {
     }
 
     /// Masks or unmasks the last 1 to 15 bytes of a file, which begin at 16-byte block `block`:
-    /// XOR with the first r bytes of `AES-256(Kt, le64(block) || le32(r) || 0^4)`, r = their number.
-    /// With r inside, a tail that grows meets a fresh mask.
+    /// XOR with the first r bytes of `AES-256(Kt, le64(block) || le32(r) || 0^4)`, where r is their
+    /// number. With r inside, a tail that grows meets a fresh mask.
     pub fn mask_tail(&self, block: u64, tail: &mut [u8]) {
         assert!((1..BLOCK).contains(&tail.len()), "a tail has 1 to 15 bytes");
         let mut mask = [0; BLOCK];

@@ -1,7 +1,7 @@
 //! Who a file is: the part of a key's derivation that tells files apart.
 //!
-//! An identity survives copies, hard links and pg_upgrade; it holds no tablespace and no path of the
-//! machine. Which file has which identity is decided in the storage crate; the bytes are fixed here.
+//! An identity survives copies, hard links and pg_upgrade; it holds no tablespace and no path of
+//! the machine. Which file has which identity the storage crate decides; the bytes are fixed here.
 //!
 //! Invariant: two different identities of a class never have the same bytes.
 

@@ -1,8 +1,8 @@
 //! Everything that pgseal does with a key. No other crate names an algorithm.
 //!
-//! A cluster has one [`MasterKey`]. Every file gets keys of its own, derived from the master and the
-//! file's [`FileId`]; a [`FileCipher`] turns its bytes into what is stored and back. Beside that:
-//! the MACs of the key file ([`mac`]) and the wrapping of a master key under a passphrase
+//! A cluster has one [`MasterKey`]. Every file gets keys of its own, derived from the master and
+//! the file's [`FileId`]; a [`FileCipher`] turns its bytes into what is stored and back. Beside
+//! that: the MACs of the key file ([`mac`]) and the wrapping of a master key under a passphrase
 //! ([`passphrase`]).
 //!
 //! Invariants:
@@ -32,7 +32,7 @@ pub use cipher::FileCipher;
 pub use file_id::{FileId, Fork};
 pub use master::{random_bytes, KeyId, MasterKey, RandomError};
 
-/// What the benchmark sets beside [`FileCipher`]: AWS-LC as it is, and both engines. Not an interface.
+/// What the benchmark sets beside [`FileCipher`]: AWS-LC as it is, and both engines of XTS.
 #[doc(hidden)]
 pub mod internals {
     pub use crate::awslc::{hkdf_expand, Context, Direction, Mode};

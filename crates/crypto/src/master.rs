@@ -14,7 +14,7 @@ use crate::derive::{cluster_key, ClusterPurpose};
 pub struct MasterKey([u8; 32]);
 
 impl MasterKey {
-    /// A new key from the kernel.
+    /// A new key from the kernel: for a cluster, or for the temporary files of one server run.
     pub fn generate() -> Result<Self, RandomError> {
         random_bytes().map(Self)
     }
@@ -77,5 +77,5 @@ pub fn random_bytes<const N: usize>() -> Result<[u8; N], RandomError> {
 
 /// The kernel gave no random bytes.
 #[derive(Debug, thiserror::Error)]
-#[error("the kernel gave no random bytes ({0}): check that getrandom(2) is not blocked by a seccomp filter")]
+#[error("the kernel gave no random bytes ({0}): check that no seccomp filter blocks getrandom(2)")]
 pub struct RandomError(getrandom::Error);

@@ -1,7 +1,7 @@
 //! Wrapping under a passphrase: Argon2id makes a key-encryption key, AES-256-GCM wraps under it.
 //!
-//! Invariant: every wrapping has a fresh random salt, hence a fresh key, hence nonce 0 is used once;
-//! `Kek::wrap` consumes the key to keep it so. Called by the keyring crate.
+//! Invariant: every wrapping has a fresh random salt, hence a fresh key, hence nonce 0 is used
+//! once; `Kek::wrap` consumes the key to keep it so. Called by the keyring crate.
 
 use argon2::{Algorithm, Argon2, Block, Params, Version};
 use aws_lc_rs::aead::{Aad, LessSafeKey, Nonce, UnboundKey, AES_256_GCM, NONCE_LEN};
@@ -95,7 +95,10 @@ pub enum ParamsError {
     #[error("Argon2id needs at least 64 MiB of memory, 3 passes and 4 lanes: raise them")]
     TooCheap,
     /// A wrapping that would exhaust the machine.
-    #[error("Argon2id parameters above 4 GiB of memory, 64 passes or 16 lanes are refused: lower them, or restore the key file from a copy if nobody chose them")]
+    #[error(
+        "Argon2id with more than 4 GiB of memory, 64 passes or 16 lanes is refused: lower them, or \
+         restore the key file from a copy if nobody chose them"
+    )]
     TooDear,
     /// Parameters that Argon2 does not have.
     #[error("these are not parameters of Argon2id: restore the key file from a copy")]
@@ -106,7 +109,10 @@ pub enum ParamsError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DeriveError {
     /// The memory cannot be had.
-    #[error("Argon2id needs {0} KiB of memory that this machine does not give: free memory or raise the limit")]
+    #[error(
+        "Argon2id needs {0} KiB of memory that this machine does not give: free some or raise the \
+         limit"
+    )]
     NoMemory(u32),
     /// Longer than Argon2 takes.
     #[error("the passphrase is too long: use less than 4 GiB")]

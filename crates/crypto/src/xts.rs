@@ -7,7 +7,7 @@
 //!
 //! Invariants:
 //! 1. K1 != K2 (`XtsKey::new` refuses).
-//! 2. Whole blocks only: there is no ciphertext stealing here; `tail` masks what is left.
+//! 2. Whole blocks only, no ciphertext stealing: what is left is for `FileCipher::mask_tail`.
 //! 3. After the first use of a direction nothing is allocated, unless the key is in use already.
 
 use zeroize::Zeroizing;

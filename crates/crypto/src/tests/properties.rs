@@ -1,5 +1,6 @@
 //! What the storage crate builds on, for any key length, unit, length and alignment.
 
+use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::first_master;
@@ -25,7 +26,7 @@ fn units() -> impl Strategy<Value = u64> {
 
 /// Whole blocks, at most a page.
 fn runs() -> impl Strategy<Value = Vec<u8>> {
-    (1..=512usize).prop_flat_map(|blocks| proptest::collection::vec(any::<u8>(), 16 * blocks))
+    (1..=512usize).prop_flat_map(|blocks| vec(any::<u8>(), 16 * blocks))
 }
 
 fn with_cipher<R>(length: KeyLength, act: impl FnOnce(&FileCipher<'_>) -> R) -> R {
@@ -44,7 +45,11 @@ fn sealed(cipher: &FileCipher<'_>, unit: u64, plain: &[u8]) -> Vec<u8> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 300,
+        failure_persistence: None,
+        ..Default::default()
+    })]
 
     #[test]
     fn opening_undoes_sealing_at_every_alignment(
@@ -105,7 +110,7 @@ proptest! {
 
     #[test]
     fn a_mask_undoes_itself_and_depends_on_place_and_length(
-        length in lengths(), block in any::<u64>(), tail in proptest::collection::vec(any::<u8>(), 8..15),
+        length in lengths(), block in any::<u64>(), tail in vec(any::<u8>(), 8..15),
     ) {
         with_cipher(length, |cipher| {
             let mut masked = tail.clone();
@@ -125,7 +130,7 @@ proptest! {
 
     #[test]
     fn a_stream_depends_on_the_position_alone(
-        length in lengths(), offset in 0..u64::MAX / 2, data in proptest::collection::vec(any::<u8>(), 1..600),
+        length in lengths(), offset in 0..u64::MAX / 2, data in vec(any::<u8>(), 1..600),
         cut in any::<prop::sample::Index>(),
     ) {
         with_cipher(length, |cipher| {
