@@ -3,8 +3,8 @@
 //! `key = HKDF-Expand-SHA256(master, info, length)`, where
 //! `info = "pgseal/1" || purpose u8 || suite u8 || keybits u16be || class u8 || idlen u8 || id`.
 //! Without an extract step: the master key is 32 uniform bytes. Suite and key length are inside,
-//! for a short output of HKDF is a prefix of a long one. Keys of the cluster (not of a file) have zeros
-//! for suite, bits and class, and an empty id.
+//! for a short output of HKDF is a prefix of a long one. Keys of the cluster (not of a file) have
+//! zeros for suite, bits and class, and an empty id.
 //!
 //! Invariant: no two uses of a key share an `info`.
 
