@@ -1,1 +1,45 @@
-//! placeholder
+//! `libpgseal.so`: stands between PostgreSQL's programs and libc's file calls (`LD_PRELOAD`).
+//!
+//! What goes into a sealed cluster's files is encrypted, what comes out is decrypted; sizes and
+//! names stay. The name of a file decides how its bytes are stored (`pgseal_storage::classify`).
+//!
+//! Invariants:
+//! 1. Never plaintext: a protected file that cannot be handled gives EIO and one line on stderr.
+//! 2. A call on a descriptor that is not protected costs one load and a jump.
+//! 3. Descriptor look-up is lock-free, and no lock is held across a libc call: hooks run in signal
+//!    handlers, threads, forked children, at exit, and before the constructor.
+//! 4. Nothing is printed in normal work; errno is libc's.
+//! 5. In a program that is not PostgreSQL's ([`programs`]) the library is inert.
+//!
+//! Codemap: [`symbols`] is the table of interposed functions; each leads to one function in
+//! [`hooks`]. [`real`] is libc itself. [`place`] finds the cluster and class of a path, [`clusters`]
+//! the keys, [`unlock`] where they come from; [`files`] holds the open sealed files by descriptor.
+//! [`disk`] and [`scratch`] are what `pgseal_storage` works on.
+
+#![allow(unsafe_code)] // this crate is the edge to libc: every block says why it is sound
+
+mod clusters;
+mod disk;
+mod files;
+mod hooks;
+mod place;
+mod programs;
+mod real;
+mod report;
+mod scratch;
+mod secret;
+mod server;
+mod symbols;
+mod unlock;
+
+/// Runs before `main`, in every program that the library is loaded into.
+extern "C" fn start() {
+    if programs::detect() {
+        unlock::take_handover();
+        server::harden();
+    }
+}
+
+#[used]
+#[link_section = ".init_array"]
+static START: extern "C" fn() = start;

@@ -1,0 +1,97 @@
+//! The sealed clusters that this process knows, by the path of their data directory.
+//!
+//! A process may hold several, with different keys, and reach one by several paths. Entries are
+//! added and never taken away, so that look-up needs no lock.
+//!
+//! A cluster is *pending* while its directory has no `pg_encryption/` yet (initdb): then its path
+//! alone says that what is written below it must be sealed.
+
+use crate::secret;
+use pgseal_crypto::{FileCipher, KeyId, KeyLength, MasterKey};
+use pgseal_storage::layout::{Root, Spec};
+use pgseal_storage::SealedFile;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+/// Clusters that one process can know: pg_upgrade knows two, pg_combinebackup a chain.
+const MAX: usize = 256;
+
+static KNOWN: [AtomicPtr<Cluster>; MAX] = [const { AtomicPtr::new(std::ptr::null_mut()) }; MAX];
+
+/// A sealed cluster under one of its paths.
+pub struct Cluster {
+    /// Its data directory: absolute, no trailing slash.
+    pub root: Vec<u8>,
+    /// The public name of its master key.
+    pub key_id: KeyId,
+    /// Its directory has no key file yet; the path alone says that it is sealed.
+    pending: bool,
+    length: KeyLength,
+    master: &'static MasterKey,
+    ephemeral: &'static MasterKey,
+}
+
+impl Cluster {
+    /// A sealed file of this cluster.
+    pub fn open(&self, spec: &Spec) -> SealedFile<'static> {
+        let master = match spec.root {
+            Root::Cluster => self.master,
+            Root::Ephemeral => self.ephemeral,
+        };
+        SealedFile::new(FileCipher::new(master, self.length, &spec.id), spec.layout)
+    }
+
+    /// Do two clusters store the same file in the same bytes?
+    pub fn shares_keys(&self, other: &Self) -> bool {
+        std::ptr::eq(self, other) || (self.key_id == other.key_id && self.length == other.length)
+    }
+}
+
+/// All known clusters.
+pub fn all() -> impl Iterator<Item = &'static Cluster> {
+    KNOWN.iter().map_while(|entry| {
+        let cluster = entry.load(Ordering::Acquire);
+        // SAFETY: published below and never freed.
+        (!cluster.is_null()).then(|| unsafe { &*cluster })
+    })
+}
+
+/// Is there a cluster that only its path gives away?
+pub fn any_pending() -> bool {
+    all().any(|cluster| cluster.pending)
+}
+
+/// Remembers a cluster. The ephemeral key is made here: in the server that is before any fork, so
+/// that parallel workers agree on it.
+pub fn add(
+    root: &[u8],
+    pending: bool,
+    length: KeyLength,
+    master: MasterKey,
+) -> Option<&'static Cluster> {
+    let key_id = master.key_id();
+    if let Some(known) = all().find(|known| known.root == root && known.key_id == key_id) {
+        return Some(known);
+    }
+    let (master, ephemeral) = match all().find(|known| known.key_id == key_id) {
+        Some(same) => (same.master, same.ephemeral),
+        None => secret::keep(master, MasterKey::generate().ok()?)?,
+    };
+    publish(Cluster { root: root.to_vec(), key_id, pending, length, master, ephemeral })
+}
+
+/// Remembers another path of a known cluster.
+pub fn add_path(cluster: &Cluster, root: &[u8]) -> Option<&'static Cluster> {
+    publish(Cluster { root: root.to_vec(), ..*cluster })
+}
+
+fn publish(cluster: Cluster) -> Option<&'static Cluster> {
+    let cluster = Box::leak(Box::new(cluster));
+    KNOWN.iter().find_map(|entry| {
+        let empty = std::ptr::null_mut();
+        entry
+            .compare_exchange(empty, cluster, Ordering::AcqRel, Ordering::Relaxed)
+            .is_ok()
+            .then_some(())
+    })?;
+    Some(cluster)
+}

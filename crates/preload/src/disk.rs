@@ -1,0 +1,72 @@
+//! The disk of `pgseal_storage`, over libc's own calls on one descriptor.
+
+use crate::real::{errno, libc_call};
+use libc::{c_int, c_short};
+use pgseal_storage::{Disk, Errno, Lock};
+
+/// An open descriptor, borrowed for one call.
+#[derive(Clone, Copy)]
+pub struct FdDisk(pub c_int);
+
+/// libc's answer as a result.
+pub fn check(answer: isize) -> Result<usize, Errno> {
+    usize::try_from(answer).map_err(|_| Errno(errno()))
+}
+
+fn offset(value: u64) -> Result<i64, Errno> {
+    i64::try_from(value).map_err(|_| Errno::EFBIG)
+}
+
+impl Disk for FdDisk {
+    fn read_at(&self, buf: &mut [u8], at: u64) -> Result<usize, Errno> {
+        check(libc_call!(pread(self.0, buf.as_mut_ptr().cast(), buf.len(), offset(at)?)))
+    }
+
+    fn write_at(&self, buf: &[u8], at: u64) -> Result<usize, Errno> {
+        check(libc_call!(pwrite(self.0, buf.as_ptr().cast(), buf.len(), offset(at)?)))
+    }
+
+    fn size(&self) -> Result<u64, Errno> {
+        Ok(u64::try_from(stat(self.0)?.st_size).unwrap_or(0))
+    }
+
+    fn set_size(&self, size: u64) -> Result<(), Errno> {
+        check(libc_call!(ftruncate(self.0, offset(size)?)) as isize).map(|_| ())
+    }
+
+    fn allocate(&self, at: u64, len: u64) -> Result<(), Errno> {
+        match libc_call!(posix_fallocate(self.0, offset(at)?, offset(len)?)) {
+            0 => Ok(()),
+            code => Err(Errno(code)),
+        }
+    }
+
+    fn lock(&self, lock: Lock) -> Result<(), Errno> {
+        let kind = match lock {
+            Lock::Shared => libc::F_RDLCK,
+            Lock::Exclusive => libc::F_WRLCK,
+            Lock::None => libc::F_UNLCK,
+        };
+        // SAFETY: plain data for which all zeros is a value: the whole file, from its start.
+        let mut range: libc::flock = unsafe { std::mem::zeroed() };
+        range.l_type = kind as c_short;
+        loop {
+            let pointer = &raw mut range as u64;
+            match check(libc_call!(fcntl(self.0, libc::F_OFD_SETLKW, pointer)) as isize) {
+                Ok(_) => return Ok(()),
+                Err(Errno(libc::EINTR)) => {}
+                Err(errno) => return Err(errno),
+            }
+        }
+    }
+}
+
+/// `fstat`.
+pub fn stat(fd: c_int) -> Result<libc::stat, Errno> {
+    let mut stat = std::mem::MaybeUninit::uninit();
+    // SAFETY: fstat fills the whole structure when it returns 0.
+    unsafe {
+        check(libc::fstat(fd, stat.as_mut_ptr()) as isize)?;
+        Ok(stat.assume_init())
+    }
+}

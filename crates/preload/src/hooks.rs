@@ -1,0 +1,40 @@
+//! What each interposed function does. One file a theme; every function first lets libc have what
+//! is not protected.
+
+pub mod copies;
+pub mod descriptors;
+pub mod names;
+pub mod opening;
+pub mod sizes;
+pub mod streams;
+pub mod transfers;
+pub mod withdrawn;
+
+use crate::real;
+use libc::{c_int, ssize_t};
+use pgseal_storage::Errno;
+
+/// A count or errno, as libc gives it.
+fn count(result: Result<usize, Errno>) -> ssize_t {
+    match result {
+        Ok(count) => ssize_t::try_from(count).unwrap_or(ssize_t::MAX),
+        Err(Errno(errno)) => {
+            real::set_errno(errno);
+            -1
+        }
+    }
+}
+
+/// Success or errno, as libc gives it.
+fn status(result: Result<(), Errno>) -> c_int {
+    match result {
+        Ok(()) => 0,
+        Err(Errno(errno)) => fail(errno),
+    }
+}
+
+/// -1 and errno.
+fn fail(errno: c_int) -> c_int {
+    real::set_errno(errno);
+    -1
+}

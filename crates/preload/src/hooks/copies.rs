@@ -1,0 +1,135 @@
+//! Calls that move whole ranges: vectors of pages, and the kernel's own copies between files.
+
+use crate::disk::check;
+use crate::files::{self, Protected};
+use crate::real::libc_call;
+use libc::{c_int, c_uint, c_ulong, iovec, off_t, size_t, ssize_t};
+use pgseal_crypto::UNIT;
+use pgseal_storage::Errno;
+
+/// PostgreSQL 17 and 18 read runs of pages into scattered buffers with one call; so do we. None if
+/// the parts are not whole, aligned pages: then they are read one by one.
+///
+/// # Safety
+/// The vectors name the caller's buffers.
+pub unsafe fn read_pages(
+    file: Protected,
+    parts: &[iovec],
+    at: u64,
+) -> Option<Result<usize, Errno>> {
+    let whole = |part: &iovec| part.iov_len % UNIT == 0 && part.iov_base.addr() % 16 == 0;
+    if at % UNIT as u64 != 0 || !parts.iter().all(whole) || !file.file.sealed.opens_in_place() {
+        return None;
+    }
+    let offset = off_t::try_from(at).ok()?;
+    let parts_len = c_int::try_from(parts.len()).ok()?;
+    let got = check(libc_call!(preadv(file.disk.0, parts.as_ptr(), parts_len, offset)));
+    let Ok(got) = got else { return Some(got) };
+    if got % UNIT != 0 {
+        return None;
+    }
+    let mut done = 0;
+    for part in parts {
+        let len = part.iov_len.min(got - done);
+        // SAFETY: the caller's buffer, just filled to `len` bytes.
+        let buf = unsafe { super::transfers::bytes_mut(part.iov_base, len) };
+        file.file.sealed.open_in_place(buf, at + done as u64);
+        done += len;
+    }
+    Some(Ok(got))
+}
+
+pub unsafe fn copy_file_range(
+    from: c_int,
+    from_offset: *mut off_t,
+    to: c_int,
+    to_offset: *mut off_t,
+    len: size_t,
+    flags: c_uint,
+) -> ssize_t {
+    if files::get(from).is_none() && files::get(to).is_none() {
+        return libc_call!(copy_file_range(from, from_offset, to, to_offset, len, flags));
+    }
+    // SAFETY: the caller's offsets, or null.
+    let offsets = unsafe { (from_offset.as_mut(), to_offset.as_mut()) };
+    super::count(copy(End { fd: from, offset: offsets.0 }, End { fd: to, offset: offsets.1 }, len))
+}
+
+/// One end of a copy: a descriptor with an offset of its own, or at its position.
+struct End<'a> {
+    fd: c_int,
+    offset: Option<&'a mut off_t>,
+}
+
+/// A copy through the cipher.
+fn copy(mut from: End, mut to: End, len: usize) -> Result<usize, Errno> {
+    const STEP: usize = 32 * UNIT;
+    let mut buf = vec![0u8; len.min(STEP)];
+    let mut done = 0;
+    while done < len {
+        let want = (len - done).min(STEP);
+        let have = from.read(&mut buf[..want])?;
+        if have == 0 {
+            break;
+        }
+        let mut written = 0;
+        while written < have {
+            written += to.write(&buf[written..have])?;
+        }
+        done += have;
+    }
+    buf.fill(0);
+    Ok(done)
+}
+
+impl End<'_> {
+    fn read(&mut self, buf: &mut [u8]) -> Result<usize, Errno> {
+        let (pointer, len) = (buf.as_mut_ptr().cast(), buf.len());
+        // SAFETY: our own buffer.
+        self.advance(|fd, at| unsafe {
+            match at {
+                Some(at) => super::transfers::pread(fd, pointer, len, at),
+                None => super::transfers::read(fd, pointer, len),
+            }
+        })
+    }
+
+    fn write(&mut self, data: &[u8]) -> Result<usize, Errno> {
+        let (pointer, len) = (data.as_ptr().cast(), data.len());
+        // SAFETY: our own buffer.
+        self.advance(|fd, at| unsafe {
+            match at {
+                Some(at) => super::transfers::pwrite(fd, pointer, len, at),
+                None => super::transfers::write(fd, pointer, len),
+            }
+        })
+    }
+
+    fn advance(
+        &mut self,
+        transfer: impl FnOnce(c_int, Option<off_t>) -> ssize_t,
+    ) -> Result<usize, Errno> {
+        let done = check(transfer(self.fd, self.offset.as_deref().copied()))?;
+        if let Some(offset) = &mut self.offset {
+            **offset += off_t::try_from(done).map_err(|_| Errno::EFBIG)?;
+        }
+        Ok(done)
+    }
+}
+
+/// `FICLONE` and `FICLONERANGE` share stored bytes between files, whose keys differ.
+pub unsafe fn ioctl(fd: c_int, request: c_ulong, argument: c_ulong) -> c_int {
+    const FICLONE: c_ulong = 0x4004_9409;
+    const FICLONERANGE: c_ulong = 0x4020_940D;
+    let source = match request {
+        FICLONE => c_int::try_from(argument).ok(),
+        // SAFETY: file_clone_range begins with the source descriptor, as 64 bits.
+        FICLONERANGE => c_int::try_from(unsafe { *(argument as *const i64) }).ok(),
+        _ => return libc_call!(ioctl(fd, request, argument)),
+    };
+    let protected = |fd: c_int| files::get(fd).is_some();
+    if protected(fd) || source.is_some_and(protected) {
+        return super::fail(libc::EOPNOTSUPP);
+    }
+    libc_call!(ioctl(fd, request, argument))
+}

@@ -1,0 +1,66 @@
+//! Closing and copying descriptors, so that no entry outlives its descriptor.
+
+use super::fail;
+use crate::files;
+use crate::real::{self, libc_call};
+use libc::{c_int, c_uint, c_ulong};
+
+#[inline]
+pub unsafe fn close(fd: c_int) -> c_int {
+    // Before libc's: afterwards another thread may have the number.
+    files::remove(fd);
+    libc_call!(close(fd))
+}
+
+/// Closes a descriptor of our own after a failure whose errno the caller must see.
+pub fn close_keeping_errno(fd: c_int) {
+    let errno = real::errno();
+    files::remove(fd);
+    libc_call!(close(fd));
+    real::set_errno(errno);
+}
+
+pub unsafe fn dup(fd: c_int) -> c_int {
+    copied(fd, libc_call!(dup(fd)))
+}
+
+pub unsafe fn dup2(fd: c_int, copy: c_int) -> c_int {
+    if fd == copy {
+        return libc_call!(dup2(fd, copy));
+    }
+    copied(fd, libc_call!(dup2(fd, copy)))
+}
+
+pub unsafe fn dup3(fd: c_int, copy: c_int, flags: c_int) -> c_int {
+    copied(fd, libc_call!(dup3(fd, copy, flags)))
+}
+
+pub unsafe fn fcntl(fd: c_int, command: c_int, argument: c_ulong) -> c_int {
+    let answer = libc_call!(fcntl(fd, command, argument));
+    match command {
+        libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => copied(fd, answer),
+        _ => answer,
+    }
+}
+
+pub unsafe fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
+    const CLOSE_RANGE_CLOEXEC: c_int = 4;
+    if flags & CLOSE_RANGE_CLOEXEC == 0 {
+        let last = c_int::try_from(last).unwrap_or(c_int::MAX);
+        files::remove_range(c_int::try_from(first).unwrap_or(c_int::MAX), last);
+    }
+    libc_call!(close_range(first, last, flags))
+}
+
+pub unsafe fn closefrom(first: c_int) {
+    files::remove_range(first, c_int::MAX);
+    libc_call!(closefrom(first));
+}
+
+fn copied(fd: c_int, copy: c_int) -> c_int {
+    if copy >= 0 && files::duplicate(fd, copy).is_err() {
+        libc_call!(close(copy));
+        return fail(libc::EMFILE);
+    }
+    copy
+}

@@ -1,0 +1,141 @@
+//! Names: rename, link, unlink, and what a directory shows.
+//!
+//! A rename that changes identity re-stores the content (pgseal_storage::restore): into a new file,
+//! fsync, rename over the target, unlink the source. Recycling a WAL segment re-stores its first
+//! page only.
+
+mod moving;
+
+use super::fail;
+use crate::place::{self, Place};
+use crate::programs;
+use crate::real::libc_call;
+use libc::{c_char, c_int, c_uint, dirent, DIR};
+use std::ffi::CStr;
+
+pub unsafe fn rename(from: *const c_char, to: *const c_char) -> c_int {
+    // SAFETY: as the caller promises.
+    unsafe { renameat2(libc::AT_FDCWD, from, libc::AT_FDCWD, to, 0) }
+}
+
+pub unsafe fn renameat(
+    from_directory: c_int,
+    from: *const c_char,
+    to_directory: c_int,
+    to: *const c_char,
+) -> c_int {
+    // SAFETY: as the caller promises.
+    unsafe { renameat2(from_directory, from, to_directory, to, 0) }
+}
+
+pub unsafe fn renameat2(
+    from_directory: c_int,
+    from: *const c_char,
+    to_directory: c_int,
+    to: *const c_char,
+    flags: c_uint,
+) -> c_int {
+    if !programs::acts() || from.is_null() || to.is_null() {
+        return libc_call!(renameat2(from_directory, from, to_directory, to, flags));
+    }
+    // SAFETY: the caller's C strings.
+    let (from, to) = unsafe { (CStr::from_ptr(from), CStr::from_ptr(to)) };
+    moving::rename(&moving::Name(from_directory, from), &moving::Name(to_directory, to), flags)
+}
+
+pub unsafe fn link(from: *const c_char, to: *const c_char) -> c_int {
+    // SAFETY: as the caller promises.
+    unsafe { linkat(libc::AT_FDCWD, from, libc::AT_FDCWD, to, 0) }
+}
+
+/// One file under two names is one set of stored bytes: both must mean the same (io-paths.md A6).
+pub unsafe fn linkat(
+    from_directory: c_int,
+    from: *const c_char,
+    to_directory: c_int,
+    to: *const c_char,
+    flags: c_int,
+) -> c_int {
+    if programs::acts() && !from.is_null() && !to.is_null() {
+        // SAFETY: the caller's C strings.
+        let (source, target) = unsafe { (CStr::from_ptr(from), CStr::from_ptr(to)) };
+        let source = moving::Name(from_directory, source);
+        let target = moving::Name(to_directory, target);
+        match moving::compare(&source, &target) {
+            moving::Difference::Denied(errno) => return fail(errno),
+            moving::Difference::None => {}
+            moving::Difference::Some(_) => return fail(libc::EXDEV),
+        }
+    }
+    libc_call!(linkat(from_directory, from, to_directory, to, flags))
+}
+
+pub unsafe fn unlink(path: *const c_char) -> c_int {
+    // SAFETY: as the caller promises.
+    match unsafe { denied(path) } {
+        Some(errno) => fail(errno),
+        None => libc_call!(unlink(path)),
+    }
+}
+
+pub unsafe fn rmdir(path: *const c_char) -> c_int {
+    // SAFETY: as the caller promises.
+    match unsafe { denied(path) } {
+        Some(errno) => fail(errno),
+        None => libc_call!(rmdir(path)),
+    }
+}
+
+pub unsafe fn unlinkat(directory: c_int, path: *const c_char, flags: c_int) -> c_int {
+    // SAFETY: as the caller promises.
+    match unsafe { denied_at(directory, path) } {
+        Some(errno) => fail(errno),
+        None => libc_call!(unlinkat(directory, path, flags)),
+    }
+}
+
+pub unsafe fn remove(path: *const c_char) -> c_int {
+    // SAFETY: as the caller promises.
+    match unsafe { denied(path) } {
+        Some(errno) => fail(errno),
+        None => libc_call!(remove(path)),
+    }
+}
+
+unsafe fn denied(path: *const c_char) -> Option<c_int> {
+    // SAFETY: as the caller promises.
+    unsafe { denied_at(libc::AT_FDCWD, path) }
+}
+
+/// The key directory is nobody's but pgseal's: pg_rewind removes whatever its source lacks
+/// (io-paths.md A3). Only names that can be below it are looked up.
+unsafe fn denied_at(directory: c_int, path: *const c_char) -> Option<c_int> {
+    if !programs::acts() || path.is_null() {
+        return None;
+    }
+    // SAFETY: the caller's C string.
+    let name = unsafe { CStr::from_ptr(path) };
+    let needle = b"pg_encryption";
+    if !name.to_bytes().windows(needle.len()).any(|window| window == needle) {
+        return None;
+    }
+    match place::at(directory, name) {
+        Place::Denied(errno) => Some(errno),
+        _ => None,
+    }
+}
+
+/// The next entry that is not the key directory.
+pub unsafe fn readdir(directory: *mut DIR) -> *mut dirent {
+    loop {
+        let entry = libc_call!(readdir(directory));
+        if entry.is_null() || !programs::acts() {
+            return entry;
+        }
+        // SAFETY: libc's entry, with a terminated name.
+        let name = unsafe { CStr::from_ptr((*entry).d_name.as_ptr()) };
+        if !place::is_key_directory(name) {
+            return entry;
+        }
+    }
+}

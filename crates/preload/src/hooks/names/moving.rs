@@ -1,0 +1,256 @@
+//! Renaming between identities.
+
+use super::super::opening::spec_of;
+use crate::clusters::Cluster;
+use crate::disk::{check, stat, FdDisk};
+use crate::hooks::fail;
+use crate::place::{self, Place};
+use crate::real::{self, libc_call};
+use crate::{report, scratch};
+use libc::{c_int, c_uint};
+use pgseal_crypto::UNIT;
+use pgseal_storage::classify::Class;
+use pgseal_storage::disk::read_full;
+use pgseal_storage::layout::Layout;
+use pgseal_storage::restore::{self, Stored};
+use pgseal_storage::wal::{LongHeader, WalName, LONG_HEADER};
+use pgseal_storage::{Disk, Errno, SealedFile};
+use std::ffi::{CStr, CString};
+
+/// A path as it was given: a directory and a name below it.
+pub struct Name<'a>(pub c_int, pub &'a CStr);
+
+/// What lies, or will lie, under a name.
+#[derive(Clone)]
+enum Content {
+    Clear,
+    Sealed(&'static Cluster, Class),
+}
+
+/// What a rename or link changes.
+pub enum Difference {
+    /// Nothing: the same bytes mean the same under both names.
+    None,
+    /// The bytes must be stored anew.
+    Some(Change),
+    /// The key directory, or a cluster that cannot be opened.
+    Denied(c_int),
+}
+
+/// From what to what.
+pub struct Change {
+    from: Content,
+    to: Content,
+}
+
+/// What a rename would change.
+pub fn compare(from: &Name, to: &Name) -> Difference {
+    let (from, to) = match (content(from), content(to)) {
+        (Err(errno), _) | (_, Err(errno)) => return Difference::Denied(errno),
+        (Ok(from), Ok(to)) => (from, to),
+    };
+    let same = match (&from, &to) {
+        (Content::Clear, Content::Clear) => true,
+        (Content::Sealed(one, class), Content::Sealed(other, other_class)) => {
+            one.shares_keys(other) && class == other_class
+        }
+        _ => false,
+    };
+    if same { Difference::None } else { Difference::Some(Change { from, to }) }
+}
+
+fn content(name: &Name) -> Result<Content, c_int> {
+    match place::at(name.0, name.1) {
+        Place::Clear => Ok(Content::Clear),
+        Place::Denied(errno) => Err(errno),
+        Place::Sealed(_, Class::Refused(_)) => Err(libc::ENOTSUP),
+        Place::Sealed(cluster, class) => Ok(Content::Sealed(cluster, class)),
+    }
+}
+
+pub fn rename(from: &Name, to: &Name, flags: c_uint) -> c_int {
+    let change = match compare(from, to) {
+        Difference::None => return plain(from, to, flags),
+        Difference::Denied(errno) => return fail(errno),
+        Difference::Some(change) => change,
+    };
+    let source = match open_file(from) {
+        Ok(Some(fd)) => fd,
+        // A directory has no content of its own; a name that is not there fails as libc says.
+        Ok(None) | Err(Errno(libc::ENOENT)) => return plain(from, to, flags),
+        Err(Errno(errno)) => return fail(errno),
+    };
+    let moved = change.carry_out(&source, from, to, flags);
+    drop(source);
+    match moved {
+        Ok(()) => 0,
+        Err(Errno(errno)) => {
+            let (from, to) = (report::shown(from.1), report::shown(to.1));
+            report::line(&format!("could not re-store {from} as {to} (errno {errno})"));
+            fail(errno)
+        }
+    }
+}
+
+fn plain(from: &Name, to: &Name, flags: c_uint) -> c_int {
+    libc_call!(renameat2(from.0, from.1.as_ptr(), to.0, to.1.as_ptr(), flags))
+}
+
+impl Change {
+    fn carry_out(&self, source: &Fd, from: &Name, to: &Name, flags: c_uint) -> Result<(), Errno> {
+        if flags & libc::RENAME_EXCHANGE != 0 {
+            return Err(Errno::EINVAL);
+        }
+        let stays = match (&self.from, &self.to) {
+            (Content::Sealed(one, Class::WalSegment(_)), Content::Sealed(other, Class::WalSegment(_)))
+                if one.shares_keys(other) && source.links()? == 1 =>
+            {
+                self.recycle(source)?;
+                true
+            }
+            (Content::Sealed(_, Class::WalRestored), Content::Sealed(cluster, Class::WalSegment(name))) => {
+                restored_is_ours(source, cluster, *name)?
+            }
+            (Content::Sealed(_, class), Content::Sealed(_, Class::WalSegment(_)))
+                if is_wal_scratch(class) =>
+            {
+                scratch::with(|scratch| restore::is_all_zeros(&source.disk(), scratch))?
+            }
+            _ => false,
+        };
+        if stays {
+            return check(plain(from, to, flags) as isize).map(|_| ());
+        }
+        self.store_anew(source, from, to, flags)
+    }
+
+    /// One segment becomes another: its first page carries the new name's tweak.
+    fn recycle(&self, source: &Fd) -> Result<(), Errno> {
+        let (Some(from), Some(to)) = (sealed(&self.from, source)?, sealed(&self.to, source)?) else {
+            return Err(Errno::EIO);
+        };
+        let mut page = [0; UNIT];
+        scratch::with(|scratch| {
+            restore::first_page(&source.disk(), &from, &to, scratch, &mut page)
+        })
+    }
+
+    /// The same clear bytes, in a new file that takes the target's name.
+    fn store_anew(&self, source: &Fd, from: &Name, to: &Name, flags: c_uint) -> Result<(), Errno> {
+        let aside = CString::new([from.1.to_bytes(), b".pgseal"].concat());
+        let aside = aside.map_err(|_| Errno::EINVAL)?;
+        let aside = Name(from.0, &aside);
+        let target = create_like(source, &aside)?;
+        let moved = self
+            .copy(source, &target)
+            .and_then(|()| target.sync())
+            .and_then(|()| check(plain(&aside, to, flags) as isize).map(|_| ()));
+        if moved.is_err() {
+            let errno = real::errno();
+            remove(&aside);
+            real::set_errno(errno);
+            return moved;
+        }
+        remove(from);
+        Ok(())
+    }
+
+    fn copy(&self, source: &Fd, target: &Fd) -> Result<(), Errno> {
+        let (from, to) = (sealed(&self.from, source)?, sealed(&self.to, source)?);
+        let from = from.as_ref().map_or(Stored::Clear, Stored::Sealed);
+        let to = to.as_ref().map_or(Stored::Clear, Stored::Sealed);
+        let mut page = [0; UNIT];
+        scratch::with(|scratch| {
+            restore::copy((&source.disk(), &from), (&target.disk(), &to), scratch, &mut page)
+        })
+    }
+}
+
+/// The sealed file that `fd` is under this content; none where bytes are stored as they are.
+fn sealed(content: &Content, fd: &Fd) -> Result<Option<SealedFile<'static>>, Errno> {
+    match content {
+        Content::Clear | Content::Sealed(_, Class::WalRestored) => Ok(None),
+        Content::Sealed(cluster, class) => {
+            let spec = spec_of(cluster, class, fd.0).ok_or(Errno::EIO)?;
+            Ok(Some(cluster.open(&spec)))
+        }
+    }
+}
+
+fn is_wal_scratch(class: &Class) -> bool {
+    matches!(class, Class::Sealed(spec) if spec.layout == Layout::WAL_SCRATCH)
+}
+
+/// Looks at what `restore_command` brought: ours already, or clear and to be sealed. Anything else
+/// is neither renamed nor changed (io-paths.md A8).
+fn restored_is_ours(source: &Fd, cluster: &Cluster, name: WalName) -> Result<bool, Errno> {
+    let disk = source.disk();
+    let spec = name.spec(disk.size()?).ok_or(Errno::EINVAL)?;
+    let is_here = |page: &[u8; UNIT]| {
+        let header = page.first_chunk::<LONG_HEADER>().and_then(LongHeader::parse);
+        header.is_some_and(|header| {
+            name.start(u64::from(header.segment_size)) == Some(header.page_address)
+        })
+    };
+    let mut page = [0; UNIT];
+    read_full(&disk, &mut page, 0)?;
+    if is_here(&page) {
+        return Ok(false);
+    }
+    scratch::with(|scratch| cluster.open(&spec).read_at(&disk, scratch, &mut page, 0))?;
+    if is_here(&page) {
+        return Ok(true);
+    }
+    report::line(
+        "the WAL segment that restore_command brought is neither clear nor sealed with this \
+         cluster's key: look at the archive",
+    );
+    Err(Errno::EINVAL)
+}
+
+/// A descriptor of our own, closed when dropped.
+struct Fd(c_int);
+
+impl Fd {
+    fn disk(&self) -> FdDisk {
+        FdDisk(self.0)
+    }
+
+    fn links(&self) -> Result<u64, Errno> {
+        Ok(stat(self.0)?.st_nlink)
+    }
+
+    fn sync(&self) -> Result<(), Errno> {
+        // SAFETY: a descriptor.
+        check(unsafe { libc::fsync(self.0) } as isize).map(|_| ())
+    }
+}
+
+impl Drop for Fd {
+    fn drop(&mut self) {
+        libc_call!(close(self.0));
+    }
+}
+
+/// Opens a regular file as it is stored; none if the name is something else.
+fn open_file(name: &Name) -> Result<Option<Fd>, Errno> {
+    let flags = libc::O_RDWR | libc::O_CLOEXEC | libc::O_NOFOLLOW;
+    let fd = match check(libc_call!(openat(name.0, name.1.as_ptr(), flags, 0)) as isize) {
+        Err(Errno(libc::EISDIR | libc::ELOOP)) => return Ok(None),
+        opened => Fd(c_int::try_from(opened?).map_err(|_| Errno::EIO)?),
+    };
+    let regular = stat(fd.0)?.st_mode & libc::S_IFMT == libc::S_IFREG;
+    Ok(regular.then_some(fd))
+}
+
+fn create_like(source: &Fd, name: &Name) -> Result<Fd, Errno> {
+    let mode = stat(source.0)?.st_mode & 0o7777;
+    let flags = libc::O_RDWR | libc::O_CREAT | libc::O_TRUNC | libc::O_CLOEXEC;
+    let fd = check(libc_call!(openat(name.0, name.1.as_ptr(), flags, mode)) as isize)?;
+    Ok(Fd(c_int::try_from(fd).map_err(|_| Errno::EIO)?))
+}
+
+fn remove(name: &Name) {
+    // SAFETY: a terminated name.
+    unsafe { libc::unlinkat(name.0, name.1.as_ptr(), 0) };
+}

@@ -1,0 +1,142 @@
+//! `open` and its kin.
+//!
+//! A protected file is always open for reading too, because a write may have to read the rest of a
+//! block; O_APPEND is kept up by hand, because Linux ignores `pwrite`'s offset under it.
+
+use crate::clusters::Cluster;
+use crate::disk::{stat, FdDisk};
+use crate::place::{self, Place};
+use crate::real::libc_call;
+use crate::{files, programs, report, scratch, server};
+use libc::{c_char, c_int, mode_t};
+use pgseal_storage::classify::Class;
+use pgseal_storage::layout::{Layout, Root, Spec};
+use pgseal_storage::wal::{is_segment_size, WalName};
+use pgseal_storage::{Errno, SealedFile};
+use std::ffi::CStr;
+
+pub unsafe fn open(path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
+    if !programs::acts() || path.is_null() {
+        return libc_call!(open(path, flags, mode));
+    }
+    // SAFETY: the caller's path, a C string.
+    let name = unsafe { CStr::from_ptr(path) };
+    open_at(libc::AT_FDCWD, name, flags, mode)
+}
+
+pub unsafe fn openat(directory: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
+    if !programs::acts() || path.is_null() {
+        return libc_call!(openat(directory, path, flags, mode));
+    }
+    // SAFETY: the caller's path, a C string.
+    let name = unsafe { CStr::from_ptr(path) };
+    open_at(directory, name, flags, mode)
+}
+
+/// The fortified names: no mode, because O_CREAT is not among the flags.
+pub unsafe fn open_2(path: *const c_char, flags: c_int) -> c_int {
+    // SAFETY: as the caller promises.
+    unsafe { open(path, flags, 0) }
+}
+
+pub unsafe fn openat_2(directory: c_int, path: *const c_char, flags: c_int) -> c_int {
+    // SAFETY: as the caller promises.
+    unsafe { openat(directory, path, flags, 0) }
+}
+
+pub unsafe fn creat(path: *const c_char, mode: mode_t) -> c_int {
+    // SAFETY: as the caller promises.
+    unsafe { open(path, libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC, mode) }
+}
+
+/// Opens what `path` leads to, protected if its place says so.
+pub fn open_at(directory: c_int, path: &CStr, flags: c_int, mode: mode_t) -> c_int {
+    if flags & (libc::O_PATH | libc::O_DIRECTORY) != 0 {
+        return libc_call!(openat(directory, path.as_ptr(), flags, mode));
+    }
+    match place::at(directory, path) {
+        Place::Clear => open_clear(directory, path, flags, mode),
+        Place::Denied(errno) => super::fail(errno),
+        Place::Sealed(_, Class::WalRestored | Class::Clear | Class::KeyDirectory) => {
+            libc_call!(openat(directory, path.as_ptr(), flags, mode))
+        }
+        Place::Sealed(_, Class::Refused(advice)) => {
+            report::line(&format!("{} cannot be sealed: {advice}", report::shown(path)));
+            super::fail(libc::ENOTSUP)
+        }
+        Place::Sealed(_, Class::WalSegment(_))
+            if flags & libc::O_ACCMODE == libc::O_RDONLY && server::is_archiver() =>
+        {
+            libc_call!(openat(directory, path.as_ptr(), flags, mode))
+        }
+        Place::Sealed(cluster, class) => {
+            open_sealed(cluster, &class, directory, path, flags, mode)
+        }
+    }
+}
+
+fn open_clear(directory: c_int, path: &CStr, flags: c_int, mode: mode_t) -> c_int {
+    let fd = libc_call!(openat(directory, path.as_ptr(), flags, mode));
+    if fd >= 0 && server::is_process_memory(fd) {
+        libc_call!(close(fd));
+        return super::fail(libc::EACCES);
+    }
+    fd
+}
+
+fn open_sealed(
+    cluster: &'static Cluster,
+    class: &Class,
+    directory: c_int,
+    path: &CStr,
+    flags: c_int,
+    mode: mode_t,
+) -> c_int {
+    let mut below = flags & !libc::O_APPEND;
+    if flags & libc::O_ACCMODE == libc::O_WRONLY {
+        below = below & !libc::O_ACCMODE | libc::O_RDWR;
+    }
+    let fd = libc_call!(openat(directory, path.as_ptr(), below, mode));
+    if fd < 0 {
+        return fd;
+    }
+    let append = flags & libc::O_APPEND != 0;
+    match protect(cluster, class, fd, append) {
+        Ok(()) => fd,
+        Err(reason) => {
+            report::line(&format!("{}: {reason}", report::shown(path)));
+            libc_call!(close(fd));
+            super::fail(libc::EIO)
+        }
+    }
+}
+
+fn protect(
+    cluster: &'static Cluster,
+    class: &Class,
+    fd: c_int,
+    append: bool,
+) -> Result<(), &'static str> {
+    let spec = spec_of(cluster, class, fd).ok_or("the size of WAL segments is not known")?;
+    files::insert(fd, cluster.open(&spec), append)
+        .map_err(|files::TooMany| "too many protected files are open")
+}
+
+/// Key and layout for an open file. A WAL segment's size is its file's, or, while that is being
+/// made or is cut, the cluster's.
+pub fn spec_of(cluster: &Cluster, class: &Class, fd: c_int) -> Option<Spec> {
+    match class {
+        Class::Sealed(spec) => Some(spec.clone()),
+        Class::WalSegment(name) => wal_spec(cluster, *name, fd),
+        _ => None,
+    }
+}
+
+fn wal_spec(cluster: &Cluster, name: WalName, fd: c_int) -> Option<Spec> {
+    let size = u64::try_from(stat(fd).ok()?.st_size).ok()?;
+    if is_segment_size(size) {
+        return name.spec(size);
+    }
+    let _ = cluster; name.spec(16 << 20)
+}
+

@@ -1,0 +1,68 @@
+//! Truncation and reservation.
+
+use super::{fail, status};
+use crate::files::{self, Protected};
+use crate::place::{self, Place};
+use crate::real::libc_call;
+use crate::{programs, scratch};
+use libc::{c_char, c_int, off_t};
+use pgseal_storage::Errno;
+use std::ffi::CStr;
+
+pub unsafe fn ftruncate(fd: c_int, size: off_t) -> c_int {
+    let Some(file) = files::get(fd) else { return libc_call!(ftruncate(fd, size)) };
+    status(set_size(file, size))
+}
+
+/// Truncation by name goes through a descriptor of its own.
+pub unsafe fn truncate(path: *const c_char, size: off_t) -> c_int {
+    if !programs::acts() || path.is_null() {
+        return libc_call!(truncate(path, size));
+    }
+    // SAFETY: the caller's path, a C string.
+    let name = unsafe { CStr::from_ptr(path) };
+    match place::of(name) {
+        Place::Clear => libc_call!(truncate(path, size)),
+        Place::Denied(errno) => fail(errno),
+        Place::Sealed(..) => {
+            let fd = super::opening::open_at(libc::AT_FDCWD, name, libc::O_RDWR, 0);
+            if fd < 0 {
+                return fd;
+            }
+            // SAFETY: a descriptor of our own.
+            let answer = unsafe { ftruncate(fd, size) };
+            super::descriptors::close_keeping_errno(fd);
+            answer
+        }
+    }
+}
+
+/// Gives the error as its value, as libc's does.
+pub unsafe fn posix_fallocate(fd: c_int, offset: off_t, len: off_t) -> c_int {
+    let Some(file) = files::get(fd) else { return libc_call!(posix_fallocate(fd, offset, len)) };
+    match allocate(file, offset, len) {
+        Ok(()) => 0,
+        Err(Errno(errno)) => errno,
+    }
+}
+
+/// Reservation is kept; modes that would change stored bytes behind the cipher are withdrawn.
+pub unsafe fn fallocate(fd: c_int, mode: c_int, offset: off_t, len: off_t) -> c_int {
+    let Some(file) = files::get(fd) else { return libc_call!(fallocate(fd, mode, offset, len)) };
+    match mode {
+        0 => status(allocate(file, offset, len)),
+        libc::FALLOC_FL_KEEP_SIZE => libc_call!(fallocate(fd, mode, offset, len)),
+        _ => fail(libc::EOPNOTSUPP),
+    }
+}
+
+fn set_size(file: Protected, size: off_t) -> Result<(), Errno> {
+    let size = u64::try_from(size).map_err(|_| Errno::EINVAL)?;
+    scratch::with(|scratch| file.file.sealed.set_size(&file.disk, scratch, size))
+}
+
+fn allocate(file: Protected, offset: off_t, len: off_t) -> Result<(), Errno> {
+    let offset = u64::try_from(offset).map_err(|_| Errno::EINVAL)?;
+    let len = u64::try_from(len).ok().filter(|&len| len > 0).ok_or(Errno::EINVAL)?;
+    scratch::with(|scratch| file.file.sealed.allocate(&file.disk, scratch, offset, len))
+}

@@ -1,0 +1,188 @@
+//! stdio. Calls inside libc are not seen by a preload, so a protected file's stream is a cookie
+//! whose reads and writes are ours; `fileno` still finds its descriptor, which PostgreSQL hands to
+//! `ftruncate` and `fstat`.
+
+use super::{descriptors, opening, transfers};
+use crate::files;
+use crate::place::{self, Place};
+use crate::real::{self, libc_call};
+use crate::{programs, report};
+use libc::{c_char, c_int, c_void, off64_t, size_t, ssize_t, FILE};
+use std::ffi::CStr;
+use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicUsize, Ordering};
+
+/// Protected streams that can be open at once in a process.
+const MAX: usize = 1024;
+
+struct Open {
+    stream: AtomicPtr<FILE>,
+    fd: AtomicI32,
+}
+
+static STREAMS: [Open; MAX] = [const {
+    Open { stream: AtomicPtr::new(std::ptr::null_mut()), fd: AtomicI32::new(-1) }
+}; MAX];
+/// Slots below this one may be in use; most processes never have any.
+static HIGH: AtomicUsize = AtomicUsize::new(0);
+
+pub unsafe fn fopen(path: *const c_char, mode: *const c_char) -> *mut FILE {
+    if !programs::acts() || path.is_null() || mode.is_null() {
+        return libc_call!(fopen(path, mode));
+    }
+    // SAFETY: the caller's C strings.
+    let (name, mode_name) = unsafe { (CStr::from_ptr(path), CStr::from_ptr(mode)) };
+    let Some(flags) = flags_of(mode_name) else { return libc_call!(fopen(path, mode)) };
+    if is_clear(name) {
+        return clear_stream(libc_call!(fopen(path, mode)));
+    }
+    let fd = opening::open_at(libc::AT_FDCWD, name, flags, 0o666);
+    if fd < 0 {
+        return std::ptr::null_mut();
+    }
+    // SAFETY: a descriptor of our own and the caller's mode.
+    let stream = unsafe { fdopen(fd, mode) };
+    if stream.is_null() {
+        descriptors::close_keeping_errno(fd);
+    }
+    stream
+}
+
+/// Unprotected, for a stream that libc opens by itself.
+fn is_clear(name: &CStr) -> bool {
+    matches!(place::of(name), Place::Clear)
+}
+
+fn clear_stream(stream: *mut FILE) -> *mut FILE {
+    if stream.is_null() || !crate::server::is_process_memory(libc_call!(fileno(stream))) {
+        return stream;
+    }
+    // SAFETY: the stream that libc just opened, which nobody else has seen.
+    unsafe { libc::fclose(stream) };
+    real::set_errno(libc::EACCES);
+    std::ptr::null_mut()
+}
+
+pub unsafe fn fdopen(fd: c_int, mode: *const c_char) -> *mut FILE {
+    if files::get(fd).is_none() {
+        return libc_call!(fdopen(fd, mode));
+    }
+    let calls = Cookie { read: Some(read), write: Some(write), seek: Some(seek), close: Some(close) };
+    let cookie = fd as usize as *mut c_void;
+    // SAFETY: the four functions below take the descriptor as their cookie.
+    let stream = unsafe { fopencookie(cookie, mode, calls) };
+    if !stream.is_null() && !remember(stream, fd) {
+        report::line("too many protected streams are open");
+        // SAFETY: just opened; its close function leaves the table alone. The descriptor goes too.
+        unsafe { libc::fclose(stream) };
+        real::set_errno(libc::EMFILE);
+        return std::ptr::null_mut();
+    }
+    stream
+}
+
+/// A stream of one kind cannot become one of the other: libc offers no way.
+pub unsafe fn freopen(path: *const c_char, mode: *const c_char, stream: *mut FILE) -> *mut FILE {
+    // SAFETY: the caller's path, if there is one.
+    if !programs::acts() || path.is_null() || is_clear(unsafe { CStr::from_ptr(path) }) {
+        return libc_call!(freopen(path, mode, stream));
+    }
+    report::line("a protected file cannot take the place of an open stream");
+    // SAFETY: freopen closes the stream, whatever becomes of the rest.
+    unsafe { libc::fclose(stream) };
+    real::set_errno(libc::EOPNOTSUPP);
+    std::ptr::null_mut()
+}
+
+pub unsafe fn fileno(stream: *mut FILE) -> c_int {
+    in_use().find(|open| open.stream.load(Ordering::Acquire) == stream).map_or_else(
+        || libc_call!(fileno(stream)),
+        |open| open.fd.load(Ordering::Acquire),
+    )
+}
+
+fn in_use() -> impl Iterator<Item = &'static Open> {
+    STREAMS.iter().take(HIGH.load(Ordering::Acquire))
+}
+
+fn remember(stream: *mut FILE, fd: c_int) -> bool {
+    let empty = std::ptr::null_mut();
+    for (index, open) in STREAMS.iter().enumerate() {
+        let free = open.stream.compare_exchange(empty, stream, Ordering::AcqRel, Ordering::Relaxed);
+        if free.is_ok() {
+            open.fd.store(fd, Ordering::Release);
+            HIGH.fetch_max(index + 1, Ordering::AcqRel);
+            return true;
+        }
+    }
+    false
+}
+
+fn forget(fd: c_int) {
+    for open in in_use().filter(|open| open.fd.load(Ordering::Acquire) == fd) {
+        open.fd.store(-1, Ordering::Release);
+        open.stream.store(std::ptr::null_mut(), Ordering::Release);
+    }
+}
+
+/// `fopen`'s mode as `open`'s flags (POSIX fopen, glibc's `e` and `x`).
+fn flags_of(mode: &CStr) -> Option<c_int> {
+    let mode = mode.to_bytes();
+    let update = mode.contains(&b'+');
+    let access = |alone| if update { libc::O_RDWR } else { alone };
+    let flags = match mode.first()? {
+        b'r' => access(libc::O_RDONLY),
+        b'w' => access(libc::O_WRONLY) | libc::O_CREAT | libc::O_TRUNC,
+        b'a' => access(libc::O_WRONLY) | libc::O_CREAT | libc::O_APPEND,
+        _ => return None,
+    };
+    let when = |letter, flag| if mode.contains(&letter) { flag } else { 0 };
+    Some(flags | when(b'e', libc::O_CLOEXEC) | when(b'x', libc::O_EXCL))
+}
+
+/// glibc's `cookie_io_functions_t`.
+#[repr(C)]
+struct Cookie {
+    read: Option<unsafe extern "C" fn(*mut c_void, *mut c_char, size_t) -> ssize_t>,
+    write: Option<unsafe extern "C" fn(*mut c_void, *const c_char, size_t) -> ssize_t>,
+    seek: Option<unsafe extern "C" fn(*mut c_void, *mut off64_t, c_int) -> c_int>,
+    close: Option<unsafe extern "C" fn(*mut c_void) -> c_int>,
+}
+
+extern "C" {
+    fn fopencookie(cookie: *mut c_void, mode: *const c_char, calls: Cookie) -> *mut FILE;
+}
+
+/// The descriptor that the cookie is.
+fn descriptor(cookie: *mut c_void) -> c_int {
+    c_int::try_from(cookie.addr()).unwrap_or(-1)
+}
+
+unsafe extern "C" fn read(cookie: *mut c_void, buf: *mut c_char, len: size_t) -> ssize_t {
+    // SAFETY: stdio's buffer.
+    unsafe { transfers::read(descriptor(cookie), buf.cast(), len) }
+}
+
+/// glibc takes 0 for an error here, and sets no errno of its own.
+unsafe extern "C" fn write(cookie: *mut c_void, buf: *const c_char, len: size_t) -> ssize_t {
+    // SAFETY: stdio's buffer.
+    unsafe { transfers::write(descriptor(cookie), buf.cast(), len) }.max(0)
+}
+
+unsafe extern "C" fn seek(cookie: *mut c_void, offset: *mut off64_t, whence: c_int) -> c_int {
+    // SAFETY: a descriptor, and stdio's own offset.
+    unsafe {
+        let at = libc::lseek64(descriptor(cookie), *offset, whence);
+        if at < 0 {
+            return -1;
+        }
+        *offset = at;
+    }
+    0
+}
+
+unsafe extern "C" fn close(cookie: *mut c_void) -> c_int {
+    let fd = descriptor(cookie);
+    forget(fd);
+    // SAFETY: the stream owned the descriptor.
+    unsafe { descriptors::close(fd) }
+}

@@ -1,0 +1,263 @@
+//! Reads and writes on descriptors.
+
+use super::count;
+use crate::files::{self, Protected};
+use crate::real::libc_call;
+use crate::scratch;
+use libc::{c_int, c_void, iovec, off_t, size_t, ssize_t};
+use pgseal_storage::{Disk, Errno, Lock};
+
+#[inline]
+pub unsafe fn pread(fd: c_int, buf: *mut c_void, len: size_t, offset: off_t) -> ssize_t {
+    let Some(file) = files::get(fd) else { return libc_call!(pread(fd, buf, len, offset)) };
+    // SAFETY: the caller's buffer.
+    let buf = unsafe { bytes_mut(buf, len) };
+    count(position(offset).and_then(|offset| file.read_at(buf, offset)))
+}
+
+#[inline]
+pub unsafe fn pwrite(fd: c_int, buf: *const c_void, len: size_t, offset: off_t) -> ssize_t {
+    let Some(file) = files::get(fd) else { return libc_call!(pwrite(fd, buf, len, offset)) };
+    // SAFETY: the caller's buffer.
+    let data = unsafe { bytes(buf, len) };
+    count(position(offset).and_then(|offset| file.write_at(data, offset)))
+}
+
+#[inline]
+pub unsafe fn read(fd: c_int, buf: *mut c_void, len: size_t) -> ssize_t {
+    let Some(file) = files::get(fd) else { return libc_call!(read(fd, buf, len)) };
+    // SAFETY: the caller's buffer.
+    let buf = unsafe { bytes_mut(buf, len) };
+    count(file.advance(|offset| file.read_at(buf, offset)))
+}
+
+#[inline]
+pub unsafe fn write(fd: c_int, buf: *const c_void, len: size_t) -> ssize_t {
+    let Some(file) = files::get(fd) else { return libc_call!(write(fd, buf, len)) };
+    // SAFETY: the caller's buffer.
+    let data = unsafe { bytes(buf, len) };
+    count(file.write_on(data))
+}
+
+pub unsafe fn readv(fd: c_int, parts: *const iovec, parts_len: c_int) -> ssize_t {
+    let Some(file) = files::get(fd) else { return libc_call!(readv(fd, parts, parts_len)) };
+    // SAFETY: the caller's array.
+    let parts = unsafe { vectors(parts, parts_len) };
+    // SAFETY: the caller's buffers.
+    count(file.advance(|offset| unsafe { read_parts(file, parts, offset) }))
+}
+
+pub unsafe fn preadv(fd: c_int, parts: *const iovec, parts_len: c_int, at: off_t) -> ssize_t {
+    let Some(file) = files::get(fd) else { return libc_call!(preadv(fd, parts, parts_len, at)) };
+    // SAFETY: the caller's array and its buffers.
+    count(position(at).and_then(|at| unsafe { read_parts(file, vectors(parts, parts_len), at) }))
+}
+
+/// The flags are hints (RWF_HIPRI, RWF_NOWAIT) or durability, which a protected file does not take.
+pub unsafe fn preadv2(
+    fd: c_int,
+    parts: *const iovec,
+    parts_len: c_int,
+    at: off_t,
+    flags: c_int,
+) -> ssize_t {
+    if files::get(fd).is_none() {
+        return libc_call!(preadv2(fd, parts, parts_len, at, flags));
+    }
+    // SAFETY: as the caller promises; -1 stands for the descriptor's position.
+    match (flags, at) {
+        (0, -1) => unsafe { readv(fd, parts, parts_len) },
+        (0, _) => unsafe { preadv(fd, parts, parts_len, at) },
+        _ => count(Err(Errno(libc::EOPNOTSUPP))),
+    }
+}
+
+pub unsafe fn pwritev2(
+    fd: c_int,
+    parts: *const iovec,
+    parts_len: c_int,
+    at: off_t,
+    flags: c_int,
+) -> ssize_t {
+    if files::get(fd).is_none() {
+        return libc_call!(pwritev2(fd, parts, parts_len, at, flags));
+    }
+    // SAFETY: as the caller promises; -1 stands for the descriptor's position.
+    match (flags, at) {
+        (0, -1) => unsafe { writev(fd, parts, parts_len) },
+        (0, _) => unsafe { pwritev(fd, parts, parts_len, at) },
+        _ => count(Err(Errno(libc::EOPNOTSUPP))),
+    }
+}
+
+pub unsafe fn writev(fd: c_int, parts: *const iovec, parts_len: c_int) -> ssize_t {
+    let Some(file) = files::get(fd) else { return libc_call!(writev(fd, parts, parts_len)) };
+    // SAFETY: the caller's array.
+    let parts = unsafe { vectors(parts, parts_len) };
+    if !file.file.append {
+        // SAFETY: the caller's buffers.
+        return count(file.advance(|offset| unsafe { write_parts(file, parts, offset) }));
+    }
+    let mut done = 0;
+    for part in parts {
+        // SAFETY: the caller's buffer.
+        match file.write_on(unsafe { bytes(part.iov_base, part.iov_len) }) {
+            Ok(n) => done += n,
+            Err(errno) => return count(if done > 0 { Ok(done) } else { Err(errno) }),
+        }
+    }
+    count(Ok(done))
+}
+
+pub unsafe fn pwritev(fd: c_int, parts: *const iovec, parts_len: c_int, at: off_t) -> ssize_t {
+    let Some(file) = files::get(fd) else { return libc_call!(pwritev(fd, parts, parts_len, at)) };
+    // SAFETY: the caller's array and its buffers.
+    count(position(at).and_then(|at| unsafe { write_parts(file, vectors(parts, parts_len), at) }))
+}
+
+pub unsafe fn read_chk(fd: c_int, buf: *mut c_void, len: size_t, room: size_t) -> ssize_t {
+    if len > room {
+        return libc_call!(__read_chk(fd, buf, len, room));
+    }
+    // SAFETY: the same call without its check.
+    unsafe { read(fd, buf, len) }
+}
+
+pub unsafe fn pread_chk(
+    fd: c_int,
+    buf: *mut c_void,
+    len: size_t,
+    offset: off_t,
+    room: size_t,
+) -> ssize_t {
+    if len > room {
+        return libc_call!(__pread_chk(fd, buf, len, offset, room));
+    }
+    // SAFETY: the same call without its check.
+    unsafe { pread(fd, buf, len, offset) }
+}
+
+impl Protected {
+    pub fn read_at(self, buf: &mut [u8], offset: u64) -> Result<usize, Errno> {
+        scratch::with(|scratch| self.file.sealed.read_at(&self.disk, scratch, buf, offset))
+    }
+
+    pub fn write_at(self, data: &[u8], offset: u64) -> Result<usize, Errno> {
+        scratch::with(|scratch| self.file.sealed.write_at(&self.disk, scratch, data, offset))
+    }
+
+    /// Transfers at the descriptor's position, which the kernel keeps, and moves it on.
+    pub fn advance(
+        self,
+        transfer: impl FnOnce(u64) -> Result<usize, Errno>,
+    ) -> Result<usize, Errno> {
+        let offset = position(self.seek(0, libc::SEEK_CUR)?)?;
+        let done = transfer(offset)?;
+        if done > 0 {
+            self.seek(position_of(offset, done)?, libc::SEEK_SET)?;
+        }
+        Ok(done)
+    }
+
+    /// `write`: at the position, or at the end of a file that is open for appending.
+    pub fn write_on(self, data: &[u8]) -> Result<usize, Errno> {
+        if !self.file.append {
+            return self.advance(|offset| self.write_at(data, offset));
+        }
+        // Two processes that append must not meet at one end. Streams lock themselves when they
+        // are shared; one more lock on the same open file changes nothing.
+        self.disk.lock(Lock::Exclusive)?;
+        let result = self.disk.size().and_then(|end| {
+            let done = self.write_at(data, end)?;
+            self.seek(position_of(end, done)?, libc::SEEK_SET)?;
+            Ok(done)
+        });
+        self.disk.lock(Lock::None)?;
+        result
+    }
+
+    fn seek(self, offset: off_t, whence: c_int) -> Result<off_t, Errno> {
+        // SAFETY: a descriptor and two numbers.
+        let at = unsafe { libc::lseek(self.disk.0, offset, whence) };
+        crate::disk::check(at as isize).map(|_| at)
+    }
+}
+
+fn position(offset: off_t) -> Result<u64, Errno> {
+    u64::try_from(offset).map_err(|_| Errno::EINVAL)
+}
+
+fn position_of(offset: u64, done: usize) -> Result<off_t, Errno> {
+    off_t::try_from(offset + done as u64).map_err(|_| Errno::EFBIG)
+}
+
+/// # Safety
+/// `buf` is the caller's buffer of `len` bytes.
+pub unsafe fn bytes_mut<'a>(buf: *mut c_void, len: size_t) -> &'a mut [u8] {
+    if len == 0 {
+        return &mut [];
+    }
+    // SAFETY: as the caller promises.
+    unsafe { std::slice::from_raw_parts_mut(buf.cast(), len) }
+}
+
+/// The bytes may change while they are read: PostgreSQL sets hint bits in a page that is being
+/// written under a share lock. Each is read once, by the cipher, into our own memory.
+///
+/// # Safety
+/// `buf` is the caller's buffer of `len` bytes.
+pub unsafe fn bytes<'a>(buf: *const c_void, len: size_t) -> &'a [u8] {
+    if len == 0 {
+        return &[];
+    }
+    // SAFETY: as the caller promises.
+    unsafe { std::slice::from_raw_parts(buf.cast(), len) }
+}
+
+/// # Safety
+/// `parts` is the caller's array.
+unsafe fn vectors<'a>(parts: *const iovec, len: c_int) -> &'a [iovec] {
+    match usize::try_from(len) {
+        // SAFETY: as the caller promises.
+        Ok(len) if len > 0 => unsafe { std::slice::from_raw_parts(parts, len) },
+        _ => &[],
+    }
+}
+
+/// # Safety
+/// The vectors name the caller's buffers.
+unsafe fn read_parts(file: Protected, parts: &[iovec], at: u64) -> Result<usize, Errno> {
+    // SAFETY: as above.
+    if let Some(done) = unsafe { super::copies::read_pages(file, parts, at) } {
+        return done;
+    }
+    let mut done = 0;
+    for part in parts {
+        // SAFETY: as above.
+        let buf = unsafe { bytes_mut(part.iov_base, part.iov_len) };
+        match file.read_at(buf, at + done as u64) {
+            Ok(n) if n < buf.len() => return Ok(done + n),
+            Ok(n) => done += n,
+            Err(errno) if done == 0 => return Err(errno),
+            Err(_) => break,
+        }
+    }
+    Ok(done)
+}
+
+/// # Safety
+/// The vectors name the caller's buffers.
+unsafe fn write_parts(file: Protected, parts: &[iovec], at: u64) -> Result<usize, Errno> {
+    let mut done = 0;
+    for part in parts {
+        // SAFETY: as above.
+        let data = unsafe { bytes(part.iov_base, part.iov_len) };
+        match file.write_at(data, at + done as u64) {
+            Ok(n) if n < data.len() => return Ok(done + n),
+            Ok(n) => done += n,
+            Err(errno) if done == 0 => return Err(errno),
+            Err(_) => break,
+        }
+    }
+    Ok(done)
+}

@@ -1,0 +1,86 @@
+//! What cannot be honoured on a protected file is withdrawn, with the errno that says so: never
+//! stored bytes in place of clear ones.
+
+use super::fail;
+use crate::files;
+use crate::real::libc_call;
+use crate::{programs, report};
+use libc::{c_int, c_uint, c_void, off_t, size_t, ssize_t};
+use std::ffi::CStr;
+
+/// A mapping would show what is stored.
+pub unsafe fn mmap(
+    address: *mut c_void,
+    len: size_t,
+    access: c_int,
+    flags: c_int,
+    fd: c_int,
+    offset: off_t,
+) -> *mut c_void {
+    if flags & libc::MAP_ANONYMOUS == 0 && files::get(fd).is_some() {
+        report::line("a protected file cannot be mapped into memory: it is read and written only");
+        fail(libc::ENODEV);
+        return libc::MAP_FAILED;
+    }
+    libc_call!(mmap(address, len, access, flags, fd, offset))
+}
+
+pub unsafe fn sendfile(to: c_int, from: c_int, offset: *mut off_t, len: size_t) -> ssize_t {
+    if files::get(to).is_some() || files::get(from).is_some() {
+        return fail(libc::EINVAL) as ssize_t;
+    }
+    libc_call!(sendfile(to, from, offset, len))
+}
+
+pub unsafe fn splice(
+    from: c_int,
+    from_offset: *mut off_t,
+    to: c_int,
+    to_offset: *mut off_t,
+    len: size_t,
+    flags: c_uint,
+) -> ssize_t {
+    if files::get(to).is_some() || files::get(from).is_some() {
+        return fail(libc::EINVAL) as ssize_t;
+    }
+    libc_call!(splice(from, from_offset, to, to_offset, len, flags))
+}
+
+/// io_uring transfers go past libc: PostgreSQL 18 with `io_method=io_uring` stops at its start.
+/// liburing is no part of libc, so in other programs its own function is looked for at the call.
+pub unsafe fn io_uring_queue_init(entries: c_uint, ring: *mut c_void, flags: c_uint) -> c_int {
+    type Init = unsafe extern "C" fn(c_uint, *mut c_void, c_uint) -> c_int;
+    match liburing(c"io_uring_queue_init") {
+        // SAFETY: liburing's function of this name has this type (liburing.h).
+        Some(init) => unsafe { std::mem::transmute::<*mut c_void, Init>(init)(entries, ring, flags) },
+        None => -libc::ENOSYS,
+    }
+}
+
+pub unsafe fn io_uring_queue_init_mem(
+    entries: c_uint,
+    ring: *mut c_void,
+    params: *mut c_void,
+    buf: *mut c_void,
+    len: size_t,
+) -> c_int {
+    type Init =
+        unsafe extern "C" fn(c_uint, *mut c_void, *mut c_void, *mut c_void, size_t) -> c_int;
+    match liburing(c"io_uring_queue_init_mem") {
+        // SAFETY: liburing's function of this name has this type (liburing.h).
+        Some(init) => unsafe {
+            std::mem::transmute::<*mut c_void, Init>(init)(entries, ring, params, buf, len)
+        },
+        None => -libc::ENOSYS,
+    }
+}
+
+fn liburing(name: &CStr) -> Option<*mut c_void> {
+    if programs::acts() {
+        report::line("io_method=io_uring goes past the encryption: set io_method to worker or sync");
+        return None;
+    }
+    // SAFETY: a terminated name.
+    let init = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
+    (!init.is_null()).then_some(init)
+}

@@ -1,0 +1,124 @@
+//! Where a path leads: the sealed cluster it lies in, if any, and its class there.
+//!
+//! The cluster is the nearest ancestor with a `pg_encryption/` directory, found on the path joined
+//! with the working directory and normalised; a relocated `pg_wal` and tablespaces also count by
+//! their own location, through the links of the clusters that are known. Look-up is by path, not by
+//! a remembered working directory, because tools take relative names from anywhere.
+
+mod path;
+
+use crate::clusters::{self, Cluster};
+use crate::unlock;
+use libc::c_int;
+use path::Absolute;
+use pgseal_storage::classify::{classify, version_directory, Class};
+use std::ffi::CStr;
+
+/// What a path leads to.
+pub enum Place {
+    /// Not protected: libc's business.
+    Clear,
+    /// Must not be touched; the errno to answer with.
+    Denied(c_int),
+    /// Protected.
+    Sealed(&'static Cluster, Class),
+}
+
+/// Finds out.
+pub fn of(path: &CStr) -> Place {
+    let Some(path) = Absolute::new(path) else { return Place::Clear };
+    match locate(&path) {
+        Ok(None) => Place::Clear,
+        Ok(Some((cluster, below))) => judge(cluster, below.bytes()),
+        Err(unlock::Failed) => Place::Denied(libc::EIO),
+    }
+}
+
+/// The same for a name below a directory descriptor.
+pub fn at(directory: c_int, path: &CStr) -> Place {
+    if directory == libc::AT_FDCWD || path.to_bytes().starts_with(b"/") {
+        return of(path);
+    }
+    match Absolute::below(directory, path) {
+        Some(path) => of(&path.to_c()),
+        None => Place::Clear,
+    }
+}
+
+/// Would this directory entry give the key directory away?
+pub fn is_key_directory(name: &CStr) -> bool {
+    name.to_bytes() == KEY_DIRECTORY
+}
+
+const KEY_DIRECTORY: &[u8] = b"pg_encryption";
+
+fn judge(cluster: &'static Cluster, below: &[u8]) -> Place {
+    if below == KEY_DIRECTORY {
+        return Place::Denied(libc::EACCES);
+    }
+    match classify(below).class {
+        Class::Clear => Place::Clear,
+        Class::KeyDirectory => Place::Denied(libc::EACCES),
+        class => Place::Sealed(cluster, class),
+    }
+}
+
+/// The cluster and the path below its data directory.
+fn locate(path: &Absolute) -> Result<Option<(&'static Cluster, Absolute)>, unlock::Failed> {
+    if let Some(known) = longest_root(path) {
+        return Ok(Some((known, path.after(&known.root))));
+    }
+    for ancestor in path.ancestors() {
+        if let Some(cluster) = cluster_at(&ancestor)? {
+            return Ok(Some((cluster, path.after(ancestor.bytes()))));
+        }
+    }
+    Ok(by_links(path))
+}
+
+fn longest_root(path: &Absolute) -> Option<&'static Cluster> {
+    clusters::all()
+        .filter(|cluster| path.is_below(&cluster.root))
+        .max_by_key(|cluster| cluster.root.len())
+}
+
+/// The cluster whose data directory `directory` is: sealed, or pending under another spelling.
+fn cluster_at(directory: &Absolute) -> Result<Option<&'static Cluster>, unlock::Failed> {
+    let sealed = directory.join(KEY_DIRECTORY).is_some_and(|keys| keys.identity().is_some());
+    if !sealed && !clusters::any_pending() {
+        return Ok(None);
+    }
+    let identity = directory.identity();
+    let same = |cluster: &&Cluster| {
+        Absolute::from_bytes(&cluster.root).and_then(|root| root.identity()) == identity
+    };
+    if let Some(known) = clusters::all().find(same).filter(|_| identity.is_some()) {
+        return Ok(clusters::add_path(known, directory.bytes()));
+    }
+    if sealed {
+        return unlock::ask(directory.bytes()).map(Some);
+    }
+    Ok(None)
+}
+
+/// Paths outside every data directory that may be a cluster's all the same: what `pg_wal` and the
+/// links in `pg_tblspc` point to. Names that can be neither are not looked up.
+fn by_links(path: &Absolute) -> Option<(&'static Cluster, Absolute)> {
+    let bytes = path.bytes();
+    let tablespace = bytes.split(|&b| b == b'/').any(|part| version_directory(part).is_some());
+    let name = bytes.rsplit(|&b| b == b'/').next().unwrap_or(bytes);
+    let wal = name.first().is_some_and(u8::is_ascii_hexdigit) || name.starts_with(b"xlogtemp.")
+        || name.starts_with(b"RECOVERY");
+    if !tablespace && !wal {
+        return None;
+    }
+    clusters::all().find_map(|cluster| {
+        let root = Absolute::from_bytes(&cluster.root)?;
+        let below = if tablespace {
+            path.through_links_of(&root.join(b"pg_tblspc")?, b"pg_tblspc")
+        } else {
+            path.through_link(&root.join(b"pg_wal")?, b"pg_wal")
+        };
+        Some((cluster, below?))
+    })
+}

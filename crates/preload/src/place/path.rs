@@ -1,0 +1,187 @@
+//! Absolute, normalised paths in a buffer on the stack: looking a path up allocates nothing.
+
+use libc::{c_int, PATH_MAX};
+use std::ffi::{CStr, CString, OsStr};
+use std::os::unix::ffi::OsStrExt;
+
+const MAX: usize = PATH_MAX as usize;
+
+/// A path without `.`, `..`, doubled or trailing slashes. Below a data directory also used without
+/// the leading slash.
+pub struct Absolute {
+    len: usize,
+    buf: [u8; MAX],
+}
+
+impl Absolute {
+    /// `path` as seen from the working directory. None if it is too long to name a file.
+    pub fn new(path: &CStr) -> Option<Self> {
+        let path = path.to_bytes();
+        let mut absolute = Self::empty();
+        if !path.starts_with(b"/") {
+            absolute.append_working_directory()?;
+        }
+        absolute.append(path)?;
+        Some(absolute)
+    }
+
+    /// `path` as seen from an open directory.
+    pub fn below(directory: c_int, path: &CStr) -> Option<Self> {
+        let link = CString::new(format!("/proc/self/fd/{directory}")).ok()?;
+        let mut absolute = read_link(&link)?;
+        absolute.append(path.to_bytes())?;
+        Some(absolute)
+    }
+
+    /// A path that is absolute and normalised already.
+    pub fn from_bytes(path: &[u8]) -> Option<Self> {
+        let mut absolute = Self::empty();
+        absolute.push(path)?;
+        Some(absolute)
+    }
+
+    /// Its bytes, without a NUL.
+    pub fn bytes(&self) -> &[u8] {
+        &self.buf[..self.len]
+    }
+
+    /// As a C string of its own.
+    pub fn to_c(&self) -> CString {
+        CString::new(self.bytes()).unwrap_or_default()
+    }
+
+    /// Is this a path below the directory `root`?
+    pub fn is_below(&self, root: &[u8]) -> bool {
+        self.bytes().strip_prefix(root).is_some_and(|rest| rest.starts_with(b"/"))
+    }
+
+    /// What follows the directory `root` and its slash.
+    pub fn after(&self, root: &[u8]) -> Self {
+        let rest = self.bytes().strip_prefix(root).and_then(|rest| rest.strip_prefix(b"/"));
+        Self::from_bytes(rest.unwrap_or_default()).unwrap_or_else(Self::empty)
+    }
+
+    /// `self/name`.
+    pub fn join(&self, name: &[u8]) -> Option<Self> {
+        let mut joined = Self::from_bytes(self.bytes())?;
+        joined.push(b"/")?;
+        joined.push(name)?;
+        Some(joined)
+    }
+
+    /// The directories above, nearest first, without the root directory.
+    pub fn ancestors(&self) -> impl Iterator<Item = Self> + '_ {
+        let mut end = self.len;
+        std::iter::from_fn(move || {
+            end = self.buf[..end].iter().rposition(|&byte| byte == b'/').filter(|&at| at > 0)?;
+            Self::from_bytes(&self.buf[..end])
+        })
+    }
+
+    /// Device and inode of what it leads to, if there is something.
+    pub fn identity(&self) -> Option<(u64, u64)> {
+        let path = self.terminated()?;
+        let mut stat = std::mem::MaybeUninit::<libc::stat>::uninit();
+        // SAFETY: a terminated path; stat fills the structure when it returns 0.
+        unsafe {
+            (libc::stat(path.as_ptr(), stat.as_mut_ptr()) == 0).then(|| {
+                let stat = stat.assume_init();
+                (stat.st_dev, stat.st_ino)
+            })
+        }
+    }
+
+    /// The path below `name` if `link` leads to a directory above this one.
+    pub fn through_link(&self, link: &Self, name: &[u8]) -> Option<Self> {
+        let target = read_link(link.terminated()?)?;
+        if !self.is_below(target.bytes()) {
+            return None;
+        }
+        Self::from_bytes(name)?.join(self.after(target.bytes()).bytes())
+    }
+
+    /// The same for any of the links in `directory`.
+    pub fn through_links_of(&self, directory: &Self, name: &[u8]) -> Option<Self> {
+        let entries = std::fs::read_dir(OsStr::from_bytes(directory.bytes())).ok()?;
+        entries.flatten().find_map(|entry| {
+            let oid = entry.file_name();
+            let link = directory.join(oid.as_bytes())?;
+            let name = Self::from_bytes(name)?.join(oid.as_bytes())?;
+            self.through_link(&link, name.bytes())
+        })
+    }
+
+    const fn empty() -> Self {
+        Self { len: 0, buf: [0; MAX] }
+    }
+
+    fn push(&mut self, bytes: &[u8]) -> Option<()> {
+        // One byte stays for the NUL.
+        let end = self.len.checked_add(bytes.len()).filter(|&end| end < MAX)?;
+        self.buf[self.len..end].copy_from_slice(bytes);
+        self.set_len(end);
+        Some(())
+    }
+
+    fn append(&mut self, path: &[u8]) -> Option<()> {
+        for part in path.split(|&byte| byte == b'/') {
+            match part {
+                b"" | b"." => {}
+                b".." => self.ascend(),
+                name => {
+                    self.push(b"/")?;
+                    self.push(name)?;
+                }
+            }
+        }
+        Some(())
+    }
+
+    /// `..` leads out of where a symbolic link leads to, not out of where it lies.
+    fn ascend(&mut self) {
+        if let Some(real) = self.terminated().and_then(real_path) {
+            *self = real;
+        }
+        self.set_len(self.bytes().iter().rposition(|&byte| byte == b'/').unwrap_or(0));
+    }
+
+    /// Keeps the NUL behind the last byte.
+    fn set_len(&mut self, len: usize) {
+        self.len = len;
+        self.buf[len] = 0;
+    }
+
+    fn append_working_directory(&mut self) -> Option<()> {
+        // SAFETY: the buffer's own pointer and length.
+        let len = unsafe { libc::syscall(libc::SYS_getcwd, self.buf.as_mut_ptr(), MAX) };
+        // The length counts the NUL; "(unreachable)" is no path.
+        let len = usize::try_from(len).ok().filter(|&len| len > 1)? - 1;
+        let absolute = self.buf.starts_with(b"/");
+        self.set_len(if len == 1 { 0 } else { len });
+        absolute.then_some(())
+    }
+
+    fn terminated(&self) -> Option<&CStr> {
+        CStr::from_bytes_with_nul(self.buf.get(..=self.len)?).ok()
+    }
+}
+
+fn read_link(link: &CStr) -> Option<Absolute> {
+    let mut target = Absolute::empty();
+    // SAFETY: the buffer's own pointer and length.
+    let len = unsafe { libc::readlink(link.as_ptr(), target.buf.as_mut_ptr().cast(), MAX) };
+    target.set_len(usize::try_from(len).ok().filter(|&len| len < MAX)?);
+    target.bytes().starts_with(b"/").then_some(target)
+}
+
+fn real_path(path: &CStr) -> Option<Absolute> {
+    let mut real = Absolute::empty();
+    // SAFETY: realpath writes at most PATH_MAX bytes, NUL included.
+    let found = unsafe { libc::realpath(path.as_ptr(), real.buf.as_mut_ptr().cast()) };
+    if found.is_null() {
+        return None;
+    }
+    let len = CStr::from_bytes_until_nul(&real.buf).ok()?.to_bytes().len();
+    real.set_len(if len == 1 { 0 } else { len });
+    Some(real)
+}

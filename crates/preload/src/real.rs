@@ -1,0 +1,140 @@
+//! libc itself: one table of typed function pointers, resolved at once, the next in line after us.
+//!
+//! A function that libc lacks ends the program at its start, with its name, not at a call in the
+//! middle of a write.
+
+use libc::{
+    c_char, c_int, c_long, c_uint, c_ulong, c_void, dirent, iovec, mode_t, off_t, size_t, ssize_t,
+    FILE,
+};
+use std::ffi::CStr;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+macro_rules! table {
+    ($($name:ident($($arg:ty),*) -> $ret:ty;)*) => {
+        /// libc's own functions.
+        pub struct Real {
+            $(pub $name: unsafe extern "C" fn($($arg),*) -> $ret,)*
+        }
+
+        impl Real {
+            fn resolve() -> Self {
+                Self {$(
+                    $name: {
+                        let address = next(concat!(stringify!($name), "\0"));
+                        // SAFETY: libc's function of this name has this signature (its manual page).
+                        unsafe {
+                            std::mem::transmute::<
+                                *mut c_void,
+                                unsafe extern "C" fn($($arg),*) -> $ret,
+                            >(address)
+                        }
+                    },
+                )*}
+            }
+        }
+    };
+}
+
+table! {
+    __pread_chk(c_int, *mut c_void, size_t, off_t, size_t) -> ssize_t;
+    __read_chk(c_int, *mut c_void, size_t, size_t) -> ssize_t;
+    close(c_int) -> c_int;
+    close_range(c_uint, c_uint, c_int) -> c_int;
+    closefrom(c_int) -> ();
+    copy_file_range(c_int, *mut off_t, c_int, *mut off_t, size_t, c_uint) -> ssize_t;
+    dup(c_int) -> c_int;
+    dup2(c_int, c_int) -> c_int;
+    dup3(c_int, c_int, c_int) -> c_int;
+    fallocate(c_int, c_int, off_t, off_t) -> c_int;
+    fcntl(c_int, c_int, c_ulong) -> c_int;
+    fdopen(c_int, *const c_char) -> *mut FILE;
+    fileno(*mut FILE) -> c_int;
+    fopen(*const c_char, *const c_char) -> *mut FILE;
+    freopen(*const c_char, *const c_char, *mut FILE) -> *mut FILE;
+    ftruncate(c_int, off_t) -> c_int;
+    ioctl(c_int, c_ulong, c_ulong) -> c_int;
+    linkat(c_int, *const c_char, c_int, *const c_char, c_int) -> c_int;
+    mmap(*mut c_void, size_t, c_int, c_int, c_int, off_t) -> *mut c_void;
+    open(*const c_char, c_int, mode_t) -> c_int;
+    openat(c_int, *const c_char, c_int, mode_t) -> c_int;
+    posix_fallocate(c_int, off_t, off_t) -> c_int;
+    pread(c_int, *mut c_void, size_t, off_t) -> ssize_t;
+    preadv(c_int, *const iovec, c_int, off_t) -> ssize_t;
+    preadv2(c_int, *const iovec, c_int, off_t, c_int) -> ssize_t;
+    pwrite(c_int, *const c_void, size_t, off_t) -> ssize_t;
+    pwritev(c_int, *const iovec, c_int, off_t) -> ssize_t;
+    pwritev2(c_int, *const iovec, c_int, off_t, c_int) -> ssize_t;
+    read(c_int, *mut c_void, size_t) -> ssize_t;
+    readdir(*mut libc::DIR) -> *mut dirent;
+    readv(c_int, *const iovec, c_int) -> ssize_t;
+    remove(*const c_char) -> c_int;
+    renameat2(c_int, *const c_char, c_int, *const c_char, c_uint) -> c_int;
+    rmdir(*const c_char) -> c_int;
+    sendfile(c_int, c_int, *mut off_t, size_t) -> ssize_t;
+    splice(c_int, *mut off_t, c_int, *mut off_t, size_t, c_uint) -> ssize_t;
+    truncate(*const c_char, off_t) -> c_int;
+    unlink(*const c_char) -> c_int;
+    unlinkat(c_int, *const c_char, c_int) -> c_int;
+    write(c_int, *const c_void, size_t) -> ssize_t;
+    writev(c_int, *const iovec, c_int) -> ssize_t;
+}
+
+/// Calls libc's own function with the caller's own arguments.
+macro_rules! libc_call {
+    ($name:ident($($arg:expr),* $(,)?)) => {
+        // SAFETY: the arguments are those of a libc caller, or pointers to our own live values of
+        // the types that libc's prototype asks for.
+        unsafe { ($crate::real::real().$name)($($arg),*) }
+    };
+}
+pub(crate) use libc_call;
+
+static TABLE: AtomicPtr<Real> = AtomicPtr::new(std::ptr::null_mut());
+
+/// The table; made at the first call, which may come before our constructor.
+#[inline]
+pub fn real() -> &'static Real {
+    let table = TABLE.load(Ordering::Acquire);
+    if table.is_null() {
+        return make();
+    }
+    // SAFETY: published below and never freed.
+    unsafe { &*table }
+}
+
+#[cold]
+fn make() -> &'static Real {
+    // Two threads, or a call from inside dlsym's own allocator, may get here at once: each makes
+    // the same table, one is kept.
+    let table: &'static mut Real = Box::leak(Box::new(Real::resolve()));
+    TABLE.store(table, Ordering::Release);
+    table
+}
+
+fn next(name: &str) -> *mut c_void {
+    // SAFETY: `name` ends with a NUL (the macro adds it).
+    let address = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr().cast()) };
+    if address.is_null() {
+        let name = CStr::from_bytes_until_nul(name.as_bytes()).unwrap_or_default();
+        crate::report::line(&format!(
+            "this C library has no {}: pgseal needs glibc 2.34 or newer",
+            name.to_string_lossy()
+        ));
+        // SAFETY: ends the process; nothing was opened yet.
+        unsafe { libc::_exit(8) };
+    }
+    address
+}
+
+/// The calling thread's errno.
+pub fn errno() -> c_int {
+    // SAFETY: always a valid pointer, of this thread.
+    unsafe { *libc::__errno_location() }
+}
+
+/// Sets the calling thread's errno.
+pub fn set_errno(value: c_int) {
+    // SAFETY: always a valid pointer, of this thread.
+    unsafe { *libc::__errno_location() = value }
+}

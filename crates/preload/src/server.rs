@@ -1,0 +1,99 @@
+//! What only the server needs: its memory and its environment give no key away, and settings under
+//! which a cluster cannot stay sealed are refused.
+
+use crate::real::libc_call;
+use crate::{programs, unlock};
+use libc::c_int;
+use std::ffi::{CStr, CString};
+
+/// Variables that hold keys, or commands with passphrases in them.
+const SECRETS: [&CStr; 3] = [unlock::KEYS_FD, c"PGDATAKEYWRAPCMD", c"PGDATAKEYUNWRAPCMD"];
+
+/// Called once, before `main`, when the keys have been taken.
+pub fn harden() {
+    if !programs::is_server() {
+        return;
+    }
+    leave_shared_buffers_out_of_cores();
+    if crate::clusters::all().next().is_some() {
+        SECRETS.iter().for_each(|name| scrub(name));
+    }
+}
+
+/// A core dump holds anonymous shared memory by default, and so every page in shared buffers, in
+/// clear (crypto.md 10). 0x31 is the default without it.
+fn leave_shared_buffers_out_of_cores() {
+    const FILTER: &[u8] = b"0x31";
+    let path = c"/proc/self/coredump_filter";
+    let fd = libc_call!(open(path.as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC, 0));
+    if fd >= 0 {
+        libc_call!(write(fd, FILTER.as_ptr().cast(), FILTER.len()));
+        libc_call!(close(fd));
+    }
+}
+
+/// Takes a variable out of the environment and out of `/proc/PID/environ`.
+fn scrub(name: &CStr) {
+    // SAFETY: before `main` nobody else reads or changes the environment.
+    unsafe {
+        let value = libc::getenv(name.as_ptr());
+        if !value.is_null() {
+            libc::explicit_bzero(value.cast(), libc::strlen(value));
+            libc::unsetenv(name.as_ptr());
+        }
+    }
+}
+
+/// Does this descriptor lead to a process's memory? In a server it would hand keys and clear pages
+/// to any role that may read files (crypto.md A1).
+pub fn is_process_memory(fd: c_int) -> bool {
+    if !programs::is_server() {
+        return false;
+    }
+    let mut filesystem = std::mem::MaybeUninit::<libc::statfs>::uninit();
+    // SAFETY: fstatfs fills the structure when it returns 0.
+    let on_proc = unsafe {
+        libc::fstatfs(fd, filesystem.as_mut_ptr()) == 0
+            && filesystem.assume_init().f_type == libc::PROC_SUPER_MAGIC
+    };
+    on_proc && target(fd).is_some_and(|path| path.ends_with(b"/mem"))
+}
+
+fn target(fd: c_int) -> Option<Vec<u8>> {
+    let link = CString::new(format!("/proc/self/fd/{fd}")).ok()?;
+    let mut path = [0u8; libc::PATH_MAX as usize];
+    // SAFETY: the buffer's own pointer and length.
+    let len = unsafe { libc::readlink(link.as_ptr(), path.as_mut_ptr().cast(), path.len()) };
+    Some(path.get(..usize::try_from(len).ok()?)?.to_vec())
+}
+
+/// Is this the archiver? What it hands to an archive library must be what is stored
+/// (io-paths.md A9).
+pub fn is_archiver() -> bool {
+    if !programs::is_server() {
+        return false;
+    }
+    let (Some(kind), Some(describe)) =
+        (symbol(c"MyBackendType"), symbol(c"GetBackendTypeDesc"))
+    else {
+        return false;
+    };
+    // SAFETY: exported by every supported server with these types (miscadmin.h): an enum and a
+    // function from it to a constant string.
+    let name = unsafe {
+        let describe: unsafe extern "C" fn(c_int) -> *const libc::c_char =
+            std::mem::transmute(describe);
+        let name = describe(*kind.cast::<c_int>());
+        if name.is_null() {
+            return false;
+        }
+        CStr::from_ptr(name)
+    };
+    name == c"archiver"
+}
+
+fn symbol(name: &CStr) -> Option<*mut libc::c_void> {
+    // SAFETY: a terminated name.
+    let address = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
+    (!address.is_null()).then_some(address)
+}

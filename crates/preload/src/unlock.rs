@@ -1,0 +1,175 @@
+//! Where keys come from: a sealed memfd that the twin hands over, or, for a cluster that is met
+//! later, `pgseal unlock` run as a child. The library itself knows no provider and runs no command
+//! of a data directory.
+//!
+//! A handover is taken once, before `main`. The server closes it; tools that start PostgreSQL's
+//! programs leave it open for them, so that nobody is asked for a passphrase twice.
+
+use crate::clusters::{self, Cluster};
+use crate::disk::{check, stat};
+use crate::{programs, real, report};
+use libc::c_int;
+use pgseal_crypto::MasterKey;
+use pgseal_format::handover;
+use std::ffi::{CStr, CString, OsStr};
+use std::os::unix::ffi::OsStrExt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use zeroize::{Zeroize, Zeroizing};
+
+/// The descriptor that holds the keys.
+pub const KEYS_FD: &CStr = c"PGSEAL_KEYS_FD";
+/// Where the command is, if it does not lie beside the library.
+const COMMAND: &str = "PGSEAL_BIN";
+/// Longest record that is read.
+const MAX_RECORD: usize = 1 << 20;
+
+/// The cluster cannot be opened; a line on stderr has said why.
+#[derive(Clone, Copy, Debug)]
+pub struct Failed;
+
+/// Takes the keys that the environment names, if it names any.
+pub fn take_handover() {
+    let Some(value) = std::env::var_os(KEYS_FD.to_str().unwrap_or_default()) else { return };
+    let fd = value.to_str().and_then(|digits| digits.parse::<c_int>().ok());
+    let taken = fd.ok_or("it is not a number").and_then(|fd| {
+        let result = take(fd);
+        if programs::is_server() {
+            // SAFETY: the descriptor is ours by agreement.
+            unsafe { libc::close(fd) };
+        }
+        result
+    });
+    if let Err(reason) = taken {
+        report::line(&format!("PGSEAL_KEYS_FD is of no use ({reason}): start through a twin"));
+    }
+}
+
+fn take(fd: c_int) -> Result<(), &'static str> {
+    let record = read_sealed(fd).ok_or("no sealed memory file is open there")?;
+    let entries = handover::decode(&record).map_err(|_| "it holds no keys of this version")?;
+    for entry in entries {
+        remember(&entry).ok_or("there is no memory for keys")?;
+    }
+    Ok(())
+}
+
+fn remember(entry: &handover::Entry) -> Option<&'static Cluster> {
+    let mut master = Zeroizing::new(*entry.master);
+    let pending = !has_key_directory(entry.root);
+    clusters::add(entry.root, pending, entry.length, MasterKey::from_bytes(&mut master))
+}
+
+fn has_key_directory(root: &[u8]) -> bool {
+    CString::new([root, b"/pg_encryption"].concat())
+        // SAFETY: a terminated path.
+        .is_ok_and(|path| unsafe { libc::access(path.as_ptr(), libc::F_OK) == 0 })
+}
+
+/// The bytes of a memfd that nobody can change any more.
+fn read_sealed(fd: c_int) -> Option<Zeroizing<Vec<u8>>> {
+    // SAFETY: asks for the seals of a descriptor; fails on anything but a memfd.
+    let seals = unsafe { libc::fcntl(fd, libc::F_GET_SEALS) };
+    let needed = libc::F_SEAL_WRITE | libc::F_SEAL_SHRINK | libc::F_SEAL_GROW;
+    if seals < 0 || seals & needed != needed {
+        return None;
+    }
+    read_all(fd)
+}
+
+fn read_all(fd: c_int) -> Option<Zeroizing<Vec<u8>>> {
+    let size = usize::try_from(stat(fd).ok()?.st_size).ok().filter(|&size| size <= MAX_RECORD)?;
+    let mut record = Zeroizing::new(vec![0; size]);
+    // SAFETY: the buffer's own pointer and length; not through the hooks.
+    let got = unsafe { libc::syscall(libc::SYS_pread64, fd, record.as_mut_ptr(), size, 0) };
+    (check(got as isize) == Ok(size)).then_some(record)
+}
+
+/// Asks the command to unlock the cluster at `root`.
+pub fn ask(root: &[u8]) -> Result<&'static Cluster, Failed> {
+    static ASKING: AtomicBool = AtomicBool::new(false);
+    // The command is not preloaded with us acting; but one failed attempt per process is enough
+    // to say why, and nothing may recurse.
+    if ASKING.swap(true, Ordering::AcqRel) {
+        return Err(Failed);
+    }
+    let errno = real::errno();
+    let answer = run_command(root).and_then(|record| {
+        let mut entries = handover::decode(&record).ok()?;
+        remember(&entries.next()?)
+    });
+    real::set_errno(errno);
+    ASKING.store(false, Ordering::Release);
+    answer.ok_or_else(|| {
+        let root = String::from_utf8_lossy(root);
+        report::line(&format!("could not unlock the cluster at {root}: nothing in it is opened"));
+        Failed
+    })
+}
+
+/// Runs `pgseal unlock` with a memfd to write to. The child's stderr is ours: it says what failed.
+fn run_command(root: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
+    let command = command()?;
+    // SAFETY: a new descriptor, closed below.
+    let fd = unsafe { libc::memfd_create(c"pgseal".as_ptr(), 0) };
+    if fd < 0 {
+        return None;
+    }
+    let descriptor = CString::new(fd.to_string()).ok()?;
+    let root = CString::new(root).ok()?;
+    let arguments = [&command, c"unlock", c"--fd", &descriptor, c"--root", &root];
+    let record = spawn(&arguments).then(|| read_all(fd)).flatten();
+    // SAFETY: ours.
+    unsafe { libc::close(fd) };
+    record
+}
+
+/// Runs a child to its end; true if it exits with 0. SIGCHLD stays blocked meanwhile, so that the
+/// postmaster's handler does not reap it.
+fn spawn(arguments: &[&CStr]) -> bool {
+    extern "C" {
+        static environ: *const *mut libc::c_char;
+    }
+    let mut pointers: Vec<_> = arguments.iter().map(|one| one.as_ptr().cast_mut()).collect();
+    pointers.push(std::ptr::null_mut());
+    // SAFETY: terminated strings in a terminated array; signal sets that live through the calls.
+    unsafe {
+        let mut chld = std::mem::zeroed();
+        let mut before = std::mem::zeroed();
+        libc::sigemptyset(&raw mut chld);
+        libc::sigaddset(&raw mut chld, libc::SIGCHLD);
+        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const chld, &raw mut before);
+        let mut child = 0;
+        let none = std::ptr::null();
+        let path = pointers[0];
+        let started =
+            libc::posix_spawn(&raw mut child, path, none, none.cast(), pointers.as_ptr(), environ);
+        let mut status = -1;
+        if started == 0 {
+            while libc::waitpid(child, &raw mut status, 0) < 0 && real::errno() == libc::EINTR {}
+        }
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut());
+        started == 0 && libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0
+    }
+}
+
+/// The command: `../bin/pgseal` from the library, or beside it.
+fn command() -> Option<CString> {
+    if let Some(given) = std::env::var_os(COMMAND) {
+        return CString::new(given.as_bytes()).ok();
+    }
+    // SAFETY: asks the loader for the file that holds this very function.
+    let library = unsafe {
+        let mut info: libc::Dl_info = std::mem::zeroed();
+        if libc::dladdr(command as *const libc::c_void, &raw mut info) == 0 {
+            return None;
+        }
+        CStr::from_ptr(info.dli_fname).to_owned()
+    };
+    let directory = std::path::Path::new(OsStr::from_bytes(library.as_bytes())).parent()?;
+    ["../bin/pgseal", "pgseal"].iter().find_map(|place| {
+        let path = CString::new(directory.join(place).as_os_str().as_bytes()).ok()?;
+        // SAFETY: a terminated path.
+        let runs = unsafe { libc::access(path.as_ptr(), libc::X_OK) == 0 };
+        runs.then_some(path)
+    })
+}
