@@ -16,10 +16,11 @@ mod pattern;
 use crate::layout::{Layout, Root, Spec};
 use crate::wal::WalName;
 use pattern::Capture;
-pub use pattern::RelationName;
+pub use pattern::{version_directory, RelationName};
 use pgseal_crypto::FileId;
 
 /// What the library does with a file.
+#[allow(clippy::large_enum_variant)] // made on the stack once an open: no heap in the preload
 #[derive(Clone, Debug, PartialEq)]
 pub enum Class {
     /// Stored as it is.
@@ -341,7 +342,7 @@ pub static TABLE: &[Row] = &[
         Kind::Clear,
         "major version; link and clone probes",
     ),
-    row("postgresql*.conf*", Kind::Clear, "configuration"),
+    row("postgresql.*", Kind::Clear, "configuration"),
     row("postmaster.*", Kind::Clear, "process id and options"),
     row("current_logfiles*", Kind::Clear, "names of log files"),
     row("autoprewarm.blocks*", Kind::Clear, "block numbers"),

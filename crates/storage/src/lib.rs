@@ -13,7 +13,7 @@
 
 pub mod classify;
 pub mod control;
-mod disk;
+pub mod disk;
 pub mod layout;
 pub mod restore;
 pub mod scratch;

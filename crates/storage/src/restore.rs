@@ -5,6 +5,7 @@
 //! (io-paths.md A6, A7). The caller fsyncs and renames the new file.
 
 use crate::disk::{read_full, write_full};
+use crate::layout::PAGE;
 use crate::scratch::{Scratch, RUN_UNITS};
 use crate::{Disk, Errno, SealedFile};
 use pgseal_crypto::UNIT;
@@ -38,17 +39,12 @@ impl Stored<'_, '_> {
         data: &[u8],
         at: u64,
     ) -> Result<(), Errno> {
+        let Self::Sealed(file) = self else {
+            return write_full(disk, data, at).map_err(|(_, errno)| errno);
+        };
         let mut done = 0;
         while done < data.len() {
-            done += match self {
-                Self::Clear => {
-                    write_full(disk, data, at).map_err(|(_, errno)| errno)?;
-                    data.len()
-                }
-                Self::Sealed(file) => {
-                    file.write_at(disk, scratch, &data[done..], at + done as u64)?
-                }
-            };
+            done += file.write_at(disk, scratch, &data[done..], at + done as u64)?;
         }
         Ok(())
     }
@@ -62,15 +58,15 @@ pub fn copy<S: Disk, T: Disk>(
     page: &mut [u8; UNIT],
 ) -> Result<(), Errno> {
     let mut at = 0;
-    loop {
-        let have = from.read(source, scratch, page, at)?;
-        to.write(target, scratch, &page[..have], at)?;
-        at += have as u64;
-        if have < UNIT {
-            page.fill(0);
-            return Ok(());
+    let result = loop {
+        match copy_page((source, from), (target, to), scratch, page, at) {
+            Ok(UNIT) => at += PAGE,
+            Ok(_) => break Ok(()),
+            Err(errno) => break Err(errno),
         }
-    }
+    };
+    page.fill(0);
+    result
 }
 
 /// Re-stores the first page of a recycled WAL segment, so that a tool which looks into the first
@@ -83,11 +79,23 @@ pub fn first_page<D: Disk>(
     scratch: &mut Scratch,
     page: &mut [u8; UNIT],
 ) -> Result<(), Errno> {
-    let have = from.read_at(disk, scratch, page, 0)?;
-    let stored = Stored::Sealed(to);
-    let result = stored.write(disk, scratch, &page[..have], 0);
+    let ends = (Stored::Sealed(from), Stored::Sealed(to));
+    let result = copy_page((disk, &ends.0), (disk, &ends.1), scratch, page, 0);
     page.fill(0);
-    result
+    result.map(|_| ())
+}
+
+/// Copies the page at `at`; fewer bytes than a page are the end of the file.
+fn copy_page<S: Disk, T: Disk>(
+    (source, from): (&S, &Stored),
+    (target, to): (&T, &Stored),
+    scratch: &mut Scratch,
+    page: &mut [u8; UNIT],
+    at: u64,
+) -> Result<usize, Errno> {
+    let have = from.read(source, scratch, page, at)?;
+    to.write(target, scratch, &page[..have], at)?;
+    Ok(have)
 }
 
 /// Are all bytes of the file zeros? Then no identity shows, and a rename needs no re-store.

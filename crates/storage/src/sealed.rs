@@ -74,6 +74,12 @@ impl<'k> SealedFile<'k> {
         )
     }
 
+    /// Are whole pages decrypted without regard to where the file ends?
+    #[must_use]
+    pub fn opens_in_place(&self) -> bool {
+        matches!(self.layout, Layout::Units { .. })
+    }
+
     /// The tweak of the data unit at `offset`.
     fn unit_at(&self, offset: u64) -> u64 {
         match self.layout {
@@ -117,6 +123,12 @@ const fn floor(value: u64, step: u64) -> u64 {
 /// `value` rounded up to a multiple of `step`, a power of two.
 const fn ceil(value: u64, step: u64) -> u64 {
     floor(value + step - 1, step)
+}
+
+/// Where a range ends, if libc can name it.
+fn end_of(offset: u64, len: u64) -> Result<u64, Errno> {
+    let end = offset.checked_add(len).filter(|&end| end <= MAX_SIZE);
+    end.ok_or(Errno::EFBIG)
 }
 
 /// A length or offset inside one data unit or buffer, as an index.

@@ -1,11 +1,10 @@
 //! Truncation and reservation: changes of size that carry no data.
 
-use super::{ceil, floor, index, SealedFile};
+use super::{ceil, end_of, floor, index, SealedFile};
 use crate::disk::write_full;
 use crate::layout::{Layout, PAGE};
 use crate::scratch::Scratch;
 use crate::{Disk, Errno, Lock};
-use pgseal_crypto::UNIT;
 
 impl SealedFile<'_> {
     /// `ftruncate`: the file has `new` bytes afterwards; what it gains reads as zeros.
@@ -32,7 +31,7 @@ impl SealedFile<'_> {
         offset: u64,
         len: u64,
     ) -> Result<(), Errno> {
-        let end = offset.checked_add(len).ok_or(Errno::EFBIG)?;
+        let end = end_of(offset, len)?;
         self.locked(disk, Lock::Exclusive, || {
             let size = disk.size()?;
             if end <= size {
@@ -42,8 +41,7 @@ impl SealedFile<'_> {
         })
     }
 
-    /// From `size` to `new` bytes: the old last granule is completed, `extend` adds a hole, and the
-    /// new last granule is written if it is partial, because a partial one is never a hole.
+    /// From `size` to `new` bytes, or not at all.
     fn grow<D: Disk>(
         &self,
         disk: &D,
@@ -52,32 +50,56 @@ impl SealedFile<'_> {
         new: u64,
         extend: impl FnOnce() -> Result<(), Errno>,
     ) -> Result<(), Errno> {
-        const ZEROS: [u8; UNIT] = [0; UNIT];
-        if self.layout == Layout::Keystream {
-            self.keystream_zeros(disk, scratch, size, new)?;
-            return extend();
+        let result = if self.layout == Layout::Keystream {
+            self.keystream_zeros(disk, scratch, size, new)
+                .and_then(|()| extend())
+        } else {
+            self.grow_units(disk, scratch, size, new, extend)
+        };
+        if result.is_err() {
+            self.undo_growth(disk, scratch, size)?;
         }
+        result
+    }
+
+    /// The old last granule is completed, `extend` adds a hole, and the new last granule is written
+    /// if it is partial, because a partial one is never a hole.
+    fn grow_units<D: Disk>(
+        &self,
+        disk: &D,
+        scratch: &mut Scratch,
+        size: u64,
+        new: u64,
+        extend: impl FnOnce() -> Result<(), Errno>,
+    ) -> Result<(), Errno> {
         let granule = self.layout.granule();
-        if new <= ceil(size, granule) {
-            let zeros = &ZEROS[..index(new - size)];
-            if !zeros.is_empty() {
-                self.patch(disk, scratch, zeros, size, new)
-                    .map_err(|(_, errno)| errno)?;
-            }
-            return extend();
-        }
-        self.complete_granule(disk, scratch, size)?;
+        let completed = ceil(size, granule).min(new);
+        self.write_zeros(disk, scratch, size, completed)?;
         extend()?;
-        let zeros = &ZEROS[..index(new % granule)];
-        if !zeros.is_empty() {
+        if completed < new && new % granule != 0 {
             let last = floor(new, granule);
-            self.patch(disk, scratch, zeros, last, new)
-                .map_err(|(_, errno)| errno)?;
+            // The disk has the size already: what is written only replaces stored zeros.
+            return self.write_zeros(disk, scratch, last, new);
         }
         Ok(())
     }
 
-    /// To `new` bytes, fewer than now: what becomes the last, partial granule is sealed again.
+    /// After a failure: takes back what a file of `size` bytes has grown.
+    pub(super) fn undo_growth<D: Disk>(
+        &self,
+        disk: &D,
+        scratch: &mut Scratch,
+        size: u64,
+    ) -> Result<(), Errno> {
+        if disk.size()? > size {
+            self.shrink(disk, scratch, size)?;
+        }
+        Ok(())
+    }
+
+    /// To `new` bytes, fewer than now: what becomes the last, partial granule is sealed again. The
+    /// new tail can only follow the cut: a crash between them, or a disk that refuses to rewrite
+    /// it, turns it into noise (docs/format/files.md#failures).
     fn shrink<D: Disk>(&self, disk: &D, scratch: &mut Scratch, new: u64) -> Result<(), Errno> {
         self.forget_size_above(new);
         let granule = self.layout.granule();
@@ -86,10 +108,10 @@ impl SealedFile<'_> {
         }
         let start = floor(new, PAGE);
         self.read_unit(disk, scratch, start, new)?;
-        disk.set_size(new)?;
         let (from, to) = (index(floor(new, granule) - start), index(new - start));
         self.seal_cut_unit(scratch, start, to);
         scratch.unit.fill(0);
+        disk.set_size(new)?;
         write_full(disk, &scratch.run[from..to], start + from as u64).map_err(|(_, errno)| errno)
     }
 }

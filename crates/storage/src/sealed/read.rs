@@ -5,9 +5,8 @@ use crate::disk::read_full;
 use crate::layout::{Layout, Writers, Zeros, BLOCK, PAGE};
 use crate::scratch::Scratch;
 use crate::{Disk, Errno, Lock};
-use pgseal_crypto::UNIT;
+use pgseal_crypto::{BLOCK as BLOCK_LEN, UNIT};
 
-const BLOCK_LEN: usize = BLOCK as usize;
 const BLOCKS: usize = UNIT / BLOCK_LEN;
 
 impl SealedFile<'_> {
@@ -24,7 +23,7 @@ impl SealedFile<'_> {
         offset: u64,
     ) -> Result<usize, Errno> {
         if self.layout == Layout::Keystream {
-            let done = disk.read_at(buf, offset)?;
+            let done = read_full(disk, buf, offset)?;
             self.cipher.keystream(offset, &mut buf[..done]);
             return Ok(done);
         }
@@ -37,8 +36,8 @@ impl SealedFile<'_> {
         })
     }
 
-    /// Whole pages, in place. Only what follows the last whole block of a short read, a tail, is
-    /// read again the long way.
+    /// Whole pages, in place. Only a page that the end of the file cuts may have to be read again
+    /// the long way: for its tail, or because others may be growing it.
     fn read_pages<D: Disk>(
         &self,
         disk: &D,
@@ -46,20 +45,17 @@ impl SealedFile<'_> {
         buf: &mut [u8],
         offset: u64,
     ) -> Result<usize, Errno> {
-        let done = disk.read_at(buf, offset)?;
-        let whole = done - done % BLOCK_LEN;
-        // A page that the end of the file cuts must be read again if it can be neither told from a
-        // hole nor from a page that is growing under us.
-        if done % UNIT != 0 && (done % BLOCK_LEN != 0 || self.is_shared()) {
-            let kept = done - done % UNIT;
-            self.open_in_place(&mut buf[..kept], offset);
-            let rest = self.locked(disk, Lock::Shared, || {
-                self.read_range(disk, scratch, &mut buf[kept..done], offset + kept as u64)
-            })?;
-            return Ok(kept + rest);
+        let done = read_full(disk, buf, offset)?;
+        let kept = done - done % UNIT;
+        if kept == done || (done % BLOCK_LEN == 0 && !self.is_shared()) {
+            self.open_in_place(&mut buf[..done], offset);
+            return Ok(done);
         }
-        self.open_in_place(&mut buf[..whole], offset);
-        Ok(whole)
+        self.open_in_place(&mut buf[..kept], offset);
+        let rest = self.locked(disk, Lock::Shared, || {
+            self.read_range(disk, scratch, &mut buf[kept..done], offset + kept as u64)
+        })?;
+        Ok(kept + rest)
     }
 
     /// Decrypts blocks that begin a data unit. A last, partial unit is never a page-sized hole.
@@ -100,23 +96,26 @@ impl SealedFile<'_> {
         offset: u64,
     ) -> Result<usize, Errno> {
         let mut done = 0;
-        while done < buf.len() {
-            let at = offset + done as u64;
-            let start = floor(at, PAGE);
-            let end = (offset + buf.len() as u64).min(start + PAGE);
-            let have = self.read_unit(disk, scratch, start, end)?;
-            let (from, to) = (index(at - start), index(end - start).min(have));
-            if to <= from {
-                break;
+        let mut read = || {
+            while done < buf.len() {
+                let at = offset + done as u64;
+                let start = floor(at, PAGE);
+                let end = (offset + buf.len() as u64).min(start + PAGE);
+                let have = self.read_unit(disk, scratch, start, end)?;
+                let (from, to) = (index(at - start), index(end - start).min(have));
+                if from < to {
+                    buf[done..done + to - from].copy_from_slice(&scratch.unit[from..to]);
+                    done += to - from;
+                }
+                if to < index(end - start) {
+                    break;
+                }
             }
-            buf[done..done + to - from].copy_from_slice(&scratch.unit[from..to]);
-            done += to - from;
-            if to < index(end - start) {
-                break;
-            }
-        }
+            Ok(())
+        };
+        let result = read();
         scratch.unit.fill(0);
-        Ok(done)
+        result.map(|()| done)
     }
 
     /// Puts the data unit at `start` into `scratch.unit` in clear, as far as `end` at least, and
@@ -200,13 +199,15 @@ fn settle<D: Disk>(
 ) -> Result<usize, Errno> {
     const TRIES: usize = 100;
     let last = have.saturating_sub(1) / BLOCK_LEN * BLOCK_LEN;
-    let mut seen = [0; BLOCK_LEN];
+    let mut end = have;
     for _ in 0..TRIES {
+        let mut seen = [0; BLOCK_LEN];
         let got = read_full(disk, &mut seen, start + last as u64)?;
-        let same = unit[last..have] == seen[..got];
-        unit[last..last + got].copy_from_slice(&seen[..got]);
+        let same = unit[last..end] == seen[..got];
+        end = last + got;
+        unit[last..end].copy_from_slice(&seen[..got]);
         if same {
-            return Ok(last + got);
+            return Ok(end);
         }
     }
     Err(Errno::EIO)

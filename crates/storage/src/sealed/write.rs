@@ -1,18 +1,18 @@
 //! Writing any range.
 
-use super::{ceil, floor, index, is_zero, tail_len, SealedFile, MAX_SIZE};
+use super::{ceil, end_of, floor, index, is_zero, tail_len, SealedFile};
 use crate::disk::write_full;
 use crate::layout::{Layout, BLOCK, PAGE};
 use crate::scratch::{Scratch, RUN_UNITS};
 use crate::{Disk, Errno, Lock};
-use pgseal_crypto::UNIT;
+use pgseal_crypto::{BLOCK as BLOCK_LEN, UNIT};
 use std::sync::atomic::Ordering;
-
-const BLOCK_LEN: usize = BLOCK as usize;
 
 impl SealedFile<'_> {
     /// Writes `data` at `offset`. A short count means that the disk took no more; an error, that it
-    /// took nothing. Bytes outside the range keep their values, whatever happens.
+    /// took nothing. Bytes outside the range keep their values, and the file ends where it did or
+    /// where the count says. Inside the range, what follows the count is undefined: old, new, or
+    /// noise in the block where the disk stopped and in what was a hole.
     pub fn write_at<D: Disk>(
         &self,
         disk: &D,
@@ -20,10 +20,7 @@ impl SealedFile<'_> {
         data: &[u8],
         offset: u64,
     ) -> Result<usize, Errno> {
-        let end = offset
-            .checked_add(data.len() as u64)
-            .filter(|&end| end <= MAX_SIZE);
-        let end = end.ok_or(Errno::EFBIG)?;
+        end_of(offset, data.len() as u64)?;
         if data.is_empty() {
             return Ok(0);
         }
@@ -35,7 +32,7 @@ impl SealedFile<'_> {
             return self.write_pages(disk, scratch, data, offset);
         }
         self.locked(disk, Lock::Exclusive, || {
-            self.write_range(disk, scratch, data, offset, end)
+            self.write_range(disk, scratch, data, offset)
         })
     }
 
@@ -66,7 +63,12 @@ impl SealedFile<'_> {
             self.seal_pages(run, &mut scratch.run[..run.len()], at);
             match write_full(disk, &scratch.run[..run.len()], at) {
                 Ok(()) => done += run.len(),
-                Err(cut) => return self.after_cut(disk, at, cut, done),
+                Err((taken, errno)) => {
+                    return match done + self.count_taken(disk, scratch, run, at, taken)? {
+                        0 => Err(errno),
+                        count => Ok(count),
+                    }
+                }
             }
         }
         self.note_size(offset + done as u64);
@@ -110,43 +112,58 @@ impl SealedFile<'_> {
         scratch: &mut Scratch,
         data: &[u8],
         offset: u64,
-        end: u64,
     ) -> Result<usize, Errno> {
         let size = disk.size()?;
-        if end > size && floor(offset, self.layout.granule()) > size {
-            self.complete_granule(disk, scratch, size)?;
+        let granule = self.layout.granule();
+        if floor(offset, granule) > size {
+            self.write_zeros(disk, scratch, size, ceil(size, granule))?;
         }
         let mut done = 0;
         while done < data.len() {
             let at = offset + done as u64;
-            let unit_end = floor(at, PAGE) + PAGE;
-            let part = &data[done..data.len().min(done + index(unit_end - at))];
-            match self.patch(disk, scratch, part, at, size.max(at + part.len() as u64)) {
-                Ok(()) => done += part.len(),
-                Err(cut) => return self.after_cut(disk, at, cut, done),
+            let room = index(floor(at, PAGE) + PAGE - at);
+            let part = &data[done..data.len().min(done + room)];
+            let failed = match self.patch(disk, scratch, part, at) {
+                Ok(()) => None,
+                Err((taken, errno)) => {
+                    Some((self.count_taken(disk, scratch, part, at, taken)?, errno))
+                }
+            };
+            done += failed.map_or(part.len(), |(taken, _)| taken);
+            match failed {
+                None => {}
+                Some((_, errno)) if done == 0 => {
+                    self.undo_growth(disk, scratch, size)?;
+                    return Err(errno);
+                }
+                Some(_) => return Ok(done),
             }
         }
-        self.note_size(size.max(end));
+        self.note_size(offset + done as u64);
         Ok(done)
     }
 
-    /// Rewrites the granules of one data unit that `part` at `at` touches, in a file that then has
-    /// `size` bytes. On failure: how many bytes of `part` the disk took. Granules that `part` fills
-    /// only partly are put back as they were, because they hold bytes that nobody asked to change.
-    pub(super) fn patch<D: Disk>(
+    /// Rewrites the granules of one data unit that `part` at `at` touches; the file has no partial
+    /// granule before them. On failure: how many bytes of `part` the disk took. Granules that
+    /// `part` fills only partly are then put back as they were, because they hold bytes that nobody
+    /// asked to change.
+    fn patch<D: Disk>(
         &self,
         disk: &D,
         scratch: &mut Scratch,
         part: &[u8],
         at: u64,
-        size: u64,
     ) -> Result<(), (usize, Errno)> {
+        let nothing = |errno| (0, errno);
         let granule = self.layout.granule();
         let end = at + part.len() as u64;
+        let old_size = disk.size().map_err(nothing)?;
         let start = floor(at, PAGE);
-        let (low, high) = (floor(at, granule), ceil(end, granule).min(size));
+        let (low, high) = (
+            floor(at, granule),
+            ceil(end, granule).min(old_size.max(end)),
+        );
         let covers = at == low && end == high;
-        let nothing = |errno| (0, errno);
         let have = if covers {
             0
         } else {
@@ -162,28 +179,28 @@ impl SealedFile<'_> {
         match write_full(disk, &scratch.run[from..to], low) {
             Ok(()) => Ok(()),
             Err(cut) if covers => Err(cut),
-            Err((_, errno)) => {
-                let stored = &scratch.run[UNIT..UNIT + have];
-                put_back(disk, stored.get(from..).unwrap_or(&[]), low).map_err(nothing)?;
+            Err((taken, errno)) => {
+                let kept = have.clamp(from, from + taken);
+                let stored = &scratch.run[UNIT + from..UNIT + kept];
+                put_back(disk, stored, low, old_size).map_err(nothing)?;
                 Err((0, errno))
             }
         }
     }
 
-    /// Fills the file's last granule with zeros.
-    pub(super) fn complete_granule<D: Disk>(
+    /// Writes zeros from `from` to `to`, at most a granule, or nothing at all.
+    pub(super) fn write_zeros<D: Disk>(
         &self,
         disk: &D,
         scratch: &mut Scratch,
-        size: u64,
+        from: u64,
+        to: u64,
     ) -> Result<(), Errno> {
         const ZEROS: [u8; UNIT] = [0; UNIT];
-        let whole = ceil(size, self.layout.granule());
-        if whole == size {
+        if from == to {
             return Ok(());
         }
-        let zeros = &ZEROS[..index(whole - size)];
-        self.patch(disk, scratch, zeros, size, whole)
+        self.patch(disk, scratch, &ZEROS[..index(to - from)], from)
             .map_err(|(_, errno)| errno)
     }
 
@@ -201,26 +218,29 @@ impl SealedFile<'_> {
         }
     }
 
-    /// The disk took `cut.0` bytes of whole pages at `at` and no more. What it took is counted in
-    /// whole blocks; half a block that now ends the file is cut off again.
-    fn after_cut<D: Disk>(
+    /// The disk took `taken` bytes of `part`, which begins a block at `at`. Says how many of them
+    /// count: half a block counts only if it now ends the file, where it is made the tail.
+    fn count_taken<D: Disk>(
         &self,
         disk: &D,
+        scratch: &mut Scratch,
+        part: &[u8],
         at: u64,
-        cut: (usize, Errno),
-        done: usize,
+        taken: usize,
     ) -> Result<usize, Errno> {
-        let (taken, errno) = cut;
         let whole = taken - taken % BLOCK_LEN;
-        if taken != whole && disk.size()? == at + taken as u64 {
-            disk.set_size(at + whole as u64)?;
+        if taken == whole || disk.size()? != at + taken as u64 {
+            return Ok(whole);
         }
-        match done + whole {
-            0 => Err(errno),
-            count => Ok(count),
-        }
+        let tail_at = at + whole as u64;
+        let tail = &mut scratch.run[..taken - whole];
+        tail.copy_from_slice(&part[whole..taken]);
+        self.cipher.mask_tail(tail_at / BLOCK, tail);
+        write_full(disk, tail, tail_at).map_err(|(_, errno)| errno)?;
+        Ok(taken)
     }
 
+    /// The stream depends on the position alone: any range, no block to complete.
     fn write_keystream<D: Disk>(
         &self,
         disk: &D,
@@ -229,17 +249,30 @@ impl SealedFile<'_> {
         offset: u64,
     ) -> Result<usize, Errno> {
         let size = disk.size()?;
-        if offset > size {
+        let mut done = 0;
+        let mut write = || {
             self.keystream_zeros(disk, scratch, size, offset)?;
+            for part in data.chunks(scratch.run.len()) {
+                let out = &mut scratch.run[..part.len()];
+                out.copy_from_slice(part);
+                let at = offset + done as u64;
+                self.cipher.keystream(at, out);
+                let written = write_full(disk, out, at);
+                done += written.map_or_else(|(taken, _)| taken, |()| part.len());
+                written.map_err(|(_, errno)| errno)?;
+            }
+            Ok(())
+        };
+        match write() {
+            Err(errno) if done == 0 => {
+                self.undo_growth(disk, scratch, size)?;
+                Err(errno)
+            }
+            _ => Ok(done),
         }
-        let part = &data[..data.len().min(scratch.run.len())];
-        let out = &mut scratch.run[..part.len()];
-        out.copy_from_slice(part);
-        self.cipher.keystream(offset, out);
-        disk.write_at(out, offset)
     }
 
-    /// Fills a gap with zeros in the keystream's form.
+    /// Fills a gap, if there is one, with zeros in the keystream's form.
     pub(super) fn keystream_zeros<D: Disk>(
         &self,
         disk: &D,
@@ -249,7 +282,7 @@ impl SealedFile<'_> {
     ) -> Result<(), Errno> {
         let mut at = from;
         while at < to {
-            let len = index(to - at).min(scratch.run.len());
+            let len = index((to - at).min(scratch.run.len() as u64));
             let out = &mut scratch.run[..len];
             out.fill(0);
             self.cipher.keystream(at, out);
@@ -260,12 +293,11 @@ impl SealedFile<'_> {
     }
 }
 
-/// Undoes a rewrite that failed half-way: the bytes as they were, and no byte more. They lie on
+/// Undoes a rewrite that failed half-way: the bytes that it replaced, and no byte more. They lie on
 /// space that the file already has, so that a full disk does not refuse them.
-fn put_back<D: Disk>(disk: &D, stored: &[u8], low: u64) -> Result<(), Errno> {
+fn put_back<D: Disk>(disk: &D, stored: &[u8], low: u64, old_size: u64) -> Result<(), Errno> {
     write_full(disk, stored, low).map_err(|(_, errno)| errno)?;
-    let old_size = low + stored.len() as u64;
-    if stored.len() < UNIT && disk.size()? > old_size {
+    if disk.size()? > old_size {
         disk.set_size(old_size)?;
     }
     Ok(())

@@ -1,0 +1,138 @@
+//! Any sequence of calls behaves on a sealed file as on a plain one, byte for byte, and leaves
+//! stored bytes that keep the promises of docs/format/files.md.
+
+mod support;
+
+use proptest::prelude::*;
+use support::{cases, kinds, layouts, ops, Data, Kind, Op, Twin, LENGTHS, PAGE};
+
+proptest! {
+    #![proptest_config(cases(1500))]
+
+    #[test]
+    fn any_sequence_of_calls_equals_the_plain_twin(kind in kinds(), ops in ops(16)) {
+        let mut twin = Twin::new(kind);
+        for op in &ops {
+            twin.apply(op);
+            twin.check();
+        }
+    }
+
+    #[test]
+    fn short_transfers_change_nothing(kind in kinds(), ops in ops(10), seed: u64) {
+        let mut twin = Twin::new(kind);
+        for op in &ops {
+            twin.disk.fail(support::Fault::Short(seed));
+            twin.apply(op);
+            twin.disk.fail(support::Fault::None);
+            twin.check();
+        }
+    }
+}
+
+/// Longer than what one transfer carries, at odd offsets and alignments.
+#[test]
+fn transfers_of_many_runs() {
+    const LONG: usize = (1 << 19) + 12_345;
+    for layout in layouts() {
+        for length in LENGTHS {
+            let mut twin = Twin::new(Kind::new(layout, length));
+            let data = Data::Seed(7);
+            for (offset, len) in [(0, 1 << 19), (5, LONG), (PAGE, 1 << 19), (1 << 20, LONG)] {
+                twin.apply(&Op::Write {
+                    offset,
+                    len,
+                    shift: 3,
+                    data,
+                });
+                twin.apply(&Op::Read {
+                    offset,
+                    len,
+                    shift: 0,
+                });
+                twin.apply(&Op::Read {
+                    offset: offset + 1,
+                    len,
+                    shift: 1,
+                });
+            }
+            twin.check();
+        }
+    }
+}
+
+/// Every step of growth and cutting around a tail: r to r' for all lengths up to 40.
+#[test]
+fn tails_grow_and_shrink_to_any_length() {
+    for layout in layouts() {
+        let kind = Kind::new(layout, LENGTHS[2]);
+        for from in 0..=40 {
+            for to in 0..=40 {
+                let start = Op::Write {
+                    offset: 0,
+                    len: from,
+                    shift: 0,
+                    data: Data::Seed(1),
+                };
+                let len = to.max(from) - from;
+                let append = Op::Write {
+                    offset: from,
+                    len,
+                    shift: 0,
+                    data: Data::Seed(2),
+                };
+                let gap = Op::Write {
+                    offset: to,
+                    len: 3,
+                    shift: 0,
+                    data: Data::Seed(3),
+                };
+                let steps = [
+                    append,
+                    gap,
+                    Op::SetSize(to),
+                    Op::Allocate {
+                        offset: 0,
+                        len: to + 1,
+                    },
+                ];
+                for step in steps {
+                    let mut twin = Twin::built(kind.clone(), std::slice::from_ref(&start));
+                    twin.apply(&step);
+                    twin.check();
+                }
+            }
+        }
+    }
+}
+
+/// Two open files of one file, used in turn. Cuts inside a page by the other are left out: the
+/// remembered size may then be wrong (see `known_size`).
+#[test]
+fn two_open_files_agree() {
+    for layout in layouts() {
+        let mut twin = Twin::new(Kind::new(layout, LENGTHS[2]));
+        let other = twin.kind.open();
+        let mut scratch = support::scratch();
+        for (i, offset) in [0, 100, 3 * PAGE, 5000, 2 * PAGE, 9 * PAGE, 7]
+            .into_iter()
+            .enumerate()
+        {
+            let data = Data::Seed(i as u64).bytes(PAGE);
+            twin.apply(&Op::Write {
+                offset,
+                len: 100,
+                shift: 0,
+                data: Data::Seed(9),
+            });
+            let to = (offset + 1000) as u64;
+            assert_eq!(
+                other.write_at(&twin.disk, &mut scratch, &data, to),
+                Ok(PAGE)
+            );
+            support::put(&mut twin.plain, offset + 1000, &data);
+            twin.apply(&Op::SetSize(4 * PAGE));
+            twin.check();
+        }
+    }
+}
