@@ -13,9 +13,6 @@ use crate::reader::Reader;
 /// Bytes of the bound header.
 pub const BOUND_HEADER: usize = 2 + 1 + 2 + 4 + 16 + 16 + 8;
 
-/// The one format that is written and read.
-pub(crate) const FORMAT: u16 = 1;
-
 /// A random name of a cluster, made by initdb.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ClusterId(pub [u8; 16]);
@@ -55,10 +52,13 @@ pub(crate) enum HeaderError {
 }
 
 impl Header {
+    /// The one format that is written and read.
+    pub const FORMAT: u16 = 1;
+
     /// The bytes that wrapped payloads are bound to.
     pub fn bound(&self) -> [u8; BOUND_HEADER] {
         let mut out = Vec::with_capacity(BOUND_HEADER);
-        out.extend_from_slice(&FORMAT.to_le_bytes());
+        out.extend_from_slice(&Self::FORMAT.to_le_bytes());
         out.push(self.suite as u8);
         out.extend_from_slice(&self.length.bits().to_le_bytes());
         out.extend_from_slice(&0u32.to_le_bytes());
@@ -76,7 +76,7 @@ impl Header {
 
     pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Self, HeaderError> {
         let format = reader.u16().ok_or(HeaderError::Cut)?;
-        if format != FORMAT {
+        if format != Self::FORMAT {
             return Err(HeaderError::Format(format));
         }
         let suite = reader.u8().ok_or(HeaderError::Cut)?;

@@ -253,7 +253,7 @@ fn body(bytes: &[u8]) -> Result<&[u8], KeyFileError> {
     let body = reader.rest();
     // A later format may count its length in another way; its number is what the reader must hear.
     let format = Reader::new(body).u16().ok_or(CUT)?;
-    if format > crate::cluster::FORMAT {
+    if format > Header::FORMAT {
         return Err(KeyFileError::NewerFormat(format));
     }
     match usize::try_from(length) {

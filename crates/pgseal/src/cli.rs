@@ -5,6 +5,9 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::passphrase::Source;
+use crate::unlock::Ways;
+
 /// Transparent encryption for unmodified PostgreSQL.
 #[derive(Parser)]
 #[command(name = "pgseal", version, arg_required_else_help = true)]
@@ -19,12 +22,151 @@ pub enum Command {
     Bindir(BindirArgs),
     /// Run one program sealed
     Exec(ExecArgs),
+    /// Tell whether a cluster is sealed, how, and whether its key opens
+    Status(StatusArgs),
+    /// Protect the key of a cluster in another way, or check how it is protected
+    #[command(subcommand)]
+    Key(KeyCommand),
     /// Be the sealed twin of a program (what the scripts of `bindir` call)
     #[command(hide = true)]
     Twin(TwinArgs),
     /// Hand a cluster's key to the library (which calls this)
     #[command(hide = true)]
     Unlock(UnlockArgs),
+}
+
+#[derive(Subcommand)]
+pub enum KeyCommand {
+    /// Add a way to open the key, or replace one
+    Wrap(WrapArgs),
+    /// Print the key's payload, for other tools
+    Unwrap(UnwrapArgs),
+    /// Try whether the key opens
+    Check(CheckArgs),
+    /// Replace the way that opens the key by a new one
+    Rotate(RotateArgs),
+}
+
+/// The cluster, and how to open it.
+#[derive(Args)]
+pub struct ClusterOptions {
+    /// The data directory
+    #[arg(short = 'D', long = "pgdata", value_name = "DATADIR", env = "PGDATA")]
+    pub pgdata: PathBuf,
+    #[command(flatten)]
+    pub unlock: UnlockOptions,
+}
+
+/// How to open a cluster's key.
+#[derive(Args)]
+pub struct UnlockOptions {
+    /// The command that unwraps the key: reads "%p", prints it
+    #[arg(long, value_name = "COMMAND")]
+    pub key_unwrap_command: Option<String>,
+    /// The command that prints the key that the cluster's key is protected by
+    #[arg(short = 'K', long, value_name = "COMMAND")]
+    pub encryption_key_command: Option<String>,
+    /// A file that holds the passphrase
+    #[arg(long, value_name = "FILE")]
+    pub passphrase_file: Option<PathBuf>,
+    /// An open descriptor that gives the passphrase
+    #[arg(long, value_name = "FD", conflicts_with = "passphrase_file")]
+    pub passphrase_fd: Option<i32>,
+}
+
+impl UnlockOptions {
+    /// As unlocking takes them.
+    pub fn ways(&self) -> Ways {
+        Ways {
+            unwrap_command: self.key_unwrap_command.clone(),
+            key_command: self.encryption_key_command.clone(),
+            passphrase: Source::of_options(self.passphrase_file.clone(), self.passphrase_fd),
+        }
+    }
+}
+
+/// How the key shall be protected from now on.
+#[derive(Args)]
+pub struct NewOptions {
+    /// Command that wraps the key: reads it, writes "%p" [default: $PGDATAKEYWRAPCMD]
+    #[arg(long, value_name = "COMMAND", group = "new")]
+    pub new_wrap_command: Option<String>,
+    /// Command that unwraps it: reads "%p", prints it [default: the present one]
+    #[arg(long, value_name = "COMMAND", conflicts_with_all = ["new_key_command", "new_passphrase", "new_passphrase_file", "new_key_file", "new_plain"])]
+    pub new_unwrap_command: Option<String>,
+    /// Command that prints a key in hexadecimal, which the cluster's key is then protected by
+    #[arg(long, value_name = "COMMAND", group = "new")]
+    pub new_key_command: Option<String>,
+    /// A passphrase from the terminal
+    #[arg(long, group = "new")]
+    pub new_passphrase: bool,
+    /// The passphrase in FILE
+    #[arg(long, value_name = "FILE", group = "new")]
+    pub new_passphrase_file: Option<PathBuf>,
+    /// The key in clear in a new file, outside the data directory
+    #[arg(long, value_name = "FILE", group = "new")]
+    pub new_key_file: Option<PathBuf>,
+    /// No protection: the key in clear in key.bin
+    #[arg(long, group = "new")]
+    pub new_plain: bool,
+}
+
+#[derive(Args)]
+pub struct StatusArgs {
+    #[command(flatten)]
+    pub cluster: ClusterOptions,
+    /// Do not try whether the key opens: run no command, ask nothing
+    #[arg(long)]
+    pub no_check: bool,
+    /// Print the stored commands, and run none
+    #[arg(long)]
+    pub show: bool,
+    /// For machines
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args)]
+pub struct WrapArgs {
+    #[command(flatten)]
+    pub cluster: ClusterOptions,
+    #[command(flatten)]
+    pub new: NewOptions,
+    /// The slot to replace; without it one is added
+    #[arg(long, value_name = "SLOT", value_parser = clap::value_parser!(u8).range(1..=16))]
+    pub replace: Option<u8>,
+}
+
+#[derive(Args)]
+pub struct RotateArgs {
+    #[command(flatten)]
+    pub cluster: ClusterOptions,
+    #[command(flatten)]
+    pub new: NewOptions,
+    /// The slot to replace [default: the one that opens]
+    #[arg(long, value_name = "SLOT", value_parser = clap::value_parser!(u8).range(1..=16))]
+    pub slot: Option<u8>,
+}
+
+#[derive(Args)]
+pub struct UnwrapArgs {
+    #[command(flatten)]
+    pub cluster: ClusterOptions,
+    /// Print the secret even to a terminal
+    #[arg(long)]
+    pub reveal: bool,
+}
+
+#[derive(Args)]
+pub struct CheckArgs {
+    #[command(flatten)]
+    pub cluster: ClusterOptions,
+    /// Print the slots and their commands, and run none
+    #[arg(long)]
+    pub show: bool,
+    /// Try every slot, not only until one opens
+    #[arg(long, conflicts_with = "show")]
+    pub all: bool,
 }
 
 #[derive(Args)]
@@ -42,6 +184,8 @@ pub struct ExecArgs {
     /// A data directory to unlock, beside those that the command line names; repeatable
     #[arg(short = 'D', long = "pgdata", value_name = "DATADIR")]
     pub pgdata: Vec<PathBuf>,
+    #[command(flatten)]
+    pub unlock: UnlockOptions,
     /// The program and its arguments
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
     pub command: Vec<OsString>,

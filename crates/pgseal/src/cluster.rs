@@ -1,4 +1,5 @@
-//! Which sealed cluster a path lies in: that of the nearest ancestor with `pg_encryption/key.bin`.
+//! Which sealed cluster a path lies in: that of the nearest ancestor with `pg_encryption/`. (A
+//! missing key file inside is an error to report, not a plain cluster.)
 //!
 //! A cluster can be reached by several spellings of its path (symbolic links, `..`). PostgreSQL
 //! changes into its data directory, so the real path matters most; the spelling that the operator
@@ -7,8 +8,7 @@
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-/// The key file, below a data directory.
-pub const KEY_FILE: &str = "pg_encryption/key.bin";
+use crate::keybin::DIR;
 
 /// A data directory, by its real path and by the spellings that led to it.
 #[derive(Debug, PartialEq, Eq)]
@@ -22,7 +22,9 @@ pub struct Root {
 /// Why no sealed cluster was found.
 #[derive(Debug, thiserror::Error)]
 pub enum ClusterError {
-    #[error("{0} is not a sealed cluster: it has no {KEY_FILE}; give the data directory with -D")]
+    #[error(
+        "{0} is not a sealed cluster: it has no {DIR} directory; give the data directory with -D"
+    )]
     NotSealed(PathBuf),
     #[error("the working directory cannot be read ({0}): change to another one")]
     WorkingDirectory(io::Error),
@@ -34,7 +36,7 @@ impl Root {
         let spelled = absolute(path)?;
         let real = real(&spelled);
         for start in [&real, &spelled] {
-            let sealed = |dir: &&Path| dir.join(KEY_FILE).symlink_metadata().is_ok();
+            let sealed = |dir: &&Path| dir.join(DIR).is_dir();
             if let Some(dir) = start.ancestors().find(sealed) {
                 return Ok(Some(Self::new(dir, &spelled)));
             }
@@ -103,8 +105,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     fn sealed(dir: &Path) {
-        fs::create_dir_all(dir.join("pg_encryption")).expect("a directory");
-        fs::write(dir.join(KEY_FILE), b"x").expect("a file");
+        fs::create_dir_all(dir.join(DIR)).expect("a directory");
     }
 
     #[test]

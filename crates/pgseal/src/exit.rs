@@ -6,34 +6,50 @@
 
 use std::process::ExitCode;
 
+use pgseal_keyring::{DerivedError, RewriteError};
+
 use crate::cluster::ClusterError;
 use crate::cmd::bindir::BindirError;
+use crate::cmd::key::{ChangeError, OnTerminal, SlotsDoNotOpen};
+use crate::command::CommandError;
 use crate::handover::HandoverFdError;
 use crate::keybin::KeyBinError;
 use crate::launch::LaunchError;
+use crate::machine::MachineError;
+use crate::new_slot::NewSlotError;
 use crate::twin::initdb::InitdbError;
+use crate::twin::initdb_key::NewKeyError;
 use crate::twin::options::OptionError;
 use crate::twin::pin::PinError;
-use crate::unlock::UnlockError;
+use crate::unlock::{SlotError, UnlockError};
 
+const FOUND: u8 = 1;
 const USAGE: u8 = 2;
 const IO: u8 = 3;
 const NOT_SEALED: u8 = 4;
 const KEY_FILE: u8 = 5;
+const PROVIDER: u8 = 6;
 const WRONG_KEY: u8 = 7;
 const NOT_GUARANTEED: u8 = 8;
+const BUSY: u8 = 9;
 
 /// Why a subcommand ended: one sentence for the operator, and a code.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub enum Failure {
     Bindir(#[from] BindirError),
+    Change(#[from] ChangeError),
     Cluster(#[from] ClusterError),
     HandoverFd(#[from] HandoverFdError),
     Initdb(#[from] InitdbError),
+    KeyBin(#[from] KeyBinError),
     Launch(#[from] LaunchError),
+    Machine(#[from] MachineError),
+    NewKey(#[from] NewKeyError),
+    OnTerminal(#[from] OnTerminal),
     Option(#[from] OptionError),
     Pin(#[from] PinError),
+    SlotsDoNotOpen(#[from] SlotsDoNotOpen),
     Unlock(#[from] UnlockError),
 }
 
@@ -47,13 +63,18 @@ impl Failure {
     fn code(&self) -> u8 {
         match self {
             Self::Bindir(error) => bindir(error),
-            Self::Cluster(error) => cluster(error),
-            Self::HandoverFd(_) => IO,
-            Self::Initdb(error) => initdb(error),
+            Self::Change(error) => change(error),
+            Self::Cluster(ClusterError::NotSealed(_)) => NOT_SEALED,
+            Self::Cluster(ClusterError::WorkingDirectory(_)) | Self::HandoverFd(_) => IO,
+            Self::Initdb(InitdbError::NotSealed(_)) => NOT_GUARANTEED,
+            Self::Initdb(_) => IO,
+            Self::KeyBin(error) => key_bin(error),
             Self::Launch(error) => launch(error),
-            Self::Option(_) => USAGE,
-            Self::Pin(PinError::NotAKeyId(_)) => USAGE,
+            Self::Machine(_) => PROVIDER,
+            Self::NewKey(error) => new_key(error),
+            Self::OnTerminal(_) | Self::Option(_) | Self::Pin(PinError::NotAKeyId(_)) => USAGE,
             Self::Pin(_) => WRONG_KEY,
+            Self::SlotsDoNotOpen(_) => FOUND,
             Self::Unlock(error) => unlock(error),
         }
     }
@@ -62,27 +83,32 @@ impl Failure {
 fn bindir(error: &BindirError) -> u8 {
     match error {
         BindirError::Read(..) | BindirError::Write(..) => IO,
-        BindirError::NoPrograms(_) => USAGE,
+        BindirError::NoPrograms(_) | BindirError::Same(_) => USAGE,
         BindirError::Unusable { .. } | BindirError::PgConfig(_) | BindirError::Name(_) => {
             NOT_GUARANTEED
         }
-        BindirError::Launch(error) => launch(error),
     }
 }
 
-fn cluster(error: &ClusterError) -> u8 {
+fn change(error: &ChangeError) -> u8 {
     match error {
-        ClusterError::NotSealed(_) => NOT_SEALED,
-        ClusterError::WorkingDirectory(_) => IO,
+        ChangeError::NoWay | ChangeError::NoUnwrap | ChangeError::NoSlot(_) => USAGE,
+        ChangeError::New(error) => new_slot(error),
+        ChangeError::Rewrite(error) => match &**error {
+            RewriteError::Store(error) => key_bin(error),
+            RewriteError::Add(_) => USAGE,
+            RewriteError::Open(error) => slot(error),
+            RewriteError::OtherKey => WRONG_KEY,
+            RewriteError::ReadBack => IO,
+        },
     }
 }
 
-fn initdb(error: &InitdbError) -> u8 {
+fn key_bin(error: &KeyBinError) -> u8 {
     match error {
-        InitdbError::Usage(_) => USAGE,
-        InitdbError::Unlock(error) => unlock(error),
-        InitdbError::NotSealed(_) => NOT_GUARANTEED,
-        InitdbError::Random(_) | InitdbError::Io(..) => IO,
+        KeyBinError::Read(..) | KeyBinError::Write(..) => IO,
+        KeyBinError::Missing(_) | KeyBinError::Format(..) | KeyBinError::NoHeader(..) => KEY_FILE,
+        KeyBinError::Busy(_) => BUSY,
     }
 }
 
@@ -93,11 +119,66 @@ fn launch(error: &LaunchError) -> u8 {
     }
 }
 
+fn new_key(error: &NewKeyError) -> u8 {
+    match error {
+        NewKeyError::Random(_) => IO,
+        NewKeyError::NewSlot(error) => new_slot(error),
+        NewKeyError::Check(error) => slot(error),
+        NewKeyError::Unlock(error) => unlock(error),
+        NewKeyError::Length(_)
+        | NewKeyError::LengthText(_)
+        | NewKeyError::LengthDiffers { .. }
+        | NewKeyError::NoWay
+        | NewKeyError::HalfAPair
+        | NewKeyError::PlainAndMore
+        | NewKeyError::CopyAndMore
+        | NewKeyError::Add(_) => USAGE,
+    }
+}
+
+fn new_slot(error: &NewSlotError) -> u8 {
+    match error {
+        NewSlotError::Command(error) => command(error),
+        NewSlotError::Derived(error) => derived(error),
+        NewSlotError::Passphrase(_) | NewSlotError::NotAnAesKey(_) => PROVIDER,
+        NewSlotError::KeyFile(..) => IO,
+        NewSlotError::KeyFileInside(_) => USAGE,
+    }
+}
+
 fn unlock(error: &UnlockError) -> u8 {
     match error {
-        UnlockError::KeyBin(KeyBinError::Missing(_)) => KEY_FILE,
-        UnlockError::KeyBin(KeyBinError::Read(..)) => IO,
-        UnlockError::KeyBin(KeyBinError::Format(_)) | UnlockError::Altered(_) => KEY_FILE,
-        UnlockError::Payload(_) => WRONG_KEY,
+        UnlockError::KeyBin(error) => key_bin(error),
+        UnlockError::Altered(_) => KEY_FILE,
+        UnlockError::Machine(_) => PROVIDER,
+        UnlockError::Slot(_, error) => slot(error),
+        UnlockError::Slots(_, errors) => errors.first().map_or(PROVIDER, |(_, error)| slot(error)),
+    }
+}
+
+fn slot(error: &SlotError) -> u8 {
+    match error {
+        SlotError::Command(error) => command(error),
+        SlotError::Derived(error) => derived(error),
+        SlotError::Payload(_) => WRONG_KEY,
+        SlotError::Source(_)
+        | SlotError::Passphrase(_)
+        | SlotError::NotAnAesKey(_)
+        | SlotError::KeyFile(_) => PROVIDER,
+    }
+}
+
+fn command(error: &CommandError) -> u8 {
+    match error {
+        CommandError::BadTimeLimit => USAGE,
+        _ => PROVIDER,
+    }
+}
+
+fn derived(error: &DerivedError) -> u8 {
+    match error {
+        DerivedError::Wrong(_) | DerivedError::Payload(_) => WRONG_KEY,
+        DerivedError::Derive(_) => PROVIDER,
+        DerivedError::Random(_) => IO,
     }
 }

@@ -1,17 +1,16 @@
 //! The handover record in a sealed memfd: how keys reach the library and the twins further down.
 
-use std::ffi::CString;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use nix::fcntl::{fcntl, FcntlArg, SealFlag};
-use nix::sys::memfd::{memfd_create, MFdFlags};
-use pgseal_format::handover::{encode, Entry, HandoverError};
+use pgseal_format::handover::{decode, encode, Entry, HandoverError};
 use zeroize::Zeroizing;
 
+use crate::cluster::Root;
+use crate::memfd;
 use crate::unlock::Unlocked;
 
 /// Why keys cannot be handed over.
@@ -37,16 +36,7 @@ pub fn record(clusters: &[Unlocked]) -> Result<Zeroizing<Vec<u8>>, HandoverFdErr
 
 /// A memfd that holds `record`, can never change again, and stays open across exec.
 pub fn memfd(record: &[u8]) -> Result<OwnedFd, HandoverFdError> {
-    let name = CString::new("pgseal keys").map_err(io::Error::from)?;
-    let fd = memfd_create(name.as_c_str(), MFdFlags::MFD_ALLOW_SEALING).map_err(io::Error::from)?;
-    let mut file = File::from(fd);
-    file.write_all(record)?;
-    let seals = SealFlag::F_SEAL_WRITE
-        | SealFlag::F_SEAL_GROW
-        | SealFlag::F_SEAL_SHRINK
-        | SealFlag::F_SEAL_SEAL;
-    fcntl(&file, FcntlArg::F_ADD_SEALS(seals)).map_err(io::Error::from)?;
-    Ok(file.into())
+    Ok(memfd::sealed(record)?)
 }
 
 /// Writes `record` into a descriptor that the caller of the process left open.
@@ -60,6 +50,17 @@ pub fn write_to(fd: i32, record: &[u8]) -> Result<(), HandoverFdError> {
 /// Reads what a twin further up left in a descriptor.
 pub fn read_from(fd: i32) -> Result<Zeroizing<Vec<u8>>, HandoverFdError> {
     Ok(Zeroizing::new(fs::read(format!("/proc/self/fd/{fd}"))?))
+}
+
+/// Whether the record has a key for each root.
+pub fn covers(record: &[u8], roots: &[Root]) -> bool {
+    let Ok(entries) = decode(record) else {
+        return false;
+    };
+    let listed: Vec<_> = entries.map(|entry| entry.root).collect();
+    roots
+        .iter()
+        .all(|root| listed.contains(&root.path.as_os_str().as_bytes()))
 }
 
 fn entry<'a>(cluster: &'a Unlocked, root: &'a Path) -> Entry<'a> {

@@ -1,32 +1,174 @@
-//! Reading `pg_encryption/key.bin`.
+//! The key file on disk: reading it, locking it, writing it so that a crash leaves the old or the new.
+//!
+//! `pg_encryption/pgseal.toml` keeps a copy of the bound header for one case: a `key.bin` that is
+//! one raw wrapping, as other products' rotation recipes leave it. The binding inside the payload
+//! vouches for that copy.
 
-use std::fs::File;
-use std::io::{self, Read};
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use pgseal_format::{KeyFileError, KeyImage, MAX_FILE};
+use nix::errno::Errno;
+use nix::fcntl::{Flock, FlockArg};
+use pgseal_format::{Header, KeyFileError, KeyImage, BOUND_HEADER, MAX_FILE};
+use pgseal_keyring::Store;
+use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
-use crate::cluster::KEY_FILE;
+/// The directory of a sealed cluster's key file, below its data directory.
+pub const DIR: &str = "pg_encryption";
+const NAME: &str = "key.bin";
+const ASIDE: &str = "key.bin.new";
+const SETTINGS: &str = "pgseal.toml";
 
-/// Why a key file cannot be read.
+/// Why a key file cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyBinError {
     #[error("{0} is missing: restore it from a copy")]
     Missing(PathBuf),
     #[error("{0} cannot be read ({1}): check its owner and mode")]
     Read(PathBuf, io::Error),
-    #[error(transparent)]
-    Format(#[from] KeyFileError),
+    #[error("{0} cannot be written ({1}): check the owner, mode and free space of its directory")]
+    Write(PathBuf, io::Error),
+    #[error("{0}: {1}")]
+    Format(PathBuf, KeyFileError),
+    #[error("{0} holds a raw wrapped key, and {1} beside it does not say the cluster's header: restore both from a copy")]
+    NoHeader(PathBuf, &'static str),
+    #[error("another pgseal is changing {0}: wait until it is through")]
+    Busy(PathBuf),
 }
 
-/// The key file of the cluster at `root`.
-pub fn read(root: &Path) -> Result<KeyImage, KeyBinError> {
-    Ok(KeyImage::decode(&bytes(&root.join(KEY_FILE))?)?)
+#[derive(Serialize, Deserialize)]
+struct Settings {
+    /// the bound header in hexadecimal
+    header: String,
+}
+
+/// The directory of a cluster's key file.
+pub struct KeyDir {
+    path: PathBuf,
+    key_bin: PathBuf,
+}
+
+impl KeyDir {
+    /// That of the cluster at `root`.
+    pub fn of(root: &Path) -> Self {
+        Self::around(&root.join(DIR).join(NAME))
+    }
+
+    /// That of the key file at `path`.
+    pub fn around(path: &Path) -> Self {
+        let dir = path.parent().unwrap_or(Path::new(""));
+        Self {
+            path: dir.to_owned(),
+            key_bin: path.to_owned(),
+        }
+    }
+
+    /// The key file's path.
+    pub fn key_bin(&self) -> PathBuf {
+        self.key_bin.clone()
+    }
+
+    /// The key file.
+    pub fn read(&self) -> Result<KeyImage, KeyBinError> {
+        let image = KeyImage::decode(&bytes(&self.key_bin)?);
+        image.map_err(|error| KeyBinError::Format(self.key_bin(), error))
+    }
+
+    /// The bytes of the key file, whatever they are.
+    pub fn bytes(&self) -> Result<Zeroizing<Vec<u8>>, KeyBinError> {
+        bytes(&self.key_bin)
+    }
+
+    /// The header that a raw `key.bin` lacks.
+    pub fn header(&self) -> Result<Header, KeyBinError> {
+        let text = fs::read_to_string(self.path.join(SETTINGS)).ok();
+        text.as_deref()
+            .and_then(|text| toml::from_str::<Settings>(text).ok())
+            .and_then(|settings| unhex(&settings.header))
+            .and_then(|bytes| Header::from_bound(&bytes))
+            .ok_or_else(|| KeyBinError::NoHeader(self.key_bin(), SETTINGS))
+    }
+
+    /// Makes the directory for a new cluster, with what `image` and `header` say in it. Group
+    /// access is as on the data directory.
+    pub fn create(&self, image: &[u8], header: &Header) -> Result<(), KeyBinError> {
+        let failed = |error| KeyBinError::Write(self.key_bin(), error);
+        let data = self.path.parent().unwrap_or(Path::new("/"));
+        let mode = fs::metadata(data).map_err(failed)?.permissions().mode();
+        DirBuilder::new()
+            .mode(mode & 0o750)
+            .create(&self.path)
+            .map_err(failed)?;
+        let settings = Settings {
+            header: hex(&header.bound()),
+        };
+        let text = toml::to_string(&settings).expect("a table of strings is TOML");
+        let comment = "# Written by initdb; used only if key.bin is one raw wrapped key.\n";
+        let text = format!("{comment}{text}");
+        write_durably(&self.path.join(SETTINGS), text.as_bytes()).map_err(failed)?;
+        let mut store = KeyStore { dir: self };
+        store.write_aside(image)?;
+        store.publish()?;
+        File::open(data)
+            .and_then(|dir| dir.sync_all())
+            .map_err(failed)
+    }
+
+    /// Keeps others from changing the key file meanwhile.
+    pub fn lock(&self) -> Result<Locked<'_>, KeyBinError> {
+        let dir =
+            File::open(&self.path).map_err(|error| KeyBinError::Read(self.path.clone(), error))?;
+        match Flock::lock(dir, FlockArg::LockExclusiveNonblock) {
+            Ok(lock) => Ok(Locked {
+                store: KeyStore { dir: self },
+                _lock: lock,
+            }),
+            Err((_, Errno::EWOULDBLOCK)) => Err(KeyBinError::Busy(self.key_bin())),
+            Err((_, errno)) => Err(KeyBinError::Read(self.path.clone(), errno.into())),
+        }
+    }
+}
+
+/// The right to change a key file.
+pub struct Locked<'a> {
+    pub store: KeyStore<'a>,
+    _lock: Flock<File>,
+}
+
+/// Where rotation writes.
+pub struct KeyStore<'a> {
+    dir: &'a KeyDir,
+}
+
+impl KeyStore<'_> {
+    fn failed(&self, error: io::Error) -> KeyBinError {
+        KeyBinError::Write(self.dir.key_bin(), error)
+    }
+}
+
+impl Store for KeyStore<'_> {
+    type Error = KeyBinError;
+
+    fn write_aside(&mut self, bytes: &[u8]) -> Result<(), KeyBinError> {
+        write_durably(&self.dir.path.join(ASIDE), bytes).map_err(|error| self.failed(error))
+    }
+
+    fn read_aside(&mut self) -> Result<Vec<u8>, KeyBinError> {
+        bytes(&self.dir.path.join(ASIDE)).map(|bytes| bytes.to_vec())
+    }
+
+    fn publish(&mut self) -> Result<(), KeyBinError> {
+        fs::rename(self.dir.path.join(ASIDE), self.dir.key_bin())
+            .and_then(|()| File::open(&self.dir.path)?.sync_all())
+            .map_err(|error| self.failed(error))
+    }
 }
 
 /// The bytes of a key file; one byte more than the largest is enough to refuse it.
-pub fn bytes(path: &Path) -> Result<Zeroizing<Vec<u8>>, KeyBinError> {
+fn bytes(path: &Path) -> Result<Zeroizing<Vec<u8>>, KeyBinError> {
     let mut bytes = Zeroizing::new(Vec::new());
     let limit = u64::try_from(MAX_FILE).map_or(u64::MAX, |limit| limit + 1);
     match File::open(path).and_then(|file| file.take(limit).read_to_end(&mut bytes)) {
@@ -36,4 +178,34 @@ pub fn bytes(path: &Path) -> Result<Zeroizing<Vec<u8>>, KeyBinError> {
         }
         Err(error) => Err(KeyBinError::Read(path.to_owned(), error)),
     }
+}
+
+/// What an earlier crash left at `path` is overwritten.
+fn write_durably(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let dir = path.parent().unwrap_or(Path::new("/"));
+    let mode = fs::metadata(dir)?.permissions().mode() & 0o640;
+    let mut options = OpenOptions::new();
+    let mut file = options
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(mode)
+        .open(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn unhex(text: &str) -> Option<[u8; BOUND_HEADER]> {
+    let mut out = [0; BOUND_HEADER];
+    if text.len() != 2 * BOUND_HEADER || !text.is_ascii() {
+        return None;
+    }
+    for (at, byte) in out.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(&text[2 * at..2 * at + 2], 16).ok()?;
+    }
+    Some(out)
 }

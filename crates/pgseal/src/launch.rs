@@ -30,6 +30,8 @@ pub const INHERIT_FD: &str = "PGSEAL_INHERIT_FD";
 const LIBRARY: &str = "libpgseal.so";
 const LIBRARY_PATH: &str = "PGSEAL_LIBRARY";
 const PROGRAM_PATH: &str = "PGSEAL_BIN";
+/// Programs beside PostgreSQL's that the library acts in.
+const PROGRAMS: &str = "PGSEAL_PROGRAMS";
 const PRELOAD: &str = "LD_PRELOAD";
 
 /// Why a program is not started.
@@ -127,6 +129,20 @@ impl Sealed {
         self.command.env(variable, fd.as_raw_fd().to_string());
         self.keys.push(fd);
         Ok(())
+    }
+
+    /// Makes the library act in the program, though it is not one of PostgreSQL's.
+    pub fn act(&mut self) {
+        let name = self
+            .program
+            .canonicalize()
+            .unwrap_or_else(|_| self.program.clone());
+        let mut names = name.file_name().unwrap_or_default().to_owned();
+        if let Some(more) = env::var_os(PROGRAMS) {
+            names.push(":");
+            names.push(more);
+        }
+        self.command.env(PROGRAMS, names);
     }
 
     /// Takes a variable out of the program's environment.

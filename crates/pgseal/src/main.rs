@@ -8,10 +8,18 @@
 mod cli;
 mod cluster;
 mod cmd;
+mod command;
+mod cost;
+mod describe;
 mod exit;
 mod handover;
 mod keybin;
 mod launch;
+mod machine;
+mod memfd;
+mod new_slot;
+mod passphrase;
+mod terminal;
 mod twin;
 mod unlock;
 

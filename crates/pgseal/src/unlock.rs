@@ -1,19 +1,71 @@
 //! Unlocking a cluster: from its key file to an authenticated master key.
+//!
+//! Slots are tried in the order of their cost: plain, file, command, key command, passphrase. The
+//! first that opens wins; if none does, each says why.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 
 use pgseal_crypto::MasterKey;
-use pgseal_format::{Altered, Header, KeyFile, KeyImage, PayloadError, SlotKind};
-use pgseal_keyring::open_text;
+use pgseal_format::{
+    Altered, Header, KeyFile, KeyImage, PayloadError, SecretSource, Slot, SlotKind,
+    UnverifiedKeyFile, PAYLOAD,
+};
+use pgseal_keyring::{
+    command_key, open_derived, open_text, DerivedError, NotAnAesKey, SourceError, Sources,
+};
+use zeroize::Zeroizing;
 
 use crate::cluster::Root;
-use crate::keybin::{self, KeyBinError};
+use crate::command::{self, CommandError};
+use crate::keybin::{KeyBinError, KeyDir};
+use crate::machine::{Machine, MachineError};
+use crate::passphrase::{PassphraseError, Source};
+
+/// Variable of the unwrap command, as in other products.
+pub const UNWRAP_COMMAND: &str = "PGDATAKEYUNWRAPCMD";
 
 /// Why a cluster stays locked.
 #[derive(Debug, thiserror::Error)]
-#[error(transparent)]
 pub enum UnlockError {
+    #[error(transparent)]
     KeyBin(#[from] KeyBinError),
-    Altered(#[from] Altered),
+    #[error("{}: {}", .0.display(), Altered)]
+    Altered(PathBuf),
+    #[error(transparent)]
+    Machine(#[from] MachineError),
+    #[error("{}: {}", .0.display(), .1)]
+    Slot(PathBuf, Box<SlotError>),
+    #[error("{}: no slot opens: {}", .0.display(), listed(.1))]
+    Slots(PathBuf, Vec<(u8, SlotError)>),
+}
+
+/// Why one slot stays shut.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub enum SlotError {
+    Command(#[from] CommandError),
     Payload(#[from] PayloadError),
+    Derived(#[from] DerivedError),
+    Source(#[from] SourceError),
+    Passphrase(#[from] PassphraseError),
+    NotAnAesKey(#[from] NotAnAesKey),
+    KeyFile(#[from] KeyFileReadError),
+}
+
+/// The file of a file slot gives nothing.
+#[derive(Debug, thiserror::Error)]
+#[error("the file {0} that holds the key cannot be read ({1}): mount or restore it")]
+pub struct KeyFileReadError(PathBuf, io::Error);
+
+/// What the caller knows about unlocking.
+#[derive(Clone, Debug, Default)]
+pub struct Ways {
+    pub unwrap_command: Option<String>,
+    pub key_command: Option<String>,
+    pub passphrase: Source,
 }
 
 /// A cluster whose key is at hand.
@@ -21,27 +73,213 @@ pub struct Unlocked {
     pub root: Root,
     pub header: Header,
     pub master: MasterKey,
+    /// The slot that opened and the authenticated file; a raw `key.bin` has neither.
+    pub file: Option<(u8, KeyFile)>,
 }
 
 /// Opens the key file of `root`.
-pub fn unlock(root: Root) -> Result<Unlocked, UnlockError> {
-    let KeyImage::File(file) = keybin::read(&root.path)? else {
-        return Err(PayloadError::NotAKey.into());
-    };
-    let (file, master) = open(file)?;
-    Ok(Unlocked {
-        root,
-        header: file.header().clone(),
-        master,
-    })
+pub fn unlock(root: Root, ways: &Ways) -> Result<Unlocked, UnlockError> {
+    unlock_from(&KeyDir::of(&root.path), root, ways)
 }
 
-fn open(file: pgseal_format::UnverifiedKeyFile) -> Result<(KeyFile, MasterKey), UnlockError> {
-    for slot in file.slots() {
-        if let SlotKind::Plain { payload } = &slot.kind {
-            let master = open_text(payload, file.header())?;
-            return Ok((file.authenticate(&master)?, master));
+/// Opens the key file in `dir` for the cluster at `root`.
+pub fn unlock_from(dir: &KeyDir, root: Root, ways: &Ways) -> Result<Unlocked, UnlockError> {
+    match dir.read()? {
+        KeyImage::File(file) => {
+            let opener = Opener::new(file.header(), &root.path, ways)?;
+            let (slot, master) = opener.any_slot(&file, &dir.key_bin())?;
+            let header = file.header().clone();
+            let authentic = file.authenticate(&master);
+            let file = authentic.map_err(|Altered| UnlockError::Altered(dir.key_bin()))?;
+            Ok(Unlocked {
+                root,
+                header,
+                master,
+                file: Some((slot, file)),
+            })
+        }
+        KeyImage::Raw(wrapped) => {
+            let header = dir.header()?;
+            let opener = Opener::new(&header, &root.path, ways)?;
+            let opened = opener.command_slot(&header, None, &wrapped);
+            let master = opened.map_err(|error| slot_error(dir.key_bin(), error))?;
+            Ok(Unlocked {
+                root,
+                header,
+                master,
+                file: None,
+            })
         }
     }
-    Err(PayloadError::NotAKey.into())
+}
+
+/// Opens the slots of one cluster.
+pub struct Opener<'a> {
+    data: &'a Path,
+    unwrap: Sources,
+    key: Sources,
+    passphrase: Source,
+}
+
+impl<'a> Opener<'a> {
+    /// Gathers what command line, environment and machine say.
+    pub fn new(header: &Header, data: &'a Path, ways: &Ways) -> Result<Self, MachineError> {
+        let machine = Machine::this();
+        let external = machine.is_external()?;
+        let cluster = machine.cluster(header.cluster)?;
+        let unwrap = Sources {
+            command_line: ways.unwrap_command.clone().and_then(given),
+            environment: std::env::var(UNWRAP_COMMAND).ok().and_then(given),
+            machine: cluster.key_unwrap_command,
+            external,
+        };
+        let key = Sources {
+            command_line: ways.key_command.clone(),
+            environment: None,
+            machine: cluster.encryption_key_command,
+            external,
+        };
+        let passphrase = match (&ways.passphrase, cluster.passphrase_file) {
+            (Source::Default, Some(file)) => Source::File(file),
+            (source, _) => source.clone(),
+        };
+        Ok(Self {
+            data,
+            unwrap,
+            key,
+            passphrase,
+        })
+    }
+
+    /// Knows one unwrap command, or none, and nothing else.
+    pub fn fixed(data: &'a Path, unwrap: Option<String>) -> Self {
+        let unwrap = Sources {
+            command_line: unwrap,
+            ..Sources::default()
+        };
+        Self {
+            data,
+            unwrap,
+            key: Sources::default(),
+            passphrase: Source::Default,
+        }
+    }
+
+    /// The commands that rank before a stored unwrap command.
+    pub fn unwrap_sources(&self) -> &Sources {
+        &self.unwrap
+    }
+
+    /// The commands that rank before a stored key command.
+    pub fn key_sources(&self) -> &Sources {
+        &self.key
+    }
+
+    fn any_slot(
+        &self,
+        file: &UnverifiedKeyFile,
+        path: &Path,
+    ) -> Result<(u8, MasterKey), UnlockError> {
+        let mut slots: Vec<&Slot> = file.slots().iter().collect();
+        slots.sort_by_key(|slot| cost(&slot.kind));
+        let mut failures = Vec::new();
+        for slot in slots {
+            match self.slot(file.header(), slot) {
+                Ok(master) => return Ok((slot.id, master)),
+                Err(error) => failures.push((slot.id, error)),
+            }
+        }
+        Err(match failures.len() {
+            1 => slot_error(path.to_owned(), failures.remove(0).1),
+            _ => UnlockError::Slots(path.to_owned(), failures),
+        })
+    }
+
+    /// Opens one slot.
+    pub fn slot(&self, header: &Header, slot: &Slot) -> Result<MasterKey, SlotError> {
+        match &slot.kind {
+            SlotKind::Plain { payload } => Ok(open_text(payload, header)?),
+            SlotKind::File { path } => {
+                let path = Path::new(std::ffi::OsStr::from_bytes(path));
+                Ok(open_text(&read_payload(path)?, header)?)
+            }
+            SlotKind::Command { unwrap, wrapped } => {
+                self.command_slot(header, Some(unwrap), wrapped)
+            }
+            SlotKind::Derived {
+                source,
+                kdf,
+                wrapped,
+            } => {
+                let secret = self.secret(source)?;
+                Ok(open_derived(header, source, kdf, wrapped, &secret)?)
+            }
+        }
+    }
+
+    fn command_slot(
+        &self,
+        header: &Header,
+        stored: Option<&str>,
+        wrapped: &[u8],
+    ) -> Result<MasterKey, SlotError> {
+        let (command, _) = self.unwrap.choose(stored)?;
+        let text = command::unwrap(command, wrapped, self.data)?;
+        Ok(open_text(&text, header)?)
+    }
+
+    fn secret(&self, source: &SecretSource) -> Result<Zeroizing<Vec<u8>>, SlotError> {
+        match source {
+            SecretSource::Passphrase => {
+                let prompt = format!("Passphrase for {}: ", self.data.display());
+                Ok(self.passphrase.read(&prompt)?)
+            }
+            SecretSource::Command(stored) => {
+                let (command, _) = self.key.choose(Some(stored))?;
+                Ok(command_key(&command::key(command, self.data)?)?)
+            }
+        }
+    }
+}
+
+/// Cheap ways first; a person is asked last.
+fn cost(kind: &SlotKind) -> u8 {
+    match kind {
+        SlotKind::Plain { .. } => 0,
+        SlotKind::File { .. } => 1,
+        SlotKind::Command { .. } => 2,
+        SlotKind::Derived {
+            source: SecretSource::Command(_),
+            ..
+        } => 3,
+        SlotKind::Derived {
+            source: SecretSource::Passphrase,
+            ..
+        } => 4,
+    }
+}
+
+/// An empty command or `-` means none, as in other products.
+fn given(command: String) -> Option<String> {
+    (!command.is_empty() && command != "-").then_some(command)
+}
+
+/// A payload and some white space; whatever else `path` is, no more of it is read.
+fn read_payload(path: &Path) -> Result<Zeroizing<Vec<u8>>, KeyFileReadError> {
+    let mut text = Zeroizing::new(Vec::with_capacity(PAYLOAD + 8));
+    File::open(path)
+        .and_then(|file| file.take(112).read_to_end(&mut text))
+        .map_err(|error| KeyFileReadError(path.to_owned(), error))?;
+    Ok(text)
+}
+
+fn slot_error(path: PathBuf, error: SlotError) -> UnlockError {
+    UnlockError::Slot(path, Box::new(error))
+}
+
+fn listed(failures: &[(u8, SlotError)]) -> String {
+    let each = failures
+        .iter()
+        .map(|(id, error)| format!("slot {id}: {error}"));
+    each.collect::<Vec<_>>().join("; ")
 }

@@ -13,7 +13,7 @@ use std::process::ExitCode;
 
 use crate::cli::BindirArgs;
 use crate::exit::Failure;
-use crate::launch::{self, LaunchError, Sealed};
+use crate::launch::{self, Sealed};
 
 /// Why there are no twins.
 #[derive(Debug, thiserror::Error)]
@@ -26,6 +26,8 @@ pub enum BindirError {
     NoPrograms(PathBuf),
     #[error("{0} is not UTF-8: choose a directory whose name is")]
     Name(PathBuf),
+    #[error("{0} holds PostgreSQL's own programs: choose another directory with --into")]
+    Same(PathBuf),
     #[error("PostgreSQL's pg_config does not run from {0}: choose another directory with --into")]
     PgConfig(PathBuf),
     #[error("from {into} PostgreSQL looks for its files in {looked}, which does not exist: choose a directory whose last names differ from {pg}")]
@@ -34,8 +36,6 @@ pub enum BindirError {
         looked: PathBuf,
         pg: PathBuf,
     },
-    #[error(transparent)]
-    Launch(#[from] LaunchError),
 }
 
 pub fn run(args: &BindirArgs) -> Result<ExitCode, Failure> {
@@ -52,6 +52,9 @@ pub fn run(args: &BindirArgs) -> Result<ExitCode, Failure> {
         .into
         .canonicalize()
         .map_err(|e| BindirError::Write(args.into.clone(), e))?;
+    if into == pg {
+        return Err(BindirError::Same(pg).into());
+    }
     let myself = launch::myself()?;
     let programs = programs(&pg)?;
     for name in &programs {

@@ -12,14 +12,16 @@ use crate::twin::paths;
 use crate::unlock::unlock;
 
 pub fn run(args: ExecArgs) -> Result<ExitCode, Failure> {
+    let ways = args.unlock.ways();
     let (name, rest) = args.command.split_first().expect("clap requires a command");
     let mut candidates = args.pgdata;
     candidates.extend(paths::candidates(rest));
     let clusters = paths::sealed_roots(&candidates)?
         .into_iter()
-        .map(unlock)
+        .map(|root| unlock(root, &ways))
         .collect::<Result<Vec<_>, _>>()?;
     let mut sealed = Sealed::new(&find(Path::new(name))?, name, rest)?;
+    sealed.act();
     if !clusters.is_empty() {
         sealed.keys(&clusters)?;
     }

@@ -2,12 +2,14 @@
 
 pub mod bindir;
 mod exec;
+pub mod key;
+pub mod status;
 mod twin;
 mod unlock;
 
 use std::process::ExitCode;
 
-use crate::cli::Command;
+use crate::cli::{Command, KeyCommand};
 use crate::exit::Failure;
 
 /// Does what the command line says.
@@ -15,6 +17,11 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
     match command {
         Command::Bindir(args) => bindir::run(&args),
         Command::Exec(args) => exec::run(args),
+        Command::Status(args) => status::run(&args),
+        Command::Key(KeyCommand::Wrap(args)) => key::wrap::run(args),
+        Command::Key(KeyCommand::Unwrap(args)) => key::unwrap::run(&args),
+        Command::Key(KeyCommand::Check(args)) => key::check::run(&args),
+        Command::Key(KeyCommand::Rotate(args)) => key::rotate::run(args),
         Command::Twin(args) => twin::run(args),
         Command::Unlock(args) => unlock::run(&args),
     }

@@ -2,61 +2,67 @@
 //!
 //! States: (1) the key file's bytes exist in memory and were opened once; (2) the real initdb has
 //! made a cluster that nobody can open, for its key file is missing; (3) `key.bin` is in place.
-//! A failure before (3) removes what initdb made, so that nothing is left that starts.
+//! A failure before (3) removes what was made, so that nothing is left that starts.
 
 use std::env;
 use std::ffi::OsString;
-use std::fs::{self, File};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, Read};
+use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::process::{ExitCode, ExitStatus};
 
-use pgseal_crypto::{random_bytes, KeyLength, MasterKey, RandomError, Suite};
-use pgseal_format::{ClusterId, Header, KeyFile, Payload, SlotKind};
-
+use super::initdb_key::{new_key, NewKey, WRAP_COMMAND};
 use super::options::{self, Name, OptionError, Split};
 use super::pin::{self, PinError};
+use super::programs::short_with_value;
 use super::Twin;
 use crate::cluster::Root;
 use crate::exit::Failure;
-use crate::unlock::{UnlockError, Unlocked};
+use crate::keybin::{KeyBinError, KeyDir};
+use crate::unlock::UNWRAP_COMMAND;
 
 const OPTIONS: &str = "PGSEAL_INITDB_OPTIONS";
 
 /// Why there is no sealed cluster.
 #[derive(Debug, thiserror::Error)]
 pub enum InitdbError {
-    #[error("{0}")]
-    Usage(String),
-    #[error(transparent)]
-    Unlock(#[from] UnlockError),
-    #[error("initdb left {0} in clear, so the library was not at work: the new directory was emptied; check that libpgseal.so can be loaded")]
+    #[error("initdb left {0} in clear, so the library was not at work, and the new directory was emptied: check that libpgseal.so can be loaded")]
     NotSealed(PathBuf),
-    #[error(transparent)]
-    Random(#[from] RandomError),
     #[error(
-        "{0} cannot be written ({1}): the new directory was emptied; make room or check its owner"
+        "{0} cannot be read back ({1}), and the new directory was emptied: check the file system"
     )]
-    Io(PathBuf, io::Error),
+    ReadBack(PathBuf, io::Error),
+    #[error("{0} cannot be made ({1}): check the owner of the directory above it")]
+    MakeDirectory(PathBuf, io::Error),
+    #[error("the new directory was emptied: {0}")]
+    Commit(KeyBinError),
 }
 
 /// initdb, sealed if an option or `PGSEAL_INITDB_OPTIONS` asks for it.
 pub fn run(twin: &Twin, args: Vec<OsString>) -> Result<ExitCode, Failure> {
     let split = options::split("initdb", with_default_options(args)?)?;
-    let data = data_directory(&split.rest);
     if !makes_a_cluster(&split.rest) {
         return Err(twin.sealed(&split.rest)?.exec());
     }
-    let (true, Some(data)) = (asks_for_sealing(&split), data) else {
-        if pin::expected()?.is_some() {
-            return Err(PinError::New.into());
-        }
-        return Err(twin.sealed(&split.rest)?.exec());
+    let asked = split.has(Name::DataEncryption) || split.has(Name::KeyCommand);
+    let (true, Some(data)) = (asked, data_directory(&split.rest)) else {
+        return plain(twin, &split);
     };
-    let (cluster, image) = new_key(&split, Root::pending(&data)?)?;
-    make(twin, split.rest, cluster, &image)
+    let root = Root::pending(&data)?;
+    let _directory = NewDirectory::make(&root.path)?;
+    let key = new_key(&split, root)?;
+    pin::check_new(key.cluster.header.key_id)?;
+    make(twin, split.rest, key)
+}
+
+/// As PostgreSQL does it, unless the operator expects a sealed cluster.
+fn plain(twin: &Twin, split: &Split) -> Result<ExitCode, Failure> {
+    if pin::expected()?.is_some() {
+        return Err(PinError::New.into());
+    }
+    Err(twin.sealed(&split.rest)?.exec())
 }
 
 /// `PGSEAL_INITDB_OPTIONS`, then the command line.
@@ -68,10 +74,6 @@ fn with_default_options(args: Vec<OsString>) -> Result<Vec<OsString>, OptionErro
         .map(OsString::from)
         .chain(args)
         .collect())
-}
-
-fn asks_for_sealing(split: &Split) -> bool {
-    split.has(Name::DataEncryption) || split.has(Name::KeyCommand)
 }
 
 /// Not `--help`, `--version`, `--show` or `--sync-only`.
@@ -100,99 +102,65 @@ fn data_directory(args: &[OsString]) -> Option<PathBuf> {
         let text = arg.to_string_lossy();
         if let Some(value) = text.strip_prefix("--pgdata=") {
             return Some(value.into());
-        }
-        if text == "--pgdata" {
+        } else if text == "--pgdata" {
             return args.next().map(PathBuf::from);
-        }
-        if text.starts_with("--") || !text.starts_with('-') {
-            bare = bare.or_else(|| (!text.starts_with('-')).then(|| PathBuf::from(arg)));
-            continue;
-        }
-        let valued = super::programs::short_with_value("initdb");
-        let Some(at) = text.find(|letter| valued.contains(letter)) else {
-            continue;
-        };
-        let attached = &text[at + 1..];
-        let value = if attached.is_empty() {
-            args.next().map(PathBuf::from)
-        } else {
-            Some(attached.into())
-        };
-        if text[at..].starts_with('D') {
-            return value;
+        } else if !text.starts_with('-') {
+            bare = bare.or_else(|| Some(PathBuf::from(arg)));
+        } else if !text.starts_with("--") {
+            let Some(at) = text.find(|letter| short_with_value("initdb").contains(letter)) else {
+                continue;
+            };
+            let attached = (at + 1 < text.len()).then(|| PathBuf::from(&text[at + 1..]));
+            let value = attached.or_else(|| args.next().map(PathBuf::from));
+            if text[at..].starts_with('D') {
+                return value;
+            }
         }
     }
     bare.or_else(|| env::var_os("PGDATA").map(PathBuf::from))
 }
 
-/// The new cluster's key, and the bytes of its key file.
-fn new_key(split: &Split, root: Root) -> Result<(Unlocked, Vec<u8>), InitdbError> {
-    let master = MasterKey::generate()?;
-    let header = Header {
-        suite: Suite::AesXts,
-        length: key_length(split)?,
-        cluster: ClusterId(random_bytes()?),
-        key_id: master.key_id(),
-        created: now(),
-    };
-    let mut file = KeyFile::new(header.clone());
-    let payload = Payload::encode(&master, &header);
-    if !split.has(Name::NoKeyWrap) {
-        return Err(InitdbError::Usage("give --no-key-wrap".into()));
+/// The data directory, made so that wrap and unwrap command run in it as they will later. If we
+/// made it and it is empty in the end, it goes away again.
+struct NewDirectory(Option<PathBuf>);
+
+impl NewDirectory {
+    fn make(path: &Path) -> Result<Self, InitdbError> {
+        if path.exists() {
+            return Ok(Self(None));
+        }
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
+        made.map_err(|error| InitdbError::MakeDirectory(path.to_owned(), error))?;
+        Ok(Self(Some(path.to_owned())))
     }
-    file.add(SlotKind::Plain { payload })
-        .expect("the first slot fits");
-    let image = file.write(&master).to_vec();
-    Ok((
-        Unlocked {
-            root,
-            header,
-            master,
-        },
-        image,
-    ))
 }
 
-/// 256 unless told otherwise.
-fn key_length(split: &Split) -> Result<KeyLength, InitdbError> {
-    let Some(text) = split.value(Name::DataEncryption) else {
-        return Ok(KeyLength::Bits256);
-    };
-    let length = text
-        .parse()
-        .ok()
-        .and_then(|bits: u16| KeyLength::try_from(bits).ok());
-    length.ok_or_else(|| {
-        InitdbError::Usage(format!(
-            "{text} is not a key length: use --data-encryption=128, 192 or 256"
-        ))
-    })
-}
-
-fn now() -> u64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |since| since.as_secs())
+impl Drop for NewDirectory {
+    fn drop(&mut self) {
+        if let Some(path) = &self.0 {
+            // Refused by the kernel, as it must be, when there is something in it.
+            let _ = fs::remove_dir(path);
+        }
+    }
 }
 
 /// Runs the real initdb and commits the key file.
-fn make(
-    twin: &Twin,
-    mut args: Vec<OsString>,
-    cluster: Unlocked,
-    image: &[u8],
-) -> Result<ExitCode, Failure> {
+fn make(twin: &Twin, mut args: Vec<OsString>, key: NewKey) -> Result<ExitCode, Failure> {
     add_checksums(&mut args);
-    let clusters = [cluster];
+    let clusters = [key.cluster];
     let mut sealed = twin.sealed(&args)?;
     sealed.keys(&clusters)?;
     sealed.inherited_keys(&clusters)?;
+    sealed.scrub(WRAP_COMMAND);
+    sealed.scrub(UNWRAP_COMMAND);
     let status = sealed.run()?;
     if !status.success() {
         return Ok(code_of(status));
     }
-    let data = &clusters[0].root.path;
-    if let Err(error) = check_sealed(data).and_then(|()| commit(data, image)) {
+    let [cluster] = clusters;
+    let data = &cluster.root.path;
+    let commit = || KeyDir::of(data).create(&key.image, &cluster.header);
+    if let Err(error) = check_sealed(data).and_then(|()| commit().map_err(InitdbError::Commit)) {
         empty(data);
         return Err(error.into());
     }
@@ -217,34 +185,11 @@ fn check_sealed(data: &Path) -> Result<(), InitdbError> {
     let path = data.join("global/pg_control");
     let mut bytes = Vec::new();
     let read = File::open(&path).and_then(|mut file| file.read_to_end(&mut bytes));
-    read.map_err(|error| InitdbError::Io(path.clone(), error))?;
+    read.map_err(|error| InitdbError::ReadBack(path.clone(), error))?;
     match bytes.get(4096..) {
         Some(tail) if tail.iter().any(|&byte| byte != 0) => Ok(()),
         _ => Err(InitdbError::NotSealed(path)),
     }
-}
-
-/// Puts the key file in place, so that it is there after a power cut or not at all.
-fn commit(data: &Path, image: &[u8]) -> Result<(), InitdbError> {
-    let dir = data.join("pg_encryption");
-    write_key_file(data, &dir, image).map_err(|error| InitdbError::Io(dir, error))
-}
-
-fn write_key_file(data: &Path, dir: &Path, image: &[u8]) -> io::Result<()> {
-    let mode = fs::metadata(data)?.permissions().mode();
-    fs::DirBuilder::new().mode(mode & 0o750).create(dir)?;
-    let aside = dir.join("key.bin.new");
-    let mut options = File::options();
-    let mut file = options
-        .write(true)
-        .create_new(true)
-        .mode(mode & 0o640)
-        .open(&aside)?;
-    file.write_all(image)?;
-    file.sync_all()?;
-    fs::rename(&aside, dir.join("key.bin"))?;
-    File::open(dir)?.sync_all()?;
-    File::open(data)?.sync_all()
 }
 
 /// Removes what initdb made, as initdb itself does when it fails.
@@ -257,7 +202,10 @@ fn empty(data: &Path) {
     }
 }
 
-fn code_of(status: std::process::ExitStatus) -> ExitCode {
-    let code = status.code().and_then(|code| u8::try_from(code).ok());
-    ExitCode::from(code.unwrap_or(1))
+/// As a shell tells it.
+fn code_of(status: ExitStatus) -> ExitCode {
+    let code = status
+        .code()
+        .or_else(|| status.signal().map(|signal| 128 + signal));
+    ExitCode::from(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1))
 }

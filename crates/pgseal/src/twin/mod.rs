@@ -2,9 +2,14 @@
 //!
 //! A twin unlocks the clusters that its command line names, and becomes the real program with the
 //! library inside. It keeps its own path as the program's name, so that PostgreSQL finds the other
-//! twins beside it. Keys that a twin further up has unlocked come in `PGSEAL_INHERIT_FD`.
+//! twins beside it.
+//!
+//! initdb and `pg_ctl start` start other twins. What they unlocked, those inherit in the descriptor
+//! that `PGSEAL_INHERIT_FD` names: one passphrase prompt, and that at the terminal.
 
+mod help;
 pub mod initdb;
+pub mod initdb_key;
 pub mod options;
 pub mod paths;
 pub mod pin;
@@ -12,19 +17,20 @@ mod programs;
 
 use std::env;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use nix::unistd::close;
-use pgseal_format::handover::decode;
 use zeroize::Zeroizing;
 
 use crate::cluster::Root;
 use crate::exit::Failure;
 use crate::handover::{self, HandoverFdError};
+use crate::keybin::KeyDir;
 use crate::launch::{Sealed, INHERIT_FD, KEYS_FD};
-use crate::unlock::{unlock, Unlocked};
-use options::Split;
+use crate::unlock::{unlock, unlock_from, Unlocked, Ways, UNWRAP_COMMAND};
+use initdb_key::WRAP_COMMAND;
+use options::{Name, Split};
 use programs::Role;
 
 /// A program of PostgreSQL, and the name that its twin was called by.
@@ -37,15 +43,31 @@ pub struct Twin {
 impl Twin {
     /// Does what the program does, sealed.
     pub fn run(&self, args: Vec<OsString>) -> Result<ExitCode, Failure> {
+        if help::is_asked_for(&self.name, &args) {
+            return help::show(self, &args);
+        }
         let role = programs::role(&self.name);
         if role == Role::Initdb {
             return initdb::run(self, args);
         }
         let split = options::split(&self.name, args)?;
         let mut sealed = self.sealed(&split.rest)?;
-        let only_talks = matches!(role, Role::Client | Role::PgCtl) || asks_about_itself(&split);
-        if !only_talks {
-            self.give_keys(&split, &mut sealed)?;
+        let inherited = inherited()?;
+        if needs_keys(role, &split.rest) {
+            let record = record(&split, inherited)?;
+            // pg_ctl itself needs no key; the server that it starts does.
+            let variable = if role == Role::PgCtl {
+                INHERIT_FD
+            } else {
+                KEYS_FD
+            };
+            if let Some(record) = record {
+                sealed.pass(variable, &record)?;
+            }
+        }
+        if role == Role::Server {
+            sealed.scrub(WRAP_COMMAND);
+            sealed.scrub(UNWRAP_COMMAND);
         }
         Err(sealed.exec())
     }
@@ -54,32 +76,67 @@ impl Twin {
     fn sealed(&self, args: &[OsString]) -> Result<Sealed, Failure> {
         Ok(Sealed::new(&self.program, &self.argv0, args)?)
     }
+}
 
-    fn give_keys(&self, split: &Split, sealed: &mut Sealed) -> Result<(), Failure> {
-        let roots = paths::sealed_roots(&paths::candidates(&split.rest))?;
-        if let Some(record) = inherited()? {
-            if covers(&record, &roots) {
-                return sealed.pass(KEYS_FD, &record);
-            }
-        }
-        let clusters = roots
-            .into_iter()
-            .map(unlock)
-            .collect::<Result<Vec<Unlocked>, _>>()?;
-        if !clusters.is_empty() {
-            sealed.keys(&clusters)?;
-        }
-        Ok(())
+/// Whether the program will read or write a data directory, as far as its arguments tell. If they
+/// mislead, the library asks for the key.
+fn needs_keys(role: Role, args: &[OsString]) -> bool {
+    let is = |words: &[&str]| {
+        args.iter()
+            .filter_map(|arg| arg.to_str())
+            .any(|arg| words.contains(&arg))
+    };
+    match role {
+        Role::Client => false,
+        Role::PgCtl => is(&["start", "restart"]),
+        Role::Server => !is(&["-C", "--describe-config"]) && !help::is_informative(args),
+        Role::Initdb | Role::Tool => !help::is_informative(args),
     }
 }
 
-/// `--help` and its like read no data directory.
-fn asks_about_itself(split: &Split) -> bool {
-    let first = split.rest.first().and_then(|arg| arg.to_str());
-    matches!(
-        first,
-        Some("--help" | "-?" | "--version" | "-V" | "--describe-config")
-    )
+/// The keys for a command line: those that a twin further up unlocked, if they are enough.
+fn record(
+    split: &Split,
+    inherited: Option<Zeroizing<Vec<u8>>>,
+) -> Result<Option<Zeroizing<Vec<u8>>>, Failure> {
+    let paths = paths::candidates(&split.rest);
+    let roots = paths::sealed_roots(&paths)?;
+    if let Some(record) = inherited {
+        if handover::covers(&record, &roots) {
+            pin::check_record(&record)?;
+            return Ok(Some(record));
+        }
+    }
+    pin::check_plain(&paths)?;
+    let clusters = unlocked(split, roots)?;
+    if clusters.is_empty() {
+        return Ok(None);
+    }
+    let record = handover::record(&clusters)?;
+    pin::check_record(&record)?;
+    Ok(Some(record))
+}
+
+fn unlocked(split: &Split, roots: Vec<Root>) -> Result<Vec<Unlocked>, Failure> {
+    let ways = Ways {
+        unwrap_command: split.value(Name::UnwrapCommand).map(str::to_owned),
+        key_command: split.value(Name::KeyCommand).map(str::to_owned),
+        ..Ways::default()
+    };
+    if let Some(file) = split.value(Name::KeyFileName) {
+        return Ok(vec![named_key_file(Path::new(file), roots, &ways)?]);
+    }
+    let unlocked = roots.into_iter().map(|root| unlock(root, &ways));
+    Ok(unlocked.collect::<Result<_, _>>()?)
+}
+
+/// `pg_waldump --key-file-name`: for the cluster that the arguments name, or else the file's own.
+fn named_key_file(file: &Path, roots: Vec<Root>, ways: &Ways) -> Result<Unlocked, Failure> {
+    let root = match roots.into_iter().next() {
+        Some(root) => root,
+        None => Root::required(file)?,
+    };
+    Ok(unlock_from(&KeyDir::around(file), root, ways)?)
 }
 
 /// The record that a twin further up left open; it is closed here.
@@ -91,16 +148,4 @@ fn inherited() -> Result<Option<Zeroizing<Vec<u8>>>, HandoverFdError> {
     // Closed already, if the program between did so: nothing is left open either way.
     let _ = close(fd);
     Ok(Some(record))
-}
-
-/// Whether the record has a key for each root.
-fn covers(record: &[u8], roots: &[Root]) -> bool {
-    use std::os::unix::ffi::OsStrExt;
-    let listed: Vec<_> = match decode(record) {
-        Ok(entries) => entries.map(|entry| entry.root).collect(),
-        Err(_) => return false,
-    };
-    roots
-        .iter()
-        .all(|root| listed.contains(&root.path.as_os_str().as_bytes()))
 }

@@ -4,9 +4,16 @@
 //! key of his own; with the pin, the twins refuse both.
 
 use std::env;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use pgseal_crypto::KeyId;
+use pgseal_format::handover;
+
+use crate::cluster::Root;
+use crate::exit::Failure;
+use crate::handover::HandoverFdError;
 
 const EXPECT_KEY: &str = "PGSEAL_EXPECT_KEY";
 
@@ -21,6 +28,40 @@ pub enum PinError {
     Other(PathBuf, KeyId, KeyId),
     #[error("initdb would make a new key, but {EXPECT_KEY} demands another: unset it, or copy the key with --copy-key-from")]
     New,
+}
+
+/// Refuses a directory of the command line that is a plain cluster.
+pub fn check_plain(paths: &[PathBuf]) -> Result<(), Failure> {
+    if expected()?.is_none() {
+        return Ok(());
+    }
+    for path in paths {
+        if path.join("PG_VERSION").exists() && Root::around(path)?.is_none() {
+            return Err(PinError::Plain(path.clone()).into());
+        }
+    }
+    Ok(())
+}
+
+/// Refuses keys that are not the expected one.
+pub fn check_record(record: &[u8]) -> Result<(), Failure> {
+    let Some(expected) = expected()? else {
+        return Ok(());
+    };
+    let entries = handover::decode(record).map_err(HandoverFdError::from)?;
+    for entry in entries.filter(|entry| entry.key_id != expected) {
+        let root = PathBuf::from(OsStr::from_bytes(entry.root));
+        return Err(PinError::Other(root, entry.key_id, expected).into());
+    }
+    Ok(())
+}
+
+/// Refuses a new cluster under another key.
+pub fn check_new(key: KeyId) -> Result<(), PinError> {
+    match expected()? {
+        Some(expected) if expected != key => Err(PinError::New),
+        _ => Ok(()),
+    }
 }
 
 /// The expected key, if one is set.

@@ -1,0 +1,64 @@
+//! `pgseal key check`: does the key open? Nothing is changed.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use crate::cli::CheckArgs;
+use crate::cluster::Root;
+use crate::describe;
+use crate::exit::Failure;
+use crate::keybin::KeyDir;
+use crate::unlock::{unlock, Opener, Unlocked, Ways};
+
+/// Some slots open and some do not.
+#[derive(Debug, thiserror::Error)]
+#[error("the key opens, but not through {0}: replace with `pgseal key wrap --replace` what nobody can open")]
+pub struct SlotsDoNotOpen(String);
+
+pub fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
+    let root = Root::required(&args.cluster.pgdata)?;
+    let ways = args.cluster.unlock.ways();
+    if args.show {
+        return show(&root.path, &ways);
+    }
+    let opened = unlock(root, &ways)?;
+    let through = match &opened.file {
+        Some((slot, _)) => format!("slot {slot}"),
+        None => "the raw key.bin".into(),
+    };
+    println!("key {} opens through {through}", opened.header.key_id);
+    if args.all {
+        every_slot(&opened, &ways)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn show(data: &Path, ways: &Ways) -> Result<ExitCode, Failure> {
+    let dir = KeyDir::of(data);
+    for slot in describe::slots(&dir.read()?, &dir, data, ways)? {
+        println!("{}", slot.line());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn every_slot(opened: &Unlocked, ways: &Ways) -> Result<(), Failure> {
+    let Some((_, file)) = &opened.file else {
+        return Ok(());
+    };
+    let opener = Opener::new(file.header(), &opened.root.path, ways)?;
+    let mut shut = Vec::new();
+    for slot in file.slots() {
+        let name = slot.kind.name();
+        match opener.slot(file.header(), slot) {
+            Ok(_) => println!("slot {} ({name}): opens", slot.id),
+            Err(error) => {
+                println!("slot {} ({name}): {error}", slot.id);
+                shut.push(format!("slot {}", slot.id));
+            }
+        }
+    }
+    if shut.is_empty() {
+        return Ok(());
+    }
+    Err(SlotsDoNotOpen(shut.join(", ")).into())
+}

@@ -1,0 +1,123 @@
+//! Adding and replacing slots: what `key wrap` and `key rotate` share.
+
+use std::env;
+
+use pgseal_format::{Header, KeyFile, Slot, SlotKind};
+use pgseal_keyring::{add_slot, RewriteError};
+
+use crate::cli::{ClusterOptions, NewOptions};
+use crate::cluster::Root;
+use crate::exit::Failure;
+use crate::keybin::{KeyBinError, KeyDir};
+use crate::new_slot::{NewSlot, NewSlotError};
+use crate::twin::initdb_key::WRAP_COMMAND;
+use crate::unlock::{unlock, SlotError, UNWRAP_COMMAND};
+
+/// Why the slots stay as they were.
+#[derive(Debug, thiserror::Error)]
+pub enum ChangeError {
+    #[error("say how the key shall be protected: --new-wrap-command and --new-unwrap-command, --new-passphrase, --new-key-command, --new-key-file, or --new-plain for tests")]
+    NoWay,
+    #[error("the new wrap command needs its unwrap command: give --new-unwrap-command")]
+    NoUnwrap,
+    #[error("key.bin has no slot {0}: `pgseal key check --show` lists its slots")]
+    NoSlot(u8),
+    #[error(transparent)]
+    New(#[from] NewSlotError),
+    #[error(transparent)]
+    Rewrite(Box<RewriteError<KeyBinError, SlotError>>),
+}
+
+/// Which slot goes.
+pub enum Replace {
+    None,
+    Slot(u8),
+    /// The one that opened the key now.
+    Opened,
+}
+
+/// Makes the slot that `new` says and lets the old one go. The lock is held from before the key
+/// file is read until the last generation is published.
+pub fn change(cluster: &ClusterOptions, new: &NewOptions, replace: Replace) -> Result<(), Failure> {
+    let root = Root::required(&cluster.pgdata)?;
+    let dir = KeyDir::of(&root.path);
+    let mut locked = dir.lock()?;
+    let opened = unlock(root, &cluster.unlock.ways())?;
+    let data = &opened.root.path;
+    let raw = opened.file.is_none();
+    let (opened_slot, mut file) = match opened.file {
+        Some((slot, file)) => (Some(slot), file),
+        None => (None, KeyFile::new(opened.header.clone())),
+    };
+    let old = old_slot(&file, replace, opened_slot)?;
+    let way = new_slot(new, old.and_then(|id| find(&file, id)))?;
+    let ready = way.ready(data).map_err(ChangeError::from)?;
+    let kind = ready
+        .make(&opened.header, &opened.master, data)
+        .map_err(ChangeError::from)?;
+    let open = |header: &Header, slot: &Slot| ready.open(header, slot, data);
+    let id = add_slot(
+        &mut locked.store,
+        &mut file,
+        &opened.master,
+        kind,
+        old,
+        open,
+    )
+    .map_err(|error| ChangeError::Rewrite(Box::new(error)))?;
+    match (old, raw) {
+        (Some(old), _) => println!("slot {id} opens the key now, slot {old} is gone"),
+        (None, true) => println!("slot {id} opens the key now, the raw key.bin is gone"),
+        (None, false) => println!("slot {id} opens the key as well"),
+    }
+    Ok(())
+}
+
+fn old_slot(
+    file: &KeyFile,
+    replace: Replace,
+    opened: Option<u8>,
+) -> Result<Option<u8>, ChangeError> {
+    match replace {
+        Replace::None => Ok(None),
+        Replace::Opened => Ok(opened),
+        Replace::Slot(id) if find(file, id).is_some() => Ok(Some(id)),
+        Replace::Slot(id) => Err(ChangeError::NoSlot(id)),
+    }
+}
+
+fn find(file: &KeyFile, id: u8) -> Option<&Slot> {
+    file.slots().iter().find(|slot| slot.id == id)
+}
+
+/// The way that the options name, or the wrap command of the environment.
+fn new_slot(new: &NewOptions, old: Option<&Slot>) -> Result<NewSlot, ChangeError> {
+    if new.new_plain {
+        return Ok(NewSlot::Plain);
+    }
+    if let Some(line) = &new.new_key_command {
+        return Ok(NewSlot::KeyCommand(line.clone()));
+    }
+    if new.new_passphrase || new.new_passphrase_file.is_some() {
+        return Ok(NewSlot::Passphrase(new.new_passphrase_file.clone()));
+    }
+    if let Some(path) = &new.new_key_file {
+        return Ok(NewSlot::File(path.clone()));
+    }
+    let variable = |name| env::var(name).ok().filter(|command| !command.is_empty());
+    let wrap = new
+        .new_wrap_command
+        .clone()
+        .or_else(|| variable(WRAP_COMMAND));
+    let wrap = wrap.ok_or(ChangeError::NoWay)?;
+    let stored = || match old.map(|slot| &slot.kind) {
+        Some(SlotKind::Command { unwrap, .. }) => Some(unwrap.clone()),
+        _ => None,
+    };
+    let unwrap = new.new_unwrap_command.clone();
+    let unwrap = unwrap.or_else(|| variable(UNWRAP_COMMAND)).or_else(stored);
+    Ok(NewSlot::Command {
+        wrap,
+        unwrap: unwrap.ok_or(ChangeError::NoUnwrap)?,
+    })
+}

@@ -1,0 +1,33 @@
+//! `pgseal key unwrap`: the payload, for tools that wrap it themselves.
+
+use std::io::{self, IsTerminal, Write};
+use std::process::ExitCode;
+
+use pgseal_format::Payload;
+
+use crate::cli::UnwrapArgs;
+use crate::cluster::Root;
+use crate::exit::Failure;
+use crate::handover::HandoverFdError;
+use crate::unlock::unlock;
+
+/// A secret does not belong on a screen.
+#[derive(Debug, thiserror::Error)]
+#[error("this prints the key in clear: send it into a pipe or file, or say --reveal")]
+pub struct OnTerminal;
+
+pub fn run(args: &UnwrapArgs) -> Result<ExitCode, Failure> {
+    if io::stdout().is_terminal() && !args.reveal {
+        return Err(OnTerminal.into());
+    }
+    let opened = unlock(
+        Root::required(&args.cluster.pgdata)?,
+        &args.cluster.unlock.ways(),
+    )?;
+    let mut payload = Payload::encode(&opened.master, &opened.header);
+    payload.push(b'\n');
+    io::stdout()
+        .write_all(&payload)
+        .map_err(HandoverFdError::from)?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,204 @@
+//! `pgseal status`: what a data directory is. Reads only.
+//!
+//! Exit codes: 0 sealed, and the key opens if that was tried; 1 the key does not open; 4 not sealed.
+//! What the key file says about itself is claimed, not proved, until the key has opened.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use pgseal_crypto::Suite;
+use pgseal_format::{Header, KeyImage};
+use serde::Serialize;
+
+use crate::cli::StatusArgs;
+use crate::cluster::{ClusterError, Root};
+use crate::describe::{self, SlotView};
+use crate::exit::Failure;
+use crate::keybin::KeyDir;
+use crate::unlock::unlock;
+
+#[derive(Serialize)]
+struct Status {
+    data_directory: PathBuf,
+    sealed: bool,
+    #[serde(flatten)]
+    key_file: Option<KeyFileStatus>,
+    server: Server,
+}
+
+#[derive(Serialize)]
+struct KeyFileStatus {
+    format_version: u16,
+    suite: &'static str,
+    key_length: u16,
+    cluster_id: String,
+    key_id: String,
+    created: u64,
+    generation: Option<u64>,
+    slots: Vec<SlotView>,
+    key_check: KeyCheck,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "result", rename_all = "snake_case")]
+enum KeyCheck {
+    Opens { slot: Option<u8> },
+    Fails { error: String },
+    NotTried,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "state", rename_all = "snake_case")]
+enum Server {
+    Stopped,
+    RunningSealed {
+        pid: u32,
+    },
+    RunningUnsealed {
+        pid: u32,
+    },
+    /// Another user's process, whose libraries cannot be seen.
+    RunningUnknown {
+        pid: u32,
+    },
+}
+
+pub fn run(args: &StatusArgs) -> Result<ExitCode, Failure> {
+    let given = &args.cluster.pgdata;
+    let status = match Root::around(given)? {
+        Some(root) => sealed(root, args)?,
+        None if given.is_dir() => Status {
+            data_directory: Root::pending(given)?.path,
+            sealed: false,
+            key_file: None,
+            server: server(given),
+        },
+        None => return Err(ClusterError::NotSealed(given.clone()).into()),
+    };
+    if args.json {
+        println!(
+            "{}",
+            serde_json::to_string_pretty(&status).expect("plain data is JSON")
+        );
+    } else {
+        print(&status);
+    }
+    Ok(ExitCode::from(
+        match status.key_file.map(|file| file.key_check) {
+            None => 4,
+            Some(KeyCheck::Fails { .. }) => 1,
+            Some(KeyCheck::Opens { .. } | KeyCheck::NotTried) => 0,
+        },
+    ))
+}
+
+fn sealed(root: Root, args: &StatusArgs) -> Result<Status, Failure> {
+    let (data, dir) = (root.path.clone(), KeyDir::of(&root.path));
+    let ways = args.cluster.unlock.ways();
+    let image = dir.read()?;
+    let mut slots = describe::slots(&image, &dir, &data, &ways)?;
+    if !args.show {
+        slots.iter_mut().for_each(|slot| slot.command = None);
+    }
+    let (header, generation) = match &image {
+        KeyImage::File(file) => (file.header().clone(), Some(file.generation())),
+        KeyImage::Raw(_) => (dir.header()?, None),
+    };
+    let key_check = if args.no_check || args.show {
+        KeyCheck::NotTried
+    } else {
+        match unlock(root, &ways) {
+            Ok(opened) => KeyCheck::Opens {
+                slot: opened.file.map(|(slot, _)| slot),
+            },
+            Err(error) => KeyCheck::Fails {
+                error: error.to_string(),
+            },
+        }
+    };
+    Ok(Status {
+        server: server(&data),
+        data_directory: data,
+        sealed: true,
+        key_file: Some(key_file(&header, generation, slots, key_check)),
+    })
+}
+
+fn key_file(
+    header: &Header,
+    generation: Option<u64>,
+    slots: Vec<SlotView>,
+    key_check: KeyCheck,
+) -> KeyFileStatus {
+    KeyFileStatus {
+        format_version: Header::FORMAT,
+        suite: match header.suite {
+            Suite::AesXts => "AES-XTS",
+        },
+        key_length: header.length.bits(),
+        cluster_id: header.cluster.to_string(),
+        key_id: header.key_id.to_string(),
+        created: header.created,
+        generation,
+        slots,
+        key_check,
+    }
+}
+
+/// The server that runs on a data directory, by its pid file.
+fn server(data: &Path) -> Server {
+    let pid_file = fs::read_to_string(data.join("postmaster.pid")).unwrap_or_default();
+    let Some(pid) = pid_file
+        .lines()
+        .next()
+        .and_then(|line| line.trim().parse().ok())
+    else {
+        return Server::Stopped;
+    };
+    let process = |file: &str| fs::read_to_string(format!("/proc/{pid}/{file}"));
+    match (process("comm"), process("maps")) {
+        (Ok(name), _) if name.trim() != "postgres" => Server::Stopped,
+        (Ok(_), Ok(maps)) if maps.contains("libpgseal.so") => Server::RunningSealed { pid },
+        (Ok(_), Ok(_)) => Server::RunningUnsealed { pid },
+        (Ok(_), Err(_)) => Server::RunningUnknown { pid },
+        (Err(_), _) => Server::Stopped,
+    }
+}
+
+fn print(status: &Status) {
+    let row = |name: &str, value: &str| println!("{:<16}{value}", format!("{name}:"));
+    row("data directory", &status.data_directory.to_string_lossy());
+    row("sealed", if status.sealed { "yes" } else { "no" });
+    if let Some(file) = &status.key_file {
+        row("format version", &file.format_version.to_string());
+        row("suite", file.suite);
+        row("key length", &format!("{} bits", file.key_length));
+        row("cluster id", &file.cluster_id);
+        row("key id", &file.key_id);
+        for slot in &file.slots {
+            row("opened by", &slot.line());
+        }
+        row("key check", &words(&file.key_check));
+    }
+    row(
+        "server",
+        &match &status.server {
+            Server::Stopped => "not running".into(),
+            Server::RunningSealed { pid } => format!("running sealed (process {pid})"),
+            Server::RunningUnsealed { pid } => format!("running unsealed (process {pid})"),
+            Server::RunningUnknown { pid } => {
+                format!("running (process {pid}); ask as its user or root whether sealed")
+            }
+        },
+    );
+}
+
+fn words(check: &KeyCheck) -> String {
+    match check {
+        KeyCheck::Opens { slot: Some(slot) } => format!("opens through slot {slot}"),
+        KeyCheck::Opens { slot: None } => "opens".into(),
+        KeyCheck::Fails { error } => format!("fails: {error}"),
+        KeyCheck::NotTried => "not tried".into(),
+    }
+}

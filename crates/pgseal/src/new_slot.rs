@@ -1,0 +1,156 @@
+//! Making slots: what initdb, `key wrap` and `key rotate` can protect a master key with.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use pgseal_crypto::passphrase::Argon2Params;
+use pgseal_crypto::MasterKey;
+use pgseal_format::{Header, Payload, SecretSource, Slot, SlotKind};
+use pgseal_keyring::{command_key, open_derived, seal_derived, DerivedError, NotAnAesKey};
+use zeroize::Zeroizing;
+
+use crate::command::{self, CommandError};
+use crate::cost;
+use crate::passphrase::{read_new, PassphraseError};
+use crate::unlock::{Opener, SlotError};
+
+/// Why a slot cannot be made.
+#[derive(Debug, thiserror::Error)]
+pub enum NewSlotError {
+    #[error(transparent)]
+    Command(#[from] CommandError),
+    #[error(transparent)]
+    Derived(#[from] DerivedError),
+    #[error(transparent)]
+    Passphrase(#[from] PassphraseError),
+    #[error(transparent)]
+    NotAnAesKey(#[from] NotAnAesKey),
+    #[error("the key file {0} cannot be written ({1}): give the path of a new file outside the data directory")]
+    KeyFile(PathBuf, io::Error),
+    #[error("{0} lies in the data directory that it shall protect: give a path outside")]
+    KeyFileInside(PathBuf),
+}
+
+/// A way to protect a key, as the operator asked for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NewSlot {
+    /// In clear in the key file.
+    Plain,
+    /// By a pair of commands.
+    Command { wrap: String, unwrap: String },
+    /// By a command that prints a key.
+    KeyCommand(String),
+    /// By a passphrase from a file or, without one, the terminal.
+    Passphrase(Option<PathBuf>),
+    /// In clear in a file elsewhere.
+    File(PathBuf),
+}
+
+/// A way with its secret at hand, if it has one: nobody is asked twice.
+pub struct Ready {
+    way: NewSlot,
+    secret: Option<Zeroizing<Vec<u8>>>,
+}
+
+impl NewSlot {
+    /// Asks for the passphrase or runs the key command.
+    pub fn ready(self, data: &Path) -> Result<Ready, NewSlotError> {
+        let secret = match &self {
+            Self::Passphrase(file) => Some(read_new(file.as_deref())?),
+            Self::KeyCommand(line) => Some(command_key(&command::key(line, data)?)?),
+            Self::Plain | Self::Command { .. } | Self::File(_) => None,
+        };
+        Ok(Ready { way: self, secret })
+    }
+}
+
+impl Ready {
+    /// The length of the key that a key command printed.
+    pub fn key_bits(&self) -> Option<u16> {
+        match (&self.way, &self.secret) {
+            (NewSlot::KeyCommand(_), Some(key)) => u16::try_from(8 * key.len()).ok(),
+            _ => None,
+        }
+    }
+
+    /// Makes the slot for the cluster at `data`.
+    pub fn make(
+        &self,
+        header: &Header,
+        master: &MasterKey,
+        data: &Path,
+    ) -> Result<SlotKind, NewSlotError> {
+        let payload = Payload::encode(master, header);
+        let (source, params) = match &self.way {
+            NewSlot::Plain => return Ok(SlotKind::Plain { payload }),
+            NewSlot::Command { wrap, unwrap } => {
+                let wrapped = command::wrap(wrap, &payload, data)?;
+                return Ok(SlotKind::Command {
+                    unwrap: unwrap.clone(),
+                    wrapped,
+                });
+            }
+            NewSlot::File(path) => {
+                let path = write_payload(path, &payload, data)?;
+                return Ok(SlotKind::File {
+                    path: path.into_os_string().into_vec(),
+                });
+            }
+            NewSlot::KeyCommand(line) => (SecretSource::Command(line.clone()), Argon2Params::FLOOR),
+            NewSlot::Passphrase(_) => (SecretSource::Passphrase, cost::calibrated()),
+        };
+        let secret = self
+            .secret
+            .as_ref()
+            .expect("these ways have a secret once they are ready");
+        Ok(seal_derived(header, master, source, params, secret)?)
+    }
+
+    /// Opens a slot that was made so, as it will be opened later.
+    pub fn open(&self, header: &Header, slot: &Slot, data: &Path) -> Result<MasterKey, SlotError> {
+        if let (
+            SlotKind::Derived {
+                source,
+                kdf,
+                wrapped,
+            },
+            Some(secret),
+        ) = (&slot.kind, &self.secret)
+        {
+            return Ok(open_derived(header, source, kdf, wrapped, secret)?);
+        }
+        let unwrap = match &self.way {
+            NewSlot::Command { unwrap, .. } => Some(unwrap.clone()),
+            _ => None,
+        };
+        Opener::fixed(data, unwrap).slot(header, slot)
+    }
+}
+
+/// Never over an existing file: that may be the only key of another cluster.
+fn write_payload(path: &Path, payload: &[u8], data: &Path) -> Result<PathBuf, NewSlotError> {
+    let failed = |error| NewSlotError::KeyFile(path.to_owned(), error);
+    let absolute = std::path::absolute(path).map_err(failed)?;
+    let dir = absolute
+        .parent()
+        .unwrap_or(Path::new("/"))
+        .canonicalize()
+        .map_err(failed)?;
+    if dir.starts_with(data) {
+        return Err(NewSlotError::KeyFileInside(path.to_owned()));
+    }
+    let mut options = File::options();
+    let mut file = options
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&absolute)
+        .map_err(failed)?;
+    file.write_all(payload)
+        .and_then(|()| file.sync_all())
+        .map_err(failed)?;
+    fs::canonicalize(&absolute).map_err(failed)
+}

@@ -1,0 +1,120 @@
+//! Where a passphrase comes from: a file, a descriptor, or the terminal. Never an argument or the
+//! environment: other users see the one, other programs the other.
+
+use std::env;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use zeroize::Zeroizing;
+
+const FILE: &str = "PGSEAL_PASSPHRASE_FILE";
+
+/// The longest passphrase that is read.
+const MAX: usize = 4096;
+
+/// Why there is no passphrase.
+#[derive(Debug, thiserror::Error)]
+pub enum PassphraseError {
+    #[error("the passphrase file {0} cannot be read ({1}): check its path, owner and mode")]
+    File(PathBuf, io::Error),
+    #[error(
+        "there is no terminal to ask for the passphrase: set {FILE}, or use --passphrase-file"
+    )]
+    NoTerminal,
+    #[error("the passphrase is empty: give one")]
+    Empty,
+    #[error("the passphrase is longer than {MAX} bytes: give a shorter one")]
+    TooLong,
+    #[error("the two passphrases differ: try again")]
+    Differ,
+}
+
+/// Where to look.
+#[derive(Clone, Debug, Default)]
+pub enum Source {
+    /// `PGSEAL_PASSPHRASE_FILE` if it is set, else the terminal.
+    #[default]
+    Default,
+    /// A file.
+    File(PathBuf),
+    /// An open descriptor.
+    Descriptor(i32),
+}
+
+impl Source {
+    /// The source that two options say, the file first.
+    pub fn of_options(file: Option<PathBuf>, fd: Option<i32>) -> Self {
+        match (file, fd) {
+            (Some(file), _) => Self::File(file),
+            (None, Some(fd)) => Self::Descriptor(fd),
+            (None, None) => Self::Default,
+        }
+    }
+
+    /// An existing passphrase.
+    pub fn read(&self, prompt: &str) -> Result<Zeroizing<Vec<u8>>, PassphraseError> {
+        match self {
+            Self::File(path) => read_file(path),
+            Self::Descriptor(fd) => read_file(Path::new(&format!("/proc/self/fd/{fd}"))),
+            Self::Default => match env::var_os(FILE).filter(|path| !path.is_empty()) {
+                Some(path) => read_file(Path::new(&path)),
+                None => ask(prompt),
+            },
+        }
+    }
+}
+
+/// A new passphrase: from `file`, or twice from the terminal.
+pub fn read_new(file: Option<&Path>) -> Result<Zeroizing<Vec<u8>>, PassphraseError> {
+    if let Some(file) = file {
+        return read_file(file);
+    }
+    let first = ask("New passphrase: ")?;
+    if *first != *ask("New passphrase, again: ")? {
+        return Err(PassphraseError::Differ);
+    }
+    Ok(first)
+}
+
+/// The first line; its end does not belong to it.
+fn read_file(path: &Path) -> Result<Zeroizing<Vec<u8>>, PassphraseError> {
+    let mut bytes = Zeroizing::new(vec![0; MAX + 1]);
+    let len = File::open(path)
+        .and_then(|file| fill(file, &mut bytes))
+        .map_err(|error| PassphraseError::File(path.to_owned(), error))?;
+    bytes.truncate(len);
+    if let Some(end) = bytes.iter().position(|&byte| byte == b'\n') {
+        bytes.truncate(end);
+    }
+    if bytes.last() == Some(&b'\r') {
+        bytes.pop();
+    }
+    checked(bytes)
+}
+
+fn fill(mut file: File, bytes: &mut [u8]) -> io::Result<usize> {
+    let mut len = 0;
+    while len < bytes.len() {
+        match file.read(&mut bytes[len..]) {
+            Ok(0) => break,
+            Ok(read) => len += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(len)
+}
+
+fn ask(prompt: &str) -> Result<Zeroizing<Vec<u8>>, PassphraseError> {
+    let text = rpassword::prompt_password(prompt).map_err(|_| PassphraseError::NoTerminal)?;
+    checked(Zeroizing::new(text.into_bytes()))
+}
+
+fn checked(bytes: Zeroizing<Vec<u8>>) -> Result<Zeroizing<Vec<u8>>, PassphraseError> {
+    match bytes.len() {
+        0 => Err(PassphraseError::Empty),
+        len if len > MAX => Err(PassphraseError::TooLong),
+        _ => Ok(bytes),
+    }
+}
