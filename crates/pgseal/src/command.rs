@@ -27,7 +27,7 @@ use nix::unistd::Pid;
 use pgseal_keyring::expand;
 use zeroize::Zeroizing;
 
-use crate::launch::{INHERIT_FD, KEYS_FD};
+use crate::launch::KEYS_FD;
 use crate::memfd;
 use crate::terminal::Foreground;
 
@@ -183,7 +183,7 @@ fn time_limit() -> Result<u64, CommandError> {
 fn shell(line: &str, data: &Path) -> Command {
     let mut command = Command::new("sh");
     command.arg("-c").arg(line).process_group(0);
-    command.env_remove(KEYS_FD).env_remove(INHERIT_FD);
+    command.env_remove(KEYS_FD);
     if let Some(list) = env::var_os("LD_PRELOAD") {
         command.env("LD_PRELOAD", without_library(&list));
     }

@@ -102,12 +102,7 @@ impl KeyDir {
             .mode(mode & 0o750)
             .create(&self.path)
             .map_err(failed)?;
-        let settings = Settings {
-            header: hex(&header.bound()),
-        };
-        let text = toml::to_string(&settings).expect("a table of strings is TOML");
-        let comment = "# Written by initdb; used only if key.bin is one raw wrapped key.\n";
-        let text = format!("{comment}{text}");
+        let text = settings(header);
         write_durably(&self.path.join(SETTINGS), text.as_bytes()).map_err(failed)?;
         let mut store = KeyStore { dir: self };
         store.write_aside(image)?;
@@ -178,6 +173,15 @@ fn bytes(path: &Path) -> Result<Zeroizing<Vec<u8>>, KeyBinError> {
         }
         Err(error) => Err(KeyBinError::Read(path.to_owned(), error)),
     }
+}
+
+/// The text of `pgseal.toml`.
+fn settings(header: &Header) -> String {
+    let settings = Settings {
+        header: hex(&header.bound()),
+    };
+    let text = toml::to_string(&settings).expect("a table of strings is TOML");
+    format!("# Written by initdb; used only if key.bin is one raw wrapped key.\n{text}")
 }
 
 /// What an earlier crash left at `path` is overwritten.

@@ -20,12 +20,9 @@ use crate::exit::Failure;
 use crate::handover;
 use crate::unlock::Unlocked;
 
-/// The descriptor of the handover record, for the program itself.
+/// The descriptor of the handover record. The server closes it; a tool leaves it open for the twins
+/// that it starts.
 pub const KEYS_FD: &str = "PGSEAL_KEYS_FD";
-
-/// The descriptor of the handover record for twins that the program starts: unlike `KEYS_FD`, the
-/// library leaves it open and alone.
-pub const INHERIT_FD: &str = "PGSEAL_INHERIT_FD";
 
 const LIBRARY: &str = "libpgseal.so";
 const LIBRARY_PATH: &str = "PGSEAL_LIBRARY";
@@ -89,7 +86,8 @@ pub fn library() -> Result<PathBuf, LaunchError> {
 pub struct Sealed {
     command: Command,
     program: PathBuf,
-    keys: Vec<OwnedFd>,
+    /// open until the program has it
+    keys: Option<OwnedFd>,
 }
 
 impl Sealed {
@@ -102,32 +100,27 @@ impl Sealed {
             .arg0(argv0)
             .args(args)
             .env(PRELOAD, with_library(&library));
-        command.env_remove(KEYS_FD).env_remove(INHERIT_FD);
+        command.env_remove(KEYS_FD);
         if env::var_os(PROGRAM_PATH).is_none() {
             command.env(PROGRAM_PATH, myself()?);
         }
         Ok(Self {
             command,
             program: program.to_owned(),
-            keys: Vec::new(),
+            keys: None,
         })
     }
 
     /// Gives the program the keys of `clusters`.
     pub fn keys(&mut self, clusters: &[Unlocked]) -> Result<(), Failure> {
-        self.pass(KEYS_FD, &handover::record(clusters)?)
+        self.record(&handover::record(clusters)?)
     }
 
-    /// Gives the twins that the program starts the keys of `clusters`.
-    pub fn inherited_keys(&mut self, clusters: &[Unlocked]) -> Result<(), Failure> {
-        self.pass(INHERIT_FD, &handover::record(clusters)?)
-    }
-
-    /// Passes a handover record on.
-    pub fn pass(&mut self, variable: &str, record: &[u8]) -> Result<(), Failure> {
+    /// Gives the program a handover record.
+    pub fn record(&mut self, record: &[u8]) -> Result<(), Failure> {
         let fd = handover::memfd(record)?;
-        self.command.env(variable, fd.as_raw_fd().to_string());
-        self.keys.push(fd);
+        self.command.env(KEYS_FD, fd.as_raw_fd().to_string());
+        self.keys = Some(fd);
         Ok(())
     }
 

@@ -1,15 +1,26 @@
 //! Sealed memfds: bytes for another process, in memory, that nobody can change.
 
-use std::fs::File;
+use std::ffi::CStr;
+use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
 
 use nix::fcntl::{fcntl, FcntlArg, SealFlag};
 use nix::sys::memfd::{memfd_create, MFdFlags};
 
+/// What the kernel calls them.
+const NAME: &CStr = c"pgseal";
+
+/// Whether the descriptor `fd` is one, as far as its name tells.
+pub fn is_ours(fd: i32) -> bool {
+    let link = fs::read_link(format!("/proc/self/fd/{fd}"));
+    link.is_ok_and(|target| target.as_os_str().as_bytes().starts_with(b"/memfd:pgseal "))
+}
+
 /// A memfd that holds `bytes`, can never change again, and stays open across exec.
 pub fn sealed(bytes: &[u8]) -> io::Result<OwnedFd> {
-    let mut file = File::from(memfd_create(c"pgseal", MFdFlags::MFD_ALLOW_SEALING)?);
+    let mut file = File::from(memfd_create(NAME, MFdFlags::MFD_ALLOW_SEALING)?);
     file.write_all(bytes)?;
     let seals = SealFlag::F_SEAL_WRITE
         | SealFlag::F_SEAL_GROW

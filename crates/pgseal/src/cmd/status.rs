@@ -77,10 +77,7 @@ pub fn run(args: &StatusArgs) -> Result<ExitCode, Failure> {
         None => return Err(ClusterError::NotSealed(given.clone()).into()),
     };
     if args.json {
-        println!(
-            "{}",
-            serde_json::to_string_pretty(&status).expect("plain data is JSON")
-        );
+        println!("{}", json(&status));
     } else {
         print(&status);
     }
@@ -192,6 +189,10 @@ fn print(status: &Status) {
             }
         },
     );
+}
+
+fn json(status: &Status) -> String {
+    serde_json::to_string_pretty(status).expect("plain data is JSON")
 }
 
 fn words(check: &KeyCheck) -> String {

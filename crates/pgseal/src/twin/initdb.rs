@@ -24,6 +24,7 @@ use crate::keybin::{KeyBinError, KeyDir};
 use crate::unlock::UNWRAP_COMMAND;
 
 const OPTIONS: &str = "PGSEAL_INITDB_OPTIONS";
+const NO_CHECKSUMS: &str = "--no-data-checksums";
 
 /// Why there is no sealed cluster.
 #[derive(Debug, thiserror::Error)]
@@ -146,11 +147,10 @@ impl Drop for NewDirectory {
 
 /// Runs the real initdb and commits the key file.
 fn make(twin: &Twin, mut args: Vec<OsString>, key: NewKey) -> Result<ExitCode, Failure> {
-    add_checksums(&mut args);
+    checksums(twin, &mut args)?;
     let clusters = [key.cluster];
     let mut sealed = twin.sealed(&args)?;
     sealed.keys(&clusters)?;
-    sealed.inherited_keys(&clusters)?;
     sealed.scrub(WRAP_COMMAND);
     sealed.scrub(UNWRAP_COMMAND);
     let status = sealed.run()?;
@@ -167,17 +167,22 @@ fn make(twin: &Twin, mut args: Vec<OsString>, key: NewKey) -> Result<ExitCode, F
     Ok(ExitCode::SUCCESS)
 }
 
-/// A sealed cluster runs with data checksums unless told not to.
-fn add_checksums(args: &mut Vec<OsString>) {
-    let decided = |arg: &OsString| {
-        matches!(
-            arg.to_str(),
-            Some("--data-checksums" | "--no-data-checksums" | "-k")
-        )
-    };
-    if !args.iter().any(decided) {
+/// A sealed cluster runs with data checksums unless told not to. Before PostgreSQL 18, which has
+/// them by default, initdb does not know how to be told: then the option is ours.
+fn checksums(twin: &Twin, args: &mut Vec<OsString>) -> Result<(), Failure> {
+    let asked = args
+        .iter()
+        .any(|arg| arg == "--data-checksums" || arg == "-k");
+    let declined = args.iter().any(|arg| arg == NO_CHECKSUMS);
+    if !asked && !declined {
         args.insert(0, "-k".into());
+    } else if declined {
+        let help = twin.sealed(&["--help".into()])?.output()?.stdout;
+        if !String::from_utf8_lossy(&help).contains(NO_CHECKSUMS) {
+            args.retain(|arg| arg != NO_CHECKSUMS);
+        }
     }
+    Ok(())
 }
 
 /// The control file in clear ends in zeros.

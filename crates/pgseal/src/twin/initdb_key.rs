@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use pgseal_crypto::{random_bytes, KeyLength, MasterKey, RandomError, Suite, UnknownKeyLength};
-use pgseal_format::{AddError, ClusterId, Header, KeyFile, KeyFileError, KeyImage};
+use pgseal_format::{AddError, ClusterId, Header, KeyFile, KeyImage};
 use zeroize::Zeroizing;
 
 use super::options::{Name, Split};
 use crate::cluster::Root;
-use crate::keybin::{KeyBinError, KeyDir};
+use crate::keybin::KeyDir;
 use crate::new_slot::{NewSlot, NewSlotError, Ready};
 use crate::unlock::{unlock_from, SlotError, UnlockError, Unlocked, Ways, UNWRAP_COMMAND};
 
@@ -171,9 +171,8 @@ fn made(ready: &[Ready], root: Root, length: KeyLength) -> Result<NewKey, NewKey
 
 /// Every slot must open from the bytes that will be stored.
 fn check(image: &[u8], ready: &[Ready], data: &Path) -> Result<(), NewKeyError> {
-    let file = match KeyImage::decode(image) {
-        Ok(KeyImage::File(file)) => file,
-        Ok(KeyImage::Raw(_)) | Err(_) => unreachable!("a key file that was just written"),
+    let Ok(KeyImage::File(file)) = KeyImage::decode(image) else {
+        unreachable!("a key file that was just written is read back");
     };
     for (slot, way) in file.slots().iter().zip(ready) {
         let opened = way.open(file.header(), slot, data);

@@ -4,8 +4,8 @@
 //! library inside. It keeps its own path as the program's name, so that PostgreSQL finds the other
 //! twins beside it.
 //!
-//! initdb and `pg_ctl start` start other twins. What they unlocked, those inherit in the descriptor
-//! that `PGSEAL_INHERIT_FD` names: one passphrase prompt, and that at the terminal.
+//! Tools such as initdb and `pg_ctl start` start other twins, which inherit the descriptor that
+//! `PGSEAL_KEYS_FD` names: nobody is asked for a passphrase twice, or away from the terminal.
 
 mod help;
 pub mod initdb;
@@ -17,6 +17,7 @@ mod programs;
 
 use std::env;
 use std::ffi::OsString;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -27,7 +28,8 @@ use crate::cluster::Root;
 use crate::exit::Failure;
 use crate::handover::{self, HandoverFdError};
 use crate::keybin::KeyDir;
-use crate::launch::{Sealed, INHERIT_FD, KEYS_FD};
+use crate::launch::{Sealed, KEYS_FD};
+use crate::memfd;
 use crate::unlock::{unlock, unlock_from, Unlocked, Ways, UNWRAP_COMMAND};
 use initdb_key::WRAP_COMMAND;
 use options::{Name, Split};
@@ -54,15 +56,8 @@ impl Twin {
         let mut sealed = self.sealed(&split.rest)?;
         let inherited = inherited()?;
         if needs_keys(role, &split.rest) {
-            let record = record(&split, inherited)?;
-            // pg_ctl itself needs no key; the server that it starts does.
-            let variable = if role == Role::PgCtl {
-                INHERIT_FD
-            } else {
-                KEYS_FD
-            };
-            if let Some(record) = record {
-                sealed.pass(variable, &record)?;
+            if let Some(record) = record(&split, inherited)? {
+                sealed.record(&record)?;
             }
         }
         if role == Role::Server {
@@ -123,7 +118,7 @@ fn unlocked(split: &Split, roots: Vec<Root>) -> Result<Vec<Unlocked>, Failure> {
         key_command: split.value(Name::KeyCommand).map(str::to_owned),
         ..Ways::default()
     };
-    if let Some(file) = split.value(Name::KeyFileName) {
+    if let Some(file) = split.value(Name::KeyBin) {
         return Ok(vec![named_key_file(Path::new(file), roots, &ways)?]);
     }
     let unlocked = roots.into_iter().map(|root| unlock(root, &ways));
@@ -139,13 +134,16 @@ fn named_key_file(file: &Path, roots: Vec<Root>, ways: &Ways) -> Result<Unlocked
     Ok(unlock_from(&KeyDir::around(file), root, ways)?)
 }
 
-/// The record that a twin further up left open; it is closed here.
+/// The record that a twin further up left open; it is closed here. A number that no longer means
+/// our memfd is none of our business.
 fn inherited() -> Result<Option<Zeroizing<Vec<u8>>>, HandoverFdError> {
-    let Some(fd) = env::var(INHERIT_FD).ok().and_then(|text| text.parse().ok()) else {
+    let Some(fd) = env::var(KEYS_FD).ok().and_then(|text| text.parse().ok()) else {
         return Ok(None);
     };
+    if !memfd::is_ours(fd) {
+        return Ok(None);
+    }
     let record = handover::read_from(fd)?;
-    // Closed already, if the program between did so: nothing is left open either way.
-    let _ = close(fd);
+    close(fd).map_err(io::Error::from)?;
     Ok(Some(record))
 }

@@ -19,7 +19,7 @@ pub enum Name {
     KeyPassphrase,
     KeyPassphraseFile,
     KeyFile,
-    KeyFileName,
+    KeyBin,
     CopyByBlock,
 }
 
@@ -114,7 +114,7 @@ const KNOWN: [Known; 11] = [
         programs: INITDB,
     },
     Known {
-        name: Name::KeyFileName,
+        name: Name::KeyBin,
         long: "key-file-name",
         short: None,
         value: Value::Required,

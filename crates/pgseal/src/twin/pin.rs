@@ -48,12 +48,14 @@ pub fn check_record(record: &[u8]) -> Result<(), Failure> {
     let Some(expected) = expected()? else {
         return Ok(());
     };
-    let entries = handover::decode(record).map_err(HandoverFdError::from)?;
-    for entry in entries.filter(|entry| entry.key_id != expected) {
-        let root = PathBuf::from(OsStr::from_bytes(entry.root));
-        return Err(PinError::Other(root, entry.key_id, expected).into());
+    let mut entries = handover::decode(record).map_err(HandoverFdError::from)?;
+    match entries.find(|entry| entry.key_id != expected) {
+        None => Ok(()),
+        Some(other) => {
+            let root = PathBuf::from(OsStr::from_bytes(other.root));
+            Err(PinError::Other(root, other.key_id, expected).into())
+        }
     }
-    Ok(())
 }
 
 /// Refuses a new cluster under another key.
