@@ -1,6 +1,8 @@
 //! Any sequence of calls behaves on a sealed file as on a plain one, byte for byte, and leaves
 //! stored bytes that keep the promises of docs/format/files.md.
 
+#![allow(clippy::unwrap_used, clippy::cast_possible_truncation)] // as in the support module
+
 mod support;
 
 use proptest::prelude::*;

@@ -33,7 +33,7 @@ struct State {
     bytes: Vec<u8>,
     origin: Vec<Origin>,
     fault: Fault,
-    /// Image at the last sync, and every image since (as the whole file: the files are small).
+    /// Image at the last sync, the first ones since, and the present one.
     history: Vec<Vec<u8>>,
 }
 
@@ -67,7 +67,7 @@ impl MemDisk {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect("no test panics inside the disk")
+        self.state.lock().unwrap()
     }
 
     pub fn stored(&self) -> Vec<u8> {
@@ -178,9 +178,10 @@ impl State {
 
     fn remember(&mut self) {
         const ENOUGH: usize = 16;
-        if self.history.len() < ENOUGH {
-            self.history.push(self.bytes.clone());
+        if self.history.len() == ENOUGH {
+            self.history.pop();
         }
+        self.history.push(self.bytes.clone());
     }
 }
 
@@ -253,25 +254,23 @@ impl Disk for MemDisk {
     }
 
     fn lock(&self, lock: Lock) -> Result<(), Errno> {
-        let mut holders = self.holders.lock().expect("no panic under the lock");
-        match lock {
-            Lock::Shared => {
-                while *holders < 0 {
-                    holders = self.freed.wait(holders).expect("no panic under the lock");
-                }
-                *holders += 1;
-            }
-            Lock::Exclusive => {
-                while *holders != 0 {
-                    holders = self.freed.wait(holders).expect("no panic under the lock");
-                }
-                *holders = -1;
-            }
-            Lock::None => {
-                *holders = (*holders - 1).max(0);
-                self.freed.notify_all();
-            }
-        }
+        self.gate(lock);
         Ok(())
+    }
+}
+
+impl MemDisk {
+    fn gate(&self, lock: Lock) {
+        let holders = self.holders.lock().unwrap();
+        let (mut holders, now) = match lock {
+            Lock::Shared => (self.freed.wait_while(holders, |n| *n < 0).unwrap(), 1),
+            Lock::Exclusive => (self.freed.wait_while(holders, |n| *n != 0).unwrap(), -1),
+            Lock::None => {
+                let back = -holders.signum();
+                (holders, back)
+            }
+        };
+        *holders += now;
+        self.freed.notify_all();
     }
 }

@@ -1,0 +1,77 @@
+//! Many processes write neighbouring ranges of one file at once, as pg_stat_statements does: each
+//! reserves a range, then writes it; readers read what is written.
+
+#![allow(clippy::unwrap_used, clippy::cast_possible_truncation)] // as in the support module
+
+mod support;
+
+use pgseal_storage::layout::Layout;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Mutex;
+use support::{scratch, Kind, MemDisk, Rng};
+
+const WRITERS: u64 = 8;
+const RECORDS: usize = 400;
+
+#[derive(Default)]
+struct File {
+    disk: MemDisk,
+    end: AtomicU64,
+    /// Finished records: offset and bytes.
+    done: Mutex<Vec<(u64, Vec<u8>)>>,
+}
+
+impl File {
+    /// Appends records as one process does, with an open file of its own.
+    fn write(&self, kind: &Kind, seed: u64) {
+        let (file, mut scratch, mut rng) = (kind.open(), scratch(), Rng(seed));
+        for _ in 0..RECORDS {
+            let len = 1 + rng.below(300);
+            let record = rng.bytes(len);
+            let at = self.end.fetch_add(len as u64, Ordering::Relaxed);
+            let written = file.write_at(&self.disk, &mut scratch, &record, at);
+            assert_eq!(written, Ok(len));
+            self.done.lock().unwrap().push((at, record));
+        }
+    }
+
+    /// Reads finished records until the writers are through.
+    fn read(&self, kind: &Kind, seed: u64) {
+        let (file, mut scratch, mut rng) = (kind.open(), scratch(), Rng(seed));
+        loop {
+            let done = self.done.lock().unwrap();
+            if done.len() == WRITERS as usize * RECORDS {
+                return;
+            }
+            let Some((at, record)) = done.get(rng.below(done.len())).cloned() else {
+                continue;
+            };
+            drop(done);
+            let mut buf = vec![0; record.len()];
+            let got = file.read_at(&self.disk, &mut scratch, &mut buf, at);
+            assert_eq!(got, Ok(record.len()));
+            assert!(buf == record, "record at {at}");
+        }
+    }
+}
+
+#[test]
+fn neighbouring_appends_lose_nothing() {
+    let kind = Kind::named(Layout::STREAM.shared(), "pg_stat_tmp/pgss_query_texts.stat");
+    let file = File::default();
+    std::thread::scope(|scope| {
+        for seed in 0..WRITERS {
+            let (file, kind) = (&file, &kind);
+            scope.spawn(move || file.write(kind, seed));
+        }
+        for seed in 0..2 {
+            let (file, kind) = (&file, &kind);
+            scope.spawn(move || file.read(kind, 100 + seed));
+        }
+    });
+    let mut twin = Vec::new();
+    for (at, record) in file.done.into_inner().unwrap() {
+        support::put(&mut twin, at as usize, &record);
+    }
+    assert!(kind.content(&file.disk) == twin);
+}
