@@ -76,12 +76,22 @@ pub fn add(
         Some(same) => (same.master, same.ephemeral),
         None => secret::keep(master, MasterKey::generate().ok()?)?,
     };
-    publish(Cluster { root: root.to_vec(), key_id, pending, length, master, ephemeral })
+    publish(Cluster {
+        root: root.to_vec(),
+        key_id,
+        pending,
+        length,
+        master,
+        ephemeral,
+    })
 }
 
 /// Remembers another path of a known cluster.
 pub fn add_path(cluster: &Cluster, root: &[u8]) -> Option<&'static Cluster> {
-    publish(Cluster { root: root.to_vec(), ..*cluster })
+    publish(Cluster {
+        root: root.to_vec(),
+        ..*cluster
+    })
 }
 
 fn publish(cluster: Cluster) -> Option<&'static Cluster> {

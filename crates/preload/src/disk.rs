@@ -19,11 +19,21 @@ fn offset(value: u64) -> Result<i64, Errno> {
 
 impl Disk for FdDisk {
     fn read_at(&self, buf: &mut [u8], at: u64) -> Result<usize, Errno> {
-        check(libc_call!(pread(self.0, buf.as_mut_ptr().cast(), buf.len(), offset(at)?)))
+        check(libc_call!(pread(
+            self.0,
+            buf.as_mut_ptr().cast(),
+            buf.len(),
+            offset(at)?
+        )))
     }
 
     fn write_at(&self, buf: &[u8], at: u64) -> Result<usize, Errno> {
-        check(libc_call!(pwrite(self.0, buf.as_ptr().cast(), buf.len(), offset(at)?)))
+        check(libc_call!(pwrite(
+            self.0,
+            buf.as_ptr().cast(),
+            buf.len(),
+            offset(at)?
+        )))
     }
 
     fn size(&self) -> Result<u64, Errno> {

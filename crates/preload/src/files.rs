@@ -48,7 +48,10 @@ pub fn get(fd: c_int) -> Option<Protected> {
         return None;
     }
     // SAFETY: entries point into the arena, which is never unmapped.
-    Some(Protected { file: unsafe { &*file }, disk: FdDisk(fd) })
+    Some(Protected {
+        file: unsafe { &*file },
+        disk: FdDisk(fd),
+    })
 }
 
 /// Why a descriptor cannot be protected.
@@ -57,8 +60,15 @@ pub struct TooMany;
 
 /// Protects `fd`.
 pub fn insert(fd: c_int, sealed: SealedFile<'static>, append: bool) -> Result<(), TooMany> {
-    let entry = usize::try_from(fd).ok().and_then(|fd| TABLE.get(fd)).ok_or(TooMany)?;
-    let file = OpenFile { sealed, append, descriptors: AtomicU32::new(1) };
+    let entry = usize::try_from(fd)
+        .ok()
+        .and_then(|fd| TABLE.get(fd))
+        .ok_or(TooMany)?;
+    let file = OpenFile {
+        sealed,
+        append,
+        descriptors: AtomicU32::new(1),
+    };
     let slot = Slot::take(file).ok_or(TooMany)?;
     drop_entry(entry.swap(slot.into_raw(), Ordering::AcqRel));
     Ok(())
@@ -67,7 +77,11 @@ pub fn insert(fd: c_int, sealed: SealedFile<'static>, append: bool) -> Result<()
 /// `copy` now names the same open file as `fd`, protected or not.
 pub fn duplicate(fd: c_int, copy: c_int) -> Result<(), TooMany> {
     let Some(entry) = usize::try_from(copy).ok().and_then(|copy| TABLE.get(copy)) else {
-        return if get(fd).is_some() { Err(TooMany) } else { Ok(()) };
+        return if get(fd).is_some() {
+            Err(TooMany)
+        } else {
+            Ok(())
+        };
     };
     let file = get(fd).map_or(std::ptr::null_mut(), |protected| {
         protected.file.descriptors.fetch_add(1, Ordering::Relaxed);
@@ -80,7 +94,9 @@ pub fn duplicate(fd: c_int, copy: c_int) -> Result<(), TooMany> {
 /// `fd` is being closed.
 #[inline]
 pub fn remove(fd: c_int) {
-    let Some(entry) = usize::try_from(fd).ok().and_then(|fd| TABLE.get(fd)) else { return };
+    let Some(entry) = usize::try_from(fd).ok().and_then(|fd| TABLE.get(fd)) else {
+        return;
+    };
     if !entry.load(Ordering::Acquire).is_null() {
         drop_entry(entry.swap(std::ptr::null_mut(), Ordering::AcqRel));
     }

@@ -19,6 +19,7 @@
 #![allow(unsafe_code)] // this crate is the edge to libc: every block says why it is sound
 
 mod clusters;
+mod counters;
 mod disk;
 mod files;
 mod hooks;
@@ -37,6 +38,7 @@ extern "C" fn start() {
     if programs::detect() {
         unlock::take_handover();
         server::harden();
+        counters::start();
     }
 }
 

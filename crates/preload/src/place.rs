@@ -26,7 +26,9 @@ pub enum Place {
 
 /// Finds out.
 pub fn of(path: &CStr) -> Place {
-    let Some(path) = Absolute::new(path) else { return Place::Clear };
+    let Some(path) = Absolute::new(path) else {
+        return Place::Clear;
+    };
     match locate(&path) {
         Ok(None) => Place::Clear,
         Ok(Some((cluster, below))) => judge(cluster, below.bytes()),
@@ -84,7 +86,9 @@ fn longest_root(path: &Absolute) -> Option<&'static Cluster> {
 
 /// The cluster whose data directory `directory` is: sealed, or pending under another spelling.
 fn cluster_at(directory: &Absolute) -> Result<Option<&'static Cluster>, unlock::Failed> {
-    let sealed = directory.join(KEY_DIRECTORY).is_some_and(|keys| keys.identity().is_some());
+    let sealed = directory
+        .join(KEY_DIRECTORY)
+        .is_some_and(|keys| keys.identity().is_some());
     if !sealed && !clusters::any_pending() {
         return Ok(None);
     }
@@ -105,9 +109,12 @@ fn cluster_at(directory: &Absolute) -> Result<Option<&'static Cluster>, unlock::
 /// links in `pg_tblspc` point to. Names that can be neither are not looked up.
 fn by_links(path: &Absolute) -> Option<(&'static Cluster, Absolute)> {
     let bytes = path.bytes();
-    let tablespace = bytes.split(|&b| b == b'/').any(|part| version_directory(part).is_some());
+    let tablespace = bytes
+        .split(|&b| b == b'/')
+        .any(|part| version_directory(part).is_some());
     let name = bytes.rsplit(|&b| b == b'/').next().unwrap_or(bytes);
-    let wal = name.first().is_some_and(u8::is_ascii_hexdigit) || name.starts_with(b"xlogtemp.")
+    let wal = name.first().is_some_and(u8::is_ascii_hexdigit)
+        || name.starts_with(b"xlogtemp.")
         || name.starts_with(b"RECOVERY");
     if !tablespace && !wal {
         return None;

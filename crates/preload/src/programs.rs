@@ -46,7 +46,9 @@ pub fn is_server() -> bool {
 
 /// Finds out, once, before `main`.
 pub fn detect() -> bool {
-    let Some(name) = executable_name() else { return false };
+    let Some(name) = executable_name() else {
+        return false;
+    };
     let role = if name == b"postgres" {
         SERVER
     } else if PROGRAMS.iter().any(|program| program.as_bytes() == name) || is_listed(&name) {
@@ -64,7 +66,11 @@ fn executable_name() -> Option<Vec<u8>> {
     let mut path = [0u8; libc::PATH_MAX as usize];
     // SAFETY: the buffer's own pointer and length.
     let len = unsafe {
-        libc::readlink(c"/proc/self/exe".as_ptr(), path.as_mut_ptr().cast(), path.len())
+        libc::readlink(
+            c"/proc/self/exe".as_ptr(),
+            path.as_mut_ptr().cast(),
+            path.len(),
+        )
     };
     let path = path.get(..usize::try_from(len).ok()?)?;
     let path = path.strip_suffix(b" (deleted)").unwrap_or(path);
@@ -72,6 +78,9 @@ fn executable_name() -> Option<Vec<u8>> {
 }
 
 fn is_listed(name: &[u8]) -> bool {
-    std::env::var_os(MORE)
-        .is_some_and(|more| more.as_bytes().split(|&byte| byte == b':').any(|one| one == name))
+    std::env::var_os(MORE).is_some_and(|more| {
+        more.as_bytes()
+            .split(|&byte| byte == b':')
+            .any(|one| one == name)
+    })
 }

@@ -4,8 +4,7 @@
 //! middle of a write.
 
 use libc::{
-    c_char, c_int, c_long, c_uint, c_ulong, c_void, dirent, iovec, mode_t, off_t, size_t, ssize_t,
-    FILE,
+    c_char, c_int, c_uint, c_ulong, c_void, dirent, iovec, mode_t, off_t, size_t, ssize_t, FILE,
 };
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicPtr, Ordering};

@@ -17,7 +17,10 @@ struct Slot {
 unsafe impl Sync for Slot {}
 
 static SLOTS: [Slot; POOL] = [const {
-    Slot { busy: AtomicBool::new(false), scratch: UnsafeCell::new(Scratch::new()) }
+    Slot {
+        busy: AtomicBool::new(false),
+        scratch: UnsafeCell::new(Scratch::new()),
+    }
 }; POOL];
 
 /// Runs `work` with a scratch of its own.

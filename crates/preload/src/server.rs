@@ -73,8 +73,7 @@ pub fn is_archiver() -> bool {
     if !programs::is_server() {
         return false;
     }
-    let (Some(kind), Some(describe)) =
-        (symbol(c"MyBackendType"), symbol(c"GetBackendTypeDesc"))
+    let (Some(kind), Some(describe)) = (symbol(c"MyBackendType"), symbol(c"GetBackendTypeDesc"))
     else {
         return false;
     };

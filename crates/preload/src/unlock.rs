@@ -14,7 +14,7 @@ use pgseal_format::handover;
 use std::ffi::{CStr, CString, OsStr};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use zeroize::{Zeroize, Zeroizing};
+use zeroize::Zeroizing;
 
 /// The descriptor that holds the keys.
 pub const KEYS_FD: &CStr = c"PGSEAL_KEYS_FD";
@@ -29,8 +29,12 @@ pub struct Failed;
 
 /// Takes the keys that the environment names, if it names any.
 pub fn take_handover() {
-    let Some(value) = std::env::var_os(KEYS_FD.to_str().unwrap_or_default()) else { return };
-    let fd = value.to_str().and_then(|digits| digits.parse::<c_int>().ok());
+    let Some(value) = std::env::var_os(KEYS_FD.to_str().unwrap_or_default()) else {
+        return;
+    };
+    let fd = value
+        .to_str()
+        .and_then(|digits| digits.parse::<c_int>().ok());
     let taken = fd.ok_or("it is not a number").and_then(|fd| {
         let result = take(fd);
         if programs::is_server() {
@@ -40,7 +44,9 @@ pub fn take_handover() {
         result
     });
     if let Err(reason) = taken {
-        report::line(&format!("PGSEAL_KEYS_FD is of no use ({reason}): start through a twin"));
+        report::line(&format!(
+            "PGSEAL_KEYS_FD is of no use ({reason}): start through a twin"
+        ));
     }
 }
 
@@ -56,7 +62,12 @@ fn take(fd: c_int) -> Result<(), &'static str> {
 fn remember(entry: &handover::Entry) -> Option<&'static Cluster> {
     let mut master = Zeroizing::new(*entry.master);
     let pending = !has_key_directory(entry.root);
-    clusters::add(entry.root, pending, entry.length, MasterKey::from_bytes(&mut master))
+    clusters::add(
+        entry.root,
+        pending,
+        entry.length,
+        MasterKey::from_bytes(&mut master),
+    )
 }
 
 fn has_key_directory(root: &[u8]) -> bool {
@@ -77,7 +88,9 @@ fn read_sealed(fd: c_int) -> Option<Zeroizing<Vec<u8>>> {
 }
 
 fn read_all(fd: c_int) -> Option<Zeroizing<Vec<u8>>> {
-    let size = usize::try_from(stat(fd).ok()?.st_size).ok().filter(|&size| size <= MAX_RECORD)?;
+    let size = usize::try_from(stat(fd).ok()?.st_size)
+        .ok()
+        .filter(|&size| size <= MAX_RECORD)?;
     let mut record = Zeroizing::new(vec![0; size]);
     // SAFETY: the buffer's own pointer and length; not through the hooks.
     let got = unsafe { libc::syscall(libc::SYS_pread64, fd, record.as_mut_ptr(), size, 0) };
@@ -101,7 +114,9 @@ pub fn ask(root: &[u8]) -> Result<&'static Cluster, Failed> {
     ASKING.store(false, Ordering::Release);
     answer.ok_or_else(|| {
         let root = String::from_utf8_lossy(root);
-        report::line(&format!("could not unlock the cluster at {root}: nothing in it is opened"));
+        report::line(&format!(
+            "could not unlock the cluster at {root}: nothing in it is opened"
+        ));
         Failed
     })
 }
@@ -129,7 +144,10 @@ fn spawn(arguments: &[&CStr]) -> bool {
     extern "C" {
         static environ: *const *mut libc::c_char;
     }
-    let mut pointers: Vec<_> = arguments.iter().map(|one| one.as_ptr().cast_mut()).collect();
+    let mut pointers: Vec<_> = arguments
+        .iter()
+        .map(|one| one.as_ptr().cast_mut())
+        .collect();
     pointers.push(std::ptr::null_mut());
     // SAFETY: terminated strings in a terminated array; signal sets that live through the calls.
     unsafe {
@@ -141,8 +159,14 @@ fn spawn(arguments: &[&CStr]) -> bool {
         let mut child = 0;
         let none = std::ptr::null();
         let path = pointers[0];
-        let started =
-            libc::posix_spawn(&raw mut child, path, none, none.cast(), pointers.as_ptr(), environ);
+        let started = libc::posix_spawn(
+            &raw mut child,
+            path,
+            none,
+            none.cast(),
+            pointers.as_ptr(),
+            environ,
+        );
         let mut status = -1;
         if started == 0 {
             while libc::waitpid(child, &raw mut status, 0) < 0 && real::errno() == libc::EINTR {}

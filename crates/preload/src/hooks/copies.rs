@@ -1,5 +1,6 @@
 //! Calls that move whole ranges: vectors of pages, and the kernel's own copies between files.
 
+use crate::counters::{self, Count};
 use crate::disk::check;
 use crate::files::{self, Protected};
 use crate::real::libc_call;
@@ -23,11 +24,17 @@ pub unsafe fn read_pages(
     }
     let offset = off_t::try_from(at).ok()?;
     let parts_len = c_int::try_from(parts.len()).ok()?;
-    let got = check(libc_call!(preadv(file.disk.0, parts.as_ptr(), parts_len, offset)));
+    let got = check(libc_call!(preadv(
+        file.disk.0,
+        parts.as_ptr(),
+        parts_len,
+        offset
+    )));
     let Ok(got) = got else { return Some(got) };
     if got % UNIT != 0 {
         return None;
     }
+    counters::add(Count::Opened, counters::units(got));
     let mut done = 0;
     for part in parts {
         let len = part.iov_len.min(got - done);
@@ -48,11 +55,28 @@ pub unsafe fn copy_file_range(
     flags: c_uint,
 ) -> ssize_t {
     if files::get(from).is_none() && files::get(to).is_none() {
-        return libc_call!(copy_file_range(from, from_offset, to, to_offset, len, flags));
+        return libc_call!(copy_file_range(
+            from,
+            from_offset,
+            to,
+            to_offset,
+            len,
+            flags
+        ));
     }
     // SAFETY: the caller's offsets, or null.
     let offsets = unsafe { (from_offset.as_mut(), to_offset.as_mut()) };
-    super::count(copy(End { fd: from, offset: offsets.0 }, End { fd: to, offset: offsets.1 }, len))
+    super::count(copy(
+        End {
+            fd: from,
+            offset: offsets.0,
+        },
+        End {
+            fd: to,
+            offset: offsets.1,
+        },
+        len,
+    ))
 }
 
 /// One end of a copy: a descriptor with an offset of its own, or at its position.

@@ -40,7 +40,11 @@ pub unsafe fn renameat2(
     }
     // SAFETY: the caller's C strings.
     let (from, to) = unsafe { (CStr::from_ptr(from), CStr::from_ptr(to)) };
-    moving::rename(&moving::Name(from_directory, from), &moving::Name(to_directory, to), flags)
+    moving::rename(
+        &moving::Name(from_directory, from),
+        &moving::Name(to_directory, to),
+        flags,
+    )
 }
 
 pub unsafe fn link(from: *const c_char, to: *const c_char) -> c_int {
@@ -116,7 +120,11 @@ unsafe fn denied_at(directory: c_int, path: *const c_char) -> Option<c_int> {
     // SAFETY: the caller's C string.
     let name = unsafe { CStr::from_ptr(path) };
     let needle = b"pg_encryption";
-    if !name.to_bytes().windows(needle.len()).any(|window| window == needle) {
+    if !name
+        .to_bytes()
+        .windows(needle.len())
+        .any(|window| window == needle)
+    {
         return None;
     }
     match place::at(directory, name) {

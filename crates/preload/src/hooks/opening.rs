@@ -4,15 +4,15 @@
 //! block; O_APPEND is kept up by hand, because Linux ignores `pwrite`'s offset under it.
 
 use crate::clusters::Cluster;
-use crate::disk::{stat, FdDisk};
+use crate::counters::{self, Count};
+use crate::disk::stat;
 use crate::place::{self, Place};
 use crate::real::libc_call;
-use crate::{files, programs, report, scratch, server};
+use crate::{files, programs, report, server};
 use libc::{c_char, c_int, mode_t};
 use pgseal_storage::classify::Class;
-use pgseal_storage::layout::{Layout, Root, Spec};
+use pgseal_storage::layout::Spec;
 use pgseal_storage::wal::{is_segment_size, WalName};
-use pgseal_storage::{Errno, SealedFile};
 use std::ffi::CStr;
 
 pub unsafe fn open(path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
@@ -61,7 +61,10 @@ pub fn open_at(directory: c_int, path: &CStr, flags: c_int, mode: mode_t) -> c_i
             libc_call!(openat(directory, path.as_ptr(), flags, mode))
         }
         Place::Sealed(_, Class::Refused(advice)) => {
-            report::line(&format!("{} cannot be sealed: {advice}", report::shown(path)));
+            report::line(&format!(
+                "{} cannot be sealed: {advice}",
+                report::shown(path)
+            ));
             super::fail(libc::ENOTSUP)
         }
         Place::Sealed(_, Class::WalSegment(_))
@@ -69,9 +72,7 @@ pub fn open_at(directory: c_int, path: &CStr, flags: c_int, mode: mode_t) -> c_i
         {
             libc_call!(openat(directory, path.as_ptr(), flags, mode))
         }
-        Place::Sealed(cluster, class) => {
-            open_sealed(cluster, &class, directory, path, flags, mode)
-        }
+        Place::Sealed(cluster, class) => open_sealed(cluster, &class, directory, path, flags, mode),
     }
 }
 
@@ -118,6 +119,7 @@ fn protect(
     append: bool,
 ) -> Result<(), &'static str> {
     let spec = spec_of(cluster, class, fd).ok_or("the size of WAL segments is not known")?;
+    counters::add(Count::Files, 1);
     files::insert(fd, cluster.open(&spec), append)
         .map_err(|files::TooMany| "too many protected files are open")
 }
@@ -137,6 +139,6 @@ fn wal_spec(cluster: &Cluster, name: WalName, fd: c_int) -> Option<Spec> {
     if is_segment_size(size) {
         return name.spec(size);
     }
-    let _ = cluster; name.spec(16 << 20)
+    let _ = cluster;
+    name.spec(16 << 20)
 }
-

@@ -10,7 +10,9 @@ use pgseal_storage::Errno;
 use std::ffi::CStr;
 
 pub unsafe fn ftruncate(fd: c_int, size: off_t) -> c_int {
-    let Some(file) = files::get(fd) else { return libc_call!(ftruncate(fd, size)) };
+    let Some(file) = files::get(fd) else {
+        return libc_call!(ftruncate(fd, size));
+    };
     status(set_size(file, size))
 }
 
@@ -39,7 +41,9 @@ pub unsafe fn truncate(path: *const c_char, size: off_t) -> c_int {
 
 /// Gives the error as its value, as libc's does.
 pub unsafe fn posix_fallocate(fd: c_int, offset: off_t, len: off_t) -> c_int {
-    let Some(file) = files::get(fd) else { return libc_call!(posix_fallocate(fd, offset, len)) };
+    let Some(file) = files::get(fd) else {
+        return libc_call!(posix_fallocate(fd, offset, len));
+    };
     match allocate(file, offset, len) {
         Ok(()) => 0,
         Err(Errno(errno)) => errno,
@@ -48,7 +52,9 @@ pub unsafe fn posix_fallocate(fd: c_int, offset: off_t, len: off_t) -> c_int {
 
 /// Reservation is kept; modes that would change stored bytes behind the cipher are withdrawn.
 pub unsafe fn fallocate(fd: c_int, mode: c_int, offset: off_t, len: off_t) -> c_int {
-    let Some(file) = files::get(fd) else { return libc_call!(fallocate(fd, mode, offset, len)) };
+    let Some(file) = files::get(fd) else {
+        return libc_call!(fallocate(fd, mode, offset, len));
+    };
     match mode {
         0 => status(allocate(file, offset, len)),
         libc::FALLOC_FL_KEEP_SIZE => libc_call!(fallocate(fd, mode, offset, len)),
@@ -63,6 +69,9 @@ fn set_size(file: Protected, size: off_t) -> Result<(), Errno> {
 
 fn allocate(file: Protected, offset: off_t, len: off_t) -> Result<(), Errno> {
     let offset = u64::try_from(offset).map_err(|_| Errno::EINVAL)?;
-    let len = u64::try_from(len).ok().filter(|&len| len > 0).ok_or(Errno::EINVAL)?;
+    let len = u64::try_from(len)
+        .ok()
+        .filter(|&len| len > 0)
+        .ok_or(Errno::EINVAL)?;
     scratch::with(|scratch| file.file.sealed.allocate(&file.disk, scratch, offset, len))
 }

@@ -20,7 +20,10 @@ struct Open {
 }
 
 static STREAMS: [Open; MAX] = [const {
-    Open { stream: AtomicPtr::new(std::ptr::null_mut()), fd: AtomicI32::new(-1) }
+    Open {
+        stream: AtomicPtr::new(std::ptr::null_mut()),
+        fd: AtomicI32::new(-1),
+    }
 }; MAX];
 /// Slots below this one may be in use; most processes never have any.
 static HIGH: AtomicUsize = AtomicUsize::new(0);
@@ -31,7 +34,9 @@ pub unsafe fn fopen(path: *const c_char, mode: *const c_char) -> *mut FILE {
     }
     // SAFETY: the caller's C strings.
     let (name, mode_name) = unsafe { (CStr::from_ptr(path), CStr::from_ptr(mode)) };
-    let Some(flags) = flags_of(mode_name) else { return libc_call!(fopen(path, mode)) };
+    let Some(flags) = flags_of(mode_name) else {
+        return libc_call!(fopen(path, mode));
+    };
     if is_clear(name) {
         return clear_stream(libc_call!(fopen(path, mode)));
     }
@@ -66,7 +71,12 @@ pub unsafe fn fdopen(fd: c_int, mode: *const c_char) -> *mut FILE {
     if files::get(fd).is_none() {
         return libc_call!(fdopen(fd, mode));
     }
-    let calls = Cookie { read: Some(read), write: Some(write), seek: Some(seek), close: Some(close) };
+    let calls = Cookie {
+        read: Some(read),
+        write: Some(write),
+        seek: Some(seek),
+        close: Some(close),
+    };
     let cookie = fd as usize as *mut c_void;
     // SAFETY: the four functions below take the descriptor as their cookie.
     let stream = unsafe { fopencookie(cookie, mode, calls) };
@@ -94,10 +104,12 @@ pub unsafe fn freopen(path: *const c_char, mode: *const c_char, stream: *mut FIL
 }
 
 pub unsafe fn fileno(stream: *mut FILE) -> c_int {
-    in_use().find(|open| open.stream.load(Ordering::Acquire) == stream).map_or_else(
-        || libc_call!(fileno(stream)),
-        |open| open.fd.load(Ordering::Acquire),
-    )
+    in_use()
+        .find(|open| open.stream.load(Ordering::Acquire) == stream)
+        .map_or_else(
+            || libc_call!(fileno(stream)),
+            |open| open.fd.load(Ordering::Acquire),
+        )
 }
 
 fn in_use() -> impl Iterator<Item = &'static Open> {
@@ -107,7 +119,9 @@ fn in_use() -> impl Iterator<Item = &'static Open> {
 fn remember(stream: *mut FILE, fd: c_int) -> bool {
     let empty = std::ptr::null_mut();
     for (index, open) in STREAMS.iter().enumerate() {
-        let free = open.stream.compare_exchange(empty, stream, Ordering::AcqRel, Ordering::Relaxed);
+        let free = open
+            .stream
+            .compare_exchange(empty, stream, Ordering::AcqRel, Ordering::Relaxed);
         if free.is_ok() {
             open.fd.store(fd, Ordering::Release);
             HIGH.fetch_max(index + 1, Ordering::AcqRel);

@@ -1,6 +1,7 @@
 //! Reads and writes on descriptors.
 
 use super::count;
+use crate::counters::{self, Count};
 use crate::files::{self, Protected};
 use crate::real::libc_call;
 use crate::scratch;
@@ -9,7 +10,9 @@ use pgseal_storage::{Disk, Errno, Lock};
 
 #[inline]
 pub unsafe fn pread(fd: c_int, buf: *mut c_void, len: size_t, offset: off_t) -> ssize_t {
-    let Some(file) = files::get(fd) else { return libc_call!(pread(fd, buf, len, offset)) };
+    let Some(file) = files::get(fd) else {
+        return libc_call!(pread(fd, buf, len, offset));
+    };
     // SAFETY: the caller's buffer.
     let buf = unsafe { bytes_mut(buf, len) };
     count(position(offset).and_then(|offset| file.read_at(buf, offset)))
@@ -17,7 +20,9 @@ pub unsafe fn pread(fd: c_int, buf: *mut c_void, len: size_t, offset: off_t) -> 
 
 #[inline]
 pub unsafe fn pwrite(fd: c_int, buf: *const c_void, len: size_t, offset: off_t) -> ssize_t {
-    let Some(file) = files::get(fd) else { return libc_call!(pwrite(fd, buf, len, offset)) };
+    let Some(file) = files::get(fd) else {
+        return libc_call!(pwrite(fd, buf, len, offset));
+    };
     // SAFETY: the caller's buffer.
     let data = unsafe { bytes(buf, len) };
     count(position(offset).and_then(|offset| file.write_at(data, offset)))
@@ -25,7 +30,9 @@ pub unsafe fn pwrite(fd: c_int, buf: *const c_void, len: size_t, offset: off_t) 
 
 #[inline]
 pub unsafe fn read(fd: c_int, buf: *mut c_void, len: size_t) -> ssize_t {
-    let Some(file) = files::get(fd) else { return libc_call!(read(fd, buf, len)) };
+    let Some(file) = files::get(fd) else {
+        return libc_call!(read(fd, buf, len));
+    };
     // SAFETY: the caller's buffer.
     let buf = unsafe { bytes_mut(buf, len) };
     count(file.advance(|offset| file.read_at(buf, offset)))
@@ -33,14 +40,18 @@ pub unsafe fn read(fd: c_int, buf: *mut c_void, len: size_t) -> ssize_t {
 
 #[inline]
 pub unsafe fn write(fd: c_int, buf: *const c_void, len: size_t) -> ssize_t {
-    let Some(file) = files::get(fd) else { return libc_call!(write(fd, buf, len)) };
+    let Some(file) = files::get(fd) else {
+        return libc_call!(write(fd, buf, len));
+    };
     // SAFETY: the caller's buffer.
     let data = unsafe { bytes(buf, len) };
     count(file.write_on(data))
 }
 
 pub unsafe fn readv(fd: c_int, parts: *const iovec, parts_len: c_int) -> ssize_t {
-    let Some(file) = files::get(fd) else { return libc_call!(readv(fd, parts, parts_len)) };
+    let Some(file) = files::get(fd) else {
+        return libc_call!(readv(fd, parts, parts_len));
+    };
     // SAFETY: the caller's array.
     let parts = unsafe { vectors(parts, parts_len) };
     // SAFETY: the caller's buffers.
@@ -48,7 +59,9 @@ pub unsafe fn readv(fd: c_int, parts: *const iovec, parts_len: c_int) -> ssize_t
 }
 
 pub unsafe fn preadv(fd: c_int, parts: *const iovec, parts_len: c_int, at: off_t) -> ssize_t {
-    let Some(file) = files::get(fd) else { return libc_call!(preadv(fd, parts, parts_len, at)) };
+    let Some(file) = files::get(fd) else {
+        return libc_call!(preadv(fd, parts, parts_len, at));
+    };
     // SAFETY: the caller's array and its buffers.
     count(position(at).and_then(|at| unsafe { read_parts(file, vectors(parts, parts_len), at) }))
 }
@@ -91,7 +104,9 @@ pub unsafe fn pwritev2(
 }
 
 pub unsafe fn writev(fd: c_int, parts: *const iovec, parts_len: c_int) -> ssize_t {
-    let Some(file) = files::get(fd) else { return libc_call!(writev(fd, parts, parts_len)) };
+    let Some(file) = files::get(fd) else {
+        return libc_call!(writev(fd, parts, parts_len));
+    };
     // SAFETY: the caller's array.
     let parts = unsafe { vectors(parts, parts_len) };
     if !file.file.append {
@@ -110,7 +125,9 @@ pub unsafe fn writev(fd: c_int, parts: *const iovec, parts_len: c_int) -> ssize_
 }
 
 pub unsafe fn pwritev(fd: c_int, parts: *const iovec, parts_len: c_int, at: off_t) -> ssize_t {
-    let Some(file) = files::get(fd) else { return libc_call!(pwritev(fd, parts, parts_len, at)) };
+    let Some(file) = files::get(fd) else {
+        return libc_call!(pwritev(fd, parts, parts_len, at));
+    };
     // SAFETY: the caller's array and its buffers.
     count(position(at).and_then(|at| unsafe { write_parts(file, vectors(parts, parts_len), at) }))
 }
@@ -139,10 +156,12 @@ pub unsafe fn pread_chk(
 
 impl Protected {
     pub fn read_at(self, buf: &mut [u8], offset: u64) -> Result<usize, Errno> {
+        counters::add(Count::Opened, counters::units(buf.len()));
         scratch::with(|scratch| self.file.sealed.read_at(&self.disk, scratch, buf, offset))
     }
 
     pub fn write_at(self, data: &[u8], offset: u64) -> Result<usize, Errno> {
+        counters::add(Count::Sealed, counters::units(data.len()));
         scratch::with(|scratch| self.file.sealed.write_at(&self.disk, scratch, data, offset))
     }
 

@@ -52,7 +52,9 @@ pub unsafe fn io_uring_queue_init(entries: c_uint, ring: *mut c_void, flags: c_u
     type Init = unsafe extern "C" fn(c_uint, *mut c_void, c_uint) -> c_int;
     match liburing(c"io_uring_queue_init") {
         // SAFETY: liburing's function of this name has this type (liburing.h).
-        Some(init) => unsafe { std::mem::transmute::<*mut c_void, Init>(init)(entries, ring, flags) },
+        Some(init) => unsafe {
+            std::mem::transmute::<*mut c_void, Init>(init)(entries, ring, flags)
+        },
         None => -libc::ENOSYS,
     }
 }
@@ -77,7 +79,9 @@ pub unsafe fn io_uring_queue_init_mem(
 
 fn liburing(name: &CStr) -> Option<*mut c_void> {
     if programs::acts() {
-        report::line("io_method=io_uring goes past the encryption: set io_method to worker or sync");
+        report::line(
+            "io_method=io_uring goes past the encryption: set io_method to worker or sync",
+        );
         return None;
     }
     // SAFETY: a terminated name.

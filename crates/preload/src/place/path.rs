@@ -52,12 +52,17 @@ impl Absolute {
 
     /// Is this a path below the directory `root`?
     pub fn is_below(&self, root: &[u8]) -> bool {
-        self.bytes().strip_prefix(root).is_some_and(|rest| rest.starts_with(b"/"))
+        self.bytes()
+            .strip_prefix(root)
+            .is_some_and(|rest| rest.starts_with(b"/"))
     }
 
     /// What follows the directory `root` and its slash.
     pub fn after(&self, root: &[u8]) -> Self {
-        let rest = self.bytes().strip_prefix(root).and_then(|rest| rest.strip_prefix(b"/"));
+        let rest = self
+            .bytes()
+            .strip_prefix(root)
+            .and_then(|rest| rest.strip_prefix(b"/"));
         Self::from_bytes(rest.unwrap_or_default()).unwrap_or_else(Self::empty)
     }
 
@@ -73,7 +78,10 @@ impl Absolute {
     pub fn ancestors(&self) -> impl Iterator<Item = Self> + '_ {
         let mut end = self.len;
         std::iter::from_fn(move || {
-            end = self.buf[..end].iter().rposition(|&byte| byte == b'/').filter(|&at| at > 0)?;
+            end = self.buf[..end]
+                .iter()
+                .rposition(|&byte| byte == b'/')
+                .filter(|&at| at > 0)?;
             Self::from_bytes(&self.buf[..end])
         })
     }
@@ -112,7 +120,10 @@ impl Absolute {
     }
 
     const fn empty() -> Self {
-        Self { len: 0, buf: [0; MAX] }
+        Self {
+            len: 0,
+            buf: [0; MAX],
+        }
     }
 
     fn push(&mut self, bytes: &[u8]) -> Option<()> {
@@ -142,7 +153,12 @@ impl Absolute {
         if let Some(real) = self.terminated().and_then(real_path) {
             *self = real;
         }
-        self.set_len(self.bytes().iter().rposition(|&byte| byte == b'/').unwrap_or(0));
+        self.set_len(
+            self.bytes()
+                .iter()
+                .rposition(|&byte| byte == b'/')
+                .unwrap_or(0),
+        );
     }
 
     /// Keeps the NUL behind the last byte.

@@ -56,7 +56,11 @@ pub fn compare(from: &Name, to: &Name) -> Difference {
         }
         _ => false,
     };
-    if same { Difference::None } else { Difference::Some(Change { from, to }) }
+    if same {
+        Difference::None
+    } else {
+        Difference::Some(Change { from, to })
+    }
 }
 
 fn content(name: &Name) -> Result<Content, c_int> {
@@ -86,14 +90,22 @@ pub fn rename(from: &Name, to: &Name, flags: c_uint) -> c_int {
         Ok(()) => 0,
         Err(Errno(errno)) => {
             let (from, to) = (report::shown(from.1), report::shown(to.1));
-            report::line(&format!("could not re-store {from} as {to} (errno {errno})"));
+            report::line(&format!(
+                "could not re-store {from} as {to} (errno {errno})"
+            ));
             fail(errno)
         }
     }
 }
 
 fn plain(from: &Name, to: &Name, flags: c_uint) -> c_int {
-    libc_call!(renameat2(from.0, from.1.as_ptr(), to.0, to.1.as_ptr(), flags))
+    libc_call!(renameat2(
+        from.0,
+        from.1.as_ptr(),
+        to.0,
+        to.1.as_ptr(),
+        flags
+    ))
 }
 
 impl Change {
@@ -102,15 +114,17 @@ impl Change {
             return Err(Errno::EINVAL);
         }
         let stays = match (&self.from, &self.to) {
-            (Content::Sealed(one, Class::WalSegment(_)), Content::Sealed(other, Class::WalSegment(_)))
-                if one.shares_keys(other) && source.links()? == 1 =>
-            {
+            (
+                Content::Sealed(one, Class::WalSegment(_)),
+                Content::Sealed(other, Class::WalSegment(_)),
+            ) if one.shares_keys(other) && source.links()? == 1 => {
                 self.recycle(source)?;
                 true
             }
-            (Content::Sealed(_, Class::WalRestored), Content::Sealed(cluster, Class::WalSegment(name))) => {
-                restored_is_ours(source, cluster, *name)?
-            }
+            (
+                Content::Sealed(_, Class::WalRestored),
+                Content::Sealed(cluster, Class::WalSegment(name)),
+            ) => restored_is_ours(source, cluster, *name)?,
             (Content::Sealed(_, class), Content::Sealed(_, Class::WalSegment(_)))
                 if is_wal_scratch(class) =>
             {
@@ -126,13 +140,12 @@ impl Change {
 
     /// One segment becomes another: its first page carries the new name's tweak.
     fn recycle(&self, source: &Fd) -> Result<(), Errno> {
-        let (Some(from), Some(to)) = (sealed(&self.from, source)?, sealed(&self.to, source)?) else {
+        let (Some(from), Some(to)) = (sealed(&self.from, source)?, sealed(&self.to, source)?)
+        else {
             return Err(Errno::EIO);
         };
         let mut page = [0; UNIT];
-        scratch::with(|scratch| {
-            restore::first_page(&source.disk(), &from, &to, scratch, &mut page)
-        })
+        scratch::with(|scratch| restore::first_page(&source.disk(), &from, &to, scratch, &mut page))
     }
 
     /// The same clear bytes, in a new file that takes the target's name.
@@ -161,7 +174,12 @@ impl Change {
         let to = to.as_ref().map_or(Stored::Clear, Stored::Sealed);
         let mut page = [0; UNIT];
         scratch::with(|scratch| {
-            restore::copy((&source.disk(), &from), (&target.disk(), &to), scratch, &mut page)
+            restore::copy(
+                (&source.disk(), &from),
+                (&target.disk(), &to),
+                scratch,
+                &mut page,
+            )
         })
     }
 }
@@ -187,7 +205,9 @@ fn restored_is_ours(source: &Fd, cluster: &Cluster, name: WalName) -> Result<boo
     let disk = source.disk();
     let spec = name.spec(disk.size()?).ok_or(Errno::EINVAL)?;
     let is_here = |page: &[u8; UNIT]| {
-        let header = page.first_chunk::<LONG_HEADER>().and_then(LongHeader::parse);
+        let header = page
+            .first_chunk::<LONG_HEADER>()
+            .and_then(LongHeader::parse);
         header.is_some_and(|header| {
             name.start(u64::from(header.segment_size)) == Some(header.page_address)
         })

@@ -1,0 +1,75 @@
+//! Pages that went through the cipher, for whoever measures: a shared file named by
+//! `PGSEAL_COUNTERS`, 64 slots of eight little-endian u64: units opened, units sealed, files
+//! opened, five spare. Each process adds to the slot of its number, so that two of them rarely
+//! share a cache line. Without the variable nothing is counted.
+
+use crate::real::libc_call;
+use std::ffi::CString;
+use std::os::unix::ffi::OsStrExt;
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+
+/// What is counted, by its place in a slot.
+#[derive(Clone, Copy)]
+pub enum Count {
+    Opened = 0,
+    Sealed = 1,
+    Files = 2,
+}
+
+const SLOTS: usize = 64;
+type Slot = [AtomicU64; 8];
+
+static FILE: AtomicPtr<Slot> = AtomicPtr::new(std::ptr::null_mut());
+static MINE: AtomicPtr<Slot> = AtomicPtr::new(std::ptr::null_mut());
+
+/// Adds to this process's counter.
+#[inline]
+pub fn add(count: Count, n: u64) {
+    let slot = MINE.load(Ordering::Relaxed);
+    if !slot.is_null() {
+        // SAFETY: set once, to a slot of a mapping that stays.
+        unsafe { (*slot)[count as usize].fetch_add(n, Ordering::Relaxed) };
+    }
+}
+
+/// Data units that `bytes` touch, when they are whole or lie in one.
+pub fn units(bytes: usize) -> u64 {
+    bytes.div_ceil(pgseal_crypto::UNIT) as u64
+}
+
+/// Maps the file, if one is named.
+pub fn start() {
+    let Some(path) = std::env::var_os("PGSEAL_COUNTERS") else {
+        return;
+    };
+    let Ok(path) = CString::new(path.as_bytes()) else {
+        return;
+    };
+    let fd = libc_call!(open(
+        path.as_ptr(),
+        libc::O_RDWR | libc::O_CREAT | libc::O_CLOEXEC,
+        0o600
+    ));
+    if fd < 0 {
+        return;
+    }
+    let size = SLOTS * size_of::<Slot>();
+    let access = libc::PROT_READ | libc::PROT_WRITE;
+    libc_call!(ftruncate(fd, size as i64));
+    let null = std::ptr::null_mut();
+    let map = libc_call!(mmap(null, size, access, libc::MAP_SHARED, fd, 0));
+    libc_call!(close(fd));
+    if map != libc::MAP_FAILED {
+        FILE.store(map.cast(), Ordering::Release);
+        choose_slot();
+        // SAFETY: registers a function that only stores a pointer.
+        unsafe { libc::pthread_atfork(None, None, Some(choose_slot)) };
+    }
+}
+
+extern "C" fn choose_slot() {
+    let index = std::process::id() as usize % SLOTS;
+    // SAFETY: within the mapping, which is never unmapped.
+    let slot = unsafe { FILE.load(Ordering::Acquire).add(index) };
+    MINE.store(slot, Ordering::Relaxed);
+}
