@@ -1,0 +1,252 @@
+"""The harness of the tests that run PostgreSQL: clusters, sealed or plain, in a place of their own.
+
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
+    from pgseal_test import Case, main
+
+    class Crash(Case):
+        def test_rows_survive(self):
+            cluster = self.cluster(conf="max_prepared_transactions = 2")
+            cluster.init().start()
+            cluster.psql("CREATE TABLE t AS SELECT 1 AS a")
+            cluster.kill9()
+            cluster.start()
+            self.assertEqual(cluster.psql("SELECT a FROM t"), "1")
+
+    if __name__ == "__main__":
+        main(__file__)
+
+Started by hand or by make, such a file runs itself below stage.py: as an unprivileged user, on copies of dist/ and
+tests/. PGSEAL_TEST_PG is the bindir of the PostgreSQL under test; PGSEAL_TEST_KEEP=1 keeps what a failed test left.
+
+Invariants: servers listen on unix sockets in temporary directories only; `postgres` is our own child, never pg_ctl's, so
+that its end is seen; after every test all its processes have ended.
+"""
+
+import os
+import re
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+import stage
+
+PG = Path(os.environ.get("PGSEAL_TEST_PG", "/usr/lib/postgresql/15/bin"))
+STAGE = Path(os.environ.get("PGSEAL_TEST_STAGE", "/nonexistent"))
+PGSEAL = STAGE / "dist/bin/pgseal"
+TIME_LIMIT = 180
+STOP_SIGNALS = {"smart": signal.SIGTERM, "fast": signal.SIGINT, "immediate": signal.SIGQUIT}
+
+
+def main(test_file, tools=()):
+    """Runs the test file; `tools` are programs of the tree, beside dist/, that it needs (below STAGE then)."""
+    if "PGSEAL_TEST_STAGE" not in os.environ:
+        sys.exit(stage.supervise(test_file, tools))
+    if not (PG / "postgres").exists():
+        sys.exit(f"{PG} holds no postgres; set PGSEAL_TEST_PG to the directory of PostgreSQL's programs")
+    stage.adopt_orphans()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    unittest.main(module="__main__", verbosity=2)
+
+
+def run(command, environment=None, check=True, **options):
+    """Runs a program to its end, in an environment of our own, and returns its CompletedProcess (text)."""
+    done = subprocess.run(command, env={**base_environment(), **(environment or {})}, text=True, capture_output=True,
+                          errors="replace", timeout=TIME_LIMIT, **options)
+    if check and done.returncode != 0:
+        raise AssertionError(f"{command} exited with {done.returncode}\n{done.stdout}{done.stderr}")
+    return done
+
+
+def base_environment():
+    return {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(STAGE / "work"), "LANG": "C.UTF-8", "TZ": "UTC"}
+
+
+def major_version(pg=PG):
+    """15, 17, 18 …"""
+    return int(re.search(r"\d+", run([pg / "pg_config", "--version"]).stdout)[0])
+
+
+def twins(pg=PG):
+    """The directory of the sealed twins of `pg`'s programs, made at its first use."""
+    directory = STAGE / "work" / ("sealed" + str(pg).replace("/", "_"))
+    if not directory.exists():
+        run([PGSEAL, "bindir", "--pg", pg, "--into", directory])
+    return directory
+
+
+class Case(unittest.TestCase):
+    """A test with a directory of its own, whose clusters are stopped and removed after it."""
+
+    def setUp(self):
+        self.directory = Path(tempfile.mkdtemp(prefix="t", dir=STAGE / "work"))
+        self.addCleanup(self._remove)
+
+    def _remove(self):
+        if os.environ.get("PGSEAL_TEST_KEEP") != "1":
+            shutil.rmtree(self.directory, ignore_errors=True)
+
+    def cluster(self, name="main", **options):
+        """A Cluster of this test, not yet initialised."""
+        cluster = Cluster(self.directory / name, **options)
+        self.addCleanup(cluster.close)
+        return cluster
+
+
+class Cluster:
+    """One data directory and its server. `home` holds data/, the socket and the log; `tablespaces` makes home/<name>."""
+
+    def __init__(self, home, sealed=True, bits=256, key=("--no-key-wrap",), initdb=(), conf="", pg=PG, tablespaces=(),
+                 environment=None):
+        self.home = home
+        self.data = home / "data"
+        self.log_file = home / "log"
+        self.sealed = sealed
+        self.pg = pg
+        self.bindir = twins(pg) if sealed else pg
+        self.environment = {"PGHOST": str(home), "PGUSER": "postgres", "PGDATABASE": "postgres", **(environment or {})}
+        self.initdb = [f"--data-encryption={bits}", *key, *initdb] if sealed else list(initdb)
+        self.conf = conf
+        self.server = None
+        home.mkdir()
+        for name in tablespaces:
+            (home / name).mkdir()
+
+    def init(self):
+        """initdb and configuration; data checksums are on, sealed or not."""
+        standard = ["-D", self.data, "-U", "postgres", "-A", "trust", "-N", "-k", "-E", "UTF8", "--locale=C"]
+        self.run("initdb", *standard, *self.initdb)
+        own = f"listen_addresses = ''\nunix_socket_directories = '{self.home}'\nfsync = off\nmax_wal_senders = 4\n"
+        self.configure(own + self.conf)
+        return self
+
+    def configure(self, conf):
+        """Adds lines to postgresql.conf."""
+        with open(self.data / "postgresql.conf", "a") as file:
+            file.write(conf + "\n")
+
+    def run(self, program, *arguments, **options):
+        """Runs one of PostgreSQL's programs on this cluster: the sealed twin if the cluster is sealed."""
+        environment = {**self.environment, **options.pop("environment", {})}
+        return run([self.bindir / program, *arguments], environment, **options)
+
+    def start(self, *options):
+        """Starts the server and waits until it takes connections."""
+        if (status := self.try_start(*options)) is not None:
+            raise AssertionError(f"the server ended with {status}\n{self.log()[-4000:]}")
+        return self
+
+    def try_start(self, *options):
+        """Starts the server: None when it takes connections, its exit status if it ended instead."""
+        command = [self.bindir / "postgres", "-D", self.data, *options]
+        with open(self.log_file, "a") as log:
+            self.server = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.home,
+                                           env={**base_environment(), **self.environment}, start_new_session=True)
+        deadline = time.monotonic() + TIME_LIMIT
+        while not self.is_ready():
+            if self.server.poll() is not None:
+                return self._ended()
+            if time.monotonic() > deadline:
+                raise AssertionError(f"the server is not ready after {TIME_LIMIT} s\n{self.log()[-4000:]}")
+            time.sleep(0.02)
+        return None
+
+    def is_ready(self):
+        """Does postmaster.pid, written by this very server, say so?"""
+        try:
+            lines = (self.data / "postmaster.pid").read_text().splitlines()
+        except FileNotFoundError:
+            return False
+        return len(lines) > 7 and lines[0] == str(self.server.pid) and lines[7].strip() in ("ready", "standby")
+
+    def psql(self, sql, db="postgres", user="postgres", error=None, options=()):
+        """Runs SQL, statement by statement, and returns the rows, unaligned. With `error`, a pattern, it must fail so."""
+        arguments = ["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-d", db, "-U", user, *options]
+        done = run([self.pg / "psql", *arguments], self.environment, check=error is None, input=sql)
+        if error is not None and (done.returncode == 0 or not re.search(error, done.stderr)):
+            raise AssertionError(f"expected an error like {error!r}, got {done.returncode}\n{done.stdout}{done.stderr}")
+        return done.stdout.rstrip("\n") if error is None else done.stderr
+
+    def session(self, db="postgres", user="postgres"):
+        """An open psql: write SQL to its stdin. It ends with the server at the latest."""
+        command = [self.pg / "psql", "-X", "-q", "-A", "-t", "-d", db, "-U", user]
+        return subprocess.Popen(command, env={**base_environment(), **self.environment}, text=True, bufsize=1,
+                                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
+    def stop(self, mode="fast"):
+        """Stops the server and returns its exit status, which must be 0 (mode immediate aside)."""
+        self.server.send_signal(STOP_SIGNALS[mode])
+        self.server.wait(TIME_LIMIT)
+        status = self._ended()
+        if status != 0 and mode != "immediate":
+            raise AssertionError(f"the server ended with {status}\n{self.log()[-4000:]}")
+        return status
+
+    def kill9(self):
+        """kill -9 of the postmaster; returns when all its children have ended too."""
+        self.server.send_signal(signal.SIGSTOP)  # so that no child is born while they are listed
+        children = stage.descendants(self.server.pid)
+        self.server.kill()
+        self.server.wait(TIME_LIMIT)
+        stage.end_processes(children, patience=20)
+        self._ended()
+
+    def close(self):
+        """Whatever state it is in: no process of it is left."""
+        if self.server is not None:
+            self.kill9()
+
+    def _ended(self):
+        status, self.server = self.server.returncode, None
+        return status
+
+    def log(self):
+        """The server's log so far."""
+        return self.log_file.read_text(errors="replace")
+
+    def master_key(self):
+        """The key of a cluster made with --no-key-wrap, whose key file holds it in clear."""
+        payload = re.search(rb"pgsealk1([0-9a-f]{64})", (self.data / "pg_encryption/key.bin").read_bytes())
+        return bytes.fromhex(payload[1].decode())
+
+
+class Canaries:
+    """Random words, one per label, that begin with one random mark: whatever shows the mark leaked."""
+
+    def __init__(self):
+        self.mark = "q" + secrets.token_hex(6)
+
+    def __getitem__(self, label):
+        """The word for a label of small letters and digits; also fit for an SQL name."""
+        return f"{self.mark}_{label}_"
+
+    def found(self, *places):
+        """{label: {file, …}} of what lies in clear in these files and below these directories."""
+        pattern = re.compile(self.mark.encode() + rb"(?:_([a-z0-9]+)_)?")
+        hits = {}
+        for file in files_below(*places):
+            for match in pattern.finditer(read_raw(file)):
+                hits.setdefault((match[1] or b"?").decode(), set()).add(str(file))
+        return hits
+
+
+def files_below(*places):
+    """All regular files, links to directories followed (tablespaces, pg_wal)."""
+    for place in places:
+        if Path(place).is_file():
+            yield Path(place)
+        for directory, _, names in os.walk(place, followlinks=True):
+            yield from (path for name in names if (path := Path(directory, name)).is_file())
+
+
+def read_raw(file):
+    """The stored bytes; none if a running server has just removed the file."""
+    try:
+        return Path(file).read_bytes()
+    except FileNotFoundError:
+        return b""
