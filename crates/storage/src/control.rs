@@ -1,1 +1,122 @@
-//! placeholder
+//! `pg_control`: the few fields that decide something.
+//!
+//! Read from a clear page by `pgseal` (identifier, segment size, state) and by the preload library
+//! (a sealed server runs only with data checksums or `wal_log_hints`). Offsets are those of
+//! catalog/pg_control.h of PostgreSQL 15 (and 13, 14, 16), 17 and 18 on 64-bit little-endian machines.
+//!
+//! Invariant: no field is believed before the page's CRC fits.
+
+use crate::wal::{is_segment_size, le32, le64};
+
+/// State of a cluster (DBState).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Starting for the first time.
+    Startup,
+    /// Shut down cleanly.
+    ShutDown,
+    /// A standby that was shut down cleanly.
+    ShutDownInRecovery,
+    /// On its way down, or stopped in the middle of that.
+    ShuttingDown,
+    /// Recovering from a crash, or stopped in the middle of that.
+    InCrashRecovery,
+    /// A running standby, or one that was not shut down.
+    InArchiveRecovery,
+    /// Running, or crashed.
+    InProduction,
+}
+
+impl State {
+    const ALL: [Self; 7] = [
+        Self::Startup,
+        Self::ShutDown,
+        Self::ShutDownInRecovery,
+        Self::ShuttingDown,
+        Self::InCrashRecovery,
+        Self::InArchiveRecovery,
+        Self::InProduction,
+    ];
+}
+
+/// What a `pg_control` says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Control {
+    /// The cluster's system identifier.
+    pub system_id: u64,
+    /// Layout of `pg_control`: 1300, 1700 or 1800.
+    pub version: u32,
+    /// Version of the system catalogs.
+    pub catalog_version: u32,
+    /// Running, stopped or crashed.
+    pub state: State,
+    /// Bytes of a WAL segment.
+    pub wal_segment_size: u32,
+    /// Do pages carry checksums?
+    pub data_checksums: bool,
+    /// Does WAL hold an image of a page whose hint bits change?
+    pub wal_log_hints: bool,
+}
+
+/// Why a `pg_control` cannot be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ControlError {
+    /// Too few bytes.
+    #[error("pg_control has only {0} bytes: restore it from a backup")]
+    Cut(usize),
+    /// A layout that is not known here.
+    #[error(
+        "pg_control has version {0}: this pgseal knows PostgreSQL 15 to 18 (1300, 1700, 1800)"
+    )]
+    Version(u32),
+    /// Damaged, or opened with a wrong key.
+    #[error("incorrect checksum in pg_control: it is damaged, or sealed with another key")]
+    Checksum,
+    /// A value that PostgreSQL does not write.
+    #[error("pg_control holds an impossible {0}: restore it from a backup")]
+    Value(&'static str),
+}
+
+const VERSION: usize = 8;
+const CATALOG_VERSION: usize = 12;
+const STATE: usize = 16;
+const WAL_LOG_HINTS: usize = 176;
+const WAL_SEGMENT_SIZE: usize = 228;
+const CHECKSUM_VERSION: usize = 252;
+/// Bytes that PostgreSQL promises not to exceed, for the sake of one disk sector.
+const MAX_SIZE: usize = 512;
+
+impl Control {
+    /// Reads a clear `pg_control`, of which the first 512 bytes matter.
+    pub fn parse(page: &[u8]) -> Result<Self, ControlError> {
+        let page = page.get(..MAX_SIZE).ok_or(ControlError::Cut(page.len()))?;
+        let version = le32(page, VERSION);
+        let crc_at = crc_offset(version).ok_or(ControlError::Version(version))?;
+        if crc32c::crc32c(&page[..crc_at]) != le32(page, crc_at) {
+            return Err(ControlError::Checksum);
+        }
+        let wal_segment_size = le32(page, WAL_SEGMENT_SIZE);
+        if !is_segment_size(u64::from(wal_segment_size)) {
+            return Err(ControlError::Value("WAL segment size"));
+        }
+        let state = State::ALL.get(le32(page, STATE) as usize);
+        Ok(Self {
+            system_id: le64(page, 0),
+            version,
+            catalog_version: le32(page, CATALOG_VERSION),
+            state: *state.ok_or(ControlError::Value("cluster state"))?,
+            wal_segment_size,
+            data_checksums: le32(page, CHECKSUM_VERSION) != 0,
+            wal_log_hints: page[WAL_LOG_HINTS] != 0,
+        })
+    }
+}
+
+/// Where the CRC lies, which covers all before it. 18 put a field before it.
+fn crc_offset(version: u32) -> Option<usize> {
+    match version {
+        1300 | 1700 => Some(288),
+        1800 => Some(292),
+        _ => None,
+    }
+}

@@ -104,11 +104,11 @@ impl LongHeader {
     }
 }
 
-fn le64(bytes: &[u8], at: usize) -> u64 {
+pub(crate) fn le64(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(std::array::from_fn(|i| bytes[at + i]))
 }
 
-fn le32(bytes: &[u8], at: usize) -> u32 {
+pub(crate) fn le32(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(std::array::from_fn(|i| bytes[at + i]))
 }
 

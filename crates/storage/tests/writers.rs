@@ -8,7 +8,7 @@ mod support;
 use pgseal_storage::layout::Layout;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Mutex;
-use support::{scratch, Kind, MemDisk, Rng};
+use support::{scratch, Data, Kind, MemDisk, Op, Rng, Twin, LENGTHS, PAGE};
 
 const WRITERS: u64 = 8;
 const RECORDS: usize = 400;
@@ -74,4 +74,53 @@ fn neighbouring_appends_lose_nothing() {
         support::put(&mut twin, at as usize, &record);
     }
     assert!(kind.content(&file.disk) == twin);
+}
+
+/// Every change of a shared file takes the lock, and every read that may meet a block in the middle
+/// of its change; whole pages are read without. Files of one writer never lock.
+#[test]
+fn what_takes_the_lock() {
+    let locks = |layout, work: &dyn Fn(&mut Twin)| {
+        let all = Op::Write {
+            offset: 0,
+            len: 3 * PAGE + 32,
+            shift: 0,
+            data: Data::Seed(1),
+        };
+        let mut twin = Twin::built(Kind::new(layout, LENGTHS[2]), &[all]);
+        let before = twin.disk.locked.load(Ordering::Relaxed);
+        work(&mut twin);
+        twin.disk.locked.load(Ordering::Relaxed) - before
+    };
+    let read = |offset, len| Op::Read {
+        offset,
+        len,
+        shift: 0,
+    };
+    let write = |offset, len| Op::Write {
+        offset,
+        len,
+        shift: 0,
+        data: Data::Zeros,
+    };
+    for (op, shared) in [
+        (write(PAGE, PAGE), 1),
+        (write(PAGE + 1, 1), 1),
+        (Op::SetSize(5), 1),
+        (
+            Op::Allocate {
+                offset: 0,
+                len: 4 * PAGE,
+            },
+            1,
+        ),
+        (read(5, 5), 1),
+        (read(PAGE, 2 * PAGE), 0),
+        (read(2 * PAGE, 2 * PAGE), 1),
+    ] {
+        let apply = |twin: &mut Twin| twin.apply(&op);
+        assert_eq!(locks(Layout::STREAM.shared(), &apply), shared, "{op:?}");
+        assert_eq!(locks(Layout::STREAM, &apply), 0, "{op:?}");
+        assert_eq!(locks(Layout::PAGES, &apply), 0, "{op:?}");
+    }
 }

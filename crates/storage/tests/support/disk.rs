@@ -3,6 +3,7 @@
 
 use super::Rng;
 use pgseal_storage::{Disk, Errno, Lock};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard};
 
 /// How the disk misbehaves from now on.
@@ -43,6 +44,8 @@ pub struct MemDisk {
     /// Holders of the lock: readers, or -1 for a writer.
     holders: Mutex<isize>,
     freed: Condvar,
+    /// How often the lock was taken.
+    pub locked: AtomicUsize,
 }
 
 impl Default for MemDisk {
@@ -63,6 +66,7 @@ impl MemDisk {
             state: Mutex::new(state),
             holders: Mutex::new(0),
             freed: Condvar::new(),
+            locked: AtomicUsize::new(0),
         }
     }
 
@@ -255,6 +259,9 @@ impl Disk for MemDisk {
 
     fn lock(&self, lock: Lock) -> Result<(), Errno> {
         self.gate(lock);
+        if lock != Lock::None {
+            self.locked.fetch_add(1, Ordering::Relaxed);
+        }
         Ok(())
     }
 }

@@ -95,8 +95,11 @@ pub fn kinds() -> impl Strategy<Value = Kind> {
     (layout, length).prop_map(|(layout, length)| Kind::new(layout, length))
 }
 
+/// What an earlier transfer may have left behind must not matter.
 pub fn scratch() -> Box<Scratch> {
-    Box::new(Scratch::new())
+    let mut scratch = Box::new(Scratch::new());
+    scratch.unit.fill(0xEE);
+    scratch
 }
 
 /// A fixed number of cases, so that a run takes the same time everywhere; `PROPTEST_CASES` for more.

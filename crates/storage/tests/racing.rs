@@ -1,0 +1,110 @@
+//! A read that races the writer of its last block, at WAL's flush boundary: the disk shows another
+//! image at every read.
+
+#![allow(clippy::unwrap_used, clippy::cast_possible_truncation)] // as in the support module
+
+mod support;
+
+use pgseal_storage::layout::Layout;
+use pgseal_storage::{Disk, Errno, Lock};
+use std::cell::RefCell;
+use support::{scratch, Data, Kind, Op, Twin, LENGTHS};
+
+/// Stored images, one a read; the last one stays.
+struct Changing(RefCell<Vec<Vec<u8>>>);
+
+impl Disk for Changing {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize, Errno> {
+        let mut images = self.0.borrow_mut();
+        let image = images[0].clone();
+        if images.len() > 1 {
+            images.remove(0);
+        }
+        let from = image.get(offset as usize..).unwrap_or(&[]);
+        let len = from.len().min(buf.len());
+        buf[..len].copy_from_slice(&from[..len]);
+        Ok(len)
+    }
+
+    fn size(&self) -> Result<u64, Errno> {
+        Ok(self.0.borrow()[0].len() as u64)
+    }
+
+    fn write_at(&self, _: &[u8], _: u64) -> Result<usize, Errno> {
+        Err(Errno::EIO)
+    }
+
+    fn set_size(&self, _: u64) -> Result<(), Errno> {
+        Err(Errno::EIO)
+    }
+
+    fn allocate(&self, _: u64, _: u64) -> Result<(), Errno> {
+        Err(Errno::EIO)
+    }
+
+    fn lock(&self, _: Lock) -> Result<(), Errno> {
+        Ok(())
+    }
+}
+
+fn wal() -> Kind {
+    Kind::new(Layout::wal(2048), LENGTHS[2])
+}
+
+/// A file of `len` bytes: its clear and stored form.
+fn image(len: usize, seed: u64) -> (Vec<u8>, Vec<u8>) {
+    let write = |len, seed| Op::Write {
+        offset: 0,
+        len,
+        shift: 0,
+        data: Data::Seed(seed),
+    };
+    let twin = Twin::built(
+        wal(),
+        &[write(len, 1), write(0, 0), write(32, 2), write(len, seed)],
+    );
+    (twin.plain.clone(), twin.disk.stored())
+}
+
+/// Reads 100 bytes at offset 4 from a file that changes.
+fn read(images: Vec<Vec<u8>>) -> Result<Vec<u8>, Errno> {
+    let mut buf = vec![0; 100];
+    let disk = Changing(RefCell::new(images));
+    let got = wal().open().read_at(&disk, &mut scratch(), &mut buf, 4)?;
+    buf.truncate(got);
+    Ok(buf)
+}
+
+/// Half old, half new: block 6 (bytes 96 to 111), where the read ends.
+fn torn(old: &[u8], new: &[u8]) -> Vec<u8> {
+    [&old[..104], &new[104..]].concat()
+}
+
+#[test]
+fn a_half_written_last_block_is_read_again() {
+    let (plain, new) = image(8192, 3);
+    let (_, mut old) = image(8192, 4);
+    old[..96].copy_from_slice(&new[..96]);
+    let torn = torn(&old, &new);
+    let images = vec![torn.clone(), old, torn, new.clone(), new];
+    assert_eq!(read(images), Ok(plain[4..104].to_vec()));
+}
+
+#[test]
+fn a_block_that_never_settles_is_an_error() {
+    let (_, one) = image(8192, 3);
+    let (_, two) = image(8192, 4);
+    let images = (0..300).map(|i| if i % 2 == 0 { one.clone() } else { two.clone() });
+    assert_eq!(read(images.collect()), Err(Errno::EIO));
+}
+
+/// The file ends in the block that is read, and grows or shrinks meanwhile.
+#[test]
+fn a_file_that_changes_its_size_in_between_is_read_as_it_then_is() {
+    let (long_plain, long) = image(110, 3);
+    let (short_plain, short) = image(100, 3);
+    let grows = vec![short.clone(), short.clone(), long.clone()];
+    assert_eq!(read(grows), Ok(long_plain[4..104].to_vec()));
+    let shrinks = vec![long, short];
+    assert_eq!(read(shrinks), Ok(short_plain[4..].to_vec()));
+}
