@@ -19,6 +19,7 @@
 #![allow(unsafe_code)] // this crate is the edge to libc: every block says why it is sound
 
 mod clusters;
+mod control;
 mod counters;
 mod disk;
 mod files;

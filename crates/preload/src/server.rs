@@ -16,6 +16,14 @@ pub fn harden() {
     }
     leave_shared_buffers_out_of_cores();
     if crate::clusters::all().next().is_some() {
+        forget_secrets();
+    }
+}
+
+/// The keys are here: nothing in the environment is needed for them any more. The children of
+/// `archive_command` and `/proc/PID/environ` must not show it.
+pub fn forget_secrets() {
+    if programs::is_server() {
         SECRETS.iter().for_each(|name| scrub(name));
     }
 }
@@ -34,7 +42,7 @@ fn leave_shared_buffers_out_of_cores() {
 
 /// Takes a variable out of the environment and out of `/proc/PID/environ`.
 fn scrub(name: &CStr) {
-    // SAFETY: before `main` nobody else reads or changes the environment.
+    // SAFETY: a server has one thread when it unlocks; the string is the environment's own.
     unsafe {
         let value = libc::getenv(name.as_ptr());
         if !value.is_null() {
@@ -89,6 +97,27 @@ pub fn is_archiver() -> bool {
         CStr::from_ptr(name)
     };
     name == c"archiver"
+}
+
+/// Is this the postmaster itself: not a bootstrap or single-user process, not a child?
+pub fn is_postmaster() -> bool {
+    // SAFETY: exported by every supported server as a bool (miscadmin.h).
+    let is_set = |name| symbol(name).is_some_and(|flag| unsafe { *flag.cast::<u8>() != 0 });
+    programs::is_server() && is_set(c"IsPostmasterEnvironment") && !is_set(c"IsUnderPostmaster")
+}
+
+/// A configuration parameter of this server, as it shows it.
+pub fn setting(name: &CStr) -> Option<&'static CStr> {
+    type GetConfigOption =
+        unsafe extern "C" fn(*const libc::c_char, bool, bool) -> *const libc::c_char;
+    let get = symbol(c"GetConfigOption")?;
+    // SAFETY: exported by every supported server with this type (guc.h); with missing_ok it
+    // returns null for a name that it does not know, else a string of its own.
+    unsafe {
+        let get: GetConfigOption = std::mem::transmute(get);
+        let value = get(name.as_ptr(), true, false);
+        (!value.is_null()).then(|| CStr::from_ptr(value))
+    }
 }
 
 fn symbol(name: &CStr) -> Option<*mut libc::c_void> {

@@ -7,7 +7,7 @@
 
 use crate::clusters::{self, Cluster};
 use crate::disk::{check, stat};
-use crate::{programs, real, report};
+use crate::{programs, real, report, server};
 use libc::c_int;
 use pgseal_crypto::MasterKey;
 use pgseal_format::handover;
@@ -112,6 +112,9 @@ pub fn ask(root: &[u8]) -> Result<&'static Cluster, Failed> {
     });
     real::set_errno(errno);
     ASKING.store(false, Ordering::Release);
+    if answer.is_some() {
+        server::forget_secrets();
+    }
     answer.ok_or_else(|| {
         let root = String::from_utf8_lossy(root);
         report::line(&format!(

@@ -8,10 +8,10 @@ use crate::counters::{self, Count};
 use crate::disk::stat;
 use crate::place::{self, Place};
 use crate::real::libc_call;
-use crate::{files, programs, report, server};
+use crate::{control, files, programs, report, server};
 use libc::{c_char, c_int, mode_t};
 use pgseal_storage::classify::Class;
-use pgseal_storage::layout::Spec;
+use pgseal_storage::layout::{Layout, Spec};
 use pgseal_storage::wal::{is_segment_size, WalName};
 use std::ffi::CStr;
 
@@ -71,6 +71,9 @@ pub fn open_at(directory: c_int, path: &CStr, flags: c_int, mode: mode_t) -> c_i
             if flags & libc::O_ACCMODE == libc::O_RDONLY && server::is_archiver() =>
         {
             libc_call!(openat(directory, path.as_ptr(), flags, mode))
+        }
+        Place::Sealed(cluster, class) if is_control(&class) && !control::allows_server(cluster) => {
+            super::fail(libc::EPERM)
         }
         Place::Sealed(cluster, class) => open_sealed(cluster, &class, directory, path, flags, mode),
     }
@@ -134,11 +137,14 @@ pub fn spec_of(cluster: &Cluster, class: &Class, fd: c_int) -> Option<Spec> {
     }
 }
 
+fn is_control(class: &Class) -> bool {
+    matches!(class, Class::Sealed(spec) if spec.layout == Layout::CONTROL)
+}
+
 fn wal_spec(cluster: &Cluster, name: WalName, fd: c_int) -> Option<Spec> {
     let size = u64::try_from(stat(fd).ok()?.st_size).ok()?;
     if is_segment_size(size) {
         return name.spec(size);
     }
-    let _ = cluster;
-    name.spec(16 << 20)
+    name.spec(u64::from(control::read(cluster)?.wal_segment_size))
 }

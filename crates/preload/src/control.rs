@@ -1,0 +1,60 @@
+//! The cluster's `pg_control`, for the two questions that the library must answer from it: how long
+//! WAL segments are, and whether the server may run.
+
+use crate::clusters::Cluster;
+use crate::disk::FdDisk;
+use crate::real::libc_call;
+use crate::{report, scratch, server};
+use pgseal_crypto::{FileId, UNIT};
+use pgseal_storage::control::Control;
+use pgseal_storage::layout::{Layout, Root, Spec};
+use pgseal_storage::Errno;
+use std::ffi::CStr;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Reads it, outside the hooks. None if there is none yet or its CRC is wrong.
+pub fn read(cluster: &Cluster) -> Option<Control> {
+    let path = [&cluster.root, &b"/global/pg_control\0"[..]].concat();
+    let path = CStr::from_bytes_with_nul(&path).ok()?;
+    let flags = libc::O_RDONLY | libc::O_CLOEXEC;
+    let fd = libc_call!(open(path.as_ptr(), flags, 0));
+    if fd < 0 {
+        return None;
+    }
+    let page = read_page(cluster, fd);
+    libc_call!(close(fd));
+    Control::parse(&page.ok()?).ok()
+}
+
+fn read_page(cluster: &Cluster, fd: libc::c_int) -> Result<[u8; UNIT], Errno> {
+    let id = FileId::named(b"global/pg_control").ok_or(Errno::EIO)?;
+    let file = cluster.open(&Spec {
+        id,
+        root: Root::Cluster,
+        layout: Layout::CONTROL,
+    });
+    let mut page = [0; UNIT];
+    scratch::with(|scratch| file.read_at(&FdDisk(fd), scratch, &mut page, 0))?;
+    Ok(page)
+}
+
+/// May the postmaster go on? Without data checksums and `wal_log_hints` a page that changes by hint
+/// bits alone is in no WAL record, and a copy that reads it while it is written may hold half a
+/// cipher block of each version: nothing would find or mend it (io-paths.md A4).
+pub fn allows_server(cluster: &Cluster) -> bool {
+    static ASKED: AtomicBool = AtomicBool::new(false);
+    if !server::is_postmaster() || ASKED.swap(true, Ordering::Relaxed) {
+        return true;
+    }
+    let Some(control) = read(cluster) else {
+        return true;
+    };
+    let allowed = control.data_checksums || server::setting(c"wal_log_hints") == Some(c"on");
+    if !allowed {
+        report::line(
+            "a sealed cluster needs data checksums or wal_log_hints: set wal_log_hints = on in \
+             postgresql.conf, or run pg_checksums --enable",
+        );
+    }
+    allowed
+}
