@@ -53,25 +53,38 @@ pub struct Row {
     pub pattern: &'static str,
     /// What such a file holds, and where it is written.
     pub holds: &'static str,
-    kind: Kind,
+    /// What sort of file it is.
+    pub kind: Kind,
 }
 
+/// Sorts of files: each has one layout, and one way of being checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+pub enum Kind {
+    /// Stored as it is.
     Clear,
+    /// Below `pg_encryption/`.
     KeyDirectory,
+    /// Cannot be sealed, and what to change.
     Refused(&'static str),
+    /// A segment of a relation's fork.
     Relation,
+    /// The same of a temporary table.
     TempRelation,
+    /// WAL under its final name.
     WalSegment,
+    /// WAL as `restore_command` left it.
     WalRestored,
+    /// WAL being made.
     WalScratch,
+    /// A segment of a simple LRU area.
     Slru,
     /// A stream under its own name.
     Stream,
     /// A stream under one name for several files.
     StreamAs(&'static str),
+    /// `pg_control`.
     Control,
+    /// Tuple moves, under a keystream.
     Mapping,
     /// Under the postmaster's key; several processes may write.
     Scratch,
