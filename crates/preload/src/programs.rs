@@ -2,6 +2,7 @@
 //! the executable. `LD_PRELOAD` reaches every child; `sh`, `cp`, `tar` and the commands of
 //! `archive_command` must copy what is stored.
 
+use std::ffi::{CStr, CString};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -46,12 +47,15 @@ pub fn is_server() -> bool {
 
 /// Finds out, once, before `main`.
 pub fn detect() -> bool {
-    let Some(name) = executable_name() else {
+    let Some(name) = executable(c"/proc/self/exe") else {
         return false;
     };
     let role = if name == b"postgres" {
         SERVER
-    } else if PROGRAMS.iter().any(|program| program.as_bytes() == name) || is_listed(&name) {
+    } else if PROGRAMS.iter().any(|program| program.as_bytes() == name)
+        || is_listed(&name)
+        || (name == b"cp" && runs_for_pg_upgrade())
+    {
         TOOL
     } else {
         INERT
@@ -60,18 +64,38 @@ pub fn detect() -> bool {
     role != INERT
 }
 
-/// The executable's own name, whatever it was called as. A package upgrade under a running server
+/// pg_upgrade copies pg_xact and pg_multixact with `cp`, from one cluster's key to another's: that
+/// one must go through the cipher, or the new cluster's commit log is noise (io-paths.md A1). A
+/// shell may stand between the two.
+fn runs_for_pg_upgrade() -> bool {
+    let parent = parent_of(None);
+    let grandparent = parent.and_then(|parent| parent_of(Some(parent)));
+    [parent, grandparent].into_iter().flatten().any(|process| {
+        CString::new(format!("/proc/{process}/exe"))
+            .ok()
+            .and_then(|link| executable(&link))
+            .is_some_and(|name| name == b"pg_upgrade")
+    })
+}
+
+/// The parent's process id: the fourth field of `stat`, after a name that may hold anything.
+fn parent_of(process: Option<u32>) -> Option<u32> {
+    let process = process.map_or("self".to_owned(), |id| id.to_string());
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    stat.rsplit_once(')')?
+        .1
+        .split_whitespace()
+        .nth(1)?
+        .parse()
+        .ok()
+}
+
+/// The name of an executable, whatever it was called as. A package upgrade under a running server
 /// leaves `postgres (deleted)`.
-fn executable_name() -> Option<Vec<u8>> {
+fn executable(link: &CStr) -> Option<Vec<u8>> {
     let mut path = [0u8; libc::PATH_MAX as usize];
-    // SAFETY: the buffer's own pointer and length.
-    let len = unsafe {
-        libc::readlink(
-            c"/proc/self/exe".as_ptr(),
-            path.as_mut_ptr().cast(),
-            path.len(),
-        )
-    };
+    // SAFETY: a terminated path; the buffer's own pointer and length.
+    let len = unsafe { libc::readlink(link.as_ptr(), path.as_mut_ptr().cast(), path.len()) };
     let path = path.get(..usize::try_from(len).ok()?)?;
     let path = path.strip_suffix(b" (deleted)").unwrap_or(path);
     path.rsplit(|&byte| byte == b'/').next().map(<[u8]>::to_vec)
