@@ -1,14 +1,47 @@
 # pgseal's commands; README.md explains them. Everything that is built lies in target/ and dist/.
 
 CARGO ?= cargo
+# Debian's own: the vectors' reader needs its python3-cryptography.
+PYTHON ?= /usr/bin/python3
 
-.PHONY: build clean
+.PHONY: help build demo demo-stop test test-world lint clean
+
+help:
+	@echo 'make build        the command and the library, into dist/bin and dist/lib'
+	@echo 'make demo         a sealed cluster beside a plain twin: load, kill -9, recover, verify, search'
+	@echo 'make demo-stop    stop the server that the demo left running'
+	@echo 'make test         all tests on PostgreSQL 15'
+	@echo "make test-world   the tests on 17 and 18, PostgreSQL's suites of 15, 17 and 18, 300 crashes"
+	@echo 'make lint         formatting, clippy, shellcheck, tidy'
+	@echo 'make clean        remove what was built'
 
 # The command and the library, where `pgseal bindir` expects them.
 build:
 	$(CARGO) build --release --locked -p pgseal -p pgseal-preload
 	install -D -m 755 target/release/pgseal dist/bin/pgseal
 	install -D -m 644 target/release/libpgseal.so dist/lib/libpgseal.so
+
+demo:
+	scripts/install-deps.sh build demo
+	$(MAKE) --no-print-directory build
+	scripts/demo.sh
+
+demo-stop:
+	scripts/demo.sh stop
+
+test:
+	scripts/install-deps.sh build test
+	$(MAKE) --no-print-directory build
+	$(PYTHON) scripts/test.py ci
+
+test-world:
+	scripts/install-deps.sh build test
+	$(MAKE) --no-print-directory build
+	$(PYTHON) scripts/test.py world
+
+lint:
+	scripts/install-deps.sh build lint
+	scripts/lint.sh
 
 clean:
 	$(CARGO) clean

@@ -1,0 +1,52 @@
+#!/bin/bash
+# Usage: scripts/install-deps.sh [build|demo|test|lint]…      (none: all)
+#
+# Purpose: the Debian packages that a make target needs. Called by the Makefile and .ci/run.
+# As root it installs what is missing; otherwise it names what is missing and fails. With everything in place it does
+# nothing, not even a look at the network. Rust is not installed here: it comes from rustup or from the operator.
+set -euo pipefail
+
+build_packages=(build-essential ca-certificates)
+demo_packages=(postgresql-15 wamerican iso-codes openssl procps)
+# The packages that PostgreSQL's own sources need are installed by tests/suites/fetch-build.sh.
+test_packages=(postgresql-15 openssl python3 python3-cryptography procps binutils strace)
+lint_packages=(shellcheck python3)
+
+die() {
+    echo "$(basename "$0"): $*" >&2
+    exit 1
+}
+
+packages_of() {
+    case $1 in
+        build) echo "${build_packages[@]}" ;;
+        demo) echo "${demo_packages[@]}" ;;
+        test) echo "${test_packages[@]}" ;;
+        lint) echo "${lint_packages[@]}" ;;
+        *) die "there is no group $1; there are build, demo, test and lint" ;;
+    esac
+}
+
+is_installed() {
+    [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
+}
+
+missing_of() {
+    local group package
+    for group in "$@"; do
+        for package in $(packages_of "$group"); do
+            is_installed "$package" || echo "$package"
+        done
+    done | sort -u
+}
+
+command -v dpkg-query >/dev/null || die "this is not Debian; install the packages that $0 names by hand"
+[ $# -gt 0 ] || set -- build demo test lint
+for group in "$@"; do packages_of "$group" >/dev/null; done
+mapfile -t missing < <(missing_of "$@")
+if [ ${#missing[@]} -gt 0 ]; then
+    [ "$(id -u)" = 0 ] || die "packages are missing; as root run: apt-get install ${missing[*]}"
+    apt-get update
+    DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${missing[@]}"
+fi
+command -v cargo >/dev/null || die "cargo is missing; install Rust from https://rustup.rs (stable, with rustfmt and clippy)"
