@@ -5,11 +5,13 @@
 //! that races a `close` of the descriptor it is reading sees a wrong key at worst, not freed memory.
 //!
 //! Invariant: an entry exists exactly while its descriptor is open in this process through one of
-//! our hooks; `dup` copies it, `close` and the target of `dup2` drop it.
+//! our hooks; `dup` copies it, `close` and the target of `dup2` drop it. A `vfork` child changes
+//! nothing here: the table is its parent's.
 
 mod arena;
 
 use crate::disk::FdDisk;
+use crate::process;
 use arena::Slot;
 use libc::c_int;
 use pgseal_storage::SealedFile;
@@ -69,6 +71,9 @@ pub fn insert(fd: c_int, sealed: SealedFile<'static>, append: bool) -> Result<()
         append,
         descriptors: AtomicU32::new(1),
     };
+    if !process::owns_memory() {
+        return Err(TooMany);
+    }
     let slot = Slot::take(file).ok_or(TooMany)?;
     drop_entry(entry.swap(slot.into_raw(), Ordering::AcqRel));
     Ok(())
@@ -83,6 +88,10 @@ pub fn duplicate(fd: c_int, copy: c_int) -> Result<(), TooMany> {
             Ok(())
         };
     };
+    let unprotected = get(fd).is_none() && entry.load(Ordering::Acquire).is_null();
+    if unprotected || !process::owns_memory() {
+        return Ok(());
+    }
     let file = get(fd).map_or(std::ptr::null_mut(), |protected| {
         protected.file.descriptors.fetch_add(1, Ordering::Relaxed);
         std::ptr::from_ref(protected.file).cast_mut()
@@ -97,7 +106,7 @@ pub fn remove(fd: c_int) {
     let Some(entry) = usize::try_from(fd).ok().and_then(|fd| TABLE.get(fd)) else {
         return;
     };
-    if !entry.load(Ordering::Acquire).is_null() {
+    if !entry.load(Ordering::Acquire).is_null() && process::owns_memory() {
         drop_entry(entry.swap(std::ptr::null_mut(), Ordering::AcqRel));
     }
 }

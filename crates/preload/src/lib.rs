@@ -25,6 +25,7 @@ mod disk;
 mod files;
 mod hooks;
 mod place;
+mod process;
 mod programs;
 mod real;
 mod report;
@@ -37,6 +38,7 @@ mod unlock;
 /// Runs before `main`, in every program that the library is loaded into.
 extern "C" fn start() {
     if programs::detect() {
+        process::start();
         unlock::take_handover();
         server::harden();
         counters::start();
