@@ -14,8 +14,8 @@ use crate::disk::FdDisk;
 use crate::process;
 use arena::Slot;
 use libc::c_int;
-use pgseal_storage::SealedFile;
-use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use pgseal_storage::{Errno, SealedFile};
+use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering};
 
 /// Descriptors that can be protected: more than any limit PostgreSQL is run with.
 const MAX_FD: usize = 1 << 20;
@@ -27,10 +27,51 @@ static TABLE: [AtomicPtr<OpenFile>; MAX_FD] =
 pub struct OpenFile {
     /// How its bytes are stored.
     pub sealed: SealedFile<'static>,
-    /// Writes go to the end. The kernel's own O_APPEND is never set: it would ignore our offsets.
-    pub append: bool,
+    /// Access mode and O_APPEND as the caller asked for them: the descriptor itself is open for
+    /// reading too, and never with O_APPEND, under which the kernel ignores our offsets.
+    flags: AtomicI32,
     descriptors: AtomicU32,
 }
+
+impl OpenFile {
+    /// May the caller read? Not through a descriptor that only we made readable.
+    pub fn readable(&self) -> Result<(), Errno> {
+        match self.flags() & libc::O_ACCMODE {
+            libc::O_RDONLY | libc::O_RDWR => Ok(()),
+            _ => Err(Errno(libc::EBADF)),
+        }
+    }
+
+    /// May the caller write?
+    pub fn writable(&self) -> Result<(), Errno> {
+        match self.flags() & libc::O_ACCMODE {
+            libc::O_WRONLY | libc::O_RDWR => Ok(()),
+            _ => Err(Errno(libc::EBADF)),
+        }
+    }
+
+    /// Do writes go to the end?
+    pub fn appends(&self) -> bool {
+        self.flags() & libc::O_APPEND != 0
+    }
+
+    /// Access mode and O_APPEND, as the caller knows them.
+    pub fn flags(&self) -> c_int {
+        self.flags.load(Ordering::Relaxed)
+    }
+
+    /// Turns appending on or off.
+    pub fn set_appends(&self, appends: bool) {
+        if appends {
+            self.flags.fetch_or(libc::O_APPEND, Ordering::Relaxed);
+        } else {
+            self.flags.fetch_and(!libc::O_APPEND, Ordering::Relaxed);
+        }
+    }
+}
+
+/// The part of `open`'s flags that is kept up by hand.
+pub const KEPT_FLAGS: c_int = libc::O_ACCMODE | libc::O_APPEND;
 
 /// A protected descriptor, looked up for one call.
 #[derive(Clone, Copy)]
@@ -60,15 +101,16 @@ pub fn get(fd: c_int) -> Option<Protected> {
 #[derive(Clone, Copy, Debug)]
 pub struct TooMany;
 
-/// Protects `fd`.
-pub fn insert(fd: c_int, sealed: SealedFile<'static>, append: bool) -> Result<(), TooMany> {
+/// Protects `fd`, which was asked for with `flags`.
+pub fn insert(fd: c_int, sealed: SealedFile<'static>, flags: c_int) -> Result<(), TooMany> {
     let entry = usize::try_from(fd)
         .ok()
         .and_then(|fd| TABLE.get(fd))
         .ok_or(TooMany)?;
+    let flags = AtomicI32::new(flags & KEPT_FLAGS);
     let file = OpenFile {
         sealed,
-        append,
+        flags,
         descriptors: AtomicU32::new(1),
     };
     if !process::owns_memory() {

@@ -7,6 +7,7 @@ use crate::real::libc_call;
 use libc::{c_int, c_uint, c_ulong, iovec, off_t, size_t, ssize_t};
 use pgseal_crypto::UNIT;
 use pgseal_storage::Errno;
+use zeroize::Zeroizing;
 
 /// PostgreSQL 17 and 18 read runs of pages into scattered buffers with one call; so do we. None if
 /// the parts are not whole, aligned pages: then they are read one by one.
@@ -64,6 +65,9 @@ pub unsafe fn copy_file_range(
             flags
         ));
     }
+    if flags != 0 {
+        return super::count(Err(Errno::EINVAL));
+    }
     // SAFETY: the caller's offsets, or null.
     let offsets = unsafe { (from_offset.as_mut(), to_offset.as_mut()) };
     super::count(copy(
@@ -88,7 +92,7 @@ struct End<'a> {
 /// A copy through the cipher.
 fn copy(mut from: End, mut to: End, len: usize) -> Result<usize, Errno> {
     const STEP: usize = 32 * UNIT;
-    let mut buf = vec![0u8; len.min(STEP)];
+    let mut buf = Zeroizing::new(vec![0u8; len.min(STEP)]);
     let mut done = 0;
     while done < len {
         let want = (len - done).min(STEP);
@@ -102,7 +106,6 @@ fn copy(mut from: End, mut to: End, len: usize) -> Result<usize, Errno> {
         }
         done += have;
     }
-    buf.fill(0);
     Ok(done)
 }
 

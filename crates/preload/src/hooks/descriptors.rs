@@ -1,7 +1,7 @@
 //! Closing and copying descriptors, so that no entry outlives its descriptor.
 
 use super::fail;
-use crate::files;
+use crate::files::{self, Protected};
 use crate::real::{self, libc_call};
 use libc::{c_int, c_uint, c_ulong};
 
@@ -36,10 +36,30 @@ pub unsafe fn dup3(fd: c_int, copy: c_int, flags: c_int) -> c_int {
 }
 
 pub unsafe fn fcntl(fd: c_int, command: c_int, argument: c_ulong) -> c_int {
-    let answer = libc_call!(fcntl(fd, command, argument));
     match command {
-        libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => copied(fd, answer),
-        _ => answer,
+        libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => {
+            copied(fd, libc_call!(fcntl(fd, command, argument)))
+        }
+        libc::F_GETFL | libc::F_SETFL => match files::get(fd) {
+            Some(protected) => status_flags(protected, command, argument),
+            None => libc_call!(fcntl(fd, command, argument)),
+        },
+        _ => libc_call!(fcntl(fd, command, argument)),
+    }
+}
+
+/// The flags that the caller asked for, not those that the descriptor has.
+fn status_flags(protected: Protected, command: c_int, argument: c_ulong) -> c_int {
+    let (fd, file) = (protected.disk.0, protected.file);
+    let append = libc::O_APPEND as c_ulong;
+    let answer = libc_call!(fcntl(fd, command, argument & !append));
+    match command {
+        _ if answer < 0 => answer,
+        libc::F_GETFL => answer & !files::KEPT_FLAGS | file.flags(),
+        _ => {
+            file.set_appends(argument & append != 0);
+            answer
+        }
     }
 }
 

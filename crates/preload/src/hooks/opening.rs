@@ -51,6 +51,9 @@ pub unsafe fn creat(path: *const c_char, mode: mode_t) -> c_int {
 
 /// Opens what `path` leads to, protected if its place says so.
 pub fn open_at(directory: c_int, path: &CStr, flags: c_int, mode: mode_t) -> c_int {
+    if flags & libc::O_TMPFILE == libc::O_TMPFILE {
+        return open_nameless(directory, path, flags, mode);
+    }
     if flags & (libc::O_PATH | libc::O_DIRECTORY) != 0 {
         return libc_call!(openat(directory, path.as_ptr(), flags, mode));
     }
@@ -79,6 +82,15 @@ pub fn open_at(directory: c_int, path: &CStr, flags: c_int, mode: mode_t) -> c_i
     }
 }
 
+/// A file without a name has no class, and a link may give it one later.
+fn open_nameless(directory: c_int, path: &CStr, flags: c_int, mode: mode_t) -> c_int {
+    match place::at(directory, path) {
+        Place::Clear => libc_call!(openat(directory, path.as_ptr(), flags, mode)),
+        Place::Denied(errno) => super::fail(errno),
+        Place::Sealed(..) => super::fail(libc::EOPNOTSUPP),
+    }
+}
+
 fn open_clear(directory: c_int, path: &CStr, flags: c_int, mode: mode_t) -> c_int {
     let fd = libc_call!(openat(directory, path.as_ptr(), flags, mode));
     if fd >= 0 && server::is_process_memory(fd) {
@@ -104,8 +116,7 @@ fn open_sealed(
     if fd < 0 {
         return fd;
     }
-    let append = flags & libc::O_APPEND != 0;
-    match protect(cluster, class, fd, append) {
+    match protect(cluster, class, fd, flags) {
         Ok(()) => fd,
         Err(reason) => {
             report::line(&format!("{}: {reason}", report::shown(path)));
@@ -119,11 +130,11 @@ fn protect(
     cluster: &'static Cluster,
     class: &Class,
     fd: c_int,
-    append: bool,
+    flags: c_int,
 ) -> Result<(), &'static str> {
     let spec = spec_of(cluster, class, fd).ok_or("the size of WAL segments is not known")?;
     counters::add(Count::Files, 1);
-    files::insert(fd, cluster.open(&spec), append)
+    files::insert(fd, cluster.open(&spec), flags)
         .map_err(|files::TooMany| "too many protected files are open")
 }
 

@@ -57,12 +57,16 @@ pub unsafe fn fallocate(fd: c_int, mode: c_int, offset: off_t, len: off_t) -> c_
     };
     match mode {
         0 => status(allocate(file, offset, len)),
-        libc::FALLOC_FL_KEEP_SIZE => libc_call!(fallocate(fd, mode, offset, len)),
+        libc::FALLOC_FL_KEEP_SIZE if file.file.writable().is_ok() => {
+            libc_call!(fallocate(fd, mode, offset, len))
+        }
+        libc::FALLOC_FL_KEEP_SIZE => fail(libc::EBADF),
         _ => fail(libc::EOPNOTSUPP),
     }
 }
 
 fn set_size(file: Protected, size: off_t) -> Result<(), Errno> {
+    file.file.writable().map_err(|_| Errno::EINVAL)?;
     let size = u64::try_from(size).map_err(|_| Errno::EINVAL)?;
     scratch::with(|scratch| file.file.sealed.set_size(&file.disk, scratch, size))
 }
@@ -73,5 +77,6 @@ fn allocate(file: Protected, offset: off_t, len: off_t) -> Result<(), Errno> {
         .ok()
         .filter(|&len| len > 0)
         .ok_or(Errno::EINVAL)?;
+    file.file.writable()?;
     scratch::with(|scratch| file.file.sealed.allocate(&file.disk, scratch, offset, len))
 }

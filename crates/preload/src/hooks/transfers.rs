@@ -25,7 +25,8 @@ pub unsafe fn pwrite(fd: c_int, buf: *const c_void, len: size_t, offset: off_t) 
     };
     // SAFETY: the caller's buffer.
     let data = unsafe { bytes(buf, len) };
-    count(position(offset).and_then(|offset| file.write_at(data, offset)))
+    let write = |at| file.write_at(data, at);
+    count(position(offset).and_then(|offset| file.write_there(write, offset)))
 }
 
 #[inline]
@@ -45,7 +46,7 @@ pub unsafe fn write(fd: c_int, buf: *const c_void, len: size_t) -> ssize_t {
     };
     // SAFETY: the caller's buffer.
     let data = unsafe { bytes(buf, len) };
-    count(file.write_on(data))
+    count(file.write_on(|offset| file.write_at(data, offset)))
 }
 
 pub unsafe fn readv(fd: c_int, parts: *const iovec, parts_len: c_int) -> ssize_t {
@@ -55,7 +56,7 @@ pub unsafe fn readv(fd: c_int, parts: *const iovec, parts_len: c_int) -> ssize_t
     // SAFETY: the caller's array.
     let parts = unsafe { vectors(parts, parts_len) };
     // SAFETY: the caller's buffers.
-    count(file.advance(|offset| unsafe { read_parts(file, parts, offset) }))
+    count(file.advance(|offset| unsafe { read_parts(file, parts?, offset) }))
 }
 
 pub unsafe fn preadv(fd: c_int, parts: *const iovec, parts_len: c_int, at: off_t) -> ssize_t {
@@ -63,7 +64,7 @@ pub unsafe fn preadv(fd: c_int, parts: *const iovec, parts_len: c_int, at: off_t
         return libc_call!(preadv(fd, parts, parts_len, at));
     };
     // SAFETY: the caller's array and its buffers.
-    count(position(at).and_then(|at| unsafe { read_parts(file, vectors(parts, parts_len), at) }))
+    count(position(at).and_then(|at| unsafe { read_parts(file, vectors(parts, parts_len)?, at) }))
 }
 
 /// The flags are hints (RWF_HIPRI, RWF_NOWAIT) or durability, which a protected file does not take.
@@ -109,19 +110,9 @@ pub unsafe fn writev(fd: c_int, parts: *const iovec, parts_len: c_int) -> ssize_
     };
     // SAFETY: the caller's array.
     let parts = unsafe { vectors(parts, parts_len) };
-    if !file.file.append {
-        // SAFETY: the caller's buffers.
-        return count(file.advance(|offset| unsafe { write_parts(file, parts, offset) }));
-    }
-    let mut done = 0;
-    for part in parts {
-        // SAFETY: the caller's buffer.
-        match file.write_on(unsafe { bytes(part.iov_base, part.iov_len) }) {
-            Ok(n) => done += n,
-            Err(errno) => return count(if done > 0 { Ok(done) } else { Err(errno) }),
-        }
-    }
-    count(Ok(done))
+    // SAFETY: the caller's buffers.
+    let write = |offset| unsafe { write_parts(file, parts?, offset) };
+    count(file.write_on(write))
 }
 
 pub unsafe fn pwritev(fd: c_int, parts: *const iovec, parts_len: c_int, at: off_t) -> ssize_t {
@@ -129,7 +120,8 @@ pub unsafe fn pwritev(fd: c_int, parts: *const iovec, parts_len: c_int, at: off_
         return libc_call!(pwritev(fd, parts, parts_len, at));
     };
     // SAFETY: the caller's array and its buffers.
-    count(position(at).and_then(|at| unsafe { write_parts(file, vectors(parts, parts_len), at) }))
+    let write = |at| unsafe { write_parts(file, vectors(parts, parts_len)?, at) };
+    count(position(at).and_then(|at| file.write_there(write, at)))
 }
 
 pub unsafe fn read_chk(fd: c_int, buf: *mut c_void, len: size_t, room: size_t) -> ssize_t {
@@ -156,11 +148,13 @@ pub unsafe fn pread_chk(
 
 impl Protected {
     pub fn read_at(self, buf: &mut [u8], offset: u64) -> Result<usize, Errno> {
+        self.file.readable()?;
         counters::add(Count::Opened, counters::units(buf.len()));
         scratch::with(|scratch| self.file.sealed.read_at(&self.disk, scratch, buf, offset))
     }
 
     pub fn write_at(self, data: &[u8], offset: u64) -> Result<usize, Errno> {
+        self.file.writable()?;
         counters::add(Count::Sealed, counters::units(data.len()));
         scratch::with(|scratch| self.file.sealed.write_at(&self.disk, scratch, data, offset))
     }
@@ -179,18 +173,38 @@ impl Protected {
     }
 
     /// `write`: at the position, or at the end of a file that is open for appending.
-    pub fn write_on(self, data: &[u8]) -> Result<usize, Errno> {
-        if !self.file.append {
-            return self.advance(|offset| self.write_at(data, offset));
+    fn write_on(self, write: impl FnOnce(u64) -> Result<usize, Errno>) -> Result<usize, Errno> {
+        if !self.file.appends() {
+            return self.advance(write);
         }
-        // Two processes that append must not meet at one end. Streams lock themselves when they
-        // are shared; one more lock on the same open file changes nothing.
-        self.disk.lock(Lock::Exclusive)?;
-        let result = self.disk.size().and_then(|end| {
-            let done = self.write_at(data, end)?;
-            self.seek(position_of(end, done)?, libc::SEEK_SET)?;
+        self.append(|end| {
+                        let done = write(end)?;
+            if done > 0 {
+                self.seek(position_of(end, done)?, libc::SEEK_SET)?;
+            }
             Ok(done)
-        });
+        })
+    }
+
+    /// `pwrite`: at its offset, or at the end too: Linux ignores the offset (pwrite(2), BUGS).
+    fn write_there(
+        self,
+        write: impl FnOnce(u64) -> Result<usize, Errno>,
+        offset: u64,
+    ) -> Result<usize, Errno> {
+        if self.file.appends() {
+            self.append(write)
+        } else {
+            write(offset)
+        }
+    }
+
+    /// Two processes that append must not meet at one end. Streams lock themselves when they are
+    /// shared; one more lock on the same open file changes nothing.
+    fn append(self, write: impl FnOnce(u64) -> Result<usize, Errno>) -> Result<usize, Errno> {
+        self.file.writable()?;
+        self.disk.lock(Lock::Exclusive)?;
+        let result = self.disk.size().and_then(write);
         self.disk.lock(Lock::None)?;
         result
     }
@@ -235,17 +249,20 @@ pub unsafe fn bytes<'a>(buf: *const c_void, len: size_t) -> &'a [u8] {
 
 /// # Safety
 /// `parts` is the caller's array.
-unsafe fn vectors<'a>(parts: *const iovec, len: c_int) -> &'a [iovec] {
+unsafe fn vectors<'a>(parts: *const iovec, len: c_int) -> Result<&'a [iovec], Errno> {
+    const IOV_MAX: usize = 1024;
     match usize::try_from(len) {
+        Ok(0) => Ok(&[]),
         // SAFETY: as the caller promises.
-        Ok(len) if len > 0 => unsafe { std::slice::from_raw_parts(parts, len) },
-        _ => &[],
+        Ok(len) if len <= IOV_MAX => Ok(unsafe { std::slice::from_raw_parts(parts, len) }),
+        _ => Err(Errno::EINVAL),
     }
 }
 
 /// # Safety
 /// The vectors name the caller's buffers.
 unsafe fn read_parts(file: Protected, parts: &[iovec], at: u64) -> Result<usize, Errno> {
+    file.file.readable()?;
     // SAFETY: as above.
     if let Some(done) = unsafe { super::copies::read_pages(file, parts, at) } {
         return done;
@@ -267,6 +284,7 @@ unsafe fn read_parts(file: Protected, parts: &[iovec], at: u64) -> Result<usize,
 /// # Safety
 /// The vectors name the caller's buffers.
 unsafe fn write_parts(file: Protected, parts: &[iovec], at: u64) -> Result<usize, Errno> {
+    file.file.writable()?;
     let mut done = 0;
     for part in parts {
         // SAFETY: as above.
