@@ -13,7 +13,7 @@ use crate::exit::Failure;
 const INITDB: &str = "
 Options of pgseal for a sealed cluster:
   -y, --data-encryption[=128|192|256]
-                            encrypt the cluster; the key length is 256 by default
+                            encrypt the cluster; 256 is the default
       --key-wrap-command=COMMAND
                             command that wraps the key: reads it, writes \"%p\"
       --key-unwrap-command=COMMAND

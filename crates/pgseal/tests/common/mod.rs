@@ -1,0 +1,203 @@
+//! What the tests of the command share: clusters that consist of a key file, and transcripts.
+#![allow(dead_code)] // each test binary uses its own part
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use pgseal_crypto::{KeyLength, MasterKey, Suite};
+use pgseal_format::{ClusterId, Header, KeyFile, Payload, SlotKind};
+use zeroize::Zeroizing;
+
+/// The key id of [`master`].
+pub const KEY_ID: &str = "07c3ae1ad793c43def72e2be8064c70a";
+
+/// An unwrap command for a wrapping that is no wrapping.
+pub const CAT: &str = r#"cat "%p""#;
+
+/// Bytes before the first slot of a key file.
+pub const SLOTS_AT: usize = 12 + 49 + 8 + 1;
+
+pub fn master() -> MasterKey {
+    let mut bytes = [0; 32];
+    for (byte, value) in bytes.iter_mut().zip(0..) {
+        *byte = value;
+    }
+    MasterKey::from_bytes(&mut bytes)
+}
+
+pub fn header() -> Header {
+    Header {
+        suite: Suite::AesXts,
+        length: KeyLength::Bits256,
+        cluster: ClusterId([0xc1; 16]),
+        key_id: master().key_id(),
+        created: 1_800_000_000,
+    }
+}
+
+pub fn payload() -> Zeroizing<Vec<u8>> {
+    Payload::encode(&master(), &header())
+}
+
+pub fn plain() -> SlotKind {
+    SlotKind::Plain { payload: payload() }
+}
+
+pub fn command(unwrap: &str, wrapped: &[u8]) -> SlotKind {
+    SlotKind::Command {
+        unwrap: unwrap.into(),
+        wrapped: wrapped.to_vec(),
+    }
+}
+
+/// A data directory that has a key file and nothing else.
+pub struct Cluster {
+    tmp: tempfile::TempDir,
+}
+
+impl Cluster {
+    pub fn new(slots: impl IntoIterator<Item = SlotKind>) -> Self {
+        let mut file = KeyFile::new(header());
+        for slot in slots {
+            file.add(slot).expect("room for the slot");
+        }
+        Self::with_key_bin(&file.write(&master()))
+    }
+
+    pub fn with_key_bin(bytes: &[u8]) -> Self {
+        let cluster = Self {
+            tmp: tempfile::tempdir().expect("a directory"),
+        };
+        fs::create_dir_all(cluster.data().join("pg_encryption")).expect("a directory");
+        cluster.write_key_bin(bytes);
+        cluster
+    }
+
+    pub fn data(&self) -> PathBuf {
+        self.tmp
+            .path()
+            .canonicalize()
+            .expect("it exists")
+            .join("data")
+    }
+
+    /// A path beside the data directory.
+    pub fn beside(&self, name: &str) -> PathBuf {
+        self.data().with_file_name(name)
+    }
+
+    /// A file beside the data directory.
+    pub fn write_beside(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.beside(name);
+        fs::write(&path, text).expect("a file");
+        path
+    }
+
+    pub fn key_bin_path(&self) -> PathBuf {
+        self.data().join("pg_encryption/key.bin")
+    }
+
+    pub fn key_bin(&self) -> Vec<u8> {
+        fs::read(self.key_bin_path()).expect("a key file")
+    }
+
+    pub fn write_key_bin(&self, bytes: &[u8]) {
+        fs::write(self.key_bin_path(), bytes).expect("a key file");
+    }
+
+    /// `pgseal key VERB -D DATA ARGS`
+    pub fn key(&self, verb: &str, args: &[&str]) -> Command {
+        let mut command = pgseal(&["key", verb, "-D"]);
+        command.arg(self.data()).args(args);
+        command
+    }
+
+    /// What `pgseal key check` says.
+    pub fn check(&self) -> Transcript {
+        Transcript::of(&mut self.key("check", &[]))
+    }
+}
+
+/// The command with nothing of ours in its environment and nothing on its standard input.
+pub fn pgseal(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pgseal"));
+    for (name, _) in std::env::vars_os() {
+        let text = name.to_string_lossy();
+        if text.starts_with("PG") || text == "LD_PRELOAD" {
+            command.env_remove(&name);
+        }
+    }
+    command.args(args).stdin(Stdio::null());
+    command
+}
+
+/// What a program said, and how it ended.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Transcript {
+    pub code: Option<i32>,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Transcript {
+    pub fn of(command: &mut Command) -> Self {
+        let Output {
+            status,
+            stdout,
+            stderr,
+        } = command.output().expect("it starts");
+        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+        Self {
+            code: status.code(),
+            stdout: text(stdout),
+            stderr: text(stderr),
+        }
+    }
+
+    /// It succeeded and printed this.
+    #[track_caller]
+    pub fn prints(&self, stdout: &str) {
+        let expected = Self {
+            code: Some(0),
+            stdout: stdout.into(),
+            stderr: String::new(),
+        };
+        assert_eq!(*self, expected);
+    }
+
+    /// It failed with this code and this one sentence.
+    #[track_caller]
+    pub fn refuses(&self, code: i32, sentence: &str) {
+        let stderr = format!("pgseal: {sentence}\n");
+        assert_eq!(
+            *self,
+            Self {
+                code: Some(code),
+                stdout: String::new(),
+                stderr
+            }
+        );
+    }
+
+    /// As `refuses`, after what a command said itself.
+    #[track_caller]
+    pub fn refuses_after(&self, said: &str, code: i32, sentence: &str) {
+        let stderr = format!("{said}pgseal: {sentence}\n");
+        assert_eq!(
+            *self,
+            Self {
+                code: Some(code),
+                stdout: String::new(),
+                stderr
+            }
+        );
+    }
+}
+
+/// An executable script.
+pub fn script(path: &Path, text: &str) {
+    fs::write(path, text).expect("a file");
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("a mode");
+}
