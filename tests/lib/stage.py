@@ -30,7 +30,7 @@ def supervise(test_file, tools):
     root = Path(__file__).resolve().parents[2]
     for program in ["dist/bin/pgseal", "dist/lib/libpgseal.so", *tools]:
         if not (root / program).exists():
-            sys.exit(f"{program} is missing; run make build first")
+            sys.exit(f"{program} is missing; make test builds all that the tests need")
     adopt_orphans()
     stage = Path(tempfile.mkdtemp(prefix="pgseal-test."))
     status = 1
