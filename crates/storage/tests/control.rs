@@ -2,8 +2,11 @@
 
 #![allow(clippy::unwrap_used)] // a test may panic
 
+mod support;
+
 use pgseal_storage::control::{Control, ControlError};
 use serde::Deserialize;
+use support::unhex as bytes;
 
 #[derive(Deserialize)]
 struct Vectors {
@@ -34,12 +37,6 @@ struct Damaged {
 
 fn vectors() -> Vectors {
     serde_json::from_str(include_str!("../../../vectors/control.json")).unwrap()
-}
-
-fn bytes(hex: &str) -> Vec<u8> {
-    let digits = hex.as_bytes().chunks(2);
-    let byte = |pair| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap();
-    digits.map(byte).collect()
 }
 
 #[test]

@@ -8,10 +8,11 @@ mod support;
 use pgseal_storage::layout::Layout;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Mutex;
+use std::time::Duration;
 use support::{scratch, Data, Kind, MemDisk, Op, Rng, Twin, LENGTHS, PAGE};
 
 const WRITERS: u64 = 8;
-const RECORDS: usize = 400;
+const RECORDS: usize = 200;
 
 #[derive(Default)]
 struct File {
@@ -47,6 +48,7 @@ impl File {
                 continue;
             };
             drop(done);
+            std::thread::sleep(Duration::from_micros(100)); // writers have to get the lock, too
             let mut buf = vec![0; record.len()];
             let got = file.read_at(&self.disk, &mut scratch, &mut buf, at);
             assert_eq!(got, Ok(record.len()));

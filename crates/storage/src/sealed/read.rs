@@ -168,7 +168,7 @@ impl SealedFile<'_> {
             }
         );
         if racing && end % BLOCK != 0 && have > 0 {
-            return settle(disk, &mut scratch.unit, start, have);
+            return settle(disk, scratch, start, have);
         }
         Ok(have)
     }
@@ -188,24 +188,24 @@ impl SealedFile<'_> {
     }
 }
 
-/// Reads the last block again until two reads agree: its writer may be in the middle of it, at
-/// WAL's flush boundary (io-paths.md A5). The kernel copies an aligned block at once on the
-/// processors that were measured; this holds on the others.
+/// Reads the last block of `scratch.unit` again until two reads agree: its writer may be in the
+/// middle of it, at WAL's flush boundary (io-paths.md A5). The kernel copies an aligned block at
+/// once on the processors that were measured; this holds on the others.
 fn settle<D: Disk>(
     disk: &D,
-    unit: &mut [u8; UNIT],
+    scratch: &mut Scratch,
     start: u64,
     have: usize,
 ) -> Result<usize, Errno> {
     const TRIES: usize = 100;
     let last = have.saturating_sub(1) / BLOCK_LEN * BLOCK_LEN;
+    let seen = &mut scratch.run[..BLOCK_LEN]; // aligned
     let mut end = have;
     for _ in 0..TRIES {
-        let mut seen = [0; BLOCK_LEN];
-        let got = read_full(disk, &mut seen, start + last as u64)?;
-        let same = unit[last..end] == seen[..got];
+        let got = read_full(disk, seen, start + last as u64)?;
+        let same = scratch.unit[last..end] == seen[..got];
         end = last + got;
-        unit[last..end].copy_from_slice(&seen[..got]);
+        scratch.unit[last..end].copy_from_slice(&seen[..got]);
         if same {
             return Ok(end);
         }

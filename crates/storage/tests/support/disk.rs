@@ -46,6 +46,9 @@ pub struct MemDisk {
     freed: Condvar,
     /// How often the lock was taken.
     pub locked: AtomicUsize,
+    /// Transfers of which memory and file were not aligned alike: the kernel may then copy half a
+    /// block beside a racing writer.
+    pub misaligned: AtomicUsize,
 }
 
 impl Default for MemDisk {
@@ -67,6 +70,7 @@ impl MemDisk {
             holders: Mutex::new(0),
             freed: Condvar::new(),
             locked: AtomicUsize::new(0),
+            misaligned: AtomicUsize::new(0),
         }
     }
 
@@ -191,6 +195,8 @@ impl State {
 
 impl Disk for MemDisk {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize, Errno> {
+        self.check_alignment(buf, offset);
+        std::thread::yield_now(); // another writer may come between a read and its write
         let mut state = self.state();
         if state.fails_now().is_some() {
             return Err(Errno::EIO);
@@ -203,6 +209,8 @@ impl Disk for MemDisk {
     }
 
     fn write_at(&self, buf: &[u8], offset: u64) -> Result<usize, Errno> {
+        self.check_alignment(buf, offset);
+        std::thread::yield_now();
         let mut state = self.state();
         let at = offset as usize;
         if let Some(takes) = state.fails_now() {
@@ -267,6 +275,12 @@ impl Disk for MemDisk {
 }
 
 impl MemDisk {
+    fn check_alignment(&self, buf: &[u8], offset: u64) {
+        if buf.as_ptr().addr() % 16 != offset as usize % 16 {
+            self.misaligned.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
     fn gate(&self, lock: Lock) {
         let holders = self.holders.lock().unwrap();
         let (mut holders, now) = match lock {

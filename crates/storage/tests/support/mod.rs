@@ -12,6 +12,7 @@ use pgseal_storage::layout::Layout;
 use pgseal_storage::scratch::Scratch;
 use pgseal_storage::{Disk, Errno, SealedFile};
 use proptest::prelude::*;
+use std::sync::atomic::Ordering;
 use std::sync::LazyLock;
 
 pub const PAGE: usize = 8192;
@@ -321,6 +322,8 @@ impl Twin {
         assert_eq!(content.len(), self.plain.len(), "size");
         let at = content.iter().zip(&self.plain).position(|(a, b)| a != b);
         assert_eq!(at, None, "first byte that differs");
+        let misaligned = self.disk.misaligned.load(Ordering::Relaxed);
+        assert!(misaligned == 0 || self.kind.layout == Layout::Keystream);
         if !self.kind.keeps_zeros() && self.kind.layout != Layout::Keystream {
             let from = usize::from(self.kind.layout == Layout::CONTROL); // the clear head
             let zeros = self.disk.written_zero_block(from);
@@ -339,4 +342,13 @@ pub fn put(plain: &mut Vec<u8>, offset: usize, data: &[u8]) {
         plain.resize(end, 0);
     }
     plain[offset..end].copy_from_slice(data);
+}
+
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+pub fn unhex(digits: &str) -> Vec<u8> {
+    let pair = |i| u8::from_str_radix(&digits[i..i + 2], 16).unwrap();
+    (0..digits.len()).step_by(2).map(pair).collect()
 }
