@@ -39,6 +39,7 @@ table! {
     __pread_chk(c_int, *mut c_void, size_t, off_t, size_t) -> ssize_t;
     __read_chk(c_int, *mut c_void, size_t, size_t) -> ssize_t;
     close(c_int) -> c_int;
+        closedir(*mut libc::DIR) -> c_int;
     close_range(c_uint, c_uint, c_int) -> c_int;
     closefrom(c_int) -> ();
     copy_file_range(c_int, *mut off_t, c_int, *mut off_t, size_t, c_uint) -> ssize_t;
@@ -46,6 +47,7 @@ table! {
     dup2(c_int, c_int) -> c_int;
     dup3(c_int, c_int, c_int) -> c_int;
     fallocate(c_int, c_int, off_t, off_t) -> c_int;
+        fclose(*mut FILE) -> c_int;
     fcntl(c_int, c_int, c_ulong) -> c_int;
     fdopen(c_int, *const c_char) -> *mut FILE;
     fileno(*mut FILE) -> c_int;

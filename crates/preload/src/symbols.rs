@@ -91,11 +91,13 @@ interpose! {
     rmdir (path: *const c_char) -> c_int = names::rmdir;
     readdir (directory: *mut DIR) -> *mut dirent = names::readdir;
     readdir64 (directory: *mut DIR) -> *mut dirent = names::readdir;
+        closedir (directory: *mut DIR) -> c_int = names::closedir;
     fopen (path: *const c_char, mode: *const c_char) -> *mut FILE = streams::fopen;
     fopen64 (path: *const c_char, mode: *const c_char) -> *mut FILE = streams::fopen;
     fdopen (fd: c_int, mode: *const c_char) -> *mut FILE = streams::fdopen;
     freopen (path: *const c_char, mode: *const c_char, stream: *mut FILE) -> *mut FILE = streams::freopen;
     freopen64 (path: *const c_char, mode: *const c_char, stream: *mut FILE) -> *mut FILE = streams::freopen;
+        fclose (stream: *mut FILE) -> c_int = streams::fclose;
     fileno (stream: *mut FILE) -> c_int = streams::fileno;
     fileno_unlocked (stream: *mut FILE) -> c_int = streams::fileno;
 }

@@ -7,6 +7,7 @@
 mod moving;
 
 use super::fail;
+use crate::files;
 use crate::place::{self, Place};
 use crate::programs;
 use crate::real::libc_call;
@@ -131,6 +132,13 @@ unsafe fn denied_at(directory: c_int, path: *const c_char) -> Option<c_int> {
         Place::Denied(errno) => Some(errno),
         _ => None,
     }
+}
+
+/// libc closes the directory's descriptor inside itself.
+pub unsafe fn closedir(directory: *mut DIR) -> c_int {
+    // SAFETY: the caller's open directory.
+    files::remove(unsafe { libc::dirfd(directory) });
+    libc_call!(closedir(directory))
 }
 
 /// The next entry that is not the key directory.

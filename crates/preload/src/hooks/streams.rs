@@ -3,7 +3,7 @@
 //! `ftruncate` and `fstat`.
 
 use super::{descriptors, opening, transfers};
-use crate::files;
+use crate::files::{self, Protected};
 use crate::place::{self, Place};
 use crate::real::{self, libc_call};
 use crate::{programs, report};
@@ -61,15 +61,19 @@ fn clear_stream(stream: *mut FILE) -> *mut FILE {
     if stream.is_null() || !crate::server::is_process_memory(libc_call!(fileno(stream))) {
         return stream;
     }
-    // SAFETY: the stream that libc just opened, which nobody else has seen.
-    unsafe { libc::fclose(stream) };
+    libc_call!(fclose(stream));
     real::set_errno(libc::EACCES);
     std::ptr::null_mut()
 }
 
 pub unsafe fn fdopen(fd: c_int, mode: *const c_char) -> *mut FILE {
-    if files::get(fd).is_none() {
+    let Some(protected) = files::get(fd) else {
         return libc_call!(fdopen(fd, mode));
+    };
+    // SAFETY: the caller's C string.
+    if !adopt_mode(protected, unsafe { CStr::from_ptr(mode) }) {
+        real::set_errno(libc::EINVAL);
+        return std::ptr::null_mut();
     }
     let calls = Cookie {
         read: Some(read),
@@ -77,64 +81,96 @@ pub unsafe fn fdopen(fd: c_int, mode: *const c_char) -> *mut FILE {
         seek: Some(seek),
         close: Some(close),
     };
+    let Some(open) = reserve(fd) else {
+        report::line("too many protected streams are open");
+        real::set_errno(libc::EMFILE);
+        return std::ptr::null_mut();
+    };
     let cookie = fd as usize as *mut c_void;
     // SAFETY: the four functions below take the descriptor as their cookie.
     let stream = unsafe { fopencookie(cookie, mode, calls) };
-    if !stream.is_null() && !remember(stream, fd) {
-        report::line("too many protected streams are open");
-        // SAFETY: just opened; its close function leaves the table alone. The descriptor goes too.
-        unsafe { libc::fclose(stream) };
-        real::set_errno(libc::EMFILE);
-        return std::ptr::null_mut();
+    open.stream.store(stream, Ordering::Release);
+    if stream.is_null() {
+        open.fd.store(-1, Ordering::Release);
     }
     stream
 }
 
-/// A stream of one kind cannot become one of the other: libc offers no way.
+/// May a stream of this mode stand on the descriptor? Then it appends from now on if the mode does,
+/// and begins at the end if it only writes.
+fn adopt_mode(protected: Protected, mode: &CStr) -> bool {
+    let Some(asked) = flags_of(mode) else {
+        return false;
+    };
+    let access = asked & libc::O_ACCMODE;
+    let given = protected.file.flags() & libc::O_ACCMODE;
+    if given != libc::O_RDWR && given != access {
+        return false;
+    }
+    if asked & libc::O_APPEND != 0 {
+        protected.file.set_appends(true);
+        if access == libc::O_WRONLY {
+            // SAFETY: a descriptor and two numbers.
+            unsafe { libc::lseek(protected.disk.0, 0, libc::SEEK_END) };
+        }
+    }
+    true
+}
+
+/// A protected stream can neither replace another nor be replaced: libc offers no way.
 pub unsafe fn freopen(path: *const c_char, mode: *const c_char, stream: *mut FILE) -> *mut FILE {
     // SAFETY: the caller's path, if there is one.
-    if !programs::acts() || path.is_null() || is_clear(unsafe { CStr::from_ptr(path) }) {
+    let leads_to_clear = || path.is_null() || is_clear(unsafe { CStr::from_ptr(path) });
+    if !programs::acts() || (descriptor_of(stream).is_none() && leads_to_clear()) {
         return libc_call!(freopen(path, mode, stream));
     }
-    report::line("a protected file cannot take the place of an open stream");
-    // SAFETY: freopen closes the stream, whatever becomes of the rest.
-    unsafe { libc::fclose(stream) };
+    report::line("a protected file's stream cannot be opened in place of another: use fopen");
+    // freopen closes the stream, whatever becomes of the rest.
+    libc_call!(fclose(stream));
     real::set_errno(libc::EOPNOTSUPP);
     std::ptr::null_mut()
 }
 
 pub unsafe fn fileno(stream: *mut FILE) -> c_int {
-    in_use()
-        .find(|open| open.stream.load(Ordering::Acquire) == stream)
-        .map_or_else(
-            || libc_call!(fileno(stream)),
-            |open| open.fd.load(Ordering::Acquire),
-        )
+    descriptor_of(stream).unwrap_or_else(|| libc_call!(fileno(stream)))
+}
+
+/// libc closes the descriptor of a stream of its own inside itself: if `dup2` put a protected file
+/// there, its entry must not outlive it.
+pub unsafe fn fclose(stream: *mut FILE) -> c_int {
+    if descriptor_of(stream).is_none() {
+        files::remove(libc_call!(fileno(stream)));
+    }
+    libc_call!(fclose(stream))
+}
+
+/// The descriptor behind a stream of ours.
+fn descriptor_of(stream: *mut FILE) -> Option<c_int> {
+    let open = in_use().find(|open| open.stream.load(Ordering::Acquire) == stream)?;
+    Some(open.fd.load(Ordering::Acquire))
 }
 
 fn in_use() -> impl Iterator<Item = &'static Open> {
     STREAMS.iter().take(HIGH.load(Ordering::Acquire))
 }
 
-fn remember(stream: *mut FILE, fd: c_int) -> bool {
-    let empty = std::ptr::null_mut();
-    for (index, open) in STREAMS.iter().enumerate() {
-        let free = open
-            .stream
-            .compare_exchange(empty, stream, Ordering::AcqRel, Ordering::Relaxed);
-        if free.is_ok() {
-            open.fd.store(fd, Ordering::Release);
-            HIGH.fetch_max(index + 1, Ordering::AcqRel);
-            return true;
-        }
-    }
-    false
+/// Takes a free entry for a stream over `fd`; the stream itself follows.
+fn reserve(fd: c_int) -> Option<&'static Open> {
+    let free = |open: &Open| {
+        open.fd
+            .compare_exchange(-1, fd, Ordering::AcqRel, Ordering::Relaxed)
+            .is_ok()
+    };
+    let index = STREAMS.iter().position(free)?;
+    HIGH.fetch_max(index + 1, Ordering::AcqRel);
+    STREAMS.get(index)
 }
 
+/// The streams over `fd` are closed.
 fn forget(fd: c_int) {
     for open in in_use().filter(|open| open.fd.load(Ordering::Acquire) == fd) {
-        open.fd.store(-1, Ordering::Release);
         open.stream.store(std::ptr::null_mut(), Ordering::Release);
+        open.fd.store(-1, Ordering::Release);
     }
 }
 
