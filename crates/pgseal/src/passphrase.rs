@@ -57,12 +57,20 @@ impl Source {
         match self {
             Self::File(path) => read_file(path),
             Self::Descriptor(fd) => read_file(Path::new(&format!("/proc/self/fd/{fd}"))),
-            Self::Default => match env::var_os(FILE).filter(|path| !path.is_empty()) {
-                Some(path) => read_file(Path::new(&path)),
+            Self::Default => match file_of_environment() {
+                Some(path) => read_file(&path),
                 None => ask(prompt),
             },
         }
     }
+}
+
+/// The file that `PGSEAL_PASSPHRASE_FILE` names. It holds the present passphrase of a cluster, so
+/// only initdb may take a new one from it.
+pub fn file_of_environment() -> Option<PathBuf> {
+    env::var_os(FILE)
+        .filter(|path| !path.is_empty())
+        .map(PathBuf::from)
 }
 
 /// A new passphrase: from `file`, or twice from the terminal.

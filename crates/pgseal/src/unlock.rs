@@ -283,3 +283,55 @@ fn listed(failures: &[(u8, SlotError)]) -> String {
         .map(|(id, error)| format!("slot {id}: {error}"));
     each.collect::<Vec<_>>().join("; ")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pgseal_crypto::{KeyLength, Suite};
+    use pgseal_format::ClusterId;
+
+    fn header() -> Header {
+        let master = MasterKey::from_bytes(&mut [1; 32]);
+        Header {
+            suite: Suite::AesXts,
+            length: KeyLength::Bits256,
+            cluster: ClusterId([2; 16]),
+            key_id: master.key_id(),
+            created: 0,
+        }
+    }
+
+    /// The outcome of a slot whose stored command leaves a trace.
+    fn tried(external: bool) -> (SlotError, bool) {
+        let data = tempfile::tempdir().expect("a directory");
+        let sources = || Sources {
+            external,
+            ..Sources::default()
+        };
+        let opener = Opener {
+            data: data.path(),
+            unwrap: sources(),
+            key: sources(),
+            passphrase: Source::Default,
+        };
+        let kind = SlotKind::Command {
+            unwrap: "echo ran | tee canary".into(),
+            wrapped: vec![0],
+        };
+        let refusal = opener.slot(&header(), &Slot { id: 1, kind }).err();
+        (
+            refusal.expect("the command prints no key"),
+            data.path().join("canary").exists(),
+        )
+    }
+
+    #[test]
+    fn a_foreign_directory_runs_nothing_under_the_external_policy() {
+        let (refusal, ran) = tried(true);
+        assert!(matches!(refusal, SlotError::Source(SourceError::External)));
+        assert!(!ran);
+        let (refusal, ran) = tried(false);
+        assert!(matches!(refusal, SlotError::Payload(PayloadError::NotAKey)));
+        assert!(ran);
+    }
+}

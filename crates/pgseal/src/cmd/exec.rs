@@ -7,8 +7,9 @@ use std::process::ExitCode;
 
 use crate::cli::ExecArgs;
 use crate::exit::Failure;
+use crate::handover;
 use crate::launch::{LaunchError, Sealed};
-use crate::twin::paths;
+use crate::twin::{paths, pin};
 use crate::unlock::unlock;
 
 pub fn run(args: ExecArgs) -> Result<ExitCode, Failure> {
@@ -23,7 +24,9 @@ pub fn run(args: ExecArgs) -> Result<ExitCode, Failure> {
     let mut sealed = Sealed::new(&find(Path::new(name))?, name, rest)?;
     sealed.act();
     if !clusters.is_empty() {
-        sealed.keys(&clusters)?;
+        let record = handover::record(&clusters)?;
+        pin::check_record(&record)?;
+        sealed.record(&record)?;
     }
     Err(sealed.exec())
 }

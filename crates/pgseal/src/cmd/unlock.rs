@@ -6,10 +6,13 @@ use crate::cli::UnlockArgs;
 use crate::cluster::Root;
 use crate::exit::Failure;
 use crate::handover;
+use crate::twin::pin;
 use crate::unlock::{unlock, Ways};
 
 pub fn run(args: &UnlockArgs) -> Result<ExitCode, Failure> {
     let unlocked = unlock(Root::required(&args.root)?, &Ways::default())?;
-    handover::write_to(args.fd, &handover::record(&[unlocked])?)?;
+    let record = handover::record(&[unlocked])?;
+    pin::check_record(&record)?;
+    handover::write_to(args.fd, &record)?;
     Ok(ExitCode::SUCCESS)
 }

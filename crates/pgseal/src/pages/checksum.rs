@@ -52,3 +52,34 @@ fn hash(sums: &mut [u32; COLUMNS], row: &[u32; COLUMNS]) {
         *sum = mixed.wrapping_mul(PRIME) ^ (mixed >> 17);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::samples::relation_pages;
+    use super::*;
+
+    #[test]
+    fn real_pages_have_it() {
+        for (name, block, page) in relation_pages() {
+            assert_eq!(checksum(&page, block), stored(&page), "{name} {block}");
+        }
+    }
+
+    #[test]
+    fn place_and_bytes_matter() {
+        for (name, block, mut page) in relation_pages() {
+            assert_ne!(checksum(&page, block + 1), stored(&page), "{name}");
+            page[8191] ^= 1;
+            assert_ne!(checksum(&page, block), stored(&page), "{name}");
+        }
+    }
+
+    #[test]
+    fn the_field_itself_does_not() {
+        let (_, block, mut page) = relation_pages().next().expect("there are samples");
+        let sum = checksum(&page, block);
+        page[8] ^= 0xFF;
+        page[9] ^= 0xFF;
+        assert_eq!(checksum(&page, block), sum);
+    }
+}

@@ -23,3 +23,39 @@ pub fn is_plausible(page: &Page) -> bool {
         && special % 8 == 0
         && field(18) == SIZE_AND_VERSION
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::samples::{relation_pages, sample};
+    use super::*;
+
+    #[test]
+    fn real_pages_pass_and_others_do_not() {
+        for (name, _, page) in relation_pages() {
+            assert!(is_plausible(&page), "{name}");
+        }
+        for other in 10..13 {
+            assert!(!is_plausible(&sample(other)), "sample {other}");
+        }
+        assert!(!is_plausible(&[0; 8192]));
+    }
+
+    #[test]
+    fn each_field_counts() {
+        let (_, _, page) = relation_pages().next().expect("there are samples");
+        for (at, value, field) in [
+            (10, 8u16, "flags"),
+            (12, 23, "lower before the header's end"),
+            (12, 8191, "lower above upper"),
+            (14, 8193, "upper above special"),
+            (16, 8200, "special beyond the page"),
+            (16, 8191, "special not aligned"),
+            (18, 8192 | 3, "layout version"),
+            (18, 4096 | 4, "page size"),
+        ] {
+            let mut page = page;
+            page[at..at + 2].copy_from_slice(&value.to_le_bytes());
+            assert!(!is_plausible(&page), "{field}");
+        }
+    }
+}

@@ -5,6 +5,8 @@
 pub mod checksum;
 pub mod header;
 pub mod randomness;
+#[cfg(test)]
+pub mod samples;
 
 /// One page.
 pub type Page = [u8; pgseal_crypto::UNIT];

@@ -12,6 +12,7 @@ use super::options::{Name, Split};
 use crate::cluster::Root;
 use crate::keybin::KeyDir;
 use crate::new_slot::{NewSlot, NewSlotError, Ready};
+use crate::passphrase;
 use crate::unlock::{unlock_from, SlotError, UnlockError, Unlocked, Ways, UNWRAP_COMMAND};
 
 /// Variable of the wrap command, as in other products.
@@ -103,7 +104,7 @@ fn ways(split: &Split) -> Result<Vec<NewSlot>, NewKeyError> {
     if let Some(file) = split.value(Name::KeyPassphraseFile) {
         ways.push(NewSlot::Passphrase(Some(PathBuf::from(file))));
     } else if split.has(Name::KeyPassphrase) {
-        ways.push(NewSlot::Passphrase(None));
+        ways.push(NewSlot::Passphrase(passphrase::file_of_environment()));
     }
     if let Some(path) = split.value(Name::KeyFile) {
         ways.push(NewSlot::File(PathBuf::from(path)));

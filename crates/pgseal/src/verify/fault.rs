@@ -1,0 +1,51 @@
+//! What can be wrong with a page or a file, in the words that the operator reads.
+
+use pgseal_storage::control::ControlError;
+use pgseal_storage::Errno;
+
+use crate::scan::raw::words;
+
+/// One finding.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Fault {
+    #[error("is stored in clear and should be sealed")]
+    Clear,
+    #[error("page checksum is {stored:04x} and should be {computed:04x}: damaged")]
+    Checksum { stored: u16, computed: u16 },
+    #[error("page header is damaged")]
+    Header,
+    #[error("reads as noise: overwritten, moved from another place, or sealed with another key")]
+    Noise,
+    #[error("is zeroed in part")]
+    ZeroedInPart,
+    #[error("is all zeros, below a page that was written (--strict)")]
+    Hole,
+    #[error("size {0} is no whole number of pages: cut or damaged")]
+    Size(u64),
+    #[error("the segment before it is missing or not whole, so PostgreSQL does not read this one")]
+    AfterGap,
+    #[error("size {0} is not that of a WAL segment of this cluster")]
+    WalSize(u64),
+    #[error("has no WAL page header: damaged, moved, or sealed with another key")]
+    WalHeader,
+    #[error("holds WAL of another cluster")]
+    WalForeign,
+    #[error("{0}")]
+    Control(#[from] ControlError),
+    #[error("is no {0}: damaged, moved, or sealed with another key")]
+    Magic(&'static str),
+    #[error("incorrect checksum in {0}: damaged")]
+    Crc(&'static str),
+    #[error("leads nowhere: mount what it links to")]
+    Dangling,
+    #[error("cannot be sealed: {0}")]
+    Refused(&'static str),
+    #[error("cannot be read: {0}")]
+    Unreadable(&'static str),
+}
+
+impl Fault {
+    pub fn unreadable(errno: Errno) -> Self {
+        Self::Unreadable(words(errno))
+    }
+}

@@ -1,0 +1,282 @@
+//! Checking every file of a stopped, sealed cluster with its key.
+//!
+//! What is checked, by sort of file:
+//! - relations: each page that is not a hole has a possible header and, where the cluster has data
+//!   checksums, the right checksum for its place; segments before the last are whole;
+//! - SLRUs, which carry no checksum: no page is stored in clear, zeroed in part, or reads as noise
+//!   (as a page does that was moved, or sealed with another key);
+//! - WAL: the first page has a header of this cluster; in a segment that is in use every page
+//!   before the last written one has its own address (the records' CRCs are left to recovery);
+//! - `pg_control`, two-phase state, logical snapshots, WAL summaries: their CRCs;
+//! - every other sealed file: it can be read, and is not stored in clear.
+//!
+//! What cannot be checked: a page that is older than it should be, a whole page that was zeroed
+//! (counted, and listed if a later page was written), 16 garbled bytes of a page without checksum.
+
+mod fault;
+mod named;
+mod paged;
+mod reader;
+mod report;
+mod segments;
+mod wal;
+
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use indicatif::ProgressBar;
+use pgseal_crypto::{FileCipher, KeyLength, MasterKey, UNIT};
+use pgseal_storage::classify::{classify, Class, Kind};
+use pgseal_storage::control::{Control, ControlError, State};
+use pgseal_storage::layout::{Root, Spec};
+use pgseal_storage::scratch::Scratch;
+use pgseal_storage::{Errno, SealedFile};
+
+use crate::scan::raw::Raw;
+use crate::scan::walk::Found;
+use fault::Fault;
+pub use report::{Report, Verdict};
+
+/// The rows of the summary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Sort {
+    Relation,
+    Slru,
+    Wal,
+    Other,
+}
+
+/// A file that is to be checked.
+pub struct Task {
+    pub found: Found,
+    kind: Option<Kind>,
+    class: Class,
+}
+
+/// What a check of one file gave.
+#[derive(Debug)]
+pub struct Checked {
+    pub name: String,
+    pub sort: Sort,
+    pub bytes: u64,
+    pub pages: u64,
+    /// Whole pages of stored zeros.
+    pub holes: Vec<Range<u64>>,
+    /// One more than the last page that is no hole.
+    pub written: u64,
+    /// What is wrong, with the block if it is one.
+    pub faults: Vec<(Option<u64>, Fault)>,
+}
+
+impl Checked {
+    fn new(task: &Task, sort: Sort) -> Self {
+        Self {
+            name: printable(&task.found.name),
+            sort,
+            bytes: task.found.len,
+            pages: task.found.len.div_ceil(UNIT as u64),
+            holes: Vec::new(),
+            written: 0,
+            faults: Vec::new(),
+        }
+    }
+
+    fn hole(&mut self, block: u64) {
+        match self.holes.last_mut() {
+            Some(last) if last.end == block => last.end += 1,
+            _ => self.holes.push(block..block + 1),
+        }
+    }
+
+    fn fault(&mut self, block: u64, fault: Fault) {
+        self.faults.push((Some(block), fault));
+    }
+
+    fn file_fault(&mut self, fault: Fault) {
+        self.faults.push((None, fault));
+    }
+}
+
+/// A cluster, with the key and what `pg_control` says.
+pub struct Cluster<'k> {
+    master: &'k MasterKey,
+    length: KeyLength,
+    pub control: Result<Control, ControlError>,
+    /// Pages of a whole segment file of a relation.
+    segment_pages: u32,
+}
+
+/// `pg_control` is not there or cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[error("{} cannot be read ({}): give a data directory with -D, and run pgseal as the server's user", .0.display(), .1)]
+pub struct ControlReadError(PathBuf, io::Error);
+
+impl<'k> Cluster<'k> {
+    /// Opens `pg_control`; a damaged one is a finding like others.
+    pub fn open(
+        data: &Path,
+        master: &'k MasterKey,
+        length: KeyLength,
+    ) -> Result<Self, ControlReadError> {
+        /// Where `pg_control` says how many pages a segment has, in all versions.
+        const SEGMENT_PAGES: usize = 220;
+        const DEFAULT_SEGMENT_PAGES: u32 = 131_072;
+        let path = data.join("global/pg_control");
+        let page = control_page(&path, master, length)
+            .map_err(|error| ControlReadError(path.clone(), error))?;
+        let control = Control::parse(&page);
+        let said = u32::from_le_bytes(std::array::from_fn(|i| page[SEGMENT_PAGES + i]));
+        let known = control.is_ok() && said > 0;
+        Ok(Self {
+            master,
+            length,
+            control,
+            segment_pages: if known { said } else { DEFAULT_SEGMENT_PAGES },
+        })
+    }
+
+    /// Was the server shut down in order? Otherwise pages may be torn until it has recovered.
+    pub fn is_at_rest(&self) -> bool {
+        let at_rest = |control: &Control| {
+            matches!(control.state, State::ShutDown | State::ShutDownInRecovery)
+        };
+        self.control.as_ref().map_or(true, at_rest)
+    }
+
+    /// Do pages carry checksums?
+    pub fn has_checksums(&self) -> bool {
+        self.control.as_ref().is_ok_and(|control| control.data_checksums)
+    }
+
+    /// Does a file of this name belong to this cluster? Two clusters of different versions share
+    /// tablespaces during an upgrade.
+    fn owns(&self, name: &[u8]) -> bool {
+        let mut parts = name.split(|&byte| byte == b'/');
+        let (Ok(control), Some(b"pg_tblspc")) = (&self.control, parts.next()) else {
+            return true;
+        };
+        let suffix = format!("_{}", control.catalog_version);
+        parts.nth(1).is_none_or(|version| version.ends_with(suffix.as_bytes()))
+    }
+
+    fn sealed(&self, spec: &Spec) -> SealedFile<'k> {
+        SealedFile::new(FileCipher::new(self.master, self.length, &spec.id), spec.layout)
+    }
+
+    /// Checks one file. `scratch` holds clear pages.
+    pub fn check(&self, task: &Task, scratch: &mut Scratch, bar: &ProgressBar) -> Checked {
+        let checked = match File::open(&task.found.path) {
+            Ok(file) => self.check_open(task, &Raw(file), scratch, bar),
+            Err(error) => {
+                let mut checked = Checked::new(task, task.sort());
+                let errno = error.raw_os_error().map_or(Errno::EIO, Errno);
+                checked.file_fault(Fault::unreadable(errno));
+                checked
+            }
+        };
+        checked
+    }
+
+    fn check_open(
+        &self,
+        task: &Task,
+        disk: &Raw,
+        scratch: &mut Scratch,
+        bar: &ProgressBar,
+    ) -> Checked {
+        let mut checked = Checked::new(task, task.sort());
+        match (&task.class, task.kind) {
+            (Class::Refused(advice), _) => checked.file_fault(Fault::Refused(advice)),
+            (Class::WalSegment(name), _) => {
+                self.wal_segment(*name, disk, scratch, bar, &mut checked);
+            }
+            (Class::Sealed(spec), Some(Kind::Relation)) => {
+                self.relation(&self.sealed(spec), disk, scratch, bar, &mut checked);
+            }
+            (Class::Sealed(spec), Some(Kind::Slru)) => {
+                self.slru(&self.sealed(spec), disk, scratch, bar, &mut checked);
+            }
+            (Class::Sealed(spec), kind) => {
+                self.named(kind, &self.sealed(spec), disk, scratch, bar, &mut checked);
+            }
+            (Class::Clear | Class::KeyDirectory | Class::WalRestored, _) => {
+                unreachable!("such files are no tasks")
+            }
+        }
+        checked
+    }
+}
+
+fn control_page(path: &Path, master: &MasterKey, length: KeyLength) -> io::Result<Vec<u8>> {
+    let Class::Sealed(spec) = classify(b"global/pg_control").class else {
+        unreachable!("pg_control is sealed");
+    };
+    let sealed = SealedFile::new(FileCipher::new(master, length, &spec.id), spec.layout);
+    let (disk, mut page) = (Raw(File::open(path)?), vec![0; UNIT]);
+    let done = sealed
+        .read_at(&disk, &mut Scratch::new(), &mut page, 0)
+        .map_err(|Errno(code)| io::Error::from_raw_os_error(code))?;
+    page.truncate(done);
+    Ok(page)
+}
+
+/// The files of a cluster, by what is done with them.
+#[derive(Default)]
+pub struct Plan {
+    pub tasks: Vec<Task>,
+    /// Not sealed, by the class table.
+    pub clear: u64,
+    /// Sealed with a key that ended with the server, or of another cluster: not read.
+    pub skipped: u64,
+    /// Names that no row of the class table knows, and whether they are sealed.
+    pub unknown: Vec<(String, bool)>,
+}
+
+impl Plan {
+    /// Sorts the files out.
+    pub fn new(files: Vec<Found>, cluster: &Cluster<'_>) -> Self {
+        let mut plan = Self::default();
+        for found in files {
+            plan.add(found, cluster);
+        }
+        plan
+    }
+
+    fn add(&mut self, found: Found, cluster: &Cluster<'_>) {
+        let classified = classify(&found.name);
+        let sealed = matches!(classified.class, Class::Sealed(_));
+        if classified.row.is_none() {
+            self.unknown.push((printable(&found.name), sealed));
+        }
+        match &classified.class {
+            _ if !cluster.owns(&found.name) => self.skipped += 1,
+            Class::Clear | Class::KeyDirectory => self.clear += 1,
+            Class::WalRestored => self.skipped += 1,
+            Class::Sealed(spec) if spec.root == Root::Ephemeral => self.skipped += 1,
+            _ => self.tasks.push(Task {
+                found,
+                kind: classified.row.map(|row| row.kind),
+                class: classified.class,
+            }),
+        }
+    }
+}
+
+impl Task {
+    fn sort(&self) -> Sort {
+        match self.kind {
+            Some(Kind::Relation) => Sort::Relation,
+            Some(Kind::Slru) => Sort::Slru,
+            Some(Kind::WalSegment) => Sort::Wal,
+            _ => Sort::Other,
+        }
+    }
+}
+
+/// A name as it can be printed.
+pub fn printable(name: &[u8]) -> String {
+    String::from_utf8_lossy(name).into_owned()
+}
