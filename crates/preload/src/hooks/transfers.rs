@@ -178,7 +178,7 @@ impl Protected {
             return self.advance(write);
         }
         self.append(|end| {
-                        let done = write(end)?;
+            let done = write(end)?;
             if done > 0 {
                 self.seek(position_of(end, done)?, libc::SEEK_SET)?;
             }
