@@ -1,0 +1,204 @@
+#!/usr/bin/env python3
+"""pgbench, sealed against stock, round by round.
+
+    bench/pgbench_ratio.py readonly|tpcb|evict [--rounds N] [--seconds S] [--variants stock,loaded,sealed-256] …
+
+readonly is pgbench -S on data that lies in shared_buffers, tpcb the default script on the same, and evict -N at scale
+50 on 1 MB of shared_buffers with 3 clients, so that pages come and go through the kernel's cache. Every variant has a
+cluster of its own, made from the same settings with checksums on. A round runs each variant once, in random order;
+figures.py says what is made of the rounds, server.py what a run measures. Prints Markdown tables; a JSON file keeps
+every raw round.
+
+Variants: stock; stock2 (stock again: its interval must include 1); loaded (stock with the library preloaded, nothing
+sealed); sealed-256, sealed-192, sealed-128. It needs `make build` and cargo, for the cipher's own speed in the same
+run.
+"""
+
+import argparse
+import json
+import os
+import platform
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "tests/lib"))
+
+import figures  # noqa: E402
+import pgseal_test  # noqa: E402
+import stage  # noqa: E402
+from server import Variant  # noqa: E402
+
+# Where the child, who may not write everywhere, leaves its results for its supervisor.
+RESULTS = "PGSEAL_BENCH_RESULTS"
+CIPHER = "target/bench/cipher"
+VARIANTS = ("stock", "stock2", "loaded", "sealed-256", "sealed-192", "sealed-128")
+# The cipher's own speed: AWS-LC's where it has the mode, ours over its block cipher where it has not.
+CIPHER_NAMES = {"sealed-256": "AWS-LC XTS-256", "sealed-192": "FileCipher 192", "sealed-128": "FileCipher 128"}
+
+
+@dataclass
+class Workload:
+    script: tuple
+    clients: int
+    scale: int
+    buffers_mb: int | None  # None: room for all the data
+
+
+WORKLOADS = {
+    "readonly": Workload(("-S",), 2, 10, None),
+    "tpcb": Workload((), 4, 10, None),
+    "evict": Workload(("-N",), 3, 50, 1),
+}
+BUFFERS_MB_PER_SCALE = 32  # about twice what tables and indexes take
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description="pgbench, sealed against stock, round by round")
+    parser.add_argument("workload", choices=WORKLOADS)
+    parser.add_argument("--rounds", type=positive, default=9, help="an interval means little below 6")
+    parser.add_argument("--seconds", type=positive, default=10, help="length of each run of pgbench")
+    parser.add_argument("--variants", type=variants, default="stock,loaded,sealed-256,sealed-128,sealed-192")
+    parser.add_argument("--pg", type=Path, default=pgseal_test.PG, help="directory of PostgreSQL's programs")
+    parser.add_argument("--scale", type=positive, help="pgbench's scale factor, instead of the workload's own")
+    parser.add_argument("--seed", type=int, default=int(time.time()), help="of the order of the variants")
+    parser.add_argument("--json", type=Path, help="results (default: target/bench/WORKLOAD.json)")
+    return parser.parse_args()
+
+
+def positive(text):
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not a positive number")
+    return number
+
+
+def variants(text):
+    names = text.split(",")
+    unknown = set(names) - set(VARIANTS)
+    if unknown:
+        raise argparse.ArgumentTypeError(f"no variant is called {', '.join(unknown)}; there are {', '.join(VARIANTS)}")
+    if figures.REFERENCE not in names or len(set(names)) < len(names):
+        raise argparse.ArgumentTypeError(f"name each variant once, and {figures.REFERENCE} among them")
+    return names
+
+
+def supervise(args):
+    """Runs this file below stage.py, as an unprivileged user on copies of the programs, and keeps its results."""
+    os.umask(0o022)
+    target = args.json or ROOT / "target/bench" / f"{args.workload}.json"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    tools = [f"bench/{name}.py" for name in ("pgbench_ratio", "server", "figures")]
+    with tempfile.NamedTemporaryFile(prefix="pgseal-bench.") as results:
+        if os.getuid() == 0:
+            os.chown(results.name, stage.test_account().pw_uid, -1)
+        os.environ[RESULTS] = results.name
+        status = stage.supervise(__file__, [*tools, build_cipher()])
+        if status == 0:
+            shutil.copyfile(results.name, target)
+            print(f"\nraw rounds: {target}")
+    return status
+
+
+def build_cipher():
+    """Builds the cipher's benchmark and puts it where the stage can take it from."""
+    command = ["cargo", "bench", "-q", "-p", "pgseal-crypto", "--bench", "cipher", "--no-run", "--message-format=json"]
+    built = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout
+    messages = [json.loads(line) for line in built.splitlines()]
+    path = next(m["executable"] for m in messages if m.get("target", {}).get("name") == "cipher" and m["executable"])
+    (ROOT / CIPHER).parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy2(path, ROOT / CIPHER)
+    return CIPHER
+
+
+def cipher_speed():
+    """{variant: (ns to open a page, ns to seal a page)}, by the cipher's own benchmark, on one thread."""
+    report = pgseal_test.run([pgseal_test.STAGE / CIPHER, "--bench"]).stdout
+    ns = dict(re.findall(r"^(.+?) +(\d+) +[\d.]+", report, re.MULTILINE))
+    return {variant: (int(ns[f"{name} open"]), int(ns[f"{name} seal"])) for variant, name in CIPHER_NAMES.items()}
+
+
+def bench(args):
+    """The clusters, the rounds, the figures."""
+    workload, host = WORKLOADS[args.workload], machine(args.pg)
+    scale = args.scale or workload.scale
+    clusters = make_clusters(args, scale, workload.buffers_mb or scale * BUFFERS_MB_PER_SCALE)
+    try:
+        before = cipher_speed()
+        rounds = run_rounds(args, workload, clusters)
+        after = cipher_speed()
+    finally:
+        for cluster in clusters:
+            cluster.close()
+    page_ns = {v: tuple((a + b) / 2 for a, b in zip(before[v], after[v])) for v in before}
+    summaries = figures.summarise(args.variants, rounds, page_ns)
+    print(heading(args, workload, scale, host), page_costs(args, page_ns), figures.markdown(summaries), sep="\n\n")
+    results = {"workload": args.workload, "seed": args.seed, "scale": scale, "clients": workload.clients,
+               "seconds": args.seconds, "settings": clusters[0].conf.split("\n")[1:-1], "machine": host,
+               "page_ns": {"before": before, "after": after}, "summary": summaries, "rounds": rounds}
+    Path(os.environ[RESULTS]).write_text(json.dumps(results, indent=1))
+
+
+def make_clusters(args, scale, buffers_mb):
+    clusters = []
+    for name in args.variants:
+        note(f"making the cluster of {name}, scale {scale}")
+        clusters.append(Variant(pgseal_test.STAGE / "work" / name, name, args.pg, f"{buffers_mb}MB"))
+        clusters[-1].load(scale)
+    os.sync()
+    return clusters
+
+
+def run_rounds(args, workload, clusters):
+    order = random.Random(args.seed)
+    rounds = []
+    for number in range(args.rounds):
+        # One seed for pgbench in a round: its variants see the same rows in the same order.
+        options = [*workload.script, "-n", "-M", "prepared", "-c", workload.clients, "-j", workload.clients,
+                   "-T", args.seconds, f"--random-seed={order.randrange(2**31)}"]
+        for cluster in order.sample(clusters, len(clusters)):
+            entry = cluster.measure(options, fill_buffers=workload.buffers_mb is None)
+            rounds.append({"variant": cluster.name, "round": number, **entry})
+            note(f"round {number + 1}/{args.rounds} {cluster.name}: {entry['tps']:.1f} tps, "
+                 f"{figures.cpu_us(entry):.2f} us CPU per transaction")
+    return rounds
+
+
+def heading(args, workload, scale, host):
+    return (f"{args.workload}: {args.rounds} rounds of {args.seconds} s, scale {scale}, {workload.clients} clients, "
+            f"seed {args.seed}\n{host['postgres']}, {host['cpu']}, {host['cores']} cores, Linux {host['kernel']}, "
+            f"{host['date']}. Medians over the rounds [95 % interval].")
+
+
+def page_costs(args, page_ns):
+    """The cipher's own time for a page, of the sealed variants that take part."""
+    costs = ["{}: {:.0f} ns to open a page, {:.0f} ns to seal one".format(CIPHER_NAMES[name], *page_ns[name])
+             for name in args.variants if name in page_ns]
+    return "; ".join(costs) or "No variant is sealed"
+
+
+def machine(pg):
+    model = re.search(r"^model name\s*: (.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    return {"cpu": model[1] if model else platform.machine(), "cores": os.cpu_count(), "kernel": platform.release(),
+            "postgres": pgseal_test.run([pg / "postgres", "--version"]).stdout.strip(),
+            "date": time.strftime("%Y-%m-%d"), "load": os.getloadavg()}
+
+
+def note(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    given = arguments()
+    if RESULTS not in os.environ:
+        sys.exit(supervise(given))
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    bench(given)
