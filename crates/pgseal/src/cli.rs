@@ -1,6 +1,7 @@
 //! The command line. What an option means is in the file of its subcommand.
 
 use std::ffi::OsString;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
@@ -24,6 +25,10 @@ pub enum Command {
     Exec(ExecArgs),
     /// Tell whether a cluster is sealed, how, and whether its key opens
     Status(StatusArgs),
+    /// Decrypt and check every page of a stopped cluster
+    Verify(VerifyArgs),
+    /// Look for clear text in the raw files of data directories; needs no key
+    Audit(AuditArgs),
     /// Protect the key of a cluster in another way, or check how it is protected
     #[command(subcommand)]
     Key(KeyCommand),
@@ -124,6 +129,50 @@ pub struct StatusArgs {
     /// For machines
     #[arg(long)]
     pub json: bool,
+}
+
+#[derive(Args)]
+pub struct VerifyArgs {
+    #[command(flatten)]
+    pub cluster: ClusterOptions,
+    /// Threads [default: one for each core]
+    #[arg(long, value_name = "N")]
+    pub jobs: Option<NonZeroUsize>,
+    /// Fail on zero pages below the last written page, too; PostgreSQL leaves some in hash indexes,
+    /// and from version 16 on where it reserved space
+    #[arg(long)]
+    pub strict: bool,
+    /// For machines
+    #[arg(long)]
+    pub json: bool,
+    /// No bar on a terminal
+    #[arg(long)]
+    pub no_progress: bool,
+}
+
+#[derive(Args)]
+pub struct AuditArgs {
+    /// Data directories, or copies of them; tablespaces and pg_wal are found by their links
+    #[arg(value_name = "DATADIR", required = true)]
+    pub directories: Vec<PathBuf>,
+    /// A text that must not be found in clear; repeatable
+    #[arg(long, value_name = "TEXT")]
+    pub canary: Vec<String>,
+    /// The same in hexadecimal; repeatable
+    #[arg(long, value_name = "HEX")]
+    pub canary_hex: Vec<String>,
+    /// A file with one such text a line; repeatable
+    #[arg(long, value_name = "FILE")]
+    pub canary_file: Vec<PathBuf>,
+    /// Threads [default: one for each core]
+    #[arg(long, value_name = "N")]
+    pub jobs: Option<NonZeroUsize>,
+    /// For machines
+    #[arg(long)]
+    pub json: bool,
+    /// No bar on a terminal
+    #[arg(long)]
+    pub no_progress: bool,
 }
 
 #[derive(Args)]

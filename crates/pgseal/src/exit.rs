@@ -10,7 +10,9 @@ use pgseal_keyring::{DerivedError, RewriteError};
 
 use crate::cluster::ClusterError;
 use crate::cmd::bindir::BindirError;
+use crate::cmd::audit::AuditError;
 use crate::cmd::key::{ChangeError, OnTerminal, SlotsDoNotOpen};
+use crate::cmd::verify::ServerRuns;
 use crate::command::CommandError;
 use crate::handover::HandoverFdError;
 use crate::keybin::KeyBinError;
@@ -21,9 +23,12 @@ use crate::twin::initdb::InitdbError;
 use crate::twin::initdb_key::NewKeyError;
 use crate::twin::options::OptionError;
 use crate::twin::pin::PinError;
+use crate::scan::walk::WalkError;
 use crate::unlock::{SlotError, UnlockError};
+use crate::verify::ControlReadError;
 
-const FOUND: u8 = 1;
+/// What `verify`, `audit` and `key check` end with when they found something.
+pub const FOUND: u8 = 1;
 const USAGE: u8 = 2;
 const IO: u8 = 3;
 const NOT_SEALED: u8 = 4;
@@ -37,9 +42,11 @@ const BUSY: u8 = 9;
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub enum Failure {
+    Audit(#[from] AuditError),
     Bindir(#[from] BindirError),
     Change(#[from] ChangeError),
     Cluster(#[from] ClusterError),
+    ControlRead(#[from] ControlReadError),
     HandoverFd(#[from] HandoverFdError),
     Initdb(#[from] InitdbError),
     KeyBin(#[from] KeyBinError),
@@ -49,8 +56,10 @@ pub enum Failure {
     OnTerminal(#[from] OnTerminal),
     Option(#[from] OptionError),
     Pin(#[from] PinError),
+    ServerRuns(#[from] ServerRuns),
     SlotsDoNotOpen(#[from] SlotsDoNotOpen),
     Unlock(#[from] UnlockError),
+    Walk(#[from] WalkError),
 }
 
 impl Failure {
@@ -62,11 +71,15 @@ impl Failure {
 
     fn code(&self) -> u8 {
         match self {
+            Self::Audit(error) => audit(error),
             Self::Bindir(error) => bindir(error),
             Self::Change(error) => change(error),
             Self::Cluster(ClusterError::NotSealed(_)) => NOT_SEALED,
             Self::Cluster(ClusterError::WorkingDirectory(_)) | Self::HandoverFd(_) => IO,
+            Self::ControlRead(_) | Self::Walk(_) => IO,
+            Self::ServerRuns(_) => BUSY,
             Self::Initdb(InitdbError::NotSealed(_)) => NOT_GUARANTEED,
+            Self::Initdb(InitdbError::Exists(_)) => USAGE,
             Self::Initdb(_) => IO,
             Self::KeyBin(error) => key_bin(error),
             Self::Launch(error) => launch(error),
@@ -77,6 +90,13 @@ impl Failure {
             Self::SlotsDoNotOpen(_) => FOUND,
             Self::Unlock(error) => unlock(error),
         }
+    }
+}
+
+fn audit(error: &AuditError) -> u8 {
+    match error {
+        AuditError::Nothing | AuditError::Hex(_) | AuditError::Short(_) => USAGE,
+        AuditError::CanaryFile(..) => IO,
     }
 }
 

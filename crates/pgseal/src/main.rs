@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+mod audit;
 mod cli;
 mod cluster;
 mod cmd;
@@ -18,10 +19,13 @@ mod launch;
 mod machine;
 mod memfd;
 mod new_slot;
+mod pages;
 mod passphrase;
+mod scan;
 mod terminal;
 mod twin;
 mod unlock;
+mod verify;
 
 use std::process::ExitCode;
 

@@ -49,10 +49,21 @@ pub enum NewSlot {
     File(PathBuf),
 }
 
-/// A way with its secret at hand, if it has one: nobody is asked twice.
+/// A way with its secret at hand, if it has one: nobody is asked twice. A key file that it has made
+/// is removed again, unless it is kept.
 pub struct Ready {
     way: NewSlot,
     secret: Option<Zeroizing<Vec<u8>>>,
+    key_file: Option<PathBuf>,
+}
+
+impl Drop for Ready {
+    fn drop(&mut self) {
+        if let Some(path) = &self.key_file {
+            // Ours alone, and useless: left behind, it would only be in the way.
+            let _ = fs::remove_file(path);
+        }
+    }
 }
 
 impl NewSlot {
@@ -63,7 +74,11 @@ impl NewSlot {
             Self::KeyCommand(line) => Some(command_key(&command::key(line, data)?)?),
             Self::Plain | Self::Command { .. } | Self::File(_) => None,
         };
-        Ok(Ready { way: self, secret })
+        Ok(Ready {
+            way: self,
+            secret,
+            key_file: None,
+        })
     }
 }
 
@@ -76,9 +91,14 @@ impl Ready {
         }
     }
 
+    /// What was made belongs to a cluster from now on.
+    pub fn keep(&mut self) {
+        self.key_file = None;
+    }
+
     /// Makes the slot for the cluster at `data`.
     pub fn make(
-        &self,
+        &mut self,
         header: &Header,
         master: &MasterKey,
         data: &Path,
@@ -95,6 +115,7 @@ impl Ready {
             }
             NewSlot::File(path) => {
                 let path = write_payload(path, &payload, data)?;
+                self.key_file = Some(path.clone());
                 return Ok(SlotKind::File {
                     path: path.into_os_string().into_vec(),
                 });

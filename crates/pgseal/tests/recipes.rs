@@ -207,7 +207,10 @@ fn openssl_asks_at_the_terminal() {
         cluster.data().display()
     );
     let mut typing = Command::new("sh");
-    let dialogue = r#"{ sleep 0.5; echo typed; sleep 0.5; } | script --quiet --command "$1" "$2""#;
+    let dialogue = r#"seen() { for _ in $(seq 300); do grep -q "$1" "$2" && return; sleep 0.1; done; }
+        { seen password: "$2"; echo typed; seen ^code "$2"; } |
+        script --quiet --flush --command "$1" "$2""#;
+    fs::write(&log, "").expect("a file");
     typing.args(["-c", dialogue, "sh", &line]).arg(&log);
     let shown = Transcript::of(&mut typing).stdout;
     assert!(shown.contains("decryption password:"), "{shown}");

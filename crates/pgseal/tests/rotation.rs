@@ -204,18 +204,25 @@ fn trim(cluster: &Cluster) {
 
 #[test]
 fn two_at_once() {
-    let cluster = Cluster::new([command("sleep 2; cat \"%p\"", &payload())]);
+    let unwrap = "touch %D/locked; while [ -e %D/locked ]; do sleep 0.1; done; cat \"%p\"";
+    let cluster = Cluster::new([command(unwrap, &payload())]);
+    let locked = cluster.data().join("locked");
     let mut slow = cluster.key("wrap", &["--new-plain"]);
     let mut slow = slow.stdout(Stdio::null()).spawn().expect("it starts");
-    sleep(Duration::from_millis(500));
+    while !locked.exists() {
+        sleep(Duration::from_millis(10));
+    }
     let second = Transcript::of(&mut cluster.key("wrap", &["--new-plain"]));
     let sentence = format!(
         "another pgseal is changing {}: wait until it is through",
         cluster.key_bin_path().display()
     );
     second.refuses(9, &sentence);
+    fs::remove_file(&locked).expect("the command made it");
     assert!(slow.wait().expect("our child").success());
-    assert_eq!(every_slot_opens(&cluster), 2);
+    Transcript::of(&mut cluster.key("check", &["--show"])).prints(&format!(
+        "slot 1 (command), from key.bin: {unwrap}\nslot 2 (plain)\n"
+    ));
 }
 
 /// A directory that takes no new file, as a full or read-only disk does not.

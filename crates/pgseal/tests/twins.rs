@@ -421,6 +421,38 @@ fn a_failed_initdb_leaves_nothing_that_starts() {
     assert!(!place.path("data/pg_encryption").exists());
 }
 
+/// The library hides `pg_encryption/`, so the real initdb would take such a directory for empty.
+#[test]
+fn initdb_never_overwrites_a_key() {
+    let place = Place::new();
+    let cluster = Cluster::new([plain()]);
+    let before = cluster.key_bin();
+    let data = cluster.data();
+    let args = ["-D", data.to_str().expect("UTF-8"), "-y", "--no-key-wrap"];
+    let sentence = format!(
+        "{} exists, and initdb never overwrites a key: choose an empty directory",
+        data.join("pg_encryption").display()
+    );
+    place.initdb(&args).refuses(2, &sentence);
+    assert_eq!(cluster.key_bin(), before);
+}
+
+#[test]
+fn a_key_file_goes_with_the_cluster_that_was_not_made() {
+    let place = Place::new();
+    let key_file = place.path("pg.key");
+    let option = format!("--key-file={}", key_file.display());
+    let args = ["-D", "data", "-y", &option];
+    let failed = Transcript::of(place.twin("initdb", &args).env("STATUS", "7"));
+    assert_eq!(failed.code, Some(7));
+    assert!(!key_file.exists());
+    fs::remove_dir_all(place.path("data")).expect("what the failed initdb left");
+    assert_eq!(place.initdb(&args).code, Some(0));
+    let check = Transcript::of(pgseal(&["key", "check", "-D"]).arg(place.path("data")));
+    assert_eq!(check.code, Some(0), "{check:?}");
+    assert!(key_file.exists());
+}
+
 #[test]
 fn initdb_options_of_the_environment() {
     let place = Place::new();

@@ -1,11 +1,13 @@
 //! The subcommands, one file each.
 
+pub mod audit;
 pub mod bindir;
 mod exec;
 pub mod key;
 pub mod status;
 mod twin;
 mod unlock;
+pub mod verify;
 
 use std::process::ExitCode;
 
@@ -17,6 +19,8 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
     match command {
         Command::Bindir(args) => bindir::run(&args),
         Command::Exec(args) => exec::run(args),
+        Command::Verify(args) => verify::run(&args),
+        Command::Audit(args) => audit::run(&args),
         Command::Status(args) => status::run(&args),
         Command::Key(KeyCommand::Wrap(args)) => key::wrap::run(args),
         Command::Key(KeyCommand::Unwrap(args)) => key::unwrap::run(&args),

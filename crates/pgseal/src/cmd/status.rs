@@ -50,7 +50,8 @@ enum KeyCheck {
 
 #[derive(Serialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
-enum Server {
+/// Whether a server runs, and with the library or without.
+pub enum Server {
     Stopped,
     RunningSealed {
         pid: u32,
@@ -62,6 +63,18 @@ enum Server {
     RunningUnknown {
         pid: u32,
     },
+}
+
+impl Server {
+    /// The process, if there is one.
+    pub fn pid(&self) -> Option<u32> {
+        match self {
+            Self::Stopped => None,
+            Self::RunningSealed { pid }
+            | Self::RunningUnsealed { pid }
+            | Self::RunningUnknown { pid } => Some(*pid),
+        }
+    }
 }
 
 pub fn run(args: &StatusArgs) -> Result<ExitCode, Failure> {
@@ -144,7 +157,7 @@ fn key_file(
 }
 
 /// The server that runs on a data directory, by its pid file.
-fn server(data: &Path) -> Server {
+pub fn server(data: &Path) -> Server {
     let pid_file = fs::read_to_string(data.join("postmaster.pid")).unwrap_or_default();
     let Some(pid) = pid_file
         .lines()

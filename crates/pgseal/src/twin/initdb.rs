@@ -12,6 +12,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{ExitCode, ExitStatus};
+use std::slice;
 
 use super::initdb_key::{new_key, NewKey, WRAP_COMMAND};
 use super::options::{self, Name, OptionError, Split};
@@ -20,7 +21,7 @@ use super::programs::short_with_value;
 use super::Twin;
 use crate::cluster::Root;
 use crate::exit::Failure;
-use crate::keybin::{KeyBinError, KeyDir};
+use crate::keybin::{KeyBinError, KeyDir, DIR};
 use crate::unlock::UNWRAP_COMMAND;
 
 const OPTIONS: &str = "PGSEAL_INITDB_OPTIONS";
@@ -35,6 +36,8 @@ pub enum InitdbError {
         "{0} cannot be read back ({1}), and the new directory was emptied: check the file system"
     )]
     ReadBack(PathBuf, io::Error),
+    #[error("{0} exists, and initdb never overwrites a key: choose an empty directory")]
+    Exists(PathBuf),
     #[error("{0} cannot be made ({1}): check the owner of the directory above it")]
     MakeDirectory(PathBuf, io::Error),
     #[error("the new directory was emptied: {0}")]
@@ -52,6 +55,10 @@ pub fn run(twin: &Twin, args: Vec<OsString>) -> Result<ExitCode, Failure> {
         return plain(twin, &split);
     };
     let root = Root::pending(&data)?;
+    let key_dir = root.path.join(DIR);
+    if key_dir.exists() {
+        return Err(InitdbError::Exists(key_dir).into());
+    }
     let _directory = NewDirectory::make(&root.path)?;
     let key = new_key(&split, root)?;
     pin::check_new(key.cluster.header.key_id)?;
@@ -148,22 +155,22 @@ impl Drop for NewDirectory {
 /// Runs the real initdb and commits the key file.
 fn make(twin: &Twin, mut args: Vec<OsString>, key: NewKey) -> Result<ExitCode, Failure> {
     checksums(twin, &mut args)?;
-    let clusters = [key.cluster];
+    let cluster = &key.cluster;
     let mut sealed = twin.sealed(&args)?;
-    sealed.keys(&clusters)?;
+    sealed.keys(slice::from_ref(cluster))?;
     sealed.scrub(WRAP_COMMAND);
     sealed.scrub(UNWRAP_COMMAND);
     let status = sealed.run()?;
     if !status.success() {
         return Ok(code_of(status));
     }
-    let [cluster] = clusters;
     let data = &cluster.root.path;
     let commit = || KeyDir::of(data).create(&key.image, &cluster.header);
     if let Err(error) = check_sealed(data).and_then(|()| commit().map_err(InitdbError::Commit)) {
         empty(data);
         return Err(error.into());
     }
+    key.keep();
     Ok(ExitCode::SUCCESS)
 }
 

@@ -53,6 +53,14 @@ pub enum NewKeyError {
 pub struct NewKey {
     pub cluster: Unlocked,
     pub image: Zeroizing<Vec<u8>>,
+    ready: Vec<Ready>,
+}
+
+impl NewKey {
+    /// The key is committed: what was made for it stays.
+    pub fn keep(mut self) {
+        self.ready.iter_mut().for_each(Ready::keep);
+    }
 }
 
 /// The key that the options ask for, opened once from the bytes that will be stored.
@@ -66,7 +74,7 @@ pub fn new_key(split: &Split, root: Root) -> Result<NewKey, NewKeyError> {
         .map(|way| way.ready(&root.path))
         .collect::<Result<Vec<_>, _>>()?;
     let length = effective_length(length, ready.iter().find_map(Ready::key_bits))?;
-    made(&ready, root, length)
+    made(ready, root, length)
 }
 
 /// The length that was asked for, if one was.
@@ -144,7 +152,7 @@ fn pair(split: &Split) -> Result<NewSlot, NewKeyError> {
     }
 }
 
-fn made(ready: &[Ready], root: Root, length: KeyLength) -> Result<NewKey, NewKeyError> {
+fn made(mut ready: Vec<Ready>, root: Root, length: KeyLength) -> Result<NewKey, NewKeyError> {
     let master = MasterKey::generate()?;
     let header = Header {
         suite: Suite::AesXts,
@@ -156,18 +164,22 @@ fn made(ready: &[Ready], root: Root, length: KeyLength) -> Result<NewKey, NewKey
             .map_or(0, |since| since.as_secs()),
     };
     let mut file = KeyFile::new(header.clone());
-    for way in ready {
+    for way in &mut ready {
         file.add(way.make(&header, &master, &root.path)?)?;
     }
     let image = file.write(&master);
-    check(&image, ready, &root.path)?;
+    check(&image, &ready, &root.path)?;
     let cluster = Unlocked {
         root,
         header,
         master,
         file: None,
     };
-    Ok(NewKey { cluster, image })
+    Ok(NewKey {
+        cluster,
+        image,
+        ready,
+    })
 }
 
 /// Every slot must open from the bytes that will be stored.
@@ -208,5 +220,9 @@ fn copied(
     let cluster = unlock_from(&source, root, &ways)?;
     effective_length(asked, Some(cluster.header.length.bits()))?;
     let image = source.bytes().map_err(UnlockError::from)?;
-    Ok(NewKey { cluster, image })
+    Ok(NewKey {
+        cluster,
+        image,
+        ready: Vec::new(),
+    })
 }

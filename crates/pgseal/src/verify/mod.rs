@@ -24,7 +24,6 @@ mod wal;
 use std::fs::File;
 use std::io;
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use indicatif::ProgressBar;
@@ -38,7 +37,7 @@ use pgseal_storage::{Errno, SealedFile};
 use crate::scan::raw::Raw;
 use crate::scan::walk::Found;
 use fault::Fault;
-pub use report::{Report, Verdict};
+pub use report::{Report, Unknown, Verdict};
 
 /// The rows of the summary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -162,13 +161,18 @@ impl<'k> Cluster<'k> {
         parts.nth(1).is_none_or(|version| version.ends_with(suffix.as_bytes()))
     }
 
+    /// Marks what only shows when all files are known.
+    pub fn mark_gaps(&self, checked: &mut [Checked]) {
+        segments::mark_gaps(checked, self.segment_pages);
+    }
+
     fn sealed(&self, spec: &Spec) -> SealedFile<'k> {
         SealedFile::new(FileCipher::new(self.master, self.length, &spec.id), spec.layout)
     }
 
     /// Checks one file. `scratch` holds clear pages.
     pub fn check(&self, task: &Task, scratch: &mut Scratch, bar: &ProgressBar) -> Checked {
-        let checked = match File::open(&task.found.path) {
+        match File::open(&task.found.path) {
             Ok(file) => self.check_open(task, &Raw(file), scratch, bar),
             Err(error) => {
                 let mut checked = Checked::new(task, task.sort());
@@ -176,8 +180,7 @@ impl<'k> Cluster<'k> {
                 checked.file_fault(Fault::unreadable(errno));
                 checked
             }
-        };
-        checked
+        }
     }
 
     fn check_open(
@@ -231,8 +234,8 @@ pub struct Plan {
     pub clear: u64,
     /// Sealed with a key that ended with the server, or of another cluster: not read.
     pub skipped: u64,
-    /// Names that no row of the class table knows, and whether they are sealed.
-    pub unknown: Vec<(String, bool)>,
+    /// Names that no row of the class table knows.
+    pub unknown: Vec<Unknown>,
 }
 
 impl Plan {
@@ -247,9 +250,11 @@ impl Plan {
 
     fn add(&mut self, found: Found, cluster: &Cluster<'_>) {
         let classified = classify(&found.name);
-        let sealed = matches!(classified.class, Class::Sealed(_));
         if classified.row.is_none() {
-            self.unknown.push((printable(&found.name), sealed));
+            self.unknown.push(Unknown {
+                file: printable(&found.name),
+                sealed: matches!(classified.class, Class::Sealed(_)),
+            });
         }
         match &classified.class {
             _ if !cluster.owns(&found.name) => self.skipped += 1,

@@ -51,10 +51,12 @@ pub fn change(cluster: &ClusterOptions, new: &NewOptions, replace: Replace) -> R
     };
     let old = old_slot(&file, replace, opened_slot)?;
     let way = new_slot(new, old.and_then(|id| find(&file, id)))?;
-    let ready = way.ready(data).map_err(ChangeError::from)?;
+    let mut ready = way.ready(data).map_err(ChangeError::from)?;
     let kind = ready
         .make(&opened.header, &opened.master, data)
         .map_err(ChangeError::from)?;
+    // From here on a generation that names the new slot may be published.
+    ready.keep();
     let open = |header: &Header, slot: &Slot| ready.open(header, slot, data);
     let id = add_slot(
         &mut locked.store,

@@ -1,0 +1,73 @@
+//! `pgseal verify`: decrypts and checks every page of a stopped cluster. Reads only.
+//!
+//! Exit codes: 0 nothing bad found; 1 something bad, each named by file and block; 9 a server runs.
+
+use std::io::{self, IsTerminal};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Instant;
+
+use pgseal_storage::scratch::Scratch;
+
+use crate::cli::VerifyArgs;
+use crate::cluster::Root;
+use crate::cmd::status;
+use crate::exit::{Failure, FOUND};
+use crate::scan::{pool, progress, walk};
+use crate::unlock::{unlock, Unlocked};
+use crate::verify::{printable, Cluster, Plan, Report, Unknown, Verdict};
+
+/// The pages change while they are read.
+#[derive(Debug, thiserror::Error)]
+#[error("a server is running on {0} (process {1}): stop it, for its files change while they are read")]
+pub struct ServerRuns(PathBuf, u32);
+
+pub fn run(args: &VerifyArgs) -> Result<ExitCode, Failure> {
+    let root = Root::required(&args.cluster.pgdata)?;
+    refuse_running(&root.path)?;
+    let unlocked = unlock(root, &args.cluster.unlock.ways())?;
+    let report = verify(&unlocked, args)?;
+    if args.json {
+        println!("{}", report.json());
+    } else {
+        report.print();
+    }
+    Ok(match report.verdict() {
+        Verdict::Good => ExitCode::SUCCESS,
+        Verdict::Bad => ExitCode::from(FOUND),
+    })
+}
+
+fn refuse_running(data: &Path) -> Result<(), ServerRuns> {
+    match status::server(data).pid() {
+        Some(pid) => Err(ServerRuns(data.to_owned(), pid)),
+        None => Ok(()),
+    }
+}
+
+fn verify(unlocked: &Unlocked, args: &VerifyArgs) -> Result<Report, Failure> {
+    let data = &unlocked.root.path;
+    let cluster = Cluster::open(data, &unlocked.master, unlocked.header.length)?;
+    let start = Instant::now();
+    let found = walk::walk(data)?;
+    let plan = Plan::new(found.files, &cluster);
+    let shown = !args.no_progress && !args.json && io::stderr().is_terminal();
+    let bar = progress::bar(plan.tasks.iter().map(|task| task.found.len).sum(), shown);
+    let jobs = pool::jobs(args.jobs);
+    let check = |task: &_, scratch: &mut Box<Scratch>| cluster.check(task, scratch, &bar);
+    let mut checked = pool::map(&plan.tasks, jobs, || Box::new(Scratch::new()), check);
+    bar.finish_and_clear();
+    cluster.mark_gaps(&mut checked);
+    let names = |names: Vec<Vec<u8>>| names.iter().map(|name| printable(name)).collect();
+    let mut report = Report::new(checked, names(found.dangling), args.strict);
+    report.data_directory = data.clone();
+    report.shut_down = cluster.is_at_rest();
+    report.data_checksums = cluster.has_checksums();
+    report.clear_files = plan.clear;
+    report.skipped_files = plan.skipped;
+    report.unknown = plan.unknown;
+    report.odd = names(found.others);
+    report.threads = jobs.get();
+    report.timed(start.elapsed());
+    Ok(report)
+}

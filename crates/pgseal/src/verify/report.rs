@@ -1,0 +1,221 @@
+//! What `verify` says in the end: findings, notes, a table, one sentence; or the same as JSON.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::segments::holes_below_writing;
+use super::{Checked, Fault, Sort};
+
+/// All of it, as JSON has it.
+#[derive(Serialize)]
+pub struct Report {
+    pub data_directory: PathBuf,
+    pub shut_down: bool,
+    pub data_checksums: bool,
+    relations: Sum,
+    slrus: Sum,
+    wal: Sum,
+    others: Sum,
+    total: Sum,
+    bad: Vec<Finding>,
+    /// Zero pages below the last written one.
+    holes: Vec<Hole>,
+    pub unknown: Vec<Unknown>,
+    /// Not looked into: links in odd places, sockets, devices.
+    pub odd: Vec<String>,
+    pub clear_files: u64,
+    pub skipped_files: u64,
+    pub threads: usize,
+    pub seconds: f64,
+    pub gigabytes_per_second: f64,
+}
+
+#[derive(Clone, Copy, Default, Serialize)]
+struct Sum {
+    files: u64,
+    pages: u64,
+    zero_pages: u64,
+    bad: u64,
+    bytes: u64,
+}
+
+#[derive(Serialize)]
+struct Finding {
+    file: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    block: Option<u64>,
+    reason: String,
+}
+
+#[derive(Serialize)]
+struct Hole {
+    file: String,
+    first_block: u64,
+    pages: u64,
+}
+
+/// A name that the class table does not know.
+#[derive(Serialize)]
+pub struct Unknown {
+    pub file: String,
+    pub sealed: bool,
+}
+
+/// What the exit code says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    Good,
+    Bad,
+}
+
+impl Report {
+    /// Sums up. Holes below written pages are findings if `strict`.
+    pub fn new(mut checked: Vec<Checked>, dangling: Vec<String>, strict: bool) -> Self {
+        checked.sort_by(|a, b| a.name.cmp(&b.name));
+        let holes: Vec<Hole> = holes_below_writing(&checked)
+            .into_iter()
+            .map(|(file, range)| Hole {
+                file: file.to_owned(),
+                first_block: range.start,
+                pages: range.end - range.start,
+            })
+            .collect();
+        if strict {
+            add_holes(&mut checked, &holes);
+        }
+        let sum = |sort| Sum::of(checked.iter().filter(|file| file.sort == sort));
+        let dangling = dangling.into_iter().map(|file| Finding {
+            file,
+            block: None,
+            reason: Fault::Dangling.to_string(),
+        });
+        let mut report = Self {
+            data_directory: PathBuf::new(),
+            shut_down: true,
+            data_checksums: false,
+            relations: sum(Sort::Relation),
+            slrus: sum(Sort::Slru),
+            wal: sum(Sort::Wal),
+            others: sum(Sort::Other),
+            total: Sum::of(checked.iter()),
+            bad: dangling.chain(findings(&checked)).collect(),
+            holes,
+            unknown: Vec::new(),
+            odd: Vec::new(),
+            clear_files: 0,
+            skipped_files: 0,
+            threads: 1,
+            seconds: 0.0,
+            gigabytes_per_second: 0.0,
+        };
+        report.total.bad = report.bad.len() as u64;
+        report
+    }
+
+    /// How long it took.
+    #[allow(clippy::cast_precision_loss)] // a rate for people
+    pub fn timed(&mut self, time: Duration) {
+        self.seconds = time.as_secs_f64();
+        self.gigabytes_per_second = self.total.bytes as f64 / 1e9 / self.seconds.max(1e-9);
+    }
+
+    pub fn verdict(&self) -> Verdict {
+        if self.bad.is_empty() {
+            Verdict::Good
+        } else {
+            Verdict::Bad
+        }
+    }
+
+    pub fn json(&self) -> String {
+        serde_json::to_string_pretty(self).expect("plain data is JSON")
+    }
+
+    /// For people.
+    pub fn print(&self) {
+        for Finding { file, block, reason } in &self.bad {
+            match block {
+                Some(block) => println!("{file}: block {block}: {reason}"),
+                None => println!("{file}: {reason}"),
+            }
+        }
+        self.print_notes();
+        println!("{:<10} {:>8} {:>12} {:>12} {:>8} {:>16}", "", "files", "pages", "zero pages", "bad", "bytes");
+        for (name, sum) in [
+            ("relations", self.relations),
+            ("SLRUs", self.slrus),
+            ("WAL", self.wal),
+            ("others", self.others),
+            ("total", self.total),
+        ] {
+            let Sum { files, pages, zero_pages, bad, bytes } = sum;
+            println!("{name:<10} {files:>8} {pages:>12} {zero_pages:>12} {bad:>8} {bytes:>16}");
+        }
+        println!(
+            "{:.2} seconds, {:.2} GB/s on {} threads; not read: {} clear files, {} that need no key any more",
+            self.seconds, self.gigabytes_per_second, self.threads, self.clear_files, self.skipped_files
+        );
+        println!("{}", self.sentence());
+    }
+
+    fn print_notes(&self) {
+        for Hole { file, first_block, pages } in &self.holes {
+            println!("note: {file}: {pages} zero pages from block {first_block} on, below written ones");
+        }
+        for Unknown { file, sealed } in &self.unknown {
+            let how = if *sealed { "sealed" } else { "in clear" };
+            println!("warning: {file}: no rule names this file; it is kept {how}");
+        }
+        for name in &self.odd {
+            println!("warning: {name}: not a file, or a link where PostgreSQL has none: not read");
+        }
+        if !self.data_checksums {
+            println!("note: the cluster has no data checksums: only page headers could be checked");
+        }
+        if !self.shut_down {
+            println!("warning: the server was not shut down: pages may be torn until it has recovered; start it, stop it, and verify again");
+        }
+    }
+
+    fn sentence(&self) -> String {
+        match self.bad.len() {
+            0 => "nothing bad found".to_owned(),
+            1 => "1 finding: restore this file from a backup or a standby".to_owned(),
+            n => format!("{n} findings: restore these files from a backup or a standby"),
+        }
+    }
+}
+
+impl Sum {
+    fn of<'a>(files: impl Iterator<Item = &'a Checked>) -> Self {
+        files.fold(Self::default(), |sum, file| Self {
+            files: sum.files + 1,
+            pages: sum.pages + file.pages,
+            zero_pages: sum.zero_pages + file.holes.iter().map(|hole| hole.end - hole.start).sum::<u64>(),
+            bad: sum.bad + file.faults.len() as u64,
+            bytes: sum.bytes + file.bytes,
+        })
+    }
+}
+
+fn findings(checked: &[Checked]) -> impl Iterator<Item = Finding> + '_ {
+    checked.iter().flat_map(|file| {
+        file.faults.iter().map(|(block, fault)| Finding {
+            file: file.name.clone(),
+            block: *block,
+            reason: fault.to_string(),
+        })
+    })
+}
+
+fn add_holes(checked: &mut [Checked], holes: &[Hole]) {
+    for hole in holes {
+        let file = checked.iter_mut().find(|file| file.name == hole.file);
+        let file = file.expect("holes were found in these files");
+        for block in hole.first_block..hole.first_block + hole.pages {
+            file.fault(block, Fault::Hole);
+        }
+    }
+}
