@@ -4,9 +4,9 @@
 Runs the tests one after the other, shows what they print, and ends with a table of steps and the line
 "N passed, N failed, N skipped". A failed step does not keep the next from running. Exit status: 0 if nothing failed.
 
-ci: the crates' tests, vectors/read.py, every tests/*/test_*.py on Debian's PostgreSQL 15, and PostgreSQL's own regression
-and isolation suites of 15. world: the same tests/*/test_*.py on 17 and 18, the suites of 15, 17 and 18, and a longer
-crash loop. The suites' PostgreSQL is built once by tests/suites/fetch-build.sh.
+ci: the crates' tests, vectors/read.py, every program tests/*/*.py on Debian's PostgreSQL 15, and PostgreSQL's own regression
+and isolation suites of 15. world: the suites of 15, 17 and 18, and the programs on 17 and 18, with those that take long and
+a longer crash loop. The suites' PostgreSQL is built once by tests/suites/fetch-build.sh.
 """
 
 import os
@@ -20,19 +20,22 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 DEBIAN_PG = "/usr/lib/postgresql/15/bin"
 SUITES = ROOT / "tests/suites"
+WORLD_ONLY = {"tests/file-classes/regression.py"}
 WORLD_CRASH_ROUNDS = "300"
 
-# How the runners below tell their results: cargo, tests/suites/run.sh.
+# How runners tell their results: cargo, vectors/read.py, tests/suites/run.sh.
 CARGO = re.compile(r"test result: \w+\. (?P<passed>\d+) passed; (?P<failed>\d+) failed; (?P<skipped>\d+) ignored")
+READER = re.compile(r"(?P<passed>\d+) passed, (?P<failed>\d+) failed$")
 SUITE = re.compile(r"\d+ \w+: \d+ tests, (?P<passed>\d+) passed, (?P<failed>\d+) failed, (?P<skipped>\d+) skipped")
 
 
 @dataclass
 class Step:
-    """One command, and the variables that it gets beside the environment."""
+    """One command, the variables that it gets beside the environment, and whether it runs tests."""
     name: str
     command: list
     environment: dict = field(default_factory=dict)
+    tests: bool = True
 
 
 @dataclass
@@ -52,7 +55,7 @@ class Tally:
 
     def line(self, line):
         """Takes one line."""
-        if match := CARGO.match(line) or SUITE.match(line):
+        if match := CARGO.match(line) or SUITE.match(line) or READER.match(line.rstrip()):
             for name, count in match.groupdict().items():
                 setattr(self.outcome, name, getattr(self.outcome, name) + int(count))
         elif match := re.match(r"Ran (\d+) tests? in ", line):
@@ -69,27 +72,29 @@ class Tally:
         self.outcome.skipped += skipped
         self.ran = 0
 
-    def close(self, status):
-        """The outcome, in which a step that only exits counts as one test."""
+    def close(self, status, tests):
+        """The outcome. A failure that was not counted counts as one, and so do tests that told no result."""
         outcome = self.outcome
-        if status != 0 and outcome.failed == 0:
+        if outcome.failed == 0 and (status != 0 or tests and outcome == Outcome()):
             outcome.failed = 1
-        elif outcome == Outcome():
-            outcome.passed = 1
         return outcome
 
 
-def python_tests(pg, label="", environment=None):
-    """Every test file of the tree, on the PostgreSQL in `pg`."""
-    files = sorted(ROOT.glob("tests/*/test_*.py"))
-    names = [str(file.relative_to(ROOT)) for file in files]
+def programs():
+    """The test programs of the tree; tests/lib holds none, and other modules do not run by themselves."""
+    files = [file for file in sorted(ROOT.glob("tests/*/*.py")) if file.parent.name != "lib"]
+    return [str(file.relative_to(ROOT)) for file in files if 'if __name__ == "__main__":' in file.read_text()]
+
+
+def python_tests(pg, names, label="", environment=None):
+    """The programs of these names, on the PostgreSQL in `pg`."""
     variables = {"PGSEAL_TEST_PG": pg, **(environment or {})}
     return [Step(name + label, [sys.executable, name], variables) for name in names]
 
 
 def suites(version):
     """PostgreSQL's own suites of one version."""
-    build = Step(f"build PostgreSQL {version}", [str(SUITES / "fetch-build.sh"), version])
+    build = Step(f"build PostgreSQL {version}", [str(SUITES / "fetch-build.sh"), version], tests=False)
     return [build, Step(f"suites of {version}", [str(SUITES / "run.sh"), version])]
 
 
@@ -102,12 +107,15 @@ def built(version):
 def steps_of(which):
     """The steps of ci or world."""
     if which == "ci":
-        crates = Step("crates", ["cargo", "test", "--workspace", "--release", "--locked"])
+        crates = Step("crates", ["cargo", "test", "--workspace", "--locked"])
         vectors = Step("vectors/read.py", [sys.executable, "vectors/read.py"])
-        return [crates, vectors, *python_tests(DEBIAN_PG), *suites("15")]
-    steps = suites("15") + suites("17") + suites("18")
+        chosen = [name for name in programs() if name not in WORLD_ONLY]
+        return [crates, vectors, *python_tests(DEBIAN_PG, chosen), *suites("15")]
+    helper = Step("programs that tests use", ["cargo", "build", "--workspace", "--examples", "--locked"], tests=False)
+    steps = [helper, *suites("15"), *suites("17"), *suites("18")]
     for version in ["17", "18"]:
-        steps += python_tests(built(version), f" on {version}", {"PGSEAL_CRASH_ROUNDS": WORLD_CRASH_ROUNDS})
+        environment = {"PGSEAL_CRASH_ROUNDS": WORLD_CRASH_ROUNDS}
+        steps += python_tests(built(version), programs(), f" on {version}", environment)
     return steps
 
 
@@ -121,7 +129,7 @@ def run(step):
         for line in child.stdout:
             print(line, end="", flush=True)
             tally.line(line)
-    return tally.close(child.returncode), time.monotonic() - start
+    return tally.close(child.returncode, step.tests), time.monotonic() - start
 
 
 def main():

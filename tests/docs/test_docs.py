@@ -1,0 +1,156 @@
+#!/usr/bin/env python3
+"""What the documents say holds: commands run as printed, options exist, links and paths lead somewhere.
+
+The session of README.md is run by the user who may create Debian's server socket: the tests' own user may not, so this
+file leaves the harness's place as root and starts it as `postgres`, and by itself otherwise. Its pgbench is made shorter.
+"""
+
+import os
+import re
+import shlex
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+DEBIAN_PG = "/usr/lib/postgresql/15/bin"
+SOCKETS = Path("/var/run/postgresql")
+SHORTER = {"pgbench -i -s 50": "pgbench -i -s 2", "pgbench -c 4 -T 30": "pgbench -c 4 -T 3"}
+
+# Paths of the reader's own machine and data, as the documents name them.
+OWN_PATHS = re.compile(r"^(data|sealed|log|first|second|recovery|target)(/|$)")
+
+
+def documents():
+    """All Markdown files under version control, or about to be."""
+    command = ["git", "-c", f"safe.directory={ROOT}", "ls-files", "--cached", "--others", "--exclude-standard", "*.md"]
+    names = subprocess.run(command, cwd=ROOT, check=True, text=True, capture_output=True).stdout.split()
+    return [ROOT / name for name in names]
+
+
+def blocks(document, language):
+    """The fenced blocks of a language."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", (ROOT / document).read_text(), re.M | re.S)
+
+
+class Links(unittest.TestCase):
+    def test_links_lead_to_files(self):
+        dead = []
+        for document in documents():
+            for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", document.read_text()):
+                if "://" not in target and not (document.parent / target).exists():
+                    dead.append(f"{document.relative_to(ROOT)}: {target}")
+        self.assertEqual(dead, [])
+
+    def test_paths_of_this_tree_exist(self):
+        tops = {path.name for path in ROOT.iterdir()}
+        dead = []
+        for document in documents():
+            for path in re.findall(r"`([\w.-]+(?:/[\w.-]+)+/?)`", document.read_text()):
+                places = [ROOT / path, document.parent / path, ROOT / "crates" / path]
+                mine = path.split("/")[0] in tops and not OWN_PATHS.match(path) and not path.startswith("dist/")
+                if mine and not any(place.exists() for place in places):
+                    dead.append(f"{document.relative_to(ROOT)}: {path}")
+        self.assertEqual(dead, [])
+
+
+class CommandLines(unittest.TestCase):
+    """Every `pgseal …` of the documents names a subcommand and options that its help lists."""
+
+    def test_command_lines_parse(self):
+        wrong = []
+        for document in documents():
+            for line in command_lines(document.read_text()):
+                if problem := self.problem(line):
+                    wrong.append(f"{document.relative_to(ROOT)}: {line}: {problem}")
+        self.assertEqual(wrong, [])
+
+    def problem(self, line):
+        words = shlex.split(line, comments=True)[1:]
+        command = [word for word in words[: 2 if words[:1] == ["key"] else 1] if not word.startswith("-")]
+        help_text = self.help(command)
+        if help_text is None:
+            return f"there is no {' '.join(command)}"
+        options = [word.split("=")[0] for word in words if re.match(r"--?[A-Za-z]", word)]
+        unknown = [option for option in options if not re.search(rf"(?<![\w-]){option}(?![\w-])", help_text)]
+        return f"no option {', '.join(unknown)}" if unknown else None
+
+    def help(self, command):
+        done = subprocess.run([ROOT / "dist/bin/pgseal", *command, "--help"], text=True, capture_output=True, check=False)
+        return done.stdout if done.returncode == 0 else None
+
+
+def command_lines(text):
+    """`pgseal …` in backquotes, and lines of blocks that begin with it; without what a shell would add."""
+    text = text.replace("\\\n", " ")
+    inline = [code for code in re.findall(r"`([^`\n]+)`", text) if re.match(r"pgseal [a-z]", code)]
+    block = [match[1] for match in re.finditer(r"^ *(?:\$ )?(?:dist/bin/)?(pgseal [a-z].*)$", text, re.M)]
+    in_blocks = [line for line in block if not re.search(r"`", line)]
+    return [re.split(r"\s*(?:\||&&|>|…|\.\.\.|-- )", line)[0] for line in inline + in_blocks]
+
+
+class Sessions(unittest.TestCase):
+    def setUp(self):
+        self.directory = Path(tempfile.mkdtemp(prefix="pgseal-docs."))
+        self.addCleanup(shutil.rmtree, self.directory)
+        shutil.copytree(ROOT / "dist", self.directory / "dist")
+        if os.getuid() == 0:
+            shutil.chown(self.directory, "postgres", "postgres")
+
+    def run_lines(self, script, path=""):
+        """Runs a block line by line, so that the first failure ends it, as a user of a fresh login."""
+        user = ["setpriv", "--reuid=postgres", "--regid=postgres", "--init-groups", "--"] if os.getuid() == 0 else []
+        environment = {"PATH": f"{path}/usr/local/bin:/usr/bin:/bin", "HOME": str(self.directory), "LANG": "C.UTF-8",
+                       "PGDATABASE": "postgres", "PGPORT": str(free_port())}
+        done = subprocess.run([*user, "bash", "-euo", "pipefail", "-c", script], env=environment, cwd=self.directory,
+                              text=True, capture_output=True, errors="replace", timeout=300, check=False)
+        self.assertEqual(done.returncode, 0, f"{done.stdout[-3000:]}\n{done.stderr[-3000:]}\n{self.server_log()}")
+        return done.stdout
+
+    def server_log(self):
+        log = self.directory / "log"
+        return log.read_text()[-2000:] if log.exists() else ""
+
+    @unittest.skipUnless(os.getuid() == 0 or os.access(SOCKETS, os.W_OK), "Debian's server socket belongs to postgres")
+    def test_the_session_of_the_readme(self):
+        session, = blocks("README.md", "sh")
+        self.assertEqual(len(session.splitlines()), 10)
+        for long, short in SHORTER.items():
+            self.assertEqual(session.count(long), 1)
+            session = session.replace(long, short)
+        self.addCleanup(self.end_server)
+        output = self.run_lines(session)
+        self.assertRegex(output, r"number of failed transactions: 0 ")
+        self.assertRegex(output, r"key check\W.*opens")
+        self.assertFalse((self.directory / "data/postmaster.pid").exists())
+
+    def end_server(self):
+        """If the session failed in the middle: by the process id that its own server wrote."""
+        pid_file = self.directory / "data/postmaster.pid"
+        if pid_file.exists():
+            os.kill(int(pid_file.read_text().split()[0]), 3)
+
+    def test_the_example_of_the_key_page(self):
+        example, = blocks("docs/keys.md", "sh")
+        self.run_lines(f"dist/bin/pgseal bindir --pg {DEBIAN_PG} --into twins")
+        output = self.run_lines(example, f"{self.directory}/twins:{self.directory}/dist/bin:")
+        self.assertEqual(len(re.findall(r"^slot \d+ \(\w+\): opens$", output, re.M)), 4)
+        self.assertIn("/second", output)
+        self.assertNotIn("/first", output.split("slot", 1)[1])
+
+
+def free_port():
+    """A port that no server of this machine's socket directory has."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+if __name__ == "__main__":
+    if not (ROOT / "dist/bin/pgseal").exists():
+        sys.exit("dist/bin/pgseal is missing; run make build first")
+    unittest.main(verbosity=2)
