@@ -245,8 +245,8 @@ def files_below(*places):
 
 
 def read_raw(file):
-    """The stored bytes; none if a running server has just removed the file."""
+    """The stored bytes; none if the file, or the process in /proc, has just gone."""
     try:
         return Path(file).read_bytes()
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return b""

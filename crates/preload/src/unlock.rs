@@ -7,7 +7,7 @@
 
 use crate::clusters::{self, Cluster};
 use crate::disk::{check, stat};
-use crate::{programs, real, report, server};
+use crate::{programs, real, report, secret, server};
 use libc::c_int;
 use pgseal_crypto::MasterKey;
 use pgseal_format::handover;
@@ -37,6 +37,7 @@ pub fn take_handover() {
         .and_then(|digits| digits.parse::<c_int>().ok());
     let taken = fd.ok_or("it is not a number").and_then(|fd| {
         let result = take(fd);
+        secret::wipe_stack();
         if programs::is_server() {
             // SAFETY: the descriptor is ours by agreement.
             unsafe { libc::close(fd) };
@@ -59,6 +60,8 @@ fn take(fd: c_int) -> Result<(), &'static str> {
     Ok(())
 }
 
+/// Copies the key on its way; not inlined, so that these copies lie where `wipe_stack` wipes.
+#[inline(never)]
 fn remember(entry: &handover::Entry) -> Option<&'static Cluster> {
     let mut master = Zeroizing::new(*entry.master);
     let pending = !has_key_directory(entry.root);
@@ -110,6 +113,7 @@ pub fn ask(root: &[u8]) -> Result<&'static Cluster, Failed> {
         let mut entries = handover::decode(&record).ok()?;
         remember(&entries.next()?)
     });
+    secret::wipe_stack();
     real::set_errno(errno);
     ASKING.store(false, Ordering::Release);
     if answer.is_some() {

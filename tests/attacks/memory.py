@@ -1,0 +1,178 @@
+#!/usr/bin/env python3
+"""The key in memory: what a SQL role that may read files, a process of the same user, or a core dump can get.
+
+crypto.md 10, finding A1: without care a role with pg_read_server_files finds the master key through /proc/self/mem.
+"""
+
+import os
+import re
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
+
+import stage
+from pgseal_test import Canaries, Case, main, read_raw
+
+READERS = """
+CREATE ROLE spy LOGIN;
+GRANT pg_read_server_files TO spy;
+GRANT EXECUTE ON FUNCTION pg_read_binary_file(text), pg_read_binary_file(text, bigint, bigint) TO spy;
+GRANT EXECUTE ON FUNCTION pg_read_file(text), pg_ls_dir(text) TO spy;
+"""
+
+
+class SqlRole(Case):
+    def setUp(self):
+        super().setUp()
+        self.sealed = self.spied("sealed", sealed=True)
+
+    def spied(self, name, **options):
+        cluster = self.cluster(name, **options).init().start()
+        cluster.psql(READERS)
+        return cluster
+
+    def paths_to_memory(self, cluster):
+        """Ways to a process's memory: this backend's, another backend's, the postmaster's; direct and through links."""
+        other = cluster.session()
+        self.addCleanup(other.communicate)
+        self.addCleanup(other.kill)
+        other.stdin.write("SELECT pg_backend_pid();\n")
+        pid = int(other.stdout.readline())
+        (cluster.home / "to_memory").symlink_to("/proc/self/mem")
+        (cluster.home / "to_process").symlink_to("/proc/self")
+        return ["/proc/self/mem", "/proc/thread-self/mem", f"/proc/{pid}/mem", f"/proc/{pid}/task/{pid}/mem",
+                f"/proc/{cluster.server.pid}/mem", "/proc//self/./../self/mem", f"{cluster.home}/to_memory",
+                f"{cluster.home}/to_process/mem"]
+
+    def test_memory_cannot_be_opened(self):
+        for path in self.paths_to_memory(self.sealed):
+            for sql in [f"SELECT pg_read_binary_file('{path}', 0, 1)", f"COPY pg_temp.t FROM '{path}'"]:
+                with self.subTest(path=path, sql=sql):
+                    self.sealed.psql(f"CREATE TEMP TABLE t (a text); {sql}", user="spy", error="Permission denied")
+        self.sealed.psql("SELECT lo_import('/proc/self/mem')", error="Permission denied")
+
+    def test_the_same_role_reads_a_plain_servers_memory(self):
+        plain = self.spied("plain", sealed=False)
+        for path in self.paths_to_memory(plain):
+            with self.subTest(path=path):
+                self.assertEqual(plain.psql(self.first_bytes(path), user="spy"), r"\x7f454c46")
+
+    def first_bytes(self, path):
+        """Four bytes where the executable is mapped; the same in every process of a server."""
+        start = "('x' || lpad(split_part(pg_read_file('/proc/self/maps'), '-', 1), 16, '0'))::bit(64)::bigint"
+        return f"SELECT pg_read_binary_file('{path}', {start}, 4)"
+
+    def test_other_process_files_can_be_read(self):
+        self.assertIn("postgres", self.sealed.psql("SELECT pg_read_file('/proc/self/maps')", user="spy"))
+
+    def test_the_key_file_is_out_of_reach(self):
+        data = self.sealed.data
+        (self.sealed.home / "to_data").symlink_to(data)
+        paths = ["pg_encryption/key.bin", "./base/..//pg_encryption/./key.bin", f"{data}/pg_encryption/key.bin",
+                 "/proc/self/cwd/pg_encryption/key.bin", f"/proc/{self.sealed.server.pid}/cwd/pg_encryption/key.bin",
+                 f"/proc/self/root{data}/pg_encryption/key.bin", f"{self.sealed.home}/to_data/pg_encryption/key.bin"]
+        for path in paths:
+            with self.subTest(path=path):
+                self.sealed.psql(f"SELECT pg_read_binary_file('{path}')", user="spy", error="Permission denied")
+                self.sealed.psql(f"COPY (SELECT 1) TO '{path}'", error="Permission denied|relative path not allowed")
+        self.assertNotIn("pg_encryption", self.sealed.psql("SELECT pg_ls_dir('.')", user="spy").split())
+
+
+class Environment(Case):
+    def test_no_passphrase_in_environment_or_arguments(self):
+        """The commands hold a passphrase; the server, and whoever it starts, has no use for them."""
+        word = Canaries()["pass"]
+        commands = {"PGDATAKEYWRAPCMD": f'openssl enc -e -aes-256-cbc -pbkdf2 -pass pass:{word} -out "%p"',
+                    "PGDATAKEYUNWRAPCMD": f'openssl enc -d -aes-256-cbc -pbkdf2 -pass pass:{word} -in "%p"'}
+        cluster = self.cluster(key=(), environment=commands, conf="archive_mode = on\n"
+                               f"archive_command = 'cat /proc/$$/environ >> {self.directory}/seen'\n").init().start()
+        shown = cluster.psql("SELECT pg_switch_wal(); SELECT encode(pg_read_binary_file('/proc/self/environ'), 'escape')")
+        self.assertIn("PGUSER", shown)
+        for pid in [cluster.server.pid, *stage.descendants(cluster.server.pid)]:
+            shown += str([read_raw(f"/proc/{pid}/{name}") for name in ["environ", "cmdline"]])
+        cluster.stop()
+        shown += (self.directory / "seen").read_text()
+        self.assertNotIn(word, shown)
+
+
+class SameUser(Case):
+    def test_memory_of_all_processes_holds_no_master_key(self):
+        cluster = self.cluster(conf="shared_buffers = 4MB\n").init().start()
+        word = Canaries()["row"]
+        cluster.psql(f"CREATE TABLE t AS SELECT repeat('{word}', 9)")
+        session = cluster.session()
+        session.stdin.write("SELECT count(*) FROM t, pg_class;\n")
+        session.stdout.readline()
+        key = cluster.master_key()
+        forms = {"row": word.encode(), **self.forms_of(key)}
+        processes = [cluster.server.pid, *stage.descendants(cluster.server.pid)]
+        found = {(form, pid) for pid in processes for form in self.forms_in(pid, forms)}
+        names = {pid: Path(f"/proc/{pid}/maps").read_text() for pid in processes}
+        session.kill()
+        session.communicate()
+        self.assertEqual({form for form, _ in found}, {"row"})
+        self.assertTrue(all("secretmem" in maps for maps in names.values()), "the kernel has no memfd_secret")
+
+    def forms_of(self, key):
+        """Parts of the key, as they are and as HMAC and SHA-256 work with them."""
+        forms = {f"{offset}": key[offset : offset + 8] for offset in range(0, 32, 8)}
+        for pad in (0x36, 0x5C):
+            padded = bytes(byte ^ pad for byte in key)
+            swapped = b"".join(padded[at : at + 4][::-1] for at in range(0, 32, 4))
+            forms |= {f"{pad:x}": padded[:16], f"{pad:x}, words swapped": swapped[:16]}
+        return {**forms, "hexadecimal": key.hex().encode()[:32]}
+
+    def forms_in(self, pid, forms):
+        with open(f"/proc/{pid}/mem", "rb", 0) as memory:
+            for start, end in self.ranges(pid):
+                content = self.content(memory, start, end)
+                yield from (form for form, needle in forms.items() if needle in content)
+
+    def ranges(self, pid):
+        """Readable memory, libraries and programs aside."""
+        for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
+            start, end, access, *rest = re.match(r"(\w+)-(\w+) (\S+) \S+ \S+ \S+\s*(.*)", line).groups()
+            if access.startswith("rw") or "secretmem" in rest[0] or not rest[0]:
+                yield int(start, 16), int(end, 16)
+
+    def content(self, memory, start, end):
+        """What can be read; untouched huge reservations are read in parts that exist."""
+        parts = []
+        while start < end:
+            length = min(end - start, 64 << 20)
+            try:
+                parts.append(os.pread(memory.fileno(), length, start))
+            except OSError:
+                break
+            start += length
+        return b"".join(parts)
+
+    def test_secret_memory_cannot_be_read_from_outside(self):
+        cluster = self.cluster().init().start()
+        areas = [(start, end) for start, end, name in self.named_areas(cluster.server.pid) if "secretmem" in name]
+        self.assertNotEqual(areas, [])
+        with open(f"/proc/{cluster.server.pid}/mem", "rb", 0) as memory:
+            for start, end in areas:
+                with self.assertRaises(OSError):
+                    os.pread(memory.fileno(), end - start, start)
+
+    def named_areas(self, pid):
+        for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
+            span, _, _, _, _, *name = line.split()
+            yield int(span.split("-")[0], 16), int(span.split("-")[1], 16), " ".join(name)
+
+    def test_no_process_keeps_the_handed_over_keys_open(self):
+        cluster = self.cluster().init().start()
+        for pid in [cluster.server.pid, *stage.descendants(cluster.server.pid)]:
+            links = [os.readlink(link) for link in Path(f"/proc/{pid}/fd").iterdir()]
+            self.assertEqual([link for link in links if "memfd" in link or "secretmem" in link], [])
+
+    def test_shared_buffers_stay_out_of_core_dumps(self):
+        cluster = self.cluster().init().start()
+        for pid in [cluster.server.pid, *stage.descendants(cluster.server.pid)]:
+            self.assertEqual(int(Path(f"/proc/{pid}/coredump_filter").read_text(), 16), 0x31)
+
+
+if __name__ == "__main__":
+    main(__file__)
