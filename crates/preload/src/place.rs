@@ -65,8 +65,27 @@ fn judge(cluster: &'static Cluster, below: &[u8]) -> Place {
     }
 }
 
-/// The cluster and the path below its data directory.
-fn locate(path: &Absolute) -> Result<Option<(&'static Cluster, Absolute)>, unlock::Failed> {
+/// A cluster and a path below its data directory.
+type Found = Option<(&'static Cluster, Absolute)>;
+
+/// Looks at the path as it is spelled first, because that costs least; a symbolic link may lead from
+/// anywhere into the middle of a cluster.
+fn locate(path: &Absolute) -> Result<Found, unlock::Failed> {
+    if let Some(found) = by_ancestors(path)? {
+        return Ok(Some(found));
+    }
+    let Some(real) = path.real() else {
+        return Ok(None);
+    };
+    if real.bytes() != path.bytes() {
+        if let Some(found) = by_ancestors(&real)? {
+            return Ok(Some(found));
+        }
+    }
+    Ok(by_links(&real))
+}
+
+fn by_ancestors(path: &Absolute) -> Result<Found, unlock::Failed> {
     if let Some(known) = longest_root(path) {
         return Ok(Some((known, path.after(&known.root))));
     }
@@ -75,7 +94,7 @@ fn locate(path: &Absolute) -> Result<Option<(&'static Cluster, Absolute)>, unloc
             return Ok(Some((cluster, path.after(ancestor.bytes()))));
         }
     }
-    Ok(by_links(path))
+    Ok(None)
 }
 
 fn longest_root(path: &Absolute) -> Option<&'static Cluster> {
@@ -97,7 +116,9 @@ fn cluster_at(directory: &Absolute) -> Result<Option<&'static Cluster>, unlock::
         Absolute::from_bytes(&cluster.root).and_then(|root| root.identity()) == identity
     };
     if let Some(known) = clusters::all().find(same).filter(|_| identity.is_some()) {
-        return Ok(clusters::add_path(known, directory.bytes()));
+        // With no room for one more path its files cannot be told from clear ones: fail closed.
+        let known = clusters::add_path(known, directory.bytes());
+        return known.map(Some).ok_or(unlock::Failed);
     }
     if sealed {
         return unlock::ask(directory.bytes()).map(Some);
@@ -107,7 +128,7 @@ fn cluster_at(directory: &Absolute) -> Result<Option<&'static Cluster>, unlock::
 
 /// Paths outside every data directory that may be a cluster's all the same: what `pg_wal` and the
 /// links in `pg_tblspc` point to. Names that can be neither are not looked up.
-fn by_links(path: &Absolute) -> Option<(&'static Cluster, Absolute)> {
+fn by_links(path: &Absolute) -> Found {
     let bytes = path.bytes();
     let tablespace = bytes
         .split(|&b| b == b'/')

@@ -99,9 +99,22 @@ impl Absolute {
         }
     }
 
-    /// The path below `name` if `link` leads to a directory above this one.
+    /// Without symbolic links. The last name need not exist yet; the directory above it must.
+    pub fn real(&self) -> Option<Self> {
+        if let Some(real) = self.terminated().and_then(real_path) {
+            return Some(real);
+        }
+        let slash = self.bytes().iter().rposition(|&byte| byte == b'/')?;
+        if slash == 0 {
+            return Self::from_bytes(self.bytes());
+        }
+        let parent = Self::from_bytes(&self.buf[..slash])?;
+        real_path(parent.terminated()?)?.join(&self.bytes()[slash + 1..])
+    }
+
+    /// The path below `name` if `link` leads to a directory above this one, which is a real path.
     pub fn through_link(&self, link: &Self, name: &[u8]) -> Option<Self> {
-        let target = read_link(link.terminated()?)?;
+        let target = real_path(link.terminated()?)?;
         if !self.is_below(target.bytes()) {
             return None;
         }

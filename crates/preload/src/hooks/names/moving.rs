@@ -88,13 +88,13 @@ pub fn rename(from: &Name, to: &Name, flags: c_uint) -> c_int {
     drop(source);
     match moved {
         Ok(()) => 0,
-        Err(Errno(errno)) => {
+        // Other errors are what `rename` itself may give; the caller reports them.
+        Err(Errno::EIO) => {
             let (from, to) = (report::shown(from.1), report::shown(to.1));
-            report::line(&format!(
-                "could not re-store {from} as {to} (errno {errno})"
-            ));
-            fail(errno)
+            report::line(&format!("could not re-store {from} as {to}"));
+            fail(libc::EIO)
         }
+        Err(Errno(errno)) => fail(errno),
     }
 }
 
