@@ -8,9 +8,9 @@ use std::process::ExitCode;
 
 use pgseal_keyring::{DerivedError, RewriteError};
 
+use crate::audit::CanaryError;
 use crate::cluster::ClusterError;
 use crate::cmd::bindir::BindirError;
-use crate::cmd::audit::AuditError;
 use crate::cmd::key::{ChangeError, OnTerminal, SlotsDoNotOpen};
 use crate::cmd::verify::ServerRuns;
 use crate::command::CommandError;
@@ -42,7 +42,7 @@ const BUSY: u8 = 9;
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub enum Failure {
-    Audit(#[from] AuditError),
+    Canary(#[from] CanaryError),
     Bindir(#[from] BindirError),
     Change(#[from] ChangeError),
     Cluster(#[from] ClusterError),
@@ -71,7 +71,7 @@ impl Failure {
 
     fn code(&self) -> u8 {
         match self {
-            Self::Audit(error) => audit(error),
+            Self::Canary(error) => canary(error),
             Self::Bindir(error) => bindir(error),
             Self::Change(error) => change(error),
             Self::Cluster(ClusterError::NotSealed(_)) => NOT_SEALED,
@@ -93,10 +93,10 @@ impl Failure {
     }
 }
 
-fn audit(error: &AuditError) -> u8 {
+fn canary(error: &CanaryError) -> u8 {
     match error {
-        AuditError::Nothing | AuditError::Hex(_) | AuditError::Short(_) => USAGE,
-        AuditError::CanaryFile(..) => IO,
+        CanaryError::File(..) => IO,
+        CanaryError::Hex(_) | CanaryError::Short(_) | CanaryError::Many(_) => USAGE,
     }
 }
 

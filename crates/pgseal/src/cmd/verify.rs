@@ -15,11 +15,13 @@ use crate::cmd::status;
 use crate::exit::{Failure, FOUND};
 use crate::scan::{pool, progress, walk};
 use crate::unlock::{unlock, Unlocked};
-use crate::verify::{printable, Cluster, Plan, Report, Unknown, Verdict};
+use crate::verify::{printable, Cluster, Plan, Report, Verdict};
 
 /// The pages change while they are read.
 #[derive(Debug, thiserror::Error)]
-#[error("a server is running on {0} (process {1}): stop it, for its files change while they are read")]
+#[error(
+    "a server is running on {0} (process {1}): stop it, for its files change while they are read"
+)]
 pub struct ServerRuns(PathBuf, u32);
 
 pub fn run(args: &VerifyArgs) -> Result<ExitCode, Failure> {

@@ -147,7 +147,9 @@ impl<'k> Cluster<'k> {
 
     /// Do pages carry checksums?
     pub fn has_checksums(&self) -> bool {
-        self.control.as_ref().is_ok_and(|control| control.data_checksums)
+        self.control
+            .as_ref()
+            .is_ok_and(|control| control.data_checksums)
     }
 
     /// Does a file of this name belong to this cluster? Two clusters of different versions share
@@ -158,7 +160,9 @@ impl<'k> Cluster<'k> {
             return true;
         };
         let suffix = format!("_{}", control.catalog_version);
-        parts.nth(1).is_none_or(|version| version.ends_with(suffix.as_bytes()))
+        parts
+            .nth(1)
+            .is_none_or(|version| version.ends_with(suffix.as_bytes()))
     }
 
     /// Marks what only shows when all files are known.
@@ -167,7 +171,10 @@ impl<'k> Cluster<'k> {
     }
 
     fn sealed(&self, spec: &Spec) -> SealedFile<'k> {
-        SealedFile::new(FileCipher::new(self.master, self.length, &spec.id), spec.layout)
+        SealedFile::new(
+            FileCipher::new(self.master, self.length, &spec.id),
+            spec.layout,
+        )
     }
 
     /// Checks one file. `scratch` holds clear pages.

@@ -79,15 +79,16 @@ impl Format {
                 let known = bytes.get(1..).unwrap_or_default();
                 magic(known, &[0xBC, 0xA5, 0x01], "statistics file")
             }
-            Self::Incremental => {
-                magic(bytes, &0xD3AE_1F0D_u32.to_le_bytes(), "incremental file")
-            }
+            Self::Incremental => magic(bytes, &0xD3AE_1F0D_u32.to_le_bytes(), "incremental file"),
         }
     }
 }
 
 fn magic(bytes: &[u8], wanted: &[u8], what: &'static str) -> Result<(), Fault> {
-    bytes.starts_with(wanted).then_some(()).ok_or(Fault::Magic(what))
+    bytes
+        .starts_with(wanted)
+        .then_some(())
+        .ok_or(Fault::Magic(what))
 }
 
 /// A CRC-32C of all before it.

@@ -74,8 +74,8 @@ fn paged(
 
 fn relation_page(pair: &Pair<'_>, block: u32, checksums: bool) -> Option<Fault> {
     let fault = clear_fault(pair.clear, block, checksums)?;
-    let in_clear = header::is_plausible(pair.stored)
-        || look_between_holes(pair.stored) == Some(Look::Clear);
+    let in_clear =
+        header::is_plausible(pair.stored) || look_between_holes(pair.stored) == Some(Look::Clear);
     Some(match fault {
         _ if in_clear => Fault::Clear,
         _ if has_zero_block(pair.stored) => Fault::ZeroedInPart,
@@ -92,7 +92,10 @@ fn clear_fault(page: &Page, block: u32, checksums: bool) -> Option<Fault> {
     if !header::is_plausible(page) {
         return Some(Fault::Header);
     }
-    let (stored, computed) = (stored(page), if checksums { checksum(page, block) } else { 0 });
+    let (stored, computed) = (
+        stored(page),
+        if checksums { checksum(page, block) } else { 0 },
+    );
     (checksums && stored != computed).then_some(Fault::Checksum { stored, computed })
 }
 

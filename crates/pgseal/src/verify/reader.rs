@@ -41,7 +41,13 @@ pub fn pages(
                     let stored: &Page = stored.try_into().expect("a chunk is a page");
                     unit.copy_from_slice(stored);
                     sealed.open_in_place(unit, offset);
-                    each(offset / PAGE, Ok(Pair { stored, clear: unit }));
+                    each(
+                        offset / PAGE,
+                        Ok(Pair {
+                            stored,
+                            clear: unit,
+                        }),
+                    );
                     offset += PAGE;
                 }
                 bar.inc(have as u64);

@@ -135,14 +135,22 @@ impl Report {
 
     /// For people.
     pub fn print(&self) {
-        for Finding { file, block, reason } in &self.bad {
+        for Finding {
+            file,
+            block,
+            reason,
+        } in &self.bad
+        {
             match block {
                 Some(block) => println!("{file}: block {block}: {reason}"),
                 None => println!("{file}: {reason}"),
             }
         }
         self.print_notes();
-        println!("{:<10} {:>8} {:>12} {:>12} {:>8} {:>16}", "", "files", "pages", "zero pages", "bad", "bytes");
+        println!(
+            "{:<10} {:>8} {:>12} {:>12} {:>8} {:>16}",
+            "", "files", "pages", "zero pages", "bad", "bytes"
+        );
         for (name, sum) in [
             ("relations", self.relations),
             ("SLRUs", self.slrus),
@@ -150,7 +158,13 @@ impl Report {
             ("others", self.others),
             ("total", self.total),
         ] {
-            let Sum { files, pages, zero_pages, bad, bytes } = sum;
+            let Sum {
+                files,
+                pages,
+                zero_pages,
+                bad,
+                bytes,
+            } = sum;
             println!("{name:<10} {files:>8} {pages:>12} {zero_pages:>12} {bad:>8} {bytes:>16}");
         }
         println!(
@@ -161,8 +175,15 @@ impl Report {
     }
 
     fn print_notes(&self) {
-        for Hole { file, first_block, pages } in &self.holes {
-            println!("note: {file}: {pages} zero pages from block {first_block} on, below written ones");
+        for Hole {
+            file,
+            first_block,
+            pages,
+        } in &self.holes
+        {
+            println!(
+                "note: {file}: {pages} zero pages from block {first_block} on, below written ones"
+            );
         }
         for Unknown { file, sealed } in &self.unknown {
             let how = if *sealed { "sealed" } else { "in clear" };
@@ -193,7 +214,12 @@ impl Sum {
         files.fold(Self::default(), |sum, file| Self {
             files: sum.files + 1,
             pages: sum.pages + file.pages,
-            zero_pages: sum.zero_pages + file.holes.iter().map(|hole| hole.end - hole.start).sum::<u64>(),
+            zero_pages: sum.zero_pages
+                + file
+                    .holes
+                    .iter()
+                    .map(|hole| hole.end - hole.start)
+                    .sum::<u64>(),
             bad: sum.bad + file.faults.len() as u64,
             bytes: sum.bytes + file.bytes,
         })

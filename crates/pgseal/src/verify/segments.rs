@@ -33,7 +33,10 @@ fn segments(checked: &[Checked]) -> Segments {
 pub fn mark_gaps(checked: &mut [Checked], segment_pages: u32) {
     let all = segments(checked);
     let whole = u64::from(segment_pages) * UNIT as u64;
-    for file in checked.iter_mut().filter(|file| file.sort == Sort::Relation) {
+    for file in checked
+        .iter_mut()
+        .filter(|file| file.sort == Sort::Relation)
+    {
         let (stem, segment) = segment_number(&file.name);
         let Some(before) = segment.checked_sub(1) else {
             continue;
@@ -52,7 +55,9 @@ pub fn holes_below_writing(checked: &[Checked]) -> Vec<(&str, Range<u64>)> {
     for file in checked {
         let (stem, segment) = segment_number(&file.name);
         let later = |(other, (_, written)): (&u32, &(u64, u64))| *other > segment && *written > 0;
-        let more = all.get(stem).is_some_and(|relation| relation.iter().any(later));
+        let more = all
+            .get(stem)
+            .is_some_and(|relation| relation.iter().any(later));
         let below = |hole: &&Range<u64>| more || hole.end <= file.written;
         let holes = file.holes.iter().filter(below);
         found.extend(holes.map(|hole| (file.name.as_str(), hole.clone())));

@@ -33,7 +33,10 @@ impl Cluster<'_> {
         checked: &mut Checked,
     ) {
         // Without pg_control the file's own size is as good a guess.
-        let said = self.control.as_ref().map(|control| u64::from(control.wal_segment_size));
+        let said = self
+            .control
+            .as_ref()
+            .map(|control| u64::from(control.wal_segment_size));
         let size = said.unwrap_or(checked.bytes);
         let Some((spec, start)) = name.spec(size).zip(name.start(size)) else {
             return checked.file_fault(Fault::WalSize(checked.bytes));
@@ -56,7 +59,9 @@ impl Cluster<'_> {
             } else if let Some(Use::Live(magic)) = found {
                 let address = start + block * PAGE;
                 if is_page(pair.clear, magic, address) {
-                    doubtful.drain(..).for_each(|block| checked.fault(block, Fault::WalHeader));
+                    doubtful
+                        .drain(..)
+                        .for_each(|block| checked.fault(block, Fault::WalHeader));
                 } else if is_page(pair.stored, magic, address) {
                     checked.fault(block, Fault::Clear);
                 } else {
@@ -72,7 +77,11 @@ impl Cluster<'_> {
         }
         let Some(header) = long_header(pair.clear) else {
             let in_clear = long_header(pair.stored).is_some();
-            return Err(if in_clear { Fault::Clear } else { Fault::WalHeader });
+            return Err(if in_clear {
+                Fault::Clear
+            } else {
+                Fault::WalHeader
+            });
         };
         let own = self.control.as_ref().map(|control| control.system_id);
         if own.is_ok_and(|own| own != header.system_id) {

@@ -80,7 +80,8 @@ fn real_pages_look_clear() {
 
 #[test]
 fn short_text_looks_clear() {
-    let text = b"select name, salary from people where name = 'Miller' order by salary desc limit 9";
+    let text =
+        b"select name, salary from people where name = 'Miller' order by salary desc limit 9";
     assert_eq!(look(&text[..64]), Look::Clear);
     assert_eq!(look(&text[..63]), Look::Short);
 }

@@ -1,0 +1,132 @@
+//! What `audit` says: each hit by file and offset, and what was gone over; or the same as JSON.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::{Audited, Canaries, What};
+use crate::scan::raw::words;
+use crate::scan::walk::Found;
+
+/// All of it, as JSON has it.
+#[derive(Serialize)]
+pub struct Report {
+    directories: Vec<PathBuf>,
+    canaries: usize,
+    files: usize,
+    bytes: u64,
+    hits: Vec<Hit>,
+    seconds: f64,
+}
+
+#[derive(Serialize)]
+struct Hit {
+    file: PathBuf,
+    offset: u64,
+    #[serde(flatten)]
+    what: Words,
+    /// Why this is no surprise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    clear_by_design: Option<&'static str>,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "what", rename_all = "snake_case")]
+enum Words {
+    Canary { canary: String },
+    ClearPages { pages: u64 },
+    Unreadable { error: &'static str },
+}
+
+impl Report {
+    /// `audited` stands in the order of `files`.
+    pub fn new(
+        directories: &[PathBuf],
+        files: &[Found],
+        audited: Vec<Audited>,
+        canaries: &Canaries,
+        count: usize,
+        time: Duration,
+    ) -> Self {
+        let mut hits = Vec::new();
+        for (found, file) in files.iter().zip(audited) {
+            let Audited {
+                hits: places,
+                clear_by_design,
+            } = file;
+            hits.extend(places.into_iter().map(|(offset, what)| Hit {
+                file: found.path.clone(),
+                offset,
+                what: Words::of(&what, canaries),
+                clear_by_design,
+            }));
+        }
+        hits.sort_by(|a, b| a.file.cmp(&b.file));
+        Self {
+            directories: directories.to_vec(),
+            canaries: count,
+            files: files.len(),
+            bytes: files.iter().map(|file| file.len).sum(),
+            hits,
+            seconds: time.as_secs_f64(),
+        }
+    }
+
+    pub fn has_hits(&self) -> bool {
+        !self.hits.is_empty()
+    }
+
+    pub fn json(&self) -> String {
+        serde_json::to_string_pretty(self).expect("plain data is JSON")
+    }
+
+    /// For people.
+    pub fn print(&self) {
+        for hit in &self.hits {
+            println!("{}", hit.line());
+        }
+        println!(
+            "{} hits in {} files, {} bytes, {} canaries, {:.2} seconds",
+            self.hits.len(),
+            self.files,
+            self.bytes,
+            self.canaries,
+            self.seconds
+        );
+    }
+}
+
+impl Hit {
+    fn line(&self) -> String {
+        let design = match self.clear_by_design {
+            Some(holds) => format!(" (not sealed by design: {holds})"),
+            None => String::new(),
+        };
+        let what = match &self.what {
+            Words::Canary { canary } => format!("canary {canary:?}"),
+            Words::ClearPages { pages: 1 } => "a page that does not look encrypted".to_owned(),
+            Words::ClearPages { pages } => format!("{pages} pages that do not look encrypted"),
+            Words::Unreadable { error } => format!("cannot be read: {error}"),
+        };
+        format!(
+            "{}: offset {}: {what}{design}",
+            self.file.display(),
+            self.offset
+        )
+    }
+}
+
+impl Words {
+    fn of(what: &What, canaries: &Canaries) -> Self {
+        match what {
+            What::Canary(index) => Self::Canary {
+                canary: canaries.shown(*index).to_owned(),
+            },
+            What::ClearPages(pages) => Self::ClearPages { pages: *pages },
+            What::Unreadable(errno) => Self::Unreadable {
+                error: words(*errno),
+            },
+        }
+    }
+}
