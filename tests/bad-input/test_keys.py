@@ -1,0 +1,196 @@
+"""Keys that are missing, belong to another cluster, or have to be asked for by the library itself.
+
+What a damaged key file and a bad unwrap command do to the commands is tested in crates/pgseal; here are whole
+clusters: the server's start, and that nothing in the data directory changes.
+"""
+
+import shutil
+from pathlib import Path
+
+from bad_input import LIBRARY, PG, STAGE, WRONG_CONTROL_FILE, BadInput, contents, run, sentences
+from pgseal_test import main, stage
+
+PGSEAL = STAGE / "dist/bin/pgseal"
+UNDER_COMMAND = ("--key-wrap-command=tr a-z n-za-m >%p", "--key-unwrap-command=tr a-z n-za-m <%p")
+
+
+class MissingPieces(BadInput):
+    def setUp(self):
+        super().setUp()
+        self.sealed, self.canaries = self.filled()
+        self.keys = self.sealed.data / "pg_encryption"
+
+    def assert_refused_until_back(self, moved, code, pattern):
+        """With `moved` renamed away server and tools are refused; with it back, all is there."""
+        away = self.directory / "away"
+        moved.rename(away)
+        before = contents(self.sealed.data)
+        self.assert_refused(self.postgres(self.sealed), code, pattern)
+        for tool in ["pg_controldata", "pg_checksums", "pg_resetwal"]:
+            done = self.sealed.run(tool, "-D", self.sealed.data, check=False)
+            self.assert_refused(done, code, pattern)
+        self.assert_untouched(self.sealed.data, before)
+        away.rename(moved)
+        self.assert_readable(self.sealed, self.canaries)
+
+    def test_key_file_renamed_away(self):
+        self.assert_refused_until_back(self.keys / "key.bin", 5, r"pg_encryption/key\.bin .*")
+
+    def test_key_file_renamed_in_place(self):
+        away = self.keys / "key.bin.old"
+        (self.keys / "key.bin").rename(away)
+        self.assert_refused(self.postgres(self.sealed), 5, r"pg_encryption/key\.bin .*")
+        away.rename(self.keys / "key.bin")
+        self.assert_readable(self.sealed, self.canaries)
+
+    def test_an_unreadable_key_file(self):
+        (self.keys / "key.bin").chmod(0)
+        self.assert_refused(self.postgres(self.sealed), 3, r"pg_encryption/key\.bin cannot be read \(Permission denied.*")
+        (self.keys / "key.bin").chmod(0o600)
+        self.assert_readable(self.sealed, self.canaries)
+
+    def test_key_directory_removed(self):
+        """Nothing says any more that the cluster is sealed: the server stops as an unsealed one does."""
+        away = self.directory / "away"
+        self.keys.rename(away)
+        before = contents(self.sealed.data)
+        self.assert_ended(self.postgres(self.sealed), 1, WRONG_CONTROL_FILE)
+        done = self.sealed.run("pg_checksums", "-D", self.sealed.data, check=False)
+        self.assert_ended(done, 1, "pg_control CRC value is incorrect")
+        expected = {"PGSEAL_EXPECT_KEY": "0" * 32}
+        self.assert_refused(self.postgres(self.sealed, environment=expected), 7, r"is not sealed, but PGSEAL_EXPECT_KEY .*")
+        self.assert_untouched(self.sealed.data, before)
+        away.rename(self.keys)
+        self.assert_readable(self.sealed, self.canaries)
+
+    def test_the_key_file_of_another_cluster(self):
+        """A whole key file that opens, but is not this cluster's, leads to a control file that does not open."""
+        other, _ = self.filled("other")
+        own = (self.keys / "key.bin").read_bytes()
+        shutil.copy(other.data / "pg_encryption/key.bin", self.keys / "key.bin")
+        before = contents(self.sealed.data)
+        done = self.postgres(self.sealed)
+        self.assertIn(done.returncode, [1, 7])
+        self.assertRegex(done.stderr, rf"{WRONG_CONTROL_FILE}|another cluster")
+        for tool in ["pg_checksums", "pg_resetwal"]:
+            self.assertNotEqual(self.sealed.run(tool, "-D", self.sealed.data, check=False).returncode, 0)
+        self.assert_untouched(self.sealed.data, before)
+        (self.keys / "key.bin").write_bytes(own)
+        self.assert_readable(self.sealed, self.canaries)
+
+
+class ExpectedKey(BadInput):
+    """PGSEAL_EXPECT_KEY pins the key that a twin accepts."""
+
+    def start(self, cluster, key):
+        return self.postgres(cluster, environment={"PGSEAL_EXPECT_KEY": key})
+
+    def test_another_key(self):
+        sealed, canaries = self.filled()
+        before = contents(sealed.data)
+        pattern = rf"has key {key_id(sealed)}, not {'0' * 32} as PGSEAL_EXPECT_KEY demands: .*"
+        self.assert_refused(self.start(sealed, "0" * 32), 7, pattern)
+        self.assert_untouched(sealed.data, before)
+        sealed.environment["PGSEAL_EXPECT_KEY"] = key_id(sealed)
+        self.assert_readable(sealed, canaries)
+
+    def test_a_replaced_directory(self):
+        """Somebody puts a plain cluster, or one under a key of his own, where the sealed one was."""
+        sealed, _ = self.filled()
+        expected = key_id(sealed)
+        plain = self.cluster("plain", sealed=False).init()
+        other = self.cluster("other").init()
+        for name, pattern in [("plain", "is not sealed, but"), ("other", "has key .*, not")]:
+            with self.subTest(name):
+                shutil.rmtree(sealed.data)
+                shutil.copytree((plain if name == "plain" else other).data, sealed.data)
+                before = contents(sealed.data)
+                self.assert_refused(self.start(sealed, expected), 7, rf"{pattern} .*PGSEAL_EXPECT_KEY.*")
+                self.assert_untouched(sealed.data, before)
+
+    def test_a_new_cluster(self):
+        done = self.initdb("0" * 32)
+        self.assert_refused(done, 7, r"initdb would make a new key, but PGSEAL_EXPECT_KEY demands another: .*")
+        self.assertFalse((self.directory / "new").exists())
+
+    def test_not_a_key_id(self):
+        self.assert_refused(self.initdb("12"), 2, r"PGSEAL_EXPECT_KEY must be a key id of 32 hexadecimal digits.*")
+        self.assertFalse((self.directory / "new").exists())
+
+    def initdb(self, key):
+        cluster = self.cluster("tools")
+        new = ["-D", self.directory / "new", "--data-encryption", "--no-key-wrap"]
+        return cluster.run("initdb", *new, check=False, environment={"PGSEAL_EXPECT_KEY": key})
+
+
+class AskedByTheLibrary(BadInput):
+    """The real server with the library preloaded by hand and no handover: the library asks `pgseal unlock`."""
+
+    def setUp(self):
+        super().setUp()
+        self.sealed, self.canaries = self.filled(key=UNDER_COMMAND)
+        self.sealed.bindir = PG
+        self.sealed.environment["LD_PRELOAD"] = str(LIBRARY)
+
+    def test_a_good_unwrap_command(self):
+        self.sealed.environment["PGDATAKEYUNWRAPCMD"] = "tr a-z n-za-m <%p"
+        self.sealed.start()
+        self.sealed.psql("INSERT INTO t SELECT a FROM t")
+        for process in [self.sealed.server.pid, *stage.descendants(self.sealed.server.pid)]:
+            self.assertNotIn(b"tr a-z n-za-m", Path(f"/proc/{process}/environ").read_bytes())
+        self.assertEqual(self.sealed.psql("SELECT count(*) FROM t"), "200")
+        self.sealed.stop()
+        self.assertEqual(self.canaries.found(self.sealed.data), {})
+        self.assertEqual(sentences(self.sealed.log()), [])
+
+    def assert_locked(self, command, pattern):
+        before = contents(self.sealed.data)
+        done = self.postgres(self.sealed, environment={"PGDATAKEYUNWRAPCMD": command})
+        self.assertEqual(done.returncode, 1, done.stderr)
+        why, then = sentences(done.stderr)  # two lines: one attempt
+        self.assertRegex(why, pattern)
+        self.assertRegex(then, r"could not unlock the cluster at .*/data: nothing in it is opened")
+        self.assert_untouched(self.sealed.data, before)
+        self.sealed.environment["PGDATAKEYUNWRAPCMD"] = "tr a-z n-za-m <%p"
+        self.assert_readable(self.sealed, self.canaries)
+
+    def test_a_failing_unwrap_command(self):
+        self.assert_locked("exit 3", r"unwrap command .*3")
+
+    def test_an_unwrap_command_that_prints_nothing(self):
+        self.assert_locked("true", r"unwrap command .*")
+
+    def test_a_wrong_unwrap_command(self):
+        self.assert_locked("cat %p", r"key\.bin: .*")
+
+    def test_no_pgseal_beside_the_library(self):
+        self.sealed.environment["PGSEAL_BIN"] = str(self.directory / "missing")
+        before = contents(self.sealed.data)
+        done = self.postgres(self.sealed)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertRegex(sentences(done.stderr)[-1], r"could not unlock the cluster at .*: nothing in it is opened")
+        self.assert_untouched(self.sealed.data, before)
+
+
+class NotSealed(BadInput):
+    def test_commands_on_a_plain_directory(self):
+        plain = self.cluster(sealed=False).init()
+        before = contents(plain.data)
+        for command in [["verify"], ["key", "check"], ["key", "unwrap"], ["key", "rotate", "--new-plain"]]:
+            with self.subTest(" ".join(command)):
+                done = run([PGSEAL, *command, "-D", plain.data], check=False)
+                self.assert_refused(done, 4, r"data is not a sealed cluster: it has no pg_encryption directory; give .*")
+        done = run([PGSEAL, "status", "-D", plain.data], check=False)
+        self.assertEqual((done.returncode, done.stderr), (4, ""))
+        self.assertRegex(done.stdout, r"sealed: +no\n")
+        self.assert_untouched(plain.data, before)
+
+
+def key_id(cluster):
+    """The key id, as status shows it."""
+    status = run([PGSEAL, "status", "--json", "-D", cluster.data]).stdout
+    return status.split('"key_id":')[1].split('"')[1]
+
+
+if __name__ == "__main__":
+    main(__file__)

@@ -1,0 +1,94 @@
+"""Sealed execution that cannot be guaranteed: the twins refuse to start anything, with exit code 8 and one sentence.
+
+The library and the command are a copy of this test's own, whose library is spoilt in turn.
+"""
+
+import shutil
+
+from bad_input import PG, STAGE, BadInput, contents, run
+from pgseal_test import main
+
+
+class SpoiltLibrary(BadInput):
+    def setUp(self):
+        super().setUp()
+        self.dist = self.directory / "dist"
+        shutil.copytree(STAGE / "dist", self.dist)
+        self.library = self.dist / "lib/libpgseal.so"
+        self.twins = self.directory / "twins"
+        run([self.dist / "bin/pgseal", "bindir", "--pg", PG, "--into", self.twins])
+        self.sealed, self.canaries = self.filled()
+        self.before = contents(self.sealed.data)
+
+    def assert_nothing_starts(self, pattern):
+        """Neither a server on the sealed cluster, nor a tool, nor initdb of a new one."""
+        self.assert_refused(self.postgres(self.sealed, program=self.twins / "postgres"), 8, pattern)
+        self.assert_refused(self.twin("pg_controldata", self.sealed.data), 8, pattern)
+        new = self.directory / "new"
+        self.assert_refused(self.twin("initdb", "--data-encryption=256", "--no-key-wrap", "-D", new), 8, pattern)
+        self.assertFalse(new.exists())
+        done = run([self.dist / "bin/pgseal", "exec", "--", "true"], check=False)
+        self.assert_refused(done, 8, pattern)
+        self.assert_untouched(self.sealed.data, self.before)
+        self.assert_readable(self.sealed, self.canaries)
+
+    def twin(self, program, *arguments):
+        return run([self.twins / program, *arguments], check=False)
+
+    def test_missing(self):
+        self.library.unlink()
+        self.assert_nothing_starts(r"libpgseal\.so is not beside pgseal .*: install it in \.\./lib, or set PGSEAL_LIBRARY")
+
+    def test_a_link_to_nothing(self):
+        self.library.unlink()
+        self.library.symlink_to("gone.so")
+        self.assert_nothing_starts(r"libpgseal\.so is not beside pgseal .*: install it in \.\./lib, or set PGSEAL_LIBRARY")
+
+    def test_mode_000(self):
+        self.library.chmod(0)
+        self.assert_nothing_starts(r"libpgseal\.so cannot be read \(Permission denied.*\): check its owner and mode")
+
+    def test_empty(self):
+        self.library.write_bytes(b"")
+        self.assert_nothing_starts(r"libpgseal\.so is not a shared library of this machine: install pgseal again")
+
+    def test_not_elf(self):
+        self.library.write_text("#!/bin/sh\nexit 0\n")
+        self.assert_nothing_starts(r"libpgseal\.so is not a shared library of this machine: install pgseal again")
+
+    def test_another_machine(self):
+        elf = bytearray(self.library.read_bytes())
+        elf[18:20] = (40).to_bytes(2, "little")  # e_machine: 32-bit ARM
+        self.library.write_bytes(elf)
+        self.assert_nothing_starts(r"libpgseal\.so is not a shared library of this machine: install pgseal again")
+
+    def test_cut(self):
+        whole = self.library.read_bytes()
+        for size in [64, 4096, len(whole) // 2, len(whole) - 1]:
+            with self.subTest(size=size):
+                self.library.write_bytes(whole[:size])
+                self.assert_nothing_starts(r"libpgseal\.so is not a shared library of this machine: install pgseal again")
+
+    def test_a_directory(self):
+        self.library.unlink()
+        self.library.mkdir()
+        self.assert_nothing_starts(r"libpgseal\.so (cannot be read|is not a shared library)")
+
+    def test_a_place_that_ld_preload_cannot_name(self):
+        spaced = self.directory / "a b"
+        shutil.move(self.dist, spaced)
+        self.assert_refused(run([spaced / "bin/pgseal", "exec", "--", "true"], check=False), 8,
+                            r"holds a space or colon, which LD_PRELOAD cannot hold: install pgseal elsewhere")
+
+
+class UnfitProgram(BadInput):
+    def test_a_set_uid_program(self):
+        program = self.directory / "copy"
+        shutil.copy("/bin/true", program)
+        program.chmod(0o4755)
+        done = run([STAGE / "dist/bin/pgseal", "exec", "--", program], check=False)
+        self.assert_refused(done, 8, r"copy is set-uid or set-gid, which drops the library: use a copy without")
+
+
+if __name__ == "__main__":
+    main(__file__)
