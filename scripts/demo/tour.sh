@@ -204,8 +204,8 @@ check_sealed() {
     show "pgseal verify -D $base/sealed"
     "$pgseal" verify -D "$base/sealed" || die "verify"
     for term in "${terms[@]}"; do canaries+=(--canary "$term"); done
-    show "pgseal audit -D $base/sealed --canary ${terms[0]} ..."
-    "$pgseal" audit -D "$base/sealed" "${canaries[@]}" || die "audit"
+    show "pgseal audit $base/sealed --canary ${terms[0]} ..."
+    "$pgseal" audit "$base/sealed" "${canaries[@]}" || die "audit"
 }
 
 # "FILES files, HITS hits" of a term in the raw files of a cluster.
