@@ -6,7 +6,7 @@ mod support;
 
 use aws_lc_rs::digest::{digest, SHA256};
 use pgseal_crypto::{FileId, Fork, KeyLength};
-use pgseal_storage::classify::{classify, Class};
+use pgseal_storage::classify::{classify, Class, TABLE};
 use pgseal_storage::layout::{Layout, Root, Spec};
 use serde::Deserialize;
 use support::{hex, unhex, Kind, MemDisk};
@@ -154,6 +154,18 @@ fn names_are_what_the_table_says() {
             "{}",
             case.path
         );
+    }
+}
+
+/// docs/format/files.md names every row of the table.
+#[test]
+fn the_document_has_every_row() {
+    let document = include_str!("../../../docs/format/files.md");
+    for row in TABLE {
+        // Tablespaces repeat what stands for base/.
+        let local = row.pattern.replace("pg_tblspc/<oid>/<catver>/", "base/");
+        let named = [row.pattern, &local].map(|name| document.contains(&format!("`{name}`")));
+        assert!(named[0] || named[1], "{}", row.pattern);
     }
 }
 
