@@ -24,14 +24,13 @@ pub enum Look {
 }
 
 /// Length from which on a limit holds, and the limit.
-const LIMITS: [(usize, f64); 7] = [
+const LIMITS: [(usize, f64); 6] = [
     (8192, 480.0),
     (4096, 490.0),
     (1024, 580.0),
     (512, 695.0),
     (256, 905.0),
     (128, 1365.0),
-    (64, 2220.0),
 ];
 
 const BLOCK: usize = pgseal_crypto::BLOCK;
