@@ -5,27 +5,43 @@ use crate::real::libc_call;
 use crate::{programs, unlock};
 use libc::c_int;
 use std::ffi::{CStr, CString};
+use std::sync::{Mutex, PoisonError};
+use zeroize::Zeroize;
 
-/// Variables that hold keys, or commands with passphrases in them.
+/// Variables that hold commands with passphrases in them, or lead to keys.
 const SECRETS: [&CStr; 3] = [unlock::KEYS_FD, c"PGDATAKEYWRAPCMD", c"PGDATAKEYUNWRAPCMD"];
 
-/// Called once, before `main`, when the keys have been taken.
+/// Settings of the environment that were taken out of it, for a cluster that is unlocked later.
+static SET_ASIDE: Mutex<Vec<CString>> = Mutex::new(Vec::new());
+
+/// Called once, before `main`, when the keys have been taken. PostgreSQL copies the environment
+/// when it starts, and the original stays readable in `/proc/PID/environ`: secrets must be out of
+/// it by then. The children of `archive_command` must not see them either.
 pub fn harden() {
     if !programs::is_server() {
         return;
     }
     leave_shared_buffers_out_of_cores();
-    if crate::clusters::all().next().is_some() {
-        forget_secrets();
+    let settings: Vec<CString> = SECRETS.iter().filter_map(|name| take_out(name)).collect();
+    if crate::clusters::all().next().is_none() {
+        with_set_aside(|aside| *aside = settings);
+    } else {
+        settings.into_iter().for_each(wipe);
     }
 }
 
-/// The keys are here: nothing in the environment is needed for them any more. The children of
-/// `archive_command` and `/proc/PID/environ` must not show it.
+/// Runs `work` with the settings that were taken out, as `NAME=value`.
+pub fn with_set_aside<T>(work: impl FnOnce(&mut Vec<CString>) -> T) -> T {
+    work(&mut SET_ASIDE.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// The keys are here: the settings are not needed any more.
 pub fn forget_secrets() {
-    if programs::is_server() {
-        SECRETS.iter().for_each(|name| scrub(name));
-    }
+    with_set_aside(|aside| aside.drain(..).for_each(wipe));
+}
+
+fn wipe(setting: CString) {
+    setting.into_bytes().zeroize();
 }
 
 /// A core dump holds anonymous shared memory by default, and so every page in shared buffers, in
@@ -41,14 +57,17 @@ fn leave_shared_buffers_out_of_cores() {
 }
 
 /// Takes a variable out of the environment and out of `/proc/PID/environ`.
-fn scrub(name: &CStr) {
-    // SAFETY: a server has one thread when it unlocks; the string is the environment's own.
+fn take_out(name: &CStr) -> Option<CString> {
+    // SAFETY: before `main` there is one thread; the string is the environment's own.
     unsafe {
         let value = libc::getenv(name.as_ptr());
-        if !value.is_null() {
-            libc::explicit_bzero(value.cast(), libc::strlen(value));
-            libc::unsetenv(name.as_ptr());
+        if value.is_null() {
+            return None;
         }
+        let setting = [name.to_bytes(), b"=", CStr::from_ptr(value).to_bytes()].concat();
+        libc::explicit_bzero(value.cast(), libc::strlen(value));
+        libc::unsetenv(name.as_ptr());
+        CString::new(setting).ok()
     }
 }
 

@@ -8,7 +8,7 @@
 use crate::clusters::{self, Cluster};
 use crate::disk::{check, stat};
 use crate::{programs, real, report, secret, server};
-use libc::c_int;
+use libc::{c_char, c_int};
 use pgseal_crypto::MasterKey;
 use pgseal_format::handover;
 use std::ffi::{CStr, CString, OsStr};
@@ -102,10 +102,10 @@ fn read_all(fd: c_int) -> Option<Zeroizing<Vec<u8>>> {
 
 /// Asks the command to unlock the cluster at `root`.
 pub fn ask(root: &[u8]) -> Result<&'static Cluster, Failed> {
-    static ASKING: AtomicBool = AtomicBool::new(false);
-    // The command is not preloaded with us acting; but one failed attempt per process is enough
-    // to say why, and nothing may recurse.
-    if ASKING.swap(true, Ordering::AcqRel) {
+    // Nothing may recurse; and one failed attempt is enough to say why: an operator is not asked
+    // for a passphrase, or kept waiting for a command, at every file.
+    static BARRED: AtomicBool = AtomicBool::new(false);
+    if BARRED.swap(true, Ordering::AcqRel) {
         return Err(Failed);
     }
     let errno = real::errno();
@@ -115,9 +115,9 @@ pub fn ask(root: &[u8]) -> Result<&'static Cluster, Failed> {
     });
     secret::wipe_stack();
     real::set_errno(errno);
-    ASKING.store(false, Ordering::Release);
     if answer.is_some() {
         server::forget_secrets();
+        BARRED.store(false, Ordering::Release);
     }
     answer.ok_or_else(|| {
         let root = String::from_utf8_lossy(root);
@@ -149,14 +149,35 @@ fn run_command(root: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
 /// postmaster's handler does not reap it.
 fn spawn(arguments: &[&CStr]) -> bool {
     extern "C" {
-        static environ: *const *mut libc::c_char;
+        static environ: *const *mut c_char;
     }
     let mut pointers: Vec<_> = arguments
         .iter()
         .map(|one| one.as_ptr().cast_mut())
         .collect();
     pointers.push(std::ptr::null_mut());
-    // SAFETY: terminated strings in a terminated array; signal sets that live through the calls.
+    server::with_set_aside(|aside| {
+        // SAFETY: nobody changes the environment while a server unlocks; its strings outlive this.
+        let environment = unsafe { environment(environ, aside) };
+        run(&pointers, &environment)
+    })
+}
+
+/// The environment, with what was taken out of it.
+///
+/// # Safety
+/// `own` is a terminated array.
+unsafe fn environment(own: *const *mut c_char, aside: &[CString]) -> Vec<*mut c_char> {
+    // SAFETY: as above: the array is read up to its end.
+    let own = (0..)
+        .map(|i| unsafe { *own.add(i) })
+        .take_while(|entry| !entry.is_null());
+    let aside = aside.iter().map(|setting| setting.as_ptr().cast_mut());
+    own.chain(aside).chain([std::ptr::null_mut()]).collect()
+}
+
+fn run(arguments: &[*mut c_char], environment: &[*mut c_char]) -> bool {
+    // SAFETY: terminated strings in terminated arrays; signal sets that live through the calls.
     unsafe {
         let mut chld = std::mem::zeroed();
         let mut before = std::mem::zeroed();
@@ -165,14 +186,14 @@ fn spawn(arguments: &[&CStr]) -> bool {
         libc::pthread_sigmask(libc::SIG_BLOCK, &raw const chld, &raw mut before);
         let mut child = 0;
         let none = std::ptr::null();
-        let path = pointers[0];
+        let path = arguments[0];
         let started = libc::posix_spawn(
             &raw mut child,
             path,
             none,
             none.cast(),
-            pointers.as_ptr(),
-            environ,
+            arguments.as_ptr(),
+            environment.as_ptr(),
         );
         let mut status = -1;
         if started == 0 {
