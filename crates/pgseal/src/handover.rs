@@ -1,11 +1,12 @@
 //! The handover record in a sealed memfd: how keys reach the library and the twins further down.
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write};
+use std::fs::{self, File, OpenOptions};
+use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use nix::unistd::close;
 use pgseal_format::handover::{decode, encode, Entry, HandoverError};
 use zeroize::Zeroizing;
 
@@ -39,17 +40,20 @@ pub fn memfd(record: &[u8]) -> Result<OwnedFd, HandoverFdError> {
     Ok(memfd::sealed(record)?)
 }
 
-/// Writes `record` into a descriptor that the caller of the process left open.
-pub fn write_to(fd: i32, record: &[u8]) -> Result<(), HandoverFdError> {
-    let mut file = OpenOptions::new()
-        .write(true)
-        .open(format!("/proc/self/fd/{fd}"))?;
-    Ok(file.write_all(record)?)
+/// What a twin further up left in the descriptor `fd`; it is closed.
+pub fn read_from(fd: i32) -> Result<Zeroizing<Vec<u8>>, HandoverFdError> {
+    let record = Zeroizing::new(fs::read(format!("/proc/self/fd/{fd}"))?);
+    close(fd).map_err(io::Error::from)?;
+    Ok(record)
 }
 
-/// Reads what a twin further up left in a descriptor.
-pub fn read_from(fd: i32) -> Result<Zeroizing<Vec<u8>>, HandoverFdError> {
-    Ok(Zeroizing::new(fs::read(format!("/proc/self/fd/{fd}"))?))
+/// The memfd or pipe that whoever started us left open as `fd`, so that no command that runs
+/// meanwhile gets hold of it.
+pub fn receiver(fd: i32) -> Result<File, HandoverFdError> {
+    let path = format!("/proc/self/fd/{fd}");
+    let file = OpenOptions::new().write(true).open(path)?;
+    close(fd).map_err(io::Error::from)?;
+    Ok(file)
 }
 
 /// Whether the record has a key for each root.

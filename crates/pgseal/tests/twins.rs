@@ -578,6 +578,36 @@ fn bindir() {
     make("other").refuses(8, &sentence);
 }
 
+/// As the library calls it; the unwrap command does not get the descriptor for the key.
+#[test]
+fn the_library_is_handed_a_key() {
+    let unwrap = "ls -l /proc/self/fd > %D/open; cat \"%p\"";
+    let cluster = Cluster::new([command(unwrap, &payload())]);
+    let record = cluster.write_beside("record", "");
+    let mut asking = Command::new("sh");
+    asking.args(["-c", r#"exec "$1" unlock --fd 9 --root "$2" 9>"$3""#, "sh"]);
+    asking
+        .arg(env!("CARGO_BIN_EXE_pgseal"))
+        .arg(cluster.data())
+        .arg(&record);
+    Transcript::of(&mut asking).prints("");
+    let record = fs::read(record).expect("it was made");
+    let entries: Vec<_> = pgseal_format::handover::decode(&record)
+        .expect("a record")
+        .collect();
+    assert_eq!(entries.len(), 1);
+    assert_eq!(
+        entries[0].root,
+        cluster.data().to_str().expect("UTF-8").as_bytes()
+    );
+    assert_eq!(entries[0].master, common::master().expose());
+    let open = fs::read_to_string(cluster.data().join("open")).expect("the command wrote it");
+    assert!(
+        open.contains("memfd:pgseal") && !open.contains("/record"),
+        "{open}"
+    );
+}
+
 #[test]
 fn exec_runs_one_program_sealed() {
     let place = Place::new();

@@ -17,11 +17,9 @@ mod programs;
 
 use std::env;
 use std::ffi::OsString;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use nix::unistd::close;
 use zeroize::Zeroizing;
 
 use crate::cluster::Root;
@@ -143,7 +141,5 @@ fn inherited() -> Result<Option<Zeroizing<Vec<u8>>>, HandoverFdError> {
     if !memfd::is_ours(fd) {
         return Ok(None);
     }
-    let record = handover::read_from(fd)?;
-    close(fd).map_err(io::Error::from)?;
-    Ok(Some(record))
+    handover::read_from(fd).map(Some)
 }
