@@ -173,3 +173,26 @@ fn the_model_loses_writes() {
     assert_eq!((sizes[0], sizes[49]), (0, 3 * PAGE));
     assert_eq!(disk.stored().len(), 0);
 }
+
+/// PostgreSQL counts on `pg_control` being written in one sector. The padding behind its fields is
+/// stored as it was, so that only the sector with the fields changes.
+#[test]
+fn a_new_pg_control_changes_one_sector() {
+    let mut page = vec![0; PAGE];
+    page[..292].copy_from_slice(&Rng(1).bytes(292));
+    let mut twin = Twin::new(kind(Layout::CONTROL));
+    assert_eq!(twin.write(&page, 0, 0), Ok(PAGE));
+    twin.disk.sync();
+    let before = twin.disk.stored();
+    page[..292].copy_from_slice(&Rng(2).bytes(292));
+    assert_eq!(twin.write(&page, 0, 0), Ok(PAGE));
+    assert_eq!(twin.disk.stored()[304..], before[304..]);
+    let mut rng = Rng(3);
+    for _ in 0..20 {
+        let content = twin
+            .kind
+            .content(&twin.disk.after_power_loss(512, rng.next()));
+        assert_eq!(content.len(), PAGE);
+        assert_eq!(content[292..], page[292..]);
+    }
+}
