@@ -1,0 +1,165 @@
+#!/usr/bin/env python3
+"""WAL: segments of other sizes, crash recovery, archives, timelines, and what two snapshots of one page show.
+
+io-paths.md A8, A9 (archives), B5 (xlogtemp), C11, C12 (segment sizes); DESIGN 1.2 (why not a stream cipher).
+"""
+
+import re
+import shutil
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
+
+from pgseal_test import Canaries, Case, main, read_raw
+
+PAGE = 8192
+
+
+class Pages(Case):
+    def snapshots(self, sealed):
+        """XOR of one WAL page before and after it fills, and a word that it was filled with."""
+        cluster = self.cluster("page" + str(sealed), sealed=sealed, conf="autovacuum = off\n").init().start()
+        word = Canaries()["filled"]
+        cluster.psql("CREATE TABLE t (word text); CHECKPOINT; INSERT INTO t VALUES ('first'); SELECT pg_switch_wal(); "
+                     "INSERT INTO t VALUES ('second')")
+        segment, offset = cluster.psql("SELECT * FROM pg_walfile_name_offset(pg_current_wal_flush_lsn())").split("|")
+        page = int(offset) // PAGE * PAGE
+        before = self.page(cluster, segment, page)
+        cluster.psql(f"INSERT INTO t SELECT '{word}' FROM generate_series(1, 300)")
+        after = self.page(cluster, segment, page)
+        cluster.stop()
+        self.assertNotEqual(before, after)
+        return bytes(a ^ b for a, b in zip(before, after)), word.encode()
+
+    def page(self, cluster, segment, offset):
+        return read_raw(cluster.data / "pg_wal" / segment)[offset : offset + PAGE]
+
+    def test_two_snapshots_of_a_page_show_nothing(self):
+        difference, word = self.snapshots(sealed=False)
+        self.assertIn(word, difference)
+        difference, word = self.snapshots(sealed=True)
+        self.assertNotIn(word, difference)
+        # Noise: a changed block of 16 bytes has hardly a zero in it, and none is the other's.
+        changed = [block for at in range(0, PAGE, 16) if any(block := difference[at : at + 16])]
+        self.assertGreater(len(changed), 100)
+        self.assertEqual(len(set(changed)), len(changed))
+
+
+class SegmentSizes(Case):
+    def crash(self, megabytes):
+        """Fills several segments, crashes, recovers, recycles, and reads all WAL back."""
+        cluster = self.cluster(initdb=[f"--wal-segsize={megabytes}"],
+                               conf="checkpoint_timeout = 1h\nmax_wal_size = 1GB\n").init().start()
+        rows = 40000 if megabytes == 1 else 500000
+        cluster.psql("CREATE TABLE t (i int PRIMARY KEY, word text)")
+        start = cluster.psql("SELECT pg_current_wal_lsn()")
+        cluster.psql(f"INSERT INTO t SELECT i, md5(i::text) FROM generate_series(1, {rows}) i")
+        end = cluster.psql("SELECT pg_current_wal_lsn()")
+        self.read_back(cluster, start, end, rows)
+        cluster.kill9()
+        cluster.start()
+        self.assertEqual(cluster.psql("SELECT count(*), count(DISTINCT word) FROM t"), f"{rows}|{rows}")
+        self.recycle(cluster)
+        cluster.kill9()
+        cluster.start()
+        self.assertEqual(cluster.psql("SELECT count(*) FROM t WHERE word <> md5(i::text)"), "0")
+        self.assertEqual(cluster.psql("SELECT setting FROM pg_settings WHERE name = 'wal_segment_size'"),
+                         str(megabytes << 20))
+        cluster.stop()
+
+    def read_back(self, cluster, start, end, rows):
+        """pg_waldump finds every insertion into the table."""
+        node = cluster.psql("SELECT relfilenode FROM pg_class WHERE relname = 't'")
+        dumped = cluster.run("pg_waldump", "-p", cluster.data / "pg_wal", "-s", start, "-e", end, "-r", "Heap")
+        inserts = re.findall(rf"desc: INSERT\S* off.*blkref #0: rel \d+/\d+/{node} ", dumped.stdout)
+        self.assertEqual(len(inserts), rows)
+
+    def recycle(self, cluster):
+        """Old segments get the names of new ones, which a tool without a start segment reads first."""
+        before = {file.name for file in (cluster.data / "pg_wal").glob("0*")}
+        cluster.psql("CHECKPOINT; SELECT pg_switch_wal(); CHECKPOINT; UPDATE t SET i = -i WHERE i <= 1000")
+        lsn = cluster.psql("SELECT pg_current_wal_lsn()")
+        cluster.psql("UPDATE t SET i = -i WHERE i < 0; CHECKPOINT")
+        after = {file.name for file in (cluster.data / "pg_wal").glob("0*")}
+        self.assertNotEqual(after - before, set())
+        dumped = cluster.run("pg_waldump", "-p", cluster.data / "pg_wal", "-s", lsn, check=False)
+        self.assertIn("CHECKPOINT_ONLINE", dumped.stdout, dumped.stderr)
+
+    def test_1_megabyte(self):
+        self.crash(1)
+
+    def test_64_megabytes(self):
+        self.crash(64)
+
+
+class Archive(Case):
+    COPY = "archive_mode = on\narchive_command = 'cp %p {archive}/%f'\n"
+    LIBRARY = "archive_mode = on\narchive_library = 'basic_archive'\nbasic_archive.archive_directory = '{archive}'\n"
+
+    def setUp(self):
+        super().setUp()
+        self.archive = self.directory / "archive"
+        self.archive.mkdir()
+        self.canaries = Canaries()
+
+    def test_archive_command(self):
+        self.recover_from_archive(self.COPY)
+
+    def test_archive_library(self):
+        self.recover_from_archive(self.LIBRARY)
+
+    def recover_from_archive(self, conf):
+        """A cold copy, an archive that shows nothing, recovery to a point, a new timeline, and a crash on it."""
+        primary = self.cluster("primary", conf=conf.format(archive=self.archive)).init()
+        primary.start().psql(f"CREATE TABLE t AS SELECT 0 AS i, '{self.canaries['row']}' AS word")
+        primary.stop()
+        restored = self.cluster("restored")
+        shutil.copytree(primary.data, restored.data, symlinks=True)
+        self.write_archive(primary)
+        self.assertEqual(self.canaries.found(self.archive), {})
+        self.restore(restored)
+        self.assertEqual(self.canaries.found(restored.data, self.archive), {})
+
+    def write_archive(self, primary):
+        """Rows up to a named point, and one more."""
+        word = self.canaries["row"]
+        primary.start().psql(f"INSERT INTO t SELECT i, '{word}' || i FROM generate_series(1, 1000) i; "
+                             "SELECT pg_create_restore_point('here')")
+        last = primary.psql("SELECT pg_walfile_name(pg_current_wal_lsn())")
+        primary.psql(f"INSERT INTO t VALUES (-1, '{word}'); SELECT pg_switch_wal()")
+        primary.stop()
+        self.assertTrue((self.archive / last).exists())
+        stored = primary.data / "pg_wal" / last
+        if stored.exists():
+            self.assertEqual((self.archive / last).read_bytes(), stored.read_bytes())
+
+    def restore(self, restored):
+        restored.configure(f"unix_socket_directories = '{restored.home}'\narchive_mode = off\n"
+                           f"restore_command = 'cp {self.archive}/%f %p'\nrecovery_target_name = 'here'\n"
+                           "recovery_target_action = promote\n")
+        (restored.data / "recovery.signal").touch()
+        restored.start()
+        # Ready comes before the end of recovery.
+        while restored.psql("SELECT pg_is_in_recovery()") == "t":
+            pass
+        self.assertEqual(restored.psql("SELECT count(*), sum(i) FROM t"), "1001|500500")
+        restored.psql("INSERT INTO t VALUES (7, 'new timeline')")
+        restored.kill9()
+        restored.start()
+        self.assertEqual(restored.psql("SELECT count(*), sum(i) FROM t"), "1002|500507")
+        self.check_new_timeline(restored)
+        restored.stop()
+
+    def check_new_timeline(self, restored):
+        """Its first segment begins with the old one's records, which came through xlogtemp."""
+        names = {file.name for file in (restored.data / "pg_wal").iterdir()}
+        self.assertIn("00000002.history", names)
+        segment = min(name for name in names if re.fullmatch("00000002[0-9A-F]{16}", name))
+        dumped = restored.run("pg_waldump", restored.data / "pg_wal" / segment, check=False)
+        self.assertIn("RESTORE_POINT here", dumped.stdout)
+        self.assertIn("tli 2; prev tli 1", dumped.stdout)
+
+
+if __name__ == "__main__":
+    main(__file__)
