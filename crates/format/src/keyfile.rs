@@ -33,45 +33,41 @@ pub const MAX_SLOTS: usize = 16;
 const MAGIC: &[u8; 8] = b"PGSEALKF";
 const FIXED: usize = MAGIC.len() + 4 + BOUND_HEADER + 8 + 1;
 
-/// Why bytes are not a key file that we can use.
+/// Why bytes are not a key file that we can use. The text goes on from the file's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyFileError {
     /// No bytes at all.
-    #[error("key.bin is empty: restore it from a copy")]
+    #[error("is empty: restore it from a copy")]
     Empty,
     /// Fewer bytes than the file says it has.
-    #[error("key.bin is cut short ({have} bytes): restore it from a copy")]
+    #[error("is cut short ({have} bytes): restore it from a copy")]
     Truncated {
         /// Bytes that there are
         have: usize,
     },
     /// More bytes than the file says it has, or than any key file has.
-    #[error("key.bin is longer than it says: restore it from a copy")]
+    #[error("is longer than it says: restore it from a copy")]
     TooLong,
     /// Written by a later pgseal.
-    #[error("key.bin is of format {0}, newer than this pgseal knows: install a newer pgseal")]
+    #[error("is of format {0}, newer than this pgseal knows: install a newer pgseal")]
     NewerFormat(u16),
     /// Bytes stored in a way that a later pgseal knows.
-    #[error(
-        "key.bin names cipher suite {0}, which this pgseal does not know: install a newer pgseal"
-    )]
+    #[error("names cipher suite {0}, which this pgseal does not know: install a newer pgseal")]
     UnknownSuite(u8),
     /// A slot that a later pgseal knows.
-    #[error(
-        "key.bin has a slot of type {0}, which this pgseal does not know: install a newer pgseal"
-    )]
+    #[error("has a slot of type {0}, which this pgseal does not know: install a newer pgseal")]
     UnknownSlot(u8),
     /// Argon2id parameters out of range.
-    #[error("key.bin has a bad passphrase slot: {0}")]
+    #[error("has a bad passphrase slot: {0}")]
     Argon2(ParamsError),
     /// Values that no version writes.
-    #[error("key.bin is damaged ({0}): restore it from a copy")]
+    #[error("is damaged ({0}): restore it from a copy")]
     Damaged(&'static str),
 }
 
 /// The slots or commands of a key file are not those that it was written with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the key is right but key.bin was altered after it was written: restore it from a copy")]
+#[error("the key is right but the file was altered after it was written: restore it from a copy")]
 pub struct Altered;
 
 /// A slot that does not fit.

@@ -31,7 +31,7 @@ pub enum KeyBinError {
     Read(PathBuf, io::Error),
     #[error("{0} cannot be written ({1}): check the owner, mode and free space of its directory")]
     Write(PathBuf, io::Error),
-    #[error("{0}: {1}")]
+    #[error("{0} {1}")]
     Format(PathBuf, KeyFileError),
     #[error("{0} holds a raw wrapped key, and {1} beside it does not say the cluster's header: restore both from a copy")]
     NoHeader(PathBuf, &'static str),

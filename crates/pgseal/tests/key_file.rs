@@ -6,13 +6,14 @@ use std::fs;
 
 use common::{command, plain, Cluster, Transcript, CAT, KEY_ID, SLOTS_AT};
 
+/// `sentence` goes on from the path of the key file.
 #[track_caller]
 fn refused(bytes: &[u8], code: i32, sentence: &str) {
     let cluster = Cluster::with_key_bin(bytes);
     let path = cluster.key_bin_path();
     cluster
         .check()
-        .refuses(code, &format!("{}: {sentence}", path.display()));
+        .refuses(code, &format!("{}{sentence}", path.display()));
     assert_eq!(cluster.key_bin(), bytes);
 }
 
@@ -66,7 +67,7 @@ fn unreadable() {
 
 #[test]
 fn empty() {
-    refused(&[], 5, "key.bin is empty: restore it from a copy");
+    refused(&[], 5, " is empty: restore it from a copy");
 }
 
 #[test]
@@ -76,7 +77,7 @@ fn truncated_anywhere() {
         refused(
             &good[..len],
             5,
-            &format!("key.bin is cut short ({len} bytes): restore it from a copy"),
+            &format!(" is cut short ({len} bytes): restore it from a copy"),
         );
     }
 }
@@ -87,35 +88,34 @@ fn longer() {
     refused(
         &longer,
         5,
-        "key.bin is longer than it says: restore it from a copy",
+        " is longer than it says: restore it from a copy",
     );
 }
 
 #[test]
 fn of_a_newer_version() {
     let newer = "newer than this pgseal knows: install a newer pgseal";
-    refused(&with(12, 2), 5, &format!("key.bin is of format 2, {newer}"));
+    refused(&with(12, 2), 5, &format!(" is of format 2, {newer}"));
     let unknown = "which this pgseal does not know: install a newer pgseal";
     refused(
         &with(14, 2),
         5,
-        &format!("key.bin names cipher suite 2, {unknown}"),
+        &format!(" names cipher suite 2, {unknown}"),
     );
     refused(
         &with(SLOTS_AT + 1, 9),
         5,
-        &format!("key.bin has a slot of type 9, {unknown}"),
+        &format!(" has a slot of type 9, {unknown}"),
     );
 }
 
 #[test]
 fn another_key_length() {
-    let sentence =
-        "key.bin is damaged (its key length is not 128, 192 or 256): restore it from a copy";
+    let sentence = " is damaged (its key length is not 128, 192 or 256): restore it from a copy";
     refused(&with(16, 2), 5, sentence);
     // 128 exists, so the key tells that its header was altered.
     let altered =
-        "the key is right but the header of key.bin was altered: restore key.bin from a copy";
+        ": the key is right but the header of key.bin was altered: restore key.bin from a copy";
     let mut shorter = good();
     shorter[15..17].copy_from_slice(&[128, 0]);
     refused(&shorter, 7, altered);
@@ -123,7 +123,7 @@ fn another_key_length() {
 
 #[test]
 fn another_clusters_key_file() {
-    let sentence = format!("what was unwrapped is another cluster's key {KEY_ID}, not 06c3ae1ad793c43def72e2be8064c70a: use the key file and the secret of this cluster");
+    let sentence = format!(": what was unwrapped is another cluster's key {KEY_ID}, not 06c3ae1ad793c43def72e2be8064c70a: use the key file and the secret of this cluster");
     refused(&with(37, 0x06), 7, &sentence);
 }
 
@@ -187,7 +187,7 @@ fn altered_after_it_was_written() {
     refused(
         &bytes,
         5,
-        "the key is right but key.bin was altered after it was written: restore it from a copy",
+        ": the key is right but the file was altered after it was written: restore it from a copy",
     );
 }
 
