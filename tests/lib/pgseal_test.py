@@ -135,17 +135,19 @@ class Cluster:
         environment = {**self.environment, **options.pop("environment", {})}
         return run([self.bindir / program, *arguments], environment, **options)
 
-    def start(self, *options):
+    def start(self, *options, **place):
         """Starts the server and waits until it takes connections."""
-        if (status := self.try_start(*options)) is not None:
+        if (status := self.try_start(*options, **place)) is not None:
             raise AssertionError(f"the server ended with {status}\n{self.log()[-4000:]}")
         return self
 
-    def try_start(self, *options):
-        """Starts the server: None when it takes connections, its exit status if it ended instead."""
-        command = [self.bindir / "postgres", "-D", self.data, *options]
+    def try_start(self, *options, data=None, directory=None):
+        """Starts the server: None when it takes connections, its exit status if it ended instead.
+
+        `data` is another way to say where the data directory is, `directory` the one to start in."""
+        command = [self.bindir / "postgres", "-D", data or self.data, *options]
         with open(self.log_file, "a") as log:
-            self.server = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.home,
+            self.server = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=directory or self.home,
                                            env={**base_environment(), **self.environment}, start_new_session=True)
         deadline = time.monotonic() + TIME_LIMIT
         while not self.is_ready():

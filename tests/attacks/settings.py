@@ -1,0 +1,62 @@
+#!/usr/bin/env python3
+"""Settings that go past the file calls are refused with a sentence; those that copy whole files work (io-paths.md B8)."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
+
+from pgseal_test import Canaries, Case, main, major_version
+
+
+class Refused(Case):
+    def refuse(self, conf, sentence):
+        cluster = self.cluster(conf=conf).init()
+        self.assertEqual(cluster.try_start(), 1)
+        self.assertIn(sentence, cluster.log())
+
+    def test_dynamic_shared_memory_in_mapped_files(self):
+        self.refuse("dynamic_shared_memory_type = mmap\n",
+                    "cannot be sealed: set dynamic_shared_memory_type to posix or sysv")
+
+    def test_io_uring(self):
+        if major_version() < 18:
+            self.skipTest("io_uring came with 18")
+        self.refuse("io_method = io_uring\n", "set io_method to worker or sync")
+
+
+class Copies(Case):
+    def copy(self, options, conf=""):
+        """A database made from a template, moved to a tablespace and back: nothing shows, nothing is lost."""
+        canaries = Canaries()
+        cluster = self.cluster(conf=conf, tablespaces=["apart"]).init().start()
+        cluster.psql(f"CREATE TABLESPACE apart LOCATION '{cluster.home}/apart'; CREATE DATABASE one")
+        cluster.psql(f"CREATE TABLE t AS SELECT i, '{canaries['row']}' || i AS word FROM generate_series(1, 20000) i; "
+                     "CREATE INDEX ON t (word)", db="one")
+        cluster.psql(f"CREATE DATABASE two TEMPLATE one {options}")
+        cluster.psql("ALTER DATABASE two SET TABLESPACE apart")
+        cluster.kill9()
+        cluster.start()
+        total = "SELECT count(*), min(word), max(word), sum(i) FROM t"
+        self.assertEqual(cluster.psql(total, db="two"), cluster.psql(total, db="one"))
+        cluster.psql("ALTER DATABASE two SET TABLESPACE pg_default")
+        self.assertEqual(cluster.psql(total, db="two").split("|")[0], "20000")
+        self.assertEqual(cluster.psql(f"SELECT i FROM t WHERE word = '{canaries['row']}77'", db="two"), "77")
+        cluster.stop()
+        self.assertEqual(canaries.found(cluster.data), {})
+        self.assertRegex(cluster.run("pg_checksums", "-D", cluster.data).stdout, r"Bad checksums:\s+0\n")
+
+    def test_by_wal(self):
+        self.copy("STRATEGY wal_log")
+
+    def test_by_file(self):
+        self.copy("STRATEGY file_copy")
+
+    def test_by_clone(self):
+        if major_version() < 18:
+            self.skipTest("file_copy_method came with 18")
+        self.copy("STRATEGY file_copy", conf="file_copy_method = clone\n")
+
+
+if __name__ == "__main__":
+    main(__file__)
