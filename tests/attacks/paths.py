@@ -1,0 +1,136 @@
+#!/usr/bin/env python3
+"""One cluster by many paths, and paths into one cluster from inside another (io-paths.md C3, C4)."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
+
+from pgseal_test import Canaries, Case, main, major_version
+
+
+class TwoClusters(Case):
+    """Tools work on the cluster that a path leads to, wherever they stand."""
+
+    def setUp(self):
+        super().setUp()
+        self.here = self.cluster("here").init()
+        self.there = self.cluster("there").init()
+        self.there.start().psql("CREATE TABLE t AS SELECT i FROM generate_series(1, 1000) i")
+        self.there.stop()
+        self.relative = "../../there/data"
+
+    def from_here(self, program, *arguments):
+        return self.there.run(program, *arguments, cwd=self.here.data).stdout
+
+    def test_pg_controldata(self):
+        line = "Database system identifier:"
+        shown = [[text for text in output.splitlines() if line in text] for output in
+                 (self.from_here("pg_controldata", "-D", self.relative), self.from_here("pg_controldata", self.relative),
+                  self.there.run("pg_controldata", self.there.data).stdout,
+                  self.here.run("pg_controldata", self.here.data).stdout)]
+        self.assertEqual(shown[0], shown[2])
+        self.assertEqual(shown[1], shown[2])
+        self.assertNotEqual(shown[0], shown[3])
+
+    def test_pg_checksums(self):
+        self.assertRegex(self.from_here("pg_checksums", "--check", "-D", self.relative), r"Bad checksums:\s+0\n")
+
+    def test_pg_waldump(self):
+        segment = sorted(file.name for file in (self.there.data / "pg_wal").glob("0*"))[0]
+        lsn = self.there.run("pg_controldata", self.there.data).stdout.split("Latest checkpoint location:")[1].split()[0]
+        dumped = self.there.run("pg_waldump", f"{self.relative}/pg_wal/{segment}", "-s", lsn, cwd=self.here.data,
+                                check=False)
+        self.assertIn("CHECKPOINT_SHUTDOWN", dumped.stdout, dumped.stderr)
+
+    def test_pg_resetwal(self):
+        self.assertIn("Latest checkpoint's TimeLineID:       1", self.from_here("pg_resetwal", "-n", self.relative))
+        self.from_here("pg_resetwal", "-f", self.relative)
+        self.there.start()
+        self.assertEqual(self.there.psql("SELECT count(*) FROM t"), "1000")
+
+    def test_postgres(self):
+        self.there.start(data=self.relative, directory=self.here.data)
+        self.assertEqual(self.there.psql("SELECT count(*) FROM t"), "1000")
+        self.there.stop()
+        self.here.start(data="../data/.", directory=self.here.data)
+        self.here.stop()
+
+
+class ManyPaths(Case):
+    def test_the_data_directory_by_other_names(self):
+        cluster = self.cluster().init()
+        data, home = cluster.data, cluster.home
+        (home / "link").symlink_to(data)
+        (home / "up").symlink_to(home)
+        names = [home / "link", f"{home}//up/./link/", f"{data}/base/../global/..", "link",
+                 "./up/data", data]
+        for count, name in enumerate(names):
+            cluster.start(data=name)
+            cluster.psql(f"CREATE TABLE t{count} AS SELECT i FROM generate_series(1, 1000) i; CHECKPOINT")
+            for before in range(count + 1):
+                self.assertEqual(cluster.psql(f"SELECT count(*) FROM t{before}"), "1000")
+            cluster.kill9()
+        cluster.start().stop()
+        self.assertRegex(cluster.run("pg_checksums", "-D", home / "up/link").stdout, r"Bad checksums:\s+0\n")
+
+    def test_relocated_wal(self):
+        canaries = Canaries()
+        wal = self.directory / "wal"
+        cluster = self.cluster(initdb=[f"--waldir={wal}"]).init().start()
+        self.assertTrue((cluster.data / "pg_wal").is_symlink())
+        start = cluster.psql("SELECT pg_current_wal_lsn()")
+        cluster.psql(f"CREATE TABLE t AS SELECT '{canaries['row']}' AS word FROM generate_series(1, 1000)")
+        segment = cluster.psql("SELECT pg_walfile_name(pg_current_wal_lsn())")
+        cluster.kill9()
+        self.assertEqual(canaries.found(cluster.data, wal), {})
+        expected = self.dump(cluster, cluster.data / "pg_wal" / segment, start)
+        self.assertIn("COMMIT", expected)
+        self.assertEqual(self.dump(cluster, wal / segment, start), expected)
+        cluster.start()
+        self.assertEqual(cluster.psql("SELECT count(*) FROM t"), "1000")
+        cluster.stop()
+
+    def dump(self, cluster, segment, start):
+        """pg_waldump, told of its cluster by PGDATA alone."""
+        environment = {"PGDATA": str(cluster.data)}
+        return cluster.run("pg_waldump", segment, "-s", start, environment=environment, check=False).stdout
+
+    def test_tablespace_by_its_own_location(self):
+        canaries = Canaries()
+        cluster = self.cluster(tablespaces=["apart"]).init().start()
+        apart = cluster.home / "apart"
+        cluster.psql(f"CREATE TABLESPACE apart LOCATION '{apart}'")
+        cluster.psql(f"CREATE TABLE t TABLESPACE apart AS SELECT '{canaries['row']}' AS word; CHECKPOINT")
+        path = cluster.psql("SELECT pg_relation_filepath('t')")
+        location = apart / path.split("/", 2)[2]
+        self.assertTrue(location.is_file())
+        self.assertEqual(canaries.found(apart), {})
+        read = [cluster.psql(f"SELECT pg_read_binary_file('{name}')") for name in (path, location)]
+        self.assertEqual(read[0], read[1])
+        cluster.psql("ALTER TABLE t SET TABLESPACE pg_default; CHECKPOINT")
+        self.assertEqual(cluster.psql("SELECT word FROM t"), canaries["row"])
+        self.assertEqual(canaries.found(cluster.data), {})
+        cluster.stop()
+
+    def test_adminpack_renames(self):
+        """SQL functions of 15 and 16 that write and rename files of any class."""
+        if major_version() > 16:
+            self.skipTest("adminpack ended with 16")
+        canaries = Canaries()
+        cluster = self.cluster().init().start()
+        cluster.psql("CREATE EXTENSION adminpack")
+        word = canaries["word"] * 999 + "odd"
+        cluster.psql(f"SELECT pg_file_write('pg_stat/one', '{word}', false)")
+        self.assertEqual(canaries.found(cluster.data), {})
+        for source, target in [("pg_stat/one", "pg_stat_tmp/two"), ("pg_stat_tmp/two", "pg_replslot/three"),
+                               ("pg_replslot/three", "base/four"), ("base/four", "pg_stat/five")]:
+            cluster.psql(f"SELECT pg_file_rename('{source}', '{target}')")
+            self.assertEqual(cluster.psql(f"SELECT pg_read_file('{target}')"), word)
+            self.assertFalse((cluster.data / source).exists())
+            self.assertEqual(canaries.found(cluster.data), {})
+        cluster.stop()
+
+
+if __name__ == "__main__":
+    main(__file__)
