@@ -1,0 +1,127 @@
+"""Runs a compiled program natively in a plain directory and preloaded in a sealed one.
+
+Needs neither `pgseal` nor PostgreSQL: the key is made here and handed over as the command does it
+(crates/format/src/handover.rs), and an empty `pg_encryption/` makes a directory a sealed cluster's.
+"""
+
+import fcntl
+import os
+import pathlib
+import struct
+import subprocess
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+DIRECTORIES = [
+    "base/1", "base/5/sub", "base/pgsql_tmp", "global", "pg_wal/archive_status", "pg_xact",
+    "pg_multixact/members", "pg_twophase", "pg_stat", "pg_stat_tmp", "pg_logical/mappings",
+    "pg_logical/snapshots", "pg_replslot/slot", "pg_tblspc", "pg_dynshmem",
+]
+VARIANTS = {
+    "plain": [],
+    "lfs": ["-D_FILE_OFFSET_BITS=64", "-D_LARGEFILE64_SOURCE"],
+    "fortified": ["-D_FORTIFY_SOURCE=2"],
+    "fortified-lfs": ["-D_FORTIFY_SOURCE=2", "-D_FILE_OFFSET_BITS=64", "-D_LARGEFILE64_SOURCE"],
+}
+
+
+def library():
+    """The library under test: PGSEAL_TEST_LIBRARY, or what `make build` made."""
+    default = HERE.parent.parent / "dist/lib/libpgseal.so"
+    return pathlib.Path(os.environ.get("PGSEAL_TEST_LIBRARY", default)).resolve(strict=True)
+
+
+def compile_program(source, variant, into):
+    """Compiles one C file of this directory; returns the program."""
+    program = into / f"{source}-{variant}"
+    flags = ["-Wall", "-Wextra", "-Werror", "-Wno-unused-result", "-O2", "-pthread"]
+    command = ["cc", *flags, *VARIANTS[variant]]
+    subprocess.run([*command, "-o", program, HERE / f"{source}.c"], check=True)
+    return program
+
+
+def make_root(path, master=None):
+    """A data directory without relations, sealed if there is a key."""
+    for name in DIRECTORIES + (["pg_encryption"] if master else []):
+        (path / name).mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile() as clear:
+        clear.write(control_file())
+        clear.flush()
+        run("/bin/cp", [clear.name, "global/pg_control"], path, {path: master} if master else None)
+    return path
+
+
+def control_file(segment_size=1 << 20):
+    """A pg_control of PostgreSQL 15 that says how long WAL segments are (catalog/pg_control.h)."""
+    fields = bytearray(288)
+    struct.pack_into("<QII", fields, 0, 0x1122334455667788, 1300, 202209061)
+    struct.pack_into("<I", fields, 228, segment_size)
+    return bytes(fields) + struct.pack("<I", crc32c(fields)) + bytes(8192 - 292)
+
+
+def crc32c(data):
+    """CRC-32C, as PostgreSQL computes it."""
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    return crc ^ 0xFFFFFFFF
+
+
+def handover(roots, bits=256):
+    """A sealed memfd with a master key for each root: {path: 32 bytes}."""
+    record = struct.pack("<8sII", b"PGSEALHO", 1, len(roots))
+    for root, master in roots.items():
+        path = os.fsencode(root)
+        record += struct.pack("<H", len(path)) + path
+        record += struct.pack("<BH16s16s32s", 1, bits, bytes(16), bytes(16), master)
+    fd = os.memfd_create("keys", os.MFD_ALLOW_SEALING)
+    os.write(fd, record)
+    seals = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW
+    fcntl.fcntl(fd, fcntl.F_ADD_SEALS, seals)
+    return fd
+
+
+def run(program, arguments, cwd, roots=None, bits=256, timeout=300):
+    """Runs `program` in `cwd`, preloaded if there are sealed `roots`. Stdout and stderr."""
+    environment = {"PATH": os.environ["PATH"], "LC_ALL": "C"}
+    keys = None
+    if roots:
+        keys = handover(roots, bits)
+        environment |= {
+            "LD_PRELOAD": str(library()),
+            "PGSEAL_KEYS_FD": str(keys),
+            "PGSEAL_PROGRAMS": pathlib.Path(program).name,
+        }
+    try:
+        done = subprocess.run(
+            [program, *arguments], cwd=cwd, env=environment, capture_output=True, text=True,
+            timeout=timeout, check=False, pass_fds=[keys] if keys else [],
+        )
+    finally:
+        if keys:
+            os.close(keys)
+    if done.returncode != 0:
+        raise AssertionError(f"{program} exits with {done.returncode}: {done.stdout[-500:]}"
+                             f"{done.stderr[-2000:]}")
+    return done.stdout, done.stderr
+
+
+def lines(transcript):
+    """The transcript by label; labels are unique."""
+    found = {}
+    for line in transcript.splitlines():
+        label, _, value = line.partition(": ")
+        if label in found:
+            raise AssertionError(f"two lines are labelled {label}")
+        found[label] = value
+    return found
+
+
+def differences(native, sealed):
+    """{label: (native, sealed)} of the lines that differ."""
+    native, sealed = lines(native), lines(sealed)
+    labels = list(native) + [label for label in sealed if label not in native]
+    return {label: (native.get(label), sealed.get(label)) for label in labels
+            if native.get(label) != sealed.get(label)}
