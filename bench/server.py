@@ -5,8 +5,8 @@ when the postmaster has been waited for, the kernel has added up every process b
 read from /proc: the scheduler's nanoseconds for living processes, clock ticks for those that ended during start and
 warm-up, which errs by less than 20 ms, without favour. The shutdown checkpoint is inside on purpose: it writes the
 pages that these transactions dirtied, and the round began with a checkpoint, so that no round pays for another.
-Ending the server costs about 50 ms beside that, in every variant within a millisecond. Pages counted by the library
-cover the same span.
+Sessions and the server's end cost some 50 ms beside that; pgbench_ratio.py takes them off. Pages counted by the
+library cover the same span.
 """
 
 import os
