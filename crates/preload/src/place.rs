@@ -31,7 +31,7 @@ pub fn of(path: &CStr) -> Place {
     };
     match locate(&path) {
         Ok(None) => Place::Clear,
-        Ok(Some((cluster, below))) => judge(cluster, below.bytes()),
+        Ok(Some(found)) => found.judge(),
         Err(unlock::Failed) => Place::Denied(libc::EIO),
     }
 }
@@ -54,23 +54,54 @@ pub fn is_key_directory(name: &CStr) -> bool {
 
 const KEY_DIRECTORY: &[u8] = b"pg_encryption";
 
-fn judge(cluster: &'static Cluster, below: &[u8]) -> Place {
-    if below == KEY_DIRECTORY {
-        return Place::Denied(libc::EACCES);
+/// A path below a data directory.
+struct Found {
+    owner: Owner,
+    below: Absolute,
+}
+
+/// Whose data directory it is.
+enum Owner {
+    Known(&'static Cluster),
+    /// Sealed, and nothing of it was needed yet. `pg_ctl stop` needs nothing: it must not ask for a
+    /// passphrase.
+    Locked(Vec<u8>),
+}
+
+impl Found {
+    fn judge(self) -> Place {
+        if self.below.bytes() == KEY_DIRECTORY {
+            return Place::Denied(libc::EACCES);
+        }
+        match classify(self.below.bytes()).class {
+            Class::Clear => Place::Clear,
+            Class::KeyDirectory => Place::Denied(libc::EACCES),
+            class => match self.owner.cluster() {
+                Ok(cluster) => Place::Sealed(cluster, class),
+                Err(unlock::Failed) => Place::Denied(libc::EIO),
+            },
+        }
     }
-    match classify(below).class {
-        Class::Clear => Place::Clear,
-        Class::KeyDirectory => Place::Denied(libc::EACCES),
-        class => Place::Sealed(cluster, class),
+
+    /// No name that PostgreSQL gives: another cluster may lie further down.
+    fn is_foreign(&self) -> bool {
+        let answer = classify(self.below.bytes());
+        answer.row.is_none() && answer.class == Class::Clear
     }
 }
 
-/// A cluster and a path below its data directory.
-type Found = Option<(&'static Cluster, Absolute)>;
+impl Owner {
+    fn cluster(self) -> Result<&'static Cluster, unlock::Failed> {
+        match self {
+            Self::Known(cluster) => Ok(cluster),
+            Self::Locked(root) => unlock::ask(&root),
+        }
+    }
+}
 
 /// Looks at the path as it is spelled first, because that costs least; a symbolic link may lead from
 /// anywhere into the middle of a cluster.
-fn locate(path: &Absolute) -> Result<Found, unlock::Failed> {
+fn locate(path: &Absolute) -> Result<Option<Found>, unlock::Failed> {
     if let Some(found) = by_ancestors(path)? {
         return Ok(Some(found));
     }
@@ -85,16 +116,21 @@ fn locate(path: &Absolute) -> Result<Found, unlock::Failed> {
     Ok(by_links(&real))
 }
 
-fn by_ancestors(path: &Absolute) -> Result<Found, unlock::Failed> {
-    if let Some(known) = longest_root(path) {
-        return Ok(Some((known, path.after(&known.root))));
+fn by_ancestors(path: &Absolute) -> Result<Option<Found>, unlock::Failed> {
+    let known = longest_root(path).map(|known| Found {
+        owner: Owner::Known(known),
+        below: path.after(&known.root),
+    });
+    if known.as_ref().is_some_and(|known| !known.is_foreign()) {
+        return Ok(known);
     }
     for ancestor in path.ancestors() {
-        if let Some(cluster) = cluster_at(&ancestor)? {
-            return Ok(Some((cluster, path.after(ancestor.bytes()))));
+        if let Some(owner) = owner_of(&ancestor)? {
+            let below = path.after(ancestor.bytes());
+            return Ok(Some(Found { owner, below }));
         }
     }
-    Ok(None)
+    Ok(known)
 }
 
 fn longest_root(path: &Absolute) -> Option<&'static Cluster> {
@@ -104,12 +140,15 @@ fn longest_root(path: &Absolute) -> Option<&'static Cluster> {
 }
 
 /// The cluster whose data directory `directory` is: sealed, or pending under another spelling.
-fn cluster_at(directory: &Absolute) -> Result<Option<&'static Cluster>, unlock::Failed> {
+fn owner_of(directory: &Absolute) -> Result<Option<Owner>, unlock::Failed> {
     let sealed = directory
         .join(KEY_DIRECTORY)
         .is_some_and(|keys| keys.identity().is_some());
     if !sealed && !clusters::any_pending() {
         return Ok(None);
+    }
+    if let Some(known) = clusters::all().find(|known| known.root == directory.bytes()) {
+        return Ok(Some(Owner::Known(known)));
     }
     let identity = directory.identity();
     let same = |cluster: &&Cluster| {
@@ -118,17 +157,16 @@ fn cluster_at(directory: &Absolute) -> Result<Option<&'static Cluster>, unlock::
     if let Some(known) = clusters::all().find(same).filter(|_| identity.is_some()) {
         // With no room for one more path its files cannot be told from clear ones: fail closed.
         let known = clusters::add_path(known, directory.bytes());
-        return known.map(Some).ok_or(unlock::Failed);
+        return known
+            .map(|known| Some(Owner::Known(known)))
+            .ok_or(unlock::Failed);
     }
-    if sealed {
-        return unlock::ask(directory.bytes()).map(Some);
-    }
-    Ok(None)
+    Ok(sealed.then(|| Owner::Locked(directory.bytes().to_vec())))
 }
 
 /// Paths outside every data directory that may be a cluster's all the same: what `pg_wal` and the
 /// links in `pg_tblspc` point to. Names that can be neither are not looked up.
-fn by_links(path: &Absolute) -> Found {
+fn by_links(path: &Absolute) -> Option<Found> {
     let bytes = path.bytes();
     let tablespace = bytes
         .split(|&b| b == b'/')
@@ -147,6 +185,9 @@ fn by_links(path: &Absolute) -> Found {
         } else {
             path.through_link(&root.join(b"pg_wal")?, b"pg_wal")
         };
-        Some((cluster, below?))
+        Some(Found {
+            owner: Owner::Known(cluster),
+            below: below?,
+        })
     })
 }
