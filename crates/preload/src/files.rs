@@ -1,20 +1,19 @@
 //! Open sealed files by descriptor.
 //!
 //! A flat table of atomic pointers, so that a call on an unprotected descriptor costs one load. The
-//! files themselves lie in an arena of locked memory ([`arena`]) that is never unmapped: a thread
+//! files themselves lie in an arena of locked memory ([`Arena`]) that is never unmapped: a thread
 //! that races a `close` of the descriptor it is reading sees a wrong key at worst, not freed memory.
 //!
 //! Invariant: an entry exists exactly while its descriptor is open in this process through one of
 //! our hooks; `dup` copies it, `close` and the target of `dup2` drop it. A `vfork` child changes
 //! nothing here: the table is its parent's.
 
-mod arena;
-
+use crate::arena::Arena;
 use crate::disk::FdDisk;
 use crate::process;
-use arena::Slot;
 use libc::c_int;
 use pgseal_storage::{Errno, SealedFile};
+use std::ptr::NonNull;
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering};
 
 /// Descriptors that can be protected: more than any limit PostgreSQL is run with.
@@ -22,6 +21,12 @@ const MAX_FD: usize = 1 << 20;
 
 static TABLE: [AtomicPtr<OpenFile>; MAX_FD] =
     [const { AtomicPtr::new(std::ptr::null_mut()) }; MAX_FD];
+
+static FILES: Arena<{ size_of::<OpenFile>().next_multiple_of(64) }> = Arena::new(relock);
+
+extern "C" fn relock() {
+    FILES.relock();
+}
 
 /// A sealed file that is open, under one or more descriptors.
 pub struct OpenFile {
@@ -116,8 +121,10 @@ pub fn insert(fd: c_int, sealed: SealedFile<'static>, flags: c_int) -> Result<()
     if !process::owns_memory() {
         return Err(TooMany);
     }
-    let slot = Slot::take(file).ok_or(TooMany)?;
-    drop_entry(entry.swap(slot.into_raw(), Ordering::AcqRel));
+    let slot = FILES.take().ok_or(TooMany)?.cast::<OpenFile>();
+    // SAFETY: a slot of ours alone, large enough and aligned.
+    unsafe { slot.write(file) };
+    drop_entry(entry.swap(slot.as_ptr(), Ordering::AcqRel));
     Ok(())
 }
 
@@ -154,14 +161,17 @@ pub fn remove(fd: c_int) {
 }
 
 fn drop_entry(file: *mut OpenFile) {
-    if file.is_null() {
+    let Some(slot) = NonNull::new(file) else {
         return;
-    }
+    };
     // SAFETY: the pointer came out of the table, by a swap: this is its only owner.
     let last = unsafe { (*file).descriptors.fetch_sub(1, Ordering::AcqRel) == 1 };
     if last {
         // SAFETY: no entry names it any more.
-        unsafe { Slot::release(file) };
+        unsafe {
+            std::ptr::drop_in_place(file);
+            FILES.give_back(slot.cast());
+        }
     }
 }
 

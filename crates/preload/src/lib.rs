@@ -18,7 +18,9 @@
 
 #![allow(unsafe_code)] // this crate is the edge to libc: every block says why it is sound
 
+mod arena;
 mod clusters;
+mod contexts;
 mod control;
 mod counters;
 mod disk;
@@ -34,6 +36,7 @@ mod secret;
 mod server;
 mod symbols;
 mod unlock;
+mod wal;
 
 /// Runs before `main`, in every program that the library is loaded into.
 extern "C" fn start() {

@@ -8,10 +8,11 @@
 mod path;
 
 use crate::clusters::{self, Cluster};
-use crate::unlock;
+use crate::{programs, unlock, wal};
 use libc::c_int;
 use path::Absolute;
 use pgseal_storage::classify::{classify, version_directory, Class};
+use pgseal_storage::wal::WalName;
 use std::ffi::CStr;
 
 /// What a path leads to.
@@ -178,7 +179,7 @@ fn by_links(path: &Absolute) -> Option<Found> {
     if !tablespace && !wal {
         return None;
     }
-    clusters::all().find_map(|cluster| {
+    let linked = clusters::all().find_map(|cluster| {
         let root = Absolute::from_bytes(&cluster.root)?;
         let below = if tablespace {
             path.through_links_of(&root.join(b"pg_tblspc")?, b"pg_tblspc")
@@ -189,5 +190,22 @@ fn by_links(path: &Absolute) -> Option<Found> {
             owner: Owner::Known(cluster),
             below: below?,
         })
+    });
+    linked.or_else(|| archived(path, name))
+}
+
+/// A segment that somebody gives pg_waldump from an archive, together with a key: sealed, unless its
+/// first page is one in clear.
+fn archived(path: &Absolute, name: &[u8]) -> Option<Found> {
+    let mut known = clusters::all();
+    let cluster = known.next().filter(|_| programs::reads_archives())?;
+    let one_key = known.all(|other| other.shares_keys(cluster));
+    let segment = name.strip_suffix(b".partial").unwrap_or(name);
+    if !one_key || WalName::parse(segment).is_none() || wal::is_clear(&path.to_c()) {
+        return None;
+    }
+    Some(Found {
+        owner: Owner::Known(cluster),
+        below: Absolute::from_bytes(b"pg_wal")?.join(segment)?,
     })
 }

@@ -45,6 +45,11 @@ pub fn is_server() -> bool {
     ROLE.load(Ordering::Relaxed) == SERVER
 }
 
+/// Is this pg_waldump, which reads segments wherever they lie?
+pub fn reads_archives() -> bool {
+    executable(c"/proc/self/exe").is_some_and(|name| name == b"pg_waldump")
+}
+
 /// Finds out, once, before `main`.
 pub fn detect() -> bool {
     let Some(name) = executable(c"/proc/self/exe") else {

@@ -1,0 +1,137 @@
+//! Memory for what holds keys: locked, kept out of core dumps, wiped when given back.
+//!
+//! One reserved range of equal slots with a bitmap over it: taking and giving back are a few atomic
+//! operations, safe in a signal handler and in a forked child. Memory is locked chunk by chunk as
+//! slots come into use; a forked child locks again, because locks are not inherited. Where the
+//! limit on locked memory is too low the arena goes on without (`pgseal doctor` says so).
+//!
+//! Used by [`crate::files`] for open files and by [`crate::contexts`] for expanded keys.
+
+use std::ptr::{null_mut, NonNull};
+use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+
+const SLOTS: usize = 1 << 15;
+const CHUNK: usize = 64 << 10;
+
+/// Slots of `SIZE` bytes, a multiple of 64, which they are aligned to.
+pub struct Arena<const SIZE: usize> {
+    /// Slots are taken from the lowest free one, so used memory stays at the front.
+    used: [AtomicU64; SLOTS / 64],
+    base: AtomicPtr<u8>,
+    /// Bytes from the base that are locked in this process.
+    locked: AtomicUsize,
+    /// Calls [`Arena::relock`]; runs in a forked child.
+    after_fork: unsafe extern "C" fn(),
+}
+
+impl<const SIZE: usize> Arena<SIZE> {
+    const BYTES: usize = SLOTS * SIZE;
+
+    /// An empty one, nothing mapped yet.
+    pub const fn new(after_fork: unsafe extern "C" fn()) -> Self {
+        const { assert!(SIZE % 64 == 0) };
+        Self {
+            used: [const { AtomicU64::new(0) }; SLOTS / 64],
+            base: AtomicPtr::new(null_mut()),
+            locked: AtomicUsize::new(0),
+            after_fork,
+        }
+    }
+
+    /// A free slot, now the caller's alone; its bytes are zeros. None if all are taken.
+    pub fn take(&self) -> Option<NonNull<u8>> {
+        let base = self.base()?;
+        let index = self.claim()?;
+        self.lock_to(base, (index + 1) * SIZE);
+        // SAFETY: within the mapping.
+        NonNull::new(unsafe { base.add(index * SIZE) })
+    }
+
+    /// Wipes a slot and gives it back.
+    ///
+    /// # Safety
+    /// `slot` came from [`Arena::take`], and nobody uses it any more.
+    pub unsafe fn give_back(&self, slot: NonNull<u8>) {
+        // SAFETY: by the contract above; the bytes stay mapped and are overwritten whole.
+        unsafe { libc::explicit_bzero(slot.as_ptr().cast(), SIZE) };
+        let base = self.base.load(Ordering::Acquire);
+        let index = (slot.addr().get() - base.addr()) / SIZE;
+        self.used[index / 64].fetch_and(!(1 << (index % 64)), Ordering::AcqRel);
+    }
+
+    /// Does this address lie in a slot?
+    pub fn holds(&self, address: usize) -> bool {
+        let base = self.base.load(Ordering::Acquire).addr();
+        base != 0 && (base..base + Self::BYTES).contains(&address)
+    }
+
+    /// In a forked child: the mapping is inherited, its locks are not.
+    pub fn relock(&self) {
+        let locked = self.locked.load(Ordering::Acquire);
+        let base = self.base.load(Ordering::Acquire);
+        // SAFETY: as in `lock_to`.
+        unsafe { libc::mlock(base.cast(), locked) };
+    }
+
+    /// Sets the lowest clear bit.
+    fn claim(&self) -> Option<usize> {
+        for (word_index, word) in self.used.iter().enumerate() {
+            let mut bits = word.load(Ordering::Relaxed);
+            while bits != u64::MAX {
+                let bit = bits.trailing_ones() as usize;
+                let new = bits | 1 << bit;
+                match word.compare_exchange(bits, new, Ordering::AcqRel, Ordering::Relaxed) {
+                    Ok(_) => return Some(word_index * 64 + bit),
+                    Err(now) => bits = now,
+                }
+            }
+        }
+        None
+    }
+
+    /// The first byte; mapped at first use.
+    fn base(&self) -> Option<*mut u8> {
+        let base = self.base.load(Ordering::Acquire);
+        if !base.is_null() {
+            return Some(base);
+        }
+        let map = map(Self::BYTES)?;
+        let first =
+            self.base
+                .compare_exchange(null_mut(), map, Ordering::AcqRel, Ordering::Acquire);
+        if let Err(first) = first {
+            // SAFETY: our own mapping, which nobody has seen.
+            unsafe { libc::munmap(map.cast(), Self::BYTES) };
+            return Some(first);
+        }
+        // SAFETY: a handler that only calls mlock.
+        unsafe { libc::pthread_atfork(None, None, Some(self.after_fork)) };
+        Some(map)
+    }
+
+    /// Locks up to `end` bytes, in whole chunks.
+    fn lock_to(&self, base: *mut u8, end: usize) {
+        let locked = self.locked.load(Ordering::Acquire);
+        if end <= locked {
+            return;
+        }
+        let end = end.next_multiple_of(CHUNK).min(Self::BYTES);
+        // SAFETY: within our mapping; a refusal changes nothing.
+        unsafe { libc::mlock(base.add(locked).cast(), end - locked) };
+        self.locked.fetch_max(end, Ordering::AcqRel);
+    }
+}
+
+fn map(len: usize) -> Option<*mut u8> {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    let access = libc::PROT_READ | libc::PROT_WRITE;
+    // SAFETY: a fresh anonymous mapping, and advice on it.
+    unsafe {
+        let map = libc::mmap(null_mut(), len, access, flags, -1, 0);
+        if map == libc::MAP_FAILED {
+            return None;
+        }
+        libc::madvise(map, len, libc::MADV_DONTDUMP);
+        Some(map.cast())
+    }
+}
