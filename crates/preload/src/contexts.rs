@@ -9,7 +9,7 @@
 
 use crate::arena::Arena;
 use libc::{c_int, c_void, size_t};
-use std::ptr::{null_mut, NonNull};
+use std::ptr::NonNull;
 
 /// Holds AWS-LC's largest context: that of XTS. What is larger holds no key and lies on the heap.
 const SLOT_SIZE: usize = 640;

@@ -8,9 +8,9 @@ use pgseal_storage::{Disk, Errno, Lock};
 #[derive(Clone, Copy)]
 pub struct FdDisk(pub c_int);
 
-/// libc's answer as a result.
-pub fn check(answer: isize) -> Result<usize, Errno> {
-    usize::try_from(answer).map_err(|_| Errno(errno()))
+/// libc's answer as a result: a negative one means errno.
+pub fn check(answer: impl TryInto<usize>) -> Result<usize, Errno> {
+    answer.try_into().map_err(|_| Errno(errno()))
 }
 
 fn offset(value: u64) -> Result<i64, Errno> {
@@ -41,7 +41,7 @@ impl Disk for FdDisk {
     }
 
     fn set_size(&self, size: u64) -> Result<(), Errno> {
-        check(libc_call!(ftruncate(self.0, offset(size)?)) as isize).map(|_| ())
+        check(libc_call!(ftruncate(self.0, offset(size)?))).map(|_| ())
     }
 
     fn allocate(&self, at: u64, len: u64) -> Result<(), Errno> {
@@ -59,10 +59,10 @@ impl Disk for FdDisk {
         };
         // SAFETY: plain data for which all zeros is a value: the whole file, from its start.
         let mut range: libc::flock = unsafe { std::mem::zeroed() };
-        range.l_type = kind as c_short;
+        range.l_type = c_short::try_from(kind).map_err(|_| Errno::EINVAL)?;
         loop {
             let pointer = &raw mut range as u64;
-            match check(libc_call!(fcntl(self.0, libc::F_OFD_SETLKW, pointer)) as isize) {
+            match check(libc_call!(fcntl(self.0, libc::F_OFD_SETLKW, pointer))) {
                 Ok(_) => return Ok(()),
                 Err(Errno(libc::EINTR)) => {}
                 Err(errno) => return Err(errno),
@@ -76,7 +76,7 @@ pub fn stat(fd: c_int) -> Result<libc::stat, Errno> {
     let mut stat = std::mem::MaybeUninit::uninit();
     // SAFETY: fstat fills the whole structure when it returns 0.
     unsafe {
-        check(libc::fstat(fd, stat.as_mut_ptr()) as isize)?;
+        check(libc::fstat(fd, stat.as_mut_ptr()))?;
         Ok(stat.assume_init())
     }
 }

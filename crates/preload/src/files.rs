@@ -96,10 +96,9 @@ pub fn get(fd: c_int) -> Option<Protected> {
         return None;
     }
     // SAFETY: entries point into the arena, which is never unmapped.
-    Some(Protected {
-        file: unsafe { &*file },
-        disk: FdDisk(fd),
-    })
+    let file = unsafe { &*file };
+    let disk = FdDisk(fd);
+    Some(Protected { file, disk })
 }
 
 /// Why a descriptor cannot be protected.

@@ -16,6 +16,7 @@ use pgseal_storage::wal::WalName;
 use std::ffi::CStr;
 
 /// What a path leads to.
+#[allow(clippy::large_enum_variant)] // made on the stack once a call: no heap in the preload
 pub enum Place {
     /// Not protected: libc's business.
     Clear,

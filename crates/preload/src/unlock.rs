@@ -97,7 +97,7 @@ fn read_all(fd: c_int) -> Option<Zeroizing<Vec<u8>>> {
     let mut record = Zeroizing::new(vec![0; size]);
     // SAFETY: the buffer's own pointer and length; not through the hooks.
     let got = unsafe { libc::syscall(libc::SYS_pread64, fd, record.as_mut_ptr(), size, 0) };
-    (check(got as isize) == Ok(size)).then_some(record)
+    (check(got) == Ok(size)).then_some(record)
 }
 
 /// Asks the command to unlock the cluster at `root`.

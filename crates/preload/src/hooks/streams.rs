@@ -86,7 +86,7 @@ pub unsafe fn fdopen(fd: c_int, mode: *const c_char) -> *mut FILE {
         real::set_errno(libc::EMFILE);
         return std::ptr::null_mut();
     };
-    let cookie = fd as usize as *mut c_void;
+    let cookie = std::ptr::without_provenance_mut(usize::try_from(fd).unwrap_or(usize::MAX));
     // SAFETY: the four functions below take the descriptor as their cookie.
     let stream = unsafe { fopencookie(cookie, mode, calls) };
     open.stream.store(stream, Ordering::Release);

@@ -78,9 +78,10 @@ pub unsafe fn preadv2(
     if files::get(fd).is_none() {
         return libc_call!(preadv2(fd, parts, parts_len, at, flags));
     }
-    // SAFETY: as the caller promises; -1 stands for the descriptor's position.
     match (flags, at) {
+        // SAFETY: as the caller promises; -1 stands for the descriptor's position.
         (0, -1) => unsafe { readv(fd, parts, parts_len) },
+        // SAFETY: as the caller promises.
         (0, _) => unsafe { preadv(fd, parts, parts_len, at) },
         _ => count(Err(Errno(libc::EOPNOTSUPP))),
     }
@@ -96,9 +97,10 @@ pub unsafe fn pwritev2(
     if files::get(fd).is_none() {
         return libc_call!(pwritev2(fd, parts, parts_len, at, flags));
     }
-    // SAFETY: as the caller promises; -1 stands for the descriptor's position.
     match (flags, at) {
+        // SAFETY: as the caller promises; -1 stands for the descriptor's position.
         (0, -1) => unsafe { writev(fd, parts, parts_len) },
+        // SAFETY: as the caller promises.
         (0, _) => unsafe { pwritev(fd, parts, parts_len, at) },
         _ => count(Err(Errno(libc::EOPNOTSUPP))),
     }
@@ -212,7 +214,7 @@ impl Protected {
     fn seek(self, offset: off_t, whence: c_int) -> Result<off_t, Errno> {
         // SAFETY: a descriptor and two numbers.
         let at = unsafe { libc::lseek(self.disk.0, offset, whence) };
-        crate::disk::check(at as isize).map(|_| at)
+        crate::disk::check(at).map(|_| at)
     }
 }
 

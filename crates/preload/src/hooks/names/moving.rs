@@ -21,6 +21,7 @@ use std::ffi::{CStr, CString};
 pub struct Name<'a>(pub c_int, pub &'a CStr);
 
 /// What lies, or will lie, under a name.
+#[allow(clippy::large_enum_variant)] // made on the stack once a call: no heap in the preload
 #[derive(Clone)]
 enum Content {
     Clear,
@@ -28,6 +29,7 @@ enum Content {
 }
 
 /// What a rename or link changes.
+#[allow(clippy::large_enum_variant)] // made on the stack once a call: no heap in the preload
 pub enum Difference {
     /// Nothing: the same bytes mean the same under both names.
     None,
@@ -133,7 +135,7 @@ impl Change {
             _ => false,
         };
         if stays {
-            return check(plain(from, to, flags) as isize).map(|_| ());
+            return check(plain(from, to, flags)).map(|_| ());
         }
         self.store_anew(source, from, to, flags)
     }
@@ -157,7 +159,7 @@ impl Change {
         let moved = self
             .copy(source, &target)
             .and_then(|()| target.sync())
-            .and_then(|()| check(plain(&aside, to, flags) as isize).map(|_| ()));
+            .and_then(|()| check(plain(&aside, to, flags)).map(|_| ()));
         if moved.is_err() {
             let errno = real::errno();
             remove(&aside);
@@ -242,7 +244,7 @@ impl Fd {
 
     fn sync(&self) -> Result<(), Errno> {
         // SAFETY: a descriptor.
-        check(unsafe { libc::fsync(self.0) } as isize).map(|_| ())
+        check(unsafe { libc::fsync(self.0) }).map(|_| ())
     }
 }
 
@@ -255,7 +257,7 @@ impl Drop for Fd {
 /// Opens a regular file as it is stored; none if the name is something else.
 fn open_file(name: &Name) -> Result<Option<Fd>, Errno> {
     let flags = libc::O_RDWR | libc::O_CLOEXEC | libc::O_NOFOLLOW;
-    let fd = match check(libc_call!(openat(name.0, name.1.as_ptr(), flags, 0)) as isize) {
+    let fd = match check(libc_call!(openat(name.0, name.1.as_ptr(), flags, 0))) {
         Err(Errno(libc::EISDIR | libc::ELOOP)) => return Ok(None),
         opened => Fd(c_int::try_from(opened?).map_err(|_| Errno::EIO)?),
     };
@@ -266,7 +268,7 @@ fn open_file(name: &Name) -> Result<Option<Fd>, Errno> {
 fn create_like(source: &Fd, name: &Name) -> Result<Fd, Errno> {
     let mode = stat(source.0)?.st_mode & 0o7777;
     let flags = libc::O_RDWR | libc::O_CREAT | libc::O_TRUNC | libc::O_CLOEXEC;
-    let fd = check(libc_call!(openat(name.0, name.1.as_ptr(), flags, mode)) as isize)?;
+    let fd = check(libc_call!(openat(name.0, name.1.as_ptr(), flags, mode)))?;
     Ok(Fd(c_int::try_from(fd).map_err(|_| Errno::EIO)?))
 }
 
