@@ -18,7 +18,7 @@ scripts() {
 }
 
 check_scripts() {
-    scripts | xargs -0 shellcheck
+    scripts | xargs -0 shellcheck --external-sources
 }
 
 check_python() {

@@ -107,7 +107,7 @@ def built(version):
 def steps_of(which):
     """The steps of ci or world."""
     if which == "ci":
-        crates = Step("crates", ["cargo", "test", "--workspace", "--locked"])
+        crates = Step("crates", ["cargo", "test", "--workspace", "--locked", "--no-fail-fast"])
         vectors = Step("vectors/read.py", [sys.executable, "vectors/read.py"])
         chosen = [name for name in programs() if name not in WORLD_ONLY]
         return [crates, vectors, *python_tests(DEBIAN_PG, chosen), *suites("15")]
