@@ -193,7 +193,7 @@ impl Report {
             println!("warning: {name}: not a file, or a link where PostgreSQL has none: not read");
         }
         if !self.data_checksums {
-            println!("note: the cluster has no data checksums: only page headers could be checked");
+            println!("note: data checksums are off, or pg_control is damaged: only page headers could be checked");
         }
         if !self.shut_down {
             println!("warning: the server was not shut down: pages may be torn until it has recovered; start it, stop it, and verify again");

@@ -38,12 +38,10 @@ impl Cluster<'_> {
             .as_ref()
             .map(|control| u64::from(control.wal_segment_size));
         let size = said.unwrap_or(checked.bytes);
-        let Some((spec, start)) = name.spec(size).zip(name.start(size)) else {
+        let place = name.spec(size).zip(name.start(size));
+        let Some((spec, start)) = place.filter(|_| checked.bytes == size) else {
             return checked.file_fault(Fault::WalSize(checked.bytes));
         };
-        if checked.bytes != size {
-            checked.file_fault(Fault::WalSize(checked.bytes));
-        }
         let mut found = None;
         let mut doubtful = Vec::new();
         pages(disk, &self.sealed(&spec), scratch, bar, |block, page| {

@@ -1,6 +1,8 @@
 //! What the tests of the command share: clusters that consist of a key file, and transcripts.
 #![allow(dead_code)] // each test binary uses its own part
 
+pub mod data;
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
