@@ -196,6 +196,3 @@ fn looks_clear(page: &[u8], at: u64, expected: Expected) -> bool {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -40,17 +40,17 @@ struct OnDisk(File);
 
 impl Disk for OnDisk {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize, Errno> {
-        Ok(self.0.read_at(buf, offset).expect("it can be read"))
+        self.0.read_at(buf, offset).map_err(|_| Errno::EIO)
     }
     fn write_at(&self, buf: &[u8], offset: u64) -> Result<usize, Errno> {
-        Ok(self.0.write_at(buf, offset).expect("it can be written"))
+        self.0.write_at(buf, offset).map_err(|_| Errno::EIO)
     }
     fn size(&self) -> Result<u64, Errno> {
-        Ok(self.0.metadata().expect("it is open").len())
+        let metadata = self.0.metadata().map_err(|_| Errno::EIO)?;
+        Ok(metadata.len())
     }
     fn set_size(&self, size: u64) -> Result<(), Errno> {
-        self.0.set_len(size).expect("it can be cut");
-        Ok(())
+        self.0.set_len(size).map_err(|_| Errno::EIO)
     }
     fn allocate(&self, offset: u64, len: u64) -> Result<(), Errno> {
         self.set_size(offset + len)

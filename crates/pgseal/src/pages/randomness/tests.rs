@@ -1,5 +1,7 @@
 //! Error rates of the test: on random bytes by proof, on ciphertext and real pages by trial.
 
+#![allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // of small whole numbers
+
 use super::super::samples::{sample, SAMPLES};
 use super::super::{header, Page};
 use super::*;
