@@ -1,1 +1,38 @@
-fn main() {}
+//! Checks of the tree that no compiler makes: `cargo xtask tidy`, `cargo xtask surface`.
+//!
+//! Each prints one line a finding and exits 1 if there is one. `.ci/run` calls both.
+
+mod source;
+mod surface;
+mod tidy;
+
+use std::path::Path;
+use std::process::ExitCode;
+
+const USAGE: &str = "usage: cargo xtask tidy | surface";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("xtask lies in the workspace");
+    let findings = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["tidy"] => tidy::check(root),
+        ["surface"] => surface::check(root),
+        _ => {
+            eprintln!("{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    match findings {
+        Ok(findings) if findings.is_empty() => ExitCode::SUCCESS,
+        Ok(findings) => {
+            findings.iter().for_each(|finding| println!("{finding}"));
+            ExitCode::from(1)
+        }
+        Err(error) => {
+            eprintln!("xtask: {error}");
+            ExitCode::from(3)
+        }
+    }
+}
