@@ -101,7 +101,7 @@ pub fn one() {
 
 impl T {
     fn short(&self) -> u8 { 1 }
-    pub(crate) unsafe extern \"C\" fn two(
+    pub(crate) const extern \"C\" fn two(
         x: u8,
     ) {
         x

@@ -1,11 +1,12 @@
 //! The handover record: how the command gives unlocked keys to the library, in a sealed memfd.
 //!
 //! `"PGSEALHO" || u32 version = 1 || u32 count`, then for each cluster
-//! `u16 path length || path || u8 suite || u16 key bits || 16 cluster id || 16 key id || 32 master`.
+//! `u16 path length || path || u8 suite || u16 key bits || 16 cluster id || 16 key id || 32
+//! master`.
 //!
-//! Invariants: a path is absolute and has no trailing slash; one cluster may be listed under several
-//! paths; nothing follows the last entry. Written by `pgseal twin|exec|unlock`; read by the library,
-//! which must not allocate: entries borrow from the record.
+//! Invariants: a path is absolute and has no trailing slash; one cluster may be listed under
+//! several paths; nothing follows the last entry. Written by `pgseal twin|exec|unlock`; read by
+//! the library, which must not allocate: entries borrow from the record.
 
 use pgseal_crypto::{KeyId, KeyLength, Suite};
 use zeroize::Zeroizing;

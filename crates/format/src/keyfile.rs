@@ -1,7 +1,7 @@
 //! The key file, `pg_encryption/key.bin`: the one place that decides who can open a cluster.
 //!
-//! `"PGSEALKF" || u32 length of the whole file || bound header || u64 generation || u8 slot count ||
-//! slots || 32 MAC`. The MAC is over everything before it, under a key derived from the master.
+//! `"PGSEALKF" || u32 length of the whole file || bound header || u64 generation || u8 slot count
+//! || slots || 32 MAC`. The MAC is over everything before it, under a key derived from the master.
 //! A file without the magic is one raw wrapping for the configured unwrap command, as other
 //! products keep it.
 //!

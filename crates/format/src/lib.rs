@@ -1,5 +1,5 @@
-//! Byte layouts of what pgseal stores and hands over: the key file, the payload that providers wrap,
-//! and the handover record. Pure: bytes in, types out.
+//! Byte layouts of what pgseal stores and hands over: the key file, the payload that providers
+//! wrap, and the handover record. Pure: bytes in, types out.
 //!
 //! Invariants:
 //! 1. All integers are little-endian; `docs/format/` restates each layout.

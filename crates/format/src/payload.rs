@@ -5,7 +5,8 @@
 //! providers cannot be told to authenticate our header, and because the exit status of `openssl`
 //! does not tell a wrong passphrase.
 //!
-//! Invariant: a [`Payload`] is well formed, nothing more. Only [`Payload::verify`] says whose it is.
+//! Invariant: a [`Payload`] is well formed, nothing more. Only [`Payload::verify`] says whose it
+//! is.
 
 use pgseal_crypto::mac::BindMac;
 use pgseal_crypto::{KeyId, MasterKey};

@@ -97,7 +97,17 @@ pub struct NewOptions {
     #[arg(long, value_name = "COMMAND", group = "new")]
     pub new_wrap_command: Option<String>,
     /// Command that unwraps it: reads "%p", prints it [default: the present one]
-    #[arg(long, value_name = "COMMAND", conflicts_with_all = ["new_key_command", "new_passphrase", "new_passphrase_file", "new_key_file", "new_plain"])]
+    #[arg(
+        long,
+        value_name = "COMMAND",
+        conflicts_with_all = [
+            "new_key_command",
+            "new_passphrase",
+            "new_passphrase_file",
+            "new_key_file",
+            "new_plain",
+        ]
+    )]
     pub new_unwrap_command: Option<String>,
     /// Command that prints a key in hexadecimal, which the cluster's key is then protected by
     #[arg(long, value_name = "COMMAND", group = "new")]

@@ -1,4 +1,5 @@
-//! The key file on disk: reading it, locking it, writing it so that a crash leaves the old or the new.
+//! The key file on disk: reading it, locking it, writing it so that a crash leaves the old or the
+//! new.
 //!
 //! `pg_encryption/pgseal.toml` keeps a copy of the bound header for one case: a `key.bin` that is
 //! one raw wrapping, as other products' rotation recipes leave it. The binding inside the payload

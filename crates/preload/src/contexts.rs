@@ -1,9 +1,9 @@
 //! Memory for AWS-LC, whose cipher contexts hold expanded keys: slots of locked memory, wiped.
 //!
-//! AWS-LC looks for these functions as weak symbols, and for jemalloc's `sdallocx`. They are defined
-//! here, because a weak symbol that is left open is a stranger's to define; and not by `no_mangle`,
-//! which would export them and so hand our allocator to any other copy of AWS-LC or BoringSSL in
-//! the process. `cargo xtask surface` checks both.
+//! AWS-LC looks for these functions as weak symbols, and for jemalloc's `sdallocx`. They are
+//! defined here, because a weak symbol that is left open is a stranger's to define; and not by
+//! `no_mangle`, which would export them and so hand our allocator to any other copy of AWS-LC or
+//! BoringSSL in the process. `cargo xtask surface` checks both.
 //!
 //! Invariant: every block begins in the arena or came from `malloc`; the address tells which.
 

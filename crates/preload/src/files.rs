@@ -1,8 +1,9 @@
 //! Open sealed files by descriptor.
 //!
-//! A flat table of atomic pointers, so that a call on an unprotected descriptor costs one load. The
-//! files themselves lie in an arena of locked memory ([`Arena`]) that is never unmapped: a thread
-//! that races a `close` of the descriptor it is reading sees a wrong key at worst, not freed memory.
+//! A flat table of atomic pointers, so that a call on an unprotected descriptor costs one load.
+//! The files themselves lie in an arena of locked memory ([`Arena`]) that is never unmapped: a
+//! thread that races a `close` of the descriptor it is reading sees a wrong key at worst, not
+//! freed memory.
 //!
 //! Invariant: an entry exists exactly while its descriptor is open in this process through one of
 //! our hooks; `dup` copies it, `close` and the target of `dup2` drop it. A `vfork` child changes

@@ -12,9 +12,9 @@
 //! 5. In a program that is not PostgreSQL's ([`programs`]) the library is inert.
 //!
 //! Codemap: [`symbols`] is the table of interposed functions; each leads to one function in
-//! [`hooks`]. [`real`] is libc itself. [`place`] finds the cluster and class of a path, [`clusters`]
-//! the keys, [`unlock`] where they come from; [`files`] holds the open sealed files by descriptor.
-//! [`disk`] and [`scratch`] are what `pgseal_storage` works on.
+//! [`hooks`]. [`real`] is libc itself. [`place`] finds the cluster and class of a path,
+//! [`clusters`] the keys, [`unlock`] where they come from; [`files`] holds the open sealed files
+//! by descriptor. [`disk`] and [`scratch`] are what `pgseal_storage` works on.
 
 #![allow(unsafe_code)] // this crate is the edge to libc: every block says why it is sound
 

@@ -101,8 +101,8 @@ impl Owner {
     }
 }
 
-/// Looks at the path as it is spelled first, because that costs least; a symbolic link may lead from
-/// anywhere into the middle of a cluster.
+/// Looks at the path as it is spelled first, because that costs least; a symbolic link may lead
+/// from anywhere into the middle of a cluster.
 fn locate(path: &Absolute) -> Result<Option<Found>, unlock::Failed> {
     if let Some(found) = by_ancestors(path)? {
         return Ok(Some(found));
@@ -195,8 +195,8 @@ fn by_links(path: &Absolute) -> Option<Found> {
     linked.or_else(|| archived(path, name))
 }
 
-/// A segment that somebody gives pg_waldump from an archive, together with a key: sealed, unless its
-/// first page is one in clear.
+/// A segment that somebody gives pg_waldump from an archive, together with a key: sealed, unless
+/// its first page is one in clear.
 fn archived(path: &Absolute, name: &[u8]) -> Option<Found> {
     let mut known = clusters::all();
     let cluster = known.next().filter(|_| programs::reads_archives())?;

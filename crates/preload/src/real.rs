@@ -21,7 +21,7 @@ macro_rules! table {
                 Self {$(
                     $name: {
                         let address = next(concat!(stringify!($name), "\0"));
-                        // SAFETY: libc's function of this name has this signature (its manual page).
+                        // SAFETY: libc's function of this name has this signature (manual page).
                         unsafe {
                             std::mem::transmute::<
                                 *mut c_void,

@@ -28,8 +28,12 @@ macro_rules! interpose {
 interpose! {
     open (path: *const c_char, flags: c_int, mode: mode_t) -> c_int = opening::open;
     open64 (path: *const c_char, flags: c_int, mode: mode_t) -> c_int = opening::open;
-    openat (directory: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int = opening::openat;
-    openat64 (directory: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int = opening::openat;
+    openat (
+        directory: c_int, path: *const c_char, flags: c_int, mode: mode_t
+    ) -> c_int = opening::openat;
+    openat64 (
+        directory: c_int, path: *const c_char, flags: c_int, mode: mode_t
+    ) -> c_int = opening::openat;
     __open_2 (path: *const c_char, flags: c_int) -> c_int = opening::open_2;
     __open64_2 (path: *const c_char, flags: c_int) -> c_int = opening::open_2;
     __openat_2 (directory: c_int, path: *const c_char, flags: c_int) -> c_int = opening::openat_2;
@@ -45,25 +49,54 @@ interpose! {
     fcntl (fd: c_int, command: c_int, argument: c_ulong) -> c_int = descriptors::fcntl;
     fcntl64 (fd: c_int, command: c_int, argument: c_ulong) -> c_int = descriptors::fcntl;
     read (fd: c_int, buf: *mut c_void, len: size_t) -> ssize_t = transfers::read;
-    __read_chk (fd: c_int, buf: *mut c_void, len: size_t, room: size_t) -> ssize_t = transfers::read_chk;
+    __read_chk (
+        fd: c_int, buf: *mut c_void, len: size_t, room: size_t
+    ) -> ssize_t = transfers::read_chk;
     pread (fd: c_int, buf: *mut c_void, len: size_t, offset: off_t) -> ssize_t = transfers::pread;
     pread64 (fd: c_int, buf: *mut c_void, len: size_t, offset: off_t) -> ssize_t = transfers::pread;
-    __pread_chk (fd: c_int, buf: *mut c_void, len: size_t, offset: off_t, room: size_t) -> ssize_t = transfers::pread_chk;
-    __pread64_chk (fd: c_int, buf: *mut c_void, len: size_t, offset: off_t, room: size_t) -> ssize_t = transfers::pread_chk;
+    __pread_chk (
+        fd: c_int, buf: *mut c_void, len: size_t, offset: off_t, room: size_t
+    ) -> ssize_t = transfers::pread_chk;
+    __pread64_chk (
+        fd: c_int, buf: *mut c_void, len: size_t, offset: off_t, room: size_t
+    ) -> ssize_t = transfers::pread_chk;
     readv (fd: c_int, parts: *const iovec, count: c_int) -> ssize_t = transfers::readv;
-    preadv (fd: c_int, parts: *const iovec, count: c_int, offset: off_t) -> ssize_t = transfers::preadv;
-    preadv64 (fd: c_int, parts: *const iovec, count: c_int, offset: off_t) -> ssize_t = transfers::preadv;
-    preadv2 (fd: c_int, parts: *const iovec, count: c_int, offset: off_t, flags: c_int) -> ssize_t = transfers::preadv2;
-    preadv64v2 (fd: c_int, parts: *const iovec, count: c_int, offset: off_t, flags: c_int) -> ssize_t = transfers::preadv2;
+    preadv (
+        fd: c_int, parts: *const iovec, count: c_int, offset: off_t
+    ) -> ssize_t = transfers::preadv;
+    preadv64 (
+        fd: c_int, parts: *const iovec, count: c_int, offset: off_t
+    ) -> ssize_t = transfers::preadv;
+    preadv2 (
+        fd: c_int, parts: *const iovec, count: c_int, offset: off_t, flags: c_int
+    ) -> ssize_t = transfers::preadv2;
+    preadv64v2 (
+        fd: c_int, parts: *const iovec, count: c_int, offset: off_t, flags: c_int
+    ) -> ssize_t = transfers::preadv2;
     write (fd: c_int, buf: *const c_void, len: size_t) -> ssize_t = transfers::write;
-    pwrite (fd: c_int, buf: *const c_void, len: size_t, offset: off_t) -> ssize_t = transfers::pwrite;
-    pwrite64 (fd: c_int, buf: *const c_void, len: size_t, offset: off_t) -> ssize_t = transfers::pwrite;
+    pwrite (
+        fd: c_int, buf: *const c_void, len: size_t, offset: off_t
+    ) -> ssize_t = transfers::pwrite;
+    pwrite64 (
+        fd: c_int, buf: *const c_void, len: size_t, offset: off_t
+    ) -> ssize_t = transfers::pwrite;
     writev (fd: c_int, parts: *const iovec, count: c_int) -> ssize_t = transfers::writev;
-    pwritev (fd: c_int, parts: *const iovec, count: c_int, offset: off_t) -> ssize_t = transfers::pwritev;
-    pwritev64 (fd: c_int, parts: *const iovec, count: c_int, offset: off_t) -> ssize_t = transfers::pwritev;
-    pwritev2 (fd: c_int, parts: *const iovec, count: c_int, offset: off_t, flags: c_int) -> ssize_t = transfers::pwritev2;
-    pwritev64v2 (fd: c_int, parts: *const iovec, count: c_int, offset: off_t, flags: c_int) -> ssize_t = transfers::pwritev2;
-    copy_file_range (from: c_int, from_offset: *mut off_t, to: c_int, to_offset: *mut off_t, len: size_t, flags: c_uint) -> ssize_t = copies::copy_file_range;
+    pwritev (
+        fd: c_int, parts: *const iovec, count: c_int, offset: off_t
+    ) -> ssize_t = transfers::pwritev;
+    pwritev64 (
+        fd: c_int, parts: *const iovec, count: c_int, offset: off_t
+    ) -> ssize_t = transfers::pwritev;
+    pwritev2 (
+        fd: c_int, parts: *const iovec, count: c_int, offset: off_t, flags: c_int
+    ) -> ssize_t = transfers::pwritev2;
+    pwritev64v2 (
+        fd: c_int, parts: *const iovec, count: c_int, offset: off_t, flags: c_int
+    ) -> ssize_t = transfers::pwritev2;
+    copy_file_range (
+        from: c_int, from_offset: *mut off_t, to: c_int, to_offset: *mut off_t,
+        len: size_t, flags: c_uint
+    ) -> ssize_t = copies::copy_file_range;
     ioctl (fd: c_int, request: c_ulong, argument: c_ulong) -> c_int = copies::ioctl;
     ftruncate (fd: c_int, size: off_t) -> c_int = sizes::ftruncate;
     ftruncate64 (fd: c_int, size: off_t) -> c_int = sizes::ftruncate;
@@ -73,18 +106,41 @@ interpose! {
     posix_fallocate64 (fd: c_int, offset: off_t, len: off_t) -> c_int = sizes::posix_fallocate;
     fallocate (fd: c_int, mode: c_int, offset: off_t, len: off_t) -> c_int = sizes::fallocate;
     fallocate64 (fd: c_int, mode: c_int, offset: off_t, len: off_t) -> c_int = sizes::fallocate;
-    mmap (address: *mut c_void, len: size_t, access: c_int, flags: c_int, fd: c_int, offset: off_t) -> *mut c_void = withdrawn::mmap;
-    mmap64 (address: *mut c_void, len: size_t, access: c_int, flags: c_int, fd: c_int, offset: off_t) -> *mut c_void = withdrawn::mmap;
-    sendfile (to: c_int, from: c_int, offset: *mut off_t, len: size_t) -> ssize_t = withdrawn::sendfile;
-    sendfile64 (to: c_int, from: c_int, offset: *mut off_t, len: size_t) -> ssize_t = withdrawn::sendfile;
-    splice (from: c_int, from_offset: *mut off_t, to: c_int, to_offset: *mut off_t, len: size_t, flags: c_uint) -> ssize_t = withdrawn::splice;
-    io_uring_queue_init (entries: c_uint, ring: *mut c_void, flags: c_uint) -> c_int = withdrawn::io_uring_queue_init;
-    io_uring_queue_init_mem (entries: c_uint, ring: *mut c_void, params: *mut c_void, buf: *mut c_void, len: size_t) -> c_int = withdrawn::io_uring_queue_init_mem;
+    mmap (
+        address: *mut c_void, len: size_t, access: c_int, flags: c_int, fd: c_int, offset: off_t
+    ) -> *mut c_void = withdrawn::mmap;
+    mmap64 (
+        address: *mut c_void, len: size_t, access: c_int, flags: c_int, fd: c_int, offset: off_t
+    ) -> *mut c_void = withdrawn::mmap;
+    sendfile (
+        to: c_int, from: c_int, offset: *mut off_t, len: size_t
+    ) -> ssize_t = withdrawn::sendfile;
+    sendfile64 (
+        to: c_int, from: c_int, offset: *mut off_t, len: size_t
+    ) -> ssize_t = withdrawn::sendfile;
+    splice (
+        from: c_int, from_offset: *mut off_t, to: c_int, to_offset: *mut off_t,
+        len: size_t, flags: c_uint
+    ) -> ssize_t = withdrawn::splice;
+    io_uring_queue_init (
+        entries: c_uint, ring: *mut c_void, flags: c_uint
+    ) -> c_int = withdrawn::io_uring_queue_init;
+    io_uring_queue_init_mem (
+        entries: c_uint, ring: *mut c_void, params: *mut c_void, buf: *mut c_void, len: size_t
+    ) -> c_int = withdrawn::io_uring_queue_init_mem;
     rename (from: *const c_char, to: *const c_char) -> c_int = names::rename;
-    renameat (from_directory: c_int, from: *const c_char, to_directory: c_int, to: *const c_char) -> c_int = names::renameat;
-    renameat2 (from_directory: c_int, from: *const c_char, to_directory: c_int, to: *const c_char, flags: c_uint) -> c_int = names::renameat2;
+    renameat (
+        from_directory: c_int, from: *const c_char, to_directory: c_int, to: *const c_char
+    ) -> c_int = names::renameat;
+    renameat2 (
+        from_directory: c_int, from: *const c_char, to_directory: c_int, to: *const c_char,
+        flags: c_uint
+    ) -> c_int = names::renameat2;
     link (from: *const c_char, to: *const c_char) -> c_int = names::link;
-    linkat (from_directory: c_int, from: *const c_char, to_directory: c_int, to: *const c_char, flags: c_int) -> c_int = names::linkat;
+    linkat (
+        from_directory: c_int, from: *const c_char, to_directory: c_int, to: *const c_char,
+        flags: c_int
+    ) -> c_int = names::linkat;
     unlink (path: *const c_char) -> c_int = names::unlink;
     unlinkat (directory: c_int, path: *const c_char, flags: c_int) -> c_int = names::unlinkat;
     remove (path: *const c_char) -> c_int = names::remove;
@@ -95,8 +151,12 @@ interpose! {
     fopen (path: *const c_char, mode: *const c_char) -> *mut FILE = streams::fopen;
     fopen64 (path: *const c_char, mode: *const c_char) -> *mut FILE = streams::fopen;
     fdopen (fd: c_int, mode: *const c_char) -> *mut FILE = streams::fdopen;
-    freopen (path: *const c_char, mode: *const c_char, stream: *mut FILE) -> *mut FILE = streams::freopen;
-    freopen64 (path: *const c_char, mode: *const c_char, stream: *mut FILE) -> *mut FILE = streams::freopen;
+    freopen (
+        path: *const c_char, mode: *const c_char, stream: *mut FILE
+    ) -> *mut FILE = streams::freopen;
+    freopen64 (
+        path: *const c_char, mode: *const c_char, stream: *mut FILE
+    ) -> *mut FILE = streams::freopen;
         fclose (stream: *mut FILE) -> c_int = streams::fclose;
     fileno (stream: *mut FILE) -> c_int = streams::fileno;
     fileno_unlocked (stream: *mut FILE) -> c_int = streams::fileno;

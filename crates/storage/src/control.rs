@@ -2,7 +2,8 @@
 //!
 //! Read from a clear page by `pgseal` (identifier, segment size, state) and by the preload library
 //! (a sealed server runs only with data checksums or `wal_log_hints`). Offsets are those of
-//! catalog/pg_control.h of PostgreSQL 15 (and 13, 14, 16), 17 and 18 on 64-bit little-endian machines.
+//! catalog/pg_control.h of PostgreSQL 15 (and 13, 14, 16), 17 and 18 on 64-bit little-endian
+//! machines.
 //!
 //! Invariant: no field is believed before the page's CRC fits.
 

@@ -1,6 +1,7 @@
 //! A sealed file: reads, writes, truncations and reservations of any range, on whole cipher blocks.
 //!
-//! A file of S bytes is stored in S bytes, and at every moment between two calls (docs/format/files.md):
+//! A file of S bytes is stored in S bytes, and at every moment between two calls
+//! (docs/format/files.md):
 //!
 //! 1. every block (16 bytes) below S is the ciphertext of its place in its data unit (8 kB page),
 //!    or part of a hole: stored zeros that read as zeros. A hole is a whole page where

@@ -109,7 +109,8 @@ proptest! {
         let stored = lost.stored();
         let moment = |state: &[u8], plain: &[u8]| {
             let end = (whole + BLOCK).min(state.len());
-            stored.len().min(whole + BLOCK) == end && stored.get(whole..end) == Some(&state[whole..end])
+            stored.len().min(whole + BLOCK) == end
+                && stored.get(whole..end) == Some(&state[whole..end])
                 && content[whole..end.min(content.len())] != plain[whole..end]
         };
         let before = Twin::built(kind(layout), &[Op::Write {
@@ -136,8 +137,8 @@ proptest! {
     }
 }
 
-/// The loss that is documented, so that nobody believes it away: size 20 of a stream, then 40 bytes;
-/// the new size without the new data turns the four bytes of the old tail into noise.
+/// The loss that is documented, so that nobody believes it away: size 20 of a stream, then 40
+/// bytes; the new size without the new data turns the four bytes of the old tail into noise.
 #[test]
 fn the_tail_of_a_stream_can_be_lost() {
     let before = Op::Write {

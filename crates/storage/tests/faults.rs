@@ -65,11 +65,12 @@ proptest! {
         twin.check();
     }
 
-    /// A cut is the one call whose failure may cost bytes below it: those of the granule it ends in,
-    /// when the disk took the cut and then refused to rewrite what it left of the granule.
+    /// A cut is the one call whose failure may cost bytes below it: those of the granule it ends
+    /// in, when the disk took the cut and then refused to rewrite what it left of the granule.
     #[test]
     fn a_failed_cut_costs_at_most_its_last_granule(
-        kind in kinds(), before in ops(6), keep in 0usize..100, calls in 0usize..4, takes in 0usize..20,
+        kind in kinds(), before in ops(6), keep in 0usize..100, calls in 0usize..4,
+        takes in 0usize..20,
     ) {
         let mut twin = Twin::built(kind, &before);
         let old = twin.plain.clone();

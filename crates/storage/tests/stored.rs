@@ -39,7 +39,8 @@ proptest! {
     #[test]
     fn one_byte_changes_its_block(kind in kinds(), len in 1usize..30_000, at in 0usize..30_000) {
         let at = at % len;
-        let mut twin = Twin::built(kind, &[Op::Write { offset: 0, len, shift: 0, data: Data::Seed(1) }]);
+        let write = Op::Write { offset: 0, len, shift: 0, data: Data::Seed(1) };
+        let mut twin = Twin::built(kind, &[write]);
         let before = twin.disk.stored();
         let value = [twin.plain[at] ^ 0x40];
         prop_assert_eq!(twin.write(&value, at, 0), Ok(1));
@@ -68,8 +69,9 @@ proptest! {
     }
 }
 
-/// Relations and SLRUs: a zeroed page reads as zeros, which is the documented limit; a zeroed block,
-/// half page or partial page does not. WAL and streams: a zeroed block does, a zeroed tail does not.
+/// Relations and SLRUs: a zeroed page reads as zeros, which is the documented limit; a zeroed
+/// block, half page or partial page does not. WAL and streams: a zeroed block does, a zeroed tail
+/// does not.
 #[test]
 fn what_reads_as_zeros_when_it_is_zeroed() {
     let reads_as_zeros = |layout, from: usize, to: usize| {

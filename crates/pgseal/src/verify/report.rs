@@ -1,5 +1,6 @@
 //! What `verify` says in the end: findings, notes, a table, one sentence; or the same as JSON.
 
+use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -12,16 +13,11 @@ use super::{Checked, Fault, Sort};
 #[derive(Serialize)]
 pub struct Report {
     pub data_directory: PathBuf,
+    /// In order; otherwise pages may be torn.
     pub shut_down: bool,
     pub data_checksums: bool,
-    relations: Sum,
-    slrus: Sum,
-    wal: Sum,
-    others: Sum,
-    total: Sum,
-    bad: Vec<Finding>,
-    /// Zero pages below the last written one.
-    holes: Vec<Hole>,
+    #[serde(flatten)]
+    pub results: Results,
     pub unknown: Vec<Unknown>,
     /// Not looked into: links in odd places, sockets, devices.
     pub odd: Vec<String>,
@@ -30,6 +26,19 @@ pub struct Report {
     pub threads: usize,
     pub seconds: f64,
     pub gigabytes_per_second: f64,
+}
+
+/// What the files gave.
+#[derive(Serialize)]
+pub struct Results {
+    relations: Sum,
+    slrus: Sum,
+    wal: Sum,
+    others: Sum,
+    total: Sum,
+    bad: Vec<Finding>,
+    /// Zero pages below the last written one.
+    holes: Vec<Hole>,
 }
 
 #[derive(Clone, Copy, Default, Serialize)]
@@ -70,55 +79,32 @@ pub enum Verdict {
     Bad,
 }
 
-impl Report {
+impl Results {
     /// Sums up. Holes below written pages are findings if `strict`.
     pub fn new(mut checked: Vec<Checked>, dangling: Vec<String>, strict: bool) -> Self {
         checked.sort_by(|a, b| a.name.cmp(&b.name));
-        let holes: Vec<Hole> = holes_below_writing(&checked)
-            .into_iter()
-            .map(|(file, range)| Hole {
-                file: file.to_owned(),
-                first_block: range.start,
-                pages: range.end - range.start,
-            })
-            .collect();
+        let holes = holes(&checked);
         if strict {
             add_holes(&mut checked, &holes);
         }
+        let bad: Vec<_> = dangling
+            .into_iter()
+            .map(dangles)
+            .chain(findings(&checked))
+            .collect();
         let sum = |sort| Sum::of(checked.iter().filter(|file| file.sort == sort));
-        let dangling = dangling.into_iter().map(|file| Finding {
-            file,
-            block: None,
-            reason: Fault::Dangling.to_string(),
-        });
-        let mut report = Self {
-            data_directory: PathBuf::new(),
-            shut_down: true,
-            data_checksums: false,
+        Self {
             relations: sum(Sort::Relation),
             slrus: sum(Sort::Slru),
             wal: sum(Sort::Wal),
             others: sum(Sort::Other),
-            total: Sum::of(checked.iter()),
-            bad: dangling.chain(findings(&checked)).collect(),
+            total: Sum {
+                bad: bad.len() as u64,
+                ..Sum::of(checked.iter())
+            },
+            bad,
             holes,
-            unknown: Vec::new(),
-            odd: Vec::new(),
-            clear_files: 0,
-            skipped_files: 0,
-            threads: 1,
-            seconds: 0.0,
-            gigabytes_per_second: 0.0,
-        };
-        report.total.bad = report.bad.len() as u64;
-        report
-    }
-
-    /// How long it took.
-    #[allow(clippy::cast_precision_loss)] // a rate for people
-    pub fn timed(&mut self, time: Duration) {
-        self.seconds = time.as_secs_f64();
-        self.gigabytes_per_second = self.total.bytes as f64 / 1e9 / self.seconds.max(1e-9);
+        }
     }
 
     pub fn verdict(&self) -> Verdict {
@@ -129,6 +115,14 @@ impl Report {
         }
     }
 
+    /// Bytes that were read, in billions a second.
+    #[allow(clippy::cast_precision_loss)] // a rate for people
+    pub fn rate(&self, time: Duration) -> f64 {
+        self.total.bytes as f64 / 1e9 / time.as_secs_f64()
+    }
+}
+
+impl Report {
     pub fn json(&self) -> String {
         serde_json::to_string_pretty(self).expect("plain data is JSON")
     }
@@ -139,7 +133,7 @@ impl Report {
             file,
             block,
             reason,
-        } in &self.bad
+        } in &self.results.bad
         {
             match block {
                 Some(block) => println!("{file}: block {block}: {reason}"),
@@ -152,11 +146,11 @@ impl Report {
             "", "files", "pages", "zero pages", "bad", "bytes"
         );
         for (name, sum) in [
-            ("relations", self.relations),
-            ("SLRUs", self.slrus),
-            ("WAL", self.wal),
-            ("others", self.others),
-            ("total", self.total),
+            ("relations", self.results.relations),
+            ("SLRUs", self.results.slrus),
+            ("WAL", self.results.wal),
+            ("others", self.results.others),
+            ("total", self.results.total),
         ] {
             let Sum {
                 files,
@@ -168,8 +162,12 @@ impl Report {
             println!("{name:<10} {files:>8} {pages:>12} {zero_pages:>12} {bad:>8} {bytes:>16}");
         }
         println!(
-            "{:.2} seconds, {:.2} GB/s on {} threads; not read: {} clear files, {} that need no key any more",
-            self.seconds, self.gigabytes_per_second, self.threads, self.clear_files, self.skipped_files
+            "{:.2} seconds, {:.2} GB/s on {} threads; not read: {} clear files, {} that this key does not open",
+            self.seconds,
+            self.gigabytes_per_second,
+            self.threads,
+            self.clear_files,
+            self.skipped_files
         );
         println!("{}", self.sentence());
     }
@@ -179,7 +177,7 @@ impl Report {
             file,
             first_block,
             pages,
-        } in &self.holes
+        } in &self.results.holes
         {
             println!(
                 "note: {file}: {pages} zero pages from block {first_block} on, below written ones"
@@ -201,7 +199,7 @@ impl Report {
     }
 
     fn sentence(&self) -> String {
-        match self.bad.len() {
+        match self.results.bad.len() {
             0 => "nothing bad found".to_owned(),
             1 => "1 finding: restore this file from a backup or a standby".to_owned(),
             n => format!("{n} findings: restore these files from a backup or a standby"),
@@ -223,6 +221,24 @@ impl Sum {
             bad: sum.bad + file.faults.len() as u64,
             bytes: sum.bytes + file.bytes,
         })
+    }
+}
+
+fn holes(checked: &[Checked]) -> Vec<Hole> {
+    let hole = |(file, range): (&str, Range<u64>)| Hole {
+        file: file.to_owned(),
+        first_block: range.start,
+        pages: range.end - range.start,
+    };
+    holes_below_writing(checked).into_iter().map(hole).collect()
+}
+
+fn dangles(file: String) -> Finding {
+    let reason = Fault::Dangling.to_string();
+    Finding {
+        file,
+        block: None,
+        reason,
     }
 }
 

@@ -1,3 +1,5 @@
+//! The table of classes against the names that PostgreSQL gives its files.
+
 use super::*;
 use pgseal_crypto::Fork;
 

@@ -219,8 +219,8 @@ struct Holes([u64; BLOCKS / 64]);
 impl Holes {
     fn find(unit: &[u8]) -> Self {
         let mut bits = [0; BLOCKS / 64];
-        // Nearly no ciphertext holds four zero bytes in a row: they are counted first, a loop that the
-        // compiler turns into vectors, because looking for blocks costs as much as the cipher.
+        // Nearly no ciphertext holds four zero bytes in a row: they are counted first, a loop that
+        // the compiler turns into vectors, because looking for blocks costs as much as the cipher.
         let words = unit.chunks_exact(4);
         let zeros = words.map(|word| u32::from(word == [0; 4]));
         if zeros.sum::<u32>() > 0 {

@@ -86,7 +86,8 @@ impl MemDisk {
         self.state().fault = fault;
     }
 
-    /// The first whole block of zeros from block `from` on of which a byte was written, not left as a hole.
+    /// The first whole block of zeros from block `from` on of which a byte was written, not left
+    /// as a hole.
     pub fn written_zero_block(&self, from: usize) -> Option<usize> {
         let state = self.state();
         let blocks = state.bytes.chunks_exact(16).zip(state.origin.chunks(16));

@@ -1,7 +1,8 @@
 //! What the tests share: a disk in memory that fails on demand, files of every layout, and the
 //! plain twin that a sealed file must equal.
 #![allow(dead_code, unused_imports)] // each test program uses its part
-#![allow(clippy::unwrap_used, clippy::cast_possible_truncation)] // a test may panic; sizes are small
+// A test may panic; sizes are small.
+#![allow(clippy::unwrap_used, clippy::cast_possible_truncation)]
 
 mod disk;
 
@@ -103,7 +104,8 @@ pub fn scratch() -> Box<Scratch> {
     scratch
 }
 
-/// A fixed number of cases, so that a run takes the same time everywhere; `PROPTEST_CASES` for more.
+/// A fixed number of cases, so that a run takes the same time everywhere; `PROPTEST_CASES` for
+/// more.
 pub fn cases(default: u32) -> ProptestConfig {
     let asked = std::env::var("PROPTEST_CASES")
         .ok()
