@@ -326,7 +326,7 @@ fn what_needs_no_key_is_skipped_and_what_is_unknown_is_told() {
     let mut expected = warnings.to_vec();
     expected.sort_unstable();
     assert_eq!((code, before), (Some(1), expected));
-    let rest = "not read: 3 clear files, 1 that need no key any more";
+    let rest = "not read: 3 clear files, 1 that this key does not open";
     assert!(stdout.contains(rest), "{stdout}");
 }
 

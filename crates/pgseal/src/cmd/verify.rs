@@ -15,7 +15,7 @@ use crate::cmd::status;
 use crate::exit::{Failure, FOUND};
 use crate::scan::{pool, progress, walk};
 use crate::unlock::{unlock, Unlocked};
-use crate::verify::{printable, Cluster, Plan, Report, Verdict};
+use crate::verify::{printable, Cluster, Plan, Report, Results, Verdict};
 
 /// The pages change while they are read.
 #[derive(Debug, thiserror::Error)]
@@ -34,7 +34,7 @@ pub fn run(args: &VerifyArgs) -> Result<ExitCode, Failure> {
     } else {
         report.print();
     }
-    Ok(match report.verdict() {
+    Ok(match report.results.verdict() {
         Verdict::Good => ExitCode::SUCCESS,
         Verdict::Bad => ExitCode::from(FOUND),
     })
@@ -61,15 +61,19 @@ fn verify(unlocked: &Unlocked, args: &VerifyArgs) -> Result<Report, Failure> {
     bar.finish_and_clear();
     cluster.mark_gaps(&mut checked);
     let names = |names: Vec<Vec<u8>>| names.iter().map(|name| printable(name)).collect();
-    let mut report = Report::new(checked, names(found.dangling), args.strict);
-    report.data_directory = data.clone();
-    report.shut_down = cluster.is_at_rest();
-    report.data_checksums = cluster.has_checksums();
-    report.clear_files = plan.clear;
-    report.skipped_files = plan.skipped;
-    report.unknown = plan.unknown;
-    report.odd = names(found.others);
-    report.threads = jobs.get();
-    report.timed(start.elapsed());
-    Ok(report)
+    let results = Results::new(checked, names(found.dangling), args.strict);
+    let time = start.elapsed();
+    Ok(Report {
+        data_directory: data.clone(),
+        shut_down: cluster.is_at_rest(),
+        data_checksums: cluster.has_checksums(),
+        gigabytes_per_second: results.rate(time),
+        results,
+        unknown: plan.unknown,
+        odd: names(found.others),
+        clear_files: plan.clear,
+        skipped_files: plan.skipped,
+        threads: jobs.get(),
+        seconds: time.as_secs_f64(),
+    })
 }

@@ -37,7 +37,7 @@ use pgseal_storage::{Errno, SealedFile};
 use crate::scan::raw::Raw;
 use crate::scan::walk::Found;
 use fault::Fault;
-pub use report::{Report, Unknown, Verdict};
+pub use report::{Report, Results, Unknown, Verdict};
 
 /// The rows of the summary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

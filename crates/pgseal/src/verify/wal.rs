@@ -15,12 +15,13 @@ use super::{Checked, Cluster, Fault};
 use crate::pages::Page;
 use crate::scan::raw::Raw;
 
-/// What the first page says of its segment.
-enum Use {
-    Empty,
-    Recycled,
-    /// With the magic number of its pages.
-    Live([u8; 2]),
+/// What is known of a segment so far.
+#[derive(Default)]
+struct Segment {
+    /// That of its pages, if it is in use.
+    magic: Option<[u8; 2]>,
+    /// Pages without their address, after which none with it came yet.
+    doubtful: Vec<u64>,
 }
 
 impl Cluster<'_> {
@@ -42,36 +43,27 @@ impl Cluster<'_> {
         let Some((spec, start)) = place.filter(|_| checked.bytes == size) else {
             return checked.file_fault(Fault::WalSize(checked.bytes));
         };
-        let mut found = None;
-        let mut doubtful = Vec::new();
-        pages(disk, &self.sealed(&spec), scratch, bar, |block, page| {
-            let pair = match page {
-                Ok(pair) => pair,
-                Err(errno) => return checked.fault(block, Fault::unreadable(errno)),
-            };
-            if block == 0 {
-                match self.first_page(&pair, start) {
-                    Ok(usage) => found = Some(usage),
+        let mut segment = Segment::default();
+        pages(
+            disk,
+            &self.sealed(&spec),
+            scratch,
+            bar,
+            |block, page| match page {
+                Err(errno) => checked.fault(block, Fault::unreadable(errno)),
+                Ok(pair) if block == 0 => match self.first_page(&pair, start) {
+                    Ok(magic) => segment.magic = magic,
                     Err(fault) => checked.fault(0, fault),
-                }
-            } else if let Some(Use::Live(magic)) = found {
-                let address = start + block * PAGE;
-                if is_page(pair.clear, magic, address) {
-                    doubtful
-                        .drain(..)
-                        .for_each(|block| checked.fault(block, Fault::WalHeader));
-                } else if is_page(pair.stored, magic, address) {
-                    checked.fault(block, Fault::Clear);
-                } else {
-                    doubtful.push(block);
-                }
-            }
-        });
+                },
+                Ok(pair) => segment.page(block, &pair, start + block * PAGE, checked),
+            },
+        );
     }
 
-    fn first_page(&self, pair: &Pair<'_>, start: u64) -> Result<Use, Fault> {
+    /// The magic number of the segment's pages, if it is in use.
+    fn first_page(&self, pair: &Pair<'_>, start: u64) -> Result<Option<[u8; 2]>, Fault> {
         if is_zero(pair.clear) {
-            return Ok(Use::Empty);
+            return Ok(None);
         }
         let Some(header) = long_header(pair.clear) else {
             let in_clear = long_header(pair.stored).is_some();
@@ -85,11 +77,25 @@ impl Cluster<'_> {
         if own.is_ok_and(|own| own != header.system_id) {
             return Err(Fault::WalForeign);
         }
-        Ok(if header.page_address == start {
-            Use::Live([pair.clear[0], pair.clear[1]])
+        let in_use = header.page_address == start;
+        Ok(in_use.then_some([pair.clear[0], pair.clear[1]]))
+    }
+}
+
+impl Segment {
+    fn page(&mut self, block: u64, pair: &Pair<'_>, address: u64, checked: &mut Checked) {
+        let Some(magic) = self.magic else {
+            return;
+        };
+        if is_page(pair.clear, magic, address) {
+            for block in self.doubtful.drain(..) {
+                checked.fault(block, Fault::WalHeader);
+            }
+        } else if is_page(pair.stored, magic, address) {
+            checked.fault(block, Fault::Clear);
         } else {
-            Use::Recycled
-        })
+            self.doubtful.push(block);
+        }
     }
 }
 
