@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
 """Temporary files live under a key that is made when the postmaster starts and never stored (crypto.md 6)."""
 
+import os
+import signal
 import sys
+import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
@@ -48,13 +51,42 @@ class Ephemeral(Case):
         self.assertIn(canaries["sort"], session.stdout.readline())
         spilled = {file: file.read_bytes() for file in (cluster.data / "base/pgsql_tmp").iterdir()}
         cluster.kill9()
-        session.communicate()
         self.assertIn(canaries.mark, self.read_with_key(cluster, cluster.data / table))
         self.assertNotEqual(spilled, {})
         for file, stored in spilled.items():
             self.assertGreater(len(stored), 8192)
             file.write_bytes(stored)
             self.assertNotIn(canaries.mark, self.read_with_key(cluster, file))
+
+    def test_a_crashed_backend_takes_nothing_with_it(self):
+        """The postmaster lives on, and so does its key: texts written before the crash can still be read."""
+        conf = "shared_preload_libraries = 'pg_stat_statements'\nremove_temp_files_after_crash = off\n"
+        cluster = self.cluster(conf=conf).init().start()
+        cluster.psql("CREATE EXTENSION pg_stat_statements; CREATE TABLE t AS SELECT 1 AS i")
+        victim = cluster.session()
+        victim.stdin.write("SELECT pg_backend_pid();\n" + SPILL.format("x"))
+        os.kill(int(victim.stdout.readline()), signal.SIGKILL)
+        deadline = time.monotonic() + 60
+        while cluster.log().count("database system is ready to accept connections") < 2:
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.05)
+        session = cluster.session()
+        session.stdin.write(SPILL.format("y"))
+        self.assertEqual(session.stdout.readline(), "10000y\n")
+        self.assertEqual(cluster.psql("SELECT i FROM t; SELECT count(*) > 0 FROM pg_stat_statements"), "1\nt")
+        cluster.stop()
+
+    def test_single_user_mode_has_a_key_of_its_own(self):
+        cluster = self.cluster().init()
+        canaries = Canaries()
+        script = f"CREATE TABLE t AS SELECT i || '{canaries['row']}' AS word FROM generate_series(1, 20000) i\n" \
+                 "SET work_mem = '64kB'\nSELECT max(word) FROM (SELECT word FROM t ORDER BY word OFFSET 10) s\n"
+        done = cluster.run("postgres", "--single", "-D", cluster.data, "postgres", input=script)
+        self.assertIn(f'max = "9{canaries["row"]}"', done.stdout)
+        self.assertEqual(canaries.found(cluster.data), {})
+        cluster.start()
+        self.assertEqual(cluster.psql("SELECT count(*) FROM t"), "20000")
+        cluster.stop()
 
     def read_with_key(self, cluster, path):
         """What a program that is given the cluster's key makes of a file."""

@@ -25,6 +25,40 @@ class Refused(Case):
         self.refuse("io_method = io_uring\n", "set io_method to worker or sync")
 
 
+    def test_neither_checksums_nor_logged_hint_bits(self):
+        """A torn page that only hint bits changed would be lost (DESIGN 1.2)."""
+        cluster = self.cluster().init()
+        cluster.run("pg_checksums", "--disable", "-D", cluster.data)
+        self.assertNotEqual(cluster.try_start(), None)
+        self.assertIn("wal_log_hints", cluster.log())
+        cluster.configure("wal_log_hints = on")
+        cluster.start().stop()
+
+
+class Direct(Case):
+    """Direct I/O asks for aligned memory, which our own buffers must have too (io-paths.md C13)."""
+
+    def run_with(self, conf):
+        canaries = Canaries()
+        cluster = self.cluster(conf=conf).init().start()
+        cluster.psql(f"CREATE TABLE t AS SELECT i, '{canaries['row']}' || i AS word FROM generate_series(1, 20000) i; "
+                     "CREATE INDEX ON t (word); SELECT pg_switch_wal(); CHECKPOINT; DELETE FROM t WHERE i % 2 = 0")
+        cluster.kill9()
+        cluster.start()
+        self.assertEqual(cluster.psql("SELECT count(*), sum(i) FROM t"), "10000|100000000")
+        cluster.stop()
+        self.assertEqual(canaries.found(cluster.data), {})
+
+    def test_wal(self):
+        self.run_with("wal_level = minimal\nmax_wal_senders = 0\nfsync = on\nwal_sync_method = open_datasync\n")
+
+    def test_data_and_wal(self):
+        if major_version() < 16:
+            self.skipTest("debug_io_direct came with 16")
+        self.run_with("debug_io_direct = 'data, wal, wal_init'\nio_combine_limit = 16\n" if major_version() >= 17 else
+                      "debug_io_direct = 'data, wal, wal_init'\n")
+
+
 class Copies(Case):
     def copy(self, options, conf=""):
         """A database made from a template, moved to a tablespace and back: nothing shows, nothing is lost."""

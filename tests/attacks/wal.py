@@ -47,10 +47,10 @@ class Pages(Case):
 
 
 class SegmentSizes(Case):
-    def crash(self, megabytes):
+    def crash(self, megabytes, conf=""):
         """Fills several segments, crashes, recovers, recycles, and reads all WAL back."""
         cluster = self.cluster(initdb=[f"--wal-segsize={megabytes}"],
-                               conf="checkpoint_timeout = 1h\nmax_wal_size = 1GB\n").init().start()
+                               conf="checkpoint_timeout = 1h\nmax_wal_size = 1GB\n" + conf).init().start()
         rows = 40000 if megabytes == 1 else 500000
         cluster.psql("CREATE TABLE t (i int PRIMARY KEY, word text)")
         start = cluster.psql("SELECT pg_current_wal_lsn()")
@@ -91,6 +91,10 @@ class SegmentSizes(Case):
 
     def test_64_megabytes(self):
         self.crash(64)
+
+    def test_segments_that_begin_as_holes(self):
+        """Without wal_init_zero one byte is written at a new segment's end."""
+        self.crash(1, "wal_init_zero = off\n")
 
 
 class Archive(Case):

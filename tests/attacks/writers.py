@@ -27,7 +27,7 @@ class QueryTexts(Case):
                 for number in range(count)]
 
     def write(self, cluster, sessions, count):
-        """Runs the statements of all sessions at once and returns them."""
+        """Runs the statements of all sessions at once, while another reads them, and returns them."""
         command = [cluster.pg / "psql", "-X", "-q", "-o", "/dev/null"]
         clients, written = [], set()
         for session in range(sessions):
@@ -35,10 +35,11 @@ class QueryTexts(Case):
             written.update(texts)
             client = subprocess.Popen(command, env={**base_environment(), **cluster.environment}, stdin=subprocess.PIPE)
             client.stdin.write("".join(text + ";\n" for text in texts).encode())
+            client.stdin.close()
             clients.append(client)
-        for client in clients:
-            client.communicate()
-            self.assertEqual(client.returncode, 0)
+        while any(client.poll() is None for client in clients):
+            self.assertEqual(self.kept(cluster) - written, set())
+        self.assertEqual({client.returncode for client in clients}, {0})
         return written
 
     def kept(self, cluster):

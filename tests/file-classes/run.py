@@ -58,7 +58,7 @@ class FileClasses(Case):
         self.back_up(cluster)
         walk.look(cluster.data)
         cluster.kill9()
-        workload.end_sessions()
+        cluster.end_sessions()
         walk.look(cluster.data)
         cluster.start()
         walk.look(cluster.data)

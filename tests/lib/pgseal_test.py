@@ -113,6 +113,7 @@ class Cluster:
         self.initdb = [f"--data-encryption={bits}", *key, *initdb] if sealed else list(initdb)
         self.conf = conf
         self.server = None
+        self.sessions = []
         home.mkdir()
         for name in tablespaces:
             (home / name).mkdir()
@@ -175,10 +176,18 @@ class Cluster:
         return done.stdout.rstrip("\n") if error is None else done.stderr
 
     def session(self, db="postgres", user="postgres"):
-        """An open psql: write SQL to its stdin. It ends with the server at the latest."""
+        """An open psql: write SQL to its stdin. It ends with the cluster at the latest."""
         command = [self.pg / "psql", "-X", "-q", "-A", "-t", "-d", db, "-U", user]
-        return subprocess.Popen(command, env={**base_environment(), **self.environment}, text=True, bufsize=1,
-                                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        session = subprocess.Popen(command, env={**base_environment(), **self.environment}, text=True, bufsize=1,
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        self.sessions.append(session)
+        return session
+
+    def end_sessions(self):
+        """Ends every session that is still open."""
+        while self.sessions:
+            with self.sessions.pop() as session:
+                session.kill()
 
     def stop(self, mode="fast"):
         """Stops the server and returns its exit status, which must be 0 (mode immediate aside)."""
@@ -202,6 +211,7 @@ class Cluster:
         """Whatever state it is in: no process of it is left."""
         if self.server is not None:
             self.kill9()
+        self.end_sessions()
 
     def _ended(self):
         status, self.server = self.server.returncode, None

@@ -148,7 +148,6 @@ class Workload:
     def __init__(self, cluster, canaries):
         self.cluster = cluster
         self.canaries = canaries
-        self.sessions = []
 
     def run(self):
         """Leaves all canaries on disk, the short-lived ones in open sessions."""
@@ -172,7 +171,6 @@ class Workload:
     def hold(self, sql):
         """Runs SQL in a session that stays open, up to its one row of output."""
         session = self.cluster.session()
-        self.sessions.append(session)
         session.stdin.write(sql + "\n")
         line = session.stdout.readline()
         if not line or "ERROR" in line:
@@ -181,7 +179,6 @@ class Workload:
     def hold_parallel(self):
         """A parallel hash join whose processes sleep over their batches."""
         session = self.cluster.session()
-        self.sessions.append(session)
         session.stdin.write(PARALLEL)
         self.wait_for("SELECT count(*) >= 2 FROM pg_stat_activity WHERE wait_event = 'PgSleep'")
 
@@ -189,8 +186,8 @@ class Workload:
         """A walsender that decodes the open transaction and spills it."""
         command = [self.cluster.pg / "pg_recvlogical", "-d", "postgres", "-S", "spilling", "--start", "-f", "/dev/null"]
         environment = {"PATH": "/usr/bin:/bin", **self.cluster.environment}
-        self.sessions.append(subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                              stderr=subprocess.STDOUT))
+        receiver = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        self.cluster.sessions.append(receiver)
         deadline = time.monotonic() + 60
         while not list((self.cluster.data / "pg_replslot/spilling").glob("*.spill")):
             if time.monotonic() > deadline:
@@ -209,10 +206,3 @@ class Workload:
         columns = ", ".join(f"pg_relation_filepath({relation}::regclass)" for relation in RELATIONS.values())
         paths = self.cluster.psql(f"SELECT {columns}").split("|")
         return [(label, re.escape("/" + path) + "$") for label, path in zip(RELATIONS, paths)] + PLACES
-
-    def end_sessions(self):
-        """The clients; their server has gone."""
-        for session in self.sessions:
-            session.kill()
-            session.communicate()
-        self.sessions = []

@@ -38,7 +38,7 @@ class NothingInClear(Case):
         life = Life(cluster, workload)
         life.look("running")
         cluster.kill9()
-        workload.end_sessions()
+        cluster.end_sessions()
         life.look("after kill -9")
         cluster.start()
         cluster.psql(f"COMMIT PREPARED '{workload.canaries['prepared']}'")
