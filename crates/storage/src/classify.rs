@@ -1,4 +1,4 @@
-//! The one table of what PostgreSQL's files are, name by name (DESIGN 1.1, docs/format/files.md).
+//! The one table of what PostgreSQL's files are, name by name (docs/format/files.md).
 //!
 //! Invariants:
 //! 1. The first row that matches decides.

@@ -2,7 +2,7 @@
 //!
 //! A rename that changes identity makes a new file, never rewrites the old one in place: a crash
 //! between the two steps must leave the source as it was, and a hard link may share its bytes
-//! (io-paths.md A6, A7). The caller fsyncs and renames the new file.
+//!. The caller fsyncs and renames the new file.
 
 use crate::disk::{read_full, write_full};
 use crate::layout::PAGE;
@@ -70,7 +70,7 @@ pub fn copy<S: Disk, T: Disk>(
 }
 
 /// Re-stores the first page of a recycled WAL segment, so that a tool which looks into the first
-/// file of `pg_wal` for the segment size still finds a header (io-paths.md C12). The rest of the
+/// file of `pg_wal` for the segment size still finds a header. The rest of the
 /// old segment is noise under the new name, as it is leftovers in plain PostgreSQL.
 pub fn first_page<D: Disk>(
     disk: &D,

@@ -2,7 +2,7 @@
 //!
 //! A name is timeline, log and segment in eight hex digits each; with the segment size it gives the
 //! absolute number of the segment's first page, which is its tweak. The timeline is left out: the
-//! same bytes are re-stored under several (crypto.md 1). Keys are one per TiB of LSN.
+//! same bytes are re-stored under several. Keys are one per TiB of LSN.
 
 use crate::layout::{Layout, Root, Spec, PAGE};
 use pgseal_crypto::FileId;

@@ -14,7 +14,7 @@ impl SealedFile<'_> {
     ///
     /// Whole pages into an aligned buffer take the short way: one transfer, decrypted where it
     /// lies. Alignment is correctness: the kernel copies an aligned block in one piece, so that a
-    /// read that races a write sees each block old or new, never half (io-paths.md A4).
+    /// read that races a write sees each block old or new, never half.
     pub fn read_at<D: Disk>(
         &self,
         disk: &D,
@@ -189,7 +189,7 @@ impl SealedFile<'_> {
 }
 
 /// Reads the last block of `scratch.unit` again until two reads agree: its writer may be in the
-/// middle of it, at WAL's flush boundary (io-paths.md A5). The kernel copies an aligned block at
+/// middle of it, at WAL's flush boundary. The kernel copies an aligned block at
 /// once on the processors that were measured; this holds on the others.
 fn settle<D: Disk>(
     disk: &D,
