@@ -15,14 +15,20 @@ const TELLING: &str = r#"#!/bin/sh
 echo "argv0=$0"
 for arg; do echo "arg=$arg"; done
 [ -n "$PGSEAL_KEYS_FD" ] && echo "record=$(head -c 8 /proc/self/fd/$PGSEAL_KEYS_FD)"
-case $LD_PRELOAD in /*libpgseal.so:*|/*libpgseal.so|/*/libc.so.6*) echo preloaded ;; *) echo "LD_PRELOAD=$LD_PRELOAD" ;; esac
+case $LD_PRELOAD in
+/*libpgseal.so:*|/*libpgseal.so|/*/libc.so.6*) echo preloaded ;;
+*) echo "LD_PRELOAD=$LD_PRELOAD" ;;
+esac
 echo "unwrap=$PGDATAKEYUNWRAPCMD"
 exit 42
 "#;
 
 /// Makes a control file that could be sealed, and tells what it was given.
 const INITDB: &str = r#"#!/bin/sh
-for arg; do case $arg in --help) echo "initdb initializes"; exit ;; --version) echo "initdb (PostgreSQL) 15.1"; exit ;; esac; done
+for arg; do case $arg in
+--help) echo "initdb initializes"; exit ;;
+--version) echo "initdb (PostgreSQL) 15.1"; exit ;;
+esac; done
 echo "args=$*"
 echo "record=$(head -c 8 /proc/self/fd/$PGSEAL_KEYS_FD)"
 mkdir -p data/global && echo 15 > data/PG_VERSION
