@@ -19,11 +19,11 @@ use crate::keybin::KeyBinError;
 use crate::launch::LaunchError;
 use crate::machine::MachineError;
 use crate::new_slot::NewSlotError;
+use crate::scan::walk::WalkError;
 use crate::twin::initdb::InitdbError;
 use crate::twin::initdb_key::NewKeyError;
 use crate::twin::options::OptionError;
 use crate::twin::pin::PinError;
-use crate::scan::walk::WalkError;
 use crate::unlock::{SlotError, UnlockError};
 use crate::verify::ControlReadError;
 

@@ -82,7 +82,8 @@ fn real_pages_look_clear() {
 
 #[test]
 fn short_text_looks_clear() {
-    let text = b"select name, salary from people where name = 'Miller' order by salary desc limit 9; \
+    let text =
+        b"select name, salary from people where name = 'Miller' order by salary desc limit 9; \
                  update people set salary = salary * 1.1 where id = 42";
     assert_eq!(look(&text[..128]), Look::Clear);
     assert_eq!(look(&text[..127]), Look::Short);
