@@ -156,13 +156,14 @@ fn key_file(
     }
 }
 
-/// The server that runs on a data directory, by its pid file.
+/// The server that runs on a data directory, by its pid file. A single-user server writes its
+/// number with a minus.
 pub fn server(data: &Path) -> Server {
     let pid_file = fs::read_to_string(data.join("postmaster.pid")).unwrap_or_default();
     let Some(pid) = pid_file
         .lines()
         .next()
-        .and_then(|line| line.trim().parse().ok())
+        .and_then(|line| line.trim().trim_start_matches('-').parse().ok())
     else {
         return Server::Stopped;
     };
