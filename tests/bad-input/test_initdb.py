@@ -45,11 +45,11 @@ class Refused(BadInput):
     def test_a_sealed_cluster(self):
         sealed, canaries = self.filled()
         before = contents(sealed.data)
-        for options in [SEALED, ()]:
-            with self.subTest(options):
-                done = self.initdb(sealed.data, *options)
-                self.assert_ended(done, 1, r"initdb: error: directory \".*/data\" exists but is not empty")
-                self.assert_untouched(sealed.data, before)
+        done = self.initdb(sealed.data, *SEALED)
+        self.assert_refused(done, 2, r"pg_encryption exists, and initdb never overwrites a key: choose an empty directory")
+        self.assert_untouched(sealed.data, before)
+        self.assert_ended(self.initdb(sealed.data), 1, r"initdb: error: directory \".*/data\" exists but is not empty")
+        self.assert_untouched(sealed.data, before)
         self.assert_readable(sealed, canaries)
 
     def test_a_plain_cluster(self):
