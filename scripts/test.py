@@ -4,8 +4,8 @@
 Runs the tests one after the other, shows what they print, and ends with a table of steps and the line
 "N passed, N failed, N skipped". A failed step does not keep the next from running. Exit status: 0 if nothing failed.
 
-ci: the crates' tests, vectors/read.py, every program tests/*/*.py on Debian's PostgreSQL 15, and PostgreSQL's own regression
-and isolation suites of 15. world: the suites of 15, 17 and 18, and the programs on 17 and 18, with those that take long and
+ci: the crates' tests, vectors/read.py, every program tests/*/*.py on Debian's PostgreSQL 15, PostgreSQL's own regression and
+isolation suites of 15, and the table of libc calls against what is installed. world: the suites of 15, 17 and 18, and the programs on 17 and 18, with those that take long and
 a longer crash loop. The suites' PostgreSQL is built once by tests/suites/fetch-build.sh.
 """
 
@@ -80,6 +80,10 @@ class Tally:
         return outcome
 
 
+# Last, because it looks at every PostgreSQL that is there.
+SURFACE = Step("cargo xtask surface", ["cargo", "xtask", "surface"], tests=False)
+
+
 def programs():
     """The test programs of the tree; tests/lib holds none, and other modules do not run by themselves."""
     files = [file for file in sorted(ROOT.glob("tests/*/*.py")) if file.parent.name != "lib"]
@@ -110,9 +114,9 @@ def steps_of(which):
         crates = Step("crates", ["cargo", "test", "--workspace", "--locked", "--no-fail-fast"])
         vectors = Step("vectors/read.py", [sys.executable, "vectors/read.py"])
         chosen = [name for name in programs() if name not in WORLD_ONLY]
-        return [crates, vectors, *python_tests(DEBIAN_PG, chosen), *suites("15")]
+        return [crates, vectors, *python_tests(DEBIAN_PG, chosen), *suites("15"), SURFACE]
     helper = Step("programs that tests use", ["cargo", "build", "--workspace", "--examples", "--locked"], tests=False)
-    steps = [helper, *suites("15"), *suites("17"), *suites("18")]
+    steps = [helper, *suites("15"), *suites("17"), *suites("18"), SURFACE]
     for version in ["17", "18"]:
         environment = {"PGSEAL_CRASH_ROUNDS": WORLD_CRASH_ROUNDS}
         steps += python_tests(built(version), programs(), f" on {version}", environment)
