@@ -51,8 +51,8 @@ impl SealedFile<'_> {
         extend: impl FnOnce() -> Result<(), Errno>,
     ) -> Result<(), Errno> {
         let result = if self.layout == Layout::Keystream {
-            self.keystream_zeros(disk, scratch, size, new)
-                .and_then(|()| extend())
+            // The size first: the disk knows at once whether it can be had.
+            extend().and_then(|()| self.keystream_zeros(disk, scratch, size, new))
         } else {
             self.grow_units(disk, scratch, size, new, extend)
         };
