@@ -1,0 +1,121 @@
+#!/usr/bin/env python3
+"""`pgseal verify` and `pgseal audit` on real clusters: no false alarm, and no damage or clear byte missed.
+
+A sealed cluster with every kind of file that survives a stop, and its plain twin with the same rows.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
+from pgseal_test import PGSEAL, Canaries, Case, files_below, main, run
+
+PAGE = 8192
+CONF = "wal_level = logical\nmax_prepared_transactions = 2\n"
+
+
+class Verify(Case):
+    def setUp(self):
+        super().setUp()
+        self.canaries = Canaries()
+
+    def loaded(self, name="main", **options):
+        """A running cluster with tables, indexes, TOAST, a tablespace, a slot and a prepared transaction."""
+        cluster = self.cluster(name, conf=CONF, tablespaces=["space"], **options).init().start()
+        word = self.canaries["row"]
+        cluster.psql(f"""
+            SELECT pg_create_logical_replication_slot('s', 'test_decoding');
+            CREATE TABLESPACE space LOCATION '{cluster.home}/space';
+            CREATE TABLE rows TABLESPACE space AS SELECT i, '{word}' || i AS t FROM generate_series(1, 20000) i;
+            CREATE INDEX ON rows (t); CREATE INDEX ON rows USING hash (t); CREATE INDEX ON rows USING brin (i);
+            CREATE TABLE wide AS SELECT string_agg(sha256(i::text::bytea), '') AS b FROM generate_series(1, 4000) i;
+            DELETE FROM rows WHERE i % 3 = 0;
+            VACUUM rows;
+            BEGIN; INSERT INTO rows VALUES (0, '{word}'); PREPARE TRANSACTION '{word}';
+            CHECKPOINT;""")
+        return cluster
+
+    def verify(self, cluster, code, *options):
+        """The report of `pgseal verify --json`, which must end with `code`."""
+        done = run([PGSEAL, "verify", "-D", cluster.data, "--json", *options], check=False)
+        self.assertEqual((done.returncode, done.stderr), (code, ""))
+        return json.loads(done.stdout)
+
+    def audit(self, cluster, code):
+        """The hits of `pgseal audit --json`, which must end with `code`."""
+        command = [PGSEAL, "audit", cluster.data, "--canary", self.canaries.mark, "--json"]
+        done = run(command, check=False)
+        self.assertEqual((done.returncode, done.stderr), (code, ""))
+        return json.loads(done.stdout)["hits"]
+
+    def test_a_good_cluster_has_no_findings(self):
+        cluster = self.loaded()
+        cluster.stop()
+        report = self.verify(cluster, 0)
+        self.assertEqual((report["bad"], report["unknown"], report["odd"]), ([], [], []))
+        self.assertTrue(report["shut_down"] and report["data_checksums"])
+        sizes = {path: path.stat().st_size for path in files_below(cluster.data)}
+        read = report["total"]["files"] + report["clear_files"] + report["skipped_files"]
+        self.assertEqual(read, len(sizes))
+
+    def test_damage_is_named(self):
+        cluster = self.loaded()
+        name = cluster.psql("SELECT pg_relation_filepath('rows')")
+        cluster.stop()
+        with open(cluster.data / name, "r+b") as file:
+            file.seek(7 * PAGE + 5000)
+            byte = file.read(1)
+            file.seek(7 * PAGE + 5000)
+            file.write(bytes([byte[0] ^ 0x10]))
+            file.seek(3 * PAGE)
+            file.write(bytes(PAGE))
+        (bad,) = self.verify(cluster, 1)["bad"]
+        self.assertEqual((bad["file"], bad["block"]), (name, 7))
+        self.assertRegex(bad["reason"], "^page checksum is [0-9a-f]{4} and should be [0-9a-f]{4}: damaged$")
+        strict = self.verify(cluster, 1, "--strict")
+        self.assertIn({"file": name, "first_block": 3, "pages": 1}, strict["holes"])
+        self.assertIn((name, 3), [(bad["file"], bad.get("block")) for bad in strict["bad"]])
+
+    def test_a_running_server_is_refused_and_a_crashed_one_told(self):
+        cluster = self.loaded()
+        done = run([PGSEAL, "verify", "-D", cluster.data], check=False)
+        sentence = (f"pgseal: a server is running on {cluster.data} (process {cluster.server.pid}): stop it, for its "
+                    "files change while they are read\n")
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (9, "", sentence))
+        cluster.kill9()
+        report = self.verify(cluster, 0)
+        self.assertEqual((report["shut_down"], report["bad"]), (False, []))
+        cluster.start()
+        cluster.stop()
+        report = self.verify(cluster, 0)
+        self.assertEqual((report["shut_down"], report["bad"]), (True, []))
+
+    def test_an_audit_finds_nothing_sealed_and_everything_plain(self):
+        sealed = self.loaded()
+        self.assertEqual(self.audit(sealed, 0), [])
+        sealed.stop()
+        self.assertEqual(self.audit(sealed, 0), [])
+        plain = self.loaded("plain", sealed=False)
+        plain.stop()
+        hits = self.audit(plain, 1)
+        canary = {hit["file"] for hit in hits if hit["what"] == "canary"}
+        found = {file for files in self.canaries.found(plain.data).values() for file in files}
+        self.assertEqual(canary, found)
+        clear = {}
+        for hit in hits:
+            if hit["what"] == "clear_pages":
+                clear[hit["file"]] = clear.get(hit["file"], 0) + hit["pages"]
+        for file in self.relations(plain):
+            bytes_ = file.read_bytes()
+            written = sum(any(bytes_[at:at + PAGE]) for at in range(0, len(bytes_), PAGE))
+            self.assertEqual(clear.get(str(file), 0), written, file)
+
+    @staticmethod
+    def relations(cluster):
+        """Files of relations, without their forks, below base/."""
+        return [path for path in files_below(cluster.data / "base") if path.name.isdigit()]
+
+
+if __name__ == "__main__":
+    main(__file__)
