@@ -1,0 +1,66 @@
+"""Settings under which a cluster cannot be sealed are refused with advice that works; O_DIRECT is not one of them."""
+
+import unittest
+
+from bad_input import BadInput, contents, sentences
+from pgseal_test import main, major_version
+
+
+class Settings(BadInput):
+    def assert_refused_setting(self, cluster, code, advice, *patterns, options=()):
+        before = contents(cluster.data)
+        done = self.postgres(cluster, *options)
+        self.assert_ended(done, code, *patterns)
+        self.assertEqual(len(sentences(done.stderr)), 1, done.stderr)
+        self.assertRegex(sentences(done.stderr)[0], advice)
+        after = contents(cluster.data)
+        self.assertEqual({path for path in after if before.get(path) != after[path]} - {"postmaster.opts"}, set())
+
+    def test_dynamic_shared_memory_in_files(self):
+        cluster, canaries = self.filled()
+        advice = r"pg_dynshmem/.* cannot be sealed: set dynamic_shared_memory_type to posix or sysv"
+        setting = ["-c", "dynamic_shared_memory_type=mmap"]
+        error = r'FATAL:  could not open shared memory segment ".*pg_dynshmem/.*"'
+        self.assert_refused_setting(cluster, 1, advice, error, options=setting)
+        self.assert_readable(cluster, canaries)
+
+    def test_neither_checksums_nor_hint_bits_in_wal(self):
+        cluster, canaries = self.filled()
+        cluster.run("pg_checksums", "--disable", "-D", cluster.data)
+        advice = r"a sealed cluster needs data checksums or wal_log_hints: set wal_log_hints = on in .*"
+        for options in [[], ["-c", "wal_log_hints=off"]]:
+            with self.subTest(options):
+                error = r'could not open file ".*/global/pg_control": Operation not permitted'
+                self.assert_refused_setting(cluster, 2, advice, error, options=options)
+        cluster.configure("wal_log_hints = on")
+        self.assert_readable(cluster, canaries)
+        cluster.configure("wal_log_hints = off")
+        cluster.run("pg_checksums", "--enable", "-D", cluster.data)
+        self.assert_readable(cluster, canaries)
+
+    @unittest.skipUnless(major_version() >= 18, "io_method came with PostgreSQL 18")
+    def test_io_uring(self):
+        cluster, canaries = self.filled()
+        if "io_uring" not in cluster.run("postgres", "--describe-config").stdout:
+            self.skipTest("this PostgreSQL was built without io_uring")
+        advice = r"io_method=io_uring goes past the encryption: set io_method to worker or sync"
+        self.assert_refused_setting(cluster, 1, advice, options=["-c", "io_method=io_uring"])
+        self.assert_readable(cluster, canaries)
+
+    @unittest.skipUnless(major_version() >= 16, "debug_io_direct came with PostgreSQL 16")
+    def test_direct_io_works(self):
+        cluster, canaries = self.filled(conf="debug_io_direct = 'data,wal,wal_init'\n")
+        cluster.start()
+        row = canaries["row"]
+        cluster.psql(f"CREATE TABLE u AS SELECT i, '{row}' || i AS b FROM generate_series(1, 30000) i; CHECKPOINT")
+        cluster.kill9()
+        self.assertEqual(canaries.found(cluster.data), {})
+        cluster.start()
+        query = f"SELECT count(*) FROM u WHERE b = '{row}' || i"
+        self.assertEqual(cluster.psql(query), "30000")
+        cluster.stop()
+        self.stop_sound(cluster.start())
+
+
+if __name__ == "__main__":
+    main(__file__)
