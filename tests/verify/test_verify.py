@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """`pgseal verify` and `pgseal audit` on real clusters: no false alarm, and no damage or clear byte missed.
 
 A sealed cluster with every kind of file that survives a stop, and its plain twin with the same rows.
