@@ -59,6 +59,20 @@ class Direct(Case):
                       "debug_io_direct = 'data, wal, wal_init'\n")
 
 
+class KeyLengths(Case):
+    def test_128_and_192_bits(self):
+        for bits in (128, 192):
+            canaries = Canaries()
+            cluster = self.cluster(str(bits), bits=bits).init().start()
+            cluster.psql(f"CREATE TABLE t AS SELECT i, '{canaries['row']}' || i AS word FROM generate_series(1, 20000) i")
+            cluster.kill9()
+            cluster.start()
+            self.assertEqual(cluster.psql("SELECT count(*), count(DISTINCT word) FROM t"), "20000|20000")
+            cluster.stop()
+            self.assertEqual(canaries.found(cluster.data), {})
+            self.assertRegex(cluster.run("pg_checksums", "-D", cluster.data).stdout, r"Bad checksums:\s+0\n")
+
+
 class Copies(Case):
     def copy(self, options, conf=""):
         """A database made from a template, moved to a tablespace and back: nothing shows, nothing is lost."""

@@ -6,14 +6,19 @@ io-paths.md A8, A9 (archives), B5 (xlogtemp), C11, C12 (segment sizes); DESIGN 1
 
 import re
 import shutil
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
 
-from pgseal_test import Canaries, Case, main, read_raw
+from pgseal_test import PGSEAL, Canaries, Case, base_environment, main, read_raw, run
 
 PAGE = 8192
+BALANCES = ("SELECT (SELECT sum(abalance) FROM pgbench_accounts), (SELECT sum(bbalance) FROM pgbench_branches), "
+            "(SELECT sum(tbalance) FROM pgbench_tellers), (SELECT sum(delta) FROM pgbench_history), "
+            "(SELECT count(*) FROM pgbench_history)")
 
 
 class Pages(Case):
@@ -113,7 +118,74 @@ class Archive(Case):
     def test_archive_library(self):
         self.recover_from_archive(self.LIBRARY)
 
-    def recover_from_archive(self, conf):
+    def test_archive_in_clear(self):
+        """As a plain primary leaves it: what comes from it is sealed before it gets a segment's name."""
+        self.recover_from_archive(self.COPY, self.unseal_archive)
+
+    def unseal_archive(self, primary):
+        for segment in self.archive.glob("0*"):
+            name = primary.data / "pg_wal" / segment.name
+            shutil.copy(segment, name)
+            command = [PGSEAL, "exec", "-D", primary.data, "--", "/usr/bin/dd", f"if={name}", f"of={segment}", "bs=1M"]
+            run(command, {**base_environment(), "PGSEAL_PROGRAMS": "dd"})
+        self.assertIn("row", self.canaries.found(self.archive))
+
+    def test_archive_of_another_key(self):
+        """It stops the recovery with the reason. (PostgreSQL has by then removed its own segment of that name, as ever.)"""
+        foreign = self.cluster("foreign", conf=self.COPY.format(archive=self.archive)).init().start()
+        foreign.psql("CREATE TABLE t AS SELECT 1 AS i; SELECT pg_switch_wal()")
+        foreign.stop()
+        restored = self.cluster("restored").init()
+        restored.configure(f"restore_command = 'cp {self.archive}/%f %p'\n")
+        (restored.data / "recovery.signal").touch()
+        self.assertNotEqual(restored.try_start(), None)
+        self.assertIn("neither clear nor sealed with this cluster's key", restored.log())
+
+    def test_raw_copy_of_a_busy_cluster(self):
+        """What cp takes while pages are written, with the archive, makes a sound cluster."""
+        primary = self.cluster("primary", conf=self.COPY.format(archive=self.archive)).init().start()
+        primary.run("pgbench", "-i", "-s", "2", "-q")
+        restored = self.cluster("restored")
+        with subprocess.Popen([primary.pg / "pgbench", "-n", "-c", "4", "-T", "6"], stdout=subprocess.DEVNULL,
+                              stderr=subprocess.DEVNULL, env={**base_environment(), **primary.environment}) as load:
+            label = self.copy_raw(primary, restored)
+            self.assertIsNone(load.poll())
+        self.assertEqual(load.returncode, 0)
+        primary.psql("SELECT pg_switch_wal()")
+        balance = primary.psql(BALANCES)
+        primary.stop()
+        (restored.data / "backup_label").write_bytes(label)
+        self.follow_archive(restored, "")
+        self.assertEqual(restored.psql(BALANCES), balance)
+        restored.psql("CREATE EXTENSION amcheck; SELECT bt_index_check(oid, true) FROM pg_class WHERE relkind = 'i' "
+                      "AND relname LIKE 'pgbench%'")
+        restored.stop()
+        self.assertRegex(restored.run("pg_checksums", "-D", restored.data).stdout, r"Bad checksums:\s+0\n")
+
+    def copy_raw(self, primary, restored):
+        """An online backup by cp, which may miss files that go meanwhile; returns its label."""
+        session = primary.session()
+        session.stdin.write("SELECT pg_backup_start('copy', true);\n")
+        session.stdout.readline()
+        run(["cp", "-a", primary.data, restored.data], check=False)
+        session.stdin.write("SELECT encode(labelfile::bytea, 'hex') FROM pg_backup_stop(false);\n")
+        label = bytes.fromhex(session.stdout.readline())
+        (restored.data / "postmaster.pid").unlink()
+        for segment in (restored.data / "pg_wal").glob("0*"):
+            segment.unlink()
+        return label
+
+    def follow_archive(self, restored, target):
+        """Starts on the archive and waits for the end of the recovery."""
+        restored.configure(f"unix_socket_directories = '{restored.home}'\narchive_mode = off\n"
+                           f"restore_command = 'cp {self.archive}/%f %p'\n{target}")
+        (restored.data / "recovery.signal").touch()
+        restored.start()
+        # Ready comes before the end.
+        while restored.psql("SELECT pg_is_in_recovery()") == "t":
+            time.sleep(0.05)
+
+    def recover_from_archive(self, conf, change_archive=None):
         """A cold copy, an archive that shows nothing, recovery to a point, a new timeline, and a crash on it."""
         primary = self.cluster("primary", conf=conf.format(archive=self.archive)).init()
         primary.start().psql(f"CREATE TABLE t AS SELECT 0 AS i, '{self.canaries['row']}' AS word")
@@ -122,8 +194,10 @@ class Archive(Case):
         shutil.copytree(primary.data, restored.data, symlinks=True)
         self.write_archive(primary)
         self.assertEqual(self.canaries.found(self.archive), {})
+        if change_archive:
+            change_archive(primary)
         self.restore(restored)
-        self.assertEqual(self.canaries.found(restored.data, self.archive), {})
+        self.assertEqual(self.canaries.found(restored.data), {})
 
     def write_archive(self, primary):
         """Rows up to a named point, and one more."""
@@ -139,14 +213,7 @@ class Archive(Case):
             self.assertEqual((self.archive / last).read_bytes(), stored.read_bytes())
 
     def restore(self, restored):
-        restored.configure(f"unix_socket_directories = '{restored.home}'\narchive_mode = off\n"
-                           f"restore_command = 'cp {self.archive}/%f %p'\nrecovery_target_name = 'here'\n"
-                           "recovery_target_action = promote\n")
-        (restored.data / "recovery.signal").touch()
-        restored.start()
-        # Ready comes before the end of recovery.
-        while restored.psql("SELECT pg_is_in_recovery()") == "t":
-            pass
+        self.follow_archive(restored, "recovery_target_name = 'here'\nrecovery_target_action = promote\n")
         self.assertEqual(restored.psql("SELECT count(*), sum(i) FROM t"), "1001|500500")
         restored.psql("INSERT INTO t VALUES (7, 'new timeline')")
         restored.kill9()
