@@ -1,7 +1,7 @@
 # pgseal's commands; README.md explains them. Everything that is built lies in target/ and dist/.
 
 CARGO ?= cargo
-# Debian's own: the vectors' reader needs its python3-cryptography.
+# Debian's own: the vectors' reader needs its packages for Python.
 PYTHON ?= /usr/bin/python3
 
 .PHONY: help build demo demo-stop test test-world lint clean

@@ -9,7 +9,7 @@ set -euo pipefail
 build_packages=(build-essential ca-certificates)
 demo_packages=(postgresql-15 wamerican iso-codes openssl procps)
 # The packages that PostgreSQL's own sources need are installed by tests/suites/fetch-build.sh.
-test_packages=(postgresql-15 openssl python3 python3-cryptography procps binutils strace)
+test_packages=(postgresql-15 openssl python3 python3-cryptography python3-argon2 procps binutils strace)
 lint_packages=(shellcheck python3)
 
 die() {

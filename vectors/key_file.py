@@ -3,9 +3,9 @@
 A part of read.py; calls none of pgseal's code.
 """
 import hmac, re, struct
+from argon2.low_level import Type, hash_secret_raw
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-from cryptography.hazmat.primitives.kdf.argon2 import Argon2id
 from sealed_files import expand, info
 
 class Refused(Exception):
@@ -73,8 +73,8 @@ def read_key_file(data):
     need(not r.data)
     return bound, keybits, key_id, slots
 
-def argon2id(salt, memory, passes, lanes):
-    return Argon2id(salt=salt, length=32, iterations=passes, lanes=lanes, memory_cost=memory)
+def argon2id(secret, salt, memory, passes, lanes):
+    return hash_secret_raw(secret, salt, passes, memory, lanes, 32, Type.ID)
 
 def unwrap(v, bound, kind, params, blob):
     if kind == 1:
@@ -82,7 +82,7 @@ def unwrap(v, bound, kind, params, blob):
     if kind in (2, 5):
         return v["printed"].encode()
     memory, passes, lanes = struct.unpack("<III", params[32:44])
-    kek = argon2id(params[:32], memory, passes, lanes).derive(bytes.fromhex(v["secret"]))
+    kek = argon2id(bytes.fromhex(v["secret"]), params[:32], memory, passes, lanes)
     try:
         return AESGCM(kek).decrypt(bytes(12), blob, bound + bytes([kind]) + params)
     except InvalidTag:

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """An independent reader of pgseal's formats: says whether each vector beside it holds.
 
-Written from docs/format/*.md; calls none of pgseal's code. Needs Python's `cryptography` package.
+Written from docs/format/*.md; calls none of pgseal's code. Needs Debian's packages python3-cryptography
+and python3-argon2.
 A group of vectors, such as "bytes" in files.json, is checked by the function files_bytes.
 """
 import hashlib, json, pathlib, re, struct, sys
@@ -87,7 +88,7 @@ def mac_cases(v):
 
 def passphrase_cases(v):
     b = {k: bytes.fromhex(x) for k, x in v.items() if isinstance(x, str)}
-    kek = argon2id(b["salt"], v["memory_kib"], v["passes"], v["lanes"]).derive(b["passphrase"])
+    kek = argon2id(b["passphrase"], b["salt"], v["memory_kib"], v["passes"], v["lanes"])
     wrapped = AESGCM(kek).encrypt(bytes(12), b["plain"], b["aad"])
     return (kek, wrapped) == (b["kek"], b["wrapped"])
 
