@@ -10,8 +10,8 @@ mod path;
 use crate::clusters::{self, Cluster};
 use crate::{programs, unlock, wal};
 use libc::c_int;
-use path::Absolute;
-use pgseal_storage::classify::{classify, version_directory, Class};
+use path::{identity, Absolute};
+use pgseal_storage::classify::{classify, version_directory, Class, Classified};
 use pgseal_storage::wal::WalName;
 use std::ffi::CStr;
 
@@ -28,13 +28,10 @@ pub enum Place {
 
 /// Finds out.
 pub fn of(path: &CStr) -> Place {
-    let Some(path) = Absolute::new(path) else {
-        return Place::Clear;
-    };
-    match locate(&path) {
-        Ok(None) => Place::Clear,
-        Ok(Some(found)) => found.judge(),
-        Err(unlock::Failed) => Place::Denied(libc::EIO),
+    let mut absolute = Absolute::empty();
+    match absolute.set(path) {
+        Some(()) => judge(&absolute),
+        None => Place::Clear,
     }
 }
 
@@ -44,8 +41,16 @@ pub fn at(directory: c_int, path: &CStr) -> Place {
         return of(path);
     }
     match Absolute::below(directory, path) {
-        Some(path) => of(&path.to_c()),
+        Some(path) => judge(&path),
         None => Place::Clear,
+    }
+}
+
+fn judge(path: &Absolute) -> Place {
+    match locate(path) {
+        Ok(None) => Place::Clear,
+        Ok(Some(found)) => found.judge(),
+        Err(unlock::Failed) => Place::Denied(libc::EIO),
     }
 }
 
@@ -59,7 +64,8 @@ const KEY_DIRECTORY: &[u8] = b"pg_encryption";
 /// A path below a data directory.
 struct Found {
     owner: Owner,
-    below: Absolute,
+    answer: Classified,
+    is_key_directory: bool,
 }
 
 /// Whose data directory it is.
@@ -71,11 +77,19 @@ enum Owner {
 }
 
 impl Found {
+    fn new(owner: Owner, below: &[u8]) -> Self {
+        Self {
+            owner,
+            answer: classify(below),
+            is_key_directory: below == KEY_DIRECTORY,
+        }
+    }
+
     fn judge(self) -> Place {
-        if self.below.bytes() == KEY_DIRECTORY {
+        if self.is_key_directory {
             return Place::Denied(libc::EACCES);
         }
-        match classify(self.below.bytes()).class {
+        match self.answer.class {
             Class::Clear => Place::Clear,
             Class::KeyDirectory => Place::Denied(libc::EACCES),
             class => match self.owner.cluster() {
@@ -87,8 +101,7 @@ impl Found {
 
     /// No name that PostgreSQL gives: another cluster may lie further down.
     fn is_foreign(&self) -> bool {
-        let answer = classify(self.below.bytes());
-        answer.row.is_none() && answer.class == Class::Clear
+        self.answer.row.is_none() && self.answer.class == Class::Clear
     }
 }
 
@@ -119,17 +132,14 @@ fn locate(path: &Absolute) -> Result<Option<Found>, unlock::Failed> {
 }
 
 fn by_ancestors(path: &Absolute) -> Result<Option<Found>, unlock::Failed> {
-    let known = longest_root(path).map(|known| Found {
-        owner: Owner::Known(known),
-        below: path.after(&known.root),
-    });
+    let known =
+        longest_root(path).map(|known| Found::new(Owner::Known(known), path.after(&known.root)));
     if known.as_ref().is_some_and(|known| !known.is_foreign()) {
         return Ok(known);
     }
     for ancestor in path.ancestors() {
-        if let Some(owner) = owner_of(&ancestor)? {
-            let below = path.after(ancestor.bytes());
-            return Ok(Some(Found { owner, below }));
+        if let Some(owner) = owner_of(ancestor)? {
+            return Ok(Some(Found::new(owner, path.after(ancestor))));
         }
     }
     Ok(known)
@@ -142,28 +152,24 @@ fn longest_root(path: &Absolute) -> Option<&'static Cluster> {
 }
 
 /// The cluster whose data directory `directory` is: sealed, or pending under another spelling.
-fn owner_of(directory: &Absolute) -> Result<Option<Owner>, unlock::Failed> {
-    let sealed = directory
-        .join(KEY_DIRECTORY)
-        .is_some_and(|keys| keys.identity().is_some());
+fn owner_of(directory: &[u8]) -> Result<Option<Owner>, unlock::Failed> {
+    let sealed = identity(&[directory, b"/", KEY_DIRECTORY]).is_some();
     if !sealed && !clusters::any_pending() {
         return Ok(None);
     }
-    if let Some(known) = clusters::all().find(|known| known.root == directory.bytes()) {
+    if let Some(known) = clusters::all().find(|known| known.root == directory) {
         return Ok(Some(Owner::Known(known)));
     }
-    let identity = directory.identity();
-    let same = |cluster: &&Cluster| {
-        Absolute::from_bytes(&cluster.root).and_then(|root| root.identity()) == identity
-    };
-    if let Some(known) = clusters::all().find(same).filter(|_| identity.is_some()) {
+    let own = identity(&[directory]);
+    let same = |cluster: &&Cluster| identity(&[&cluster.root]) == own;
+    if let Some(known) = clusters::all().find(same).filter(|_| own.is_some()) {
         // With no room for one more path its files cannot be told from clear ones: fail closed.
-        let known = clusters::add_path(known, directory.bytes());
+        let known = clusters::add_path(known, directory);
         return known
             .map(|known| Some(Owner::Known(known)))
             .ok_or(unlock::Failed);
     }
-    Ok(sealed.then(|| Owner::Locked(directory.bytes().to_vec())))
+    Ok(sealed.then(|| Owner::Locked(directory.to_vec())))
 }
 
 /// Paths outside every data directory that may be a cluster's all the same: what `pg_wal` and the
@@ -187,10 +193,7 @@ fn by_links(path: &Absolute) -> Option<Found> {
         } else {
             path.through_link(&root.join(b"pg_wal")?, b"pg_wal")
         };
-        Some(Found {
-            owner: Owner::Known(cluster),
-            below: below?,
-        })
+        Some(Found::new(Owner::Known(cluster), below?.bytes()))
     });
     linked.or_else(|| archived(path, name))
 }
@@ -205,8 +208,6 @@ fn archived(path: &Absolute, name: &[u8]) -> Option<Found> {
     if !one_key || WalName::parse(segment).is_none() || wal::is_clear(&path.to_c()) {
         return None;
     }
-    Some(Found {
-        owner: Owner::Known(cluster),
-        below: Absolute::from_bytes(b"pg_wal")?.join(segment)?,
-    })
+    let below = Absolute::from_bytes(b"pg_wal")?.join(segment)?;
+    Some(Found::new(Owner::Known(cluster), below.bytes()))
 }

@@ -2,27 +2,36 @@
 
 use libc::{c_int, PATH_MAX};
 use std::ffi::{CStr, CString, OsStr};
+use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt;
 
 const MAX: usize = PATH_MAX as usize;
 
 /// A path without `.`, `..`, doubled or trailing slashes. Below a data directory also used without
-/// the leading slash.
+/// the leading slash. Every open makes one: its 4 kB are neither cleared nor moved on that way.
+///
+/// Invariant: the first `len` bytes and a NUL behind them are initialised.
 pub struct Absolute {
     len: usize,
-    buf: [u8; MAX],
+    buf: [MaybeUninit<u8>; MAX],
 }
 
 impl Absolute {
-    /// `path` as seen from the working directory. None if it is too long to name a file.
-    pub fn new(path: &CStr) -> Option<Self> {
+    /// The root directory.
+    pub const fn empty() -> Self {
+        let mut buf = [MaybeUninit::uninit(); MAX];
+        buf[0] = MaybeUninit::new(0);
+        Self { len: 0, buf }
+    }
+
+    /// Becomes `path` as seen from the working directory. None if it is too long to name a file.
+    pub fn set(&mut self, path: &CStr) -> Option<()> {
         let path = path.to_bytes();
-        let mut absolute = Self::empty();
+        self.set_len(0);
         if !path.starts_with(b"/") {
-            absolute.append_working_directory()?;
+            self.append_working_directory()?;
         }
-        absolute.append(path)?;
-        Some(absolute)
+        self.append(path)
     }
 
     /// `path` as seen from an open directory.
@@ -42,7 +51,8 @@ impl Absolute {
 
     /// Its bytes, without a NUL.
     pub fn bytes(&self) -> &[u8] {
-        &self.buf[..self.len]
+        // SAFETY: the type's invariant.
+        unsafe { std::slice::from_raw_parts(self.buf.as_ptr().cast(), self.len) }
     }
 
     /// As a C string of its own.
@@ -58,12 +68,10 @@ impl Absolute {
     }
 
     /// What follows the directory `root` and its slash.
-    pub fn after(&self, root: &[u8]) -> Self {
-        let rest = self
-            .bytes()
-            .strip_prefix(root)
-            .and_then(|rest| rest.strip_prefix(b"/"));
-        Self::from_bytes(rest.unwrap_or_default()).unwrap_or_else(Self::empty)
+    pub fn after(&self, root: &[u8]) -> &[u8] {
+        let rest = self.bytes().strip_prefix(root);
+        rest.and_then(|rest| rest.strip_prefix(b"/"))
+            .unwrap_or_default()
     }
 
     /// `self/name`.
@@ -75,28 +83,12 @@ impl Absolute {
     }
 
     /// The directories above, nearest first, without the root directory.
-    pub fn ancestors(&self) -> impl Iterator<Item = Self> + '_ {
-        let mut end = self.len;
+    pub fn ancestors(&self) -> impl Iterator<Item = &[u8]> {
+        let mut path = self.bytes();
         std::iter::from_fn(move || {
-            end = self.buf[..end]
-                .iter()
-                .rposition(|&byte| byte == b'/')
-                .filter(|&at| at > 0)?;
-            Self::from_bytes(&self.buf[..end])
+            path = parent(path)?;
+            Some(path)
         })
-    }
-
-    /// Device and inode of what it leads to, if there is something.
-    pub fn identity(&self) -> Option<(u64, u64)> {
-        let path = self.terminated()?;
-        let mut stat = std::mem::MaybeUninit::<libc::stat>::uninit();
-        // SAFETY: a terminated path; stat fills the structure when it returns 0.
-        unsafe {
-            (libc::stat(path.as_ptr(), stat.as_mut_ptr()) == 0).then(|| {
-                let stat = stat.assume_init();
-                (stat.st_dev, stat.st_ino)
-            })
-        }
     }
 
     /// Without symbolic links. The last name need not exist yet; the directory above it must.
@@ -104,12 +96,11 @@ impl Absolute {
         if let Some(real) = self.terminated().and_then(real_path) {
             return Some(real);
         }
-        let slash = self.bytes().iter().rposition(|&byte| byte == b'/')?;
-        if slash == 0 {
+        let Some(directory) = parent(self.bytes()) else {
             return Self::from_bytes(self.bytes());
-        }
-        let parent = Self::from_bytes(&self.buf[..slash])?;
-        real_path(parent.terminated()?)?.join(&self.bytes()[slash + 1..])
+        };
+        let parent = Self::from_bytes(directory)?;
+        real_path(parent.terminated()?)?.join(self.after(directory))
     }
 
     /// The path below `name` if `link` leads to a directory above this one, which is a real path.
@@ -118,7 +109,7 @@ impl Absolute {
         if !self.is_below(target.bytes()) {
             return None;
         }
-        Self::from_bytes(name)?.join(self.after(target.bytes()).bytes())
+        Self::from_bytes(name)?.join(self.after(target.bytes()))
     }
 
     /// The same for any of the links in `directory`.
@@ -132,17 +123,14 @@ impl Absolute {
         })
     }
 
-    const fn empty() -> Self {
-        Self {
-            len: 0,
-            buf: [0; MAX],
-        }
-    }
-
     fn push(&mut self, bytes: &[u8]) -> Option<()> {
         // One byte stays for the NUL.
         let end = self.len.checked_add(bytes.len()).filter(|&end| end < MAX)?;
-        self.buf[self.len..end].copy_from_slice(bytes);
+        // SAFETY: within the buffer, as just checked; the two do not overlap.
+        unsafe {
+            let target = self.buf.as_mut_ptr().add(self.len).cast();
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), target, bytes.len());
+        }
         self.set_len(end);
         Some(())
     }
@@ -174,10 +162,10 @@ impl Absolute {
         );
     }
 
-    /// Keeps the NUL behind the last byte.
+    /// Keeps the NUL behind the last byte; what is before it must be initialised.
     fn set_len(&mut self, len: usize) {
         self.len = len;
-        self.buf[len] = 0;
+        self.buf[len] = MaybeUninit::new(0);
     }
 
     fn append_working_directory(&mut self) -> Option<()> {
@@ -185,14 +173,43 @@ impl Absolute {
         let len = unsafe { libc::syscall(libc::SYS_getcwd, self.buf.as_mut_ptr(), MAX) };
         // The length counts the NUL; "(unreachable)" is no path.
         let len = usize::try_from(len).ok().filter(|&len| len > 1)? - 1;
-        let absolute = self.buf.starts_with(b"/");
-        self.set_len(if len == 1 { 0 } else { len });
+        self.set_len(len);
+        let absolute = self.bytes().starts_with(b"/");
+        if len == 1 {
+            self.set_len(0);
+        }
         absolute.then_some(())
     }
 
     fn terminated(&self) -> Option<&CStr> {
-        CStr::from_bytes_with_nul(self.buf.get(..=self.len)?).ok()
+        // SAFETY: the type's invariant: one byte more is the NUL.
+        let bytes = unsafe { std::slice::from_raw_parts(self.buf.as_ptr().cast(), self.len + 1) };
+        CStr::from_bytes_with_nul(bytes).ok()
     }
+}
+
+/// Device and inode of what the path of these pieces leads to, if there is something.
+pub fn identity(pieces: &[&[u8]]) -> Option<(u64, u64)> {
+    let mut path = Absolute::empty();
+    pieces.iter().try_for_each(|piece| path.push(piece))?;
+    let path = path.terminated()?;
+    let mut stat = MaybeUninit::<libc::stat>::uninit();
+    // SAFETY: a terminated path; stat fills the structure when it returns 0.
+    unsafe {
+        (libc::stat(path.as_ptr(), stat.as_mut_ptr()) == 0).then(|| {
+            let stat = stat.assume_init();
+            (stat.st_dev, stat.st_ino)
+        })
+    }
+}
+
+/// The directory that an absolute path lies in, but not the root directory.
+fn parent(path: &[u8]) -> Option<&[u8]> {
+    let slash = path
+        .iter()
+        .rposition(|&byte| byte == b'/')
+        .filter(|&at| at > 0)?;
+    path.get(..slash)
 }
 
 fn read_link(link: &CStr) -> Option<Absolute> {
@@ -210,7 +227,8 @@ fn real_path(path: &CStr) -> Option<Absolute> {
     if found.is_null() {
         return None;
     }
-    let len = CStr::from_bytes_until_nul(&real.buf).ok()?.to_bytes().len();
+    // SAFETY: realpath wrote a terminated path.
+    let len = unsafe { CStr::from_ptr(found) }.to_bytes().len();
     real.set_len(if len == 1 { 0 } else { len });
     Some(real)
 }
