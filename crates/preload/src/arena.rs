@@ -3,7 +3,7 @@
 //! One reserved range of equal slots with a bitmap over it: taking and giving back are a few atomic
 //! operations, safe in a signal handler and in a forked child. Memory is locked chunk by chunk as
 //! slots come into use; a forked child locks again, because locks are not inherited. Where the
-//! limit on locked memory is too low the arena goes on without (`pgseal doctor` says so).
+//! limit on locked memory is too low the arena goes on without.
 //!
 //! Used by [`crate::files`] for open files and by [`crate::contexts`] for expanded keys.
 
@@ -67,10 +67,10 @@ impl<const SIZE: usize> Arena<SIZE> {
 
     /// In a forked child: the mapping is inherited, its locks are not.
     pub fn relock(&self) {
-        let locked = self.locked.load(Ordering::Acquire);
-        let base = self.base.load(Ordering::Acquire);
-        // SAFETY: as in `lock_to`.
-        unsafe { libc::mlock(base.cast(), locked) };
+        lock(
+            self.base.load(Ordering::Acquire),
+            self.locked.load(Ordering::Acquire),
+        );
     }
 
     /// Sets the lowest clear bit.
@@ -116,10 +116,16 @@ impl<const SIZE: usize> Arena<SIZE> {
             return;
         }
         let end = end.next_multiple_of(CHUNK).min(Self::BYTES);
-        // SAFETY: within our mapping; a refusal changes nothing.
-        unsafe { libc::mlock(base.add(locked).cast(), end - locked) };
+        lock(base.wrapping_add(locked), end - locked);
         self.locked.fetch_max(end, Ordering::AcqRel);
     }
+}
+
+/// Locks pages as they come into use: a forked child shares most of its parent's, and must not copy
+/// them all only to lock them. A refusal changes nothing.
+fn lock(start: *mut u8, len: usize) {
+    // SAFETY: a range of our own mapping, or an empty one.
+    unsafe { libc::mlock2(start.cast(), len, libc::MLOCK_ONFAULT) };
 }
 
 fn map(len: usize) -> Option<*mut u8> {

@@ -51,6 +51,9 @@ pub fn run(twin: &Twin, args: Vec<OsString>) -> Result<ExitCode, Failure> {
         return Err(twin.sealed(&split.rest)?.exec());
     }
     let asked = split.has(Name::DataEncryption) || split.has(Name::KeyCommand);
+    if let (false, Some(option)) = (asked, split.first()) {
+        return Err(OptionError::NotSealed(option).into());
+    }
     let (true, Some(data)) = (asked, data_directory(&split.rest)) else {
         return plain(twin, &split);
     };

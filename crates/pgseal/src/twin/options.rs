@@ -140,6 +140,8 @@ pub enum OptionError {
     NotText(&'static str),
     #[error("PGSEAL_INITDB_OPTIONS has an open quote: close it")]
     OpenQuote,
+    #[error("--{0} is for a sealed cluster: add --data-encryption")]
+    NotSealed(&'static str),
 }
 
 /// A command line, divided.
@@ -154,6 +156,15 @@ impl Split {
     /// Whether an option of ours is there.
     pub fn has(&self, name: Name) -> bool {
         self.ours.iter().any(|(other, _)| *other == name)
+    }
+
+    /// The long name of the first option of ours, if there is one.
+    pub fn first(&self) -> Option<&'static str> {
+        let (name, _) = self.ours.first()?;
+        KNOWN
+            .iter()
+            .find(|known| known.name == *name)
+            .map(|known| known.long)
     }
 
     /// The last value of an option.

@@ -2,6 +2,7 @@
 #![allow(dead_code)] // each test binary uses its own part
 
 pub mod data;
+pub mod programs;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

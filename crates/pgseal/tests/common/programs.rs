@@ -1,0 +1,90 @@
+//! PostgreSQL's "programs": scripts that tell what they were given.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use super::{pgseal, script, Transcript};
+
+/// Tells its name, arguments, keys and environment.
+const TELLING: &str = r#"#!/bin/sh
+echo "argv0=$0"
+for arg; do echo "arg=$arg"; done
+[ -n "$PGSEAL_KEYS_FD" ] && echo "record=$(head -c 8 /proc/self/fd/$PGSEAL_KEYS_FD)"
+case $LD_PRELOAD in
+/*libpgseal.so:*|/*libpgseal.so|/*/libc.so.6*) echo preloaded ;;
+*) echo "LD_PRELOAD=$LD_PRELOAD" ;;
+esac
+echo "unwrap=$PGDATAKEYUNWRAPCMD"
+exit 42
+"#;
+
+/// Makes a control file that could be sealed, and tells what it was given.
+const INITDB: &str = r#"#!/bin/sh
+for arg; do case $arg in
+--help) echo "initdb initializes"; exit ;;
+--version) echo "initdb (PostgreSQL) 15.1"; exit ;;
+esac; done
+echo "args=$*"
+echo "record=$(head -c 8 /proc/self/fd/$PGSEAL_KEYS_FD)"
+mkdir -p data/global && echo 15 > data/PG_VERSION
+head -c 8192 ${CONTROL:-/dev/urandom} > data/global/pg_control
+exit ${STATUS:-0}
+"#;
+
+/// A directory with PostgreSQL's "programs" and a place for data.
+pub struct Place {
+    pub tmp: tempfile::TempDir,
+}
+
+impl Place {
+    pub fn new() -> Self {
+        let place = Self {
+            tmp: tempfile::tempdir().expect("a directory"),
+        };
+        fs::create_dir(place.path("pg")).expect("a directory");
+        for name in ["postgres", "psql", "pg_ctl", "pg_waldump", "pg_rewind"] {
+            script(&place.path("pg").join(name), TELLING);
+        }
+        script(&place.path("pg/initdb"), INITDB);
+        let config = format!("#!/bin/sh\necho {}\n", place.path("pg").display());
+        script(&place.path("pg/pg_config"), &config);
+        place
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.tmp
+            .path()
+            .canonicalize()
+            .expect("it exists")
+            .join(name)
+    }
+
+    pub fn twin(&self, name: &str, args: &[&str]) -> Command {
+        let mut twin = with_library(pgseal(&["twin", "--pg"]));
+        twin.arg(self.path("pg"))
+            .args(["--argv0", "/twins/it", "--", name])
+            .args(args);
+        twin.current_dir(self.tmp.path());
+        twin
+    }
+
+    pub fn initdb(&self, args: &[&str]) -> Transcript {
+        Transcript::of(&mut self.twin("initdb", args))
+    }
+}
+
+/// Any shared library will do where the programs are scripts.
+pub fn with_library(mut command: Command) -> Command {
+    let maps = fs::read_to_string("/proc/self/maps").expect("/proc");
+    let libc = maps
+        .lines()
+        .find_map(|line| Some(&line[line.find("/")?..]).filter(|path| path.ends_with("libc.so.6")));
+    command.env("PGSEAL_LIBRARY", libc.expect("this test uses glibc"));
+    command
+}
+
+pub fn told(transcript: &Transcript) -> Vec<&str> {
+    assert_eq!(transcript.stderr, "");
+    transcript.stdout.lines().collect()
+}

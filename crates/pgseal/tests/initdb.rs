@@ -1,0 +1,295 @@
+//! The twin of initdb: how a key is made, protected and committed, and what is refused. initdb is
+//! played by a script; the suites run the real one.
+
+mod common;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use common::programs::{told, Place};
+use common::{command, payload, pgseal, plain, Cluster, Transcript, CAT};
+
+#[test]
+fn initdb_commits_a_key_file() {
+    let place = Place::new();
+    let transcript = place.initdb(&[
+        "-D",
+        "data",
+        "--data-encryption=192",
+        "--no-key-wrap",
+        "-U",
+        "-y",
+    ]);
+    assert_eq!(
+        told(&transcript),
+        ["args=-k -D data -U -y", "record=PGSEALHO"]
+    );
+    assert_eq!(transcript.code, Some(0));
+    let dir = place.path("data/pg_encryption");
+    let mode = |path: &std::path::Path| {
+        fs::metadata(path).expect("it exists").permissions().mode() & 0o777
+    };
+    assert_eq!((mode(&dir), mode(&dir.join("key.bin"))), (0o700, 0o600));
+    let mut names: Vec<_> = fs::read_dir(&dir)
+        .expect("it exists")
+        .flatten()
+        .map(|entry| entry.file_name())
+        .collect();
+    names.sort();
+    assert_eq!(names, ["key.bin", "pgseal.toml"]);
+    let status = Transcript::of(pgseal(&["status", "-D"]).arg(place.path("data")));
+    for line in [
+        "sealed:         yes",
+        "key length:     192 bits",
+        "opened by:      slot 1 (plain)",
+        "key check:      opens through slot 1",
+        "server:         not running",
+    ] {
+        assert!(
+            status.stdout.lines().any(|shown| shown == line),
+            "{line}: {}",
+            status.stdout
+        );
+    }
+}
+
+#[test]
+fn initdb_by_every_way() {
+    let wrap = [
+        "--key-wrap-command",
+        "cat > %p",
+        "--key-unwrap-command",
+        CAT,
+    ];
+    for (args, kind) in [
+        (&wrap[..], "slot 1 (command), from key.bin: cat \"%p\""),
+        (
+            &["--key-wrap-command=-", "--key-unwrap-command=-"],
+            "slot 1 (plain)",
+        ),
+        (&["--key-passphrase-file=pass"], "slot 1 (passphrase)"),
+        (
+            &["-K", "echo 000102030405060708090a0b0c0d0e0f"],
+            "slot 1 (command key), from key.bin: echo 000102030405060708090a0b0c0d0e0f",
+        ),
+    ] {
+        let place = Place::new();
+        fs::write(place.path("pass"), "secret\n").expect("a file");
+        let args: Vec<&str> = ["-D", "data", "-y"].iter().chain(args).copied().collect();
+        assert_eq!(place.initdb(&args).code, Some(0), "{args:?}");
+        let shown =
+            Transcript::of(pgseal(&["key", "check", "--show", "-D"]).arg(place.path("data")));
+        shown.prints(&format!("{kind}\n"));
+        let check = Transcript::of(
+            pgseal(&["key", "check", "-D"])
+                .arg(place.path("data"))
+                .env("PGSEAL_PASSPHRASE_FILE", place.path("pass")),
+        );
+        assert_eq!(check.code, Some(0), "{args:?} {check:?}");
+    }
+}
+
+#[test]
+fn a_key_command_decides_the_length() {
+    let place = Place::new();
+    let key = "echo 000102030405060708090a0b0c0d0e0f";
+    let sentence = "--data-encryption=256, but the key is of 128 bits: leave the length out, or use a key of that length";
+    place
+        .initdb(&["-D", "data", "-y256", "-K", key])
+        .refuses(2, sentence);
+    assert_eq!(place.initdb(&["-D", "data", "-K", key]).code, Some(0));
+    let status = Transcript::of(pgseal(&["status", "--no-check", "-D"]).arg(place.path("data")));
+    assert!(
+        status.stdout.contains("key length:     128 bits\n"),
+        "{}",
+        status.stdout
+    );
+}
+
+#[test]
+fn initdb_copies_a_key() {
+    let place = Place::new();
+    let source = Cluster::new([command("exit 1", &payload())]);
+    let from = format!("--copy-key-from={}", source.key_bin_path().display());
+    let sentence = "--copy-key-from copies the key with its protection: change that afterwards with `pgseal key rotate`";
+    place
+        .initdb(&["-D", "data", "-y", &from, "--no-key-wrap"])
+        .refuses(2, sentence);
+    let sentence = "--data-encryption=128, but the key is of 256 bits: leave the length out, or use a key of that length";
+    place
+        .initdb(&["-D", "data", "-y128", &from, "--key-unwrap-command", CAT])
+        .refuses(2, sentence);
+    let transcript = place.initdb(&["-D", "data", "-y", &from, "--key-unwrap-command", CAT]);
+    assert_eq!(transcript.code, Some(0), "{transcript:?}");
+    assert_eq!(
+        fs::read(place.path("data/pg_encryption/key.bin")).expect("a key file"),
+        source.key_bin()
+    );
+}
+
+#[test]
+fn initdb_refuses_what_it_cannot_do() {
+    let place = Place::new();
+    let length = "is not a key length: use 128, 192 or 256";
+    for (text, sentence) in [
+        ("100", format!("100 {length}")),
+        ("0", format!("0 {length}")),
+        ("512", format!("512 {length}")),
+        ("aes", format!("\"aes\" {length}")),
+    ] {
+        let option = format!("--data-encryption={text}");
+        place
+            .initdb(&["-D", "data", &option, "--no-key-wrap"])
+            .refuses(2, &sentence);
+    }
+    let no_way = "a sealed cluster needs a way to protect its key: give --key-wrap-command and --key-unwrap-command (or PGDATAKEYWRAPCMD and PGDATAKEYUNWRAPCMD), --key-passphrase, -K, --key-file, or --no-key-wrap for tests";
+    place.initdb(&["-D", "data", "-y"]).refuses(2, no_way);
+    let half = "wrap and unwrap command go together: give both, or - for both to leave the key unprotected";
+    place
+        .initdb(&["-D", "data", "-y", "--key-wrap-command=cat > %p"])
+        .refuses(2, half);
+    place
+        .initdb(&[
+            "-D",
+            "data",
+            "-y",
+            "--key-wrap-command=-",
+            "--key-unwrap-command=cat %p",
+        ])
+        .refuses(2, half);
+    let more =
+        "--no-key-wrap leaves the key unprotected, so no other way of protecting it can be given";
+    place
+        .initdb(&[
+            "-D",
+            "data",
+            "-y",
+            "--no-key-wrap",
+            "--key-passphrase-file=x",
+        ])
+        .refuses(2, more);
+    let again = "the key cannot be unwrapped again: what was unwrapped is not a pgseal key: check the passphrase or command, or restore key.bin from a copy";
+    place
+        .initdb(&[
+            "-D",
+            "data",
+            "-y",
+            "--key-wrap-command=cat > %p",
+            "--key-unwrap-command=rev %p",
+        ])
+        .refuses(7, again);
+    place
+        .initdb(&["-y", "data", "--key-wrap-command"])
+        .refuses(2, "option --key-wrap-command needs a value");
+    assert!(!place.path("data").exists());
+}
+
+#[test]
+fn a_failed_initdb_leaves_nothing_that_starts() {
+    let place = Place::new();
+    let args = ["-D", "data", "-y", "--no-key-wrap"];
+    let in_clear = Transcript::of(place.twin("initdb", &args).env("CONTROL", "/dev/zero"));
+    assert_eq!(in_clear.code, Some(8));
+    let sentence = format!("pgseal: initdb left {} in clear, so the library was not at work, and the new directory was emptied: check that libpgseal.so can be loaded\n", place.path("data/global/pg_control").display());
+    assert_eq!(in_clear.stderr, sentence);
+    assert!(!place.path("data").exists());
+    let failed = Transcript::of(place.twin("initdb", &args).env("STATUS", "7"));
+    assert_eq!(failed.code, Some(7));
+    assert!(!place.path("data/pg_encryption").exists());
+}
+
+/// The library hides `pg_encryption/`, so the real initdb would take such a directory for empty.
+#[test]
+fn initdb_never_overwrites_a_key() {
+    let place = Place::new();
+    let cluster = Cluster::new([plain()]);
+    let before = cluster.key_bin();
+    let data = cluster.data();
+    let args = ["-D", data.to_str().expect("UTF-8"), "-y", "--no-key-wrap"];
+    let sentence = format!(
+        "{} exists, and initdb never overwrites a key: choose an empty directory",
+        data.join("pg_encryption").display()
+    );
+    place.initdb(&args).refuses(2, &sentence);
+    assert_eq!(cluster.key_bin(), before);
+}
+
+#[test]
+fn a_key_file_goes_with_the_cluster_that_was_not_made() {
+    let place = Place::new();
+    let key_file = place.path("pg.key");
+    let option = format!("--key-file={}", key_file.display());
+    let args = ["-D", "data", "-y", &option];
+    let failed = Transcript::of(place.twin("initdb", &args).env("STATUS", "7"));
+    assert_eq!(failed.code, Some(7));
+    assert!(!key_file.exists());
+    fs::remove_dir_all(place.path("data")).expect("what the failed initdb left");
+    assert_eq!(place.initdb(&args).code, Some(0));
+    let check = Transcript::of(pgseal(&["key", "check", "-D"]).arg(place.path("data")));
+    assert_eq!(check.code, Some(0), "{check:?}");
+    assert!(key_file.exists());
+}
+
+#[test]
+fn initdb_options_of_the_environment() {
+    let place = Place::new();
+    let sealed = Transcript::of(place.twin("initdb", &["-D", "data"]).env(
+        "PGSEAL_INITDB_OPTIONS",
+        "--data-encryption=128 --no-key-wrap --auth='trust'",
+    ));
+    assert_eq!(
+        told(&sealed),
+        ["args=-k --auth=trust -D data", "record=PGSEALHO"]
+    );
+    let open = Transcript::of(
+        place
+            .twin("initdb", &["-D", "data"])
+            .env("PGSEAL_INITDB_OPTIONS", "--auth='trust"),
+    );
+    open.refuses(2, "PGSEAL_INITDB_OPTIONS has an open quote: close it");
+}
+
+#[test]
+fn initdb_leaves_an_unsealed_cluster_alone() {
+    let place = Place::new();
+    let transcript = place.initdb(&["-D", "data"]);
+    assert_eq!(transcript.stdout, "args=-D data\nrecord=\n");
+    assert!(!place.path("data/pg_encryption").exists());
+}
+
+#[test]
+fn initdb_tells_about_itself_and_us() {
+    let place = Place::new();
+    let help = place.initdb(&["--help"]);
+    assert!(help.stdout.starts_with("initdb initializes\n\nOptions of pgseal for a sealed cluster:\n  -y, --data-encryption[=128|192|256]\n"), "{}", help.stdout);
+    assert!(help.stdout.lines().all(|line| line.len() <= 80));
+    place.initdb(&["--version"]).prints(&format!(
+        "initdb (PostgreSQL) 15.1\npgseal {}\n",
+        env!("CARGO_PKG_VERSION")
+    ));
+}
+
+#[test]
+fn checksums_can_be_declined() {
+    let place = Place::new();
+    let transcript = place.initdb(&["-D", "data", "-y", "--no-key-wrap", "--no-data-checksums"]);
+    assert_eq!(told(&transcript), ["args=-D data", "record=PGSEALHO"]);
+}
+
+/// A way to protect a key without `-y` would make a plain cluster for somebody who wants a sealed one.
+#[test]
+fn initdb_does_not_drop_the_options_of_a_sealed_cluster() {
+    for option in [
+        "--no-key-wrap",
+        "--key-wrap-command=cat > %p",
+        "--key-passphrase",
+    ] {
+        let place = Place::new();
+        let name = option.split('=').next().expect("a name");
+        place.initdb(&["-D", "data", option]).refuses(
+            2,
+            &format!("{name} is for a sealed cluster: add --data-encryption"),
+        );
+        assert!(!place.path("data").exists());
+    }
+}
