@@ -36,6 +36,9 @@ pub(super) struct Capture {
 
 /// Matches a whole path.
 pub(super) fn matches(pattern: &str, path: &[u8]) -> Option<Capture> {
+    if differs_at_once(pattern.as_bytes(), path) {
+        return None;
+    }
     let mut capture = Capture::default();
     let mut segments = path.split(|&byte| byte == b'/');
     for part in pattern.as_bytes().split(|&byte| byte == b'/') {
@@ -46,6 +49,13 @@ pub(super) fn matches(pattern: &str, path: &[u8]) -> Option<Capture> {
         segment_matches(part, segment, &mut capture)?;
     }
     segments.next().is_none().then_some(capture)
+}
+
+/// Does a byte before the first placeholder differ? So it is for nearly every row, at every open.
+fn differs_at_once(pattern: &[u8], path: &[u8]) -> bool {
+    let literal = |byte: &&u8| !matches!(byte, b'<' | b'*');
+    let literals = pattern.iter().take_while(literal);
+    literals.zip(path).any(|(pattern, path)| pattern != path)
 }
 
 fn segment_matches(part: &[u8], segment: &[u8], capture: &mut Capture) -> Option<()> {
