@@ -83,17 +83,19 @@ def handover(roots, bits=256):
     return fd
 
 
-def run(program, arguments, cwd, roots=None, bits=256, timeout=300):
-    """Runs `program` in `cwd`, preloaded if there are sealed `roots`. Stdout and stderr."""
+def run(program, arguments, cwd, roots=None, bits=256, acts=True, timeout=300):
+    """Runs `program` in `cwd`, natively if `roots` is None, else preloaded with the keys of these.
+
+    It is one of the programs that the library acts in, or not. Returns stdout and stderr.
+    """
     environment = {"PATH": os.environ["PATH"], "LC_ALL": "C"}
-    keys = None
-    if roots:
-        keys = handover(roots, bits)
-        environment |= {
-            "LD_PRELOAD": str(library()),
-            "PGSEAL_KEYS_FD": str(keys),
-            "PGSEAL_PROGRAMS": pathlib.Path(program).name,
-        }
+    keys = handover(roots, bits) if roots else None
+    if roots is not None:
+        environment["LD_PRELOAD"] = str(library())
+    if roots is not None and acts:
+        environment["PGSEAL_PROGRAMS"] = pathlib.Path(program).name
+    if keys:
+        environment["PGSEAL_KEYS_FD"] = str(keys)
     try:
         done = subprocess.run(
             [program, *arguments], cwd=cwd, env=environment, capture_output=True, text=True,

@@ -189,6 +189,21 @@ class Posix(unittest.TestCase):
             if path.is_file() and not path.is_symlink():
                 self.assertNotIn(b"-text-marker/", path.read_bytes(), path)
 
+    def test_nothing_sealed(self):
+        """In a plain directory, and in a program that is not PostgreSQL's, the library does nothing."""
+        for acts, lines_of_uring in ((True, [URING_LINE] * 2), (False, [])):
+            for source, arguments in (("calls", FEW), ("streams", FEW)):
+                with self.subTest(f"{source}, acts: {acts}"):
+                    program = compile_program(source, "plain", self.scratch)
+                    one = make_root(self.scratch / f"{source} {acts}/native")
+                    other = make_root(self.scratch / f"{source} {acts}/loaded")
+                    native, _ = run(program, arguments, one)
+                    loaded, stderr = run(program, arguments, other, {}, acts=acts)
+                    uring = {"io_uring/init": "-38", "io_uring/init_mem": "-38"}
+                    self.check(native, loaded, uring if source == "calls" else {})
+                    self.assertEqual(stderr.splitlines(),
+                                     lines_of_uring if source == "calls" else [])
+
     def test_together(self):
         """Threads, processes and signal handlers: no wrong byte."""
         seconds = os.environ.get("PGSEAL_TEST_SECONDS", "0.5")
