@@ -250,6 +250,14 @@ closed_by_libc(void)
 	note("seen", "%s", seen);
 	close(ends[0]);
 	close(ends[1]);
+	file = fopen("plain.txt", "w");
+	result("dup2 under another", dup2(fd, fileno(file)) == fileno(file));
+	file = stream("freopen", freopen("plain.txt", "w+", file));
+	fputs("clear again", file);
+	result("fflush", fflush(file));
+	result("pread", pread(fileno(file), seen, 5, 0));
+	note("seen again", "%.5s", seen);
+	result("fclose again", fclose(file));
 	close(fd);
 	unlink("plain.txt");
 }

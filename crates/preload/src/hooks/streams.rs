@@ -122,6 +122,8 @@ pub unsafe fn freopen(path: *const c_char, mode: *const c_char, stream: *mut FIL
     // SAFETY: the caller's path, if there is one.
     let leads_to_clear = || path.is_null() || is_clear(unsafe { CStr::from_ptr(path) });
     if !programs::acts() || (descriptor_of(stream).is_none() && leads_to_clear()) {
+        // As in `fclose`: the number stays, what it stands for does not.
+        files::remove(libc_call!(fileno(stream)));
         return libc_call!(freopen(path, mode, stream));
     }
     report::line("a protected file's stream cannot be opened in place of another: use fopen");
