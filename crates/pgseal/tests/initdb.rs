@@ -276,7 +276,7 @@ fn checksums_can_be_declined() {
     assert_eq!(told(&transcript), ["args=-D data", "record=PGSEALHO"]);
 }
 
-/// A way to protect a key without `-y` would make a plain cluster for somebody who wants a sealed one.
+/// A way to protect a key without `-y` would make a plain cluster for who wants a sealed one.
 #[test]
 fn initdb_does_not_drop_the_options_of_a_sealed_cluster() {
     for option in [
