@@ -78,7 +78,7 @@ class BadInput(Case):
         self.assertNotRegex(checksums.stderr, "checksum verification failed")
         if cluster.sealed:
             verify = run([STAGE / "dist/bin/pgseal", "verify", "-D", cluster.data], check=False)
-            self.assertEqual(verify.returncode, checksums.returncode, verify.stdout)
+            self.assertEqual(verify.returncode, checksums.returncode, verify.stdout + checksums.stderr)
             findings = re.findall(r"^\S+/\S+: .*$", verify.stdout.partition("  files ")[0], re.MULTILINE)
             self.assertEqual([line for line in findings if "is no whole number of pages" not in line], [])
         return checksums.returncode

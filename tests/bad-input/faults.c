@@ -3,8 +3,8 @@
  * these functions where it looks for libc's; in a plain server they stand in the same place.
  *
  * PGSEAL_TEST_FAULTS names a file that holds a struct plan and is mapped by every process. The next matching call after
- * `skip` others fails with `error`; but if `part` is set, it moves that many bytes only, and the one after it fails, if there is
- * an error. Each such call takes 1 from `left`; at 0 nothing fails any more.
+ * `skip` others fails with `error`; but if `part` is set, it moves that many bytes only, and those after it
+ * fail. Each such call takes 1 from `left`; at 0 nothing fails any more.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

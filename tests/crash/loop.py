@@ -2,7 +2,8 @@
 
 Three clusters take turns: one with the defaults, one with 1 MB WAL segments that are recycled all the time and a 128-bit
 key, one with wal_log_hints in place of checksums and a 192-bit key. PGSEAL_CRASH_ROUNDS (30) is the number of rounds of all
-together; PGSEAL_CRASH_SEED repeats the choices, though not the timing, of an earlier run.
+together; PGSEAL_CRASH_SEED repeats the choices, though not the timing, of an earlier run; PGSEAL_CRASH_PLAIN=1 does the
+same to plain clusters: what fails there too is PostgreSQL's own.
 
 A crash is one of three: of the postmaster, whose children then end by themselves; of all processes at once; of one
 backend, whereupon the postmaster restarts the rest with the ephemeral key that it has.
@@ -21,6 +22,7 @@ from load import SCALE, SCHEMA, Load, Told  # noqa: E402
 from pgseal_test import PGSEAL, Canaries, Case, main, run, stage  # noqa: E402
 
 ROUNDS = int(os.environ.get("PGSEAL_CRASH_ROUNDS", "30"))
+PLAIN = os.environ.get("PGSEAL_CRASH_PLAIN") == "1"
 SEED = os.environ.setdefault("PGSEAL_CRASH_SEED", str(time.time_ns() % 1_000_000))
 
 CONF = """
@@ -31,9 +33,11 @@ max_connections = 20
 autovacuum_naptime = 1s
 checkpoint_timeout = 30s
 """
-# What recovery never says of a sound cluster, and SQLSTATEs of damage, I/O errors and bugs (log_line_prefix).
-BAD_LOG = re.compile(r"^.*(?:PANIC|pgseal: |invalid page|could not (?:read|open|access|write|fsync)|corrupt"
-                     r"|verification failed|^XX|^58).*$", re.MULTILINE)
+# What recovery never says of a sound cluster, and SQLSTATEs of damage, I/O errors and bugs (log_line_prefix). PostgreSQL 17
+# takes a transaction that was prepared after the last checkpoint for one of the epoch before (AdjustToFullTransactionId),
+# and then warns that it finds no file of that name.
+BAD_LOG = re.compile(r"^(?!.*pg_twophase/FFFFFFFF.*No such file).*(?:PANIC|pgseal: |invalid page|corrupt"
+                     r"|could not (?:read|open|access|write|fsync)|verification failed|^XX|^58).*$", re.MULTILINE)
 RECOVERED = re.compile(r"redo done at|redo is not required|automatic recovery in progress")
 
 
@@ -50,12 +54,10 @@ class CrashLoop(Case):
     def rounds(self, index, checksums=True, conf="", **options):
         self.random = random.Random(f"{SEED} {index}")
         self.canaries, self.told = Canaries(), Told()
-        self.cluster = self.cluster(conf=CONF + conf, tablespaces=["away"], **options)
+        self.cluster = self.cluster(conf=CONF + conf, tablespaces=["away"], sealed=not PLAIN, **options)
         self.make(checksums)
         for number in range(1, (ROUNDS + 3 - index) // 3 + 1):
-            with self.subTest(seed=SEED, round=number):
-                self.round(number)
-        self.assertEqual(self.canaries.found(self.cluster.data, self.cluster.home / "away"), {})
+            self.round(number)
         self.finish()
         done, prepared = sum(self.told.done.values()), len(self.told.prepared)
         print(f"{number} crashes, {done} transactions acknowledged, {prepared} prepared", file=sys.stderr)
@@ -87,7 +89,9 @@ class CrashLoop(Case):
         self.cluster.kill9()
 
     def kill_all(self):
-        for pid in {*stage.descendants(self.cluster.server.pid), self.cluster.server.pid}:
+        postmaster = self.cluster.server.pid
+        os.kill(postmaster, signal.SIGSTOP)  # or it would start new ones, which nobody kills
+        for pid in stage.descendants(postmaster):
             try:
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
@@ -140,6 +144,9 @@ class CrashLoop(Case):
         self.cluster.run("pg_amcheck", "--all", "--heapallindexed", "--install-missing")
         self.cluster.stop()
         self.cluster.run("pg_controldata", "-D", self.cluster.data)
+        if PLAIN:
+            return
+        self.assertEqual(self.canaries.found(self.cluster.data, self.cluster.home / "away"), {})
         verify = run([PGSEAL, "verify", "-D", self.cluster.data], check=False)
         self.assertEqual(verify.returncode, 0, verify.stdout + verify.stderr)
 
