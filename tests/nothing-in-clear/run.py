@@ -9,6 +9,7 @@ a clean stop.
 import os
 import re
 import sys
+import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
@@ -19,7 +20,8 @@ from workload import CONF, Workload
 
 class NothingInClear(Case):
     def test_no_canary_shows_at_any_time(self):
-        sealed, plain = self.life(sealed=True), self.life(sealed=False)
+        canaries = Canaries()
+        sealed, plain = self.life(True, canaries), self.life(False, canaries)
         for label, pattern in plain.places:
             with self.subTest(label=label, plain=pattern):
                 self.assertTrue(plain.shows(label, pattern), "the plain twin does not show it: the test is blind")
@@ -29,11 +31,14 @@ class NothingInClear(Case):
         for stage, found in sealed.found.items():
             with self.subTest(stage=stage):
                 self.assertEqual(found, {})
+        self.assertGreater(len(plain.dump), 100000)
+        self.assertEqual(next(((a, b) for a, b in zip(sealed.dump, plain.dump) if a != b), None), None)
+        self.assertEqual(len(sealed.dump), len(plain.dump))
 
-    def life(self, sealed):
+    def life(self, sealed, canaries):
         cluster = self.cluster("sealed" if sealed else "plain", sealed=sealed, conf=CONF, tablespaces=["apart"])
         cluster.init().start()
-        workload = Workload(cluster, Canaries())
+        workload = Workload(cluster, canaries)
         workload.run()
         life = Life(cluster, workload)
         life.look("running")
@@ -43,11 +48,46 @@ class NothingInClear(Case):
         cluster.start()
         cluster.psql(f"COMMIT PREPARED '{workload.canaries['prepared']}'")
         self.assertEqual(cluster.psql("SELECT count(*) FROM plain_rows"), "201")
+        self.assertEqual(cluster.psql("INSERT INTO unlogged VALUES ('again'); SELECT word FROM unlogged"), "again")
         workload.query()
+        life.dump = self.dump(cluster)
         life.look("after recovery")
         cluster.stop()
         life.look("after a clean stop")
         return life
+
+    def dump(self, cluster):
+        """The lines of pg_dump, without the word that it makes up for each dump."""
+        lines = cluster.run("pg_dump").stdout.splitlines()
+        return [line for line in lines if not re.match(r"\\(un)?restrict ", line)]
+
+    def test_what_a_subscriber_collects_shows_nothing(self):
+        self.assertEqual(self.collected(sealed=True), {})
+        self.assertIn("streamed", self.collected(sealed=False))
+
+    def collected(self, sealed):
+        """What shows of a transaction that a subscriber keeps in files until it is committed."""
+        publisher = self.cluster("from" + str(sealed), conf=CONF).init().start()
+        subscriber = self.cluster("to" + str(sealed), sealed=sealed).init().start()
+        canaries = Canaries()
+        for cluster in (publisher, subscriber):
+            cluster.psql("CREATE TABLE t (word text)")
+        publisher.psql("CREATE PUBLICATION p FOR TABLE t")
+        subscriber.psql(f"CREATE SUBSCRIPTION s CONNECTION 'host={publisher.home} user=postgres dbname=postgres' "
+                        "PUBLICATION p WITH (streaming = on)")
+        writer = publisher.session()
+        writer.stdin.write(f"BEGIN; INSERT INTO t SELECT '{canaries['streamed']}' FROM generate_series(1, 20000);\n")
+        self.wait_until(lambda: list(subscriber.data.glob("base/pgsql_tmp/*.fileset/*.changes*")))
+        found = canaries.found(subscriber.data)
+        writer.stdin.write("COMMIT;\n")
+        self.wait_until(lambda: subscriber.psql("SELECT count(*) FROM t") == "20000")
+        return found
+
+    def wait_until(self, condition):
+        deadline = time.monotonic() + 60
+        while not condition():
+            self.assertLess(time.monotonic(), deadline, "it does not come to pass")
+            time.sleep(0.05)
 
     def test_a_full_page_image_shows_nothing(self):
         self.assertEqual(self.full_page_image(sealed=True), {})
@@ -84,6 +124,7 @@ class Life:
         self.canaries = workload.canaries
         self.places = workload.places()
         self.found = {}
+        self.dump = []
         self.files = set()
 
     def look(self, stage):
