@@ -177,20 +177,36 @@ fn with_library(library: &Path) -> OsString {
     list
 }
 
+/// A whole shared library of this machine. One that was cut, as by a full disk during installation,
+/// would be dropped by the loader with a warning at best.
 fn check_elf(path: &Path) -> Result<(), LaunchError> {
     let unreadable = |error| LaunchError::Unreadable(path.to_owned(), error);
-    let mut head = [0; 20];
-    match File::open(path).map_err(unreadable)?.read_exact(&mut head) {
+    let mut file = File::open(path).map_err(unreadable)?;
+    let size = file.metadata().map_err(unreadable)?.len();
+    let mut head = [0; ELF_HEADER];
+    match file.read_exact(&mut head) {
         Ok(()) => {}
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {}
         Err(error) => return Err(unreadable(error)),
     }
     let (shared_object, machine) = ([3, 0], machine());
-    if head.starts_with(b"\x7fELF") && head[16..18] == shared_object && head[18..20] == machine {
+    let ours =
+        head.starts_with(b"\x7fELF") && head[16..18] == shared_object && head[18..20] == machine;
+    if ours && end_of_sections(&head).is_some_and(|end| end <= size) {
         Ok(())
     } else {
         Err(LaunchError::NotALibrary(path.to_owned()))
     }
+}
+
+/// Bytes of a 64-bit ELF header.
+const ELF_HEADER: usize = 64;
+
+/// Where the section headers end, which linkers put last: e_shoff + e_shentsize * e_shnum.
+fn end_of_sections(head: &[u8; ELF_HEADER]) -> Option<u64> {
+    let short = |at: usize| u64::from(u16::from_le_bytes([head[at], head[at + 1]]));
+    let start = u64::from_le_bytes(std::array::from_fn(|i| head[40 + i]));
+    start.checked_add(short(58) * short(60))
 }
 
 /// e_machine of this build, little-endian.
