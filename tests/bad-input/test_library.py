@@ -18,10 +18,10 @@ class SpoiltLibrary(BadInput):
         self.twins = self.directory / "twins"
         run([self.dist / "bin/pgseal", "bindir", "--pg", PG, "--into", self.twins])
         self.sealed, self.canaries = self.filled()
-        self.before = contents(self.sealed.data)
 
     def assert_nothing_starts(self, pattern):
         """Neither a server on the sealed cluster, nor a tool, nor initdb of a new one."""
+        before = contents(self.sealed.data)
         self.assert_refused(self.postgres(self.sealed, program=self.twins / "postgres"), 8, pattern)
         self.assert_refused(self.twin("pg_controldata", self.sealed.data), 8, pattern)
         new = self.directory / "new"
@@ -29,7 +29,7 @@ class SpoiltLibrary(BadInput):
         self.assertFalse(new.exists())
         done = run([self.dist / "bin/pgseal", "exec", "--", "true"], check=False)
         self.assert_refused(done, 8, pattern)
-        self.assert_untouched(self.sealed.data, self.before)
+        self.assert_untouched(self.sealed.data, before)
         self.assert_readable(self.sealed, self.canaries)
 
     def twin(self, program, *arguments):
