@@ -257,8 +257,14 @@ def files_below(*places):
 
 
 def read_raw(file):
-    """The stored bytes; none if the file, or the process in /proc, has just gone."""
+    """The stored bytes; none if the file, or the process in /proc, has just gone.
+
+    A process that is ending has no memory any more, and its files in /proc are root's then."""
     try:
         return Path(file).read_bytes()
     except (FileNotFoundError, ProcessLookupError):
+        return b""
+    except PermissionError:
+        if not str(file).startswith("/proc/"):
+            raise
         return b""
