@@ -4,10 +4,10 @@
     bench/pgbench_ratio.py readonly|tpcb|evict [--rounds N] [--seconds S] [--variants stock,loaded,sealed-256] …
 
 readonly is pgbench -S on data that lies in shared_buffers, tpcb the default script on the same, and evict -N at scale
-50 on 1 MB of shared_buffers with 3 clients, so that pages come and go through the kernel's cache. Every variant has a
-cluster of its own, made from the same settings with checksums on. A round runs each variant once, in random order;
-figures.py says what is made of the rounds, server.py what a run measures. Prints Markdown tables; a JSON file keeps
-every raw round.
+50 on 1 MB of shared_buffers with 3 clients, so that pages come and go through the kernel's cache. The plain variants
+share one cluster, sealed ones have each their own, made from the same settings with checksums on. A round runs each
+variant once, in random order; figures.py says what is made of the rounds, server.py what a run measures. Prints
+Markdown tables; a JSON file keeps every raw round.
 
 Variants: stock; stock2 (stock again: its interval must include 1); loaded (stock with the library preloaded, nothing
 sealed); sealed-256, sealed-192, sealed-128. It needs `make build` and cargo, for the cipher's own speed in the same
@@ -152,13 +152,17 @@ def bench(args):
 
 
 def make_clusters(args, scale, buffers_mb):
-    clusters = []
-    for name in args.variants:
-        note(f"making the cluster of {name}, scale {scale}")
-        clusters.append(Variant(pgseal_test.STAGE / "work" / name, name, args.pg, f"{buffers_mb}MB"))
-        clusters[-1].load(scale)
+    """Plain variants run on one data directory in turn: clusters made alike differ by some per cent."""
+    clusters = {name: Variant(pgseal_test.STAGE / "work" / name, name, args.pg, f"{buffers_mb}MB") for name in args.variants}
+    stock = clusters[figures.REFERENCE]
+    for name, cluster in clusters.items():
+        if cluster.sealed or cluster is stock:
+            note(f"making the cluster of {name}, scale {scale}")
+            cluster.load(scale)
+        else:
+            cluster.share(stock)
     os.sync()
-    return clusters
+    return list(clusters.values())
 
 
 def fixed_cpu(workload, clusters):

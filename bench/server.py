@@ -57,6 +57,11 @@ class Variant(Cluster):
         bits = int(name.rpartition("-")[2]) if sealed else None
         super().__init__(home, sealed=sealed, bits=bits, pg=pg, conf=f"{SETTINGS}shared_buffers = {buffers}\n")
 
+    def share(self, other):
+        """Runs on another variant's data directory, whose settings name the place of the socket."""
+        self.data = other.data
+        self.environment["PGHOST"] = other.environment["PGHOST"]
+
     def load(self, scale):
         """initdb and pgbench's tables."""
         self.init()
