@@ -36,6 +36,10 @@ CREATE SEQUENCE numbers;
 CREATE TABLE elsewhere (id int PRIMARY KEY, b text) TABLESPACE away;
 """
 
+# TRUNCATE of an unlogged table is never rolled back here. PostgreSQL keeps the new main fork until the next checkpoint
+# (mdunlinkfork), drops the init fork at once, and does not flush the abort record: a crash in between replays the init fork
+# alone, and recovery ends at "could not create file: File exists" (ResetUnloggedRelations). Plain clusters show it too.
+#
 # Statements of one transaction or more; {n} is a fresh number, {r} a random one below 3000, {mark} a canary.
 PIECES = [
     "UPDATE indexed SET a = a + {r}, words = 'word{n} {mark}', at = now() WHERE id BETWEEN {r} AND {r} + 20;",
@@ -54,7 +58,8 @@ PIECES = [
     "CREATE TEMP TABLE t{n} AS SELECT i, '{mark}' AS b FROM generate_series(1, 500) i;",
     "CREATE TABLE t{n}_{client} AS SELECT i, '{mark}' AS b FROM generate_series(1, 2000) i;"
     " CREATE INDEX ON t{n}_{client} (i, b); DROP TABLE t{n}_{client};",
-    "BEGIN; CREATE TABLE t{n}_{client} (a int PRIMARY KEY); TRUNCATE unlogged; ROLLBACK;",
+    "BEGIN; CREATE TABLE t{n}_{client} (a int PRIMARY KEY); ROLLBACK;",
+    "TRUNCATE unlogged;",
     "INSERT INTO elsewhere SELECT i, '{mark}' FROM generate_series({r}, {r} + 50) i ON CONFLICT (id) DO UPDATE SET b ="
     " '{mark}{n}';",
     "SELECT count(nextval('numbers')) FROM generate_series(1, 40);",
@@ -68,20 +73,17 @@ PIECES = [
     "CLUSTER indexed USING indexed_pkey;",
 ]
 # How often a piece is taken: the last ones stop everybody else for a while.
-WEIGHTS = [8, 8, 6, 3, 6, 6, 1, 2, 2, 2, 4, 4, 3, 2, 2, 1, 1.5, 0.5, 0.3, 0.1]
+WEIGHTS = [8, 8, 6, 3, 6, 6, 1, 2, 2, 1, 1, 4, 4, 3, 2, 2, 1, 1.5, 0.5, 0.3, 0.1]
 
 ACKNOWLEDGE = """{piece}
 INSERT INTO acknowledged VALUES ({client}, {n}, '{mark}') RETURNING 'done ' || number;
 """
+# PREPARE of a transaction that has failed (a lock timeout) is a rollback, and no error: ask the server what there is.
 PREPARE = """BEGIN;
 INSERT INTO two_phase VALUES ('{gid}');
 UPDATE toasted SET digest = md5(body) WHERE id = {r};
 PREPARE TRANSACTION '{gid}';
-\\if :ERROR
-ROLLBACK;
-\\else
-\\echo prepared {gid}
-\\endif
+SELECT 'prepared ' || gid FROM pg_prepared_xacts WHERE gid = '{gid}';
 """
 FINISH = """\\echo finishing {gid}
 COMMIT PREPARED '{gid}';

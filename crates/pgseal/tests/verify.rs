@@ -408,6 +408,11 @@ fn a_running_server() {
     let server = data.0.beside("postgres");
     fs::copy("/bin/sleep", &server).expect("a copy");
     let mut process = Command::new(&server).arg("60").spawn().expect("it starts");
+    // exec lets the parent go on a moment before the kernel has set the name.
+    let comm = format!("/proc/{}/comm", process.id());
+    while fs::read_to_string(&comm).expect("it runs") != "postgres\n" {
+        std::thread::yield_now();
+    }
     data.clear("postmaster.pid", format!("{}\n", process.id()).as_bytes());
     let said = verify(&data, &[]);
     process.kill().expect("it runs");
