@@ -101,6 +101,19 @@ def keyfile_cases(v):
     named = "found" not in v or v["found"] == v.get("key_id", v["found"])
     return result == v["result"] and named
 
+def receiver_result(v):
+    spelling = re.fullmatch(r"v1\.(0|[1-9]\d*)\.(.+)\.([0-9a-f]{32})", v["token"], re.A | re.S)
+    if not spelling or int(spelling[1]) >= 1 << 64:
+        return "malformed"
+    expiry, role, tag = int(spelling[1]), spelling[2], bytes.fromhex(spelling[3])
+    grant = b"clear-pages\0" + struct.pack(">QQ", v["system_id"], expiry) + role.encode()
+    if mac(bytes.fromhex(v["master"]), 7, grant)[:16] != tag:
+        return "foreign"
+    return "other role" if role != v["role"] else "expired" if v["now"] >= expiry else "holds"
+
+def receiver_cases(v):
+    return receiver_result(v) == v["result"]
+
 def files_classes(v):
     c = classify(v["path"], v.get("segment_size"))
     keys = ("class", "root", "layout", "id_class", "id", "first_unit")

@@ -27,8 +27,8 @@ pub enum FilePurpose {
     Keystream = 9,
 }
 
-/// What a cluster's key is for. The numbers are part of the key; 3, 7 and 8 are spoken for (tags,
-/// receivers, freshness).
+/// What a cluster's key is for. The numbers are part of the key; 3 and 8 are spoken for (tags,
+/// freshness).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum ClusterPurpose {
@@ -38,6 +38,8 @@ pub enum ClusterPurpose {
     Bind = 5,
     /// authenticates the key file
     KeyFile = 6,
+    /// lets a receiver have clear pages
+    Receiver = 7,
 }
 
 const LABEL: &[u8; 8] = b"pgseal/1";

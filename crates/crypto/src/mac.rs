@@ -1,5 +1,5 @@
-//! The two MACs of a key file. HMAC-SHA256 under keys derived from the master key, so only who has
-//! unwrapped the master can make or check one.
+//! The two MACs of a key file and that of a receiver's token. HMAC-SHA256 under keys derived from
+//! the master key, so only who has unwrapped the master can make or check one.
 
 use zeroize::Zeroizing;
 
@@ -45,6 +45,30 @@ impl KeyFileMac {
     /// Whether `tag` is the file's.
     pub fn verify(&self, file: &[u8], tag: &[u8; 32]) -> bool {
         equal(&self.tag(file), tag)
+    }
+}
+
+/// Proves that somebody who holds the master lets a role have clear pages: 16 bytes.
+pub struct ReceiverMac(Zeroizing<[u8; 32]>);
+
+impl ReceiverMac {
+    /// The key under `master`.
+    pub fn new(master: &MasterKey) -> Self {
+        Self(mac_key(master, ClusterPurpose::Receiver))
+    }
+
+    /// The tag of a grant: this role, on the cluster of this system identifier, until `expiry`.
+    pub fn tag(&self, system_id: u64, expiry: u64, role: &[u8]) -> [u8; 16] {
+        let (id, until) = (system_id.to_be_bytes(), expiry.to_be_bytes());
+        let mut tag = [0; 16];
+        let grant = [b"clear-pages\0", &id[..], &until, role].concat();
+        tag.copy_from_slice(&awslc::hmac(&self.0, &grant)[..16]);
+        tag
+    }
+
+    /// Whether `tag` is the grant's.
+    pub fn verify(&self, system_id: u64, expiry: u64, role: &[u8], tag: &[u8; 16]) -> bool {
+        equal(&self.tag(system_id, expiry, role), tag)
     }
 }
 

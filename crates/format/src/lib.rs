@@ -1,5 +1,5 @@
 //! Byte layouts of what pgseal stores and hands over: the key file, the payload that providers
-//! wrap, and the handover record. Pure: bytes in, types out.
+//! wrap, the handover record, and receiver tokens. Pure: bytes in, types out.
 //!
 //! Invariants:
 //! 1. All integers are little-endian; `docs/format/` restates each layout.
@@ -10,9 +10,11 @@
 
 mod cluster;
 pub mod handover;
+pub mod hex;
 mod keyfile;
 mod payload;
 mod reader;
+mod receiver;
 mod slot;
 
 pub use cluster::{ClusterId, Header, BOUND_HEADER};
@@ -20,4 +22,5 @@ pub use keyfile::{
     AddError, Altered, KeyFile, KeyFileError, KeyImage, UnverifiedKeyFile, MAC, MAX_FILE, MAX_SLOTS,
 };
 pub use payload::{Payload, PayloadError, PAYLOAD};
+pub use receiver::{ReceiverToken, TokenError};
 pub use slot::{Argon2Slot, SecretSource, Slot, SlotKind};

@@ -12,13 +12,12 @@ use pgseal_crypto::mac::BindMac;
 use pgseal_crypto::{KeyId, MasterKey};
 use zeroize::Zeroizing;
 
-use crate::Header;
+use crate::{hex, Header};
 
 /// Bytes of a payload.
 pub const PAYLOAD: usize = 104;
 
 const MAGIC: &[u8; 8] = b"pgsealk1";
-const DIGITS: &[u8; 16] = b"0123456789abcdef";
 
 /// A master key with the MAC of the header that it belongs to; neither is checked yet.
 pub struct Payload {
@@ -50,8 +49,8 @@ impl Payload {
     pub fn encode(master: &MasterKey, header: &Header) -> Zeroizing<Vec<u8>> {
         let mut out = Zeroizing::new(Vec::with_capacity(PAYLOAD));
         out.extend_from_slice(MAGIC);
-        push_hex(&mut out, master.expose());
-        push_hex(&mut out, &BindMac::new(master).tag(&header.bound()));
+        hex::push(&mut out, master.expose());
+        hex::push(&mut out, &BindMac::new(master).tag(&header.bound()));
         out
     }
 
@@ -63,8 +62,8 @@ impl Payload {
             .filter(|digits| digits.len() == PAYLOAD - MAGIC.len())
             .ok_or(PayloadError::NotAKey)?;
         let (master, bind) = digits.split_at(64);
-        let mut master: Zeroizing<[u8; 32]> = unhex(master).ok_or(PayloadError::NotAKey)?;
-        let bind = *unhex(bind).ok_or(PayloadError::NotAKey)?;
+        let mut master: Zeroizing<[u8; 32]> = hex::parse(master).ok_or(PayloadError::NotAKey)?;
+        let bind = *hex::parse(bind).ok_or(PayloadError::NotAKey)?;
         let master = MasterKey::from_bytes(&mut master);
         Ok(Self { master, bind })
     }
@@ -80,30 +79,6 @@ impl Payload {
             return Err(PayloadError::HeaderAltered);
         }
         Ok(self.master)
-    }
-}
-
-fn push_hex(out: &mut Vec<u8>, bytes: &[u8]) {
-    for byte in bytes {
-        out.push(DIGITS[usize::from(byte >> 4)]);
-        out.push(DIGITS[usize::from(byte & 15)]);
-    }
-}
-
-fn unhex<const N: usize>(digits: &[u8]) -> Option<Zeroizing<[u8; N]>> {
-    let mut out = Zeroizing::new([0; N]);
-    for (byte, pair) in out.iter_mut().zip(digits.chunks_exact(2)) {
-        *byte = digit(pair[0])? << 4 | digit(pair[1])?;
-    }
-    (digits.len() == 2 * N).then_some(out)
-}
-
-/// Lower case only: a payload has one spelling.
-fn digit(character: u8) -> Option<u8> {
-    match character {
-        b'0'..=b'9' => Some(character - b'0'),
-        b'a'..=b'f' => Some(character - b'a' + 10),
-        _ => None,
     }
 }
 

@@ -87,6 +87,7 @@ fn keys_of_the_cluster() {
             4 => ClusterPurpose::KeyId,
             5 => ClusterPurpose::Bind,
             6 => ClusterPurpose::KeyFile,
+            7 => ClusterPurpose::Receiver,
             other => panic!("purpose {other}"),
         };
         let mut key = vec![0; case.key.0.len()];

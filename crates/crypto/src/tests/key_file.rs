@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::{first_master, hex, vectors, Hex};
-use crate::mac::{BindMac, KeyFileMac};
+use crate::mac::{BindMac, KeyFileMac, ReceiverMac};
 use crate::passphrase::{derive, Argon2Params, Kek, ParamsError, WrongKey, OVERHEAD};
 use crate::{KeyId, KeyLength, MasterKey, UnknownKeyLength};
 
@@ -64,6 +64,18 @@ fn names_and_macs_of_the_design() {
         hex(&BindMac::new(&master).tag(b"HEADER")),
         "aef992254442fdb604aa4b6b0a40b67c"
     );
+}
+
+#[test]
+fn the_receiver_tag_of_the_design() {
+    let mac = ReceiverMac::new(&first_master());
+    let (id, expiry) = (7_000_000_000_000_000_001, 1_800_000_000);
+    let tag = mac.tag(id, expiry, b"repl");
+    assert_eq!(hex(&tag), "6278d3b6897d2d78f40dea91a97a1f99");
+    assert!(mac.verify(id, expiry, b"repl", &tag));
+    assert!(!mac.verify(id + 1, expiry, b"repl", &tag));
+    assert!(!mac.verify(id, expiry + 1, b"repl", &tag));
+    assert!(!mac.verify(id, expiry, b"repL", &tag));
 }
 
 #[test]
