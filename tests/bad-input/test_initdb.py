@@ -91,6 +91,17 @@ class Refused(BadInput):
         self.assertFalse(new.exists() and any(new.iterdir()))
 
 
+class Defaults(BadInput):
+    def test_they_are_for_new_clusters_only(self):
+        """PGSEAL_INITDB_OPTIONS says how to make clusters; initdb --sync-only of 15 would not know some of its options."""
+        cluster = self.cluster()
+        cluster.environment["PGSEAL_INITDB_OPTIONS"] = " ".join([*SEALED, "--no-data-checksums"])
+        cluster.run("initdb", "-D", cluster.data, "-N")
+        self.assertTrue((cluster.data / "pg_encryption/key.bin").exists())
+        cluster.run("initdb", "--sync-only", cluster.data)
+        self.assertIn("Data page checksum version:           0", cluster.run("pg_controldata", cluster.data).stdout)
+
+
 class Killed(BadInput):
     """kill -9 in the middle: of the twin alone, and of all. What is left never starts, sealed or not."""
 

@@ -46,10 +46,11 @@ pub enum InitdbError {
 
 /// initdb, sealed if an option or `PGSEAL_INITDB_OPTIONS` asks for it.
 pub fn run(twin: &Twin, args: Vec<OsString>) -> Result<ExitCode, Failure> {
-    let split = options::split("initdb", with_default_options(args)?)?;
-    if !makes_a_cluster(&split.rest) {
+    if !makes_a_cluster(&args) {
+        let split = options::split("initdb", args)?;
         return Err(twin.sealed(&split.rest)?.exec());
     }
+    let split = options::split("initdb", with_default_options(args)?)?;
     let asked = split.has(Name::DataEncryption) || split.has(Name::KeyCommand);
     if let (false, Some(option)) = (asked, split.first()) {
         return Err(OptionError::NotSealed(option).into());
