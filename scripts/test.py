@@ -1,12 +1,14 @@
 #!/usr/bin/python3
 """Usage: scripts/test.py [ci|world]      (make test, make test-world)
 
-Runs the tests one after the other, shows what they print, and ends with a table of steps and the line
-"N passed, N failed, N skipped". A failed step does not keep the next from running. Exit status: 0 if nothing failed.
+Runs the tests one after the other, shows what they print, and ends with a table and the line
+"N passed, N failed, N skipped". The table has a row per step, and one per directory of PostgreSQL's suites. A failed step
+does not keep the next from running. Exit status: 0 if nothing failed.
 
-ci: the crates' tests, vectors/read.py, every program tests/*/*.py on Debian's PostgreSQL 15, PostgreSQL's own regression and
-isolation suites of 15, and the table of libc calls against what is installed. world: the suites of 15, 17 and 18, and the programs on 17 and 18, with those that take long and
-a longer crash loop. The suites' PostgreSQL is built once by tests/suites/fetch-build.sh.
+ci: the crates' tests, vectors/read.py, every program tests/*/*.py on Debian's PostgreSQL 15, PostgreSQL's own regression,
+isolation and TAP suites of 15, and the table of libc calls against what is installed. world: the suites of 15, 17 and 18,
+and the programs on 17 and 18, with those that take long and a longer crash loop. The suites' PostgreSQL is built once by
+tests/suites/fetch-build.sh.
 """
 
 import os
@@ -23,10 +25,11 @@ SUITES = ROOT / "tests/suites"
 WORLD_ONLY = {"tests/file-classes/regression.py"}
 WORLD_CRASH_ROUNDS = "300"
 
-# How runners tell their results: cargo, vectors/read.py, tests/suites/run.sh.
+# How runners tell their results: cargo, vectors/read.py, tests/suites/run.sh, tests/suites/tap.py.
 CARGO = re.compile(r"test result: \w+\. (?P<passed>\d+) passed; (?P<failed>\d+) failed; (?P<skipped>\d+) ignored")
 READER = re.compile(r"(?P<passed>\d+) passed, (?P<failed>\d+) failed$")
-SUITE = re.compile(r"\d+ \w+: \d+ tests, (?P<passed>\d+) passed, (?P<failed>\d+) failed, (?P<skipped>\d+) skipped")
+SUITE = re.compile(r"(\d+) (\w+): \d+ tests, (\d+) passed, (\d+) failed, (\d+) skipped")
+TAP = re.compile(r"(\d+) (\S+): (\d+) files, (\d+) tests, (\d+) failed, (\d+) skipped, (\d+) s$")
 
 
 @dataclass
@@ -36,28 +39,49 @@ class Step:
     command: list
     environment: dict = field(default_factory=dict)
     tests: bool = True
+    version: str = "15"
 
 
 @dataclass
-class Outcome:
-    """What a step counted."""
+class Row:
+    """What a step or one of PostgreSQL's suites counted; `skipped` counts files in those that tell their number."""
+    suite: str
+    version: str
+    files: int = 1
     passed: int = 0
     failed: int = 0
     skipped: int = 0
+    seconds: float = 0.0
+
+    def add(self, passed, failed, skipped):
+        """Counts tests."""
+        self.passed += passed
+        self.failed += failed
+        self.skipped += skipped
+
+    def cells(self):
+        """As the table shows it."""
+        tests = self.passed + self.failed
+        return (self.suite, self.version, self.files, tests, self.failed, self.skipped, round(self.seconds))
 
 
 class Tally:
-    """Counts results from the lines of a step's output."""
+    """Counts results from the lines of a step's output: rows of suites, and what else there is in `own`."""
 
-    def __init__(self):
-        self.outcome = Outcome()
+    def __init__(self, step):
+        self.own = Row(step.name, step.version)
+        self.suites = []
         self.ran = 0
 
     def line(self, line):
         """Takes one line."""
-        if match := CARGO.match(line) or SUITE.match(line) or READER.match(line.rstrip()):
-            for name, count in match.groupdict().items():
-                setattr(self.outcome, name, getattr(self.outcome, name) + int(count))
+        if match := CARGO.match(line) or READER.match(line.rstrip()):
+            self.own.add(**{name: int(count) for name, count in {"skipped": 0, **match.groupdict()}.items()})
+        elif match := SUITE.match(line):
+            self.suites.append(Row(match[2], match[1], 1, *map(int, match.groups()[2:])))
+        elif match := TAP.match(line):
+            files, tests, failed, skipped, seconds = map(int, match.groups()[2:])
+            self.suites.append(Row(match[2], match[1], files, tests - failed, failed, skipped, seconds))
         elif match := re.match(r"Ran (\d+) tests? in ", line):
             self.ran = int(match[1])
         elif self.ran and (line.startswith("OK") or line.startswith("FAILED (")):
@@ -67,39 +91,41 @@ class Tally:
         """The closing line of Python's unittest."""
         failed = int(counts.get("failures", 0)) + int(counts.get("errors", 0))
         skipped = int(counts.get("skipped", 0))
-        self.outcome.passed += max(0, self.ran - failed - skipped)
-        self.outcome.failed += failed
-        self.outcome.skipped += skipped
+        self.own.add(max(0, self.ran - failed - skipped), failed, skipped)
         self.ran = 0
 
-    def close(self, status, tests):
-        """The outcome. A failure that was not counted counts as one, and so do tests that told no result."""
-        outcome = self.outcome
-        if outcome.failed == 0 and (status != 0 or tests and outcome == Outcome()):
-            outcome.failed = 1
-        return outcome
+    def close(self, status, tests, seconds):
+        """The rows. A failure that was not counted counts as one, and so do tests that told no result."""
+        rows = self.suites or [self.own]
+        if len(rows) == 1:
+            rows[0].seconds = seconds
+        counted = any(row.passed or row.failed or row.skipped for row in rows)
+        if not any(row.failed for row in rows) and (status != 0 or tests and not counted):
+            rows[0].failed += 1
+        return rows
 
 
 # Last, because it looks at every PostgreSQL that is there.
-SURFACE = Step("cargo xtask surface", ["cargo", "xtask", "surface"], tests=False)
+SURFACE = Step("cargo xtask surface", ["cargo", "xtask", "surface"], tests=False, version="")
 
 
 def programs():
     """The test programs of the tree; tests/lib holds none, and other modules do not run by themselves."""
-    files = [file for file in sorted(ROOT.glob("tests/*/*.py")) if file.parent.name != "lib"]
+    files = [file for file in sorted(ROOT.glob("tests/*/*.py")) if file.parent.name not in ("lib", "suites")]
     return [str(file.relative_to(ROOT)) for file in files if 'if __name__ == "__main__":' in file.read_text()]
 
 
-def python_tests(pg, names, label="", environment=None):
+def python_tests(version, pg, names, environment=None):
     """The programs of these names, on the PostgreSQL in `pg`."""
     variables = {"PGSEAL_TEST_PG": pg, **(environment or {})}
-    return [Step(name + label, [sys.executable, name], variables) for name in names]
+    return [Step(name, [sys.executable, name], variables, version=version) for name in names]
 
 
 def suites(version):
     """PostgreSQL's own suites of one version."""
-    build = Step(f"build PostgreSQL {version}", [str(SUITES / "fetch-build.sh"), version], tests=False)
-    return [build, Step(f"suites of {version}", [str(SUITES / "run.sh"), version])]
+    build = Step("build PostgreSQL", [str(SUITES / "fetch-build.sh"), version], tests=False, version=version)
+    regression = Step("regression suites", [str(SUITES / "run.sh"), version], version=version)
+    return [build, regression, Step("TAP suites", [sys.executable, str(SUITES / "tap.py"), version], version=version)]
 
 
 def built(version):
@@ -111,29 +137,30 @@ def built(version):
 def steps_of(which):
     """The steps of ci or world."""
     if which == "ci":
-        crates = Step("crates", ["cargo", "test", "--workspace", "--locked", "--no-fail-fast"])
-        vectors = Step("vectors/read.py", [sys.executable, "vectors/read.py"])
+        crates = Step("crates", ["cargo", "test", "--workspace", "--locked", "--no-fail-fast"], version="")
+        vectors = Step("vectors/read.py", [sys.executable, "vectors/read.py"], version="")
         chosen = [name for name in programs() if name not in WORLD_ONLY]
-        return [crates, vectors, *python_tests(DEBIAN_PG, chosen), *suites("15"), SURFACE]
-    helper = Step("programs that tests use", ["cargo", "build", "--workspace", "--examples", "--locked"], tests=False)
+        return [crates, vectors, *python_tests("15", DEBIAN_PG, chosen), *suites("15"), SURFACE]
+    helper = Step("programs that tests use", ["cargo", "build", "--workspace", "--examples", "--locked"], tests=False,
+                  version="")
     steps = [helper, *suites("15"), *suites("17"), *suites("18"), SURFACE]
     for version in ["17", "18"]:
         environment = {"PGSEAL_CRASH_ROUNDS": WORLD_CRASH_ROUNDS}
-        steps += python_tests(built(version), programs(), f" on {version}", environment)
+        steps += python_tests(version, built(version), programs(), environment)
     return steps
 
 
 def run(step):
-    """Runs a step, shows its output, and returns its outcome and the seconds it took."""
+    """Runs a step, shows its output, and returns its rows."""
     print(f"\n=== {step.name}", flush=True)
     start = time.monotonic()
-    tally = Tally()
+    tally = Tally(step)
     with subprocess.Popen(step.command, cwd=ROOT, env={**os.environ, **step.environment}, text=True, errors="replace",
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as child:
         for line in child.stdout:
             print(line, end="", flush=True)
             tally.line(line)
-    return tally.close(child.returncode, step.tests), time.monotonic() - start
+    return tally.close(child.returncode, step.tests, time.monotonic() - start)
 
 
 def main():
@@ -141,17 +168,20 @@ def main():
     which = sys.argv[1] if len(sys.argv) > 1 else "ci"
     if which not in ("ci", "world") or len(sys.argv) > 2:
         sys.exit("usage: scripts/test.py [ci|world]")
-    results = [(step, *run(step)) for step in steps_of(which)]
-    width = max(len(step.name) for step, *_ in results)
-    print(f"\n{'':{width}} {'passed':>8} {'failed':>8} {'skipped':>8} {'seconds':>8}")
-    total = Outcome()
-    for step, outcome, seconds in results:
-        print(f"{step.name:{width}} {outcome.passed:8} {outcome.failed:8} {outcome.skipped:8} {seconds:8.0f}")
-        total.passed += outcome.passed
-        total.failed += outcome.failed
-        total.skipped += outcome.skipped
-    print(f"\n{total.passed} passed, {total.failed} failed, {total.skipped} skipped")
-    sys.exit(total.failed > 0)
+    rows = [row for step in steps_of(which) for row in run(step)]
+    show(rows)
+    sys.exit(any(row.failed for row in rows))
+
+
+def show(rows):
+    """The table and the sums."""
+    header = ("suite", "version", "files", "tests", "failed", "skipped", "seconds")
+    width = max(len(row.suite) for row in rows)
+    print()
+    for cells in [header, *(row.cells() for row in rows)]:
+        print(f"{cells[0]:{width}}" + "".join(f" {cell:>8}" for cell in cells[1:]))
+    sums = [sum(getattr(row, name) for row in rows) for name in ("passed", "failed", "skipped")]
+    print("\n{} passed, {} failed, {} skipped".format(*sums))
 
 
 if __name__ == "__main__":

@@ -38,15 +38,20 @@ LOOK_EVERY = 0.1
 
 BIN = ("initdb pg_amcheck pg_basebackup pg_checksums pg_combinebackup pg_controldata pg_ctl pg_dump pg_resetwal pg_rewind "
        "pg_upgrade pg_verifybackup pg_waldump pg_walsummary scripts")
-CONTRIB = ("amcheck basebackup_to_shell basic_archive bloom btree_gin btree_gist hstore intarray ltree old_snapshot pageinspect "
+CONTRIB = ("amcheck basebackup_to_shell basic_archive bloom btree_gin btree_gist hstore intarray ltree pageinspect "
            "pg_buffercache pg_freespacemap pg_logicalinspect pg_prewarm pg_stat_statements pg_surgery pg_trgm pg_visibility "
            "pg_walinspect pgrowlocks pgstattuple test_decoding vacuumlo")
 MODULES = ("brin commit_ts dummy_index_am gin injection_points snapshot_too_old spgist_name_ops test_aio test_custom_rmgrs "
-           "test_extensions test_misc test_pg_dump test_shm_mq test_slru test_tidstore unsafe_tests worker_spi xid_wraparound")
-# The longest first, so that none is left alone at the end.
+           "test_extensions test_misc test_pg_dump test_shm_mq test_slru test_tidstore unsafe_tests worker_spi "
+           "xid_wraparound")
+# With those first that take longest. What a version does not have is left out.
 DIRECTORIES = ["src/test/recovery", "src/test/subscription", *(f"src/bin/{name}" for name in BIN.split()),
                *(f"contrib/{name}" for name in CONTRIB.split()), *(f"src/test/modules/{name}" for name in MODULES.split())]
 
+# What configure found when fetch-build.sh ran, and which of the tests that are off by default are to run.
+SETTINGS = {"TAR": "tar", "GZIP_PROGRAM": "gzip", "LZ4": "lz4", "ZSTD": "zstd", "OPENSSL": "openssl", "with_icu": "yes",
+            "with_ssl": "openssl", "with_readline": "yes", "LANG": "C.UTF-8", "PGPORT": "65432", "PGCTLTIMEOUT": "180",
+            "PG_TEST_EXTRA": "xid_wraparound regress_dump_restore"}
 # Files that read or write stored pages from Perl: the library acts in their Perl (SealedPerl.pm).
 SEALED_PERL = {"contrib/amcheck/t/001_verify_heapam.pl", "contrib/amcheck/t/006_verify_gin.pl",
                "src/bin/pg_amcheck/t/003_check.pl", "src/bin/pg_amcheck/t/004_verify_heapam.pl",
@@ -141,18 +146,20 @@ class Suite:
 
     def environment(self, name, work):
         """The variables that the makefiles set, and what seals."""
-        variables = {
-            "PERL5LIB": f"{self.source}/src/test/perl:{Path(__file__).parent}", "PATH": f"{self.bindir}:{work}:/usr/local/bin:/usr/bin:/bin", "HOME": str(work), "LANG": "C.UTF-8",
-            "TESTDIR": str(work), "TESTDATADIR": f"{work}/tmp_check", "TESTLOGDIR": f"{work}/tmp_check/log",
-            "PGPORT": "65432", "PG_TEST_PORT_DIR": str(STAGE / "work/ports"), "top_builddir": str(self.source),
-            "PG_REGRESS": f"{self.source}/src/test/regress/pg_regress", "REGRESS_SHLIB": f"{self.source}/src/test/regress/regress.so",
+        tree = {
+            "PERL5LIB": f"{self.source}/src/test/perl:{Path(__file__).parent}",
+            "top_builddir": str(self.source),
+            "PG_REGRESS": f"{self.source}/src/test/regress/pg_regress",
+            "REGRESS_SHLIB": f"{self.source}/src/test/regress/regress.so",
             "share_contrib_dir": f"{self.installed}/share/postgresql/extension",
-            "TAR": "tar", "GZIP_PROGRAM": "gzip", "LZ4": "lz4", "ZSTD": "zstd", "OPENSSL": "openssl",
-            "with_icu": "yes", "with_ssl": "openssl", "with_readline": "yes",
             "enable_injection_points": "yes" if self.has_injection_points() else "no",
-            "PG_TEST_EXTRA": "xid_wraparound wal_consistency_checking regress_dump_restore", "PGCTLTIMEOUT": "180",
         }
-        return variables | (sealing(name) if self.sealed else {})
+        place = {
+            "PATH": f"{self.bindir}:{work}:/usr/local/bin:/usr/bin:/bin", "HOME": str(work),
+            "TESTDIR": str(work), "TESTDATADIR": f"{work}/tmp_check", "TESTLOGDIR": f"{work}/tmp_check/log",
+            "PG_TEST_PORT_DIR": str(STAGE / "work/ports"),
+        }
+        return tree | place | SETTINGS | (sealing(name) if self.sealed else {})
 
     def has_injection_points(self):
         """Whether the server was built with them (17 and later)."""
@@ -214,8 +221,9 @@ class Job:
         stage.adopt_orphans()
         with open(self.log, "w") as log:
             command = self.suite.command(self.directory, self.file, self.work)
-            driver = subprocess.Popen(command, cwd=self.suite.source / self.directory, env=self.suite.environment(self.name, self.work),
-                                      stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+            environment = self.suite.environment(self.name, self.work)
+            driver = subprocess.Popen(command, cwd=self.suite.source / self.directory, env=environment,
+                                      start_new_session=True, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         seen, status, deadline = {}, None, time.monotonic() + FILE_LIMIT
         while status is None and time.monotonic() < deadline:
             self.look(seen)
@@ -227,8 +235,9 @@ class Job:
 
     def look(self, seen):
         """Which clusters have a server now, and whether they are sealed."""
-        for options in [*self.work.glob("tmp_check/*/pgdata/postmaster.opts"), *self.work.glob("tmp_check/data/postmaster.opts")]:
-            data = options.parent
+        tmp = self.work / "tmp_check"
+        for started in [*tmp.glob("*/pgdata/postmaster.opts"), *tmp.glob("data/postmaster.opts")]:
+            data = started.parent
             seen[str(data)] = seen.get(str(data), False) or (data / "pg_encryption/key.bin").exists()
 
     def outcome(self, status):
@@ -252,15 +261,9 @@ class Job:
             keep = logs / self.work.name
             shutil.rmtree(keep, ignore_errors=True)
             keep.mkdir(parents=True)
-            shutil.copy(self.log, keep)
-            for log in self.work.glob("tmp_check/log/*"):
-                if log.is_file():
-                    shutil.copy(log, keep)
-            for name in ("regression.diffs", "log"):
-                if (self.work / name).is_file():
-                    shutil.copy(self.work / name, keep)
-                elif (self.work / name).is_dir():
-                    shutil.copytree(self.work / name, keep / name)
+            patterns = ("output", "tmp_check/log/*", "log/*", "regression.diffs")
+            for log in (log for pattern in patterns for log in self.work.glob(pattern) if log.is_file()):
+                shutil.copy(log, keep)
         if outcome.state != "FAILED" or os.environ.get("PGSEAL_TEST_KEEP") != "1":
             shutil.rmtree(self.work, ignore_errors=True)
 
@@ -308,7 +311,7 @@ def last_line(text):
 
 def run_all(suite, files, jobs, logs):
     """Runs the files, `jobs` at a time, and returns the table: {directory: Row}."""
-    table, running, waiting = {}, {}, list(files)
+    table, running, waiting = {}, {}, files.copy()
     while waiting or running:
         while waiting and len(running) < jobs:
             directory, file = waiting.pop(0)
@@ -346,7 +349,10 @@ def main():
     cache = Path(os.environ.get("PGSEAL_CACHE", "/var/cache/pgseal"))
     suite = Suite(arguments.version, not arguments.plain, cache)
     (STAGE / "work/ports").mkdir()
-    table = run_all(suite, suite.files(arguments.names or DIRECTORIES), arguments.jobs, arguments.logs)
+    files = list(suite.files(arguments.names or DIRECTORIES))
+    if not files:
+        sys.exit(f"PostgreSQL {suite.version} has no such tests")
+    table = run_all(suite, files, arguments.jobs, arguments.logs)
     print()
     for directory, row in table.items():
         print(f"{suite.version} {directory}: {row.files} files, {row.tests} tests, {row.failed} failed, "
