@@ -145,7 +145,7 @@ def steps_of(which):
                   version="")
     steps = [helper, *suites("15"), *suites("17"), *suites("18"), SURFACE]
     for version in ["17", "18"]:
-        environment = {"PGSEAL_CRASH_ROUNDS": WORLD_CRASH_ROUNDS}
+        environment = {"PGSEAL_CRASH_ROUNDS": WORLD_CRASH_ROUNDS, "PGSEAL_TEST_LONG": "1"}
         steps += python_tests(version, built(version), programs(), environment)
     return steps
 

@@ -32,6 +32,10 @@ pub enum Command {
     /// Protect the key of a cluster in another way, or check how it is protected
     #[command(subcommand)]
     Key(KeyCommand),
+    /// Bring a WAL file from an archive that may have another key (for restore_command)
+    WalGet(WalGetArgs),
+    /// Store a WAL file in an archive that may have another key (for archive_command)
+    WalPut(WalPutArgs),
     /// Be the sealed twin of a program (what the scripts of `bindir` call)
     #[command(hide = true)]
     Twin(TwinArgs),
@@ -248,6 +252,44 @@ pub struct ExecArgs {
     /// The program and its arguments
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
     pub command: Vec<OsString>,
+}
+
+#[derive(Args)]
+pub struct WalGetArgs {
+    /// The archive's directory, or the file itself
+    #[arg(long, value_name = "ARCHIVE")]
+    pub from: PathBuf,
+    /// A key file (key.bin) of a cluster that wrote to the archive, if not of this one; repeatable
+    #[arg(long, value_name = "FILE")]
+    pub key_file_name: Vec<PathBuf>,
+    /// For those key files: this cluster's own key opens by itself, or by /etc/pgseal
+    #[command(flatten)]
+    pub unlock: UnlockOptions,
+    /// The file's name: %f
+    #[arg(value_name = "%f")]
+    pub file: OsString,
+    /// Where the server wants it: %p, in the cluster's pg_wal
+    #[arg(value_name = "%p")]
+    pub path: PathBuf,
+}
+
+#[derive(Args)]
+pub struct WalPutArgs {
+    /// The archive's directory
+    #[arg(long, value_name = "ARCHIVE")]
+    pub to: PathBuf,
+    /// The key file (key.bin) of the archive's cluster, if it is not this one
+    #[arg(long, value_name = "FILE")]
+    pub key_file_name: Option<PathBuf>,
+    /// For that key file; this cluster's own opens by itself or by /etc/pgseal
+    #[command(flatten)]
+    pub unlock: UnlockOptions,
+    /// The file: %p, in the cluster's pg_wal
+    #[arg(value_name = "%p")]
+    pub path: PathBuf,
+    /// Its name: %f
+    #[arg(value_name = "%f")]
+    pub file: OsString,
 }
 
 #[derive(Args)]

@@ -3,11 +3,14 @@
 //! 0 ok · 1 the check found something · 2 usage · 3 I/O error · 4 not a sealed cluster · 5 key file
 //! damaged, incomplete or newer · 6 a provider or its command failed · 7 wrong key · 8 sealed
 //! execution cannot be guaranteed · 9 busy. `exec` and the twins pass on their program's own code.
+//! `wal-get` adds 200 to what is not 0 or "not in the archive".
 
 use std::process::ExitCode;
 
 use pgseal_keyring::{DerivedError, RewriteError};
+use pgseal_storage::control::ControlError;
 
+use crate::archive::ArchiveError;
 use crate::audit::CanaryError;
 use crate::cluster::ClusterError;
 use crate::cmd::bindir::BindirError;
@@ -37,15 +40,20 @@ const PROVIDER: u8 = 6;
 const WRONG_KEY: u8 = 7;
 const NOT_GUARANTEED: u8 = 8;
 const BUSY: u8 = 9;
+/// What `wal-get` adds to every code: from 126 on PostgreSQL stops instead of taking a failure of
+/// restore_command for the end of the archive. No signal has these numbers, less 128.
+const STOPS_RECOVERY: u8 = 200;
 
 /// Why a subcommand ended: one sentence for the operator, and a code.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub enum Failure {
+    Archive(#[from] ArchiveError),
     Canary(#[from] CanaryError),
     Bindir(#[from] BindirError),
     Change(#[from] ChangeError),
     Cluster(#[from] ClusterError),
+    Control(#[from] ControlError),
     ControlRead(#[from] ControlReadError),
     HandoverFd(#[from] HandoverFdError),
     Initdb(#[from] InitdbError),
@@ -69,14 +77,21 @@ impl Failure {
         ExitCode::from(self.code())
     }
 
+    /// The same to a server that recovers, for which small numbers have another meaning.
+    pub fn report_to_recovery(&self) -> ExitCode {
+        self.report();
+        ExitCode::from(STOPS_RECOVERY + self.code())
+    }
+
     fn code(&self) -> u8 {
         match self {
+            Self::Archive(error) => archive(error),
             Self::Canary(error) => canary(error),
             Self::Bindir(error) => bindir(error),
             Self::Change(error) => change(error),
             Self::Cluster(ClusterError::NotSealed(_)) => NOT_SEALED,
             Self::Cluster(ClusterError::WorkingDirectory(_)) | Self::HandoverFd(_) => IO,
-            Self::ControlRead(_) | Self::Walk(_) => IO,
+            Self::Control(_) | Self::ControlRead(_) | Self::Walk(_) => IO,
             Self::ServerRuns(_) => BUSY,
             Self::Initdb(InitdbError::NotSealed(_)) => NOT_GUARANTEED,
             Self::Initdb(InitdbError::Exists(_)) => USAGE,
@@ -90,6 +105,29 @@ impl Failure {
             Self::SlotsDoNotOpen(_) => FOUND,
             Self::Unlock(error) => unlock(error),
         }
+    }
+}
+
+/// Prints what is wrong with the command line, or the help that it asks for.
+pub fn usage(error: &clap::Error) -> ExitCode {
+    let restores = std::env::args_os()
+        .nth(1)
+        .is_some_and(|arg| arg == "wal-get");
+    // Nobody is left to hear that the message cannot be printed.
+    let _ = error.print();
+    match error.exit_code() {
+        0 => ExitCode::SUCCESS,
+        _ if restores => ExitCode::from(STOPS_RECOVERY + USAGE),
+        _ => ExitCode::from(USAGE),
+    }
+}
+
+fn archive(error: &ArchiveError) -> u8 {
+    match error {
+        ArchiveError::Read(..) | ArchiveError::Copy(..) | ArchiveError::Exists(_) => IO,
+        ArchiveError::Name(_) => USAGE,
+        ArchiveError::NotSealed(_) | ArchiveError::Clear(_) => NOT_SEALED,
+        ArchiveError::NoKey(_) | ArchiveError::Foreign(..) => WRONG_KEY,
     }
 }
 

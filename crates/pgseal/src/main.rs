@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+mod archive;
 mod audit;
 mod cli;
 mod cluster;
@@ -32,7 +33,11 @@ use std::process::ExitCode;
 use clap::Parser;
 
 fn main() -> ExitCode {
-    match cmd::run(cli::Cli::parse().command) {
+    let cli = match cli::Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return exit::usage(&error),
+    };
+    match cmd::run(cli.command) {
         Ok(code) => code,
         Err(failure) => failure.report(),
     }

@@ -43,6 +43,14 @@ impl WalName {
             .then_some((u64::from(self.log) << 32) + in_log)
     }
 
+    /// The header of this very segment, if `page` begins with it in clear.
+    #[must_use]
+    pub fn header(self, page: &[u8]) -> Option<LongHeader> {
+        let header = LongHeader::parse(page.first_chunk()?)?;
+        let start = self.start(u64::from(header.segment_size));
+        (start == Some(header.page_address)).then_some(header)
+    }
+
     /// Key and layout of the segment.
     #[must_use]
     pub fn spec(self, segment_size: u64) -> Option<Spec> {

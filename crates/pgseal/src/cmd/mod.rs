@@ -8,6 +8,8 @@ pub mod status;
 mod twin;
 mod unlock;
 pub mod verify;
+mod wal_get;
+mod wal_put;
 
 use std::process::ExitCode;
 
@@ -27,6 +29,8 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Key(KeyCommand::Check(args)) => key::check::run(&args),
         Command::Key(KeyCommand::Rotate(args)) => key::rotate::run(args),
         Command::Twin(args) => twin::run(args),
+        Command::WalGet(args) => Ok(wal_get::run(&args)),
+        Command::WalPut(args) => wal_put::run(&args),
         Command::Unlock(args) => unlock::run(&args),
     }
 }

@@ -4,7 +4,7 @@ use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
-use pgseal_crypto::{FileCipher, KeyLength, UNIT};
+use pgseal_crypto::{FileCipher, KeyLength, MasterKey, UNIT};
 use pgseal_storage::classify::{classify, Class};
 use pgseal_storage::layout::Spec;
 use pgseal_storage::scratch::Scratch;
@@ -89,9 +89,14 @@ impl Data {
 
     /// The bytes that belong to the name `identity`, under another name.
     pub fn seal_as(&self, name: &str, identity: &str, bytes: &[u8]) {
+        self.seal_with(&master(), name, identity, bytes);
+    }
+
+    /// The same with another key.
+    pub fn seal_with(&self, key: &MasterKey, name: &str, identity: &str, bytes: &[u8]) {
         self.clear(name, b"");
-        let (key, spec) = (master(), spec(identity));
-        let cipher = FileCipher::new(&key, KeyLength::Bits256, &spec.id);
+        let spec = spec(identity);
+        let cipher = FileCipher::new(key, KeyLength::Bits256, &spec.id);
         let sealed = SealedFile::new(cipher, spec.layout);
         let mut options = OpenOptions::new();
         let file = options.read(true).write(true).open(self.path(name));
@@ -143,7 +148,7 @@ pub fn heap() -> Vec<u8> {
 }
 
 /// The first three pages of a segment; the third has its own address.
-fn wal(system_id: &[u8]) -> Vec<u8> {
+pub fn wal(system_id: &[u8]) -> Vec<u8> {
     let (mut first, second, mut third) = (sample(11), sample(12), sample(12));
     first[24..32].copy_from_slice(system_id);
     third[8..16].copy_from_slice(&(WAL_SIZE + 2 * UNIT as u64).to_le_bytes());

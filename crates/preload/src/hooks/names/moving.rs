@@ -13,7 +13,7 @@ use pgseal_storage::classify::Class;
 use pgseal_storage::disk::read_full;
 use pgseal_storage::layout::Layout;
 use pgseal_storage::restore::{self, Stored};
-use pgseal_storage::wal::{LongHeader, WalName, LONG_HEADER};
+use pgseal_storage::wal::WalName;
 use pgseal_storage::{Disk, Errno, SealedFile};
 use std::ffi::{CStr, CString};
 
@@ -206,21 +206,13 @@ fn is_wal_scratch(class: &Class) -> bool {
 fn restored_is_ours(source: &Fd, cluster: &Cluster, name: WalName) -> Result<bool, Errno> {
     let disk = source.disk();
     let spec = name.spec(disk.size()?).ok_or(Errno::EINVAL)?;
-    let is_here = |page: &[u8; UNIT]| {
-        let header = page
-            .first_chunk::<LONG_HEADER>()
-            .and_then(LongHeader::parse);
-        header.is_some_and(|header| {
-            name.start(u64::from(header.segment_size)) == Some(header.page_address)
-        })
-    };
     let mut page = [0; UNIT];
     read_full(&disk, &mut page, 0)?;
-    if is_here(&page) {
+    if name.header(&page).is_some() {
         return Ok(false);
     }
     scratch::with(|scratch| cluster.open(&spec).read_at(&disk, scratch, &mut page, 0))?;
-    if is_here(&page) {
+    if name.header(&page).is_some() {
         return Ok(true);
     }
     report::line(

@@ -1,0 +1,146 @@
+//! WAL between an archive and a cluster that may have another key: what `wal-get` and `wal-put`
+//! share (docs/operations/archive-and-pitr.md).
+//!
+//! A segment is in clear or sealed with some cluster's key. Its first page tells which: read under
+//! the right key it has the magic number, the segment's own address and a system identifier,
+//! which cannot come about by chance. A segment that no key reads is an error, never the end of
+//! the archive.
+
+mod on_disk;
+mod segment;
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use pgseal_storage::wal::{WalName, NAME_LEN};
+
+use crate::cluster::Root;
+use crate::exit::Failure;
+use crate::keybin::KeyDir;
+use crate::unlock::{unlock_from, Unlocked, Ways};
+pub use segment::{Form, Segment};
+
+/// Why a file is not brought or stored.
+#[derive(Debug, thiserror::Error)]
+pub enum ArchiveError {
+    #[error("{0} cannot be read ({1}): check that the archive is mounted, and its owner and mode")]
+    Read(PathBuf, io::Error),
+    #[error("{0} cannot be copied to {1} ({2}): check owners, modes and free space")]
+    Copy(PathBuf, PathBuf, io::Error),
+    #[error("{0} is no name of a WAL, history or backup file: give %f here")]
+    Name(PathBuf),
+    #[error("{0} does not lie in a sealed cluster: give %p here, and use cp for a plain cluster")]
+    NotSealed(PathBuf),
+    #[error(
+        "{0} is neither in clear nor sealed with the key of this cluster or of --key-file-name: \
+         name the key file of the cluster that archived it"
+    )]
+    NoKey(PathBuf),
+    #[error("{0} is of the cluster {1}, and this one is {2}: look for this cluster's archive")]
+    Foreign(PathBuf, u64, u64),
+    #[error("{0} is in clear, and would be so in the archive: name its key with --key-file-name")]
+    Clear(PathBuf),
+    #[error("{0} is there already and holds something else: give each cluster its own archive")]
+    Exists(PathBuf),
+}
+
+/// The files that PostgreSQL archives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Archived {
+    /// A segment, whole or `.partial`.
+    Segment(WalName),
+    /// Timeline history and backup labels: clear everywhere.
+    Clear,
+}
+
+impl Archived {
+    /// What `%f` names.
+    pub fn parse(name: &OsStr) -> Result<Self, ArchiveError> {
+        let bytes = name.as_bytes();
+        let is_hex = |digits: &[u8]| digits.iter().all(u8::is_ascii_hexdigit);
+        let segment = bytes.strip_suffix(b".partial").unwrap_or(bytes);
+        if let Some(segment) = WalName::parse(segment) {
+            return Ok(Self::Segment(segment));
+        }
+        let history = bytes.strip_suffix(b".history");
+        let backup = bytes.strip_suffix(b".backup").and_then(|stem| {
+            let (segment, offset) = stem.split_at_checked(NAME_LEN)?;
+            WalName::parse(segment)?;
+            offset.strip_prefix(b".")
+        });
+        match history.or(backup) {
+            Some(digits) if digits.len() == 8 && is_hex(digits) => Ok(Self::Clear),
+            _ => Err(ArchiveError::Name(name.into())),
+        }
+    }
+}
+
+/// A file that is brought or stored.
+pub struct Source {
+    pub path: PathBuf,
+    pub file: File,
+    pub size: u64,
+    /// Its mode, without others, and writable.
+    pub mode: u32,
+}
+
+impl Source {
+    /// Opens it.
+    pub fn open(path: PathBuf) -> Result<Self, ArchiveError> {
+        let opened = File::open(&path).and_then(|file| Ok((file.metadata()?, file)));
+        match opened {
+            Ok((metadata, file)) => Ok(Self {
+                path,
+                file,
+                size: metadata.len(),
+                mode: metadata.permissions().mode() & 0o660 | 0o600,
+            }),
+            Err(error) => Err(ArchiveError::Read(path, error)),
+        }
+    }
+
+    /// Copies its bytes as they are.
+    pub fn copy(&self, mut target: &File) -> io::Result<()> {
+        io::copy(&mut &self.file, &mut target).map(|_| ())
+    }
+}
+
+/// Opens the key file that `--key-file-name` names, wherever it lies.
+pub fn named_key(file: &Path, ways: &Ways) -> Result<Unlocked, Failure> {
+    let directory = file.parent().unwrap_or(Path::new(""));
+    let root = Root::pending(directory)?;
+    Ok(unlock_from(&KeyDir::around(file), root, ways)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names() {
+        let kind = |name: &str| Archived::parse(OsStr::new(name)).ok();
+        let segment = WalName::parse(b"00000001000000000000000A").map(Archived::Segment);
+        assert_eq!(kind("00000001000000000000000A"), segment);
+        assert_eq!(kind("00000001000000000000000A.partial"), segment);
+        assert_eq!(kind("0000000A.history"), Some(Archived::Clear));
+        let label = "00000001000000000000000A.00000028.backup";
+        assert_eq!(kind(label), Some(Archived::Clear));
+        for other in [
+            "",
+            "pg_wal/00000001000000000000000A",
+            "../0000000A.history",
+            "0000000A",
+            "0000000g.history",
+            "00000001000000000000000A.gz",
+            "00000001000000000000000A00000028.backup",
+            "00000001.backup",
+            "RECOVERYXLOG",
+        ] {
+            assert_eq!(kind(other), None, "{other}");
+        }
+    }
+}
