@@ -114,7 +114,8 @@ class ControlFile(Disk):
 
     def test_identifier_and_versions_are_all_that_shows(self):
         identifier = int(self.sealed.psql("SELECT system_identifier FROM pg_control_system()"))
-        clear = bytes.fromhex(self.sealed.psql("SELECT pg_read_binary_file('global/pg_control')")[2:])
+        clear = bytes.fromhex(self.sealed.psql("SELECT pg_read_binary_file('global/pg_control')",
+                                               receiver=self.sealed.token())[2:])
         stored = self.stored("global/pg_control")
         self.assertEqual(int.from_bytes(stored[:8], "little"), identifier)
         self.assertEqual(stored[:16], clear[:16])

@@ -106,8 +106,10 @@ class ManyPaths(Case):
         location = apart / path.split("/", 2)[2]
         self.assertTrue(location.is_file())
         self.assertEqual(canaries.found(apart), {})
-        read = [cluster.psql(f"SELECT pg_read_binary_file('{name}')") for name in (path, location)]
+        read = [bytes.fromhex(cluster.psql(f"SELECT pg_read_binary_file('{name}')", receiver=cluster.token())[2:])
+                for name in (path, location)]
         self.assertEqual(read[0], read[1])
+        self.assertIn(canaries["row"].encode(), read[0])
         cluster.psql("ALTER TABLE t SET TABLESPACE pg_default; CHECKPOINT")
         self.assertEqual(cluster.psql("SELECT word FROM t"), canaries["row"])
         self.assertEqual(canaries.found(cluster.data), {})

@@ -22,11 +22,13 @@ Invariants: servers listen on unix sockets in temporary directories only; `postg
 that its end is seen; after every test all its processes have ended.
 """
 
+import hmac
 import os
 import re
 import secrets
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -167,10 +169,13 @@ class Cluster:
             return False
         return len(lines) > 7 and lines[0] == str(self.server.pid) and lines[7].strip() in ("ready", "standby")
 
-    def psql(self, sql, db="postgres", user="postgres", error=None, options=()):
-        """Runs SQL, statement by statement, and returns the rows, unaligned. With `error`, a pattern, it must fail so."""
+    def psql(self, sql, db="postgres", user="postgres", error=None, options=(), receiver=None):
+        """Runs SQL, statement by statement, and returns the rows, unaligned. With `error`, a pattern, it must fail so.
+
+        `receiver` is what the session says it is: a token(), or raw."""
         arguments = ["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-d", db, "-U", user, *options]
-        done = run([self.pg / "psql", *arguments], self.environment, check=error is None, input=sql)
+        said = {} if receiver is None else {"PGOPTIONS": f"-c pgseal.receiver={receiver}"}
+        done = run([self.pg / "psql", *arguments], {**self.environment, **said}, check=error is None, input=sql)
         if error is not None and (done.returncode == 0 or not re.search(error, done.stderr)):
             raise AssertionError(f"expected an error like {error!r}, got {done.returncode}\n{done.stdout}{done.stderr}")
         return done.stdout.rstrip("\n") if error is None else done.stderr
@@ -225,6 +230,18 @@ class Cluster:
         """The key of a cluster made with --no-key-wrap, whose key file holds it in clear."""
         payload = re.search(rb"pgsealk1([0-9a-f]{64})", (self.data / "pg_encryption/key.bin").read_bytes())
         return bytes.fromhex(payload[1].decode())
+
+    def system_id(self):
+        """pg_control begins with it, in clear."""
+        return struct.unpack("<Q", (self.data / "global/pg_control").read_bytes()[:8])[0]
+
+    def token(self, role="postgres", expiry=None, master=None, system_id=None):
+        """A receiver token of this cluster, good for an hour: docs/format/receiver.md, without pgseal."""
+        expiry = int(time.time()) + 3600 if expiry is None else expiry
+        master, system_id = master or self.master_key(), system_id or self.system_id()
+        key = hmac.digest(master, b"pgseal/1" + bytes([7, 0, 0, 0, 0, 0, 1]), "sha256")
+        grant = b"clear-pages\0" + struct.pack(">QQ", system_id, expiry) + role.encode()
+        return f"v1.{expiry}.{role}.{hmac.digest(key, grant, 'sha256')[:16].hex()}"
 
 
 class Canaries:

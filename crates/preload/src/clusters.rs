@@ -8,6 +8,7 @@
 
 use crate::secret;
 use pgseal_crypto::{FileCipher, KeyId, KeyLength, MasterKey};
+use pgseal_format::{ReceiverToken, TokenError};
 use pgseal_storage::layout::{Root, Spec};
 use pgseal_storage::SealedFile;
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -38,6 +39,17 @@ impl Cluster {
             Root::Ephemeral => self.ephemeral,
         };
         SealedFile::new(FileCipher::new(master, self.length, &spec.id), spec.layout)
+    }
+
+    /// Does this cluster's key say that `role` may have clear pages now?
+    pub fn verify_token(
+        &self,
+        token: &ReceiverToken,
+        system_id: u64,
+        role: &[u8],
+        now: u64,
+    ) -> Result<(), TokenError> {
+        token.verify(self.master, system_id, role, now)
     }
 
     /// Do two clusters store the same file in the same bytes?

@@ -4,7 +4,7 @@
 use crate::clusters::Cluster;
 use crate::disk::FdDisk;
 use crate::real::libc_call;
-use crate::{report, scratch, server};
+use crate::{receivers, report, scratch, server};
 use pgseal_crypto::{FileId, UNIT};
 use pgseal_storage::control::Control;
 use pgseal_storage::layout::{Layout, Root, Spec};
@@ -49,6 +49,10 @@ pub fn allows_server(cluster: &Cluster) -> bool {
     let Some(control) = read(cluster) else {
         return true;
     };
+    if !receivers::can_gate() {
+        report::line("this server exports too little for its connections to be gated");
+        return false;
+    }
     let allowed = control.data_checksums || server::setting(c"wal_log_hints") == Some(c"on");
     if !allowed {
         report::line(

@@ -12,9 +12,10 @@
 //! 5. In a program that is not PostgreSQL's ([`programs`]) the library is inert.
 //!
 //! Codemap: [`symbols`] is the table of interposed functions; each leads to one function in
-//! [`hooks`]. [`real`] is libc itself. [`place`] finds the cluster and class of a path,
-//! [`clusters`] the keys, [`unlock`] where they come from; [`files`] holds the open sealed files
-//! by descriptor. [`disk`] and [`scratch`] are what `pgseal_storage` works on.
+//! [`hooks`] or [`receivers`], which says what a server's connections are given. [`real`] is libc
+//! itself. [`place`] finds the cluster and class of a path, [`clusters`] the keys, [`unlock`] where
+//! they come from; [`files`] holds the open sealed files by descriptor. [`disk`] and [`scratch`]
+//! are what `pgseal_storage` works on.
 
 #![allow(unsafe_code)] // this crate is the edge to libc: every block says why it is sound
 
@@ -30,6 +31,7 @@ mod place;
 mod process;
 mod programs;
 mod real;
+mod receivers;
 mod report;
 mod scratch;
 mod secret;
@@ -45,6 +47,7 @@ extern "C" fn start() {
         unlock::take_handover();
         server::harden();
         counters::start();
+        receivers::start();
     }
 }
 

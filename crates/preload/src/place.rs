@@ -46,6 +46,20 @@ pub fn at(directory: c_int, path: &CStr) -> Place {
     }
 }
 
+/// Is this sealed data that the server itself never opens as a stream? Its statistics it does.
+pub fn is_only_sqls_stream(path: &CStr) -> bool {
+    let mut absolute = Absolute::empty();
+    let found = absolute.set(path).map(|()| locate(&absolute));
+    let Some(Ok(Some(Found { answer, .. }))) = found else {
+        return false;
+    };
+    let sealed = matches!(answer.class, Class::Sealed(_) | Class::WalSegment(_));
+    sealed
+        && answer
+            .row
+            .is_some_and(|row| !row.pattern.starts_with("pg_stat"))
+}
+
 fn judge(path: &Absolute) -> Place {
     match locate(path) {
         Ok(None) => Place::Clear,

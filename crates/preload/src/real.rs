@@ -39,7 +39,7 @@ table! {
     __pread_chk(c_int, *mut c_void, size_t, off_t, size_t) -> ssize_t;
     __read_chk(c_int, *mut c_void, size_t, size_t) -> ssize_t;
     close(c_int) -> c_int;
-        closedir(*mut libc::DIR) -> c_int;
+    closedir(*mut libc::DIR) -> c_int;
     close_range(c_uint, c_uint, c_int) -> c_int;
     closefrom(c_int) -> ();
     copy_file_range(c_int, *mut off_t, c_int, *mut off_t, size_t, c_uint) -> ssize_t;
@@ -47,13 +47,14 @@ table! {
     dup2(c_int, c_int) -> c_int;
     dup3(c_int, c_int, c_int) -> c_int;
     fallocate(c_int, c_int, off_t, off_t) -> c_int;
-        fclose(*mut FILE) -> c_int;
+    fclose(*mut FILE) -> c_int;
     fcntl(c_int, c_int, c_ulong) -> c_int;
     fdopen(c_int, *const c_char) -> *mut FILE;
     fileno(*mut FILE) -> c_int;
     fopen(*const c_char, *const c_char) -> *mut FILE;
     freopen(*const c_char, *const c_char, *mut FILE) -> *mut FILE;
     ftruncate(c_int, off_t) -> c_int;
+    gettimeofday(*mut libc::timeval, *mut c_void) -> c_int;
     ioctl(c_int, c_ulong, c_ulong) -> c_int;
     linkat(c_int, *const c_char, c_int, *const c_char, c_int) -> c_int;
     mmap(*mut c_void, size_t, c_int, c_int, c_int, off_t) -> *mut c_void;
@@ -72,6 +73,7 @@ table! {
     remove(*const c_char) -> c_int;
     renameat2(c_int, *const c_char, c_int, *const c_char, c_uint) -> c_int;
     rmdir(*const c_char) -> c_int;
+    send(c_int, *const c_void, size_t, c_int) -> ssize_t;
     sendfile(c_int, c_int, *mut off_t, size_t) -> ssize_t;
     splice(c_int, *mut off_t, c_int, *mut off_t, size_t, c_uint) -> ssize_t;
     truncate(*const c_char, off_t) -> c_int;

@@ -139,7 +139,8 @@ pub fn setting(name: &CStr) -> Option<&'static CStr> {
     }
 }
 
-fn symbol(name: &CStr) -> Option<*mut libc::c_void> {
+/// What the server exports by this name.
+pub fn symbol(name: &CStr) -> Option<*mut libc::c_void> {
     // SAFETY: a terminated name.
     let address = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
     (!address.is_null()).then_some(address)

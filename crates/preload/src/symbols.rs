@@ -1,4 +1,5 @@
-//! The interposed functions: one line a symbol, each leading to one function in [`crate::hooks`].
+//! The interposed functions: one line a symbol, each leading to one function in [`crate::hooks`]
+//! or [`guard`].
 //!
 //! `open`, `openat`, `fcntl` and `ioctl` are variadic in C. Their one optional argument is an
 //! integer or a pointer, which both supported ABIs (x86-64 System V, AArch64 AAPCS) pass in the
@@ -8,9 +9,10 @@
 #![allow(missing_docs)] // the C library's manual pages
 
 use crate::hooks::{copies, descriptors, names, opening, sizes, streams, transfers, withdrawn};
+use crate::receivers::guard;
 use libc::{
-    c_char, c_int, c_uint, c_ulong, c_void, dirent, iovec, mode_t, off_t, size_t, ssize_t, DIR,
-    FILE,
+    c_char, c_int, c_uint, c_ulong, c_void, dirent, iovec, mode_t, off_t, size_t, ssize_t, timeval,
+    DIR, FILE,
 };
 
 macro_rules! interpose {
@@ -147,7 +149,7 @@ interpose! {
     rmdir (path: *const c_char) -> c_int = names::rmdir;
     readdir (directory: *mut DIR) -> *mut dirent = names::readdir;
     readdir64 (directory: *mut DIR) -> *mut dirent = names::readdir;
-        closedir (directory: *mut DIR) -> c_int = names::closedir;
+    closedir (directory: *mut DIR) -> c_int = names::closedir;
     fopen (path: *const c_char, mode: *const c_char) -> *mut FILE = streams::fopen;
     fopen64 (path: *const c_char, mode: *const c_char) -> *mut FILE = streams::fopen;
     fdopen (fd: c_int, mode: *const c_char) -> *mut FILE = streams::fdopen;
@@ -157,7 +159,11 @@ interpose! {
     freopen64 (
         path: *const c_char, mode: *const c_char, stream: *mut FILE
     ) -> *mut FILE = streams::freopen;
-        fclose (stream: *mut FILE) -> c_int = streams::fclose;
+    fclose (stream: *mut FILE) -> c_int = streams::fclose;
     fileno (stream: *mut FILE) -> c_int = streams::fileno;
     fileno_unlocked (stream: *mut FILE) -> c_int = streams::fileno;
+    gettimeofday (time: *mut timeval, zone: *mut c_void) -> c_int = guard::gettimeofday;
+    send (
+        socket: c_int, buf: *const c_void, len: size_t, flags: c_int
+    ) -> ssize_t = guard::send;
 }

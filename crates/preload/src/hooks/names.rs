@@ -11,6 +11,7 @@ use crate::files;
 use crate::place::{self, Place};
 use crate::programs;
 use crate::real::libc_call;
+use crate::receivers::guard;
 use libc::{c_char, c_int, c_uint, dirent, DIR};
 use std::ffi::CStr;
 
@@ -141,7 +142,7 @@ pub unsafe fn closedir(directory: *mut DIR) -> c_int {
     libc_call!(closedir(directory))
 }
 
-/// The next entry that is not the key directory.
+/// The next entry that is not the key directory; a raw base backup carries that too.
 pub unsafe fn readdir(directory: *mut DIR) -> *mut dirent {
     loop {
         let entry = libc_call!(readdir(directory));
@@ -150,7 +151,7 @@ pub unsafe fn readdir(directory: *mut DIR) -> *mut dirent {
         }
         // SAFETY: libc's entry, with a terminated name.
         let name = unsafe { CStr::from_ptr((*entry).d_name.as_ptr()) };
-        if !place::is_key_directory(name) {
+        if !place::is_key_directory(name) || guard::shows_key_directory() {
             return entry;
         }
     }

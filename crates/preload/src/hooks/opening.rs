@@ -8,6 +8,7 @@ use crate::counters::{self, Count};
 use crate::disk::stat;
 use crate::place::{self, Place};
 use crate::real::libc_call;
+use crate::receivers::guard::{self, Opens};
 use crate::{control, files, programs, report, server};
 use libc::{c_char, c_int, mode_t};
 use pgseal_storage::classify::Class;
@@ -56,6 +57,11 @@ pub fn open_at(directory: c_int, path: &CStr, flags: c_int, mode: mode_t) -> c_i
     }
     if flags & (libc::O_PATH | libc::O_DIRECTORY) != 0 {
         return libc_call!(openat(directory, path.as_ptr(), flags, mode));
+    }
+    match guard::opens(path, flags) {
+        Opens::Usual => {}
+        Opens::Raw => return libc_call!(openat(directory, path.as_ptr(), flags, mode)),
+        Opens::Refused => return super::fail(libc::EACCES),
     }
     match place::at(directory, path) {
         Place::Clear => open_clear(directory, path, flags, mode),

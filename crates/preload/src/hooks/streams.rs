@@ -6,7 +6,7 @@ use super::{descriptors, opening, transfers};
 use crate::files::{self, Protected};
 use crate::place::{self, Place};
 use crate::real::{self, libc_call};
-use crate::{programs, report};
+use crate::{programs, receivers, report};
 use libc::{c_char, c_int, c_void, off64_t, size_t, ssize_t, FILE};
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicUsize, Ordering};
@@ -37,7 +37,8 @@ pub unsafe fn fopen(path: *const c_char, mode: *const c_char) -> *mut FILE {
     let Some(flags) = flags_of(mode_name) else {
         return libc_call!(fopen(path, mode));
     };
-    if is_clear(name) {
+    let reads = flags & libc::O_ACCMODE == libc::O_RDONLY;
+    if is_clear(name) || (reads && receivers::hides_from_sql(name)) {
         return clear_stream(libc_call!(fopen(path, mode)));
     }
     let fd = opening::open_at(libc::AT_FDCWD, name, flags, 0o666);

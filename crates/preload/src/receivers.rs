@@ -1,0 +1,99 @@
+//! Receivers: who is given clear pages and WAL by a sealed server (DESIGN 1.4, crypto.md 9).
+//!
+//! A connection says what it is in `pgseal.receiver`, which it can set at its start only: a token
+//! that somebody with the master key made, or the word `raw`. A walsender that proves nothing runs
+//! no physical replication; a raw one gives base backups of what is stored. Logical replication is
+//! SQL's business and stays free.
+//!
+//! How the server is gated without a change to it: [`session`] takes `ClientAuthentication_hook`,
+//! defines the setting, and decides when the connection's start-up transaction commits, because
+//! its options have been read by then. What each command may do is pure ([`command`]). Three
+//! places ask before anything of a command leaves the process ([`guard`]): `gettimeofday`, which
+//! the server calls when it reports a command's start, so that a refusal is a message; `send`, for
+//! certain; and `open`, for the files of a base backup. No gate on files alone would do: 17 and 18
+//! send WAL from shared memory.
+//!
+//! Invariants:
+//! 1. A process that cannot say what it is counts as unproven: a hook that somebody else took
+//!    away opens nothing.
+//! 2. Processes that are no walsenders pay one relaxed load a call.
+//! 3. No error is raised through Rust frames: only FATAL, which ends the process.
+
+pub mod command;
+pub mod guard;
+mod postgres;
+mod session;
+
+use crate::{place, programs};
+use std::ffi::CStr;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+/// What this process may send. Set once when a connection has started; inherited from the
+/// postmaster as `Undecided`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum State {
+    /// Not the server of a sealed cluster: nothing to gate.
+    Off,
+    /// No connection has started here: the postmaster, a worker, a session before its start.
+    Undecided,
+    /// A session that is no walsender.
+    Session,
+    /// A walsender for a database that proved nothing: logical replication and SQL.
+    Unproven,
+    /// A walsender that asked for what is stored.
+    Raw,
+    /// A walsender that showed a good token.
+    Clear,
+    /// Refused: the message to the client may leave, and the process ends.
+    Ending,
+    /// Refused, too late for a message: nothing leaves any more.
+    Cut,
+}
+
+const STATES: [State; 8] = [
+    State::Off,
+    State::Undecided,
+    State::Session,
+    State::Unproven,
+    State::Raw,
+    State::Clear,
+    State::Ending,
+    State::Cut,
+];
+
+static STATE: AtomicU8 = AtomicU8::new(State::Off as u8);
+
+/// This process's state.
+#[inline]
+pub fn state() -> State {
+    STATES[usize::from(STATE.load(Ordering::Relaxed)) % STATES.len()]
+}
+
+fn enter(state: State) {
+    STATE.store(state as u8, Ordering::Relaxed);
+}
+
+/// Called once, before `main`.
+pub fn start() {
+    if programs::is_server() && postgres::find() {
+        enter(State::Undecided);
+        session::install();
+    }
+}
+
+/// Is `path` given as it is stored to whoever opens it as a stream? pg_read_binary_file and COPY do
+/// (io-paths.md B7), in sessions and in workers; the server opens its tables and WAL otherwise.
+pub fn hides_from_sql(path: &CStr) -> bool {
+    let Some(server) = postgres::server() else {
+        return false;
+    };
+    // SAFETY: the server's own flag.
+    let serves = state() != State::Off && unsafe { *server.IsUnderPostmaster };
+    serves && place::is_only_sqls_stream(path) && !session::shows_token()
+}
+
+/// Can this server be gated? A server that exports too little is not run on a sealed cluster.
+pub fn can_gate() -> bool {
+    state() != State::Off
+}

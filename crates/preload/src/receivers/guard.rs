@@ -1,0 +1,122 @@
+//! Where a walsender's command is asked about before anything of it leaves the process.
+
+use super::command::{is_base_backup, judge, Refusal};
+use super::postgres::{fatal, server, Server};
+use super::{enter, state, State};
+use crate::real::{self, libc_call};
+use crate::report;
+use libc::{c_int, c_void, size_t, ssize_t, timeval};
+use std::ffi::CStr;
+
+/// The server calls this when it reports that a command begins, before the command does anything:
+/// the one place where a refusal can be told to the client. Without `track_activities` it is not
+/// called there, and might be called anywhere else: then `send` refuses.
+pub unsafe fn gettimeofday(time: *mut timeval, zone: *mut c_void) -> c_int {
+    if is_watched(state()) {
+        refuse_with_a_message();
+    }
+    libc_call!(gettimeofday(time, zone))
+}
+
+/// All that a server sends goes through here, encrypted or not.
+pub unsafe fn send(socket: c_int, buf: *const c_void, len: size_t, flags: c_int) -> ssize_t {
+    if state() != State::Off && refuses_to_send() {
+        real::set_errno(libc::EPIPE);
+        return -1;
+    }
+    libc_call!(send(socket, buf, len, flags))
+}
+
+fn is_watched(state: State) -> bool {
+    matches!(state, State::Unproven | State::Raw | State::Clear)
+}
+
+#[cold]
+fn refuse_with_a_message() {
+    let Some(server) = server() else { return };
+    // SAFETY: the server's own variables. In a critical section FATAL would be PANIC.
+    let possible = unsafe { *server.pgstat_track_activities && *server.CritSectionCount == 0 };
+    if let (true, Err(reason)) = (possible, verdict(server)) {
+        enter(State::Ending);
+        fatal(reason, c"");
+    }
+}
+
+/// Also in a walsender that no hook of ours has seen: it counts as unproven.
+fn refuses_to_send() -> bool {
+    let (state, Some(server)) = (state(), server()) else {
+        return false;
+    };
+    // SAFETY: the server's own flag.
+    let unseen = state == State::Undecided && unsafe { *server.am_walsender };
+    if state == State::Cut {
+        return true;
+    }
+    if !unseen && !is_watched(state) {
+        return false;
+    }
+    let Err(reason) = verdict(server) else {
+        return false;
+    };
+    enter(State::Cut);
+    report::line(reason);
+    true
+}
+
+/// May the command that runs now run?
+fn verdict(server: &Server) -> Result<(), Refusal> {
+    current_command(server).map_or(Ok(()), |command| judge(state(), command.to_bytes()))
+}
+
+fn current_command(server: &Server) -> Option<&'static CStr> {
+    // SAFETY: the server's own variable: null, or the text of the command that runs.
+    unsafe {
+        let text = *server.debug_query_string;
+        (!text.is_null()).then(|| CStr::from_ptr(text))
+    }
+}
+
+/// How a base backup's own opens are answered; the same process reads catalogs meanwhile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Opens {
+    /// As any other file.
+    Usual,
+    /// As it is stored.
+    Raw,
+    /// Not at all: the backup was refused.
+    Refused,
+}
+
+/// How is `path` opened here? A backup's names begin with `./` or are a tablespace's own;
+/// pg_control and WAL segments have their usual names, which no walsender opens for itself
+/// (io-paths.md C8).
+pub fn opens(path: &CStr, flags: c_int) -> Opens {
+    if !is_watched(state()) || flags & libc::O_ACCMODE != libc::O_RDONLY {
+        return Opens::Usual;
+    }
+    let path = path.to_bytes();
+    let prefixes: [&[u8]; 5] = [b"./", b"/", b"pg_tblspc/", b"pg_wal/", b"global/pg_control"];
+    if !prefixes.iter().any(|prefix| path.starts_with(prefix)) {
+        return Opens::Usual;
+    }
+    in_backup()
+}
+
+/// Is a raw base backup at work, for which the key directory is an ordinary one?
+pub fn shows_key_directory() -> bool {
+    is_watched(state()) && in_backup() == Opens::Raw
+}
+
+fn in_backup() -> Opens {
+    let Some(server) = server() else {
+        return Opens::Refused;
+    };
+    match current_command(server).filter(|command| is_base_backup(command.to_bytes())) {
+        None => Opens::Usual,
+        Some(command) => match (judge(state(), command.to_bytes()), state()) {
+            (Err(_), _) => Opens::Refused,
+            (Ok(()), State::Raw) => Opens::Raw,
+            (Ok(()), _) => Opens::Usual,
+        },
+    }
+}

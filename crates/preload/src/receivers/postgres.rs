@@ -1,0 +1,126 @@
+//! The few symbols of the server that gating needs, found once by name. All are exported by 15 to
+//! 18 for extensions, with the types that stand here.
+
+use crate::server::symbol;
+use libc::{c_char, c_int, c_void};
+use std::ffi::{CStr, CString};
+use std::sync::OnceLock;
+
+/// `ClientAuthentication_hook_type`: the connection, and what came of authentication.
+pub type AuthenticationHook = unsafe extern "C" fn(*mut c_void, c_int);
+/// `GucStringCheckHook`.
+pub type CheckHook = unsafe extern "C" fn(*mut *mut c_char, *mut *mut c_void, c_int) -> bool;
+/// `GucShowHook`.
+pub type ShowHook = unsafe extern "C" fn() -> *const c_char;
+/// `XactCallback`.
+pub type TransactionCallback = unsafe extern "C" fn(c_int, *mut c_void);
+
+type DefineString = unsafe extern "C" fn(
+    *const c_char,
+    *const c_char,
+    *const c_char,
+    *mut *mut c_char,
+    *const c_char,
+    c_int,
+    c_int,
+    Option<CheckHook>,
+    Option<CheckHook>,
+    Option<ShowHook>,
+);
+type Message = unsafe extern "C" fn(*const c_char, ...) -> c_int;
+
+macro_rules! symbols {
+    ($($name:ident: $type:ty,)*) => {
+        /// Addresses in the server.
+        #[allow(non_snake_case)] // PostgreSQL's own names
+        pub struct Server {
+            $(pub $name: $type,)*
+            /// In builds with TLS only.
+            pub be_tls_get_version: Option<unsafe extern "C" fn(*mut c_void) -> *const c_char>,
+        }
+
+        fn resolve() -> Option<Server> {
+            Some(Server {
+                $($name: {
+                    let name = concat!(stringify!($name), "\0").as_bytes();
+                    let address = symbol(CStr::from_bytes_with_nul(name).ok()?)?;
+                    // SAFETY: a pointer to what the server exports by this name, or a function of
+                    // this type (PostgreSQL's headers).
+                    unsafe { std::mem::transmute_copy::<*mut c_void, $type>(&address) }
+                },)*
+                be_tls_get_version: symbol(c"be_tls_get_version").map(|address| {
+                    // SAFETY: a function of this type (libpq-be.h).
+                    unsafe { std::mem::transmute::<*mut c_void, _>(address) }
+                }),
+            })
+        }
+    };
+}
+
+symbols! {
+    ClientAuthentication_hook: *mut Option<AuthenticationHook>,
+    CritSectionCount: *const u32,
+    DefineCustomStringVariable: DefineString,
+    GetSystemIdentifier: unsafe extern "C" fn() -> u64,
+    IsUnderPostmaster: *const bool,
+    MyProcPort: *const *mut c_void,
+    RegisterXactCallback: unsafe extern "C" fn(TransactionCallback, *mut c_void),
+    am_db_walsender: *const bool,
+    am_walsender: *const bool,
+    debug_query_string: *const *const c_char,
+    errcode: unsafe extern "C" fn(c_int) -> c_int,
+    errfinish: unsafe extern "C" fn(*const c_char, c_int, *const c_char),
+    errhint: Message,
+    errmsg: Message,
+    errstart: unsafe extern "C" fn(c_int, *const c_char) -> bool,
+    pgstat_track_activities: *const bool,
+}
+
+// SAFETY: addresses that stay; what they lead to is the server's, whose processes have one thread.
+unsafe impl Sync for Server {}
+// SAFETY: as above.
+unsafe impl Send for Server {}
+
+static SERVER: OnceLock<Option<Server>> = OnceLock::new();
+
+/// Looks all of them up; false if one is missing.
+pub fn find() -> bool {
+    SERVER.get_or_init(resolve).is_some()
+}
+
+/// The server, in a process where it was found.
+pub fn server() -> Option<&'static Server> {
+    SERVER.get()?.as_ref()
+}
+
+/// Ends the process with a message to log and client.
+pub fn fatal(message: &str, hint: &CStr) {
+    const FATAL: c_int = 22;
+    let Some(server) = server() else { return };
+    let text = CString::new(message).unwrap_or_default();
+    // SAFETY: the server's own sequence for a report; FATAL ends the process in errfinish, without
+    // a jump over our frames.
+    unsafe {
+        if (server.errstart)(FATAL, std::ptr::null()) {
+            (server.errcode)(INSUFFICIENT_PRIVILEGE);
+            (server.errmsg)(c"%s".as_ptr(), text.as_ptr());
+            if !hint.is_empty() {
+                (server.errhint)(c"%s".as_ptr(), hint.as_ptr());
+            }
+            (server.errfinish)(c"pgseal".as_ptr(), 0, c"receivers".as_ptr());
+        }
+    }
+}
+
+/// 42501, six bits a character (elog.h).
+const INSUFFICIENT_PRIVILEGE: c_int = sqlstate(*b"42501");
+
+const fn sqlstate(code: [u8; 5]) -> c_int {
+    let mut packed = 0;
+    let mut at = 0;
+    while at < 5 {
+        packed |= ((code[at] - b'0') as c_int & 0x3f) << (6 * at);
+        at += 1;
+    }
+    packed
+}

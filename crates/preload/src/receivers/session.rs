@@ -1,0 +1,264 @@
+//! A connection's start: the settings it may carry, and what it has proved.
+//!
+//! `ClientAuthentication_hook` runs before the options of the start-up packet are read; the
+//! transaction that InitPostgres commits after reading them is where the verdict falls.
+
+use super::postgres::{fatal, server, AuthenticationHook, Server};
+use super::{enter, state, State};
+use crate::clusters::Cluster;
+use crate::place::{self, Place};
+use crate::real::libc_call;
+use crate::server::setting;
+use libc::{c_char, c_int, c_void};
+use pgseal_format::{hex, ReceiverToken};
+use std::ffi::{CStr, CString};
+use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::Mutex;
+
+const HINT: &CStr = c"Connect with options='-c pgseal.receiver=TOKEN', a token of pgseal receiver \
+    grant, for clear pages and WAL over TLS or a local socket, or with \
+    options='-c pgseal.receiver=raw' for a base backup of what is stored, with its key file.";
+
+/// What the connection's start gave for `pgseal.receiver`; the server's own string.
+static RECEIVER: AtomicPtr<c_char> = AtomicPtr::new(std::ptr::null_mut());
+/// Never set: `pgseal.key_file` is made when it is shown.
+static KEY_FILE: AtomicPtr<c_char> = AtomicPtr::new(std::ptr::null_mut());
+
+static NEXT_HOOK: Mutex<Option<AuthenticationHook>> = Mutex::new(None);
+
+/// Takes the hook. Extensions that come later save ours and call it.
+pub fn install() {
+    let (Some(server), Ok(mut next)) = (server(), NEXT_HOOK.lock()) else {
+        return;
+    };
+    // SAFETY: the server's own variable, before `main`.
+    *next = unsafe {
+        server
+            .ClientAuthentication_hook
+            .replace(Some(authenticated))
+    };
+}
+
+unsafe extern "C" fn authenticated(port: *mut c_void, status: c_int) {
+    let next = NEXT_HOOK.lock().ok().and_then(|next| *next);
+    if let Some(next) = next {
+        // SAFETY: another hook, with the server's own arguments.
+        unsafe { next(port, status) };
+    }
+    const STATUS_OK: c_int = 0;
+    if let (STATUS_OK, Some(server)) = (status, server()) {
+        begin(server);
+    }
+}
+
+fn begin(server: &'static Server) {
+    if matches!(place::of(c"global/pg_control"), Place::Clear) {
+        return enter(State::Off);
+    }
+    define_settings(server);
+    // SAFETY: set by ProcessStartupPacket, before authentication.
+    if unsafe { *server.am_walsender } {
+        // SAFETY: registers a function of this type; it stays.
+        unsafe { (server.RegisterXactCallback)(options_are_read, std::ptr::null_mut()) };
+    } else {
+        enter(State::Session);
+    }
+}
+
+/// The sealed cluster that this server runs; its processes stand in the data directory.
+fn own_cluster() -> Option<&'static Cluster> {
+    match place::of(c"global/pg_control") {
+        Place::Sealed(cluster, _) => Some(cluster),
+        _ => None,
+    }
+}
+
+fn define_settings(server: &Server) {
+    const PGC_INTERNAL: c_int = 0;
+    const PGC_BACKEND: c_int = 4;
+    let flags = Flags::of_this_version();
+    // SAFETY: strings and variables that stay; the hooks have the types of guc.h.
+    unsafe {
+        (server.DefineCustomStringVariable)(
+            c"pgseal.receiver".as_ptr(),
+            c"What this connection may receive of a sealed cluster: a token, or raw.".as_ptr(),
+            std::ptr::null(),
+            RECEIVER.as_ptr(),
+            c"".as_ptr(),
+            PGC_BACKEND,
+            flags.no_show_all | flags.disallow_in_file | flags.superuser_only,
+            Some(from_client_only),
+            None,
+            None,
+        );
+        if *server.am_walsender {
+            (server.DefineCustomStringVariable)(
+                c"pgseal.key_file".as_ptr(),
+                c"The cluster's key file, with the wrapped key, in hexadecimal.".as_ptr(),
+                std::ptr::null(),
+                KEY_FILE.as_ptr(),
+                c"".as_ptr(),
+                PGC_INTERNAL,
+                flags.no_show_all | flags.disallow_in_file,
+                None,
+                None,
+                Some(show_key_file),
+            );
+        }
+    }
+}
+
+/// Flags of settings; their bits moved with 16 (guc.h).
+struct Flags {
+    no_show_all: c_int,
+    disallow_in_file: c_int,
+    superuser_only: c_int,
+}
+
+impl Flags {
+    fn of_this_version() -> Self {
+        let version =
+            setting(c"server_version_num").and_then(|text| text.to_str().ok()?.parse().ok());
+        let (disallow_in_file, superuser_only) = match version {
+            Some(0..160_000) => (0x40, 0x100),
+            _ => (0x100, 0x400),
+        };
+        Self {
+            no_show_all: 0x4,
+            disallow_in_file,
+            superuser_only,
+        }
+    }
+}
+
+/// Lines in configuration files, on the server's command line and at roles and databases would
+/// declare receivers that know nothing of it.
+unsafe extern "C" fn from_client_only(
+    _: *mut *mut c_char,
+    _: *mut *mut c_void,
+    source: c_int,
+) -> bool {
+    const PGC_S_DEFAULT: c_int = 0;
+    const PGC_S_CLIENT: c_int = 9;
+    matches!(source, PGC_S_DEFAULT | PGC_S_CLIENT)
+}
+
+/// Reads the file anew each time: a rotation replaces it.
+unsafe extern "C" fn show_key_file() -> *const c_char {
+    static SHOWN: AtomicPtr<c_char> = AtomicPtr::new(std::ptr::null_mut());
+    let text = own_cluster().and_then(key_file).unwrap_or_default();
+    let text = CString::new(text).unwrap_or_default().into_raw();
+    let last = SHOWN.swap(text, Ordering::Relaxed);
+    if !last.is_null() {
+        // SAFETY: made by into_raw above; the server copied it when it was shown.
+        drop(unsafe { CString::from_raw(last) });
+    }
+    text
+}
+
+fn key_file(cluster: &Cluster) -> Option<Vec<u8>> {
+    let path = [&cluster.root[..], b"/pg_encryption/key.bin"].concat();
+    let path = CString::new(path).ok()?;
+    let fd = libc_call!(open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC, 0));
+    let mut bytes = vec![0; pgseal_format::MAX_FILE];
+    let len = libc_call!(read(fd, bytes.as_mut_ptr().cast(), bytes.len()));
+    libc_call!(close(fd));
+    let mut digits = Vec::new();
+    hex::push(&mut digits, bytes.get(..usize::try_from(len).ok()?)?);
+    Some(digits)
+}
+
+/// At the first commit, which InitPostgres makes when it has read the connection's options.
+unsafe extern "C" fn options_are_read(event: c_int, _: *mut c_void) {
+    const XACT_EVENT_PRE_COMMIT: c_int = 5;
+    let (State::Undecided, XACT_EVENT_PRE_COMMIT, Some(server)) = (state(), event, server()) else {
+        return;
+    };
+    // SAFETY: the server's own flag.
+    let physical_only = unsafe { !*server.am_db_walsender };
+    let verdict = given().map_or(Err(NOTHING_SHOWN.to_owned()), |given| match given {
+        b"raw" => Ok(State::Raw),
+        token => proven(server, token).map(|()| State::Clear),
+    });
+    match verdict {
+        Ok(state) => enter(state),
+        Err(_) if given().is_none() && !physical_only => enter(State::Unproven),
+        Err(reason) => {
+            enter(State::Ending);
+            fatal(&reason, HINT);
+        }
+    }
+}
+
+const NOTHING_SHOWN: &str =
+    "this cluster is sealed, and the connection does not say what it may receive of it";
+
+/// What the connection gave, if it gave something.
+fn given() -> Option<&'static [u8]> {
+    let value = RECEIVER.load(Ordering::Relaxed);
+    if value.is_null() {
+        return None;
+    }
+    // SAFETY: the setting's current value, which a connection cannot change any more.
+    let value = unsafe { CStr::from_ptr(value) }.to_bytes();
+    (!value.is_empty()).then_some(value)
+}
+
+/// Does this token let this very connection have clear pages?
+fn proven(server: &Server, token: &[u8]) -> Result<(), String> {
+    if std::env::var_os("PGSEAL_RECEIVERS").is_some_and(|value| value == "off") {
+        return Err("this server gives no clear pages: PGSEAL_RECEIVERS is off".to_owned());
+    }
+    let token = ReceiverToken::parse(token).map_err(|error| error.to_string())?;
+    let cluster = own_cluster().ok_or(NOTHING_SHOWN)?;
+    let role = setting(c"session_authorization").unwrap_or_default();
+    // SAFETY: a function without arguments, in a server that has read its pg_control.
+    let system_id = unsafe { (server.GetSystemIdentifier)() };
+    let now = std::time::UNIX_EPOCH
+        .elapsed()
+        .map_or(u64::MAX, |age| age.as_secs());
+    cluster
+        .verify_token(&token, system_id, role.to_bytes(), now)
+        .map_err(|error| error.to_string())?;
+    if !is_private(server) {
+        return Err("a receiver token counts over TLS or a local socket only: \
+                    connect with sslmode=require"
+            .to_owned());
+    }
+    Ok(())
+}
+
+/// Is the connection one that nobody on the way can read?
+fn is_private(server: &Server) -> bool {
+    // SAFETY: set in every session; the socket is the first field of Port (libpq-be.h).
+    let (port, socket) = unsafe {
+        let port = *server.MyProcPort;
+        if port.is_null() {
+            return false;
+        }
+        (port, *port.cast::<c_int>())
+    };
+    // SAFETY: a function of the server, for its own connection.
+    let tls = server
+        .be_tls_get_version
+        .is_some_and(|version| unsafe { !version(port).is_null() });
+    tls || is_local(socket)
+}
+
+fn is_local(socket: c_int) -> bool {
+    // SAFETY: getsockname fills as much as there is room for.
+    unsafe {
+        let mut name: libc::sockaddr_storage = std::mem::zeroed();
+        let mut len = libc::socklen_t::try_from(size_of_val(&name)).unwrap_or(0);
+        libc::getsockname(socket, (&raw mut name).cast(), &raw mut len) == 0
+            && c_int::from(name.ss_family) == libc::AF_UNIX
+    }
+}
+
+/// Has this session shown a token that holds now? Asked at every file that SQL opens.
+pub fn shows_token() -> bool {
+    let (State::Session | State::Clear, Some(server)) = (state(), server()) else {
+        return false;
+    };
+    given().is_some_and(|token| proven(server, token).is_ok())
+}
