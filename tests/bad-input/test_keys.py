@@ -165,6 +165,24 @@ class AskedByTheLibrary(BadInput):
     def test_a_wrong_unwrap_command(self):
         self.assert_locked("cat %p", r"key\.bin: .*")
 
+    def test_a_plain_directory_under_the_pin(self):
+        plain = self.cluster("plain", sealed=False).init()
+        plain.environment["LD_PRELOAD"] = str(LIBRARY)
+        before = contents(plain.data)
+        done = self.postgres(plain, environment={"PGSEAL_EXPECT_KEY": "0" * 32})
+        self.assert_ended(done, 2, NO_CONTROL_FILE)
+        self.assertRegex(sentences(done.stderr)[0], r"this cluster is not sealed, but PGSEAL_EXPECT_KEY demands .*")
+        self.assert_untouched(plain.data, before)
+        plain.start()
+
+    def test_another_key_than_the_pin(self):
+        before = contents(self.sealed.data)
+        unlock = {"PGSEAL_EXPECT_KEY": "0" * 32, "PGDATAKEYUNWRAPCMD": "tr a-z n-za-m <%p"}
+        done = self.postgres(self.sealed, environment=unlock)
+        self.assert_ended(done, 2, NO_CONTROL_FILE)
+        self.assertRegex(sentences(done.stderr)[0], r"has key .*, not 0+ as PGSEAL_EXPECT_KEY demands: .*")
+        self.assert_untouched(self.sealed.data, before)
+
     def test_no_pgseal_beside_the_library(self):
         self.sealed.environment["PGSEAL_BIN"] = str(self.directory / "missing")
         before = contents(self.sealed.data)

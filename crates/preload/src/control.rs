@@ -1,5 +1,6 @@
 //! The cluster's `pg_control`, for the two questions that the library must answer from it: how long
-//! WAL segments are, and whether the server may run.
+//! WAL segments are, and whether the server may run; and a plain one, where only a sealed cluster
+//! is expected.
 
 use crate::clusters::Cluster;
 use crate::disk::FdDisk;
@@ -61,4 +62,17 @@ pub fn allows_server(cluster: &Cluster) -> bool {
         );
     }
     allowed
+}
+
+/// Is this the `pg_control` of a plain cluster, opened by a server whose environment names the key
+/// that it must have? The twins look first; a server that is preloaded without them has only this.
+pub fn is_unexpected(path: &[u8]) -> bool {
+    let plain = server::is_pinned() && path.ends_with(b"/global/pg_control");
+    if plain {
+        report::line(
+            "this cluster is not sealed, but PGSEAL_EXPECT_KEY demands a sealed one: somebody may \
+             have replaced the directory",
+        );
+    }
+    plain
 }

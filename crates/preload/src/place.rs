@@ -8,7 +8,7 @@
 mod path;
 
 use crate::clusters::{self, Cluster};
-use crate::{programs, unlock, wal};
+use crate::{control, programs, unlock, wal};
 use libc::c_int;
 use path::{identity, Absolute};
 use pgseal_storage::classify::{classify, version_directory, Class, Classified};
@@ -62,6 +62,7 @@ pub fn is_only_sqls_stream(path: &CStr) -> bool {
 
 fn judge(path: &Absolute) -> Place {
     match locate(path) {
+        Ok(None) if control::is_unexpected(path.bytes()) => Place::Denied(libc::EIO),
         Ok(None) => Place::Clear,
         Ok(Some(found)) => found.judge(),
         Err(unlock::Failed) => Place::Denied(libc::EIO),

@@ -5,11 +5,16 @@ use crate::real::libc_call;
 use crate::{programs, unlock};
 use libc::c_int;
 use std::ffi::{CStr, CString};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use zeroize::Zeroize;
 
 /// Variables that hold commands with passphrases in them, or lead to keys.
 const SECRETS: [&CStr; 3] = [unlock::KEYS_FD, c"PGDATAKEYWRAPCMD", c"PGDATAKEYUNWRAPCMD"];
+
+/// The key that the operator expects; `pgseal` compares it.
+const EXPECT_KEY: &str = "PGSEAL_EXPECT_KEY";
+static PINNED: AtomicBool = AtomicBool::new(false);
 
 /// Settings of the environment that were taken out of it, for a cluster that is unlocked later.
 static SET_ASIDE: Mutex<Vec<CString>> = Mutex::new(Vec::new());
@@ -22,12 +27,20 @@ pub fn harden() {
         return;
     }
     leave_shared_buffers_out_of_cores();
+    let pinned = std::env::var_os(EXPECT_KEY).is_some_and(|key| !key.is_empty());
+    PINNED.store(pinned, Ordering::Relaxed);
     let settings: Vec<CString> = SECRETS.iter().filter_map(|name| take_out(name)).collect();
     if crate::clusters::all().next().is_none() {
         with_set_aside(|aside| *aside = settings);
     } else {
         settings.into_iter().for_each(wipe);
     }
+}
+
+/// Is this a server that must not run on a plain cluster?
+#[inline]
+pub fn is_pinned() -> bool {
+    PINNED.load(Ordering::Relaxed)
 }
 
 /// Runs `work` with the settings that were taken out, as `NAME=value`.
