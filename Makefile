@@ -4,13 +4,15 @@ CARGO ?= cargo
 # Debian's own: the vectors' reader needs its packages for Python.
 PYTHON ?= /usr/bin/python3
 
-.PHONY: help build demo demo-stop test test-world lint clean
+.PHONY: help build demo demo-stop test test-debian test-patroni test-world lint clean
 
 help:
 	@echo 'make build        the command and the library, into dist/bin and dist/lib'
 	@echo 'make demo         a sealed cluster beside a plain twin: load, kill -9, recover, verify, search'
 	@echo 'make demo-stop    stop the server that the demo left running'
 	@echo 'make test         all tests on PostgreSQL 15'
+	@echo "make test-debian  Debian's scripts, systemd's units, a container's steps"
+	@echo 'make test-patroni three nodes under Patroni and etcd'
 	@echo "make test-world   the tests on 17 and 18, PostgreSQL's suites of 15, 17 and 18, 300 crashes"
 	@echo 'make lint         formatting, clippy, shellcheck, tidy'
 	@echo 'make clean        remove what was built'
@@ -34,8 +36,18 @@ test:
 	$(MAKE) --no-print-directory build
 	$(PYTHON) scripts/test.py ci
 
+test-debian:
+	scripts/install-deps.sh build test debian
+	$(MAKE) --no-print-directory build
+	$(PYTHON) scripts/test.py debian
+
+test-patroni:
+	scripts/install-deps.sh build test patroni
+	$(MAKE) --no-print-directory build
+	$(PYTHON) scripts/test.py patroni
+
 test-world:
-	scripts/install-deps.sh build test
+	scripts/install-deps.sh build test debian patroni
 	$(MAKE) --no-print-directory build
 	$(PYTHON) scripts/test.py world
 

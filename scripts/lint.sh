@@ -14,7 +14,7 @@ step() {
 }
 
 scripts() {
-    git ls-files -z --cached --others --exclude-standard -- '*.sh' .ci/run
+    git ls-files -z --cached --others --exclude-standard -- '*.sh' .ci/run packaging/debian/pgseal-divert
 }
 
 check_scripts() {

@@ -1,14 +1,14 @@
 #!/usr/bin/python3
-"""Usage: scripts/test.py [ci|world]      (make test, make test-world)
+"""Usage: scripts/test.py [ci|world|debian|patroni]      (make test, make test-world, make test-debian …)
 
 Runs the tests one after the other, shows what they print, and ends with a table and the line
 "N passed, N failed, N skipped". The table has a row per step, and one per directory of PostgreSQL's suites. A failed step
 does not keep the next from running. Exit status: 0 if nothing failed.
 
 ci: the crates' tests, vectors/read.py, every program tests/*/*.py on Debian's PostgreSQL 15, PostgreSQL's own regression,
-isolation and TAP suites of 15, and the table of libc calls against what is installed. world: the suites of 15, 17 and 18,
-and the programs on 17 and 18, with those that take long and a longer crash loop. The suites' PostgreSQL is built once by
-tests/suites/fetch-build.sh.
+isolation and TAP suites of 15, and the table of libc calls against what is installed. debian, patroni: the programs of that
+directory, which need packages or time of their own. world: the suites of 15, 17 and 18, and the programs on 17 and 18, with
+those that take long and a longer crash loop. The suites' PostgreSQL is built once by tests/suites/fetch-build.sh.
 """
 
 import os
@@ -23,6 +23,8 @@ ROOT = Path(__file__).resolve().parents[1]
 DEBIAN_PG = "/usr/lib/postgresql/15/bin"
 SUITES = ROOT / "tests/suites"
 WORLD_ONLY = {"tests/file-classes/regression.py"}
+# Directories whose programs need packages or time of their own: run by their name, and in the world.
+BY_NAME = ["debian", "patroni"]
 WORLD_CRASH_ROUNDS = "300"
 
 # How runners tell their results: cargo, vectors/read.py, tests/suites/run.sh, tests/suites/tap.py.
@@ -135,12 +137,14 @@ def built(version):
 
 
 def steps_of(which):
-    """The steps of ci or world."""
+    """The steps of ci, of world, or of one directory of tests."""
     if which == "ci":
         crates = Step("crates", ["cargo", "test", "--workspace", "--locked", "--no-fail-fast"], version="")
         vectors = Step("vectors/read.py", [sys.executable, "vectors/read.py"], version="")
-        chosen = [name for name in programs() if name not in WORLD_ONLY]
+        chosen = [name for name in programs() if name not in WORLD_ONLY and name.split("/")[1] not in BY_NAME]
         return [crates, vectors, *python_tests("15", DEBIAN_PG, chosen), *suites("15"), SURFACE]
+    if which in BY_NAME:
+        return python_tests("15", DEBIAN_PG, [name for name in programs() if name.split("/")[1] == which])
     helper = Step("programs that tests use", ["cargo", "build", "--workspace", "--examples", "--locked"], tests=False,
                   version="")
     steps = [helper, *suites("15"), *suites("17"), *suites("18"), SURFACE]
@@ -166,8 +170,8 @@ def run(step):
 def main():
     """Runs all steps of the chosen kind."""
     which = sys.argv[1] if len(sys.argv) > 1 else "ci"
-    if which not in ("ci", "world") or len(sys.argv) > 2:
-        sys.exit("usage: scripts/test.py [ci|world]")
+    if which not in ("ci", "world", *BY_NAME) or len(sys.argv) > 2:
+        sys.exit(f"usage: scripts/test.py [{'|'.join(['ci', 'world', *BY_NAME])}]")
     rows = [row for step in steps_of(which) for row in run(step)]
     show(rows)
     sys.exit(any(row.failed for row in rows))

@@ -1,0 +1,121 @@
+#!/usr/bin/env python3
+"""docs/operations/debian.md is run as printed: Debian's scripts make, start, stop and upgrade sealed clusters.
+
+The new version of the upgrades is 17 if PGSEAL_TEST_PG leads to one; on 15 alone the new cluster is another one of 15, which
+pg_upgradecluster and pg_upgrade treat alike.
+"""
+
+import os
+import re
+import secrets
+import shutil
+import subprocess
+from pathlib import Path
+
+from machine import Machine, blocks, main, server_logs
+
+INSTALL, PASSPHRASE, CREATE, UPGRADE, LINK, PRELOAD = blocks("docs/operations/debian.md")
+STOCK_PG = Path(os.environ.get("PGSEAL_TEST_PG", "/usr/lib/postgresql/15/bin"))
+MAIN = "/var/lib/postgresql/15/main"
+WORD = "q" + secrets.token_hex(8)
+FILL = f"CREATE TABLE t AS SELECT i, '{WORD}' || i AS word FROM generate_series(1, 1000) i"
+SUM = "SELECT count(*), sum(i), min(word) FROM t"
+FILLED = f"1000|500500|{WORD}1"
+
+
+def new_version():
+    """17 for PostgreSQL's own build of 17 …; 15 if there is no other."""
+    output = subprocess.run([STOCK_PG / "pg_config", "--version"], text=True, capture_output=True, check=True).stdout
+    return re.search(r"\d+", output)[0]
+
+
+NEW = new_version()
+
+
+class Clusters(Machine):
+    def test_1_a_sealed_cluster(self):
+        self.run_block(INSTALL)
+        self.assertEqual(self.run_as_root(["dpkg-divert", "--truename", "/usr/lib/postgresql/15/bin/postgres"]).stdout,
+                         "/usr/lib/postgresql/15/stock/postgres\n")
+        self.run_block(PASSPHRASE)
+        listed = self.run_block(CREATE).stdout
+        self.assertRegex(listed, r"15 +main +5432 +online +postgres +/var/lib/postgresql/15/main ")
+        self.assert_runs_sealed(MAIN)
+        self.psql(FILL)
+        self.assertEqual(self.psql("SHOW data_checksums"), "on")
+
+    def test_2_scripts_on_it(self):
+        for action in ["restart", "reload", "status", "stop", "start"]:
+            self.run_as_root(["pg_ctlcluster", "15", "main", action])
+        self.assertEqual(self.psql(SUM), FILLED)
+        self.psql("CHECKPOINT")
+        self.assertEqual(self.found(WORD, MAIN), [])
+
+    def test_3_the_pin(self):
+        """Somebody puts a plain cluster in the place of the sealed one."""
+        self.run_as_root(["pg_ctlcluster", "15", "main", "stop"])
+        away = Path(MAIN).rename(MAIN + ".away")
+        stock = "/usr/lib/postgresql/15/stock/initdb"
+        self.run_as_root(["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups", stock, "-D", MAIN])
+        refused = self.run_as_root(["pg_ctlcluster", "15", "main", "start"], check=False)
+        self.assertNotEqual(refused.returncode, 0)
+        self.assertRegex(server_logs(), r"pgseal: /\S+/15/main is not sealed, but PGSEAL_EXPECT_KEY demands a sealed cluster")
+        shutil.rmtree(MAIN)
+        away.rename(MAIN)
+
+    def test_4_pg_upgradecluster(self):
+        self.run_as_root(["pg_ctlcluster", "15", "main", "start"])
+        if NEW != "15":
+            shutil.copytree(STOCK_PG.parent, f"/usr/lib/postgresql/{NEW}", symlinks=True)
+        self.run_block(UPGRADE, self.version("15 main", "--rename upgraded 15 main"))
+        self.upgraded("main" if NEW != "15" else "upgraded")
+
+    def version(self, old, new):
+        """What to write into a page that says 17, where NEW is another."""
+        return [("divert add 17", f"divert add {NEW}"), ("-v 17", f"-v {NEW}")] + [(old, new)] * (NEW == "15")
+
+    def upgraded(self, name):
+        data = f"/var/lib/postgresql/{NEW}/{name}"
+        self.assert_runs_sealed(data)
+        self.assertEqual(self.psql(SUM), FILLED)
+        self.psql("CHECKPOINT")
+        self.assertEqual(self.found(WORD, data, "/var/log/postgresql"), [])
+        self.run_as_root(["pg_ctlcluster", NEW, name, "stop"])
+        return data
+
+    def test_5_by_links(self):
+        """The port of the new cluster is the old one's: the upgrade before this took 5432 away."""
+        self.run_as_root(["pg_conftool", "15", "main", "set", "port", "5432"])
+        other = "main" if NEW != "15" else "upgraded"
+        self.run_as_root(["pg_conftool", NEW, other, "set", "port", "5500"])
+        self.run_as_root(["pg_ctlcluster", "15", "main", "start"])
+        before = self.status(MAIN)["key id"]
+        self.run_block(LINK, [("-v 17", f"-v {NEW}")])
+        data = self.upgraded("linked")
+        self.assertEqual(self.status(data)["key id"], before)
+
+    def test_6_everything_is_taken_back(self):
+        self.run_as_root(["pgseal-divert", "remove", "15"])
+        self.run_as_root(["pgseal-divert", "remove", "15"])
+        self.assertEqual(self.run_as_root(["dpkg", "--verify", "postgresql-15"]).stdout, "")
+        self.assertNotIn("/stock/", self.run_as_root(["dpkg-divert", "--list", "/usr/lib/postgresql/15/*"]).stdout)
+        self.assertFalse(Path("/usr/lib/postgresql/15/stock").exists())
+
+    def test_7_one_cluster_by_its_environment_file(self):
+        self.run_as_root(["rm", "/etc/postgresql-common/environment", "/etc/postgresql-common/createcluster.d/pgseal.conf"])
+        self.run_block(PRELOAD)
+        data = "/var/lib/postgresql/15/one"
+        port = self.run_as_root(["pg_conftool", "-s", "15", "one", "show", "port"]).stdout.strip()
+        self.assert_runs_sealed(data)
+        self.psql(FILL, port)
+        self.run_as_root(["pg_ctlcluster", "15", "one", "restart"])
+        self.assertEqual(self.psql(SUM, port), FILLED)
+        self.run_as_root(["pg_ctlcluster", "15", "one", "stop"])
+        self.assertEqual(self.found(WORD, data), [])
+        Path("/usr/local/lib/libpgseal.so").unlink()
+        self.assertNotEqual(self.run_as_root(["pg_ctlcluster", "15", "one", "start"], check=False).returncode, 0)
+        self.assertIn("FATAL:  incorrect checksum in control file", server_logs())
+
+
+if __name__ == "__main__":
+    main(__file__)
