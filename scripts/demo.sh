@@ -26,6 +26,7 @@ choose_user() {
 # As its owner, because the server's twin and its files are his.
 stop_server() {
     [ -e "$base/sealed/postmaster.pid" ] || return 0
+    cd "$base" # he may not enter where we are
     "${as_user[@]}" "$base/twins/15/pg_ctl" stop -D "$base/sealed" -m fast -s ||
         die "the server of an earlier demo does not stop; see $base/log/sealed.log"
 }
