@@ -23,10 +23,12 @@ use crate::launch::LaunchError;
 use crate::machine::MachineError;
 use crate::new_slot::NewSlotError;
 use crate::scan::walk::WalkError;
+use crate::twin::basebackup::BackupError;
 use crate::twin::initdb::InitdbError;
 use crate::twin::initdb_key::NewKeyError;
 use crate::twin::options::OptionError;
 use crate::twin::pin::PinError;
+use crate::twin::source::SourceError;
 use crate::unlock::{SlotError, UnlockError};
 use crate::verify::ControlReadError;
 
@@ -49,6 +51,7 @@ const STOPS_RECOVERY: u8 = 200;
 #[error(transparent)]
 pub enum Failure {
     Archive(#[from] ArchiveError),
+    Backup(#[from] BackupError),
     Canary(#[from] CanaryError),
     Bindir(#[from] BindirError),
     Change(#[from] ChangeError),
@@ -66,6 +69,7 @@ pub enum Failure {
     Pin(#[from] PinError),
     ServerRuns(#[from] ServerRuns),
     SlotsDoNotOpen(#[from] SlotsDoNotOpen),
+    Source(#[from] SourceError),
     Unlock(#[from] UnlockError),
     Walk(#[from] WalkError),
 }
@@ -86,6 +90,7 @@ impl Failure {
     fn code(&self) -> u8 {
         match self {
             Self::Archive(error) => archive(error),
+            Self::Backup(error) => backup(error),
             Self::Canary(error) => canary(error),
             Self::Bindir(error) => bindir(error),
             Self::Change(error) => change(error),
@@ -103,6 +108,7 @@ impl Failure {
             Self::OnTerminal(_) | Self::Option(_) | Self::Pin(PinError::NotAKeyId(_)) => USAGE,
             Self::Pin(_) => WRONG_KEY,
             Self::SlotsDoNotOpen(_) => FOUND,
+            Self::Source(_) => IO,
             Self::Unlock(error) => unlock(error),
         }
     }
@@ -135,6 +141,18 @@ fn canary(error: &CanaryError) -> u8 {
     match error {
         CanaryError::File(..) => IO,
         CanaryError::Hex(_) | CanaryError::Short(_) | CanaryError::Many(_) => USAGE,
+    }
+}
+
+fn backup(error: &BackupError) -> u8 {
+    match error {
+        BackupError::NotSealed(_) => NOT_GUARANTEED,
+        BackupError::ReadBack(..) => IO,
+        BackupError::Commit(error) => key_bin(error),
+        BackupError::Exists(_)
+        | BackupError::RawKey(_)
+        | BackupError::RawStream
+        | BackupError::RawIncremental => USAGE,
     }
 }
 
@@ -207,7 +225,7 @@ fn new_slot(error: &NewSlotError) -> u8 {
 fn unlock(error: &UnlockError) -> u8 {
     match error {
         UnlockError::KeyBin(error) => key_bin(error),
-        UnlockError::Altered(_) => KEY_FILE,
+        UnlockError::Altered(_) | UnlockError::RawReceived(_) => KEY_FILE,
         UnlockError::Machine(_) => PROVIDER,
         UnlockError::Slot(_, error) => slot(error),
         UnlockError::Slots(_, errors) => errors.first().map_or(PROVIDER, |(_, error)| slot(error)),

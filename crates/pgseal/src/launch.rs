@@ -18,6 +18,7 @@ use std::process::Command;
 
 use crate::exit::Failure;
 use crate::handover;
+use crate::supervise;
 use crate::unlock::Unlocked;
 
 /// The descriptor of the handover record. The server closes it; a tool leaves it open for the twins
@@ -143,17 +144,22 @@ impl Sealed {
         self.command.env_remove(variable);
     }
 
+    /// Tells the program something by its environment.
+    pub fn tell(&mut self, variable: &str, value: impl AsRef<OsStr>) {
+        self.command.env(variable, value);
+    }
+
     /// Becomes the program.
     pub fn exec(mut self) -> Failure {
         let error = self.command.exec();
         LaunchError::Exec(self.program, error).into()
     }
 
-    /// Runs the program and waits for it.
+    /// Runs the program and waits for it; whoever ends us ends it.
     pub fn run(mut self) -> Result<std::process::ExitStatus, LaunchError> {
-        self.command
-            .status()
-            .map_err(|error| LaunchError::Exec(self.program, error))
+        let unstartable = |error| LaunchError::Exec(self.program.clone(), error);
+        let child = self.command.spawn().map_err(unstartable)?;
+        supervise::wait(child).map_err(unstartable)
     }
 
     /// Runs the program and takes what it prints.

@@ -40,6 +40,8 @@ pub enum UnlockError {
     Slot(PathBuf, Box<SlotError>),
     #[error("{}: no slot opens: {}", .0.display(), listed(.1))]
     Slots(PathBuf, Vec<(u8, SlotError)>),
+    #[error("{0} is one raw wrapped key, which no other machine can read: wrap it anew with `pgseal key wrap` there, or give --copy-key-from")]
+    RawReceived(PathBuf),
 }
 
 /// Why one slot stays shut.
@@ -87,16 +89,8 @@ pub fn unlock_from(dir: &KeyDir, root: Root, ways: &Ways) -> Result<Unlocked, Un
     match dir.read()? {
         KeyImage::File(file) => {
             let opener = Opener::new(file.header(), &root.path, ways)?;
-            let (slot, master) = opener.any_slot(&file, &dir.key_bin())?;
-            let header = file.header().clone();
-            let authentic = file.authenticate(&master);
-            let file = authentic.map_err(|Altered| UnlockError::Altered(dir.key_bin()))?;
-            Ok(Unlocked {
-                root,
-                header,
-                master,
-                file: Some((slot, file)),
-            })
+            let opened = opener.file(file, &dir.key_bin())?;
+            Ok(opened.of(root))
         }
         KeyImage::Raw(wrapped) => {
             let header = dir.header()?;
@@ -109,6 +103,45 @@ pub fn unlock_from(dir: &KeyDir, root: Root, ways: &Ways) -> Result<Unlocked, Un
                 master,
                 file: None,
             })
+        }
+    }
+}
+
+/// Opens a key file that came over the wire, and which `origin` names, for the cluster at `root`.
+/// No command that it holds is run.
+pub fn unlock_received(
+    bytes: &[u8],
+    origin: &Path,
+    root: Root,
+    ways: &Ways,
+) -> Result<Unlocked, UnlockError> {
+    let image = KeyImage::decode(bytes);
+    match image.map_err(|error| KeyBinError::Format(origin.to_owned(), error))? {
+        KeyImage::File(file) => {
+            let mut opener = Opener::new(file.header(), &root.path, ways)?;
+            opener.unwrap.external = true;
+            opener.key.external = true;
+            let opened = opener.file(file, origin)?;
+            Ok(opened.of(root))
+        }
+        KeyImage::Raw(_) => Err(UnlockError::RawReceived(origin.to_owned())),
+    }
+}
+
+/// A key file that opened, before it is said whose it is.
+struct Opened {
+    slot: u8,
+    master: MasterKey,
+    file: KeyFile,
+}
+
+impl Opened {
+    fn of(self, root: Root) -> Unlocked {
+        Unlocked {
+            root,
+            header: self.file.header().clone(),
+            master: self.master,
+            file: Some((self.slot, self.file)),
         }
     }
 }
@@ -173,6 +206,14 @@ impl<'a> Opener<'a> {
     /// The commands that rank before a stored key command.
     pub fn key_sources(&self) -> &Sources {
         &self.key
+    }
+
+    /// Opens and authenticates a key file, which `origin` names.
+    fn file(&self, file: UnverifiedKeyFile, origin: &Path) -> Result<Opened, UnlockError> {
+        let (slot, master) = self.any_slot(&file, origin)?;
+        let authentic = file.authenticate(&master);
+        let file = authentic.map_err(|Altered| UnlockError::Altered(origin.to_owned()))?;
+        Ok(Opened { slot, master, file })
     }
 
     fn any_slot(

@@ -52,6 +52,12 @@ impl Cluster {
         token.verify(self.master, system_id, role, now)
     }
 
+    /// A token that lets `role` receive clear pages of the cluster `system_id`, if that has our
+    /// key.
+    pub fn token(&self, system_id: u64, role: &[u8], expiry: u64) -> Vec<u8> {
+        ReceiverToken::grant(self.master, system_id, role, expiry)
+    }
+
     /// Do two clusters store the same file in the same bytes?
     pub fn shares_keys(&self, other: &Self) -> bool {
         std::ptr::eq(self, other) || (self.key_id == other.key_id && self.length == other.length)
@@ -65,6 +71,15 @@ pub fn all() -> impl Iterator<Item = &'static Cluster> {
         // SAFETY: published below and never freed.
         (!cluster.is_null()).then(|| unsafe { &*cluster })
     })
+}
+
+/// The one cluster whose key this process holds, if there is one only.
+pub fn sole() -> Option<&'static Cluster> {
+    let mut known = all();
+    let cluster = known.next()?;
+    known
+        .all(|other| other.shares_keys(cluster))
+        .then_some(cluster)
 }
 
 /// Is there a cluster that only its path gives away?

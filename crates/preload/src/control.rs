@@ -8,6 +8,7 @@ use crate::real::libc_call;
 use crate::{receivers, report, scratch, server};
 use pgseal_crypto::{FileId, UNIT};
 use pgseal_storage::control::Control;
+use pgseal_storage::disk::read_full;
 use pgseal_storage::layout::{Layout, Root, Spec};
 use pgseal_storage::Errno;
 use std::ffi::CStr;
@@ -25,6 +26,20 @@ pub fn read(cluster: &Cluster) -> Option<Control> {
     let page = read_page(cluster, fd);
     libc_call!(close(fd));
     Control::parse(&page.ok()?).ok()
+}
+
+/// The system identifier, from the block of `pg_control` that is stored in clear.
+pub fn system_id(cluster: &Cluster) -> Option<u64> {
+    let path = [&cluster.root, &b"/global/pg_control\0"[..]].concat();
+    let path = CStr::from_bytes_with_nul(&path).ok()?;
+    let fd = libc_call!(open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC, 0));
+    if fd < 0 {
+        return None;
+    }
+    let mut id = [0; 8];
+    let read = read_full(&FdDisk(fd), &mut id, 0);
+    libc_call!(close(fd));
+    (read == Ok(id.len())).then(|| u64::from_le_bytes(id))
 }
 
 fn read_page(cluster: &Cluster, fd: libc::c_int) -> Result<[u8; UNIT], Errno> {

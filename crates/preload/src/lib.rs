@@ -14,8 +14,8 @@
 //! Codemap: [`symbols`] is the table of interposed functions; each leads to one function in
 //! [`hooks`] or [`receivers`], which says what a server's connections are given. [`real`] is libc
 //! itself. [`place`] finds the cluster and class of a path, [`clusters`] the keys, [`unlock`] where
-//! they come from; [`files`] holds the open sealed files by descriptor. [`disk`] and [`scratch`]
-//! are what `pgseal_storage` works on.
+//! they come from; [`files`] holds the open sealed files by descriptor; [`declaration`] is what we
+//! say of ourselves to other servers. [`disk`] and [`scratch`] are what `pgseal_storage` works on.
 
 #![allow(unsafe_code)] // this crate is the edge to libc: every block says why it is sound
 
@@ -24,9 +24,11 @@ mod clusters;
 mod contexts;
 mod control;
 mod counters;
+mod declaration;
 mod disk;
 mod files;
 mod hooks;
+mod libpq;
 mod place;
 mod process;
 mod programs;

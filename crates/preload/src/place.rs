@@ -194,7 +194,7 @@ fn by_links(path: &Absolute) -> Option<Found> {
     let tablespace = bytes
         .split(|&b| b == b'/')
         .any(|part| version_directory(part).is_some());
-    let name = bytes.rsplit(|&b| b == b'/').next().unwrap_or(bytes);
+    let name = path::last(bytes);
     let wal = name.first().is_some_and(u8::is_ascii_hexdigit)
         || name.starts_with(b"xlogtemp.")
         || name.starts_with(b"RECOVERY");
@@ -210,19 +210,42 @@ fn by_links(path: &Absolute) -> Option<Found> {
         };
         Some(Found::new(Owner::Known(cluster), below?.bytes()))
     });
-    linked.or_else(|| archived(path, name))
+    linked.or_else(|| unlinked(path, name, tablespace))
 }
 
-/// A segment that somebody gives pg_waldump from an archive, together with a key: sealed, unless
-/// its first page is one in clear.
-fn archived(path: &Absolute, name: &[u8]) -> Option<Found> {
-    let mut known = clusters::all();
-    let cluster = known.next().filter(|_| programs::reads_archives())?;
-    let one_key = known.all(|other| other.shares_keys(cluster));
-    let segment = name.strip_suffix(b".partial").unwrap_or(name);
-    if !one_key || WalName::parse(segment).is_none() || wal::is_clear(&path.to_c()) {
+/// What belongs to the one cluster whose key this process holds, though no link says so (yet).
+fn unlinked(path: &Absolute, name: &[u8], tablespace: bool) -> Option<Found> {
+    let cluster = clusters::sole()?;
+    let below = if tablespace {
+        being_copied(path)?
+    } else {
+        archived(path, name)?
+    };
+    Some(Found::new(Owner::Known(cluster), below.bytes()))
+}
+
+/// pg_basebackup writes tablespaces before the links to them (io-paths.md C4). Which of them it is
+/// does not matter to a file that a base backup holds (pgseal_storage::classify).
+fn being_copied(path: &Absolute) -> Option<Absolute> {
+    if !programs::is("pg_basebackup") {
         return None;
     }
-    let below = Absolute::from_bytes(b"pg_wal")?.join(segment)?;
-    Some(Found::new(Owner::Known(cluster), below.bytes()))
+    let location = path
+        .ancestors()
+        .find(|ancestor| version_directory(path::last(ancestor)).is_some())
+        .and_then(path::parent)?;
+    Absolute::from_bytes(b"pg_tblspc/0")?.join(path.after(location))
+}
+
+/// A segment outside any `pg_wal`: pg_receivewal seals what it writes, wherever that is; what
+/// somebody gives pg_waldump from an archive is sealed, unless its first page is one in clear.
+fn archived(path: &Absolute, name: &[u8]) -> Option<Absolute> {
+    let segment = name.strip_suffix(b".partial").unwrap_or(name);
+    WalName::parse(segment)?;
+    let sealed =
+        programs::is("pg_receivewal") || programs::is("pg_waldump") && !wal::is_clear(&path.to_c());
+    if !sealed {
+        return None;
+    }
+    Absolute::from_bytes(b"pg_wal")?.join(segment)
 }

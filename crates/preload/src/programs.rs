@@ -45,9 +45,9 @@ pub fn is_server() -> bool {
     ROLE.load(Ordering::Relaxed) == SERVER
 }
 
-/// Is this pg_waldump, which reads segments wherever they lie?
-pub fn reads_archives() -> bool {
-    executable(c"/proc/self/exe").is_some_and(|name| name == b"pg_waldump")
+/// Is this the program of this name?
+pub fn is(program: &str) -> bool {
+    executable(c"/proc/self/exe").is_some_and(|name| name == program.as_bytes())
 }
 
 /// Finds out, once, before `main`.

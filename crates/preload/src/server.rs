@@ -110,6 +110,11 @@ fn target(fd: c_int) -> Option<Vec<u8>> {
 /// Is this the archiver? What it hands to an archive library must be what is stored
 /// (io-paths.md A9).
 pub fn is_archiver() -> bool {
+    backend_is(c"archiver")
+}
+
+/// Is this a process of the server, of the kind that its process title names so?
+pub fn backend_is(title: &CStr) -> bool {
     if !programs::is_server() {
         return false;
     }
@@ -128,7 +133,7 @@ pub fn is_archiver() -> bool {
         }
         CStr::from_ptr(name)
     };
-    name == c"archiver"
+    name == title
 }
 
 /// Is this the postmaster itself: not a bootstrap or single-user process, not a child?

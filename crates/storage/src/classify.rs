@@ -439,7 +439,11 @@ fn temp_relation(capture: &Capture, path: &[u8]) -> Class {
 }
 
 fn stream(path: &[u8]) -> Class {
-    named(final_name(path), Root::Cluster, Layout::STREAM.shared())
+    named(
+        without_tablespace(final_name(path)),
+        Root::Cluster,
+        Layout::STREAM.shared(),
+    )
 }
 
 fn named(path: &[u8], root: Root, layout: Layout) -> Class {
@@ -450,6 +454,16 @@ fn sealed(id: Option<FileId>, root: Root, layout: Layout) -> Class {
     match id {
         Some(id) => Class::Sealed(Spec { id, root, layout }),
         None => Class::Refused("use shorter file names: an identity has at most 255 bytes"),
+    }
+}
+
+/// What lies in a tablespace is named from its version directory on: pg_basebackup writes it before
+/// it is told which tablespace that is.
+fn without_tablespace(path: &[u8]) -> &[u8] {
+    let below = path.strip_prefix(b"pg_tblspc/").unwrap_or_default();
+    match below.iter().position(|&byte| byte == b'/') {
+        Some(slash) => &below[slash + 1..],
+        None => path,
     }
 }
 

@@ -28,6 +28,19 @@ Options of pgseal for a sealed cluster:
       --copy-key-from=FILE  use the key of another cluster's key.bin
 ";
 
+const BASEBACKUP: &str = "
+Options of pgseal; a copy of a sealed server is sealed under the server's key:
+      --key-unwrap-command=COMMAND
+                            command that unwraps the server's key: reads \"%p\",
+                            writes it
+      --copy-key-from=FILE  seal the copy under the key of this key.bin
+  -y, --data-encryption[=128|192|256]
+                            seal the copy under a new key, with the options of
+                            initdb for its protection: --key-wrap-command,
+                            --key-unwrap-command, --key-passphrase,
+                            --key-passphrase-file, -K, --key-file, --no-key-wrap
+";
+
 const UNWRAP: &str = "
 Options of pgseal for a sealed cluster:
       --key-unwrap-command=COMMAND
@@ -87,6 +100,7 @@ fn addition(name: &str, args: &[OsString]) -> &'static str {
         ("initdb", true) => concat!("pgseal ", env!("CARGO_PKG_VERSION"), "\n"),
         (_, true) => "",
         ("initdb", _) => INITDB,
+        ("pg_basebackup", _) => BASEBACKUP,
         ("pg_upgrade", _) => UPGRADE,
         ("pg_waldump", _) => WALDUMP,
         ("pg_ctl" | "pg_resetwal" | "pg_rewind" | "pg_verifybackup", _) => UNWRAP,

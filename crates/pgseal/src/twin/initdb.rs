@@ -6,12 +6,11 @@
 
 use std::env;
 use std::ffi::OsString;
-use std::fs::{self, DirBuilder, File};
-use std::io::{self, Read};
+use std::fs::{self, DirBuilder};
+use std::io;
 use std::os::unix::fs::DirBuilderExt;
-use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{ExitCode, ExitStatus};
+use std::process::ExitCode;
 use std::slice;
 
 use super::initdb_key::{new_key, NewKey, WRAP_COMMAND};
@@ -20,8 +19,10 @@ use super::pin::{self, PinError};
 use super::programs::short_with_value;
 use super::Twin;
 use crate::cluster::Root;
+use crate::control_file;
 use crate::exit::Failure;
 use crate::keybin::{KeyBinError, KeyDir, DIR};
+use crate::supervise::code_of;
 use crate::unlock::UNWRAP_COMMAND;
 
 const OPTIONS: &str = "PGSEAL_INITDB_OPTIONS";
@@ -196,15 +197,12 @@ fn checksums(twin: &Twin, args: &mut Vec<OsString>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The control file in clear ends in zeros.
 fn check_sealed(data: &Path) -> Result<(), InitdbError> {
-    let path = data.join("global/pg_control");
-    let mut bytes = Vec::new();
-    let read = File::open(&path).and_then(|mut file| file.read_to_end(&mut bytes));
-    read.map_err(|error| InitdbError::ReadBack(path.clone(), error))?;
-    match bytes.get(4096..) {
-        Some(tail) if tail.iter().any(|&byte| byte != 0) => Ok(()),
-        _ => Err(InitdbError::NotSealed(path)),
+    let path = control_file::path(data);
+    match control_file::is_sealed(data) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(InitdbError::NotSealed(path)),
+        Err(error) => Err(InitdbError::ReadBack(path, error)),
     }
 }
 
@@ -216,12 +214,4 @@ fn empty(data: &Path) {
     for path in entries.flatten().map(|entry| entry.path()) {
         let _ = fs::remove_file(&path).or_else(|_| fs::remove_dir_all(&path));
     }
-}
-
-/// As a shell tells it.
-fn code_of(status: ExitStatus) -> ExitCode {
-    let code = status
-        .code()
-        .or_else(|| status.signal().map(|signal| 128 + signal));
-    ExitCode::from(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1))
 }

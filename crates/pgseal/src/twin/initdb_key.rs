@@ -13,7 +13,7 @@ use crate::cluster::Root;
 use crate::keybin::KeyDir;
 use crate::new_slot::{NewSlot, NewSlotError, Ready};
 use crate::passphrase;
-use crate::unlock::{unlock_from, SlotError, UnlockError, Unlocked, Ways, UNWRAP_COMMAND};
+use crate::unlock::{unlock_from, SlotError, UnlockError, Unlocked, UNWRAP_COMMAND};
 
 /// Variable of the wrap command, as in other products.
 pub const WRAP_COMMAND: &str = "PGDATAKEYWRAPCMD";
@@ -57,6 +57,15 @@ pub struct NewKey {
 }
 
 impl NewKey {
+    /// The key that another cluster's key file `image` holds.
+    pub fn existing(cluster: Unlocked, image: Zeroizing<Vec<u8>>) -> Self {
+        Self {
+            cluster,
+            image,
+            ready: Vec::new(),
+        }
+    }
+
     /// The key is committed: what was made for it stays.
     pub fn keep(mut self) {
         self.ready.iter_mut().for_each(Ready::keep);
@@ -211,18 +220,9 @@ fn copied(
     if MORE.iter().any(|name| split.has(*name)) {
         return Err(NewKeyError::CopyAndMore);
     }
-    let unwrap_command = split.value(Name::UnwrapCommand).map(str::to_owned);
-    let ways = Ways {
-        unwrap_command,
-        ..Ways::default()
-    };
     let source = KeyDir::around(path);
-    let cluster = unlock_from(&source, root, &ways)?;
+    let cluster = unlock_from(&source, root, &split.ways())?;
     effective_length(asked, Some(cluster.header.length.bits()))?;
     let image = source.bytes().map_err(UnlockError::from)?;
-    Ok(NewKey {
-        cluster,
-        image,
-        ready: Vec::new(),
-    })
+    Ok(NewKey::existing(cluster, image))
 }

@@ -7,6 +7,8 @@
 //! Tools such as initdb and `pg_ctl start` start other twins, which inherit the descriptor that
 //! `PGSEAL_KEYS_FD` names: nobody is asked for a passphrase twice, or away from the terminal.
 
+pub mod basebackup;
+mod getopt;
 mod help;
 pub mod initdb;
 pub mod initdb_key;
@@ -14,6 +16,7 @@ pub mod options;
 pub mod paths;
 pub mod pin;
 mod programs;
+pub mod source;
 
 use std::env;
 use std::ffi::OsString;
@@ -47,8 +50,10 @@ impl Twin {
             return help::show(self, &args);
         }
         let role = programs::role(&self.name);
-        if role == Role::Initdb {
-            return initdb::run(self, args);
+        match role {
+            Role::Initdb => return initdb::run(self, args),
+            Role::BaseBackup => return basebackup::run(self, args),
+            _ => {}
         }
         let split = options::split(&self.name, args)?;
         let mut sealed = self.sealed(&split.rest)?;
@@ -83,7 +88,7 @@ fn needs_keys(role: Role, args: &[OsString]) -> bool {
         Role::Client => false,
         Role::PgCtl => is(&["start", "restart"]),
         Role::Server => !is(&["-C", "--describe-config"]) && !help::is_informative(args),
-        Role::Initdb | Role::Tool => !help::is_informative(args),
+        Role::Initdb | Role::BaseBackup | Role::Tool => !help::is_informative(args),
     }
 }
 
@@ -111,11 +116,7 @@ fn record(
 }
 
 fn unlocked(split: &Split, roots: Vec<Root>) -> Result<Vec<Unlocked>, Failure> {
-    let ways = Ways {
-        unwrap_command: split.value(Name::UnwrapCommand).map(str::to_owned),
-        key_command: split.value(Name::KeyCommand).map(str::to_owned),
-        ..Ways::default()
-    };
+    let ways = split.ways();
     if let Some(file) = split.value(Name::KeyBin) {
         return Ok(vec![named_key_file(Path::new(file), roots, &ways)?]);
     }

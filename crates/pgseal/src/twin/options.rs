@@ -6,6 +6,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use super::programs::short_with_value;
+use crate::unlock::Ways;
 
 /// An option of ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,9 +39,11 @@ struct Known {
     programs: &'static [&'static str],
 }
 
-const INITDB: &[&str] = &["initdb"];
+/// Those that make a cluster with a key of its own.
+const NEW_KEY: &[&str] = &["initdb", "pg_basebackup"];
 const UNWRAPPERS: &[&str] = &[
     "initdb",
+    "pg_basebackup",
     "pg_ctl",
     "pg_resetwal",
     "pg_rewind",
@@ -55,14 +58,14 @@ const KNOWN: [Known; 11] = [
         long: "data-encryption",
         short: Some(b'y'),
         value: Value::Optional,
-        programs: &["initdb", "pg_waldump"],
+        programs: &["initdb", "pg_basebackup", "pg_waldump"],
     },
     Known {
         name: Name::WrapCommand,
         long: "key-wrap-command",
         short: None,
         value: Value::Required,
-        programs: INITDB,
+        programs: NEW_KEY,
     },
     Known {
         name: Name::UnwrapCommand,
@@ -76,42 +79,48 @@ const KNOWN: [Known; 11] = [
         long: "no-key-wrap",
         short: None,
         value: Value::None,
-        programs: INITDB,
+        programs: NEW_KEY,
     },
     Known {
         name: Name::CopyKeyFrom,
         long: "copy-key-from",
         short: None,
         value: Value::Required,
-        programs: INITDB,
+        programs: NEW_KEY,
     },
     Known {
         name: Name::KeyCommand,
         long: "encryption-key-command",
         short: Some(b'K'),
         value: Value::Required,
-        programs: &["initdb", "pg_ctl", "pg_rewind", "pg_upgrade"],
+        programs: &[
+            "initdb",
+            "pg_basebackup",
+            "pg_ctl",
+            "pg_rewind",
+            "pg_upgrade",
+        ],
     },
     Known {
         name: Name::KeyPassphrase,
         long: "key-passphrase",
         short: None,
         value: Value::None,
-        programs: INITDB,
+        programs: NEW_KEY,
     },
     Known {
         name: Name::KeyPassphraseFile,
         long: "key-passphrase-file",
         short: None,
         value: Value::Required,
-        programs: INITDB,
+        programs: NEW_KEY,
     },
     Known {
         name: Name::KeyFile,
         long: "key-file",
         short: None,
         value: Value::Required,
-        programs: INITDB,
+        programs: NEW_KEY,
     },
     Known {
         name: Name::KeyBin,
@@ -165,6 +174,23 @@ impl Split {
             .iter()
             .find(|known| known.name == *name)
             .map(|known| known.long)
+    }
+
+    /// The long name of one of these options, if one is there.
+    pub fn first_of(&self, names: &[Name]) -> Option<&'static str> {
+        let mut known = KNOWN.iter().filter(|known| names.contains(&known.name));
+        known
+            .find(|known| self.has(known.name))
+            .map(|known| known.long)
+    }
+
+    /// How to open a key, as far as options say.
+    pub fn ways(&self) -> Ways {
+        Ways {
+            unwrap_command: self.value(Name::UnwrapCommand).map(str::to_owned),
+            key_command: self.value(Name::KeyCommand).map(str::to_owned),
+            ..Ways::default()
+        }
     }
 
     /// The last value of an option.

@@ -9,6 +9,8 @@ pub enum Role {
     Server,
     /// Makes a cluster.
     Initdb,
+    /// Copies a cluster from its server.
+    BaseBackup,
     /// Starts and stops servers; the library fetches the key if `promote` needs it.
     PgCtl,
     /// Reads or writes files of the clusters that it is given.
@@ -43,6 +45,7 @@ pub fn role(name: &str) -> Role {
     match name {
         "postgres" | "postmaster" => Role::Server,
         "initdb" => Role::Initdb,
+        "pg_basebackup" => Role::BaseBackup,
         "pg_ctl" => Role::PgCtl,
         _ if CLIENTS.contains(&name) => Role::Client,
         _ => Role::Tool,
@@ -53,6 +56,7 @@ pub fn role(name: &str) -> Role {
 pub fn short_with_value(name: &str) -> &'static str {
     match name {
         "initdb" => "ADELTUXc",
+        "pg_basebackup" => "cDdFhilprsStTUXZ",
         "pg_ctl" => "DelmNopPStU",
         "pg_resetwal" => "cDelmoOux",
         "pg_rewind" => "D",

@@ -9,7 +9,7 @@ use crate::disk::stat;
 use crate::place::{self, Place};
 use crate::real::libc_call;
 use crate::receivers::guard::{self, Opens};
-use crate::{control, files, programs, report, server};
+use crate::{control, files, programs, report, server, wal};
 use libc::{c_char, c_int, mode_t};
 use pgseal_storage::classify::Class;
 use pgseal_storage::layout::{Layout, Spec};
@@ -144,8 +144,8 @@ fn protect(
         .map_err(|files::TooMany| "too many protected files are open")
 }
 
-/// Key and layout for an open file. A WAL segment's size is its file's, or, while that is being
-/// made or is cut, the cluster's.
+/// Key and layout for an open file. A WAL segment's size is what a twin said, or its file's, or,
+/// while that is being made or is cut, the cluster's.
 pub fn spec_of(cluster: &Cluster, class: &Class, fd: c_int) -> Option<Spec> {
     match class {
         Class::Sealed(spec) => Some(spec.clone()),
@@ -159,6 +159,9 @@ fn is_control(class: &Class) -> bool {
 }
 
 fn wal_spec(cluster: &Cluster, name: WalName, fd: c_int) -> Option<Spec> {
+    if let Some(size) = wal::announced_segment_size() {
+        return name.spec(size);
+    }
     let size = u64::try_from(stat(fd).ok()?.st_size).ok()?;
     if is_segment_size(size) {
         return name.spec(size);

@@ -203,8 +203,13 @@ pub fn identity(pieces: &[&[u8]]) -> Option<(u64, u64)> {
     }
 }
 
+/// The last name of a path.
+pub fn last(path: &[u8]) -> &[u8] {
+    path.rsplit(|&byte| byte == b'/').next().unwrap_or(path)
+}
+
 /// The directory that an absolute path lies in, but not the root directory.
-fn parent(path: &[u8]) -> Option<&[u8]> {
+pub fn parent(path: &[u8]) -> Option<&[u8]> {
     let slash = path
         .iter()
         .rposition(|&byte| byte == b'/')

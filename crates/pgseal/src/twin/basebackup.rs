@@ -1,0 +1,226 @@
+//! The twin of pg_basebackup: a copy that is sealed as its options say.
+//!
+//! A copy in plain format from a sealed server is sealed under the server's own key, unless
+//! `--data-encryption` asks for a new one, or `--copy-key-from` for another's. A copy that
+//! pg_basebackup does not lay out in a directory (tar, standard output, a target on the server) is
+//! raw: ciphertext as the server stores it, with its key file.
+//!
+//! States of a sealed copy, as of initdb's: (1) the key is at hand; (2) pg_basebackup is through,
+//! and nobody can open what it wrote, for its key file is missing; (3) `key.bin` is in place.
+//! Whatever ends us before (3) leaves nothing that starts.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::slice;
+
+use zeroize::Zeroizing;
+
+use super::getopt::{Given, PG_BASEBACKUP};
+use super::initdb_key::{new_key, NewKey};
+use super::options::{self, Name, OptionError, Split};
+use super::pin::{self, PinError};
+use super::source::{self, Source, RAW, RECEIVER, SEGMENT_SIZE};
+use super::{help, Twin};
+use crate::cluster::Root;
+use crate::control_file;
+use crate::exit::Failure;
+use crate::keybin::{KeyBinError, KeyDir, DIR};
+use crate::supervise::code_of;
+use crate::unlock::{unlock_received, UnlockError, Unlocked, Ways};
+
+/// Why there is no sealed copy.
+#[derive(Debug, thiserror::Error)]
+pub enum BackupError {
+    #[error("{0} exists, and a base backup never overwrites a key: choose an empty directory")]
+    Exists(PathBuf),
+    #[error("pg_basebackup left {0} in clear, so the library was not at work: remove the copy, and check that libpgseal.so can be loaded")]
+    NotSealed(PathBuf),
+    #[error("{0} cannot be read back ({1}): remove the copy, and check the file system")]
+    ReadBack(PathBuf, io::Error),
+    #[error("the copy is not a cluster without its key: {0}; then copy again")]
+    Commit(KeyBinError),
+    #[error("a backup in this form is a copy of what the sealed server stores, with its key file: leave --{0} out, or use the plain format")]
+    RawKey(&'static str),
+    #[error("a sealed server streams no WAL into a backup in this form: use -X fetch")]
+    RawStream,
+    #[error("an incremental backup of a sealed server can only be laid out in a directory: use the plain format")]
+    RawIncremental,
+}
+
+/// pg_basebackup, sealed if the server is or an option asks for it.
+pub fn run(twin: &Twin, args: Vec<OsString>) -> Result<ExitCode, Failure> {
+    let split = options::split("pg_basebackup", args)?;
+    if help::is_informative(&split.rest) {
+        return Err(twin.sealed(&split.rest)?.exec());
+    }
+    let given = PG_BASEBACKUP.read(&split.rest);
+    if is_raw(&given) {
+        return raw(twin, &split, &given);
+    }
+    let Some(data) = given.value("D").map(PathBuf::from) else {
+        return Err(twin.sealed(&split.rest)?.exec());
+    };
+    let root = Root::pending(&data)?;
+    let key_dir = root.path.join(DIR);
+    if key_dir.exists() {
+        return Err(BackupError::Exists(key_dir).into());
+    }
+    let source = Source::ask(twin, &given)?;
+    match Copy::of(&split, &given, &source, root)? {
+        Some(copy) => copy.make(twin, &split.rest, &source),
+        None => plain(twin, &split),
+    }
+}
+
+/// Whether pg_basebackup hands on what the server sends instead of laying it out.
+fn is_raw(given: &Given) -> bool {
+    let tar = given
+        .value("F")
+        .is_some_and(|format| format == "t" || format == "tar");
+    tar || given.has("t")
+}
+
+/// As PostgreSQL does it, unless the operator expects a sealed cluster.
+fn plain(twin: &Twin, split: &Split) -> Result<ExitCode, Failure> {
+    if let Some(option) = split.first() {
+        return Err(OptionError::NotSealed(option).into());
+    }
+    if pin::expected()?.is_some() {
+        return Err(PinError::New.into());
+    }
+    Err(twin.sealed(&split.rest)?.exec())
+}
+
+/// A copy of what a sealed server stores; a plain one's is PostgreSQL's business.
+fn raw(twin: &Twin, split: &Split, given: &Given) -> Result<ExitCode, Failure> {
+    let source = Source::ask(twin, given)?;
+    if let Some(option) = split.first() {
+        return Err(BackupError::RawKey(option).into());
+    }
+    if source.key_file.is_none() {
+        return plain(twin, split);
+    }
+    let mut args = split.rest.clone();
+    if given.has("i") {
+        return Err(BackupError::RawIncremental.into());
+    }
+    match given.value("X").and_then(|method| method.to_str()) {
+        None => args.insert(0, "--wal-method=fetch".into()),
+        Some("s" | "stream") => return Err(BackupError::RawStream.into()),
+        Some(_) => {}
+    }
+    if !given.has("no-verify-checksums") {
+        args.insert(0, "--no-verify-checksums".into());
+    }
+    let mut sealed = twin.sealed(&args)?;
+    sealed.tell(RECEIVER, RAW);
+    Err(sealed.exec())
+}
+
+/// A sealed copy to be made.
+struct Copy {
+    key: NewKey,
+    /// what opens the server, if that is sealed
+    token: Option<OsString>,
+}
+
+impl Copy {
+    /// What options and server say; none for a plain copy of a plain server.
+    fn of(
+        split: &Split,
+        given: &Given,
+        source: &Source,
+        root: Root,
+    ) -> Result<Option<Self>, Failure> {
+        let (new, copied) = (
+            split.has(Name::DataEncryption),
+            split.has(Name::CopyKeyFrom),
+        );
+        if !new && !copied {
+            return Self::same_key(split, source, root);
+        }
+        let key = new_key(split, root)?;
+        pin::check_new(key.cluster.header.key_id)?;
+        let token = match &source.key_file {
+            Some(theirs) => token(source, theirs, &key.cluster, given)?,
+            None => None,
+        };
+        Ok(Some(Self { key, token }))
+    }
+
+    fn same_key(split: &Split, source: &Source, root: Root) -> Result<Option<Self>, Failure> {
+        let Some(theirs) = &source.key_file else {
+            return Ok(None);
+        };
+        const OF_A_NEW_KEY: [Name; 5] = [
+            Name::WrapCommand,
+            Name::NoKeyWrap,
+            Name::KeyPassphrase,
+            Name::KeyPassphraseFile,
+            Name::KeyFile,
+        ];
+        if let Some(option) = split.first_of(&OF_A_NEW_KEY) {
+            return Err(OptionError::NotSealed(option).into());
+        }
+        let cluster = unlock_received(theirs, &Source::origin(), root, &split.ways())?;
+        pin::check_new(cluster.header.key_id)?;
+        let token = Some(source.token(&cluster.master));
+        let key = NewKey::existing(cluster, Zeroizing::new(theirs.clone()));
+        Ok(Some(Self { key, token }))
+    }
+
+    /// Runs pg_basebackup and commits the key file.
+    fn make(self, twin: &Twin, args: &[OsString], source: &Source) -> Result<ExitCode, Failure> {
+        let cluster = &self.key.cluster;
+        let mut sealed = twin.sealed(args)?;
+        sealed.keys(slice::from_ref(cluster))?;
+        sealed.tell(SEGMENT_SIZE, source.segment_size.to_string());
+        match &self.token {
+            Some(token) => sealed.tell(RECEIVER, token),
+            None => sealed.scrub(RECEIVER),
+        }
+        let status = sealed.run()?;
+        if !status.success() {
+            return Ok(code_of(status));
+        }
+        let data = &cluster.root.path;
+        check_sealed(data)?;
+        let created = KeyDir::of(data).create(&self.key.image, &cluster.header);
+        created.map_err(BackupError::Commit)?;
+        self.key.keep();
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// What opens a server with the key file `theirs`. Somebody who was granted a token declares it
+/// himself, and need not be able to open the server's key.
+fn token(
+    source: &Source,
+    theirs: &[u8],
+    ours: &Unlocked,
+    given: &Given,
+) -> Result<Option<OsString>, UnlockError> {
+    if source::is_declared(given) {
+        return Ok(None);
+    }
+    if source::key_id(theirs) == Some(ours.header.key_id) {
+        return Ok(Some(source.token(&ours.master)));
+    }
+    let root = Root {
+        path: ours.root.path.clone(),
+        aliases: Vec::new(),
+    };
+    let server = unlock_received(theirs, &Source::origin(), root, &Ways::default())?;
+    Ok(Some(source.token(&server.master)))
+}
+
+fn check_sealed(data: &Path) -> Result<(), BackupError> {
+    let path = control_file::path(data);
+    match control_file::is_sealed(data) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(BackupError::NotSealed(path)),
+        Err(error) => Err(BackupError::ReadBack(path, error)),
+    }
+}

@@ -1,0 +1,197 @@
+//! What a command line says to a program of PostgreSQL, read as glibc's `getopt_long` reads it:
+//! long options may be cut short as long as one is meant, options and other words may be mixed.
+//!
+//! Reading only: what the program is given stays as it is. What the program itself will refuse is
+//! passed over.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+
+/// The options of a program.
+pub struct Options {
+    /// As `getopt` takes them: a colon follows a letter that takes a value.
+    pub short: &'static str,
+    /// Long names; one that takes a value ends with `=`. After a blank, the letter that means the
+    /// same.
+    pub long: &'static [&'static str],
+}
+
+/// The options that a command line gives, by letter if they have one, else by long name.
+#[derive(Debug, Default, PartialEq)]
+pub struct Given(Vec<(String, Option<OsString>)>);
+
+impl Given {
+    /// Whether the option is there.
+    pub fn has(&self, name: &str) -> bool {
+        self.0.iter().any(|(other, _)| other == name)
+    }
+
+    /// The value that counts: the last one.
+    pub fn value(&self, name: &str) -> Option<&OsStr> {
+        let mut found = self.0.iter().rev().filter(|(other, _)| other == name);
+        found.next().and_then(|(_, value)| value.as_deref())
+    }
+}
+
+impl Options {
+    /// Reads a command line.
+    pub fn read(&self, args: &[OsString]) -> Given {
+        let mut given = Given::default();
+        let mut args = args.iter();
+        while let Some(arg) = args.next() {
+            let bytes = arg.as_bytes();
+            if bytes == b"--" {
+                break;
+            } else if let Some(long) = bytes.strip_prefix(b"--") {
+                given.0.extend(self.long_option(long, &mut args));
+            } else if bytes.len() > 1 && bytes[0] == b'-' {
+                self.short_options(&bytes[1..], &mut args, &mut given);
+            }
+        }
+        given
+    }
+
+    fn long_option<'a>(
+        &self,
+        option: &[u8],
+        args: &mut impl Iterator<Item = &'a OsString>,
+    ) -> Option<(String, Option<OsString>)> {
+        let equals = option.iter().position(|&byte| byte == b'=');
+        let name = std::str::from_utf8(&option[..equals.unwrap_or(option.len())]).ok()?;
+        let attached = equals.map(|at| OsStr::from_bytes(&option[at + 1..]).to_owned());
+        let (long, letter) = self.meant(name)?;
+        let value = if long.ends_with('=') {
+            attached.or_else(|| args.next().cloned())
+        } else {
+            None
+        };
+        Some((
+            letter.unwrap_or(long.trim_end_matches('=')).to_owned(),
+            value,
+        ))
+    }
+
+    /// The long option and its letter: by its whole name, or by a beginning that no other has.
+    fn meant(&self, name: &str) -> Option<(&'static str, Option<&'static str>)> {
+        let divided = self.long.iter().map(|entry| match entry.split_once(' ') {
+            Some((long, letter)) => (long, Some(letter)),
+            None => (*entry, None),
+        });
+        let candidates: Vec<_> = divided.filter(|(long, _)| long.starts_with(name)).collect();
+        let whole = candidates
+            .iter()
+            .find(|(long, _)| long.trim_end_matches('=') == name);
+        whole
+            .or(candidates.first().filter(|_| candidates.len() == 1))
+            .copied()
+    }
+
+    fn short_options<'a>(
+        &self,
+        cluster: &[u8],
+        args: &mut impl Iterator<Item = &'a OsString>,
+        given: &mut Given,
+    ) {
+        for (at, &letter) in cluster.iter().enumerate() {
+            let name = char::from(letter).to_string();
+            let takes_value = self.short.contains(&format!("{name}:"));
+            if !takes_value {
+                given.0.push((name, None));
+                continue;
+            }
+            let tail = &cluster[at + 1..];
+            let attached = (!tail.is_empty()).then(|| OsStr::from_bytes(tail).to_owned());
+            given
+                .0
+                .push((name, attached.or_else(|| args.next().cloned())));
+            return;
+        }
+    }
+}
+
+/// pg_basebackup of PostgreSQL 15 to 18.
+pub const PG_BASEBACKUP: Options = Options {
+    short: "c:Cd:D:F:h:i:l:nNp:Pr:Rs:S:t:T:U:vwWX:zZ:",
+    long: &[
+        "checkpoint= c",
+        "compress= Z",
+        "create-slot C",
+        "dbname= d",
+        "format= F",
+        "gzip z",
+        "help ?",
+        "host= h",
+        "incremental= i",
+        "label= l",
+        "manifest-checksums=",
+        "manifest-force-encode",
+        "max-rate= r",
+        "no-clean n",
+        "no-estimate-size",
+        "no-manifest",
+        "no-password w",
+        "no-slot",
+        "no-sync N",
+        "no-verify-checksums",
+        "password W",
+        "pgdata= D",
+        "port= p",
+        "progress P",
+        "slot= S",
+        "status-interval= s",
+        "sync-method=",
+        "tablespace-mapping= T",
+        "target= t",
+        "username= U",
+        "verbose v",
+        "version V",
+        "wal-method= X",
+        "waldir=",
+        "write-recovery-conf R",
+    ],
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(args: &[&str]) -> Given {
+        let args: Vec<OsString> = args.iter().map(OsString::from).collect();
+        PG_BASEBACKUP.read(&args)
+    }
+
+    fn value(given: &Given, name: &str) -> Option<String> {
+        given
+            .value(name)
+            .map(|value| value.to_string_lossy().into_owned())
+    }
+
+    #[test]
+    fn every_spelling() {
+        for args in [
+            &["-D", "x"][..],
+            &["-Dx"],
+            &["-PvDx"],
+            &["--pgdata=x"],
+            &["--pgdata", "x"],
+            &["--pg=x"],
+            &["word", "-D", "y", "-Dx", "--", "-Dz"],
+        ] {
+            assert_eq!(value(&read(args), "D").as_deref(), Some("x"), "{args:?}");
+        }
+    }
+
+    #[test]
+    fn a_value_is_no_option() {
+        let given = read(&["-h", "-D", "-T", "a=b", "--tablespace-mapping", "-D"]);
+        assert_eq!(value(&given, "h").as_deref(), Some("-D"));
+        assert!(!given.has("D"));
+        assert_eq!(value(&given, "T").as_deref(), Some("-D"));
+    }
+
+    #[test]
+    fn what_is_cut_too_short_is_passed_over() {
+        assert_eq!(read(&["--no", "--progre", "-n"]), read(&["-P", "-n"]));
+        assert!(read(&["--waldir", "w"]).has("waldir"));
+    }
+}

@@ -1,0 +1,241 @@
+//! The server that a receiver copies from: what it must know before the copy begins.
+//!
+//! It is asked by the stock psql over a replication connection, so that every connection option,
+//! PG* variable, service, password file and TLS setting means what it means to the program that
+//! will copy. That connection declares itself raw: it takes no page, only the wrapped key.
+
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use pgseal_crypto::{KeyId, MasterKey};
+use pgseal_format::{KeyImage, ReceiverToken};
+
+use super::getopt::Given;
+use super::Twin;
+use crate::exit::Failure;
+
+/// Tells the library in the program what to declare: `raw`, or a token.
+pub const RECEIVER: &str = "PGSEAL_RECEIVER";
+/// Tells it how long the segments are that come in.
+pub const SEGMENT_SIZE: &str = "PGSEAL_WAL_SEGMENT_SIZE";
+/// What takes ciphertext.
+pub const RAW: &str = "raw";
+
+/// A token's lifetime in seconds: long enough for a copy to begin, and for its second connection.
+const LIFETIME: u64 = 3600;
+
+/// Of a setting that the server does not know.
+const UNDEFINED_OBJECT: &str = "42704";
+
+/// Why the server could not be asked.
+#[derive(Debug, thiserror::Error)]
+pub enum SourceError {
+    #[error("the server cannot be asked for its key: {0}")]
+    NoAnswer(String),
+    #[error(
+        "the server's answer to {0} cannot be understood: check that it is PostgreSQL 15 or later"
+    )]
+    Answer(&'static str),
+}
+
+/// What the server says of itself.
+pub struct Source {
+    pub system_id: u64,
+    pub segment_size: u64,
+    /// the role that we connect as
+    pub role: String,
+    /// its key file, if it is sealed
+    pub key_file: Option<Vec<u8>>,
+}
+
+impl Source {
+    /// Asks the server that a receiver's options name.
+    pub fn ask(twin: &Twin, given: &Given) -> Result<Self, Failure> {
+        let psql = Twin {
+            program: beside(&twin.program, "psql"),
+            name: "psql".to_owned(),
+            argv0: beside(Path::new(&twin.argv0), "psql").into_os_string(),
+        };
+        let mut sealed = psql.sealed(&questions(given))?;
+        sealed.act();
+        sealed.tell(RECEIVER, RAW);
+        let output = sealed.output()?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        match output.status.code() {
+            Some(0) => {}
+            Some(1) if said.contains(UNDEFINED_OBJECT) => {}
+            _ => return Err(SourceError::NoAnswer(said.trim().to_owned()).into()),
+        }
+        let text = String::from_utf8_lossy(&output.stdout);
+        Ok(Self::parse(&text, output.status.success())?)
+    }
+
+    fn parse(text: &str, sealed: bool) -> Result<Self, SourceError> {
+        let mut lines = text.lines();
+        let role = lines.next().unwrap_or_default().to_owned();
+        let system_id = lines
+            .next()
+            .and_then(|line| line.split('|').next()?.parse().ok());
+        let segment_size = lines.next().and_then(bytes_of);
+        let key_file = sealed.then(|| lines.next().and_then(unhex));
+        Ok(Self {
+            system_id: system_id.ok_or(SourceError::Answer("IDENTIFY_SYSTEM"))?,
+            segment_size: segment_size.ok_or(SourceError::Answer("SHOW wal_segment_size"))?,
+            role,
+            key_file: match key_file {
+                Some(None) => return Err(SourceError::Answer("SHOW pgseal.key_file")),
+                Some(found) => found,
+                None => None,
+            },
+        })
+    }
+
+    /// The token that lets us have clear pages of a server with this key.
+    pub fn token(&self, master: &MasterKey) -> OsString {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let expiry = now.map_or(0, |now| now.as_secs()) + LIFETIME;
+        let role = self.role.as_bytes();
+        OsString::from_vec(ReceiverToken::grant(master, self.system_id, role, expiry))
+    }
+
+    /// Where its key file came from, for people.
+    pub fn origin() -> PathBuf {
+        PathBuf::from("the server's key file")
+    }
+}
+
+/// Whether the operator declares the receiver himself, with a token that he was granted.
+pub fn is_declared(given: &Given) -> bool {
+    let own = env::var_os("PGOPTIONS");
+    let declares = |text: &OsStr| text.to_string_lossy().contains("pgseal.receiver");
+    own.as_deref().is_some_and(declares) || given.value("d").is_some_and(declares)
+}
+
+/// The public name of the key in a key file.
+pub fn key_id(key_file: &[u8]) -> Option<KeyId> {
+    match KeyImage::decode(key_file) {
+        Ok(KeyImage::File(file)) => Some(file.header().key_id),
+        _ => None,
+    }
+}
+
+/// psql's arguments: connection options as the receiver has them, and what to ask.
+fn questions(given: &Given) -> Vec<OsString> {
+    let mut args: Vec<OsString> = ["-X", "-A", "-t", "-q", "-v", "VERBOSITY=sqlstate"]
+        .map(OsString::from)
+        .into();
+    args.extend(["-d".into(), for_replication(given.value("d"))]);
+    for letter in ["h", "p", "U"] {
+        if let Some(value) = given.value(letter) {
+            args.extend([format!("-{letter}").into(), value.to_owned()]);
+        }
+    }
+    for letter in ["w", "W"].into_iter().filter(|letter| given.has(letter)) {
+        args.push(format!("-{letter}").into());
+    }
+    let commands = [
+        r"\echo :USER",
+        "IDENTIFY_SYSTEM",
+        "SHOW wal_segment_size",
+        "SHOW pgseal.key_file",
+    ];
+    args.extend(
+        commands
+            .into_iter()
+            .flat_map(|command| ["-c".into(), command.into()]),
+    );
+    args
+}
+
+/// A connection string with what a receiver adds to it; what comes last counts.
+fn for_replication(conninfo: Option<&OsStr>) -> OsString {
+    let given = conninfo.unwrap_or_default().as_bytes();
+    let uri = given.starts_with(b"postgresql://") || given.starts_with(b"postgres://");
+    let separators: [&[u8]; 2] = match (uri, given.contains(&b'?')) {
+        (true, true) => [b"&", b"&"],
+        (true, false) => [b"?", b"&"],
+        (false, _) => [b" ", b" "],
+    };
+    let parts = [
+        given,
+        separators[0],
+        b"dbname=replication",
+        separators[1],
+        b"replication=true",
+    ];
+    OsString::from_vec(parts.concat())
+}
+
+/// `16MB`, `1GB`.
+fn bytes_of(text: &str) -> Option<u64> {
+    let digits = text.trim_end_matches(|letter: char| !letter.is_ascii_digit());
+    let unit = match &text[digits.len()..] {
+        "kB" => 10,
+        "MB" => 20,
+        "GB" => 30,
+        _ => return None,
+    };
+    digits.parse::<u64>().ok()?.checked_mul(1 << unit)
+}
+
+fn unhex(text: &str) -> Option<Vec<u8>> {
+    let pairs = text.as_bytes().chunks(2).map(|pair| {
+        let pair = std::str::from_utf8(pair)
+            .ok()
+            .filter(|pair| pair.len() == 2)?;
+        u8::from_str_radix(pair, 16).ok()
+    });
+    pairs
+        .collect::<Option<Vec<u8>>>()
+        .filter(|bytes| !bytes.is_empty())
+}
+
+fn beside(path: &Path, name: &str) -> PathBuf {
+    path.with_file_name(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connection_strings() {
+        let with = |given: &str| {
+            let whole = for_replication(Some(OsStr::new(given)));
+            whole.into_string().expect("ASCII")
+        };
+        assert_eq!(with("host=a"), "host=a dbname=replication replication=true");
+        assert_eq!(
+            with("postgresql://a/b"),
+            "postgresql://a/b?dbname=replication&replication=true"
+        );
+        assert_eq!(
+            with("postgres://a?user=b"),
+            "postgres://a?user=b&dbname=replication&replication=true"
+        );
+    }
+
+    #[test]
+    fn answers() {
+        let text = "repl\n7000000000000000001|1|0/3000060|\n1GB\n00ff\n";
+        let source = Source::parse(text, true).expect("good answers");
+        assert_eq!(source.system_id, 7_000_000_000_000_000_001);
+        assert_eq!(source.segment_size, 1 << 30);
+        assert_eq!(source.role, "repl");
+        assert_eq!(source.key_file.as_deref(), Some(&[0, 255][..]));
+        let plain = Source::parse("r\n1|1|0/0|\n16MB\n", false).expect("good answers");
+        assert_eq!((plain.segment_size, plain.key_file), (16 << 20, None));
+        for bad in [
+            "",
+            "r\n",
+            "r\nx|1\n16MB\n00",
+            "r\n1|1\n16\n00",
+            "r\n1|1\n16MB\n0",
+        ] {
+            assert!(Source::parse(bad, true).is_err(), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! What a connection says of itself to a sealed primary: `-c pgseal.receiver=<word>`.
+//!
+//! The word is `raw`, or a token that lets this receiver have clear pages because it will store
+//! them sealed. A twin that knows the word hands it over ([`GIVEN`]); walreceiver and pg_rewind,
+//! whose cluster shares its primary's key, make a token of their own at each connection.
+//!
+//! A token is for one role, and only libpq knows the role that it will connect as: it is asked.
+//!
+//! Invariant: a caller who declares something himself is left alone, and PostgreSQL sees options
+//! without our word ([`withdraw`]): it would write them into `primary_conninfo`, where an
+//! expired token would stay.
+
+use crate::{clusters, control, libpq, programs, server};
+use std::ffi::{c_char, CStr, CString};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// The word that a twin found out; public, as `primary_conninfo` is.
+const GIVEN: &str = "PGSEAL_RECEIVER";
+/// The setting that carries the word.
+const SETTING: &str = "pgseal.receiver=";
+/// How long a token may be used to connect, in seconds.
+const LIFETIME: u64 = 3600;
+
+/// The options to connect with instead of the caller's, if there is a word to add.
+pub fn options(parameters: &libpq::Parameters) -> Option<CString> {
+    let given = given();
+    if given.is_none() && !receives_for_its_cluster() {
+        return None;
+    }
+    let libpq::Resolved { role, options } = parameters.resolve()?;
+    if options
+        .windows(SETTING.len())
+        .any(|part| part == SETTING.as_bytes())
+    {
+        return None;
+    }
+    let word = match given {
+        Some(word) => word.into_bytes(),
+        None => own_token(&role)?,
+    };
+    CString::new([&options, prefix().as_bytes(), &escaped(&word)].concat()).ok()
+}
+
+/// Takes our word out of `options`, where it is the last.
+///
+/// # Safety
+/// `options` is a C string that the caller may change.
+pub unsafe fn withdraw(options: *mut c_char) {
+    // SAFETY: as above.
+    let text = unsafe { CStr::from_ptr(options) }.to_bytes();
+    let prefix = prefix();
+    let at = text
+        .windows(prefix.len())
+        .rposition(|part| part == prefix.as_bytes());
+    if let Some(at) = at.filter(|_| given().is_some() || receives_for_its_cluster()) {
+        // SAFETY: within the string, which gets shorter.
+        unsafe { *options.add(at) = 0 };
+    }
+}
+
+/// Two blanks tell it from what people write.
+fn prefix() -> String {
+    format!("  -c {SETTING}")
+}
+
+/// A server outlives every word that was in its environment when it started.
+fn given() -> Option<String> {
+    std::env::var(GIVEN).ok().filter(|_| !programs::is_server())
+}
+
+/// Does this process write what it receives into the one cluster whose key it holds?
+fn receives_for_its_cluster() -> bool {
+    programs::is("pg_rewind") || server::backend_is(c"walreceiver")
+}
+
+fn own_token(role: &[u8]) -> Option<Vec<u8>> {
+    let cluster = clusters::sole()?;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
+    let expiry = now.as_secs() + LIFETIME;
+    let system_id = control::system_id(cluster)?;
+    Some(cluster.token(system_id, role, expiry))
+}
+
+/// In libpq's options a backslash makes the next character part of the word.
+fn escaped(word: &[u8]) -> Vec<u8> {
+    let special = |byte: &u8| *byte == b'\\' || byte.is_ascii_whitespace();
+    let each = word.iter().flat_map(|byte| {
+        let escape = special(byte).then_some(b'\\');
+        escape.into_iter().chain([*byte])
+    });
+    each.collect()
+}

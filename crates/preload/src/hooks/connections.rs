@@ -1,0 +1,103 @@
+//! libpq's ways to connect: a receiver declares itself to a sealed primary
+//! ([`crate::declaration`]).
+
+use crate::libpq::{self, Connect, ConnectParams, Connection, Conninfo, Info, Parameters};
+use crate::{declaration, programs, report};
+use libc::{c_char, c_int};
+use std::ffi::CStr;
+use std::ptr;
+
+pub unsafe fn connect_params(
+    keywords: *const *const c_char,
+    values: *const *const c_char,
+    expand_dbname: c_int,
+) -> Connection {
+    // SAFETY: as the caller promises.
+    unsafe { with_params(c"PQconnectdbParams", keywords, values, expand_dbname) }
+}
+
+pub unsafe fn start_params(
+    keywords: *const *const c_char,
+    values: *const *const c_char,
+    expand_dbname: c_int,
+) -> Connection {
+    // SAFETY: as the caller promises.
+    unsafe { with_params(c"PQconnectStartParams", keywords, values, expand_dbname) }
+}
+
+unsafe fn with_params(
+    name: &CStr,
+    keywords: *const *const c_char,
+    values: *const *const c_char,
+    expand_dbname: c_int,
+) -> Connection {
+    // SAFETY: both functions have this type; the caller keeps libpq's contract.
+    unsafe {
+        let Some(connect) = next::<ConnectParams>(name) else {
+            return ptr::null_mut();
+        };
+        if programs::acts() && !keywords.is_null() && !values.is_null() {
+            let parameters = Parameters::new(keywords, values, expand_dbname);
+            if let Some(options) = declaration::options(&parameters) {
+                return parameters.connect(connect, &options);
+            }
+        }
+        connect(keywords, values, expand_dbname)
+    }
+}
+
+/// What is no connection string goes to libpq as it is, for its error.
+pub unsafe fn connect(conninfo: *const c_char) -> Connection {
+    // SAFETY: as the caller promises.
+    unsafe {
+        let Some(connect) = next::<Connect>(c"PQconnectdb") else {
+            return ptr::null_mut();
+        };
+        if programs::acts() && !conninfo.is_null() {
+            let text = CStr::from_ptr(conninfo);
+            let parameters = Parameters::of_string(text);
+            let params = next::<ConnectParams>(c"PQconnectdbParams");
+            let options = || declaration::options(&parameters);
+            if let Some((params, options)) =
+                params.filter(|_| libpq::is_conninfo(text)).zip(options())
+            {
+                return parameters.connect(params, &options);
+            }
+        }
+        connect(conninfo)
+    }
+}
+
+/// PostgreSQL writes what it is told here into `primary_conninfo`: without our word.
+pub unsafe fn conninfo(connection: Connection) -> *mut Info {
+    // SAFETY: as the caller promises; libpq's array ends with a null keyword, and its values are
+    // the caller's to change.
+    unsafe {
+        let Some(conninfo) = next::<Conninfo>(c"PQconninfo") else {
+            return ptr::null_mut();
+        };
+        let infos = conninfo(connection);
+        let mut at = infos;
+        while programs::acts() && !at.is_null() && !(*at).keyword.is_null() {
+            if CStr::from_ptr((*at).keyword) == c"options" && !(*at).val.is_null() {
+                declaration::withdraw((*at).val);
+            }
+            at = at.add(1);
+        }
+        infos
+    }
+}
+
+/// # Safety
+/// `F` is the type of libpq's function `name`.
+unsafe fn next<F: Copy>(name: &CStr) -> Option<F> {
+    // SAFETY: as above.
+    let found = unsafe { libpq::function(name) };
+    if found.is_none() {
+        let name = name.to_string_lossy();
+        report::line(&format!(
+            "no libpq with {name} is loaded: nothing is connected"
+        ));
+    }
+    found
+}
