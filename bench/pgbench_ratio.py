@@ -5,8 +5,9 @@
 
 readonly is pgbench -S on data that lies in shared_buffers, tpcb the default script on the same, and evict -N at scale
 50 on 1 MB of shared_buffers with 3 clients, so that pages come and go through the kernel's cache. The plain variants
-share one cluster, sealed ones have each their own, made from the same settings with checksums on. A round runs each
-variant once, in random order; figures.py says what is made of the rounds, server.py what a run measures. Prints
+share one cluster, sealed ones have each their own, made from the same settings with checksums on. Clusters made alike
+differ by some per cent: --clusters makes several such sets, and rounds take them in turn. A round runs each variant
+once, in random order; figures.py says what is made of the rounds, server.py what a run measures. Prints
 Markdown tables; a JSON file keeps every raw round.
 
 Variants: stock; stock2 (stock again: its interval must include 1); loaded (stock with the library preloaded, nothing
@@ -15,6 +16,7 @@ run.
 """
 
 import argparse
+import itertools
 import json
 import os
 import platform
@@ -67,6 +69,7 @@ def arguments():
     parser = argparse.ArgumentParser(description="pgbench, sealed against stock, round by round")
     parser.add_argument("workload", choices=WORKLOADS)
     parser.add_argument("--rounds", type=positive, default=9, help="an interval means little below 6")
+    parser.add_argument("--clusters", type=positive, default=1, help="sets of clusters, which rounds take in turn")
     parser.add_argument("--seconds", type=positive, default=10, help="length of each run of pgbench")
     parser.add_argument("--variants", type=variants, default="stock,loaded,sealed-256,sealed-128,sealed-192")
     parser.add_argument("--pg", type=Path, default=pgseal_test.PG, help="directory of PostgreSQL's programs")
@@ -132,28 +135,32 @@ def bench(args):
     """The clusters, the rounds, the figures."""
     workload, host = WORKLOADS[args.workload], machine(args.pg)
     scale = args.scale or workload.scale
-    clusters = make_clusters(args, scale, workload.buffers_mb or scale * BUFFERS_MB_PER_SCALE)
+    buffers_mb = workload.buffers_mb or scale * BUFFERS_MB_PER_SCALE
+    homes = [pgseal_test.STAGE / f"work/set{i}" for i in range(args.clusters)]
+    sets = [make_clusters(args, home, scale, buffers_mb) for home in homes]
     try:
         before = cipher_speed()
-        fixed_s = fixed_cpu(workload, clusters)
-        rounds = run_rounds(args, workload, clusters, fixed_s)
+        fixed_s = fixed_cpu(workload, sets[0])
+        rounds = run_rounds(args, workload, sets, fixed_s)
         after = cipher_speed()
     finally:
-        for cluster in clusters:
+        for cluster in itertools.chain(*sets):
             cluster.close()
     page_ns = {v: tuple((a + b) / 2 for a, b in zip(before[v], after[v])) for v in before}
     summaries = figures.summarise(args.variants, rounds, page_ns)
     print(heading(args, workload, scale, host), page_costs(args, page_ns), figures.markdown(summaries), sep="\n\n")
     results = {"workload": args.workload, "seed": args.seed, "scale": scale, "clients": workload.clients,
-               "seconds": args.seconds, "settings": clusters[0].conf.split("\n")[1:-1], "machine": host,
+               "seconds": args.seconds, "clusters": args.clusters, "machine": host,
+               "settings": sets[0][0].conf.split("\n")[1:-1],
                "page_ns": {"before": before, "after": after}, "fixed_cpu_s": fixed_s,
                "summary": summaries, "rounds": rounds}
     Path(os.environ[RESULTS]).write_text(json.dumps(results, indent=1))
 
 
-def make_clusters(args, scale, buffers_mb):
+def make_clusters(args, home, scale, buffers_mb):
     """Plain variants run on one data directory in turn: clusters made alike differ by some per cent."""
-    clusters = {name: Variant(pgseal_test.STAGE / "work" / name, name, args.pg, f"{buffers_mb}MB") for name in args.variants}
+    home.mkdir()
+    clusters = {name: Variant(home / name, name, args.pg, f"{buffers_mb}MB") for name in args.variants}
     stock = clusters[figures.REFERENCE]
     for name, cluster in clusters.items():
         if cluster.sealed or cluster is stock:
@@ -178,24 +185,25 @@ def script(workload):
     return [*workload.script, "-n", "-M", "prepared", "-c", workload.clients, "-j", workload.clients]
 
 
-def run_rounds(args, workload, clusters, fixed_s):
+def run_rounds(args, workload, sets, fixed_s):
     order = random.Random(args.seed)
     rounds = []
     for number in range(args.rounds):
         # One seed for pgbench in a round: its variants see the same rows in the same order.
         options = [*script(workload), "-T", args.seconds, f"--random-seed={order.randrange(2**31)}"]
+        clusters = sets[number % len(sets)]
         for cluster in order.sample(clusters, len(clusters)):
             entry = cluster.measure(options, fill_buffers=workload.buffers_mb is None)
             entry["cpu_s"] -= fixed_s
-            rounds.append({"variant": cluster.name, "round": number, **entry})
+            rounds.append({"variant": cluster.name, "round": number, "set": number % len(sets), **entry})
             note(f"round {number + 1}/{args.rounds} {cluster.name}: {entry['tps']:.1f} tps, "
                  f"{figures.cpu_us(entry):.2f} us CPU per transaction")
     return rounds
 
 
 def heading(args, workload, scale, host):
-    return (f"{args.workload}: {args.rounds} rounds of {args.seconds} s, scale {scale}, {workload.clients} clients, "
-            f"seed {args.seed}\n{host['postgres']}, {host['cpu']}, {host['cores']} cores, Linux {host['kernel']}, "
+    return (f"{args.workload}: {args.rounds} rounds of {args.seconds} s, {args.clusters} sets of clusters, scale {scale}, "
+            f"{workload.clients} clients, seed {args.seed}\n{host['postgres']}, {host['cpu']}, {host['cores']} cores, Linux {host['kernel']}, "
             f"{host['date']}. Medians over the rounds [95 % interval].")
 
 
