@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::passphrase::Source;
 use crate::unlock::Ways;
@@ -249,9 +249,26 @@ pub struct ExecArgs {
     pub pgdata: Vec<PathBuf>,
     #[command(flatten)]
     pub unlock: UnlockOptions,
+    /// What the program and its children see in clear [default: all, and its children nothing];
+    /// keys come from where a server takes them that is started without options
+    #[arg(
+        long,
+        value_enum,
+        value_name = "VIEW",
+        requires = "pgdata",
+        conflicts_with_all = ["key_unwrap_command", "encryption_key_command", "passphrase_file", "passphrase_fd"]
+    )]
+    pub view: Option<View>,
     /// The program and its arguments
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
     pub command: Vec<OsString>,
+}
+
+/// What a program sees that must not see everything.
+#[derive(Clone, Copy, ValueEnum)]
+pub enum View {
+    /// pg_control of DATADIR in clear, all other files as they are stored: what a backup tool needs
+    Backup,
 }
 
 #[derive(Args)]

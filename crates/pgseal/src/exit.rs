@@ -191,6 +191,7 @@ fn key_bin(error: &KeyBinError) -> u8 {
 fn launch(error: &LaunchError) -> u8 {
     match error {
         LaunchError::Exec(..) => IO,
+        LaunchError::View(_) => USAGE,
         _ => NOT_GUARANTEED,
     }
 }

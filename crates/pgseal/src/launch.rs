@@ -13,7 +13,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::{self, Path, PathBuf};
 use std::process::Command;
 
 use crate::exit::Failure;
@@ -30,6 +30,8 @@ const LIBRARY_PATH: &str = "PGSEAL_LIBRARY";
 const PROGRAM_PATH: &str = "PGSEAL_BIN";
 /// Programs beside PostgreSQL's that the library acts in.
 const PROGRAMS: &str = "PGSEAL_PROGRAMS";
+/// Data directories whose pg_control programs see that are neither.
+const VIEW: &str = "PGSEAL_VIEW";
 const PRELOAD: &str = "LD_PRELOAD";
 
 /// Why a program is not started.
@@ -47,6 +49,8 @@ pub enum LaunchError {
     SetUid(PathBuf),
     #[error("{0} has file capabilities, which drop the library: use a copy without")]
     Capabilities(PathBuf),
+    #[error("{0} cannot be in view: a colon in its path would end it; use a link without")]
+    View(PathBuf),
     #[error("the path of the running pgseal cannot be found ({0}): mount /proc")]
     Myself(io::Error),
     #[error("{0} cannot be started ({1}): check that it is there and executable")]
@@ -137,6 +141,19 @@ impl Sealed {
             names.push(more);
         }
         self.command.env(PROGRAMS, names);
+    }
+
+    /// Shows the program and its children `pg_control` of these data directories, and what is
+    /// stored in every other file.
+    pub fn view(&mut self, directories: &[PathBuf]) -> Result<(), LaunchError> {
+        let unfit = |directory: &PathBuf| LaunchError::View(directory.clone());
+        let absolute = directories
+            .iter()
+            .map(|directory| path::absolute(directory).map_err(|_| unfit(directory)))
+            .collect::<Result<Vec<_>, _>>()?;
+        let list = env::join_paths(&absolute).map_err(|_| unfit(&directories[0]))?;
+        self.command.env(VIEW, list).env_remove(PROGRAMS);
+        Ok(())
     }
 
     /// Takes a variable out of the program's environment.

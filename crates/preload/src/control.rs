@@ -16,42 +16,45 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Reads it, outside the hooks. None if there is none yet or its CRC is wrong.
 pub fn read(cluster: &Cluster) -> Option<Control> {
-    let path = [&cluster.root, &b"/global/pg_control\0"[..]].concat();
-    let path = CStr::from_bytes_with_nul(&path).ok()?;
-    let flags = libc::O_RDONLY | libc::O_CLOEXEC;
-    let fd = libc_call!(open(path.as_ptr(), flags, 0));
-    if fd < 0 {
-        return None;
-    }
-    let page = read_page(cluster, fd);
-    libc_call!(close(fd));
-    Control::parse(&page.ok()?).ok()
+    let file = cluster.open(&Spec {
+        id: FileId::named(b"global/pg_control")?,
+        root: Root::Cluster,
+        layout: Layout::CONTROL,
+    });
+    let mut page = [0; UNIT];
+    with_stored(cluster, |disk| {
+        scratch::with(|scratch| file.read_at(disk, scratch, &mut page, 0))
+    })?;
+    Control::parse(&page).ok()
+}
+
+/// Is it stored in clear, as a backup tool outside its view restores it?
+fn is_in_clear(cluster: &Cluster) -> bool {
+    let mut page = [0; UNIT];
+    let read = with_stored(cluster, |disk| read_full(disk, &mut page, 0));
+    read.is_some() && Control::parse(&page).is_ok()
 }
 
 /// The system identifier, from the block of `pg_control` that is stored in clear.
 pub fn system_id(cluster: &Cluster) -> Option<u64> {
+    let mut id = [0; 8];
+    let read = with_stored(cluster, |disk| read_full(disk, &mut id, 0))?;
+    (read == id.len()).then(|| u64::from_le_bytes(id))
+}
+
+fn with_stored(
+    cluster: &Cluster,
+    work: impl FnOnce(&FdDisk) -> Result<usize, Errno>,
+) -> Option<usize> {
     let path = [&cluster.root, &b"/global/pg_control\0"[..]].concat();
     let path = CStr::from_bytes_with_nul(&path).ok()?;
     let fd = libc_call!(open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC, 0));
     if fd < 0 {
         return None;
     }
-    let mut id = [0; 8];
-    let read = read_full(&FdDisk(fd), &mut id, 0);
+    let done = work(&FdDisk(fd));
     libc_call!(close(fd));
-    (read == Ok(id.len())).then(|| u64::from_le_bytes(id))
-}
-
-fn read_page(cluster: &Cluster, fd: libc::c_int) -> Result<[u8; UNIT], Errno> {
-    let id = FileId::named(b"global/pg_control").ok_or(Errno::EIO)?;
-    let file = cluster.open(&Spec {
-        id,
-        root: Root::Cluster,
-        layout: Layout::CONTROL,
-    });
-    let mut page = [0; UNIT];
-    scratch::with(|scratch| file.read_at(&FdDisk(fd), scratch, &mut page, 0))?;
-    Ok(page)
+    done.ok()
 }
 
 /// May the postmaster go on? Without data checksums and `wal_log_hints` a page that changes by hint
@@ -63,7 +66,14 @@ pub fn allows_server(cluster: &Cluster) -> bool {
         return true;
     }
     let Some(control) = read(cluster) else {
-        return true;
+        let in_clear = is_in_clear(cluster);
+        if in_clear {
+            report::line(
+                "global/pg_control is stored in clear: restore the backup again, through \
+                 pgseal exec --view=backup",
+            );
+        }
+        return !in_clear;
     };
     if !receivers::can_gate() {
         report::line("this server exports too little for its connections to be gated");

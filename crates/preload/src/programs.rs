@@ -1,9 +1,14 @@
 //! Which programs the library acts in: PostgreSQL's own that open a data directory, by the name of
 //! the executable. `LD_PRELOAD` reaches every child; `sh`, `cp`, `tar` and the commands of
 //! `archive_command` must copy what is stored.
+//!
+//! Between the two stands a viewer (`pgseal exec --view=backup`): a backup tool, and its children,
+//! see what is stored in every file but the `pg_control` of the data directories in view. A copy in
+//! a repository is none of them.
 
 use std::ffi::{CStr, CString};
 use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 /// Programs that read or write the files of a data directory.
@@ -28,9 +33,14 @@ const PROGRAMS: &[&str] = &[
 /// More names, separated by colons: how `pgseal exec` runs other programs sealed.
 const MORE: &str = "PGSEAL_PROGRAMS";
 
+/// What `pgseal exec --view` sets, for the program and its children: data directories, separated by
+/// colons.
+const VIEW: &str = "PGSEAL_VIEW";
+
 const INERT: u8 = 0;
 const TOOL: u8 = 1;
 const SERVER: u8 = 2;
+const VIEWER: u8 = 3;
 
 static ROLE: AtomicU8 = AtomicU8::new(INERT);
 
@@ -50,6 +60,17 @@ pub fn is(program: &str) -> bool {
     executable(c"/proc/self/exe").is_some_and(|name| name == program.as_bytes())
 }
 
+/// Is this one that sees what is stored, but for `pg_control`?
+pub fn is_viewer() -> bool {
+    ROLE.load(Ordering::Relaxed) == VIEWER
+}
+
+/// The data directories in view.
+pub fn viewed() -> Vec<PathBuf> {
+    let list = std::env::var_os(VIEW).unwrap_or_default();
+    std::env::split_paths(&list).collect()
+}
+
 /// Finds out, once, before `main`.
 pub fn detect() -> bool {
     let Some(name) = executable(c"/proc/self/exe") else {
@@ -62,6 +83,9 @@ pub fn detect() -> bool {
         || (name == b"cp" && runs_for_pg_upgrade())
     {
         TOOL
+    } else if std::env::var_os(VIEW).is_some() && name != b"pgseal" {
+        // pgseal opens key files only; the library itself starts it to unlock.
+        VIEWER
     } else {
         INERT
     };

@@ -1,11 +1,14 @@
 //! `pgseal exec -- COMMAND …`: one program, sealed, with the keys of the clusters that it names.
+//!
+//! With `--view` it gets none: the library unlocks the cluster when the program opens `pg_control`.
+//! Most runs of a backup tool do not, and a restore has no key file before its end.
 
 use std::env;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use crate::cli::ExecArgs;
+use crate::cli::{ExecArgs, View};
 use crate::exit::Failure;
 use crate::handover;
 use crate::launch::{LaunchError, Sealed};
@@ -13,16 +16,20 @@ use crate::twin::{paths, pin};
 use crate::unlock::unlock;
 
 pub fn run(args: ExecArgs) -> Result<ExitCode, Failure> {
-    let ways = args.unlock.ways();
     let (name, rest) = args.command.split_first().expect("clap requires a command");
+    let mut sealed = Sealed::new(&find(Path::new(name))?, name, rest)?;
+    if let Some(View::Backup) = args.view {
+        sealed.view(&args.pgdata)?;
+        return Err(sealed.exec());
+    }
+    sealed.act();
+    let ways = args.unlock.ways();
     let mut candidates = args.pgdata;
     candidates.extend(paths::candidates(rest));
     let clusters = paths::sealed_roots(&candidates)?
         .into_iter()
         .map(|root| unlock(root, &ways))
         .collect::<Result<Vec<_>, _>>()?;
-    let mut sealed = Sealed::new(&find(Path::new(name))?, name, rest)?;
-    sealed.act();
     if !clusters.is_empty() {
         let record = handover::record(&clusters)?;
         pin::check_record(&record)?;

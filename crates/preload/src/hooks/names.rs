@@ -142,11 +142,12 @@ pub unsafe fn closedir(directory: *mut DIR) -> c_int {
     libc_call!(closedir(directory))
 }
 
-/// The next entry that is not the key directory; a raw base backup carries that too.
+/// The next entry that is not the key directory; a raw base backup carries that too, and so does a
+/// backup tool.
 pub unsafe fn readdir(directory: *mut DIR) -> *mut dirent {
     loop {
         let entry = libc_call!(readdir(directory));
-        if entry.is_null() || !programs::acts() {
+        if entry.is_null() || !programs::acts() || programs::is_viewer() {
             return entry;
         }
         // SAFETY: libc's entry, with a terminated name.

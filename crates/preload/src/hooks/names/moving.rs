@@ -258,10 +258,20 @@ fn open_file(name: &Name) -> Result<Option<Fd>, Errno> {
 }
 
 fn create_like(source: &Fd, name: &Name) -> Result<Fd, Errno> {
-    let mode = stat(source.0)?.st_mode & 0o7777;
+    let like = stat(source.0)?;
     let flags = libc::O_RDWR | libc::O_CREAT | libc::O_TRUNC | libc::O_CLOEXEC;
+    let mode = like.st_mode & 0o7777;
     let fd = check(libc_call!(openat(name.0, name.1.as_ptr(), flags, mode)))?;
-    Ok(Fd(c_int::try_from(fd).map_err(|_| Errno::EIO)?))
+    let created = Fd(c_int::try_from(fd).map_err(|_| Errno::EIO)?);
+    // A restore that runs as root leaves files that are the server's.
+    // SAFETY: a descriptor and two numbers.
+    match check(unsafe { libc::fchown(created.0, like.st_uid, like.st_gid) }) {
+        Ok(_) => Ok(created),
+        Err(errno) => {
+            remove(name);
+            Err(errno)
+        }
+    }
 }
 
 fn remove(name: &Name) {
