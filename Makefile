@@ -4,15 +4,17 @@ CARGO ?= cargo
 # Debian's own: the vectors' reader needs its packages for Python.
 PYTHON ?= /usr/bin/python3
 
-.PHONY: help build demo demo-stop test test-debian test-patroni test-world lint clean
+.PHONY: help build demo demo-stop test test-barman test-debian test-patroni test-pgbackrest test-world lint clean
 
 help:
 	@echo 'make build        the command and the library, into dist/bin and dist/lib'
 	@echo 'make demo         a sealed cluster beside a plain twin: load, kill -9, recover, verify, search'
 	@echo 'make demo-stop    stop the server that the demo left running'
 	@echo 'make test         all tests on PostgreSQL 15'
+	@echo 'make test-barman  Barman: backups of both methods, recovery'
 	@echo "make test-debian  Debian's scripts, systemd's units, a container's steps"
 	@echo 'make test-patroni three nodes under Patroni and etcd'
+	@echo 'make test-pgbackrest   pgBackRest: backups of all types, restores'
 	@echo "make test-world   the tests on 17 and 18, PostgreSQL's suites of 15, 17 and 18, 300 crashes"
 	@echo 'make lint         formatting, clippy, shellcheck, tidy'
 	@echo 'make clean        remove what was built'
@@ -36,18 +38,13 @@ test:
 	$(MAKE) --no-print-directory build
 	$(PYTHON) scripts/test.py ci
 
-test-debian:
-	scripts/install-deps.sh build test debian
+test-barman test-debian test-patroni test-pgbackrest: test-%:
+	scripts/install-deps.sh build test $*
 	$(MAKE) --no-print-directory build
-	$(PYTHON) scripts/test.py debian
-
-test-patroni:
-	scripts/install-deps.sh build test patroni
-	$(MAKE) --no-print-directory build
-	$(PYTHON) scripts/test.py patroni
+	$(PYTHON) scripts/test.py $*
 
 test-world:
-	scripts/install-deps.sh build test debian patroni
+	scripts/install-deps.sh build test barman debian patroni pgbackrest
 	$(MAKE) --no-print-directory build
 	$(PYTHON) scripts/test.py world
 

@@ -1,12 +1,12 @@
 #!/usr/bin/python3
-"""Usage: scripts/test.py [ci|world|debian|patroni]      (make test, make test-world, make test-debian …)
+"""Usage: scripts/test.py [ci|world|barman|debian|patroni|pgbackrest]      (make test, make test-world, make test-debian …)
 
 Runs the tests one after the other, shows what they print, and ends with a table and the line
 "N passed, N failed, N skipped". The table has a row per step, and one per directory of PostgreSQL's suites. A failed step
 does not keep the next from running. Exit status: 0 if nothing failed.
 
 ci: the crates' tests, vectors/read.py, every program tests/*/*.py on Debian's PostgreSQL 15, PostgreSQL's own regression,
-isolation and TAP suites of 15, and the table of libc calls against what is installed. debian, patroni: the programs of that
+isolation and TAP suites of 15, and the table of libc calls against what is installed. barman, debian …: the programs of that
 directory, which need packages or time of their own. world: the suites of 15, 17 and 18, and the programs on 17 and 18, with
 those that take long and a longer crash loop. The suites' PostgreSQL is built once by tests/suites/fetch-build.sh.
 """
@@ -24,7 +24,9 @@ DEBIAN_PG = "/usr/lib/postgresql/15/bin"
 SUITES = ROOT / "tests/suites"
 WORLD_ONLY = {"tests/file-classes/regression.py"}
 # Directories whose programs need packages or time of their own: run by their name, and in the world.
-BY_NAME = ["debian", "patroni"]
+BY_NAME = ["barman", "debian", "patroni", "pgbackrest"]
+# Those of them whose packages know no PostgreSQL after Debian's.
+DEBIAN_ONLY = ["barman", "pgbackrest"]
 WORLD_CRASH_ROUNDS = "300"
 
 # How runners tell their results: cargo, vectors/read.py, tests/suites/run.sh, tests/suites/tap.py.
@@ -111,9 +113,12 @@ class Tally:
 SURFACE = Step("cargo xtask surface", ["cargo", "xtask", "surface"], tests=False, version="")
 
 
-def programs():
+def programs(directories=None, without=()):
     """The test programs of the tree; tests/lib holds none, and other modules do not run by themselves."""
-    files = [file for file in sorted(ROOT.glob("tests/*/*.py")) if file.parent.name not in ("lib", "suites")]
+    without = ("lib", "suites", *without)
+    files = [file for file in sorted(ROOT.glob("tests/*/*.py")) if file.parent.name not in without]
+    if directories is not None:
+        files = [file for file in files if file.parent.name in directories]
     return [str(file.relative_to(ROOT)) for file in files if 'if __name__ == "__main__":' in file.read_text()]
 
 
@@ -141,17 +146,17 @@ def steps_of(which):
     if which == "ci":
         crates = Step("crates", ["cargo", "test", "--workspace", "--locked", "--no-fail-fast"], version="")
         vectors = Step("vectors/read.py", [sys.executable, "vectors/read.py"], version="")
-        chosen = [name for name in programs() if name not in WORLD_ONLY and name.split("/")[1] not in BY_NAME]
+        chosen = [name for name in programs(without=BY_NAME) if name not in WORLD_ONLY]
         return [crates, vectors, *python_tests("15", DEBIAN_PG, chosen), *suites("15"), SURFACE]
     if which in BY_NAME:
-        return python_tests("15", DEBIAN_PG, [name for name in programs() if name.split("/")[1] == which])
+        return python_tests("15", DEBIAN_PG, programs([which]))
     helper = Step("programs that tests use", ["cargo", "build", "--workspace", "--examples", "--locked"], tests=False,
                   version="")
     steps = [helper, *suites("15"), *suites("17"), *suites("18"), SURFACE]
     for version in ["17", "18"]:
         environment = {"PGSEAL_CRASH_ROUNDS": WORLD_CRASH_ROUNDS, "PGSEAL_TEST_LONG": "1"}
-        steps += python_tests(version, built(version), programs(), environment)
-    return steps
+        steps += python_tests(version, built(version), programs(without=DEBIAN_ONLY), environment)
+    return steps + python_tests("15", DEBIAN_PG, programs(DEBIAN_ONLY))
 
 
 def run(step):
