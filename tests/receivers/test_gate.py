@@ -21,7 +21,7 @@ class Connections(Receivers):
         good = cluster.token()
         altered = good[:-1] + ("0" if good[-1] != "0" else "1")
         refused = {
-            None: NOTHING, "": NOTHING, "sealed": "no receiver token", "RAW": "no receiver token",
+            "sealed": "no receiver token", "RAW": "no receiver token",
             altered: "not made under this cluster's key",
             cluster.token(expiry=int(time.time()) - 1): "has expired",
             cluster.token(role="repl"): "another role's",
@@ -34,11 +34,22 @@ class Connections(Receivers):
                 self.assertRefused(done)
                 self.assertIn(reason, done.stderr)
                 self.assertEqual(done.stdout, "")
-        for receiver in ["raw", good]:
+        for receiver in [None, "", "raw", good]:
             done = self.command(cluster, "IDENTIFY_SYSTEM", receiver, check=True)
             self.assertIn(str(cluster.system_id()), done.stdout)
         self.assertIn(str(cluster.system_id()),
                       self.command(cluster, "IDENTIFY_SYSTEM", cluster.token(role="repl"), PGUSER="repl").stdout)
+
+    def test_what_shows_nothing_may_only_ask(self):
+        """Patroni asks for a server's timeline on connections whose options it sets itself."""
+        cluster = self.serve()
+        for command in ["BASE_BACKUP", "START_REPLICATION 0/1000000", "START_REPLICATION PHYSICAL 0/1000000 TIMELINE 1"]:
+            for receiver in [None, ""]:
+                with self.subTest(command, receiver=receiver):
+                    done = self.command(cluster, command, receiver)
+                    self.assertRefused(done)
+                    self.assertIn(NOTHING, done.stderr)
+                    self.assertEqual(done.stdout, "")
 
     def test_a_token_needs_a_private_connection(self):
         cluster = self.serve()

@@ -9,8 +9,8 @@ use super::State;
 /// Why a command is not run, as one sentence to its sender.
 pub type Refusal = &'static str;
 
-const UNPROVEN: Refusal = "this connection has not shown what it may receive of a sealed cluster: \
-    connect with pgseal.receiver set to a token, or to raw for a base backup of what is stored";
+const UNPROVEN: Refusal =
+    "this cluster is sealed, and the connection does not say what it may receive of it";
 const STREAM_RAW: Refusal = "a raw session gets no WAL stream: take the base backup with -X fetch \
     or -X none, or connect with a receiver token";
 const CHECKSUMS: Refusal = "a raw base backup holds ciphertext, whose checksums cannot be \

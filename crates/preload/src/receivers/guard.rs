@@ -2,6 +2,7 @@
 
 use super::command::{is_base_backup, judge, Refusal};
 use super::postgres::{fatal, server, Server};
+use super::session::HINT;
 use super::{enter, state, State};
 use crate::real::{self, libc_call};
 use crate::report;
@@ -37,8 +38,13 @@ fn refuse_with_a_message() {
     // SAFETY: the server's own variables. In a critical section FATAL would be PANIC.
     let possible = unsafe { *server.pgstat_track_activities && *server.CritSectionCount == 0 };
     if let (true, Err(reason)) = (possible, verdict(server)) {
+        let hint = if state() == State::Unproven {
+            HINT
+        } else {
+            c""
+        };
         enter(State::Ending);
-        fatal(reason, c"");
+        fatal(reason, hint);
     }
 }
 

@@ -65,7 +65,6 @@ symbols! {
     IsUnderPostmaster: *const bool,
     MyProcPort: *const *mut c_void,
     RegisterXactCallback: unsafe extern "C" fn(TransactionCallback, *mut c_void),
-    am_db_walsender: *const bool,
     am_walsender: *const bool,
     debug_query_string: *const *const c_char,
     errcode: unsafe extern "C" fn(c_int) -> c_int,

@@ -15,7 +15,9 @@ use std::ffi::{CStr, CString};
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::Mutex;
 
-const HINT: &CStr = c"Connect with options='-c pgseal.receiver=TOKEN', a token of pgseal receiver \
+/// What a receiver can be.
+pub const HINT: &CStr =
+    c"Connect with options='-c pgseal.receiver=TOKEN', a token of pgseal receiver \
     grant, for clear pages and WAL over TLS or a local socket, or with \
     options='-c pgseal.receiver=raw' for a base backup of what is stored, with its key file.";
 
@@ -174,15 +176,13 @@ unsafe extern "C" fn options_are_read(event: c_int, _: *mut c_void) {
     let (State::Undecided, XACT_EVENT_PRE_COMMIT, Some(server)) = (state(), event, server()) else {
         return;
     };
-    // SAFETY: the server's own flag.
-    let physical_only = unsafe { !*server.am_db_walsender };
-    let verdict = given().map_or(Err(NOTHING_SHOWN.to_owned()), |given| match given {
-        b"raw" => Ok(State::Raw),
-        token => proven(server, token).map(|()| State::Clear),
-    });
+    let verdict = match given() {
+        None => Ok(State::Unproven),
+        Some(b"raw") => Ok(State::Raw),
+        Some(token) => proven(server, token).map(|()| State::Clear),
+    };
     match verdict {
         Ok(state) => enter(state),
-        Err(_) if given().is_none() && !physical_only => enter(State::Unproven),
         Err(reason) => {
             enter(State::Ending);
             fatal(&reason, HINT);
