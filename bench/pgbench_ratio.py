@@ -203,7 +203,8 @@ def run_rounds(args, workload, sets, fixed_s):
 
 def heading(args, workload, scale, host):
     return (f"{args.workload}: {args.rounds} rounds of {args.seconds} s, {args.clusters} sets of clusters, scale {scale}, "
-            f"{workload.clients} clients, seed {args.seed}\n{host['postgres']}, {host['cpu']}, {host['cores']} cores, Linux {host['kernel']}, "
+            f"{workload.clients} clients, seed {args.seed}\n"
+            f"{host['postgres']}, {host['cpu']}, {host['cores']} cores, Linux {host['kernel']}, "
             f"{host['date']}. Medians over the rounds [95 % interval].")
 
 
