@@ -59,6 +59,20 @@ class Connections(Receivers):
         self.assertIn("TLS or a local socket", done.stderr)
         self.assertIn(str(cluster.system_id()), self.command(cluster, "IDENTIFY_SYSTEM", "raw", **network).stdout)
 
+    def test_the_twin_of_psql_asks_as_raw(self):
+        """It stores no copy; its other connections declare nothing."""
+        cluster = self.serve()
+
+        def ask(command, place="replication=1", **options):
+            return cluster.run("psql", "-X", "-A", "-t", "-d", f"dbname=postgres {place}", "-c", command, **options)
+
+        for place in ["replication=1", "replication=ON", "replication='true'"]:
+            self.assertIn(str(cluster.system_id()), ask("IDENTIFY_SYSTEM", place).stdout)
+        self.assertRefused(ask("START_REPLICATION PHYSICAL 0/1000000", check=False), "raw")
+        self.assertEqual(ask("SHOW pgseal.receiver").stdout, "raw\n")
+        for place in ["replication=database", "replication=off", "application_name=replication"]:
+            self.assertEqual(ask("SHOW pgseal.receiver", place).stdout, "\n")
+
     def test_a_plain_server_gates_nobody(self):
         cluster = self.serve(sealed=False)
         self.assertIn(str(cluster.system_id()), self.command(cluster, "IDENTIFY_SYSTEM").stdout)

@@ -4,6 +4,8 @@
 //! them sealed. A twin that knows the word hands it over ([`GIVEN`]); walreceiver and pg_rewind,
 //! whose cluster shares its primary's key, make a token of their own at each connection.
 //!
+//! psql stores no copy: what it asks over a physical replication connection, it asks as raw.
+//!
 //! A token is for one role, and only libpq knows the role that it will connect as: it is asked.
 //!
 //! Invariant: a caller who declares something himself is left alone, and PostgreSQL sees options
@@ -18,27 +20,50 @@ use std::time::{SystemTime, UNIX_EPOCH};
 const GIVEN: &str = "PGSEAL_RECEIVER";
 /// The setting that carries the word.
 const SETTING: &str = "pgseal.receiver=";
+/// The program that asks.
+const ASKS: &str = "psql";
+/// What takes ciphertext.
+const RAW: &str = "raw";
 /// How long a token may be used to connect, in seconds.
 const LIFETIME: u64 = 3600;
 
 /// The options to connect with instead of the caller's, if there is a word to add.
 pub fn options(parameters: &libpq::Parameters) -> Option<CString> {
     let given = given();
-    if given.is_none() && !receives_for_its_cluster() {
+    let asks = given.is_none() && programs::is(ASKS) && parameters.mention("replication");
+    if given.is_none() && !asks && !receives_for_its_cluster() {
         return None;
     }
-    let libpq::Resolved { role, options } = parameters.resolve()?;
+    let libpq::Resolved {
+        role,
+        options,
+        replication,
+    } = parameters.resolve()?;
     if options
         .windows(SETTING.len())
         .any(|part| part == SETTING.as_bytes())
+        || asks && !is_physical(&replication)
     {
         return None;
     }
     let word = match given {
         Some(word) => word.into_bytes(),
+        None if asks => RAW.as_bytes().to_owned(),
         None => own_token(&role)?,
     };
     CString::new([&options, prefix().as_bytes(), &escaped(&word)].concat()).ok()
+}
+
+/// Does this process connect in a way that may need our word?
+pub fn applies() -> bool {
+    programs::acts() || programs::is(ASKS)
+}
+
+/// libpq's parameter, in the spellings that the server takes for true.
+fn is_physical(replication: &[u8]) -> bool {
+    let yes: [&[u8]; 4] = [b"1", b"on", b"true", b"yes"];
+    yes.iter()
+        .any(|word| word.eq_ignore_ascii_case(replication))
 }
 
 /// Takes our word out of `options`, where it is the last.

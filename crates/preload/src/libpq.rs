@@ -67,6 +67,8 @@ pub struct Resolved {
     pub role: Vec<u8>,
     /// The options for the server.
     pub options: Vec<u8>,
+    /// Whether it is to be a replication connection, as it was written.
+    pub replication: Vec<u8>,
 }
 
 /// Connection parameters: keywords and values as `PQconnectdbParams` takes them, and ours, which
@@ -123,14 +125,30 @@ impl Parameters {
             let start = function::<ConnectParams>(c"PQconnectStartParams")?;
             let user = function::<Text>(c"PQuser")?;
             let options = function::<Text>(c"PQoptions")?;
+            let replication = function::<Conninfo>(c"PQconninfo")?;
             let finish = function::<Finish>(c"PQfinish")?;
             let connection = self.connect_with(start, &nowhere);
             let role = text(user(connection));
             let options = text(options(connection)).unwrap_or_default();
+            let replication = value(replication(connection), c"replication").unwrap_or_default();
             finish(connection);
             let role = role.filter(|role| !role.is_empty())?;
-            Some(Resolved { role, options })
+            Some(Resolved {
+                role,
+                options,
+                replication,
+            })
         }
+    }
+
+    /// Does a keyword or value contain `word`?
+    pub fn mention(&self, word: &str) -> bool {
+        // SAFETY: the caller's strings, and null for a value that was not given.
+        let contains = |&pointer: &*const c_char| {
+            unsafe { text(pointer) }
+                .is_some_and(|text| text.windows(word.len()).any(|part| part == word.as_bytes()))
+        };
+        self.keywords.iter().chain(&self.values).any(contains)
     }
 
     fn connect_with(&self, connect: ConnectParams, more: &[(&CStr, &CStr)]) -> Connection {
@@ -152,6 +170,27 @@ impl Parameters {
             .collect();
         // SAFETY: terminated arrays of live strings, as libpq asks.
         unsafe { connect(keywords.as_ptr(), values.as_ptr(), self.expand_dbname) }
+    }
+}
+
+/// The value of `keyword` in libpq's array, which is freed.
+///
+/// # Safety
+/// Null, or what `PQconninfo` gave.
+unsafe fn value(infos: *mut Info, keyword: &CStr) -> Option<Vec<u8>> {
+    if infos.is_null() {
+        return None;
+    }
+    // SAFETY: the array ends with a null keyword, and is freed once.
+    unsafe {
+        let free = function::<unsafe extern "C" fn(*mut Info)>(c"PQconninfoFree")?;
+        let found = (0..)
+            .map(|at| infos.add(at))
+            .take_while(|info| !(**info).keyword.is_null())
+            .find(|info| CStr::from_ptr((**info).keyword) == keyword);
+        let value = found.and_then(|info| text((*info).val));
+        free(infos);
+        value
     }
 }
 

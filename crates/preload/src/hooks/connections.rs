@@ -36,7 +36,7 @@ unsafe fn with_params(
         let Some(connect) = next::<ConnectParams>(name) else {
             return ptr::null_mut();
         };
-        if programs::acts() && !keywords.is_null() && !values.is_null() {
+        if declaration::applies() && !keywords.is_null() && !values.is_null() {
             let parameters = Parameters::new(keywords, values, expand_dbname);
             if let Some(options) = declaration::options(&parameters) {
                 return parameters.connect(connect, &options);
@@ -53,7 +53,7 @@ pub unsafe fn connect(conninfo: *const c_char) -> Connection {
         let Some(connect) = next::<Connect>(c"PQconnectdb") else {
             return ptr::null_mut();
         };
-        if programs::acts() && !conninfo.is_null() {
+        if declaration::applies() && !conninfo.is_null() {
             let text = CStr::from_ptr(conninfo);
             let parameters = Parameters::of_string(text);
             let params = next::<ConnectParams>(c"PQconnectdbParams");
