@@ -21,7 +21,7 @@ use super::getopt::{Given, PG_BASEBACKUP};
 use super::initdb_key::{new_key, NewKey};
 use super::options::{self, Name, OptionError, Split};
 use super::pin::{self, PinError};
-use super::source::{self, Source, RAW, RECEIVER, SEGMENT_SIZE};
+use super::source::{self, Source, SourceError, RAW, RECEIVER, SEGMENT_SIZE};
 use super::{help, Twin};
 use crate::cluster::Root;
 use crate::control_file;
@@ -67,10 +67,25 @@ pub fn run(twin: &Twin, args: Vec<OsString>) -> Result<ExitCode, Failure> {
     if key_dir.exists() {
         return Err(BackupError::Exists(key_dir).into());
     }
-    let source = Source::ask(twin, &given)?;
+    let Some(source) = ask(twin, &split, &given)? else {
+        return plain(twin, &split);
+    };
     match Copy::of(&split, &given, &source, root)? {
         Some(copy) => copy.make(twin, &split.rest, &source),
         None => plain(twin, &split),
+    }
+}
+
+/// The server's answer. If there is none, and nothing says that the copy must be sealed, then
+/// pg_basebackup itself tells what is wrong; it declares nothing, so that a sealed server refuses it.
+fn ask(twin: &Twin, split: &Split, given: &Given) -> Result<Option<Source>, Failure> {
+    match Source::ask(twin, given) {
+        Err(Failure::Source(SourceError::NoAnswer(_)))
+            if split.first().is_none() && pin::expected()?.is_none() =>
+        {
+            Ok(None)
+        }
+        answer => answer.map(Some),
     }
 }
 
@@ -95,7 +110,9 @@ fn plain(twin: &Twin, split: &Split) -> Result<ExitCode, Failure> {
 
 /// A copy of what a sealed server stores; a plain one's is PostgreSQL's business.
 fn raw(twin: &Twin, split: &Split, given: &Given) -> Result<ExitCode, Failure> {
-    let source = Source::ask(twin, given)?;
+    let Some(source) = ask(twin, split, given)? else {
+        return plain(twin, split);
+    };
     if let Some(option) = split.first() {
         return Err(BackupError::RawKey(option).into());
     }
