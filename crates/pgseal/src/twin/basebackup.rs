@@ -77,7 +77,7 @@ pub fn run(twin: &Twin, args: Vec<OsString>) -> Result<ExitCode, Failure> {
 }
 
 /// The server's answer. If there is none, and nothing says that the copy must be sealed, then
-/// pg_basebackup itself tells what is wrong; it declares nothing, so that a sealed server refuses it.
+/// pg_basebackup itself tells what is wrong; it declares nothing, so a sealed server refuses it.
 fn ask(twin: &Twin, split: &Split, given: &Given) -> Result<Option<Source>, Failure> {
     match Source::ask(twin, given) {
         Err(Failure::Source(SourceError::NoAnswer(_)))
