@@ -23,6 +23,9 @@ pub enum Command {
     Bindir(BindirArgs),
     /// Run one program sealed
     Exec(ExecArgs),
+    /// Copy a running cluster into a sealed standby
+    #[command(disable_help_flag = true)]
+    Clone(CloneArgs),
     /// Tell whether a cluster is sealed, how, and whether its key opens
     Status(StatusArgs),
     /// Decrypt and check every page of a stopped cluster
@@ -307,6 +310,101 @@ pub struct WalPutArgs {
     /// Its name: %f
     #[arg(value_name = "%f")]
     pub file: OsString,
+}
+
+/// Connection options are pg_basebackup's.
+#[derive(Args)]
+pub struct CloneArgs {
+    /// The directory of PostgreSQL's programs [default: where PATH finds pg_basebackup]
+    #[arg(long, value_name = "PGBIN")]
+    pub pg: Option<PathBuf>,
+    /// The new data directory
+    #[arg(short = 'D', long = "pgdata", value_name = "TARGET")]
+    pub pgdata: PathBuf,
+    /// The primary's host or socket directory
+    #[arg(short = 'h', long, value_name = "HOSTNAME")]
+    pub host: Option<OsString>,
+    /// Its port
+    #[arg(short = 'p', long, value_name = "PORT")]
+    pub port: Option<OsString>,
+    /// The role to connect as
+    #[arg(short = 'U', long, value_name = "NAME")]
+    pub username: Option<OsString>,
+    /// A connection string
+    #[arg(short = 'd', long, value_name = "CONNSTR")]
+    pub dbname: Option<OsString>,
+    /// Never prompt for a password
+    #[arg(short = 'w', long)]
+    pub no_password: bool,
+    /// Prompt for a password
+    #[arg(short = 'W', long)]
+    pub password: bool,
+    /// The command that unwraps the key: reads "%p", prints it
+    #[arg(long, value_name = "COMMAND")]
+    pub key_unwrap_command: Option<String>,
+    /// Seal the standby under a key of its own; always so if the primary is not sealed
+    #[arg(long)]
+    pub new_key: bool,
+    #[command(flatten)]
+    pub protection: CloneProtection,
+    /// Bits of the new key [default: 256]
+    #[arg(long, value_name = "BITS", requires = "new_key")]
+    pub data_encryption: Option<u16>,
+    /// Print help
+    #[arg(long, action = clap::ArgAction::Help)]
+    pub help: Option<bool>,
+    /// More options for pg_basebackup, after --
+    #[arg(last = true, value_name = "OPTION")]
+    pub more: Vec<OsString>,
+}
+
+/// How a clone's new key shall be protected: initdb's options.
+#[derive(Args)]
+pub struct CloneProtection {
+    /// The command that wraps the new key: reads it, writes "%p"
+    #[arg(long, value_name = "COMMAND")]
+    pub key_wrap_command: Option<String>,
+    /// Protect the new key by a passphrase from the terminal
+    #[arg(long)]
+    pub key_passphrase: bool,
+    /// Protect it by the passphrase in FILE
+    #[arg(long, value_name = "FILE")]
+    pub key_passphrase_file: Option<PathBuf>,
+    /// Keep it in FILE, outside the data directory
+    #[arg(long, value_name = "FILE")]
+    pub key_file: Option<PathBuf>,
+    /// Leave it unprotected, for tests
+    #[arg(long)]
+    pub no_key_wrap: bool,
+}
+
+impl CloneProtection {
+    /// Whether anything is said.
+    pub fn is_given(&self) -> bool {
+        !self.arguments().is_empty()
+    }
+
+    /// As a twin takes it.
+    pub fn arguments(&self) -> Vec<OsString> {
+        let path = |path: &Option<PathBuf>| path.clone().map(PathBuf::into_os_string);
+        let with_value = [
+            (
+                "--key-wrap-command",
+                self.key_wrap_command.clone().map(OsString::from),
+            ),
+            ("--key-passphrase-file", path(&self.key_passphrase_file)),
+            ("--key-file", path(&self.key_file)),
+        ];
+        let given = with_value
+            .into_iter()
+            .filter_map(|(name, value)| Some((name, value?)));
+        let mut arguments: Vec<_> = given
+            .flat_map(|(name, value)| [name.into(), value])
+            .collect();
+        arguments.extend(self.key_passphrase.then(|| "--key-passphrase".into()));
+        arguments.extend(self.no_key_wrap.then(|| "--no-key-wrap".into()));
+        arguments
+    }
 }
 
 #[derive(Args)]

@@ -14,6 +14,7 @@ use crate::archive::ArchiveError;
 use crate::audit::CanaryError;
 use crate::cluster::ClusterError;
 use crate::cmd::bindir::BindirError;
+use crate::cmd::clone::CloneError;
 use crate::cmd::key::{ChangeError, OnTerminal, SlotsDoNotOpen};
 use crate::cmd::verify::ServerRuns;
 use crate::command::CommandError;
@@ -28,6 +29,7 @@ use crate::twin::initdb::InitdbError;
 use crate::twin::initdb_key::NewKeyError;
 use crate::twin::options::OptionError;
 use crate::twin::pin::PinError;
+use crate::twin::receivewal::Compressed;
 use crate::twin::source::SourceError;
 use crate::unlock::{SlotError, UnlockError};
 use crate::verify::ControlReadError;
@@ -55,7 +57,9 @@ pub enum Failure {
     Canary(#[from] CanaryError),
     Bindir(#[from] BindirError),
     Change(#[from] ChangeError),
+    Clone(#[from] CloneError),
     Cluster(#[from] ClusterError),
+    Compressed(#[from] Compressed),
     Control(#[from] ControlError),
     ControlRead(#[from] ControlReadError),
     HandoverFd(#[from] HandoverFdError),
@@ -94,6 +98,9 @@ impl Failure {
             Self::Canary(error) => canary(error),
             Self::Bindir(error) => bindir(error),
             Self::Change(error) => change(error),
+            Self::Clone(CloneError::Target(..)) => IO,
+            Self::Clone(CloneError::PlainServer) => NOT_SEALED,
+            Self::Clone(_) => USAGE,
             Self::Cluster(ClusterError::NotSealed(_)) => NOT_SEALED,
             Self::Cluster(ClusterError::WorkingDirectory(_)) | Self::HandoverFd(_) => IO,
             Self::Control(_) | Self::ControlRead(_) | Self::Walk(_) => IO,
@@ -105,7 +112,10 @@ impl Failure {
             Self::Launch(error) => launch(error),
             Self::Machine(_) => PROVIDER,
             Self::NewKey(error) => new_key(error),
-            Self::OnTerminal(_) | Self::Option(_) | Self::Pin(PinError::NotAKeyId(_)) => USAGE,
+            Self::Compressed(_)
+            | Self::OnTerminal(_)
+            | Self::Option(_)
+            | Self::Pin(PinError::NotAKeyId(_)) => USAGE,
             Self::Pin(_) => WRONG_KEY,
             Self::SlotsDoNotOpen(_) => FOUND,
             Self::Source(_) => IO,
@@ -150,6 +160,7 @@ fn backup(error: &BackupError) -> u8 {
         BackupError::ReadBack(..) => IO,
         BackupError::Commit(error) => key_bin(error),
         BackupError::Exists(_)
+        | BackupError::LastInput(_)
         | BackupError::RawKey(_)
         | BackupError::RawStream
         | BackupError::RawIncremental => USAGE,

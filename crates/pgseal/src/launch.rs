@@ -166,6 +166,13 @@ impl Sealed {
         self.command.env(variable, value);
     }
 
+    /// Leaves the library out: the program shall see what is stored.
+    pub fn stand_aside(&mut self) {
+        let list = env::var_os(PRELOAD).unwrap_or_default();
+        let others = others(&list).collect::<Vec<_>>().join(&b':');
+        self.command.env(PRELOAD, OsStr::from_bytes(&others));
+    }
+
     /// Becomes the program.
     pub fn exec(mut self) -> Failure {
         let error = self.command.exec();
@@ -191,13 +198,17 @@ impl Sealed {
 fn with_library(library: &Path) -> OsString {
     let mut list = library.as_os_str().to_owned();
     let present = env::var_os(PRELOAD).unwrap_or_default();
-    for entry in present.as_bytes().split(|byte| b" :".contains(byte)) {
-        if !entry.is_empty() && !entry.ends_with(LIBRARY.as_bytes()) {
-            list.push(":");
-            list.push(OsStr::from_bytes(entry));
-        }
+    for entry in others(&present) {
+        list.push(":");
+        list.push(OsStr::from_bytes(entry));
     }
     list
+}
+
+/// What a preload list holds beside the library.
+fn others(list: &OsStr) -> impl Iterator<Item = &[u8]> {
+    let entries = list.as_bytes().split(|byte| b" :".contains(byte));
+    entries.filter(|entry| !entry.is_empty() && !entry.ends_with(LIBRARY.as_bytes()))
 }
 
 /// A whole shared library of this machine. One that was cut, as by a full disk during installation,

@@ -143,8 +143,8 @@ impl Parameters {
 
     /// Does a keyword or value contain `word`?
     pub fn mention(&self, word: &str) -> bool {
-        // SAFETY: the caller's strings, and null for a value that was not given.
         let contains = |&pointer: &*const c_char| {
+            // SAFETY: the caller's strings, and null for a value that was not given.
             unsafe { text(pointer) }
                 .is_some_and(|text| text.windows(word.len()).any(|part| part == word.as_bytes()))
         };

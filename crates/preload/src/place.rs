@@ -146,7 +146,9 @@ impl Owner {
 /// from anywhere into the middle of a cluster.
 fn locate(path: &Absolute) -> Result<Option<Found>, unlock::Failed> {
     if let Some(found) = by_ancestors(path)? {
-        return Ok(Some(found));
+        let name = path::last(path.bytes());
+        let archived = found.is_foreign().then(|| unlinked(path, name, false));
+        return Ok(Some(archived.flatten().unwrap_or(found)));
     }
     let Some(real) = path.real() else {
         return Ok(None);

@@ -2,6 +2,7 @@
 
 pub mod audit;
 pub mod bindir;
+pub mod clone;
 mod exec;
 pub mod key;
 pub mod status;
@@ -20,6 +21,7 @@ use crate::exit::Failure;
 pub fn run(command: Command) -> Result<ExitCode, Failure> {
     match command {
         Command::Bindir(args) => bindir::run(&args),
+        Command::Clone(args) => clone::run(args),
         Command::Exec(args) => exec::run(args),
         Command::Verify(args) => verify::run(&args),
         Command::Audit(args) => audit::run(&args),

@@ -20,8 +20,8 @@ use zeroize::Zeroizing;
 use super::getopt::{Given, PG_BASEBACKUP};
 use super::initdb_key::{new_key, NewKey};
 use super::options::{self, Name, OptionError, Split};
-use super::pin::{self, PinError};
-use super::source::{self, Source, SourceError, RAW, RECEIVER, SEGMENT_SIZE};
+use super::pin;
+use super::source::{self, Source, RAW, RECEIVER, SEGMENT_SIZE};
 use super::{help, Twin};
 use crate::cluster::Root;
 use crate::control_file;
@@ -43,6 +43,8 @@ pub enum BackupError {
     Commit(KeyBinError),
     #[error("a backup in this form is a copy of what the sealed server stores, with its key file: leave --{0} out, or use the plain format")]
     RawKey(&'static str),
+    #[error("{0} is not sealed, and the result would be like it, though other backups of the chain are: end the chain with a sealed backup")]
+    LastInput(PathBuf),
     #[error("a sealed server streams no WAL into a backup in this form: use -X fetch")]
     RawStream,
     #[error("an incremental backup of a sealed server can only be laid out in a directory: use the plain format")]
@@ -59,34 +61,34 @@ pub fn run(twin: &Twin, args: Vec<OsString>) -> Result<ExitCode, Failure> {
     if is_raw(&given) {
         return raw(twin, &split, &given);
     }
-    let Some(data) = given.value("D").map(PathBuf::from) else {
+    if !given.has("D") {
         return Err(twin.sealed(&split.rest)?.exec());
+    }
+    let Some(source) = twin.ask(&split, &given)? else {
+        return twin.plain(&split);
     };
-    let root = Root::pending(&data)?;
+    match copy(twin, &split, &given, &source)? {
+        Some(code) => Ok(code),
+        None => twin.plain(&split),
+    }
+}
+
+/// Makes a sealed copy of `source` in the directory that the options name; none if they ask for a
+/// plain one. pg_basebackup's exit code is passed on.
+pub fn copy(
+    twin: &Twin,
+    split: &Split,
+    given: &Given,
+    source: &Source,
+) -> Result<Option<ExitCode>, Failure> {
+    let root = Root::pending(Path::new(given.value("D").unwrap_or_default()))?;
     let key_dir = root.path.join(DIR);
     if key_dir.exists() {
         return Err(BackupError::Exists(key_dir).into());
     }
-    let Some(source) = ask(twin, &split, &given)? else {
-        return plain(twin, &split);
-    };
-    match Copy::of(&split, &given, &source, root)? {
-        Some(copy) => copy.make(twin, &split.rest, &source),
-        None => plain(twin, &split),
-    }
-}
-
-/// The server's answer. If there is none, and nothing says that the copy must be sealed, then
-/// pg_basebackup itself tells what is wrong; it declares nothing, so a sealed server refuses it.
-fn ask(twin: &Twin, split: &Split, given: &Given) -> Result<Option<Source>, Failure> {
-    match Source::ask(twin, given) {
-        Err(Failure::Source(SourceError::NoAnswer(_)))
-            if split.first().is_none() && pin::expected()?.is_none() =>
-        {
-            Ok(None)
-        }
-        answer => answer.map(Some),
-    }
+    let copy = Copy::of(split, given, source, root)?;
+    copy.map(|copy| copy.make(twin, &split.rest, source))
+        .transpose()
 }
 
 /// Whether pg_basebackup hands on what the server sends instead of laying it out.
@@ -97,27 +99,16 @@ fn is_raw(given: &Given) -> bool {
     tar || given.has("t")
 }
 
-/// As PostgreSQL does it, unless the operator expects a sealed cluster.
-fn plain(twin: &Twin, split: &Split) -> Result<ExitCode, Failure> {
-    if let Some(option) = split.first() {
-        return Err(OptionError::NotSealed(option).into());
-    }
-    if pin::expected()?.is_some() {
-        return Err(PinError::New.into());
-    }
-    Err(twin.sealed(&split.rest)?.exec())
-}
-
 /// A copy of what a sealed server stores; a plain one's is PostgreSQL's business.
 fn raw(twin: &Twin, split: &Split, given: &Given) -> Result<ExitCode, Failure> {
-    let Some(source) = ask(twin, split, given)? else {
-        return plain(twin, split);
+    let Some(source) = twin.ask(split, given)? else {
+        return twin.plain(split);
     };
     if let Some(option) = split.first() {
         return Err(BackupError::RawKey(option).into());
     }
     if source.key_file.is_none() {
-        return plain(twin, split);
+        return twin.plain(split);
     }
     let mut args = split.rest.clone();
     if given.has("i") {
@@ -159,7 +150,7 @@ impl Copy {
             return Self::same_key(split, source, root);
         }
         let key = new_key(split, root)?;
-        pin::check_new(key.cluster.header.key_id)?;
+        pin::check_key(&key.cluster)?;
         let token = match &source.key_file {
             Some(theirs) => token(source, theirs, &key.cluster, given)?,
             None => None,
@@ -182,7 +173,7 @@ impl Copy {
             return Err(OptionError::NotSealed(option).into());
         }
         let cluster = unlock_received(theirs, &Source::origin(), root, &split.ways())?;
-        pin::check_new(cluster.header.key_id)?;
+        pin::check_key(&cluster)?;
         let token = Some(source.token(&cluster.master));
         let key = NewKey::existing(cluster, Zeroizing::new(theirs.clone()));
         Ok(Some(Self { key, token }))
@@ -233,7 +224,8 @@ fn token(
     Ok(Some(source.token(&server.master)))
 }
 
-fn check_sealed(data: &Path) -> Result<(), BackupError> {
+/// Was the library at work in the program that made `data`?
+pub fn check_sealed(data: &Path) -> Result<(), BackupError> {
     let path = control_file::path(data);
     match control_file::is_sealed(data) {
         Ok(true) => Ok(()),

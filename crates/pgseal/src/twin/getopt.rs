@@ -18,17 +18,21 @@ pub struct Options {
 
 /// The options that a command line gives, by letter if they have one, else by long name.
 #[derive(Debug, Default, PartialEq)]
-pub struct Given(Vec<(String, Option<OsString>)>);
+pub struct Given {
+    options: Vec<(String, Option<OsString>)>,
+    /// what is no option, nor an option's value
+    pub words: Vec<OsString>,
+}
 
 impl Given {
     /// Whether the option is there.
     pub fn has(&self, name: &str) -> bool {
-        self.0.iter().any(|(other, _)| other == name)
+        self.options.iter().any(|(other, _)| other == name)
     }
 
     /// The value that counts: the last one.
     pub fn value(&self, name: &str) -> Option<&OsStr> {
-        let mut found = self.0.iter().rev().filter(|(other, _)| other == name);
+        let mut found = self.options.iter().rev().filter(|(other, _)| other == name);
         found.next().and_then(|(_, value)| value.as_deref())
     }
 }
@@ -41,11 +45,13 @@ impl Options {
         while let Some(arg) = args.next() {
             let bytes = arg.as_bytes();
             if bytes == b"--" {
-                break;
+                given.words.extend(args.by_ref().cloned());
             } else if let Some(long) = bytes.strip_prefix(b"--") {
-                given.0.extend(self.long_option(long, &mut args));
+                given.options.extend(self.long_option(long, &mut args));
             } else if bytes.len() > 1 && bytes[0] == b'-' {
                 self.short_options(&bytes[1..], &mut args, &mut given);
+            } else {
+                given.words.push(arg.clone());
             }
         }
         given
@@ -96,13 +102,13 @@ impl Options {
             let name = char::from(letter).to_string();
             let takes_value = self.short.contains(&format!("{name}:"));
             if !takes_value {
-                given.0.push((name, None));
+                given.options.push((name, None));
                 continue;
             }
             let tail = &cluster[at + 1..];
             let attached = (!tail.is_empty()).then(|| OsStr::from_bytes(tail).to_owned());
             given
-                .0
+                .options
                 .push((name, attached.or_else(|| args.next().cloned())));
             return;
         }
@@ -151,6 +157,72 @@ pub const PG_BASEBACKUP: Options = Options {
     ],
 };
 
+/// pg_receivewal of PostgreSQL 15 to 18.
+pub const PG_RECEIVEWAL: Options = Options {
+    short: "d:D:E:h:np:s:S:U:vwWZ:",
+    long: &[
+        "compress= Z",
+        "create-slot",
+        "dbname= d",
+        "directory= D",
+        "drop-slot",
+        "endpos= E",
+        "help ?",
+        "host= h",
+        "if-not-exists",
+        "no-loop n",
+        "no-password w",
+        "no-sync",
+        "password W",
+        "port= p",
+        "slot= S",
+        "status-interval= s",
+        "synchronous",
+        "username= U",
+        "verbose v",
+        "version V",
+    ],
+};
+
+/// pg_combinebackup of PostgreSQL 17 and 18.
+pub const PG_COMBINEBACKUP: Options = Options {
+    short: "dknNo:T:",
+    long: &[
+        "clone",
+        "copy",
+        "copy-file-range",
+        "debug d",
+        "dry-run n",
+        "help ?",
+        "link k",
+        "manifest-checksums=",
+        "no-manifest",
+        "no-sync N",
+        "output= o",
+        "sync-method=",
+        "tablespace-mapping= T",
+        "version V",
+    ],
+};
+
+/// pg_verifybackup of PostgreSQL 15 to 18.
+pub const PG_VERIFYBACKUP: Options = Options {
+    short: "eF:i:m:nPqsw:",
+    long: &[
+        "exit-on-error e",
+        "format= F",
+        "help ?",
+        "ignore= i",
+        "manifest-path= m",
+        "no-parse-wal n",
+        "progress P",
+        "quiet q",
+        "skip-checksums s",
+        "version V",
+        "wal-directory= w",
+    ],
+};
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -168,6 +240,10 @@ mod tests {
 
     #[test]
     fn every_spelling() {
+        assert_eq!(
+            read(&["a", "-D", "x", "b", "--", "-c"]).words,
+            ["a", "b", "-c"]
+        );
         for args in [
             &["-D", "x"][..],
             &["-Dx"],
@@ -184,6 +260,7 @@ mod tests {
     #[test]
     fn a_value_is_no_option() {
         let given = read(&["-h", "-D", "-T", "a=b", "--tablespace-mapping", "-D"]);
+        assert_eq!(given.words, [""; 0]);
         assert_eq!(value(&given, "h").as_deref(), Some("-D"));
         assert!(!given.has("D"));
         assert_eq!(value(&given, "T").as_deref(), Some("-D"));

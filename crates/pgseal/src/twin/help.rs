@@ -103,7 +103,11 @@ fn addition(name: &str, args: &[OsString]) -> &'static str {
         ("pg_basebackup", _) => BASEBACKUP,
         ("pg_upgrade", _) => UPGRADE,
         ("pg_waldump", _) => WALDUMP,
-        ("pg_ctl" | "pg_resetwal" | "pg_rewind" | "pg_verifybackup", _) => UNWRAP,
+        (
+            "pg_combinebackup" | "pg_ctl" | "pg_receivewal" | "pg_resetwal" | "pg_rewind"
+            | "pg_verifybackup",
+            _,
+        ) => UNWRAP,
         _ => "",
     }
 }

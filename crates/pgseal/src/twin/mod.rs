@@ -8,7 +8,8 @@
 //! `PGSEAL_KEYS_FD` names: nobody is asked for a passphrase twice, or away from the terminal.
 
 pub mod basebackup;
-mod getopt;
+mod combinebackup;
+pub mod getopt;
 mod help;
 pub mod initdb;
 pub mod initdb_key;
@@ -16,7 +17,9 @@ pub mod options;
 pub mod paths;
 pub mod pin;
 mod programs;
+pub mod receivewal;
 pub mod source;
+mod verifybackup;
 
 use std::env;
 use std::ffi::OsString;
@@ -32,9 +35,12 @@ use crate::keybin::KeyDir;
 use crate::launch::{Sealed, KEYS_FD};
 use crate::memfd;
 use crate::unlock::{unlock, unlock_from, Unlocked, Ways, UNWRAP_COMMAND};
+use getopt::Given;
 use initdb_key::WRAP_COMMAND;
-use options::{Name, Split};
+use options::{Name, OptionError, Split};
+use pin::PinError;
 use programs::Role;
+use source::{Source, SourceError};
 
 /// A program of PostgreSQL, and the name that its twin was called by.
 pub struct Twin {
@@ -49,13 +55,19 @@ impl Twin {
         if help::is_asked_for(&self.name, &args) {
             return help::show(self, &args);
         }
-        let role = programs::role(&self.name);
-        match role {
-            Role::Initdb => return initdb::run(self, args),
-            Role::BaseBackup => return basebackup::run(self, args),
-            _ => {}
+        match self.name.as_str() {
+            "initdb" => initdb::run(self, args),
+            "pg_basebackup" => basebackup::run(self, args),
+            "pg_combinebackup" => combinebackup::run(self, args),
+            "pg_receivewal" => receivewal::run(self, args),
+            "pg_verifybackup" => verifybackup::run(self, args),
+            _ => self.tool(options::split(&self.name, args)?),
         }
-        let split = options::split(&self.name, args)?;
+    }
+
+    /// Becomes the program, with the keys of the clusters that its arguments name.
+    fn tool(&self, split: Split) -> Result<ExitCode, Failure> {
+        let role = programs::role(&self.name);
         let mut sealed = self.sealed(&split.rest)?;
         let inherited = inherited()?;
         if needs_keys(role, &split.rest) {
@@ -68,6 +80,31 @@ impl Twin {
             sealed.scrub(UNWRAP_COMMAND);
         }
         Err(sealed.exec())
+    }
+
+    /// What the server says. If it does not answer, and nothing says that its data must be sealed,
+    /// then the program itself tells what is wrong; it declares nothing, so a sealed server refuses
+    /// it.
+    fn ask(&self, split: &Split, given: &Given) -> Result<Option<Source>, Failure> {
+        match Source::ask(self, given) {
+            Err(Failure::Source(SourceError::NoAnswer(_)))
+                if split.first().is_none() && pin::expected()?.is_none() =>
+            {
+                Ok(None)
+            }
+            answer => answer.map(Some),
+        }
+    }
+
+    /// As PostgreSQL does it, with a server that is not sealed; unless the operator expects one.
+    fn plain(&self, split: &Split) -> Result<ExitCode, Failure> {
+        if let Some(option) = split.first() {
+            return Err(OptionError::NotSealed(option).into());
+        }
+        if let Some(expected) = pin::expected()? {
+            return Err(PinError::PlainServer(expected).into());
+        }
+        Err(self.sealed(&split.rest)?.exec())
     }
 
     /// The real program with the library.
@@ -88,7 +125,7 @@ fn needs_keys(role: Role, args: &[OsString]) -> bool {
         Role::Client => false,
         Role::PgCtl => is(&["start", "restart"]),
         Role::Server => !is(&["-C", "--describe-config"]) && !help::is_informative(args),
-        Role::Initdb | Role::BaseBackup | Role::Tool => !help::is_informative(args),
+        Role::Tool => !help::is_informative(args),
     }
 }
 

@@ -44,7 +44,9 @@ const NEW_KEY: &[&str] = &["initdb", "pg_basebackup"];
 const UNWRAPPERS: &[&str] = &[
     "initdb",
     "pg_basebackup",
+    "pg_combinebackup",
     "pg_ctl",
+    "pg_receivewal",
     "pg_resetwal",
     "pg_rewind",
     "pg_upgrade",

@@ -14,6 +14,7 @@ use pgseal_format::handover;
 use crate::cluster::Root;
 use crate::exit::Failure;
 use crate::handover::HandoverFdError;
+use crate::unlock::Unlocked;
 
 const EXPECT_KEY: &str = "PGSEAL_EXPECT_KEY";
 
@@ -26,6 +27,10 @@ pub enum PinError {
     Plain(PathBuf),
     #[error("{0} has key {1}, not {2} as {EXPECT_KEY} demands: somebody may have replaced the directory")]
     Other(PathBuf, KeyId, KeyId),
+    #[error(
+        "the server is not sealed, but {EXPECT_KEY} demands key {0}: somebody may have replaced it"
+    )]
+    PlainServer(KeyId),
     #[error("initdb would make a new key, but {EXPECT_KEY} demands another: unset it, or copy the key with --copy-key-from")]
     New,
 }
@@ -55,6 +60,17 @@ pub fn check_record(record: &[u8]) -> Result<(), Failure> {
             let root = PathBuf::from(OsStr::from_bytes(other.root));
             Err(PinError::Other(root, other.key_id, expected).into())
         }
+    }
+}
+
+/// Refuses a cluster that would be made, or added to, under another key.
+pub fn check_key(cluster: &Unlocked) -> Result<(), PinError> {
+    let key = cluster.header.key_id;
+    match expected()? {
+        Some(expected) if expected != key => {
+            Err(PinError::Other(cluster.root.path.clone(), key, expected))
+        }
+        _ => Ok(()),
     }
 }
 

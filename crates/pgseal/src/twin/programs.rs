@@ -7,10 +7,6 @@ pub enum Role {
     Client,
     /// The server.
     Server,
-    /// Makes a cluster.
-    Initdb,
-    /// Copies a cluster from its server.
-    BaseBackup,
     /// Starts and stops servers; the library fetches the key if `promote` needs it.
     PgCtl,
     /// Reads or writes files of the clusters that it is given.
@@ -44,8 +40,6 @@ const CLIENTS: [&str; 20] = [
 pub fn role(name: &str) -> Role {
     match name {
         "postgres" | "postmaster" => Role::Server,
-        "initdb" => Role::Initdb,
-        "pg_basebackup" => Role::BaseBackup,
         "pg_ctl" => Role::PgCtl,
         _ if CLIENTS.contains(&name) => Role::Client,
         _ => Role::Tool,
@@ -57,7 +51,9 @@ pub fn short_with_value(name: &str) -> &'static str {
     match name {
         "initdb" => "ADELTUXc",
         "pg_basebackup" => "cDdFhilprsStTUXZ",
+        "pg_combinebackup" => "oT",
         "pg_ctl" => "DelmNopPStU",
+        "pg_receivewal" => "dDEhpsSUZ",
         "pg_resetwal" => "cDelmoOux",
         "pg_rewind" => "D",
         "pg_upgrade" => "bBdDjoOpPsU",

@@ -1,0 +1,122 @@
+//! `pgseal clone`: a base backup that ends as a sealed standby.
+//!
+//! The machinery is pg_basebackup's twin; what is added: it is always a standby (`-R`), it is never
+//! plain, and it refuses early what would stop the standby later.
+
+use std::env;
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{self, IsTerminal, Read};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use crate::cli::CloneArgs;
+use crate::exit::Failure;
+use crate::twin::getopt::PG_BASEBACKUP;
+use crate::twin::source::{self, Source};
+use crate::twin::{basebackup, options, Twin};
+
+/// Why there is no clone.
+#[derive(Debug, thiserror::Error)]
+pub enum CloneError {
+    #[error("{0} is not empty: if it is what an interrupted copy left, remove it and what its tablespaces and WAL directory hold, and run this again")]
+    NotEmpty(PathBuf),
+    #[error("{0} cannot be read ({1}): check its owner and mode")]
+    Target(PathBuf, io::Error),
+    #[error("PostgreSQL's own pg_basebackup is not on PATH: give its directory with --pg")]
+    NoProgram,
+    #[error("the server is not sealed, so there is no key to share: add --new-key, and how it shall be protected")]
+    PlainServer,
+    #[error("a standby under a key of its own needs a token from its primary: run `pgseal receiver grant` there, and give the token as PGOPTIONS='-c pgseal.receiver=TOKEN'")]
+    NoToken,
+    #[error("how a key is protected can be said of a new one only: add --new-key, or change the present key's protection with `pgseal key rotate`")]
+    NotNew,
+}
+
+pub fn run(args: CloneArgs) -> Result<ExitCode, Failure> {
+    check_empty(&args.pgdata)?;
+    let program = match &args.pg {
+        Some(directory) => directory.join("pg_basebackup"),
+        None => on_path().ok_or(CloneError::NoProgram)?,
+    };
+    let twin = Twin {
+        argv0: program.clone().into_os_string(),
+        program,
+        name: "pg_basebackup".to_owned(),
+    };
+    let new_key = args.new_key;
+    if !new_key && args.protection.is_given() {
+        return Err(CloneError::NotNew.into());
+    }
+    let target = args.pgdata.clone();
+    let split = options::split(&twin.name, arguments(args))?;
+    let given = PG_BASEBACKUP.read(&split.rest);
+    let source = Source::ask(&twin, &given)?;
+    match (&source.key_file, new_key) {
+        (None, false) => return Err(CloneError::PlainServer.into()),
+        (Some(_), true) if !source::is_declared(&given) => return Err(CloneError::NoToken.into()),
+        _ => {}
+    }
+    let code = basebackup::copy(&twin, &split, &given, &source)?;
+    let code = code.expect("a plain server without a new key was refused");
+    if code == ExitCode::SUCCESS {
+        println!(
+            "{} is a sealed standby: start it with the sealed twin",
+            target.display()
+        );
+    }
+    Ok(code)
+}
+
+/// What pg_basebackup's twin is asked for; what comes last counts.
+fn arguments(args: CloneArgs) -> Vec<OsString> {
+    let mut line: Vec<OsString> = vec!["-R".into(), "--checkpoint=fast".into()];
+    line.extend(["-D".into(), args.pgdata.into_os_string()]);
+    if io::stderr().is_terminal() {
+        line.push("-P".into());
+    }
+    for (option, value) in [
+        ("-h", args.host),
+        ("-p", args.port),
+        ("-U", args.username),
+        ("-d", args.dbname),
+    ] {
+        line.extend(value.into_iter().flat_map(|value| [option.into(), value]));
+    }
+    for (option, asked) in [("-w", args.no_password), ("-W", args.password)] {
+        line.extend(asked.then(|| option.into()));
+    }
+    if args.new_key {
+        let bits = args.data_encryption;
+        line.push(bits.map_or("-y".into(), |bits| format!("-y{bits}").into()));
+    }
+    if let Some(command) = args.key_unwrap_command {
+        line.extend(["--key-unwrap-command".into(), command.into()]);
+    }
+    line.extend(args.protection.arguments());
+    line.extend(args.more);
+    line
+}
+
+fn check_empty(target: &Path) -> Result<(), CloneError> {
+    let unreadable = |error| CloneError::Target(target.to_owned(), error);
+    match fs::read_dir(target).map(|mut entries| entries.next().is_some()) {
+        Ok(false) => Ok(()),
+        Ok(true) => Err(CloneError::NotEmpty(target.to_owned())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(unreadable(error)),
+    }
+}
+
+/// pg_basebackup as PATH finds it, if that is the program itself: distributions put scripts there.
+fn on_path() -> Option<PathBuf> {
+    let path = env::var_os("PATH")?;
+    let mut places = env::split_paths(&path).map(|directory| directory.join("pg_basebackup"));
+    let program = places
+        .find(|program| program.is_file())?
+        .canonicalize()
+        .ok()?;
+    let mut magic = [0; 4];
+    File::open(&program).ok()?.read_exact(&mut magic).ok()?;
+    (magic == *b"\x7fELF").then_some(program)
+}

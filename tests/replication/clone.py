@@ -1,0 +1,121 @@
+#!/usr/bin/env python3
+"""pgseal clone: a sealed standby in one command, or nothing that starts."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from pgseal_test import PGSEAL, TIME_LIMIT, base_environment, main, run  # noqa: E402
+from receiving import Receiving  # noqa: E402
+
+NEW = ("--new-key", "--no-key-wrap")
+
+
+class Clone(Receiving):
+    """From sealed and plain primaries."""
+
+    def command(self, primary, target, *options):
+        """The command line of a clone."""
+        return [PGSEAL, "clone", "--pg", primary.pg, "-h", primary.home, "-U", "postgres", "-D", target.data, *options]
+
+    def clone(self, primary, target, *options, check=True, **environment):
+        """Clones primary into target's data directory."""
+        return run(self.command(primary, target, *options), environment, check=check)
+
+    def assert_follows(self, primary, standby):
+        """The standby has everything, and what comes later."""
+        self.assertEqual(standby.psql("SELECT pg_is_in_recovery()"), "t")
+        primary.psql(f"CREATE TABLE later AS SELECT '{self.canaries['later']}' AS w")
+        self.catch_up(primary, standby)
+        self.assert_rows(standby)
+        self.assertEqual(standby.psql("SELECT count(*) FROM later"), "1")
+
+    def test_a_sealed_primary(self):
+        primary = self.primary(tablespaces=("one",))
+        standby = self.copy("standby")
+        done = self.clone(primary, standby, "--", "-T", f"{primary.home / 'one'}={standby.home / 'one'}")
+        self.assertEqual(done.stdout, f"{standby.data} is a sealed standby: start it with the sealed twin\n")
+        self.assertEqual(standby.master_key(), primary.master_key())
+        self.assert_sealed(standby.home)
+        self.start(standby)
+        self.assert_follows(primary, standby)
+        self.assert_rows(standby, "t_one")
+
+    def test_a_plain_primary_then_promoted(self):
+        primary = self.primary(sealed=False)
+        standby = self.copy("standby")
+        refused = self.clone(primary, standby, check=False)
+        self.assertEqual((refused.returncode, standby.data.exists()), (4, False))
+        self.assertIn("the server is not sealed, so there is no key to share: add --new-key", refused.stderr)
+        self.clone(primary, standby, *NEW, "--data-encryption=192")
+        self.start(standby)
+        self.assert_follows(primary, standby)
+        primary.stop()
+        standby.psql("SELECT pg_promote()")
+        standby.psql("INSERT INTO later VALUES ('x')")
+        standby.stop()
+        self.assert_sealed(standby.data)
+
+    def test_another_key_without_downtime(self):
+        primary = self.primary()
+        standby = self.copy("standby")
+        refused = self.clone(primary, standby, *NEW, check=False)
+        self.assertEqual((refused.returncode, standby.data.exists()), (2, False))
+        self.assertIn("pgseal receiver grant", refused.stderr)
+        self.clone(primary, standby, *NEW, PGOPTIONS=f"-c pgseal.receiver={primary.token()}")
+        self.assertNotEqual(standby.master_key(), primary.master_key())
+        self.start(standby)
+        self.assert_follows(primary, standby)
+        primary.stop()
+        standby.psql("SELECT pg_promote()")
+        self.assert_rows(standby)
+        standby.stop()
+        self.assert_sealed(standby.data)
+
+    def test_options_that_make_no_sense(self):
+        primary = self.primary()
+        standby = self.copy("standby")
+        refused = self.clone(primary, standby, "--no-key-wrap", check=False)
+        self.assertEqual((refused.returncode, standby.data.exists()), (2, False))
+        self.assertIn("add --new-key", refused.stderr)
+
+    def test_interrupted(self):
+        primary = self.primary()
+        primary.psql("CREATE TABLE big AS SELECT i, repeat('x', 900) FROM generate_series(1, 20000) i; CHECKPOINT")
+        for number, end in enumerate([signal.SIGINT, signal.SIGTERM, signal.SIGKILL]):
+            with self.subTest(end=end):
+                standby = self.copy(f"standby{number}")
+                self.interrupt(primary, standby, end)
+                again = self.clone(primary, standby, check=False)
+                self.assertEqual(again.returncode, 2)
+                self.assertIn("is not empty: if it is what an interrupted copy left, remove it", again.stderr)
+                self.assertNotEqual(standby.try_start("-k", str(standby.home)), 0)
+                self.assert_sealed(standby.data)
+                run(["rm", "-rf", standby.data])
+        self.clone(primary, standby)
+        self.start(standby)
+        self.assert_follows(primary, standby)
+
+    def interrupt(self, primary, standby, end):
+        """Ends a slow clone by a signal to pgseal when it has begun to write, and waits until all of it has ended."""
+        clone = subprocess.Popen(self.command(primary, standby, "--", "--max-rate=2M"), stdout=subprocess.DEVNULL,
+                                 stderr=subprocess.DEVNULL, env=base_environment(), start_new_session=True)
+        deadline = time.monotonic() + TIME_LIMIT
+        while not (standby.data / "base/1").exists():
+            self.assertIsNone(clone.poll())
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.01)
+        if end == signal.SIGKILL:
+            os.killpg(clone.pid, end)
+        else:
+            clone.send_signal(end)
+        self.assertEqual(abs(clone.wait(TIME_LIMIT)), 128 + end if end != signal.SIGKILL else end)
+
+
+if __name__ == "__main__":
+    main(__file__)

@@ -1,0 +1,106 @@
+#!/usr/bin/env python3
+"""Standbys: sealed under the primary's key or their own, behind another standby, and of a plain primary."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from pgseal_test import main  # noqa: E402
+from receiving import Receiving  # noqa: E402
+
+
+class Standbys(Receiving):
+    """Rows follow, and nothing of them is readable where they arrive."""
+
+    def standby(self, primary, name, *options, **more):
+        """A running standby of primary, made by pg_basebackup -R."""
+        standby = self.copy(name)
+        self.base_backup(primary, standby, "-R", *options, **more)
+        return self.start(standby)
+
+    def assert_follows(self, primary, *standbys):
+        """What is written now is on every standby soon, sealed."""
+        word = self.canaries["later"]
+        primary.psql(f"CREATE TABLE later AS SELECT '{word}' || i AS w FROM generate_series(1, 1000) i")
+        for standby in standbys:
+            self.catch_up(primary, standby)
+            self.assert_rows(standby)
+            self.assertEqual(standby.psql("SELECT count(*) FROM later"), "1000")
+            standby.psql("CHECKPOINT")
+        self.assert_sealed(*(standby.data for standby in standbys))
+
+    def test_of_the_same_key_and_behind_another(self):
+        primary = self.primary()
+        first = self.standby(primary, "first")
+        self.assertNotIn("pgseal.receiver", (first.data / "postgresql.auto.conf").read_text())
+        self.assertNotIn("pgseal.receiver", first.psql("SELECT conninfo FROM pg_stat_wal_receiver"))
+        second = self.standby(first, "second")
+        self.assert_follows(primary, first, second)
+        primary.stop()
+        first.psql("SELECT pg_promote()")
+        first.psql("INSERT INTO later SELECT 'x'")
+        self.catch_up(first, second)
+        self.assertEqual(second.psql("SELECT count(*) FROM later"), "1001")
+
+    def test_a_new_token_at_each_connection(self):
+        primary = self.primary()
+        standby = self.standby(primary, "standby")
+        self.catch_up(primary, standby)
+        primary.stop()
+        primary.start()
+        self.assert_follows(primary, standby)
+
+    def test_under_its_own_key_with_a_granted_token(self):
+        primary = self.primary()
+        granted = {"PGOPTIONS": f"-c pgseal.receiver={primary.token()}"}
+        own = ("--data-encryption", "--no-key-wrap")
+        standby = self.standby(primary, "standby", *own, environment=granted)
+        self.assertIn("pgseal.receiver=v1.", (standby.data / "postgresql.auto.conf").read_text())
+        self.assertNotEqual(standby.master_key(), primary.master_key())
+        self.assert_follows(primary, standby)
+
+    def test_under_its_own_key_without_one(self):
+        primary = self.primary()
+        standby = self.copy("standby")
+        self.base_backup(primary, standby, "-R", "--data-encryption", "--no-key-wrap")
+        self.start(standby)
+        primary.psql("CREATE TABLE later (a int)")
+        self.wait_for_log(standby, "was not made under this cluster's key")
+        self.assertEqual(standby.psql("SELECT to_regclass('later') IS NULL"), "t")
+
+    def test_of_a_plain_primary_then_promoted(self):
+        primary = self.primary(sealed=False)
+        standby = self.standby(primary, "standby", "--data-encryption", "--no-key-wrap")
+        self.assert_follows(primary, standby)
+        primary.stop()
+        standby.psql("SELECT pg_promote()")
+        standby.psql("INSERT INTO later SELECT 'x'")
+        standby.psql("CHECKPOINT")
+        standby.kill9()
+        self.start(standby)
+        self.assertEqual(standby.psql("SELECT count(*) FROM later"), "1001")
+        standby.stop()
+        self.assert_sealed(standby.data)
+
+    def test_without_its_key(self):
+        primary = self.primary()
+        standby = self.copy("standby")
+        self.base_backup(primary, standby, "-R")
+        key = standby.data / "pg_encryption/key.bin"
+        kept = key.read_bytes()
+        key.unlink()
+        self.assertEqual(standby.try_start("-k", str(standby.home)), 5)
+        self.assertIn("key.bin is missing: restore it from a copy", standby.log())
+        other = self.cluster("other")
+        other.init()
+        key.write_bytes((other.data / "pg_encryption/key.bin").read_bytes())
+        self.assertEqual(standby.try_start("-k", str(standby.home)), 1)
+        self.assertIn("incorrect checksum in control file", standby.log())
+        key.write_bytes(kept)
+        self.start(standby)
+        self.assert_follows(primary, standby)
+
+
+if __name__ == "__main__":
+    main(__file__)
