@@ -78,7 +78,7 @@ class Segments(Twins):
     def scenario(self, cluster, canaries):
         """A table that is filled past 1 GB, changed on both sides of the border, cut below it, and grown again."""
         word = canaries["row"]
-        cluster.psql("CREATE TABLE t (i int, word text STORAGE plain) WITH (fillfactor = 100)")
+        cluster.psql("CREATE TABLE t (i int, word text); ALTER TABLE t ALTER word SET STORAGE plain")
         grow = f"INSERT INTO t SELECT i, '{word}' || repeat(md5(i::text), 248) FROM generate_series({{}}, {{}}) i"
         cluster.psql("BEGIN; TRUNCATE t; " + grow.format(1, 135000) + "; COMMIT; CREATE INDEX ON t (i)")
         name = cluster.data / cluster.psql("SELECT pg_relation_filepath('t')")

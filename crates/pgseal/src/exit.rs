@@ -18,6 +18,7 @@ use crate::cmd::clone::CloneError;
 use crate::cmd::key::{ChangeError, OnTerminal, SlotsDoNotOpen};
 use crate::cmd::verify::ServerRuns;
 use crate::command::CommandError;
+use crate::control_file::ControlReadError;
 use crate::handover::HandoverFdError;
 use crate::keybin::KeyBinError;
 use crate::launch::LaunchError;
@@ -31,8 +32,8 @@ use crate::twin::options::OptionError;
 use crate::twin::pin::PinError;
 use crate::twin::receivewal::Compressed;
 use crate::twin::source::SourceError;
+use crate::twin::start::StartError;
 use crate::unlock::{SlotError, UnlockError};
-use crate::verify::ControlReadError;
 
 /// What `verify`, `audit` and `key check` end with when they found something.
 pub const FOUND: u8 = 1;
@@ -74,6 +75,7 @@ pub enum Failure {
     ServerRuns(#[from] ServerRuns),
     SlotsDoNotOpen(#[from] SlotsDoNotOpen),
     Source(#[from] SourceError),
+    Start(#[from] StartError),
     Unlock(#[from] UnlockError),
     Walk(#[from] WalkError),
 }
@@ -118,6 +120,8 @@ impl Failure {
             | Self::Pin(PinError::NotAKeyId(_)) => USAGE,
             Self::Pin(_) => WRONG_KEY,
             Self::SlotsDoNotOpen(_) => FOUND,
+            Self::Start(StartError::NoKeyDirectory(_)) => KEY_FILE,
+            Self::Start(StartError::WrongKey(..)) => WRONG_KEY,
             Self::Source(_) => IO,
             Self::Unlock(error) => unlock(error),
         }

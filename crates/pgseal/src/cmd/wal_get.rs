@@ -12,18 +12,15 @@ use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::thread::sleep;
-use std::time::Duration;
 
-use pgseal_storage::control::{Control, ControlError};
 use pgseal_storage::wal::WalName;
 
 use crate::archive::{named_key, ArchiveError, Archived, Form, Segment, Source};
 use crate::cli::WalGetArgs;
 use crate::cluster::Root;
+use crate::control_file;
 use crate::exit::{Failure, FOUND};
 use crate::unlock::{unlock, Unlocked, Ways};
-use crate::verify::Cluster;
 
 pub fn run(args: &WalGetArgs) -> ExitCode {
     match bring(args) {
@@ -65,7 +62,7 @@ fn segment(args: &WalGetArgs, name: WalName, source: Source) -> Result<(), Failu
         return Err(ArchiveError::NotSealed(args.path.clone()).into());
     };
     let own = unlock(root, &Ways::default())?;
-    let control = control(&own)?;
+    let control = control_file::read(&own.root.path, &own.master, own.header.length)?.said?;
     if source.size != u64::from(control.wal_segment_size) {
         // PostgreSQL judges by the size: a standby waits for the rest, others stop.
         return Ok(write(&args.path, &source, |target| source.copy(target))?);
@@ -92,21 +89,6 @@ fn named_keys(args: &WalGetArgs) -> Result<Vec<Unlocked>, Failure> {
     let ways = args.unlock.ways();
     let keys = args.key_file_name.iter();
     keys.map(|file| named_key(file, &ways)).collect()
-}
-
-/// The server may be writing it meanwhile.
-fn control(own: &Unlocked) -> Result<Control, Failure> {
-    const TRIES: usize = 10;
-    let read = || Cluster::open(&own.root.path, &own.master, own.header.length);
-    let mut control = read()?.control;
-    for _ in 1..TRIES {
-        if control != Err(ControlError::Checksum) {
-            break;
-        }
-        sleep(Duration::from_millis(10));
-        control = read()?.control;
-    }
-    Ok(control?)
 }
 
 /// Writes aside and renames, because the archive may be the very file. Without fsync: PostgreSQL

@@ -19,6 +19,7 @@ pub mod pin;
 mod programs;
 pub mod receivewal;
 pub mod source;
+pub mod start;
 mod verifybackup;
 
 use std::env;
@@ -71,8 +72,13 @@ impl Twin {
         let mut sealed = self.sealed(&split.rest)?;
         let inherited = inherited()?;
         if needs_keys(role, &split.rest) {
-            if let Some(record) = record(&split, inherited)? {
-                sealed.record(&record)?;
+            let record = record(&split, inherited)?;
+            if let Some(record) = &record {
+                sealed.record(record)?;
+            }
+            if role == Role::Server {
+                let record = record.as_ref().map(|record| record.as_slice());
+                start::check(record, &paths::candidates(&split.rest))?;
             }
         }
         if role == Role::Server {

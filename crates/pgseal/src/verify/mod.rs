@@ -22,9 +22,8 @@ mod segments;
 mod wal;
 
 use std::fs::File;
-use std::io;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use indicatif::ProgressBar;
 use pgseal_crypto::{FileCipher, KeyLength, MasterKey, UNIT};
@@ -34,6 +33,7 @@ use pgseal_storage::layout::{Root, Spec};
 use pgseal_storage::scratch::Scratch;
 use pgseal_storage::{Errno, SealedFile};
 
+use crate::control_file::{self, ControlReadError, Read};
 use crate::scan::raw::Raw;
 use crate::scan::walk::Found;
 use fault::Fault;
@@ -108,11 +108,6 @@ pub struct Cluster<'k> {
     segment_pages: u32,
 }
 
-/// `pg_control` is not there or cannot be read.
-#[derive(Debug, thiserror::Error)]
-#[error("{} cannot be read ({}): give a data directory with -D, and run pgseal as the server's user", .0.display(), .1)]
-pub struct ControlReadError(PathBuf, io::Error);
-
 impl<'k> Cluster<'k> {
     /// Opens `pg_control`; a damaged one is a finding like others.
     pub fn open(
@@ -123,10 +118,10 @@ impl<'k> Cluster<'k> {
         /// Where `pg_control` says how many pages a segment has, in all versions.
         const SEGMENT_PAGES: usize = 220;
         const DEFAULT_SEGMENT_PAGES: u32 = 131_072;
-        let path = data.join("global/pg_control");
-        let page = control_page(&path, master, length)
-            .map_err(|error| ControlReadError(path.clone(), error))?;
-        let control = Control::parse(&page);
+        let Read {
+            said: control,
+            page,
+        } = control_file::read(data, master, length)?;
         let said = u32::from_le_bytes(std::array::from_fn(|i| page[SEGMENT_PAGES + i]));
         let known = control.is_ok() && said > 0;
         Ok(Self {
@@ -218,19 +213,6 @@ impl<'k> Cluster<'k> {
         }
         checked
     }
-}
-
-fn control_page(path: &Path, master: &MasterKey, length: KeyLength) -> io::Result<Vec<u8>> {
-    let Class::Sealed(spec) = classify(b"global/pg_control").class else {
-        unreachable!("pg_control is sealed");
-    };
-    let sealed = SealedFile::new(FileCipher::new(master, length, &spec.id), spec.layout);
-    let (disk, mut page) = (Raw(File::open(path)?), vec![0; UNIT]);
-    let done = sealed
-        .read_at(&disk, &mut Scratch::new(), &mut page, 0)
-        .map_err(|Errno(code)| io::Error::from_raw_os_error(code))?;
-    page.truncate(done);
-    Ok(page)
 }
 
 /// The files of a cluster, by what is done with them.
