@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::passphrase::Source;
+use crate::twin::options::{Name, Split};
 use crate::unlock::Ways;
 
 /// Transparent encryption for unmodified PostgreSQL.
@@ -30,6 +31,12 @@ pub enum Command {
     Status(StatusArgs),
     /// Decrypt and check every page of a stopped cluster
     Verify(VerifyArgs),
+    /// Make a stopped plain cluster a sealed one, in place
+    Seal(SealArgs),
+    /// Make a stopped sealed cluster a plain one, in place
+    Unseal(UnsealArgs),
+    /// Give a stopped sealed cluster another master key, in place
+    Rekey(RekeyArgs),
     /// Look for clear text in the raw files of data directories; needs no key
     Audit(AuditArgs),
     /// Protect the key of a cluster in another way, or check how it is protected
@@ -131,6 +138,134 @@ pub struct NewOptions {
     /// No protection: the key in clear in key.bin
     #[arg(long, group = "new")]
     pub new_plain: bool,
+}
+
+/// The key of a cluster that shall be sealed, as initdb takes it.
+#[derive(Args)]
+pub struct KeyChoice {
+    /// Bits of the AES keys: 128, 192 or 256 [default: 256]
+    #[arg(short = 'y', long, value_name = "BITS")]
+    pub data_encryption: Option<String>,
+    /// Command that wraps the key: reads it, writes "%p" [default: $PGDATAKEYWRAPCMD]
+    #[arg(long, value_name = "COMMAND")]
+    pub key_wrap_command: Option<String>,
+    /// Command that unwraps it: reads "%p", prints it [default: $PGDATAKEYUNWRAPCMD]
+    #[arg(long, value_name = "COMMAND")]
+    pub key_unwrap_command: Option<String>,
+    /// No protection: the key in clear in key.bin
+    #[arg(long)]
+    pub no_key_wrap: bool,
+    /// Command that prints a key in hexadecimal, which the cluster's key is then protected by
+    #[arg(short = 'K', long, value_name = "COMMAND")]
+    pub encryption_key_command: Option<String>,
+    /// A passphrase from the terminal, or from the file that $PGSEAL_PASSPHRASE_FILE names
+    #[arg(long)]
+    pub key_passphrase: bool,
+    /// The passphrase in FILE
+    #[arg(long, value_name = "FILE")]
+    pub key_passphrase_file: Option<PathBuf>,
+    /// The key in clear in a new file, outside the data directory
+    #[arg(long, value_name = "FILE")]
+    pub key_file: Option<PathBuf>,
+}
+
+impl KeyChoice {
+    /// As initdb's twin has it.
+    pub fn split(&self) -> Split {
+        let flag = |set: bool| set.then(String::new);
+        let path = |path: &Option<PathBuf>| path.as_ref().map(|path| path.display().to_string());
+        let all = [
+            (Name::DataEncryption, self.data_encryption.clone()),
+            (Name::WrapCommand, self.key_wrap_command.clone()),
+            (Name::UnwrapCommand, self.key_unwrap_command.clone()),
+            (Name::NoKeyWrap, flag(self.no_key_wrap)),
+            (Name::KeyCommand, self.encryption_key_command.clone()),
+            (Name::KeyPassphrase, flag(self.key_passphrase)),
+            (Name::KeyPassphraseFile, path(&self.key_passphrase_file)),
+            (Name::KeyFile, path(&self.key_file)),
+        ];
+        Split::of(all.into_iter().filter(|(_, value)| value.is_some()))
+    }
+
+    /// How a key that was made so opens.
+    pub fn ways(&self) -> Ways {
+        Ways {
+            unwrap_command: self.key_unwrap_command.clone(),
+            key_command: self.encryption_key_command.clone(),
+            passphrase: Source::of_options(self.key_passphrase_file.clone(), None),
+        }
+    }
+}
+
+/// How to open the key that a cluster has until now.
+#[derive(Args)]
+pub struct OldUnlockOptions {
+    /// The command that unwraps the present key: reads "%p", prints it
+    #[arg(long, value_name = "COMMAND")]
+    pub old_key_unwrap_command: Option<String>,
+    /// The command that prints the key that the present key is protected by
+    #[arg(long, value_name = "COMMAND")]
+    pub old_encryption_key_command: Option<String>,
+    /// A file that holds the present passphrase
+    #[arg(long, value_name = "FILE")]
+    pub old_passphrase_file: Option<PathBuf>,
+}
+
+impl OldUnlockOptions {
+    /// As unlocking takes them.
+    pub fn ways(&self) -> Ways {
+        Ways {
+            unwrap_command: self.old_key_unwrap_command.clone(),
+            key_command: self.old_encryption_key_command.clone(),
+            passphrase: Source::of_options(self.old_passphrase_file.clone(), None),
+        }
+    }
+}
+
+/// What all conversions have.
+#[derive(Args)]
+pub struct ConvertOptions {
+    /// The data directory
+    #[arg(short = 'D', long = "pgdata", value_name = "DATADIR", env = "PGDATA")]
+    pub pgdata: PathBuf,
+    /// Change nothing: say what would be done, what stands in the way, and what it takes
+    #[arg(long)]
+    pub check: bool,
+    /// Threads [default: one for each core]
+    #[arg(long, value_name = "N")]
+    pub jobs: Option<NonZeroUsize>,
+    /// For machines
+    #[arg(long)]
+    pub json: bool,
+    /// No bar on a terminal
+    #[arg(long)]
+    pub no_progress: bool,
+}
+
+#[derive(Args)]
+pub struct SealArgs {
+    #[command(flatten)]
+    pub convert: ConvertOptions,
+    #[command(flatten)]
+    pub key: KeyChoice,
+}
+
+#[derive(Args)]
+pub struct UnsealArgs {
+    #[command(flatten)]
+    pub convert: ConvertOptions,
+    #[command(flatten)]
+    pub unlock: UnlockOptions,
+}
+
+#[derive(Args)]
+pub struct RekeyArgs {
+    #[command(flatten)]
+    pub convert: ConvertOptions,
+    #[command(flatten)]
+    pub key: KeyChoice,
+    #[command(flatten)]
+    pub old: OldUnlockOptions,
 }
 
 #[derive(Args)]

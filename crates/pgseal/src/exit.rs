@@ -19,6 +19,7 @@ use crate::cmd::key::{ChangeError, OnTerminal, SlotsDoNotOpen};
 use crate::cmd::verify::ServerRuns;
 use crate::command::CommandError;
 use crate::control_file::ControlReadError;
+use crate::convert::{ConvertError, Converting, LockError};
 use crate::handover::HandoverFdError;
 use crate::keybin::KeyBinError;
 use crate::launch::LaunchError;
@@ -63,10 +64,13 @@ pub enum Failure {
     Compressed(#[from] Compressed),
     Control(#[from] ControlError),
     ControlRead(#[from] ControlReadError),
+    Convert(#[from] ConvertError),
+    Converting(#[from] Converting),
     HandoverFd(#[from] HandoverFdError),
     Initdb(#[from] InitdbError),
     KeyBin(#[from] KeyBinError),
     Launch(#[from] LaunchError),
+    Lock(#[from] LockError),
     Machine(#[from] MachineError),
     NewKey(#[from] NewKeyError),
     OnTerminal(#[from] OnTerminal),
@@ -105,6 +109,9 @@ impl Failure {
             Self::Clone(_) => USAGE,
             Self::Cluster(ClusterError::NotSealed(_)) => NOT_SEALED,
             Self::Cluster(ClusterError::WorkingDirectory(_)) | Self::HandoverFd(_) => IO,
+            Self::Convert(error) => convert(error),
+            Self::Converting(error) => converting(error),
+            Self::Lock(error) => lock(error),
             Self::Control(_) | Self::ControlRead(_) | Self::Walk(_) => IO,
             Self::ServerRuns(_) => BUSY,
             Self::Initdb(InitdbError::NotSealed(_)) => NOT_GUARANTEED,
@@ -211,6 +218,35 @@ fn launch(error: &LaunchError) -> u8 {
     }
 }
 
+fn convert(error: &ConvertError) -> u8 {
+    match error {
+        ConvertError::AlreadySealed(_) => USAGE,
+        ConvertError::Control(..) | ConvertError::Obstacles(..) => FOUND,
+        ConvertError::OtherKey(..) => WRONG_KEY,
+        ConvertError::ReadControl(..)
+        | ConvertError::Begin(..)
+        | ConvertError::Step(..)
+        | ConvertError::Survey(_)
+        | ConvertError::Walk(_) => IO,
+    }
+}
+
+fn converting(error: &Converting) -> u8 {
+    match error {
+        Converting::Begun(..) => BUSY,
+        Converting::Journal(..) => KEY_FILE,
+        Converting::Read(..) => IO,
+    }
+}
+
+fn lock(error: &LockError) -> u8 {
+    match error {
+        LockError::NoCluster(_) | LockError::Owner(_) => USAGE,
+        LockError::Server(..) | LockError::Other(_) => BUSY,
+        LockError::Io(..) => IO,
+    }
+}
+
 fn new_key(error: &NewKeyError) -> u8 {
     match error {
         NewKeyError::Random(_) => IO,
@@ -240,6 +276,7 @@ fn new_slot(error: &NewSlotError) -> u8 {
 
 fn unlock(error: &UnlockError) -> u8 {
     match error {
+        UnlockError::Converting(error) => converting(error),
         UnlockError::KeyBin(error) => key_bin(error),
         UnlockError::Altered(_) | UnlockError::RawReceived(_) => KEY_FILE,
         UnlockError::Machine(_) => PROVIDER,

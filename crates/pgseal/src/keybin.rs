@@ -19,9 +19,11 @@ use zeroize::Zeroizing;
 
 /// The directory of a sealed cluster's key file, below its data directory.
 pub const DIR: &str = "pg_encryption";
-const NAME: &str = "key.bin";
+/// The key file in it.
+pub const NAME: &str = "key.bin";
 const ASIDE: &str = "key.bin.new";
-const SETTINGS: &str = "pgseal.toml";
+/// The header beside it.
+pub const SETTINGS: &str = "pgseal.toml";
 
 /// Why a key file cannot be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -177,16 +179,16 @@ fn bytes(path: &Path) -> Result<Zeroizing<Vec<u8>>, KeyBinError> {
 }
 
 /// The text of `pgseal.toml`.
-fn settings(header: &Header) -> String {
+pub fn settings(header: &Header) -> String {
     let settings = Settings {
         header: hex(&header.bound()),
     };
     let text = toml::to_string(&settings).expect("a table of strings is TOML");
-    format!("# Written by initdb; used only if key.bin is one raw wrapped key.\n{text}")
+    format!("# Written with the key; used only if key.bin is one raw wrapped key.\n{text}")
 }
 
-/// What an earlier crash left at `path` is overwritten.
-fn write_durably(path: &Path, bytes: &[u8]) -> io::Result<()> {
+/// Writes a file of the key directory. What an earlier crash left at `path` is overwritten.
+pub fn write_durably(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let dir = path.parent().unwrap_or(Path::new("/"));
     let mode = fs::metadata(dir)?.permissions().mode() & 0o640;
     let mut options = OpenOptions::new();

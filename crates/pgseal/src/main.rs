@@ -12,6 +12,7 @@ mod cluster;
 mod cmd;
 mod command;
 mod control_file;
+mod convert;
 mod cost;
 mod describe;
 mod exit;

@@ -20,6 +20,7 @@ use zeroize::Zeroizing;
 
 use crate::cluster::Root;
 use crate::command::{self, CommandError};
+use crate::convert::{refuse_converting, Converting};
 use crate::keybin::{KeyBinError, KeyDir};
 use crate::machine::{Machine, MachineError};
 use crate::passphrase::{PassphraseError, Source};
@@ -30,6 +31,8 @@ pub const UNWRAP_COMMAND: &str = "PGDATAKEYUNWRAPCMD";
 /// Why a cluster stays locked.
 #[derive(Debug, thiserror::Error)]
 pub enum UnlockError {
+    #[error(transparent)]
+    Converting(#[from] Converting),
     #[error(transparent)]
     KeyBin(#[from] KeyBinError),
     #[error("{}: {}", .0.display(), Altered)]
@@ -79,8 +82,9 @@ pub struct Unlocked {
     pub file: Option<(u8, KeyFile)>,
 }
 
-/// Opens the key file of `root`.
+/// Opens the key file of `root`, unless its files are under two keys at present.
 pub fn unlock(root: Root, ways: &Ways) -> Result<Unlocked, UnlockError> {
+    refuse_converting(&root.path)?;
     unlock_from(&KeyDir::of(&root.path), root, ways)
 }
 

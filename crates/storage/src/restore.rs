@@ -19,7 +19,8 @@ pub enum Stored<'a, 'k> {
 }
 
 impl Stored<'_, '_> {
-    fn read<D: Disk>(
+    /// Reads clear bytes at `at`; a short count is the end of the file.
+    pub fn read<D: Disk>(
         &self,
         disk: &D,
         scratch: &mut Scratch,
@@ -32,7 +33,8 @@ impl Stored<'_, '_> {
         }
     }
 
-    fn write<D: Disk>(
+    /// Writes clear bytes at `at`, all of them.
+    pub fn write<D: Disk>(
         &self,
         disk: &D,
         scratch: &mut Scratch,

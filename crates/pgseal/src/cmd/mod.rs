@@ -5,9 +5,12 @@ pub mod bindir;
 pub mod clone;
 mod exec;
 pub mod key;
+mod rekey;
+mod seal;
 pub mod status;
 mod twin;
 mod unlock;
+mod unseal;
 pub mod verify;
 mod wal_get;
 mod wal_put;
@@ -24,6 +27,9 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Clone(args) => clone::run(args),
         Command::Exec(args) => exec::run(args),
         Command::Verify(args) => verify::run(&args),
+        Command::Seal(args) => seal::run(&args),
+        Command::Unseal(args) => unseal::run(&args),
+        Command::Rekey(args) => rekey::run(&args),
         Command::Audit(args) => audit::run(&args),
         Command::Status(args) => status::run(&args),
         Command::Key(KeyCommand::Wrap(args)) => key::wrap::run(args),

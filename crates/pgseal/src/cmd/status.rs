@@ -1,7 +1,7 @@
 //! `pgseal status`: what a data directory is. Reads only.
 //!
 //! Exit codes: 0 sealed, and the key opens if that was tried; 1 the key does not open; 4 not
-//! sealed. What the key file says about itself is claimed, not proved, until the key has opened.
+//! sealed; 9 it is being converted. What the key file says about itself is claimed, not proved, until the key has opened.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,6 +13,7 @@ use serde::Serialize;
 
 use crate::cli::StatusArgs;
 use crate::cluster::{ClusterError, Root};
+use crate::convert::refuse_converting;
 use crate::describe::{self, SlotView};
 use crate::exit::Failure;
 use crate::keybin::KeyDir;
@@ -104,6 +105,7 @@ pub fn run(args: &StatusArgs) -> Result<ExitCode, Failure> {
 }
 
 fn sealed(root: Root, args: &StatusArgs) -> Result<Status, Failure> {
+    refuse_converting(&root.path)?;
     let (data, dir) = (root.path.clone(), KeyDir::of(&root.path));
     let ways = args.cluster.unlock.ways();
     let image = dir.read()?;

@@ -67,8 +67,9 @@ impl NewKey {
     }
 
     /// The key is committed: what was made for it stays.
-    pub fn keep(mut self) {
+    pub fn keep(mut self) -> Unlocked {
         self.ready.iter_mut().for_each(Ready::keep);
+        self.cluster
     }
 }
 

@@ -164,6 +164,14 @@ pub struct Split {
 }
 
 impl Split {
+    /// Options of ours alone.
+    pub fn of(ours: impl IntoIterator<Item = (Name, Option<String>)>) -> Self {
+        Self {
+            ours: ours.into_iter().collect(),
+            rest: Vec::new(),
+        }
+    }
+
     /// Whether an option of ours is there.
     pub fn has(&self, name: Name) -> bool {
         self.ours.iter().any(|(other, _)| *other == name)

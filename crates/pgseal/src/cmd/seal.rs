@@ -1,0 +1,18 @@
+//! `pgseal seal`: a stopped plain cluster becomes a sealed one, in place.
+//!
+//! Exit codes: 0 sealed, or nothing in the way with `--check`; 1 something is in the way; 2 it is
+//! sealed already; 9 a server or another conversion runs.
+
+use std::process::ExitCode;
+
+use crate::cli::SealArgs;
+use crate::convert::{self, Request};
+use crate::exit::Failure;
+
+pub fn run(args: &SealArgs) -> Result<ExitCode, Failure> {
+    convert::run(&Request {
+        options: &args.convert,
+        old: None,
+        new: Some(&args.key),
+    })
+}

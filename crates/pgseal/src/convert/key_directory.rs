@@ -1,0 +1,158 @@
+//! `pg_encryption/` while a cluster is converted: the journal, and the new key file beside the old
+//! one (docs/format/conversion.md).
+
+use std::fs::{self, DirBuilder};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use pgseal_convert::journal::JournalError;
+use pgseal_convert::{Journal, KeyDirectory, Kind};
+use pgseal_format::Header;
+use pgseal_storage::Errno;
+
+use super::tree::{errno, sync_directory};
+use crate::keybin::{settings, write_durably, KeyDir, DIR, NAME, SETTINGS};
+
+const JOURNAL: &str = "conversion";
+const JOURNAL_ASIDE: &str = "conversion.new";
+const NEXT_KEY: &str = "key.bin.next";
+const NEXT_SETTINGS: &str = "pgseal.toml.next";
+const DIR_BEFORE: &str = "pg_encryption.new";
+const DIR_AFTER: &str = "pg_encryption.old";
+
+/// The cluster is being converted, so nothing else can be done with it.
+#[derive(Debug, thiserror::Error)]
+pub enum Converting {
+    #[error("{} is only partly converted: run `pgseal {}` on it again, which goes on where it was interrupted", .0.display(), .1.command())]
+    Begun(PathBuf, Kind),
+    #[error("{} {}", .0.display(), .1)]
+    Journal(PathBuf, JournalError),
+    #[error("{} cannot be read ({}): check its owner and mode", .0.display(), .1)]
+    Read(PathBuf, io::Error),
+}
+
+/// The journal of the cluster at `data`, if it is being converted.
+pub fn journal(data: &Path) -> Result<Option<Journal>, Converting> {
+    let path = data.join(DIR).join(JOURNAL);
+    match fs::read(&path) {
+        Ok(bytes) => match Journal::decode(&bytes) {
+            Ok(journal) => Ok(Some(journal)),
+            Err(error) => Err(Converting::Journal(path, error)),
+        },
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Converting::Read(path, error)),
+    }
+}
+
+/// Refuses a cluster that is being converted.
+pub fn refuse_converting(data: &Path) -> Result<(), Converting> {
+    match journal(data)? {
+        Some(journal) => Err(Converting::Begun(data.to_owned(), journal.kind)),
+        None => Ok(()),
+    }
+}
+
+/// The key directory of the cluster at `data`.
+pub struct Keys {
+    data: PathBuf,
+    dir: PathBuf,
+}
+
+impl Keys {
+    pub fn of(data: &Path) -> Self {
+        Self {
+            data: data.to_owned(),
+            dir: data.join(DIR),
+        }
+    }
+
+    /// The new key file, where it waits.
+    pub fn next(&self) -> KeyDir {
+        KeyDir::around(&self.dir.join(NEXT_KEY))
+    }
+
+    /// Makes the key directory of a cluster that had none, with the journal in it: a single rename
+    /// brings it.
+    pub fn begin_sealing(
+        &self,
+        image: &[u8],
+        header: &Header,
+        journal: &Journal,
+    ) -> io::Result<()> {
+        self.remove_leftovers()?;
+        let before = self.data.join(DIR_BEFORE);
+        let mode = fs::metadata(&self.data)?.permissions().mode();
+        DirBuilder::new().mode(mode & 0o750).create(&before)?;
+        write_next(&before, image, header)?;
+        write_durably(&before.join(JOURNAL), &journal.encode())?;
+        sync_directory(&before)?;
+        fs::rename(&before, &self.dir)?;
+        sync_directory(&self.data)
+    }
+
+    /// Puts the new key file beside the old one; it means nothing before the journal says so.
+    pub fn prepare_next(&self, image: &[u8], header: &Header) -> io::Result<()> {
+        write_next(&self.dir, image, header)?;
+        sync_directory(&self.dir)
+    }
+
+    /// What a crash before the begin or after the end of a conversion left.
+    pub fn remove_leftovers(&self) -> io::Result<()> {
+        for name in [DIR_BEFORE, DIR_AFTER] {
+            match fs::remove_dir_all(self.data.join(name)) {
+                Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&self, journal: &Journal) -> io::Result<()> {
+        let aside = self.dir.join(JOURNAL_ASIDE);
+        write_durably(&aside, &journal.encode())?;
+        fs::rename(&aside, self.dir.join(JOURNAL))?;
+        sync_directory(&self.dir)?;
+        sync_directory(&self.data)
+    }
+
+    fn publish(&self) -> io::Result<()> {
+        for (next, name) in [(NEXT_SETTINGS, SETTINGS), (NEXT_KEY, NAME)] {
+            match fs::rename(self.dir.join(next), self.dir.join(name)) {
+                Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        }
+        sync_directory(&self.dir)
+    }
+
+    fn finish(&self, kind: Kind) -> io::Result<()> {
+        if kind == Kind::Unseal {
+            self.remove_leftovers()?;
+            fs::rename(&self.dir, self.data.join(DIR_AFTER))?;
+            sync_directory(&self.data)?;
+            return self.remove_leftovers();
+        }
+        fs::remove_file(self.dir.join(JOURNAL))?;
+        sync_directory(&self.dir)
+    }
+}
+
+impl KeyDirectory for Keys {
+    fn write_journal(&self, journal: &Journal) -> Result<(), Errno> {
+        self.write(journal).map_err(|error| errno(&error))
+    }
+
+    fn publish_key(&self) -> Result<(), Errno> {
+        self.publish().map_err(|error| errno(&error))
+    }
+
+    fn end(&self, journal: &Journal) -> Result<(), Errno> {
+        self.finish(journal.kind).map_err(|error| errno(&error))
+    }
+}
+
+fn write_next(dir: &Path, image: &[u8], header: &Header) -> io::Result<()> {
+    write_durably(&dir.join(NEXT_SETTINGS), settings(header).as_bytes())?;
+    write_durably(&dir.join(NEXT_KEY), image)
+}

@@ -1,0 +1,115 @@
+//! Who may touch the data directory: this process, and no server and no other conversion.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::process;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use nix::errno::Errno;
+use nix::fcntl::{Flock, FlockArg};
+use nix::unistd::geteuid;
+
+use crate::cmd::status;
+
+const PID_FILE: &str = "postmaster.pid";
+
+/// Why the data directory is not ours.
+#[derive(Debug, thiserror::Error)]
+pub enum LockError {
+    #[error("{} is no data directory: it has no PG_VERSION; give one with -D", .0.display())]
+    NoCluster(PathBuf),
+    #[error("{} belongs to another user: run this as its owner, who is the server's user", .0.display())]
+    Owner(PathBuf),
+    #[error("a server is running on {} (process {}): stop it first", .0.display(), .1)]
+    Server(PathBuf, u32),
+    #[error("another pgseal is converting {}: wait until it is through", .0.display())]
+    Other(PathBuf),
+    #[error("{} cannot be locked ({}): check its owner and mode, and free space", .0.display(), .1)]
+    Io(PathBuf, io::Error),
+}
+
+/// The right to convert a cluster, until it is dropped.
+pub struct Lock {
+    data: PathBuf,
+    /// Nobody else converts.
+    _directory: Flock<File>,
+    /// No server starts.
+    pid_file: Option<PathBuf>,
+}
+
+impl Lock {
+    /// Keeps other conversions out; nothing is written.
+    pub fn take(data: &Path) -> Result<Self, LockError> {
+        let failed = |error| LockError::Io(data.to_owned(), error);
+        if !data.join("PG_VERSION").is_file() {
+            return Err(LockError::NoCluster(data.to_owned()));
+        }
+        if fs::metadata(data).map_err(failed)?.uid() != geteuid().as_raw() {
+            return Err(LockError::Owner(data.to_owned()));
+        }
+        let directory = File::open(data).map_err(failed)?;
+        let directory = match Flock::lock(directory, FlockArg::LockExclusiveNonblock) {
+            Ok(directory) => directory,
+            Err((_, Errno::EWOULDBLOCK)) => return Err(LockError::Other(data.to_owned())),
+            Err((_, errno)) => return Err(failed(errno.into())),
+        };
+        refuse_server(data)?;
+        Ok(Self {
+            data: data.to_owned(),
+            _directory: directory,
+            pid_file: None,
+        })
+    }
+
+    /// Keeps servers out: `postmaster.pid` is ours, as if we were one. That of a server that crashed
+    /// is replaced: call this only when `pg_control` says that the last one was shut down, and look
+    /// again after it.
+    pub fn keep_servers_out(&mut self) -> Result<(), LockError> {
+        refuse_server(&self.data)?;
+        let path = self.data.join(PID_FILE);
+        let written = match fs::remove_file(&path) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+            _ => write_pid_file(&path, &self.data),
+        };
+        if let Err(error) = written {
+            // Perhaps a server was quicker.
+            refuse_server(&self.data)?;
+            return Err(LockError::Io(path, error));
+        }
+        self.pid_file = Some(path);
+        Ok(())
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        if let Some(path) = &self.pid_file {
+            // If it stays, it names a process that is gone.
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+fn refuse_server(data: &Path) -> Result<(), LockError> {
+    match status::server(data).pid() {
+        Some(pid) => Err(LockError::Server(data.to_owned(), pid)),
+        None => Ok(()),
+    }
+}
+
+/// As a single-user server writes it, so that `pg_ctl stop` does not take us for a postmaster.
+fn write_pid_file(path: &Path, data: &Path) -> io::Result<()> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let now = now.map_or(0, |since| since.as_secs());
+    let text = format!("-{}\n{}\n{now}\n0\n\n", process::id(), data.display());
+    let mut options = OpenOptions::new();
+    let mut file = options
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()
+}

@@ -1,0 +1,358 @@
+//! Converting a stopped cluster in place: `seal`, `unseal` and `rekey` (docs/format/conversion.md).
+//!
+//! The order of writes is that of the pure crate; here are the file system, the locks, the keys,
+//! the threads and what the operator sees.
+
+mod estimate;
+mod key_directory;
+mod lock;
+mod report;
+mod survey;
+mod tree;
+
+use std::io::{self, IsTerminal};
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use indicatif::ProgressBar;
+use pgseal_convert::copy::Work;
+use pgseal_convert::plan::{Geometry, Plan, Task, CONTROL};
+use pgseal_convert::steps::{self, ControlFailed, Ends, Failed, Key};
+use pgseal_convert::{Journal, Kind, Phase};
+use pgseal_crypto::KeyId;
+use pgseal_storage::control::{Control, ControlError};
+use pgseal_storage::scratch::Scratch;
+
+use crate::cli::{ConvertOptions, KeyChoice};
+use crate::cluster::Root;
+use crate::exit::{Failure, FOUND};
+use crate::keybin::{KeyDir, DIR};
+use crate::scan::raw::words;
+use crate::scan::walk::{walk, WalkError};
+use crate::scan::{pool, progress};
+use crate::twin::initdb_key::{new_key, NewKey};
+use crate::unlock::{unlock_from, Unlocked, Ways};
+use crate::verify::printable;
+use key_directory::Keys;
+pub use key_directory::{refuse_converting, Converting};
+use lock::Lock;
+pub use lock::LockError;
+use report::{Done, Outlook};
+use survey::{Survey, SurveyError};
+use tree::Tree;
+
+/// Why a cluster is not converted.
+#[derive(Debug, thiserror::Error)]
+pub enum ConvertError {
+    #[error("{} is sealed already: `pgseal rekey` gives it another key", .0.display())]
+    AlreadySealed(PathBuf),
+    #[error("{} cannot be read: {} {}: {}", .0.display(), .1.doing, printable(&.1.name), words(.1.errno))]
+    ReadControl(PathBuf, Failed),
+    #[error("{}: {}", .0.display(), .1)]
+    Control(PathBuf, ControlError),
+    #[error("{}: {}{}", .0.display(), .1[0], more(.1.len() - 1))]
+    Obstacles(PathBuf, Vec<String>),
+    #[error("the key at hand is not that of the interrupted `pgseal {}`: restore {DIR} of {}", .1.command(), .0.display())]
+    OtherKey(PathBuf, Kind),
+    #[error("{DIR} of {} cannot be written ({}): mend that and try again", .0.display(), .1)]
+    Begin(PathBuf, io::Error),
+    #[error("cannot {} {} ({}): nothing is lost; mend that and run `pgseal {}` again", .0.doing, printable(&.0.name), words(.0.errno), .1.command())]
+    Step(Failed, Kind),
+    #[error(transparent)]
+    Survey(#[from] SurveyError),
+    #[error(transparent)]
+    Walk(#[from] WalkError),
+}
+
+fn more(others: usize) -> String {
+    match others {
+        0 => String::new(),
+        n => format!(" (and {n} more: see --check)"),
+    }
+}
+
+/// What is asked for: seal has a new key, unseal an old one, rekey both.
+pub struct Request<'a> {
+    pub options: &'a ConvertOptions,
+    /// How the key that the files are under opens.
+    pub old: Option<Ways>,
+    /// How the key that they shall be under is protected.
+    pub new: Option<&'a KeyChoice>,
+}
+
+/// The keys at both ends.
+#[derive(Default)]
+struct Secrets {
+    from: Option<Unlocked>,
+    to: Option<Unlocked>,
+}
+
+impl Secrets {
+    fn ends(&self) -> Ends<'_> {
+        Ends {
+            from: key(self.from.as_ref()),
+            to: key(self.to.as_ref()),
+        }
+    }
+}
+
+fn key(unlocked: Option<&Unlocked>) -> Option<Key<'_>> {
+    unlocked.map(|unlocked| Key {
+        master: &unlocked.master,
+        length: unlocked.header.length,
+    })
+}
+
+fn key_id(unlocked: Option<&Unlocked>) -> Option<KeyId> {
+    unlocked.map(|unlocked| unlocked.header.key_id)
+}
+
+/// One conversion of one cluster.
+struct Conversion<'a> {
+    data: PathBuf,
+    kind: Kind,
+    request: &'a Request<'a>,
+    tree: Tree,
+    keys: Keys,
+    jobs: NonZeroUsize,
+}
+
+/// Does what is asked for, or says what it would be.
+pub fn run(request: &Request<'_>) -> Result<ExitCode, Failure> {
+    let options = request.options;
+    let kind = match (&request.old, request.new) {
+        (None, _) => Kind::Seal,
+        (Some(_), None) => Kind::Unseal,
+        (Some(_), Some(_)) => Kind::Rekey,
+    };
+    let data = match kind {
+        Kind::Seal => Root::pending(&options.pgdata)?.path,
+        Kind::Unseal | Kind::Rekey => Root::required(&options.pgdata)?.path,
+    };
+    let mut lock = Lock::take(&data)?;
+    let conversion = Conversion {
+        tree: Tree(data.clone()),
+        keys: Keys::of(&data),
+        jobs: pool::jobs(options.jobs),
+        data,
+        kind,
+        request,
+    };
+    conversion.run(&mut lock)
+}
+
+impl Conversion<'_> {
+    fn run(&self, lock: &mut Lock) -> Result<ExitCode, Failure> {
+        let journal = key_directory::journal(&self.data)?;
+        if let Some(other) = journal.as_ref().filter(|journal| journal.kind != self.kind) {
+            return Err(Converting::Begun(self.data.clone(), other.kind).into());
+        }
+        if journal.is_none() && self.kind == Kind::Seal && self.data.join(DIR).exists() {
+            return Err(ConvertError::AlreadySealed(self.data.clone()).into());
+        }
+        let dir = KeyDir::of(&self.data);
+        let _keys = match self.kind {
+            Kind::Seal => None,
+            Kind::Unseal | Kind::Rekey => Some(dir.lock()?),
+        };
+        match journal {
+            None => self.begin(lock),
+            Some(journal) => self.go_on(journal, lock),
+        }
+    }
+
+    /// A cluster that no conversion has touched.
+    fn begin(&self, lock: &mut Lock) -> Result<ExitCode, Failure> {
+        let from = self.open_old()?;
+        let survey = self.survey(from.as_ref(), false)?;
+        if !self.request.options.check {
+            self.refuse(&survey)?;
+        }
+        let new = self.request.new.map(|choice| {
+            let root = Root::pending(&self.data)?;
+            Ok::<_, Failure>(new_key(&choice.split(), root)?)
+        });
+        let new = new.transpose()?;
+        if self.request.options.check {
+            return Ok(self.tell(&survey, false));
+        }
+        let control = self.keep_servers_out(lock, from.as_ref())?;
+        let to = new.as_ref().map(|new| new.cluster.header.key_id);
+        let journal = Journal::new(&control, key_id(from.as_ref()), to);
+        let journal = journal.expect("a request has a key");
+        let begun = match (&new, self.kind) {
+            (Some(new), Kind::Seal) => {
+                let header = &new.cluster.header;
+                self.keys.begin_sealing(&new.image, header, &journal)
+            }
+            (Some(new), _) => self.keys.prepare_next(&new.image, &new.cluster.header),
+            (None, _) => self.keys.remove_leftovers(),
+        };
+        begun.map_err(|error| ConvertError::Begin(self.data.clone(), error))?;
+        let to = new.map(NewKey::keep);
+        self.convert(journal, &Secrets { from, to })
+    }
+
+    /// A conversion that was interrupted.
+    fn go_on(&self, journal: Journal, lock: &mut Lock) -> Result<ExitCode, Failure> {
+        if self.request.options.check {
+            let plan = self.plan(&Geometry::from(&journal))?;
+            let survey = Survey::of_rest(plan);
+            return Ok(self.tell(&survey, true));
+        }
+        if journal.phase == Phase::Placing {
+            lock.keep_servers_out()?;
+            return self.convert(journal, &Secrets::default());
+        }
+        let secrets = Secrets {
+            from: self.open_old()?,
+            to: self.open_next()?,
+        };
+        let ids = (key_id(secrets.from.as_ref()), key_id(secrets.to.as_ref()));
+        if ids != (journal.from, journal.to) {
+            return Err(ConvertError::OtherKey(self.data.clone(), self.kind).into());
+        }
+        if self.tree.path(CONTROL).exists() {
+            // The gate was not shut: a plain server may have run.
+            self.refuse(&self.survey(secrets.from.as_ref(), true)?)?;
+            self.keep_servers_out(lock, secrets.from.as_ref())?;
+        } else {
+            lock.keep_servers_out()?;
+        }
+        self.convert(journal, &secrets)
+    }
+
+    fn open_old(&self) -> Result<Option<Unlocked>, Failure> {
+        let Some(ways) = &self.request.old else {
+            return Ok(None);
+        };
+        let root = Root::pending(&self.data)?;
+        Ok(Some(unlock_from(&KeyDir::of(&self.data), root, ways)?))
+    }
+
+    /// The new key, from where it waits.
+    fn open_next(&self) -> Result<Option<Unlocked>, Failure> {
+        let Some(choice) = self.request.new else {
+            return Ok(None);
+        };
+        let root = Root::pending(&self.data)?;
+        Ok(Some(unlock_from(&self.keys.next(), root, &choice.ways())?))
+    }
+
+    fn survey(&self, from: Option<&Unlocked>, begun: bool) -> Result<Survey, ConvertError> {
+        let control = self.control(from)?;
+        Ok(Survey::new(
+            &self.data,
+            (self.kind, begun),
+            &control,
+            self.jobs,
+        )?)
+    }
+
+    fn control(&self, from: Option<&Unlocked>) -> Result<Control, ConvertError> {
+        let path = || self.data.join("global/pg_control");
+        let control = steps::read_control(&self.tree, key(from), &mut Scratch::new());
+        control.map_err(|error| match error {
+            ControlFailed::Read(failed) => ConvertError::ReadControl(path(), failed),
+            ControlFailed::Content(error) => ConvertError::Control(path(), error),
+        })
+    }
+
+    fn refuse(&self, survey: &Survey) -> Result<(), ConvertError> {
+        let obstacles = survey.obstacles.iter().map(ToString::to_string);
+        self.refuse_for(obstacles.collect())
+    }
+
+    fn refuse_for(&self, obstacles: Vec<String>) -> Result<(), ConvertError> {
+        if obstacles.is_empty() {
+            return Ok(());
+        }
+        Err(ConvertError::Obstacles(self.data.clone(), obstacles))
+    }
+
+    /// From here on no server can start, and none did since the cluster was looked at.
+    fn keep_servers_out(
+        &self,
+        lock: &mut Lock,
+        from: Option<&Unlocked>,
+    ) -> Result<Control, Failure> {
+        lock.keep_servers_out()?;
+        let control = self.control(from)?;
+        let obstacles = survey::state(self.kind, &control);
+        self.refuse_for(obstacles.iter().map(ToString::to_string).collect())?;
+        Ok(control)
+    }
+
+    /// `--check`.
+    fn tell(&self, survey: &Survey, resumes: bool) -> ExitCode {
+        let speed = estimate::bytes_per_second(&self.tree, &survey.plan, self.jobs);
+        let outlook = Outlook::new(self.kind, &self.data, survey, resumes, speed);
+        if self.request.options.json {
+            println!("{}", outlook.json());
+        } else {
+            outlook.print();
+        }
+        ExitCode::from(if survey.obstacles.is_empty() {
+            0
+        } else {
+            FOUND
+        })
+    }
+
+    /// To the end, from where `journal` says.
+    fn convert(&self, mut journal: Journal, secrets: &Secrets) -> Result<ExitCode, Failure> {
+        let start = Instant::now();
+        let geometry = Geometry::from(&journal);
+        let mut done = Done::new(self.kind, &self.data, self.jobs);
+        if journal.phase == Phase::Storing {
+            let plan = self.plan(&geometry)?;
+            done.count(&plan);
+            let options = self.request.options;
+            let shown = !options.no_progress && !options.json && io::stderr().is_terminal();
+            let bar = progress::bar(done.bytes, shown);
+            let ends = secrets.ends();
+            let store_all = |batches: Vec<_>| self.store_all(&batches, &ends, &bar);
+            let now = (&plan, &mut journal);
+            steps::storing(&self.tree, &self.keys, now, &ends, store_all)
+                .map_err(|failed| ConvertError::Step(failed, self.kind))?;
+            bar.finish_and_clear();
+        }
+        let plan = self.plan(&geometry)?;
+        steps::placing(&self.tree, &self.keys, &plan, &journal)
+            .map_err(|failed| ConvertError::Step(failed, self.kind))?;
+        done.end(start.elapsed());
+        if self.request.options.json {
+            println!("{}", done.json());
+        } else {
+            done.print();
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn plan(&self, geometry: &Geometry) -> Result<Plan, ConvertError> {
+        Ok(survey::plan(&walk(&self.data)?.files, geometry))
+    }
+
+    /// On all threads; the first failure keeps the others from beginning another batch.
+    fn store_all(
+        &self,
+        batches: &[Vec<Task>],
+        ends: &Ends<'_>,
+        bar: &ProgressBar,
+    ) -> Result<(), Failed> {
+        let stop = AtomicBool::new(false);
+        let store = |batch: &Vec<Task>, work: &mut Box<Work>| {
+            if stop.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+            let stored = steps::store(&self.tree, ends, batch, work, &|bytes| bar.inc(bytes));
+            stop.fetch_or(stored.is_err(), Ordering::Relaxed);
+            stored
+        };
+        let results = pool::map(batches, self.jobs, Box::default, store);
+        results.into_iter().collect()
+    }
+}

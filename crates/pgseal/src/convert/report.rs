@@ -1,0 +1,158 @@
+//! What a conversion tells: before, with `--check`, and after.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use nix::sys::resource::{getrusage, UsageWho};
+use nix::sys::time::TimeValLike;
+use pgseal_convert::plan::Plan;
+use pgseal_convert::Kind;
+use serde::Serialize;
+use std::num::NonZeroUsize;
+
+use super::survey::{Space, Survey};
+
+/// What would be done.
+#[derive(Serialize)]
+pub struct Outlook<'a> {
+    command: &'static str,
+    data_directory: &'a Path,
+    /// An interrupted conversion goes on.
+    resumes: bool,
+    files: usize,
+    bytes: u64,
+    files_to_delete: usize,
+    space: &'a [Space],
+    /// Reading and encrypting; writing may take longer.
+    seconds_at_least: Option<f64>,
+    /// One sentence for each.
+    obstacles: Vec<String>,
+}
+
+impl<'a> Outlook<'a> {
+    pub fn new(
+        kind: Kind,
+        data: &'a Path,
+        survey: &'a Survey,
+        resumes: bool,
+        bytes_per_second: Option<f64>,
+    ) -> Self {
+        let bytes = bytes(&survey.plan);
+        Self {
+            command: kind.command(),
+            data_directory: data,
+            resumes,
+            files: survey.plan.store.len(),
+            bytes,
+            files_to_delete: survey.plan.delete.len(),
+            space: &survey.space,
+            seconds_at_least: bytes_per_second.map(|speed| bytes as f64 / speed),
+            obstacles: survey.obstacles.iter().map(ToString::to_string).collect(),
+        }
+    }
+
+    pub fn json(&self) -> String {
+        serde_json::to_string_pretty(self).expect("plain data is JSON")
+    }
+
+    pub fn print(&self) {
+        let data = self.data_directory.display();
+        if self.resumes {
+            println!("{data}: an interrupted conversion would go on");
+        }
+        println!(
+            "{}: {} files, {} bytes would be stored again, {} temporary files deleted",
+            self.command, self.files, self.bytes, self.files_to_delete
+        );
+        for space in self.space {
+            println!(
+                "space: {}: {} bytes for copies, {} free",
+                space.path.display(),
+                space.needed,
+                space.available
+            );
+        }
+        if let Some(seconds) = self.seconds_at_least {
+            println!("time: at least {seconds:.1} seconds; writing may take longer");
+        }
+        for obstacle in &self.obstacles {
+            println!("in the way: {obstacle}");
+        }
+        if self.obstacles.is_empty() {
+            println!("nothing stands in the way");
+        }
+    }
+}
+
+/// What was done.
+#[derive(Serialize)]
+pub struct Done {
+    command: &'static str,
+    data_directory: PathBuf,
+    files: usize,
+    pub bytes: u64,
+    deleted_files: usize,
+    threads: usize,
+    seconds: f64,
+    cpu_seconds: f64,
+    gigabytes_per_second: f64,
+}
+
+impl Done {
+    pub fn new(kind: Kind, data: &Path, jobs: NonZeroUsize) -> Self {
+        Self {
+            command: kind.command(),
+            data_directory: data.to_owned(),
+            files: 0,
+            bytes: 0,
+            deleted_files: 0,
+            threads: jobs.get(),
+            seconds: 0.0,
+            cpu_seconds: 0.0,
+            gigabytes_per_second: 0.0,
+        }
+    }
+
+    /// What this run stores.
+    pub fn count(&mut self, plan: &Plan) {
+        self.files = plan.store.len();
+        self.bytes = bytes(plan);
+        self.deleted_files = plan.delete.len();
+    }
+
+    pub fn end(&mut self, time: Duration) {
+        self.seconds = time.as_secs_f64();
+        self.gigabytes_per_second = self.bytes as f64 / 1e9 / self.seconds;
+        self.cpu_seconds = cpu_seconds();
+    }
+
+    pub fn json(&self) -> String {
+        serde_json::to_string_pretty(self).expect("plain data is JSON")
+    }
+
+    pub fn print(&self) {
+        println!(
+            "{}: {} files, {} bytes in {:.2} seconds ({:.2} GB/s, {:.2} seconds of CPU) on {} threads",
+            self.command,
+            self.files,
+            self.bytes,
+            self.seconds,
+            self.gigabytes_per_second,
+            self.cpu_seconds,
+            self.threads
+        );
+    }
+}
+
+fn bytes(plan: &Plan) -> u64 {
+    plan.store.iter().map(|task| task.len).sum()
+}
+
+/// Of this process so far, user and system.
+fn cpu_seconds() -> f64 {
+    let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) else {
+        return 0.0;
+    };
+    let microseconds = (usage.user_time() + usage.system_time()).num_microseconds();
+    Duration::from_micros(microseconds.unsigned_abs()).as_secs_f64()
+}

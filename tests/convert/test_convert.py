@@ -1,0 +1,176 @@
+#!/usr/bin/env python3
+"""A plain cluster is sealed, gets another key, and is unsealed, each in place: rows and bytes.
+
+The cluster holds a canary in every kind of file, has a tablespace and its WAL elsewhere.
+"""
+
+import json
+import os
+import shutil
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from converting import PLAIN_KEY, ConvertCase, become, content, dump
+from pgseal_test import PGSEAL, Canaries, main, run
+from workload import CONF, Workload
+
+# Files that a crash leaves: no server reads them after a restart.
+LEFTOVERS = ["base/pgsql_tmp/pgsql_tmp4711.0", "base/5/t3_16400", "pg_wal/xlogtemp.4711", "pg_stat_tmp/of_an_extension",
+             "pg_replslot/spilling/xid-700-lsn-0-1.spill", "pg_wal/RECOVERYXLOG", "pg_dynshmem/mmap.4711"]
+
+
+def openssl(directory, word):
+    """Wrap and unwrap command with a passphrase in a file."""
+    file = directory / f"secret-{word}"
+    file.write_text(word)
+    cipher = f"openssl enc -aes-256-cbc -pbkdf2 -pass file:{file}"
+    return ["--key-wrap-command", f"{cipher} -out '%p'", "--key-unwrap-command", f"{cipher} -d -in '%p'"]
+
+
+class ThereAndBack(ConvertCase):
+    def setUp(self):
+        super().setUp()
+        self.canaries = Canaries()
+
+    def loaded(self):
+        """A plain cluster with everything in it, stopped, and its dump."""
+        wal = self.directory / "wal"
+        cluster = self.cluster(sealed=False, conf=CONF, tablespaces=["apart"], initdb=["-X", str(wal)])
+        cluster.init().start()
+        workload = Workload(cluster, self.canaries)
+        workload.run()
+        cluster.end_sessions()
+        rows = dump(cluster)
+        cluster.stop()
+        for spilled in cluster.data.glob("pg_replslot/spilling/*.spill"):
+            spilled.unlink()  # there or not, by the order in which the server's processes ended
+        for name in LEFTOVERS:
+            path = cluster.data / name
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(self.canaries["leftover"] * 1000)
+        return cluster, rows
+
+    def found(self, cluster):
+        return set(self.canaries.found(cluster.data))
+
+    def alive(self, cluster, rows):
+        """The server starts, has the rows, and its tables are sound."""
+        cluster.start()
+        self.assertEqual(dump(cluster), rows)
+        self.amcheck(cluster)
+        cluster.psql("DROP EXTENSION amcheck")
+        cluster.stop()
+
+    def test_rows_and_canaries(self):
+        cluster, rows = self.loaded()
+        clear = self.found(cluster)
+        self.assertGreater(len(clear), 20)
+
+        report = json.loads(self.convert("seal", cluster, *openssl(self.directory, "one"), "--json").stdout)
+        self.assertEqual((report["command"], report["deleted_files"]), ("seal", len(LEFTOVERS)))
+        self.assertEqual(self.found(cluster), set())
+        run([PGSEAL, "audit", cluster.data, "--canary", self.canaries.mark])
+        self.assertEqual(self.verify(cluster)["bad"], [])
+        self.alive(cluster, rows)
+        self.assertEqual(self.found(cluster), set())
+
+        old_key = (cluster.data / "pg_encryption/key.bin").read_bytes()
+        self.convert("rekey", cluster, *openssl(self.directory, "two"), "--data-encryption=128")
+        status = run([PGSEAL, "status", "-D", cluster.data, "--json"])
+        self.assertEqual(json.loads(status.stdout)["key_length"], 128)
+        self.assertEqual(self.verify(cluster)["bad"], [])
+        self.assertEqual(self.found(cluster), set())
+        self.refuses_key(cluster, old_key)
+        self.alive(cluster, rows)
+
+        self.convert("unseal", cluster)
+        self.assertFalse((cluster.data / "pg_encryption").exists())
+        self.assertEqual(self.found(cluster), clear - {"leftover", "notify"})  # a start empties the queue
+        cluster.run("pg_checksums", "--check", "-D", cluster.data)
+        self.alive(cluster, rows)
+
+    def refuses_key(self, cluster, old_key):
+        """The old key opens key.bin, and not the cluster."""
+        path = cluster.data / "pg_encryption/key.bin"
+        new_key = path.read_bytes()
+        path.write_bytes(old_key)
+        self.assertNotEqual(cluster.try_start(), None)
+        self.assertIn("incorrect checksum in control file", cluster.log())
+        self.assertGreater(len(self.verify(cluster, 1)["bad"]), 100)
+        path.write_bytes(new_key)
+
+    def test_bytes(self):
+        """There and back without a server in between: every file has its bytes, its size and its mode again."""
+        cluster, _ = self.loaded()
+        sparse = cluster.data / "base/5/99999.1"
+        with open(sparse, "wb") as file:
+            file.seek(8192 * 100)
+            file.write(os.urandom(8192) + bytes(3 * 8192) + os.urandom(100))
+            file.truncate(64 << 20)
+        blocks = sparse.stat().st_blocks
+        os.chmod(cluster.data / "base/5/1259", 0o640)
+        places = [cluster.data, self.directory / "wal"]
+        before = content(*places)
+        for command in ["seal", "rekey", "unseal"]:
+            times = (cluster.data / "base/5/1259").stat().st_mtime_ns
+            outlook = json.loads(self.convert(command, cluster, "--check", "--json", *self.key(command)).stdout)
+            self.assertEqual((outlook["command"], outlook["obstacles"]), (command, []))
+            self.assert_same_files(before if command == "seal" else stored, content(*places))
+            done = json.loads(self.convert(command, cluster, "--json", "--jobs=3", *self.key(command)).stdout)
+            self.assertEqual((outlook["files"], outlook["bytes"]), (done["files"], done["bytes"]))
+            self.assertNotEqual((cluster.data / "base/5/1259").stat().st_mtime_ns, times)
+            self.assertLessEqual(sparse.stat().st_blocks, blocks + 16)
+            stored = content(*places)
+        gone = {f"data/{name}" for name in LEFTOVERS} | {f"wal/{name[7:]}" for name in LEFTOVERS if name.startswith("pg_wal")}
+        self.assert_same_files({name: file for name, file in before.items() if name not in gone}, stored)
+
+    @staticmethod
+    def key(command):
+        return [] if command == "unseal" else PLAIN_KEY
+
+    def test_a_standby_that_was_shut_down(self):
+        primary = self.cluster("primary", sealed=False).init().start()
+        standby = self.cluster("standby", sealed=False)
+        primary.run("pg_basebackup", "-D", standby.data, "-c", "fast", "-R")
+        standby.configure(f"unix_socket_directories = '{standby.home}'")
+        os.chmod(standby.data, 0o700)
+        primary.psql(f"CREATE TABLE t AS SELECT '{self.canaries['row']}' || i AS a FROM generate_series(1, 1000) i")
+        position = primary.psql("SELECT pg_current_wal_lsn()")
+        standby.start()
+        while standby.psql(f"SELECT pg_last_wal_replay_lsn() >= '{position}'") != "t":
+            pass
+        standby.stop()
+        primary.stop()
+        (standby.data / "standby.signal").unlink()
+        self.convert("seal", standby, *PLAIN_KEY)
+        self.assertEqual(self.found(standby), set())
+        standby.start()
+        self.assertEqual(standby.psql("SELECT count(*) FROM t"), "1000")
+        standby.stop()
+
+    def test_ways_of_protecting_the_key(self):
+        """What initdb takes, seal and rekey take; the present key opens by the options with old- in their names."""
+        cluster = self.cluster(sealed=False).init()
+        secret = self.directory / "passphrase"
+        secret.write_text("a passphrase")
+        aes = self.directory / "aes"
+        aes.write_text("0f" * 24)
+        self.convert("seal", cluster, f"--key-passphrase-file={secret}", "-y", "192")
+        self.convert("rekey", cluster, "-K", f"cat {aes}", f"--old-passphrase-file={secret}")
+        status = json.loads(run([PGSEAL, "status", "-D", cluster.data, "--json"]).stdout)
+        self.assertEqual((status["key_length"], status["key_check"]["result"]), (192, "opens"))
+        key_file = self.directory / "key"
+        self.convert("rekey", cluster, f"--key-file={key_file}")
+        self.assertTrue(key_file.exists())
+        shutil.move(key_file, self.directory / "elsewhere")
+        self.convert("unseal", cluster, code=6)
+        shutil.move(self.directory / "elsewhere", key_file)
+        become(cluster, sealed=True)
+        cluster.start().stop()
+        self.convert("unseal", cluster)
+        cluster.start().stop()
+
+
+if __name__ == "__main__":
+    main(__file__)

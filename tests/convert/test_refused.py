@@ -1,0 +1,171 @@
+#!/usr/bin/env python3
+"""What cannot be converted is refused before anything is changed: one sentence and an exit code each."""
+
+import fcntl
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from converting import PLAIN_KEY, ConvertCase, become
+from pgseal_test import PGSEAL, base_environment, main
+
+NOT_SHUT_DOWN = "the server was not shut down in order: start it, stop it, and try again"
+
+
+class Refused(ConvertCase):
+    def plain(self, *initdb):
+        return self.cluster("plain", sealed=False, initdb=initdb).init()
+
+    def sealed(self):
+        return self.cluster("sealed").init()
+
+    def test_a_running_server(self):
+        for cluster, command in [(self.plain(), "seal"), (self.sealed(), "unseal"), (self.cluster("third").init(), "rekey")]:
+            cluster.start()
+            sentence = f"a server is running on {cluster.data} \\(process {cluster.server.pid}\\): stop it first"
+            key = [] if command == "unseal" else PLAIN_KEY
+            for check in [[], ["--check"]]:
+                done = self.convert(command, cluster, *key, *check, code=9)
+                self.assertRegex(done.stderr, f"^pgseal: {sentence}\n$")
+            cluster.stop()
+
+    def test_a_crashed_server(self):
+        for cluster, command in [(self.plain(), "seal"), (self.sealed(), "unseal"), (self.cluster("third").init(), "rekey")]:
+            cluster.start().kill9()
+            self.refused(command, cluster, 1, NOT_SHUT_DOWN, *([] if command == "unseal" else PLAIN_KEY))
+            cluster.start().stop()
+            self.convert(command, cluster, *([] if command == "unseal" else PLAIN_KEY))
+
+    def test_sealed_and_not_sealed(self):
+        plain, sealed = self.plain(), self.sealed()
+        self.refused("seal", sealed, 2, f"{sealed.data} is sealed already: `pgseal rekey` gives it another key", *PLAIN_KEY)
+        for command in ["unseal", "rekey"]:
+            sentence = f"{plain.data} is not a sealed cluster: it has no pg_encryption directory; give the data directory with -D"
+            self.refused(command, plain, 4, sentence, *([] if command == "unseal" else PLAIN_KEY))
+
+    def test_a_key_directory_that_is_gone(self):
+        cluster = self.sealed()
+        shutil.rmtree(cluster.data / "pg_encryption")
+        sentence = "incorrect checksum in pg_control: it is damaged, or sealed with another key"
+        for check in [[], ["--check"]]:
+            done = self.convert("seal", cluster, *PLAIN_KEY, *check, code=1)
+            self.assertEqual(done.stderr, f"pgseal: {cluster.data}/global/pg_control: {sentence}\n")
+
+    def test_a_wrong_key(self):
+        cluster = self.sealed()
+        other = self.cluster("other").init()
+        shutil.copy(other.data / "pg_encryption/key.bin", cluster.data / "pg_encryption/key.bin")
+        sentence = "incorrect checksum in pg_control: it is damaged, or sealed with another key"
+        for command in ["unseal", "rekey"]:
+            done = self.convert(command, cluster, *([] if command == "unseal" else PLAIN_KEY), code=1)
+            self.assertEqual(done.stderr, f"pgseal: {cluster.data}/global/pg_control: {sentence}\n")
+        secret, wrong = self.directory / "secret", self.directory / "wrong"
+        secret.write_text("one")
+        wrong.write_text("two")
+        third = self.cluster("third", sealed=False).init()
+        self.convert("seal", third, f"--key-passphrase-file={secret}")
+        done = self.convert("unseal", third, f"--passphrase-file={wrong}", code=7)
+        self.assertEqual(done.stderr.count("\n"), 1)
+        done = self.convert("rekey", third, f"--old-passphrase-file={wrong}", *PLAIN_KEY, code=7)
+        self.assertEqual(done.stderr.count("\n"), 1)
+
+    def test_no_way_to_protect_the_key(self):
+        self.refused("seal", self.plain(), 2, "a sealed cluster needs a way to protect its key: give --key-wrap-command.*")
+
+    def test_without_checksums_and_log_hints(self):
+        cluster = self.plain()
+        cluster.run("pg_checksums", "--disable", "-D", cluster.data)
+        self.refused("seal", cluster, 1, "the cluster has neither data checksums nor wal_log_hints, and a sealed server would "
+                     "not start: run pg_checksums --enable", *PLAIN_KEY)
+        cluster.configure("wal_log_hints = on")
+        cluster.start().stop()
+        self.convert("seal", cluster, *PLAIN_KEY)
+        cluster.start().stop()
+
+    def test_hard_links(self):
+        cluster = self.plain()
+        os.link(cluster.data / "base/5/1259", self.directory / "kept")
+        self.refused("seal", cluster, 1, "base/5/1259 has another hard link, which would keep its present bytes .*", *PLAIN_KEY)
+        os.link(cluster.data / "PG_VERSION", self.directory / "clear")
+        (self.directory / "kept").unlink()
+        self.convert("seal", cluster, *PLAIN_KEY)
+
+    def test_odd_names_and_links(self):
+        cluster = self.plain()
+        data = cluster.data
+        for make, sentence in [
+            (lambda: (data / "base/5/1").symlink_to("/etc/passwd"), "base/5/1 is no file, or a link where PostgreSQL .*"),
+            (lambda: os.mkfifo(data / "base/5/1"), "base/5/1 is no file, or a link where PostgreSQL makes none: .*"),
+            (lambda: (data / "base/5/1.pgseal").touch(), "base/5/1.pgseal has a name that conversions use: move it away"),
+            (lambda: (data / "pg_wal/0000000100000000FFFFFFFF").touch(), "pg_wal/0000000100000000FFFFFFFF cannot be conv.*"),
+            (lambda: (data / "pg_tblspc/16400").symlink_to("/nonexistent"), "pg_tblspc/16400 leads nowhere: mount .*"),
+        ]:
+            make()
+            self.refused("seal", cluster, 1, sentence, *PLAIN_KEY)
+            for name in ["base/5/1", "base/5/1.pgseal", "pg_wal/0000000100000000FFFFFFFF", "pg_tblspc/16400"]:
+                (data / name).unlink(missing_ok=True)
+        (data / "own.conf").symlink_to("/etc/passwd")
+        self.convert("seal", cluster, *PLAIN_KEY)
+
+    def test_no_data_directory(self):
+        cluster = self.cluster("none", sealed=False)
+        cluster.data.mkdir()
+        done = self.convert("seal", cluster, *PLAIN_KEY, code=2)
+        self.assertEqual(done.stderr, f"pgseal: {cluster.data} is no data directory: it has no PG_VERSION; give one with -D\n")
+
+    def test_two_at_once(self):
+        cluster = self.plain()
+        directory = os.open(cluster.data, os.O_RDONLY)
+        self.addCleanup(os.close, directory)
+        fcntl.flock(directory, fcntl.LOCK_EX)
+        for check in [[], ["--check"]]:
+            done = self.convert("seal", cluster, *PLAIN_KEY, *check, code=9)
+            self.assertEqual(done.stderr, f"pgseal: another pgseal is converting {cluster.data}: wait until it is through\n")
+
+    def test_a_server_that_starts_meanwhile(self):
+        """While a conversion works no server starts, with PostgreSQL's own reason, and pg_ctl does not stop it."""
+        cluster = self.plain()
+        stop = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=fsync", "-e", "inject=fsync:signal=STOP:when=4"]
+        command = [*stop, PGSEAL, "seal", "-D", cluster.data, "--jobs=1", *PLAIN_KEY]
+        sealing = subprocess.Popen(command, env=base_environment(), start_new_session=True)
+        self.addCleanup(sealing.wait)
+        pid = self.stopped(cluster)
+        self.addCleanup(end, pid)
+        self.assertEqual(cluster.try_start(), 1)
+        self.assertIn('FATAL:  lock file "postmaster.pid" already exists', cluster.log())
+        done = cluster.run("pg_ctl", "stop", "-D", cluster.data, check=False)
+        self.assertIn("single-user server is running", done.stderr)
+        os.kill(pid, signal.SIGCONT)
+        self.assertEqual(sealing.wait(60), 0)
+        become(cluster, sealed=True)
+        cluster.start().stop()
+
+    def stopped(self, cluster):
+        """The process of the conversion, when it has been stopped."""
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            try:
+                pid = -int((cluster.data / "postmaster.pid").read_text().split()[0])
+                if Path(f"/proc/{pid}/stat").read_text().rsplit(") ", 1)[1][0] in "tT":
+                    return pid
+            except (FileNotFoundError, IndexError):
+                pass
+            time.sleep(0.02)
+        raise AssertionError("the conversion does not come to its fourth fsync")
+
+
+def end(pid):
+    """Ends a process, if it is still there."""
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+
+
+if __name__ == "__main__":
+    main(__file__)
