@@ -1,5 +1,5 @@
-//! The end of a run at every call, by a kill or a power loss, once and again: the cluster that comes
-//! out is the one that went in, and meanwhile no server starts on a half of it.
+//! The end of a run at every call, by a kill or a power loss, once and again: the cluster that
+//! comes out is the one that went in, and meanwhile no server starts on a half of it.
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation)] // a test may panic
 
 mod support;

@@ -1,7 +1,8 @@
 //! `pgseal status`: what a data directory is. Reads only.
 //!
 //! Exit codes: 0 sealed, and the key opens if that was tried; 1 the key does not open; 4 not
-//! sealed; 9 it is being converted. What the key file says about itself is claimed, not proved, until the key has opened.
+//! sealed; 9 it is being converted. What the key file says about itself is claimed, not proved,
+//! until the key has opened.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -63,9 +63,9 @@ impl Lock {
         })
     }
 
-    /// Keeps servers out: `postmaster.pid` is ours, as if we were one. That of a server that crashed
-    /// is replaced: call this only when `pg_control` says that the last one was shut down, and look
-    /// again after it.
+    /// Keeps servers out: `postmaster.pid` is ours, as if we were one. That of a server that
+    /// crashed is replaced: call this only when `pg_control` says that the last one was
+    /// shut down, and look again after it.
     pub fn keep_servers_out(&mut self) -> Result<(), LockError> {
         refuse_server(&self.data)?;
         let path = self.data.join(PID_FILE);

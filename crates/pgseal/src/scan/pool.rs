@@ -12,9 +12,9 @@ pub fn jobs(asked: Option<NonZeroUsize>) -> NonZeroUsize {
         .unwrap_or(NonZeroUsize::MIN)
 }
 
-/// Runs `work` on each item, on `jobs` threads that each keep a `W` of their own; one job is done by
-/// the caller's thread. Items are begun in order: put the largest first. The results stand in the
-/// order of the items.
+/// Runs `work` on each item, on `jobs` threads that each keep a `W` of their own; one job is done
+/// by the caller's thread. Items are begun in order: put the largest first. The results stand in
+/// the order of the items.
 pub fn map<T, W, R>(
     items: &[T],
     jobs: NonZeroUsize,
