@@ -2,10 +2,12 @@
 """A conversion is killed, or the disk refuses, at a call that syncs, renames or removes: nothing starts on a half of it,
 the same command again ends it, and every byte is there.
 
-The calls are counted and hit by strace: all of the first and last ones, where journal, gate and key file change, and some
-between them. The whole range, power loss included, is gone through on a model (crates/convert/tests/power.rs).
+The calls are counted and hit by strace: the first and last ones, where journal, gate and key file change, and some between
+them; PGSEAL_CONVERT_POINTS says how many of each. The whole range, power loss included, is gone through on a model
+(crates/convert/tests/power.rs).
 """
 
+import os
 import os
 import random
 import re
@@ -19,7 +21,7 @@ from converting import PLAIN_KEY, ConvertCase, become, content
 from pgseal_test import PGSEAL, STAGE, main, run, twins
 
 CALLS = ["fsync", "rename", "unlink"]
-FIRST, BETWEEN, LAST = 9, 3, 9
+POINTS = int(os.environ.get("PGSEAL_CONVERT_POINTS", "3"))
 # The commands that bring a cluster back to what it was in clear.
 BACK = {"seal": ["unseal"], "unseal": [], "rekey": ["unseal"]}
 
@@ -27,7 +29,7 @@ BACK = {"seal": ["unseal"], "unseal": [], "rekey": ["unseal"]}
 class Interrupted(ConvertCase):
     def setUp(self):
         super().setUp()
-        self.main = self.cluster(sealed=False, tablespaces=["space"])
+        self.main = self.cluster(sealed=False, tablespaces=["space"], initdb=["--wal-segsize=1"])
         self.main.init().start()
         self.main.psql(f"CREATE TABLESPACE space LOCATION '{self.main.home}/space'; CREATE TABLE t TABLESPACE space "
                        "AS SELECT i, i || 'clear' AS word FROM generate_series(1, 1000) i")
@@ -71,9 +73,9 @@ class Interrupted(ConvertCase):
         """(call, number) of every interruption."""
         chosen = random.Random(command)
         for call, total in self.count(command).items():
-            numbers = set(range(1, FIRST + 1)) | set(range(total - LAST + 1, total + 1))
-            numbers |= set(chosen.sample(range(1, total + 1), min(BETWEEN, total)))
-            yield from ((call, number) for number in sorted(numbers) if 1 <= number <= total)
+            ends = [*range(1, POINTS + 1), *range(total - POINTS + 1, total + 1)]
+            between = chosen.sample(range(1, total + 1), min(POINTS, total))
+            yield from ((call, number) for number in sorted({*ends, *between}) if 1 <= number <= total)
 
     def go_through(self, command):
         """Interrupts at every point, and ends what was interrupted."""
