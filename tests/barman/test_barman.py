@@ -1,0 +1,182 @@
+#!/usr/bin/env python3
+"""Barman with a sealed cluster, by the configuration and the commands of docs/operations/barman.md: backups, recovery to the
+end and to a point in time; what Barman keeps, and what it is worth without the key.
+
+`ssh` is a script that runs the command here: everything else is as between two hosts."""
+
+import os
+import pwd
+import re
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
+from page import Page  # noqa: E402
+from pgseal_test import PGSEAL, Canaries, Case, main, run  # noqa: E402
+
+DOCUMENT = "docs/operations/barman.md"
+OPENSSL = "openssl enc {way} -aes-256-cbc -pbkdf2 -iter 10000 -pass file:{secret}"
+SSH = """#!/bin/sh
+# Options and the host, in any order, then a command line for the shell there.
+host=
+while [ $# -gt 0 ]; do
+    case $1 in
+        -o) shift 2 ;;
+        '' | -*) shift ;;
+        *) [ -z "$host" ] || break; host=$1; shift ;;
+    esac
+done
+exec sh -c "$*"
+"""
+GLOBAL = """[barman]
+barman_user = {user}
+barman_home = {home}
+configuration_files_directory = {conf}
+log_file = {log}
+"""
+
+
+class Barman(Case):
+    def setUp(self):
+        super().setUp()
+        self.canaries = Canaries()
+        self.secret = self.directory / "secret"
+        self.secret.write_text("correct horse\n")
+        self.kept = self.directory / "kept"
+        self.kept.mkdir()
+        self.ssh = self.directory / "ssh"
+        self.ssh.write_text(SSH)
+        self.ssh.chmod(0o755)
+
+    def configured(self, sealed=True):
+        """A running cluster with rows, and Barman's configuration for it, as the page says."""
+        way = OPENSSL.format(way="{way}", secret=self.secret)
+        key = (f"--key-wrap-command={way.format(way='-e')} -out \"%p\"",
+               f"--key-unwrap-command={way.format(way='-d')} -in \"%p\"")
+        environment = {"PATH": f"{self.directory}:/usr/bin:/bin", "HOME": str(self.directory)}
+        cluster = self.main = self.cluster("main", sealed=sealed, key=key, environment=environment)
+        page = Page(DOCUMENT, {
+            "host=pg user=barman": f"host={cluster.home} user=postgres",
+            "barman@backup:/var/lib/barman": str(self.kept),
+            "/var/lib/postgresql/15/main": str(cluster.data),
+        })
+        cluster.init()
+        cluster.configure(page.block("conf"))
+        conf = self.directory / "barman.d"
+        conf.mkdir()
+        (conf / "main.conf").write_text(page.block("ini"))
+        user = pwd.getpwuid(os.getuid()).pw_name
+        own = GLOBAL.format(user=user, home=self.kept, conf=conf, log=self.directory / "barman.log")
+        (self.directory / ".barman.conf").write_text(own)
+        (self.kept / "main/incoming").mkdir(parents=True)
+        self.prepare, self.to_the_end, self.to_a_time = page.blocks("sh")
+        self.prepare, self.backup = self.prepare.rsplit("\n", 2)[0], self.prepare.splitlines()[-1]
+        cluster.start()
+        cluster.psql(f"CREATE TABLE t (n int, b text); CREATE TABLE big AS SELECT i, '{self.canaries['big']}' || i AS b"
+                     " FROM generate_series(1, 20000) i")
+
+    def do(self, commands, check=True, **environment):
+        """Runs a block of the page."""
+        return run(["bash", "-euo", "pipefail", "-c", commands], {**self.main.environment, **environment}, check)
+
+    def insert(self, label):
+        """A row, and the time after it."""
+        self.main.psql(f"INSERT INTO t SELECT count(*), '{self.canaries[label]}' FROM t; CHECKPOINT")
+        return self.main.psql("SELECT clock_timestamp()")
+
+    def archived(self):
+        """Waits until all WAL so far is Barman's."""
+        last = self.main.psql("SELECT pg_walfile_name(pg_switch_wal())")
+        self.wait_for(lambda: (self.kept / "main/incoming" / last).exists())
+        self.wait_for(lambda: self.main.psql("SELECT last_archived_wal FROM pg_stat_archiver") >= last)
+        self.do("barman archive-wal main")
+        self.assertTrue((self.kept / "main/wals" / last[:16] / last).exists())
+
+    def wait_for(self, condition):
+        deadline = time.monotonic() + 60
+        while not condition():
+            self.assertLess(time.monotonic(), deadline, self.main.log()[-3000:])
+            time.sleep(0.1)
+
+    def labels(self):
+        """The labels of the rows, in the order of their insertion, from a server that has left recovery."""
+        self.wait_for(lambda: self.main.psql("SELECT pg_is_in_recovery()") == "f")
+        return re.findall(rf"{self.canaries.mark}_(\w+)_", self.main.psql("SELECT b FROM t ORDER BY n"))
+
+    def assert_clean(self):
+        """Nothing in clear, and every page in order."""
+        self.assertEqual(self.canaries.found(self.kept, self.directory / "barman.log", self.main.data), {})
+        self.main.stop()
+        run([PGSEAL, "verify", "-D", self.main.data])
+
+    def two_backups(self):
+        """With rows before, between and after; returns the time between the last two rows."""
+        self.do(self.prepare)
+        self.insert("before")
+        self.do(self.backup)
+        self.insert("between")
+        self.do(self.backup)
+        target = self.insert("after")
+        self.insert("late")
+        self.archived()
+        return target
+
+
+class Sealed(Barman):
+    def test_backups_and_recoveries(self):
+        self.configured()
+        target = self.two_backups()
+        self.assertEqual(len(re.findall("^main .* - Size: ", self.do("barman list-backups main").stdout, re.M)), 2)
+        relation = self.main.psql("SELECT pg_relation_filepath('big')")
+        self.main.stop("immediate")
+        (self.main.data / relation).unlink()
+        (self.main.data / "base/1/99999").write_bytes(bytes(8192))
+        (self.main.data / "pg_encryption/key.bin").unlink()
+        self.do(self.to_the_end)
+        self.assertFalse((self.main.data / "base/1/99999").exists())
+        self.main.start()
+        self.assertEqual(self.labels(), ["before", "between", "after", "late"])
+        self.assertEqual(self.main.psql("SELECT count(*), count(DISTINCT b) FROM big"), "20000|20000")
+        self.assert_clean()
+        self.do(self.to_a_time, TARGET=target)
+        self.main.start()
+        self.assertEqual(self.labels(), ["before", "between", "after"])
+        self.assert_clean()
+
+    def test_what_is_kept_is_what_is_stored(self):
+        self.configured()
+        self.do(self.prepare)
+        self.main.psql("VACUUM FREEZE big; CHECKPOINT")
+        self.do(self.backup)
+        self.archived()
+        relation = self.main.psql("SELECT pg_relation_filepath('big')")
+        backup, = self.kept.glob("main/base/*/data")
+        for name in [relation, "pg_encryption/key.bin", "PG_VERSION"]:
+            self.assertEqual((backup / name).read_bytes(), (self.main.data / name).read_bytes(), name)
+        last = max(self.kept.glob("main/wals/*/" + "[0-9A-F]" * 24))
+        self.assertEqual(last.read_bytes(), (self.main.data / "pg_wal" / last.name).read_bytes())
+
+    def test_without_the_key(self):
+        self.configured()
+        self.do(self.prepare)
+        self.do(self.backup)
+        self.archived()
+        self.main.stop()
+        self.secret.write_text("another\n")
+        self.do(self.to_the_end)
+        self.assertEqual(self.main.try_start(), 6)
+        self.assertIn("key.bin: the unwrap command failed", self.main.log())
+        self.assertEqual(self.canaries.found(self.kept, self.main.data), {})
+
+
+class Plain(Barman):
+    def test_a_plain_cluster_shows_it_all(self):
+        self.configured(sealed=False)
+        self.two_backups()
+        for place, labels in [("base", {"big", "before", "between"}), ("wals", {"between", "after", "late"})]:
+            self.assertLessEqual(labels, self.canaries.found(self.kept / "main" / place).keys())
+
+
+if __name__ == "__main__":
+    main(__file__, [DOCUMENT])
