@@ -4,10 +4,13 @@ end and to a point in time; what Barman keeps, and what it is worth without the 
 
 `ssh` is a script that runs the command here: everything else is as between two hosts."""
 
+import gzip
 import os
 import pwd
 import re
+import shutil
 import sys
+import tarfile
 import time
 from pathlib import Path
 
@@ -16,6 +19,7 @@ from page import Page  # noqa: E402
 from pgseal_test import PGSEAL, Canaries, Case, main, run  # noqa: E402
 
 DOCUMENT = "docs/operations/barman.md"
+RSYNC, TAR = range(2)  # methods, in the order of the page
 OPENSSL = "openssl enc {way} -aes-256-cbc -pbkdf2 -iter 10000 -pass file:{secret}"
 SSH = """#!/bin/sh
 # Options and the host, in any order, then a command line for the shell there.
@@ -49,8 +53,8 @@ class Barman(Case):
         self.ssh.write_text(SSH)
         self.ssh.chmod(0o755)
 
-    def configured(self, sealed=True):
-        """A running cluster with rows, and Barman's configuration for it, as the page says."""
+    def configured(self, method=RSYNC, sealed=True):
+        """A running cluster with rows, and Barman's configuration for it: that of the page's n-th method."""
         way = OPENSSL.format(way="{way}", secret=self.secret)
         key = (f"--key-wrap-command={way.format(way='-e')} -out \"%p\"",
                f"--key-unwrap-command={way.format(way='-d')} -in \"%p\"")
@@ -58,6 +62,9 @@ class Barman(Case):
         cluster = self.main = self.cluster("main", sealed=sealed, key=key, environment=environment)
         page = Page(DOCUMENT, {
             "host=pg user=barman": f"host={cluster.home} user=postgres",
+            "host=pg user=streaming_barman": f"host={cluster.home} user=postgres",
+            "/usr/lib/pgseal/15/bin": str(cluster.bindir),
+            "/var/lib/postgresql/staging": str(self.directory / "staging"),
             "barman@backup:/var/lib/barman": str(self.kept),
             "/var/lib/postgresql/15/main": str(cluster.data),
         })
@@ -65,7 +72,7 @@ class Barman(Case):
         cluster.configure(page.block("conf"))
         conf = self.directory / "barman.d"
         conf.mkdir()
-        (conf / "main.conf").write_text(page.block("ini"))
+        (conf / "main.conf").write_text(page.blocks("ini")[method])
         user = pwd.getpwuid(os.getuid()).pw_name
         own = GLOBAL.format(user=user, home=self.kept, conf=conf, log=self.directory / "barman.log")
         (self.directory / ".barman.conf").write_text(own)
@@ -104,9 +111,18 @@ class Barman(Case):
         self.wait_for(lambda: self.main.psql("SELECT pg_is_in_recovery()") == "f")
         return re.findall(rf"{self.canaries.mark}_(\w+)_", self.main.psql("SELECT b FROM t ORDER BY n"))
 
+    def unpacked(self):
+        """A directory with what compressed backups hold."""
+        place = self.directory / "unpacked"
+        for packed in self.kept.glob("main/base/*/data/*.gz"):
+            place.mkdir(exist_ok=True)
+            (place / packed.parents[1].name).write_bytes(gzip.decompress(packed.read_bytes()))
+        return place
+
     def assert_clean(self):
         """Nothing in clear, and every page in order."""
-        self.assertEqual(self.canaries.found(self.kept, self.directory / "barman.log", self.main.data), {})
+        kept = [self.kept, self.unpacked(), self.directory / "barman.log"]
+        self.assertEqual(self.canaries.found(*kept, self.main.data), {})
         self.main.stop()
         run([PGSEAL, "verify", "-D", self.main.data])
 
@@ -124,8 +140,18 @@ class Barman(Case):
 
 
 class Sealed(Barman):
-    def test_backups_and_recoveries(self):
-        self.configured()
+    def test_rsync(self):
+        self.backups_and_recoveries(RSYNC)
+
+    def test_pg_basebackup_in_tar_format(self):
+        self.backups_and_recoveries(TAR)
+        backup = max(self.kept.glob("main/base/*/data"))
+        with tarfile.open(backup / "base.tar.gz") as tar:
+            key = tar.extractfile("pg_encryption/key.bin").read()
+        self.assertEqual(key, (self.main.data / "pg_encryption/key.bin").read_bytes())
+
+    def backups_and_recoveries(self, method):
+        self.configured(method)
         target = self.two_backups()
         self.assertEqual(len(re.findall("^main .* - Size: ", self.do("barman list-backups main").stdout, re.M)), 2)
         relation = self.main.psql("SELECT pg_relation_filepath('big')")
@@ -133,16 +159,24 @@ class Sealed(Barman):
         (self.main.data / relation).unlink()
         (self.main.data / "base/1/99999").write_bytes(bytes(8192))
         (self.main.data / "pg_encryption/key.bin").unlink()
+        self.make_room(method)
         self.do(self.to_the_end)
         self.assertFalse((self.main.data / "base/1/99999").exists())
         self.main.start()
         self.assertEqual(self.labels(), ["before", "between", "after", "late"])
         self.assertEqual(self.main.psql("SELECT count(*), count(DISTINCT b) FROM big"), "20000|20000")
         self.assert_clean()
+        self.make_room(method)
         self.do(self.to_a_time, TARGET=target)
         self.main.start()
         self.assertEqual(self.labels(), ["before", "between", "after"])
         self.assert_clean()
+
+    def make_room(self, method):
+        """As the page asks for a backup in tar format."""
+        if method == TAR:
+            shutil.rmtree(self.main.data)
+            self.main.data.mkdir(mode=0o700)
 
     def test_what_is_kept_is_what_is_stored(self):
         self.configured()
@@ -171,11 +205,19 @@ class Sealed(Barman):
 
 
 class Plain(Barman):
-    def test_a_plain_cluster_shows_it_all(self):
-        self.configured(sealed=False)
+    def test_rsync(self):
+        self.shows_it_all(RSYNC)
+
+    def test_pg_basebackup_in_tar_format(self):
+        self.shows_it_all(TAR)
+
+    def shows_it_all(self, method):
+        """Else the searches of the others would mean nothing."""
+        self.configured(method, sealed=False)
         self.two_backups()
-        for place, labels in [("base", {"big", "before", "between"}), ("wals", {"between", "after", "late"})]:
-            self.assertLessEqual(labels, self.canaries.found(self.kept / "main" / place).keys())
+        for places, labels in [([self.kept / "main/base", self.unpacked()], {"big", "before", "between"}),
+                               ([self.kept / "main/wals"], {"between", "after", "late"})]:
+            self.assertLessEqual(labels, self.canaries.found(*places).keys())
 
 
 if __name__ == "__main__":
