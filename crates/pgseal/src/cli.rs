@@ -4,8 +4,10 @@ use std::ffi::OsString;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
+use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::cmd::receiver::parse_until;
 use crate::passphrase::Source;
 use crate::twin::options::{Name, Split};
 use crate::unlock::Ways;
@@ -42,6 +44,9 @@ pub enum Command {
     /// Protect the key of a cluster in another way, or check how it is protected
     #[command(subcommand)]
     Key(KeyCommand),
+    /// Let receivers have clear pages and WAL from a sealed server
+    #[command(subcommand)]
+    Receiver(ReceiverCommand),
     /// Bring a WAL file from an archive that may have another key (for restore_command)
     WalGet(WalGetArgs),
     /// Store a WAL file in an archive that may have another key (for archive_command)
@@ -64,6 +69,12 @@ pub enum KeyCommand {
     Check(CheckArgs),
     /// Replace the way that opens the key by a new one
     Rotate(RotateArgs),
+}
+
+#[derive(Subcommand)]
+pub enum ReceiverCommand {
+    /// Print a token for a receiver that does not hold the cluster's key
+    Grant(GrantArgs),
 }
 
 /// The cluster, and how to open it.
@@ -368,6 +379,18 @@ pub struct CheckArgs {
     /// Try every slot, not only until one opens
     #[arg(long, conflicts_with = "show")]
     pub all: bool,
+}
+
+#[derive(Args)]
+pub struct GrantArgs {
+    #[command(flatten)]
+    pub cluster: ClusterOptions,
+    /// The role that the receiver connects as
+    #[arg(long, value_name = "ROLE", value_parser = NonEmptyStringValueParser::new())]
+    pub role: String,
+    /// How long the token holds: 12h, 30days, or until 2027-01-31T12:00:00Z
+    #[arg(long, value_name = "TIME", value_parser = parse_until)]
+    pub until: u64,
 }
 
 #[derive(Args)]

@@ -5,6 +5,7 @@ pub mod bindir;
 pub mod clone;
 mod exec;
 pub mod key;
+pub mod receiver;
 mod rekey;
 mod seal;
 pub mod status;
@@ -17,7 +18,7 @@ mod wal_put;
 
 use std::process::ExitCode;
 
-use crate::cli::{Command, KeyCommand};
+use crate::cli::{Command, KeyCommand, ReceiverCommand};
 use crate::exit::Failure;
 
 /// Does what the command line says.
@@ -36,6 +37,7 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Key(KeyCommand::Unwrap(args)) => key::unwrap::run(&args),
         Command::Key(KeyCommand::Check(args)) => key::check::run(&args),
         Command::Key(KeyCommand::Rotate(args)) => key::rotate::run(args),
+        Command::Receiver(ReceiverCommand::Grant(args)) => receiver::grant(&args),
         Command::Twin(args) => twin::run(args),
         Command::WalGet(args) => Ok(wal_get::run(&args)),
         Command::WalPut(args) => wal_put::run(&args),
