@@ -1,8 +1,12 @@
-"""What the tests of receivers share: a server full of canaries, and stock clients that keep what they were sent."""
+"""What the tests of receivers share: a server full of canaries, stock clients, and a client that keeps every byte."""
 
+import gzip
+import io
 import re
 import socket
+import struct
 import sys
+import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
@@ -10,6 +14,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
 from pgseal_test import Canaries, Case, run
 
 CHOICES = r"pgseal\.receiver=TOKEN.*pgseal\.receiver=raw"
+TCP = {"PGHOST": "127.0.0.1", "PGSSLMODE": "disable"}
 
 
 def free_port():
@@ -18,21 +23,25 @@ def free_port():
         return probe.getsockname()[1]
 
 
-class Receivers(Case):
-    """A test over one server, whose table, catalogs and latest WAL hold canaries."""
+def packed(text):
+    """Decompressed, if it is gzip."""
+    return gzip.GzipFile(fileobj=io.BytesIO(text)).read() if text[:2] == b"\x1f\x8b" else text
 
-    conf = ""
+
+class Receivers(Case):
+    """A test over one server, whose table, and whose latest WAL, hold canaries."""
 
     def setUp(self):
         super().setUp()
         self.canaries = Canaries()
+        self.mark = self.canaries.mark.encode()
 
-    def serve(self, sealed=True, conf=""):
+    def serve(self, sealed=True, conf="", **options):
         """Starts a server with canaries on disk and in WAL that is still in its buffers."""
         self.port = free_port()
         network = f"listen_addresses = '127.0.0.1'\nport = {self.port}\nwal_level = logical\nmax_replication_slots = 8\n"
-        cluster = self.cluster(conf=network + "max_wal_senders = 8\n" + self.conf + conf, sealed=sealed,
-                               environment={"PGPORT": str(self.port)})
+        cluster = self.cluster(conf=network + "max_wal_senders = 8\n" + conf, sealed=sealed,
+                               environment={"PGPORT": str(self.port)}, **options)
         cluster.init()
         with open(cluster.data / "pg_hba.conf", "a") as hba:
             hba.write("host all all 127.0.0.1/32 trust\nhost replication all 127.0.0.1/32 trust\n")
@@ -51,6 +60,35 @@ class Receivers(Case):
         """One replication command through psql, which prints what it gets."""
         place = f"replication={replication} dbname=postgres"
         return self.receive(cluster, "psql", "-X", "-A", "-t", "-d", place, "-c", command, receiver=receiver, **environment)
+
+    def bytes_of(self, cluster, command, receiver=None, replication="true", seconds=2.0, role="postgres"):
+        """All bytes that the server sends to a client that runs this command and then only listens."""
+        start = {"user": role, "database": "postgres", "replication": replication}
+        if receiver is not None:
+            start["options"] = f"-c pgseal.receiver={receiver}"
+        body = b"".join(f"{name}\0{value}\0".encode() for name, value in start.items())
+        packet = struct.pack(">I", 196608) + body + b"\0"
+        with socket.socket(socket.AF_UNIX) as wire:
+            wire.connect(f"{cluster.home}/.s.PGSQL.{self.port}")
+            wire.settimeout(seconds)
+            wire.sendall(struct.pack(">I", len(packet) + 4) + packet)
+            query = command.encode() + b"\0"
+            wire.sendall(b"Q" + struct.pack(">I", len(query) + 4) + query)
+            return b"".join(self.parts(wire, time.monotonic() + 4 * seconds))
+
+    def parts(self, wire, deadline):
+        """What arrives until the server ends the connection or falls silent."""
+        try:
+            while time.monotonic() < deadline and (part := wire.recv(1 << 20)):
+                yield part
+        except (TimeoutError, ConnectionResetError):
+            pass
+
+    def write_wal(self, cluster):
+        """A canary in WAL only: the place in WAL before it."""
+        place = cluster.psql("SELECT pg_current_wal_insert_lsn()")
+        cluster.psql(f"INSERT INTO t VALUES (0, '{self.canaries['wal']}')")
+        return place
 
     def assertRefused(self, done, pattern=CHOICES):
         self.assertNotEqual(done.returncode, 0, done.stdout[:2000])

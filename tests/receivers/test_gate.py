@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Who may start physical replication from a sealed server, and what each is sent (DESIGN 1.4, crypto.md 9)."""
+"""Who may connect for physical replication, and what each is sent of WAL (DESIGN 1.4, crypto.md 9, io-paths.md B2)."""
 
 import sys
 import time
@@ -7,10 +7,12 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from receivers import Receivers
+from receivers import CHOICES, TCP, Receivers
 from pgseal_test import main
 
 NOTHING = "does not say what it may receive"
+UNPROVEN = NOTHING.encode()
+STREAM_RAW = b"a raw session gets no WAL stream"
 
 
 class Connections(Receivers):
@@ -53,11 +55,10 @@ class Connections(Receivers):
 
     def test_a_token_needs_a_private_connection(self):
         cluster = self.serve()
-        network = {"PGHOST": "127.0.0.1", "PGSSLMODE": "disable"}
-        done = self.command(cluster, "IDENTIFY_SYSTEM", cluster.token(), **network)
+        done = self.command(cluster, "IDENTIFY_SYSTEM", cluster.token(), **TCP)
         self.assertRefused(done)
         self.assertIn("TLS or a local socket", done.stderr)
-        self.assertIn(str(cluster.system_id()), self.command(cluster, "IDENTIFY_SYSTEM", "raw", **network).stdout)
+        self.assertIn(str(cluster.system_id()), self.command(cluster, "IDENTIFY_SYSTEM", "raw", **TCP).stdout)
 
     def test_the_twin_of_psql_asks_as_raw(self):
         """It stores no copy; its other connections declare nothing."""
@@ -76,6 +77,129 @@ class Connections(Receivers):
     def test_a_plain_server_gates_nobody(self):
         cluster = self.serve(sealed=False)
         self.assertIn(str(cluster.system_id()), self.command(cluster, "IDENTIFY_SYSTEM").stdout)
+        self.assertNotEqual(self.command(cluster, "SHOW pgseal.key_file").returncode, 0)
+
+    def test_receivers_can_be_switched_off(self):
+        cluster = self.serve()
+        cluster.stop()
+        cluster.environment["PGSEAL_RECEIVERS"] = "off"
+        cluster.start()
+        self.assertRefused(self.command(cluster, "IDENTIFY_SYSTEM", cluster.token()), "PGSEAL_RECEIVERS is off")
+        self.assertEqual(self.command(cluster, "IDENTIFY_SYSTEM", "raw").returncode, 0)
+
+    def test_the_key_file_is_shown_to_receivers(self):
+        cluster = self.serve()
+        stored = (cluster.data / "pg_encryption/key.bin").read_bytes()
+        for replication in ["true", "database"]:
+            done = self.command(cluster, "SHOW pgseal.key_file", "raw", replication, check=True)
+            self.assertEqual(bytes.fromhex(done.stdout), stored)
+        cluster.psql("SHOW pgseal.key_file", error="unrecognized configuration parameter")
+        self.assertNotIn("pgseal.", cluster.psql("SELECT name FROM pg_settings"))
+
+
+class Elsewhere(Receivers):
+    """The setting counts as the connection's own word only."""
+
+    def assert_nobody_is_declared(self, cluster):
+        for replication in ["true", "database"]:
+            self.assertIn(UNPROVEN, self.bytes_of(cluster, "START_REPLICATION 0/1000000", replication=replication))
+        shown = cluster.psql("SELECT pg_read_binary_file(pg_relation_filepath('t'))")
+        self.assertNotIn(self.mark, bytes.fromhex(shown[2:]))
+
+    def test_in_the_configuration_file(self):
+        cluster = self.serve()
+        for receiver in ["raw", cluster.token()]:
+            cluster.configure(f"pgseal.receiver = '{receiver}'")
+            cluster.psql("SELECT pg_reload_conf()")
+            self.assert_nobody_is_declared(cluster)
+            cluster.stop()
+            cluster.start()
+            self.assert_nobody_is_declared(cluster)
+
+    def test_on_the_command_line(self):
+        cluster = self.serve()
+        cluster.stop()
+        cluster.start("-c", f"pgseal.receiver={cluster.token()}")
+        self.assert_nobody_is_declared(cluster)
+
+    def test_by_sql(self):
+        cluster = self.serve()
+        good = cluster.token()
+        cluster.psql(f"ALTER SYSTEM SET pgseal.receiver = '{good}'", error="cannot be changed")
+        cluster.psql(f"SET pgseal.receiver = '{good}'", error="cannot be set after connection start")
+        for place in ["ROLE postgres", "DATABASE postgres", "ROLE ALL"]:
+            cluster.psql(f"ALTER {place} SET pgseal.receiver = '{good}'", error="invalid value|cannot be")
+        self.assert_nobody_is_declared(cluster)
+
+    def test_in_a_file_that_alter_system_would_write(self):
+        cluster = self.serve()
+        with open(cluster.data / "postgresql.auto.conf", "a") as conf:
+            conf.write(f"pgseal.receiver = '{cluster.token()}'\n")
+        cluster.stop()
+        cluster.start()
+        self.assert_nobody_is_declared(cluster)
+
+
+class Streams(Receivers):
+    """WAL, also what 17 and 18 send out of shared memory."""
+
+    def commands(self, place):
+        return [f"START_REPLICATION {place}", f"START_REPLICATION PHYSICAL {place} TIMELINE 1;",
+                f'START_REPLICATION SLOT "logical" {place}', f"START_REPLICATION\tSLOT slot PHYSICAL {place}"]
+
+    def slots(self, cluster):
+        for slot in ["slot", "logical"]:
+            cluster.psql(f"SELECT pg_create_physical_replication_slot('{slot}')")
+
+    def test_what_arrives(self):
+        cluster = self.serve()
+        self.slots(cluster)
+        place = self.write_wal(cluster)
+        for command in self.commands(place):
+            for receiver, replication, reason in [(None, "database", UNPROVEN), ("raw", "true", STREAM_RAW),
+                                                  ("raw", "database", STREAM_RAW), (None, "true", UNPROVEN)]:
+                with self.subTest(command=command, receiver=receiver, replication=replication):
+                    arrived = self.bytes_of(cluster, command, receiver, replication)
+                    self.assertIn(reason, arrived)
+                    self.assertNotIn(self.mark, arrived)
+            for replication in ["true", "database"]:
+                arrived = self.bytes_of(cluster, command, cluster.token(), replication, seconds=0.5)
+                self.assertIn(self.canaries["wal"].encode(), arrived)
+
+    def test_without_track_activities_nothing_arrives(self):
+        """The server then reports no command, so nobody can be told why: the connection breaks, and the log says it."""
+        cluster = self.serve(conf="track_activities = off\n")
+        self.slots(cluster)
+        place = self.write_wal(cluster)
+        for command in self.commands(place):
+            arrived = self.bytes_of(cluster, command, replication="database")
+            self.assertNotIn(self.mark, arrived)
+            self.assertNotIn(b"W\0\0\0\x07", arrived)
+        self.assertEqual(cluster.log().count(UNPROVEN.decode()), len(self.commands(place)))
+        self.assertIn(self.canaries["wal"].encode(), self.bytes_of(cluster, f"START_REPLICATION {place}", cluster.token()))
+
+    def test_stock_pg_receivewal(self):
+        cluster = self.serve()
+        self.write_wal(cluster)
+        cluster.psql("SELECT pg_switch_wal()")
+        for number, receiver in enumerate([None, "raw", cluster.token(role="repl"), cluster.token()]):
+            target = self.directory / f"wal{number}"
+            target.mkdir()
+            done = self.receive(cluster, "pg_receivewal", "-D", target, "--no-loop", "--endpos",
+                                cluster.psql("SELECT pg_current_wal_lsn()"), receiver=receiver)
+            if receiver == cluster.token():
+                continue
+            self.assertNotEqual(done.returncode, 0)
+            self.assertRegex(done.stderr, f"(?s){CHOICES}|{STREAM_RAW.decode()}")
+            self.assertEqual(self.canaries.found(target), {})
+
+    def test_logical_replication_needs_no_token(self):
+        cluster = self.serve()
+        self.assertEqual(self.command(cluster, "CREATE_REPLICATION_SLOT s LOGICAL test_decoding", replication="database")
+                         .returncode, 0)
+        self.write_wal(cluster)
+        arrived = self.bytes_of(cluster, "START_REPLICATION SLOT s LOGICAL 0/0", replication="database", seconds=0.5)
+        self.assertIn(self.canaries["wal"].encode(), arrived)
 
 
 if __name__ == "__main__":

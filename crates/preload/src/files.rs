@@ -37,6 +37,8 @@ pub struct OpenFile {
     /// reading too, and never with O_APPEND, under which the kernel ignores our offsets.
     flags: AtomicI32,
     descriptors: AtomicU32,
+    /// Is it given as it is stored to who imports it as a large object?
+    hidden_from_import: bool,
 }
 
 impl OpenFile {
@@ -59,6 +61,13 @@ impl OpenFile {
     /// Do writes go to the end?
     pub fn appends(&self) -> bool {
         self.flags() & libc::O_APPEND != 0
+    }
+
+    /// Is this read one of `lo_import`, which may not see clear bytes? It reads what the server
+    /// itself reads with `pread`, or with `read` by other lengths (copydir.c, xlog.c).
+    pub fn hides_from(&self, len: usize) -> bool {
+        const LARGE_OBJECT_CHUNK: usize = 8192; // be-fsstubs.c
+        self.hidden_from_import && len == LARGE_OBJECT_CHUNK
     }
 
     /// Access mode and O_APPEND, as the caller knows them.
@@ -107,7 +116,12 @@ pub fn get(fd: c_int) -> Option<Protected> {
 pub struct TooMany;
 
 /// Protects `fd`, which was asked for with `flags`.
-pub fn insert(fd: c_int, sealed: SealedFile<'static>, flags: c_int) -> Result<(), TooMany> {
+pub fn insert(
+    fd: c_int,
+    sealed: SealedFile<'static>,
+    flags: c_int,
+    hidden_from_import: bool,
+) -> Result<(), TooMany> {
     let entry = usize::try_from(fd)
         .ok()
         .and_then(|fd| TABLE.get(fd))
@@ -117,6 +131,7 @@ pub fn insert(fd: c_int, sealed: SealedFile<'static>, flags: c_int) -> Result<()
         sealed,
         flags,
         descriptors: AtomicU32::new(1),
+        hidden_from_import,
     };
     if !process::owns_memory() {
         return Err(TooMany);

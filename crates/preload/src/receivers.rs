@@ -94,6 +94,14 @@ pub fn hides_from_sql(path: &CStr) -> bool {
     serves && place::is_only_sqls_stream(path) && !session::shows_token()
 }
 
+/// The same for `lo_import`, in sessions.
+pub fn hides_from_import() -> bool {
+    matches!(
+        state(),
+        State::Session | State::Unproven | State::Raw | State::Clear
+    ) && !session::shows_token()
+}
+
 /// Can this server be gated? A server that exports too little is not run on a sealed cluster.
 pub fn can_gate() -> bool {
     state() != State::Off

@@ -9,10 +9,10 @@ use crate::disk::stat;
 use crate::place::{self, Place};
 use crate::real::libc_call;
 use crate::receivers::guard::{self, Opens};
-use crate::{control, files, programs, report, server, wal};
+use crate::{control, files, programs, receivers, report, server, wal};
 use libc::{c_char, c_int, mode_t};
 use pgseal_storage::classify::Class;
-use pgseal_storage::layout::{Layout, Spec};
+use pgseal_storage::layout::{Layout, Spec, PAGE};
 use pgseal_storage::wal::{is_segment_size, WalName};
 use std::ffi::CStr;
 
@@ -140,7 +140,9 @@ fn protect(
 ) -> Result<(), &'static str> {
     let spec = spec_of(cluster, class, fd).ok_or("the size of WAL segments is not known")?;
     counters::add(Count::Files, 1);
-    files::insert(fd, cluster.open(&spec), flags)
+    let reads = flags & libc::O_ACCMODE == libc::O_RDONLY;
+    let hidden = reads && holds_pages(class) && receivers::hides_from_import();
+    files::insert(fd, cluster.open(&spec), flags, hidden)
         .map_err(|files::TooMany| "too many protected files are open")
 }
 
@@ -152,6 +154,12 @@ pub fn spec_of(cluster: &Cluster, class: &Class, fd: c_int) -> Option<Spec> {
         Class::WalSegment(name) => wal_spec(cluster, *name, fd),
         _ => None,
     }
+}
+
+/// Relations, SLRUs, WAL and pg_control.
+fn holds_pages(class: &Class) -> bool {
+    let pages = |spec: &Spec| spec.layout.granule() == PAGE || spec.layout == Layout::CONTROL;
+    matches!(class, Class::Sealed(spec) if pages(spec)) || matches!(class, Class::WalSegment(_))
 }
 
 fn is_control(class: &Class) -> bool {

@@ -34,6 +34,9 @@ pub unsafe fn read(fd: c_int, buf: *mut c_void, len: size_t) -> ssize_t {
     let Some(file) = files::get(fd) else {
         return libc_call!(read(fd, buf, len));
     };
+    if file.file.hides_from(len) {
+        return libc_call!(read(fd, buf, len));
+    }
     // SAFETY: the caller's buffer.
     let buf = unsafe { bytes_mut(buf, len) };
     count(file.advance(|offset| file.read_at(buf, offset)))

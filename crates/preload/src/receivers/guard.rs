@@ -1,7 +1,7 @@
 //! Where a walsender's command is asked about before anything of it leaves the process.
 
 use super::command::{is_base_backup, judge, Refusal};
-use super::postgres::{fatal, server, Server};
+use super::postgres::{fatal, report_to_client, server, Server};
 use super::session::HINT;
 use super::{enter, state, State};
 use crate::real::{self, libc_call};
@@ -44,6 +44,8 @@ fn refuse_with_a_message() {
             c""
         };
         enter(State::Ending);
+        // Stock receivers drop the text of an error that ends the connection, but print notices.
+        report_to_client(reason, hint);
         fatal(reason, hint);
     }
 }

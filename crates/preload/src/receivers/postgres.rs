@@ -95,12 +95,22 @@ pub fn server() -> Option<&'static Server> {
 /// Ends the process with a message to log and client.
 pub fn fatal(message: &str, hint: &CStr) {
     const FATAL: c_int = 22;
+    report(FATAL, message, hint);
+}
+
+/// A notice to the client.
+pub fn report_to_client(message: &str, hint: &CStr) {
+    const NOTICE: c_int = 18;
+    report(NOTICE, message, hint);
+}
+
+fn report(level: c_int, message: &str, hint: &CStr) {
     let Some(server) = server() else { return };
     let text = CString::new(message).unwrap_or_default();
-    // SAFETY: the server's own sequence for a report; FATAL ends the process in errfinish, without
-    // a jump over our frames.
+    // SAFETY: the server's own sequence for a report. None of the levels jumps over our frames: a
+    // notice returns, FATAL ends the process in errfinish.
     unsafe {
-        if (server.errstart)(FATAL, std::ptr::null()) {
+        if (server.errstart)(level, std::ptr::null()) {
             (server.errcode)(INSUFFICIENT_PRIVILEGE);
             (server.errmsg)(c"%s".as_ptr(), text.as_ptr());
             if !hint.is_empty() {

@@ -1,0 +1,100 @@
+#!/usr/bin/env python3
+"""SQL that reads the server's files gives what is stored, unless the session shows a token (io-paths.md B7, crypto.md 9)."""
+
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from receivers import Receivers
+from pgseal_test import main, major_version
+
+PAGE = 8192
+
+
+class Files(Receivers):
+    def files(self, cluster):
+        """One file of each class that SQL could read."""
+        cluster.psql("BEGIN; INSERT INTO t VALUES (-1, 'x'); PREPARE TRANSACTION 'pending'; CHECKPOINT")
+        relation = cluster.psql("SELECT pg_relation_filepath('t')")
+        segment = cluster.psql("SELECT pg_walfile_name(pg_current_wal_lsn() - 1)")
+        [twophase] = (cluster.data / "pg_twophase").iterdir()
+        return [relation, f"pg_wal/{segment}", "pg_xact/0000", "global/pg_control", f"pg_twophase/{twophase.name}"]
+
+    def serve_files(self):
+        cluster = self.serve(conf="max_prepared_transactions = 2\n")
+        files = self.files(cluster)
+        time.sleep(0.5)
+        return cluster, files
+
+    def read(self, cluster, file, function="pg_read_binary_file", **session):
+        return bytes.fromhex(cluster.psql(f"SELECT {function}('{file}')", **session)[2:])
+
+    def test_what_each_session_is_given(self):
+        cluster, files = self.serve_files()
+        given = {"nothing": None, "raw": "raw", "expired": cluster.token(expiry=int(time.time()) - 1),
+                 "another role's": cluster.token(role="repl"), "another key's": cluster.token(master=bytes(32))}
+        for file in files:
+            stored = (cluster.data / file).read_bytes()
+            for name, receiver in given.items():
+                with self.subTest(file=file, given=name):
+                    self.assertEqual(self.read(cluster, file, receiver=receiver)[:PAGE], stored[:PAGE])
+            with self.subTest(file=file, given="a good token"):
+                clear = self.read(cluster, file, receiver=cluster.token())
+                self.assertEqual(len(clear), len(stored))
+                self.assertNotEqual(clear[:PAGE], stored[:PAGE])
+        self.assertIn(self.mark, self.read(cluster, files[0], receiver=cluster.token()))
+
+    def test_a_token_over_an_open_network(self):
+        cluster, files = self.serve_files()
+        shown = self.receive(cluster, "psql", "-X", "-A", "-t", "-c", f"SELECT pg_read_binary_file('{files[0]}')",
+                             receiver=cluster.token(), PGHOST="127.0.0.1", PGSSLMODE="disable", check=True).stdout
+        self.assertNotIn(self.mark, bytes.fromhex(shown.strip()[2:]))
+
+    def test_in_a_parallel_worker(self):
+        """A worker has shown nothing."""
+        cluster, files = self.serve_files()
+        force = "debug_parallel_query" if major_version() >= 16 else "force_parallel_mode"
+        cluster.psql("CREATE FUNCTION slurp(text) RETURNS bytea LANGUAGE sql PARALLEL SAFE "
+                     "AS 'SELECT pg_read_binary_file($1)'; ALTER FUNCTION pg_read_binary_file(text) PARALLEL SAFE")
+        plan = cluster.psql(f"SET {force} = on; EXPLAIN SELECT slurp('{files[0]}')")
+        self.assertIn("Gather", plan)
+        shown = cluster.psql(f"SET {force} = on; SELECT slurp('{files[0]}')")
+        self.assertNotIn(self.mark, bytes.fromhex(shown[2:]))
+
+    def test_copy(self):
+        cluster, files = self.serve_files()
+        cluster.psql("CREATE TABLE lines (line text)")
+        copy = f"COPY lines FROM '{files[0]}' (FORMAT csv, DELIMITER E'\\x01', QUOTE E'\\x02', ENCODING 'LATIN1')"
+        done = self.receive(cluster, "psql", "-X", "-c", copy)
+        self.assertNotIn(self.canaries.mark, done.stderr + cluster.psql("SELECT string_agg(line, ' ') FROM lines"))
+        self.assertNotIn(self.canaries.mark, cluster.log())
+
+    def imported(self, cluster, file, **session):
+        oid = cluster.psql(f"SELECT lo_import('{file}')", **session)
+        return bytes.fromhex(cluster.psql(f"SELECT lo_get({oid})")[2:])
+
+    def test_lo_import(self):
+        cluster, files = self.serve_files()
+        for file in files[:4]:
+            stored = (cluster.data / file).read_bytes()
+            with self.subTest(file=file):
+                self.assertEqual(self.imported(cluster, file)[:PAGE], stored[:PAGE])
+                clear = self.imported(cluster, file, receiver=cluster.token())
+                self.assertNotEqual(clear[:PAGE], stored[:PAGE])
+        self.assertIn(self.mark, self.imported(cluster, files[0], receiver=cluster.token()))
+
+    def test_what_the_server_reads_for_itself_stays_clear(self):
+        cluster = self.serve(conf="shared_preload_libraries = 'pg_stat_statements'\n")
+        cluster.psql("CREATE EXTENSION pg_stat_statements")
+        cluster.psql("SELECT 1 AS remembered")
+        cluster.stop()
+        cluster.start()
+        self.assertIn("remembered", cluster.psql("SELECT query FROM pg_stat_statements"))
+        cluster.psql("CREATE DATABASE copied TEMPLATE postgres STRATEGY file_copy")
+        self.assertEqual(cluster.psql("SELECT count(*), sum(i) FROM t", db="copied"), "20000|200010000")
+
+
+if __name__ == "__main__":
+    main(__file__)
