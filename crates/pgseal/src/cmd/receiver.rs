@@ -17,11 +17,10 @@ use crate::unlock::unlock;
 pub fn grant(args: &GrantArgs) -> Result<ExitCode, Failure> {
     let cluster = &args.cluster;
     let opened = unlock(Root::required(&cluster.pgdata)?, &cluster.unlock.ways())?;
-    let system_id = control_file::read(&opened.root.path, &opened.master, opened.header.length)?
-        .said?
-        .system_id;
+    let (master, length) = (&opened.master, opened.header.length);
+    let control = control_file::read(&opened.root.path, master, length)?.said?;
     let role = args.role.as_bytes();
-    let mut token = ReceiverToken::grant(&opened.master, system_id, role, args.until);
+    let mut token = ReceiverToken::grant(master, control.system_id, role, args.until);
     token.push(b'\n');
     io::stdout()
         .write_all(&token)
