@@ -13,7 +13,7 @@ use libc::c_int;
 use path::{identity, Absolute};
 use pgseal_storage::classify::{classify, version_directory, Class, Classified};
 use pgseal_storage::wal::WalName;
-use std::ffi::CStr;
+use std::ffi::{CStr, OsStr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
@@ -30,22 +30,36 @@ pub enum Place {
 
 /// Finds out.
 pub fn of(path: &CStr) -> Place {
+    at(libc::AT_FDCWD, path)
+}
+
+/// The same for a name below a directory descriptor.
+pub fn at(directory: c_int, path: &CStr) -> Place {
+    // Judged where it was made: every open comes here.
     let mut absolute = Absolute::empty();
-    match absolute.set(path) {
+    match spell(&mut absolute, directory, path) {
         Some(()) => judge(&absolute),
         None => Place::Clear,
     }
 }
 
-/// The same for a name below a directory descriptor.
-pub fn at(directory: c_int, path: &CStr) -> Place {
+/// The sealed cluster that a name lies in, whatever its class.
+pub fn owner(directory: c_int, path: &CStr) -> Result<Option<&'static Cluster>, c_int> {
+    let mut absolute = Absolute::empty();
+    if spell(&mut absolute, directory, path).is_none() {
+        return Ok(None);
+    }
+    let found = locate(&absolute).map_err(|unlock::Failed| libc::EIO)?;
+    let owner = found.map(|found| found.owner.cluster()).transpose();
+    owner.map_err(|unlock::Failed| libc::EIO)
+}
+
+fn spell(absolute: &mut Absolute, directory: c_int, path: &CStr) -> Option<()> {
     if directory == libc::AT_FDCWD || path.to_bytes().starts_with(b"/") {
-        return of(path);
+        return absolute.set(path);
     }
-    match Absolute::below(directory, path) {
-        Some(path) => judge(&path),
-        None => Place::Clear,
-    }
+    *absolute = Absolute::below(directory, path)?;
+    Some(())
 }
 
 /// Is this sealed data that the server itself never opens as a stream? Its statistics it does.
@@ -220,12 +234,27 @@ fn by_links(path: &Absolute) -> Option<Found> {
         let root = Absolute::from_bytes(&cluster.root)?;
         let below = if tablespace {
             path.through_links_of(&root.join(b"pg_tblspc")?, b"pg_tblspc")
+                .filter(|below| is_of_version(below.bytes(), &root))
         } else {
             path.through_link(&root.join(b"pg_wal")?, b"pg_wal")
         };
         Some(Found::new(Owner::Known(cluster), below?.bytes()))
     });
     linked.or_else(|| unlinked(path, name, tablespace))
+}
+
+/// While pg_upgrade works, two clusters have links to one location, where each has the directory of
+/// its version: `PG_15_…` and `PG_17_…`. A data directory that does not tell its version has all.
+fn is_of_version(below: &[u8], root: &Absolute) -> bool {
+    let file = root.join(b"PG_VERSION").map(|path| path.to_c());
+    let version = file.and_then(|path| std::fs::read(OsStr::from_bytes(path.to_bytes())).ok());
+    let Some(version) = version else {
+        return true;
+    };
+    let directory = [b"PG_", version.trim_ascii_end(), b"_"].concat();
+    below
+        .split(|&b| b == b'/')
+        .any(|part| part.starts_with(&directory))
 }
 
 /// What belongs to the one cluster whose key this process holds, though no link says so (yet).

@@ -30,6 +30,20 @@ const PROGRAMS: &[&str] = &[
     "postgres",
 ];
 
+/// Programs that pg_upgrade runs on files of the clusters. `cp` copies pg_xact and pg_multixact
+/// from one cluster's key to another's: that must go through the cipher, or the new cluster's
+/// commit log is noise (io-paths.md A1). Some systems have it in one program with others. The rest
+/// write and read the dumps in pg_upgrade_output.d.
+const HANDS_OF_PG_UPGRADE: &[&str] = &[
+    "busybox",
+    "coreutils",
+    "cp",
+    "pg_dump",
+    "pg_dumpall",
+    "pg_restore",
+    "psql",
+];
+
 /// More names, separated by colons: how `pgseal exec` runs other programs sealed.
 const MORE: &str = "PGSEAL_PROGRAMS";
 
@@ -78,9 +92,9 @@ pub fn detect() -> bool {
     };
     let role = if name == b"postgres" {
         SERVER
-    } else if PROGRAMS.iter().any(|program| program.as_bytes() == name)
+    } else if is_among(PROGRAMS, &name)
         || is_listed(&name)
-        || (name == b"cp" && runs_for_pg_upgrade())
+        || (is_among(HANDS_OF_PG_UPGRADE, &name) && runs_for_pg_upgrade())
     {
         TOOL
     } else if std::env::var_os(VIEW).is_some() && name != b"pgseal" {
@@ -93,9 +107,11 @@ pub fn detect() -> bool {
     role != INERT
 }
 
-/// pg_upgrade copies pg_xact and pg_multixact with `cp`, from one cluster's key to another's: that
-/// one must go through the cipher, or the new cluster's commit log is noise (io-paths.md A1). A
-/// shell may stand between the two.
+fn is_among(programs: &[&str], name: &[u8]) -> bool {
+    programs.iter().any(|program| program.as_bytes() == name)
+}
+
+/// Is pg_upgrade the parent? A shell may stand between the two.
 fn runs_for_pg_upgrade() -> bool {
     let parent = parent_of(None);
     let grandparent = parent.and_then(|parent| parent_of(Some(parent)));

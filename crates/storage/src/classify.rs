@@ -196,6 +196,36 @@ pub static TABLE: &[Row] = &[
         "descriptor cache",
     ),
     row(
+        "base/moved_for_upgrade/<dbdir>/PG_VERSION",
+        Kind::Clear,
+        "major version, in pg_upgrade --swap's staging",
+    ),
+    row(
+        "base/moved_for_upgrade/<dbdir>/pg_filenode.map*",
+        Kind::Clear,
+        "relation map, in pg_upgrade --swap's staging",
+    ),
+    row(
+        "base/moved_for_upgrade/<dbdir>/pg_internal.init*",
+        Kind::Clear,
+        "descriptor cache, in pg_upgrade --swap's staging",
+    ),
+    row(
+        "pg_tblspc/<oid>/<catver>/moved_for_upgrade/<dbdir>/PG_VERSION",
+        Kind::Clear,
+        "major version, in pg_upgrade --swap's staging",
+    ),
+    row(
+        "pg_tblspc/<oid>/<catver>/moved_for_upgrade/<dbdir>/pg_filenode.map*",
+        Kind::Clear,
+        "relation map, in pg_upgrade --swap's staging",
+    ),
+    row(
+        "pg_tblspc/<oid>/<catver>/moved_for_upgrade/<dbdir>/pg_internal.init*",
+        Kind::Clear,
+        "descriptor cache, in pg_upgrade --swap's staging",
+    ),
+    row(
         "global/pg_filenode.map",
         Kind::Clear,
         "relation map of shared catalogs",
@@ -343,9 +373,14 @@ pub static TABLE: &[Row] = &[
     ),
     row("pg_log/**", Kind::Clear, "server log"),
     row(
+        "pg_upgrade_output.d/*/dump/*",
+        Kind::Stream,
+        "pg_upgrade's dumps: schema, password hashes, planner statistics",
+    ),
+    row(
         "pg_upgrade_output.d/**",
         Kind::Clear,
-        "pg_upgrade's logs and dumps",
+        "pg_upgrade's logs and reports: names of objects",
     ),
     row("pg_ident.conf", Kind::Clear, "configuration"),
     row("pg_hba.conf", Kind::Clear, "configuration"),

@@ -51,7 +51,7 @@ const UPGRADE: &str = "
 Options of pgseal for sealed clusters:
       --key-unwrap-command=COMMAND
                             command that unwraps the keys: reads \"%p\", writes it
-      --copy-by-block       accepted; pages always go through the cipher
+      --copy-by-block       copy, as without it; pages always go through the cipher
 ";
 
 const WALDUMP: &str = "

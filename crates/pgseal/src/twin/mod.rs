@@ -71,7 +71,11 @@ impl Twin {
         let role = programs::role(&self.name);
         let mut sealed = self.sealed(&split.rest)?;
         let inherited = inherited()?;
-        if needs_keys(role, &split.rest) {
+        if role == Role::Dump {
+            if let Some(record) = &inherited {
+                sealed.record(record)?;
+            }
+        } else if needs_keys(role, &split.rest) {
             let record = record(&split, inherited)?;
             if let Some(record) = &record {
                 sealed.record(record)?;
@@ -128,7 +132,7 @@ fn needs_keys(role: Role, args: &[OsString]) -> bool {
             .any(|arg| words.contains(&arg))
     };
     match role {
-        Role::Client => false,
+        Role::Client | Role::Dump => false,
         Role::PgCtl => is(&["start", "restart"]),
         Role::Server => !is(&["-C", "--describe-config"]) && !help::is_informative(args),
         Role::Tool => !help::is_informative(args),

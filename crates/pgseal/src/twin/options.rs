@@ -153,6 +153,8 @@ pub enum OptionError {
     OpenQuote,
     #[error("--{0} is for a sealed cluster: add --data-encryption")]
     NotSealed(&'static str),
+    #[error("--copy-by-block and {0} are two ways of transfer: give one of them")]
+    TwoTransfers(String),
 }
 
 /// A command line, divided.
@@ -230,7 +232,20 @@ pub fn split(program: &str, args: Vec<OsString>) -> Result<Split, OptionError> {
             split.rest.push(arg);
         }
     }
+    if split.has(Name::CopyByBlock) {
+        only_transfer(&split.rest)?;
+    }
     Ok(split)
+}
+
+/// pg_upgrade itself takes the last way that it is given; ours is out of the list by then.
+fn only_transfer(rest: &[OsString]) -> Result<(), OptionError> {
+    const OTHERS: [&str; 5] = ["--link", "-k", "--clone", "--copy-file-range", "--swap"];
+    let mut words = rest.iter().filter_map(|arg| arg.to_str());
+    match words.find(|word| OTHERS.contains(word)) {
+        Some(other) => Err(OptionError::TwoTransfers(other.to_owned())),
+        None => Ok(()),
+    }
 }
 
 type Ours = (Name, Option<String>);
@@ -376,6 +391,16 @@ mod tests {
         let (ours, rest) = divided("psql", &args);
         assert_eq!(ours, []);
         assert_eq!(rest, args);
+    }
+
+    #[test]
+    fn one_way_of_transfer() {
+        let args = ["-d", "old", "-k", "--copy-by-block"].map(OsString::from);
+        let refusal = split("pg_upgrade", args.into())
+            .err()
+            .map(|e| e.to_string());
+        let expected = "--copy-by-block and -k are two ways of transfer: give one of them";
+        assert_eq!(refusal.as_deref(), Some(expected));
     }
 
     #[test]

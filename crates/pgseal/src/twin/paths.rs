@@ -7,16 +7,20 @@ use std::path::{Path, PathBuf};
 
 use crate::cluster::{ClusterError, Root};
 
-/// What may be a path among `args` (`-D x`, `-Dx`, `--pgdata=x`, `x`), and PGDATA.
+/// Variables that name data directories; the last two are pg_upgrade's.
+const VARIABLES: [&str; 3] = ["PGDATA", "PGDATAOLD", "PGDATANEW"];
+
+/// What may be a path among `args` (`-D x`, `-Dx`, `--pgdata=x`, `x`), and in the environment.
 pub fn candidates(args: &[OsString]) -> Vec<PathBuf> {
     let named = args
         .iter()
         .map(|arg| value_of(arg.as_bytes()))
         .filter(|value| is_path(value));
-    let default = env::var_os("PGDATA").filter(|value| !value.is_empty());
+    let defaults = VARIABLES.iter().filter_map(env::var_os);
+    let defaults = defaults.filter(|value| !value.is_empty());
     named
         .map(|value| PathBuf::from(OsStr::from_bytes(value)))
-        .chain(default.map(PathBuf::from))
+        .chain(defaults.map(PathBuf::from))
         .collect()
 }
 

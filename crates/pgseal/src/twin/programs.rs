@@ -5,6 +5,9 @@
 pub enum Role {
     /// Talks to servers only: it runs with the library and without keys.
     Client,
+    /// Talks to servers, and writes or reads pg_upgrade's dumps: it keeps the keys that pg_upgrade
+    /// hands down, and asks for none.
+    Dump,
     /// The server.
     Server,
     /// Starts and stops servers; the library fetches the key if `promote` needs it.
@@ -13,7 +16,7 @@ pub enum Role {
     Tool,
 }
 
-const CLIENTS: [&str; 20] = [
+const CLIENTS: [&str; 16] = [
     "clusterdb",
     "createdb",
     "createuser",
@@ -23,14 +26,10 @@ const CLIENTS: [&str; 20] = [
     "oid2name",
     "pg_amcheck",
     "pg_config",
-    "pg_dump",
-    "pg_dumpall",
     "pg_isready",
     "pg_recvlogical",
-    "pg_restore",
     "pg_test_timing",
     "pgbench",
-    "psql",
     "reindexdb",
     "vacuumdb",
     "vacuumlo",
@@ -41,6 +40,7 @@ pub fn role(name: &str) -> Role {
     match name {
         "postgres" | "postmaster" => Role::Server,
         "pg_ctl" => Role::PgCtl,
+        "pg_dump" | "pg_dumpall" | "pg_restore" | "psql" => Role::Dump,
         _ if CLIENTS.contains(&name) => Role::Client,
         _ => Role::Tool,
     }

@@ -1,8 +1,10 @@
 //! Calls that move whole ranges: vectors of pages, and the kernel's own copies between files.
 
+use super::names::moving;
 use crate::counters::{self, Count};
 use crate::disk::check;
 use crate::files::{self, Protected};
+use crate::programs;
 use crate::real::libc_call;
 use libc::{c_int, c_uint, c_ulong, iovec, off_t, size_t, ssize_t};
 use pgseal_crypto::UNIT;
@@ -144,19 +146,30 @@ impl End<'_> {
     }
 }
 
-/// `FICLONE` and `FICLONERANGE` share stored bytes between files, whose keys differ.
+/// `FICLONE` shares stored bytes between files: only where they mean the same in both.
+/// `FICLONERANGE` could shift them.
 pub unsafe fn ioctl(fd: c_int, request: c_ulong, argument: c_ulong) -> c_int {
     const FICLONE: c_ulong = 0x4004_9409;
     const FICLONERANGE: c_ulong = 0x4020_940D;
-    let source = match request {
-        FICLONE => c_int::try_from(argument).ok(),
-        // SAFETY: file_clone_range begins with the source descriptor, as 64 bits.
-        FICLONERANGE => c_int::try_from(unsafe { *(argument as *const i64) }).ok(),
-        _ => return libc_call!(ioctl(fd, request, argument)),
-    };
     let protected = |fd: c_int| files::get(fd).is_some();
-    if protected(fd) || source.is_some_and(protected) {
+    let allowed = match request {
+        FICLONE if programs::acts() => {
+            c_int::try_from(argument).map_or(true, |source| may_clone(source, fd))
+        }
+        FICLONERANGE => {
+            // SAFETY: file_clone_range begins with the source descriptor, as 64 bits.
+            let source = c_int::try_from(unsafe { *(argument as *const i64) });
+            !protected(fd) && !source.is_ok_and(protected)
+        }
+        _ => true,
+    };
+    if !allowed {
         return super::fail(libc::EOPNOTSUPP);
     }
     libc_call!(ioctl(fd, request, argument))
+}
+
+/// The empty name below a descriptor is the open file itself.
+fn may_clone(source: c_int, target: c_int) -> bool {
+    moving::may_share(&moving::Name(source, c""), &moving::Name(target, c"")).is_ok()
 }

@@ -4,7 +4,7 @@
 //! fsync, rename over the target, unlink the source. Recycling a WAL segment re-stores its first
 //! page only.
 
-mod moving;
+pub(super) mod moving;
 
 use super::fail;
 use crate::files;
@@ -67,10 +67,8 @@ pub unsafe fn linkat(
         let (source, target) = unsafe { (CStr::from_ptr(from), CStr::from_ptr(to)) };
         let source = moving::Name(from_directory, source);
         let target = moving::Name(to_directory, target);
-        match moving::compare(&source, &target) {
-            moving::Difference::Denied(errno) => return fail(errno),
-            moving::Difference::None => {}
-            moving::Difference::Some(_) => return fail(libc::EXDEV),
+        if let Err(errno) = moving::may_share(&source, &target) {
+            return fail(errno);
         }
     }
     libc_call!(linkat(from_directory, from, to_directory, to, flags))

@@ -93,6 +93,39 @@ fn names_that_are_renamed_into_each_other_share_an_identity() {
 }
 
 #[test]
+fn what_swap_moves_aside_stays_as_clear_as_it_was() {
+    // pg_upgrade --swap renames directories, then their files: a change of class would spoil them.
+    for database in ["base", "pg_tblspc/16390/PG_18_202506291"] {
+        for name in [
+            "PG_VERSION",
+            "pg_filenode.map",
+            "pg_internal.init",
+            "pg_internal.init.7",
+        ] {
+            for directory in [
+                "5",
+                "moved_for_upgrade/5",
+                "moved_for_upgrade/5_old_catalogs",
+            ] {
+                let path = format!("{database}/{directory}/{name}");
+                assert_eq!(classify(path.as_bytes()).class, Class::Clear, "{path}");
+            }
+        }
+    }
+}
+
+#[test]
+fn dumps_of_pg_upgrade_are_sealed_and_logs_are_not() {
+    let run = "pg_upgrade_output.d/20261121T180000.123";
+    spec(&format!("{run}/dump/pg_upgrade_dump_globals.sql"));
+    spec(&format!("{run}/dump/pg_upgrade_dump_16410.custom"));
+    for name in ["log/pg_upgrade_internal.log", "loadable_libraries.txt"] {
+        let path = format!("{run}/{name}");
+        assert_eq!(classify(path.as_bytes()).class, Class::Clear, "{path}");
+    }
+}
+
+#[test]
 fn only_exact_names_are_wal() {
     let wal = |path: &str| matches!(classify(path.as_bytes()).class, Class::WalSegment(_));
     assert!(wal("pg_wal/000000010000000000000001"));

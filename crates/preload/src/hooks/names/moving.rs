@@ -65,6 +65,30 @@ pub fn compare(from: &Name, to: &Name) -> Difference {
     }
 }
 
+/// Do stored bytes mean the same under two names? For files in clear the clusters count: pg_upgrade
+/// links and clones PG_VERSION to learn whether the old and the new one can share files, before it
+/// disables the old one (io-paths.md A2, A6).
+pub fn may_share(from: &Name, to: &Name) -> Result<(), c_int> {
+    match compare(from, to) {
+        Difference::Denied(errno) => return Err(errno),
+        Difference::Some(_) => return Err(libc::EXDEV),
+        Difference::None => {}
+    }
+    let same_keys = match (place::owner(from.0, from.1)?, place::owner(to.0, to.1)?) {
+        (None, None) => true,
+        (Some(one), Some(other)) => one.shares_keys(other),
+        _ => false,
+    };
+    if same_keys {
+        return Ok(());
+    }
+    report::line(
+        "the two clusters do not have the same key, so they cannot share files: copy them, or make \
+         the new cluster with initdb --copy-key-from",
+    );
+    Err(libc::EXDEV)
+}
+
 fn content(name: &Name) -> Result<Content, c_int> {
     match place::at(name.0, name.1) {
         Place::Clear => Ok(Content::Clear),
@@ -82,7 +106,9 @@ pub fn rename(from: &Name, to: &Name, flags: c_uint) -> c_int {
     };
     let source = match open_file(from) {
         Ok(Some(fd)) => fd,
-        // A directory has no content of its own; a name that is not there fails as libc says.
+        // A directory has no content of its own, but its files would come under another key.
+        Ok(None) if !change.keeps_keys() => return fail(libc::EXDEV),
+        // A name that is not there fails as libc says.
         Ok(None) | Err(Errno(libc::ENOENT)) => return plain(from, to, flags),
         Err(Errno(errno)) => return fail(errno),
     };
@@ -111,6 +137,14 @@ fn plain(from: &Name, to: &Name, flags: c_uint) -> c_int {
 }
 
 impl Change {
+    fn keeps_keys(&self) -> bool {
+        match (&self.from, &self.to) {
+            (Content::Sealed(one, _), Content::Sealed(other, _)) => one.shares_keys(other),
+            (Content::Clear, Content::Clear) => true,
+            _ => false,
+        }
+    }
+
     fn carry_out(&self, source: &Fd, from: &Name, to: &Name, flags: c_uint) -> Result<(), Errno> {
         if flags & libc::RENAME_EXCHANGE != 0 {
             return Err(Errno::EINVAL);
