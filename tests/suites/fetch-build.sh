@@ -1,5 +1,5 @@
 #!/bin/bash
-# Usage: tests/suites/fetch-build.sh VERSION…      (15, 17, 18)
+# Usage: tests/suites/fetch-build.sh VERSION…      (15, 17, 18; 13, which tests/upgrade upgrades from)
 #
 # Purpose: an unmodified PostgreSQL of each VERSION, built once, for the test suites:
 #   CACHE/pg/VERSION/src    upstream's sources as released, built (Debian's patches, which move directories, left out)
@@ -23,10 +23,11 @@ recipe=2
 
 suite_of() {
     case $1 in
+        13) echo bullseye ;;
         15) echo bookworm ;;
         17) echo trixie ;;
         18) echo sid ;;
-        *) die "PostgreSQL $1 is not supported; give 15, 17 or 18" ;;
+        *) die "PostgreSQL $1 is not supported; give 13, 15, 17 or 18" ;;
     esac
 }
 
@@ -90,7 +91,8 @@ download_source() {
 # points are not Debian's, but without them a dozen TAP files of 17 and 18 skip themselves.
 compile() {
     local version=$1 prefix=$2
-    local options=(--enable-tap-tests --with-icu --with-lz4 --with-zstd --with-libxml --with-ssl=openssl)
+    local options=(--enable-tap-tests --with-icu --with-libxml --with-openssl)
+    [ "$version" -lt 15 ] || options+=(--with-lz4 --with-zstd)
     [ "$version" -lt 17 ] || options+=(--enable-injection-points)
     [ "$version" -lt 18 ] || options+=(--with-liburing --with-libnuma)
     ./configure --quiet --prefix="$prefix" CFLAGS=-O2 CPPFLAGS=-D_FORTIFY_SOURCE=2 "${options[@]}"
@@ -141,7 +143,7 @@ build_once() {
     echo "PostgreSQL $version ($(cat "$dir/stamp")): $dir/inst"
 }
 
-[ $# -gt 0 ] || die "usage: $0 VERSION… (15, 17, 18)"
+[ $# -gt 0 ] || die "usage: $0 VERSION… (13, 15, 17, 18)"
 for version in "$@"; do
     build_once "$version"
 done
