@@ -23,6 +23,8 @@ ROOT = Path(__file__).resolve().parents[1]
 DEBIAN_PG = "/usr/lib/postgresql/15/bin"
 SUITES = ROOT / "tests/suites"
 WORLD_ONLY = {"tests/file-classes/regression.py"}
+# Needs every version, and 13 to come from: once, in the world.
+ACROSS_VERSIONS = "tests/upgrade/versions.py"
 # Directories whose programs need packages or time of their own: run by their name, and in the world.
 BY_NAME = ["barman", "debian", "patroni", "pgbackrest"]
 # Those of them whose packages know no PostgreSQL after Debian's.
@@ -119,7 +121,8 @@ def programs(directories=None, without=()):
     files = [file for file in sorted(ROOT.glob("tests/*/*.py")) if file.parent.name not in without]
     if directories is not None:
         files = [file for file in files if file.parent.name in directories]
-    return [str(file.relative_to(ROOT)) for file in files if 'if __name__ == "__main__":' in file.read_text()]
+    names = [str(file.relative_to(ROOT)) for file in files if 'if __name__ == "__main__":' in file.read_text()]
+    return [name for name in names if name != ACROSS_VERSIONS]
 
 
 def python_tests(version, pg, names, environment=None):
@@ -128,11 +131,15 @@ def python_tests(version, pg, names, environment=None):
     return [Step(name, [sys.executable, name], variables, version=version) for name in names]
 
 
+def build(version):
+    """An unmodified PostgreSQL."""
+    return Step("build PostgreSQL", [str(SUITES / "fetch-build.sh"), version], tests=False, version=version)
+
+
 def suites(version):
     """PostgreSQL's own suites of one version."""
-    build = Step("build PostgreSQL", [str(SUITES / "fetch-build.sh"), version], tests=False, version=version)
     regression = Step("regression suites", [str(SUITES / "run.sh"), version], version=version)
-    return [build, regression, Step("TAP suites", [sys.executable, str(SUITES / "tap.py"), version], version=version)]
+    return [build(version), regression, Step("TAP suites", [sys.executable, str(SUITES / "tap.py"), version], version=version)]
 
 
 def built(version):
@@ -153,6 +160,7 @@ def steps_of(which):
     helper = Step("programs that tests use", ["cargo", "build", "--workspace", "--examples", "--locked"], tests=False,
                   version="")
     steps = [helper, *suites("15"), *suites("17"), *suites("18"), SURFACE]
+    steps += [build("13"), *python_tests("13-18", built("15"), [ACROSS_VERSIONS])]
     for version in ["17", "18"]:
         environment = {"PGSEAL_CRASH_ROUNDS": WORLD_CRASH_ROUNDS, "PGSEAL_TEST_LONG": "1"}
         steps += python_tests(version, built(version), programs(without=DEBIAN_ONLY), environment)
