@@ -42,9 +42,14 @@ mod symbols;
 mod unlock;
 mod wal;
 
-/// Runs before `main`, in every program that the library is loaded into.
-extern "C" fn start() {
+use libc::{c_char, c_int};
+
+/// Runs before `main`, in every program that the library is loaded into. glibc gives initialisers
+/// what it gives `main`.
+extern "C" fn start(_count: c_int, arguments: *const *mut c_char) {
     if programs::detect() {
+        // SAFETY: as above.
+        unsafe { programs::silence_echo(arguments) };
         process::start();
         unlock::take_handover();
         server::harden();
@@ -55,4 +60,4 @@ extern "C" fn start() {
 
 #[used]
 #[link_section = ".init_array"]
-static START: extern "C" fn() = start;
+static START: extern "C" fn(c_int, *const *mut c_char) = start;

@@ -6,6 +6,7 @@
 //! see what is stored in every file but the `pg_control` of the data directories in view. A copy in
 //! a repository is none of them.
 
+use libc::c_char;
 use std::ffi::{CStr, CString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
@@ -105,6 +106,28 @@ pub fn detect() -> bool {
     };
     ROLE.store(role, Ordering::Relaxed);
     role != INERT
+}
+
+/// pg_upgrade has psql echo the dump of globals, and with it the hashes of passwords, into a log
+/// that is in clear. It must not.
+///
+/// # Safety
+/// `arguments` are `main`'s: writable terminated strings in a terminated array.
+pub unsafe fn silence_echo(arguments: *const *mut c_char) {
+    let is_psql = executable(c"/proc/self/exe").is_some_and(|name| name == b"psql");
+    if !is_psql || !runs_for_pg_upgrade() {
+        return;
+    }
+    // SAFETY: as the caller promises.
+    let all = (0..).map(|i| unsafe { *arguments.add(i) });
+    for argument in all.take_while(|argument| !argument.is_null()) {
+        // SAFETY: a terminated string, and a shorter one that takes its place.
+        unsafe {
+            if CStr::from_ptr(argument) == c"--echo-queries" {
+                libc::strcpy(argument, c"--quiet".as_ptr());
+            }
+        }
+    }
 }
 
 fn is_among(programs: &[&str], name: &[u8]) -> bool {
