@@ -114,8 +114,7 @@ pub fn detect() -> bool {
 /// # Safety
 /// `arguments` are `main`'s: writable terminated strings in a terminated array.
 pub unsafe fn silence_echo(arguments: *const *mut c_char) {
-    let is_psql = executable(c"/proc/self/exe").is_some_and(|name| name == b"psql");
-    if !is_psql || !runs_for_pg_upgrade() {
+    if !is("psql") || !runs_for_pg_upgrade() {
         return;
     }
     // SAFETY: as the caller promises.
