@@ -14,7 +14,7 @@ barman_packages=(postgresql-15 barman rsync)
 debian_packages=(postgresql-15 postgresql-common systemd util-linux dpkg openssl)
 patroni_packages=(postgresql-15 patroni etcd-server)
 pgbackrest_packages=(postgresql-15 pgbackrest)
-lint_packages=(shellcheck python3)
+lint_packages=(git shellcheck python3)
 
 die() {
     echo "$(basename "$0"): $*" >&2
