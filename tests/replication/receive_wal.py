@@ -99,6 +99,7 @@ class ReceiveWal(Receiving):
         base.configure(f"restore_command = 'cp {self.received}/%f %p'\narchive_mode = off")
         (base.data / "recovery.signal").touch()
         self.start(base)
+        self.wait_for_log(base, "archive recovery complete")
         self.assert_rows(base)
         for table in "abcd":
             self.assertEqual(base.psql(f"SELECT count(*) FROM {table}"), "300")
