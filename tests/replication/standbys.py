@@ -2,11 +2,13 @@
 """Standbys: sealed under the primary's key or their own, behind another standby, and of a plain primary."""
 
 import sys
+import time
+import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from pgseal_test import main  # noqa: E402
+from pgseal_test import TIME_LIMIT, main, major_version  # noqa: E402
 from receiving import Receiving  # noqa: E402
 
 
@@ -80,6 +82,33 @@ class Standbys(Receiving):
         standby.kill9()
         self.start(standby)
         self.assertEqual(standby.psql("SELECT count(*) FROM later"), "1001")
+        standby.stop()
+        self.assert_sealed(standby.data)
+
+    def test_roles_that_need_quotes(self):
+        primary = self.primary()
+        role = r"a \ 'b'.c"
+        quoted = role.replace("'", "''")
+        primary.psql(f"DO $$ BEGIN EXECUTE format('CREATE ROLE %I REPLICATION LOGIN', '{quoted}'); END $$")
+        standby = self.standby(primary, "standby", "-U", role)
+        self.assert_follows(primary, standby)
+        self.assertEqual(primary.psql("SELECT usename FROM pg_stat_replication"), role)
+
+    @unittest.skipIf(major_version() < 17, "PostgreSQL has pg_createsubscriber from 17 on")
+    def test_a_standby_becomes_a_subscriber(self):
+        primary = self.primary(conf="wal_level = logical\nmax_replication_slots = 8")
+        standby = self.standby(primary, "standby")
+        self.catch_up(primary, standby)
+        standby.stop()
+        publisher = f"host={primary.home} user=postgres dbname=postgres"
+        standby.run("pg_createsubscriber", "-D", standby.data, "-P", publisher, "-d", "postgres", "-s", standby.home)
+        self.start(standby)
+        self.assert_rows(standby)
+        primary.psql(f"INSERT INTO t VALUES (0, '{self.canaries['logical']}')")
+        deadline = time.monotonic() + TIME_LIMIT / 3
+        while standby.psql("SELECT count(*) FROM t WHERE i = 0") != "1":
+            self.assertLess(time.monotonic(), deadline, standby.log()[-2000:])
+            time.sleep(0.1)
         standby.stop()
         self.assert_sealed(standby.data)
 
