@@ -10,7 +10,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from pgseal_test import PGSEAL, TIME_LIMIT, base_environment, main, run  # noqa: E402
+from pgseal_test import PGSEAL, TIME_LIMIT, base_environment, main, read_raw, run, stage  # noqa: E402
 from receiving import Receiving  # noqa: E402
 
 NEW = ("--new-key", "--no-key-wrap")
@@ -110,6 +110,8 @@ class Clone(Receiving):
             self.assertIsNone(clone.poll())
             self.assertLess(time.monotonic(), deadline)
             time.sleep(0.01)
+        for process in stage.descendants(clone.pid):
+            self.assertNotIn(b"v1.", read_raw(f"/proc/{process}/environ"))
         if end == signal.SIGKILL:
             os.killpg(clone.pid, end)
         else:

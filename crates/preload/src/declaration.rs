@@ -14,10 +14,13 @@
 
 use crate::{clusters, control, libpq, programs, server};
 use std::ffi::{c_char, CStr, CString};
+use std::sync::OnceLock;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The word that a twin found out; public, as `primary_conninfo` is.
-const GIVEN: &str = "PGSEAL_RECEIVER";
+/// The word that a twin found out. A token is no key, but lets its bearer in.
+const GIVEN: &CStr = c"PGSEAL_RECEIVER";
+/// The same, out of `/proc/PID/environ`.
+static TAKEN: OnceLock<CString> = OnceLock::new();
 /// The setting that carries the word.
 const SETTING: &str = "pgseal.receiver=";
 /// The program that asks.
@@ -26,6 +29,13 @@ const ASKS: &str = "psql";
 const RAW: &str = "raw";
 /// How long a token may be used to connect, in seconds.
 const LIFETIME: u64 = 3600;
+
+/// Takes the word out of the environment. Called once, before `main`.
+pub fn start() {
+    if let Some(setting) = server::take_out(GIVEN) {
+        let _ = TAKEN.set(setting);
+    }
+}
 
 /// The options to connect with instead of the caller's, if there is a word to add.
 pub fn options(parameters: &libpq::Parameters) -> Option<CString> {
@@ -47,7 +57,7 @@ pub fn options(parameters: &libpq::Parameters) -> Option<CString> {
         return None;
     }
     let word = match given {
-        Some(word) => word.into_bytes(),
+        Some(word) => word.to_owned(),
         None if asks => RAW.as_bytes().to_owned(),
         None => own_token(&role)?,
     };
@@ -89,8 +99,10 @@ fn prefix() -> String {
 }
 
 /// A server outlives every word that was in its environment when it started.
-fn given() -> Option<String> {
-    std::env::var(GIVEN).ok().filter(|_| !programs::is_server())
+fn given() -> Option<&'static [u8]> {
+    let setting = TAKEN.get()?.to_bytes();
+    let word = setting.iter().position(|&byte| byte == b'=')? + 1;
+    setting.get(word..).filter(|_| !programs::is_server())
 }
 
 /// Does this process write what it receives into the one cluster whose key it holds?

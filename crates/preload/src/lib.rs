@@ -53,6 +53,7 @@ extern "C" fn start(_count: c_int, arguments: *const *mut c_char) {
         process::start();
         unlock::take_handover();
         server::harden();
+        declaration::start();
         counters::start();
         receivers::start();
     }

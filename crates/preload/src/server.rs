@@ -70,7 +70,7 @@ fn leave_shared_buffers_out_of_cores() {
 }
 
 /// Takes a variable out of the environment and out of `/proc/PID/environ`.
-fn take_out(name: &CStr) -> Option<CString> {
+pub fn take_out(name: &CStr) -> Option<CString> {
     // SAFETY: before `main` there is one thread; the string is the environment's own.
     unsafe {
         let value = libc::getenv(name.as_ptr());
