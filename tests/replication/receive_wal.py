@@ -8,7 +8,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from pgseal_test import TIME_LIMIT, base_environment, main  # noqa: E402
+from pgseal_test import TIME_LIMIT, base_environment, main, run  # noqa: E402
 from receiving import Receiving  # noqa: E402
 
 
@@ -106,12 +106,26 @@ class ReceiveWal(Receiving):
 
     def test_other_segment_sizes(self):
         primary = self.archiving_primary(initdb=["--wal-segsize=1"])
-        process = self.receive(primary)
+        primary.run("pg_receivewal", "--create-slot", "-S", "receiver")
+        process = self.receive(primary, "-S", "receiver")
         self.load(primary, "a")
         segment = self.switch(primary)
         self.assert_archive_arrived(segment)
         self.end(process)
         self.assertEqual((self.received / segment).stat().st_size, 1 << 20)
+
+    def test_many_sessions_commit(self):
+        primary = self.archiving_primary(initdb=["--wal-segsize=1"])
+        process = self.receive(primary)
+        self.wait_for_partial()
+        run([primary.pg / "pgbench", "-i", "-q", "-s", "2"], primary.environment)
+        run([primary.pg / "pgbench", "-n", "-c", "8", "-T", "8"], primary.environment)
+        last = self.switch(primary)
+        first = min(path.name for path in self.received.iterdir())
+        segments = [path.name for path in self.archive.iterdir() if first <= path.name <= last]
+        self.assertGreater(len(segments), 20)
+        self.assert_archive_arrived(*segments)
+        self.end(process)
 
     def test_compression_is_refused(self):
         primary = self.archiving_primary()

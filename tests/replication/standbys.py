@@ -125,7 +125,7 @@ class Standbys(Receiving):
         other.init()
         key.write_bytes((other.data / "pg_encryption/key.bin").read_bytes())
         self.assertEqual(standby.try_start("-k", str(standby.home)), 7)
-        self.assertIn("key.bin is another cluster's", standby.log())
+        self.assertIn("is another cluster's: restore this cluster's own pg_encryption", standby.log())
         key.write_bytes(kept)
         self.start(standby)
         self.assert_follows(primary, standby)
