@@ -30,6 +30,7 @@ BY_NAME = ["barman", "debian", "patroni", "pgbackrest"]
 # Those of them whose packages know no PostgreSQL after Debian's.
 DEBIAN_ONLY = ["barman", "pgbackrest"]
 WORLD_CRASH_ROUNDS = "300"
+WORLD_TORTURE_ROUNDS = "100"
 
 # How runners tell their results: cargo, vectors/read.py, tests/suites/run.sh, tests/suites/tap.py.
 CARGO = re.compile(r"test result: \w+\. (?P<passed>\d+) passed; (?P<failed>\d+) failed; (?P<skipped>\d+) ignored")
@@ -162,7 +163,8 @@ def steps_of(which):
     steps = [helper, *suites("15"), *suites("17"), *suites("18"), SURFACE]
     steps += [build("13"), *python_tests("13-18", built("15"), [ACROSS_VERSIONS])]
     for version in ["17", "18"]:
-        environment = {"PGSEAL_CRASH_ROUNDS": WORLD_CRASH_ROUNDS, "PGSEAL_TEST_LONG": "1"}
+        environment = {"PGSEAL_CRASH_ROUNDS": WORLD_CRASH_ROUNDS, "PGSEAL_TEST_LONG": "1",
+                       "PGSEAL_TORTURE_ROUNDS": WORLD_TORTURE_ROUNDS}
         steps += python_tests(version, built(version), programs(without=DEBIAN_ONLY), environment)
     return steps + python_tests("15", DEBIAN_PG, programs(DEBIAN_ONLY))
 

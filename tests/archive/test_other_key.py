@@ -76,6 +76,26 @@ class OtherKey(Archived):
         self.check_sound(copy)
         self.assertEqual(self.canaries.found(self.directory), {})
 
+    def test_clone_with_a_key_of_its_own(self):
+        """As operators make it; what it misses while it does not stream comes from the archive."""
+        primary = self.start_primary()
+        base, copy = self.cold_copy(primary, "base"), self.cluster("b")
+        primary.start()
+        token = {**primary.environment, "PGOPTIONS": f"-c pgseal.receiver={primary.token()}"}
+        run([PGSEAL, "clone", "--pg", copy.pg, "-D", copy.data, "--new-key", "--no-key-wrap"], token)
+        self.assertNotEqual(copy.master_key(), primary.master_key())
+        self.write(primary, "a")
+        self.archive_all(primary)
+        primary.stop()
+        self.standby(copy, self.wal_get(self.key), self.wal_put(self.key))
+        self.promote(copy)
+        self.archive_all(copy)
+        self.recover(base, "recovery_target_timeline = latest")
+        self.assertEqual(base.psql(ROWS), "a2 b1")
+        self.check_sound(base)
+        self.check_sound(copy)
+        self.assertEqual(self.canaries.found(self.directory), {})
+
     def test_archive_of_two_keys(self):
         """After the promotion the new primary archives under its own key by cp; who restores names both keys."""
         primary = self.start_primary()

@@ -4,12 +4,13 @@
 Each target is a moment between two rows of a table: the row before it is there after the recovery, the row after it is not.
 """
 
+import subprocess
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 from archived import CP_ARCHIVE, Archived  # noqa: E402
-from pgseal_test import PGSEAL, main, run  # noqa: E402
+from pgseal_test import PGSEAL, base_environment, main, run  # noqa: E402
 
 
 class Targets(Archived):
@@ -52,6 +53,41 @@ class Targets(Archived):
         targets.append((f"recovery_target_xid = '{xid}'\nrecovery_target_inclusive = off", "1,2,3,4"))
         self.row(primary, 6)
         return targets + [("", "1,2,3,4,5,6")]
+
+
+class Bases(Archived):
+    """The two bases that Targets and Timelines do not use: a busy cluster by cp, and pg_basebackup's."""
+
+    def recover_to_a_point(self, make_base):
+        primary = self.primary()
+        primary.run("pgbench", "-i", "-q", "-s", "2")
+        primary.psql(f"CREATE TABLE t AS SELECT 1 AS i, '{self.canaries['row']}' AS word")
+        load = [primary.pg / "pgbench", "-n", "-c", "2", "-T", "60"]
+        with subprocess.Popen(load, env={**base_environment(), **primary.environment}, stdout=subprocess.DEVNULL,
+                              stderr=subprocess.DEVNULL) as pgbench:
+            base = make_base(primary)
+            primary.psql("INSERT INTO t VALUES (2); SELECT pg_create_restore_point('here'); INSERT INTO t VALUES (3)")
+            pgbench.terminate()
+        self.archive_all(primary)
+        primary.kill9()
+        self.assertEqual(self.canaries.found(base.data), {})
+        self.recover(base, "recovery_target_name = here")
+        self.assertEqual(base.psql("SELECT sum(i) FROM t"), "3")
+        sums = "SELECT (SELECT sum(abalance) FROM pgbench_accounts) = (SELECT sum(delta) FROM pgbench_history)"
+        self.assertEqual(base.psql(sums), "t")
+        self.check_sound(base)
+
+    def test_busy_cluster_by_cp(self):
+        """Pages are torn while they are copied: recovery mends them from the archive (io-paths.md A4)."""
+        self.recover_to_a_point(lambda primary: self.online_copy(primary, "base"))
+
+    def test_pg_basebackup(self):
+        self.recover_to_a_point(self.base_backup)
+
+    def base_backup(self, primary):
+        base = self.cluster("base")
+        primary.run("pg_basebackup", "-c", "fast", "-X", "none", "-D", base.data)
+        return base
 
 
 class Timelines(Archived):
