@@ -1,11 +1,12 @@
-"""kill -9 at random moments of load, checkpoint, base backup, clone and key rotation.
+"""kill -9 at random moments of load, checkpoint, base backup, clone, key rotation and rekey.
 
 Each round has the crash loop's load, and beside it one of the tools, which is killed as well, shortly before or after the
 server or together with it. After each round: recovery, amcheck, balances, what was acknowledged and prepared; then the
 server is stopped, and `pgseal verify` reads every page. What the tool left is either nothing that starts, or, where it
-had come to its end in time, a sound copy.
+had come to its end in time, a sound copy. `pgseal rekey` works on a stopped cluster: it is killed, and started again, after a
+round.
 
-PGSEAL_TORTURE_ROUNDS (5) is the number of rounds; make test-world runs 100. rounds.py says how to repeat a run.
+PGSEAL_TORTURE_ROUNDS (6) is the number of rounds; make test-world runs 100. rounds.py says how to repeat a run.
 """
 
 import os
@@ -20,13 +21,13 @@ sys.path.insert(0, str(Path(__file__).parent))
 from rounds import SEED, Rounds  # noqa: E402
 from pgseal_test import PGSEAL, base_environment, main, run, stage  # noqa: E402
 
-ROUNDS = int(os.environ.get("PGSEAL_TORTURE_ROUNDS", "5"))
+ROUNDS = int(os.environ.get("PGSEAL_TORTURE_ROUNDS", "6"))
 
 
 class Torture(Rounds):
     def test_rounds(self):
         self.prepare(1, conf="min_wal_size = 32MB\nmax_wal_size = 48MB\nmax_wal_senders = 8\n")
-        self.finished = dict.fromkeys(["checkpoints", "base_backup", "clone", "clone_with_a_key", "rotations"], 0)
+        self.finished = dict.fromkeys(["checkpoints", "base_backup", "clone", "clone_with_a_key", "rotations", "rekey"], 0)
         kinds = list(self.finished)
         for number in range(1, ROUNDS + 1):
             self.kind = kinds[number % len(kinds)]
@@ -34,6 +35,8 @@ class Torture(Rounds):
             self.after_tool()
             self.cluster.stop()
             self.check_stored()
+            if self.kind == "rekey":
+                self.interrupt_rekey()
             self.cluster.start()
         self.finish()
         print(f"{ROUNDS} rounds; came to their end before the crash: {self.finished}", file=sys.stderr)
@@ -52,6 +55,7 @@ class Torture(Rounds):
             deadline = time.monotonic() + 20
             while self.copy is not None and self.tool.poll() is None and time.monotonic() < deadline:
                 time.sleep(0.05)
+            self.assertIn(self.tool.poll(), [None, 0], self.tool_log.read_text())
 
     def checkpoints(self, number, log):
         script = "while :; do psql -Xqc CHECKPOINT || exit; done"
@@ -76,6 +80,26 @@ class Torture(Rounds):
         """The key file is replaced as fast as it can be."""
         script = 'while :; do "$0" key rotate -D "$1" --new-plain || exit; done'
         return self.start_tool(["sh", "-c", script, PGSEAL, self.cluster.data], log)
+
+    def rekey(self, number, log):
+        """What comes after the crash; until then checkpoints."""
+        return self.checkpoints(number, log)
+
+    def interrupt_rekey(self):
+        """Up to three kills, and the same command to its end."""
+        key = self.cluster.master_key()
+        command = [PGSEAL, "rekey", "-D", self.cluster.data, "--no-key-wrap"]
+        for _ in range(3):
+            with open(self.tool_log, "w") as log:
+                self.tool = self.start_tool(command, log)
+            time.sleep(self.random.uniform(0, 1))
+            self.kill_tool()
+            if self.tool.returncode == 0:
+                break
+        else:
+            run(command, self.cluster.environment)
+        self.assertNotEqual(self.cluster.master_key(), key)
+        self.check_stored()
 
     def new_copy(self, number):
         self.copy = self.cluster_of(f"copy{number}")
