@@ -19,7 +19,7 @@ from page import Page  # noqa: E402
 from pgseal_test import PGSEAL, Canaries, Case, main, run  # noqa: E402
 
 DOCUMENT = "docs/operations/barman.md"
-RSYNC, TAR = range(2)  # methods, in the order of the page
+RSYNC, TAR, STREAMING = range(3)  # methods, in the order of the page
 OPENSSL = "openssl enc {way} -aes-256-cbc -pbkdf2 -iter 10000 -pass file:{secret}"
 SSH = """#!/bin/sh
 # Options and the host, in any order, then a command line for the shell there.
@@ -69,7 +69,8 @@ class Barman(Case):
             "/var/lib/postgresql/15/main": str(cluster.data),
         })
         cluster.init()
-        cluster.configure(page.block("conf"))
+        if method != STREAMING:
+            cluster.configure(page.block("conf"))
         conf = self.directory / "barman.d"
         conf.mkdir()
         (conf / "main.conf").write_text(page.blocks("ini")[method])
@@ -77,15 +78,20 @@ class Barman(Case):
         own = GLOBAL.format(user=user, home=self.kept, conf=conf, log=self.directory / "barman.log")
         (self.directory / ".barman.conf").write_text(own)
         (self.kept / "main/incoming").mkdir(parents=True)
-        self.prepare, self.to_the_end, self.to_a_time = page.blocks("sh")
+        self.prepare, receive, self.to_the_end, self.to_a_time = page.blocks("sh")
         self.prepare, self.backup = self.prepare.rsplit("\n", 2)[0], self.prepare.splitlines()[-1]
         cluster.start()
+        # What Barman's host has to open the key.
+        self.key = {"PGDATAKEYUNWRAPCMD": key[1].split("=", 1)[1]} if method == STREAMING and sealed else {}
+        if method == STREAMING:
+            self.do(receive)
+            self.wait_for(lambda: cluster.psql("SELECT state FROM pg_stat_replication") == "streaming")
         cluster.psql(f"CREATE TABLE t (n int, b text); CREATE TABLE big AS SELECT i, '{self.canaries['big']}' || i AS b"
                      " FROM generate_series(1, 20000) i")
 
     def do(self, commands, check=True, **environment):
         """Runs a block of the page."""
-        return run(["bash", "-euo", "pipefail", "-c", commands], {**self.main.environment, **environment}, check)
+        return run(["bash", "-euo", "pipefail", "-c", commands], {**self.main.environment, **self.key, **environment}, check)
 
     def insert(self, label):
         """A row, and the time after it."""
@@ -95,10 +101,7 @@ class Barman(Case):
     def archived(self):
         """Waits until all WAL so far is Barman's."""
         last = self.main.psql("SELECT pg_walfile_name(pg_switch_wal())")
-        self.wait_for(lambda: (self.kept / "main/incoming" / last).exists())
-        self.wait_for(lambda: self.main.psql("SELECT last_archived_wal FROM pg_stat_archiver") >= last)
-        self.do("barman archive-wal main")
-        self.assertTrue((self.kept / "main/wals" / last[:16] / last).exists())
+        self.wait_for(lambda: self.do("barman archive-wal main") and (self.kept / "main/wals" / last[:16] / last).exists())
 
     def wait_for(self, condition):
         deadline = time.monotonic() + 60
@@ -149,6 +152,9 @@ class Sealed(Barman):
         with tarfile.open(backup / "base.tar.gz") as tar:
             key = tar.extractfile("pg_encryption/key.bin").read()
         self.assertEqual(key, (self.main.data / "pg_encryption/key.bin").read_bytes())
+
+    def test_streaming(self):
+        self.backups_and_recoveries(STREAMING)
 
     def backups_and_recoveries(self, method):
         self.configured(method)
@@ -210,6 +216,9 @@ class Plain(Barman):
 
     def test_pg_basebackup_in_tar_format(self):
         self.shows_it_all(TAR)
+
+    def test_streaming(self):
+        self.shows_it_all(STREAMING)
 
     def shows_it_all(self, method):
         """Else the searches of the others would mean nothing."""

@@ -187,8 +187,8 @@ class Sealed(PgBackRest):
         shutil.rmtree(self.main.data)
         self.main.data.mkdir(mode=0o700)
         self.do(self.stock(self.to_the_end.replace("--delta ", "")))
-        self.assertEqual(self.main.try_start(), 2)
-        self.assertIn("pg_control is stored in clear: restore the backup again, through pgseal exec --view=backup",
+        self.assertEqual(self.main.try_start(), 8)
+        self.assertIn("pg_control is in clear, as a backup tool leaves it: restore again, through pgseal exec --view=backup",
                       self.main.log())
         self.do(self.to_the_end)
         self.main.start()

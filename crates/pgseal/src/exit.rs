@@ -129,6 +129,7 @@ impl Failure {
             Self::SlotsDoNotOpen(_) => FOUND,
             Self::Start(StartError::NoKeyDirectory(_)) => KEY_FILE,
             Self::Start(StartError::WrongKey(..)) => WRONG_KEY,
+            Self::Start(StartError::InClear(_)) => NOT_GUARANTEED,
             Self::Source(_) => IO,
             Self::Unlock(error) => unlock(error),
         }

@@ -1,6 +1,6 @@
 //! Before a server starts: does its key open the cluster? Asked here, because PostgreSQL itself
 //! would say only that the checksum of `pg_control` is wrong: after a restore without the key
-//! directory, or with another cluster's key file.
+//! directory, with another cluster's key file, or by a backup tool that was not in its view.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -24,6 +24,8 @@ pub enum StartError {
         "{0} is damaged, or the key in {1} is another cluster's: restore this cluster's own {DIR}"
     )]
     WrongKey(PathBuf, PathBuf),
+    #[error("{0} is in clear, as a backup tool leaves it: restore again, through pgseal exec --view=backup")]
+    InClear(PathBuf),
     #[error(
         "{0} is sealed but has no {DIR}: restore {DIR} from the cluster or backup that this one was \
          copied from"
@@ -48,7 +50,11 @@ fn check_sealed(record: &[u8]) -> Result<(), Failure> {
         let path = control_file::path(root);
         // A new cluster has none yet.
         if path.exists() && !opens(root, &master, entry.length)? {
-            return Err(StartError::WrongKey(path, root.join(DIR)).into());
+            return Err(match control_file::is_sealed(root) {
+                Ok(false) => StartError::InClear(path),
+                _ => StartError::WrongKey(path, root.join(DIR)),
+            }
+            .into());
         }
     }
     Ok(())
