@@ -133,6 +133,17 @@ class Keys(Receiving):
             self.assertEqual((refused.returncode, list(copy.home.iterdir())), (2, []), options)
             self.assertIn(sentence, refused.stderr)
 
+    def test_the_expected_key(self):
+        primary = self.primary()
+        plain = self.cluster("plain", sealed=False)
+        plain.init().start()
+        copy = self.copy("copy")
+        other = {"PGSEAL_EXPECT_KEY": "07c3ae1ad793c43def72e2be8064c70a"}
+        for server, sentence in [(primary, "as PGSEAL_EXPECT_KEY demands"), (plain, "the server is not sealed, but")]:
+            refused = self.base_backup(server, copy, check=False, environment=other)
+            self.assertEqual((refused.returncode, list(copy.home.iterdir())), (7, []))
+            self.assertIn(sentence, refused.stderr)
+
     def test_no_server(self):
         copy = self.copy("copy")
         refused = copy.run("pg_basebackup", "-D", copy.data, check=False)
@@ -220,6 +231,19 @@ class Raw(Receiving):
                 self.start(copy)
                 self.assert_rows(copy)
                 copy.stop()
+
+    @unittest.skipIf(major_version() < 18, "pg_verifybackup reads tar files from PostgreSQL 18 on")
+    def test_tar_verified_without_the_key(self):
+        primary = self.primary()
+        copy = self.copy("copy")
+        self.base_backup(primary, copy, "-Ft")
+        copy.run("pg_verifybackup", "-n", copy.data)
+        with open(copy.data / "base.tar", "r+b") as file:
+            file.seek(1 << 20)
+            file.write(b"spoilt")
+        spoilt = copy.run("pg_verifybackup", "-n", copy.data, check=False)
+        self.assertEqual(spoilt.returncode, 1)
+        self.assertIn("checksum mismatch", spoilt.stderr)
 
     def test_standard_output_and_the_server(self):
         primary = self.primary()
