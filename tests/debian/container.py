@@ -1,0 +1,71 @@
+#!/usr/bin/env python3
+"""packaging/container/Dockerfile: its last stage is carried out step by step, and then what the image's entry point runs.
+
+COPY takes from dist/, where the first stage's `make build` puts its results; RUN and ENV do what they say.
+"""
+
+import os
+import re
+import secrets
+import subprocess
+import time
+from pathlib import Path
+
+from machine import ROOT, Machine, as_postgres, blocks, main
+
+DATA = Path("/var/lib/postgresql/data")
+STAGE = (ROOT / "packaging/container/Dockerfile").read_text().split("\nFROM ")[-1]
+STEPS = re.findall(r"^(COPY|RUN|ENV) (.*)$", STAGE, re.M)
+START, = blocks("docs/operations/container.md")
+WORD = "q" + secrets.token_hex(8)
+
+
+class Container(Machine):
+    def test_the_image(self):
+        environment = self.build()
+        Path("/run/secrets").mkdir()
+        Path("/run/secrets/pgseal").write_text(secrets.token_hex(32) + "\n")
+        self.run_as_root(["chown", "-R", "postgres", "/run"])
+        command = as_postgres(["bash", "-euo", "pipefail", "-c", START])
+        with subprocess.Popen(command, env={**environment, "POSTGRES_PASSWORD": "x"}, stderr=subprocess.PIPE,
+                              stdout=subprocess.DEVNULL, text=True) as server:
+            self.until_ready(server)
+            self.psql(f"CREATE TABLE t AS SELECT '{WORD}' AS word")
+            self.psql("CHECKPOINT")
+            self.assertEqual(self.psql("SELECT count(*) FROM pg_database WHERE datname = 'app'"), "1")
+            self.assertEqual(self.status(DATA)["server"], f"running sealed (process {server.pid})")
+            server.terminate()
+            server.stderr.read()
+        self.assertEqual(server.returncode, 0)
+        self.assertEqual(self.found(WORD, DATA), [])
+
+    def build(self):
+        """The steps of the last stage, and the environment that they leave."""
+        environment = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/usr/lib/postgresql/15/bin",
+                       "LANG": "C.UTF-8", "PGDATA": str(DATA)}
+        for step, text in STEPS:
+            if step == "COPY":
+                source, target = text.removeprefix("--from=build /src/").split()
+                self.run_as_root(["install", "-D", "-m", "755", ROOT / source, target])
+            elif step == "RUN":
+                self.run_as_root(["sh", "-c", text], **environment)
+            else:
+                name, _, value = text.partition("=")
+                environment[name] = value.strip('"').replace("$PATH", environment["PATH"])
+        return environment
+
+    def until_ready(self, server):
+        """Until the server is the process that the entry point became, and takes connections."""
+        pid_file = DATA / "postmaster.pid"
+        for _ in range(2400):
+            if server.poll() is not None:
+                self.fail(server.stderr.read())
+            lines = pid_file.read_text().splitlines() if os.path.exists(pid_file) else []
+            if len(lines) > 7 and lines[0] == str(server.pid) and lines[7].strip() == "ready":
+                return
+            time.sleep(0.05)
+        self.fail("the server is not ready")
+
+
+if __name__ == "__main__":
+    main(__file__)
