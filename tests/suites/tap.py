@@ -10,8 +10,8 @@ Sealed means: PATH leads to twins made by dist/bin/pgseal, and PGSEAL_INITDB_OPT
 While a file runs, its data directories are looked at: one that a server runs on without a key file fails it.
 
 Prints a line per file as it ends, then one per directory: "VERSION DIR: N files, N tests, N failed, N skipped, N s", where
-failed counts tests and skipped files. tap-skipped.txt names, with reasons, the files that are not run; a file that skips
-itself without being named there has failed. Exit status: 0 if nothing failed. --logs keeps the output of failed files.
+failed counts tests and skipped files. tap-skipped.toml names, with reasons, the files and parts of files that are not run;
+a file that skips itself without being named there has failed. Exit status: 0 if nothing failed. --logs keeps the output of failed files.
 """
 
 import argparse
@@ -22,6 +22,7 @@ import shutil
 import subprocess
 import sys
 import time
+import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -31,7 +32,7 @@ sys.path.insert(0, str(ROOT / "tests/lib"))
 import stage  # noqa: E402
 
 STAGE = Path(os.environ.get("PGSEAL_TEST_STAGE", "/nonexistent"))
-SKIPPED = Path(__file__).with_name("tap-skipped.txt")
+SKIPPED = Path(__file__).with_name("tap-skipped.toml")
 KEY_OPTIONS = "--data-encryption=256 --no-key-wrap"
 FILE_LIMIT = 1800
 LOOK_EVERY = 0.1
@@ -102,6 +103,7 @@ class Suite:
     sealed: bool
     cache: Path
     skips: dict = field(default_factory=dict)
+    parts: list = field(default_factory=list)
 
     def __post_init__(self):
         self.source = self.cache / "pg" / self.version / "src"
@@ -115,7 +117,8 @@ class Suite:
             pgseal = STAGE / "dist/bin/pgseal"
             subprocess.run([pgseal, "bindir", "--pg", self.installed / "bin", "--into", self.bindir], check=True,
                            stdout=subprocess.DEVNULL)
-            self.skips = read_skips(self.version)
+            self.skips = {entry["name"]: entry["reason"] for entry in read_skipped("file", self.version)}
+            self.parts = read_skipped("part", self.version)
 
     def files(self, names):
         """The (directory, file) pairs of directories and files; what this version does not have is left out."""
@@ -169,12 +172,26 @@ class Suite:
     def command(self, directory, file, work):
         """The driver's command line for one file."""
         if file.endswith(".pl"):
-            return ["prove", "-v", "-I", ".", file]
+            return ["prove", "-v", "-I", ".", self.whole_or_part(directory, file, work)]
         instance = [f"--temp-instance={work}/tmp_check", f"--bindir={self.bindir}", "--inputdir=.", f"--outputdir={work}"]
         if int(self.version) >= 16:
             instance.append("--expecteddir=.")
         driver = {"regress": "regress/pg_regress", "isolation": "isolation/pg_isolation_regress"}[file]
         return [self.source / "src/test" / driver, *instance, *self.driver_tests(directory, file)]
+
+    def whole_or_part(self, directory, file, work):
+        """The file, or a copy without the parts that are not run."""
+        parts = [part for part in self.parts if part["name"] == f"{directory}/{file}"]
+        if not parts:
+            return file
+        lines = (self.source / directory / file).read_text().splitlines(keepends=True)
+        for part in parts:
+            first = next(at for at, line in enumerate(lines) if part["from"] in line)
+            last = next(at for at in range(first, len(lines)) if part["to"] in lines[at])
+            lines[first:last + 1] = ["\n"] * (last + 1 - first)
+        copy = work / Path(file).name
+        copy.write_text("".join(lines))
+        return copy
 
 
 def sealing(name):
@@ -190,10 +207,10 @@ def sealing(name):
     return variables
 
 
-def read_skips(version):
-    """tap-skipped.txt: {file: reason} of one version."""
-    lines = (line.split(maxsplit=2) for line in SKIPPED.read_text().splitlines() if line and not line.startswith("#"))
-    return {file: reason for versions, file, reason in lines if version in versions.split(",")}
+def read_skipped(kind, version):
+    """The entries of one kind, file or part, in tap-skipped.toml that are for a version."""
+    entries = tomllib.loads(SKIPPED.read_text()).get(kind, [])
+    return [entry for entry in entries if version in entry["versions"]]
 
 
 class Job:
@@ -251,7 +268,7 @@ class Job:
         elif self.suite.sealed and plain:
             outcome.fail("not sealed: " + " ".join(os.path.relpath(data, self.work) for data in plain))
         elif self.suite.sealed and outcome.state == "skipped":
-            outcome.fail("not in tap-skipped.txt")
+            outcome.fail("not in tap-skipped.toml")
         outcome.seconds = time.monotonic() - self.start
         return outcome
 
@@ -354,6 +371,8 @@ def main():
         sys.exit(f"PostgreSQL {suite.version} has no such tests")
     table = run_all(suite, files, arguments.jobs, arguments.logs)
     print()
+    for part in suite.parts:
+        print(f"{suite.version} {part['name']} without {part['from']!r}: {part['reason']}")
     for directory, row in table.items():
         print(f"{suite.version} {directory}: {row.files} files, {row.tests} tests, {row.failed} failed, "
               f"{row.skipped} skipped, {row.seconds:.0f} s")
