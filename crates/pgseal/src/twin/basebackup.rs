@@ -115,6 +115,8 @@ fn raw(twin: &Twin, split: &Split, given: &Given) -> Result<ExitCode, Failure> {
         return Err(BackupError::RawIncremental.into());
     }
     match given.value("X").and_then(|method| method.to_str()) {
+        // pg_basebackup streams nothing then, and says so.
+        None | Some("s" | "stream") if given.has("t") => {}
         None => args.insert(0, "--wal-method=fetch".into()),
         Some("s" | "stream") => return Err(BackupError::RawStream.into()),
         Some(_) => {}

@@ -5,6 +5,7 @@
 //! server restores from there with plain `cp`; pg_waldump reads them with the server's key file.
 
 use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::ExitCode;
 use std::slice;
@@ -37,7 +38,7 @@ pub fn run(twin: &Twin, args: Vec<OsString>) -> Result<ExitCode, Failure> {
     };
     if given
         .value("Z")
-        .is_some_and(|how| how != "0" && how != "none")
+        .is_some_and(|how| how != "0" && !how.as_bytes().starts_with(b"none"))
     {
         return Err(Compressed.into());
     }
