@@ -164,7 +164,7 @@ def steps_of(which):
     steps += [build("13"), *python_tests("13-18", built("15"), [ACROSS_VERSIONS])]
     for version in ["17", "18"]:
         environment = {"PGSEAL_CRASH_ROUNDS": WORLD_CRASH_ROUNDS, "PGSEAL_TEST_LONG": "1",
-                       "PGSEAL_TORTURE_ROUNDS": WORLD_TORTURE_ROUNDS}
+                       "PGSEAL_CONVERT_POINTS": "12", "PGSEAL_TORTURE_ROUNDS": WORLD_TORTURE_ROUNDS}
         steps += python_tests(version, built(version), programs(without=DEBIAN_ONLY), environment)
     return steps + python_tests("15", DEBIAN_PG, programs(DEBIAN_ONLY))
 

@@ -122,7 +122,8 @@ class ThereAndBack(ConvertCase):
             self.assertNotEqual((cluster.data / "base/5/1259").stat().st_mtime_ns, times)
             self.assertLessEqual(sparse.stat().st_blocks, blocks + 16)
             stored = content(*places)
-        gone = {f"data/{name}" for name in LEFTOVERS} | {f"wal/{name[7:]}" for name in LEFTOVERS if name.startswith("pg_wal")}
+        gone = {place + name for name in LEFTOVERS for place in ["data/", "wal/"]}
+        gone |= {name.replace("/pg_wal/", "/") for name in gone}
         self.assert_same_files({name: file for name, file in before.items() if name not in gone}, stored)
 
     @staticmethod

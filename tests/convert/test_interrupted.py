@@ -58,7 +58,7 @@ class Interrupted(ConvertCase):
     def traced(self, command, *strace):
         """The conversion with one thread, under strace."""
         key = [] if command == "unseal" else PLAIN_KEY
-        trace = ["strace", "-f", "-qq", "--seccomp-bpf", *strace]
+        trace = ["strace", "-qq", *strace]
         return run([*trace, PGSEAL, command, "-D", self.main.data, "--jobs=1", *key], check=False)
 
     def count(self, command):
@@ -110,8 +110,8 @@ class Interrupted(ConvertCase):
     def end(self, command):
         """The same command again, unless it had ended, and back to the bytes of the beginning."""
         data = self.main.data
-        sealed = (data / "pg_encryption").exists()
-        ended = {"seal": sealed, "unseal": not sealed, "rekey": self.is_rekeyed()}[command]
+        sealed, plain = (data / "pg_encryption").exists(), not list(data.glob("pg_encryption*"))
+        ended = {"seal": sealed, "unseal": plain, "rekey": self.is_rekeyed()}[command]
         if (data / "pg_encryption/conversion").exists() or not ended:
             self.convert(command, self.main, *([] if command == "unseal" else PLAIN_KEY))
         for back in BACK[command]:
@@ -151,7 +151,8 @@ class Interrupted(ConvertCase):
                     inject = f"inject={call}:error={error}:when={number}"
                     done = self.traced("seal", "-o", "/dev/null", "-e", f"trace={call}", "-e", inject)
                     self.assertEqual(done.returncode, 3, done.stderr)
-                    sentence = rf"^pgseal: cannot [a-z ]+ [a-z]\S+ \({words}\): nothing is lost; mend that and run `pgseal seal` again\n$"
+                    sentence = rf"^pgseal: cannot [a-z ]+ [a-z]\S+ \({words}\): nothing is lost; mend that and "
+                    sentence += "run `pgseal seal` again\n$"
                     self.assertRegex(done.stderr, sentence)
                     self.assertEqual([name for name in self.names_of_ours() if name.endswith((".part", ".pid"))], [])
                     self.look("seal")
@@ -174,7 +175,7 @@ class Interrupted(ConvertCase):
         secret.write_text("one")
         wrong.write_text("two")
         key = f"--key-passphrase-file={secret}"
-        trace = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=rename", "-e", "inject=rename:signal=KILL:when="]
+        trace = ["strace", "-qq", "-o", "/dev/null", "-e", "trace=rename", "-e", "inject=rename:signal=KILL:when="]
         for when, needs_key in [("100", True), ("1500", False)]:
             self.restore("seal")
             kill = [*trace[:-1], trace[-1] + self.late(when)]

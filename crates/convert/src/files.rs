@@ -14,6 +14,9 @@ pub trait Files: Sync {
     fn create(&self, name: &[u8], like: &Self::File) -> Result<Self::File, Errno>;
     /// Has the file fewer blocks than its size needs?
     fn is_sparse(&self, file: &Self::File) -> Result<bool, Errno>;
+    /// The file's bytes may begin their way to the medium. A hint: the syncs of a batch then meet
+    /// the same transaction of the file system, and are many times cheaper.
+    fn begin_sync(&self, file: &Self::File);
     /// Returns when bytes and size of the file are on the medium.
     fn sync(&self, file: &Self::File) -> Result<(), Errno>;
     /// Is there a file of this name?

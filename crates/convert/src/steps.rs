@@ -169,6 +169,7 @@ fn write_part<F: Files>(
     let ends = ((&source, &end(&from)), (&target, &end(&to)));
     let copied = copy(ends.0, ends.1, zeros, work, progress);
     copied.map_err(failed("make a copy of", &task.name))?;
+    files.begin_sync(&target);
     Ok(target)
 }
 

@@ -230,6 +230,8 @@ impl<'s> Files for &'s Site {
         Ok(file.file.stored().iter().all(|&byte| byte == 0))
     }
 
+    fn begin_sync(&self, _: &Handle<'s>) {}
+
     fn sync(&self, file: &Handle<'s>) -> Result<(), Errno> {
         drop(self.step()?);
         file.file.sync();

@@ -72,6 +72,11 @@ impl Keys {
         KeyDir::around(&self.dir.join(NEXT_KEY))
     }
 
+    /// Was the cluster unsealed, and only the old key directory not removed?
+    pub fn has_ended(&self) -> bool {
+        !self.dir.exists() && self.data.join(DIR_AFTER).exists()
+    }
+
     /// Makes the key directory of a cluster that had none, with the journal in it: a single rename
     /// brings it.
     pub fn begin_sealing(

@@ -128,10 +128,11 @@ pub fn run(request: &Request<'_>) -> Result<ExitCode, Failure> {
         (Some(_), None) => Kind::Unseal,
         (Some(_), Some(_)) => Kind::Rekey,
     };
-    let data = match kind {
-        Kind::Seal => Root::pending(&options.pgdata)?.path,
-        Kind::Unseal | Kind::Rekey => Root::required(&options.pgdata)?.path,
-    };
+    let data = Root::pending(&options.pgdata)?.path;
+    let ended = kind == Kind::Unseal && Keys::of(&data).has_ended();
+    if kind != Kind::Seal && !ended {
+        Root::required(&data)?;
+    }
     let mut lock = Lock::take(&data)?;
     let conversion = Conversion {
         tree: Tree(data.clone()),
@@ -152,6 +153,11 @@ impl Conversion<'_> {
         }
         if journal.is_none() && self.kind == Kind::Seal && self.data.join(DIR).exists() {
             return Err(ConvertError::AlreadySealed(self.data.clone()).into());
+        }
+        if self.kind == Kind::Unseal && self.keys.has_ended() {
+            let removed = self.keys.remove_leftovers();
+            removed.map_err(|error| ConvertError::Begin(self.data.clone(), error))?;
+            return Ok(ExitCode::SUCCESS);
         }
         let dir = KeyDir::of(&self.data);
         let _keys = match self.kind {

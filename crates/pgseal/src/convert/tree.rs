@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{fchown, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use nix::fcntl::OFlag;
+use nix::fcntl::{posix_fadvise, OFlag, PosixFadviseAdvice};
 use pgseal_convert::Files;
 use pgseal_storage::{Disk, Errno, Lock};
 
@@ -47,6 +47,11 @@ impl Files for Tree {
         const UNIT_OF_BLOCKS: u64 = 512;
         let metadata = file.0.metadata().map_err(|error| errno(&error))?;
         Ok(metadata.blocks() * UNIT_OF_BLOCKS < metadata.len())
+    }
+
+    fn begin_sync(&self, file: &Open) {
+        // Linux begins to write what is dirty before it drops what is not.
+        let _ = posix_fadvise(&file.0, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED);
     }
 
     fn sync(&self, file: &Open) -> Result<(), Errno> {
