@@ -155,6 +155,7 @@ impl Conversion<'_> {
             return Err(ConvertError::AlreadySealed(self.data.clone()).into());
         }
         if self.kind == Kind::Unseal && self.keys.has_ended() {
+            lock.keep_servers_out()?;
             let removed = self.keys.remove_leftovers();
             removed.map_err(|error| ConvertError::Begin(self.data.clone(), error))?;
             return Ok(ExitCode::SUCCESS);
