@@ -12,7 +12,9 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/sendfile.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -513,6 +515,27 @@ past_libc(void)
 		 io_uring_queue_init_mem ? io_uring_queue_init_mem(1, NULL, NULL, NULL, 0) : 0);
 }
 
+/* Interposed for the server's and pg_upgrade's sake; as in libc everywhere else. */
+static void
+no_files(void)
+{
+	int			ends[2];
+	char		got[8] = "";
+	struct timeval now = {0};
+
+	snprintf(scene, sizeof(scene), "no files");
+	socketpair(AF_UNIX, SOCK_STREAM, 0, ends);
+	note("send", "%zd", send(ends[0], "abc", 3, 0));
+	read(ends[1], got, sizeof(got));
+	note("sent", "%s", got);
+	close(ends[1]);
+	note("broken", "%zd", send(ends[0], "abc", 3, MSG_NOSIGNAL));
+	close(ends[0]);
+	note("time", "%d", gettimeofday(&now, NULL));
+	note("now", "%d", now.tv_sec > 1600000000);
+	note("system", "%d %d", system("exit 3"), system(NULL) != 0);
+}
+
 static void
 run(const char *title, void (*act) (void))
 {
@@ -547,5 +570,6 @@ main(int count, char **arguments)
 		close(fresh(5000));
 	}
 	past_libc();
+	no_files();
 	return 0;
 }

@@ -215,13 +215,15 @@ class Posix(unittest.TestCase):
                           and not line.endswith(" 0 wrong")], [])
 
     def test_every_symbol_is_called(self):
-        """The programs, over all variants, import every name that the library interposes."""
+        """The programs, over all variants, import every name of libc's that the library interposes. libpq's are its
+        receivers' affair (tests/receivers, tests/replication)."""
         called = set()
         for source in ("calls", "streams", "names", "together"):
             for variant in VARIANTS:
                 program = compile_program(source, variant, self.scratch)
                 called |= symbols("--undefined-only", program)
-        self.assertEqual(symbols("--defined-only", sealed_run.library()) - called, set())
+        ours = {name for name in symbols("--defined-only", sealed_run.library()) if not name.startswith("PQ")}
+        self.assertEqual(ours - called, set())
 
 
 def symbols(which, path):

@@ -118,9 +118,17 @@ class OtherKey(UpgradeCase):
             with self.subTest(option):
                 self.check_refused(self.old, self.new, option)
         self.assertNotEqual(self.old.master_key(), self.new.master_key())
-        self.upgraded(self.old, self.new)
+        self.upgraded(self.old, self.new, environment=self.where_cp_fails())
         self.check_upgraded(self.new, self.content)
         self.check_nothing_in_clear(self.content, self.old.home, self.new.home)
+
+    def where_cp_fails(self):
+        """A `cp` would bring the commit log over as it is stored, so none is run."""
+        programs = self.directory / "programs"
+        programs.mkdir()
+        (programs / "cp").write_text("#!/bin/sh\nexit 1\n")
+        (programs / "cp").chmod(0o755)
+        return {"PATH": f"{programs}:/usr/bin:/bin"}
 
     @unittest.skipIf(VERSION < 17, "pg_upgrade has --copy-file-range from 17 on")
     def test_copy_file_range(self):

@@ -109,10 +109,10 @@ class UpgradeCase(Case):
                    "-s", self.directory, *options]
         return run(command, environment, check=check, cwd=self.directory)
 
-    def upgraded(self, old, new, *options):
+    def upgraded(self, old, new, *options, environment=None):
         """Upgrades, and sees that the commit logs came over."""
         logs = [(area, self.clear_log(old, area)) for area in ["pg_xact", "pg_multixact/offsets", "pg_multixact/members"]]
-        self.pg_upgrade(old, new, *options)
+        self.pg_upgrade(old, new, *options, environment=environment)
         for area, bytes_of_old in logs:
             self.assertGreater(len(bytes_of_old.strip(b"\0")), 0, area)
             self.assertTrue(self.clear_log(new, area).startswith(bytes_of_old.rstrip(b"\0")), area)

@@ -1,6 +1,7 @@
 //! What each interposed function does. One file a theme; every function first lets libc have what
 //! is not protected.
 
+pub mod commit_logs;
 pub mod connections;
 pub mod copies;
 pub mod descriptors;

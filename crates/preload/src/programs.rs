@@ -31,19 +31,8 @@ const PROGRAMS: &[&str] = &[
     "postgres",
 ];
 
-/// Programs that pg_upgrade runs on files of the clusters. `cp` copies pg_xact and pg_multixact
-/// from one cluster's key to another's: that must go through the cipher, or the new cluster's
-/// commit log is noise (io-paths.md A1). Some systems have it in one program with others. The rest
-/// write and read the dumps in pg_upgrade_output.d.
-const HANDS_OF_PG_UPGRADE: &[&str] = &[
-    "busybox",
-    "coreutils",
-    "cp",
-    "pg_dump",
-    "pg_dumpall",
-    "pg_restore",
-    "psql",
-];
+/// Programs that pg_upgrade runs on files of a cluster: the dumps in pg_upgrade_output.d.
+const HANDS_OF_PG_UPGRADE: &[&str] = &["pg_dump", "pg_dumpall", "pg_restore", "psql"];
 
 /// More names, separated by colons: how `pgseal exec` runs other programs sealed.
 const MORE: &str = "PGSEAL_PROGRAMS";

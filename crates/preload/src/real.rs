@@ -76,6 +76,7 @@ table! {
     send(c_int, *const c_void, size_t, c_int) -> ssize_t;
     sendfile(c_int, c_int, *mut off_t, size_t) -> ssize_t;
     splice(c_int, *mut off_t, c_int, *mut off_t, size_t, c_uint) -> ssize_t;
+    system(*const c_char) -> c_int;
     truncate(*const c_char, off_t) -> c_int;
     unlink(*const c_char) -> c_int;
     unlinkat(c_int, *const c_char, c_int) -> c_int;

@@ -10,7 +10,8 @@
 #![allow(non_snake_case)] // libpq's names
 
 use crate::hooks::{
-    connections, copies, descriptors, names, opening, sizes, streams, transfers, withdrawn,
+    commit_logs, connections, copies, descriptors, names, opening, sizes, streams, transfers,
+    withdrawn,
 };
 use crate::libpq::{Connection, Info};
 use crate::receivers::guard;
@@ -166,6 +167,7 @@ interpose! {
     fclose (stream: *mut FILE) -> c_int = streams::fclose;
     fileno (stream: *mut FILE) -> c_int = streams::fileno;
     fileno_unlocked (stream: *mut FILE) -> c_int = streams::fileno;
+    system (command: *const c_char) -> c_int = commit_logs::system;
     gettimeofday (time: *mut timeval, zone: *mut c_void) -> c_int = guard::gettimeofday;
     send (
         socket: c_int, buf: *const c_void, len: size_t, flags: c_int

@@ -4,7 +4,7 @@
 //! fsync, rename over the target, unlink the source. Recycling a WAL segment re-stores its first
 //! page only.
 
-pub(super) mod moving;
+pub mod moving;
 
 use super::fail;
 use crate::files;

@@ -20,6 +20,13 @@ use std::ffi::{CStr, CString};
 /// A path as it was given: a directory and a name below it.
 pub struct Name<'a>(pub c_int, pub &'a CStr);
 
+impl<'a> Name<'a> {
+    /// A path as a program gave it.
+    pub fn of(path: &'a CStr) -> Self {
+        Self(libc::AT_FDCWD, path)
+    }
+}
+
 /// What lies, or will lie, under a name.
 #[allow(clippy::large_enum_variant)] // made on the stack once a call: no heap in the preload
 #[derive(Clone)]
@@ -124,6 +131,17 @@ pub fn rename(from: &Name, to: &Name, flags: c_uint) -> c_int {
         }
         Err(Errno(errno)) => fail(errno),
     }
+}
+
+/// Copies a regular file to a name that is not taken: the same clear bytes as `to` stores them.
+pub fn copy_file(from: &Name, to: &Name) -> Result<(), Errno> {
+    let change = Change {
+        from: content(from).map_err(Errno)?,
+        to: content(to).map_err(Errno)?,
+    };
+    let source = open_file(from)?.ok_or(Errno::EINVAL)?;
+    let target = create_like(&source, to)?;
+    change.copy(&source, &target)
 }
 
 fn plain(from: &Name, to: &Name, flags: c_uint) -> c_int {
