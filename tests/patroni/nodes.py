@@ -6,6 +6,7 @@ helper that started them ends, so a thread reaps them: a zombie would look alive
 
 import json
 import os
+import random
 import re
 import signal
 import socket
@@ -26,6 +27,7 @@ from pgseal_test import PG, PGSEAL, STAGE, base_environment, run, twins
 
 PATIENCE = 240
 PASSWORD = "first"
+TAKEN = set()
 
 
 def page_block(language):
@@ -36,13 +38,19 @@ def page_block(language):
 
 
 def free_ports(count):
-    probes = [socket.socket() for _ in range(count)]
-    for probe in probes:
-        probe.bind(("127.0.0.1", 0))
-    ports = [probe.getsockname()[1] for probe in probes]
-    for probe in probes:
-        probe.close()
-    return ports
+    """Ports below those that the kernel gives to outgoing connections: a node must get its own again when it returns."""
+    found = []
+    while len(found) < count:
+        port = random.randrange(15000, 32000)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        if port not in TAKEN:
+            TAKEN.add(port)
+            found.append(port)
+    return found
 
 
 def until(condition, what, patience=PATIENCE):
