@@ -102,6 +102,15 @@ class Defaults(BadInput):
         self.assertIn("Data page checksum version:           0", cluster.run("pg_controldata", cluster.data).stdout)
 
 
+class Words(BadInput):
+    def test_a_value_of_its_own_word_is_no_directory(self):
+        cluster = self.cluster()
+        cluster.run("initdb", "--username", "postgres", "--text-search-config", "german", "--no-sync", *SEALED, cluster.data,
+                    cwd=self.directory)
+        self.assertTrue((cluster.data / "pg_encryption/key.bin").exists())
+        self.assertEqual([path.name for path in self.directory.iterdir()], [cluster.home.name])
+
+
 class Killed(BadInput):
     """kill -9 in the middle: of the twin alone, and of all. What is left never starts, sealed or not."""
 

@@ -59,10 +59,14 @@ SEALED_PERL = {"contrib/amcheck/t/001_verify_heapam.pl", "contrib/amcheck/t/006_
                "src/bin/pg_amcheck/t/003_check.pl", "src/bin/pg_amcheck/t/004_verify_heapam.pl",
                "src/bin/pg_basebackup/t/010_pg_basebackup.pl", "src/test/recovery/t/016_min_consistency.pl",
                "src/test/recovery/t/039_end_of_wal.pl"}
-# Files that count on a cluster without data checksums, as initdb made it before 18. A sealed one needs wal_log_hints then.
+# Files that count on a cluster without data checksums, as initdb made it before 18, or ask for one. A sealed server needs
+# wal_log_hints then.
 WITHOUT_CHECKSUMS = {"contrib/amcheck/t/001_verify_heapam.pl", "contrib/amcheck/t/006_verify_gin.pl",
                      "src/bin/initdb/t/001_initdb.pl", "src/bin/pg_amcheck/t/003_check.pl",
                      "src/bin/pg_amcheck/t/004_verify_heapam.pl", "src/bin/pg_checksums/t/002_actions.pl"}
+
+# Files in which two clusters share files, which needs one key.
+ONE_KEY = {"src/bin/pg_upgrade/t/006_transfer_modes.pl"}
 
 
 @dataclass
@@ -164,7 +168,25 @@ class Suite:
             "TESTDIR": str(work), "TESTDATADIR": f"{work}/tmp_check", "TESTLOGDIR": f"{work}/tmp_check/log",
             "PG_TEST_PORT_DIR": str(STAGE / "work/ports"),
         }
-        return tree | place | SETTINGS | (sealing(name) if self.sealed else {})
+        return tree | place | SETTINGS | (self.sealing(name, work) if self.sealed else {})
+
+    def sealing(self, name, work):
+        """The variables that seal the clusters of a file, its Perl, or both."""
+        variables = {"PGSEAL_INITDB_OPTIONS": KEY_OPTIONS}
+        if name in WITHOUT_CHECKSUMS:
+            config = work / "without_checksums.conf"
+            config.write_text("wal_log_hints = on\n")
+            variables["TEMP_CONFIG"] = str(config)
+            if int(self.version) < 18:
+                variables["PGSEAL_INITDB_OPTIONS"] += " --no-data-checksums"
+        if name in ONE_KEY:
+            key = work / "key"
+            subprocess.run([self.bindir / "initdb", "-N", *KEY_OPTIONS.split(), key], check=True, capture_output=True)
+            variables |= {"PGSEAL_INITDB_OPTIONS": f"--data-encryption --copy-key-from={key}/pg_encryption/key.bin"}
+        if name in SEALED_PERL:
+            variables |= {"LD_PRELOAD": str(STAGE / "dist/lib/libpgseal.so"), "PGSEAL_BIN": str(STAGE / "dist/bin/pgseal"),
+                          "PGSEAL_PROGRAMS": "perl", "PERL5OPT": "-MSealedPerl"}
+        return variables
 
     def has_injection_points(self):
         """Whether the server was built with them (17 and later)."""
@@ -194,19 +216,6 @@ class Suite:
         copy = work / Path(file).name
         copy.write_text("".join(lines))
         return copy
-
-
-def sealing(name):
-    """The variables that seal the clusters of a file, its Perl, or both."""
-    variables = {"PGSEAL_INITDB_OPTIONS": KEY_OPTIONS}
-    if name in WITHOUT_CHECKSUMS:
-        config = STAGE / "work/without_checksums.conf"
-        config.write_text("wal_log_hints = on\n")
-        variables |= {"PGSEAL_INITDB_OPTIONS": f"{KEY_OPTIONS} --no-data-checksums", "TEMP_CONFIG": str(config)}
-    if name in SEALED_PERL:
-        variables |= {"LD_PRELOAD": str(STAGE / "dist/lib/libpgseal.so"), "PGSEAL_BIN": str(STAGE / "dist/bin/pgseal"),
-                      "PGSEAL_PROGRAMS": "perl", "PERL5OPT": "-MSealedPerl"}
-    return variables
 
 
 def read_skipped(kind, version):

@@ -115,6 +115,53 @@ impl Options {
     }
 }
 
+/// initdb of PostgreSQL 15 to 18.
+pub const INITDB: Options = Options {
+    short: "A:c:dD:E:gkL:nNsST:U:VWX:?",
+    long: &[
+        "allow-group-access g",
+        "auth= A",
+        "auth-host=",
+        "auth-local=",
+        "builtin-locale=",
+        "data-checksums k",
+        "debug d",
+        "discard-caches",
+        "encoding= E",
+        "help ?",
+        "icu-locale=",
+        "icu-rules=",
+        "lc-collate=",
+        "lc-ctype=",
+        "lc-messages=",
+        "lc-monetary=",
+        "lc-numeric=",
+        "lc-time=",
+        "locale=",
+        "locale-provider=",
+        "no-clean n",
+        "no-data-checksums",
+        "no-instructions",
+        "no-locale",
+        "no-sync N",
+        "no-sync-data-files",
+        "noclean n",
+        "nosync N",
+        "pgdata= D",
+        "pwfile=",
+        "pwprompt W",
+        "set= c",
+        "show s",
+        "sync-method=",
+        "sync-only S",
+        "text-search-config= T",
+        "username= U",
+        "version V",
+        "wal-segsize=",
+        "waldir= X",
+    ],
+};
+
 /// pg_basebackup of PostgreSQL 15 to 18.
 pub const PG_BASEBACKUP: Options = Options {
     short: "c:Cd:D:F:h:i:l:nNp:Pr:Rs:S:t:T:U:vwWX:zZ:",

@@ -5,7 +5,7 @@
 //! A failure before (3) removes what was made, so that nothing is left that starts.
 
 use std::env;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
@@ -13,10 +13,10 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::slice;
 
+use super::getopt::INITDB;
 use super::initdb_key::{new_key, NewKey, WRAP_COMMAND};
 use super::options::{self, Name, OptionError, Split};
 use super::pin::{self, PinError};
-use super::programs::short_with_value;
 use super::Twin;
 use crate::cluster::Root;
 use crate::control_file;
@@ -47,9 +47,9 @@ pub enum InitdbError {
 
 /// initdb, sealed if an option or `PGSEAL_INITDB_OPTIONS` asks for it.
 pub fn run(twin: &Twin, args: Vec<OsString>) -> Result<ExitCode, Failure> {
-    if !makes_a_cluster(&args) {
-        let split = options::split("initdb", args)?;
-        return Err(twin.sealed(&split.rest)?.exec());
+    let named = options::split("initdb", args.clone())?;
+    if !makes_a_cluster(&named.rest) {
+        return Err(twin.sealed(&named.rest)?.exec());
     }
     let split = options::split("initdb", with_default_options(args)?)?;
     let asked = split.has(Name::DataEncryption) || split.has(Name::KeyCommand);
@@ -91,46 +91,17 @@ fn with_default_options(args: Vec<OsString>) -> Result<Vec<OsString>, OptionErro
 
 /// Not `--help`, `--version`, `--show` or `--sync-only`.
 fn makes_a_cluster(args: &[OsString]) -> bool {
-    const OTHERS: [&str; 8] = [
-        "--help",
-        "-?",
-        "--version",
-        "-V",
-        "--show",
-        "-s",
-        "--sync-only",
-        "-S",
-    ];
-    !args
-        .iter()
-        .filter_map(|arg| arg.to_str())
-        .any(|arg| OTHERS.contains(&arg))
+    let given = INITDB.read(args);
+    !["?", "V", "s", "S"].iter().any(|other| given.has(other))
 }
 
-/// Where initdb will make the cluster: `-D`, else the first bare argument, else PGDATA.
+/// Where initdb will make the cluster: `-D`, else the first bare word, else PGDATA.
 fn data_directory(args: &[OsString]) -> Option<PathBuf> {
-    let mut bare = None;
-    let mut args = args.iter();
-    while let Some(arg) = args.next() {
-        let text = arg.to_string_lossy();
-        if let Some(value) = text.strip_prefix("--pgdata=") {
-            return Some(value.into());
-        } else if text == "--pgdata" {
-            return args.next().map(PathBuf::from);
-        } else if !text.starts_with('-') {
-            bare = bare.or_else(|| Some(PathBuf::from(arg)));
-        } else if !text.starts_with("--") {
-            let Some(at) = text.find(|letter| short_with_value("initdb").contains(letter)) else {
-                continue;
-            };
-            let attached = (at + 1 < text.len()).then(|| PathBuf::from(&text[at + 1..]));
-            let value = attached.or_else(|| args.next().map(PathBuf::from));
-            if text[at..].starts_with('D') {
-                return value;
-            }
-        }
-    }
-    bare.or_else(|| env::var_os("PGDATA").map(PathBuf::from))
+    let given = INITDB.read(args);
+    let named = given.value("D").or(given.words.first().map(OsStr::new));
+    named
+        .map(PathBuf::from)
+        .or_else(|| env::var_os("PGDATA").map(PathBuf::from))
 }
 
 /// The data directory, made so that wrap and unwrap command run in it as they will later. If we
