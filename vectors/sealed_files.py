@@ -65,9 +65,10 @@ REL = rf"(?P<rel>{OID})(?:_(?P<fork>fsm|vm|init))?(?:\.(?P<segment>[1-9][0-9]*))
 SLRU = r"pg_(?:xact|multixact/(?:offsets|members)|subtrans|commit_ts|serial|notify)/[0-9A-F]{4,16}"
 CLEAR = (rf"(?:base/|{SPC}){OID}/PG_VERSION|"
          rf"{DIR}pg_(?:filenode\.map(?:\.tmp)?|internal\.init[^/]*)|"
+         rf"(?:base/|{SPC})moved_for_upgrade/[^/]*/(?:PG_VERSION|pg_filenode\.map[^/]*|pg_internal\.init[^/]*)|"
          r"pg_wal/(?:RECOVERYHISTORY|[^/]*\.history|[^/]*\.backup|archive_status/[^/]*)|"
          r"pg_logical/replorigin_checkpoint(?:\.tmp)?|pg_replslot/[^/]*/state(?:\.tmp)?|"
-         r"pg_snapshots/[^/]*|(?:pg_log|pg_upgrade_output\.d)/.*|pg_(?:hba|ident)\.conf")
+         r"pg_snapshots/[^/]*|pg_log/.*|pg_upgrade_output\.d/(?![^/]*/dump/[^/]*$).*|pg_(?:hba|ident)\.conf")
 EPHEMERAL = rf"(?:base|{SPC[:-1]})/pgsql_tmp/.*|pg_replslot/[^/]*/[^/]*"
 
 def classify(path, segment_size=None):
@@ -113,6 +114,7 @@ def classify(path, segment_size=None):
         return ("clear",)
     name = "pg_stat/pgstat.stat" if path == "pg_stat/pgstat.tmp" else path
     name = re.sub(r"(?:(\.snap)\.[0-9]+)?\.tmp$", r"\1", name)
+    name = re.sub(r"^pg_tblspc/[^/]*/", "", name)
     return sealed("shared stream", name=name.encode())
 
 # --- stored files

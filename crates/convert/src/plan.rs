@@ -148,8 +148,8 @@ pub struct Plan {
     pub obsolete: Vec<Vec<u8>>,
     /// Files that have a whole copy.
     pub stored: Vec<Vec<u8>>,
-    /// All directories that hold files.
-    pub directories: BTreeSet<Vec<u8>>,
+    /// All directories: one whose files are gone may still hold them on the medium.
+    pub directories: Vec<Vec<u8>>,
     /// Files that stand in the way, and why.
     pub refused: Vec<(Vec<u8>, &'static str)>,
 }
@@ -157,14 +157,16 @@ pub struct Plan {
 impl Plan {
     /// Of the names and sizes that are there.
     #[must_use]
-    pub fn new(files: &[(&[u8], u64)], geometry: &Geometry) -> Self {
-        let mut plan = Self::default();
+    pub fn new(files: &[(&[u8], u64)], directories: &[Vec<u8>], geometry: &Geometry) -> Self {
+        let mut plan = Self {
+            directories: directories.to_vec(),
+            ..Self::default()
+        };
         let copies: BTreeSet<&[u8]> = files
             .iter()
             .filter_map(|(name, _)| name.strip_suffix(STORED))
             .collect();
         for &(name, len) in files {
-            plan.directories.insert(directory_of(name).to_vec());
             if name == CONTROL || name.strip_suffix(STORED) == Some(CONTROL) {
                 continue; // the gate has steps of its own
             }
@@ -330,7 +332,7 @@ mod tests {
             "pg_hba.conf",
         ];
         let files: Vec<(&[u8], u64)> = names.iter().map(|name| (name.as_bytes(), 8192)).collect();
-        let plan = Plan::new(&files, &GEOMETRY);
+        let plan = Plan::new(&files, &[], &GEOMETRY);
         let text = |names: &[Vec<u8>]| {
             let name = |name: &Vec<u8>| String::from_utf8(name.clone()).expect("ASCII");
             names.iter().map(name).collect::<Vec<_>>()

@@ -204,13 +204,16 @@ fn finish_storing(
     write_journal(keys, journal)
 }
 
-/// Phase 2 (P1 to P4): what has a whole copy by `plan` gives way to it.
+/// Phase 2 (P0 to P4): what has a whole copy by `plan` gives way to it. The journal is written
+/// again first: if a killed run's phase 2 were taken back by a power loss, with files in their
+/// places already, they would be stored twice.
 pub fn placing(
     files: &impl Files,
     keys: &impl KeyDirectory,
     plan: &Plan,
     journal: &Journal,
 ) -> Result<(), Failed> {
+    write_journal(keys, journal)?;
     for name in &plan.stored {
         let placed = files.rename(&stored(name), name);
         placed.map_err(failed("rename the copy of", name))?;

@@ -96,7 +96,7 @@ fn task(name: &str, len: usize) -> Option<Task> {
         return Some(control_task());
     }
     let files = [(name.as_bytes(), len as u64)];
-    Plan::new(&files, &geometry()).store.pop()
+    Plan::new(&files, &[], &geometry()).store.pop()
 }
 
 /// The stored form of a file under a key, or the clear form of a stored one.
@@ -164,7 +164,7 @@ fn convert(site: &Site, kind: Kind) -> Result<(), Failed> {
 fn plan(site: &Site, journal: &Journal) -> Plan {
     let files = site.list();
     let named: Vec<_> = files.iter().map(|(name, len)| (&name[..], *len)).collect();
-    Plan::new(&named, &Geometry::from(journal))
+    Plan::new(&named, &site.directories(), &Geometry::from(journal))
 }
 
 /// Ended, with every file as it shall be.

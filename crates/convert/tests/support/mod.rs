@@ -9,7 +9,7 @@ pub mod storage;
 use pgseal_convert::files::directory_of;
 use pgseal_convert::{Files, Journal, KeyDirectory};
 use pgseal_storage::{Disk, Errno, Lock};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 use storage::{MemDisk, Rng};
 
@@ -50,6 +50,7 @@ struct State {
     synced: Names,
     /// Changes since the last sync, by directory.
     pending: BTreeMap<Name, Vec<Change>>,
+    directories: BTreeSet<Name>,
     keys: Keys,
     synced_keys: Keys,
     /// Calls until the run ends, if it does; then what that call answers.
@@ -71,6 +72,9 @@ impl Site {
     pub fn put(&self, name: &str, bytes: Vec<u8>) {
         let file = Arc::new(MemDisk::of(bytes));
         let mut state = self.state();
+        state
+            .directories
+            .insert(directory_of(name.as_bytes()).to_vec());
         state.names.insert(name.into(), file.clone());
         state.synced.insert(name.into(), file);
     }
@@ -86,6 +90,11 @@ impl Site {
     pub fn list(&self) -> Vec<(Name, u64)> {
         let size = |(name, file): (&Name, &Arc<MemDisk>)| (name.clone(), file.size().unwrap());
         self.state().names.iter().map(size).collect()
+    }
+
+    /// Directories stay when their files go.
+    pub fn directories(&self) -> Vec<Name> {
+        self.state().directories.iter().cloned().collect()
     }
 
     pub fn keys(&self) -> Keys {

@@ -340,7 +340,7 @@ impl Conversion<'_> {
     }
 
     fn plan(&self, geometry: &Geometry) -> Result<Plan, ConvertError> {
-        Ok(survey::plan(&walk(&self.data)?.files, geometry))
+        Ok(survey::plan(&walk(&self.data)?, geometry))
     }
 
     /// On all threads; the first failure keeps the others from beginning another batch.

@@ -73,7 +73,7 @@ impl Survey {
     ) -> Result<Self, SurveyError> {
         let geometry = Geometry::from(control);
         let found = walk(data)?;
-        let plan = plan(&found.files, &geometry);
+        let plan = plan(&found, &geometry);
         let mut obstacles = state(kind, control);
         obstacles.extend(unusual(&found, &geometry));
         let own = |file: &&Found| begun && is_copy(&file.name);
@@ -103,12 +103,10 @@ impl Survey {
 }
 
 /// The files of a cluster, sorted out.
-pub fn plan(files: &[Found], geometry: &Geometry) -> Plan {
-    let named: Vec<(&[u8], u64)> = files
-        .iter()
-        .map(|file| (&file.name[..], file.len))
-        .collect();
-    Plan::new(&named, geometry)
+pub fn plan(found: &Walk, geometry: &Geometry) -> Plan {
+    let files = found.files.iter();
+    let named: Vec<(&[u8], u64)> = files.map(|file| (&file.name[..], file.len)).collect();
+    Plan::new(&named, &found.directories, geometry)
 }
 
 /// A file or file system cannot be looked at.

@@ -28,6 +28,8 @@ pub struct Found {
 pub struct Walk {
     /// The files, the largest first.
     pub files: Vec<Found>,
+    /// All directories, empty ones too; an empty name for the root.
+    pub directories: Vec<Vec<u8>>,
     /// Links in unusual places, devices, sockets: not looked into.
     pub others: Vec<Vec<u8>>,
     /// Links that lead nowhere: a tablespace that is not mounted.
@@ -68,6 +70,7 @@ impl Walk {
             Err(error) if error.kind() == ErrorKind::NotFound && !name.is_empty() => return Ok(()),
             entries => entries.map_err(failed)?,
         };
+        self.directories.push(name.to_vec());
         for entry in entries {
             self.entry(&entry.map_err(failed)?, name)?;
         }
@@ -149,6 +152,9 @@ mod tests {
         let found = walk(&at("data")).expect("it can be read");
         assert_eq!(found.others, [b"base/5/odd".to_vec()]);
         assert_eq!(found.dangling, [b"pg_tblspc/16386".to_vec()]);
+        for name in ["", "base", "pg_tblspc/16385/PG_15_202209061/5"] {
+            assert!(found.directories.contains(&name.into()), "{name}");
+        }
         let alone = [("pg_tblspc/1/PG_15_202209061/5/16384".to_owned(), 5)];
         assert_eq!(names(&at("space")), alone);
     }
