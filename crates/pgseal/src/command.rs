@@ -14,7 +14,7 @@ use std::fs;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
@@ -23,8 +23,8 @@ use std::time::{Duration, Instant};
 
 use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
 use nix::sys::signal::{killpg, Signal};
-use nix::unistd::Pid;
-use pgseal_keyring::expand;
+use nix::unistd::{geteuid, Pid};
+use pgseal_keyring::{expand, Origin};
 use zeroize::Zeroizing;
 
 use crate::launch::KEYS_FD;
@@ -85,17 +85,21 @@ pub enum CommandError {
     BadTimeLimit,
 }
 
-/// What the unwrap command `template` prints for `wrapped`.
-pub fn unwrap(template: &str, wrapped: &[u8], data: &Path) -> Result<Secret, CommandError> {
+/// A command line, and where it was found. One from a data directory was written by that
+/// directory's owner, and never has more rights than he: root runs it as him.
+pub type Found<'a> = (&'a str, Origin);
+
+/// What an unwrap command prints for `wrapped`.
+pub fn unwrap(found: Found<'_>, wrapped: &[u8], data: &Path) -> Result<Secret, CommandError> {
     let purpose = Purpose::Unwrap;
     let fd = memfd::sealed(wrapped).map_err(|error| CommandError::Io(purpose, error))?;
     let file = format!("/proc/self/fd/{}", fd.as_raw_fd());
-    run(purpose, template, &file, data, Stdin::Inherited)
+    run(purpose, found, &file, data, Stdin::Inherited)
 }
 
-/// What the key command `template` prints.
-pub fn key(template: &str, data: &Path) -> Result<Secret, CommandError> {
-    run(Purpose::Key, template, "%p", data, Stdin::Inherited)
+/// What a key command prints.
+pub fn key(found: Found<'_>, data: &Path) -> Result<Secret, CommandError> {
+    run(Purpose::Key, found, "%p", data, Stdin::Inherited)
 }
 
 /// What the wrap command `template` writes for `payload`.
@@ -109,7 +113,7 @@ pub fn wrap(template: &str, payload: &[u8], data: &Path) -> Result<Vec<u8>, Comm
     let name = file.path().to_string_lossy().into_owned();
     run(
         Purpose::Wrap,
-        template,
+        (template, Origin::CommandLine),
         &name,
         data,
         Stdin::Payload(payload),
@@ -138,7 +142,7 @@ enum Stdin<'a> {
 
 fn run(
     purpose: Purpose,
-    template: &str,
+    (template, origin): Found<'_>,
     file: &str,
     data: &Path,
     stdin: Stdin<'_>,
@@ -147,6 +151,9 @@ fn run(
     let seconds = time_limit()?;
     let line = expand(template, file, &data.to_string_lossy());
     let mut command = shell(&line, data);
+    if origin == Origin::KeyFile {
+        with_rights_of_owner(&mut command, data).map_err(failed)?;
+    }
     command.stdin(match stdin {
         Stdin::Inherited => Stdio::inherit(),
         Stdin::Payload(_) => Stdio::piped(),
@@ -191,6 +198,15 @@ fn shell(line: &str, data: &Path) -> Command {
         command.current_dir(data);
     }
     command
+}
+
+/// What else the caller may do, its supplementary groups too, the command may not.
+fn with_rights_of_owner(command: &mut Command, data: &Path) -> io::Result<()> {
+    let owner = fs::metadata(data)?;
+    if geteuid().is_root() && owner.uid() != 0 {
+        command.uid(owner.uid()).gid(owner.gid());
+    }
+    Ok(())
 }
 
 fn without_library(list: &OsString) -> OsString {

@@ -182,7 +182,7 @@ fn backup(error: &BackupError) -> u8 {
 fn bindir(error: &BindirError) -> u8 {
     match error {
         BindirError::Read(..) | BindirError::Write(..) => IO,
-        BindirError::NoPrograms(_) | BindirError::Same(_) => USAGE,
+        BindirError::NoPrograms(_) | BindirError::Same(_) | BindirError::Twins(_) => USAGE,
         BindirError::Unusable { .. } | BindirError::PgConfig(_) | BindirError::Name(_) => {
             NOT_GUARANTEED
         }

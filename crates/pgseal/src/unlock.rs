@@ -268,8 +268,8 @@ impl<'a> Opener<'a> {
         stored: Option<&str>,
         wrapped: &[u8],
     ) -> Result<MasterKey, SlotError> {
-        let (command, _) = self.unwrap.choose(stored)?;
-        let text = command::unwrap(command, wrapped, self.data)?;
+        let found = self.unwrap.choose(stored)?;
+        let text = command::unwrap(found, wrapped, self.data)?;
         Ok(open_text(&text, header)?)
     }
 
@@ -280,8 +280,8 @@ impl<'a> Opener<'a> {
                 Ok(self.passphrase.read(&prompt)?)
             }
             SecretSource::Command(stored) => {
-                let (command, _) = self.key.choose(Some(stored))?;
-                Ok(command_key(&command::key(command, self.data)?)?)
+                let found = self.key.choose(Some(stored))?;
+                Ok(command_key(&command::key(found, self.data)?)?)
             }
         }
     }
@@ -349,25 +349,42 @@ mod tests {
     /// The outcome of a slot whose stored command leaves a trace.
     fn tried(external: bool) -> (SlotError, bool) {
         let data = tempfile::tempdir().expect("a directory");
+        let refusal = tried_in(data.path(), external, "echo ran | tee canary");
+        (refusal, data.path().join("canary").exists())
+    }
+
+    fn tried_in(data: &Path, external: bool, command: &str) -> SlotError {
         let sources = || Sources {
             external,
             ..Sources::default()
         };
         let opener = Opener {
-            data: data.path(),
+            data,
             unwrap: sources(),
             key: sources(),
             passphrase: Source::Default,
         };
         let kind = SlotKind::Command {
-            unwrap: "echo ran | tee canary".into(),
+            unwrap: command.into(),
             wrapped: vec![0],
         };
         let refusal = opener.slot(&header(), &Slot { id: 1, kind }).err();
-        (
-            refusal.expect("the command prints no key"),
-            data.path().join("canary").exists(),
-        )
+        refusal.expect("the command prints no key")
+    }
+
+    #[test]
+    fn a_stored_command_has_the_rights_of_who_wrote_it() {
+        const NOBODY: u32 = 65534;
+        let data = tempfile::tempdir().expect("a directory");
+        let mut user = nix::unistd::geteuid().as_raw();
+        if user == 0 {
+            std::os::unix::fs::chown(data.path(), Some(NOBODY), Some(NOBODY)).expect("root may");
+            user = NOBODY;
+        }
+        tried_in(data.path(), false, "id -u | tee user; id -G > groups");
+        let seen = |file| std::fs::read_to_string(data.path().join(file)).expect("it ran");
+        assert_eq!(seen("user"), format!("{user}\n"));
+        assert!(user != NOBODY || seen("groups") == format!("{NOBODY}\n"));
     }
 
     #[test]

@@ -134,7 +134,11 @@ fn a_command_that_hangs() {
         start.elapsed()
     );
     let group = fs::read_to_string(cluster.data().join("pid")).expect("the shell wrote it");
-    assert_eq!(running_in_group(group.trim()), Vec::<String>::new());
+    // Killed by a signal that nothing can ignore; each dies when it next gets a processor.
+    while !running_in_group(group.trim()).is_empty() {
+        assert!(start.elapsed() < Duration::from_secs(10), "some live on");
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }
 
 /// The processes of a group that are not dead, by /proc.

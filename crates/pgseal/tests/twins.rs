@@ -5,10 +5,11 @@ mod common;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::Command;
 
 use common::programs::{told, with_library, Place};
-use common::{command, payload, pgseal, plain, script, Cluster, Transcript, CAT, KEY_ID};
+use common::{command, payload, pgseal, plain, program, script, Cluster, Transcript, CAT, KEY_ID};
 
 #[test]
 fn the_server_gets_its_key_and_loses_its_commands() {
@@ -132,7 +133,7 @@ fn options_of_other_products() {
 fn the_pin() {
     let place = Place::new();
     let sealed = Cluster::new([plain()]);
-    let start = |data: &std::path::Path, pin: &str| {
+    let start = |data: &Path, pin: &str| {
         let args = ["-D", data.to_str().expect("UTF-8")];
         Transcript::of(place.twin("postgres", &args).env("PGSEAL_EXPECT_KEY", pin))
     };
@@ -177,7 +178,7 @@ fn a_library_that_is_missing_or_none() {
     fs::create_dir_all(place.path("dist/bin")).expect("a directory");
     fs::create_dir_all(place.path("dist/lib")).expect("a directory");
     let copy = place.path("dist/bin/pgseal");
-    fs::copy(env!("CARGO_BIN_EXE_pgseal"), &copy).expect("a copy");
+    program(Path::new(env!("CARGO_BIN_EXE_pgseal")), &copy);
     let run = || {
         Transcript::of(
             Command::new(&copy)
@@ -226,6 +227,18 @@ fn bindir() {
         place.path("pg").display()
     );
     make("pg").refuses(2, &own);
+    let of_twins = Transcript::of(
+        with_library(pgseal(&["bindir", "--pg"]))
+            .arg(place.path("it's"))
+            .arg("--into")
+            .arg(place.path("more")),
+    );
+    let sentence = format!(
+        "{} holds twins already: give the directory of PostgreSQL's own programs with --pg",
+        place.path("it's").display()
+    );
+    of_twins.refuses(2, &sentence);
+    assert!(!place.path("more").exists());
     script(
         &place.path("pg/pg_config"),
         "#!/bin/sh\necho /nowhere/share\n",

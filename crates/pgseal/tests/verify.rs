@@ -4,6 +4,7 @@ mod common;
 
 use std::fs;
 use std::os::unix::fs::symlink;
+use std::path::Path;
 use std::process::Command;
 
 use common::data::{control, heap, sample, Data, RELATION, WAL};
@@ -406,7 +407,7 @@ fn a_running_server() {
     let data = Data::new();
     // A process is known as a server by its name.
     let server = data.0.beside("postgres");
-    fs::copy("/bin/sleep", &server).expect("a copy");
+    common::program(Path::new("/bin/sleep"), &server);
     let mut process = Command::new(&server).arg("60").spawn().expect("it starts");
     // exec lets the parent go on a moment before the kernel has set the name.
     let comm = format!("/proc/{}/comm", process.id());

@@ -5,7 +5,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -26,6 +26,8 @@ pub enum BindirError {
     NoPrograms(PathBuf),
     #[error("{0} is not UTF-8: choose a directory whose name is")]
     Name(PathBuf),
+    #[error("{0} holds twins already: give the directory of PostgreSQL's own programs with --pg")]
+    Twins(PathBuf),
     #[error("{0} holds PostgreSQL's own programs: choose another directory with --into")]
     Same(PathBuf),
     #[error("PostgreSQL's pg_config does not run from {0}: choose another directory with --into")]
@@ -46,6 +48,9 @@ pub fn run(args: &BindirArgs) -> Result<ExitCode, Failure> {
         .map_err(|error| BindirError::Read(args.pg.clone(), error))?;
     if !pg.join("postgres").is_file() {
         return Err(BindirError::NoPrograms(pg).into());
+    }
+    if is_twin(&pg.join("postgres"))? {
+        return Err(BindirError::Twins(pg).into());
     }
     fs::create_dir_all(&args.into).map_err(|error| BindirError::Write(args.into.clone(), error))?;
     let into = args
@@ -85,6 +90,23 @@ fn script(myself: &Path, pg: &Path, name: &OsStr) -> Result<String, BindirError>
     Ok(format!(
         "#!/bin/sh\nexec {myself} twin --pg {pg} --argv0 \"$0\" -- {name} \"$@\"\n"
     ))
+}
+
+/// Is this a script of ours?
+fn is_twin(program: &Path) -> Result<bool, BindirError> {
+    const LONGEST: u64 = 16_384;
+    let mut head = Vec::new();
+    let read = fs::File::open(program).and_then(|file| file.take(LONGEST).read_to_end(&mut head));
+    read.map_err(|error| BindirError::Read(program.to_owned(), error))?;
+    let calls_twin = |line: &[u8]| line.starts_with(b"exec ") && find(line, b" twin --pg ");
+    Ok(head
+        .split(|&byte| byte == b'\n')
+        .nth(1)
+        .is_some_and(calls_twin))
+}
+
+fn find(text: &[u8], part: &[u8]) -> bool {
+    text.windows(part.len()).any(|window| window == part)
 }
 
 /// In single quotes, for sh.

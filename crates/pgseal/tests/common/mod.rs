@@ -201,6 +201,17 @@ impl Transcript {
 
 /// An executable script.
 pub fn script(path: &Path, text: &str) {
-    fs::write(path, text).expect("a file");
-    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("a mode");
+    let source = path.with_extension("text");
+    fs::write(&source, text).expect("a file");
+    fs::set_permissions(&source, fs::Permissions::from_mode(0o755)).expect("a mode");
+    program(&source, path);
+    fs::remove_file(source).expect("it was there");
+}
+
+/// A copy of a program, by a process of its own: had this one the copy open for writing while
+/// another thread forks, the copy could not be run until that child has called exec (ETXTBSY).
+pub fn program(source: &Path, copy: &Path) {
+    let mut copying = Command::new("cp");
+    let status = copying.arg("-p").arg(source).arg(copy).status();
+    assert!(status.expect("cp runs").success());
 }
