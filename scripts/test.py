@@ -1,9 +1,10 @@
 #!/usr/bin/python3
 """Usage: scripts/test.py [ci|world|barman|debian|patroni|pgbackrest]      (make test, make test-world, make test-debian …)
 
-Runs the tests one after the other, shows what they print, and ends with a table and the line
+Runs the tests, shows what they print, and ends with a table and the line
 "N passed, N failed, N skipped". The table has a row per step, and one per directory of PostgreSQL's suites. A failed step
-does not keep the next from running. Exit status: 0 if nothing failed.
+does not keep the next from running. Programs of the tree run as many at once as there are processors.
+Exit status: 0 if nothing failed.
 
 ci: the crates' tests, vectors/read.py, every program tests/*/*.py on Debian's PostgreSQL 15, PostgreSQL's own regression,
 isolation and TAP suites of 15, and the table of libc calls against what is installed. barman, debian …: the programs of that
@@ -11,15 +12,21 @@ directory, which need packages or time of their own. world: the suites of 15, 17
 those that take long and a longer crash loop. The suites' PostgreSQL is built once by tests/suites/fetch-build.sh.
 """
 
+import itertools
 import os
 import re
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "tests/lib"))
+
+import stage  # noqa: E402
+
 DEBIAN_PG = "/usr/lib/postgresql/15/bin"
 SUITES = ROOT / "tests/suites"
 WORLD_ONLY = {"tests/file-classes/regression.py"}
@@ -29,6 +36,7 @@ ACROSS_VERSIONS = "tests/upgrade/versions.py"
 BY_NAME = ["barman", "debian", "patroni", "pgbackrest"]
 # Those of them whose packages know no PostgreSQL after Debian's.
 DEBIAN_ONLY = ["barman", "pgbackrest"]
+MOST_AT_ONCE = 4
 WORLD_CRASH_ROUNDS = "300"
 WORLD_TORTURE_ROUNDS = "100"
 
@@ -41,12 +49,13 @@ TAP = re.compile(r"(\d+) (\S+): (\d+) files, (\d+) tests, (\d+) failed, (\d+) sk
 
 @dataclass
 class Step:
-    """One command, the variables that it gets beside the environment, and whether it runs tests."""
+    """One command, the variables that it gets beside the environment, whether it runs tests, and needs the machine alone."""
     name: str
     command: list
     environment: dict = field(default_factory=dict)
     tests: bool = True
     version: str = "15"
+    alone: bool = True
 
 
 @dataclass
@@ -129,7 +138,8 @@ def programs(directories=None, without=()):
 def python_tests(version, pg, names, environment=None):
     """The programs of these names, on the PostgreSQL in `pg`."""
     variables = {"PGSEAL_TEST_PG": pg, **(environment or {})}
-    return [Step(name, [sys.executable, name], variables, version=version) for name in names]
+    alone = [name.split("/")[1] in BY_NAME for name in names]
+    return [Step(name, [sys.executable, name], variables, True, version, one) for name, one in zip(names, alone)]
 
 
 def build(version):
@@ -169,17 +179,47 @@ def steps_of(which):
     return steps + python_tests("15", DEBIAN_PG, programs(DEBIAN_ONLY))
 
 
+def run_all(steps):
+    """One after the other; steps that need no machine for themselves, as many at once as there are processors."""
+    rows = []
+    for alone, group in itertools.groupby(steps, key=lambda step: step.alone):
+        with ThreadPoolExecutor(1 if alone else min(os.cpu_count(), MOST_AT_ONCE)) as pool:
+            rows += itertools.chain.from_iterable(pool.map(run, group))
+    return rows
+
+
 def run(step):
-    """Runs a step, shows its output, and returns its rows."""
-    print(f"\n=== {step.name}", flush=True)
+    """Runs a step, shows its output, at its end if others run beside it, and returns its rows."""
+    show_line = Lines(step)
     start = time.monotonic()
     tally = Tally(step)
     with subprocess.Popen(step.command, cwd=ROOT, env={**os.environ, **step.environment}, text=True, errors="replace",
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as child:
         for line in child.stdout:
-            print(line, end="", flush=True)
+            show_line(line)
             tally.line(line)
+    show_line.end()
     return tally.close(child.returncode, step.tests, time.monotonic() - start)
+
+
+class Lines:
+    """Shows a step's output."""
+
+    def __init__(self, step):
+        self.title, self.alone, self.kept = f"\n=== {step.name}\n", step.alone, []
+        if self.alone:
+            print(self.title, end="", flush=True)
+
+    def __call__(self, line):
+        if self.alone:
+            print(line, end="", flush=True)
+        else:
+            self.kept.append(line)
+
+    def end(self):
+        """What was kept, in one piece."""
+        if self.kept:
+            print(self.title + "".join(self.kept), end="", flush=True)
 
 
 def main():
@@ -187,7 +227,9 @@ def main():
     which = sys.argv[1] if len(sys.argv) > 1 else "ci"
     if which not in ("ci", "world", *BY_NAME) or len(sys.argv) > 2:
         sys.exit(f"usage: scripts/test.py [{'|'.join(['ci', 'world', *BY_NAME])}]")
-    rows = [row for step in steps_of(which) for row in run(step)]
+    if os.getuid() == 0:
+        stage.test_account()  # before two programs make it at once
+    rows = run_all(steps_of(which))
     show(rows)
     sys.exit(any(row.failed for row in rows))
 
