@@ -256,7 +256,8 @@ class Raw(Receiving):
         self.start(copy)
         self.assert_rows(copy)
         server = self.directory / "server"
-        copy.run("pg_basebackup", "-c", "fast", f"--target=server:{server}", environment={"PGHOST": str(primary.home)})
+        options = ["-c", "fast", "-X", "fetch", f"--target=server:{server}"]
+        copy.run("pg_basebackup", *options, environment={"PGHOST": str(primary.home)})
         self.assertTrue((server / "base.tar").exists())
         self.assert_sealed(server)
 
