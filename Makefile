@@ -10,7 +10,7 @@ help:
 	@echo 'make build        the command and the library, into dist/bin and dist/lib'
 	@echo 'make demo         a sealed cluster beside a plain twin: load, kill -9, recover, verify, search'
 	@echo 'make demo-stop    stop the server that the demo left running'
-	@echo 'make test         all tests on PostgreSQL 15'
+	@echo 'make test         the tests on PostgreSQL 15'
 	@echo 'make test-barman  Barman: backups of both methods, recovery'
 	@echo "make test-debian  Debian's scripts, systemd's units, a container's steps"
 	@echo 'make test-patroni three nodes under Patroni and etcd'

@@ -8,8 +8,10 @@ that changes does not leave a test behind.
 """
 
 import re
+import subprocess
 
-from pgseal_test import STAGE
+import stage
+from pgseal_test import STAGE, Case
 
 
 class Page:
@@ -35,3 +37,25 @@ class Page:
         for place, own in self.places.items():
             block = block.replace(place, own)
         return block
+
+
+class PageCase(Case):
+    """Runs a page's commands in the test's directory, with servers below it that they may leave running."""
+
+    def run_commands(self, script, environment):
+        """Runs a script so that the first failure ends it; returns what it printed. Its output leaves no file behind."""
+        self.addCleanup(self.end_servers)
+        # pg_ctl leaves a server that keeps what it inherits open: output goes to a file, not into a pipe.
+        output = self.directory.parent / f"{self.directory.name}.output"
+        self.addCleanup(output.unlink, missing_ok=True)
+        with open(output, "w") as file:
+            done = subprocess.run(["bash", "-euo", "pipefail", "-c", script], env=environment, cwd=self.directory,
+                                  stdin=subprocess.DEVNULL, stdout=file, stderr=file, timeout=300, check=False)
+        logs = "".join(log.read_text()[-3000:] for log in self.directory.glob("*log"))
+        self.assertEqual(done.returncode, 0, output.read_text()[-3000:] + logs)
+        return output.read_text()
+
+    def end_servers(self):
+        for pid_file in self.directory.glob("*/postmaster.pid"):
+            postmaster = int(pid_file.read_text().split()[0])
+            stage.end_processes({postmaster} | stage.descendants(postmaster))

@@ -2,13 +2,12 @@
 """The commands of four pages of docs/operations, run as they are printed."""
 
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
-from page import Page  # noqa: E402
-from pgseal_test import PG, PGSEAL, Canaries, Case, base_environment, main, stage, twins  # noqa: E402
+from page import Page, PageCase  # noqa: E402
+from pgseal_test import PG, PGSEAL, Canaries, base_environment, main, twins  # noqa: E402
 
 PAGES = {name: f"docs/operations/{name}.md" for name in ["base-backup", "replication", "moving", "changing-keys"]}
 DEBIAN_PG = "/usr/lib/postgresql/15/bin"
@@ -19,7 +18,7 @@ psql -c "CREATE TABLE seen AS SELECT '$CANARY' AS word"
 """
 
 
-class Pages(Case):
+class Pages(PageCase):
     """Each page begins with a running cluster `data`, and leaves nothing readable outside a plain one."""
 
     def run_page(self, name, sealed=True, blocks=1):
@@ -34,23 +33,7 @@ class Pages(Case):
         environment = {**base_environment(), "PATH": f"{twins()}:{PGSEAL.parent}:{base_environment()['PATH']}",
                        "BIN": str(bindir), "PGHOST": str(self.directory), "PGUSER": "postgres", "PGDATABASE": "postgres",
                        "CANARY": self.canaries["row"]}
-        self.addCleanup(self.end_servers)
-        # pg_ctl leaves a server that keeps what it inherits open: output goes to a file, not into a pipe.
-        with open(self.directory / "output", "w") as output:
-            done = subprocess.run(["bash", "-euo", "pipefail", "-c", init + START + "".join(shown)], env=environment,
-                                  cwd=self.directory, stdin=subprocess.DEVNULL, stdout=output, stderr=output, timeout=300,
-                                  check=False)
-        said = (self.directory / "output").read_text()
-        logs = "".join(log.read_text()[-1500:] for log in self.directory.glob("*log"))
-        self.assertEqual(done.returncode, 0, said[-3000:] + logs)
-        (self.directory / "output").unlink()
-        return said
-
-    def end_servers(self):
-        """Those that the commands left running."""
-        for pid_file in self.directory.glob("*/postmaster.pid"):
-            postmaster = int(pid_file.read_text().split()[0])
-            stage.end_processes({postmaster} | stage.descendants(postmaster))
+        return self.run_commands(init + START + "".join(shown), environment)
 
     def test_base_backup(self):
         said = self.run_page("base-backup", blocks=3)

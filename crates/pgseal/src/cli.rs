@@ -1,6 +1,7 @@
 //! The command line. What an option means is in the file of its subcommand.
 
 use std::ffi::OsString;
+use std::io::{self, IsTerminal};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
@@ -233,15 +234,9 @@ impl OldUnlockOptions {
     }
 }
 
-/// What all conversions have.
+/// What all have that go through a whole cluster.
 #[derive(Args)]
-pub struct ConvertOptions {
-    /// The data directory
-    #[arg(short = 'D', long = "pgdata", value_name = "DATADIR", env = "PGDATA")]
-    pub pgdata: PathBuf,
-    /// Change nothing: say what would be done, what stands in the way, and what it takes
-    #[arg(long)]
-    pub check: bool,
+pub struct ScanOptions {
     /// Threads [default: one for each core]
     #[arg(long, value_name = "N")]
     pub jobs: Option<NonZeroUsize>,
@@ -251,6 +246,26 @@ pub struct ConvertOptions {
     /// No bar on a terminal
     #[arg(long)]
     pub no_progress: bool,
+}
+
+impl ScanOptions {
+    /// Is a bar wanted, and is there somebody to see it?
+    pub fn shows_progress(&self) -> bool {
+        !self.no_progress && !self.json && io::stderr().is_terminal()
+    }
+}
+
+/// What all conversions have.
+#[derive(Args)]
+pub struct ConvertOptions {
+    /// The data directory
+    #[arg(short = 'D', long = "pgdata", value_name = "DATADIR", env = "PGDATA")]
+    pub pgdata: PathBuf,
+    /// Change nothing: say what would be done, what stands in the way, and what it takes
+    #[arg(long)]
+    pub check: bool,
+    #[command(flatten)]
+    pub scan: ScanOptions,
 }
 
 #[derive(Args)]
@@ -298,19 +313,12 @@ pub struct StatusArgs {
 pub struct VerifyArgs {
     #[command(flatten)]
     pub cluster: ClusterOptions,
-    /// Threads [default: one for each core]
-    #[arg(long, value_name = "N")]
-    pub jobs: Option<NonZeroUsize>,
     /// Fail on zero pages below the last written page, too; PostgreSQL leaves some in hash indexes,
     /// and from version 16 on where it reserved space
     #[arg(long)]
     pub strict: bool,
-    /// For machines
-    #[arg(long)]
-    pub json: bool,
-    /// No bar on a terminal
-    #[arg(long)]
-    pub no_progress: bool,
+    #[command(flatten)]
+    pub scan: ScanOptions,
 }
 
 #[derive(Args)]
@@ -327,15 +335,8 @@ pub struct AuditArgs {
     /// A file with one such text a line; repeatable
     #[arg(long, value_name = "FILE")]
     pub canary_file: Vec<PathBuf>,
-    /// Threads [default: one for each core]
-    #[arg(long, value_name = "N")]
-    pub jobs: Option<NonZeroUsize>,
-    /// For machines
-    #[arg(long)]
-    pub json: bool,
-    /// No bar on a terminal
-    #[arg(long)]
-    pub no_progress: bool,
+    #[command(flatten)]
+    pub scan: ScanOptions,
 }
 
 #[derive(Args)]

@@ -3,7 +3,6 @@
 //!
 //! Exit codes: 0 no hit; 1 hits, each named by file and offset.
 
-use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -20,14 +19,14 @@ pub fn run(args: &AuditArgs) -> Result<ExitCode, Failure> {
     for directory in &args.directories {
         files.extend(walk::walk(directory)?.files);
     }
-    let shown = !args.no_progress && !args.json && io::stderr().is_terminal();
+    let shown = args.scan.shows_progress();
     let bar = progress::bar(files.iter().map(|file| file.len).sum(), shown);
     let work = |found: &_, buffer: &mut Vec<u8>| audit(found, &canaries, buffer, &bar);
-    let audited = pool::map(&files, pool::jobs(args.jobs), Vec::new, work);
+    let audited = pool::map(&files, pool::jobs(args.scan.jobs), Vec::new, work);
     bar.finish_and_clear();
     let time = start.elapsed();
     let report = Report::new(&args.directories, &files, audited, &canaries, count, time);
-    if args.json {
+    if args.scan.json {
         println!("{}", report.json());
     } else {
         report.print();

@@ -2,7 +2,6 @@
 //!
 //! Exit codes: 0 nothing bad found; 1 something bad, each named by file and block; 9 a server runs.
 
-use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
@@ -29,7 +28,7 @@ pub fn run(args: &VerifyArgs) -> Result<ExitCode, Failure> {
     refuse_running(&root.path)?;
     let unlocked = unlock(root, &args.cluster.unlock.ways())?;
     let report = verify(&unlocked, args)?;
-    if args.json {
+    if args.scan.json {
         println!("{}", report.json());
     } else {
         report.print();
@@ -53,9 +52,9 @@ fn verify(unlocked: &Unlocked, args: &VerifyArgs) -> Result<Report, Failure> {
     let start = Instant::now();
     let found = walk::walk(data)?;
     let plan = Plan::new(found.files, &cluster);
-    let shown = !args.no_progress && !args.json && io::stderr().is_terminal();
+    let shown = args.scan.shows_progress();
     let bar = progress::bar(plan.tasks.iter().map(|task| task.found.len).sum(), shown);
-    let jobs = pool::jobs(args.jobs);
+    let jobs = pool::jobs(args.scan.jobs);
     let check = |task: &_, scratch: &mut Box<Scratch>| cluster.check(task, scratch, &bar);
     let mut checked = pool::map(&plan.tasks, jobs, || Box::new(Scratch::new()), check);
     bar.finish_and_clear();

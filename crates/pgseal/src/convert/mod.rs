@@ -10,7 +10,7 @@ mod report;
 mod survey;
 mod tree;
 
-use std::io::{self, IsTerminal};
+use std::io;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -137,7 +137,7 @@ pub fn run(request: &Request<'_>) -> Result<ExitCode, Failure> {
     let conversion = Conversion {
         tree: Tree(data.clone()),
         keys: Keys::of(&data),
-        jobs: pool::jobs(options.jobs),
+        jobs: pool::jobs(options.scan.jobs),
         data,
         kind,
         request,
@@ -297,7 +297,7 @@ impl Conversion<'_> {
     fn tell(&self, survey: &Survey, resumes: bool) -> ExitCode {
         let speed = estimate::bytes_per_second(&self.tree, &survey.plan, self.jobs);
         let outlook = Outlook::new(self.kind, &self.data, survey, resumes, speed);
-        if self.request.options.json {
+        if self.request.options.scan.json {
             println!("{}", outlook.json());
         } else {
             outlook.print();
@@ -318,7 +318,7 @@ impl Conversion<'_> {
             let plan = self.plan(&geometry)?;
             done.count(&plan);
             let options = self.request.options;
-            let shown = !options.no_progress && !options.json && io::stderr().is_terminal();
+            let shown = options.scan.shows_progress();
             let bar = progress::bar(done.bytes, shown);
             let ends = secrets.ends();
             let store_all = |batches: Vec<_>| self.store_all(&batches, &ends, &bar);
@@ -331,7 +331,7 @@ impl Conversion<'_> {
         steps::placing(&self.tree, &self.keys, &plan, &journal)
             .map_err(|failed| ConvertError::Step(failed, self.kind))?;
         done.end(start.elapsed());
-        if self.request.options.json {
+        if self.request.options.scan.json {
             println!("{}", done.json());
         } else {
             done.print();
