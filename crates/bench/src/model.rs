@@ -1,0 +1,163 @@
+//! What a recipe measured: its JSON file is a [`Report`], and reports are made from nothing else.
+//!
+//! Raw rounds are kept, figures are not: whoever reads the file computes them again. A round of a
+//! case runs every variant once, in random order; only samples of one round are compared, because
+//! they shared the state of the machine.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// The reference that every variant is compared with, by name.
+pub const STOCK: &str = "stock";
+
+/// One run of one recipe.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// Layout of this file; a published number never changes its meaning.
+    pub format: u32,
+    /// `readonly`, `tpcb`, `checksums`, `tprocc`, `upgrade`, `worst` or `cipher`.
+    pub recipe: String,
+    /// Where it ran.
+    pub machine: Machine,
+    /// What was asked for and what followed from it (scale, seconds, settings …), for the reader.
+    pub parameters: BTreeMap<String, serde_json::Value>,
+    /// Of the order of variants and of the loads' own randomness.
+    pub seed: u64,
+    /// When it began, RFC 3339, UTC.
+    pub started: String,
+    /// Why it ended early: interrupted, time limit, a server that died. None: all was run.
+    pub ended_early: Option<String>,
+    /// In the order of tables; [`STOCK`] is one of them.
+    pub variants: Vec<Variant>,
+    /// In the order of tables.
+    pub cases: Vec<Case>,
+    /// The cipher's own speed in the same run, before and after, by key length.
+    pub cipher: Vec<CipherSpeed>,
+}
+
+/// What stands beside stock.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Variant {
+    /// `stock`, `loaded` (the library preloaded, nothing sealed), `sealed-256` …, or a peer's name.
+    pub name: String,
+    /// Key length in bits, of the sealed ones.
+    pub bits: Option<u16>,
+    /// `postgres --version` of its programs.
+    pub postgres: String,
+}
+
+/// The machine, as far as a figure depends on it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Machine {
+    /// Model of the processor.
+    pub cpu: String,
+    /// Processors that the run could use.
+    pub cores: usize,
+    /// Bytes of memory.
+    pub memory: u64,
+    /// Linux release.
+    pub kernel: String,
+    /// Type of the file system that held the data.
+    pub file_system: String,
+    /// Load averages over 1, 5 and 15 minutes when the run began.
+    pub load: [f64; 3],
+}
+
+/// One cell of a published table: one load at one size.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Case {
+    /// As tables show it: `scale 50, 12 connections`.
+    pub name: String,
+    /// The group of cases that share a chart or table: `scale 50`. Empty: all cases are one group.
+    pub group: String,
+    /// Place on the group's axis, if it has one: (`connections`, 12).
+    pub axis: Option<(String, f64)>,
+    /// What [`Sample::value`] says.
+    pub metric: Metric,
+    /// The loss that is aimed at, as a fraction: 0.005 is half a per cent.
+    pub limit: f64,
+    /// What others published for this case, as fractions lost against their stock.
+    pub published: Vec<Published>,
+    /// One per round that was finished.
+    pub rounds: Vec<Round>,
+}
+
+/// What is compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Metric {
+    /// Transactions per second: more is better.
+    TransactionsPerSecond,
+    /// New orders per minute: more is better.
+    NewOrdersPerMinute,
+    /// Seconds that a task takes: less is better.
+    Seconds,
+    /// Nanoseconds that a page takes: less is better.
+    NanosecondsPerPage,
+}
+
+/// A published figure beside ours.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Published {
+    /// Whose: `pg_tde, 2026-07`.
+    pub source: String,
+    /// What was measured there: `TDE-9 on`, `128 bits, checksums`.
+    pub variant: String,
+    /// Their stock's figure, in the case's metric, where it was published.
+    pub stock: Option<f64>,
+    /// The encrypted figure, in the case's metric, where it was published.
+    pub encrypted: Option<f64>,
+    /// The loss as a fraction of stock: 0.073 is 7.3 %; negative is a gain.
+    pub loss: f64,
+}
+
+/// All variants once.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Round {
+    /// From 0.
+    pub number: u32,
+    /// Which set of clusters it ran on, from 0: clusters made alike differ by some per cent.
+    pub set: u32,
+    /// By name of variant.
+    pub samples: BTreeMap<String, Sample>,
+}
+
+/// One run of one variant.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Sample {
+    /// In the case's metric.
+    pub value: f64,
+    /// Transactions, or tasks, that the processor time below was spent on.
+    pub work: f64,
+    /// User seconds of the whole server (or tool) without the fixed cost of a run.
+    pub user_s: f64,
+    /// System seconds, likewise.
+    pub system_s: f64,
+    /// What the library counted; zeros where none was loaded.
+    pub pages: Pages,
+    /// Other figures worth a column: `hit_rate` …
+    pub extra: BTreeMap<String, f64>,
+    /// Over the run: name to (seconds since its begin, value); names carry their unit: `wal_write_kb_s`.
+    pub curves: BTreeMap<String, Vec<(f64, f64)>>,
+}
+
+/// Counted by the library during a sample.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pages {
+    /// Data units decrypted.
+    pub opened: u64,
+    /// Data units encrypted.
+    pub sealed: u64,
+}
+
+/// What one page of 8 kB costs the cipher alone, on one thread.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CipherSpeed {
+    /// Key length in bits.
+    pub bits: u16,
+    /// Nanoseconds to decrypt a page: before the rounds, after them.
+    pub open_ns: [f64; 2],
+    /// Nanoseconds to encrypt a page, likewise.
+    pub seal_ns: [f64; 2],
+}
