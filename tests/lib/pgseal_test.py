@@ -84,6 +84,13 @@ def twins(pg=PG):
     return directory
 
 
+def clones(directory):
+    """Can the file system there share blocks between files (XFS, Btrfs)?"""
+    source = directory / "source"
+    source.write_bytes(b"x" * 8192)
+    return run(["cp", "--reflink=always", source, directory / "clone"], check=False).returncode == 0
+
+
 class Case(unittest.TestCase):
     """A test with a directory of its own, whose clusters are stopped and removed after it."""
 

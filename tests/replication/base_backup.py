@@ -3,12 +3,13 @@
 
 import subprocess
 import sys
+import tempfile
 import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from pgseal_test import base_environment, main, major_version, run  # noqa: E402
+from pgseal_test import base_environment, clones, main, major_version, run  # noqa: E402
 from receiving import Receiving  # noqa: E402
 
 
@@ -177,12 +178,16 @@ class Incremental(Receiving):
 
     def combine(self, primary, chain):
         """Every way of copying gives a sealed cluster that starts."""
-        methods = ["--copy", "--copy-file-range"] + (["--link"] if major_version() >= 18 else [])
+        methods = ["--copy", "--copy-file-range", "--clone"] + (["--link"] if major_version() >= 18 else [])
         inputs = [copy.data for copy in chain]
         for method in methods:
             whole = self.copy("whole" + method.strip("-"))
             mapping = f"{chain[-1].home / 'one'}={whole.home / 'one'}"
-            whole.run("pg_combinebackup", *inputs, "-o", whole.data, "-T", mapping, method)
+            command = ["pg_combinebackup", *inputs, "-o", whole.data, "-T", mapping, method]
+            if method == "--clone" and not clones(self.directory):
+                self.cannot_clone(whole, command)
+                continue
+            whole.run(*command)
             whole.run("pg_verifybackup", whole.data)
             self.assert_sealed(whole.data, whole.home)
             self.assertEqual(whole.master_key(), primary.master_key())
@@ -191,6 +196,55 @@ class Incremental(Receiving):
                 self.assert_rows(whole)
                 self.assert_rows(whole, "t_one")
                 self.assertEqual(whole.psql("SELECT count(*) FROM i1"), "100")
+                whole.stop()
+
+    def cannot_clone(self, whole, command):
+        """As in a plain cluster: the file system says so, and nothing is left."""
+        done = whole.run(*command, check=False)
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr, 'error while cloning file ".*" to ".*": Operation not supported')
+        self.assertEqual(list(whole.home.iterdir()), [])
+
+    @unittest.skipIf(major_version() < 17, "PostgreSQL has incremental backups from 17 on")
+    def test_a_chain_under_two_keys(self):
+        """Copies go through the cipher; what shares stored bytes is refused before anything is written."""
+        primary = self.primary()
+        full, plain, last = self.copy("full"), self.cluster("plain"), self.copy("last")
+        self.base_backup(primary, full, "--data-encryption", "--no-key-wrap")
+        self.base_backup(primary, last, "-i", full.data / "backup_manifest")
+        self.assertNotEqual(full.master_key(), last.master_key())
+        plain.data.mkdir()
+        for first, option in [(full, "link"), (full, "clone"), (plain, "clone")]:
+            if option == "link" and major_version() < 18:
+                continue
+            done = last.run("pg_combinebackup", first.data, last.data, "-o", self.directory / "x", f"--{option}", check=False)
+            self.assertEqual((done.returncode, (self.directory / "x").exists()), (2, False))
+            self.assertEqual(done.stderr, f"pgseal: {first.data} is not sealed under the key of the last backup, so the "
+                             f"result cannot share files with it: leave --{option} out\n")
+        for options in [["--copy-file-range"], ["--clone", "--copy"]]:
+            whole = self.copy("whole" + options[0].strip("-"))
+            whole.run("pg_combinebackup", full.data, last.data, "-o", whole.data, *options)
+            self.assertEqual(whole.master_key(), primary.master_key())
+            self.assert_sealed(whole.data)
+            self.start(whole)
+            self.assert_rows(whole)
+            whole.stop()
+
+    @unittest.skipIf(major_version() < 17, "PostgreSQL has incremental backups from 17 on")
+    def test_wal_before_pg_control(self):
+        """Files are copied in the order in which the directory lists them: in a tmpfs, by age."""
+        primary = self.primary()
+        full = self.copy("full")
+        with tempfile.TemporaryDirectory(dir="/dev/shm") as memory:
+            full.data = Path(memory, "data")
+            self.base_backup(primary, full)
+            for youngest in ["pg_wal", "global"]:
+                (full.data / youngest).rename(full.data / "aside")
+                (full.data / "aside").rename(full.data / youngest)
+                whole = self.copy(youngest)
+                whole.run("pg_combinebackup", full.data, "-o", whole.data)
+                self.start(whole)
+                self.assert_rows(whole)
                 whole.stop()
 
     @unittest.skipIf(major_version() < 17, "PostgreSQL has incremental backups from 17 on")

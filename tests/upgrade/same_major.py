@@ -6,13 +6,12 @@ sentence where they have not, before pg_upgrade disables the old cluster. (Table
 """
 
 import re
-import subprocess
 import sys
 import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
-from pgseal_test import PG, STAGE, major_version, main, run
+from pgseal_test import PG, STAGE, clones, major_version, main, run
 from upgrading import LABELS, PASSWORD_HASH, UpgradeCase
 
 VERSION = major_version()
@@ -81,18 +80,12 @@ class SameKey(UpgradeCase):
         self.check()
 
     def test_clone(self):
-        if self.file_system_clones():
+        if clones(self.directory):
             self.upgraded(self.old, self.new, "--clone")
             self.check()
         else:
             says = "could not clone file between old and new data directories: Operation not supported"
             self.check_refused(self.old, self.new, "--clone", sentence=says)
-
-    def file_system_clones(self):
-        source = self.directory / "source"
-        source.write_bytes(b"x" * 8192)
-        return subprocess.run(["cp", "--reflink=always", source, self.directory / "clone"], check=False,
-                              capture_output=True).returncode == 0
 
     @unittest.skipIf(VERSION < 17, "pg_upgrade has --copy-file-range from 17 on")
     def test_copy_file_range(self):

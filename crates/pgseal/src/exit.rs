@@ -173,6 +173,7 @@ fn backup(error: &BackupError) -> u8 {
         BackupError::Commit(error) => key_bin(error),
         BackupError::Exists(_)
         | BackupError::LastInput(_)
+        | BackupError::Sharing(..)
         | BackupError::RawKey(_)
         | BackupError::RawStream
         | BackupError::RawIncremental => USAGE,

@@ -45,6 +45,8 @@ pub enum BackupError {
     RawKey(&'static str),
     #[error("{0} is not sealed, and the result would be like it, though other backups of the chain are: end the chain with a sealed backup")]
     LastInput(PathBuf),
+    #[error("{0} is not sealed under the key of the last backup, so the result cannot share files with it: leave --{1} out")]
+    Sharing(PathBuf, &'static str),
     #[error("a sealed server streams no WAL into a backup in this form: use -X fetch")]
     RawStream,
     #[error("an incremental backup of a sealed server can only be laid out in a directory: use the plain format")]

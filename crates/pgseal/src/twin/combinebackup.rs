@@ -1,5 +1,8 @@
 //! The twin of pg_combinebackup: the synthetic full backup is sealed as its last input is.
 //!
+//! Links and clones share stored bytes, which mean something else under another key: then all
+//! inputs must be sealed as the last one is.
+//!
 //! States, as of a base backup: (1) the inputs' keys are at hand, and the output's is that of the
 //! last input; (2) pg_combinebackup is through, and nobody can open what it wrote; (3) the last
 //! input's `key.bin` is in place there.
@@ -8,11 +11,15 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use pgseal_format::Header;
+
 use super::basebackup::{check_sealed, BackupError};
-use super::getopt::PG_COMBINEBACKUP;
+use super::getopt::{Given, PG_COMBINEBACKUP};
 use super::options::{self, Split};
+use super::source::SEGMENT_SIZE;
 use super::{help, paths, pin, Twin};
 use crate::cluster::Root;
+use crate::control_file;
 use crate::exit::Failure;
 use crate::keybin::{KeyDir, DIR};
 use crate::supervise::code_of;
@@ -40,13 +47,53 @@ pub fn run(twin: &Twin, args: Vec<OsString>) -> Result<ExitCode, Failure> {
         return Err(BackupError::Exists(key_dir).into());
     }
     let clusters = unlocked(&split, roots, &last, &output)?;
+    let as_last = of(&clusters, &last).expect("the last input was opened");
+    check_sharing(&given, &inputs, &clusters, as_last)?;
     let mut sealed = twin.sealed(&split.rest)?;
     sealed.keys(&clusters)?;
+    // Segments may be copied before pg_control, which says how long they are: directories have no
+    // order. What cannot be read is pg_combinebackup's to report.
+    let control = control_file::read(&last.path, &as_last.master, as_last.header.length);
+    if let Ok(Ok(control)) = control.map(|read| read.said) {
+        sealed.tell(SEGMENT_SIZE, control.wal_segment_size.to_string());
+    }
     let status = sealed.run()?;
     if !status.success() || given.has("n") {
         return Ok(code_of(status));
     }
-    commit(&last, &output, &clusters)
+    commit(&last, &output, as_last)
+}
+
+fn of<'a>(clusters: &'a [Unlocked], root: &Root) -> Option<&'a Unlocked> {
+    clusters
+        .iter()
+        .find(|cluster| cluster.root.path == root.path)
+}
+
+/// With `--link` and `--clone` every input must have the key that the output gets.
+fn check_sharing(
+    given: &Given,
+    inputs: &[PathBuf],
+    clusters: &[Unlocked],
+    as_last: &Unlocked,
+) -> Result<(), Failure> {
+    let method = given.last_of(&["k", "clone", "copy", "copy-file-range"]);
+    let Some(option) = method.and_then(|method| match method {
+        "k" => Some("link"),
+        "clone" => Some("clone"),
+        _ => None,
+    }) else {
+        return Ok(());
+    };
+    let meant = |header: &Header| (header.key_id, header.length);
+    for input in inputs {
+        let root = Root::around(input)?;
+        let cluster = root.and_then(|root| of(clusters, &root));
+        if cluster.map(|cluster| meant(&cluster.header)) != Some(meant(&as_last.header)) {
+            return Err(BackupError::Sharing(input.clone(), option).into());
+        }
+    }
+    Ok(())
 }
 
 /// The inputs, opened. The output is reached as another path of the last one, whose key it gets.
@@ -69,14 +116,10 @@ fn unlocked(
     Ok(clusters)
 }
 
-fn commit(last: &Root, output: &Root, clusters: &[Unlocked]) -> Result<ExitCode, Failure> {
+fn commit(last: &Root, output: &Root, as_last: &Unlocked) -> Result<ExitCode, Failure> {
     check_sealed(&output.path)?;
     let image = KeyDir::of(&last.path).bytes()?;
-    let cluster = clusters
-        .iter()
-        .find(|cluster| cluster.root.path == last.path);
-    let header = &cluster.expect("the last input was opened").header;
-    let created = KeyDir::of(&output.path).create(&image, header);
+    let created = KeyDir::of(&output.path).create(&image, &as_last.header);
     created.map_err(BackupError::Commit)?;
     Ok(ExitCode::SUCCESS)
 }

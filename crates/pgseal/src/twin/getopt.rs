@@ -35,6 +35,12 @@ impl Given {
         let mut found = self.options.iter().rev().filter(|(other, _)| other == name);
         found.next().and_then(|(_, value)| value.as_deref())
     }
+
+    /// Which of these options counts: the last one that is there.
+    pub fn last_of(&self, names: &[&str]) -> Option<&str> {
+        let mut given = self.options.iter().rev().map(|(name, _)| name.as_str());
+        given.find(|name| names.contains(name))
+    }
 }
 
 impl Options {
@@ -317,5 +323,12 @@ mod tests {
     fn what_is_cut_too_short_is_passed_over() {
         assert_eq!(read(&["--no", "--progre", "-n"]), read(&["-P", "-n"]));
         assert!(read(&["--waldir", "w"]).has("waldir"));
+    }
+
+    #[test]
+    fn the_last_one_counts() {
+        let given = read(&["-P", "-v", "--progress", "-R"]);
+        assert_eq!(given.last_of(&["v", "P"]), Some("P"));
+        assert_eq!(given.last_of(&["C"]), None);
     }
 }
