@@ -138,7 +138,8 @@ pub struct Sample {
     pub pages: Pages,
     /// Other figures worth a column: `hit_rate` …
     pub extra: BTreeMap<String, f64>,
-    /// Over the run: name to (seconds since its begin, value); names carry their unit: `wal_write_kb_s`.
+    /// Over the run: name to (seconds since its begin, value); names carry their unit:
+    /// `wal_write_kb_s`.
     pub curves: BTreeMap<String, Vec<(f64, f64)>>,
 }
 
