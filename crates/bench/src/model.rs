@@ -97,6 +97,23 @@ pub enum Metric {
     NanosecondsPerPage,
 }
 
+impl Metric {
+    /// Is a larger value the better one?
+    pub fn more_is_better(self) -> bool {
+        matches!(self, Self::TransactionsPerSecond | Self::NewOrdersPerMinute)
+    }
+
+    /// As a table's head says it.
+    pub fn unit(self) -> &'static str {
+        match self {
+            Self::TransactionsPerSecond => "tps",
+            Self::NewOrdersPerMinute => "NOPM",
+            Self::Seconds => "s",
+            Self::NanosecondsPerPage => "ns/page",
+        }
+    }
+}
+
 /// A published figure beside ours.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Published {

@@ -52,6 +52,9 @@ pub enum Command {
     WalGet(WalGetArgs),
     /// Store a WAL file in an archive that may have another key (for archive_command)
     WalPut(WalPutArgs),
+    /// Measure what encryption costs on this machine, on throw-away clusters beside stock
+    #[command(subcommand)]
+    Bench(pgseal_bench::cli::Command),
     /// Be the sealed twin of a program (what the scripts of `bindir` call)
     #[command(hide = true)]
     Twin(TwinArgs),

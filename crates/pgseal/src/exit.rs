@@ -7,6 +7,7 @@
 
 use std::process::ExitCode;
 
+use pgseal_bench::error::BenchError;
 use pgseal_keyring::{DerivedError, RewriteError};
 use pgseal_storage::control::ControlError;
 
@@ -46,6 +47,8 @@ const PROVIDER: u8 = 6;
 const WRONG_KEY: u8 = 7;
 const NOT_GUARANTEED: u8 = 8;
 const BUSY: u8 = 9;
+/// As a shell tells of a program that Ctrl-C ended.
+const INTERRUPTED: u8 = 130;
 /// What `wal-get` adds to every code: from 126 on PostgreSQL stops instead of taking a failure of
 /// restore_command for the end of the archive. No signal has these numbers, less 128.
 const STOPS_RECOVERY: u8 = 200;
@@ -56,6 +59,7 @@ const STOPS_RECOVERY: u8 = 200;
 pub enum Failure {
     Archive(#[from] ArchiveError),
     Backup(#[from] BackupError),
+    Bench(#[from] BenchError),
     Canary(#[from] CanaryError),
     Bindir(#[from] BindirError),
     Change(#[from] ChangeError),
@@ -101,6 +105,7 @@ impl Failure {
         match self {
             Self::Archive(error) => archive(error),
             Self::Backup(error) => backup(error),
+            Self::Bench(error) => bench(error),
             Self::Canary(error) => canary(error),
             Self::Bindir(error) => bindir(error),
             Self::Change(error) => change(error),
@@ -177,6 +182,22 @@ fn backup(error: &BackupError) -> u8 {
         | BackupError::RawKey(_)
         | BackupError::RawStream
         | BackupError::RawIncremental => USAGE,
+    }
+}
+
+fn bench(error: &BenchError) -> u8 {
+    match error {
+        BenchError::Usage(_)
+        | BenchError::Root
+        | BenchError::Needs(_)
+        | BenchError::NotAReport(..) => USAGE,
+        BenchError::Busy => BUSY,
+        BenchError::Interrupted => INTERRUPTED,
+        BenchError::Files(..)
+        | BenchError::Start(..)
+        | BenchError::Program { .. }
+        | BenchError::ServerDied { .. }
+        | BenchError::Report(..) => IO,
     }
 }
 

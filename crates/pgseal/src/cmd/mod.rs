@@ -1,6 +1,7 @@
 //! The subcommands, one file each.
 
 pub mod audit;
+mod bench;
 pub mod bindir;
 pub mod clone;
 mod exec;
@@ -24,6 +25,7 @@ use crate::exit::Failure;
 /// Does what the command line says.
 pub fn run(command: Command) -> Result<ExitCode, Failure> {
     match command {
+        Command::Bench(command) => bench::run(&command),
         Command::Bindir(args) => bindir::run(&args),
         Command::Clone(args) => clone::run(args),
         Command::Exec(args) => exec::run(args),

@@ -1,0 +1,62 @@
+//! Why a benchmark ended: one sentence for the operator each. Exit codes are the command's matter.
+
+use std::io;
+use std::path::PathBuf;
+
+/// What a recipe, or what prepares it, ends with.
+#[derive(Debug, thiserror::Error)]
+pub enum BenchError {
+    /// Asked for something that cannot be.
+    #[error("{0}")]
+    Usage(String),
+    /// PostgreSQL refuses it, too.
+    #[error("PostgreSQL's servers do not run as root: run it as the user who shall own the files, as in setpriv --reuid=postgres --regid=postgres --init-groups pgseal bench …")]
+    Root,
+    /// Two at once would measure each other.
+    #[error("another pgseal bench runs on this machine, and each would disturb the other: wait until it has ended")]
+    Busy,
+    /// Too little disk or memory, computed before anything is made.
+    #[error("{0}")]
+    Needs(String),
+    /// Files of its own.
+    #[error("{0}: {1}: choose another place with --data, or mend it")]
+    Files(PathBuf, io::Error),
+    /// A program cannot be started at all.
+    #[error("{0} cannot be started ({1}): check that it is there, and --pg")]
+    Start(PathBuf, io::Error),
+    /// A program failed; its last lines, and the server's.
+    #[error("{program} failed ({status}):\n{output}")]
+    Program {
+        /// Its name.
+        program: String,
+        /// As the system tells it.
+        status: String,
+        /// The end of what it printed.
+        output: String,
+    },
+    /// A server ended by itself.
+    #[error("the server of {contender} ended by itself ({status}); its log ends with:\n{log}")]
+    ServerDied {
+        /// The contender's name.
+        contender: String,
+        /// As the system tells it.
+        status: String,
+        /// The end of its log.
+        log: String,
+    },
+    /// Ctrl-C, or SIGTERM.
+    #[error("interrupted")]
+    Interrupted,
+    /// The results could not be stored.
+    #[error("{0} cannot be written ({1}): the figures are on standard output only")]
+    Report(PathBuf, io::Error),
+    /// A file given to `compare` or `report`.
+    #[error("{0} is not a report of pgseal bench ({1}): give a file that --json wrote")]
+    NotAReport(PathBuf, String),
+}
+
+/// An I/O error of a path.
+pub fn files(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> BenchError {
+    let path = path.into();
+    |error| BenchError::Files(path, error)
+}

@@ -1,0 +1,264 @@
+//! Programs: run to their end, with what they cost, or ended when the user asks for it.
+//!
+//! The CPU of a program is what the kernel adds to this process's account when it is waited for
+//! (rusage): its own, and that of all that it has waited for. So nothing else may be waited for at
+//! the same moment: one thread runs programs.
+
+use std::fs::File;
+use std::io::{self, Read, Seek};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::sys::resource::{getrusage, UsageWho};
+use nix::sys::signal::{killpg, Signal};
+use nix::sys::time::TimeVal;
+use nix::sys::wait::{waitid, Id, WaitPidFlag};
+use nix::unistd::Pid;
+
+use crate::error::{files, BenchError};
+
+/// How often a waiting run looks whether it shall stop.
+const LOOK: Duration = Duration::from_millis(100);
+/// A program that is asked to end gets that long before it is killed.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Of what a program or server printed, shown with an error.
+const LAST_LINES: usize = 12;
+
+/// Set when the user wants it to stop.
+#[derive(Debug, Clone, Default)]
+pub struct Stop(pub Arc<AtomicBool>);
+
+impl Stop {
+    /// Was it asked for?
+    pub fn is_set(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// User and system seconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Cpu {
+    /// In the programs.
+    pub user_s: f64,
+    /// In the kernel for them.
+    pub system_s: f64,
+}
+
+impl Cpu {
+    /// What came since.
+    pub fn since(self, before: Self) -> Self {
+        Self {
+            user_s: self.user_s - before.user_s,
+            system_s: self.system_s - before.system_s,
+        }
+    }
+
+    /// Both together.
+    pub fn plus(self, more: Self) -> Self {
+        Self {
+            user_s: self.user_s + more.user_s,
+            system_s: self.system_s + more.system_s,
+        }
+    }
+}
+
+/// A program that has ended.
+#[derive(Debug)]
+pub struct Finished {
+    program: String,
+    /// How it ended.
+    pub status: ExitStatus,
+    /// What it printed.
+    pub stdout: String,
+    /// What it printed there.
+    pub stderr: String,
+    /// From its start to its end.
+    pub elapsed: Duration,
+    /// Of it and all that it waited for.
+    pub cpu: Cpu,
+}
+
+impl Finished {
+    /// It, if it ended well.
+    pub fn checked(self) -> Result<Self, BenchError> {
+        if self.status.success() {
+            return Ok(self);
+        }
+        Err(BenchError::Program {
+            program: self.program,
+            status: self.status.to_string(),
+            output: last_lines(&format!("{}{}", self.stdout, self.stderr)),
+        })
+    }
+}
+
+/// Runs a program to its end, or ends it.
+pub fn run(command: &mut Command, stop: &Stop) -> Result<Finished, BenchError> {
+    let program = command.get_program().to_owned();
+    let unstartable = |error| BenchError::Start(program.clone().into(), error);
+    let mut output = tempfile::tempfile().map_err(unstartable)?;
+    let mut errors = tempfile::tempfile().map_err(unstartable)?;
+    command
+        .stdin(Stdio::null())
+        .stdout(output.try_clone().map_err(unstartable)?)
+        .stderr(errors.try_clone().map_err(unstartable)?);
+    let start = Instant::now();
+    let mut child = spawn(command).map_err(unstartable)?;
+    let ended = wait_until_ended(&child, None, stop);
+    let elapsed = start.elapsed();
+    if !ended {
+        end(&mut child, Signal::SIGTERM);
+        return Err(BenchError::Interrupted);
+    }
+    let (status, cpu) = reap(&mut child).map_err(unstartable)?;
+    Ok(Finished {
+        program: Path::new(&program).display().to_string(),
+        status,
+        stdout: text(&mut output).map_err(unstartable)?,
+        stderr: text(&mut errors).map_err(unstartable)?,
+        elapsed,
+        cpu,
+    })
+}
+
+/// Starts it in a process group of its own, which a terminal's Ctrl-C does not reach.
+pub fn spawn(command: &mut Command) -> io::Result<Child> {
+    command.process_group(0).spawn()
+}
+
+/// Waits until it has ended, and leaves it for [`reap`]; false if it shall stop or the time is
+/// over.
+pub fn wait_until_ended(child: &Child, limit: Option<Duration>, stop: &Stop) -> bool {
+    let (sender, ended) = mpsc::channel();
+    let pid = pid_of(child);
+    // Nobody listens any more when the wait was given up.
+    thread::spawn(move || {
+        let _ = waitid(Id::Pid(pid), WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT);
+        let _ = sender.send(());
+    });
+    let start = Instant::now();
+    loop {
+        match ended.recv_timeout(LOOK) {
+            Ok(()) | Err(RecvTimeoutError::Disconnected) => return true,
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        if stop.is_set() || limit.is_some_and(|limit| start.elapsed() > limit) {
+            return false;
+        }
+    }
+}
+
+/// Takes leave of a child that has ended, or waits for it: its status, and what it cost.
+pub fn reap(child: &mut Child) -> io::Result<(ExitStatus, Cpu)> {
+    let before = children_cpu()?;
+    let status = child.wait()?;
+    Ok((status, children_cpu()?.since(before)))
+}
+
+/// Asks the child's whole group to end, kills it if it does not, and waits for it.
+pub fn end(child: &mut Child, signal: Signal) {
+    let group = pid_of(child);
+    // It has its number until we have waited for it.
+    let _ = killpg(group, signal);
+    if !wait_until_ended(child, Some(PATIENCE), &Stop::default()) {
+        let _ = killpg(group, Signal::SIGKILL);
+    }
+    let _ = child.wait();
+}
+
+/// The child's process id.
+pub fn pid_of(child: &Child) -> Pid {
+    Pid::from_raw(i32::try_from(child.id()).expect("a process id fits pid_t"))
+}
+
+/// The end of a text, for an error.
+pub fn last_lines(text: &str) -> String {
+    let lines: Vec<&str> = text.trim_end().lines().collect();
+    lines[lines.len().saturating_sub(LAST_LINES)..].join("\n")
+}
+
+/// The end of a file, for an error.
+pub fn last_lines_of(path: &Path) -> Result<String, BenchError> {
+    let bytes = std::fs::read(path).map_err(files(path))?;
+    Ok(last_lines(&String::from_utf8_lossy(&bytes)))
+}
+
+fn children_cpu() -> io::Result<Cpu> {
+    let usage = getrusage(UsageWho::RUSAGE_CHILDREN)?;
+    Ok(Cpu {
+        user_s: seconds(usage.user_time()),
+        system_s: seconds(usage.system_time()),
+    })
+}
+
+fn seconds(time: TimeVal) -> f64 {
+    time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6
+}
+
+fn text(file: &mut File) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    file.rewind()?;
+    file.read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sh(script: &str) -> Command {
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", script]);
+        command
+    }
+
+    #[test]
+    fn output_status_and_cost_of_a_program() {
+        let done = run(&mut sh("echo out; echo err >&2"), &Stop::default()).expect("sh runs");
+        assert_eq!(
+            (done.stdout.as_str(), done.stderr.as_str()),
+            ("out\n", "err\n")
+        );
+        let work = "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; exit 3";
+        let done = run(&mut sh(work), &Stop::default()).expect("sh runs");
+        assert_eq!(done.status.code(), Some(3));
+        let cpu = done.cpu.user_s + done.cpu.system_s;
+        assert!(cpu > 0.01 && cpu < 60.0, "{cpu}");
+        let error = done.checked().expect_err("3 is a failure").to_string();
+        assert_eq!(error, "/bin/sh failed (exit status: 3):\n");
+    }
+
+    #[test]
+    fn a_program_ends_when_it_shall_stop() {
+        let stop = Stop::default();
+        stop.0.store(true, Ordering::Relaxed);
+        let start = Instant::now();
+        let result = run(&mut sh("sleep 60; true"), &stop);
+        assert!(matches!(result, Err(BenchError::Interrupted)), "{result:?}");
+        assert!(start.elapsed() < PATIENCE);
+    }
+
+    #[test]
+    fn a_missing_program_is_named() {
+        let error = run(&mut Command::new("/nonexistent/x"), &Stop::default());
+        let text = error.expect_err("it is missing").to_string();
+        assert!(
+            text.starts_with("/nonexistent/x cannot be started"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn an_error_shows_the_end_of_what_was_printed() {
+        let many: String = (0..30).map(|n| format!("{n}\n")).collect();
+        let end = last_lines(&many);
+        assert!(end.starts_with("18\n") && end.ends_with("29"), "{end}");
+        assert_eq!(last_lines("one\n"), "one");
+    }
+}

@@ -1,0 +1,72 @@
+//! What a run leaves: its JSON file, replaced whole after every round, the page, and the tables.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::Path;
+
+use crate::cli::{ReportArgs, RunOptions};
+use crate::error::BenchError;
+use crate::model::Report;
+use crate::report;
+
+/// All that was asked for. JSON on standard output is alone there.
+pub fn write(report: &Report, options: &RunOptions) -> Result<(), BenchError> {
+    save(report, options)?;
+    if let Some(path) = &options.html {
+        replace(path, &report::html(report))?;
+    }
+    let text = match options.json.as_deref() {
+        Some(path) if path == Path::new("-") => json(report),
+        _ => report::markdown(report),
+    };
+    print(&text)
+}
+
+/// The JSON file, if one was asked for.
+pub fn save(report: &Report, options: &RunOptions) -> Result<(), BenchError> {
+    match options.json.as_deref() {
+        Some(path) if path != Path::new("-") => replace(path, &json(report)),
+        _ => Ok(()),
+    }
+}
+
+/// A report that was made before, once more.
+pub fn show(args: &ReportArgs) -> Result<(), BenchError> {
+    let report = read(&args.file)?;
+    if let Some(path) = &args.html {
+        replace(path, &report::html(&report))?;
+    }
+    print(&report::markdown(&report))
+}
+
+/// A report that `save` left.
+pub fn read(path: &Path) -> Result<Report, BenchError> {
+    let not = |why: String| BenchError::NotAReport(path.to_owned(), why);
+    let text = fs::read_to_string(path).map_err(|error| not(error.to_string()))?;
+    serde_json::from_str(&text).map_err(|error| not(error.to_string()))
+}
+
+/// To standard output.
+fn print(text: &str) -> Result<(), BenchError> {
+    io::stdout()
+        .write_all(format!("{}\n", text.trim_end()).as_bytes())
+        .map_err(|error| BenchError::Report("standard output".into(), error))
+}
+
+fn json(report: &Report) -> String {
+    serde_json::to_string_pretty(report).expect("a report has no map with keys other than texts")
+}
+
+/// Written aside and renamed: whoever reads it finds the old or the new one.
+fn replace(path: &Path, text: &str) -> Result<(), BenchError> {
+    let directory = path.parent().filter(|parent| *parent != Path::new(""));
+    let aside = tempfile::NamedTempFile::new_in(directory.unwrap_or(Path::new(".")));
+    aside
+        .and_then(|mut file| {
+            file.write_all(text.as_bytes())?;
+            file.as_file().sync_all()?;
+            Ok(file.persist(path)?)
+        })
+        .map(|_| ())
+        .map_err(|error| BenchError::Report(path.to_owned(), error))
+}

@@ -1,0 +1,319 @@
+//! Clusters filled by `pgbench -i`, and pgbench's runs on them.
+//!
+//! pgbench and psql are stock's in every variant. A run is pgbench's protocol `prepared`; it begins
+//! with a checkpoint, tidied tables and, where the data fits, full buffers. Sessions and the
+//! server's end cost some 50 ms of CPU beside the transactions. The variants differ by less than
+//! the clock's ticks there, so the median over all of them is taken off every run, or slow runs
+//! would look dearer.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+use std::thread;
+
+use crate::error::BenchError;
+use crate::figures::median;
+use crate::host::cluster::{Cluster, Server, Settings, Spent};
+use crate::host::contender::{Contender, Kind};
+use crate::host::process::Cpu;
+use crate::host::Host;
+use crate::model::{Sample, STOCK};
+use crate::recipes::pgbench::{Cell, Pgbench, Script, BUFFERS_MB_PER_SCALE};
+use crate::recipes::Set;
+
+/// Runs from which the fixed cost is taken, at least.
+const FIXED_COST_RUNS: usize = 5;
+
+/// Every heap page of the accounts and their index comes through the ordinary buffers, not through
+/// a scan's small ring.
+const FILL_BUFFERS: [&str; 5] = [
+    "SET enable_seqscan = off",
+    "SET enable_bitmapscan = off",
+    "SET enable_indexonlyscan = off",
+    "SET max_parallel_workers_per_gather = 0",
+    "SELECT sum(abalance) FROM pgbench_accounts WHERE aid > 0",
+];
+/// What the last run left behind goes.
+const TIDY: [&str; 4] = [
+    "VACUUM pgbench_branches",
+    "VACUUM pgbench_tellers",
+    "VACUUM pgbench_accounts",
+    "TRUNCATE pgbench_history",
+];
+const REINDEX: [&str; 3] = [
+    "REINDEX TABLE pgbench_branches",
+    "REINDEX TABLE pgbench_tellers",
+    "REINDEX TABLE pgbench_accounts",
+];
+const HIT_RATE: &str = "SELECT blks_hit::float8 / greatest(blks_hit + blks_read, 1)
+    FROM pg_stat_database WHERE datname = current_database()";
+
+/// Which cluster a contender runs a cell on.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Key {
+    /// Plain ones first: the others are copies.
+    is_copy: bool,
+    contender: String,
+    /// pgbench's scale factor.
+    pub scale: u32,
+    checksums: bool,
+}
+
+impl Key {
+    fn of(contender: &Contender, cell: &Cell) -> Self {
+        Self {
+            is_copy: contender.cluster() != STOCK,
+            contender: contender.cluster().to_owned(),
+            scale: cell.scale,
+            checksums: cell.checksums,
+        }
+    }
+
+    /// The one that this is a copy of.
+    fn plain(&self) -> Self {
+        Self {
+            is_copy: false,
+            contender: STOCK.to_owned(),
+            ..*self
+        }
+    }
+
+    fn directory(&self) -> String {
+        let checksums = if self.checksums { "checksums" } else { "none" };
+        format!("{}-{}-{checksums}", self.contender, self.scale)
+    }
+}
+
+/// The clusters of a set, each with a contender that runs on it.
+pub fn keys<'a>(
+    cells: &'a [Cell],
+    contenders: &'a [Contender],
+) -> impl Iterator<Item = (Key, &'a Contender)> {
+    let all = cells.iter().flat_map(move |cell| {
+        let of = move |contender: &'a Contender| (Key::of(contender, cell), contender);
+        contenders.iter().map(of)
+    });
+    let mut first = BTreeMap::new();
+    all.for_each(|(key, contender)| {
+        first.entry(key).or_insert(contender);
+    });
+    first.into_iter()
+}
+
+/// One set of them.
+pub struct Clusters {
+    /// What runs on them.
+    pub recipe: Pgbench,
+    clusters: BTreeMap<Key, Cluster>,
+}
+
+impl Clusters {
+    /// Makes the plain ones and fills them; the sealed ones are copies of these, sealed in place.
+    pub fn make(recipe: Pgbench, home: &Path, host: &Host) -> Result<Self, BenchError> {
+        let mut clusters = BTreeMap::new();
+        for (key, contender) in keys(&recipe.cells, &host.contenders) {
+            host.note(format!("making the cluster {}", key.directory()));
+            let settings = Settings {
+                checksums: key.checksums,
+                conf: recipe.conf(),
+            };
+            let directory = home.join(key.directory());
+            let cluster = match (contender.kind, clusters.get(&key.plain())) {
+                (Kind::Sealed, Some(plain)) => {
+                    Cluster::copy(plain, contender, &directory, &settings, host)?
+                }
+                _ => filled(contender, &directory, &settings, key.scale, host)?,
+            };
+            clusters.insert(key, cluster);
+        }
+        nix::unistd::sync();
+        Ok(Self { recipe, clusters })
+    }
+
+    /// Of each case, what a run costs beside its transactions.
+    pub fn fixed_costs(&mut self, host: &Host) -> Result<Vec<Cpu>, BenchError> {
+        (0..self.recipe.cells.len())
+            .map(|case| self.fixed_cost(case, host))
+            .collect()
+    }
+
+    fn fixed_cost(&mut self, case: usize, host: &Host) -> Result<Cpu, BenchError> {
+        host.note("measuring what a run costs beside its transactions");
+        let mut runs = Vec::new();
+        while runs.len() < FIXED_COST_RUNS {
+            for contender in &host.contenders {
+                runs.push(self.run(case, contender, &["-t", "1"], host)?.spent.cpu);
+            }
+        }
+        let of = |part: fn(&Cpu) -> f64| median(&runs.iter().map(part).collect::<Vec<_>>());
+        Ok(Cpu {
+            user_s: of(|cpu| cpu.user_s),
+            system_s: of(|cpu| cpu.system_s),
+        })
+    }
+
+    /// Start, warm-up, run, stop.
+    fn run(
+        &mut self,
+        case: usize,
+        contender: &Contender,
+        length: &[&str],
+        host: &Host,
+    ) -> Result<Run, BenchError> {
+        let cell = &self.recipe.cells[case];
+        let cluster = &self.clusters[&Key::of(contender, cell)];
+        cluster.warm(host)?;
+        let mut server = cluster.start(contender, host)?;
+        self.recipe.warm_up(&mut server, cell)?;
+        let mark = server.mark()?;
+        let output = server.run(self.recipe.pgbench(cell, host).args(length))?;
+        let hit_rate = server.sql(&[HIT_RATE])?;
+        let spent = server.finish(mark)?;
+        Ok(Run {
+            throughput: Throughput::read(&output)?,
+            hit_rate: hit_rate.trim().parse().unwrap_or(f64::NAN),
+            spent,
+        })
+    }
+}
+
+impl Set for Clusters {
+    fn sample(
+        &mut self,
+        case: usize,
+        contender: &Contender,
+        seed: u64,
+        host: &Host,
+    ) -> Result<Sample, BenchError> {
+        let seconds = self.recipe.seconds.to_string();
+        let seed = format!("--random-seed={seed}");
+        let run = self.run(case, contender, &["-T", &seconds, &seed], host)?;
+        let cpu = run.spent.cpu.since(self.recipe.fixed[case]);
+        Ok(Sample {
+            value: run.throughput.tps,
+            work: run.throughput.transactions,
+            user_s: cpu.user_s,
+            system_s: cpu.system_s,
+            pages: run.spent.pages,
+            extra: BTreeMap::from([("hit_rate".to_owned(), run.hit_rate)]),
+            curves: BTreeMap::new(),
+        })
+    }
+}
+
+impl Pgbench {
+    fn conf(&self) -> String {
+        let connections = self.cells.iter().map(|cell| cell.clients).max();
+        let connections = connections.unwrap_or(0) + 10;
+        let buffers = self.buffers_mb;
+        format!("shared_buffers = {buffers}MB\nmax_connections = {connections}\n")
+    }
+
+    fn warm_up(&self, server: &mut Server<'_>, cell: &Cell) -> Result<(), BenchError> {
+        let mut statements = Vec::new();
+        if self.script == Script::TpcB {
+            statements.extend(REINDEX);
+        }
+        if self.script != Script::Select {
+            statements.extend(TIDY);
+        }
+        if self.buffers_mb >= cell.scale.saturating_mul(BUFFERS_MB_PER_SCALE) {
+            statements.extend(FILL_BUFFERS);
+        }
+        statements.push("CHECKPOINT");
+        server.sql(&statements)?;
+        // A session counts its own pages when it ends.
+        server.settle();
+        server.sql(&["SELECT pg_stat_reset()"]).map(|_| ())
+    }
+
+    fn pgbench(&self, cell: &Cell, host: &Host) -> Command {
+        let cores = thread::available_parallelism().map_or(1, usize::from);
+        let threads = cores.min(cell.clients as usize);
+        let mut pgbench = host.client("pgbench");
+        pgbench
+            .args(self.script.options())
+            .args(["-n", "-M", "prepared"]);
+        pgbench.arg(format!("--client={}", cell.clients));
+        pgbench.arg(format!("--jobs={threads}"));
+        pgbench
+    }
+}
+
+/// initdb and pgbench's tables.
+fn filled(
+    contender: &Contender,
+    home: &Path,
+    settings: &Settings,
+    scale: u32,
+    host: &Host,
+) -> Result<Cluster, BenchError> {
+    let cluster = Cluster::init(contender, home, settings, host)?;
+    let mut server = cluster.start(contender, host)?;
+    let scale = scale.to_string();
+    server.run(host.client("pgbench").args(["-i", "-q", "-s", &scale]))?;
+    server.stop()?;
+    Ok(cluster)
+}
+
+struct Run {
+    throughput: Throughput,
+    hit_rate: f64,
+    spent: Spent,
+}
+
+/// What pgbench reports.
+#[derive(Debug, PartialEq)]
+struct Throughput {
+    transactions: f64,
+    tps: f64,
+}
+
+impl Throughput {
+    /// A run with failed transactions is none.
+    fn read(output: &str) -> Result<Self, BenchError> {
+        let number = |name: &str| {
+            let mut lines = output.lines().filter_map(|line| line.strip_prefix(name));
+            let word = lines.next_back()?.trim().split([' ', '/']).next()?;
+            word.parse::<f64>().ok()
+        };
+        let failed = number("number of failed transactions:").unwrap_or(0.0);
+        let done = number("number of transactions actually processed:");
+        match (done, number("tps =")) {
+            (Some(transactions), Some(tps)) if failed == 0.0 && transactions > 0.0 => {
+                Ok(Self { transactions, tps })
+            }
+            _ => Err(BenchError::Program {
+                program: "pgbench".to_owned(),
+                status: "lost transactions, or ran none".to_owned(),
+                output: output.to_owned(),
+            }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const REPORT: &str = "scaling factor: 10
+number of transactions actually processed: 6000/6000
+number of failed transactions: 0 (0.000%)
+latency average = 0.5 ms
+initial connection time = 2 ms
+tps = 2000.25 (without initial connection time)
+";
+
+    #[test]
+    fn pgbench_is_read() {
+        let read = Throughput::read(REPORT).expect("it is whole");
+        assert_eq!((read.transactions, read.tps), (6000.0, 2000.25));
+    }
+
+    #[test]
+    fn a_run_that_lost_transactions_is_none() {
+        let lost = REPORT.replace("transactions: 0 (0.0", "transactions: 3 (0.1");
+        assert!(Throughput::read(&lost).is_err());
+        assert!(Throughput::read("pgbench: aborted").is_err());
+    }
+}

@@ -1,0 +1,233 @@
+//! The driver: prepares the machine, runs a recipe's rounds, and keeps a report that is whole after
+//! each of them, however the run ends.
+
+use std::path::Path;
+use std::time::{Duration, Instant, SystemTime};
+use std::{fs, io};
+
+use fastrand::Rng;
+use indicatif::ProgressBar;
+use nix::unistd::geteuid;
+use pgseal_crypto::KeyLength;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use tempfile::TempDir;
+
+use crate::cipher_speed;
+use crate::cli::RunOptions;
+use crate::error::{files, BenchError};
+use crate::figures::widest;
+use crate::host::contender;
+use crate::host::process::Stop;
+use crate::host::{lock, machine, requirements, Host, Tools};
+use crate::model::{CipherSpeed, Report, Round};
+use crate::output;
+use crate::progress;
+use crate::recipes::{Recipe, Set};
+use crate::schedule::{self, Next, Plan, Turn};
+
+/// Of a servers's socket, whose path the kernel keeps in 108 bytes.
+const LONGEST_WORK: usize = 107 - "/.s.PGSQL.65535".len();
+/// With `--until-ci`, unless the command line says another.
+const DEFAULT_LIMIT: Duration = Duration::from_secs(3600);
+
+/// Runs the recipe. What was measured is kept as `--json` and told to `show`, also when an error
+/// ended it.
+pub fn run(options: &RunOptions, recipe: &mut dyn Recipe, tools: Tools) -> Result<(), BenchError> {
+    if geteuid().is_root() {
+        return Err(BenchError::Root);
+    }
+    let _lock = lock::take()?;
+    let work = work_directory(options)?;
+    let host = host(options, recipe, tools, &work)?;
+    requirements::check(recipe.needs(&host.contenders), &options.data)?;
+    watch_signals(&host.stop).map_err(files(work.path()))?;
+    host.make_twins()?;
+    let mut report = empty_report(options, recipe, &host);
+    measure_cipher(&mut report, 0);
+    let ended = rounds(options, recipe, &host, &mut report);
+    measure_cipher(&mut report, 1);
+    host.bar.finish_and_clear();
+    put_away(work, options.keep);
+    if let Err(error) = &ended {
+        report.ended_early = Some(error.to_string());
+    }
+    if report.cases.iter().any(|case| !case.rounds.is_empty()) {
+        output::write(&report, options)?;
+    }
+    ended
+}
+
+/// The rounds, as many as the plan wants.
+fn rounds(
+    options: &RunOptions,
+    recipe: &mut dyn Recipe,
+    host: &Host,
+    report: &mut Report,
+) -> Result<(), BenchError> {
+    let plan = plan(options, recipe);
+    let (start, mut random) = (Instant::now(), Rng::with_seed(report.seed));
+    let mut current: Option<(u32, Box<dyn Set>)> = None;
+    for done in 0.. {
+        let width = plan.until_ci.and_then(|_| widest(report));
+        let set = match plan.next(done, width, start.elapsed()) {
+            Next::Round { set } => set,
+            Next::Enough => break,
+            Next::OutOfTime => {
+                report.ended_early = Some("the time limit was reached".to_owned());
+                break;
+            }
+        };
+        progress::plan(&host.bar, report, done, plan.expected(done, width));
+        if current.as_ref().is_none_or(|(number, _)| *number != set) {
+            drop(current.take());
+            current = Some((set, make_set(recipe, host, set)?));
+        }
+        let Some((_, clusters)) = current.as_mut() else {
+            break;
+        };
+        let turns = schedule::round(&mut random, report.cases.len(), host.contenders.len());
+        for turn in &turns {
+            let round = one_turn(clusters.as_mut(), turn, done, set, host, report)?;
+            report.cases[turn.case].rounds.push(round);
+        }
+        output::save(report, options)?;
+        progress::line(options, done + 1, start.elapsed());
+    }
+    Ok(())
+}
+
+/// Every contender of a case once.
+fn one_turn(
+    clusters: &mut dyn Set,
+    turn: &Turn,
+    number: u32,
+    set: u32,
+    host: &Host,
+    report: &Report,
+) -> Result<Round, BenchError> {
+    let mut round = Round {
+        number,
+        set,
+        samples: std::collections::BTreeMap::new(),
+    };
+    for &at in &turn.contenders {
+        let contender = &host.contenders[at];
+        let (case, name) = (&report.cases[turn.case].name, contender.name());
+        host.note(format!("round {}, {case}, {name}", number + 1));
+        let sample = clusters.sample(turn.case, contender, turn.seed, host)?;
+        round.samples.insert(name.to_owned(), sample);
+        host.bar.inc(1);
+        if host.stop.is_set() {
+            return Err(BenchError::Interrupted);
+        }
+    }
+    Ok(round)
+}
+
+/// A new set, in the place of the one before.
+fn make_set(recipe: &mut dyn Recipe, host: &Host, set: u32) -> Result<Box<dyn Set>, BenchError> {
+    if let Some(before) = set.checked_sub(1) {
+        let gone = host.work.join(format!("set{before}"));
+        fs::remove_dir_all(&gone).map_err(files(gone))?;
+    }
+    let home = host.work.join(format!("set{set}"));
+    fs::create_dir(&home).map_err(files(&home))?;
+    recipe.make_set(&home, host)
+}
+
+fn plan(options: &RunOptions, recipe: &dyn Recipe) -> Plan {
+    let defaults = recipe.defaults();
+    let rounds = options.rounds.unwrap_or(defaults.rounds);
+    let until_ci = options.until_ci;
+    Plan {
+        until_ci,
+        time_limit: options.time_limit.or(until_ci.map(|_| DEFAULT_LIMIT)),
+        ..Plan::new(rounds, options.sets.unwrap_or(defaults.sets))
+    }
+}
+
+fn work_directory(options: &RunOptions) -> Result<TempDir, BenchError> {
+    let unusable = || files(&options.data);
+    let data = options.data.canonicalize().map_err(unusable())?;
+    let work = tempfile::Builder::new()
+        .prefix("pgseal-bench.")
+        .tempdir_in(&data)
+        .map_err(unusable())?;
+    if work.path().as_os_str().len() > LONGEST_WORK {
+        return Err(BenchError::Usage(format!(
+            "the path {} is too long for a server's socket: name a shorter one with --data",
+            data.display()
+        )));
+    }
+    Ok(work)
+}
+
+fn host(
+    options: &RunOptions,
+    recipe: &dyn Recipe,
+    tools: Tools,
+    work: &TempDir,
+) -> Result<Host, BenchError> {
+    let twins = work.path().join("twins");
+    let contenders = contender::all(options, recipe.defaults().key_lengths, &twins)?;
+    Ok(Host {
+        pg: contenders[0].bindir.clone(),
+        tools,
+        twins,
+        work: work.path().to_owned(),
+        contenders,
+        stop: Stop::default(),
+        bar: if options.no_progress {
+            ProgressBar::hidden()
+        } else {
+            progress::bar()
+        },
+    })
+}
+
+fn watch_signals(stop: &Stop) -> io::Result<()> {
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        signal_hook::flag::register(signal, stop.0.clone())?;
+    }
+    // What a killed program leaves behind comes to us, not to init.
+    Ok(nix::sys::prctl::set_child_subreaper(true)?)
+}
+
+fn empty_report(options: &RunOptions, recipe: &dyn Recipe, host: &Host) -> Report {
+    let variants = || host.contenders.iter().map(|c| c.variant.clone());
+    Report {
+        format: 1,
+        recipe: recipe.name().to_owned(),
+        machine: machine::describe(Path::new(&host.work)),
+        parameters: recipe.parameters(),
+        seed: options.seed.unwrap_or_else(|| fastrand::u64(..1 << 32)),
+        started: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
+        ended_early: None,
+        variants: variants().collect(),
+        cases: recipe.cases(),
+        cipher: variants()
+            .filter_map(|variant| variant.bits)
+            .map(|bits| CipherSpeed {
+                bits,
+                open_ns: [0.0; 2],
+                seal_ns: [0.0; 2],
+            })
+            .collect(),
+    }
+}
+
+/// The cipher's own speed: before the rounds (0), after them (1).
+fn measure_cipher(report: &mut Report, when: usize) {
+    for speed in &mut report.cipher {
+        let length = KeyLength::try_from(speed.bits).expect("contenders have lengths of AES");
+        let cost = cipher_speed::measure(length);
+        speed.open_ns[when] = cost.open_ns;
+        speed.seal_ns[when] = cost.seal_ns;
+    }
+}
+
+fn put_away(work: TempDir, keep: bool) {
+    if keep {
+        eprintln!("pgseal: kept: {}", work.keep().display());
+    }
+}

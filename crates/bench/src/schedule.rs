@@ -1,0 +1,185 @@
+//! When a round begins and in which order it runs; pure. The driver asks, and does what it hears.
+
+use std::time::Duration;
+
+use fastrand::Rng;
+
+/// What a recipe does if the command line says nothing else.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Defaults {
+    /// Rounds.
+    pub rounds: u32,
+    /// Sets of clusters that share them.
+    pub sets: u32,
+    /// Of the sealed variants, in bits.
+    pub key_lengths: &'static [u16],
+}
+
+/// How long to go on.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Plan {
+    /// So many rounds; with `until_ci` at least.
+    pub rounds: u32,
+    /// Rounds that one set of clusters serves, before another is made.
+    pub rounds_per_set: u32,
+    /// Go on until every interval reaches no further than that to either side.
+    pub until_ci: Option<f64>,
+    /// Begin no round that would probably end after it.
+    pub time_limit: Option<Duration>,
+}
+
+/// What comes now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Next {
+    /// One more round, on this set of clusters.
+    Round {
+        /// From 0.
+        set: u32,
+    },
+    /// All is done.
+    Enough,
+    /// The time limit comes first.
+    OutOfTime,
+}
+
+impl Plan {
+    /// `sets` share `rounds`, the last perhaps with fewer.
+    pub fn new(rounds: u32, sets: u32) -> Self {
+        Self {
+            rounds,
+            rounds_per_set: rounds.div_ceil(sets.max(1)).max(1),
+            until_ci: None,
+            time_limit: None,
+        }
+    }
+
+    /// What comes after `done` rounds in `elapsed`, when the widest interval reaches that far.
+    pub fn next(&self, done: u32, widest: Option<f64>, elapsed: Duration) -> Next {
+        if done >= self.rounds && self.is_narrow(widest) {
+            return Next::Enough;
+        }
+        let a_round = elapsed.checked_div(done).unwrap_or_default();
+        match self.time_limit {
+            Some(limit) if elapsed + a_round > limit => Next::OutOfTime,
+            _ => Next::Round {
+                set: done / self.rounds_per_set,
+            },
+        }
+    }
+
+    /// How many rounds it will probably be: an interval narrows with the root of their number.
+    pub fn expected(&self, done: u32, widest: Option<f64>) -> u32 {
+        let needed = match (self.until_ci, widest) {
+            (Some(goal), Some(width)) if width > goal => {
+                let times = (width / goal).powi(2).min(1000.0);
+                (f64::from(done) * times).ceil()
+            }
+            _ => 0.0,
+        };
+        // A number of rounds, at most 1000 times one.
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+        let needed = needed as u32;
+        self.rounds.max(needed).max(done)
+    }
+
+    fn is_narrow(&self, widest: Option<f64>) -> bool {
+        match self.until_ci {
+            Some(goal) => widest.is_some_and(|width| width <= goal),
+            None => true,
+        }
+    }
+}
+
+/// The order of one round.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Turn {
+    /// Which case, by its place in the report.
+    pub case: usize,
+    /// Its contenders, by their places.
+    pub contenders: Vec<usize>,
+    /// For the loads' own randomness, which is the same for all of them.
+    pub seed: u64,
+}
+
+/// A random order of `cases`, and for each of them one of `contenders`.
+pub fn round(random: &mut Rng, cases: usize, contenders: usize) -> Vec<Turn> {
+    let mut order: Vec<usize> = (0..cases).collect();
+    random.shuffle(&mut order);
+    let turn = |case| {
+        let mut contenders: Vec<usize> = (0..contenders).collect();
+        random.shuffle(&mut contenders);
+        Turn {
+            case,
+            contenders,
+            seed: random.u64(..1 << 31),
+        }
+    };
+    order.into_iter().map(turn).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLAN: Plan = Plan {
+        rounds: 6,
+        rounds_per_set: 3,
+        until_ci: None,
+        time_limit: None,
+    };
+    const S: fn(u64) -> Duration = Duration::from_secs;
+
+    #[test]
+    fn sets_share_the_rounds() {
+        assert_eq!(Plan::new(7, 2).rounds_per_set, 4);
+        assert_eq!(Plan::new(1, 4).rounds_per_set, 1);
+        let sets: Vec<_> = (0..7).map(|done| PLAN.next(done, None, S(0))).collect();
+        let round = |set| Next::Round { set };
+        let expected = [0, 0, 0, 1, 1, 1].map(round);
+        assert_eq!(sets[..6], expected);
+        assert_eq!(sets[6], Next::Enough);
+    }
+
+    #[test]
+    fn it_goes_on_until_the_interval_is_narrow() {
+        let plan = Plan {
+            until_ci: Some(0.005),
+            ..PLAN
+        };
+        assert_eq!(plan.next(5, Some(0.001), S(9)), Next::Round { set: 1 });
+        assert_eq!(plan.next(6, Some(0.005), S(9)), Next::Enough);
+        assert_eq!(plan.next(6, Some(0.006), S(9)), Next::Round { set: 2 });
+        assert_eq!(plan.next(6, None, S(9)), Next::Round { set: 2 });
+        assert_eq!(plan.expected(6, Some(0.01)), 24);
+        assert_eq!(plan.expected(6, Some(0.001)), 6);
+        assert_eq!(plan.expected(0, None), 6);
+    }
+
+    #[test]
+    fn no_round_begins_that_would_end_too_late() {
+        let plan = Plan {
+            time_limit: Some(S(100)),
+            ..PLAN
+        };
+        assert_eq!(plan.next(4, None, S(80)), Next::Round { set: 1 });
+        assert_eq!(plan.next(4, None, S(81)), Next::OutOfTime);
+        assert_eq!(plan.next(6, None, S(200)), Next::Enough);
+        assert_eq!(plan.next(0, None, S(10)), Next::Round { set: 0 });
+    }
+
+    #[test]
+    fn a_round_runs_everything_once_in_an_order_that_a_seed_repeats() {
+        let of = |seed| round(&mut Rng::with_seed(seed), 3, 4);
+        let turns = of(1);
+        let mut cases: Vec<_> = turns.iter().map(|turn| turn.case).collect();
+        cases.sort_unstable();
+        assert_eq!(cases, [0, 1, 2]);
+        for turn in &turns {
+            let mut contenders = turn.contenders.clone();
+            contenders.sort_unstable();
+            assert_eq!(contenders, [0, 1, 2, 3]);
+        }
+        assert_eq!(turns, of(1));
+        assert!((2..20).any(|seed| of(seed) != turns));
+    }
+}
