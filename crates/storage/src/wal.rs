@@ -40,7 +40,7 @@ impl WalName {
     pub fn start(self, segment_size: u64) -> Option<u64> {
         let in_log = u64::from(self.segment).checked_mul(segment_size)?;
         (is_segment_size(segment_size) && in_log < 1 << 32)
-            .then_some((u64::from(self.log) << 32) + in_log)
+            .then(|| (u64::from(self.log) << 32) + in_log)
     }
 
     /// The header of this very segment, if `page` begins with it in clear.
@@ -135,6 +135,8 @@ mod tests {
             "segment 255 of 64 MB lies beyond its log"
         );
         assert_eq!(name.start(3 << 20), None, "no segment size");
+        let highest = WalName::parse(b"FFFFFFFFFFFFFFFFFFFFFFFF").expect("a name");
+        assert_eq!(highest.start(1 << 30), None, "far beyond the last log");
     }
 
     #[test]
