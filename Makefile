@@ -4,7 +4,7 @@ CARGO ?= cargo
 # Debian's own: the vectors' reader needs its packages for Python.
 PYTHON ?= /usr/bin/python3
 
-.PHONY: help build demo demo-stop test test-barman test-debian test-patroni test-pgbackrest test-world lint clean
+.PHONY: help build demo demo-stop test test-barman test-debian test-patroni test-pgbackrest test-world fuzz lint clean
 
 help:
 	@echo 'make build        the command and the library, into dist/bin and dist/lib'
@@ -16,6 +16,7 @@ help:
 	@echo 'make test-patroni three nodes under Patroni and etcd'
 	@echo 'make test-pgbackrest   pgBackRest: backups of all types, restores'
 	@echo "make test-world   the tests on 17 and 18, PostgreSQL's suites of 15, 17 and 18, 300 crashes"
+	@echo 'make fuzz         a minute of libFuzzer on everything that reads foreign bytes (nightly, cargo-fuzz)'
 	@echo 'make lint         formatting, clippy, shellcheck, tidy'
 	@echo 'make clean        remove what was built'
 
@@ -47,6 +48,9 @@ test-world:
 	scripts/install-deps.sh build test barman debian patroni pgbackrest
 	$(MAKE) --no-print-directory build
 	$(PYTHON) scripts/test.py world
+
+fuzz:
+	fuzz/run.sh
 
 lint:
 	scripts/install-deps.sh build lint

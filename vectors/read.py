@@ -151,6 +151,13 @@ def control_damaged(v):
     page[v["at"]] = int(v["byte"], 16)
     return control_error(page) == v["error"]
 
+def control_carried(v):
+    cases = json.loads((HERE / "control.json").read_text())["cases"]
+    file, clear = File("global/pg_control", v["keybits"]), bytes.fromhex(cases[v["of"]]["page"])
+    stored = file.carry(clear, crc32c)
+    whole = stored.rstrip(b"\0").hex() == v["stored"] and file.carry(stored, crc32c, True) == clear
+    return whole and control_error(stored) is None and stored[:16] == clear[:16]
+
 def crc32c(data):
     crc = 0xFFFFFFFF
     for byte in data:

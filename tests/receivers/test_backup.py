@@ -46,6 +46,21 @@ class Raw(Backups):
         self.assertEqual(self.canaries.found(target), {})
         self.assert_starts(cluster, target)
 
+    def test_an_unsealed_server_refuses_it(self):
+        """Newer servers send a pg_control whose CRC fits; its values must stop whoever has no key, before anything is written."""
+        cluster = self.serve()
+        target, done = self.backup(cluster, *RAW, receiver="raw")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        stored = (target / "global/pg_control").read_bytes()
+        self.assertEqual(stored[:16], (cluster.data / "global/pg_control").read_bytes()[:16])
+        for command in [["postgres", "-D", target], ["pg_resetwal", target], ["pg_checksums", "-e", target]]:
+            done = run([cluster.pg / command[0], *command[1:]], check=False)
+            self.assertNotEqual(done.returncode, 0, done.stdout)
+            self.assertEqual((target / "global/pg_control").read_bytes(), stored)
+        self.assert_starts(cluster, target)
+        cluster.stop()
+        self.assertNotEqual((target / "global/pg_control").read_bytes()[4096:], bytes(4096))
+
     def test_tablespaces(self):
         cluster = self.serve(tablespaces=["apart"])
         apart, mapped = cluster.home / "apart", self.directory / "mapped"

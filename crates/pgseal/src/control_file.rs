@@ -28,11 +28,13 @@ pub fn path(data: &Path) -> PathBuf {
     data.join("global/pg_control")
 }
 
-/// In clear it ends in zeros.
+/// In clear it ends in zeros; so does one that a raw base backup carried, but that one's values
+/// make no sense.
 pub fn is_sealed(data: &Path) -> io::Result<bool> {
     let bytes = fs::read(path(data))?;
     let tail = bytes.get(4096..).unwrap_or_default();
-    Ok(tail.iter().any(|&byte| byte != 0))
+    let carried = matches!(Control::parse(&bytes), Err(ControlError::Value(_)));
+    Ok(carried || tail.iter().any(|&byte| byte != 0))
 }
 
 /// What it says, and its bytes in clear.

@@ -1,31 +1,68 @@
 //! The cluster's `pg_control`, for the two questions that the library must answer from it: how long
-//! WAL segments are, and whether the server may run; and a plain one, where only a sealed cluster
-//! is expected.
+//! WAL segments are, and whether the server may run; what a raw base backup is given of it; and a
+//! plain one, where only a sealed cluster is expected.
 
 use crate::clusters::Cluster;
 use crate::disk::FdDisk;
 use crate::real::libc_call;
 use crate::{receivers, report, scratch, server};
+use libc::c_int;
 use pgseal_crypto::{FileId, UNIT};
 use pgseal_storage::control::Control;
 use pgseal_storage::disk::read_full;
 use pgseal_storage::layout::{Layout, Root, Spec};
-use pgseal_storage::Errno;
+use pgseal_storage::{Disk, Errno, SealedFile};
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::sleep;
+use std::time::Duration;
 
 /// Reads it, outside the hooks. None if there is none yet or its CRC is wrong.
 pub fn read(cluster: &Cluster) -> Option<Control> {
-    let file = cluster.open(&Spec {
+    let page = read_page(cluster, &sealed(cluster)?)?;
+    Control::parse(&page).ok()
+}
+
+fn sealed(cluster: &Cluster) -> Option<SealedFile<'_>> {
+    Some(cluster.open(&Spec {
         id: FileId::named(b"global/pg_control")?,
         root: Root::Cluster,
         layout: Layout::CONTROL,
-    });
+    }))
+}
+
+fn read_page(cluster: &Cluster, file: &SealedFile) -> Option<[u8; UNIT]> {
     let mut page = [0; UNIT];
     with_stored(cluster, |disk| {
         scratch::with(|scratch| file.read_at(disk, scratch, &mut page, 0))
     })?;
-    Control::parse(&page).ok()
+    Some(page)
+}
+
+/// A descriptor for what a raw base backup carries of it (docs/format/files.md). The server may be
+/// writing it meanwhile.
+pub fn open_carried(cluster: &Cluster) -> Option<c_int> {
+    const TRIES: usize = 10;
+    let file = sealed(cluster)?;
+    for _ in 0..TRIES {
+        if let Some(page) = file.carry_control(&read_page(cluster, &file)?) {
+            return memory_file(&page);
+        }
+        sleep(Duration::from_millis(10));
+    }
+    report::line("pg_control cannot be read for a raw base backup: run pgseal verify");
+    None
+}
+
+/// A file without a name that holds `content`, at its start.
+fn memory_file(content: &[u8]) -> Option<c_int> {
+    // SAFETY: a C string.
+    let fd = unsafe { libc::memfd_create(c"pg_control".as_ptr(), libc::MFD_CLOEXEC) };
+    if fd >= 0 && FdDisk(fd).write_at(content, 0) == Ok(content.len()) {
+        return Some(fd);
+    }
+    libc_call!(close(fd));
+    None
 }
 
 /// The system identifier, from the block of `pg_control` that is stored in clear.

@@ -84,10 +84,18 @@ const STATE: usize = 16;
 const WAL_LOG_HINTS: usize = 176;
 const WAL_SEGMENT_SIZE: usize = 228;
 const CHECKSUM_VERSION: usize = 252;
+const CRC: usize = 4;
 /// Bytes that PostgreSQL promises not to exceed, for the sake of one disk sector.
-const MAX_SIZE: usize = 512;
+pub(crate) const MAX_SIZE: usize = 512;
 
 impl Control {
+    /// Is this a `pg_control` in clear? A sealed one's CRC does not fit; one that a raw base backup
+    /// carried has a CRC that does, over values that make no sense.
+    #[must_use]
+    pub fn is_clear(page: &[u8]) -> bool {
+        Self::parse(page).is_ok()
+    }
+
     /// Reads a clear `pg_control`, of which the first 512 bytes matter.
     pub fn parse(page: &[u8]) -> Result<Self, ControlError> {
         let page = page.get(..MAX_SIZE).ok_or(ControlError::Cut(page.len()))?;
@@ -111,6 +119,23 @@ impl Control {
             wal_log_hints: page[WAL_LOG_HINTS] != 0,
         })
     }
+}
+
+/// Where the CRC lies, if all of a control file's bytes are such as a server sends that checked it
+/// and sends nothing else: the CRC fits, and zeros follow.
+pub(crate) fn checked(page: &[u8]) -> Option<usize> {
+    let head = page.get(..MAX_SIZE)?;
+    let crc_at = crc_offset(le32(head, VERSION))?;
+    let fits = crc32c::crc32c(&head[..crc_at]) == le32(head, crc_at);
+    let ends = page[crc_at + CRC..].iter().all(|&byte| byte == 0);
+    (fits && ends).then_some(crc_at)
+}
+
+/// Puts the CRC of what lies before it at `crc_at`, and zeros after it.
+pub(crate) fn complete(page: &mut [u8], crc_at: usize) {
+    let crc = crc32c::crc32c(&page[..crc_at]);
+    page[crc_at..crc_at + CRC].copy_from_slice(&crc.to_le_bytes());
+    page[crc_at + CRC..].fill(0);
 }
 
 /// Where the CRC lies, which covers all before it. 18 put a field before it.

@@ -15,6 +15,7 @@
 //!
 //! Reads decrypt in the caller's buffer; writes never change it.
 
+mod carried;
 mod extend;
 mod read;
 mod write;

@@ -4,14 +4,18 @@
 
 mod support;
 
+use pgseal_crypto::{FileCipher, FileId, KeyLength, UNIT};
 use pgseal_storage::control::{Control, ControlError};
+use pgseal_storage::layout::Layout;
+use pgseal_storage::{Disk, SealedFile};
 use serde::Deserialize;
-use support::unhex as bytes;
+use support::{unhex as bytes, MemDisk, MASTER};
 
 #[derive(Deserialize)]
 struct Vectors {
     cases: Vec<Case>,
     damaged: Vec<Damaged>,
+    carried: Vec<Carried>,
 }
 
 #[derive(Deserialize)]
@@ -33,6 +37,13 @@ struct Damaged {
     at: usize,
     byte: String,
     error: String,
+}
+
+#[derive(Deserialize)]
+struct Carried {
+    of: usize,
+    keybits: u16,
+    stored: String,
 }
 
 fn vectors() -> Vectors {
@@ -129,4 +140,85 @@ fn the_message_says_what_to_do_and_knows_the_sealed_case() {
         text,
         "incorrect checksum in pg_control: it is damaged, or sealed with another key"
     );
+}
+
+fn file(keybits: u16) -> SealedFile<'static> {
+    let length = KeyLength::try_from(keybits).unwrap();
+    let id = FileId::named(b"global/pg_control").unwrap();
+    SealedFile::new(FileCipher::new(&MASTER, length, &id), Layout::CONTROL)
+}
+
+fn padded(hex: &str) -> [u8; UNIT] {
+    let mut page = [0; UNIT];
+    let head = bytes(hex);
+    page[..head.len()].copy_from_slice(&head);
+    page
+}
+
+/// What a file with these stored bytes reads as, in one go and in the server's way.
+fn read(file: &SealedFile, stored: &[u8]) -> Vec<u8> {
+    let disk = MemDisk::default();
+    disk.write_at(stored, 0).unwrap();
+    let (mut whole, mut fields) = (vec![0; UNIT], vec![0; 296]);
+    let mut scratch = support::scratch();
+    assert_eq!(file.read_at(&disk, &mut scratch, &mut whole, 0), Ok(UNIT));
+    assert_eq!(file.read_at(&disk, &mut scratch, &mut fields, 0), Ok(296));
+    assert_eq!(whole[..296], fields);
+    whole
+}
+
+#[test]
+fn carried_files_are_made_and_read() {
+    let vectors = vectors();
+    assert_eq!(vectors.carried.len(), 12);
+    for case in vectors.carried {
+        let (file, clear) = (file(case.keybits), padded(&vectors.cases[case.of].page));
+        let carried = padded(&case.stored);
+        assert_eq!(file.carry_control(&clear), Some(carried));
+        assert_eq!(read(&file, &carried), clear);
+        assert!(!Control::is_clear(&carried));
+        assert!(Control::is_clear(&clear));
+    }
+}
+
+/// Whatever was altered, the CRC says so.
+#[test]
+fn carried_files_are_not_believed_when_altered() {
+    let vectors = vectors();
+    for case in &vectors.carried {
+        let carried = padded(&case.stored);
+        for at in (0..300).chain([511, 512, UNIT - 1]) {
+            let mut altered = carried;
+            altered[at] ^= 1;
+            let read = read(&file(case.keybits), &altered);
+            assert!(!Control::is_clear(&read), "byte {at}");
+        }
+    }
+}
+
+/// A clear file in the place of a sealed one, and one under another key, fail at their CRC.
+#[test]
+fn clear_and_foreign_files_are_not_taken_for_carried_ones() {
+    let vectors = vectors();
+    let clear = padded(&vectors.cases[0].page);
+    let foreign = file(128).carry_control(&clear).unwrap();
+    for stored in [clear, foreign] {
+        let read = read(&file(256), &stored);
+        assert_eq!(Control::parse(&read), Err(ControlError::Checksum));
+    }
+}
+
+/// The next write of the server stores the file as usual.
+#[test]
+fn a_written_page_takes_the_place_of_a_carried_one() {
+    let clear = padded(&vectors().cases[2].page);
+    let (file, disk) = (file(256), MemDisk::default());
+    disk.write_at(&file.carry_control(&clear).unwrap(), 0)
+        .unwrap();
+    let mut scratch = support::scratch();
+    file.write_at(&disk, &mut scratch, &clear, 0).unwrap();
+    let mut stored = vec![0; UNIT];
+    disk.read_at(&mut stored, 0).unwrap();
+    assert!(stored[4096..].chunks(16).all(|block| block != [0; 16]));
+    assert_eq!(read(&file, &stored), clear);
 }

@@ -60,7 +60,7 @@ pub fn open_at(directory: c_int, path: &CStr, flags: c_int, mode: mode_t) -> c_i
     }
     match guard::opens(path, flags) {
         Opens::Usual => {}
-        Opens::Raw => return libc_call!(openat(directory, path.as_ptr(), flags, mode)),
+        Opens::Raw => return open_raw(directory, path, flags),
         Opens::Refused => return super::fail(libc::EACCES),
     }
     match place::at(directory, path) {
@@ -85,6 +85,16 @@ pub fn open_at(directory: c_int, path: &CStr, flags: c_int, mode: mode_t) -> c_i
             super::fail(libc::EPERM)
         }
         Place::Sealed(cluster, class) => open_sealed(cluster, &class, directory, path, flags, mode),
+    }
+}
+
+/// For a raw base backup: what is stored, but for pg_control, whose stored page the server refuses.
+fn open_raw(directory: c_int, path: &CStr, flags: c_int) -> c_int {
+    match place::at(directory, path) {
+        Place::Sealed(cluster, class) if is_control(&class) => {
+            control::open_carried(cluster).unwrap_or_else(|| super::fail(libc::EIO))
+        }
+        _ => libc_call!(openat(directory, path.as_ptr(), flags, 0)),
     }
 }
 

@@ -66,6 +66,9 @@ impl SealedFile<'_> {
     }
 
     fn open_unit(&self, unit: &mut [u8], offset: u64) {
+        if self.clear_head() && offset == 0 && self.open_carried(unit) {
+            return;
+        }
         let head: [u8; BLOCK_LEN] = std::array::from_fn(|i| unit.get(i).copied().unwrap_or(0));
         match self.zeros() {
             Zeros::Page => {
@@ -153,7 +156,8 @@ impl SealedFile<'_> {
         start: u64,
         end: u64,
     ) -> Result<usize, Errno> {
-        let whole_unit = self.zeros() == Zeros::Page;
+        // Only the whole of a control file tells whether it was carried.
+        let whole_unit = self.zeros() == Zeros::Page || self.clear_head();
         let want = if whole_unit {
             UNIT
         } else {
