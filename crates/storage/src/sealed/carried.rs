@@ -1,10 +1,10 @@
 //! `pg_control` as a raw base backup carries it (docs/format/files.md).
 //!
-//! Newer minor releases (seen in 15.20) read as many bytes as the file's fields have, check the CRC, and send
-//! those bytes and zeros. So a raw session is given, in place of the stored page: the fields before
-//! the CRC sealed as a file of that length, and a CRC over what they became. All that the file says
-//! is in it, an unsealed server finds no values that it could start with, and whoever reads the
-//! restored file with its key gets the clear page.
+//! Newer minor releases (seen in 15.20) read as many bytes as the file's fields have, check the
+//! CRC, and send those bytes and zeros. So a raw session is given, in place of the stored page: the
+//! fields before the CRC sealed as a file of that length, and a CRC over what they became. All that
+//! the file says is in it, an unsealed server finds no values that it could start with, and whoever
+//! reads the restored file with its key gets the clear page.
 
 use super::SealedFile;
 use crate::control::{checked, complete, Control, MAX_SIZE};
