@@ -12,6 +12,8 @@
 # With the present recipe's stamp in place a VERSION needs nothing, not even the network. Running twice at once is safe: a lock per VERSION.
 set -euo pipefail
 umask 022
+# `make test` is one make, PostgreSQL's another: below level 0 its makefiles generate no headers before they compile.
+unset MAKELEVEL MAKEFLAGS MFLAGS
 here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source-path=SCRIPTDIR source=common.sh
 . "$here/common.sh"
