@@ -1,20 +1,14 @@
 """A full disk: sealed and plain servers give the same errors, and nothing is damaged when there is space again.
 
-The disk is a small tmpfs in a mount namespace of the test's own, which an ordinary user may make where the kernel allows
-user namespaces; elsewhere the tests are skipped. `filler` takes what is left of it and gives it back.
+`filler` takes what is left of the disk and gives it back.
 """
 
-import os
 import re
-import subprocess
-import sys
-import unittest
 
-from bad_input import BadInput, run
-from pgseal_test import Canaries, main
+from bad_input import BadInput
+from pgseal_test import Canaries
+from small_disk import fill_up, main, needs_mounts, remount, small_disk
 
-NAMESPACE = ["unshare", "--user", "--map-current-user", "--keep-caps", "--mount"]
-MAY_MOUNT = subprocess.run([*NAMESPACE, "true"], capture_output=True).returncode == 0
 FULL = "53100"
 CONF = "autovacuum = off\nmax_prepared_transactions = 10\nwork_mem = 64kB\nlog_line_prefix = '%e '\nbgwriter_lru_maxpages = 0\n"
 
@@ -36,15 +30,11 @@ STATEMENTS = [
 ]
 
 
-@unittest.skipUnless(MAY_MOUNT, "this kernel does not let an ordinary user mount a tmpfs in a namespace of his own")
+@needs_mounts
 class DiskFull(BadInput):
     def disk(self, cluster, megabytes):
         """A tmpfs at home/disk."""
-        disk = cluster.home / "disk"
-        disk.mkdir(exist_ok=True)
-        run(["mount", "-t", "tmpfs", "-o", f"size={megabytes}m,mode=700", "none", disk])
-        self.addCleanup(run, ["umount", "--lazy", disk])
-        return disk
+        return small_disk(self, cluster.home / "disk", megabytes)
 
     def both(self, test):
         """Runs `test` on a sealed cluster and on a plain one: it must return the same."""
@@ -153,23 +143,5 @@ def fails(cluster, sql):
     return error[1] if error else None
 
 
-def remount(disk, megabytes):
-    run(["mount", "-o", f"remount,size={megabytes}m", disk])
-
-
-def fill_up(disk):
-    """Takes all space but two pages and a half."""
-    with open(disk / "filler", "wb", buffering=0) as filler:
-        try:
-            while filler.write(bytes(65536)) == 65536:
-                pass
-        except OSError:
-            pass
-        filler.truncate(max(0, filler.tell() - 20480))
-
-
 if __name__ == "__main__":
-    if MAY_MOUNT and "PGSEAL_TEST_STAGE" in os.environ and "PGSEAL_TEST_NAMESPACE" not in os.environ:
-        os.environ["PGSEAL_TEST_NAMESPACE"] = "1"
-        os.execvp(NAMESPACE[0], [*NAMESPACE, sys.executable, *sys.argv])
     main(__file__)
