@@ -26,7 +26,7 @@ ROUNDS = int(os.environ.get("PGSEAL_TORTURE_ROUNDS", "6"))
 
 class Torture(Rounds):
     def test_rounds(self):
-        self.prepare(1, conf="min_wal_size = 32MB\nmax_wal_size = 48MB\nmax_wal_senders = 8\n")
+        self.prepare(1, conf="min_wal_size = 32MB\nmax_wal_size = 48MB\nwal_keep_size = 64MB\nmax_wal_senders = 8\n")
         self.finished = dict.fromkeys(["checkpoints", "base_backup", "clone", "clone_with_a_key", "rotations", "rekey"], 0)
         kinds = list(self.finished)
         for number in range(1, ROUNDS + 1):
@@ -62,7 +62,8 @@ class Torture(Rounds):
         return self.start_tool(["sh", "-c", script], log, {"PATH": f"{self.cluster.pg}:/usr/bin:/bin"})
 
     def base_backup(self, number, log):
-        """By -X stream, which has a slot: without one the load removes WAL before it is fetched, as in a plain cluster."""
+        """Its WAL from before there is the stream's slot is kept by wal_keep_size: PostgreSQL removes it with the second
+        checkpoint after the backup's own, and these come fast here."""
         copy = self.new_copy(number)
         return self.start_tool([copy.bindir / "pg_basebackup", "-D", copy.data, "-X", "stream", "-c", "fast",
                                 *self.mapping(copy)], log)
