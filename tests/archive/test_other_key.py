@@ -5,6 +5,7 @@ The cluster with another key is made by copying a stopped one file by file throu
 data and the same system identifier. Its archive's key is known to it only by a copy of the key file.
 """
 
+import json
 import shutil
 import sys
 from pathlib import Path
@@ -112,6 +113,24 @@ class OtherKey(Archived):
         self.check_sound(base)
         self.check_sound(copy)
         self.assertEqual(self.canaries.found(self.directory), {})
+
+    def test_archive_of_a_key_that_was_replaced(self):
+        """A backup has a key of its own, so only what rekey keeps opens the archive; and unseal keeps that, too."""
+        primary = self.start_primary()
+        copies = [self.copy_under_another_key(primary, name) for name in ["b", "c"]]
+        old = f"key.bin.{json.loads(run([PGSEAL, 'status', '-D', primary.data, '--json']).stdout)['key_id']}"
+        self.key.unlink()
+        primary.start()
+        self.write(primary, "a")
+        self.archive_all(primary)
+        primary.stop()
+        run([PGSEAL, "rekey", "-D", primary.data, "--no-key-wrap"])
+        self.recover(copies[0], restore=self.wal_get(primary.data / "pg_encryption" / old))
+        run([PGSEAL, "unseal", "-D", primary.data])
+        self.recover(copies[1], restore=self.wal_get(primary.data / old))
+        for copy in copies:
+            self.assertEqual(copy.psql(ROWS), "a2")
+            self.check_sound(copy)
 
     def test_archive_in_clear(self):
         """A plain primary's, which shows what the test would see of a leak."""

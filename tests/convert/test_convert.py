@@ -6,6 +6,7 @@ The cluster holds a canary in every kind of file, has a tablespace and its WAL e
 
 import json
 import os
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -75,20 +76,27 @@ class ThereAndBack(ConvertCase):
         self.alive(cluster, rows)
         self.assertEqual(self.found(cluster), set())
 
-        old_key = (cluster.data / "pg_encryption/key.bin").read_bytes()
+        old_key, old_id = (cluster.data / "pg_encryption/key.bin").read_bytes(), self.key_id(cluster)
         self.convert("rekey", cluster, *openssl(self.directory, "two"), "--data-encryption=128")
         status = run([PGSEAL, "status", "-D", cluster.data, "--json"])
         self.assertEqual(json.loads(status.stdout)["key_length"], 128)
         self.assertEqual(self.verify(cluster)["bad"], [])
         self.assertEqual(self.found(cluster), set())
+        self.assertEqual((cluster.data / f"pg_encryption/key.bin.{old_id}").read_bytes(), old_key)
         self.refuses_key(cluster, old_key)
         self.alive(cluster, rows)
 
+        ids = {old_id, self.key_id(cluster)}
         self.convert("unseal", cluster)
         self.assertFalse((cluster.data / "pg_encryption").exists())
+        self.assertEqual({file.name for file in cluster.data.glob("key.bin*")}, {f"key.bin.{key}" for key in ids})
+        self.assertEqual((cluster.data / f"key.bin.{old_id}").read_bytes(), old_key)
         self.assertEqual(self.found(cluster), clear - {"leftover", "notify"})  # a start empties the queue
         cluster.run("pg_checksums", "--check", "-D", cluster.data)
         self.alive(cluster, rows)
+
+    def key_id(self, cluster):
+        return json.loads(run([PGSEAL, "status", "-D", cluster.data, "--json"]).stdout)["key_id"]
 
     def refuses_key(self, cluster, old_key):
         """The old key opens key.bin, and not the cluster."""
@@ -124,6 +132,8 @@ class ThereAndBack(ConvertCase):
             stored = content(*places)
         gone = {place + name for name in LEFTOVERS for place in ["data/", "wal/"]}
         gone |= {name.replace("/pg_wal/", "/") for name in gone}
+        kept = re.compile(r"data/(key\.bin|pgseal\.toml)\.[0-9a-f]{32}$")
+        stored = {name: file for name, file in stored.items() if not kept.match(name)}
         self.assert_same_files({name: file for name, file in before.items() if name not in gone}, stored)
 
     @staticmethod

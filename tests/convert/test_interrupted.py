@@ -8,7 +8,6 @@ them; PGSEAL_CONVERT_POINTS says how many of each. The whole range, power loss i
 """
 
 import os
-import os
 import random
 import re
 import shutil
@@ -22,6 +21,8 @@ from pgseal_test import PGSEAL, STAGE, main, run, twins
 
 CALLS = ["fsync", "rename", "unlink"]
 POINTS = int(os.environ.get("PGSEAL_CONVERT_POINTS", "2"))
+# What is kept of keys that were in use.
+KEPT = r"(?:key\.bin|pgseal\.toml)\.[0-9a-f]{32}$"
 # The commands that bring a cluster back to what it was in clear.
 BACK = {"seal": ["unseal"], "unseal": [], "rekey": ["unseal"]}
 
@@ -39,7 +40,7 @@ class Interrupted(ConvertCase):
 
     def content(self):
         """Of all files but pgseal's own."""
-        own = re.compile(r"data/(pg_encryption[./]|postmaster\.pid$)")
+        own = re.compile(r"data/(pg_encryption[./]|postmaster\.pid$|" + KEPT + ")")
         return {name: file for name, file in content(*self.places).items() if not own.match(name)}
 
     def prepare(self, command):
@@ -128,7 +129,8 @@ class Interrupted(ConvertCase):
 
     def names_of_ours(self):
         found = [path for place in self.places for path in place.rglob("*")]
-        return [path.name for path in found if re.search(r"pgseal|pg_encryption|postmaster.pid", path.name)]
+        ours = [path.name for path in found if re.search(r"pgseal|pg_encryption|postmaster.pid", path.name)]
+        return [name for name in ours if not re.match(KEPT, name)]
 
     def test_seal(self):
         states = self.go_through("seal")

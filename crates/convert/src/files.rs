@@ -33,9 +33,11 @@ pub trait Files: Sync {
 pub trait KeyDirectory {
     /// Replaces the journal, whole.
     fn write_journal(&self, journal: &Journal) -> Result<(), Errno>;
-    /// The new key file takes the place of the old one; nothing if it did that already.
-    fn publish_key(&self) -> Result<(), Errno>;
-    /// Ends the conversion: no journal any more, and after unseal no key directory.
+    /// The new key file takes the place of the old one, which is kept under a name of its own;
+    /// nothing if it did that already.
+    fn publish_key(&self, journal: &Journal) -> Result<(), Errno>;
+    /// Ends the conversion: no journal any more, and after unseal no key directory, but its key
+    /// files elsewhere.
     fn end(&self, journal: &Journal) -> Result<(), Errno>;
 }
 

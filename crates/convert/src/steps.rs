@@ -219,7 +219,7 @@ pub fn placing(
         placed.map_err(failed("rename the copy of", name))?;
     }
     sync_directories(files, plan)?;
-    let published = keys.publish_key();
+    let published = keys.publish_key(journal);
     published.map_err(failed("write", b"pg_encryption/key.bin"))?;
     let copy = stored(CONTROL);
     if files.exists(&copy).map_err(failed("find", &copy))? {

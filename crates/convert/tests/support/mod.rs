@@ -279,7 +279,7 @@ impl KeyDirectory for &Site {
         self.change_keys(|keys| keys.journal = Some(journal.clone()))
     }
 
-    fn publish_key(&self) -> Result<(), Errno> {
+    fn publish_key(&self, _: &Journal) -> Result<(), Errno> {
         self.change_keys(|keys| keys.published = true)
     }
 

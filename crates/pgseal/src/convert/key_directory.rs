@@ -1,5 +1,8 @@
 //! `pg_encryption/` while a cluster is converted: the journal, and the new key file beside the old
 //! one (docs/format/conversion.md).
+//!
+//! Invariant: a key file that opened something once is never removed. Archives and backups of
+//! before have no other; what it is kept as has the key's id in its name.
 
 use std::fs::{self, DirBuilder};
 use std::io::{self, ErrorKind};
@@ -8,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use pgseal_convert::journal::JournalError;
 use pgseal_convert::{Journal, KeyDirectory, Kind};
+use pgseal_crypto::KeyId;
 use pgseal_format::Header;
 use pgseal_storage::Errno;
 
@@ -121,19 +125,50 @@ impl Keys {
         sync_directory(&self.data)
     }
 
-    fn publish(&self) -> io::Result<()> {
+    /// The old key file, once a rekey or an unseal is through.
+    pub fn kept(&self, journal: &Journal) -> Option<PathBuf> {
+        let name = kept(NAME, journal.from?);
+        match journal.kind {
+            Kind::Seal => None,
+            Kind::Unseal => Some(self.data.join(name)),
+            Kind::Rekey => Some(self.dir.join(name)),
+        }
+    }
+
+    fn publish(&self, journal: &Journal) -> io::Result<()> {
         for (next, name) in [(NEXT_SETTINGS, SETTINGS), (NEXT_KEY, NAME)] {
-            match fs::rename(self.dir.join(next), self.dir.join(name)) {
-                Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
-                _ => {}
+            let (next, current) = (self.dir.join(next), self.dir.join(name));
+            if !next.exists() {
+                continue;
             }
+            if let Some(old) = journal.from {
+                keep(&current, &self.dir.join(kept(name, old)))?;
+                sync_directory(&self.dir)?;
+            }
+            fs::rename(next, current)?;
         }
         sync_directory(&self.dir)
     }
 
-    fn finish(&self, kind: Kind) -> io::Result<()> {
-        if kind == Kind::Unseal {
+    /// Before the key directory goes: its key files, and those of earlier keys, move out of it.
+    fn keep_all(&self, old: KeyId) -> io::Result<()> {
+        for entry in fs::read_dir(&self.dir)? {
+            let entry = entry?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let to = match name.as_str() {
+                NAME | SETTINGS => kept(&name, old),
+                _ if is_kept(&name) => name,
+                _ => continue,
+            };
+            keep(&entry.path(), &self.data.join(to))?;
+        }
+        sync_directory(&self.data)
+    }
+
+    fn finish(&self, journal: &Journal) -> io::Result<()> {
+        if journal.kind == Kind::Unseal {
             self.remove_leftovers()?;
+            self.keep_all(journal.from.expect("what is unsealed has a key"))?;
             fs::rename(&self.dir, self.data.join(DIR_AFTER))?;
             sync_directory(&self.data)?;
             return self.remove_leftovers();
@@ -148,12 +183,35 @@ impl KeyDirectory for Keys {
         self.write(journal).map_err(|error| errno(&error))
     }
 
-    fn publish_key(&self) -> Result<(), Errno> {
-        self.publish().map_err(|error| errno(&error))
+    fn publish_key(&self, journal: &Journal) -> Result<(), Errno> {
+        self.publish(journal).map_err(|error| errno(&error))
     }
 
     fn end(&self, journal: &Journal) -> Result<(), Errno> {
-        self.finish(journal.kind).map_err(|error| errno(&error))
+        self.finish(journal).map_err(|error| errno(&error))
+    }
+}
+
+/// What a file of the key directory is called once another key has come.
+fn kept(name: &str, key: KeyId) -> String {
+    format!("{name}.{key}")
+}
+
+fn is_kept(name: &str) -> bool {
+    let mut names = [NAME, SETTINGS].iter();
+    names.any(|file| {
+        let id = name
+            .strip_prefix(file)
+            .and_then(|rest| rest.strip_prefix('.'));
+        id.is_some_and(|id| id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit()))
+    })
+}
+
+/// A second name, unless an earlier run made it.
+fn keep(file: &Path, name: &Path) -> io::Result<()> {
+    match fs::hard_link(file, name) {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(error),
+        _ => Ok(()),
     }
 }
 

@@ -313,7 +313,8 @@ impl Conversion<'_> {
     fn convert(&self, mut journal: Journal, secrets: &Secrets) -> Result<ExitCode, Failure> {
         let start = Instant::now();
         let geometry = Geometry::from(&journal);
-        let mut done = Done::new(self.kind, &self.data, self.jobs);
+        let kept = self.keys.kept(&journal);
+        let mut done = Done::new(self.kind, &self.data, self.jobs, kept);
         if journal.phase == Phase::Storing {
             let plan = self.plan(&geometry)?;
             done.count(&plan);

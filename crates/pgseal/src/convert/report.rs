@@ -96,10 +96,17 @@ pub struct Done {
     seconds: f64,
     cpu_seconds: f64,
     gigabytes_per_second: f64,
+    /// Where the key file is that opens what was archived and backed up before.
+    kept_key_file: Option<PathBuf>,
 }
 
 impl Done {
-    pub fn new(kind: Kind, data: &Path, jobs: NonZeroUsize) -> Self {
+    pub fn new(
+        kind: Kind,
+        data: &Path,
+        jobs: NonZeroUsize,
+        kept_key_file: Option<PathBuf>,
+    ) -> Self {
         Self {
             command: kind.command(),
             data_directory: data.to_owned(),
@@ -110,6 +117,7 @@ impl Done {
             seconds: 0.0,
             cpu_seconds: 0.0,
             gigabytes_per_second: 0.0,
+            kept_key_file,
         }
     }
 
@@ -141,6 +149,12 @@ impl Done {
             self.cpu_seconds,
             self.threads
         );
+        if let Some(path) = &self.kept_key_file {
+            println!(
+                "the old key file is {}: keep it as long as WAL archives and backups need it",
+                path.display()
+            );
+        }
     }
 }
 
