@@ -6,6 +6,7 @@ crypto.md 10, finding A1: without care a role with pg_read_server_files finds th
 
 import os
 import re
+import resource
 import sys
 from pathlib import Path
 
@@ -169,6 +170,37 @@ class SameUser(Case):
         for pid in processes(cluster):
             links = [os.readlink(link) for link in Path(f"/proc/{pid}/fd").iterdir()]
             self.assertEqual([link for link in links if "memfd" in link or "secretmem" in link], [])
+
+    def test_expanded_keys_are_locked(self):
+        """What is in use of their memory is locked in every process; a child has to lock what it inherits."""
+        cluster = self.cluster().init().start()
+        for pid in processes(cluster):
+            areas = list(self.undumped_areas(pid))
+            self.assertTrue(any("lo" in flags and resident for flags, resident in areas), areas)
+            self.assertEqual([resident for flags, resident in areas if "lo" not in flags and resident], [])
+
+    def test_no_memory_may_be_locked(self):
+        """Then keys are not locked, and the server does its work."""
+        cluster = self.cluster().init()
+        limits = resource.getrlimit(resource.RLIMIT_MEMLOCK)
+        self.addCleanup(resource.setrlimit, resource.RLIMIT_MEMLOCK, limits)
+        resource.setrlimit(resource.RLIMIT_MEMLOCK, (0, limits[1]))
+        cluster.start()
+        cluster.psql("CREATE TABLE t AS SELECT generate_series(1, 1000) AS i")
+        cluster.kill9()
+        cluster.start()
+        self.assertEqual(cluster.psql("SELECT sum(i) FROM t"), "500500")
+        for pid in processes(cluster):
+            areas = list(self.undumped_areas(pid))
+            self.assertTrue(any(resident for _, resident in areas), areas)
+            self.assertEqual([flags for flags, _ in areas if "lo" in flags], [])
+
+    def undumped_areas(self, pid):
+        """(flags, resident kilobytes) of the process's private memory that core dumps leave out."""
+        for area in re.split(r"^(?=[0-9a-f]+-)", Path(f"/proc/{pid}/smaps").read_text(), flags=re.M)[1:]:
+            head, flags = area.splitlines()[0].split(), re.search(r"^VmFlags: (.*)$", area, re.M)[1].split()
+            if len(head) == 5 and "dd" in flags:
+                yield flags, int(re.search(r"^Rss: +(\d+) kB", area, re.M)[1])
 
     def test_shared_buffers_stay_out_of_core_dumps(self):
         cluster = self.cluster().init().start()
