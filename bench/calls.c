@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -17,6 +19,7 @@
 static char buf[8192] __attribute__((aligned(64)));
 static int	zero;
 static int	relation;
+static int	sockets[2];
 static const char *opened_path;
 
 static double
@@ -78,6 +81,22 @@ open_close(void)
 }
 
 static void
+time_of_day(void)
+{
+	struct timeval time;
+
+	if (gettimeofday(&time, NULL) != 0)
+		abort();
+}
+
+static void
+send_receive(void)
+{
+	if (send(sockets[0], buf, 64, 0) != 64 || recv(sockets[1], buf, 64, 0) != 64)
+		abort();
+}
+
+static void
 pread_page(void)
 {
 	if (pread(relation, buf, sizeof(buf), 0) != sizeof(buf))
@@ -112,6 +131,10 @@ main(int count, char **arguments)
 	measure("read, unprotected", 200000, read_zero);
 	measure("pread, unprotected", 200000, pread_zero);
 	measure("dup and close, unprotected", 100000, dup_close);
+	measure("gettimeofday", 200000, time_of_day);
+	if (socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) != 0)
+		abort();
+	measure("send and recv", 100000, send_receive);
 	opened_path = "base/5/16384";
 	measure("open and close in the data directory", 20000, open_close);
 	measure("open, read a page and close", 20000, open_read_close);
