@@ -6,13 +6,19 @@ use std::time::Duration;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
 
-use crate::recipes::{readonly, Recipe};
+use crate::recipes::{checksums, readonly, tpcb, Recipe};
 
 /// The recipes, and what is done with their reports.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// pgbench -S: transactions per second by scale and connections
     Readonly(Box<readonly::Readonly>),
+    /// pgbench's default script, reindexed before each run: by scale and connections
+    Tpcb(Box<tpcb::TpcB>),
+    /// pgbench -N out of the kernel's cache: every key length, with data checksums and without
+    Checksums(Box<checksums::Checksums>),
+    /// Two reports, before a change and after it; exit status 1 if something got worse
+    Compare(CompareArgs),
     /// Show a report again: tables, or a page with charts
     Report(ReportArgs),
 }
@@ -21,6 +27,8 @@ pub enum Command {
 pub enum Task<'a> {
     /// Run a recipe.
     Run(&'a RunOptions, Box<dyn Recipe>),
+    /// Compare two.
+    Compare(&'a CompareArgs),
     /// Show a report.
     Report(&'a ReportArgs),
 }
@@ -30,9 +38,23 @@ impl Command {
     pub fn task(&self) -> Task<'_> {
         match self {
             Self::Readonly(args) => Task::Run(&args.run, Box::new(args.recipe())),
+            Self::Tpcb(args) => Task::Run(&args.run, Box::new(args.recipe())),
+            Self::Checksums(args) => Task::Run(&args.run, Box::new(args.recipe())),
+            Self::Compare(args) => Task::Compare(args),
             Self::Report(args) => Task::Report(args),
         }
     }
+}
+
+/// Options of `compare`.
+#[derive(Debug, Args)]
+pub struct CompareArgs {
+    /// What --json wrote before
+    #[arg(value_name = "A.json")]
+    pub before: PathBuf,
+    /// And after
+    #[arg(value_name = "B.json")]
+    pub after: PathBuf,
 }
 
 /// Options of `report`.

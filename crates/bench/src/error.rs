@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use crate::compare::Incomparable;
+
 /// What a recipe, or what prepares it, ends with.
 #[derive(Debug, thiserror::Error)]
 pub enum BenchError {
@@ -50,6 +52,9 @@ pub enum BenchError {
     /// The results could not be stored.
     #[error("{0} cannot be written ({1}): the figures are on standard output only")]
     Report(PathBuf, io::Error),
+    /// Two reports that have nothing in common.
+    #[error(transparent)]
+    Incomparable(#[from] Incomparable),
     /// A file given to `compare` or `report`.
     #[error("{0} is not a report of pgseal bench ({1}): give a file that --json wrote")]
     NotAReport(PathBuf, String),

@@ -262,4 +262,4 @@ fn extra(pairs: &Pairs<'_>) -> BTreeMap<String, f64> {
 
 #[cfg(test)]
 #[path = "figures_tests.rs"]
-mod tests;
+pub(crate) mod tests;

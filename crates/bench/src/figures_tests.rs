@@ -15,7 +15,7 @@ fn sample(value: f64, cpu_s: f64, work: f64, pages: Pages) -> Sample {
 }
 
 /// One case of stock and sealed-256, whose tps are given, round by round.
-fn report(rounds: &[(u32, f64, f64)]) -> Report {
+pub(crate) fn report(rounds: &[(u32, f64, f64)]) -> Report {
     let pages = Pages {
         opened: 2000,
         sealed: 1000,

@@ -8,6 +8,7 @@
 
 pub mod cipher_speed;
 pub mod cli;
+pub mod compare;
 pub mod error;
 pub mod figures;
 pub mod host;
@@ -28,6 +29,7 @@ use host::Tools;
 pub fn main(command: &Command, tools: Tools) -> Result<bool, BenchError> {
     match command.task() {
         Task::Run(options, mut recipe) => run::run(options, recipe.as_mut(), tools)?,
+        Task::Compare(args) => return output::compare(args),
         Task::Report(args) => output::show(args)?,
     }
     Ok(true)

@@ -8,6 +8,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+/// The layout that [`Report::format`] numbers.
+pub const FORMAT: u32 = 1;
+
 /// The reference that every variant is compared with, by name.
 pub const STOCK: &str = "stock";
 

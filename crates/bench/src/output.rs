@@ -4,9 +4,10 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 
-use crate::cli::{ReportArgs, RunOptions};
+use crate::cli::{CompareArgs, ReportArgs, RunOptions};
+use crate::compare;
 use crate::error::BenchError;
-use crate::model::Report;
+use crate::model::{Report, FORMAT};
 use crate::report;
 
 /// All that was asked for. JSON on standard output is alone there.
@@ -39,11 +40,24 @@ pub fn show(args: &ReportArgs) -> Result<(), BenchError> {
     print(&report::markdown(&report))
 }
 
+/// Two of them side by side: false if something got worse.
+pub fn compare(args: &CompareArgs) -> Result<bool, BenchError> {
+    let comparison = compare::compare(&read(&args.before)?, &read(&args.after)?)?;
+    print(&comparison.markdown())?;
+    Ok(!comparison.is_worse())
+}
+
 /// A report that `save` left.
-pub fn read(path: &Path) -> Result<Report, BenchError> {
+fn read(path: &Path) -> Result<Report, BenchError> {
     let not = |why: String| BenchError::NotAReport(path.to_owned(), why);
     let text = fs::read_to_string(path).map_err(|error| not(error.to_string()))?;
-    serde_json::from_str(&text).map_err(|error| not(error.to_string()))
+    let report: Report = serde_json::from_str(&text).map_err(|error| not(error.to_string()))?;
+    match report.format {
+        FORMAT => Ok(report),
+        other => Err(not(format!(
+            "its format is {other}, this program's is {FORMAT}"
+        ))),
+    }
 }
 
 /// To standard output.

@@ -17,9 +17,9 @@ use crate::cli::RunOptions;
 use crate::error::{files, BenchError};
 use crate::figures::widest;
 use crate::host::contender;
-use crate::host::process::Stop;
+use crate::host::process::{self, Stop};
 use crate::host::{lock, machine, requirements, Host, Tools};
-use crate::model::{CipherSpeed, Report, Round};
+use crate::model::{CipherSpeed, Report, Round, FORMAT};
 use crate::output;
 use crate::progress;
 use crate::recipes::{Recipe, Set};
@@ -36,10 +36,10 @@ pub fn run(options: &RunOptions, recipe: &mut dyn Recipe, tools: Tools) -> Resul
     if geteuid().is_root() {
         return Err(BenchError::Root);
     }
-    let _lock = lock::take()?;
     let work = work_directory(options)?;
     let host = host(options, recipe, tools, &work)?;
     requirements::check(recipe.needs(&host.contenders), &options.data)?;
+    let _lock = lock::take()?;
     watch_signals(&host.stop).map_err(files(work.path()))?;
     host.make_twins()?;
     let mut report = empty_report(options, recipe, &host);
@@ -47,13 +47,14 @@ pub fn run(options: &RunOptions, recipe: &mut dyn Recipe, tools: Tools) -> Resul
     let ended = rounds(options, recipe, &host, &mut report);
     measure_cipher(&mut report, 1);
     host.bar.finish_and_clear();
-    put_away(work, options.keep);
+    process::end_all();
     if let Err(error) = &ended {
         report.ended_early = Some(error.to_string());
     }
     if report.cases.iter().any(|case| !case.rounds.is_empty()) {
         output::write(&report, options)?;
     }
+    put_away(work, options.keep)?;
     ended
 }
 
@@ -196,7 +197,7 @@ fn watch_signals(stop: &Stop) -> io::Result<()> {
 fn empty_report(options: &RunOptions, recipe: &dyn Recipe, host: &Host) -> Report {
     let variants = || host.contenders.iter().map(|c| c.variant.clone());
     Report {
-        format: 1,
+        format: FORMAT,
         recipe: recipe.name().to_owned(),
         machine: machine::describe(Path::new(&host.work)),
         parameters: recipe.parameters(),
@@ -226,8 +227,11 @@ fn measure_cipher(report: &mut Report, when: usize) {
     }
 }
 
-fn put_away(work: TempDir, keep: bool) {
+fn put_away(work: TempDir, keep: bool) -> Result<(), BenchError> {
     if keep {
         eprintln!("pgseal: kept: {}", work.keep().display());
+        return Ok(());
     }
+    let path = work.path().to_owned();
+    work.close().map_err(files(path))
 }

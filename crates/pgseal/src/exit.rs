@@ -190,6 +190,7 @@ fn bench(error: &BenchError) -> u8 {
         BenchError::Usage(_)
         | BenchError::Root
         | BenchError::Needs(_)
+        | BenchError::Incomparable(_)
         | BenchError::NotAReport(..) => USAGE,
         BenchError::Busy => BUSY,
         BenchError::Interrupted => INTERRUPTED,

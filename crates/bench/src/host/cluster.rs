@@ -114,7 +114,9 @@ impl Cluster {
         copy_directory(&from.data, &cluster.data).map_err(files(home))?;
         if let Some(bits) = contender.variant.bits {
             if !settings.checksums {
+                // pgseal asks pg_control, which a server writes.
                 cluster.configure("wal_log_hints = on\n")?;
+                cluster.start(host.stock(), host)?.stop()?;
             }
             let mut seal = host.command(&host.tools.pgseal);
             seal.arg("seal").arg("-D").arg(&cluster.data);

@@ -1,10 +1,13 @@
 //! One benchmark on a machine at a time: an abstract unix socket, which needs no file and ends with
-//! the process, however that ends.
+//! the process, however that ends. Tests, which measure nothing and run beside each other, name
+//! sockets of their own in `PGSEAL_BENCH_LOCK`.
 
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
 
 use crate::error::BenchError;
+
+const NAME_OF_TESTS: &str = "PGSEAL_BENCH_LOCK";
 
 /// Held as long as it measures.
 #[derive(Debug)]
@@ -12,7 +15,8 @@ pub struct Lock(#[allow(dead_code)] UnixListener);
 
 /// Takes the machine, or hears that another has it.
 pub fn take() -> Result<Lock, BenchError> {
-    take_named("pgseal-bench")
+    let name = std::env::var(NAME_OF_TESTS);
+    take_named(name.as_deref().unwrap_or("pgseal-bench"))
 }
 
 fn take_named(name: &str) -> Result<Lock, BenchError> {

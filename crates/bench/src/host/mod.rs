@@ -80,6 +80,11 @@ impl Host {
         self.command(&self.pg.join(name))
     }
 
+    /// What the others are compared with.
+    pub fn stock(&self) -> &Contender {
+        &self.contenders[0]
+    }
+
     /// Runs a program to its end, which must be a good one.
     pub fn run(&self, command: &mut Command) -> Result<Finished, BenchError> {
         process::run(command, &self.stop)?.checked()

@@ -4,6 +4,7 @@
 //! (rusage): its own, and that of all that it has waited for. So nothing else may be waited for at
 //! the same moment: one thread runs programs.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, Read, Seek};
 use std::os::unix::process::CommandExt;
@@ -16,12 +17,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::sys::resource::{getrusage, UsageWho};
-use nix::sys::signal::{killpg, Signal};
+use nix::sys::signal::{kill, killpg, Signal};
 use nix::sys::time::TimeVal;
-use nix::sys::wait::{waitid, Id, WaitPidFlag};
+use nix::sys::wait::{waitid, waitpid, Id, WaitPidFlag};
 use nix::unistd::Pid;
 
 use crate::error::{files, BenchError};
+use crate::host::account;
 
 /// How often a waiting run looks whether it shall stop.
 const LOOK: Duration = Duration::from_millis(100);
@@ -170,6 +172,28 @@ pub fn end(child: &mut Child, signal: Signal) {
         let _ = killpg(group, Signal::SIGKILL);
     }
     let _ = child.wait();
+}
+
+/// Ends every process below this one, and waits for all: when a run is over, nothing of it is left,
+/// not even what was started by a program that is gone. Orphans come to us, who are a subreaper.
+pub fn end_all() {
+    for signal in [Signal::SIGQUIT, Signal::SIGKILL] {
+        let start = Instant::now();
+        let mut asked = BTreeSet::new();
+        while start.elapsed() < PATIENCE {
+            while waitpid(None, Some(WaitPidFlag::WNOHANG)).is_ok_and(|s| s.pid().is_some()) {}
+            let below = account::descendants(std::process::id()).unwrap_or_default();
+            let Some(below) = below.get(1..).filter(|below| !below.is_empty()) else {
+                return;
+            };
+            for pid in below.iter().filter_map(|pid| i32::try_from(*pid).ok()) {
+                if asked.insert(pid) {
+                    let _ = kill(Pid::from_raw(pid), signal);
+                }
+            }
+            thread::sleep(LOOK / 10);
+        }
+    }
 }
 
 /// The child's process id.

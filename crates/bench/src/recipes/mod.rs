@@ -4,8 +4,10 @@
 //! samples run on. The driver (`run.rs`) decides the order, keeps the rounds, and ends what runs. A
 //! new recipe is a file here and a line in [`Command`](crate::cli::Command).
 
+pub mod checksums;
 mod pgbench;
 pub mod readonly;
+pub mod tpcb;
 
 use std::collections::BTreeMap;
 use std::path::Path;

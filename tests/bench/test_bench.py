@@ -1,0 +1,201 @@
+#!/usr/bin/python3
+"""`pgseal bench`: what it leaves after its rounds, after Ctrl-C, and when a server dies; what it refuses.
+
+The runs are as small as they can be: what they measure is not looked at, that they measure all of it is.
+"""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
+
+import stage  # noqa: E402
+from pgseal_test import PG, PGSEAL, TIME_LIMIT, Case, base_environment, main  # noqa: E402
+
+# Another benchmark of this machine is not disturbed by runs that measure nothing.
+ENVIRONMENT = {**base_environment(), "PGSEAL_BENCH_LOCK": f"pgseal-bench-test-{os.getpid()}"}
+SMALL = ["--scale=1", "--client=1", "--time=1"]
+
+
+class Bench(Case):
+    """A directory for clusters, which must be empty when a run has ended, and a report beside it."""
+
+    def setUp(self):
+        super().setUp()
+        self.data = self.directory / "data"
+        self.json = self.directory / "report.json"
+        self.data.mkdir()
+
+    def command(self, recipe, *options):
+        own = [f"--pg={PG}", f"--data={self.data}", f"--json={self.json}", *SMALL]
+        return [PGSEAL, "bench", recipe, *own, *options]
+
+    def start(self, recipe, *options):
+        """A run in the background; it is ended with the test."""
+        run = subprocess.Popen(self.command(recipe, *options), env=ENVIRONMENT, text=True,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.addCleanup(self.end, run)
+        return run
+
+    def end(self, run):
+        if run.poll() is None:
+            stage.end_processes({run.pid} | stage.descendants(run.pid))
+        run.communicate()
+
+    def wait_for_a_round(self, run):
+        """Until the report on disk has one."""
+        deadline = time.monotonic() + TIME_LIMIT
+        while not self.json.exists():
+            self.assertIsNone(run.poll(), run.poll() and run.communicate())
+            self.assertLess(time.monotonic(), deadline, "no round ended")
+            time.sleep(0.05)
+
+    def report(self):
+        return json.loads(self.json.read_text())
+
+    def assert_left_nothing(self, run):
+        self.assertEqual(list(self.data.iterdir()), [])
+        self.assertEqual(stage.descendants(run.pid), set())
+
+
+class Rounds(Bench):
+    def test_a_run_and_what_is_made_of_it(self):
+        page = self.directory / "report.html"
+        peer = [f"--peer=again={PG}", "--peer-initdb=again=--data-checksums"]
+        run = self.start("readonly", "--rounds=2", "--sets=2", "--seed=7", f"--html={page}", *peer)
+        output, errors = run.communicate(timeout=TIME_LIMIT)
+        self.assertEqual(run.returncode, 0, errors)
+        self.assert_left_nothing(run)
+        report = self.report()
+        self.check_report(report)
+        for variant in report["variants"]:
+            self.assertIn(variant["name"], output)
+        self.assertIn("</html>", page.read_text())
+        self.assertEqual(self.bench("report", self.json).stdout, output)
+        self.check_comparisons(report)
+
+    def check_report(self, report):
+        names = ["stock", "loaded", "sealed-256", "again"]
+        self.assertEqual([variant["name"] for variant in report["variants"]], names)
+        self.assertEqual((report["recipe"], report["seed"], report["ended_early"]), ("readonly", 7, None))
+        case, = report["cases"]
+        self.assertEqual([(round["number"], round["set"]) for round in case["rounds"]], [(0, 0), (1, 1)])
+        for samples in (round["samples"] for round in case["rounds"]):
+            self.assertEqual(sorted(samples), sorted(names))
+            for name, sample in samples.items():
+                self.assertGreater(min(sample["value"], sample["work"], sample["user_s"] + sample["system_s"]), 0, sample)
+                self.assertEqual(sample["pages"]["opened"] > 0, name == "sealed-256", sample)
+        for ns in report["cipher"][0]["open_ns"] + report["cipher"][0]["seal_ns"]:
+            self.assertGreater(ns, 0)
+
+    def check_comparisons(self, report):
+        """Six rounds like the first; of those of the other report, sealed ran half as fast."""
+        case, = report["cases"]
+        case["rounds"] = [{**case["rounds"][0], "number": number} for number in range(6)]
+        before, after, other = (self.directory / name for name in ("before.json", "after.json", "other.json"))
+        before.write_text(json.dumps(report))
+        case["rounds"][0]["samples"]["sealed-256"]["value"] /= 2  # the rounds share it
+        after.write_text(json.dumps(report))
+        other.write_text(json.dumps({**report, "recipe": "tpcb"}))
+        self.assertEqual(self.bench("compare", before, before).returncode, 0)
+        worse = self.bench("compare", before, after)
+        self.assertEqual(worse.returncode, 1)
+        self.assertRegex(worse.stdout, r"(?m)^\| scale 1, 1 connections \| sealed-256 \| loss \|.*\| worse \|$")
+        self.assertEqual(self.bench("compare", after, before).returncode, 0)
+        self.assert_refused(self.bench("compare", before, other), 2, "give two reports of one recipe")
+        self.assert_refused(self.bench("report", PGSEAL), 2, "is not a report of pgseal bench")
+
+    def bench(self, *arguments):
+        return subprocess.run([PGSEAL, "bench", *arguments], env=ENVIRONMENT, text=True, capture_output=True,
+                              timeout=TIME_LIMIT, check=False)
+
+    def assert_refused(self, done, code, sentence):
+        self.assertEqual((done.returncode, done.stdout), (code, ""))
+        self.assertRegex(done.stderr, rf"\Apgseal: [^\n]*{sentence}")
+
+
+class Ends(Bench):
+    def test_ctrl_c_keeps_the_rounds_done_and_a_second_run_is_refused_meanwhile(self):
+        run = self.start("tpcb", "--rounds=1000", "--sets=1")
+        self.wait_for_a_round(run)
+        second = subprocess.run(self.command("readonly"), env=ENVIRONMENT, text=True, capture_output=True, check=False)
+        self.assertEqual((second.returncode, second.stdout), (9, ""))
+        self.assertRegex(second.stderr, r"\Apgseal: another pgseal bench runs on this machine[^\n]*\n\Z")
+        run.send_signal(signal.SIGINT)
+        output, errors = run.communicate(timeout=TIME_LIMIT)
+        self.assertEqual(run.returncode, 130, errors)
+        self.assertRegex(errors, r"(?m)^pgseal: interrupted$")
+        self.assert_left_nothing(run)
+        self.assertIn("sealed-256", output)
+        report = self.report()
+        self.assertEqual(report["ended_early"], "interrupted")
+        self.assertGreaterEqual(len(report["cases"][0]["rounds"]), 1)
+
+    def test_a_server_that_dies_ends_the_run_with_its_log(self):
+        run = self.start("tpcb", "--rounds=1000", "--sets=1")
+        self.wait_for_a_round(run)
+        os.kill(self.postmaster(run), signal.SIGKILL)
+        output, errors = run.communicate(timeout=TIME_LIMIT)
+        self.assertEqual(run.returncode, 3, errors)
+        died = r"pgseal: the server of [\w-]+ ended by itself \(signal: 9 \(SIGKILL\)\); its log ends with:\n.*ready to accept"
+        self.assertRegex(errors, f"(?s){died}")
+        self.assert_left_nothing(run)
+        self.assertIn("sealed-256", output)
+        report = self.report()
+        self.assertRegex(report["ended_early"], r"^the server of [\w-]+ ended by itself")
+        self.assertGreaterEqual(len(report["cases"][0]["rounds"]), 1)
+
+    def postmaster(self, run):
+        """Of a server that takes connections."""
+        deadline = time.monotonic() + TIME_LIMIT
+        while time.monotonic() < deadline:
+            for pid_file in self.data.glob("*/set*/*/data/postmaster.pid"):
+                try:
+                    lines = pid_file.read_text().splitlines()
+                except FileNotFoundError:
+                    continue
+                if len(lines) > 7 and lines[7].strip() == "ready" and int(lines[0]) in stage.descendants(run.pid):
+                    return int(lines[0])
+        raise AssertionError("no server of the run took connections")
+
+
+class Refused(Bench):
+    """Before anything is made."""
+
+    def check(self, options, sentence):
+        done = subprocess.run(self.command("readonly", *options), env=ENVIRONMENT, text=True, capture_output=True,
+                              timeout=TIME_LIMIT, check=False)
+        self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
+        self.assertRegex(done.stderr, sentence)
+        self.assertEqual(list(self.data.iterdir()), [])
+        self.assertFalse(self.json.exists())
+
+    def test_too_little_disk(self):
+        needs = r"\Apgseal: the run needs \d+\.\d GB of disk, and %s has \d+\.\d GB: [^\n]*--data[^\n]*\n\Z"
+        self.check(["--scale=4000000"], needs % re.escape(str(self.data)))
+
+    def test_too_little_memory(self):
+        needs = r"\Apgseal: the run needs 1073\.\d GB of memory, and \d+\.\d GB are available: [^\n]*\n\Z"
+        self.check(["--shared-buffers=1024000"], needs)
+
+    def test_programs_that_are_missing_are_named(self):
+        missing = r"\Apgseal: /usr/share holds no postgres, initdb, psql, pgbench: [^\n]*\n\Z"
+        self.check(["--peer=other=/usr/share"], missing)
+
+    def test_a_name_stands_for_one_contender(self):
+        self.check([f"--peer=loaded={PG}"], r"\Apgseal: loaded stands for two contenders: [^\n]*\n\Z")
+
+    def test_a_socket_needs_a_short_path(self):
+        top, self.data = self.data, self.data / ("x" * 80)
+        self.data.mkdir()
+        self.check([], rf"\Apgseal: the path {top}/x+ is too long for a server's socket: [^\n]*\n\Z")
+
+
+if __name__ == "__main__":
+    main(__file__)
