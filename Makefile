@@ -4,7 +4,8 @@ CARGO ?= cargo
 # Debian's own: the vectors' reader needs its packages for Python.
 PYTHON ?= /usr/bin/python3
 
-.PHONY: help build demo demo-stop test test-barman test-debian test-patroni test-pgbackrest test-world fuzz lint clean
+.PHONY: help build demo demo-stop test test-barman test-bench-page test-debian test-patroni test-pgbackrest test-world fuzz
+.PHONY: lint clean
 
 help:
 	@echo 'make build        the command and the library, into dist/bin and dist/lib'
@@ -12,6 +13,7 @@ help:
 	@echo 'make demo-stop    stop the server that the demo left running'
 	@echo 'make test         the tests on PostgreSQL 15'
 	@echo 'make test-barman  Barman: backups of both methods, recovery'
+	@echo "make test-bench-page   the page of a benchmark's report, in Chromium"
 	@echo "make test-debian  Debian's scripts, systemd's units, a container's steps"
 	@echo 'make test-patroni three nodes under Patroni and etcd'
 	@echo 'make test-pgbackrest   pgBackRest: backups of all types, restores'
@@ -39,13 +41,13 @@ test:
 	$(MAKE) --no-print-directory build
 	$(PYTHON) scripts/test.py ci
 
-test-barman test-debian test-patroni test-pgbackrest: test-%:
+test-barman test-bench-page test-debian test-patroni test-pgbackrest: test-%:
 	scripts/install-deps.sh build test $*
 	$(MAKE) --no-print-directory build
 	$(PYTHON) scripts/test.py $*
 
 test-world:
-	scripts/install-deps.sh build test barman debian patroni pgbackrest
+	scripts/install-deps.sh build test barman bench-page debian patroni pgbackrest
 	$(MAKE) --no-print-directory build
 	$(PYTHON) scripts/test.py world
 

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Usage: scripts/install-deps.sh [build|demo|test|barman|debian|patroni|pgbackrest|lint]…      (none: all)
+# Usage: scripts/install-deps.sh [build|demo|test|barman|bench-page|debian|patroni|pgbackrest|lint]…      (none: all)
 #
 # Purpose: the Debian packages that a make target needs. Called by the Makefile and .ci/run.
 # As root it installs what is missing; otherwise it names what is missing and fails. With everything in place it does
@@ -11,6 +11,7 @@ demo_packages=(postgresql-15 wamerican iso-codes openssl procps)
 # The packages that PostgreSQL's own sources need are installed by tests/suites/fetch-build.sh.
 test_packages=(git jq postgresql-15 openssl python3 python3-cryptography python3-argon2 procps binutils strace)
 barman_packages=(postgresql-15 barman rsync)
+bench_page_packages=(chromium chromium-driver fonts-dejavu-core)
 debian_packages=(postgresql-15 postgresql-common systemd util-linux dpkg openssl)
 patroni_packages=(postgresql-15 patroni etcd-server)
 pgbackrest_packages=(postgresql-15 pgbackrest)
@@ -27,11 +28,12 @@ packages_of() {
         demo) echo "${demo_packages[@]}" ;;
         test) echo "${test_packages[@]}" ;;
         barman) echo "${barman_packages[@]}" ;;
+        bench-page) echo "${bench_page_packages[@]}" ;;
         debian) echo "${debian_packages[@]}" ;;
         patroni) echo "${patroni_packages[@]}" ;;
         pgbackrest) echo "${pgbackrest_packages[@]}" ;;
         lint) echo "${lint_packages[@]}" ;;
-        *) die "there is no group $1; there are build, demo, test, barman, debian, patroni, pgbackrest and lint" ;;
+        *) die "there is no group $1; see the usage of $0" ;;
     esac
 }
 
@@ -49,7 +51,7 @@ missing_of() {
 }
 
 command -v dpkg-query >/dev/null || die "this is not Debian; install the packages that $0 names by hand"
-[ $# -gt 0 ] || set -- build demo test barman debian patroni pgbackrest lint
+[ $# -gt 0 ] || set -- build demo test barman bench-page debian patroni pgbackrest lint
 for group in "$@"; do packages_of "$group" >/dev/null; done
 mapfile -t missing < <(missing_of "$@")
 if [ ${#missing[@]} -gt 0 ]; then

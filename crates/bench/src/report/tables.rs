@@ -1,0 +1,328 @@
+//! What the tables of a report hold, the same for Markdown and the page.
+//!
+//! Published figures are rows below ours. A column in which nothing stands is left out.
+
+use std::collections::BTreeSet;
+
+use super::words::{self, significant};
+use super::{Group, Measured, View};
+use crate::figures::{CipherShare, Estimate, Figure};
+use crate::model::{CipherSpeed, Metric, Published, Report};
+
+/// Variant, value, speed, loss, verdict, CPU, extra CPU; the case's name is put before them.
+const OWN_CELLS: usize = 7;
+/// Extra CPU is to be at most so many times the cipher's own time.
+const AIM_PER_CIPHER: f64 = 1.3;
+const PAGE: f64 = 8192.0;
+
+/// Rows of text.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Table {
+    pub(super) title: String,
+    pub(super) columns: Vec<Column>,
+    pub(super) rows: Vec<Row>,
+}
+
+/// The head of a column.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Column {
+    pub(super) name: String,
+    /// Numbers stand at the right.
+    pub(super) number: bool,
+}
+
+/// A row has one cell for each column.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Row {
+    /// Somebody else's figure.
+    pub(super) published: bool,
+    /// Begins a case.
+    pub(super) first: bool,
+    pub(super) cells: Vec<String>,
+}
+
+/// The facts above the tables: name and text.
+pub(super) fn facts(report: &Report) -> Vec<(String, String)> {
+    let machine = &report.machine;
+    let gib = machine.memory as f64 / f64::from(1 << 30);
+    let [one, five, fifteen] = machine.load;
+    let mut facts = vec![
+        (
+            "machine",
+            format!(
+                "{}, {}, {gib:.1} GiB, Linux {}, {}; load {one:.2} {five:.2} {fifteen:.2} before",
+                machine.cpu,
+                words::count(machine.cores, "core"),
+                machine.kernel,
+                machine.file_system
+            ),
+        ),
+        ("PostgreSQL", versions(report)),
+        ("rounds", rounds(report)),
+        ("seed", report.seed.to_string()),
+        ("started", report.started.clone()),
+    ];
+    let parameters = report.parameters.iter().map(|(name, value)| match value {
+        serde_json::Value::String(text) => format!("{name} {text}"),
+        other => format!("{name} {other}"),
+    });
+    let parameters = parameters.collect::<Vec<_>>().join(", ");
+    if !parameters.is_empty() {
+        facts.push(("parameters", parameters));
+    }
+    facts
+        .into_iter()
+        .map(|(name, text)| (name.to_owned(), text))
+        .collect()
+}
+
+/// Each version once, with its variants if there are others.
+fn versions(report: &Report) -> String {
+    let mut versions: Vec<(&str, Vec<&str>)> = Vec::new();
+    for variant in &report.variants {
+        let name = variant.name.as_str();
+        match versions
+            .iter_mut()
+            .find(|(version, _)| *version == variant.postgres)
+        {
+            Some((_, names)) => names.push(name),
+            None => versions.push((&variant.postgres, vec![name])),
+        }
+    }
+    if let [(version, _)] = versions[..] {
+        return version.to_owned();
+    }
+    let each = versions
+        .iter()
+        .map(|(version, names)| format!("{version} ({})", names.join(", ")));
+    each.collect::<Vec<_>>().join("; ")
+}
+
+fn rounds(report: &Report) -> String {
+    let counts = || report.cases.iter().map(|case| case.rounds.len());
+    let (least, most) = (counts().min().unwrap_or(0), counts().max().unwrap_or(0));
+    let rounds = match least == most {
+        true => words::count(most, "round"),
+        false => format!("{least} to {most} rounds"),
+    };
+    let all = report.cases.iter().flat_map(|case| &case.rounds);
+    let sets: BTreeSet<u32> = all.map(|round| round.set).collect();
+    format!(
+        "{rounds} of each case, on {} of clusters",
+        words::count(sets.len(), "set")
+    )
+}
+
+/// The table of a group: each variant in each case, then what others published for it.
+pub(super) fn of_group(group: &Group) -> Table {
+    let extras: BTreeSet<&str> = (group.cases.iter().flat_map(|measured| &measured.figures))
+        .flat_map(|figure| figure.extra.keys().map(String::as_str))
+        .collect();
+    let metric = group.metric();
+    let mut columns = vec![
+        left("case"),
+        left("variant"),
+        right(metric.unit()),
+        right("GB/s"),
+        right(&format!("{} [95 %]", words::loss_name(metric))),
+        left("verdict"),
+        right(&format!("CPU per {}", words::work_name(metric))),
+        right("extra CPU [95 %]"),
+    ];
+    columns.extend(extras.iter().map(|name| right(&words::curve_name(name))));
+    let mut rows = Vec::new();
+    for measured in &group.cases {
+        rows.extend(case_rows(group, measured, &extras));
+    }
+    let title = match group.name {
+        "" => words::capital(words::value_name(metric)),
+        name => words::capital(name),
+    };
+    without_empty(Table {
+        title,
+        columns,
+        rows,
+    })
+}
+
+fn case_rows(group: &Group, measured: &Measured, extras: &BTreeSet<&str>) -> Vec<Row> {
+    let cells = OWN_CELLS + extras.len();
+    let row = |published, own: Vec<String>| {
+        let mut cells = own;
+        cells.insert(0, String::new());
+        Row {
+            published,
+            first: false,
+            cells,
+        }
+    };
+    let ours = measured
+        .figures
+        .iter()
+        .map(|figure| our_cells(measured, figure, extras));
+    let mut rows: Vec<Row> = ours.map(|own| row(false, own)).collect();
+    if rows.is_empty() {
+        rows.push(row(false, padded(vec!["not measured".to_owned()], cells)));
+    }
+    let theirs = measured.case.published.iter().map(published_cells);
+    rows.extend(theirs.map(|own| row(true, padded(own, cells))));
+    rows[0].first = true;
+    rows[0].cells[0] = group.short_name(measured.case).to_owned();
+    rows
+}
+
+fn padded(mut cells: Vec<String>, count: usize) -> Vec<String> {
+    cells.resize(count, String::new());
+    cells
+}
+
+fn our_cells(measured: &Measured, figure: &Figure, extras: &BTreeSet<&str>) -> Vec<String> {
+    let case = measured.case;
+    let beside = |text: Option<String>| text.filter(|_| figure.verdict.is_some());
+    let verdict = figure.verdict;
+    let cells = [
+        Some(figure.variant.clone()),
+        Some(significant(figure.value)),
+        speed(case.metric, figure.value),
+        beside(words::percent_interval(figure.loss)),
+        verdict.map(|verdict| words::verdict(verdict, case.limit)),
+        words::time(figure.cpu_us),
+        beside(words::percent_interval(over_one(figure.cpu_ratio))),
+    ];
+    let extra = |name: &&str| figure.extra.get(*name).map(|value| significant(*value));
+    let all = cells.into_iter().chain(extras.iter().map(extra));
+    all.map(Option::unwrap_or_default).collect()
+}
+
+fn published_cells(published: &Published) -> Vec<String> {
+    let value = match (published.stock, published.encrypted) {
+        (Some(stock), Some(own)) => format!("{}, stock {}", significant(own), significant(stock)),
+        (None, Some(own)) => significant(own),
+        (Some(stock), None) => format!("stock {}", significant(stock)),
+        (None, None) => String::new(),
+    };
+    vec![
+        format!("published: {}", words::published_name(published)),
+        value,
+        String::new(),
+        words::percent(published.loss, 1),
+    ]
+}
+
+/// How the extra CPU compares with the cipher's own time, where pages moved.
+pub(super) fn cipher_share(view: &View) -> Table {
+    let mut rows = Vec::new();
+    for measured in view.groups.iter().flat_map(|group| &group.cases) {
+        for figure in &measured.figures {
+            if let Some((share, times)) = figure.cipher.and_then(|c| Some((c, c.extra_per_cipher?)))
+            {
+                rows.push(share_row(measured, figure, &share, times));
+            }
+        }
+    }
+    Table {
+        title: format!("The cipher's share (aim: at most {AIM_PER_CIPHER} times its own time)"),
+        columns: vec![
+            left("case"),
+            left("variant"),
+            right("pages decrypted"),
+            right("pages encrypted"),
+            right("cipher's own time"),
+            right("extra CPU [95 %]"),
+            right("extra / cipher [95 %]"),
+        ],
+        rows,
+    }
+}
+
+fn share_row(measured: &Measured, figure: &Figure, share: &CipherShare, times: Estimate) -> Row {
+    let cells = vec![
+        measured.case.name.clone(),
+        figure.variant.clone(),
+        significant(share.opened),
+        significant(share.sealed),
+        words::time(share.cipher_us).unwrap_or_default(),
+        words::time_interval(figure.extra_us).unwrap_or_default(),
+        words::times_interval(times).unwrap_or_default(),
+    ];
+    Row {
+        published: false,
+        first: true,
+        cells,
+    }
+}
+
+/// The cipher's own speed beside the run.
+pub(super) fn cipher_speed(report: &Report) -> Table {
+    let row = |speed: &CipherSpeed| {
+        let mut cells = vec![format!("{} bits", speed.bits)];
+        for ns in [speed.open_ns, speed.seal_ns] {
+            cells.push(format!("{:.0}, {:.0}", ns[0], ns[1]));
+            cells.push(format!("{:.2}", PAGE / ((ns[0] + ns[1]) / 2.0)));
+        }
+        Row {
+            published: false,
+            first: true,
+            cells,
+        }
+    };
+    Table {
+        title: "The cipher alone, on one thread, before and after the rounds".to_owned(),
+        columns: vec![
+            left("key"),
+            right("decrypt, ns/page"),
+            right("GB/s"),
+            right("encrypt, ns/page"),
+            right("GB/s"),
+        ],
+        rows: report.cipher.iter().map(row).collect(),
+    }
+}
+
+/// Of what takes so many nanoseconds a page.
+fn speed(metric: Metric, ns: f64) -> Option<String> {
+    (metric == Metric::NanosecondsPerPage).then(|| format!("{:.2}", PAGE / ns))
+}
+
+/// A ratio as what is above one.
+pub(super) fn over_one(ratio: Estimate) -> Estimate {
+    Estimate {
+        median: ratio.median - 1.0,
+        low: ratio.low - 1.0,
+        high: ratio.high - 1.0,
+    }
+}
+
+fn without_empty(table: Table) -> Table {
+    let Table {
+        title,
+        mut columns,
+        mut rows,
+    } = table;
+    for column in (0..columns.len()).rev() {
+        if rows.iter().all(|row| row.cells[column].is_empty()) {
+            columns.remove(column);
+            rows.iter_mut()
+                .for_each(|row| drop(row.cells.remove(column)));
+        }
+    }
+    Table {
+        title,
+        columns,
+        rows,
+    }
+}
+
+fn left(name: &str) -> Column {
+    Column {
+        name: name.to_owned(),
+        number: false,
+    }
+}
+
+fn right(name: &str) -> Column {
+    Column {
+        name: name.to_owned(),
+        number: true,
+    }
+}
