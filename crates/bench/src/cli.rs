@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
 
-use crate::recipes::{checksums, readonly, tpcb, Recipe};
+use crate::recipes::{checksums, readonly, tpcb, tprocc, Recipe};
 
 /// The recipes, and what is done with their reports.
 #[derive(Debug, Subcommand)]
@@ -17,6 +17,8 @@ pub enum Command {
     Tpcb(Box<tpcb::TpcB>),
     /// pgbench -N out of the kernel's cache: every key length, with data checksums and without
     Checksums(Box<checksums::Checksums>),
+    /// A TPC-C load: new orders per minute at a ramp of virtual users and at a steady number
+    Tprocc(Box<tprocc::Tprocc>),
     /// Two reports, before a change and after it; exit status 1 if something got worse
     Compare(CompareArgs),
     /// Show a report again: tables, or a page with charts
@@ -40,6 +42,7 @@ impl Command {
             Self::Readonly(args) => Task::Run(&args.run, Box::new(args.recipe())),
             Self::Tpcb(args) => Task::Run(&args.run, Box::new(args.recipe())),
             Self::Checksums(args) => Task::Run(&args.run, Box::new(args.recipe())),
+            Self::Tprocc(args) => Task::Run(&args.run, Box::new(args.recipe())),
             Self::Compare(args) => Task::Compare(args),
             Self::Report(args) => Task::Report(args),
         }

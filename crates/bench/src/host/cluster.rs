@@ -315,7 +315,7 @@ impl Server<'_> {
     }
 
     /// A client's failure: the server's own end, if that is why, or else with the end of its log.
-    fn explain(&mut self, error: BenchError) -> BenchError {
+    pub fn explain(&mut self, error: BenchError) -> BenchError {
         thread::sleep(SETTLE);
         if let Some(died) = self.has_died() {
             return died;

@@ -8,6 +8,7 @@ pub mod checksums;
 mod pgbench;
 pub mod readonly;
 pub mod tpcb;
+pub mod tprocc;
 
 use std::collections::BTreeMap;
 use std::path::Path;
