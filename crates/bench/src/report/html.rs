@@ -105,7 +105,9 @@ fn table(table: &Table) -> Markup {
                 thead {
                     tr {
                         @for column in &table.columns {
-                            th scope="col" class=[column.number.then_some("number")] { (column.name) }
+                            th scope="col" class=[column.number.then_some("number")] {
+                                (unbroken(&column.name))
+                            }
                         }
                     }
                 }
@@ -113,7 +115,7 @@ fn table(table: &Table) -> Markup {
                     @for row in &table.rows {
                         tr.first[row.first] .published[row.published] {
                             @for (column, cell) in row.cells.iter().enumerate() {
-                                td class=[class(column)] { (cell.replace(" %", "\u{a0}%")) }
+                                td class=[class(column)] { (unbroken(cell)) }
                             }
                         }
                     }
@@ -121,6 +123,11 @@ fn table(table: &Table) -> Markup {
             }
         }
     }
+}
+
+/// A number stays on the line of its sign.
+fn unbroken(text: &str) -> String {
+    text.replace(" %", "\u{a0}%")
 }
 
 fn method() -> Markup {

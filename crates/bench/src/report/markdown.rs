@@ -17,7 +17,7 @@ pub fn markdown(report: &Report) -> String {
         );
     }
     for (name, value) in tables::facts(report) {
-        text += &format!("- {name}: {}\n", escape(&value));
+        text += &format!("- {}: {}\n", escape(&name), escape(&value));
     }
     for group in &view.groups {
         text += &table(&tables::of_group(group));
@@ -80,6 +80,7 @@ fn escape(text: &str) -> String {
             '_' if within => escaped.push('_'),
             '\\' | '|' | '`' | '*' | '_' | '<' | '~' | '!' => escaped.extend(['\\', letter]),
             '(' if before == ']' => escaped += "\\(",
+            '&' if letters.peek().is_some_and(|c| *c != ' ') => escaped += "\\&",
             other => escaped.push(other),
         }
         before = letter;

@@ -62,18 +62,21 @@ pub(super) fn facts(report: &Report) -> Vec<(String, String)> {
         ("seed", report.seed.to_string()),
         ("started", report.started.clone()),
     ];
-    let parameters = report.parameters.iter().map(|(name, value)| match value {
-        serde_json::Value::String(text) => format!("{name} {text}"),
-        other => format!("{name} {other}"),
-    });
-    let parameters = parameters.collect::<Vec<_>>().join(", ");
-    if !parameters.is_empty() {
-        facts.push(("parameters", parameters));
+    let asked = report.parameters.iter();
+    facts.extend(asked.map(|(name, value)| (name.as_str(), parameter(value))));
+    let plain = |(name, text): (&str, String)| (name.replace('_', " "), text);
+    facts.into_iter().map(plain).collect()
+}
+
+/// Lists without brackets, text without quotes.
+fn parameter(value: &serde_json::Value) -> String {
+    match value {
+        serde_json::Value::String(text) => text.clone(),
+        serde_json::Value::Array(values) => {
+            values.iter().map(parameter).collect::<Vec<_>>().join(", ")
+        }
+        other => other.to_string(),
     }
-    facts
-        .into_iter()
-        .map(|(name, text)| (name.to_owned(), text))
-        .collect()
 }
 
 /// Each version once, with its variants if there are others.
