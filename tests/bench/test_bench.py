@@ -4,12 +4,17 @@
 The runs are as small as they can be: what they measure is not looked at, that they measure all of it is.
 """
 
+import fcntl
 import json
 import os
+import pty
 import re
 import signal
+import struct
 import subprocess
 import sys
+import termios
+import threading
 import time
 from pathlib import Path
 
@@ -19,7 +24,7 @@ import stage  # noqa: E402
 from pgseal_test import PG, PGSEAL, TIME_LIMIT, Case, base_environment, main  # noqa: E402
 
 # Another benchmark of this machine is not disturbed by runs that measure nothing.
-ENVIRONMENT = {**base_environment(), "PGSEAL_BENCH_LOCK": f"pgseal-bench-test-{os.getpid()}"}
+ENVIRONMENT = {**base_environment(), "TERM": "xterm", "PGSEAL_BENCH_LOCK": f"pgseal-bench-test-{os.getpid()}"}
 SMALL = ["--scale=1", "--client=1", "--time=1"]
 
 
@@ -36,10 +41,10 @@ class Bench(Case):
         own = [f"--pg={PG}", f"--data={self.data}", f"--json={self.json}", *SMALL]
         return [PGSEAL, "bench", recipe, *own, *options]
 
-    def start(self, recipe, *options):
+    def start(self, recipe, *options, **more):
         """A run in the background; it is ended with the test."""
-        run = subprocess.Popen(self.command(recipe, *options), env=ENVIRONMENT, text=True,
-                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        run = subprocess.Popen(self.command(recipe, *options), env=ENVIRONMENT, text=True, stdout=subprocess.PIPE,
+                               **{"stderr": subprocess.PIPE, **more})
         self.addCleanup(self.end, run)
         return run
 
@@ -120,17 +125,59 @@ class Rounds(Bench):
         self.assertRegex(done.stderr, rf"\Apgseal: [^\n]*{sentence}")
 
 
+class Terminal:
+    """What a program sees as its terminal, and all that it shows there."""
+
+    def __init__(self):
+        self.ours, self.its = pty.openpty()
+        fcntl.ioctl(self.its, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 120, 0, 0))
+        self.shown = b""
+        self.reader = threading.Thread(target=self.read)
+
+    def options(self):
+        """For Popen: the terminal is the session's, and the program in its foreground."""
+        return {"stdin": self.its, "stderr": self.its, "start_new_session": True,
+                "preexec_fn": lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0)}
+
+    def opened(self):
+        """The program has it."""
+        os.close(self.its)
+        self.reader.start()
+
+    def read(self):
+        """Until its last user has gone."""
+        try:
+            while True:
+                self.shown += os.read(self.ours, 65536)
+        except OSError:
+            pass
+
+    def press(self, keys):
+        os.write(self.ours, keys)
+
+    def close(self):
+        """All that was shown."""
+        self.reader.join()
+        os.close(self.ours)
+        return self.shown.decode()
+
+
 class Ends(Bench):
     def test_ctrl_c_keeps_the_rounds_done_and_a_second_run_is_refused_meanwhile(self):
-        run = self.start("tpcb", "--rounds=1000", "--sets=1")
+        terminal = Terminal()
+        run = self.start("tpcb", "--rounds=1000", "--sets=1", **terminal.options())
+        terminal.opened()
         self.wait_for_a_round(run)
         second = subprocess.run(self.command("readonly"), env=ENVIRONMENT, text=True, capture_output=True, check=False)
         self.assertEqual((second.returncode, second.stdout), (9, ""))
         self.assertRegex(second.stderr, r"\Apgseal: another pgseal bench runs on this machine[^\n]*\n\Z")
-        run.send_signal(signal.SIGINT)
-        output, errors = run.communicate(timeout=TIME_LIMIT)
-        self.assertEqual(run.returncode, 130, errors)
-        self.assertRegex(errors, r"(?m)^pgseal: interrupted$")
+        terminal.press(b"\x03")
+        output, _ = run.communicate(timeout=TIME_LIMIT)
+        shown = terminal.close()
+        self.assertEqual(run.returncode, 130, shown)
+        bar = r"\d+/3000 runs +[\dhms]+ left +round \d+, scale 1, 1 connections, (stock|loaded|sealed-256)"
+        self.assertRegex(shown, bar)
+        self.assertRegex(shown, r"pgseal: interrupted\r\n\Z")
         self.assert_left_nothing(run)
         self.assertIn("sealed-256", output)
         report = self.report()
@@ -143,8 +190,8 @@ class Ends(Bench):
         os.kill(self.postmaster(run), signal.SIGKILL)
         output, errors = run.communicate(timeout=TIME_LIMIT)
         self.assertEqual(run.returncode, 3, errors)
-        died = r"pgseal: the server of [\w-]+ ended by itself \(signal: 9 \(SIGKILL\)\); its log ends with:\n.*ready to accept"
-        self.assertRegex(errors, f"(?s){died}")
+        died = r"pgseal: the server of [\w-]+ ended by itself \(signal: 9 \(SIGKILL\)\); its log ends with:\n"
+        self.assertRegex(errors, rf"(?s){died}.*ready to accept")
         self.assert_left_nothing(run)
         self.assertIn("sealed-256", output)
         report = self.report()

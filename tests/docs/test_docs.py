@@ -71,7 +71,7 @@ class CommandLines(unittest.TestCase):
 
     def problem(self, line):
         words = shlex.split(line, comments=True)[1:]
-        command = [word for word in words[: 2 if words[:1] == ["key"] else 1] if not word.startswith("-")]
+        command = [word for word in words[: 2 if words[:1] in (["key"], ["bench"]) else 1] if not word.startswith("-")]
         help_text = self.help(command)
         if help_text is None:
             return f"there is no {' '.join(command)}"
