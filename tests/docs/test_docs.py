@@ -84,6 +84,15 @@ class CommandLines(unittest.TestCase):
         return done.stdout if done.returncode == 0 else None
 
 
+class ExitCodes(unittest.TestCase):
+    @unittest.skipUnless(os.getuid() == 0, "only root is refused")
+    def test_bench_refuses_root(self):
+        command = [ROOT / "dist/bin/pgseal", "bench", "readonly", f"--pg={DEBIAN_PG}"]
+        done = subprocess.run(command, text=True, capture_output=True, check=False)
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertRegex(done.stderr, r"\Apgseal: PostgreSQL's servers do not run as root: [^\n]*setpriv[^\n]*\n\Z")
+
+
 def command_lines(text):
     """`pgseal …` in backquotes, and lines of blocks that begin with it; without what a shell would add."""
     text = text.replace("\\\n", " ")

@@ -89,7 +89,8 @@ pub struct RunOptions {
     /// How often everything runs; an interval means little below 6
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub rounds: Option<u32>,
-    /// Sets of clusters that share the rounds: clusters made alike differ by some per cent
+    /// Sets of clusters that share the rounds: clusters made alike differ by some per cent, which
+    /// six sets or more show
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub sets: Option<u32>,
     /// Go on until no interval reaches further to either side than that: 0.5%

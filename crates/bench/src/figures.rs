@@ -3,7 +3,8 @@
 //! Everything is compared within a round, where the variants shared the state of the machine: a
 //! figure is the median over the rounds of a ratio to stock (or of a difference from it). Its 95 %
 //! interval is a bootstrap in two steps, sets of clusters and then the rounds on each, because
-//! clusters made alike differ by some per cent and rounds on one set share that. The resampling is
+//! clusters made alike differ by some per cent and rounds on one set share that. From less than six
+//! sets it is too narrow for how clusters differ; from one it does not know. The resampling is
 //! seeded: the same rounds give the same interval.
 
 use std::collections::BTreeMap;

@@ -141,6 +141,34 @@ fn more_rounds_on_the_same_clusters_do_not_hide_that_clusters_differ() {
     assert!((loss.high - 0.03).abs() < 1e-12, "{loss:?}");
 }
 
+/// Rounds on clusters whose own loss, and whose rounds, scatter around a loss of 2 %.
+fn scattered(random: &mut fastrand::Rng, sets: u32, rounds_per_set: u32) -> Report {
+    let mut noise = |width: f64| (random.f64() + random.f64() + random.f64() - 1.5) * width;
+    let mut rounds = Vec::new();
+    for set in 0..sets {
+        let of_set = noise(3.0);
+        rounds.extend((0..rounds_per_set).map(|_| (set, 100.0, 98.0 + of_set + noise(2.0))));
+    }
+    report(&rounds)
+}
+
+/// How many of 200 intervals include the truth.
+fn covered(sets: u32, rounds_per_set: u32) -> usize {
+    let mut random = fastrand::Rng::with_seed(1);
+    let mut includes = |_: &u32| {
+        let loss = sealed(&scattered(&mut random, sets, rounds_per_set)).loss;
+        loss.low <= 0.02 && 0.02 <= loss.high
+    };
+    (0..200).filter(|run| includes(run)).count()
+}
+
+#[test]
+fn some_95_of_100_intervals_include_the_truth_if_there_are_sets_enough() {
+    assert!((180..=199).contains(&covered(10, 1)), "{}", covered(10, 1));
+    assert!((175..=199).contains(&covered(6, 3)), "{}", covered(6, 3));
+    assert!(covered(2, 9) < 150, "{}", covered(2, 9));
+}
+
 #[test]
 fn the_same_rounds_give_the_same_interval() {
     let values = vec![vec![1.0, 1.5, 0.7, 1.1, 0.9, 1.3], vec![1.2, 0.8]];

@@ -57,7 +57,7 @@ pub struct Cells {
     #[arg(short = 'c', long = "client", value_name = "N", value_delimiter = ',',
           value_parser = clap::value_parser!(u32).range(1..))]
     pub client: Option<Vec<u32>>,
-    /// Seconds of a run [default: 30; --quick: 3]
+    /// Seconds of a run [default: 30; --quick: 2]
     #[arg(short = 'T', long = "time", value_name = "SECONDS",
           value_parser = clap::value_parser!(u32).range(1..))]
     pub time: Option<u32>,
@@ -112,11 +112,11 @@ impl Cells {
             name: load.name,
             script: load.script,
             cells: scales.iter().flat_map(of_scale).collect(),
-            seconds: self.time.unwrap_or(if quick { 3 } else { 30 }),
+            seconds: self.time.unwrap_or(if quick { 2 } else { 30 }),
             buffers_mb: self.shared_buffers.unwrap_or(room.max(16)),
             defaults: Defaults {
                 rounds: if quick { 6 } else { 10 },
-                sets: 2,
+                sets: if quick { 6 } else { 10 },
                 key_lengths: &[256],
             },
             fixed: Vec::new(),
