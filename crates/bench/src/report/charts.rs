@@ -292,7 +292,7 @@ fn curve<'a>(
         }
     }
     let shown: Vec<&str> = lines.keys().map(|place| variants[*place]).collect();
-    let title = words::curve_name(name);
+    let title = words::capital(&words::curve_name(name));
     Chart {
         description: format!(
             "Lines over the seconds of {}: {title} of {}, one for each round.",

@@ -3,7 +3,7 @@
 use maud::{html, Markup, PreEscaped, DOCTYPE};
 
 use super::charts::{self, Chart};
-use super::tables::{self, Table};
+use super::tables::{self, Row, Table};
 use super::{palette, plot, words, View};
 use crate::model::Report;
 
@@ -114,8 +114,12 @@ fn table(table: &Table) -> Markup {
                 tbody {
                     @for row in &table.rows {
                         tr.first[row.first] .published[row.published] {
-                            @for (column, cell) in row.cells.iter().enumerate() {
-                                td class=[class(column)] { (unbroken(cell)) }
+                            @let shown = shown(row);
+                            @for (column, cell) in row.cells[..shown].iter().enumerate() {
+                                @let wide = (column + 1 == shown).then(|| row.cells.len() - column);
+                                td class=[class(column)] colspan=[wide.filter(|wide| *wide > 1)] {
+                                    (unbroken(cell))
+                                }
                             }
                         }
                     }
@@ -123,6 +127,13 @@ fn table(table: &Table) -> Markup {
             }
         }
     }
+}
+
+/// How many cells: the last text of a published figure takes the room of the empty ones after it.
+fn shown(row: &Row) -> usize {
+    let last = row.cells.iter().rposition(|cell| !cell.is_empty());
+    last.filter(|_| row.published)
+        .map_or(row.cells.len(), |last| last + 1)
 }
 
 /// A number stays on the line of its sign.

@@ -1,6 +1,7 @@
 //! What the tables of a report hold, the same for Markdown and the page.
 //!
-//! Published figures are rows below ours. A column in which nothing stands is left out.
+//! Published figures are rows below ours, with their names where ours have verdicts. A column in
+//! which nothing stands is left out.
 
 use std::collections::BTreeSet;
 
@@ -57,7 +58,7 @@ pub(super) fn facts(report: &Report) -> Vec<(String, String)> {
                 machine.file_system
             ),
         ),
-        ("PostgreSQL", versions(report)),
+        ("server", versions(report)),
         ("rounds", rounds(report)),
         ("seed", report.seed.to_string()),
         ("started", report.started.clone()),
@@ -97,7 +98,7 @@ fn versions(report: &Report) -> String {
     }
     let each = versions
         .iter()
-        .map(|(version, names)| format!("{version} ({})", names.join(", ")));
+        .map(|(version, names)| format!("{}: {version}", names.join(", ")));
     each.collect::<Vec<_>>().join("; ")
 }
 
@@ -205,10 +206,11 @@ fn published_cells(published: &Published) -> Vec<String> {
         (None, None) => String::new(),
     };
     vec![
-        format!("published: {}", words::published_name(published)),
+        "published".to_owned(),
         value,
         String::new(),
         words::percent(published.loss, 1),
+        words::published_name(published),
     ]
 }
 

@@ -167,7 +167,7 @@ pub(super) fn curve_name(name: &str) -> String {
         "nopm" => "NOPM",
         other => other,
     });
-    format!("{}{unit}", capital(&words.collect::<Vec<_>>().join(" ")))
+    format!("{}{unit}", words.collect::<Vec<_>>().join(" "))
 }
 
 /// With a large first letter.
