@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
 
-use crate::recipes::{checksums, readonly, tpcb, tprocc, Recipe};
+use crate::recipes::{checksums, readonly, tpcb, tprocc, upgrade, worst, Recipe};
 
 /// The recipes, and what is done with their reports.
 #[derive(Debug, Subcommand)]
@@ -19,6 +19,10 @@ pub enum Command {
     Checksums(Box<checksums::Checksums>),
     /// A TPC-C load: new orders per minute at a ramp of virtual users and at a steady number
     Tprocc(Box<tprocc::Tprocc>),
+    /// pg_upgrade of one plain cluster into plain and sealed ones: elapsed time and CPU
+    Upgrade(Box<upgrade::Upgrade>),
+    /// Loads that do little else than move pages or WAL
+    Worst(Box<worst::Worst>),
     /// Two reports, before a change and after it; exit status 1 if something got worse
     Compare(CompareArgs),
     /// Show a report again: tables, or a page with charts
@@ -43,6 +47,8 @@ impl Command {
             Self::Tpcb(args) => Task::Run(&args.run, Box::new(args.recipe())),
             Self::Checksums(args) => Task::Run(&args.run, Box::new(args.recipe())),
             Self::Tprocc(args) => Task::Run(&args.run, Box::new(args.recipe())),
+            Self::Upgrade(args) => Task::Run(&args.run, Box::new(args.recipe())),
+            Self::Worst(args) => Task::Run(&args.run, Box::new(args.recipe())),
             Self::Compare(args) => Task::Compare(args),
             Self::Report(args) => Task::Report(args),
         }

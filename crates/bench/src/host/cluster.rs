@@ -49,12 +49,13 @@ pub struct Settings {
 }
 
 /// A stopped cluster.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Cluster {
     /// Its data directory.
     pub data: PathBuf,
     log: PathBuf,
-    counters: PathBuf,
+    /// Where its library counts pages.
+    pub counters: PathBuf,
 }
 
 /// What a load cost its server.
@@ -185,7 +186,7 @@ impl Cluster {
     }
 
     /// The library's counts so far, over all slots; zeros where no library counts.
-    fn pages(&self) -> Pages {
+    pub fn pages(&self) -> Pages {
         const SLOT: usize = 64;
         let slots = fs::read(&self.counters).unwrap_or_default();
         let sum = |place: usize| {

@@ -94,6 +94,11 @@ pub fn all(
     Ok(all)
 }
 
+/// Programs of another version, which stand for nothing in the report.
+pub fn plain(name: &str, bindir: &Path) -> Result<Contender, BenchError> {
+    peer(name, bindir, &[])
+}
+
 fn peer(name: &str, bindir: &Path, initdb: &[(String, String)]) -> Result<Contender, BenchError> {
     let bindir = programs(bindir)?;
     let own = initdb.iter().filter(|(of, _)| of == name);

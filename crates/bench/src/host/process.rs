@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use nix::sys::resource::{getrusage, UsageWho};
 use nix::sys::signal::{kill, killpg, Signal};
 use nix::sys::time::TimeVal;
-use nix::sys::wait::{waitid, waitpid, Id, WaitPidFlag};
+use nix::sys::wait::{waitid, waitpid, Id, WaitPidFlag, WaitStatus};
 use nix::unistd::Pid;
 
 use crate::error::{files, BenchError};
@@ -29,6 +29,8 @@ use crate::host::account;
 const LOOK: Duration = Duration::from_millis(100);
 /// A program that is asked to end gets that long before it is killed.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// What a program left behind gets that long to end.
+const ORPHANS_LIMIT: Duration = Duration::from_secs(60);
 /// Of what a program or server printed, shown with an error.
 const LAST_LINES: usize = 12;
 
@@ -163,6 +165,26 @@ pub fn reap(child: &mut Child) -> io::Result<(ExitStatus, Cpu)> {
     Ok((status, children_cpu()?.since(before)))
 }
 
+/// Waits for all that programs left behind, as pg_ctl does its servers; it has been told to end.
+pub fn reap_orphans(stop: &Stop) -> Result<(), BenchError> {
+    let start = Instant::now();
+    loop {
+        match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
+            Ok(WaitStatus::StillAlive) if stop.is_set() => return Err(BenchError::Interrupted),
+            Ok(WaitStatus::StillAlive) if start.elapsed() > ORPHANS_LIMIT => {
+                return Err(BenchError::Program {
+                    program: "a process that another left behind".to_owned(),
+                    status: "it does not end".to_owned(),
+                    output: String::new(),
+                });
+            }
+            Ok(WaitStatus::StillAlive) => thread::sleep(LOOK),
+            Ok(_) => {}
+            Err(_) => return Ok(()),
+        }
+    }
+}
+
 /// Asks the child's whole group to end, kills it if it does not, and waits for it.
 pub fn end(child: &mut Child, signal: Signal) {
     let group = pid_of(child);
@@ -213,7 +235,8 @@ pub fn last_lines_of(path: &Path) -> Result<String, BenchError> {
     Ok(last_lines(&String::from_utf8_lossy(&bytes)))
 }
 
-fn children_cpu() -> io::Result<Cpu> {
+/// What all that was waited for has cost.
+pub fn children_cpu() -> io::Result<Cpu> {
     let usage = getrusage(UsageWho::RUSAGE_CHILDREN)?;
     Ok(Cpu {
         user_s: seconds(usage.user_time()),

@@ -9,6 +9,8 @@ mod pgbench;
 pub mod readonly;
 pub mod tpcb;
 pub mod tprocc;
+pub mod upgrade;
+pub mod worst;
 
 use std::collections::BTreeMap;
 use std::path::Path;

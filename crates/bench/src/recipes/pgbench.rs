@@ -16,6 +16,7 @@ use crate::host::Host;
 use crate::model::{Case, Metric, Published};
 use crate::recipes::{Recipe, Set};
 use crate::schedule::Defaults;
+pub(crate) use clusters::Throughput;
 use clusters::{keys, Clusters, Key};
 
 /// What a branch takes on disk, with its indexes and room to grow.

@@ -1,10 +1,10 @@
 //! `pgseal bench tprocc`: new orders per minute of a TPC-C load, at a ramp of virtual users and at
 //! a steady number, with the server's curves over time.
 //!
-//! All contenders begin on the same pages: the driver fills stock's cluster once, and the others
-//! are copies of it, sealed where they shall be; a foreign one fills its own. Each contender keeps
-//! its cluster, since a run adds orders. After every run the driver checks the standard's
-//! consistency conditions, and the recipe ends if one does not hold.
+//! All contenders of a set begin on the same pages: the driver fills a plain cluster once, and each
+//! gets a copy of its own, sealed where it shall be, since a run adds orders; for a foreign one the
+//! driver fills its own. After every run the driver checks the standard's consistency conditions,
+//! and the recipe ends if one does not hold.
 
 mod clusters;
 mod driver;
@@ -17,7 +17,8 @@ use clap::Args;
 
 use crate::cli::RunOptions;
 use crate::error::BenchError;
-use crate::host::contender::Contender;
+use crate::host::cluster::Cluster;
+use crate::host::contender::{Contender, Kind};
 use crate::host::requirements::Needs;
 use crate::host::Host;
 use crate::model::{Case, Metric, Published};
@@ -103,7 +104,7 @@ const QUICK: Shape = Shape {
     settings: &[],
     defaults: Defaults {
         rounds: 6,
-        sets: 1,
+        sets: 6,
         key_lengths: &[256],
     },
 };
@@ -137,6 +138,7 @@ const PUBLISHED: Shape = Shape {
     ],
     defaults: Defaults {
         rounds: 1,
+        sets: 1,
         ..QUICK.defaults
     },
 };
@@ -160,6 +162,7 @@ impl Tprocc {
             .collect();
         let time = self.time.unwrap_or(shape.time);
         steps.push(steady(self.users.unwrap_or(shape.users), time));
+        let rounds = self.run.rounds.unwrap_or(shape.defaults.rounds);
         let own = self.setting.iter().map(String::as_str);
         TprocC {
             warehouses,
@@ -176,7 +179,8 @@ impl Tprocc {
                 .map(str::to_owned)
                 .collect(),
             driver: self.driver.clone(),
-            rounds: self.run.rounds.unwrap_or(shape.defaults.rounds),
+            rounds_per_set: rounds.div_ceil(self.run.sets.unwrap_or(rounds)),
+            loaded: BTreeMap::new(),
             defaults: shape.defaults,
         }
     }
@@ -257,7 +261,9 @@ pub struct TprocC {
     buffers_mb: u32,
     settings: Vec<String>,
     driver: Option<PathBuf>,
-    rounds: u32,
+    rounds_per_set: u32,
+    /// What the driver has filled, by contender, and all sets are copies of.
+    loaded: BTreeMap<String, Cluster>,
     defaults: Defaults,
 }
 
@@ -296,13 +302,15 @@ impl Recipe for TprocC {
         };
         let all: u64 = self.steps.iter().map(orders).sum();
         let most = self.steps.iter().map(orders).max().unwrap_or(0);
-        let cluster = u64::from(self.warehouses) * BYTES_PER_WAREHOUSE
-            + all * u64::from(self.rounds) * BYTES_PER_ORDER
-            + (most * WAL_PER_ORDER).min(16 << 30)
-            + BYTES_PER_CLUSTER;
+        let loaded = u64::from(self.warehouses) * BYTES_PER_WAREHOUSE + BYTES_PER_CLUSTER;
+        let cluster = loaded
+            + all * u64::from(self.rounds_per_set) * BYTES_PER_ORDER
+            + (most * WAL_PER_ORDER).min(16 << 30);
         let users = self.steps.iter().map(|step| step.users).max();
+        let foreign = |one: &&Contender| one.kind == Kind::Peer;
+        let kept = 1 + contenders.iter().filter(foreign).count() as u64;
         Needs {
-            disk: cluster * contenders.len() as u64,
+            disk: cluster * contenders.len() as u64 + loaded * kept,
             memory: (u64::from(self.buffers_mb) << 20)
                 + u64::from(users.unwrap_or(0)) * BYTES_PER_USER,
         }
@@ -310,6 +318,9 @@ impl Recipe for TprocC {
 
     fn make_set(&mut self, home: &Path, host: &Host) -> Result<Box<dyn Set>, BenchError> {
         let driver = Driver::find(self.driver.as_deref())?;
+        if self.loaded.is_empty() {
+            self.loaded = clusters::load(self, &driver, host)?;
+        }
         Ok(Box::new(Clusters::make(self.clone(), driver, home, host)?))
     }
 }

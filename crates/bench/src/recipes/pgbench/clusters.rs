@@ -265,14 +265,14 @@ struct Run {
 
 /// What pgbench reports.
 #[derive(Debug, PartialEq)]
-struct Throughput {
-    transactions: f64,
-    tps: f64,
+pub(crate) struct Throughput {
+    pub(crate) transactions: f64,
+    pub(crate) tps: f64,
 }
 
 impl Throughput {
     /// A run with failed transactions is none.
-    fn read(output: &str) -> Result<Self, BenchError> {
+    pub(crate) fn read(output: &str) -> Result<Self, BenchError> {
         let number = |name: &str| {
             let mut lines = output.lines().filter_map(|line| line.strip_prefix(name));
             let word = lines.next_back()?.trim().split([' ', '/']).next()?;

@@ -48,6 +48,38 @@ struct Run {
     outcome: Outcome,
 }
 
+/// Fills a plain cluster, and one for each foreign contender.
+pub(super) fn load(
+    recipe: &TprocC,
+    driver: &Driver,
+    host: &Host,
+) -> Result<BTreeMap<String, Cluster>, BenchError> {
+    let mut loaded = BTreeMap::new();
+    for contender in &host.contenders {
+        if matches!(contender.kind, Kind::Stock | Kind::Peer) {
+            let name = contender.name().to_owned();
+            host.note(format!(
+                "filling {} warehouses for {name}",
+                recipe.warehouses
+            ));
+            let home = host.work.join(format!("loaded-{name}"));
+            let cluster = Cluster::init(contender, &home, &recipe.cluster_settings(), host)?;
+            let mut server = cluster.start(contender, host)?;
+            let mut prepare = recipe.loader(driver, "prepare", host);
+            // It commits every thousand rows.
+            prepare.env("PGOPTIONS", "-c synchronous_commit=off");
+            server.run(prepare.arg("--no-check"))?;
+            server.sql(&["VACUUM (FREEZE, ANALYZE)"])?;
+            let output = recipe.checked(driver, &mut server, &["--check-all"], host)?;
+            driver::loaded(&output, recipe.warehouses)
+                .map_err(|line| inconsistent(contender, line))?;
+            server.stop()?;
+            loaded.insert(name, cluster);
+        }
+    }
+    Ok(loaded)
+}
+
 impl Clusters {
     pub(super) fn make(
         recipe: TprocC,
@@ -55,76 +87,32 @@ impl Clusters {
         home: &Path,
         host: &Host,
     ) -> Result<Self, BenchError> {
-        let mut made = Self {
-            recipe,
-            driver,
-            clusters: BTreeMap::new(),
-        };
-        let settings = made.recipe.cluster_settings();
+        let settings = recipe.cluster_settings();
+        let mut clusters = BTreeMap::new();
         for contender in &host.contenders {
-            let name = contender.name().to_owned();
-            host.note(format!("making the cluster of {name}"));
-            let place = home.join(&name);
-            let cluster = match (contender.kind, made.clusters.get(STOCK)) {
-                (Kind::Loaded | Kind::Sealed, Some(stock)) => {
-                    Cluster::copy(stock, contender, &place, &settings, host)?
-                }
-                _ => made.loaded(contender, &place, &settings, host)?,
+            let name = contender.name();
+            host.note(format!("copying the cluster of {name}"));
+            let from = match contender.kind {
+                Kind::Peer => &recipe.loaded[name],
+                _ => &recipe.loaded[STOCK],
             };
-            made.clusters.insert(name, cluster);
+            let copy = Cluster::copy(from, contender, &home.join(name), &settings, host)?;
+            clusters.insert(name.to_owned(), copy);
         }
         nix::unistd::sync();
-        Ok(made)
-    }
-
-    /// initdb, and the driver's load, which is checked.
-    fn loaded(
-        &self,
-        contender: &Contender,
-        home: &Path,
-        settings: &Settings,
-        host: &Host,
-    ) -> Result<Cluster, BenchError> {
-        let cluster = Cluster::init(contender, home, settings, host)?;
-        let mut server = cluster.start(contender, host)?;
-        let threads = self.recipe.warehouses.min(LOADERS);
-        let mut prepare = self.driver_command("prepare", threads, host);
-        // It commits every thousand rows.
-        prepare.env("PGOPTIONS", "-c synchronous_commit=off");
-        server.run(prepare.arg("--no-check"))?;
-        server.sql(&["VACUUM (FREEZE, ANALYZE)"])?;
-        let output = self.checked(&mut server, &["--check-all"], host)?;
-        driver::loaded(&output, self.recipe.warehouses)
-            .map_err(|line| inconsistent(contender, line))?;
-        server.stop()?;
-        Ok(cluster)
-    }
-
-    /// What the driver prints when it checks the data.
-    fn checked(
-        &self,
-        server: &mut Server<'_>,
-        options: &[&str],
-        host: &Host,
-    ) -> Result<String, BenchError> {
-        server.sql(&[CHECK_INDEX])?;
-        let threads = self.recipe.warehouses.min(LOADERS);
-        let mut check = self.driver_command("check", threads, host);
-        let output = server.run(check.args(options))?;
-        server.sql(&[NO_CHECK_INDEX])?;
-        Ok(output)
-    }
-
-    fn driver_command(&self, verb: &str, threads: u32, host: &Host) -> std::process::Command {
-        self.driver
-            .command(verb, self.recipe.warehouses, threads, host)
+        Ok(Self {
+            recipe,
+            driver,
+            clusters,
+        })
     }
 
     /// The users, from their first transaction to the last one, and the readings meanwhile.
     fn drive(&self, step: &Step, probe: &mut Probe, host: &Host) -> Result<Run, BenchError> {
         let (begin, ticks) = ticks(self.recipe.ramp_up, step.seconds);
         let last = ticks.last().copied().unwrap_or_default();
-        let mut run = self.driver_command("run", step.users, host);
+        let (driver, warehouses) = (&self.driver, self.recipe.warehouses);
+        let mut run = driver.command("run", warehouses, step.users, host);
         run.arg(format!("--time={}s", (last + BEYOND).as_secs_f64()));
         let mut load = Load::start(run.args(["--interval=8760h", "--ignore-error"]))?;
         let start = Instant::now();
@@ -146,7 +134,7 @@ impl Clusters {
     /// All conditions hold, and the tables are as tidy as before.
     fn check(&self, contender: &Contender, host: &Host) -> Result<(), BenchError> {
         let mut server = self.clusters[contender.name()].start(contender, host)?;
-        let output = self.checked(&mut server, &[], host)?;
+        let output = self.recipe.checked(&self.driver, &mut server, &[], host)?;
         driver::consistent(&output, self.recipe.warehouses)
             .map_err(|line| inconsistent(contender, line))?;
         server.sql(&["VACUUM (ANALYZE)"])?;
@@ -187,6 +175,26 @@ impl Set for Clusters {
 }
 
 impl TprocC {
+    /// A command of the driver that goes through all warehouses.
+    fn loader(&self, driver: &Driver, verb: &str, host: &Host) -> std::process::Command {
+        driver.command(verb, self.warehouses, self.warehouses.min(LOADERS), host)
+    }
+
+    /// What the driver prints when it checks the data.
+    fn checked(
+        &self,
+        driver: &Driver,
+        server: &mut Server<'_>,
+        options: &[&str],
+        host: &Host,
+    ) -> Result<String, BenchError> {
+        server.sql(&[CHECK_INDEX])?;
+        let mut check = self.loader(driver, "check", host);
+        let output = server.run(check.args(options))?;
+        server.sql(&[NO_CHECK_INDEX])?;
+        Ok(output)
+    }
+
     fn cluster_settings(&self) -> Settings {
         let users = self.steps.iter().map(|step| step.users).max();
         let connections = users.unwrap_or(0) + 20;

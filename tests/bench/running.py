@@ -1,0 +1,38 @@
+"""One run of a recipe, and its report (imported by the tests of recipes only)."""
+
+import json
+import os
+import subprocess
+
+from pgseal_test import PG, PGSEAL, TIME_LIMIT, Case, base_environment
+
+VARIANTS = ["stock", "loaded", "sealed-256"]
+
+
+class Bench(Case):
+    """A directory for clusters, which must be empty when a run has ended, and a report beside it."""
+
+    def run_recipe(self, recipe, *options):
+        """The report of a run that must end well."""
+        data, report = self.directory / "data", self.directory / "report.json"
+        data.mkdir(exist_ok=True)
+        # Another benchmark of this machine is not disturbed by runs that measure nothing.
+        environment = {**base_environment(), "PGSEAL_BENCH_LOCK": f"pgseal-bench-test-{os.getpid()}"}
+        if "PGSEAL_CACHE" in os.environ:
+            environment["PGSEAL_CACHE"] = os.environ["PGSEAL_CACHE"]
+        command = [PGSEAL, "bench", recipe, f"--pg={PG}", f"--data={data}", f"--json={report}", "--no-progress"]
+        done = subprocess.run([*command, *options], env=environment, text=True, capture_output=True, timeout=TIME_LIMIT,
+                              check=False)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual(list(data.iterdir()), [])
+        return json.loads(report.read_text())
+
+    def samples(self, case):
+        """Of a case's only round, by variant; all of them are there and hold something."""
+        only, = case["rounds"]
+        samples = only["samples"]
+        self.assertEqual(sorted(samples), sorted(VARIANTS), case["name"])
+        for name, sample in samples.items():
+            self.assertGreater(min(sample["value"], sample["work"]), 0, (case["name"], name))
+            self.assertEqual(sum(sample["pages"].values()) > 0, name == "sealed-256", (case["name"], name, sample))
+        return samples
