@@ -14,7 +14,7 @@ from pathlib import Path
 
 from machine import Machine, blocks, main, server_logs
 
-INSTALL, PASSPHRASE, CREATE, UPGRADE, LINK, PRELOAD = blocks("docs/operations/debian.md")
+INSTALL, PASSPHRASE, CREATE, UPGRADE, LINK, DUMP, PRELOAD = blocks("docs/operations/debian.md")
 STOCK_PG = Path(os.environ.get("PGSEAL_TEST_PG", "/usr/lib/postgresql/15/bin"))
 MAIN = "/var/lib/postgresql/15/main"
 WORD = "q" + secrets.token_hex(8)
@@ -83,25 +83,34 @@ class Clusters(Machine):
         self.run_as_root(["pg_ctlcluster", NEW, name, "stop"])
         return data
 
-    def test_5_by_links(self):
-        """The port of the new cluster is the old one's: the upgrade before this took 5432 away."""
+    def test_5_by_a_dump(self):
+        self.start_again("main" if NEW != "15" else "upgraded", "5500")
+        before = self.status(MAIN)["key id"]
+        self.run_block(DUMP, [("-v 17", f"-v {NEW}")])
+        data = self.upgraded("dumped")
+        self.assertNotEqual(self.status(data)["key id"], before)
+
+    def start_again(self, upgraded, port):
+        """The old cluster, on the port that the upgrade gave to the new one."""
         self.run_as_root(["pg_conftool", "15", "main", "set", "port", "5432"])
-        other = "main" if NEW != "15" else "upgraded"
-        self.run_as_root(["pg_conftool", NEW, other, "set", "port", "5500"])
+        self.run_as_root(["pg_conftool", NEW, upgraded, "set", "port", port])
         self.run_as_root(["pg_ctlcluster", "15", "main", "start"])
+
+    def test_6_by_links(self):
+        self.start_again("dumped", "5501")
         before = self.status(MAIN)["key id"]
         self.run_block(LINK, [("-v 17", f"-v {NEW}")])
         data = self.upgraded("linked")
         self.assertEqual(self.status(data)["key id"], before)
 
-    def test_6_everything_is_taken_back(self):
+    def test_7_everything_is_taken_back(self):
         self.run_as_root(["pgseal-divert", "remove", "15"])
         self.run_as_root(["pgseal-divert", "remove", "15"])
         self.assertEqual(self.run_as_root(["dpkg", "--verify", "postgresql-15"]).stdout, "")
         self.assertNotIn("/stock/", self.run_as_root(["dpkg-divert", "--list", "/usr/lib/postgresql/15/*"]).stdout)
         self.assertFalse(Path("/usr/lib/postgresql/15/stock").exists())
 
-    def test_7_one_cluster_by_its_environment_file(self):
+    def test_8_one_cluster_by_its_environment_file(self):
         self.run_as_root(["rm", "/etc/postgresql-common/environment", "/etc/postgresql-common/createcluster.d/pgseal.conf"])
         self.run_block(PRELOAD)
         data = "/var/lib/postgresql/15/one"
