@@ -16,7 +16,7 @@ from machine import ROOT, Machine, as_postgres, blocks, main
 DATA = Path("/var/lib/postgresql/data")
 STAGE = (ROOT / "packaging/container/Dockerfile").read_text().split("\nFROM ")[-1]
 STEPS = re.findall(r"^(COPY|RUN|ENV) (.*)$", STAGE, re.M)
-START, = blocks("docs/operations/container.md")
+INITIALISE, START = blocks("docs/operations/container.md")
 WORD = "q" + secrets.token_hex(8)
 
 
@@ -26,18 +26,24 @@ class Container(Machine):
         Path("/run/secrets").mkdir()
         Path("/run/secrets/pgseal").write_text(secrets.token_hex(32) + "\n")
         self.run_as_root(["chown", "-R", "postgres", "/run"])
-        command = as_postgres(["bash", "-euo", "pipefail", "-c", START])
+        self.container(INITIALISE + START, environment, f"CREATE TABLE t AS SELECT '{WORD}' AS word; CHECKPOINT")
+        self.assertEqual(self.found(WORD, DATA), [])
+        self.assertIn("\nhost all all all scram-sha-256\n", (DATA / "pg_hba.conf").read_text())
+        databases = "SELECT string_agg(datname, ' ' ORDER BY oid DESC) FROM pg_database, t WHERE word <> ''"
+        self.assertTrue(self.container(START, environment, databases).startswith("app "))
+
+    def container(self, entry_point, environment, sql):
+        """From its start to its stop; what SQL gives in between. The server is the process that the entry point became."""
+        command = as_postgres(["bash", "-euo", "pipefail", "-c", entry_point])
         with subprocess.Popen(command, env={**environment, "POSTGRES_PASSWORD": "x"}, stderr=subprocess.PIPE,
                               stdout=subprocess.DEVNULL, text=True) as server:
             self.until_ready(server)
-            self.psql(f"CREATE TABLE t AS SELECT '{WORD}' AS word")
-            self.psql("CHECKPOINT")
-            self.assertEqual(self.psql("SELECT count(*) FROM pg_database WHERE datname = 'app'"), "1")
+            rows = self.psql(sql)
             self.assertEqual(self.status(DATA)["server"], f"running sealed (process {server.pid})")
             server.terminate()
             server.stderr.read()
         self.assertEqual(server.returncode, 0)
-        self.assertEqual(self.found(WORD, DATA), [])
+        return rows
 
     def build(self):
         """The steps of the last stage, and the environment that they leave."""
