@@ -79,12 +79,12 @@ fn rounds(
             }
         };
         progress::plan(&host.bar, report, done, plan.expected(done, width));
-        if current.as_ref().is_none_or(|(number, _)| *number != set) {
-            drop(current.take());
-            current = Some((set, make_set(recipe, host, set)?));
-        }
-        let Some((_, clusters)) = current.as_mut() else {
-            break;
+        let clusters = match &mut current {
+            Some((number, clusters)) if *number == set => clusters,
+            before => {
+                *before = None;
+                &mut before.insert((set, make_set(recipe, host, set)?)).1
+            }
         };
         let turns = schedule::round(&mut random, report.cases.len(), host.contenders.len());
         for turn in &turns {
@@ -137,13 +137,11 @@ fn make_set(recipe: &mut dyn Recipe, host: &Host, set: u32) -> Result<Box<dyn Se
 }
 
 fn plan(options: &RunOptions, recipe: &dyn Recipe) -> Plan {
-    let defaults = recipe.defaults();
-    let rounds = options.rounds.unwrap_or(defaults.rounds);
     let until_ci = options.until_ci;
     Plan {
         until_ci,
         time_limit: options.time_limit.or(until_ci.map(|_| DEFAULT_LIMIT)),
-        ..Plan::new(rounds, options.sets.unwrap_or(defaults.sets))
+        ..Plan::new(recipe.defaults(), options.rounds, options.sets)
     }
 }
 

@@ -9,8 +9,8 @@ use fastrand::Rng;
 pub struct Defaults {
     /// Rounds.
     pub rounds: u32,
-    /// Sets of clusters that share them.
-    pub sets: u32,
+    /// Rounds that one set of clusters serves: 1, unless making a set takes long.
+    pub rounds_per_set: u32,
     /// Of the sealed variants, in bits.
     pub key_lengths: &'static [u16],
 }
@@ -43,11 +43,13 @@ pub enum Next {
 }
 
 impl Plan {
-    /// `sets` share `rounds`, the last perhaps with fewer.
-    pub fn new(rounds: u32, sets: u32) -> Self {
+    /// The defaults, unless it is said how many rounds there shall be and how many sets share them.
+    pub fn new(defaults: Defaults, rounds: Option<u32>, sets: Option<u32>) -> Self {
+        let rounds = rounds.unwrap_or(defaults.rounds);
+        let shared = sets.map(|sets| rounds.div_ceil(sets.max(1)));
         Self {
             rounds,
-            rounds_per_set: rounds.div_ceil(sets.max(1)).max(1),
+            rounds_per_set: shared.unwrap_or(defaults.rounds_per_set).max(1),
             until_ci: None,
             time_limit: None,
         }
@@ -131,8 +133,19 @@ mod tests {
 
     #[test]
     fn sets_share_the_rounds() {
-        assert_eq!(Plan::new(7, 2).rounds_per_set, 4);
-        assert_eq!(Plan::new(1, 4).rounds_per_set, 1);
+        let defaults = Defaults {
+            rounds: 6,
+            rounds_per_set: 1,
+            key_lengths: &[],
+        };
+        let of = |rounds, sets| {
+            let plan = Plan::new(defaults, rounds, sets);
+            (plan.rounds, plan.rounds_per_set)
+        };
+        assert_eq!(of(None, None), (6, 1));
+        assert_eq!(of(Some(7), None), (7, 1));
+        assert_eq!(of(Some(7), Some(2)), (7, 4));
+        assert_eq!(of(None, Some(7)), (6, 1));
         let sets: Vec<_> = (0..7).map(|done| PLAN.next(done, None, S(0))).collect();
         let round = |set| Next::Round { set };
         let expected = [0, 0, 0, 1, 1, 1].map(round);

@@ -248,9 +248,9 @@ impl Server<'_> {
     /// The costs so far. Sessions that came before have ended.
     pub fn mark(&mut self) -> Result<Mark, BenchError> {
         self.settle();
-        let cpu = account::of_server(self.pid());
+        let cpu = account::of_server(self.pid()).map_err(files("/proc"));
         Ok(Mark {
-            cpu: cpu.map_err(files("/proc"))?,
+            cpu: cpu.map_err(|error| self.explain(error))?,
             pages: self.cluster.pages(),
         })
     }

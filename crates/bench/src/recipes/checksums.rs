@@ -48,7 +48,7 @@ impl Checksums {
             buffers_mb: self.shared_buffers,
             defaults: Defaults {
                 rounds: if quick { 6 } else { 10 },
-                sets: if quick { 6 } else { 10 },
+                rounds_per_set: 1,
                 key_lengths: &[128, 192, 256],
             },
             fixed: Vec::new(),

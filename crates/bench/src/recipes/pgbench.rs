@@ -91,22 +91,10 @@ impl Cells {
         let largest = scales.iter().copied().max().unwrap_or(1);
         let quarter = u32::try_from(machine::memory("MemTotal:") >> 22).unwrap_or(u32::MAX);
         let room = largest.saturating_mul(BUFFERS_MB_PER_SCALE).min(quarter);
-        let cell = |scale: u32, clients: u32| Cell {
-            scale,
-            clients,
-            checksums: true,
-            case: Case {
-                name: format!("scale {scale}, {clients} connections"),
-                group: format!("scale {scale}"),
-                axis: Some(("connections".to_owned(), f64::from(clients))),
-                metric: Metric::TransactionsPerSecond,
-                limit: load.limit,
-                published: (load.published)(scale, clients),
-                rounds: Vec::new(),
-            },
-        };
         let of_scale = |scale: &u32| {
-            let cells = connections.iter().map(|clients| cell(*scale, *clients));
+            let cells = connections
+                .iter()
+                .map(|clients| load.cell(*scale, *clients));
             cells.collect::<Vec<_>>()
         };
         Pgbench {
@@ -117,10 +105,29 @@ impl Cells {
             buffers_mb: self.shared_buffers.unwrap_or(room.max(16)),
             defaults: Defaults {
                 rounds: if quick { 6 } else { 10 },
-                sets: if quick { 6 } else { 10 },
+                rounds_per_set: 1,
                 key_lengths: &[256],
             },
             fixed: Vec::new(),
+        }
+    }
+}
+
+impl Load {
+    fn cell(&self, scale: u32, clients: u32) -> Cell {
+        Cell {
+            scale,
+            clients,
+            checksums: true,
+            case: Case {
+                name: format!("scale {scale}, {clients} connections"),
+                group: format!("scale {scale}"),
+                axis: Some(("connections".to_owned(), f64::from(clients))),
+                metric: Metric::TransactionsPerSecond,
+                limit: self.limit,
+                published: (self.published)(scale, clients),
+                rounds: Vec::new(),
+            },
         }
     }
 }

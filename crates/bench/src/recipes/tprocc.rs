@@ -104,7 +104,7 @@ const QUICK: Shape = Shape {
     settings: &[],
     defaults: Defaults {
         rounds: 6,
-        sets: 6,
+        rounds_per_set: 1,
         key_lengths: &[256],
     },
 };
@@ -138,7 +138,7 @@ const PUBLISHED: Shape = Shape {
     ],
     defaults: Defaults {
         rounds: 1,
-        sets: 1,
+        rounds_per_set: u32::MAX,
         ..QUICK.defaults
     },
 };

@@ -81,7 +81,7 @@ impl Recipe for PgUpgrade {
     fn defaults(&self) -> Defaults {
         Defaults {
             rounds: self.rounds,
-            sets: 1,
+            rounds_per_set: u32::MAX,
             key_lengths: &[256],
         }
     }

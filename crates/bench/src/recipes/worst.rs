@@ -89,7 +89,7 @@ impl Worst {
             tasks: kinds.map(|kind| Task::of(kind, size)).collect(),
             defaults: Defaults {
                 rounds: if self.run.quick { 6 } else { 10 },
-                sets: if self.run.quick { 6 } else { 10 },
+                rounds_per_set: 1,
                 key_lengths: &[256],
             },
             fixed: None,

@@ -172,7 +172,7 @@ impl Clusters {
         let spent = server.finish(mark)?;
         Ok(Run {
             throughput: Throughput::read(&output)?,
-            hit_rate: hit_rate.trim().parse().unwrap_or(f64::NAN),
+            hit_rate: hit_rate.trim().parse().unwrap_or(0.0),
             spent,
         })
     }
