@@ -6,8 +6,28 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
 
-from pgseal_test import Canaries, Case, main, major_version
+from pgseal_test import PGSEAL, Canaries, Case, main, major_version, run
 
+# Reads the table, and writes a file, through each of the links.
+OPEN_ALL = """
+import errno, sys
+directory, table, word = sys.argv[1:]
+
+def attempt(call):
+    try:
+        return call()
+    except OSError as error:
+        return errno.errorcode[error.errno]
+
+def write(name):
+    with open(name, "wb") as file:
+        return file.write(word.encode()) == len(word)
+
+for number in range(300):
+    link = f"{directory}/link{number}/"
+    read = attempt(lambda: word.encode() in open(link + table, "rb").read())
+    print(read, attempt(lambda: write(f"{link}base/5/99999_{number}")))
+"""
 
 class TwoClusters(Case):
     """Tools work on the cluster that a path leads to, wherever they stand."""
@@ -73,6 +93,20 @@ class ManyPaths(Case):
             cluster.kill9()
         cluster.start().stop()
         self.assertRegex(cluster.run("pg_checksums", "-D", home / "up/link").stdout, r"Bad checksums:\s+0\n")
+
+    def test_more_paths_than_a_process_knows(self):
+        """Beyond 256 of one process, a path leads to no clear bytes, and to no stored ones either."""
+        cluster, canaries = self.cluster().init().start(), Canaries()
+        cluster.psql(f"CREATE TABLE t AS SELECT '{canaries['row']}' AS word")
+        table = cluster.psql("SELECT pg_relation_filepath('t')")
+        cluster.stop()
+        for number in range(300):
+            (self.directory / f"link{number}").symlink_to(cluster.data)
+        done = run([PGSEAL, "exec", "-D", cluster.data, "--", "/usr/bin/python3", "-c", OPEN_ALL, self.directory, table,
+                    canaries["row"]])
+        self.assertEqual(done.stdout.splitlines(), ["True True"] * 255 + ["EIO EIO"] * 45)
+        self.assertEqual(canaries.found(cluster.data), {})
+        self.assertEqual(len(list(cluster.data.glob("base/5/99999_*"))), 255)
 
     def test_relocated_wal(self):
         canaries = Canaries()
