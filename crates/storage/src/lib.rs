@@ -8,16 +8,19 @@
 //!
 //! Reading order: [`classify`] (names to classes), [`layout`] (classes to keys and rules),
 //! [`sealed`] (ranges to transfers), [`restore`] (renames across identities), [`wal`] (segment
-//! names and page headers), [`control`] (the few fields of `pg_control` that decide something).
+//! names and page headers), [`tar`] and [`passing`] (segments in a tar, and before compression),
+//! [`control`] (the few fields of `pg_control` that decide something).
 #![forbid(unsafe_code)]
 
 pub mod classify;
 pub mod control;
 pub mod disk;
 pub mod layout;
+pub mod passing;
 pub mod restore;
 pub mod scratch;
 pub mod sealed;
+pub mod tar;
 pub mod wal;
 
 pub use disk::{Disk, Errno, Lock};
