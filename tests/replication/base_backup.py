@@ -128,7 +128,6 @@ class Keys(Receiving):
         for options, sentence in [
             (["--no-key-wrap"], "--no-key-wrap is for a sealed cluster: add --data-encryption"),
             (["-Ft", "-y", "--no-key-wrap"], "leave --data-encryption out, or use the plain format"),
-            (["-Ft", "-X", "stream"], "use -X fetch"),
         ]:
             refused = self.base_backup(primary, copy, *options, check=False)
             self.assertEqual((refused.returncode, list(copy.home.iterdir())), (2, []), options)
@@ -281,6 +280,8 @@ class Raw(Receiving):
                 self.assert_sealed(copy.data)
                 copy.data.rename(copy.home / "tar")
                 self.unpack(copy.home / "tar" / name, copy)
+                for wal in (copy.home / "tar").glob("pg_wal.tar*"):
+                    run(["tar", "-x", "-f", wal, "-C", copy.data / "pg_wal"])
                 self.assert_sealed(copy.data)
                 self.start(copy)
                 self.assert_rows(copy)

@@ -36,7 +36,7 @@ class Pages(PageCase):
         return self.run_commands(init + START + "".join(shown), environment)
 
     def test_base_backup(self):
-        said = self.run_page("base-backup", blocks=3)
+        said = self.run_page("base-backup", blocks=4)
         self.assertEqual(said.count("backup successfully verified"), 2)
         self.assertEqual(self.canaries.found(self.directory), {})
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """pg_receivewal from sealed servers: what arrives is the server's own archive, byte for byte, and restores with cp."""
 
+import shutil
 import subprocess
 import sys
 import time
@@ -8,7 +9,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from pgseal_test import TIME_LIMIT, base_environment, main, run  # noqa: E402
+from pgseal_test import STAGE, TIME_LIMIT, base_environment, main, run  # noqa: E402
 from receiving import Receiving  # noqa: E402
 
 
@@ -28,7 +29,8 @@ class ReceiveWal(Receiving):
 
     def receive(self, primary, *options):
         """A pg_receivewal that runs until the test ends it."""
-        command = [primary.bindir / "pg_receivewal", "-D", self.received, "--synchronous", "-n", *options]
+        options = options or ["--synchronous"]
+        command = [primary.bindir / "pg_receivewal", "-D", self.received, "-n", *options]
         process = subprocess.Popen(command, env={**base_environment(), **primary.environment}, stderr=subprocess.PIPE, text=True)
         self.addCleanup(process.stderr.close)
         self.addCleanup(process.wait)
@@ -39,13 +41,6 @@ class ReceiveWal(Receiving):
         """SIGINT, which pg_receivewal takes for its end."""
         process.send_signal(2)
         self.assertEqual(process.wait(TIME_LIMIT), 0, process.stderr.read())
-
-    def wait_for(self, path):
-        """Waits until the file is there."""
-        deadline = time.monotonic() + TIME_LIMIT / 3
-        while not path.exists():
-            self.assertLess(time.monotonic(), deadline, f"{path.name} does not come: {list(path.parent.iterdir())}")
-            time.sleep(0.05)
 
     def wait_for_partial(self):
         """Waits until pg_receivewal has begun a segment."""
@@ -107,7 +102,7 @@ class ReceiveWal(Receiving):
     def test_other_segment_sizes(self):
         primary = self.archiving_primary(initdb=["--wal-segsize=1"])
         primary.run("pg_receivewal", "--create-slot", "-S", "receiver")
-        process = self.receive(primary, "-S", "receiver")
+        process = self.receive(primary, "--synchronous", "-S", "receiver")
         self.load(primary, "a")
         segment = self.switch(primary)
         self.assert_archive_arrived(segment)
@@ -127,11 +122,65 @@ class ReceiveWal(Receiving):
         self.assert_archive_arrived(*segments)
         self.end(process)
 
-    def test_compression_is_refused(self):
+    def unpacked(self, path):
+        """What a compressed segment holds."""
+        command = ["lz4", "-d", "-c"] if ".lz4" in path.name else ["gzip", "-d", "-c"]
+        return subprocess.run(command, input=path.read_bytes(), check=True, capture_output=True, timeout=TIME_LIMIT).stdout
+
+    def interrupted(self, primary, how, end):
+        """Receives until within a segment; the blocks of that so far."""
+        process = self.receive(primary, "-Z", how)
+        self.wait_for_partial()
+        self.load(primary, f"{end}_before")
+        done = self.switch(primary)
+        self.wait_for(self.received / f"{done}.{end}")
+        self.load(primary, f"{end}_within", 20)
+        place = primary.psql("SELECT pg_current_wal_flush_lsn()")
+        sent = f"SELECT count(*) FROM pg_stat_replication WHERE application_name = 'pg_receivewal' AND sent_lsn >= '{place}'"
+        self.wait_until(lambda: primary.psql(sent) == "1")
+        self.end(process)
+        [partial] = self.received.glob(f"*.{end}.partial")
+        blocks = self.unpacked(partial)
+        self.assertEqual((len(blocks) % 16, len(blocks) > 0), (0, True))
+        return done, blocks
+
+    def check_compressed(self, primary, how, end):
+        """Compressed segments are the archive's own, compressed: over an end within a segment, and a new start there."""
+        self.received = self.directory / end
+        self.received.mkdir()
+        done, blocks = self.interrupted(primary, how, end)
+        process = self.receive(primary, "-Z", how)
+        self.load(primary, f"{end}_after")
+        last = self.switch(primary)
+        self.wait_for(self.received / f"{last}.{end}")
+        self.end(process)
+        for name in [done, last]:
+            self.assertEqual(self.unpacked(self.received / f"{name}.{end}"), (self.archive / name).read_bytes(), name)
+        self.assertEqual(blocks[:-16], (self.archive / last).read_bytes()[:len(blocks) - 16])
+
+    def test_compressed_segments(self):
         primary = self.archiving_primary()
-        done = primary.run("pg_receivewal", "-D", self.received, "-Z", "gzip", "-n", check=False)
+        for how, end in [("gzip:1", "gz"), ("lz4", "lz4")]:
+            with self.subTest(how):
+                self.check_compressed(primary, how, end)
+        self.assert_sealed(self.archive)
+
+    def test_compressed_segments_are_not_flushed_at_commits(self):
+        primary = self.archiving_primary()
+        done = primary.run("pg_receivewal", "-D", self.received, "-Z", "gzip", "--synchronous", "-n", check=False)
         self.assertEqual((done.returncode, list(self.received.iterdir())), (2, []))
-        self.assertIn("compressed segments cannot be sealed", done.stderr)
+        self.assertIn("leave --compress or --synchronous out", done.stderr)
+
+    def test_what_compresses_unseen_writes_nothing(self):
+        """dd, under the name of pg_receivewal, stands for one whose zlib or LZ4 is built in."""
+        program = self.directory / "pg_receivewal"
+        shutil.copy("/bin/dd", program)
+        told = {"LD_PRELOAD": str(STAGE / "dist/lib/libpgseal.so"), "PGSEAL_WAL_SEGMENT_SIZE": str(16 << 20)}
+        for end in ["gz", "gz.partial", "lz4.partial"]:
+            name = self.received / f"000000010000000000000001.{end}"
+            done = run([program, "if=/dev/zero", f"of={name}", "count=1"], told, check=False)
+            self.assertEqual((done.returncode, list(self.received.iterdir())), (1, []))
+            self.assertIn("this program compresses WAL before it can be sealed", done.stderr)
 
     def test_without_the_twin_nothing_arrives(self):
         primary = self.archiving_primary()

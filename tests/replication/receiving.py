@@ -58,6 +58,17 @@ class Receiving(Case):
                 raise AssertionError(f"the standby does not follow\n{standby.log()[-3000:]}\n{primary.log()[-3000:]}")
             time.sleep(0.05)
 
+    def wait_for(self, path):
+        """Waits until the file is there."""
+        self.wait_until(path.exists, lambda: f"{path.name} does not come: {list(path.parent.iterdir())}")
+
+    def wait_until(self, is_so, otherwise=lambda: "it does not come to that"):
+        """Waits for a condition."""
+        deadline = time.monotonic() + TIME_LIMIT / 3
+        while not is_so():
+            self.assertLess(time.monotonic(), deadline, otherwise())
+            time.sleep(0.05)
+
     def wait_for_log(self, cluster, sentence):
         """Waits until the server has written this."""
         deadline = time.monotonic() + TIME_LIMIT / 3

@@ -176,11 +176,11 @@ fn backup(error: &BackupError) -> u8 {
         BackupError::NotSealed(_) => NOT_GUARANTEED,
         BackupError::ReadBack(..) => IO,
         BackupError::Commit(error) => key_bin(error),
+        BackupError::WalKey(error) => unlock(error),
         BackupError::Exists(_)
         | BackupError::LastInput(_)
         | BackupError::Sharing(..)
         | BackupError::RawKey(_)
-        | BackupError::RawStream
         | BackupError::RawIncremental => USAGE,
     }
 }

@@ -6,14 +6,19 @@
 //!
 //! psql stores no copy: what it asks over a physical replication connection, it asks as raw.
 //!
+//! pg_basebackup that writes a tar connects twice: once for pages, as raw, and once, while the
+//! backup runs, for the WAL that is sealed on its way into a tar of its own ([`WAL`]).
+//!
 //! A token is for one role, and only libpq knows the role that it will connect as: it is asked.
 //!
-//! Invariant: a caller who declares something himself is left alone, and PostgreSQL sees options
-//! without our word ([`withdraw`]): it would write them into `primary_conninfo`, where an
-//! expired token would stay.
+//! Invariants: a caller who declares something himself is left alone, unless his program stores
+//! what it gets as it comes: then our raw stands after his word, and counts. PostgreSQL sees
+//! options without our word ([`withdraw`]): it would write them into `primary_conninfo`, where
+//! an expired token would stay.
 
-use crate::{clusters, control, libpq, programs, server};
-use std::ffi::{c_char, CStr, CString};
+use crate::{clusters, control, libpq, programs, rebind, server};
+use std::ffi::{c_char, c_int, c_void, CStr, CString};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::OnceLock;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -21,6 +26,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 const GIVEN: &CStr = c"PGSEAL_RECEIVER";
 /// The same, out of `/proc/PID/environ`.
 static TAKEN: OnceLock<CString> = OnceLock::new();
+/// The word for the connection that brings the WAL into a tar.
+const WAL: &CStr = c"PGSEAL_WAL_RECEIVER";
+static TAKEN_FOR_WAL: OnceLock<CString> = OnceLock::new();
+/// Has the backup begun? Its own connection was made before.
+static BACKUP_RUNS: AtomicBool = AtomicBool::new(false);
 /// The setting that carries the word.
 const SETTING: &str = "pgseal.receiver=";
 /// The program that asks.
@@ -30,10 +40,31 @@ const RAW: &str = "raw";
 /// How long a token may be used to connect, in seconds.
 const LIFETIME: u64 = 3600;
 
-/// Takes the word out of the environment. Called once, before `main`.
+/// Takes the words out of the environment. Called once, before `main`.
 pub fn start() {
     if let Some(setting) = server::take_out(GIVEN) {
         let _ = TAKEN.set(setting);
+    }
+    if let Some(setting) = server::take_out(WAL) {
+        let _ = TAKEN_FOR_WAL.set(setting);
+        // SAFETY: before `main`; the type of libpq-fe.h.
+        unsafe { rebind::lead(c"PQsendQuery", send_query as *const c_void) };
+    }
+}
+
+/// Notes that the backup begins. If this is never called, the second connection is raw as well, and
+/// gets no WAL.
+unsafe extern "C" fn send_query(connection: libpq::Connection, query: *const c_char) -> c_int {
+    type SendQuery = unsafe extern "C" fn(libpq::Connection, *const c_char) -> c_int;
+    // SAFETY: the caller's C string; libpq's function with the caller's arguments.
+    unsafe {
+        if !query.is_null() && CStr::from_ptr(query).to_bytes().starts_with(b"BASE_BACKUP") {
+            BACKUP_RUNS.store(true, Ordering::Relaxed);
+        }
+        match libpq::function::<SendQuery>(c"PQsendQuery") {
+            Some(send) => send(connection, query),
+            None => 0,
+        }
     }
 }
 
@@ -49,11 +80,11 @@ pub fn options(parameters: &libpq::Parameters) -> Option<CString> {
         options,
         replication,
     } = parameters.resolve()?;
-    if options
+    let declares = options
         .windows(SETTING.len())
-        .any(|part| part == SETTING.as_bytes())
-        || asks && !is_physical(&replication)
-    {
+        .any(|part| part == SETTING.as_bytes());
+    let overrides = TAKEN_FOR_WAL.get().is_some() || given == Some(RAW.as_bytes());
+    if declares && !overrides || asks && !is_physical(&replication) {
         return None;
     }
     let word = match given {
@@ -100,7 +131,12 @@ fn prefix() -> String {
 
 /// A server outlives every word that was in its environment when it started.
 fn given() -> Option<&'static [u8]> {
-    let setting = TAKEN.get()?.to_bytes();
+    let for_wal = TAKEN_FOR_WAL.get();
+    let word = match for_wal.filter(|_| BACKUP_RUNS.load(Ordering::Relaxed)) {
+        Some(word) => word,
+        None => TAKEN.get()?,
+    };
+    let setting = word.to_bytes();
     let word = setting.iter().position(|&byte| byte == b'=')? + 1;
     setting.get(word..).filter(|_| !programs::is_server())
 }

@@ -29,10 +29,19 @@ extern "C" fn relock() {
     FILES.relock();
 }
 
+/// How the bytes of an open file are stored.
+#[allow(clippy::large_enum_variant)] // lies in the arena, in slots of one size
+pub enum Stored {
+    /// As those of a sealed file.
+    Sealed(SealedFile<'static>),
+    /// As a tar of sealed segments, which this process makes ([`crate::received`]).
+    WalTar,
+}
+
 /// A sealed file that is open, under one or more descriptors.
 pub struct OpenFile {
     /// How its bytes are stored.
-    pub sealed: SealedFile<'static>,
+    pub stored: Stored,
     /// Access mode and O_APPEND as the caller asked for them: the descriptor itself is open for
     /// reading too, and never with O_APPEND, under which the kernel ignores our offsets.
     flags: AtomicI32,
@@ -42,6 +51,14 @@ pub struct OpenFile {
 }
 
 impl OpenFile {
+    /// The sealed file; a tar that is being made is only written.
+    pub fn sealed(&self) -> Result<&SealedFile<'static>, Errno> {
+        match &self.stored {
+            Stored::Sealed(sealed) => Ok(sealed),
+            Stored::WalTar => Err(Errno(libc::EBADF)),
+        }
+    }
+
     /// May the caller read? Not through a descriptor that only we made readable.
     pub fn readable(&self) -> Result<(), Errno> {
         match self.flags() & libc::O_ACCMODE {
@@ -118,7 +135,7 @@ pub struct TooMany;
 /// Protects `fd`, which was asked for with `flags`.
 pub fn insert(
     fd: c_int,
-    sealed: SealedFile<'static>,
+    stored: Stored,
     flags: c_int,
     hidden_from_import: bool,
 ) -> Result<(), TooMany> {
@@ -128,7 +145,7 @@ pub fn insert(
         .ok_or(TooMany)?;
     let flags = AtomicI32::new(flags & KEPT_FLAGS);
     let file = OpenFile {
-        sealed,
+        stored,
         flags,
         descriptors: AtomicU32::new(1),
         hidden_from_import,

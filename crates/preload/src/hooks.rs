@@ -2,6 +2,7 @@
 //! is not protected.
 
 pub mod commit_logs;
+pub mod compressors;
 pub mod connections;
 pub mod copies;
 pub mod descriptors;

@@ -15,7 +15,8 @@
 //! [`hooks`] or [`receivers`], which says what a server's connections are given. [`real`] is libc
 //! itself. [`place`] finds the cluster and class of a path, [`clusters`] the keys, [`unlock`] where
 //! they come from; [`files`] holds the open sealed files by descriptor; [`declaration`] is what we
-//! say of ourselves to other servers. [`disk`] and [`scratch`] are what `pgseal_storage` works on.
+//! say of ourselves to other servers, [`received`] what becomes of WAL that they send and that is
+//! not stored as segments. [`disk`] and [`scratch`] are what `pgseal_storage` works on.
 
 #![allow(unsafe_code)] // this crate is the edge to libc: every block says why it is sound
 
@@ -33,6 +34,8 @@ mod place;
 mod process;
 mod programs;
 mod real;
+mod rebind;
+mod received;
 mod receivers;
 mod report;
 mod scratch;
@@ -54,6 +57,7 @@ extern "C" fn start(_count: c_int, arguments: *const *mut c_char) {
         unlock::take_handover();
         server::harden();
         declaration::start();
+        received::start();
         counters::start();
         receivers::start();
     }

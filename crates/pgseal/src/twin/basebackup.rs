@@ -3,13 +3,14 @@
 //! A copy in plain format from a sealed server is sealed under the server's own key, unless
 //! `--data-encryption` asks for a new one, or `--copy-key-from` for another's. A copy that
 //! pg_basebackup does not lay out in a directory (tar, standard output, a target on the server) is
-//! raw: ciphertext as the server stores it, with its key file.
+//! raw: ciphertext as the server stores it, with its key file. That needs no key, but for the WAL
+//! that is streamed into a tar of its own: it comes in clear, and is sealed on its way.
 //!
 //! States of a sealed copy, as of initdb's: (1) the key is at hand; (2) pg_basebackup is through,
 //! and nobody can open what it wrote, for its key file is missing; (3) `key.bin` is in place.
 //! Whatever ends us before (3) leaves nothing that starts.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -21,12 +22,13 @@ use super::getopt::{Given, PG_BASEBACKUP};
 use super::initdb_key::{new_key, NewKey};
 use super::options::{self, Name, OptionError, Split};
 use super::pin;
-use super::source::{self, Source, RAW, RECEIVER, SEGMENT_SIZE};
+use super::source::{self, Source, RAW, RECEIVER, SEGMENT_SIZE, WAL_RECEIVER};
 use super::{help, Twin};
 use crate::cluster::Root;
 use crate::control_file;
 use crate::exit::Failure;
 use crate::keybin::{KeyBinError, KeyDir, DIR};
+use crate::launch::Sealed;
 use crate::supervise::code_of;
 use crate::unlock::{unlock_received, UnlockError, Unlocked, Ways};
 
@@ -47,8 +49,8 @@ pub enum BackupError {
     LastInput(PathBuf),
     #[error("{0} is not sealed under the key of the last backup, so the result cannot share files with it: leave --{1} out")]
     Sharing(PathBuf, &'static str),
-    #[error("a sealed server streams no WAL into a backup in this form: use -X fetch")]
-    RawStream,
+    #[error("{0}; a backup in this form needs no key if it takes its WAL along by -X fetch")]
+    WalKey(Box<UnlockError>),
     #[error("an incremental backup of a sealed server can only be laid out in a directory: use the plain format")]
     RawIncremental,
 }
@@ -106,30 +108,66 @@ fn raw(twin: &Twin, split: &Split, given: &Given) -> Result<ExitCode, Failure> {
     let Some(source) = twin.ask(split, given)? else {
         return twin.plain(split);
     };
-    if let Some(option) = split.first() {
+    if let Some(option) = split.first_of(&[&OF_A_NEW_KEY[..], &ANOTHER_KEY].concat()) {
         return Err(BackupError::RawKey(option).into());
     }
-    if source.key_file.is_none() {
+    let Some(theirs) = &source.key_file else {
         return twin.plain(split);
-    }
+    };
     let mut args = split.rest.clone();
     if given.has("i") {
         return Err(BackupError::RawIncremental.into());
     }
-    match given.value("X").and_then(|method| method.to_str()) {
-        // pg_basebackup streams nothing then, and says so.
-        None | Some("s" | "stream") if given.has("t") => {}
-        None => args.insert(0, "--wal-method=fetch".into()),
-        Some("s" | "stream") => return Err(BackupError::RawStream.into()),
-        Some(_) => {}
+    let streams = streams_wal(given);
+    if !streams && !given.has("X") && !given.has("t") {
+        args.insert(0, "--wal-method=fetch".into());
     }
     if !given.has("no-verify-checksums") {
         args.insert(0, "--no-verify-checksums".into());
     }
     let mut sealed = twin.sealed(&args)?;
     sealed.tell(RECEIVER, RAW);
+    if streams {
+        seal_stream(&mut sealed, split, given, &source, theirs)?;
+    }
     Err(sealed.exec())
 }
+
+/// Whether pg_basebackup streams WAL into a tar beside the others. Into a pipe and to a target it
+/// cannot.
+fn streams_wal(given: &Given) -> bool {
+    let method = given.value("X").and_then(OsStr::to_str);
+    matches!(method, None | Some("s" | "stream"))
+        && given.value("D").is_some_and(|directory| directory != "-")
+}
+
+/// The library in pg_basebackup seals the stream as the server stores it.
+fn seal_stream(
+    sealed: &mut Sealed,
+    split: &Split,
+    given: &Given,
+    source: &Source,
+    theirs: &[u8],
+) -> Result<(), Failure> {
+    let root = Root::pending(Path::new(given.value("D").unwrap_or_default()))?;
+    let cluster = unlock_received(theirs, &Source::origin(), root, &split.ways());
+    let cluster = cluster.map_err(|error| BackupError::WalKey(Box::new(error)))?;
+    pin::check_key(&cluster)?;
+    sealed.keys(slice::from_ref(&cluster))?;
+    sealed.tell(SEGMENT_SIZE, source.segment_size.to_string());
+    sealed.tell(WAL_RECEIVER, source.token(&cluster.master));
+    Ok(())
+}
+
+/// Options of a key that the server does not have.
+const ANOTHER_KEY: [Name; 2] = [Name::DataEncryption, Name::CopyKeyFrom];
+const OF_A_NEW_KEY: [Name; 5] = [
+    Name::WrapCommand,
+    Name::NoKeyWrap,
+    Name::KeyPassphrase,
+    Name::KeyPassphraseFile,
+    Name::KeyFile,
+];
 
 /// A sealed copy to be made.
 struct Copy {
@@ -166,13 +204,6 @@ impl Copy {
         let Some(theirs) = &source.key_file else {
             return Ok(None);
         };
-        const OF_A_NEW_KEY: [Name; 5] = [
-            Name::WrapCommand,
-            Name::NoKeyWrap,
-            Name::KeyPassphrase,
-            Name::KeyPassphraseFile,
-            Name::KeyFile,
-        ];
         if let Some(option) = split.first_of(&OF_A_NEW_KEY) {
             return Err(OptionError::NotSealed(option).into());
         }

@@ -3,6 +3,7 @@
 //!
 //! The key comes from the server at each start, so nothing is kept beside the segments. A sealed
 //! server restores from there with plain `cp`; pg_waldump reads them with the server's key file.
+//! What `--compress` makes is the same, compressed: the library seals it before.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -18,9 +19,9 @@ use crate::cluster::Root;
 use crate::exit::Failure;
 use crate::unlock::unlock_received;
 
-/// What pg_receivewal would do to the WAL of a sealed server before it is sealed.
+/// A flush ends in the middle of a block, which is sealed and compressed when it is whole.
 #[derive(Debug, thiserror::Error)]
-#[error("compressed segments cannot be sealed, and sealed ones cannot be compressed: leave --compress out")]
+#[error("compressed segments of a sealed server cannot be flushed at each commit: leave --compress or --synchronous out")]
 pub struct Compressed;
 
 /// pg_receivewal, sealed if the server is.
@@ -36,10 +37,9 @@ pub fn run(twin: &Twin, args: Vec<OsString>) -> Result<ExitCode, Failure> {
     let Some(theirs) = &source.key_file else {
         return twin.plain(&split);
     };
-    if given
-        .value("Z")
-        .is_some_and(|how| how != "0" && !how.as_bytes().starts_with(b"none"))
-    {
+    let compresses =
+        |how: &OsStr| !(how.is_empty() || how == "0" || how.as_bytes().starts_with(b"none"));
+    if given.value("Z").is_some_and(compresses) && given.has("synchronous") {
         return Err(Compressed.into());
     }
     let directory = given.value("D").unwrap_or(OsStr::new("."));

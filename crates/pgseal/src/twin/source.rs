@@ -19,6 +19,8 @@ use crate::exit::Failure;
 
 /// Tells the library in the program what to declare: `raw`, or a token.
 pub const RECEIVER: &str = "PGSEAL_RECEIVER";
+/// The same for a second connection, which brings WAL while the first brings what is stored.
+pub const WAL_RECEIVER: &str = "PGSEAL_WAL_RECEIVER";
 /// Tells it how long the segments are that come in.
 pub const SEGMENT_SIZE: &str = "PGSEAL_WAL_SEGMENT_SIZE";
 /// What takes ciphertext.

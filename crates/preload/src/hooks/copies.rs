@@ -22,7 +22,8 @@ pub unsafe fn read_pages(
     at: u64,
 ) -> Option<Result<usize, Errno>> {
     let whole = |part: &iovec| part.iov_len % UNIT == 0 && part.iov_base.addr() % 16 == 0;
-    if at % UNIT as u64 != 0 || !parts.iter().all(whole) || !file.file.sealed.opens_in_place() {
+    let sealed = file.file.sealed().ok()?;
+    if at % UNIT as u64 != 0 || !parts.iter().all(whole) || !sealed.opens_in_place() {
         return None;
     }
     let offset = off_t::try_from(at).ok()?;
@@ -43,7 +44,7 @@ pub unsafe fn read_pages(
         let len = part.iov_len.min(got - done);
         // SAFETY: the caller's buffer, just filled to `len` bytes.
         let buf = unsafe { super::transfers::bytes_mut(part.iov_base, len) };
-        file.file.sealed.open_in_place(buf, at + done as u64);
+        sealed.open_in_place(buf, at + done as u64);
         done += len;
     }
     Some(Ok(got))

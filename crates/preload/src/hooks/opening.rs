@@ -6,8 +6,10 @@
 use crate::clusters::Cluster;
 use crate::counters::{self, Count};
 use crate::disk::stat;
+use crate::files::Stored;
 use crate::place::{self, Place};
 use crate::real::libc_call;
+use crate::received::{self, Form};
 use crate::receivers::guard::{self, Opens};
 use crate::{control, files, programs, receivers, report, server, wal};
 use libc::{c_char, c_int, mode_t};
@@ -64,7 +66,10 @@ pub fn open_at(directory: c_int, path: &CStr, flags: c_int, mode: mode_t) -> c_i
         Opens::Refused => return super::fail(libc::EACCES),
     }
     match place::at(directory, path) {
-        Place::Clear => open_clear(directory, path, flags, mode),
+        Place::Clear => match received::form(path, flags) {
+            None => open_clear(directory, path, flags, mode),
+            Some(form) => open_received(form, directory, path, flags, mode),
+        },
         Place::Denied(errno) => super::fail(errno),
         Place::Sealed(_, Class::WalRestored | Class::Clear | Class::KeyDirectory) => {
             libc_call!(openat(directory, path.as_ptr(), flags, mode))
@@ -116,6 +121,25 @@ fn open_clear(directory: c_int, path: &CStr, flags: c_int, mode: mode_t) -> c_in
     fd
 }
 
+/// A tar of WAL is written over where it is cut, and so read; what is compressed is sealed already
+/// when it gets to the file.
+fn open_received(form: Form, directory: c_int, path: &CStr, flags: c_int, mode: mode_t) -> c_int {
+    if let Err(reason) = received::begin(form) {
+        report::line(&format!("{}: {reason}", report::shown(path)));
+        return super::fail(libc::EIO);
+    }
+    if form != Form::Tar {
+        return libc_call!(openat(directory, path.as_ptr(), flags, mode));
+    }
+    let below = flags & !libc::O_ACCMODE | libc::O_RDWR;
+    let fd = libc_call!(openat(directory, path.as_ptr(), below, mode));
+    if fd >= 0 && files::insert(fd, Stored::WalTar, flags, false).is_err() {
+        libc_call!(close(fd));
+        return super::fail(libc::EMFILE);
+    }
+    fd
+}
+
 fn open_sealed(
     cluster: &'static Cluster,
     class: &Class,
@@ -152,7 +176,7 @@ fn protect(
     counters::add(Count::Files, 1);
     let reads = flags & libc::O_ACCMODE == libc::O_RDONLY;
     let hidden = reads && holds_pages(class) && receivers::hides_from_import();
-    files::insert(fd, cluster.open(&spec), flags, hidden)
+    files::insert(fd, Stored::Sealed(cluster.open(&spec)), flags, hidden)
         .map_err(|files::TooMany| "too many protected files are open")
 }
 

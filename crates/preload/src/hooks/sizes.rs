@@ -1,10 +1,10 @@
 //! Truncation and reservation.
 
 use super::{fail, status};
-use crate::files::{self, Protected};
+use crate::files::{self, Protected, Stored};
 use crate::place::{self, Place};
 use crate::real::libc_call;
-use crate::{programs, scratch};
+use crate::{programs, received, scratch};
 use libc::{c_char, c_int, off_t};
 use pgseal_storage::Errno;
 use std::ffi::CStr;
@@ -68,7 +68,12 @@ pub unsafe fn fallocate(fd: c_int, mode: c_int, offset: off_t, len: off_t) -> c_
 fn set_size(file: Protected, size: off_t) -> Result<(), Errno> {
     file.file.writable().map_err(|_| Errno::EINVAL)?;
     let size = u64::try_from(size).map_err(|_| Errno::EINVAL)?;
-    scratch::with(|scratch| file.file.sealed.set_size(&file.disk, scratch, size))
+    match &file.file.stored {
+        Stored::Sealed(sealed) => {
+            scratch::with(|scratch| sealed.set_size(&file.disk, scratch, size))
+        }
+        Stored::WalTar => received::cut_tar(&file.disk, size),
+    }
 }
 
 fn allocate(file: Protected, offset: off_t, len: off_t) -> Result<(), Errno> {
@@ -78,5 +83,6 @@ fn allocate(file: Protected, offset: off_t, len: off_t) -> Result<(), Errno> {
         .filter(|&len| len > 0)
         .ok_or(Errno::EINVAL)?;
     file.file.writable()?;
-    scratch::with(|scratch| file.file.sealed.allocate(&file.disk, scratch, offset, len))
+    let sealed = file.file.sealed()?;
+    scratch::with(|scratch| sealed.allocate(&file.disk, scratch, offset, len))
 }

@@ -2,9 +2,9 @@
 
 use super::count;
 use crate::counters::{self, Count};
-use crate::files::{self, Protected};
+use crate::files::{self, Protected, Stored};
 use crate::real::libc_call;
-use crate::scratch;
+use crate::{received, scratch};
 use libc::{c_int, c_void, iovec, off_t, size_t, ssize_t};
 use pgseal_storage::{Disk, Errno, Lock};
 
@@ -155,13 +155,19 @@ impl Protected {
     pub fn read_at(self, buf: &mut [u8], offset: u64) -> Result<usize, Errno> {
         self.file.readable()?;
         counters::add(Count::Opened, counters::units(buf.len()));
-        scratch::with(|scratch| self.file.sealed.read_at(&self.disk, scratch, buf, offset))
+        let sealed = self.file.sealed()?;
+        scratch::with(|scratch| sealed.read_at(&self.disk, scratch, buf, offset))
     }
 
     pub fn write_at(self, data: &[u8], offset: u64) -> Result<usize, Errno> {
         self.file.writable()?;
         counters::add(Count::Sealed, counters::units(data.len()));
-        scratch::with(|scratch| self.file.sealed.write_at(&self.disk, scratch, data, offset))
+        match &self.file.stored {
+            Stored::Sealed(sealed) => {
+                scratch::with(|scratch| sealed.write_at(&self.disk, scratch, data, offset))
+            }
+            Stored::WalTar => received::write_tar(&self.disk, data, offset),
+        }
     }
 
     /// Transfers at the descriptor's position, which the kernel keeps, and moves it on.

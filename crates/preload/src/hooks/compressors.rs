@@ -1,0 +1,293 @@
+//! The calls by which pg_basebackup and pg_receivewal compress WAL, led here ([`crate::rebind`]):
+//! what they compress is sealed first ([`crate::received`]).
+//!
+//! zlib and LZ4 then see fewer or more bytes than the program gave, never others: a block that is
+//! cut waits for its rest. The programs count what they gave.
+
+use crate::{real, rebind, received, report};
+use libc::{c_int, c_uint, c_void, size_t};
+use pgseal_storage::Errno;
+use std::ffi::CStr;
+use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+/// A way to compress.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Compressor {
+    /// zlib's `deflate`, by which tars are compressed.
+    Deflate,
+    /// zlib's `gzwrite`.
+    Gzip,
+    /// LZ4 frames.
+    Lz4,
+}
+
+static LED: [AtomicBool; 3] = [const { AtomicBool::new(false) }; 3];
+
+impl Compressor {
+    /// Do all calls of the program by which it compresses so lead here?
+    pub fn leads_here(self) -> bool {
+        LED[self as usize].load(Ordering::Relaxed)
+    }
+}
+
+/// The head of zlib's z_stream.
+#[repr(C)]
+pub struct Stream {
+    next_in: *const u8,
+    avail_in: c_uint,
+}
+
+type Deflate = unsafe extern "C" fn(*mut Stream, c_int) -> c_int;
+type GzWrite = unsafe extern "C" fn(*mut c_void, *const c_void, c_uint) -> c_int;
+type GzClose = unsafe extern "C" fn(*mut c_void) -> c_int;
+type Lz4Update = unsafe extern "C" fn(
+    *mut c_void,
+    *mut c_void,
+    size_t,
+    *const c_void,
+    size_t,
+    *const c_void,
+) -> size_t;
+type Lz4End = unsafe extern "C" fn(*mut c_void, *mut c_void, size_t, *const c_void) -> size_t;
+
+static DEFLATE: OnceLock<Deflate> = OnceLock::new();
+static GZIP: OnceLock<(GzWrite, GzClose)> = OnceLock::new();
+static LZ4: OnceLock<(Lz4Update, Lz4End)> = OnceLock::new();
+
+/// Leads the calls here, as those below do. Called before `main`.
+pub fn take_deflate() {
+    // SAFETY: the type of zlib.h, for the original and for our function.
+    unsafe {
+        if let Some(original) = rebind::original(c"deflate") {
+            let _ = DEFLATE.set(original);
+            take(
+                Compressor::Deflate,
+                &[(c"deflate", deflate as *const c_void)],
+            );
+        }
+    }
+}
+
+/// The same for gzFiles.
+pub fn take_gzip() {
+    // SAFETY: the types of zlib.h, for the originals and for our functions.
+    unsafe {
+        let write = rebind::original(c"gzwrite");
+        if let Some(originals) = write.zip(rebind::original(c"gzclose")) {
+            let _ = GZIP.set(originals);
+            let calls: [(&CStr, *const c_void); 2] = [
+                (c"gzwrite", gzwrite as *const c_void),
+                (c"gzclose", gzclose as *const c_void),
+            ];
+            take(Compressor::Gzip, &calls);
+        }
+    }
+}
+
+/// The same for LZ4 frames.
+pub fn take_lz4() {
+    // SAFETY: the types of lz4frame.h, for the originals and for our functions.
+    unsafe {
+        let update = rebind::original(c"LZ4F_compressUpdate");
+        if let Some(originals) = update.zip(rebind::original(c"LZ4F_compressEnd")) {
+            let _ = LZ4.set(originals);
+            let calls: [(&CStr, *const c_void); 2] = [
+                (c"LZ4F_compressUpdate", lz4_update as *const c_void),
+                (c"LZ4F_compressEnd", lz4_end as *const c_void),
+            ];
+            take(Compressor::Lz4, &calls);
+        }
+    }
+}
+
+/// # Safety
+/// As of [`rebind::lead`].
+unsafe fn take(compressor: Compressor, calls: &[(&CStr, *const c_void)]) {
+    // SAFETY: as the caller promises.
+    let all = calls
+        .iter()
+        .all(|(name, hook)| unsafe { rebind::lead(name, *hook) });
+    LED[compressor as usize].store(all, Ordering::Relaxed);
+}
+
+/// What was sealed last: zlib reads from here until it has taken all.
+static SEALED: Mutex<Vec<u8>> = Mutex::new(Vec::new());
+
+fn sealed() -> Vec<u8> {
+    std::mem::take(&mut *SEALED.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+fn keep(bytes: Vec<u8>) {
+    *SEALED.lock().unwrap_or_else(PoisonError::into_inner) = bytes;
+}
+
+/// Seals `len` bytes at `data` into a buffer of ours.
+///
+/// # Safety
+/// They are the caller's.
+unsafe fn seal(data: *const c_void, len: usize) -> Result<Vec<u8>, Errno> {
+    let mut out = sealed();
+    out.clear();
+    // SAFETY: as the caller promises.
+    let data = unsafe { super::transfers::bytes(data, len) };
+    match received::pass(data, &mut out) {
+        Ok(()) => Ok(out),
+        Err(errno) => Err(refused(errno)),
+    }
+}
+
+fn refused(errno: Errno) -> Errno {
+    report::line("what is to be compressed is no WAL that can be sealed: nothing is written");
+    errno
+}
+
+const Z_OK: c_int = 0;
+const Z_ERRNO: c_int = -1;
+const Z_STREAM_ERROR: c_int = -2;
+
+/// Replaces the caller's input by ours, once; the caller goes on until zlib has taken that.
+unsafe extern "C" fn deflate(stream: *mut Stream, flush: c_int) -> c_int {
+    const Z_NO_FLUSH: c_int = 0;
+    let Some(original) = DEFLATE.get() else {
+        return Z_STREAM_ERROR;
+    };
+    // SAFETY: the caller's stream and its input; ours stays where it is until the next input.
+    unsafe {
+        let (input, len) = ((*stream).next_in, (*stream).avail_in);
+        if len > 0 && !is_ours(input) {
+            let Ok(out) = seal(input.cast(), usize::try_from(len).unwrap_or(0)) else {
+                return Z_STREAM_ERROR;
+            };
+            (*stream).next_in = out.as_ptr();
+            (*stream).avail_in = c_uint::try_from(out.len()).unwrap_or(0);
+            keep(out);
+        }
+        if (*stream).avail_in == 0 && flush == Z_NO_FLUSH {
+            return Z_OK;
+        }
+        original(stream, flush)
+    }
+}
+
+fn is_ours(input: *const u8) -> bool {
+    let sealed = SEALED.lock().unwrap_or_else(PoisonError::into_inner);
+    sealed.as_ptr_range().contains(&input)
+}
+
+unsafe extern "C" fn gzwrite(file: *mut c_void, data: *const c_void, len: c_uint) -> c_int {
+    // SAFETY: the caller's data and file.
+    unsafe {
+        match seal(data, usize::try_from(len).unwrap_or(0)) {
+            Ok(out) => match write_sealed(file, out) {
+                true => c_int::try_from(len).unwrap_or(0),
+                false => 0,
+            },
+            Err(Errno(errno)) => {
+                real::set_errno(errno);
+                0
+            }
+        }
+    }
+}
+
+unsafe extern "C" fn gzclose(file: *mut c_void) -> c_int {
+    let Some((_, close)) = GZIP.get() else {
+        return Z_ERRNO;
+    };
+    // SAFETY: the caller's file.
+    unsafe {
+        let last = held_back();
+        let written = last.is_ok_and(|out| write_sealed(file, out));
+        match (close(file), written) {
+            (Z_OK, false) => Z_ERRNO,
+            (answer, _) => answer,
+        }
+    }
+}
+
+/// # Safety
+/// An open gzFile.
+unsafe fn write_sealed(file: *mut c_void, out: Vec<u8>) -> bool {
+    let (data, len) = (out.as_ptr(), c_uint::try_from(out.len()).unwrap_or(0));
+    let done = len == 0
+        || GZIP.get().is_some_and(|(write, _)| {
+            // SAFETY: our own bytes and the caller's file; zlib takes them all or fails.
+            let written = unsafe { write(file, data.cast(), len) };
+            c_uint::try_from(written) == Ok(len)
+        });
+    keep(out);
+    done
+}
+
+fn held_back() -> Result<Vec<u8>, Errno> {
+    let mut out = sealed();
+    out.clear();
+    received::finish(&mut out).map(|()| out)
+}
+
+/// LZ4F_isError says yes.
+const LZ4_ERROR: size_t = size_t::MAX;
+
+unsafe extern "C" fn lz4_update(
+    context: *mut c_void,
+    to: *mut c_void,
+    room: size_t,
+    data: *const c_void,
+    len: size_t,
+    options: *const c_void,
+) -> size_t {
+    // SAFETY: the caller's data.
+    let Ok(out) = (unsafe { seal(data, len) }) else {
+        return LZ4_ERROR;
+    };
+    // SAFETY: the caller's context and room.
+    unsafe { update_sealed(context, to, room, out, options) }
+}
+
+/// What was held back is less than a block that LZ4 works on, so that `room` is enough for both.
+unsafe extern "C" fn lz4_end(
+    context: *mut c_void,
+    to: *mut c_void,
+    room: size_t,
+    options: *const c_void,
+) -> size_t {
+    let (Ok(out), Some((_, end))) = (held_back(), LZ4.get()) else {
+        return LZ4_ERROR;
+    };
+    // SAFETY: the caller's context and room.
+    unsafe {
+        let first = update_sealed(context, to, room, out, ptr::null());
+        if first > room {
+            return first;
+        }
+        let last = end(context, to.byte_add(first), room - first, options);
+        if last > room {
+            return last;
+        }
+        first + last
+    }
+}
+
+/// # Safety
+/// As of LZ4F_compressUpdate.
+unsafe fn update_sealed(
+    context: *mut c_void,
+    to: *mut c_void,
+    room: size_t,
+    out: Vec<u8>,
+    options: *const c_void,
+) -> size_t {
+    let Some((update, _)) = LZ4.get() else {
+        return LZ4_ERROR;
+    };
+    let (data, len) = (out.as_ptr(), out.len());
+    let done = match len {
+        0 => 0,
+        // SAFETY: our own bytes; the rest is the caller's.
+        _ => unsafe { update(context, to, room, data.cast(), len, options) },
+    };
+    keep(out);
+    done
+}

@@ -1,0 +1,203 @@
+//! Calls that this program's executable makes into its libraries, led to a function of ours by the
+//! executable's own table of addresses.
+//!
+//! For functions of libraries other than libc that one or two programs may not call unseen. If we
+//! exported their names we would take them over in every program that inherits `LD_PRELOAD`, where
+//! another copy of the same library may be at work on the other half of its functions.
+//!
+//! Called before `main` only, when the loader has filled the table and nobody else runs.
+
+use libc::{c_char, c_int, c_void, dl_phdr_info, size_t};
+use std::ffi::CStr;
+use std::mem::MaybeUninit;
+use std::{ptr, slice};
+
+/// Leads the executable's calls of `name` to `hook`. False if it does not call a function of this
+/// name in another object: then there is nothing to lead.
+///
+/// # Safety
+/// Before `main`; `hook` is a function of the type that the callers expect.
+pub unsafe fn lead(name: &CStr, hook: *const c_void) -> bool {
+    let Some(executable) = Executable::find() else {
+        return false;
+    };
+    let mut led = false;
+    for entry in executable.entries(name) {
+        // SAFETY: as the caller promises; the entry is the executable's own.
+        led |= unsafe { executable.replace(entry, hook) };
+    }
+    led
+}
+
+/// The function that the executable's calls of `name` went to, as a function of type `F`.
+///
+/// # Safety
+/// `F` is its type.
+pub unsafe fn original<F: Copy>(name: &CStr) -> Option<F> {
+    const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
+    // SAFETY: a terminated name.
+    let address = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
+    // SAFETY: a function's address, of the type that the caller vouches for.
+    (!address.is_null()).then(|| unsafe { ptr::read(ptr::from_ref(&address).cast::<F>()) })
+}
+
+/// Elf64_Dyn.
+#[repr(C)]
+struct Dynamic {
+    tag: i64,
+    value: usize,
+}
+
+/// Elf64_Sym.
+#[repr(C)]
+struct Symbol {
+    name: u32,
+    info: u8,
+    other: u8,
+    section: u16,
+    value: u64,
+    size: u64,
+}
+
+/// Elf64_Rela.
+#[repr(C)]
+struct Relocation {
+    offset: usize,
+    info: u64,
+    addend: i64,
+}
+
+/// What of the main program's image is needed (elf(5)).
+#[derive(Clone, Copy)]
+struct Executable {
+    base: usize,
+    dynamic: usize,
+    /// What the loader has made read-only: start and length.
+    read_only: (usize, usize),
+}
+
+/// Relocations that hold the address of a called function: GLOB_DAT and JUMP_SLOT.
+const OF_CALLS: [u64; 2] = if cfg!(target_arch = "aarch64") {
+    [1025, 1026]
+} else {
+    [6, 7]
+};
+
+impl Executable {
+    /// The first object that the loader lists is the program.
+    fn find() -> Option<Self> {
+        unsafe extern "C" fn take(info: *mut dl_phdr_info, _: size_t, out: *mut c_void) -> c_int {
+            // SAFETY: the loader's description of an object, and `found` below.
+            unsafe {
+                let mut found = Executable {
+                    base: usize::try_from((*info).dlpi_addr).unwrap_or(0),
+                    dynamic: 0,
+                    read_only: (0, 0),
+                };
+                let count = usize::from((*info).dlpi_phnum);
+                for header in slice::from_raw_parts((*info).dlpi_phdr, count) {
+                    let number = |value| usize::try_from(value).unwrap_or(0);
+                    let start = found.base + number(header.p_vaddr);
+                    match header.p_type {
+                        libc::PT_DYNAMIC => found.dynamic = start,
+                        libc::PT_GNU_RELRO => found.read_only = (start, number(header.p_memsz)),
+                        _ => {}
+                    }
+                }
+                out.cast::<Executable>().write(found);
+            }
+            1
+        }
+        let mut found = MaybeUninit::<Self>::uninit();
+        // SAFETY: fills `found` if it answers 1.
+        let found = unsafe {
+            (libc::dl_iterate_phdr(Some(take), found.as_mut_ptr().cast()) == 1)
+                .then(|| found.assume_init())
+        };
+        found.filter(|executable| executable.dynamic != 0)
+    }
+
+    /// A value of the dynamic section.
+    fn value(&self, tag: i64) -> Option<usize> {
+        const DT_NULL: i64 = 0;
+        let section: *const Dynamic = ptr::with_exposed_provenance(self.dynamic);
+        // SAFETY: the section ends with DT_NULL.
+        (0..)
+            .map(|at| unsafe { &*section.add(at) })
+            .take_while(|entry| entry.tag != DT_NULL)
+            .find(|entry| entry.tag == tag)
+            .map(|entry| entry.value)
+    }
+
+    /// glibc has added the base to addresses in the section, where it could write to it.
+    fn address(&self, tag: i64) -> Option<usize> {
+        let value = self.value(tag)?;
+        Some(if value < self.base {
+            value + self.base
+        } else {
+            value
+        })
+    }
+
+    /// Where the table holds the address of `name`.
+    fn entries<'a>(&'a self, name: &'a CStr) -> impl Iterator<Item = usize> + 'a {
+        const DT_STRTAB: i64 = 5;
+        const DT_SYMTAB: i64 = 6;
+        let strings = self.address(DT_STRTAB).unwrap_or(0);
+        let symbols = self.address(DT_SYMTAB).unwrap_or(0);
+        let calls = self
+            .relocations()
+            .filter(|one| OF_CALLS.contains(&(one.info & 0xffff_ffff)));
+        let named = calls.filter(move |one| {
+            let symbol: *const Symbol = ptr::with_exposed_provenance(symbols);
+            let at = usize::try_from(one.info >> 32).unwrap_or(0);
+            // SAFETY: the relocation's symbol, and that symbol's name.
+            let text = unsafe {
+                let offset = usize::try_from((*symbol.add(at)).name).unwrap_or(0);
+                CStr::from_ptr(ptr::with_exposed_provenance::<c_char>(strings + offset))
+            };
+            text == name
+        });
+        named.map(|one| self.base + one.offset)
+    }
+
+    /// Those of functions that are bound when they are called, and all others.
+    fn relocations(&self) -> impl Iterator<Item = &'static Relocation> {
+        const DT_PLTRELSZ: i64 = 2;
+        const DT_RELA: i64 = 7;
+        const DT_RELASZ: i64 = 8;
+        const DT_JMPREL: i64 = 23;
+        let tables = [(DT_JMPREL, DT_PLTRELSZ), (DT_RELA, DT_RELASZ)];
+        let tables = tables.map(|(start, size)| Some((self.address(start)?, self.value(size)?)));
+        tables.into_iter().flatten().flat_map(|(start, size)| {
+            let count = size / size_of::<Relocation>();
+            // SAFETY: the executable's own table, which stays.
+            unsafe { slice::from_raw_parts(ptr::with_exposed_provenance(start), count) }
+        })
+    }
+
+    /// # Safety
+    /// `entry` is one of [`Self::entries`]; nobody else runs.
+    unsafe fn replace(&self, entry: usize, hook: *const c_void) -> bool {
+        let page = {
+            // SAFETY: no arguments that matter.
+            let size = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) });
+            let size = size.unwrap_or(4096);
+            (entry & !(size - 1), size)
+        };
+        let (start, len) = self.read_only;
+        let protected = (start..start + len).contains(&entry);
+        let protect = |access| {
+            // SAFETY: a page of the executable's own data.
+            let answer =
+                unsafe { libc::mprotect(ptr::with_exposed_provenance_mut(page.0), page.1, access) };
+            answer == 0
+        };
+        if protected && !protect(libc::PROT_READ | libc::PROT_WRITE) {
+            return false;
+        }
+        // SAFETY: an aligned entry of the table, writable now.
+        unsafe { ptr::with_exposed_provenance_mut::<*const c_void>(entry).write(hook) };
+        !protected || protect(libc::PROT_READ)
+    }
+}
