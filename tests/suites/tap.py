@@ -59,6 +59,8 @@ SEALED_PERL = {"contrib/amcheck/t/001_verify_heapam.pl", "contrib/amcheck/t/006_
                "src/bin/pg_amcheck/t/003_check.pl", "src/bin/pg_amcheck/t/004_verify_heapam.pl",
                "src/bin/pg_basebackup/t/010_pg_basebackup.pl", "src/test/recovery/t/016_min_consistency.pl",
                "src/test/recovery/t/039_end_of_wal.pl"}
+# Files that type BASE_BACKUP into psql, which shows a token then (GrantedPerl.pm).
+GRANTED = {"src/test/recovery/t/001_stream_rep.pl"}
 # Files that count on a cluster without data checksums, as initdb made it before 18, or ask for one. A sealed server needs
 # wal_log_hints then.
 WITHOUT_CHECKSUMS = {"contrib/amcheck/t/001_verify_heapam.pl", "contrib/amcheck/t/006_verify_gin.pl",
@@ -186,6 +188,8 @@ class Suite:
         if name in SEALED_PERL:
             variables |= {"LD_PRELOAD": str(STAGE / "dist/lib/libpgseal.so"), "PGSEAL_BIN": str(STAGE / "dist/bin/pgseal"),
                           "PGSEAL_PROGRAMS": "perl", "PERL5OPT": "-MSealedPerl"}
+        if name in GRANTED:
+            variables |= {"PGSEAL_BIN": str(STAGE / "dist/bin/pgseal"), "PERL5OPT": "-MGrantedPerl"}
         return variables
 
     def has_injection_points(self):
