@@ -4,7 +4,7 @@ CARGO ?= cargo
 # Debian's own: the vectors' reader needs its packages for Python.
 PYTHON ?= /usr/bin/python3
 
-.PHONY: help build demo demo-stop test test-barman test-bench-page test-debian test-patroni test-pgbackrest test-world fuzz
+.PHONY: help build demo demo-stop test test-barman test-bench-page test-debian test-patroni test-pgbackrest test-tprocc test-world fuzz
 .PHONY: lint clean
 
 help:
@@ -17,6 +17,7 @@ help:
 	@echo "make test-debian  Debian's scripts, systemd's units, a container's steps"
 	@echo 'make test-patroni three nodes under Patroni and etcd'
 	@echo 'make test-pgbackrest   pgBackRest: backups of all types, restores'
+	@echo 'make test-tprocc  pgseal bench tprocc, with the TPC-C driver go-tpc'
 	@echo "make test-world   the tests on 17 and 18, PostgreSQL's suites of 15, 17 and 18, 300 crashes"
 	@echo 'make fuzz         a minute of libFuzzer on everything that reads foreign bytes (nightly, cargo-fuzz)'
 	@echo 'make lint         formatting, clippy, shellcheck, tidy'
@@ -41,13 +42,13 @@ test:
 	$(MAKE) --no-print-directory build
 	$(PYTHON) scripts/test.py ci
 
-test-barman test-bench-page test-debian test-patroni test-pgbackrest: test-%:
+test-barman test-bench-page test-debian test-patroni test-pgbackrest test-tprocc: test-%:
 	scripts/install-deps.sh build test $*
 	$(MAKE) --no-print-directory build
 	$(PYTHON) scripts/test.py $*
 
 test-world:
-	scripts/install-deps.sh build test barman bench-page debian patroni pgbackrest
+	scripts/install-deps.sh build test barman bench-page debian patroni pgbackrest tprocc
 	$(MAKE) --no-print-directory build
 	$(PYTHON) scripts/test.py world
 

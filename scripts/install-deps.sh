@@ -1,5 +1,5 @@
 #!/bin/bash
-# Usage: scripts/install-deps.sh [build|demo|test|barman|bench-page|debian|patroni|pgbackrest|lint]…      (none: all)
+# Usage: scripts/install-deps.sh [build|demo|test|barman|bench-page|debian|patroni|pgbackrest|tprocc|lint]…   (none: all)
 #
 # Purpose: the Debian packages that a make target needs. Called by the Makefile and .ci/run.
 # As root it installs what is missing; otherwise it names what is missing and fails. With everything in place it does
@@ -15,6 +15,9 @@ bench_page_packages=(chromium chromium-driver fonts-dejavu-core)
 debian_packages=(postgresql-15 postgresql-common systemd util-linux dpkg openssl)
 patroni_packages=(postgresql-15 patroni etcd-server)
 pgbackrest_packages=(postgresql-15 pgbackrest)
+# Go from elsewhere does as well.
+tprocc_packages=(postgresql-15)
+command -v go >/dev/null || tprocc_packages+=(golang-go)
 lint_packages=(git shellcheck python3)
 
 die() {
@@ -32,6 +35,7 @@ packages_of() {
         debian) echo "${debian_packages[@]}" ;;
         patroni) echo "${patroni_packages[@]}" ;;
         pgbackrest) echo "${pgbackrest_packages[@]}" ;;
+        tprocc) echo "${tprocc_packages[@]}" ;;
         lint) echo "${lint_packages[@]}" ;;
         *) die "there is no group $1; see the usage of $0" ;;
     esac
@@ -51,7 +55,7 @@ missing_of() {
 }
 
 command -v dpkg-query >/dev/null || die "this is not Debian; install the packages that $0 names by hand"
-[ $# -gt 0 ] || set -- build demo test barman bench-page debian patroni pgbackrest lint
+[ $# -gt 0 ] || set -- build demo test barman bench-page debian patroni pgbackrest tprocc lint
 for group in "$@"; do packages_of "$group" >/dev/null; done
 mapfile -t missing < <(missing_of "$@")
 if [ ${#missing[@]} -gt 0 ]; then

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Usage: scripts/test.py [ci|world|barman|bench-page|debian|patroni|pgbackrest]      (make test, make test-world …)
+"""Usage: scripts/test.py [ci|world|barman|bench-page|debian|patroni|pgbackrest|tprocc]   (make test, make test-world …)
 
 Runs the tests, shows what they print, and ends with a table and the line
 "N passed, N failed, N skipped". The table has a row per step, and one per directory of PostgreSQL's suites. A failed step
@@ -33,7 +33,7 @@ WORLD_ONLY = {"tests/file-classes/regression.py"}
 # Needs every version, and 13 to come from: once, in the world.
 ACROSS_VERSIONS = "tests/upgrade/versions.py"
 # Directories whose programs need packages or time of their own: run by their name, and in the world.
-BY_NAME = ["barman", "bench-page", "debian", "patroni", "pgbackrest"]
+BY_NAME = ["barman", "bench-page", "debian", "patroni", "pgbackrest", "tprocc"]
 # Those of them whose packages know no PostgreSQL after Debian's, or that need none.
 DEBIAN_ONLY = ["barman", "bench-page", "pgbackrest"]
 MOST_AT_ONCE = 4
@@ -121,6 +121,8 @@ class Tally:
         return rows
 
 
+# The driver of tests/tprocc.
+GO_TPC = Step("build go-tpc", ["scripts/fetch-go-tpc.sh"], tests=False, version="")
 # Last, because it looks at every PostgreSQL that is there.
 SURFACE = Step("cargo xtask surface", ["cargo", "xtask", "surface"], tests=False, version="")
 
@@ -167,10 +169,10 @@ def steps_of(which):
         chosen = [name for name in programs(without=BY_NAME) if name not in WORLD_ONLY]
         return [crates, vectors, *python_tests("15", DEBIAN_PG, chosen), *suites("15"), SURFACE]
     if which in BY_NAME:
-        return python_tests("15", DEBIAN_PG, programs([which]))
+        return [GO_TPC] * (which == "tprocc") + python_tests("15", DEBIAN_PG, programs([which]))
     helper = Step("programs that tests use", ["cargo", "build", "--workspace", "--examples", "--locked"], tests=False,
                   version="")
-    steps = [helper, *suites("15"), *suites("17"), *suites("18"), SURFACE]
+    steps = [helper, GO_TPC, *suites("15"), *suites("17"), *suites("18"), SURFACE]
     steps += [build("13"), *python_tests("13-18", built("15"), [ACROSS_VERSIONS])]
     for version in ["17", "18"]:
         environment = {"PGSEAL_CRASH_ROUNDS": WORLD_CRASH_ROUNDS, "PGSEAL_TEST_LONG": "1",

@@ -14,17 +14,22 @@ class Bench(Case):
 
     def run_recipe(self, recipe, *options):
         """The report of a run that must end well."""
-        data, report = self.directory / "data", self.directory / "report.json"
+        data = self.directory / "data"
         data.mkdir(exist_ok=True)
+        report = self.bench(recipe, f"--pg={PG}", f"--data={data}", *options)
+        self.assertEqual(list(data.iterdir()), [])
+        return report
+
+    def bench(self, *arguments):
+        """The same, of what needs no server."""
+        report = self.directory / "report.json"
         # Another benchmark of this machine is not disturbed by runs that measure nothing.
         environment = {**base_environment(), "PGSEAL_BENCH_LOCK": f"pgseal-bench-test-{os.getpid()}"}
         if "PGSEAL_CACHE" in os.environ:
             environment["PGSEAL_CACHE"] = os.environ["PGSEAL_CACHE"]
-        command = [PGSEAL, "bench", recipe, f"--pg={PG}", f"--data={data}", f"--json={report}", "--no-progress"]
-        done = subprocess.run([*command, *options], env=environment, text=True, capture_output=True, timeout=TIME_LIMIT,
-                              check=False)
+        done = subprocess.run([PGSEAL, "bench", *arguments, f"--json={report}", "--no-progress"], env=environment, text=True,
+                              capture_output=True, timeout=TIME_LIMIT, check=False)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
-        self.assertEqual(list(data.iterdir()), [])
         return json.loads(report.read_text())
 
     def samples(self, case):

@@ -43,6 +43,20 @@ class Worst(Bench):
         self.assertEqual((work["WAL, 3 writers"], work["cold connections"], work["VACUUM FULL"]), (999, 6, 1))
 
 
+class Cipher(Bench):
+    def test_every_length_both_ways_beside_others(self):
+        report = self.bench("cipher", "--rounds=1")
+        self.assertEqual([variant["name"] for variant in report["variants"]], ["stock", "pgseal", "openssl"])
+        self.assertEqual([case["name"] for case in report["cases"]],
+                         [f"{way}, {bits} bits" for way in ("decrypt", "encrypt") for bits in (256, 192, 128)])
+        for case in report["cases"]:
+            samples = case["rounds"][0]["samples"]
+            self.assertEqual(sorted(samples), ["openssl", "pgseal", "stock"])
+            for name, sample in samples.items():
+                # 100 MB/s to 160 GB/s
+                self.assertTrue(50 < sample["value"] < 80000, (case["name"], name, sample))
+
+
 class Upgrade(Bench):
     def test_both_cases_are_of_one_run(self):
         report = self.run_recipe("upgrade", "--rounds=1", "--scale=1")

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
 
-use crate::recipes::{checksums, readonly, tpcb, tprocc, upgrade, worst, Recipe};
+use crate::recipes::{checksums, cipher, readonly, tpcb, tprocc, upgrade, worst, Recipe};
 
 /// The recipes, and what is done with their reports.
 #[derive(Debug, Subcommand)]
@@ -23,6 +23,8 @@ pub enum Command {
     Upgrade(Box<upgrade::Upgrade>),
     /// Loads that do little else than move pages or WAL
     Worst(Box<worst::Worst>),
+    /// What a page costs, beside AWS-LC's own speed and OpenSSL's
+    Cipher(cipher::Cipher),
     /// Two reports, before a change and after it; exit status 1 if something got worse
     Compare(CompareArgs),
     /// Show a report again: tables, or a page with charts
@@ -33,6 +35,8 @@ pub enum Command {
 pub enum Task<'a> {
     /// Run a recipe.
     Run(&'a RunOptions, Box<dyn Recipe>),
+    /// Measure the cipher alone.
+    Cipher(&'a cipher::Cipher),
     /// Compare two.
     Compare(&'a CompareArgs),
     /// Show a report.
@@ -49,6 +53,7 @@ impl Command {
             Self::Tprocc(args) => Task::Run(&args.run, Box::new(args.recipe())),
             Self::Upgrade(args) => Task::Run(&args.run, Box::new(args.recipe())),
             Self::Worst(args) => Task::Run(&args.run, Box::new(args.recipe())),
+            Self::Cipher(args) => Task::Cipher(args),
             Self::Compare(args) => Task::Compare(args),
             Self::Report(args) => Task::Report(args),
         }
@@ -119,6 +124,14 @@ pub struct RunOptions {
     /// Options for a peer's initdb; repeatable
     #[arg(long, value_name = "NAME=OPTION", value_parser = pair, allow_hyphen_values = true)]
     pub peer_initdb: Vec<(String, String)>,
+    /// What becomes of it.
+    #[command(flatten)]
+    pub output: Output,
+}
+
+/// What becomes of a run.
+#[derive(Debug, Args)]
+pub struct Output {
     /// Of the order in a round, and of the loads [default: another each time]
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,

@@ -29,6 +29,7 @@ use host::Tools;
 pub fn main(command: &Command, tools: Tools) -> Result<bool, BenchError> {
     match command.task() {
         Task::Run(options, mut recipe) => run::run(options, recipe.as_mut(), tools)?,
+        Task::Cipher(args) => args.run()?,
         Task::Compare(args) => return output::compare(args),
         Task::Report(args) => output::show(args)?,
     }

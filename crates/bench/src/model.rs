@@ -46,7 +46,7 @@ pub struct Variant {
     pub name: String,
     /// Key length in bits, of the sealed ones.
     pub bits: Option<u16>,
-    /// `postgres --version` of its programs.
+    /// `postgres --version` of its programs; of a cipher, whose it is.
     pub postgres: String,
 }
 

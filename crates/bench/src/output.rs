@@ -4,14 +4,14 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 
-use crate::cli::{CompareArgs, ReportArgs, RunOptions};
+use crate::cli::{CompareArgs, Output, ReportArgs};
 use crate::compare;
 use crate::error::BenchError;
 use crate::model::{Report, FORMAT};
 use crate::report;
 
 /// All that was asked for. JSON on standard output is alone there.
-pub fn write(report: &Report, options: &RunOptions) -> Result<(), BenchError> {
+pub fn write(report: &Report, options: &Output) -> Result<(), BenchError> {
     save(report, options)?;
     if let Some(path) = &options.html {
         replace(path, &report::html(report))?;
@@ -24,7 +24,7 @@ pub fn write(report: &Report, options: &RunOptions) -> Result<(), BenchError> {
 }
 
 /// The JSON file, if one was asked for.
-pub fn save(report: &Report, options: &RunOptions) -> Result<(), BenchError> {
+pub fn save(report: &Report, options: &Output) -> Result<(), BenchError> {
     match options.json.as_deref() {
         Some(path) if path != Path::new("-") => replace(path, &json(report)),
         _ => Ok(()),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::cli::RunOptions;
+use crate::cli::Output;
 use crate::model::Report;
 
 const LOOK: &str = "{bar:20} {pos}/{len} runs  {eta} left  {wide_msg}";
@@ -25,7 +25,7 @@ pub fn plan(bar: &ProgressBar, report: &Report, done: u32, rounds: u32) {
 }
 
 /// Where there is no bar.
-pub fn line(options: &RunOptions, done: u32, elapsed: Duration) {
+pub fn line(options: &Output, done: u32, elapsed: Duration) {
     if !options.no_progress && !io::stderr().is_terminal() {
         eprintln!("round {done} done after {} s", elapsed.as_secs());
     }

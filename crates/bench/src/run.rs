@@ -52,7 +52,7 @@ pub fn run(options: &RunOptions, recipe: &mut dyn Recipe, tools: Tools) -> Resul
         report.ended_early = Some(error.to_string());
     }
     if report.cases.iter().any(|case| !case.rounds.is_empty()) {
-        output::write(&report, options)?;
+        output::write(&report, &options.output)?;
     }
     put_away(work, options.keep)?;
     ended
@@ -91,8 +91,8 @@ fn rounds(
             let round = one_turn(clusters.as_mut(), turn, done, set, host, report)?;
             report.cases[turn.case].rounds.push(round);
         }
-        output::save(report, options)?;
-        progress::line(options, done + 1, start.elapsed());
+        output::save(report, &options.output)?;
+        progress::line(&options.output, done + 1, start.elapsed());
     }
     Ok(())
 }
@@ -176,7 +176,7 @@ fn host(
         work: work.path().to_owned(),
         contenders,
         stop: Stop::default(),
-        bar: if options.no_progress {
+        bar: if options.output.no_progress {
             ProgressBar::hidden()
         } else {
             progress::bar()
@@ -184,7 +184,8 @@ fn host(
     })
 }
 
-fn watch_signals(stop: &Stop) -> io::Result<()> {
+/// Lets a signal be a wish.
+pub fn watch_signals(stop: &Stop) -> io::Result<()> {
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, stop.0.clone())?;
     }
@@ -199,7 +200,10 @@ fn empty_report(options: &RunOptions, recipe: &dyn Recipe, host: &Host) -> Repor
         recipe: recipe.name().to_owned(),
         machine: machine::describe(Path::new(&host.work)),
         parameters: recipe.parameters(),
-        seed: options.seed.unwrap_or_else(|| fastrand::u64(..1 << 32)),
+        seed: options
+            .output
+            .seed
+            .unwrap_or_else(|| fastrand::u64(..1 << 32)),
         started: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
         ended_early: None,
         variants: variants().collect(),

@@ -5,6 +5,7 @@
 //! new recipe is a file here and a line in [`Command`](crate::cli::Command).
 
 pub mod checksums;
+pub mod cipher;
 mod pgbench;
 pub mod readonly;
 pub mod tpcb;
