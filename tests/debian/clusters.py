@@ -2,7 +2,8 @@
 """docs/operations/debian.md is run as printed: Debian's scripts make, start, stop and upgrade sealed clusters.
 
 The new version of the upgrades is 17 if PGSEAL_TEST_PG leads to one; on 15 alone the new cluster is another one of 15, which
-pg_upgradecluster and pg_upgrade treat alike.
+pg_upgradecluster and pg_upgrade treat alike. So it is where Debian's 15 is of a later release than the new version: PostgreSQL
+cannot upgrade then, plain clusters neither. 15.20 gives columns the option pg_attver, which 17.11 and 18.6 refuse.
 """
 
 import os
@@ -10,6 +11,7 @@ import re
 import secrets
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 from machine import Machine, blocks, main, server_logs
@@ -24,7 +26,12 @@ FILLED = f"1000|500500|{WORD}1"
 
 
 def new_version():
-    """17 for PostgreSQL's own build of 17 …; 15 if there is no other."""
+    """17 for PostgreSQL's own build of 17 …; 15 if there is no other that can take over from Debian's 15."""
+    option = b"pg_attver\0"
+    if option in Path("/usr/lib/postgresql/15/bin/postgres").read_bytes() and \
+            option not in (STOCK_PG / "postgres").read_bytes():
+        print("PostgreSQL's 15 here is of a later release than", STOCK_PG, file=sys.stderr)
+        return "15"
     output = subprocess.run([STOCK_PG / "pg_config", "--version"], text=True, capture_output=True, check=True).stdout
     return re.search(r"\d+", output)[0]
 
