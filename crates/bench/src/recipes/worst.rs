@@ -47,7 +47,7 @@ pub struct Worst {
     #[arg(long, value_name = "N", default_value_t = 32,
           value_parser = clap::value_parser!(u32).range(1..))]
     writers: u32,
-    /// Tables that are made and used [default: 5000; --quick: 500]
+    /// Tables that are made and used [default: 5000; --quick: 200]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     tables: Option<u32>,
     /// Connections that each run one query [default: 2000; --quick: 200]
@@ -78,7 +78,7 @@ impl Worst {
         let size = Size {
             megabytes: or(self.megabytes, 64, 1000),
             writers: self.writers,
-            tables: or(self.tables, 500, 5000),
+            tables: or(self.tables, 200, 5000),
             connections: or(self.connections, 200, 2000),
             buffers_mb: self.shared_buffers,
         };
