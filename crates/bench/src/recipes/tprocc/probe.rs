@@ -50,7 +50,11 @@ impl Probe {
     pub fn open(major: u32, postmaster: u32, host: &Host) -> Result<Self, BenchError> {
         let mut command = host.client("psql");
         command.args(["-X", "-q", "-A", "-t", "-F", " ", "-v", "ON_ERROR_STOP=1"]);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        // What it has to say when the server dies, the server's log says.
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null());
         let unstartable = |error| BenchError::Start(host.pg.join("psql"), error);
         let mut psql = process::spawn(&mut command).map_err(unstartable)?;
         let (requests, answers) = (psql.stdin.take(), psql.stdout.take());
