@@ -9,13 +9,14 @@
 //! dirtied. Pages counted by the library cover the same span.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use nix::fcntl::{posix_fadvise, PosixFadviseAdvice};
 use nix::sys::signal::{kill, Signal};
 
 use crate::error::{files, BenchError};
@@ -144,8 +145,10 @@ impl Cluster {
             .map_err(files(path))
     }
 
-    /// Brings the files into the kernel's cache, where every sample finds them then; nothing if
-    /// they are larger than memory.
+    /// Brings the files into the kernel's cache anew, where every sample finds them then; nothing
+    /// if they are larger than half of memory. Anew, because the kernel caches a file in folios as
+    /// large as the writes that it came from: where a file was copied or sealed in place, a
+    /// server's writes of single pages take much more system time than where PostgreSQL wrote it.
     pub fn warm(&self, host: &Host) -> Result<(), BenchError> {
         let unreadable = || files(&self.data);
         let size = size_of(&self.data).map_err(unreadable())?;
@@ -391,9 +394,19 @@ fn read_all(directory: &Path) -> io::Result<()> {
         if path.is_dir() {
             read_all(&path)?;
         } else {
-            io::copy(&mut File::open(&path)?, &mut io::sink())?;
+            read_anew(&File::open(&path)?)?;
         }
     }
+    Ok(())
+}
+
+/// Out of the cache, which only leaves what is on disk, and into it again.
+fn read_anew(mut file: &File) -> io::Result<()> {
+    const AT_ONCE: usize = 1 << 20;
+    file.sync_all()?;
+    posix_fadvise(file, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED)?;
+    let mut buffer = vec![0; AT_ONCE];
+    while file.read(&mut buffer)? > 0 {}
     Ok(())
 }
 
