@@ -156,14 +156,18 @@ impl SealedFile<'_> {
         start: u64,
         end: u64,
     ) -> Result<usize, Errno> {
-        // Only the whole of a control file tells whether it was carried.
-        let whole_unit = self.zeros() == Zeros::Page || self.clear_head();
+        let whole_unit = self.zeros() == Zeros::Page;
         let want = if whole_unit {
             UNIT
         } else {
             index(ceil(end, BLOCK) - start)
         };
-        let have = read_full(disk, &mut scratch.unit[..want], start)?;
+        let mut have = read_full(disk, &mut scratch.unit[..want], start)?;
+        if self.clear_head() && have == want {
+            // Only the whole of a control file tells whether it was carried. Asked for second, so
+            // that a range that the file does not take (O_DIRECT) fails as it would natively.
+            have = read_full(disk, &mut scratch.unit, start)?;
+        }
         let racing = matches!(
             self.layout,
             Layout::Units {
