@@ -106,23 +106,16 @@ fn one_turn(
     host: &Host,
     report: &Report,
 ) -> Result<Round, BenchError> {
-    let mut round = Round {
+    let of = |at: &usize| &host.contenders[*at];
+    let contenders: Vec<_> = turn.contenders.iter().map(of).collect();
+    let case = &report.cases[turn.case].name;
+    host.note(format!("round {}, {case}", number + 1));
+    let samples = clusters.turn(turn.case, &contenders, turn.seed, host)?;
+    Ok(Round {
         number,
         set,
-        samples: std::collections::BTreeMap::new(),
-    };
-    for &at in &turn.contenders {
-        let contender = &host.contenders[at];
-        let (case, name) = (&report.cases[turn.case].name, contender.name());
-        host.note(format!("round {}, {case}, {name}", number + 1));
-        let sample = clusters.sample(turn.case, contender, turn.seed, host)?;
-        round.samples.insert(name.to_owned(), sample);
-        host.bar.inc(1);
-        if host.stop.is_set() {
-            return Err(BenchError::Interrupted);
-        }
-    }
-    Ok(round)
+        samples,
+    })
 }
 
 /// A new set, in the place of the one before.

@@ -236,7 +236,7 @@ impl Server<'_> {
     /// Runs a client to its good end and returns what it printed. If the server has gone, that is
     /// the error.
     pub fn run(&mut self, command: &mut std::process::Command) -> Result<String, BenchError> {
-        match self.host.run(command) {
+        match self.host.run(command.env("PGPORT", self.port())) {
             Ok(done) => Ok(done.stdout),
             Err(BenchError::Interrupted) => Err(BenchError::Interrupted),
             Err(error) => Err(self.explain(error)),
@@ -312,10 +312,19 @@ impl Server<'_> {
 
     /// Does postmaster.pid, written by this very server, say so?
     fn is_ready(&self) -> bool {
+        self.pid_file(0) == self.pid().to_string() && self.pid_file(7) == "ready"
+    }
+
+    /// What its socket is named by.
+    fn port(&self) -> String {
+        self.pid_file(3)
+    }
+
+    /// A line of postmaster.pid, from 0; empty if there is none.
+    fn pid_file(&self, line: usize) -> String {
         let text = fs::read_to_string(self.cluster.data.join("postmaster.pid"));
         let text = text.unwrap_or_default();
-        let lines: Vec<&str> = text.lines().map(str::trim).collect();
-        lines.first() == Some(&self.pid().to_string().as_str()) && lines.get(7) == Some(&"ready")
+        text.lines().nth(line).unwrap_or_default().trim().to_owned()
     }
 
     /// A client's failure: the server's own end, if that is why, or else with the end of its log.

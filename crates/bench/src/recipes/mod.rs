@@ -56,4 +56,24 @@ pub trait Set {
         seed: u64,
         host: &Host,
     ) -> Result<Sample, BenchError>;
+
+    /// One run of each of them, in this order, or in parts of runs by turns.
+    fn turn(
+        &mut self,
+        case: usize,
+        contenders: &[&Contender],
+        seed: u64,
+        host: &Host,
+    ) -> Result<BTreeMap<String, Sample>, BenchError> {
+        let mut samples = BTreeMap::new();
+        for contender in contenders {
+            let sample = self.sample(case, contender, seed, host)?;
+            samples.insert(contender.name().to_owned(), sample);
+            host.bar.inc(1);
+            if host.stop.is_set() {
+                return Err(BenchError::Interrupted);
+            }
+        }
+        Ok(samples)
+    }
 }

@@ -58,11 +58,11 @@ pub struct Cells {
     #[arg(short = 'c', long = "client", value_name = "N", value_delimiter = ',',
           value_parser = clap::value_parser!(u32).range(1..))]
     pub client: Option<Vec<u32>>,
-    /// Seconds of a run [default: 30; --quick: 2]
+    /// Seconds of a run, in slices of one [default: 30; --quick: 5]
     #[arg(short = 'T', long = "time", value_name = "SECONDS",
           value_parser = clap::value_parser!(u32).range(1..))]
     pub time: Option<u32>,
-    /// As in postgresql.conf [default: room for all data, at most a quarter of memory]
+    /// As in postgresql.conf [default: room for all data, at most an eighth of memory]
     #[arg(long, value_name = "SIZE_MB", value_parser = clap::value_parser!(u32).range(1..))]
     pub shared_buffers: Option<u32>,
 }
@@ -89,8 +89,8 @@ impl Cells {
         let scales = or(&self.scale, &[10], &[50]);
         let connections = or(&self.client, &[2, 4], &[12, 24, 48]);
         let largest = scales.iter().copied().max().unwrap_or(1);
-        let quarter = u32::try_from(machine::memory("MemTotal:") >> 22).unwrap_or(u32::MAX);
-        let room = largest.saturating_mul(BUFFERS_MB_PER_SCALE).min(quarter);
+        let eighth = u32::try_from(machine::memory("MemTotal:") >> 23).unwrap_or(u32::MAX);
+        let room = largest.saturating_mul(BUFFERS_MB_PER_SCALE).min(eighth);
         let of_scale = |scale: &u32| {
             let cells = connections
                 .iter()
@@ -101,7 +101,7 @@ impl Cells {
             name: load.name,
             script: load.script,
             cells: scales.iter().flat_map(of_scale).collect(),
-            seconds: self.time.unwrap_or(if quick { 2 } else { 30 }),
+            seconds: self.time.unwrap_or(if quick { 5 } else { 30 }),
             buffers_mb: self.shared_buffers.unwrap_or(room.max(16)),
             defaults: Defaults {
                 rounds: if quick { 6 } else { 10 },
@@ -198,11 +198,14 @@ impl Recipe for Pgbench {
         let disk = |key: &Key| u64::from(key.scale) * BYTES_PER_SCALE + BYTES_PER_CLUSTER;
         let connections = self.cells.iter().map(|cell| cell.clients).max();
         Needs {
+            // Those that the others are copies of are there at the same time.
             disk: keys(&self.cells, contenders)
+                .chain(keys(&self.cells, &contenders[..1]))
                 .map(|(key, _)| disk(&key))
                 .sum(),
-            memory: (u64::from(self.buffers_mb) << 20)
-                + u64::from(connections.unwrap_or(0)) * BYTES_PER_CONNECTION,
+            memory: contenders.len() as u64
+                * ((u64::from(self.buffers_mb) << 20)
+                    + u64::from(connections.unwrap_or(0)) * BYTES_PER_CONNECTION),
         }
     }
 

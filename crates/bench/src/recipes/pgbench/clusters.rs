@@ -1,26 +1,33 @@
 //! Clusters filled by `pgbench -i`, and pgbench's runs on them.
 //!
-//! pgbench and psql are stock's in every variant. A run is pgbench's protocol `prepared`; it begins
-//! with a checkpoint, tidied tables and, where the data fits, full buffers. Sessions and the
+//! pgbench and psql are stock's in every variant. The servers of a round run at once, and pgbench
+//! goes from one to the next second by second, in random order, because a machine with neighbours
+//! changes from second to second. A run is pgbench's protocol `prepared`; it begins with a
+//! checkpoint, tidied tables and, where the data fits, full buffers. Sessions and the
 //! server's end cost some 50 ms of CPU beside the transactions. The variants differ by less than
 //! the clock's ticks there, so the median over all of them is taken off every run, or slow runs
 //! would look dearer.
 
+use std::collections::btree_map::Entry;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 use std::thread;
 
-use crate::error::BenchError;
+use crate::error::{files, BenchError};
 use crate::figures::median;
-use crate::host::cluster::{Cluster, Server, Settings, Spent};
+use crate::host::cluster::{Cluster, Mark, Server, Settings, Spent};
 use crate::host::contender::{Contender, Kind};
 use crate::host::process::Cpu;
 use crate::host::Host;
-use crate::model::{Sample, STOCK};
+use crate::model::Sample;
 use crate::recipes::pgbench::{Cell, Pgbench, Script, BUFFERS_MB_PER_SCALE};
 use crate::recipes::Set;
 
+/// One turn of a server: the least that pgbench runs by time.
+const SLICE: [&str; 2] = ["-T", "1"];
+/// Beside the usual one, which a cluster has while it is filled.
+const FIRST_PORT: usize = 5433;
 /// Runs from which the fixed cost is taken, at least.
 const FIXED_COST_RUNS: usize = 5;
 
@@ -51,8 +58,6 @@ const HIT_RATE: &str = "SELECT blks_hit::float8 / greatest(blks_hit + blks_read,
 /// Which cluster a contender runs a cell on.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key {
-    /// Plain ones first: the others are copies.
-    is_copy: bool,
     contender: String,
     /// pgbench's scale factor.
     pub scale: u32,
@@ -62,19 +67,9 @@ pub struct Key {
 impl Key {
     fn of(contender: &Contender, cell: &Cell) -> Self {
         Self {
-            is_copy: contender.cluster() != STOCK,
-            contender: contender.cluster().to_owned(),
+            contender: contender.name().to_owned(),
             scale: cell.scale,
             checksums: cell.checksums,
-        }
-    }
-
-    /// The one that this is a copy of.
-    fn plain(&self) -> Self {
-        Self {
-            is_copy: false,
-            contender: STOCK.to_owned(),
-            ..*self
         }
     }
 
@@ -108,9 +103,11 @@ pub struct Clusters {
 }
 
 impl Clusters {
-    /// Makes the plain ones and fills them; the sealed ones are copies of these, sealed in place.
+    /// Fills a plain cluster, which nobody runs on: stock's and pgseal's are copies of it, the sealed
+    /// ones sealed in place. Peers fill their own.
     pub fn make(recipe: Pgbench, home: &Path, host: &Host) -> Result<Self, BenchError> {
         let mut clusters = BTreeMap::new();
+        let mut filled_ones: BTreeMap<(u32, bool), Cluster> = BTreeMap::new();
         for (key, contender) in keys(&recipe.cells, &host.contenders) {
             host.note(format!("making the cluster {}", key.directory()));
             let settings = Settings {
@@ -118,13 +115,25 @@ impl Clusters {
                 conf: recipe.conf(),
             };
             let directory = home.join(key.directory());
-            let cluster = match (contender.kind, clusters.get(&key.plain())) {
-                (Kind::Sealed, Some(plain)) => {
-                    Cluster::copy(plain, contender, &directory, &settings, host)?
-                }
-                _ => filled(contender, &directory, &settings, key.scale, host)?,
+            let cluster = if contender.kind == Kind::Peer {
+                filled(contender, &directory, &settings, key.scale, host)?
+            } else {
+                let from = match filled_ones.entry((key.scale, key.checksums)) {
+                    Entry::Occupied(there) => there.into_mut(),
+                    Entry::Vacant(none) => {
+                        let home = home.join(format!("filled-{}", key.directory()));
+                        let stock = &host.contenders[0];
+                        none.insert(filled(stock, &home, &settings, key.scale, host)?)
+                    }
+                };
+                Cluster::copy(from, contender, &directory, &settings, host)?
             };
+            // All have their sockets in one directory.
+            cluster.configure(&format!("port = {}\n", FIRST_PORT + clusters.len()))?;
             clusters.insert(key, cluster);
+        }
+        for filled in filled_ones.into_values() {
+            std::fs::remove_dir_all(&filled.data).map_err(files(&filled.data))?;
         }
         nix::unistd::sync();
         Ok(Self { recipe, clusters })
@@ -139,11 +148,12 @@ impl Clusters {
 
     fn fixed_cost(&mut self, case: usize, host: &Host) -> Result<Cpu, BenchError> {
         host.note("measuring what a run costs beside its transactions");
+        let own = host.contenders.iter().filter(|one| one.kind != Kind::Peer);
+        let own: Vec<_> = own.collect();
         let mut runs = Vec::new();
         while runs.len() < FIXED_COST_RUNS {
-            let own = host.contenders.iter().filter(|one| one.kind != Kind::Peer);
-            for contender in own {
-                runs.push(self.run(case, contender, &["-t", "1"], host)?.spent.cpu);
+            for run in self.run(case, &own, &["-t", "1"], 0, host)? {
+                runs.push(run.spent.cpu);
             }
         }
         let of = |part: fn(&Cpu) -> f64| median(&runs.iter().map(part).collect::<Vec<_>>());
@@ -153,28 +163,66 @@ impl Clusters {
         })
     }
 
-    /// Start, warm-up, run, stop.
+    /// A run of each contender: start and warm-up of all, slices of the load by turns, stop.
     fn run(
-        &mut self,
+        &self,
         case: usize,
-        contender: &Contender,
+        contenders: &[&Contender],
         length: &[&str],
+        seed: u64,
         host: &Host,
-    ) -> Result<Run, BenchError> {
+    ) -> Result<Vec<Run>, BenchError> {
         let cell = &self.recipe.cells[case];
+        let mut running = Vec::new();
+        for contender in contenders {
+            running.push(self.begin(cell, contender, host)?);
+        }
+        let mut random = fastrand::Rng::with_seed(seed);
+        let mut order: Vec<usize> = (0..running.len()).collect();
+        for slice in 0..u64::from(self.recipe.seconds) {
+            random.shuffle(&mut order);
+            for at in &order {
+                let mut pgbench = self.recipe.pgbench(cell, host);
+                pgbench
+                    .args(length)
+                    .arg(format!("--random-seed={}", seed + slice));
+                running[*at].slice(&mut pgbench)?;
+                host.bar.tick();
+            }
+        }
+        running.into_iter().map(Running::end).collect()
+    }
+
+    fn begin<'a>(
+        &'a self,
+        cell: &Cell,
+        contender: &Contender,
+        host: &'a Host,
+    ) -> Result<Running<'a>, BenchError> {
         let cluster = &self.clusters[&Key::of(contender, cell)];
         cluster.warm(host)?;
         let mut server = cluster.start(contender, host)?;
         self.recipe.warm_up(&mut server, cell)?;
         let mark = server.mark()?;
-        let output = server.run(self.recipe.pgbench(cell, host).args(length))?;
-        let hit_rate = server.sql(&[HIT_RATE])?;
-        let spent = server.finish(mark)?;
-        Ok(Run {
-            throughput: Throughput::read(&output)?,
-            hit_rate: hit_rate.trim().parse().unwrap_or(0.0),
-            spent,
+        Ok(Running {
+            server,
+            mark,
+            transactions: 0.0,
+            elapsed_s: 0.0,
         })
+    }
+
+    fn sample_of(&self, case: usize, run: &Run) -> Sample {
+        let cpu = run.spent.cpu.since(self.recipe.fixed[case]);
+        Sample {
+            value: run.transactions / run.elapsed_s,
+            work: run.transactions,
+            user_s: cpu.user_s,
+            system_s: cpu.system_s,
+            pages: run.spent.pages,
+            extra: BTreeMap::from([("hit_rate".to_owned(), run.hit_rate)]),
+            curves: BTreeMap::new(),
+        }
     }
 }
 
@@ -186,19 +234,24 @@ impl Set for Clusters {
         seed: u64,
         host: &Host,
     ) -> Result<Sample, BenchError> {
-        let seconds = self.recipe.seconds.to_string();
-        let seed = format!("--random-seed={seed}");
-        let run = self.run(case, contender, &["-T", &seconds, &seed], host)?;
-        let cpu = run.spent.cpu.since(self.recipe.fixed[case]);
-        Ok(Sample {
-            value: run.throughput.tps,
-            work: run.throughput.transactions,
-            user_s: cpu.user_s,
-            system_s: cpu.system_s,
-            pages: run.spent.pages,
-            extra: BTreeMap::from([("hit_rate".to_owned(), run.hit_rate)]),
-            curves: BTreeMap::new(),
-        })
+        let runs = self.run(case, &[contender], &SLICE, seed, host)?;
+        Ok(self.sample_of(case, &runs[0]))
+    }
+
+    fn turn(
+        &mut self,
+        case: usize,
+        contenders: &[&Contender],
+        seed: u64,
+        host: &Host,
+    ) -> Result<BTreeMap<String, Sample>, BenchError> {
+        let runs = self.run(case, contenders, &SLICE, seed, host)?;
+        host.bar.inc(contenders.len() as u64);
+        let names = contenders
+            .iter()
+            .map(|contender| contender.name().to_owned());
+        let samples = runs.iter().map(|run| self.sample_of(case, run));
+        Ok(names.zip(samples).collect())
     }
 }
 
@@ -257,8 +310,37 @@ fn filled(
     Ok(cluster)
 }
 
+/// A server between its slices of the load, and what these were so far.
+struct Running<'a> {
+    server: Server<'a>,
+    mark: Mark,
+    transactions: f64,
+    elapsed_s: f64,
+}
+
+impl Running<'_> {
+    fn slice(&mut self, pgbench: &mut Command) -> Result<(), BenchError> {
+        let done = Throughput::read(&self.server.run(pgbench)?)?;
+        self.transactions += done.transactions;
+        self.elapsed_s += done.transactions / done.tps;
+        Ok(())
+    }
+
+    fn end(mut self) -> Result<Run, BenchError> {
+        let hit_rate = self.server.sql(&[HIT_RATE])?;
+        Ok(Run {
+            transactions: self.transactions,
+            elapsed_s: self.elapsed_s,
+            hit_rate: hit_rate.trim().parse().unwrap_or(0.0),
+            spent: self.server.finish(self.mark)?,
+        })
+    }
+}
+
+/// All slices of one server.
 struct Run {
-    throughput: Throughput,
+    transactions: f64,
+    elapsed_s: f64,
     hit_rate: f64,
     spent: Spent,
 }
