@@ -103,8 +103,8 @@ pub struct Clusters {
 }
 
 impl Clusters {
-    /// Fills a plain cluster, which nobody runs on: stock's and pgseal's are copies of it, the sealed
-    /// ones sealed in place. Peers fill their own.
+    /// Fills a plain cluster, which nobody runs on: stock's and pgseal's are copies of it, the
+    /// sealed ones sealed in place. Peers fill their own.
     pub fn make(recipe: Pgbench, home: &Path, host: &Host) -> Result<Self, BenchError> {
         let mut clusters = BTreeMap::new();
         let mut filled_ones: BTreeMap<(u32, bool), Cluster> = BTreeMap::new();
