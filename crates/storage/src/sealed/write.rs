@@ -85,17 +85,22 @@ impl SealedFile<'_> {
 
     /// Seals the whole blocks of a data unit from its start.
     fn seal_unit(&self, plain: &[u8], out: &mut [u8], start: u64) {
-        self.cipher.seal(self.unit_at(start), plain, out);
-        if self.clear_head() && start == 0 {
-            out[..BLOCK_LEN].copy_from_slice(&plain[..BLOCK_LEN]);
-        }
-        if matches!(
+        let keeps_zeros = matches!(
             self.layout,
             Layout::Units {
                 keep_zeros: true,
                 ..
             }
-        ) {
+        );
+        if keeps_zeros && is_zero(plain) {
+            // A new WAL segment is filled with such pages before anything is written to it.
+            return out.fill(0);
+        }
+        self.cipher.seal(self.unit_at(start), plain, out);
+        if self.clear_head() && start == 0 {
+            out[..BLOCK_LEN].copy_from_slice(&plain[..BLOCK_LEN]);
+        }
+        if keeps_zeros {
             let blocks = plain
                 .chunks_exact(BLOCK_LEN)
                 .zip(out.chunks_exact_mut(BLOCK_LEN));
