@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <sys/mman.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -220,11 +221,15 @@ signals(const char *label, const char *path, const char *other)
 	close(self.fd);
 }
 
-/* A writer flips a page between two values; the reader must see bytes of these only. */
+/*
+ * A writer flips a page between two values; the reader must see bytes of these only. With "absent", its
+ * buffer has no memory yet: the kernel then copies some bytes one by one.
+ */
 static void
-race(const char *path, long write_at, size_t write_len, long read_at, size_t read_len, int skew)
+race(const char *path, long write_at, size_t write_len, long read_at, size_t read_len, int skew,
+	 bool absent)
 {
-	static char memory[4 * PAGE] __attribute__((aligned(64)));
+	static char memory[4 * PAGE] __attribute__((aligned(4096)));
 	char	   *buf = memory + skew;
 	char		label[100];
 	long		wrong = 0;
@@ -248,6 +253,8 @@ race(const char *path, long write_at, size_t write_len, long read_at, size_t rea
 	{
 		for (int i = 0; i < 100; i++)
 		{
+			if (absent)
+				madvise(memory, sizeof(memory), MADV_DONTNEED);
 			wrong += pread(fd, buf, read_len, read_at) != (ssize_t) read_len;
 			for (size_t j = 0; j < read_len; j++)
 				wrong += buf[j] != 'A' && buf[j] != 'B';
@@ -255,8 +262,8 @@ race(const char *path, long write_at, size_t write_len, long read_at, size_t rea
 	}
 	kill(writer, SIGKILL);
 	waitpid(writer, NULL, 0);
-	snprintf(label, sizeof(label), "race %s %zu+%ld %zu+%ld at %d", path, write_len, write_at,
-			 read_len, read_at, skew);
+	snprintf(label, sizeof(label), "race %s %zu+%ld %zu+%ld at %d%s", path, write_len, write_at,
+			 read_len, read_at, skew, absent ? " absent" : "");
 	note(label, "%ld wrong", wrong);
 	close(fd);
 }
@@ -264,16 +271,16 @@ race(const char *path, long write_at, size_t write_len, long read_at, size_t rea
 static void
 races(void)
 {
-	static const int skews[] = {0, 5, 8, 16};
+	static const int skews[] = {0, 5, 8, 16, 64};
 
-	for (int i = 0; i < 4; i++)
+	for (int i = 0; i < 10; i++)
 	{
-		race(RELATION, PAGE, PAGE, PAGE, PAGE, skews[i]);
-		race(SEGMENT, PAGE, PAGE, 0, 3 * PAGE, skews[i]);
-		race(SEGMENT, 0, 2 * PAGE, PAGE + 8, 5000, skews[i]);
+		race(RELATION, PAGE, PAGE, PAGE, PAGE, skews[i / 2], i % 2);
+		race(SEGMENT, PAGE, PAGE, 0, 3 * PAGE, skews[i / 2], i % 2);
+		race(SEGMENT, 0, 2 * PAGE, PAGE + 8, 5000, skews[i / 2], i % 2);
 	}
-	race(RELATION, 0, 2 * PAGE, 100, 9000, 3);
-	race(STREAM, 0, 2 * PAGE, 100, 9000, 3);
+	race(RELATION, 0, 2 * PAGE, 100, 9000, 3, false);
+	race(STREAM, 0, 2 * PAGE, 100, 9000, 3, false);
 }
 
 /* Neighbouring records of many processes, at places that a shared counter gives out. */

@@ -268,7 +268,11 @@ class Job:
     def look(self, seen):
         """Which clusters have a server now, and whether they are sealed."""
         tmp = self.work / "tmp_check"
-        for started in [*tmp.glob("*/pgdata/postmaster.opts"), *tmp.glob("data/postmaster.opts")]:
+        try:
+            servers = [*tmp.glob("*/pgdata/postmaster.opts"), *tmp.glob("data/postmaster.opts")]
+        except FileNotFoundError:
+            return  # pg_regress removes the directory and makes it anew; a server runs later
+        for started in servers:
             data = started.parent
             seen[str(data)] = seen.get(str(data), False) or (data / "pg_encryption/key.bin").exists()
 

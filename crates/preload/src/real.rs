@@ -54,7 +54,6 @@ table! {
     fopen(*const c_char, *const c_char) -> *mut FILE;
     freopen(*const c_char, *const c_char, *mut FILE) -> *mut FILE;
     ftruncate(c_int, off_t) -> c_int;
-    gettimeofday(*mut libc::timeval, *mut c_void) -> c_int;
     ioctl(c_int, c_ulong, c_ulong) -> c_int;
     linkat(c_int, *const c_char, c_int, *const c_char, c_int) -> c_int;
     mmap(*mut c_void, size_t, c_int, c_int, c_int, off_t) -> *mut c_void;

@@ -1,11 +1,14 @@
 //! Calls that this program's executable makes into its libraries, led to a function of ours by the
 //! executable's own table of addresses.
 //!
-//! For functions of libraries other than libc that one or two programs may not call unseen. If we
+//! For functions of libraries other than libc that one or two programs may not call unseen: if we
 //! exported their names we would take them over in every program that inherits `LD_PRELOAD`, where
 //! another copy of the same library may be at work on the other half of its functions.
 //!
-//! Called before `main` only, when the loader has filled the table and nobody else runs.
+//! For functions of libc that one kind of process must be watched at, and all others call often.
+//!
+//! Called when the loader has filled the table and nobody else runs: before `main`, or in a process
+//! of the server, which has one thread.
 
 use libc::{c_char, c_int, c_void, dl_phdr_info, size_t};
 use std::ffi::CStr;
@@ -16,7 +19,7 @@ use std::{ptr, slice};
 /// name in another object: then there is nothing to lead.
 ///
 /// # Safety
-/// Before `main`; `hook` is a function of the type that the callers expect.
+/// Nobody else runs; `hook` is a function of the type that the callers expect.
 pub unsafe fn lead(name: &CStr, hook: *const c_void) -> bool {
     let Some(executable) = Executable::find() else {
         return false;

@@ -16,8 +16,8 @@ use crate::hooks::{
 use crate::libpq::{Connection, Info};
 use crate::receivers::guard;
 use libc::{
-    c_char, c_int, c_uint, c_ulong, c_void, dirent, iovec, mode_t, off_t, size_t, ssize_t, timeval,
-    DIR, FILE,
+    c_char, c_int, c_uint, c_ulong, c_void, dirent, iovec, mode_t, off_t, size_t, ssize_t, DIR,
+    FILE,
 };
 
 macro_rules! interpose {
@@ -168,7 +168,6 @@ interpose! {
     fileno (stream: *mut FILE) -> c_int = streams::fileno;
     fileno_unlocked (stream: *mut FILE) -> c_int = streams::fileno;
     system (command: *const c_char) -> c_int = commit_logs::system;
-    gettimeofday (time: *mut timeval, zone: *mut c_void) -> c_int = guard::gettimeofday;
     send (
         socket: c_int, buf: *const c_void, len: size_t, flags: c_int
     ) -> ssize_t = guard::send;

@@ -7,6 +7,7 @@
 use crate::disk::{read_full, write_full};
 use crate::layout::PAGE;
 use crate::scratch::{Scratch, RUN_UNITS};
+use crate::sealed::is_zero;
 use crate::{Disk, Errno, SealedFile};
 use pgseal_crypto::UNIT;
 
@@ -104,7 +105,7 @@ fn copy_page<S: Disk, T: Disk>(
 pub fn is_all_zeros<D: Disk>(disk: &D, scratch: &mut Scratch) -> Result<bool, Errno> {
     for at in (0..disk.size()?).step_by(RUN_UNITS * UNIT) {
         let have = read_full(disk, &mut scratch.run, at)?;
-        if scratch.run[..have].iter().any(|&byte| byte != 0) {
+        if !is_zero(&scratch.run[..have]) {
             return Ok(false);
         }
     }

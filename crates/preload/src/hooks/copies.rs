@@ -1,6 +1,7 @@
 //! Calls that move whole ranges: vectors of pages, and the kernel's own copies between files.
 
 use super::names::moving;
+use super::transfers::{bytes_mut, make_resident, reads_alone};
 use crate::counters::{self, Count};
 use crate::disk::check;
 use crate::files::{self, Protected};
@@ -28,6 +29,10 @@ pub unsafe fn read_pages(
     }
     let offset = off_t::try_from(at).ok()?;
     let parts_len = c_int::try_from(parts.len()).ok()?;
+    for part in parts.iter().filter(|_| !reads_alone()) {
+        // SAFETY: the caller's buffer.
+        make_resident(unsafe { bytes_mut(part.iov_base, part.iov_len) });
+    }
     let got = check(libc_call!(preadv(
         file.disk.0,
         parts.as_ptr(),
@@ -43,7 +48,7 @@ pub unsafe fn read_pages(
     for part in parts {
         let len = part.iov_len.min(got - done);
         // SAFETY: the caller's buffer, just filled to `len` bytes.
-        let buf = unsafe { super::transfers::bytes_mut(part.iov_base, len) };
+        let buf = unsafe { bytes_mut(part.iov_base, len) };
         sealed.open_in_place(buf, at + done as u64);
         done += len;
     }

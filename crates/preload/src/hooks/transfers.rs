@@ -4,7 +4,8 @@ use super::count;
 use crate::counters::{self, Count};
 use crate::files::{self, Protected, Stored};
 use crate::real::libc_call;
-use crate::{received, scratch};
+use crate::receivers::{self, guard};
+use crate::{programs, received, scratch};
 use libc::{c_int, c_void, iovec, off_t, size_t, ssize_t};
 use pgseal_storage::{Disk, Errno, Lock};
 
@@ -156,7 +157,13 @@ impl Protected {
         self.file.readable()?;
         counters::add(Count::Opened, counters::units(buf.len()));
         let sealed = self.file.sealed()?;
-        scratch::with(|scratch| sealed.read_at(&self.disk, scratch, buf, offset))
+        scratch::with(|scratch| {
+            if !reads_alone() {
+                make_resident(buf);
+                make_resident(&mut scratch.unit);
+            }
+            sealed.read_at(&self.disk, scratch, buf, offset)
+        })
     }
 
     pub fn write_at(self, data: &[u8], offset: u64) -> Result<usize, Errno> {
@@ -224,6 +231,26 @@ impl Protected {
         // SAFETY: a descriptor and two numbers.
         let at = unsafe { libc::lseek(self.disk.0, offset, whence) };
         crate::disk::check(at).map(|_| at)
+    }
+}
+
+/// Does nobody write what this process reads meanwhile? The server's buffers are locked against it;
+/// its walsenders, and other programs, read beside its writers.
+pub fn reads_alone() -> bool {
+    programs::is_server() && !guard::is_watched(receivers::state())
+}
+
+/// Touches every page of memory under `buf`. Where the kernel's copy meets one that is not there,
+/// it goes on byte by byte, and a write may come between two bytes of a cipher block: then the
+/// whole block is noise. With the pages there, aligned blocks are copied in one piece.
+pub fn make_resident(buf: &mut [u8]) {
+    const PAGE_BYTES: usize = 4096;
+    let to_boundary = buf.as_ptr().align_offset(PAGE_BYTES).min(buf.len());
+    let (first, rest) = buf.split_at_mut(to_boundary);
+    for page in std::iter::once(first).chain(rest.chunks_mut(PAGE_BYTES)) {
+        if let Some(byte) = page.first_mut() {
+            *byte = std::hint::black_box(*byte);
+        }
     }
 }
 

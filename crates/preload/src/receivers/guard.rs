@@ -5,18 +5,26 @@ use super::postgres::{fatal, report_to_client, server, Server};
 use super::session::HINT;
 use super::{enter, state, State};
 use crate::real::{self, libc_call};
-use crate::report;
+use crate::{rebind, report};
 use libc::{c_int, c_void, size_t, ssize_t, timeval};
 use std::ffi::CStr;
 
 /// The server calls this when it reports that a command begins, before the command does anything:
 /// the one place where a refusal can be told to the client. Without `track_activities` it is not
-/// called there, and might be called anywhere else: then `send` refuses.
-pub unsafe fn gettimeofday(time: *mut timeval, zone: *mut c_void) -> c_int {
+/// called there, and might be called anywhere else: then `send` refuses. Walsenders alone come here
+/// ([`watch`]), because sessions ask for the time often.
+unsafe extern "C" fn gettimeofday(time: *mut timeval, zone: *mut c_void) -> c_int {
     if is_watched(state()) {
         refuse_with_a_message();
     }
-    libc_call!(gettimeofday(time, zone))
+    // SAFETY: the caller's arguments, to libc's own function.
+    unsafe { libc::gettimeofday(time, zone.cast()) }
+}
+
+/// This process is a walsender: its commands are judged from now on.
+pub fn watch() {
+    // SAFETY: a server's process has one thread; the hook is of the type of its libc function.
+    unsafe { rebind::lead(c"gettimeofday", gettimeofday as *const c_void) };
 }
 
 /// All that a server sends goes through here, encrypted or not.
@@ -28,7 +36,8 @@ pub unsafe fn send(socket: c_int, buf: *const c_void, len: size_t, flags: c_int)
     libc_call!(send(socket, buf, len, flags))
 }
 
-fn is_watched(state: State) -> bool {
+/// Is this a walsender whose commands are judged?
+pub fn is_watched(state: State) -> bool {
     matches!(state, State::Unproven | State::Raw | State::Clear)
 }
 

@@ -4,7 +4,7 @@
 //! transaction that InitPostgres commits after reading them is where the verdict falls.
 
 use super::postgres::{fatal, server, AuthenticationHook, Server};
-use super::{enter, state, State};
+use super::{enter, guard, state, State};
 use crate::clusters::Cluster;
 use crate::place::{self, Place};
 use crate::real::libc_call;
@@ -182,7 +182,10 @@ unsafe extern "C" fn options_are_read(event: c_int, _: *mut c_void) {
         Some(token) => proven(server, token).map(|()| State::Clear),
     };
     match verdict {
-        Ok(state) => enter(state),
+        Ok(state) => {
+            guard::watch();
+            enter(state);
+        }
         Err(reason) => {
             enter(State::Ending);
             fatal(&reason, HINT);

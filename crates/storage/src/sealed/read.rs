@@ -14,7 +14,8 @@ impl SealedFile<'_> {
     ///
     /// Whole pages into an aligned buffer take the short way: one transfer, decrypted where it
     /// lies. Alignment is correctness: the kernel copies an aligned block in one piece, so that a
-    /// read that races a write sees each block old or new, never half.
+    /// read that races a write sees each block old or new, never half. It does so only into memory
+    /// that is there: a caller whose reads may race touches `buf` and the scratch first.
     pub fn read_at<D: Disk>(
         &self,
         disk: &D,
