@@ -198,6 +198,29 @@ class Ends(Bench):
         self.assertRegex(report["ended_early"], r"^the server of [\w-]+ ended by itself")
         self.assertGreaterEqual(len(report["cases"][0]["rounds"]), 1)
 
+    def test_killed_it_leaves_no_server(self):
+        run = self.start("tpcb", "--rounds=1000", "--sets=1")
+        self.wait_for_a_round(run)
+        self.postmaster(run)
+        below = stage.descendants(run.pid)
+        os.kill(run.pid, signal.SIGKILL)
+        run.communicate(timeout=TIME_LIMIT)
+        deadline = time.monotonic() + TIME_LIMIT
+        while living := [pid for pid in below if stage.is_alive(pid)] + self.of_clusters():
+            self.assertLess(time.monotonic(), deadline, living)
+            time.sleep(0.05)
+
+    def of_clusters(self):
+        """Processes that were started for a cluster of the run, also after it was looked at."""
+        found = []
+        for command in Path("/proc").glob("[0-9]*/cmdline"):
+            try:
+                if str(self.data).encode() in command.read_bytes():
+                    found.append(int(command.parent.name))
+            except (FileNotFoundError, ProcessLookupError):
+                pass
+        return found
+
     def postmaster(self, run):
         """Of a server that takes connections."""
         deadline = time.monotonic() + TIME_LIMIT
@@ -237,6 +260,17 @@ class Refused(Bench):
 
     def test_a_name_stands_for_one_contender(self):
         self.check([f"--peer=loaded={PG}"], r"\Apgseal: loaded stands for two contenders: [^\n]*\n\Z")
+
+    def test_root_has_no_servers_but_may_measure_the_cipher(self):
+        as_root = ["unshare", "--map-root-user"]
+        refused = subprocess.run([*as_root, *self.command("readonly")], env=ENVIRONMENT, text=True, capture_output=True,
+                                 timeout=TIME_LIMIT, check=False)
+        self.assertEqual((refused.returncode, refused.stdout), (2, ""))
+        self.assertRegex(refused.stderr, r"\Apgseal: PostgreSQL's servers do not run as root: [^\n]*\n\Z")
+        done = subprocess.run([*as_root, PGSEAL, "bench", "cipher", "--rounds=1", "--no-progress"], env=ENVIRONMENT, text=True,
+                              capture_output=True, timeout=TIME_LIMIT, check=False)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertIn("## Decrypt", done.stdout)
 
     def test_a_socket_needs_a_short_path(self):
         top, self.data = self.data, self.data / ("x" * 80)

@@ -18,11 +18,12 @@ class Worst(Bench):
     # Pages that each load must move at least when sealed: decrypted, encrypted. A page has 35 rows of 232 bytes.
     ROWS = 2 * 1_000_000 // 232
     TABLE = ROWS // 36
+    REPEATS = 4  # of such a small table
     PAGES = {
-        "CREATE TABLE AS": (TABLE, TABLE),
-        "ALTER TABLE, rewrite": (0, TABLE),
-        "VACUUM FULL": (0, TABLE),
-        "UPDATE of all rows": (0, TABLE),
+        "CREATE TABLE AS": (TABLE, REPEATS * TABLE),
+        "ALTER TABLE, rewrite": (0, REPEATS * TABLE),
+        "VACUUM FULL": (0, REPEATS * TABLE),
+        "UPDATE of all rows": (0, REPEATS * TABLE),
         "WAL, 3 writers": (0, 800),  # a message of 8000 bytes each
         "cached sequential scan": (0, 0),
         "sort with spill": (1, 1),
@@ -40,7 +41,7 @@ class Worst(Bench):
             self.assertGreaterEqual(pages["opened"], opened, case["name"])
             self.assertGreaterEqual(pages["sealed"], sealed, case["name"])
         work = {case["name"]: self.samples(case)["stock"]["work"] for case in report["cases"]}
-        self.assertEqual((work["WAL, 3 writers"], work["cold connections"], work["VACUUM FULL"]), (999, 6, 1))
+        self.assertEqual((work["WAL, 3 writers"], work["cold connections"], work["VACUUM FULL"]), (999, 6, self.REPEATS))
 
 
 class Cipher(Bench):

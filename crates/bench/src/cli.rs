@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
 
+use crate::host::serve::Serve;
 use crate::recipes::{checksums, cipher, readonly, tpcb, tprocc, upgrade, worst, Recipe};
 
 /// The recipes, and what is done with their reports.
@@ -29,6 +30,9 @@ pub enum Command {
     Compare(CompareArgs),
     /// Show a report again: tables, or a page with charts
     Report(ReportArgs),
+    /// Become a server that ends with its benchmark
+    #[command(hide = true)]
+    Serve(Serve),
 }
 
 /// What is to be done.
@@ -41,6 +45,8 @@ pub enum Task<'a> {
     Compare(&'a CompareArgs),
     /// Show a report.
     Report(&'a ReportArgs),
+    /// Become a server.
+    Serve(&'a Serve),
 }
 
 impl Command {
@@ -56,6 +62,7 @@ impl Command {
             Self::Cipher(args) => Task::Cipher(args),
             Self::Compare(args) => Task::Compare(args),
             Self::Report(args) => Task::Report(args),
+            Self::Serve(args) => Task::Serve(args),
         }
     }
 }

@@ -32,6 +32,7 @@ pub fn main(command: &Command, tools: Tools) -> Result<bool, BenchError> {
         Task::Cipher(args) => args.run()?,
         Task::Compare(args) => return output::compare(args),
         Task::Report(args) => output::show(args)?,
+        Task::Serve(args) => args.run()?,
     }
     Ok(true)
 }

@@ -22,7 +22,7 @@ use crate::host::{lock, machine, requirements, Host, Tools};
 use crate::model::{CipherSpeed, Report, Round, FORMAT};
 use crate::output;
 use crate::progress;
-use crate::recipes::{Recipe, Set};
+use crate::recipes::{Recipe, Runs, Set};
 use crate::schedule::{self, Next, Plan, Turn};
 
 /// Of a servers's socket, whose path the kernel keeps in 108 bytes.
@@ -110,7 +110,12 @@ fn one_turn(
     let contenders: Vec<_> = turn.contenders.iter().map(of).collect();
     let case = &report.cases[turn.case].name;
     host.note(format!("round {}, {case}", number + 1));
-    let samples = clusters.turn(turn.case, &contenders, turn.seed, host)?;
+    let samples = clusters.run(&Runs {
+        case: turn.case,
+        contenders: &contenders,
+        seed: turn.seed,
+        host,
+    })?;
     Ok(Round {
         number,
         set,

@@ -119,8 +119,20 @@ pub fn round(random: &mut Rng, cases: usize, contenders: usize) -> Vec<Turn> {
     order.into_iter().map(turn).collect()
 }
 
+/// Of runs by turns: each slice's number, and a random order in which all take it.
+pub fn turns(seed: u64, contenders: usize, slices: u32) -> impl Iterator<Item = (u32, Vec<usize>)> {
+    let mut random = Rng::with_seed(seed);
+    (0..slices).map(move |number| {
+        let mut order: Vec<usize> = (0..contenders).collect();
+        random.shuffle(&mut order);
+        (number, order)
+    })
+}
+
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     const PLAN: Plan = Plan {
@@ -194,5 +206,19 @@ mod tests {
         }
         assert_eq!(turns, of(1));
         assert!((2..20).any(|seed| of(seed) != turns));
+    }
+
+    #[test]
+    fn all_take_every_slice_in_another_order() {
+        let of = |seed| turns(seed, 4, 9).collect::<Vec<_>>();
+        for (at, (number, order)) in (0..).zip(of(1)) {
+            let mut sorted = order;
+            sorted.sort_unstable();
+            assert_eq!((number, sorted), (at, vec![0, 1, 2, 3]));
+        }
+        let orders: BTreeSet<_> = of(1).into_iter().map(|(_, order)| order).collect();
+        assert!(orders.len() > 4, "{orders:?}");
+        assert_eq!(of(1), of(1));
+        assert_ne!(of(1), of(2));
     }
 }

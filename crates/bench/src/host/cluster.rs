@@ -22,7 +22,7 @@ use nix::sys::signal::{kill, Signal};
 use crate::error::{files, BenchError};
 use crate::host::contender::{Contender, Kind};
 use crate::host::process::{self, Cpu};
-use crate::host::{account, Host};
+use crate::host::{account, serve, Host};
 use crate::model::Pages;
 
 /// Time for the warm-up's sessions to end, so that they lie before the mark.
@@ -30,6 +30,9 @@ const SETTLE: Duration = Duration::from_millis(200);
 const START_LIMIT: Duration = Duration::from_secs(300);
 const STOP_LIMIT: Duration = Duration::from_secs(3600);
 const LOOK: Duration = Duration::from_millis(10);
+
+/// Beside the usual one, which a cluster has while it is filled.
+const FIRST_PORT: usize = 5433;
 
 /// For all clusters: no checkpoint and no vacuum begins by itself while a load runs.
 const SETTINGS: &str = "listen_addresses = ''
@@ -145,6 +148,11 @@ impl Cluster {
             .map_err(files(path))
     }
 
+    /// Gives its server a port of its own: all that run at once have their sockets in one place.
+    pub fn number(&self, number: usize) -> Result<(), BenchError> {
+        self.configure(&format!("port = {}\n", FIRST_PORT + number))
+    }
+
     /// Brings the files into the kernel's cache anew, where every sample finds them then; nothing
     /// if they are larger than half of memory. Anew, because the kernel caches a file in folios as
     /// large as the writes that it came from: where a file was copied or sealed in place, a
@@ -167,14 +175,12 @@ impl Cluster {
         let log = OpenOptions::new().create(true).append(true).open(&self.log);
         let log = log.map_err(files(&self.log))?;
         let program = contender.bindir.join("postgres");
-        let mut command = host.command(&program);
+        let loaded = contender.kind == Kind::Loaded;
+        let mut command = serve::command(&program, loaded.then_some(&host.tools.library), host);
         command
             .arg("-D")
             .arg(&self.data)
             .env("PGSEAL_COUNTERS", &self.counters);
-        if contender.kind == Kind::Loaded {
-            command.env("LD_PRELOAD", &host.tools.library);
-        }
         let errors = log.try_clone().map_err(files(&self.log))?;
         command.stdin(Stdio::null()).stdout(log).stderr(errors);
         let child = process::spawn(&mut command).map_err(|e| BenchError::Start(program, e))?;
@@ -316,7 +322,7 @@ impl Server<'_> {
     }
 
     /// What its socket is named by.
-    fn port(&self) -> String {
+    pub fn port(&self) -> String {
         self.pid_file(3)
     }
 

@@ -48,15 +48,6 @@ impl Contender {
         let first = numbers.find(|word| !word.is_empty());
         first.and_then(|word| word.parse().ok()).unwrap_or(0)
     }
-
-    /// Whose cluster it runs on in recipes whose servers run one after the other: there the plain
-    /// ones share stock's, because clusters made alike differ by more than a loaded library costs.
-    pub fn cluster(&self) -> &str {
-        match self.kind {
-            Kind::Stock | Kind::Loaded => STOCK,
-            Kind::Sealed | Kind::Peer => self.name(),
-        }
-    }
 }
 
 /// What the command line asks for: stock first.

@@ -2,7 +2,8 @@
 //!
 //! Invariants: programs get an environment of ours and a process group of their own, so that Ctrl-C
 //! reaches this process alone, which then ends them; whatever was started has ended when a run
-//! ends.
+//! ends. If this process is killed, its servers end by themselves (`serve`), and so do clients
+//! without them.
 
 pub mod account;
 pub mod cluster;
@@ -11,6 +12,7 @@ pub mod lock;
 pub mod machine;
 pub mod process;
 pub mod requirements;
+pub mod serve;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

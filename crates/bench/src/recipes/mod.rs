@@ -21,7 +21,7 @@ use crate::host::contender::Contender;
 use crate::host::requirements::Needs;
 use crate::host::Host;
 use crate::model::{Case, Sample};
-use crate::schedule::Defaults;
+use crate::schedule::{self, Defaults};
 
 /// A published table, measured again.
 pub trait Recipe {
@@ -47,33 +47,68 @@ pub trait Recipe {
 
 /// What the samples of some rounds run on: for each contender the same, but for what stores it.
 pub trait Set {
-    /// One run of one contender, which leaves the set fit for the next. `case` is its place in
-    /// [`Recipe::cases`]; all contenders of a round get the same `seed`.
-    fn sample(
-        &mut self,
-        case: usize,
-        contender: &Contender,
-        seed: u64,
-        host: &Host,
-    ) -> Result<Sample, BenchError>;
+    /// One run of each contender, which leaves the set fit for the next.
+    fn run(&mut self, runs: &Runs<'_>) -> Result<Samples, BenchError>;
+}
 
-    /// One run of each of them, in this order, or in parts of runs by turns.
-    fn turn(
-        &mut self,
-        case: usize,
-        contenders: &[&Contender],
-        seed: u64,
-        host: &Host,
-    ) -> Result<BTreeMap<String, Sample>, BenchError> {
-        let mut samples = BTreeMap::new();
-        for contender in contenders {
-            let sample = self.sample(case, contender, seed, host)?;
-            samples.insert(contender.name().to_owned(), sample);
-            host.bar.inc(1);
-            if host.stop.is_set() {
-                return Err(BenchError::Interrupted);
-            }
+/// By contenders' names.
+pub type Samples = BTreeMap<String, Sample>;
+
+/// A case of a round: one run of each contender.
+pub struct Runs<'a> {
+    /// Its place in [`Recipe::cases`].
+    pub case: usize,
+    /// All of them, in random order.
+    pub contenders: &'a [&'a Contender],
+    /// For the loads' own randomness, which is the same for all of them.
+    pub seed: u64,
+    /// Where they run.
+    pub host: &'a Host,
+}
+
+impl Runs<'_> {
+    /// Whole runs, one after the other.
+    pub fn one_by_one(
+        &self,
+        mut sample: impl FnMut(&Contender) -> Result<Sample, BenchError>,
+    ) -> Result<Samples, BenchError> {
+        let mut samples = Samples::new();
+        for contender in self.contenders {
+            samples.insert(contender.name().to_owned(), sample(contender)?);
+            self.host.bar.inc(1);
+            self.go_on()?;
         }
         Ok(samples)
+    }
+
+    /// So many slices of each run, by turns: `slice` hears whose it is, by its place in
+    /// `contenders`, and its number.
+    pub fn by_turns(
+        &self,
+        slices: u32,
+        mut slice: impl FnMut(usize, u32) -> Result<(), BenchError>,
+    ) -> Result<(), BenchError> {
+        for (number, order) in schedule::turns(self.seed, self.contenders.len(), slices) {
+            for at in order {
+                slice(at, number)?;
+                self.host.bar.tick();
+                self.go_on()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What came of runs by turns.
+    pub fn samples(&self, each: impl Iterator<Item = Sample>) -> Samples {
+        self.host.bar.inc(self.contenders.len() as u64);
+        let names = self.contenders.iter().map(|one| one.name().to_owned());
+        names.zip(each).collect()
+    }
+
+    fn go_on(&self) -> Result<(), BenchError> {
+        match self.host.stop.is_set() {
+            true => Err(BenchError::Interrupted),
+            false => Ok(()),
+        }
     }
 }

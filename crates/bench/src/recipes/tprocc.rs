@@ -54,10 +54,10 @@ pub struct Tprocc {
     /// Virtual users of the steady state, without thinking times [default: 8; --quick: 4]
     #[arg(short = 'u', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     users: Option<u32>,
-    /// Seconds that users run before they are measured [default: 10; --quick: 2]
+    /// Seconds that users run before they are measured [default: 10; --quick: 1]
     #[arg(long, value_name = "SECONDS")]
     ramp_up: Option<u32>,
-    /// Seconds of the steady state [default: 120; --quick: 6]
+    /// Seconds of the steady state [default: 120; --quick: 3]
     #[arg(short = 'T', long = "time", value_name = "SECONDS",
           value_parser = clap::value_parser!(u32).range(1..))]
     time: Option<u32>,
@@ -97,8 +97,8 @@ struct Shape {
 const QUICK: Shape = Shape {
     warehouses: 2,
     users: 4,
-    ramp_up: 2,
-    time: 6,
+    ramp_up: 1,
+    time: 3,
     ramp: (1, 0, 1),
     ramp_time: 6,
     settings: &[],
@@ -311,7 +311,7 @@ impl Recipe for TprocC {
         let kept = 1 + contenders.iter().filter(foreign).count() as u64;
         Needs {
             disk: cluster * contenders.len() as u64 + loaded * kept,
-            memory: (u64::from(self.buffers_mb) << 20)
+            memory: contenders.len() as u64 * (u64::from(self.buffers_mb) << 20)
                 + u64::from(users.unwrap_or(0)) * BYTES_PER_USER,
         }
     }

@@ -20,7 +20,7 @@ use crate::host::process::{self, Cpu};
 use crate::host::requirements::Needs;
 use crate::host::Host;
 use crate::model::{Case, Metric, Published, Sample};
-use crate::recipes::{Recipe, Set};
+use crate::recipes::{Recipe, Runs, Samples, Set};
 use crate::schedule::Defaults;
 
 const BYTES_PER_SCALE: u64 = 16 << 20;
@@ -164,11 +164,16 @@ struct Upgrades {
 }
 
 impl Set for Upgrades {
+    fn run(&mut self, runs: &Runs<'_>) -> Result<Samples, BenchError> {
+        runs.one_by_one(|contender| self.sample(runs.case, contender, runs.host))
+    }
+}
+
+impl Upgrades {
     fn sample(
         &mut self,
         case: usize,
         contender: &Contender,
-        _seed: u64,
         host: &Host,
     ) -> Result<Sample, BenchError> {
         let sample = match self.other.remove(contender.name()) {
@@ -189,9 +194,7 @@ impl Set for Upgrades {
             },
         })
     }
-}
 
-impl Upgrades {
     /// One upgrade into a new cluster, which goes again.
     fn upgrade(&self, contender: &Contender, host: &Host) -> Result<Sample, BenchError> {
         let new = Cluster::init(contender, &self.new, &settings(), host)?;

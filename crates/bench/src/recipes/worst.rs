@@ -8,7 +8,7 @@
 mod clusters;
 mod tasks;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use clap::Args;
@@ -40,17 +40,17 @@ pub struct Worst {
     /// Only these
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     task: Vec<Kind>,
-    /// Megabytes of the table [default: 1000; --quick: 64]
+    /// Megabytes of the table [default: 1000; --quick: 32]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     megabytes: Option<u32>,
     /// Connections that write WAL at once
     #[arg(long, value_name = "N", default_value_t = 32,
           value_parser = clap::value_parser!(u32).range(1..))]
     writers: u32,
-    /// Tables that are made and used [default: 5000; --quick: 200]
+    /// Tables that are made and used [default: 5000; --quick: 100]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     tables: Option<u32>,
-    /// Connections that each run one query [default: 2000; --quick: 200]
+    /// Connections that each run one query [default: 2000; --quick: 100]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     connections: Option<u32>,
     /// As in postgresql.conf
@@ -76,10 +76,10 @@ impl Worst {
             given.unwrap_or(if self.run.quick { quickly } else { fully })
         };
         let size = Size {
-            megabytes: or(self.megabytes, 64, 1000),
+            megabytes: or(self.megabytes, 32, 1000),
             writers: self.writers,
-            tables: or(self.tables, 200, 5000),
-            connections: or(self.connections, 200, 2000),
+            tables: or(self.tables, 100, 5000),
+            connections: or(self.connections, 100, 2000),
             buffers_mb: self.shared_buffers,
         };
         let wanted = |kind: &Kind| self.task.is_empty() || self.task.contains(kind);
@@ -135,13 +135,14 @@ impl Recipe for WorstCases {
     }
 
     fn needs(&self, contenders: &[Contender]) -> Needs {
-        let clusters: BTreeSet<_> = contenders.iter().map(Contender::cluster).collect();
-        let cluster = (u64::from(self.size.megabytes) << 20) * TIMES_THE_TABLE
-            + u64::from(self.size.tables) * BYTES_PER_TABLE
-            + BYTES_PER_CLUSTER;
+        let table = u64::from(self.size.megabytes) << 20;
+        let tables = u64::from(self.size.tables) * BYTES_PER_TABLE;
+        let cluster = table * TIMES_THE_TABLE + tables + BYTES_PER_CLUSTER;
+        let servers = contenders.len() as u64;
         Needs {
-            disk: cluster * clusters.len() as u64,
-            memory: (u64::from(self.size.buffers_mb) << 20)
+            // The one that the others are copies of is there at the same time.
+            disk: cluster * servers + table + BYTES_PER_CLUSTER,
+            memory: servers * (u64::from(self.size.buffers_mb) << 20)
                 + u64::from(self.size.writers) * BYTES_PER_CONNECTION,
         }
     }

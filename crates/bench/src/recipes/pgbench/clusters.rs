@@ -22,12 +22,10 @@ use crate::host::process::Cpu;
 use crate::host::Host;
 use crate::model::Sample;
 use crate::recipes::pgbench::{Cell, Pgbench, Script, BUFFERS_MB_PER_SCALE};
-use crate::recipes::Set;
+use crate::recipes::{Runs, Samples, Set};
 
 /// One turn of a server: the least that pgbench runs by time.
 const SLICE: [&str; 2] = ["-T", "1"];
-/// Beside the usual one, which a cluster has while it is filled.
-const FIRST_PORT: usize = 5433;
 /// Runs from which the fixed cost is taken, at least.
 const FIXED_COST_RUNS: usize = 5;
 
@@ -128,8 +126,7 @@ impl Clusters {
                 };
                 Cluster::copy(from, contender, &directory, &settings, host)?
             };
-            // All have their sockets in one directory.
-            cluster.configure(&format!("port = {}\n", FIRST_PORT + clusters.len()))?;
+            cluster.number(clusters.len())?;
             clusters.insert(key, cluster);
         }
         for filled in filled_ones.into_values() {
@@ -150,13 +147,19 @@ impl Clusters {
         host.note("measuring what a run costs beside its transactions");
         let own = host.contenders.iter().filter(|one| one.kind != Kind::Peer);
         let own: Vec<_> = own.collect();
-        let mut runs = Vec::new();
-        while runs.len() < FIXED_COST_RUNS {
-            for run in self.run(case, &own, &["-t", "1"], 0, host)? {
-                runs.push(run.spent.cpu);
+        let runs = Runs {
+            case,
+            contenders: &own,
+            seed: 0,
+            host,
+        };
+        let mut costs = Vec::new();
+        while costs.len() < FIXED_COST_RUNS {
+            for run in self.runs(&runs, &["-t", "1"])? {
+                costs.push(run.spent.cpu);
             }
         }
-        let of = |part: fn(&Cpu) -> f64| median(&runs.iter().map(part).collect::<Vec<_>>());
+        let of = |part: fn(&Cpu) -> f64| median(&costs.iter().map(part).collect::<Vec<_>>());
         Ok(Cpu {
             user_s: of(|cpu| cpu.user_s),
             system_s: of(|cpu| cpu.system_s),
@@ -164,32 +167,17 @@ impl Clusters {
     }
 
     /// A run of each contender: start and warm-up of all, slices of the load by turns, stop.
-    fn run(
-        &self,
-        case: usize,
-        contenders: &[&Contender],
-        length: &[&str],
-        seed: u64,
-        host: &Host,
-    ) -> Result<Vec<Run>, BenchError> {
-        let cell = &self.recipe.cells[case];
+    fn runs(&self, runs: &Runs<'_>, length: &[&str]) -> Result<Vec<Run>, BenchError> {
+        let (cell, host) = (&self.recipe.cells[runs.case], runs.host);
         let mut running = Vec::new();
-        for contender in contenders {
+        for contender in runs.contenders {
             running.push(self.begin(cell, contender, host)?);
         }
-        let mut random = fastrand::Rng::with_seed(seed);
-        let mut order: Vec<usize> = (0..running.len()).collect();
-        for slice in 0..u64::from(self.recipe.seconds) {
-            random.shuffle(&mut order);
-            for at in &order {
-                let mut pgbench = self.recipe.pgbench(cell, host);
-                pgbench
-                    .args(length)
-                    .arg(format!("--random-seed={}", seed + slice));
-                running[*at].slice(&mut pgbench)?;
-                host.bar.tick();
-            }
-        }
+        runs.by_turns(self.recipe.seconds, |at, slice| {
+            let mut pgbench = self.recipe.pgbench(cell, host);
+            let seed = runs.seed + u64::from(slice);
+            running[at].slice(pgbench.args(length).arg(format!("--random-seed={seed}")))
+        })?;
         running.into_iter().map(Running::end).collect()
     }
 
@@ -227,31 +215,9 @@ impl Clusters {
 }
 
 impl Set for Clusters {
-    fn sample(
-        &mut self,
-        case: usize,
-        contender: &Contender,
-        seed: u64,
-        host: &Host,
-    ) -> Result<Sample, BenchError> {
-        let runs = self.run(case, &[contender], &SLICE, seed, host)?;
-        Ok(self.sample_of(case, &runs[0]))
-    }
-
-    fn turn(
-        &mut self,
-        case: usize,
-        contenders: &[&Contender],
-        seed: u64,
-        host: &Host,
-    ) -> Result<BTreeMap<String, Sample>, BenchError> {
-        let runs = self.run(case, contenders, &SLICE, seed, host)?;
-        host.bar.inc(contenders.len() as u64);
-        let names = contenders
-            .iter()
-            .map(|contender| contender.name().to_owned());
-        let samples = runs.iter().map(|run| self.sample_of(case, run));
-        Ok(names.zip(samples).collect())
+    fn run(&mut self, runs: &Runs<'_>) -> Result<Samples, BenchError> {
+        let done = self.runs(runs, &SLICE)?;
+        Ok(runs.samples(done.iter().map(|run| self.sample_of(runs.case, run))))
     }
 }
 

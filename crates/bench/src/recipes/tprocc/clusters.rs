@@ -1,29 +1,36 @@
 //! Clusters with the warehouses in them, and the driver's runs on them.
+//!
+//! The servers of a round run at once, and the driver goes from one to the next every few seconds,
+//! in random order. It is started anew each time, so that its users connect anew too: the first
+//! moments of a slice are not measured.
 
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Read, Seek};
 use std::path::Path;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 
 use super::driver::{self, Driver, Outcome};
-use super::probe::{self, Probe, Reading};
+use super::probe::{self, Interval, Probe};
 use super::{Step, TprocC};
 use crate::error::{files, BenchError};
-use crate::host::cluster::{Cluster, Server, Settings};
+use crate::host::cluster::{Cluster, Mark, Server, Settings};
 use crate::host::contender::{Contender, Kind};
 use crate::host::{process, Host};
 use crate::model::{Sample, STOCK};
-use crate::recipes::Set;
+use crate::recipes::{Runs, Samples, Set};
 
-/// At most so many readings of a measured time, and not more than one a second.
-const READINGS: u32 = 60;
-/// The driver runs so much longer than it is measured, and gets so long to come to its end.
-const BEYOND: Duration = Duration::from_secs(1);
+/// Points of a curve, at most.
+const POINTS: usize = 60;
+/// The longest turn of a server, without what comes before and after.
+const SLICE: u32 = 3;
+/// The driver runs before a slice is measured, and after it; and gets so long to come to its end.
+const BEFORE: Duration = Duration::from_millis(500);
+const BEYOND: Duration = Duration::from_millis(500);
 const PATIENCE: Duration = Duration::from_secs(120);
 const LOOK: Duration = Duration::from_millis(20);
 /// Loads with more threads than processors gain little.
@@ -38,14 +45,6 @@ pub(super) struct Clusters {
     recipe: TprocC,
     driver: Driver,
     clusters: BTreeMap<String, Cluster>,
-}
-
-/// What a run gave.
-struct Run {
-    readings: Vec<Reading>,
-    /// The first reading that counts.
-    begin: usize,
-    outcome: Outcome,
 }
 
 /// Fills a plain cluster, and one for each foreign contender.
@@ -65,7 +64,7 @@ pub(super) fn load(
             let home = host.work.join(format!("loaded-{name}"));
             let cluster = Cluster::init(contender, &home, &recipe.cluster_settings(), host)?;
             let mut server = cluster.start(contender, host)?;
-            let mut prepare = recipe.loader(driver, "prepare", host);
+            let mut prepare = recipe.loader(driver, "prepare", &server, host);
             // It commits every thousand rows.
             prepare.env("PGOPTIONS", "-c synchronous_commit=off");
             server.run(prepare.arg("--no-check"))?;
@@ -97,6 +96,7 @@ impl Clusters {
                 _ => &recipe.loaded[STOCK],
             };
             let copy = Cluster::copy(from, contender, &home.join(name), &settings, host)?;
+            copy.number(clusters.len())?;
             clusters.insert(name.to_owned(), copy);
         }
         nix::unistd::sync();
@@ -107,27 +107,22 @@ impl Clusters {
         })
     }
 
-    /// The users, from their first transaction to the last one, and the readings meanwhile.
-    fn drive(&self, step: &Step, probe: &mut Probe, host: &Host) -> Result<Run, BenchError> {
-        let (begin, ticks) = ticks(self.recipe.ramp_up, step.seconds);
-        let last = ticks.last().copied().unwrap_or_default();
-        let (driver, warehouses) = (&self.driver, self.recipe.warehouses);
-        let mut run = driver.command("run", warehouses, step.users, host);
-        run.arg(format!("--time={}s", (last + BEYOND).as_secs_f64()));
-        let mut load = Load::start(run.args(["--interval=8760h", "--ignore-error"]))?;
-        let start = Instant::now();
-        let mut readings = Vec::new();
-        for tick in ticks {
-            sleep_until(start + tick, host)?;
-            readings.push(probe.read()?);
-        }
-        let output = load.wait(host)?;
-        let outcome = driver::outcome(&output)
-            .map_err(|line| failed("go-tpc run", "a transaction failed", line))?;
-        Ok(Run {
-            readings,
-            begin,
-            outcome,
+    fn begin<'a>(
+        &'a self,
+        contender: &Contender,
+        host: &'a Host,
+    ) -> Result<Running<'a>, BenchError> {
+        let cluster = &self.clusters[contender.name()];
+        cluster.warm(host)?;
+        let mut server = cluster.start(contender, host)?;
+        let probe = Probe::open(contender.major(), &server, host)?;
+        let mark = server.mark()?;
+        Ok(Running {
+            probe,
+            server,
+            mark,
+            intervals: Vec::new(),
+            outcome: Outcome::default(),
         })
     }
 
@@ -143,41 +138,102 @@ impl Clusters {
 }
 
 impl Set for Clusters {
-    fn sample(
+    fn run(&mut self, runs: &Runs<'_>) -> Result<Samples, BenchError> {
+        let (step, host) = (&self.recipe.steps[runs.case], runs.host);
+        let mut running = Vec::new();
+        for contender in runs.contenders {
+            running.push(self.begin(contender, host)?);
+        }
+        let (before, slices) = slices(self.recipe.ramp_up, step.seconds);
+        let number = u32::try_from(slices.len()).unwrap_or(u32::MAX);
+        runs.by_turns(number, |at, slice| {
+            let mut run = self
+                .recipe
+                .runner(&self.driver, step, &running[at].server, host);
+            running[at].slice(&slices[slice as usize], &mut run, host)
+        })?;
+        let ended = running.into_iter().map(|one| one.end(before));
+        let samples: Vec<Sample> = ended.collect::<Result<_, _>>()?;
+        for contender in runs.contenders {
+            self.check(contender, host)?;
+        }
+        Ok(runs.samples(samples.into_iter()))
+    }
+}
+
+/// A server between its slices of the load, and what these were so far.
+struct Running<'a> {
+    /// Goes before the server.
+    probe: Probe,
+    server: Server<'a>,
+    mark: Mark,
+    intervals: Vec<Interval>,
+    outcome: Outcome,
+}
+
+impl Running<'_> {
+    /// The users, from their first transaction to the last one, and the readings meanwhile.
+    fn slice(
         &mut self,
-        case: usize,
-        contender: &Contender,
-        _seed: u64,
+        ticks: &[Duration],
+        run: &mut Command,
         host: &Host,
-    ) -> Result<Sample, BenchError> {
-        let step = &self.recipe.steps[case];
-        let cluster = &self.clusters[contender.name()];
-        cluster.warm(host)?;
-        let mut server = cluster.start(contender, host)?;
-        let mut probe = Probe::open(contender.major(), server.pid(), host)?;
-        let mark = server.mark()?;
-        let run = self.drive(step, &mut probe, host);
-        drop(probe);
-        let run = run.map_err(|error| server.explain(error))?;
-        let spent = server.finish(mark)?;
-        self.check(contender, host)?;
-        let last = run.readings.last().copied().unwrap_or_default();
+    ) -> Result<(), BenchError> {
+        let last = ticks.last().copied().unwrap_or_default();
+        run.arg(format!("--time={}s", (last + BEYOND).as_secs_f64()));
+        let outcome = self.watched(ticks, run, host);
+        let outcome = outcome.map_err(|error| self.server.explain(error))?;
+        self.outcome.transactions += outcome.transactions;
+        self.outcome.deadlocks += outcome.deadlocks;
+        Ok(())
+    }
+
+    fn watched(
+        &mut self,
+        ticks: &[Duration],
+        run: &mut Command,
+        host: &Host,
+    ) -> Result<Outcome, BenchError> {
+        let mut load = Load::start(run)?;
+        let start = Instant::now();
+        let mut readings = Vec::new();
+        for tick in ticks {
+            sleep_until(start + *tick, host)?;
+            readings.push(self.probe.read()?);
+        }
+        let output = load.wait(host)?;
+        self.intervals.extend(probe::intervals(&readings));
+        driver::outcome(&output).map_err(|line| failed("go-tpc run", "a transaction failed", line))
+    }
+
+    /// Stops the server. So many intervals lie before those that count.
+    fn end(self, before: usize) -> Result<Sample, BenchError> {
+        drop(self.probe);
+        let spent = self.server.finish(self.mark)?;
         Ok(Sample {
-            value: probe::new_orders_per_minute(&run.readings[run.begin], &last),
-            work: run.outcome.transactions as f64,
+            value: probe::new_orders_per_minute(&self.intervals[before..]),
+            work: self.outcome.transactions as f64,
             user_s: spent.cpu.user_s,
             system_s: spent.cpu.system_s,
             pages: spent.pages,
-            extra: BTreeMap::from([("deadlocks".to_owned(), run.outcome.deadlocks as f64)]),
-            curves: probe::curves(&run.readings),
+            extra: BTreeMap::from([("deadlocks".to_owned(), self.outcome.deadlocks as f64)]),
+            curves: probe::curves(&self.intervals, POINTS),
         })
     }
 }
 
 impl TprocC {
     /// A command of the driver that goes through all warehouses.
-    fn loader(&self, driver: &Driver, verb: &str, host: &Host) -> std::process::Command {
-        driver.command(verb, self.warehouses, self.warehouses.min(LOADERS), host)
+    fn loader(&self, driver: &Driver, verb: &str, server: &Server<'_>, host: &Host) -> Command {
+        let threads = self.warehouses.min(LOADERS);
+        driver.command(verb, self.warehouses, threads, server, host)
+    }
+
+    /// A command of the driver that runs a step's users.
+    fn runner(&self, driver: &Driver, step: &Step, server: &Server<'_>, host: &Host) -> Command {
+        let mut run = driver.command("run", self.warehouses, step.users, server, host);
+        run.args(["--interval=8760h", "--ignore-error"]);
+        run
     }
 
     /// What the driver prints when it checks the data.
@@ -189,7 +245,7 @@ impl TprocC {
         host: &Host,
     ) -> Result<String, BenchError> {
         server.sql(&[CHECK_INDEX])?;
-        let mut check = self.loader(driver, "check", host);
+        let mut check = self.loader(driver, "check", server, host);
         let output = server.run(check.args(options))?;
         server.sql(&[NO_CHECK_INDEX])?;
         Ok(output)
@@ -213,23 +269,25 @@ impl TprocC {
     }
 }
 
-/// When to read, and the first reading that counts: equal distances, one of them at the end of the
-/// ramp-up and one at the end.
-fn ticks(ramp_up: u32, seconds: u32) -> (usize, Vec<Duration>) {
-    let parts = seconds.min(READINGS);
-    let distance = Duration::from_secs(seconds.into()) / parts;
-    let ramp_up = Duration::from_secs(ramp_up.into());
-    let mut at = ramp_up;
-    let mut before = Vec::new();
-    while at >= distance {
-        at -= distance;
-        before.push(at);
-    }
-    let counted = (0..=parts).map(|part| ramp_up + distance * part);
-    (
-        before.len(),
-        before.iter().rev().copied().chain(counted).collect(),
-    )
+/// When to read in each slice, and how many intervals between readings lie before those that count.
+fn slices(ramp_up: u32, seconds: u32) -> (usize, Vec<Vec<Duration>>) {
+    let parts = |seconds: u32| {
+        let slices = seconds.div_ceil(SLICE);
+        // A long run has one interval a slice, a short one some of about a second.
+        let intervals = if seconds as usize > POINTS {
+            1
+        } else {
+            seconds / slices.max(1)
+        };
+        let length = Duration::from_secs(seconds.into()) / slices.max(1);
+        let ticks = (0..=intervals).map(|tick| BEFORE + length * tick / intervals.max(1));
+        (
+            slices * intervals,
+            vec![ticks.collect::<Vec<_>>(); slices as usize],
+        )
+    };
+    let ((before, first), (_, counted)) = (parts(ramp_up), parts(seconds));
+    (before as usize, [first, counted].concat())
 }
 
 fn sleep_until(then: Instant, host: &Host) -> Result<(), BenchError> {
@@ -249,7 +307,7 @@ struct Load {
 }
 
 impl Load {
-    fn start(command: &mut std::process::Command) -> Result<Self, BenchError> {
+    fn start(command: &mut Command) -> Result<Self, BenchError> {
         let program = command.get_program().to_owned();
         let unstartable = |error| BenchError::Start(program.clone().into(), error);
         let output = tempfile::tempfile().map_err(unstartable)?;
@@ -315,18 +373,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn readings_meet_the_begin_and_the_end_of_what_counts() {
+    fn readings_are_at_the_begin_and_the_end_of_each_slice() {
         let of = |ramp_up, seconds| {
-            let (begin, ticks) = ticks(ramp_up, seconds);
-            let ticks: Vec<f64> = ticks.iter().map(Duration::as_secs_f64).collect();
-            (begin, ticks)
+            let (before, slices) = slices(ramp_up, seconds);
+            let seconds = |ticks: &Vec<Duration>| {
+                let ticks = ticks.iter().map(Duration::as_secs_f64);
+                ticks.collect::<Vec<_>>()
+            };
+            (before, slices.iter().map(seconds).collect::<Vec<_>>())
         };
-        assert_eq!(of(2, 3), (2, vec![0.0, 1.0, 2.0, 3.0, 4.0, 5.0]));
-        assert_eq!(of(0, 1), (0, vec![0.0, 1.0]));
-        let (begin, ticks) = of(300, 3600);
-        assert_eq!((begin, ticks.len()), (5, 66));
-        assert_eq!((ticks[begin], ticks[65]), (300.0, 3900.0));
-        let (begin, ticks) = of(5, 120);
-        assert_eq!((begin, &ticks[..3]), (2, &[1.0, 3.0, 5.0][..]));
+        let (two, three) = (vec![0.5, 1.5, 2.5], vec![0.5, 1.5, 2.5, 3.5]);
+        assert_eq!(of(2, 3), (2, vec![two.clone(), three]));
+        assert_eq!(of(0, 4), (0, vec![two.clone(), two]));
+        assert_eq!(of(1, 5).1[1], [0.5, 1.75, 3.0]);
+        let (before, slices) = of(300, 3600);
+        assert_eq!((before, slices.len()), (100, 1300));
+        assert_eq!(slices[1299], [0.5, 3.5]);
     }
 }

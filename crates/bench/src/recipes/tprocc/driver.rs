@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::error::BenchError;
+use crate::host::cluster::Server;
 use crate::host::Host;
 
 const VERSION: &str = "1.0.12";
@@ -24,7 +25,7 @@ const CONDITIONS_OF_LOAD: usize = 12;
 pub struct Driver(PathBuf);
 
 /// What a run did.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
     /// Of all five kinds.
     pub transactions: u64,
@@ -43,11 +44,19 @@ impl Driver {
         )))
     }
 
-    /// One of its commands, on the server that runs; lib/pq takes PGHOST if it is told no host.
-    pub fn command(&self, verb: &str, warehouses: u32, threads: u32, host: &Host) -> Command {
+    /// One of its commands, on a server that runs; lib/pq takes PGHOST if it is told no host.
+    pub fn command(
+        &self,
+        verb: &str,
+        warehouses: u32,
+        threads: u32,
+        server: &Server<'_>,
+        host: &Host,
+    ) -> Command {
         let mut command = host.command(&self.0);
         command.args(["tpcc", verb, "--driver", "postgres", "--db", "postgres"]);
-        command.args(["--user", "postgres", "--host", "\"\"", "--port", "5432"]);
+        command.args(["--user", "postgres", "--host", "\"\""]);
+        command.args(["--port", &server.port()]);
         command.arg(format!("--warehouses={warehouses}"));
         command.arg(format!("--threads={threads}"));
         command

@@ -17,6 +17,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use nix::sys::signal::Signal;
 
 use crate::error::{files, BenchError};
+use crate::host::cluster::Server;
 use crate::host::{account, process, Host};
 
 const PAGE: f64 = 8192.0;
@@ -47,9 +48,10 @@ pub struct Reading {
 
 impl Probe {
     /// Opens the session.
-    pub fn open(major: u32, postmaster: u32, host: &Host) -> Result<Self, BenchError> {
+    pub fn open(major: u32, server: &Server<'_>, host: &Host) -> Result<Self, BenchError> {
         let mut command = host.client("psql");
         command.args(["-X", "-q", "-A", "-t", "-F", " ", "-v", "ON_ERROR_STOP=1"]);
+        command.env("PGPORT", server.port());
         // What it has to say when the server dies, the server's log says.
         command
             .stdin(Stdio::piped())
@@ -63,7 +65,7 @@ impl Probe {
             answers: BufReader::new(answers.expect("it is a pipe")),
             psql,
             query: query(major),
-            postmaster,
+            postmaster: server.pid(),
         })
     }
 
@@ -142,8 +144,22 @@ fn resident(status: &str) -> (f64, f64) {
     (of("RssAnon:"), of("RssShmem:"))
 }
 
-/// The curves between readings, from the first one on.
-pub fn curves(readings: &[Reading]) -> BTreeMap<String, Vec<(f64, f64)>> {
+/// Two readings, and what lay between them.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Interval {
+    from: Reading,
+    to: Reading,
+}
+
+/// What lay between each reading and the next.
+pub fn intervals(readings: &[Reading]) -> impl Iterator<Item = Interval> + '_ {
+    let pairs = readings.iter().zip(readings.iter().skip(1));
+    pairs.map(|(&from, &to)| Interval { from, to })
+}
+
+/// The curves over intervals that need not touch: time is that of the intervals. Neighbours are
+/// taken together, so that there are at most so many points.
+pub fn curves(intervals: &[Interval], points: usize) -> BTreeMap<String, Vec<(f64, f64)>> {
     type Of = fn(&Reading, &Reading) -> f64;
     let all: [(&str, Of); 6] = [
         ("cpu_percent", |a, b| 100.0 * (b.cpu_s - a.cpu_s)),
@@ -153,18 +169,26 @@ pub fn curves(readings: &[Reading]) -> BTreeMap<String, Vec<(f64, f64)>> {
         ("wal_write_kb_s", |a, b| (b.wal - a.wal) / 1e3),
         ("nopm", |a, b| 60.0 * (b.new_orders - a.new_orders)),
     ];
-    let begin = readings.first().map_or(0.0, |first| first.at);
+    let together = intervals.len().div_ceil(points).max(1);
     let curve = |of: Of| {
-        let pairs = readings.iter().zip(readings.iter().skip(1));
-        let point = |(a, b): (&Reading, &Reading)| (b.at - begin, of(a, b) / (b.at - a.at));
-        pairs.map(point).collect()
+        let mut at = 0.0;
+        let point = |some: &[Interval]| {
+            let seconds = sum(some, |a, b| b.at - a.at);
+            at += seconds;
+            (at, sum(some, of) / seconds)
+        };
+        intervals.chunks(together).map(point).collect()
     };
     all.map(|(name, of)| (name.to_owned(), curve(of))).into()
 }
 
-/// New orders per minute between two readings.
-pub fn new_orders_per_minute(from: &Reading, to: &Reading) -> f64 {
-    60.0 * (to.new_orders - from.new_orders) / (to.at - from.at)
+/// New orders per minute of the intervals.
+pub fn new_orders_per_minute(intervals: &[Interval]) -> f64 {
+    60.0 * sum(intervals, |a, b| b.new_orders - a.new_orders) / sum(intervals, |a, b| b.at - a.at)
+}
+
+fn sum(intervals: &[Interval], of: impl Fn(&Reading, &Reading) -> f64) -> f64 {
+    intervals.iter().map(|one| of(&one.from, &one.to)).sum()
 }
 
 #[cfg(test)]
@@ -187,18 +211,24 @@ mod tests {
             reading(1002.0, 2.0),
             reading(1003.0, 2.5),
         ];
-        let curves = curves(&readings);
-        let is = |name: &str, values: [f64; 2]| {
-            assert_eq!(curves[name], [(2.0, values[0]), (3.0, values[1])], "{name}");
+        let before: Vec<_> = intervals(&readings).collect();
+        let later = [reading(1050.0, 9.0), reading(1051.0, 9.5)];
+        let all: Vec<_> = intervals(&readings).chain(intervals(&later)).collect();
+        let curves_of = curves;
+        let curves = curves_of(&all, 60);
+        let is = |name: &str, value: f64| {
+            let points = [2.0, 3.0, 4.0].map(|at| (at, value));
+            assert_eq!(curves[name], points, "{name}");
         };
-        is("cpu_percent", [150.0, 150.0]);
-        is("memory_mb", [50.0, 50.0]);
-        is("data_read_kb_s", [1000.0, 1000.0]);
-        is("data_write_kb_s", [3000.0, 3000.0]);
-        is("wal_write_kb_s", [2000.0, 2000.0]);
-        is("nopm", [3000.0, 3000.0]);
+        is("cpu_percent", 150.0);
+        is("memory_mb", 50.0);
+        is("data_read_kb_s", 1000.0);
+        is("data_write_kb_s", 3000.0);
+        is("wal_write_kb_s", 2000.0);
+        is("nopm", 3000.0);
         assert_eq!(curves.len(), 6);
-        assert!((new_orders_per_minute(&readings[0], &readings[2]) - 3000.0).abs() < 1e-9);
+        assert_eq!(curves_of(&all, 2)["nopm"], [(3.0, 3000.0), (4.0, 3000.0)]);
+        assert!((new_orders_per_minute(&before) - 3000.0).abs() < 1e-9);
     }
 
     #[test]

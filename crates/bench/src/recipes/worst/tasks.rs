@@ -8,9 +8,19 @@ use crate::model::{Case, Metric, Published};
 /// What a row of the table takes, its line pointer and its share of the page's header too.
 const BYTES_PER_ROW: u32 = 232;
 /// What a writer's transaction adds to WAL.
-const MESSAGE: u32 = 8000;
-/// Where the tables of `tables` are made.
-const DATABASE_OF_TABLES: &str = "many";
+const MESSAGE: u64 = 8000;
+/// Where the tables of `tables` are made, with a number.
+const DATABASES_OF_TABLES: &str = "many";
+/// A task is repeated until so much of the table has gone through it.
+const ENOUGH_MB: usize = 64;
+const MOST_REPEATS: usize = 4;
+/// Scans, at least.
+const SCANS: usize = 3;
+/// A slice of pgbench takes some tenths of a second.
+const STORM_SLICE_MB: u32 = 64;
+const CONNECTIONS_OF_SLICE: u32 = 100;
+const FEWEST_SLICES: u32 = 3;
+const MOST_SLICES: u32 = 20;
 
 /// By the name on the command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -45,21 +55,56 @@ pub(super) struct Task {
 /// What runs for a case.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Load {
-    /// Statements in one session, whose time is taken, after others.
+    /// Sessions whose statements' time is taken, after others that prepare all of them.
     Statements {
         before: Vec<String>,
-        database: &'static str,
-        timed: Vec<String>,
+        slices: Vec<Session>,
     },
     /// pgbench with a script of ours.
     Pgbench {
         script: &'static str,
         clients: u32,
+        /// Of each client, in a slice.
         transactions: u32,
+        slices: u32,
         option: Option<&'static str>,
         /// Of the sessions: PGOPTIONS.
         settings: &'static str,
     },
+}
+
+/// One slice of a task that is made of statements: the whole task.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Session {
+    pub(super) database: String,
+    pub(super) timed: Vec<String>,
+}
+
+impl Session {
+    pub(super) fn of(statement: &str) -> Self {
+        Self {
+            database: "postgres".to_owned(),
+            timed: vec![statement.to_owned()],
+        }
+    }
+}
+
+impl Load {
+    /// What prepares it; its time and its CPU do not count.
+    pub(super) fn before(&self) -> &[String] {
+        match self {
+            Self::Statements { before, .. } => before,
+            Self::Pgbench { .. } => &[],
+        }
+    }
+
+    /// In how many slices it runs.
+    pub(super) fn slices(&self) -> u32 {
+        match self {
+            Self::Statements { slices, .. } => u32::try_from(slices.len()).unwrap_or(u32::MAX),
+            Self::Pgbench { slices, .. } => *slices,
+        }
+    }
 }
 
 impl Kind {
@@ -125,6 +170,13 @@ impl Kind {
     }
 }
 
+impl Size {
+    /// How many times a short task runs, each time on every server.
+    pub(super) fn repeats(self) -> usize {
+        (ENOUGH_MB / self.megabytes as usize).clamp(1, MOST_REPEATS)
+    }
+}
+
 impl Task {
     pub(super) fn of(kind: Kind, size: Size) -> Self {
         let load = load(kind, size);
@@ -148,59 +200,95 @@ impl Task {
 }
 
 fn load(kind: Kind, size: Size) -> Load {
-    let on_a_copy = |timed| statements(&COPY, &[timed]);
+    let repeats = size.repeats();
+    let again = |statement: &str| vec![Session::of(statement); repeats];
+    let each = |of: fn(usize) -> String| (0..repeats).map(|n| Session::of(&of(n))).collect();
+    let statements = |before, slices| Load::Statements { before, slices };
     match kind {
-        Kind::Ctas => statements(&COPY[..1], &COPY[1..2]),
-        // An expression makes it rewrite, although the type stays.
-        Kind::Rewrite => on_a_copy("ALTER TABLE work ALTER n TYPE integer USING n + 1"),
-        Kind::VacuumFull => on_a_copy("VACUUM FULL work"),
-        Kind::Update => on_a_copy("UPDATE work SET n = n + 1"),
-        Kind::Scan => statements(&[], &["SELECT sum(n) FROM base"; 3]),
+        Kind::Ctas => statements(drop_copies(), each(copy)),
+        // An expression makes it rewrite, although the type stays. What was rewritten can be again.
+        Kind::Rewrite => {
+            let rewrite = "ALTER TABLE work0 ALTER n TYPE integer USING n + 1";
+            statements(copies(1), again(rewrite))
+        }
+        Kind::VacuumFull => statements(copies(1), again("VACUUM FULL work0")),
+        Kind::Update => {
+            let update = |n| format!("UPDATE work{n} SET n = n + 1");
+            statements(copies(repeats), each(update))
+        }
+        Kind::Scan => {
+            let scans = repeats.max(SCANS);
+            let scan = Session::of("SELECT sum(n) FROM base");
+            statements(Vec::new(), vec![scan; scans])
+        }
         Kind::Sort => {
             let sorted = "SELECT key, filler FROM base ORDER BY key OFFSET 0";
             let sort = format!("SELECT sum(length(filler)) FROM ({sorted}) AS sorted");
-            statements(&[], &[&sort])
+            statements(Vec::new(), again(&sort))
         }
-        Kind::Tables => Load::Statements {
-            before: vec![
-                format!("DROP DATABASE IF EXISTS {DATABASE_OF_TABLES}"),
-                format!("CREATE DATABASE {DATABASE_OF_TABLES}"),
-            ],
-            database: DATABASE_OF_TABLES,
-            timed: make_and_use(size.tables),
-        },
-        Kind::WalStorm => Load::Pgbench {
-            script: "SELECT pg_logical_emit_message(true, 'storm', repeat('x', 8000));",
-            clients: size.writers,
-            // Four times the table, in all.
-            transactions: (4 * size.megabytes * (1_000_000 / MESSAGE) / size.writers).max(1),
-            option: None,
-            settings: "-c synchronous_commit=off",
-        },
-        Kind::Connections => Load::Pgbench {
-            script: "SELECT n FROM base WHERE id = 1;",
-            clients: 2,
-            transactions: size.connections.div_ceil(2),
-            option: Some("--connect"),
-            settings: "",
-        },
+        Kind::Tables => tables(size),
+        Kind::WalStorm => storm(size),
+        Kind::Connections => connections(size),
     }
 }
 
-/// The table again, as if it had stood there for a while.
-const COPY: [&str; 3] = [
-    "DROP TABLE IF EXISTS work",
-    "CREATE TABLE work AS SELECT * FROM base",
-    "VACUUM work",
-];
-
-fn statements(before: &[&str], timed: &[&str]) -> Load {
-    let own = |all: &[&str]| all.iter().map(|&sql| sql.to_owned()).collect();
+/// Each slice makes them in a database of its own.
+fn tables(size: Size) -> Load {
+    let database = |n: usize| format!("{DATABASES_OF_TABLES}{n}");
+    let all = || (0..size.repeats()).map(database);
+    let drop = (0..MOST_REPEATS).map(|n| format!("DROP DATABASE IF EXISTS {}", database(n)));
+    let create = all().map(|name| format!("CREATE DATABASE {name}"));
+    let slice = |database| Session {
+        database,
+        timed: make_and_use(size.tables),
+    };
     Load::Statements {
-        before: own(before),
-        database: "postgres",
-        timed: own(timed),
+        before: drop.chain(create).collect(),
+        slices: all().map(slice).collect(),
     }
+}
+
+/// Four times the table as WAL, in all.
+fn storm(size: Size) -> Load {
+    let slices = (size.megabytes / STORM_SLICE_MB).clamp(FEWEST_SLICES, MOST_SLICES);
+    let messages = 4 * u64::from(size.megabytes) * (1_000_000 / MESSAGE);
+    let of_each = messages / u64::from(size.writers) / u64::from(slices);
+    Load::Pgbench {
+        script: "SELECT pg_logical_emit_message(true, 'storm', repeat('x', 8000));",
+        clients: size.writers,
+        transactions: u32::try_from(of_each).unwrap_or(u32::MAX).max(1),
+        slices,
+        option: None,
+        settings: "-c synchronous_commit=off",
+    }
+}
+
+fn connections(size: Size) -> Load {
+    let clients = 2;
+    let slices = (size.connections / CONNECTIONS_OF_SLICE).clamp(FEWEST_SLICES, MOST_SLICES);
+    Load::Pgbench {
+        script: "SELECT n FROM base WHERE id = 1;",
+        clients,
+        transactions: size.connections.div_ceil(clients * slices),
+        slices,
+        option: Some("--connect"),
+        settings: "",
+    }
+}
+
+fn copy(n: usize) -> String {
+    format!("CREATE TABLE work{n} AS SELECT * FROM base")
+}
+
+/// The table again, so many times, as if it had stood there for a while.
+fn copies(count: usize) -> Vec<String> {
+    let made = (0..count).flat_map(|n| [copy(n), format!("VACUUM work{n}")]);
+    drop_copies().into_iter().chain(made).collect()
+}
+
+fn drop_copies() -> Vec<String> {
+    let drop = |n| format!("DROP TABLE IF EXISTS work{n}");
+    (0..MOST_REPEATS).map(drop).collect()
 }
 
 /// Fifty tables a transaction, because it locks all that it touches.
@@ -246,25 +334,55 @@ mod tests {
     };
 
     #[test]
-    fn a_storm_is_shared_by_its_writers() {
-        let Load::Pgbench {
-            clients,
-            transactions,
-            ..
-        } = load(Kind::WalStorm, SIZE)
-        else {
-            panic!("it is pgbench's");
+    fn loads_of_pgbench_come_in_slices() {
+        let of = |kind, size| match load(kind, size) {
+            Load::Pgbench {
+                clients,
+                transactions,
+                slices,
+                ..
+            } => (clients, transactions, slices),
+            Load::Statements { .. } => panic!("it is pgbench's"),
         };
-        assert_eq!((clients, transactions), (32, 1000));
-        let Load::Pgbench {
-            clients,
-            transactions,
-            ..
-        } = load(Kind::Connections, SIZE)
-        else {
-            panic!("it is pgbench's");
+        // 8000 messages of 32 writers in 4 slices.
+        let larger = Size {
+            megabytes: 256,
+            ..SIZE
         };
-        assert_eq!((clients, transactions), (2, 101));
+        assert_eq!(of(Kind::WalStorm, larger), (32, 1000, 4));
+        assert_eq!(of(Kind::WalStorm, SIZE), (32, 333, 3));
+        assert_eq!(of(Kind::Connections, SIZE), (2, 34, 3));
+    }
+
+    #[test]
+    fn a_short_task_is_repeated_on_what_is_there_for_it() {
+        let slices = |kind, megabytes| {
+            let size = Size { megabytes, ..SIZE };
+            let load = load(kind, size);
+            (load.before().len(), load.slices())
+        };
+        let one = Kind::ALL.map(|kind| slices(kind, 1000));
+        let four = Kind::ALL.map(|kind| slices(kind, 1));
+        let storm = (0, 15);
+        let of = |before, slices| (before, slices);
+        assert_eq!(one[..4], [of(4, 1), of(6, 1), of(6, 1), of(6, 1)]);
+        assert_eq!(one[4..], [storm, of(0, 3), of(0, 1), of(5, 1), of(0, 3)]);
+        assert_eq!(four[..4], [of(4, 4), of(6, 4), of(6, 4), of(12, 4)]);
+        assert_eq!(
+            four[4..],
+            [of(0, 3), of(0, 4), of(0, 4), of(8, 4), of(0, 3)]
+        );
+        let size = Size {
+            megabytes: 32,
+            ..SIZE
+        };
+        let Load::Statements { before, slices } = load(Kind::Update, size) else {
+            panic!("it is made of statements");
+        };
+        assert!(before.contains(&"VACUUM work1".to_owned()), "{before:?}");
+        let updates = slices.iter().map(|session| session.timed[0].as_str());
+        let expected = ["UPDATE work0 SET n = n + 1", "UPDATE work1 SET n = n + 1"];
+        assert_eq!(updates.collect::<Vec<_>>(), expected);
     }
 
     #[test]
