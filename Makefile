@@ -4,12 +4,14 @@ CARGO ?= cargo
 # Debian's own: the vectors' reader needs its packages for Python.
 PYTHON ?= /usr/bin/python3
 
-.PHONY: help build demo demo-stop test test-barman test-bench-page test-debian test-patroni test-pgbackrest test-tprocc test-world fuzz
-.PHONY: lint clean
+.PHONY: help build demo demo-confidential demo-stop test test-barman test-bench-page test-debian test-patroni test-pgbackrest test-tprocc test-world fuzz
+.PHONY: lint clean install-extensions
 
 help:
 	@echo 'make build        the command and the library, into dist/bin and dist/lib'
+	@echo 'make install-extensions PG_CONFIG=...   encdb and encdb_btree, into the PostgreSQL of that pg_config'
 	@echo 'make demo         a sealed cluster beside a plain twin: load, kill -9, recover, verify, search'
+	@echo 'make demo-confidential   encrypted columns: evaluator, keys, the published table, what each side sees'
 	@echo 'make demo-stop    stop the server that the demo left running'
 	@echo 'make test         the tests on PostgreSQL 15'
 	@echo 'make test-barman  Barman: backups of both methods, recovery'
@@ -23,16 +25,35 @@ help:
 	@echo 'make lint         formatting, clippy, shellcheck, tidy'
 	@echo 'make clean        remove what was built'
 
-# The command and the library, where `pgseal bindir` expects them.
+# The command and the library, where `pgseal bindir` expects them; the evaluator beside the command.
 build:
-	$(CARGO) build --release --locked -p pgseal -p pgseal-preload
+	$(CARGO) build --release --locked -p pgseal -p pgseal-preload -p pgseal-evaluator
 	install -D -m 755 target/release/pgseal dist/bin/pgseal
+	install -D -m 755 target/release/pgseal-evaluator dist/bin/pgseal-evaluator
 	install -D -m 644 target/release/libpgseal.so dist/lib/libpgseal.so
+
+# Built beside the tree's other products, once for each PostgreSQL; DESTDIR is PGXS's.
+PG_CONFIG ?= pg_config
+pg_version = $(word 2,$(shell $(PG_CONFIG) --version))
+install-extensions:
+	$(CARGO) build --release --locked -p pgseal-pgext
+	for extension in encdb encdb_btree; do \
+		mkdir -p target/extensions/$(pg_version)/$$extension/src && \
+		$(MAKE) -C target/extensions/$(pg_version)/$$extension -f $(CURDIR)/extension/$$extension/Makefile \
+			PG_CONFIG=$(PG_CONFIG) install || exit; \
+	done
 
 demo:
 	scripts/install-deps.sh build demo
 	$(MAKE) --no-print-directory build
 	scripts/demo.sh
+
+# A PostgreSQL 15 of its own with the extensions, below target/.
+demo-confidential:
+	scripts/install-deps.sh build demo test
+	$(MAKE) --no-print-directory build
+	scripts/encdb-server.sh /usr/lib/postgresql/15/bin target/encdb/15
+	scripts/demo-confidential.sh
 
 demo-stop:
 	scripts/demo.sh stop

@@ -149,6 +149,12 @@ def build(version):
     return Step("build PostgreSQL", [str(SUITES / "fetch-build.sh"), version], tests=False, version=version)
 
 
+def confidential(version, pg):
+    """The server that tests/encdb runs: a copy of the one whose programs are in `pg`, with the extensions."""
+    command = ["scripts/encdb-server.sh", pg, f"target/encdb/{version}"]
+    return Step("build encdb", command, tests=False, version=version)
+
+
 def suites(version):
     """PostgreSQL's own suites of one version."""
     regression = Step("regression suites", [str(SUITES / "run.sh"), version], version=version)
@@ -167,7 +173,8 @@ def steps_of(which):
         crates = Step("crates", ["cargo", "test", "--workspace", "--locked", "--no-fail-fast"], version="")
         vectors = Step("vectors/read.py", [sys.executable, "vectors/read.py"], version="")
         chosen = [name for name in programs(without=BY_NAME) if name not in WORLD_ONLY]
-        return [crates, vectors, *python_tests("15", DEBIAN_PG, chosen), *suites("15"), SURFACE]
+        server = confidential("15", DEBIAN_PG)
+        return [crates, vectors, server, *python_tests("15", DEBIAN_PG, chosen), *suites("15"), SURFACE]
     if which in BY_NAME:
         return [GO_TPC] * (which == "tprocc") + python_tests("15", DEBIAN_PG, programs([which]))
     helper = Step("programs that tests use", ["cargo", "build", "--workspace", "--examples", "--locked"], tests=False,
@@ -177,6 +184,7 @@ def steps_of(which):
     for version in ["17", "18"]:
         environment = {"PGSEAL_CRASH_ROUNDS": WORLD_CRASH_ROUNDS, "PGSEAL_TEST_LONG": "1",
                        "PGSEAL_CONVERT_POINTS": "12", "PGSEAL_TORTURE_ROUNDS": WORLD_TORTURE_ROUNDS}
+        steps.append(confidential(version, built(version)))
         steps += python_tests(version, built(version), programs(without=DEBIAN_ONLY), environment)
     return steps + python_tests("15", DEBIAN_PG, programs(DEBIAN_ONLY))
 

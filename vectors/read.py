@@ -6,10 +6,15 @@ and python3-argon2.
 A group of vectors, such as "bytes" in files.json, is checked by the function files_bytes.
 """
 import hashlib, json, pathlib, re, struct, sys
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec, utils
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 sys.dont_write_bytecode = True
+import encdb
 from key_file import Refused, argon2id, mac, open_key_file
 from sealed_files import File, classify, expand, file_key, info, keystream, mask, xts
+from sealing import gcm_open, hpke_receiver, hpke_sender, siphash, siv_open, siv_seal
 
 HERE = pathlib.Path(__file__).parent
 
@@ -165,6 +170,125 @@ def crc32c(data):
         for _ in range(8):
             crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
     return crc ^ 0xFFFFFFFF
+
+def unhex(v, *names):
+    return [bytes.fromhex(v[name]) for name in names]
+
+def result_of(step, *arguments):
+    try:
+        return "holds", step(*arguments)
+    except Refused as refused:
+        return str(refused), None
+
+def primitives_siv(v):
+    key, nonce, ad, plain, sealed, tag = unhex(v, "key", "nonce", "ad", "plain", "sealed", "tag")
+    return siv_seal(key, nonce, ad, plain) == (tag, sealed) and siv_open(key, nonce, ad, tag, sealed) == plain
+
+def primitives_gcm(v):
+    key, nonce, plain, sealed, tag = unhex(v, "key", "nonce", "plain", "sealed", "tag")
+    return gcm_open(key, nonce, tag, sealed) == plain
+
+def primitives_signatures(v):
+    seed, message = unhex(v, "seed", "message")
+    return encdb.public(seed).hex() == v["public"] and encdb.sign(seed, b"", message)[-64:].hex() == v["signature"]
+
+def primitives_exchange(v):
+    private, ephemeral, receiver, info, context = unhex(v, "private", "ephemeral", "public", "info", "context")
+    encapsulated, sender = hpke_sender(ephemeral, receiver, info, v["aead"])
+    other = hpke_receiver(private, encapsulated, info, v["aead"])
+    sealed = all(sender.seal(ad, plain) == cipher and other.open(ad, cipher) == plain
+                 for ad, plain, cipher in (unhex(m, "ad", "plain", "sealed") for m in v["messages"]))
+    exports = {end.export(context).hex() for end in (sender, other)}
+    return sealed and encapsulated.hex() == v["encapsulated"] and exports == {v["exported"]}
+
+def primitives_prf(v):
+    key, data = unhex(v, "key", "data")
+    return f"{siphash(key, data):016x}" == v["hash"]
+
+def cell_cases(v):
+    key, cell = unhex(v, "key", "cell")
+    result, plain = result_of(encdb.open_cell, cell, key)
+    return result == v["result"] and (plain is None or plain.hex() == v["plain"])
+
+def cell_sealed(v):
+    key, plain = unhex(v, "key", "plain")
+    nonce = bytes.fromhex(v["nonce"]) if "nonce" in v else None
+    return encdb.seal_cell(key, v["type"], v["mode"], plain, nonce).hex() == v["cell"]
+
+def cell_keyless(v):
+    candidates = [i.to_bytes(4, end, signed=True) for i in range(-500, 501) for end in ("little", "big")] + [b""]
+    return [c.hex() for c in encdb.keyless(bytes.fromhex(v["cell"]), candidates)][:1] == v["found"]
+
+def cell_hashes(v):
+    master, canonical = unhex(v, "master", "canonical")
+    return f"{encdb.value_hash(master, v['type'], canonical, v['seed']):016x}" == v["hash"]
+
+def datakey_cases(v):
+    master, owner, wrapped = unhex(v, "master", "owner", "wrapped")
+    result, key = result_of(encdb.unwrap, master, owner, v["keyname"], wrapped)
+    return result == v["result"] and (key is None or key.hex() == v["key"])
+
+def datakey_owners(v):
+    master, signing = unhex(v, "master", "signing")
+    owner = encdb.public(signing)
+    return (owner.hex(), encdb.owner_id(master, owner).hex()) == (v["owner"], v["id"])
+
+def grant_cases(v):
+    owner, grant = unhex(v, "owner", "grant")
+    revoked = [bytes.fromhex(serial) for serial in v.get("revoked", [])]
+    return result_of(encdb.verify_grant, grant, owner, v["now"], revoked)[0] == v["result"]
+
+def grant_revocations(v):
+    owner, listed = unhex(v, "owner", "list")
+    result, serials = result_of(encdb.verify_revocations, listed, owner)
+    return result == v["result"] and (serials is None or [s.hex() for s in serials] == v["serials"])
+
+def message_sessions(v):
+    b = {k: bytes.fromhex(x) if isinstance(x, str) and k not in ("name", "result") else x for k, x in v.items()}
+    report, evidence = encdb.evidence_message(b)
+    result, opened = result_of(encdb.open_session, b, evidence, b["open"])
+    if (report, evidence, result) != (b["report_data"], b["offer"], v["result"]):
+        return False
+    if not opened:
+        return True
+    terms, exchange = opened
+    session = encdb.Session(exchange)
+    same = session.seal(4, 0, encdb.le(8, v["until"])) == b["opened"]
+    handed = [terms[k].hex() for k in ("master", "owner", "client")] == [v[k] for k in ("master", "owner", "client")]
+    return same and handed and all(message_command(session, c) for c in v["commands"])
+
+def message_command(session, c):
+    result, counter = result_of(session.command, bytes.fromhex(c["message"]))
+    reply = None if counter is None else session.reply(counter, bytes.fromhex(c["content"])).hex()
+    return (result, reply) == (c["result"], c.get("reply"))
+
+def evidence_reports(v):
+    """The report is signed with the certificate's key, and says what the vector says."""
+    folder = HERE / "attestation"
+    report = (folder / v["report"]).read_bytes()
+    key = x509.load_der_x509_certificate((folder / v["certificate"]).read_bytes()).public_key()
+    r, s = (int.from_bytes(report[at : at + 72], "little") for at in (0x2A0, 0x2E8))
+    key.verify(utils.encode_dss_signature(r, s), report[:0x2A0], ec.ECDSA(hashes.SHA384()))
+    said = report[0x50:0x90], report[0x90:0xC0], report[0x1A0:0x1E0], report[0x180:0x188]
+    names = "report_data", "measurement", "chip", "tcb"
+    return [one.hex() for one in said] == [v[name] for name in names]
+
+def evidence_quotes(v):
+    quote = (HERE / "attestation" / v["quote"]).read_bytes()
+    registers = [quote[at : at + 48].hex() for at in range(376, 568, 48)]
+    said = quote[568:632].hex(), quote[184:232].hex(), registers
+    return said == (v["report_data"], v["mrtd"], v["rtmr"])
+
+def audit_log_logs(v):
+    """docs/format/audit-log.md: each line ends in a hash over the one before it and its own text."""
+    lines = v["lines"][:-1] if v.get("torn") else v["lines"]
+    head = bytes(32)
+    for number, line in enumerate(lines, 1):
+        text, chain = line[: -len(',"chain":""}') - 64], line[-66:-2]
+        head = hashlib.sha256(b"pgseal audit log 1\0" + head + text.encode()).digest()
+        if json.loads(line)["record"] != number or chain != head.hex():
+            return v.get("broken") == number
+    return (v.get("records"), v.get("head")) == (len(lines), head.hex())
 
 def docs_examples():
     """Hexadecimal numbers of 8 digits and more in docs/format that no vector holds."""

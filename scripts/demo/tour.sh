@@ -15,24 +15,8 @@ declare -A bin=([plain]=$pg [sealed]=$twins)
 # What is searched for: cells of tables, a name in the catalog, a comment.
 terms=(Liechtenstein Schleswig-Holstein "Papua New Guinea" xylophonist Zürich pgbench_accounts "The dictionary of wamerican")
 
-if [ -t 1 ] && [ -z "${NO_COLOR:-}" ]; then
-    bold=$(printf '\033[1m') green=$(printf '\033[32m') red=$(printf '\033[31m') plain=$(printf '\033[0m')
-else
-    bold='' green='' red='' plain=''
-fi
-
-title() {
-    printf '\n%s== %s%s\n' "$bold" "$*" "$plain"
-}
-
-good() {
-    printf '%sok%s  %s\n' "$green" "$plain" "$*"
-}
-
-die() {
-    printf '%sfailed%s  %s\n' "$red" "$plain" "$*" >&2
-    exit 1
-}
+# shellcheck source-path=SCRIPTDIR source=talk.sh
+. "$(dirname "$0")/talk.sh"
 
 show() {
     printf '    $ %s\n' "$*"

@@ -71,7 +71,7 @@ class CommandLines(unittest.TestCase):
 
     def problem(self, line):
         words = shlex.split(line, comments=True)[1:]
-        command = [word for word in words[: 2 if words[:1] in (["key"], ["bench"]) else 1] if not word.startswith("-")]
+        command = [word for word in words[:depth(words)] if not word.startswith("-")]
         help_text = self.help(command)
         if help_text is None:
             return f"there is no {' '.join(command)}"
@@ -91,6 +91,13 @@ class ExitCodes(unittest.TestCase):
         done = subprocess.run(command, text=True, capture_output=True, check=False)
         self.assertEqual((done.returncode, done.stdout), (2, ""))
         self.assertRegex(done.stderr, r"\Apgseal: PostgreSQL's servers do not run as root: [^\n]*setpriv[^\n]*\n\Z")
+
+
+def depth(words):
+    """How many words name a subcommand."""
+    if words[:1] == ["client"]:
+        return 3 if words[1:2] in (["key"], ["grant"]) else 2
+    return 2 if words[:1] in (["key"], ["bench"]) else 1
 
 
 def command_lines(text):

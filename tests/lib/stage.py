@@ -10,6 +10,7 @@ Invariants:
 """
 
 import ctypes
+import functools
 import os
 import pwd
 import shutil
@@ -26,7 +27,7 @@ PR_SET_CHILD_SUBREAPER = 36
 
 
 def supervise(test_file, tools):
-    """Runs the test file and returns its exit status. `tools` are further programs of the tree that it needs."""
+    """Runs the test file and returns its exit status. `tools` are further programs of the tree that it needs, or directories."""
     root = Path(__file__).resolve().parents[2]
     for program in ["dist/bin/pgseal", "dist/lib/libpgseal.so", *tools]:
         if not (root / program).exists():
@@ -52,7 +53,8 @@ def fill(stage, root, tools):
         shutil.copytree(root / tree, stage / tree, ignore=shutil.ignore_patterns("__pycache__"))
     for tool in tools:
         (stage / tool).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(root / tool, stage / tool)
+        copy = functools.partial(shutil.copytree, symlinks=True) if (root / tool).is_dir() else shutil.copy2
+        copy(root / tool, stage / tool)
     (stage / "work").mkdir()
     if os.getuid() == 0:
         account = test_account()

@@ -13,8 +13,16 @@ const MAX_COLUMNS: usize = 100;
 
 /// Files whose lines and functions are counted, and which hold nothing unfinished.
 const CODE: [&str; 5] = [".rs", ".c", ".h", ".py", ".sh"];
-/// Files in which `unsafe` may stand: the cipher's C library, and the edge to libc.
-const UNSAFE: [&str; 2] = ["crates/crypto/src/awslc.rs", "crates/preload/"];
+/// Files in which `unsafe` may stand: the cipher's C library, memory that processes share, the edge
+/// to libc, the edge to the extension's C.
+const UNSAFE: [&str; 6] = [
+    "crates/crypto/src/awslc.rs",
+    "crates/evaluator-proto/src/ring/host.rs",
+    "crates/evaluator/src/os/",
+    "crates/pgext/src/abi/",
+    "crates/pgext/src/handover.rs",
+    "crates/preload/",
+];
 // In halves, so that this file keeps the rules itself.
 const UNFINISHED: [&str; 3] = [
     concat!("TO", "DO"),

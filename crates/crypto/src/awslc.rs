@@ -1,15 +1,18 @@
 //! The only unsafe file: AWS-LC's C functions behind types that cannot be misused.
 //!
-//! Called by `xts`, `cipher`, `derive` and `mac`. AWS-LC fails here for two reasons only: no memory
-//! is left, or our arguments are wrong. Neither leaves a safe way on, so both panic.
+//! Called by `xts`, `cipher`, `derive`, `mac`, `secret` and `exchange`. AWS-LC fails here for two
+//! reasons only: no memory is left, or our arguments are wrong. Neither leaves a safe way on, so
+//! both panic. What comes from outside (points, ciphertexts) is refused by `None`.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_char, c_int, c_void};
+use std::mem::MaybeUninit;
 use std::ptr::{self, NonNull};
 
 use aws_lc_sys as ffi;
+use zeroize::Zeroizing;
 
-use crate::{KeyLength, BLOCK};
+use crate::{KeyLength, Secret, BLOCK};
 
 /// Which way a block cipher runs. Counter modes always run `Seal`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -171,6 +174,241 @@ pub fn hmac(key: &[u8; 32], data: &[u8]) -> [u8; 32] {
     tag
 }
 
+/// HMAC-SHA256 under a key that was taken in beforehand. AWS-LC wipes it when it is dropped.
+pub struct HmacKey(NonNull<ffi::HMAC_CTX>);
+
+// SAFETY: plain memory that this value alone owns and that nothing changes after it was made.
+unsafe impl Send for HmacKey {}
+// SAFETY: as above.
+unsafe impl Sync for HmacKey {}
+
+impl HmacKey {
+    /// Takes a key in.
+    pub fn new(key: &[u8; 32]) -> Self {
+        // SAFETY: takes nothing; the result is checked.
+        let raw = unsafe { ffi::HMAC_CTX_new() };
+        let context = Self(NonNull::new(raw).expect("memory for a MAC's key"));
+        // SAFETY: the context is live; the pointer goes with its length; the digest is a constant
+        // table.
+        let done = unsafe {
+            let key = key.as_ptr().cast();
+            ffi::HMAC_Init_ex(raw, key, 32, ffi::EVP_sha256(), ptr::null_mut())
+        };
+        assert_eq!(done, 1, "HMAC-SHA256 of a key");
+        context
+    }
+
+    /// The tag of the parts, one after the other; allocates nothing.
+    pub fn tag(&self, parts: &[&[u8]]) -> [u8; 32] {
+        let mut context = MaybeUninit::<ffi::HMAC_CTX>::uninit();
+        let context = context.as_mut_ptr();
+        let mut tag = [0; 32];
+        // SAFETY: the context is initialised before its use and cleaned up once, after it; the one
+        // that is copied is live and keyed; each pointer goes with the length of its slice; SHA-256
+        // writes 32 bytes to `tag`.
+        let done = unsafe {
+            ffi::HMAC_CTX_init(context);
+            let mut done = ffi::HMAC_CTX_copy_ex(context, self.0.as_ptr());
+            for part in parts {
+                done &= ffi::HMAC_Update(context, part.as_ptr(), part.len());
+            }
+            done &= ffi::HMAC_Final(context, tag.as_mut_ptr(), ptr::null_mut());
+            ffi::HMAC_CTX_cleanup(context);
+            done
+        };
+        assert_eq!(done, 1, "HMAC-SHA256 of slices");
+        tag
+    }
+}
+
+impl Drop for HmacKey {
+    fn drop(&mut self) {
+        // SAFETY: made by HMAC_CTX_new, freed once.
+        unsafe { ffi::HMAC_CTX_free(self.0.as_ptr()) }
+    }
+}
+
+/// A key pair of HPKE's KEM, DHKEM(X25519, HKDF-SHA256). AWS-LC wipes it when it is dropped.
+pub struct HpkeKey(NonNull<ffi::EVP_HPKE_KEY>);
+
+// SAFETY: plain memory that this value alone owns and that nothing changes after it was made.
+unsafe impl Send for HpkeKey {}
+// SAFETY: as above.
+unsafe impl Sync for HpkeKey {}
+
+impl HpkeKey {
+    /// A new pair.
+    pub fn generate() -> Self {
+        let key = Self::empty();
+        // SAFETY: the key is live and zeroed; the KEM is a constant table.
+        let done = unsafe {
+            ffi::EVP_HPKE_KEY_generate(key.0.as_ptr(), ffi::EVP_hpke_x25519_hkdf_sha256())
+        };
+        assert_eq!(done, 1, "random bytes for a key");
+        key
+    }
+
+    /// The pair of a private key.
+    pub fn from_bytes(private: &[u8; 32]) -> Self {
+        let key = Self::empty();
+        // SAFETY: the key is live and zeroed; the pointer goes with its length.
+        let done = unsafe {
+            let kem = ffi::EVP_hpke_x25519_hkdf_sha256();
+            ffi::EVP_HPKE_KEY_init(key.0.as_ptr(), kem, private.as_ptr(), private.len())
+        };
+        assert_eq!(done, 1, "any 32 bytes are a private key of X25519");
+        key
+    }
+
+    fn empty() -> Self {
+        // SAFETY: takes nothing; the result is checked.
+        let raw = unsafe { ffi::EVP_HPKE_KEY_new() };
+        Self(NonNull::new(raw).expect("memory for a key pair"))
+    }
+
+    /// The public key.
+    pub fn public(&self) -> [u8; 32] {
+        let (mut public, mut len) = ([0; 32], 0);
+        // SAFETY: the key is live; at most 32 bytes are written.
+        let done = unsafe {
+            ffi::EVP_HPKE_KEY_public_key(self.0.as_ptr(), public.as_mut_ptr(), &raw mut len, 32)
+        };
+        assert!(done == 1 && len == 32, "a public key of X25519 is 32 bytes");
+        public
+    }
+}
+
+impl Drop for HpkeKey {
+    fn drop(&mut self) {
+        // SAFETY: made by EVP_HPKE_KEY_new, freed once.
+        unsafe { ffi::EVP_HPKE_KEY_free(self.0.as_ptr()) }
+    }
+}
+
+/// One end of an HPKE exchange. AWS-LC wipes it when it is dropped.
+pub struct HpkeContext(NonNull<ffi::EVP_HPKE_CTX>);
+
+// SAFETY: plain memory that this value alone owns; AWS-LC ties no thread to a context.
+unsafe impl Send for HpkeContext {}
+
+impl HpkeContext {
+    /// What AES-256-GCM adds to a message.
+    const OVERHEAD: usize = 16;
+
+    /// The sender's end, and what the recipient needs; none if `public` is no key.
+    pub fn sender(public: &[u8; 32], info: &[u8]) -> Option<([u8; 32], Self)> {
+        let context = Self::empty();
+        let (mut encapsulated, mut len) = ([0; 32], 0);
+        // SAFETY: the context is live and zeroed; each pointer goes with its length; the tables are
+        // constant.
+        let done = unsafe {
+            ffi::EVP_HPKE_CTX_setup_sender(
+                context.0.as_ptr(),
+                encapsulated.as_mut_ptr(),
+                &raw mut len,
+                encapsulated.len(),
+                ffi::EVP_hpke_x25519_hkdf_sha256(),
+                ffi::EVP_hpke_hkdf_sha256(),
+                ffi::EVP_hpke_aes_256_gcm(),
+                public.as_ptr(),
+                public.len(),
+                info.as_ptr(),
+                info.len(),
+            )
+        };
+        (done == 1 && len == 32).then_some((encapsulated, context))
+    }
+
+    /// The recipient's end; none if `encapsulated` is no key.
+    pub fn recipient(key: &HpkeKey, encapsulated: &[u8; 32], info: &[u8]) -> Option<Self> {
+        let context = Self::empty();
+        // SAFETY: context and key are live; each pointer goes with its length.
+        let done = unsafe {
+            ffi::EVP_HPKE_CTX_setup_recipient(
+                context.0.as_ptr(),
+                key.0.as_ptr(),
+                ffi::EVP_hpke_hkdf_sha256(),
+                ffi::EVP_hpke_aes_256_gcm(),
+                encapsulated.as_ptr(),
+                encapsulated.len(),
+                info.as_ptr(),
+                info.len(),
+            )
+        };
+        (done == 1).then_some(context)
+    }
+
+    fn empty() -> Self {
+        // SAFETY: takes nothing; the result is checked.
+        let raw = unsafe { ffi::EVP_HPKE_CTX_new() };
+        Self(NonNull::new(raw).expect("memory for an exchange"))
+    }
+
+    /// Seals the next message.
+    pub fn seal(&mut self, ad: &[u8], plain: &[u8]) -> Vec<u8> {
+        let (mut out, mut len) = (vec![0; plain.len() + Self::OVERHEAD], 0);
+        // SAFETY: the context is live and a sender's; each pointer goes with its length.
+        let done = unsafe {
+            ffi::EVP_HPKE_CTX_seal(
+                self.0.as_ptr(),
+                out.as_mut_ptr(),
+                &raw mut len,
+                out.len(),
+                plain.as_ptr(),
+                plain.len(),
+                ad.as_ptr(),
+                ad.len(),
+            )
+        };
+        assert!(done == 1 && len == out.len(), "a sender seals");
+        out
+    }
+
+    /// Opens the next message; none if it is not authentic.
+    pub fn open(&mut self, ad: &[u8], sealed: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
+        let (mut out, mut len) = (Zeroizing::new(vec![0; sealed.len()]), 0);
+        // SAFETY: the context is live and a recipient's; each pointer goes with its length.
+        let done = unsafe {
+            ffi::EVP_HPKE_CTX_open(
+                self.0.as_ptr(),
+                out.as_mut_ptr(),
+                &raw mut len,
+                out.len(),
+                sealed.as_ptr(),
+                sealed.len(),
+                ad.as_ptr(),
+                ad.len(),
+            )
+        };
+        out.truncate(len);
+        (done == 1).then_some(out)
+    }
+
+    /// A secret of both ends.
+    pub fn export(&self, context: &[u8]) -> Secret {
+        let mut secret = [0; 32];
+        // SAFETY: the context is live and set up; each pointer goes with its length.
+        let done = unsafe {
+            ffi::EVP_HPKE_CTX_export(
+                self.0.as_ptr(),
+                secret.as_mut_ptr(),
+                secret.len(),
+                context.as_ptr(),
+                context.len(),
+            )
+        };
+        assert_eq!(done, 1, "32 bytes are not too many");
+        Secret::from_bytes(&mut secret)
+    }
+}
+
+impl Drop for HpkeContext {
+    fn drop(&mut self) {
+        // SAFETY: made by EVP_HPKE_CTX_new, freed once.
+        unsafe { ffi::EVP_HPKE_CTX_free(self.0.as_ptr()) }
+    }
+}
+
 /// Allocates `size` bytes, aligned to 16; null if it cannot. The other two arguments say nothing.
 pub type Allocate = unsafe extern "C" fn(usize, *const c_char, c_int) -> *mut c_void;
 
@@ -209,7 +447,8 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
     use super::*;
-    use crate::{FileCipher, FileId, Fork, MasterKey};
+    use crate::aead::{Aead, LegacyAead};
+    use crate::{FileCipher, FileId, Fork, Mac, MasterKey};
 
     static MADE: AtomicUsize = AtomicUsize::new(0);
     static FREED: AtomicUsize = AtomicUsize::new(0);
@@ -283,6 +522,23 @@ mod tests {
             assert_eq!(FREED.load(SeqCst), MADE.load(SeqCst), "all is freed");
         }
         println!("counted {} allocations", MADE.load(SeqCst));
+        small_seals_allocate_nothing();
+    }
+
+    fn small_seals_allocate_nothing() {
+        let key = Secret::from_bytes(&mut [7; 32]);
+        let (aead, mac, legacy) = (Aead::new(&key), Mac::new(&key), LegacyAead::new(&[7; 16]));
+        let before = MADE.load(SeqCst);
+        let mut text = [1; 40];
+        let tag = aead.seal(&[0; 12], b"ad", &mut text);
+        let mut out = [0; 40];
+        assert!(aead.open(&[0; 12], b"ad", &text, &tag, &mut out).is_ok());
+        assert!(legacy.open(&[0; 12], b"", &text, &tag, &mut out).is_err());
+        mac.tag(&[b"ad", &text]);
+        assert_eq!(MADE.load(SeqCst), before);
+        drop((aead, mac, legacy));
+        assert_eq!(FREED.load(SeqCst), before);
+        println!("and none for small seals");
     }
 
     #[test]
@@ -294,7 +550,9 @@ mod tests {
             .unwrap();
         let text = String::from_utf8_lossy(&output.stdout);
         assert!(
-            output.status.success() && text.contains("counted 20 allocations"),
+            output.status.success()
+                && text.contains("counted 20 allocations")
+                && text.contains("and none for small seals"),
             "{text}"
         );
     }

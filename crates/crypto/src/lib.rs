@@ -3,7 +3,9 @@
 //! A cluster has one [`MasterKey`]. Every file gets keys of its own, derived from the master and
 //! the file's [`FileId`]; a [`FileCipher`] turns its bytes into what is stored and back. Beside
 //! that: the MACs of the key file ([`mac`]) and the wrapping of a master key under a passphrase
-//! ([`passphrase`]).
+//! ([`passphrase`]). For columns that the server cannot read: [`Secret`]s and what is derived from
+//! them, authenticated encryption ([`aead`]), signatures ([`sign`]), sealed exchange
+//! ([`exchange`]), digests, and the check of what others signed ([`foreign`]).
 //!
 //! Invariants:
 //! 1. Nothing here does I/O, save `getrandom(2)` in [`random_bytes`].
@@ -15,22 +17,31 @@
 //!
 //! All code that is `unsafe` is in `awslc.rs`.
 
+pub mod aead;
 mod awslc;
 mod cached;
 mod cipher;
 mod derive;
+mod digest;
+pub mod exchange;
 mod file_id;
+pub mod foreign;
 pub mod mac;
 mod master;
 pub mod passphrase;
+mod secret;
+pub mod sign;
 #[cfg(test)]
 mod tests;
 mod xts;
 
+pub use aead::NotAuthentic;
 pub use awslc::{route_allocations, Allocate, Reallocate, Release};
 pub use cipher::FileCipher;
+pub use digest::{sha256, sha512, Prf};
 pub use file_id::{FileId, Fork};
 pub use master::{random_bytes, KeyId, MasterKey, RandomError};
+pub use secret::{Mac, Nonces, Secret};
 
 /// What the benchmark sets beside [`FileCipher`]: AWS-LC as it is, and both engines of XTS.
 #[doc(hidden)]

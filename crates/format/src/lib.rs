@@ -22,5 +22,6 @@ pub use keyfile::{
     AddError, Altered, KeyFile, KeyFileError, KeyImage, UnverifiedKeyFile, MAC, MAX_FILE, MAX_SLOTS,
 };
 pub use payload::{Payload, PayloadError, PAYLOAD};
+pub use reader::Reader;
 pub use receiver::{ReceiverToken, TokenError};
 pub use slot::{Argon2Slot, SecretSource, Slot, SlotKind};

@@ -1,5 +1,6 @@
 //! The command line. What an option means is in the file of its subcommand.
 
+pub mod client;
 use std::ffi::OsString;
 use std::io::{self, IsTerminal};
 use std::num::NonZeroUsize;
@@ -48,6 +49,9 @@ pub enum Command {
     /// Let receivers have clear pages and WAL from a sealed server
     #[command(subcommand)]
     Receiver(ReceiverCommand),
+    /// Work with encrypted columns as their owner: identities, keys, grants, values
+    #[command(subcommand)]
+    Client(client::ClientCommand),
     /// Bring a WAL file from an archive that may have another key (for restore_command)
     WalGet(WalGetArgs),
     /// Store a WAL file in an archive that may have another key (for archive_command)

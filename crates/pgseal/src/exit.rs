@@ -2,12 +2,13 @@
 //!
 //! 0 ok · 1 the check found something · 2 usage · 3 I/O error · 4 not a sealed cluster · 5 key file
 //! damaged, incomplete or newer · 6 a provider or its command failed · 7 wrong key · 8 sealed
-//! execution cannot be guaranteed · 9 busy. `exec` and the twins pass on their program's own code.
-//! `wal-get` adds 200 to what is not 0 or "not in the archive".
+//! execution cannot be guaranteed · 9 busy · 10 a server or evaluator refused. `exec` and the twins
+//! pass on their program's own code. `wal-get` adds 200 to what is not 0 or "not in the archive".
 
 use std::process::ExitCode;
 
 use pgseal_bench::error::BenchError;
+use pgseal_client::{ClientError, IdentityFileError};
 use pgseal_keyring::{DerivedError, RewriteError};
 use pgseal_storage::control::ControlError;
 
@@ -15,6 +16,7 @@ use crate::archive::ArchiveError;
 use crate::audit::CanaryError;
 use crate::cluster::ClusterError;
 use crate::cmd::bindir::BindirError;
+use crate::cmd::client::ClientFailure;
 use crate::cmd::clone::CloneError;
 use crate::cmd::key::{ChangeError, OnTerminal, SlotsDoNotOpen};
 use crate::cmd::verify::ServerRuns;
@@ -47,6 +49,7 @@ const PROVIDER: u8 = 6;
 const WRONG_KEY: u8 = 7;
 const NOT_GUARANTEED: u8 = 8;
 const BUSY: u8 = 9;
+const REFUSED: u8 = 10;
 /// As a shell tells of a program that Ctrl-C ended.
 const INTERRUPTED: u8 = 130;
 /// What `wal-get` adds to every code: from 126 on PostgreSQL stops instead of taking a failure of
@@ -63,6 +66,7 @@ pub enum Failure {
     Canary(#[from] CanaryError),
     Bindir(#[from] BindirError),
     Change(#[from] ChangeError),
+    Client(#[from] ClientFailure),
     Clone(#[from] CloneError),
     Cluster(#[from] ClusterError),
     Compressed(#[from] Compressed),
@@ -109,6 +113,7 @@ impl Failure {
             Self::Canary(error) => canary(error),
             Self::Bindir(error) => bindir(error),
             Self::Change(error) => change(error),
+            Self::Client(error) => client(error),
             Self::Clone(CloneError::Target(..)) => IO,
             Self::Clone(CloneError::PlainServer) => NOT_SEALED,
             Self::Clone(_) => USAGE,
@@ -231,6 +236,46 @@ fn key_bin(error: &KeyBinError) -> u8 {
         KeyBinError::Read(..) | KeyBinError::Write(..) => IO,
         KeyBinError::Missing(_) | KeyBinError::Format(..) | KeyBinError::NoHeader(..) => KEY_FILE,
         KeyBinError::Busy(_) => BUSY,
+    }
+}
+
+fn client(error: &ClientFailure) -> u8 {
+    match error {
+        ClientFailure::Client(error) | ClientFailure::Line(_, error) => of_session(error),
+        ClientFailure::Identity(error) => match error {
+            IdentityFileError::Read(..) | IdentityFileError::Write(..) => IO,
+            IdentityFileError::Exists(_) => USAGE,
+            IdentityFileError::Open(_) | IdentityFileError::Text(..) => KEY_FILE,
+        },
+        ClientFailure::Io(_) => IO,
+        ClientFailure::Not(..) | ClientFailure::Policy(_) => USAGE,
+    }
+}
+
+fn of_session(error: &ClientError) -> u8 {
+    match error {
+        ClientError::Server(error) if error.code().is_none() => IO,
+        ClientError::Random(_) => IO,
+        ClientError::Server(_)
+        | ClientError::NotAllowed(_)
+        | ClientError::Message(_)
+        | ClientError::Refused { .. } => REFUSED,
+        ClientError::NotInstalled => NOT_SEALED,
+        ClientError::Evidence(_) => NOT_GUARANTEED,
+        ClientError::NoKey(_)
+        | ClientError::KeyRefused(..)
+        | ClientError::OpensOnly(_)
+        | ClientError::NoKeyOfCell(_)
+        | ClientError::NoLegacyKey
+        | ClientError::Cell(_) => WRONG_KEY,
+        ClientError::Connection(_)
+        | ClientError::Value(_)
+        | ClientError::Arguments { .. }
+        | ClientError::NotEncrypted(_)
+        | ClientError::ParameterType { .. }
+        | ClientError::ColumnType { .. }
+        | ClientError::NotTheOwner
+        | ClientError::Grant(_) => USAGE,
     }
 }
 

@@ -6,6 +6,7 @@ mod derivation;
 mod files;
 mod key_file;
 mod properties;
+mod sealing;
 mod sharing;
 mod standard;
 

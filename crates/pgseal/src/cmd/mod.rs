@@ -3,6 +3,7 @@
 pub mod audit;
 mod bench;
 pub mod bindir;
+pub mod client;
 pub mod clone;
 mod exec;
 pub mod key;
@@ -27,6 +28,7 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
     match command {
         Command::Bench(command) => bench::run(&command),
         Command::Bindir(args) => bindir::run(&args),
+        Command::Client(command) => client::run(command),
         Command::Clone(args) => clone::run(args),
         Command::Exec(args) => exec::run(args),
         Command::Verify(args) => verify::run(&args),

@@ -1,0 +1,120 @@
+//! Sealing and opening of cells of version 1. Called for every value that a statement touches:
+//! nothing here allocates, but for growing the caller's buffer.
+
+use pgseal_crypto::aead::Aead;
+use pgseal_crypto::{Mac, Nonces, RandomError};
+use pgseal_value::Type;
+use zeroize::Zeroize;
+
+use crate::cell::{check_byte, HEADER};
+use crate::{CellError, CellRef, DataKey, DataKeyId, Envelope, Mode};
+
+const LABEL: &[u8; 14] = b"pgseal/cell/1\0";
+/// Label, type, form, key id.
+const AD: usize = LABEL.len() + 6;
+const VERSION_1: u8 = 0x10;
+
+/// A data key, expanded.
+pub struct CellCipher {
+    id: DataKeyId,
+    aead: Aead,
+    nonces: Mac,
+}
+
+impl CellCipher {
+    /// Expands a key.
+    pub fn new(key: &DataKey) -> Self {
+        Self {
+            id: key.id(),
+            aead: Aead::new(&key.sealing_key()),
+            nonces: Mac::new(&key.nonce_key()),
+        }
+    }
+
+    /// The name that its cells carry.
+    #[inline]
+    pub fn id(&self) -> DataKeyId {
+        self.id
+    }
+
+    /// Appends the cell of a value, given in PostgreSQL's binary format.
+    pub fn seal(
+        &self,
+        ty: Type,
+        mode: Mode,
+        plain: &[u8],
+        nonces: &mut Nonces,
+        into: &mut Vec<u8>,
+    ) -> Result<(), RandomError> {
+        let ad = self.ad(ty, mode);
+        let nonce = match mode {
+            Mode::Deterministic => self.nonce(&ad, plain),
+            Mode::Randomised | Mode::Derived => nonces.take()?,
+        };
+        self.seal_under(nonce, &ad, plain, into);
+        Ok(())
+    }
+
+    /// The value of a cell, in PostgreSQL's binary format, to `out`, which has its
+    /// [length](CellRef::plain_len); zeros if it is refused.
+    #[inline]
+    pub fn open_to(&self, cell: &CellRef<'_>, out: &mut [u8]) -> Result<(), CellError> {
+        let mode = self.mode_of(cell).filter(|_| out.len() == cell.plain_len());
+        let Some(mode) = mode else {
+            out.zeroize();
+            return Err(CellError::NotAuthentic);
+        };
+        let ad = self.ad(cell.ty(), mode);
+        self.aead
+            .open(cell.nonce(), &ad, cell.ciphertext(), cell.tag(), out)
+            .map_err(|_| CellError::NotAuthentic)
+    }
+
+    /// The mode of a cell that names this key.
+    fn mode_of(&self, cell: &CellRef<'_>) -> Option<Mode> {
+        match cell.envelope() {
+            Envelope::Sealed { mode, key } if key == self.id => Some(mode),
+            _ => None,
+        }
+    }
+
+    /// The value of a cell in place of what `into` held. A buffer that grows is wiped first.
+    #[inline]
+    pub fn open(&self, cell: &CellRef<'_>, into: &mut Vec<u8>) -> Result<(), CellError> {
+        if into.capacity() < cell.plain_len() {
+            into.zeroize();
+        }
+        into.resize(cell.plain_len(), 0);
+        self.open_to(cell, into)
+    }
+
+    fn ad(&self, ty: Type, mode: Mode) -> [u8; AD] {
+        let mut ad = [0; AD];
+        ad[..LABEL.len()].copy_from_slice(LABEL);
+        ad[LABEL.len()] = ty as u8;
+        ad[LABEL.len() + 1] = VERSION_1 | mode as u8;
+        ad[LABEL.len() + 2..].copy_from_slice(&self.id.0.to_be_bytes());
+        ad
+    }
+
+    /// The synthetic nonce of deterministic cells: a keyed function of value, type and key.
+    fn nonce(&self, ad: &[u8], plain: &[u8]) -> [u8; 12] {
+        let mut nonce = [0; 12];
+        nonce.copy_from_slice(&self.nonces.tag(&[ad, plain])[..12]);
+        nonce
+    }
+
+    fn seal_under(&self, nonce: [u8; 12], ad: &[u8; AD], plain: &[u8], into: &mut Vec<u8>) {
+        let start = into.len();
+        into.reserve(HEADER + plain.len());
+        into.push(0);
+        into.extend_from_slice(&ad[LABEL.len()..]);
+        into.extend_from_slice(&nonce);
+        into.extend_from_slice(&[0; 16]);
+        into.extend_from_slice(plain);
+        let cell = &mut into[start..];
+        let tag = self.aead.seal(&nonce, ad, &mut cell[HEADER..]);
+        cell[HEADER - 16..HEADER].copy_from_slice(&tag);
+        cell[0] = check_byte(&cell[1..]);
+    }
+}

@@ -1,0 +1,141 @@
+//! What can be granted, as a set. The numbers of the bits are part of what owners sign.
+
+use std::fmt;
+
+/// One thing that a session may do with cells of an owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Operation {
+    /// Compare and hash cells that clients or conversions made.
+    CompareStored = 0,
+    /// Compare and hash cells that an evaluator made from others.
+    CompareDerived = 1,
+    /// `+ - * / % ^`, negation, absolute value.
+    Arithmetic = 2,
+    /// `||`, substring, LIKE, length, lower, upper.
+    Text = 3,
+    /// sum, avg, min, max.
+    Aggregate = 4,
+    /// Casts between encrypted types.
+    Cast = 5,
+    /// extract.
+    Extract = 6,
+    /// Plaintext to cells, on the server.
+    ConvertIn = 7,
+    /// Cells to plaintext, on the server.
+    ConvertOut = 8,
+    /// New data keys, made on the server.
+    KeyGenerate = 9,
+    /// Use of keys that the owner's own session opened, by another's session.
+    Share = 10,
+}
+
+impl Operation {
+    /// Every operation, in the order of the bits.
+    pub const ALL: [Self; 11] = [
+        Self::CompareStored,
+        Self::CompareDerived,
+        Self::Arithmetic,
+        Self::Text,
+        Self::Aggregate,
+        Self::Cast,
+        Self::Extract,
+        Self::ConvertIn,
+        Self::ConvertOut,
+        Self::KeyGenerate,
+        Self::Share,
+    ];
+
+    /// As an owner writes it in a command.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::CompareStored => "compare-stored",
+            Self::CompareDerived => "compare-derived",
+            Self::Arithmetic => "arithmetic",
+            Self::Text => "text",
+            Self::Aggregate => "aggregate",
+            Self::Cast => "cast",
+            Self::Extract => "extract",
+            Self::ConvertIn => "convert-in",
+            Self::ConvertOut => "convert-out",
+            Self::KeyGenerate => "key-generate",
+            Self::Share => "share",
+        }
+    }
+
+    /// The operation of this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|op| op.name() == name)
+    }
+
+    const fn bit(self) -> u32 {
+        1 << self as u8
+    }
+}
+
+/// A set of operations.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct Operations(u32);
+
+impl Operations {
+    /// Nothing.
+    pub const NONE: Self = Self(0);
+
+    /// What background work can be granted at most.
+    pub const BACKGROUND: Self = Self::NONE
+        .with(Operation::CompareStored)
+        .with(Operation::CompareDerived);
+
+    /// Everything.
+    pub const ALL: Self = Self((1 << Operation::ALL.len()) - 1);
+
+    /// The set of these bits, if all of them are known.
+    pub const fn from_bits(bits: u32) -> Option<Self> {
+        if bits & !Self::ALL.0 == 0 {
+            Some(Self(bits))
+        } else {
+            None
+        }
+    }
+
+    /// The bits that are signed.
+    pub const fn bits(self) -> u32 {
+        self.0
+    }
+
+    /// The set with one more.
+    #[must_use]
+    pub const fn with(self, operation: Operation) -> Self {
+        Self(self.0 | operation.bit())
+    }
+
+    /// What is in both sets.
+    #[must_use]
+    pub const fn and(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+
+    /// What is in either set.
+    #[must_use]
+    pub const fn or(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// Whether the set has it.
+    #[inline]
+    pub const fn has(self, operation: Operation) -> bool {
+        self.0 & operation.bit() != 0
+    }
+
+    /// Whether all of these are in `other`.
+    pub const fn within(self, other: Self) -> bool {
+        self.0 & !other.0 == 0
+    }
+}
+
+impl fmt::Debug for Operations {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let held = Operation::ALL.into_iter().filter(|op| self.has(*op));
+        f.debug_set().entries(held).finish()
+    }
+}

@@ -1,0 +1,29 @@
+//! Encrypted values of columns: the cell that stands for one value, the keys that seal cells, and
+//! the grants by which an owner lets others compute with them. Pure: bytes in, types out.
+//!
+//! Invariants:
+//! 1. Parsing takes any bytes: it never panics, and every refusal is a typed error.
+//! 2. A cell that was opened had the type, mode and key that stand in it; moved under another of
+//!    these it is refused.
+//! 3. No cell is an unkeyed function of its plaintext.
+//! 4. Key material is in types that are wiped; no error text holds a value.
+//!
+//! `docs/format/cell.md`, `datakey.md` and `grant.md` restate each layout.
+
+#![forbid(unsafe_code)]
+
+mod cell;
+mod cipher;
+mod data_key;
+pub mod grant;
+mod legacy;
+mod owner;
+
+pub use cell::{CellError, CellRef, Envelope, Mode, HEADER, LEGACY_HEADER};
+pub use cipher::CellCipher;
+pub use data_key::{DataKey, DataKeyId, KeyAlgorithm, UnwrapError, Unwrapped, WrappedKey};
+pub use legacy::{LegacyCipher, LegacyKey};
+pub use owner::{HashKey, MasterKey, OwnerId};
+pub use pgseal_crypto::sign::PublicKey;
+pub use pgseal_crypto::Nonces;
+pub use pgseal_value::Type;

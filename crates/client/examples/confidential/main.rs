@@ -1,0 +1,113 @@
+//! The published load on encrypted columns, beside the same on plain ones, on a server that runs.
+//!
+//!     confidential prepare …     makes the databases: plain, encrypted, encrypted with encdb_btree
+//!     confidential run …         measures, and prints a report that `pgseal bench report` shows
+//!
+//! Three scenarios as published: all columns but the key encrypted; all encrypted, asked by id; all
+//! encrypted, asked by k. Each round runs every case, and in each case every variant, in random
+//! order, one after the other on the same server. A transaction is one statement, prepared; results
+//! are opened. The processor time is that of the whole server and of the evaluator.
+//!
+//! The role must be a superuser: the form of the evaluator is set for each connection.
+
+mod load;
+mod prepare;
+mod report;
+mod sessions;
+
+use std::error::Error;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+type Outcome<T> = Result<T, Box<dyn Error>>;
+
+#[derive(Parser)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Make the databases
+    Prepare(Options),
+    /// Measure
+    Run(Run),
+}
+
+/// Where, and how much.
+#[derive(Args)]
+struct Options {
+    /// The directory of the server's socket, or its host
+    #[arg(long)]
+    host: Option<String>,
+    /// Its port
+    #[arg(long)]
+    port: Option<u16>,
+    /// A superuser
+    #[arg(long, default_value = "postgres")]
+    user: String,
+    /// The socket of pgseal-evaluator, for the isolated form
+    #[arg(long)]
+    evaluator: Option<PathBuf>,
+    /// Tables
+    #[arg(long, default_value_t = 8)]
+    tables: u32,
+    /// Rows of a table
+    #[arg(long, default_value_t = 100_000)]
+    rows: u32,
+}
+
+#[derive(Args)]
+struct Run {
+    #[command(flatten)]
+    options: Options,
+    /// Connections at once
+    #[arg(long, default_value_t = 8)]
+    connections: u32,
+    /// Seconds of a sample
+    #[arg(long, default_value_t = 5)]
+    seconds: u32,
+    /// How often everything runs
+    #[arg(long, default_value_t = 6)]
+    rounds: u32,
+    /// Of the order of variants, and of the loads
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Only these scenarios
+    #[arg(long, value_delimiter = ',', default_values_t = [1, 2, 3])]
+    scenario: Vec<u32>,
+    /// Only these forms
+    #[arg(long, value_delimiter = ',', default_values_t = [Form::Inline, Form::Isolated])]
+    form: Vec<Form>,
+    /// The evaluator's process, whose time counts in the isolated form
+    #[arg(long)]
+    evaluator_pid: Option<u32>,
+}
+
+/// Where cells are opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Form {
+    Inline,
+    Isolated,
+}
+
+impl std::fmt::Display for Form {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Inline => "inline",
+            Self::Isolated => "isolated",
+        })
+    }
+}
+
+fn main() -> Outcome<()> {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_all().build()?;
+    let local = tokio::task::LocalSet::new();
+    match Cli::parse().command {
+        Command::Prepare(options) => local.block_on(&runtime, prepare::all(&options)),
+        Command::Run(run) => local.block_on(&runtime, report::run(&run)),
+    }
+}

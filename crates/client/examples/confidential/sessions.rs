@@ -1,0 +1,72 @@
+//! Connections to the databases of the load, with a session of the owner where they are encrypted.
+
+use std::sync::Arc;
+
+use pgseal_client::tokio_postgres::{Client, NoTls};
+use pgseal_client::{ConnectOptions, Identity, Policy, Resolver, Session, SessionOptions};
+
+use crate::{Form, Options, Outcome};
+
+/// The data key of all columns.
+pub const KEY: &str = "bench";
+
+/// What stands beside each other; a database each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Database {
+    Plain,
+    /// All but the primary key.
+    Columns,
+    /// All.
+    Whole,
+    /// All, with encdb_btree.
+    Paged,
+}
+
+impl Database {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Plain => "confidential_plain",
+            Self::Columns => "confidential_columns",
+            Self::Whole => "confidential_whole",
+            Self::Paged => "confidential_paged",
+        }
+    }
+
+    pub fn is_encrypted(self) -> bool {
+        self != Self::Plain
+    }
+}
+
+/// Everybody's: it protects random numbers.
+pub fn identity() -> Arc<Identity> {
+    Arc::new(Identity::for_tests(42))
+}
+
+/// A connection to a database by its name, whose backend has this form of evaluator.
+pub async fn connect(options: &Options, database: &str, form: Form) -> Outcome<Client> {
+    let connect = ConnectOptions {
+        host: options.host.clone(),
+        port: options.port,
+        user: Some(options.user.clone()),
+        dbname: Some(database.to_owned()),
+    };
+    let mut config = connect.config()?;
+    let mut settings = format!("-c encdb.evaluator={form}");
+    if let Some(socket) = &options.evaluator {
+        settings.push_str(&format!(" -c encdb.socket={}", socket.display()));
+    }
+    config.options(settings);
+    let (client, connection) = config.connect(NoTls).await?;
+    tokio::task::spawn_local(async move { connection.await.unwrap_or_default() });
+    Ok(client)
+}
+
+/// The owner's session on a connection, which makes its key and its grant if they are not there.
+pub async fn open(client: Client) -> Outcome<Session> {
+    let policy = Arc::new(Policy::software());
+    let options = SessionOptions {
+        resolver: Resolver::new().default_key(KEY),
+        ..SessionOptions::default()
+    };
+    Ok(Session::open(client, identity(), policy, options).await?)
+}

@@ -1,0 +1,256 @@
+//! Where the server is: what psql's options and libpq's variables say.
+//!
+//! TLS is not spoken: over a network a tunnel has to protect passwords and plain columns; keys and
+//! values of encrypted columns are sealed on their way in any case. Where TLS is demanded
+//! (`sslmode=require`, a server that takes nothing else), the connection fails.
+
+use std::ffi::OsStr;
+use std::path::PathBuf;
+use std::{env, fs};
+
+use tokio_postgres::config::{Config, Host, SslMode};
+use tokio_postgres::NoTls;
+use zeroize::Zeroizing;
+
+use crate::ClientError;
+
+/// Where Debian's servers and many others have their sockets.
+const SOCKETS: [&str; 2] = ["/var/run/postgresql", "/tmp"];
+
+/// psql's options; what is not given comes from the environment.
+#[derive(Clone, Debug, Default)]
+pub struct ConnectOptions {
+    /// A host, or the directory of a socket
+    pub host: Option<String>,
+    /// The port
+    pub port: Option<u16>,
+    /// The role
+    pub user: Option<String>,
+    /// A database, or a connection string
+    pub dbname: Option<String>,
+}
+
+impl ConnectOptions {
+    /// Connects; the connection is served by a task of the runtime that this is called in.
+    pub async fn connect(&self) -> Result<tokio_postgres::Client, ClientError> {
+        let (client, connection) = self.config()?.connect(NoTls).await?;
+        // Its errors are those of the calls that wait for it.
+        tokio::spawn(async move { connection.await.unwrap_or_default() });
+        Ok(client)
+    }
+
+    /// What libpq would make of it.
+    pub fn config(&self) -> Result<Config, ClientError> {
+        self.config_in(&|name| env::var(name).ok().filter(|value| !value.is_empty()))
+    }
+
+    fn config_in(&self, variable: &dyn Fn(&str) -> Option<String>) -> Result<Config, ClientError> {
+        let dbname = self.dbname.clone().or_else(|| variable("PGDATABASE"));
+        let is_string = |text: &String| text.contains('=') || text.contains("://");
+        let mut config: Config = match dbname.as_ref().filter(|text| is_string(text)) {
+            Some(text) => text.parse().map_err(|_| not_a("connection string"))?,
+            None => Config::new(),
+        };
+        let named = dbname.filter(|text| !is_string(text));
+        if config.get_hosts().is_empty() {
+            let host = self.host.clone().or_else(|| variable("PGHOST"));
+            config.host(host.unwrap_or_else(sockets));
+        }
+        if config.get_ports().is_empty() {
+            let port = self
+                .port
+                .map(Ok)
+                .or_else(|| variable("PGPORT").map(|port| port.parse()));
+            config.port(port.unwrap_or(Ok(5432)).map_err(|_| not_a("port"))?);
+        }
+        if config.get_user().is_none() {
+            let user = self.user.clone().or_else(|| variable("PGUSER"));
+            let user = user
+                .or_else(|| variable("USER"))
+                .or_else(|| variable("LOGNAME"));
+            config.user(user.unwrap_or_else(|| "postgres".to_owned()));
+        }
+        if config.get_dbname().is_none() {
+            let user = config.get_user().unwrap_or_default().to_owned();
+            config.dbname(named.unwrap_or(user));
+        }
+        if let Some(mode) = variable("PGSSLMODE") {
+            config.ssl_mode(ssl_mode(&mode)?);
+        }
+        if let Some(options) = variable("PGOPTIONS") {
+            config.options(options);
+        }
+        let name = variable("PGAPPNAME");
+        config.application_name(name.unwrap_or_else(|| "pgseal".to_owned()));
+        self.password(&mut config, variable);
+        Ok(config)
+    }
+
+    /// From the environment, or from the password file.
+    fn password(&self, config: &mut Config, variable: &dyn Fn(&str) -> Option<String>) {
+        if config.get_password().is_some() {
+            return;
+        }
+        if let Some(password) = variable("PGPASSWORD").map(Zeroizing::new) {
+            config.password(password.as_bytes());
+            return;
+        }
+        let home = || variable("HOME").map(|home| PathBuf::from(home).join(".pgpass"));
+        let path = variable("PGPASSFILE").map(PathBuf::from).or_else(home);
+        let text = path
+            .and_then(|path| fs::read_to_string(path).ok())
+            .map(Zeroizing::new);
+        let asked = asked(config);
+        if let Some(password) = text.and_then(|text| password_of(&text, &asked)) {
+            config.password(password.as_bytes());
+        }
+    }
+}
+
+fn sockets() -> String {
+    let there = SOCKETS
+        .iter()
+        .find(|directory| fs::exists(directory).unwrap_or(false));
+    there.map_or("localhost", |directory| directory).to_owned()
+}
+
+fn not_a(what: &str) -> ClientError {
+    ClientError::Connection(format!(
+        "that is no {what}: see the options -h, -p, -U and -d"
+    ))
+}
+
+fn ssl_mode(mode: &str) -> Result<SslMode, ClientError> {
+    match mode {
+        "disable" => Ok(SslMode::Disable),
+        "allow" | "prefer" => Ok(SslMode::Prefer),
+        _ => Err(ClientError::Connection(format!(
+            "PGSSLMODE={mode} asks for TLS, which this client does not speak: connect to a local socket \
+             or through a tunnel"
+        ))),
+    }
+}
+
+/// What a line of the password file must match: host, port, database, user.
+fn asked(config: &Config) -> [String; 4] {
+    let host = match config.get_hosts().first() {
+        Some(Host::Tcp(host)) => host.clone(),
+        Some(Host::Unix(directory))
+            if !SOCKETS.map(OsStr::new).contains(&directory.as_os_str()) =>
+        {
+            directory.display().to_string()
+        }
+        _ => "localhost".to_owned(),
+    };
+    let port = config
+        .get_ports()
+        .first()
+        .map(u16::to_string)
+        .unwrap_or_default();
+    let text = |text: Option<&str>| text.unwrap_or_default().to_owned();
+    [
+        host,
+        port,
+        text(config.get_dbname()),
+        text(config.get_user()),
+    ]
+}
+
+/// The password of the first line that matches; `\:` and `\\` are characters of a field.
+fn password_of(text: &str, asked: &[String; 4]) -> Option<Zeroizing<String>> {
+    let of_line = |line: &str| {
+        let mut fields = vec![Zeroizing::new(String::with_capacity(line.len()))];
+        let mut rest = line.chars();
+        while let Some(character) = rest.next() {
+            match character {
+                ':' if fields.len() < 5 => {
+                    fields.push(Zeroizing::new(String::with_capacity(line.len())));
+                }
+                '\\' => fields.last_mut()?.extend(rest.next()),
+                character => fields.last_mut()?.push(character),
+            }
+        }
+        let password = (fields.len() == 5).then(|| fields.pop()).flatten()?;
+        let matches = |(field, asked): (&Zeroizing<String>, &String)| {
+            field.as_str() == "*" || field.as_str() == asked
+        };
+        fields.iter().zip(asked).all(matches).then_some(password)
+    };
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    { lines }.find_map(of_line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(options: &ConnectOptions, variables: &[(&str, &str)]) -> Config {
+        let variable = |name: &str| {
+            let mut found = variables.iter().filter(|(known, _)| *known == name);
+            found.next().map(|(_, value)| (*value).to_owned())
+        };
+        options
+            .config_in(&variable)
+            .expect("they make a connection")
+    }
+
+    #[test]
+    fn options_come_before_variables() {
+        let variables = [("PGHOST", "db"), ("PGPORT", "6000"), ("PGUSER", "ada")];
+        let found = config(&ConnectOptions::default(), &variables);
+        assert_eq!(found.get_hosts(), [Host::Tcp("db".to_owned())]);
+        assert_eq!(
+            (found.get_ports(), found.get_user()),
+            (&[6000][..], Some("ada"))
+        );
+        assert_eq!(found.get_dbname(), Some("ada"));
+        let options = ConnectOptions {
+            host: Some("/run/x".to_owned()),
+            port: Some(7000),
+            user: Some("bob".to_owned()),
+            dbname: Some("shop".to_owned()),
+        };
+        let found = config(&options, &variables);
+        assert_eq!(found.get_hosts(), [Host::Unix("/run/x".into())]);
+        assert_eq!(
+            (found.get_ports(), found.get_user()),
+            (&[7000][..], Some("bob"))
+        );
+        assert_eq!(found.get_dbname(), Some("shop"));
+    }
+
+    #[test]
+    fn a_database_may_be_a_connection_string() {
+        let options = ConnectOptions {
+            dbname: Some("postgresql://ada@db:6001/shop".to_owned()),
+            ..ConnectOptions::default()
+        };
+        let found = config(&options, &[("PGPORT", "6000"), ("PGPASSWORD", "secret")]);
+        assert_eq!(
+            (found.get_ports(), found.get_dbname()),
+            (&[6001][..], Some("shop"))
+        );
+        assert_eq!(found.get_password(), Some(&b"secret"[..]));
+    }
+
+    #[test]
+    fn tls_is_refused_rather_than_left_out() {
+        let require = |_: &str| Some("require".to_owned());
+        let refused = ConnectOptions {
+            port: Some(1),
+            ..ConnectOptions::default()
+        }
+        .config_in(&|name| (name == "PGSSLMODE").then(|| require(name)).flatten());
+        assert!(matches!(refused, Err(ClientError::Connection(_))));
+    }
+
+    #[test]
+    fn the_first_line_of_the_password_file_that_matches() {
+        let text = "# comment\nother:5432:*:*:no\nlocalhost:*:shop:ada:a\\:b\\\\c\n*:*:*:*:rest";
+        let asked = |user: &str| ["localhost", "5432", "shop", user].map(str::to_owned);
+        let found = |user| password_of(text, &asked(user)).map(|password| password.to_string());
+        assert_eq!(found("ada").as_deref(), Some("a:b\\c"));
+        assert_eq!(found("bob").as_deref(), Some("rest"));
+        assert!(password_of("localhost:5432:shop:ada", &asked("ada")).is_none());
+    }
+}

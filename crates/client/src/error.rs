@@ -1,0 +1,142 @@
+//! Why something was not done; a variant is what its reader must do.
+
+use pgseal_cell::grant::GrantError;
+use pgseal_cell::{CellError, DataKeyId, UnwrapError};
+use pgseal_crypto::RandomError;
+use pgseal_evaluator_proto::message::MessageError;
+use pgseal_evaluator_proto::Report;
+use pgseal_value::ValueError;
+
+use crate::EvidenceError;
+
+/// Of a session, a key or a value. No text holds a secret or a value.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// The server, or the way to it.
+    #[error("{}", server_text(.0))]
+    Server(#[from] tokio_postgres::Error),
+    /// What was asked for makes no connection.
+    #[error("{0}")]
+    Connection(String),
+    /// No extension.
+    #[error("the database has no extension encdb: CREATE EXTENSION encdb")]
+    NotInstalled,
+    /// The role may not read or write a table of the extension.
+    #[error("the role may not {0}: let a superuser grant it, or do it")]
+    NotAllowed(&'static str),
+    /// The evaluator is not trusted.
+    #[error("{0}; nothing was sent to it")]
+    Evidence(#[from] EvidenceError),
+    /// The exchange with the evaluator.
+    #[error("{0}")]
+    Message(#[from] MessageError),
+    /// The evaluator refuses a command.
+    #[error("the evaluator refuses: {text}")]
+    Refused {
+        /// As docs/encdb-errors.md has it
+        sqlstate: String,
+        /// One sentence
+        text: String,
+    },
+    /// No key of this name.
+    #[error("there is no data key {0:?} of this owner: make it with pgseal client key, or encdb.dek_generate")]
+    NoKey(String),
+    /// The row of a key does not open.
+    #[error("the data key {0:?} is refused: {1}")]
+    KeyRefused(String, #[source] UnwrapError),
+    /// A key of version 0.
+    #[error(
+        "the data key {0:?} is of version 0, which opens cells and seals none: name another key"
+    )]
+    OpensOnly(String),
+    /// A cell under a key that is not there.
+    #[error(
+        "the value is sealed under the data key {0}, which is not this owner's, or was deleted"
+    )]
+    NoKeyOfCell(DataKeyId),
+    /// A cell of version 0, and no key.
+    #[error("the value is of version 0, and none of this owner's keys of version 0 opens it")]
+    NoLegacyKey,
+    /// A cell that is none, or was altered.
+    #[error("{0}")]
+    Cell(#[from] CellError),
+    /// A value that is none.
+    #[error("{0}")]
+    Value(#[from] ValueError),
+    /// Another number of arguments than of parameters.
+    #[error("the statement has {parameters} parameters, and {arguments} arguments were given")]
+    Arguments {
+        /// Of the statement
+        parameters: usize,
+        /// That were given
+        arguments: usize,
+    },
+    /// A value that must be sealed, for a parameter that is plain.
+    #[error("parameter ${0} is of a plain type on the server: a value that must be sealed is not sent to it")]
+    NotEncrypted(usize),
+    /// A value of another type than its parameter.
+    #[error("parameter ${place} is of type {expected}")]
+    ParameterType {
+        /// From 1 on
+        place: usize,
+        /// As the server names it
+        expected: String,
+    },
+    /// A column of a type that is neither encdb's nor one of its plain twins.
+    #[error("column {column:?} is of type {ty}, which is not read here: cast it to text")]
+    ColumnType {
+        /// Its name
+        column: String,
+        /// Its type
+        ty: String,
+    },
+    /// The identity of an application makes no grants.
+    #[error("grants are made and revoked with the owner's identity; this one is an application's")]
+    NotTheOwner,
+    /// A grant, or a list of revocations, that gives no right.
+    #[error("the grant cannot be used: {0}")]
+    Grant(#[from] GrantError),
+    /// No random bytes.
+    #[error(transparent)]
+    Random(#[from] RandomError),
+}
+
+impl ClientError {
+    /// The SQLSTATE, of a refusal by server or evaluator.
+    pub fn sqlstate(&self) -> Option<&str> {
+        match self {
+            Self::Server(error) => error.code().map(tokio_postgres::error::SqlState::code),
+            Self::Refused { sqlstate, .. } => Some(sqlstate),
+            Self::Value(error) => Some(error.sqlstate()),
+            _ => None,
+        }
+    }
+}
+
+impl From<Report<'_>> for ClientError {
+    fn from(report: Report<'_>) -> Self {
+        Self::Refused {
+            sqlstate: String::from_utf8_lossy(&report.sqlstate).into_owned(),
+            text: report.text.into_owned(),
+        }
+    }
+}
+
+/// As psql shows it; the driver's own text says little more than "db error".
+fn server_text(error: &tokio_postgres::Error) -> String {
+    match error.as_db_error() {
+        Some(error) => {
+            let hint = error.hint().map(|hint| format!(" ({hint})"));
+            format!(
+                "{} [{}]{}",
+                error.message(),
+                error.code().code(),
+                hint.unwrap_or_default()
+            )
+        }
+        None => {
+            let cause = std::error::Error::source(error).map(|cause| format!(": {cause}"));
+            format!("{error}{}", cause.unwrap_or_default())
+        }
+    }
+}

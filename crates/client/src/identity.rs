@@ -1,0 +1,251 @@
+//! Who somebody is to evaluators: an owner's master key, and a key that signs.
+//!
+//! The owner's own identity signs with the owner's key: it may make grants. The identity of an
+//! application opens the same data, but signs with a key of its own: it can do what the owner has
+//! granted to that key, and can grant nothing. `docs/format/identity.md` restates the text.
+
+mod file;
+
+use pgseal_cell::{MasterKey, OwnerId, PublicKey};
+use pgseal_crypto::sign::SigningKey;
+use pgseal_crypto::{RandomError, Secret};
+use zeroize::Zeroizing;
+
+pub use file::IdentityFileError;
+
+use crate::hex::{from_hex, to_hex};
+
+const HEAD: &str =
+    "# pgseal identity: whoever reads this file can read its owner's encrypted data\n";
+const VERSION: &str = "1";
+/// Names of lines, in the order in which they are written.
+const NAMES: [&str; 6] = ["version", "owner", "subject", "check", "master", "signing"];
+
+/// Why a text is no identity. No variant holds a part of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum IdentityError {
+    /// Not lines of names and values, or not all of them.
+    #[error("it is malformed: restore it from a copy")]
+    Malformed,
+    /// Written by a later pgseal.
+    #[error("it is of a form that this pgseal does not know: install a newer pgseal")]
+    Unknown,
+    /// The keys are not those that it names.
+    #[error("its keys are not those that it names: it was altered, restore it from a copy")]
+    Altered,
+}
+
+/// Keys by which a session is opened.
+pub struct Identity {
+    master: MasterKey,
+    owner: PublicKey,
+    seed: Secret,
+    signing: SigningKey,
+}
+
+impl Identity {
+    /// A new owner.
+    pub fn generate() -> Result<Self, RandomError> {
+        let seed = Secret::generate()?;
+        let owner = SigningKey::from_seed(&seed).public();
+        Ok(Self::new(MasterKey::generate()?, owner, seed))
+    }
+
+    /// A new application of the same owner's data: it can do nothing but compare until the owner
+    /// grants more to its [subject](Self::subject).
+    pub fn application(&self) -> Result<Self, RandomError> {
+        let mut master = Zeroizing::new(*self.master.expose());
+        let master = MasterKey::from_bytes(&mut master);
+        Ok(Self::new(master, self.owner, Secret::generate()?))
+    }
+
+    /// The same owner for the same number, for tests: everybody knows its keys.
+    #[doc(hidden)]
+    pub fn for_tests(number: u8) -> Self {
+        let seed = Secret::from_bytes(&mut [!number; 32]);
+        let owner = SigningKey::from_seed(&seed).public();
+        Self::new(MasterKey::from_bytes(&mut [number; 32]), owner, seed)
+    }
+
+    fn new(master: MasterKey, owner: PublicKey, seed: Secret) -> Self {
+        Self {
+            signing: SigningKey::from_seed(&seed),
+            master,
+            owner,
+            seed,
+        }
+    }
+
+    /// Whose data it opens.
+    pub fn owner(&self) -> PublicKey {
+        self.owner
+    }
+
+    /// Who it is itself: what grants name.
+    pub fn subject(&self) -> PublicKey {
+        self.signing.public()
+    }
+
+    /// Whether it is the owner's own, which can make grants.
+    pub fn is_owner(&self) -> bool {
+        self.subject() == self.owner
+    }
+
+    /// The public name of owner and master key together.
+    pub fn owner_id(&self) -> OwnerId {
+        self.master.owner_id(&self.owner)
+    }
+
+    /// The owner's master key.
+    pub(crate) fn master(&self) -> &MasterKey {
+        &self.master
+    }
+
+    /// What it signs with.
+    pub(crate) fn signing(&self) -> &SigningKey {
+        &self.signing
+    }
+
+    /// The text of an identity file.
+    pub fn encode(&self) -> Zeroizing<String> {
+        let secret = |secret: &[u8; 32]| Zeroizing::new(to_hex(secret));
+        let values = [
+            Zeroizing::new(VERSION.to_owned()),
+            Zeroizing::new(self.owner.to_string()),
+            Zeroizing::new(self.subject().to_string()),
+            Zeroizing::new(to_hex(&self.owner_id().0)),
+            secret(self.master.expose()),
+            secret(self.seed.expose()),
+        ];
+        // Large enough that it never moves.
+        let mut text = Zeroizing::new(String::with_capacity(1024));
+        text.push_str(HEAD);
+        for (name, value) in NAMES.iter().zip(&values) {
+            for part in [name, " = \"", value, "\"\n"] {
+                text.push_str(part);
+            }
+        }
+        text
+    }
+
+    /// Reads the text of an identity file.
+    pub fn parse(text: &str) -> Result<Self, IdentityError> {
+        let mut values = [None; NAMES.len()];
+        for line in text.lines().map(str::trim) {
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            let (name, value) = name_and_value(line).ok_or(IdentityError::Malformed)?;
+            let place = NAMES.iter().position(|known| *known == name);
+            let place = place.ok_or(IdentityError::Unknown)?;
+            if values[place].replace(value).is_some() {
+                return Err(IdentityError::Malformed);
+            }
+        }
+        let [version, owner, subject, check, master, signing] = values;
+        if version.is_some_and(|version| version != VERSION) {
+            return Err(IdentityError::Unknown);
+        }
+        match (version, owner, subject, check, master, signing) {
+            (Some(_), Some(owner), Some(subject), Some(check), Some(master), Some(signing)) => {
+                Self::of(owner, subject, check, master, signing)
+            }
+            _ => Err(IdentityError::Malformed),
+        }
+    }
+
+    fn of(
+        owner: &str,
+        subject: &str,
+        check: &str,
+        master: &str,
+        signing: &str,
+    ) -> Result<Self, IdentityError> {
+        let (mut master, mut seed) = (key(master)?, key(signing)?);
+        let identity = Self::new(
+            MasterKey::from_bytes(&mut master),
+            PublicKey(*key(owner)?),
+            Secret::from_bytes(&mut seed),
+        );
+        let is_named = identity.subject().0 == *key(subject)?
+            && from_hex(check).is_some_and(|id| id[..] == identity.owner_id().0);
+        is_named.then_some(identity).ok_or(IdentityError::Altered)
+    }
+}
+
+/// Of `name = "value"`.
+fn name_and_value(line: &str) -> Option<(&str, &str)> {
+    let (name, value) = line.split_once('=')?;
+    let value = value.trim().strip_prefix('"')?.strip_suffix('"')?;
+    Some((name.trim(), value))
+}
+
+fn key(text: &str) -> Result<Zeroizing<[u8; 32]>, IdentityError> {
+    let bytes = from_hex(text).ok_or(IdentityError::Malformed)?;
+    let mut key = Zeroizing::new([0; 32]);
+    if bytes.len() != key.len() {
+        return Err(IdentityError::Malformed);
+    }
+    key.copy_from_slice(&bytes);
+    Ok(key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_lead_back_to_identities() {
+        let owner = Identity::for_tests(7);
+        let application = owner.application().expect("the kernel gives random bytes");
+        for identity in [&owner, &application] {
+            let again = Identity::parse(&identity.encode()).expect("it was written so");
+            assert_eq!(again.owner_id(), identity.owner_id());
+            assert_eq!(again.subject(), identity.subject());
+            assert_eq!(again.is_owner(), identity.is_owner());
+        }
+        assert!(owner.is_owner() && !application.is_owner());
+        assert_eq!(owner.owner_id(), application.owner_id());
+    }
+
+    #[test]
+    fn the_example_of_the_document_is_this_text() {
+        let document = include_str!("../../../docs/format/identity.md");
+        let example: String = document
+            .lines()
+            .filter_map(|line| line.strip_prefix("    "))
+            .flat_map(|line| [line, "\n"])
+            .collect();
+        assert_eq!(*Identity::for_tests(1).encode(), example);
+    }
+
+    #[test]
+    fn each_altered_digit_is_found() {
+        let text = Identity::for_tests(7).encode();
+        for (at, digit) in text.char_indices().skip(HEAD.len()) {
+            if digit.is_ascii_hexdigit()
+                && text[..at].lines().last().is_some_and(|l| l.contains('"'))
+            {
+                let mut other = text.to_string();
+                other.replace_range(at..=at, if digit == '0' { "1" } else { "0" });
+                assert!(Identity::parse(&other).is_err(), "{at}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_identity_says_why() {
+        let text = Identity::for_tests(7).encode();
+        let refused = |text: &str| Identity::parse(text).err();
+        assert_eq!(refused(""), Some(IdentityError::Malformed));
+        let doubled = [text.as_str(), "version = \"1\"\n"].concat();
+        assert_eq!(refused(&doubled), Some(IdentityError::Malformed));
+        let later = text.replace("version = \"1\"", "version = \"2\"");
+        assert_eq!(refused(&later), Some(IdentityError::Unknown));
+        let more = [text.as_str(), "curve = \"x\"\n"].concat();
+        assert_eq!(refused(&more), Some(IdentityError::Unknown));
+        let other = Identity::for_tests(8).owner().to_string();
+        let other = text.replace(&Identity::for_tests(7).owner().to_string(), &other);
+        assert_eq!(refused(&other), Some(IdentityError::Altered));
+    }
+}

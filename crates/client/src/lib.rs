@@ -1,0 +1,41 @@
+//! A client of encdb: what an owner of encrypted columns, and the programs that it trusts, do
+//! against a server that can read none of the values.
+//!
+//! The core is pure: who somebody is ([`Identity`]), whom it trusts ([`Policy`]), its data keys and
+//! what they seal and open ([`KeyRing`]), what it grants ([`grants`]), how an argument goes to the
+//! wire and a column comes back ([`Argument`], [`Row`]). [`Session`] drives it over tokio-postgres,
+//! and [`ConnectOptions`] finds the server; nothing else does I/O.
+//!
+//! Invariants:
+//! 1. A master key is sent to nobody whose evidence the [`Policy`] does not accept.
+//! 2. [`Argument::Sealed`] never leaves in clear, whatever the server says of its type.
+//! 3. Secrets and opened values are in types that are wiped; no error text holds one.
+//! 4. No global state: sessions and identities stand beside each other.
+
+#![forbid(unsafe_code)]
+
+mod argument;
+mod column;
+mod connect;
+mod error;
+mod evidence;
+pub mod grants;
+mod hex;
+mod identity;
+mod keys;
+mod session;
+
+pub use argument::{Argument, Resolver};
+pub use column::{type_by_name, Encrypted};
+pub use connect::ConnectOptions;
+pub use error::ClientError;
+pub use evidence::{back_end_name, EvidenceError, Policy};
+pub use hex::{from_hex, to_hex};
+pub use identity::{Identity, IdentityError, IdentityFileError};
+pub use keys::{KeyInfo, KeyRing, NewKey};
+pub use pgseal_attestation::PolicyError;
+pub use pgseal_cell::grant::{Grant, GrantTerms, KeyScope, Operation, Operations, Serial, Subject};
+pub use pgseal_cell::{DataKeyId, PublicKey, Type};
+pub use pgseal_value::Value;
+pub use session::{grants_of, Evidence, KeyStore, Prepared, Row, Session, SessionOptions};
+pub use tokio_postgres;

@@ -1,0 +1,419 @@
+//! An open session: a connection whose backend's evaluator holds the owner's keys, and this side of
+//! it, which seals what goes there and opens what comes back.
+//!
+//! States: a plain `tokio_postgres::Client`, then a [`Session`]. When the evaluator was restarted,
+//! statements fail with PE009 and [`Session::reopen`] runs the exchange again on the connection.
+
+mod row;
+mod store;
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use pgseal_cell::grant::{DatabaseId, Grant, Revocations, Serial};
+use pgseal_evaluator_proto::message::{ClientSession, Command, Hello, Offer, OpenTerms, Reply};
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{Client, Statement};
+
+use crate::argument::{Parameter, Wire};
+use crate::grants::{self, Wanted};
+use crate::{Argument, ClientError, Identity, KeyRing, NewKey, Policy, Resolver};
+pub use row::Row;
+
+/// How long a session lasts if nobody says it.
+const LIFETIME: Duration = Duration::from_secs(8 * 3600);
+
+/// How a session is opened.
+pub struct SessionOptions {
+    /// How long it shall last; the evaluator may make it shorter
+    pub lifetime: Duration,
+    /// Which data key seals what
+    pub resolver: Resolver,
+    /// Grants to show beside those in the database
+    pub grants: Vec<Grant>,
+}
+
+impl Default for SessionOptions {
+    fn default() -> Self {
+        Self {
+            lifetime: LIFETIME,
+            resolver: Resolver::new(),
+            grants: Vec::new(),
+        }
+    }
+}
+
+/// What the evaluator showed of itself, and was accepted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Evidence {
+    /// Where it comes from: 0 software, 1 SEV-SNP, 2 TDX, 3 Nitro
+    pub back_end: u8,
+    /// The hash of the rules that it follows
+    pub rules: [u8; 32],
+    /// In the back end's own form
+    pub bytes: Vec<u8>,
+    /// Until when the offer held, in seconds since 1970
+    pub offer_expires: u64,
+}
+
+/// An open session.
+pub struct Session {
+    client: Client,
+    identity: Arc<Identity>,
+    policy: Arc<Policy>,
+    lifetime: Duration,
+    shown: Vec<Grant>,
+    resolver: Resolver,
+    keys: KeyRing,
+    channel: ClientSession,
+    evidence: Evidence,
+}
+
+impl Session {
+    /// Opens a session on a connection: asks for evidence, hands the keys to an evaluator that the
+    /// policy accepts, shows the grants that the database holds, and fetches the data keys.
+    pub async fn open(
+        client: Client,
+        identity: Arc<Identity>,
+        policy: Arc<Policy>,
+        options: SessionOptions,
+    ) -> Result<Self, ClientError> {
+        let (lifetime, shown) = (options.lifetime, options.grants);
+        let opened = exchange(&client, &identity, &policy, lifetime, &shown).await?;
+        let (channel, evidence) = opened;
+        let default = store::default_keyname(&client).await?;
+        let mut session = Self {
+            resolver: options.resolver.or_default(&default),
+            client,
+            identity,
+            policy,
+            lifetime,
+            shown,
+            keys: KeyRing::new(),
+            channel,
+            evidence,
+        };
+        session.fetch_keys().await?;
+        Ok(session)
+    }
+
+    /// Runs the exchange again: the evaluator has forgotten the session, or its time is over.
+    pub async fn reopen(&mut self) -> Result<(), ClientError> {
+        let (identity, policy) = (&self.identity, &self.policy);
+        let opened = exchange(&self.client, identity, policy, self.lifetime, &self.shown).await?;
+        (self.channel, self.evidence) = opened;
+        self.fetch_keys().await
+    }
+
+    /// The connection, for what needs no sealing.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Who opened it.
+    pub fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// What the evaluator showed.
+    pub fn evidence(&self) -> &Evidence {
+        &self.evidence
+    }
+
+    /// When it ends, in seconds since 1970.
+    pub fn expires(&self) -> u64 {
+        self.channel.expires()
+    }
+
+    /// Its public name.
+    pub fn id(&self) -> [u8; 16] {
+        self.channel.id()
+    }
+
+    /// The data keys.
+    pub fn keys(&self) -> &KeyRing {
+        &self.keys
+    }
+
+    /// The name of the data key that seals what no other is named for.
+    pub fn default_keyname(&self) -> &str {
+        self.resolver.default_name()
+    }
+
+    /// Fetches the data keys: others may have made more.
+    pub async fn fetch_keys(&mut self) -> Result<(), ClientError> {
+        for (name, wrapped) in store::data_keys(&self.client).await? {
+            self.keys.take(&self.identity, &name, &wrapped);
+        }
+        Ok(())
+    }
+
+    /// Makes a data key here, stores it wrapped, and takes it into use.
+    pub async fn new_key(&mut self, key: NewKey<'_>) -> Result<(), ClientError> {
+        let wrapped = key.generate(&self.identity)?;
+        self.add_key(key.name, &wrapped).await
+    }
+
+    /// Takes a key of 16 bytes that others made into use, for their cells of version 0.
+    pub async fn import_key(
+        &mut self,
+        key: NewKey<'_>,
+        bytes: &mut [u8; 16],
+    ) -> Result<(), ClientError> {
+        let wrapped = key.import(&self.identity, bytes)?;
+        self.add_key(key.name, &wrapped).await
+    }
+
+    async fn add_key(&mut self, name: &str, wrapped: &[u8]) -> Result<(), ClientError> {
+        store::add_data_key(&self.client, name, wrapped).await?;
+        self.keys.take(&self.identity, name, wrapped);
+        Ok(())
+    }
+
+    /// Lets the evaluator make a data key, which needs the grant key-generate, and stores it.
+    pub async fn generate_key(&mut self, key: NewKey<'_>) -> Result<(), ClientError> {
+        let command = Command::GenerateKey {
+            name: key.name,
+            group: key.group,
+            deterministic: key.deterministic,
+        };
+        let wrapped = self.command(&command).await?;
+        self.add_key(key.name, &wrapped).await
+    }
+
+    /// Makes a grant, keeps it in the database, and shows it to this session's evaluator.
+    pub async fn grant(&mut self, wanted: Wanted) -> Result<Grant, ClientError> {
+        let grant = wanted.sign(&self.identity)?;
+        store::add_grant(&self.client, &grant).await?;
+        self.show(&grant).await?;
+        Ok(grant)
+    }
+
+    /// Shows a grant to this session's evaluator, for as long as the session lasts.
+    pub async fn show(&mut self, grant: &Grant) -> Result<(), ClientError> {
+        let signed = grant.encode();
+        self.command(&Command::AddGrant(&signed)).await?;
+        Ok(())
+    }
+
+    /// Takes grants back: in the database, and at once in all sessions of this evaluator.
+    pub async fn revoke(&mut self, serials: &[Serial]) -> Result<(), ClientError> {
+        let lists = store::revocations(&self.client).await?;
+        let last = grants::latest(&self.identity, lists.iter().map(Vec::as_slice));
+        let list = grants::revoke(&self.identity, last.as_ref(), serials)?.encode();
+        store::add_revocations(&self.client, &list).await?;
+        self.command(&Command::Revoke(&list)).await?;
+        Ok(())
+    }
+
+    /// The owner's grants in the database, and whether each was taken back.
+    pub async fn grants(&self) -> Result<Vec<(Grant, bool)>, ClientError> {
+        grants_of(&self.client, &self.identity).await
+    }
+
+    /// The database, as a grant for it alone names it.
+    pub async fn database(&self) -> Result<DatabaseId, ClientError> {
+        store::database_id(&self.client).await
+    }
+
+    async fn command(&mut self, command: &Command<'_>) -> Result<Vec<u8>, ClientError> {
+        let message = self.channel.command(command);
+        let answer = store::relay(&self.client, &message).await?;
+        let reply = self.channel.reply(&answer)?;
+        match reply.reply()? {
+            Reply::Done => Ok(Vec::new()),
+            Reply::WrappedKey(wrapped) => Ok(wrapped.to_vec()),
+            Reply::Refused(report) => Err(report.into()),
+        }
+    }
+
+    /// Ends the session in the evaluator; the connection stays.
+    pub async fn close(mut self) -> Result<Client, ClientError> {
+        self.command(&Command::Close).await?;
+        Ok(self.client)
+    }
+
+    /// Asks the server for a statement's types; everything is sealed under the default key.
+    pub async fn prepare(&self, sql: &str) -> Result<Prepared, ClientError> {
+        self.prepare_for(sql, &[]).await
+    }
+
+    /// Asks the server for a statement's types. `columns` says what column each parameter is for,
+    /// as the resolver names it, which finds the key; those that are left out have the default.
+    pub async fn prepare_for(&self, sql: &str, columns: &[&str]) -> Result<Prepared, ClientError> {
+        let statement = self.client.prepare(sql).await?;
+        let keyname = |place: usize| {
+            let column = columns.get(place).copied().unwrap_or_default();
+            self.resolver.keyname(column).unwrap_or_default().to_owned()
+        };
+        let keynames = (0..statement.params().len()).map(keyname).collect();
+        Ok(Prepared {
+            statement,
+            keynames,
+        })
+    }
+
+    /// Runs a statement; the rows are opened as they are read.
+    pub async fn query<'s>(
+        &'s self,
+        prepared: &Prepared,
+        arguments: &[Argument<'_>],
+    ) -> Result<Vec<Row<'s>>, ClientError> {
+        let wires = prepared.wires(arguments, &self.keys)?;
+        let rows = self
+            .client
+            .query(&prepared.statement, &as_sql(&wires))
+            .await?;
+        let row = |row| Row::new(row, &self.keys);
+        Ok(rows.into_iter().map(row).collect())
+    }
+
+    /// Runs a statement that gives no rows; how many rows it touched.
+    pub async fn execute(
+        &self,
+        prepared: &Prepared,
+        arguments: &[Argument<'_>],
+    ) -> Result<u64, ClientError> {
+        let wires = prepared.wires(arguments, &self.keys)?;
+        Ok(self
+            .client
+            .execute(&prepared.statement, &as_sql(&wires))
+            .await?)
+    }
+}
+
+/// The owner's grants in a database, and whether each was taken back.
+pub async fn grants_of(
+    client: &Client,
+    identity: &Identity,
+) -> Result<Vec<(Grant, bool)>, ClientError> {
+    let lists = store::revocations(client).await?;
+    let last = grants::latest(identity, lists.iter().map(Vec::as_slice));
+    let owner = identity.owner();
+    let with_state = |grant: Grant| {
+        let serial = grant.terms().serial;
+        let last = last.as_ref();
+        let revoked = last.is_some_and(|list| list.revokes(owner, serial));
+        (grant, revoked)
+    };
+    let mut all = store::grants(client, identity).await?;
+    all.retain(|grant| grant.terms().owner == owner);
+    Ok(all.into_iter().map(with_state).collect())
+}
+
+/// The data keys of a database, for whoever needs no evaluator: they are opened and made here.
+pub struct KeyStore {
+    /// This owner's
+    pub keys: KeyRing,
+    /// The name of the key after role and database
+    pub default_keyname: String,
+}
+
+impl KeyStore {
+    /// Fetches and opens them.
+    pub async fn fetch(client: &Client, identity: &Identity) -> Result<Self, ClientError> {
+        let mut keys = KeyRing::new();
+        for (name, wrapped) in store::data_keys(client).await? {
+            keys.take(identity, &name, &wrapped);
+        }
+        Ok(Self {
+            keys,
+            default_keyname: store::default_keyname(client).await?,
+        })
+    }
+
+    /// Makes one more, and stores it wrapped.
+    pub async fn add(
+        &mut self,
+        client: &Client,
+        identity: &Identity,
+        key: NewKey<'_>,
+    ) -> Result<(), ClientError> {
+        let wrapped = key.generate(identity)?;
+        store::add_data_key(client, key.name, &wrapped).await?;
+        self.keys.take(identity, key.name, &wrapped);
+        Ok(())
+    }
+}
+
+/// A statement whose types are known, and the keys that seal its parameters.
+pub struct Prepared {
+    statement: Statement,
+    keynames: Vec<String>,
+}
+
+impl Prepared {
+    /// As the server describes it.
+    pub fn statement(&self) -> &Statement {
+        &self.statement
+    }
+
+    fn wires(&self, arguments: &[Argument<'_>], keys: &KeyRing) -> Result<Vec<Wire>, ClientError> {
+        let types = self.statement.params();
+        if types.len() != arguments.len() {
+            return Err(ClientError::Arguments {
+                parameters: types.len(),
+                arguments: arguments.len(),
+            });
+        }
+        let parameters = types.iter().zip(&self.keynames).zip(1..);
+        let parameters = parameters.map(|((ty, keyname), place)| Parameter { place, ty, keyname });
+        { parameters.zip(arguments) }
+            .map(|(parameter, argument)| parameter.wire(*argument, keys))
+            .collect()
+    }
+}
+
+fn as_sql(wires: &[Wire]) -> Vec<&(dyn ToSql + Sync)> {
+    wires
+        .iter()
+        .map(|wire| wire as &(dyn ToSql + Sync))
+        .collect()
+}
+
+/// Hello, evidence, open, opened.
+async fn exchange(
+    client: &Client,
+    identity: &Identity,
+    policy: &Policy,
+    lifetime: Duration,
+    shown: &[Grant],
+) -> Result<(ClientSession, Evidence), ClientError> {
+    let hello = Hello::new()?;
+    let offer = hello.message();
+    let offer = hello.offer(&store::relay(client, &offer).await?)?;
+    let evidence = evidence_of(&offer);
+    let trusted = offer.verify(&policy.at(now()))?;
+    let mut grants = store::grants(client, identity).await?;
+    grants.extend_from_slice(shown);
+    let lists = store::revocations(client).await?;
+    let lists: Vec<Revocations> = { lists.iter() }
+        .filter_map(|list| Revocations::parse(list).ok())
+        .collect();
+    let (opening, message) = trusted.open(&OpenTerms {
+        master: identity.master(),
+        owner: identity.owner(),
+        client: identity.signing(),
+        expires: now().saturating_add(lifetime.as_secs()),
+        grants: &grants,
+        revocations: &lists,
+    })?;
+    let session = opening.opened(&store::relay(client, &message).await?)?;
+    Ok((session, evidence))
+}
+
+fn evidence_of(offer: &Offer) -> Evidence {
+    let claims = offer.claims();
+    Evidence {
+        back_end: claims.terms.backend,
+        rules: claims.terms.policy,
+        bytes: claims.evidence.to_vec(),
+        offer_expires: claims.terms.expires,
+    }
+}
+
+/// Seconds since 1970.
+fn now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| since.as_secs())
+}

@@ -1,0 +1,55 @@
+//! A row that came back: columns of encdb's types are opened when they are read.
+
+use std::error::Error;
+
+use pgseal_value::Value;
+use tokio_postgres::types::{FromSql, Type as PgType};
+use tokio_postgres::Column;
+
+use crate::argument::read;
+use crate::{ClientError, KeyRing};
+
+/// One row.
+pub struct Row<'s> {
+    row: tokio_postgres::Row,
+    keys: &'s KeyRing,
+}
+
+impl<'s> Row<'s> {
+    pub(super) fn new(row: tokio_postgres::Row, keys: &'s KeyRing) -> Self {
+        Self { row, keys }
+    }
+
+    /// As the server describes them.
+    pub fn columns(&self) -> &[Column] {
+        self.row.columns()
+    }
+
+    /// The value of a column, from 0 on; none is NULL.
+    pub fn value(&self, place: usize) -> Result<Option<Value>, ClientError> {
+        let Some(bytes) = self.bytes(place)? else {
+            return Ok(None);
+        };
+        let column = &self.row.columns()[place];
+        read(column.type_(), column.name(), bytes, self.keys).map(Some)
+    }
+
+    /// The bytes that the server sent: the cell of an encrypted column.
+    pub fn bytes(&self, place: usize) -> Result<Option<&[u8]>, ClientError> {
+        let raw: Option<Raw<'_>> = self.row.try_get(place)?;
+        Ok(raw.map(|raw| raw.0))
+    }
+}
+
+/// Whatever a column holds, as it was sent.
+struct Raw<'a>(&'a [u8]);
+
+impl<'a> FromSql<'a> for Raw<'a> {
+    fn from_sql(_: &PgType, raw: &'a [u8]) -> Result<Self, Box<dyn Error + Sync + Send>> {
+        Ok(Self(raw))
+    }
+
+    fn accepts(_: &PgType) -> bool {
+        true
+    }
+}

@@ -1,0 +1,30 @@
+//! What the extension, a client and an evaluator say to each other. Pure but for `ring/host.rs`:
+//! bytes in, types out.
+//!
+//! - [`Request`] and [`Response`]: one call of the extension, which the evaluator answers;
+//! - [`Refusal`]: why it does not, with an SQLSTATE and one sentence;
+//! - [`message`]: how an owner's client hands keys to an evaluator, past a server that only relays;
+//! - [`ring`]: the memory through which a backend and an isolated evaluator call each other.
+//!
+//! Invariants:
+//! 1. All integers are little-endian, all byte strings have their length before them.
+//! 2. Parsing takes any bytes: it never panics, never allocates by a length that it was only told,
+//!    and what was parsed is encoded as the same bytes.
+//! 3. No refusal's text holds a value.
+
+mod items;
+pub mod message;
+mod refusal;
+mod request;
+mod response;
+pub mod ring;
+mod wire;
+
+pub use items::{Items, KeyRow};
+pub use refusal::{Refusal, Report};
+pub use request::{AttachAs, Collation, Request, Unary};
+pub use response::{Response, Status};
+pub use wire::Malformed;
+
+/// Proves to an evaluator that a parallel worker belongs to a session.
+pub type Ticket = [u8; 16];

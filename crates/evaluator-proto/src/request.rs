@@ -1,0 +1,220 @@
+//! What a backend asks of its evaluator. `opcode u8`, then the fields in their order.
+//!
+//! A connection is one session: who asks is known from where the request came.
+
+mod codec;
+
+use pgseal_cell::{DataKeyId, Type};
+use pgseal_value::{AggregateKind, Arithmetic, Field};
+
+use crate::{Items, Ticket};
+
+/// As whom a connection begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AttachAs {
+    /// A backend that serves a client; its session is opened by messages.
+    Client,
+    /// A parallel worker of the session that gave this ticket.
+    ParallelWorker {
+        /// What the leader was given
+        ticket: Ticket,
+    },
+    /// Work without a client.
+    Background,
+}
+
+/// An operator or function of one cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Unary {
+    /// `-x`
+    Negate = 1,
+    /// `abs(x)`
+    Absolute = 2,
+    /// `lower(x)`
+    Lower = 3,
+    /// `upper(x)`
+    Upper = 4,
+}
+
+/// The order of texts: `C`, or a locale of libc by its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Collation<'a> {
+    /// By code point: C, POSIX, C.UTF-8; also for all that is not text.
+    C,
+    /// By `strcoll_l` of this locale.
+    Libc(&'a str),
+}
+
+/// One call.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Request<'a> {
+    /// First of all; answered by `Done`.
+    Attach {
+        /// As whom
+        kind: AttachAs,
+        /// The database's own 16 bytes
+        database: [u8; 16],
+    },
+    /// A ticket for this session's parallel workers; answered by `Ticket`.
+    Ticket,
+    /// A client's message; answered by `Bytes`.
+    Message(&'a [u8]),
+    /// [`KeyRow`](crate::KeyRow)s, others' too; answered by `Number`, how many opened.
+    LoadKeys(Items<'a>),
+    /// For whoever operates it; answered by `Status`.
+    Status,
+
+    /// Answered by `Order`.
+    Compare {
+        /// Of texts
+        collation: Collation<'a>,
+        /// A cell
+        left: &'a [u8],
+        /// A cell
+        right: &'a [u8],
+    },
+    /// Where the probe stands among cells that are sorted, either way; answered by `Position`.
+    SearchPage {
+        /// Of texts
+        collation: Collation<'a>,
+        /// A cell
+        probe: &'a [u8],
+        /// Cells in their order on the page
+        cells: Items<'a>,
+    },
+    /// Answered by `Hash`.
+    Hash {
+        /// PostgreSQL's, 0 for the plain hash
+        seed: u64,
+        /// A cell
+        cell: &'a [u8],
+    },
+    /// Answered by `Hashes`.
+    HashPage {
+        /// PostgreSQL's, 0 for the plain hash
+        seed: u64,
+        /// Cells
+        cells: Items<'a>,
+    },
+    /// Where each cell would stand if all were sorted: equal values have equal ranks, from 0 on
+    /// without gaps. Answered by `Ranks`.
+    Rank {
+        /// Of texts
+        collation: Collation<'a>,
+        /// Cells
+        cells: Items<'a>,
+    },
+    /// A number that sorts as the cell does, as far as it goes; inline only. Answered by `Hash`.
+    OrderPrefix(&'a [u8]),
+
+    /// Answered by `Cell`.
+    Arithmetic {
+        /// The operator
+        op: Arithmetic,
+        /// A cell
+        left: &'a [u8],
+        /// A cell
+        right: &'a [u8],
+    },
+    /// Answered by `Cell`.
+    Unary {
+        /// The function
+        op: Unary,
+        /// Of lower and upper
+        collation: Collation<'a>,
+        /// A cell
+        cell: &'a [u8],
+    },
+    /// `||`; answered by `Cell`.
+    Concat {
+        /// A cell
+        left: &'a [u8],
+        /// A cell
+        right: &'a [u8],
+    },
+    /// LIKE and ILIKE; answered by `Truth`.
+    Like {
+        /// Of ILIKE's folding; none is LIKE
+        insensitive: Option<Collation<'a>>,
+        /// None is no escape character
+        escape: Option<char>,
+        /// A cell
+        text: &'a [u8],
+        /// A cell
+        pattern: &'a [u8],
+    },
+    /// Answered by `Cell`.
+    Substring {
+        /// From 1 on
+        from: i32,
+        /// None is to the end
+        len: Option<i32>,
+        /// A cell
+        cell: &'a [u8],
+    },
+    /// Characters; answered by `Cell`, an integer.
+    Length(&'a [u8]),
+    /// Answered by `Cell`, a numeric, or `Null`.
+    Extract {
+        /// Of the date or instant
+        field: Field,
+        /// A cell
+        cell: &'a [u8],
+    },
+    /// Answered by `Cell`.
+    Cast {
+        /// The type
+        to: Type,
+        /// A cell
+        cell: &'a [u8],
+    },
+
+    /// Takes cells into an aggregate's state; answered by `Number`, the state's handle.
+    AggregateStep {
+        /// 0 begins a state
+        state: u32,
+        /// Of a state that begins
+        kind: AggregateKind,
+        /// Of texts
+        collation: Collation<'a>,
+        /// Not null
+        cells: Items<'a>,
+    },
+    /// Takes another state into this one, and ends the other; answered by `Done`.
+    AggregateCombine {
+        /// The state that stays
+        into: u32,
+        /// The state that ends
+        from: u32,
+    },
+    /// The state for another process of this session, sealed; answered by `Bytes`.
+    AggregateExport(u32),
+    /// A state that another process exported; answered by `Number`, its handle.
+    AggregateImport(&'a [u8]),
+    /// The result; the state stays. Answered by `Cell` or `Null`.
+    AggregateFinish(u32),
+    /// Ends a state; answered by `Done`.
+    AggregateDrop(u32),
+
+    /// A conversion on the server; answered by `Cell`.
+    Encrypt {
+        /// The data key
+        key: DataKeyId,
+        /// Of the value
+        ty: Type,
+        /// In PostgreSQL's binary format
+        plain: &'a [u8],
+    },
+    /// A conversion on the server; answered by `Bytes`, in PostgreSQL's binary format.
+    Decrypt(&'a [u8]),
+    /// A new data key, made here; answered by `Bytes`, the wrapped key.
+    GenerateKey {
+        /// The key name
+        name: &'a str,
+        /// What grants may name
+        group: u32,
+        /// Whether conversions make deterministic cells
+        deterministic: bool,
+    },
+}

@@ -1,0 +1,298 @@
+//! Requests and responses: what is encoded is parsed as the same; what is cut short, too long or of
+//! an unknown number is refused.
+
+use std::borrow::Cow;
+use std::cmp::Ordering;
+
+use pgseal_cell::{DataKeyId, Type};
+use pgseal_evaluator_proto::{
+    AttachAs, Collation, Items, KeyRow, Malformed, Report, Request, Response, Status, Unary,
+};
+use pgseal_value::{AggregateKind, Arithmetic, Field};
+use proptest::prelude::*;
+
+const CELLS: Items<'_> = Items::Listed(&[b"first", b"", b"third"]);
+const LIBC: Collation<'_> = Collation::Libc("de_DE.utf8");
+
+fn session() -> Vec<Request<'static>> {
+    let attach = |kind| Request::Attach {
+        kind,
+        database: [7; 16],
+    };
+    vec![
+        attach(AttachAs::Client),
+        attach(AttachAs::ParallelWorker { ticket: [1; 16] }),
+        attach(AttachAs::Background),
+        Request::Ticket,
+        Request::Message(b"message"),
+        Request::LoadKeys(CELLS),
+        Request::LoadKeys(Items::Listed(&[])),
+        Request::Status,
+        Request::Encrypt {
+            key: DataKeyId(0x0102_0304),
+            ty: Type::Text,
+            plain: b"plain",
+        },
+        Request::Decrypt(b"cell"),
+        Request::GenerateKey {
+            name: "|alice|shop|",
+            group: 5,
+            deterministic: true,
+        },
+    ]
+}
+
+fn comparisons() -> Vec<Request<'static>> {
+    vec![
+        Request::Compare {
+            collation: Collation::C,
+            left: b"left",
+            right: b"",
+        },
+        Request::SearchPage {
+            collation: LIBC,
+            probe: b"probe",
+            cells: CELLS,
+        },
+        Request::Hash {
+            seed: u64::MAX,
+            cell: b"cell",
+        },
+        Request::HashPage {
+            seed: 1,
+            cells: CELLS,
+        },
+        Request::Rank {
+            collation: LIBC,
+            cells: CELLS,
+        },
+        Request::OrderPrefix(b"cell"),
+    ]
+}
+
+fn operations() -> Vec<Request<'static>> {
+    let like = |insensitive, escape| Request::Like {
+        insensitive,
+        escape,
+        text: b"text",
+        pattern: b"pattern",
+    };
+    vec![
+        Request::Arithmetic {
+            op: Arithmetic::Power,
+            left: b"l",
+            right: b"r",
+        },
+        Request::Unary {
+            op: Unary::Upper,
+            collation: LIBC,
+            cell: b"cell",
+        },
+        Request::Concat {
+            left: b"l",
+            right: b"r",
+        },
+        like(None, Some('\\')),
+        like(Some(LIBC), None),
+        like(Some(Collation::C), Some('\u{10ffff}')),
+        Request::Substring {
+            from: i32::MIN,
+            len: None,
+            cell: b"cell",
+        },
+        Request::Substring {
+            from: 1,
+            len: Some(-1),
+            cell: b"cell",
+        },
+        Request::Length(b"cell"),
+        Request::Extract {
+            field: Field::Year,
+            cell: b"cell",
+        },
+        Request::Cast {
+            to: Type::Uuid,
+            cell: b"cell",
+        },
+    ]
+}
+
+fn aggregates() -> Vec<Request<'static>> {
+    vec![
+        Request::AggregateStep {
+            state: 3,
+            kind: AggregateKind::Max,
+            collation: LIBC,
+            cells: CELLS,
+        },
+        Request::AggregateCombine { into: 1, from: 2 },
+        Request::AggregateExport(1),
+        Request::AggregateImport(b"state"),
+        Request::AggregateFinish(1),
+        Request::AggregateDrop(u32::MAX),
+    ]
+}
+
+fn requests() -> Vec<Request<'static>> {
+    [session(), comparisons(), operations(), aggregates()].concat()
+}
+
+fn responses() -> Vec<Response<'static>> {
+    vec![
+        Response::Done,
+        Response::Null,
+        Response::Cell(b"cell"),
+        Response::Bytes(b""),
+        Response::Order(Ordering::Less),
+        Response::Order(Ordering::Equal),
+        Response::Order(Ordering::Greater),
+        Response::Position {
+            before: 1,
+            through: 2,
+            descending: true,
+        },
+        Response::Truth(true),
+        Response::Hash(u64::MAX),
+        Response::Hashes(&[1; 16]),
+        Response::Ranks(&[0; 12]),
+        Response::Number(9),
+        Response::Ticket([3; 16]),
+        Response::Status(Status {
+            backend: 1,
+            open: true,
+            expires: 5,
+            keys: 6,
+            counters: CELLS,
+        }),
+        Response::Refused(Report {
+            code: 3,
+            sqlstate: *b"PE003",
+            text: Cow::Borrowed("a sentence"),
+        }),
+    ]
+}
+
+fn encoded(request: &Request<'_>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    request.encode(&mut bytes);
+    bytes
+}
+
+fn answered(response: &Response<'_>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    response.encode(&mut bytes);
+    bytes
+}
+
+#[test]
+fn requests_are_read_as_they_were_written() {
+    for request in requests() {
+        let bytes = encoded(&request);
+        assert_eq!(Request::parse(&bytes), Ok(request));
+        let longer = [&bytes[..], b"\0"].concat();
+        assert_eq!(Request::parse(&longer), Err(Malformed), "{request:?}");
+        for len in 0..bytes.len() {
+            let cut = Request::parse(&bytes[..len]);
+            assert_eq!(cut, Err(Malformed), "{request:?}, {len} bytes");
+        }
+    }
+}
+
+#[test]
+fn responses_are_read_as_they_were_written() {
+    for response in responses() {
+        let bytes = answered(&response);
+        assert_eq!(Response::parse(&bytes).as_ref(), Ok(&response));
+        let longer = [&bytes[..], b"\0"].concat();
+        assert_eq!(Response::parse(&longer), Err(Malformed), "{response:?}");
+        for len in 0..bytes.len() {
+            let cut = Response::parse(&bytes[..len]);
+            assert_eq!(cut, Err(Malformed), "{response:?}, {len} bytes");
+        }
+    }
+}
+
+#[test]
+fn opcodes_are_distinct_and_others_are_refused() {
+    let mut known: Vec<u8> = requests()
+        .iter()
+        .map(|request| encoded(request)[0])
+        .collect();
+    known.sort_unstable();
+    known.dedup();
+    assert_eq!(known.len(), 28);
+    for opcode in (0..=255).filter(|opcode| !known.contains(opcode)) {
+        let bytes = [&[opcode][..], &[0; 64]].concat();
+        assert_eq!(Request::parse(&bytes), Err(Malformed), "{opcode}");
+    }
+}
+
+#[test]
+fn the_bytes_of_a_comparison() {
+    let request = Request::Compare {
+        collation: Collation::C,
+        left: b"ab",
+        right: b"c",
+    };
+    assert_eq!(
+        encoded(&request),
+        [0x10, 0, 0, 0, 0, 2, 0, 0, 0, b'a', b'b', 1, 0, 0, 0, b'c']
+    );
+}
+
+#[test]
+fn lists_give_what_was_listed() {
+    let bytes = encoded(&Request::LoadKeys(CELLS));
+    let Ok(Request::LoadKeys(items)) = Request::parse(&bytes) else {
+        panic!("it was a list");
+    };
+    let all: Vec<_> = items.iter().collect();
+    assert_eq!(all, [&b"first"[..], b"", b"third"]);
+    assert_eq!((items.len(), items.is_empty()), (3, false));
+}
+
+#[test]
+fn a_count_of_4_billion_items_allocates_nothing() {
+    let bytes = [&[0x04][..], &u32::MAX.to_le_bytes(), &[0; 400]].concat();
+    assert_eq!(Request::parse(&bytes), Err(Malformed));
+}
+
+#[test]
+fn rows_of_keys() {
+    let row = KeyRow {
+        name: "|alice|",
+        wrapped: b"wrapped",
+    };
+    let item = row.encode();
+    assert_eq!(KeyRow::parse(&item), Ok(row));
+    assert_eq!(KeyRow::parse(&item[1..]), Err(Malformed));
+    assert_eq!(KeyRow::parse(&[&item[..], b"x"].concat()), Err(Malformed));
+}
+
+proptest! {
+    #[test]
+    fn what_parses_is_encoded_as_the_same_bytes(
+        bytes: Vec<u8>,
+        index: prop::sample::Index,
+        at: prop::sample::Index,
+        byte: u8,
+    ) {
+        if let Ok(request) = Request::parse(&bytes) {
+            prop_assert_eq!(encoded(&request), bytes);
+        }
+        let requests = requests();
+        let mut altered = encoded(index.get(&requests));
+        let at = at.index(altered.len());
+        altered[at] = byte;
+        if let Ok(request) = Request::parse(&altered) {
+            prop_assert_eq!(encoded(&request), altered);
+        }
+        let responses = responses();
+        let mut altered = answered(index.get(&responses));
+        let at = at % altered.len();
+        altered[at] = byte;
+        if let Ok(response) = Response::parse(&altered) {
+            prop_assert_eq!(answered(&response), altered);
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! The ring between threads, and between processes' mappings: every request gets its own answer,
+//! whoever sleeps or spins, and whoever gives up.
+
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use pgseal_evaluator_proto::ring::{
+    is_ring, Crowd, Futex, Mapping, RingClient, RingError, RingServer, Wait, MAX_MESSAGE,
+};
+
+const LOOK: Duration = Duration::from_millis(20);
+
+/// A server that gives each request back with its bytes turned over, until `stop`.
+fn serve(memory: impl AsRef<[AtomicU64]>, waiter: impl Wait, crowd: &Crowd, stop: &AtomicBool) {
+    let mut server = RingServer::new(memory, waiter, crowd);
+    let mut request = Vec::new();
+    while server
+        .next(&mut request, LOOK, || !stop.load(Ordering::SeqCst))
+        .is_ok()
+    {
+        request.reverse();
+        server.answer(&request).expect("it fitted before");
+    }
+}
+
+/// A request that no other is like.
+fn request(number: u32, len: usize) -> Vec<u8> {
+    let mut bytes = number.to_le_bytes().to_vec();
+    bytes.resize(len.max(4), 7);
+    bytes
+}
+
+fn calls(crowd: &Crowd, lengths: &[usize], times: u32, think: Option<Duration>) {
+    let stop = AtomicBool::new(false);
+    let (ours, memory) = Mapping::create().expect("a memfd");
+    let theirs = Mapping::open(memory.as_fd()).expect("a ring");
+    thread::scope(|scope| {
+        scope.spawn(|| serve(theirs, Futex, crowd, &stop));
+        let mut client = RingClient::new(ours, Futex);
+        let mut response = Vec::new();
+        for number in 0..times {
+            for &len in lengths {
+                let mut sent = request(number, len);
+                let done = client.call(&sent, &mut response, || true);
+                assert_eq!(done, Ok(()));
+                sent.reverse();
+                assert!(sent == response, "call {number} of {len} bytes");
+            }
+            think.into_iter().for_each(thread::sleep);
+        }
+        stop.store(true, Ordering::SeqCst);
+    });
+}
+
+#[test]
+fn short_calls_while_both_spin() {
+    calls(&Crowd::new(64), &[0, 1, 7, 8, 9, 91, 200], 5_000, None);
+}
+
+#[test]
+fn short_calls_while_both_sleep() {
+    calls(&Crowd::new(0), &[0, 1, 7, 8, 9, 91, 200], 500, None);
+}
+
+#[test]
+fn calls_after_pauses() {
+    let pause = Some(Duration::from_micros(200));
+    calls(&Crowd::new(64), &[91], 300, pause);
+}
+
+#[test]
+fn long_calls() {
+    calls(
+        &Crowd::new(64),
+        &[2 << 20, MAX_MESSAGE - 1, MAX_MESSAGE],
+        2,
+        None,
+    );
+}
+
+#[test]
+fn many_rings_at_once() {
+    let crowd = Crowd::new(2);
+    thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| calls(&crowd, &[91], 500, None));
+        }
+    });
+}
+
+#[test]
+fn what_is_too_long_is_refused() {
+    let (memory, _fd) = Mapping::create().expect("a memfd");
+    let mut client = RingClient::new(memory, Futex);
+    let long = vec![0; MAX_MESSAGE + 1];
+    let refused = client.call(&long, &mut Vec::new(), || true);
+    assert_eq!(refused, Err(RingError::TooLarge));
+}
+
+#[test]
+fn a_length_that_the_other_side_made_up_is_refused() {
+    let (ours, memory) = Mapping::create().expect("a memfd");
+    let theirs = Mapping::open(memory.as_fd()).expect("a ring");
+    // The request's head: number 1, and a length of 4 GB.
+    ours.as_ref()[64].store(u64::MAX << 32 | 1, Ordering::SeqCst);
+    let crowd = Crowd::new(64);
+    let mut server = RingServer::new(theirs, Futex, &crowd);
+    let taken = server.next(&mut Vec::new(), LOOK, || true);
+    assert_eq!(taken, Err(RingError::TooLarge));
+}
+
+#[test]
+fn who_gives_up_gets_no_answer_of_an_earlier_call() {
+    let (ours, memory) = Mapping::create().expect("a memfd");
+    let theirs = Mapping::open(memory.as_fd()).expect("a ring");
+    let crowd = Crowd::new(0);
+    let mut server = RingServer::new(theirs, Futex, &crowd);
+    let mut client = RingClient::new(ours, Futex);
+    let mut response = Vec::new();
+    let alone = client.call(b"first", &mut response, || false);
+    assert_eq!(alone, Err(RingError::Gone));
+    let mut taken = Vec::new();
+    assert_eq!(server.next(&mut taken, LOOK, || true), Ok(()));
+    assert_eq!(taken, b"first");
+    thread::scope(|scope| {
+        let second = scope.spawn(|| {
+            client
+                .call(b"second", &mut response, || true)
+                .map(|()| response)
+        });
+        server.answer(b"to the first").expect("it fits");
+        assert_eq!(server.next(&mut taken, LOOK, || true), Ok(()));
+        assert_eq!(taken, b"second");
+        server.answer(b"to the second").expect("it fits");
+        let response = second.join().expect("no panic");
+        assert_eq!(response, Ok(b"to the second".to_vec()));
+    });
+}
+
+#[test]
+fn other_memory_is_no_ring() {
+    let file = std::fs::File::open("/dev/null").expect("a null device");
+    assert!(Mapping::open(file.as_fd()).is_err());
+    assert!(!is_ring(&[]));
+    let (ours, memory) = Mapping::create().expect("a memfd");
+    ours.as_ref()[0].store(0, Ordering::SeqCst);
+    assert!(Mapping::open(memory.as_fd()).is_err());
+}

@@ -1,0 +1,82 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Computes with encrypted values for PostgreSQL servers that cannot read them.
+#[derive(Parser)]
+#[command(version, args_conflicts_with_subcommands = true)]
+pub struct Cli {
+    /// Something else than serving.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+    /// Serving.
+    #[command(flatten)]
+    pub serve: Serve,
+}
+
+/// How to serve.
+#[derive(Args)]
+pub struct Serve {
+    /// Where backends connect: a path for a Unix socket
+    #[arg(long, value_name = "PATH", required = true)]
+    pub socket: Option<PathBuf>,
+    /// Who may connect: a user's name or number; may be repeated
+    #[arg(long, value_name = "USER", required = true)]
+    pub allow_uid: Vec<String>,
+    /// Become this user before serving (needs root)
+    #[arg(long, value_name = "NAME")]
+    pub user: Option<String>,
+    /// Write audit logs into this directory; it must exist
+    #[arg(long, value_name = "DIR")]
+    pub log: Option<PathBuf>,
+    /// What is shown to clients of the machine
+    #[arg(long, value_enum, default_value = "software")]
+    pub evidence: EvidenceKind,
+    /// Connections at once
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub max_connections: u32,
+    /// Serve even if memory cannot be locked: keys may then reach the swap
+    #[arg(long)]
+    pub unlocked: bool,
+    /// Opened cells that each connection keeps at most
+    #[arg(long, value_name = "CELLS", default_value_t = 16_384)]
+    pub cache: usize,
+    /// Aggregates' states that each connection keeps at most
+    #[arg(long, value_name = "STATES", default_value_t = 262_144)]
+    pub states: usize,
+}
+
+/// Back ends of evidence.
+#[derive(Clone, Copy, ValueEnum)]
+pub enum EvidenceKind {
+    /// An ordinary process: proves nothing about hardware, and says so
+    Software,
+}
+
+/// Something else than serving.
+#[derive(Subcommand)]
+pub enum Command {
+    /// Look at audit logs
+    Log {
+        /// What to do
+        #[command(subcommand)]
+        command: LogCommand,
+    },
+}
+
+/// What is done with audit logs.
+#[derive(Subcommand)]
+pub enum LogCommand {
+    /// Recompute the chain of logs, given in their order
+    Verify {
+        /// Logs, oldest first
+        #[arg(required = true)]
+        files: Vec<PathBuf>,
+        /// The hash that the last record must have, from a place that the log's writer cannot reach
+        #[arg(long, value_name = "HEX")]
+        head: Option<String>,
+    },
+}

@@ -1,0 +1,120 @@
+//! A backend's way to an isolated evaluator: the socket, the ring that comes over it, calls.
+//!
+//! The evaluator greets with 10 bytes (`"PGSEALEV" | version u8 | status u8`) and, if the status is
+//! 0, the descriptor of a ring. The socket then carries nothing more: that it is open says that
+//! the other side lives.
+
+use std::io::{self, IoSliceMut};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+use nix::cmsg_space;
+use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
+use nix::sys::socket::{recvmsg, ControlMessageOwned, MsgFlags};
+use pgseal_evaluator_proto::ring::{Futex, Mapping, RingClient, RingError};
+use pgseal_evaluator_proto::Refusal;
+
+/// What an evaluator says first.
+pub const GREETING: [u8; 8] = *b"PGSEALEV";
+/// The version of greeting and ring.
+pub const VERSION: u8 = 1;
+
+/// How long the greeting may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Why there is no ring.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// Nobody listens there, or we may not go there.
+    #[error("no evaluator listens at the socket: {0}")]
+    Absent(io::Error),
+    /// It has no place, or does not want this user.
+    #[error("the evaluator takes no more connections, or not from this user")]
+    Refused,
+    /// It says something else than we understand.
+    #[error("the evaluator is of another version")]
+    Version,
+}
+
+/// A connection to an evaluator. Everything that it was told ends with it.
+pub struct Ring {
+    socket: UnixStream,
+    ring: RingClient<Mapping, Futex>,
+}
+
+impl Ring {
+    /// Connects to the evaluator that listens at `path`.
+    pub fn connect(path: &Path) -> Result<Self, ConnectError> {
+        let socket = UnixStream::connect(path).map_err(ConnectError::Absent)?;
+        let patience = socket.set_read_timeout(Some(PATIENCE));
+        let memory = patience
+            .map_err(ConnectError::Absent)
+            .and_then(|()| receive_ring(&socket))?;
+        let mapping = Mapping::open(memory.as_fd()).map_err(|_| ConnectError::Version)?;
+        Ok(Self {
+            socket,
+            ring: RingClient::new(mapping, Futex),
+        })
+    }
+
+    /// Posts a request and waits for its answer, which takes the place of what `response` held.
+    /// `goes_on` is asked after every signal, and several times a second, whether to wait on. The
+    /// ring stays of use when the caller gives up, and is of none after `EvaluatorAbsent` for
+    /// another reason.
+    #[inline]
+    pub fn call(
+        &mut self,
+        request: &[u8],
+        response: &mut Vec<u8>,
+        mut goes_on: impl FnMut() -> bool,
+    ) -> Result<(), Refusal> {
+        let socket = &self.socket;
+        let called = self
+            .ring
+            .call(request, response, || goes_on() && is_open(socket));
+        called.map_err(|error| match error {
+            RingError::TooLarge => Refusal::TooLarge,
+            RingError::Gone => Refusal::EvaluatorAbsent,
+        })
+    }
+
+    /// Whether the evaluator still lives. A system call.
+    pub fn is_open(&self) -> bool {
+        is_open(&self.socket)
+    }
+}
+
+/// Nothing comes over the socket, so whatever there is to read is its end.
+fn is_open(socket: &UnixStream) -> bool {
+    let mut polled = [PollFd::new(socket.as_fd(), PollFlags::POLLIN)];
+    !matches!(poll(&mut polled, PollTimeout::ZERO), Ok(ready) if ready > 0)
+}
+
+/// The memory of the ring that an evaluator hands over when it greets.
+pub fn receive_ring(socket: &UnixStream) -> Result<OwnedFd, ConnectError> {
+    let mut bytes = [0; GREETING.len() + 2];
+    let mut space = cmsg_space!(i32);
+    let mut parts = [IoSliceMut::new(&mut bytes)];
+    let flags = MsgFlags::MSG_CMSG_CLOEXEC | MsgFlags::MSG_WAITALL;
+    let received = recvmsg::<()>(socket.as_raw_fd(), &mut parts, Some(&mut space), flags);
+    let received = received.map_err(|errno| ConnectError::Absent(errno.into()))?;
+    let control = received.cmsgs().map_err(|_| ConnectError::Version)?;
+    let descriptors = control.filter_map(|message| match message {
+        ControlMessageOwned::ScmRights(descriptors) => Some(descriptors),
+        _ => None,
+    });
+    let mut owned = descriptors.flatten().map(crate::os::own);
+    let memory = owned.next();
+    owned.for_each(drop);
+    match bytes
+        .split_last_chunk()
+        .map(|(greeting, rest)| (greeting == GREETING, rest))
+    {
+        Some((true, [VERSION, 0])) => memory.ok_or(ConnectError::Version),
+        Some((true, [VERSION, _])) => Err(ConnectError::Refused),
+        Some((true, _)) => Err(ConnectError::Version),
+        _ => Err(ConnectError::Refused),
+    }
+}

@@ -1,0 +1,398 @@
+//! Aggregates: states that stay here while rows come in, so that one cell leaves at the end.
+//!
+//! A state has a handle of its connection and ends with it, or when it is dropped. min and max keep
+//! the cell that leads, and give it back as it came: they need the right to compare, as sorting
+//! does. sum and avg need a grant, and their result is derived.
+
+use std::cmp::Ordering;
+
+use pgseal_cell::grant::Operation;
+use pgseal_cell::{DataKeyId, Mode};
+use pgseal_evaluator_proto::{Collation, Refusal};
+use pgseal_value::{Aggregate, AggregateKind, Collate, Value, C};
+
+use super::cache::Opened;
+use super::cells::Origin;
+use super::{CollationId, Connection};
+
+const LABEL: &[u8] = b"pgseal/aggregate/1\0";
+
+/// The states of a connection, by handles from 1 on.
+pub(super) struct States {
+    list: Vec<Option<State>>,
+    free: Vec<u32>,
+    most: usize,
+}
+
+struct State {
+    sum: Sum,
+    /// The place of the key of the first cell, under which the result is sealed.
+    key: u16,
+    /// A cell that was taken in was derived.
+    derived: bool,
+    collation: CollationId,
+}
+
+enum Sum {
+    /// sum, avg, count
+    Whole(Aggregate),
+    /// min or max: the order that a better value has, the leading cell and what it holds
+    Extreme(Ordering, Vec<u8>, Value),
+}
+
+impl States {
+    pub(super) fn new(most: usize) -> Self {
+        Self {
+            list: Vec::new(),
+            free: Vec::new(),
+            most,
+        }
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.list.clear();
+        self.free.clear();
+    }
+
+    fn add(&mut self, state: State) -> Result<u32, Refusal> {
+        if let Some(handle) = self.free.pop() {
+            self.list[handle as usize - 1] = Some(state);
+            return Ok(handle);
+        }
+        if self.list.len() >= self.most {
+            return Err(Refusal::TooMany);
+        }
+        self.list.push(Some(state));
+        u32::try_from(self.list.len()).map_err(|_| Refusal::TooMany)
+    }
+
+    fn slot(&mut self, handle: u32) -> Result<&mut Option<State>, Refusal> {
+        let index = (handle as usize).checked_sub(1);
+        index
+            .and_then(|index| self.list.get_mut(index))
+            .filter(|slot| slot.is_some())
+            .ok_or(Refusal::UnknownState)
+    }
+
+    fn take(&mut self, handle: u32) -> Result<State, Refusal> {
+        let state = self.slot(handle)?.take().ok_or(Refusal::UnknownState)?;
+        self.free.push(handle);
+        Ok(state)
+    }
+}
+
+impl Connection {
+    /// Takes cells into a state, 0 for a new one, and gives its handle. A step that is refused ends
+    /// the state.
+    pub fn aggregate_step<'c>(
+        &mut self,
+        state: u32,
+        kind: AggregateKind,
+        collation: CollationId,
+        cells: impl Iterator<Item = &'c [u8]>,
+    ) -> Result<u32, Refusal> {
+        self.begin_operation()?;
+        let mut state = match state {
+            0 => None,
+            handle => Some(self.states.take(handle)?),
+        };
+        let mut asked = None;
+        for cell in cells {
+            self.step(&mut state, kind, collation, cell, &mut asked)?;
+        }
+        self.states.add(state.ok_or(Refusal::MalformedRequest)?)
+    }
+
+    /// `asked`: whose use was allowed in this request, so that a batch is one use of a grant.
+    #[inline]
+    fn step(
+        &mut self,
+        state: &mut Option<State>,
+        kind: AggregateKind,
+        collation: CollationId,
+        cell: &[u8],
+        asked: &mut Option<Origin>,
+    ) -> Result<(), Refusal> {
+        // A scan would push all else out of the cache: what is not there is not put there.
+        let anew;
+        let place = self.cache.find(cell);
+        let (opened, origin) = match place {
+            Some(place) => (None, self.cache.at(place).origin()),
+            None => {
+                anew = self.decrypt(cell)?;
+                (Some(&anew), anew.origin())
+            }
+        };
+        if *asked != Some(origin) {
+            let met = state.as_ref().map(State::origin);
+            self.may_aggregate(kind, met, origin)?;
+            *asked = Some(origin);
+        }
+        let opened = match (opened, place) {
+            (Some(opened), _) => opened,
+            (None, Some(place)) => self.cache.at(place),
+            (None, None) => return Err(Refusal::UnknownState),
+        };
+        let rules = self.rules(collation);
+        match state {
+            Some(state) => state.take_in(rules, cell, opened),
+            None => {
+                *state = Some(State::begin(kind, collation, cell, opened)?);
+                Ok(())
+            }
+        }
+    }
+
+    /// `met`: what the state holds already, with which a cell is compared or summed.
+    fn may_aggregate(
+        &mut self,
+        kind: AggregateKind,
+        met: Option<Origin>,
+        cell: Origin,
+    ) -> Result<(), Refusal> {
+        match kind {
+            AggregateKind::Min | AggregateKind::Max => {
+                self.may_compare(&[met.unwrap_or(cell), cell])
+            }
+            _ => {
+                self.may(Operation::Aggregate, &[cell])?;
+                // A sum is sealed with the key of its first cell.
+                match met {
+                    Some(met) => self.may_flow(cell.key, met.key),
+                    None => Ok(()),
+                }
+            }
+        }
+    }
+
+    /// Takes one state into another and ends it.
+    pub fn aggregate_combine(&mut self, into: u32, from: u32) -> Result<(), Refusal> {
+        self.begin_operation()?;
+        let from = self.states.take(from)?;
+        let mut state = self.states.take(into)?;
+        self.states_meet(&state, &from)?;
+        let rules = self.rules(state.collation);
+        match (&mut state.sum, from.sum) {
+            (Sum::Whole(sum), Sum::Whole(other)) => sum.combine(&other, rules)?,
+            (Sum::Extreme(better, cell, value), Sum::Extreme(other, new_cell, new))
+                if *better == other =>
+            {
+                if is_better(&new, value, *better, rules)? {
+                    (*cell, *value) = (new_cell, new);
+                }
+            }
+            _ => return Err(Refusal::UnknownState),
+        }
+        state.derived |= from.derived;
+        let handle = self.states.add(state)?;
+        // The slot of `into` was freed last, so it is the one that is filled.
+        if handle == into {
+            Ok(())
+        } else {
+            Err(Refusal::UnknownState)
+        }
+    }
+
+    /// Asks for two states what would be asked for their cells.
+    fn states_meet(&mut self, a: &State, b: &State) -> Result<(), Refusal> {
+        let (a_origin, b_origin) = (a.origin(), b.origin());
+        match a.sum {
+            Sum::Extreme(..) => self.may_compare(&[a_origin, b_origin]),
+            Sum::Whole(_) => {
+                self.may(Operation::Aggregate, &[a_origin, b_origin])?;
+                self.may_flow(b_origin.key, a_origin.key)
+            }
+        }
+    }
+
+    /// Appends the result's cell; false if there is none. The state stays.
+    pub fn aggregate_finish(&mut self, handle: u32, into: &mut Vec<u8>) -> Result<bool, Refusal> {
+        self.begin_operation()?;
+        let state = self.states.slot(handle)?.as_ref();
+        let state = state.ok_or(Refusal::UnknownState)?;
+        let (result, origin) = match &state.sum {
+            Sum::Extreme(_, cell, _) => {
+                into.extend_from_slice(cell);
+                return Ok(true);
+            }
+            Sum::Whole(sum) => (sum.finish()?, state.origin()),
+        };
+        self.may(Operation::Aggregate, &[origin])?;
+        match result {
+            Some(value) => self
+                .seal(&value, origin.key, Mode::Derived, into)
+                .map(|()| true),
+            None => Ok(false),
+        }
+    }
+
+    /// Ends a state.
+    pub fn aggregate_drop(&mut self, handle: u32) -> Result<(), Refusal> {
+        self.states.take(handle).map(drop)
+    }
+
+    /// Appends a state, sealed for another process of this session. The state stays.
+    pub fn aggregate_export(&mut self, handle: u32, into: &mut Vec<u8>) -> Result<(), Refusal> {
+        self.begin_operation()?;
+        let session = self.session.as_ref().ok_or(Refusal::NoSession)?;
+        let state = self.states.slot(handle)?.as_ref();
+        let state = state.ok_or(Refusal::UnknownState)?;
+        let key = self.view.keys[usize::from(state.key)].key.id;
+        let collation = match state.collation {
+            CollationId::C => "",
+            CollationId(number) => &self.collations[number as usize - 1].0,
+        };
+        self.plain.clear();
+        self.plain.push(u8::from(state.derived));
+        self.plain.extend_from_slice(&key.0.to_be_bytes());
+        let len = u8::try_from(collation.len()).map_err(|_| Refusal::TooLarge)?;
+        self.plain.push(len);
+        self.plain.extend_from_slice(collation.as_bytes());
+        state.sum.write(&mut self.plain);
+        let nonce = self.nonces.take().map_err(|_| Refusal::NoRandom)?;
+        let tag = session.states.seal(&nonce, LABEL, &mut self.plain);
+        into.extend_from_slice(&nonce);
+        into.extend_from_slice(&tag);
+        into.extend_from_slice(&self.plain);
+        Ok(())
+    }
+
+    /// A state that a process of this session exported.
+    pub fn aggregate_import(&mut self, sealed: &[u8]) -> Result<u32, Refusal> {
+        self.begin_operation()?;
+        let session = self.session.as_ref().ok_or(Refusal::NoSession)?;
+        let (nonce, rest) = sealed.split_first_chunk().ok_or(Refusal::UnknownState)?;
+        let (tag, text) = rest.split_first_chunk().ok_or(Refusal::UnknownState)?;
+        let mut plain = zeroize::Zeroizing::new(vec![0; text.len()]);
+        let opened = session.states.open(nonce, LABEL, text, tag, &mut plain);
+        opened.map_err(|_| Refusal::UnknownState)?;
+        let state = self.read_state(&plain)?;
+        self.states.add(state)
+    }
+
+    /// The state of bytes that this session sealed.
+    fn read_state(&mut self, plain: &[u8]) -> Result<State, Refusal> {
+        let unknown = Refusal::UnknownState;
+        let (&[derived, k0, k1, k2, k3, len], rest) = plain.split_first_chunk().ok_or(unknown)?;
+        let id = DataKeyId(u32::from_be_bytes([k0, k1, k2, k3]));
+        let (name, sum) = rest.split_at_checked(usize::from(len)).ok_or(unknown)?;
+        let name = std::str::from_utf8(name).map_err(|_| unknown)?;
+        let collation = match name {
+            "" => CollationId::C,
+            name => self.collation(Collation::Libc(name))?,
+        };
+        let keys = &self.view.keys;
+        let key = keys.iter().position(|granted| granted.key.id == id);
+        let key = key.and_then(|place| u16::try_from(place).ok());
+        Ok(State {
+            sum: self.read_sum(sum)?,
+            key: key.ok_or(Refusal::KeyNotLoaded)?,
+            derived: derived != 0,
+            collation,
+        })
+    }
+
+    fn read_sum(&mut self, bytes: &[u8]) -> Result<Sum, Refusal> {
+        match bytes.split_first().ok_or(Refusal::UnknownState)? {
+            (0, sum) => Ok(Sum::Whole(Aggregate::decode(sum)?)),
+            (better @ (1 | 2), cell) => {
+                let better = match better {
+                    1 => Ordering::Less,
+                    _ => Ordering::Greater,
+                };
+                let Opened { value, .. } = self.decrypt(cell)?;
+                Ok(Sum::Extreme(better, cell.to_vec(), value))
+            }
+            _ => Err(Refusal::UnknownState),
+        }
+    }
+}
+
+impl State {
+    /// A state that has taken one cell in.
+    fn begin(
+        kind: AggregateKind,
+        collation: CollationId,
+        cell: &[u8],
+        opened: &Opened,
+    ) -> Result<Self, Refusal> {
+        let value = &opened.value;
+        let sum = match kind {
+            AggregateKind::Min => Sum::Extreme(Ordering::Less, cell.to_vec(), value.duplicate()),
+            AggregateKind::Max => Sum::Extreme(Ordering::Greater, cell.to_vec(), value.duplicate()),
+            _ => {
+                let mut sum = Aggregate::new(kind, value.ty())?;
+                sum.step(value, &C)?;
+                Sum::Whole(sum)
+            }
+        };
+        Ok(Self {
+            sum,
+            key: opened.key,
+            derived: opened.derived,
+            collation,
+        })
+    }
+
+    /// Takes one more cell in.
+    #[inline]
+    fn take_in(
+        &mut self,
+        rules: &dyn Collate,
+        cell: &[u8],
+        opened: &Opened,
+    ) -> Result<(), Refusal> {
+        let value = &opened.value;
+        match &mut self.sum {
+            Sum::Whole(sum) => sum.step(value, rules)?,
+            Sum::Extreme(better, leading, leader) => {
+                if value.ty() != leader.ty() {
+                    return Err(Refusal::WrongType);
+                }
+                if is_better(value, leader, *better, rules)? {
+                    (*leading, *leader) = (cell.to_vec(), value.duplicate());
+                }
+            }
+        }
+        self.derived |= opened.derived;
+        Ok(())
+    }
+
+    fn origin(&self) -> Origin {
+        Origin {
+            key: self.key,
+            derived: self.derived,
+        }
+    }
+}
+
+impl Sum {
+    fn write(&self, into: &mut Vec<u8>) {
+        match self {
+            Self::Whole(sum) => {
+                into.push(0);
+                sum.encode(into);
+            }
+            Self::Extreme(better, cell, _) => {
+                into.push(if *better == Ordering::Less { 1 } else { 2 });
+                into.extend_from_slice(cell);
+            }
+        }
+    }
+}
+
+/// Whether a value takes the leader's place. Of equal ones PostgreSQL keeps the later where they
+/// may look different: 1.0 and 1.00, -0 and 0.
+fn is_better(
+    value: &Value,
+    leader: &Value,
+    better: Ordering,
+    rules: &dyn Collate,
+) -> Result<bool, Refusal> {
+    let order = pgseal_value::compare(value, leader, rules)?;
+    let differs = matches!(
+        value,
+        Value::Float4(_) | Value::Float8(_) | Value::Decimal(_)
+    );
+    Ok(order == better || order == Ordering::Equal && differs)
+}

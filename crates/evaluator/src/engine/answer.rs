@@ -1,0 +1,250 @@
+//! Requests as bytes: reads one, does it, writes the answer.
+
+use pgseal_evaluator_proto::{Items, Refusal, Request, Response, Status};
+
+use super::Connection;
+
+/// The longest answer: one value of PostgreSQL.
+const LONGEST: usize = 1 << 30;
+
+impl Connection {
+    /// Answers one request, in place of what `response` held. Whatever comes in is answered.
+    pub fn call(&mut self, request: &[u8], response: &mut Vec<u8>) {
+        response.clear();
+        let answered = Request::parse(request)
+            .map_err(Refusal::from)
+            .and_then(|request| self.answer(&request, response));
+        let refusal = match answered {
+            Ok(()) if response.len() <= LONGEST => return,
+            Ok(()) => Refusal::TooLarge,
+            Err(refusal) => refusal,
+        };
+        self.counts.refused(refusal);
+        zeroize::Zeroize::zeroize(response);
+        Response::from(refusal).encode(response);
+    }
+
+    fn answer(&mut self, request: &Request<'_>, into: &mut Vec<u8>) -> Result<(), Refusal> {
+        match *request {
+            Request::Compare {
+                collation,
+                left,
+                right,
+            } => {
+                let collation = self.collation(collation)?;
+                let order = self.compare(left, right, collation)?;
+                Response::Order(order).encode(into);
+            }
+            Request::SearchPage {
+                collation,
+                probe,
+                cells,
+            } => {
+                let collation = self.collation(collation)?;
+                let cells: Vec<&[u8]> = cells.iter().collect();
+                let (before, through, descending) = self.search_page(probe, &cells, collation)?;
+                let number = |n| u32::try_from(n).map_err(|_| Refusal::TooLarge);
+                let (before, through) = (number(before)?, number(through)?);
+                Response::Position {
+                    before,
+                    through,
+                    descending,
+                }
+                .encode(into);
+            }
+            Request::Rank { collation, cells } => {
+                let collation = self.collation(collation)?;
+                let cells: Vec<&[u8]> = cells.iter().collect();
+                let ranks = self.rank(&cells, collation)?;
+                let bytes: Vec<u8> = ranks.iter().flat_map(|rank| rank.to_le_bytes()).collect();
+                Response::Ranks(&bytes).encode(into);
+            }
+            Request::Hash { seed, cell } => Response::Hash(self.hash(seed, cell)?).encode(into),
+            Request::HashPage { seed, cells } => self.hash_page(seed, cells, into)?,
+            Request::OrderPrefix(cell) => Response::Hash(self.order_prefix(cell)?).encode(into),
+            _ => return self.answer_others(request, into),
+        }
+        Ok(())
+    }
+
+    fn hash_page(
+        &mut self,
+        seed: u64,
+        cells: Items<'_>,
+        into: &mut Vec<u8>,
+    ) -> Result<(), Refusal> {
+        let mut hashes = Vec::with_capacity(8 * cells.len().min(1 << 16));
+        for cell in cells.iter() {
+            hashes.extend_from_slice(&self.hash(seed, cell)?.to_le_bytes());
+        }
+        Response::Hashes(&hashes).encode(into);
+        Ok(())
+    }
+
+    fn answer_others(&mut self, request: &Request<'_>, into: &mut Vec<u8>) -> Result<(), Refusal> {
+        match request {
+            Request::Arithmetic { .. }
+            | Request::Unary { .. }
+            | Request::Concat { .. }
+            | Request::Substring { .. }
+            | Request::Length(_)
+            | Request::Extract { .. }
+            | Request::Cast { .. }
+            | Request::Encrypt { .. } => self.answer_cell(request, into),
+            Request::AggregateStep { .. }
+            | Request::AggregateCombine { .. }
+            | Request::AggregateExport(_)
+            | Request::AggregateImport(_)
+            | Request::AggregateFinish(_)
+            | Request::AggregateDrop(_) => self.answer_aggregate(request, into),
+            _ => self.answer_session(request, into),
+        }
+    }
+
+    /// What is answered by a cell.
+    fn answer_cell(&mut self, request: &Request<'_>, into: &mut Vec<u8>) -> Result<(), Refusal> {
+        let mut cell_out = Vec::new();
+        let out = &mut cell_out;
+        let there = match *request {
+            Request::Arithmetic { op, left, right } => {
+                self.arithmetic(op, left, right, out).map(|()| true)?
+            }
+            Request::Concat { left, right } => self.concat(left, right, out).map(|()| true)?,
+            Request::Unary {
+                op,
+                collation,
+                cell,
+            } => {
+                let collation = self.collation(collation)?;
+                self.apply(op, cell, collation, out)?
+            }
+            Request::Substring { from, len, cell } => self.substring(cell, from, len, out)?,
+            Request::Length(cell) => self.length(cell, out)?,
+            Request::Extract { field, cell } => self.extract(field, cell, out)?,
+            Request::Cast { to, cell } => self.cast(to, cell, out)?,
+            Request::Encrypt { key, ty, plain } => {
+                self.encrypt(key, ty, plain, out).map(|()| true)?
+            }
+            _ => return Err(Refusal::MalformedRequest),
+        };
+        encode_cell(there, out, into);
+        Ok(())
+    }
+
+    fn answer_aggregate(
+        &mut self,
+        request: &Request<'_>,
+        into: &mut Vec<u8>,
+    ) -> Result<(), Refusal> {
+        let mut out = Vec::new();
+        match *request {
+            Request::AggregateStep {
+                state,
+                kind,
+                collation,
+                cells,
+            } => {
+                let collation = self.collation(collation)?;
+                let handle = self.aggregate_step(state, kind, collation, cells.iter())?;
+                Response::Number(handle).encode(into);
+            }
+            Request::AggregateCombine { into: stays, from } => {
+                self.aggregate_combine(stays, from)?;
+                Response::Done.encode(into);
+            }
+            Request::AggregateExport(state) => {
+                self.aggregate_export(state, &mut out)?;
+                Response::Bytes(&out).encode(into);
+            }
+            Request::AggregateImport(sealed) => {
+                Response::Number(self.aggregate_import(sealed)?).encode(into);
+            }
+            Request::AggregateFinish(state) => {
+                let there = self.aggregate_finish(state, &mut out)?;
+                encode_cell(there, &out, into);
+            }
+            Request::AggregateDrop(state) => {
+                self.aggregate_drop(state)?;
+                Response::Done.encode(into);
+            }
+            _ => return Err(Refusal::MalformedRequest),
+        }
+        Ok(())
+    }
+
+    /// What is about the session, and conversions out of cells.
+    fn answer_session(&mut self, request: &Request<'_>, into: &mut Vec<u8>) -> Result<(), Refusal> {
+        match *request {
+            Request::Attach { kind, database } => {
+                self.attach(kind, database)?;
+                Response::Done.encode(into);
+            }
+            Request::Ticket => Response::Ticket(self.ticket()?).encode(into),
+            Request::Message(message) => {
+                let mut answer = Vec::new();
+                self.message(message, &mut answer)?;
+                Response::Bytes(&answer).encode(into);
+            }
+            Request::LoadKeys(rows) => {
+                Response::Number(self.load_keys(rows.iter())?).encode(into);
+            }
+            Request::Like {
+                insensitive,
+                escape,
+                text,
+                pattern,
+            } => {
+                let insensitive = insensitive.map(|name| self.collation(name)).transpose()?;
+                let truth = self.like(text, pattern, escape, insensitive)?;
+                Response::Truth(truth).encode(into);
+            }
+            Request::Decrypt(cell) => {
+                let mut plain = zeroize::Zeroizing::new(Vec::new());
+                self.decrypt_to(cell, &mut plain)?;
+                Response::Bytes(&plain).encode(into);
+            }
+            Request::GenerateKey {
+                name,
+                group,
+                deterministic,
+            } => {
+                let wrapped = self.generate_key(name, group, deterministic)?;
+                Response::Bytes(&wrapped).encode(into);
+            }
+            Request::Status => self.status(into),
+            _ => return Err(Refusal::MalformedRequest),
+        }
+        Ok(())
+    }
+
+    /// How the engine fares, and this connection.
+    fn status(&mut self, into: &mut Vec<u8>) {
+        let open = self.has_session();
+        let expires = match (&self.session, open) {
+            (Some(session), true) => session.read().expires,
+            _ => 0,
+        };
+        let counters: Vec<Vec<u8>> = self
+            .shared
+            .totals()
+            .iter()
+            .map(|(name, count)| [name.as_bytes(), &count.to_le_bytes()].concat())
+            .collect();
+        let counters: Vec<&[u8]> = counters.iter().map(Vec::as_slice).collect();
+        Response::Status(Status {
+            backend: self.shared.config.evidence.back_end(),
+            open,
+            expires,
+            keys: u32::try_from(self.view.keys.len()).unwrap_or(u32::MAX),
+            counters: Items::Listed(&counters),
+        })
+        .encode(into);
+    }
+}
+
+fn encode_cell(there: bool, cell: &[u8], into: &mut Vec<u8>) {
+    match there {
+        true => Response::Cell(cell).encode(into),
+        false => Response::Null.encode(into),
+    }
+}

@@ -1,0 +1,297 @@
+//! Cells that were opened lately, with what they hold, so that a cell that is met again costs a
+//! look-up and not a decryption.
+//!
+//! The whole cell is the key: one that differs in a bit is another cell, is opened, and fails. A
+//! value is here only because its cell was authentic under a key of this session; whether the
+//! session may use it is asked at every use, of the key ([`Opened::key`]) and not of the cache.
+//!
+//! Sets of [`WAYS`] slots; a slot that was used since it was last looked at for eviction stays, so
+//! that a scan of a table does not push out the upper pages of its indexes. It begins small and
+//! doubles while it evicts, up to the limit that [`Cache::new`] is given.
+
+use pgseal_value::Value;
+
+/// What a cell holds, and what decides about its use.
+pub struct Opened {
+    /// The value.
+    pub value: Value,
+    /// The place of the cell's key in the session's list.
+    pub key: u16,
+    /// The evaluator made this cell from others.
+    pub derived: bool,
+}
+
+/// A slot of the cache, until the next insertion that does not keep it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place(u32);
+
+/// The longest cell that is kept.
+pub const LONGEST: usize = 4096;
+
+const WAYS: usize = 4;
+const FIRST_SETS: usize = 64;
+const SMALL: usize = 64;
+
+/// Opened cells of one session.
+pub struct Cache {
+    /// 0: empty. Else a part of the cell's hash.
+    tags: Vec<[u32; WAYS]>,
+    slots: Vec<Slot>,
+    most_sets: usize,
+    evicted: usize,
+}
+
+#[repr(align(64))]
+struct Slot {
+    small: [u8; SMALL],
+    content: Option<Opened>,
+    /// The bytes of a cell that is longer than `small`.
+    long: Option<Box<[u8]>>,
+    len: u16,
+    used: bool,
+}
+
+impl Slot {
+    const fn empty() -> Self {
+        Self {
+            small: [0; SMALL],
+            content: None,
+            long: None,
+            len: 0,
+            used: false,
+        }
+    }
+
+    #[inline]
+    fn holds(&self, cell: &[u8]) -> bool {
+        match &self.long {
+            None => usize::from(self.len) == cell.len() && self.small[..cell.len()] == *cell,
+            Some(long) => **long == *cell,
+        }
+    }
+
+    fn fill(&mut self, cell: &[u8], content: Opened) {
+        *self = Self::empty();
+        if cell.len() <= SMALL {
+            self.small[..cell.len()].copy_from_slice(cell);
+            self.len = u16::try_from(cell.len()).expect("at most 64");
+        } else {
+            self.long = Some(cell.into());
+        }
+        self.content = Some(content);
+    }
+}
+
+/// A number from a cell's nonce and tag, which differ from cell to cell: place and tag in one.
+#[inline]
+fn hash(cell: &[u8]) -> Option<u64> {
+    let nonce: [u8; 8] = cell.get(8..16)?.try_into().ok()?;
+    let tag: [u8; 8] = cell.get(20..28)?.try_into().ok()?;
+    let mixed = u64::from_le_bytes(nonce) ^ u64::from_le_bytes(tag).rotate_left(17);
+    Some(mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+}
+
+/// The set of a hash, and what its tag is; the tag is not 0.
+#[inline]
+fn place_of(hash: u64, sets: usize) -> (usize, u32) {
+    let high = u32::try_from(hash >> 32).expect("32 bits");
+    let low = u32::try_from(hash & 0xffff_ffff).expect("32 bits");
+    (high as usize & (sets - 1), low | 1)
+}
+
+impl Cache {
+    /// An empty cache of at most about `most` cells.
+    pub fn new(most: usize) -> Self {
+        let most_sets = (most / WAYS).next_power_of_two().max(1);
+        let mut cache = Self {
+            tags: Vec::new(),
+            slots: Vec::new(),
+            most_sets,
+            evicted: 0,
+        };
+        cache.resize(FIRST_SETS.min(most_sets));
+        cache
+    }
+
+    fn resize(&mut self, sets: usize) {
+        self.tags = vec![[0; WAYS]; sets];
+        self.slots = std::iter::repeat_with(Slot::empty)
+            .take(sets * WAYS)
+            .collect();
+        self.evicted = 0;
+    }
+
+    /// Where the cell is, if it is here.
+    #[inline]
+    pub fn find(&mut self, cell: &[u8]) -> Option<Place> {
+        let (set, tag) = place_of(hash(cell)?, self.tags.len());
+        for way in 0..WAYS {
+            let at = set * WAYS + way;
+            if self.tags[set][way] == tag && self.slots[at].holds(cell) {
+                self.slots[at].used = true;
+                return Some(Place(u32::try_from(at).expect("few slots")));
+            }
+        }
+        None
+    }
+
+    /// What a place holds.
+    #[inline]
+    pub fn at(&self, place: Place) -> &Opened {
+        self.slots[place.0 as usize]
+            .content
+            .as_ref()
+            .expect("a place is that of a filled slot")
+    }
+
+    /// Takes a cell in, of at most [`LONGEST`] bytes, at another place than the one to be kept.
+    pub fn insert(&mut self, cell: &[u8], content: Opened, keep: Option<Place>) -> Place {
+        let hash = hash(cell).expect("a cell that was opened has a header");
+        let (set, tag) = place_of(hash, self.tags.len());
+        let way = self.victim(set, keep);
+        let at = set * WAYS + way;
+        if self.tags[set][way] != 0 {
+            self.evicted += 1;
+        }
+        self.tags[set][way] = tag;
+        self.slots[at].fill(cell, content);
+        Place(u32::try_from(at).expect("few slots"))
+    }
+
+    fn victim(&mut self, set: usize, keep: Option<Place>) -> usize {
+        if let Some(free) = self.tags[set].iter().position(|tag| *tag == 0) {
+            return free;
+        }
+        let kept = |way: usize| keep == u32::try_from(set * WAYS + way).ok().map(Place);
+        for _ in 0..2 {
+            for way in (0..WAYS).filter(|way| !kept(*way)) {
+                if !std::mem::take(&mut self.slots[set * WAYS + way].used) {
+                    return way;
+                }
+            }
+        }
+        usize::from(kept(0))
+    }
+
+    /// Makes room, if much was evicted since the last time. Places are void afterwards.
+    #[inline]
+    pub fn grow(&mut self) {
+        if self.evicted < self.slots.len() || self.tags.len() >= self.most_sets {
+            return;
+        }
+        self.double();
+    }
+
+    #[cold]
+    fn double(&mut self) {
+        let sets = self.tags.len() * 2;
+        let old = std::mem::take(&mut self.slots);
+        self.resize(sets);
+        for slot in old {
+            let cell = match &slot.long {
+                None => hash(&slot.small[..usize::from(slot.len)]),
+                Some(long) => hash(long),
+            };
+            let Some(hash) = cell else { continue };
+            let (set, tag) = place_of(hash, sets);
+            if let Some(way) = self.tags[set].iter().position(|tag| *tag == 0) {
+                self.tags[set][way] = tag;
+                self.slots[set * WAYS + way] = slot;
+            }
+        }
+    }
+
+    /// Forgets all.
+    pub fn clear(&mut self) {
+        self.resize(FIRST_SETS.min(self.most_sets));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn cell(number: u32, len: usize) -> Vec<u8> {
+        let mut state = u64::from(number).wrapping_mul(0x2545_f491_4f6c_dd1d) | 1;
+        let mut bytes = Vec::new();
+        while bytes.len() < len {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            bytes.extend(state.to_le_bytes());
+        }
+        bytes.truncate(len);
+        bytes
+    }
+
+    fn opened(number: i32) -> Opened {
+        Opened {
+            value: Value::Int4(number),
+            key: 0,
+            derived: false,
+        }
+    }
+
+    fn number(cache: &Cache, place: Place) -> i32 {
+        match cache.at(place).value {
+            Value::Int4(number) => number,
+            _ => panic!("an int4 was put in"),
+        }
+    }
+
+    #[test]
+    fn what_was_put_in_is_found_and_nothing_else_is() {
+        let mut cache = Cache::new(1024);
+        for (index, len) in [39, 40, 64, 65, 300].into_iter().enumerate() {
+            let index = i32::try_from(index).unwrap();
+            let cell = cell(7 + index.unsigned_abs(), len);
+            assert!(cache.find(&cell).is_none());
+            let place = cache.insert(&cell, opened(index), None);
+            assert_eq!(cache.find(&cell), Some(place));
+            assert_eq!(number(&cache, place), index);
+            for bit in 0..8 * len {
+                let mut flipped = cell.clone();
+                flipped[bit / 8] ^= 1 << (bit % 8);
+                assert!(cache.find(&flipped).is_none(), "bit {bit} of {len} bytes");
+            }
+            assert!(cache.find(&cell[..len - 1]).is_none());
+        }
+        assert!(cache.find(&[]).is_none() && cache.find(&[1; 20]).is_none());
+        cache.clear();
+        assert!(cache.find(&cell(7, 39)).is_none());
+    }
+
+    #[test]
+    fn a_kept_place_survives_any_insertion() {
+        let mut cache = Cache::new(4);
+        let first = cell(0, 39);
+        let kept = cache.insert(&first, opened(-1), None);
+        for next in 1..1000 {
+            let bytes = cell(next, 39);
+            let content = opened(i32::try_from(next).unwrap());
+            let place = cache.insert(&bytes, content, Some(kept));
+            assert_ne!(place, kept);
+            assert_eq!(number(&cache, kept), -1);
+            assert_eq!(cache.find(&bytes), Some(place));
+        }
+    }
+
+    #[test]
+    fn it_grows_while_it_evicts_and_then_holds_what_fits() {
+        let mut cache = Cache::new(16384);
+        for _ in 0..40 {
+            for next in 0..8000 {
+                let bytes = cell(next, 39);
+                if cache.find(&bytes).is_none() {
+                    let content = opened(i32::try_from(next).unwrap());
+                    cache.insert(&bytes, content, None);
+                    cache.grow();
+                }
+            }
+        }
+        assert_eq!(cache.slots.len(), 16384);
+        let held = (0..8000).filter(|next| cache.find(&cell(*next, 39)).is_some());
+        assert!(held.count() > 7600);
+    }
+}

@@ -1,0 +1,289 @@
+//! Cells to values and back: look-up or opening, the question whether the session may, sealing.
+
+use pgseal_cell::grant::{GrantError, Operation};
+use pgseal_cell::{CellError, CellRef, Mode};
+use pgseal_evaluator_proto::Refusal;
+use pgseal_value::Value;
+
+use super::cache::{Opened, Place, LONGEST};
+use super::rights::why_not;
+use super::Connection;
+
+/// Where an opened cell lies until the next operation.
+#[derive(Clone, Copy)]
+pub(super) enum At {
+    /// In the cache.
+    Cached(Place),
+    /// Beside it, because it is too long.
+    Spare(Side),
+}
+
+/// Which operand.
+#[derive(Clone, Copy)]
+pub(super) enum Side {
+    /// The left one, or the only one.
+    Left,
+    /// The right one.
+    Right,
+}
+
+/// Opened cells that are too long for the cache.
+#[derive(Default)]
+pub(super) struct Spare([Option<Opened>; 2]);
+
+/// What an operand says about its use.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Origin {
+    /// The place of its key.
+    pub key: u16,
+    /// It was derived here.
+    pub derived: bool,
+}
+
+impl Opened {
+    /// What decides about its use.
+    #[inline]
+    pub(super) fn origin(&self) -> Origin {
+        Origin {
+            key: self.key,
+            derived: self.derived,
+        }
+    }
+}
+
+impl Connection {
+    /// What has to be done before the operands of an operation are looked up.
+    #[inline]
+    pub(super) fn begin_operation(&mut self) -> Result<(), Refusal> {
+        self.cache.grow();
+        self.fresh()
+    }
+
+    /// The opened cell of one operand; `keep` is where the other one lies.
+    #[inline]
+    pub(super) fn open(
+        &mut self,
+        cell: &[u8],
+        side: Side,
+        keep: Option<At>,
+    ) -> Result<At, Refusal> {
+        match self.cache.find(cell) {
+            Some(place) => Ok(At::Cached(place)),
+            None => self.open_anew(cell, side, keep),
+        }
+    }
+
+    /// Both operands.
+    #[inline]
+    pub(super) fn open_both(&mut self, left: &[u8], right: &[u8]) -> Result<(At, At), Refusal> {
+        let a = self.open(left, Side::Left, None)?;
+        let b = self.open(right, Side::Right, Some(a))?;
+        Ok((a, b))
+    }
+
+    fn open_anew(&mut self, cell: &[u8], side: Side, keep: Option<At>) -> Result<At, Refusal> {
+        let opened = self.decrypt(cell)?;
+        Ok(self.remember(cell, opened, side, keep))
+    }
+
+    /// Keeps an opened cell where it is found again, or at least until the next operation.
+    pub(super) fn remember(
+        &mut self,
+        cell: &[u8],
+        opened: Opened,
+        side: Side,
+        keep: Option<At>,
+    ) -> At {
+        let keep = match keep {
+            Some(At::Cached(place)) => Some(place),
+            _ => None,
+        };
+        if cell.len() > LONGEST {
+            self.spare.0[side as usize] = Some(opened);
+            return At::Spare(side);
+        }
+        At::Cached(self.cache.insert(cell, opened, keep))
+    }
+
+    /// Opens a cell that is in no cache.
+    pub(super) fn decrypt(&mut self, cell: &[u8]) -> Result<Opened, Refusal> {
+        let cell = CellRef::parse(cell)?;
+        let mut refused = Refusal::KeyNotLoaded;
+        for (place, granted) in self.view.keys.iter().enumerate() {
+            if !granted.key.fits(&cell) {
+                continue;
+            }
+            match granted.key.open(&cell, &mut self.plain) {
+                Ok(()) => {
+                    return Ok(Opened {
+                        value: Value::decode(cell.ty(), &self.plain)?,
+                        key: u16::try_from(place).map_err(|_| Refusal::TooMany)?,
+                        derived: cell.mode() == Mode::Derived,
+                    })
+                }
+                // Cells of version 0 name no key: another one may be theirs.
+                Err(CellError::NotAuthentic) => refused = Refusal::NotAuthentic,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(refused)
+    }
+
+    /// An opened cell.
+    #[inline]
+    pub(super) fn at(&self, at: At) -> &Opened {
+        match at {
+            At::Cached(place) => self.cache.at(place),
+            At::Spare(side) => self.spare.0[side as usize]
+                .as_ref()
+                .expect("a spare place was filled by this operation"),
+        }
+    }
+
+    /// What decides about the use of an opened cell.
+    #[inline]
+    pub(super) fn origin(&self, at: At) -> Origin {
+        self.at(at).origin()
+    }
+
+    /// Asks whether these operands may be compared or hashed. What is of two owners counts as
+    /// derived: each knows its own values, and would find the other's by halving.
+    #[inline]
+    pub(super) fn may_compare(&mut self, operands: &[Origin]) -> Result<(), Refusal> {
+        let derived = operands.iter().any(|operand| operand.derived) || self.of_two(operands);
+        let operation = match derived {
+            true => Operation::CompareDerived,
+            false => Operation::CompareStored,
+        };
+        self.may(operation, operands)
+    }
+
+    /// Whether the operands are of more than one owner: of its master key, for anybody may claim a
+    /// public one.
+    #[inline]
+    pub(super) fn of_two(&self, operands: &[Origin]) -> bool {
+        let mut pairs = operands.windows(2);
+        pairs.any(|pair| {
+            let (a, b) = (pair[0].key, pair[1].key);
+            a != b && self.key(a).owner != self.key(b).owner
+        })
+    }
+
+    /// Asks whether the operation is allowed with the key of every operand, and counts it.
+    #[inline]
+    pub(super) fn may(&mut self, operation: Operation, operands: &[Origin]) -> Result<(), Refusal> {
+        // Operands of one key are one use.
+        let mut asked = None;
+        for operand in operands {
+            if asked != Some(operand.key) {
+                self.may_with(operation, operand.key)?;
+                asked = Some(operand.key);
+            }
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn may_with(&mut self, operation: Operation, key: u16) -> Result<(), Refusal> {
+        let rights = &self.view.keys[usize::from(key)].rights;
+        if !rights.allows(operation) {
+            return Err(self.no_grant(operation, key));
+        }
+        if let Some(grant) = rights.grant(operation) {
+            self.counts.used(grant, operation);
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn no_grant(&self, operation: Operation, key: u16) -> Refusal {
+        let refusal = Refusal::NoGrant(operation);
+        let (Some(session), Some(database)) = (&self.session, self.attached) else {
+            return refusal;
+        };
+        let holdings = session.read();
+        let (key, asker) = (
+            &holdings.keys[usize::from(key)],
+            holdings.asker(database, self.now),
+        );
+        let owner = holdings.owners[key.owner].public;
+        match why_not(operation, key, owner, &holdings.grants, &asker) {
+            Some(GrantError::Expired) => Refusal::GrantExpired,
+            Some(GrantError::Revoked) => Refusal::GrantRevoked,
+            _ => refusal,
+        }
+    }
+
+    /// The key that a result of these operands is sealed with: the left one's. What flows from
+    /// another key must not come out more easily than before: where the result's key may be
+    /// converted to plaintext, or is another owner's, the other operand's key must allow it too.
+    pub(super) fn result_key(
+        &mut self,
+        left: Origin,
+        right: Option<Origin>,
+    ) -> Result<u16, Refusal> {
+        let Some(right) = right.filter(|right| right.key != left.key) else {
+            return Ok(left.key);
+        };
+        let (into, from) = match self.key(left.key).sealing() {
+            Some(_) => (left.key, right.key),
+            None => (right.key, left.key),
+        };
+        self.may_flow(from, into)?;
+        Ok(into)
+    }
+
+    /// Asks whether values of one key may come under another.
+    pub(super) fn may_flow(&mut self, from: u16, into: u16) -> Result<(), Refusal> {
+        if from == into {
+            return Ok(());
+        }
+        let rights = &self.view.keys[usize::from(into)].rights;
+        let comes_out = rights.allows(Operation::ConvertOut);
+        if comes_out || self.key(into).owner != self.key(from).owner {
+            self.may_with(Operation::ConvertOut, from)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn key(&self, place: u16) -> &super::Key {
+        &self.view.keys[usize::from(place)].key
+    }
+
+    /// Appends the cell of a result, and remembers it, because results are operands soon.
+    pub(super) fn seal_result(
+        &mut self,
+        value: Value,
+        key: u16,
+        into: &mut Vec<u8>,
+    ) -> Result<(), Refusal> {
+        let start = into.len();
+        self.seal(&value, key, Mode::Derived, into)?;
+        if into.len() - start <= LONGEST {
+            let opened = Opened {
+                value,
+                key,
+                derived: true,
+            };
+            self.cache.insert(&into[start..], opened, None);
+        }
+        Ok(())
+    }
+
+    /// Appends the cell of a value.
+    pub(super) fn seal(
+        &mut self,
+        value: &Value,
+        key: u16,
+        mode: Mode,
+        into: &mut Vec<u8>,
+    ) -> Result<(), Refusal> {
+        self.plain.clear();
+        value.encode(&mut self.plain);
+        let key = &self.view.keys[usize::from(key)].key;
+        let cipher = key.sealing().ok_or(Refusal::Unsupported)?;
+        cipher
+            .seal(value.ty(), mode, &self.plain, &mut self.nonces, into)
+            .map_err(|_| Refusal::NoRandom)
+    }
+}

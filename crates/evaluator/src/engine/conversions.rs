@@ -1,0 +1,135 @@
+//! What turns plaintext into cells and back on the server, and makes keys there. Nothing of this
+//! happens without a grant.
+
+use pgseal_cell::grant::{Operation, Subject};
+use pgseal_cell::{DataKey, DataKeyId, Mode, Type, Unwrapped};
+use pgseal_evaluator_proto::{KeyRow, Refusal};
+use pgseal_value::Value;
+
+use super::cells::{Origin, Side};
+use super::Connection;
+use crate::audit::Event;
+
+impl Connection {
+    /// The cell of a plain value in PostgreSQL's binary format, as a client would make it.
+    pub fn encrypt(
+        &mut self,
+        key: DataKeyId,
+        ty: Type,
+        plain: &[u8],
+        into: &mut Vec<u8>,
+    ) -> Result<(), Refusal> {
+        self.begin_operation()?;
+        let keys = &self.view.keys;
+        let place = keys.iter().position(|granted| granted.key.id == key);
+        let place = place.ok_or(Refusal::KeyNotLoaded)?;
+        let place = u16::try_from(place).map_err(|_| Refusal::TooMany)?;
+        let origin = Origin {
+            key: place,
+            derived: false,
+        };
+        self.may(Operation::ConvertIn, &[origin])?;
+        let value = Value::decode(ty, plain)?;
+        let mode = match self.key(place).deterministic {
+            true => Mode::Deterministic,
+            false => Mode::Randomised,
+        };
+        self.seal(&value, place, mode, into)
+    }
+
+    /// The plain value of a cell in PostgreSQL's binary format.
+    pub fn decrypt_to(&mut self, cell: &[u8], into: &mut Vec<u8>) -> Result<(), Refusal> {
+        self.begin_operation()?;
+        let at = self.open(cell, Side::Left, None)?;
+        self.may(Operation::ConvertOut, &[self.origin(at)])?;
+        self.at(at).value.encode(into);
+        Ok(())
+    }
+
+    /// A new data key of the session's own owner, wrapped, and loaded at once.
+    pub fn generate_key(
+        &mut self,
+        name: &str,
+        group: u32,
+        deterministic: bool,
+    ) -> Result<Vec<u8>, Refusal> {
+        self.begin_operation()?;
+        let key = DataKey::generate().map_err(|_| Refusal::NoRandom)?;
+        let id = key.id();
+        let grant = self.generating_grant(group, id)?;
+        self.counts.used(grant, Operation::KeyGenerate);
+        let owner = self.view.owners.first().ok_or(Refusal::NoSession)?;
+        let key = Unwrapped::Sealed(key);
+        let wrapped = key
+            .wrap(
+                &owner.master,
+                &owner.public,
+                name,
+                group,
+                deterministic,
+                &mut self.nonces,
+            )
+            .map_err(|_| Refusal::NoRandom)?;
+        let row = KeyRow {
+            name,
+            wrapped: &wrapped,
+        };
+        self.load_key(&row.encode())?;
+        let session = self.number();
+        self.counts.event(Event::KeyMade { session, key: id.0 });
+        Ok(wrapped)
+    }
+
+    /// The place of the grant that lets this session make a key of this group.
+    fn generating_grant(&self, group: u32, id: DataKeyId) -> Result<usize, Refusal> {
+        let (Some(session), Some(database)) = (&self.session, self.attached) else {
+            return Err(Refusal::NoSession);
+        };
+        let holdings = session.read();
+        let owner = match holdings.owners.first() {
+            Some(owner) if holdings.own > 0 => owner.public,
+            _ => return Err(Refusal::NoGrant(Operation::KeyGenerate)),
+        };
+        let subject = holdings.subject;
+        let found = holdings.grants.iter().position(|held| {
+            let terms = held.grant.terms();
+            let meant = match terms.subject {
+                Subject::Owner => subject == Some(owner),
+                Subject::Client(client) => subject == Some(client),
+                Subject::Background => false,
+            };
+            let holds = !held.revoked && held.grant.holds(self.now, None).is_ok();
+            terms.owner == owner
+                && meant
+                && holds
+                && held
+                    .grant
+                    .allows(Operation::KeyGenerate, database, group, id)
+        });
+        found.ok_or(Refusal::NoGrant(Operation::KeyGenerate))
+    }
+
+    /// Takes rows of the table of data keys in, and tells how many opened. Others' keys are left
+    /// out; a row that does not open is counted, and hinders no other.
+    pub fn load_keys<'r>(&mut self, rows: impl Iterator<Item = &'r [u8]>) -> Result<u32, Refusal> {
+        self.fresh()?;
+        let mut loaded = 0;
+        for row in rows {
+            match self.load_key(row) {
+                Ok(true) => loaded += 1,
+                Ok(false) => {}
+                Err(refusal) => self.counts.refused(refusal),
+            }
+        }
+        Ok(loaded)
+    }
+
+    fn load_key(&mut self, row: &[u8]) -> Result<bool, Refusal> {
+        let session = self.session.as_ref().ok_or(Refusal::NoSession)?;
+        let loaded = session.write().load(row)?;
+        if loaded {
+            self.shared.advance();
+        }
+        Ok(loaded)
+    }
+}

@@ -1,0 +1,353 @@
+//! The engine: cells in, cells and booleans out, under the grants of their owners.
+//!
+//! [`Engine`] is what all connections of a process share; [`Connection`] is one backend's side of
+//! it, and all work is done there. Pure but for random bytes: time is given in
+//! ([`Connection::set_time`]), what happened is taken out ([`Connection::take_events`]).
+//!
+//! Invariants:
+//! 1. Every use of a value is preceded by asking whether the session may ([`rights`]): of every
+//!    operand's key, with every operand's making (by a client, or derived here).
+//! 2. Keys and values leave as cells, orders, truths and hashes, but for the two operations that
+//!    have grants of their own for it: conversion to plaintext and the order prefix (inline only).
+//! 3. What the engine makes of cells is derived: it has its own mode, under deterministic keys too.
+//! 4. Any bytes may come in; nothing panics, and nothing that was asked wrongly changes a state.
+
+mod aggregates;
+mod answer;
+mod cache;
+mod cells;
+mod conversions;
+mod counts;
+mod exchange;
+mod handover;
+mod keys;
+mod operations;
+mod rank;
+mod rights;
+mod session;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use pgseal_cell::grant::DatabaseId;
+use pgseal_cell::Nonces;
+use pgseal_evaluator_proto::{AttachAs, Refusal, Ticket};
+use pgseal_value::Collate;
+
+use crate::audit::Event;
+use crate::evidence::Evidence;
+use aggregates::States;
+use cache::Cache;
+use cells::Spare;
+use counts::{Counts, Totals};
+use exchange::Exchange;
+use keys::{Key, Owner};
+use rights::Rights;
+use session::{Deposits, Holdings, Numbers, Session, Tickets};
+
+/// What sessions may do without a grant, as owners' clients check it in the evidence.
+const POLICY: &[u8] =
+    b"pgseal evaluator policy 1: without a grant the owner's session compares and \
+hashes stored cells of its own keys, and nothing else; what is computed here is derived";
+
+/// A collation that may be used from several threads.
+pub type SharedCollation = Arc<dyn Collate + Send + Sync>;
+
+/// How an engine is set up.
+pub struct Config {
+    /// What it shows to clients.
+    pub evidence: Box<dyn Evidence>,
+    /// The order and cases of a locale of libc, by its name.
+    pub collation: fn(&str) -> Option<SharedCollation>,
+    /// The engine runs in the backend, which sees plaintext anyway.
+    pub inline: bool,
+    /// Opened cells that a connection keeps at most.
+    pub cache: usize,
+    /// States of aggregates that a connection keeps at most.
+    pub states: usize,
+}
+
+/// What all connections of a process share.
+pub struct Engine(Arc<Shared>);
+
+struct Shared {
+    config: Config,
+    policy: [u8; 32],
+    /// Grows with every change of keys, grants and revocations, and with every session's end.
+    epoch: AtomicU64,
+    numbers: Numbers,
+    tickets: Mutex<Tickets>,
+    deposits: Mutex<Deposits>,
+    totals: Mutex<Totals>,
+}
+
+impl Engine {
+    /// An engine without a key.
+    pub fn new(config: Config) -> Self {
+        Self(Arc::new(Shared {
+            config,
+            policy: pgseal_crypto::sha256(&[POLICY]),
+            epoch: AtomicU64::new(1),
+            numbers: Numbers::default(),
+            tickets: Mutex::default(),
+            deposits: Mutex::default(),
+            totals: Mutex::default(),
+        }))
+    }
+
+    /// The hash of what sessions may do without a grant.
+    pub fn policy(&self) -> [u8; 32] {
+        self.0.policy
+    }
+
+    /// One backend's side, not attached yet.
+    pub fn connect(&self) -> Connection {
+        let config = &self.0.config;
+        Connection {
+            cache: Cache::new(config.cache),
+            states: States::new(config.states),
+            shared: Arc::clone(&self.0),
+            now: 0,
+            attached: None,
+            session: None,
+            leads: false,
+            exchange: Exchange::default(),
+            serves_client: false,
+            view: View::default(),
+            spare: Spare::default(),
+            plain: Vec::new(),
+            nonces: Nonces::new(),
+            counts: Counts::default(),
+            collations: Vec::new(),
+        }
+    }
+}
+
+impl Shared {
+    fn tickets(&self) -> MutexGuard<'_, Tickets> {
+        self.tickets.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn deposits(&self) -> MutexGuard<'_, Deposits> {
+        self.deposits.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn totals(&self) -> MutexGuard<'_, Totals> {
+        self.totals.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets every connection look again at what it may do.
+    fn advance(&self) {
+        self.epoch.fetch_add(1, Ordering::Release);
+    }
+}
+
+/// One backend's side of the engine.
+pub struct Connection {
+    shared: Arc<Shared>,
+    now: u64,
+    attached: Option<DatabaseId>,
+    session: Option<Arc<Session>>,
+    /// The session is this connection's own, and ends with it.
+    leads: bool,
+    /// It was attached for a client, which may open sessions.
+    serves_client: bool,
+    exchange: Exchange,
+    view: View,
+    cache: Cache,
+    spare: Spare,
+    /// The plain bytes of the cell at hand.
+    plain: Vec<u8>,
+    nonces: Nonces,
+    states: States,
+    counts: Counts,
+    collations: Vec<(String, SharedCollation)>,
+}
+
+/// The session as this connection saw it last.
+#[derive(Default)]
+struct View {
+    /// The engine's epoch then.
+    epoch: u64,
+    /// The second at which rights have to be summed anew; 0: no session.
+    until: u64,
+    keys: Vec<Granted>,
+    owners: Vec<Arc<Owner>>,
+}
+
+struct Granted {
+    key: Arc<Key>,
+    rights: Rights,
+}
+
+/// A collation of this connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CollationId(u32);
+
+impl CollationId {
+    /// By code point; for all that is no text, too.
+    pub const C: Self = Self(0);
+}
+
+impl Connection {
+    /// What time it is, in seconds since 1970, from now on.
+    #[inline]
+    pub fn set_time(&mut self, now: u64) {
+        self.now = now;
+    }
+
+    /// Whether there is a session that has not ended.
+    pub fn has_session(&mut self) -> bool {
+        self.fresh().is_ok()
+    }
+
+    /// Says who this is. Once in a connection.
+    pub fn attach(&mut self, kind: AttachAs, database: [u8; 16]) -> Result<(), Refusal> {
+        if self.attached.is_some() {
+            return Err(Refusal::MalformedRequest);
+        }
+        let database = DatabaseId(database);
+        match kind {
+            AttachAs::Client => self.serves_client = true,
+            AttachAs::ParallelWorker { ticket } => {
+                let session = self.shared.tickets().session(&ticket);
+                self.session = Some(session.ok_or(Refusal::UnknownTicket)?);
+            }
+            AttachAs::Background => self.begin_background(database)?,
+        }
+        self.attached = Some(database);
+        Ok(())
+    }
+
+    /// A session of what owners left for background work, if they left anything.
+    fn begin_background(&mut self, database: DatabaseId) -> Result<(), Refusal> {
+        let mut holdings = Holdings {
+            subject: None,
+            expires: u64::MAX,
+            owners: Vec::new(),
+            own: 0,
+            keys: Vec::new(),
+            rows: Vec::new(),
+            grants: Vec::new(),
+        };
+        let asker = holdings.asker(database, self.now);
+        self.shared.deposits().hand_out(&mut holdings, &asker)?;
+        if !holdings.owners.is_empty() {
+            self.begin(holdings)?;
+        }
+        Ok(())
+    }
+
+    /// A ticket for parallel workers of the session that this connection leads.
+    pub fn ticket(&mut self) -> Result<Ticket, Refusal> {
+        self.fresh()?;
+        match &self.session {
+            Some(session) if self.leads => {
+                let ticket = self.shared.tickets().issue(session);
+                ticket.map_err(|_| Refusal::NoRandom)
+            }
+            _ => Err(Refusal::NoSession),
+        }
+    }
+
+    /// Begins a session that this connection leads; the one before it ends.
+    fn begin(&mut self, holdings: Holdings) -> Result<(), Refusal> {
+        self.end_session();
+        let number = self.shared.numbers.next();
+        let session = Session::new(number, holdings).map_err(|_| Refusal::NoRandom)?;
+        self.session = Some(Arc::new(session));
+        self.leads = true;
+        Ok(())
+    }
+
+    /// Ends the session, if there is one, and forgets all that came of it.
+    fn end_session(&mut self) {
+        self.flush_counts(self.number());
+        let Some(session) = self.session.take() else {
+            return;
+        };
+        self.begin_counts();
+        if std::mem::take(&mut self.leads) {
+            session.close();
+            self.counts.event(Event::Close {
+                session: session.number,
+            });
+            self.shared.advance();
+        }
+        self.view = View::default();
+        self.cache.clear();
+        self.spare = Spare::default();
+        self.states.clear();
+        zeroize::Zeroize::zeroize(&mut self.plain);
+    }
+
+    /// The number of the session; 0 without one.
+    fn number(&self) -> u64 {
+        self.session.as_ref().map_or(0, |session| session.number)
+    }
+
+    /// Sees to it that what is known of keys and rights holds now.
+    #[inline]
+    fn fresh(&mut self) -> Result<(), Refusal> {
+        if self.now < self.view.until
+            && self.shared.epoch.load(Ordering::Acquire) == self.view.epoch
+        {
+            return Ok(());
+        }
+        self.refresh()
+    }
+
+    #[cold]
+    fn refresh(&mut self) -> Result<(), Refusal> {
+        self.view.until = 0;
+        let session = match (&self.session, self.attached) {
+            (Some(session), Some(database)) if !session.is_closed() => (session, database),
+            _ => return Err(Refusal::NoSession),
+        };
+        let (session, database) = (Arc::clone(session.0), session.1);
+        // Counts are by the place of a key and a grant, which stay what they are.
+        let epoch = self.shared.epoch.load(Ordering::Acquire);
+        let mut holdings = session.write();
+        let deposits = self.shared.deposits();
+        for held in &mut holdings.grants {
+            let terms = held.grant.terms();
+            held.revoked = deposits.revoked(terms.owner, terms.serial);
+        }
+        drop(deposits);
+        if self.now >= holdings.expires {
+            return Err(Refusal::SessionExpired);
+        }
+        self.view = View::of(&holdings, database, self.now);
+        self.view.epoch = epoch;
+        Ok(())
+    }
+}
+
+impl View {
+    fn of(holdings: &Holdings, database: DatabaseId, now: u64) -> Self {
+        let asker = holdings.asker(database, now);
+        let mut until = holdings.expires;
+        let mut granted = |key: &Arc<Key>| {
+            let (owner, own) = (&holdings.owners[key.owner], key.owner < holdings.own);
+            let (rights, end) = Rights::sum(key, owner.public, own, &holdings.grants, &asker);
+            until = until.min(end);
+            Granted {
+                key: Arc::clone(key),
+                rights,
+            }
+        };
+        let keys = holdings.keys.iter().map(&mut granted).collect();
+        Self {
+            epoch: 0,
+            until,
+            keys,
+            owners: holdings.owners.clone(),
+        }
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.end_session();
+    }
+}

@@ -1,0 +1,315 @@
+//! Operators and functions on cells. Each looks its operands up, asks whether the session may, and
+//! then computes.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use pgseal_cell::grant::Operation;
+use pgseal_evaluator_proto::{Collation, Refusal, Unary};
+use pgseal_value::{Arithmetic, Collate, Field, Type, Value, ValueError, C};
+
+use super::cells::{At, Side};
+use super::{CollationId, Connection, SharedCollation};
+
+/// Collations that a connection knows at most.
+const MOST_COLLATIONS: usize = 256;
+
+/// A search on a page.
+struct Search {
+    probe: At,
+    collation: CollationId,
+    descending: bool,
+    /// Leave cells behind that are equal to the probe.
+    with_equal: bool,
+}
+
+impl Connection {
+    /// The order of two cells of one type.
+    #[inline]
+    pub fn compare(
+        &mut self,
+        left: &[u8],
+        right: &[u8],
+        collation: CollationId,
+    ) -> Result<Ordering, Refusal> {
+        self.begin_operation()?;
+        let (a, b) = self.open_both(left, right)?;
+        self.order(a, b, collation)
+    }
+
+    #[inline]
+    fn order(&mut self, a: At, b: At, collation: CollationId) -> Result<Ordering, Refusal> {
+        self.may_compare(&[self.origin(a), self.origin(b)])?;
+        let (a, b) = (&self.at(a).value, &self.at(b).value);
+        if a.ty() != b.ty() {
+            return Err(Refusal::WrongType);
+        }
+        Ok(pgseal_value::compare(a, b, self.rules(collation))?)
+    }
+
+    /// Where a probe stands among cells that are sorted, either way: how many lie before it, and
+    /// how many do not lie behind it. Only the cells that the search meets are opened.
+    pub fn search_page(
+        &mut self,
+        probe: &[u8],
+        cells: &[&[u8]],
+        collation: CollationId,
+    ) -> Result<(usize, usize, bool), Refusal> {
+        let descending = match cells {
+            [first, .., last] => self.compare(first, last, collation)? == Ordering::Greater,
+            _ => false,
+        };
+        self.begin_operation()?;
+        let mut search = Search {
+            probe: self.open(probe, Side::Left, None)?,
+            collation,
+            descending,
+            with_equal: false,
+        };
+        let before = self.bound(&search, cells, 0)?;
+        search.with_equal = true;
+        let through = self.bound(&search, cells, before)?;
+        Ok((before, through, descending))
+    }
+
+    /// How many cells the search leaves behind, if it leaves those below `low`.
+    fn bound(&mut self, search: &Search, cells: &[&[u8]], low: usize) -> Result<usize, Refusal> {
+        let (mut low, mut high) = (low, cells.len());
+        while low < high {
+            let middle = low.midpoint(high);
+            let cell = self.open(cells[middle], Side::Right, Some(search.probe))?;
+            let order = match self.order(cell, search.probe, search.collation)? {
+                order if search.descending => order.reverse(),
+                order => order,
+            };
+            match order == Ordering::Less || search.with_equal && order == Ordering::Equal {
+                true => low = middle + 1,
+                false => high = middle,
+            }
+        }
+        Ok(low)
+    }
+
+    /// A keyed hash: equal values of one owner have equal hashes.
+    #[inline]
+    pub fn hash(&mut self, seed: u64, cell: &[u8]) -> Result<u64, Refusal> {
+        self.begin_operation()?;
+        let at = self.open(cell, Side::Left, None)?;
+        let origin = self.origin(at);
+        self.may_compare(&[origin])?;
+        let mut canonical = std::mem::take(&mut self.plain);
+        canonical.clear();
+        let value = &self.at(at).value;
+        pgseal_value::hash_bytes(value, &mut canonical);
+        let owner = &self.view.owners[self.key(origin.key).owner];
+        let hash = owner.hash.hash(value.ty(), &canonical, seed);
+        self.plain = canonical;
+        Ok(hash)
+    }
+
+    /// A number that sorts as the cell does, as far as it goes. Only where the caller could see the
+    /// value anyway.
+    #[inline]
+    pub fn order_prefix(&mut self, cell: &[u8]) -> Result<u64, Refusal> {
+        if !self.shared.config.inline {
+            return Err(Refusal::Unsupported);
+        }
+        self.begin_operation()?;
+        let at = self.open(cell, Side::Left, None)?;
+        self.may_compare(&[self.origin(at)])?;
+        Ok(pgseal_value::order_prefix(&self.at(at).value))
+    }
+
+    /// `left op right`
+    pub fn arithmetic(
+        &mut self,
+        op: Arithmetic,
+        left: &[u8],
+        right: &[u8],
+        into: &mut Vec<u8>,
+    ) -> Result<(), Refusal> {
+        self.binary(Operation::Arithmetic, left, right, into, |a, b| {
+            pgseal_value::arithmetic(op, a, b)
+        })
+    }
+
+    /// `left || right`
+    pub fn concat(&mut self, left: &[u8], right: &[u8], into: &mut Vec<u8>) -> Result<(), Refusal> {
+        self.binary(Operation::Text, left, right, into, pgseal_value::concat)
+    }
+
+    fn binary(
+        &mut self,
+        operation: Operation,
+        left: &[u8],
+        right: &[u8],
+        into: &mut Vec<u8>,
+        compute: impl FnOnce(&Value, &Value) -> Result<Value, ValueError>,
+    ) -> Result<(), Refusal> {
+        self.begin_operation()?;
+        let (a, b) = self.open_both(left, right)?;
+        let (left, right) = (self.origin(a), self.origin(b));
+        self.may(operation, &[left, right])?;
+        let key = self.result_key(left, Some(right))?;
+        let result = compute(&self.at(a).value, &self.at(b).value)?;
+        self.seal_result(result, key, into)
+    }
+
+    fn unary(
+        &mut self,
+        operation: Operation,
+        cell: &[u8],
+        compute: impl FnOnce(&Value) -> Result<Option<Value>, ValueError>,
+    ) -> Result<Option<(Value, u16)>, Refusal> {
+        self.begin_operation()?;
+        let at = self.open(cell, Side::Left, None)?;
+        let origin = self.origin(at);
+        self.may(operation, &[origin])?;
+        let key = self.result_key(origin, None)?;
+        Ok(compute(&self.at(at).value)?.map(|value| (value, key)))
+    }
+
+    /// Seals the result of a function; false if it is null.
+    fn seal_if_any(
+        &mut self,
+        result: Option<(Value, u16)>,
+        into: &mut Vec<u8>,
+    ) -> Result<bool, Refusal> {
+        match result {
+            Some((value, key)) => self.seal_result(value, key, into).map(|()| true),
+            None => Ok(false),
+        }
+    }
+
+    /// A function of one cell to a cell of its type.
+    pub fn apply(
+        &mut self,
+        op: Unary,
+        cell: &[u8],
+        collation: CollationId,
+        into: &mut Vec<u8>,
+    ) -> Result<bool, Refusal> {
+        let operation = match op {
+            Unary::Negate | Unary::Absolute => Operation::Arithmetic,
+            Unary::Lower | Unary::Upper => Operation::Text,
+        };
+        let rules = self.owned_rules(collation);
+        let result = self.unary(operation, cell, |value| {
+            match op {
+                Unary::Negate => pgseal_value::negate(value),
+                Unary::Absolute => pgseal_value::absolute(value),
+                Unary::Lower => pgseal_value::lower(value, &*rules),
+                Unary::Upper => pgseal_value::upper(value, &*rules),
+            }
+            .map(Some)
+        })?;
+        self.seal_if_any(result, into)
+    }
+
+    /// A part of a text or of bytes.
+    pub fn substring(
+        &mut self,
+        cell: &[u8],
+        from: i32,
+        len: Option<i32>,
+        into: &mut Vec<u8>,
+    ) -> Result<bool, Refusal> {
+        let result = self.unary(Operation::Text, cell, |value| {
+            pgseal_value::substring(value, from, len).map(Some)
+        })?;
+        self.seal_if_any(result, into)
+    }
+
+    /// How long a text or how many bytes, as a cell of int4.
+    pub fn length(&mut self, cell: &[u8], into: &mut Vec<u8>) -> Result<bool, Refusal> {
+        let result = self.unary(Operation::Text, cell, |value| {
+            pgseal_value::length(value).map(|length| Some(Value::Int4(length)))
+        })?;
+        self.seal_if_any(result, into)
+    }
+
+    /// A field of a date or instant; false if it has none.
+    pub fn extract(
+        &mut self,
+        field: Field,
+        cell: &[u8],
+        into: &mut Vec<u8>,
+    ) -> Result<bool, Refusal> {
+        let result = self.unary(Operation::Extract, cell, |value| {
+            pgseal_value::extract(field, value)
+        })?;
+        self.seal_if_any(result, into)
+    }
+
+    /// The value in another type.
+    pub fn cast(&mut self, to: Type, cell: &[u8], into: &mut Vec<u8>) -> Result<bool, Refusal> {
+        let result = self.unary(Operation::Cast, cell, |value| {
+            pgseal_value::cast(value, to).map(Some)
+        })?;
+        self.seal_if_any(result, into)
+    }
+
+    /// LIKE, or ILIKE in a collation.
+    pub fn like(
+        &mut self,
+        text: &[u8],
+        pattern: &[u8],
+        escape: Option<char>,
+        insensitive: Option<CollationId>,
+    ) -> Result<bool, Refusal> {
+        self.begin_operation()?;
+        let (a, b) = self.open_both(text, pattern)?;
+        let operands = [self.origin(a), self.origin(b)];
+        self.may(Operation::Text, &operands)?;
+        // A pattern that was made here, or by another owner, asks what a comparison would.
+        if operands.iter().any(|operand| operand.derived) || self.of_two(&operands) {
+            self.may(Operation::CompareDerived, &operands)?;
+        }
+        let rules = insensitive.map(|collation| self.rules(collation));
+        let (text, pattern) = (&self.at(a).value, &self.at(b).value);
+        Ok(pgseal_value::like(text, pattern, escape, rules)?)
+    }
+
+    /// The collation of this name, for this connection.
+    pub fn collation(&mut self, collation: Collation<'_>) -> Result<CollationId, Refusal> {
+        let name = match collation {
+            Collation::C => return Ok(CollationId::C),
+            Collation::Libc(name) => name,
+        };
+        let known = self.collations.iter().position(|(known, _)| known == name);
+        let index = match known {
+            Some(index) => index,
+            None if self.collations.len() >= MOST_COLLATIONS => return Err(Refusal::TooMany),
+            None => {
+                let rules = (self.shared.config.collation)(name);
+                let rules = rules.ok_or(Refusal::UnknownCollation)?;
+                self.collations.push((name.to_owned(), rules));
+                self.collations.len() - 1
+            }
+        };
+        let number = u32::try_from(index + 1).map_err(|_| Refusal::TooMany)?;
+        Ok(CollationId(number))
+    }
+
+    /// The rules of a collation; C for one that is not this connection's.
+    #[inline]
+    pub(super) fn rules(&self, collation: CollationId) -> &dyn Collate {
+        match self.named(collation) {
+            Some(rules) => &**rules,
+            None => &C,
+        }
+    }
+
+    fn owned_rules(&self, collation: CollationId) -> SharedCollation {
+        match self.named(collation) {
+            Some(rules) => Arc::clone(rules),
+            None => Arc::new(C),
+        }
+    }
+
+    #[inline]
+    fn named(&self, collation: CollationId) -> Option<&SharedCollation> {
+        let index = (collation.0 as usize).checked_sub(1)?;
+        self.collations.get(index).map(|(_, rules)| rules)
+    }
+}

@@ -1,0 +1,292 @@
+//! Sessions: the keys that one client opened, and what the grants that it brought say.
+//!
+//! A session belongs to the connection that opened it. Parallel workers of that connection share
+//! it; when the connection ends, it is over for all of them. The keys of an owner outlive its
+//! session in one case: it signed a grant for background work or for another subject, and then
+//! [`Deposits`] keeps its master key until that grant is over or the process ends.
+//!
+//! States of a session: open, closed. Nothing opens a closed one.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use pgseal_cell::grant::{DatabaseId, Operation, Serial, Subject, VerifiedRevocations};
+use pgseal_cell::{PublicKey, WrappedKey};
+use pgseal_crypto::aead::Aead;
+use pgseal_crypto::{RandomError, Secret};
+use pgseal_evaluator_proto::{KeyRow, Refusal, Ticket};
+
+use super::keys::{Key, Owner};
+use super::rights::{Asker, Held};
+
+/// Data keys that one session takes.
+const MOST_KEYS: usize = 16_384;
+/// Grants that one session takes.
+const MOST_GRANTS: usize = 1024;
+
+/// A session, shared by a connection and its parallel workers.
+pub struct Session {
+    /// Its number in the log, from 1 on.
+    pub number: u64,
+    /// What seals the states of aggregates on their way between its processes.
+    pub states: Aead,
+    /// What [`Session::states`] was made of.
+    pub states_key: Secret,
+    closed: AtomicBool,
+    holdings: RwLock<Holdings>,
+}
+
+/// What a session holds. Lists only grow, so that a place in them keeps its meaning.
+pub struct Holdings {
+    /// The client; none for background work.
+    pub subject: Option<PublicKey>,
+    /// When it ends, in seconds since 1970.
+    pub expires: u64,
+    /// Its own owner first, if it is a client's; then those whose keys it uses by their grants.
+    pub owners: Vec<Arc<Owner>>,
+    /// How many of the owners are its own: 1 or 0.
+    pub own: usize,
+    /// Keys that were loaded.
+    pub keys: Vec<Arc<Key>>,
+    /// The rows that they were loaded from.
+    pub rows: Vec<Vec<u8>>,
+    /// Grants, each with what is known of its revocation.
+    pub grants: Vec<Held>,
+}
+
+impl Session {
+    /// A session that begins.
+    pub fn new(number: u64, holdings: Holdings) -> Result<Self, RandomError> {
+        Ok(Self::with_key(number, holdings, Secret::generate()?))
+    }
+
+    /// A session whose states are sealed by a key that is there already.
+    pub fn with_key(number: u64, holdings: Holdings, states_key: Secret) -> Self {
+        Self {
+            number,
+            states: Aead::new(&states_key),
+            states_key,
+            closed: AtomicBool::new(false),
+            holdings: RwLock::new(holdings),
+        }
+    }
+
+    /// What it holds, to read.
+    pub fn read(&self) -> RwLockReadGuard<'_, Holdings> {
+        self.holdings.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What it holds, to change; the engine's epoch is to be advanced afterwards.
+    pub fn write(&self) -> RwLockWriteGuard<'_, Holdings> {
+        self.holdings
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends it for everybody.
+    pub fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+    }
+
+    /// Whether it has ended.
+    pub fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+}
+
+impl Holdings {
+    /// Who asks, for rights.
+    pub fn asker(&self, database: DatabaseId, now: u64) -> Asker {
+        Asker {
+            subject: self.subject,
+            database,
+            now,
+        }
+    }
+
+    /// Takes a row of the table of data keys in. False if the key is another owner's or is here.
+    pub fn load(&mut self, item: &[u8]) -> Result<bool, Refusal> {
+        let row = KeyRow::parse(item)?;
+        let wrapped = WrappedKey::parse(row.wrapped)?;
+        if self.keys.iter().any(|key| key.id == wrapped.id())
+            || !self.owners.iter().any(|owner| owner.id == wrapped.owner())
+        {
+            return Ok(false);
+        }
+        if self.keys.len() >= MOST_KEYS {
+            return Err(Refusal::TooMany);
+        }
+        let owners = self.owners.iter().map(Arc::as_ref);
+        let key = Key::unwrap(&wrapped, row.name, owners)?;
+        self.keys.push(Arc::new(key));
+        self.rows.push(item.to_vec());
+        Ok(true)
+    }
+
+    /// Whether the client may leave this owner's keys for others: it is the owner, or the owner
+    /// signed a grant for it. Anybody may claim a public key beside a master key of his own.
+    pub fn speaks_for(&self, owner: &Owner, now: u64) -> bool {
+        let Some(client) = self.subject else {
+            return false;
+        };
+        let is_for_client = |held: &Held| {
+            let terms = held.grant.terms();
+            terms.owner == owner.public
+                && terms.subject == Subject::Client(client)
+                && !held.revoked
+                && held.grant.holds(now, None).is_ok()
+        };
+        client == owner.public || self.grants.iter().any(is_for_client)
+    }
+
+    /// Takes a grant in; a second time it is the same grant.
+    pub fn grant(&mut self, grant: Held) -> Result<(), Refusal> {
+        let same = |held: &Held| {
+            let (a, b) = (held.grant.terms(), grant.grant.terms());
+            a.owner == b.owner && a.serial == b.serial
+        };
+        if self.grants.iter().any(same) {
+            return Ok(());
+        }
+        if self.grants.len() >= MOST_GRANTS {
+            return Err(Refusal::TooMany);
+        }
+        self.grants.push(grant);
+        Ok(())
+    }
+}
+
+/// What owners left for work that their own sessions do not do.
+#[derive(Default)]
+pub struct Deposits {
+    list: Vec<Deposit>,
+    /// The newest list of each owner.
+    revocations: Vec<VerifiedRevocations>,
+}
+
+struct Deposit {
+    owner: Arc<Owner>,
+    held: Held,
+}
+
+/// Deposits and lists that are kept at most.
+const MOST_DEPOSITS: usize = 4096;
+
+impl Deposits {
+    /// Keeps an owner's keys for the subject of a grant, if it is for others.
+    pub fn keep(&mut self, owner: &Arc<Owner>, held: &Held, now: u64) -> Result<(), Refusal> {
+        let terms = held.grant.terms();
+        let for_others = match terms.subject {
+            Subject::Background => true,
+            Subject::Client(client) => {
+                client != owner.public && terms.operations.has(Operation::Share)
+            }
+            Subject::Owner => false,
+        };
+        if !for_others {
+            return Ok(());
+        }
+        self.list.retain(|kept| {
+            let old = kept.held.grant.terms();
+            let same = old.serial == terms.serial && old.owner == terms.owner;
+            !same && now < old.not_after
+        });
+        if self.list.len() >= MOST_DEPOSITS {
+            return Err(Refusal::TooMany);
+        }
+        self.list.push(Deposit {
+            owner: Arc::clone(owner),
+            held: held.clone(),
+        });
+        Ok(())
+    }
+
+    /// Takes a list of revocations in, unless a newer one is known. Whether it was taken.
+    pub fn revoke(&mut self, list: VerifiedRevocations) -> Result<bool, Refusal> {
+        let lists = &mut self.revocations;
+        match lists.iter().position(|known| known.owner() == list.owner()) {
+            Some(at) if lists[at].sequence() >= list.sequence() => return Ok(false),
+            Some(at) => lists[at] = list,
+            None if lists.len() >= MOST_DEPOSITS => return Err(Refusal::TooMany),
+            None => lists.push(list),
+        }
+        let revocations = &self.revocations;
+        self.list.retain(|kept| {
+            !revoked_in(
+                revocations,
+                kept.held.grant.terms().owner,
+                kept.held.grant.terms().serial,
+            )
+        });
+        Ok(true)
+    }
+
+    /// Whether this owner took this grant back.
+    pub fn revoked(&self, owner: PublicKey, serial: Serial) -> bool {
+        revoked_in(&self.revocations, owner, serial)
+    }
+
+    /// Adds to a session what was left for it.
+    pub fn hand_out(&self, holdings: &mut Holdings, asker: &Asker) -> Result<(), Refusal> {
+        for kept in &self.list {
+            let terms = kept.held.grant.terms();
+            let meant = match (terms.subject, asker.subject) {
+                (Subject::Background, None) => true,
+                (Subject::Client(client), Some(subject)) => client == subject,
+                _ => false,
+            };
+            if !meant || asker.now >= terms.not_after {
+                continue;
+            }
+            if !holdings
+                .owners
+                .iter()
+                .any(|owner| owner.id == kept.owner.id)
+            {
+                holdings.owners.push(Arc::clone(&kept.owner));
+            }
+            holdings.grant(kept.held.clone())?;
+        }
+        Ok(())
+    }
+}
+
+fn revoked_in(lists: &[VerifiedRevocations], owner: PublicKey, serial: Serial) -> bool {
+    lists.iter().any(|list| list.revokes(owner, serial))
+}
+
+/// Tickets of the sessions that have parallel workers.
+#[derive(Default)]
+pub struct Tickets(Vec<(Ticket, std::sync::Weak<Session>)>);
+
+impl Tickets {
+    /// A ticket of this session: the one that it has, or a new one.
+    pub fn issue(&mut self, session: &Arc<Session>) -> Result<Ticket, RandomError> {
+        self.0.retain(|(_, session)| session.strong_count() > 0);
+        let mine = |kept: &std::sync::Weak<Session>| kept.as_ptr() == Arc::as_ptr(session);
+        if let Some((ticket, _)) = self.0.iter().find(|(_, kept)| mine(kept)) {
+            return Ok(*ticket);
+        }
+        let ticket = pgseal_crypto::random_bytes()?;
+        self.0.push((ticket, Arc::downgrade(session)));
+        Ok(ticket)
+    }
+
+    /// The session that gave this ticket, if it is still open.
+    pub fn session(&self, ticket: &Ticket) -> Option<Arc<Session>> {
+        let issued = { self.0.iter() }.find(|(issued, _)| pgseal_crypto::equal(issued, ticket));
+        let session = issued?.1.upgrade()?;
+        (!session.is_closed()).then_some(session)
+    }
+}
+
+/// Numbers sessions.
+#[derive(Default)]
+pub struct Numbers(AtomicU64);
+
+impl Numbers {
+    /// The next number, from 1 on.
+    pub fn next(&self) -> u64 {
+        self.0.fetch_add(1, Ordering::Relaxed) + 1
+    }
+}

@@ -1,0 +1,25 @@
+//! What only the kernel and libc can do. All `unsafe` code of this crate is below this directory.
+#![allow(unsafe_code)]
+
+use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+
+mod capability;
+mod locale;
+mod memory;
+
+pub use capability::{keep_lock_alone, may_lock};
+pub use locale::{collation, Locale};
+pub use memory::{route_crypto, unlocked_bytes, LockedHeap};
+
+/// Closes what the process inherited beside its three standard descriptors. To be called before it
+/// opens any.
+pub fn close_inherited() {
+    // SAFETY: nobody has taken a descriptor yet, so that none is closed under its owner.
+    unsafe { libc::close_range(3, libc::c_uint::MAX, 0) };
+}
+
+/// The descriptor that came with a message: nobody else's, since the kernel just made it.
+pub(crate) fn own(descriptor: RawFd) -> OwnedFd {
+    // SAFETY: the caller received it in a control message, which names it once.
+    unsafe { OwnedFd::from_raw_fd(descriptor) }
+}

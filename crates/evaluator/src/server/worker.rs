@@ -1,0 +1,114 @@
+//! A connection's thread: takes requests from its ring and answers them, until the client is gone.
+
+use std::io;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use nix::time::{clock_gettime, ClockId};
+use pgseal_evaluator_proto::ring::{Futex, Mapping, RingError, RingServer};
+use pgseal_evaluator_proto::{Refusal, Response};
+
+use super::links::Link;
+use super::Server;
+
+/// Requests nest nowhere: a thread needs little stack, and locked memory is dear.
+const STACK: usize = 256 << 10;
+/// How long to sleep at most, when nothing is to be logged, and when something is.
+const IDLE: Duration = Duration::from_secs(30);
+const SOON: Duration = Duration::from_secs(1);
+/// Requests without a sleep between them that share a look at the clock.
+const SAME_MOMENT: u32 = 16;
+/// Buffers above this are given back after the request.
+const KEPT: usize = 1 << 20;
+
+/// Starts the thread of a connection.
+pub fn start(server: &'static Server, link: &Arc<Link>) -> io::Result<()> {
+    let link = Arc::clone(link);
+    let thread = thread::Builder::new().stack_size(STACK);
+    thread.spawn(move || work(server, &link)).map(drop)
+}
+
+/// The memory of a link, for the ring.
+struct Memory<'a>(&'a Mapping);
+
+impl AsRef<[std::sync::atomic::AtomicU64]> for Memory<'_> {
+    #[inline]
+    fn as_ref(&self) -> &[std::sync::atomic::AtomicU64] {
+        self.0.as_ref()
+    }
+}
+
+fn work(server: &'static Server, link: &Link) {
+    let mut ring = RingServer::new(Memory(link.ring()), Futex, &server.crowd);
+    let mut connection = server.engine.connect();
+    let (mut request, mut response) = (Vec::new(), Vec::new());
+    let (mut logged, mut hurried) = (0, 0u32);
+    let (mut seconds, mut coarse) = now();
+    while !link.is_ending() {
+        let look = if connection.has_events() { SOON } else { IDLE };
+        // What waits for the log is a reason to look after it, once a look of sleep has passed.
+        let mut slept = false;
+        let taken = ring.next(&mut request, look, || {
+            let due = std::mem::replace(&mut slept, true) && look == SOON;
+            !due && !link.is_ending()
+        });
+        // Requests that come one upon the other are of one moment.
+        hurried = if slept {
+            0
+        } else {
+            (hurried + 1) % SAME_MOMENT
+        };
+        if hurried == 0 {
+            (seconds, coarse) = now();
+        }
+        if taken == Err(RingError::Gone) || connection.has_events() && seconds != logged {
+            server.log.write_at(coarse, &connection.take_events());
+            logged = seconds;
+        }
+        match taken {
+            Ok(()) => {
+                connection.set_time(seconds);
+                connection.call(&request, &mut response);
+            }
+            Err(RingError::TooLarge) => refuse(Refusal::TooLarge, &mut response),
+            Err(RingError::Gone) => continue,
+        }
+        // What is new is told before its answer is.
+        if connection.has_news() {
+            server.log.write_at(coarse, &connection.take_events());
+            logged = seconds;
+        }
+        if ring.answer(&response).is_err() {
+            refuse(Refusal::TooLarge, &mut response);
+            // This one fits.
+            let _ = ring.answer(&response);
+        }
+        shrink(&mut request);
+        shrink(&mut response);
+    }
+    server.log.write(&connection.close());
+    drop(ring);
+    server.links.remove(link);
+}
+
+fn refuse(refusal: Refusal, response: &mut Vec<u8>) {
+    response.clear();
+    Response::from(refusal).encode(response);
+}
+
+fn shrink(buffer: &mut Vec<u8>) {
+    if buffer.capacity() > KEPT {
+        *buffer = Vec::new();
+    }
+}
+
+/// Seconds and microseconds since 1970, as of the kernel's last tick: no system call.
+fn now() -> (u64, u64) {
+    let Ok(time) = clock_gettime(ClockId::CLOCK_REALTIME_COARSE) else {
+        return (0, 0);
+    };
+    let seconds = u64::try_from(time.tv_sec()).unwrap_or(0);
+    let micros = u64::try_from(time.tv_nsec() / 1000).unwrap_or(0);
+    (seconds, seconds * 1_000_000 + micros)
+}

@@ -1,0 +1,174 @@
+//! Aggregates whose states stay in the engine: results as of a plain loop, whatever the order of
+//! steps, and limits.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::*;
+use pgseal_cell::grant::{Operation, Subject};
+use pgseal_evaluator::engine::{CollationId, Connection};
+use pgseal_evaluator_proto::{AttachAs, Refusal, Request};
+use pgseal_value::{AggregateKind, Value};
+
+const C: CollationId = CollationId::C;
+
+fn step(
+    connection: &mut Connection,
+    state: u32,
+    kind: AggregateKind,
+    cells: &[&[u8]],
+) -> Result<u32, Refusal> {
+    connection.aggregate_step(state, kind, C, cells.iter().copied())
+}
+
+fn result(connection: &mut Connection, key: &Sealer, state: u32) -> String {
+    let mut out = Vec::new();
+    assert_eq!(connection.aggregate_finish(state, &mut out), Ok(true));
+    key.open_text(&out)
+}
+
+#[test]
+fn results_are_those_of_all_cells_however_they_came() {
+    let engine = engine(false);
+    let (mut connection, _, mut key) = alice_with(&engine, &[Operation::Aggregate]);
+    let numbers = [5, -7, 12, 5, 2_147_483_647, -1, 0];
+    let cells: Vec<Vec<u8>> = numbers.iter().map(|number| key.int4(*number)).collect();
+    let cells: Vec<&[u8]> = cells.iter().map(Vec::as_slice).collect();
+    let expected = [
+        (AggregateKind::Count, "7"),
+        (AggregateKind::Sum, "2147483661"),
+        (AggregateKind::Avg, "306783380.14285714"),
+        (AggregateKind::Min, "-7"),
+        (AggregateKind::Max, "2147483647"),
+    ];
+    for (kind, expected) in expected {
+        for cut in 1..cells.len() {
+            // In two steps, and in two states that meet.
+            let state = step(&mut connection, 0, kind, &cells[..cut]).unwrap();
+            assert_eq!(step(&mut connection, state, kind, &cells[cut..]), Ok(state));
+            assert_eq!(result(&mut connection, &key, state), expected);
+            let other = step(&mut connection, 0, kind, &cells[..cut]).unwrap();
+            let into = step(&mut connection, 0, kind, &cells[cut..]).unwrap();
+            connection.aggregate_combine(into, other).unwrap();
+            assert_eq!(result(&mut connection, &key, into), expected);
+            let gone = connection.aggregate_combine(into, other);
+            assert_eq!(gone, Err(Refusal::UnknownState));
+            for state in [state, into] {
+                connection.aggregate_drop(state).unwrap();
+            }
+        }
+    }
+}
+
+#[test]
+fn the_extreme_is_the_cell_that_came_in_and_needs_the_right_to_compare_alone() {
+    let engine = engine(false);
+    let (mut connection, _, mut key) = alice_with(&engine, &[]);
+    let (low, high) = (key.int4(1), key.int4(2));
+    let state = step(&mut connection, 0, AggregateKind::Max, &[&low, &high, &low]).unwrap();
+    let mut out = Vec::new();
+    assert_eq!(connection.aggregate_finish(state, &mut out), Ok(true));
+    assert_eq!(out, high);
+    // Of values that are equal and look different PostgreSQL keeps the later.
+    let decimal = |text: &str| Value::parse(pgseal_value::Type::Decimal, text).unwrap();
+    let (one, same) = (key.seal(&decimal("1.0")), key.seal(&decimal("1.00")));
+    let state = step(&mut connection, 0, AggregateKind::Min, &[&one, &same]).unwrap();
+    assert_eq!(result(&mut connection, &key, state), "1.00");
+    let text = key.text("x");
+    let mixed = step(&mut connection, 0, AggregateKind::Min, &[&low, &text]);
+    assert_eq!(mixed, Err(Refusal::WrongType));
+}
+
+#[test]
+fn states_are_bounded_and_end_with_the_session() {
+    let engine = engine(false);
+    let (mut connection, alice, mut key) = alice_with(&engine, &[Operation::Aggregate]);
+    let cell = key.int4(1);
+    for _ in 0..1000 {
+        step(&mut connection, 0, AggregateKind::Sum, &[&cell]).unwrap();
+    }
+    let more = step(&mut connection, 0, AggregateKind::Sum, &[&cell]);
+    assert_eq!(more, Err(Refusal::TooMany));
+    connection.aggregate_drop(7).unwrap();
+    assert_eq!(
+        step(&mut connection, 0, AggregateKind::Sum, &[&cell]),
+        Ok(7)
+    );
+    assert_eq!(connection.aggregate_drop(1001), Err(Refusal::UnknownState));
+    assert_eq!(connection.aggregate_drop(0), Err(Refusal::UnknownState));
+    let grant = alice.grant(Subject::Owner, &[Operation::Aggregate]);
+    open(&mut connection, &alice, &alice, &[grant], &[]).unwrap();
+    let mut out = Vec::new();
+    let gone = connection.aggregate_finish(7, &mut out);
+    assert_eq!(gone, Err(Refusal::UnknownState));
+}
+
+#[test]
+fn an_exported_state_goes_to_the_session_s_workers_and_to_nobody_else() {
+    let engine = engine(false);
+    let (mut leader, _, mut key) = alice_with(&engine, &[Operation::Aggregate]);
+    let (a, b) = (key.int4(20), key.int4(22));
+    let ticket = leader.ticket().unwrap();
+    let mut worker = connect(&engine, AttachAs::ParallelWorker { ticket });
+    for (kind, expected) in [(AggregateKind::Sum, "42"), (AggregateKind::Min, "20")] {
+        let part = step(&mut worker, 0, kind, &[&b]).unwrap();
+        let mut sealed = Vec::new();
+        worker.aggregate_export(part, &mut sealed).unwrap();
+        let state = step(&mut leader, 0, kind, &[&a]).unwrap();
+        let part = leader.aggregate_import(&sealed).unwrap();
+        leader.aggregate_combine(state, part).unwrap();
+        assert_eq!(result(&mut leader, &key, state), expected);
+        for at in 0..sealed.len() {
+            let mut flipped = sealed.clone();
+            flipped[at] ^= 1;
+            let refused = leader.aggregate_import(&flipped);
+            assert_eq!(refused, Err(Refusal::UnknownState), "byte {at}");
+        }
+        let (mut foreign, ..) = alice_with(&engine, &[Operation::Aggregate]);
+        let refused = foreign.aggregate_import(&sealed);
+        assert_eq!(refused, Err(Refusal::UnknownState));
+    }
+}
+
+/// Requests that are cut, changed and made up: each has an answer, and the session goes on.
+#[test]
+fn any_request_is_answered_and_harms_nothing() {
+    let engine = engine(true);
+    let all: Vec<Operation> = Operation::ALL.into_iter().collect();
+    let (mut connection, _, mut key) = alice_with(&engine, &all);
+    let (a, text) = (key.int4(20), key.text("text"));
+    let cells: [&[u8]; 2] = [&a, &text];
+    let requests = [
+        Request::Status,
+        Request::Hash { seed: 1, cell: &a },
+        Request::OrderPrefix(&a),
+        Request::Length(&text),
+        Request::Decrypt(&text),
+        Request::AggregateImport(&a),
+        Request::LoadKeys(items(&cells)),
+        Request::HashPage {
+            seed: 0,
+            cells: items(&cells),
+        },
+    ];
+    let mut state: u64 = 1;
+    let mut random = |bound: usize| {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        usize::try_from(state >> 33).unwrap() % bound.max(1)
+    };
+    let mut response = Vec::new();
+    for round in 0..30_000 {
+        let mut bytes = Vec::new();
+        requests[round % requests.len()].encode(&mut bytes);
+        for _ in 0..random(4) {
+            let at = random(bytes.len());
+            bytes[at] ^= u8::try_from(random(256)).unwrap();
+        }
+        bytes.truncate(random(2 * bytes.len()).max(1));
+        connection.call(&bytes, &mut response);
+        assert!(pgseal_evaluator_proto::Response::parse(&response).is_ok());
+    }
+    assert_eq!(connection.compare(&a, &a, C), Ok(std::cmp::Ordering::Equal));
+}

@@ -1,0 +1,102 @@
+//! Sessions with keys of several owners: none finds another's values by way of its own.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::cmp::Ordering;
+
+use common::*;
+use pgseal_cell::grant::{Operation, Subject};
+use pgseal_evaluator::engine::CollationId;
+use pgseal_evaluator_proto::{AttachAs, Refusal};
+use pgseal_value::AggregateKind;
+
+const C: CollationId = CollationId::C;
+
+/// Who knows the values of one owner must not find the other's by halving.
+#[test]
+fn cells_of_two_owners_meet_by_a_grant_of_both_alone() {
+    let engine = engine(false);
+    let (alice, bob) = (Party::new(1), Party::new(2));
+    let (mut alices, mut bobs) = (alice.key(11, false), bob.key(22, false));
+    let (a, b) = (alices.int4(1), bobs.int4(2));
+    let (text, pattern) = (alices.text("secret"), bobs.text("s%"));
+    let meet = |share: &[Operation]| {
+        let grant = alice.grant(Subject::Client(bob.public()), share);
+        let mut connection = connect(&engine, AttachAs::Client);
+        open(&mut connection, &alice, &alice, &[grant], &[]).unwrap();
+        let own = [
+            Operation::CompareDerived,
+            Operation::Text,
+            Operation::Aggregate,
+        ];
+        let grant = bob.grant(Subject::Owner, &own);
+        let mut session = connect(&engine, AttachAs::Client);
+        open(&mut session, &bob, &bob, &[grant], &[]).unwrap();
+        load(&mut session, &alices);
+        load(&mut session, &bobs);
+        session
+    };
+    let stored = [
+        Operation::Share,
+        Operation::CompareStored,
+        Operation::Text,
+        Operation::Aggregate,
+    ];
+    let mut session = meet(&stored);
+    let refused = no_grant(Operation::CompareDerived);
+    assert_eq!(session.compare(&a, &b, C), Err(refused));
+    assert_eq!(session.search_page(&b, &[&a], C), Err(refused));
+    assert_eq!(session.rank(&[&a, &b], C), Err(refused));
+    assert_eq!(session.like(&text, &pattern, None, None), Err(refused));
+    let both = [a.as_slice(), &b];
+    let extreme = session.aggregate_step(0, AggregateKind::Max, C, both.into_iter());
+    assert_eq!(extreme, Err(refused));
+    let reversed = [b.as_slice(), &a];
+    let sum = session.aggregate_step(0, AggregateKind::Sum, C, reversed.into_iter());
+    assert_eq!(sum, Err(no_grant(Operation::ConvertOut)));
+
+    let mut session = meet(&[&stored[..], &[Operation::CompareDerived]].concat());
+    assert_eq!(session.compare(&a, &b, C), Ok(Ordering::Less));
+    assert_eq!(session.like(&text, &pattern, None, None), Ok(true));
+}
+
+/// A master key of one's own beside another's public key is another owner, whose keys nobody gets.
+#[test]
+fn who_claims_anothers_public_key_leaves_nothing_under_its_name() {
+    let engine = engine(false);
+    let (alice, bob, mallory) = (Party::new(1), Party::new(2), Party::new(3));
+    // Mallory's master key, alice's name, and grants of hers that he got hold of.
+    let mut fake = Party::new(1);
+    fake.master = Party::new(3).master;
+    let everything = [
+        Operation::Share,
+        Operation::CompareStored,
+        Operation::CompareDerived,
+    ];
+    let grant = alice.grant(Subject::Client(bob.public()), &everything);
+    let background = alice.grant(Subject::Background, &everything[1..]);
+    let mut connection = connect(&engine, AttachAs::Client);
+    open(&mut connection, &fake, &mallory, &[grant, background], &[]).unwrap();
+    let mut key = fake.key(33, false);
+    let cell = key.int4(1);
+    let mut bobs = connect(&engine, AttachAs::Client);
+    open(&mut bobs, &bob, &bob, &[], &[]).unwrap();
+    for mut session in [connect(&engine, AttachAs::Background), bobs] {
+        let loaded = session.load_keys([key.row.as_slice()].into_iter());
+        assert!(matches!(loaded, Ok(0) | Err(Refusal::NoSession)));
+        assert!(session.compare(&cell, &cell, C).is_err());
+    }
+}
+
+#[test]
+fn a_pattern_that_was_derived_is_a_comparison() {
+    let engine = engine(false);
+    let (mut connection, _, mut key) = alice_with(&engine, &[Operation::Text]);
+    let (text, pattern) = (key.text("secret"), key.text("s%"));
+    assert_eq!(connection.like(&text, &pattern, None, None), Ok(true));
+    let mut part = Vec::new();
+    connection.substring(&text, 1, Some(1), &mut part).unwrap();
+    let refused = no_grant(Operation::CompareDerived);
+    assert_eq!(connection.like(&text, &part, None, None), Err(refused));
+}

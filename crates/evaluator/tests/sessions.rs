@@ -1,0 +1,169 @@
+//! Sessions: whose they are, how they begin and end, and what of them goes to parallel workers.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::cmp::Ordering;
+
+use common::*;
+use pgseal_cell::grant::{Operation, Subject};
+use pgseal_evaluator::engine::CollationId;
+use pgseal_evaluator_proto::message::Command;
+use pgseal_evaluator_proto::{AttachAs, Refusal, Request, Response};
+use pgseal_value::AggregateKind;
+
+const C: CollationId = CollationId::C;
+
+#[test]
+fn a_session_is_its_connections_alone_and_ends_with_it() {
+    let engine = engine(false);
+    let (connection, alice, mut key) = alice_with(&engine, &[]);
+    let a = key.int4(1);
+    let mut foreign = connect(&engine, AttachAs::Client);
+    assert_eq!(foreign.compare(&a, &a, C), Err(Refusal::NoSession));
+    assert_eq!(
+        foreign.load_keys([key.row.as_slice()].into_iter()),
+        Err(Refusal::NoSession)
+    );
+    let mut connection = connection;
+    let ticket = connection.ticket().unwrap();
+    let mut worker = connect(&engine, AttachAs::ParallelWorker { ticket });
+    assert_eq!(worker.compare(&a, &a, C), Ok(Ordering::Equal));
+    assert_eq!(worker.ticket(), Err(Refusal::NoSession));
+    assert_eq!(
+        relay(&mut worker, &[1, 1]),
+        Err(Refusal::Unsupported.code())
+    );
+    // Keys that the worker loads are the session's.
+    let mut other = alice.key(12, false);
+    assert_eq!(load(&mut worker, &other), 1);
+    let b = other.int4(2);
+    assert_eq!(connection.compare(&a, &b, C), Ok(Ordering::Less));
+
+    let mut stray = engine.connect();
+    let attach = stray.attach(AttachAs::ParallelWorker { ticket: [0; 16] }, DATABASE);
+    assert_eq!(attach, Err(Refusal::UnknownTicket));
+    drop(connection);
+    assert_eq!(worker.compare(&a, &a, C), Err(Refusal::NoSession));
+    let mut late = engine.connect();
+    let attach = late.attach(AttachAs::ParallelWorker { ticket }, DATABASE);
+    assert_eq!(attach, Err(Refusal::UnknownTicket));
+}
+
+#[test]
+fn messages_of_other_sessions_and_repeated_ones_are_refused() {
+    let engine = engine(false);
+    let alice = Party::new(1);
+    let mut first = connect(&engine, AttachAs::Client);
+    let mut second = connect(&engine, AttachAs::Client);
+    let mut session = open(&mut first, &alice, &alice, &[], &[]).unwrap();
+    open(&mut second, &alice, &alice, &[], &[]).unwrap();
+    let grant = alice.grant(Subject::Owner, &[Operation::Arithmetic]);
+    let message = session.command(&Command::AddGrant(&grant.encode()));
+    assert_eq!(
+        relay(&mut second, &message),
+        Err(Refusal::MessageRefused.code())
+    );
+    for at in 0..message.len() {
+        let mut flipped = message.clone();
+        flipped[at] ^= 1;
+        assert!(relay(&mut first, &flipped).is_err(), "byte {at}");
+    }
+    assert!(relay(&mut first, &message).is_ok());
+    assert_eq!(
+        relay(&mut first, &message),
+        Err(Refusal::MessageRefused.code())
+    );
+    let close = session.command(&Command::Close);
+    assert!(relay(&mut first, &close).is_ok());
+    assert!(!first.has_session());
+    assert_eq!(
+        relay(&mut first, &close),
+        Err(Refusal::MessageRefused.code())
+    );
+}
+
+#[test]
+fn a_row_of_another_owner_or_an_altered_one_loads_nothing() {
+    let engine = engine(false);
+    let (mut connection, _, _) = alice_with(&engine, &[]);
+    let foreign = Party::new(2).key(22, false);
+    assert_eq!(load(&mut connection, &foreign), 0);
+    let whole = Party::new(1).key(13, false);
+    for at in 0..whole.row.len() {
+        let mut row = whole.row.clone();
+        row[at] ^= 1;
+        assert_eq!(
+            connection.load_keys([row.as_slice()].into_iter()),
+            Ok(0),
+            "byte {at}"
+        );
+    }
+    assert_eq!(load(&mut connection, &whole), 1);
+    assert_eq!(load(&mut connection, &whole), 0, "it is here already");
+}
+
+#[test]
+fn an_inline_session_goes_to_its_workers_by_export() {
+    let leader_engine = engine(true);
+    let (mut leader, _, mut key) = alice_with(&leader_engine, &[Operation::Aggregate]);
+    let (a, b) = (key.int4(20), key.int4(22));
+    let mut secret = Vec::new();
+    leader.export_session(&mut secret).unwrap();
+
+    let worker_engine = engine(true);
+    let mut worker = worker_engine.connect();
+    worker.set_time(NOW);
+    worker.import_session(&secret, DATABASE).unwrap();
+    assert_eq!(worker.compare(&a, &b, C), Ok(Ordering::Less));
+    let state = worker
+        .aggregate_step(0, AggregateKind::Sum, C, [a.as_slice(), &b].into_iter())
+        .unwrap();
+    let mut sealed = Vec::new();
+    worker.aggregate_export(state, &mut sealed).unwrap();
+    let state = leader.aggregate_import(&sealed).unwrap();
+    let mut out = Vec::new();
+    assert_eq!(leader.aggregate_finish(state, &mut out), Ok(true));
+    assert_eq!(key.open_text(&out), "42");
+
+    for len in 0..secret.len() {
+        let mut torn = worker_engine.connect();
+        assert!(torn.import_session(&secret[..len], DATABASE).is_err());
+    }
+    let isolated = engine(false);
+    let (mut connection, ..) = alice_with(&isolated, &[]);
+    assert_eq!(
+        connection.export_session(&mut secret),
+        Err(Refusal::Unsupported)
+    );
+    assert_eq!(
+        connection.import_session(&secret, DATABASE),
+        Err(Refusal::MalformedRequest)
+    );
+}
+
+#[test]
+fn requests_before_attaching_and_malformed_ones_are_answered() {
+    let engine = engine(false);
+    let mut connection = engine.connect();
+    let refused = call(&mut connection, &Request::Ticket);
+    assert_eq!(refused, Err(Refusal::NoSession.code()));
+    assert!(call(&mut connection, &Request::Status).is_ok());
+    let mut response = Vec::new();
+    for bytes in [&b""[..], b"\0", b"\xff\xff", &[7; 100]] {
+        connection.call(bytes, &mut response);
+        assert!(matches!(
+            Response::parse(&response),
+            Ok(Response::Refused(_))
+        ));
+    }
+    let attach = Request::Attach {
+        kind: AttachAs::Client,
+        database: DATABASE,
+    };
+    assert!(call(&mut connection, &attach).is_ok());
+    assert_eq!(
+        call(&mut connection, &attach),
+        Err(Refusal::MalformedRequest.code())
+    );
+}

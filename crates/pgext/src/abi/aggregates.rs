@@ -1,0 +1,70 @@
+//! States of aggregates, by their handles.
+
+use std::ffi::c_int;
+
+use pgseal_evaluator_proto::{Collation, Items, Request};
+use pgseal_value::AggregateKind;
+
+use super::{list, put, report, shell, PgsealBytes};
+use crate::shell::number;
+
+interface! {
+    /// Takes cells into a state; 0 begins one, of a sum (`s`) or an average (`a`).
+    fn pgseal_aggregate_step(
+        state: *mut u32,
+        kind: u8,
+        cells: *const PgsealBytes,
+        ncells: usize,
+    ) -> c_int {
+        let shell = shell();
+        let cells = list(cells, ncells);
+        let request = Request::AggregateStep {
+            state: state.read(),
+            kind: match kind {
+                b'a' => AggregateKind::Avg,
+                _ => AggregateKind::Sum,
+            },
+            collation: Collation::C,
+            cells: Items::Listed(&cells),
+        };
+        let outcome = shell.ask(&request, number);
+        put(shell, outcome, state)
+    }
+
+    /// Takes another state into this one; the other ends.
+    fn pgseal_aggregate_combine(into: u32, from: u32) -> c_int {
+        let shell = shell();
+        let outcome = shell.done(&Request::AggregateCombine { into, from });
+        report(shell, outcome)
+    }
+
+    /// The state, sealed for another process of the query.
+    fn pgseal_aggregate_export(state: u32, sealed: *mut PgsealBytes) -> c_int {
+        let shell = shell();
+        let outcome = shell.bytes(&Request::AggregateExport(state)).map(PgsealBytes::from);
+        put(shell, outcome, sealed)
+    }
+
+    /// A state that was exported.
+    fn pgseal_aggregate_import(sealed: PgsealBytes, state: *mut u32) -> c_int {
+        let shell = shell();
+        let outcome = shell.ask(&Request::AggregateImport(sealed.get()), number);
+        put(shell, outcome, state)
+    }
+
+    /// The result; the state stays.
+    fn pgseal_aggregate_finish(state: u32, result: *mut PgsealBytes, is_null: *mut c_int) -> c_int {
+        let shell = shell();
+        let outcome = shell.cell_or_null(&Request::AggregateFinish(state)).map(|cell| {
+            is_null.write(c_int::from(cell.is_none()));
+            PgsealBytes::from(cell.unwrap_or_default())
+        });
+        put(shell, outcome, result)
+    }
+
+    /// Ends a state; one that is gone is gone.
+    fn pgseal_aggregate_drop(state: u32) {
+        // The session may have ended, and the state with it.
+        drop(shell().done(&Request::AggregateDrop(state)));
+    }
+}

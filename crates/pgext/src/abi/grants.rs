@@ -1,0 +1,63 @@
+//! What signed papers say of themselves. No key and no evaluator is needed: signatures are public.
+
+use std::ffi::c_int;
+
+use pgseal_cell::grant::{self, Grant, GrantError, GrantTerms, Revocations, Subject};
+use pgseal_evaluator_proto::Refusal;
+
+use super::{put, report, shell, PgsealBytes};
+use crate::shell::Failure;
+
+/// `PgsealGrant`.
+#[repr(C)]
+pub struct PgsealGrant {
+    serial: [u8; 16],
+    owner: [u8; 32],
+    subject: [u8; 32],
+    subject_len: usize,
+}
+
+interface! {
+    /// What a grant says of itself, if its owner has signed it.
+    fn pgseal_grant(bytes: PgsealBytes, terms: *mut PgsealGrant) -> c_int {
+        let outcome = read(bytes.get()).map_err(Refusal::from).map_err(Failure::from);
+        put(shell(), outcome, terms)
+    }
+
+    /// Whose list of revocations this is, and which, if its owner has signed it.
+    fn pgseal_revocations(bytes: PgsealBytes, owner: *mut u8, sequence: *mut i64) -> c_int {
+        let outcome = read_list(bytes.get()).map(|(public, number)| {
+            owner.cast::<[u8; 32]>().write(public);
+            sequence.write(number);
+        });
+        report(shell(), outcome.map_err(|error| Refusal::from(error).into()))
+    }
+}
+
+fn read(bytes: &[u8]) -> Result<PgsealGrant, GrantError> {
+    let claimed = Grant::parse(bytes)?;
+    let (owner, begins) = (claimed.terms().owner, claimed.terms().not_before);
+    // Whether it holds by now is for the evaluator to say.
+    let grant = grant::verify(&claimed, &owner, begins, None)?;
+    let GrantTerms {
+        serial, subject, ..
+    } = grant.terms();
+    let (subject, subject_len) = match subject {
+        Subject::Client(client) => (client.0, client.0.len()),
+        Subject::Owner | Subject::Background => ([0; 32], 0),
+    };
+    Ok(PgsealGrant {
+        serial: serial.0,
+        owner: owner.0,
+        subject,
+        subject_len,
+    })
+}
+
+fn read_list(bytes: &[u8]) -> Result<([u8; 32], i64), GrantError> {
+    let claimed = Revocations::parse(bytes)?;
+    let owner = claimed.owner();
+    let list = claimed.verify(&owner)?;
+    let sequence = i64::try_from(list.sequence()).map_err(|_| GrantError::Malformed)?;
+    Ok((owner.0, sequence))
+}

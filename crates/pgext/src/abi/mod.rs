@@ -1,0 +1,154 @@
+//! The C interface, `extension/encdb/src/pgext.h`. The only place of this crate that is unsafe, but
+//! for the memory file of `handover.rs`.
+//!
+//! What the header promises of arguments is what every block here relies on: bytes are readable
+//! for their length, strings end in zero, places for results are writable, all for the time of the
+//! call.
+#![allow(unsafe_code)]
+
+use std::cell::UnsafeCell;
+use std::ffi::{c_char, c_int, CStr};
+use std::slice;
+
+use pgseal_evaluator_proto::{Collation, Refusal, Request};
+
+use crate::shell::{Failure, Shell};
+
+/// A function of the interface.
+macro_rules! interface {
+    ($(
+        $(#[doc = $doc:literal])*
+        fn $name:ident($($arg:ident: $ty:ty),* $(,)?) $(-> $out:ty)? $body:block
+    )*) => {
+        $(
+            $(#[doc = $doc])*
+            ///
+            /// # Safety
+            /// Arguments are as `pgext.h` says.
+            #[no_mangle]
+            #[allow(unused_unsafe)]
+            pub unsafe extern "C" fn $name($($arg: $ty),*) $(-> $out)? {
+                // SAFETY: what the header promises of arguments.
+                unsafe { $body }
+            }
+        )*
+    };
+}
+
+mod aggregates;
+mod comparisons;
+mod grants;
+mod operations;
+mod session;
+
+/// Bytes of C, and of the answers to it.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct PgsealBytes {
+    data: *const u8,
+    len: usize,
+}
+
+impl PgsealBytes {
+    /// The bytes, for as long as C lets them be.
+    ///
+    /// # Safety
+    /// They are readable during the call, as the header demands.
+    unsafe fn get<'a>(self) -> &'a [u8] {
+        if self.len == 0 {
+            return &[];
+        }
+        // SAFETY: the caller's promise; the length is not 0, so the pointer is one.
+        unsafe { slice::from_raw_parts(self.data, self.len) }
+    }
+}
+
+impl From<&[u8]> for PgsealBytes {
+    fn from(bytes: &[u8]) -> Self {
+        Self {
+            data: bytes.as_ptr(),
+            len: bytes.len(),
+        }
+    }
+}
+
+/// The one shell of the process.
+struct Cupboard(UnsafeCell<Option<Shell>>);
+
+// SAFETY: a backend has one thread, and no call comes while another is under way.
+unsafe impl Sync for Cupboard {}
+
+static SHELL: Cupboard = Cupboard(UnsafeCell::new(None));
+
+fn shell() -> &'static mut Shell {
+    // SAFETY: one thread, and calls do not nest: every function of the interface takes the shell
+    // once, and the reference is gone when it returns.
+    unsafe { &mut *SHELL.0.get() }.get_or_insert_with(Shell::new)
+}
+
+/// 0, or the number of the refusal, which is kept for `pgseal_refusal`.
+fn report(shell: &mut Shell, outcome: Result<(), Failure>) -> c_int {
+    match outcome {
+        Ok(()) => 0,
+        Err(failure) => {
+            let code = c_int::from(failure.code);
+            shell.failure = failure;
+            code
+        }
+    }
+}
+
+/// A request that is answered by a cell.
+///
+/// # Safety
+/// `result` is writable.
+unsafe fn answer_cell(request: &Request<'_>, result: *mut PgsealBytes) -> c_int {
+    let shell = shell();
+    let outcome = shell.cell(request).map(PgsealBytes::from);
+    // SAFETY: as the caller's.
+    unsafe { put(shell, outcome, result) }
+}
+
+/// Writes an outcome to its place.
+///
+/// # Safety
+/// `place` is writable.
+unsafe fn put<T>(shell: &mut Shell, outcome: Result<T, Failure>, place: *mut T) -> c_int {
+    let outcome = outcome.map(|value| {
+        // SAFETY: as the caller's.
+        unsafe { place.write(value) }
+    });
+    report(shell, outcome)
+}
+
+/// # Safety
+/// NULL or a string, readable during the call.
+unsafe fn locale<'a>(name: *const c_char) -> Result<Collation<'a>, Failure> {
+    if name.is_null() {
+        return Ok(Collation::C);
+    }
+    // SAFETY: as the caller's.
+    let name = unsafe { CStr::from_ptr(name) };
+    let name = name.to_str().map_err(|_| Refusal::UnknownCollation)?;
+    Ok(Collation::Libc(name))
+}
+
+/// # Safety
+/// A string, readable during the call.
+unsafe fn text<'a>(text: *const c_char) -> Result<&'a str, Failure> {
+    // SAFETY: as the caller's.
+    let text = unsafe { CStr::from_ptr(text) };
+    Ok(text.to_str().map_err(|_| Refusal::MalformedRequest)?)
+}
+
+/// # Safety
+/// So many cells are readable.
+unsafe fn list<'a>(cells: *const PgsealBytes, n: usize) -> Vec<&'a [u8]> {
+    if n == 0 {
+        return Vec::new();
+    }
+    // SAFETY: as the caller's, here and for the bytes of each.
+    let cells = unsafe { slice::from_raw_parts(cells, n) };
+    // SAFETY: as above.
+    cells.iter().map(|cell| unsafe { cell.get() }).collect()
+}

@@ -1,0 +1,137 @@
+//! What makes new cells of cells.
+
+use std::ffi::{c_char, c_int};
+
+use pgseal_cell::Type;
+use pgseal_evaluator_proto::{Collation, Refusal, Request, Unary};
+use pgseal_value::{Arithmetic, Field};
+
+use super::{answer_cell, locale, put, report, shell, PgsealBytes};
+
+interface! {
+    /// An operator of two cells, by its sign.
+    fn pgseal_arithmetic(
+        operator: u8,
+        left: PgsealBytes,
+        right: PgsealBytes,
+        result: *mut PgsealBytes,
+    ) -> c_int {
+        let op = match operator {
+            b'+' => Arithmetic::Add,
+            b'-' => Arithmetic::Sub,
+            b'*' => Arithmetic::Mul,
+            b'/' => Arithmetic::Div,
+            b'%' => Arithmetic::Mod,
+            b'^' => Arithmetic::Power,
+            b'p' => Arithmetic::PowerSince16,
+            _ => return report(shell(), Err(Refusal::MalformedRequest.into())),
+        };
+        let request = Request::Arithmetic {
+            op,
+            left: left.get(),
+            right: right.get(),
+        };
+        answer_cell(&request, result)
+    }
+
+    /// `-` or, as `@`, the absolute value.
+    fn pgseal_unary(operator: u8, cell: PgsealBytes, result: *mut PgsealBytes) -> c_int {
+        let op = match operator {
+            b'-' => Unary::Negate,
+            b'@' => Unary::Absolute,
+            _ => return report(shell(), Err(Refusal::MalformedRequest.into())),
+        };
+        let request = Request::Unary {
+            op,
+            collation: Collation::C,
+            cell: cell.get(),
+        };
+        answer_cell(&request, result)
+    }
+
+    /// Lower or upper case.
+    fn pgseal_change_case(
+        cell: PgsealBytes,
+        upper: c_int,
+        name: *const c_char,
+        result: *mut PgsealBytes,
+    ) -> c_int {
+        let collation = match locale(name) {
+            Ok(collation) => collation,
+            Err(failure) => return report(shell(), Err(failure)),
+        };
+        let request = Request::Unary {
+            op: if upper == 0 { Unary::Lower } else { Unary::Upper },
+            collation,
+            cell: cell.get(),
+        };
+        answer_cell(&request, result)
+    }
+
+    /// The value in another type.
+    fn pgseal_cast(cell: PgsealBytes, ty: u8, result: *mut PgsealBytes) -> c_int {
+        let Some(to) = Type::from_byte(ty) else {
+            return report(shell(), Err(Refusal::WrongType.into()));
+        };
+        answer_cell(&Request::Cast { to, cell: cell.get() }, result)
+    }
+
+    /// A field of a date or time; NULL of an infinite one.
+    fn pgseal_extract(
+        name: PgsealBytes,
+        cell: PgsealBytes,
+        result: *mut PgsealBytes,
+        is_null: *mut c_int,
+    ) -> c_int {
+        let shell = shell();
+        let outcome = field(name.get())
+            .ok_or_else(|| Refusal::MalformedRequest.into())
+            .and_then(|field| {
+                let request = Request::Extract { field, cell: cell.get() };
+                shell.cell_or_null(&request)
+            });
+        let outcome = outcome.map(|cell| {
+            is_null.write(c_int::from(cell.is_none()));
+            PgsealBytes::from(cell.unwrap_or_default())
+        });
+        put(shell, outcome, result)
+    }
+
+    /// `||`
+    fn pgseal_concat(left: PgsealBytes, right: PgsealBytes, result: *mut PgsealBytes) -> c_int {
+        let request = Request::Concat {
+            left: left.get(),
+            right: right.get(),
+        };
+        answer_cell(&request, result)
+    }
+
+    /// A part of a text; without a length, to its end.
+    fn pgseal_substring(
+        cell: PgsealBytes,
+        from: i32,
+        length: *const i32,
+        result: *mut PgsealBytes,
+    ) -> c_int {
+        let request = Request::Substring {
+            from,
+            len: length.as_ref().copied(),
+            cell: cell.get(),
+        };
+        answer_cell(&request, result)
+    }
+
+    /// How many characters a text has.
+    fn pgseal_length(cell: PgsealBytes, result: *mut PgsealBytes) -> c_int {
+        answer_cell(&Request::Length(cell.get()), result)
+    }
+
+    /// Whether EXTRACT knows a field.
+    fn pgseal_is_field(name: PgsealBytes) -> c_int {
+        c_int::from(field(name.get()).is_some())
+    }
+}
+
+fn field(name: &[u8]) -> Option<Field> {
+    Field::from_name(std::str::from_utf8(name).ok()?)
+}

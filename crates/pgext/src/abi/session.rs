@@ -1,0 +1,192 @@
+//! The way to the evaluator, and what is about keys.
+
+use std::ffi::{c_char, c_int};
+
+use pgseal_cell::{DataKeyId, Type};
+use pgseal_evaluator_proto::{KeyRow, Refusal, Request};
+
+use super::{answer_cell, put, report, shell, text, PgsealBytes};
+use crate::shell::{self as other_side, Failure, Peer, Place, Shell};
+use crate::way::Interrupts;
+
+/// `PgsealRefusal`.
+#[repr(C)]
+pub struct PgsealRefusal {
+    sqlstate: [u8; 6],
+    remedy: c_int,
+    message: *const c_char,
+}
+
+const REMEDY_NONE: c_int = 0;
+const REMEDY_LOAD_KEYS: c_int = 1;
+const REMEDY_REATTACH: c_int = 2;
+
+/// `PgsealAttach`.
+#[repr(C)]
+pub struct PgsealAttach {
+    peer: c_int,
+    socket: *const c_char,
+    database: [u8; 16],
+    leader: c_int,
+    cancel: *const c_int,
+    die: *const c_int,
+}
+
+const CLIENT: c_int = 1;
+const PARALLEL_WORKER: c_int = 2;
+
+/// `PgsealKeyRow`.
+#[repr(C)]
+pub struct PgsealKeyRow {
+    keyname: PgsealBytes,
+    wrapped: PgsealBytes,
+}
+
+/// `PgsealNewKey`.
+#[repr(C)]
+pub struct PgsealNewKey {
+    keyname: *const c_char,
+    group: u32,
+    deterministic: c_int,
+}
+
+interface! {
+    /// Finds the evaluator and says who this backend is.
+    fn pgseal_attach(attach: *const PgsealAttach) -> c_int {
+        let attach = &*attach;
+        let peer = match attach.peer {
+            CLIENT => Peer::Client,
+            PARALLEL_WORKER => Peer::ParallelWorker { leader: attach.leader },
+            _ => Peer::Background,
+        };
+        let shell = shell();
+        let outcome = if attach.socket.is_null() {
+            shell.attach(&Place::Inline, &peer, attach.database)
+        } else {
+            let interrupts = Interrupts {
+                cancel: &*attach.cancel.cast(),
+                die: &*attach.die.cast(),
+            };
+            text(attach.socket).and_then(|socket| {
+                let place = Place::Isolated { socket, interrupts };
+                shell.attach(&place, &peer, attach.database)
+            })
+        };
+        report(shell, outcome)
+    }
+
+    /// Ends the session, if there is one.
+    fn pgseal_detach() {
+        shell().detach();
+    }
+
+    /// What time it is, in seconds since 1970.
+    fn pgseal_set_time(now: i64) {
+        shell().set_time(u64::try_from(now).unwrap_or(0));
+    }
+
+    /// Describes the last refusal.
+    fn pgseal_refusal(refusal: *mut PgsealRefusal) {
+        refusal.write(describe(shell()));
+    }
+
+    /// Relays a message of the client.
+    fn pgseal_message(message: PgsealBytes, answer: *mut PgsealBytes, opened: *mut c_int) -> c_int {
+        let shell = shell();
+        let outcome = shell.message(message.get()).map(|(bytes, open)| {
+            opened.write(c_int::from(open));
+            PgsealBytes::from(bytes)
+        });
+        put(shell, outcome, answer)
+    }
+
+    /// Hands over wrapped keys.
+    fn pgseal_load_keys(rows: *const PgsealKeyRow, nrows: usize) -> c_int {
+        let shell = shell();
+        let outcome = key_rows(rows, nrows).and_then(|rows| shell.load_keys(&rows));
+        report(shell, outcome)
+    }
+
+    /// What a wrapped key says of itself.
+    fn pgseal_wrapped_key(wrapped: PgsealBytes, id: *mut u32, deterministic: *mut c_int) -> c_int {
+        let shell = shell();
+        let outcome = other_side::wrapped_key(wrapped.get()).map(|(number, is_deterministic)| {
+            deterministic.write(c_int::from(is_deterministic));
+            number
+        });
+        put(shell, outcome, id)
+    }
+
+    /// Makes a data key.
+    fn pgseal_generate_key(wanted: *const PgsealNewKey, wrapped: *mut PgsealBytes) -> c_int {
+        let wanted = &*wanted;
+        let shell = shell();
+        let outcome = text(wanted.keyname).and_then(|name| {
+            let request = Request::GenerateKey {
+                name,
+                group: wanted.group,
+                deterministic: wanted.deterministic != 0,
+            };
+            shell.bytes(&request).map(PgsealBytes::from)
+        });
+        put(shell, outcome, wrapped)
+    }
+
+    /// A cell of plain bytes.
+    fn pgseal_encrypt(key: u32, ty: u8, plain: PgsealBytes, cell: *mut PgsealBytes) -> c_int {
+        let Some(ty) = Type::from_byte(ty) else {
+            return report(shell(), Err(Refusal::WrongType.into()));
+        };
+        let request = Request::Encrypt {
+            key: DataKeyId(key),
+            ty,
+            plain: plain.get(),
+        };
+        answer_cell(&request, cell)
+    }
+
+    /// The plain bytes of a cell.
+    fn pgseal_decrypt(cell: PgsealBytes, ty: u8, plain: *mut PgsealBytes) -> c_int {
+        let shell = shell();
+        let outcome = other_side::check(cell.get(), ty)
+            .and_then(|()| shell.bytes(&Request::Decrypt(cell.get())).map(PgsealBytes::from));
+        put(shell, outcome, plain)
+    }
+}
+
+fn describe(shell: &Shell) -> PgsealRefusal {
+    let failure = &shell.failure;
+    let mut sqlstate = [0; 6];
+    sqlstate[..5].copy_from_slice(&failure.sqlstate);
+    let is = |refusal: Refusal| failure.code == refusal.code();
+    let remedy = if is(Refusal::KeyNotLoaded) || is(Refusal::UnknownKey) {
+        REMEDY_LOAD_KEYS
+    } else if is(Refusal::EvaluatorAbsent) && shell.is_lost() {
+        REMEDY_REATTACH
+    } else {
+        REMEDY_NONE
+    };
+    PgsealRefusal {
+        sqlstate,
+        remedy,
+        message: failure.text.as_ptr(),
+    }
+}
+
+/// # Safety
+/// So many rows are readable.
+unsafe fn key_rows<'a>(rows: *const PgsealKeyRow, n: usize) -> Result<Vec<KeyRow<'a>>, Failure> {
+    if n == 0 {
+        return Ok(Vec::new());
+    }
+    // SAFETY: as the caller's.
+    let rows = unsafe { std::slice::from_raw_parts(rows, n) };
+    rows.iter()
+        .map(|row| {
+            // SAFETY: bytes of C, as the header says.
+            let (name, wrapped) = unsafe { (row.keyname.get(), row.wrapped.get()) };
+            let name = std::str::from_utf8(name).map_err(|_| Refusal::MalformedRequest)?;
+            Ok(KeyRow { name, wrapped })
+        })
+        .collect()
+}

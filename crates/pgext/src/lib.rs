@@ -1,0 +1,22 @@
+//! What the extension `encdb` links: an evaluator behind the C interface of
+//! `extension/encdb/src/pgext.h`.
+//!
+//! [`abi`] turns C's arguments into slices and is the only place that is unsafe; [`shell`] is what
+//! one backend has of an evaluator, be it the engine in this process or the process behind a
+//! socket; [`handover`] brings a session to parallel workers.
+//!
+//! Invariants:
+//! 1. A backend has one thread, and C does not call back: [`abi`] has the shell for itself.
+//! 2. No call panics for what comes from C or from an evaluator, because a panic ends the backend.
+//! 3. Nothing here opens a cell: that is the evaluator's, in this process or elsewhere.
+
+use pgseal_evaluator::os::LockedHeap;
+
+pub mod abi;
+mod handover;
+mod shell;
+mod way;
+
+/// Whatever is allocated here may hold a key or a value.
+#[global_allocator]
+static HEAP: LockedHeap = LockedHeap::new();

@@ -1,0 +1,300 @@
+//! What one backend has of an evaluator: a way to it, and why its last call was refused.
+//!
+//! States: without a way (before [`Shell::attach`], after [`Shell::detach`]), inline, isolated. The
+//! inline way has short cuts for what a query does most; everything else is a request, whichever
+//! way it goes.
+
+use std::cmp::Ordering;
+use std::ffi::CString;
+
+use pgseal_cell::{CellRef, WrappedKey};
+use pgseal_evaluator_proto::{
+    AttachAs, Collation, Items, KeyRow, Refusal, Report, Request, Response,
+};
+
+use crate::handover::{self, Handover};
+use crate::way::{Inline, Interrupts, Isolated, Way};
+
+/// Why a call was refused, as C is told.
+pub(crate) struct Failure {
+    pub(crate) code: u16,
+    pub(crate) sqlstate: [u8; 5],
+    pub(crate) text: CString,
+}
+
+impl From<Refusal> for Failure {
+    fn from(refusal: Refusal) -> Self {
+        Report::from(refusal).into()
+    }
+}
+
+impl From<Report<'_>> for Failure {
+    fn from(report: Report<'_>) -> Self {
+        Self {
+            code: report.code,
+            sqlstate: report.sqlstate,
+            text: CString::new(report.text.into_owned()).unwrap_or_default(),
+        }
+    }
+}
+
+/// As whom a backend speaks.
+pub(crate) enum Peer {
+    Client,
+    ParallelWorker { leader: i32 },
+    Background,
+}
+
+/// How an evaluator is reached.
+pub(crate) enum Place<'a> {
+    Inline,
+    Isolated {
+        socket: &'a str,
+        interrupts: Interrupts,
+    },
+}
+
+/// A backend's side.
+pub(crate) struct Shell {
+    way: Way,
+    /// It has sessions of its own, which its parallel workers share.
+    leads: bool,
+    request: Vec<u8>,
+    response: Vec<u8>,
+    /// The last message's, which holds while other requests are made.
+    answer: Vec<u8>,
+    handover: Option<Handover>,
+    pub(crate) failure: Failure,
+}
+
+impl Shell {
+    pub(crate) fn new() -> Self {
+        Self {
+            way: Way::None,
+            leads: false,
+            request: Vec::new(),
+            response: Vec::new(),
+            answer: Vec::new(),
+            handover: None,
+            failure: Refusal::NoSession.into(),
+        }
+    }
+
+    /// Finds the evaluator and says who this is.
+    pub(crate) fn attach(
+        &mut self,
+        place: &Place<'_>,
+        peer: &Peer,
+        database: [u8; 16],
+    ) -> Result<(), Failure> {
+        self.detach();
+        self.way = match place {
+            Place::Inline => Way::Inline(Box::new(Inline::new())),
+            Place::Isolated { socket, interrupts } => {
+                Way::Isolated(Box::new(Isolated::connect(socket, *interrupts)?))
+            }
+        };
+        self.leads = matches!(peer, Peer::Client);
+        let kind = match peer {
+            Peer::Client => AttachAs::Client,
+            Peer::Background => AttachAs::Background,
+            Peer::ParallelWorker { leader } => match handover::take(*leader) {
+                Ok(left) => return self.follow(&left, database),
+                // The leader has no session, and its workers have none either.
+                Err(_) => AttachAs::Background,
+            },
+        };
+        self.done(&Request::Attach { kind, database })
+    }
+
+    /// Attaches a worker to what its leader left.
+    fn follow(&mut self, left: &[u8], database: [u8; 16]) -> Result<(), Failure> {
+        if let Way::Inline(inline) = &mut self.way {
+            return Ok(inline.connection.import_session(left, database)?);
+        }
+        let ticket = left.try_into().map_err(|_| Refusal::UnknownTicket)?;
+        let kind = AttachAs::ParallelWorker { ticket };
+        self.done(&Request::Attach { kind, database })
+    }
+
+    /// Ends the session, if there is one.
+    pub(crate) fn detach(&mut self) {
+        self.way = Way::None;
+        self.handover = None;
+    }
+
+    /// Whether there was a way, and its other end is gone.
+    pub(crate) fn is_lost(&self) -> bool {
+        matches!(&self.way, Way::Isolated(isolated) if !isolated.is_open())
+    }
+
+    pub(crate) fn set_time(&mut self, now: u64) {
+        if let Way::Inline(inline) = &mut self.way {
+            inline.connection.set_time(now);
+        }
+    }
+
+    /// Relays a message; true if a session is open now, whose keys are to be loaded.
+    pub(crate) fn message(&mut self, message: &[u8]) -> Result<(&[u8], bool), Failure> {
+        self.answer = self.bytes(&Request::Message(message))?.to_vec();
+        let open = self.ask(&Request::Status, |response| match response {
+            Response::Status(status) => Some(status.open),
+            _ => None,
+        })?;
+        self.leave(open)?;
+        Ok((&self.answer, open))
+    }
+
+    /// Hands over wrapped keys, by name.
+    pub(crate) fn load_keys(&mut self, rows: &[KeyRow<'_>]) -> Result<(), Failure> {
+        let rows: Vec<Vec<u8>> = rows.iter().map(KeyRow::encode).collect();
+        let rows: Vec<&[u8]> = rows.iter().map(Vec::as_slice).collect();
+        self.ask(&Request::LoadKeys(Items::Listed(&rows)), number)?;
+        self.leave(true)
+    }
+
+    /// Leaves the session as it is now for parallel workers. Without it they are refused, and this
+    /// session goes on.
+    fn leave(&mut self, open: bool) -> Result<(), Failure> {
+        self.handover = None;
+        if !open || !self.leads {
+            return Ok(());
+        }
+        let mut left = Vec::new();
+        if let Way::Inline(inline) = &mut self.way {
+            inline.connection.export_session(&mut left)?;
+        } else {
+            let ticket = self.ask(&Request::Ticket, |response| match response {
+                Response::Ticket(ticket) => Some(ticket),
+                _ => None,
+            })?;
+            left.extend_from_slice(&ticket);
+        }
+        self.handover = Handover::leave(&left).ok();
+        Ok(())
+    }
+
+    #[inline]
+    pub(crate) fn compare(
+        &mut self,
+        left: &[u8],
+        right: &[u8],
+        locale: Collation<'_>,
+    ) -> Result<Ordering, Failure> {
+        if let Way::Inline(inline) = &mut self.way {
+            let collation = inline.collation(locale)?;
+            return Ok(inline.connection.compare(left, right, collation)?);
+        }
+        let request = Request::Compare {
+            collation: locale,
+            left,
+            right,
+        };
+        self.ask(&request, |response| match response {
+            Response::Order(order) => Some(order),
+            _ => None,
+        })
+    }
+
+    pub(crate) fn hash(&mut self, seed: u64, cell: &[u8]) -> Result<u64, Failure> {
+        if let Way::Inline(inline) = &mut self.way {
+            return Ok(inline.connection.hash(seed, cell)?);
+        }
+        self.ask(&Request::Hash { seed, cell }, hash)
+    }
+
+    pub(crate) fn order_prefix(&mut self, cell: &[u8]) -> Result<u64, Failure> {
+        if let Way::Inline(inline) = &mut self.way {
+            return Ok(inline.connection.order_prefix(cell)?);
+        }
+        self.ask(&Request::OrderPrefix(cell), hash)
+    }
+
+    /// What is answered by a cell.
+    pub(crate) fn cell(&mut self, request: &Request<'_>) -> Result<&[u8], Failure> {
+        match self.cell_or_null(request)? {
+            Some(cell) => Ok(cell),
+            None => Err(Refusal::MalformedRequest.into()),
+        }
+    }
+
+    /// What is answered by a cell or by nothing.
+    pub(crate) fn cell_or_null(&mut self, request: &Request<'_>) -> Result<Option<&[u8]>, Failure> {
+        self.send(request)?;
+        match understand(&self.response)? {
+            Response::Cell(cell) => Ok(Some(cell)),
+            Response::Null => Ok(None),
+            _ => Err(Refusal::MalformedRequest.into()),
+        }
+    }
+
+    /// What is answered by bytes that are no cell.
+    pub(crate) fn bytes(&mut self, request: &Request<'_>) -> Result<&[u8], Failure> {
+        self.send(request)?;
+        match understand(&self.response)? {
+            Response::Bytes(bytes) => Ok(bytes),
+            _ => Err(Refusal::MalformedRequest.into()),
+        }
+    }
+
+    pub(crate) fn done(&mut self, request: &Request<'_>) -> Result<(), Failure> {
+        self.ask(request, |response| {
+            matches!(response, Response::Done).then_some(())
+        })
+    }
+
+    /// What is answered by something that `read` copies out of the answer.
+    pub(crate) fn ask<T>(
+        &mut self,
+        request: &Request<'_>,
+        read: impl FnOnce(Response<'_>) -> Option<T>,
+    ) -> Result<T, Failure> {
+        self.send(request)?;
+        let answer = understand(&self.response)?;
+        read(answer).ok_or_else(|| Refusal::MalformedRequest.into())
+    }
+
+    fn send(&mut self, request: &Request<'_>) -> Result<(), Failure> {
+        self.request.clear();
+        request.encode(&mut self.request);
+        self.way.call(&self.request, &mut self.response)
+    }
+}
+
+/// The answer, or why there is none.
+fn understand(response: &[u8]) -> Result<Response<'_>, Failure> {
+    match Response::parse(response) {
+        Ok(Response::Refused(report)) => Err(report.into()),
+        Ok(response) => Ok(response),
+        Err(_) => Err(Refusal::MalformedRequest.into()),
+    }
+}
+
+pub(crate) fn number(response: Response<'_>) -> Option<u32> {
+    match response {
+        Response::Number(number) => Some(number),
+        _ => None,
+    }
+}
+
+fn hash(response: Response<'_>) -> Option<u64> {
+    match response {
+        Response::Hash(hash) => Some(hash),
+        _ => None,
+    }
+}
+
+/// Whether these bytes are a cell, of this type unless it is 0.
+pub(crate) fn check(cell: &[u8], ty: u8) -> Result<(), Failure> {
+    let cell = CellRef::parse(cell).map_err(Refusal::from)?;
+    match ty == 0 || cell.ty() as u8 == ty {
+        true => Ok(()),
+        false => Err(Refusal::WrongType.into()),
+    }
+}
+
+/// The number of a wrapped key, and whether its cells are deterministic.
+pub(crate) fn wrapped_key(wrapped: &[u8]) -> Result<(u32, bool), Failure> {
+    let wrapped = WrappedKey::parse(wrapped).map_err(Refusal::from)?;
+    Ok((wrapped.id().0, wrapped.deterministic()))
+}

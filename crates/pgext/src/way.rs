@@ -1,0 +1,115 @@
+//! The two ways to an evaluator: the engine in this process, and the process behind a socket.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use pgseal_evaluator::client::Ring;
+use pgseal_evaluator::engine::{CollationId, Config, Connection, Engine};
+use pgseal_evaluator::evidence::Software;
+use pgseal_evaluator::os;
+use pgseal_evaluator_proto::{Collation, Refusal};
+
+use crate::shell::Failure;
+
+/// Cells that a backend keeps open, and aggregates that it may have at once.
+const CACHE: usize = 4096;
+const STATES: usize = 1 << 20;
+
+/// Where requests go.
+pub(crate) enum Way {
+    None,
+    Inline(Box<Inline>),
+    Isolated(Box<Isolated>),
+}
+
+impl Way {
+    /// Answers one request, in place of what `response` held.
+    pub(crate) fn call(&mut self, request: &[u8], response: &mut Vec<u8>) -> Result<(), Failure> {
+        match self {
+            Self::None => Err(Refusal::EvaluatorAbsent.into()),
+            Self::Inline(inline) => {
+                inline.connection.call(request, response);
+                Ok(())
+            }
+            Self::Isolated(isolated) => isolated.call(request, response),
+        }
+    }
+}
+
+/// The engine in this process.
+pub(crate) struct Inline {
+    pub(crate) connection: Connection,
+    /// The locale that was asked for last: nearly always the next one too.
+    last: Option<(String, CollationId)>,
+}
+
+impl Inline {
+    pub(crate) fn new() -> Self {
+        os::route_crypto();
+        let engine = Engine::new(Config {
+            evidence: Box::new(Software),
+            collation: os::collation,
+            inline: true,
+            cache: CACHE,
+            states: STATES,
+        });
+        let mut connection = engine.connect();
+        connection.set_time(now());
+        Self {
+            connection,
+            last: None,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn collation(&mut self, collation: Collation<'_>) -> Result<CollationId, Refusal> {
+        let Collation::Libc(name) = collation else {
+            return Ok(CollationId::C);
+        };
+        match &self.last {
+            Some((last, id)) if last == name => Ok(*id),
+            _ => {
+                let id = self.connection.collation(collation)?;
+                self.last = Some((name.to_owned(), id));
+                Ok(id)
+            }
+        }
+    }
+}
+
+fn now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| since.as_secs())
+}
+
+/// The process behind a socket.
+pub(crate) struct Isolated {
+    ring: Ring,
+    interrupts: Interrupts,
+}
+
+/// What PostgreSQL's signal handlers set when a query or a backend is to end.
+#[derive(Clone, Copy)]
+pub(crate) struct Interrupts {
+    pub(crate) cancel: &'static AtomicI32,
+    pub(crate) die: &'static AtomicI32,
+}
+
+impl Isolated {
+    pub(crate) fn connect(socket: &str, interrupts: Interrupts) -> Result<Self, Refusal> {
+        let ring = Ring::connect(Path::new(socket)).map_err(|_| Refusal::EvaluatorAbsent)?;
+        Ok(Self { ring, interrupts })
+    }
+
+    /// False if the evaluator has gone: whatever it held is gone too.
+    pub(crate) fn is_open(&self) -> bool {
+        self.ring.is_open()
+    }
+
+    fn call(&mut self, request: &[u8], response: &mut Vec<u8>) -> Result<(), Failure> {
+        let Interrupts { cancel, die } = self.interrupts;
+        let goes_on = || cancel.load(Relaxed) == 0 && die.load(Relaxed) == 0;
+        Ok(self.ring.call(request, response, goes_on)?)
+    }
+}

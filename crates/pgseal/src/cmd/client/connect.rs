@@ -1,0 +1,46 @@
+//! `pgseal client connect`: runs the exchange, and shows what the evaluator showed.
+
+use pgseal_client::{back_end_name, to_hex, Resolver};
+
+use super::print::{fields, time};
+use super::ClientFailure;
+use crate::cli::client::ConnectArgs;
+
+pub async fn run(args: &ConnectArgs) -> Result<(), ClientFailure> {
+    let session = args.client.session(&args.trust, Resolver::new()).await?;
+    let evidence = session.evidence();
+    // What software says of itself is text, before the 64 bytes that it binds.
+    let shown = match evidence.bytes.split_last_chunk::<64>() {
+        Some((text, _)) if evidence.back_end == 0 => String::from_utf8_lossy(text).into_owned(),
+        _ => to_hex(&evidence.bytes),
+    };
+    let grants = session.grants().await?;
+    let keys: Vec<&str> = session.keys().all().map(|key| key.name.as_str()).collect();
+    fields(&[
+        ("evaluator", back_end_name(evidence.back_end)),
+        ("evidence", shown.trim_end().to_owned()),
+        ("rules", to_hex(&evidence.rules)),
+        ("owner", session.identity().owner().to_string()),
+        ("subject", session.identity().subject().to_string()),
+        ("session", to_hex(&session.id())),
+        ("expires", time(session.expires())),
+        (
+            "data keys",
+            format!("{} {}", keys.len(), keys.join(" "))
+                .trim_end()
+                .to_owned(),
+        ),
+        (
+            "grants",
+            grants
+                .iter()
+                .filter(|(_, revoked)| !revoked)
+                .count()
+                .to_string(),
+        ),
+    ])?;
+    for (name, error) in session.keys().refused() {
+        eprintln!("pgseal: the data key {name:?} is refused: {error}");
+    }
+    Ok(())
+}

@@ -1,0 +1,25 @@
+//! `pgseal client init`: an owner's identity, or one for an application of that owner's data.
+
+use pgseal_client::{ClientError, Identity};
+
+use super::print::fields;
+use super::ClientFailure;
+use crate::cli::client::InitArgs;
+
+pub fn run(args: &InitArgs) -> Result<(), ClientFailure> {
+    let identity = match &args.application_of {
+        Some(owner) => Identity::load(owner)?.application(),
+        None => Identity::generate(),
+    };
+    let identity = identity.map_err(ClientError::from)?;
+    identity.store(&args.file)?;
+    fields(&[
+        ("identity", args.file.display().to_string()),
+        ("owner", identity.owner().to_string()),
+        ("subject", identity.subject().to_string()),
+    ])?;
+    if identity.is_owner() {
+        eprintln!("Keep a copy of it offline: without it nobody can read what it encrypts.");
+    }
+    Ok(())
+}

@@ -1,0 +1,48 @@
+//! `pgseal client key list|new`: an owner's data keys. No evaluator is needed: they are unwrapped
+//! and made here.
+
+use pgseal_client::{KeyInfo, KeyStore, NewKey};
+
+use super::print::{fields, table};
+use super::ClientFailure;
+use crate::cli::client::{KeyListArgs, KeyNewArgs};
+
+pub async fn list(args: &KeyListArgs) -> Result<(), ClientFailure> {
+    let identity = args.client.identity()?;
+    let store = KeyStore::fetch(&args.client.connect().await?, &identity).await?;
+    let row = |key: &KeyInfo| {
+        let mode = match (key.seals, key.deterministic) {
+            (false, _) => "version 0",
+            (true, true) => "deterministic",
+            (true, false) => "randomised",
+        };
+        vec![
+            key.name.clone(),
+            key.id.to_string(),
+            key.group.to_string(),
+            mode.to_owned(),
+        ]
+    };
+    let rows: Vec<Vec<String>> = store.keys.all().map(row).collect();
+    table(&["keyname", "id", "group", "mode"], &rows, true)?;
+    for (name, error) in store.keys.refused() {
+        eprintln!("pgseal: the data key {name:?} is refused: {error}");
+    }
+    Ok(())
+}
+
+pub async fn new(args: &KeyNewArgs) -> Result<(), ClientFailure> {
+    let identity = args.client.identity()?;
+    let client = args.client.connect().await?;
+    let mut store = KeyStore::fetch(&client, &identity).await?;
+    let name = args.name.as_ref().unwrap_or(&store.default_keyname).clone();
+    let key = NewKey {
+        name: &name,
+        group: args.group,
+        deterministic: args.deterministic,
+    };
+    store.add(&client, &identity, key).await?;
+    let id = store.keys.named(&name)?.id.to_string();
+    fields(&[("keyname", name), ("id", id)])?;
+    Ok(())
+}

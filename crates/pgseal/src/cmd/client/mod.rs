@@ -1,0 +1,152 @@
+//! `pgseal client`: an owner of encrypted columns at work, one file per subcommand. What is done is
+//! `pgseal-client`'s; here are files, standard input and tables of text.
+
+mod connect;
+mod grant;
+mod init;
+mod key;
+mod print;
+mod sql;
+mod value;
+
+use std::fs;
+use std::future::Future;
+use std::io::{self, Read};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use pgseal_client::tokio_postgres::Client;
+use pgseal_client::{
+    from_hex, ClientError, ConnectOptions, Identity, IdentityFileError, Policy, PolicyError,
+    Resolver, Session, SessionOptions,
+};
+use zeroize::Zeroizing;
+
+use crate::cli::client::{
+    ClientCommand, ClientGrantCommand, ClientKeyCommand, ClientOptions, Kind, TrustOptions,
+};
+use crate::exit::Failure;
+
+/// Why a subcommand of `client` ended.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientFailure {
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    #[error(transparent)]
+    Identity(#[from] IdentityFileError),
+    #[error("the runtime cannot be started, or a file, standard input or output fails: {0}")]
+    Io(#[from] io::Error),
+    #[error("the policy cannot be used: {0}")]
+    Policy(#[from] PolicyError),
+    #[error("{0:?} is not {1}")]
+    Not(String, &'static str),
+    #[error("line {0} of standard input: {1}")]
+    Line(usize, #[source] ClientError),
+}
+
+/// Does what the command line says.
+pub fn run(command: ClientCommand) -> Result<ExitCode, Failure> {
+    done(command)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn done(command: ClientCommand) -> Result<(), ClientFailure> {
+    match command {
+        ClientCommand::Init(args) => init::run(&args),
+        ClientCommand::Connect(args) => wait_for(connect::run(&args)),
+        ClientCommand::Key(ClientKeyCommand::List(args)) => wait_for(key::list(&args)),
+        ClientCommand::Key(ClientKeyCommand::New(args)) => wait_for(key::new(&args)),
+        ClientCommand::Seal(args) => wait_for(value::seal(&args)),
+        ClientCommand::Open(args) => wait_for(value::open(&args)),
+        ClientCommand::Grant(ClientGrantCommand::Add(args)) => wait_for(grant::add(&args)),
+        ClientCommand::Grant(ClientGrantCommand::List(args)) => wait_for(grant::list(&args)),
+        ClientCommand::Grant(ClientGrantCommand::Revoke(args)) => wait_for(grant::revoke(&args)),
+        ClientCommand::Sql(args) => wait_for(sql::run(&args)),
+    }
+}
+
+fn wait_for(work: impl Future<Output = Result<(), ClientFailure>>) -> Result<(), ClientFailure> {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    runtime.enable_all().build()?.block_on(work)
+}
+
+impl ClientOptions {
+    fn identity(&self) -> Result<Identity, IdentityFileError> {
+        Identity::load(&self.identity)
+    }
+
+    async fn connect(&self) -> Result<Client, ClientError> {
+        let options = ConnectOptions {
+            host: self.host.clone(),
+            port: self.port,
+            user: self.username.clone(),
+            dbname: self.dbname.clone(),
+        };
+        options.connect().await
+    }
+
+    async fn session(
+        &self,
+        trust: &TrustOptions,
+        resolver: Resolver,
+    ) -> Result<Session, ClientFailure> {
+        let (identity, policy) = (self.identity()?, trust.policy()?);
+        let options = SessionOptions {
+            lifetime: Duration::from_secs(trust.until.saturating_sub(now())),
+            resolver,
+            ..SessionOptions::default()
+        };
+        let client = self.connect().await?;
+        Ok(Session::open(client, Arc::new(identity), Arc::new(policy), options).await?)
+    }
+}
+
+impl TrustOptions {
+    fn policy(&self) -> Result<Policy, ClientFailure> {
+        let text = match &self.policy {
+            Some(path) => fs::read_to_string(path)?,
+            None => String::new(),
+        };
+        let mut policy = match &self.accept {
+            Some(Kind::Software) => Policy::software(),
+            None => Policy::parse(&text)?,
+        };
+        if let Some(path) = &self.amd_certificates {
+            policy = policy.amd(fs::read(path)?);
+        }
+        if let Some(path) = &self.intel_collateral {
+            policy = policy.intel(fs::read_to_string(path)?);
+        }
+        let Some(rules) = &self.rules else {
+            return Ok(policy);
+        };
+        let hash = bytes(rules).ok_or_else(|| not(rules, "a hash of 64 hexadecimal digits"))?;
+        Ok(policy.rules(hash))
+    }
+}
+
+fn not(text: &str, what: &'static str) -> ClientFailure {
+    ClientFailure::Not(text.to_owned(), what)
+}
+
+/// Public bytes of a known number, in hexadecimal.
+fn bytes<const N: usize>(text: &str) -> Option<[u8; N]> {
+    from_hex(text)?.as_slice().try_into().ok()
+}
+
+/// All of standard input, without the last end of line.
+fn input() -> io::Result<Zeroizing<String>> {
+    let mut text = Zeroizing::new(String::new());
+    io::stdin().read_to_string(&mut text)?;
+    if text.ends_with('\n') {
+        text.pop();
+    }
+    Ok(text)
+}
+
+/// Seconds since 1970.
+fn now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| since.as_secs())
+}

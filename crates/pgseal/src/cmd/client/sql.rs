@@ -1,0 +1,85 @@
+//! `pgseal client sql`: runs one statement. Parameters are sealed by the types that the server
+//! describes, encrypted columns are opened.
+
+use std::io::{self, Write};
+
+use pgseal_client::{Argument, ClientError, Prepared, Resolver, Row, Session};
+
+use super::{input, print, ClientFailure};
+use crate::cli::client::SqlArgs;
+
+/// What stands for NULL, as COPY writes it.
+const NULL: &str = "\\N";
+
+pub async fn run(args: &SqlArgs) -> Result<(), ClientFailure> {
+    let mut resolver = Resolver::new();
+    if let Some(key) = &args.key {
+        resolver = resolver.default_key(key);
+    }
+    let session = args.client.session(&args.trust, resolver).await?;
+    let prepared = session.prepare(&args.statement).await?;
+    if args.each_line {
+        return each_line(args, &session, &prepared).await;
+    }
+    let values: Vec<&str> = args.values.iter().map(String::as_str).collect();
+    let arguments = arguments(args, &values);
+    if prepared.statement().columns().is_empty() {
+        let rows = session.execute(&prepared, &arguments).await?;
+        return Ok(writeln!(io::stdout(), "{}", tag(&args.statement, rows))?);
+    }
+    let rows = session.query(&prepared, &arguments).await?;
+    show(args, &prepared, &rows)
+}
+
+async fn each_line(
+    args: &SqlArgs,
+    session: &Session,
+    prepared: &Prepared,
+) -> Result<(), ClientFailure> {
+    let (lines, mut touched) = (input()?, 0);
+    for (number, line) in lines.lines().enumerate() {
+        let values: Vec<&str> = line.split('\t').collect();
+        let done = session.execute(prepared, &arguments(args, &values)).await;
+        touched += done.map_err(|error| ClientFailure::Line(number + 1, error))?;
+    }
+    Ok(writeln!(io::stdout(), "{}", tag(&args.statement, touched))?)
+}
+
+fn arguments<'a>(args: &SqlArgs, values: &[&'a str]) -> Vec<Argument<'a>> {
+    let argument = |value: &&'a str| match *value {
+        NULL => Argument::Null,
+        value if args.sealed_only => Argument::SealedText(value),
+        value => Argument::DescribedText(value),
+    };
+    values.iter().map(argument).collect()
+}
+
+fn show(args: &SqlArgs, prepared: &Prepared, rows: &[Row<'_>]) -> Result<(), ClientFailure> {
+    let columns = prepared.statement().columns();
+    let text = |row: &Row<'_>| -> Result<Vec<String>, ClientError> {
+        let value = |place| {
+            Ok(row
+                .value(place)?
+                .map(|value| value.to_text())
+                .unwrap_or_default())
+        };
+        (0..columns.len()).map(value).collect()
+    };
+    let rows: Vec<Vec<String>> = rows.iter().map(text).collect::<Result<_, _>>()?;
+    let head: Vec<&str> = columns.iter().map(|column| column.name()).collect();
+    match (args.tuples_only, args.no_align) {
+        (true, unaligned) => print::rows(&rows, unaligned)?,
+        (false, true) => {
+            writeln!(io::stdout(), "{}", head.join("|"))?;
+            print::rows(&rows, true)?;
+        }
+        (false, false) => print::table(&head, &rows, true)?,
+    }
+    Ok(())
+}
+
+/// As psql tells what a statement did.
+fn tag(statement: &str, rows: u64) -> String {
+    let verb = statement.split_whitespace().next().unwrap_or_default();
+    format!("{} {rows}", verb.to_uppercase())
+}

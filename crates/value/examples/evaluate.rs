@@ -1,0 +1,201 @@
+//! Evaluates expressions from stdin, one in a line, for tests/encdb-values: a word for the
+//! operation, then its operands, all divided by spaces. Texts are in hexadecimal behind an `x`.
+//!
+//! Prints for each `value <text> <send format>`, both in hexadecimal, `null`, or `error
+//! <SQLSTATE>`; and `broken <why>` if what must hold of every value does not.
+
+use std::cmp::Ordering;
+use std::io::{self, BufRead, Write};
+
+use pgseal_value::{
+    absolute, arithmetic, cast, compare, concat, extract, hash_bytes, length, like, lower, negate,
+    order_prefix, substring, upper, Aggregate, AggregateKind, Arithmetic, Field, Type, Value,
+    ValueError, C,
+};
+
+fn main() -> io::Result<()> {
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    for line in io::stdin().lock().lines() {
+        writeln!(out, "{}", answer(&line?))?;
+    }
+    out.flush()
+}
+
+fn answer(line: &str) -> String {
+    let words: Vec<&str> = line.split(' ').collect();
+    let result = evaluate(words[0], &words[1..]);
+    match result {
+        Ok(Some(value)) => {
+            if let Some(why) = broken(&value) {
+                return format!("broken {why}");
+            }
+            let mut sent = Vec::new();
+            value.encode(&mut sent);
+            format!("value x{} x{}", hex(value.to_text().as_bytes()), hex(&sent))
+        }
+        Ok(None) => "null".to_owned(),
+        Err(error) => format!("error {}", error.sqlstate()),
+    }
+}
+
+/// What must hold of every value: it comes back from its bytes and its text.
+fn broken(value: &Value) -> Option<&'static str> {
+    let mut bytes = Vec::new();
+    value.encode(&mut bytes);
+    let decoded = Value::decode(value.ty(), &bytes).ok();
+    let parsed = Value::parse(value.ty(), &value.to_text()).ok();
+    for (copy, why) in [(decoded, "decode"), (parsed, "parse")] {
+        let Some(copy) = copy else {
+            return Some(why);
+        };
+        if compare(value, &copy, &C) != Ok(Ordering::Equal) || value.to_text() != copy.to_text() {
+            return Some(why);
+        }
+    }
+    None
+}
+
+fn evaluate(operation: &str, words: &[&str]) -> Result<Option<Value>, ValueError> {
+    if let Some(op) = operator(operation) {
+        let (a, b) = (value(words[0], words[1])?, value(words[2], words[3])?);
+        return arithmetic(op, &a, &b).map(Some);
+    }
+    match operation {
+        "extract" => {
+            let field = Field::from_name(words[0]).expect("a field");
+            return extract(field, &value(words[1], words[2])?);
+        }
+        "aggregate" => return aggregate(words),
+        _ => {}
+    }
+    let a = value(words[0], words[1])?;
+    let number = |word: &str| word.parse().expect("a number");
+    let result = match operation {
+        "parse" => a,
+        "cast" => cast(&a, ty(words[2]))?,
+        "negate" => negate(&a)?,
+        "abs" => absolute(&a)?,
+        "length" => Value::Int4(length(&a)?),
+        "lower" => lower(&a, &C)?,
+        "upper" => upper(&a, &C)?,
+        "substring" => substring(&a, number(words[2]), words.get(3).map(|len| number(len)))?,
+        "concat" => concat(&a, &value(words[2], words[3])?)?,
+        "compare" => Value::Int4(compared(&a, &value(words[2], words[3])?)?),
+        "like" | "ilike" => {
+            let escape = text(words[4]).chars().next();
+            let insensitive = (operation == "ilike").then_some(&C as &dyn pgseal_value::Collate);
+            Value::Bool(like(&a, &value(words[2], words[3])?, escape, insensitive)?)
+        }
+        _ => panic!("{operation} is no operation"),
+    };
+    Ok(Some(result))
+}
+
+fn operator(word: &str) -> Option<Arithmetic> {
+    Some(match word {
+        "+" => Arithmetic::Add,
+        "-" => Arithmetic::Sub,
+        "*" => Arithmetic::Mul,
+        "/" => Arithmetic::Div,
+        "%" => Arithmetic::Mod,
+        "^" => Arithmetic::Power,
+        _ => return None,
+    })
+}
+
+/// The order as a number; 2 and 3 if prefixes or hashes disagree with it.
+fn compared(a: &Value, b: &Value) -> Result<i32, ValueError> {
+    let order = compare(a, b, &C)?;
+    let prefixes = order_prefix(a).cmp(&order_prefix(b));
+    let (mut hash_a, mut hash_b) = (Vec::new(), Vec::new());
+    hash_bytes(a, &mut hash_a);
+    hash_bytes(b, &mut hash_b);
+    Ok(if prefixes != Ordering::Equal && prefixes != order {
+        2
+    } else if (order == Ordering::Equal) != (hash_a == hash_b) {
+        3
+    } else {
+        order as i32
+    })
+}
+
+/// The aggregate of values one by one; and, where PostgreSQL's result does not depend on it, of two
+/// halves that are combined, one of them by way of bytes.
+fn aggregate(words: &[&str]) -> Result<Option<Value>, ValueError> {
+    let kind = match words[0] {
+        "count" => AggregateKind::Count,
+        "sum" => AggregateKind::Sum,
+        "avg" => AggregateKind::Avg,
+        "min" => AggregateKind::Min,
+        _ => AggregateKind::Max,
+    };
+    let ty = ty(words[1]);
+    let values: Result<Vec<Value>, ValueError> = words[2..]
+        .iter()
+        .map(|word| Value::parse(ty, &text(word)))
+        .collect();
+    let values = values?;
+    let whole = stepped(kind, ty, &values)?;
+    let result = whole.finish();
+    let sums_floats = matches!(ty, Type::Float4 | Type::Float8)
+        && matches!(kind, AggregateKind::Sum | AggregateKind::Avg);
+    if !sums_floats {
+        let (first, second) = values.split_at(values.len() / 2);
+        let mut combined = stepped(kind, ty, first)?;
+        let mut bytes = Vec::new();
+        stepped(kind, ty, second)?.encode(&mut bytes);
+        combined.combine(&Aggregate::decode(&bytes)?, &C)?;
+        let parts = combined.finish();
+        let print = |result: &Result<Option<Value>, ValueError>| match result {
+            Ok(value) => value.as_ref().map(Value::to_text).unwrap_or_default(),
+            Err(error) => error.to_string(),
+        };
+        assert_eq!(print(&parts), print(&result), "halves of {words:?}");
+    }
+    result
+}
+
+fn stepped(kind: AggregateKind, ty: Type, values: &[Value]) -> Result<Aggregate, ValueError> {
+    let mut aggregate = Aggregate::new(kind, ty)?;
+    for value in values {
+        aggregate.step(value, &C)?;
+    }
+    Ok(aggregate)
+}
+
+fn value(name: &str, word: &str) -> Result<Value, ValueError> {
+    Value::parse(ty(name), &text(word))
+}
+
+fn ty(name: &str) -> Type {
+    match name {
+        "int4" => Type::Int4,
+        "int8" => Type::Int8,
+        "float4" => Type::Float4,
+        "float8" => Type::Float8,
+        "numeric" => Type::Decimal,
+        "bool" => Type::Bool,
+        "date" => Type::Date,
+        "timestamp" => Type::Timestamp,
+        "timestamptz" => Type::TimestampTz,
+        "uuid" => Type::Uuid,
+        "bytea" => Type::Bytea,
+        "text" => Type::Text,
+        _ => panic!("{name} is no type"),
+    }
+}
+
+fn text(word: &str) -> String {
+    let digits = word.strip_prefix('x').expect("hexadecimal");
+    let byte = |at| u8::from_str_radix(&digits[at..at + 2], 16).expect("two digits");
+    let bytes = (0..digits.len()).step_by(2).map(byte).collect();
+    String::from_utf8(bytes).expect("UTF-8")
+}
+
+fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write;
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}

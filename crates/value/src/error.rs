@@ -1,0 +1,153 @@
+//! What can be wrong with values: PostgreSQL's own errors, by their SQLSTATE.
+//!
+//! The texts are PostgreSQL's without the value that it would quote: they reach logs.
+
+use crate::Type;
+
+/// Why an operation on values has no result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ValueError {
+    /// The result does not fit the type.
+    #[error("{} out of range", .0.name())]
+    OutOfRange(Type),
+    /// A float became infinite.
+    #[error("value out of range: overflow")]
+    Overflow,
+    /// A float became zero.
+    #[error("value out of range: underflow")]
+    Underflow,
+    /// A numeric has too many digits.
+    #[error("value overflows numeric format")]
+    NumericOverflow,
+    /// Text that is a number, but too large a one.
+    #[error("value is out of range for type {}", .0.name())]
+    TextOutOfRange(Type),
+    /// A date or time that does not exist, or is out of range.
+    #[error("date/time value out of range for type {}", .0.name())]
+    DatetimeRange(Type),
+    /// A time zone's offset out of range.
+    #[error("time zone displacement out of range")]
+    ZoneRange,
+    /// A time zone by name, other than UTC's.
+    #[error("time zone not recognized")]
+    ZoneName,
+    /// Infinite dates have no distance.
+    #[error("cannot subtract infinite dates")]
+    InfiniteDates,
+    /// Division, or a remainder, by zero.
+    #[error("division by zero")]
+    DivisionByZero,
+    /// A power that is infinite.
+    #[error("zero raised to a negative power is undefined")]
+    ZeroToNegative,
+    /// A power that is no real number.
+    #[error("a negative number raised to a non-integer power yields a complex result")]
+    NegativeToFraction,
+    /// NaN has no integer.
+    #[error("cannot convert NaN to {}", .0.name())]
+    FromNaN(Type),
+    /// Infinity has no integer.
+    #[error("cannot convert infinity to {}", .0.name())]
+    FromInfinity(Type),
+    /// Text that is no value of the type.
+    #[error("invalid input syntax for type {}", .0.name())]
+    Syntax(Type),
+    /// Text that is no date.
+    #[error("invalid input syntax for type {}", .0.name())]
+    DatetimeSyntax(Type),
+    /// `\x` and then no pairs of hexadecimal digits.
+    #[error("invalid hexadecimal data")]
+    Hexadecimal,
+    /// Bytes that are no value of the type in PostgreSQL's send format.
+    #[error("incorrect binary data format of type {}", .0.name())]
+    Binary(Type),
+    /// Bytes that are no UTF-8, or hold a zero.
+    #[error("invalid byte sequence for encoding \"UTF8\"")]
+    Encoding,
+    /// A pattern ends with the character that takes the meaning of the next.
+    #[error("LIKE pattern must not end with escape character")]
+    TrailingEscape,
+    /// An escape that is no single character of the type.
+    #[error("invalid escape string")]
+    InvalidEscape,
+    /// A substring's length is negative.
+    #[error("negative substring length not allowed")]
+    NegativeSubstring,
+    /// PostgreSQL knows the field, but not of this type.
+    #[error("the unit is not supported for type {}", .0.name())]
+    FieldUnsupported(Type),
+    /// Longer than a value may be.
+    #[error("the value is longer than 1 GB")]
+    TooLong,
+    /// PostgreSQL has no such operator for these types.
+    #[error("operator does not exist for {} and {}", .0.name(), .1.name())]
+    Undefined(Type, Type),
+    /// PostgreSQL has no such function for this type.
+    #[error("function does not exist for {}", .0.name())]
+    NoFunction(Type),
+    /// PostgreSQL has no such cast.
+    #[error("cannot cast type {} to {}", .0.name(), .1.name())]
+    NoCast(Type, Type),
+    /// The state of an aggregate, as bytes, is none.
+    #[error("the state of an aggregate is malformed")]
+    State,
+}
+
+impl ValueError {
+    /// The code that PostgreSQL gives the error.
+    pub fn sqlstate(self) -> &'static str {
+        match self {
+            Self::OutOfRange(Type::Date | Type::Timestamp | Type::TimestampTz) => "22008",
+            Self::OutOfRange(_) | Self::TextOutOfRange(_) => "22003",
+            Self::Overflow | Self::Underflow | Self::NumericOverflow => "22003",
+            Self::DatetimeRange(_) | Self::InfiniteDates => "22008",
+            Self::ZoneRange => "22009",
+            Self::DivisionByZero => "22012",
+            Self::ZeroToNegative | Self::NegativeToFraction => "2201F",
+            Self::Syntax(_) => "22P02",
+            Self::DatetimeSyntax(_) => "22007",
+            Self::Hexadecimal | Self::ZoneName => "22023",
+            Self::Binary(_) | Self::State => "22P03",
+            Self::Encoding => "22021",
+            Self::TrailingEscape | Self::InvalidEscape => "22025",
+            Self::NegativeSubstring => "22011",
+            Self::FromNaN(_) | Self::FromInfinity(_) | Self::FieldUnsupported(_) => "0A000",
+            Self::TooLong => "54000",
+            Self::Undefined(..) | Self::NoFunction(_) => "42883",
+            Self::NoCast(..) => "42846",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn states_and_sentences_are_postgresqls() {
+        let cases = [
+            (
+                ValueError::OutOfRange(Type::Int4),
+                "22003",
+                "integer out of range",
+            ),
+            (
+                ValueError::OutOfRange(Type::Date),
+                "22008",
+                "date out of range",
+            ),
+            (ValueError::DivisionByZero, "22012", "division by zero"),
+            (
+                ValueError::NoCast(Type::Bool, Type::Date),
+                "42846",
+                "cannot cast type boolean to date",
+            ),
+        ];
+        for (error, state, text) in cases {
+            assert_eq!(
+                (error.sqlstate(), error.to_string()),
+                (state, text.to_owned())
+            );
+        }
+    }
+}

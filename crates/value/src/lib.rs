@@ -1,0 +1,46 @@
+//! Plain values of the encrypted types, and what PostgreSQL does with them: comparison, arithmetic,
+//! text, dates, casts and aggregates, with its results, scales and errors.
+//!
+//! Pure: values in, values out. No keys, no cells, no clock, no locale: a collation other than C is
+//! a [`Collate`] of the caller, and the time zone is UTC.
+//!
+//! Invariants:
+//! 1. An operation gives PostgreSQL's result, to the last digit of the scale, or its error
+//!    ([`ValueError::sqlstate`]); what PostgreSQL does not have is [`ValueError::Undefined`] or
+//!    [`ValueError::NoCast`], never something near.
+//! 2. No error holds a value. [`Value`] has no `Debug` and no `Clone`; what it holds on the heap is
+//!    wiped when it is dropped.
+//! 3. Any bytes and any text may come in: nothing panics, and recursion does not grow with them.
+
+#![forbid(unsafe_code)]
+
+mod aggregate;
+mod arithmetic;
+mod binary;
+mod cast;
+mod collate;
+mod compare;
+mod datetime;
+mod decimal;
+mod error;
+mod float;
+mod float_hex;
+mod float_text;
+mod integer;
+mod like;
+mod text;
+mod types;
+mod value;
+
+pub use aggregate::{Aggregate, AggregateKind};
+pub use arithmetic::{absolute, arithmetic, negate, Arithmetic};
+pub use cast::cast;
+pub use collate::{Collate, C};
+pub use compare::{compare, hash_bytes, order_prefix};
+pub use datetime::{extract, Field};
+pub use decimal::Decimal;
+pub use error::ValueError;
+pub use like::like;
+pub use text::{concat, length, lower, substring, upper};
+pub use types::Type;
+pub use value::Value;

@@ -1,0 +1,290 @@
+//! LIKE: like_match.c, without its recursion, because patterns come from outside.
+//!
+//! A `%` that has matched is never given up for an earlier one, so one place to return to is
+//! enough.
+
+use zeroize::Zeroizing;
+
+use crate::{Collate, Value, ValueError};
+
+/// `value LIKE pattern ESCAPE escape`, or ILIKE in a collation. Without an ESCAPE clause the escape
+/// is a backslash; `ESCAPE ''` is `None`. Of bytea, the number of the character is the byte.
+pub fn like(
+    value: &Value,
+    pattern: &Value,
+    escape: Option<char>,
+    insensitive: Option<&dyn Collate>,
+) -> Result<bool, ValueError> {
+    match (value, pattern, insensitive) {
+        (Value::Text(text), Value::Text(pattern), None) => {
+            let own = with_backslashes(pattern, escape);
+            let pattern = own.as_ref().map_or(pattern.as_str(), |own| own.as_str());
+            matches(Subject::Text(text), pattern.as_bytes())
+        }
+        (Value::Text(text), Value::Text(pattern), Some(collation)) => {
+            let own = with_backslashes(pattern, escape);
+            let pattern = own.as_ref().map_or(pattern.as_str(), |own| own.as_str());
+            let pattern = Zeroizing::new(collation.lower(pattern));
+            let text = Zeroizing::new(collation.lower(text));
+            matches(Subject::Text(&text), pattern.as_bytes())
+        }
+        (Value::Bytea(bytes), Value::Bytea(pattern), None) => {
+            let escape = escape.map(u8::try_from).transpose();
+            let escape = escape.map_err(|_| ValueError::InvalidEscape)?;
+            let own = bytes_with_backslashes(pattern, escape);
+            let pattern = own
+                .as_ref()
+                .map_or(pattern.as_slice(), |own| own.as_slice());
+            matches(Subject::Bytes(bytes), pattern)
+        }
+        _ => Err(ValueError::Undefined(value.ty(), pattern.ty())),
+    }
+}
+
+/// The pattern with `\` as its escape, if it has another one: do_like_escape.
+fn with_backslashes(pattern: &str, escape: Option<char>) -> Option<Zeroizing<String>> {
+    if escape == Some('\\') {
+        return None;
+    }
+    let mut result = Zeroizing::new(String::with_capacity(2 * pattern.len()));
+    let mut after_escape = false;
+    for c in pattern.chars() {
+        let is_escape = Some(c) == escape && !after_escape;
+        if c == '\\' && !after_escape {
+            result.push('\\');
+        }
+        result.push(if is_escape { '\\' } else { c });
+        after_escape = is_escape;
+    }
+    Some(result)
+}
+
+fn bytes_with_backslashes(pattern: &[u8], escape: Option<u8>) -> Option<Zeroizing<Vec<u8>>> {
+    if escape == Some(b'\\') {
+        return None;
+    }
+    let mut result = Zeroizing::new(Vec::with_capacity(2 * pattern.len()));
+    let mut after_escape = false;
+    for byte in pattern {
+        let is_escape = Some(*byte) == escape && !after_escape;
+        if *byte == b'\\' && !after_escape {
+            result.push(b'\\');
+        }
+        result.push(if is_escape { b'\\' } else { *byte });
+        after_escape = is_escape;
+    }
+    Some(result)
+}
+
+/// What is matched; `_` stands for a character of a text, and for a byte of bytes.
+#[derive(Clone, Copy)]
+enum Subject<'a> {
+    Bytes(&'a [u8]),
+    Text(&'a str),
+}
+
+impl<'a> Subject<'a> {
+    fn bytes(self) -> &'a [u8] {
+        match self {
+            Self::Bytes(bytes) => bytes,
+            Self::Text(text) => text.as_bytes(),
+        }
+    }
+
+    /// What follows the first unit of an end of this.
+    fn skip(self, end: &'a [u8]) -> &'a [u8] {
+        let mut rest = &end[1..];
+        while let (Self::Text(_), [0x80..=0xbf, after @ ..]) = (self, rest) {
+            rest = after;
+        }
+        rest
+    }
+
+    /// What follows the first `needle` in an end of this.
+    fn behind(self, end: &'a [u8], needle: &[u8]) -> Option<&'a [u8]> {
+        let at = match (self, std::str::from_utf8(needle)) {
+            // In linear time, which bytes are not worth.
+            (Self::Text(text), Ok(needle)) => text.get(text.len() - end.len()..)?.find(needle)?,
+            _ => end.windows(needle.len()).position(|part| part == needle)?,
+        };
+        Some(&end[at + needle.len()..])
+    }
+}
+
+/// Where the search for what stands behind a `%` goes on.
+struct Retry<'a> {
+    text: &'a [u8],
+    pattern: &'a [u8],
+}
+
+fn matches(subject: Subject, pattern: &[u8]) -> Result<bool, ValueError> {
+    if pattern == b"%" {
+        return Ok(true);
+    }
+    let (mut t, mut p) = (subject.bytes(), pattern);
+    let mut retry: Option<Retry> = None;
+    loop {
+        let matched = match (t, p) {
+            ([], _) => return Ok(p.iter().all(|byte| *byte == b'%')),
+            (_, []) => false,
+            (_, [b'%', ..]) => {
+                match behind_percent(subject, t, p)? {
+                    Percent::Decided(result) => return Ok(result),
+                    Percent::Found(text, pattern) => (t, p) = (text, pattern),
+                    Percent::Search(text, pattern) => {
+                        (t, p) = (text, pattern);
+                        retry = Some(Retry { text, pattern });
+                    }
+                }
+                continue;
+            }
+            (_, [b'_', rest @ ..]) => {
+                (t, p) = (subject.skip(t), rest);
+                continue;
+            }
+            ([a, t_rest @ ..], _) => {
+                let (literal, p_rest) = literal(p)?;
+                (t, p) = (t_rest, p_rest);
+                *a == literal
+            }
+        };
+        if !matched {
+            let Some(place) = &mut retry else {
+                return Ok(false);
+            };
+            place.text = subject.skip(place.text);
+            (t, p) = (place.text, place.pattern);
+            // The text is used up: no later place can match.
+            if t.is_empty() {
+                return Ok(false);
+            }
+        }
+    }
+}
+
+/// What follows a run of wildcards.
+enum Percent<'a> {
+    Decided(bool),
+    /// Literals were found, up to the next `%`
+    Found(&'a [u8], &'a [u8]),
+    /// To be tried at each place
+    Search(&'a [u8], &'a [u8]),
+}
+
+fn behind_percent<'a>(
+    subject: Subject<'a>,
+    mut t: &'a [u8],
+    mut p: &'a [u8],
+) -> Result<Percent<'a>, ValueError> {
+    loop {
+        match p {
+            [] => return Ok(Percent::Decided(true)),
+            [b'%', rest @ ..] => p = rest,
+            [b'_', ..] if t.is_empty() => return Ok(Percent::Decided(false)),
+            [b'_', rest @ ..] => (t, p) = (subject.skip(t), rest),
+            _ => break,
+        }
+    }
+    literal(p)?;
+    if t.is_empty() {
+        return Ok(Percent::Decided(false));
+    }
+    let end = p
+        .iter()
+        .position(|byte| matches!(byte, b'%' | b'_' | b'\\'));
+    Ok(match end.map(|end| (end, p[end])) {
+        None => Percent::Decided(t.ends_with(p)),
+        Some((end, b'%')) => match subject.behind(t, &p[..end]) {
+            Some(rest) => Percent::Found(rest, &p[end..]),
+            None => Percent::Decided(false),
+        },
+        Some(_) => Percent::Search(t, p),
+    })
+}
+
+/// The byte that the pattern begins with, escaped or not.
+fn literal(pattern: &[u8]) -> Result<(u8, &[u8]), ValueError> {
+    match pattern {
+        [b'\\', byte, rest @ ..] | [byte, rest @ ..] if pattern != b"\\" => Ok((*byte, rest)),
+        _ => Err(ValueError::TrailingEscape),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::C;
+
+    fn text(text: &str) -> Value {
+        Value::Text(text.to_owned())
+    }
+
+    #[test]
+    fn patterns_match_as_in_postgresql() {
+        let cases = [
+            ("abc", "abc", true),
+            ("abc", "a%", true),
+            ("abc", "a_", false),
+            ("abc", "%b%", true),
+            ("", "", true),
+            ("", "%%", true),
+            ("", "_", false),
+            ("\u{e4}b", "_b", true),
+            ("\u{20ac}", "__", false),
+            ("a%b", "a\\%b", true),
+            ("axb", "a\\%b", false),
+            ("aab", "%ab", true),
+            ("aaab", "%a_b", true),
+            ("abab", "%ab_", false),
+            ("xyzzy", "%z%y", true),
+            ("a\\b", "a\\\\b", true),
+            ("aXbXc", "%X%X%", true),
+            ("aXbXc", "%X%X%X%", false),
+            ("aXbXc", "%X%c", true),
+            ("aXbXc", "%X%b", false),
+            ("\u{e4}\u{e4}", "_%\u{e4}%", true),
+            ("\u{e4}\u{e5}", "_%\u{e4}%", false),
+            ("ab", "%_%_%", true),
+            ("ab", "%___%", false),
+        ];
+        for (value, pattern, result) in cases {
+            let found = like(&text(value), &text(pattern), Some('\\'), None);
+            assert_eq!(found, Ok(result), "{value} LIKE {pattern}");
+        }
+    }
+
+    #[test]
+    fn an_escape_at_the_end_is_an_error_only_if_it_is_reached() {
+        let like = |value, pattern| like(&text(value), &text(pattern), Some('\\'), None);
+        assert_eq!(like("ab", "a\\"), Err(ValueError::TrailingEscape));
+        assert_eq!(like("a", "%\\"), Err(ValueError::TrailingEscape));
+        assert_eq!(like("a", "a\\"), Ok(false));
+        assert_eq!(like("xb", "a\\"), Ok(false));
+    }
+
+    #[test]
+    fn escapes_can_be_chosen_and_left_out() {
+        let like = |value, pattern, escape| like(&text(value), &text(pattern), escape, None);
+        assert_eq!(like("a%", "a#%", Some('#')), Ok(true));
+        assert_eq!(like("ab", "a#%", Some('#')), Ok(false));
+        assert_eq!(like("a#", "a##", Some('#')), Ok(true));
+        assert_eq!(like("a\\", "a\\", Some('#')), Ok(true));
+        assert_eq!(like("a\\b", "a\\_", None), Ok(true));
+        assert_eq!(like("a_", "a\u{20ac}_", Some('\u{20ac}')), Ok(true));
+    }
+
+    #[test]
+    fn a_long_pattern_needs_no_stack() {
+        let value = text(&"ab".repeat(5_000));
+        let pattern = text(&"%a".repeat(5_000));
+        assert_eq!(like(&value, &pattern, Some('\\'), None), Ok(false));
+        assert_eq!(
+            like(&text("AbC"), &text("a%c"), Some('\\'), Some(&C)),
+            Ok(true)
+        );
+        assert_eq!(
+            like(&text("AbC"), &text("a%c"), Some('\\'), None),
+            Ok(false)
+        );
+    }
+}

@@ -1,0 +1,78 @@
+#!/bin/bash
+# Usage: sql/build.sh   (in extension/encdb; called by the Makefile)
+#
+# Purpose: writes encdb--1.0.sql to stdout: the files of this directory, with a copy of each *.sql.in for
+# every line of the table that it belongs to. What types have in common is written once.
+set -euo pipefail
+cd "$(dirname "$0")"
+
+# The lines of a table, without comments.
+rows() {
+    grep -v '^#' "$1"
+}
+
+# Copies a template; the other arguments are NAME VALUE, for every @NAME@.
+fill() {
+    local template=$1 script=()
+    shift
+    while [ $# -gt 0 ]; do
+        script+=(-e "s|@$1@|${2//&/\\&}|g")
+        shift 2
+    done
+    sed "${script[@]}" "$template"
+}
+
+types() {
+    local name plain storage collatable extremes
+    while read -r name plain storage collatable extremes; do
+        fill type.sql.in name "$name" plain "$plain" storage "$storage" collatable "$collatable"
+        [ "$extremes" = - ] || fill extremes.sql.in name "$name"
+    done < <(rows types)
+}
+
+arithmetic() {
+    local function operator beside names name
+    printf '\n-- Arithmetic\n\n'
+    while read -r function operator beside names; do
+        for name in $names; do
+            fill operator.sql.in name "$name" function "$function" operator "$operator"
+            [ "$beside" = - ] || fill named.sql.in name "$name" function "$function" beside "$beside"
+        done
+    done < <(rows operators)
+}
+
+mixed() {
+    local function operator left right result
+    printf '\n-- Arithmetic of two types\n\n'
+    while read -r function operator left right result; do
+        fill mixed.sql.in function "$function" operator "$operator" left "$left" right "$right" result "$result"
+    done < <(rows mixed)
+}
+
+aggregates() {
+    local name sum avg
+    printf '\n-- Signs, sums and averages\n\n'
+    while read -r name sum avg; do
+        fill aggregate.sql.in name "$name" sum "$sum" avg "$avg"
+    done < <(rows aggregates)
+}
+
+casts() {
+    local from to context
+    printf '\n-- Casts\n\n'
+    while read -r from to context; do
+        case $context in
+            explicit) context= ;;
+            *) context=" AS ${context^^}" ;;
+        esac
+        fill cast.sql.in from "$from" to "$to" context "$context"
+    done < <(rows casts)
+}
+
+cat head.sql
+types
+arithmetic
+mixed
+aggregates
+casts
+cat text.sql storage.sql

@@ -1,0 +1,59 @@
+
+-- Text
+
+CREATE FUNCTION encdb.enc_text_concat(enc_text, enc_text) RETURNS enc_text
+    AS 'MODULE_PATHNAME', 'encdb_concat' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20;
+CREATE OPERATOR || (LEFTARG = enc_text, RIGHTARG = enc_text, FUNCTION = encdb.enc_text_concat);
+
+CREATE FUNCTION encdb.enc_text_like(enc_text, enc_text) RETURNS boolean
+    AS 'MODULE_PATHNAME', 'encdb_like' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20;
+CREATE FUNCTION encdb.enc_text_nlike(enc_text, enc_text) RETURNS boolean
+    AS 'MODULE_PATHNAME', 'encdb_nlike' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20;
+CREATE FUNCTION encdb.enc_text_ilike(enc_text, enc_text) RETURNS boolean
+    AS 'MODULE_PATHNAME', 'encdb_ilike' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20;
+CREATE FUNCTION encdb.enc_text_nilike(enc_text, enc_text) RETURNS boolean
+    AS 'MODULE_PATHNAME', 'encdb_nilike' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20;
+CREATE OPERATOR ~~ (
+    LEFTARG = enc_text, RIGHTARG = enc_text, FUNCTION = encdb.enc_text_like,
+    NEGATOR = !~~, RESTRICT = likesel, JOIN = likejoinsel
+);
+CREATE OPERATOR !~~ (
+    LEFTARG = enc_text, RIGHTARG = enc_text, FUNCTION = encdb.enc_text_nlike,
+    NEGATOR = ~~, RESTRICT = nlikesel, JOIN = nlikejoinsel
+);
+CREATE OPERATOR ~~* (
+    LEFTARG = enc_text, RIGHTARG = enc_text, FUNCTION = encdb.enc_text_ilike,
+    NEGATOR = !~~*, RESTRICT = iclikesel, JOIN = iclikejoinsel
+);
+CREATE OPERATOR !~~* (
+    LEFTARG = enc_text, RIGHTARG = enc_text, FUNCTION = encdb.enc_text_nilike,
+    NEGATOR = ~~*, RESTRICT = icnlikesel, JOIN = icnlikejoinsel
+);
+
+-- SUBSTRING(x FROM a FOR b) is a call of pg_catalog.substring, and EXTRACT one of pg_catalog.extract:
+-- the parser says so, whatever the search path is.
+CREATE FUNCTION pg_catalog.substring(enc_text, integer) RETURNS enc_text
+    AS 'MODULE_PATHNAME', 'encdb_substring' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20;
+CREATE FUNCTION pg_catalog.substring(enc_text, integer, integer) RETURNS enc_text
+    AS 'MODULE_PATHNAME', 'encdb_substring' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20;
+CREATE FUNCTION substr(enc_text, integer) RETURNS enc_text
+    AS 'MODULE_PATHNAME', 'encdb_substring' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20;
+CREATE FUNCTION substr(enc_text, integer, integer) RETURNS enc_text
+    AS 'MODULE_PATHNAME', 'encdb_substring' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20;
+CREATE FUNCTION lower(enc_text) RETURNS enc_text
+    AS 'MODULE_PATHNAME', 'encdb_lower' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20;
+CREATE FUNCTION upper(enc_text) RETURNS enc_text
+    AS 'MODULE_PATHNAME', 'encdb_upper' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20;
+CREATE FUNCTION length(enc_text) RETURNS enc_int4
+    AS 'MODULE_PATHNAME', 'encdb_length' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20;
+CREATE FUNCTION char_length(enc_text) RETURNS enc_int4
+    AS 'MODULE_PATHNAME', 'encdb_length' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20;
+
+-- Fields of dates and times; those of enc_timestamptz are read in UTC.
+
+CREATE FUNCTION pg_catalog.extract(text, enc_date) RETURNS enc_decimal
+    AS 'MODULE_PATHNAME', 'encdb_extract' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20;
+CREATE FUNCTION pg_catalog.extract(text, enc_timestamp) RETURNS enc_decimal
+    AS 'MODULE_PATHNAME', 'encdb_extract' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20;
+CREATE FUNCTION pg_catalog.extract(text, enc_timestamptz) RETURNS enc_decimal
+    AS 'MODULE_PATHNAME', 'encdb_extract' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20;

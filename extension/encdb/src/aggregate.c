@@ -1,0 +1,225 @@
+/*
+ * aggregate.c
+ *	  sum and avg: the state is the evaluator's, here is its number.
+ *
+ * Cells are collected, and handed over when BATCH of them or BATCH_BYTES are
+ * together, or when something is asked of the state. The state goes with the
+ * memory context of the aggregate, be it by its end or by an error.
+ */
+#include "encdb.h"
+
+#include "libpq/pqformat.h"
+#include "utils/builtins.h"
+#include "utils/memutils.h"
+
+#define BATCH			128
+#define BATCH_BYTES		16384
+#define FIRST_BYTES		256		/* a query may have many groups of few rows */
+
+typedef struct AggregateState
+{
+	uint32		number;			/* 0: the evaluator has none yet */
+	char		kind;
+	MemoryContext context;
+	MemoryContextCallback gone;
+	int			ncells;
+	Size		used;
+	Size		allocated;
+	uint8	   *bytes;			/* the collected cells, each after its length */
+} AggregateState;
+
+static void
+Drop(void *argument)
+{
+	AggregateState *state = argument;
+
+	if (state->number != 0)
+		pgseal_aggregate_drop(state->number);
+}
+
+static AggregateState *
+MakeState(FunctionCallInfo fcinfo, char kind)
+{
+	MemoryContext context;
+	AggregateState *state;
+
+	if (!AggCheckCallContext(fcinfo, &context))
+		elog(ERROR, "aggregate function called in non-aggregate context");
+	state = MemoryContextAllocZero(context, sizeof(AggregateState));
+	state->kind = kind;
+	state->context = context;
+	state->gone.func = Drop;
+	state->gone.arg = state;
+	MemoryContextRegisterResetCallback(context, &state->gone);
+	return state;
+}
+
+/* Hands over the cells that were collected */
+static void
+Flush(AggregateState *state)
+{
+	PgsealBytes cells[BATCH];
+	uint8	   *next = state->bytes;
+
+	if (state->ncells == 0)
+		return;
+	for (int i = 0; i < state->ncells; i++)
+	{
+		uint32		len;
+
+		memcpy(&len, next, sizeof(len));
+		cells[i] = (PgsealBytes) {next + sizeof(len), len};
+		next += sizeof(len) + len;
+	}
+	ENCDB_CALL(pgseal_aggregate_step(&state->number, state->kind, cells, state->ncells));
+	state->ncells = 0;
+	state->used = 0;
+}
+
+/* Makes room for so many bytes more */
+static void
+Reserve(AggregateState *state, Size more)
+{
+	Size		wanted = Max(state->allocated, FIRST_BYTES);
+
+	if (state->used + more <= state->allocated)
+		return;
+	while (wanted < state->used + more)
+		wanted *= 2;
+	if (state->bytes)
+		state->bytes = repalloc(state->bytes, wanted);
+	else
+		state->bytes = MemoryContextAlloc(state->context, wanted);
+	state->allocated = wanted;
+}
+
+static void
+Collect(AggregateState *state, PgsealBytes cell)
+{
+	uint32		len = (uint32) cell.len;
+
+	if (state->ncells == BATCH || state->used + len > BATCH_BYTES)
+		Flush(state);
+	if (len > BATCH_BYTES)
+	{
+		ENCDB_CALL(pgseal_aggregate_step(&state->number, state->kind, &cell, 1));
+		return;
+	}
+	Reserve(state, sizeof(len) + len);
+	memcpy(state->bytes + state->used, &len, sizeof(len));
+	memcpy(state->bytes + state->used + sizeof(len), cell.data, len);
+	state->used += sizeof(len) + len;
+	state->ncells++;
+}
+
+static Datum
+Step(FunctionCallInfo fcinfo, char kind)
+{
+	AggregateState *state = PG_ARGISNULL(0) ? NULL : (AggregateState *) PG_GETARG_POINTER(0);
+
+	if (!PG_ARGISNULL(1))
+	{
+		Cell	   *cell = PG_GETARG_CELL(1);
+
+		if (!state)
+			state = MakeState(fcinfo, kind);
+		Collect(state, CellBytes(cell));
+		PG_FREE_IF_COPY(cell, 1);
+	}
+	if (!state)
+		PG_RETURN_NULL();
+	PG_RETURN_POINTER(state);
+}
+
+PG_FUNCTION_INFO_V1(encdb_sum_step);
+Datum
+encdb_sum_step(PG_FUNCTION_ARGS)
+{
+	return Step(fcinfo, 's');
+}
+
+PG_FUNCTION_INFO_V1(encdb_avg_step);
+Datum
+encdb_avg_step(PG_FUNCTION_ARGS)
+{
+	return Step(fcinfo, 'a');
+}
+
+/* Takes the second state into the first */
+PG_FUNCTION_INFO_V1(encdb_aggregate_combine);
+Datum
+encdb_aggregate_combine(PG_FUNCTION_ARGS)
+{
+	AggregateState *state = PG_ARGISNULL(0) ? NULL : (AggregateState *) PG_GETARG_POINTER(0);
+	AggregateState *other = PG_ARGISNULL(1) ? NULL : (AggregateState *) PG_GETARG_POINTER(1);
+
+	if (!other)
+	{
+		if (!state)
+			PG_RETURN_NULL();
+		PG_RETURN_POINTER(state);
+	}
+	Flush(other);
+	if (!state)
+	{
+		state = MakeState(fcinfo, other->kind);
+		state->number = other->number;
+		other->number = 0;
+		PG_RETURN_POINTER(state);
+	}
+	Flush(state);
+	ENCDB_CALL(pgseal_aggregate_combine(state->number, other->number));
+	PG_RETURN_POINTER(state);
+}
+
+/* For another process of the query: sealed by the evaluator, after the kind */
+PG_FUNCTION_INFO_V1(encdb_aggregate_serialize);
+Datum
+encdb_aggregate_serialize(PG_FUNCTION_ARGS)
+{
+	AggregateState *state = (AggregateState *) PG_GETARG_POINTER(0);
+	StringInfoData message;
+	PgsealBytes sealed;
+
+	Flush(state);
+	ENCDB_CALL(pgseal_aggregate_export(state->number, &sealed));
+	pq_begintypsend(&message);
+	pq_sendbyte(&message, state->kind);
+	pq_sendbytes(&message, (const char *) sealed.data, (int) sealed.len);
+	PG_RETURN_BYTEA_P(pq_endtypsend(&message));
+}
+
+PG_FUNCTION_INFO_V1(encdb_aggregate_deserialize);
+Datum
+encdb_aggregate_deserialize(PG_FUNCTION_ARGS)
+{
+	bytea	   *message = PG_GETARG_BYTEA_PP(0);
+	PgsealBytes sealed = CellBytes(message);
+	AggregateState *state;
+
+	if (sealed.len < 1)
+		elog(ERROR, "an aggregate's state is empty");
+	state = MakeState(fcinfo, (char) sealed.data[0]);
+	sealed.data++;
+	sealed.len--;
+	ENCDB_CALL(pgseal_aggregate_import(sealed, &state->number));
+	PG_RETURN_POINTER(state);
+}
+
+/* The state stays: window functions ask again after further rows */
+PG_FUNCTION_INFO_V1(encdb_aggregate_final);
+Datum
+encdb_aggregate_final(PG_FUNCTION_ARGS)
+{
+	AggregateState *state = PG_ARGISNULL(0) ? NULL : (AggregateState *) PG_GETARG_POINTER(0);
+	PgsealBytes result;
+	int			is_null;
+
+	if (!state)
+		PG_RETURN_NULL();
+	Flush(state);
+	ENCDB_CALL(pgseal_aggregate_finish(state->number, &result, &is_null));
+	if (is_null)
+		PG_RETURN_NULL();
+	return encdb_cell_datum(result);
+}

@@ -1,0 +1,95 @@
+/*
+ * arithmetic.c
+ *	  Operators that make new cells of numbers: arithmetic, casts, fields of times.
+ */
+#include "encdb.h"
+
+#include "utils/builtins.h"
+
+#define BINARY(name, operator) \
+	PG_FUNCTION_INFO_V1(encdb_##name); \
+	Datum encdb_##name(PG_FUNCTION_ARGS) { return Binary(fcinfo, operator); }
+
+#define UNARY(name, operator) \
+	PG_FUNCTION_INFO_V1(encdb_##name); \
+	Datum encdb_##name(PG_FUNCTION_ARGS) { return Unary(fcinfo, operator); }
+
+#define CAST(name, byte) \
+	PG_FUNCTION_INFO_V1(encdb_to_##name); \
+	Datum encdb_to_##name(PG_FUNCTION_ARGS) { return Convert(fcinfo, byte); }
+
+static Datum
+Binary(FunctionCallInfo fcinfo, uint8 operator)
+{
+	Cell	   *left = PG_GETARG_CELL(0);
+	Cell	   *right = PG_GETARG_CELL(1);
+	PgsealBytes result;
+
+	ENCDB_CALL(pgseal_arithmetic(operator, CellBytes(left), CellBytes(right), &result));
+	return encdb_cell_datum(result);
+}
+
+static Datum
+Unary(FunctionCallInfo fcinfo, uint8 operator)
+{
+	Cell	   *cell = PG_GETARG_CELL(0);
+	PgsealBytes result;
+
+	ENCDB_CALL(pgseal_unary(operator, CellBytes(cell), &result));
+	return encdb_cell_datum(result);
+}
+
+static Datum
+Convert(FunctionCallInfo fcinfo, uint8 type)
+{
+	Cell	   *cell = PG_GETARG_CELL(0);
+	PgsealBytes result;
+
+	ENCDB_CALL(pgseal_cast(CellBytes(cell), type, &result));
+	return encdb_cell_datum(result);
+}
+
+BINARY(add, '+')
+BINARY(sub, '-')
+BINARY(mul, '*')
+BINARY(div, '/')
+BINARY(mod, '%')
+#if PG_VERSION_NUM >= 160000
+BINARY(power, 'p')
+#else
+BINARY(power, '^')
+#endif
+
+UNARY(negate, '-')
+UNARY(abs, '@')
+
+CAST(int4, 0x09)
+CAST(int8, 0x0a)
+CAST(float4, 0x0b)
+CAST(float8, 0x0c)
+CAST(decimal, 0x0d)
+CAST(bool, 0x0e)
+CAST(date, 0x0f)
+CAST(timestamp, 0x10)
+CAST(timestamptz, 0x11)
+CAST(text, TYPE_TEXT)
+
+/* extract(field FROM cell): the name of the field is no secret */
+PG_FUNCTION_INFO_V1(encdb_extract);
+Datum
+encdb_extract(PG_FUNCTION_ARGS)
+{
+	text	   *name = PG_GETARG_TEXT_PP(0);
+	Cell	   *cell = PG_GETARG_CELL(1);
+	PgsealBytes result;
+	int			is_null;
+
+	if (!pgseal_is_field(CellBytes(name)))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("unit \"%s\" not recognized for encrypted times", text_to_cstring(name))));
+	ENCDB_CALL(pgseal_extract(CellBytes(name), CellBytes(cell), &result, &is_null));
+	if (is_null)
+		PG_RETURN_NULL();
+	return encdb_cell_datum(result);
+}

@@ -1,0 +1,154 @@
+/*
+ * collation.c
+ *	  PostgreSQL's collations, as the evaluator knows them: byte order (NULL), or the names of
+ *	  libc locales.
+ */
+#include "encdb.h"
+
+#include "catalog/pg_collation.h"
+#include "catalog/pg_database.h"
+#include "miscadmin.h"
+#include "utils/builtins.h"
+#include "utils/hsearch.h"
+#include "utils/inval.h"
+#include "utils/memutils.h"
+#include "utils/syscache.h"
+
+typedef struct KnownCollation
+{
+	Oid			collation;		/* hash key */
+	char	   *collate;
+	char	   *ctype;
+} KnownCollation;
+
+/* Where a collation, or a database's default, is described */
+typedef struct Description
+{
+	int			cache;
+	Oid			oid;
+	AttrNumber	provider;
+	AttrNumber	collate;
+	AttrNumber	ctype;
+	AttrNumber	locale;			/* of the builtin provider */
+} Description;
+
+static HTAB *known = NULL;
+
+static void
+Forget(Datum arg, int cacheid, uint32 hashvalue)
+{
+	if (known)
+		hash_destroy(known);
+	known = NULL;
+}
+
+void
+encdb_collation_init(void)
+{
+	CacheRegisterSyscacheCallback(COLLOID, Forget, (Datum) 0);
+}
+
+static Description
+Describe(Oid collation)
+{
+	Description description = {COLLOID, collation, Anum_pg_collation_collprovider,
+	Anum_pg_collation_collcollate, Anum_pg_collation_collctype, 0};
+
+#if PG_VERSION_NUM >= 170000
+	description.locale = Anum_pg_collation_colllocale;
+#endif
+	if (collation == DEFAULT_COLLATION_OID)
+	{
+		description = (Description) {DATABASEOID, MyDatabaseId, Anum_pg_database_datlocprovider,
+			Anum_pg_database_datcollate, Anum_pg_database_datctype, 0};
+#if PG_VERSION_NUM >= 170000
+		description.locale = Anum_pg_database_datlocale;
+#endif
+	}
+	return description;
+}
+
+/* A name of the description; NULL for the byte order of C and POSIX */
+static char *
+LocaleName(Description *description, HeapTuple tuple, AttrNumber attribute)
+{
+	bool		isnull;
+	Datum		value = SysCacheGetAttr(description->cache, tuple, attribute, &isnull);
+	char	   *name;
+
+	if (isnull)
+		return NULL;
+	name = TextDatumGetCString(value);
+	if (strcmp(name, "C") == 0 || strcmp(name, "POSIX") == 0)
+		return NULL;
+	return MemoryContextStrdup(TopMemoryContext, name);
+}
+
+static void
+Resolve(KnownCollation *entry)
+{
+	Description description = Describe(entry->collation);
+	HeapTuple	tuple = SearchSysCache1(description.cache, ObjectIdGetDatum(description.oid));
+	bool		isnull;
+	char		provider;
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for collation %u", entry->collation);
+	provider = DatumGetChar(SysCacheGetAttr(description.cache, tuple, description.provider, &isnull));
+	if (provider == 'b')
+		description.collate = description.ctype = description.locale;
+	else if (provider != COLLPROVIDER_LIBC)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("encrypted text is compared under collations of libc only"),
+				 errhint("Give the column a collation of provider libc, or COLLATE \"C\".")));
+	entry->collate = LocaleName(&description, tuple, description.collate);
+	entry->ctype = LocaleName(&description, tuple, description.ctype);
+	ReleaseSysCache(tuple);
+}
+
+static KnownCollation *
+Find(Oid collation)
+{
+	HASHCTL		control = {.keysize = sizeof(Oid),.entrysize = sizeof(KnownCollation)};
+	KnownCollation *entry;
+	KnownCollation fresh = {collation};
+	bool		found;
+
+	if (!OidIsValid(collation))
+		ereport(ERROR,
+				(errcode(ERRCODE_INDETERMINATE_COLLATION),
+				 errmsg("could not determine which collation to use for encrypted text"),
+				 errhint("Use the COLLATE clause to set the collation explicitly.")));
+	if (!known)
+		known = hash_create("encdb collations", 16, &control, HASH_ELEM | HASH_BLOBS);
+	entry = hash_search(known, &collation, HASH_FIND, NULL);
+	if (entry)
+		return entry;
+	/* May look at catalogs, and so forget all that is known */
+	Resolve(&fresh);
+	if (!known)
+		known = hash_create("encdb collations", 16, &control, HASH_ELEM | HASH_BLOBS);
+	entry = hash_search(known, &collation, HASH_ENTER, &found);
+	*entry = fresh;
+	return entry;
+}
+
+/* The locale that orders text under a collation */
+const char *
+encdb_locale(Oid collation)
+{
+	/* Spares the look-up of what nearly every key of an index has */
+	if (collation == C_COLLATION_OID)
+		return NULL;
+	return Find(collation)->collate;
+}
+
+/* The locale that knows upper and lower case */
+const char *
+encdb_ctype(Oid collation)
+{
+	if (collation == C_COLLATION_OID)
+		return NULL;
+	return Find(collation)->ctype;
+}

@@ -1,0 +1,136 @@
+/*
+ * compare.c
+ *	  Comparison operators, the B-tree's support functions, min and max.
+ */
+#include "encdb.h"
+
+#include "utils/sortsupport.h"
+
+/* The locale that orders these cells: only text has one */
+static const char *
+LocaleOf(Cell *cell, Oid collation)
+{
+	if (VARSIZE_ANY_EXHDR(cell) < 2 || CellType(cell) != TYPE_TEXT)
+		return NULL;
+	return encdb_locale(collation);
+}
+
+/* False: refused, and the library knows why */
+static bool
+TryCompare(Cell *left, Cell *right, Oid collation, int *order)
+{
+	const char *locale = LocaleOf(left, collation);
+
+	if (!Attached())
+		return false;
+	if (unlikely(encdb_page_stale))
+		encdb_page_check();
+	if (encdb_page_compare && encdb_page_compare(&encdb_page_search, left, right, locale, order))
+		return true;
+	if (likely(pgseal_compare(CellBytes(left), CellBytes(right), locale, order) == 0))
+		return true;
+	return encdb_try_remedy() &&
+		pgseal_compare(CellBytes(left), CellBytes(right), locale, order) == 0;
+}
+
+int
+encdb_compare(Cell *left, Cell *right, Oid collation)
+{
+	int			order;
+
+	if (unlikely(encdb_in_analyze()))
+		return encdb_order_of_bytes(left, right);
+	if (!TryCompare(left, right, collation, &order))
+		encdb_refuse();
+	return order;
+}
+
+/* Compares the arguments and lets go of what was detoasted: indexes count on that */
+static int
+CompareArguments(FunctionCallInfo fcinfo)
+{
+	Cell	   *left = PG_GETARG_CELL(0);
+	Cell	   *right = PG_GETARG_CELL(1);
+	int			order = encdb_compare(left, right, PG_GET_COLLATION());
+
+	PG_FREE_IF_COPY(left, 0);
+	PG_FREE_IF_COPY(right, 1);
+	return order;
+}
+
+#define COMPARISON(name, operator) \
+	PG_FUNCTION_INFO_V1(encdb_##name); \
+	Datum encdb_##name(PG_FUNCTION_ARGS) { PG_RETURN_BOOL(CompareArguments(fcinfo) operator 0); }
+
+COMPARISON(eq, ==)
+COMPARISON(ne, !=)
+COMPARISON(lt, <)
+COMPARISON(le, <=)
+COMPARISON(gt, >)
+COMPARISON(ge, >=)
+
+/* Support function 1 of a B-tree */
+PG_FUNCTION_INFO_V1(encdb_cmp);
+Datum
+encdb_cmp(PG_FUNCTION_ARGS)
+{
+	Cell	   *left = PG_GETARG_CELL(0);
+	Cell	   *right = PG_GETARG_CELL(1);
+	int			order;
+
+	if (unlikely(encdb_in_analyze()))
+		order = encdb_order_of_bytes(left, right);
+	else if (!TryCompare(left, right, PG_GET_COLLATION(), &order) &&
+			 !encdb_order_in_vacuum(fcinfo, &order))
+		encdb_refuse();
+	PG_FREE_IF_COPY(left, 0);
+	PG_FREE_IF_COPY(right, 1);
+	PG_RETURN_INT32(order);
+}
+
+/* max: the greater of two, and of equal ones the second, as of the plain types (int4larger and its kin) */
+PG_FUNCTION_INFO_V1(encdb_larger);
+Datum
+encdb_larger(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_DATUM(PG_GETARG_DATUM(CompareArguments(fcinfo) > 0 ? 0 : 1));
+}
+
+/* min */
+PG_FUNCTION_INFO_V1(encdb_smaller);
+Datum
+encdb_smaller(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_DATUM(PG_GETARG_DATUM(CompareArguments(fcinfo) < 0 ? 0 : 1));
+}
+
+/* det_type: equal values are equal bytes, and no key is needed */
+#define COMPARISON_OF_BYTES(name, operator) \
+	PG_FUNCTION_INFO_V1(encdb_bytes_##name); \
+	Datum encdb_bytes_##name(PG_FUNCTION_ARGS) { PG_RETURN_BOOL(OrderOfBytes(fcinfo) operator 0); }
+
+static int
+OrderOfBytes(FunctionCallInfo fcinfo)
+{
+	Cell	   *left = PG_GETARG_CELL(0);
+	Cell	   *right = PG_GETARG_CELL(1);
+	int			order = encdb_order_of_bytes(left, right);
+
+	PG_FREE_IF_COPY(left, 0);
+	PG_FREE_IF_COPY(right, 1);
+	return order;
+}
+
+COMPARISON_OF_BYTES(eq, ==)
+COMPARISON_OF_BYTES(ne, !=)
+COMPARISON_OF_BYTES(lt, <)
+COMPARISON_OF_BYTES(le, <=)
+COMPARISON_OF_BYTES(gt, >)
+COMPARISON_OF_BYTES(ge, >=)
+
+PG_FUNCTION_INFO_V1(encdb_bytes_cmp);
+Datum
+encdb_bytes_cmp(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_INT32(OrderOfBytes(fcinfo));
+}

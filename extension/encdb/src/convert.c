@@ -1,0 +1,139 @@
+/*
+ * convert.c
+ *	  Between plain values and cells: encdb.enc_..._encrypt and encdb.decrypt.
+ *
+ * The bytes inside a cell are those of the type's send function, those of text
+ * in UTF-8 whatever the server's encoding.
+ */
+#include "encdb.h"
+
+#include "catalog/pg_type.h"
+#include "mb/pg_wchar.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+
+/* What a call site keeps from row to row */
+typedef struct Conversion
+{
+	FmgrInfo	function;		/* send, or receive */
+	Oid			ioparam;
+	text	   *keyname;
+	uint32		key;
+} Conversion;
+
+static Conversion *
+Start(FunctionCallInfo fcinfo, Oid plain, bool encrypt)
+{
+	Conversion *conversion = fcinfo->flinfo->fn_extra;
+	Oid			function;
+	bool		varlena;
+
+	if (conversion)
+		return conversion;
+	conversion = MemoryContextAllocZero(fcinfo->flinfo->fn_mcxt, sizeof(Conversion));
+	if (encrypt)
+		getTypeBinaryOutputInfo(plain, &function, &varlena);
+	else
+		getTypeBinaryInputInfo(plain, &function, &conversion->ioparam);
+	fmgr_info_cxt(function, &conversion->function, fcinfo->flinfo->fn_mcxt);
+	fcinfo->flinfo->fn_extra = conversion;
+	return conversion;
+}
+
+static bool
+SameText(text *left, text *right)
+{
+	return VARSIZE_ANY_EXHDR(left) == VARSIZE_ANY_EXHDR(right) &&
+		memcmp(VARDATA_ANY(left), VARDATA_ANY(right), VARSIZE_ANY_EXHDR(left)) == 0;
+}
+
+/* Finds the key of this call, unless it is the last row's */
+static void
+FindKey(FunctionCallInfo fcinfo, Conversion *conversion)
+{
+	text	   *keyname;
+	MemoryContext old;
+
+	if (PG_NARGS() < 2 && conversion->keyname)
+		return;
+	keyname = PG_NARGS() < 2 ? encdb_default_keyname() : PG_GETARG_TEXT_PP(1);
+	if (conversion->keyname && SameText(keyname, conversion->keyname))
+		return;
+	conversion->key = encdb_find_key(keyname);
+	old = MemoryContextSwitchTo(fcinfo->flinfo->fn_mcxt);
+	conversion->keyname = (text *) PG_DETOAST_DATUM_COPY(PointerGetDatum(keyname));
+	MemoryContextSwitchTo(old);
+}
+
+static PgsealBytes
+PlainBytes(FunctionCallInfo fcinfo, Conversion *conversion, Oid plain)
+{
+	text	   *value;
+	char	   *utf8;
+
+	if (plain != TEXTOID)
+	{
+		bytea	   *sent = SendFunctionCall(&conversion->function, PG_GETARG_DATUM(0));
+
+		return CellBytes(sent);
+	}
+	value = PG_GETARG_TEXT_PP(0);
+	utf8 = pg_server_to_any(VARDATA_ANY(value), VARSIZE_ANY_EXHDR(value), PG_UTF8);
+	if (utf8 == VARDATA_ANY(value))
+		return CellBytes(value);
+	return (PgsealBytes) {(uint8_t *) utf8, strlen(utf8)};
+}
+
+static Datum
+Encrypt(FunctionCallInfo fcinfo, uint8 type, Oid plain)
+{
+	Conversion *conversion = Start(fcinfo, plain, true);
+	PgsealBytes bytes;
+	PgsealBytes cell;
+
+	FindKey(fcinfo, conversion);
+	bytes = PlainBytes(fcinfo, conversion, plain);
+	ENCDB_CALL(pgseal_encrypt(conversion->key, type, bytes, &cell));
+	return encdb_cell_datum(cell);
+}
+
+static Datum
+Decrypt(FunctionCallInfo fcinfo, uint8 type, Oid plain)
+{
+	Conversion *conversion = Start(fcinfo, plain, false);
+	Cell	   *cell = PG_GETARG_CELL(0);
+	PgsealBytes bytes;
+	StringInfoData message;
+
+	ENCDB_CALL(pgseal_decrypt(CellBytes(cell), type, &bytes));
+	initStringInfo(&message);
+	appendBinaryStringInfo(&message, (const char *) bytes.data, (int) bytes.len);
+	if (plain == TEXTOID)
+	{
+		char	   *text = pg_any_to_server(message.data, message.len, PG_UTF8);
+		int			len = text == message.data ? message.len : (int) strlen(text);
+
+		PG_RETURN_TEXT_P(cstring_to_text_with_len(text, len));
+	}
+	return ReceiveFunctionCall(&conversion->function, &message, conversion->ioparam, -1);
+}
+
+#define CONVERSION(name, byte, plain) \
+	PG_FUNCTION_INFO_V1(encdb_encrypt_##name); \
+	Datum encdb_encrypt_##name(PG_FUNCTION_ARGS) { return Encrypt(fcinfo, byte, plain); } \
+	PG_FUNCTION_INFO_V1(encdb_decrypt_##name); \
+	Datum encdb_decrypt_##name(PG_FUNCTION_ARGS) { return Decrypt(fcinfo, byte, plain); }
+
+CONVERSION(int4, 0x09, INT4OID)
+CONVERSION(int8, 0x0a, INT8OID)
+CONVERSION(float4, 0x0b, FLOAT4OID)
+CONVERSION(float8, 0x0c, FLOAT8OID)
+CONVERSION(decimal, 0x0d, NUMERICOID)
+CONVERSION(bool, 0x0e, BOOLOID)
+CONVERSION(date, 0x0f, DATEOID)
+CONVERSION(timestamp, 0x10, TIMESTAMPOID)
+CONVERSION(timestamptz, 0x11, TIMESTAMPTZOID)
+CONVERSION(uuid, 0x12, UUIDOID)
+CONVERSION(bytea, 0x13, BYTEAOID)
+CONVERSION(text, TYPE_TEXT, TEXTOID)

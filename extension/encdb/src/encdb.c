@@ -1,0 +1,85 @@
+/*
+ * encdb.c
+ *	  The module: its settings.
+ *
+ * Nothing is reached for at load, so that the library may be preloaded or not.
+ */
+#include "encdb.h"
+
+#include "utils/guc.h"
+
+PG_MODULE_MAGIC;
+
+/* The library may be loaded in the middle of a parallel operation, by what asks for an operator */
+#ifdef GUC_ALLOW_IN_PARALLEL
+#define FLAGS	GUC_ALLOW_IN_PARALLEL
+#else
+#define FLAGS	0
+#endif
+
+int			encdb_evaluator = EVALUATOR_ISOLATED;
+char	   *encdb_socket = NULL;
+int			encdb_page_requests = PAGE_REQUESTS_AUTO;
+
+static const struct config_enum_entry evaluators[] = {
+	{"inline", EVALUATOR_INLINE, false},
+	{"isolated", EVALUATOR_ISOLATED, false},
+	{NULL, 0, false}
+};
+
+static const struct config_enum_entry page_requests[] = {
+	{"auto", PAGE_REQUESTS_AUTO, false},
+	{"on", PAGE_REQUESTS_ON, false},
+	{"off", PAGE_REQUESTS_OFF, false},
+	{NULL, 0, false}
+};
+
+static void
+AssignPageRequests(int newval, void *extra)
+{
+	encdb_page_stale = true;
+}
+
+/*
+ * Where the evaluator is was decided when the session began to use it. These are
+ * called for every reading of the configuration, mostly with the value that is.
+ */
+static void
+AssignEvaluator(int newval, void *extra)
+{
+	if (newval == encdb_evaluator)
+		return;
+	encdb_forget_session();
+	encdb_page_stale = true;
+}
+
+static void
+AssignSocket(const char *newval, void *extra)
+{
+	if (encdb_evaluator == EVALUATOR_INLINE || (encdb_socket && strcmp(newval, encdb_socket) == 0))
+		return;
+	encdb_forget_session();
+}
+
+void		_PG_init(void);
+
+void
+_PG_init(void)
+{
+	DefineCustomEnumVariable("encdb.evaluator", "Where cells are opened.",
+							 "inline: in the backend; isolated: in the process behind encdb.socket.",
+							 &encdb_evaluator, EVALUATOR_ISOLATED, evaluators,
+							 PGC_SUSET, FLAGS, NULL, AssignEvaluator, NULL);
+	DefineCustomStringVariable("encdb.socket", "The socket of pgseal-evaluator.", NULL,
+							   &encdb_socket, "/run/pgseal/evaluator.sock",
+							   PGC_SUSET, FLAGS, NULL, AssignSocket, NULL);
+	DefineCustomEnumVariable("encdb.page_requests", "Whether a page is compared by one request.",
+							 "auto: in the isolated form. Only with the extension encdb_btree.",
+							 &encdb_page_requests, PAGE_REQUESTS_AUTO, page_requests,
+							 PGC_USERSET, FLAGS, NULL, AssignPageRequests, NULL);
+#if PG_VERSION_NUM >= 150000
+	MarkGUCPrefixReserved("encdb");
+#endif
+	encdb_collation_init();
+	encdb_page_init();
+}

@@ -1,0 +1,111 @@
+/*
+ * encdb.h
+ *	  What the shell's files share. Cells are varlena; nothing here opens one.
+ */
+#ifndef ENCDB_H
+#define ENCDB_H
+
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "fmgr.h"
+#if PG_VERSION_NUM >= 160000
+#include "varatt.h"
+#endif
+#include "page_compare.h"
+#include "pgext.h"
+
+typedef struct varlena Cell;
+
+#define PG_GETARG_CELL(n)	PG_GETARG_VARLENA_PP(n)
+#define CellBytes(cell) \
+	((PgsealBytes) {(const uint8_t *) VARDATA_ANY(cell), VARSIZE_ANY_EXHDR(cell)})
+#define CellType(cell)		(((const uint8_t *) VARDATA_ANY(cell))[1])
+
+/* Types whose handling is their own; the others are crates/value's business */
+#define TYPE_TEXT			0x39
+
+extern int	encdb_evaluator;
+extern char *encdb_socket;
+
+enum
+{
+	EVALUATOR_INLINE,
+	EVALUATOR_ISOLATED
+};
+
+extern int	encdb_page_requests;
+
+enum
+{
+	PAGE_REQUESTS_AUTO,
+	PAGE_REQUESTS_ON,
+	PAGE_REQUESTS_OFF
+};
+
+/* session.c */
+extern bool encdb_attached;
+extern TimestampTz encdb_statement;
+extern bool encdb_attach(void);
+extern void encdb_new_statement(void);
+extern void encdb_forget_session(void);
+
+/* False: there is no evaluator, and the library knows why */
+static inline bool
+Attached(void)
+{
+	if (unlikely(!encdb_attached))
+		return encdb_attach();
+	if (unlikely(encdb_statement != GetCurrentStatementStartTimestamp()))
+		encdb_new_statement();
+	return true;
+}
+
+/* refusal.c */
+/* PostgreSQL's own word for it changed in 18 */
+extern void encdb_refuse(void) __attribute__((noreturn));
+extern bool encdb_try_remedy(void);
+
+/*
+ * Calls the library until it is done: a key that it lacks is handed over once,
+ * every other refusal is raised.
+ */
+#define ENCDB_CALL(call) \
+	do { \
+		if (unlikely(!Attached() || (call) != 0)) \
+			if (!encdb_try_remedy() || (call) != 0) \
+				encdb_refuse(); \
+	} while (0)
+
+/* background.c */
+extern bool encdb_in_analyze(void);
+extern int	encdb_order_of_bytes(Cell *left, Cell *right);
+extern bool encdb_order_in_vacuum(FunctionCallInfo fcinfo, int *order);
+
+/* cell.c */
+extern Datum encdb_cell_datum(PgsealBytes bytes);
+
+/* collation.c */
+extern const char *encdb_locale(Oid collation);
+extern const char *encdb_ctype(Oid collation);
+extern void encdb_collation_init(void);
+
+/* compare.c */
+extern int	encdb_compare(Cell *left, Cell *right, Oid collation);
+
+/* rank.c */
+extern bool encdb_rank(const PgsealBytes *cells, int ncells, const char *locale, uint32 *ranks);
+
+/* page.c */
+extern EncdbPageCompare encdb_page_compare;
+extern EncdbPageSearch encdb_page_search;
+extern bool encdb_page_stale;
+extern void encdb_page_init(void);
+extern void encdb_page_check(void);
+
+/* keys.c */
+extern bool encdb_load_keys(void);
+extern uint32 encdb_find_key(text *keyname);
+extern text *encdb_default_keyname(void);
+
+#endif							/* ENCDB_H */

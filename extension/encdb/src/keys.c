@@ -1,0 +1,290 @@
+/*
+ * keys.c
+ *	  The wrapped data keys in encdb.data_key: handed to the evaluator, found by name, made.
+ *
+ * A wrapped key is of no use without its owner's master key, which only the
+ * evaluator is given. The table is read and written here whatever the
+ * session's user may do with it.
+ */
+#include "encdb.h"
+
+#include "access/heapam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "access/xact.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_authid.h"
+#include "catalog/pg_collation.h"
+#include "catalog/pg_type.h"
+#include "commands/dbcommands.h"
+#include "executor/spi.h"
+#include "miscadmin.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+
+/* Columns of encdb.data_key */
+enum
+{
+	DATA_KEY_NAME = 1,
+	DATA_KEY_ID,
+	DATA_KEY_WRAPPED = 4
+};
+
+/* Calls `take` for each row that is visible now; it returns false to end */
+static void
+ForEachRow(bool (*take) (HeapTuple row, TupleDesc columns, void *argument), void *argument)
+{
+	Oid			schema = get_namespace_oid("encdb", false);
+	Oid			table = get_relname_relid("data_key", schema);
+	Relation	relation = table_open(table, AccessShareLock);
+	/* A parallel operation sees what its leader saw */
+	Snapshot	snapshot = RegisterSnapshot(IsInParallelMode() ? GetTransactionSnapshot() :
+											GetLatestSnapshot());
+	TableScanDesc scan = table_beginscan(relation, snapshot, 0, NULL);
+	HeapTuple	row;
+
+	while ((row = heap_getnext(scan, ForwardScanDirection)) != NULL)
+		if (!take(row, RelationGetDescr(relation), argument))
+			break;
+	table_endscan(scan);
+	UnregisterSnapshot(snapshot);
+	table_close(relation, AccessShareLock);
+}
+
+typedef struct Rows
+{
+	PgsealKeyRow *rows;
+	int			nrows;
+	int			allocated;
+} Rows;
+
+static PgsealBytes
+Attribute(HeapTuple row, AttrNumber attribute, TupleDesc columns)
+{
+	bool		isnull;
+	Datum		value = heap_getattr(row, attribute, columns, &isnull);
+	struct varlena *copy = PG_DETOAST_DATUM_COPY(value);
+
+	return CellBytes(copy);
+}
+
+static bool
+TakeWrapped(HeapTuple row, TupleDesc columns, void *argument)
+{
+	Rows	   *rows = argument;
+
+	if (rows->nrows == rows->allocated)
+	{
+		rows->allocated *= 2;
+		rows->rows = repalloc(rows->rows, rows->allocated * sizeof(PgsealKeyRow));
+	}
+	rows->rows[rows->nrows++] = (PgsealKeyRow) {Attribute(row, DATA_KEY_NAME, columns),
+		Attribute(row, DATA_KEY_WRAPPED, columns)};
+	return true;
+}
+
+/*
+ * Hands all wrapped keys to the evaluator, which takes those of open sessions.
+ * False: refused, because there is none.
+ */
+bool
+encdb_load_keys(void)
+{
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "encdb keys",
+												  ALLOCSET_SMALL_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(context);
+	Rows		rows = {palloc(16 * sizeof(PgsealKeyRow)), 0, 16};
+	bool		taken;
+
+	ForEachRow(TakeWrapped, &rows);
+	taken = pgseal_load_keys(rows.rows, rows.nrows) == 0;
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(context);
+	return taken;
+}
+
+typedef struct Wanted
+{
+	text	   *keyname;
+	bool		found;
+	uint32		id;
+} Wanted;
+
+static bool
+TakeNamed(HeapTuple row, TupleDesc columns, void *argument)
+{
+	Wanted	   *wanted = argument;
+	bool		isnull;
+	Datum		name = heap_getattr(row, DATA_KEY_NAME, columns, &isnull);
+
+	if (!DatumGetBool(DirectFunctionCall2Coll(texteq, C_COLLATION_OID, name,
+											  PointerGetDatum(wanted->keyname))))
+		return true;
+	wanted->found = true;
+	wanted->id = (uint32) DatumGetInt64(heap_getattr(row, DATA_KEY_ID, columns, &isnull));
+	return false;
+}
+
+/* The key that has this name */
+uint32
+encdb_find_key(text *keyname)
+{
+	Wanted		wanted = {keyname};
+
+	ForEachRow(TakeNamed, &wanted);
+	if (!wanted.found)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("there is no data key \"%s\"", text_to_cstring(keyname)),
+				 errhint("Make it with encdb.dek_generate.")));
+	return wanted.id;
+}
+
+/* The name of the key for whatever a user has in this database */
+text *
+encdb_default_keyname(void)
+{
+	return cstring_to_text(psprintf("|%s|%s|", GetUserNameFromId(GetUserId(), false),
+									get_database_name(MyDatabaseId)));
+}
+
+/*
+ * Runs an INSERT into one of the extension's tables, whatever the session's user
+ * may do with it. The search path is still that user's: every name in the
+ * statement, operators too, must be qualified.
+ */
+static void
+Insert(const char *statement, int nvalues, Oid *types, Datum *values)
+{
+	Oid			user;
+	int			context;
+
+	GetUserIdAndSecContext(&user, &context);
+	SetUserIdAndSecContext(BOOTSTRAP_SUPERUSERID, context | SECURITY_LOCAL_USERID_CHANGE);
+	if (SPI_connect() != SPI_OK_CONNECT)
+		elog(ERROR, "SPI_connect failed");
+	if (SPI_execute_with_args(statement, nvalues, types, values, NULL, false, 0) != SPI_OK_INSERT)
+		elog(ERROR, "a row of the schema encdb was not inserted");
+	SPI_finish();
+	SetUserIdAndSecContext(user, context);
+}
+
+/*
+ * Names that begin with "|user|" are that user's: nobody else takes them first.
+ */
+static void
+CheckName(text *keyname)
+{
+	const char *own = psprintf("|%s|", GetUserNameFromId(GetUserId(), false));
+
+	if (superuser() || VARSIZE_ANY_EXHDR(keyname) == 0 || *VARDATA_ANY(keyname) != '|')
+		return;
+	if (VARSIZE_ANY_EXHDR(keyname) < strlen(own) ||
+		memcmp(VARDATA_ANY(keyname), own, strlen(own)) != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("the key name \"%s\" is another user's", text_to_cstring(keyname)),
+				 errhint("Names of yours begin with \"%s\".", own)));
+}
+
+/* Keeps a wrapped key, hands it to the evaluator, and returns its number */
+static int64
+Keep(text *keyname, PgsealBytes wrapped)
+{
+	uint32		id;
+	int			deterministic;
+	Oid			types[] = {TEXTOID, INT8OID, BOOLOID, BYTEAOID};
+	Datum		values[] = {PointerGetDatum(keyname), 0, 0, encdb_cell_datum(wrapped)};
+
+	CheckName(keyname);
+	if (pgseal_wrapped_key(wrapped, &id, &deterministic) != 0)
+		encdb_refuse();
+	values[1] = Int64GetDatum(id);
+	values[2] = BoolGetDatum(deterministic != 0);
+	Insert("INSERT INTO encdb.data_key (keyname, key_id, deterministic, wrapped) "
+		   "VALUES ($1, $2, $3, $4)", 4, types, values);
+	CommandCounterIncrement();
+	/* Without a session there is nobody to hand it to, and a later one is given it */
+	if (Attached())
+		(void) encdb_load_keys();
+	return id;
+}
+
+/* encdb.generate_key(keyname, deterministic, group): the evaluator makes the key */
+PG_FUNCTION_INFO_V1(encdb_generate_key);
+Datum
+encdb_generate_key(PG_FUNCTION_ARGS)
+{
+	text	   *keyname = PG_GETARG_TEXT_PP(0);
+	PgsealNewKey wanted = {text_to_cstring(keyname), (uint32) PG_GETARG_INT32(2),
+	PG_GETARG_BOOL(1)};
+	PgsealBytes wrapped;
+
+	ENCDB_CALL(pgseal_generate_key(&wanted, &wrapped));
+	PG_RETURN_INT64(Keep(keyname, wrapped));
+}
+
+/* encdb.dek_insert(keyname, wrapped): the client has made it */
+PG_FUNCTION_INFO_V1(encdb_dek_insert);
+Datum
+encdb_dek_insert(PG_FUNCTION_ARGS)
+{
+	bytea	   *wrapped = PG_GETARG_BYTEA_PP(1);
+
+	PG_RETURN_INT64(Keep(PG_GETARG_TEXT_PP(0), CellBytes(wrapped)));
+}
+
+PG_FUNCTION_INFO_V1(encdb_keyname);
+Datum
+encdb_keyname(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_TEXT_P(encdb_default_keyname());
+}
+
+/* encdb.grant_insert(signed): keeps a grant as its owner signed it, and returns its serial */
+PG_FUNCTION_INFO_V1(encdb_grant_insert);
+Datum
+encdb_grant_insert(PG_FUNCTION_ARGS)
+{
+	bytea	   *grant = PG_GETARG_BYTEA_PP(0);
+	PgsealGrant terms;
+	Oid			types[] = {BYTEAOID, BYTEAOID, BYTEAOID, BYTEAOID};
+	Datum		values[4];
+
+	if (pgseal_grant(CellBytes(grant), &terms) != 0)
+		encdb_refuse();
+	values[0] = encdb_cell_datum((PgsealBytes) {terms.serial, sizeof(terms.serial)});
+	values[1] = encdb_cell_datum((PgsealBytes) {terms.owner, sizeof(terms.owner)});
+	values[2] = encdb_cell_datum((PgsealBytes) {terms.subject, terms.subject_len});
+	values[3] = PointerGetDatum(grant);
+	Insert("INSERT INTO encdb.grant_ (serial, owner, subject, signed) VALUES ($1, $2, $3, $4)",
+		   4, types, values);
+	return values[0];
+}
+
+/* encdb.revocation_insert(signed): keeps an owner's list in place of an earlier one */
+PG_FUNCTION_INFO_V1(encdb_revocation_insert);
+Datum
+encdb_revocation_insert(PG_FUNCTION_ARGS)
+{
+	bytea	   *list = PG_GETARG_BYTEA_PP(0);
+	uint8		owner[32];
+	int64		sequence;
+	Oid			types[] = {BYTEAOID, INT8OID, BYTEAOID};
+	Datum		values[3];
+
+	if (pgseal_revocations(CellBytes(list), owner, &sequence) != 0)
+		encdb_refuse();
+	values[0] = encdb_cell_datum((PgsealBytes) {owner, sizeof(owner)});
+	values[1] = Int64GetDatum(sequence);
+	values[2] = PointerGetDatum(list);
+	Insert("INSERT INTO encdb.revocation (owner, sequence, signed) VALUES ($1, $2, $3) "
+		   "ON CONFLICT (owner) DO UPDATE SET sequence = excluded.sequence, signed = excluded.signed, "
+		   "created = excluded.created "
+		   "WHERE revocation.sequence OPERATOR(pg_catalog.<) excluded.sequence",
+		   3, types, values);
+	PG_RETURN_INT64(sequence);
+}

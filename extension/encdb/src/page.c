@@ -1,0 +1,51 @@
+/*
+ * page.c
+ *	  Whether comparisons are answered a page at a time: if the extension encdb_btree is there.
+ *
+ * Creating or dropping an extension changes pg_proc, whose changes every
+ * session hears of; then it looks again.
+ */
+#include "encdb.h"
+
+#include "commands/extension.h"
+#include "utils/inval.h"
+#include "utils/syscache.h"
+
+EncdbPageCompare encdb_page_compare = NULL;
+EncdbPageSearch encdb_page_search;
+bool		encdb_page_stale = true;
+
+static void
+Stale(Datum arg, int cacheid, uint32 hashvalue)
+{
+	encdb_page_stale = true;
+}
+
+static bool
+Search(PgsealBytes probe, const PgsealBytes *cells, size_t ncells, const char *locale,
+	   PgsealPosition *position)
+{
+	return pgseal_search(probe, cells, ncells, locale, position) == 0;
+}
+
+void
+encdb_page_init(void)
+{
+	encdb_page_search.version = ENCDB_PAGE_COMPARE_VERSION;
+	encdb_page_search.epoch = 1;
+	encdb_page_search.search = Search;
+	CacheRegisterSyscacheCallback(PROCOID, Stale, (Datum) 0);
+}
+
+void
+encdb_page_check(void)
+{
+	encdb_page_stale = false;
+	encdb_page_compare = NULL;
+	if (encdb_page_requests == PAGE_REQUESTS_OFF ||
+		(encdb_page_requests == PAGE_REQUESTS_AUTO && encdb_evaluator == EVALUATOR_INLINE) ||
+		!OidIsValid(get_extension_oid("encdb_btree", true)))
+		return;
+	encdb_page_compare = (EncdbPageCompare)
+		load_external_function("$libdir/encdb_btree", "encdb_btree_compare", true, NULL);
+}

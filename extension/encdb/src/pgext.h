@@ -1,0 +1,148 @@
+/*
+ * pgext.h
+ *	  What libpgseal_pgext.a gives to the C shell: crates/pgext, in Rust.
+ *
+ * 1. Every call that can be refused returns 0 when done, else a number that
+ *	  pgseal_refusal() describes until the next call.
+ * 2. Bytes in an answer belong to the library and hold until the next call.
+ * 3. Nothing here throws, blocks without an end, or keeps a pointer that it
+ *	  was given. One backend, one thread.
+ */
+#ifndef PGSEAL_PGEXT_H
+#define PGSEAL_PGEXT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct PgsealBytes
+{
+	const uint8_t *data;
+	size_t		len;
+} PgsealBytes;
+
+/* What the shell does about a refusal, beside raising it */
+typedef enum PgsealRemedy
+{
+	PGSEAL_REMEDY_NONE = 0,
+	PGSEAL_REMEDY_LOAD_KEYS,	/* hand over the rows of encdb.data_key, again */
+	PGSEAL_REMEDY_REATTACH		/* the evaluator went away: look for it again */
+} PgsealRemedy;
+
+typedef struct PgsealRefusal
+{
+	char		sqlstate[6];
+	PgsealRemedy remedy;
+	const char *message;		/* one sentence, never a value */
+} PgsealRefusal;
+
+/* Who speaks, told once per backend and again after pgseal_detach() */
+typedef enum PgsealPeer
+{
+	PGSEAL_CLIENT = 1,
+	PGSEAL_PARALLEL_WORKER,
+	PGSEAL_BACKGROUND
+} PgsealPeer;
+
+typedef struct PgsealAttach
+{
+	PgsealPeer	peer;
+	const char *socket;			/* of the isolated form; NULL: inline */
+	uint8_t		database[16];
+	int			leader;			/* process id, of a parallel worker's leader */
+	/* An isolated evaluator is waited for until one of these is set; they live as long as we */
+	const volatile int *cancel;
+	const volatile int *die;
+} PgsealAttach;
+
+extern int	pgseal_attach(const PgsealAttach *attach);
+extern void pgseal_detach(void);
+extern void pgseal_set_time(int64_t unix_seconds);
+extern void pgseal_refusal(PgsealRefusal *refusal);
+
+/* The session's messages, relayed; `opened` says that the keys' rows are wanted now */
+extern int	pgseal_message(PgsealBytes message, PgsealBytes *answer, int *opened);
+
+/* Wrapped data keys; what is not the session's is passed over */
+typedef struct PgsealKeyRow
+{
+	PgsealBytes keyname;
+	PgsealBytes wrapped;
+} PgsealKeyRow;
+
+extern int	pgseal_load_keys(const PgsealKeyRow *rows, size_t nrows);
+
+/* What a wrapped key says of itself; needs no key and no evaluator */
+extern int	pgseal_wrapped_key(PgsealBytes wrapped, uint32_t *id, int *deterministic);
+
+/* Form alone; needs no key and no evaluator. `type` 0: any */
+extern int	pgseal_check(PgsealBytes cell, uint8_t type);
+
+/* `locale` NULL: byte order */
+extern int	pgseal_compare(PgsealBytes left, PgsealBytes right, const char *locale, int *order);
+
+/* Of sorted cells, in their order: how many lie before a probe, and how many before or with it */
+typedef struct PgsealPosition
+{
+	uint32_t	before;
+	uint32_t	through;
+	int			descending;
+} PgsealPosition;
+
+extern int	pgseal_search(PgsealBytes probe, const PgsealBytes *cells, size_t ncells,
+						  const char *locale, PgsealPosition *position);
+/* Ranks from 0 on, equal for equal values: a sort of so many cells by one request */
+extern int	pgseal_rank(const PgsealBytes *cells, size_t ncells, const char *locale, uint32_t *ranks);
+extern int	pgseal_hash(PgsealBytes cell, uint64_t seed, uint64_t *hash);
+extern int	pgseal_order_prefix(PgsealBytes cell, uint64_t *prefix);
+
+/* `operator` as in SQL; p is the power of numerics as it is since PostgreSQL 16 */
+extern int	pgseal_arithmetic(uint8_t operator, PgsealBytes left, PgsealBytes right, PgsealBytes *result);
+extern int	pgseal_unary(uint8_t operator, PgsealBytes cell, PgsealBytes *result);
+extern int	pgseal_cast(PgsealBytes cell, uint8_t type, PgsealBytes *result);
+
+/* Whether EXTRACT knows a field; pgseal_extract takes no other */
+extern int	pgseal_is_field(PgsealBytes field);
+extern int	pgseal_extract(PgsealBytes field, PgsealBytes cell, PgsealBytes *result, int *is_null);
+
+extern int	pgseal_concat(PgsealBytes left, PgsealBytes right, PgsealBytes *result);
+extern int	pgseal_like(PgsealBytes text, PgsealBytes pattern, int insensitive, const char *locale,
+						int *matches);
+extern int	pgseal_substring(PgsealBytes text, int32_t from, const int32_t *length,
+							 PgsealBytes *result);
+extern int	pgseal_change_case(PgsealBytes text, int upper, const char *locale, PgsealBytes *result);
+extern int	pgseal_length(PgsealBytes text, PgsealBytes *result);
+
+/* States live in the evaluator; *state 0 makes one. `kind`: 's' sum, 'a' avg */
+extern int	pgseal_aggregate_step(uint32_t *state, uint8_t kind, const PgsealBytes *cells, size_t ncells);
+extern int	pgseal_aggregate_combine(uint32_t state, uint32_t other);
+extern int	pgseal_aggregate_export(uint32_t state, PgsealBytes *sealed);
+extern int	pgseal_aggregate_import(PgsealBytes sealed, uint32_t *state);
+extern int	pgseal_aggregate_finish(uint32_t state, PgsealBytes *result, int *is_null);
+extern void pgseal_aggregate_drop(uint32_t state);
+
+/* Plain bytes are those of the type's send function */
+extern int	pgseal_encrypt(uint32_t key, uint8_t type, PgsealBytes plain, PgsealBytes *cell);
+extern int	pgseal_decrypt(PgsealBytes cell, uint8_t type, PgsealBytes *plain);
+
+/* What a grant says of itself; its owner's signature was looked at */
+typedef struct PgsealGrant
+{
+	uint8_t		serial[16];
+	uint8_t		owner[32];
+	uint8_t		subject[32];	/* a client's key; none is the owner, or background work */
+	size_t		subject_len;
+} PgsealGrant;
+
+extern int	pgseal_grant(PgsealBytes grant, PgsealGrant *terms);
+extern int	pgseal_revocations(PgsealBytes list, uint8_t *owner, int64_t *sequence);
+
+typedef struct PgsealNewKey
+{
+	const char *keyname;
+	uint32_t	group;
+	int			deterministic;
+} PgsealNewKey;
+
+extern int	pgseal_generate_key(const PgsealNewKey *wanted, PgsealBytes *wrapped);
+
+#endif							/* PGSEAL_PGEXT_H */

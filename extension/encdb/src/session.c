@@ -1,0 +1,109 @@
+/*
+ * session.c
+ *	  The way to the evaluator: who this backend is, and the messages it relays.
+ *
+ * A parallel worker finds its leader's session by the leader's process id,
+ * which it has from the lock group and nobody can feign in SQL.
+ */
+#include "encdb.h"
+
+#include "access/parallel.h"
+#include "access/xlog.h"
+#include "access/xact.h"
+#include "miscadmin.h"
+#include "storage/proc.h"
+#include "utils/timestamp.h"
+
+bool		encdb_attached = false;
+TimestampTz encdb_statement = 0;
+
+/* The database that grants may be limited to: cluster, then database */
+static void
+DatabaseIdentity(uint8 *identity)
+{
+	uint64		cluster = GetSystemIdentifier();
+	uint32		database = MyDatabaseId;
+
+	memset(identity, 0, 16);
+	for (int i = 0; i < 8; i++)
+		identity[i] = (uint8) (cluster >> (8 * i));
+	for (int i = 0; i < 4; i++)
+		identity[8 + i] = (uint8) (database >> (8 * i));
+}
+
+static PgsealPeer
+Peer(void)
+{
+	if (IsParallelWorker())
+		return PGSEAL_PARALLEL_WORKER;
+	/* walsenders run no operators; everything else that is not a client's has no client */
+	if (MyBackendType == B_BACKEND)
+		return PGSEAL_CLIENT;
+	return PGSEAL_BACKGROUND;
+}
+
+bool
+encdb_attach(void)
+{
+	PgsealAttach attach = {.peer = Peer(),.cancel = &QueryCancelPending,.die = &ProcDiePending};
+
+	if (encdb_evaluator == EVALUATOR_ISOLATED)
+		attach.socket = encdb_socket;
+	DatabaseIdentity(attach.database);
+	if (attach.peer == PGSEAL_PARALLEL_WORKER)
+		attach.leader = MyProc->lockGroupLeader ? MyProc->lockGroupLeader->pid : 0;
+	if (pgseal_attach(&attach) != 0)
+		return false;
+	encdb_attached = true;
+	encdb_new_statement();
+	return true;
+}
+
+/* Grants and sessions expire: what holds is looked at once a statement */
+void
+encdb_new_statement(void)
+{
+	encdb_statement = GetCurrentStatementStartTimestamp();
+	encdb_page_search.epoch++;
+	pgseal_set_time(timestamptz_to_time_t(GetCurrentTimestamp()));
+}
+
+/* Called when the settings that led to the evaluator change */
+void
+encdb_forget_session(void)
+{
+	if (encdb_attached)
+		pgseal_detach();
+	encdb_attached = false;
+	encdb_page_search.epoch++;
+}
+
+/* encdb_process_message(bytea): what client and evaluator say to each other */
+PG_FUNCTION_INFO_V1(encdb_process_message);
+Datum
+encdb_process_message(PG_FUNCTION_ARGS)
+{
+	bytea	   *message = PG_GETARG_BYTEA_PP(0);
+	PgsealBytes answer;
+	Datum		result;
+	int			opened;
+
+	if (!Attached() || pgseal_message(CellBytes(message), &answer, &opened) != 0)
+		encdb_refuse();
+	encdb_page_search.epoch++;
+	result = encdb_cell_datum(answer);
+	if (opened && !encdb_load_keys())
+		encdb_refuse();
+	return result;
+}
+
+/* encdb.database_id(): what a grant for this database alone names */
+PG_FUNCTION_INFO_V1(encdb_database_id);
+Datum
+encdb_database_id(PG_FUNCTION_ARGS)
+{
+	uint8		identity[16];
+
+	DatabaseIdentity(identity);
+	return encdb_cell_datum((PgsealBytes) {identity, sizeof(identity)});
+}

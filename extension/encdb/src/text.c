@@ -1,0 +1,107 @@
+/*
+ * text.c
+ *	  Operators on encrypted text.
+ */
+#include "encdb.h"
+
+PG_FUNCTION_INFO_V1(encdb_concat);
+Datum
+encdb_concat(PG_FUNCTION_ARGS)
+{
+	Cell	   *left = PG_GETARG_CELL(0);
+	Cell	   *right = PG_GETARG_CELL(1);
+	PgsealBytes result;
+
+	ENCDB_CALL(pgseal_concat(CellBytes(left), CellBytes(right), &result));
+	return encdb_cell_datum(result);
+}
+
+static bool
+Like(FunctionCallInfo fcinfo, bool insensitive)
+{
+	Cell	   *text = PG_GETARG_CELL(0);
+	Cell	   *pattern = PG_GETARG_CELL(1);
+	const char *locale = insensitive ? encdb_ctype(PG_GET_COLLATION()) : NULL;
+	int			matches;
+
+	ENCDB_CALL(pgseal_like(CellBytes(text), CellBytes(pattern), insensitive, locale, &matches));
+	return matches != 0;
+}
+
+PG_FUNCTION_INFO_V1(encdb_like);
+Datum
+encdb_like(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_BOOL(Like(fcinfo, false));
+}
+
+PG_FUNCTION_INFO_V1(encdb_nlike);
+Datum
+encdb_nlike(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_BOOL(!Like(fcinfo, false));
+}
+
+PG_FUNCTION_INFO_V1(encdb_ilike);
+Datum
+encdb_ilike(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_BOOL(Like(fcinfo, true));
+}
+
+PG_FUNCTION_INFO_V1(encdb_nilike);
+Datum
+encdb_nilike(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_BOOL(!Like(fcinfo, true));
+}
+
+/* substring(text, from [, length]): positions are plain numbers */
+PG_FUNCTION_INFO_V1(encdb_substring);
+Datum
+encdb_substring(PG_FUNCTION_ARGS)
+{
+	Cell	   *text = PG_GETARG_CELL(0);
+	int32		length = PG_NARGS() > 2 ? PG_GETARG_INT32(2) : 0;
+	PgsealBytes result;
+
+	ENCDB_CALL(pgseal_substring(CellBytes(text), PG_GETARG_INT32(1),
+								PG_NARGS() > 2 ? &length : NULL, &result));
+	return encdb_cell_datum(result);
+}
+
+static Datum
+ChangeCase(FunctionCallInfo fcinfo, bool upper)
+{
+	Cell	   *text = PG_GETARG_CELL(0);
+	const char *locale = encdb_ctype(PG_GET_COLLATION());
+	PgsealBytes result;
+
+	ENCDB_CALL(pgseal_change_case(CellBytes(text), upper, locale, &result));
+	return encdb_cell_datum(result);
+}
+
+PG_FUNCTION_INFO_V1(encdb_lower);
+Datum
+encdb_lower(PG_FUNCTION_ARGS)
+{
+	return ChangeCase(fcinfo, false);
+}
+
+PG_FUNCTION_INFO_V1(encdb_upper);
+Datum
+encdb_upper(PG_FUNCTION_ARGS)
+{
+	return ChangeCase(fcinfo, true);
+}
+
+PG_FUNCTION_INFO_V1(encdb_length);
+Datum
+encdb_length(PG_FUNCTION_ARGS)
+{
+	Cell	   *text = PG_GETARG_CELL(0);
+	PgsealBytes result;
+
+	ENCDB_CALL(pgseal_length(CellBytes(text), &result));
+	return encdb_cell_datum(result);
+}

@@ -1,0 +1,45 @@
+-- Every operator of every type agrees with the plain type, for all pairs of these values.
+\getenv srcdir PG_ABS_SRCDIR
+\set owner 7
+\set operations all
+\set file :srcdir '/sql/open.psql'
+\i :file
+CREATE TABLE sample (type text, value text);
+INSERT INTO sample
+SELECT type, unnest(vals) FROM (VALUES
+  ('int4', '{0,1,-1,7,2147483647,-2147483648}'::text[]),
+  ('int8', '{0,1,-1,4294967296,9223372036854775807,-9223372036854775808}'),
+  ('float4', '{0,-0,1,-1,1.5e-30,3e38,NaN,Infinity,-Infinity}'),
+  ('float8', '{0,-0,1,-1,1e-300,1e300,NaN,Infinity,-Infinity}'),
+  ('numeric', '{0,1,1.0,1.00,-1,0.1,1e-20,123456789012345678901234567890,NaN,Infinity,-Infinity}'),
+  ('bool', '{true,false}'),
+  ('date', '{2000-01-01,1999-12-31,2024-02-29,infinity,-infinity}'),
+  ('timestamp', '{2000-01-01,1999-12-31 23:59:59.999999,2024-02-29 12:00,infinity,-infinity}'),
+  ('timestamptz', '{2000-01-01 00:00+00,2000-01-01 00:00+02,2024-02-29 12:00+00,infinity,-infinity}'),
+  ('uuid', '{00000000-0000-0000-0000-000000000000,ffffffff-ffff-ffff-ffff-ffffffffffff,12345678-1234-1234-1234-123456789012}'),
+  ('bytea', '{"","\\x00","\\x0001","\\xff","\\x6162"}'),
+  ('text', '{"",a,A,b,ab,"a ",z}')) AS t (type, vals);
+INSERT INTO sample VALUES ('text', U&'z\00e9'), ('text', U&'\00e9'), ('text', U&'\20ac');
+SELECT format($$CREATE TABLE %1$s_pairs AS
+  SELECT a.value::%1$s AS a, b.value::%1$s AS b,
+         encdb.enc_%2$s_encrypt(a.value::%1$s) AS x, encdb.enc_%2$s_encrypt(b.value::%1$s) AS y
+    FROM sample a, sample b WHERE a.type = '%1$s' AND b.type = '%1$s'$$,
+  type, replace(type, 'numeric', 'decimal'))
+  FROM sample GROUP BY type ORDER BY type COLLATE "C" \gexec
+SELECT format($$SELECT %1$L AS type, count(*) AS pairs, count(*) FILTER (WHERE
+    (a = b) IS DISTINCT FROM (x = y) OR (a <> b) IS DISTINCT FROM (x <> y) OR
+    (a < b) IS DISTINCT FROM (x < y) OR (a <= b) IS DISTINCT FROM (x <= y) OR
+    (a > b) IS DISTINCT FROM (x > y) OR (a >= b) IS DISTINCT FROM (x >= y)) AS wrong,
+    count(*) FILTER (WHERE a = b AND encdb.enc_%2$s_hash(x) <> encdb.enc_%2$s_hash(y)) AS wrong_hashes,
+    count(*) FILTER (WHERE encdb.decrypt(x)::text <> a::text) AS wrong_values
+    FROM %1$s_pairs$$, type, replace(type, 'numeric', 'decimal'))
+  FROM sample GROUP BY type ORDER BY type COLLATE "C" \gexec
+-- NULL is what it is
+SELECT x = NULL AS e, NULL < x AS l, x IS DISTINCT FROM NULL AS d FROM int4_pairs LIMIT 1;
+-- Collations: libc's, and none other
+CREATE TABLE words AS SELECT w, encdb.enc_text_encrypt(w) AS c FROM unnest('{a,B,c,A,b,C}'::text[]) w;
+SELECT string_agg(w, '' ORDER BY c COLLATE "C") AS c, string_agg(w, '' ORDER BY c COLLATE "POSIX") AS posix FROM words;
+SELECT string_agg(w, '' ORDER BY c) = string_agg(w, '' ORDER BY w) AS as_default FROM words;
+SELECT string_agg(w, '' ORDER BY c COLLATE "und-x-icu") FROM words;
+-- Cells of different types do not meet
+SELECT 'x' FROM int4_pairs i, text_pairs j WHERE i.x = j.x LIMIT 1;

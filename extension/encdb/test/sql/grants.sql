@@ -1,0 +1,61 @@
+-- Without a grant the owner's session compares and hashes what was stored, and nothing else.
+\getenv srcdir PG_ABS_SRCDIR
+\set owner 7
+\set operations all
+\set file :srcdir '/sql/open.psql'
+\i :file
+CREATE TABLE secret AS SELECT g AS id, encdb.enc_int4_encrypt(g) AS x, encdb.enc_text_encrypt('t' || g) AS c,
+    encdb.enc_timestamp_encrypt('2024-01-01') AS d FROM generate_series(1, 9) g;
+CREATE TABLE derived AS SELECT x + x AS y FROM secret;
+SELECT encdb.enc_int4_encrypt(5) AS cell \gset
+\set operations none
+\i :file
+SELECT count(*) FROM secret a JOIN secret b ON a.x = b.x;
+SELECT id FROM secret ORDER BY x DESC LIMIT 2;
+SELECT max(x) IS NOT NULL AS greatest FROM secret;
+-- The oracle that arithmetic is: one by x / x, two by doubling, and so on
+SELECT x / x FROM secret;
+SELECT x + x FROM secret;
+SELECT sum(x) FROM secret;
+SELECT x::enc_int8 FROM secret;
+SELECT c || c FROM secret;
+SELECT c LIKE c FROM secret;
+SELECT extract(year FROM d) FROM secret;
+SELECT encdb.enc_int4_encrypt(1);
+SELECT encdb.decrypt(x) FROM secret;
+SELECT encdb.dek_generate('more');
+SELECT count(*) FROM secret, derived WHERE x = y;
+SELECT count(*) FROM derived a, derived b WHERE a.y < b.y;
+SELECT encdb.enc_int4_hash(y) FROM derived;
+-- Each right by its name
+\set operations arithmetic
+\i :file
+SELECT count(x + x) FROM secret;
+SELECT x + x = x FROM secret;
+\set operations compare-derived,arithmetic
+\i :file
+SELECT count(*) FROM secret a JOIN secret b ON a.x + a.x = b.x;
+SELECT encdb.decrypt(x) FROM secret;
+-- Another owner opens a session, and has nothing of this one's
+\set owner 8
+\set operations all
+\i :file
+SELECT count(*) FROM secret a JOIN secret b ON a.x = b.x;
+SELECT encdb.decrypt(x) FROM secret;
+-- Replayed messages
+SELECT encdb_process_message(:'open');
+SELECT encdb_process_message(:'hello') IS NOT NULL AS again;
+SELECT encdb_process_message(:'open');
+-- A cell that was altered: in its check byte alone, then in the nonce, the tag, the ciphertext
+\set owner 7
+\i :file
+SELECT encdb.decrypt(:'cell'::enc_int4);
+SELECT set_byte(:'cell'::bytea, 0, get_byte(:'cell'::bytea, 0) # 1)::text::enc_int4 IS NULL AS check_byte;
+CREATE FUNCTION flip(cell bytea, place integer) RETURNS enc_int4 LANGUAGE SQL AS
+  'SELECT set_byte(set_byte($1, 0, get_byte($1, 0) # 1), $2, get_byte($1, $2) # 1)::text::enc_int4';
+\set VERBOSITY terse
+SELECT encdb.decrypt(flip(:'cell', 8));
+SELECT encdb.decrypt(flip(:'cell', 20));
+SELECT encdb.decrypt(flip(:'cell', 38));
+SELECT flip(:'cell', 38) = :'cell';
+SELECT flip(:'cell', 38) < x FROM secret;

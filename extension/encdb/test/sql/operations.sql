@@ -1,0 +1,76 @@
+-- Arithmetic, text, fields, casts and aggregates: results and errors are PostgreSQL's.
+\getenv srcdir PG_ABS_SRCDIR
+\set owner 7
+\set operations all
+\set file :srcdir '/sql/open.psql'
+\i :file
+SELECT encdb.decrypt(x + y) AS plus, encdb.decrypt(x - y) AS minus, encdb.decrypt(x * y) AS times,
+       encdb.decrypt(x / y) AS by, encdb.decrypt(x % y) AS rest, encdb.decrypt(- x) AS sign,
+       encdb.decrypt(abs(- x)) AS size, encdb.decrypt(mod(x, y)) AS mod
+  FROM (SELECT encdb.enc_int4_encrypt(17) AS x, encdb.enc_int4_encrypt(5) AS y) v;
+SELECT encdb.decrypt(x + y), encdb.decrypt(x / y), encdb.decrypt(x % y),
+       encdb.decrypt(x ^ y)::text = (17.50 ^ 3.0)::text AS power
+  FROM (SELECT encdb.enc_decimal_encrypt(17.50) AS x, encdb.enc_decimal_encrypt(3) AS y) v;
+SELECT encdb.decrypt(x * y), encdb.decrypt(x / y), encdb.decrypt(power(x, y))
+  FROM (SELECT encdb.enc_float8_encrypt(1.5) AS x, encdb.enc_float8_encrypt(2) AS y) v;
+-- Errors
+\set VERBOSITY sqlstate
+SELECT encdb.enc_int4_encrypt(2147483647) + encdb.enc_int4_encrypt(1);
+SELECT encdb.enc_int4_encrypt(1) / encdb.enc_int4_encrypt(0);
+SELECT encdb.enc_float8_encrypt(1e308) * encdb.enc_float8_encrypt(1e308);
+SELECT encdb.enc_text_encrypt('no number')::enc_int4;
+SELECT encdb.enc_int8_encrypt(4294967296)::enc_int4;
+\set VERBOSITY default
+SELECT encdb.enc_int4_encrypt(2147483647) * encdb.enc_int4_encrypt(2);
+SELECT encdb.enc_text_encrypt('no number')::enc_int4;
+-- The published write
+CREATE TABLE counter (k enc_int4);
+INSERT INTO counter VALUES (encdb.enc_int4_encrypt(41));
+PREPARE increment AS UPDATE counter SET k = k + $1;
+SELECT encdb.enc_int4_encrypt(1) AS one \gset
+EXECUTE increment(:'one');
+SELECT encdb.decrypt(k) FROM counter;
+-- Text
+SELECT encdb.decrypt(x || y), encdb.decrypt(substring(x FROM 2 FOR 2)), encdb.decrypt(substring(x, 3)) = U&'cd\00e9' AS rest,
+       encdb.decrypt(substr(x, 2, 1)), encdb.decrypt(lower(y)), encdb.decrypt(upper(y)), encdb.decrypt(length(x))
+  FROM (SELECT encdb.enc_text_encrypt(U&'abcd\00e9') AS x, encdb.enc_text_encrypt('Xyz') AS y) v;
+SELECT p, x LIKE encdb.enc_text_encrypt(p) AS "like", x NOT LIKE encdb.enc_text_encrypt(p) AS "not",
+       x ILIKE encdb.enc_text_encrypt(p) AS ilike, x NOT ILIKE encdb.enc_text_encrypt(p) AS not_i
+  FROM (SELECT encdb.enc_text_encrypt('Hello') AS x) v, unnest('{Hel%,hel%,_ello,%l%o,Hello,h,%}'::text[]) p;
+-- Fields
+SELECT encdb.decrypt(extract(year FROM x)) AS year, encdb.decrypt(extract(month FROM x)) AS month,
+       encdb.decrypt(extract(day FROM x)) AS day, encdb.decrypt(extract(hour FROM x)) AS hour,
+       encdb.decrypt(extract(second FROM x)) AS second, encdb.decrypt(extract(epoch FROM x)) AS epoch
+  FROM (SELECT encdb.enc_timestamp_encrypt('2024-02-29 12:34:56.789') AS x) v;
+SELECT encdb.decrypt(extract(year FROM encdb.enc_date_encrypt('2024-02-29')));
+SELECT encdb.decrypt(extract(year FROM x)) AS year, extract(month FROM x) IS NULL AS no_month
+  FROM (SELECT encdb.enc_timestamp_encrypt('infinity') AS x) v;
+SELECT extract(fortnight FROM encdb.enc_date_encrypt('2024-02-29'));
+-- Casts
+SELECT encdb.decrypt(encdb.enc_int4_encrypt(7)::enc_int8) AS i8, encdb.decrypt(encdb.enc_int4_encrypt(7)::enc_decimal) AS d,
+       encdb.decrypt(encdb.enc_float8_encrypt(2.5)::enc_int4) AS i4, encdb.decrypt(encdb.enc_decimal_encrypt(2.5)::enc_int4) AS n4,
+       encdb.decrypt(encdb.enc_int4_encrypt(7)::enc_text) AS t, encdb.decrypt(encdb.enc_text_encrypt('12')::enc_int4) AS i,
+       encdb.decrypt(encdb.enc_date_encrypt('2024-02-29')::enc_timestamp) AS ts, encdb.decrypt(encdb.enc_bool_encrypt(true)::enc_int4) AS b;
+SELECT encdb.enc_int4_encrypt(7) = encdb.enc_int8_encrypt(7) AS across;
+SELECT castsource::regtype, casttarget::regtype, casttarget FROM pg_cast c
+ WHERE castsource::regtype::text LIKE 'enc\_%' AND castmethod <> 'f';
+-- Aggregates agree with those of the plain types
+CREATE TABLE numbers AS SELECT g % 3 AS part, g AS i, g::bigint * 1000000007 AS l, (g::float4 / 4)::float4 AS s, g::float8 / 8 AS d, g * 0.01 AS n,
+    encdb.enc_int4_encrypt(g) AS ei, encdb.enc_int8_encrypt(g::bigint * 1000000007) AS el, encdb.enc_float4_encrypt((g::float4 / 4)::float4) AS es,
+    encdb.enc_float8_encrypt(g::float8 / 8) AS ed, encdb.enc_decimal_encrypt(g * 0.01) AS en FROM generate_series(1, 1000) g;
+SELECT part, sum(i) = encdb.decrypt(sum(ei)) AND avg(i) = encdb.decrypt(avg(ei)) AS int4,
+    sum(l) = encdb.decrypt(sum(el)) AND avg(l) = encdb.decrypt(avg(el)) AS int8,
+    sum(s) = encdb.decrypt(sum(es)) AND avg(s) = encdb.decrypt(avg(es)) AS float4,
+    sum(d) = encdb.decrypt(sum(ed)) AND avg(d) = encdb.decrypt(avg(ed)) AS float8,
+    sum(n) = encdb.decrypt(sum(en)) AND avg(n) = encdb.decrypt(avg(en)) AS numeric,
+    min(n) = encdb.decrypt(min(en)) AND max(n) = encdb.decrypt(max(en)) AS extremes
+  FROM numbers GROUP BY part ORDER BY part;
+SELECT sum(ei) IS NULL AS none, encdb.decrypt(sum(ei)) FROM numbers WHERE i < 0;
+SELECT encdb.decrypt(sum(ei) FILTER (WHERE i <= 2)), count(ei), encdb.decrypt(sum(DISTINCT ei)) FROM numbers;
+SELECT avg(i)::text = encdb.decrypt(avg(ei))::text AS same_scale FROM numbers;
+-- In parallel
+SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0;
+SET max_parallel_workers_per_gather = 2; SET parallel_leader_participation = off;
+EXPLAIN (COSTS OFF) SELECT sum(ei) FROM numbers;
+SELECT encdb.decrypt(sum(ei)), encdb.decrypt(avg(en)), encdb.decrypt(max(el)) FROM numbers;
+SELECT count(*) FROM numbers WHERE ei > (SELECT encdb.enc_int4_encrypt(500));

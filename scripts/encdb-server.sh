@@ -1,0 +1,46 @@
+#!/bin/bash
+# Usage: scripts/encdb-server.sh BINDIR INTO
+#
+# Purpose: a PostgreSQL of its own with the extensions, for tests: copies the installation whose programs are in BINDIR
+# (Debian's, or one that tests/suites/fetch-build.sh made) to the directory INTO, installs encdb and encdb_btree there, and
+# puts pgseal-evaluator and the tests' owner beside them. PostgreSQL finds its files from its programs' place, so a copy is
+# whole by itself. INTO/bindir holds the path of the copy's programs, seen from INTO.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+die() {
+    echo "$(basename "$0"): $*" >&2
+    exit 1
+}
+
+[ $# = 2 ] || die "usage: $0 BINDIR INTO"
+bindir=$(realpath "$1")
+into=$2
+[ -x "$bindir/pg_config" ] || die "$bindir has no pg_config; as root run: apt-get install postgresql-server-dev-15"
+
+# Debian's layout: programs and modules below lib, the rest below share.
+copy_debian() {
+    local version=$1
+    mkdir -p "$into/lib/postgresql" "$into/share/postgresql" "$into/include"
+    cp -a "/usr/lib/postgresql/$version" "$into/lib/postgresql/"
+    rm -rf "$into/lib/postgresql/$version/lib/bitcode"
+    cp -aL "/usr/share/postgresql/$version" "$into/share/postgresql/"
+    ln -s /usr/include/postgresql "$into/include/postgresql"
+    echo "lib/postgresql/$version/bin" >"$into/bindir"
+}
+
+copy_prefix() {
+    cp -a "$(dirname "$bindir")/." "$into/"
+    echo bin >"$into/bindir"
+}
+
+rm -rf "$into"
+mkdir -p "$into"
+case $bindir in
+    /usr/lib/postgresql/*/bin) copy_debian "$(basename "$(dirname "$bindir")")" ;;
+    *) copy_prefix ;;
+esac
+nice cargo build --release --locked -p pgseal-evaluator
+nice cargo build --release --locked -p pgseal-pgext --example owner
+nice make --no-print-directory install-extensions PG_CONFIG="$(realpath "$into")/$(cat "$into/bindir")/pg_config"
+install -m 755 target/release/pgseal-evaluator target/release/examples/owner "$into/"

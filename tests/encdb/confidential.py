@@ -1,0 +1,88 @@
+"""A server with encdb, its evaluator, and an owner who opens sessions (imported by the tests of this directory).
+
+The server is the copy that scripts/encdb-server.sh made below target/encdb; PGSEAL_TEST_PG says of which PostgreSQL.
+"""
+
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
+from pgseal_test import PG, STAGE, TIME_LIMIT, Case, base_environment, run  # noqa: E402
+
+VERSION = re.search(r"\d+", subprocess.run([PG / "pg_config", "--version"], text=True, capture_output=True, check=True).stdout)[0]
+# Below the tree for the supervisor, and below the stage for the test itself.
+SERVER = f"target/encdb/{VERSION}"
+SUITE = "extension/encdb/test"
+TOOLS = [SERVER, SUITE]
+INSTALLED = STAGE / SERVER
+FORMS = ["inline", "isolated"]
+
+
+def programs():
+    """Where the copy's PostgreSQL is."""
+    return INSTALLED / (INSTALLED / "bindir").read_text().strip()
+
+
+class Evaluator:
+    """A pgseal-evaluator of this test, at a socket of its own."""
+
+    def __init__(self, directory):
+        self.socket = directory / "evaluator.sock"
+        self.log_file = directory / "evaluator.log"
+        self.process = None
+
+    def start(self):
+        command = [INSTALLED / "pgseal-evaluator", "--socket", self.socket, "--allow-uid", str(os.getuid()), "--unlocked"]
+        with open(self.log_file, "a") as log:
+            self.process = subprocess.Popen(command, env=base_environment(), stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        deadline = time.monotonic() + TIME_LIMIT
+        while "listening" not in self.log_file.read_text():
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                raise AssertionError(f"the evaluator did not start\n{self.log_file.read_text()}")
+            time.sleep(0.02)
+        return self
+
+    def kill9(self):
+        if self.process:
+            self.process.kill()
+            self.process.wait()
+            self.process = None
+            self.log_file.write_text("")
+
+
+class Confidential(Case):
+    """Tests whose clusters have encdb."""
+
+    def evaluator(self):
+        evaluator = Evaluator(self.directory)
+        self.addCleanup(evaluator.kill9)
+        return evaluator.start()
+
+    def server(self, name="main", form="inline", socket="", conf="", extension=True):
+        """A running plain cluster of the copy with encdb, whose backends use this form of the evaluator."""
+        settings = f"encdb.evaluator = {form}\nencdb.socket = '{socket}'\nautovacuum_naptime = 1s\n{conf}"
+        environment = {"ENCDB_OWNER": str(INSTALLED / "owner")}
+        cluster = self.cluster(name, sealed=False, pg=programs(), environment=environment, conf=settings)
+        cluster.init().start()
+        if extension:
+            cluster.psql("CREATE EXTENSION encdb")
+        return cluster
+
+    def opening(self, owner=7, operations="all"):
+        """psql's commands that open a session of this owner."""
+        file = STAGE / SUITE / "sql/open.psql"
+        return f"\\set owner {owner}\n\\set operations {operations}\n\\set ON_ERROR_STOP 1\n\\i {file}\n"
+
+    def as_owner(self, cluster, sql, operations="all", **options):
+        """What this SQL gives in a session of the owner."""
+        output = cluster.psql(self.opening(operations=operations) + sql, **options)
+        return output.removeprefix("t").lstrip("\n") if "error" not in options else output
+
+
+def owner(*arguments):
+    """What the tests' owner says."""
+    return run([INSTALLED / "owner", *arguments]).stdout.strip()

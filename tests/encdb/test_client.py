@@ -1,0 +1,136 @@
+#!/usr/bin/env python3
+"""pgseal client on a real server, in both forms of the evaluator: identities, keys, grants, values, statements."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from confidential import FORMS, TOOLS, Confidential  # noqa: E402
+from pgseal_test import STAGE, TIME_LIMIT, base_environment, main  # noqa: E402
+
+PGSEAL = STAGE / "dist/bin/pgseal"
+DONE, USAGE, IO, NO_ENCDB, KEY_FILE, WRONG_KEY, NOT_TRUSTED, REFUSED = 0, 2, 3, 4, 5, 7, 8, 10
+
+
+class Client(Confidential):
+    def server_with_encdb(self, form):
+        socket = self.evaluator().socket if form == "isolated" else ""
+        return self.server(form, form=form, socket=socket)
+
+    def client(self, cluster, *arguments, identity="owner", code=DONE, stdin="", trusts=True):
+        """Runs pgseal client; what it printed, or said if it was to fail."""
+        environment = {**base_environment(), **cluster.environment, "PGSEAL_IDENTITY": str(self.directory / identity)}
+        if trusts:
+            environment["PGSEAL_ACCEPT"] = "software"
+        done = subprocess.run([PGSEAL, "client", *arguments], env=environment, input=stdin, text=True, capture_output=True,
+                              timeout=TIME_LIMIT, check=False)
+        self.assertEqual(done.returncode, code, f"{arguments}: {done.stdout}{done.stderr}")
+        return done.stdout if code == DONE else done.stderr
+
+    def rows(self, cluster, *arguments, **options):
+        return self.client(cluster, "sql", "-tA", *arguments, **options).splitlines()
+
+    def ready(self, form, allow="all"):
+        cluster = self.server_with_encdb(form)
+        self.client(cluster, "init")
+        self.client(cluster, "key", "new")
+        if allow:
+            self.client(cluster, "grant", "add", "--allow", allow)
+        return cluster
+
+    def test_values_go_in_and_come_out_and_the_server_sees_cells(self):
+        for form in FORMS:
+            with self.subTest(form=form):
+                cluster = self.ready(form)
+                self.client(cluster, "sql", "CREATE TABLE t (id enc_int4 PRIMARY KEY, c enc_text, n numeric, d enc_decimal)")
+                lines = "1\tadalovelace\t1.50\t0.10\n2\t\\N\t\\N\t\\N\n"
+                self.assertEqual(self.client(cluster, "sql", "--each-line", "INSERT INTO t VALUES ($1, $2, $3, $4)", stdin=lines),
+                                 "INSERT 2\n")
+                self.assertEqual(self.rows(cluster, "SELECT * FROM t WHERE id BETWEEN $1 AND $2 ORDER BY id", "1", "2"),
+                                 ["1|adalovelace|1.50|0.10", "2|||"])
+                self.assertEqual(self.rows(cluster, "SELECT sum(id), max(c), count(*) FROM t"), ["3|adalovelace|2"])
+                self.assertEqual(self.client(cluster, "sql", "UPDATE t SET id = id + $1", "10"), "UPDATE 2\n")
+                self.assertEqual(self.rows(cluster, "SELECT id FROM t WHERE c LIKE $1", "ada%"), ["11"])
+                seen = cluster.psql("SELECT * FROM t")
+                for clear in ("adalovelace", b"adalovelace".hex()):  # longer than chance: cells are shown in hexadecimal digits
+                    self.assertNotIn(clear, seen)
+                self.assertIn("\\x", seen)
+                cluster.psql("SELECT sum(id) FROM t", error="no session is open")
+                os.unlink(self.directory / "owner")
+
+    def test_one_value(self):
+        cluster = self.ready("inline", allow=None)
+        first, second = (self.client(cluster, "seal", "-t", "integer", stdin="42\n").strip() for _ in range(2))
+        self.assertNotEqual(first, second)
+        self.assertEqual(len(first), 2 + 2 * 39)
+        self.assertEqual(self.client(cluster, "open", first), "42\n")
+        self.assertEqual(self.client(cluster, "open", "-t", "enc_int4", stdin=second), "42\n")
+        self.assertIn("type", self.client(cluster, "open", "-t", "text", first, code=WRONG_KEY))
+        flipped = first[:-1] + ("0" if first[-1] != "0" else "1")
+        self.assertIn("check byte", self.client(cluster, "open", flipped, code=WRONG_KEY))
+        said = self.client(cluster, "seal", "-t", "integer", stdin="forty-two", code=USAGE)
+        self.assertNotIn("forty", said)
+        self.client(cluster, "key", "new", "det", "--deterministic", "--group", "3")
+        self.assertEqual(*(self.client(cluster, "seal", "-t", "text", "-k", "det", stdin="x") for _ in range(2)))
+        self.assertIn(" | 3     | deterministic\n", self.client(cluster, "key", "list"))
+        self.assertIn("no data key", self.client(cluster, "seal", "-t", "text", "-k", "none", stdin="x", code=WRONG_KEY))
+
+    def test_grants_are_made_listed_and_taken_back(self):
+        for form in FORMS:
+            with self.subTest(form=form):
+                cluster = self.ready(form, allow=None)
+                add = ["SELECT $1::enc_int4 + $2::enc_int4", "1", "2"]
+                self.assertIn("has not granted", self.client(cluster, "sql", *add, code=REFUSED))
+                subject = self.client(cluster, "init", str(self.directory / "application"), "--application-of",
+                                      str(self.directory / "owner")).split()[-1]
+                granted = self.client(cluster, "grant", "add", "--to", subject, "--allow", "arithmetic", "--valid-until", "1h")
+                serial = granted.split()[1]
+                self.assertEqual(self.rows(cluster, *add, identity="application"), ["3"])
+                self.assertIn("has not granted", self.client(cluster, "sql", *add, code=REFUSED))
+                listed = self.client(cluster, "grant", "list")
+                self.assertRegex(listed, rf"{serial} \| {subject} \| arithmetic +\| all .*\| holds")
+                said = self.client(cluster, "grant", "add", "--allow", "all", identity="application", code=USAGE)
+                self.assertIn("owner's identity", said)
+                self.client(cluster, "grant", "revoke", serial)
+                self.assertIn("revoked", self.client(cluster, "grant", "list"))
+                self.client(cluster, "sql", *add, identity="application", code=REFUSED)
+                for name in ("owner", "application"):
+                    os.unlink(self.directory / name)
+
+    def test_nothing_goes_to_whom_it_does_not_trust(self):
+        cluster = self.ready("inline", allow=None)
+        policy = self.directory / "policy.toml"
+        policy.write_text("[software]\nallowed = false\n")
+        self.assertIn("no table [software]", self.client(cluster, "connect", "--policy", policy, trusts=False, code=NOT_TRUSTED))
+        self.assertIn("--policy", self.client(cluster, "connect", trusts=False, code=USAGE))
+        rules = ["--rules", "00" * 32]
+        self.assertIn("rules", self.client(cluster, "connect", *rules, code=NOT_TRUSTED))
+        shown = self.client(cluster, "connect")
+        self.assertIn("proves nothing", shown)
+        rules = shown.split("rules")[1].split()[0]
+        self.client(cluster, "connect", "--rules", rules)
+
+    def test_what_cannot_be_done_has_a_code_and_a_sentence(self):
+        cluster = self.server("plain")
+        cluster.psql("DROP EXTENSION encdb CASCADE")
+        self.client(cluster, "init")
+        self.assertIn("CREATE EXTENSION encdb", self.client(cluster, "connect", code=NO_ENCDB))
+        self.assertIn("exists", self.client(cluster, "init", code=USAGE))
+        self.client(cluster, "connect", identity="missing", code=IO)
+        os.chmod(self.directory / "owner", 0o640)
+        self.assertIn("chmod 600", self.client(cluster, "connect", code=KEY_FILE))
+        os.chmod(self.directory / "owner", 0o600)
+        self.client(cluster, "connect", "-p", "1", code=IO)
+
+    def test_what_must_be_sealed_is_not_sent_in_clear(self):
+        cluster = self.ready("inline")
+        said = self.client(cluster, "sql", "--sealed-only", "SELECT $1::text", "secret", code=USAGE)
+        self.assertIn("not sent", said)
+        self.assertNotIn("secret", said)
+        self.assertEqual(self.rows(cluster, "--sealed-only", "SELECT $1::enc_text", "secret"), ["secret"])
+
+
+if __name__ == "__main__":
+    main(__file__, TOOLS)

@@ -1,0 +1,64 @@
+#!/usr/bin/env python3
+"""The same statements on a plain table and on an encrypted one agree: rows, order and SQLSTATE.
+
+Thousands of them, from a seed (PGSEAL_SEED repeats a run; PGSEAL_TEST_LONG makes ten times as many), inline and isolated,
+with indexes on the encrypted columns. statements.py says what they are.
+"""
+
+import os
+import re
+import secrets
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from confidential import TOOLS, Confidential  # noqa: E402
+from pgseal_test import main  # noqa: E402
+from statements import Statements  # noqa: E402
+
+SEED = int(os.environ.get("PGSEAL_SEED") or secrets.randbits(32))
+HOW_MANY = {"inline": 2500, "isolated": 600}
+FACTOR = 10 if os.environ.get("PGSEAL_TEST_LONG") else 1
+QUIET = "\\set ON_ERROR_STOP 0\n\\set VERBOSITY sqlstate\n"
+
+
+class Differential(Confidential):
+    def test_inline(self):
+        self.compare("inline")
+
+    def test_isolated(self):
+        self.compare("isolated", self.evaluator().socket)
+
+    def compare(self, form, socket=""):
+        statements = Statements(f"{SEED} {form}")
+        server = self.server(form=form, socket=socket)
+        tables = statements.tables() + statements.indexes() + "ANALYZE;\n"
+        pairs = [statements.statement() for _ in range(HOW_MANY[form] * FACTOR)]
+        key = "SELECT encdb.dek_generate(encdb.default_keyname()) IS NOT NULL;\n"
+        self.as_owner(server, key + tables)
+        plain = self.answers(server, "", [one for one, _ in pairs])
+        sealed = self.answers(server, self.opening() + statements.prologue(), [other for _, other in pairs])
+        wrong = [(pair, *both) for pair, *both in zip(pairs, plain, sealed) if both[0] != both[1]]
+        self.assertEqual(wrong[:3], [], f"{len(wrong)} of {len(pairs)} differ; PGSEAL_SEED={SEED}")
+        self.assert_they_say_something(plain)
+
+    def answers(self, server, prologue, statements):
+        """What each statement gives: its rows, and its SQLSTATE, because messages go to stderr."""
+        one = "\\echo ---\nRESET ALL;\n{}\n\\echo :SQLSTATE\nROLLBACK;\n".format
+        script = prologue + QUIET + "".join(map(one, statements)) + "\\echo ---\n"
+        done = server.run("psql", "-X", "-q", "-A", "-t", "-d", "postgres", "-U", "postgres", input=script, check=False)
+        answers = done.stdout.split("---\n")[1:-1]
+        self.assertEqual(len(answers), len(statements), done.stderr[-2000:])
+        return answers
+
+    def assert_they_say_something(self, answers):
+        """A generator that only fails, or finds nothing, compares nothing."""
+        failed = sum(bool(re.search(r"^(?!00000)[0-9A-Z]{5}$", one, re.M)) for one in answers)
+        empty = sum(one == "00000\n" for one in answers)
+        self.assertLess(failed, len(answers) / 3)
+        self.assertGreater(failed, 0)
+        self.assertLess(empty, len(answers) / 4)
+
+
+if __name__ == "__main__":
+    main(__file__, TOOLS)

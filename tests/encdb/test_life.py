@@ -1,0 +1,197 @@
+#!/usr/bin/env python3
+"""A server's life with encrypted columns: crashes, dumps, replication, an evaluator that dies, work without a client."""
+
+import re
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from confidential import FORMS, TOOLS, Confidential  # noqa: E402
+from pgseal_test import TIME_LIMIT, main  # noqa: E402
+
+TABLE = """
+SELECT encdb.dek_generate(encdb.default_keyname()) IS NOT NULL;
+CREATE TABLE t (id enc_int4 PRIMARY KEY, c enc_text);
+INSERT INTO t SELECT encdb.enc_int4_encrypt(g), encdb.enc_text_encrypt('row ' || g) FROM generate_series(1, 500) g;
+CREATE INDEX t_c ON t USING hash (c);
+"""
+ROWS = "SELECT count(*), min(encdb.decrypt(c)), encdb.decrypt(sum(id)) FROM t;\n"
+POINT = "SET enable_seqscan = off;\nSELECT encdb.decrypt(c) FROM t WHERE id = (SELECT encdb.enc_int4_encrypt(77, '|postgres|postgres|'));\n"
+ANSWER = "500|row 1|125250"
+
+
+def last(output):
+    """The last line."""
+    return output.splitlines()[-1]
+
+
+class Life(Confidential):
+    def with_table(self, name="main", conf=""):
+        server = self.server(name, conf=conf)
+        self.as_owner(server, TABLE)
+        return server
+
+    def test_crash_recovery_needs_no_key(self):
+        server = self.with_table()
+        self.as_owner(server, "CHECKPOINT; DELETE FROM t WHERE id > (SELECT encdb.enc_int4_encrypt(490));"
+                              "INSERT INTO t SELECT encdb.enc_int4_encrypt(g), NULL FROM generate_series(491, 500) g;")
+        server.kill9()
+        server.start()
+        self.assertEqual(last(self.as_owner(server, ROWS)), ANSWER)
+        self.assertEqual(last(self.as_owner(server, POINT)), "row 77")
+
+    def test_dump_and_restore(self):
+        server = self.with_table()
+        dump = self.directory / "dump"
+        server.run("pg_dump", "-Fc", "-f", dump, "postgres")
+        server.psql("CREATE DATABASE copy TEMPLATE template0")
+        # Types and rows, cells as they are, need no key; the indexes do, and so are built in a session.
+        server.run("pg_restore", "--section=pre-data", "--section=data", "-d", "copy", dump)
+        indexes = self.directory / "indexes.sql"
+        server.run("pg_restore", "--section=post-data", "-f", indexes, dump)
+        self.as_owner(server, f"\\i {indexes}\n", db="copy")
+        self.assertEqual(last(self.as_owner(server, "SET search_path = public;" + ROWS, db="copy")), ANSWER)
+        self.assertEqual(last(self.as_owner(server, POINT, db="copy")), "row 77")
+        self.assertIn("500", server.psql("SELECT count(*) FROM t", db="copy"))
+        self.assertRegex(server.psql(indexes.read_text(), db="copy", error="."), "already|multiple primary keys")
+
+    def test_copy_in_text_and_binary(self):
+        server = self.with_table()
+        for form in ["text", "csv", "binary"]:
+            file = self.directory / form
+            server.psql(f"COPY t TO '{file}' (FORMAT {form}); CREATE TABLE t_{form} (LIKE t);"
+                        f"COPY t_{form} FROM '{file}' (FORMAT {form});")
+            self.assertEqual(last(self.as_owner(server, ROWS.replace("FROM t", f"FROM t_{form}"))), ANSWER)
+
+    def test_physical_standby(self):
+        server = self.with_table()
+        standby = self.cluster("standby", sealed=False, pg=server.pg, environment=dict(server.environment))
+        standby.environment["PGHOST"] = str(standby.home)
+        server.run("pg_basebackup", "-D", standby.data, "-R", "-c", "fast")
+        standby.configure(f"unix_socket_directories = '{standby.home}'")
+        standby.start()
+        self.assertEqual(last(self.as_owner(standby, ROWS)), ANSWER)
+        self.assertEqual(last(self.as_owner(standby, POINT)), "row 77")
+
+    def test_logical_replication(self):
+        """Rows are copied and inserted as cells; the subscriber's index on one needs the background's key."""
+        server = self.with_table(conf="wal_level = logical\n")
+        server.psql("CREATE TABLE log (id integer PRIMARY KEY, x enc_text); CREATE PUBLICATION p FOR TABLE log")
+        subscriber = self.server("subscriber")
+        subscriber.psql("CREATE TABLE log (id integer PRIMARY KEY, x enc_text)")
+        subscriber.psql(f"CREATE SUBSCRIPTION s CONNECTION 'host={server.home} user=postgres dbname=postgres' PUBLICATION p")
+        self.as_owner(server, "INSERT INTO log SELECT g, encdb.enc_text_encrypt('x' || g) FROM generate_series(1, 20) g;"
+                              "UPDATE log SET x = encdb.enc_text_encrypt('new') WHERE id = 3; DELETE FROM log WHERE id = 4;")
+        rows = "SELECT count(*), count(x), sum(id) FROM log"
+        self.wait(lambda: subscriber.psql(rows) == server.psql(rows))
+        self.assertEqual(subscriber.psql("SELECT x FROM log ORDER BY id"), server.psql("SELECT x FROM log ORDER BY id"))
+        subscriber.psql("DROP SUBSCRIPTION s")
+
+    def test_background_work_under_the_owners_grant(self):
+        """An apply worker compares for a primary key on an encrypted column, and nobody's session is open."""
+        server = self.with_table(conf="wal_level = logical\n")
+        server.psql("CREATE PUBLICATION p FOR TABLE t")
+        subscriber = self.server("subscriber", form="isolated", socket=self.evaluator().socket)
+        subscriber.psql("CREATE TABLE t (id enc_int4 PRIMARY KEY, c enc_text)")
+        keys = server.psql("COPY encdb.data_key TO STDOUT")
+        subscriber.psql(f"COPY encdb.data_key FROM STDIN;\n{keys}\n\\.\n")
+        self.as_owner(subscriber, "SELECT 1", operations="background")
+        subscriber.psql(f"CREATE SUBSCRIPTION s CONNECTION 'host={server.home} user=postgres dbname=postgres' PUBLICATION p")
+        self.wait(lambda: subscriber.psql("SELECT count(*) FROM t") == "500")
+        at = "(SELECT encdb.enc_int4_encrypt(5, '|postgres|postgres|'))"
+        self.as_owner(server, f"UPDATE t SET c = encdb.enc_text_encrypt('new') WHERE id = {at};"
+                              "DELETE FROM t WHERE id > (SELECT encdb.enc_int4_encrypt(400));")
+        self.wait(lambda: subscriber.psql("SELECT count(*) FROM t") == "400")
+        self.assertEqual(last(self.as_owner(subscriber, f"SELECT encdb.decrypt(c) FROM t WHERE id = {at};")), "new")
+        self.assertNotIn("ERROR", subscriber.log())
+        subscriber.psql("DROP SUBSCRIPTION s")
+
+    def test_autovacuum_without_a_key_is_quiet(self):
+        server = self.with_table(conf="autovacuum_vacuum_threshold = 10\nautovacuum_analyze_threshold = 10\n"
+                                      "autovacuum_vacuum_scale_factor = 0\nautovacuum_analyze_scale_factor = 0\n")
+        self.as_owner(server, "CREATE STATISTICS st ON id, c FROM t;"
+                              "INSERT INTO t SELECT encdb.enc_int4_encrypt(g), NULL FROM generate_series(501, 6000) g;"
+                              "DELETE FROM t WHERE id > (SELECT encdb.enc_int4_encrypt(500));")
+        runs = "SELECT autovacuum_count > 1 AND autoanalyze_count > 1 FROM pg_stat_user_tables WHERE relname = 't'"
+        for _ in range(2):
+            self.as_owner(server, "UPDATE t SET c = c; DELETE FROM t WHERE c IS NULL;")
+            time.sleep(2)
+        self.wait(lambda: server.psql(runs) == "t")
+        self.assertNotRegex(server.log(), r"ERROR|failed to re-find")
+        self.assertEqual(last(self.as_owner(server, ROWS)), ANSWER)
+        self.assertEqual(last(self.as_owner(server, POINT)), "row 77")
+
+    def test_the_evaluator_dies_and_comes_back(self):
+        evaluator = self.evaluator()
+        server = self.server(form="isolated", socket=evaluator.socket)
+        self.as_owner(server, TABLE)
+        session = server.session()
+        session.stdin.write(self.opening().replace("\\set ON_ERROR_STOP 1\n", "") + ROWS + "\\echo ready\n")
+        self.assertEqual(self.until(session, "ready")[-1], ANSWER)
+        evaluator.kill9()
+        session.stdin.write(ROWS + "SELECT 1 + 1;\n\\echo gone\n")
+        said = self.until(session, "gone")
+        self.assertRegex(said[0], "ERROR:  the evaluator does not answer")
+        self.assertEqual(said[-1], "2")
+        self.assertRegex(server.psql("SELECT count(*) FROM t WHERE id < id", error="."), "the evaluator does not answer")
+        self.assertEqual(server.psql("VACUUM ANALYZE t; SELECT count(*) FROM t"), "500")
+        evaluator.start()
+        session.stdin.write("SELECT count(*) FROM t WHERE id < id;\n\\echo back\n")
+        self.assertRegex(self.until(session, "back")[0], "ERROR:  no session is open")
+        session.stdin.write(self.opening().replace("\\set ON_ERROR_STOP 1\n", "") + ROWS + "\\echo again\n")
+        self.assertEqual(self.until(session, "again")[-1], ANSWER)
+
+    def test_a_query_that_waits_is_cancelled(self):
+        evaluator = self.evaluator()
+        server = self.server(form="isolated", socket=evaluator.socket)
+        self.as_owner(server, TABLE)
+        slow = "SET statement_timeout = '300ms'; SELECT count(*) FROM t a, t b, t c WHERE a.id + b.id < c.id"
+        self.assertRegex(server.psql(self.opening() + slow, error="."), "canceling statement due to statement timeout")
+
+    def test_sorts_by_ranks(self):
+        """More cells than one request takes, distinct ones, many that are alike, NULLs; in memory, on disk, the best few."""
+        server = self.server(form="isolated", socket=self.evaluator().socket)
+        self.as_owner(server, "SELECT encdb.dek_generate(encdb.default_keyname()) IS NOT NULL;"
+                              "CREATE TABLE big AS SELECT v, encdb.enc_int4_encrypt(v) AS k FROM (SELECT CASE WHEN g % 3 = 0 THEN g % 7 "
+                              "WHEN g % 100 > 0 THEN g END AS v FROM generate_series(1, 270000) g ORDER BY md5(g::text)) s;")
+        sql = "SET max_parallel_workers_per_gather = 0; SET work_mem = '{}MB'; SET maintenance_work_mem = '{}MB';"
+        wrong = "SELECT count(*), count(*) FILTER (WHERE v < before) FROM (SELECT v, lag(v) OVER (ORDER BY k) AS before FROM big {}) o;"
+        memory = self.as_owner(server, sql.format(256, 256) + wrong.format(""))
+        self.assertEqual(memory, "270000|0")
+        disk = self.as_owner(server, sql.format(1, 1) + wrong.format("WHERE v < 30000"))
+        self.assertEqual(disk, "109800|0")
+        self.assertEqual(self.as_owner(server, "SELECT v FROM big ORDER BY k DESC NULLS LAST LIMIT 2"), "269999\n269998")
+        distinct = "SELECT count(DISTINCT k), count(DISTINCT v), count(*) FROM big WHERE v BETWEEN 5 AND 2000"
+        self.assertEqual(self.as_owner(server, distinct), "1318|1318|27031")
+
+    def test_nothing_is_left_of_aggregates(self):
+        """States go with their queries, also with those that fail: the limit of states is not met by many of them."""
+        for form in FORMS:
+            with self.subTest(form):
+                socket = self.evaluator().socket if form == "isolated" else ""
+                server = self.server(form, form=form, socket=socket)
+                self.as_owner(server, TABLE)
+                fail = "DO $$ BEGIN PERFORM sum(id / (id - id)) FROM t GROUP BY c; EXCEPTION WHEN division_by_zero THEN END $$;"
+                groups = "SELECT count(s) FROM (SELECT sum(id) AS s FROM t GROUP BY c) g;"
+                output = self.as_owner(server, (fail + groups) * 5)
+                self.assertEqual(re.findall(r"^\d+$", output, re.M), ["500"] * 5)
+
+    def wait(self, condition):
+        deadline = time.monotonic() + TIME_LIMIT
+        while not condition():
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.1)
+
+    def until(self, session, word):
+        """The lines of a session before this word."""
+        lines = []
+        for line in session.stdout:
+            if line.strip() == word:
+                return lines
+            lines.append(line.rstrip("\n"))
+        raise AssertionError(lines)
+
+
+if __name__ == "__main__":
+    main(__file__, TOOLS)

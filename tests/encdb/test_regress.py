@@ -1,0 +1,38 @@
+#!/usr/bin/env python3
+"""The extension's own suite (extension/encdb/test), through pg_regress, with the evaluator inline and isolated."""
+
+import shutil
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from confidential import SUITE, TOOLS, Confidential, programs  # noqa: E402
+from pgseal_test import STAGE, main, run  # noqa: E402
+
+# In this order: the first makes the extension and the owner's keys.
+FILES = ["setup", "types", "compare", "index", "operations", "convert", "grants", "published", "background"]
+
+
+class Regress(Confidential):
+    def test_inline(self):
+        self.suite("inline")
+
+    def test_isolated(self):
+        self.suite("isolated", self.evaluator().socket)
+
+    def suite(self, form, socket=""):
+        server = self.server(form=form, socket=socket, extension=False)
+        shutil.copytree(STAGE / SUITE, self.directory / "test")
+        output = self.directory / "output"
+        output.mkdir()
+        library = run([programs() / "pg_config", "--pkglibdir"]).stdout.strip()
+        command = [f"{library}/pgxs/src/test/regress/pg_regress", "--use-existing", f"--bindir={programs()}",
+                   f"--inputdir={self.directory / 'test'}", f"--outputdir={output}", "--dbname=postgres", *FILES]
+        done = run(command, server.environment, check=False, cwd=output)
+        differences = output / "regression.diffs"
+        if done.returncode != 0:
+            self.fail(differences.read_text()[-6000:] if differences.exists() else done.stdout + done.stderr)
+
+
+if __name__ == "__main__":
+    main(__file__, TOOLS)
