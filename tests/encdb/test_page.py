@@ -15,7 +15,7 @@ PAGE = "docs/operations/encdb.md"
 class Page(Confidential):
     def test_statements(self):
         blocks = re.findall(r"^```sql\n(.*?)^```$", (STAGE / PAGE).read_text(), re.M | re.S)
-        self.assertEqual(len(blocks), 3)
+        self.assertEqual(len(blocks), 4)
         for form in FORMS:
             with self.subTest(form):
                 server = self.server(form, form=form, socket=self.evaluator().socket if form == "isolated" else "",
@@ -24,6 +24,7 @@ class Page(Confidential):
                 self.assertEqual(self.as_owner(server, blocks[1]).splitlines()[-1], "10|577.50")
                 self.as_owner(server, blocks[2])
                 self.assertEqual(server.psql("SELECT note FROM plain WHERE id = 7"), "secret 7")
+                self.assertEqual(self.as_owner(server, blocks[3]).splitlines()[-1], "blue|7")
 
     def test_settings(self):
         """The table names every setting, with its default."""

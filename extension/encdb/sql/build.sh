@@ -24,9 +24,14 @@ fill() {
 
 types() {
     local name plain storage collatable extremes
+    # Cells of any type: rnd_type has no operators, det_type has equality.
+    fill type.sql.in type rnd_type reader any storage external collatable false
+    fill type.sql.in type det_type reader deterministic storage external collatable false
     while read -r name plain storage collatable extremes; do
-        fill type.sql.in name "$name" plain "$plain" storage "$storage" collatable "$collatable"
+        fill type.sql.in type "enc_$name" reader "$name" storage "$storage" collatable "$collatable"
+        fill order.sql.in name "$name"
         [ "$extremes" = - ] || fill extremes.sql.in name "$name"
+        fill convert.sql.in name "$name" plain "$plain"
     done < <(rows types)
 }
 
@@ -75,4 +80,4 @@ arithmetic
 mixed
 aggregates
 casts
-cat text.sql storage.sql
+cat text.sql det.sql

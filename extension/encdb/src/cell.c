@@ -1,18 +1,38 @@
 /*
  * cell.c
- *	  Input and output of the types: the form of a cell is checked, never its content.
+ *	  Input and output of the types, and the ways between those of one type of cells and those of
+ *	  any: the form of a cell is checked, never its content.
  */
 #include "encdb.h"
 
 #include "libpq/pqformat.h"
+#include "mb/pg_wchar.h"
 #include "utils/builtins.h"
+
+/* What rnd_type takes, and what det_type takes: no bytes of a type */
+#define TYPE_ANY			0
+#define TYPE_DETERMINISTIC	0xff
+
+/* The third byte of cells that differ where their values are equal; version 0 does not tell */
+#define FORM_RANDOMISED		0x11
+#define FORM_DERIVED		0x13
 
 /* Raise what the form of these bytes breaks */
 static void
 CheckForm(Cell *cell, uint8 type)
 {
-	if (pgseal_check(CellBytes(cell), type) != 0)
+	uint8		form;
+
+	if (pgseal_check(CellBytes(cell), type == TYPE_DETERMINISTIC ? TYPE_ANY : type) != 0)
 		encdb_refuse();
+	if (type != TYPE_DETERMINISTIC)
+		return;
+	form = CellForm(cell);
+	if (form == FORM_RANDOMISED || form == FORM_DERIVED)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("det_type holds cells that were sealed under a deterministic key only"),
+				 errhint("Make such a key with encdb.dek_generate and {\"flags\": \"DET\"}.")));
 }
 
 static Datum
@@ -45,12 +65,21 @@ CellRecv(FunctionCallInfo fcinfo, uint8 type)
 	PG_RETURN_POINTER(cell);
 }
 
-/* One pair of functions per type, because the type byte must be the type's */
+static Datum
+CellAs(FunctionCallInfo fcinfo, uint8 type)
+{
+	CheckForm(PG_GETARG_CELL(0), type);
+	PG_RETURN_DATUM(PG_GETARG_DATUM(0));
+}
+
+/* Functions for each type, because the type byte must be the type's */
 #define CELL_TYPE(name, byte) \
 	PG_FUNCTION_INFO_V1(encdb_##name##_in); \
 	Datum encdb_##name##_in(PG_FUNCTION_ARGS) { return CellIn(fcinfo, byte); } \
 	PG_FUNCTION_INFO_V1(encdb_##name##_recv); \
-	Datum encdb_##name##_recv(PG_FUNCTION_ARGS) { return CellRecv(fcinfo, byte); }
+	Datum encdb_##name##_recv(PG_FUNCTION_ARGS) { return CellRecv(fcinfo, byte); } \
+	PG_FUNCTION_INFO_V1(encdb_as_##name); \
+	Datum encdb_as_##name(PG_FUNCTION_ARGS) { return CellAs(fcinfo, byte); }
 
 CELL_TYPE(int4, 0x09)
 CELL_TYPE(int8, 0x0a)
@@ -64,7 +93,8 @@ CELL_TYPE(timestamptz, 0x11)
 CELL_TYPE(uuid, 0x12)
 CELL_TYPE(bytea, 0x13)
 CELL_TYPE(text, TYPE_TEXT)
-CELL_TYPE(any, 0)
+CELL_TYPE(any, TYPE_ANY)
+CELL_TYPE(deterministic, TYPE_DETERMINISTIC)
 
 PG_FUNCTION_INFO_V1(encdb_out);
 Datum
@@ -86,6 +116,17 @@ Datum
 encdb_send(PG_FUNCTION_ARGS)
 {
 	PG_RETURN_BYTEA_P(PG_GETARG_BYTEA_P_COPY(0));
+}
+
+/* A plain text, as the library wants it */
+PgsealBytes
+encdb_utf8(text *value)
+{
+	char	   *utf8 = pg_server_to_any(VARDATA_ANY(value), VARSIZE_ANY_EXHDR(value), PG_UTF8);
+
+	if (utf8 == VARDATA_ANY(value))
+		return CellBytes(value);
+	return (PgsealBytes) {(uint8_t *) utf8, strlen(utf8)};
 }
 
 /* A cell that the library made, as a value */

@@ -69,20 +69,13 @@ FindKey(FunctionCallInfo fcinfo, Conversion *conversion)
 static PgsealBytes
 PlainBytes(FunctionCallInfo fcinfo, Conversion *conversion, Oid plain)
 {
-	text	   *value;
-	char	   *utf8;
-
 	if (plain != TEXTOID)
 	{
 		bytea	   *sent = SendFunctionCall(&conversion->function, PG_GETARG_DATUM(0));
 
 		return CellBytes(sent);
 	}
-	value = PG_GETARG_TEXT_PP(0);
-	utf8 = pg_server_to_any(VARDATA_ANY(value), VARSIZE_ANY_EXHDR(value), PG_UTF8);
-	if (utf8 == VARDATA_ANY(value))
-		return CellBytes(value);
-	return (PgsealBytes) {(uint8_t *) utf8, strlen(utf8)};
+	return encdb_utf8(PG_GETARG_TEXT_PP(0));
 }
 
 static Datum

@@ -21,6 +21,7 @@ typedef struct varlena Cell;
 #define CellBytes(cell) \
 	((PgsealBytes) {(const uint8_t *) VARDATA_ANY(cell), VARSIZE_ANY_EXHDR(cell)})
 #define CellType(cell)		(((const uint8_t *) VARDATA_ANY(cell))[1])
+#define CellForm(cell)		(((const uint8_t *) VARDATA_ANY(cell))[2])
 
 /* Types whose handling is their own; the others are crates/value's business */
 #define TYPE_TEXT			0x39
@@ -83,6 +84,7 @@ extern int	encdb_order_of_bytes(Cell *left, Cell *right);
 extern bool encdb_order_in_vacuum(FunctionCallInfo fcinfo, int *order);
 
 /* cell.c */
+extern PgsealBytes encdb_utf8(text *value);
 extern Datum encdb_cell_datum(PgsealBytes bytes);
 
 /* collation.c */

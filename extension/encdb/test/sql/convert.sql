@@ -25,10 +25,24 @@ SELECT encdb.enc_int4_encrypt(1, 'nobody has made it');
 SELECT encdb.enc_int4_encrypt(NULL) IS NULL AS n, encdb.decrypt(NULL::enc_int4) IS NULL AS m;
 -- The column that holds only equality
 CREATE TABLE looked_up (d det_type UNIQUE, r rnd_type);
-INSERT INTO looked_up SELECT encdb.enc_text_encrypt('k' || g, 'det')::text::det_type, encdb.enc_int4_encrypt(g)::text::rnd_type
-  FROM generate_series(1, 50) g;
-SELECT encdb.decrypt(r::text::enc_int4) FROM looked_up WHERE d = (SELECT encdb.enc_text_encrypt('k7', 'det')::text::det_type);
-INSERT INTO looked_up SELECT encdb.enc_text_encrypt('k7', 'det')::text::det_type ON CONFLICT DO NOTHING;
+INSERT INTO looked_up SELECT encdb.enc_text_encrypt('k' || g, 'det'), encdb.enc_int4_encrypt(g) FROM generate_series(1, 50) g;
+SELECT encdb.decrypt(d::enc_text), encdb.decrypt(r::enc_int4) FROM looked_up WHERE d = (SELECT encdb.enc_text_encrypt('k7', 'det')::det_type);
+INSERT INTO looked_up SELECT encdb.enc_text_encrypt('k7', 'det') ON CONFLICT DO NOTHING;
 SELECT count(*) FROM looked_up;
+-- In place, both ways
+ALTER TABLE looked_up ALTER COLUMN r TYPE enc_int4 USING r::enc_int4;
+ALTER TABLE looked_up ALTER COLUMN r TYPE rnd_type, ALTER COLUMN d TYPE text USING encdb.decrypt(d::enc_text);
+ALTER TABLE looked_up ALTER COLUMN d TYPE det_type USING encdb.enc_text_encrypt(d, 'det')::det_type;
+SELECT count(*) FROM looked_up WHERE d = (SELECT encdb.enc_text_encrypt('k7', 'det')::det_type) AND r::enc_int4 = encdb.enc_int4_encrypt(7);
+-- A cell is of one type, whatever the column; and det_type takes none that differs from its equals
+SELECT r::enc_text FROM looked_up LIMIT 1;
+SELECT d::enc_int4 FROM looked_up LIMIT 1;
+SELECT encdb.enc_int4_encrypt(1)::det_type;
+SELECT (encdb.enc_int4_encrypt(1, 'det') + encdb.enc_int4_encrypt(1, 'det'))::det_type;
+SELECT encdb.enc_int4_encrypt(1)::text::det_type;
+SELECT encdb.enc_int4_encrypt(1) = NULL::rnd_type;
+-- Every type has the ways there and back
+SELECT count(*) FROM pg_cast WHERE casttarget IN ('det_type'::regtype, 'rnd_type'::regtype) AND castcontext = 'a';
+SELECT count(*) FROM pg_cast WHERE castsource IN ('det_type'::regtype, 'rnd_type'::regtype) AND castcontext = 'e';
 -- A text of half a megabyte, twice
 SELECT length(encdb.decrypt(x || x)), x = x AS itself FROM (SELECT encdb.enc_text_encrypt(repeat('x', 500000)) AS x) v;

@@ -1,38 +1,6 @@
 
--- rnd_type holds a cell of any type and has no operators; det_type has equality. Its cells are
--- deterministic, so that equal values under one key are equal bytes: no key is needed here.
-
-CREATE TYPE rnd_type;
-CREATE FUNCTION encdb.rnd_type_in(cstring) RETURNS rnd_type
-    AS 'MODULE_PATHNAME', 'encdb_any_in' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-CREATE FUNCTION encdb.rnd_type_out(rnd_type) RETURNS cstring
-    AS 'MODULE_PATHNAME', 'encdb_out' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-CREATE FUNCTION encdb.rnd_type_recv(internal) RETURNS rnd_type
-    AS 'MODULE_PATHNAME', 'encdb_any_recv' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-CREATE FUNCTION encdb.rnd_type_send(rnd_type) RETURNS bytea
-    AS 'MODULE_PATHNAME', 'encdb_send' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-CREATE TYPE rnd_type (
-    INPUT = encdb.rnd_type_in, OUTPUT = encdb.rnd_type_out,
-    RECEIVE = encdb.rnd_type_recv, SEND = encdb.rnd_type_send,
-    ANALYZE = encdb.typanalyze,
-    INTERNALLENGTH = VARIABLE, ALIGNMENT = int4, STORAGE = external
-);
-
-CREATE TYPE det_type;
-CREATE FUNCTION encdb.det_type_in(cstring) RETURNS det_type
-    AS 'MODULE_PATHNAME', 'encdb_any_in' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-CREATE FUNCTION encdb.det_type_out(det_type) RETURNS cstring
-    AS 'MODULE_PATHNAME', 'encdb_out' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-CREATE FUNCTION encdb.det_type_recv(internal) RETURNS det_type
-    AS 'MODULE_PATHNAME', 'encdb_any_recv' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-CREATE FUNCTION encdb.det_type_send(det_type) RETURNS bytea
-    AS 'MODULE_PATHNAME', 'encdb_send' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-CREATE TYPE det_type (
-    INPUT = encdb.det_type_in, OUTPUT = encdb.det_type_out,
-    RECEIVE = encdb.det_type_recv, SEND = encdb.det_type_send,
-    ANALYZE = encdb.typanalyze,
-    INTERNALLENGTH = VARIABLE, ALIGNMENT = int4, STORAGE = external
-);
+-- Equality of det_type. Its cells are deterministic, so that equal values under one key are equal bytes:
+-- no key is needed here.
 
 CREATE FUNCTION encdb.det_type_eq(det_type, det_type) RETURNS boolean
     AS 'MODULE_PATHNAME', 'encdb_bytes_eq' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
