@@ -7,7 +7,9 @@
 use std::cmp::Ordering;
 
 use libfuzzer_sys::fuzz_target;
-use pgseal_value::{cast, compare, extract, hash_bytes, like, Aggregate, Field, Type, Value, C};
+use pgseal_value::{
+    cast, compare, extract, hash_bytes, like, like_escape, Aggregate, Field, Type, Value, C,
+};
 
 fuzz_target!(|data: &[u8]| {
     let Some((first, rest)) = data.split_first() else {
@@ -58,8 +60,9 @@ fn pattern(text: &str) {
         Value::Text(value.to_owned()),
         Value::Text(pattern.to_owned()),
     );
-    for escape in [Some('\\'), Some('e'), None] {
-        let _ = like(&value, &pattern, escape, None);
-        let _ = like(&value, &pattern, escape, Some(&C));
+    for escape in ["\\", "e", ""] {
+        let pattern = like_escape(&pattern, escape).expect("an escape is one character");
+        let _ = like(&value, &pattern, None);
+        let _ = like(&value, &pattern, Some(&C));
     }
 }

@@ -12,6 +12,11 @@ OPERATORS = "+-*/%^"
 FIELDS = ["century", "day", "decade", "dow", "doy", "epoch", "hour", "isodow", "isoyear", "julian", "microseconds",
           "millennium", "milliseconds", "minute", "month", "quarter", "second", "timezone", "timezone_hour",
           "timezone_minute", "week", "year"]
+TIMES = ["date", "timestamp", "timestamptz"]
+# Months, days, microseconds.
+INTERVALS = [(0, 0, 0), (1, 0, 0), (-1, 0, 0), (12, 0, 0), (1, 1, 1), (-1, 31, -1), (-23, 0, 0), (0, 1, 0), (0, -1, 0), (0, 0, 1), (0, 0, -1),
+             (0, 0, 86_400_000_000), (3_600_000, -109_500_000, 0), (2 ** 31 - 1, 0, 0), (-2 ** 31, 0, 0), (0, 2 ** 31 - 1, 0), (0, -2 ** 31, 0),
+             (0, 0, 2 ** 63 - 1), (0, 0, -2 ** 63), (2 ** 31 - 1, 2 ** 31 - 1, 2 ** 63 - 1), (-2 ** 31, -2 ** 31, -2 ** 63)]
 AGGREGATES = ["count", "sum", "avg", "min", "max"]
 MILLION = 1 << 20
 
@@ -111,9 +116,9 @@ class Expressions:
     def make(self, count):
         """So many pairs of SQL and line."""
         kinds = [self.parse, self.cast, self.arithmetic, self.arithmetic, self.arithmetic, self.unary, self.compare,
-                 self.compare, self.concat, self.like, self.like, self.substring, self.one_text, self.extract, self.extract,
+                 self.compare, self.concat, self.like, self.like, self.escape, self.interval, self.interval, self.substring, self.one_text, self.extract, self.extract,
                  self.aggregate, self.aggregate, self.decimals, self.decimals, self.odd_date]
-        made = [*self.all_malformed(), *self.all_casts(), *self.all_extracts(), *self.large()]
+        made = [*self.all_malformed(), *self.all_casts(), *self.all_extracts(), *self.all_intervals(), *self.large()]
         while len(made) < count:
             made.append(self.choice(kinds)())
         return made
@@ -140,6 +145,13 @@ class Expressions:
             for field in FIELDS:
                 for text in EDGES[ty]:
                     yield f"extract({field} FROM {literal(text, ty)})", f"extract {field} {ty} {word(text)}"
+
+    def all_intervals(self):
+        """Every edge with every edge of intervals."""
+        for ty in TIMES:
+            for text in EDGES[ty]:
+                for interval in INTERVALS:
+                    yield self.interval_pair(self.choice(["add", "sub"]), ty, text, interval)
 
     def large(self):
         """Texts of a megabyte; patterns with many wildcards."""
@@ -330,6 +342,25 @@ class Expressions:
         clause = "" if escape == "\\" else f" ESCAPE {literal(escape, ty)}"
         sql = f"{literal(text, ty)} {name} {literal(pattern, ty)}{clause}"
         return sql, f"{name} {ty} {word(text)} {ty} {word(pattern)} {word(escape)}"
+
+    def escape(self):
+        """A pattern with another escape, which may be none, or no character."""
+        pattern = "".join(self.choice(PIECES) for _ in range(self.random.randrange(7)))
+        escape = self.choice(["", "#", "a", "\\", "%", "\u00e4", "\u20ac", "##", "a\u0301"])
+        return f"like_escape({literal(pattern, 'text')}, {literal(escape, 'text')})", f"escape text {word(pattern)} {word(escape)}"
+
+    def interval(self):
+        """A time and an interval that mostly leads to another one."""
+        ty, number = self.choice(TIMES), self.random.randrange
+        fields = [number(-10 ** limit, 10 ** limit) if self.random.random() < 0.7 else 0
+                  for limit in (self.choice([1, 2, 4, 6]), self.choice([1, 3, 6, 7]), self.choice([2, 7, 12, 18]))]
+        return self.interval_pair(self.choice(["add", "sub"]), ty, self.value(ty), fields)
+
+    def interval_pair(self, name, ty, text, fields):
+        months, days, microseconds = fields
+        interval = f"(interval '{months} mons' + interval '{days} days' + interval '{microseconds} us')"
+        sql = f"{literal(text, ty)} {'+' if name == 'add' else '-'} {interval}"
+        return sql, f"{name}-interval {ty} {word(text)} {months} {days} {microseconds}"
 
     def substring(self):
         ty = self.choice(["text", "text", "bytea"])

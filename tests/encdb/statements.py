@@ -16,6 +16,7 @@ TYPES = {
     "bool": ("bool", "b1 b2", ["t", "f"]),
     "date": ("date", "a1 a2", ["2000-01-01", "2024-02-29", "1969-12-31", "infinity", "4714-11-24 BC"]),
     "timestamp": ("timestamp", "s1 s2", ["2000-01-01 00:00:00", "2024-02-29 12:34:56.789", "-infinity", "1969-12-31 23:59:59.999999"]),
+    "timestamptz": ("timestamptz", "z1 z2", ["2000-01-01 00:00:00+00", "2024-03-10 09:59:59.5+00", "infinity", "1969-12-31 23:59:59+00"]),
     "uuid": ("uuid", "u1 u2", ["00000000-0000-0000-0000-000000000000", "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"]),
     "bytea": ("bytea", "y1 y2", ["\\x", "\\x00", "\\x00ff", "\\xff"]),
     "text": ("text", "t1 t2", ["", "a", "ab", "B", "%", "a_c", "\u00e4\u00f6", "\u20ac uro", "1e3", "12", "x" * 600]),
@@ -25,11 +26,14 @@ OPERATORS = {"int4": "+-*/%", "int8": "+-*/%", "float4": "+-*/", "float8": "+-*/
 CASTS = [("int4", "int8"), ("int4", "numeric"), ("int8", "int4"), ("int8", "float8"), ("float8", "int4"), ("float8", "float4"),
          ("float8", "numeric"), ("numeric", "int4"), ("numeric", "int8"), ("numeric", "float8"), ("int4", "float8"),
          ("float4", "int8"), ("int4", "bool"), ("bool", "int4"), ("date", "timestamp"), ("timestamp", "date"), ("int4", "text"),
+         ("timestamptz", "timestamp"), ("timestamp", "timestamptz"), ("timestamptz", "date"), ("date", "timestamptz"), ("timestamptz", "text"),
          ("numeric", "text"), ("float8", "text"), ("bool", "text"), ("date", "text"), ("timestamp", "text"), ("text", "int4"),
          ("text", "int8"), ("text", "float8"), ("text", "numeric"), ("text", "date")]
 SUMS = {"int4": "int8", "int8": "numeric", "float4": "float4", "float8": "float8", "numeric": "numeric"}
 WITHOUT_EXTREMES = {"bool", "uuid", "bytea"}
-PATTERNS = ["%", "a%", "%b", "_", "a_c", "%\u00f6%", "A%", "x%x", "\\%"]
+PATTERNS = ["%", "#%", "a#_c", "a%", "%b", "_", "a_c", "%\u00f6%", "A%", "x%x", "\\%"]
+ESCAPES = ["", " ESCAPE '#'", " ESCAPE '\\'", " ESCAPE ''"]
+INTERVALS = ["1 day", "-1 mon", "13 mons 1 day 00:00:01", "-400 years", "300000 years", "23:59:59.999999"]
 FIELDS = ["year", "month", "day", "hour", "minute", "second", "epoch", "dow", "doy", "week", "quarter", "century"]
 ROWS = 40
 
@@ -100,6 +104,8 @@ class Statements:
                 ways += [lambda: self.binary(ty, depth)] * 3 + [lambda: self.wrapped(ty, depth, "(- {})", "abs({})")]
             if ty == "text":
                 ways += [lambda: self.text(depth)] * 3
+            if ty in ("timestamp", "timestamptz"):
+                ways += [lambda: self.shifted(ty, depth)] * 2
             ways += [lambda: self.cast(ty, depth)]
             if ty == "numeric":
                 ways += [lambda: self.field(depth)]
@@ -115,6 +121,11 @@ class Statements:
         operator = self.pick(OPERATORS[ty])
         pair = zip(self.expression(ty, depth - 1), self.expression(ty, depth - 1))
         return tuple(f"({left} {operator} {right})" for left, right in pair)
+
+    def shifted(self, ty, depth):
+        forms = ["({{}} + interval '{}')", "(interval '{}' + {{}})", "({{}} - interval '{}')"]
+        source = self.pick([ty, "date"]) if ty == "timestamp" else ty
+        return self.wrapped(source, depth, *(form.format(self.pick(INTERVALS)) for form in forms))
 
     def text(self, depth):
         start, length = self.random.randint(-2, 5), self.random.randint(-1, 6)
@@ -147,9 +158,9 @@ class Statements:
         if kind == "not":
             return tuple(f"NOT {one}" for one in self.condition(0))
         if kind == "like":
-            word = self.pick(["LIKE", "NOT LIKE", "ILIKE"])
+            word, escape = self.pick(["LIKE", "NOT LIKE", "ILIKE"]), self.pick(ESCAPES)
             (left, cell), (pattern, sealed) = self.column("text"), self.constant("text", self.pick(PATTERNS))
-            return f"({left} {word} {pattern})", f"({cell} {word} {sealed})"
+            return f"({left} {word} {pattern}{escape})", f"({cell} {word} {sealed}{escape})"
         form = {"compare": f"({{}} {self.pick(['=', '<>', '<', '<=', '>', '>='])} {{}})", "null": "({} IS NOT NULL)",
                 "between": "({} BETWEEN {} AND {})", "in": "({} IN ({}, {}, {}))"}[kind]
         parts = [self.column(ty), *(self.leaf(ty) for _ in range(form.count("{}") - 1))]

@@ -5,7 +5,7 @@
 mod codec;
 
 use pgseal_cell::{DataKeyId, Type};
-use pgseal_value::{AggregateKind, Arithmetic, Field};
+use pgseal_value::{AggregateKind, Arithmetic, Field, Interval};
 
 use crate::{Items, Ticket};
 
@@ -117,6 +117,13 @@ pub enum Request<'a> {
         /// A cell
         right: &'a [u8],
     },
+    /// A date or instant and an interval, which is plain; answered by `Cell`.
+    AddInterval {
+        /// Negated, where it is subtracted
+        interval: Interval,
+        /// A cell
+        cell: &'a [u8],
+    },
     /// Answered by `Cell`.
     Unary {
         /// The function
@@ -137,10 +144,15 @@ pub enum Request<'a> {
     Like {
         /// Of ILIKE's folding; none is LIKE
         insensitive: Option<Collation<'a>>,
-        /// None is no escape character
-        escape: Option<char>,
         /// A cell
         text: &'a [u8],
+        /// A cell
+        pattern: &'a [u8],
+    },
+    /// A pattern whose escape is the backslash, made of one with another; answered by `Cell`.
+    LikeEscape {
+        /// One character, or none
+        escape: &'a str,
         /// A cell
         pattern: &'a [u8],
     },

@@ -64,6 +64,11 @@ impl<'a> Reader<'a> {
         self.array().map(u64::from_le_bytes)
     }
 
+    #[inline]
+    pub(crate) fn i64(&mut self) -> Result<i64, Malformed> {
+        self.array().map(i64::from_le_bytes)
+    }
+
     /// Bytes with their length before them.
     #[inline]
     pub(crate) fn bytes(&mut self) -> Result<&'a [u8], Malformed> {

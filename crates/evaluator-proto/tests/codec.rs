@@ -8,7 +8,7 @@ use pgseal_cell::{DataKeyId, Type};
 use pgseal_evaluator_proto::{
     AttachAs, Collation, Items, KeyRow, Malformed, Report, Request, Response, Status, Unary,
 };
-use pgseal_value::{AggregateKind, Arithmetic, Field};
+use pgseal_value::{AggregateKind, Arithmetic, Field, Interval};
 use proptest::prelude::*;
 
 const CELLS: Items<'_> = Items::Listed(&[b"first", b"", b"third"]);
@@ -71,9 +71,8 @@ fn comparisons() -> Vec<Request<'static>> {
 }
 
 fn operations() -> Vec<Request<'static>> {
-    let like = |insensitive, escape| Request::Like {
+    let like = |insensitive| Request::Like {
         insensitive,
-        escape,
         text: b"text",
         pattern: b"pattern",
     };
@@ -92,9 +91,21 @@ fn operations() -> Vec<Request<'static>> {
             left: b"l",
             right: b"r",
         },
-        like(None, Some('\\')),
-        like(Some(LIBC), None),
-        like(Some(Collation::C), Some('\u{10ffff}')),
+        like(None),
+        like(Some(LIBC)),
+        like(Some(Collation::C)),
+        Request::LikeEscape {
+            escape: "\u{10ffff}",
+            pattern: b"pattern",
+        },
+        Request::AddInterval {
+            interval: Interval {
+                months: i32::MIN,
+                days: 1,
+                microseconds: i64::MAX,
+            },
+            cell: b"cell",
+        },
         Request::Substring {
             from: i32::MIN,
             len: None,
@@ -220,7 +231,7 @@ fn opcodes_are_distinct_and_others_are_refused() {
         .collect();
     known.sort_unstable();
     known.dedup();
-    assert_eq!(known.len(), 28);
+    assert_eq!(known.len(), 30);
     for opcode in (0..=255).filter(|opcode| !known.contains(opcode)) {
         let bytes = [&[opcode][..], &[0; 64]].concat();
         assert_eq!(Request::parse(&bytes), Err(Malformed), "{opcode}");

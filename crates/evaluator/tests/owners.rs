@@ -48,7 +48,7 @@ fn cells_of_two_owners_meet_by_a_grant_of_both_alone() {
     assert_eq!(session.compare(&a, &b, C), Err(refused));
     assert_eq!(session.search_page(&b, &[&a], C), Err(refused));
     assert_eq!(session.rank(&[&a, &b], C), Err(refused));
-    assert_eq!(session.like(&text, &pattern, None, None), Err(refused));
+    assert_eq!(session.like(&text, &pattern, None), Err(refused));
     let both = [a.as_slice(), &b];
     let extreme = session.aggregate_step(0, AggregateKind::Max, C, both.into_iter());
     assert_eq!(extreme, Err(refused));
@@ -58,7 +58,7 @@ fn cells_of_two_owners_meet_by_a_grant_of_both_alone() {
 
     let mut session = meet(&[&stored[..], &[Operation::CompareDerived]].concat());
     assert_eq!(session.compare(&a, &b, C), Ok(Ordering::Less));
-    assert_eq!(session.like(&text, &pattern, None, None), Ok(true));
+    assert_eq!(session.like(&text, &pattern, None), Ok(true));
 }
 
 /// A master key of one's own beside another's public key is another owner, whose keys nobody gets.
@@ -94,9 +94,12 @@ fn a_pattern_that_was_derived_is_a_comparison() {
     let engine = engine(false);
     let (mut connection, _, mut key) = alice_with(&engine, &[Operation::Text]);
     let (text, pattern) = (key.text("secret"), key.text("s%"));
-    assert_eq!(connection.like(&text, &pattern, None, None), Ok(true));
+    assert_eq!(connection.like(&text, &pattern, None), Ok(true));
     let mut part = Vec::new();
     connection.substring(&text, 1, Some(1), &mut part).unwrap();
     let refused = no_grant(Operation::CompareDerived);
-    assert_eq!(connection.like(&text, &part, None, None), Err(refused));
+    assert_eq!(connection.like(&text, &part, None), Err(refused));
+    let mut escaped = Vec::new();
+    connection.like_escape(&pattern, "#", &mut escaped).unwrap();
+    assert_eq!(connection.like(&text, &escaped, None), Err(refused));
 }

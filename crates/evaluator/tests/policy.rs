@@ -12,7 +12,7 @@ use pgseal_cell::Mode;
 use pgseal_evaluator::engine::CollationId;
 use pgseal_evaluator_proto::message::Command;
 use pgseal_evaluator_proto::{AttachAs, Refusal};
-use pgseal_value::{AggregateKind, Arithmetic, Field, Type};
+use pgseal_value::{AggregateKind, Arithmetic, Field, Interval, Type};
 
 const C: CollationId = CollationId::C;
 
@@ -34,6 +34,15 @@ fn without_a_grant_stored_cells_are_compared_and_hashed_and_nothing_else_is_done
         connection.arithmetic(Arithmetic::Div, &a, &a, &mut out),
         arithmetic
     );
+    let day = Interval {
+        months: 0,
+        days: 1,
+        microseconds: 0,
+    };
+    assert_eq!(
+        connection.add_interval(day, &a, &mut out).map(|_| ()),
+        arithmetic
+    );
     let text_op = Err(no_grant(Operation::Text));
     assert_eq!(connection.concat(&text, &text, &mut out), text_op);
     assert_eq!(
@@ -45,7 +54,11 @@ fn without_a_grant_stored_cells_are_compared_and_hashed_and_nothing_else_is_done
         Err(no_grant(Operation::Text))
     );
     assert_eq!(
-        connection.like(&text, &text, None, None),
+        connection.like(&text, &text, None),
+        Err(no_grant(Operation::Text))
+    );
+    assert_eq!(
+        connection.like_escape(&text, "#", &mut out),
         Err(no_grant(Operation::Text))
     );
     assert_eq!(

@@ -8,9 +8,9 @@ use std::cmp::Ordering;
 use std::io::{self, BufRead, Write};
 
 use pgseal_value::{
-    absolute, arithmetic, cast, compare, concat, extract, hash_bytes, length, like, lower, negate,
-    order_prefix, substring, upper, Aggregate, AggregateKind, Arithmetic, Field, Type, Value,
-    ValueError, C,
+    absolute, add_interval, arithmetic, cast, compare, concat, extract, hash_bytes, length, like,
+    like_escape, lower, negate, order_prefix, substring, upper, Aggregate, AggregateKind,
+    Arithmetic, Field, Interval, Type, Value, ValueError, C,
 };
 
 fn main() -> io::Result<()> {
@@ -81,14 +81,25 @@ fn evaluate(operation: &str, words: &[&str]) -> Result<Option<Value>, ValueError
         "substring" => substring(&a, number(words[2]), words.get(3).map(|len| number(len)))?,
         "concat" => concat(&a, &value(words[2], words[3])?)?,
         "compare" => Value::Int4(compared(&a, &value(words[2], words[3])?)?),
+        "add-interval" => add_interval(&a, interval(&words[2..]))?,
+        "sub-interval" => add_interval(&a, interval(&words[2..]).negated())?,
+        "escape" => like_escape(&a, &text(words[2]))?,
         "like" | "ilike" => {
-            let escape = text(words[4]).chars().next();
+            let pattern = like_escape(&value(words[2], words[3])?, &text(words[4]))?;
             let insensitive = (operation == "ilike").then_some(&C as &dyn pgseal_value::Collate);
-            Value::Bool(like(&a, &value(words[2], words[3])?, escape, insensitive)?)
+            Value::Bool(like(&a, &pattern, insensitive)?)
         }
         _ => panic!("{operation} is no operation"),
     };
     Ok(Some(result))
+}
+
+fn interval(words: &[&str]) -> Interval {
+    Interval {
+        months: words[0].parse().expect("a number"),
+        days: words[1].parse().expect("a number"),
+        microseconds: words[2].parse().expect("a number"),
+    }
 }
 
 fn operator(word: &str) -> Option<Arithmetic> {

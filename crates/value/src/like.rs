@@ -1,79 +1,82 @@
-//! LIKE: like_match.c, without its recursion, because patterns come from outside.
+//! LIKE: like_match.c, without its recursion, because patterns come from outside. The escape of a
+//! pattern is the backslash; [`like_escape`] makes it so.
 //!
 //! A `%` that has matched is never given up for an earlier one, so one place to return to is
 //! enough.
 
 use zeroize::Zeroizing;
 
+use crate::text::checked_len;
 use crate::{Collate, Value, ValueError};
 
-/// `value LIKE pattern ESCAPE escape`, or ILIKE in a collation. Without an ESCAPE clause the escape
-/// is a backslash; `ESCAPE ''` is `None`. Of bytea, the number of the character is the byte.
+/// `value LIKE pattern`, or ILIKE in a collation.
 pub fn like(
     value: &Value,
     pattern: &Value,
-    escape: Option<char>,
     insensitive: Option<&dyn Collate>,
 ) -> Result<bool, ValueError> {
     match (value, pattern, insensitive) {
         (Value::Text(text), Value::Text(pattern), None) => {
-            let own = with_backslashes(pattern, escape);
-            let pattern = own.as_ref().map_or(pattern.as_str(), |own| own.as_str());
             matches(Subject::Text(text), pattern.as_bytes())
         }
         (Value::Text(text), Value::Text(pattern), Some(collation)) => {
-            let own = with_backslashes(pattern, escape);
-            let pattern = own.as_ref().map_or(pattern.as_str(), |own| own.as_str());
             let pattern = Zeroizing::new(collation.lower(pattern));
             let text = Zeroizing::new(collation.lower(text));
             matches(Subject::Text(&text), pattern.as_bytes())
         }
         (Value::Bytea(bytes), Value::Bytea(pattern), None) => {
-            let escape = escape.map(u8::try_from).transpose();
-            let escape = escape.map_err(|_| ValueError::InvalidEscape)?;
-            let own = bytes_with_backslashes(pattern, escape);
-            let pattern = own
-                .as_ref()
-                .map_or(pattern.as_slice(), |own| own.as_slice());
             matches(Subject::Bytes(bytes), pattern)
         }
         _ => Err(ValueError::Undefined(value.ty(), pattern.ty())),
     }
 }
 
-/// The pattern with `\` as its escape, if it has another one: do_like_escape.
-fn with_backslashes(pattern: &str, escape: Option<char>) -> Option<Zeroizing<String>> {
-    if escape == Some('\\') {
-        return None;
-    }
-    let mut result = Zeroizing::new(String::with_capacity(2 * pattern.len()));
-    let mut after_escape = false;
-    for c in pattern.chars() {
-        let is_escape = Some(c) == escape && !after_escape;
-        if c == '\\' && !after_escape {
-            result.push('\\');
+/// `like_escape(pattern, escape)`: the pattern with the backslash as its escape, in place of this
+/// character or, of bytea, byte; of none, if there is none.
+pub fn like_escape(pattern: &Value, escape: &str) -> Result<Value, ValueError> {
+    match pattern {
+        Value::Text(text) => {
+            let escape = at_most_one(escape.chars())?;
+            let mut result = Zeroizing::new(String::with_capacity(2 * text.len()));
+            with_backslashes(text.chars(), escape, |c| result.push(c));
+            checked_len(result.len(), 0)?;
+            Ok(Value::Text(std::mem::take(&mut *result)))
         }
-        result.push(if is_escape { '\\' } else { c });
-        after_escape = is_escape;
+        Value::Bytea(bytes) => {
+            let escape = at_most_one(escape.bytes())?;
+            let mut result = Zeroizing::new(Vec::with_capacity(2 * bytes.len()));
+            with_backslashes(bytes.iter().copied(), escape, |byte| result.push(byte));
+            checked_len(result.len(), 0)?;
+            Ok(Value::Bytea(std::mem::take(&mut *result)))
+        }
+        _ => Err(ValueError::NoFunction(pattern.ty())),
     }
-    Some(result)
 }
 
-fn bytes_with_backslashes(pattern: &[u8], escape: Option<u8>) -> Option<Zeroizing<Vec<u8>>> {
-    if escape == Some(b'\\') {
-        return None;
+fn at_most_one<T>(mut units: impl Iterator<Item = T>) -> Result<Option<T>, ValueError> {
+    let escape = units.next();
+    match units.next() {
+        None => Ok(escape),
+        Some(_) => Err(ValueError::InvalidEscape),
     }
-    let mut result = Zeroizing::new(Vec::with_capacity(2 * pattern.len()));
+}
+
+/// do_like_escape: an escape becomes a backslash, a backslash that is none becomes two.
+fn with_backslashes<T: Copy + PartialEq + From<u8>>(
+    pattern: impl Iterator<Item = T>,
+    escape: Option<T>,
+    mut push: impl FnMut(T),
+) {
+    let backslash = T::from(b'\\');
     let mut after_escape = false;
-    for byte in pattern {
-        let is_escape = Some(*byte) == escape && !after_escape;
-        if *byte == b'\\' && !after_escape {
-            result.push(b'\\');
+    for unit in pattern {
+        let is_escape = Some(unit) == escape && !after_escape;
+        if unit == backslash && !is_escape && !after_escape {
+            push(backslash);
         }
-        result.push(if is_escape { b'\\' } else { *byte });
+        push(if is_escape { backslash } else { unit });
         after_escape = is_escape;
     }
-    Some(result)
 }
 
 /// What is matched; `_` stands for a character of a text, and for a byte of bytes.
@@ -248,14 +251,14 @@ mod tests {
             ("ab", "%___%", false),
         ];
         for (value, pattern, result) in cases {
-            let found = like(&text(value), &text(pattern), Some('\\'), None);
+            let found = like(&text(value), &text(pattern), None);
             assert_eq!(found, Ok(result), "{value} LIKE {pattern}");
         }
     }
 
     #[test]
     fn an_escape_at_the_end_is_an_error_only_if_it_is_reached() {
-        let like = |value, pattern| like(&text(value), &text(pattern), Some('\\'), None);
+        let like = |value, pattern| like(&text(value), &text(pattern), None);
         assert_eq!(like("ab", "a\\"), Err(ValueError::TrailingEscape));
         assert_eq!(like("a", "%\\"), Err(ValueError::TrailingEscape));
         assert_eq!(like("a", "a\\"), Ok(false));
@@ -264,27 +267,40 @@ mod tests {
 
     #[test]
     fn escapes_can_be_chosen_and_left_out() {
-        let like = |value, pattern, escape| like(&text(value), &text(pattern), escape, None);
-        assert_eq!(like("a%", "a#%", Some('#')), Ok(true));
-        assert_eq!(like("ab", "a#%", Some('#')), Ok(false));
-        assert_eq!(like("a#", "a##", Some('#')), Ok(true));
-        assert_eq!(like("a\\", "a\\", Some('#')), Ok(true));
-        assert_eq!(like("a\\b", "a\\_", None), Ok(true));
-        assert_eq!(like("a_", "a\u{20ac}_", Some('\u{20ac}')), Ok(true));
+        let like = |value, pattern, escape| {
+            let pattern = like_escape(&text(pattern), escape)?;
+            like(&text(value), &pattern, None)
+        };
+        assert_eq!(like("a%", "a#%", "#"), Ok(true));
+        assert_eq!(like("ab", "a#%", "#"), Ok(false));
+        assert_eq!(like("a#", "a##", "#"), Ok(true));
+        assert_eq!(like("a\\", "a\\", "#"), Ok(true));
+        assert_eq!(like("a\\b", "a\\_", ""), Ok(true));
+        assert_eq!(like("a_", "a\u{20ac}_", "\u{20ac}"), Ok(true));
+        assert_eq!(like("a\\%", "a\\\\\\%", "\\"), Ok(true));
+        assert_eq!(like("a", "a", "##"), Err(ValueError::InvalidEscape));
+    }
+
+    #[test]
+    fn escapes_of_bytes_are_bytes() {
+        let bytes = |text: &str| Value::Bytea(text.as_bytes().to_vec());
+        let like = |value, pattern, escape| {
+            let pattern = like_escape(&bytes(pattern), escape)?;
+            like(&bytes(value), &pattern, None)
+        };
+        assert_eq!(like("a%", "a#%", "#"), Ok(true));
+        assert_eq!(like("ab", "a#%", "#"), Ok(false));
+        assert_eq!(like("a", "a", "\u{e4}"), Err(ValueError::InvalidEscape));
+        let refused = like_escape(&Value::Int4(1), "").err();
+        assert_eq!(refused, Some(ValueError::NoFunction(crate::Type::Int4)));
     }
 
     #[test]
     fn a_long_pattern_needs_no_stack() {
         let value = text(&"ab".repeat(5_000));
         let pattern = text(&"%a".repeat(5_000));
-        assert_eq!(like(&value, &pattern, Some('\\'), None), Ok(false));
-        assert_eq!(
-            like(&text("AbC"), &text("a%c"), Some('\\'), Some(&C)),
-            Ok(true)
-        );
-        assert_eq!(
-            like(&text("AbC"), &text("a%c"), Some('\\'), None),
-            Ok(false)
-        );
+        assert_eq!(like(&value, &pattern, None), Ok(false));
+        assert_eq!(like(&text("AbC"), &text("a%c"), Some(&C)), Ok(true));
+        assert_eq!(like(&text("AbC"), &text("a%c"), None), Ok(false));
     }
 }

@@ -51,7 +51,8 @@ pub fn concat(a: &Value, b: &Value) -> Result<Value, ValueError> {
     }
 }
 
-fn checked_len(a: usize, b: usize) -> Result<usize, ValueError> {
+/// The length of two parts together, if a value may be so long.
+pub(crate) fn checked_len(a: usize, b: usize) -> Result<usize, ValueError> {
     Some(a + b)
         .filter(|len| *len <= MAX_LEN)
         .ok_or(ValueError::TooLong)

@@ -8,8 +8,8 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 use pgseal_value::{
-    arithmetic, cast, compare, extract, hash_bytes, like, order_prefix, substring, Aggregate,
-    AggregateKind, Arithmetic, Field, Type, Value, ValueError, C,
+    add_interval, arithmetic, cast, compare, extract, hash_bytes, like, order_prefix, substring,
+    Aggregate, AggregateKind, Arithmetic, Field, Interval, Type, Value, ValueError, C,
 };
 
 fn any_type() -> impl Strategy<Value = Type> {
@@ -190,10 +190,25 @@ proptest! {
             &pattern.chars().collect::<Vec<_>>(),
         );
         let (value, wanted) = (Value::Text(text.clone()), Value::Text(pattern.clone()));
-        prop_assert_eq!(like(&value, &wanted, Some('\\'), None), Ok(expected));
+        prop_assert_eq!(like(&value, &wanted, None), Ok(expected));
         let bytes = Value::Bytea(text.replace('\u{e4}', "c").into());
         let wanted = Value::Bytea(pattern.replace('\u{e4}', "c").into());
-        prop_assert_eq!(like(&bytes, &wanted, Some('\\'), None), Ok(expected));
+        prop_assert_eq!(like(&bytes, &wanted, None), Ok(expected));
+    }
+
+    #[test]
+    fn days_and_microseconds_lead_back(
+        instant in any::<i32>(),
+        days in -1_000_000i32..1_000_000,
+        microseconds in -(1i64 << 60)..(1 << 60),
+    ) {
+        let there = Interval { months: 0, days, microseconds };
+        let value = Value::Timestamp(i64::from(instant) * 1_000_003);
+        let sum = add_interval(&value, there).expect("far from the ends");
+        let back = add_interval(&sum, there.negated()).expect("far from the ends");
+        prop_assert_eq!(compare(&value, &back, &C), Ok(Ordering::Equal));
+        let order = 0.cmp(&(i64::from(days) * 86_400_000_000 + microseconds));
+        prop_assert_eq!(compare(&value, &sum, &C), Ok(order));
     }
 
     #[test]

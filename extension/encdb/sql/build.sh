@@ -54,6 +54,14 @@ mixed() {
     done < <(rows mixed)
 }
 
+intervals() {
+    local name result
+    printf '\n-- Arithmetic with plain intervals\n\n'
+    while read -r name result; do
+        fill interval.sql.in name "$name" result "$result"
+    done < <(rows intervals)
+}
+
 aggregates() {
     local name sum avg
     printf '\n-- Signs, sums and averages\n\n'
@@ -78,6 +86,7 @@ cat head.sql
 types
 arithmetic
 mixed
+intervals
 aggregates
 casts
 cat text.sql det.sql

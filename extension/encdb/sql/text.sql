@@ -30,8 +30,11 @@ CREATE OPERATOR !~~* (
     NEGATOR = ~~*, RESTRICT = icnlikesel, JOIN = icnlikejoinsel
 );
 
--- SUBSTRING(x FROM a FOR b) is a call of pg_catalog.substring, and EXTRACT one of pg_catalog.extract:
--- the parser says so, whatever the search path is.
+-- SUBSTRING(x FROM a FOR b) is a call of pg_catalog.substring, LIKE ... ESCAPE one of
+-- pg_catalog.like_escape, and EXTRACT one of pg_catalog.extract: the parser says so, whatever the search
+-- path is.
+CREATE FUNCTION pg_catalog.like_escape(enc_text, text) RETURNS enc_text
+    AS 'MODULE_PATHNAME', 'encdb_like_escape' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20;
 CREATE FUNCTION pg_catalog.substring(enc_text, integer) RETURNS enc_text
     AS 'MODULE_PATHNAME', 'encdb_substring' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20;
 CREATE FUNCTION pg_catalog.substring(enc_text, integer, integer) RETURNS enc_text

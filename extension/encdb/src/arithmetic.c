@@ -5,6 +5,7 @@
 #include "encdb.h"
 
 #include "utils/builtins.h"
+#include "utils/timestamp.h"
 
 #define BINARY(name, operator) \
 	PG_FUNCTION_INFO_V1(encdb_##name); \
@@ -73,6 +74,38 @@ CAST(date, 0x0f)
 CAST(timestamp, 0x10)
 CAST(timestamptz, 0x11)
 CAST(text, TYPE_TEXT)
+
+static Datum
+AddInterval(uint8 operator, Cell *cell, Interval *interval)
+{
+	PgsealInterval plain = {interval->time, interval->day, interval->month};
+	PgsealBytes result;
+
+	ENCDB_CALL(pgseal_add_interval(operator, CellBytes(cell), plain, &result));
+	return encdb_cell_datum(result);
+}
+
+/* Intervals are plain, as the numbers of substring are */
+PG_FUNCTION_INFO_V1(encdb_add_interval);
+Datum
+encdb_add_interval(PG_FUNCTION_ARGS)
+{
+	return AddInterval('+', PG_GETARG_CELL(0), PG_GETARG_INTERVAL_P(1));
+}
+
+PG_FUNCTION_INFO_V1(encdb_interval_add);
+Datum
+encdb_interval_add(PG_FUNCTION_ARGS)
+{
+	return AddInterval('+', PG_GETARG_CELL(1), PG_GETARG_INTERVAL_P(0));
+}
+
+PG_FUNCTION_INFO_V1(encdb_sub_interval);
+Datum
+encdb_sub_interval(PG_FUNCTION_ARGS)
+{
+	return AddInterval('-', PG_GETARG_CELL(0), PG_GETARG_INTERVAL_P(1));
+}
 
 /* extract(field FROM cell): the name of the field is no secret */
 PG_FUNCTION_INFO_V1(encdb_extract);

@@ -97,6 +97,16 @@ extern int	pgseal_order_prefix(PgsealBytes cell, uint64_t *prefix);
 
 /* `operator` as in SQL; p is the power of numerics as it is since PostgreSQL 16 */
 extern int	pgseal_arithmetic(uint8_t operator, PgsealBytes left, PgsealBytes right, PgsealBytes *result);
+/* PostgreSQL's interval; `operator` is + or - */
+typedef struct PgsealInterval
+{
+	int64_t		microseconds;
+	int32_t		days;
+	int32_t		months;
+} PgsealInterval;
+
+extern int	pgseal_add_interval(uint8_t operator, PgsealBytes cell, PgsealInterval interval,
+								PgsealBytes *result);
 extern int	pgseal_unary(uint8_t operator, PgsealBytes cell, PgsealBytes *result);
 extern int	pgseal_cast(PgsealBytes cell, uint8_t type, PgsealBytes *result);
 
@@ -107,6 +117,8 @@ extern int	pgseal_extract(PgsealBytes field, PgsealBytes cell, PgsealBytes *resu
 extern int	pgseal_concat(PgsealBytes left, PgsealBytes right, PgsealBytes *result);
 extern int	pgseal_like(PgsealBytes text, PgsealBytes pattern, int insensitive, const char *locale,
 						int *matches);
+/* `escape` in UTF-8 */
+extern int	pgseal_like_escape(PgsealBytes pattern, PgsealBytes escape, PgsealBytes *result);
 extern int	pgseal_substring(PgsealBytes text, int32_t from, const int32_t *length,
 							 PgsealBytes *result);
 extern int	pgseal_change_case(PgsealBytes text, int upper, const char *locale, PgsealBytes *result);

@@ -56,6 +56,23 @@ encdb_nilike(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(!Like(fcinfo, true));
 }
 
+/* What LIKE ... ESCAPE calls with its pattern; the escape is plain */
+PG_FUNCTION_INFO_V1(encdb_like_escape);
+Datum
+encdb_like_escape(PG_FUNCTION_ARGS)
+{
+	Cell	   *pattern = PG_GETARG_CELL(0);
+	text	   *escape = PG_GETARG_TEXT_PP(1);
+	PgsealBytes utf8 = encdb_utf8(escape);
+	PgsealBytes result;
+
+	/* The pattern as it is stays what a client sealed, with its rights */
+	if (utf8.len == 1 && utf8.data[0] == '\\')
+		PG_RETURN_DATUM(PG_GETARG_DATUM(0));
+	ENCDB_CALL(pgseal_like_escape(CellBytes(pattern), utf8, &result));
+	return encdb_cell_datum(result);
+}
+
 /* substring(text, from [, length]): positions are plain numbers */
 PG_FUNCTION_INFO_V1(encdb_substring);
 Datum

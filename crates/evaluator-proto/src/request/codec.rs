@@ -1,7 +1,7 @@
 //! The bytes of requests.
 
 use pgseal_cell::{DataKeyId, Type};
-use pgseal_value::{AggregateKind, Arithmetic, Field};
+use pgseal_value::{AggregateKind, Arithmetic, Field, Interval};
 
 use super::{AttachAs, Collation, Request, Unary};
 use crate::wire::{put_bytes, Malformed, Reader};
@@ -27,6 +27,8 @@ mod opcode {
     pub const LENGTH: u8 = 0x25;
     pub const EXTRACT: u8 = 0x26;
     pub const CAST: u8 = 0x27;
+    pub const LIKE_ESCAPE: u8 = 0x28;
+    pub const ADD_INTERVAL: u8 = 0x29;
     pub const AGGREGATE_STEP: u8 = 0x30;
     pub const AGGREGATE_COMBINE: u8 = 0x31;
     pub const AGGREGATE_EXPORT: u8 = 0x32;
@@ -37,9 +39,6 @@ mod opcode {
     pub const DECRYPT: u8 = 0x41;
     pub const GENERATE_KEY: u8 = 0x42;
 }
-
-/// No escape character: no character has this number.
-const NO_ESCAPE: u32 = u32::MAX;
 
 impl<'a> Request<'a> {
     /// Reads a request.
@@ -182,16 +181,25 @@ impl<'a> Request<'a> {
             }
             Self::Like {
                 insensitive,
-                escape,
                 text,
                 pattern,
             } => {
                 into.extend_from_slice(&[opcode::LIKE, u8::from(insensitive.is_some())]);
                 put_collation(into, insensitive.unwrap_or(Collation::C));
-                let escape = escape.map_or(NO_ESCAPE, u32::from);
-                into.extend_from_slice(&escape.to_le_bytes());
                 put_bytes(into, text);
                 put_bytes(into, pattern);
+            }
+            Self::LikeEscape { escape, pattern } => {
+                into.push(opcode::LIKE_ESCAPE);
+                put_bytes(into, escape.as_bytes());
+                put_bytes(into, pattern);
+            }
+            Self::AddInterval { interval, cell } => {
+                into.push(opcode::ADD_INTERVAL);
+                into.extend_from_slice(&interval.months.to_le_bytes());
+                into.extend_from_slice(&interval.days.to_le_bytes());
+                into.extend_from_slice(&interval.microseconds.to_le_bytes());
+                put_bytes(into, cell);
             }
             Self::Substring { from, len, cell } => {
                 into.extend_from_slice(&[opcode::SUBSTRING, u8::from(len.is_some())]);
@@ -354,6 +362,14 @@ fn operation<'a>(opcode: u8, reader: &mut Reader<'a>) -> Result<Request<'a>, Mal
             to: ty(reader.u8()?)?,
             cell: reader.bytes()?,
         },
+        opcode::LIKE_ESCAPE => Request::LikeEscape {
+            escape: reader.text()?,
+            pattern: reader.bytes()?,
+        },
+        opcode::ADD_INTERVAL => Request::AddInterval {
+            interval: interval(reader)?,
+            cell: reader.bytes()?,
+        },
         _ => return Err(Malformed),
     })
 }
@@ -361,15 +377,18 @@ fn operation<'a>(opcode: u8, reader: &mut Reader<'a>) -> Result<Request<'a>, Mal
 fn like<'a>(reader: &mut Reader<'a>) -> Result<Request<'a>, Malformed> {
     let insensitive = reader.flag()?;
     let collation = collation(reader)?;
-    let escape = match reader.u32()? {
-        NO_ESCAPE => None,
-        number => Some(char::from_u32(number).ok_or(Malformed)?),
-    };
     Ok(Request::Like {
         insensitive: optional(insensitive, collation, Collation::C)?,
-        escape,
         text: reader.bytes()?,
         pattern: reader.bytes()?,
+    })
+}
+
+fn interval(reader: &mut Reader<'_>) -> Result<Interval, Malformed> {
+    Ok(Interval {
+        months: reader.i32()?,
+        days: reader.i32()?,
+        microseconds: reader.i64()?,
     })
 }
 

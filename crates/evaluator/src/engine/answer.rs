@@ -86,6 +86,8 @@ impl Connection {
             Request::Arithmetic { .. }
             | Request::Unary { .. }
             | Request::Concat { .. }
+            | Request::AddInterval { .. }
+            | Request::LikeEscape { .. }
             | Request::Substring { .. }
             | Request::Length(_)
             | Request::Extract { .. }
@@ -118,6 +120,8 @@ impl Connection {
                 let collation = self.collation(collation)?;
                 self.apply(op, cell, collation, out)?
             }
+            Request::AddInterval { interval, cell } => self.add_interval(interval, cell, out)?,
+            Request::LikeEscape { escape, pattern } => self.like_escape(pattern, escape, out)?,
             Request::Substring { from, len, cell } => self.substring(cell, from, len, out)?,
             Request::Length(cell) => self.length(cell, out)?,
             Request::Extract { field, cell } => self.extract(field, cell, out)?,
@@ -190,12 +194,11 @@ impl Connection {
             }
             Request::Like {
                 insensitive,
-                escape,
                 text,
                 pattern,
             } => {
                 let insensitive = insensitive.map(|name| self.collation(name)).transpose()?;
-                let truth = self.like(text, pattern, escape, insensitive)?;
+                let truth = self.like(text, pattern, insensitive)?;
                 Response::Truth(truth).encode(into);
             }
             Request::Decrypt(cell) => {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use pgseal_cell::grant::Operation;
 use pgseal_evaluator_proto::{Collation, Refusal, Unary};
-use pgseal_value::{Arithmetic, Collate, Field, Type, Value, ValueError, C};
+use pgseal_value::{Arithmetic, Collate, Field, Interval, Type, Value, ValueError, C};
 
 use super::cells::{At, Side};
 use super::{CollationId, Connection, SharedCollation};
@@ -206,6 +206,32 @@ impl Connection {
         self.seal_if_any(result, into)
     }
 
+    /// A date or instant and an interval.
+    pub fn add_interval(
+        &mut self,
+        interval: Interval,
+        cell: &[u8],
+        into: &mut Vec<u8>,
+    ) -> Result<bool, Refusal> {
+        let result = self.unary(Operation::Arithmetic, cell, |value| {
+            pgseal_value::add_interval(value, interval).map(Some)
+        })?;
+        self.seal_if_any(result, into)
+    }
+
+    /// A pattern with the backslash as its escape, made of one with another.
+    pub fn like_escape(
+        &mut self,
+        pattern: &[u8],
+        escape: &str,
+        into: &mut Vec<u8>,
+    ) -> Result<bool, Refusal> {
+        let result = self.unary(Operation::Text, pattern, |value| {
+            pgseal_value::like_escape(value, escape).map(Some)
+        })?;
+        self.seal_if_any(result, into)
+    }
+
     /// A part of a text or of bytes.
     pub fn substring(
         &mut self,
@@ -254,7 +280,6 @@ impl Connection {
         &mut self,
         text: &[u8],
         pattern: &[u8],
-        escape: Option<char>,
         insensitive: Option<CollationId>,
     ) -> Result<bool, Refusal> {
         self.begin_operation()?;
@@ -267,7 +292,7 @@ impl Connection {
         }
         let rules = insensitive.map(|collation| self.rules(collation));
         let (text, pattern) = (&self.at(a).value, &self.at(b).value);
-        Ok(pgseal_value::like(text, pattern, escape, rules)?)
+        Ok(pgseal_value::like(text, pattern, rules)?)
     }
 
     /// The collation of this name, for this connection.

@@ -122,7 +122,6 @@ interface! {
         let outcome = locale(name).and_then(|collation| {
             let request = Request::Like {
                 insensitive: (insensitive != 0).then_some(collation),
-                escape: Some('\\'),
                 text: text.get(),
                 pattern: pattern.get(),
             };

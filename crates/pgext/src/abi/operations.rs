@@ -4,9 +4,28 @@ use std::ffi::{c_char, c_int};
 
 use pgseal_cell::Type;
 use pgseal_evaluator_proto::{Collation, Refusal, Request, Unary};
-use pgseal_value::{Arithmetic, Field};
+use pgseal_value::{Arithmetic, Field, Interval};
 
 use super::{answer_cell, locale, put, report, shell, PgsealBytes};
+
+/// PostgreSQL's interval.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct PgsealInterval {
+    microseconds: i64,
+    days: i32,
+    months: i32,
+}
+
+impl From<PgsealInterval> for Interval {
+    fn from(interval: PgsealInterval) -> Self {
+        Self {
+            months: interval.months,
+            days: interval.days,
+            microseconds: interval.microseconds,
+        }
+    }
+}
 
 interface! {
     /// An operator of two cells, by its sign.
@@ -32,6 +51,22 @@ interface! {
             right: right.get(),
         };
         answer_cell(&request, result)
+    }
+
+    /// `+` or `-` of a date or time and an interval.
+    fn pgseal_add_interval(
+        operator: u8,
+        cell: PgsealBytes,
+        interval: PgsealInterval,
+        result: *mut PgsealBytes,
+    ) -> c_int {
+        let interval = Interval::from(interval);
+        let interval = match operator {
+            b'+' => interval,
+            b'-' => interval.negated(),
+            _ => return report(shell(), Err(Refusal::MalformedRequest.into())),
+        };
+        answer_cell(&Request::AddInterval { interval, cell: cell.get() }, result)
     }
 
     /// `-` or, as `@`, the absolute value.
@@ -104,6 +139,18 @@ interface! {
             right: right.get(),
         };
         answer_cell(&request, result)
+    }
+
+    /// A pattern with another escape than the backslash, as one with the backslash.
+    fn pgseal_like_escape(
+        pattern: PgsealBytes,
+        escape: PgsealBytes,
+        result: *mut PgsealBytes,
+    ) -> c_int {
+        let Ok(escape) = std::str::from_utf8(escape.get()) else {
+            return report(shell(), Err(Refusal::MalformedRequest.into()));
+        };
+        answer_cell(&Request::LikeEscape { escape, pattern: pattern.get() }, result)
     }
 
     /// A part of a text; without a length, to its end.

@@ -52,13 +52,17 @@ impl Day {
 
     /// Does the month have this day?
     pub(super) fn exists(self) -> bool {
+        (1..=12).contains(&self.month) && (1..=self.days_of_month()).contains(&self.day)
+    }
+
+    /// How many days its month has.
+    pub(super) fn days_of_month(self) -> i64 {
         let leap = self.year % 4 == 0 && (self.year % 100 != 0 || self.year % 400 == 0);
-        let len = match self.month {
+        match self.month {
             2 => 28 + i64::from(leap),
             4 | 6 | 9 | 11 => 30,
             _ => 31,
-        };
-        (1..=12).contains(&self.month) && (1..=len).contains(&self.day)
+        }
     }
 
     /// The day of the year, from 1.

@@ -8,6 +8,7 @@ mod decode;
 mod digits;
 mod extract;
 mod fields;
+mod interval;
 mod parse;
 mod words;
 
@@ -18,6 +19,7 @@ use crate::{Type, ValueError};
 use calendar::{Day, EPOCH};
 
 pub use extract::{extract, Field};
+pub use interval::{add_interval, Interval};
 pub(crate) use parse::{parse_date, parse_instant};
 
 pub(super) const DAY: i64 = 86_400_000_000;

@@ -7,7 +7,7 @@
 CREATE TABLE secret AS SELECT g AS id, encdb.enc_int4_encrypt(g) AS x, encdb.enc_text_encrypt('t' || g) AS c,
     encdb.enc_timestamp_encrypt('2024-01-01') AS d FROM generate_series(1, 9) g;
 CREATE TABLE derived AS SELECT x + x AS y FROM secret;
-SELECT encdb.enc_int4_encrypt(5) AS cell \gset
+SELECT encdb.enc_int4_encrypt(5) AS cell, encdb.enc_text_encrypt('t#1') AS pattern \gset
 \set operations none
 \i :file
 SELECT count(*) FROM secret a JOIN secret b ON a.x = b.x;
@@ -20,6 +20,8 @@ SELECT sum(x) FROM secret;
 SELECT x::enc_int8 FROM secret;
 SELECT c || c FROM secret;
 SELECT c LIKE c FROM secret;
+SELECT c LIKE c ESCAPE '#' FROM secret;
+SELECT d + interval '1 day' FROM secret;
 SELECT extract(year FROM d) FROM secret;
 SELECT encdb.enc_int4_encrypt(1);
 SELECT encdb.decrypt(x) FROM secret;
@@ -36,6 +38,15 @@ SELECT x + x = x FROM secret;
 \i :file
 SELECT count(*) FROM secret a JOIN secret b ON a.x + a.x = b.x;
 SELECT encdb.decrypt(x) FROM secret;
+-- A pattern with another escape is a new one, and what it tells a comparison
+\set operations text
+\i :file
+SELECT count(*) FROM secret WHERE c LIKE :'pattern';
+SELECT count(*) FROM secret WHERE c LIKE :'pattern'::enc_text ESCAPE '\';
+SELECT count(*) FROM secret WHERE c LIKE :'pattern'::enc_text ESCAPE '#';
+\set operations text,compare-derived
+\i :file
+SELECT count(*) FROM secret WHERE c LIKE :'pattern'::enc_text ESCAPE '#';
 -- Another owner opens a session, and has nothing of this one's
 \set owner 8
 \set operations all

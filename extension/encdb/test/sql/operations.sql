@@ -37,6 +37,35 @@ SELECT encdb.decrypt(x || y), encdb.decrypt(substring(x FROM 2 FOR 2)), encdb.de
 SELECT p, x LIKE encdb.enc_text_encrypt(p) AS "like", x NOT LIKE encdb.enc_text_encrypt(p) AS "not",
        x ILIKE encdb.enc_text_encrypt(p) AS ilike, x NOT ILIKE encdb.enc_text_encrypt(p) AS not_i
   FROM (SELECT encdb.enc_text_encrypt('Hello') AS x) v, unnest('{Hel%,hel%,_ello,%l%o,Hello,h,%}'::text[]) p;
+-- ESCAPE: a plain character, given to pg_catalog.like_escape by the parser
+SELECT n, x LIKE encdb.enc_text_encrypt(p) ESCAPE e AS "like", x NOT LIKE encdb.enc_text_encrypt(p) ESCAPE e AS "not",
+       x ILIKE encdb.enc_text_encrypt(p) ESCAPE e AS ilike
+  FROM (SELECT encdb.enc_text_encrypt('50%_Off\') AS x) v,
+       (VALUES (1, '50#%#_Off\', '#'), (2, '50#%#_off\', '#'), (3, '%\', ''), (4, '%\\', '\'), (5, U&'50\00e9%%', U&'\00e9')) p (n, p, e);
+SELECT x LIKE encdb.enc_text_encrypt('a!%') ESCAPE '!' AS literal FROM (SELECT encdb.enc_text_encrypt('a%') AS x) v;
+PREPARE escaped AS SELECT NULL::enc_text LIKE $1::enc_text ESCAPE $2;
+SELECT parameter_types FROM pg_prepared_statements WHERE name = 'escaped';
+-- A pattern whose type is not told would be a plain text: it is refused, not sent
+PREPARE untold AS SELECT NULL::enc_text LIKE $1 ESCAPE '#';
+SELECT encdb.decrypt(like_escape(encdb.enc_text_encrypt('a#%\'), '#'));
+SELECT encdb.enc_text_encrypt('a') LIKE encdb.enc_text_encrypt('a') ESCAPE '##';
+SELECT encdb.enc_text_encrypt('ab') LIKE encdb.enc_text_encrypt('a#') ESCAPE '#';
+SELECT encdb.enc_text_encrypt('a') LIKE encdb.enc_text_encrypt('a') ESCAPE encdb.enc_text_encrypt('#');
+-- Intervals, which are plain; times with a zone are UTC's, whatever the session's zone is
+SET datestyle = ISO;
+SELECT encdb.decrypt(d + i) AS date, encdb.decrypt(i + t) AS timestamp, encdb.decrypt(z + i) AS timestamptz,
+       encdb.decrypt(d - i) = date '2024-02-29' - i AND encdb.decrypt(t - i) = timestamp '2024-01-31 12:30' - i AS minus
+  FROM (SELECT encdb.enc_date_encrypt('2024-02-29') AS d, encdb.enc_timestamp_encrypt('2024-01-31 12:30') AS t,
+               encdb.enc_timestamptz_encrypt('2024-03-09 12:00+00') AS z) v,
+       unnest('{1 day,1 mon,-1 year 25:00:00.5}'::interval[]) i;
+SELECT x + '1 day' > x AS later, encdb.decrypt(x - interval '1 century') FROM (SELECT encdb.enc_timestamp_encrypt('infinity') AS x) v;
+SELECT encdb.enc_timestamp_encrypt('294276-12-31') + interval '1 day';
+SELECT encdb.enc_int4_encrypt(1) + interval '1 day';
+PREPARE shifted AS SELECT NULL::enc_timestamp - $1, NULL::enc_date - $2;
+SELECT parameter_types FROM pg_prepared_statements WHERE name = 'shifted';
+-- What there is no type for: say extract(epoch FROM a) - extract(epoch FROM b)
+SELECT x - x FROM (SELECT encdb.enc_timestamp_encrypt('2024-01-01') AS x) v;
+SELECT x + '1' FROM (SELECT encdb.enc_date_encrypt('2024-01-01') AS x) v;
 -- Fields
 SELECT encdb.decrypt(extract(year FROM x)) AS year, encdb.decrypt(extract(month FROM x)) AS month,
        encdb.decrypt(extract(day FROM x)) AS day, encdb.decrypt(extract(hour FROM x)) AS hour,
@@ -52,8 +81,27 @@ SELECT encdb.decrypt(encdb.enc_int4_encrypt(7)::enc_int8) AS i8, encdb.decrypt(e
        encdb.decrypt(encdb.enc_int4_encrypt(7)::enc_text) AS t, encdb.decrypt(encdb.enc_text_encrypt('12')::enc_int4) AS i,
        encdb.decrypt(encdb.enc_date_encrypt('2024-02-29')::enc_timestamp) AS ts, encdb.decrypt(encdb.enc_bool_encrypt(true)::enc_int4) AS b;
 SELECT encdb.enc_int4_encrypt(7) = encdb.enc_int8_encrypt(7) AS across;
+-- Casts of times: by UTC
+SELECT encdb.decrypt(z::enc_timestamp) AS timestamp, encdb.decrypt(z::enc_date) AS date, encdb.decrypt(z::enc_text) AS text,
+       encdb.decrypt(z::enc_text)::timestamptz = encdb.decrypt(z) AS same
+  FROM (SELECT encdb.enc_timestamptz_encrypt('2024-01-01 00:30+01') AS z) v;
+SELECT encdb.decrypt(encdb.enc_timestamp_encrypt('2024-01-01')::enc_timestamptz) AT TIME ZONE 'UTC' AS "timestamp",
+       encdb.decrypt(encdb.enc_date_encrypt('2024-01-01')::enc_timestamptz) AT TIME ZONE 'UTC' AS date,
+       encdb.decrypt(encdb.enc_text_encrypt('2024-01-01 12:00+02')::enc_timestamptz) AT TIME ZONE 'UTC' AS text;
+SELECT encdb.enc_date_encrypt('2024-01-01') = encdb.enc_timestamp_encrypt('2024-01-01') AS date_timestamp,
+       encdb.enc_date_encrypt('2024-01-01') < encdb.enc_timestamptz_encrypt('2024-01-01 00:00:01+00') AS date_timestamptz,
+       encdb.enc_timestamp_encrypt('2024-01-01') = encdb.enc_timestamptz_encrypt('2024-01-01 01:00+01') AS timestamp_timestamptz;
 SELECT castsource::regtype, casttarget::regtype, casttarget FROM pg_cast c
  WHERE castsource::regtype::text LIKE 'enc\_%' AND castmethod <> 'f';
+-- As PostgreSQL has them: each cast of two plain types in its catalogue, in the same context, and none beside; 18 has more of bytea
+CREATE TEMP TABLE twin (sealed regtype, plain regtype);
+INSERT INTO twin SELECT prorettype, proargtypes[0] FROM pg_proc WHERE pronamespace = 'encdb'::regnamespace AND proname LIKE '%\_encrypt' AND pronargs = 1;
+SELECT count(*) FROM twin;
+WITH ours AS (SELECT a.plain AS source, b.plain AS target, castcontext FROM pg_cast, twin a, twin b WHERE castsource = a.sealed AND casttarget = b.sealed),
+     theirs AS (SELECT a.plain AS source, b.plain AS target, castcontext FROM pg_cast, twin a, twin b WHERE castsource = a.plain AND casttarget = b.plain)
+SELECT * FROM ours FULL JOIN theirs t USING (source, target)
+ WHERE ours.castcontext IS DISTINCT FROM t.castcontext
+   AND source <> target AND 'text'::regtype NOT IN (source, target) AND 'bytea'::regtype NOT IN (source, target);
 -- Aggregates agree with those of the plain types
 CREATE TABLE numbers AS SELECT g % 3 AS part, g AS i, g::bigint * 1000000007 AS l, (g::float4 / 4)::float4 AS s, g::float8 / 8 AS d, g * 0.01 AS n,
     encdb.enc_int4_encrypt(g) AS ei, encdb.enc_int8_encrypt(g::bigint * 1000000007) AS el, encdb.enc_float4_encrypt((g::float4 / 4)::float4) AS es,
