@@ -52,6 +52,36 @@ CREATE FUNCTION length(enc_text) RETURNS enc_int4
 CREATE FUNCTION char_length(enc_text) RETURNS enc_int4
     AS 'MODULE_PATHNAME', 'encdb_length' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20;
 
+-- Strings of bytes
+
+CREATE FUNCTION encdb.enc_bytea_concat(enc_bytea, enc_bytea) RETURNS enc_bytea
+    AS 'MODULE_PATHNAME', 'encdb_concat' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20;
+CREATE OPERATOR || (LEFTARG = enc_bytea, RIGHTARG = enc_bytea, FUNCTION = encdb.enc_bytea_concat);
+
+CREATE FUNCTION encdb.enc_bytea_like(enc_bytea, enc_bytea) RETURNS boolean
+    AS 'MODULE_PATHNAME', 'encdb_like' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20;
+CREATE FUNCTION encdb.enc_bytea_nlike(enc_bytea, enc_bytea) RETURNS boolean
+    AS 'MODULE_PATHNAME', 'encdb_nlike' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20;
+CREATE OPERATOR ~~ (
+    LEFTARG = enc_bytea, RIGHTARG = enc_bytea, FUNCTION = encdb.enc_bytea_like,
+    NEGATOR = !~~, RESTRICT = likesel, JOIN = likejoinsel
+);
+CREATE OPERATOR !~~ (
+    LEFTARG = enc_bytea, RIGHTARG = enc_bytea, FUNCTION = encdb.enc_bytea_nlike,
+    NEGATOR = ~~, RESTRICT = nlikesel, JOIN = nlikejoinsel
+);
+
+CREATE FUNCTION pg_catalog.substring(enc_bytea, integer) RETURNS enc_bytea
+    AS 'MODULE_PATHNAME', 'encdb_substring' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20;
+CREATE FUNCTION pg_catalog.substring(enc_bytea, integer, integer) RETURNS enc_bytea
+    AS 'MODULE_PATHNAME', 'encdb_substring' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20;
+CREATE FUNCTION substr(enc_bytea, integer) RETURNS enc_bytea
+    AS 'MODULE_PATHNAME', 'encdb_substring' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20;
+CREATE FUNCTION substr(enc_bytea, integer, integer) RETURNS enc_bytea
+    AS 'MODULE_PATHNAME', 'encdb_substring' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20;
+CREATE FUNCTION length(enc_bytea) RETURNS enc_int4
+    AS 'MODULE_PATHNAME', 'encdb_length' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20;
+
 -- Fields of dates and times; those of enc_timestamptz are read in UTC.
 
 CREATE FUNCTION pg_catalog.extract(text, enc_date) RETURNS enc_decimal

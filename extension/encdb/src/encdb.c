@@ -82,4 +82,5 @@ _PG_init(void)
 #endif
 	encdb_collation_init();
 	encdb_page_init();
+	encdb_distinct_init();
 }

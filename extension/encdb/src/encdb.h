@@ -80,6 +80,8 @@ extern bool encdb_try_remedy(void);
 
 /* background.c */
 extern bool encdb_in_analyze(void);
+extern bool encdb_keys_are_read(void);
+extern void encdb_distinct_init(void);
 extern int	encdb_order_of_bytes(Cell *left, Cell *right);
 extern bool encdb_order_in_vacuum(FunctionCallInfo fcinfo, int *order);
 

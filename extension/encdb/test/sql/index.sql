@@ -68,6 +68,11 @@ SET enable_hashagg = off;
 SELECT count(*) FROM (SELECT a FROM u GROUP BY a) g;
 RESET enable_hashagg;
 SELECT count(DISTINCT b), count(DISTINCT a) FROM u;
+-- These compare the abbreviated keys of what was sorted
+SELECT dense_rank(e(3)) WITHIN GROUP (ORDER BY x) FROM (SELECT e(g / 3) AS x FROM generate_series(1, 12) g) v;
+CREATE FUNCTION count_one(n integer, enc_int4, integer) RETURNS integer LANGUAGE SQL AS 'SELECT n + 1';
+CREATE AGGREGATE count_both(enc_int4, integer) (SFUNC = count_one, STYPE = integer, INITCOND = '0');
+SELECT count_both(DISTINCT x, 1) FROM (SELECT e(g / 3) AS x FROM generate_series(1, 12) g) v;
 SELECT string_agg(encdb.decrypt(b), ' ' ORDER BY b COLLATE "C") FROM (SELECT DISTINCT b FROM u) d;
 SELECT v, rank() OVER (ORDER BY id DESC), encdb.decrypt(sum(id) OVER (ORDER BY id ROWS 1 PRECEDING))
   FROM t WHERE v BETWEEN 10 AND 13 ORDER BY v;
