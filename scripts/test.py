@@ -174,7 +174,8 @@ def steps_of(which):
         vectors = Step("vectors/read.py", [sys.executable, "vectors/read.py"], version="")
         chosen = [name for name in programs(without=BY_NAME) if name not in WORLD_ONLY]
         server = confidential("15", DEBIAN_PG)
-        return [crates, vectors, server, *python_tests("15", DEBIAN_PG, chosen), *suites("15"), SURFACE]
+        building, *suites_of_15 = suites("15")  # tests/encdb reads PostgreSQL's sources
+        return [crates, vectors, building, server, *python_tests("15", DEBIAN_PG, chosen), *suites_of_15, SURFACE]
     if which in BY_NAME:
         return [GO_TPC] * (which == "tprocc") + python_tests("15", DEBIAN_PG, programs([which]))
     helper = Step("programs that tests use", ["cargo", "build", "--workspace", "--examples", "--locked"], tests=False,

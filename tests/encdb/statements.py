@@ -102,15 +102,15 @@ class Statements:
         if depth:
             if ty in OPERATORS:
                 ways += [lambda: self.binary(ty, depth)] * 3 + [lambda: self.wrapped(ty, depth, "(- {})", "abs({})")]
-            if ty == "text":
-                ways += [lambda: self.text(depth)] * 3
+            if ty in ("text", "bytea"):
+                ways += [lambda: self.string(ty, depth)] * 3
             if ty in ("timestamp", "timestamptz"):
                 ways += [lambda: self.shifted(ty, depth)] * 2
             ways += [lambda: self.cast(ty, depth)]
             if ty == "numeric":
                 ways += [lambda: self.field(depth)]
             if ty == "int4":
-                ways += [lambda: self.wrapped("text", depth, "length({})")]
+                ways += [lambda: self.wrapped(self.pick(["text", "bytea"]), depth, "length({})")]
         return self.pick(ways)()
 
     def wrapped(self, ty, depth, *forms):
@@ -127,10 +127,11 @@ class Statements:
         source = self.pick([ty, "date"]) if ty == "timestamp" else ty
         return self.wrapped(source, depth, *(form.format(self.pick(INTERVALS)) for form in forms))
 
-    def text(self, depth):
+    def string(self, ty, depth):
         start, length = self.random.randint(-2, 5), self.random.randint(-1, 6)
-        form = self.pick(["({} || {})", f"substring({{}} FROM {start} FOR {length})", f"substr({{}}, {start})", "lower({})", "upper({})"])
-        parts = [self.expression("text", depth - 1) for _ in range(form.count("{}"))]
+        forms = ["({} || {})", f"substring({{}} FROM {start} FOR {length})", f"substr({{}}, {start})"]
+        form = self.pick(forms + ["lower({})", "upper({})"] * (ty == "text"))
+        parts = [self.expression(ty, depth - 1) for _ in range(form.count("{}"))]
         return tuple(form.format(*side) for side in zip(*parts))
 
     def cast(self, ty, depth):
@@ -234,9 +235,9 @@ class Statements:
         return plain, plain.replace("FROM p", "FROM e")
 
     def updated(self):
-        ty = self.pick(["int4", "numeric", "text"])
+        ty = self.pick(["int4", "numeric", "text", "bytea"])
         name = self.pick(columns(ty))
-        plain, sealed = self.binary(ty, 1) if ty != "text" else self.text(1)
+        plain, sealed = self.string(ty, 1) if ty in ("text", "bytea") else self.binary(ty, 1)
         where, sealed_where = self.condition(1)
         form = "BEGIN;\nUPDATE {} SET {} = {} WHERE {};\n\\echo :SQLSTATE\nSELECT n, {} FROM {} ORDER BY n;".format
         return form("p", name, plain, where, name, "p"), form("e", name, sealed, sealed_where, f"encdb.decrypt({name})", "e")
