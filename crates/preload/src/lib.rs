@@ -47,6 +47,12 @@ mod wal;
 
 use libc::{c_char, c_int};
 
+// Rust's standard library asks for an unwinder. It comes along: libgcc_s is a library more to load
+// in every program, whose initialiser asks the processor for what it can do, which a virtual
+// machine pays for.
+#[link(name = "gcc_eh", kind = "static")]
+extern "C" {}
+
 /// Runs before `main`, in every program that the library is loaded into. glibc gives initialisers
 /// what it gives `main`.
 extern "C" fn start(_count: c_int, arguments: *const *mut c_char) {
