@@ -25,10 +25,13 @@ help:
 	@echo 'make lint         formatting, clippy, shellcheck, tidy'
 	@echo 'make clean        remove what was built'
 
-# The command and the library, where `pgseal bindir` expects them; the evaluator beside the command.
+# The command and the library, where `pgseal bindir` expects them; the evaluator beside the command. What the twins run by
+# starts with every program of PostgreSQL: static, it needs no loader, and is not preloaded itself.
 build:
-	$(CARGO) build --release --locked -p pgseal -p pgseal-preload -p pgseal-evaluator
+	$(CARGO) build --release --locked -p pgseal -p pgseal-preload -p pgseal-evaluator --lib --bin pgseal --bin pgseal-evaluator
+	$(CARGO) rustc --release --locked -p pgseal --bin pgseal-twin -- -C target-feature=+crt-static
 	install -D -m 755 target/release/pgseal dist/bin/pgseal
+	install -D -m 755 target/release/pgseal-twin dist/bin/pgseal-twin
 	install -D -m 755 target/release/pgseal-evaluator dist/bin/pgseal-evaluator
 	install -D -m 644 target/release/libpgseal.so dist/lib/libpgseal.so
 

@@ -25,7 +25,7 @@ REFUSED = ("the policy of this machine runs no command from a data directory: re
 class Policy(Machine):
     def test_1_without_it(self):
         """The stored command opens the cluster."""
-        self.run_as_root(["install", "-m", "755", "dist/bin/pgseal", "/usr/local/bin/pgseal"])
+        self.run_as_root(["install", "-m", "755", "dist/bin/pgseal", "dist/bin/pgseal-twin", "/usr/local/bin/"])
         self.run_as_root(["install", "-m", "644", "dist/lib/libpgseal.so", "/usr/local/lib/libpgseal.so"])
         self.run_as_root(["pgseal", "bindir", "--pg", "/usr/lib/postgresql/15/bin", "--into", TWINS])
         SECRET.write_text("a secret\n")

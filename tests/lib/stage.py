@@ -29,7 +29,7 @@ PR_SET_CHILD_SUBREAPER = 36
 def supervise(test_file, tools):
     """Runs the test file and returns its exit status. `tools` are further programs of the tree that it needs, or directories."""
     root = Path(__file__).resolve().parents[2]
-    for program in ["dist/bin/pgseal", "dist/lib/libpgseal.so", *tools]:
+    for program in ["dist/bin/pgseal", "dist/bin/pgseal-twin", "dist/lib/libpgseal.so", *tools]:
         if not (root / program).exists():
             sys.exit(f"{program} is missing; make test builds all that the tests need")
     adopt_orphans()

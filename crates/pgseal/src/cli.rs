@@ -59,9 +59,6 @@ pub enum Command {
     /// Measure what encryption costs on this machine, on throw-away clusters beside stock
     #[command(subcommand)]
     Bench(pgseal_bench::cli::Command),
-    /// Be the sealed twin of a program (what the scripts of `bindir` call)
-    #[command(hide = true)]
-    Twin(TwinArgs),
     /// Hand a cluster's key to the library (which calls this)
     #[command(hide = true)]
     Unlock(UnlockArgs),
@@ -571,21 +568,6 @@ impl CloneProtection {
         arguments.extend(self.no_key_wrap.then(|| "--no-key-wrap".into()));
         arguments
     }
-}
-
-#[derive(Args)]
-pub struct TwinArgs {
-    /// The directory of PostgreSQL's programs
-    #[arg(long)]
-    pub pg: PathBuf,
-    /// The name that the program is called by: the twin's path
-    #[arg(long)]
-    pub argv0: OsString,
-    /// The program's name
-    pub name: OsString,
-    /// Its arguments
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-    pub args: Vec<OsString>,
 }
 
 #[derive(Args)]

@@ -37,6 +37,7 @@ use crate::twin::pin::PinError;
 use crate::twin::receivewal::Compressed;
 use crate::twin::source::SourceError;
 use crate::twin::start::StartError;
+use crate::twin::NotATwin;
 use crate::unlock::{SlotError, UnlockError};
 
 /// What `verify`, `audit` and `key check` end with when they found something.
@@ -81,6 +82,7 @@ pub enum Failure {
     Lock(#[from] LockError),
     Machine(#[from] MachineError),
     NewKey(#[from] NewKeyError),
+    NotATwin(#[from] NotATwin),
     OnTerminal(#[from] OnTerminal),
     Option(#[from] OptionError),
     Pin(#[from] PinError),
@@ -132,6 +134,7 @@ impl Failure {
             Self::Machine(_) => PROVIDER,
             Self::NewKey(error) => new_key(error),
             Self::Compressed(_)
+            | Self::NotATwin(_)
             | Self::OnTerminal(_)
             | Self::Option(_)
             | Self::Pin(PinError::NotAKeyId(_)) => USAGE,
@@ -211,9 +214,10 @@ fn bindir(error: &BindirError) -> u8 {
     match error {
         BindirError::Read(..) | BindirError::Write(..) => IO,
         BindirError::NoPrograms(_) | BindirError::Same(_) | BindirError::Twins(_) => USAGE,
-        BindirError::Unusable { .. } | BindirError::PgConfig(_) | BindirError::Name(_) => {
-            NOT_GUARANTEED
-        }
+        BindirError::Unusable { .. }
+        | BindirError::PgConfig(_)
+        | BindirError::NoTwin(_)
+        | BindirError::Name(_) => NOT_GUARANTEED,
     }
 }
 

@@ -25,6 +25,8 @@ use crate::unlock::Unlocked;
 /// that it starts.
 pub const KEYS_FD: &str = "PGSEAL_KEYS_FD";
 
+/// The program that the twins run by, beside pgseal.
+pub const TWIN: &str = "pgseal-twin";
 const LIBRARY: &str = "libpgseal.so";
 const LIBRARY_PATH: &str = "PGSEAL_LIBRARY";
 const PROGRAM_PATH: &str = "PGSEAL_BIN";
@@ -57,15 +59,19 @@ pub enum LaunchError {
     Exec(PathBuf, io::Error),
 }
 
-/// The path of the running pgseal.
-pub fn myself() -> Result<PathBuf, LaunchError> {
-    env::current_exe().map_err(LaunchError::Myself)
+/// The path of pgseal, which is running, or lies beside the twins' program, which is.
+pub fn pgseal() -> Result<PathBuf, LaunchError> {
+    let myself = env::current_exe().map_err(LaunchError::Myself)?;
+    if myself.file_name() == Some(OsStr::new(TWIN)) {
+        return Ok(myself.with_file_name("pgseal"));
+    }
+    Ok(myself)
 }
 
 /// The library, checked.
 pub fn library() -> Result<PathBuf, LaunchError> {
-    let myself = myself()?;
-    let dir = myself.parent().unwrap_or(Path::new("/"));
+    let pgseal = pgseal()?;
+    let dir = pgseal.parent().unwrap_or(Path::new("/"));
     let installed = [dir.join("../lib").join(LIBRARY), dir.join(LIBRARY)];
     let path = installed
         .into_iter()
@@ -107,7 +113,7 @@ impl Sealed {
             .env(PRELOAD, with_library(&library));
         command.env_remove(KEYS_FD);
         if env::var_os(PROGRAM_PATH).is_none() {
-            command.env(PROGRAM_PATH, myself()?);
+            command.env(PROGRAM_PATH, pgseal()?);
         }
         Ok(Self {
             command,

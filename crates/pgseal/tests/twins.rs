@@ -8,8 +8,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-use common::programs::{told, with_library, Place};
-use common::{command, payload, pgseal, plain, program, script, Cluster, Transcript, CAT, KEY_ID};
+use common::programs::{told, with_library, Place, RUNNER};
+use common::{
+    alone, command, payload, pgseal, plain, program, script, Cluster, Transcript, CAT, KEY_ID,
+};
 
 #[test]
 fn the_server_gets_its_key_and_loses_its_commands() {
@@ -214,14 +216,7 @@ fn bindir() {
         )
     };
     make("it's").prints(&format!("7 twins in {}\n", place.path("it's").display()));
-    let twin = place.path("it's/psql");
-    let transcript = Transcript::of(with_library(Command::new(&twin)).args(["-c", "select 1"]));
-    assert_eq!(transcript.code, Some(42), "{transcript:?}");
-    let program = format!("argv0={}", place.path("pg/psql").display());
-    assert_eq!(
-        told(&transcript)[..3],
-        [program.as_str(), "arg=-c", "arg=select 1"]
-    );
+    assert_runs(&place.path("it's/psql"), &place.path("pg/psql"));
     let own = format!(
         "{} holds PostgreSQL's own programs: choose another directory with --into",
         place.path("pg").display()
@@ -245,6 +240,70 @@ fn bindir() {
     );
     let sentence = format!("from {} PostgreSQL looks for its files in /nowhere/share, which does not exist: choose a directory whose last names differ from {}", place.path("other").display(), place.path("pg").display());
     make("other").refuses(8, &sentence);
+}
+
+/// Runs a twin, which becomes the program.
+#[track_caller]
+fn assert_runs(twin: &Path, program: &Path) {
+    let transcript = Transcript::of(with_library(Command::new(twin)).args(["-c", "select 1"]));
+    assert_eq!(transcript.code, Some(42), "{transcript:?}");
+    let program = format!("argv0={}", program.display());
+    assert_eq!(
+        told(&transcript)[..3],
+        [program.as_str(), "arg=-c", "arg=select 1"]
+    );
+}
+
+/// A twin is one line for the kernel. Where the kernel would cut that line, or take it apart at the
+/// wrong blank, a shell stands in; both are known for what they are.
+#[test]
+fn the_text_of_a_twin() {
+    let place = Place::new();
+    let deep = "d".repeat(120);
+    for (directory, by_shell) in [("pg", false), ("p g's", true), (&deep, true)] {
+        let (pg, into) = (place.path(directory), place.path("into"));
+        if by_shell {
+            let mut copy = Command::new("cp");
+            let copied = copy.arg("-r").arg(place.path("pg")).arg(&pg).status();
+            assert!(copied.expect("cp runs").success());
+        }
+        let make = |pg: &Path, into: &Path| {
+            let mut make = with_library(pgseal(&["bindir", "--pg"]));
+            Transcript::of(make.arg(pg).arg("--into").arg(into))
+        };
+        make(&pg, &into).prints(&format!("7 twins in {}\n", into.display()));
+        let text = fs::read_to_string(into.join("psql")).expect("a twin");
+        let line = format!("#!{RUNNER} {}\n", pg.join("psql").display());
+        assert_eq!(text == line, !by_shell, "{text}");
+        assert_eq!(text.starts_with("#!/bin/sh\nexec "), by_shell, "{text}");
+        assert_runs(&into.join("psql"), &pg.join("psql"));
+        let sentence = format!(
+            "{} holds twins already: give the directory of PostgreSQL's own programs with --pg",
+            into.display()
+        );
+        make(&into, &place.path("more")).refuses(2, &sentence);
+    }
+}
+
+/// The command alone makes no twins; what they run by is nothing to call by hand.
+#[test]
+fn what_the_twins_run_by() {
+    let place = Place::new();
+    fs::create_dir_all(place.path("bin")).expect("a directory");
+    let copy = place.path("bin/pgseal");
+    program(Path::new(env!("CARGO_BIN_EXE_pgseal")), &copy);
+    let mut make = with_library(alone(&copy));
+    let make = make.args(["bindir", "--into"]).arg(place.path("into"));
+    let sentence = format!(
+        "{}-twin does not exist: install it beside pgseal",
+        copy.display()
+    );
+    Transcript::of(make.arg("--pg").arg(place.path("pg"))).refuses(8, &sentence);
+    let sentence =
+        "pgseal-twin is only run by twins: make them with `pgseal bindir`, and call those";
+    for args in [&[][..], &["psql"]] {
+        Transcript::of(alone(Path::new(RUNNER)).args(args)).refuses(2, sentence);
+    }
 }
 
 /// As the library calls it; the unwrap command does not get the descriptor for the key.

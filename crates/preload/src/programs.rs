@@ -34,6 +34,10 @@ const PROGRAMS: &[&str] = &[
 /// Programs that pg_upgrade runs on files of a cluster: the dumps in pg_upgrade_output.d.
 const HANDS_OF_PG_UPGRADE: &[&str] = &["pg_dump", "pg_dumpall", "pg_restore", "psql"];
 
+/// These unlock: they read key files and control files as they are stored. The library itself starts
+/// the one; the other takes no library where it is linked as it should be.
+const OURS: &[&str] = &["pgseal", "pgseal-twin"];
+
 /// More names, separated by colons: how `pgseal exec` runs other programs sealed.
 const MORE: &str = "PGSEAL_PROGRAMS";
 
@@ -87,8 +91,7 @@ pub fn detect() -> bool {
         || (is_among(HANDS_OF_PG_UPGRADE, &name) && runs_for_pg_upgrade())
     {
         TOOL
-    } else if std::env::var_os(VIEW).is_some() && name != b"pgseal" {
-        // pgseal opens key files only; the library itself starts it to unlock.
+    } else if std::env::var_os(VIEW).is_some() && !is_among(OURS, &name) {
         VIEWER
     } else {
         INERT

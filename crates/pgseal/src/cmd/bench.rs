@@ -10,7 +10,7 @@ use crate::launch;
 
 pub fn run(command: &Command) -> Result<ExitCode, Failure> {
     let tools = Tools {
-        pgseal: launch::myself()?,
+        pgseal: launch::pgseal()?,
         library: launch::library()?,
     };
     Ok(match pgseal_bench::main(command, tools)? {

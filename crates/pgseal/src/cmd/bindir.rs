@@ -1,7 +1,9 @@
-//! `pgseal bindir`: a directory of scripts, one for each program of a PostgreSQL installation.
+//! `pgseal bindir`: a directory of twins, one for each program of a PostgreSQL installation.
 //!
-//! A script, not a symbolic link: PostgreSQL finds its other programs beside the file that it was
-//! started from, and follows links to find it.
+//! A twin is one line, `#!…/pgseal-twin …/PROGRAM`, by which the kernel starts the one with the
+//! path of the other, and then the twin's own; no shell stands between. It is not a symbolic link:
+//! PostgreSQL finds its other programs beside the file that it was started from, and follows links
+//! to find it.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -13,7 +15,7 @@ use std::process::ExitCode;
 
 use crate::cli::BindirArgs;
 use crate::exit::Failure;
-use crate::launch::{self, Sealed};
+use crate::launch::{self, Sealed, TWIN};
 
 /// Why there are no twins.
 #[derive(Debug, thiserror::Error)]
@@ -30,6 +32,8 @@ pub enum BindirError {
     Twins(PathBuf),
     #[error("{0} holds PostgreSQL's own programs: choose another directory with --into")]
     Same(PathBuf),
+    #[error("{0} does not exist: install it beside pgseal")]
+    NoTwin(PathBuf),
     #[error("PostgreSQL's pg_config does not run from {0}: choose another directory with --into")]
     PgConfig(PathBuf),
     #[error("from {into} PostgreSQL looks for its files in {looked}, which does not exist: choose a directory whose last names differ from {pg}")]
@@ -60,10 +64,10 @@ pub fn run(args: &BindirArgs) -> Result<ExitCode, Failure> {
     if into == pg {
         return Err(BindirError::Same(pg).into());
     }
-    let myself = launch::myself()?;
+    let runner = runner()?;
     let programs = programs(&pg)?;
     for name in &programs {
-        write_twin(&into, name, &script(&myself, &pg, name)?)?;
+        write_twin(&into, name, &twin(&runner, &pg.join(name))?)?;
     }
     check_paths(&pg, &into)?;
     println!("{} twins in {}", programs.len(), into.display());
@@ -85,45 +89,62 @@ fn programs(pg: &Path) -> Result<Vec<OsString>, BindirError> {
     Ok(names)
 }
 
-fn script(myself: &Path, pg: &Path, name: &OsStr) -> Result<String, BindirError> {
-    let (myself, pg, name) = (quoted(myself)?, quoted(pg)?, quoted(Path::new(name))?);
+/// What the twins run by.
+fn runner() -> Result<PathBuf, Failure> {
+    let runner = launch::pgseal()?.with_file_name(TWIN);
+    match runner.is_file() {
+        true => Ok(runner),
+        false => Err(BindirError::NoTwin(runner).into()),
+    }
+}
+
+/// The text of a twin. What the kernel cannot take from a first line, a shell does.
+fn twin(runner: &Path, program: &Path) -> Result<String, BindirError> {
+    let (runner, program) = (text(runner)?, text(program)?);
+    let line = format!("#!{runner} {program}\n");
+    if line.len() <= LONGEST_LINE && line.split_whitespace().count() == 2 {
+        return Ok(line);
+    }
+    let (runner, program) = (quoted(runner), quoted(program));
     Ok(format!(
-        "#!/bin/sh\nexec {myself} twin --pg {pg} --argv0 \"$0\" -- {name} \"$@\"\n"
+        "#!/bin/sh\nexec {runner} {program} \"$0\" \"$@\"\n"
     ))
 }
 
-/// Is this a script of ours?
+/// What every kernel reads; since 5.1 it is twice as much.
+const LONGEST_LINE: usize = 127;
+
+/// Is this one of ours?
 fn is_twin(program: &Path) -> Result<bool, BindirError> {
     const LONGEST: u64 = 16_384;
     let mut head = Vec::new();
     let read = fs::File::open(program).and_then(|file| file.take(LONGEST).read_to_end(&mut head));
     read.map_err(|error| BindirError::Read(program.to_owned(), error))?;
-    let calls_twin = |line: &[u8]| line.starts_with(b"exec ") && find(line, b" twin --pg ");
-    Ok(head
-        .split(|&byte| byte == b'\n')
-        .nth(1)
-        .is_some_and(calls_twin))
+    let mut lines = head.split(|&byte| byte == b'\n').take(2);
+    Ok(head.starts_with(b"#!") && lines.any(|line| find(line, TWIN.as_bytes())))
 }
 
 fn find(text: &[u8], part: &[u8]) -> bool {
     text.windows(part.len()).any(|window| window == part)
 }
 
+fn text(path: &Path) -> Result<&str, BindirError> {
+    let name = || BindirError::Name(path.to_owned());
+    path.to_str().ok_or_else(name)
+}
+
 /// In single quotes, for sh.
-fn quoted(path: &Path) -> Result<String, BindirError> {
-    let text = path
-        .to_str()
-        .ok_or_else(|| BindirError::Name(path.to_owned()))?;
-    Ok(format!("'{}'", text.replace('\'', r"'\''")))
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
 }
 
 /// Written aside: a twin may be running.
-fn write_twin(into: &Path, name: &OsStr, script: &str) -> Result<(), BindirError> {
+fn write_twin(into: &Path, name: &OsStr, text: &str) -> Result<(), BindirError> {
     let path = into.join(name);
     let mut aside = OsString::from(".");
     aside.push(name);
     let aside = into.join(aside);
-    fs::write(&aside, script)
+    fs::write(&aside, text)
         .and_then(|()| fs::set_permissions(&aside, fs::Permissions::from_mode(0o755)))
         .and_then(|()| fs::rename(&aside, &path))
         .map_err(|error| BindirError::Write(path, error))

@@ -11,7 +11,6 @@ pub mod receiver;
 mod rekey;
 mod seal;
 pub mod status;
-mod twin;
 mod unlock;
 mod unseal;
 pub mod verify;
@@ -42,7 +41,6 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Key(KeyCommand::Check(args)) => key::check::run(&args),
         Command::Key(KeyCommand::Rotate(args)) => key::rotate::run(args),
         Command::Receiver(ReceiverCommand::Grant(args)) => receiver::grant(&args),
-        Command::Twin(args) => twin::run(args),
         Command::WalGet(args) => Ok(wal_get::run(&args)),
         Command::WalPut(args) => wal_put::run(&args),
         Command::Unlock(args) => unlock::run(&args),

@@ -43,6 +43,24 @@ use pin::PinError;
 use programs::Role;
 use source::{Source, SourceError};
 
+/// The twins' program was called by somebody else.
+#[derive(Debug, thiserror::Error)]
+#[error("pgseal-twin is only run by twins: make them with `pgseal bindir`, and call those")]
+pub struct NotATwin;
+
+/// As a twin names them: the program's path, the twin's, the arguments.
+pub fn run(mut args: impl Iterator<Item = OsString>) -> Result<ExitCode, Failure> {
+    let (program, argv0) = args.next().zip(args.next()).ok_or(NotATwin)?;
+    let program = PathBuf::from(program);
+    let name = program.file_name().ok_or(NotATwin)?;
+    let twin = Twin {
+        name: name.to_string_lossy().into_owned(),
+        program,
+        argv0,
+    };
+    twin.run(args.collect())
+}
+
 /// A program of PostgreSQL, and the name that its twin was called by.
 pub struct Twin {
     pub program: PathBuf,

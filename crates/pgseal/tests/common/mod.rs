@@ -125,14 +125,21 @@ impl Cluster {
 
 /// The command with nothing of ours in its environment and nothing on its standard input.
 pub fn pgseal(args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_pgseal"));
+    let mut command = alone(Path::new(env!("CARGO_BIN_EXE_pgseal")));
+    command.args(args);
+    command
+}
+
+/// A program, likewise.
+pub fn alone(program: &Path) -> Command {
+    let mut command = Command::new(program);
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy();
         if text.starts_with("PG") || text == "LD_PRELOAD" {
             command.env_remove(&name);
         }
     }
-    command.args(args).stdin(Stdio::null());
+    command.stdin(Stdio::null());
     command
 }
 

@@ -1,10 +1,13 @@
 //! PostgreSQL's "programs": scripts that tell what they were given.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::{pgseal, script, Transcript};
+use super::{alone, script, Transcript};
+
+/// What the twins run by.
+pub const RUNNER: &str = env!("CARGO_BIN_EXE_pgseal-twin");
 
 /// Tells its name, arguments, keys and environment.
 const TELLING: &str = r#"#!/bin/sh
@@ -61,9 +64,9 @@ impl Place {
     }
 
     pub fn twin(&self, name: &str, args: &[&str]) -> Command {
-        let mut twin = with_library(pgseal(&["twin", "--pg"]));
-        twin.arg(self.path("pg"))
-            .args(["--argv0", "/twins/it", "--", name])
+        let mut twin = with_library(alone(Path::new(RUNNER)));
+        twin.arg(self.path("pg").join(name))
+            .arg("/twins/it")
             .args(args);
         twin.current_dir(self.tmp.path());
         twin
