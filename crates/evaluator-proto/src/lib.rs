@@ -22,8 +22,8 @@ mod wire;
 
 pub use items::{Items, KeyRow};
 pub use refusal::{Refusal, Report};
-pub use request::{AttachAs, Collation, Request, Unary};
-pub use response::{Response, Status};
+pub use request::{AttachAs, Collation, Request, Unary, MOST_KEPT, MOST_PAGES};
+pub use response::{Position, Response, Status, POSITION};
 pub use wire::Malformed;
 
 /// Proves to an evaluator that a parallel worker belongs to a session.

@@ -79,7 +79,7 @@ pub enum Refusal {
     /// A collation that cannot be followed.
     #[error("encrypted texts are compared in collation C or in one of libc's: give COLLATE \"C\"")]
     UnknownCollation,
-    /// No aggregate state of this number.
+    /// No aggregate state, or no page that is kept, of this number.
     #[error("the state of the aggregate is gone: run the statement again")]
     UnknownState,
     /// No session has given this ticket.

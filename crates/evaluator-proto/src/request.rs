@@ -9,6 +9,11 @@ use pgseal_value::{AggregateKind, Arithmetic, Field, Interval};
 
 use crate::{Items, Ticket};
 
+/// Pages that a connection keeps at most.
+pub const MOST_PAGES: u32 = 128;
+/// Cells of a page that is kept, at most.
+pub const MOST_KEPT: usize = 256;
+
 /// As whom a connection begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AttachAs {
@@ -83,19 +88,29 @@ pub enum Request<'a> {
         /// Cells in their order on the page
         cells: Items<'a>,
     },
+    /// Opens a page's cells and keeps them under a number, below [`MOST_PAGES`], in place of what
+    /// was there; answered by `Done`.
+    KeepPage {
+        /// The number
+        page: u32,
+        /// Cells in their order on the page
+        cells: Items<'a>,
+    },
+    /// Where the probe stands on each of these pages; answered by `Positions`, in their order.
+    SearchKept {
+        /// Of texts
+        collation: Collation<'a>,
+        /// A cell
+        probe: &'a [u8],
+        /// Numbers, as 4 bytes each
+        pages: &'a [u8],
+    },
     /// Answered by `Hash`.
     Hash {
         /// PostgreSQL's, 0 for the plain hash
         seed: u64,
         /// A cell
         cell: &'a [u8],
-    },
-    /// Answered by `Hashes`.
-    HashPage {
-        /// PostgreSQL's, 0 for the plain hash
-        seed: u64,
-        /// Cells
-        cells: Items<'a>,
     },
     /// Where each cell would stand if all were sorted: equal values have equal ranks, from 0 on
     /// without gaps. Answered by `Ranks`.

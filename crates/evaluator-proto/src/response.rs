@@ -18,22 +18,14 @@ pub enum Response<'a> {
     Bytes(&'a [u8]),
     /// The order of two cells.
     Order(Ordering),
-    /// How many cells stand before the probe, and how many before or with it, in the page's order.
-    /// Before is below, or above if the page descends; a page of equal cells ascends.
-    Position {
-        /// Before
-        before: u32,
-        /// Before or equal
-        through: u32,
-        /// Whether the page descends
-        descending: bool,
-    },
+    /// Where a probe stands on a page.
+    Position(Position),
     /// Whether.
     Truth(bool),
     /// A hash, or a prefix.
     Hash(u64),
-    /// Hashes, as 8 bytes each.
-    Hashes(&'a [u8]),
+    /// [`Position`]s on pages that are kept, as [`POSITION`] bytes each.
+    Positions(&'a [u8]),
     /// Ranks, as 4 bytes each.
     Ranks(&'a [u8]),
     /// A handle, or how many.
@@ -45,6 +37,21 @@ pub enum Response<'a> {
     /// Why not.
     Refused(Report<'a>),
 }
+
+/// How many cells of a page stand before the probe, and how many before or with it, in the page's
+/// order. Before is below, or above if the page descends; a page of equal cells ascends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Position {
+    /// Before
+    pub before: u32,
+    /// Before or equal
+    pub through: u32,
+    /// Whether the page descends
+    pub descending: bool,
+}
+
+/// Bytes of a position.
+pub const POSITION: usize = 9;
 
 /// What an operator may know of an evaluator.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -70,7 +77,7 @@ mod kind {
     pub const POSITION: u8 = 5;
     pub const TRUTH: u8 = 6;
     pub const HASH: u8 = 7;
-    pub const HASHES: u8 = 8;
+    pub const POSITIONS: u8 = 8;
     pub const NUMBER: u8 = 9;
     pub const TICKET: u8 = 10;
     pub const STATUS: u8 = 11;
@@ -89,14 +96,10 @@ impl<'a> Response<'a> {
             kind::CELL => Self::Cell(reader.bytes()?),
             kind::BYTES => Self::Bytes(reader.bytes()?),
             kind::ORDER => Self::Order(order(reader.u8()?)?),
-            kind::POSITION => Self::Position {
-                before: reader.u32()?,
-                through: reader.u32()?,
-                descending: reader.flag()?,
-            },
+            kind::POSITION => Self::Position(Position::read(&mut reader)?),
             kind::TRUTH => Self::Truth(reader.flag()?),
             kind::HASH => Self::Hash(reader.u64()?),
-            kind::HASHES => Self::Hashes(in_parts(reader.bytes()?, 8)?),
+            kind::POSITIONS => Self::Positions(in_parts(reader.bytes()?, POSITION)?),
             kind::RANKS => Self::Ranks(in_parts(reader.bytes()?, 4)?),
             kind::NUMBER => Self::Number(reader.u32()?),
             kind::TICKET => Self::Ticket(reader.array()?),
@@ -116,22 +119,16 @@ impl<'a> Response<'a> {
             Self::Cell(cell) => put(into, kind::CELL, cell),
             Self::Bytes(bytes) => put(into, kind::BYTES, bytes),
             Self::Order(order) => into.extend_from_slice(&[kind::ORDER, order_byte(*order)]),
-            Self::Position {
-                before,
-                through,
-                descending,
-            } => {
+            Self::Position(position) => {
                 into.push(kind::POSITION);
-                into.extend_from_slice(&before.to_le_bytes());
-                into.extend_from_slice(&through.to_le_bytes());
-                into.push(u8::from(*descending));
+                position.write(into);
             }
             Self::Truth(truth) => into.extend_from_slice(&[kind::TRUTH, u8::from(*truth)]),
             Self::Hash(hash) => {
                 into.push(kind::HASH);
                 into.extend_from_slice(&hash.to_le_bytes());
             }
-            Self::Hashes(hashes) => put(into, kind::HASHES, hashes),
+            Self::Positions(positions) => put(into, kind::POSITIONS, positions),
             Self::Ranks(ranks) => put(into, kind::RANKS, ranks),
             Self::Number(number) => {
                 into.push(kind::NUMBER);
@@ -156,6 +153,31 @@ impl<'a> Response<'a> {
 impl From<Refusal> for Response<'static> {
     fn from(refusal: Refusal) -> Self {
         Self::Refused(refusal.into())
+    }
+}
+
+impl Position {
+    fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Self {
+            before: reader.u32()?,
+            through: reader.u32()?,
+            descending: reader.flag()?,
+        })
+    }
+
+    /// Reads one of `Positions`.
+    pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
+        let mut reader = Reader::new(bytes);
+        let position = Self::read(&mut reader)?;
+        reader.end()?;
+        Ok(position)
+    }
+
+    /// Appends its bytes.
+    pub fn write(&self, into: &mut Vec<u8>) {
+        into.extend_from_slice(&self.before.to_le_bytes());
+        into.extend_from_slice(&self.through.to_le_bytes());
+        into.push(u8::from(self.descending));
     }
 }
 
@@ -197,7 +219,7 @@ fn order(byte: u8) -> Result<Ordering, Malformed> {
 }
 
 /// Bytes that are whole numbers of this size.
-fn in_parts(bytes: &[u8], size: usize) -> Result<&[u8], Malformed> {
+pub(crate) fn in_parts(bytes: &[u8], size: usize) -> Result<&[u8], Malformed> {
     if bytes.len() % size == 0 {
         Ok(bytes)
     } else {

@@ -6,7 +6,8 @@ use std::cmp::Ordering;
 
 use pgseal_cell::{DataKeyId, Type};
 use pgseal_evaluator_proto::{
-    AttachAs, Collation, Items, KeyRow, Malformed, Report, Request, Response, Status, Unary,
+    AttachAs, Collation, Items, KeyRow, Malformed, Position, Report, Request, Response, Status,
+    Unary,
 };
 use pgseal_value::{AggregateKind, Arithmetic, Field, Interval};
 use proptest::prelude::*;
@@ -58,9 +59,14 @@ fn comparisons() -> Vec<Request<'static>> {
             seed: u64::MAX,
             cell: b"cell",
         },
-        Request::HashPage {
-            seed: 1,
+        Request::KeepPage {
+            page: 1,
             cells: CELLS,
+        },
+        Request::SearchKept {
+            collation: LIBC,
+            probe: b"probe",
+            pages: &[1, 0, 0, 0, 2, 0, 0, 0],
         },
         Request::Rank {
             collation: LIBC,
@@ -157,14 +163,14 @@ fn responses() -> Vec<Response<'static>> {
         Response::Order(Ordering::Less),
         Response::Order(Ordering::Equal),
         Response::Order(Ordering::Greater),
-        Response::Position {
+        Response::Position(Position {
             before: 1,
             through: 2,
             descending: true,
-        },
+        }),
         Response::Truth(true),
         Response::Hash(u64::MAX),
-        Response::Hashes(&[1; 16]),
+        Response::Positions(&[1; 18]),
         Response::Ranks(&[0; 12]),
         Response::Number(9),
         Response::Ticket([3; 16]),
@@ -231,7 +237,7 @@ fn opcodes_are_distinct_and_others_are_refused() {
         .collect();
     known.sort_unstable();
     known.dedup();
-    assert_eq!(known.len(), 30);
+    assert_eq!(known.len(), 31);
     for opcode in (0..=255).filter(|opcode| !known.contains(opcode)) {
         let bytes = [&[opcode][..], &[0; 64]].concat();
         assert_eq!(Request::parse(&bytes), Err(Malformed), "{opcode}");

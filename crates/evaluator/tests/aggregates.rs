@@ -7,7 +7,7 @@ mod common;
 use common::*;
 use pgseal_cell::grant::{Operation, Subject};
 use pgseal_evaluator::engine::{CollationId, Connection};
-use pgseal_evaluator_proto::{AttachAs, Refusal, Request};
+use pgseal_evaluator_proto::{AttachAs, Collation, Refusal, Request};
 use pgseal_value::{AggregateKind, Value};
 
 const C: CollationId = CollationId::C;
@@ -146,9 +146,14 @@ fn any_request_is_answered_and_harms_nothing() {
         Request::Decrypt(&text),
         Request::AggregateImport(&a),
         Request::LoadKeys(items(&cells)),
-        Request::HashPage {
-            seed: 0,
+        Request::KeepPage {
+            page: 1,
             cells: items(&cells),
+        },
+        Request::SearchKept {
+            collation: Collation::C,
+            probe: &a,
+            pages: &[1, 0, 0, 0],
         },
     ];
     let mut state: u64 = 1;

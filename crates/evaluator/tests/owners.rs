@@ -47,6 +47,9 @@ fn cells_of_two_owners_meet_by_a_grant_of_both_alone() {
     let refused = no_grant(Operation::CompareDerived);
     assert_eq!(session.compare(&a, &b, C), Err(refused));
     assert_eq!(session.search_page(&b, &[&a], C), Err(refused));
+    session.keep_page(0, items(&[&a])).unwrap();
+    let found = session.search_kept(&b, &[0; 4], C, &mut Vec::new());
+    assert_eq!(found, Err(refused));
     assert_eq!(session.rank(&[&a, &b], C), Err(refused));
     assert_eq!(session.like(&text, &pattern, None), Err(refused));
     let both = [a.as_slice(), &b];

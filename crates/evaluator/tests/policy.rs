@@ -120,6 +120,13 @@ fn the_arithmetic_oracle_gets_no_comparison_with_what_it_derived() {
     assert_eq!(connection.compare(&one, &two, C), Err(derived));
     assert_eq!(connection.hash(0, &one), Err(derived));
     assert_eq!(connection.search_page(&secret, &[&one], C), Err(derived));
+    connection.keep_page(0, items(&[&one])).unwrap();
+    connection.keep_page(1, items(&[&secret])).unwrap();
+    for (probe, page) in [(&secret, 0), (&one, 0), (&one, 1)] {
+        let page = u32::to_le_bytes(page);
+        let found = connection.search_kept(probe, &page, C, &mut Vec::new());
+        assert_eq!(found, Err(derived));
+    }
     let extremes = connection.aggregate_step(
         0,
         AggregateKind::Max,

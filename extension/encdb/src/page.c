@@ -11,6 +11,9 @@
 #include "utils/inval.h"
 #include "utils/syscache.h"
 
+/* Comparisons of a binary search on a page that is full of small cells, and of looking whether it ended at equal ones */
+#define DESCENT		12
+
 EncdbPageCompare encdb_page_compare = NULL;
 EncdbPageSearch encdb_page_search;
 bool		encdb_page_stale = true;
@@ -28,12 +31,27 @@ Search(PgsealBytes probe, const PgsealBytes *cells, size_t ncells, const char *l
 	return pgseal_search(probe, cells, ncells, locale, position) == 0;
 }
 
+static bool
+Keep(uint32 page, const PgsealBytes *cells, size_t ncells)
+{
+	return pgseal_keep_page(page, cells, ncells) == 0;
+}
+
+static bool
+SearchKept(PgsealBytes probe, const uint32 *pages, size_t npages, const char *locale,
+		   PgsealPosition *positions)
+{
+	return pgseal_search_kept(probe, pages, npages, locale, positions) == 0;
+}
+
 void
 encdb_page_init(void)
 {
 	encdb_page_search.version = ENCDB_PAGE_COMPARE_VERSION;
 	encdb_page_search.epoch = 1;
 	encdb_page_search.search = Search;
+	encdb_page_search.keep = Keep;
+	encdb_page_search.search_kept = SearchKept;
 	CacheRegisterSyscacheCallback(PROCOID, Stale, (Datum) 0);
 }
 
@@ -43,9 +61,11 @@ encdb_page_check(void)
 	encdb_page_stale = false;
 	encdb_page_compare = NULL;
 	if (encdb_page_requests == PAGE_REQUESTS_OFF ||
-		(encdb_page_requests == PAGE_REQUESTS_AUTO && encdb_evaluator == EVALUATOR_INLINE) ||
 		!OidIsValid(get_extension_oid("encdb_btree", true)))
 		return;
+	encdb_page_search.keeps = encdb_evaluator == EVALUATOR_ISOLATED;
+	encdb_page_search.patience =
+		encdb_page_requests == PAGE_REQUESTS_AUTO && encdb_evaluator == EVALUATOR_INLINE ? DESCENT : 0;
 	encdb_page_compare = (EncdbPageCompare)
 		load_external_function("$libdir/encdb_btree", "encdb_btree_compare", true, NULL);
 }

@@ -90,6 +90,17 @@ typedef struct PgsealPosition
 
 extern int	pgseal_search(PgsealBytes probe, const PgsealBytes *cells, size_t ncells,
 						  const char *locale, PgsealPosition *position);
+
+/*
+ * A page's cells are handed over once, under a number below PGSEAL_MOST_PAGES, and then asked for by it; they are gone with
+ * the session, and a search for what is gone is refused.
+ */
+#define PGSEAL_MOST_PAGES	128
+#define PGSEAL_MOST_KEPT	256
+
+extern int	pgseal_keep_page(uint32_t page, const PgsealBytes *cells, size_t ncells);
+extern int	pgseal_search_kept(PgsealBytes probe, const uint32_t *pages, size_t npages,
+							   const char *locale, PgsealPosition *positions);
 /* Ranks from 0 on, equal for equal values: a sort of so many cells by one request */
 extern int	pgseal_rank(const PgsealBytes *cells, size_t ncells, const char *locale, uint32_t *ranks);
 extern int	pgseal_hash(PgsealBytes cell, uint64_t seed, uint64_t *hash);

@@ -2,14 +2,13 @@
  * encdb_btree.c
  *	  Comparisons with the keys of a page, answered by one request for all of them.
  *
- * 1. That one cell is less than another is true wherever the two lie. What is
- *	  remembered of a page are its cells, byte by byte, and how each compares
- *	  with the probe; a key that is not the same bytes any more is asked for anew.
- *	  So nothing goes wrong when the page changes, or the buffer.
+ * 1. What was answered is remembered with the cells that it was answered for (memory.c).
  * 2. The evaluator searches, and so believes that the page is sorted, as nbtree
  *	  does.
- * 3. encdb's epoch ends what was remembered: at every statement, and whenever
+ * 3. encdb's epoch ends what was answered: at every statement, and whenever
  *	  sessions change.
+ * 4. Where requests are dear, upper pages are asked for together (kept.c); of
+ *	  leaf pages, a few are remembered here.
  */
 #include "encdb_btree.h"
 
@@ -19,23 +18,8 @@
 
 PG_MODULE_MAGIC;
 
-/* A descent meets a few levels, a range scan compares with both of its ends */
+/* A range scan compares with both of its ends */
 #define REMEMBERED		4
-#define MAX_PROBE		256
-
-typedef struct Memory
-{
-	uint64		epoch;			/* 0: nothing is remembered */
-	Page		page;
-	const char *locale;
-	int			probe_len;
-	uint8		probe[MAX_PROBE];
-	PgsealPosition position;
-	int			ncells;
-	uint16		ordinal[BLCKSZ / 8];	/* by place on the page; 0: none, else one more */
-	uint16		start[MAX_CELLS + 1];	/* of a cell in `bytes` */
-	uint8		bytes[BLCKSZ];
-} Memory;
 
 static Memory memories[REMEMBERED];
 static int	oldest = 0;
@@ -45,73 +29,71 @@ static int64 answered = 0;
 extern PGDLLEXPORT bool encdb_btree_compare(const EncdbPageSearch *search, struct varlena *left,
 											struct varlena *right, const char *locale, int *order);
 
+/* Whether a page has been compared with often enough to be asked for */
 static bool
-Fits(const Memory *memory, uint64 epoch, Page page, PgsealBytes probe, const char *locale)
+IsWorthIt(const EncdbPageSearch *search, Page page)
 {
-	return memory->epoch == epoch && memory->page == page && memory->locale == locale &&
-		(size_t) memory->probe_len == probe.len &&
-		memcmp(memory->probe, probe.data, probe.len) == 0;
-}
+	static Page last = NULL;
+	static uint64 epoch = 0;
+	static int	met = 0;
 
-static void
-Remember(Memory *memory, const PageCells *cells)
-{
-	int			used = 0;
-
-	memset(memory->ordinal, 0, sizeof(memory->ordinal));
-	for (int i = 0; i < cells->ncells; i++)
+	if (page != last || search->epoch != epoch)
 	{
-		memory->ordinal[cells->place[i] / 8] = (uint16) (i + 1);
-		memory->start[i] = (uint16) used;
-		memcpy(memory->bytes + used, cells->cells[i].data, cells->cells[i].len);
-		used += (int) cells->cells[i].len;
+		last = page;
+		epoch = search->epoch;
+		met = 0;
 	}
-	memory->start[cells->ncells] = (uint16) used;
-	memory->ncells = cells->ncells;
+	return ++met > search->patience;
 }
 
 /* Asks for a page, in the place of what was remembered longest; NULL if that is refused */
 static Memory *
-Ask(const EncdbPageSearch *search, Page page, const void *datum, PgsealBytes probe,
-	const char *locale)
+Ask(const EncdbPageSearch *search, const Question *question)
 {
 	static PageCells cells;
 	Memory	   *memory = &memories[oldest];
+	PgsealPosition position;
 
-	if (!encdb_btree_cells(page, datum, &cells))
+	if (!encdb_btree_cells(question, &cells))
 		return NULL;
-	memory->epoch = 0;
-	if (!search->search(probe, cells.cells, cells.ncells, locale, &memory->position))
+	if (!search->search(question->probe, cells.cells, (size_t) cells.ncells, question->locale, &position))
 		return NULL;
-	Remember(memory, &cells);
-	memory->page = page;
-	memory->locale = locale;
-	memory->probe_len = (int) probe.len;
-	memcpy(memory->probe, probe.data, probe.len);
-	memory->epoch = search->epoch;
+	encdb_btree_remember(memory, question->page, &cells);
+	encdb_btree_answered(memory, search->epoch, question, position);
 	oldest = (oldest + 1) % REMEMBERED;
-	requests++;
 	return memory;
 }
 
-/* How a key of the page compares with the probe, if it is the cell that it was */
 static bool
-Recall(const Memory *memory, uint16 place, PgsealBytes cell, int *order)
+Recall(const EncdbPageSearch *search, const Question *question, bool keeps, int *order)
 {
-	int			ordinal = memory->ordinal[place / 8] - 1;
-	PgsealPosition position = memory->position;
+	Memory	   *memory;
 
-	if (ordinal < 0 ||
-		(size_t) (memory->start[ordinal + 1] - memory->start[ordinal]) != cell.len ||
-		memcmp(memory->bytes + memory->start[ordinal], cell.data, cell.len) != 0)
-		return false;
-	if ((uint32) ordinal < position.before)
-		*order = -1;
-	else
-		*order = (uint32) ordinal < position.through ? 0 : 1;
-	if (position.descending)
-		*order = -*order;
-	return true;
+	if (keeps)
+	{
+		memory = encdb_btree_kept(question->page);
+		return memory && encdb_btree_recall(memory, search->epoch, question, order);
+	}
+	for (int i = 0; i < REMEMBERED; i++)
+		if (encdb_btree_recall(&memories[i], search->epoch, question, order))
+			return true;
+	return false;
+}
+
+static bool
+Answer(const EncdbPageSearch *search, const Question *question, int *order)
+{
+	bool		keeps = search->keeps && !encdb_btree_is_leaf(question->page);
+	Memory	   *memory;
+
+	if (Recall(search, question, keeps, order))
+	{
+		answered++;
+		return true;
+	}
+	memory = keeps ? encdb_btree_ask_index(search, question) : Ask(search, question);
+	requests += memory != NULL;
+	return memory && encdb_btree_recall(memory, search->epoch, question, order);
 }
 
 bool
@@ -119,22 +101,18 @@ encdb_btree_compare(const EncdbPageSearch *search, struct varlena *left, struct 
 					const char *locale, int *order)
 {
 	Page		page = encdb_btree_page(left);
-	PgsealBytes cell = {(const uint8_t *) VARDATA_ANY(left), VARSIZE_ANY_EXHDR(left)};
-	PgsealBytes probe = {(const uint8_t *) VARDATA_ANY(right), VARSIZE_ANY_EXHDR(right)};
-	uint16		place = (uint16) ((char *) left - (char *) page);
-	Memory	   *memory;
+	Question	question = {
+		.page = page,
+		.place = (uint16) ((char *) left - (char *) page),
+		.cell = {(const uint8_t *) VARDATA_ANY(left), VARSIZE_ANY_EXHDR(left)},
+		.probe = {(const uint8_t *) VARDATA_ANY(right), VARSIZE_ANY_EXHDR(right)},
+		.locale = locale,
+	};
 
-	if (!page || probe.len > MAX_PROBE || place % 8 != 0)
+	if (!page || search->version != ENCDB_PAGE_COMPARE_VERSION || question.probe.len > MAX_PROBE ||
+		question.place % 8 != 0)
 		return false;
-	for (int i = 0; i < REMEMBERED; i++)
-		if (Fits(&memories[i], search->epoch, page, probe, locale) &&
-			Recall(&memories[i], place, cell, order))
-		{
-			answered++;
-			return true;
-		}
-	memory = Ask(search, page, left, probe, locale);
-	return memory && Recall(memory, place, cell, order);
+	return IsWorthIt(search, page) && Answer(search, &question, order);
 }
 
 /* encdb.page_statistics(): what this session has saved */

@@ -10,11 +10,17 @@
 #include "page_compare.h"
 #include "storage/bufpage.h"
 #if PG_VERSION_NUM >= 160000
+#include "storage/relfilelocator.h"
 #include "varatt.h"
+#define IndexId RelFileLocator
+#else
+#include "storage/relfilenode.h"
+#define IndexId RelFileNode
 #endif
 
 /* The most cells that lie on a page: a cell of 32 bytes or more, its tuple and its line pointer */
 #define MAX_CELLS		(BLCKSZ / 32)
+#define MAX_PROBE		256
 
 /* The first keys of a page, in the page's order */
 typedef struct PageCells
@@ -24,8 +30,45 @@ typedef struct PageCells
 	PgsealBytes cells[MAX_CELLS];
 } PageCells;
 
+/* What is compared: a key where it lies, with a cell that lies on no page */
+typedef struct Question
+{
+	Page		page;
+	uint16		place;
+	PgsealBytes cell;
+	PgsealBytes probe;
+	const char *locale;
+} Question;
+
+/* A page as it was, and where a probe stands on it */
+typedef struct Memory
+{
+	Page		page;
+	uint64		epoch;			/* 0: no probe stands on it */
+	const char *locale;
+	int			probe_len;
+	uint8		probe[MAX_PROBE];
+	PgsealPosition position;
+	uint16		ordinal[BLCKSZ / 8];	/* by place on the page; 0: none, else one more */
+	uint16		start[MAX_CELLS + 1];	/* of a cell in `bytes` */
+	uint8		bytes[BLCKSZ];
+} Memory;
+
 /* page.c */
 extern Page encdb_btree_page(const void *datum);
-extern bool encdb_btree_cells(Page page, const void *datum, PageCells *cells);
+extern bool encdb_btree_is_leaf(Page page);
+extern IndexId encdb_btree_index(Page page);
+extern bool encdb_btree_cells(const Question *question, PageCells *cells);
+
+/* memory.c */
+extern void encdb_btree_remember(Memory *memory, Page page, const PageCells *cells);
+extern void encdb_btree_answered(Memory *memory, uint64 epoch, const Question *question,
+								 PgsealPosition position);
+extern bool encdb_btree_knows(const Memory *memory, const Question *question);
+extern bool encdb_btree_recall(const Memory *memory, uint64 epoch, const Question *question, int *order);
+
+/* kept.c */
+extern Memory *encdb_btree_kept(Page page);
+extern Memory *encdb_btree_ask_index(const EncdbPageSearch *search, const Question *question);
 
 #endif							/* ENCDB_BTREE_H */

@@ -37,6 +37,26 @@ encdb_btree_page(const void *datum)
 	return IsKeyPage(page) ? page : NULL;
 }
 
+bool
+encdb_btree_is_leaf(Page page)
+{
+	BTPageOpaque opaque = (BTPageOpaque) PageGetSpecialPointer(page);
+
+	return P_ISLEAF(opaque);
+}
+
+/* Whose page this is */
+IndexId
+encdb_btree_index(Page page)
+{
+	IndexId		index;
+	ForkNumber	fork;
+	BlockNumber block;
+
+	BufferGetTag((Buffer) (((char *) page - BufferBlocks) / BLCKSZ + 1), &index, &fork, &block);
+	return index;
+}
+
 static IndexTuple
 Tuple(Page page, OffsetNumber number)
 {
@@ -85,18 +105,19 @@ Add(Page page, IndexTuple tuple, PageCells *cells)
 }
 
 /*
- * All first keys of the page that `datum` is one of: those of its tuples, then
+ * All first keys of the page, if that which is asked for is one of them: those of its tuples, then
  * its high key, which is a bound of them. The leftmost tuple of an internal
  * page has no key.
  */
 bool
-encdb_btree_cells(Page page, const void *datum, PageCells *cells)
+encdb_btree_cells(const Question *question, PageCells *cells)
 {
+	Page		page = question->page;
 	BTPageOpaque opaque = (BTPageOpaque) PageGetSpecialPointer(page);
 	OffsetNumber last = PageGetMaxOffsetNumber(page);
 	OffsetNumber first = P_FIRSTDATAKEY(opaque);
 
-	if (!IsFirstKey(page, datum))
+	if (!IsFirstKey(page, (char *) page + question->place))
 		return false;
 	if (!P_ISLEAF(opaque))
 		first = OffsetNumberNext(first);

@@ -4,6 +4,7 @@ use pgseal_cell::{DataKeyId, Type};
 use pgseal_value::{AggregateKind, Arithmetic, Field, Interval};
 
 use super::{AttachAs, Collation, Request, Unary};
+use crate::response::in_parts;
 use crate::wire::{put_bytes, Malformed, Reader};
 use crate::Items;
 
@@ -16,9 +17,10 @@ mod opcode {
     pub const COMPARE: u8 = 0x10;
     pub const SEARCH_PAGE: u8 = 0x11;
     pub const HASH: u8 = 0x12;
-    pub const HASH_PAGE: u8 = 0x13;
     pub const ORDER_PREFIX: u8 = 0x14;
     pub const RANK: u8 = 0x15;
+    pub const KEEP_PAGE: u8 = 0x13;
+    pub const SEARCH_KEPT: u8 = 0x16;
     pub const ARITHMETIC: u8 = 0x20;
     pub const UNARY: u8 = 0x21;
     pub const CONCAT: u8 = 0x22;
@@ -69,7 +71,8 @@ impl<'a> Request<'a> {
             Self::Compare { .. }
             | Self::SearchPage { .. }
             | Self::Hash { .. }
-            | Self::HashPage { .. }
+            | Self::KeepPage { .. }
+            | Self::SearchKept { .. }
             | Self::Rank { .. }
             | Self::OrderPrefix(_) => self.put_comparison(into),
             Self::AggregateStep { .. }
@@ -140,10 +143,20 @@ impl<'a> Request<'a> {
                 into.extend_from_slice(&seed.to_le_bytes());
                 put_bytes(into, cell);
             }
-            Self::HashPage { seed, cells } => {
-                into.push(opcode::HASH_PAGE);
-                into.extend_from_slice(&seed.to_le_bytes());
+            Self::KeepPage { page, cells } => {
+                into.push(opcode::KEEP_PAGE);
+                into.extend_from_slice(&page.to_le_bytes());
                 cells.write(into);
+            }
+            Self::SearchKept {
+                collation,
+                probe,
+                pages,
+            } => {
+                into.push(opcode::SEARCH_KEPT);
+                put_collation(into, collation);
+                put_bytes(into, probe);
+                put_bytes(into, pages);
             }
             Self::Rank { collation, cells } => {
                 into.push(opcode::RANK);
@@ -316,9 +329,14 @@ fn comparison<'a>(opcode: u8, reader: &mut Reader<'a>) -> Result<Request<'a>, Ma
             seed: reader.u64()?,
             cell: reader.bytes()?,
         },
-        opcode::HASH_PAGE => Request::HashPage {
-            seed: reader.u64()?,
+        opcode::KEEP_PAGE => Request::KeepPage {
+            page: reader.u32()?,
             cells: Items::read(reader)?,
+        },
+        opcode::SEARCH_KEPT => Request::SearchKept {
+            collation: collation(reader)?,
+            probe: reader.bytes()?,
+            pages: in_parts(reader.bytes()?, 4)?,
         },
         opcode::RANK => Request::Rank {
             collation: collation(reader)?,

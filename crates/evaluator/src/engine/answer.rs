@@ -42,15 +42,22 @@ impl Connection {
             } => {
                 let collation = self.collation(collation)?;
                 let cells: Vec<&[u8]> = cells.iter().collect();
-                let (before, through, descending) = self.search_page(probe, &cells, collation)?;
-                let number = |n| u32::try_from(n).map_err(|_| Refusal::TooLarge);
-                let (before, through) = (number(before)?, number(through)?);
-                Response::Position {
-                    before,
-                    through,
-                    descending,
-                }
-                .encode(into);
+                let position = self.search_page(probe, &cells, collation)?;
+                Response::Position(position).encode(into);
+            }
+            Request::KeepPage { page, cells } => {
+                self.keep_page(page, cells)?;
+                Response::Done.encode(into);
+            }
+            Request::SearchKept {
+                collation,
+                probe,
+                pages,
+            } => {
+                let collation = self.collation(collation)?;
+                let mut positions = Vec::new();
+                self.search_kept(probe, pages, collation, &mut positions)?;
+                Response::Positions(&positions).encode(into);
             }
             Request::Rank { collation, cells } => {
                 let collation = self.collation(collation)?;
@@ -60,24 +67,9 @@ impl Connection {
                 Response::Ranks(&bytes).encode(into);
             }
             Request::Hash { seed, cell } => Response::Hash(self.hash(seed, cell)?).encode(into),
-            Request::HashPage { seed, cells } => self.hash_page(seed, cells, into)?,
             Request::OrderPrefix(cell) => Response::Hash(self.order_prefix(cell)?).encode(into),
             _ => return self.answer_others(request, into),
         }
-        Ok(())
-    }
-
-    fn hash_page(
-        &mut self,
-        seed: u64,
-        cells: Items<'_>,
-        into: &mut Vec<u8>,
-    ) -> Result<(), Refusal> {
-        let mut hashes = Vec::with_capacity(8 * cells.len().min(1 << 16));
-        for cell in cells.iter() {
-            hashes.extend_from_slice(&self.hash(seed, cell)?.to_le_bytes());
-        }
-        Response::Hashes(&hashes).encode(into);
         Ok(())
     }
 

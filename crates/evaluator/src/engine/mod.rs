@@ -20,6 +20,7 @@ mod conversions;
 mod counts;
 mod exchange;
 mod handover;
+mod kept;
 mod keys;
 mod operations;
 mod rank;
@@ -41,6 +42,7 @@ use cache::Cache;
 use cells::Spare;
 use counts::{Counts, Totals};
 use exchange::Exchange;
+use kept::Kept;
 use keys::{Key, Owner};
 use rights::Rights;
 use session::{Deposits, Holdings, Numbers, Session, Tickets};
@@ -114,6 +116,7 @@ impl Engine {
             exchange: Exchange::default(),
             serves_client: false,
             view: View::default(),
+            kept: Kept::default(),
             spare: Spare::default(),
             plain: Vec::new(),
             nonces: Nonces::new(),
@@ -155,6 +158,7 @@ pub struct Connection {
     exchange: Exchange,
     view: View,
     cache: Cache,
+    kept: Kept,
     spare: Spare,
     /// The plain bytes of the cell at hand.
     plain: Vec<u8>,
@@ -276,6 +280,7 @@ impl Connection {
         }
         self.view = View::default();
         self.cache.clear();
+        self.kept = Kept::default();
         self.spare = Spare::default();
         self.states.clear();
         zeroize::Zeroize::zeroize(&mut self.plain);

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use pgseal_cell::grant::Operation;
-use pgseal_evaluator_proto::{Collation, Refusal, Unary};
+use pgseal_evaluator_proto::{Collation, Position, Refusal, Unary};
 use pgseal_value::{Arithmetic, Collate, Field, Interval, Type, Value, ValueError, C};
 
 use super::cells::{At, Side};
@@ -14,13 +14,40 @@ use super::{CollationId, Connection, SharedCollation};
 /// Collations that a connection knows at most.
 const MOST_COLLATIONS: usize = 256;
 
-/// A search on a page.
-struct Search {
-    probe: At,
-    collation: CollationId,
+/// Where a probe stands among `len` sorted values; `order` is that of one of them beside it.
+pub(super) fn position(
+    len: usize,
     descending: bool,
-    /// Leave cells behind that are equal to the probe.
-    with_equal: bool,
+    mut order: impl FnMut(usize) -> Result<Ordering, Refusal>,
+) -> Result<Position, Refusal> {
+    let mut order = |at| match descending {
+        true => order(at).map(Ordering::reverse),
+        false => order(at),
+    };
+    let before = bound(0, len, |at| Ok(order(at)?.is_lt()))?;
+    let through = bound(before, len, |at| Ok(order(at)?.is_le()))?;
+    let number = |place| u32::try_from(place).map_err(|_| Refusal::TooLarge);
+    Ok(Position {
+        before: number(before)?,
+        through: number(through)?,
+        descending,
+    })
+}
+
+/// The first place that is not left behind.
+fn bound(
+    mut low: usize,
+    mut high: usize,
+    mut behind: impl FnMut(usize) -> Result<bool, Refusal>,
+) -> Result<usize, Refusal> {
+    while low < high {
+        let middle = low.midpoint(high);
+        match behind(middle)? {
+            true => low = middle + 1,
+            false => high = middle,
+        }
+    }
+    Ok(low)
 }
 
 impl Connection {
@@ -47,47 +74,24 @@ impl Connection {
         Ok(pgseal_value::compare(a, b, self.rules(collation))?)
     }
 
-    /// Where a probe stands among cells that are sorted, either way: how many lie before it, and
-    /// how many do not lie behind it. Only the cells that the search meets are opened.
+    /// Where a probe stands among cells that are sorted, either way. Only the cells that the search
+    /// meets are opened.
     pub fn search_page(
         &mut self,
         probe: &[u8],
         cells: &[&[u8]],
         collation: CollationId,
-    ) -> Result<(usize, usize, bool), Refusal> {
+    ) -> Result<Position, Refusal> {
         let descending = match cells {
             [first, .., last] => self.compare(first, last, collation)? == Ordering::Greater,
             _ => false,
         };
         self.begin_operation()?;
-        let mut search = Search {
-            probe: self.open(probe, Side::Left, None)?,
-            collation,
-            descending,
-            with_equal: false,
-        };
-        let before = self.bound(&search, cells, 0)?;
-        search.with_equal = true;
-        let through = self.bound(&search, cells, before)?;
-        Ok((before, through, descending))
-    }
-
-    /// How many cells the search leaves behind, if it leaves those below `low`.
-    fn bound(&mut self, search: &Search, cells: &[&[u8]], low: usize) -> Result<usize, Refusal> {
-        let (mut low, mut high) = (low, cells.len());
-        while low < high {
-            let middle = low.midpoint(high);
-            let cell = self.open(cells[middle], Side::Right, Some(search.probe))?;
-            let order = match self.order(cell, search.probe, search.collation)? {
-                order if search.descending => order.reverse(),
-                order => order,
-            };
-            match order == Ordering::Less || search.with_equal && order == Ordering::Equal {
-                true => low = middle + 1,
-                false => high = middle,
-            }
-        }
-        Ok(low)
+        let probe = self.open(probe, Side::Left, None)?;
+        position(cells.len(), descending, |at| {
+            let cell = self.open(cells[at], Side::Right, Some(probe))?;
+            self.order(cell, probe, collation)
+        })
     }
 
     /// A keyed hash: equal values of one owner have equal hashes.

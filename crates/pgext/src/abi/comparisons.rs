@@ -2,7 +2,7 @@
 
 use std::ffi::{c_char, c_int};
 
-use pgseal_evaluator_proto::{Items, Request, Response};
+use pgseal_evaluator_proto::{Items, Position, Request, Response, POSITION};
 
 use super::{list, locale, put, report, shell, PgsealBytes};
 use crate::shell::{self as other_side};
@@ -13,6 +13,16 @@ pub struct PgsealPosition {
     before: u32,
     through: u32,
     descending: c_int,
+}
+
+impl From<Position> for PgsealPosition {
+    fn from(position: Position) -> Self {
+        Self {
+            before: position.before,
+            through: position.through,
+            descending: c_int::from(position.descending),
+        }
+    }
 }
 
 interface! {
@@ -53,19 +63,52 @@ interface! {
                 cells: Items::Listed(&cells),
             };
             shell.ask(&request, |response| match response {
-                Response::Position {
-                    before,
-                    through,
-                    descending,
-                } => Some(PgsealPosition {
-                    before,
-                    through,
-                    descending: c_int::from(descending),
-                }),
+                Response::Position(position) => Some(position.into()),
                 _ => None,
             })
         });
         put(shell, outcome, position)
+    }
+
+    /// Hands over the sorted cells of a page, to be asked for by its number.
+    fn pgseal_keep_page(page: u32, cells: *const PgsealBytes, ncells: usize) -> c_int {
+        let shell = shell();
+        let cells = list(cells, ncells);
+        let cells = Items::Listed(&cells);
+        let outcome = shell.done(&Request::KeepPage { page, cells });
+        report(shell, outcome)
+    }
+
+    /// Where a probe stands on pages that were kept.
+    fn pgseal_search_kept(
+        probe: PgsealBytes,
+        pages: *const u32,
+        npages: usize,
+        name: *const c_char,
+        positions: *mut PgsealPosition,
+    ) -> c_int {
+        let shell = shell();
+        let mut numbers = Vec::with_capacity(4 * npages);
+        for at in 0..npages {
+            numbers.extend_from_slice(&pages.add(at).read().to_le_bytes());
+        }
+        let outcome = locale(name).and_then(|collation| {
+            let request = Request::SearchKept {
+                collation,
+                probe: probe.get(),
+                pages: &numbers,
+            };
+            shell.ask(&request, |response| match response {
+                Response::Positions(bytes) if bytes.len() == POSITION * npages => {
+                    for (at, position) in bytes.chunks_exact(POSITION).enumerate() {
+                        positions.add(at).write(Position::parse(position).ok()?.into());
+                    }
+                    Some(())
+                }
+                _ => None,
+            })
+        });
+        report(shell, outcome)
     }
 
     /// The ranks of cells: a sort of all of them.

@@ -1,0 +1,81 @@
+/*
+ * memory.c
+ *	  What is remembered of a page: its cells, byte by byte, and how each compares with a probe.
+ *
+ * That one cell is less than another is true wherever the two lie. A key that
+ * is not the same bytes any more is not answered from here, so nothing goes
+ * wrong when the page changes, or the buffer.
+ */
+#include "encdb_btree.h"
+
+/* Nothing is known of a probe yet */
+void
+encdb_btree_remember(Memory *memory, Page page, const PageCells *cells)
+{
+	int			used = 0;
+
+	memset(memory->ordinal, 0, sizeof(memory->ordinal));
+	for (int i = 0; i < cells->ncells; i++)
+	{
+		memory->ordinal[cells->place[i] / 8] = (uint16) (i + 1);
+		memory->start[i] = (uint16) used;
+		memcpy(memory->bytes + used, cells->cells[i].data, cells->cells[i].len);
+		used += (int) cells->cells[i].len;
+	}
+	memory->start[cells->ncells] = (uint16) used;
+	memory->page = page;
+	memory->epoch = 0;
+}
+
+void
+encdb_btree_answered(Memory *memory, uint64 epoch, const Question *question, PgsealPosition position)
+{
+	memory->locale = question->locale;
+	memory->probe_len = (int) question->probe.len;
+	memcpy(memory->probe, question->probe.data, question->probe.len);
+	memory->position = position;
+	memory->epoch = epoch;
+}
+
+/* The key's place among the page's, if it is the cell that it was, else -1 */
+static int
+Ordinal(const Memory *memory, const Question *question)
+{
+	int			ordinal = memory->ordinal[question->place / 8] - 1;
+
+	if (ordinal < 0 ||
+		(size_t) (memory->start[ordinal + 1] - memory->start[ordinal]) != question->cell.len ||
+		memcmp(memory->bytes + memory->start[ordinal], question->cell.data, question->cell.len) != 0)
+		return -1;
+	return ordinal;
+}
+
+bool
+encdb_btree_knows(const Memory *memory, const Question *question)
+{
+	return memory->page == question->page && Ordinal(memory, question) >= 0;
+}
+
+/* How the key compares with the probe, if that is remembered */
+bool
+encdb_btree_recall(const Memory *memory, uint64 epoch, const Question *question, int *order)
+{
+	PgsealPosition position = memory->position;
+	int			ordinal;
+
+	if (memory->epoch != epoch || memory->page != question->page ||
+		memory->locale != question->locale ||
+		(size_t) memory->probe_len != question->probe.len ||
+		memcmp(memory->probe, question->probe.data, question->probe.len) != 0)
+		return false;
+	ordinal = Ordinal(memory, question);
+	if (ordinal < 0)
+		return false;
+	if ((uint32) ordinal < position.before)
+		*order = -1;
+	else
+		*order = (uint32) ordinal < position.through ? 0 : 1;
+	if (position.descending)
+		*order = -*order;
+	return true;
+}

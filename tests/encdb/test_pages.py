@@ -1,0 +1,89 @@
+#!/usr/bin/env python3
+"""encdb_btree on indexes that grow under it: no answer is of a page as it was, and a descent asks twice."""
+
+import re
+import sys
+import threading
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from confidential import FORMS, TOOLS, Confidential  # noqa: E402
+from pgseal_test import main  # noqa: E402
+
+# As many rows as make an index of three levels.
+ROWS = 36_000
+LOOKUPS = 200
+
+TABLE = """
+SELECT encdb.dek_generate(encdb.default_keyname()) IS NOT NULL;
+CREATE EXTENSION encdb_btree;
+CREATE EXTENSION amcheck;
+CREATE TABLE t (id enc_int4 PRIMARY KEY, g int);
+"""
+# Every second number from {first} on, in no order, in batches of a statement each; then each is looked for.
+GROW = """
+SET enable_seqscan = off; SET enable_bitmapscan = off; SET plan_cache_mode = force_generic_plan;
+CREATE TEMP TABLE mine AS SELECT encdb.enc_int4_encrypt(g, '|postgres|postgres|') AS id, g, g * 7919::bigint % 40 AS batch
+    FROM generate_series({first}, {rows}, 2) g;
+SELECT 'INSERT INTO t SELECT id, g FROM mine WHERE batch = ' || b || ' ORDER BY g * 104729::bigint % 15485863' FROM generate_series(0, 39) b \\gexec
+SELECT count(*) FROM mine JOIN t USING (id) WHERE mine.g = t.g;
+DO $$
+DECLARE
+    one record;
+    found int;
+BEGIN
+    FOR one IN SELECT * FROM mine WHERE batch = 3 LOOP
+        UPDATE t SET id = one.id, g = t.g WHERE id = one.id RETURNING t.g INTO found;
+        IF found IS DISTINCT FROM one.g THEN
+            RAISE EXCEPTION 'looked for %, found %', one.g, found;
+        END IF;
+    END LOOP;
+END $$;
+"""
+
+
+class Pages(Confidential):
+    def grown(self, form):
+        """A server whose index two sessions have made grow at once."""
+        socket = self.evaluator().socket if form == "isolated" else ""
+        server = self.server(form, form=form, socket=socket, conf="max_parallel_workers_per_gather = 0\nautovacuum = off")
+        self.as_owner(server, TABLE)
+        found = {}
+
+        def grow(first):
+            found[first] = self.as_owner(server, GROW.format(first=first, rows=ROWS))
+
+        writers = [threading.Thread(target=grow, args=(first,)) for first in (1, 2)]
+        for writer in writers:
+            writer.start()
+        for writer in writers:
+            writer.join()
+        for first in (1, 2):
+            self.assertIn(str(ROWS // 2), found[first].split())
+        return server
+
+    def test_an_index_grows_under_its_readers(self):
+        for form in FORMS:
+            with self.subTest(form=form):
+                server = self.grown(form)
+                checked = self.as_owner(server, "SELECT bt_index_check('t_pkey', true); SELECT count(*) FROM t;")
+                self.assertEqual(checked.split()[-1], str(ROWS))
+                server.psql("CREATE EXTENSION pageinspect")
+                self.assertEqual(server.psql("SELECT level FROM bt_metap('t_pkey')").strip(), "2")
+                if form == "isolated":
+                    self.a_descent_asks_twice(server)
+
+    def a_descent_asks_twice(self, server):
+        lookups = "".join(f"SELECT g FROM t WHERE id = (SELECT encdb.enc_int4_encrypt({g}, '|postgres|postgres|'));\n"
+                          for g in range(1, ROWS, ROWS // LOOKUPS))
+        output = self.as_owner(server, "SET enable_seqscan = off;\n" + lookups +
+                               "SELECT requests AS before FROM encdb.page_statistics() \\gset\n" + lookups +
+                               "SELECT 'requests ' || requests - :before FROM encdb.page_statistics();\n")
+        requests = int(re.search(r"requests (\d+)", output)[1])
+        # One for the upper pages, one for the leaf; now and then a neighbour is looked at, too.
+        self.assertGreaterEqual(requests, 2 * LOOKUPS)
+        self.assertLessEqual(requests, 2.2 * LOOKUPS)
+
+
+if __name__ == "__main__":
+    main(__file__, TOOLS)
