@@ -30,7 +30,13 @@ fn found(
 /// By looking at every value.
 fn plain(page: &[i32], probe: i32) -> Position {
     let descending = page.first() > page.last();
-    let is_before = |value: &&i32| if descending { **value > probe } else { **value < probe };
+    let is_before = |value: &&i32| {
+        if descending {
+            **value > probe
+        } else {
+            **value < probe
+        }
+    };
     let before = page.iter().filter(is_before).count();
     let equal = page.iter().filter(|value| **value == probe).count();
     Position {
@@ -98,7 +104,10 @@ fn what_is_no_page_is_refused() {
     flipped[20] ^= 1;
     flipped[0] ^= 1;
     assert!(connection.keep_page(0, items(&[&flipped])).is_err());
-    assert_eq!(found(&mut connection, &one, &[0]), Err(Refusal::UnknownState));
+    assert_eq!(
+        found(&mut connection, &one, &[0]),
+        Err(Refusal::UnknownState)
+    );
     connection.keep_page(0, items(&[&one, &one])).unwrap();
     assert_eq!(found(&mut connection, &word, &[0]), Err(Refusal::WrongType));
 }
