@@ -5,8 +5,9 @@
 //! master`.
 //!
 //! Invariants: a path is absolute and has no trailing slash; one cluster may be listed under
-//! several paths; nothing follows the last entry. Written by `pgseal-twin` and `pgseal exec|unlock`; read by
-//! the library, which must not allocate: entries borrow from the record.
+//! several paths; nothing follows the last entry. Written by `pgseal-twin` and by
+//! `pgseal exec|unlock`; read by the library, which must not allocate: entries borrow from the
+//! record.
 
 use pgseal_crypto::{KeyId, KeyLength, Suite};
 use zeroize::Zeroizing;

@@ -34,8 +34,8 @@ const PROGRAMS: &[&str] = &[
 /// Programs that pg_upgrade runs on files of a cluster: the dumps in pg_upgrade_output.d.
 const HANDS_OF_PG_UPGRADE: &[&str] = &["pg_dump", "pg_dumpall", "pg_restore", "psql"];
 
-/// These unlock: they read key files and control files as they are stored. The library itself starts
-/// the one; the other takes no library where it is linked as it should be.
+/// These unlock: they read key files and control files as they are stored. The library itself
+/// starts the one; the other takes no library where it is linked as it should be.
 const OURS: &[&str] = &["pgseal", "pgseal-twin"];
 
 /// More names, separated by colons: how `pgseal exec` runs other programs sealed.
