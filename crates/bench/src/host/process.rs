@@ -237,12 +237,7 @@ pub fn last_lines_of(path: &Path) -> Result<String, BenchError> {
 
 /// What all that was waited for has cost.
 pub fn children_cpu() -> io::Result<Cpu> {
-    cpu_of(UsageWho::RUSAGE_CHILDREN)
-}
-
-/// What the kernel accounts to this thread, this process, or all that it waited for.
-pub fn cpu_of(who: UsageWho) -> io::Result<Cpu> {
-    let usage = getrusage(who)?;
+    let usage = getrusage(UsageWho::RUSAGE_CHILDREN)?;
     Ok(Cpu {
         user_s: seconds(usage.user_time()),
         system_s: seconds(usage.system_time()),
