@@ -55,10 +55,10 @@ mixed() {
 }
 
 intervals() {
-    local name result
+    local name result volatility
     printf '\n-- Arithmetic with plain intervals\n\n'
-    while read -r name result; do
-        fill interval.sql.in name "$name" result "$result"
+    while read -r name result volatility; do
+        fill interval.sql.in name "$name" result "$result" volatility "${volatility^^}"
     done < <(rows intervals)
 }
 
@@ -71,14 +71,14 @@ aggregates() {
 }
 
 casts() {
-    local from to context
+    local from to context volatility
     printf '\n-- Casts\n\n'
-    while read -r from to context; do
+    while read -r from to context volatility; do
         case $context in
             explicit) context= ;;
             *) context=" AS ${context^^}" ;;
         esac
-        fill cast.sql.in from "$from" to "$to" context "$context"
+        fill cast.sql.in from "$from" to "$to" context "$context" volatility "${volatility^^}"
     done < <(rows casts)
 }
 

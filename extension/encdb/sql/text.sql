@@ -89,4 +89,4 @@ CREATE FUNCTION pg_catalog.extract(text, enc_date) RETURNS enc_decimal
 CREATE FUNCTION pg_catalog.extract(text, enc_timestamp) RETURNS enc_decimal
     AS 'MODULE_PATHNAME', 'encdb_extract' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20;
 CREATE FUNCTION pg_catalog.extract(text, enc_timestamptz) RETURNS enc_decimal
-    AS 'MODULE_PATHNAME', 'encdb_extract' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20;
+    AS 'MODULE_PATHNAME', 'encdb_extract' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 20;

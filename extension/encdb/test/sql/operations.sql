@@ -93,15 +93,19 @@ SELECT encdb.enc_date_encrypt('2024-01-01') = encdb.enc_timestamp_encrypt('2024-
        encdb.enc_timestamp_encrypt('2024-01-01') = encdb.enc_timestamptz_encrypt('2024-01-01 01:00+01') AS timestamp_timestamptz;
 SELECT castsource::regtype, casttarget::regtype, casttarget FROM pg_cast c
  WHERE castsource::regtype::text LIKE 'enc\_%' AND castmethod <> 'f';
--- As PostgreSQL has them: each cast of two plain types in its catalogue, in the same context, and none beside; 18 has more of bytea
+-- As PostgreSQL has them: each cast of two plain types in its catalogue, in the same context, by a function as volatile, and none beside; 18 has more of bytea
 CREATE TEMP TABLE twin (sealed regtype, plain regtype);
 INSERT INTO twin SELECT prorettype, proargtypes[0] FROM pg_proc WHERE pronamespace = 'encdb'::regnamespace AND proname LIKE '%\_encrypt' AND pronargs = 1;
 SELECT count(*) FROM twin;
-WITH ours AS (SELECT a.plain AS source, b.plain AS target, castcontext FROM pg_cast, twin a, twin b WHERE castsource = a.sealed AND casttarget = b.sealed),
-     theirs AS (SELECT a.plain AS source, b.plain AS target, castcontext FROM pg_cast, twin a, twin b WHERE castsource = a.plain AND casttarget = b.plain)
+WITH casts AS (SELECT castsource, casttarget, castcontext, provolatile FROM pg_cast LEFT JOIN pg_proc f ON f.oid = castfunc),
+     ours AS (SELECT a.plain AS source, b.plain AS target, castcontext, provolatile FROM casts, twin a, twin b WHERE castsource = a.sealed AND casttarget = b.sealed),
+     theirs AS (SELECT a.plain AS source, b.plain AS target, castcontext, provolatile FROM casts, twin a, twin b WHERE castsource = a.plain AND casttarget = b.plain)
 SELECT * FROM ours FULL JOIN theirs t USING (source, target)
- WHERE ours.castcontext IS DISTINCT FROM t.castcontext
+ WHERE (ours.castcontext IS DISTINCT FROM t.castcontext OR ours.provolatile <> t.provolatile)
    AND source <> target AND 'text'::regtype NOT IN (source, target) AND 'bytea'::regtype NOT IN (source, target);
+SELECT o.oid::regoperator FROM pg_operator o JOIN pg_proc f ON f.oid = o.oprcode LEFT JOIN twin l ON l.sealed = oprleft LEFT JOIN twin r ON r.sealed = oprright,
+    pg_operator p JOIN pg_proc g ON g.oid = p.oprcode
+ WHERE p.oprname = o.oprname AND p.oprleft = coalesce(l.plain, o.oprleft) AND p.oprright = coalesce(r.plain, o.oprright) AND p.oid <> o.oid AND f.provolatile <> g.provolatile;
 -- Aggregates agree with those of the plain types
 CREATE TABLE numbers AS SELECT g % 3 AS part, g AS i, g::bigint * 1000000007 AS l, (g::float4 / 4)::float4 AS s, g::float8 / 8 AS d, g * 0.01 AS n,
     encdb.enc_int4_encrypt(g) AS ei, encdb.enc_int8_encrypt(g::bigint * 1000000007) AS el, encdb.enc_float4_encrypt((g::float4 / 4)::float4) AS es,
