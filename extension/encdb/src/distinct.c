@@ -56,7 +56,8 @@ ExecutorStarts(QueryDesc *query, int flags)
 		next_executor_start(query, flags);
 	else
 		standard_ExecutorStart(query, flags);
-	if (!Walk(query->planstate, NULL))
+	/* Inline, sorts number nothing */
+	if (encdb_evaluator != EVALUATOR_ISOLATED || !Walk(query->planstate, NULL))
 		return;
 	/* The query's memory goes at its end and after its error alike */
 	callback = MemoryContextAllocZero(query->estate->es_query_cxt, sizeof(MemoryContextCallback));
