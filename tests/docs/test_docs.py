@@ -84,6 +84,17 @@ class CommandLines(unittest.TestCase):
         return done.stdout if done.returncode == 0 else None
 
 
+class Figures(unittest.TestCase):
+    def test_what_was_measured_is_readable(self):
+        """Every report that is kept is one that `pgseal bench report` shows."""
+        reports = sorted((ROOT / "docs/benchmarks").glob("*"))
+        self.assertNotEqual(reports, [])
+        for report in reports:
+            shown = subprocess.run([ROOT / "dist/bin/pgseal", "bench", "report", report], text=True, capture_output=True, check=False)
+            self.assertEqual((shown.returncode, shown.stderr), (0, ""), report)
+            self.assertIn("| stock ", shown.stdout, report)
+
+
 class ExitCodes(unittest.TestCase):
     @unittest.skipUnless(os.getuid() == 0, "only root is refused")
     def test_bench_refuses_root(self):
