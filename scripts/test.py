@@ -6,7 +6,7 @@ Runs the tests, shows what they print, and ends with a table and the line
 does not keep the next from running. Programs of the tree run as many at once as there are processors.
 Exit status: 0 if nothing failed.
 
-ci: the crates' tests, vectors/read.py, every program tests/*/*.py on Debian's PostgreSQL 15, PostgreSQL's own regression,
+ci: the crates' tests, the ring's interleavings, vectors/read.py, every program tests/*/*.py on Debian's PostgreSQL 15, PostgreSQL's own regression,
 isolation and TAP suites of 15, and the table of libc calls against what is installed. barman, debian …: the programs of that
 directory, which need packages or time of their own. world: the suites of 15, 17 and 18, and the programs on 17 and 18, with
 those that take long and a longer crash loop. The suites' PostgreSQL is built once by tests/suites/fetch-build.sh.
@@ -123,6 +123,10 @@ class Tally:
 
 # The driver of tests/tprocc.
 GO_TPC = Step("build go-tpc", ["scripts/fetch-go-tpc.sh"], tests=False, version="")
+# The ring of shared memory in a model checker, whose atomics are not the processor's.
+LOOM = Step("interleavings of the ring",
+            ["cargo", "test", "--manifest-path", "crates/evaluator-proto/loom/Cargo.toml", "--target-dir", "target/loom", "--locked"],
+            {"RUSTFLAGS": "--cfg loom"}, version="")
 # Last, because it looks at every PostgreSQL that is there.
 SURFACE = Step("cargo xtask surface", ["cargo", "xtask", "surface"], tests=False, version="")
 
@@ -175,7 +179,7 @@ def steps_of(which):
         chosen = [name for name in programs(without=BY_NAME) if name not in WORLD_ONLY]
         server = confidential("15", DEBIAN_PG)
         building, *suites_of_15 = suites("15")  # tests/encdb reads PostgreSQL's sources
-        return [crates, vectors, building, server, *python_tests("15", DEBIAN_PG, chosen), *suites_of_15, SURFACE]
+        return [crates, LOOM, vectors, building, server, *python_tests("15", DEBIAN_PG, chosen), *suites_of_15, SURFACE]
     if which in BY_NAME:
         return [GO_TPC] * (which == "tprocc") + python_tests("15", DEBIAN_PG, programs([which]))
     helper = Step("programs that tests use", ["cargo", "build", "--workspace", "--examples", "--locked"], tests=False,

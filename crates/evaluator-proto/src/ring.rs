@@ -21,25 +21,28 @@
 
 mod adaptive;
 mod client;
+#[cfg(not(loom))]
 mod host;
 mod server;
 mod side;
+mod words;
 
 pub use adaptive::Crowd;
 pub use client::RingClient;
+#[cfg(not(loom))]
 pub use host::{Futex, Mapping};
 pub use server::RingServer;
+pub use words::AtomicU64;
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use side::Side;
+use words::SIDE;
 
 /// The longest request or response, in bytes: eight texts of 1 MB.
-pub const MAX_MESSAGE: usize = (8 << 20) - 8;
+pub const MAX_MESSAGE: usize = (SIDE - 1) * size_of::<u64>();
 
-/// Words of a request or a response with its head.
-const SIDE: usize = 1 << 20;
 /// Words before them.
 const FRONT: usize = 64;
 /// Words of a ring.

@@ -4,12 +4,13 @@
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// About what sleeping and being woken costs: who spins longer had better slept at once.
-const MOST: Duration = Duration::from_micros(40);
-const LEAST: Duration = Duration::from_micros(1);
+/// About what sleeping and being woken costs: who spins longer had better slept at once. A model
+/// has no clock: it is eager, then sleeps.
+const MOST: Duration = Duration::from_micros(if cfg!(loom) { 0 } else { 40 });
+const LEAST: Duration = Duration::from_micros(if cfg!(loom) { 0 } else { 1 });
 
 /// Turns before the first pause: a fraction of a microsecond.
-const EAGER: u32 = 100;
+const EAGER: u32 = if cfg!(loom) { 2 } else { 100 };
 
 /// Turns between two looks at the clock.
 const TURNS: u32 = 32;
@@ -57,7 +58,8 @@ impl Adaptive {
 }
 
 /// The connections of a server that are awake, against the cores that there are. A connection that
-/// is awake has a client that runs or spins: two cores each.
+/// is awake has a client that runs or spins: two cores each. A guess at the load, on which no order
+/// depends.
 pub struct Crowd {
     cores: u32,
     awake: AtomicU32,

@@ -1,10 +1,10 @@
 //! The backend's side of a ring.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 use super::adaptive::Adaptive;
 use super::side::Head;
-use super::{Ring, RingError, Wait, CLIENT_SLEEPS, LOOK, SERVER_SLEEPS, SPARE_CORE};
+use super::{AtomicU64, Ring, RingError, Wait, CLIENT_SLEEPS, LOOK, SERVER_SLEEPS, SPARE_CORE};
 
 /// Calls an evaluator, one request after the other.
 pub struct RingClient<M, W> {

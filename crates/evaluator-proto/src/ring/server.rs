@@ -1,11 +1,11 @@
 //! The evaluator's side of a ring.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::time::Duration;
 
 use super::adaptive::Adaptive;
 use super::side::Head;
-use super::{Crowd, Ring, RingError, Wait, CLIENT_SLEEPS, SERVER_SLEEPS, SPARE_CORE};
+use super::{AtomicU64, Crowd, Ring, RingError, Wait, CLIENT_SLEEPS, SERVER_SLEEPS, SPARE_CORE};
 
 /// Serves one backend: takes a request, answers it, takes the next.
 pub struct RingServer<'c, M, W> {

@@ -1,8 +1,8 @@
 //! One direction of a ring: a head word that publishes, and the words of one message.
 
-use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
 
-use super::{RingError, MAX_MESSAGE};
+use super::{AtomicU64, RingError, MAX_MESSAGE};
 
 /// The number of a message and its length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
