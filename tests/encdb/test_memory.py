@@ -1,18 +1,24 @@
 #!/usr/bin/env python3
 """What the memory of a backend holds while it computes with encrypted columns: in the isolated form no key and no value.
 
-The image is everything that the process can read, shared memory included: what a core file, a debugger of the server's user
-or a superuser's C function would meet. The inline form, which keeps both in the backend, shows that the search finds them.
+The image is everything that the process can read, shared memory included: what a debugger of the server's user or a superuser's
+C function would meet. The core is the file that the kernel writes when the process aborts. The inline form, which keeps both in
+the backend, shows that the search finds them.
 """
 
+import mmap
+import os
 import re
+import resource
 import secrets
+import signal
 import sys
+import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from confidential import TOOLS, Confidential  # noqa: E402
-from pgseal_test import main  # noqa: E402
+from pgseal_test import TIME_LIMIT, main  # noqa: E402
 
 NUMBER = secrets.randbits(60) | 1 << 60
 OWNER = 183
@@ -47,9 +53,15 @@ def image(pid):
                 continue  # not to be read by anybody: secret memory, devices
 
 
+def owned(pieces):
+    """What of the owner's is in these bytes."""
+    needles = {**VALUES, **KEYS}
+    return {name for piece in pieces for name, needle in needles.items() if piece.find(needle) >= 0}
+
+
 class Memory(Confidential):
     def found(self, form, socket=""):
-        """What of the owner's is in the memory of a backend that has only computed with cells."""
+        """What of the owner's is in the memory of a backend that has only computed with cells, and in its core file."""
         server = self.server(form=form, socket=socket)
         server.psql(self.opening(OWNER) + TABLE)
         session = server.session()
@@ -57,16 +69,35 @@ class Memory(Confidential):
         for line in session.stdout:
             if line.startswith("pid|"):
                 break
-        pieces = list(image(int(line.split("|")[1])))
+        pid = int(line.split("|")[1])
+        pieces = list(image(pid))
         self.assertGreater(sum(map(len, pieces)), 1 << 27)  # the shared buffers at least
         self.assertTrue(any(b"generate_series(1, 500)" in piece or b"test_memory" in piece or b"enc_int8" in piece for piece in pieces))
-        return {name for name, needle in {**VALUES, **KEYS}.items() if any(needle in piece for piece in pieces)}
+        return owned(pieces), self.in_core(server, pid)
+
+    def in_core(self, server, pid):
+        """Ends the backend as a crash would."""
+        pattern = Path("/proc/sys/kernel/core_pattern").read_text().strip()
+        if "/" in pattern or pattern.startswith("|"):
+            self.skipTest(f"this kernel does not leave core files where processes crash, but at {pattern}")
+        resource.prlimit(pid, resource.RLIMIT_CORE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        os.kill(pid, signal.SIGABRT)
+        deadline = time.monotonic() + TIME_LIMIT
+        while f"(PID {pid}) was terminated by signal 6" not in server.log():
+            self.assertLess(time.monotonic(), deadline, server.log())
+            time.sleep(0.05)
+        core, = server.data.glob("core*")
+        with open(core, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            self.assertGreater(len(content), 1 << 27)
+            return owned([content])
 
     def test_isolated(self):
-        self.assertEqual(self.found("isolated", self.evaluator().socket), set())
+        self.assertEqual(self.found("isolated", self.evaluator().socket), (set(), set()))
 
     def test_inline_the_search_finds_them(self):
-        self.assertLessEqual({"text", "number"}, self.found("inline"))
+        memory, core = self.found("inline")
+        self.assertLessEqual({"text", "number"}, memory)
+        self.assertIn("text", core)
 
 
 if __name__ == "__main__":
