@@ -271,9 +271,9 @@ race(const char *path, long write_at, size_t write_len, long read_at, size_t rea
 static void
 races(void)
 {
-	static const int skews[] = {0, 5, 8, 16, 64};
+	static const int skews[] = {0, 5, 8, 16, 48, 64};
 
-	for (int i = 0; i < 10; i++)
+	for (int i = 0; i < 12; i++)
 	{
 		race(RELATION, PAGE, PAGE, PAGE, PAGE, skews[i / 2], i % 2);
 		race(SEGMENT, PAGE, PAGE, 0, 3 * PAGE, skews[i / 2], i % 2);

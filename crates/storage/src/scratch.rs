@@ -6,7 +6,7 @@ use pgseal_crypto::UNIT;
 /// Data units that one transfer to the disk carries at most.
 pub const RUN_UNITS: usize = 32;
 
-/// Aligned for O_DIRECT, and so for the 16 bytes that the kernel copies in one piece.
+/// Aligned for O_DIRECT, and so for what the kernel copies in pieces of whole blocks.
 #[repr(C, align(4096))]
 pub struct Scratch {
     /// What goes to the disk: ciphertext only.

@@ -9,7 +9,7 @@ use crate::programs;
 use crate::real::libc_call;
 use libc::{c_int, c_uint, c_ulong, iovec, off_t, size_t, ssize_t};
 use pgseal_crypto::UNIT;
-use pgseal_storage::Errno;
+use pgseal_storage::{Errno, SealedFile};
 use zeroize::Zeroizing;
 
 /// PostgreSQL 17 and 18 read runs of pages into scattered buffers with one call; so do we. None if
@@ -22,7 +22,8 @@ pub unsafe fn read_pages(
     parts: &[iovec],
     at: u64,
 ) -> Option<Result<usize, Errno>> {
-    let whole = |part: &iovec| part.iov_len % UNIT == 0 && part.iov_base.addr() % 16 == 0;
+    let whole =
+        |part: &iovec| part.iov_len % UNIT == 0 && SealedFile::may_read_into(part.iov_base.addr());
     let sealed = file.file.sealed().ok()?;
     if at % UNIT as u64 != 0 || !parts.iter().all(whole) || !sealed.opens_in_place() {
         return None;

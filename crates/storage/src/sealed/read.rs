@@ -7,15 +7,15 @@ use crate::scratch::Scratch;
 use crate::{Disk, Errno, Lock};
 use pgseal_crypto::{BLOCK as BLOCK_LEN, UNIT};
 
+/// Bytes of a line of the processor's caches.
+const LINE: usize = 64;
 const BLOCKS: usize = UNIT / BLOCK_LEN;
 
 impl SealedFile<'_> {
     /// Reads at `offset` into `buf`; a short count is the end of the file.
     ///
-    /// Whole pages into an aligned buffer take the short way: one transfer, decrypted where it
-    /// lies. Alignment is correctness: the kernel copies an aligned block in one piece, so that a
-    /// read that races a write sees each block old or new, never half. It does so only into memory
-    /// that is there: a caller whose reads may race touches `buf` and the scratch first.
+    /// Whole pages into a buffer that [may be read into](SealedFile::may_read_into) take the short
+    /// way: one transfer, decrypted where it lies.
     pub fn read_at<D: Disk>(
         &self,
         disk: &D,
@@ -28,13 +28,21 @@ impl SealedFile<'_> {
             self.cipher.keystream(offset, &mut buf[..done]);
             return Ok(done);
         }
-        let aligned = buf.as_ptr().addr() % BLOCK_LEN == 0;
-        if aligned && offset % PAGE == 0 && buf.len() % UNIT == 0 {
+        if Self::may_read_into(buf.as_ptr().addr()) && offset % PAGE == 0 && buf.len() % UNIT == 0 {
             return self.read_pages(disk, scratch, buf, offset);
         }
         self.locked(disk, Lock::Shared, || {
             self.read_range(disk, scratch, buf, offset)
         })
+    }
+
+    /// Whether memory at this address may be read into and decrypted where it lies. Alignment is
+    /// correctness: the kernel copies what is aligned in pieces of whole blocks, so that a read that
+    /// races a write sees each block old or new, never half. By the line: with only 16 bytes of
+    /// alignment, AMD's processors copy the bytes before the next line one by one. And only memory
+    /// that is there: a caller whose reads may race touches it, and the scratch, first.
+    pub fn may_read_into(address: usize) -> bool {
+        address % LINE == 0
     }
 
     /// Whole pages, in place. Only a page that the end of the file cuts may have to be read again
