@@ -37,7 +37,7 @@ impl SealedFile<'_> {
     }
 
     /// Whether memory at this address may be read into and decrypted where it lies. Alignment is
-    /// correctness: the kernel copies what is aligned in pieces of whole blocks, so that a read that
+    /// correctness: the kernel copies what is aligned in pieces of whole blocks, so a read that
     /// races a write sees each block old or new, never half. By the line: with only 16 bytes of
     /// alignment, AMD's processors copy the bytes before the next line one by one. And only memory
     /// that is there: a caller whose reads may race touches it, and the scratch, first.

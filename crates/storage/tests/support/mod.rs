@@ -290,14 +290,14 @@ impl Twin {
     }
 
     pub fn read(&mut self, offset: usize, len: usize, shift: usize) -> Result<Vec<u8>, Errno> {
-        let mut buf = vec![0xEE; len + shift];
-        let got = self.file.read_at(
-            &self.disk,
-            &mut self.scratch,
-            &mut buf[shift..],
-            offset as u64,
-        )?;
-        Ok(buf[shift..shift + got].to_vec())
+        // From the start of a line, so that whole pages are read in place.
+        let mut memory = vec![0xEE; len + shift + 63];
+        let line = memory.as_ptr().align_offset(64);
+        let buf = &mut memory[line + shift..][..len];
+        let got = self
+            .file
+            .read_at(&self.disk, &mut self.scratch, buf, offset as u64)?;
+        Ok(buf[..got].to_vec())
     }
 
     pub fn write(&mut self, data: &[u8], offset: usize, shift: usize) -> Result<usize, Errno> {
