@@ -13,13 +13,15 @@ const IMPORTS: &str = "tests/suites/libc-imports.sh";
 const LIBRARY: &str = "target/release/libpgseal.so";
 const VERSIONS: [&str; 3] = ["15", "17", "18"];
 
-/// Weak symbols that the C runtime and Rust's standard library look for in glibc itself.
-const RUNTIME: [&str; 7] = [
+/// Weak symbols that the C runtime, Rust's standard library and the unwinder look for in glibc
+/// itself. The unwinder only asks whether `__pthread_key_create` is there, and does not call it.
+const RUNTIME: [&str; 8] = [
     "_ITM_deregisterTMCloneTable",
     "_ITM_registerTMCloneTable",
     "__cxa_finalize",
     "__cxa_thread_atexit_impl",
     "__gmon_start__",
+    "__pthread_key_create",
     "gettid",
     "statx",
 ];
