@@ -22,7 +22,7 @@ mod wire;
 
 pub use items::{Items, KeyRow};
 pub use refusal::{Refusal, Report};
-pub use request::{AttachAs, Collation, Request, Unary, MOST_KEPT, MOST_PAGES};
+pub use request::{AttachAs, Batch, Collation, Request, Unary, MOST_KEPT, MOST_PAGES};
 pub use response::{Position, Response, Status, POSITION};
 pub use wire::Malformed;
 

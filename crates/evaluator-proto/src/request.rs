@@ -51,6 +51,17 @@ pub enum Collation<'a> {
     Libc(&'a str),
 }
 
+/// Cells that come into an aggregate's state together.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Batch<'a> {
+    /// Of a state that begins
+    pub kind: AggregateKind,
+    /// Of texts
+    pub collation: Collation<'a>,
+    /// Not null
+    pub cells: Items<'a>,
+}
+
 /// One call.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Request<'a> {
@@ -201,12 +212,8 @@ pub enum Request<'a> {
     AggregateStep {
         /// 0 begins a state
         state: u32,
-        /// Of a state that begins
-        kind: AggregateKind,
-        /// Of texts
-        collation: Collation<'a>,
-        /// Not null
-        cells: Items<'a>,
+        /// What comes in
+        batch: Batch<'a>,
     },
     /// Takes another state into this one, and ends the other; answered by `Done`.
     AggregateCombine {
@@ -219,8 +226,16 @@ pub enum Request<'a> {
     AggregateExport(u32),
     /// A state that another process exported; answered by `Number`, its handle.
     AggregateImport(&'a [u8]),
-    /// The result; the state stays. Answered by `Cell` or `Null`.
-    AggregateFinish(u32),
+    /// The result, after the last cells; answered by `Cell` or `Null`. Of a state that does not
+    /// stay nothing is left, and one that never was, 0, is not made.
+    AggregateFinish {
+        /// 0 is all in this batch
+        state: u32,
+        /// What comes in before, maybe nothing
+        batch: Batch<'a>,
+        /// The state is asked again
+        stays: bool,
+    },
     /// Ends a state; answered by `Done`.
     AggregateDrop(u32),
 

@@ -6,7 +6,7 @@ use std::cmp::Ordering;
 
 use pgseal_cell::{DataKeyId, Type};
 use pgseal_evaluator_proto::{
-    AttachAs, Collation, Items, KeyRow, Malformed, Position, Report, Request, Response, Status,
+    AttachAs, Batch, Collation, Items, KeyRow, Malformed, Position, Report, Request, Response, Status,
     Unary,
 };
 use pgseal_value::{AggregateKind, Arithmetic, Field, Interval};
@@ -135,17 +135,23 @@ fn operations() -> Vec<Request<'static>> {
 }
 
 fn aggregates() -> Vec<Request<'static>> {
+    let batch = Batch {
+        kind: AggregateKind::Max,
+        collation: LIBC,
+        cells: CELLS,
+    };
+    let finish = |stays| Request::AggregateFinish {
+        state: 1,
+        batch,
+        stays,
+    };
     vec![
-        Request::AggregateStep {
-            state: 3,
-            kind: AggregateKind::Max,
-            collation: LIBC,
-            cells: CELLS,
-        },
+        Request::AggregateStep { state: 3, batch },
         Request::AggregateCombine { into: 1, from: 2 },
         Request::AggregateExport(1),
         Request::AggregateImport(b"state"),
-        Request::AggregateFinish(1),
+        finish(false),
+        finish(true),
         Request::AggregateDrop(u32::MAX),
     ]
 }

@@ -1,13 +1,13 @@
 //! Aggregates whose states stay in the engine: results as of a plain loop, whatever the order of
 //! steps, and limits.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::unwrap_in_result)]
 
 mod common;
 
 use common::*;
 use pgseal_cell::grant::{Operation, Subject};
 use pgseal_evaluator::engine::{CollationId, Connection};
-use pgseal_evaluator_proto::{AttachAs, Collation, Refusal, Request};
+use pgseal_evaluator_proto::{AttachAs, Batch, Collation, Refusal, Request, Response};
 use pgseal_value::{AggregateKind, Value};
 
 const C: CollationId = CollationId::C;
@@ -58,6 +58,61 @@ fn results_are_those_of_all_cells_however_they_came() {
             }
         }
     }
+}
+
+/// The sum by one request, with the last cells.
+fn finish(
+    connection: &mut Connection,
+    key: &Sealer,
+    state: u32,
+    cells: &[&[u8]],
+    stays: bool,
+) -> Result<String, u16> {
+    let batch = Batch {
+        kind: AggregateKind::Sum,
+        collation: Collation::C,
+        cells: items(cells),
+    };
+    let (mut request, mut response) = (Vec::new(), Vec::new());
+    Request::AggregateFinish {
+        state,
+        batch,
+        stays,
+    }
+    .encode(&mut request);
+    connection.call(&request, &mut response);
+    match Response::parse(&response).unwrap() {
+        Response::Cell(cell) => Ok(key.open_text(cell)),
+        Response::Refused(report) => Err(report.code),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_result_comes_with_the_last_cells_and_leaves_no_state_that_does_not_stay() {
+    let engine = engine(false);
+    let (mut connection, _, mut key) = alice_with(&engine, &[Operation::Aggregate]);
+    let connection = &mut connection;
+    let cells: Vec<Vec<u8>> = [40, -5, 7].iter().map(|number| key.int4(*number)).collect();
+    let cells: Vec<&[u8]> = cells.iter().map(Vec::as_slice).collect();
+    let text = key.text("x");
+    let unknown = Err(Refusal::UnknownState.code());
+    let of = |sum: &str| Ok(sum.to_owned());
+    assert_eq!(finish(connection, &key, 0, &cells, false), of("42"));
+    assert_eq!(finish(connection, &key, 0, &cells, true), unknown);
+    assert_eq!(finish(connection, &key, 1, &cells, true), unknown);
+    // Nothing of these is left: the first number is free.
+    let sum = AggregateKind::Sum;
+    assert_eq!(step(connection, 0, sum, &cells[..1]), Ok(1));
+    assert_eq!(finish(connection, &key, 1, &[], true), of("40"));
+    assert_eq!(finish(connection, &key, 1, &cells[1..2], true), of("35"));
+    assert_eq!(finish(connection, &key, 1, &cells[2..], false), of("42"));
+    assert_eq!(finish(connection, &key, 1, &[], false), unknown);
+    // A refusal ends a state too.
+    assert_eq!(step(connection, 0, sum, &cells[..1]), Ok(1));
+    assert!(finish(connection, &key, 1, &[&text], false).is_err());
+    assert_eq!(finish(connection, &key, 1, &[], true), unknown);
+    assert_eq!(step(connection, 0, sum, &cells), Ok(1));
 }
 
 #[test]
@@ -173,7 +228,7 @@ fn any_request_is_answered_and_harms_nothing() {
         }
         bytes.truncate(random(2 * bytes.len()).max(1));
         connection.call(&bytes, &mut response);
-        assert!(pgseal_evaluator_proto::Response::parse(&response).is_ok());
+        assert!(Response::parse(&response).is_ok());
     }
     assert_eq!(connection.compare(&a, &a, C), Ok(std::cmp::Ordering::Equal));
 }

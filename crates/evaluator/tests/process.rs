@@ -17,7 +17,7 @@ use common::*;
 use host::*;
 use pgseal_cell::grant::{Operation, Subject};
 use pgseal_evaluator::client::{ConnectError, Ring};
-use pgseal_evaluator_proto::{AttachAs, Collation, Refusal, Request, Response};
+use pgseal_evaluator_proto::{AttachAs, Batch, Collation, Refusal, Request, Response};
 use pgseal_value::{AggregateKind, Arithmetic};
 
 #[test]
@@ -62,13 +62,13 @@ fn a_session_is_opened_over_the_ring_and_everything_is_logged() {
         Err(Refusal::UnknownCollation.code())
     );
     let cells: [&[u8]; 2] = [&a, &b];
-    let state = Request::AggregateStep {
-        state: 0,
+    let batch = Batch {
         kind: AggregateKind::Sum,
         collation: Collation::C,
         cells: items(&cells),
     };
-    assert!(backend.call(&state).is_ok());
+    let step = Request::AggregateStep { state: 0, batch };
+    assert!(backend.call(&step).is_ok());
     drop(backend);
     let log = evaluator.stop();
     for part in [

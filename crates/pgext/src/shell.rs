@@ -64,6 +64,8 @@ pub(crate) struct Shell {
     /// The last message's, which holds while other requests are made.
     answer: Vec<u8>,
     handover: Option<Handover>,
+    /// Made of an evaluator outside, since the process began.
+    pub(crate) requests: u64,
     pub(crate) failure: Failure,
 }
 
@@ -76,6 +78,7 @@ impl Shell {
             response: Vec::new(),
             answer: Vec::new(),
             handover: None,
+            requests: 0,
             failure: Refusal::NoSession.into(),
         }
     }
@@ -257,6 +260,7 @@ impl Shell {
     fn send(&mut self, request: &Request<'_>) -> Result<(), Failure> {
         self.request.clear();
         request.encode(&mut self.request);
+        self.requests += u64::from(matches!(self.way, Way::Isolated(_)));
         self.way.call(&self.request, &mut self.response)
     }
 }

@@ -52,6 +52,9 @@ CREATE FUNCTION encdb_process_message(message bytea) RETURNS bytea
     AS 'MODULE_PATHNAME', 'encdb_process_message' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
 CREATE FUNCTION encdb.database_id() RETURNS bytea
     AS 'MODULE_PATHNAME', 'encdb_database_id' LANGUAGE C STABLE STRICT PARALLEL SAFE;
+-- How many requests this session has made of the evaluator's process; inline there are none.
+CREATE FUNCTION encdb.requests() RETURNS bigint
+    AS 'MODULE_PATHNAME', 'encdb_requests' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
 
 -- Names of keys: |user|database|schema|table|column|, as far as they are given.
 CREATE FUNCTION encdb.keyname_generate(username text, database text, schema text DEFAULT NULL,

@@ -3,8 +3,11 @@
  *	  sum and avg: the state is the evaluator's, here is its number.
  *
  * Cells are collected, and handed over when BATCH of them or BATCH_BYTES are
- * together, or when something is asked of the state. The state goes with the
- * memory context of the aggregate, be it by its end or by an error.
+ * together, or when something is asked of the state. The result is asked for
+ * with the cells that were not handed over yet, and ends the state, so that a
+ * small group is one request; only a window function, which may ask again after
+ * further rows, keeps it. A state that is left goes with the memory context of
+ * the aggregate, be it by its end or by an error.
  */
 #include "encdb.h"
 
@@ -22,6 +25,9 @@ typedef struct AggregateState
 	char		kind;
 	MemoryContext context;
 	MemoryContextCallback gone;
+	bool		asked;			/* a window has had the result of the collected cells alone */
+	bool		ended;			/* the result is known: it lies where the cells were */
+	bool		is_null;
 	int			ncells;
 	Size		used;
 	Size		allocated;
@@ -54,15 +60,12 @@ MakeState(FunctionCallInfo fcinfo, char kind)
 	return state;
 }
 
-/* Hands over the cells that were collected */
-static void
-Flush(AggregateState *state)
+/* The cells that were collected; `cells` has room for BATCH */
+static PgsealBatch
+Collected(const AggregateState *state, PgsealBytes *cells)
 {
-	PgsealBytes cells[BATCH];
 	uint8	   *next = state->bytes;
 
-	if (state->ncells == 0)
-		return;
 	for (int i = 0; i < state->ncells; i++)
 	{
 		uint32		len;
@@ -71,9 +74,28 @@ Flush(AggregateState *state)
 		cells[i] = (PgsealBytes) {next + sizeof(len), len};
 		next += sizeof(len) + len;
 	}
-	ENCDB_CALL(pgseal_aggregate_step(&state->number, state->kind, cells, state->ncells));
+	return (PgsealBatch) {state->kind, cells, (size_t) state->ncells};
+}
+
+static void
+Forget(AggregateState *state)
+{
 	state->ncells = 0;
 	state->used = 0;
+}
+
+/* Hands over the cells that were collected */
+static void
+Flush(AggregateState *state)
+{
+	PgsealBytes cells[BATCH];
+	PgsealBatch batch;
+
+	if (state->ncells == 0)
+		return;
+	batch = Collected(state, cells);
+	ENCDB_CALL(pgseal_aggregate_step(&state->number, &batch));
+	Forget(state);
 }
 
 /* Makes room for so many bytes more */
@@ -102,7 +124,9 @@ Collect(AggregateState *state, PgsealBytes cell)
 		Flush(state);
 	if (len > BATCH_BYTES)
 	{
-		ENCDB_CALL(pgseal_aggregate_step(&state->number, state->kind, &cell, 1));
+		PgsealBatch batch = {state->kind, &cell, 1};
+
+		ENCDB_CALL(pgseal_aggregate_step(&state->number, &batch));
 		return;
 	}
 	Reserve(state, sizeof(len) + len);
@@ -206,20 +230,63 @@ encdb_aggregate_deserialize(PG_FUNCTION_ARGS)
 	PG_RETURN_POINTER(state);
 }
 
-/* The state stays: window functions ask again after further rows */
+static Datum
+Result(FunctionCallInfo fcinfo, PgsealBytes result, bool is_null)
+{
+	if (is_null)
+		PG_RETURN_NULL();
+	return encdb_cell_datum(result);
+}
+
+/* After further rows a window asks again: cells that were asked about alone are handed over then */
+static Datum
+WindowResult(FunctionCallInfo fcinfo, AggregateState *state)
+{
+	PgsealBytes cells[BATCH];
+	PgsealBatch batch;
+	PgsealBytes result;
+	int			is_null;
+
+	if (state->asked && state->number == 0)
+		Flush(state);
+	batch = Collected(state, cells);
+	ENCDB_CALL(pgseal_aggregate_finish(state->number, &batch, state->number != 0, &result, &is_null));
+	state->asked = true;
+	if (state->number != 0)
+		Forget(state);
+	return Result(fcinfo, result, is_null != 0);
+}
+
+/* Asks for the result and ends the state. Aggregates that differ in their final function alone share it, so the result is kept */
+static void
+End(AggregateState *state)
+{
+	PgsealBytes cells[BATCH];
+	PgsealBatch batch = Collected(state, cells);
+	PgsealBytes result;
+	int			is_null;
+
+	ENCDB_CALL(pgseal_aggregate_finish(state->number, &batch, false, &result, &is_null));
+	state->number = 0;
+	state->ended = true;
+	state->is_null = is_null != 0;
+	Forget(state);
+	Reserve(state, result.len);
+	memcpy(state->bytes, result.data, result.len);
+	state->used = result.len;
+}
+
 PG_FUNCTION_INFO_V1(encdb_aggregate_final);
 Datum
 encdb_aggregate_final(PG_FUNCTION_ARGS)
 {
 	AggregateState *state = PG_ARGISNULL(0) ? NULL : (AggregateState *) PG_GETARG_POINTER(0);
-	PgsealBytes result;
-	int			is_null;
 
 	if (!state)
 		PG_RETURN_NULL();
-	Flush(state);
-	ENCDB_CALL(pgseal_aggregate_finish(state->number, &result, &is_null));
-	if (is_null)
-		PG_RETURN_NULL();
-	return encdb_cell_datum(result);
+	if (AggCheckCallContext(fcinfo, NULL) == AGG_CONTEXT_WINDOW)
+		return WindowResult(fcinfo, state);
+	if (!state->ended)
+		End(state);
+	return Result(fcinfo, (PgsealBytes) {state->bytes, state->used}, state->is_null);
 }

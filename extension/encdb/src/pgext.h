@@ -59,6 +59,9 @@ extern void pgseal_detach(void);
 extern void pgseal_set_time(int64_t unix_seconds);
 extern void pgseal_refusal(PgsealRefusal *refusal);
 
+/* How many requests an evaluator outside has been asked by this process */
+extern uint64_t pgseal_requests(void);
+
 /* The session's messages, relayed; `opened` says that the keys' rows are wanted now */
 extern int	pgseal_message(PgsealBytes message, PgsealBytes *answer, int *opened);
 
@@ -135,12 +138,24 @@ extern int	pgseal_substring(PgsealBytes text, int32_t from, const int32_t *lengt
 extern int	pgseal_change_case(PgsealBytes text, int upper, const char *locale, PgsealBytes *result);
 extern int	pgseal_length(PgsealBytes text, PgsealBytes *result);
 
-/* States live in the evaluator; *state 0 makes one. `kind`: 's' sum, 'a' avg */
-extern int	pgseal_aggregate_step(uint32_t *state, uint8_t kind, const PgsealBytes *cells, size_t ncells);
+/* What comes into an aggregate's state together. `kind`: 's' sum, 'a' avg */
+typedef struct PgsealBatch
+{
+	uint8_t		kind;
+	const PgsealBytes *cells;
+	size_t		ncells;
+} PgsealBatch;
+
+/*
+ * States live in the evaluator; *state 0 makes one. The result is that of a state after a last batch, maybe an empty one: of a
+ * state that does not stay nothing is left, and of the batch alone, by state 0, none is made.
+ */
+extern int	pgseal_aggregate_step(uint32_t *state, const PgsealBatch *batch);
 extern int	pgseal_aggregate_combine(uint32_t state, uint32_t other);
 extern int	pgseal_aggregate_export(uint32_t state, PgsealBytes *sealed);
 extern int	pgseal_aggregate_import(PgsealBytes sealed, uint32_t *state);
-extern int	pgseal_aggregate_finish(uint32_t state, PgsealBytes *result, int *is_null);
+extern int	pgseal_aggregate_finish(uint32_t state, const PgsealBatch *batch, int stays,
+									PgsealBytes *result, int *is_null);
 extern void pgseal_aggregate_drop(uint32_t state);
 
 /* Plain bytes are those of the type's send function */

@@ -107,3 +107,11 @@ encdb_database_id(PG_FUNCTION_ARGS)
 	DatabaseIdentity(identity);
 	return encdb_cell_datum((PgsealBytes) {identity, sizeof(identity)});
 }
+
+/* encdb.requests(): what this session has asked the evaluator's process, inline nothing */
+PG_FUNCTION_INFO_V1(encdb_requests);
+Datum
+encdb_requests(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_INT64((int64) pgseal_requests());
+}

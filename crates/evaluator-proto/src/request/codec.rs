@@ -3,7 +3,7 @@
 use pgseal_cell::{DataKeyId, Type};
 use pgseal_value::{AggregateKind, Arithmetic, Field, Interval};
 
-use super::{AttachAs, Collation, Request, Unary};
+use super::{AttachAs, Batch, Collation, Request, Unary};
 use crate::response::in_parts;
 use crate::wire::{put_bytes, Malformed, Reader};
 use crate::Items;
@@ -79,7 +79,7 @@ impl<'a> Request<'a> {
             | Self::AggregateCombine { .. }
             | Self::AggregateExport(_)
             | Self::AggregateImport(_)
-            | Self::AggregateFinish(_)
+            | Self::AggregateFinish { .. }
             | Self::AggregateDrop(_) => self.put_aggregate(into),
             Self::Encrypt { .. } | Self::Decrypt(_) | Self::GenerateKey { .. } => {
                 self.put_conversion(into);
@@ -238,16 +238,18 @@ impl<'a> Request<'a> {
 
     fn put_aggregate(&self, into: &mut Vec<u8>) {
         match *self {
-            Self::AggregateStep {
+            Self::AggregateStep { state, batch } => {
+                put_handle(into, opcode::AGGREGATE_STEP, state);
+                put_batch(into, batch);
+            }
+            Self::AggregateFinish {
                 state,
-                kind,
-                collation,
-                cells,
+                batch,
+                stays,
             } => {
-                into.extend_from_slice(&[opcode::AGGREGATE_STEP, kind as u8]);
-                into.extend_from_slice(&state.to_le_bytes());
-                put_collation(into, collation);
-                cells.write(into);
+                put_handle(into, opcode::AGGREGATE_FINISH, state);
+                into.push(u8::from(stays));
+                put_batch(into, batch);
             }
             Self::AggregateCombine { into: stays, from } => {
                 into.push(opcode::AGGREGATE_COMBINE);
@@ -259,7 +261,6 @@ impl<'a> Request<'a> {
                 put_bytes(into, bytes);
             }
             Self::AggregateExport(state) => put_handle(into, opcode::AGGREGATE_EXPORT, state),
-            Self::AggregateFinish(state) => put_handle(into, opcode::AGGREGATE_FINISH, state),
             Self::AggregateDrop(state) => put_handle(into, opcode::AGGREGATE_DROP, state),
             _ => unreachable!("encode sends aggregates here"),
         }
@@ -412,24 +413,35 @@ fn interval(reader: &mut Reader<'_>) -> Result<Interval, Malformed> {
 
 fn aggregate<'a>(opcode: u8, reader: &mut Reader<'a>) -> Result<Request<'a>, Malformed> {
     Ok(match opcode {
-        opcode::AGGREGATE_STEP => {
-            let (kind, state) = (aggregate_kind(reader.u8()?)?, reader.u32()?);
-            Request::AggregateStep {
-                state,
-                kind,
-                collation: collation(reader)?,
-                cells: Items::read(reader)?,
-            }
-        }
+        opcode::AGGREGATE_STEP => Request::AggregateStep {
+            state: reader.u32()?,
+            batch: batch(reader)?,
+        },
         opcode::AGGREGATE_COMBINE => Request::AggregateCombine {
             into: reader.u32()?,
             from: reader.u32()?,
         },
         opcode::AGGREGATE_EXPORT => Request::AggregateExport(reader.u32()?),
         opcode::AGGREGATE_IMPORT => Request::AggregateImport(reader.bytes()?),
-        opcode::AGGREGATE_FINISH => Request::AggregateFinish(reader.u32()?),
+        opcode::AGGREGATE_FINISH => {
+            let (state, stays) = (reader.u32()?, reader.flag()?);
+            let batch = batch(reader)?;
+            Request::AggregateFinish {
+                state,
+                batch,
+                stays,
+            }
+        }
         opcode::AGGREGATE_DROP => Request::AggregateDrop(reader.u32()?),
         _ => return Err(Malformed),
+    })
+}
+
+fn batch<'a>(reader: &mut Reader<'a>) -> Result<Batch<'a>, Malformed> {
+    Ok(Batch {
+        kind: aggregate_kind(reader.u8()?)?,
+        collation: collation(reader)?,
+        cells: Items::read(reader)?,
     })
 }
 
@@ -469,6 +481,12 @@ fn collation<'a>(reader: &mut Reader<'a>) -> Result<Collation<'a>, Malformed> {
         "" => Collation::C,
         name => Collation::Libc(name),
     })
+}
+
+fn put_batch(into: &mut Vec<u8>, batch: Batch<'_>) {
+    into.push(batch.kind as u8);
+    put_collation(into, batch.collation);
+    batch.cells.write(into);
 }
 
 fn put_handle(into: &mut Vec<u8>, opcode: u8, state: u32) {

@@ -91,6 +91,18 @@ impl Connection {
         collation: CollationId,
         cells: impl Iterator<Item = &'c [u8]>,
     ) -> Result<u32, Refusal> {
+        let state = self.stepped(state, kind, collation, cells)?;
+        self.states.add(state)
+    }
+
+    /// The state of this handle, 0 for a new one, which is nobody's any more, with these cells.
+    fn stepped<'c>(
+        &mut self,
+        state: u32,
+        kind: AggregateKind,
+        collation: CollationId,
+        cells: impl Iterator<Item = &'c [u8]>,
+    ) -> Result<State, Refusal> {
         self.begin_operation()?;
         let mut state = match state {
             0 => None,
@@ -100,7 +112,7 @@ impl Connection {
         for cell in cells {
             self.step(&mut state, kind, collation, cell, &mut asked)?;
         }
-        self.states.add(state.ok_or(Refusal::MalformedRequest)?)
+        state.ok_or(Refusal::MalformedRequest)
     }
 
     /// `asked`: whose use was allowed in this request, so that a batch is one use of a grant.
@@ -208,8 +220,28 @@ impl Connection {
     /// Appends the result's cell; false if there is none. The state stays.
     pub fn aggregate_finish(&mut self, handle: u32, into: &mut Vec<u8>) -> Result<bool, Refusal> {
         self.begin_operation()?;
-        let state = self.states.slot(handle)?.as_ref();
-        let state = state.ok_or(Refusal::UnknownState)?;
+        let state = self.states.take(handle)?;
+        let there = self.finish(&state, into);
+        // The slot was freed last, so it is the one that is filled.
+        self.states.add(state)?;
+        there
+    }
+
+    /// Takes the last cells into a state, 0 for one that they make, and appends the result's cell;
+    /// false if there is none. The state ends, also by a refusal.
+    pub fn aggregate_end<'c>(
+        &mut self,
+        state: u32,
+        kind: AggregateKind,
+        collation: CollationId,
+        cells: impl Iterator<Item = &'c [u8]>,
+        into: &mut Vec<u8>,
+    ) -> Result<bool, Refusal> {
+        let state = self.stepped(state, kind, collation, cells)?;
+        self.finish(&state, into)
+    }
+
+    fn finish(&mut self, state: &State, into: &mut Vec<u8>) -> Result<bool, Refusal> {
         let (result, origin) = match &state.sum {
             Sum::Extreme(_, cell, _) => {
                 into.extend_from_slice(cell);

@@ -1,6 +1,6 @@
 //! Requests as bytes: reads one, does it, writes the answer.
 
-use pgseal_evaluator_proto::{Items, Refusal, Request, Response, Status};
+use pgseal_evaluator_proto::{Batch, Items, Refusal, Request, Response, Status};
 
 use super::Connection;
 
@@ -89,7 +89,7 @@ impl Connection {
             | Request::AggregateCombine { .. }
             | Request::AggregateExport(_)
             | Request::AggregateImport(_)
-            | Request::AggregateFinish(_)
+            | Request::AggregateFinish { .. }
             | Request::AggregateDrop(_) => self.answer_aggregate(request, into),
             _ => self.answer_session(request, into),
         }
@@ -134,15 +134,8 @@ impl Connection {
     ) -> Result<(), Refusal> {
         let mut out = Vec::new();
         match *request {
-            Request::AggregateStep {
-                state,
-                kind,
-                collation,
-                cells,
-            } => {
-                let collation = self.collation(collation)?;
-                let handle = self.aggregate_step(state, kind, collation, cells.iter())?;
-                Response::Number(handle).encode(into);
+            Request::AggregateStep { state, batch } => {
+                Response::Number(self.take_batch(state, batch)?).encode(into);
             }
             Request::AggregateCombine { into: stays, from } => {
                 self.aggregate_combine(stays, from)?;
@@ -155,8 +148,12 @@ impl Connection {
             Request::AggregateImport(sealed) => {
                 Response::Number(self.aggregate_import(sealed)?).encode(into);
             }
-            Request::AggregateFinish(state) => {
-                let there = self.aggregate_finish(state, &mut out)?;
+            Request::AggregateFinish {
+                state,
+                batch,
+                stays,
+            } => {
+                let there = self.result(state, batch, stays, &mut out)?;
                 encode_cell(there, &out, into);
             }
             Request::AggregateDrop(state) => {
@@ -166,6 +163,35 @@ impl Connection {
             _ => return Err(Refusal::MalformedRequest),
         }
         Ok(())
+    }
+
+    fn take_batch(&mut self, state: u32, batch: Batch<'_>) -> Result<u32, Refusal> {
+        let collation = self.collation(batch.collation)?;
+        self.aggregate_step(state, batch.kind, collation, batch.cells.iter())
+    }
+
+    /// Appends the cell of a result; false if there is none.
+    fn result(
+        &mut self,
+        state: u32,
+        batch: Batch<'_>,
+        stays: bool,
+        out: &mut Vec<u8>,
+    ) -> Result<bool, Refusal> {
+        match stays {
+            false => {
+                let collation = self.collation(batch.collation)?;
+                self.aggregate_end(state, batch.kind, collation, batch.cells.iter(), out)
+            }
+            // Nobody would know the number of a state that begins here.
+            true if state == 0 => Err(Refusal::UnknownState),
+            true => {
+                if !batch.cells.is_empty() {
+                    self.take_batch(state, batch)?;
+                }
+                self.aggregate_finish(state, out)
+            }
+        }
     }
 
     /// What is about the session, and conversions out of cells.

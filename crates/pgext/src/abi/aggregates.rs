@@ -2,32 +2,47 @@
 
 use std::ffi::c_int;
 
-use pgseal_evaluator_proto::{Collation, Items, Request};
+use pgseal_evaluator_proto::{Batch, Collation, Items, Request};
 use pgseal_value::AggregateKind;
 
 use super::{list, put, report, shell, PgsealBytes};
 use crate::shell::number;
 
-interface! {
-    /// Takes cells into a state; 0 begins one, of a sum (`s`) or an average (`a`).
-    fn pgseal_aggregate_step(
-        state: *mut u32,
-        kind: u8,
-        cells: *const PgsealBytes,
-        ncells: usize,
-    ) -> c_int {
-        let shell = shell();
-        let cells = list(cells, ncells);
-        let request = Request::AggregateStep {
-            state: state.read(),
-            kind: match kind {
+/// `PgsealBatch`.
+#[repr(C)]
+pub struct PgsealBatch {
+    kind: u8,
+    cells: *const PgsealBytes,
+    ncells: usize,
+}
+
+impl PgsealBatch {
+    /// Makes use of it as a request has it.
+    ///
+    /// # Safety
+    /// Its cells are readable, as the header demands.
+    unsafe fn with<T>(&self, used: impl FnOnce(Batch<'_>) -> T) -> T {
+        // SAFETY: the caller's promise.
+        let cells = unsafe { list(self.cells, self.ncells) };
+        used(Batch {
+            kind: match self.kind {
                 b'a' => AggregateKind::Avg,
                 _ => AggregateKind::Sum,
             },
             collation: Collation::C,
             cells: Items::Listed(&cells),
-        };
-        let outcome = shell.ask(&request, number);
+        })
+    }
+}
+
+interface! {
+    /// Takes cells into a state; 0 begins one.
+    fn pgseal_aggregate_step(state: *mut u32, batch: *const PgsealBatch) -> c_int {
+        let shell = shell();
+        let outcome = (*batch).with(|batch| {
+            let state = state.read();
+            shell.ask(&Request::AggregateStep { state, batch }, number)
+        });
         put(shell, outcome, state)
     }
 
@@ -52,12 +67,24 @@ interface! {
         put(shell, outcome, state)
     }
 
-    /// The result; the state stays.
-    fn pgseal_aggregate_finish(state: u32, result: *mut PgsealBytes, is_null: *mut c_int) -> c_int {
+    /// The result, after the last cells.
+    fn pgseal_aggregate_finish(
+        state: u32,
+        batch: *const PgsealBatch,
+        stays: c_int,
+        result: *mut PgsealBytes,
+        is_null: *mut c_int,
+    ) -> c_int {
         let shell = shell();
-        let outcome = shell.cell_or_null(&Request::AggregateFinish(state)).map(|cell| {
+        let outcome = (*batch).with(|batch| {
+            let request = Request::AggregateFinish {
+                state,
+                batch,
+                stays: stays != 0,
+            };
+            let cell = shell.cell_or_null(&request)?;
             is_null.write(c_int::from(cell.is_none()));
-            PgsealBytes::from(cell.unwrap_or_default())
+            Ok(PgsealBytes::from(cell.unwrap_or_default()))
         });
         put(shell, outcome, result)
     }

@@ -85,6 +85,11 @@ interface! {
         shell().set_time(u64::try_from(now).unwrap_or(0));
     }
 
+    /// How many requests an evaluator outside has been asked.
+    fn pgseal_requests() -> u64 {
+        shell().requests
+    }
+
     /// Describes the last refusal.
     fn pgseal_refusal(refusal: *mut PgsealRefusal) {
         refusal.write(describe(shell()));
