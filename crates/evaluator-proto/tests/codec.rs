@@ -6,8 +6,8 @@ use std::cmp::Ordering;
 
 use pgseal_cell::{DataKeyId, Type};
 use pgseal_evaluator_proto::{
-    AttachAs, Batch, Collation, Items, KeyRow, Malformed, Position, Report, Request, Response, Status,
-    Unary,
+    AttachAs, Batch, Collation, Items, KeyRow, Malformed, Position, Report, Request, Response,
+    Status, Unary,
 };
 use pgseal_value::{AggregateKind, Arithmetic, Field, Interval};
 use proptest::prelude::*;
