@@ -13,6 +13,18 @@ NUMBERS = """
 SELECT encdb.dek_generate(encdb.default_keyname()) IS NOT NULL;
 CREATE TABLE numbers AS SELECT g, encdb.enc_int4_encrypt(g) AS k FROM generate_series(1, 300) g;
 """
+# Pages of more than one level, half full, so that rows and keys stay on their pages.
+WRITTEN = """
+SELECT encdb.dek_generate(encdb.default_keyname()) IS NOT NULL;
+CREATE EXTENSION encdb_btree;
+CREATE EXTENSION amcheck;
+CREATE TABLE written (id enc_int4, k enc_int4, g int) WITH (fillfactor = 50);
+INSERT INTO written SELECT encdb.enc_int4_encrypt(g), encdb.enc_int4_encrypt(g * 7 % 2000), g FROM generate_series(1, 2000) g;
+ALTER TABLE written ADD PRIMARY KEY (id) WITH (fillfactor = 50);
+CREATE INDEX ON written (k) WITH (fillfactor = 50);
+"""
+CELLS = {"id": 777, "k": 1234, "warm": 5, "one": 1}
+SEARCH = "SET enable_seqscan = off; SET enable_bitmapscan = off;\n"
 
 
 class Requests(Confidential):
@@ -46,6 +58,28 @@ class Requests(Confidential):
             "SELECT sum(k) OVER (ORDER BY g) FROM numbers WHERE g <= 10": 1 + 1 + 9 + 1,
         }
         self.assertEqual(dict(zip(expected, self.counts(server, expected))), expected)
+
+    def test_writes(self):
+        """Of a table whose indexes are both on encrypted columns, with encdb_btree."""
+        server = self.isolated("autovacuum = off")
+        self.as_owner(server, WRITTEN)
+        cells = "".join(f"SELECT encdb.enc_int4_encrypt({number}, '|postgres|postgres|') AS {name} \\gset\n" for name, number in CELLS.items())
+        # The first statement of each kind hands over the upper pages of both indexes.
+        warm = "SELECT g FROM written WHERE id = :'warm'; SELECT g FROM written WHERE k = :'warm';\n"
+        point = "SELECT g FROM written WHERE id = :'id'"
+        expected = {
+            point: 2,
+            # To find the row, to add, and for the index on k; its primary key is known to be where the row was found.
+            "UPDATE written SET k = k + :'one' WHERE id = :'id'": 2 + 1 + 2,
+            "UPDATE written SET g = 0 WHERE id = :'id'": 2,
+            "DELETE FROM written WHERE id = :'id'": 2,
+            "INSERT INTO written VALUES (:'id', :'k', 1)": 2 + 2,
+            "INSERT INTO written VALUES (:'id', :'k', 1) ON CONFLICT (id) DO UPDATE SET g = 2": 2,
+        }
+        self.assertEqual(dict(zip(expected, self.counts(server, expected, SEARCH + cells + warm))), expected)
+        found = "SELECT g FROM written WHERE id = :'id'; SELECT count(*) FROM written WHERE k = :'k';"
+        checked = "SELECT bt_index_check('written_pkey', true); SELECT bt_index_check('written_k_idx', true);"
+        self.assertEqual(self.as_owner(server, SEARCH + cells + found + checked).split(), ["2", "2"])
 
 
 if __name__ == "__main__":

@@ -7,7 +7,9 @@
  *	  does.
  * 3. encdb's epoch ends what was answered: at every statement, and whenever
  *	  sessions change.
- * 4. Where requests are dear, upper pages are asked for together (kept.c); of
+ * 4. An update puts its row's old keys into indexes again, which a search has just
+ *	  found equal to its own probe: they are answered as that probe was.
+ * 5. Where requests are dear, upper pages are asked for together (kept.c); of
  *	  leaf pages, a few are remembered here.
  */
 #include "encdb_btree.h"
@@ -80,13 +82,31 @@ Recall(const EncdbPageSearch *search, const Question *question, bool keeps, int 
 	return false;
 }
 
+/* Recalls what was answered to a probe that this one was found equal to */
+static bool
+RecallEqual(const EncdbPageSearch *search, const Question *question, bool keeps, int *order)
+{
+	Question	other = *question;
+
+	for (int i = 0; i < REMEMBERED; i++)
+	{
+		if (!encdb_btree_is_equal(&memories[i], search->epoch, question))
+			continue;
+		other.probe = (PgsealBytes) {memories[i].probe, (size_t) memories[i].probe_len};
+		if (Recall(search, &other, keeps, order))
+			return true;
+	}
+	return false;
+}
+
 static bool
 Answer(const EncdbPageSearch *search, const Question *question, int *order)
 {
 	bool		keeps = search->keeps && !encdb_btree_is_leaf(question->page);
 	Memory	   *memory;
 
-	if (Recall(search, question, keeps, order))
+	if (Recall(search, question, keeps, order) ||
+		RecallEqual(search, question, keeps, order))
 	{
 		answered++;
 		return true;

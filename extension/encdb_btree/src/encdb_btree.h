@@ -65,6 +65,7 @@ extern void encdb_btree_remember(Memory *memory, Page page, const PageCells *cel
 extern void encdb_btree_answered(Memory *memory, uint64 epoch, const Question *question,
 								 PgsealPosition position);
 extern bool encdb_btree_knows(const Memory *memory, const Question *question);
+extern bool encdb_btree_is_equal(const Memory *memory, uint64 epoch, const Question *question);
 extern bool encdb_btree_recall(const Memory *memory, uint64 epoch, const Question *question, int *order);
 
 /* kept.c */

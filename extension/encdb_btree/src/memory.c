@@ -37,23 +37,38 @@ encdb_btree_answered(Memory *memory, uint64 epoch, const Question *question, Pgs
 	memory->epoch = epoch;
 }
 
+static bool
+IsCell(const Memory *memory, int ordinal, PgsealBytes cell)
+{
+	return (size_t) (memory->start[ordinal + 1] - memory->start[ordinal]) == cell.len &&
+		memcmp(memory->bytes + memory->start[ordinal], cell.data, cell.len) == 0;
+}
+
 /* The key's place among the page's, if it is the cell that it was, else -1 */
 static int
 Ordinal(const Memory *memory, const Question *question)
 {
 	int			ordinal = memory->ordinal[question->place / 8] - 1;
 
-	if (ordinal < 0 ||
-		(size_t) (memory->start[ordinal + 1] - memory->start[ordinal]) != question->cell.len ||
-		memcmp(memory->bytes + memory->start[ordinal], question->cell.data, question->cell.len) != 0)
-		return -1;
-	return ordinal;
+	return ordinal >= 0 && IsCell(memory, ordinal, question->cell) ? ordinal : -1;
 }
 
 bool
 encdb_btree_knows(const Memory *memory, const Question *question)
 {
 	return memory->page == question->page && Ordinal(memory, question) >= 0;
+}
+
+/* Whether the probe is a cell of the page that was found equal to the remembered probe */
+bool
+encdb_btree_is_equal(const Memory *memory, uint64 epoch, const Question *question)
+{
+	if (memory->epoch != epoch || memory->locale != question->locale)
+		return false;
+	for (uint32 i = memory->position.before; i < memory->position.through; i++)
+		if (IsCell(memory, (int) i, question->probe))
+			return true;
+	return false;
 }
 
 /* How the key compares with the probe, if that is remembered */
