@@ -4,14 +4,25 @@
 //! with the working directory and normalised; a relocated `pg_wal` and tablespaces also count by
 //! their own location, through the links of the clusters that are known. Look-up is by path, not by
 //! a remembered working directory, because tools take relative names from anywhere.
+//!
+//! That nothing is sealed is never remembered: initdb, restores and renames seal directories while
+//! a process lives, and a stale answer would be plaintext. Where nothing is sealed the look-up is
+//! cheap because it asks for no more than can matter:
+//!
+//! 1. An ancestor is asked for `pg_encryption/` only if the rest of the path could be anything but
+//!    clear below it ([`is_inside`]): `…/data` for `…/data/base/5/16384`, none for `/etc/passwd`.
+//!    Only when one of these has it, is the nearest looked for.
+//! 2. Links are followed name by name only if there is one. The kernel says so in one call
+//!    ([`direct`]): `open` opens by it, and all others ask it for the path ([`Absolute::real`]).
 
+pub mod direct;
 mod path;
 
 use crate::clusters::{self, Cluster};
 use crate::{control, programs, unlock, wal};
 use libc::c_int;
 use path::{identity, Absolute};
-use pgseal_storage::classify::{classify, version_directory, Class, Classified};
+use pgseal_storage::classify::{classify, is_inside, version_directory, Class, Classified};
 use pgseal_storage::wal::WalName;
 use std::ffi::{CStr, OsStr};
 use std::os::unix::ffi::OsStrExt;
@@ -43,13 +54,31 @@ pub fn at(directory: c_int, path: &CStr) -> Place {
     }
 }
 
+/// What the spelling of a name says. None: it is clear if no part of it is a symbolic link, which
+/// [`direct::open`] finds out; else [`at`] must be asked.
+pub fn by_spelling(directory: c_int, path: &CStr) -> Option<Place> {
+    let mut absolute = Absolute::empty();
+    if spell(&mut absolute, directory, path).is_none() {
+        return Some(Place::Clear);
+    }
+    if programs::is_viewer() {
+        return Some(judge(&absolute));
+    }
+    match as_spelled(&absolute, by_ancestors) {
+        Ok(None) if control::is_unexpected(absolute.bytes()) => Some(Place::Denied(libc::EIO)),
+        Ok(None) if may_be_linked(&absolute).is_some() => Some(judge(&absolute)),
+        Ok(None) => None,
+        found => Some(pronounce(&absolute, found)),
+    }
+}
+
 /// The sealed cluster that a name lies in, whatever its class.
 pub fn owner(directory: c_int, path: &CStr) -> Result<Option<&'static Cluster>, c_int> {
     let mut absolute = Absolute::empty();
     if spell(&mut absolute, directory, path).is_none() {
         return Ok(None);
     }
-    let found = locate(&absolute).map_err(|unlock::Failed| libc::EIO)?;
+    let found = locate(&absolute, nearest).map_err(|unlock::Failed| libc::EIO)?;
     let owner = found.map(|found| found.owner.cluster()).transpose();
     owner.map_err(|unlock::Failed| libc::EIO)
 }
@@ -65,7 +94,7 @@ fn spell(absolute: &mut Absolute, directory: c_int, path: &CStr) -> Option<()> {
 /// Is this sealed data that the server itself never opens as a stream? Its statistics it does.
 pub fn is_only_sqls_stream(path: &CStr) -> bool {
     let mut absolute = Absolute::empty();
-    let found = absolute.set(path).map(|()| locate(&absolute));
+    let found = absolute.set(path).map(|()| locate(&absolute, by_ancestors));
     let Some(Ok(Some(Found { answer, .. }))) = found else {
         return false;
     };
@@ -80,7 +109,11 @@ fn judge(path: &Absolute) -> Place {
     if programs::is_viewer() && !is_in_view(path) {
         return Place::Clear;
     }
-    match locate(path) {
+    pronounce(path, locate(path, by_ancestors))
+}
+
+fn pronounce(path: &Absolute, found: Result<Option<Found>, unlock::Failed>) -> Place {
+    match found {
         Ok(None) if control::is_unexpected(path.bytes()) => Place::Denied(libc::EIO),
         Ok(None) => Place::Clear,
         Ok(Some(found)) => found.judge(),
@@ -156,28 +189,65 @@ impl Owner {
     }
 }
 
+/// Looks for the data directory above a path.
+type Search = fn(&Absolute) -> Result<Option<Found>, unlock::Failed>;
+
 /// Looks at the path as it is spelled first, because that costs least; a symbolic link may lead
 /// from anywhere into the middle of a cluster.
-fn locate(path: &Absolute) -> Result<Option<Found>, unlock::Failed> {
-    if let Some(found) = by_ancestors(path)? {
-        let name = path::last(path.bytes());
-        let archived = found.is_foreign().then(|| unlinked(path, name, false));
-        return Ok(Some(archived.flatten().unwrap_or(found)));
+fn locate(path: &Absolute, search: Search) -> Result<Option<Found>, unlock::Failed> {
+    match as_spelled(path, search)? {
+        None => follow(path, search),
+        found => Ok(found),
     }
+}
+
+fn as_spelled(path: &Absolute, search: Search) -> Result<Option<Found>, unlock::Failed> {
+    let Some(found) = search(path)? else {
+        return Ok(None);
+    };
+    let name = path::last(path.bytes());
+    let archived = found.is_foreign().then(|| unlinked(path, name, false));
+    Ok(Some(archived.flatten().unwrap_or(found)))
+}
+
+/// Not inlined, as all below that needs paths of its own: each is a page of the stack, which a new
+/// process would touch, and so copy, at every open.
+#[inline(never)]
+fn follow(path: &Absolute, search: Search) -> Result<Option<Found>, unlock::Failed> {
     let Some(real) = path.real() else {
         return Ok(None);
     };
     if real.bytes() != path.bytes() {
-        if let Some(found) = by_ancestors(&real)? {
+        if let Some(found) = search(&real)? {
             return Ok(Some(found));
         }
     }
     Ok(by_links(&real))
 }
 
+/// The data directory that makes a difference for this path: what lies below another is clear.
 fn by_ancestors(path: &Absolute) -> Result<Option<Found>, unlock::Failed> {
-    let known =
-        longest_root(path).map(|known| Found::new(Owner::Known(known), path.after(&known.root)));
+    let known = longest_root(path).map(|known| found_below(known, path));
+    if known.as_ref().is_some_and(|known| !known.is_foreign()) {
+        return Ok(known);
+    }
+    for ancestor in path.ancestors().filter(|root| matters(path.after(root))) {
+        if owner_of(ancestor)?.is_some() {
+            return nearest(path);
+        }
+    }
+    Ok(known)
+}
+
+/// Can a path below a data directory be anything but clear?
+fn matters(below: &[u8]) -> bool {
+    is_inside(below) || below == KEY_DIRECTORY
+}
+
+/// The nearest data directory, whatever the path is in it.
+#[inline(never)]
+fn nearest(path: &Absolute) -> Result<Option<Found>, unlock::Failed> {
+    let known = longest_root(path).map(|known| found_below(known, path));
     if known.as_ref().is_some_and(|known| !known.is_foreign()) {
         return Ok(known);
     }
@@ -189,6 +259,10 @@ fn by_ancestors(path: &Absolute) -> Result<Option<Found>, unlock::Failed> {
     Ok(known)
 }
 
+fn found_below(known: &'static Cluster, path: &Absolute) -> Found {
+    Found::new(Owner::Known(known), path.after(&known.root))
+}
+
 fn longest_root(path: &Absolute) -> Option<&'static Cluster> {
     clusters::all()
         .filter(|cluster| path.is_below(&cluster.root))
@@ -196,6 +270,7 @@ fn longest_root(path: &Absolute) -> Option<&'static Cluster> {
 }
 
 /// The cluster whose data directory `directory` is: sealed, or pending under another spelling.
+#[inline(never)]
 fn owner_of(directory: &[u8]) -> Result<Option<Owner>, unlock::Failed> {
     let sealed = identity(&[directory, b"/", KEY_DIRECTORY]).is_some();
     if !sealed && !clusters::any_pending() {
@@ -219,17 +294,34 @@ fn owner_of(directory: &[u8]) -> Result<Option<Owner>, unlock::Failed> {
 /// Paths outside every data directory that may be a cluster's all the same: what `pg_wal` and the
 /// links in `pg_tblspc` point to. Names that can be neither are not looked up.
 fn by_links(path: &Absolute) -> Option<Found> {
+    let tablespace = may_be_linked(path)? == Linked::Tablespace;
+    through_links(path, tablespace)
+}
+
+/// What a path can be a part of that a cluster's link leads to.
+#[derive(PartialEq)]
+enum Linked {
+    Tablespace,
+    Wal,
+}
+
+/// By its names alone; nothing without a cluster.
+fn may_be_linked(path: &Absolute) -> Option<Linked> {
+    clusters::all().next()?;
     let bytes = path.bytes();
-    let tablespace = bytes
-        .split(|&b| b == b'/')
-        .any(|part| version_directory(part).is_some());
+    let is_version = |part| version_directory(part).is_some();
+    if bytes.split(|&b| b == b'/').any(is_version) {
+        return Some(Linked::Tablespace);
+    }
     let name = path::last(bytes);
     let wal = name.first().is_some_and(u8::is_ascii_hexdigit)
         || name.starts_with(b"xlogtemp.")
         || name.starts_with(b"RECOVERY");
-    if !tablespace && !wal {
-        return None;
-    }
+    wal.then_some(Linked::Wal)
+}
+
+#[inline(never)]
+fn through_links(path: &Absolute, tablespace: bool) -> Option<Found> {
     let linked = clusters::all().find_map(|cluster| {
         let root = Absolute::from_bytes(&cluster.root)?;
         let below = if tablespace {
@@ -240,7 +332,7 @@ fn by_links(path: &Absolute) -> Option<Found> {
         };
         Some(Found::new(Owner::Known(cluster), below?.bytes()))
     });
-    linked.or_else(|| unlinked(path, name, tablespace))
+    linked.or_else(|| unlinked(path, path::last(path.bytes()), tablespace))
 }
 
 /// While pg_upgrade works, two clusters have links to one location, where each has the directory of
@@ -258,6 +350,7 @@ fn is_of_version(below: &[u8], root: &Absolute) -> bool {
 }
 
 /// What belongs to the one cluster whose key this process holds, though no link says so (yet).
+#[inline(never)]
 fn unlinked(path: &Absolute, name: &[u8], tablespace: bool) -> Option<Found> {
     let cluster = clusters::sole()?;
     let below = if tablespace {

@@ -416,7 +416,7 @@ pub fn classify(path: &[u8]) -> Classified {
             };
         }
     }
-    let class = if fails_closed(path) {
+    let class = if is_inside(path) {
         stream(path)
     } else {
         Class::Clear
@@ -424,8 +424,11 @@ pub fn classify(path: &[u8]) -> Classified {
     Classified { class, row: None }
 }
 
-/// Directories whose unknown files are sealed.
-fn fails_closed(path: &[u8]) -> bool {
+/// Does this path lie in one of the directories whose unknown files are sealed? Whatever lies
+/// elsewhere is clear: a path that is inside of no directory in this way needs no cluster looked
+/// for.
+#[must_use]
+pub fn is_inside(path: &[u8]) -> bool {
     let Some(slash) = path.iter().position(|&byte| byte == b'/') else {
         return false;
     };

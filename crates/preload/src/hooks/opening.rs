@@ -7,7 +7,7 @@ use crate::clusters::Cluster;
 use crate::counters::{self, Count};
 use crate::disk::stat;
 use crate::files::Stored;
-use crate::place::{self, Place};
+use crate::place::{self, direct, Place};
 use crate::real::libc_call;
 use crate::received::{self, Form};
 use crate::receivers::guard::{self, Opens};
@@ -65,7 +65,14 @@ pub fn open_at(directory: c_int, path: &CStr, flags: c_int, mode: mode_t) -> c_i
         Opens::Raw => return open_raw(directory, path, flags),
         Opens::Refused => return super::fail(libc::EACCES),
     }
-    match place::at(directory, path) {
+    let place = match place::by_spelling(directory, path) {
+        Some(place) => place,
+        None => match open_direct(directory, path, flags, mode) {
+            Some(fd) => return fd,
+            None => place::at(directory, path),
+        },
+    };
+    match place {
         Place::Clear => match received::form(path, flags) {
             None => open_clear(directory, path, flags, mode),
             Some(form) => open_received(form, directory, path, flags, mode),
@@ -91,6 +98,14 @@ pub fn open_at(directory: c_int, path: &CStr, flags: c_int, mode: mode_t) -> c_i
         }
         Place::Sealed(cluster, class) => open_sealed(cluster, &class, directory, path, flags, mode),
     }
+}
+
+/// Opens what is clear if no link leads elsewhere; the last name is the file's own then.
+fn open_direct(directory: c_int, path: &CStr, flags: c_int, mode: mode_t) -> Option<c_int> {
+    if received::form(path, flags).is_some() || path.to_bytes().ends_with(b"mem") {
+        return None;
+    }
+    direct::open(directory, path, flags, mode)
 }
 
 /// For a raw base backup: what is stored, but for pg_control, whose stored page the server refuses.

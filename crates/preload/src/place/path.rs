@@ -1,5 +1,6 @@
 //! Absolute, normalised paths in a buffer on the stack: looking a path up allocates nothing.
 
+use super::direct;
 use libc::{c_int, PATH_MAX};
 use std::ffi::{CStr, CString, OsStr};
 use std::mem::MaybeUninit;
@@ -91,9 +92,14 @@ impl Absolute {
         })
     }
 
-    /// Without symbolic links. The last name need not exist yet; the directory above it must.
+    /// Without symbolic links. The last name need not exist yet; the directory above it must, if a
+    /// link leads to it.
     pub fn real(&self) -> Option<Self> {
-        if let Some(real) = self.terminated().and_then(real_path) {
+        let path = self.terminated()?;
+        if direct::is_direct(path) {
+            return Self::from_bytes(self.bytes());
+        }
+        if let Some(real) = real_path(path) {
             return Some(real);
         }
         let Some(directory) = parent(self.bytes()) else {
