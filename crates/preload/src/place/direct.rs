@@ -1,9 +1,10 @@
-//! Opening without links: the kernel opens a file only if no name on the way is a symbolic link, and
-//! says so if one is (`openat2`, since Linux 5.6). Then the path as it is spelled is the real one.
+//! Opening without links: the kernel opens a file only if no name on the way is a symbolic link,
+//! and says so if one is (`openat2`, since Linux 5.6). Then the path as it is spelled is the real
+//! one.
 //!
-//! glibc has no function for it, so a library behind ours does not see these calls. Where the kernel
-//! does not know the call, or a container forbids it, nothing is opened here: the caller looks at
-//! links by itself, as it must where there is one.
+//! glibc has no function for it, so a library behind ours does not see these calls. Where the
+//! kernel does not know the call, or a container forbids it, nothing is opened here: the caller
+//! looks at links by itself, as it must where there is one.
 
 use crate::real;
 use libc::{c_int, c_long, mode_t};

@@ -71,10 +71,22 @@ fn outside_of_the_directories_that_fail_closed_everything_is_clear() {
     for row in TABLE.iter().filter(|row| row.kind != Kind::Clear) {
         assert!(is_inside(row.pattern.as_bytes()), "{}", row.pattern);
     }
-    for path in ["postgresql.conf", "base", "data/base/5/16384", "log/pg_wal/x", "pgsql/base/1"] {
+    for path in [
+        "postgresql.conf",
+        "base",
+        "data/base/5/16384",
+        "log/pg_wal/x",
+        "pgsql/base/1",
+    ] {
         assert!(!is_inside(path.as_bytes()), "{path}");
     }
-    for path in ["base/5/16384", "global/1262", "pg_wal/x", "PG_15_1/5/1", "pg_any/x"] {
+    for path in [
+        "base/5/16384",
+        "global/1262",
+        "pg_wal/x",
+        "PG_15_1/5/1",
+        "pg_any/x",
+    ] {
         assert!(is_inside(path.as_bytes()), "{path}");
     }
 }
