@@ -20,6 +20,25 @@ ROWS = "SELECT count(*), min(encdb.decrypt(c)), encdb.decrypt(sum(id)) FROM t;\n
 POINT = "SET enable_seqscan = off;\nSELECT encdb.decrypt(c) FROM t WHERE id = (SELECT encdb.enc_int4_encrypt(77, '|postgres|postgres|'));\n"
 ANSWER = "500|row 1|125250"
 
+# A column beside its plain twin, and questions for the least and the greatest of it.
+WORDS = """
+SELECT encdb.dek_generate(encdb.default_keyname()) IS NOT NULL;
+CREATE TABLE words AS SELECT g, w, encdb.enc_text_encrypt(w) AS e FROM (
+    SELECT g, (ARRAY['ab', 'Ab', 'a b', 'zebra', 'Zebra', 'été', '', 'x-y'])[1 + g * 31 % 8] || g % 17 AS w FROM generate_series(1, 20000) g) s;
+ALTER TABLE words SET (parallel_workers = 2);
+ANALYZE words;
+"""
+WORKERS = "SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0; SET max_parallel_workers_per_gather = 2;"
+EXTREMES = [
+    "SELECT {0}, {1} FROM words",
+    "SELECT g % 7, {0}, {1} FROM words WHERE g < 3000 GROUP BY g % 7 ORDER BY 1",
+    "SELECT g, {0}, {1} FROM words WHERE g > 19990 GROUP BY g ORDER BY 1",
+    "SELECT {0}, {1} FROM words WHERE g > 50000",
+    "SELECT g, {0} OVER (ORDER BY g ROWS 3 PRECEDING), {1} OVER (ORDER BY g ROWS 3 PRECEDING) FROM words WHERE g < 60 ORDER BY 1",
+    "SELECT g, {0} OVER (ORDER BY g), {1} OVER (ORDER BY g) FROM words WHERE g < 300 ORDER BY 1",
+    "SELECT g, {0} OVER (PARTITION BY g % 3), {1} OVER (PARTITION BY g % 3) FROM words WHERE g < 300 ORDER BY 1",
+]
+
 
 def last(output):
     """The last line."""
@@ -164,6 +183,24 @@ class Life(Confidential):
         self.assertEqual(self.as_owner(server, "SELECT v FROM big ORDER BY k DESC NULLS LAST LIMIT 2"), "269999\n269998")
         distinct = "SELECT count(DISTINCT k), count(DISTINCT v), count(*) FROM big WHERE v BETWEEN 5 AND 2000"
         self.assertEqual(self.as_owner(server, distinct), "1318|1318|27031")
+
+    def test_extremes_are_those_of_the_plain_column(self):
+        """By workers, in groups of many and of one, and over windows."""
+        for form in FORMS:
+            socket = self.evaluator().socket if form == "isolated" else ""
+            server = self.server(form, form=form, socket=socket)
+            self.as_owner(server, WORDS)
+            plan = self.as_owner(server, WORKERS + "EXPLAIN (COSTS off) SELECT max(e) FROM words")
+            self.assertIn("Partial Aggregate", plan)
+            # A language's, where the machine has one.
+            utf8 = server.psql("SELECT max(collname) FROM pg_collation WHERE collprovider = 'c' AND collname ~ '[.]utf8$'")
+            for collation in ["C", utf8]:
+                for question in EXTREMES:
+                    with self.subTest(form=form, collation=collation, question=question):
+                        plain, opened = (question.format(*(call.format(f'{column} COLLATE "{collation}"') for call in ["min({})", "max({})"]))
+                                         for column in "we")
+                        opened = re.sub(r"(m..\([^)]*\)( OVER \([^)]*\))?)", r"encdb.decrypt(\1)", opened)
+                        self.assertEqual(self.as_owner(server, WORKERS + opened), self.as_owner(server, WORKERS + plain))
 
     def test_nothing_is_left_of_aggregates(self):
         """States go with their queries, also with those that fail: the limit of states is not met by many of them."""

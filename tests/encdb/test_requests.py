@@ -53,6 +53,10 @@ class Requests(Confidential):
             "SELECT sum(k) FROM numbers GROUP BY g % 10": 10,
             "SELECT sum(k) FROM numbers WHERE g < 1": 0,
             "SELECT count(k) FROM numbers": 0,
+            "SELECT min(k) FROM numbers WHERE g <= 100": 1,
+            "SELECT max(k) FROM numbers": 3,
+            # The extreme of one is itself.
+            "SELECT max(k) FROM numbers GROUP BY g": 0,
             # A window that is asked once, and one that is asked after each row: its state is made, asked nine times, and dropped.
             "SELECT sum(k) OVER () FROM numbers WHERE g <= 100": 1,
             "SELECT sum(k) OVER (ORDER BY g) FROM numbers WHERE g <= 10": 1 + 1 + 9 + 1,

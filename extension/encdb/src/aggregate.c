@@ -1,6 +1,6 @@
 /*
  * aggregate.c
- *	  sum and avg: the state is the evaluator's, here is its number.
+ *	  sum, avg, min and max: the state is the evaluator's, here is its number.
  *
  * Cells are collected, and handed over when BATCH of them or BATCH_BYTES are
  * together, or when something is asked of the state. The result is asked for
@@ -23,6 +23,7 @@ typedef struct AggregateState
 {
 	uint32		number;			/* 0: the evaluator has none yet */
 	char		kind;
+	const char *locale;			/* of extremes */
 	MemoryContext context;
 	MemoryContextCallback gone;
 	bool		asked;			/* a window has had the result of the collected cells alone */
@@ -33,6 +34,12 @@ typedef struct AggregateState
 	Size		allocated;
 	uint8	   *bytes;			/* the collected cells, each after its length */
 } AggregateState;
+
+static bool
+IsExtreme(const AggregateState *state)
+{
+	return state->kind == '<' || state->kind == '>';
+}
 
 static void
 Drop(void *argument)
@@ -74,7 +81,7 @@ Collected(const AggregateState *state, PgsealBytes *cells)
 		cells[i] = (PgsealBytes) {next + sizeof(len), len};
 		next += sizeof(len) + len;
 	}
-	return (PgsealBatch) {state->kind, cells, (size_t) state->ncells};
+	return (PgsealBatch) {state->kind, state->locale, cells, (size_t) state->ncells};
 }
 
 static void
@@ -124,7 +131,7 @@ Collect(AggregateState *state, PgsealBytes cell)
 		Flush(state);
 	if (len > BATCH_BYTES)
 	{
-		PgsealBatch batch = {state->kind, &cell, 1};
+		PgsealBatch batch = {state->kind, state->locale, &cell, 1};
 
 		ENCDB_CALL(pgseal_aggregate_step(&state->number, &batch));
 		return;
@@ -147,6 +154,8 @@ Step(FunctionCallInfo fcinfo, char kind)
 
 		if (!state)
 			state = MakeState(fcinfo, kind);
+		if (IsExtreme(state))
+			state->locale = encdb_locale_of(cell, PG_GET_COLLATION());
 		Collect(state, CellBytes(cell));
 		PG_FREE_IF_COPY(cell, 1);
 	}
@@ -167,6 +176,20 @@ Datum
 encdb_avg_step(PG_FUNCTION_ARGS)
 {
 	return Step(fcinfo, 'a');
+}
+
+PG_FUNCTION_INFO_V1(encdb_min_step);
+Datum
+encdb_min_step(PG_FUNCTION_ARGS)
+{
+	return Step(fcinfo, '<');
+}
+
+PG_FUNCTION_INFO_V1(encdb_max_step);
+Datum
+encdb_max_step(PG_FUNCTION_ARGS)
+{
+	return Step(fcinfo, '>');
 }
 
 /* Takes the second state into the first */
@@ -276,14 +299,27 @@ End(AggregateState *state)
 	state->used = result.len;
 }
 
+/* The least and the greatest of one: nobody has to be asked, and no session is needed */
+static bool
+IsOnlyCell(const AggregateState *state)
+{
+	return IsExtreme(state) && state->number == 0 && state->ncells == 1;
+}
+
 PG_FUNCTION_INFO_V1(encdb_aggregate_final);
 Datum
 encdb_aggregate_final(PG_FUNCTION_ARGS)
 {
 	AggregateState *state = PG_ARGISNULL(0) ? NULL : (AggregateState *) PG_GETARG_POINTER(0);
+	PgsealBytes only;
 
 	if (!state)
 		PG_RETURN_NULL();
+	if (IsOnlyCell(state))
+	{
+		Collected(state, &only);
+		return encdb_cell_datum(only);
+	}
 	if (AggCheckCallContext(fcinfo, NULL) == AGG_CONTEXT_WINDOW)
 		return WindowResult(fcinfo, state);
 	if (!state->ended)

@@ -1,14 +1,14 @@
 /*
  * compare.c
- *	  Comparison operators, the B-tree's support functions, min and max.
+ *	  Comparison operators, and the B-tree's support functions.
  */
 #include "encdb.h"
 
 #include "utils/sortsupport.h"
 
 /* The locale that orders these cells: only text has one */
-static const char *
-LocaleOf(Cell *cell, Oid collation)
+const char *
+encdb_locale_of(Cell *cell, Oid collation)
 {
 	if (VARSIZE_ANY_EXHDR(cell) < 2 || CellType(cell) != TYPE_TEXT)
 		return NULL;
@@ -19,7 +19,7 @@ LocaleOf(Cell *cell, Oid collation)
 static bool
 TryCompare(Cell *left, Cell *right, Oid collation, int *order)
 {
-	const char *locale = LocaleOf(left, collation);
+	const char *locale = encdb_locale_of(left, collation);
 
 	if (!Attached())
 		return false;
@@ -86,22 +86,6 @@ encdb_cmp(PG_FUNCTION_ARGS)
 	PG_FREE_IF_COPY(left, 0);
 	PG_FREE_IF_COPY(right, 1);
 	PG_RETURN_INT32(order);
-}
-
-/* max: the greater of two, and of equal ones the second, as of the plain types (int4larger and its kin) */
-PG_FUNCTION_INFO_V1(encdb_larger);
-Datum
-encdb_larger(PG_FUNCTION_ARGS)
-{
-	PG_RETURN_DATUM(PG_GETARG_DATUM(CompareArguments(fcinfo) > 0 ? 0 : 1));
-}
-
-/* min */
-PG_FUNCTION_INFO_V1(encdb_smaller);
-Datum
-encdb_smaller(PG_FUNCTION_ARGS)
-{
-	PG_RETURN_DATUM(PG_GETARG_DATUM(CompareArguments(fcinfo) < 0 ? 0 : 1));
 }
 
 /* det_type: equal values are equal bytes, and no key is needed */

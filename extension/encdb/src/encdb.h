@@ -95,6 +95,7 @@ extern const char *encdb_ctype(Oid collation);
 extern void encdb_collation_init(void);
 
 /* compare.c */
+extern const char *encdb_locale_of(Cell *cell, Oid collation);
 extern int	encdb_compare(Cell *left, Cell *right, Oid collation);
 
 /* rank.c */

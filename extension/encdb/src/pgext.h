@@ -138,10 +138,11 @@ extern int	pgseal_substring(PgsealBytes text, int32_t from, const int32_t *lengt
 extern int	pgseal_change_case(PgsealBytes text, int upper, const char *locale, PgsealBytes *result);
 extern int	pgseal_length(PgsealBytes text, PgsealBytes *result);
 
-/* What comes into an aggregate's state together. `kind`: 's' sum, 'a' avg */
+/* What comes into an aggregate's state together. `kind`: 's' sum, 'a' avg, '<' min, '>' max */
 typedef struct PgsealBatch
 {
 	uint8_t		kind;
+	const char *locale;			/* of extremes; NULL: byte order */
 	const PgsealBytes *cells;
 	size_t		ncells;
 } PgsealBatch;

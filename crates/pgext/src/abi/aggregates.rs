@@ -1,17 +1,18 @@
 //! States of aggregates, by their handles.
 
-use std::ffi::c_int;
+use std::ffi::{c_char, c_int};
 
-use pgseal_evaluator_proto::{Batch, Collation, Items, Request};
+use pgseal_evaluator_proto::{Batch, Items, Request};
 use pgseal_value::AggregateKind;
 
-use super::{list, put, report, shell, PgsealBytes};
-use crate::shell::number;
+use super::{list, locale, put, report, shell, PgsealBytes};
+use crate::shell::{number, Failure};
 
 /// `PgsealBatch`.
 #[repr(C)]
 pub struct PgsealBatch {
     kind: u8,
+    locale: *const c_char,
     cells: *const PgsealBytes,
     ncells: usize,
 }
@@ -20,16 +21,21 @@ impl PgsealBatch {
     /// Makes use of it as a request has it.
     ///
     /// # Safety
-    /// Its cells are readable, as the header demands.
-    unsafe fn with<T>(&self, used: impl FnOnce(Batch<'_>) -> T) -> T {
+    /// Its cells and its locale are readable, as the header demands.
+    unsafe fn with<T>(
+        &self,
+        used: impl FnOnce(Batch<'_>) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
         // SAFETY: the caller's promise.
-        let cells = unsafe { list(self.cells, self.ncells) };
+        let (cells, collation) = unsafe { (list(self.cells, self.ncells), locale(self.locale)?) };
         used(Batch {
             kind: match self.kind {
                 b'a' => AggregateKind::Avg,
+                b'<' => AggregateKind::Min,
+                b'>' => AggregateKind::Max,
                 _ => AggregateKind::Sum,
             },
-            collation: Collation::C,
+            collation,
             cells: Items::Listed(&cells),
         })
     }
