@@ -64,6 +64,18 @@ class Bench(Case):
     def report(self):
         return json.loads(self.json.read_text())
 
+    def servers(self, run):
+        """Postmasters that take connections."""
+        found = set()
+        for pid_file in self.data.glob("*/set*/*/data/postmaster.pid"):
+            try:
+                lines = pid_file.read_text().splitlines()
+            except FileNotFoundError:
+                continue
+            if len(lines) > 7 and lines[7].strip() == "ready":
+                found.add(int(lines[0]))
+        return found & stage.descendants(run.pid)
+
     def assert_left_nothing(self, run):
         self.assertEqual(list(self.data.iterdir()), [])
         self.assertEqual(stage.descendants(run.pid), set())
@@ -162,6 +174,33 @@ class Terminal:
         return self.shown.decode()
 
 
+class Turns(Bench):
+    def test_one_server_runs_at_a_time(self):
+        """All of them are there at once; whose turn it is not is stopped where it is."""
+        run = self.start("tpcb", "--rounds=1000", "--sets=1")
+        deadline = time.monotonic() + TIME_LIMIT
+        had_turns = set()
+        while len(had_turns) < 3:
+            self.assertIsNone(run.poll(), run.poll() and run.communicate())
+            self.assertLess(time.monotonic(), deadline, had_turns)
+            servers = self.servers(run)
+            awake = [self.awake(servers) for _ in range(3)]
+            # A turn may change during a look; through three of them, two servers run only by mistake.
+            self.assertLessEqual(len(set.intersection(*awake)), 1, awake)
+            if len(servers) == 3:
+                had_turns = (had_turns | set.union(*awake)) & servers
+            time.sleep(0.01)
+
+    def awake(self, servers):
+        """Those of which any process is not stopped."""
+        def stopped(pid):
+            try:
+                return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].startswith(("T", "Z"))
+            except (FileNotFoundError, ProcessLookupError):
+                return True
+        return {server for server in servers if not all(map(stopped, {server} | stage.descendants(server)))}
+
+
 class Ends(Bench):
     def test_ctrl_c_keeps_the_rounds_done_and_a_second_run_is_refused_meanwhile(self):
         terminal = Terminal()
@@ -225,13 +264,8 @@ class Ends(Bench):
         """Of a server that takes connections."""
         deadline = time.monotonic() + TIME_LIMIT
         while time.monotonic() < deadline:
-            for pid_file in self.data.glob("*/set*/*/data/postmaster.pid"):
-                try:
-                    lines = pid_file.read_text().splitlines()
-                except FileNotFoundError:
-                    continue
-                if len(lines) > 7 and lines[7].strip() == "ready" and int(lines[0]) in stage.descendants(run.pid):
-                    return int(lines[0])
+            if servers := self.servers(run):
+                return min(servers)
         raise AssertionError("no server of the run took connections")
 
 

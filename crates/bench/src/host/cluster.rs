@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 
 use nix::fcntl::{posix_fadvise, PosixFadviseAdvice};
 use nix::sys::signal::{kill, Signal};
+use nix::unistd::Pid;
 
 use crate::error::{files, BenchError};
 use crate::host::contender::{Contender, Kind};
@@ -187,6 +188,7 @@ impl Cluster {
         let mut server = Server {
             child: Some(child),
             contender: contender.name().to_owned(),
+            paused: Vec::new(),
             cluster: self,
             host,
         };
@@ -218,6 +220,8 @@ pub struct Server<'a> {
     /// None when it has been waited for.
     child: Option<Child>,
     contender: String,
+    /// Its stopped processes.
+    paused: Vec<Pid>,
     cluster: &'a Cluster,
     host: &'a Host,
 }
@@ -246,6 +250,24 @@ impl Server<'_> {
             Ok(done) => Ok(done.stdout),
             Err(BenchError::Interrupted) => Err(BenchError::Interrupted),
             Err(error) => Err(self.explain(error)),
+        }
+    }
+
+    /// Stops its processes where they are; the postmaster first, so that no new ones come.
+    pub fn pause(&mut self) {
+        let Some(child) = &self.child else { return };
+        let _ = kill(process::pid_of(child), Signal::SIGSTOP);
+        let below = account::descendants(child.id()).unwrap_or_default();
+        self.paused = below.into_iter().filter_map(process::pid).collect();
+        for pid in &self.paused {
+            let _ = kill(*pid, Signal::SIGSTOP);
+        }
+    }
+
+    /// Lets them go on.
+    pub fn resume(&mut self) {
+        for pid in self.paused.drain(..).rev() {
+            let _ = kill(pid, Signal::SIGCONT);
         }
     }
 
@@ -284,6 +306,7 @@ impl Server<'_> {
 
     /// A fast shutdown: what the server cost from its start to its end.
     fn shut_down(&mut self) -> Result<Cpu, BenchError> {
+        self.resume();
         let child = self.child.as_mut().expect("it is waited for once only");
         // It has its number until we have waited for it.
         let _ = kill(process::pid_of(child), Signal::SIGINT);
@@ -373,6 +396,7 @@ impl Server<'_> {
 
 impl Drop for Server<'_> {
     fn drop(&mut self) {
+        self.resume();
         if let Some(child) = self.child.as_mut() {
             process::end(child, Signal::SIGQUIT);
         }

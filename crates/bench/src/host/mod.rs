@@ -8,6 +8,7 @@
 pub mod account;
 pub mod cluster;
 pub mod contender;
+pub mod load;
 pub mod lock;
 pub mod machine;
 pub mod process;

@@ -8,10 +8,10 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, Read, Seek};
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -104,31 +104,87 @@ impl Finished {
 
 /// Runs a program to its end, or ends it.
 pub fn run(command: &mut Command, stop: &Stop) -> Result<Finished, BenchError> {
-    let program = command.get_program().to_owned();
-    let unstartable = |error| BenchError::Start(program.clone().into(), error);
-    let mut output = tempfile::tempfile().map_err(unstartable)?;
-    let mut errors = tempfile::tempfile().map_err(unstartable)?;
-    command
-        .stdin(Stdio::null())
-        .stdout(output.try_clone().map_err(unstartable)?)
-        .stderr(errors.try_clone().map_err(unstartable)?);
-    let start = Instant::now();
-    let mut child = spawn(command).map_err(unstartable)?;
-    let ended = wait_until_ended(&child, None, stop);
-    let elapsed = start.elapsed();
-    if !ended {
-        end(&mut child, Signal::SIGTERM);
-        return Err(BenchError::Interrupted);
+    let program = Program::start(command)?;
+    while !program.wait(LOOK) {
+        if stop.is_set() {
+            return Err(BenchError::Interrupted);
+        }
     }
-    let (status, cpu) = reap(&mut child).map_err(unstartable)?;
-    Ok(Finished {
-        program: Path::new(&program).display().to_string(),
-        status,
-        stdout: text(&mut output).map_err(unstartable)?,
-        stderr: text(&mut errors).map_err(unstartable)?,
-        elapsed,
-        cpu,
-    })
+    program.finish()
+}
+
+/// A program that was started. Dropped before it is finished, as on an error, it is ended.
+#[derive(Debug)]
+pub struct Program {
+    name: PathBuf,
+    /// None when it has been waited for.
+    child: Option<Child>,
+    output: File,
+    errors: File,
+    since: Instant,
+    ended: Receiver<()>,
+}
+
+impl Program {
+    /// Starts it, with nothing to read.
+    pub fn start(command: &mut Command) -> Result<Self, BenchError> {
+        let name = PathBuf::from(command.get_program());
+        let unstartable = |error| BenchError::Start(name.clone(), error);
+        let output = tempfile::tempfile().map_err(unstartable)?;
+        let errors = tempfile::tempfile().map_err(unstartable)?;
+        command
+            .stdin(Stdio::null())
+            .stdout(output.try_clone().map_err(unstartable)?)
+            .stderr(errors.try_clone().map_err(unstartable)?);
+        let since = Instant::now();
+        let child = spawn(command).map_err(unstartable)?;
+        Ok(Self {
+            name,
+            ended: watch(&child),
+            child: Some(child),
+            output,
+            errors,
+            since,
+        })
+    }
+
+    /// Waits so long; has it ended then?
+    pub fn wait(&self, time: Duration) -> bool {
+        has_ended(&self.ended, time)
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, signal: Signal) {
+        if let Some(child) = &self.child {
+            // It has its number until we have waited for it.
+            let _ = kill(pid_of(child), signal);
+        }
+    }
+
+    /// What came of it, once it has ended.
+    pub fn finish(mut self) -> Result<Finished, BenchError> {
+        let elapsed = self.since.elapsed();
+        let child = self.child.as_mut().expect("it is finished once only");
+        let unreadable = |error| BenchError::Start(self.name.clone(), error);
+        let (status, cpu) = reap(child).map_err(unreadable)?;
+        self.child = None;
+        Ok(Finished {
+            program: self.name.display().to_string(),
+            status,
+            stdout: text(&mut self.output).map_err(unreadable)?,
+            stderr: text(&mut self.errors).map_err(unreadable)?,
+            elapsed,
+            cpu,
+        })
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        if let Some(child) = self.child.as_mut() {
+            end(child, Signal::SIGTERM);
+        }
+    }
 }
 
 /// Starts it in a process group of its own, which a terminal's Ctrl-C does not reach.
@@ -139,6 +195,18 @@ pub fn spawn(command: &mut Command) -> io::Result<Child> {
 /// Waits until it has ended, and leaves it for [`reap`]; false if it shall stop or the time is
 /// over.
 pub fn wait_until_ended(child: &Child, limit: Option<Duration>, stop: &Stop) -> bool {
+    let ended = watch(child);
+    let start = Instant::now();
+    while !has_ended(&ended, LOOK) {
+        if stop.is_set() || limit.is_some_and(|limit| start.elapsed() > limit) {
+            return false;
+        }
+    }
+    true
+}
+
+/// Is told when the child has ended.
+fn watch(child: &Child) -> Receiver<()> {
     let (sender, ended) = mpsc::channel();
     let pid = pid_of(child);
     // Nobody listens any more when the wait was given up.
@@ -146,16 +214,12 @@ pub fn wait_until_ended(child: &Child, limit: Option<Duration>, stop: &Stop) -> 
         let _ = waitid(Id::Pid(pid), WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT);
         let _ = sender.send(());
     });
-    let start = Instant::now();
-    loop {
-        match ended.recv_timeout(LOOK) {
-            Ok(()) | Err(RecvTimeoutError::Disconnected) => return true,
-            Err(RecvTimeoutError::Timeout) => {}
-        }
-        if stop.is_set() || limit.is_some_and(|limit| start.elapsed() > limit) {
-            return false;
-        }
-    }
+    ended
+}
+
+/// It has also if the watcher is gone, who goes when it has told.
+fn has_ended(ended: &Receiver<()>, time: Duration) -> bool {
+    !matches!(ended.recv_timeout(time), Err(RecvTimeoutError::Timeout))
 }
 
 /// Takes leave of a child that has ended, or waits for it: its status, and what it cost.
@@ -190,6 +254,7 @@ pub fn end(child: &mut Child, signal: Signal) {
     let group = pid_of(child);
     // It has its number until we have waited for it.
     let _ = killpg(group, signal);
+    let _ = killpg(group, Signal::SIGCONT);
     if !wait_until_ended(child, Some(PATIENCE), &Stop::default()) {
         let _ = killpg(group, Signal::SIGKILL);
     }
@@ -208,9 +273,10 @@ pub fn end_all() {
             let Some(below) = below.get(1..).filter(|below| !below.is_empty()) else {
                 return;
             };
-            for pid in below.iter().filter_map(|pid| i32::try_from(*pid).ok()) {
+            for pid in below.iter().copied().filter_map(pid) {
                 if asked.insert(pid) {
-                    let _ = kill(Pid::from_raw(pid), signal);
+                    let _ = kill(pid, signal);
+                    let _ = kill(pid, Signal::SIGCONT);
                 }
             }
             thread::sleep(LOOK / 10);
@@ -220,7 +286,12 @@ pub fn end_all() {
 
 /// The child's process id.
 pub fn pid_of(child: &Child) -> Pid {
-    Pid::from_raw(i32::try_from(child.id()).expect("a process id fits pid_t"))
+    pid(child.id()).expect("a process id fits pid_t")
+}
+
+/// A process id as /proc names it.
+pub fn pid(number: u32) -> Option<Pid> {
+    Some(Pid::from_raw(i32::try_from(number).ok()?))
 }
 
 /// The end of a text, for an error.

@@ -25,7 +25,7 @@ pub struct Checksums {
     #[arg(short = 'c', long = "client", value_name = "N", default_value = "3",
           value_parser = clap::value_parser!(u32).range(1..))]
     client: u32,
-    /// Seconds of a run, in slices of one [default: 60; --quick: 3]
+    /// Seconds of a run, in turns of a tenth [default: 60; --quick: 4]
     #[arg(short = 'T', long = "time", value_name = "SECONDS",
           value_parser = clap::value_parser!(u32).range(1..))]
     time: Option<u32>,
@@ -44,7 +44,7 @@ impl Checksums {
             name: "checksums",
             script: Script::SkipSomeUpdates,
             cells: [false, true].map(|on| self.cell(scale, on)).to_vec(),
-            seconds: self.time.unwrap_or(if quick { 3 } else { 60 }),
+            seconds: self.time.unwrap_or(if quick { 4 } else { 60 }),
             buffers_mb: self.shared_buffers,
             defaults: Defaults {
                 rounds: if quick { 6 } else { 10 },

@@ -15,9 +15,13 @@ pub mod worst;
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Duration;
+
+use fastrand::Rng;
 
 use crate::error::BenchError;
 use crate::host::contender::Contender;
+use crate::host::load::Load;
 use crate::host::requirements::Needs;
 use crate::host::Host;
 use crate::model::{Case, Sample};
@@ -81,18 +85,21 @@ impl Runs<'_> {
         Ok(samples)
     }
 
-    /// So many slices of each run, by turns: `slice` hears whose it is, by its place in
-    /// `contenders`, and its number.
+    /// Lets loads go on by turns, each time in another random order, until each of them has ended
+    /// or has run so long.
     pub fn by_turns(
         &self,
-        slices: u32,
-        mut slice: impl FnMut(usize, u32) -> Result<(), BenchError>,
+        loads: &mut [Load<'_, '_>],
+        time: Option<Duration>,
     ) -> Result<(), BenchError> {
-        for (number, order) in schedule::turns(self.seed, self.contenders.len(), slices) {
-            for at in order {
-                slice(at, number)?;
-                self.host.bar.tick();
-                self.go_on()?;
+        let mut random = Rng::with_seed(self.seed);
+        while !loads.iter().all(|load| load.is_through(time)) {
+            for at in schedule::order(&mut random, loads.len()) {
+                if !loads[at].is_through(time) {
+                    loads[at].turn()?;
+                    self.host.bar.tick();
+                    self.go_on()?;
+                }
             }
         }
         Ok(())

@@ -16,7 +16,7 @@ use crate::host::Host;
 use crate::model::{Case, Metric, Published};
 use crate::recipes::{Recipe, Set};
 use crate::schedule::Defaults;
-pub(crate) use clusters::Throughput;
+pub(crate) use clusters::transactions;
 use clusters::{keys, Clusters, Key};
 
 /// What a branch takes on disk, with its indexes and room to grow.
@@ -58,7 +58,7 @@ pub struct Cells {
     #[arg(short = 'c', long = "client", value_name = "N", value_delimiter = ',',
           value_parser = clap::value_parser!(u32).range(1..))]
     pub client: Option<Vec<u32>>,
-    /// Seconds of a run, in slices of one [default: 30; --quick: 3]
+    /// Seconds of a run, in turns of a tenth [default: 30; --quick: 4]
     #[arg(short = 'T', long = "time", value_name = "SECONDS",
           value_parser = clap::value_parser!(u32).range(1..))]
     pub time: Option<u32>,
@@ -101,7 +101,7 @@ impl Cells {
             name: load.name,
             script: load.script,
             cells: scales.iter().flat_map(of_scale).collect(),
-            seconds: self.time.unwrap_or(if quick { 3 } else { 30 }),
+            seconds: self.time.unwrap_or(if quick { 4 } else { 30 }),
             buffers_mb: self.shared_buffers.unwrap_or(room.max(16)),
             defaults: Defaults {
                 rounds: if quick { 6 } else { 10 },

@@ -57,7 +57,7 @@ pub struct Tprocc {
     /// Seconds that users run before they are measured [default: 10; --quick: 1]
     #[arg(long, value_name = "SECONDS")]
     ramp_up: Option<u32>,
-    /// Seconds of the steady state [default: 120; --quick: 3]
+    /// Seconds of the steady state [default: 120; --quick: 4]
     #[arg(short = 'T', long = "time", value_name = "SECONDS",
           value_parser = clap::value_parser!(u32).range(1..))]
     time: Option<u32>,
@@ -98,7 +98,7 @@ const QUICK: Shape = Shape {
     warehouses: 2,
     users: 4,
     ramp_up: 1,
-    time: 3,
+    time: 4,
     ramp: (1, 0, 1),
     ramp_time: 6,
     settings: &[],

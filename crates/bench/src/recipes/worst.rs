@@ -2,8 +2,8 @@
 //! most.
 //!
 //! Buffers are small, so that pages come from the kernel's cache and go there; nothing runs in
-//! parallel. The time of a task is that of its statements alone, as the server's client sees it;
-//! its CPU holds the shutdown checkpoint, which writes the pages that it left dirty.
+//! parallel. The time of a task is that of its client, less that of one which does nothing; its CPU
+//! holds the shutdown checkpoint, which writes the pages that it left dirty.
 
 mod clusters;
 mod tasks;
@@ -16,13 +16,12 @@ use clap::Args;
 use crate::cli::RunOptions;
 use crate::error::BenchError;
 use crate::host::contender::Contender;
-use crate::host::process::Cpu;
 use crate::host::requirements::Needs;
 use crate::host::Host;
 use crate::model::Case;
 use crate::recipes::{Recipe, Set};
 use crate::schedule::Defaults;
-use clusters::Clusters;
+use clusters::{Clusters, Fixed};
 use tasks::{Kind, Task};
 
 /// Beside the table: a copy of it that an UPDATE doubles, a sort's files, and WAL of all that.
@@ -103,8 +102,8 @@ pub struct WorstCases {
     size: Size,
     tasks: Vec<Task>,
     defaults: Defaults,
-    /// CPU of a run beside its task; none before the first set is there.
-    fixed: Option<Cpu>,
+    /// None before the first set is there.
+    fixed: Option<Fixed>,
 }
 
 impl Recipe for WorstCases {

@@ -1,31 +1,35 @@
 //! Clusters filled by `pgbench -i`, and pgbench's runs on them.
 //!
-//! pgbench and psql are stock's in every variant. The servers of a round run at once, and pgbench
-//! goes from one to the next second by second, in random order, because a machine with neighbours
-//! changes from second to second. A run is pgbench's protocol `prepared`; it begins with a
-//! checkpoint, tidied tables and, where the data fits, full buffers. Sessions and the
-//! server's end cost some 50 ms of CPU beside the transactions. The variants differ by less than
-//! the clock's ticks there, so the median over all of them is taken off every run, or slow runs
-//! would look dearer.
+//! pgbench and psql are stock's in every variant. The servers of a round take turns
+//! (`host/load.rs`), each with a pgbench of its own, whose sessions stay. A run is pgbench's
+//! protocol `prepared`; it begins with a checkpoint, tidied tables and, where the data fits, full
+//! buffers. Sessions and the server's end cost some 50 ms of CPU beside the transactions. The
+//! variants differ by less than the clock's ticks there, so the median over all of them is taken
+//! off every run, or slow runs would look dearer.
 
 use std::collections::btree_map::Entry;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 use std::thread;
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
 
 use crate::error::{files, BenchError};
 use crate::figures::median;
 use crate::host::cluster::{Cluster, Mark, Server, Settings, Spent};
 use crate::host::contender::{Contender, Kind};
+use crate::host::load::{Done, Load};
 use crate::host::process::Cpu;
 use crate::host::Host;
 use crate::model::Sample;
 use crate::recipes::pgbench::{Cell, Pgbench, Script, BUFFERS_MB_PER_SCALE};
 use crate::recipes::{Runs, Samples, Set};
 
-/// One turn of a server: the least that pgbench runs by time.
-const SLICE: [&str; 2] = ["-T", "1"];
+/// A run by time, which is ended by what pgbench itself sets a timer for.
+const ENDLESS: [&str; 2] = ["-T", "86400"];
+const TIME_IS_OVER: Signal = Signal::SIGALRM;
 /// Runs from which the fixed cost is taken, at least.
 const FIXED_COST_RUNS: usize = 5;
 
@@ -155,7 +159,7 @@ impl Clusters {
         };
         let mut costs = Vec::new();
         while costs.len() < FIXED_COST_RUNS {
-            for run in self.runs(&runs, &["-t", "1"])? {
+            for run in self.runs(&runs, &["-t", "1"], None)? {
                 costs.push(run.spent.cpu);
             }
         }
@@ -166,19 +170,31 @@ impl Clusters {
         })
     }
 
-    /// A run of each contender: start and warm-up of all, slices of the load by turns, stop.
-    fn runs(&self, runs: &Runs<'_>, length: &[&str]) -> Result<Vec<Run>, BenchError> {
+    /// A run of each contender: start and warm-up of all, the load by turns, stop.
+    fn runs(
+        &self,
+        runs: &Runs<'_>,
+        length: &[&str],
+        time: Option<Duration>,
+    ) -> Result<Vec<Run>, BenchError> {
         let (cell, host) = (&self.recipe.cells[runs.case], runs.host);
         let mut running = Vec::new();
         for contender in runs.contenders {
             running.push(self.begin(cell, contender, host)?);
         }
-        runs.by_turns(self.recipe.seconds, |at, slice| {
+        let mut loads = Vec::new();
+        for (server, _) in &mut running {
             let mut pgbench = self.recipe.pgbench(cell, host);
-            let seed = runs.seed + u64::from(slice);
-            running[at].slice(pgbench.args(length).arg(format!("--random-seed={seed}")))
-        })?;
-        running.into_iter().map(Running::end).collect()
+            pgbench
+                .args(length)
+                .arg(format!("--random-seed={}", runs.seed));
+            loads.push(Load::new(server, pgbench));
+        }
+        runs.by_turns(&mut loads, time)?;
+        let ended = loads.into_iter().map(|load| load.end(TIME_IS_OVER, host));
+        let done: Vec<Done> = ended.collect::<Result<_, _>>()?;
+        let ended = running.into_iter().zip(done);
+        ended.map(|(one, done)| Run::end(one, &done)).collect()
     }
 
     fn begin<'a>(
@@ -186,18 +202,14 @@ impl Clusters {
         cell: &Cell,
         contender: &Contender,
         host: &'a Host,
-    ) -> Result<Running<'a>, BenchError> {
+    ) -> Result<(Server<'a>, Mark), BenchError> {
         let cluster = &self.clusters[&Key::of(contender, cell)];
         cluster.warm(host)?;
         let mut server = cluster.start(contender, host)?;
         self.recipe.warm_up(&mut server, cell)?;
         let mark = server.mark()?;
-        Ok(Running {
-            server,
-            mark,
-            transactions: 0.0,
-            elapsed_s: 0.0,
-        })
+        server.pause();
+        Ok((server, mark))
     }
 
     fn sample_of(&self, case: usize, run: &Run) -> Sample {
@@ -216,7 +228,8 @@ impl Clusters {
 
 impl Set for Clusters {
     fn run(&mut self, runs: &Runs<'_>) -> Result<Samples, BenchError> {
-        let done = self.runs(runs, &SLICE)?;
+        let time = Duration::from_secs(self.recipe.seconds.into());
+        let done = self.runs(runs, &ENDLESS, Some(time))?;
         Ok(runs.samples(done.iter().map(|run| self.sample_of(runs.case, run))))
     }
 }
@@ -276,34 +289,7 @@ fn filled(
     Ok(cluster)
 }
 
-/// A server between its slices of the load, and what these were so far.
-struct Running<'a> {
-    server: Server<'a>,
-    mark: Mark,
-    transactions: f64,
-    elapsed_s: f64,
-}
-
-impl Running<'_> {
-    fn slice(&mut self, pgbench: &mut Command) -> Result<(), BenchError> {
-        let done = Throughput::read(&self.server.run(pgbench)?)?;
-        self.transactions += done.transactions;
-        self.elapsed_s += done.transactions / done.tps;
-        Ok(())
-    }
-
-    fn end(mut self) -> Result<Run, BenchError> {
-        let hit_rate = self.server.sql(&[HIT_RATE])?;
-        Ok(Run {
-            transactions: self.transactions,
-            elapsed_s: self.elapsed_s,
-            hit_rate: hit_rate.trim().parse().unwrap_or(0.0),
-            spent: self.server.finish(self.mark)?,
-        })
-    }
-}
-
-/// All slices of one server.
+/// What a server's turns came to.
 struct Run {
     transactions: f64,
     elapsed_s: f64,
@@ -311,33 +297,35 @@ struct Run {
     spent: Spent,
 }
 
-/// What pgbench reports.
-#[derive(Debug, PartialEq)]
-pub(crate) struct Throughput {
-    pub(crate) transactions: f64,
-    pub(crate) tps: f64,
+impl Run {
+    /// Stops the server.
+    fn end((mut server, mark): (Server<'_>, Mark), done: &Done) -> Result<Self, BenchError> {
+        server.resume();
+        let hit_rate = server.sql(&[HIT_RATE])?;
+        Ok(Self {
+            transactions: transactions(&done.output)?,
+            elapsed_s: done.seconds,
+            hit_rate: hit_rate.trim().parse().unwrap_or(0.0),
+            spent: server.finish(mark)?,
+        })
+    }
 }
 
-impl Throughput {
-    /// A run with failed transactions is none.
-    pub(crate) fn read(output: &str) -> Result<Self, BenchError> {
-        let number = |name: &str| {
-            let mut lines = output.lines().filter_map(|line| line.strip_prefix(name));
-            let word = lines.next_back()?.trim().split([' ', '/']).next()?;
-            word.parse::<f64>().ok()
-        };
-        let failed = number("number of failed transactions:").unwrap_or(0.0);
-        let done = number("number of transactions actually processed:");
-        match (done, number("tps =")) {
-            (Some(transactions), Some(tps)) if failed == 0.0 && transactions > 0.0 => {
-                Ok(Self { transactions, tps })
-            }
-            _ => Err(BenchError::Program {
-                program: "pgbench".to_owned(),
-                status: "lost transactions, or ran none".to_owned(),
-                output: output.to_owned(),
-            }),
-        }
+/// What pgbench says that it has done. A run with failed transactions is none.
+pub(crate) fn transactions(output: &str) -> Result<f64, BenchError> {
+    let number = |name: &str| {
+        let mut lines = output.lines().filter_map(|line| line.strip_prefix(name));
+        let word = lines.next_back()?.trim().split([' ', '/']).next()?;
+        word.parse::<f64>().ok()
+    };
+    let failed = number("number of failed transactions:").unwrap_or(0.0);
+    match number("number of transactions actually processed:") {
+        Some(done) if failed == 0.0 && done > 0.0 => Ok(done),
+        _ => Err(BenchError::Program {
+            program: "pgbench".to_owned(),
+            status: "lost transactions, or ran none".to_owned(),
+            output: output.to_owned(),
+        }),
     }
 }
 
@@ -355,14 +343,15 @@ tps = 2000.25 (without initial connection time)
 
     #[test]
     fn pgbench_is_read() {
-        let read = Throughput::read(REPORT).expect("it is whole");
-        assert_eq!((read.transactions, read.tps), (6000.0, 2000.25));
+        assert_eq!(transactions(REPORT).expect("it is whole"), 6000.0);
+        let by_time = REPORT.replace("6000/6000", "77");
+        assert_eq!(transactions(&by_time).expect("it is whole"), 77.0);
     }
 
     #[test]
     fn a_run_that_lost_transactions_is_none() {
         let lost = REPORT.replace("transactions: 0 (0.0", "transactions: 3 (0.1");
-        assert!(Throughput::read(&lost).is_err());
-        assert!(Throughput::read("pgbench: aborted").is_err());
+        assert!(transactions(&lost).is_err());
+        assert!(transactions("pgbench: aborted").is_err());
     }
 }

@@ -1,38 +1,32 @@
 //! Clusters with the warehouses in them, and the driver's runs on them.
 //!
-//! The servers of a round run at once, and the driver goes from one to the next every few seconds,
-//! in random order. It is started anew each time, so that its users connect anew too: the first
-//! moments of a slice are not measured.
+//! The servers of a round take turns (`host/load.rs`), each with a driver of its own, whose users
+//! stay. Time, also that of the curves, is a server's own turns.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{Read, Seek};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::process::Command;
+use std::time::Duration;
 
 use nix::sys::signal::Signal;
 
 use super::driver::{self, Driver, Outcome};
-use super::probe::{self, Interval, Probe};
+use super::probe::{self, Probe, Reading};
 use super::{Step, TprocC};
-use crate::error::{files, BenchError};
+use crate::error::BenchError;
 use crate::host::cluster::{Cluster, Mark, Server, Settings};
 use crate::host::contender::{Contender, Kind};
-use crate::host::{process, Host};
+use crate::host::load::Load;
+use crate::host::Host;
 use crate::model::{Sample, STOCK};
 use crate::recipes::{Runs, Samples, Set};
 
 /// Points of a curve, at most.
-const POINTS: usize = 60;
-/// The longest turn of a server, without what comes before and after.
-const SLICE: u32 = 3;
-/// The driver runs before a slice is measured, and after it; and gets so long to come to its end.
-const BEFORE: Duration = Duration::from_millis(500);
-const BEYOND: Duration = Duration::from_millis(500);
-const PATIENCE: Duration = Duration::from_secs(120);
-const LOOK: Duration = Duration::from_millis(20);
+const POINTS: u32 = 60;
+/// The first reading: the users have connected.
+const FIRST: Duration = Duration::from_millis(500);
+/// Upon which the driver tells what it has done.
+const TIME_IS_OVER: Signal = Signal::SIGINT;
 /// Loads with more threads than processors gain little.
 const LOADERS: u32 = 8;
 /// One of the conditions asks for each customer's payments, for which the load has no index: with
@@ -117,12 +111,12 @@ impl Clusters {
         let mut server = cluster.start(contender, host)?;
         let probe = Probe::open(contender.major(), &server, host)?;
         let mark = server.mark()?;
+        server.pause();
         Ok(Running {
             probe,
             server,
             mark,
-            intervals: Vec::new(),
-            outcome: Outcome::default(),
+            readings: Vec::new(),
         })
     }
 
@@ -135,6 +129,36 @@ impl Clusters {
         server.sql(&["VACUUM (ANALYZE)"])?;
         server.stop()
     }
+
+    /// The load by turns, and the readings meanwhile.
+    fn watched(
+        &self,
+        running: &mut [Running<'_>],
+        runs: &Runs<'_>,
+        ticks: &[Duration],
+    ) -> Result<Vec<Outcome>, BenchError> {
+        let step = &self.recipe.steps[runs.case];
+        let (mut loads, mut probes) = (Vec::new(), Vec::new());
+        for one in running {
+            let run = self
+                .recipe
+                .runner(&self.driver, step, &one.server, runs.host);
+            loads.push(Load::new(&mut one.server, run));
+            probes.push((&mut one.probe, &mut one.readings));
+        }
+        for tick in ticks {
+            runs.by_turns(&mut loads, Some(*tick))?;
+            for (load, (probe, readings)) in loads.iter_mut().zip(&mut probes) {
+                readings.push(load.beside(|at| probe.read(at))?);
+            }
+        }
+        let end = |load: Load<'_, '_>| {
+            let done = load.end(TIME_IS_OVER, runs.host)?;
+            let outcome = driver::outcome(&done.output);
+            outcome.map_err(|line| failed("go-tpc run", "a transaction failed", line))
+        };
+        loads.into_iter().map(end).collect()
+    }
 }
 
 impl Set for Clusters {
@@ -144,15 +168,10 @@ impl Set for Clusters {
         for contender in runs.contenders {
             running.push(self.begin(contender, host)?);
         }
-        let (before, slices) = slices(self.recipe.ramp_up, step.seconds);
-        let number = u32::try_from(slices.len()).unwrap_or(u32::MAX);
-        runs.by_turns(number, |at, slice| {
-            let mut run = self
-                .recipe
-                .runner(&self.driver, step, &running[at].server, host);
-            running[at].slice(&slices[slice as usize], &mut run, host)
-        })?;
-        let ended = running.into_iter().map(|one| one.end(before));
+        let (before, ticks) = ticks(self.recipe.ramp_up, step.seconds);
+        let outcomes = self.watched(&mut running, runs, &ticks)?;
+        let ended = running.into_iter().zip(outcomes);
+        let ended = ended.map(|(one, outcome)| one.end(&outcome, before));
         let samples: Vec<Sample> = ended.collect::<Result<_, _>>()?;
         for contender in runs.contenders {
             self.check(contender, host)?;
@@ -161,63 +180,30 @@ impl Set for Clusters {
     }
 }
 
-/// A server between its slices of the load, and what these were so far.
+/// A server that is paused while it is not its turn, and what was read of it.
 struct Running<'a> {
     /// Goes before the server.
     probe: Probe,
     server: Server<'a>,
     mark: Mark,
-    intervals: Vec<Interval>,
-    outcome: Outcome,
+    readings: Vec<Reading>,
 }
 
 impl Running<'_> {
-    /// The users, from their first transaction to the last one, and the readings meanwhile.
-    fn slice(
-        &mut self,
-        ticks: &[Duration],
-        run: &mut Command,
-        host: &Host,
-    ) -> Result<(), BenchError> {
-        let last = ticks.last().copied().unwrap_or_default();
-        run.arg(format!("--time={}s", (last + BEYOND).as_secs_f64()));
-        let outcome = self.watched(ticks, run, host);
-        let outcome = outcome.map_err(|error| self.server.explain(error))?;
-        self.outcome.transactions += outcome.transactions;
-        self.outcome.deadlocks += outcome.deadlocks;
-        Ok(())
-    }
-
-    fn watched(
-        &mut self,
-        ticks: &[Duration],
-        run: &mut Command,
-        host: &Host,
-    ) -> Result<Outcome, BenchError> {
-        let mut load = Load::start(run)?;
-        let start = Instant::now();
-        let mut readings = Vec::new();
-        for tick in ticks {
-            sleep_until(start + *tick, host)?;
-            readings.push(self.probe.read()?);
-        }
-        let output = load.wait(host)?;
-        self.intervals.extend(probe::intervals(&readings));
-        driver::outcome(&output).map_err(|line| failed("go-tpc run", "a transaction failed", line))
-    }
-
-    /// Stops the server. So many intervals lie before those that count.
-    fn end(self, before: usize) -> Result<Sample, BenchError> {
+    /// Stops the server. So many intervals between readings lie before those that count.
+    fn end(mut self, outcome: &Outcome, before: usize) -> Result<Sample, BenchError> {
+        self.server.resume();
         drop(self.probe);
         let spent = self.server.finish(self.mark)?;
+        let intervals: Vec<_> = probe::intervals(&self.readings).collect();
         Ok(Sample {
-            value: probe::new_orders_per_minute(&self.intervals[before..]),
-            work: self.outcome.transactions as f64,
+            value: probe::new_orders_per_minute(&intervals[before..]),
+            work: outcome.transactions as f64,
             user_s: spent.cpu.user_s,
             system_s: spent.cpu.system_s,
             pages: spent.pages,
-            extra: BTreeMap::from([("deadlocks".to_owned(), self.outcome.deadlocks as f64)]),
-            curves: probe::curves(&self.intervals, POINTS),
+            extra: BTreeMap::from([("deadlocks".to_owned(), outcome.deadlocks as f64)]),
+            curves: probe::curves(&intervals, POINTS as usize),
         })
     }
 }
@@ -232,7 +218,7 @@ impl TprocC {
     /// A command of the driver that runs a step's users.
     fn runner(&self, driver: &Driver, step: &Step, server: &Server<'_>, host: &Host) -> Command {
         let mut run = driver.command("run", self.warehouses, step.users, server, host);
-        run.args(["--interval=8760h", "--ignore-error"]);
+        run.args(["--time=8760h", "--interval=8760h", "--ignore-error"]);
         run
     }
 
@@ -269,86 +255,18 @@ impl TprocC {
     }
 }
 
-/// When to read in each slice, and how many intervals between readings lie before those that count.
-fn slices(ramp_up: u32, seconds: u32) -> (usize, Vec<Vec<Duration>>) {
-    let parts = |seconds: u32| {
-        let slices = seconds.div_ceil(SLICE);
-        // A long run has one interval a slice, a short one some of about a second.
-        let intervals = if seconds as usize > POINTS {
-            1
-        } else {
-            seconds / slices.max(1)
-        };
-        let length = Duration::from_secs(seconds.into()) / slices.max(1);
-        let ticks = (0..=intervals).map(|tick| BEFORE + length * tick / intervals.max(1));
-        (
-            slices * intervals,
-            vec![ticks.collect::<Vec<_>>(); slices as usize],
-        )
+/// When to read, and how many intervals between readings lie before those that count: intervals of
+/// a second, longer ones where that would be more than points of a curve.
+fn ticks(ramp_up: u32, seconds: u32) -> (usize, Vec<Duration>) {
+    let parts = |from: Duration, seconds: u32| {
+        let intervals = seconds.min(POINTS);
+        let length = Duration::from_secs(seconds.into());
+        let tick = move |at| from + length * at / intervals.max(1);
+        (1..=intervals).map(tick).collect::<Vec<_>>()
     };
-    let ((before, first), (_, counted)) = (parts(ramp_up), parts(seconds));
-    (before as usize, [first, counted].concat())
-}
-
-fn sleep_until(then: Instant, host: &Host) -> Result<(), BenchError> {
-    while let Some(left) = then.checked_duration_since(Instant::now()) {
-        if host.stop.is_set() {
-            return Err(BenchError::Interrupted);
-        }
-        thread::sleep(left.min(LOOK));
-    }
-    Ok(())
-}
-
-/// The driver while it runs; dropped before its end, as on an error, it is ended.
-struct Load {
-    child: Option<Child>,
-    output: File,
-}
-
-impl Load {
-    fn start(command: &mut Command) -> Result<Self, BenchError> {
-        let program = command.get_program().to_owned();
-        let unstartable = |error| BenchError::Start(program.clone().into(), error);
-        let output = tempfile::tempfile().map_err(unstartable)?;
-        let errors = output.try_clone().map_err(unstartable)?;
-        let lines = output.try_clone().map_err(unstartable)?;
-        command.stdin(Stdio::null()).stdout(lines).stderr(errors);
-        let child = process::spawn(command).map_err(unstartable)?;
-        Ok(Self {
-            child: Some(child),
-            output,
-        })
-    }
-
-    /// Until it has ended by itself: what it printed.
-    fn wait(&mut self, host: &Host) -> Result<String, BenchError> {
-        if let Some(child) = self.child.as_mut() {
-            if !process::wait_until_ended(child, Some(PATIENCE), &host.stop) {
-                return Err(match host.stop.is_set() {
-                    true => BenchError::Interrupted,
-                    false => failed("go-tpc run", "its users came to no end", String::new()),
-                });
-            }
-            process::reap(child).map_err(files("go-tpc"))?;
-            self.child = None;
-        }
-        let mut bytes = Vec::new();
-        let read = self
-            .output
-            .rewind()
-            .and_then(|()| self.output.read_to_end(&mut bytes));
-        read.map_err(files("go-tpc's output"))?;
-        Ok(String::from_utf8_lossy(&bytes).into_owned())
-    }
-}
-
-impl Drop for Load {
-    fn drop(&mut self) {
-        if let Some(child) = self.child.as_mut() {
-            process::end(child, Signal::SIGTERM);
-        }
-    }
+    let before = parts(FIRST, ramp_up);
+    let counted = parts(FIRST + Duration::from_secs(ramp_up.into()), seconds);
+    (before.len(), [vec![FIRST], before, counted].concat())
 }
 
 fn inconsistent(contender: &Contender, line: String) -> BenchError {
@@ -373,21 +291,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn readings_are_at_the_begin_and_the_end_of_each_slice() {
+    fn readings_are_a_second_apart_or_as_many_as_points() {
         let of = |ramp_up, seconds| {
-            let (before, slices) = slices(ramp_up, seconds);
-            let seconds = |ticks: &Vec<Duration>| {
-                let ticks = ticks.iter().map(Duration::as_secs_f64);
-                ticks.collect::<Vec<_>>()
-            };
-            (before, slices.iter().map(seconds).collect::<Vec<_>>())
+            let (before, ticks) = ticks(ramp_up, seconds);
+            let ticks = ticks.iter().map(Duration::as_secs_f64);
+            (before, ticks.collect::<Vec<_>>())
         };
-        let (two, three) = (vec![0.5, 1.5, 2.5], vec![0.5, 1.5, 2.5, 3.5]);
-        assert_eq!(of(2, 3), (2, vec![two.clone(), three]));
-        assert_eq!(of(0, 4), (0, vec![two.clone(), two]));
-        assert_eq!(of(1, 5).1[1], [0.5, 1.75, 3.0]);
-        let (before, slices) = of(300, 3600);
-        assert_eq!((before, slices.len()), (100, 1300));
-        assert_eq!(slices[1299], [0.5, 3.5]);
+        assert_eq!(of(2, 3), (2, vec![0.5, 1.5, 2.5, 3.5, 4.5, 5.5]));
+        assert_eq!(of(0, 2), (0, vec![0.5, 1.5, 2.5]));
+        let (before, ticks) = of(300, 3600);
+        assert_eq!((before, ticks.len()), (60, 121));
+        assert_eq!(ticks[59..62], [295.5, 300.5, 360.5]);
     }
 }

@@ -13,6 +13,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+use std::time::Duration;
 
 use nix::sys::signal::Signal;
 
@@ -35,7 +36,7 @@ pub struct Probe {
 /// All counters at one moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Reading {
-    /// The server's clock, in seconds.
+    /// How long the server had run, in seconds of its own turns.
     pub at: f64,
     /// Committed so far.
     pub new_orders: f64,
@@ -69,15 +70,15 @@ impl Probe {
         })
     }
 
-    /// Reads all counters.
-    pub fn read(&mut self) -> Result<Reading, BenchError> {
+    /// Reads all counters, after so much of the server's own time.
+    pub fn read(&mut self, at: Duration) -> Result<Reading, BenchError> {
         let mut line = String::new();
         let asked = self.requests.write_all(self.query.as_bytes());
         asked
             .and_then(|()| self.answers.read_line(&mut line))
             .map_err(files("psql"))?;
         let numbers: Vec<f64> = line.split_whitespace().flat_map(str::parse).collect();
-        let &[at, new_orders, wal, read, written] = &numbers[..] else {
+        let &[new_orders, wal, read, written] = &numbers[..] else {
             return Err(BenchError::Program {
                 program: "psql".to_owned(),
                 status: "gave no counters".to_owned(),
@@ -86,7 +87,7 @@ impl Probe {
         };
         let cpu = account::of_server(self.postmaster).map_err(files("/proc"))?;
         Ok(Reading {
-            at,
+            at: at.as_secs_f64(),
             new_orders,
             wal,
             read: read * PAGE,
@@ -116,7 +117,7 @@ fn query(major: u32) -> String {
         }
     };
     format!(
-        "SELECT extract(epoch FROM clock_timestamp()), (SELECT sum(d_next_o_id) FROM district), \
+        "SELECT (SELECT sum(d_next_o_id) FROM district), \
          pg_current_wal_lsn() - '0/0', (SELECT sum(blks_read) FROM pg_stat_database), {written};\n"
     )
 }

@@ -1,8 +1,7 @@
 //! Clusters with the table in them, and the tasks' runs on them.
 //!
-//! The servers of a round run at once. Everything that a task needs is prepared on all of them;
-//! then its slices go from one to the next, in random order, so that what is compared was measured
-//! within seconds.
+//! Everything that a task needs is prepared on all servers of a round; then they take turns at it
+//! (`host/load.rs`).
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,16 +9,19 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
 
+use nix::sys::signal::Signal;
+
 use super::tasks::{base, Load, Session};
 use super::WorstCases;
 use crate::error::{files, BenchError};
 use crate::figures::median;
 use crate::host::cluster::{Cluster, Mark, Server, Settings, Spent};
 use crate::host::contender::{Contender, Kind};
+use crate::host::load::{Done, Load as Turns};
 use crate::host::process::Cpu;
 use crate::host::Host;
 use crate::model::{Metric, Sample};
-use crate::recipes::pgbench::Throughput;
+use crate::recipes::pgbench::transactions;
 use crate::recipes::{Runs, Samples, Set};
 
 /// Runs from which the fixed cost is taken, at least.
@@ -32,11 +34,19 @@ pub(super) struct Clusters {
     script: PathBuf,
 }
 
-/// What slices of a load did.
+/// What a run costs beside its task: CPU of all its sessions and of the server's end, and the time
+/// in which one client starts and connects.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Fixed {
+    cpu: Cpu,
+    seconds: f64,
+}
+
+/// What a load did.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-struct Done {
+struct Work {
     /// Tasks, or transactions.
-    work: f64,
+    done: f64,
     seconds: f64,
 }
 
@@ -68,9 +78,8 @@ impl Clusters {
         })
     }
 
-    /// What a run costs beside its task: sessions, and the server's end. Contenders differ by less
-    /// than the clock's ticks there, so it is the median over all of them.
-    pub(super) fn fixed_cost(&self, host: &Host) -> Result<Cpu, BenchError> {
+    /// Contenders differ by less than the clock's ticks, so it is the median over all of them.
+    pub(super) fn fixed_cost(&self, host: &Host) -> Result<Fixed, BenchError> {
         host.note("measuring what a run costs beside its task");
         let own = host.contenders.iter().filter(|one| one.kind != Kind::Peer);
         let runs = Runs {
@@ -81,31 +90,46 @@ impl Clusters {
         };
         let nothing = Load::Statements {
             before: Vec::new(),
-            slices: vec![Session::of("SELECT 1"); self.recipe.size.repeats()],
+            sessions: vec![Session::of("SELECT 1"); self.recipe.size.repeats()],
         };
         let mut costs = Vec::new();
         while costs.len() < FIXED_COST_RUNS {
-            let done = self.runs(&nothing, &runs)?;
-            costs.extend(done.into_iter().map(|(_, spent)| spent.cpu));
+            costs.extend(self.runs(&nothing, &runs)?);
         }
-        let of = |part: fn(&Cpu) -> f64| median(&costs.iter().map(part).collect::<Vec<_>>());
-        Ok(Cpu {
-            user_s: of(|cpu| cpu.user_s),
-            system_s: of(|cpu| cpu.system_s),
+        type Run = (Work, Spent);
+        let of = |part: fn(&Run) -> f64| median(&costs.iter().map(part).collect::<Vec<_>>());
+        Ok(Fixed {
+            cpu: Cpu {
+                user_s: of(|(_, spent)| spent.cpu.user_s),
+                system_s: of(|(_, spent)| spent.cpu.system_s),
+            },
+            seconds: of(|(work, _)| work.seconds / work.done),
         })
     }
 
-    /// Start and preparation of all, slices of the load by turns, stop.
-    fn runs(&self, load: &Load, runs: &Runs<'_>) -> Result<Vec<(Done, Spent)>, BenchError> {
+    /// Start and preparation of all, the load by turns, stop.
+    fn runs(&self, load: &Load, runs: &Runs<'_>) -> Result<Vec<(Work, Spent)>, BenchError> {
         let host = runs.host;
         let mut running = Vec::new();
         for contender in runs.contenders {
             running.push(self.begin(load, contender, host)?);
         }
-        runs.by_turns(load.slices(), |at, slice| {
-            running[at].slice(self.client(load, slice, host)?)
-        })?;
-        running.into_iter().map(Running::end).collect()
+        for client in 0..load.clients() {
+            let mut turns = Vec::new();
+            for one in &mut running {
+                let command = self.client(load, client, host)?;
+                turns.push(Turns::new(&mut one.server, command));
+            }
+            runs.by_turns(&mut turns, None)?;
+            let ended = turns.into_iter().map(|one| one.end(Signal::SIGTERM, host));
+            let done: Vec<Done> = ended.collect::<Result<_, _>>()?;
+            for (one, done) in running.iter_mut().zip(done) {
+                one.work.seconds += done.seconds;
+                one.work.done += load.work(&done.output)?;
+            }
+        }
+        let finish = |one: Running<'_>| Ok((one.work, one.server.finish(one.mark)?));
+        running.into_iter().map(finish).collect()
     }
 
     fn begin<'a>(
@@ -121,25 +145,26 @@ impl Clusters {
         before.push("CHECKPOINT");
         server.sql(&before)?;
         let mark = server.mark()?;
+        server.pause();
         Ok(Running {
             server,
             mark,
-            done: Done::default(),
+            work: Work::default(),
         })
     }
 
-    /// What runs a slice, and how its output is read.
-    fn client(&self, load: &Load, slice: u32, host: &Host) -> Result<Client, BenchError> {
+    /// What runs a load, by its number.
+    fn client(&self, load: &Load, number: usize, host: &Host) -> Result<Command, BenchError> {
         match load {
-            Load::Statements { slices, .. } => {
-                let Session { database, timed } = &slices[slice as usize];
+            Load::Statements { sessions, .. } => {
+                let Session { database, timed } = &sessions[number];
                 let mut psql = host.client("psql");
                 psql.args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1"]);
-                psql.args(["-d", database, "-c", "\\timing on"]);
+                psql.args(["-d", database]);
                 for statement in timed {
                     psql.args(["-c", statement]);
                 }
-                Ok((psql, Done::of_task))
+                Ok(psql)
             }
             Load::Pgbench {
                 script,
@@ -147,7 +172,6 @@ impl Clusters {
                 transactions,
                 option,
                 settings,
-                ..
             } => {
                 fs::write(&self.script, script).map_err(files(&self.script))?;
                 let threads = thread::available_parallelism().map_or(1, usize::from);
@@ -157,7 +181,7 @@ impl Clusters {
                 pgbench.args(["--transactions", &transactions.to_string()]);
                 pgbench.arg("--file").arg(&self.script);
                 pgbench.args(*option).env("PGOPTIONS", settings);
-                Ok((pgbench, Done::of_pgbench))
+                Ok(pgbench)
             }
         }
     }
@@ -168,11 +192,16 @@ impl Set for Clusters {
         let task = &self.recipe.tasks[runs.case];
         let fixed = self.recipe.fixed.unwrap_or_default();
         let done = self.runs(&task.load, runs)?;
-        let sample = |(done, spent): &(Done, Spent)| {
-            let cpu = spent.cpu.since(fixed);
+        let clients = task.load.clients() as f64;
+        let sample = |(work, spent): &(Work, Spent)| {
+            let cpu = spent.cpu.since(fixed.cpu);
+            let work = Work {
+                seconds: work.seconds - clients * fixed.seconds,
+                ..*work
+            };
             Sample {
-                value: done.value(task.case.metric),
-                work: done.work,
+                value: work.value(task.case.metric),
+                work: work.done,
                 user_s: cpu.user_s,
                 system_s: cpu.system_s,
                 pages: spent.pages,
@@ -183,53 +212,28 @@ impl Set for Clusters {
     }
 }
 
-type Client = (Command, fn(&str) -> Result<Done, BenchError>);
-
-/// A server between its slices of the load.
+/// A server that is paused while it is not its turn.
 struct Running<'a> {
     server: Server<'a>,
     mark: Mark,
-    done: Done,
+    work: Work,
 }
 
-impl Running<'_> {
-    fn slice(&mut self, (mut command, read): Client) -> Result<(), BenchError> {
-        let done = read(&self.server.run(&mut command)?)?;
-        self.done.work += done.work;
-        self.done.seconds += done.seconds;
-        Ok(())
-    }
-
-    fn end(self) -> Result<(Done, Spent), BenchError> {
-        Ok((self.done, self.server.finish(self.mark)?))
+impl Load {
+    /// What one of its clients did.
+    fn work(&self, output: &str) -> Result<f64, BenchError> {
+        match self {
+            Self::Statements { .. } => Ok(1.0),
+            Self::Pgbench { .. } => transactions(output),
+        }
     }
 }
 
-impl Done {
-    /// One task, and the sum of what psql's \timing printed: `Time: 1234.567 ms (00:01.235)`.
-    fn of_task(output: &str) -> Result<Self, BenchError> {
-        let times = output
-            .lines()
-            .filter_map(|line| line.strip_prefix("Time: "));
-        let milliseconds = times.filter_map(|rest| rest.split_once(" ms")?.0.parse::<f64>().ok());
-        Ok(Self {
-            work: 1.0,
-            seconds: milliseconds.sum::<f64>() / 1e3,
-        })
-    }
-
-    fn of_pgbench(output: &str) -> Result<Self, BenchError> {
-        let read = Throughput::read(output)?;
-        Ok(Self {
-            work: read.transactions,
-            seconds: read.transactions / read.tps,
-        })
-    }
-
+impl Work {
     fn value(self, metric: Metric) -> f64 {
         match metric.more_is_better() {
-            true => self.work / self.seconds,
-            false => self.seconds / self.work,
+            true => self.done / self.seconds,
+            false => self.seconds / self.done,
         }
     }
 }
@@ -269,20 +273,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_task_takes_the_sum_of_its_times() {
-        let of = |output| Done::of_task(output).expect("any output will do");
-        let output = "1\nTime: 0.250 ms\nTime: 1234.500 ms (00:01.235)\n";
-        assert!((of(output).seconds - 1.23475).abs() < 1e-12);
-        assert_eq!((of("1\n").work, of("1\n").seconds), (1.0, 0.0));
-    }
-
-    #[test]
-    fn slices_give_the_time_of_one_task_or_the_mean_throughput() {
-        let done = Done {
-            work: 4.0,
+    fn turns_give_the_time_of_one_task_or_the_mean_throughput() {
+        let work = Work {
+            done: 4.0,
             seconds: 2.0,
         };
-        assert_eq!(done.value(Metric::Seconds), 0.5);
-        assert_eq!(done.value(Metric::TransactionsPerSecond), 2.0);
+        assert_eq!(work.value(Metric::Seconds), 0.5);
+        assert_eq!(work.value(Metric::TransactionsPerSecond), 2.0);
     }
 }

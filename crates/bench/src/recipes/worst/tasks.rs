@@ -14,13 +14,8 @@ const DATABASES_OF_TABLES: &str = "many";
 /// A task is repeated until so much of the table has gone through it.
 const ENOUGH_MB: usize = 64;
 const MOST_REPEATS: usize = 4;
-/// Scans, at least.
-const SCANS: usize = 3;
-/// A slice of pgbench takes some tenths of a second.
-const STORM_SLICE_MB: u32 = 64;
-const CONNECTIONS_OF_SLICE: u32 = 100;
-const FEWEST_SLICES: u32 = 3;
-const MOST_SLICES: u32 = 20;
+/// A scan is short.
+const SCANS: usize = 4;
 
 /// By the name on the command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -55,25 +50,24 @@ pub(super) struct Task {
 /// What runs for a case.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Load {
-    /// Sessions whose statements' time is taken, after others that prepare all of them.
+    /// Sessions one after the other, after statements that prepare all of them.
     Statements {
         before: Vec<String>,
-        slices: Vec<Session>,
+        sessions: Vec<Session>,
     },
     /// pgbench with a script of ours.
     Pgbench {
         script: &'static str,
         clients: u32,
-        /// Of each client, in a slice.
+        /// Of each client.
         transactions: u32,
-        slices: u32,
         option: Option<&'static str>,
         /// Of the sessions: PGOPTIONS.
         settings: &'static str,
     },
 }
 
-/// One slice of a task that is made of statements: the whole task.
+/// A task that is made of statements.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Session {
     pub(super) database: String,
@@ -98,11 +92,11 @@ impl Load {
         }
     }
 
-    /// In how many slices it runs.
-    pub(super) fn slices(&self) -> u32 {
+    /// How many programs run it, one after the other.
+    pub(super) fn clients(&self) -> usize {
         match self {
-            Self::Statements { slices, .. } => u32::try_from(slices.len()).unwrap_or(u32::MAX),
-            Self::Pgbench { slices, .. } => *slices,
+            Self::Statements { sessions, .. } => sessions.len(),
+            Self::Pgbench { .. } => 1,
         }
     }
 }
@@ -127,7 +121,7 @@ impl Kind {
             Self::VacuumFull => "VACUUM FULL".to_owned(),
             Self::Update => "UPDATE of all rows".to_owned(),
             Self::WalStorm => format!("WAL, {} writers", size.writers),
-            Self::Scan => "cached sequential scan".to_owned(),
+            Self::Scan => format!("{SCANS} cached sequential scans"),
             Self::Sort => "sort with spill".to_owned(),
             Self::Tables => format!("{} tables, made and used", size.tables),
             Self::Connections => "cold connections".to_owned(),
@@ -203,7 +197,7 @@ fn load(kind: Kind, size: Size) -> Load {
     let repeats = size.repeats();
     let again = |statement: &str| vec![Session::of(statement); repeats];
     let each = |of: fn(usize) -> String| (0..repeats).map(|n| Session::of(&of(n))).collect();
-    let statements = |before, slices| Load::Statements { before, slices };
+    let statements = |before, sessions| Load::Statements { before, sessions };
     match kind {
         Kind::Ctas => statements(drop_copies(), each(copy)),
         // An expression makes it rewrite, although the type stays. What was rewritten can be again.
@@ -217,9 +211,9 @@ fn load(kind: Kind, size: Size) -> Load {
             statements(copies(repeats), each(update))
         }
         Kind::Scan => {
-            let scans = repeats.max(SCANS);
-            let scan = Session::of("SELECT sum(n) FROM base");
-            statements(Vec::new(), vec![scan; scans])
+            let mut scans = Session::of("SELECT sum(n) FROM base");
+            scans.timed = vec![scans.timed.remove(0); SCANS];
+            statements(Vec::new(), vec![scans])
         }
         Kind::Sort => {
             let sorted = "SELECT key, filler FROM base ORDER BY key OFFSET 0";
@@ -232,32 +226,30 @@ fn load(kind: Kind, size: Size) -> Load {
     }
 }
 
-/// Each slice makes them in a database of its own.
+/// Each session makes them in a database of its own.
 fn tables(size: Size) -> Load {
     let database = |n: usize| format!("{DATABASES_OF_TABLES}{n}");
     let all = || (0..size.repeats()).map(database);
     let drop = (0..MOST_REPEATS).map(|n| format!("DROP DATABASE IF EXISTS {}", database(n)));
     let create = all().map(|name| format!("CREATE DATABASE {name}"));
-    let slice = |database| Session {
+    let session = |database| Session {
         database,
         timed: make_and_use(size.tables),
     };
     Load::Statements {
         before: drop.chain(create).collect(),
-        slices: all().map(slice).collect(),
+        sessions: all().map(session).collect(),
     }
 }
 
 /// Four times the table as WAL, in all.
 fn storm(size: Size) -> Load {
-    let slices = (size.megabytes / STORM_SLICE_MB).clamp(FEWEST_SLICES, MOST_SLICES);
     let messages = 4 * u64::from(size.megabytes) * (1_000_000 / MESSAGE);
-    let of_each = messages / u64::from(size.writers) / u64::from(slices);
+    let of_each = messages / u64::from(size.writers);
     Load::Pgbench {
         script: "SELECT pg_logical_emit_message(true, 'storm', repeat('x', 8000));",
         clients: size.writers,
         transactions: u32::try_from(of_each).unwrap_or(u32::MAX).max(1),
-        slices,
         option: None,
         settings: "-c synchronous_commit=off",
     }
@@ -265,12 +257,10 @@ fn storm(size: Size) -> Load {
 
 fn connections(size: Size) -> Load {
     let clients = 2;
-    let slices = (size.connections / CONNECTIONS_OF_SLICE).clamp(FEWEST_SLICES, MOST_SLICES);
     Load::Pgbench {
         script: "SELECT n FROM base WHERE id = 1;",
         clients,
-        transactions: size.connections.div_ceil(clients * slices),
-        slices,
+        transactions: size.connections.div_ceil(clients),
         option: Some("--connect"),
         settings: "",
     }
@@ -334,53 +324,41 @@ mod tests {
     };
 
     #[test]
-    fn loads_of_pgbench_come_in_slices() {
-        let of = |kind, size| match load(kind, size) {
+    fn clients_of_pgbench_share_the_work() {
+        let of = |kind| match load(kind, SIZE) {
             Load::Pgbench {
                 clients,
                 transactions,
-                slices,
                 ..
-            } => (clients, transactions, slices),
+            } => (clients, transactions),
             Load::Statements { .. } => panic!("it is pgbench's"),
         };
-        // 8000 messages of 32 writers in 4 slices.
-        let larger = Size {
-            megabytes: 256,
-            ..SIZE
-        };
-        assert_eq!(of(Kind::WalStorm, larger), (32, 1000, 4));
-        assert_eq!(of(Kind::WalStorm, SIZE), (32, 333, 3));
-        assert_eq!(of(Kind::Connections, SIZE), (2, 34, 3));
+        assert_eq!(of(Kind::WalStorm), (32, 1000));
+        assert_eq!(of(Kind::Connections), (2, 101));
     }
 
     #[test]
     fn a_short_task_is_repeated_on_what_is_there_for_it() {
-        let slices = |kind, megabytes| {
+        let clients = |kind, megabytes| {
             let size = Size { megabytes, ..SIZE };
             let load = load(kind, size);
-            (load.before().len(), load.slices())
+            (load.before().len(), load.clients())
         };
-        let one = Kind::ALL.map(|kind| slices(kind, 1000));
-        let four = Kind::ALL.map(|kind| slices(kind, 1));
-        let storm = (0, 15);
-        let of = |before, slices| (before, slices);
-        assert_eq!(one[..4], [of(4, 1), of(6, 1), of(6, 1), of(6, 1)]);
-        assert_eq!(one[4..], [storm, of(0, 3), of(0, 1), of(5, 1), of(0, 3)]);
-        assert_eq!(four[..4], [of(4, 4), of(6, 4), of(6, 4), of(12, 4)]);
-        assert_eq!(
-            four[4..],
-            [of(0, 3), of(0, 4), of(0, 4), of(8, 4), of(0, 3)]
-        );
+        let one = Kind::ALL.map(|kind| clients(kind, 1000));
+        let four = Kind::ALL.map(|kind| clients(kind, 1));
+        assert_eq!(one[..5], [(4, 1), (6, 1), (6, 1), (6, 1), (0, 1)]);
+        assert_eq!(one[5..], [(0, 1), (0, 1), (5, 1), (0, 1)]);
+        assert_eq!(four[..5], [(4, 4), (6, 4), (6, 4), (12, 4), (0, 1)]);
+        assert_eq!(four[5..], [(0, 1), (0, 4), (8, 4), (0, 1)]);
         let size = Size {
             megabytes: 32,
             ..SIZE
         };
-        let Load::Statements { before, slices } = load(Kind::Update, size) else {
+        let Load::Statements { before, sessions } = load(Kind::Update, size) else {
             panic!("it is made of statements");
         };
         assert!(before.contains(&"VACUUM work1".to_owned()), "{before:?}");
-        let updates = slices.iter().map(|session| session.timed[0].as_str());
+        let updates = sessions.iter().map(|session| session.timed[0].as_str());
         let expected = ["UPDATE work0 SET n = n + 1", "UPDATE work1 SET n = n + 1"];
         assert_eq!(updates.collect::<Vec<_>>(), expected);
     }
