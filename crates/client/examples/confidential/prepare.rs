@@ -22,7 +22,8 @@ pub async fn all(options: &Options) -> Outcome<()> {
         (Database::Plain, "template1"),
         (Database::Columns, Database::Plain.name()),
         (Database::Whole, Database::Plain.name()),
-        (Database::Paged, Database::Whole.name()),
+        (Database::ColumnsPaged, Database::Columns.name()),
+        (Database::WholePaged, Database::Whole.name()),
     ];
     for (database, template) in copies {
         let start = Instant::now();
@@ -34,7 +35,7 @@ pub async fn all(options: &Options) -> Outcome<()> {
         match database {
             Database::Plain => fill(options).await?,
             Database::Columns | Database::Whole => convert(options, database).await?,
-            Database::Paged => {
+            Database::ColumnsPaged | Database::WholePaged => {
                 let client = connect(options, name, Form::Inline).await?;
                 client.batch_execute("CREATE EXTENSION encdb_btree").await?;
             }

@@ -78,15 +78,15 @@ impl Row {
     }
 
     fn variants(&self) -> Vec<(&'static str, Database)> {
-        let encrypted = match self.scenario {
-            1 => Database::Columns,
-            _ => Database::Whole,
+        let (encrypted, paged) = match self.scenario {
+            1 => (Database::Columns, Database::ColumnsPaged),
+            _ => (Database::Whole, Database::WholePaged),
         };
-        let mut all = vec![(STOCK, Database::Plain), (ENCRYPTED, encrypted)];
-        if self.scenario > 1 {
-            all.push((PAGED, Database::Paged));
-        }
-        all
+        vec![
+            (STOCK, Database::Plain),
+            (ENCRYPTED, encrypted),
+            (PAGED, paged),
+        ]
     }
 }
 

@@ -16,10 +16,12 @@ pub enum Database {
     Plain,
     /// All but the primary key.
     Columns,
+    /// The same with encdb_btree, which asks for the index on k.
+    ColumnsPaged,
     /// All.
     Whole,
     /// All, with encdb_btree.
-    Paged,
+    WholePaged,
 }
 
 impl Database {
@@ -27,8 +29,9 @@ impl Database {
         match self {
             Self::Plain => "confidential_plain",
             Self::Columns => "confidential_columns",
+            Self::ColumnsPaged => "confidential_columns_paged",
             Self::Whole => "confidential_whole",
-            Self::Paged => "confidential_paged",
+            Self::WholePaged => "confidential_paged",
         }
     }
 
