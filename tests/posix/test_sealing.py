@@ -70,6 +70,15 @@ class Sealing(unittest.TestCase):
         self.check("directory linked", "open", [])
         self.check("file linked", "open", [])
 
+    def test_an_open_stays_at_the_top_of_the_stack(self):
+        """Every page that it touches is one more for each new process of the server to copy: paths are long."""
+        program = compile_program("depth", "plain", self.scratch)
+        sealed = make_root(self.scratch / "sealed", MASTER)
+        for path in ["base/5/7", "postgresql.conf", self.scratch / "outside"]:
+            with self.subTest(path):
+                stdout, _ = run(program, [path], sealed, {sealed: MASTER})
+                self.assertLess(int(stdout), 4 * 4096)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -45,8 +45,12 @@ pub fn of(path: &CStr) -> Place {
 }
 
 /// The same for a name below a directory descriptor.
+///
+/// Not inlined, as all that holds a path: each is a page of the stack, and a function touches all
+/// of its pages, whichever it needs; a new process pays for each.
+#[inline(never)]
 pub fn at(directory: c_int, path: &CStr) -> Place {
-    // Judged where it was made: every open comes here.
+    // Judged where it was made: many calls come here.
     let mut absolute = Absolute::empty();
     match spell(&mut absolute, directory, path) {
         Some(()) => judge(&absolute),
@@ -56,6 +60,7 @@ pub fn at(directory: c_int, path: &CStr) -> Place {
 
 /// What the spelling of a name says. None: it is clear if no part of it is a symbolic link, which
 /// [`direct::open`] finds out; else [`at`] must be asked.
+#[inline(never)]
 pub fn by_spelling(directory: c_int, path: &CStr) -> Option<Place> {
     let mut absolute = Absolute::empty();
     if spell(&mut absolute, directory, path).is_none() {
@@ -87,11 +92,11 @@ fn spell(absolute: &mut Absolute, directory: c_int, path: &CStr) -> Option<()> {
     if directory == libc::AT_FDCWD || path.to_bytes().starts_with(b"/") {
         return absolute.set(path);
     }
-    *absolute = Absolute::below(directory, path)?;
-    Some(())
+    absolute.set_below(directory, path)
 }
 
 /// Is this sealed data that the server itself never opens as a stream? Its statistics it does.
+#[inline(never)]
 pub fn is_only_sqls_stream(path: &CStr) -> bool {
     let mut absolute = Absolute::empty();
     let found = absolute.set(path).map(|()| locate(&absolute, by_ancestors));
@@ -105,6 +110,7 @@ pub fn is_only_sqls_stream(path: &CStr) -> bool {
             .is_some_and(|row| !row.pattern.starts_with("pg_stat"))
 }
 
+#[inline(never)]
 fn judge(path: &Absolute) -> Place {
     if programs::is_viewer() && !is_in_view(path) {
         return Place::Clear;
@@ -210,8 +216,6 @@ fn as_spelled(path: &Absolute, search: Search) -> Result<Option<Found>, unlock::
     Ok(Some(archived.flatten().unwrap_or(found)))
 }
 
-/// Not inlined, as all below that needs paths of its own: each is a page of the stack, which a new
-/// process would touch, and so copy, at every open.
 #[inline(never)]
 fn follow(path: &Absolute, search: Search) -> Result<Option<Found>, unlock::Failed> {
     let Some(real) = path.real() else {

@@ -99,6 +99,7 @@ pub fn is_process_memory(fd: c_int) -> bool {
     on_proc && target(fd).is_some_and(|path| path.ends_with(b"/mem"))
 }
 
+#[inline(never)] // a page of the stack, for files in /proc alone
 fn target(fd: c_int) -> Option<Vec<u8>> {
     let link = CString::new(format!("/proc/self/fd/{fd}")).ok()?;
     let mut path = [0u8; libc::PATH_MAX as usize];

@@ -109,6 +109,7 @@ fn open_direct(directory: c_int, path: &CStr, flags: c_int, mode: mode_t) -> Opt
 }
 
 /// For a raw base backup: what is stored, but for pg_control, whose stored page the server refuses.
+#[inline(never)] // holds pages of a file, on the stack
 fn open_raw(directory: c_int, path: &CStr, flags: c_int) -> c_int {
     match place::at(directory, path) {
         Place::Sealed(cluster, class) if is_control(&class) => {

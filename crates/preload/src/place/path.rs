@@ -35,12 +35,11 @@ impl Absolute {
         self.append(path)
     }
 
-    /// `path` as seen from an open directory.
-    pub fn below(directory: c_int, path: &CStr) -> Option<Self> {
+    /// Becomes `path` as seen from an open directory.
+    pub fn set_below(&mut self, directory: c_int, path: &CStr) -> Option<()> {
         let link = CString::new(format!("/proc/self/fd/{directory}")).ok()?;
-        let mut absolute = read_link(&link)?;
-        absolute.append(path.to_bytes())?;
-        Some(absolute)
+        self.read_link(&link)?;
+        self.append(path.to_bytes())
     }
 
     /// A path that is absolute and normalised already.
@@ -156,6 +155,7 @@ impl Absolute {
     }
 
     /// `..` leads out of where a symbolic link leads to, not out of where it lies.
+    #[inline(never)]
     fn ascend(&mut self) {
         if let Some(real) = self.terminated().and_then(real_path) {
             *self = real;
@@ -185,6 +185,13 @@ impl Absolute {
             self.set_len(0);
         }
         absolute.then_some(())
+    }
+
+    fn read_link(&mut self, link: &CStr) -> Option<()> {
+        // SAFETY: the buffer's own pointer and length.
+        let len = unsafe { libc::readlink(link.as_ptr(), self.buf.as_mut_ptr().cast(), MAX) };
+        self.set_len(usize::try_from(len).ok().filter(|&len| len < MAX)?);
+        self.bytes().starts_with(b"/").then_some(())
     }
 
     fn terminated(&self) -> Option<&CStr> {
@@ -221,14 +228,6 @@ pub fn parent(path: &[u8]) -> Option<&[u8]> {
         .rposition(|&byte| byte == b'/')
         .filter(|&at| at > 0)?;
     path.get(..slash)
-}
-
-fn read_link(link: &CStr) -> Option<Absolute> {
-    let mut target = Absolute::empty();
-    // SAFETY: the buffer's own pointer and length.
-    let len = unsafe { libc::readlink(link.as_ptr(), target.buf.as_mut_ptr().cast(), MAX) };
-    target.set_len(usize::try_from(len).ok().filter(|&len| len < MAX)?);
-    target.bytes().starts_with(b"/").then_some(target)
 }
 
 fn real_path(path: &CStr) -> Option<Absolute> {
