@@ -40,6 +40,22 @@ BEGIN
     END LOOP;
 END $$;
 """
+# Pages of different keys and pages of one key alone; ranges that begin and end on either, and between them.
+RANGES = """
+SELECT encdb.dek_generate(encdb.default_keyname()) IS NOT NULL;
+CREATE EXTENSION encdb_btree;
+CREATE TABLE r AS SELECT v, encdb.enc_int4_encrypt(v) AS k
+    FROM (SELECT CASE WHEN g % 3 = 0 THEN 2 * g WHEN g % 3 = 1 THEN 2 * (g % 7) * 500 END AS v FROM generate_series(1, 6000) g) s;
+CREATE INDEX ON r (k {order});
+VACUUM ANALYZE r;
+SET enable_seqscan = off; SET enable_bitmapscan = off;
+CREATE TEMP TABLE bounds AS SELECT low, low + width AS high, encdb.enc_int4_encrypt(low) AS a, encdb.enc_int4_encrypt(low + width) AS b
+    FROM generate_series(-3, 12003, 1201) low, unnest(ARRAY[0, 40, 3000]) width
+    UNION ALL SELECT v, v + 3000, encdb.enc_int4_encrypt(v), encdb.enc_int4_encrypt(v + 3000) FROM generate_series(0, 6000, 1000) v;
+SELECT 'wrong', low, high FROM bounds, LATERAL (SELECT array_agg(v) AS there FROM (SELECT v FROM r WHERE k BETWEEN a AND b ORDER BY k {scan}) f) found
+    WHERE there IS DISTINCT FROM (SELECT array_agg(v ORDER BY v {scan}) FROM r WHERE v BETWEEN low AND high);
+SELECT 'ranges ' || count(*) FROM bounds;
+"""
 
 
 class Pages(Confidential):
@@ -72,6 +88,19 @@ class Pages(Confidential):
                 self.assertEqual(server.psql("SELECT level FROM bt_metap('t_pkey')").strip(), "2")
                 if form == "isolated":
                     self.a_descent_asks_twice(server)
+
+    def test_ranges_are_those_of_the_plain_column(self):
+        for form in FORMS:
+            server = self.server(form, form=form, socket=self.evaluator().socket if form == "isolated" else "")
+            for number, order in enumerate(["ASC", "ASC NULLS FIRST", "DESC", "DESC NULLS LAST"]):
+                for scan in ["ASC", "DESC"]:
+                    with self.subTest(form=form, order=order, scan=scan):
+                        db = f"ranges_{number}_{scan.lower()}"
+                        server.psql(f"CREATE DATABASE {db}")
+                        server.psql("CREATE EXTENSION encdb", db=db)
+                        output = self.as_owner(server, RANGES.format(order=order, scan=scan), db=db)
+                        self.assertNotIn("wrong", output)
+                        self.assertIn("ranges 37", output)
 
     def a_descent_asks_twice(self, server):
         lookups = "".join(f"SELECT g FROM t WHERE id = (SELECT encdb.enc_int4_encrypt({g}, '|postgres|postgres|'));\n"

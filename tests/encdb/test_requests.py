@@ -74,6 +74,8 @@ class Requests(Confidential):
         expected = {
             point: 2,
             # To find the row, to add, and for the index on k; its primary key is known to be where the row was found.
+            # To find the first row, for the other bound on each of eleven leaves, and for the sum of 773.
+            "SELECT sum(k) FROM written WHERE id BETWEEN :'warm' AND :'id'": 2 + 11 + 7,
             "UPDATE written SET k = k + :'one' WHERE id = :'id'": 2 + 1 + 2,
             "UPDATE written SET g = 0 WHERE id = :'id'": 2,
             "DELETE FROM written WHERE id = :'id'": 2,

@@ -9,7 +9,9 @@
  *	  sessions change.
  * 4. An update puts its row's old keys into indexes again, which a search has just
  *	  found equal to its own probe: they are answered as that probe was.
- * 5. Where requests are dear, upper pages are asked for together (kept.c); of
+ * 5. A scan to the right compares its first bound with every page, but the first
+ *	  page has told of all that follow.
+ * 6. Where requests are dear, upper pages are asked for together (kept.c); of
  *	  leaf pages, a few are remembered here.
  */
 #include "encdb_btree.h"
@@ -48,20 +50,45 @@ IsWorthIt(const EncdbPageSearch *search, Page page)
 	return ++met > search->patience;
 }
 
-/* Asks for a page, in the place of what was remembered longest; NULL if that is refused */
+/* Whether the probe lies before all on this page, because it does on the page to its left */
+static bool
+IsPassed(const EncdbPageSearch *search, const Question *question, const PageLinks *links,
+		 PgsealPosition *position)
+{
+	for (int i = 0; i < REMEMBERED; i++)
+		if (encdb_btree_is_passed(&memories[i], search->epoch, question, links))
+		{
+			*position = (PgsealPosition) {0, 0, memories[i].position.descending};
+			return true;
+		}
+	return false;
+}
+
+/* Learns where the probe stands on a page, in the place of what was remembered longest; NULL if that is refused */
 static Memory *
-Ask(const EncdbPageSearch *search, const Question *question)
+Learn(const EncdbPageSearch *search, const Question *question)
 {
 	static PageCells cells;
 	Memory	   *memory = &memories[oldest];
+	PageLinks	links = encdb_btree_links(question->page);
 	PgsealPosition position;
+	bool		passed;
 
 	if (!encdb_btree_cells(question, &cells))
 		return NULL;
-	if (!search->search(question->probe, cells.cells, (size_t) cells.ncells, question->locale, &position))
-		return NULL;
+	passed = encdb_btree_is_leaf(question->page) && IsPassed(search, question, &links, &position);
+	if (!passed)
+	{
+		if (!search->search(question->probe, cells.cells, (size_t) cells.ncells, question->locale, &position))
+			return NULL;
+		requests++;
+		/* Of equal cells it is not known which way they are sorted */
+		passed = position.through < (uint32) cells.ncells && (position.through > 0 || position.descending);
+	}
 	encdb_btree_remember(memory, question->page, &cells);
 	encdb_btree_answered(memory, search->epoch, question, position);
+	memory->links = links;
+	memory->passed = passed;
 	oldest = (oldest + 1) % REMEMBERED;
 	return memory;
 }
@@ -111,8 +138,8 @@ Answer(const EncdbPageSearch *search, const Question *question, int *order)
 		answered++;
 		return true;
 	}
-	memory = keeps ? encdb_btree_ask_index(search, question) : Ask(search, question);
-	requests += memory != NULL;
+	memory = keeps ? encdb_btree_ask_index(search, question) : Learn(search, question);
+	requests += keeps && memory != NULL;
 	return memory && encdb_btree_recall(memory, search->epoch, question, order);
 }
 

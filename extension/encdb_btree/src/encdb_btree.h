@@ -40,6 +40,15 @@ typedef struct Question
 	const char *locale;
 } Question;
 
+/* Where a page lies in its index */
+typedef struct PageLinks
+{
+	IndexId		index;
+	BlockNumber block;
+	BlockNumber left;
+	BlockNumber right;
+} PageLinks;
+
 /* A page as it was, and where a probe stands on it */
 typedef struct Memory
 {
@@ -49,6 +58,8 @@ typedef struct Memory
 	int			probe_len;
 	uint8		probe[MAX_PROBE];
 	PgsealPosition position;
+	PageLinks	links;			/* of leaf pages */
+	bool		passed;			/* the probe is known to lie before all that is to the right */
 	uint16		ordinal[BLCKSZ / 8];	/* by place on the page; 0: none, else one more */
 	uint16		start[MAX_CELLS + 1];	/* of a cell in `bytes` */
 	uint8		bytes[BLCKSZ];
@@ -57,13 +68,15 @@ typedef struct Memory
 /* page.c */
 extern Page encdb_btree_page(const void *datum);
 extern bool encdb_btree_is_leaf(Page page);
-extern IndexId encdb_btree_index(Page page);
+extern PageLinks encdb_btree_links(Page page);
 extern bool encdb_btree_cells(const Question *question, PageCells *cells);
 
 /* memory.c */
 extern void encdb_btree_remember(Memory *memory, Page page, const PageCells *cells);
 extern void encdb_btree_answered(Memory *memory, uint64 epoch, const Question *question,
 								 PgsealPosition position);
+extern bool encdb_btree_is_passed(const Memory *memory, uint64 epoch, const Question *question,
+								  const PageLinks *links);
 extern bool encdb_btree_knows(const Memory *memory, const Question *question);
 extern bool encdb_btree_is_equal(const Memory *memory, uint64 epoch, const Question *question);
 extern bool encdb_btree_recall(const Memory *memory, uint64 epoch, const Question *question, int *order);

@@ -79,7 +79,7 @@ Keep(const EncdbPageSearch *search, const Question *question)
 	encdb_btree_remember(&kept[number]->memory, question->page, &cells);
 	if (!search->keep((uint32) number, cells.cells, (size_t) cells.ncells))
 		return -1;
-	kept[number]->index = encdb_btree_index(question->page);
+	kept[number]->index = encdb_btree_links(question->page).index;
 	kept[number]->used = ++searches;
 	return number;
 }

@@ -71,6 +71,26 @@ encdb_btree_is_equal(const Memory *memory, uint64 epoch, const Question *questio
 	return false;
 }
 
+static bool
+IsAnswerTo(const Memory *memory, uint64 epoch, const Question *question)
+{
+	return memory->epoch == epoch && memory->locale == question->locale &&
+		(size_t) memory->probe_len == question->probe.len &&
+		memcmp(memory->probe, question->probe.data, question->probe.len) == 0;
+}
+
+/*
+ * Whether the page of these links is the right neighbour of this one, and the probe lies before all on it. A neighbour that
+ * got keys from a page between the two, which was deleted, has another one on its left.
+ */
+bool
+encdb_btree_is_passed(const Memory *memory, uint64 epoch, const Question *question, const PageLinks *links)
+{
+	return IsAnswerTo(memory, epoch, question) && memory->passed &&
+		memcmp(&memory->links.index, &links->index, sizeof(links->index)) == 0 &&
+		memory->links.right == links->block && links->left == memory->links.block;
+}
+
 /* How the key compares with the probe, if that is remembered */
 bool
 encdb_btree_recall(const Memory *memory, uint64 epoch, const Question *question, int *order)
@@ -78,10 +98,7 @@ encdb_btree_recall(const Memory *memory, uint64 epoch, const Question *question,
 	PgsealPosition position = memory->position;
 	int			ordinal;
 
-	if (memory->epoch != epoch || memory->page != question->page ||
-		memory->locale != question->locale ||
-		(size_t) memory->probe_len != question->probe.len ||
-		memcmp(memory->probe, question->probe.data, question->probe.len) != 0)
+	if (memory->page != question->page || !IsAnswerTo(memory, epoch, question))
 		return false;
 	ordinal = Ordinal(memory, question);
 	if (ordinal < 0)

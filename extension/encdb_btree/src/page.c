@@ -45,16 +45,16 @@ encdb_btree_is_leaf(Page page)
 	return P_ISLEAF(opaque);
 }
 
-/* Whose page this is */
-IndexId
-encdb_btree_index(Page page)
+/* Whose page this is, and beside which others */
+PageLinks
+encdb_btree_links(Page page)
 {
-	IndexId		index;
+	BTPageOpaque opaque = (BTPageOpaque) PageGetSpecialPointer(page);
+	PageLinks	links = {.left = opaque->btpo_prev,.right = opaque->btpo_next};
 	ForkNumber	fork;
-	BlockNumber block;
 
-	BufferGetTag((Buffer) (((char *) page - BufferBlocks) / BLCKSZ + 1), &index, &fork, &block);
-	return index;
+	BufferGetTag((Buffer) (((char *) page - BufferBlocks) / BLCKSZ + 1), &links.index, &fork, &links.block);
+	return links;
 }
 
 static IndexTuple
