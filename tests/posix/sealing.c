@@ -99,6 +99,12 @@ happen(void)
 		must(scene, syscall(SYS_unlinkat, AT_FDCWD, path, 0));
 		must(scene, symlink("../../../sealed/base/5/7", path));
 	}
+	else if (strcmp(scene, "link hangs") == 0)
+	{
+		must(scene, syscall(SYS_unlinkat, AT_FDCWD, path, 0));
+		must(scene, symlink("hop", path));
+		must(scene, symlink("../../../sealed/base/5/8", "data/base/5/hop"));
+	}
 	else
 		exit(2);
 }

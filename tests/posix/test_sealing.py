@@ -70,6 +70,10 @@ class Sealing(unittest.TestCase):
         self.check("directory linked", "open", [])
         self.check("file linked", "open", [])
 
+    def test_links_that_hang(self):
+        """The file that a link leads to, over another link, is made by the call."""
+        self.check("link hangs", "open", [])
+
     def test_an_open_stays_at_the_top_of_the_stack(self):
         """Every page that it touches is one more for each new process of the server to copy: paths are long."""
         program = compile_program("depth", "plain", self.scratch)

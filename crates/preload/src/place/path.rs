@@ -98,14 +98,32 @@ impl Absolute {
         if direct::is_direct(path) {
             return Self::from_bytes(self.bytes());
         }
-        if let Some(real) = real_path(path) {
-            return Some(real);
+        real_path(path).or_else(|| self.real_of_missing())
+    }
+
+    /// The same for a file that is not there. A link that hangs leads to where `open` makes one.
+    #[inline(never)]
+    fn real_of_missing(&self) -> Option<Self> {
+        const MOST_LINKS: usize = 40; // as many as the kernel follows
+        let mut path = Self::from_bytes(self.bytes())?;
+        for _ in 0..=MOST_LINKS {
+            path = path.in_real_directory()?;
+            let Ok(target) = std::fs::read_link(OsStr::from_bytes(path.bytes())) else {
+                return Some(path);
+            };
+            let start = parent(path.bytes()).filter(|_| target.is_relative());
+            path = Self::from_bytes(start.unwrap_or_default())?;
+            path.append(target.as_os_str().as_bytes())?;
         }
+        None
+    }
+
+    fn in_real_directory(&self) -> Option<Self> {
         let Some(directory) = parent(self.bytes()) else {
             return Self::from_bytes(self.bytes());
         };
-        let parent = Self::from_bytes(directory)?;
-        real_path(parent.terminated()?)?.join(self.after(directory))
+        let above = Self::from_bytes(directory)?;
+        real_path(above.terminated()?)?.join(self.after(directory))
     }
 
     /// The path below `name` if `link` leads to a directory above this one, which is a real path.
