@@ -125,6 +125,24 @@ fn a_full_disk_takes_as_much_as_of_a_plain_file() {
     }
 }
 
+/// The same for pages that lie apart in memory, also where the disk stops in a later transfer.
+#[test]
+fn a_full_disk_takes_as_much_of_pages_that_lie_apart() {
+    for layout in [Layout::PAGES, Layout::STREAM] {
+        for space in [1, 17, PAGE, 3 * PAGE + 5, 32 * PAGE, 33 * PAGE + 4099] {
+            let mut twin = Twin::new(Kind::new(layout, LENGTHS[2]));
+            let data = support::Data::Seed(5).bytes(40 * PAGE);
+            twin.disk.fail(Fault::Space(space as u64));
+            assert_eq!(twin.write_gathered(&data, 0), Ok(Some(space)), "{layout:?}");
+            twin.plain = data[..space].to_vec();
+            twin.check();
+        }
+        let mut twin = Twin::new(Kind::new(layout, LENGTHS[2]));
+        twin.disk.fail(Fault::Space(0));
+        assert_eq!(twin.write_gathered(&[7; 2 * PAGE], 0), Err(Errno::ENOSPC));
+    }
+}
+
 /// A page that was a hole and took half a page: no zeros may be read where half a page is noise.
 #[test]
 fn half_a_page_over_a_hole_is_not_zeros() {

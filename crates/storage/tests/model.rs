@@ -5,7 +5,9 @@
 
 mod support;
 
+use pgseal_storage::layout::Layout;
 use proptest::prelude::*;
+use std::sync::atomic::Ordering;
 use support::{cases, kinds, layouts, ops, Data, Kind, Op, Twin, LENGTHS, PAGE};
 
 proptest! {
@@ -60,6 +62,42 @@ fn transfers_of_many_runs() {
             }
             twin.check();
         }
+    }
+}
+
+/// Pages that lie apart are stored as those that lie together, by as few transfers. What completes
+/// a file's last, partial page is not taken so.
+#[test]
+fn pages_that_lie_apart() {
+    const PAGES: usize = 70;
+    for layout in layouts() {
+        let mut twin = Twin::new(Kind::new(layout, LENGTHS[2]));
+        for offset in [0, 3 * PAGE, 200 * PAGE] {
+            let mut data = Data::Seed(offset as u64).bytes(PAGES * PAGE);
+            data[5 * PAGE..7 * PAGE].fill(0);
+            let before = twin.disk.writes.load(Ordering::Relaxed);
+            let written = twin.write_gathered(&data, offset).unwrap();
+            let Some(written) = written else {
+                assert_eq!(twin.disk.writes.load(Ordering::Relaxed), before);
+                let refusing = [Layout::STREAM.shared(), Layout::Keystream];
+                assert!(refusing.contains(&layout), "{layout:?}");
+                continue;
+            };
+            assert_eq!(written, data.len());
+            assert_eq!(twin.disk.writes.load(Ordering::Relaxed) - before, 3);
+            support::put(&mut twin.plain, offset, &data);
+            twin.check();
+        }
+        let page = Data::Seed(1).bytes(PAGE);
+        assert_eq!(twin.write_gathered(&page, 1), Ok(None));
+        twin.apply(&Op::Write {
+            offset: 400 * PAGE,
+            len: 100,
+            shift: 0,
+            data: Data::Seed(2),
+        });
+        assert_eq!(twin.write_gathered(&page, 401 * PAGE), Ok(None));
+        twin.check();
     }
 }
 

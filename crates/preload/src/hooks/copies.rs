@@ -1,12 +1,13 @@
 //! Calls that move whole ranges: vectors of pages, and the kernel's own copies between files.
 
 use super::names::moving;
-use super::transfers::{bytes_mut, make_resident, reads_alone};
+use super::transfers::{bytes, bytes_mut, make_resident, reads_alone};
 use crate::counters::{self, Count};
 use crate::disk::check;
 use crate::files::{self, Protected};
 use crate::programs;
 use crate::real::libc_call;
+use crate::scratch;
 use libc::{c_int, c_uint, c_ulong, iovec, off_t, size_t, ssize_t};
 use pgseal_crypto::UNIT;
 use pgseal_storage::{Errno, SealedFile};
@@ -54,6 +55,31 @@ pub unsafe fn read_pages(
         done += len;
     }
     Some(Ok(got))
+}
+
+/// A new WAL segment is filled by calls with 32 pages each. None if the parts are not whole pages,
+/// or cannot be written as such: then they are written one by one.
+///
+/// # Safety
+/// The vectors name the caller's buffers.
+pub unsafe fn write_pages(
+    file: Protected,
+    parts: &[iovec],
+    at: u64,
+) -> Option<Result<usize, Errno>> {
+    if parts.len() < 2 || parts.iter().any(|part| part.iov_len % UNIT != 0) {
+        return None;
+    }
+    let sealed = file.file.sealed().ok()?;
+    // SAFETY: the caller's buffers.
+    let part = |part: &iovec| unsafe { bytes(part.iov_base, part.iov_len) };
+    let pages = parts.iter().flat_map(|one| part(one).chunks(UNIT));
+    let written =
+        scratch::with(|scratch| sealed.write_gathered(&file.disk, scratch, pages, at)).transpose();
+    if let Some(Ok(done)) = written {
+        counters::add(Count::Sealed, counters::units(done));
+    }
+    written
 }
 
 pub unsafe fn copy_file_range(

@@ -323,6 +323,10 @@ unsafe fn read_parts(file: Protected, parts: &[iovec], at: u64) -> Result<usize,
 /// The vectors name the caller's buffers.
 unsafe fn write_parts(file: Protected, parts: &[iovec], at: u64) -> Result<usize, Errno> {
     file.file.writable()?;
+    // SAFETY: as above.
+    if let Some(done) = unsafe { super::copies::write_pages(file, parts, at) } {
+        return done;
+    }
     let mut done = 0;
     for part in parts {
         // SAFETY: as above.

@@ -27,13 +27,33 @@ impl SealedFile<'_> {
         if self.layout == Layout::Keystream {
             return self.write_keystream(disk, scratch, data, offset);
         }
-        let whole_pages = offset % PAGE == 0 && data.len() % UNIT == 0 && !self.is_shared();
-        if whole_pages && self.leaves_no_partial_granule(disk, offset)? {
-            return self.write_pages(disk, scratch, data, offset);
+        if data.len() % UNIT == 0 && self.takes_pages(disk, offset)? {
+            return self.write_pages(disk, scratch, data.chunks(UNIT), offset);
         }
         self.locked(disk, Lock::Exclusive, || {
             self.write_range(disk, scratch, data, offset)
         })
+    }
+
+    /// The same for whole pages that lie apart in memory, with no more transfers than for pages
+    /// that lie together. None if pages cannot be written as such there.
+    pub fn write_gathered<'p, D: Disk>(
+        &self,
+        disk: &D,
+        scratch: &mut Scratch,
+        pages: impl Iterator<Item = &'p [u8]>,
+        offset: u64,
+    ) -> Result<Option<usize>, Errno> {
+        if self.layout == Layout::Keystream || !self.takes_pages(disk, offset)? {
+            return Ok(None);
+        }
+        self.write_pages(disk, scratch, pages, offset).map(Some)
+    }
+
+    /// May whole pages be written at `offset` with nothing read before?
+    fn takes_pages<D: Disk>(&self, disk: &D, offset: u64) -> Result<bool, Errno> {
+        let aligned = offset % PAGE == 0 && !self.is_shared();
+        Ok(aligned && self.leaves_no_partial_granule(disk, offset)?)
     }
 
     /// May a write begin at `offset` without completing the file's last granule? The size is asked
@@ -50,24 +70,30 @@ impl SealedFile<'_> {
 
     /// Whole pages: sealed run by run into the scratch, one transfer each. A gap before them is a
     /// hole, because no granule before them is partial.
-    fn write_pages<D: Disk>(
+    fn write_pages<'p, D: Disk>(
         &self,
         disk: &D,
         scratch: &mut Scratch,
-        data: &[u8],
+        mut pages: impl Iterator<Item = &'p [u8]>,
         offset: u64,
     ) -> Result<usize, Errno> {
         let mut done = 0;
-        for run in data.chunks(RUN_UNITS * UNIT) {
+        let mut run: [&[u8]; RUN_UNITS] = [&[]; RUN_UNITS];
+        loop {
             let at = offset + done as u64;
-            self.seal_pages(run, &mut scratch.run[..run.len()], at);
-            match write_full(disk, &scratch.run[..run.len()], at) {
-                Ok(()) => done += run.len(),
+            let places = run.iter_mut().zip(&mut pages);
+            let count = places.map(|(place, page)| *place = page).count();
+            if count == 0 {
+                break;
+            }
+            self.seal_units(run[..count].iter().copied(), &mut scratch.run, at);
+            match write_full(disk, &scratch.run[..count * UNIT], at) {
+                Ok(()) => done += count * UNIT,
                 Err((taken, errno)) => {
-                    return match done + self.count_taken(disk, scratch, run, at, taken)? {
-                        0 => Err(errno),
-                        count => Ok(count),
-                    }
+                    let whole = taken - taken % UNIT;
+                    let (cut, cut_at) = (run[taken / UNIT], at + whole as u64);
+                    done += whole + self.count_taken(disk, scratch, cut, cut_at, taken - whole)?;
+                    return if done == 0 { Err(errno) } else { Ok(done) };
                 }
             }
         }
@@ -75,11 +101,11 @@ impl SealedFile<'_> {
         Ok(done)
     }
 
-    /// Seals whole pages from `plain` to `out`; `plain` is read once.
-    pub fn seal_pages(&self, plain: &[u8], out: &mut [u8], offset: u64) {
-        let units = plain.chunks(UNIT).zip(out.chunks_mut(UNIT));
-        for (at, (plain, out)) in (offset..).step_by(UNIT).zip(units) {
-            self.seal_unit(plain, out, at);
+    /// Seals whole pages into `out`, one after the other.
+    fn seal_units<'p>(&self, pages: impl Iterator<Item = &'p [u8]>, out: &mut [u8], offset: u64) {
+        let units = pages.zip(out.chunks_mut(UNIT));
+        for (start, (page, out)) in (offset..).step_by(UNIT).zip(units) {
+            self.seal_unit(page, &mut out[..page.len()], start);
         }
     }
 

@@ -49,6 +49,8 @@ pub struct MemDisk {
     /// Transfers of which memory and file were not aligned alike: the kernel may then copy half a
     /// block beside a racing writer.
     pub misaligned: AtomicUsize,
+    /// How often something was written.
+    pub writes: AtomicUsize,
 }
 
 impl Default for MemDisk {
@@ -71,6 +73,7 @@ impl MemDisk {
             freed: Condvar::new(),
             locked: AtomicUsize::new(0),
             misaligned: AtomicUsize::new(0),
+            writes: AtomicUsize::new(0),
         }
     }
 
@@ -211,6 +214,7 @@ impl Disk for MemDisk {
 
     fn write_at(&self, buf: &[u8], offset: u64) -> Result<usize, Errno> {
         self.check_alignment(buf, offset);
+        self.writes.fetch_add(1, Ordering::Relaxed);
         std::thread::yield_now();
         let mut state = self.state();
         let at = offset as usize;

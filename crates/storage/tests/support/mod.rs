@@ -307,6 +307,14 @@ impl Twin {
             .write_at(&self.disk, &mut self.scratch, &buf[shift..], offset as u64)
     }
 
+    /// The same, of pages that lie apart in memory, if the file takes them so.
+    pub fn write_gathered(&mut self, data: &[u8], offset: usize) -> Result<Option<usize>, Errno> {
+        let pages: Vec<Box<[u8]>> = data.chunks(PAGE).map(Box::from).collect();
+        let pages = pages.iter().map(AsRef::as_ref);
+        self.file
+            .write_gathered(&self.disk, &mut self.scratch, pages, offset as u64)
+    }
+
     pub fn set_size(&mut self, size: usize) -> Result<(), Errno> {
         self.file
             .set_size(&self.disk, &mut self.scratch, size as u64)
