@@ -1,7 +1,8 @@
 //! Pages that went through the cipher, for whoever measures: a shared file named by
 //! `PGSEAL_COUNTERS`, 64 slots of eight little-endian u64: units opened, units sealed, files
-//! opened, five spare. Each process adds to the slot of its number, so that two of them rarely
-//! share a cache line. Without the variable nothing is counted.
+//! opened, five spare. Pages of zeros that are written count for nothing: they make room in tables
+//! and WAL, and are stored as they are. Each process adds to the slot of its number, so that two of
+//! them rarely share a cache line. Without the variable nothing is counted.
 
 use crate::real::libc_call;
 use std::ffi::CString;
@@ -29,6 +30,15 @@ pub fn add(count: Count, n: u64) {
     if !slot.is_null() {
         // SAFETY: set once, to a slot of a mapping that stays.
         unsafe { (*slot)[count as usize].fetch_add(n, Ordering::Relaxed) };
+    }
+}
+
+/// Adds data units that are written, one each.
+#[inline]
+pub fn add_sealed<'p>(units: impl Iterator<Item = &'p [u8]>) {
+    if !MINE.load(Ordering::Relaxed).is_null() {
+        let has_content = |unit: &&[u8]| unit.iter().any(|&byte| byte != 0);
+        add(Count::Sealed, units.filter(has_content).count() as u64);
     }
 }
 

@@ -73,11 +73,11 @@ pub unsafe fn write_pages(
     let sealed = file.file.sealed().ok()?;
     // SAFETY: the caller's buffers.
     let part = |part: &iovec| unsafe { bytes(part.iov_base, part.iov_len) };
-    let pages = parts.iter().flat_map(|one| part(one).chunks(UNIT));
-    let written =
-        scratch::with(|scratch| sealed.write_gathered(&file.disk, scratch, pages, at)).transpose();
-    if let Some(Ok(done)) = written {
-        counters::add(Count::Sealed, counters::units(done));
+    let pages = || parts.iter().flat_map(|one| part(one).chunks(UNIT));
+    let written = scratch::with(|scratch| sealed.write_gathered(&file.disk, scratch, pages(), at))
+        .transpose();
+    if matches!(written, Some(Ok(_))) {
+        counters::add_sealed(pages());
     }
     written
 }

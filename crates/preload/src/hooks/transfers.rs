@@ -7,6 +7,7 @@ use crate::real::libc_call;
 use crate::receivers::{self, guard};
 use crate::{programs, received, scratch};
 use libc::{c_int, c_void, iovec, off_t, size_t, ssize_t};
+use pgseal_crypto::UNIT;
 use pgseal_storage::{Disk, Errno, Lock};
 
 #[inline]
@@ -168,7 +169,7 @@ impl Protected {
 
     pub fn write_at(self, data: &[u8], offset: u64) -> Result<usize, Errno> {
         self.file.writable()?;
-        counters::add(Count::Sealed, counters::units(data.len()));
+        counters::add_sealed(data.chunks(UNIT));
         match &self.file.stored {
             Stored::Sealed(sealed) => {
                 scratch::with(|scratch| sealed.write_at(&self.disk, scratch, data, offset))
