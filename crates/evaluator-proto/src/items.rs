@@ -31,7 +31,7 @@ impl<'a> Items<'a> {
     }
 
     /// One after the other.
-    pub fn iter(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+    pub fn iter(&self) -> impl Iterator<Item = &'a [u8]> + Clone + use<'a> {
         let (listed, mut received) = match *self {
             Self::Listed(list) => (list, Reader::new(&[])),
             Self::Received { bytes, .. } => (&[][..], Reader::new(bytes)),

@@ -89,6 +89,28 @@ fn finish(
 }
 
 #[test]
+fn a_step_that_wants_a_key_can_be_tried_again() {
+    let engine = engine(false);
+    let (mut connection, alice, mut key) = alice_with(&engine, &[Operation::Aggregate]);
+    let connection = &mut connection;
+    let mut other = alice.key(12, false);
+    let cells = [key.int4(1), key.int4(20), other.int4(300)];
+    let cells: Vec<&[u8]> = cells.iter().map(Vec::as_slice).collect();
+    let missing = Err(Refusal::KeyNotLoaded);
+    assert_eq!(step(connection, 0, AggregateKind::Sum, &cells), missing);
+    let state = step(connection, 0, AggregateKind::Sum, &cells[..1]).unwrap();
+    assert_eq!(
+        step(connection, state, AggregateKind::Sum, &cells[1..]),
+        missing
+    );
+    let missing = Err(Refusal::KeyNotLoaded.code());
+    assert_eq!(finish(connection, &key, state, &cells[1..], false), missing);
+    load(connection, &other);
+    let sum = finish(connection, &key, state, &cells[1..], false);
+    assert_eq!(sum, Ok("321".to_owned()));
+}
+
+#[test]
 fn a_result_comes_with_the_last_cells_and_leaves_no_state_that_does_not_stay() {
     let engine = engine(false);
     let (mut connection, _, mut key) = alice_with(&engine, &[Operation::Aggregate]);

@@ -83,13 +83,13 @@ impl States {
 
 impl Connection {
     /// Takes cells into a state, 0 for a new one, and gives its handle. A step that is refused ends
-    /// the state.
+    /// the state, unless a key is missing: whoever brings it may try again.
     pub fn aggregate_step<'c>(
         &mut self,
         state: u32,
         kind: AggregateKind,
         collation: CollationId,
-        cells: impl Iterator<Item = &'c [u8]>,
+        cells: impl Iterator<Item = &'c [u8]> + Clone,
     ) -> Result<u32, Refusal> {
         let state = self.stepped(state, kind, collation, cells)?;
         self.states.add(state)
@@ -101,12 +101,15 @@ impl Connection {
         state: u32,
         kind: AggregateKind,
         collation: CollationId,
-        cells: impl Iterator<Item = &'c [u8]>,
+        cells: impl Iterator<Item = &'c [u8]> + Clone,
     ) -> Result<State, Refusal> {
         self.begin_operation()?;
         let mut state = match state {
             0 => None,
-            handle => Some(self.states.take(handle)?),
+            handle => {
+                cells.clone().try_for_each(|cell| self.has_key(cell))?;
+                Some(self.states.take(handle)?)
+            }
         };
         let mut asked = None;
         for cell in cells {
@@ -228,13 +231,13 @@ impl Connection {
     }
 
     /// Takes the last cells into a state, 0 for one that they make, and appends the result's cell;
-    /// false if there is none. The state ends, also by a refusal.
+    /// false if there is none. The state ends, also by a refusal, but for that of a missing key.
     pub fn aggregate_end<'c>(
         &mut self,
         state: u32,
         kind: AggregateKind,
         collation: CollationId,
-        cells: impl Iterator<Item = &'c [u8]>,
+        cells: impl Iterator<Item = &'c [u8]> + Clone,
         into: &mut Vec<u8>,
     ) -> Result<bool, Refusal> {
         let state = self.stepped(state, kind, collation, cells)?;

@@ -105,6 +105,14 @@ impl Connection {
         At::Cached(self.cache.insert(cell, opened, keep))
     }
 
+    /// Is there a key that may be this cell's?
+    pub(super) fn has_key(&self, cell: &[u8]) -> Result<(), Refusal> {
+        let cell = CellRef::parse(cell)?;
+        let mut keys = self.view.keys.iter();
+        let fits = keys.any(|granted| granted.key.fits(&cell));
+        fits.then_some(()).ok_or(Refusal::KeyNotLoaded)
+    }
+
     /// Opens a cell that is in no cache.
     pub(super) fn decrypt(&mut self, cell: &[u8]) -> Result<Opened, Refusal> {
         let cell = CellRef::parse(cell)?;
