@@ -5,6 +5,7 @@
 //! them rarely share a cache line. Without the variable nothing is counted.
 
 use crate::real::libc_call;
+use pgseal_storage::sealed::is_zero;
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
@@ -37,8 +38,8 @@ pub fn add(count: Count, n: u64) {
 #[inline]
 pub fn add_sealed<'p>(units: impl Iterator<Item = &'p [u8]>) {
     if !MINE.load(Ordering::Relaxed).is_null() {
-        let has_content = |unit: &&[u8]| unit.iter().any(|&byte| byte != 0);
-        add(Count::Sealed, units.filter(has_content).count() as u64);
+        let ciphered = units.filter(|unit| !is_zero(unit)).count();
+        add(Count::Sealed, ciphered as u64);
     }
 }
 

@@ -140,10 +140,11 @@ const fn index(value: u64) -> usize {
     value as usize
 }
 
-/// By runs of 64 bytes, each a few vector instructions: byte by byte a page costs more than its
-/// encryption.
+/// Are all bytes zero? By runs of 64 bytes, each a few vector instructions: byte by byte a page
+/// costs more than its encryption.
 #[inline]
-pub(crate) fn is_zero(bytes: &[u8]) -> bool {
+#[must_use]
+pub fn is_zero(bytes: &[u8]) -> bool {
     let none = |run: &[u8]| run.iter().fold(0, |seen, byte| seen | byte) == 0;
     let runs = bytes.chunks_exact(64);
     none(runs.remainder()) && { runs }.all(none)
