@@ -13,7 +13,12 @@ encdb_refuse(void)
 	PgsealRefusal refusal;
 	const char *code = refusal.sqlstate;
 
-	/* A call that was given up because the query is cancelled is no fault of the evaluator */
+	/*
+	 * A call that was given up because the query is cancelled is no fault of the evaluator. An error follows in any case, which
+	 * ends what a locked buffer holds off (errfinish() does the same).
+	 */
+	if (QueryCancelPending || ProcDiePending)
+		InterruptHoldoffCount = 0;
 	CHECK_FOR_INTERRUPTS();
 	pgseal_refusal(&refusal);
 	if (refusal.remedy == PGSEAL_REMEDY_REATTACH)
