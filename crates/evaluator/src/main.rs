@@ -20,6 +20,7 @@ static HEAP: LockedHeap = LockedHeap::new();
 fn main() -> ExitCode {
     // Before any file is open, and before any key is made.
     close_inherited();
+    abort_on_panic();
     route_crypto();
     let cli = match cli::Cli::try_parse() {
         Ok(cli) => cli,
@@ -42,4 +43,14 @@ fn main() -> ExitCode {
             ExitCode::from(1)
         }
     }
+}
+
+/// A panic ends the process in every build, as the release profile has it: a thread that silently
+/// ends alone would hide from tests what ends everything in use.
+fn abort_on_panic() {
+    let print = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        print(panic);
+        std::process::abort();
+    }));
 }

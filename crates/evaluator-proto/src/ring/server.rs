@@ -17,12 +17,12 @@ pub struct RingServer<'c, M, W> {
 }
 
 impl<'c, M: AsRef<[AtomicU64]>, W: Wait> RingServer<'c, M, W> {
-    /// The server of a ring, which has no other.
+    /// The server of a ring, which has no other. Its client may have had it for a while, and have
+    /// written anything into it: nothing but the size is asked.
     ///
     /// # Panics
-    /// If the memory is not [a ring](super::is_ring).
+    /// If there are not [`WORDS`](super::WORDS) words.
     pub fn new(memory: M, waiter: W, crowd: &'c Crowd) -> Self {
-        assert!(super::is_ring(memory.as_ref()), "a ring of this version");
         let number = Ring::new(memory.as_ref()).response.published().number;
         crowd.wakes();
         Self {
