@@ -5,9 +5,10 @@
 //! value is here only because its cell was authentic under a key of this session; whether the
 //! session may use it is asked at every use, of the key ([`Opened::key`]) and not of the cache.
 //!
-//! Sets of [`WAYS`] slots; a slot that was used since it was last looked at for eviction stays, so
-//! that a scan of a table does not push out the upper pages of its indexes. It begins small and
-//! doubles while it evicts, up to the limit that [`Cache::new`] is given.
+//! Sets of [`WAYS`] slots; a slot that was used since it was last looked at for eviction stays. Into
+//! a set that is full a cell comes when it is met for the second time: most that a search in an index
+//! meets are never met again, and to take one in costs as much as to open it. It begins small and
+//! doubles while it has no room, up to the limit that [`Cache::new`] is given.
 
 use pgseal_value::Value;
 
@@ -31,14 +32,24 @@ pub const LONGEST: usize = 4096;
 const WAYS: usize = 4;
 const FIRST_SETS: usize = 64;
 const SMALL: usize = 64;
+/// Cells that were met once and are remembered as such, for every slot.
+const SEEN: usize = 4;
+
+/// In a tag: the slot is filled.
+const FILLED: u32 = 1;
+/// In a tag: it was found since it was last looked at for eviction.
+const USED: u32 = 2;
 
 /// Opened cells of one session.
 pub struct Cache {
-    /// 0: empty. Else a part of the cell's hash.
+    /// 0: empty. Else a part of the cell's hash, [`FILLED`], and [`USED`] or not.
     tags: Vec<[u32; WAYS]>,
     slots: Vec<Slot>,
+    /// Tags of cells that were not taken in, each at a place of its own.
+    seen: Vec<u32>,
     most_sets: usize,
-    evicted: usize,
+    /// Cells that were pushed out or not taken in since it last grew.
+    crowded: usize,
 }
 
 #[repr(align(64))]
@@ -48,7 +59,6 @@ struct Slot {
     /// The bytes of a cell that is longer than `small`.
     long: Option<Box<[u8]>>,
     len: u16,
-    used: bool,
 }
 
 impl Slot {
@@ -58,7 +68,6 @@ impl Slot {
             content: None,
             long: None,
             len: 0,
-            used: false,
         }
     }
 
@@ -91,12 +100,12 @@ fn hash(cell: &[u8]) -> Option<u64> {
     Some(mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }
 
-/// The set of a hash, and what its tag is; the tag is not 0.
+/// The place of a hash among so many, a power of two, and its tag.
 #[inline]
-fn place_of(hash: u64, sets: usize) -> (usize, u32) {
+fn place_of(hash: u64, places: usize) -> (usize, u32) {
     let high = u32::try_from(hash >> 32).expect("32 bits");
     let low = u32::try_from(hash & 0xffff_ffff).expect("32 bits");
-    (high as usize & (sets - 1), low | 1)
+    (high as usize & (places - 1), low & !USED | FILLED)
 }
 
 impl Cache {
@@ -106,8 +115,9 @@ impl Cache {
         let mut cache = Self {
             tags: Vec::new(),
             slots: Vec::new(),
+            seen: Vec::new(),
             most_sets,
-            evicted: 0,
+            crowded: 0,
         };
         cache.resize(FIRST_SETS.min(most_sets));
         cache
@@ -118,7 +128,8 @@ impl Cache {
         self.slots = std::iter::repeat_with(Slot::empty)
             .take(sets * WAYS)
             .collect();
-        self.evicted = 0;
+        self.seen = vec![0; sets * WAYS * SEEN];
+        self.crowded = 0;
     }
 
     /// Where the cell is, if it is here.
@@ -127,8 +138,8 @@ impl Cache {
         let (set, tag) = place_of(hash(cell)?, self.tags.len());
         for way in 0..WAYS {
             let at = set * WAYS + way;
-            if self.tags[set][way] == tag && self.slots[at].holds(cell) {
-                self.slots[at].used = true;
+            if self.tags[set][way] & !USED == tag && self.slots[at].holds(cell) {
+                self.tags[set][way] |= USED;
                 return Some(Place(u32::try_from(at).expect("few slots")));
             }
         }
@@ -144,6 +155,33 @@ impl Cache {
             .expect("a place is that of a filled slot")
     }
 
+    /// Takes a cell in at another place than the one to be kept, if there is room or it was met
+    /// before; else gives back what it holds.
+    #[inline]
+    pub fn admit(
+        &mut self,
+        cell: &[u8],
+        content: Opened,
+        keep: Option<Place>,
+    ) -> Result<Place, Opened> {
+        match cell.len() <= LONGEST && self.is_welcome(cell) {
+            true => Ok(self.insert(cell, content, keep)),
+            false => Err(content),
+        }
+    }
+
+    fn is_welcome(&mut self, cell: &[u8]) -> bool {
+        let Some(hash) = hash(cell) else { return false };
+        let (set, _) = place_of(hash, self.tags.len());
+        if self.tags[set].contains(&0) {
+            return true;
+        }
+        let (at, tag) = place_of(hash, self.seen.len());
+        let met = std::mem::replace(&mut self.seen[at], tag) == tag;
+        self.crowded += usize::from(!met);
+        met
+    }
+
     /// Takes a cell in, of at most [`LONGEST`] bytes, at another place than the one to be kept.
     pub fn insert(&mut self, cell: &[u8], content: Opened, keep: Option<Place>) -> Place {
         let hash = hash(cell).expect("a cell that was opened has a header");
@@ -151,7 +189,7 @@ impl Cache {
         let way = self.victim(set, keep);
         let at = set * WAYS + way;
         if self.tags[set][way] != 0 {
-            self.evicted += 1;
+            self.crowded += 1;
         }
         self.tags[set][way] = tag;
         self.slots[at].fill(cell, content);
@@ -159,24 +197,26 @@ impl Cache {
     }
 
     fn victim(&mut self, set: usize, keep: Option<Place>) -> usize {
-        if let Some(free) = self.tags[set].iter().position(|tag| *tag == 0) {
+        let tags = &mut self.tags[set];
+        if let Some(free) = tags.iter().position(|tag| *tag == 0) {
             return free;
         }
         let kept = |way: usize| keep == u32::try_from(set * WAYS + way).ok().map(Place);
         for _ in 0..2 {
             for way in (0..WAYS).filter(|way| !kept(*way)) {
-                if !std::mem::take(&mut self.slots[set * WAYS + way].used) {
+                if tags[way] & USED == 0 {
                     return way;
                 }
+                tags[way] &= !USED;
             }
         }
         usize::from(kept(0))
     }
 
-    /// Makes room, if much was evicted since the last time. Places are void afterwards.
+    /// Makes room, if it lacked since the last time. Places are void afterwards.
     #[inline]
     pub fn grow(&mut self) {
-        if self.evicted < self.slots.len() || self.tags.len() >= self.most_sets {
+        if self.crowded < self.slots.len() || self.tags.len() >= self.most_sets {
             return;
         }
         self.double();
@@ -278,6 +318,29 @@ mod tests {
     }
 
     #[test]
+    fn where_there_is_no_room_a_cell_comes_in_when_it_is_met_again() {
+        let mut cache = Cache::new(FIRST_SETS * WAYS);
+        let cells: Vec<_> = (0..4000).map(|next| cell(next, 39)).collect();
+        let mut turned_away = Vec::new();
+        for (cell, number) in cells.iter().zip(0..) {
+            match cache.admit(cell, opened(number), None) {
+                Ok(_) => assert!(cache.find(cell).is_some()),
+                Err(content) => {
+                    assert!(matches!(content.value, Value::Int4(same) if same == number));
+                    assert!(cache.find(cell).is_none());
+                    turned_away.push(cell);
+                }
+            }
+        }
+        assert_eq!(turned_away.len(), cells.len() - FIRST_SETS * WAYS);
+        for cell in turned_away.iter().rev().take(50) {
+            assert!(cache.admit(cell, opened(0), None).is_ok());
+            assert!(cache.find(cell).is_some());
+        }
+        assert!(cache.admit(&cell(1, LONGEST + 1), opened(0), None).is_err());
+    }
+
+    #[test]
     fn it_grows_while_it_evicts_and_then_holds_what_fits() {
         let mut cache = Cache::new(16384);
         for _ in 0..40 {
@@ -285,7 +348,7 @@ mod tests {
                 let bytes = cell(next, 39);
                 if cache.find(&bytes).is_none() {
                     let content = opened(i32::try_from(next).unwrap());
-                    cache.insert(&bytes, content, None);
+                    drop(cache.admit(&bytes, content, None));
                     cache.grow();
                 }
             }

@@ -14,7 +14,7 @@ use super::Connection;
 pub(super) enum At {
     /// In the cache.
     Cached(Place),
-    /// Beside it, because it is too long.
+    /// Beside it, because it is too long, or there is no room for it.
     Spare(Side),
 }
 
@@ -27,7 +27,7 @@ pub(super) enum Side {
     Right,
 }
 
-/// Opened cells that are too long for the cache.
+/// Opened cells that the cache does not take.
 #[derive(Default)]
 pub(super) struct Spare([Option<Opened>; 2]);
 
@@ -83,26 +83,17 @@ impl Connection {
 
     fn open_anew(&mut self, cell: &[u8], side: Side, keep: Option<At>) -> Result<At, Refusal> {
         let opened = self.decrypt(cell)?;
-        Ok(self.remember(cell, opened, side, keep))
-    }
-
-    /// Keeps an opened cell where it is found again, or at least until the next operation.
-    pub(super) fn remember(
-        &mut self,
-        cell: &[u8],
-        opened: Opened,
-        side: Side,
-        keep: Option<At>,
-    ) -> At {
         let keep = match keep {
             Some(At::Cached(place)) => Some(place),
             _ => None,
         };
-        if cell.len() > LONGEST {
-            self.spare.0[side as usize] = Some(opened);
-            return At::Spare(side);
-        }
-        At::Cached(self.cache.insert(cell, opened, keep))
+        Ok(match self.cache.admit(cell, opened, keep) {
+            Ok(place) => At::Cached(place),
+            Err(opened) => {
+                self.spare.0[side as usize] = Some(opened);
+                At::Spare(side)
+            }
+        })
     }
 
     /// Is there a key that may be this cell's?
