@@ -19,6 +19,9 @@ use crate::{Form, Outcome, Run};
 const ENCRYPTED: &str = "encrypted";
 const PAGED: &str = "encdb_btree";
 
+/// How often a variant has its turn.
+const TURNS_A_SECOND: u32 = 10;
+
 /// One published row, at 8 threads, in transactions per second, and the losses that are aimed at.
 struct Row {
     scenario: u32,
@@ -102,26 +105,12 @@ pub async fn run(run: &Run) -> Outcome<()> {
         rng.shuffle(&mut order);
         for at in order {
             let (row, form) = cells[at];
-            let mut variants = row.variants();
-            rng.shuffle(&mut variants);
-            let (seed, mut samples) = (rng.u64(..), BTreeMap::new());
-            for (name, database) in variants {
-                let load = Load {
-                    run,
-                    database,
-                    form,
-                    kind: row.kind,
-                    by_k: row.scenario == 3,
-                };
-                let sample = sample(load, seed, &server).await;
-                let failed = |error| format!("{}, {name}: {error}", report.cases[at].name);
-                samples.insert(name.to_owned(), sample.map_err(failed)?);
-            }
-            let set = 0;
+            let failed = |error| format!("{}: {error}", report.cases[at].name);
+            let samples = samples(run, (row, form), &mut rng, &server).await;
             let round = Round {
                 number,
-                set,
-                samples,
+                set: 0,
+                samples: samples.map_err(failed)?,
             };
             report.cases[at].rounds.push(round);
         }
@@ -164,36 +153,104 @@ impl Server {
     }
 }
 
-async fn sample(load: Load<'_>, seed: u64, server: &Server) -> Outcome<Sample> {
-    let mut workers = Vec::new();
-    for number in 0..load.run.connections {
-        workers.push(Worker::new(load, number, seed).await?);
+/// One sample of each variant, by turns: machines change faster than a sample lasts.
+async fn samples(
+    run: &Run,
+    (row, form): (&Row, Form),
+    rng: &mut Rng,
+    server: &Server,
+) -> Outcome<BTreeMap<String, Sample>> {
+    let (seed, mut runners) = (rng.u64(..), Vec::new());
+    for (name, database) in row.variants() {
+        let load = Load {
+            run,
+            database,
+            form,
+            kind: row.kind,
+            by_k: row.scenario == 3,
+        };
+        runners.push(Runner::new(name, load, seed).await?);
     }
-    let client = connect(&load.run.options, "postgres", load.form).await?;
+    let client = connect(&run.options, "postgres", form).await?;
     client.batch_execute("CHECKPOINT").await?;
-    let time = Duration::from_secs(u64::from(load.run.seconds));
-    let (before, start) = (server.cpu(load.run, load.form)?, Instant::now());
-    let (kind, mut tasks) = (load.kind, Vec::new());
-    for mut worker in workers {
-        tasks.push(tokio::task::spawn_local(async move {
-            let done = worker.work(kind, time).await;
-            done.map(|done| (worker, done))
-                .map_err(|error| error.to_string())
-        }));
+    for _ in 0..run.seconds * TURNS_A_SECOND {
+        rng.shuffle(&mut runners);
+        for runner in &mut runners {
+            runner.turn(server).await?;
+        }
     }
-    let (mut total, mut workers) = (Done::default(), Vec::new());
-    for task in tasks {
-        let (worker, done) = task.await??;
-        total.transactions += done.transactions;
-        total.rows += done.rows;
-        workers.push(worker);
+    let mut samples = BTreeMap::new();
+    for runner in runners {
+        let name = runner.name.to_owned();
+        samples.insert(name, runner.end().await?);
     }
-    let elapsed = start.elapsed().as_secs_f64();
-    let spent = server.cpu(load.run, load.form)?.since(before);
-    for worker in &mut workers {
-        worker.restore().await?;
+    Ok(samples)
+}
+
+/// The connections of one variant, and what they have done.
+struct Runner<'a> {
+    name: &'static str,
+    load: Load<'a>,
+    workers: Vec<Worker>,
+    total: Done,
+    elapsed: Duration,
+    spent: Cpu,
+}
+
+impl<'a> Runner<'a> {
+    async fn new(name: &'static str, load: Load<'a>, seed: u64) -> Outcome<Self> {
+        let mut workers = Vec::new();
+        for number in 0..load.run.connections {
+            workers.push(Worker::new(load, number, seed).await?);
+        }
+        Ok(Self {
+            name,
+            load,
+            workers,
+            total: Done::default(),
+            elapsed: Duration::ZERO,
+            spent: Cpu::default(),
+        })
     }
-    Ok(sample_of(total, elapsed, spent))
+
+    /// All connections work, each until its last transaction has ended.
+    async fn turn(&mut self, server: &Server) -> Outcome<()> {
+        let Load {
+            run, form, kind, ..
+        } = self.load;
+        let (before, start) = (server.cpu(run, form)?, Instant::now());
+        let working = self.workers.drain(..).map(|mut worker| {
+            tokio::task::spawn_local(async move {
+                let done = worker
+                    .work(kind, Duration::from_secs(1) / TURNS_A_SECOND)
+                    .await;
+                done.map(|done| (worker, done))
+                    .map_err(|error| error.to_string())
+            })
+        });
+        let (working, mut rested) = (working.collect::<Vec<_>>(), Vec::new());
+        for task in working {
+            let (worker, done) = task.await??;
+            self.total.transactions += done.transactions;
+            self.total.rows += done.rows;
+            rested.push(worker);
+        }
+        self.elapsed += start.elapsed();
+        self.spent = self.spent.plus(server.cpu(run, form)?.since(before));
+        self.workers = rested;
+        Ok(())
+    }
+
+    async fn end(mut self) -> Outcome<Sample> {
+        for worker in &mut self.workers {
+            worker.restore().await?;
+        }
+        Ok(sample_of(
+            self.total,
+            self.elapsed.as_secs_f64(),
+            self.spent,
+        ))
+    }
 }
 
 fn sample_of(total: Done, elapsed: f64, spent: Cpu) -> Sample {
