@@ -5,8 +5,9 @@
 //!
 //! Three scenarios as published: all columns but the key encrypted; all encrypted, asked by id; all
 //! encrypted, asked by k. Each round runs every case, and in each case every variant, by turns of
-//! a tenth of a second in random order on the same server. A transaction is one statement, prepared;
-//! results are opened. The processor time is that of the whole server and of the evaluator.
+//! a tenth of a second in random order on the same server. A transaction is one statement,
+//! prepared; results are opened. The processor time is that of the whole server and of the
+//! evaluator.
 //!
 //! The role must be a superuser: the form of the evaluator is set for each connection.
 

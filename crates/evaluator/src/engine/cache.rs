@@ -5,10 +5,10 @@
 //! value is here only because its cell was authentic under a key of this session; whether the
 //! session may use it is asked at every use, of the key ([`Opened::key`]) and not of the cache.
 //!
-//! Sets of [`WAYS`] slots; a slot that was used since it was last looked at for eviction stays. Into
-//! a set that is full a cell comes when it is met for the second time: most that a search in an index
-//! meets are never met again, and to take one in costs as much as to open it. It begins small and
-//! doubles while it has no room, up to the limit that [`Cache::new`] is given.
+//! Sets of [`WAYS`] slots; a slot that was used since it was last looked at for eviction stays.
+//! Into a set that is full a cell comes when it is met for the second time: most that a search in
+//! an index meets are never met again, and to take one in costs as much as to open it. It begins
+//! small and doubles while it has no room, up to the limit that [`Cache::new`] is given.
 
 use pgseal_value::Value;
 
