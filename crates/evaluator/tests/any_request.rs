@@ -1,0 +1,326 @@
+//! Whatever a session with all rights asks of whatever values, extreme ones first: every request is
+//! answered, and nothing panics, which in use would end a server's backend or the evaluator.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::*;
+use pgseal_cell::grant::Operation;
+use pgseal_cell::{CellRef, DataKeyId, Mode};
+use pgseal_evaluator::engine::Connection;
+use pgseal_evaluator_proto::{Batch, Collation, Items, Request, Response, Unary, MOST_PAGES};
+use pgseal_value::{AggregateKind, Arithmetic, Field, Interval, Type, Value};
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+/// What every type's border cases look like; each is tried as every type.
+const TEXTS: [&str; 34] = [
+    "0",
+    "1",
+    "-1",
+    "-0.0",
+    "2147483647",
+    "-2147483648",
+    "9223372036854775807",
+    "-9223372036854775808",
+    "NaN",
+    "Infinity",
+    "-Infinity",
+    "1.7976931348623157e308",
+    "5e-324",
+    "3.4028235e38",
+    "1e-45",
+    "1e131071",
+    "-1e-16383",
+    "99999999999999999999999999999999999999.999999999999999999",
+    "true",
+    "epoch",
+    "infinity",
+    "-infinity",
+    "4713-01-01 BC",
+    "5874897-12-31",
+    "294276-12-31 23:59:59.999999",
+    "2000-02-29",
+    "1999-12-31 24:00:00",
+    "ffffffff-ffff-ffff-ffff-ffffffffffff",
+    "\\x00ff",
+    "",
+    "%",
+    "_%\\",
+    "\u{1f600}straße\u{0301}",
+    "İıſ",
+];
+
+/// Numbers that functions take as they are.
+const NUMBERS: [i32; 9] = [0, 1, -1, 2, 7, i32::MAX, i32::MIN, i32::MAX - 1, 1 << 20];
+
+const ALL: [Operation; 9] = [
+    Operation::CompareStored,
+    Operation::CompareDerived,
+    Operation::Arithmetic,
+    Operation::Text,
+    Operation::Aggregate,
+    Operation::Cast,
+    Operation::Extract,
+    Operation::ConvertIn,
+    Operation::ConvertOut,
+];
+const OPERATORS: [Arithmetic; 6] = [
+    Arithmetic::Add,
+    Arithmetic::Sub,
+    Arithmetic::Mul,
+    Arithmetic::Div,
+    Arithmetic::Mod,
+    Arithmetic::Power,
+];
+const UNARY: [Unary; 4] = [Unary::Negate, Unary::Absolute, Unary::Lower, Unary::Upper];
+/// The last is none.
+const COLLATIONS: [Collation<'static>; 5] = [
+    Collation::C,
+    Collation::C,
+    Collation::Libc("C.UTF-8"),
+    Collation::Libc("C.UTF-8"),
+    Collation::Libc("xx_XX"),
+];
+/// Cells and states that are remembered at most.
+const MOST: usize = 400;
+
+/// Random numbers that say what is asked.
+type Step = [u32; 6];
+
+/// A session, the cells that it has met, and its aggregates' states.
+struct Asker {
+    connection: Connection,
+    key: DataKeyId,
+    cells: Vec<Vec<u8>>,
+    states: Vec<u32>,
+}
+
+fn pick<T: Copy>(from: &[T], number: u32) -> T {
+    from[number as usize % from.len()]
+}
+
+fn border_cells(key: &mut Sealer) -> Vec<Vec<u8>> {
+    let each = |ty| {
+        TEXTS
+            .iter()
+            .filter_map(move |text| Value::parse(ty, text).ok())
+    };
+    let values = Type::ALL.into_iter().flat_map(each);
+    let long = Value::Text("ab%".repeat(100_000));
+    let mut cells: Vec<_> = values.chain([long]).map(|value| key.seal(&value)).collect();
+    // Cells that are authentic and hold no value of their type.
+    for (ty, plain) in [(Type::Text, b"\xff\xfe".as_slice()), (Type::Int4, b"123")] {
+        let mut cell = Vec::new();
+        let mut nonces = pgseal_cell::Nonces::new();
+        let sealed = key
+            .cipher
+            .seal(ty, Mode::Randomised, plain, &mut nonces, &mut cell);
+        sealed.unwrap();
+        cells.push(cell);
+    }
+    let mut broken = cells[0].clone();
+    broken[20] ^= 1;
+    cells.extend([broken, Vec::new(), b"no cell".to_vec()]);
+    cells
+}
+
+impl Asker {
+    fn new(inline: bool) -> Self {
+        let (connection, _, mut key) = alice_with(&engine(inline), &ALL);
+        let cells = border_cells(&mut key);
+        let id = CellRef::parse(&cells[0]).unwrap().key_id().unwrap();
+        Self {
+            connection,
+            key: id,
+            cells,
+            states: vec![0],
+        }
+    }
+
+    /// Mostly two cells of one type: of two types most operations are refused at once.
+    fn two(&self, [_, a, b, c, ..]: Step) -> (&[u8], &[u8]) {
+        let left = self.cell(a);
+        let start = b as usize % self.cells.len();
+        let mut others = self.cells[start..].iter().chain(&self.cells[..start]);
+        let alike = others.find(|other| other.get(1) == left.get(1) || c % 8 == 0);
+        (left, alike.map_or(left, Vec::as_slice))
+    }
+
+    fn cell(&self, number: u32) -> &[u8] {
+        &self.cells[number as usize % self.cells.len()]
+    }
+
+    /// Mostly one of the last that began.
+    fn state(&self, number: u32) -> u32 {
+        let lately = self.states.len().saturating_sub(3);
+        match number % 8 {
+            0 => number / 8,
+            1 => 0,
+            _ => pick(&self.states[lately..], number / 8),
+        }
+    }
+
+    fn several(&self, step: Step) -> Vec<&[u8]> {
+        let cell = |at: u32| {
+            self.two([0, step[1], step[2].wrapping_add(at), step[3], 0, 0])
+                .1
+        };
+        (0..step[4] % 40).map(cell).collect()
+    }
+
+    fn ask(&mut self, step: Step) {
+        let several = self.several(step);
+        let pages = [
+            step[5] % 3,
+            if step[4] % 8 == 0 {
+                MOST_PAGES
+            } else {
+                step[4] % 3
+            },
+        ];
+        let pages = pages.map(u32::to_le_bytes).concat();
+        let request = match step[0] % 4 {
+            0 => self.compared(step, items(&several), &pages),
+            1 => self.aggregated(step, items(&several)),
+            _ => self.computed(step),
+        };
+        let begins = matches!(request, Request::AggregateStep { .. });
+        let (mut bytes, mut response) = (Vec::new(), Vec::new());
+        request.encode(&mut bytes);
+        self.connection.call(&bytes, &mut response);
+        match Response::parse(&response).unwrap() {
+            Response::Cell(cell) if self.cells.len() < MOST => self.cells.push(cell.to_vec()),
+            Response::Number(state) if begins && self.states.len() < MOST => {
+                self.states.push(state)
+            }
+            _ => (),
+        }
+    }
+
+    /// Answered in clear.
+    fn compared<'a>(&'a self, step: Step, cells: Items<'a>, pages: &'a [u8]) -> Request<'a> {
+        let [kind, .., d, e] = step;
+        let (left, right) = self.two(step);
+        let collation = pick(&COLLATIONS, d);
+        match kind / 4 % 9 {
+            0 => Request::Compare {
+                collation,
+                left,
+                right,
+            },
+            1 => Request::SearchPage {
+                collation,
+                probe: left,
+                cells,
+            },
+            2 => Request::KeepPage { page: e % 3, cells },
+            3 => Request::SearchKept {
+                collation,
+                probe: left,
+                pages,
+            },
+            4 => Request::Hash {
+                seed: u64::from(d),
+                cell: left,
+            },
+            5 => Request::Rank { collation, cells },
+            6 => Request::Like {
+                insensitive: (e % 2 == 0).then_some(collation),
+                text: left,
+                pattern: right,
+            },
+            7 => Request::Decrypt(left),
+            _ => Request::OrderPrefix(left),
+        }
+    }
+
+    fn aggregated<'a>(&self, step: Step, cells: Items<'a>) -> Request<'a> {
+        let [kind, _, b, c, d, e] = step;
+        let (state, other) = (self.state(b), self.state(e));
+        let batch = Batch {
+            kind: pick(&AggregateKind::ALL, c),
+            collation: pick(&COLLATIONS, d),
+            cells,
+        };
+        match kind / 4 % 6 {
+            0 | 1 => Request::AggregateStep { state, batch },
+            2 => Request::AggregateCombine {
+                into: state,
+                from: other,
+            },
+            3 => Request::AggregateExport(state),
+            4 => Request::AggregateDrop(state),
+            _ => Request::AggregateFinish {
+                state,
+                batch,
+                stays: d % 2 == 0,
+            },
+        }
+    }
+
+    /// Answered by a cell.
+    fn computed(&self, step: Step) -> Request<'_> {
+        let [kind, a, b, c, d, e] = step;
+        let (left, right) = self.two(step);
+        let (number, other) = (pick(&NUMBERS, e), pick(&NUMBERS, d));
+        match kind / 4 % 10 {
+            0 | 1 => Request::Arithmetic {
+                op: pick(&OPERATORS, d),
+                left,
+                right,
+            },
+            2 => Request::AddInterval {
+                interval: interval(step),
+                cell: left,
+            },
+            3 => Request::Unary {
+                op: pick(&UNARY, c),
+                collation: pick(&COLLATIONS, d),
+                cell: left,
+            },
+            4 => Request::Concat { left, right },
+            5 => Request::LikeEscape {
+                escape: pick(&["", "\\", "é", "ab"], d),
+                pattern: left,
+            },
+            6 => Request::Substring {
+                from: number,
+                len: (c % 2 == 0).then_some(other),
+                cell: left,
+            },
+            7 => Request::Extract {
+                field: pick(&Field::ALL, d),
+                cell: left,
+            },
+            8 => Request::Cast {
+                to: pick(&Type::ALL, d),
+                cell: left,
+            },
+            _ if a % 2 == 0 => Request::Length(left),
+            _ => Request::Encrypt {
+                key: DataKeyId(self.key.0 ^ u32::from(b % 8 == 0)),
+                ty: pick(&Type::ALL, d),
+                plain: right,
+            },
+        }
+    }
+}
+
+fn interval([_, a, b, _, d, e]: Step) -> Interval {
+    Interval {
+        months: pick(&NUMBERS, a),
+        days: pick(&NUMBERS, b),
+        microseconds: i64::from(pick(&NUMBERS, e)) << (d % 33),
+    }
+}
+
+proptest! {
+    #[test]
+    fn every_request_is_answered(inline: bool, steps in vec(any::<Step>(), 1..400)) {
+        let mut asker = Asker::new(inline);
+        for step in steps {
+            asker.ask(step);
+        }
+    }
+}
