@@ -198,7 +198,8 @@ class Statements:
         key = self.pick(columns(self.pick(TYPES)))
         plain, sealed = self.aggregates(exact=True)
         having = f"GROUP BY {key} HAVING count(*) > 1 ORDER BY min(n);"
-        return (f"SELECT {key}, count(*), {plain} FROM p {having}", f"SELECT encdb.decrypt((array_agg({key} ORDER BY n))[1]), count(*), {sealed} FROM e {having}")
+        first = f"(array_agg({key} ORDER BY n))[1]"  # of 0 and -0, which are one group
+        return f"SELECT {first}, count(*), {plain} FROM p {having}", f"SELECT encdb.decrypt({first}), count(*), {sealed} FROM e {having}"
 
     def whole(self):
         """What depends on the order of rows gets them in one order: larger rows lie elsewhere in a table."""
