@@ -117,6 +117,8 @@ SELECT part, sum(i) = encdb.decrypt(sum(ei)) AND avg(i) = encdb.decrypt(avg(ei))
     sum(n) = encdb.decrypt(sum(en)) AND avg(n) = encdb.decrypt(avg(en)) AS numeric,
     min(n) = encdb.decrypt(min(en)) AND max(n) = encdb.decrypt(max(en)) AS extremes
   FROM numbers GROUP BY part ORDER BY part;
+-- PostgreSQL has them of bytea since 18
+SELECT encdb.decrypt(min(b)), encdb.decrypt(max(b)) FROM (VALUES (encdb.enc_bytea_encrypt('\x02')), (encdb.enc_bytea_encrypt('\x0101')), (NULL)) v(b);
 SELECT sum(ei) IS NULL AS none, encdb.decrypt(sum(ei)) FROM numbers WHERE i < 0;
 SELECT encdb.decrypt(sum(ei) FILTER (WHERE i <= 2)), count(ei), encdb.decrypt(sum(DISTINCT ei)) FROM numbers;
 SELECT avg(i)::text = encdb.decrypt(avg(ei))::text AS same_scale FROM numbers;
