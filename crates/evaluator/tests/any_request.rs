@@ -65,14 +65,6 @@ const ALL: [Operation; 9] = [
     Operation::ConvertIn,
     Operation::ConvertOut,
 ];
-const OPERATORS: [Arithmetic; 6] = [
-    Arithmetic::Add,
-    Arithmetic::Sub,
-    Arithmetic::Mul,
-    Arithmetic::Div,
-    Arithmetic::Mod,
-    Arithmetic::Power,
-];
 const UNARY: [Unary; 4] = [Unary::Negate, Unary::Absolute, Unary::Lower, Unary::Upper];
 /// The last is none.
 const COLLATIONS: [Collation<'static>; 5] = [
@@ -266,7 +258,7 @@ impl Asker {
         let (number, other) = (pick(&NUMBERS, e), pick(&NUMBERS, d));
         match kind / 4 % 10 {
             0 | 1 => Request::Arithmetic {
-                op: pick(&OPERATORS, d),
+                op: pick(&Arithmetic::ALL, d),
                 left,
                 right,
             },

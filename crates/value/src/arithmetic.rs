@@ -25,6 +25,17 @@ pub enum Arithmetic {
 }
 
 impl Arithmetic {
+    /// Every operator.
+    pub const ALL: [Self; 7] = [
+        Self::Add,
+        Self::Sub,
+        Self::Mul,
+        Self::Div,
+        Self::Mod,
+        Self::Power,
+        Self::PowerSince16,
+    ];
+
     fn is_power(self) -> bool {
         matches!(self, Self::Power | Self::PowerSince16)
     }

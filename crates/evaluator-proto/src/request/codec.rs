@@ -503,16 +503,6 @@ fn optional<T: PartialEq>(there: bool, value: T, absent: T) -> Result<Option<T>,
     }
 }
 
-const OPERATORS: [Arithmetic; 7] = [
-    Arithmetic::Add,
-    Arithmetic::Sub,
-    Arithmetic::Mul,
-    Arithmetic::Div,
-    Arithmetic::Mod,
-    Arithmetic::Power,
-    Arithmetic::PowerSince16,
-];
-
 fn operator(op: Arithmetic) -> u8 {
     match op {
         Arithmetic::Add => 1,
@@ -526,7 +516,7 @@ fn operator(op: Arithmetic) -> u8 {
 }
 
 fn arithmetic(byte: u8) -> Result<Arithmetic, Malformed> {
-    numbered(byte, &OPERATORS, operator)
+    numbered(byte, &Arithmetic::ALL, operator)
 }
 
 fn unary(byte: u8) -> Result<Unary, Malformed> {
