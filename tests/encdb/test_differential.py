@@ -24,7 +24,8 @@ QUIET = "\\set ON_ERROR_STOP 0\n\\set VERBOSITY sqlstate\n"
 
 def names_a_zone(statement, plain, sealed):
     """docs/encdb-values.md: no text becomes a date or an instant by the name of a zone, and to PostgreSQL even `e3` is one."""
-    return "22023\n" in sealed and "00000\n" in plain and re.search(r"::(date|timestamp)", statement) is not None
+    becomes_a_date = re.search(r"::(date|timestamp)", statement) and "bytea" not in statement  # whose malformed text is 22023, too
+    return bool(becomes_a_date) and sealed == "22023\n" and plain.endswith("00000\n")
 
 
 class Differential(Confidential):

@@ -1,5 +1,6 @@
-//! Whatever a session with all rights asks of whatever values, extreme ones first: every request is
+//! Operations on values, extreme ones first, by a session with all rights: every request is
 //! answered, and nothing panics, which in use would end a server's backend or the evaluator.
+//! Sessions, keys and imported states, whose bytes others make, have tests of their own.
 #![allow(clippy::unwrap_used)]
 
 mod common;
