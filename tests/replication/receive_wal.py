@@ -18,14 +18,8 @@ class ReceiveWal(Receiving):
 
     def setUp(self):
         super().setUp()
-        self.archive, self.received = self.directory / "archive", self.directory / "received"
-        self.archive.mkdir()
+        self.received = self.directory / "received"
         self.received.mkdir()
-
-    def archiving_primary(self, **options):
-        """A primary whose archive_command is cp."""
-        command = f"archive_mode = on\narchive_command = 'cp %p {self.archive}/%f'\n"
-        return self.primary(conf=command, **options)
 
     def receive(self, primary, *options):
         """A pg_receivewal that runs until the test ends it."""

@@ -26,6 +26,13 @@ class Receiving(Case):
         primary.psql("CHECKPOINT")
         return primary
 
+    def archiving_primary(self, **options):
+        """A primary whose archive_command is cp. A segment appears in the archive when it is whole."""
+        self.archive = self.directory / "archive"
+        self.archive.mkdir()
+        whole = f"cp %p {self.archive}/%f.part && mv {self.archive}/%f.part {self.archive}/%f"
+        return self.primary(conf=f"archive_mode = on\narchive_command = '{whole}'\n", **options)
+
     def copy(self, name, sealed=True):
         """The place of a cluster that something else than initdb will make."""
         return self.cluster(name, sealed=sealed)

@@ -19,15 +19,6 @@ KEY = ("--key-wrap-command=openssl enc -aes-256-cbc -pbkdf2 -pass pass:p -out %p
 class TarStream(Receiving):
     """A primary that archives with cp, and tars of it that are taken while it works."""
 
-    def setUp(self):
-        super().setUp()
-        self.archive = self.directory / "archive"
-        self.archive.mkdir()
-
-    def archiving_primary(self, **options):
-        """A primary whose archive_command is cp."""
-        return self.primary(conf=f"archive_mode = on\narchive_command = 'cp %p {self.archive}/%f'\n", **options)
-
     def take(self, server, name, *options, load=None, **more):
         """The directory of the tars of `server`, to which `load`, SQL, was sent meanwhile."""
         copy = self.copy(name)

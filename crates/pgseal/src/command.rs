@@ -29,7 +29,7 @@ use zeroize::Zeroizing;
 
 use crate::launch::KEYS_FD;
 use crate::memfd;
-use crate::terminal::Foreground;
+use crate::terminal::{Foreground, Terminal, STOP};
 
 const TIMEOUT: &str = "PGSEAL_COMMAND_TIMEOUT";
 const DEFAULT_SECONDS: u64 = 60;
@@ -149,8 +149,10 @@ fn run(
 ) -> Result<Secret, CommandError> {
     let failed = |error| CommandError::Io(purpose, error);
     let seconds = time_limit()?;
+    let terminal = Terminal::ours();
+    let first = terminal.as_ref().map_or("", |_| STOP);
     let line = expand(template, file, &data.to_string_lossy());
-    let mut command = shell(&line, data);
+    let mut command = shell(&format!("{first}{line}"), data);
     if origin == Origin::KeyFile {
         with_rights_of_owner(&mut command, data).map_err(failed)?;
     }
@@ -164,7 +166,7 @@ fn run(
     } else {
         own_stderr().map_err(failed)?
     });
-    let mut running = Running::start(command, purpose, seconds).map_err(failed)?;
+    let mut running = Running::start(command, terminal, purpose, seconds).map_err(failed)?;
     if let Stdin::Payload(payload) = stdin {
         running.feed(payload).map_err(failed)?;
     }
@@ -243,10 +245,15 @@ struct Running {
 }
 
 impl Running {
-    fn start(mut command: Command, purpose: Purpose, seconds: u64) -> io::Result<Self> {
+    fn start(
+        mut command: Command,
+        terminal: Option<Terminal>,
+        purpose: Purpose,
+        seconds: u64,
+    ) -> io::Result<Self> {
         let child = command.spawn()?;
         Ok(Self {
-            _foreground: Foreground::lend(group(&child)),
+            _foreground: terminal.map(|terminal| terminal.lend(group(&child))),
             child,
             purpose,
             seconds,

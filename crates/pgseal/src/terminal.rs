@@ -1,35 +1,45 @@
 //! Lending the terminal to a command, so that it can ask for a passphrase.
 //!
 //! A command has a process group of its own, and only the foreground group may read the terminal.
+//! What reads before it may is stopped, or fails: openssl catches the signal and gives up. So the
+//! command's shell stops itself with [`STOP`] first, and goes on when the terminal is lent.
 
 use std::fs::File;
 
 use nix::sys::signal::{killpg, SigSet, Signal};
+use nix::sys::wait::{waitid, Id, WaitPidFlag};
 use nix::unistd::{getpgrp, tcgetpgrp, tcsetpgrp, Pid};
 
-/// The terminal is lent out; it comes back when this is dropped.
-pub struct Foreground {
-    terminal: File,
+/// What the shell of a command does before anything else, if the terminal will be lent to it.
+pub const STOP: &str = "kill -STOP $$; ";
+
+/// The terminal, which is ours: we are its foreground group.
+pub struct Terminal {
+    file: File,
     own: Pid,
 }
 
-impl Foreground {
-    /// Lends the terminal to `group`, if it is ours to lend.
-    pub fn lend(group: Pid) -> Option<Self> {
-        let terminal = File::options()
-            .read(true)
-            .write(true)
-            .open("/dev/tty")
-            .ok()?;
-        let own = getpgrp();
-        if tcgetpgrp(&terminal) != Ok(own) || tcsetpgrp(&terminal, group).is_err() {
-            return None;
-        }
-        // It may have asked before it was allowed to, and been stopped for that.
+impl Terminal {
+    /// The terminal, if there is one and it is ours.
+    pub fn ours() -> Option<Self> {
+        let file = File::options().read(true).write(true).open("/dev/tty");
+        let (file, own) = (file.ok()?, getpgrp());
+        (tcgetpgrp(&file) == Ok(own)).then_some(Self { file, own })
+    }
+
+    /// Lends the terminal to the group of a shell that begins with [`STOP`], and lets it go on.
+    pub fn lend(self, group: Pid) -> Foreground {
+        // Stopped, or ended by a syntax error; who waits for it later finds it as it is.
+        let until = WaitPidFlag::WSTOPPED | WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT;
+        let _ = waitid(Id::Pid(group), until);
+        let _ = tcsetpgrp(&self.file, group);
         let _ = killpg(group, Signal::SIGCONT);
-        Some(Self { terminal, own })
+        Foreground(self)
     }
 }
+
+/// The terminal is lent out; it comes back when this is dropped.
+pub struct Foreground(Terminal);
 
 impl Drop for Foreground {
     fn drop(&mut self) {
@@ -37,7 +47,7 @@ impl Drop for Foreground {
         let mut blocked = SigSet::empty();
         blocked.add(Signal::SIGTTOU);
         let before = blocked.thread_swap_mask(nix::sys::signal::SigmaskHow::SIG_BLOCK);
-        let _ = tcsetpgrp(&self.terminal, self.own);
+        let _ = tcsetpgrp(&self.0.file, self.0.own);
         if let Ok(before) = before {
             let _ = before.thread_set_mask();
         }

@@ -192,6 +192,9 @@ fn thales_by_kmip() {
     );
 }
 
+/// Slow to lend the terminal, which a command may not ask at before.
+const SLOW: &str = "strace -qq -o /dev/null -e trace=ioctl -e inject=ioctl:delay_enter=200000";
+
 /// The recipe that prompts, at a terminal.
 #[test]
 fn openssl_asks_at_the_terminal() {
@@ -200,9 +203,14 @@ fn openssl_asks_at_the_terminal() {
         r#"openssl enc -d -aes-128-cbc -pbkdf2 -pass pass:typed -in "%p""#,
         &[],
     );
+    asks_at_the_terminal(&cluster, "");
+    asks_at_the_terminal(&cluster, SLOW);
+}
+
+fn asks_at_the_terminal(cluster: &Cluster, runner: &str) {
     let log = cluster.beside("typescript");
     let line = format!(
-        "'{}' key check -D '{}' --key-unwrap-command 'openssl enc -d -aes-128-cbc -pbkdf2 -in \"%p\"'; echo code $?",
+        "{runner} '{}' key check -D '{}' --key-unwrap-command 'openssl enc -d -aes-128-cbc -pbkdf2 -in \"%p\"'; echo code $?",
         env!("CARGO_BIN_EXE_pgseal"),
         cluster.data().display()
     );
