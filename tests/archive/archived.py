@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
-from pgseal_test import Canaries, Case, run  # noqa: E402
+from pgseal_test import TIME_LIMIT, Canaries, Case, run  # noqa: E402
 
 CP_ARCHIVE = "archive_mode = on\narchive_command = 'test ! -f {archive}/%f && cp %p {archive}/%f'\n"
 CP_RESTORE = "cp {archive}/%f %p"
@@ -78,7 +78,7 @@ class Archived(Case):
         return last
 
     def wait_for(self, condition):
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + TIME_LIMIT
         while not condition():
             self.assertLess(time.monotonic(), deadline)
             time.sleep(0.05)

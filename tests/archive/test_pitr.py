@@ -73,7 +73,7 @@ class Bases(Archived):
         self.assertEqual(self.canaries.found(base.data), {})
         self.recover(base, "recovery_target_name = here")
         self.assertEqual(base.psql("SELECT sum(i) FROM t"), "3")
-        sums = "SELECT (SELECT sum(abalance) FROM pgbench_accounts) = (SELECT sum(delta) FROM pgbench_history)"
+        sums = "SELECT (SELECT sum(abalance) FROM pgbench_accounts) = (SELECT coalesce(sum(delta), 0) FROM pgbench_history)"
         self.assertEqual(base.psql(sums), "t")
         self.check_sound(base)
 

@@ -8,11 +8,12 @@ import os
 import re
 import resource
 import sys
+import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
 
-from pgseal_test import Canaries, Case, main, read_raw
+from pgseal_test import TIME_LIMIT, Canaries, Case, main, read_raw
 
 # Processes that stay; autovacuum's workers come and go.
 PROCESSES = "SELECT pid FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND backend_type <> 'autovacuum worker'"
@@ -26,6 +27,12 @@ GRANT EXECUTE ON FUNCTION pg_read_file(text), pg_ls_dir(text) TO spy;
 
 
 def processes(cluster):
+    """When those of psql that have ended are gone, whose backends may outlive them."""
+    clients = f"SELECT count(*) FROM ({PROCESSES} AND backend_type = 'client backend') others"
+    deadline = time.monotonic() + TIME_LIMIT / 3
+    while cluster.psql(clients) != str(len(cluster.sessions)):
+        assert time.monotonic() < deadline, "a client that has ended still has its backend"
+        time.sleep(0.01)
     return [cluster.server.pid, *map(int, cluster.psql(PROCESSES).split())]
 
 

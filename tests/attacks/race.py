@@ -76,7 +76,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
 
 import subprocess
 
-from pgseal_test import PGSEAL, Case, base_environment, main
+from pgseal_test import PGSEAL, TIME_LIMIT, Case, base_environment, main
 
 
 class Race(Case):
@@ -91,12 +91,20 @@ class Race(Case):
 
     def race(self, writer, reader, *arguments):
         writing = self.role(writer, *arguments)
-        time.sleep(0.5)
+        self.wait_for_bytes(arguments[-1], writing)
         reading = self.role(reader, *arguments)
         answer = reading.communicate()[0]
         writing.kill()
         writing.communicate()
         return answer
+
+    def wait_for_bytes(self, path, writing):
+        """The file that the writer makes last has something in it."""
+        deadline = time.monotonic() + TIME_LIMIT / 3
+        while not (path.exists() and path.stat().st_size):
+            self.assertIsNone(writing.poll())
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.01)
 
     def test_pages(self):
         file = self.sealed.data / "base/5/99999"

@@ -6,6 +6,7 @@ io-paths.md A8, A9 (archives), B5 (xlogtemp), C11, C12 (segment sizes); DESIGN 1
 
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -146,10 +147,11 @@ class Archive(Case):
         primary = self.cluster("primary", conf=self.COPY.format(archive=self.archive)).init().start()
         primary.run("pgbench", "-i", "-s", "2", "-q")
         restored = self.cluster("restored")
-        with subprocess.Popen([primary.pg / "pgbench", "-n", "-c", "4", "-T", "6"], stdout=subprocess.DEVNULL,
+        with subprocess.Popen([primary.pg / "pgbench", "-n", "-c", "4", "-T", "600"], stdout=subprocess.DEVNULL,
                               stderr=subprocess.DEVNULL, env={**base_environment(), **primary.environment}) as load:
             label = self.copy_raw(primary, restored)
             self.assertIsNone(load.poll())
+            load.send_signal(signal.SIGALRM)  # pgbench's own: its time is over, and its transactions end
         self.assertEqual(load.returncode, 0)
         primary.psql("SELECT pg_switch_wal()")
         balance = primary.psql(BALANCES)

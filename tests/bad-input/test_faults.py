@@ -131,7 +131,10 @@ class Faults(BadInput):
         return cluster
 
     def strike(self, cluster, number, call, files, how, statements, logged):
-        """SQLSTATEs that the statements end with, and what the table holds then and after a kill -9."""
+        """SQLSTATEs that the statements end with, and what the table holds then and after a kill -9. A new server, because
+        the first that flushes WAL is struck: not walwriter, which sleeps then, or follows what bgwriter logs each 15 s."""
+        cluster.stop()
+        cluster.start()
         paths = {name: cluster.psql(f"SELECT '*/' || pg_relation_filepath('{relation}')")
                  for name, relation in [("t", "t"), ("i", "t_pkey")]}
         cluster.psql("CHECKPOINT")

@@ -153,8 +153,9 @@ class Killed(BadInput):
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
                 pass
-        stage.end_processes(children, patience=60)
-        return initdb.wait() != 0
+        ended = initdb.wait() != 0
+        stage.end_processes(stage.descendants(os.getpid()), patience=60)  # those too that were born meanwhile
+        return ended
 
     def check_what_is_left(self, cluster):
         """A whole cluster, or one that no program opens; then a second initdb says what to do, and that works."""

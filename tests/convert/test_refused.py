@@ -12,7 +12,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from converting import PLAIN_KEY, ConvertCase, become
-from pgseal_test import PGSEAL, base_environment, main
+from pgseal_test import PGSEAL, TIME_LIMIT, base_environment, main
 
 NOT_SHUT_DOWN = "the server was not shut down in order: start it, stop it, and try again"
 
@@ -131,31 +131,28 @@ class Refused(ConvertCase):
     def test_a_server_that_starts_meanwhile(self):
         """While a conversion works no server starts, with PostgreSQL's own reason, and pg_ctl does not stop it."""
         cluster = self.plain()
-        stop = ["strace", "-qq", "-o", "/dev/null", "-e", "trace=fsync", "-e", "inject=fsync:signal=STOP:when=4"]
+        calls = self.directory / "calls"
+        stop = ["strace", "-qq", "-o", calls, "-e", "trace=fsync", "-e", "inject=fsync:signal=STOP:when=4"]
         command = [*stop, PGSEAL, "seal", "-D", cluster.data, "--jobs=1", *PLAIN_KEY]
         sealing = subprocess.Popen(command, env=base_environment(), start_new_session=True)
         self.addCleanup(sealing.wait)
-        pid = self.stopped(cluster)
+        pid = self.stopped(cluster, calls)
         self.addCleanup(end, pid)
         self.assertEqual(cluster.try_start(), 1)
         self.assertIn('FATAL:  lock file "postmaster.pid" already exists', cluster.log())
         done = cluster.run("pg_ctl", "stop", "-D", cluster.data, check=False)
         self.assertIn("single-user server is running", done.stderr)
         os.kill(pid, signal.SIGCONT)
-        self.assertEqual(sealing.wait(60), 0)
+        self.assertEqual(sealing.wait(TIME_LIMIT), 0)
         become(cluster, sealed=True)
         cluster.start().stop()
 
-    def stopped(self, cluster):
-        """The process of the conversion, when it has been stopped."""
-        deadline = time.monotonic() + 60
+    def stopped(self, cluster, calls):
+        """The process of the conversion, when strace says that it has been stopped."""
+        deadline = time.monotonic() + TIME_LIMIT / 3
         while time.monotonic() < deadline:
-            try:
-                pid = -int((cluster.data / "postmaster.pid").read_text().split()[0])
-                if Path(f"/proc/{pid}/stat").read_text().rsplit(") ", 1)[1][0] in "tT":
-                    return pid
-            except (FileNotFoundError, IndexError):
-                pass
+            if calls.exists() and "stopped by SIGSTOP" in calls.read_text():
+                return -int((cluster.data / "postmaster.pid").read_text().split()[0])
             time.sleep(0.02)
         raise AssertionError("the conversion does not come to its fourth fsync")
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pgseal_test import base_environment
 
 CLIENTS = 3
+LOAD = "load"  # what the clients call themselves
 TRANSACTIONS = 3000
 SCALE = 2
 
@@ -115,7 +116,7 @@ class Load:
         self.clients = {}
 
     def start(self):
-        environment = {**base_environment(), **self.cluster.environment}
+        environment = {**base_environment(), **self.cluster.environment, "PGAPPNAME": LOAD}
         pgbench = [self.cluster.pg / "pgbench", "-n", "-c", "2", "-j", "2", "-T", "600"]
         self.pgbench = subprocess.Popen(pgbench, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         for index in range(CLIENTS):

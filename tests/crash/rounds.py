@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
-from load import SCALE, SCHEMA, Load, Told  # noqa: E402
+from load import LOAD, SCALE, SCHEMA, Load, Told  # noqa: E402
 from pgseal_test import PGSEAL, TIME_LIMIT, Canaries, Case, run, stage  # noqa: E402
 
 PLAIN = os.environ.get("PGSEAL_CRASH_PLAIN") == "1"
@@ -90,7 +90,7 @@ class Rounds(Case):
     def kill_backend(self):
         """One that a client of the load uses. The server is back when it says so."""
         log = len(self.cluster.log())
-        query = "SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
+        query = f"SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend' AND application_name = '{LOAD}'"
         os.kill(self.random.choice([int(pid) for pid in self.cluster.psql(query).split()]), signal.SIGKILL)
         deadline = time.monotonic() + TIME_LIMIT
         while "ready to accept connections" not in self.cluster.log()[log:]:

@@ -66,7 +66,10 @@ class Container(Machine):
         for _ in range(2400):
             if server.poll() is not None:
                 self.fail(server.stderr.read())
-            lines = pid_file.read_text().splitlines() if os.path.exists(pid_file) else []
+            try:
+                lines = pid_file.read_text().splitlines()
+            except FileNotFoundError:  # initdb's and the first server's comes and goes
+                lines = []
             if len(lines) > 7 and lines[0] == str(server.pid) and lines[7].strip() == "ready":
                 return
             time.sleep(0.05)

@@ -77,7 +77,8 @@ class NothingInClear(Case):
                         "PUBLICATION p WITH (streaming = on)")
         writer = publisher.session()
         writer.stdin.write(f"BEGIN; INSERT INTO t SELECT '{canaries['streamed']}' FROM generate_series(1, 20000);\n")
-        self.wait_until(lambda: list(subscriber.data.glob("base/pgsql_tmp/*.fileset/*.changes*")))
+        self.wait_until(lambda: any(file.stat().st_size >= 8192  # the first of BufFile's blocks
+                                    for file in subscriber.data.glob("base/pgsql_tmp/*.fileset/*.changes*")))
         found = canaries.found(subscriber.data)
         writer.stdin.write("COMMIT;\n")
         self.wait_until(lambda: subscriber.psql("SELECT count(*) FROM t") == "20000")
