@@ -31,7 +31,8 @@ pub const LONGEST: usize = 4096;
 
 const WAYS: usize = 4;
 const FIRST_SETS: usize = 64;
-const SMALL: usize = 64;
+/// Bytes of a cell beside all else in two cache lines.
+const SMALL: usize = 62;
 /// Cells that were met once and are remembered as such, for every slot.
 const SEEN: usize = 4;
 
@@ -52,30 +53,32 @@ pub struct Cache {
     crowded: usize,
 }
 
-#[repr(align(64))]
+#[repr(C, align(128))]
 struct Slot {
+    len: u16,
     small: [u8; SMALL],
     content: Option<Opened>,
     /// The bytes of a cell that is longer than `small`.
     long: Option<Box<[u8]>>,
-    len: u16,
 }
+
+const _: () = assert!(size_of::<Slot>() == 128);
 
 impl Slot {
     const fn empty() -> Self {
         Self {
+            len: 0,
             small: [0; SMALL],
             content: None,
             long: None,
-            len: 0,
         }
     }
 
     #[inline]
     fn holds(&self, cell: &[u8]) -> bool {
-        match &self.long {
-            None => usize::from(self.len) == cell.len() && self.small[..cell.len()] == *cell,
-            Some(long) => **long == *cell,
+        match self.small.get(..cell.len()) {
+            Some(small) => usize::from(self.len) == cell.len() && *small == *cell,
+            None => self.long.as_ref().is_some_and(|long| **long == *cell),
         }
     }
 
@@ -83,7 +86,7 @@ impl Slot {
         *self = Self::empty();
         if cell.len() <= SMALL {
             self.small[..cell.len()].copy_from_slice(cell);
-            self.len = u16::try_from(cell.len()).expect("at most 64");
+            self.len = u16::try_from(cell.len()).expect("at most 62");
         } else {
             self.long = Some(cell.into());
         }
@@ -283,7 +286,7 @@ mod tests {
     #[test]
     fn what_was_put_in_is_found_and_nothing_else_is() {
         let mut cache = Cache::new(1024);
-        for (index, len) in [39, 40, 64, 65, 300].into_iter().enumerate() {
+        for (index, len) in [39, 40, 62, 63, 300].into_iter().enumerate() {
             let index = i32::try_from(index).unwrap();
             let cell = cell(7 + index.unsigned_abs(), len);
             assert!(cache.find(&cell).is_none());

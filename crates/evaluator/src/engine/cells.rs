@@ -27,9 +27,34 @@ pub(super) enum Side {
     Right,
 }
 
-/// Opened cells that the cache does not take.
+/// Of each side the last cell that the cache did not take: a probe is an operand of all comparisons
+/// of its search.
 #[derive(Default)]
-pub(super) struct Spare([Option<Opened>; 2]);
+pub(super) struct Spare([Held; 2]);
+
+#[derive(Default)]
+struct Held {
+    /// Nothing if it is too long to be looked for.
+    cell: Vec<u8>,
+    content: Option<Opened>,
+}
+
+impl Spare {
+    #[inline]
+    fn holds(&self, cell: &[u8], side: Side) -> bool {
+        let held = &self.0[side as usize];
+        held.content.is_some() && !cell.is_empty() && held.cell == cell
+    }
+
+    fn hold(&mut self, cell: &[u8], content: Opened, side: Side) {
+        let held = &mut self.0[side as usize];
+        held.cell.clear();
+        if cell.len() <= LONGEST {
+            held.cell.extend_from_slice(cell);
+        }
+        held.content = Some(content);
+    }
+}
 
 /// What an operand says about its use.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -69,6 +94,7 @@ impl Connection {
     ) -> Result<At, Refusal> {
         match self.cache.find(cell) {
             Some(place) => Ok(At::Cached(place)),
+            None if self.spare.holds(cell, side) => Ok(At::Spare(side)),
             None => self.open_anew(cell, side, keep),
         }
     }
@@ -90,7 +116,7 @@ impl Connection {
         Ok(match self.cache.admit(cell, opened, keep) {
             Ok(place) => At::Cached(place),
             Err(opened) => {
-                self.spare.0[side as usize] = Some(opened);
+                self.spare.hold(cell, opened, side);
                 At::Spare(side)
             }
         })
@@ -134,8 +160,9 @@ impl Connection {
         match at {
             At::Cached(place) => self.cache.at(place),
             At::Spare(side) => self.spare.0[side as usize]
+                .content
                 .as_ref()
-                .expect("a spare place was filled by this operation"),
+                .expect("a spare place was filled before"),
         }
     }
 
@@ -284,5 +311,33 @@ impl Connection {
         cipher
             .seal(value.ty(), mode, &self.plain, &mut self.nonces, into)
             .map_err(|_| Refusal::NoRandom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn opened() -> Opened {
+        Opened {
+            value: Value::Bool(true),
+            key: 0,
+            derived: false,
+        }
+    }
+
+    #[test]
+    fn a_spare_cell_is_found_by_all_its_bytes_on_its_side() {
+        let mut spare = Spare::default();
+        assert!(!spare.holds(&[], Side::Left));
+        spare.hold(&[1; 39], opened(), Side::Left);
+        assert!(spare.holds(&[1; 39], Side::Left) && !spare.holds(&[1; 39], Side::Right));
+        assert!(!spare.holds(&[1; 38], Side::Left) && !spare.holds(&[], Side::Left));
+        // Nothing is taken for a cell that is too long, not even no cell.
+        let long = vec![1; LONGEST + 1];
+        spare.hold(&long, opened(), Side::Left);
+        for cell in [&long[..], &[1; 39], &[]] {
+            assert!(!spare.holds(cell, Side::Left));
+        }
     }
 }
