@@ -132,11 +132,19 @@ class Sessions(unittest.TestCase):
         """Runs a block line by line, so that the first failure ends it, as a user of a fresh login."""
         user = ["setpriv", "--reuid=postgres", "--regid=postgres", "--init-groups", "--"] if os.getuid() == 0 else []
         environment = {"PATH": f"{path}/usr/local/bin:/usr/bin:/bin", "HOME": str(self.directory), "LANG": "C.UTF-8",
-                       "PGDATABASE": "postgres", "PGPORT": str(free_port())}
+                       "PGDATABASE": "postgres", "PGPORT": str(self.reserved_port())}
         done = subprocess.run([*user, "bash", "-euo", "pipefail", "-c", script], env=environment, cwd=self.directory,
                               text=True, capture_output=True, errors="replace", timeout=300, check=False)
         self.assertEqual(done.returncode, 0, f"{done.stdout[-3000:]}\n{done.stderr[-3000:]}\n{self.server_log()}")
         return done.stdout
+
+    def reserved_port(self):
+        """A port that is given to nobody else while this is bound; PostgreSQL, by the same option, can bind it as well."""
+        keeper = socket.socket()
+        self.addCleanup(keeper.close)
+        keeper.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        keeper.bind(("127.0.0.1", 0))
+        return keeper.getsockname()[1]
 
     def server_log(self):
         log = self.directory / "log"
@@ -168,13 +176,6 @@ class Sessions(unittest.TestCase):
         self.assertEqual(len(re.findall(r"^slot \d+ \(\w+\): opens$", output, re.M)), 4)
         self.assertIn("/second", output)
         self.assertNotIn("/first", output.split("slot", 1)[1])
-
-
-def free_port():
-    """A port that no server of this machine's socket directory has."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 if __name__ == "__main__":

@@ -215,6 +215,8 @@ class Cluster:
     def kill9(self):
         """kill -9 of the postmaster; returns when all its children have ended too."""
         self.server.send_signal(signal.SIGSTOP)  # so that no child is born while they are listed
+        while (fields := stage.process_fields(Path(f"/proc/{self.server.pid}"))) and fields[0] not in "TZ":
+            time.sleep(0.001)
         children = stage.descendants(self.server.pid)
         self.server.kill()
         self.server.wait(TIME_LIMIT)

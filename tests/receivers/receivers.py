@@ -11,16 +11,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
 
-from pgseal_test import Canaries, Case, run
+from pgseal_test import TIME_LIMIT, Canaries, Case, run
 
 CHOICES = r"pgseal\.receiver=TOKEN.*pgseal\.receiver=raw"
 TCP = {"PGHOST": "127.0.0.1", "PGSSLMODE": "disable"}
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def packed(text):
@@ -38,7 +32,7 @@ class Receivers(Case):
 
     def serve(self, sealed=True, conf="", **options):
         """Starts a server with canaries on disk and in WAL that is still in its buffers."""
-        self.port = free_port()
+        self.port = self.reserved_port()
         network = f"listen_addresses = '127.0.0.1'\nport = {self.port}\nwal_level = logical\nmax_replication_slots = 8\n"
         cluster = self.cluster(conf=network + "max_wal_senders = 8\n" + conf, sealed=sealed,
                                environment={"PGPORT": str(self.port)}, **options)
@@ -51,6 +45,15 @@ class Receivers(Case):
                      "CHECKPOINT")
         return cluster
 
+    def reserved_port(self):
+        """A port of this test alone. Bound, not listened on, it is given to nobody else; a server can bind it as well, by
+        the option that PostgreSQL sets."""
+        keeper = socket.socket()
+        self.addCleanup(keeper.close)
+        keeper.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        keeper.bind(("127.0.0.1", 0))
+        return keeper.getsockname()[1]
+
     def receive(self, cluster, program, *arguments, receiver=None, check=False, **environment):
         """A stock client. What it is told to say goes into PGOPTIONS."""
         said = {} if receiver is None else {"PGOPTIONS": f"-c pgseal.receiver={receiver}"}
@@ -61,8 +64,9 @@ class Receivers(Case):
         place = f"replication={replication} dbname=postgres"
         return self.receive(cluster, "psql", "-X", "-A", "-t", "-d", place, "-c", command, receiver=receiver, **environment)
 
-    def bytes_of(self, cluster, command, receiver=None, replication="true", seconds=2.0, role="postgres"):
-        """All bytes that the server sends to a client that runs this command and then only listens."""
+    def bytes_of(self, cluster, command, receiver=None, replication="true", until=None, role="postgres"):
+        """All bytes that the server sends to a client that runs this command and then only listens: to `until`, if that is
+        awaited, else until it is silent."""
         start = {"user": role, "database": "postgres", "replication": replication}
         if receiver is not None:
             start["options"] = f"-c pgseal.receiver={receiver}"
@@ -70,19 +74,21 @@ class Receivers(Case):
         packet = struct.pack(">I", 196608) + body + b"\0"
         with socket.socket(socket.AF_UNIX) as wire:
             wire.connect(f"{cluster.home}/.s.PGSQL.{self.port}")
-            wire.settimeout(seconds)
+            wire.settimeout(2 if until is None else TIME_LIMIT)
             wire.sendall(struct.pack(">I", len(packet) + 4) + packet)
             query = command.encode() + b"\0"
             wire.sendall(b"Q" + struct.pack(">I", len(query) + 4) + query)
-            return b"".join(self.parts(wire, time.monotonic() + 4 * seconds))
+            return self.heard(wire, until)
 
-    def parts(self, wire, deadline):
-        """What arrives until the server ends the connection or falls silent."""
+    def heard(self, wire, until):
+        """What arrives before the server ends the connection or falls silent, or up to what is awaited."""
+        arrived, deadline = b"", time.monotonic() + (8 if until is None else TIME_LIMIT)
         try:
-            while time.monotonic() < deadline and (part := wire.recv(1 << 20)):
-                yield part
+            while time.monotonic() < deadline and not (until and until in arrived) and (part := wire.recv(1 << 20)):
+                arrived += part
         except (TimeoutError, ConnectionResetError):
             pass
+        return arrived
 
     def write_wal(self, cluster):
         """A canary in WAL only: the place in WAL before it."""

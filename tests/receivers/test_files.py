@@ -23,10 +23,8 @@ class Files(Receivers):
         return [relation, f"pg_wal/{segment}", "pg_xact/0000", "global/pg_control", f"pg_twophase/{twophase.name}"]
 
     def serve_files(self):
-        cluster = self.serve(conf="max_prepared_transactions = 2\n")
-        files = self.files(cluster)
-        time.sleep(0.5)
-        return cluster, files
+        cluster = self.serve(conf="max_prepared_transactions = 2\nautovacuum = off\n")
+        return cluster, self.files(cluster)
 
     def read(self, cluster, file, function="pg_read_binary_file", **session):
         return bytes.fromhex(cluster.psql(f"SELECT {function}('{file}')", **session)[2:])

@@ -74,6 +74,7 @@ class ReceiveWal(Receiving):
             segments.append(self.switch(primary))
         self.load(primary, "c")
         self.assert_archive_arrived(*segments)
+        self.wait_for_partial()
         self.end(process)
         self.assertEqual(len(list(self.received.glob("*.partial"))), 1)
         self.assert_sealed(self.received)
@@ -123,15 +124,15 @@ class ReceiveWal(Receiving):
 
     def interrupted(self, primary, how, end):
         """Receives until within a segment; the blocks of that so far."""
-        process = self.receive(primary, "-Z", how)
+        process = self.receive(primary, "-Z", how, "-s", "1")
         self.wait_for_partial()
         self.load(primary, f"{end}_before")
         done = self.switch(primary)
         self.wait_for(self.received / f"{done}.{end}")
         self.load(primary, f"{end}_within", 20)
         place = primary.psql("SELECT pg_current_wal_flush_lsn()")
-        sent = f"SELECT count(*) FROM pg_stat_replication WHERE application_name = 'pg_receivewal' AND sent_lsn >= '{place}'"
-        self.wait_until(lambda: primary.psql(sent) == "1")
+        written = f"SELECT count(*) FROM pg_stat_replication WHERE application_name = 'pg_receivewal' AND write_lsn >= '{place}'"
+        self.wait_until(lambda: primary.psql(written) == "1")
         self.end(process)
         [partial] = self.received.glob(f"*.{end}.partial")
         blocks = self.unpacked(partial)

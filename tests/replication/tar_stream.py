@@ -31,10 +31,10 @@ class TarStream(Receiving):
         return tars
 
     def commits(self, count=9000):
-        """Many small commits, so that flushes end in the middle of cipher blocks."""
-        word = self.canaries["commit"]
+        """Many small commits, so that flushes end in the middle of cipher blocks; some end a segment."""
+        word, switch = self.canaries["commit"], "SELECT pg_switch_wal();\n"
         return "CREATE TABLE IF NOT EXISTS c (w text);\n" + "".join(
-            f"INSERT INTO c VALUES ('{word}' || repeat('x', {i % 600}));\n" for i in range(count))
+            f"INSERT INTO c VALUES ('{word}' || repeat('x', {i % 600}));\n{switch if i % 300 == 299 else ''}" for i in range(count))
 
     def segments(self, tars):
         """{name: bytes} of the members of pg_wal.tar that are segments, and the names of the others."""

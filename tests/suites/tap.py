@@ -53,6 +53,7 @@ DIRECTORIES = ["src/test/recovery", "src/test/subscription", *(f"src/bin/{name}"
 # What configure found when fetch-build.sh ran, and which of the tests that are off by default are to run.
 SETTINGS = {"TAR": "tar", "GZIP_PROGRAM": "gzip", "LZ4": "lz4", "ZSTD": "zstd", "OPENSSL": "openssl", "with_icu": "yes",
             "with_ssl": "openssl", "with_readline": "yes", "LANG": "C.UTF-8", "PGPORT": "65432", "PGCTLTIMEOUT": "180",
+            "PG_TEST_TIMEOUT_DEFAULT": "900",
             "PG_TEST_EXTRA": "xid_wraparound regress_dump_restore"}
 # Files that read or write stored pages from Perl: the library acts in their Perl (SealedPerl.pm).
 SEALED_PERL = {"contrib/amcheck/t/001_verify_heapam.pl", "contrib/amcheck/t/006_verify_gin.pl",

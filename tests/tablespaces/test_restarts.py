@@ -83,15 +83,16 @@ class LogicalSlots(Twins):
     def hold_spill(self, cluster, word):
         """An open transaction that a session decodes and has spilled: its files are there as long as it waits."""
         session = cluster.session()
-        session.stdin.write(f"BEGIN; INSERT INTO t SELECT -i, '{word}' || i FROM generate_series(1, 5000) i; SELECT 1;\n")
-        self.assertEqual(session.stdout.readline(), "1\n")
+        session.stdin.write(f"BEGIN; INSERT INTO t SELECT -i, '{word}' || i FROM generate_series(1, 5000) i; "
+                            "SELECT pg_current_xact_id();\n")
+        transaction = int(session.stdout.readline())
         cluster.psql("SELECT pg_logical_emit_message(true, 'flush', 'all before')")
         command = [cluster.pg / "pg_recvlogical", "-d", "postgres", "-S", "slow", "--start", "-f", "/dev/null"]
         receiver = subprocess.Popen(command, env={**base_environment(), **cluster.environment}, stdout=subprocess.DEVNULL,
                                     stderr=subprocess.DEVNULL)
         cluster.sessions.append(receiver)
         deadline = time.monotonic() + 60
-        while not list((cluster.data / "pg_replslot/slow").glob("*.spill")):
+        while not list((cluster.data / "pg_replslot/slow").glob(f"xid-{transaction}-*.spill")):
             self.assertLess(time.monotonic(), deadline)
             self.assertIsNone(receiver.poll())
             time.sleep(0.05)

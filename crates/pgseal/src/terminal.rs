@@ -32,9 +32,20 @@ impl Terminal {
         // Stopped, or ended by a syntax error; who waits for it later finds it as it is.
         let until = WaitPidFlag::WSTOPPED | WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT;
         let _ = waitid(Id::Pid(group), until);
-        let _ = tcsetpgrp(&self.file, group);
+        self.give(group);
         let _ = killpg(group, Signal::SIGCONT);
         Foreground(self)
+    }
+
+    fn give(&self, group: Pid) {
+        // A background group that gives the terminal away is stopped, unless it blocks the signal.
+        let mut blocked = SigSet::empty();
+        blocked.add(Signal::SIGTTOU);
+        let before = blocked.thread_swap_mask(nix::sys::signal::SigmaskHow::SIG_BLOCK);
+        let _ = tcsetpgrp(&self.file, group);
+        if let Ok(before) = before {
+            let _ = before.thread_set_mask();
+        }
     }
 }
 
@@ -43,13 +54,6 @@ pub struct Foreground(Terminal);
 
 impl Drop for Foreground {
     fn drop(&mut self) {
-        // A background group that takes the terminal is stopped, unless it blocks the signal.
-        let mut blocked = SigSet::empty();
-        blocked.add(Signal::SIGTTOU);
-        let before = blocked.thread_swap_mask(nix::sys::signal::SigmaskHow::SIG_BLOCK);
-        let _ = tcsetpgrp(&self.0.file, self.0.own);
-        if let Ok(before) = before {
-            let _ = before.thread_set_mask();
-        }
+        self.0.give(self.0.own);
     }
 }

@@ -125,18 +125,18 @@ fn a_command_that_hangs() {
         b"wrapped",
     )]);
     let start = Instant::now();
-    let transcript = Transcript::of(cluster.key("check", &[]).env("PGSEAL_COMMAND_TIMEOUT", "1"));
-    let sentence = format!("{}: the unwrap command did not end within 1 seconds and was killed: mend it, or raise PGSEAL_COMMAND_TIMEOUT", cluster.key_bin_path().display());
+    let transcript = Transcript::of(cluster.key("check", &[]).env("PGSEAL_COMMAND_TIMEOUT", "5"));
+    let sentence = format!("{}: the unwrap command did not end within 5 seconds and was killed: mend it, or raise PGSEAL_COMMAND_TIMEOUT", cluster.key_bin_path().display());
     transcript.refuses(6, &sentence);
     assert!(
-        start.elapsed() < Duration::from_secs(10),
+        start.elapsed() < Duration::from_secs(60),
         "{:?}",
         start.elapsed()
     );
     let group = fs::read_to_string(cluster.data().join("pid")).expect("the shell wrote it");
     // Killed by a signal that nothing can ignore; each dies when it next gets a processor.
     while !running_in_group(group.trim()).is_empty() {
-        assert!(start.elapsed() < Duration::from_secs(10), "some live on");
+        assert!(start.elapsed() < Duration::from_secs(60), "some live on");
         std::thread::sleep(Duration::from_millis(5));
     }
 }

@@ -397,7 +397,7 @@ pub fn as_nobody(program: &str, arguments: &[&str]) -> (bool, String) {
 
 pub fn soon(mut holds: impl FnMut() -> bool) -> bool {
     let start = Instant::now();
-    while start.elapsed() < Duration::from_secs(3) {
+    while start.elapsed() < Duration::from_secs(60) {
         if holds() {
             return true;
         }
