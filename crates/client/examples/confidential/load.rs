@@ -4,10 +4,10 @@ use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 use pgseal_client::tokio_postgres::types::{ToSql, Type as PgType};
-use pgseal_client::tokio_postgres::{Client, Statement};
+use pgseal_client::tokio_postgres::{Client, Row, Statement};
 use pgseal_client::{Argument, Prepared, Session, Value};
 
-use crate::sessions::{connect, open, Database};
+use crate::sessions::{connect, open, Database, HEADER};
 use crate::{Form, Outcome, Run};
 
 /// Rows that a range holds.
@@ -58,6 +58,7 @@ enum Ready {
 /// Both kinds of connections, alike for the load.
 enum Peer {
     Plain(Client),
+    Bytes(Client),
     Owner(Box<Session>),
 }
 
@@ -84,9 +85,10 @@ impl Worker {
     pub async fn new(load: Load<'_>, number: u32, seed: u64) -> Outcome<Self> {
         let options = &load.run.options;
         let client = connect(options, load.database.name(), load.form).await?;
-        let peer = match load.database.is_encrypted() {
-            false => Peer::Plain(client),
-            true => Peer::Owner(Box::new(open(client).await?)),
+        let peer = match load.database {
+            Database::Plain => Peer::Plain(client),
+            Database::Bytes => Peer::Bytes(client),
+            _ => Peer::Owner(Box::new(open(client).await?)),
         };
         let mut tables = Vec::new();
         for table in 1..=options.tables {
@@ -153,7 +155,7 @@ impl Worker {
                 // To a plain column the literal is added, as published.
                 let values = match &self.peer {
                     Peer::Plain(_) => &values[1..],
-                    Peer::Owner(_) => &values[..],
+                    _ => &values[..],
                 };
                 self.peer.write(&self.tables[table].update_k, values).await
             }
@@ -210,12 +212,14 @@ impl Worker {
 impl Peer {
     async fn table(&self, table: u32, load: Load<'_>) -> Outcome<Table> {
         let asked = if load.by_k { "k" } else { "id" };
-        let add = match self {
-            Self::Plain(_) => format!("UPDATE test{table} SET k=k+1 WHERE id=$1"),
-            Self::Owner(_) => format!("UPDATE test{table} SET k=k+$1 WHERE id=$2"),
+        // Bytes are not calculated with.
+        let (add, sum) = match self {
+            Self::Plain(_) => (format!("UPDATE test{table} SET k=k+1 WHERE id=$1"), "SUM"),
+            Self::Bytes(_) => (format!("UPDATE test{table} SET k=$1 WHERE id=$2"), "COUNT"),
+            Self::Owner(_) => (format!("UPDATE test{table} SET k=k+$1 WHERE id=$2"), "SUM"),
         };
         let point = format!("SELECT c FROM test{table} WHERE {asked}=$1");
-        let range = format!("SELECT SUM(k) FROM test{table} WHERE {asked} BETWEEN $1 AND $2");
+        let range = format!("SELECT {sum}(k) FROM test{table} WHERE {asked} BETWEEN $1 AND $2");
         let update_c = format!("UPDATE test{table} SET c=$1 WHERE id=$2");
         let delete = format!("DELETE FROM test{table} WHERE id=$1");
         let insert = format!("INSERT INTO test{table} (id, k, c, pad) VALUES ($1, $2, $3, $4)");
@@ -231,7 +235,7 @@ impl Peer {
 
     async fn prepare(&self, sql: &str) -> Outcome<Ready> {
         Ok(match self {
-            Self::Plain(client) => Ready::Plain(client.prepare(sql).await?),
+            Self::Plain(client) | Self::Bytes(client) => Ready::Plain(client.prepare(sql).await?),
             Self::Owner(session) => Ready::Sealed(session.prepare(sql).await?),
         })
     }
@@ -240,15 +244,11 @@ impl Peer {
     async fn read(&self, statement: &Ready, values: &[&Value]) -> Outcome<u64> {
         match (self, statement) {
             (Self::Plain(client), Ready::Plain(statement)) => {
-                let rows = client.query(statement, &plain(values)).await?;
-                for row in &rows {
-                    let is_text = row.columns()[0].type_() != &PgType::INT8;
-                    match is_text {
-                        true => drop(row.try_get::<_, Option<String>>(0)?),
-                        false => drop(row.try_get::<_, Option<i64>>(0)?),
-                    }
-                }
-                Ok(rows.len() as u64)
+                read_plain(&client.query(statement, &plain(values)).await?)
+            }
+            (Self::Bytes(client), Ready::Plain(statement)) => {
+                let bytes = bytes(values);
+                read_plain(&client.query(statement, &of_bytes(&bytes)).await?)
             }
             (Self::Owner(session), Ready::Sealed(statement)) => {
                 let rows = session.query(statement, &sealed(values)).await?;
@@ -266,12 +266,45 @@ impl Peer {
             (Self::Plain(client), Ready::Plain(statement)) => {
                 client.execute(statement, &plain(values)).await?
             }
+            (Self::Bytes(client), Ready::Plain(statement)) => {
+                let bytes = bytes(values);
+                client.execute(statement, &of_bytes(&bytes)).await?
+            }
             (Self::Owner(session), Ready::Sealed(statement)) => {
                 session.execute(statement, &sealed(values)).await?
             }
             _ => unreachable!("a connection prepares its own statements"),
         })
     }
+}
+
+fn read_plain(rows: &[Row]) -> Outcome<u64> {
+    for row in rows {
+        match *row.columns()[0].type_() {
+            PgType::INT8 => drop(row.try_get::<_, Option<i64>>(0)?),
+            PgType::BYTEA => drop(row.try_get::<_, Option<Vec<u8>>>(0)?),
+            _ => drop(row.try_get::<_, Option<String>>(0)?),
+        }
+    }
+    Ok(rows.len() as u64)
+}
+
+/// Values as [`Database::Bytes`] has them.
+fn bytes(values: &[&Value]) -> Vec<Vec<u8>> {
+    let bytes = |value: &&Value| {
+        let mut bytes = vec![0; HEADER];
+        value.encode(&mut bytes);
+        bytes
+    };
+    values.iter().map(bytes).collect()
+}
+
+fn of_bytes(values: &[Vec<u8>]) -> Vec<&(dyn ToSql + Sync)> {
+    let mut all: Vec<&(dyn ToSql + Sync)> = Vec::new();
+    for value in values {
+        all.push(value);
+    }
+    all
 }
 
 fn plain<'a>(values: &[&'a Value]) -> Vec<&'a (dyn ToSql + Sync)> {

@@ -1,7 +1,11 @@
 //! The published load on encrypted columns, beside the same on plain ones, on a server that runs.
 //!
-//!     confidential prepare …     makes the databases: plain, encrypted, encrypted with encdb_btree
+//!     confidential prepare …     makes the databases: plain, encrypted, encrypted with encdb_btree …
 //!     confidential run …         measures, and prints a report that `pgseal bench report` shows
+//!
+//! Beside them stand the same rows in clear, as bytes that are as long as cells: what cells cost
+//! by their size alone, whatever opens them. Ranges are counted there and k is set, because bytes
+//! are not calculated with.
 //!
 //! Three scenarios as published: all columns but the key encrypted; all encrypted, asked by id; all
 //! encrypted, asked by k. Each round runs every case, and in each case every variant, by turns of

@@ -6,7 +6,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use pgseal_client::grants::Wanted;
 use pgseal_client::NewKey;
 
-use crate::sessions::{connect, open, Database, KEY};
+use crate::sessions::{connect, open, Database, HEADER, KEY};
 use crate::{Form, Options, Outcome};
 
 /// The published default of k.
@@ -20,6 +20,7 @@ pub async fn all(options: &Options) -> Outcome<()> {
     let main = connect(options, "postgres", Form::Inline).await?;
     let copies = [
         (Database::Plain, "template1"),
+        (Database::Bytes, Database::Plain.name()),
         (Database::Columns, Database::Plain.name()),
         (Database::Whole, Database::Plain.name()),
         (Database::ColumnsPaged, Database::Columns.name()),
@@ -34,6 +35,7 @@ pub async fn all(options: &Options) -> Outcome<()> {
             .await?;
         match database {
             Database::Plain => fill(options).await?,
+            Database::Bytes => lengthen(options).await?,
             Database::Columns | Database::Whole => convert(options, database).await?,
             Database::ColumnsPaged | Database::WholePaged => {
                 let client = connect(options, name, Form::Inline).await?;
@@ -66,6 +68,31 @@ async fn fill(options: &Options) -> Outcome<()> {
         client.batch_execute(&create).await?;
         let vacuum = format!("VACUUM ANALYZE test{table}");
         client.batch_execute(&vacuum).await?;
+    }
+    Ok(())
+}
+
+/// Values as bytes, behind as many as cells have beside their value.
+async fn lengthen(options: &Options) -> Outcome<()> {
+    let client = connect(options, Database::Bytes.name(), Form::Inline).await?;
+    let lengthened = |bytes: &str| format!("decode(repeat('00', {HEADER}), 'hex') || {bytes}");
+    let number = |column| lengthened(&format!("int4send({column})"));
+    let text = |column| lengthened(&format!("convert_to({column}::text, 'UTF8')"));
+    for table in 1..=options.tables {
+        let sql = format!(
+            "ALTER TABLE test{table}
+                 ALTER k DROP DEFAULT, ALTER c DROP DEFAULT, ALTER pad DROP DEFAULT,
+                 ALTER id TYPE bytea USING {}, ALTER k TYPE bytea USING {},
+                 ALTER c TYPE bytea USING {}, ALTER pad TYPE bytea USING {}",
+            number("id"),
+            number("k"),
+            text("c"),
+            text("pad")
+        );
+        client.batch_execute(&sql).await?;
+        client
+            .batch_execute(&format!("VACUUM ANALYZE test{table}"))
+            .await?;
     }
     Ok(())
 }

@@ -18,6 +18,7 @@ use crate::{Form, Outcome, Run};
 
 const ENCRYPTED: &str = "encrypted";
 const PAGED: &str = "encdb_btree";
+const BYTES: &str = "bytes as long";
 
 /// How often a variant has its turn.
 const TURNS_A_SECOND: u32 = 10;
@@ -85,11 +86,15 @@ impl Row {
             1 => (Database::Columns, Database::ColumnsPaged),
             _ => (Database::Whole, Database::WholePaged),
         };
-        vec![
+        let mut variants = vec![
             (STOCK, Database::Plain),
             (ENCRYPTED, encrypted),
             (PAGED, paged),
-        ]
+        ];
+        if self.scenario > 1 {
+            variants.push((BYTES, Database::Bytes));
+        }
+        variants
     }
 }
 
@@ -288,7 +293,7 @@ fn empty(run: &Run, server: &Server, cells: &[(&Row, Form)]) -> Report {
         seed: run.seed,
         started: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
         ended_early: None,
-        variants: [STOCK, ENCRYPTED, PAGED].map(variant).to_vec(),
+        variants: [STOCK, ENCRYPTED, PAGED, BYTES].map(variant).to_vec(),
         cases: cells.iter().map(|(row, form)| row.case(*form)).collect(),
         cipher: Vec::new(),
     }

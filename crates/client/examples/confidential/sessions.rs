@@ -10,10 +10,15 @@ use crate::{Form, Options, Outcome};
 /// The data key of all columns.
 pub const KEY: &str = "bench";
 
+/// Bytes of a cell beside its value (docs/format/cell.md).
+pub const HEADER: usize = 35;
+
 /// What stands beside each other; a database each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Database {
     Plain,
+    /// In clear, as bytes that are as long as cells: what cells cost by their size alone.
+    Bytes,
     /// All but the primary key.
     Columns,
     /// The same with encdb_btree, which asks for the index on k.
@@ -28,15 +33,12 @@ impl Database {
     pub fn name(self) -> &'static str {
         match self {
             Self::Plain => "confidential_plain",
+            Self::Bytes => "confidential_bytes",
             Self::Columns => "confidential_columns",
             Self::ColumnsPaged => "confidential_columns_paged",
             Self::Whole => "confidential_whole",
             Self::WholePaged => "confidential_paged",
         }
-    }
-
-    pub fn is_encrypted(self) -> bool {
-        self != Self::Plain
     }
 }
 
