@@ -6,6 +6,7 @@
 
 use std::fs::File;
 
+use nix::errno::Errno;
 use nix::sys::signal::{killpg, SigSet, Signal};
 use nix::sys::wait::{waitid, Id, WaitPidFlag};
 use nix::unistd::{getpgrp, tcgetpgrp, tcsetpgrp, Pid};
@@ -29,9 +30,10 @@ impl Terminal {
 
     /// Lends the terminal to the group of a shell that begins with [`STOP`], and lets it go on.
     pub fn lend(self, group: Pid) -> Foreground {
-        // Stopped, or ended by a syntax error; who waits for it later finds it as it is.
+        // Stopped, or ended by a syntax error; who waits for it later finds it as it is. Woken
+        // before it has stopped, it would stop for good.
         let until = WaitPidFlag::WSTOPPED | WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT;
-        let _ = waitid(Id::Pid(group), until);
+        while waitid(Id::Pid(group), until) == Err(Errno::EINTR) {}
         self.give(group);
         let _ = killpg(group, Signal::SIGCONT);
         Foreground(self)
