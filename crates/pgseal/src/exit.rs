@@ -364,6 +364,7 @@ fn slot(error: &SlotError) -> u8 {
         SlotError::Derived(error) => derived(error),
         SlotError::Payload(_) => WRONG_KEY,
         SlotError::Source(_)
+        | SlotError::Writer(_)
         | SlotError::Passphrase(_)
         | SlotError::NotAnAesKey(_)
         | SlotError::KeyFile(_) => PROVIDER,

@@ -34,6 +34,7 @@ mod terminal;
 mod twin;
 mod unlock;
 mod verify;
+mod writer;
 
 use std::process::ExitCode;
 

@@ -14,16 +14,17 @@ use pgseal_format::{
     UnverifiedKeyFile, PAYLOAD,
 };
 use pgseal_keyring::{
-    command_key, open_derived, open_text, DerivedError, NotAnAesKey, SourceError, Sources,
+    command_key, open_derived, open_text, DerivedError, NotAnAesKey, Origin, SourceError, Sources,
 };
 use zeroize::Zeroizing;
 
 use crate::cluster::Root;
-use crate::command::{self, CommandError};
+use crate::command::{self, CommandError, Found};
 use crate::convert::{refuse_converting, Converting};
 use crate::keybin::{KeyBinError, KeyDir};
 use crate::machine::{Machine, MachineError};
 use crate::passphrase::{PassphraseError, Source};
+use crate::writer::{self, WriterError};
 
 /// Variable of the unwrap command, as in other products.
 pub const UNWRAP_COMMAND: &str = "PGDATAKEYUNWRAPCMD";
@@ -52,6 +53,7 @@ pub enum UnlockError {
 #[error(transparent)]
 pub enum SlotError {
     Command(#[from] CommandError),
+    Writer(#[from] WriterError),
     Payload(#[from] PayloadError),
     Derived(#[from] DerivedError),
     Source(#[from] SourceError),
@@ -92,13 +94,13 @@ pub fn unlock(root: Root, ways: &Ways) -> Result<Unlocked, UnlockError> {
 pub fn unlock_from(dir: &KeyDir, root: Root, ways: &Ways) -> Result<Unlocked, UnlockError> {
     match dir.read()? {
         KeyImage::File(file) => {
-            let opener = Opener::new(file.header(), &root.path, ways)?;
+            let opener = Opener::new(file.header(), &dir.key_bin(), &root.path, ways)?;
             let opened = opener.file(file, &dir.key_bin())?;
             Ok(opened.of(root))
         }
         KeyImage::Raw(wrapped) => {
             let header = dir.header()?;
-            let opener = Opener::new(&header, &root.path, ways)?;
+            let opener = Opener::new(&header, &dir.key_bin(), &root.path, ways)?;
             let opened = opener.command_slot(&header, None, &wrapped);
             let master = opened.map_err(|error| slot_error(dir.key_bin(), error))?;
             Ok(Unlocked {
@@ -122,7 +124,7 @@ pub fn unlock_received(
     let image = KeyImage::decode(bytes);
     match image.map_err(|error| KeyBinError::Format(origin.to_owned(), error))? {
         KeyImage::File(file) => {
-            let mut opener = Opener::new(file.header(), &root.path, ways)?;
+            let mut opener = Opener::new(file.header(), origin, &root.path, ways)?;
             opener.unwrap.external = true;
             opener.key.external = true;
             let opened = opener.file(file, origin)?;
@@ -152,6 +154,7 @@ impl Opened {
 
 /// Opens the slots of one cluster.
 pub struct Opener<'a> {
+    key_bin: PathBuf,
     data: &'a Path,
     unwrap: Sources,
     key: Sources,
@@ -159,8 +162,13 @@ pub struct Opener<'a> {
 }
 
 impl<'a> Opener<'a> {
-    /// Gathers what command line, environment and machine say.
-    pub fn new(header: &Header, data: &'a Path, ways: &Ways) -> Result<Self, MachineError> {
+    /// Gathers what command line, environment and machine say, for the key file at `key_bin`.
+    pub fn new(
+        header: &Header,
+        key_bin: &Path,
+        data: &'a Path,
+        ways: &Ways,
+    ) -> Result<Self, MachineError> {
         let machine = Machine::this();
         let external = machine.is_external()?;
         let cluster = machine.cluster(header.cluster)?;
@@ -181,6 +189,7 @@ impl<'a> Opener<'a> {
             (source, _) => source.clone(),
         };
         Ok(Self {
+            key_bin: key_bin.to_owned(),
             data,
             unwrap,
             key,
@@ -195,6 +204,7 @@ impl<'a> Opener<'a> {
             ..Sources::default()
         };
         Self {
+            key_bin: PathBuf::new(),
             data,
             unwrap,
             key: Sources::default(),
@@ -269,8 +279,16 @@ impl<'a> Opener<'a> {
         wrapped: &[u8],
     ) -> Result<MasterKey, SlotError> {
         let found = self.unwrap.choose(stored)?;
+        self.may_run(found)?;
         let text = command::unwrap(found, wrapped, self.data)?;
         Ok(open_text(&text, header)?)
+    }
+
+    fn may_run(&self, (_, origin): Found<'_>) -> Result<(), WriterError> {
+        match origin {
+            Origin::KeyFile => writer::check(&self.key_bin, self.data),
+            Origin::CommandLine | Origin::Environment | Origin::Machine => Ok(()),
+        }
     }
 
     fn secret(&self, source: &SecretSource) -> Result<Zeroizing<Vec<u8>>, SlotError> {
@@ -281,6 +299,7 @@ impl<'a> Opener<'a> {
             }
             SecretSource::Command(stored) => {
                 let found = self.key.choose(Some(stored))?;
+                self.may_run(found)?;
                 Ok(command_key(&command::key(found, self.data)?)?)
             }
         }
@@ -331,6 +350,8 @@ fn listed(failures: &[(u8, SlotError)]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::MetadataExt;
+
     use super::*;
     use pgseal_crypto::{KeyLength, Suite};
     use pgseal_format::ClusterId;
@@ -358,7 +379,12 @@ mod tests {
             external,
             ..Sources::default()
         };
+        let key_bin = data.join("key.bin");
+        std::fs::write(&key_bin, "").expect("a file");
+        let owner = std::fs::metadata(data).expect("it exists").uid();
+        std::os::unix::fs::chown(&key_bin, Some(owner), None).expect("of whose it is");
         let opener = Opener {
+            key_bin,
             data,
             unwrap: sources(),
             key: sources(),

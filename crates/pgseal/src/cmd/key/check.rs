@@ -45,7 +45,8 @@ fn every_slot(opened: &Unlocked, ways: &Ways) -> Result<(), Failure> {
     let Some((_, file)) = &opened.file else {
         return Ok(());
     };
-    let opener = Opener::new(file.header(), &opened.root.path, ways)?;
+    let key_bin = KeyDir::of(&opened.root.path).key_bin();
+    let opener = Opener::new(file.header(), &key_bin, &opened.root.path, ways)?;
     let mut shut = Vec::new();
     for slot in file.slots() {
         let name = slot.kind.name();

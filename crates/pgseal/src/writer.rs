@@ -1,0 +1,125 @@
+//! Who wrote a key file, and whether the commands in it may run.
+//!
+//! A stored command runs with the rights of the data directory's owner, so nobody else may be able
+//! to have put it there: not into a directory that all may write to, such as `/tmp`, above somebody's
+//! cluster or archive. Called before each stored command.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use nix::unistd::geteuid;
+
+/// Why a stored command is not run.
+#[derive(Debug, thiserror::Error)]
+pub enum WriterError {
+    #[error("{0} belongs to the user with number {1}, and a command from a key file runs only if all around it is of the user with number {2} or of root: read it with `pgseal key check --show`, and if you trust it give it by --key-unwrap-command or -K")]
+    Stranger(PathBuf, u32, u32),
+    #[error("the owner of {0} cannot be told ({1}): check the directories above it")]
+    Unknown(PathBuf, io::Error),
+}
+
+/// Refuses a key file for the cluster at `data` that another user than the cluster's may have
+/// written, or, unless we are root, another than we.
+pub fn check(key_bin: &Path, data: &Path) -> Result<(), WriterError> {
+    let euid = geteuid();
+    let user = match euid.is_root() {
+        true => owners(data)?[1],
+        false => euid.as_raw(),
+    };
+    for path in [data, key_bin.parent().unwrap_or(data), key_bin] {
+        let foreign = |uid: &u32| *uid != user && *uid != 0;
+        if let Some(stranger) = owners(path)?.into_iter().find(foreign) {
+            return Err(WriterError::Stranger(path.to_owned(), stranger, user));
+        }
+    }
+    Ok(())
+}
+
+/// That of a link, and of what it leads to.
+fn owners(path: &Path) -> Result<[u32; 2], WriterError> {
+    let told = fs::symlink_metadata(path).and_then(|link| Ok([link, fs::metadata(path)?]));
+    let told = told.map_err(|error| WriterError::Unknown(path.to_owned(), error))?;
+    Ok(told.map(|metadata| metadata.uid()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{chown, lchown, symlink};
+
+    const SOMEBODY: u32 = 4242;
+    const STRANGER: u32 = 65534;
+
+    /// A cluster of `data`'s, whose key directory and key file are others'.
+    fn cluster(data: u32, directory: u32, file: u32) -> tempfile::TempDir {
+        let root = tempfile::tempdir().expect("a directory");
+        let keys = root.path().join("pg_encryption");
+        fs::create_dir(&keys).expect("a directory");
+        fs::write(keys.join("key.bin"), "").expect("a file");
+        for (path, uid) in [
+            (root.path().to_owned(), data),
+            (keys.clone(), directory),
+            (keys.join("key.bin"), file),
+        ] {
+            chown(path, Some(uid), None).expect("root may");
+        }
+        root
+    }
+
+    fn judged(root: &tempfile::TempDir) -> Result<(), WriterError> {
+        check(&root.path().join("pg_encryption/key.bin"), root.path())
+    }
+
+    #[test]
+    fn ones_own_runs() {
+        let me = geteuid().as_raw();
+        assert!(judged(&cluster(me, me, me)).is_ok());
+    }
+
+    #[test]
+    fn root_runs_what_is_all_of_one_user_or_of_root() {
+        if !geteuid().is_root() {
+            return;
+        }
+        for owners in [
+            [SOMEBODY, SOMEBODY, SOMEBODY],
+            [SOMEBODY, 0, 0],
+            [SOMEBODY, SOMEBODY, 0],
+        ] {
+            let [data, directory, file] = owners;
+            assert!(judged(&cluster(data, directory, file)).is_ok(), "{owners:?}");
+        }
+        for owners in [
+            [0, STRANGER, STRANGER],
+            [0, 0, STRANGER],
+            [SOMEBODY, STRANGER, SOMEBODY],
+            [SOMEBODY, SOMEBODY, STRANGER],
+            [SOMEBODY, STRANGER, 0],
+        ] {
+            let [data, directory, file] = owners;
+            let refused = judged(&cluster(data, directory, file));
+            assert!(
+                matches!(refused, Err(WriterError::Stranger(_, STRANGER, user)) if user == data),
+                "{owners:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_strangers_link_to_ones_own_is_a_strangers() {
+        if !geteuid().is_root() {
+            return;
+        }
+        let own = cluster(SOMEBODY, SOMEBODY, SOMEBODY);
+        let planted = tempfile::tempdir().expect("a directory");
+        chown(planted.path(), Some(SOMEBODY), None).expect("root may");
+        let link = planted.path().join("pg_encryption");
+        symlink(own.path().join("pg_encryption"), &link).expect("a link");
+        lchown(&link, Some(SOMEBODY), None).expect("root may");
+        assert!(judged(&planted).is_ok());
+        lchown(&link, Some(STRANGER), None).expect("root may");
+        assert!(matches!(judged(&planted), Err(WriterError::Stranger(..))));
+    }
+}
