@@ -58,6 +58,29 @@ class Refused(BadInput):
         self.assert_ended(self.initdb(plain.data, *SEALED), 1, r"exists but is not empty")
         self.assert_untouched(plain.data, before)
 
+    def test_a_plain_cluster_that_is_only_synced(self):
+        """15 takes --sync for --sync-only and ends with 0; by later versions' options it might mean two things."""
+        plain = self.cluster("plain", sealed=False).init()
+        before = contents(plain.data)
+        for options in ["--sync", "--sync-only", "-S"]:
+            with self.subTest(options):
+                self.initdb(plain.data, *SEALED, options)
+                self.assert_untouched(plain.data, before)
+                default = {"PGSEAL_INITDB_OPTIONS": " ".join([*SEALED, options])}
+                self.initdb(plain.data, environment=default)
+                self.assert_untouched(plain.data, before)
+
+    def test_a_sealed_cluster_whose_key_is_away(self):
+        sealed, canaries = self.filled()
+        key = (sealed.data / "pg_encryption").rename(self.directory / "away")
+        before = contents(sealed.data)
+        for options in [[], ["--sync"], ["-S"]]:
+            with self.subTest(options):
+                self.initdb(sealed.data, *SEALED, *options)
+                self.assert_untouched(sealed.data, before)
+        key.rename(sealed.data / "pg_encryption")
+        self.assert_readable(sealed, canaries)
+
     def test_a_wrap_command_that_fails(self):
         self.assert_no_directory("exit 3", "cat %p", 6, r"the wrap command .*3")
 

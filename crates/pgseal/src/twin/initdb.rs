@@ -52,6 +52,9 @@ pub fn run(twin: &Twin, args: Vec<OsString>) -> Result<ExitCode, Failure> {
         return Err(twin.sealed(&named.rest)?.exec());
     }
     let split = options::split("initdb", with_default_options(args)?)?;
+    if !makes_a_cluster(&split.rest) {
+        return Err(twin.sealed(&split.rest)?.exec());
+    }
     let asked = split.has(Name::DataEncryption) || split.has(Name::KeyCommand);
     if let (false, Some(option)) = (asked, split.first()) {
         return Err(OptionError::NotSealed(option).into());
@@ -63,6 +66,10 @@ pub fn run(twin: &Twin, args: Vec<OsString>) -> Result<ExitCode, Failure> {
     let key_dir = root.path.join(DIR);
     if key_dir.exists() {
         return Err(InitdbError::Exists(key_dir).into());
+    }
+    if !is_new(&root.path) {
+        // The real one refuses, or does what is meant for clusters that are there.
+        return Err(twin.sealed(&split.rest)?.exec());
     }
     let _directory = NewDirectory::make(&root.path)?;
     let key = new_key(&split, root)?;
@@ -102,6 +109,14 @@ fn data_directory(args: &[OsString]) -> Option<PathBuf> {
     named
         .map(PathBuf::from)
         .or_else(|| env::var_os("PGDATA").map(PathBuf::from))
+}
+
+/// Missing or empty: whatever is in it afterwards, we made.
+fn is_new(data: &Path) -> bool {
+    match fs::read_dir(data) {
+        Ok(mut entries) => entries.next().is_none(),
+        Err(error) => error.kind() == io::ErrorKind::NotFound,
+    }
 }
 
 /// The data directory, made so that wrap and unwrap command run in it as they will later. If we
@@ -177,7 +192,8 @@ fn check_sealed(data: &Path) -> Result<(), InitdbError> {
     }
 }
 
-/// Removes what initdb made, as initdb itself does when it fails.
+/// Removes what initdb made in a directory that [was empty](is_new), as initdb itself does when it
+/// fails.
 fn empty(data: &Path) {
     let Ok(entries) = fs::read_dir(data) else {
         return;
