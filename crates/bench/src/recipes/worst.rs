@@ -39,7 +39,7 @@ pub struct Worst {
     /// Only these
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     task: Vec<Kind>,
-    /// Megabytes of the table [default: 1000; --quick: 32]
+    /// Megabytes of the table [default: 1000; --quick: 96]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     megabytes: Option<u32>,
     /// Connections that write WAL at once
@@ -49,7 +49,7 @@ pub struct Worst {
     /// Tables that are made and used [default: 5000; --quick: 100]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     tables: Option<u32>,
-    /// Connections that each run one query [default: 2000; --quick: 100]
+    /// Connections that each run one query [default: 2000; --quick: 300]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     connections: Option<u32>,
     /// As in postgresql.conf
@@ -75,10 +75,10 @@ impl Worst {
             given.unwrap_or(if self.run.quick { quickly } else { fully })
         };
         let size = Size {
-            megabytes: or(self.megabytes, 32, 1000),
+            megabytes: or(self.megabytes, 96, 1000),
             writers: self.writers,
             tables: or(self.tables, 100, 5000),
-            connections: or(self.connections, 100, 2000),
+            connections: or(self.connections, 300, 2000),
             buffers_mb: self.shared_buffers,
         };
         let wanted = |kind: &Kind| self.task.is_empty() || self.task.contains(kind);
@@ -87,7 +87,7 @@ impl Worst {
             size,
             tasks: kinds.map(|kind| Task::of(kind, size)).collect(),
             defaults: Defaults {
-                rounds: if self.run.quick { 6 } else { 10 },
+                rounds: if self.run.quick { 5 } else { 10 },
                 rounds_per_set: 1,
                 key_lengths: &[256],
             },
