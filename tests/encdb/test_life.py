@@ -39,6 +39,24 @@ EXTREMES = [
     "SELECT g, {0} OVER (PARTITION BY g % 3), {1} OVER (PARTITION BY g % 3) FROM words WHERE g < 300 ORDER BY 1",
 ]
 
+# A group's states go from the workers' into the leader's, and other aggregates begin while memory of the former is still there.
+SUMS = """
+SELECT encdb.dek_generate(encdb.default_keyname()) IS NOT NULL;
+CREATE TABLE big AS SELECT i % 4 AS g, encdb.enc_int8_encrypt(1) AS v FROM generate_series(1, 40000) i;
+CREATE TABLE y AS SELECT i % 4 AS g, encdb.enc_int8_encrypt(1000) AS v FROM generate_series(1, 1200) i;
+CREATE TABLE z AS SELECT i % 4 AS g, encdb.enc_int8_encrypt(1000000) AS v FROM generate_series(1, 1200) i;
+ALTER TABLE big SET (parallel_workers = 2); ALTER TABLE y SET (parallel_workers = 0); ALTER TABLE z SET (parallel_workers = 0);
+ANALYZE big; ANALYZE y; ANALYZE z;
+"""
+NESTED = """
+WITH x AS NOT MATERIALIZED (SELECT g, sum(v) s FROM big GROUP BY g ORDER BY g),
+yy AS MATERIALIZED (SELECT g, sum(v) s FROM y GROUP BY g), zz AS MATERIALIZED (SELECT g, sum(v) s FROM z GROUP BY g)
+SELECT x.g, encdb.decrypt(x.s), CASE WHEN x.g <> 1 THEN (SELECT encdb.decrypt(s) FROM yy OFFSET x.g LIMIT 1) END,
+CASE WHEN x.g = 1 THEN (SELECT encdb.decrypt(s) FROM zz LIMIT 1) END FROM x;
+"""
+NESTED_ANSWER = "0|10000|300000|\n1|10000||300000000\n2|10000|300000|\n3|10000|300000|"
+CURSOR = "SET enable_sort = off; DECLARE {0} CURSOR FOR SELECT encdb.decrypt(sum(v)) FROM {0} GROUP BY g; FETCH 1 FROM {0};\n"
+
 
 def last(output):
     """The last line."""
@@ -213,6 +231,38 @@ class Life(Confidential):
                 groups = "SELECT count(s) FROM (SELECT sum(id) AS s FROM t GROUP BY c) g;"
                 output = self.as_owner(server, (fail + groups) * 5)
                 self.assertEqual(re.findall(r"^\d+$", output, re.M), ["500"] * 5)
+
+    def test_no_aggregate_takes_the_state_of_another(self):
+        for form in FORMS:
+            with self.subTest(form):
+                socket = self.evaluator().socket if form == "isolated" else ""
+                server = self.server(form, form=form, socket=socket)
+                self.as_owner(server, SUMS)
+                self.assertIn("Finalize", self.as_owner(server, WORKERS + "EXPLAIN (COSTS off)" + NESTED))
+                self.assertEqual(self.as_owner(server, WORKERS + NESTED), NESTED_ANSWER)
+                # A session that is opened again has the states of its own aggregates, not those of the one before.
+                again = "\\set ON_ERROR_STOP 0\n" + self.opening().replace("\\set ON_ERROR_STOP 1\n", "")
+                cursors = "BEGIN;" + CURSOR.format("y") + again + CURSOR.format("z")
+                self.assertEqual(self.as_owner(server, cursors + "FETCH 3 FROM z;").split()[-4:], ["300000000"] * 4)
+                self.as_owner(server, cursors + "\\set ON_ERROR_STOP 1\nFETCH 1 FROM y;", error="the state of the aggregate is gone")
+
+    def test_a_state_ends_with_its_evaluator(self):
+        """A cursor's, after a savepoint took back the statement that met the new evaluator."""
+        evaluator = self.evaluator()
+        server = self.server(form="isolated", socket=evaluator.socket)
+        self.as_owner(server, SUMS)
+        again = self.opening().replace("\\set ON_ERROR_STOP 1\n", "")
+        session = server.session()
+        session.stdin.write(again + "BEGIN;" + CURSOR.format("y") + "SAVEPOINT s;\n\\echo ready\n")
+        self.assertEqual(self.until(session, "ready")[-1], "300000")
+        evaluator.kill9()
+        evaluator.start()
+        session.stdin.write("SELECT count(*) FROM big WHERE v < v; ROLLBACK TO s;\n\\echo gone\n")
+        self.assertRegex(self.until(session, "gone")[0], "ERROR:  the evaluator does not answer")
+        session.stdin.write(again + CURSOR.format("z") + "FETCH 1 FROM y;\n\\echo over\n")
+        said = self.until(session, "over")
+        self.assertEqual(said[-2], "300000000")
+        self.assertRegex(said[-1], "ERROR:  the state of the aggregate is gone")
 
     def wait(self, condition):
         deadline = time.monotonic() + TIME_LIMIT

@@ -208,36 +208,37 @@ pub enum Request<'a> {
         cell: &'a [u8],
     },
 
-    /// Takes cells into an aggregate's state; answered by `Number`, the state's handle.
+    /// Takes cells into an aggregate's state; answered by `Number`, the state's handle, which
+    /// no other state of the connection ever has.
     AggregateStep {
         /// 0 begins a state
-        state: u32,
+        state: u64,
         /// What comes in
         batch: Batch<'a>,
     },
     /// Takes another state into this one, and ends the other; answered by `Done`.
     AggregateCombine {
         /// The state that stays
-        into: u32,
+        into: u64,
         /// The state that ends
-        from: u32,
+        from: u64,
     },
     /// The state for another process of this session, sealed; answered by `Bytes`.
-    AggregateExport(u32),
+    AggregateExport(u64),
     /// A state that another process exported; answered by `Number`, its handle.
     AggregateImport(&'a [u8]),
     /// The result, after the last cells; answered by `Cell` or `Null`. Of a state that does not
     /// stay nothing is left, and one that never was, 0, is not made.
     AggregateFinish {
         /// 0 is all in this batch
-        state: u32,
+        state: u64,
         /// What comes in before, maybe nothing
         batch: Batch<'a>,
         /// The state is asked again
         stays: bool,
     },
     /// Ends a state; answered by `Done`.
-    AggregateDrop(u32),
+    AggregateDrop(u64),
 
     /// A conversion on the server; answered by `Cell`.
     Encrypt {

@@ -29,7 +29,7 @@ pub enum Response<'a> {
     /// Ranks, as 4 bytes each.
     Ranks(&'a [u8]),
     /// A handle, or how many.
-    Number(u32),
+    Number(u64),
     /// For parallel workers.
     Ticket(Ticket),
     /// How the evaluator fares.
@@ -101,7 +101,7 @@ impl<'a> Response<'a> {
             kind::HASH => Self::Hash(reader.u64()?),
             kind::POSITIONS => Self::Positions(in_parts(reader.bytes()?, POSITION)?),
             kind::RANKS => Self::Ranks(in_parts(reader.bytes()?, 4)?),
-            kind::NUMBER => Self::Number(reader.u32()?),
+            kind::NUMBER => Self::Number(reader.u64()?),
             kind::TICKET => Self::Ticket(reader.array()?),
             kind::STATUS => Self::Status(Status::read(&mut reader)?),
             kind::REFUSED => Self::Refused(Report::read(&mut reader)?),

@@ -152,7 +152,7 @@ fn aggregates() -> Vec<Request<'static>> {
         Request::AggregateImport(b"state"),
         finish(false),
         finish(true),
-        Request::AggregateDrop(u32::MAX),
+        Request::AggregateDrop(u64::MAX),
     ]
 }
 

@@ -18,8 +18,8 @@ use pgseal_evaluator_proto::Refusal;
 
 /// What an evaluator says first.
 pub const GREETING: [u8; 8] = *b"PGSEALEV";
-/// The version of greeting and ring.
-pub const VERSION: u8 = 1;
+/// The version of greeting, ring and requests.
+pub const VERSION: u8 = 2;
 
 /// How long the greeting may take.
 const PATIENCE: Duration = Duration::from_secs(5);

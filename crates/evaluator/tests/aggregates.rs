@@ -14,14 +14,14 @@ const C: CollationId = CollationId::C;
 
 fn step(
     connection: &mut Connection,
-    state: u32,
+    state: u64,
     kind: AggregateKind,
     cells: &[&[u8]],
-) -> Result<u32, Refusal> {
+) -> Result<u64, Refusal> {
     connection.aggregate_step(state, kind, C, cells.iter().copied())
 }
 
-fn result(connection: &mut Connection, key: &Sealer, state: u32) -> String {
+fn result(connection: &mut Connection, key: &Sealer, state: u64) -> String {
     let mut out = Vec::new();
     assert_eq!(connection.aggregate_finish(state, &mut out), Ok(true));
     key.open_text(&out)
@@ -64,7 +64,7 @@ fn results_are_those_of_all_cells_however_they_came() {
 fn finish(
     connection: &mut Connection,
     key: &Sealer,
-    state: u32,
+    state: u64,
     cells: &[&[u8]],
     stays: bool,
 ) -> Result<String, u16> {
@@ -123,7 +123,7 @@ fn a_result_comes_with_the_last_cells_and_leaves_no_state_that_does_not_stay() {
     assert_eq!(finish(connection, &key, 0, &cells, false), of("42"));
     assert_eq!(finish(connection, &key, 0, &cells, true), unknown);
     assert_eq!(finish(connection, &key, 1, &cells, true), unknown);
-    // Nothing of these is left: the first number is free.
+    // None of these has made a state.
     let sum = AggregateKind::Sum;
     assert_eq!(step(connection, 0, sum, &cells[..1]), Ok(1));
     assert_eq!(finish(connection, &key, 1, &[], true), of("40"));
@@ -131,10 +131,9 @@ fn a_result_comes_with_the_last_cells_and_leaves_no_state_that_does_not_stay() {
     assert_eq!(finish(connection, &key, 1, &cells[2..], false), of("42"));
     assert_eq!(finish(connection, &key, 1, &[], false), unknown);
     // A refusal ends a state too.
-    assert_eq!(step(connection, 0, sum, &cells[..1]), Ok(1));
-    assert!(finish(connection, &key, 1, &[&text], false).is_err());
-    assert_eq!(finish(connection, &key, 1, &[], true), unknown);
-    assert_eq!(step(connection, 0, sum, &cells), Ok(1));
+    assert_eq!(step(connection, 0, sum, &cells[..1]), Ok(2));
+    assert!(finish(connection, &key, 2, &[&text], false).is_err());
+    assert_eq!(finish(connection, &key, 2, &[], true), unknown);
 }
 
 #[test]
@@ -159,7 +158,7 @@ fn the_extreme_is_the_cell_that_came_in_and_needs_the_right_to_compare_alone() {
 #[test]
 fn states_are_bounded_and_end_with_the_session() {
     let engine = engine(false);
-    let (mut connection, alice, mut key) = alice_with(&engine, &[Operation::Aggregate]);
+    let (mut connection, _, mut key) = alice_with(&engine, &[Operation::Aggregate]);
     let cell = key.int4(1);
     for _ in 0..1000 {
         step(&mut connection, 0, AggregateKind::Sum, &[&cell]).unwrap();
@@ -169,15 +168,45 @@ fn states_are_bounded_and_end_with_the_session() {
     connection.aggregate_drop(7).unwrap();
     assert_eq!(
         step(&mut connection, 0, AggregateKind::Sum, &[&cell]),
-        Ok(7)
+        Ok(1001)
     );
-    assert_eq!(connection.aggregate_drop(1001), Err(Refusal::UnknownState));
+    assert_eq!(connection.aggregate_drop(1002), Err(Refusal::UnknownState));
     assert_eq!(connection.aggregate_drop(0), Err(Refusal::UnknownState));
+}
+
+/// A handle that somebody still has names no other's state: not when its state was dropped, was
+/// taken into another one or was refused, and not when a session began after its own.
+#[test]
+fn no_handle_is_given_twice() {
+    let engine = engine(false);
+    let (mut connection, alice, mut key) = alice_with(&engine, &[Operation::Aggregate]);
+    let connection = &mut connection;
+    let (cell, text) = (key.int4(1), key.text("x"));
+    let sum = AggregateKind::Sum;
+    let mut states = [0; 4];
+    for state in &mut states {
+        *state = step(connection, 0, sum, &[&cell]).unwrap();
+    }
+    let [dropped, taken, refused, kept] = states;
+    connection.aggregate_drop(dropped).unwrap();
+    connection.aggregate_combine(kept, taken).unwrap();
+    assert!(step(connection, refused, sum, &[&text]).is_err());
+    for _ in 0..5 {
+        let other = step(connection, 0, sum, &[&cell]).unwrap();
+        assert!(!states.contains(&other));
+    }
     let grant = alice.grant(Subject::Owner, &[Operation::Aggregate]);
-    open(&mut connection, &alice, &alice, &[grant], &[]).unwrap();
-    let mut out = Vec::new();
-    let gone = connection.aggregate_finish(7, &mut out);
-    assert_eq!(gone, Err(Refusal::UnknownState));
+    open(connection, &alice, &alice, &[grant], &[]).unwrap();
+    load(connection, &key);
+    for _ in 0..10 {
+        let other = step(connection, 0, sum, &[&cell]).unwrap();
+        assert!(other > kept);
+    }
+    let gone = Err(Refusal::UnknownState);
+    for state in states {
+        assert_eq!(connection.aggregate_finish(state, &mut Vec::new()), gone);
+        assert_eq!(connection.aggregate_drop(state), Err(Refusal::UnknownState));
+    }
 }
 
 #[test]

@@ -86,7 +86,7 @@ struct Asker {
     connection: Connection,
     key: DataKeyId,
     cells: Vec<Vec<u8>>,
-    states: Vec<u32>,
+    states: Vec<u64>,
 }
 
 fn pick<T: Copy>(from: &[T], number: u32) -> T {
@@ -145,10 +145,10 @@ impl Asker {
     }
 
     /// Mostly one of the last that began.
-    fn state(&self, number: u32) -> u32 {
+    fn state(&self, number: u32) -> u64 {
         let lately = self.states.len().saturating_sub(3);
         match number % 8 {
-            0 => number / 8,
+            0 => u64::from(number / 8),
             1 => 0,
             _ => pick(&self.states[lately..], number / 8),
         }

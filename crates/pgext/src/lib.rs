@@ -3,7 +3,8 @@
 //!
 //! [`abi`] turns C's arguments into slices and is the only place that is unsafe; [`shell`] is what
 //! one backend has of an evaluator, be it the engine in this process or the process behind a
-//! socket; [`handover`] brings a session to parallel workers.
+//! socket; [`handover`] brings a session to parallel workers; [`states`] keeps the numbers of
+//! aggregates' states apart.
 //!
 //! Invariants:
 //! 1. A backend has one thread, and C does not call back: [`abi`] has the shell for itself.
@@ -15,6 +16,7 @@ use pgseal_evaluator::os::LockedHeap;
 pub mod abi;
 mod handover;
 mod shell;
+mod states;
 mod way;
 
 /// Whatever is allocated here may hold a key or a value.

@@ -13,6 +13,7 @@ use pgseal_evaluator_proto::{
 };
 
 use crate::handover::{self, Handover};
+use crate::states::States;
 use crate::way::{Inline, Interrupts, Isolated, Way};
 
 /// Why a call was refused, as C is told.
@@ -64,6 +65,7 @@ pub(crate) struct Shell {
     /// The last message's, which holds while other requests are made.
     answer: Vec<u8>,
     handover: Option<Handover>,
+    pub(crate) states: States,
     /// Made of an evaluator outside, since the process began.
     pub(crate) requests: u64,
     pub(crate) failure: Failure,
@@ -78,6 +80,7 @@ impl Shell {
             response: Vec::new(),
             answer: Vec::new(),
             handover: None,
+            states: States::default(),
             requests: 0,
             failure: Refusal::NoSession.into(),
         }
@@ -91,6 +94,7 @@ impl Shell {
         database: [u8; 16],
     ) -> Result<(), Failure> {
         self.detach();
+        self.states.begin();
         self.way = match place {
             Place::Inline => Way::Inline(Box::new(Inline::new())),
             Place::Isolated { socket, interrupts } => {
@@ -240,6 +244,12 @@ impl Shell {
         }
     }
 
+    /// What is answered by the number of a state; C's number of it.
+    pub(crate) fn state(&mut self, request: &Request<'_>) -> Result<u64, Failure> {
+        let made = self.ask(request, number)?;
+        Ok(self.states.outer(made)?)
+    }
+
     pub(crate) fn done(&mut self, request: &Request<'_>) -> Result<(), Failure> {
         self.ask(request, |response| {
             matches!(response, Response::Done).then_some(())
@@ -274,7 +284,7 @@ fn understand(response: &[u8]) -> Result<Response<'_>, Failure> {
     }
 }
 
-pub(crate) fn number(response: Response<'_>) -> Option<u32> {
+fn number(response: Response<'_>) -> Option<u64> {
     match response {
         Response::Number(number) => Some(number),
         _ => None,

@@ -21,7 +21,7 @@
 
 typedef struct AggregateState
 {
-	uint32		number;			/* 0: the evaluator has none yet */
+	uint64		number;			/* 0: the evaluator has none yet, or none any more */
 	char		kind;
 	const char *locale;			/* of extremes */
 	MemoryContext context;
@@ -216,6 +216,7 @@ encdb_aggregate_combine(PG_FUNCTION_ARGS)
 	}
 	Flush(state);
 	ENCDB_CALL(pgseal_aggregate_combine(state->number, other->number));
+	other->number = 0;
 	PG_RETURN_POINTER(state);
 }
 

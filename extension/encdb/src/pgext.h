@@ -148,16 +148,17 @@ typedef struct PgsealBatch
 } PgsealBatch;
 
 /*
- * States live in the evaluator; *state 0 makes one. The result is that of a state after a last batch, maybe an empty one: of a
+ * States live in the evaluator; *state 0 makes one. No number is given twice in a process: one of a state that is gone, with
+ * its session or its evaluator, is refused. The result is that of a state after a last batch, maybe an empty one: of a
  * state that does not stay nothing is left, and of the batch alone, by state 0, none is made.
  */
-extern int	pgseal_aggregate_step(uint32_t *state, const PgsealBatch *batch);
-extern int	pgseal_aggregate_combine(uint32_t state, uint32_t other);
-extern int	pgseal_aggregate_export(uint32_t state, PgsealBytes *sealed);
-extern int	pgseal_aggregate_import(PgsealBytes sealed, uint32_t *state);
-extern int	pgseal_aggregate_finish(uint32_t state, const PgsealBatch *batch, int stays,
+extern int	pgseal_aggregate_step(uint64_t *state, const PgsealBatch *batch);
+extern int	pgseal_aggregate_combine(uint64_t state, uint64_t other);
+extern int	pgseal_aggregate_export(uint64_t state, PgsealBytes *sealed);
+extern int	pgseal_aggregate_import(PgsealBytes sealed, uint64_t *state);
+extern int	pgseal_aggregate_finish(uint64_t state, const PgsealBatch *batch, int stays,
 									PgsealBytes *result, int *is_null);
-extern void pgseal_aggregate_drop(uint32_t state);
+extern void pgseal_aggregate_drop(uint64_t state);
 
 /* Plain bytes are those of the type's send function */
 extern int	pgseal_encrypt(uint32_t key, uint8_t type, PgsealBytes plain, PgsealBytes *cell);

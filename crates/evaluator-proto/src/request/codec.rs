@@ -414,17 +414,17 @@ fn interval(reader: &mut Reader<'_>) -> Result<Interval, Malformed> {
 fn aggregate<'a>(opcode: u8, reader: &mut Reader<'a>) -> Result<Request<'a>, Malformed> {
     Ok(match opcode {
         opcode::AGGREGATE_STEP => Request::AggregateStep {
-            state: reader.u32()?,
+            state: reader.u64()?,
             batch: batch(reader)?,
         },
         opcode::AGGREGATE_COMBINE => Request::AggregateCombine {
-            into: reader.u32()?,
-            from: reader.u32()?,
+            into: reader.u64()?,
+            from: reader.u64()?,
         },
-        opcode::AGGREGATE_EXPORT => Request::AggregateExport(reader.u32()?),
+        opcode::AGGREGATE_EXPORT => Request::AggregateExport(reader.u64()?),
         opcode::AGGREGATE_IMPORT => Request::AggregateImport(reader.bytes()?),
         opcode::AGGREGATE_FINISH => {
-            let (state, stays) = (reader.u32()?, reader.flag()?);
+            let (state, stays) = (reader.u64()?, reader.flag()?);
             let batch = batch(reader)?;
             Request::AggregateFinish {
                 state,
@@ -432,7 +432,7 @@ fn aggregate<'a>(opcode: u8, reader: &mut Reader<'a>) -> Result<Request<'a>, Mal
                 stays,
             }
         }
-        opcode::AGGREGATE_DROP => Request::AggregateDrop(reader.u32()?),
+        opcode::AGGREGATE_DROP => Request::AggregateDrop(reader.u64()?),
         _ => return Err(Malformed),
     })
 }
@@ -489,7 +489,7 @@ fn put_batch(into: &mut Vec<u8>, batch: Batch<'_>) {
     batch.cells.write(into);
 }
 
-fn put_handle(into: &mut Vec<u8>, opcode: u8, state: u32) {
+fn put_handle(into: &mut Vec<u8>, opcode: u8, state: u64) {
     into.push(opcode);
     into.extend_from_slice(&state.to_le_bytes());
 }

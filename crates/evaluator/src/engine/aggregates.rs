@@ -1,10 +1,12 @@
 //! Aggregates: states that stay here while rows come in, so that one cell leaves at the end.
 //!
-//! A state has a handle of its connection and ends with it, or when it is dropped. min and max keep
-//! the cell that leads, and give it back as it came: they need the right to compare, as sorting
-//! does. sum and avg need a grant, and their result is derived.
+//! A state has a handle of its connection and ends with it, with its session, or when it is
+//! dropped. No handle is given twice: one that is gone never names another's state. min and max
+//! keep the cell that leads, and give it back as it came: they need the right to compare, as
+//! sorting does. sum and avg need a grant, and their result is derived.
 
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
 
 use pgseal_cell::grant::Operation;
 use pgseal_cell::{DataKeyId, Mode};
@@ -19,8 +21,9 @@ const LABEL: &[u8] = b"pgseal/aggregate/1\0";
 
 /// The states of a connection, by handles from 1 on.
 pub(super) struct States {
-    list: Vec<Option<State>>,
-    free: Vec<u32>,
+    by_handle: BTreeMap<u64, State>,
+    /// The handle that was given last, in any session.
+    last: u64,
     most: usize,
 }
 
@@ -43,41 +46,36 @@ enum Sum {
 impl States {
     pub(super) fn new(most: usize) -> Self {
         Self {
-            list: Vec::new(),
-            free: Vec::new(),
+            by_handle: BTreeMap::new(),
+            last: 0,
             most,
         }
     }
 
     pub(super) fn clear(&mut self) {
-        self.list.clear();
-        self.free.clear();
+        self.by_handle.clear();
     }
 
-    fn add(&mut self, state: State) -> Result<u32, Refusal> {
-        if let Some(handle) = self.free.pop() {
-            self.list[handle as usize - 1] = Some(state);
-            return Ok(handle);
-        }
-        if self.list.len() >= self.most {
+    fn add(&mut self, state: State) -> Result<u64, Refusal> {
+        if self.by_handle.len() >= self.most {
             return Err(Refusal::TooMany);
         }
-        self.list.push(Some(state));
-        u32::try_from(self.list.len()).map_err(|_| Refusal::TooMany)
+        self.last += 1;
+        self.put_back(self.last, state);
+        Ok(self.last)
     }
 
-    fn slot(&mut self, handle: u32) -> Result<&mut Option<State>, Refusal> {
-        let index = (handle as usize).checked_sub(1);
-        index
-            .and_then(|index| self.list.get_mut(index))
-            .filter(|slot| slot.is_some())
-            .ok_or(Refusal::UnknownState)
+    fn get(&self, handle: u64) -> Result<&State, Refusal> {
+        self.by_handle.get(&handle).ok_or(Refusal::UnknownState)
     }
 
-    fn take(&mut self, handle: u32) -> Result<State, Refusal> {
-        let state = self.slot(handle)?.take().ok_or(Refusal::UnknownState)?;
-        self.free.push(handle);
-        Ok(state)
+    fn take(&mut self, handle: u64) -> Result<State, Refusal> {
+        self.by_handle.remove(&handle).ok_or(Refusal::UnknownState)
+    }
+
+    /// Keeps a state under the handle that it was taken by.
+    fn put_back(&mut self, handle: u64, state: State) {
+        self.by_handle.insert(handle, state);
     }
 }
 
@@ -86,19 +84,23 @@ impl Connection {
     /// the state, unless a key is missing: whoever brings it may try again.
     pub fn aggregate_step<'c>(
         &mut self,
-        state: u32,
+        state: u64,
         kind: AggregateKind,
         collation: CollationId,
         cells: impl Iterator<Item = &'c [u8]> + Clone,
-    ) -> Result<u32, Refusal> {
-        let state = self.stepped(state, kind, collation, cells)?;
-        self.states.add(state)
+    ) -> Result<u64, Refusal> {
+        let stepped = self.stepped(state, kind, collation, cells)?;
+        if state == 0 {
+            return self.states.add(stepped);
+        }
+        self.states.put_back(state, stepped);
+        Ok(state)
     }
 
     /// The state of this handle, 0 for a new one, which is nobody's any more, with these cells.
     fn stepped<'c>(
         &mut self,
-        state: u32,
+        state: u64,
         kind: AggregateKind,
         collation: CollationId,
         cells: impl Iterator<Item = &'c [u8]> + Clone,
@@ -181,7 +183,7 @@ impl Connection {
     }
 
     /// Takes one state into another and ends it.
-    pub fn aggregate_combine(&mut self, into: u32, from: u32) -> Result<(), Refusal> {
+    pub fn aggregate_combine(&mut self, into: u64, from: u64) -> Result<(), Refusal> {
         self.begin_operation()?;
         let from = self.states.take(from)?;
         let mut state = self.states.take(into)?;
@@ -199,13 +201,8 @@ impl Connection {
             _ => return Err(Refusal::UnknownState),
         }
         state.derived |= from.derived;
-        let handle = self.states.add(state)?;
-        // The slot of `into` was freed last, so it is the one that is filled.
-        if handle == into {
-            Ok(())
-        } else {
-            Err(Refusal::UnknownState)
-        }
+        self.states.put_back(into, state);
+        Ok(())
     }
 
     /// Asks for two states what would be asked for their cells.
@@ -221,12 +218,11 @@ impl Connection {
     }
 
     /// Appends the result's cell; false if there is none. The state stays.
-    pub fn aggregate_finish(&mut self, handle: u32, into: &mut Vec<u8>) -> Result<bool, Refusal> {
+    pub fn aggregate_finish(&mut self, handle: u64, into: &mut Vec<u8>) -> Result<bool, Refusal> {
         self.begin_operation()?;
         let state = self.states.take(handle)?;
         let there = self.finish(&state, into);
-        // The slot was freed last, so it is the one that is filled.
-        self.states.add(state)?;
+        self.states.put_back(handle, state);
         there
     }
 
@@ -234,7 +230,7 @@ impl Connection {
     /// false if there is none. The state ends, also by a refusal, but for that of a missing key.
     pub fn aggregate_end<'c>(
         &mut self,
-        state: u32,
+        state: u64,
         kind: AggregateKind,
         collation: CollationId,
         cells: impl Iterator<Item = &'c [u8]> + Clone,
@@ -262,16 +258,15 @@ impl Connection {
     }
 
     /// Ends a state.
-    pub fn aggregate_drop(&mut self, handle: u32) -> Result<(), Refusal> {
+    pub fn aggregate_drop(&mut self, handle: u64) -> Result<(), Refusal> {
         self.states.take(handle).map(drop)
     }
 
     /// Appends a state, sealed for another process of this session. The state stays.
-    pub fn aggregate_export(&mut self, handle: u32, into: &mut Vec<u8>) -> Result<(), Refusal> {
+    pub fn aggregate_export(&mut self, handle: u64, into: &mut Vec<u8>) -> Result<(), Refusal> {
         self.begin_operation()?;
         let session = self.session.as_ref().ok_or(Refusal::NoSession)?;
-        let state = self.states.slot(handle)?.as_ref();
-        let state = state.ok_or(Refusal::UnknownState)?;
+        let state = self.states.get(handle)?;
         let key = self.view.keys[usize::from(state.key)].key.id;
         let collation = match state.collation {
             CollationId::C => "",
@@ -293,7 +288,7 @@ impl Connection {
     }
 
     /// A state that a process of this session exported.
-    pub fn aggregate_import(&mut self, sealed: &[u8]) -> Result<u32, Refusal> {
+    pub fn aggregate_import(&mut self, sealed: &[u8]) -> Result<u64, Refusal> {
         self.begin_operation()?;
         let session = self.session.as_ref().ok_or(Refusal::NoSession)?;
         let (nonce, rest) = sealed.split_first_chunk().ok_or(Refusal::UnknownState)?;

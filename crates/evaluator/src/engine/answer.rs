@@ -165,7 +165,7 @@ impl Connection {
         Ok(())
     }
 
-    fn take_batch(&mut self, state: u32, batch: Batch<'_>) -> Result<u32, Refusal> {
+    fn take_batch(&mut self, state: u64, batch: Batch<'_>) -> Result<u64, Refusal> {
         let collation = self.collation(batch.collation)?;
         self.aggregate_step(state, batch.kind, collation, batch.cells.iter())
     }
@@ -173,7 +173,7 @@ impl Connection {
     /// Appends the cell of a result; false if there is none.
     fn result(
         &mut self,
-        state: u32,
+        state: u64,
         batch: Batch<'_>,
         stays: bool,
         out: &mut Vec<u8>,
@@ -208,7 +208,7 @@ impl Connection {
                 Response::Bytes(&answer).encode(into);
             }
             Request::LoadKeys(rows) => {
-                Response::Number(self.load_keys(rows.iter())?).encode(into);
+                Response::Number(self.load_keys(rows.iter())?.into()).encode(into);
             }
             Request::Like {
                 insensitive,

@@ -6,7 +6,7 @@ use pgseal_evaluator_proto::{Batch, Items, Request};
 use pgseal_value::AggregateKind;
 
 use super::{list, locale, put, report, shell, PgsealBytes};
-use crate::shell::{number, Failure};
+use crate::shell::Failure;
 
 /// `PgsealBatch`.
 #[repr(C)]
@@ -43,39 +43,46 @@ impl PgsealBatch {
 
 interface! {
     /// Takes cells into a state; 0 begins one.
-    fn pgseal_aggregate_step(state: *mut u32, batch: *const PgsealBatch) -> c_int {
+    fn pgseal_aggregate_step(state: *mut u64, batch: *const PgsealBatch) -> c_int {
         let shell = shell();
         let outcome = (*batch).with(|batch| {
-            let state = state.read();
-            shell.ask(&Request::AggregateStep { state, batch }, number)
+            let state = shell.states.inner(state.read())?;
+            shell.state(&Request::AggregateStep { state, batch })
         });
         put(shell, outcome, state)
     }
 
     /// Takes another state into this one; the other ends.
-    fn pgseal_aggregate_combine(into: u32, from: u32) -> c_int {
+    fn pgseal_aggregate_combine(into: u64, from: u64) -> c_int {
         let shell = shell();
-        let outcome = shell.done(&Request::AggregateCombine { into, from });
+        let both = (shell.states.inner(into), shell.states.inner(from));
+        let outcome = match both {
+            (Ok(into), Ok(from)) => shell.done(&Request::AggregateCombine { into, from }),
+            (Err(gone), _) | (_, Err(gone)) => Err(gone.into()),
+        };
         report(shell, outcome)
     }
 
     /// The state, sealed for another process of the query.
-    fn pgseal_aggregate_export(state: u32, sealed: *mut PgsealBytes) -> c_int {
+    fn pgseal_aggregate_export(state: u64, sealed: *mut PgsealBytes) -> c_int {
         let shell = shell();
-        let outcome = shell.bytes(&Request::AggregateExport(state)).map(PgsealBytes::from);
+        let outcome = match shell.states.inner(state) {
+            Ok(state) => shell.bytes(&Request::AggregateExport(state)).map(PgsealBytes::from),
+            Err(gone) => Err(gone.into()),
+        };
         put(shell, outcome, sealed)
     }
 
     /// A state that was exported.
-    fn pgseal_aggregate_import(sealed: PgsealBytes, state: *mut u32) -> c_int {
+    fn pgseal_aggregate_import(sealed: PgsealBytes, state: *mut u64) -> c_int {
         let shell = shell();
-        let outcome = shell.ask(&Request::AggregateImport(sealed.get()), number);
+        let outcome = shell.state(&Request::AggregateImport(sealed.get()));
         put(shell, outcome, state)
     }
 
     /// The result, after the last cells.
     fn pgseal_aggregate_finish(
-        state: u32,
+        state: u64,
         batch: *const PgsealBatch,
         stays: c_int,
         result: *mut PgsealBytes,
@@ -84,7 +91,7 @@ interface! {
         let shell = shell();
         let outcome = (*batch).with(|batch| {
             let request = Request::AggregateFinish {
-                state,
+                state: shell.states.inner(state)?,
                 batch,
                 stays: stays != 0,
             };
@@ -96,8 +103,11 @@ interface! {
     }
 
     /// Ends a state; one that is gone is gone.
-    fn pgseal_aggregate_drop(state: u32) {
+    fn pgseal_aggregate_drop(state: u64) {
+        let shell = shell();
         // The session may have ended, and the state with it.
-        drop(shell().done(&Request::AggregateDrop(state)));
+        if let Ok(state) = shell.states.inner(state) {
+            drop(shell.done(&Request::AggregateDrop(state)));
+        }
     }
 }
