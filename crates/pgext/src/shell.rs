@@ -107,8 +107,9 @@ impl Shell {
             Peer::Background => AttachAs::Background,
             Peer::ParallelWorker { leader } => match handover::take(*leader) {
                 Ok(left) => return self.follow(&left, database),
-                // The leader has no session, and its workers have none either.
-                Err(_) => AttachAs::Background,
+                // The leader has no session, and its workers have none either: as a client's that
+                // opens none, never as background work, to which owners may have left something.
+                Err(_) => AttachAs::Client,
             },
         };
         self.done(&Request::Attach { kind, database })

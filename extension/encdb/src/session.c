@@ -3,7 +3,8 @@
  *	  The way to the evaluator: who this backend is, and the messages it relays.
  *
  * A parallel worker finds its leader's session by the leader's process id,
- * which it has from the lock group and nobody can feign in SQL.
+ * which it has from the lock group and nobody can feign in SQL. Whose leader has
+ * no session has none: a worker is background work only if its leader is.
  */
 #include "encdb.h"
 
@@ -12,6 +13,7 @@
 #include "access/xact.h"
 #include "miscadmin.h"
 #include "storage/proc.h"
+#include "utils/backend_status.h"
 #include "utils/timestamp.h"
 
 bool		encdb_attached = false;
@@ -31,15 +33,38 @@ DatabaseIdentity(uint8 *identity)
 		identity[8 + i] = (uint8) (database >> (8 * i));
 }
 
+/* A walsender takes SQL from its client; everything else that is not a client's has no client */
+static bool
+HasClient(BackendType type)
+{
+	return type == B_BACKEND || type == B_WAL_SENDER;
+}
+
+/* As whom a parallel worker speaks: what its leader is stands in the list of backends */
+static PgsealPeer
+PeerOfWorker(PGPROC *leader)
+{
+	PgBackendStatus *status = NULL;
+
+	if (leader)
+#if PG_VERSION_NUM >= 170000
+		status = pgstat_get_beentry_by_proc_number(GetNumberFromPGProc(leader));
+#elif PG_VERSION_NUM >= 160000
+		status = pgstat_get_beentry_by_backend_id(leader->backendId);
+#else
+		status = pgstat_fetch_stat_beentry(leader->backendId);
+#endif
+	if (!status || status->st_procpid != leader->pid || HasClient(status->st_backendType))
+		return PGSEAL_PARALLEL_WORKER;
+	return PGSEAL_BACKGROUND;
+}
+
 static PgsealPeer
 Peer(void)
 {
 	if (IsParallelWorker())
-		return PGSEAL_PARALLEL_WORKER;
-	/* walsenders run no operators; everything else that is not a client's has no client */
-	if (MyBackendType == B_BACKEND)
-		return PGSEAL_CLIENT;
-	return PGSEAL_BACKGROUND;
+		return PeerOfWorker(MyProc->lockGroupLeader);
+	return HasClient(MyBackendType) ? PGSEAL_CLIENT : PGSEAL_BACKGROUND;
 }
 
 bool

@@ -1,0 +1,45 @@
+#!/usr/bin/env python3
+"""What roles without a key may learn from those who have one: nothing."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from confidential import TOOLS, VERSION, Confidential  # noqa: E402
+from pgseal_test import main  # noqa: E402
+
+TABLE = """
+SELECT encdb.dek_generate(encdb.default_keyname()) IS NOT NULL;
+CREATE TABLE t AS SELECT g AS id, encdb.enc_int4_encrypt(g * 7 % 100) AS k FROM generate_series(1, 100) g;
+CREATE ROLE mallory LOGIN REPLICATION;
+GRANT SELECT ON t TO mallory;
+"""
+PARALLEL = f"SET {'debug_parallel_query' if int(VERSION) >= 16 else 'force_parallel_mode'} = {{}};"
+COMPARED = ["SELECT id FROM t ORDER BY k LIMIT 10", "SELECT count(*) FROM t WHERE k < (SELECT k FROM t WHERE id = 50)",
+            "SELECT encdb.enc_int4_hash(k) FROM t WHERE id < 3"]
+
+
+class Roles(Confidential):
+    def test_comparisons_left_for_background_work_are_not_a_clients(self):
+        """Neither in its backend, nor in a parallel worker of it, nor in a walsender that takes SQL."""
+        server = self.server(form="isolated", socket=self.evaluator().socket)
+        self.as_owner(server, TABLE, operations="background")
+        for database in ["dbname=postgres", "dbname=postgres replication=database"]:
+            for mode in ["off", "on"]:
+                for question in COMPARED:
+                    with self.subTest(database=database, mode=mode, question=question):
+                        server.psql(PARALLEL.format(mode) + question, db=database, user="mallory", error="no session is open")
+
+    def test_workers_of_a_session_are_in_it(self):
+        """In queries and in builds of indexes."""
+        server = self.server(form="isolated", socket=self.evaluator().socket)
+        self.as_owner(server, TABLE, operations="background")
+        least = "SELECT id FROM t ORDER BY k LIMIT 1"
+        self.assertEqual(self.as_owner(server, PARALLEL.format("on") + least), "100")
+        build = "ALTER TABLE t SET (parallel_workers = 2); SET min_parallel_table_scan_size = 0; CREATE INDEX i ON t (k); REINDEX INDEX i;"
+        self.as_owner(server, build)
+        self.assertEqual(self.as_owner(server, "SET enable_seqscan = off; SET enable_sort = off;" + least), "100")
+
+
+if __name__ == "__main__":
+    main(__file__, TOOLS)
