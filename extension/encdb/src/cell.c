@@ -6,7 +6,6 @@
 #include "encdb.h"
 
 #include "libpq/pqformat.h"
-#include "mb/pg_wchar.h"
 #include "utils/builtins.h"
 
 /* What rnd_type takes, and what det_type takes: no bytes of a type */
@@ -116,17 +115,6 @@ Datum
 encdb_send(PG_FUNCTION_ARGS)
 {
 	PG_RETURN_BYTEA_P(PG_GETARG_BYTEA_P_COPY(0));
-}
-
-/* A plain text, as the library wants it */
-PgsealBytes
-encdb_utf8(text *value)
-{
-	char	   *utf8 = pg_server_to_any(VARDATA_ANY(value), VARSIZE_ANY_EXHDR(value), PG_UTF8);
-
-	if (utf8 == VARDATA_ANY(value))
-		return CellBytes(value);
-	return (PgsealBytes) {(uint8_t *) utf8, strlen(utf8)};
 }
 
 /* A cell that the library made, as a value */

@@ -8,7 +8,6 @@
 #include "encdb.h"
 
 #include "catalog/pg_type.h"
-#include "mb/pg_wchar.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -100,15 +99,10 @@ Decrypt(FunctionCallInfo fcinfo, uint8 type, Oid plain)
 	StringInfoData message;
 
 	ENCDB_CALL(pgseal_decrypt(CellBytes(cell), type, &bytes));
+	if (plain == TEXTOID)
+		PG_RETURN_TEXT_P(encdb_text(bytes));
 	initStringInfo(&message);
 	appendBinaryStringInfo(&message, (const char *) bytes.data, (int) bytes.len);
-	if (plain == TEXTOID)
-	{
-		char	   *text = pg_any_to_server(message.data, message.len, PG_UTF8);
-		int			len = text == message.data ? message.len : (int) strlen(text);
-
-		PG_RETURN_TEXT_P(cstring_to_text_with_len(text, len));
-	}
 	return ReceiveFunctionCall(&conversion->function, &message, conversion->ioparam, -1);
 }
 

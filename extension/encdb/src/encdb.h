@@ -86,13 +86,17 @@ extern int	encdb_order_of_bytes(Cell *left, Cell *right);
 extern bool encdb_order_in_vacuum(FunctionCallInfo fcinfo, int *order);
 
 /* cell.c */
-extern PgsealBytes encdb_utf8(text *value);
 extern Datum encdb_cell_datum(PgsealBytes bytes);
 
 /* collation.c */
 extern const char *encdb_locale(Oid collation);
 extern const char *encdb_ctype(Oid collation);
 extern void encdb_collation_init(void);
+
+/* encoding.c */
+extern bool encdb_to_utf8(text *value, PgsealBytes *utf8);
+extern PgsealBytes encdb_utf8(text *value);
+extern text *encdb_text(PgsealBytes utf8);
 
 /* compare.c */
 extern const char *encdb_locale_of(Cell *cell, Oid collation);
