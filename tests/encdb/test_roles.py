@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What roles without a key may learn from those who have one: nothing."""
+"""What roles without a key may learn from those who have one, and do to them: nothing."""
 
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from confidential import TOOLS, VERSION, Confidential  # noqa: E402
+from confidential import FORMS, TOOLS, VERSION, Confidential  # noqa: E402
 from pgseal_test import main  # noqa: E402
 
 TABLE = """
@@ -15,6 +15,8 @@ CREATE ROLE mallory LOGIN REPLICATION;
 GRANT SELECT ON t TO mallory;
 """
 PARALLEL = f"SET {'debug_parallel_query' if int(VERSION) >= 16 else 'force_parallel_mode'} = {{}};"
+# The form of a wrapped key that nobody's master key opens, with this number.
+WRAPPED = "decode('01010000000000', 'hex') || int4send({}) || decode(repeat('00', 76), 'hex')"
 COMPARED = ["SELECT id FROM t ORDER BY k LIMIT 10", "SELECT count(*) FROM t WHERE k < (SELECT k FROM t WHERE id = 50)",
             "SELECT encdb.enc_int4_hash(k) FROM t WHERE id < 3"]
 
@@ -39,6 +41,24 @@ class Roles(Confidential):
         build = "ALTER TABLE t SET (parallel_workers = 2); SET min_parallel_table_scan_size = 0; CREATE INDEX i ON t (k); REINDEX INDEX i;"
         self.as_owner(server, build)
         self.assertEqual(self.as_owner(server, "SET enable_seqscan = off; SET enable_sort = off;" + least), "100")
+
+    def test_nobody_keeps_an_owner_from_his_keys(self):
+        """Rows of encdb.data_key that are long, many or no keys at all: by encdb.dek_insert, and by whatever came before it."""
+        for form in FORMS:
+            with self.subTest(form):
+                server = self.server(form, form=form, socket=self.evaluator().socket if form == "isolated" else "")
+                self.as_owner(server, TABLE)
+                insert = f"SELECT encdb.dek_insert({{}}, {WRAPPED.format(1)}) > 0"
+                server.psql(insert.format("repeat('\u00e9', 513)"), user="mallory", error="a key name has at most 1024 bytes in UTF-8")
+                self.assertEqual(server.psql(insert.format("repeat('\u00e9', 512)"), user="mallory"), "t")
+                server.psql(f"INSERT INTO encdb.data_key SELECT repeat('a', 100000) || n, n, false, {WRAPPED.format('n')} "
+                            "FROM generate_series(100, 200) n")
+                server.psql(f"INSERT INTO encdb.data_key SELECT n || repeat('b', 1000), n, false, {WRAPPED.format('n')} "
+                            "FROM generate_series(1000, 10000) n")
+                server.psql("INSERT INTO encdb.data_key VALUES ('', 99, false, ''), ('c', 98, false, decode(repeat('00', 2000000), 'hex'))")
+                last = "SELECT encdb.dek_generate('last') > 0; SELECT encdb.decrypt(encdb.enc_int4_encrypt(42, 'last'));"
+                self.assertEqual(self.as_owner(server, last), "t\n42")
+                self.assertEqual(self.as_owner(server, "SELECT encdb.decrypt(encdb.enc_int4_encrypt(43, 'last'))"), "43")
 
 
 if __name__ == "__main__":

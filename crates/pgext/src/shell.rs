@@ -16,6 +16,10 @@ use crate::handover::{self, Handover};
 use crate::states::States;
 use crate::way::{Inline, Interrupts, Isolated, Way};
 
+/// Bytes of wrapped keys that go into one request, a fraction of what fits: anybody may have added
+/// rows, of any number and length.
+const PORTION: usize = 1 << 20;
+
 /// Why a call was refused, as C is told.
 pub(crate) struct Failure {
     pub(crate) code: u16,
@@ -156,8 +160,9 @@ impl Shell {
     /// Hands over wrapped keys, by name.
     pub(crate) fn load_keys(&mut self, rows: &[KeyRow<'_>]) -> Result<(), Failure> {
         let rows: Vec<Vec<u8>> = rows.iter().map(KeyRow::encode).collect();
-        let rows: Vec<&[u8]> = rows.iter().map(Vec::as_slice).collect();
-        self.ask(&Request::LoadKeys(Items::Listed(&rows)), number)?;
+        for portion in portions(&rows, PORTION) {
+            self.ask(&Request::LoadKeys(Items::Listed(&portion)), number)?;
+        }
         self.leave(true)
     }
 
@@ -276,6 +281,22 @@ impl Shell {
     }
 }
 
+/// Rows in requests of so many bytes at most, one request at least; a longer row is in none.
+fn portions(rows: &[Vec<u8>], most: usize) -> Vec<Vec<&[u8]>> {
+    let mut portions = vec![Vec::new()];
+    let mut room = most;
+    for row in rows.iter().filter(|row| row.len() <= most) {
+        if row.len() > room {
+            portions.push(Vec::new());
+            room = most;
+        }
+        room -= row.len();
+        let last = portions.last_mut();
+        last.expect("there is one at first").push(row.as_slice());
+    }
+    portions
+}
+
 /// The answer, or why there is none.
 fn understand(response: &[u8]) -> Result<Response<'_>, Failure> {
     match Response::parse(response) {
@@ -312,4 +333,22 @@ pub(crate) fn check(cell: &[u8], ty: u8) -> Result<(), Failure> {
 pub(crate) fn wrapped_key(wrapped: &[u8]) -> Result<(u32, bool), Failure> {
     let wrapped = WrappedKey::parse(wrapped).map_err(Refusal::from)?;
     Ok((wrapped.id().0, wrapped.deterministic()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_go_in_portions_and_one_that_is_too_long_keeps_none_of_the_others() {
+        let rows = [40, 101, 60, 1, 100, 99].map(|len| vec![0; len]);
+        let lengths = |rows: &[Vec<u8>]| -> Vec<Vec<usize>> {
+            let portions = portions(rows, 100);
+            let each = |portion: &Vec<&[u8]>| portion.iter().map(|row| row.len()).collect();
+            portions.iter().map(each).collect()
+        };
+        let expected = [vec![40, 60], vec![1], vec![100], vec![99]];
+        assert_eq!(lengths(&rows), expected);
+        assert_eq!(lengths(&[]), [vec![]]);
+    }
 }

@@ -25,6 +25,9 @@
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
+/* Of a key name, in UTF-8: five names of PostgreSQL's and what is between them fit, in any encoding */
+#define MOST_NAME_BYTES		1024
+
 /* Columns of encdb.data_key */
 enum
 {
@@ -62,10 +65,10 @@ typedef struct Rows
 } Rows;
 
 static PgsealBytes
-Attribute(HeapTuple row, AttrNumber attribute, TupleDesc columns)
+Wrapped(HeapTuple row, TupleDesc columns)
 {
 	bool		isnull;
-	Datum		value = heap_getattr(row, attribute, columns, &isnull);
+	Datum		value = heap_getattr(row, DATA_KEY_WRAPPED, columns, &isnull);
 	struct varlena *copy = PG_DETOAST_DATUM_COPY(value);
 
 	return CellBytes(copy);
@@ -75,14 +78,19 @@ static bool
 TakeWrapped(HeapTuple row, TupleDesc columns, void *argument)
 {
 	Rows	   *rows = argument;
+	bool		isnull;
+	text	   *name = DatumGetTextPCopy(heap_getattr(row, DATA_KEY_NAME, columns, &isnull));
+	PgsealBytes utf8;
 
+	/* Anybody may add rows: none of them keeps the others from being used */
+	if (!encdb_to_utf8(name, &utf8))
+		return true;
 	if (rows->nrows == rows->allocated)
 	{
 		rows->allocated *= 2;
 		rows->rows = repalloc(rows->rows, rows->allocated * sizeof(PgsealKeyRow));
 	}
-	rows->rows[rows->nrows++] = (PgsealKeyRow) {Attribute(row, DATA_KEY_NAME, columns),
-		Attribute(row, DATA_KEY_WRAPPED, columns)};
+	rows->rows[rows->nrows++] = (PgsealKeyRow) {utf8, Wrapped(row, columns)};
 	return true;
 }
 
@@ -173,21 +181,28 @@ Insert(const char *statement, int nvalues, Oid *types, Datum *values)
 }
 
 /*
- * Names that begin with "|user|" are that user's: nobody else takes them first.
+ * A name that a key may have, in UTF-8. Names that begin with "|user|" are that
+ * user's: nobody else takes them first.
  */
-static void
+static PgsealBytes
 CheckName(text *keyname)
 {
 	const char *own = psprintf("|%s|", GetUserNameFromId(GetUserId(), false));
+	PgsealBytes utf8 = encdb_utf8(keyname);
 
+	if (utf8.len > MOST_NAME_BYTES)
+		ereport(ERROR,
+				(errcode(ERRCODE_NAME_TOO_LONG),
+				 errmsg("a key name has at most %d bytes in UTF-8", MOST_NAME_BYTES)));
 	if (superuser() || VARSIZE_ANY_EXHDR(keyname) == 0 || *VARDATA_ANY(keyname) != '|')
-		return;
+		return utf8;
 	if (VARSIZE_ANY_EXHDR(keyname) < strlen(own) ||
 		memcmp(VARDATA_ANY(keyname), own, strlen(own)) != 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("the key name \"%s\" is another user's", text_to_cstring(keyname)),
 				 errhint("Names of yours begin with \"%s\".", own)));
+	return utf8;
 }
 
 /* Keeps a wrapped key, hands it to the evaluator, and returns its number */
@@ -199,7 +214,6 @@ Keep(text *keyname, PgsealBytes wrapped)
 	Oid			types[] = {TEXTOID, INT8OID, BOOLOID, BYTEAOID};
 	Datum		values[] = {PointerGetDatum(keyname), 0, 0, encdb_cell_datum(wrapped)};
 
-	CheckName(keyname);
 	if (pgseal_wrapped_key(wrapped, &id, &deterministic) != 0)
 		encdb_refuse();
 	values[1] = Int64GetDatum(id);
@@ -219,8 +233,7 @@ Datum
 encdb_generate_key(PG_FUNCTION_ARGS)
 {
 	text	   *keyname = PG_GETARG_TEXT_PP(0);
-	PgsealNewKey wanted = {text_to_cstring(keyname), (uint32) PG_GETARG_INT32(2),
-	PG_GETARG_BOOL(1)};
+	PgsealNewKey wanted = {CheckName(keyname), (uint32) PG_GETARG_INT32(2), PG_GETARG_BOOL(1)};
 	PgsealBytes wrapped;
 
 	ENCDB_CALL(pgseal_generate_key(&wanted, &wrapped));
@@ -232,9 +245,11 @@ PG_FUNCTION_INFO_V1(encdb_dek_insert);
 Datum
 encdb_dek_insert(PG_FUNCTION_ARGS)
 {
+	text	   *keyname = PG_GETARG_TEXT_PP(0);
 	bytea	   *wrapped = PG_GETARG_BYTEA_PP(1);
 
-	PG_RETURN_INT64(Keep(PG_GETARG_TEXT_PP(0), CellBytes(wrapped)));
+	(void) CheckName(keyname);
+	PG_RETURN_INT64(Keep(keyname, CellBytes(wrapped)));
 }
 
 PG_FUNCTION_INFO_V1(encdb_keyname);

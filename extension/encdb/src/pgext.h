@@ -65,7 +65,10 @@ extern uint64_t pgseal_requests(void);
 /* The session's messages, relayed; `opened` says that the keys' rows are wanted now */
 extern int	pgseal_message(PgsealBytes message, PgsealBytes *answer, int *opened);
 
-/* Wrapped data keys; what is not the session's is passed over */
+/*
+ * Wrapped data keys, their names in UTF-8, in as many requests as they need; what is no key of the session's owners is passed
+ * over.
+ */
 typedef struct PgsealKeyRow
 {
 	PgsealBytes keyname;
@@ -178,7 +181,7 @@ extern int	pgseal_revocations(PgsealBytes list, uint8_t *owner, int64_t *sequenc
 
 typedef struct PgsealNewKey
 {
-	const char *keyname;
+	PgsealBytes keyname;		/* in UTF-8 */
 	uint32_t	group;
 	int			deterministic;
 } PgsealNewKey;

@@ -6,7 +6,7 @@ use pgseal_cell::{DataKeyId, Type};
 use pgseal_evaluator_proto::{KeyRow, Refusal, Request};
 
 use super::{answer_cell, put, report, shell, text, PgsealBytes};
-use crate::shell::{self as other_side, Failure, Peer, Place, Shell};
+use crate::shell::{self as other_side, Peer, Place, Shell};
 use crate::way::Interrupts;
 
 /// `PgsealRefusal`.
@@ -45,7 +45,7 @@ pub struct PgsealKeyRow {
 /// `PgsealNewKey`.
 #[repr(C)]
 pub struct PgsealNewKey {
-    keyname: *const c_char,
+    keyname: PgsealBytes,
     group: u32,
     deterministic: c_int,
 }
@@ -108,7 +108,7 @@ interface! {
     /// Hands over wrapped keys.
     fn pgseal_load_keys(rows: *const PgsealKeyRow, nrows: usize) -> c_int {
         let shell = shell();
-        let outcome = key_rows(rows, nrows).and_then(|rows| shell.load_keys(&rows));
+        let outcome = shell.load_keys(&key_rows(rows, nrows));
         report(shell, outcome)
     }
 
@@ -126,7 +126,9 @@ interface! {
     fn pgseal_generate_key(wanted: *const PgsealNewKey, wrapped: *mut PgsealBytes) -> c_int {
         let wanted = &*wanted;
         let shell = shell();
-        let outcome = text(wanted.keyname).and_then(|name| {
+        let name = std::str::from_utf8(wanted.keyname.get());
+        let name = name.map_err(|_| Refusal::MalformedRequest.into());
+        let outcome = name.and_then(|name| {
             let request = Request::GenerateKey {
                 name,
                 group: wanted.group,
@@ -178,20 +180,22 @@ fn describe(shell: &Shell) -> PgsealRefusal {
     }
 }
 
+/// The rows that may be keys: a name that is not UTF-8 has none.
+///
 /// # Safety
 /// So many rows are readable.
-unsafe fn key_rows<'a>(rows: *const PgsealKeyRow, n: usize) -> Result<Vec<KeyRow<'a>>, Failure> {
+unsafe fn key_rows<'a>(rows: *const PgsealKeyRow, n: usize) -> Vec<KeyRow<'a>> {
     if n == 0 {
-        return Ok(Vec::new());
+        return Vec::new();
     }
     // SAFETY: as the caller's.
     let rows = unsafe { std::slice::from_raw_parts(rows, n) };
     rows.iter()
-        .map(|row| {
+        .filter_map(|row| {
             // SAFETY: bytes of C, as the header says.
             let (name, wrapped) = unsafe { (row.keyname.get(), row.wrapped.get()) };
-            let name = std::str::from_utf8(name).map_err(|_| Refusal::MalformedRequest)?;
-            Ok(KeyRow { name, wrapped })
+            let name = std::str::from_utf8(name).ok()?;
+            Some(KeyRow { name, wrapped })
         })
         .collect()
 }
