@@ -57,6 +57,30 @@ CASE WHEN x.g = 1 THEN (SELECT encdb.decrypt(s) FROM zz LIMIT 1) END FROM x;
 NESTED_ANSWER = "0|10000|300000|\n1|10000||300000000\n2|10000|300000|\n3|10000|300000|"
 CURSOR = "SET enable_sort = off; DECLARE {0} CURSOR FOR SELECT encdb.decrypt(sum(v)) FROM {0} GROUP BY g; FETCH 1 FROM {0};\n"
 
+# Whose rows are compared as they come in.
+COMPARING = """
+CREATE TABLE parts (id enc_int4) PARTITION BY HASH (id);
+CREATE TABLE parts_0 PARTITION OF parts FOR VALUES WITH (MODULUS 2, REMAINDER 0);
+CREATE TABLE parts_1 PARTITION OF parts FOR VALUES WITH (MODULUS 2, REMAINDER 1);
+INSERT INTO parts SELECT encdb.enc_int4_encrypt(g) FROM generate_series(1, 20) g;
+CREATE TABLE bounded (low enc_int4, high enc_int4, CHECK (low <= high));
+INSERT INTO bounded SELECT encdb.enc_int4_encrypt(g), encdb.enc_int4_encrypt(g + 1) FROM generate_series(1, 20) g;
+"""
+# Indexes on what is computed of cells, and what ANALYZE says of them.
+COMPUTED = """
+SELECT encdb.dek_generate(encdb.default_keyname()) IS NOT NULL;
+CREATE TABLE computed AS SELECT g AS id, encdb.enc_text_encrypt('Row ' || g) AS c, encdb.enc_int4_encrypt(g) AS k,
+    encdb.enc_date_encrypt('2024-01-01'::date + g) AS d FROM generate_series(1, 50) g;
+CREATE INDEX computed_c ON computed (lower(c));
+CREATE INDEX computed_d ON computed ((abs(k + k)));
+CREATE INDEX computed_l ON computed ((length(c || c)));
+CREATE INDEX computed_y ON computed ((extract(year FROM d)));
+CREATE INDEX computed_part ON computed (id) WHERE c LIKE c;
+CREATE STATISTICS computed_s ON lower(c), k FROM computed;
+"""
+LEARNT = """SELECT tablename, null_frac, n_distinct, most_common_vals, histogram_bounds FROM pg_stats
+WHERE tablename ~ '^computed_' ORDER BY 1"""
+
 
 def last(output):
     """The last line."""
@@ -92,6 +116,29 @@ class Life(Confidential):
         self.assertEqual(last(self.as_owner(server, POINT, db="copy")), "row 77")
         self.assertIn("500", server.psql("SELECT count(*) FROM t", db="copy"))
         self.assertRegex(server.psql(indexes.read_text(), db="copy", error="."), "already|multiple primary keys")
+
+    def test_restore_of_what_compares_while_rows_come_in(self):
+        """Partitions by an encrypted column, and constraints on one: docs/operations/encdb.md says how."""
+        server = self.with_table()
+        self.as_owner(server, COMPARING)
+        dump = self.directory / "dump"
+        server.run("pg_dump", "-Fc", "-f", dump, "postgres")
+        server.psql("CREATE DATABASE copy TEMPLATE template0")
+        server.run("pg_restore", "--section=pre-data", "-d", "copy", dump)
+        refused = server.run("pg_restore", "--section=data", "-d", "copy", dump, check=False)
+        self.assertIn("no session is open", refused.stderr)
+        self.assertEqual(server.psql("SELECT (SELECT count(*) FROM parts), (SELECT count(*) FROM bounded)", db="copy"), "0|0")
+        server.psql("DROP DATABASE copy")
+        server.psql("CREATE DATABASE copy TEMPLATE template0")
+        rows = self.directory / "rows.sql"
+        server.run("pg_restore", "--section=pre-data", "-d", "copy", dump)
+        server.run("pg_restore", "--section=data", "--schema=encdb", "-d", "copy", dump)
+        server.run("pg_restore", "--section=data", "--section=post-data", "--exclude-schema=encdb", "-f", rows, dump)
+        self.as_owner(server, f"\\i {rows}\n", db="copy")
+        counts = ("SET search_path = public; SELECT count(*) FROM parts WHERE id = (SELECT encdb.enc_int4_encrypt(5, '|postgres|postgres|'));"
+                  "SELECT count(*) FROM ONLY parts_0; SELECT count(*) FROM bounded;" + ROWS)
+        self.assertEqual(self.as_owner(server, counts, db="copy"), self.as_owner(server, counts))
+        self.assertEqual(last(self.as_owner(server, "SET search_path = public;" + POINT, db="copy")), "row 77")
 
     def test_copy_in_text_and_binary(self):
         server = self.with_table()
@@ -158,6 +205,21 @@ class Life(Confidential):
         self.assertNotRegex(server.log(), r"ERROR|failed to re-find")
         self.assertEqual(last(self.as_owner(server, ROWS)), ANSWER)
         self.assertEqual(last(self.as_owner(server, POINT)), "row 77")
+
+    def test_analyze_of_what_indexes_compute_needs_no_key(self):
+        for form in FORMS:
+            with self.subTest(form):
+                server = self.server(form, form=form, socket=self.evaluator().socket if form == "isolated" else "")
+                self.as_owner(server, COMPUTED)
+                server.psql("ANALYZE computed")
+                self.assertEqual(server.psql(LEARNT), "computed_c|0|-0.5||\ncomputed_d|0|-0.5||\ncomputed_l|0|-0.5||\ncomputed_y|0|-0.5||")
+                self.assertEqual(server.psql("SELECT reltuples FROM pg_class WHERE relname = 'computed_part'"), "50")
+                # An owner's is the same.
+                before = server.psql(LEARNT)
+                self.as_owner(server, "ANALYZE computed")
+                self.assertEqual(server.psql(LEARNT), before)
+                found = "SET enable_seqscan = off; SELECT id FROM computed WHERE lower(c) = (SELECT encdb.enc_text_encrypt('row 7'))"
+                self.assertEqual(last(self.as_owner(server, found)), "7")
 
     def test_the_evaluator_dies_and_comes_back(self):
         evaluator = self.evaluator()

@@ -26,6 +26,7 @@ Binary(FunctionCallInfo fcinfo, uint8 operator)
 	Cell	   *right = PG_GETARG_CELL(1);
 	PgsealBytes result;
 
+	ENCDB_STAND_IN(left);
 	ENCDB_CALL(pgseal_arithmetic(operator, CellBytes(left), CellBytes(right), &result));
 	return encdb_cell_datum(result);
 }
@@ -36,6 +37,7 @@ Unary(FunctionCallInfo fcinfo, uint8 operator)
 	Cell	   *cell = PG_GETARG_CELL(0);
 	PgsealBytes result;
 
+	ENCDB_STAND_IN(cell);
 	ENCDB_CALL(pgseal_unary(operator, CellBytes(cell), &result));
 	return encdb_cell_datum(result);
 }
@@ -46,6 +48,7 @@ Convert(FunctionCallInfo fcinfo, uint8 type)
 	Cell	   *cell = PG_GETARG_CELL(0);
 	PgsealBytes result;
 
+	ENCDB_STAND_IN(cell);
 	ENCDB_CALL(pgseal_cast(CellBytes(cell), type, &result));
 	return encdb_cell_datum(result);
 }
@@ -81,6 +84,7 @@ AddInterval(uint8 operator, Cell *cell, Interval *interval)
 	PgsealInterval plain = {interval->time, interval->day, interval->month};
 	PgsealBytes result;
 
+	ENCDB_STAND_IN(cell);
 	ENCDB_CALL(pgseal_add_interval(operator, CellBytes(cell), plain, &result));
 	return encdb_cell_datum(result);
 }
@@ -121,6 +125,7 @@ encdb_extract(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("unit \"%s\" not recognized for encrypted times", text_to_cstring(name))));
+	ENCDB_STAND_IN(cell);
 	ENCDB_CALL(pgseal_extract(CellBytes(name), CellBytes(cell), &result, &is_null));
 	if (is_null)
 		PG_RETURN_NULL();

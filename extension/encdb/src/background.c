@@ -7,9 +7,11 @@
  *	  page at or to the left of it on the parent's level, from where it goes
  *	  right. So "the key on the page is greater" is a right answer, if a slow
  *	  one: it leads to the leftmost page. On a descending key that is "less".
- * 2. ANALYZE compares only for extended statistics. Those get the order of the
- *	  stored bytes, with a key or without, so that the catalogs never hold
- *	  values in their own order.
+ * 2. ANALYZE compares and hashes only for extended statistics and for what
+ *	  indexes are on. Those get the order and the hash of the stored bytes, with
+ *	  a key or without, so that the catalogs never hold values in their own
+ *	  order. What an index's expression computes is stood for by an operand:
+ *	  typanalyze.c counts NULLs and widths, and asks for nothing else.
  * 3. Everything else is refused: a wrong answer would end up in an index.
  */
 #include "encdb.h"

@@ -1,10 +1,18 @@
 /*
  * hash.c
- *	  Hash functions: under the owner's key, equal for equal values whatever their cells.
+ *	  Hash functions: under the owner's key, equal for equal values whatever their cells. ANALYZE
+ *	  is given those of the stored bytes (background.c).
  */
 #include "encdb.h"
 
 #include "common/hashfn.h"
+
+static uint64
+HashOfBytes(Cell *cell, uint64 seed)
+{
+	return DatumGetUInt64(hash_any_extended((unsigned char *) VARDATA_ANY(cell),
+											VARSIZE_ANY_EXHDR(cell), seed));
+}
 
 static uint64
 HashArgument(FunctionCallInfo fcinfo, uint64 seed)
@@ -12,7 +20,10 @@ HashArgument(FunctionCallInfo fcinfo, uint64 seed)
 	Cell	   *cell = PG_GETARG_CELL(0);
 	uint64		hash;
 
-	ENCDB_CALL(pgseal_hash(CellBytes(cell), seed, &hash));
+	if (unlikely(encdb_in_analyze()))
+		hash = HashOfBytes(cell, seed);
+	else
+		ENCDB_CALL(pgseal_hash(CellBytes(cell), seed, &hash));
 	PG_FREE_IF_COPY(cell, 0);
 	return hash;
 }
@@ -48,6 +59,5 @@ encdb_bytes_hash_extended(PG_FUNCTION_ARGS)
 {
 	Cell	   *cell = PG_GETARG_CELL(0);
 
-	return hash_any_extended((unsigned char *) VARDATA_ANY(cell), VARSIZE_ANY_EXHDR(cell),
-							 PG_GETARG_INT64(1));
+	PG_RETURN_INT64((int64) HashOfBytes(cell, (uint64) PG_GETARG_INT64(1)));
 }
