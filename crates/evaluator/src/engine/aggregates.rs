@@ -17,7 +17,9 @@ use super::cache::Opened;
 use super::cells::Origin;
 use super::{CollationId, Connection};
 
-const LABEL: &[u8] = b"pgseal/aggregate/1\0";
+const LABEL: &[u8] = b"pgseal/aggregate/2\0";
+/// Bytes of an origin in a state that is sealed: whether it was derived, and the key.
+const ORIGIN: usize = 5;
 
 /// The states of a connection, by handles from 1 on.
 pub(super) struct States {
@@ -29,10 +31,9 @@ pub(super) struct States {
 
 struct State {
     sum: Sum,
-    /// The place of the key of the first cell, under which the result is sealed.
-    key: u16,
-    /// A cell that was taken in was derived.
-    derived: bool,
+    /// What decided about the use of the cells that were taken in, of each kind one. The result is
+    /// sealed under the first one's key.
+    origins: Vec<Origin>,
     collation: CollationId,
 }
 
@@ -141,8 +142,8 @@ impl Connection {
             }
         };
         if *asked != Some(origin) {
-            let met = state.as_ref().map(State::origin);
-            self.may_aggregate(kind, met, origin)?;
+            let met = state.as_ref().map_or(&[][..], |state| &state.origins);
+            self.may_aggregate(kind, &[met, &[origin]].concat())?;
             *asked = Some(origin);
         }
         let opened = match (opened, place) {
@@ -160,26 +161,19 @@ impl Connection {
         }
     }
 
-    /// `met`: what the state holds already, with which a cell is compared or summed.
-    fn may_aggregate(
-        &mut self,
-        kind: AggregateKind,
-        met: Option<Origin>,
-        cell: Origin,
-    ) -> Result<(), Refusal> {
+    /// Asks for all that meets in a state. A sum is sealed with the first one's key, an extreme may
+    /// be any of them.
+    fn may_aggregate(&mut self, kind: AggregateKind, origins: &[Origin]) -> Result<(), Refusal> {
         match kind {
-            AggregateKind::Min | AggregateKind::Max => {
-                self.may_compare(&[met.unwrap_or(cell), cell])
-            }
-            _ => {
-                self.may(Operation::Aggregate, &[cell])?;
-                // A sum is sealed with the key of its first cell.
-                match met {
-                    Some(met) => self.may_flow(cell.key, met.key),
-                    None => Ok(()),
-                }
-            }
+            AggregateKind::Min | AggregateKind::Max => self.may_compare(origins),
+            _ => self.may_sum(origins),
         }
+    }
+
+    fn may_sum(&mut self, origins: &[Origin]) -> Result<(), Refusal> {
+        self.may(Operation::Aggregate, origins)?;
+        let flows = |origin: &Origin| self.may_flow(origin.key, origins[0].key);
+        origins.iter().try_for_each(flows)
     }
 
     /// Takes one state into another and ends it.
@@ -200,20 +194,17 @@ impl Connection {
             }
             _ => return Err(Refusal::UnknownState),
         }
-        state.derived |= from.derived;
+        from.origins.iter().for_each(|met| state.meet(*met));
         self.states.put_back(into, state);
         Ok(())
     }
 
     /// Asks for two states what would be asked for their cells.
     fn states_meet(&mut self, a: &State, b: &State) -> Result<(), Refusal> {
-        let (a_origin, b_origin) = (a.origin(), b.origin());
+        let origins = [&a.origins[..], &b.origins].concat();
         match a.sum {
-            Sum::Extreme(..) => self.may_compare(&[a_origin, b_origin]),
-            Sum::Whole(_) => {
-                self.may(Operation::Aggregate, &[a_origin, b_origin])?;
-                self.may_flow(b_origin.key, a_origin.key)
-            }
+            Sum::Extreme(..) => self.may_compare(&origins),
+            Sum::Whole(_) => self.may_sum(&origins),
         }
     }
 
@@ -241,17 +232,17 @@ impl Connection {
     }
 
     fn finish(&mut self, state: &State, into: &mut Vec<u8>) -> Result<bool, Refusal> {
-        let (result, origin) = match &state.sum {
+        let result = match &state.sum {
             Sum::Extreme(_, cell, _) => {
                 into.extend_from_slice(cell);
                 return Ok(true);
             }
-            Sum::Whole(sum) => (sum.finish()?, state.origin()),
+            Sum::Whole(sum) => sum.finish()?,
         };
-        self.may(Operation::Aggregate, &[origin])?;
+        self.may_sum(&state.origins)?;
         match result {
             Some(value) => self
-                .seal(&value, origin.key, Mode::Derived, into)
+                .seal(&value, state.origins[0].key, Mode::Derived, into)
                 .map(|()| true),
             None => Ok(false),
         }
@@ -267,17 +258,21 @@ impl Connection {
         self.begin_operation()?;
         let session = self.session.as_ref().ok_or(Refusal::NoSession)?;
         let state = self.states.get(handle)?;
-        let key = self.view.keys[usize::from(state.key)].key.id;
         let collation = match state.collation {
             CollationId::C => "",
             CollationId(number) => &self.collations[number as usize - 1].0,
         };
         self.plain.clear();
-        self.plain.push(u8::from(state.derived));
-        self.plain.extend_from_slice(&key.0.to_be_bytes());
         let len = u8::try_from(collation.len()).map_err(|_| Refusal::TooLarge)?;
         self.plain.push(len);
         self.plain.extend_from_slice(collation.as_bytes());
+        let count = u16::try_from(state.origins.len()).map_err(|_| Refusal::TooLarge)?;
+        self.plain.extend_from_slice(&count.to_be_bytes());
+        for origin in &state.origins {
+            let key = self.view.keys[usize::from(origin.key)].key.id;
+            self.plain.push(u8::from(origin.derived));
+            self.plain.extend_from_slice(&key.0.to_be_bytes());
+        }
         state.sum.write(&mut self.plain);
         let nonce = self.nonces.take().map_err(|_| Refusal::NoRandom)?;
         let tag = session.states.seal(&nonce, LABEL, &mut self.plain);
@@ -303,22 +298,40 @@ impl Connection {
     /// The state of bytes that this session sealed.
     fn read_state(&mut self, plain: &[u8]) -> Result<State, Refusal> {
         let unknown = Refusal::UnknownState;
-        let (&[derived, k0, k1, k2, k3, len], rest) = plain.split_first_chunk().ok_or(unknown)?;
-        let id = DataKeyId(u32::from_be_bytes([k0, k1, k2, k3]));
-        let (name, sum) = rest.split_at_checked(usize::from(len)).ok_or(unknown)?;
+        let (len, rest) = plain.split_first().ok_or(unknown)?;
+        let (name, rest) = { rest.split_at_checked(usize::from(*len)) }.ok_or(unknown)?;
         let name = std::str::from_utf8(name).map_err(|_| unknown)?;
         let collation = match name {
             "" => CollationId::C,
             name => self.collation(Collation::Libc(name))?,
         };
-        let keys = &self.view.keys;
-        let key = keys.iter().position(|granted| granted.key.id == id);
-        let key = key.and_then(|place| u16::try_from(place).ok());
+        let (count, rest) = rest.split_first_chunk().ok_or(unknown)?;
+        let len = usize::from(u16::from_be_bytes(*count)) * ORIGIN;
+        let (origins, sum) = rest.split_at_checked(len).ok_or(unknown)?;
+        let origins = origins.chunks_exact(ORIGIN);
+        let origins: Vec<_> = origins
+            .map(|origin| self.read_origin(origin))
+            .collect::<Result<_, _>>()?;
+        if origins.is_empty() {
+            return Err(unknown);
+        }
         Ok(State {
             sum: self.read_sum(sum)?,
+            origins,
+            collation,
+        })
+    }
+
+    fn read_origin(&self, bytes: &[u8]) -> Result<Origin, Refusal> {
+        let (&[derived, id @ ..], _) =
+            { bytes.split_first_chunk::<ORIGIN>() }.ok_or(Refusal::UnknownState)?;
+        let id = DataKeyId(u32::from_be_bytes(id));
+        let mut keys = self.view.keys.iter();
+        let key = keys.position(|granted| granted.key.id == id);
+        let key = key.and_then(|place| u16::try_from(place).ok());
+        Ok(Origin {
             key: key.ok_or(Refusal::KeyNotLoaded)?,
             derived: derived != 0,
-            collation,
         })
     }
 
@@ -358,8 +371,7 @@ impl State {
         };
         Ok(Self {
             sum,
-            key: opened.key,
-            derived: opened.derived,
+            origins: vec![opened.origin()],
             collation,
         })
     }
@@ -384,14 +396,14 @@ impl State {
                 }
             }
         }
-        self.derived |= opened.derived;
+        self.meet(opened.origin());
         Ok(())
     }
 
-    fn origin(&self) -> Origin {
-        Origin {
-            key: self.key,
-            derived: self.derived,
+    #[inline]
+    fn meet(&mut self, origin: Origin) {
+        if !self.origins.contains(&origin) {
+            self.origins.push(origin);
         }
     }
 }

@@ -240,9 +240,8 @@ impl Connection {
         }
     }
 
-    /// The key that a result of these operands is sealed with: the left one's. What flows from
-    /// another key must not come out more easily than before: where the result's key may be
-    /// converted to plaintext, or is another owner's, the other operand's key must allow it too.
+    /// The key that a result of these operands is sealed with: the left one's. What flows there
+    /// from another key must be allowed to.
     pub(super) fn result_key(
         &mut self,
         left: Origin,
@@ -259,17 +258,22 @@ impl Connection {
         Ok(into)
     }
 
-    /// Asks whether values of one key may come under another.
+    /// Asks whether values of one key may come under another: with them no more may be done there
+    /// than before. Whoever may convert them to plaintext has them, and may put them anywhere; that
+    /// is needed where the other key is another owner's, who grants what it likes.
     pub(super) fn may_flow(&mut self, from: u16, into: u16) -> Result<(), Refusal> {
         if from == into {
             return Ok(());
         }
-        let rights = &self.view.keys[usize::from(into)].rights;
-        let comes_out = rights.allows(Operation::ConvertOut);
-        if comes_out || self.key(into).owner != self.key(from).owner {
-            self.may_with(Operation::ConvertOut, from)?;
+        let rights = |key: u16| &self.view.keys[usize::from(key)].rights;
+        let gained = rights(into).beyond(rights(from));
+        let is_plain = rights(from).allows(Operation::ConvertOut);
+        let is_foreign = self.key(into).owner != self.key(from).owner;
+        match gained {
+            _ if is_foreign || is_plain => self.may_with(Operation::ConvertOut, from),
+            Some(operation) => self.may_with(operation, from),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     pub(super) fn key(&self, place: u16) -> &super::Key {

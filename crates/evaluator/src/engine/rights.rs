@@ -13,6 +13,16 @@ use pgseal_cell::PublicKey;
 use super::keys::Key;
 
 const OPERATIONS: usize = Operation::ALL.len();
+/// What may be done with a value that was derived here.
+const WITH_DERIVED: [Operation; 7] = [
+    Operation::ConvertOut,
+    Operation::CompareDerived,
+    Operation::Arithmetic,
+    Operation::Text,
+    Operation::Aggregate,
+    Operation::Cast,
+    Operation::Extract,
+];
 /// No grant: by default, or not at all.
 const NO_GRANT: u16 = u16::MAX;
 
@@ -123,6 +133,12 @@ impl Rights {
     #[inline]
     pub fn allows(&self, operation: Operation) -> bool {
         self.allowed.has(operation)
+    }
+
+    /// What may be done with derived values by these rights, and not by the others.
+    pub fn beyond(&self, others: &Self) -> Option<Operation> {
+        let mut gained = WITH_DERIVED.into_iter();
+        gained.find(|operation| self.allows(*operation) && !others.allows(*operation))
     }
 
     /// The place of the grant that allows the operation; none if it needs none.

@@ -1,0 +1,188 @@
+//! Values on their way from one key under another: with them no more may be done there than before.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::cmp::Ordering;
+
+use common::*;
+use pgseal_cell::grant::{Grant, KeyScope, Operation, Subject};
+use pgseal_evaluator::engine::{CollationId, Connection};
+use pgseal_evaluator_proto::{AttachAs, Refusal};
+use pgseal_value::{AggregateKind, Arithmetic, Value};
+
+const C: CollationId = CollationId::C;
+
+/// Keys of alice's and what each of them is granted to herself, in a session of hers.
+fn session<const N: usize>(granted: [&[Operation]; N]) -> (Connection, [Sealer; N]) {
+    let alice = Party::new(1);
+    let mut seed = 10;
+    let keys = granted.map(|_| {
+        seed += 1;
+        alice.key(seed, false)
+    });
+    let grants: Vec<Grant> = { keys.iter().zip(granted) }
+        .map(|(key, operations)| {
+            alice.grant_with(Subject::Owner, operations, |terms| {
+                terms.keys = KeyScope::Keys(vec![key.cipher.id()]);
+            })
+        })
+        .collect();
+    let mut connection = connect(&engine(false), AttachAs::Client);
+    open(&mut connection, &alice, &alice, &grants, &[]).unwrap();
+    for key in &keys {
+        assert_eq!(load(&mut connection, key), 1);
+    }
+    (connection, keys)
+}
+
+fn step(connection: &mut Connection, state: u32, cells: &[&[u8]]) -> Result<u32, Refusal> {
+    connection.aggregate_step(state, AggregateKind::Sum, C, cells.iter().copied())
+}
+
+#[test]
+fn a_result_goes_under_no_key_with_which_more_may_be_done() {
+    let both = [Operation::Arithmetic, Operation::Text];
+    let others = [
+        Operation::CompareDerived,
+        Operation::Aggregate,
+        Operation::Cast,
+        Operation::Extract,
+        Operation::ConvertOut,
+    ];
+    for more in others {
+        let wide = [&both[..], &[more]].concat();
+        let (mut connection, [mut open_key, mut closed_key]) = session([&wide, &both]);
+        let (zero, secret) = (open_key.int4(0), closed_key.int4(42));
+        let mut out = Vec::new();
+        let flow = connection.arithmetic(Arithmetic::Add, &zero, &secret, &mut out);
+        assert_eq!((flow, out.len()), (Err(no_grant(more)), 0));
+        let (none, text) = (open_key.text(""), closed_key.text("secret"));
+        let flow = connection.concat(&none, &text, &mut out);
+        assert_eq!((flow, out.len()), (Err(no_grant(more)), 0));
+        // The other way round no more may be done than before.
+        let flow = connection.arithmetic(Arithmetic::Add, &secret, &zero, &mut out);
+        assert_eq!((flow, closed_key.open_int4(&out)), (Ok(()), 42));
+    }
+}
+
+/// Whoever may make cells with a key, or new keys, learns no more from what comes under it.
+#[test]
+fn what_is_not_done_with_derived_values_hinders_no_flow() {
+    let wide = [
+        Operation::Arithmetic,
+        Operation::ConvertIn,
+        Operation::KeyGenerate,
+    ];
+    let (mut connection, [mut one, mut other]) = session([&wide, &wide[..1]]);
+    let (a, b, mut out) = (one.int4(40), other.int4(2), Vec::new());
+    let flow = connection.arithmetic(Arithmetic::Add, &a, &b, &mut out);
+    assert_eq!((flow, one.open_int4(&out)), (Ok(()), 42));
+}
+
+#[test]
+fn what_may_be_read_may_flow_anywhere() {
+    let wide = [Operation::Arithmetic, Operation::CompareDerived];
+    let plain = [Operation::Arithmetic, Operation::ConvertOut];
+    let (mut connection, [mut one, mut other]) = session([&wide, &plain]);
+    let (a, b, mut out) = (one.int4(40), other.int4(2), Vec::new());
+    let flow = connection.arithmetic(Arithmetic::Add, &a, &b, &mut out);
+    assert_eq!((flow, one.open_int4(&out)), (Ok(()), 42));
+}
+
+#[test]
+fn a_sum_is_of_keys_with_which_no_less_may_be_done() {
+    let wide = [Operation::Aggregate, Operation::CompareDerived];
+    let (mut connection, [mut open_key, mut closed_key]) = session([&wide, &wide[..1]]);
+    let connection = &mut connection;
+    let (zero, secret) = (open_key.int4(0), closed_key.int4(42));
+    let refused = Err(no_grant(Operation::CompareDerived));
+    assert_eq!(step(connection, 0, &[&zero, &secret]), refused);
+    let state = step(connection, 0, &[&zero]).unwrap();
+    assert_eq!(step(connection, state, &[&secret]), refused);
+    let (into, from) = (
+        step(connection, 0, &[&zero]).unwrap(),
+        step(connection, 0, &[&secret]).unwrap(),
+    );
+    let met = connection.aggregate_combine(into, from);
+    assert_eq!(met, Err(no_grant(Operation::CompareDerived)));
+
+    let state = step(connection, 0, &[&secret, &zero]).unwrap();
+    let mut out = Vec::new();
+    assert_eq!(connection.aggregate_finish(state, &mut out), Ok(true));
+    assert_eq!(closed_key.open_text(&out), "42");
+}
+
+/// The first cell's key is not the only one of a state, here and after its way to another process.
+#[test]
+fn states_that_meet_are_asked_for_all_their_keys() {
+    let wide = [Operation::Aggregate, Operation::ConvertOut];
+    let middle = [Operation::Aggregate, Operation::CompareDerived];
+    let granted: [&[Operation]; 3] = [&middle, &wide, &middle];
+    let (mut connection, [mut first, mut plain, mut second]) = session(granted);
+    let connection = &mut connection;
+    let cells = [first.int4(1), plain.int4(20), second.int4(300)];
+    let [a, b, c] = cells.each_ref().map(Vec::as_slice);
+    let from = step(connection, 0, &[a, b]).unwrap();
+    let mut sealed = Vec::new();
+    connection.aggregate_export(from, &mut sealed).unwrap();
+    let from = connection.aggregate_import(&sealed).unwrap();
+    let into = step(connection, 0, &[c]).unwrap();
+    connection.aggregate_combine(into, from).unwrap();
+    let mut out = Vec::new();
+    assert_eq!(connection.aggregate_finish(into, &mut out), Ok(true));
+    assert_eq!(second.open_text(&out), "321");
+    let bare = step(connection, 0, &[b]).unwrap();
+    let met = connection.aggregate_combine(bare, into);
+    assert_eq!(met, Err(no_grant(Operation::ConvertOut)));
+}
+
+/// Of alice's keys one may be compared with what is not hers. An extreme that bob's cell leads is
+/// compared with the other one too.
+#[test]
+fn an_extreme_is_compared_with_every_cell_that_may_lead() {
+    let engine = engine(false);
+    let (alice, bob) = (Party::new(1), Party::new(2));
+    let (mut open_key, mut closed_key) = (alice.key(11, false), alice.key(12, false));
+    let mut bobs = bob.key(22, false);
+    let stored = [Operation::Share, Operation::CompareStored];
+    let subject = Subject::Client(bob.public());
+    let derived = alice.grant_with(subject, &[Operation::CompareDerived], |terms| {
+        terms.keys = KeyScope::Keys(vec![open_key.cipher.id()]);
+    });
+    let mut connection = connect(&engine, AttachAs::Client);
+    let share = alice.grant(subject, &stored);
+    open(&mut connection, &alice, &alice, &[share], &[]).unwrap();
+    let own = bob.grant(Subject::Owner, &[Operation::CompareDerived]);
+    let mut connection = connect(&engine, AttachAs::Client);
+    open(&mut connection, &bob, &bob, &[own, derived], &[]).unwrap();
+    for key in [&open_key, &closed_key, &bobs] {
+        load(&mut connection, key);
+    }
+    let (a, known, secret) = (open_key.int4(0), bobs.int4(40), closed_key.int4(42));
+    assert_eq!(connection.compare(&a, &known, C), Ok(Ordering::Less));
+    let refused = no_grant(Operation::CompareDerived);
+    assert_eq!(connection.compare(&secret, &known, C), Err(refused));
+    let cells = [a.as_slice(), &known, &secret];
+    let kind = AggregateKind::Max;
+    let whole = connection.aggregate_step(0, kind, C, cells.into_iter());
+    assert_eq!(whole, Err(refused));
+    let state = connection.aggregate_step(0, kind, C, cells[..2].iter().copied());
+    let other = connection.aggregate_step(0, kind, C, cells[2..].iter().copied());
+    let met = connection.aggregate_combine(state.unwrap(), other.unwrap());
+    assert_eq!(met, Err(refused));
+}
+
+/// (known - known) under the one key, plus the secret of the other, was counted to.
+#[test]
+fn a_secret_is_not_counted_to_by_way_of_another_key() {
+    let wide = [Operation::Arithmetic, Operation::CompareDerived];
+    let (mut connection, [mut open_key, mut closed_key]) = session([&wide, &wide[..1]]);
+    let (known, secret) = (open_key.seal(&Value::Int4(5)), closed_key.int4(42));
+    let (mut zero, mut moved) = (Vec::new(), Vec::new());
+    connection
+        .arithmetic(Arithmetic::Sub, &known, &known, &mut zero)
+        .unwrap();
+    let flow = connection.arithmetic(Arithmetic::Add, &zero, &secret, &mut moved);
+    assert_eq!(flow, Err(no_grant(Operation::CompareDerived)));
+}
