@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use pgseal_cell::grant::{Grant, Revocations};
+use pgseal_cell::grant::{Grant, Revocations, VerifiedRevocations};
 use pgseal_crypto::exchange::ExchangeKey;
 use pgseal_crypto::Secret;
 use pgseal_evaluator_proto::message::{
@@ -14,7 +14,7 @@ use pgseal_evaluator_proto::message::{
 use pgseal_evaluator_proto::Refusal;
 
 use super::keys::Owner;
-use super::rights::Held;
+use super::rights::{Asker, Held};
 use super::session::Holdings;
 use super::Connection;
 use crate::audit::Event;
@@ -76,8 +76,10 @@ impl Connection {
         let mut opened = opened;
         let (owner, client) = (opened.owner, opened.client);
         let grants = std::mem::take(&mut opened.grants);
-        let lists = std::mem::take(&mut opened.revocations);
+        let lists = verified(std::mem::take(&mut opened.revocations))?;
         let (holdings, session, answer) = holdings_of(opened, expires);
+        let database = self.attached.ok_or(Refusal::NoSession)?;
+        let asker = holdings.asker(database, self.now);
         self.begin(holdings)?;
         self.exchange.session = Some(session);
         self.counts.event(Event::Open {
@@ -86,36 +88,25 @@ impl Connection {
             subject: client.0,
             expiry: expires,
         });
-        // A list or a grant that is refused takes nothing from the others.
-        for list in lists {
-            self.note(|connection| connection.revoke(list));
-        }
+        // A grant that is refused takes nothing from the others.
         for grant in grants {
-            self.note(|connection| connection.add_grant(&grant));
+            if let Err(refusal) = self.add_grant(&grant, &lists) {
+                self.counts.refused(refusal);
+            }
         }
-        self.join_shares()?;
+        lists.iter().for_each(|list| self.revoke(list));
+        self.join_shares(&asker);
         into.extend_from_slice(&answer);
         Ok(())
     }
 
-    /// Counts the refusal of something that was asked beside something else.
-    fn note(&mut self, act: impl FnOnce(&mut Self) -> Result<(), Refusal>) {
-        if let Err(refusal) = act(self) {
-            self.counts.refused(refusal);
+    /// Adds keys that other owners left for this asker, whose session it is.
+    pub(super) fn join_shares(&self, asker: &Asker) {
+        if let Some(session) = &self.session {
+            let mut holdings = session.write();
+            self.shared.deposits().hand_out(&mut holdings, asker);
         }
-    }
-
-    /// Adds keys that other owners left for this client.
-    fn join_shares(&mut self) -> Result<(), Refusal> {
-        let (Some(session), Some(database)) = (&self.session, self.attached) else {
-            return Err(Refusal::NoSession);
-        };
-        let mut holdings = session.write();
-        let asker = holdings.asker(database, self.now);
-        self.shared.deposits().hand_out(&mut holdings, &asker)?;
-        drop(holdings);
         self.shared.advance();
-        Ok(())
     }
 
     fn command(&mut self, message: &[u8], into: &mut Vec<u8>) -> Result<(), Refusal> {
@@ -126,11 +117,14 @@ impl Connection {
             Command::AddGrant(grant) => {
                 let grant = Grant::parse(grant)?;
                 self.fresh()?;
-                self.add_grant(&grant).map(|()| None)
+                self.add_grant(&grant, &[]).map(|()| None)
             }
             Command::Revoke(list) => {
                 let list = Revocations::parse(list)?;
-                self.revoke(list).map(|()| None)
+                verified(vec![list])?
+                    .iter()
+                    .for_each(|list| self.revoke(list));
+                Ok(None)
             }
             Command::GenerateKey {
                 name,
@@ -152,16 +146,23 @@ impl Connection {
     }
 
     /// Takes a grant in that its owner signed, whenever it holds: every use asks for the time.
-    fn add_grant(&mut self, grant: &Grant) -> Result<(), Refusal> {
+    /// `lists` were shown with it.
+    fn add_grant(&mut self, grant: &Grant, lists: &[VerifiedRevocations]) -> Result<(), Refusal> {
         let session = self.session.as_ref().ok_or(Refusal::NoSession)?;
-        let held = Held::verify(grant)?;
-        let serial = grant.terms().serial;
+        let mut held = Held::verify(grant)?;
+        let (owner, serial) = (grant.terms().owner, grant.terms().serial);
         let mut holdings = session.write();
+        let mut deposits = self.shared.deposits();
+        held.revoked =
+            deposits.revoked(owner, serial) || lists.iter().any(|list| held.revoked_by(list));
         let own = holdings.owners[..holdings.own].iter();
-        let issuer = { own }.find(|owner| owner.public == grant.terms().owner);
-        if let Some(owner) = issuer.filter(|owner| holdings.speaks_for(owner, self.now)) {
-            self.shared.deposits().keep(owner, &held, self.now)?;
+        let issuer = { own }.find(|own| own.public == owner);
+        if let Some(owner) = issuer.filter(|_| !held.revoked) {
+            if let Some(client) = holdings.speaks_for(owner, self.now) {
+                deposits.keep(owner, &held, client, self.now)?;
+            }
         }
+        drop(deposits);
         holdings.grant(held)?;
         drop(holdings);
         let session = session.number;
@@ -173,21 +174,38 @@ impl Connection {
         Ok(())
     }
 
-    /// Takes an owner's list of revocations in, for all sessions.
-    fn revoke(&mut self, list: Revocations) -> Result<(), Refusal> {
-        let owner = list.owner();
-        let list = list.verify(&owner)?;
-        let sequence = list.sequence();
-        if self.shared.deposits().revoke(list)? {
+    /// Takes an owner's list of revocations in, unless a newer one is known. It acts on what all
+    /// sessions hold, and on what was left; it is kept if this session has to do with the owner.
+    fn revoke(&mut self, list: &VerifiedRevocations) {
+        let session = self.session.as_ref();
+        let concerns = session.is_some_and(|session| session.read().concerns(list.owner()));
+        // It is kept first: a grant that comes meanwhile meets it there, or in its session.
+        let kept = self.shared.deposits().revoke(list, concerns);
+        let Some(mut changed) = kept else {
+            return;
+        };
+        let sessions = self.shared.sessions().all();
+        for session in sessions {
+            changed |= session.revoke(list);
+        }
+        if changed {
             self.shared.advance();
             self.counts.event(Event::Revoked {
                 session: self.number(),
-                owner: owner.0,
-                sequence,
+                owner: list.owner().0,
+                sequence: list.sequence(),
             });
         }
-        Ok(())
     }
+}
+
+/// The lists, if their owners signed all of them.
+fn verified(lists: Vec<Revocations>) -> Result<Vec<VerifiedRevocations>, Refusal> {
+    let verified = lists.into_iter().map(|list| {
+        let owner = list.owner();
+        Ok(list.verify(&owner)?)
+    });
+    verified.collect()
 }
 
 /// What a session of this opening holds at first.
@@ -202,6 +220,7 @@ fn holdings_of(opened: Opened, expires: u64) -> (Holdings, EvaluatorSession, Vec
         keys: Vec::new(),
         rows: Vec::new(),
         grants: Vec::new(),
+        handed: 0,
     };
     (holdings, session, answer)
 }

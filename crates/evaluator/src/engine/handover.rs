@@ -72,6 +72,7 @@ fn read(bytes: &[u8]) -> Option<Session> {
         keys: Vec::new(),
         rows: Vec::new(),
         grants: Vec::new(),
+        handed: 0,
     };
     for _ in 0..count {
         let mut master = Zeroizing::new(rest.array()?);
@@ -81,7 +82,7 @@ fn read(bytes: &[u8]) -> Option<Session> {
     }
     for _ in 0..rest.number()? {
         let grant = Grant::parse(rest.counted()?).ok()?;
-        holdings.grant(Held::verify(&grant).ok()?).ok()?;
+        holdings.insert(Held::verify(&grant).ok()?);
     }
     for _ in 0..rest.number()? {
         holdings.load(rest.counted()?).ok()?;

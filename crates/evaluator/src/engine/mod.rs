@@ -18,6 +18,7 @@ mod cache;
 mod cells;
 mod conversions;
 mod counts;
+mod deposits;
 mod exchange;
 mod handover;
 mod kept;
@@ -26,6 +27,7 @@ mod operations;
 mod rank;
 mod rights;
 mod session;
+mod shares;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -41,11 +43,12 @@ use aggregates::States;
 use cache::Cache;
 use cells::Spare;
 use counts::{Counts, Totals};
+use deposits::Deposits;
 use exchange::Exchange;
 use kept::Kept;
 use keys::{Key, Owner};
 use rights::Rights;
-use session::{Deposits, Holdings, Numbers, Session, Tickets};
+use session::{Holdings, Numbers, Session, Sessions, Tickets};
 
 /// What sessions may do without a grant, as owners' clients check it in the evidence.
 const POLICY: &[u8] =
@@ -78,6 +81,7 @@ struct Shared {
     /// Grows with every change of keys, grants and revocations, and with every session's end.
     epoch: AtomicU64,
     numbers: Numbers,
+    sessions: Mutex<Sessions>,
     tickets: Mutex<Tickets>,
     deposits: Mutex<Deposits>,
     totals: Mutex<Totals>,
@@ -91,6 +95,7 @@ impl Engine {
             policy: pgseal_crypto::sha256(&[POLICY]),
             epoch: AtomicU64::new(1),
             numbers: Numbers::default(),
+            sessions: Mutex::default(),
             tickets: Mutex::default(),
             deposits: Mutex::default(),
             totals: Mutex::default(),
@@ -127,6 +132,10 @@ impl Engine {
 }
 
 impl Shared {
+    fn sessions(&self) -> MutexGuard<'_, Sessions> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn tickets(&self) -> MutexGuard<'_, Tickets> {
         self.tickets.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -225,7 +234,7 @@ impl Connection {
 
     /// A session of what owners left for background work, if they left anything.
     fn begin_background(&mut self, database: DatabaseId) -> Result<(), Refusal> {
-        let mut holdings = Holdings {
+        let holdings = Holdings {
             subject: None,
             expires: u64::MAX,
             owners: Vec::new(),
@@ -233,11 +242,12 @@ impl Connection {
             keys: Vec::new(),
             rows: Vec::new(),
             grants: Vec::new(),
+            handed: 0,
         };
         let asker = holdings.asker(database, self.now);
-        self.shared.deposits().hand_out(&mut holdings, &asker)?;
-        if !holdings.owners.is_empty() {
+        if self.shared.deposits().left_for(&asker) {
             self.begin(holdings)?;
+            self.join_shares(&asker);
         }
         Ok(())
     }
@@ -259,7 +269,9 @@ impl Connection {
         self.end_session();
         let number = self.shared.numbers.next();
         let session = Session::new(number, holdings).map_err(|_| Refusal::NoRandom)?;
-        self.session = Some(Arc::new(session));
+        let session = Arc::new(session);
+        self.shared.sessions().add(&session);
+        self.session = Some(session);
         self.leads = true;
         Ok(())
     }
@@ -312,13 +324,7 @@ impl Connection {
         let (session, database) = (Arc::clone(session.0), session.1);
         // Counts are by the place of a key and a grant, which stay what they are.
         let epoch = self.shared.epoch.load(Ordering::Acquire);
-        let mut holdings = session.write();
-        let deposits = self.shared.deposits();
-        for held in &mut holdings.grants {
-            let terms = held.grant.terms();
-            held.revoked = deposits.revoked(terms.owner, terms.serial);
-        }
-        drop(deposits);
+        let holdings = session.read();
         if self.now >= holdings.expires {
             return Err(Refusal::SessionExpired);
         }

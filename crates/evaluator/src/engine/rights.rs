@@ -7,6 +7,7 @@
 
 use pgseal_cell::grant::{
     verify, DatabaseId, Grant, GrantError, Operation, Operations, Subject, VerifiedGrant,
+    VerifiedRevocations,
 };
 use pgseal_cell::PublicKey;
 
@@ -65,6 +66,18 @@ impl Held {
             signed: grant.clone(),
             revoked: false,
         })
+    }
+
+    /// Whether the two are one grant.
+    pub fn is(&self, other: &Self) -> bool {
+        let (a, b) = (self.grant.terms(), other.grant.terms());
+        a.owner == b.owner && a.serial == b.serial
+    }
+
+    /// Whether the list takes it back.
+    pub fn revoked_by(&self, list: &VerifiedRevocations) -> bool {
+        let terms = self.grant.terms();
+        list.revokes(terms.owner, terms.serial)
     }
 
     /// Whether the grant is by the key's owner, for this asker, and still holds.

@@ -3,14 +3,15 @@
 //! A session belongs to the connection that opened it. Parallel workers of that connection share
 //! it; when the connection ends, it is over for all of them. The keys of an owner outlive its
 //! session in one case: it signed a grant for background work or for another subject, and then
-//! [`Deposits`] keeps its master key until that grant is over or the process ends.
+//! [`Deposits`](super::deposits::Deposits) keeps its master key until that grant is over or the
+//! process ends.
 //!
 //! States of a session: open, closed. Nothing opens a closed one.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
 
-use pgseal_cell::grant::{DatabaseId, Operation, Serial, Subject, VerifiedRevocations};
+use pgseal_cell::grant::{DatabaseId, Subject, VerifiedRevocations};
 use pgseal_cell::{PublicKey, WrappedKey};
 use pgseal_crypto::aead::Aead;
 use pgseal_crypto::{RandomError, Secret};
@@ -21,7 +22,7 @@ use super::rights::{Asker, Held};
 
 /// Data keys that one session takes.
 const MOST_KEYS: usize = 16_384;
-/// Grants that one session takes.
+/// Grants that one session takes of its client.
 const MOST_GRANTS: usize = 1024;
 
 /// A session, shared by a connection and its parallel workers.
@@ -52,6 +53,8 @@ pub struct Holdings {
     pub rows: Vec<Vec<u8>>,
     /// Grants, each with what is known of its revocation.
     pub grants: Vec<Held>,
+    /// How many of the grants came with keys that others left.
+    pub handed: usize,
 }
 
 impl Session {
@@ -81,6 +84,17 @@ impl Session {
         self.holdings
             .write()
             .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes grants back. Whether it held one of them.
+    pub fn revoke(&self, list: &VerifiedRevocations) -> bool {
+        let mut revoked = false;
+        for held in &mut self.write().grants {
+            if !held.revoked && held.revoked_by(list) {
+                (held.revoked, revoked) = (true, true);
+            }
+        }
+        revoked
     }
 
     /// Ends it for everybody.
@@ -123,12 +137,10 @@ impl Holdings {
         Ok(true)
     }
 
-    /// Whether the client may leave this owner's keys for others: it is the owner, or the owner
+    /// The client, if it may leave this owner's keys for others: it is the owner, or the owner
     /// signed a grant for it. Anybody may claim a public key beside a master key of his own.
-    pub fn speaks_for(&self, owner: &Owner, now: u64) -> bool {
-        let Some(client) = self.subject else {
-            return false;
-        };
+    pub fn speaks_for(&self, owner: &Owner, now: u64) -> Option<PublicKey> {
+        let client = self.subject?;
         let is_for_client = |held: &Held| {
             let terms = held.grant.terms();
             terms.owner == owner.public
@@ -136,134 +148,75 @@ impl Holdings {
                 && !held.revoked
                 && held.grant.holds(now, None).is_ok()
         };
-        client == owner.public || self.grants.iter().any(is_for_client)
+        let speaks = client == owner.public || self.grants.iter().any(is_for_client);
+        speaks.then_some(client)
     }
 
-    /// Takes a grant in; a second time it is the same grant.
+    /// Whether there is something of this owner, or it is the client.
+    pub fn concerns(&self, owner: PublicKey) -> bool {
+        self.subject == Some(owner) || self.owners.iter().any(|known| known.public == owner) || {
+            self.grants.iter()
+        }
+        .any(|held| held.grant.terms().owner == owner)
+    }
+
+    /// Takes a grant of the client's in.
     pub fn grant(&mut self, grant: Held) -> Result<(), Refusal> {
-        let same = |held: &Held| {
-            let (a, b) = (held.grant.terms(), grant.grant.terms());
-            a.owner == b.owner && a.serial == b.serial
-        };
-        if self.grants.iter().any(same) {
-            return Ok(());
-        }
-        if self.grants.len() >= MOST_GRANTS {
+        if self.grants.len() - self.handed >= MOST_GRANTS && !self.has(&grant) {
             return Err(Refusal::TooMany);
         }
-        self.grants.push(grant);
+        self.insert(grant);
         Ok(())
+    }
+
+    /// Takes in what somebody left.
+    pub fn hand(&mut self, owner: &Arc<Owner>, grant: &Held) {
+        if !self.owners.iter().any(|known| known.id == owner.id) {
+            self.owners.push(Arc::clone(owner));
+        }
+        self.handed += usize::from(self.insert(grant.clone()));
+    }
+
+    /// Adds a grant; a second time it is the same grant. Whether it is new.
+    pub fn insert(&mut self, grant: Held) -> bool {
+        let is_new = !self.has(&grant);
+        if is_new {
+            self.grants.push(grant);
+        }
+        is_new
+    }
+
+    fn has(&self, grant: &Held) -> bool {
+        self.grants.iter().any(|held| held.is(grant))
     }
 }
 
-/// What owners left for work that their own sessions do not do.
+/// The sessions of a process.
 #[derive(Default)]
-pub struct Deposits {
-    list: Vec<Deposit>,
-    /// The newest list of each owner.
-    revocations: Vec<VerifiedRevocations>,
-}
+pub struct Sessions(Vec<Weak<Session>>);
 
-struct Deposit {
-    owner: Arc<Owner>,
-    held: Held,
-}
-
-/// Deposits and lists that are kept at most.
-const MOST_DEPOSITS: usize = 4096;
-
-impl Deposits {
-    /// Keeps an owner's keys for the subject of a grant, if it is for others.
-    pub fn keep(&mut self, owner: &Arc<Owner>, held: &Held, now: u64) -> Result<(), Refusal> {
-        let terms = held.grant.terms();
-        let for_others = match terms.subject {
-            Subject::Background => true,
-            Subject::Client(client) => {
-                client != owner.public && terms.operations.has(Operation::Share)
-            }
-            Subject::Owner => false,
-        };
-        if !for_others {
-            return Ok(());
-        }
-        self.list.retain(|kept| {
-            let old = kept.held.grant.terms();
-            let same = old.serial == terms.serial && old.owner == terms.owner;
-            !same && now < old.not_after
-        });
-        if self.list.len() >= MOST_DEPOSITS {
-            return Err(Refusal::TooMany);
-        }
-        self.list.push(Deposit {
-            owner: Arc::clone(owner),
-            held: held.clone(),
-        });
-        Ok(())
+impl Sessions {
+    /// One that begins.
+    pub fn add(&mut self, session: &Arc<Session>) {
+        self.0.retain(|session| session.strong_count() > 0);
+        self.0.push(Arc::downgrade(session));
     }
 
-    /// Takes a list of revocations in, unless a newer one is known. Whether it was taken.
-    pub fn revoke(&mut self, list: VerifiedRevocations) -> Result<bool, Refusal> {
-        let lists = &mut self.revocations;
-        match lists.iter().position(|known| known.owner() == list.owner()) {
-            Some(at) if lists[at].sequence() >= list.sequence() => return Ok(false),
-            Some(at) => lists[at] = list,
-            None if lists.len() >= MOST_DEPOSITS => return Err(Refusal::TooMany),
-            None => lists.push(list),
-        }
-        let revocations = &self.revocations;
-        self.list.retain(|kept| {
-            !revoked_in(
-                revocations,
-                kept.held.grant.terms().owner,
-                kept.held.grant.terms().serial,
-            )
-        });
-        Ok(true)
+    /// All that have not ended.
+    pub fn all(&self) -> Vec<Arc<Session>> {
+        self.0.iter().filter_map(Weak::upgrade).collect()
     }
-
-    /// Whether this owner took this grant back.
-    pub fn revoked(&self, owner: PublicKey, serial: Serial) -> bool {
-        revoked_in(&self.revocations, owner, serial)
-    }
-
-    /// Adds to a session what was left for it.
-    pub fn hand_out(&self, holdings: &mut Holdings, asker: &Asker) -> Result<(), Refusal> {
-        for kept in &self.list {
-            let terms = kept.held.grant.terms();
-            let meant = match (terms.subject, asker.subject) {
-                (Subject::Background, None) => true,
-                (Subject::Client(client), Some(subject)) => client == subject,
-                _ => false,
-            };
-            if !meant || asker.now >= terms.not_after {
-                continue;
-            }
-            if !holdings
-                .owners
-                .iter()
-                .any(|owner| owner.id == kept.owner.id)
-            {
-                holdings.owners.push(Arc::clone(&kept.owner));
-            }
-            holdings.grant(kept.held.clone())?;
-        }
-        Ok(())
-    }
-}
-
-fn revoked_in(lists: &[VerifiedRevocations], owner: PublicKey, serial: Serial) -> bool {
-    lists.iter().any(|list| list.revokes(owner, serial))
 }
 
 /// Tickets of the sessions that have parallel workers.
 #[derive(Default)]
-pub struct Tickets(Vec<(Ticket, std::sync::Weak<Session>)>);
+pub struct Tickets(Vec<(Ticket, Weak<Session>)>);
 
 impl Tickets {
     /// A ticket of this session: the one that it has, or a new one.
     pub fn issue(&mut self, session: &Arc<Session>) -> Result<Ticket, RandomError> {
         self.0.retain(|(_, session)| session.strong_count() > 0);
-        let mine = |kept: &std::sync::Weak<Session>| kept.as_ptr() == Arc::as_ptr(session);
+        let mine = |kept: &Weak<Session>| kept.as_ptr() == Arc::as_ptr(session);
         if let Some((ticket, _)) = self.0.iter().find(|(_, kept)| mine(kept)) {
             return Ok(*ticket);
         }

@@ -1,0 +1,161 @@
+//! What outlives sessions: keys that owners left for work that their own sessions do not do, and
+//! lists of the grants that they took back.
+//!
+//! A deposit is one grant and one pair of master key and public key. Anybody can claim a public
+//! key, so another pair beside the same grant is another deposit, and displaces none. A list acts
+//! when it comes on all that is here ([`Deposits::revoke`], `Session::revoke`); it is kept for
+//! grants that are shown later without it, as long as there is room.
+
+use std::sync::Arc;
+
+use pgseal_cell::grant::{KeyScope, Operation, Serial, Subject, VerifiedRevocations};
+use pgseal_cell::PublicKey;
+use pgseal_evaluator_proto::Refusal;
+
+use super::keys::Owner;
+use super::rights::{Asker, Held};
+use super::session::Holdings;
+use super::shares::Shares;
+
+/// Bytes of deposits, and of lists, that are kept at most.
+const MOST_LEFT: usize = 64 << 20;
+const MOST_LISTED: usize = 16 << 20;
+/// What a deposit and a list take beside the numbers in them.
+const DEPOSIT: usize = 1024;
+const LIST: usize = 128;
+/// Deposits that one session is handed out.
+const MOST_HANDED_OUT: usize = 1024;
+
+/// What is kept beyond sessions.
+pub struct Deposits {
+    /// By the clients that left them
+    left: Shares<Deposit>,
+    /// The newest list of each owner
+    lists: Shares<VerifiedRevocations>,
+    /// How many deposits there have been.
+    number: u64,
+}
+
+struct Deposit {
+    owner: Arc<Owner>,
+    held: Held,
+    number: u64,
+}
+
+impl Default for Deposits {
+    fn default() -> Self {
+        Self {
+            left: Shares::new(MOST_LEFT),
+            lists: Shares::new(MOST_LISTED),
+            number: 0,
+        }
+    }
+}
+
+impl Deposits {
+    /// Keeps an owner's keys for the subject of a grant, if it is for others. `client` left them.
+    pub fn keep(
+        &mut self,
+        owner: &Arc<Owner>,
+        held: &Held,
+        client: PublicKey,
+        now: u64,
+    ) -> Result<(), Refusal> {
+        let terms = held.grant.terms();
+        let for_others = match terms.subject {
+            Subject::Background => true,
+            Subject::Client(client) => {
+                client != owner.public && terms.operations.has(Operation::Share)
+            }
+            Subject::Owner => false,
+        };
+        if !for_others {
+            return Ok(());
+        }
+        self.left
+            .retain(|kept| now < kept.held.grant.terms().not_after);
+        if self.left.all().flatten().any(|kept| kept.is(owner, held)) {
+            return Ok(());
+        }
+        self.number += 1;
+        let deposit = Deposit {
+            owner: Arc::clone(owner),
+            held: held.clone(),
+            number: self.number,
+        };
+        let weight = DEPOSIT + 8 * numbers(&terms.keys);
+        let kept = self.left.add(client, weight, deposit);
+        kept.map_err(|_| Refusal::TooMany)
+    }
+
+    /// Drops what a list takes back, and keeps the list if it `concerns` whoever showed it and
+    /// there is room. Whether that changed anything; none if a list of this owner is known that is
+    /// as new.
+    pub fn revoke(&mut self, list: &VerifiedRevocations, concerns: bool) -> Option<bool> {
+        let is_as_new = |known: &VerifiedRevocations| known.sequence() >= list.sequence();
+        if self.lists.of(list.owner()).any(is_as_new) {
+            return None;
+        }
+        let mut changed = false;
+        self.left.retain(|kept| {
+            let stays = !kept.held.revoked_by(list);
+            changed |= !stays;
+            stays
+        });
+        if !concerns {
+            return Some(changed);
+        }
+        self.lists.retain(|known| known.owner() != list.owner());
+        let weight = LIST + size_of_val(list.serials());
+        let kept = self.lists.add(list.owner(), weight, list.clone());
+        Some(changed || kept.is_ok())
+    }
+
+    /// Whether this owner took this grant back.
+    pub fn revoked(&self, owner: PublicKey, serial: Serial) -> bool {
+        let mut lists = self.lists.of(owner);
+        lists.any(|list| list.revokes(owner, serial))
+    }
+
+    /// Whether anything was left for this asker.
+    pub fn left_for(&self, asker: &Asker) -> bool {
+        { self.left.all() }.flatten().any(|kept| kept.is_for(asker))
+    }
+
+    /// Adds to a session what was left for it: of everybody the first, then of everybody the
+    /// second, so that who leaves much hinders nobody.
+    pub fn hand_out(&self, holdings: &mut Holdings, asker: &Asker) {
+        let meant = |of_one| Iterator::filter(of_one, |kept: &&Deposit| kept.is_for(asker));
+        let mut all: Vec<_> = { self.left.all() }
+            .flat_map(|of_one| meant(of_one).enumerate())
+            .collect();
+        all.sort_by_key(|(place, kept)| (*place, kept.number));
+        for (_, kept) in all.into_iter().take(MOST_HANDED_OUT) {
+            holdings.hand(&kept.owner, &kept.held);
+        }
+    }
+}
+
+impl Deposit {
+    fn is(&self, owner: &Owner, held: &Held) -> bool {
+        self.owner.id == owner.id && self.held.is(held)
+    }
+
+    fn is_for(&self, asker: &Asker) -> bool {
+        let terms = self.held.grant.terms();
+        let meant = match (terms.subject, asker.subject) {
+            (Subject::Background, None) => true,
+            (Subject::Client(client), Some(subject)) => client == subject,
+            _ => false,
+        };
+        meant && asker.now < terms.not_after
+    }
+}
+
+fn numbers(scope: &KeyScope) -> usize {
+    match scope {
+        KeyScope::All => 0,
+        KeyScope::Groups(groups) => groups.len(),
+        KeyScope::Keys(keys) => keys.len(),
+    }
+}
