@@ -1,10 +1,13 @@
 //! Grants that an owner makes, and lists of those that it took back. Pure: the session stores them
 //! in the database and tells the evaluator.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use pgseal_cell::grant::{
     DatabaseId, Grant, GrantError, GrantTerms, KeyScope, Operations, Revocations, Serial, Subject,
     VerifiedRevocations,
 };
+use pgseal_cell::PublicKey;
 use pgseal_crypto::random_bytes;
 
 use crate::{ClientError, Identity};
@@ -61,17 +64,48 @@ impl Wanted {
     }
 }
 
-/// The owner's latest list among those of a database; none if there is no list of this owner.
-/// Whoever keeps the database can withhold lists, and can make none.
-pub(crate) fn latest<'a>(
-    identity: &Identity,
-    lists: impl Iterator<Item = &'a [u8]>,
-) -> Option<VerifiedRevocations> {
-    let verified = lists.filter_map(|list| {
-        let list = Revocations::parse(list).ok()?;
-        list.verify(&identity.owner()).ok()
-    });
-    verified.max_by_key(VerifiedRevocations::sequence)
+/// Owners' lists; none where there is one that is too long to be shown.
+pub(crate) type Lists = BTreeMap<PublicKey, Option<Revocations>>;
+
+/// The longest list of another owner that is shown, in bytes: 16 thousand grants.
+pub(crate) const LONGEST_LIST: i32 = 1 << 18;
+/// Bytes of others' grants and lists that are shown: an opening is one message of at most 8 MB.
+const OTHERS: usize = 2 << 20;
+
+/// What is shown at an opening.
+pub(crate) struct Papers {
+    /// Of the owner, or to this subject
+    pub grants: Vec<Grant>,
+    /// Of whoever signed them
+    pub lists: Vec<Revocations>,
+}
+
+impl Papers {
+    /// Adds what others signed, as far as it fits. No grant is shown without its owner's list.
+    pub fn add_others(&mut self, grants: Vec<Grant>, mut lists: Lists) {
+        let mut room = OTHERS;
+        lists.retain(|owner, _| !self.lists.iter().any(|shown| shown.owner() == *owner));
+        for grant in grants {
+            let owner = grant.terms().owner;
+            let list = match lists.get(&owner) {
+                Some(None) => continue,
+                Some(Some(list)) => Some(list.encode().len()),
+                None => None,
+            };
+            let size = grant.encode().len() + list.unwrap_or(0);
+            let Some(left) = room.checked_sub(size) else {
+                continue;
+            };
+            room = left;
+            self.grants.push(grant);
+            self.lists.extend(lists.remove(&owner).flatten());
+        }
+    }
+}
+
+/// Who signed them.
+pub(crate) fn owners(grants: &[Grant]) -> BTreeSet<PublicKey> {
+    grants.iter().map(|grant| grant.terms().owner).collect()
 }
 
 /// The list that follows `last` and takes these grants back too.
@@ -106,24 +140,66 @@ mod tests {
         };
         assert_eq!(holds(None), Ok(()));
         let (first, other) = (grant.terms().serial, Serial([7; 16]));
-        let one = revoke(&owner, None, &[other])
-            .expect("it is the owner")
-            .encode();
-        let one = latest(&owner, [&one[..]].into_iter()).expect("it is signed");
+        let next = |last, serial| {
+            let list = revoke(&owner, last, &[serial]).expect("it is the owner");
+            list.verify(&owner.owner()).expect("it is signed")
+        };
+        let one = next(None, other);
         assert_eq!(holds(Some(&one)), Ok(()));
-        let two = revoke(&owner, Some(&one), &[first])
-            .expect("it is the owner")
-            .encode();
-        let both = [&two[..], &one_again(&owner, other)[..], b"rubbish"];
-        let two = latest(&owner, both.into_iter()).expect("it is signed");
+        let two = next(Some(&one), first);
         assert_eq!((two.sequence(), two.serials().len()), (2, 2));
         assert_eq!(holds(Some(&two)), Err(GrantError::Revoked));
     }
 
-    fn one_again(owner: &Identity, serial: Serial) -> Vec<u8> {
-        revoke(owner, None, &[serial])
-            .expect("it is the owner")
-            .encode()
+    /// Grants of these owners, each with so many numbers of keys, to one subject.
+    fn granted(owners: &[(u8, u16)]) -> Vec<Grant> {
+        let grant = |(owner, keys): &(u8, u16)| {
+            let wanted = Wanted {
+                subject: Subject::Client(PublicKey([9; 32])),
+                keys: KeyScope::Groups((0..u32::from(*keys)).collect()),
+                ..Wanted::all_for_owner(0, 1)
+            };
+            let grant = wanted.sign(&Identity::for_tests(*owner));
+            grant.expect("it is the owner")
+        };
+        owners.iter().map(grant).collect()
+    }
+
+    fn list_of(owner: u8, serials: u32) -> (PublicKey, Option<Revocations>) {
+        let owner = Identity::for_tests(owner);
+        let serial = |number: u32| Serial(u128::from(number).to_le_bytes());
+        let serials: Vec<Serial> = (0..serials).map(serial).collect();
+        let list = revoke(&owner, None, &serials).expect("it is the owner");
+        (owner.owner(), Some(list))
+    }
+
+    #[test]
+    fn others_grants_are_shown_with_their_owners_lists_or_not_at_all() {
+        let number = |key: PublicKey| (1..9).find(|n| Identity::for_tests(*n).owner() == key);
+        let shown = |papers: &Papers| -> (Vec<_>, Vec<_>) {
+            let of = papers
+                .grants
+                .iter()
+                .map(|grant| number(grant.terms().owner));
+            let lists = papers.lists.iter().map(|list| number(list.owner()));
+            (of.flatten().collect(), lists.flatten().collect())
+        };
+        let own = || Papers {
+            grants: granted(&[(1, 1)]),
+            lists: list_of(1, 3).1.into_iter().collect(),
+        };
+        let mut papers = own();
+        let lists = Lists::from([list_of(2, 1), list_of(4, 1)]);
+        papers.add_others(granted(&[(2, 1), (3, 1), (2, 2), (1, 2)]), lists);
+        assert_eq!(shown(&papers), (vec![1, 2, 3, 2, 1], vec![1, 2]));
+
+        // One list is too long to be fetched, others are too long together.
+        let mut papers = own();
+        let half = u32::try_from(OTHERS / 32).expect("a few MB");
+        let too_long = (Identity::for_tests(2).owner(), None);
+        let lists = Lists::from([too_long, list_of(3, half), list_of(4, half), list_of(5, 9)]);
+        papers.add_others(granted(&[(2, 1), (3, 1), (4, 1), (4, 2), (5, 1)]), lists);
+        assert_eq!(shown(&papers), (vec![1, 3, 5], vec![1, 3, 5]));
     }
 
     #[test]
@@ -134,8 +210,6 @@ mod tests {
         assert!(matches!(grant, Err(ClientError::NotTheOwner)));
         let list = revoke(&application, None, &[]);
         assert!(matches!(list, Err(ClientError::NotTheOwner)));
-        let foreign = one_again(&Identity::for_tests(2), Serial([1; 16]));
-        assert!(latest(&owner, [&foreign[..]].into_iter()).is_none());
     }
 
     #[test]

@@ -7,16 +7,17 @@
 mod row;
 mod store;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use pgseal_cell::grant::{DatabaseId, Grant, Revocations, Serial};
+use pgseal_cell::grant::{DatabaseId, Grant, Serial, VerifiedRevocations};
 use pgseal_evaluator_proto::message::{ClientSession, Command, Hello, Offer, OpenTerms, Reply};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Statement};
 
 use crate::argument::{Parameter, Wire};
-use crate::grants::{self, Wanted};
+use crate::grants::{self, Papers, Wanted};
 use crate::{Argument, ClientError, Identity, KeyRing, NewKey, Policy, Resolver};
 pub use row::Row;
 
@@ -198,8 +199,7 @@ impl Session {
 
     /// Takes grants back: in the database, and at once in all sessions of this evaluator.
     pub async fn revoke(&mut self, serials: &[Serial]) -> Result<(), ClientError> {
-        let lists = store::revocations(&self.client).await?;
-        let last = grants::latest(&self.identity, lists.iter().map(Vec::as_slice));
+        let last = last_list(&self.client, &self.identity).await?;
         let list = grants::revoke(&self.identity, last.as_ref(), serials)?.encode();
         store::add_revocations(&self.client, &list).await?;
         self.command(&Command::Revoke(&list)).await?;
@@ -287,8 +287,7 @@ pub async fn grants_of(
     client: &Client,
     identity: &Identity,
 ) -> Result<Vec<(Grant, bool)>, ClientError> {
-    let lists = store::revocations(client).await?;
-    let last = grants::latest(identity, lists.iter().map(Vec::as_slice));
+    let last = last_list(client, identity).await?;
     let owner = identity.owner();
     let with_state = |grant: Grant| {
         let serial = grant.terms().serial;
@@ -296,9 +295,19 @@ pub async fn grants_of(
         let revoked = last.is_some_and(|list| list.revokes(owner, serial));
         (grant, revoked)
     };
-    let mut all = store::grants(client, identity).await?;
-    all.retain(|grant| grant.terms().owner == owner);
+    let all = store::grants_by(client, owner).await?;
     Ok(all.into_iter().map(with_state).collect())
+}
+
+/// The owner's list in a database. Whoever keeps the database can withhold it, and can make none.
+async fn last_list(
+    client: &Client,
+    identity: &Identity,
+) -> Result<Option<VerifiedRevocations>, ClientError> {
+    let owner = identity.owner();
+    let lists = store::revocations(client, &BTreeSet::from([owner]), i32::MAX).await?;
+    let list = lists.into_values().next().flatten();
+    Ok(list.and_then(|list| list.verify(&owner).ok()))
 }
 
 /// The data keys of a database, for whoever needs no evaluator: they are opened and made here.
@@ -384,22 +393,38 @@ async fn exchange(
     let offer = hello.offer(&store::relay(client, &offer).await?)?;
     let evidence = evidence_of(&offer);
     let trusted = offer.verify(&policy.at(now()))?;
-    let mut grants = store::grants(client, identity).await?;
-    grants.extend_from_slice(shown);
-    let lists = store::revocations(client).await?;
-    let lists: Vec<Revocations> = { lists.iter() }
-        .filter_map(|list| Revocations::parse(list).ok())
-        .collect();
+    let papers = papers(client, identity, shown).await?;
     let (opening, message) = trusted.open(&OpenTerms {
         master: identity.master(),
         owner: identity.owner(),
         client: identity.signing(),
         expires: now().saturating_add(lifetime.as_secs()),
-        grants: &grants,
-        revocations: &lists,
+        grants: &papers.grants,
+        revocations: &papers.lists,
     })?;
     let session = opening.opened(&store::relay(client, &message).await?)?;
     Ok((session, evidence))
+}
+
+/// What is shown at the opening: the owner's grants and those that the caller names, with the lists
+/// of who signed them; then what others stored for this subject, as far as it fits.
+async fn papers(
+    client: &Client,
+    identity: &Identity,
+    shown: &[Grant],
+) -> Result<Papers, ClientError> {
+    let mut grants = store::grants_by(client, identity.owner()).await?;
+    grants.extend_from_slice(shown);
+    let lists = store::revocations(client, &grants::owners(&grants), i32::MAX).await?;
+    let mut papers = Papers {
+        grants,
+        lists: lists.into_values().flatten().collect(),
+    };
+    let others = store::grants_to(client, identity).await?;
+    let longest = grants::LONGEST_LIST;
+    let lists = store::revocations(client, &grants::owners(&others), longest).await?;
+    papers.add_others(others, lists);
+    Ok(papers)
 }
 
 fn evidence_of(offer: &Offer) -> Evidence {

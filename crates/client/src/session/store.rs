@@ -1,11 +1,20 @@
 //! What the extension keeps for its clients, and the relay: every statement that a session runs by
 //! itself. Nothing that comes from here is believed before it was verified.
 
-use pgseal_cell::grant::{DatabaseId, Grant};
-use tokio_postgres::error::SqlState;
-use tokio_postgres::Client;
+use std::collections::BTreeSet;
 
+use pgseal_cell::grant::{DatabaseId, Grant, Revocations};
+use pgseal_cell::PublicKey;
+use tokio_postgres::error::SqlState;
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{Client, Row};
+
+use crate::grants::Lists;
 use crate::{ClientError, Identity};
+
+/// Of others' grants to a subject, the most and the longest that are looked at.
+const MOST_GRANTS: i64 = 1024;
+const LONGEST_GRANT: i32 = 16_384;
 
 /// Hands a message to the evaluator, and its answer back.
 pub(super) async fn relay(client: &Client, message: &[u8]) -> Result<Vec<u8>, ClientError> {
@@ -35,7 +44,7 @@ pub(super) async fn data_keys(client: &Client) -> Result<Vec<(String, Vec<u8>)>,
         .query("SELECT keyname, wrapped FROM encdb.data_key", &[])
         .await;
     let rows = rows.map_err(|error| explain(error, "read encdb.data_key"))?;
-    let pair = |row: &tokio_postgres::Row| Ok((row.try_get(0)?, row.try_get(1)?));
+    let pair = |row: &Row| Ok((row.try_get(0)?, row.try_get(1)?));
     rows.iter().map(pair).collect()
 }
 
@@ -51,20 +60,33 @@ pub(super) async fn add_data_key(
     Ok(())
 }
 
-/// Grants that this owner made, or that others made to this subject; rubbish is passed over.
-pub(super) async fn grants(
+/// Grants that this owner made; rubbish is passed over.
+pub(super) async fn grants_by(
+    client: &Client,
+    owner: PublicKey,
+) -> Result<Vec<Grant>, ClientError> {
+    let sql = "SELECT signed FROM encdb.grant_ WHERE owner = $1 ORDER BY created";
+    grants(client.query(sql, &[&&owner.0[..]]).await)
+}
+
+/// Grants that others made to this subject. Anybody can store such: of everybody the first, then of
+/// everybody the second, until it is enough.
+pub(super) async fn grants_to(
     client: &Client,
     identity: &Identity,
 ) -> Result<Vec<Grant>, ClientError> {
     let (owner, subject) = (identity.owner(), identity.subject());
-    let rows = client
-        .query(
-            "SELECT signed FROM encdb.grant_ WHERE owner = $1 OR subject = $2 ORDER BY created",
-            &[&&owner.0[..], &&subject.0[..]],
-        )
-        .await
-        .map_err(|error| explain(error, "read encdb.grant_"))?;
-    let grant = |row: &tokio_postgres::Row| {
+    let sql = "SELECT signed FROM encdb.grant_ \
+               WHERE subject = $1 AND owner <> $2 AND octet_length(signed) <= $3 \
+               ORDER BY row_number() OVER (PARTITION BY owner ORDER BY created), created LIMIT $4";
+    let (subject, owner) = (&subject.0[..], &owner.0[..]);
+    let values: [&(dyn ToSql + Sync); 4] = [&subject, &owner, &LONGEST_GRANT, &MOST_GRANTS];
+    grants(client.query(sql, &values).await)
+}
+
+fn grants(rows: Result<Vec<Row>, tokio_postgres::Error>) -> Result<Vec<Grant>, ClientError> {
+    let rows = rows.map_err(|error| explain(error, "read encdb.grant_"))?;
+    let grant = |row: &Row| {
         let signed: &[u8] = row.try_get(0).ok()?;
         Grant::parse(signed).ok()
     };
@@ -78,13 +100,28 @@ pub(super) async fn add_grant(client: &Client, grant: &Grant) -> Result<(), Clie
     Ok(())
 }
 
-/// Lists of all owners: a grant of another one may have been taken back.
-pub(super) async fn revocations(client: &Client) -> Result<Vec<Vec<u8>>, ClientError> {
-    let rows = client
-        .query("SELECT signed FROM encdb.revocation", &[])
-        .await;
+/// The lists of these owners; none in place of one that is longer. What its owner did not sign is
+/// passed over.
+pub(super) async fn revocations(
+    client: &Client,
+    owners: &BTreeSet<PublicKey>,
+    longest: i32,
+) -> Result<Lists, ClientError> {
+    let sql = "SELECT owner, CASE WHEN octet_length(signed) <= $2 THEN signed END \
+               FROM encdb.revocation WHERE owner = ANY($1)";
+    let owners: Vec<&[u8]> = owners.iter().map(|owner| &owner.0[..]).collect();
+    let rows = { client.query(sql, &[&owners, &longest]) }.await;
     let rows = rows.map_err(|error| explain(error, "read encdb.revocation"))?;
-    { rows.iter() }.map(|row| Ok(row.try_get(0)?)).collect()
+    let list = |row: &Row| {
+        let owner = PublicKey(row.try_get::<_, &[u8]>(0).ok()?.try_into().ok()?);
+        let Some(signed) = row.try_get::<_, Option<&[u8]>>(1).ok()? else {
+            return Some((owner, None));
+        };
+        let list = Revocations::parse(signed).ok()?;
+        list.clone().verify(&owner).ok()?;
+        Some((owner, Some(list)))
+    };
+    Ok(rows.iter().filter_map(list).collect())
 }
 
 /// Keeps a list in place of the owner's earlier ones.
