@@ -6,7 +6,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
 
-from pgseal_test import PGSEAL, Canaries, Case, main, major_version, run
+from pgseal_test import PGSEAL, STAGE, Canaries, Case, main, major_version, run
+
+# Acts in Python, and knows no cluster.
+PRELOADED = ["env", f"LD_PRELOAD={STAGE}/dist/lib/libpgseal.so", "PGSEAL_PROGRAMS=python3:python3.11"]
 
 # Reads the table, and writes a file, through each of the links.
 OPEN_ALL = """
@@ -28,6 +31,27 @@ for number in range(300):
     read = attempt(lambda: word.encode() in open(link + table, "rb").read())
     print(read, attempt(lambda: write(f"{link}base/5/99999_{number}")))
 """
+
+# Opens names in a directory that is removed, and below descriptors that are no directories.
+OPEN_IN_NOTHING = """
+import errno, os, sys
+
+def attempt(name, **place):
+    try:
+        opener = lambda path, flags: os.open(path, flags, 0o600, **place)
+        with open(name, "wb", opener=opener) as file:
+            return file.write(b"word")
+    except OSError as error:
+        return errno.errorcode[error.errno]
+
+os.mkdir("gone")
+os.chdir("gone")
+here = os.open(".", os.O_RDONLY | os.O_DIRECTORY)
+os.rmdir("../gone")
+places = [{}, {"dir_fd": here}, {"dir_fd": os.pipe()[0]}, {"dir_fd": os.open(sys.executable, os.O_RDONLY)}, {"dir_fd": 999}]
+print(*(attempt(name, **place) for place in places for name in ["name", "../base/5/16384"]))
+"""
+
 
 class TwoClusters(Case):
     """Tools work on the cluster that a path leads to, wherever they stand."""
@@ -107,6 +131,19 @@ class ManyPaths(Case):
         self.assertEqual(done.stdout.splitlines(), ["True True"] * 255 + ["EIO EIO"] * 45)
         self.assertEqual(canaries.found(cluster.data), {})
         self.assertEqual(len(list(cluster.data.glob("base/5/99999_*"))), 255)
+
+    def test_a_directory_that_is_gone(self):
+        """Nothing opens there, with the errno of the kernel; but where a name leads out of it cannot be seen."""
+        cluster = self.cluster().init()
+        options = ["-c", OPEN_IN_NOTHING]
+        for directory, first in [(self.directory, "ENOENT EIO ENOENT EIO"), (cluster.data, "ENOENT EIO ENOENT EIO")]:
+            with self.subTest(directory=directory):
+                done = run([PGSEAL, "exec", "-D", cluster.data, "--", "/usr/bin/python3", *options], cwd=directory)
+                self.assertEqual(done.stdout, first + " ENOTDIR" * 4 + " EBADF" * 2 + "\n")
+        plain = self.directory / "plain"
+        (plain / "base/5").mkdir(parents=True)
+        done = run([*PRELOADED, "/usr/bin/python3", *options], cwd=plain)
+        self.assertEqual(done.stdout, "ENOENT 4 ENOENT 4" + " ENOTDIR" * 4 + " EBADF" * 2 + "\n")
 
     def test_relocated_wal(self):
         canaries = Canaries()

@@ -54,7 +54,7 @@ pub fn at(directory: c_int, path: &CStr) -> Place {
     let mut absolute = Absolute::empty();
     match spell(&mut absolute, directory, path) {
         Some(()) => judge(&absolute),
-        None => Place::Clear,
+        None => unspelled(directory, path).map_or_else(Place::Denied, |()| Place::Clear),
     }
 }
 
@@ -64,7 +64,7 @@ pub fn at(directory: c_int, path: &CStr) -> Place {
 pub fn by_spelling(directory: c_int, path: &CStr) -> Option<Place> {
     let mut absolute = Absolute::empty();
     if spell(&mut absolute, directory, path).is_none() {
-        return Some(Place::Clear);
+        return Some(unspelled(directory, path).map_or_else(Place::Denied, |()| Place::Clear));
     }
     if programs::is_viewer() {
         return Some(judge(&absolute));
@@ -81,7 +81,7 @@ pub fn by_spelling(directory: c_int, path: &CStr) -> Option<Place> {
 pub fn owner(directory: c_int, path: &CStr) -> Result<Option<&'static Cluster>, c_int> {
     let mut absolute = Absolute::empty();
     if spell(&mut absolute, directory, path).is_none() {
-        return Ok(None);
+        return unspelled(directory, path).map(|()| None);
     }
     let found = locate(&absolute, nearest).map_err(|unlock::Failed| libc::EIO)?;
     let owner = found.map(|found| found.owner.cluster()).transpose();
@@ -93,6 +93,26 @@ fn spell(absolute: &mut Absolute, directory: c_int, path: &CStr) -> Option<()> {
         return absolute.set(path);
     }
     absolute.set_below(directory, path)
+}
+
+/// A name whose directory has no path: its file system was taken out of sight under it, or the path
+/// is longer than a path may be. What such a name leads to may lie in a sealed cluster, so it is
+/// clear only where none is known, or where the kernel opens nothing anyway.
+#[inline(never)]
+fn unspelled(directory: c_int, path: &CStr) -> Result<(), c_int> {
+    let too_long = path.to_bytes().len() >= libc::PATH_MAX as usize;
+    if too_long || path::leads_nowhere(directory, path) || !may_be_sealed(directory) {
+        return Ok(());
+    }
+    Err(libc::EIO)
+}
+
+/// Does this process know a cluster, or is this directory one's?
+fn may_be_sealed(directory: c_int) -> bool {
+    let keys = c"pg_encryption".as_ptr();
+    // SAFETY: a terminated name.
+    let has_keys = || unsafe { libc::faccessat(directory, keys, libc::F_OK, 0) == 0 };
+    clusters::all().next().is_some() || has_keys()
 }
 
 /// Is this sealed data that the server itself never opens as a stream? Its statistics it does.

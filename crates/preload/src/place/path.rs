@@ -25,7 +25,8 @@ impl Absolute {
         Self { len: 0, buf }
     }
 
-    /// Becomes `path` as seen from the working directory. None if it is too long to name a file.
+    /// Becomes `path` as seen from the working directory. None if it gets too long, or if that
+    /// directory has no path any more.
     pub fn set(&mut self, path: &CStr) -> Option<()> {
         let path = path.to_bytes();
         self.set_len(0);
@@ -35,10 +36,14 @@ impl Absolute {
         self.append(path)
     }
 
-    /// Becomes `path` as seen from an open directory.
+    /// Becomes `path` as seen from an open directory. None also if that has no path any more: what
+    /// the kernel then gives for one leads elsewhere, or nowhere.
     pub fn set_below(&mut self, directory: c_int, path: &CStr) -> Option<()> {
         let link = CString::new(format!("/proc/self/fd/{directory}")).ok()?;
         self.read_link(&link)?;
+        if !self.leads_where(&link) {
+            return None;
+        }
         self.append(path.to_bytes())
     }
 
@@ -212,6 +217,12 @@ impl Absolute {
         self.bytes().starts_with(b"/").then_some(())
     }
 
+    /// Does this path lead where the link does? Not if what the link names was moved out of sight.
+    #[inline(never)]
+    fn leads_where(&self, link: &CStr) -> bool {
+        identity(&[self.bytes()]) == identity(&[link.to_bytes()])
+    }
+
     fn terminated(&self) -> Option<&CStr> {
         // SAFETY: the type's invariant: one byte more is the NUL.
         let bytes = unsafe { std::slice::from_raw_parts(self.buf.as_ptr().cast(), self.len + 1) };
@@ -231,6 +242,23 @@ pub fn identity(pieces: &[&[u8]]) -> Option<(u64, u64)> {
             let stat = stat.assume_init();
             (stat.st_dev, stat.st_ino)
         })
+    }
+}
+
+/// Does this name lead nowhere, because what it starts from is no directory, or one that was
+/// removed? Out of that `..` still leads.
+pub fn leads_nowhere(directory: c_int, path: &CStr) -> bool {
+    let mut names = path.to_bytes().split(|&byte| byte == b'/');
+    let mut stat = MaybeUninit::<libc::stat>::uninit();
+    // SAFETY: a terminated path; fstatat fills the structure when it returns 0.
+    unsafe {
+        let flags = libc::AT_EMPTY_PATH;
+        let found = libc::fstatat(directory, c"".as_ptr(), stat.as_mut_ptr(), flags) == 0;
+        !found || {
+            let stat = stat.assume_init();
+            let is_directory = stat.st_mode & libc::S_IFMT == libc::S_IFDIR;
+            !is_directory || (stat.st_nlink == 0 && !names.any(|name| name == b".."))
+        }
     }
 }
 
