@@ -174,12 +174,24 @@ fn open_sealed(
     }
     match protect(cluster, class, fd, flags) {
         Ok(()) => fd,
-        Err(reason) => {
-            report::line(&format!("{}: {reason}", report::shown(path)));
+        Err(Unprotected::TooMany) => {
+            libc_call!(close(fd));
+            super::fail(libc::EMFILE)
+        }
+        Err(Unprotected::NoSegmentSize) => {
+            let path = report::shown(path);
+            report::line(&format!("{path}: the size of WAL segments is not known"));
             libc_call!(close(fd));
             super::fail(libc::EIO)
         }
     }
+}
+
+/// Why an open file is given to nobody.
+enum Unprotected {
+    /// PostgreSQL closes others and tries again, as at its own limit.
+    TooMany,
+    NoSegmentSize,
 }
 
 fn protect(
@@ -187,13 +199,13 @@ fn protect(
     class: &Class,
     fd: c_int,
     flags: c_int,
-) -> Result<(), &'static str> {
-    let spec = spec_of(cluster, class, fd).ok_or("the size of WAL segments is not known")?;
+) -> Result<(), Unprotected> {
+    let spec = spec_of(cluster, class, fd).ok_or(Unprotected::NoSegmentSize)?;
     counters::add(Count::Files, 1);
     let reads = flags & libc::O_ACCMODE == libc::O_RDONLY;
     let hidden = reads && holds_pages(class) && receivers::hides_from_import();
     files::insert(fd, Stored::Sealed(cluster.open(&spec)), flags, hidden)
-        .map_err(|files::TooMany| "too many protected files are open")
+        .map_err(|files::TooMany| Unprotected::TooMany)
 }
 
 /// Key and layout for an open file. A WAL segment's size is what a twin said, or its file's, or,
@@ -225,4 +237,31 @@ fn wal_spec(cluster: &Cluster, name: WalName, fd: c_int) -> Option<Spec> {
         return name.spec(size);
     }
     name.spec(u64::from(control::read(cluster)?.wal_segment_size))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{clusters, real};
+    use pgseal_crypto::{KeyLength, MasterKey};
+    use pgseal_storage::classify::classify;
+
+    /// Descriptors that no test has open.
+    const FIRST: c_int = 100_000;
+
+    #[test]
+    fn with_no_room_left_the_caller_may_close_a_file_and_try_again() {
+        let master = MasterKey::generate().expect("random bytes for a key");
+        let cluster = clusters::add(b"/nowhere", true, KeyLength::Bits256, master);
+        let cluster = cluster.expect("room for one cluster");
+        let class = classify(b"base/5/16384").class;
+        let open = || open_sealed(cluster, &class, libc::AT_FDCWD, c"/dev/null", 0, 0);
+        let fill = |fd: &c_int| files::insert(*fd, Stored::WalTar, 0, false).is_ok();
+        let filled: Vec<c_int> = (FIRST..).take_while(fill).collect();
+        assert_eq!((open(), real::errno()), (-1, libc::EMFILE));
+        files::remove(FIRST);
+        let fd = open();
+        assert!(files::get(fd).is_some());
+        filled.into_iter().chain([fd]).for_each(files::remove);
+    }
 }
