@@ -199,7 +199,7 @@ class ManyPaths(Case):
         for source, target in [("pg_stat/one", "pg_stat_tmp/two"), ("pg_stat_tmp/two", "pg_replslot/three"),
                                ("pg_replslot/three", "base/four"), ("base/four", "pg_stat/five")]:
             cluster.psql(f"SELECT pg_file_rename('{source}', '{target}')")
-            self.assertEqual(cluster.psql(f"SELECT pg_read_file('{target}')"), word)
+            self.assertEqual(cluster.psql(f"SELECT pg_read_file('{target}')", receiver=cluster.token()), word)
             self.assertFalse((cluster.data / source).exists())
             self.assertEqual(canaries.found(cluster.data), {})
         cluster.stop()

@@ -50,6 +50,32 @@ class Files(Receivers):
                              receiver=cluster.token(), PGHOST="127.0.0.1", PGSSLMODE="disable", check=True).stdout
         self.assertNotIn(self.mark, bytes.fromhex(shown.strip()[2:]))
 
+    def test_a_token_that_expires_in_a_session(self):
+        """What a connection may have is found out when it starts: pg_rewind reads for hours over one."""
+        cluster, files = self.serve_files()
+        expiry = int(time.time()) + 15
+        read = f"SELECT pg_read_binary_file('{files[0]}');\n"
+        wait = f"SELECT pg_sleep(greatest(0, {expiry + 1} - extract(epoch FROM clock_timestamp())));\n"
+        token = cluster.token(expiry=expiry)
+        clear, _, later = cluster.psql(read + wait + read, receiver=token).splitlines()
+        self.assertIn(self.mark, bytes.fromhex(clear[2:]))
+        self.assertEqual(later, clear)
+        stored = (cluster.data / files[0]).read_bytes()
+        self.assertEqual(self.read(cluster, files[0], receiver=token)[:PAGE], stored[:PAGE])
+
+    def test_query_texts_and_unknown_names(self):
+        cluster = self.serve(conf="shared_preload_libraries = 'pg_stat_statements'\n")
+        cluster.psql(f"CREATE EXTENSION pg_stat_statements; ALTER ROLE repl PASSWORD '{self.canaries['password']}'")
+        texts = "pg_stat_tmp/pgss_query_texts.stat"
+        self.assertIn(self.mark, self.read(cluster, texts, receiver=cluster.token()))
+        cluster.psql(f"COPY (SELECT '{self.canaries['unknown']}') TO '{cluster.data}/pg_replslot/unknown'")
+        self.assertIn(self.mark, self.read(cluster, "pg_replslot/unknown", receiver=cluster.token()))
+        for file in [texts, "pg_replslot/unknown"]:
+            with self.subTest(file=file):
+                shown = self.read(cluster, file)
+                self.assertNotEqual(shown, b"")
+                self.assertNotIn(self.mark, shown)
+
     def test_in_a_parallel_worker(self):
         """A worker has shown nothing."""
         cluster, files = self.serve_files()
@@ -87,8 +113,11 @@ class Files(Receivers):
         cluster = self.serve(conf="shared_preload_libraries = 'pg_stat_statements'\n")
         cluster.psql("CREATE EXTENSION pg_stat_statements")
         cluster.psql("SELECT 1 AS remembered")
+        counted = "SELECT n_tup_ins FROM pg_stat_user_tables WHERE relname = 't'"
+        self.assertEqual(cluster.psql(counted), "20000")
         cluster.stop()
         cluster.start()
+        self.assertEqual(cluster.psql(counted), "20000")
         self.assertIn("remembered", cluster.psql("SELECT query FROM pg_stat_statements"))
         cluster.psql("CREATE DATABASE copied TEMPLATE postgres STRATEGY file_copy")
         self.assertEqual(cluster.psql("SELECT count(*), sum(i) FROM t", db="copied"), "20000|200010000")

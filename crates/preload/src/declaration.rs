@@ -37,7 +37,7 @@ const SETTING: &str = "pgseal.receiver=";
 const ASKS: &str = "psql";
 /// What takes ciphertext.
 const RAW: &str = "raw";
-/// How long a token may be used to connect, in seconds.
+/// How long a token may be used to connect, in seconds; the connection may last longer.
 const LIFETIME: u64 = 3600;
 
 /// Takes the words out of the environment. Called once, before `main`.

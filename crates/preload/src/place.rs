@@ -115,19 +115,15 @@ fn may_be_sealed(directory: c_int) -> bool {
     clusters::all().next().is_some() || has_keys()
 }
 
-/// Is this sealed data that the server itself never opens as a stream? Its statistics it does.
+/// Is this sealed data, under a name that a stream can be opened by?
 #[inline(never)]
-pub fn is_only_sqls_stream(path: &CStr) -> bool {
+pub fn is_sealed_data(path: &CStr) -> bool {
     let mut absolute = Absolute::empty();
     let found = absolute.set(path).map(|()| locate(&absolute, by_ancestors));
     let Some(Ok(Some(Found { answer, .. }))) = found else {
         return false;
     };
-    let sealed = matches!(answer.class, Class::Sealed(_) | Class::WalSegment(_));
-    sealed
-        && answer
-            .row
-            .is_some_and(|row| !row.pattern.starts_with("pg_stat"))
+    matches!(answer.class, Class::Sealed(_) | Class::WalSegment(_))
 }
 
 #[inline(never)]

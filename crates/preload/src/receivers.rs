@@ -24,7 +24,7 @@ pub mod guard;
 mod postgres;
 mod session;
 
-use crate::{place, programs};
+use crate::{place, programs, server};
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -37,8 +37,10 @@ pub enum State {
     Off,
     /// No connection has started here: the postmaster, a worker, a session before its start.
     Undecided,
-    /// A session that is no walsender.
+    /// A session that is no walsender, and showed no good token.
     Session,
+    /// A session that is no walsender, and showed a good token.
+    Trusted,
     /// A walsender that proved nothing: logical replication, SQL, and questions such as
     /// IDENTIFY_SYSTEM, which Patroni asks on connections whose options it sets itself.
     Unproven,
@@ -62,10 +64,11 @@ pub fn state() -> State {
         0 => State::Off,
         1 => State::Undecided,
         2 => State::Session,
-        3 => State::Unproven,
-        4 => State::Raw,
-        5 => State::Clear,
-        6 => State::Ending,
+        3 => State::Trusted,
+        4 => State::Unproven,
+        5 => State::Raw,
+        6 => State::Clear,
+        7 => State::Ending,
         _ => State::Cut,
     }
 }
@@ -84,21 +87,20 @@ pub fn start() {
 
 /// Is `path` given as it is stored to whoever opens it as a stream? pg_read_binary_file and COPY do
 /// (io-paths.md B7), in sessions and in workers; the server opens its tables and WAL otherwise.
+/// Statistics it reads so itself: in the startup process, which runs no SQL, and in the postmaster.
 pub fn hides_from_sql(path: &CStr) -> bool {
     let Some(server) = postgres::server() else {
         return false;
     };
     // SAFETY: the server's own flag.
-    let serves = state() != State::Off && unsafe { *server.IsUnderPostmaster };
-    serves && place::is_only_sqls_stream(path) && !session::shows_token()
+    let serves = unsafe { *server.IsUnderPostmaster };
+    let gated = !matches!(state(), State::Off | State::Trusted | State::Clear);
+    serves && gated && place::is_sealed_data(path) && !server::backend_is(c"startup")
 }
 
 /// The same for `lo_import`, in sessions.
 pub fn hides_from_import() -> bool {
-    matches!(
-        state(),
-        State::Session | State::Unproven | State::Raw | State::Clear
-    ) && !session::shows_token()
+    matches!(state(), State::Session | State::Unproven | State::Raw)
 }
 
 /// Can this server be gated? A server that exports too little is not run on a sealed cluster.

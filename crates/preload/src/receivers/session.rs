@@ -58,13 +58,8 @@ fn begin(server: &'static Server) {
         return enter(State::Off);
     }
     define_settings(server);
-    // SAFETY: set by ProcessStartupPacket, before authentication.
-    if unsafe { *server.am_walsender } {
-        // SAFETY: registers a function of this type; it stays.
-        unsafe { (server.RegisterXactCallback)(options_are_read, std::ptr::null_mut()) };
-    } else {
-        enter(State::Session);
-    }
+    // SAFETY: registers a function of this type; it stays.
+    unsafe { (server.RegisterXactCallback)(options_are_read, std::ptr::null_mut()) };
 }
 
 /// The sealed cluster that this server runs; its processes stand in the data directory.
@@ -170,12 +165,27 @@ fn key_file(cluster: &Cluster) -> Option<Vec<u8>> {
     Some(digits)
 }
 
-/// At the first commit, which InitPostgres makes when it has read the connection's options.
+/// At the first commit, which InitPostgres makes when it has read the connection's options. The
+/// verdict holds as long as the connection: a session that is given clear bytes now and stored ones
+/// later would take the one for the other.
 unsafe extern "C" fn options_are_read(event: c_int, _: *mut c_void) {
     const XACT_EVENT_PRE_COMMIT: c_int = 5;
     let (State::Undecided, XACT_EVENT_PRE_COMMIT, Some(server)) = (state(), event, server()) else {
         return;
     };
+    // SAFETY: set by ProcessStartupPacket, before authentication.
+    if unsafe { *server.am_walsender } {
+        return admit_walsender(server);
+    }
+    let trusted = given().is_some_and(|token| proven(server, token).is_ok());
+    enter(if trusted {
+        State::Trusted
+    } else {
+        State::Session
+    });
+}
+
+fn admit_walsender(server: &Server) {
     let verdict = match given() {
         None => Ok(State::Unproven),
         Some(b"raw") => Ok(State::Raw),
@@ -256,12 +266,4 @@ fn is_local(socket: c_int) -> bool {
         libc::getsockname(socket, (&raw mut name).cast(), &raw mut len) == 0
             && c_int::from(name.ss_family) == libc::AF_UNIX
     }
-}
-
-/// Has this session shown a token that holds now? Asked at every file that SQL opens.
-pub fn shows_token() -> bool {
-    let (State::Session | State::Clear, Some(server)) = (state(), server()) else {
-        return false;
-    };
-    given().is_some_and(|token| proven(server, token).is_ok())
 }
