@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The key in memory: what a SQL role that may read files, a process of the same user, or a core dump can get.
+"""Keys and rows in memory: what a SQL role that may read files, a process of the same user, or a core dump can get.
 
 crypto.md 10, finding A1: without care a role with pg_read_server_files finds the master key through /proc/self/mem.
 """
@@ -7,13 +7,14 @@ crypto.md 10, finding A1: without care a role with pg_read_server_files finds th
 import os
 import re
 import resource
+import subprocess
 import sys
 import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
 
-from pgseal_test import TIME_LIMIT, Canaries, Case, main, read_raw
+from pgseal_test import TIME_LIMIT, Canaries, Case, base_environment, main, read_raw
 
 # Processes that stay; autovacuum's workers come and go.
 PROCESSES = "SELECT pid FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND backend_type <> 'autovacuum worker'"
@@ -75,6 +76,40 @@ class SqlRole(Case):
         start = "('x' || lpad(split_part(pg_read_file('/proc/self/maps'), '-', 1), 16, '0'))::bit(64)::bigint"
         return f"SELECT pg_read_binary_file('{path}', {start}, 4)"
 
+    def paths_to_secrets(self, cluster):
+        """Where other processes of the server's user keep keys, passphrases and rows: the test itself, as a tool would, and
+        what parallel workers share, of which the postmaster has a part mapped."""
+        record = os.memfd_create("pgseal")
+        readable, writable = os.pipe()
+        for descriptor in [record, readable, writable]:
+            self.addCleanup(os.close, descriptor)
+        os.write(record, b"key")
+        os.write(writable, b"passphrase")
+        link = cluster.home / "to_record"
+        link.symlink_to(f"/proc/{os.getpid()}/fd/{record}")
+        shared = re.search(r"/dev/shm/PostgreSQL\.\d+", Path(f"/proc/{cluster.server.pid}/maps").read_text())[0]
+        process = f"/proc/{os.getpid()}"
+        return [f"{process}/fd/{record}", str(link), f"{process}/environ", f"{process}/task/{os.getpid()}/environ",
+                f"{process}/maps", f"{process}/smaps", f"{process}/auxv", f"{cluster.data}/../../../../../..{process}/environ",
+                shared, f"/dev/../{shared}", f"{process}/fd/{readable}"]
+
+    def test_what_other_processes_keep_cannot_be_read(self):
+        for path in self.paths_to_secrets(self.sealed):
+            with self.subTest(path=path):
+                self.sealed.psql(f"SELECT pg_read_binary_file('{path}', 0, 1)", user="spy", error="Permission denied")
+                self.sealed.psql(f"SELECT lo_import('{path}')", error="Permission denied")
+
+    def test_the_same_role_reads_it_through_a_plain_server(self):
+        plain = self.spied("plain", sealed=False)
+        for path in self.paths_to_secrets(plain)[:-1]:  # the last is a pipe, which has no place to read from
+            with self.subTest(path=path):
+                self.assertRegex(plain.psql(f"SELECT pg_read_binary_file('{path}', 0, 1)", user="spy"), r"^\\x..$")
+
+    def test_what_anybody_may_read_of_other_processes(self):
+        """Extensions that watch the machine read it."""
+        for name in ["stat", "status", "cmdline"]:
+            self.assertNotEqual(self.sealed.psql(f"SELECT pg_read_binary_file('/proc/{os.getpid()}/{name}')", user="spy"), r"\x")
+
     def test_other_process_files_can_be_read(self):
         self.assertIn("postgres", self.sealed.psql("SELECT pg_read_file('/proc/self/maps')", user="spy"))
 
@@ -106,6 +141,28 @@ class Environment(Case):
         cluster.stop()
         shown += (self.directory / "seen").read_text()
         self.assertNotIn(word, shown)
+
+    def test_a_tool_that_starts_no_other_keeps_nothing(self):
+        """pg_receivewal runs for ever beside the server, as the same user."""
+        word = Canaries()["pass"]
+        commands = {"PGDATAKEYWRAPCMD": f'openssl enc -e -aes-256-cbc -pbkdf2 -pass pass:{word} -out "%p"',
+                    "PGDATAKEYUNWRAPCMD": f'openssl enc -d -aes-256-cbc -pbkdf2 -pass pass:{word} -in "%p"'}
+        cluster = self.cluster(key=(), environment=commands).init().start()
+        archive = self.directory / "archive"
+        archive.mkdir()
+        with subprocess.Popen([cluster.bindir / "pg_receivewal", "-D", archive, "--no-loop"],
+                              env={**base_environment(), **cluster.environment}) as tool:
+            self.addCleanup(tool.kill)
+            deadline = time.monotonic() + TIME_LIMIT / 3
+            while cluster.psql("SELECT state FROM pg_stat_replication") != "streaming":
+                self.assertLess(time.monotonic(), deadline)
+                time.sleep(0.02)
+            links = [os.readlink(link) for link in Path(f"/proc/{tool.pid}/fd").iterdir()]
+            environment = read_raw(f"/proc/{tool.pid}/environ")
+            tool.terminate()
+        self.assertEqual([link for link in links if "memfd" in link], [])
+        self.assertIn(b"PGUSER", environment)
+        self.assertNotIn(word.encode(), environment)
 
 
 class SameUser(Case):

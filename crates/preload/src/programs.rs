@@ -31,6 +31,18 @@ const PROGRAMS: &[&str] = &[
     "postgres",
 ];
 
+/// Those among them that start no other program: nobody after them needs keys or commands.
+const STARTING_NONE: &[&str] = &[
+    "pg_basebackup",
+    "pg_checksums",
+    "pg_combinebackup",
+    "pg_controldata",
+    "pg_receivewal",
+    "pg_resetwal",
+    "pg_waldump",
+    "pg_walsummary",
+];
+
 /// Programs that pg_upgrade runs on files of a cluster: the dumps in pg_upgrade_output.d.
 const HANDS_OF_PG_UPGRADE: &[&str] = &["pg_dump", "pg_dumpall", "pg_restore", "psql"];
 
@@ -61,6 +73,11 @@ pub fn acts() -> bool {
 /// Is this the server (in any of its modes)?
 pub fn is_server() -> bool {
     ROLE.load(Ordering::Relaxed) == SERVER
+}
+
+/// Is this a tool that starts no other program?
+pub fn starts_none() -> bool {
+    executable(c"/proc/self/exe").is_some_and(|name| is_among(STARTING_NONE, &name))
 }
 
 /// Is this the program of this name?

@@ -1,6 +1,8 @@
-//! What only the server needs: its memory and its environment give no key away, and settings under
-//! which a cluster cannot stay sealed are refused.
+//! What the server needs: its memory and its environment give no key away, and settings under
+//! which a cluster cannot stay sealed are refused. Tools that start no program of PostgreSQL's are
+//! hardened like it, because a server of the same user could read their environment.
 
+use crate::disk::stat;
 use crate::real::libc_call;
 use crate::{programs, unlock};
 use libc::c_int;
@@ -23,6 +25,10 @@ static SET_ASIDE: Mutex<Vec<CString>> = Mutex::new(Vec::new());
 /// when it starts, and the original stays readable in `/proc/PID/environ`: secrets must be out of
 /// it by then. The children of `archive_command` must not see them either.
 pub fn harden() {
+    if programs::starts_none() {
+        let commands = SECRETS.iter().filter_map(|name| take_out(name));
+        return with_set_aside(|aside| aside.extend(commands));
+    }
     if !programs::is_server() {
         return;
     }
@@ -48,8 +54,11 @@ pub fn with_set_aside<T>(work: impl FnOnce(&mut Vec<CString>) -> T) -> T {
     work(&mut SET_ASIDE.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// The keys are here: the settings are not needed any more.
+/// The keys are here: the settings are not needed any more. A tool may meet more clusters.
 pub fn forget_secrets() {
+    if !programs::is_server() {
+        return;
+    }
     with_set_aside(|aside| aside.drain(..).for_each(wipe));
 }
 
@@ -84,22 +93,56 @@ pub fn take_out(name: &CStr) -> Option<CString> {
     }
 }
 
-/// Does this descriptor lead to a process's memory? In a server it would hand keys and clear pages
-/// to any role that may read files (crypto.md A1).
-pub fn is_process_memory(fd: c_int) -> bool {
+/// Does this descriptor, just opened with `flags`, lead to what a process keeps in memory? In a
+/// server it would hand keys and clear pages to any role that may read files (crypto.md A1).
+///
+/// The file system tells most files from these by one call, whatever path led to them.
+pub fn holds_memory(fd: c_int, flags: c_int) -> bool {
     if !programs::is_server() {
         return false;
     }
     let mut filesystem = std::mem::MaybeUninit::<libc::statfs>::uninit();
     // SAFETY: fstatfs fills the structure when it returns 0.
-    let on_proc = unsafe {
-        libc::fstatfs(fd, filesystem.as_mut_ptr()) == 0
-            && filesystem.assume_init().f_type == libc::PROC_SUPER_MAGIC
+    let kind = unsafe {
+        if libc::fstatfs(fd, filesystem.as_mut_ptr()) != 0 {
+            return false;
+        }
+        filesystem.assume_init().f_type
     };
-    on_proc && target(fd).is_some_and(|path| path.ends_with(b"/mem"))
+    let reads = flags & libc::O_ACCMODE == libc::O_RDONLY;
+    match kind {
+        libc::PROC_SUPER_MAGIC => target(fd).is_none_or(|path| is_private(fd, &path)),
+        libc::TMPFS_MAGIC => target(fd).is_none_or(|path| is_shared_memory(&path, reads)),
+        PIPEFS_MAGIC => reads,
+        _ => false,
+    }
 }
 
-#[inline(never)] // a page of the stack, for files in /proc alone
+/// linux/magic.h. A pipe without a name is opened through another process's descriptors: a command
+/// may be handing a passphrase over.
+const PIPEFS_MAGIC: libc::c_long = 0x5049_5045;
+
+/// A file of procfs: memory, and what the kernel lets only a process's own user read, where that is
+/// another process: its environment may hold a command with a passphrase.
+fn is_private(fd: c_int, path: &[u8]) -> bool {
+    if path.ends_with(b"/mem") {
+        return true;
+    }
+    let is_number = |part: &&[u8]| !part.is_empty() && part.iter().all(u8::is_ascii_digit);
+    let process = path.split(|&byte| byte == b'/').find(is_number);
+    let own = std::process::id().to_string();
+    let for_all = stat(fd).is_ok_and(|stat| stat.st_mode & libc::S_IROTH != 0);
+    process.is_some_and(|process| process != own.as_bytes())
+        && (!for_all || path.ends_with(b"maps"))
+}
+
+/// A file of tmpfs: a memory file, as keys are handed over in, or what parallel workers share, in
+/// which there are rows. The server itself opens these past us, for writing too.
+fn is_shared_memory(path: &[u8], reads: bool) -> bool {
+    path.starts_with(b"/memfd:") || (reads && path.starts_with(b"/dev/shm/PostgreSQL."))
+}
+
+#[inline(never)] // a page of the stack, for files in memory alone
 fn target(fd: c_int) -> Option<Vec<u8>> {
     let link = CString::new(format!("/proc/self/fd/{fd}")).ok()?;
     let mut path = [0u8; libc::PATH_MAX as usize];

@@ -2,8 +2,8 @@
 //! later, `pgseal unlock` run as a child. The library itself knows no provider and runs no command
 //! of a data directory.
 //!
-//! A handover is taken once, before `main`. The server closes it; tools that start PostgreSQL's
-//! programs leave it open for them, so that nobody is asked for a passphrase twice.
+//! A handover is taken once, before `main`, and closed. Tools that start PostgreSQL's programs
+//! leave it open for them, so that nobody is asked for a passphrase twice.
 
 use crate::clusters::{self, Cluster};
 use crate::disk::{check, stat};
@@ -38,7 +38,7 @@ pub fn take_handover() {
     let taken = fd.ok_or("it is not a number").and_then(|fd| {
         let result = take(fd);
         secret::wipe_stack();
-        if programs::is_server() {
+        if programs::is_server() || programs::starts_none() {
             // SAFETY: the descriptor is ours by agreement.
             unsafe { libc::close(fd) };
         }

@@ -102,10 +102,10 @@ pub fn open_at(directory: c_int, path: &CStr, flags: c_int, mode: mode_t) -> c_i
 
 /// Opens what is clear if no link leads elsewhere; the last name is the file's own then.
 fn open_direct(directory: c_int, path: &CStr, flags: c_int, mode: mode_t) -> Option<c_int> {
-    if received::form(path, flags).is_some() || path.to_bytes().ends_with(b"mem") {
+    if received::form(path, flags).is_some() {
         return None;
     }
-    direct::open(directory, path, flags, mode)
+    direct::open(directory, path, flags, mode).map(|fd| unless_memory(fd, flags))
 }
 
 /// For a raw base backup: what is stored, but for pg_control, whose stored page the server refuses.
@@ -129,8 +129,15 @@ fn open_nameless(directory: c_int, path: &CStr, flags: c_int, mode: mode_t) -> c
 }
 
 fn open_clear(directory: c_int, path: &CStr, flags: c_int, mode: mode_t) -> c_int {
-    let fd = libc_call!(openat(directory, path.as_ptr(), flags, mode));
-    if fd >= 0 && server::is_process_memory(fd) {
+    unless_memory(
+        libc_call!(openat(directory, path.as_ptr(), flags, mode)),
+        flags,
+    )
+}
+
+/// What was opened, unless a server must not open it.
+fn unless_memory(fd: c_int, flags: c_int) -> c_int {
+    if fd >= 0 && server::holds_memory(fd, flags) {
         libc_call!(close(fd));
         return super::fail(libc::EACCES);
     }

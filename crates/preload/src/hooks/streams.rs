@@ -6,7 +6,7 @@ use super::{descriptors, opening, transfers};
 use crate::files::{self, Protected};
 use crate::place::{self, Place};
 use crate::real::{self, libc_call};
-use crate::{programs, receivers, report};
+use crate::{programs, receivers, report, server};
 use libc::{c_char, c_int, c_void, off64_t, size_t, ssize_t, FILE};
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicUsize, Ordering};
@@ -39,7 +39,7 @@ pub unsafe fn fopen(path: *const c_char, mode: *const c_char) -> *mut FILE {
     };
     let reads = flags & libc::O_ACCMODE == libc::O_RDONLY;
     if is_clear(name) || (reads && receivers::hides_from_sql(name)) {
-        return clear_stream(libc_call!(fopen(path, mode)));
+        return clear_stream(libc_call!(fopen(path, mode)), flags);
     }
     let fd = opening::open_at(libc::AT_FDCWD, name, flags, 0o666);
     if fd < 0 {
@@ -58,8 +58,8 @@ fn is_clear(name: &CStr) -> bool {
     matches!(place::of(name), Place::Clear)
 }
 
-fn clear_stream(stream: *mut FILE) -> *mut FILE {
-    if stream.is_null() || !crate::server::is_process_memory(libc_call!(fileno(stream))) {
+fn clear_stream(stream: *mut FILE, flags: c_int) -> *mut FILE {
+    if stream.is_null() || !server::holds_memory(libc_call!(fileno(stream)), flags) {
         return stream;
     }
     libc_call!(fclose(stream));
