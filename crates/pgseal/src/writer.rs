@@ -1,8 +1,8 @@
 //! Who wrote a key file, and whether the commands in it may run.
 //!
 //! A stored command runs with the rights of the data directory's owner, so nobody else may be able
-//! to have put it there: not into a directory that all may write to, such as `/tmp`, above somebody's
-//! cluster or archive. Called before each stored command.
+//! to have put it there: not into a directory that all may write to, such as `/tmp`, above
+//! somebody's cluster or archive. Called before each stored command.
 
 use std::fs;
 use std::io;
@@ -89,7 +89,10 @@ mod tests {
             [SOMEBODY, SOMEBODY, 0],
         ] {
             let [data, directory, file] = owners;
-            assert!(judged(&cluster(data, directory, file)).is_ok(), "{owners:?}");
+            assert!(
+                judged(&cluster(data, directory, file)).is_ok(),
+                "{owners:?}"
+            );
         }
         for owners in [
             [0, STRANGER, STRANGER],
