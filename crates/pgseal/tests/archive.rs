@@ -4,7 +4,7 @@
 mod common;
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{symlink, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use common::data::{control, wal, Data, WAL, WAL_SIZE};
@@ -209,6 +209,21 @@ fn a_segment_of_another_cluster_stops_recovery() {
         &format!(
             "{} is of the cluster 77, and this one is {own}: look for this cluster's archive",
             path.display()
+        ),
+    );
+}
+
+#[test]
+fn a_link_that_leads_nowhere_is_no_end_of_the_archive() {
+    let place = Place::new();
+    let link = place.archived(NAME);
+    symlink("/nonexistent/segment", &link).expect("a link");
+    place.get(&place.archive, &[], NAME).refuses(
+        203,
+        &format!(
+            "{} cannot be read (No such file or directory (os error 2)): check that the archive is \
+             mounted, and its owner and mode",
+            link.display()
         ),
     );
 }

@@ -51,8 +51,14 @@ fn find(from: &Path, name: &Path) -> Result<Option<Source>, ArchiveError> {
     if is_file.is_file() {
         return Source::open(from.to_owned()).map(Some);
     }
-    match Source::open(from.join(name)) {
-        Err(ArchiveError::Read(_, error)) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+    let path = from.join(name);
+    match Source::open(path.clone()) {
+        // A link that leads nowhere is a file whose medium is away.
+        Err(ArchiveError::Read(_, error))
+            if error.kind() == io::ErrorKind::NotFound && !path.is_symlink() =>
+        {
+            Ok(None)
+        }
         opened => opened.map(Some),
     }
 }
