@@ -8,7 +8,9 @@ import json
 import os
 import re
 import shutil
+import stat
 import sys
+import tempfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
@@ -180,6 +182,31 @@ class ThereAndBack(ConvertCase):
         become(cluster, sealed=True)
         cluster.start().stop()
         self.convert("unseal", cluster)
+        cluster.start().stop()
+
+    def test_a_key_directory_on_another_file_system(self):
+        """Its files cannot get second names in the data directory: unseal copies them there."""
+        elsewhere = Path(tempfile.mkdtemp(dir="/dev/shm"))
+        self.addCleanup(shutil.rmtree, elsewhere)
+        cluster = self.cluster().init()
+        if elsewhere.stat().st_dev == cluster.data.stat().st_dev:
+            self.skipTest("/dev/shm is the file system of the test's directory")
+        self.convert("rekey", cluster, *PLAIN_KEY)
+        shutil.move(cluster.data / "pg_encryption", elsewhere / "keys")
+        (cluster.data / "pg_encryption").symlink_to(elsewhere / "keys")
+        names = ["key.bin", "pgseal.toml"]
+        files = {name: (elsewhere / "keys" / name).read_bytes() for name in names}
+        (old,) = (path for path in (elsewhere / "keys").glob("key.bin.*"))
+        files[old.name], mode = old.read_bytes(), stat.S_IMODE(old.stat().st_mode)
+        said = self.convert("unseal", cluster)
+        key = re.search("the old key file is (.*): keep it", said.stdout)[1]
+        kept = Path(key).name.removeprefix("key.bin.")
+        self.assertEqual({name: (cluster.data / f"{name}.{kept}").read_bytes() for name in names},
+                         {name: files[name] for name in names})
+        self.assertEqual((cluster.data / old.name).read_bytes(), files[old.name])
+        self.assertEqual(stat.S_IMODE((cluster.data / old.name).stat().st_mode), mode)
+        self.assertEqual([path.name for path in cluster.data.glob("*.new")], [])
+        self.assertFalse((cluster.data / "pg_encryption").is_symlink())
         cluster.start().stop()
 
 

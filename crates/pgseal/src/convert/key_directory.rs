@@ -4,7 +4,7 @@
 //! Invariant: a key file that opened something once is never removed. Archives and backups of
 //! before have no other; what it is kept as has the key's id in its name.
 
-use std::fs::{self, DirBuilder};
+use std::fs::{self, DirBuilder, File};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -207,12 +207,26 @@ fn is_kept(name: &str) -> bool {
     })
 }
 
-/// A second name, unless an earlier run made it.
+/// A second name, unless an earlier run made it; a copy where the key directory is a link to
+/// another file system.
 fn keep(file: &Path, name: &Path) -> io::Result<()> {
     match fs::hard_link(file, name) {
-        Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(error),
-        _ => Ok(()),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+        Err(error) if error.kind() == ErrorKind::CrossesDevices => copy(file, name),
+        linked => linked,
     }
+}
+
+/// With the same mode, whole under its name or not there.
+fn copy(file: &Path, name: &Path) -> io::Result<()> {
+    if name.exists() {
+        return Ok(());
+    }
+    let mut aside = name.as_os_str().to_owned();
+    aside.push(".new");
+    fs::copy(file, &aside)?;
+    File::open(&aside)?.sync_all()?;
+    fs::rename(aside, name)
 }
 
 fn write_next(dir: &Path, image: &[u8], header: &Header) -> io::Result<()> {
