@@ -4,6 +4,7 @@
 //! and the ratio of CPU, not what the machine gave that day. Something changed if the two intervals
 //! have no value in common.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use crate::figures::{figures, Estimate, Figure, FEWEST_ROUNDS};
@@ -80,6 +81,8 @@ pub struct Comparison {
     pub rows: Vec<Row>,
     /// What is in one only, by name.
     pub left_out: Vec<String>,
+    /// What was asked for in another way, by its name among the parameters.
+    pub parameters: Vec<String>,
     /// Machines or versions differ: what changed may be theirs.
     pub elsewhere: bool,
 }
@@ -105,6 +108,13 @@ impl Comparison {
         }
         if !self.left_out.is_empty() {
             let _ = writeln!(text, "\nIn one only: {}.", self.left_out.join("; "));
+        }
+        if !self.parameters.is_empty() {
+            let names = self.parameters.join(", ");
+            let _ = writeln!(
+                text,
+                "\nThe parameters {names} differ: the figures may differ by that alone."
+            );
         }
         if self.elsewhere {
             text.push_str("\nThe machines or PostgreSQL's versions differ: so may the figures.\n");
@@ -139,6 +149,7 @@ pub fn compare(a: &Report, b: &Report) -> Result<Comparison, Incomparable> {
     Ok(Comparison {
         rows,
         left_out,
+        parameters: different_parameters(a, b),
         elsewhere: place(a) != place(b) || versions(a) != versions(b),
     })
 }
@@ -166,6 +177,13 @@ fn missing(here: &Named, there: &Named) -> Vec<String> {
         .filter(|one| !there.iter().any(|other| same(one, other)))
         .map(|(case, figure)| format!("{case}, {}", figure.variant))
         .collect()
+}
+
+/// The names of those that are not the same in both, or in one only.
+fn different_parameters(a: &Report, b: &Report) -> Vec<String> {
+    let names: BTreeSet<&String> = a.parameters.keys().chain(b.parameters.keys()).collect();
+    let differs = |name: &&String| a.parameters.get(*name) != b.parameters.get(*name);
+    names.into_iter().filter(differs).cloned().collect()
 }
 
 fn pair(case: &str, before: &Figure, after: &Figure) -> [Row; 2] {
@@ -269,6 +287,25 @@ mod tests {
         let text = compared.markdown();
         assert!(text.contains("In one only: another, sealed-256."), "{text}");
         assert!(text.ends_with("so may the figures.\n"), "{text}");
+    }
+
+    #[test]
+    fn other_parameters_are_named() {
+        let (mut old, mut new) = (of([99.0; 6]), of([99.0; 6]));
+        old.parameters.insert("seconds".into(), 60.into());
+        new.parameters.insert("seconds".into(), 60.into());
+        let same = compare(&old, &new).expect("one recipe");
+        assert_eq!(same.parameters, Vec::<String>::new());
+        assert!(!same.markdown().contains("parameters"));
+        new.parameters.insert("seconds".into(), 20.into());
+        new.parameters.insert("wal_log_hints".into(), true.into());
+        let compared = compare(&old, &new).expect("one recipe");
+        assert_eq!(compared.parameters, ["seconds", "wal_log_hints"]);
+        let note =
+            "\nThe parameters seconds, wal_log_hints differ: the figures may differ by that \
+                    alone.\n";
+        let text = compared.markdown();
+        assert!(text.ends_with(note), "{text}");
     }
 
     #[test]
