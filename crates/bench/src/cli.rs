@@ -111,7 +111,7 @@ pub struct RunOptions {
     /// six sets or more show
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub sets: Option<u32>,
-    /// Go on until no interval reaches further to either side than that: 0.5%
+    /// Go on until no loss's interval reaches further to either side than that: 0.5%
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     pub until_ci: Option<f64>,
     /// Begin no round that would end later: 90s, 30min, 2h [default: 1h with --until-ci]
