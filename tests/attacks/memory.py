@@ -7,6 +7,7 @@ crypto.md 10, finding A1: without care a role with pg_read_server_files finds th
 import os
 import re
 import resource
+import signal
 import subprocess
 import sys
 import time
@@ -14,7 +15,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
 
-from pgseal_test import TIME_LIMIT, Canaries, Case, base_environment, main, read_raw
+from pgseal_test import PGSEAL, TIME_LIMIT, Canaries, Case, base_environment, main, read_raw
 
 # Processes that stay; autovacuum's workers come and go.
 PROCESSES = "SELECT pid FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND backend_type <> 'autovacuum worker'"
@@ -271,6 +272,59 @@ class SameUser(Case):
         cluster = self.cluster().init().start()
         for pid in processes(cluster):
             self.assertEqual(int(Path(f"/proc/{pid}/coredump_filter").read_text(), 16), 0x31)
+
+
+class Command(Case):
+    """The command itself, while it holds the key: it waits for a wrap command, whose own limits are the operator's."""
+
+    def setUp(self):
+        super().setUp()
+        self.data = self.cluster().init().data
+        limits = resource.getrlimit(resource.RLIMIT_CORE)
+        resource.setrlimit(resource.RLIMIT_CORE, (limits[1], limits[1]))
+        self.addCleanup(resource.setrlimit, resource.RLIMIT_CORE, limits)
+
+    def waiting(self):
+        """`pgseal key wrap` that has made the payload, and what its command saw of itself."""
+        seen = self.directory / "seen"
+        wrap = (f"ulimit -c >{seen}.part; stat -c %u /proc/self/status >>{seen}.part; mv {seen}.part {seen}; "
+                "while kill -0 $PPID; do sleep 0.1; done")
+        command = [PGSEAL, "key", "wrap", "-D", self.data, "--new-wrap-command", wrap, "--new-unwrap-command", 'cat "%p"']
+        process = subprocess.Popen(command, cwd=self.directory, env=base_environment(), stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        deadline = time.monotonic() + TIME_LIMIT / 3
+        while not seen.exists():
+            self.assertIsNone(process.poll())
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.02)
+        return process, seen.read_text().split()
+
+    @staticmethod
+    def end(process):
+        """Ends it as a crash would; whether a core was dumped."""
+        process.send_signal(signal.SIGQUIT)
+        code = os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT).si_code
+        process.wait()
+        return code == os.CLD_DUMPED
+
+    def test_the_command_dumps_no_core(self):
+        process, (limit, owner) = self.waiting()
+        files = Path(f"/proc/{process.pid}")
+        # What belongs to root there cannot be read by processes of the same user.
+        self.assertEqual((files / "status").stat().st_uid, 0)
+        with self.assertRaises(PermissionError):
+            (files / "environ").read_bytes()
+        hard = resource.getrlimit(resource.RLIMIT_CORE)[1]
+        self.assertEqual((limit, int(owner)), ("unlimited" if hard == resource.RLIM_INFINITY else str(hard // 512), os.getuid()))
+        self.assertFalse(self.end(process))
+        self.assertEqual(list(self.directory.glob("**/core*")), [])
+
+    def test_another_program_does(self):
+        """So the test above would see one, where this system keeps cores at all."""
+        sleep = subprocess.Popen(["sleep", "60"], cwd=self.directory)
+        self.assertEqual(Path(f"/proc/{sleep.pid}/status").stat().st_uid, os.getuid())
+        if not self.end(sleep):
+            self.skipTest("this system keeps no cores")
 
 
 if __name__ == "__main__":

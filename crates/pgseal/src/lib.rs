@@ -4,8 +4,8 @@
 //! `pgseal-twin` is what the twins run by, once for each program that is started: it is linked
 //! without the command's parser, benchmarks and client, because they would cost every start.
 //!
-//! Exit codes are decided in `exit.rs` alone. Nothing here is `unsafe`, and no secret is in an
-//! argument, the environment or a message.
+//! Exit codes are decided in `exit.rs` alone.
+//! Nothing here is `unsafe`, and no secret is in an argument, the environment, a message or a core.
 
 #![forbid(unsafe_code)]
 
@@ -39,9 +39,11 @@ mod writer;
 use std::process::ExitCode;
 
 use clap::Parser;
+use nix::sys::prctl::set_dumpable;
 
 /// `pgseal SUBCOMMAND …`
 pub fn command() -> ExitCode {
+    keep_memory();
     match cli::Cli::try_parse() {
         Ok(cli) => ended(cmd::run(cli.command)),
         Err(error) => exit::usage(&error),
@@ -50,7 +52,15 @@ pub fn command() -> ExitCode {
 
 /// `pgseal-twin PROGRAM TWIN ARGUMENT…`: the kernel runs it so for a file of `pgseal bindir`.
 pub fn twin() -> ExitCode {
+    keep_memory();
     ended(twin::run(std::env::args_os().skip(1)))
+}
+
+/// From here on the kernel dumps no core of us, whatever the limit is and wherever cores go, and
+/// shows our memory to no other process of the same user. It holds for this program alone: exec
+/// gives the next one, a server or a command, what is usual there.
+fn keep_memory() {
+    set_dumpable(false).expect("Linux knows the attribute, and 0 is a value of it");
 }
 
 fn ended(result: Result<ExitCode, exit::Failure>) -> ExitCode {
