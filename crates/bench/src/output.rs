@@ -62,9 +62,10 @@ fn read(path: &Path) -> Result<Report, BenchError> {
 
 /// To standard output.
 fn print(text: &str) -> Result<(), BenchError> {
-    io::stdout()
-        .write_all(format!("{}\n", text.trim_end()).as_bytes())
-        .map_err(|error| BenchError::Report("standard output".into(), error))
+    let mut out = io::stdout().lock();
+    writeln!(out, "{}", text.trim_end())
+        .and_then(|()| out.flush())
+        .map_err(BenchError::Output)
 }
 
 fn json(report: &Report) -> String {

@@ -1,7 +1,7 @@
 //! How far a run is: a bar on a terminal, one line a round elsewhere. Drawn between samples only,
 //! so that it costs them nothing.
 
-use std::io::{self, IsTerminal};
+use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -27,6 +27,11 @@ pub fn plan(bar: &ProgressBar, report: &Report, done: u32, rounds: u32) {
 /// Where there is no bar.
 pub fn line(options: &Output, done: u32, elapsed: Duration) {
     if !options.no_progress && !io::stderr().is_terminal() {
-        eprintln!("round {done} done after {} s", elapsed.as_secs());
+        // A run does not end because nobody watches it.
+        let _ = writeln!(
+            io::stderr(),
+            "round {done} done after {} s",
+            elapsed.as_secs()
+        );
     }
 }

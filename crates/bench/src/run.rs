@@ -1,6 +1,7 @@
 //! The driver: prepares the machine, runs a recipe's rounds, and keeps a report that is whole after
 //! each of them, however the run ends.
 
+use std::io::Write;
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 use std::{fs, io};
@@ -229,7 +230,8 @@ fn measure_cipher(report: &mut Report, when: usize) {
 
 fn put_away(work: TempDir, keep: bool) -> Result<(), BenchError> {
     if keep {
-        eprintln!("pgseal: kept: {}", work.keep().display());
+        // It is kept in any case.
+        let _ = writeln!(io::stderr(), "pgseal: kept: {}", work.keep().display());
         return Ok(());
     }
     let path = work.path().to_owned();

@@ -2,9 +2,11 @@
 //!
 //! 0 ok · 1 the check found something · 2 usage · 3 I/O error · 4 not a sealed cluster · 5 key file
 //! damaged, incomplete or newer · 6 a provider or its command failed · 7 wrong key · 8 sealed
-//! execution cannot be guaranteed · 9 busy · 10 a server or evaluator refused. `exec` and the twins
-//! pass on their program's own code. `wal-get` adds 200 to what is not 0 or "not in the archive".
+//! execution cannot be guaranteed · 9 busy · 10 a server or evaluator refused · 141 nobody reads
+//! standard output. `exec` and the twins pass on their program's own code. `wal-get` adds 200 to
+//! what is not 0 or "not in the archive".
 
+use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;
 
 use pgseal_bench::error::BenchError;
@@ -28,6 +30,7 @@ use crate::keybin::KeyBinError;
 use crate::launch::LaunchError;
 use crate::machine::MachineError;
 use crate::new_slot::NewSlotError;
+use crate::output::OutputError;
 use crate::scan::walk::WalkError;
 use crate::twin::basebackup::BackupError;
 use crate::twin::initdb::InitdbError;
@@ -53,6 +56,8 @@ const BUSY: u8 = 9;
 const REFUSED: u8 = 10;
 /// As a shell tells of a program that Ctrl-C ended.
 const INTERRUPTED: u8 = 130;
+/// And of one that wrote to a pipe which nobody reads.
+const NO_READER: u8 = 141;
 /// What `wal-get` adds to every code: from 126 on PostgreSQL stops instead of taking a failure of
 /// restore_command for the end of the archive. No signal has these numbers, less 128.
 const STOPS_RECOVERY: u8 = 200;
@@ -85,6 +90,7 @@ pub enum Failure {
     NotATwin(#[from] NotATwin),
     OnTerminal(#[from] OnTerminal),
     Option(#[from] OptionError),
+    Output(#[from] OutputError),
     Pin(#[from] PinError),
     ServerRuns(#[from] ServerRuns),
     SlotsDoNotOpen(#[from] SlotsDoNotOpen),
@@ -95,9 +101,12 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// Says it on standard error.
+    /// Says it on standard error, but for what no filter tells.
     pub fn report(&self) -> ExitCode {
-        eprintln!("pgseal: {self}");
+        if self.code() != NO_READER {
+            // The exit code is left, if nobody reads that either.
+            let _ = writeln!(io::stderr(), "pgseal: {self}");
+        }
         ExitCode::from(self.code())
     }
 
@@ -138,6 +147,7 @@ impl Failure {
             | Self::OnTerminal(_)
             | Self::Option(_)
             | Self::Pin(PinError::NotAKeyId(_)) => USAGE,
+            Self::Output(error) => output(error),
             Self::Pin(_) => WRONG_KEY,
             Self::SlotsDoNotOpen(_) => FOUND,
             Self::Start(StartError::NoKeyDirectory(_)) => KEY_FILE,
@@ -172,6 +182,13 @@ fn archive(error: &ArchiveError) -> u8 {
     }
 }
 
+fn output(error: &OutputError) -> u8 {
+    match error {
+        OutputError::Closed => NO_READER,
+        OutputError::Write(_) | OutputError::Done(_) => IO,
+    }
+}
+
 fn canary(error: &CanaryError) -> u8 {
     match error {
         CanaryError::File(..) => IO,
@@ -202,10 +219,12 @@ fn bench(error: &BenchError) -> u8 {
         | BenchError::NotAReport(..) => USAGE,
         BenchError::Busy => BUSY,
         BenchError::Interrupted => INTERRUPTED,
+        BenchError::Output(error) if error.kind() == ErrorKind::BrokenPipe => NO_READER,
         BenchError::Files(..)
         | BenchError::Start(..)
         | BenchError::Program { .. }
         | BenchError::ServerDied { .. }
+        | BenchError::Output(_)
         | BenchError::Report(..) => IO,
     }
 }
@@ -251,6 +270,7 @@ fn client(error: &ClientFailure) -> u8 {
             IdentityFileError::Exists(_) => USAGE,
             IdentityFileError::Open(_) | IdentityFileError::Text(..) => KEY_FILE,
         },
+        ClientFailure::Output(error) => output(error),
         ClientFailure::Io(_) => IO,
         ClientFailure::Not(..) | ClientFailure::Policy(_) => USAGE,
     }

@@ -4,7 +4,7 @@
 //! `pgseal-twin` is what the twins run by, once for each program that is started: it is linked
 //! without the command's parser, benchmarks and client, because they would cost every start.
 //!
-//! Exit codes are decided in `exit.rs` alone.
+//! Exit codes are decided in `exit.rs` alone, and standard output is written in `output.rs`.
 //! Nothing here is `unsafe`, and no secret is in an argument, the environment, a message or a core.
 
 #![forbid(unsafe_code)]
@@ -26,6 +26,7 @@ mod launch;
 mod machine;
 mod memfd;
 mod new_slot;
+mod output;
 mod pages;
 mod passphrase;
 mod scan;

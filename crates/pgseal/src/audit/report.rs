@@ -1,6 +1,7 @@
 //! What `audit` says: each hit by file and offset, and what was gone over; or the same as JSON.
 
-use std::path::PathBuf;
+use std::fmt::{self, Display, Formatter};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::Serialize;
@@ -12,7 +13,7 @@ use crate::scan::walk::Found;
 /// All of it, as JSON has it.
 #[derive(Serialize)]
 pub struct Report {
-    directories: Vec<PathBuf>,
+    directories: Vec<String>,
     canaries: usize,
     files: usize,
     bytes: u64,
@@ -22,7 +23,7 @@ pub struct Report {
 
 #[derive(Serialize)]
 struct Hit {
-    file: PathBuf,
+    file: String,
     offset: u64,
     #[serde(flatten)]
     what: Words,
@@ -56,7 +57,7 @@ impl Report {
                 clear_by_design,
             } = file;
             hits.extend(places.into_iter().map(|(offset, what)| Hit {
-                file: found.path.clone(),
+                file: shown(&found.path),
                 offset,
                 what: Words::of(&what, canaries),
                 clear_by_design,
@@ -64,7 +65,7 @@ impl Report {
         }
         hits.sort_by(|a, b| a.file.cmp(&b.file));
         Self {
-            directories: directories.to_vec(),
+            directories: directories.iter().map(|path| shown(path)).collect(),
             canaries: count,
             files: files.len(),
             bytes: files.iter().map(|file| file.len).sum(),
@@ -76,24 +77,23 @@ impl Report {
     pub fn has_hits(&self) -> bool {
         !self.hits.is_empty()
     }
+}
 
-    pub fn json(&self) -> String {
-        serde_json::to_string_pretty(self).expect("plain data is JSON")
-    }
-
-    /// For people.
-    pub fn print(&self) {
+/// For people.
+impl Display for Report {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         for hit in &self.hits {
-            println!("{}", hit.line());
+            writeln!(f, "{}", hit.line())?;
         }
-        println!(
+        writeln!(
+            f,
             "{} hits in {} files, {} bytes, {} canaries, {:.2} seconds",
             self.hits.len(),
             self.files,
             self.bytes,
             self.canaries,
             self.seconds
-        );
+        )
     }
 }
 
@@ -109,12 +109,13 @@ impl Hit {
             Words::ClearPages { pages } => format!("{pages} pages that do not look encrypted"),
             Words::Unreadable { error } => format!("cannot be read: {error}"),
         };
-        format!(
-            "{}: offset {}: {what}{design}",
-            self.file.display(),
-            self.offset
-        )
+        format!("{}: offset {}: {what}{design}", self.file, self.offset)
     }
+}
+
+/// As JSON can have it, and a terminal.
+fn shown(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
 }
 
 impl Words {

@@ -9,6 +9,7 @@ use std::time::Instant;
 use crate::audit::{audit, Canaries, Canary, CanaryError, Report};
 use crate::cli::AuditArgs;
 use crate::exit::{Failure, FOUND};
+use crate::output;
 use crate::scan::{pool, progress, walk};
 
 pub fn run(args: &AuditArgs) -> Result<ExitCode, Failure> {
@@ -26,11 +27,7 @@ pub fn run(args: &AuditArgs) -> Result<ExitCode, Failure> {
     bar.finish_and_clear();
     let time = start.elapsed();
     let report = Report::new(&args.directories, &files, audited, &canaries, count, time);
-    if args.scan.json {
-        println!("{}", report.json());
-    } else {
-        report.print();
-    }
+    output::report(&report, args.scan.json)?;
     Ok(if report.has_hits() {
         ExitCode::from(FOUND)
     } else {

@@ -16,6 +16,7 @@ use std::process::ExitCode;
 use crate::cli::BindirArgs;
 use crate::exit::Failure;
 use crate::launch::{self, Sealed, TWIN};
+use crate::output;
 
 /// Why there are no twins.
 #[derive(Debug, thiserror::Error)]
@@ -70,7 +71,8 @@ pub fn run(args: &BindirArgs) -> Result<ExitCode, Failure> {
         write_twin(&into, name, &twin(&runner, &pg.join(name))?)?;
     }
     check_paths(&pg, &into)?;
-    println!("{} twins in {}", programs.len(), into.display());
+    let (count, into) = (programs.len(), into.display());
+    output::print_done(format_args!("{count} twins in {into}\n"))?;
     Ok(ExitCode::SUCCESS)
 }
 

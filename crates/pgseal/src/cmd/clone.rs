@@ -12,6 +12,7 @@ use std::process::ExitCode;
 
 use crate::cli::CloneArgs;
 use crate::exit::Failure;
+use crate::output;
 use crate::twin::getopt::PG_BASEBACKUP;
 use crate::twin::source::{self, Source};
 use crate::twin::{basebackup, options, Twin};
@@ -60,10 +61,10 @@ pub fn run(args: CloneArgs) -> Result<ExitCode, Failure> {
     let code = basebackup::copy(&twin, &split, &given, &source)?;
     let code = code.expect("a plain server without a new key was refused");
     if code == ExitCode::SUCCESS {
-        println!(
-            "{} is a sealed standby: start it with the sealed twin",
+        output::print_done(format_args!(
+            "{} is a sealed standby: start it with the sealed twin\n",
             target.display()
-        );
+        ))?;
     }
     Ok(code)
 }

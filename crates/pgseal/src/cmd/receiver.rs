@@ -1,7 +1,6 @@
 //! `pgseal receiver grant`: a token for a receiver that does not hold the cluster's key. Whoever
 //! shows it to the server, as that role and before that time, is given clear pages and WAL.
 
-use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -11,7 +10,7 @@ use crate::cli::GrantArgs;
 use crate::cluster::Root;
 use crate::control_file;
 use crate::exit::Failure;
-use crate::handover::HandoverFdError;
+use crate::output;
 use crate::unlock::unlock;
 
 pub fn grant(args: &GrantArgs) -> Result<ExitCode, Failure> {
@@ -20,11 +19,8 @@ pub fn grant(args: &GrantArgs) -> Result<ExitCode, Failure> {
     let (master, length) = (&opened.master, opened.header.length);
     let control = control_file::read(&opened.root.path, master, length)?.said?;
     let role = args.role.as_bytes();
-    let mut token = ReceiverToken::grant(master, control.system_id, role, args.until);
-    token.push(b'\n');
-    io::stdout()
-        .write_all(&token)
-        .map_err(HandoverFdError::from)?;
+    let token = ReceiverToken::grant(master, control.system_id, role, args.until);
+    output::print(format_args!("{}\n", String::from_utf8_lossy(&token)))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -4,6 +4,7 @@
 //! sealed; 9 it is being converted. What the key file says about itself is claimed, not proved,
 //! until the key has opened.
 
+use std::fmt::{self, Display, Formatter};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -18,10 +19,12 @@ use crate::convert::refuse_converting;
 use crate::describe::{self, SlotView};
 use crate::exit::Failure;
 use crate::keybin::KeyDir;
+use crate::output;
 use crate::unlock::unlock;
 
 #[derive(Serialize)]
 struct Status {
+    #[serde(serialize_with = "output::lossy")]
     data_directory: PathBuf,
     sealed: bool,
     #[serde(flatten)]
@@ -91,11 +94,7 @@ pub fn run(args: &StatusArgs) -> Result<ExitCode, Failure> {
         },
         None => return Err(ClusterError::NotSealed(given.clone()).into()),
     };
-    if args.json {
-        println!("{}", json(&status));
-    } else {
-        print(&status);
-    }
+    output::report(&status, args.json)?;
     Ok(ExitCode::from(
         match status.key_file.map(|file| file.key_check) {
             None => 4,
@@ -180,36 +179,38 @@ pub fn server(data: &Path) -> Server {
     }
 }
 
-fn print(status: &Status) {
-    let row = |name: &str, value: &str| println!("{:<16}{value}", format!("{name}:"));
-    row("data directory", &status.data_directory.to_string_lossy());
-    row("sealed", if status.sealed { "yes" } else { "no" });
-    if let Some(file) = &status.key_file {
-        row("format version", &file.format_version.to_string());
-        row("suite", file.suite);
-        row("key length", &format!("{} bits", file.key_length));
-        row("cluster id", &file.cluster_id);
-        row("key id", &file.key_id);
-        for slot in &file.slots {
-            row("opened by", &slot.line());
-        }
-        row("key check", &words(&file.key_check));
-    }
-    row(
-        "server",
-        &match &status.server {
-            Server::Stopped => "not running".into(),
-            Server::RunningSealed { pid } => format!("running sealed (process {pid})"),
-            Server::RunningUnsealed { pid } => format!("running unsealed (process {pid})"),
-            Server::RunningUnknown { pid } => {
-                format!("running (process {pid}); ask as its user or root whether sealed")
+impl Display for Status {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let mut row = |name: &str, value: &str| writeln!(f, "{:<16}{value}", format!("{name}:"));
+        row("data directory", &self.data_directory.to_string_lossy())?;
+        row("sealed", if self.sealed { "yes" } else { "no" })?;
+        if let Some(file) = &self.key_file {
+            row("format version", &file.format_version.to_string())?;
+            row("suite", file.suite)?;
+            row("key length", &format!("{} bits", file.key_length))?;
+            row("cluster id", &file.cluster_id)?;
+            row("key id", &file.key_id)?;
+            for slot in &file.slots {
+                row("opened by", &slot.line())?;
             }
-        },
-    );
+            row("key check", &words(&file.key_check))?;
+        }
+        row("server", &self.server.to_string())
+    }
 }
 
-fn json(status: &Status) -> String {
-    serde_json::to_string_pretty(status).expect("plain data is JSON")
+impl Display for Server {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stopped => f.write_str("not running"),
+            Self::RunningSealed { pid } => write!(f, "running sealed (process {pid})"),
+            Self::RunningUnsealed { pid } => write!(f, "running unsealed (process {pid})"),
+            Self::RunningUnknown { pid } => write!(
+                f,
+                "running (process {pid}); ask as its user or root whether sealed"
+            ),
+        }
+    }
 }
 
 fn words(check: &KeyCheck) -> String {

@@ -12,6 +12,7 @@ use crate::cli::VerifyArgs;
 use crate::cluster::Root;
 use crate::cmd::status;
 use crate::exit::{Failure, FOUND};
+use crate::output;
 use crate::scan::{pool, progress, walk};
 use crate::unlock::{unlock, Unlocked};
 use crate::verify::{printable, Cluster, Plan, Report, Results, Verdict};
@@ -28,11 +29,7 @@ pub fn run(args: &VerifyArgs) -> Result<ExitCode, Failure> {
     refuse_running(&root.path)?;
     let unlocked = unlock(root, &args.cluster.unlock.ways())?;
     let report = verify(&unlocked, args)?;
-    if args.scan.json {
-        println!("{}", report.json());
-    } else {
-        report.print();
-    }
+    output::report(&report, args.scan.json)?;
     Ok(match report.results.verdict() {
         Verdict::Good => ExitCode::SUCCESS,
         Verdict::Bad => ExitCode::from(FOUND),

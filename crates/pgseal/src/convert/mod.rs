@@ -30,6 +30,7 @@ use crate::cli::{ConvertOptions, KeyChoice};
 use crate::cluster::Root;
 use crate::exit::{Failure, FOUND};
 use crate::keybin::{KeyDir, DIR};
+use crate::output;
 use crate::scan::raw::words;
 use crate::scan::walk::{walk, WalkError};
 use crate::scan::{pool, progress};
@@ -184,7 +185,7 @@ impl Conversion<'_> {
         });
         let new = new.transpose()?;
         if self.request.options.check {
-            return Ok(self.tell(&survey, false));
+            return self.tell(&survey, false);
         }
         let control = self.keep_servers_out(lock, from.as_ref())?;
         let to = new.as_ref().map(|new| new.cluster.header.key_id);
@@ -208,7 +209,7 @@ impl Conversion<'_> {
         if self.request.options.check {
             let plan = self.plan(&Geometry::from(&journal))?;
             let survey = Survey::of_rest(plan);
-            return Ok(self.tell(&survey, true));
+            return self.tell(&survey, true);
         }
         if journal.phase == Phase::Placing {
             lock.keep_servers_out()?;
@@ -294,19 +295,14 @@ impl Conversion<'_> {
     }
 
     /// `--check`.
-    fn tell(&self, survey: &Survey, resumes: bool) -> ExitCode {
+    fn tell(&self, survey: &Survey, resumes: bool) -> Result<ExitCode, Failure> {
         let speed = estimate::bytes_per_second(&self.tree, &survey.plan, self.jobs);
         let outlook = Outlook::new(self.kind, &self.data, survey, resumes, speed);
-        if self.request.options.scan.json {
-            println!("{}", outlook.json());
-        } else {
-            outlook.print();
-        }
-        ExitCode::from(if survey.obstacles.is_empty() {
-            0
-        } else {
-            FOUND
-        })
+        output::report(&outlook, self.request.options.scan.json)?;
+        Ok(ExitCode::from(match survey.obstacles.is_empty() {
+            true => 0,
+            false => FOUND,
+        }))
     }
 
     /// To the end, from where `journal` says.
@@ -332,10 +328,9 @@ impl Conversion<'_> {
         steps::placing(&self.tree, &self.keys, &plan, &journal)
             .map_err(|failed| ConvertError::Step(failed, self.kind))?;
         done.end(start.elapsed());
-        if self.request.options.scan.json {
-            println!("{}", done.json());
-        } else {
-            done.print();
+        match self.request.options.scan.json {
+            true => output::print_done(output::json(&done))?,
+            false => output::print_done(&done)?,
         }
         Ok(ExitCode::SUCCESS)
     }

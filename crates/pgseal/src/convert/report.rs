@@ -1,5 +1,6 @@
 //! What a conversion tells: before, with `--check`, and after.
 
+use std::fmt::{self, Display, Formatter};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -11,11 +12,13 @@ use serde::Serialize;
 use std::num::NonZeroUsize;
 
 use super::survey::{Space, Survey};
+use crate::output;
 
 /// What would be done.
 #[derive(Serialize)]
 pub struct Outlook<'a> {
     command: &'static str,
+    #[serde(serialize_with = "output::lossy")]
     data_directory: &'a Path,
     /// An interrupted conversion goes on.
     resumes: bool,
@@ -50,37 +53,41 @@ impl<'a> Outlook<'a> {
             obstacles: survey.obstacles.iter().map(ToString::to_string).collect(),
         }
     }
+}
 
-    pub fn json(&self) -> String {
-        serde_json::to_string_pretty(self).expect("plain data is JSON")
-    }
-
-    pub fn print(&self) {
+impl Display for Outlook<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let data = self.data_directory.display();
         if self.resumes {
-            println!("{data}: an interrupted conversion would go on");
+            writeln!(f, "{data}: an interrupted conversion would go on")?;
         }
-        println!(
+        writeln!(
+            f,
             "{}: {} files, {} bytes would be stored again, {} temporary files deleted",
             self.command, self.files, self.bytes, self.files_to_delete
-        );
+        )?;
         for space in self.space {
-            println!(
+            writeln!(
+                f,
                 "space: {}: {} bytes for copies, {} free",
                 space.path.display(),
                 space.needed,
                 space.available
-            );
+            )?;
         }
         if let Some(seconds) = self.seconds_at_least {
-            println!("time: at least {seconds:.1} seconds; writing may take longer");
+            writeln!(
+                f,
+                "time: at least {seconds:.1} seconds; writing may take longer"
+            )?;
         }
         for obstacle in &self.obstacles {
-            println!("in the way: {obstacle}");
+            writeln!(f, "in the way: {obstacle}")?;
         }
         if self.obstacles.is_empty() {
-            println!("nothing stands in the way");
+            writeln!(f, "nothing stands in the way")?;
         }
+        Ok(())
     }
 }
 
@@ -88,6 +95,7 @@ impl<'a> Outlook<'a> {
 #[derive(Serialize)]
 pub struct Done {
     command: &'static str,
+    #[serde(serialize_with = "output::lossy")]
     data_directory: PathBuf,
     files: usize,
     pub bytes: u64,
@@ -97,7 +105,7 @@ pub struct Done {
     cpu_seconds: f64,
     gigabytes_per_second: f64,
     /// Where the key file is that opens what was archived and backed up before.
-    kept_key_file: Option<PathBuf>,
+    kept_key_file: Option<String>,
 }
 
 impl Done {
@@ -117,7 +125,7 @@ impl Done {
             seconds: 0.0,
             cpu_seconds: 0.0,
             gigabytes_per_second: 0.0,
-            kept_key_file,
+            kept_key_file: kept_key_file.map(|path| path.to_string_lossy().into_owned()),
         }
     }
 
@@ -133,13 +141,12 @@ impl Done {
         self.gigabytes_per_second = self.bytes as f64 / 1e9 / self.seconds;
         self.cpu_seconds = cpu_seconds();
     }
+}
 
-    pub fn json(&self) -> String {
-        serde_json::to_string_pretty(self).expect("plain data is JSON")
-    }
-
-    pub fn print(&self) {
-        println!(
+impl Display for Done {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
             "{}: {} files, {} bytes in {:.2} seconds ({:.2} GB/s, {:.2} seconds of CPU) on {} threads",
             self.command,
             self.files,
@@ -148,13 +155,14 @@ impl Done {
             self.gigabytes_per_second,
             self.cpu_seconds,
             self.threads
-        );
+        )?;
         if let Some(path) = &self.kept_key_file {
-            println!(
-                "the old key file is {}: keep it as long as WAL archives and backups need it",
-                path.display()
-            );
+            writeln!(
+                f,
+                "the old key file is {path}: keep it as long as WAL archives and backups need it"
+            )?;
         }
+        Ok(())
     }
 }
 

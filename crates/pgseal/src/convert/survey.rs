@@ -16,6 +16,7 @@ use pgseal_convert::Kind;
 use pgseal_storage::control::{Control, State};
 use serde::Serialize;
 
+use crate::output;
 use crate::scan::walk::{walk, Found, Walk, WalkError};
 use crate::verify::printable;
 
@@ -48,6 +49,7 @@ pub enum Obstacle {
 #[derive(Debug, Serialize)]
 pub struct Space {
     /// A directory on it.
+    #[serde(serialize_with = "output::lossy")]
     pub path: PathBuf,
     /// Bytes that copies take at once.
     pub needed: u64,

@@ -1,5 +1,6 @@
 //! What `verify` says in the end: findings, notes, a table, one sentence; or the same as JSON.
 
+use std::fmt::{self, Display, Formatter};
 use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,10 +9,12 @@ use serde::Serialize;
 
 use super::segments::holes_below_writing;
 use super::{Checked, Fault, Sort};
+use crate::output;
 
 /// All of it, as JSON has it.
 #[derive(Serialize)]
 pub struct Report {
+    #[serde(serialize_with = "output::lossy")]
     pub data_directory: PathBuf,
     /// In order; otherwise pages may be torn.
     pub shut_down: bool,
@@ -122,13 +125,27 @@ impl Results {
     }
 }
 
-impl Report {
-    pub fn json(&self) -> String {
-        serde_json::to_string_pretty(self).expect("plain data is JSON")
+/// For people.
+impl Display for Report {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        self.findings(f)?;
+        self.notes(f)?;
+        self.table(f)?;
+        writeln!(
+            f,
+            "{:.2} seconds, {:.2} GB/s on {} threads; not read: {} clear files, {} that this key does not open",
+            self.seconds,
+            self.gigabytes_per_second,
+            self.threads,
+            self.clear_files,
+            self.skipped_files
+        )?;
+        writeln!(f, "{}", self.sentence())
     }
+}
 
-    /// For people.
-    pub fn print(&self) {
+impl Report {
+    fn findings(&self, f: &mut Formatter<'_>) -> fmt::Result {
         for Finding {
             file,
             block,
@@ -136,15 +153,53 @@ impl Report {
         } in &self.results.bad
         {
             match block {
-                Some(block) => println!("{file}: block {block}: {reason}"),
-                None => println!("{file}: {reason}"),
+                Some(block) => writeln!(f, "{file}: block {block}: {reason}")?,
+                None => writeln!(f, "{file}: {reason}")?,
             }
         }
-        self.print_notes();
-        println!(
+        Ok(())
+    }
+
+    fn notes(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        for Hole {
+            file,
+            first_block,
+            pages,
+        } in &self.results.holes
+        {
+            writeln!(
+                f,
+                "note: {file}: {pages} zero pages from block {first_block} on, below written ones"
+            )?;
+        }
+        for Unknown { file, sealed } in &self.unknown {
+            let how = if *sealed { "sealed" } else { "in clear" };
+            writeln!(
+                f,
+                "warning: {file}: no rule names this file; it is kept {how}"
+            )?;
+        }
+        for name in &self.odd {
+            writeln!(
+                f,
+                "warning: {name}: not a file, or a link where PostgreSQL has none: not read"
+            )?;
+        }
+        if !self.data_checksums {
+            writeln!(f, "note: data checksums are off, or pg_control is damaged: only page headers could be checked")?;
+        }
+        if !self.shut_down {
+            writeln!(f, "warning: the server was not shut down: pages may be torn until it has recovered; start it, stop it, and verify again")?;
+        }
+        Ok(())
+    }
+
+    fn table(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
             "{:<10} {:>8} {:>12} {:>12} {:>8} {:>16}",
             "", "files", "pages", "zero pages", "bad", "bytes"
-        );
+        )?;
         for (name, sum) in [
             ("relations", self.results.relations),
             ("SLRUs", self.results.slrus),
@@ -159,43 +214,12 @@ impl Report {
                 bad,
                 bytes,
             } = sum;
-            println!("{name:<10} {files:>8} {pages:>12} {zero_pages:>12} {bad:>8} {bytes:>16}");
+            writeln!(
+                f,
+                "{name:<10} {files:>8} {pages:>12} {zero_pages:>12} {bad:>8} {bytes:>16}"
+            )?;
         }
-        println!(
-            "{:.2} seconds, {:.2} GB/s on {} threads; not read: {} clear files, {} that this key does not open",
-            self.seconds,
-            self.gigabytes_per_second,
-            self.threads,
-            self.clear_files,
-            self.skipped_files
-        );
-        println!("{}", self.sentence());
-    }
-
-    fn print_notes(&self) {
-        for Hole {
-            file,
-            first_block,
-            pages,
-        } in &self.results.holes
-        {
-            println!(
-                "note: {file}: {pages} zero pages from block {first_block} on, below written ones"
-            );
-        }
-        for Unknown { file, sealed } in &self.unknown {
-            let how = if *sealed { "sealed" } else { "in clear" };
-            println!("warning: {file}: no rule names this file; it is kept {how}");
-        }
-        for name in &self.odd {
-            println!("warning: {name}: not a file, or a link where PostgreSQL has none: not read");
-        }
-        if !self.data_checksums {
-            println!("note: data checksums are off, or pg_control is damaged: only page headers could be checked");
-        }
-        if !self.shut_down {
-            println!("warning: the server was not shut down: pages may be torn until it has recovered; start it, stop it, and verify again");
-        }
+        Ok(())
     }
 
     fn sentence(&self) -> String {

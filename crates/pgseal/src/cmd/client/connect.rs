@@ -2,9 +2,10 @@
 
 use pgseal_client::{back_end_name, to_hex, Resolver};
 
-use super::print::{fields, time};
+use super::print::{fields, refused_keys, time};
 use super::ClientFailure;
 use crate::cli::client::ConnectArgs;
+use crate::output;
 
 pub async fn run(args: &ConnectArgs) -> Result<(), ClientFailure> {
     let session = args.client.session(&args.trust, Resolver::new()).await?;
@@ -16,7 +17,7 @@ pub async fn run(args: &ConnectArgs) -> Result<(), ClientFailure> {
     };
     let grants = session.grants().await?;
     let keys: Vec<&str> = session.keys().all().map(|key| key.name.as_str()).collect();
-    fields(&[
+    output::print(fields(&[
         ("evaluator", back_end_name(evidence.back_end)),
         ("evidence", shown.trim_end().to_owned()),
         ("rules", to_hex(&evidence.rules)),
@@ -38,9 +39,7 @@ pub async fn run(args: &ConnectArgs) -> Result<(), ClientFailure> {
                 .count()
                 .to_string(),
         ),
-    ])?;
-    for (name, error) in session.keys().refused() {
-        eprintln!("pgseal: the data key {name:?} is refused: {error}");
-    }
+    ]))?;
+    refused_keys(session.keys());
     Ok(())
 }

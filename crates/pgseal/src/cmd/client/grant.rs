@@ -8,6 +8,7 @@ use pgseal_client::{
 use super::print::{fields, table, time};
 use super::{bytes, not, now, ClientFailure};
 use crate::cli::client::{GrantAddArgs, GrantListArgs, GrantRevokeArgs};
+use crate::output;
 
 const SUBJECTS: &str = "owner, background, or a subject of 64 hexadecimal digits";
 
@@ -27,11 +28,10 @@ pub async fn add(args: &GrantAddArgs) -> Result<(), ClientFailure> {
         not_after: args.valid_until,
     };
     let grant = session.grant(wanted).await?;
-    fields(&[
+    Ok(output::print_done(fields(&[
         ("serial", grant.terms().serial.to_string()),
         ("until", time(grant.terms().not_after)),
-    ])?;
-    Ok(())
+    ]))?)
 }
 
 fn scope(args: &GrantAddArgs, session: &Session) -> Result<KeyScope, ClientFailure> {
@@ -100,7 +100,7 @@ pub async fn list(args: &GrantListArgs) -> Result<(), ClientFailure> {
         "until",
         "state",
     ];
-    Ok(table(&head, &rows, true)?)
+    Ok(output::print(table(&head, &rows))?)
 }
 
 fn to_whom(subject: &Subject) -> String {

@@ -1,10 +1,13 @@
 //! `pgseal client init`: an owner's identity, or one for an application of that owner's data.
 
+use std::io::{self, Write};
+
 use pgseal_client::{ClientError, Identity};
 
 use super::print::fields;
 use super::ClientFailure;
 use crate::cli::client::InitArgs;
+use crate::output;
 
 pub fn run(args: &InitArgs) -> Result<(), ClientFailure> {
     let identity = match &args.application_of {
@@ -13,13 +16,15 @@ pub fn run(args: &InitArgs) -> Result<(), ClientFailure> {
     };
     let identity = identity.map_err(ClientError::from)?;
     identity.store(&args.file)?;
-    fields(&[
+    let told = fields(&[
         ("identity", args.file.display().to_string()),
         ("owner", identity.owner().to_string()),
         ("subject", identity.subject().to_string()),
-    ])?;
+    ]);
     if identity.is_owner() {
-        eprintln!("Keep a copy of it offline: without it nobody can read what it encrypts.");
+        let advice = "Keep a copy of it offline: without it nobody can read what it encrypts.";
+        // It is made, and standard output tells where.
+        let _ = writeln!(io::stderr(), "{advice}");
     }
-    Ok(())
+    Ok(output::print_done(told)?)
 }

@@ -3,9 +3,10 @@
 
 use pgseal_client::{KeyInfo, KeyStore, NewKey};
 
-use super::print::{fields, table};
+use super::print::{fields, refused_keys, table};
 use super::ClientFailure;
 use crate::cli::client::{KeyListArgs, KeyNewArgs};
+use crate::output;
 
 pub async fn list(args: &KeyListArgs) -> Result<(), ClientFailure> {
     let identity = args.client.identity()?;
@@ -24,10 +25,8 @@ pub async fn list(args: &KeyListArgs) -> Result<(), ClientFailure> {
         ]
     };
     let rows: Vec<Vec<String>> = store.keys.all().map(row).collect();
-    table(&["keyname", "id", "group", "mode"], &rows, true)?;
-    for (name, error) in store.keys.refused() {
-        eprintln!("pgseal: the data key {name:?} is refused: {error}");
-    }
+    output::print(table(&["keyname", "id", "group", "mode"], &rows))?;
+    refused_keys(&store.keys);
     Ok(())
 }
 
@@ -43,6 +42,8 @@ pub async fn new(args: &KeyNewArgs) -> Result<(), ClientFailure> {
     };
     store.add(&client, &identity, key).await?;
     let id = store.keys.named(&name)?.id.to_string();
-    fields(&[("keyname", name), ("id", id)])?;
-    Ok(())
+    Ok(output::print_done(fields(&[
+        ("keyname", name),
+        ("id", id),
+    ]))?)
 }

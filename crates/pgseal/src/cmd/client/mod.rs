@@ -27,6 +27,7 @@ use crate::cli::client::{
     ClientCommand, ClientGrantCommand, ClientKeyCommand, ClientOptions, Kind, TrustOptions,
 };
 use crate::exit::Failure;
+use crate::output::OutputError;
 
 /// Why a subcommand of `client` ended.
 #[derive(Debug, thiserror::Error)]
@@ -35,7 +36,9 @@ pub enum ClientFailure {
     Client(#[from] ClientError),
     #[error(transparent)]
     Identity(#[from] IdentityFileError),
-    #[error("the runtime cannot be started, or a file, standard input or output fails: {0}")]
+    #[error(transparent)]
+    Output(#[from] OutputError),
+    #[error("the runtime cannot be started, or a file or standard input fails: {0}")]
     Io(#[from] io::Error),
     #[error("the policy cannot be used: {0}")]
     Policy(#[from] PolicyError),

@@ -3,14 +3,24 @@
 use std::io::{self, Write};
 use std::time::{Duration, UNIX_EPOCH};
 
+use pgseal_client::KeyRing;
+
 /// One line each: the name, padded, and the value.
-pub fn fields(fields: &[(&str, String)]) -> io::Result<()> {
+pub fn fields(fields: &[(&str, String)]) -> String {
     let width = fields.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
-    let mut out = io::stdout().lock();
-    for (name, value) in fields {
-        writeln!(out, "{name:width$}  {value}")?;
+    let line = |(name, value): &(&str, String)| format!("{name:width$}  {value}\n");
+    fields.iter().map(line).collect()
+}
+
+/// Says on standard error which data keys are not the owner's, and why.
+pub fn refused_keys(keys: &KeyRing) {
+    for (name, error) in keys.refused() {
+        // It is a warning: what was asked for does not depend on it.
+        let _ = writeln!(
+            io::stderr(),
+            "pgseal: the data key {name:?} is refused: {error}"
+        );
     }
-    Ok(())
 }
 
 /// RFC 3339, UTC.
@@ -23,31 +33,19 @@ pub fn time(seconds: u64) -> String {
 }
 
 /// A table, with its head and the number of its rows.
-pub fn table(head: &[&str], rows: &[Vec<String>], count: bool) -> io::Result<()> {
-    let mut out = io::stdout().lock();
-    write!(out, "{}", aligned(head, rows))?;
-    if count {
-        writeln!(
-            out,
-            "({} row{})",
-            rows.len(),
-            if rows.len() == 1 { "" } else { "s" }
-        )?;
-    }
-    Ok(())
+pub fn table(head: &[&str], rows: &[Vec<String>]) -> String {
+    let s = if rows.len() == 1 { "" } else { "s" };
+    format!("{}({} row{s})\n", aligned(head, rows), rows.len())
 }
 
 /// Rows alone, unaligned or aligned.
-pub fn rows(rows: &[Vec<String>], unaligned: bool) -> io::Result<()> {
-    let mut out = io::stdout().lock();
+pub fn rows(rows: &[Vec<String>], unaligned: bool) -> String {
     let widths = widths(&[], rows);
-    for row in rows {
-        match unaligned {
-            true => writeln!(out, "{}", row.join("|"))?,
-            false => writeln!(out, "{}", line(row.iter().map(String::as_str), &widths))?,
-        }
-    }
-    Ok(())
+    let row = |row: &Vec<String>| match unaligned {
+        true => row.join("|") + "\n",
+        false => line(row.iter().map(String::as_str), &widths) + "\n",
+    };
+    rows.iter().map(row).collect()
 }
 
 fn aligned(head: &[&str], rows: &[Vec<String>]) -> String {

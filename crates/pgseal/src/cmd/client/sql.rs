@@ -1,12 +1,11 @@
 //! `pgseal client sql`: runs one statement. Parameters are sealed by the types that the server
 //! describes, encrypted columns are opened.
 
-use std::io::{self, Write};
-
 use pgseal_client::{Argument, ClientError, Prepared, Resolver, Row, Session};
 
 use super::{input, print, ClientFailure};
 use crate::cli::client::SqlArgs;
+use crate::output;
 
 /// What stands for NULL, as COPY writes it.
 const NULL: &str = "\\N";
@@ -25,7 +24,7 @@ pub async fn run(args: &SqlArgs) -> Result<(), ClientFailure> {
     let arguments = arguments(args, &values);
     if prepared.statement().columns().is_empty() {
         let rows = session.execute(&prepared, &arguments).await?;
-        return Ok(writeln!(io::stdout(), "{}", tag(&args.statement, rows))?);
+        return Ok(output::print_done(tag(&args.statement, rows))?);
     }
     let rows = session.query(&prepared, &arguments).await?;
     show(args, &prepared, &rows)
@@ -42,7 +41,7 @@ async fn each_line(
         let done = session.execute(prepared, &arguments(args, &values)).await;
         touched += done.map_err(|error| ClientFailure::Line(number + 1, error))?;
     }
-    Ok(writeln!(io::stdout(), "{}", tag(&args.statement, touched))?)
+    Ok(output::print_done(tag(&args.statement, touched))?)
 }
 
 fn arguments<'a>(args: &SqlArgs, values: &[&'a str]) -> Vec<Argument<'a>> {
@@ -67,19 +66,15 @@ fn show(args: &SqlArgs, prepared: &Prepared, rows: &[Row<'_>]) -> Result<(), Cli
     };
     let rows: Vec<Vec<String>> = rows.iter().map(text).collect::<Result<_, _>>()?;
     let head: Vec<&str> = columns.iter().map(|column| column.name()).collect();
-    match (args.tuples_only, args.no_align) {
-        (true, unaligned) => print::rows(&rows, unaligned)?,
-        (false, true) => {
-            writeln!(io::stdout(), "{}", head.join("|"))?;
-            print::rows(&rows, true)?;
-        }
-        (false, false) => print::table(&head, &rows, true)?,
-    }
-    Ok(())
+    Ok(output::print(match (args.tuples_only, args.no_align) {
+        (true, unaligned) => print::rows(&rows, unaligned),
+        (false, true) => head.join("|") + "\n" + &print::rows(&rows, true),
+        (false, false) => print::table(&head, &rows),
+    })?)
 }
 
-/// As psql tells what a statement did.
+/// As psql tells what a statement did, in a line.
 fn tag(statement: &str, rows: u64) -> String {
     let verb = statement.split_whitespace().next().unwrap_or_default();
-    format!("{} {rows}", verb.to_uppercase())
+    format!("{} {rows}\n", verb.to_uppercase())
 }

@@ -1,11 +1,10 @@
 //! `pgseal client seal` and `open`: one value. No evaluator is needed.
 
-use std::io::{self, Write};
-
 use pgseal_client::{from_hex, to_hex, type_by_name, ClientError, KeyStore, Type, Value};
 
 use super::{input, not, ClientFailure};
 use crate::cli::client::{OpenCellArgs, SealValueArgs};
+use crate::output;
 
 pub async fn seal(args: &SealValueArgs) -> Result<(), ClientFailure> {
     let ty = type_of(&args.ty)?;
@@ -15,7 +14,7 @@ pub async fn seal(args: &SealValueArgs) -> Result<(), ClientFailure> {
     let mut cell = Vec::new();
     let name = args.key.as_ref().unwrap_or(&store.default_keyname);
     store.keys.seal(name, &value, &mut cell)?;
-    Ok(writeln!(io::stdout(), "\\x{}", to_hex(&cell))?)
+    Ok(output::print(format_args!("\\x{}\n", to_hex(&cell)))?)
 }
 
 pub async fn open(args: &OpenCellArgs) -> Result<(), ClientFailure> {
@@ -32,7 +31,7 @@ pub async fn open(args: &OpenCellArgs) -> Result<(), ClientFailure> {
         Some(ty) => store.keys.open_as(ty, &cell)?,
         None => store.keys.open(&cell)?,
     };
-    Ok(writeln!(io::stdout(), "{}", value.to_text())?)
+    Ok(output::print(format_args!("{}\n", value.to_text()))?)
 }
 
 fn type_of(name: &str) -> Result<Type, ClientFailure> {

@@ -1,0 +1,62 @@
+//! Standard output, to which subcommands tell what they found or did.
+//!
+//! Nothing prints past this, because `println!` ends the process with an abort when it fails, in the
+//! middle of whatever is going on. A reader that has gone (`pgseal verify … | head`) ends us as it
+//! ends any filter; everything else that keeps a report from its reader is an error of its own.
+
+use std::fmt::Display;
+use std::io::{self, ErrorKind, Write};
+use std::path::Path;
+
+use serde::{Serialize, Serializer};
+
+/// Why a result could not be told.
+#[derive(Debug, thiserror::Error)]
+pub enum OutputError {
+    #[error("nobody reads standard output")]
+    Closed,
+    #[error("standard output cannot be written ({0}): make room or send it elsewhere, and run this again")]
+    Write(io::Error),
+    #[error("what was asked for is done, and only its report is lost, for standard output cannot be written ({0}): do not run it again")]
+    Done(io::Error),
+}
+
+/// Prints what is said as it is, ends of lines included.
+pub fn print(text: impl Display) -> Result<(), OutputError> {
+    write(text).map_err(|error| match error.kind() {
+        ErrorKind::BrokenPipe => OutputError::Closed,
+        _ => OutputError::Write(error),
+    })
+}
+
+/// The same after something was changed: whoever cannot be told must not take it for undone.
+pub fn print_done(text: impl Display) -> Result<(), OutputError> {
+    write(text).map_err(OutputError::Done)
+}
+
+/// A report for people, or the same for machines.
+pub fn report(report: &(impl Display + Serialize), as_json: bool) -> Result<(), OutputError> {
+    match as_json {
+        true => print(json(report)),
+        false => print(report),
+    }
+}
+
+/// Pretty, with the end of its last line.
+pub fn json(report: &impl Serialize) -> String {
+    let text = serde_json::to_string_pretty(report);
+    let mut text = text.expect("plain data is JSON: its paths are lossy texts");
+    text.push('\n');
+    text
+}
+
+/// A path as JSON can have it, which is UTF-8 throughout.
+pub fn lossy<S: Serializer>(path: impl AsRef<Path>, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(&path.as_ref().to_string_lossy())
+}
+
+fn write(text: impl Display) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    write!(out, "{text}")?;
+    out.flush()
+}
