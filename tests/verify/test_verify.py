@@ -4,6 +4,7 @@ A sealed cluster with every kind of file that survives a stop, and its plain twi
 """
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -89,6 +90,44 @@ class Verify(Case):
         cluster.stop()
         report = self.verify(cluster, 0)
         self.assertEqual((report["shut_down"], report["bad"]), (True, []))
+
+    def test_wal_in_every_state_is_good_and_a_zeroed_page_is_found(self):
+        """Segments in use, made ahead and recycled; stopped, crashed, and after recovery."""
+        cluster = self.cluster(conf="min_wal_size = 160MB\nwal_init_zero = on\n").init().start()
+        cluster.psql("CREATE TABLE t (i int); " + "INSERT INTO t VALUES (1); SELECT pg_switch_wal(); " * 5 + "CHECKPOINT; CHECKPOINT")
+        for end in [cluster.stop, cluster.kill9]:
+            end()
+            self.assertEqual(self.verify(cluster, 0, "--strict")["bad"], [])
+            cluster.start()
+        cluster.psql("SELECT pg_switch_wal()")
+        cluster.stop()
+        self.assertEqual(self.verify(cluster, 0, "--strict")["bad"], [])
+        self.assertGreater(len(list((cluster.data / "pg_wal").glob("0*"))), 2)
+        last = cluster.run("pg_controldata", "-D", cluster.data).stdout
+        last = re.search("REDO WAL file: +(\\w+)", last)[1]
+        segment = cluster.data / "pg_wal" / last
+        first = segment.read_bytes()[:PAGE]
+        self.overwrite(segment, bytes(PAGE))
+        bad = {"file": f"pg_wal/{last}", "block": 0, "reason": "is zeroed, and pages after it are not"}
+        self.assertEqual(self.verify(cluster, 1)["bad"], [bad])
+        self.overwrite(segment, first)
+        segment.rename(self.directory / last)
+        (bad,) = self.verify(cluster, 1)["bad"]
+        self.assertEqual((bad["file"], bad["reason"][:40]), (f"pg_wal/{last}", "is missing and holds the last checkpoint"))
+        (self.directory / last).rename(segment)
+        self.assertEqual(self.verify(cluster, 0, "--strict")["bad"], [])
+        cluster.start().stop()
+
+    @staticmethod
+    def overwrite(path, content):
+        with open(path, "r+b") as file:
+            file.write(content)
+
+    def test_an_empty_pg_control_is_a_finding(self):
+        cluster = self.cluster().init()
+        (cluster.data / "global/pg_control").write_bytes(b"")
+        (bad,) = self.verify(cluster, 1)["bad"]
+        self.assertEqual(bad, {"file": "global/pg_control", "reason": "pg_control has only 0 bytes: restore it from a backup"})
 
     def test_an_audit_finds_nothing_sealed_and_everything_plain(self):
         sealed = self.loaded()

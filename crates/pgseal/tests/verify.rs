@@ -7,14 +7,17 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
 
-use common::data::{control, heap, sample, Data, RELATION, WAL};
+use common::data::{self, control, heap, sample, Data, RELATION, WAL, WAL_SIZE};
 use common::{header, plain, Cluster, Transcript};
 use pgseal_crypto::{KeyLength, MasterKey};
 use pgseal_format::{Payload, SlotKind};
 use serde_json::{json, Value};
 
 const PAGE: usize = 8192;
+const SEGMENT: usize = 16 << 20;
 const DAMAGED_WAL: &str = "has no WAL page header: damaged, moved, or sealed with another key";
+const NO_CHECKSUMS: &str =
+    "note: data checksums are off, or pg_control is damaged: only page headers could be checked";
 const NOISE: &str =
     "reads as noise: overwritten, moved from another place, or sealed with another key";
 const CLEAR: &str = "is stored in clear and should be sealed";
@@ -255,6 +258,73 @@ fn wal_of_another_cluster() {
 }
 
 #[test]
+fn a_zeroed_first_page_of_wal() {
+    let data = Data::new();
+    data.change(WAL, |bytes| bytes[..PAGE].fill(0));
+    let line = format!("{WAL}: block 0: is zeroed, and pages after it are not");
+    finds(&data, &[&line]);
+    says(&data, &["--strict"], 1, &[&line]);
+}
+
+#[test]
+fn wal_that_is_not_in_use() {
+    let data = Data::new();
+    data.clear("pg_wal/000000010000000000000002", &vec![0; SEGMENT]);
+    let used = "pg_wal/000000010000000000000003";
+    // As `pgseal seal` leaves an empty one: zeros, encrypted.
+    data.seal("pg_wal/000000010000000000000004", &vec![0; SEGMENT]);
+    data.seal(used, &recycled());
+    data.change(used, |bytes| bytes.resize(SEGMENT, 7));
+    says(&data, &["--strict"], 0, &[]);
+}
+
+#[test]
+fn a_segment_that_has_just_begun() {
+    let data = Data::new();
+    let fresh = "pg_wal/000000010000000000000002";
+    let mut page = data::wal(&control(0)[..8])[..PAGE].to_vec();
+    page[8..16].copy_from_slice(&(2 * WAL_SIZE).to_le_bytes());
+    data.seal(fresh, &page);
+    data.change(fresh, |bytes| bytes.resize(SEGMENT, 0));
+    says(&data, &["--strict"], 0, &[]);
+}
+
+#[test]
+fn the_segment_of_the_last_checkpoint() {
+    let missing = format!(
+        "{WAL}: is missing and holds the last checkpoint: the server cannot start without it"
+    );
+    let unused = format!(
+        "{WAL}: should hold the last checkpoint and is not in use: the server cannot start from it"
+    );
+    let data = Data::new();
+    data.clear(WAL, &vec![0; SEGMENT]);
+    finds(&data, &[&unused]);
+    data.seal(WAL, &recycled());
+    data.change(WAL, |bytes| bytes.resize(SEGMENT, 0));
+    finds(&data, &[&unused]);
+    fs::remove_file(data.path(WAL)).expect("it was there");
+    finds(&data, &[&missing]);
+    for elsewhere in ["backup_label", "recovery.signal", "standby.signal"] {
+        data.clear(elsewhere, b"");
+        says(&data, &[], 0, &[]);
+        fs::remove_file(data.path(elsewhere)).expect("it was there");
+    }
+    // The same records, on another timeline.
+    let other = "pg_wal/000000020000000000000001";
+    data.seal(other, &data::wal(&control(0)[..8]));
+    data.change(other, |bytes| bytes.resize(SEGMENT, 0));
+    says(&data, &[], 0, &[]);
+}
+
+/// The first pages of a segment under another name.
+fn recycled() -> Vec<u8> {
+    let mut pages = data::wal(&control(0)[..8]);
+    pages[8..16].copy_from_slice(&(5 * WAL_SIZE).to_le_bytes());
+    pages
+}
+
+#[test]
 fn a_cut_wal_segment() {
     let data = Data::new();
     data.change(WAL, |bytes| bytes.truncate(3 * PAGE));
@@ -269,19 +339,29 @@ fn pg_control() {
     let sentence = "incorrect checksum in pg_control: it is damaged, or sealed with another key";
     finds(
         &data,
-        &[
-            &format!("global/pg_control: {sentence}"),
-            "note: data checksums are off, or pg_control is damaged: only page headers could be \
-             checked",
-        ],
+        &[&format!("global/pg_control: {sentence}"), NO_CHECKSUMS],
     );
+}
+
+#[test]
+fn a_pg_control_that_was_cut() {
+    let data = Data::new();
+    for bytes in [0, 1, 223, 511] {
+        data.change("global/pg_control", |stored| stored.truncate(bytes));
+        let line = format!(
+            "global/pg_control: pg_control has only {bytes} bytes: restore it from a backup"
+        );
+        finds(&data, &[&line, NO_CHECKSUMS]);
+        data.seal("global/pg_control", &control(0));
+    }
 }
 
 #[test]
 fn a_crashed_server_is_told() {
     let data = Data::new();
     data.seal("global/pg_control", &control(2));
-    fs::remove_file(data.path(WAL)).expect("it was there");
+    data.seal(WAL, &data::wal(&control(2)[..8]));
+    data.change(WAL, |bytes| bytes.resize(SEGMENT, 0));
     let crashed = "warning: the server was not shut down: pages may be torn until it has \
                    recovered; start it, stop it, and verify again";
     says(&data, &[], 0, &[crashed]);

@@ -15,7 +15,7 @@ use crate::exit::{Failure, FOUND};
 use crate::output;
 use crate::scan::{pool, progress, walk};
 use crate::unlock::{unlock, Unlocked};
-use crate::verify::{printable, Cluster, Plan, Report, Results, Verdict};
+use crate::verify::{printable, Cluster, Fault, Plan, Report, Results, Verdict};
 
 /// The pages change while they are read.
 #[derive(Debug, thiserror::Error)]
@@ -55,9 +55,13 @@ fn verify(unlocked: &Unlocked, args: &VerifyArgs) -> Result<Report, Failure> {
     let check = |task: &_, scratch: &mut Box<Scratch>| cluster.check(task, scratch, &bar);
     let mut checked = pool::map(&plan.tasks, jobs, || Box::new(Scratch::new()), check);
     bar.finish_and_clear();
-    cluster.mark_gaps(&mut checked);
+    let missing = cluster.mark_together(&mut checked);
     let names = |names: Vec<Vec<u8>>| names.iter().map(|name| printable(name)).collect();
-    let results = Results::new(checked, names(found.dangling), args.strict);
+    let dangling = found.dangling.iter();
+    let absent = dangling
+        .map(|name| (printable(name), Fault::Dangling))
+        .chain(missing.map(|name| (name, Fault::WalMissing)));
+    let results = Results::new(checked, absent.collect(), args.strict);
     let time = start.elapsed();
     Ok(Report {
         data_directory: data.clone(),

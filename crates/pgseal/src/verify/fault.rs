@@ -30,6 +30,12 @@ pub enum Fault {
     WalHeader,
     #[error("holds WAL of another cluster")]
     WalForeign,
+    #[error("is zeroed, and pages after it are not")]
+    WalZeroed,
+    #[error("should hold the last checkpoint and is not in use: the server cannot start from it")]
+    NoCheckpoint,
+    #[error("is missing and holds the last checkpoint: the server cannot start without it")]
+    WalMissing,
     #[error("{0}")]
     Control(#[from] ControlError),
     #[error("is no {0}: damaged, moved, or sealed with another key")]

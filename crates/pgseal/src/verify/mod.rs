@@ -5,14 +5,16 @@
 //!   checksums, the right checksum for its place; segments before the last are whole;
 //! - SLRUs, which carry no checksum: no page is stored in clear, zeroed in part, or reads as noise
 //!   (as a page does that was moved, or sealed with another key);
-//! - WAL: the first page has a header of this cluster; in a segment that is in use every page
-//!   before the last written one has its own address (the records' CRCs are left to recovery);
+//! - WAL: the first page has a header of this cluster, or all pages are zeros; in a segment that is
+//!   in use every page before the last written one has its own address (the records' CRCs are left
+//!   to recovery); the segment of the last checkpoint is there, and in use;
 //! - `pg_control`, two-phase state, logical snapshots, WAL summaries: their CRCs;
 //! - every other sealed file: it can be read, and is not stored in clear.
 //!
 //! What cannot be checked: a page that is older than it should be, a whole page that was zeroed
 //! (counted, and listed if a later page was written), 16 garbled bytes of a page without checksum.
 
+mod checkpoint;
 mod fault;
 mod named;
 mod paged;
@@ -36,7 +38,8 @@ use pgseal_storage::{Errno, SealedFile};
 use crate::control_file::{self, ControlReadError, Read};
 use crate::scan::raw::Raw;
 use crate::scan::walk::Found;
-use fault::Fault;
+use checkpoint::Checkpoint;
+pub use fault::Fault;
 pub use report::{Report, Results, Unknown, Verdict};
 
 /// The rows of the summary.
@@ -66,6 +69,8 @@ pub struct Checked {
     pub holes: Vec<Range<u64>>,
     /// One more than the last page that is no hole.
     pub written: u64,
+    /// Where the segment of WAL begins, if it is one in use.
+    pub wal_in_use: Option<u64>,
     /// What is wrong, with the block if it is one.
     pub faults: Vec<(Option<u64>, Fault)>,
 }
@@ -79,6 +84,7 @@ impl Checked {
             pages: task.found.len.div_ceil(UNIT as u64),
             holes: Vec::new(),
             written: 0,
+            wal_in_use: None,
             faults: Vec::new(),
         }
     }
@@ -106,6 +112,8 @@ pub struct Cluster<'k> {
     pub control: Result<Control, ControlError>,
     /// Pages of a whole segment file of a relation.
     segment_pages: u32,
+    /// Where recovery begins, if its WAL must be there.
+    checkpoint: Option<Checkpoint>,
 }
 
 impl<'k> Cluster<'k> {
@@ -122,13 +130,16 @@ impl<'k> Cluster<'k> {
             said: control,
             page,
         } = control_file::read(data, master, length)?;
-        let said = u32::from_le_bytes(std::array::from_fn(|i| page[SEGMENT_PAGES + i]));
-        let known = control.is_ok() && said > 0;
+        let said = control.as_ref().ok();
+        let segment_pages = said
+            .map(|_| le32(&page[SEGMENT_PAGES..]))
+            .filter(|pages| *pages > 0);
         Ok(Self {
             master,
             length,
+            segment_pages: segment_pages.unwrap_or(DEFAULT_SEGMENT_PAGES),
+            checkpoint: said.and_then(|control| Checkpoint::of(data, control, &page)),
             control,
-            segment_pages: if known { said } else { DEFAULT_SEGMENT_PAGES },
         })
     }
 
@@ -160,9 +171,10 @@ impl<'k> Cluster<'k> {
             .is_none_or(|version| version.ends_with(suffix.as_bytes()))
     }
 
-    /// Marks what only shows when all files are known.
-    pub fn mark_gaps(&self, checked: &mut [Checked]) {
+    /// Marks what only shows when all files are known; returns a file that should be there.
+    pub fn mark_together(&self, checked: &mut [Checked]) -> Option<String> {
         segments::mark_gaps(checked, self.segment_pages);
+        self.checkpoint.as_ref()?.mark(checked)
     }
 
     fn sealed(&self, spec: &Spec) -> SealedFile<'k> {
@@ -268,6 +280,11 @@ impl Task {
             _ => Sort::Other,
         }
     }
+}
+
+/// The first four bytes, of those that are known to be there.
+fn le32(bytes: &[u8]) -> u32 {
+    u32::from_le_bytes(std::array::from_fn(|i| bytes[i]))
 }
 
 /// A name as it can be printed.

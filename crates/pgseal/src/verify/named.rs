@@ -11,7 +11,7 @@ use pgseal_storage::layout::PAGE;
 use pgseal_storage::scratch::Scratch;
 use pgseal_storage::{Errno, SealedFile};
 
-use super::{Checked, Cluster, Fault};
+use super::{le32, Checked, Cluster, Fault};
 use crate::pages::randomness::{look_between_holes, Look};
 use crate::scan::raw::Raw;
 
@@ -97,10 +97,6 @@ fn crc_at_end(bytes: &[u8], what: &'static str) -> Result<(), Fault> {
         Some((body, crc)) if crc32c::crc32c(body) == le32(crc) => Ok(()),
         _ => Err(Fault::Crc(what)),
     }
-}
-
-fn le32(bytes: &[u8]) -> u32 {
-    u32::from_le_bytes(std::array::from_fn(|i| bytes[i]))
 }
 
 impl Cluster<'_> {

@@ -83,16 +83,17 @@ pub enum Verdict {
 }
 
 impl Results {
-    /// Sums up. Holes below written pages are findings if `strict`.
-    pub fn new(mut checked: Vec<Checked>, dangling: Vec<String>, strict: bool) -> Self {
+    /// Sums up. `absent` is what cannot be checked and should be there; holes below written pages
+    /// are findings if `strict`.
+    pub fn new(mut checked: Vec<Checked>, absent: Vec<(String, Fault)>, strict: bool) -> Self {
         checked.sort_by(|a, b| a.name.cmp(&b.name));
         let holes = holes(&checked);
         if strict {
             add_holes(&mut checked, &holes);
         }
-        let bad: Vec<_> = dangling
+        let bad: Vec<_> = absent
             .into_iter()
-            .map(dangles)
+            .map(|(file, fault)| Finding::new(file, None, &fault))
             .chain(findings(&checked))
             .collect();
         let sum = |sort| Sum::of(checked.iter().filter(|file| file.sort == sort));
@@ -231,6 +232,17 @@ impl Report {
     }
 }
 
+impl Finding {
+    fn new(file: String, block: Option<u64>, fault: &Fault) -> Self {
+        let reason = fault.to_string();
+        Self {
+            file,
+            block,
+            reason,
+        }
+    }
+}
+
 impl Sum {
     fn of<'a>(files: impl Iterator<Item = &'a Checked>) -> Self {
         files.fold(Self::default(), |sum, file| Self {
@@ -257,22 +269,10 @@ fn holes(checked: &[Checked]) -> Vec<Hole> {
     holes_below_writing(checked).into_iter().map(hole).collect()
 }
 
-fn dangles(file: String) -> Finding {
-    let reason = Fault::Dangling.to_string();
-    Finding {
-        file,
-        block: None,
-        reason,
-    }
-}
-
 fn findings(checked: &[Checked]) -> impl Iterator<Item = Finding> + '_ {
     checked.iter().flat_map(|file| {
-        file.faults.iter().map(|(block, fault)| Finding {
-            file: file.name.clone(),
-            block: *block,
-            reason: fault.to_string(),
-        })
+        let found = file.faults.iter();
+        found.map(|(block, fault)| Finding::new(file.name.clone(), *block, fault))
     })
 }
 

@@ -3,7 +3,7 @@
 //! A segment is empty (made ahead, all zeros), recycled (its first page is that of the segment it
 //! was, the rest is noise), or in use: then it has pages with their own address up to the last that
 //! was written, and after that zeros or noise. So a page without its address is damaged if one
-//! with it follows.
+//! with it follows, and so is a first page of zeros if anything follows.
 
 use indicatif::ProgressBar;
 use pgseal_storage::layout::PAGE;
@@ -15,13 +15,18 @@ use super::{Checked, Cluster, Fault};
 use crate::pages::Page;
 use crate::scan::raw::Raw;
 
-/// What is known of a segment so far.
-#[derive(Default)]
-struct Segment {
-    /// That of its pages, if it is in use.
-    magic: Option<[u8; 2]>,
-    /// Pages without their address, after which none with it came yet.
-    doubtful: Vec<u64>,
+/// What a segment is, by the pages so far.
+enum Segment {
+    /// Nothing but zeros.
+    Empty,
+    /// Recycled, or its first page is damaged: the others can be anything.
+    Unjudged,
+    InUse {
+        /// That of its pages.
+        magic: [u8; 2],
+        /// Pages without their address, after which none with it came yet.
+        doubtful: Vec<u64>,
+    },
 }
 
 impl Cluster<'_> {
@@ -43,7 +48,7 @@ impl Cluster<'_> {
         let Some((spec, start)) = place.filter(|_| checked.bytes == size) else {
             return checked.file_fault(Fault::WalSize(checked.bytes));
         };
-        let mut segment = Segment::default();
+        let mut segment = Segment::Unjudged;
         pages(
             disk,
             &self.sealed(&spec),
@@ -52,18 +57,20 @@ impl Cluster<'_> {
             |block, page| match page {
                 Err(errno) => checked.fault(block, Fault::unreadable(errno)),
                 Ok(pair) if block == 0 => match self.first_page(&pair, start) {
-                    Ok(magic) => segment.magic = magic,
+                    Ok(known) => segment = known,
                     Err(fault) => checked.fault(0, fault),
                 },
                 Ok(pair) => segment.page(block, &pair, start + block * PAGE, checked),
             },
         );
+        if matches!(segment, Segment::InUse { .. }) {
+            checked.wal_in_use = Some(start);
+        }
     }
 
-    /// The magic number of the segment's pages, if it is in use.
-    fn first_page(&self, pair: &Pair<'_>, start: u64) -> Result<Option<[u8; 2]>, Fault> {
+    fn first_page(&self, pair: &Pair<'_>, start: u64) -> Result<Segment, Fault> {
         if is_zero(pair.clear) {
-            return Ok(None);
+            return Ok(Segment::Empty);
         }
         let Some(header) = long_header(pair.clear) else {
             let in_clear = long_header(pair.stored).is_some();
@@ -77,24 +84,33 @@ impl Cluster<'_> {
         if own.is_ok_and(|own| own != header.system_id) {
             return Err(Fault::WalForeign);
         }
-        let in_use = header.page_address == start;
-        Ok(in_use.then_some([pair.clear[0], pair.clear[1]]))
+        Ok(match header.page_address == start {
+            true => Segment::InUse {
+                magic: [pair.clear[0], pair.clear[1]],
+                doubtful: Vec::new(),
+            },
+            false => Segment::Unjudged,
+        })
     }
 }
 
 impl Segment {
     fn page(&mut self, block: u64, pair: &Pair<'_>, address: u64, checked: &mut Checked) {
-        let Some(magic) = self.magic else {
-            return;
-        };
-        if is_page(pair.clear, magic, address) {
-            for block in self.doubtful.drain(..) {
-                checked.fault(block, Fault::WalHeader);
+        match self {
+            Self::Empty if !is_zero(pair.clear) => {
+                checked.fault(0, Fault::WalZeroed);
+                *self = Self::Unjudged;
             }
-        } else if is_page(pair.stored, magic, address) {
-            checked.fault(block, Fault::Clear);
-        } else {
-            self.doubtful.push(block);
+            Self::Empty | Self::Unjudged => {}
+            Self::InUse { magic, .. } if is_page(pair.stored, *magic, address) => {
+                checked.fault(block, Fault::Clear);
+            }
+            Self::InUse { magic, doubtful } if is_page(pair.clear, *magic, address) => {
+                for block in doubtful.drain(..) {
+                    checked.fault(block, Fault::WalHeader);
+                }
+            }
+            Self::InUse { doubtful, .. } => doubtful.push(block),
         }
     }
 }
