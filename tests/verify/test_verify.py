@@ -129,6 +129,18 @@ class Verify(Case):
         (bad,) = self.verify(cluster, 1)["bad"]
         self.assertEqual(bad, {"file": "global/pg_control", "reason": "pg_control has only 0 bytes: restore it from a backup"})
 
+    def test_what_a_link_leads_to_is_not_read_and_said_so(self):
+        cluster = self.loaded()
+        cluster.stop()
+        moved = self.directory / "moved"
+        (cluster.data / "base/5").rename(moved)
+        (cluster.data / "base/5").symlink_to(moved)
+        (cluster.data / "pg_tblspc/77777").symlink_to("/nonexistent")
+        cluster.start()
+        done = run([PGSEAL, "audit", cluster.data, "--canary", self.canaries.mark, "--json"], check=False)
+        unread = [place["file"] for place in json.loads(done.stdout)["not_read"]]
+        self.assertEqual((done.returncode, unread), (1, [f"{cluster.data}/base/5", f"{cluster.data}/pg_tblspc/77777"]))
+
     def test_an_audit_finds_nothing_sealed_and_everything_plain(self):
         sealed = self.loaded()
         self.assertEqual(self.audit(sealed, 0), [])

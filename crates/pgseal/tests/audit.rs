@@ -2,6 +2,9 @@
 
 mod common;
 
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::os::unix::net::UnixListener;
 use std::path::Path;
 
 use common::data::{sample, Data, RELATION, WAL, WAL_SIZE};
@@ -157,6 +160,41 @@ fn a_tablespace_by_itself() {
 }
 
 #[test]
+fn what_links_keep_away_is_told() {
+    let data = Data::new();
+    let moved = data.0.beside("moved");
+    fs::rename(data.path("base/5"), &moved).expect("a rename");
+    symlink(&moved, data.path("base/5")).expect("a link");
+    data.clear("base/5/16385", CANARY.as_bytes());
+    fs::create_dir(data.path("pg_tblspc")).expect("a directory");
+    symlink("/nonexistent", data.path("pg_tblspc/77777")).expect("a link");
+    let _socket = UnixListener::bind(data.path(".s.PGSQL.5432")).expect("a socket");
+    let link = "a link where PostgreSQL has none, or a device: audit what it leads to by itself";
+    let dangling = "leads nowhere: mount what it links to";
+    let said = audit(&data.0.data(), &["--canary", CANARY]);
+    let lines: Vec<&str> = said.stdout.lines().collect();
+    let expected = [
+        format!("{}: not read: {link}", data.path("base/5").display()),
+        format!(
+            "{}: not read: {dangling}",
+            data.path("pg_tblspc/77777").display()
+        ),
+    ];
+    assert_eq!(
+        (said.code, &lines[..2]),
+        (Some(1), &expected.each_ref().map(String::as_str)[..])
+    );
+    assert!(lines[2].starts_with("0 hits in ") && lines[2].ends_with("; not read: 2 places"));
+    let report = audit(&data.0.data(), &["--json"]);
+    let json: Value = serde_json::from_str(&report.stdout).expect("JSON");
+    let expected = json!([
+        {"file": data.path("base/5"), "why": link},
+        {"file": data.path("pg_tblspc/77777"), "why": dangling},
+    ]);
+    assert_eq!((report.code, &json["not_read"]), (Some(1), &expected));
+}
+
+#[test]
 fn json_has_the_same() {
     let data = Data::new();
     data.clear("base/5/16385", &sample(0));
@@ -174,6 +212,7 @@ fn json_has_the_same() {
             "what": "clear_pages",
             "pages": 1,
         }],
+        "not_read": [],
         "seconds": null,
     });
     assert_eq!((code, report), (Some(1), expected));

@@ -26,7 +26,7 @@ use crate::pages::{header, Page};
 use crate::scan::raw::Raw;
 use crate::scan::walk::Found;
 pub use canary::{Canaries, Canary, CanaryError};
-pub use report::Report;
+pub use report::{Report, Unread};
 
 /// Bytes that are read at once: whole pages.
 const RUN: usize = 128 * UNIT;

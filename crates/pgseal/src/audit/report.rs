@@ -18,7 +18,32 @@ pub struct Report {
     files: usize,
     bytes: u64,
     hits: Vec<Hit>,
+    not_read: Vec<Unread>,
     seconds: f64,
+}
+
+/// A place that may hold anything.
+#[derive(Serialize)]
+pub struct Unread {
+    file: String,
+    why: &'static str,
+}
+
+impl Unread {
+    /// What the server would follow, and nobody should have made.
+    pub fn link(path: &Path) -> Self {
+        Self {
+            file: shown(path),
+            why: "a link where PostgreSQL has none, or a device: audit what it leads to by itself",
+        }
+    }
+
+    pub fn dangling(path: &Path) -> Self {
+        Self {
+            file: shown(path),
+            why: "leads nowhere: mount what it links to",
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -48,6 +73,7 @@ impl Report {
         audited: Vec<Audited>,
         canaries: &Canaries,
         count: usize,
+        mut not_read: Vec<Unread>,
         time: Duration,
     ) -> Self {
         let mut hits = Vec::new();
@@ -64,18 +90,21 @@ impl Report {
             }));
         }
         hits.sort_by(|a, b| a.file.cmp(&b.file));
+        not_read.sort_by(|a, b| a.file.cmp(&b.file));
         Self {
             directories: directories.iter().map(|path| shown(path)).collect(),
             canaries: count,
             files: files.len(),
             bytes: files.iter().map(|file| file.len).sum(),
             hits,
+            not_read,
             seconds: time.as_secs_f64(),
         }
     }
 
-    pub fn has_hits(&self) -> bool {
-        !self.hits.is_empty()
+    /// Were there hits, or could there be where nobody looked?
+    pub fn is_finding(&self) -> bool {
+        !self.hits.is_empty() || !self.not_read.is_empty()
     }
 }
 
@@ -85,14 +114,18 @@ impl Display for Report {
         for hit in &self.hits {
             writeln!(f, "{}", hit.line())?;
         }
+        for Unread { file, why } in &self.not_read {
+            writeln!(f, "{file}: not read: {why}")?;
+        }
         writeln!(
             f,
-            "{} hits in {} files, {} bytes, {} canaries, {:.2} seconds",
+            "{} hits in {} files, {} bytes, {} canaries, {:.2} seconds; not read: {} places",
             self.hits.len(),
             self.files,
             self.bytes,
             self.canaries,
-            self.seconds
+            self.seconds,
+            self.not_read.len()
         )
     }
 }

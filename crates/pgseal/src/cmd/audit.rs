@@ -1,12 +1,12 @@
 //! `pgseal audit`: looks for canaries and for clear pages in raw files. Needs no key, reads only,
 //! and may run beside the server.
 //!
-//! Exit codes: 0 no hit; 1 hits, each named by file and offset.
+//! Exit codes: 0 no hit; 1 hits, each named by file and offset, or something was not read.
 
 use std::process::ExitCode;
 use std::time::Instant;
 
-use crate::audit::{audit, Canaries, Canary, CanaryError, Report};
+use crate::audit::{audit, Canaries, Canary, CanaryError, Report, Unread};
 use crate::cli::AuditArgs;
 use crate::exit::{Failure, FOUND};
 use crate::output;
@@ -16,9 +16,13 @@ pub fn run(args: &AuditArgs) -> Result<ExitCode, Failure> {
     let list = canaries(args)?;
     let (count, start) = (list.len(), Instant::now());
     let canaries = Canaries::new(list)?;
-    let mut files = Vec::new();
+    let (mut files, mut unread) = (Vec::new(), Vec::new());
     for directory in &args.directories {
-        files.extend(walk::walk(directory)?.files);
+        let found = walk::walk(directory)?;
+        files.extend(found.files);
+        let odd = found.others.iter().filter(|odd| odd.holds_data);
+        unread.extend(odd.map(|odd| Unread::link(&odd.path)));
+        unread.extend(found.dangling.iter().map(|odd| Unread::dangling(&odd.path)));
     }
     let shown = args.scan.shows_progress();
     let bar = progress::bar(files.iter().map(|file| file.len).sum(), shown);
@@ -26,9 +30,17 @@ pub fn run(args: &AuditArgs) -> Result<ExitCode, Failure> {
     let audited = pool::map(&files, pool::jobs(args.scan.jobs), Vec::new, work);
     bar.finish_and_clear();
     let time = start.elapsed();
-    let report = Report::new(&args.directories, &files, audited, &canaries, count, time);
+    let report = Report::new(
+        &args.directories,
+        &files,
+        audited,
+        &canaries,
+        count,
+        unread,
+        time,
+    );
     output::report(&report, args.scan.json)?;
-    Ok(if report.has_hits() {
+    Ok(if report.is_finding() {
         ExitCode::from(FOUND)
     } else {
         ExitCode::SUCCESS

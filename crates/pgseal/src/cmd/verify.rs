@@ -56,10 +56,9 @@ fn verify(unlocked: &Unlocked, args: &VerifyArgs) -> Result<Report, Failure> {
     let mut checked = pool::map(&plan.tasks, jobs, || Box::new(Scratch::new()), check);
     bar.finish_and_clear();
     let missing = cluster.mark_together(&mut checked);
-    let names = |names: Vec<Vec<u8>>| names.iter().map(|name| printable(name)).collect();
     let dangling = found.dangling.iter();
     let absent = dangling
-        .map(|name| (printable(name), Fault::Dangling))
+        .map(|odd| (printable(&odd.name), Fault::Dangling))
         .chain(missing.map(|name| (name, Fault::WalMissing)));
     let results = Results::new(checked, absent.collect(), args.strict);
     let time = start.elapsed();
@@ -70,10 +69,14 @@ fn verify(unlocked: &Unlocked, args: &VerifyArgs) -> Result<Report, Failure> {
         gigabytes_per_second: results.rate(time),
         results,
         unknown: plan.unknown,
-        odd: names(found.others),
+        odd: names(&found.others),
         clear_files: plan.clear,
         skipped_files: plan.skipped,
         threads: jobs.get(),
         seconds: time.as_secs_f64(),
     })
+}
+
+fn names(odd: &[walk::Odd]) -> Vec<String> {
+    odd.iter().map(|odd| printable(&odd.name)).collect()
 }

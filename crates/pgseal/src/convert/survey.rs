@@ -17,7 +17,7 @@ use pgseal_storage::control::{Control, State};
 use serde::Serialize;
 
 use crate::output;
-use crate::scan::walk::{walk, Found, Walk, WalkError};
+use crate::scan::walk::{walk, Found, Odd, Walk, WalkError};
 use crate::verify::printable;
 
 /// Something that must change before the cluster can be converted.
@@ -134,11 +134,11 @@ pub fn state(kind: Kind, control: &Control) -> Vec<Obstacle> {
 
 /// What is neither a file nor a directory matters where a file would be stored.
 fn unusual(found: &Walk, geometry: &Geometry) -> Vec<Obstacle> {
-    let stays = |name: &&Vec<u8>| action(name, 0, geometry) != Action::Leave;
-    let odd = found.others.iter().filter(stays);
-    let odd = odd.map(|name| Obstacle::Odd(printable(name)));
+    let matters = |odd: &&Odd| action(&odd.name, 0, geometry) != Action::Leave;
+    let odd = found.others.iter().filter(matters);
+    let odd = odd.map(|odd| Obstacle::Odd(printable(&odd.name)));
     let dangling = found.dangling.iter();
-    odd.chain(dangling.map(|name| Obstacle::Dangling(printable(name))))
+    odd.chain(dangling.map(|odd| Obstacle::Dangling(printable(&odd.name))))
         .collect()
 }
 

@@ -8,6 +8,7 @@ use std::ffi::OsStr;
 use std::fs::{self, DirEntry, Metadata};
 use std::io::{self, ErrorKind};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use pgseal_storage::classify::version_directory;
@@ -23,6 +24,17 @@ pub struct Found {
     pub len: u64,
 }
 
+/// What is neither a regular file nor a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Odd {
+    /// As that of a file.
+    pub name: Vec<u8>,
+    /// Where it is.
+    pub path: PathBuf,
+    /// Can there be data behind it? Not in a socket, nor in a pipe.
+    pub holds_data: bool,
+}
+
 /// What lies in a data directory.
 #[derive(Debug, Default)]
 pub struct Walk {
@@ -31,9 +43,9 @@ pub struct Walk {
     /// All directories, empty ones too; an empty name for the root.
     pub directories: Vec<Vec<u8>>,
     /// Links in unusual places, devices, sockets: not looked into.
-    pub others: Vec<Vec<u8>>,
+    pub others: Vec<Odd>,
     /// Links that lead nowhere: a tablespace that is not mounted.
-    pub dangling: Vec<Vec<u8>>,
+    pub dangling: Vec<Odd>,
 }
 
 /// A directory cannot be gone through.
@@ -82,7 +94,11 @@ impl Walk {
         let metadata = match metadata(&path, dir) {
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 if path.is_symlink() {
-                    self.dangling.push(name);
+                    self.dangling.push(Odd {
+                        name,
+                        path,
+                        holds_data: true,
+                    });
                 }
                 return Ok(());
             }
@@ -94,7 +110,12 @@ impl Walk {
             let len = metadata.len();
             self.files.push(Found { name, path, len });
         } else {
-            self.others.push(name);
+            let kind = metadata.file_type();
+            self.others.push(Odd {
+                name,
+                path,
+                holds_data: !kind.is_socket() && !kind.is_fifo(),
+            });
         }
         Ok(())
     }
@@ -117,6 +138,7 @@ fn joined(dir: &[u8], name: &OsStr) -> Vec<u8> {
 mod tests {
     use super::*;
     use std::os::unix::fs::symlink;
+    use std::os::unix::net::UnixListener;
 
     fn file(path: PathBuf, len: usize) {
         fs::create_dir_all(path.parent().expect("a parent")).expect("a directory");
@@ -142,6 +164,7 @@ mod tests {
         symlink(at("space"), at("data/pg_tblspc/16385")).expect("a link");
         symlink(at("wal"), at("data/base/5/odd")).expect("a link");
         symlink(at("nowhere"), at("data/pg_tblspc/16386")).expect("a link");
+        UnixListener::bind(at("data/base/socket")).expect("a socket");
         let expected = [
             ("base/5/1259".to_owned(), 20),
             ("pg_wal/000000010000000000000001".to_owned(), 10),
@@ -150,8 +173,15 @@ mod tests {
         ];
         assert_eq!(names(&at("data")), expected);
         let found = walk(&at("data")).expect("it can be read");
-        assert_eq!(found.others, [b"base/5/odd".to_vec()]);
-        assert_eq!(found.dangling, [b"pg_tblspc/16386".to_vec()]);
+        let odd = |name: &str, holds_data| Odd {
+            name: name.into(),
+            path: at("data").join(name),
+            holds_data,
+        };
+        let mut others = found.others;
+        others.sort_by(|a, b| a.name.cmp(&b.name));
+        assert_eq!(others, [odd("base/5/odd", true), odd("base/socket", false)]);
+        assert_eq!(found.dangling, [odd("pg_tblspc/16386", true)]);
         for name in ["", "base", "pg_tblspc/16385/PG_15_202209061/5"] {
             assert!(found.directories.contains(&name.into()), "{name}");
         }
