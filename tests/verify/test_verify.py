@@ -5,11 +5,13 @@ A sealed cluster with every kind of file that survives a stop, and its plain twi
 
 import json
 import re
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
-from pgseal_test import PGSEAL, Canaries, Case, files_below, main, run
+from pgseal_test import PGSEAL, TIME_LIMIT, Canaries, Case, base_environment, files_below, main, run
 
 PAGE = 8192
 CONF = "wal_level = logical\nmax_prepared_transactions = 2\n"
@@ -128,6 +130,21 @@ class Verify(Case):
         (cluster.data / "global/pg_control").write_bytes(b"")
         (bad,) = self.verify(cluster, 1)["bad"]
         self.assertEqual(bad, {"file": "global/pg_control", "reason": "pg_control has only 0 bytes: restore it from a backup"})
+
+    def test_a_server_that_is_called_postmaster(self):
+        cluster = self.cluster().init()
+        server = subprocess.Popen([cluster.bindir / "postmaster", "-D", cluster.data], stdin=subprocess.DEVNULL,
+                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=base_environment())
+        cluster.server = server
+        deadline = time.monotonic() + TIME_LIMIT
+        while not cluster.is_ready():
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.02)
+        said = json.loads(run([PGSEAL, "status", "-D", cluster.data, "--json"]).stdout)
+        self.assertEqual(said["server"], {"state": "running_sealed", "pid": server.pid})
+        done = run([PGSEAL, "verify", "-D", cluster.data], check=False)
+        self.assertEqual((done.returncode, done.stdout), (9, ""))
+        cluster.stop()
 
     def test_what_a_link_leads_to_is_not_read_and_said_so(self):
         cluster = self.loaded()

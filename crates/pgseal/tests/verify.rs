@@ -482,20 +482,27 @@ fn a_cluster_without_pg_control() {
     verify(&data, &[]).refuses(3, &sentence);
 }
 
-#[test]
-fn a_running_server() {
-    let data = Data::new();
-    // A process is known as a server by its name.
-    let server = data.0.beside("postgres");
-    common::program(Path::new("/bin/sleep"), &server);
-    let mut process = Command::new(&server).arg("60").spawn().expect("it starts");
+/// A program called `name`, started by the name `called` in `directory`, whose number is in the pid
+/// file meanwhile: what `verify` says then, and what it says to a server's number.
+fn beside_process(data: &Data, name: &str, called: &str, directory: &Path) -> (Transcript, String) {
+    let program = data.0.beside(name);
+    common::program(Path::new("/bin/sleep"), &program);
+    if called != name {
+        symlink(&program, data.0.beside(called)).expect("a link");
+    }
+    let mut command = Command::new(data.0.beside(called));
+    let mut process = command
+        .arg("60")
+        .current_dir(directory)
+        .spawn()
+        .expect("it starts");
     // exec lets the parent go on a moment before the kernel has set the name.
     let comm = format!("/proc/{}/comm", process.id());
-    while fs::read_to_string(&comm).expect("it runs") != "postgres\n" {
+    while fs::read_to_string(&comm).expect("it runs").trim_end() != called {
         std::thread::yield_now();
     }
     data.clear("postmaster.pid", format!("{}\n", process.id()).as_bytes());
-    let said = verify(&data, &[]);
+    let said = verify(data, &[]);
     process.kill().expect("it runs");
     process.wait().expect("it ends");
     let sentence = format!(
@@ -503,6 +510,30 @@ fn a_running_server() {
         data.0.data().display(),
         process.id()
     );
+    (said, sentence)
+}
+
+#[test]
+fn a_running_server() {
+    let elsewhere = Path::new("/");
+    for (name, called) in [
+        ("postgres", "postgres"),
+        ("postmaster", "postmaster"),
+        ("postgres", "x"),
+    ] {
+        let data = Data::new();
+        let (said, sentence) = beside_process(&data, name, called, elsewhere);
+        said.refuses(9, &sentence);
+        says(&data, &[], 0, &[]);
+    }
+    let data = Data::new();
+    let (said, sentence) = beside_process(&data, "edb", "edb", &data.0.data());
     said.refuses(9, &sentence);
-    says(&data, &[], 0, &[]);
+}
+
+#[test]
+fn a_number_that_another_process_has_now() {
+    let data = Data::new();
+    let (said, _) = beside_process(&data, "other", "other", Path::new("/"));
+    assert_eq!((said.code, said.stderr.as_str()), (Some(0), ""));
 }

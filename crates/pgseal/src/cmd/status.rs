@@ -6,6 +6,7 @@
 
 use std::fmt::{self, Display, Formatter};
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -21,6 +22,9 @@ use crate::exit::Failure;
 use crate::keybin::KeyDir;
 use crate::output;
 use crate::unlock::unlock;
+
+/// What PostgreSQL's server is started by.
+const SERVERS: [&str; 2] = ["postgres", "postmaster"];
 
 #[derive(Serialize)]
 struct Status {
@@ -162,20 +166,37 @@ fn key_file(
 /// number with a minus.
 pub fn server(data: &Path) -> Server {
     let pid_file = fs::read_to_string(data.join("postmaster.pid")).unwrap_or_default();
-    let Some(pid) = pid_file
-        .lines()
-        .next()
-        .and_then(|line| line.trim().trim_start_matches('-').parse().ok())
-    else {
+    let first = pid_file.lines().next().unwrap_or_default();
+    let Ok(pid) = first.trim().trim_start_matches('-').parse() else {
         return Server::Stopped;
     };
-    let process = |file: &str| fs::read_to_string(format!("/proc/{pid}/{file}"));
-    match (process("comm"), process("maps")) {
-        (Ok(name), _) if name.trim() != "postgres" => Server::Stopped,
-        (Ok(_), Ok(maps)) if maps.contains("libpgseal.so") => Server::RunningSealed { pid },
-        (Ok(_), Ok(_)) => Server::RunningUnsealed { pid },
-        (Ok(_), Err(_)) => Server::RunningUnknown { pid },
-        (Err(_), _) => Server::Stopped,
+    if !is_server(pid, data) {
+        return Server::Stopped;
+    }
+    match fs::read_to_string(format!("/proc/{pid}/maps")) {
+        Ok(maps) if maps.contains("libpgseal.so") => Server::RunningSealed { pid },
+        Ok(_) => Server::RunningUnsealed { pid },
+        Err(_) => Server::RunningUnknown { pid },
+    }
+}
+
+/// Is the process a server, by the name that it was started by or by its program's; or, whatever
+/// it is called, does it work in the data directory, as servers do? A conversion, whose number may
+/// stand in the pid file too, is none.
+fn is_server(pid: u32, data: &Path) -> bool {
+    let process = PathBuf::from(format!("/proc/{pid}"));
+    let Ok(name) = fs::read_to_string(process.join("comm")) else {
+        return false;
+    };
+    let program = fs::read_link(process.join("exe")).unwrap_or_default();
+    let program = program.file_name().unwrap_or_default().to_string_lossy();
+    // As the kernel shows a program that was replaced since, by an upgrade.
+    let program = program.trim_end_matches(" (deleted)");
+    let place = |path: &Path| fs::metadata(path).map(|place| (place.dev(), place.ino()));
+    let at_home = || place(&process.join("cwd")).is_ok_and(|cwd| Some(cwd) == place(data).ok());
+    match name.trim_end() {
+        "pgseal" => false,
+        name => SERVERS.contains(&name) || SERVERS.contains(&program) || at_home(),
     }
 }
 
