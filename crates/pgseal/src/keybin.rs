@@ -7,11 +7,12 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{fchown, DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
+use nix::unistd::geteuid;
 use pgseal_format::{Header, KeyFileError, KeyImage, BOUND_HEADER, MAX_FILE};
 use pgseal_keyring::Store;
 use serde::{Deserialize, Serialize};
@@ -187,17 +188,28 @@ pub fn settings(header: &Header) -> String {
     format!("# Written with the key; used only if key.bin is one raw wrapped key.\n{text}")
 }
 
-/// Writes a file of the key directory. What an earlier crash left at `path` is overwritten.
+/// Gives a file that we have just made to whom `like` belongs, if we are root: what root makes in somebody's cluster
+/// has to be his, or his server does not start.
+pub fn give_as(file: &File, like: &Path) -> io::Result<()> {
+    if !geteuid().is_root() {
+        return Ok(());
+    }
+    let owner = fs::metadata(like)?;
+    fchown(file, Some(owner.uid()), Some(owner.gid()))
+}
+
+/// Writes a file of the key directory, as its owner would, in place of what an earlier crash left at
+/// `path`: never into what a link there leads to.
 pub fn write_durably(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let dir = path.parent().unwrap_or(Path::new("/"));
     let mode = fs::metadata(dir)?.permissions().mode() & 0o640;
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
     let mut options = OpenOptions::new();
-    let mut file = options
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(mode)
-        .open(path)?;
+    let mut file = options.write(true).create_new(true).mode(mode).open(path)?;
+    give_as(&file, dir)?;
     file.write_all(bytes)?;
     file.sync_all()
 }

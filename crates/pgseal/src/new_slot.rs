@@ -1,19 +1,21 @@
 //! Making slots: what initdb, `key wrap` and `key rotate` can protect a master key with.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, Write};
-use std::os::unix::ffi::OsStringExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use pgseal_crypto::passphrase::Argon2Params;
 use pgseal_crypto::MasterKey;
-use pgseal_format::{Header, Payload, SecretSource, Slot, SlotKind};
+use pgseal_format::{Header, KeyImage, Payload, SecretSource, Slot, SlotKind};
 use pgseal_keyring::{command_key, open_derived, seal_derived, DerivedError, NotAnAesKey, Origin};
 use zeroize::Zeroizing;
 
 use crate::command::{self, CommandError};
 use crate::cost;
+use crate::keybin::give_as;
 use crate::passphrase::{read_new, PassphraseError};
 use crate::unlock::{Opener, SlotError};
 
@@ -99,6 +101,22 @@ impl Ready {
         self.key_file = None;
     }
 
+    /// The same, unless this key file is known not to name it.
+    pub fn keep_if_named(&mut self, image: Option<&KeyImage>) {
+        let Some(KeyImage::File(file)) = image else {
+            return self.keep();
+        };
+        let named = file.slots().iter().any(|slot| match &slot.kind {
+            SlotKind::File { path } => {
+                Some(OsStr::from_bytes(path)) == self.key_file.as_deref().map(Path::as_os_str)
+            }
+            _ => false,
+        });
+        if named {
+            self.keep();
+        }
+    }
+
     /// Makes the slot for the cluster at `data`.
     pub fn make(
         &mut self,
@@ -167,14 +185,24 @@ fn write_payload(path: &Path, payload: &[u8], data: &Path) -> Result<PathBuf, Ne
         return Err(NewSlotError::KeyFileInside(path.to_owned()));
     }
     let mut options = File::options();
-    let mut file = options
+    let file = options
         .write(true)
         .create_new(true)
         .mode(0o600)
         .open(&absolute)
         .map_err(failed)?;
-    file.write_all(payload)
-        .and_then(|()| file.sync_all())
-        .map_err(failed)?;
+    let written = fill(file, payload, data).and_then(|()| File::open(&dir)?.sync_all());
+    if written.is_err() {
+        // It would be in the way of the next try.
+        let _ = fs::remove_file(&absolute);
+    }
+    written.map_err(failed)?;
     fs::canonicalize(&absolute).map_err(failed)
+}
+
+/// Root makes it for the server's user, who has to read it.
+fn fill(mut file: File, payload: &[u8], data: &Path) -> io::Result<()> {
+    give_as(&file, data)?;
+    file.write_all(payload)?;
+    file.sync_all()
 }

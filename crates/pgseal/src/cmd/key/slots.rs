@@ -55,18 +55,18 @@ pub fn change(cluster: &ClusterOptions, new: &NewOptions, replace: Replace) -> R
     let kind = ready
         .make(&opened.header, &opened.master, data)
         .map_err(ChangeError::from)?;
-    // From here on a generation that names the new slot may be published.
-    ready.keep();
     let open = |header: &Header, slot: &Slot| ready.open(header, slot, data);
-    let id = add_slot(
+    let added = add_slot(
         &mut locked.store,
         &mut file,
         &opened.master,
         kind,
         old,
         open,
-    )
-    .map_err(|error| ChangeError::Rewrite(Box::new(error)))?;
+    );
+    // A generation that names the new slot may be published even if the next one was not.
+    ready.keep_if_named(dir.read().ok().as_ref());
+    let id = added.map_err(|error| ChangeError::Rewrite(Box::new(error)))?;
     match (old, raw) {
         (Some(old), _) => println!("slot {id} opens the key now, slot {old} is gone"),
         (None, true) => println!("slot {id} opens the key now, the raw key.bin is gone"),
