@@ -138,13 +138,16 @@ class Rounds(Case):
         self.told.finishing |= set(some)
 
     def roll_back_what_was_lost(self, waiting):
-        """Forgets what PostgreSQL says that it lost, and ends what a later recovery found again; returns that."""
+        """Forgets what PostgreSQL says that it lost, and ends what a later recovery found again; returns that. The files that
+        it meant to remove go: one whose writing the crash cut short would keep the recovery after the next from starting."""
         log = self.cluster.log() if major_version() >= 17 else ""
         left = {int(transaction, 16) for transaction in LEFT.findall(log)}
         lost = {gid for transaction, gid in SKIPPED.findall(log) if int(transaction) in left}
         self.told.prepared -= lost
         found = lost & waiting
         self.cluster.psql("".join(f"ROLLBACK PREPARED '{gid}';\n" for gid in sorted(found)) + "SELECT 1")
+        for transaction in left:
+            (self.cluster.data / f"pg_twophase/{transaction:016X}").unlink(missing_ok=True)
         return found
 
     def finish(self):

@@ -198,8 +198,8 @@ pub fn give_as(file: &File, like: &Path) -> io::Result<()> {
     fchown(file, Some(owner.uid()), Some(owner.gid()))
 }
 
-/// Writes a file of the key directory, as its owner would, in place of what an earlier crash left at
-/// `path`: never into what a link there leads to.
+/// Writes a file of the key directory, as its owner would, in place of what an earlier crash left
+/// at `path`: never into what a link there leads to.
 pub fn write_durably(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let dir = path.parent().unwrap_or(Path::new("/"));
     let mode = fs::metadata(dir)?.permissions().mode() & 0o640;

@@ -1,8 +1,8 @@
 //! Standard output, to which subcommands tell what they found or did.
 //!
-//! Nothing prints past this, because `println!` ends the process with an abort when it fails, in the
-//! middle of whatever is going on. A reader that has gone (`pgseal verify … | head`) ends us as it
-//! ends any filter; everything else that keeps a report from its reader is an error of its own.
+//! Nothing prints past this, because `println!` ends the process with an abort when it fails, in
+//! the middle of whatever is going on. A reader that has gone (`pgseal verify … | head`) ends us as
+//! it ends any filter; everything else that keeps a report from its reader is an error of its own.
 
 use std::fmt::Display;
 use std::io::{self, ErrorKind, Write};
