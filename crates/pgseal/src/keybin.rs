@@ -188,8 +188,8 @@ pub fn settings(header: &Header) -> String {
     format!("# Written with the key; used only if key.bin is one raw wrapped key.\n{text}")
 }
 
-/// Gives a file that we have just made to whom `like` belongs, if we are root: what root makes in somebody's cluster
-/// has to be his, or his server does not start.
+/// Gives a file that we have just made to whom `like` belongs, if we are root: what root makes in
+/// somebody's cluster has to be his, or his server does not start.
 pub fn give_as(file: &File, like: &Path) -> io::Result<()> {
     if !geteuid().is_root() {
         return Ok(());
