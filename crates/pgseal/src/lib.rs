@@ -8,6 +8,8 @@
 //! Nothing here is `unsafe`, and no secret is in an argument, the environment, a message or a core.
 
 #![forbid(unsafe_code)]
+// They abort when they fail: standard output is for `output.rs`, and an error for `exit.rs`.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod archive;
 mod audit;

@@ -23,15 +23,17 @@ pub enum OutputError {
 
 /// Prints what is said as it is, ends of lines included.
 pub fn print(text: impl Display) -> Result<(), OutputError> {
-    write(text).map_err(|error| match error.kind() {
-        ErrorKind::BrokenPipe => OutputError::Closed,
-        _ => OutputError::Write(error),
-    })
+    told(write(text))
 }
 
 /// The same after something was changed: whoever cannot be told must not take it for undone.
 pub fn print_done(text: impl Display) -> Result<(), OutputError> {
     write(text).map_err(OutputError::Done)
+}
+
+/// A secret, which no text that is formatted leaves a copy of.
+pub fn print_bytes(bytes: &[u8]) -> Result<(), OutputError> {
+    told(write_bytes(bytes))
 }
 
 /// A report for people, or the same for machines.
@@ -53,6 +55,19 @@ pub fn json(report: &impl Serialize) -> String {
 /// A path as JSON can have it, which is UTF-8 throughout.
 pub fn lossy<S: Serializer>(path: impl AsRef<Path>, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_str(&path.as_ref().to_string_lossy())
+}
+
+fn told(written: io::Result<()>) -> Result<(), OutputError> {
+    written.map_err(|error| match error.kind() {
+        ErrorKind::BrokenPipe => OutputError::Closed,
+        _ => OutputError::Write(error),
+    })
+}
+
+fn write_bytes(bytes: &[u8]) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(bytes)?;
+    out.flush()
 }
 
 fn write(text: impl Display) -> io::Result<()> {

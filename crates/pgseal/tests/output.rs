@@ -65,7 +65,7 @@ fn convertible() -> Data {
     data
 }
 
-const REPORTS: [&[&str]; 8] = [
+const REPORTS: [&[&str]; 12] = [
     &["verify", "-D"],
     &["verify", "--json", "-D"],
     &["audit"],
@@ -74,6 +74,10 @@ const REPORTS: [&[&str]; 8] = [
     &["status", "--json", "-D"],
     &["receiver", "grant", "--role", "r", "--until", "1h", "-D"],
     &["rekey", "--no-key-wrap", "--check", "-D"],
+    &["key", "check", "-D"],
+    &["key", "check", "--all", "-D"],
+    &["key", "check", "--show", "-D"],
+    &["key", "unwrap", "-D"],
 ];
 
 #[test]
@@ -112,6 +116,16 @@ fn a_conversion_that_cannot_tell_says_that_it_is_through() {
         assert_eq!(said, ends(3, &format!("pgseal: {lost}\n")));
         assert!(!data.path("pg_encryption").exists());
     }
+}
+
+#[test]
+fn a_slot_that_was_changed_is_not_taken_for_unchanged() {
+    let data = Data::new();
+    let before = data.0.key_bin();
+    let args = ["key", "wrap", "--new-plain", "-D"];
+    let said = to(full(), &args, &data.0.data());
+    assert_eq!(said, ends(3, &format!("pgseal: {LOST}\n")));
+    assert_ne!(data.0.key_bin(), before);
 }
 
 #[test]

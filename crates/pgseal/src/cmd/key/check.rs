@@ -8,6 +8,7 @@ use crate::cluster::Root;
 use crate::describe;
 use crate::exit::Failure;
 use crate::keybin::KeyDir;
+use crate::output;
 use crate::unlock::{unlock, Opener, Unlocked, Ways};
 
 /// Some slots open and some do not.
@@ -26,7 +27,8 @@ pub fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
         Some((slot, _)) => format!("slot {slot}"),
         None => "the raw key.bin".into(),
     };
-    println!("key {} opens through {through}", opened.header.key_id);
+    let key = opened.header.key_id;
+    output::print(format_args!("key {key} opens through {through}\n"))?;
     if args.all {
         every_slot(&opened, &ways)?;
     }
@@ -36,7 +38,7 @@ pub fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
 fn show(data: &Path, ways: &Ways) -> Result<ExitCode, Failure> {
     let dir = KeyDir::of(data);
     for slot in describe::slots(&dir.read()?, &dir, data, ways)? {
-        println!("{}", slot.line());
+        output::print(format_args!("{}\n", slot.line()))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -51,9 +53,9 @@ fn every_slot(opened: &Unlocked, ways: &Ways) -> Result<(), Failure> {
     for slot in file.slots() {
         let name = slot.kind.name();
         match opener.slot(file.header(), slot) {
-            Ok(_) => println!("slot {} ({name}): opens", slot.id),
+            Ok(_) => output::print(format_args!("slot {} ({name}): opens\n", slot.id))?,
             Err(error) => {
-                println!("slot {} ({name}): {error}", slot.id);
+                output::print(format_args!("slot {} ({name}): {error}\n", slot.id))?;
                 shut.push(format!("slot {}", slot.id));
             }
         }

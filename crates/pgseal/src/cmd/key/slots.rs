@@ -10,6 +10,7 @@ use crate::cluster::Root;
 use crate::exit::Failure;
 use crate::keybin::{KeyBinError, KeyDir};
 use crate::new_slot::{NewSlot, NewSlotError};
+use crate::output;
 use crate::twin::initdb_key::WRAP_COMMAND;
 use crate::unlock::{unlock, SlotError, UNWRAP_COMMAND};
 
@@ -67,12 +68,21 @@ pub fn change(cluster: &ClusterOptions, new: &NewOptions, replace: Replace) -> R
     // A generation that names the new slot may be published even if the next one was not.
     ready.keep_if_named(dir.read().ok().as_ref());
     let id = added.map_err(|error| ChangeError::Rewrite(Box::new(error)))?;
-    match (old, raw) {
-        (Some(old), _) => println!("slot {id} opens the key now, slot {old} is gone"),
-        (None, true) => println!("slot {id} opens the key now, the raw key.bin is gone"),
-        (None, false) => println!("slot {id} opens the key as well"),
-    }
-    Ok(())
+    let told = match (old, raw) {
+        (Some(old), _) => format!(
+            "slot {id} opens the key now, slot {old} is gone
+"
+        ),
+        (None, true) => format!(
+            "slot {id} opens the key now, the raw key.bin is gone
+"
+        ),
+        (None, false) => format!(
+            "slot {id} opens the key as well
+"
+        ),
+    };
+    Ok(output::print_done(told)?)
 }
 
 fn old_slot(

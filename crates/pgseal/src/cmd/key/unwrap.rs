@@ -1,6 +1,6 @@
 //! `pgseal key unwrap`: the payload, for tools that wrap it themselves.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
 use pgseal_format::Payload;
@@ -8,7 +8,7 @@ use pgseal_format::Payload;
 use crate::cli::UnwrapArgs;
 use crate::cluster::Root;
 use crate::exit::Failure;
-use crate::handover::HandoverFdError;
+use crate::output;
 use crate::unlock::unlock;
 
 /// A secret does not belong on a screen.
@@ -26,8 +26,6 @@ pub fn run(args: &UnwrapArgs) -> Result<ExitCode, Failure> {
     )?;
     let mut payload = Payload::encode(&opened.master, &opened.header);
     payload.push(b'\n');
-    io::stdout()
-        .write_all(&payload)
-        .map_err(HandoverFdError::from)?;
+    output::print_bytes(&payload)?;
     Ok(ExitCode::SUCCESS)
 }
