@@ -36,7 +36,7 @@ fn session<const N: usize>(granted: [&[Operation]; N]) -> (Connection, [Sealer; 
     (connection, keys)
 }
 
-fn step(connection: &mut Connection, state: u32, cells: &[&[u8]]) -> Result<u32, Refusal> {
+fn step(connection: &mut Connection, state: u64, cells: &[&[u8]]) -> Result<u64, Refusal> {
     connection.aggregate_step(state, AggregateKind::Sum, C, cells.iter().copied())
 }
 
