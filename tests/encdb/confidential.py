@@ -62,10 +62,10 @@ class Confidential(Case):
         self.addCleanup(evaluator.kill9)
         return evaluator.start()
 
-    def server(self, name="main", form="inline", socket="", conf="", extension=True):
+    def server(self, name="main", form="inline", socket="", conf="", extension=True, **environment):
         """A running plain cluster of the copy with encdb, whose backends use this form of the evaluator."""
         settings = f"encdb.evaluator = {form}\nencdb.socket = '{socket}'\nautovacuum_naptime = 1s\n{conf}"
-        environment = {"ENCDB_OWNER": str(INSTALLED / "owner")}
+        environment["ENCDB_OWNER"] = str(INSTALLED / "owner")
         cluster = self.cluster(name, sealed=False, pg=programs(), environment=environment, conf=settings)
         cluster.init().start()
         if extension:

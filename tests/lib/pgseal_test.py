@@ -28,6 +28,7 @@ import re
 import secrets
 import shutil
 import signal
+import socket
 import struct
 import subprocess
 import sys
@@ -107,6 +108,15 @@ class Case(unittest.TestCase):
         cluster = Cluster(self.directory / name, **options)
         self.addCleanup(cluster.close)
         return cluster
+
+    def reserved_port(self):
+        """A port of this test alone. Bound, not listened on, it is given to nobody else; a server can bind it as well, by
+        the option that PostgreSQL sets."""
+        keeper = socket.socket()
+        self.addCleanup(keeper.close)
+        keeper.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        keeper.bind(("127.0.0.1", 0))
+        return keeper.getsockname()[1]
 
 
 class Cluster:

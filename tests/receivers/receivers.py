@@ -45,15 +45,6 @@ class Receivers(Case):
                      "CHECKPOINT")
         return cluster
 
-    def reserved_port(self):
-        """A port of this test alone. Bound, not listened on, it is given to nobody else; a server can bind it as well, by
-        the option that PostgreSQL sets."""
-        keeper = socket.socket()
-        self.addCleanup(keeper.close)
-        keeper.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        keeper.bind(("127.0.0.1", 0))
-        return keeper.getsockname()[1]
-
     def receive(self, cluster, program, *arguments, receiver=None, check=False, **environment):
         """A stock client. What it is told to say goes into PGOPTIONS."""
         said = {} if receiver is None else {"PGOPTIONS": f"-c pgseal.receiver={receiver}"}

@@ -1,17 +1,18 @@
 //! Where the server is: what psql's options and libpq's variables say.
 //!
-//! TLS is not spoken: over a network a tunnel has to protect passwords and plain columns; keys and
-//! values of encrypted columns are sealed on their way in any case. Where TLS is demanded
-//! (`sslmode=require`, a server that takes nothing else), the connection fails.
+//! Keys and values of encrypted columns are sealed on their way in any case; TLS protects
+//! passwords, plain columns and statements.
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::{env, fs};
 
 use tokio_postgres::config::{Config, Host, SslMode};
-use tokio_postgres::NoTls;
+use tokio_postgres::tls::MakeTlsConnect;
+use tokio_postgres::{Client, NoTls, Socket};
 use zeroize::Zeroizing;
 
+use crate::tls::{take_settings, Tls};
 use crate::ClientError;
 
 /// Where Debian's servers and many others have their sockets.
@@ -30,28 +31,71 @@ pub struct ConnectOptions {
     pub dbname: Option<String>,
 }
 
-impl ConnectOptions {
+/// A server, and how it is spoken with.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// What the driver is told
+    pub config: Config,
+    /// None where every host is a socket's directory: libpq speaks no TLS there.
+    tls: Option<Tls>,
+}
+
+impl Target {
     /// Connects; the connection is served by a task of the runtime that this is called in.
-    pub async fn connect(&self) -> Result<tokio_postgres::Client, ClientError> {
-        let (client, connection) = self.config()?.connect(NoTls).await?;
+    pub async fn connect(&self) -> Result<Client, ClientError> {
+        match &self.tls {
+            None => self.connect_over(NoTls).await,
+            Some(tls) => self.connect_over(tls.connector()?).await,
+        }
+    }
+
+    async fn connect_over<T>(&self, tls: T) -> Result<Client, ClientError>
+    where
+        T: MakeTlsConnect<Socket>,
+        T::Stream: Send + 'static,
+    {
+        let (client, connection) = self.config.connect(tls).await?;
         // Its errors are those of the calls that wait for it.
         tokio::spawn(async move { connection.await.unwrap_or_default() });
         Ok(client)
     }
+}
 
+impl ConnectOptions {
     /// What libpq would make of it.
-    pub fn config(&self) -> Result<Config, ClientError> {
-        self.config_in(&|name| env::var(name).ok().filter(|value| !value.is_empty()))
+    pub fn target(&self) -> Result<Target, ClientError> {
+        self.target_in(&|name| env::var(name).ok().filter(|value| !value.is_empty()))
     }
 
-    fn config_in(&self, variable: &dyn Fn(&str) -> Option<String>) -> Result<Config, ClientError> {
+    fn target_in(&self, variable: &dyn Fn(&str) -> Option<String>) -> Result<Target, ClientError> {
         let dbname = self.dbname.clone().or_else(|| variable("PGDATABASE"));
         let is_string = |text: &String| text.contains('=') || text.contains("://");
-        let mut config: Config = match dbname.as_ref().filter(|text| is_string(text)) {
-            Some(text) => text.parse().map_err(|_| not_a("connection string"))?,
-            None => Config::new(),
-        };
+        let string = dbname.as_ref().filter(|text| is_string(text));
+        let (string, settings) = string.map(|text| take_settings(text)).unwrap_or_default();
         let named = dbname.filter(|text| !is_string(text));
+        let mut config = self.config_in(&string, named, variable)?;
+        let setting = |name: &str| {
+            let found = settings.iter().find(|(known, _)| known == name);
+            let value = found.map(|(_, value)| value.clone());
+            value.or_else(|| variable(&format!("PG{}", name.to_uppercase())))
+        };
+        let is_socket = |host: &Host| matches!(host, Host::Unix(_));
+        let tls = match config.get_hosts().iter().all(is_socket) {
+            true => None,
+            false => Some(Tls::new(&setting, variable("HOME"))?),
+        };
+        config.ssl_mode(tls.as_ref().map_or(SslMode::Disable, Tls::mode));
+        Ok(Target { config, tls })
+    }
+
+    /// `string` is a connection string without what the driver does not know.
+    fn config_in(
+        &self,
+        string: &str,
+        named: Option<String>,
+        variable: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Config, ClientError> {
+        let mut config: Config = string.parse().map_err(|_| not_a("connection string"))?;
         if config.get_hosts().is_empty() {
             let host = self.host.clone().or_else(|| variable("PGHOST"));
             config.host(host.unwrap_or_else(sockets));
@@ -73,9 +117,6 @@ impl ConnectOptions {
         if config.get_dbname().is_none() {
             let user = config.get_user().unwrap_or_default().to_owned();
             config.dbname(named.unwrap_or(user));
-        }
-        if let Some(mode) = variable("PGSSLMODE") {
-            config.ssl_mode(ssl_mode(&mode)?);
         }
         if let Some(options) = variable("PGOPTIONS") {
             config.options(options);
@@ -118,17 +159,6 @@ fn not_a(what: &str) -> ClientError {
     ClientError::Connection(format!(
         "that is no {what}: see the options -h, -p, -U and -d"
     ))
-}
-
-fn ssl_mode(mode: &str) -> Result<SslMode, ClientError> {
-    match mode {
-        "disable" => Ok(SslMode::Disable),
-        "allow" | "prefer" => Ok(SslMode::Prefer),
-        _ => Err(ClientError::Connection(format!(
-            "PGSSLMODE={mode} asks for TLS, which this client does not speak: connect to a local socket \
-             or through a tunnel"
-        ))),
-    }
 }
 
 /// What a line of the password file must match: host, port, database, user.
@@ -189,9 +219,15 @@ mod tests {
             let mut found = variables.iter().filter(|(known, _)| *known == name);
             found.next().map(|(_, value)| (*value).to_owned())
         };
-        options
-            .config_in(&variable)
-            .expect("they make a connection")
+        let target = options.target_in(&variable);
+        target.expect("they make a connection").config
+    }
+
+    fn of_string(text: &str) -> ConnectOptions {
+        ConnectOptions {
+            dbname: Some(text.to_owned()),
+            ..ConnectOptions::default()
+        }
     }
 
     #[test]
@@ -221,10 +257,7 @@ mod tests {
 
     #[test]
     fn a_database_may_be_a_connection_string() {
-        let options = ConnectOptions {
-            dbname: Some("postgresql://ada@db:6001/shop".to_owned()),
-            ..ConnectOptions::default()
-        };
+        let options = of_string("postgresql://ada@db:6001/shop");
         let found = config(&options, &[("PGPORT", "6000"), ("PGPASSWORD", "secret")]);
         assert_eq!(
             (found.get_ports(), found.get_dbname()),
@@ -234,13 +267,15 @@ mod tests {
     }
 
     #[test]
-    fn tls_is_refused_rather_than_left_out() {
-        let require = |_: &str| Some("require".to_owned());
-        let refused = ConnectOptions {
-            port: Some(1),
-            ..ConnectOptions::default()
-        }
-        .config_in(&|name| (name == "PGSSLMODE").then(|| require(name)).flatten());
+    fn tls_is_asked_for_by_string_or_variable_and_not_at_a_socket() {
+        let require = [("PGSSLMODE", "require"), ("PGHOST", "db")];
+        let options = ConnectOptions::default();
+        assert_eq!(config(&options, &require).get_ssl_mode(), SslMode::Require);
+        let disabled = of_string("sslmode=disable");
+        assert_eq!(config(&disabled, &require).get_ssl_mode(), SslMode::Disable);
+        let socket = of_string("host=/run/x sslmode=verify-full");
+        assert_eq!(config(&socket, &require).get_ssl_mode(), SslMode::Disable);
+        let refused = of_string("host=db sslmode=verify-full").target_in(&|_| None);
         assert!(matches!(refused, Err(ClientError::Connection(_))));
     }
 

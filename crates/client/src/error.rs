@@ -18,6 +18,9 @@ pub enum ClientError {
     /// What was asked for makes no connection.
     #[error("{0}")]
     Connection(String),
+    /// What TLS needs.
+    #[error("{0}")]
+    Tls(String),
     /// No extension.
     #[error("the database has no extension encdb: CREATE EXTENSION encdb")]
     NotInstalled,

@@ -24,10 +24,11 @@ mod hex;
 mod identity;
 mod keys;
 mod session;
+mod tls;
 
 pub use argument::{Argument, Resolver};
 pub use column::{type_by_name, Encrypted};
-pub use connect::ConnectOptions;
+pub use connect::{ConnectOptions, Target};
 pub use error::ClientError;
 pub use evidence::{back_end_name, EvidenceError, Policy};
 pub use hex::{from_hex, to_hex};

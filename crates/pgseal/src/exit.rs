@@ -279,7 +279,7 @@ fn client(error: &ClientFailure) -> u8 {
 fn of_session(error: &ClientError) -> u8 {
     match error {
         ClientError::Server(error) if error.code().is_none() => IO,
-        ClientError::Random(_) => IO,
+        ClientError::Random(_) | ClientError::Tls(_) => IO,
         ClientError::Server(_)
         | ClientError::NotAllowed(_)
         | ClientError::Message(_)

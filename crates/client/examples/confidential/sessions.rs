@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pgseal_client::tokio_postgres::{Client, NoTls};
+use pgseal_client::tokio_postgres::Client;
 use pgseal_client::{ConnectOptions, Identity, Policy, Resolver, Session, SessionOptions};
 
 use crate::{Form, Options, Outcome};
@@ -55,15 +55,13 @@ pub async fn connect(options: &Options, database: &str, form: Form) -> Outcome<C
         user: Some(options.user.clone()),
         dbname: Some(database.to_owned()),
     };
-    let mut config = connect.config()?;
+    let mut target = connect.target()?;
     let mut settings = format!("-c encdb.evaluator={form}");
     if let Some(socket) = &options.evaluator {
         settings.push_str(&format!(" -c encdb.socket={}", socket.display()));
     }
-    config.options(settings);
-    let (client, connection) = config.connect(NoTls).await?;
-    tokio::task::spawn_local(async move { connection.await.unwrap_or_default() });
-    Ok(client)
+    target.config.options(settings);
+    Ok(target.connect().await?)
 }
 
 /// The owner's session on a connection, which makes its key and its grant if they are not there.

@@ -86,7 +86,7 @@ impl ClientOptions {
             user: self.username.clone(),
             dbname: self.dbname.clone(),
         };
-        options.connect().await
+        options.target()?.connect().await
     }
 
     async fn session(
