@@ -1,6 +1,6 @@
 """A machine of our own, for programs whose directories are built in (Debian's scripts, units, a container's steps).
 
-The test program runs itself in namespaces of its own (mounts, network, processes). /etc, /usr/local, /usr/lib/postgresql and dpkg's database are
+The test program runs itself in namespaces of its own (mounts, network, processes). /etc, /usr/local, /usr/lib/postgresql and /var/lib are
 overlays there, and the directories of data, logs and sockets are empty ones: nothing of the machine changes, its clusters are not
 seen, and what is still running at the end is ended by the kernel. Servers run as Debian's own user `postgres`.
 
@@ -19,7 +19,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 INSIDE = "PGSEAL_TEST_MACHINE"
-OVERLAYS = ["/etc", "/usr/local", "/usr/lib/postgresql", "/var/lib/dpkg"]
+OVERLAYS = ["/etc", "/usr/local", "/usr/lib/postgresql", "/var/lib"]
 EMPTIED = {"/var/lib/postgresql": 0o755, "/var/log/postgresql": 0o1775, "/run": 0o755}
 # PID 1 of the namespace must take in orphans, or pg_ctl would wait for ever for a postmaster that nobody reaps.
 REAPER = ["/bin/bash", "-c", '"$@"; exit $?', "bash"]

@@ -1,135 +1,95 @@
 #!/usr/bin/env python3
-"""docs/operations/systemd.md is run as printed, and what the units say is run as systemd would run it.
+"""docs/operations/systemd.md is run as printed, and systemd runs its units: credentials, clear and encrypted, a unit of one's own,
+a boot after the plug was pulled."""
 
-No systemd manages this machine: `systemd-analyze verify` reads the units, and the test is the manager. It keeps to what the unit
-says: the user, the limit of core files, an environment of the unit's own variables only, and the credential as a file that this
-user alone reads, which is there while the service runs.
-"""
-
-import pwd
 import re
-import shutil
-import signal
-import subprocess
-import time
 from pathlib import Path
 
 from clusters import CREATE, FILL, FILLED, INSTALL, MAIN, PASSPHRASE, SUM, WORD
-from machine import Machine, as_postgres, blocks, main, server_logs
+from machine import as_postgres, blocks, main, server_logs
+from manager import UNITS, Managed
 
-DROP_IN, = blocks("docs/operations/systemd.md")
+DROP_IN, ENCRYPT = blocks("docs/operations/systemd.md")
 OWN_UNIT, = blocks("docs/operations/systemd.md", "ini")
-PACKAGED = Path("/lib/systemd/system/postgresql@.service")
-OWN = Path("/etc/systemd/system/sealed.service")
-DROP_IN_FILE = Path("/etc/systemd/system/postgresql@15-main.service.d/pgseal.conf")
+OWN = "/var/lib/postgresql/15/own"
+PACKAGED = "postgresql@15-main.service"
+CREDENTIAL = f"/run/credentials/{PACKAGED}/pgseal"
 SECRET = Path("/etc/pgseal/passphrase")
 
 
-class Unit:
-    """The settings of an instance's [Service] section, in order, with specifiers expanded."""
-
-    def __init__(self, name, *files):
-        instance = name.partition("@")[2].removesuffix(".service")
-        self.credentials = Path("/run/credentials") / name
-        specifiers = {"i": instance, "I": instance.replace("-", "/"), "d": str(self.credentials)}
-        self.settings = []
-        for line in "\n".join(file.read_text() for file in files).splitlines():
-            if match := re.match(r"(\w+)=(.*)", line):
-                value = re.sub(r"%([iId])", lambda found: specifiers[found[1]], match[2])
-                self.settings.append((match[1], value))
-
-    def all(self, key):
-        return [value for name, value in self.settings if name == key]
-
-    def command(self, key):
-        """The command of an Exec line, for the unit's user; a leading - means that failure is no failure."""
-        line, = self.all(key)
-        return ["prlimit", "--core=" + self.all("LimitCORE")[-1], *as_postgres(line.lstrip("-").split())]
-
-    def environment(self):
-        return dict(setting.split("=", 1) for setting in self.all("Environment"))
-
-    def load_credential(self):
-        """What systemd does before the first command."""
-        setting, = self.all("LoadCredential")
-        name, _, source = setting.partition(":")
-        owner = pwd.getpwnam(self.all("User")[-1])
-        self.credentials.mkdir(parents=True, mode=0o500)
-        shutil.chown(self.credentials, owner.pw_uid, owner.pw_gid)
-        target = self.credentials / name
-        shutil.copyfile(source, target)
-        target.chmod(0o400)
-        shutil.chown(target, owner.pw_uid, owner.pw_gid)
-
-    def unload(self):
-        shutil.rmtree(self.credentials)
-
-
-class Units(Machine):
-    def test_1_the_packaged_unit(self):
+class Units(Managed):
+    def test_1_the_scripts_go_through_the_packaged_unit(self):
         for block in [INSTALL, PASSPHRASE, CREATE]:
             self.run_block(block)
+        self.assertEqual(self.systemctl("is-active", PACKAGED), "active")
         self.psql(FILL)
-        self.run_as_root(["pg_ctlcluster", "15", "main", "stop"])
-        self.run_block(DROP_IN)
-        self.assertNotEqual(self.run_as_root(as_postgres(["cat", SECRET]), check=False).returncode, 0)
-        self.verify("postgresql@15-main.service")
-        unit = Unit("postgresql@15-main.service", PACKAGED, DROP_IN_FILE)
-        unit.load_credential()
-        self.run_unit(unit, "ExecStart")
-        pid = Path(*unit.all("PIDFile")).read_text().strip()
-        self.assertEqual(pid, Path(MAIN, "postmaster.pid").read_text().split()[0])
-        self.run_unit(unit, "ExecReload")
-        self.assertEqual(self.psql(SUM), FILLED)
-        self.assertEqual(self.status(MAIN)["server"], f"running sealed (process {pid})")
-        limits = Path("/proc", pid, "limits").read_text()
-        self.assertRegex(limits, r"Max core file size +0 +0 ")
-        self.assertNotIn(SECRET.read_text().strip().encode(), Path("/proc", pid, "environ").read_bytes())
-        self.run_unit(unit, "ExecStop")
-        self.assertEqual(self.found(WORD, MAIN), [])
-        unit.unload()
-        self.run_unit(unit, "ExecStart")
-        self.assertRegex(server_logs(), r"pgseal: .*/run/credentials/postgresql@15-main.service/pgseal")
-        self.assertFalse(Path(MAIN, "postmaster.pid").exists())
+        self.assert_runs_sealed(MAIN)
 
-    def test_2_a_unit_of_ones_own(self):
-        data = "/var/lib/postgresql/15/own"
-        key = ["--data-encryption", f"--key-passphrase-file={SECRET}.copy"]
+    def test_2_its_passphrase_in_a_credential(self):
+        self.run_block(DROP_IN)
+        self.assertFalse(self.may_read("postgres", SECRET))
+        self.assertTrue(self.may_read("postgres", CREDENTIAL))
+        self.assertFalse(self.may_read("nobody", CREDENTIAL))
+        pid = self.shown(PACKAGED, "MainPID")
+        self.assertEqual(self.status(MAIN)["server"], f"running sealed (process {pid})")
+        self.systemctl("reload", PACKAGED)
+        self.assertEqual(self.psql(SUM), FILLED)
+        about = self.run_as_root(["cat", f"/proc/{pid}/limits", f"/proc/{pid}/environ"]).stdout
+        self.assertRegex(about, r"Max core file size +0 +0 ")
+        self.assertNotIn(SECRET.read_text().strip(), about)
+
+    def test_3_without_systemd_there_is_no_credential(self):
+        self.systemctl("stop", PACKAGED)
+        self.assertEqual(self.found(WORD, MAIN), [])
+        self.assertNotEqual(self.run_as_root(["test", "-e", CREDENTIAL], check=False).returncode, 0)
+        by_hand = ["pg_ctlcluster", "--skip-systemctl-redirect", "15", "main", "start"]
+        self.assertNotEqual(self.run_as_root(by_hand, check=False).returncode, 0)
+        self.assertRegex(server_logs(), rf"pgseal: .*{CREDENTIAL}")
+
+    def test_4_a_credential_that_is_encrypted(self):
+        self.run_block(ENCRYPT)
+        self.assertFalse(SECRET.exists())
+        self.assertEqual(self.psql(SUM), FILLED)
+        self.assert_runs_sealed(MAIN)
+        stored = SECRET.with_suffix(".cred")
+        good = stored.read_text()
+        stored.write_text(good[:80] + ("A" if good[80] != "A" else "B") + good[81:])
+        self.assertNotEqual(self.run_as_root(["systemctl", "restart", PACKAGED], check=False).returncode, 0)
+        stored.write_text(good)
+        self.systemctl("restart", PACKAGED)
+
+    def test_5_a_unit_of_ones_own(self):
+        self.run_as_root(["systemd-creds", "decrypt", "--name=pgseal", SECRET.with_suffix(".cred"), SECRET])
         self.run_as_root(["install", "-m", "400", "-o", "postgres", SECRET, f"{SECRET}.copy"])
         self.run_as_root(["pgseal", "bindir", "--pg", "/usr/lib/postgresql/15/stock", "--into", "/usr/local/lib/pgseal/15"])
-        self.run_as_root(as_postgres(["/usr/local/lib/pgseal/15/initdb", "-D", data, "-A", "trust", *key]))
+        key = ["--data-encryption", f"--key-passphrase-file={SECRET}.copy"]
+        self.run_as_root(as_postgres(["/usr/local/lib/pgseal/15/initdb", "-D", OWN, "-A", "trust", *key]))
         Path(f"{SECRET}.copy").unlink()
-        OWN.write_text(OWN_UNIT)
-        self.verify("sealed.service")
-        needed = self.run_as_root(["ldd", "/usr/lib/postgresql/15/stock/postgres"]).stdout
-        self.assertIn("libsystemd", needed)  # or Type=notify would wait for ever
-        unit = Unit("sealed.service", OWN)
-        unit.load_credential()
-        with subprocess.Popen(unit.command("ExecStart"), env=unit.environment(), stderr=subprocess.PIPE, text=True) as server:
-            self.until_ready(server, Path(data, "postmaster.pid"))
-            self.assertEqual(self.psql("SHOW data_directory"), data)
-            self.assertEqual(self.status(data)["server"], f"running sealed (process {server.pid})")
-            server.send_signal(signal.Signals[unit.all("KillSignal")[-1]])
-            self.assertEqual(server.wait(60), 0, server.stderr.read())
+        with open(f"{OWN}/postgresql.conf", "a") as conf:
+            conf.write("port = 5999\n")
+        (UNITS / "sealed.service").write_text(OWN_UNIT)
+        self.systemctl("daemon-reload")
+        self.systemctl("start", "sealed")
+        self.psql(FILL, 5999)
+        pid = self.shown("sealed", "MainPID")
+        self.assertEqual(self.status(OWN)["server"], f"running sealed (process {pid})")
+        self.systemctl("reload", "sealed")
+        self.systemctl("restart", "sealed")
+        self.assertEqual(self.psql(SUM, 5999), FILLED)
 
-    def verify(self, name):
-        done = self.run_as_root(["systemd-analyze", "verify", name], check=False)
-        about = [line for line in done.stderr.splitlines() if name.split("@")[0] in line or "pgseal" in line]
-        self.assertEqual(about, [], done.stderr)
+    def test_6_after_the_plug_was_pulled_both_come_up_by_themselves(self):
+        self.psql("CREATE TABLE late AS SELECT 42 AS answer")
+        self.power_off()
+        self.boot(wants=["postgresql.service", "sealed.service"])
+        for unit in (PACKAGED, "sealed.service"):
+            self.assertEqual(self.systemctl("is-active", unit), "active")
+        self.assertEqual(self.psql("TABLE late"), "42")
+        self.assertEqual((self.psql(SUM), self.psql(SUM, 5999)), (FILLED, FILLED))
+        self.assertRegex(server_logs(), "database system was not properly shut down")
 
-    def run_unit(self, unit, key):
-        self.run_as_root(unit.command(key), check=not unit.all(key)[0].startswith("-"))
-
-    def until_ready(self, server, pid_file):
-        """Until postmaster.pid says so, and names the process that the service started."""
-        for _ in range(1200):
-            self.assertIsNone(server.poll(), "the server ended")
-            lines = pid_file.read_text().splitlines() if pid_file.exists() else []
-            if len(lines) > 7 and lines[7].strip() == "ready":
-                self.assertEqual(lines[0], str(server.pid))
-                return
-            time.sleep(0.05)
-        self.fail("the server is not ready")
+    def may_read(self, user, path):
+        command = ["setpriv", f"--reuid={user}", "--clear-groups", "cat", path]
+        return self.run_as_root(command, check=False).returncode == 0
 
 
 if __name__ == "__main__":
