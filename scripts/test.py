@@ -191,7 +191,8 @@ def steps_of(which):
         tests = python_tests("15", DEBIAN_PG, chosen, SAME_CASES)
         return [crates(SAME_CASES), LOOM, vectors, building, server, *tests, *suites_of_15, SURFACE]
     if which in BY_NAME:
-        return [GO_TPC] * (which == "tprocc") + python_tests("15", DEBIAN_PG, programs([which]))
+        first = {"tprocc": [GO_TPC], "debian": [confidential("15", DEBIAN_PG)]}.get(which, [])
+        return first + python_tests("15", DEBIAN_PG, programs([which]))
     helper = Step("programs that tests use", ["cargo", "build", "--workspace", "--examples", "--locked"], tests=False,
                   version="")
     steps = [helper, crates({}), GO_TPC, *suites("15"), *suites("17"), *suites("18"), SURFACE]

@@ -10,7 +10,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from machine import INSIDE, ROOT, Machine, run
+from machine import INSIDE, ROOT, Machine, run, server_logs
 
 UNITS = Path("/etc/systemd/system")
 BOOT = """
@@ -24,11 +24,12 @@ exec unshare --mount --propagation private --pid --uts --ipc --cgroup --fork --k
     exec env -i container=pgseal-test PATH=/usr/sbin:/usr/bin:/sbin:/bin \
         /lib/systemd/systemd --system --unit=pgseal-test.target --log-target=console --show-status=no'
 """
-EVERY_SERVICE = """[Unit]
+SERVICES = "/run/services.log"
+EVERY_SERVICE = f"""[Unit]
 DefaultDependencies=no
 [Service]
-StandardOutput=append:/run/services.log
-StandardError=append:/run/services.log
+StandardOutput=append:{SERVICES}
+StandardError=append:{SERVICES}
 """
 STATES = ("running", "degraded")
 
@@ -95,14 +96,16 @@ class Managed(Machine):
         return subprocess.run([*cls.inside(), *command], text=True, capture_output=True, timeout=300, check=False)
 
     def run_as_root(self, command, check=True, **variables):
-        return super().run_as_root([*self.inside(), *command], check, **variables)
-
-    def systemctl(self, *arguments, check=True):
-        """What systemctl says; with the unit's log if it fails."""
-        done = self.run_as_root(["systemctl", *arguments], check=False)
+        done = super().run_as_root([*self.inside(), *command], False, **variables)
         if check and done.returncode != 0:
-            self.fail(f"{arguments}: {done.stderr}{Path(self.console.name).read_text()[-3000:]}")
-        return done.stdout.strip()
+            services = self.run_inside(["cat", SERVICES]).stdout
+            told = [done.stdout, done.stderr, Path(self.console.name).read_text(), services, server_logs()]
+            self.fail("\n".join([str(command), *(text[-2000:] for text in told)]))
+        return done
+
+    def systemctl(self, *arguments):
+        """What systemctl says."""
+        return self.run_as_root(["systemctl", *arguments]).stdout.strip()
 
     def shown(self, unit, name):
         """A property of a unit."""
