@@ -33,6 +33,8 @@ pub enum Command {
     Clone(CloneArgs),
     /// Tell whether a cluster is sealed, how, and whether its key opens
     Status(StatusArgs),
+    /// Tell what on this machine, or around a cluster, stops or weakens sealed servers
+    Doctor(DoctorArgs),
     /// Decrypt and check every page of a stopped cluster
     Verify(VerifyArgs),
     /// Make a stopped plain cluster a sealed one, in place
@@ -296,6 +298,18 @@ pub struct RekeyArgs {
     pub key: KeyChoice,
     #[command(flatten)]
     pub old: OldUnlockOptions,
+}
+
+#[derive(Args)]
+pub struct DoctorArgs {
+    /// The data directory of a sealed cluster [default: the machine alone]
+    #[arg(short = 'D', long = "pgdata", value_name = "DATADIR", env = "PGDATA")]
+    pub pgdata: Option<PathBuf>,
+    #[command(flatten)]
+    pub unlock: UnlockOptions,
+    /// For machines
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(Args)]

@@ -21,6 +21,7 @@ mod control_file;
 mod convert;
 mod cost;
 mod describe;
+mod doctor;
 mod exit;
 mod handover;
 mod keybin;

@@ -5,6 +5,7 @@ mod bench;
 pub mod bindir;
 pub mod client;
 pub mod clone;
+mod doctor;
 mod exec;
 pub mod key;
 pub mod receiver;
@@ -29,6 +30,7 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Bindir(args) => bindir::run(&args),
         Command::Client(command) => client::run(command),
         Command::Clone(args) => clone::run(args),
+        Command::Doctor(args) => doctor::run(&args),
         Command::Exec(args) => exec::run(args),
         Command::Verify(args) => verify::run(&args),
         Command::Seal(args) => seal::run(&args),

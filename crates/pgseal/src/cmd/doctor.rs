@@ -1,0 +1,126 @@
+//! `pgseal doctor`: what on this machine, and around a cluster, would stop sealed servers or weaken
+//! them, each with what to do. Reads only; run as the server's user, whose limits and rights count.
+//!
+//! Exit codes: 0 nothing is wrong, with advice or without; 1 something is; 4 not a sealed cluster.
+
+use std::fmt::{self, Display, Formatter};
+use std::fs;
+use std::path::Path;
+use std::process::ExitCode;
+
+use pgseal_format::KeyImage;
+use serde::Serialize;
+
+use super::status::{server, Server};
+use crate::cli::DoctorArgs;
+use crate::cluster::Root;
+use crate::convert::refuse_converting;
+use crate::doctor::{self, Finding, Verdict};
+use crate::exit::{Failure, FOUND};
+use crate::keybin::KeyDir;
+use crate::launch;
+use crate::machine::Machine;
+use crate::output;
+use crate::unlock::{unlock, Ways};
+use crate::writer;
+
+#[derive(Serialize)]
+struct Report {
+    findings: Vec<Finding>,
+}
+
+pub fn run(args: &DoctorArgs) -> Result<ExitCode, Failure> {
+    let mut findings = of_machine();
+    match &args.pgdata {
+        None => findings.push(doctor::core_dumps(&text("/proc/self/limits"))),
+        Some(pgdata) => {
+            let root = Root::required(pgdata)?;
+            refuse_converting(&root.path)?;
+            findings.extend(of_cluster(root, &args.unlock.ways())?);
+        }
+    }
+    let is_wrong = findings.iter().any(|found| found.verdict == Verdict::Wrong);
+    output::report(&Report { findings }, args.json)?;
+    Ok(ExitCode::from(if is_wrong { FOUND } else { 0 }))
+}
+
+fn of_machine() -> Vec<Finding> {
+    let library = launch::library();
+    let external = Machine::this().is_external();
+    let policy = external.map(|external| match external {
+        true => "no command from a data directory runs",
+        false => "commands from key files of the server's own user run",
+    });
+    vec![
+        Finding::of("library", library.map(|path| path.display().to_string())),
+        Finding::of("policy", policy),
+        doctor::processor(&text("/proc/cpuinfo")),
+        doctor::swap(&text("/proc/swaps"), is_safe),
+    ]
+}
+
+fn of_cluster(root: Root, ways: &Ways) -> Result<Vec<Finding>, Failure> {
+    let (data, dir) = (root.path.clone(), KeyDir::of(&root.path));
+    let count = match dir.read()? {
+        KeyImage::File(file) => file.slots().len(),
+        KeyImage::Raw(_) => 1,
+    };
+    let key_id = dir.header()?.key_id.to_string();
+    let opens = unlock(root, ways).map(|_| format!("{key_id} opens"));
+    let written = writer::check(&dir.key_bin(), &data);
+    let written = written.map(|()| "all around it is the server's user's or root's");
+    let mut findings = vec![
+        Finding::of("key", opens),
+        doctor::ways(count),
+        Finding::of("key file", written),
+    ];
+    findings.extend(of_server(&server(&data), &key_id));
+    Ok(findings)
+}
+
+fn of_server(server: &Server, key_id: &str) -> Vec<Finding> {
+    let process = |pid: u32, name: &str| format!("/proc/{pid}/{name}");
+    match server {
+        Server::Stopped => vec![
+            Finding::good("server", "not running"),
+            doctor::core_dumps(&text("/proc/self/limits")),
+        ],
+        Server::RunningSealed { pid } => vec![
+            doctor::library_of_server(&text(process(*pid, "maps"))),
+            doctor::core_dumps(&text(process(*pid, "limits"))),
+            doctor::pin(
+                &fs::read(process(*pid, "environ")).unwrap_or_default(),
+                key_id,
+            ),
+        ],
+        Server::RunningUnsealed { pid } => vec![Finding::wrong(
+            "server",
+            format_args!(
+                "process {pid} runs without the library: stop it, and start it by its twin"
+            ),
+        )],
+        Server::RunningUnknown { pid } => vec![Finding::advice(
+            "server",
+            format_args!("process {pid} cannot be looked into: run this as root"),
+        )],
+    }
+}
+
+/// In memory, or below dm-crypt, by /sys/class/block.
+fn is_safe(device: &str) -> bool {
+    let device = fs::canonicalize(device).unwrap_or_else(|_| device.into());
+    let name = device.file_name().unwrap_or_default().to_string_lossy();
+    let uuid = text(Path::new("/sys/class/block").join(&*name).join("dm/uuid"));
+    name.starts_with("zram") || uuid.starts_with("CRYPT-")
+}
+
+/// Of a file of the kernel; what is not there says nothing.
+fn text(path: impl AsRef<Path>) -> String {
+    fs::read_to_string(path).unwrap_or_default()
+}
+
+impl Display for Report {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        self.findings.iter().try_for_each(|found| found.fmt(f))
+    }
+}

@@ -1,0 +1,227 @@
+//! What `pgseal doctor` makes of what the machine and a cluster's processes say: texts of /proc go
+//! in, findings come out. Advice is what weakens the protection and stops nothing; what is wrong
+//! keeps a sealed server from starting, or from being sealed.
+
+use std::fmt::{self, Display, Formatter};
+
+use serde::Serialize;
+
+/// What a check came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    Good,
+    Advice,
+    Wrong,
+}
+
+/// One thing that was looked at.
+#[derive(Debug, Serialize)]
+pub struct Finding {
+    pub about: &'static str,
+    pub verdict: Verdict,
+    /// What is there, or what to do.
+    pub text: String,
+}
+
+impl Finding {
+    pub fn good(about: &'static str, text: impl Display) -> Self {
+        Self::new(about, Verdict::Good, text)
+    }
+
+    pub fn advice(about: &'static str, text: impl Display) -> Self {
+        Self::new(about, Verdict::Advice, text)
+    }
+
+    pub fn wrong(about: &'static str, text: impl Display) -> Self {
+        Self::new(about, Verdict::Wrong, text)
+    }
+
+    /// What a step gave, or why it failed.
+    pub fn of(about: &'static str, result: Result<impl Display, impl Display>) -> Self {
+        match result {
+            Ok(text) => Self::good(about, text),
+            Err(error) => Self::wrong(about, error),
+        }
+    }
+
+    fn new(about: &'static str, verdict: Verdict, text: impl Display) -> Self {
+        let text = text.to_string();
+        Self {
+            about,
+            verdict,
+            text,
+        }
+    }
+}
+
+impl Display for Finding {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let sign = match self.verdict {
+            Verdict::Good => "ok",
+            Verdict::Advice => "advice",
+            Verdict::Wrong => "WRONG",
+        };
+        writeln!(
+            f,
+            "{sign:<8}{:<16}{}",
+            format!("{}:", self.about),
+            self.text
+        )
+    }
+}
+
+/// By /proc/cpuinfo: x86 says "flags", Arm "Features".
+pub fn processor(cpuinfo: &str) -> Finding {
+    let is_list = |line: &&str| line.starts_with("flags") || line.starts_with("Features");
+    let list = cpuinfo.lines().find(is_list).unwrap_or_default();
+    match list.split_whitespace().any(|flag| flag == "aes") {
+        true => Finding::good("processor", "has instructions for AES"),
+        false => Finding::advice(
+            "processor",
+            "has no instructions for AES, so encryption will be a large part of a server's time: \
+             measure with `pgseal bench`",
+        ),
+    }
+}
+
+/// By the soft limit of /proc/PID/limits.
+pub fn core_dumps(limits: &str) -> Finding {
+    let line = limits
+        .lines()
+        .find_map(|line| line.strip_prefix("Max core file size"));
+    match line.and_then(|line| line.split_whitespace().next()) {
+        Some("0") => Finding::good("core dumps", "are not written"),
+        Some(_) => Finding::advice(
+            "core dumps",
+            "of a server would hold clear pages, though no keys: set LimitCORE=0 in its unit, or \
+             `ulimit -c 0` before it starts",
+        ),
+        None => Finding::advice(
+            "core dumps",
+            "cannot be judged: ask as the server's user or root",
+        ),
+    }
+}
+
+/// By /proc/swaps; `is_safe` says whether a device keeps nothing in clear that outlives power.
+pub fn swap(swaps: &str, is_safe: impl Fn(&str) -> bool) -> Finding {
+    let devices = swaps.lines().skip(1);
+    let devices = devices.filter_map(|line| line.split_whitespace().next());
+    let open: Vec<&str> = devices.filter(|device| !is_safe(device)).collect();
+    match open.is_empty() {
+        true => Finding::good("swap", "none, or encrypted"),
+        false => Finding::advice(
+            "swap",
+            format_args!(
+                "clear pages of servers, though no keys, may be written to {}: encrypt it, or do \
+                 without",
+                open.join(", ")
+            ),
+        ),
+    }
+}
+
+/// By /proc/PID/maps of a server with the library.
+pub fn library_of_server(maps: &str) -> Finding {
+    match maps.contains("libpgseal.so (deleted)") {
+        true => Finding::advice(
+            "server",
+            "runs sealed, with a library that was replaced since: restart it for the new one",
+        ),
+        false => Finding::good("server", "runs sealed, with the library that is installed"),
+    }
+}
+
+/// By /proc/PID/environ of a server.
+pub fn pin(environ: &[u8], key_id: &str) -> Finding {
+    let prefix = b"PGSEAL_EXPECT_KEY=";
+    let value = { environ.split(|byte| *byte == 0) }.find_map(|text| text.strip_prefix(prefix));
+    match value.is_some_and(|value| !value.is_empty()) {
+        true => Finding::good("pin", "the server takes no other cluster than this one"),
+        false => Finding::advice(
+            "pin",
+            format_args!(
+                "whoever can replace the data directory can have the server start on a plain one: \
+                 start it with PGSEAL_EXPECT_KEY={key_id}"
+            ),
+        ),
+    }
+}
+
+/// By the number of ways in which the key opens.
+pub fn ways(count: usize) -> Finding {
+    match count {
+        0 | 1 => Finding::advice(
+            "ways to the key",
+            "there is one, and without it there are no data: add another with `pgseal key wrap`, \
+             and keep it elsewhere",
+        ),
+        count => Finding::good(
+            "ways to the key",
+            format_args!("{count}; `pgseal key check --all` tries them"),
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processors_say_it_in_two_ways() {
+        for (text, verdict) in [
+            (
+                "processor\t: 0\nflags\t\t: fpu sse2 aes avx\n",
+                Verdict::Good,
+            ),
+            (
+                "processor\t: 0\nFeatures\t: fp asimd aes crc32\n",
+                Verdict::Good,
+            ),
+            (
+                "processor\t: 0\nflags\t\t: fpu sse2 vaes\n",
+                Verdict::Advice,
+            ),
+            ("", Verdict::Advice),
+        ] {
+            assert_eq!(processor(text).verdict, verdict, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_core_of_no_bytes_is_none() {
+        let limits = |soft: &str| {
+            format!("Limit  Soft Limit  Hard Limit  Units\nMax core file size   {soft}   unlimited   bytes\n")
+        };
+        assert_eq!(core_dumps(&limits("0")).verdict, Verdict::Good);
+        assert_eq!(core_dumps(&limits("unlimited")).verdict, Verdict::Advice);
+        assert_eq!(core_dumps("").verdict, Verdict::Advice);
+    }
+
+    #[test]
+    fn every_open_device_is_named() {
+        let swaps = "Filename Type Size Used Priority\n/dev/dm-1 partition 1 0 -2\n/dev/sda2 partition 1 0 -3\n";
+        let found = swap(swaps, |device| device == "/dev/dm-1");
+        assert_eq!(found.verdict, Verdict::Advice);
+        assert!(found.text.contains("/dev/sda2") && !found.text.contains("dm-1"));
+        assert_eq!(swap(swaps, |_| true).verdict, Verdict::Good);
+        assert_eq!(swap("Filename Type\n", |_| false).verdict, Verdict::Good);
+    }
+
+    #[test]
+    fn a_pin_without_a_key_is_none() {
+        let is_good = |text: &[u8]| pin(text, "ab").verdict == Verdict::Good;
+        assert!(is_good(b"A=1\0PGSEAL_EXPECT_KEY=ab\0"));
+        assert!(!is_good(b"A=1\0PGSEAL_EXPECT_KEY=\0"));
+        assert!(!is_good(b"XPGSEAL_EXPECT_KEY=ab\0"));
+    }
+
+    #[test]
+    fn a_replaced_library_is_seen() {
+        let mapped = "7f00-7f01 r-xp 00000000 fe:00 1 /usr/lib/libpgseal.so";
+        assert_eq!(library_of_server(mapped).verdict, Verdict::Good);
+        let replaced = format!("{mapped} (deleted)\n");
+        assert_eq!(library_of_server(&replaced).verdict, Verdict::Advice);
+    }
+}
