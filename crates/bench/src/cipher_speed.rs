@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use pgseal_crypto::{FileCipher, FileId, Fork, KeyLength, MasterKey, UNIT};
 
-use crate::figures::median;
+use crate::statistics::median;
 
 const ROUNDS: usize = 101;
 const CALLS: u32 = 200;

@@ -104,7 +104,7 @@ pub struct RunOptions {
     /// Some three minutes instead of a published shape
     #[arg(long)]
     pub quick: bool,
-    /// How often everything runs; an interval means little below 6
+    /// How often everything runs; an interval of 95 % takes 6
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub rounds: Option<u32>,
     /// Sets of clusters that share the rounds: clusters made alike differ by some per cent, which

@@ -1,14 +1,17 @@
 //! Two reports of one recipe, before and after a change; pure. What `pgseal bench compare` says.
 //!
 //! Both were measured against their own stock in their own rounds, so what is compared is the loss
-//! and the ratio of CPU, not what the machine gave that day. Something changed if the two intervals
-//! have no value in common.
+//! and the ratio of CPU, not what the machine gave that day. Something changed if the interval of
+//! the difference does not include zero. Many figures are compared at once: their intervals are so
+//! wide that all of them together hold in 95 of 100 comparisons (Bonferroni), or else equal runs
+//! would often differ in some figure.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-use crate::figures::{figures, Estimate, Figure, FEWEST_ROUNDS};
-use crate::model::{Case, Report, STOCK};
+use crate::figures::{ratios, Ratios};
+use crate::model::{Case, Report, Variant, STOCK};
+use crate::statistics::{difference, estimate, Difference, Estimate, LEVEL};
 
 /// Why they cannot be compared.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -24,33 +27,29 @@ pub enum Incomparable {
 /// What became of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
-    /// Its interval lies below the old one.
+    /// The interval of the difference lies below zero.
     Better,
-    /// The intervals meet.
-    Same,
-    /// Its interval lies above the old one.
+    /// It includes zero: no change was shown, which is not to say that there was none.
+    NotShown,
+    /// It lies above zero.
     Worse,
-    /// One of them has too few rounds for an interval that decides anything.
+    /// One of them has too few rounds, or sets of clusters, for an interval that decides anything.
     TooFewRounds,
 }
 
 impl Change {
-    fn of(a: Estimate, b: Estimate, rounds: usize) -> Self {
-        if rounds < FEWEST_ROUNDS {
-            Self::TooFewRounds
-        } else if b.low > a.high {
-            Self::Worse
-        } else if b.high < a.low {
-            Self::Better
-        } else {
-            Self::Same
+    fn of(difference: Difference) -> Self {
+        match (difference.low > 0.0, difference.high < 0.0) {
+            (true, _) => Self::Worse,
+            (_, true) => Self::Better,
+            _ => Self::NotShown,
         }
     }
 
     fn word(self) -> &'static str {
         match self {
             Self::Better => "better",
-            Self::Same => "same",
+            Self::NotShown => "no change shown",
             Self::Worse => "worse",
             Self::TooFewRounds => "too few rounds",
         }
@@ -70,8 +69,15 @@ pub struct Row {
     pub a: Estimate,
     /// After.
     pub b: Estimate,
+    /// Of the means; none if there are too few rounds.
+    pub difference: Option<Difference>,
+}
+
+impl Row {
     /// What became of it.
-    pub change: Change,
+    pub fn change(&self) -> Change {
+        self.difference.map_or(Change::TooFewRounds, Change::of)
+    }
 }
 
 /// Both, figure by figure.
@@ -90,22 +96,27 @@ pub struct Comparison {
 impl Comparison {
     /// Did anything get worse, beyond the intervals?
     pub fn is_worse(&self) -> bool {
-        self.rows.iter().any(|row| row.change == Change::Worse)
+        self.rows.iter().any(|row| row.change() == Change::Worse)
     }
 
     /// As a table.
     pub fn markdown(&self) -> String {
-        let mut text = "| case | variant | figure | before | after | |\n".to_owned();
-        text.push_str("| --- | --- | --- | --: | --: | --- |\n");
+        let mut text = "| case | variant | figure | before | after | difference | |\n".to_owned();
+        text.push_str("| --- | --- | --- | --: | --: | --: | --- |\n");
         for row in &self.rows {
-            let (a, b, change) = (percent(row.a), percent(row.b), row.change.word());
+            let (a, b, change) = (percent(row.a), percent(row.b), row.change().word());
+            let difference = row.difference.map(points).unwrap_or_default();
             // Writing to a String cannot fail.
             let _ = writeln!(
                 text,
-                "| {} | {} | {} | {a} | {b} | {change} |",
+                "| {} | {} | {} | {a} | {b} | {difference} | {change} |",
                 row.case, row.variant, row.what
             );
         }
+        text.push_str(
+            "\nBefore and after: medians. Difference: of the means, in percentage points; its \
+             intervals hold all together in 95 of 100 comparisons.\n",
+        );
         if !self.left_out.is_empty() {
             let _ = writeln!(text, "\nIn one only: {}.", self.left_out.join("; "));
         }
@@ -129,53 +140,116 @@ pub fn compare(a: &Report, b: &Report) -> Result<Comparison, Incomparable> {
         return Err(Incomparable::Recipes(a.recipe.clone(), b.recipe.clone()));
     }
     let (before, after) = (named(a), named(b));
-    let mut rows = Vec::new();
-    for (case, old) in &before {
-        let new = after
-            .iter()
-            .find(|(c, new)| c == case && new.variant == old.variant);
-        rows.extend(
-            new.map(|(_, new)| pair(case, old, new))
-                .into_iter()
-                .flatten(),
-        );
-    }
-    if rows.is_empty() {
+    let pairs = pairs(&before, &after);
+    if pairs.is_empty() {
         return Err(Incomparable::NothingInBoth);
     }
     let mut left_out = missing(&before, &after);
     left_out.extend(missing(&after, &before));
     let place = |report: &Report| (report.machine.cpu.clone(), report.machine.cores);
     Ok(Comparison {
-        rows,
+        rows: rows(&pairs),
         left_out,
         parameters: different_parameters(a, b),
         elsewhere: place(a) != place(b) || versions(a) != versions(b),
     })
 }
 
-/// A case's name, and a figure of it.
-type Named = Vec<(String, Figure)>;
-
-/// Every figure but stock's own.
-fn named(report: &Report) -> Named {
-    let of_case = |case: &Case| {
-        let named = |figure| (case.name.clone(), figure);
-        figures(report, case)
-            .into_iter()
-            .map(named)
-            .collect::<Named>()
-    };
-    let all = report.cases.iter().flat_map(of_case);
-    all.filter(|(_, figure)| figure.variant != STOCK).collect()
+/// What was measured of a variant in a case.
+struct Named {
+    case: String,
+    variant: String,
+    ratios: Ratios,
 }
 
-fn missing(here: &Named, there: &Named) -> Vec<String> {
-    let same =
-        |a: &(String, Figure), b: &(String, Figure)| a.0 == b.0 && a.1.variant == b.1.variant;
+impl Named {
+    fn is_like(&self, other: &Self) -> bool {
+        (&self.case, &self.variant) == (&other.case, &other.variant)
+    }
+}
+
+/// All but stock's own.
+fn named(report: &Report) -> Vec<Named> {
+    let of_case = |case: &Case| {
+        let named = |variant: &Variant| Named {
+            case: case.name.clone(),
+            variant: variant.name.clone(),
+            ratios: ratios(case, &variant.name),
+        };
+        report.variants.iter().map(named).collect::<Vec<_>>()
+    };
+    let all = report.cases.iter().flat_map(of_case);
+    all.filter(|one| one.variant != STOCK && !one.ratios.losses.is_empty())
+        .collect()
+}
+
+/// A figure of both, not yet compared.
+struct Pair<'a> {
+    named: &'a Named,
+    what: &'static str,
+    a: &'a [f64],
+    b: &'a [f64],
+    medians: (Estimate, Estimate),
+}
+
+impl<'a> Pair<'a> {
+    fn of(named: &'a Named, what: &'static str, a: &'a [f64], b: &'a [f64]) -> Option<Self> {
+        Some(Self {
+            named,
+            what,
+            a,
+            b,
+            medians: (estimate(a)?, estimate(b)?),
+        })
+    }
+
+    fn decides(&self) -> bool {
+        self.medians.0.decides() && self.medians.1.decides()
+    }
+
+    fn row(&self, misses: f64) -> Row {
+        let (a, b) = self.medians;
+        let more = |median: Estimate| match self.what {
+            CPU => median.over_one(),
+            _ => median,
+        };
+        Row {
+            case: self.named.case.clone(),
+            variant: self.named.variant.clone(),
+            what: self.what,
+            a: more(a),
+            b: more(b),
+            difference: self.decides().then(|| difference(self.a, self.b, misses)),
+        }
+    }
+}
+
+const CPU: &str = "CPU";
+
+fn pairs<'a>(before: &'a [Named], after: &'a [Named]) -> Vec<Pair<'a>> {
+    let of = |old: &'a Named| {
+        let new = after.iter().find(|new| new.is_like(old));
+        let both = new.map(|new| {
+            let loss = Pair::of(old, "loss", &old.ratios.losses, &new.ratios.losses);
+            let cpu = Pair::of(old, CPU, &old.ratios.cpu, &new.ratios.cpu);
+            loss.into_iter().chain(cpu)
+        });
+        both.into_iter().flatten()
+    };
+    before.iter().flat_map(of).collect()
+}
+
+/// The more figures are compared, the wider is the interval of each.
+fn rows(pairs: &[Pair<'_>]) -> Vec<Row> {
+    let compared = pairs.iter().filter(|pair| pair.decides()).count();
+    let misses = (1.0 - LEVEL) / compared.max(1) as f64;
+    pairs.iter().map(|pair| pair.row(misses)).collect()
+}
+
+fn missing(here: &[Named], there: &[Named]) -> Vec<String> {
     here.iter()
-        .filter(|one| !there.iter().any(|other| same(one, other)))
-        .map(|(case, figure)| format!("{case}, {}", figure.variant))
+        .filter(|one| !there.iter().any(|other| one.is_like(other)))
+        .map(|one| format!("{}, {}", one.case, one.variant))
         .collect()
 }
 
@@ -186,39 +260,22 @@ fn different_parameters(a: &Report, b: &Report) -> Vec<String> {
     names.into_iter().filter(differs).cloned().collect()
 }
 
-fn pair(case: &str, before: &Figure, after: &Figure) -> [Row; 2] {
-    let rounds = before.rounds.min(after.rounds);
-    let row = |what, a, b| Row {
-        case: case.to_owned(),
-        variant: after.variant.clone(),
-        what,
-        a,
-        b,
-        change: Change::of(a, b, rounds),
-    };
-    [
-        row("loss", before.loss, after.loss),
-        row("CPU", more(before.cpu_ratio), more(after.cpu_ratio)),
-    ]
-}
-
-/// What a ratio is more than 1.
-fn more(ratio: Estimate) -> Estimate {
-    Estimate {
-        median: ratio.median - 1.0,
-        low: ratio.low - 1.0,
-        high: ratio.high - 1.0,
-    }
-}
-
 fn versions(report: &Report) -> Vec<&str> {
     let variants = report.variants.iter();
     variants.map(|variant| variant.postgres.as_str()).collect()
 }
 
 fn percent(value: Estimate) -> String {
-    let [median, low, high] = [value.median, value.low, value.high].map(|part| part * 100.0);
-    format!("{median:+.2} % [{low:+.2}, {high:+.2}]")
+    bracketed(value.median, value.low, value.high, " %")
+}
+
+fn points(value: Difference) -> String {
+    bracketed(value.mean, value.low, value.high, "")
+}
+
+fn bracketed(middle: f64, low: f64, high: f64, unit: &str) -> String {
+    let [middle, low, high] = [middle, low, high].map(|part| part * 100.0);
+    format!("{middle:+.2}{unit} [{low:+.2}, {high:+.2}]")
 }
 
 #[cfg(test)]
@@ -232,28 +289,28 @@ mod tests {
     }
 
     #[test]
-    fn worse_is_an_interval_above_the_old_one() {
-        let (old, new) = (of([99.0; 6]), of([97.0, 96.0, 97.0, 98.0, 97.0, 97.0]));
+    fn worse_is_a_difference_whose_interval_lies_above_zero() {
+        let (old, new) = (of([99.0; 6]), of([95.0, 94.0, 95.0, 96.0, 95.0, 95.0]));
         let worse = compare(&old, &new).expect("one recipe");
         assert!(worse.is_worse());
         assert_eq!(
-            (worse.rows[0].what, worse.rows[0].change),
+            (worse.rows[0].what, worse.rows[0].change()),
             ("loss", Change::Worse)
         );
         assert_eq!(
-            (worse.rows[1].what, worse.rows[1].change),
-            ("CPU", Change::Same)
+            (worse.rows[1].what, worse.rows[1].change()),
+            ("CPU", Change::NotShown)
         );
         let better = compare(&new, &old).expect("one recipe");
         assert!(!better.is_worse());
-        assert_eq!(better.rows[0].change, Change::Better);
+        assert_eq!(better.rows[0].change(), Change::Better);
     }
 
     #[test]
-    fn intervals_that_meet_are_the_same() {
+    fn a_difference_that_may_be_none_is_no_change_shown() {
         let (old, new) = (of([99.0, 97.0, 95.0, 98.0, 96.0, 94.0]), of([95.0; 6]));
         let same = compare(&old, &new).expect("one recipe");
-        assert_eq!(same.rows[0].change, Change::Same);
+        assert_eq!(same.rows[0].change(), Change::NotShown);
         assert!(!same.is_worse());
         let text = same.markdown();
         assert!(
@@ -261,17 +318,67 @@ mod tests {
             "{text}"
         );
         assert!(
-            text.contains("| +5.00 % [+5.00, +5.00] | same |\n"),
+            text.contains("| +5.00 % [+5.00, +5.00] | +1.50 ["),
             "{text}"
         );
-        assert!(!text.contains("differ"), "{text}");
+        assert!(text.contains("] | no change shown |\n"), "{text}");
+        assert!(!text.contains("differ:"), "{text}");
     }
 
     #[test]
     fn few_rounds_decide_nothing() {
-        let few = report(&[(0, 100.0, 50.0); FEWEST_ROUNDS - 1]);
+        let few = report(&[(0, 100.0, 50.0); 5]);
         let compared = compare(&of([99.0; 6]), &few).expect("one recipe");
-        assert_eq!(compared.rows[0].change, Change::TooFewRounds);
+        assert_eq!(compared.rows[0].change(), Change::TooFewRounds);
+    }
+
+    /// A report like that of `worst`, of so many cases and rounds without any loss.
+    fn without_loss(random: &mut fastrand::Rng, rounds: u32, width: f64) -> Report {
+        let mut noise = || (random.f64() + random.f64() + random.f64() - 1.5) * width;
+        let mut all = of([99.0; 6]);
+        all.cases = (0..CASES)
+            .map(|name| {
+                let round = |set| (set, 100.0, 100.0 + noise());
+                let rounds: Vec<_> = (0..rounds).map(round).collect();
+                let mut case = report(&rounds).cases.remove(0);
+                case.name = name.to_string();
+                case
+            })
+            .collect();
+        all
+    }
+
+    const CASES: u32 = 36;
+
+    #[test]
+    fn equal_runs_are_seldom_called_worse() {
+        const RUNS: usize = 100;
+        let mut random = fastrand::Rng::with_seed(1);
+        for (rounds, widths) in [(6, [1.0, 1.0]), (7, [1.0, 1.0]), (7, [1.0, 3.0])] {
+            let mut alarm = |_: &usize| {
+                let [a, b] = widths.map(|width| without_loss(&mut random, rounds, width));
+                compare(&a, &b).expect("one recipe").is_worse()
+            };
+            let alarms = (0..RUNS).filter(|run| alarm(run)).count();
+            assert!(alarms <= RUNS / 20, "{rounds} rounds: {alarms} alarms");
+        }
+    }
+
+    #[test]
+    fn a_loss_among_many_figures_is_found() {
+        let mut random = fastrand::Rng::with_seed(1);
+        let (a, mut b) = (
+            without_loss(&mut random, 6, 1.0),
+            without_loss(&mut random, 6, 1.0),
+        );
+        for round in &mut b.cases[7].rounds {
+            let sealed = round.samples.get_mut("sealed-256").expect("it ran");
+            sealed.value -= 4.0;
+        }
+        let worse = compare(&a, &b).expect("one recipe");
+        let found = |row: &&Row| row.change() == Change::Worse;
+        let names = worse.rows.iter().filter(found).map(|row| &row.case);
+        assert_eq!(names.collect::<Vec<_>>(), ["7"]);
     }
 
     #[test]

@@ -1,40 +1,19 @@
 //! From raw rounds to figures; pure. Whoever shows a report or compares two computes them here.
 //!
 //! Everything is compared within a round, where the variants shared the state of the machine: a
-//! figure is the median over the rounds of a ratio to stock (or of a difference from it). Its 95 %
-//! interval is a bootstrap in two steps, sets of clusters and then the rounds on each, because
-//! clusters made alike differ by some per cent and rounds on one set share that. From less than six
-//! sets it is too narrow for how clusters differ; from one it does not know. The resampling is
-//! seeded: the same rounds give the same interval.
+//! figure is the median over the rounds of a ratio to stock (or of a difference from it). Clusters
+//! made alike differ by some per cent, and rounds on one set of them share that: so a set counts
+//! once, with the median of its rounds. From less than six sets an interval of 95 % cannot be told;
+//! if there is one set only, its rounds are what is counted, and nothing tells how clusters differ.
 
 use std::collections::BTreeMap;
 
 use crate::model::{Case, CipherSpeed, Metric, Report, Round, Sample, Variant, STOCK};
+use crate::statistics::{estimate, median, Estimate};
 
-/// An interval from fewer rounds means little, and decides nothing.
-pub const FEWEST_ROUNDS: usize = 6;
-const RESAMPLES: usize = 4000;
 /// Below this, a transaction moves next to no pages, and dividing by the cipher's time would only
 /// scale up noise.
 const PAGES_THAT_COUNT: f64 = 0.01;
-
-/// A median with its 95 % interval.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Estimate {
-    /// The median.
-    pub median: f64,
-    /// Where the interval begins.
-    pub low: f64,
-    /// Where it ends.
-    pub high: f64,
-}
-
-impl Estimate {
-    /// How far the interval goes from the median, to the side where it goes further.
-    pub fn half_width(&self) -> f64 {
-        (self.high - self.median).max(self.median - self.low)
-    }
-}
 
 /// What may be said of a loss, given the limit that is aimed at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,15 +28,15 @@ pub enum Verdict {
     Beyond,
     /// The interval includes both "no loss" and the limit: nothing was shown.
     Undecided,
-    /// There are not enough rounds for an interval that decides anything.
+    /// There are not enough rounds, or sets of clusters, for an interval that decides anything.
     TooFewRounds,
 }
 
 impl Verdict {
-    /// What `loss`, from so many rounds, says.
-    pub fn of(loss: Estimate, limit: f64, rounds: usize) -> Self {
+    /// What `loss` says.
+    pub fn of(loss: Estimate, limit: f64) -> Self {
         match (loss.low <= 0.0, loss.high <= limit) {
-            _ if rounds < FEWEST_ROUNDS => Self::TooFewRounds,
+            _ if !loss.decides() => Self::TooFewRounds,
             (true, true) => Self::NoLoss,
             (false, true) => Self::Within,
             (true, false) => Self::Undecided,
@@ -113,16 +92,15 @@ pub fn figures(report: &Report, case: &Case) -> Vec<Figure> {
 }
 
 /// The widest half-width of the losses of all cases: what `--until-ci` waits for. None before every
-/// variant has enough rounds for an interval.
+/// variant has enough rounds for an interval of 95 %.
 pub fn widest(report: &Report) -> Option<f64> {
     let mut widest = 0.0_f64;
     for case in &report.cases {
         for variant in report.variants.iter().filter(|v| v.name != STOCK) {
-            let pairs = Pairs::of(case, &variant.name);
-            if pairs.0.len() < FEWEST_ROUNDS {
+            let loss = estimate(&Pairs::of(case, &variant.name).losses(case.metric))?;
+            if !loss.decides() {
                 return None;
             }
-            let loss = pairs.estimate(|own, stock| loss(case.metric, own.value, stock.value))?;
             widest = widest.max(loss.half_width());
         }
     }
@@ -143,45 +121,22 @@ pub fn cpu_us(sample: &Sample) -> f64 {
     (sample.user_s + sample.system_s) * 1e6 / sample.work
 }
 
-/// The middle of the values; NaN if there are none.
-pub fn median(values: &[f64]) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let half = sorted.len() / 2;
-    match sorted.len() {
-        0 => f64::NAN,
-        odd if odd % 2 == 1 => sorted[half],
-        _ => (sorted[half - 1] + sorted[half]) / 2.0,
-    }
+/// What is compared with another report's: independent values of one variant of one case.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ratios {
+    /// Losses, as a fraction of stock's value.
+    pub losses: Vec<f64>,
+    /// CPU per unit of work, over stock's.
+    pub cpu: Vec<f64>,
 }
 
-/// The median of the values of all sets, one list a set, and its interval; none without values.
-pub fn estimate(sets: &[Vec<f64>]) -> Option<Estimate> {
-    let sets: Vec<&Vec<f64>> = sets.iter().filter(|set| !set.is_empty()).collect();
-    if sets.is_empty() {
-        return None;
+/// One variant's; empty if it or stock took part in no round.
+pub fn ratios(case: &Case, variant: &str) -> Ratios {
+    let pairs = Pairs::of(case, variant);
+    Ratios {
+        losses: pairs.losses(case.metric),
+        cpu: pairs.cpu_ratios(),
     }
-    let mut random = fastrand::Rng::with_seed(0);
-    let mut medians: Vec<f64> = (0..RESAMPLES)
-        .map(|_| median(&resample(&sets, &mut random)))
-        .collect();
-    medians.sort_by(f64::total_cmp);
-    let all: Vec<f64> = sets.iter().flat_map(|set| set.iter().copied()).collect();
-    Some(Estimate {
-        median: median(&all),
-        low: medians[RESAMPLES / 40],
-        high: medians[RESAMPLES - RESAMPLES / 40 - 1],
-    })
-}
-
-/// As many sets as there are, drawn again; of each as many values as it has, drawn again.
-fn resample(sets: &[&Vec<f64>], random: &mut fastrand::Rng) -> Vec<f64> {
-    let mut drawn = Vec::new();
-    for _ in 0..sets.len() {
-        let set = sets[random.usize(..sets.len())];
-        drawn.extend((0..set.len()).map(|_| set[random.usize(..set.len())]));
-    }
-    drawn
 }
 
 /// A variant's samples beside stock's of the same rounds.
@@ -196,12 +151,24 @@ impl<'a> Pairs<'a> {
         Self(case.rounds.iter().filter_map(pair).collect())
     }
 
-    fn estimate(&self, of: impl Fn(&Sample, &Sample) -> f64) -> Option<Estimate> {
+    /// One value for each set, or of the only set one for each round.
+    fn independent(&self, of: impl Fn(&Sample, &Sample) -> f64) -> Vec<f64> {
         let mut sets: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
         for (round, own, stock) in &self.0 {
             sets.entry(round.set).or_default().push(of(own, stock));
         }
-        estimate(&sets.into_values().collect::<Vec<_>>())
+        match sets.len() {
+            1 => sets.into_values().flatten().collect(),
+            _ => sets.values().map(|rounds| median(rounds)).collect(),
+        }
+    }
+
+    fn losses(&self, metric: Metric) -> Vec<f64> {
+        self.independent(|own, stock| loss(metric, own.value, stock.value))
+    }
+
+    fn cpu_ratios(&self) -> Vec<f64> {
+        self.independent(|own, stock| cpu_us(own) / cpu_us(stock))
     }
 
     fn median(&self, of: impl Fn(&Sample) -> f64) -> f64 {
@@ -211,21 +178,20 @@ impl<'a> Pairs<'a> {
 
 fn figure(report: &Report, case: &Case, variant: &Variant) -> Option<Figure> {
     let pairs = Pairs::of(case, &variant.name);
-    let loss = pairs.estimate(|own, stock| loss(case.metric, own.value, stock.value))?;
-    let rounds = pairs.0.len();
-    let verdict = Verdict::of(loss, case.limit, rounds);
+    let loss = estimate(&pairs.losses(case.metric))?;
+    let verdict = Verdict::of(loss, case.limit);
     let speed = variant
         .bits
         .and_then(|bits| report.cipher.iter().find(|speed| speed.bits == bits));
     Some(Figure {
         variant: variant.name.clone(),
-        rounds,
+        rounds: pairs.0.len(),
         value: pairs.median(|own| own.value),
         loss,
         verdict: (variant.name != STOCK).then_some(verdict),
         cpu_us: pairs.median(cpu_us),
-        cpu_ratio: pairs.estimate(|own, stock| cpu_us(own) / cpu_us(stock))?,
-        extra_us: pairs.estimate(|own, stock| cpu_us(own) - cpu_us(stock))?,
+        cpu_ratio: estimate(&pairs.cpu_ratios())?,
+        extra_us: estimate(&pairs.independent(|own, stock| cpu_us(own) - cpu_us(stock)))?,
         cipher: speed.map(|speed| cipher_share(&pairs, speed)),
         extra: extra(&pairs),
     })
@@ -234,8 +200,11 @@ fn figure(report: &Report, case: &Case, variant: &Variant) -> Option<Figure> {
 fn cipher_share(pairs: &Pairs<'_>, speed: &CipherSpeed) -> CipherShare {
     let opened = pairs.median(|own| own.pages.opened as f64 / own.work);
     let sealed = pairs.median(|own| own.pages.sealed as f64 / own.work);
-    let extra_per_cipher =
-        pairs.estimate(|own, stock| (cpu_us(own) - cpu_us(stock)) / cipher_us(own, speed));
+    let times = |own: &Sample, stock: &Sample| {
+        let extra = cpu_us(own) - cpu_us(stock);
+        extra / cipher_us(own, speed)
+    };
+    let extra_per_cipher = estimate(&pairs.independent(times));
     CipherShare {
         opened,
         sealed,

@@ -20,6 +20,7 @@ pub mod recipes;
 pub mod report;
 mod run;
 pub mod schedule;
+pub mod statistics;
 
 use cli::{Command, Task};
 use error::BenchError;

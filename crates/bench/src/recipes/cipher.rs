@@ -21,10 +21,10 @@ use pgseal_crypto::{FileCipher, FileId, Fork, KeyLength, MasterKey, UNIT};
 
 use crate::cli::Output;
 use crate::error::{files, BenchError};
-use crate::figures::median;
 use crate::host::process::{self, Stop};
 use crate::host::{lock, machine};
 use crate::model::{Case, Metric, Report, Round, Sample, Variant, FORMAT, STOCK};
+use crate::statistics::median;
 use crate::{output, progress, run, schedule};
 
 /// A sample of ours or AWS-LC's is the median over batches of so many pages.

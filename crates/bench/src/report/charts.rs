@@ -7,9 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::palette::{self, Colour};
 use super::plot::{self, Bar, BarCase, Bars, Drawn, Line, Lines, Point, Scale};
-use super::{tables, words, Group, Measured, View};
-use crate::figures::{Estimate, Figure};
+use super::{words, Group, Measured, View};
+use crate::figures::Figure;
 use crate::model::{Case, Metric, Report, Sample, STOCK};
+use crate::statistics::Estimate;
 
 const NUMBER: Scale = Scale {
     label: plot::short,
@@ -184,7 +185,7 @@ fn extra_cpu_as_bars(report: &Report, group: &Group) -> Option<Chart> {
     figures.find(|figure| figure.cpu_ratio.median.is_finite())?;
     let variants = beside_stock(report);
     let case = |measured: &Measured| {
-        let extra = |figure: &Figure| interval(tables::over_one(figure.cpu_ratio));
+        let extra = |figure: &Figure| interval(figure.cpu_ratio.over_one());
         bar_case(report, group, measured, &variants, extra)
     };
     Some(Chart {
@@ -231,8 +232,10 @@ fn bars(group: &Group, scale: Scale, case: impl Fn(&Measured) -> BarCase) -> Dra
     Bars { cases, scale }.draw()
 }
 
+/// Of 95 %, or none.
 fn interval(estimate: Estimate) -> (f64, Option<(f64, f64)>) {
-    (estimate.median, Some((estimate.low, estimate.high)))
+    let interval = (estimate.low, estimate.high);
+    (estimate.median, estimate.decides().then_some(interval))
 }
 
 fn bar_case(

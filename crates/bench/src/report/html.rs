@@ -148,8 +148,10 @@ fn method() -> Markup {
             p {
                 "A round runs every variant once, in random order, and only runs of one round are \
                  compared. A loss is the median over the rounds of what a variant lost against \
-                 stock; a negative loss is a gain. The brackets hold its 95 % interval, from \
-                 resampling sets of clusters and the rounds on each."
+                 stock; a negative loss is a gain. The brackets hold its 95 % interval, which goes \
+                 from one of the measured values to another; where they are too few for that, \
+                 the level that is reached stands behind it. Rounds on one set of clusters \
+                 count once."
             }
             p {
                 "An interval that holds both \u{201c}no loss\u{201d} and the aim shows neither: \

@@ -7,8 +7,9 @@ use std::collections::BTreeSet;
 
 use super::words::{self, significant};
 use super::{Group, Measured, View};
-use crate::figures::{CipherShare, Estimate, Figure};
+use crate::figures::{CipherShare, Figure};
 use crate::model::{CipherSpeed, Metric, Published, Report};
+use crate::statistics::Estimate;
 
 /// Variant, value, speed, loss, verdict, CPU, extra CPU; the case's name is put before them.
 const OWN_CELLS: usize = 7;
@@ -191,7 +192,7 @@ fn our_cells(measured: &Measured, figure: &Figure, extras: &BTreeSet<&str>) -> V
         beside(words::percent_interval(figure.loss)),
         verdict.map(|verdict| words::verdict(verdict, case.limit)),
         words::time(figure.cpu_us),
-        beside(words::percent_interval(over_one(figure.cpu_ratio))),
+        beside(words::percent_interval(figure.cpu_ratio.over_one())),
     ];
     let extra = |name: &&str| figure.extra.get(*name).map(|value| significant(*value));
     let all = cells.into_iter().chain(extras.iter().map(extra));
@@ -287,15 +288,6 @@ pub(super) fn cipher_speed(report: &Report) -> Table {
 /// Of what takes so many nanoseconds a page.
 fn speed(metric: Metric, ns: f64) -> Option<String> {
     (metric == Metric::NanosecondsPerPage).then(|| format!("{:.2}", PAGE / ns))
-}
-
-/// A ratio as what is above one.
-pub(super) fn over_one(ratio: Estimate) -> Estimate {
-    Estimate {
-        median: ratio.median - 1.0,
-        low: ratio.low - 1.0,
-        high: ratio.high - 1.0,
-    }
 }
 
 fn without_empty(table: Table) -> Table {

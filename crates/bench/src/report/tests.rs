@@ -4,8 +4,9 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::figures::{Estimate, Verdict};
+use crate::figures::Verdict;
 use crate::model::{CipherSpeed, Machine, Pages, Published, Round, Sample, Variant};
+use crate::statistics::Estimate;
 
 /// What a peer, a machine or a file could be called.
 const NASTY: &str = "a|b\n\u{1b}[31m<img src=x onerror=alert(1)> *x* `y` ![z](u) \"q\" '&amp;";
@@ -35,7 +36,7 @@ fn sample(value: f64, cpu_s: f64, pages: u64) -> Sample {
 fn case(name: &str, connections: f64, sealed: f64) -> Case {
     let round = |number: u32| Round {
         number,
-        set: number % 2,
+        set: number,
         samples: BTreeMap::from([
             ("stock".to_owned(), sample(1000.0, 1.0, 0)),
             ("sealed-256".to_owned(), sample(sealed, 1.004, 2000)),
@@ -177,7 +178,12 @@ fn verdicts_in_words() {
 
 #[test]
 fn numbers_in_words() {
-    let estimate = |median, low, high| Estimate { median, low, high };
+    let estimate = |median, low, high| Estimate {
+        median,
+        low,
+        high,
+        level: 0.97,
+    };
     let percent = |median, low, high| words::percent_interval(estimate(median, low, high));
     assert_eq!(
         percent(0.002, -0.003, 0.006).as_deref(),
@@ -192,6 +198,14 @@ fn numbers_in_words() {
         Some("0.0 % [-10.0, 10.0]")
     );
     assert_eq!(percent(f64::NAN, 0.0, 0.0), None);
+    let at = |level| {
+        words::times_interval(Estimate {
+            level,
+            ..estimate(2.0, 1.0, 3.0)
+        })
+    };
+    assert_eq!(at(0.9375).as_deref(), Some("2.00 [1.00, 3.00] at 94 %"));
+    assert_eq!(at(0.0).as_deref(), Some("2.00"));
     let time = |median, low, high| words::time_interval(estimate(median, low, high));
     assert_eq!(
         time(900.0, 800.0, 1100.0).as_deref(),

@@ -1,7 +1,8 @@
 //! Numbers and sentences of reports: what Markdown, page and charts have in common.
 
-use crate::figures::{Estimate, Verdict};
+use crate::figures::Verdict;
 use crate::model::{Metric, Published};
+use crate::statistics::Estimate;
 
 /// What a report is called, by its recipe.
 pub(super) fn title(recipe: &str) -> String {
@@ -79,17 +80,20 @@ pub(super) fn time_interval(us: Estimate) -> Option<String> {
     interval(us, |value| fixed(value / unit, digits), name)
 }
 
+/// Where values are too few for 95 %, the level that they reach stands behind the interval; a single
+/// value has none.
 fn interval(estimate: Estimate, number: impl Fn(f64) -> String, unit: &str) -> Option<String> {
-    let Estimate { median, low, high } = estimate;
+    let Estimate {
+        median, low, high, ..
+    } = estimate;
     let finite = [median, low, high].into_iter().all(f64::is_finite);
-    finite.then(|| {
-        format!(
-            "{}{unit} [{}, {}]",
-            number(median),
-            number(low),
-            number(high)
-        )
-    })
+    let middle = format!("{}{unit}", number(median));
+    let reached = match estimate.level {
+        _ if estimate.decides() => String::new(),
+        level if level < 0.5 => return finite.then_some(middle),
+        level => format!(" at {}", percent(level, 0)),
+    };
+    finite.then(|| format!("{middle} [{}, {}]{reached}", number(low), number(high)))
 }
 
 /// `41.2 µs`.

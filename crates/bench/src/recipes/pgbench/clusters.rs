@@ -17,7 +17,6 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 
 use crate::error::{files, BenchError};
-use crate::figures::median;
 use crate::host::cluster::{Cluster, Mark, Server, Settings, Spent};
 use crate::host::contender::{Contender, Kind};
 use crate::host::load::{Done, Load};
@@ -26,6 +25,7 @@ use crate::host::Host;
 use crate::model::Sample;
 use crate::recipes::pgbench::{Cell, Pgbench, Script, BUFFERS_MB_PER_SCALE};
 use crate::recipes::{Runs, Samples, Set};
+use crate::statistics::median;
 
 /// A run by time, which is ended by what pgbench itself sets a timer for.
 const ENDLESS: [&str; 2] = ["-T", "86400"];

@@ -14,7 +14,6 @@ use nix::sys::signal::Signal;
 use super::tasks::{base, Load, Session};
 use super::WorstCases;
 use crate::error::{files, BenchError};
-use crate::figures::median;
 use crate::host::cluster::{Cluster, Mark, Server, Settings, Spent};
 use crate::host::contender::{Contender, Kind};
 use crate::host::load::{Done, Load as Turns};
@@ -23,6 +22,7 @@ use crate::host::Host;
 use crate::model::{Metric, Sample};
 use crate::recipes::pgbench::transactions;
 use crate::recipes::{Runs, Samples, Set};
+use crate::statistics::median;
 
 /// Runs from which the fixed cost is taken, at least.
 const FIXED_COST_RUNS: usize = 5;
