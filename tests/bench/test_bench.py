@@ -102,6 +102,8 @@ class Rounds(Bench):
         names = ["stock", "loaded", "sealed-256", "again"]
         self.assertEqual([variant["name"] for variant in report["variants"]], names)
         self.assertEqual((report["recipe"], report["seed"], report["ended_early"]), ("readonly", 7, None))
+        asked = {"quick": False, "rounds": 2, "rounds_per_set": 1, "until_ci": None, "time_limit_s": None}
+        self.assertEqual(report["asked"], asked)
         case, = report["cases"]
         self.assertEqual([(round["number"], round["set"]) for round in case["rounds"]], [(0, 0), (1, 1)])
         for samples in (round["samples"] for round in case["rounds"]):
@@ -121,7 +123,9 @@ class Rounds(Bench):
         case["rounds"][0]["samples"]["sealed-256"]["value"] /= 2  # the rounds share it
         after.write_text(json.dumps(report))
         other.write_text(json.dumps({**report, "recipe": "tpcb"}))
-        self.assertEqual(self.bench("compare", before, before).returncode, 0)
+        same = self.bench("compare", before, before)
+        self.assertEqual(same.returncode, 0)
+        self.assertRegex(same.stdout, r"(?m)^\| scale 1, 1 connections \| sealed-256 \| loss \|.*\| no change shown \|$")
         worse = self.bench("compare", before, after)
         self.assertEqual(worse.returncode, 1)
         self.assertRegex(worse.stdout, r"(?m)^\| scale 1, 1 connections \| sealed-256 \| loss \|.*\| worse \|$")

@@ -51,6 +51,7 @@ pub(crate) fn report(rounds: &[(u32, f64, f64)]) -> Report {
             load: [0.0; 3],
         },
         parameters: BTreeMap::new(),
+        asked: None,
         seed: 1,
         started: String::new(),
         ended_early: None,

@@ -25,6 +25,9 @@ pub struct Report {
     pub machine: Machine,
     /// What was asked for and what followed from it (scale, seconds, settings …), for the reader.
     pub parameters: BTreeMap<String, serde_json::Value>,
+    /// How long it was to go on; older files do not say it.
+    #[serde(default)]
+    pub asked: Option<Asked>,
     /// Of the order of variants and of the loads' own randomness.
     pub seed: u64,
     /// When it began, RFC 3339, UTC.
@@ -37,6 +40,21 @@ pub struct Report {
     pub cases: Vec<Case>,
     /// The cipher's own speed in the same run, before and after, by key length.
     pub cipher: Vec<CipherSpeed>,
+}
+
+/// How many rounds were wanted, as the command line said it or as is usual for the recipe.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Asked {
+    /// `--quick`: small sizes, where the command line says no others.
+    pub quick: bool,
+    /// `--rounds`; with `--until-ci` at least.
+    pub rounds: u32,
+    /// Rounds that share a set of clusters, after `--sets`.
+    pub rounds_per_set: u32,
+    /// `--until-ci`, as a fraction.
+    pub until_ci: Option<f64>,
+    /// `--time-limit`, in seconds.
+    pub time_limit_s: Option<u64>,
 }
 
 /// What stands beside stock.
@@ -80,7 +98,7 @@ pub struct Case {
     pub metric: Metric,
     /// The loss that is aimed at, as a fraction: 0.005 is half a per cent.
     pub limit: f64,
-    /// What others published for this case, as fractions lost against their stock.
+    /// What others published for this case, or lost when we ran them: fractions of their stock.
     pub published: Vec<Published>,
     /// One per round that was finished.
     pub rounds: Vec<Round>,
@@ -117,9 +135,23 @@ impl Metric {
     }
 }
 
-/// A published figure beside ours.
+/// Whose word a figure of another product is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Origin {
+    /// Its makers, or somebody else, published it. Files that do not say it have no others.
+    #[default]
+    Published,
+    /// We ran that product.
+    OurRun,
+}
+
+/// A figure of another product beside ours.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Published {
+    /// Was it published at all?
+    #[serde(default)]
+    pub origin: Origin,
     /// Whose: `pg_tde, 2026-07`.
     pub source: String,
     /// What was measured there: `TDE-9 on`, `128 bits, checksums`.

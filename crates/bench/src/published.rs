@@ -4,7 +4,7 @@
 //! its scale-500 read-only table is misprinted at its source and left out. The table of TDE by
 //! checksums is of PostgreSQL 17.6, scale 50, shared_buffers 1MB, 3 clients.
 
-use crate::model::Published;
+use crate::model::{Origin, Published};
 
 /// Transactions per second at so many connections: stock packages, and the TDE build with
 /// encryption off and on, by gcc 4.8 ("4") and by gcc 9.3 with -march ("9").
@@ -151,6 +151,7 @@ fn of_row(scale: u32, row: &Row) -> Vec<Published> {
     let [stock, _, on_4, _, on_9] = row.tps;
     let place = format!("scale {scale}, {} connections", row.connections);
     let published = |build: &str, on: f64| Published {
+        origin: Origin::Published,
         source: "TDE patch, PostgreSQL 13.1".to_owned(),
         variant: format!("{build} on, {place}"),
         stock: Some(stock),
@@ -165,6 +166,7 @@ pub fn checksums(on: bool) -> Vec<Published> {
     let (_, stock) = CHECKSUMS[0];
     let column = usize::from(on);
     let published = |(bits, tps): &(u16, [f64; 2])| Published {
+        origin: Origin::Published,
         source: "TDE in PostgreSQL 17.6".to_owned(),
         variant: format!("{bits} bits"),
         stock: Some(stock[column]),
@@ -177,6 +179,7 @@ pub fn checksums(on: bool) -> Vec<Published> {
 /// open_pg_tde, in memory at scale 30: a loss without the figures that it came from.
 pub fn open_pg_tde(loss: f64) -> Published {
     Published {
+        origin: Origin::Published,
         source: "open_pg_tde".to_owned(),
         variant: "scale 30, in memory".to_owned(),
         stock: None,

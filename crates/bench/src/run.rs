@@ -20,7 +20,7 @@ use crate::figures::widest;
 use crate::host::contender;
 use crate::host::process::{self, Stop};
 use crate::host::{lock, machine, requirements, Host, Tools};
-use crate::model::{CipherSpeed, Report, Round, FORMAT};
+use crate::model::{Asked, CipherSpeed, Report, Round, FORMAT};
 use crate::output;
 use crate::progress;
 use crate::recipes::{Recipe, Runs, Set};
@@ -144,6 +144,16 @@ fn plan(options: &RunOptions, recipe: &dyn Recipe) -> Plan {
     }
 }
 
+fn asked(plan: &Plan, quick: bool) -> Asked {
+    Asked {
+        quick,
+        rounds: plan.rounds,
+        rounds_per_set: plan.rounds_per_set,
+        until_ci: plan.until_ci,
+        time_limit_s: plan.time_limit.map(|limit| limit.as_secs()),
+    }
+}
+
 fn work_directory(options: &RunOptions) -> Result<TempDir, BenchError> {
     let unusable = || files(&options.data);
     let data = options.data.canonicalize().map_err(unusable())?;
@@ -199,6 +209,7 @@ fn empty_report(options: &RunOptions, recipe: &dyn Recipe, host: &Host) -> Repor
         recipe: recipe.name().to_owned(),
         machine: machine::describe(Path::new(&host.work)),
         parameters: recipe.parameters(),
+        asked: Some(asked(&plan(options, recipe), options.quick)),
         seed: options
             .output
             .seed

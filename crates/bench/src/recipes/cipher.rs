@@ -23,7 +23,7 @@ use crate::cli::Output;
 use crate::error::{files, BenchError};
 use crate::host::process::{self, Stop};
 use crate::host::{lock, machine};
-use crate::model::{Case, Metric, Report, Round, Sample, Variant, FORMAT, STOCK};
+use crate::model::{Asked, Case, Metric, Report, Round, Sample, Variant, FORMAT, STOCK};
 use crate::statistics::median;
 use crate::{output, progress, run, schedule};
 
@@ -75,7 +75,7 @@ impl Cipher {
         let stop = Stop::default();
         run::watch_signals(&stop).map_err(files("/proc"))?;
         let mut report = self.empty_report(&stop)?;
-        let ended = self.rounds(&stop, &mut report);
+        let ended = self.measure(&stop, &mut report);
         if let Err(error) = &ended {
             report.ended_early = Some(error.to_string());
         }
@@ -85,10 +85,9 @@ impl Cipher {
         ended
     }
 
-    fn rounds(&self, stop: &Stop, report: &mut Report) -> Result<(), BenchError> {
+    fn measure(&self, stop: &Stop, report: &mut Report) -> Result<(), BenchError> {
         let (start, mut random) = (Instant::now(), Rng::with_seed(report.seed));
-        let rounds = self.rounds.unwrap_or(if self.quick { 20 } else { 60 });
-        for number in 0..rounds {
+        for number in 0..self.rounds() {
             let turns = schedule::round(&mut random, report.cases.len(), SUBJECTS.len());
             for turn in turns {
                 let mut samples = BTreeMap::new();
@@ -110,12 +109,23 @@ impl Cipher {
         Ok(())
     }
 
+    fn rounds(&self) -> u32 {
+        self.rounds.unwrap_or(if self.quick { 20 } else { 60 })
+    }
+
     fn empty_report(&self, stop: &Stop) -> Result<Report, BenchError> {
         Ok(Report {
             format: FORMAT,
             recipe: "cipher".to_owned(),
             machine: machine::describe(Path::new("/")),
             parameters: BTreeMap::from([("bytes".to_owned(), UNIT.into())]),
+            asked: Some(Asked {
+                quick: self.quick,
+                rounds: self.rounds(),
+                rounds_per_set: self.rounds(),
+                until_ci: None,
+                time_limit_s: None,
+            }),
             seed: self.output.seed.unwrap_or_else(|| fastrand::u64(..1 << 32)),
             started: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
             ended_early: None,

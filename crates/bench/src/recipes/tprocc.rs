@@ -21,7 +21,7 @@ use crate::host::cluster::Cluster;
 use crate::host::contender::{Contender, Kind};
 use crate::host::requirements::Needs;
 use crate::host::Host;
-use crate::model::{Case, Metric, Published};
+use crate::model::{Case, Metric, Origin, Published};
 use crate::recipes::{Recipe, Set};
 use crate::schedule::Defaults;
 use clusters::Clusters;
@@ -215,6 +215,7 @@ struct Step {
 
 fn of_ramp(users: u32, seconds: u32) -> Step {
     let published = (60 < users && users <= 95).then(|| Published {
+        origin: Origin::Published,
         source: "Advanced Server 15".to_owned(),
         variant: "60 to 95 users, 2000 warehouses".to_owned(),
         stock: None,
@@ -227,6 +228,7 @@ fn of_ramp(users: u32, seconds: u32) -> Step {
 fn steady(users: u32, seconds: u32) -> Step {
     let (stock, encrypted) = (1_447_296.0, 1_341_344.0);
     let published = Published {
+        origin: Origin::Published,
         source: "Advanced Server 15".to_owned(),
         variant: "75 users, 2000 warehouses, 1 hour".to_owned(),
         stock: Some(stock),

@@ -19,7 +19,7 @@ use crate::host::contender::{self, Contender, Kind};
 use crate::host::process::{self, Cpu};
 use crate::host::requirements::Needs;
 use crate::host::Host;
-use crate::model::{Case, Metric, Published, Sample};
+use crate::model::{Case, Metric, Origin, Published, Sample};
 use crate::recipes::{Recipe, Runs, Samples, Set};
 use crate::schedule::Defaults;
 
@@ -136,6 +136,7 @@ fn case(what: &str, limit: f64, loss: f64) -> Case {
         metric: Metric::Seconds,
         limit,
         published: vec![Published {
+            origin: Origin::Published,
             source: "14 to 15, 300 GB".to_owned(),
             variant: "encrypted, --copy-by-block".to_owned(),
             stock: None,

@@ -9,7 +9,7 @@ use super::palette::{self, Colour};
 use super::plot::{self, Bar, BarCase, Bars, Drawn, Line, Lines, Point, Scale};
 use super::{words, Group, Measured, View};
 use crate::figures::Figure;
-use crate::model::{Case, Metric, Report, Sample, STOCK};
+use crate::model::{Case, Metric, Published, Report, Sample, STOCK};
 use crate::statistics::Estimate;
 
 const NUMBER: Scale = Scale {
@@ -138,7 +138,7 @@ fn losses_by_axis(report: &Report, group: &Group, axis: &str) -> Chart {
             words::capital(loss)
         ),
         description: format!(
-            "Lines: {loss} against stock of {}, and as published. The table below has the numbers.",
+            "Lines: {loss} against stock of {}, and of others. The table below has the numbers.",
             variants.join(", "),
         ),
         legend: with_published(legend(report, &variants), group),
@@ -169,7 +169,7 @@ fn losses_as_bars(report: &Report, group: &Group) -> Chart {
     Chart {
         title: format!("{} against stock", words::capital(loss)),
         description: format!(
-            "Bars with 95 % intervals: {loss} against stock of {} for {}, and as published. The \
+            "Bars with 95 % intervals: {loss} against stock of {} for {}, and of others. The \
              table below has the numbers.",
             variants.join(", "),
             cases(group),
@@ -383,19 +383,15 @@ fn legend(report: &Report, variants: &[&str]) -> Vec<(Colour, String)> {
     variants.iter().map(entry).collect()
 }
 
-/// One entry for all published figures, with their sources: the table tells which is which.
+/// One entry for all figures of others, with their sources: the table tells which is which.
 fn with_published(mut legend: Vec<(Colour, String)>, group: &Group) -> Vec<(Colour, String)> {
-    let figures = group
-        .cases
-        .iter()
-        .flat_map(|measured| &measured.case.published);
-    let sources: BTreeSet<&str> = figures.map(|figure| figure.source.as_str()).collect();
+    let cases = group.cases.iter();
+    let figures = cases.flat_map(|measured| &measured.case.published);
+    let source = |figure: &Published| format!("{} ({})", figure.source, words::origin(figure));
+    let sources: BTreeSet<String> = figures.map(source).collect();
     if !sources.is_empty() {
-        let sources: Vec<&str> = sources.into_iter().collect();
-        legend.push((
-            palette::PUBLISHED,
-            format!("published: {}", sources.join("; ")),
-        ));
+        let sources: Vec<String> = sources.into_iter().collect();
+        legend.push((palette::PUBLISHED, sources.join("; ")));
     }
     legend
 }

@@ -155,7 +155,7 @@ fn method() -> Markup {
             }
             p {
                 "An interval that holds both \u{201c}no loss\u{201d} and the aim shows neither: \
-                 the verdict is then that it is undecided. Published figures come from other \
+                 the verdict is then that it is undecided. Figures of others come from other \
                  machines; compare their losses with ours, not their throughput."
             }
         }

@@ -1,6 +1,6 @@
 //! What the tables of a report hold, the same for Markdown and the page.
 //!
-//! Published figures are rows below ours, with their names where ours have verdicts. A column in
+//! Figures of others are rows below ours, with their names where ours have verdicts. A column in
 //! which nothing stands is left out.
 
 use std::collections::BTreeSet;
@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use super::words::{self, significant};
 use super::{Group, Measured, View};
 use crate::figures::{CipherShare, Figure};
-use crate::model::{CipherSpeed, Metric, Published, Report};
+use crate::model::{Asked, CipherSpeed, Metric, Published, Report};
 use crate::statistics::Estimate;
 
 /// Variant, value, speed, loss, verdict, CPU, extra CPU; the case's name is put before them.
@@ -64,10 +64,28 @@ pub(super) fn facts(report: &Report) -> Vec<(String, String)> {
         ("seed", report.seed.to_string()),
         ("started", report.started.clone()),
     ];
+    facts.extend(
+        report
+            .asked
+            .iter()
+            .map(|asked| ("asked for", how_long(asked))),
+    );
     let asked = report.parameters.iter();
     facts.extend(asked.map(|(name, value)| (name.as_str(), parameter(value))));
     let plain = |(name, text): (&str, String)| (name.replace('_', " "), text);
     facts.into_iter().map(plain).collect()
+}
+
+/// As options of the command line, and what followed from `--sets`.
+fn how_long(asked: &Asked) -> String {
+    let (rounds, on_a_set) = (asked.rounds, asked.rounds_per_set);
+    let until_ci = |ci| format!("--until-ci {}", words::percent(ci, 3).replace(' ', ""));
+    let mut options = vec![format!("--rounds {rounds} ({on_a_set} on a set)")];
+    options.extend(asked.until_ci.map(until_ci));
+    let limit = asked.time_limit_s;
+    options.extend(limit.map(|limit| format!("--time-limit {limit}s")));
+    options.extend(asked.quick.then(|| "--quick".to_owned()));
+    options.join(" ")
 }
 
 /// Lists without brackets, text without quotes.
@@ -118,7 +136,7 @@ fn rounds(report: &Report) -> String {
     )
 }
 
-/// The table of a group: each variant in each case, then what others published for it.
+/// The table of a group: each variant in each case, then what is known of others.
 pub(super) fn of_group(group: &Group) -> Table {
     let extras: BTreeSet<&str> = (group.cases.iter().flat_map(|measured| &measured.figures))
         .flat_map(|figure| figure.extra.keys().map(String::as_str))
@@ -207,7 +225,7 @@ fn published_cells(published: &Published) -> Vec<String> {
         (None, None) => String::new(),
     };
     vec![
-        "published".to_owned(),
+        words::origin(published).to_owned(),
         value,
         String::new(),
         words::percent(published.loss, 1),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::figures::Verdict;
-use crate::model::{CipherSpeed, Machine, Pages, Published, Round, Sample, Variant};
+use crate::model::{Asked, CipherSpeed, Machine, Origin, Pages, Published, Round, Sample, Variant};
 use crate::statistics::Estimate;
 
 /// What a peer, a machine or a file could be called.
@@ -49,6 +49,7 @@ fn case(name: &str, connections: f64, sealed: f64) -> Case {
         metric: Metric::TransactionsPerSecond,
         limit: 0.005,
         published: vec![Published {
+            origin: Origin::Published,
             source: "PostgreSQL 13.1".to_owned(),
             variant: "TDE-9 on".to_owned(),
             stock: Some(3580.0),
@@ -75,6 +76,13 @@ fn report() -> Report {
             ("scales".to_owned(), vec![50, 500].into()),
             ("shared_buffers".to_owned(), "1MB".into()),
         ]),
+        asked: Some(Asked {
+            quick: true,
+            rounds: 6,
+            rounds_per_set: 1,
+            until_ci: Some(0.005),
+            time_limit_s: Some(3600),
+        }),
         seed: 42,
         started: "2026-01-02T03:04:05Z".to_owned(),
         ended_early: None,
@@ -157,6 +165,30 @@ fn underscores_within_words_stay_as_they_are() {
     let mut report = report();
     report.machine.cpu = "pg_tde _x_".to_owned();
     assert!(markdown(&report).contains(r"- machine: pg_tde \_x\_, 2 cores"));
+}
+
+#[test]
+fn what_we_ran_is_not_called_published() {
+    let mut report = report();
+    assert!(html(&report).contains("PostgreSQL 13.1 (published)"));
+    report.cases[0].published[0].origin = Origin::OurRun;
+    assert!(markdown(&report).contains("| run by us  |"));
+    let page = html(&report);
+    assert!(page.contains("PostgreSQL 13.1 (run by us)"), "{page}");
+    assert!(!page.contains("(published)"), "{page}");
+}
+
+#[test]
+fn a_file_without_plan_and_origins_is_read() {
+    let mut old = serde_json::to_value(report()).expect("it is plain data");
+    let file = old.as_object_mut().expect("it has names");
+    file.remove("asked");
+    let case = &mut file["cases"][0]["published"][0];
+    case.as_object_mut().expect("it has names").remove("origin");
+    let read: Report = serde_json::from_value(old).expect("it is readable");
+    assert_eq!(read.asked, None);
+    assert_eq!(read.cases, report().cases);
+    assert!(!markdown(&read).contains("asked for"));
 }
 
 #[test]

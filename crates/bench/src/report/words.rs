@@ -1,7 +1,7 @@
 //! Numbers and sentences of reports: what Markdown, page and charts have in common.
 
 use crate::figures::Verdict;
-use crate::model::{Metric, Published};
+use crate::model::{Metric, Origin, Published};
 use crate::statistics::Estimate;
 
 /// What a report is called, by its recipe.
@@ -144,6 +144,14 @@ fn fixed(value: f64, digits: usize) -> String {
     match text.strip_prefix('-') {
         Some(zero) if zero.chars().all(|digit| matches!(digit, '0' | '.')) => zero.to_owned(),
         _ => text,
+    }
+}
+
+/// Who says it.
+pub(super) fn origin(published: &Published) -> &'static str {
+    match published.origin {
+        Origin::Published => "published",
+        Origin::OurRun => "run by us",
     }
 }
 

@@ -10,7 +10,9 @@ use fastrand::Rng;
 use pgseal_bench::host::account;
 use pgseal_bench::host::machine;
 use pgseal_bench::host::process::Cpu;
-use pgseal_bench::model::{Case, Metric, Published, Report, Round, Sample, Variant, FORMAT, STOCK};
+use pgseal_bench::model::{
+    Asked, Case, Metric, Origin, Published, Report, Round, Sample, Variant, FORMAT, STOCK,
+};
 
 use crate::load::{Done, Kind, Load, Worker};
 use crate::sessions::{connect, Database};
@@ -62,6 +64,7 @@ impl Row {
         let kind = format!("{:?}", self.kind).to_lowercase();
         let by = if self.scenario == 3 { " on k" } else { "" };
         let published = |variant: &str, tps: f64| Published {
+            origin: Origin::Published,
             source: "always-confidential, PostgreSQL 13, 8 threads".to_owned(),
             variant: variant.to_owned(),
             stock: Some(self.plain),
@@ -290,6 +293,13 @@ fn empty(run: &Run, server: &Server, cells: &[(&Row, Form)]) -> Report {
         recipe: "confidential".to_owned(),
         machine: machine::describe(Path::new(&server.data)),
         parameters: parameters.into(),
+        asked: Some(Asked {
+            quick: false,
+            rounds: run.rounds,
+            rounds_per_set: run.rounds,
+            until_ci: None,
+            time_limit_s: None,
+        }),
         seed: run.seed,
         started: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
         ended_early: None,
