@@ -16,6 +16,8 @@ import tempfile
 import unittest
 from pathlib import Path
 
+from readme_figures import Readme
+
 ROOT = Path(__file__).resolve().parents[2]
 DEBIAN_PG = "/usr/lib/postgresql/15/bin"
 SOCKETS = Path("/var/run/postgresql")
@@ -93,6 +95,9 @@ class Figures(unittest.TestCase):
             shown = subprocess.run([ROOT / "dist/bin/pgseal", "bench", "report", report], text=True, capture_output=True, check=False)
             self.assertEqual((shown.returncode, shown.stderr), (0, ""), report)
             self.assertIn("| stock ", shown.stdout, report)
+
+    def test_the_tables_of_the_readme_are_what_was_measured(self):
+        self.assertEqual(Readme(ROOT / "dist/bin/pgseal", ROOT).differences(), [])
 
 
 class ExitCodes(unittest.TestCase):

@@ -1,0 +1,157 @@
+"""The tables of figures in README.md beside what `pgseal bench report` shows of docs/benchmarks, cell by cell.
+
+`differences` names every cell of README's that is not the report's own text, and every table that has figures and is not known
+here. Which file and case a row is of is written down below; nothing else decides what README may say.
+"""
+
+import re
+import subprocess
+
+SEALED = "sealed-256"
+CLEAR = "bytes as long"
+FORMS = {"without": "encrypted", "with": "encdb_btree", "none: the same rows in clear, as long as cells": CLEAR}
+SCENARIOS = {"1": "confidential", "2": "confidential-{form}", "3": "confidential"}
+LOADS = {
+    "pgbench read-only, in cache, 2 connections": ("readonly", "2 connections"),
+    "pgbench TPC-B, 2 connections": ("tpcb", "2 connections"),
+    "pgbench -N, 1 MB shared_buffers, 3 clients, checksums": ("checksums", "data checksums"),
+    "the same without checksums, sealed with wal_log_hints": ("checksums", "no checksums (sealed: wal_log_hints)"),
+    "TPROC-C (go-tpc), 4 users, 2 warehouses": ("tprocc", "4 virtual users"),
+}
+TASKS = {
+    "CREATE TABLE AS": "CREATE TABLE AS",
+    "ALTER TABLE, rewrite": "ALTER TABLE, rewrite",
+    "VACUUM FULL": "VACUUM FULL",
+    "UPDATE of all rows": "UPDATE of all rows",
+    "4 sequential scans out of the kernel's cache": "4 cached sequential scans",
+    "32 writers of WAL (throughput)": "WAL, 32 writers",
+    "sort with spill": "sort with spill",
+    "100 tables made and used": "100 tables, made and used",
+    "a new connection for each query (throughput)": "cold connections",
+}
+SCENARIO_LOADS = ["1 point", "1 range", "1 write", "2 point", "2 range", "2 write", "3 point on k", "3 range on k"]
+# Every table's first column: no figure is left out.
+ROWS = {
+    "scenario": [load for load in SCENARIO_LOADS for _ in range(3 if load.startswith("2") else 2)],
+    "load": list(LOADS),
+    "what moves pages": list(TASKS),
+    "pg_upgrade": ["elapsed", "user and system CPU"],
+    "a page of 8 kB": ["decrypt", "encrypt"],
+}
+SHARES = ["extra CPU [95 %]", "cipher's own time", "extra / cipher [95 %]"]
+NOTHING_MOVES = "no pages move"
+A_FIGURE = re.compile(r"\d %|\d \[")
+
+
+def tables(text):
+    """(the heading above, the names of the columns, the rows) of every table."""
+    heading, rows = "", []
+    for line in [*text.splitlines(), ""]:
+        if line.startswith("|"):
+            rows.append([cell.strip().replace("\\", "") for cell in line.strip().strip("|").split("|")])
+            continue
+        if rows:
+            yield heading, rows[0], rows[2:]
+            rows = []
+        if line.startswith("#"):
+            heading = line.strip("# ")
+
+
+class Shown:
+    """A report: the cells of each case and variant, those of the cipher's share too, and the rows of others."""
+
+    def __init__(self, pgseal, path):
+        done = subprocess.run([pgseal, "bench", "report", path], text=True, capture_output=True, check=True)
+        self.cells, self.shares, self.others = {}, {}, {}
+        for heading, columns, rows in tables(done.stdout):
+            if heading.startswith("The cipher alone"):
+                continue
+            case = ""
+            for row in rows:
+                case, of_row = row[0] or case, dict(zip(columns, row))
+                if of_row["variant"] in ("published", "run by us"):
+                    self.others.setdefault(case, []).append(of_row)
+                elif heading.startswith("The cipher's share"):
+                    self.shares[case, of_row["variant"]] = of_row
+                else:
+                    self.cells[f"{heading.lower()}, {case}", of_row["variant"]] = of_row
+                    self.cells[case, of_row["variant"]] = of_row
+
+    def cell(self, case, variant, column):
+        return self.cells[case, variant][column]
+
+    def loss(self, case, variant):
+        of_row = self.cells[case, variant]
+        return of_row.get("loss [95 %]") or of_row["extra time [95 %]"]
+
+    def share(self, case, column):
+        found = [row for (name, variant), row in self.shares.items() if variant == SEALED and name.endswith(case)]
+        return found[0][column] if found else NOTHING_MOVES
+
+    def other(self, case, of=""):
+        """The first figure of another product, as README has it: what we ran is said to be that."""
+        for row in self.others.get(case, []):
+            loss = row.get("loss [95 %]") or row["extra time [95 %]"]
+            if row["verdict"].startswith(of):
+                return loss if row["variant"] == "published" else f"{loss}, run by us"
+        return ""
+
+
+class Readme:
+    """What README's tables should hold."""
+
+    def __init__(self, pgseal, root):
+        self.pgseal, self.root, self.reports = pgseal, root, {}
+
+    def report(self, name):
+        if name not in self.reports:
+            self.reports[name] = Shown(self.pgseal, self.root / f"docs/benchmarks/{name}.json")
+        return self.reports[name]
+
+    def differences(self):
+        known = {"scenario": self.columns_row, "load": self.load_row, "what moves pages": self.task_row,
+                 "pg_upgrade": self.upgrade_row, "a page of 8 kB": self.cipher_row}
+        wrong, missing = [], set(ROWS)
+        for _, columns, rows in tables((self.root / "README.md").read_text()):
+            kind = next((name for name in known if columns[0].replace("`", "").startswith(name)), None)
+            missing.discard(kind)
+            if kind and [row[0] for row in rows] != ROWS[kind]:
+                wrong.append(f"the rows of {kind} are {[row[0] for row in rows]}")
+            for row in rows:
+                if kind:
+                    wrong += [f"{row[0]}, {column}: {cell!r}, and not {own!r}"
+                              for column, cell, own in zip(columns, row, known[kind](row), strict=True) if cell != own]
+                else:
+                    wrong += [f"a table that is not known has {cell!r}" for cell in row if A_FIGURE.search(cell)]
+        return wrong + [f"no table of: {kind}" for kind in sorted(missing)]
+
+    def load_row(self, row):
+        name, case = LOADS[row[0]]
+        report = self.report(name)
+        own = [report.cell(case, SEALED, column) for column in ("loss [95 %]", "extra CPU [95 %]", "CPU per transaction")]
+        shares = [report.share(case, column) for column in SHARES]
+        return [row[0], *own, *shares]
+
+    def task_row(self, row):
+        report, case = self.report("worst"), TASKS[row[0]]
+        shares = [report.share(case, column) for column in SHARES]
+        return [row[0], report.loss(case, SEALED), *shares, report.other(case)]
+
+    def upgrade_row(self, row):
+        report = self.report("upgrade")
+        return [row[0], report.loss(row[0], SEALED), report.loss(row[0], "loaded"), report.other(row[0])]
+
+    def cipher_row(self, row):
+        report, case = self.report("cipher"), f"{row[0]}, 256 bits"
+        speeds = [f"{report.cell(case, variant, 'ns/page')} ns, {report.cell(case, variant, 'GB/s')} GB/s"
+                  for variant in ("pgseal", "stock", "openssl")]
+        return [row[0], *speeds, report.loss(case, "pgseal")]
+
+    def columns_row(self, row):
+        load, variant = row[0], FORMS[row[1]]
+        own = []
+        for form in ("inline", "isolated"):
+            report = self.report(SCENARIOS[load[0]].format(form=form))
+            case = f"scenario {load}, {form}"
+            own.append(report.loss(case, variant))
+        return [load, row[1], *own, report.other(case, variant) or ("" if variant == CLEAR else "not published")]
