@@ -4,10 +4,12 @@
 crypto.md 10, finding A1: without care a role with pg_read_server_files finds the master key through /proc/self/mem.
 """
 
+import hmac
 import os
 import re
 import resource
 import signal
+import struct
 import subprocess
 import sys
 import time
@@ -191,6 +193,54 @@ class SameUser(Case):
             forms |= {f"{pad:x}": padded[:16], f"{pad:x}, words swapped": swapped[:16]}
         return {**forms, "hexadecimal": key.hex().encode()[:32]}
 
+    def test_what_is_dumped_holds_no_key_of_a_file(self):
+        for bits in [128, 256]:
+            cluster = self.cluster(str(bits), bits=bits, conf="shared_buffers = 4MB\n").init().start()
+            cluster.psql("CREATE TABLE t AS SELECT generate_series(1, 1000) AS i; CHECKPOINT")
+            session = cluster.session()
+            session.stdin.write("INSERT INTO t SELECT 1 FROM pg_class; SELECT 1;\n")
+            session.stdout.readline()
+            keys = self.file_keys(cluster, bits)
+            self.assertEqual({re.sub(r"[0-9]+", "0", name) for name in keys} - {"base/0/0_vm", "global/0_vm"}, {
+                "WAL", "base/0/0", "base/0/0_fsm", "global/0", "global/0_fsm", "global/pg_control", "pg_xact/0",
+                "pg_subtrans/0", "pg_multixact/members/0", "pg_multixact/offsets/0"})
+            found = {(name, pid) for pid in processes(cluster) for name in self.file_keys_in(pid, keys)}
+            self.assertEqual(found, set())
+
+    @staticmethod
+    def file_keys(cluster, bits):
+        """{name: K1 and K2}: docs/format/keys.md, without pgseal."""
+        master = cluster.master_key()
+
+        def expand(number, name):
+            info = struct.pack(">8sBBHBB", b"pgseal/1", 1, 1, bits, number, len(name)) + name
+            first = hmac.digest(master, info + b"\1", "sha256")
+            return (first + hmac.digest(master, first + info + b"\2", "sha256"))[:bits // 4]
+
+        keys = {"WAL": expand(3, bytes(8))}
+        for path in cluster.data.rglob("*"):
+            name = str(path.relative_to(cluster.data))
+            relation = re.fullmatch(r"(?:base/(\d+)|global)/(\d+)(?:_(fsm|vm|init))?", name)
+            if relation:
+                database, number, fork = relation.groups()
+                fork = [None, "fsm", "vm", "init"].index(fork)
+                keys[name] = expand(1, struct.pack(">IIBI", int(database or 0), int(number), fork, 0))
+            elif re.match(r"pg_(?:xact|multixact/\w+|subtrans)/", name):
+                keys[name] = expand(4, name.encode())
+            elif name == "global/pg_control":
+                keys[name] = expand(5, name.encode())
+        return keys
+
+    def file_keys_in(self, pid, keys):
+        """The names of the keys of which 16 bytes lie in what a core dump takes along."""
+        pieces = {key[at : at + 16]: name for name, key in keys.items() for at in range(0, len(key) - 15, 16)}
+        with open(f"/proc/{pid}/mem", "rb", 0) as memory:
+            for start, end in self.dumped_areas(pid):
+                content = self.content(memory, start, end)
+                for at in range(0, len(content), 4) if content.strip(b"\0") else []:
+                    if content[at : at + 16] in pieces:
+                        yield pieces[content[at : at + 16]]
+
     def forms_in(self, pid, forms):
         with open(f"/proc/{pid}/mem", "rb", 0) as memory:
             for start, end in self.ranges(pid):
@@ -260,13 +310,25 @@ class SameUser(Case):
             self.assertTrue(any(resident for _, resident in areas), areas)
             self.assertEqual([flags for flags, _ in areas if "lo" in flags], [])
 
+    def dumped_areas(self, pid):
+        """(start, end) of private memory that is written, but for what core dumps leave out."""
+        for head, flags, _ in self.areas(pid):
+            if head[1] == "rw-p" and "dd" not in flags:
+                start, end = head[0].split("-")
+                yield int(start, 16), int(end, 16)
+
     def undumped_areas(self, pid):
         """(flags, resident kilobytes) of the process's private memory that core dumps leave out, but for what the kernel may drop:
         there glibc 2.41 keeps the state of getrandom."""
-        for area in re.split(r"^(?=[0-9a-f]+-)", Path(f"/proc/{pid}/smaps").read_text(), flags=re.M)[1:]:
-            head, flags = area.splitlines()[0].split(), re.search(r"^VmFlags: (.*)$", area, re.M)[1].split()
+        for head, flags, resident in self.areas(pid):
             if len(head) == 5 and "dd" in flags and "dp" not in flags:
-                yield flags, int(re.search(r"^Rss: +(\d+) kB", area, re.M)[1])
+                yield flags, resident
+
+    def areas(self, pid):
+        """(first line, flags, resident kilobytes) of each area."""
+        for area in re.split(r"^(?=[0-9a-f]+-)", Path(f"/proc/{pid}/smaps").read_text(), flags=re.M)[1:]:
+            flags = re.search(r"^VmFlags: (.*)$", area, re.M)[1].split()
+            yield area.splitlines()[0].split(), flags, int(re.search(r"^Rss: +(\d+) kB", area, re.M)[1])
 
     def test_shared_buffers_stay_out_of_core_dumps(self):
         cluster = self.cluster().init().start()

@@ -137,6 +137,28 @@ impl Drop for Context {
     }
 }
 
+/// Runs `act` and wipes the stack that it used. Registers are spilled there and values moved, and
+/// nothing else wipes those copies; PostgreSQL's processes leave their stacks in core dumps.
+pub fn without_trace<R>(act: impl FnOnce() -> R) -> R {
+    #[inline(never)]
+    fn below<R>(act: impl FnOnce() -> R) -> R {
+        act()
+    }
+    let result = below(act);
+    wipe_stack();
+    result
+}
+
+/// Overwrites what returned calls left on the stack below the caller: derivation and expansion of a
+/// key go less than half as deep.
+#[inline(never)]
+fn wipe_stack() {
+    const DEPTH: usize = 8 << 10;
+    let mut dead = MaybeUninit::<[u8; DEPTH]>::uninit();
+    // SAFETY: our own bytes; unlike an assignment the call is not optimised away.
+    unsafe { ffi::OPENSSL_cleanse(dead.as_mut_ptr().cast(), DEPTH) };
+}
+
 /// HKDF-Expand (RFC 5869) with SHA-256; allocates nothing.
 pub fn hkdf_expand(key: &[u8; 32], info: &[u8], out: &mut [u8]) {
     // SAFETY: each pointer goes with the length of its slice; the digest is a constant table.

@@ -5,11 +5,12 @@
 //! - the 1 to 15 bytes after the last whole block: a mask, see [`FileCipher::mask_tail`];
 //! - files whose every prefix must stay readable: a stream, see [`FileCipher::keystream`].
 //!
-//! Each has its own key. Made once per open file by the storage crate; any thread may use it.
+//! Each has its own key, which is derived when it is expanded and kept in no other form. Made once
+//! per open file by the storage crate; any thread may use it.
 
-use crate::awslc::{Context, Direction, Mode};
+use crate::awslc::{without_trace, Context, Direction, Mode};
 use crate::cached::Cached;
-use crate::xts::XtsKey;
+use crate::xts::{position, Schedule};
 use crate::{derive, FileId, KeyLength, MasterKey, BLOCK, UNIT};
 
 /// The keys of one file.
@@ -17,19 +18,21 @@ pub struct FileCipher<'k> {
     master: &'k MasterKey,
     length: KeyLength,
     id: FileId,
-    pages: XtsKey,
+    sealing: Cached<Schedule>,
+    opening: Cached<Schedule>,
     tail: Cached<Context>,
     stream: Cached<Context>,
 }
 
 impl<'k> FileCipher<'k> {
-    /// Derives the page keys; the other two are derived at first use.
+    /// Derives nothing yet: every key is derived at its first use.
     pub fn new(master: &'k MasterKey, length: KeyLength, id: &FileId) -> Self {
         Self {
             master,
             length,
             id: id.clone(),
-            pages: derive::xts_key(master, length, id),
+            sealing: Cached::empty(),
+            opening: Cached::empty(),
             tail: Cached::empty(),
             stream: Cached::empty(),
         }
@@ -40,13 +43,17 @@ impl<'k> FileCipher<'k> {
     pub fn seal(&self, unit: u64, plain: &[u8], out: &mut [u8]) {
         assert_eq!(plain.len(), out.len(), "sealing keeps lengths");
         check_run(plain.len());
-        self.pages.seal(unit, plain, out);
+        let make = || self.schedule(Direction::Seal);
+        self.sealing
+            .with(make, |keys| keys.run(position(unit), plain, out));
     }
 
     /// Decrypts `buf` in place: whole blocks from the start of data unit `unit`, at most one unit.
     pub fn open(&self, unit: u64, buf: &mut [u8]) {
         check_run(buf.len());
-        self.pages.open(unit, buf);
+        let make = || self.schedule(Direction::Open);
+        self.opening
+            .with(make, |keys| keys.run_in_place(position(unit), buf));
     }
 
     /// Masks or unmasks the last 1 to 15 bytes of a file, which begin at 16-byte block `block`:
@@ -84,18 +91,23 @@ impl<'k> FileCipher<'k> {
         );
     }
 
+    fn schedule(&self, direction: Direction) -> Schedule {
+        without_trace(|| derive::schedule(self.master, self.length, &self.id, direction))
+    }
+
     fn tail_context(&self) -> Context {
-        let key = derive::tail_key(self.master, self.length, &self.id);
-        Context::new(Mode::Ecb(KeyLength::Bits256), Direction::Seal, &*key)
+        without_trace(|| {
+            let key = derive::tail_key(self.master, self.length, &self.id);
+            Context::new(Mode::Ecb(KeyLength::Bits256), Direction::Seal, &*key)
+        })
     }
 
     fn stream_context(&self) -> Context {
-        let key = derive::keystream_key(self.master, self.length, &self.id);
-        Context::new(
-            Mode::Ctr(self.length),
-            Direction::Seal,
-            &key[..self.length.bytes()],
-        )
+        without_trace(|| {
+            let key = derive::keystream_key(self.master, self.length, &self.id);
+            let key = &key[..self.length.bytes()];
+            Context::new(Mode::Ctr(self.length), Direction::Seal, key)
+        })
     }
 }
 

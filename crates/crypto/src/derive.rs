@@ -7,12 +7,15 @@
 //! zeros for suite, bits and class, and an empty id.
 //!
 //! Invariant: no two uses of a key share an `info`.
+//!
+//! Keys are derived where they are used up, under [`awslc::without_trace`]: whatever is moved leaves
+//! copies behind.
 
 use zeroize::Zeroizing;
 
-use crate::awslc;
+use crate::awslc::{self, Direction};
 use crate::file_id::FileId;
-use crate::xts::{XtsKey, MAX_KEY_BYTES};
+use crate::xts::{Schedule, MAX_KEY_BYTES};
 use crate::{KeyLength, MasterKey, Suite};
 
 /// What a file's key is for. The numbers are part of the key.
@@ -95,10 +98,15 @@ pub fn cluster_key(master: &MasterKey, purpose: ClusterPurpose, out: &mut [u8]) 
     awslc::hkdf_expand(master.expose(), Info::of_cluster(purpose).as_slice(), out);
 }
 
-/// The XTS key of a file.
-pub fn xts_key(master: &MasterKey, length: KeyLength, id: &FileId) -> XtsKey {
+/// The XTS keys of a file, expanded for one direction.
+pub fn schedule(
+    master: &MasterKey,
+    length: KeyLength,
+    id: &FileId,
+    direction: Direction,
+) -> Schedule {
     let info = Info::of_file(FilePurpose::Xts, length, id);
-    xts_key_by(length, info, |info, out| {
+    schedule_by(direction, length, info, |info, out| {
         awslc::hkdf_expand(master.expose(), info, out)
     })
 }
@@ -120,13 +128,19 @@ pub fn keystream_key(master: &MasterKey, length: KeyLength, id: &FileId) -> Zero
 }
 
 /// XTS with K1 = K2 is weak: then one byte is appended to `info` and the pair is derived again.
-pub fn xts_key_by(length: KeyLength, mut info: Info, expand: impl Fn(&[u8], &mut [u8])) -> XtsKey {
+pub fn schedule_by(
+    direction: Direction,
+    length: KeyLength,
+    mut info: Info,
+    expand: impl Fn(&[u8], &mut [u8]),
+) -> Schedule {
     let mut pair = Zeroizing::new([0; MAX_KEY_BYTES]);
     let pair = &mut pair[..2 * length.bytes()];
     expand(info.as_slice(), pair);
-    XtsKey::new(length, pair).unwrap_or_else(|| {
+    Schedule::new(direction, length, pair).unwrap_or_else(|| {
         info.push(&[AGAIN]);
         expand(info.as_slice(), pair);
-        XtsKey::new(length, pair).expect("HKDF gives two different keys in two attempts")
+        Schedule::new(direction, length, pair)
+            .expect("HKDF gives two different keys in two attempts")
     })
 }

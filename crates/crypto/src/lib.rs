@@ -47,7 +47,7 @@ pub use secret::{Mac, Nonces, Secret};
 #[doc(hidden)]
 pub mod internals {
     pub use crate::awslc::{hkdf_expand, Context, Direction, Mode};
-    pub use crate::xts::{Engine, XtsKey};
+    pub use crate::xts::{Engine, Schedule};
 }
 
 /// Bytes of a data unit: one page of PostgreSQL.

@@ -6,14 +6,11 @@
 //! hold it against AWS-LC's.
 //!
 //! Invariants:
-//! 1. K1 != K2 (`XtsKey::new` refuses).
+//! 1. K1 != K2 ([`Schedule::new`] refuses).
 //! 2. Whole blocks only, no ciphertext stealing: what is left is for `FileCipher::mask_tail`.
-//! 3. After the first use of a direction nothing is allocated, unless the key is in use already.
-
-use zeroize::Zeroizing;
+//! 3. Keys are kept as AWS-LC expands them, in memory of its own; running them allocates nothing.
 
 use crate::awslc::{Context, Direction, Mode};
-use crate::cached::Cached;
 use crate::{equal, KeyLength, BLOCK};
 
 /// Room for the longest pair of keys.
@@ -32,27 +29,31 @@ pub enum Engine {
     Composed,
 }
 
-/// A pair of AES keys, and what is expanded from it.
-pub struct XtsKey {
-    raw: Zeroizing<[u8; MAX_KEY_BYTES]>,
-    length: KeyLength,
-    engine: Engine,
-    sealing: Cached<Schedule>,
-    opening: Cached<Schedule>,
+/// The expanded keys of one direction.
+pub struct Schedule(Keys);
+
+enum Keys {
+    Native(Context),
+    Composed { data: Context, tweak: Context },
 }
 
-impl XtsKey {
-    /// Takes K1 || K2 of `2 * length` bytes; `None` if the two are equal.
-    pub fn new(length: KeyLength, pair: &[u8]) -> Option<Self> {
+impl Schedule {
+    /// Expands K1 || K2 of `2 * length` bytes; `None` if the two are equal.
+    pub fn new(direction: Direction, length: KeyLength, pair: &[u8]) -> Option<Self> {
         let engine = match length {
             KeyLength::Bits256 => Engine::Native,
             KeyLength::Bits128 | KeyLength::Bits192 => Engine::Composed,
         };
-        Self::on(engine, length, pair)
+        Self::on(engine, direction, length, pair)
     }
 
     /// As `new`, on a chosen engine.
-    pub fn on(engine: Engine, length: KeyLength, pair: &[u8]) -> Option<Self> {
+    pub fn on(
+        engine: Engine,
+        direction: Direction,
+        length: KeyLength,
+        pair: &[u8],
+    ) -> Option<Self> {
         assert_eq!(
             pair.len(),
             2 * length.bytes(),
@@ -62,76 +63,25 @@ impl XtsKey {
         if equal(k1, k2) {
             return None;
         }
-        let mut raw = Zeroizing::new([0; MAX_KEY_BYTES]);
-        raw[..pair.len()].copy_from_slice(pair);
-        Some(Self {
-            raw,
-            length,
-            engine,
-            sealing: Cached::empty(),
-            opening: Cached::empty(),
-        })
+        let mode = Mode::Ecb(length);
+        Some(Self(match engine {
+            Engine::Native => Keys::Native(Context::new(Mode::Xts256, direction, pair)),
+            Engine::Composed => Keys::Composed {
+                data: Context::new(mode, direction, k1),
+                tweak: Context::new(mode, Direction::Seal, k2),
+            },
+        }))
     }
 
-    /// Encrypts `plain` into `out`, which has the same length: whole blocks from the unit's start.
+    /// Runs whole blocks of the unit at `position` from `input` to `out`, of the same length.
     #[inline]
-    pub fn seal(&self, unit: u64, plain: &[u8], out: &mut [u8]) {
-        self.seal_at(position(unit), plain, out);
-    }
-
-    /// Decrypts `buf` in place: whole blocks from the unit's start.
-    #[inline]
-    pub fn open(&self, unit: u64, buf: &mut [u8]) {
-        self.open_at(position(unit), buf);
-    }
-
-    /// As `seal`, at any 16-byte position: those of published vectors are not all numbers.
-    #[inline]
-    pub fn seal_at(&self, position: [u8; BLOCK], plain: &[u8], out: &mut [u8]) {
-        let make = || self.schedule(Direction::Seal);
-        self.sealing
-            .with(make, |keys| keys.run(position, plain, out));
-    }
-
-    /// As `open`, at any 16-byte position.
-    #[inline]
-    pub fn open_at(&self, position: [u8; BLOCK], buf: &mut [u8]) {
-        let make = || self.schedule(Direction::Open);
-        self.opening
-            .with(make, |keys| keys.run_in_place(position, buf));
-    }
-
-    fn schedule(&self, direction: Direction) -> Schedule {
-        let pair = &self.raw[..2 * self.length.bytes()];
-        match self.engine {
-            Engine::Native => Schedule::Native(Context::new(Mode::Xts256, direction, pair)),
-            Engine::Composed => {
-                let (k1, k2) = pair.split_at(self.length.bytes());
-                let mode = Mode::Ecb(self.length);
-                Schedule::Composed {
-                    data: Context::new(mode, direction, k1),
-                    tweak: Context::new(mode, Direction::Seal, k2),
-                }
-            }
-        }
-    }
-}
-
-/// The expanded keys of one direction.
-enum Schedule {
-    Native(Context),
-    Composed { data: Context, tweak: Context },
-}
-
-impl Schedule {
-    #[inline]
-    fn run(&mut self, position: [u8; BLOCK], input: &[u8], out: &mut [u8]) {
-        match self {
-            Self::Native(xts) => {
+    pub fn run(&mut self, position: [u8; BLOCK], input: &[u8], out: &mut [u8]) {
+        match &mut self.0 {
+            Keys::Native(xts) => {
                 xts.start(&position);
                 xts.run(input, out);
             }
-            Self::Composed { data, tweak } => {
+            Keys::Composed { data, tweak } => {
                 let mut next = first_tweak(tweak, position);
                 let mut tweaks = Tweaks::new();
                 for (input, out) in input.chunks(CHUNK).zip(out.chunks_mut(CHUNK)) {
@@ -144,14 +94,15 @@ impl Schedule {
         }
     }
 
+    /// As `run`, in place.
     #[inline]
-    fn run_in_place(&mut self, position: [u8; BLOCK], buf: &mut [u8]) {
-        match self {
-            Self::Native(xts) => {
+    pub fn run_in_place(&mut self, position: [u8; BLOCK], buf: &mut [u8]) {
+        match &mut self.0 {
+            Keys::Native(xts) => {
                 xts.start(&position);
                 xts.run_in_place(buf);
             }
-            Self::Composed { data, tweak } => {
+            Keys::Composed { data, tweak } => {
                 let mut next = first_tweak(tweak, position);
                 let mut tweaks = Tweaks::new();
                 for buf in buf.chunks_mut(CHUNK) {
@@ -166,7 +117,7 @@ impl Schedule {
 }
 
 /// A unit's number as XTS wants it: 16 bytes, little-endian.
-fn position(unit: u64) -> [u8; BLOCK] {
+pub fn position(unit: u64) -> [u8; BLOCK] {
     u128::from(unit).to_le_bytes()
 }
 

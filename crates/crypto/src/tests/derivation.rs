@@ -5,11 +5,11 @@ use std::cell::RefCell;
 use serde::Deserialize;
 
 use super::{first_master, hex, key_length, vectors, FileFields, Hex};
-use crate::awslc::hkdf_expand;
+use crate::awslc::{hkdf_expand, Direction};
 use crate::derive::{
-    cluster_key, keystream_key, tail_key, xts_key_by, ClusterPurpose, FilePurpose, Info,
+    cluster_key, keystream_key, schedule_by, tail_key, ClusterPurpose, FilePurpose, Info,
 };
-use crate::xts::{Engine, XtsKey};
+use crate::xts::{Engine, Schedule};
 use crate::{FileId, Fork, KeyLength, MasterKey};
 
 #[derive(Deserialize)]
@@ -65,10 +65,11 @@ fn keys_of_files() {
     }
 }
 
-/// The pair that `xts_key` hands to XTS.
+/// The pair that `schedule` hands to XTS.
 fn expand_pair(master: &MasterKey, length: KeyLength, id: &FileId) -> Vec<u8> {
     let pair = RefCell::new(Vec::new());
-    xts_key_by(
+    schedule_by(
+        Direction::Seal,
         length,
         Info::of_file(FilePurpose::Xts, length, id),
         |info, out| {
@@ -122,16 +123,18 @@ fn equal_halves_are_derived_again_with_one_more_byte() {
                 out[0] = 8;
             }
         };
-        let key = xts_key_by(length, Info::of_file(FilePurpose::Xts, length, &id), stub);
+        let info = Info::of_file(FilePurpose::Xts, length, &id);
+        let mut keys = schedule_by(Direction::Seal, length, info, stub);
         let again = [first.as_slice(), &[1]].concat();
         assert_eq!(*seen.borrow(), [first.clone(), again]);
 
         let mut pair = vec![7; 2 * length.bytes()];
         pair[0] = 8;
-        let expected = XtsKey::on(Engine::Composed, length, &pair).unwrap();
+        let (engine, direction) = (Engine::Composed, Direction::Seal);
+        let mut expected = Schedule::on(engine, direction, length, &pair).unwrap();
         let (mut got, mut want) = ([0; 16], [0; 16]);
-        key.seal(3, &[0; 16], &mut got);
-        expected.seal(3, &[0; 16], &mut want);
+        keys.run([3; 16], &[0; 16], &mut got);
+        expected.run([3; 16], &[0; 16], &mut want);
         assert_eq!(got, want, "{length:?}");
     }
 }
@@ -141,7 +144,7 @@ fn the_longest_identity_leaves_room_for_a_second_attempt() {
     let id = FileId::named(&[b'x'; 255]).unwrap();
     let info = Info::of_file(FilePurpose::Xts, KeyLength::Bits256, &id);
     let seen = RefCell::new(Vec::new());
-    xts_key_by(KeyLength::Bits256, info, |info, out| {
+    schedule_by(Direction::Seal, KeyLength::Bits256, info, |info, out| {
         seen.borrow_mut().push(info.len());
         out.fill(7);
         out[0] = u8::try_from(seen.borrow().len()).unwrap() + 6;

@@ -68,7 +68,8 @@ fn names_and_macs_of_the_design() {
 
 #[test]
 fn the_receiver_tag_of_the_design() {
-    let mac = ReceiverMac::new(&first_master());
+    let master = first_master();
+    let mac = ReceiverMac::new(&master);
     let (id, expiry) = (7_000_000_000_000_000_001, 1_800_000_000);
     let tag = mac.tag(id, expiry, b"repl");
     assert_eq!(hex(&tag), "6278d3b6897d2d78f40dea91a97a1f99");

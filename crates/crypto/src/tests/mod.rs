@@ -9,6 +9,7 @@ mod properties;
 mod sealing;
 mod sharing;
 mod standard;
+mod traces;
 
 use serde::Deserialize;
 

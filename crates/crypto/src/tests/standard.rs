@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use super::{hex, key_length, plain, vectors, Hex};
 use crate::awslc::{Context, Direction, Mode};
-use crate::xts::{Engine, XtsKey};
+use crate::xts::{position, Engine, Schedule};
 use crate::KeyLength;
 
 #[derive(Deserialize)]
@@ -34,11 +34,12 @@ struct Composed {
 }
 
 fn check(case: &Standard, engine: Engine) {
-    let key = XtsKey::on(engine, key_length(case.keybits), &case.key.0).unwrap();
+    let keys =
+        |direction| Schedule::on(engine, direction, key_length(case.keybits), &case.key.0).unwrap();
     let mut out = vec![0; case.plain.0.len()];
-    key.seal_at(case.tweak.array(), &case.plain.0, &mut out);
+    keys(Direction::Seal).run(case.tweak.array(), &case.plain.0, &mut out);
     assert_eq!(out, case.cipher.0, "{} sealed, {engine:?}", case.source);
-    key.open_at(case.tweak.array(), &mut out);
+    keys(Direction::Open).run_in_place(case.tweak.array(), &mut out);
     assert_eq!(out, case.plain.0, "{} opened, {engine:?}", case.source);
 }
 
@@ -64,9 +65,10 @@ fn published_vectors_through_the_native_engine() {
 fn composed_192() {
     let File { composed, .. } = vectors!("xts.json");
     for case in &composed {
-        let key = XtsKey::new(key_length(case.keybits), &case.key.0).unwrap();
+        let length = key_length(case.keybits);
+        let mut keys = Schedule::new(Direction::Seal, length, &case.key.0).unwrap();
         let mut out = vec![0; case.length];
-        key.seal(case.unit, &plain(case.length), &mut out);
+        keys.run(position(case.unit), &plain(case.length), &mut out);
         let last = out.len().saturating_sub(32);
         assert_eq!(
             hex(&out[..out.len().min(32)]),
@@ -88,11 +90,13 @@ fn equal_keys_are_refused() {
     for length in [KeyLength::Bits128, KeyLength::Bits192, KeyLength::Bits256] {
         let mut pair = vec![0; 2 * length.bytes()];
         for engine in [Engine::Native, Engine::Composed] {
-            assert!(XtsKey::on(engine, length, &pair).is_none(), "{length:?}");
+            let refused = Schedule::on(engine, Direction::Seal, length, &pair);
+            assert!(refused.is_none(), "{length:?}");
         }
         let last = pair.len() - 1;
         pair[last] = 1;
-        assert!(XtsKey::new(length, &pair).is_some(), "{length:?}");
+        let taken = Schedule::new(Direction::Seal, length, &pair);
+        assert!(taken.is_some(), "{length:?}");
     }
 }
 
@@ -106,15 +110,16 @@ fn composed_256_is_native_256() {
         let (pair, rest) = random.split_at(64);
         let (unit, rest) = rest.split_at(8);
         let (blocks, plain) = rest.split_at(2);
-        let unit = u64::from_le_bytes(unit.try_into().unwrap());
+        let unit = position(u64::from_le_bytes(unit.try_into().unwrap()));
         let len = 16 * (1 + usize::from(u16::from_le_bytes([blocks[0], blocks[1]])) % 512);
-        let native = XtsKey::on(Engine::Native, KeyLength::Bits256, pair).unwrap();
-        let composed = XtsKey::on(Engine::Composed, KeyLength::Bits256, pair).unwrap();
-        native.seal(unit, &plain[..len], &mut native_out[..len]);
-        composed.seal(unit, &plain[..len], &mut composed_out[..len]);
+        let keys =
+            |engine, direction| Schedule::on(engine, direction, KeyLength::Bits256, pair).unwrap();
+        let (native, composed) = (Engine::Native, Engine::Composed);
+        keys(native, Direction::Seal).run(unit, &plain[..len], &mut native_out[..len]);
+        keys(composed, Direction::Seal).run(unit, &plain[..len], &mut composed_out[..len]);
         assert_eq!(native_out[..len], composed_out[..len], "round {round}");
-        composed.open(unit, &mut native_out[..len]);
-        native.open(unit, &mut composed_out[..len]);
+        keys(composed, Direction::Open).run_in_place(unit, &mut native_out[..len]);
+        keys(native, Direction::Open).run_in_place(unit, &mut composed_out[..len]);
         assert_eq!(native_out[..len], plain[..len], "round {round}");
         assert_eq!(composed_out[..len], plain[..len], "round {round}");
     }

@@ -1,0 +1,103 @@
+//! What deriving a key leaves on the stack, which core dumps and the swap take along.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+use super::first_master;
+use crate::awslc::{hkdf_expand, without_trace};
+use crate::derive::{cluster_key, ClusterPurpose, FilePurpose, Info};
+use crate::mac::ReceiverMac;
+use crate::{FileCipher, FileId, Fork, KeyLength, MasterKey};
+
+/// How far below its caller a trace is looked for.
+const SEEN: usize = 128 << 10;
+
+/// Where the stack is now, and `SEEN` bytes of it below: dead memory, so the kernel reads it.
+#[inline(never)]
+fn stack(dead: &mut [u8]) {
+    let here = 0u8;
+    let start = (&raw const here).addr() - dead.len();
+    let memory = File::open("/proc/self/mem").unwrap();
+    memory.read_exact_at(dead, start as u64).unwrap();
+}
+
+/// Calls `act` below what reading the stack overwrites.
+#[inline(never)]
+fn deeper(act: &dyn Fn()) {
+    let room = std::hint::black_box([0u8; 16 << 10]);
+    act();
+    std::hint::black_box(room);
+}
+
+/// Which 16-byte pieces of `keys` lie on the stack after `act`.
+fn left(keys: &[Vec<u8>], act: &dyn Fn()) -> usize {
+    let mut dead = vec![0; SEEN];
+    deeper(act);
+    stack(&mut dead);
+    let pieces = keys.iter().flat_map(|key| key.chunks_exact(16));
+    pieces
+        .filter(|piece| dead.windows(16).any(|seen| seen == *piece))
+        .count()
+}
+
+fn file_key(
+    master: &MasterKey,
+    purpose: FilePurpose,
+    length: KeyLength,
+    id: &FileId,
+    bytes: usize,
+) -> Vec<u8> {
+    let mut key = vec![0; bytes];
+    let info = Info::of_file(purpose, length, id);
+    hkdf_expand(master.expose(), info.as_slice(), &mut key);
+    key
+}
+
+#[test]
+fn no_key_of_a_file_stays_on_the_stack() {
+    let master = first_master();
+    let id = FileId::relation(5, 16384, Fork::Main, 0);
+    for length in [KeyLength::Bits128, KeyLength::Bits192, KeyLength::Bits256] {
+        let key = |purpose, bytes| file_key(&master, purpose, length, &id, bytes);
+        let keys = [
+            key(FilePurpose::Xts, 2 * length.bytes()),
+            key(FilePurpose::Tail, 32),
+            key(FilePurpose::Keystream, length.bytes()),
+        ];
+        let found = left(&keys, &|| {
+            let cipher = Box::new(FileCipher::new(&master, length, &id));
+            let mut page = vec![1; 8192];
+            cipher.open(3, &mut page);
+            cipher.mask_tail(3, &mut page[..7]);
+            cipher.keystream(3, &mut page);
+            cipher.seal(3, &vec![1; 8192], &mut page);
+        });
+        assert_eq!(found, 0, "{length:?}");
+    }
+}
+
+#[test]
+fn no_key_of_a_token_stays_on_the_stack() {
+    let master = first_master();
+    let mut key = vec![0; 32];
+    cluster_key(&master, ClusterPurpose::Receiver, &mut key);
+    let found = left(&[key], &|| {
+        ReceiverMac::new(&master).tag(1, 2, b"role");
+    });
+    assert_eq!(found, 0);
+}
+
+#[test]
+fn a_copy_stays_unless_the_stack_is_wiped() {
+    let master = first_master();
+    let mut key = vec![0; 32];
+    cluster_key(&master, ClusterPurpose::Receiver, &mut key);
+    let copies = || {
+        let mut copy = [0; 32];
+        cluster_key(&master, ClusterPurpose::Receiver, &mut copy);
+        std::hint::black_box(copy);
+    };
+    let key = [key];
+    assert_eq!(left(&key, &copies), 2);
+    assert_eq!(left(&key, &|| without_trace(copies)), 0);
+}
