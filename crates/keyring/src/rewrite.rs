@@ -5,6 +5,9 @@
 //! rotation is two generations: the first has the old slot and the new one, the second only the
 //! new. Before (4) the old file stands; after it the new one, whose slot was just seen to open.
 //!
+//! What was written aside holds a wrapping that nobody has looked at, perhaps the key in clear: a
+//! generation that fails takes it away again.
+//!
 //! The caller holds the lock on the key file.
 
 use pgseal_crypto::{equal, MasterKey};
@@ -22,6 +25,8 @@ pub trait Store {
     fn read_aside(&mut self) -> Result<Vec<u8>, Self::Error>;
     /// Makes them the key file, atomically and durably.
     fn publish(&mut self) -> Result<(), Self::Error>;
+    /// Takes away durably what `write_aside` wrote, if it is there.
+    fn discard(&mut self) -> Result<(), Self::Error>;
 }
 
 /// Why the key file was left as it was.
@@ -55,11 +60,25 @@ pub fn add_slot<S: Store, O>(
     mut open: impl FnMut(&Header, &Slot) -> Result<MasterKey, O>,
 ) -> Result<u8, RewriteError<S::Error, O>> {
     let id = file.add(new)?;
-    publish(store, file, master, id, &mut open)?;
+    publish_or_discard(store, file, master, id, &mut open)?;
     if old.is_some_and(|old| file.remove(old)) {
-        publish(store, file, master, id, &mut open)?;
+        publish_or_discard(store, file, master, id, &mut open)?;
     }
     Ok(id)
+}
+
+fn publish_or_discard<S: Store, O>(
+    store: &mut S,
+    file: &mut KeyFile,
+    master: &MasterKey,
+    id: u8,
+    open: &mut impl FnMut(&Header, &Slot) -> Result<MasterKey, O>,
+) -> Result<(), RewriteError<S::Error, O>> {
+    let published = publish(store, file, master, id, open);
+    if published.is_err() {
+        store.discard().map_err(RewriteError::Store)?;
+    }
+    published
 }
 
 /// One generation; the slot `id` must open.

@@ -256,7 +256,7 @@ fn change(error: &ChangeError) -> u8 {
 
 fn key_bin(error: &KeyBinError) -> u8 {
     match error {
-        KeyBinError::Read(..) | KeyBinError::Write(..) => IO,
+        KeyBinError::Read(..) | KeyBinError::Write(..) | KeyBinError::Leftover(..) => IO,
         KeyBinError::Missing(_) | KeyBinError::Format(..) | KeyBinError::NoHeader(..) => KEY_FILE,
         KeyBinError::Busy(_) => BUSY,
     }

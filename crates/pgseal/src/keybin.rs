@@ -22,7 +22,8 @@ use zeroize::Zeroizing;
 pub const DIR: &str = "pg_encryption";
 /// The key file in it.
 pub const NAME: &str = "key.bin";
-const ASIDE: &str = "key.bin.new";
+/// Where the next one is written before it takes its place.
+pub const ASIDE: &str = "key.bin.new";
 /// The header beside it.
 pub const SETTINGS: &str = "pgseal.toml";
 
@@ -35,6 +36,8 @@ pub enum KeyBinError {
     Read(PathBuf, io::Error),
     #[error("{0} cannot be written ({1}): check the owner, mode and free space of its directory")]
     Write(PathBuf, io::Error),
+    #[error("{0} is left over from a change of {NAME}, may hold the key, and cannot be removed ({1}): remove it")]
+    Leftover(PathBuf, io::Error),
     #[error("{0} {1}")]
     Format(PathBuf, KeyFileError),
     #[error("{0} holds a raw wrapped key, and {1} beside it does not say the cluster's header: restore both from a copy")]
@@ -116,15 +119,22 @@ impl KeyDir {
             .map_err(failed)
     }
 
-    /// Keeps others from changing the key file meanwhile.
+    /// What a change that was killed left beside the key file: a wrapping that nobody has looked at.
+    pub fn leftover(&self) -> Option<PathBuf> {
+        let path = self.path.join(ASIDE);
+        path.symlink_metadata().is_ok().then_some(path)
+    }
+
+    /// Keeps others from changing the key file meanwhile, and takes away what a killed one left.
     pub fn lock(&self) -> Result<Locked<'_>, KeyBinError> {
         let dir =
             File::open(&self.path).map_err(|error| KeyBinError::Read(self.path.clone(), error))?;
         match Flock::lock(dir, FlockArg::LockExclusiveNonblock) {
-            Ok(lock) => Ok(Locked {
-                store: KeyStore { dir: self },
-                _lock: lock,
-            }),
+            Ok(lock) => {
+                let mut store = KeyStore { dir: self };
+                store.discard()?;
+                Ok(Locked { store, _lock: lock })
+            }
             Err((_, Errno::EWOULDBLOCK)) => Err(KeyBinError::Busy(self.key_bin())),
             Err((_, errno)) => Err(KeyBinError::Read(self.path.clone(), errno.into())),
         }
@@ -163,6 +173,17 @@ impl Store for KeyStore<'_> {
         fs::rename(self.dir.path.join(ASIDE), self.dir.key_bin())
             .and_then(|()| File::open(&self.dir.path)?.sync_all())
             .map_err(|error| self.failed(error))
+    }
+
+    fn discard(&mut self) -> Result<(), KeyBinError> {
+        let aside = self.dir.path.join(ASIDE);
+        let removed = match fs::remove_file(&aside) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            removed => removed,
+        };
+        removed
+            .and_then(|()| File::open(&self.dir.path)?.sync_all())
+            .map_err(|error| KeyBinError::Leftover(aside, error))
     }
 }
 

@@ -57,6 +57,16 @@ fn a_sealed_cluster_shows_nothing() {
 }
 
 #[test]
+fn a_wrapping_that_was_left_over_is_found() {
+    let data = Data::new();
+    data.clear("pg_encryption/key.bin.new", CANARY.as_bytes());
+    hits(&data, &["--canary", CANARY], 1, &[
+        "pg_encryption/key.bin.new: offset 0: left over from an interrupted change of the key, and may hold the key: remove it (not sealed by design: the wrapped key)",
+        &format!("pg_encryption/key.bin.new: offset 0: canary {CANARY:?} (not sealed by design: the wrapped key)"),
+    ]);
+}
+
+#[test]
 fn canaries_are_found_in_every_spelling() {
     let data = Data::new();
     data.clear("base/5/16385", &[&[0; 5000], CANARY.as_bytes()].concat());

@@ -110,6 +110,45 @@ fn what_cannot_be_done() {
     assert_eq!(cluster.key_bin(), before);
 }
 
+/// The wrap command of a typo writes the key in clear.
+#[test]
+fn what_is_refused_leaves_no_wrapping_behind() {
+    let cluster = Cluster::new([plain()]);
+    let before = cluster.key_bin();
+    let foreign = Cluster::new([plain()]);
+    let other = foreign.write_beside("other", &"pgsealk1".repeat(13));
+    let other = format!("cat {}", other.display());
+    for (unwrap, code) in [("rev %p", 7), ("exit 3", 6), (other.as_str(), 7)] {
+        for verb in ["wrap", "rotate"] {
+            let args = [
+                "--new-wrap-command",
+                "cat > %p",
+                "--new-unwrap-command",
+                unwrap,
+            ];
+            let refused = Transcript::of(&mut cluster.key(verb, &args));
+            assert_eq!(refused.code, Some(code), "{refused:?}");
+            assert_eq!(cluster.key_directory(), ["key.bin"], "{verb}: {unwrap}");
+            assert_eq!(cluster.key_bin(), before);
+        }
+    }
+}
+
+#[test]
+fn what_a_killed_change_left_is_told_and_goes_with_the_next() {
+    let cluster = Cluster::new([plain()]);
+    let left = cluster.key_bin_path().with_extension("bin.new");
+    fs::write(&left, payload().as_slice()).expect("a file");
+    let warning = format!("warning: {} is left over from a change of the key that was interrupted, and may hold the key: remove it\n", left.display());
+    cluster.check().prints(&format!("{warning}{}", opens(1)));
+    Transcript::of(&mut cluster.key("wrap", &["--replace", "2", "--new-plain"])).refuses(
+        2,
+        "key.bin has no slot 2: `pgseal key check --show` lists its slots",
+    );
+    assert_eq!(cluster.key_directory(), ["key.bin"]);
+    cluster.check().prints(&opens(1));
+}
+
 #[test]
 fn sixteen_slots_are_the_most() {
     let cluster = Cluster::new((0..16).map(|_| plain()));
@@ -225,13 +264,13 @@ fn two_at_once() {
     ));
 }
 
-/// A directory that takes no new file, as a full or read-only disk does not.
 #[test]
-fn no_room_for_the_new_file() {
+fn what_is_left_over_cannot_be_removed() {
     let cluster = Cluster::new([plain()]);
     let before = cluster.key_bin();
-    fs::create_dir(cluster.data().join("pg_encryption/key.bin.new")).expect("a directory");
-    let sentence = format!("{} cannot be written (Is a directory (os error 21)): check the owner, mode and free space of its directory", cluster.key_bin_path().display());
+    let left = cluster.key_bin_path().with_extension("bin.new");
+    fs::create_dir(&left).expect("a directory");
+    let sentence = format!("{} is left over from a change of key.bin, may hold the key, and cannot be removed (Is a directory (os error 21)): remove it", left.display());
     Transcript::of(&mut cluster.key("wrap", &["--new-plain"])).refuses(3, &sentence);
     assert_eq!(cluster.key_bin(), before);
 }

@@ -1,7 +1,8 @@
 //! Looking for clear text in raw files, as somebody without the key would.
 //!
-//! Two searches over every byte of every file:
+//! Three searches over every byte of every file:
 //! - canaries: byte strings that must not be there, also across the edges of what is read at once;
+//! - what an interrupted change of the key left beside the key file: perhaps the key in clear;
 //! - pages that do not look encrypted, in files that the class table seals: each 8 kB page by the
 //!   test of [`crate::pages::randomness`], and pages of relations also by their header
 //!   ([`crate::pages::header`]): random bytes pass for clear less than once in 10^9 pages. Zeros
@@ -21,6 +22,7 @@ use pgseal_storage::disk::read_full;
 use pgseal_storage::layout::{Layout, Zeros};
 use pgseal_storage::Errno;
 
+use crate::keybin::{ASIDE, DIR};
 use crate::pages::randomness::{look, look_between_holes, Look};
 use crate::pages::{header, Page};
 use crate::scan::raw::Raw;
@@ -38,6 +40,8 @@ pub enum What {
     Canary(usize),
     /// So many pages in a row that do not look encrypted.
     ClearPages(u64),
+    /// A file that holds a wrapping that nobody has looked at.
+    KeyLeftover,
     /// The rest of the file could not be read.
     Unreadable(Errno),
 }
@@ -76,7 +80,7 @@ pub fn audit(
         _ => None,
     };
     let expected = expected(&classified.class, classified.row.map(|row| row.kind));
-    let hits = match File::open(&found.path) {
+    let mut hits = match File::open(&found.path) {
         Ok(file) => Scan::new(canaries, expected).run(&Raw(file), buffer, bar),
         // It was removed meanwhile.
         Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
@@ -85,6 +89,9 @@ pub fn audit(
             vec![(0, What::Unreadable(errno))]
         }
     };
+    if found.name == [DIR, "/", ASIDE].concat().as_bytes() {
+        hits.insert(0, (0, What::KeyLeftover));
+    }
     Audited {
         hits,
         clear_by_design,

@@ -62,6 +62,7 @@ struct Hit {
 enum Words {
     Canary { canary: String },
     ClearPages { pages: u64 },
+    KeyLeftover,
     Unreadable { error: &'static str },
 }
 
@@ -140,6 +141,10 @@ impl Hit {
             Words::Canary { canary } => format!("canary {canary:?}"),
             Words::ClearPages { pages: 1 } => "a page that does not look encrypted".to_owned(),
             Words::ClearPages { pages } => format!("{pages} pages that do not look encrypted"),
+            Words::KeyLeftover => {
+                "left over from an interrupted change of the key, and may hold the key: remove it"
+                    .to_owned()
+            }
             Words::Unreadable { error } => format!("cannot be read: {error}"),
         };
         format!("{}: offset {}: {what}{design}", self.file, self.offset)
@@ -158,6 +163,7 @@ impl Words {
                 canary: canaries.shown(*index).to_owned(),
             },
             What::ClearPages(pages) => Self::ClearPages { pages: *pages },
+            What::KeyLeftover => Self::KeyLeftover,
             What::Unreadable(errno) => Self::Unreadable {
                 error: words(*errno),
             },

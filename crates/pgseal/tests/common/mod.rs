@@ -106,6 +106,17 @@ impl Cluster {
         fs::read(self.key_bin_path()).expect("a key file")
     }
 
+    /// The names in the key directory, in order.
+    pub fn key_directory(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.data().join("pg_encryption")).expect("a directory");
+        let name = |entry: std::io::Result<fs::DirEntry>| entry.expect("an entry").file_name();
+        let mut names: Vec<_> = entries
+            .map(|entry| name(entry).to_string_lossy().into())
+            .collect();
+        names.sort();
+        names
+    }
+
     pub fn write_key_bin(&self, bytes: &[u8]) {
         fs::write(self.key_bin_path(), bytes).expect("a key file");
     }

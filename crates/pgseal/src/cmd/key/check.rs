@@ -19,6 +19,10 @@ pub struct SlotsDoNotOpen(String);
 pub fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
     let root = Root::required(&args.cluster.pgdata)?;
     let ways = args.cluster.unlock.ways();
+    if let Some(path) = KeyDir::of(&root.path).leftover() {
+        let path = path.display();
+        output::print(format_args!("warning: {path} is left over from a change of the key that was interrupted, and may hold the key: remove it\n"))?;
+    }
     if args.show {
         return show(&root.path, &ways);
     }
