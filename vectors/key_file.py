@@ -30,6 +30,7 @@ def read_slot(r):
     need(1 <= number <= 16)
     kind = r.number(1)
     params, blob = r.take(r.number(2)), r.take(r.number(2))
+    need(max(len(params), len(blob)) <= 60_000)
     need(kind != 0)
     need(kind <= 5, "unknown slot")
     need((kind != 1 or not params) and (kind != 5 or (not blob and params[:1] == b"/")))
@@ -62,7 +63,7 @@ def read_key_file(data):
     need(version == 1 and suite)
     need(suite == 1, "unknown suite")
     need(keybits in (128, 192, 256) and flags == 0)
-    r.take(8)
+    need(r.number(8))  # the generation
     count = r.number(1)
     need(1 <= count <= 16)
     slots = {}

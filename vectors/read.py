@@ -142,13 +142,16 @@ def control_error(page):
         return "Version"
     return None if crc32c(page[:at]) == struct.unpack_from("<I", page, at)[0] else "Checksum"
 
+STATES = ("Startup", "ShutDown", "ShutDownInRecovery", "ShuttingDown", "InCrashRecovery", "InArchiveRecovery", "InProduction")
+
 def control_cases(v):
     page = bytes.fromhex(v["page"])
     fields = struct.unpack_from("<QII", page) + struct.unpack_from("<I", page, 228)
     names = "system_id", "version", "catalog_version", "wal_segment_size"
+    state = STATES[struct.unpack_from("<I", page, 16)[0]]
     flags = page[252:256] != bytes(4), page[176] != 0
     return (control_error(page) is None and fields == tuple(v[name] for name in names)
-            and flags == (v["data_checksums"], v["wal_log_hints"]))
+            and state == v["state"] and flags == (v["data_checksums"], v["wal_log_hints"]))
 
 def control_damaged(v):
     cases = json.loads((HERE / "control.json").read_text())["cases"]

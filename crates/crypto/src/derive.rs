@@ -8,7 +8,7 @@
 //!
 //! Invariant: no two uses of a key share an `info`.
 //!
-//! Keys are derived where they are used up, under [`awslc::without_trace`]: whatever is moved leaves
+//! Keys are derived where they are used up, under [`awslc::without_trace`]: what is moved leaves
 //! copies behind.
 
 use zeroize::Zeroizing;

@@ -8,8 +8,8 @@
 //! States, each a type: [`UnverifiedKeyFile`] (well formed; anybody may have written it), then
 //! [`KeyFile`] (its MAC was checked, or we made it). Only a `KeyFile` can be written.
 //!
-//! Invariants: 1..=16 slots with distinct ids; what is written is read back as the same values;
-//! decoding stops at the first thing it does not know.
+//! Invariants: 1..=16 slots with distinct ids, at most [`MAX_FILE`] bytes; what is written is read
+//! back as the same values; decoding stops at the first thing it does not know.
 
 use pgseal_crypto::mac::KeyFileMac;
 use pgseal_crypto::passphrase::ParamsError;
@@ -79,6 +79,9 @@ pub enum AddError {
     /// More than 64 kB of parameters or wrapping.
     #[error("a command, path or wrapped key of more than 60000 bytes does not fit into key.bin")]
     TooLong,
+    /// The file would be larger than one that is read.
+    #[error("key.bin has at most {} bytes, too few for this slot beside the others: first replace the slot with the longest wrapped key by a shorter one", MAX_FILE)]
+    NoRoom,
 }
 
 /// What the bytes of `key.bin` are.
@@ -119,6 +122,9 @@ impl UnverifiedKeyFile {
         let mut reader = Reader::new(body);
         let header = Header::read(&mut reader)?;
         let generation = reader.u64().ok_or(CUT)?;
+        if generation == 0 {
+            return Err(KeyFileError::Damaged("generation 0"));
+        }
         let slots = slots(&mut reader)?;
         Ok(Self {
             bytes: Zeroizing::new(bytes.to_vec()),
@@ -196,7 +202,12 @@ impl KeyFile {
         }
         let taken = |id: &u8| self.slots.iter().any(|slot| slot.id == *id);
         let id = (1..=16).find(|id| !taken(id)).ok_or(AddError::Full)?;
-        self.slots.push(Slot { id, kind });
+        let slot = Slot { id, kind };
+        let slots: usize = self.slots.iter().chain([&slot]).map(Slot::size).sum();
+        if FIXED + slots + MAC > MAX_FILE {
+            return Err(AddError::NoRoom);
+        }
+        self.slots.push(slot);
         Ok(id)
     }
 

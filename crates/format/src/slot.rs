@@ -186,6 +186,11 @@ impl SlotKind {
 }
 
 impl Slot {
+    /// Bytes in the key file.
+    pub(crate) fn size(&self) -> usize {
+        2 + 2 + self.kind.params().len() + 2 + self.kind.blob().len()
+    }
+
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&[self.id, self.kind.slot_type()]);
         for part in [&self.kind.params()[..], self.kind.blob()] {

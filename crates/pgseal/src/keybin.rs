@@ -119,7 +119,7 @@ impl KeyDir {
             .map_err(failed)
     }
 
-    /// What a change that was killed left beside the key file: a wrapping that nobody has looked at.
+    /// What a killed change left beside the key file: a wrapping that nobody has looked at.
     pub fn leftover(&self) -> Option<PathBuf> {
         let path = self.path.join(ASIDE);
         path.symlink_metadata().is_ok().then_some(path)

@@ -156,6 +156,25 @@ fn sixteen_slots_are_the_most() {
     added.refuses(2, "key.bin has 16 slots already: replace one");
 }
 
+#[test]
+fn what_would_make_the_file_too_long_to_read() {
+    let long = || command("head -c 104 %p", &[&payload()[..], &[0; 59_000]].concat());
+    let cluster = Cluster::new([long(), long(), long(), long()]);
+    let before = cluster.key_bin();
+    let args = [
+        "--new-wrap-command",
+        "(cat; head -c 59000 /dev/zero) > %p",
+        "--new-unwrap-command",
+        "head -c 104 %p",
+    ];
+    Transcript::of(&mut cluster.key("wrap", &args)).refuses(2, "key.bin has at most 262144 bytes, too few for this slot beside the others: first replace the slot with the longest wrapped key by a shorter one");
+    assert_eq!(cluster.key_bin(), before);
+    assert_eq!(cluster.key_directory(), ["key.bin"]);
+    Transcript::of(&mut cluster.key("rotate", &["--new-plain"]))
+        .prints("slot 5 opens the key now, slot 1 is gone\n");
+    Transcript::of(&mut cluster.key("wrap", &args)).prints("slot 1 opens the key as well\n");
+}
+
 /// The new unwrap command runs once in each generation, after the new file is durable and before it
 /// is published: there it kills its parent, us.
 #[test]
