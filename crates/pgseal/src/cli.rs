@@ -417,7 +417,8 @@ pub struct BindirArgs {
     /// The directory of PostgreSQL's programs, such as /usr/lib/postgresql/15/bin
     #[arg(long, value_name = "PGBIN")]
     pub pg: PathBuf,
-    /// The directory for the twins; it is made if it does not exist
+    /// The directory for the twins; it is made if it does not exist, and no file in it is overwritten
+    /// that is no twin
     #[arg(long, value_name = "DIR")]
     pub into: PathBuf,
 }

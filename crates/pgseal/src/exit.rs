@@ -232,7 +232,7 @@ fn bench(error: &BenchError) -> u8 {
 fn bindir(error: &BindirError) -> u8 {
     match error {
         BindirError::Read(..) | BindirError::Write(..) => IO,
-        BindirError::NoPrograms(_) | BindirError::Same(_) | BindirError::Twins(_) => USAGE,
+        BindirError::NoPrograms(_) | BindirError::Other(_) | BindirError::Twins(_) => USAGE,
         BindirError::Unusable { .. }
         | BindirError::PgConfig(_)
         | BindirError::NoTwin(_)

@@ -4,7 +4,7 @@
 mod common;
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::Command;
 
@@ -218,8 +218,8 @@ fn bindir() {
     make("it's").prints(&format!("7 twins in {}\n", place.path("it's").display()));
     assert_runs(&place.path("it's/psql"), &place.path("pg/psql"));
     let own = format!(
-        "{} holds PostgreSQL's own programs: choose another directory with --into",
-        place.path("pg").display()
+        "{} is no twin, and would be overwritten: choose another directory with --into",
+        place.path("pg/initdb").display()
     );
     make("pg").refuses(2, &own);
     let of_twins = Transcript::of(
@@ -240,6 +240,83 @@ fn bindir() {
     );
     let sentence = format!("from {} PostgreSQL looks for its files in /nowhere/share, which does not exist: choose a directory whose last names differ from {}", place.path("other").display(), place.path("pg").display());
     make("other").refuses(8, &sentence);
+    assert!(!place.path("other").exists());
+}
+
+/// Others than the one who made the twins start them: his umask does not count, nor are the modes
+/// of directories changed that were there.
+#[test]
+fn everybody_may_run_twins() {
+    let place = Place::new();
+    let strict = place.path("strict");
+    fs::create_dir(&strict).expect("a directory");
+    fs::set_permissions(&strict, fs::Permissions::from_mode(0o700)).expect("a mode");
+    let mut make = with_library(alone(Path::new("sh")));
+    make.args([
+        "-c",
+        "umask 077; exec \"$0\" bindir --pg \"$1\" --into \"$2\"",
+    ])
+    .args([env!("CARGO_BIN_EXE_pgseal")])
+    .args([place.path("pg"), strict.join("new/15")]);
+    let into = strict.join("new/15");
+    Transcript::of(&mut make).prints(&format!("7 twins in {}\n", into.display()));
+    let mode = |path: &Path| fs::metadata(path).expect("it exists").mode() & 0o7777;
+    for made in [strict.join("new"), into.clone(), into.join("psql")] {
+        assert_eq!(mode(&made), 0o755, "{}", made.display());
+    }
+    assert_eq!(mode(&strict), 0o700);
+}
+
+/// What is no twin is left alone, and so is everything else then.
+#[test]
+fn twins_overwrite_nothing_but_twins() {
+    let place = Place::new();
+    let into = place.path("other/bin");
+    fs::create_dir_all(&into).expect("a directory");
+    fs::write(into.join("psql"), "my own").expect("a file");
+    let bindir = |pg: &Path| {
+        let mut make = with_library(pgseal(&["bindir", "--pg"]));
+        Transcript::of(make.arg(pg).arg("--into").arg(&into))
+    };
+    let sentence = format!(
+        "{} is no twin, and would be overwritten: choose another directory with --into",
+        into.join("psql").display()
+    );
+    bindir(&place.path("pg")).refuses(2, &sentence);
+    assert_eq!(names(&into), ["psql"]);
+    let text = fs::read_to_string(into.join("psql")).expect("it is there");
+    assert_eq!(text, "my own");
+}
+
+/// Twins of another version, which this one's would be mixed with, go; other files stay.
+#[test]
+fn twins_of_another_version_are_replaced() {
+    let place = Place::new();
+    let (newer, into) = (place.path("newer"), place.path("into"));
+    let mut copy = Command::new("cp");
+    let copied = copy.arg("-r").arg(place.path("pg")).arg(&newer).status();
+    assert!(copied.expect("cp runs").success());
+    program(&newer.join("psql"), &newer.join("pg_combinebackup"));
+    let bindir = |pg: &Path| {
+        let mut make = with_library(pgseal(&["bindir", "--pg"]));
+        Transcript::of(make.arg(pg).arg("--into").arg(&into))
+    };
+    bindir(&newer).prints(&format!("8 twins in {}\n", into.display()));
+    fs::write(into.join("notes"), "mine").expect("a file");
+    bindir(&place.path("pg")).prints(&format!("7 twins in {}\n", into.display()));
+    let mut expected = names(&place.path("pg"));
+    expected.push("notes".to_owned());
+    expected.sort();
+    assert_eq!(names(&into), expected);
+    assert_runs(&into.join("psql"), &place.path("pg/psql"));
+}
+
+fn names(directory: &Path) -> Vec<String> {
+    let entries = fs::read_dir(directory).expect("a directory");
+    let name = |entry: fs::DirEntry| entry.file_name().to_string_lossy().into_owned();
+    let mut names: Vec<_> = entries.flatten().map(name).collect();
+    names.sort();
+    names
 }
 
 /// Runs a twin, which becomes the program.

@@ -4,14 +4,20 @@
 //! path of the other, and then the twin's own; no shell stands between. It is not a symbolic link:
 //! PostgreSQL finds its other programs beside the file that it was started from, and follows links
 //! to find it.
+//!
+//! Invariants: whatever is refused is refused before anything is written, and what cannot be
+//! finished is taken back; of the files that are there only twins are replaced or removed; everybody
+//! may run twins, whatever the umask of their maker.
 
 use std::ffi::{OsStr, OsString};
-use std::fs;
-use std::io::{self, Read};
+use std::fs::{self, DirBuilder, Permissions};
+use std::io::{self, Read, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+
+use tempfile::NamedTempFile;
 
 use crate::cli::BindirArgs;
 use crate::exit::Failure;
@@ -31,11 +37,11 @@ pub enum BindirError {
     Name(PathBuf),
     #[error("{0} holds twins already: give the directory of PostgreSQL's own programs with --pg")]
     Twins(PathBuf),
-    #[error("{0} holds PostgreSQL's own programs: choose another directory with --into")]
-    Same(PathBuf),
+    #[error("{0} is no twin, and would be overwritten: choose another directory with --into")]
+    Other(PathBuf),
     #[error("{0} does not exist: install it beside pgseal")]
     NoTwin(PathBuf),
-    #[error("PostgreSQL's pg_config does not run from {0}: choose another directory with --into")]
+    #[error("{0} fails: run it by hand to see why")]
     PgConfig(PathBuf),
     #[error("from {into} PostgreSQL looks for its files in {looked}, which does not exist: choose a directory whose last names differ from {pg}")]
     Unusable {
@@ -45,35 +51,43 @@ pub enum BindirError {
     },
 }
 
+/// Of twins and of the directories that are made for them.
+const MODE: u32 = 0o755;
+
 pub fn run(args: &BindirArgs) -> Result<ExitCode, Failure> {
     launch::library()?;
-    let pg = args
-        .pg
-        .canonicalize()
-        .map_err(|error| BindirError::Read(args.pg.clone(), error))?;
-    if !pg.join("postgres").is_file() {
-        return Err(BindirError::NoPrograms(pg).into());
-    }
-    if is_twin(&pg.join("postgres"))? {
-        return Err(BindirError::Twins(pg).into());
-    }
-    fs::create_dir_all(&args.into).map_err(|error| BindirError::Write(args.into.clone(), error))?;
-    let into = args
-        .into
-        .canonicalize()
-        .map_err(|e| BindirError::Write(args.into.clone(), e))?;
-    if into == pg {
-        return Err(BindirError::Same(pg).into());
-    }
+    let pg = installation(&args.pg)?;
     let runner = runner()?;
     let programs = programs(&pg)?;
-    for name in &programs {
-        write_twin(&into, name, &twin(&runner, &pg.join(name))?)?;
-    }
+    let mut made = Made::default();
+    let into = made
+        .directory(&args.into)
+        .map_err(|error| BindirError::Write(args.into.clone(), error))?;
+    refuse_others(&into, &programs)?;
     check_paths(&pg, &into)?;
+    for name in &programs {
+        made.twin(&into.join(name), &twin(&runner, &pg.join(name))?)?;
+    }
+    made.keep();
+    remove_stale(&into, &programs)?;
     let (count, into) = (programs.len(), into.display());
     output::print_done(format_args!("{count} twins in {into}\n"))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The directory of PostgreSQL's own programs.
+fn installation(pg: &Path) -> Result<PathBuf, BindirError> {
+    let unreadable = |error| BindirError::Read(pg.to_owned(), error);
+    let pg = pg.canonicalize().map_err(unreadable)?;
+    let postgres = pg.join("postgres");
+    if !postgres.is_file() {
+        return Err(BindirError::NoPrograms(pg));
+    }
+    match is_twin(&postgres) {
+        Ok(false) => Ok(pg),
+        Ok(true) => Err(BindirError::Twins(pg)),
+        Err(error) => Err(BindirError::Read(postgres, error)),
+    }
 }
 
 /// The executable files of an installation.
@@ -117,11 +131,12 @@ fn twin(runner: &Path, program: &Path) -> Result<String, BindirError> {
 const LONGEST_LINE: usize = 127;
 
 /// Is this one of ours?
-fn is_twin(program: &Path) -> Result<bool, BindirError> {
+fn is_twin(program: &Path) -> io::Result<bool> {
     const LONGEST: u64 = 16_384;
     let mut head = Vec::new();
-    let read = fs::File::open(program).and_then(|file| file.take(LONGEST).read_to_end(&mut head));
-    read.map_err(|error| BindirError::Read(program.to_owned(), error))?;
+    fs::File::open(program)?
+        .take(LONGEST)
+        .read_to_end(&mut head)?;
     let mut lines = head.split(|&byte| byte == b'\n').take(2);
     Ok(head.starts_with(b"#!") && lines.any(|line| find(line, TWIN.as_bytes())))
 }
@@ -140,23 +155,91 @@ fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }
 
+/// What has the name of a program must be a twin already, of whatever version.
+fn refuse_others(into: &Path, programs: &[OsString]) -> Result<(), BindirError> {
+    let paths = programs.iter().map(|name| into.join(name));
+    let mut there = paths.filter(|path| path.symlink_metadata().is_ok());
+    match there.find(|path| !is_twin(path).unwrap_or(false)) {
+        Some(other) => Err(BindirError::Other(other)),
+        None => Ok(()),
+    }
+}
+
+/// Twins of programs that this installation does not have lead to another one, or nowhere.
+fn remove_stale(into: &Path, programs: &[OsString]) -> Result<(), BindirError> {
+    let failed = |error| BindirError::Write(into.to_owned(), error);
+    for entry in fs::read_dir(into).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        if !programs.contains(&entry.file_name()) && is_twin(&entry.path()).unwrap_or(false) {
+            fs::remove_file(entry.path()).map_err(failed)?;
+        }
+    }
+    Ok(())
+}
+
+/// What was made. Dropped before it is to be kept, it goes away again.
+#[derive(Default)]
+struct Made(Vec<PathBuf>);
+
+impl Made {
+    /// The real path of a directory, which is made if it is missing, with those above it.
+    fn directory(&mut self, path: &Path) -> io::Result<PathBuf> {
+        let missing = path.ancestors().take_while(|dir| !dir.exists());
+        let missing: Vec<_> = missing.filter(|dir| !dir.as_os_str().is_empty()).collect();
+        for dir in missing.into_iter().rev() {
+            // `x/..` is there as soon as `x` is.
+            if !dir.is_dir() {
+                DirBuilder::new().mode(MODE).create(dir)?;
+                self.0.push(dir.to_owned());
+                fs::set_permissions(dir, Permissions::from_mode(MODE))?;
+            }
+        }
+        path.canonicalize()
+    }
+
+    fn twin(&mut self, path: &Path, text: &str) -> Result<(), BindirError> {
+        let new = !path.exists();
+        write_twin(path, text).map_err(|error| BindirError::Write(path.to_owned(), error))?;
+        if new {
+            self.0.push(path.to_owned());
+        }
+        Ok(())
+    }
+
+    fn keep(mut self) {
+        self.0.clear();
+    }
+}
+
+impl Drop for Made {
+    fn drop(&mut self) {
+        for path in self.0.iter().rev() {
+            let _ = fs::remove_file(path).or_else(|_| fs::remove_dir(path));
+        }
+    }
+}
+
 /// Written aside: a twin may be running.
-fn write_twin(into: &Path, name: &OsStr, text: &str) -> Result<(), BindirError> {
-    let path = into.join(name);
-    let mut aside = OsString::from(".");
-    aside.push(name);
-    let aside = into.join(aside);
-    fs::write(&aside, text)
-        .and_then(|()| fs::set_permissions(&aside, fs::Permissions::from_mode(0o755)))
-        .and_then(|()| fs::rename(&aside, &path))
-        .map_err(|error| BindirError::Write(path, error))
+fn write_twin(path: &Path, text: &str) -> io::Result<()> {
+    let mut aside = executable(path.parent().unwrap_or(Path::new("/")))?;
+    aside.write_all(text.as_bytes())?;
+    aside.persist(path)?;
+    Ok(())
+}
+
+fn executable(directory: &Path) -> io::Result<NamedTempFile> {
+    let file = NamedTempFile::new_in(directory)?;
+    file.as_file()
+        .set_permissions(Permissions::from_mode(MODE))?;
+    Ok(file)
 }
 
 /// PostgreSQL relocates its paths when the end of its program directory looks like the one that it
 /// was built for; then it would miss its files.
 fn check_paths(pg: &Path, into: &Path) -> Result<(), Failure> {
+    let myself = executable(into).map_err(|error| BindirError::Write(into.to_owned(), error))?;
     for option in ["--sharedir", "--pkglibdir"] {
-        let looked = pg_config(pg, into, option)?;
+        let looked = pg_config(pg, myself.path(), option)?;
         if !looked.is_dir() {
             let (into, pg) = (into.to_owned(), pg.to_owned());
             return Err(BindirError::Unusable { into, looked, pg }.into());
@@ -165,12 +248,12 @@ fn check_paths(pg: &Path, into: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-fn pg_config(pg: &Path, into: &Path, option: &str) -> Result<PathBuf, Failure> {
-    let twin = into.join("pg_config");
-    let sealed = Sealed::new(&pg.join("pg_config"), twin.as_os_str(), &[option.into()])?;
-    let output = sealed.output()?;
+/// What pg_config says that takes itself for the file `myself`, which must be there.
+fn pg_config(pg: &Path, myself: &Path, option: &str) -> Result<PathBuf, Failure> {
+    let program = pg.join("pg_config");
+    let output = Sealed::new(&program, myself.as_os_str(), &[option.into()])?.output()?;
     if !output.status.success() {
-        return Err(BindirError::PgConfig(into.to_owned()).into());
+        return Err(BindirError::PgConfig(program).into());
     }
     Ok(PathBuf::from(OsStr::from_bytes(
         output.stdout.trim_ascii_end(),
