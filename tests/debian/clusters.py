@@ -37,11 +37,47 @@ def new_version():
 
 
 NEW = new_version()
+BIN, STOCK = Path("/usr/lib/postgresql/15/bin"), Path("/usr/lib/postgresql/15/stock")
+DIVERT = "packaging/debian/pgseal-divert"
+# As dpkg does it: each file is removed by the name that it has.
+PURGE = f"""
+for file in $(dpkg -L postgresql-15 | grep ^{BIN}/); do rm "$(dpkg-divert --truename "$file")"; done
+rmdir --ignore-fail-on-non-empty {STOCK}
+"""
+FAILING_LATE = f"""#!/bin/sh
+case $* in *{BIN}) echo "no space" >&2; exit 3 ;; esac
+exec /usr/local/bin/pgseal "$@"
+"""
 
 
 class Clusters(Machine):
+    def test_0_what_cannot_be_finished_is_not_begun_or_taken_back(self):
+        """First the library is missing, then the disk is full once the programs have been moved."""
+        self.run_as_root(["install", "-m", "755", "dist/bin/pgseal", "dist/bin/pgseal-twin", "/usr/local/bin/"])
+        Path("/usr/local/lib/libpgseal.so").unlink(missing_ok=True)
+        before = self.installed()
+        refused = self.run_as_root(["bash", DIVERT, "add", "15"], check=False)
+        self.assertEqual(refused.returncode, 8)
+        self.assertRegex(refused.stderr, r"^pgseal: libpgseal\.so is not beside pgseal")
+        self.assertEqual(self.installed(), before)
+        self.run_as_root(["install", "-m", "644", "dist/lib/libpgseal.so", "/usr/local/lib/libpgseal.so"])
+        late = Path("/usr/local/late")
+        late.mkdir()
+        (late / "pgseal").write_text(FAILING_LATE)
+        (late / "pgseal").chmod(0o755)
+        refused = self.run_as_root(["bash", DIVERT, "add", "15"], check=False, PATH=f"{late}:/usr/local/bin:/usr/sbin:/usr/bin:/bin")
+        self.assertEqual((refused.returncode, refused.stderr), (3, "no space\n"))
+        self.assertEqual(self.installed(), before)
+
+    def installed(self):
+        """What the package's directory holds, and what dpkg says of it."""
+        about = ((path, path.lstat()) for path in BIN.parent.rglob("*") if not path.is_dir())
+        return (sorted((str(path), stat.st_mode, stat.st_size) for path, stat in about),
+                self.run_as_root(["dpkg-divert", "--list", f"{BIN.parent}/*"]).stdout)
+
     def test_1_a_sealed_cluster(self):
-        self.run_block(INSTALL)
+        """Though root's umask lets nobody else in."""
+        self.run_block("umask 077\n" + INSTALL)
         self.assertEqual(self.run_as_root(["dpkg-divert", "--truename", "/usr/lib/postgresql/15/bin/postgres"]).stdout,
                          "/usr/lib/postgresql/15/stock/postgres\n")
         self.run_block(PASSPHRASE)
@@ -131,6 +167,18 @@ class Clusters(Machine):
         Path("/usr/local/lib/libpgseal.so").unlink()
         self.assertNotEqual(self.run_as_root(["pg_ctlcluster", "15", "one", "start"], check=False).returncode, 0)
         self.assertIn("FATAL:  incorrect checksum in control file", server_logs())
+
+    def test_9_after_a_purge(self):
+        """Nothing of the package is left; neither may the diversions be, nor twins that lead nowhere."""
+        self.run_block(INSTALL)
+        self.run_block(PURGE)
+        refused = self.run_as_root(["pgseal-divert", "add", "15"], check=False)
+        purged = "pgseal-divert: postgresql-15 was purged; run pgseal-divert remove 15 first, or install it\n"
+        self.assertEqual((refused.returncode, refused.stderr), (1, purged))
+        self.run_as_root(["pgseal-divert", "remove", "15"])
+        self.assertNotIn("/stock/", self.run_as_root(["dpkg-divert", "--list", f"{BIN}/*"]).stdout)
+        self.assertEqual([name for name in os.listdir(BIN) if "pgseal-twin" in (BIN / name).read_text(errors="replace")], [])
+        self.assertFalse((BIN / "postgres").exists())
 
 
 if __name__ == "__main__":
