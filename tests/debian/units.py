@@ -3,6 +3,7 @@
 a boot after the plug was pulled."""
 
 import re
+import signal
 from pathlib import Path
 
 from clusters import CREATE, FILL, FILLED, INSTALL, MAIN, PASSPHRASE, SUM, WORD
@@ -10,7 +11,7 @@ from machine import as_postgres, blocks, main, server_logs
 from manager import UNITS, Managed
 
 DROP_IN, ENCRYPT = blocks("docs/operations/systemd.md")
-OWN_UNIT, = blocks("docs/operations/systemd.md", "ini")
+OWN_UNIT, FILTER = blocks("docs/operations/systemd.md", "ini")
 OWN = "/var/lib/postgresql/15/own"
 PACKAGED = "postgresql@15-main.service"
 CREDENTIAL = f"/run/credentials/{PACKAGED}/pgseal"
@@ -77,7 +78,24 @@ class Units(Managed):
         self.systemctl("restart", "sealed")
         self.assertEqual(self.psql(SUM, 5999), FILLED)
 
-    def test_6_after_the_plug_was_pulled_both_come_up_by_themselves(self):
+    def test_6_a_filter_of_system_calls(self):
+        """As printed the server runs; without the line for the keys' memory it is killed at once."""
+        drop_in = UNITS / "sealed.service.d/filter.conf"
+        drop_in.parent.mkdir()
+        needed = "SystemCallFilter=memfd_secret\n"
+        self.assertIn(needed, FILTER)
+        drop_in.write_text(FILTER.replace(needed, ""))
+        self.systemctl("daemon-reload")
+        self.assertNotEqual(self.run_as_root(["systemctl", "restart", "sealed"], check=False).returncode, 0)
+        self.assertEqual(self.shown("sealed", "ExecMainStatus"), str(int(signal.SIGSYS)))
+        for filter_ in (FILTER.replace(needed, "SystemCallErrorNumber=EPERM\n"), FILTER):
+            drop_in.write_text(filter_)
+            self.systemctl("daemon-reload")
+            self.systemctl("restart", "sealed")
+            self.assert_runs_sealed(OWN)
+            self.assertEqual(self.psql(SUM, 5999), FILLED)
+
+    def test_7_after_the_plug_was_pulled_both_come_up_by_themselves(self):
         self.psql("CREATE TABLE late AS SELECT 42 AS answer")
         self.power_off()
         self.boot(wants=["postgresql.service", "sealed.service"])
