@@ -1,7 +1,7 @@
 //! Running wrap, unwrap and key commands.
 //!
 //! A command runs by `sh -c` in the data directory, in a process group of its own, which is killed
-//! when the command takes too long or prints too much. An unwrap command finds the wrapped key in
+//! when the command takes too long or prints too much, or a signal ends us. An unwrap command finds the wrapped key in
 //! `%p`, a sealed memfd; a wrap command gets the payload on standard input and writes `%p`, a file
 //! of mode 0600 in a private directory. What a command says on standard error is passed on.
 //!
@@ -18,15 +18,15 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
-use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
+use nix::poll::PollTimeout;
 use nix::sys::signal::{killpg, Signal};
 use nix::unistd::{geteuid, Pid};
 use pgseal_keyring::{expand, Origin};
 use zeroize::Zeroizing;
 
+use crate::interrupt::PutOff;
 use crate::launch::KEYS_FD;
 use crate::memfd;
 use crate::terminal::{Foreground, Terminal, STOP};
@@ -242,6 +242,8 @@ struct Running {
     ended: bool,
     /// gives the terminal back when the command is through
     _foreground: Option<Foreground>,
+    /// ends us after all that
+    signals: PutOff,
 }
 
 impl Running {
@@ -252,7 +254,9 @@ impl Running {
         seconds: u64,
     ) -> io::Result<Self> {
         let child = command.spawn()?;
+        let signals = PutOff::new().inspect_err(|_| kill(&child))?;
         Ok(Self {
+            signals,
             _foreground: terminal.map(|terminal| terminal.lend(group(&child))),
             child,
             purpose,
@@ -299,15 +303,17 @@ impl Running {
         loop {
             let left = self.time_left()?.as_millis();
             let timeout = PollTimeout::try_from(left + 1).unwrap_or(PollTimeout::MAX);
-            let mut fds = [PollFd::new(pipe.as_fd(), PollFlags::POLLIN)];
-            match poll(&mut fds, timeout) {
-                Ok(0) | Err(nix::errno::Errno::EINTR) => continue,
-                Ok(_) => {}
-                Err(errno) => return Err(CommandError::Io(self.purpose, errno.into())),
+            let failed = |error| CommandError::Io(self.purpose, error);
+            if !self
+                .signals
+                .readable(pipe.as_fd(), timeout)
+                .map_err(failed)?
+            {
+                continue;
             }
             match pipe.read(chunk) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                other => return other.map_err(|error| CommandError::Io(self.purpose, error)),
+                other => return other.map_err(failed),
             }
         }
     }
@@ -319,7 +325,8 @@ impl Running {
                 self.ended = true;
                 return Ok(status);
             }
-            sleep(self.time_left()?.min(Duration::from_millis(2)));
+            let soon = self.time_left()?.min(Duration::from_millis(2));
+            self.signals.rest(soon).map_err(failed)?;
         }
     }
 
@@ -332,11 +339,15 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         if !self.ended {
-            // The group is gone already if all of it has just ended.
-            let _ = killpg(group(&self.child), Signal::SIGKILL);
+            kill(&self.child);
             let _ = self.child.wait();
         }
     }
+}
+
+/// Its group is gone already if all of it has just ended.
+fn kill(child: &Child) {
+    let _ = killpg(group(child), Signal::SIGKILL);
 }
 
 /// The command's process group, whose number is that of its shell.

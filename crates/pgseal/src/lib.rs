@@ -24,6 +24,7 @@ mod describe;
 mod doctor;
 mod exit;
 mod handover;
+mod interrupt;
 mod keybin;
 mod launch;
 mod machine;

@@ -3,10 +3,15 @@
 
 use std::env;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
+use nix::poll::PollTimeout;
+use nix::sys::termios::{tcgetattr, tcsetattr, LocalFlags, SetArg, Termios};
 use zeroize::Zeroizing;
+
+use crate::interrupt::PutOff;
 
 const FILE: &str = "PGSEAL_PASSPHRASE_FILE";
 
@@ -22,6 +27,8 @@ pub enum PassphraseError {
         "there is no terminal to ask for the passphrase: set {FILE}, or use --passphrase-file"
     )]
     NoTerminal,
+    #[error("no passphrase was typed: try again")]
+    Nothing,
     #[error("the passphrase is empty: give one")]
     Empty,
     #[error("the passphrase is longer than {MAX} bytes: give a shorter one")]
@@ -85,20 +92,13 @@ pub fn read_new(file: Option<&Path>) -> Result<Zeroizing<Vec<u8>>, PassphraseErr
     Ok(first)
 }
 
-/// The first line; its end does not belong to it.
 fn read_file(path: &Path) -> Result<Zeroizing<Vec<u8>>, PassphraseError> {
     let mut bytes = Zeroizing::new(vec![0; MAX + 1]);
     let len = File::open(path)
         .and_then(|file| fill(file, &mut bytes))
         .map_err(|error| PassphraseError::File(path.to_owned(), error))?;
     bytes.truncate(len);
-    if let Some(end) = bytes.iter().position(|&byte| byte == b'\n') {
-        bytes.truncate(end);
-    }
-    if bytes.last() == Some(&b'\r') {
-        bytes.pop();
-    }
-    checked(bytes)
+    first_line(bytes)
 }
 
 fn fill(mut file: File, bytes: &mut [u8]) -> io::Result<usize> {
@@ -114,9 +114,67 @@ fn fill(mut file: File, bytes: &mut [u8]) -> io::Result<usize> {
     Ok(len)
 }
 
+/// Asks at the terminal.
 fn ask(prompt: &str) -> Result<Zeroizing<Vec<u8>>, PassphraseError> {
-    let text = rpassword::prompt_password(prompt).map_err(|_| PassphraseError::NoTerminal)?;
-    checked(Zeroizing::new(text.into_bytes()))
+    let mut bytes = Zeroizing::new(vec![0; MAX + 1]);
+    let len = typed(prompt, &mut bytes).map_err(|_| PassphraseError::NoTerminal)?;
+    bytes.truncate(len);
+    match len {
+        0 => Err(PassphraseError::Nothing),
+        _ => first_line(bytes),
+    }
+}
+
+/// Reads a line that the terminal does not show, with its end; 0 if there is none.
+fn typed(prompt: &str, line: &mut [u8]) -> io::Result<usize> {
+    let terminal = File::options().read(true).write(true).open("/dev/tty")?;
+    let signals = PutOff::new()?;
+    let _hidden = Hidden::of(&terminal)?;
+    (&terminal).write_all(prompt.as_bytes())?;
+    let mut len = 0;
+    while len < line.len() && !line[..len].ends_with(b"\n") {
+        if signals.readable(terminal.as_fd(), PollTimeout::NONE)? {
+            match (&terminal).read(&mut line[len..])? {
+                0 => break,
+                read => len += read,
+            }
+        }
+    }
+    Ok(len)
+}
+
+/// The terminal, which shows nothing but ends of lines until this is dropped.
+struct Hidden<'a> {
+    terminal: &'a File,
+    before: Termios,
+}
+
+impl<'a> Hidden<'a> {
+    fn of(terminal: &'a File) -> io::Result<Self> {
+        let before = tcgetattr(terminal)?;
+        let mut hiding = before.clone();
+        hiding.local_flags.remove(LocalFlags::ECHO);
+        hiding.local_flags.insert(LocalFlags::ECHONL);
+        tcsetattr(terminal, SetArg::TCSANOW, &hiding)?;
+        Ok(Self { terminal, before })
+    }
+}
+
+impl Drop for Hidden<'_> {
+    fn drop(&mut self) {
+        let _ = tcsetattr(self.terminal, SetArg::TCSANOW, &self.before);
+    }
+}
+
+/// The first line; its end does not belong to it.
+fn first_line(mut bytes: Zeroizing<Vec<u8>>) -> Result<Zeroizing<Vec<u8>>, PassphraseError> {
+    if let Some(end) = bytes.iter().position(|&byte| byte == b'\n') {
+        bytes.truncate(end);
+    }
+    if bytes.last() == Some(&b'\r') {
+        bytes.pop();
+    }
+    checked(bytes)
 }
 
 fn checked(bytes: Zeroizing<Vec<u8>>) -> Result<Zeroizing<Vec<u8>>, PassphraseError> {

@@ -10,19 +10,14 @@ use std::process::{Child, ExitCode, ExitStatus};
 use nix::sys::signal::{kill, SigSet, Signal};
 use nix::unistd::Pid;
 
-const PASSED_ON: [Signal; 4] = [
-    Signal::SIGHUP,
-    Signal::SIGINT,
-    Signal::SIGQUIT,
-    Signal::SIGTERM,
-];
+use crate::interrupt::ENDING;
 
 /// Waits for `child`. The signals are blocked only now, because a child inherits what is blocked;
 /// one that comes before ends us, and the child if it was meant for the terminal's whole group.
 pub fn wait(mut child: Child) -> io::Result<ExitStatus> {
     let mut signals = SigSet::empty();
     signals.add(Signal::SIGCHLD);
-    PASSED_ON.iter().for_each(|signal| signals.add(*signal));
+    ENDING.iter().for_each(|signal| signals.add(*signal));
     signals.thread_block()?;
     let ended = loop {
         if let Some(status) = child.try_wait()? {

@@ -4,9 +4,16 @@
 mod common;
 
 use std::fs;
+use std::io::{Read, Write};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use common::{command, header, master, payload, pgseal, plain, Cluster, Transcript, CAT, KEY_ID};
+use nix::pty::{openpty, OpenptyResult};
+use nix::sys::signal::{kill, Signal};
+use nix::sys::termios::{tcgetattr, LocalFlags};
+use nix::unistd::Pid;
 use pgseal_crypto::passphrase::Argon2Params;
 use pgseal_format::{SecretSource, SlotKind};
 use pgseal_keyring::seal_derived;
@@ -141,6 +148,36 @@ fn a_command_that_hangs() {
     }
 }
 
+/// Whoever ends us does not leave the command behind, without anybody who would count its seconds.
+#[test]
+fn a_command_ends_with_us() {
+    let hanging = "echo $$ > %D/pid; sleep 977";
+    let cluster = Cluster::new([command(hanging, b"wrapped")]);
+    let mut child = cluster.key("check", &[]).spawn().expect("it starts");
+    let pid = cluster.data().join("pid");
+    let group = until(|| {
+        fs::read_to_string(&pid)
+            .ok()
+            .filter(|text| text.ends_with('\n'))
+    });
+    let us = Pid::from_raw(i32::try_from(child.id()).expect("a process id"));
+    kill(us, Signal::SIGTERM).expect("it runs");
+    assert_eq!(child.wait().expect("it ends").signal(), Some(15));
+    until(|| running_in_group(group.trim()).is_empty().then_some(()));
+}
+
+/// What comes to be within a minute.
+fn until<T>(mut found: impl FnMut() -> Option<T>) -> T {
+    let start = Instant::now();
+    loop {
+        if let Some(found) = found() {
+            return found;
+        }
+        assert!(start.elapsed() < Duration::from_secs(60), "it never is");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
 /// The processes of a group that are not dead, by /proc.
 fn running_in_group(group: &str) -> Vec<String> {
     let stats = fs::read_dir("/proc")
@@ -243,15 +280,69 @@ fn passphrases() {
 fn no_terminal_to_ask_for_the_passphrase() {
     let cluster = Cluster::new([derived(SecretSource::Passphrase, b"right")]);
     let check = cluster.key("check", &[]);
-    let mut detached = std::process::Command::new("setsid");
+    let mut detached = Command::new("setsid");
     detached
         .arg("--wait")
         .arg(check.get_program())
         .args(check.get_args())
         .env_clear()
-        .stdin(std::process::Stdio::null());
+        .stdin(Stdio::null());
     let sentence = format!("{}: there is no terminal to ask for the passphrase: set PGSEAL_PASSPHRASE_FILE, or use --passphrase-file", cluster.key_bin_path().display());
     Transcript::of(&mut detached).refuses(6, &sentence);
+}
+
+/// What is typed at the prompt is not shown; whatever ends the prompt, the terminal shows again what
+/// is typed after it.
+#[test]
+fn the_terminal_is_asked() {
+    let cluster = Cluster::new([derived(SecretSource::Passphrase, b"right")]);
+    let at = cluster.key_bin_path();
+    let typing = |typed: &[u8]| at_a_terminal(&cluster.key("check", &[]), typed);
+    let prompt = format!("Passphrase for {}: ", cluster.data().display());
+    let ends = |code: i32, said: &str| (Some(code), None, format!("{prompt}{said}"));
+    let good = format!("\r\n{}\r\n", opens(1).trim_end());
+    assert_eq!(typing(b"right\n"), ends(0, &good));
+    let sentence = "no passphrase was typed: try again";
+    let nothing = format!("pgseal: {}: {sentence}\r\n", at.display());
+    assert_eq!(typing(b"\x04"), ends(6, &nothing));
+    assert_eq!(typing(b"\x03"), (None, Some(2), prompt));
+}
+
+/// The code or signal that a command ends with when this is typed at its first prompt, and what it
+/// said. It has a terminal of its own, which shows what is typed before and after.
+fn at_a_terminal(command: &Command, typed: &[u8]) -> (Option<i32>, Option<i32>, String) {
+    let OpenptyResult { master, slave } = openpty(None, None).expect("a terminal");
+    let echoes = || {
+        let flags = tcgetattr(&master).expect("a terminal").local_flags;
+        flags.contains(LocalFlags::ECHO)
+    };
+    let end = || Stdio::from(slave.try_clone().expect("a descriptor"));
+    let mut child = Command::new("setsid")
+        .arg("--ctty")
+        .arg(command.get_program())
+        .args(command.get_args())
+        .env_clear()
+        .stdin(end())
+        .stdout(end())
+        .stderr(end())
+        .spawn()
+        .expect("it starts");
+    let mut terminal = fs::File::from(master.try_clone().expect("a descriptor"));
+    let mut said = Vec::new();
+    while !said.ends_with(b": ") {
+        said.push(0);
+        let last = said.len() - 1;
+        terminal.read_exact(&mut said[last..]).expect("a prompt");
+    }
+    assert!(!echoes());
+    terminal.write_all(typed).expect("it waits");
+    let status = child.wait().expect("it ends");
+    assert!(echoes());
+    drop(slave);
+    // With nobody at the other end, the terminal's end is an error.
+    let _ = terminal.read_to_end(&mut said);
+    let said = String::from_utf8_lossy(&said).into_owned();
+    (status.code(), status.signal(), said)
 }
 
 #[test]
