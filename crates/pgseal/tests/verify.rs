@@ -440,8 +440,9 @@ fn the_wrong_key() {
     verify(&Data(cluster), &[]).refuses(7, &sentence);
 }
 
+/// Not thousands of findings, for which an operator would throw a good cluster away.
 #[test]
-fn keys_of_another_length_give_noise() {
+fn a_key_of_another_cluster() {
     let data = Data::new();
     let header = pgseal_format::Header {
         length: KeyLength::Bits128,
@@ -451,12 +452,38 @@ fn keys_of_another_length_give_noise() {
     let payload = Payload::encode(&common::master(), &header);
     file.add(SlotKind::Plain { payload }).expect("room");
     data.0.write_key_bin(&file.write(&common::master()));
-    let Transcript { code, stdout, .. } = verify(&data, &[]);
-    assert!(
-        stdout.contains(&format!("{RELATION}: block 0: {NOISE}")),
-        "{stdout}"
+    let (control, keys) = (data.path("global/pg_control"), data.path("pg_encryption"));
+    let sentence = format!(
+        "{} is damaged, or the key in {} is another cluster's: restore this cluster's own pg_encryption",
+        control.display(),
+        keys.display()
     );
-    assert_eq!(code, Some(1));
+    verify(&data, &[]).refuses(7, &sentence);
+    let status = Transcript::of(common::pgseal(&["status", "-D"]).arg(data.0.data()));
+    let check = format!("key check:      fails: {sentence}");
+    assert!(
+        status.stdout.lines().any(|line| line == check),
+        "{status:?}"
+    );
+    assert_eq!(status.code, Some(1));
+    // One page that the key opens: then it is pg_control that is damaged.
+    data.0.write_key_bin(&plain_key_file());
+    data.flip("global/pg_control", 40);
+    data.flip(RELATION, 8);
+    finds(
+        &data,
+        &[
+            &format!("{RELATION}: block 0: page header is damaged"),
+            "global/pg_control: incorrect checksum in pg_control: it is damaged, or sealed with another key",
+            NO_CHECKSUMS,
+        ],
+    );
+}
+
+fn plain_key_file() -> Vec<u8> {
+    let mut file = pgseal_format::KeyFile::new(header());
+    file.add(plain()).expect("room");
+    file.write(&common::master()).to_vec()
 }
 
 #[test]

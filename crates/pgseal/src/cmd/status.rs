@@ -21,7 +21,8 @@ use crate::describe::{self, SlotView};
 use crate::exit::Failure;
 use crate::keybin::KeyDir;
 use crate::output;
-use crate::unlock::unlock;
+use crate::twin::start;
+use crate::unlock::{unlock, Unlocked};
 
 /// What PostgreSQL's server is started by.
 const SERVERS: [&str; 2] = ["postgres", "postmaster"];
@@ -124,7 +125,7 @@ fn sealed(root: Root, args: &StatusArgs) -> Result<Status, Failure> {
     let key_check = if args.no_check || args.show {
         KeyCheck::NotTried
     } else {
-        match unlock(root, &ways) {
+        match unlock(root, &ways).map_err(Failure::from).and_then(checked) {
             Ok(opened) => KeyCheck::Opens {
                 slot: opened.file.map(|(slot, _)| slot),
             },
@@ -139,6 +140,12 @@ fn sealed(root: Root, args: &StatusArgs) -> Result<Status, Failure> {
         sealed: true,
         key_file: Some(key_file(&header, generation, slots, key_check)),
     })
+}
+
+/// The key, which must be this cluster's too.
+fn checked(opened: Unlocked) -> Result<Unlocked, Failure> {
+    start::check_key(&opened.root.path, &opened.master, opened.header.length)?;
+    Ok(opened)
 }
 
 fn key_file(

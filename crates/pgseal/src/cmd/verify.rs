@@ -1,6 +1,7 @@
 //! `pgseal verify`: decrypts and checks every page of a stopped cluster. Reads only.
 //!
-//! Exit codes: 0 nothing bad found; 1 something bad, each named by file and block; 9 a server runs.
+//! Exit codes: 0 nothing bad found; 1 something bad, each named by file and block; 7 the key
+//! is another cluster's; 9 a server runs.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -11,9 +12,12 @@ use pgseal_storage::scratch::Scratch;
 use crate::cli::VerifyArgs;
 use crate::cluster::Root;
 use crate::cmd::status;
+use crate::control_file;
 use crate::exit::{Failure, FOUND};
+use crate::keybin::DIR;
 use crate::output;
 use crate::scan::{pool, progress, walk};
+use crate::twin::start::StartError;
 use crate::unlock::{unlock, Unlocked};
 use crate::verify::{printable, Cluster, Fault, Plan, Report, Results, Verdict};
 
@@ -49,6 +53,9 @@ fn verify(unlocked: &Unlocked, args: &VerifyArgs) -> Result<Report, Failure> {
     let start = Instant::now();
     let found = walk::walk(data)?;
     let plan = Plan::new(found.files, &cluster);
+    if cluster.is_of_another_key(&plan.tasks) {
+        return Err(StartError::WrongKey(control_file::path(data), data.join(DIR)).into());
+    }
     let shown = args.scan.shows_progress();
     let bar = progress::bar(plan.tasks.iter().map(|task| task.found.len).sum(), shown);
     let jobs = pool::jobs(args.scan.jobs);

@@ -46,18 +46,26 @@ fn check_sealed(record: &[u8]) -> Result<(), Failure> {
     for entry in handover::decode(record).map_err(HandoverFdError::from)? {
         let mut bytes = Zeroizing::new(*entry.master);
         let master = MasterKey::from_bytes(&mut bytes);
-        let root = Path::new(OsStr::from_bytes(entry.root));
-        let path = control_file::path(root);
-        // A new cluster has none yet.
-        if path.exists() && !opens(root, &master, entry.length)? {
-            return Err(match control_file::is_sealed(root) {
-                Ok(false) => StartError::InClear(path),
-                _ => StartError::WrongKey(path, root.join(DIR)),
-            }
-            .into());
-        }
+        check_key(
+            Path::new(OsStr::from_bytes(entry.root)),
+            &master,
+            entry.length,
+        )?;
     }
     Ok(())
+}
+
+/// Does the key open this cluster? A new one has nothing yet to be opened.
+pub fn check_key(root: &Path, master: &MasterKey, length: KeyLength) -> Result<(), Failure> {
+    let path = control_file::path(root);
+    if !path.exists() || opens(root, master, length)? {
+        return Ok(());
+    }
+    Err(match control_file::is_sealed(root) {
+        Ok(false) => StartError::InClear(path),
+        _ => StartError::WrongKey(path, root.join(DIR)),
+    }
+    .into())
 }
 
 fn opens(root: &Path, master: &MasterKey, length: KeyLength) -> Result<bool, Failure> {

@@ -158,6 +158,22 @@ impl<'k> Cluster<'k> {
             .is_ok_and(|control| control.data_checksums)
     }
 
+    /// Is the key another cluster's? It opens neither `pg_control` nor the beginning of any relation.
+    pub fn is_of_another_key(&self, tasks: &[Task]) -> bool {
+        /// Damage does not look so: relations of a cluster lie all over its disk.
+        const LOOKED_AT: usize = 64;
+        let mut scratch = Box::new(Scratch::new());
+        let mut noise = tasks
+            .iter()
+            .filter(|task| task.kind == Some(Kind::Relation))
+            .filter_map(|task| self.begins_with_noise(task, &mut scratch))
+            .take(LOOKED_AT)
+            .peekable();
+        self.control == Err(ControlError::Checksum)
+            && noise.peek().is_some()
+            && noise.all(|noise| noise)
+    }
+
     /// Does a file of this name belong to this cluster? Two clusters of different versions share
     /// tablespaces during an upgrade.
     fn owns(&self, name: &[u8]) -> bool {
@@ -182,6 +198,14 @@ impl<'k> Cluster<'k> {
             FileCipher::new(self.master, self.length, &spec.id),
             spec.layout,
         )
+    }
+
+    fn begins_with_noise(&self, task: &Task, scratch: &mut Scratch) -> Option<bool> {
+        let Class::Sealed(spec) = &task.class else {
+            return None;
+        };
+        let disk = Raw(File::open(&task.found.path).ok()?);
+        paged::begins_with_noise(&self.sealed(spec), &disk, scratch)
     }
 
     /// Checks one file. `scratch` holds clear pages.

@@ -2,6 +2,7 @@
 
 use indicatif::ProgressBar;
 use pgseal_crypto::{BLOCK, UNIT};
+use pgseal_storage::disk::read_full;
 use pgseal_storage::scratch::Scratch;
 use pgseal_storage::SealedFile;
 
@@ -70,6 +71,24 @@ fn paged(
             }
         }
     });
+}
+
+/// Does the first page of a relation read as noise? A hole tells nothing.
+pub(super) fn begins_with_noise(
+    sealed: &SealedFile<'_>,
+    disk: &Raw,
+    Scratch { run, unit }: &mut Scratch,
+) -> Option<bool> {
+    let have = read_full(disk, &mut run[..UNIT], 0).ok()?;
+    let stored: &Page = run[..have].try_into().ok()?;
+    unit.copy_from_slice(stored);
+    sealed.open_in_place(unit, 0);
+    let pair = Pair {
+        stored,
+        clear: unit,
+    };
+    let noise = || matches!(relation_page(&pair, 0, false), Some(Fault::Noise));
+    (!pair.is_hole()).then(noise)
 }
 
 fn relation_page(pair: &Pair<'_>, block: u32, checksums: bool) -> Option<Fault> {
