@@ -266,6 +266,7 @@ fn client(error: &ClientFailure) -> u8 {
     match error {
         ClientFailure::Client(error) | ClientFailure::Line(_, error) => of_session(error),
         ClientFailure::Identity(error) => match error {
+            IdentityFileError::Read(_, error) if error.kind() == ErrorKind::NotFound => KEY_FILE,
             IdentityFileError::Read(..) | IdentityFileError::Write(..) => IO,
             IdentityFileError::Exists(_) => USAGE,
             IdentityFileError::Open(_) | IdentityFileError::Text(..) => KEY_FILE,

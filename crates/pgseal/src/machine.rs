@@ -23,6 +23,8 @@ const DIR: &str = "/etc/pgseal";
 pub enum MachineError {
     #[error("{0} cannot be read ({1}): check its mode")]
     Read(PathBuf, io::Error),
+    #[error("{0} cannot be entered ({1}): chmod a+x it, for it may say how clusters are unlocked")]
+    Enter(PathBuf, io::Error),
     #[error("{0} must belong to root and be writable by root alone: chown root and chmod go-w it")]
     Owner(PathBuf),
     #[error("{0} is not understood: {1}")]
@@ -86,7 +88,7 @@ impl Machine<'_> {
         let text = match fs::read_to_string(&path) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(T::default()),
-            Err(error) => return Err(MachineError::Read(path, error)),
+            Err(error) => return Err(self.unreadable(path, error)),
         };
         for path in [&path, self.dir] {
             let metadata = fs::metadata(path);
@@ -96,6 +98,16 @@ impl Machine<'_> {
             }
         }
         toml::from_str(&text).map_err(|error| MachineError::Syntax(path, error.message().into()))
+    }
+
+    /// A directory that cannot be entered hides whether there is such a file.
+    fn unreadable(&self, path: PathBuf, error: io::Error) -> MachineError {
+        match fs::symlink_metadata(&path) {
+            Err(hidden) if hidden.kind() == io::ErrorKind::PermissionDenied => {
+                MachineError::Enter(self.dir.to_owned(), hidden)
+            }
+            _ => MachineError::Read(path, error),
+        }
     }
 
     fn is_trusted(&self, metadata: &Metadata) -> bool {

@@ -269,6 +269,16 @@ fn initdb_tells_about_itself_and_us() {
     ));
 }
 
+/// As PostgreSQL's own, which says then that it was given no directory.
+#[test]
+fn an_empty_pgdata_names_no_directory() {
+    let place = Place::new();
+    let mut twin = place.twin("initdb", &["-y", "--no-key-wrap"]);
+    let transcript = Transcript::of(twin.env("PGDATA", ""));
+    assert_eq!(transcript.stdout, "args=\nrecord=\n", "{transcript:?}");
+    assert!(!transcript.stderr.contains("pgseal:"), "{transcript:?}");
+}
+
 #[test]
 fn checksums_can_be_declined() {
     let place = Place::new();

@@ -106,9 +106,11 @@ fn makes_a_cluster(args: &[OsString]) -> bool {
 fn data_directory(args: &[OsString]) -> Option<PathBuf> {
     let given = INITDB.read(args);
     let named = given.value("D").or(given.words.first().map(OsStr::new));
+    let default = || env::var_os("PGDATA").filter(|data| !data.is_empty());
     named
+        .map(OsStr::to_owned)
+        .or_else(default)
         .map(PathBuf::from)
-        .or_else(|| env::var_os("PGDATA").map(PathBuf::from))
 }
 
 /// Missing or empty: whatever is in it afterwards, we made.
