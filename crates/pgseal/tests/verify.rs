@@ -419,6 +419,9 @@ fn a_tablespace_is_verified_for_this_version_only() {
     fs::create_dir_all(&space).expect("a directory");
     symlink(space, data.path("pg_tblspc/16390")).expect("a link");
     data.clear("pg_tblspc/16390/PG_17_202406281/5/16391", &sample(0));
+    let unmounted = "holds no directory of this cluster: mount what belongs there";
+    finds(&data, &[&format!("pg_tblspc/16390: {unmounted}")]);
+    fs::create_dir(data.path("pg_tblspc/16390/PG_15_202209061")).expect("a directory");
     says(&data, &[], 0, &[]);
     let ours = "pg_tblspc/16390/PG_15_202209061/5/16391";
     data.clear(ours, &sample(0));

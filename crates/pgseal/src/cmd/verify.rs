@@ -52,6 +52,7 @@ fn verify(unlocked: &Unlocked, args: &VerifyArgs) -> Result<Report, Failure> {
     let cluster = Cluster::open(data, &unlocked.master, unlocked.header.length)?;
     let start = Instant::now();
     let found = walk::walk(data)?;
+    let unmounted = unmounted(&found, &cluster);
     let plan = Plan::new(found.files, &cluster);
     if cluster.is_of_another_key(&plan.tasks) {
         return Err(StartError::WrongKey(control_file::path(data), data.join(DIR)).into());
@@ -66,6 +67,7 @@ fn verify(unlocked: &Unlocked, args: &VerifyArgs) -> Result<Report, Failure> {
     let dangling = found.dangling.iter();
     let absent = dangling
         .map(|odd| (printable(&odd.name), Fault::Dangling))
+        .chain(unmounted.into_iter().map(|name| (name, Fault::Unmounted)))
         .chain(missing.map(|name| (name, Fault::WalMissing)));
     let results = Results::new(checked, absent.collect(), args.strict);
     let time = start.elapsed();
@@ -82,6 +84,13 @@ fn verify(unlocked: &Unlocked, args: &VerifyArgs) -> Result<Report, Failure> {
         threads: jobs.get(),
         seconds: time.as_secs_f64(),
     })
+}
+
+/// Known by the version of the catalogs only.
+fn unmounted(found: &walk::Walk, cluster: &Cluster<'_>) -> Vec<String> {
+    let control = cluster.control.iter();
+    let names = control.flat_map(|control| found.unmounted(control.catalog_version));
+    names.map(printable).collect()
 }
 
 fn names(odd: &[walk::Odd]) -> Vec<String> {

@@ -44,6 +44,8 @@ pub enum Fault {
     Crc(&'static str),
     #[error("leads nowhere: mount what it links to")]
     Dangling,
+    #[error("holds no directory of this cluster: mount what belongs there")]
+    Unmounted,
     #[error("cannot be sealed: {0}")]
     Refused(&'static str),
     #[error("cannot be read: {0}")]
