@@ -204,6 +204,33 @@ class Interrupted(ConvertCase):
         self.restore("seal")
         return when if int(when) < total // 3 else str(total - 20)
 
+    def test_a_mount_that_is_missing_afterwards(self):
+        """A machine that was started again has not mounted everything: nothing is done until it has, in both phases."""
+        space, away = self.main.home / "space", self.directory / "away"
+        tablespace = next((self.main.data / "pg_tblspc").iterdir()).name
+        unmounted = f"pg_tblspc/{tablespace} does not hold this cluster's files: mount what belongs there"
+        nowhere = f"pg_tblspc/{tablespace} leads nowhere: mount what it links to, or remove the link"
+        self.prepare("rekey")
+        total = self.count("rekey")["rename"]
+        for when, phase in [(100, 1), (total - 20, 2)]:
+            self.restore("rekey")
+            inject = f"inject=rename:signal=KILL:when={when}"
+            self.traced("rekey", "-o", "/dev/null", "-e", "trace=rename", "-e", inject)
+            self.assertEqual((self.main.data / "pg_encryption/conversion").read_bytes()[11], phase)
+            before = content(self.main.data)
+            space.rename(away)
+            for mount_point, sentence in [(False, nowhere), (True, unmounted)]:
+                if mount_point:
+                    space.mkdir()
+                done = self.convert("rekey", self.main, *PLAIN_KEY, code=1)
+                self.assertEqual(done.stderr, f"pgseal: {self.main.data}: {sentence}\n")
+                done = self.convert("rekey", self.main, *PLAIN_KEY, "--check", code=1)
+                self.assertIn(f"in the way: {sentence}\n", done.stdout)
+            space.rmdir()
+            away.rename(space)
+            self.assert_same_files(before, content(self.main.data))
+            self.end("rekey")
+
     def test_a_plain_server_before_the_gate_was_shut(self):
         """Its work counts: the conversion looks at the cluster again."""
         self.prepare("seal")

@@ -112,6 +112,90 @@ class Refused(ConvertCase):
         (data / "own.conf").symlink_to("/etc/passwd")
         self.convert("seal", cluster, *PLAIN_KEY)
 
+    def test_what_is_not_mounted(self):
+        """An empty directory, or another disk's, where a tablespace or a part of the cluster was."""
+        cluster = self.cluster("plain", sealed=False, tablespaces=["space"]).init().start()
+        cluster.psql(f"CREATE TABLESPACE space LOCATION '{cluster.home}/space'")
+        tablespace = f"pg_tblspc/{cluster.psql('SELECT max(oid) FROM pg_tablespace')}"
+        cluster.stop()
+        for command in ["seal", "rekey", "unseal"]:
+            key = [] if command == "unseal" else PLAIN_KEY
+            for name in [tablespace, "pg_wal", "pg_xact"]:
+                place = (cluster.data / name).resolve()
+                place.rename(self.directory / "away")
+                (place / "lost+found").mkdir(parents=True)
+                sentence = f"{name} does not hold this cluster's files: mount what belongs there"
+                self.refused(command, cluster, 1, sentence, *key)
+                if command == "rekey" and name == tablespace:
+                    bad = self.verify(cluster, 1)["bad"]
+                    self.assertEqual([(found["file"], found["reason"]) for found in bad],
+                                     [(tablespace, "holds no directory of this cluster: mount what belongs there")])
+                shutil.rmtree(place)
+                (self.directory / "away").rename(place)
+            self.convert(command, cluster, *key)
+
+    def test_two_places_that_are_one(self):
+        cluster = self.plain()
+        (cluster.data / "pg_stat_tmp").rmdir()
+        (cluster.data / "pg_stat_tmp").symlink_to("pg_stat")
+        self.refused("seal", cluster, 1, "pg_stat and pg_stat_tmp are the same file: remove one of the names", *PLAIN_KEY)
+
+    def test_files_that_are_not_postgresqls(self):
+        cluster = self.plain()
+        wal = "000000010000000000000001"
+        archive = "cannot be converted: an archive of WAL keeps the bytes that it was given: move it out of the data directory"
+        clear = "is stored in clear, so no sealed server wrote it: move it out of the data directory"
+        foreign = "is no file of PostgreSQL's: move it out of the data directory"
+        for command in ["seal", "rekey", "unseal"]:
+            key = [] if command == "unseal" else PLAIN_KEY
+            for name, said in [(f"pg_archive/{wal}", archive), (f"base/archive/{wal}.partial", archive),
+                               ("pg_mine/note", foreign if command == "seal" else clear)]:
+                path = cluster.data / name
+                path.parent.mkdir()
+                path.write_text("other people's words " * 500)
+                done = self.convert(command, cluster, *key, "--check", code=1)
+                self.assertIn(f"in the way: {name} {said}\n", done.stdout)
+                self.assertEqual(self.convert(command, cluster, *key, code=1).stderr.count("\n"), 1)
+                self.assertEqual(path.read_text(), "other people's words " * 500)
+                shutil.rmtree(path.parent)
+            self.convert(command, cluster, *key)
+
+    def test_what_may_not_be_read_or_written(self):
+        cluster = self.plain()
+        stray, directory = cluster.data / "base/5/stray", cluster.data / "base/mine"
+        stray.touch(mode=0)
+        self.refused_unread(cluster, stray, "base/5/stray cannot be read by this user: give it the server's owner and "
+                            "mode, or move it away")
+        stray.unlink()
+        directory.mkdir()
+        (directory / "note").write_text("x")
+        directory.chmod(0o500)
+        self.addCleanup(directory.chmod, 0o700)
+        self.refused("seal", cluster, 1, "files in base/mine cannot be replaced by this user: give the directory the "
+                     "server's owner and mode, or move it away", *PLAIN_KEY)
+
+    def refused_unread(self, cluster, stray, sentence):
+        """As refused(), beside a file that the test cannot read either."""
+        before = sorted(path for path in cluster.data.rglob("*"))
+        done = self.convert("seal", cluster, *PLAIN_KEY, "--check", code=1)
+        self.assertIn(f"in the way: {sentence}\n", done.stdout)
+        done = self.convert("seal", cluster, *PLAIN_KEY, code=1)
+        self.assertEqual(done.stderr, f"pgseal: {cluster.data}: {sentence}\n")
+        self.assertEqual(sorted(path for path in cluster.data.rglob("*")), before)
+
+    def test_key_directories_of_the_operators_own_making(self):
+        cluster = self.plain()
+        for command in ["seal", "rekey", "unseal"]:
+            key = [] if command == "unseal" else PLAIN_KEY
+            for name in ["pg_encryption.old", "pg_encryption.new"]:
+                own = cluster.data / name
+                own.mkdir()
+                for file in ["key.bin", "pgseal.toml"]:
+                    (own / file).write_text("mine")
+                self.refused(command, cluster, 1, f"{own} was not made by a conversion: move it away", *key)
+                shutil.rmtree(own)
+            self.convert(command, cluster, *key)
+
     def test_no_data_directory(self):
         cluster = self.cluster("none", sealed=False)
         cluster.data.mkdir()

@@ -5,7 +5,7 @@ use crate::journal::Journal;
 use pgseal_storage::classify::{classify, Class, Kind};
 use pgseal_storage::control::Control;
 use pgseal_storage::layout::{Root, Spec};
-use pgseal_storage::wal::{is_segment_size, WalName};
+use pgseal_storage::wal::{is_segment_size, WalName, NAME_LEN};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The file that goes first and comes back last.
@@ -100,6 +100,9 @@ pub fn action(name: &[u8], len: u64, geometry: &Geometry) -> Action {
         Class::Clear | Class::KeyDirectory => return Action::Leave,
         Class::WalRestored => Action::Delete,
         Class::Sealed(spec) if spec.root == Root::Ephemeral => Action::Delete,
+        Class::Sealed(_) if kind.is_none() && is_archived(name) => Action::Refuse(
+            "an archive of WAL keeps the bytes that it was given: move it out of the data directory",
+        ),
         Class::Sealed(spec) => Action::Store(Box::new(spec), kind == Some(Kind::Relation)),
         Class::WalSegment(wal) => wal_segment(wal, len, geometry),
         Class::Refused(_) if matches!(kind, Some(Kind::Refused(_))) => Action::Delete,
@@ -110,6 +113,15 @@ pub fn action(name: &[u8], len: u64, geometry: &Geometry) -> Action {
         Action::Store(..) if own > LONGEST_NAME => Action::Refuse("use shorter file names"),
         action => action,
     }
+}
+
+/// Has it a segment's name, alone or before a suffix?
+fn is_archived(name: &[u8]) -> bool {
+    let file = name.rsplit(|&byte| byte == b'/').next();
+    let Some((segment, suffix)) = file.and_then(|file| file.split_at_checked(NAME_LEN)) else {
+        return false;
+    };
+    WalName::parse(segment).is_some() && suffix.first().is_none_or(|&byte| byte == b'.')
 }
 
 /// As the library has it: the file's own size counts if it can be one.
@@ -304,6 +316,22 @@ mod tests {
         );
         let beyond = action(b"pg_wal/0000000100000000FFFFFFFF", 16 << 20, &GEOMETRY);
         assert!(matches!(beyond, Action::Refuse(_)));
+    }
+
+    #[test]
+    fn archived_wal_is_refused() {
+        let segment = "000000010000000000000041";
+        for place in ["pg_archive", "pg_wal/archive", "base/archive"] {
+            for suffix in ["", ".partial", ".gz", ".00000028.backup"] {
+                let name = format!("{place}/{segment}{suffix}");
+                assert!(matches!(of(&name), Action::Refuse(_)), "{name}");
+            }
+        }
+        assert!(matches!(
+            of(&format!("base/5/{segment}0")),
+            Action::Store(..)
+        ));
+        assert_eq!(of(&format!("archive/{segment}")), Action::Leave);
     }
 
     #[test]

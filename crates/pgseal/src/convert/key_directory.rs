@@ -4,13 +4,14 @@
 //! Invariant: a key file that opened something once is never removed. Archives and backups of
 //! before have no other; what it is kept as has the key's id in its name.
 
+use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use pgseal_convert::journal::JournalError;
-use pgseal_convert::{Journal, KeyDirectory, Kind};
+use pgseal_convert::{Journal, KeyDirectory, Kind, Phase};
 use pgseal_crypto::KeyId;
 use pgseal_format::Header;
 use pgseal_storage::Errno;
@@ -78,7 +79,24 @@ impl Keys {
 
     /// Was the cluster unsealed, and only the old key directory not removed?
     pub fn has_ended(&self) -> bool {
-        !self.dir.exists() && self.data.join(DIR_AFTER).exists()
+        let after = self.data.join(DIR_AFTER);
+        !self.dir.exists() && after.exists() && was_unsealed(&after)
+    }
+
+    /// Is this a file of a key directory that a conversion makes, or removes?
+    pub fn has_place(name: &[u8]) -> bool {
+        let top = name.split(|&byte| byte == b'/').next();
+        top.is_some_and(|top| [DIR_BEFORE, DIR_AFTER].map(str::as_bytes).contains(&top))
+    }
+
+    /// Directories that have such a name, and that no conversion left.
+    pub fn strange(&self) -> Vec<PathBuf> {
+        let (before, after) = (self.data.join(DIR_BEFORE), self.data.join(DIR_AFTER));
+        let strange = [
+            Some(&before).filter(|path| path.exists() && !was_begun(path)),
+            Some(&after).filter(|path| path.exists() && !was_unsealed(path)),
+        ];
+        strange.into_iter().flatten().cloned().collect()
     }
 
     /// Makes the key directory of a cluster that had none, with the journal in it: a single rename
@@ -106,13 +124,20 @@ impl Keys {
         sync_directory(&self.dir)
     }
 
-    /// What a crash before the begin or after the end of a conversion left.
+    /// What a crash before the begin or after the end of a conversion left. What an unseal left
+    /// shows by its journal, which goes last.
     pub fn remove_leftovers(&self) -> io::Result<()> {
-        for name in [DIR_BEFORE, DIR_AFTER] {
-            match fs::remove_dir_all(self.data.join(name)) {
-                Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
-                _ => {}
+        for path in [self.data.join(DIR_BEFORE), self.data.join(DIR_AFTER)] {
+            if path.is_symlink() {
+                fs::remove_file(path)?; // the directory that it leads to is the operator's
+                continue;
             }
+            for name in names_in(&path)? {
+                if name != JOURNAL {
+                    remove(&path.join(name))?;
+                }
+            }
+            remove(&path)?;
         }
         Ok(())
     }
@@ -189,6 +214,39 @@ impl KeyDirectory for Keys {
 
     fn end(&self, journal: &Journal) -> Result<(), Errno> {
         self.finish(journal).map_err(|error| errno(&error))
+    }
+}
+
+/// Did a `seal` make it, that was killed before it began?
+fn was_begun(path: &Path) -> bool {
+    let own = [NEXT_KEY, NEXT_SETTINGS, JOURNAL];
+    names_in(path).is_ok_and(|names| names.iter().all(|name| own.iter().any(|own| name == own)))
+}
+
+/// Is it what an `unseal` leaves at its end, or what is left of that?
+fn was_unsealed(path: &Path) -> bool {
+    let journal = fs::read(path.join(JOURNAL)).ok();
+    let journal = journal.and_then(|bytes| Journal::decode(&bytes).ok());
+    let ended = |journal: Journal| journal.kind == Kind::Unseal && journal.phase == Phase::Placing;
+    journal.is_some_and(ended) || names_in(path).is_ok_and(|names| names.is_empty())
+}
+
+fn names_in(directory: &Path) -> io::Result<Vec<OsString>> {
+    match fs::read_dir(directory) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
+        entries => entries?.map(|entry| Ok(entry?.file_name())).collect(),
+    }
+}
+
+/// A file, or a directory with all that is in it.
+fn remove(path: &Path) -> io::Result<()> {
+    let removed = match path.is_dir() && !path.is_symlink() {
+        true => fs::remove_dir_all(path),
+        false => fs::remove_file(path),
+    };
+    match removed {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
     }
 }
 

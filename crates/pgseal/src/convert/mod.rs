@@ -6,6 +6,7 @@
 mod estimate;
 mod key_directory;
 mod lock;
+mod obstacle;
 mod report;
 mod survey;
 mod tree;
@@ -206,11 +207,11 @@ impl Conversion<'_> {
 
     /// A conversion that was interrupted.
     fn go_on(&self, journal: Journal, lock: &mut Lock) -> Result<ExitCode, Failure> {
+        let rest = Survey::of_rest(&self.data, &journal).map_err(ConvertError::Survey)?;
         if self.request.options.check {
-            let plan = self.plan(&Geometry::from(&journal))?;
-            let survey = Survey::of_rest(plan);
-            return self.tell(&survey, true);
+            return self.tell(&rest, true);
         }
+        self.refuse(&rest)?;
         if journal.phase == Phase::Placing {
             lock.keep_servers_out()?;
             return self.convert(journal, &Secrets::default());
@@ -289,7 +290,7 @@ impl Conversion<'_> {
     ) -> Result<Control, Failure> {
         lock.keep_servers_out()?;
         let control = self.control(from)?;
-        let obstacles = survey::state(self.kind, &control);
+        let obstacles = obstacle::state(self.kind, &control);
         self.refuse_for(obstacles.iter().map(ToString::to_string).collect())?;
         Ok(control)
     }

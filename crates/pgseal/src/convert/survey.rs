@@ -1,5 +1,5 @@
 //! A look at a cluster before it is converted: what would be done, what stands in the way, and what
-//! it takes. Changes nothing.
+//! it takes. Changes nothing. Before every run there is one, of what a killed run left too.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -11,39 +11,14 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use nix::sys::statvfs::statvfs;
-use pgseal_convert::plan::{action, batches, is_copy, Action, Geometry, Plan};
-use pgseal_convert::Kind;
-use pgseal_storage::control::{Control, State};
+use pgseal_convert::plan::{batches, Geometry, Plan};
+use pgseal_convert::{Journal, Kind};
+use pgseal_storage::control::Control;
 use serde::Serialize;
 
+use super::obstacle::{self, Obstacle};
 use crate::output;
-use crate::scan::walk::{walk, Found, Odd, Walk, WalkError};
-use crate::verify::printable;
-
-/// Something that must change before the cluster can be converted.
-#[derive(Debug, thiserror::Error)]
-pub enum Obstacle {
-    #[error("the server was not shut down in order: start it, stop it, and try again")]
-    NotShutDown,
-    #[error("the cluster has neither data checksums nor wal_log_hints, and a sealed server would not start: run pg_checksums --enable")]
-    NoChecksums,
-    #[error("{0} has another hard link, which would keep its present bytes (after pg_upgrade --link: remove the old cluster)")]
-    HardLink(String),
-    #[error(
-        "{0} is no file, or a link where PostgreSQL makes none: put the file itself in its place"
-    )]
-    Odd(String),
-    #[error("{0} leads nowhere: mount what it links to, or remove the link")]
-    Dangling(String),
-    #[error("{0} has a name that conversions use: move it away")]
-    Name(String),
-    #[error("{0} cannot be converted: {1}")]
-    Refused(String, &'static str),
-    #[error(
-        "{0} has {2} bytes free, and {1} are needed for copies: make room, or use fewer --jobs"
-    )]
-    Space(PathBuf, u64, u64),
-}
+use crate::scan::walk::{walk, Walk, WalkError};
 
 /// Space on one file system.
 #[derive(Debug, Serialize)]
@@ -75,13 +50,13 @@ impl Survey {
     ) -> Result<Self, SurveyError> {
         let geometry = Geometry::from(control);
         let found = walk(data)?;
-        let plan = plan(&found, &geometry);
-        let mut obstacles = state(kind, control);
-        obstacles.extend(unusual(&found, &geometry));
-        let own = |file: &&Found| begun && is_copy(&file.name);
-        for file in found.files.iter().filter(|file| !own(file)) {
-            obstacles.extend(of_file(file, &geometry)?);
+        let mut obstacles = obstacle::state(kind, control);
+        obstacles.extend(obstacle::layout(data, &found, &geometry)?);
+        obstacles.extend(obstacle::foreign(&found, &geometry, kind)?);
+        if !begun {
+            obstacles.extend(obstacle::names(&found));
         }
+        let plan = plan(&found, &geometry);
         let space = space(data, &plan, jobs)?;
         let short = space.iter().filter(|space| space.needed > space.available);
         obstacles.extend(
@@ -94,13 +69,16 @@ impl Survey {
         })
     }
 
-    /// What is left of a conversion: it was looked at before it began.
-    pub fn of_rest(plan: Plan) -> Self {
-        Self {
-            plan,
+    /// Looks at what is left of a conversion: mounts, links and modes may be others than when it
+    /// began.
+    pub fn of_rest(data: &Path, journal: &Journal) -> Result<Self, SurveyError> {
+        let geometry = Geometry::from(journal);
+        let found = walk(data)?;
+        Ok(Self {
+            obstacles: obstacle::layout(data, &found, &geometry)?,
+            plan: plan(&found, &geometry),
             space: Vec::new(),
-            obstacles: Vec::new(),
-        }
+        })
     }
 }
 
@@ -118,40 +96,6 @@ pub enum SurveyError {
     Walk(#[from] WalkError),
     #[error("{} cannot be looked at ({}): check its owner and mode", .0.display(), .1)]
     Look(PathBuf, io::Error),
-}
-
-/// What `pg_control` says against it.
-pub fn state(kind: Kind, control: &Control) -> Vec<Obstacle> {
-    let mut obstacles = Vec::new();
-    if !matches!(control.state, State::ShutDown | State::ShutDownInRecovery) {
-        obstacles.push(Obstacle::NotShutDown);
-    }
-    if kind == Kind::Seal && !control.data_checksums && !control.wal_log_hints {
-        obstacles.push(Obstacle::NoChecksums);
-    }
-    obstacles
-}
-
-/// What is neither a file nor a directory matters where a file would be stored.
-fn unusual(found: &Walk, geometry: &Geometry) -> Vec<Obstacle> {
-    let matters = |odd: &&Odd| action(&odd.name, 0, geometry) != Action::Leave;
-    let odd = found.others.iter().filter(matters);
-    let odd = odd.map(|odd| Obstacle::Odd(printable(&odd.name)));
-    let dangling = found.dangling.iter();
-    odd.chain(dangling.map(|odd| Obstacle::Dangling(printable(&odd.name))))
-        .collect()
-}
-
-fn of_file(file: &Found, geometry: &Geometry) -> Result<Option<Obstacle>, SurveyError> {
-    let name = || printable(&file.name);
-    if is_copy(&file.name) {
-        return Ok(Some(Obstacle::Name(name())));
-    }
-    Ok(match action(&file.name, file.len, geometry) {
-        Action::Store(..) if look(&file.path)?.nlink() > 1 => Some(Obstacle::HardLink(name())),
-        Action::Refuse(why) => Some(Obstacle::Refused(name(), why)),
-        _ => None,
-    })
 }
 
 /// As many of the largest batches of each file system as there are threads.
@@ -183,6 +127,6 @@ fn available(path: &Path) -> Result<u64, SurveyError> {
     Ok(system.blocks_available() * system.fragment_size())
 }
 
-fn look(path: &Path) -> Result<fs::Metadata, SurveyError> {
+pub fn look(path: &Path) -> Result<fs::Metadata, SurveyError> {
     fs::metadata(path).map_err(|error| SurveyError::Look(path.to_owned(), error))
 }

@@ -10,9 +10,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{fchown, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use nix::errno::Errno as Name;
 use nix::fcntl::{posix_fadvise, OFlag, PosixFadviseAdvice};
 use pgseal_convert::Files;
 use pgseal_storage::{Disk, Errno, Lock};
+use xattr::FileExt as _;
 
 /// A data directory.
 pub struct Tree(pub PathBuf);
@@ -89,13 +91,29 @@ fn opened(options: &mut OpenOptions, path: &Path) -> Result<Open, Errno> {
     options.open(path).map(Open).map_err(|error| errno(&error))
 }
 
-/// Group and mode; the owner is who runs this.
+/// Group, mode, access list and attributes; the owner is who runs this.
 fn take_after(file: &File, like: &File) -> io::Result<()> {
     let (own, wanted) = (file.metadata()?, like.metadata()?);
     if own.gid() != wanted.gid() {
         fchown(file, None, Some(wanted.gid()))?;
     }
-    file.set_permissions(Permissions::from_mode(wanted.mode() & 0o7777))
+    file.set_permissions(Permissions::from_mode(wanted.mode() & 0o7777))?;
+    let names = match like.list_xattr() {
+        Err(error) if error.raw_os_error() == Some(Name::EOPNOTSUPP as i32) => return Ok(()),
+        names => names?,
+    };
+    for name in names.filter(|name| is_kept(name)) {
+        if let Some(value) = like.get_xattr(&name)? {
+            file.set_xattr(&name, &value)?;
+        }
+    }
+    Ok(())
+}
+
+/// Others are the kernel's to give, to a new file as to an old one.
+fn is_kept(attribute: &OsStr) -> bool {
+    let name = attribute.as_bytes();
+    name == b"system.posix_acl_access" || name.starts_with(b"user.")
 }
 
 impl Disk for Open {
