@@ -100,7 +100,10 @@ class Rewind(Receiving):
         said = {"PGOPTIONS": f"-c pgseal.receiver={primary.token()}"}
         standby.stop()
         refused = self.rewind(standby, f"--source-server=host={primary.home} user=postgres", check=False)
-        self.assertNotEqual(refused.returncode, 0)
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn("the receiver token was not made under this cluster's key: take a new one from pgseal receiver grant",
+                      refused.stderr)
+        self.assertIn("reads sealed files as they are stored", primary.log())
         self.rewind(standby, f"--source-server=host={primary.home} user=postgres", **said)
         self.assert_sealed(standby.data)
         self.follow(primary, standby, "old", f"options=''{said['PGOPTIONS']}''")

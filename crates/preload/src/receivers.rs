@@ -1,9 +1,10 @@
 //! Receivers: who is given clear pages and WAL by a sealed server (DESIGN 1.4, crypto.md 9).
 //!
 //! A connection says what it is in `pgseal.receiver`, which it can set at its start only: a token
-//! that somebody with the master key made, or the word `raw`. A bad token ends the connection. A
-//! walsender that shows nothing may ask (IDENTIFY_SYSTEM) and runs no physical replication; a raw
-//! one gives base backups of what is stored. Logical replication is SQL's business and stays free.
+//! that somebody with the master key made, or the word `raw`. A bad token ends a walsender; any
+//! other session is told, and goes on without. A walsender that shows nothing may ask
+//! (IDENTIFY_SYSTEM) and runs no physical replication; a raw one gives base backups of what is
+//! stored. Logical replication is SQL's business and stays free.
 //!
 //! How the server is gated without a change to it: [`session`] takes `ClientAuthentication_hook`,
 //! defines the setting, and decides when the connection's start-up transaction commits, because

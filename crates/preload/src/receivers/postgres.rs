@@ -98,6 +98,12 @@ pub fn fatal(message: &str, hint: &CStr) {
     report(FATAL, message, hint);
 }
 
+/// A warning to log and client.
+pub fn warn(message: &str, hint: &CStr) {
+    const WARNING: c_int = 19;
+    report(WARNING, message, hint);
+}
+
 /// A notice to the client.
 pub fn report_to_client(message: &str, hint: &CStr) {
     const NOTICE: c_int = 18;
@@ -108,7 +114,7 @@ fn report(level: c_int, message: &str, hint: &CStr) {
     let Some(server) = server() else { return };
     let text = CString::new(message).unwrap_or_default();
     // SAFETY: the server's own sequence for a report. None of the levels jumps over our frames: a
-    // notice returns, FATAL ends the process in errfinish.
+    // notice and a warning return, FATAL ends the process in errfinish.
     unsafe {
         if (server.errstart)(level, std::ptr::null()) {
             (server.errcode)(INSUFFICIENT_PRIVILEGE);

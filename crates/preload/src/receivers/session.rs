@@ -3,7 +3,7 @@
 //! `ClientAuthentication_hook` runs before the options of the start-up packet are read; the
 //! transaction that InitPostgres commits after reading them is where the verdict falls.
 
-use super::postgres::{fatal, server, AuthenticationHook, Server};
+use super::postgres::{fatal, server, warn, AuthenticationHook, Server};
 use super::{enter, guard, state, State};
 use crate::clusters::Cluster;
 use crate::place::{self, Place};
@@ -20,6 +20,12 @@ pub const HINT: &CStr =
     c"Connect with options='-c pgseal.receiver=TOKEN', a token of pgseal receiver \
     grant, for clear pages and WAL over TLS or a local socket, or with \
     options='-c pgseal.receiver=raw' for a base backup of what is stored, with its key file.";
+
+const SESSION_HINT: &CStr = c"The session goes on without it, and reads sealed files as they are \
+    stored: connect with options='-c pgseal.receiver=TOKEN', a token of pgseal receiver grant.";
+
+/// What takes ciphertext.
+const RAW: &[u8] = b"raw";
 
 /// What the connection's start gave for `pgseal.receiver`; the server's own string.
 static RECEIVER: AtomicPtr<c_char> = AtomicPtr::new(std::ptr::null_mut());
@@ -177,18 +183,28 @@ unsafe extern "C" fn options_are_read(event: c_int, _: *mut c_void) {
     if unsafe { *server.am_walsender } {
         return admit_walsender(server);
     }
-    let trusted = given().is_some_and(|token| proven(server, token).is_ok());
-    enter(if trusted {
-        State::Trusted
-    } else {
-        State::Session
-    });
+    enter(admit_session(server));
+}
+
+/// A session lives without trust, so a bad token does not end it: `PGOPTIONS` with an old one would
+/// lock psql out. Who counted on it must learn why he is given what is stored.
+fn admit_session(server: &Server) -> State {
+    let Some(token) = given().filter(|word| *word != RAW) else {
+        return State::Session;
+    };
+    match proven(server, token) {
+        Ok(()) => State::Trusted,
+        Err(reason) => {
+            warn(&reason, SESSION_HINT);
+            State::Session
+        }
+    }
 }
 
 fn admit_walsender(server: &Server) {
     let verdict = match given() {
         None => Ok(State::Unproven),
-        Some(b"raw") => Ok(State::Raw),
+        Some(RAW) => Ok(State::Raw),
         Some(token) => proven(server, token).map(|()| State::Clear),
     };
     match verdict {
