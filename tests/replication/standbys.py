@@ -55,12 +55,37 @@ class Standbys(Receiving):
 
     def test_under_its_own_key_with_a_granted_token(self):
         primary = self.primary()
+        primary.psql("CREATE ROLE monitor LOGIN IN ROLE pg_monitor")
         granted = {"PGOPTIONS": f"-c pgseal.receiver={primary.token()}"}
         own = ("--data-encryption", "--no-key-wrap")
         standby = self.standby(primary, "standby", *own, environment=granted)
         self.assertIn("pgseal.receiver=v1.", (standby.data / "postgresql.auto.conf").read_text())
         self.assertNotEqual(standby.master_key(), primary.master_key())
         self.assert_follows(primary, standby)
+        self.assert_hidden(standby)
+
+    def test_a_granted_token_in_a_service_file(self):
+        """Monitors read primary_conninfo, but not this."""
+        primary = self.primary()
+        primary.psql("CREATE ROLE monitor LOGIN IN ROLE pg_monitor")
+        own = ("--data-encryption", "--no-key-wrap")
+        granted = {"PGOPTIONS": f"-c pgseal.receiver={primary.token()}"}
+        standby = self.copy("standby")
+        self.base_backup(primary, standby, *own, environment=granted)
+        services = self.directory / "services"
+        services.write_text(f"[primary]\nhost={primary.home}\nuser=postgres\noptions={granted['PGOPTIONS']}\n")
+        standby.configure("primary_conninfo = 'service=primary'")
+        (standby.data / "standby.signal").touch()
+        standby.environment["PGSERVICEFILE"] = str(services)
+        self.start(standby)
+        self.assert_follows(primary, standby)
+        self.assert_hidden(standby)
+        self.assertEqual(standby.psql("SHOW primary_conninfo", user="monitor"), "service=primary")
+
+    def assert_hidden(self, standby):
+        """What a monitor is shown of the connection has no token in it, and is the rest of it."""
+        primary = "SELECT conninfo ~ 'user=postgres', conninfo ~ 'pgseal.receiver|v1[.][0-9]{9}' FROM pg_stat_wal_receiver"
+        self.assertEqual(standby.psql(primary, user="monitor"), "t|f")
 
     def test_under_its_own_key_without_one(self):
         primary = self.primary()

@@ -12,12 +12,16 @@
 //! A token is for one role, and only libpq knows the role that it will connect as: it is asked.
 //!
 //! Invariants: a caller who declares something himself is left alone, unless his program stores
-//! what it gets as it comes: then our raw stands after his word, and counts. PostgreSQL sees
-//! options without our word ([`withdraw`]): it would write them into `primary_conninfo`, where
-//! an expired token would stay.
+//! what it gets as it comes: then our raw stands after his word, and counts. Whoever's token it
+//! is, it leaves over TLS or a local socket only ([`private`]): the server, which refuses it
+//! elsewhere, sees no more than its own end of the way. PostgreSQL sees options without our word
+//! ([`withdraw`]): it would write them into `primary_conninfo`, where an expired token would stay.
+
+mod words;
 
 use crate::{clusters, control, libpq, programs, rebind, server};
 use std::ffi::{c_char, c_int, c_void, CStr, CString};
+use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::OnceLock;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -31,10 +35,10 @@ const WAL: &CStr = c"PGSEAL_WAL_RECEIVER";
 static TAKEN_FOR_WAL: OnceLock<CString> = OnceLock::new();
 /// Has the backup begun? Its own connection was made before.
 static BACKUP_RUNS: AtomicBool = AtomicBool::new(false);
-/// The setting that carries the word.
-const SETTING: &str = "pgseal.receiver=";
 /// The program that asks.
 const ASKS: &str = "psql";
+/// How TLS is asked for.
+const SSLMODE: &CStr = c"sslmode";
 /// What takes ciphertext.
 const RAW: &str = "raw";
 /// How long a token may be used to connect, in seconds; the connection may last longer.
@@ -68,36 +72,69 @@ unsafe extern "C" fn send_query(connection: libpq::Connection, query: *const c_c
     }
 }
 
+/// A connection parameter: keyword and value.
+pub type Setting = (&'static CStr, CString);
+
+/// What to connect with besides the caller's parameters, and instead of what they say.
+pub fn settings(parameters: &libpq::Parameters) -> Vec<Setting> {
+    let Some(resolved) = parameters.resolve() else {
+        return Vec::new();
+    };
+    let ours = options(&resolved);
+    let said = ours.as_ref().unwrap_or(&resolved.options);
+    let mut settings = Vec::new();
+    if words::declared(said).any(|word| word != RAW.as_bytes()) {
+        settings.extend(private(&resolved));
+    }
+    let ours = ours.and_then(|options| CString::new(options).ok());
+    settings.extend(ours.map(|options| (c"options", options)));
+    settings
+}
+
 /// The options to connect with instead of the caller's, if there is a word to add.
-pub fn options(parameters: &libpq::Parameters) -> Option<CString> {
+fn options(resolved: &libpq::Resolved) -> Option<Vec<u8>> {
     let given = given();
-    let asks = given.is_none() && programs::is(ASKS) && parameters.mention("replication");
+    let asks = given.is_none() && programs::is(ASKS) && is_physical(&resolved.replication);
     if given.is_none() && !asks && !receives_for_its_cluster() {
         return None;
     }
-    let libpq::Resolved {
-        role,
-        options,
-        replication,
-    } = parameters.resolve()?;
-    let declares = options
-        .windows(SETTING.len())
-        .any(|part| part == SETTING.as_bytes());
+    let declares = words::declared(&resolved.options).next().is_some();
     let overrides = TAKEN_FOR_WAL.get().is_some() || given == Some(RAW.as_bytes());
-    if declares && !overrides || asks && !is_physical(&replication) {
+    if declares && !overrides {
         return None;
     }
     let word = match given {
         Some(word) => word.to_owned(),
         None if asks => RAW.as_bytes().to_owned(),
-        None => own_token(&role)?,
+        None => own_token(&resolved.role)?,
     };
-    CString::new([&options, prefix().as_bytes(), &escaped(&word)].concat()).ok()
+    Some(words::declare(&resolved.options, &word))
 }
 
-/// Does this process connect in a way that may need our word?
+/// Nobody on the way may read a token, or the pages that it opens: weaker modes fall back to clear
+/// text when somebody on the way says that the server has no TLS. libpq heeds none of this on a
+/// local socket. GSS the server does not count as private; who demands it is left to its refusal.
+fn private(resolved: &libpq::Resolved) -> impl Iterator<Item = Setting> {
+    let weak: [&[u8]; 3] = [b"disable", b"allow", b"prefer"];
+    let tls = weak.contains(&&resolved.sslmode[..]);
+    let no_gss = resolved.gssencmode == b"prefer";
+    let tls = tls.then(|| (SSLMODE, c"require".to_owned()));
+    let no_gss = no_gss.then(|| (c"gssencmode", c"disable".to_owned()));
+    tls.into_iter().chain(no_gss)
+}
+
+/// Do we ask for TLS where the caller could do without?
+pub fn raises_sslmode(settings: &[Setting]) -> bool {
+    settings.iter().any(|(keyword, _)| *keyword == SSLMODE)
+}
+
+/// Does this process connect in a way that may need our word, or show a token of the caller's?
 pub fn applies() -> bool {
-    programs::acts() || programs::is(ASKS)
+    let receives = match programs::is_server() {
+        true => receives_for_its_cluster(),
+        false => programs::acts(),
+    };
+    receives || programs::is(ASKS)
 }
 
 /// libpq's parameter, in the spellings that the server takes for true.
@@ -107,26 +144,25 @@ fn is_physical(replication: &[u8]) -> bool {
         .any(|word| word.eq_ignore_ascii_case(replication))
 }
 
-/// Takes our word out of `options`, where it is the last.
+/// Takes our word out of `options`, and in walreceiver, which shows them to monitors, everybody's.
 ///
 /// # Safety
 /// `options` is a C string that the caller may change.
 pub unsafe fn withdraw(options: *mut c_char) {
     // SAFETY: as above.
     let text = unsafe { CStr::from_ptr(options) }.to_bytes();
-    let prefix = prefix();
-    let at = text
-        .windows(prefix.len())
-        .rposition(|part| part == prefix.as_bytes());
-    if let Some(at) = at.filter(|_| given().is_some() || receives_for_its_cluster()) {
-        // SAFETY: within the string, which gets shorter.
-        unsafe { *options.add(at) = 0 };
+    let left = match programs::is_server() {
+        true if receives_for_its_cluster() => words::without_any(text),
+        false if given().is_some() || receives_for_its_cluster() => {
+            words::without_ours(text).to_vec()
+        }
+        _ => return,
+    };
+    // SAFETY: not longer than the string, whose place it takes.
+    unsafe {
+        ptr::copy_nonoverlapping(left.as_ptr().cast(), options, left.len());
+        *options.add(left.len()) = 0;
     }
-}
-
-/// Two blanks tell it from what people write.
-fn prefix() -> String {
-    format!("  -c {SETTING}")
 }
 
 /// A server outlives every word that was in its environment when it started.
@@ -152,14 +188,4 @@ fn own_token(role: &[u8]) -> Option<Vec<u8>> {
     let expiry = now.as_secs() + LIFETIME;
     let system_id = control::system_id(cluster)?;
     Some(cluster.token(system_id, role, expiry))
-}
-
-/// In libpq's options a backslash makes the next character part of the word.
-fn escaped(word: &[u8]) -> Vec<u8> {
-    let special = |byte: &u8| *byte == b'\\' || byte.is_ascii_whitespace();
-    let each = word.iter().flat_map(|byte| {
-        let escape = special(byte).then_some(b'\\');
-        escape.into_iter().chain([*byte])
-    });
-    each.collect()
 }

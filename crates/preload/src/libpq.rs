@@ -69,6 +69,10 @@ pub struct Resolved {
     pub options: Vec<u8>,
     /// Whether it is to be a replication connection, as it was written.
     pub replication: Vec<u8>,
+    /// How TLS is asked for.
+    pub sslmode: Vec<u8>,
+    /// How GSS encryption is asked for.
+    pub gssencmode: Vec<u8>,
 }
 
 /// Connection parameters: keywords and values as `PQconnectdbParams` takes them, and ours, which
@@ -111,47 +115,35 @@ impl Parameters {
         }
     }
 
-    /// Connects with `connect`, and with other options.
-    pub fn connect(&self, connect: ConnectParams, options: &CStr) -> Connection {
-        self.connect_with(connect, &[(c"options", options)])
-    }
-
     /// Asks libpq. It tells what it would connect with once it has been told to connect; nobody can
     /// listen below /dev/null, so that attempt ends at once.
     pub fn resolve(&self) -> Option<Resolved> {
         let nowhere = [(c"host", c"/dev/null"), (c"hostaddr", c""), (c"port", c"1")];
         // SAFETY: the types of libpq-fe.h; the connection is finished once, after its last use.
-        unsafe {
+        let told = unsafe {
             let start = function::<ConnectParams>(c"PQconnectStartParams")?;
-            let user = function::<Text>(c"PQuser")?;
-            let options = function::<Text>(c"PQoptions")?;
-            let replication = function::<Conninfo>(c"PQconninfo")?;
             let finish = function::<Finish>(c"PQfinish")?;
-            let connection = self.connect_with(start, &nowhere);
-            let role = text(user(connection));
-            let options = text(options(connection)).unwrap_or_default();
-            let replication = value(replication(connection), c"replication").unwrap_or_default();
+            let connection = self.connect(start, &nowhere);
+            let told = Told::of(connection);
             finish(connection);
-            let role = role.filter(|role| !role.is_empty())?;
-            Some(Resolved {
-                role,
-                options,
-                replication,
-            })
-        }
-    }
-
-    /// Does a keyword or value contain `word`?
-    pub fn mention(&self, word: &str) -> bool {
-        let contains = |&pointer: &*const c_char| {
-            // SAFETY: the caller's strings, and null for a value that was not given.
-            unsafe { text(pointer) }
-                .is_some_and(|text| text.windows(word.len()).any(|part| part == word.as_bytes()))
+            told?
         };
-        self.keywords.iter().chain(&self.values).any(contains)
+        let resolved = Resolved {
+            role: told.value(c"user"),
+            options: told.value(c"options"),
+            replication: told.value(c"replication"),
+            sslmode: told.value(c"sslmode"),
+            gssencmode: told.value(c"gssencmode"),
+        };
+        Some(resolved).filter(|resolved| !resolved.role.is_empty())
     }
 
-    fn connect_with(&self, connect: ConnectParams, more: &[(&CStr, &CStr)]) -> Connection {
+    /// Connects with `connect`, and with `more`.
+    pub fn connect(
+        &self,
+        connect: ConnectParams,
+        more: &[(&CStr, impl AsRef<CStr>)],
+    ) -> Connection {
         let ours = more.iter().map(|(keyword, _)| keyword.as_ptr());
         let keywords: Vec<_> = self
             .keywords
@@ -160,7 +152,7 @@ impl Parameters {
             .chain(ours)
             .chain([ptr::null()])
             .collect();
-        let ours = more.iter().map(|(_, value)| value.as_ptr());
+        let ours = more.iter().map(|(_, value)| value.as_ref().as_ptr());
         let values: Vec<_> = self
             .values
             .iter()
@@ -173,32 +165,61 @@ impl Parameters {
     }
 }
 
-/// The value of `keyword` in libpq's array, which is freed.
+/// What libpq tells of a connection's parameters.
+struct Told {
+    first: *mut Info,
+    free: unsafe extern "C" fn(*mut Info),
+}
+
+impl Told {
+    /// # Safety
+    /// Null or a connection.
+    unsafe fn of(connection: Connection) -> Option<Self> {
+        // SAFETY: the types of libpq-fe.h; libpq answers null to null.
+        let (first, free) = unsafe {
+            let tell = function::<Conninfo>(c"PQconninfo")?;
+            (tell(connection), function(c"PQconninfoFree")?)
+        };
+        (!first.is_null()).then_some(Self { first, free })
+    }
+
+    /// The value of `keyword`; nothing if it has none.
+    fn value(&self, keyword: &CStr) -> Vec<u8> {
+        // SAFETY: the array ends with a null keyword; keywords and values are C strings.
+        unsafe {
+            let found = (0..)
+                .map(|at| &*self.first.add(at))
+                .take_while(|info| !info.keyword.is_null())
+                .find(|info| CStr::from_ptr(info.keyword) == keyword);
+            found.map_or(Vec::new(), |info| text(info.val))
+        }
+    }
+}
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        // SAFETY: libpq's own, freed once.
+        unsafe { (self.free)(self.first) };
+    }
+}
+
+/// What libpq says of this connection by its function `name`.
 ///
 /// # Safety
-/// Null, or what `PQconninfo` gave.
-unsafe fn value(infos: *mut Info, keyword: &CStr) -> Option<Vec<u8>> {
-    if infos.is_null() {
-        return None;
-    }
-    // SAFETY: the array ends with a null keyword, and is freed once.
-    unsafe {
-        let free = function::<unsafe extern "C" fn(*mut Info)>(c"PQconninfoFree")?;
-        let found = (0..)
-            .map(|at| infos.add(at))
-            .take_while(|info| !(**info).keyword.is_null())
-            .find(|info| CStr::from_ptr((**info).keyword) == keyword);
-        let value = found.and_then(|info| text((*info).val));
-        free(infos);
-        value
-    }
+/// A connection, and a function that takes one and gives null or a C string.
+pub unsafe fn said(name: &CStr, connection: Connection) -> Vec<u8> {
+    // SAFETY: as above.
+    unsafe { function::<Text>(name).map_or(Vec::new(), |say| text(say(connection))) }
 }
 
 /// # Safety
 /// Null or a C string.
-unsafe fn text(pointer: *const c_char) -> Option<Vec<u8>> {
+unsafe fn text(pointer: *const c_char) -> Vec<u8> {
+    if pointer.is_null() {
+        return Vec::new();
+    }
     // SAFETY: as above.
-    (!pointer.is_null()).then(|| unsafe { CStr::from_ptr(pointer) }.to_bytes().to_vec())
+    unsafe { CStr::from_ptr(pointer) }.to_bytes().to_vec()
 }
 
 /// Is this a connection string, and not a mere name?

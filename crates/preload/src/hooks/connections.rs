@@ -7,13 +7,20 @@ use libc::{c_char, c_int};
 use std::ffi::CStr;
 use std::ptr;
 
+/// libpq says that TLS was required, and not by whom.
+const TLS: &str = "a receiver token goes over TLS or a local socket only, so sslmode counts as \
+    require: set ssl = on at the server, and connect with sslmode=verify-full";
+
 pub unsafe fn connect_params(
     keywords: *const *const c_char,
     values: *const *const c_char,
     expand_dbname: c_int,
 ) -> Connection {
     // SAFETY: as the caller promises.
-    unsafe { with_params(c"PQconnectdbParams", keywords, values, expand_dbname) }
+    unsafe {
+        let name = c"PQconnectdbParams";
+        with_params(name, explain_failure, keywords, values, expand_dbname)
+    }
 }
 
 pub unsafe fn start_params(
@@ -22,11 +29,15 @@ pub unsafe fn start_params(
     expand_dbname: c_int,
 ) -> Connection {
     // SAFETY: as the caller promises.
-    unsafe { with_params(c"PQconnectStartParams", keywords, values, expand_dbname) }
+    unsafe {
+        let name = c"PQconnectStartParams";
+        with_params(name, explain_ahead, keywords, values, expand_dbname)
+    }
 }
 
 unsafe fn with_params(
     name: &CStr,
+    explain: unsafe fn(Connection),
     keywords: *const *const c_char,
     values: *const *const c_char,
     expand_dbname: c_int,
@@ -38,9 +49,7 @@ unsafe fn with_params(
         };
         if declaration::applies() && !keywords.is_null() && !values.is_null() {
             let parameters = Parameters::new(keywords, values, expand_dbname);
-            if let Some(options) = declaration::options(&parameters) {
-                return parameters.connect(connect, &options);
-            }
+            return declared(&parameters, connect, explain);
         }
         connect(keywords, values, expand_dbname)
     }
@@ -55,16 +64,46 @@ pub unsafe fn connect(conninfo: *const c_char) -> Connection {
         };
         if declaration::applies() && !conninfo.is_null() {
             let text = CStr::from_ptr(conninfo);
-            let parameters = Parameters::of_string(text);
             let params = next::<ConnectParams>(c"PQconnectdbParams");
-            let options = || declaration::options(&parameters);
-            if let Some((params, options)) =
-                params.filter(|_| libpq::is_conninfo(text)).zip(options())
-            {
-                return parameters.connect(params, &options);
+            if let Some(params) = params.filter(|_| libpq::is_conninfo(text)) {
+                return declared(&Parameters::of_string(text), params, explain_failure);
             }
         }
         connect(conninfo)
+    }
+}
+
+/// # Safety
+/// `explain` takes what `connect` gives.
+unsafe fn declared(
+    parameters: &Parameters,
+    connect: ConnectParams,
+    explain: unsafe fn(Connection),
+) -> Connection {
+    let settings = declaration::settings(parameters);
+    let connection = parameters.connect(connect, &settings);
+    if declaration::raises_sslmode(&settings) {
+        // SAFETY: as the caller promises.
+        unsafe { explain(connection) };
+    }
+    connection
+}
+
+/// Of a connection that was waited for.
+unsafe fn explain_failure(connection: Connection) {
+    // SAFETY: as the caller promises; both functions take null too.
+    let error = unsafe { libpq::said(c"PQerrorMessage", connection) };
+    if error.windows(3).any(|word| word == b"SSL") {
+        report::line(TLS);
+    }
+}
+
+/// Of one that is not made yet, to a server elsewhere.
+unsafe fn explain_ahead(connection: Connection) {
+    // SAFETY: as the caller promises.
+    let host = unsafe { libpq::said(c"PQhost", connection) };
+    if !matches!(host.first(), None | Some(b'/' | b'@')) {
+        report::line(TLS);
     }
 }
 
