@@ -80,6 +80,22 @@ class Plain(Receiving):
         self.start(copy)
         self.assert_rows(copy)
 
+    def test_the_client_is_no_target(self):
+        primary = self.primary()
+        for number, options in enumerate([[], ["-X", "fetch"], ["-t", "client"]]):
+            copy = self.copy(f"copy{number}")
+            self.base_backup(primary, copy, "--target", "client", *options)
+            self.assert_sealed(copy.data)
+            self.start(copy)
+            self.assert_rows(copy)
+            copy.stop()
+        tars = self.copy("tars")
+        self.base_backup(primary, tars, "--target=client", "-Ft")
+        self.assertTrue((tars.data / "pg_wal.tar").exists())
+        self.assert_sealed(tars.data)
+        out = tars.run("pg_basebackup", "--target=client", "-Ft", "-D", "-", "-c", "fast", environment={"PGHOST": str(primary.home)})
+        self.assertIn("base/1/PG_VERSION", out.stdout)
+
     def test_a_plain_server_gives_a_plain_copy(self):
         primary = self.primary(sealed=False)
         copy = self.copy("copy", sealed=True)

@@ -100,7 +100,12 @@ fn is_raw(given: &Given) -> bool {
     let tar = given
         .value("F")
         .is_some_and(|format| format == "t" || format == "tar");
-    tar || given.has("t")
+    tar || has_target(given)
+}
+
+/// Whether the backup goes elsewhere. `client` is PostgreSQL's word for no target.
+fn has_target(given: &Given) -> bool {
+    given.value("t").is_some_and(|target| target != "client")
 }
 
 /// A copy of what a sealed server stores; a plain one's is PostgreSQL's business.
@@ -119,7 +124,7 @@ fn raw(twin: &Twin, split: &Split, given: &Given) -> Result<ExitCode, Failure> {
         return Err(BackupError::RawIncremental.into());
     }
     let streams = streams_wal(given);
-    if !streams && !given.has("X") && !given.has("t") {
+    if !streams && !given.has("X") && !has_target(given) {
         args.insert(0, "--wal-method=fetch".into());
     }
     if !given.has("no-verify-checksums") {
