@@ -81,6 +81,9 @@ CREATE STATISTICS computed_s ON lower(c), k FROM computed;
 LEARNT = """SELECT tablename, null_frac, n_distinct, most_common_vals, histogram_bounds FROM pg_stats
 WHERE tablename ~ '^computed_' ORDER BY 1"""
 
+# Ends by itself, should the test wait for what it holds.
+LOCK = "SET idle_in_transaction_session_timeout = '10s'; BEGIN; LOCK TABLE {};\n\\echo locked\n"
+
 
 def last(output):
     """The last line."""
@@ -190,6 +193,40 @@ class Life(Confidential):
         self.assertEqual(last(self.as_owner(subscriber, f"SELECT encdb.decrypt(c) FROM t WHERE id = {at};")), "new")
         self.assertNotIn("ERROR", subscriber.log())
         subscriber.psql("DROP SUBSCRIPTION s")
+
+    def test_keys_are_not_waited_for_while_a_page_is_locked(self):
+        """A key that another session made is read in the middle of a descent: a wait there could not be ended."""
+        for form in FORMS:
+            with self.subTest(form):
+                server = self.server(form, form=form, socket=self.evaluator().socket if form == "isolated" else "")
+                self.as_owner(server, TABLE)
+                session = server.session()
+                session.stdin.write(self.opening().replace("\\set ON_ERROR_STOP 1\n", "") + ROWS + "\\echo ready\n")
+                self.assertEqual(self.until(session, "ready")[-1], ANSWER)
+                late = "SELECT encdb.dek_generate('late') > 0; SELECT encdb.enc_int4_encrypt(501, 'late');"
+                cell = last(self.as_owner(server, late))
+                holder = server.session()
+                holder.stdin.write(LOCK.format("encdb.data_key"))
+                self.assertEqual(self.until(holder, "locked"), [])
+                insert = f"INSERT INTO t VALUES ('{cell}');\n\\echo done\n"
+                session.stdin.write("SET statement_timeout = '2s';\n" + insert)
+                self.assertEqual(self.until(session, "done"), ["ERROR:  data keys are being changed: run the statement again"])
+                # Outside of an index a session waits, and its wait is cancelled.
+                session.stdin.write("SELECT encdb.enc_int4_encrypt(1, 'late') IS NULL;\n\\echo done\n")
+                self.assertEqual(self.until(session, "done"), ["ERROR:  canceling statement due to statement timeout"])
+                holder.stdin.write("ROLLBACK;\n\\echo unlocked\n")
+                self.assertEqual(self.until(holder, "unlocked"), [])
+                session.stdin.write(insert)
+                self.assertEqual(self.until(session, "done"), [])
+
+    def test_pages_are_asked_for_without_a_wait(self):
+        """encdb_btree is looked for in the middle of a descent, too: as long as pg_extension is locked, it counts as absent."""
+        server = self.server(form="isolated", socket=self.evaluator().socket)
+        self.as_owner(server, TABLE + "CREATE EXTENSION encdb_btree;")
+        holder = server.session()
+        holder.stdin.write(LOCK.format("pg_extension"))
+        self.assertEqual(self.until(holder, "locked"), [])
+        self.assertEqual(last(self.as_owner(server, "SET statement_timeout = '5s';" + POINT)), "row 77")
 
     def test_autovacuum_without_a_key_is_quiet(self):
         server = self.with_table(conf="autovacuum_vacuum_threshold = 10\nautovacuum_analyze_threshold = 10\n"

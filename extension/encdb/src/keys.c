@@ -19,6 +19,7 @@
 #include "commands/dbcommands.h"
 #include "executor/spi.h"
 #include "miscadmin.h"
+#include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -36,13 +37,30 @@ enum
 	DATA_KEY_WRAPPED = 4
 };
 
+/*
+ * Opens encdb.data_key. An index compares while it holds a page's lock: a wait
+ * there could not be cancelled, and a deadlock would not be seen.
+ */
+static Relation
+OpenKeys(void)
+{
+	Oid			schema = get_namespace_oid("encdb", false);
+	Oid			table = get_relname_relid("data_key", schema);
+
+	if (InterruptHoldoffCount == 0)
+		return table_open(table, AccessShareLock);
+	if (!ConditionalLockRelationOid(table, AccessShareLock))
+		ereport(ERROR,
+				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+				 errmsg("data keys are being changed: run the statement again")));
+	return table_open(table, NoLock);
+}
+
 /* Calls `take` for each row that is visible now; it returns false to end */
 static void
 ForEachRow(bool (*take) (HeapTuple row, TupleDesc columns, void *argument), void *argument)
 {
-	Oid			schema = get_namespace_oid("encdb", false);
-	Oid			table = get_relname_relid("data_key", schema);
-	Relation	relation = table_open(table, AccessShareLock);
+	Relation	relation = OpenKeys();
 	/* A parallel operation sees what its leader saw */
 	Snapshot	snapshot = RegisterSnapshot(IsInParallelMode() ? GetTransactionSnapshot() :
 											GetLatestSnapshot());

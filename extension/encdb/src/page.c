@@ -7,7 +7,10 @@
  */
 #include "encdb.h"
 
+#include "catalog/pg_extension.h"
 #include "commands/extension.h"
+#include "miscadmin.h"
+#include "storage/lmgr.h"
 #include "utils/inval.h"
 #include "utils/syscache.h"
 
@@ -55,13 +58,30 @@ encdb_page_init(void)
 	CacheRegisterSyscacheCallback(PROCOID, Stale, (Datum) 0);
 }
 
+/* Whether it is known that the extension is there or not; under a page's lock it is not waited for (keys.c) */
+static bool
+LookedFor(bool *there)
+{
+	bool		locked = InterruptHoldoffCount > 0;
+
+	if (locked && !ConditionalLockRelationOid(ExtensionRelationId, AccessShareLock))
+		return false;
+	*there = OidIsValid(get_extension_oid("encdb_btree", true));
+	if (locked)
+		UnlockRelationOid(ExtensionRelationId, AccessShareLock);
+	return true;
+}
+
 void
 encdb_page_check(void)
 {
+	bool		there = false;
+
 	encdb_page_stale = false;
 	encdb_page_compare = NULL;
-	if (encdb_page_requests == PAGE_REQUESTS_OFF ||
-		!OidIsValid(get_extension_oid("encdb_btree", true)))
+	if (encdb_page_requests != PAGE_REQUESTS_OFF && !LookedFor(&there))
+		encdb_page_stale = true;
+	if (!there)
 		return;
 	encdb_page_search.keeps = encdb_evaluator == EVALUATOR_ISOLATED;
 	encdb_page_search.patience =
