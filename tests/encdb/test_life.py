@@ -228,6 +228,19 @@ class Life(Confidential):
         self.assertEqual(self.until(holder, "locked"), [])
         self.assertEqual(last(self.as_owner(server, "SET statement_timeout = '5s';" + POINT)), "row 77")
 
+    def test_serializable_transactions_make_keys_side_by_side(self):
+        server = self.with_table()
+        server.psql("CREATE TABLE s (x enc_int4)")
+        make = ("BEGIN ISOLATION LEVEL SERIALIZABLE; SELECT encdb.dek_generate('{0}') IS NULL;"
+                "INSERT INTO s VALUES (encdb.enc_int4_encrypt(1, '{0}'));\n")
+        first = server.session()
+        first.stdin.write(self.opening() + make.format("s1") + "\\echo ready\n")
+        self.assertEqual(self.until(first, "ready")[-1], "f")
+        self.assertEqual(self.as_owner(server, make.format("s2") + "COMMIT; SELECT count(*) FROM s"), "f\n1")
+        first.stdin.write("COMMIT;\n\\echo over\n")
+        self.assertEqual(self.until(first, "over"), [])
+        self.assertEqual(server.psql("SELECT count(*) FROM s"), "2")
+
     def test_autovacuum_without_a_key_is_quiet(self):
         server = self.with_table(conf="autovacuum_vacuum_threshold = 10\nautovacuum_analyze_threshold = 10\n"
                                       "autovacuum_vacuum_scale_factor = 0\nautovacuum_analyze_scale_factor = 0\n")

@@ -4,7 +4,8 @@
  *
  * A wrapped key is of no use without its owner's master key, which only the
  * evaluator is given. The table is read and written here whatever the
- * session's user may do with it.
+ * session's user may do with it, and by no reading of a serializable
+ * transaction: who makes a key conflicts with nobody but who makes it too.
  */
 #include "encdb.h"
 
@@ -56,22 +57,33 @@ OpenKeys(void)
 	return table_open(table, NoLock);
 }
 
+/* By what rows are seen: SnapshotSelf leaves no predicate locks, and a parallel operation sees what its leader saw */
+static Snapshot
+SnapshotOfKeys(void)
+{
+	if (IsolationIsSerializable())
+		return SnapshotSelf;
+	return IsInParallelMode() ? GetTransactionSnapshot() : GetLatestSnapshot();
+}
+
 /* Calls `take` for each row that is visible now; it returns false to end */
 static void
 ForEachRow(bool (*take) (HeapTuple row, TupleDesc columns, void *argument), void *argument)
 {
 	Relation	relation = OpenKeys();
-	/* A parallel operation sees what its leader saw */
-	Snapshot	snapshot = RegisterSnapshot(IsInParallelMode() ? GetTransactionSnapshot() :
-											GetLatestSnapshot());
-	TableScanDesc scan = table_beginscan(relation, snapshot, 0, NULL);
+	Snapshot	snapshot = SnapshotOfKeys();
+	TableScanDesc scan;
 	HeapTuple	row;
 
+	if (IsMVCCSnapshot(snapshot))
+		snapshot = RegisterSnapshot(snapshot);
+	scan = table_beginscan(relation, snapshot, 0, NULL);
 	while ((row = heap_getnext(scan, ForwardScanDirection)) != NULL)
 		if (!take(row, RelationGetDescr(relation), argument))
 			break;
 	table_endscan(scan);
-	UnregisterSnapshot(snapshot);
+	if (IsMVCCSnapshot(snapshot))
+		UnregisterSnapshot(snapshot);
 	table_close(relation, AccessShareLock);
 }
 
