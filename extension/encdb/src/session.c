@@ -40,10 +40,11 @@ HasClient(BackendType type)
 	return type == B_BACKEND || type == B_WAL_SENDER;
 }
 
-/* As whom a parallel worker speaks: what its leader is stands in the list of backends */
-static PgsealPeer
-PeerOfWorker(PGPROC *leader)
+/* What the list of backends says of a parallel worker's leader; NULL if that is gone */
+PgBackendStatus *
+encdb_leader_status(void)
 {
+	PGPROC	   *leader = MyProc->lockGroupLeader;
 	PgBackendStatus *status = NULL;
 
 	if (leader)
@@ -54,16 +55,23 @@ PeerOfWorker(PGPROC *leader)
 #else
 		status = pgstat_fetch_stat_beentry(leader->backendId);
 #endif
-	if (!status || status->st_procpid != leader->pid || HasClient(status->st_backendType))
-		return PGSEAL_PARALLEL_WORKER;
-	return PGSEAL_BACKGROUND;
+	return status && status->st_procpid == leader->pid ? status : NULL;
+}
+
+/* As whom a parallel worker speaks */
+static PgsealPeer
+PeerOfWorker(void)
+{
+	PgBackendStatus *leader = encdb_leader_status();
+
+	return !leader || HasClient(leader->st_backendType) ? PGSEAL_PARALLEL_WORKER : PGSEAL_BACKGROUND;
 }
 
 static PgsealPeer
 Peer(void)
 {
 	if (IsParallelWorker())
-		return PeerOfWorker(MyProc->lockGroupLeader);
+		return PeerOfWorker();
 	return HasClient(MyBackendType) ? PGSEAL_CLIENT : PGSEAL_BACKGROUND;
 }
 
