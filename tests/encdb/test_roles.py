@@ -42,6 +42,21 @@ class Roles(Confidential):
         self.as_owner(server, build)
         self.assertEqual(self.as_owner(server, "SET enable_seqscan = off; SET enable_sort = off;" + least), "100")
 
+    def test_a_call_site_follows_the_role(self):
+        """A function's, which lives as long as the transaction, seals under the default key of who calls it now."""
+        server = self.server()
+        put = "INSERT INTO who VALUES (current_user, put(1));"
+        output = self.as_owner(server, "CREATE ROLE alice; CREATE ROLE bob;"
+                               "CREATE TABLE who (u text, c enc_int4); GRANT ALL ON who TO alice, bob;"
+                               "SELECT encdb.dek_generate('|' || r || '|postgres|') > 0 FROM unnest(ARRAY['alice', 'bob']) r;"
+                               "CREATE FUNCTION put(v int) RETURNS enc_int4 LANGUAGE plpgsql AS "
+                               "'DECLARE e enc_int4; BEGIN e := encdb.enc_int4_encrypt(v); RETURN e; END';"
+                               f"BEGIN; SET ROLE alice; {put} SET ROLE bob; {put} COMMIT; BEGIN; {put} COMMIT; RESET ROLE;"
+                               # The key's number stands in a cell's bytes 3 to 6.
+                               "SELECT u, count(*), count(DISTINCT substring(c::text FROM 9 FOR 8)) FROM who "
+                               "GROUP BY ROLLUP (u) ORDER BY u")
+        self.assertEqual(output.split()[-3:], ["alice|1|1", "bob|2|1", "|3|2"])
+
     def test_nobody_keeps_an_owner_from_his_keys(self):
         """Rows of encdb.data_key that are long, many or no keys at all: by encdb.dek_insert, and by whatever came before it."""
         for form in FORMS:

@@ -8,6 +8,7 @@
 #include "encdb.h"
 
 #include "catalog/pg_type.h"
+#include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -17,6 +18,7 @@ typedef struct Conversion
 {
 	FmgrInfo	function;		/* send, or receive */
 	Oid			ioparam;
+	Oid			user;			/* whose default the name is */
 	text	   *keyname;
 	uint32		key;
 } Conversion;
@@ -47,15 +49,16 @@ SameText(text *left, text *right)
 		memcmp(VARDATA_ANY(left), VARDATA_ANY(right), VARSIZE_ANY_EXHDR(left)) == 0;
 }
 
-/* Finds the key of this call, unless it is the last row's */
+/* Finds the key of this call, unless it is the last row's; a function's call site outlives SET ROLE */
 static void
 FindKey(FunctionCallInfo fcinfo, Conversion *conversion)
 {
 	text	   *keyname;
 	MemoryContext old;
 
-	if (PG_NARGS() < 2 && conversion->keyname)
+	if (PG_NARGS() < 2 && conversion->keyname && conversion->user == GetUserId())
 		return;
+	conversion->user = GetUserId();
 	keyname = PG_NARGS() < 2 ? encdb_default_keyname() : PG_GETARG_TEXT_PP(1);
 	if (conversion->keyname && SameText(keyname, conversion->keyname))
 		return;
