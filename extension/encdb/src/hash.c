@@ -1,7 +1,8 @@
 /*
  * hash.c
  *	  Hash functions: under the owner's key, equal for equal values whatever their cells. ANALYZE
- *	  is given those of the stored bytes (background.c).
+ *	  is given those of the stored bytes (background.c). Collations under which no text is compared
+ *	  are refused here, too: values might be equal that are not alike.
  */
 #include "encdb.h"
 
@@ -23,7 +24,10 @@ HashArgument(FunctionCallInfo fcinfo, uint64 seed)
 	if (unlikely(encdb_in_analyze()))
 		hash = HashOfBytes(cell, seed);
 	else
+	{
+		(void) encdb_locale_of(cell, PG_GET_COLLATION());
 		ENCDB_CALL(pgseal_hash(CellBytes(cell), seed, &hash));
+	}
 	PG_FREE_IF_COPY(cell, 0);
 	return hash;
 }

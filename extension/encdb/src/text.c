@@ -26,11 +26,16 @@ Like(FunctionCallInfo fcinfo, bool insensitive, bool wanted)
 {
 	Cell	   *text = PG_GETARG_CELL(0);
 	Cell	   *pattern = PG_GETARG_CELL(1);
-	const char *locale = insensitive ? encdb_ctype(PG_GET_COLLATION()) : NULL;
+	const char *locale = NULL;
 	int			matches;
 
 	if (unlikely(encdb_in_analyze()))
 		return true;
+	if (insensitive)
+		locale = encdb_ctype(PG_GET_COLLATION());
+	else
+		/* Only to refuse what is neither C's nor libc's */
+		(void) encdb_locale_of(text, PG_GET_COLLATION());
 	ENCDB_CALL(pgseal_like(CellBytes(text), CellBytes(pattern), insensitive, locale, &matches));
 	return (matches != 0) == wanted;
 }

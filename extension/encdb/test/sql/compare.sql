@@ -41,5 +41,15 @@ CREATE TABLE words AS SELECT w, encdb.enc_text_encrypt(w) AS c FROM unnest('{a,B
 SELECT string_agg(w, '' ORDER BY c COLLATE "C") AS c, string_agg(w, '' ORDER BY c COLLATE "POSIX") AS posix FROM words;
 SELECT string_agg(w, '' ORDER BY c) = string_agg(w, '' ORDER BY w) AS as_default FROM words;
 SELECT string_agg(w, '' ORDER BY c COLLATE "und-x-icu") FROM words;
+CREATE COLLATION alike (provider = icu, locale = 'und-u-ks-level2', deterministic = false);
+SET enable_sort = off;
+SELECT count(*) FROM (SELECT DISTINCT c COLLATE alike FROM words) d;
+RESET enable_sort;
+CREATE TABLE exclusive (c enc_text COLLATE alike, EXCLUDE USING hash (c WITH =));
+INSERT INTO exclusive SELECT c FROM words;
+SELECT encdb.enc_text_hash(c COLLATE alike, 0) FROM words;
+SELECT count(*) FROM words WHERE c COLLATE alike LIKE c;
+SELECT count(*) FROM words WHERE c COLLATE alike NOT LIKE c;
+SELECT count(*) AS all, count(*) FILTER (WHERE c COLLATE "C" LIKE c) AS alike, count(DISTINCT encdb.enc_text_hash(c COLLATE "C")) AS hashes FROM words;
 -- Cells of different types do not meet
 SELECT 'x' FROM int4_pairs i, text_pairs j WHERE i.x = j.x LIMIT 1;
