@@ -332,6 +332,20 @@ class Life(Confidential):
                         opened = re.sub(r"(m..\([^)]*\)( OVER \([^)]*\))?)", r"encdb.decrypt(\1)", opened)
                         self.assertEqual(self.as_owner(server, WORKERS + opened), self.as_owner(server, WORKERS + plain))
 
+    def test_the_builtin_providers_collations(self):
+        """Since PostgreSQL 17: all order bytes; case is libc's, where libc has the like."""
+        server = self.server()
+        self.as_owner(server, WORDS)
+        server.psql("CREATE TABLE few AS SELECT g, w, e FROM words WHERE g <= 500")
+        for collation in server.psql("SELECT quote_ident(collname) FROM pg_collation WHERE collprovider = 'b'").splitlines():
+            order = f"SELECT string_agg({{}}, ',' ORDER BY {{}} COLLATE {collation}, g) FROM few"
+            self.assertEqual(self.as_owner(server, order.format("w", "e")), server.psql(order.format("w", "w")))
+            alike = f"SELECT count(*) FROM few WHERE encdb.decrypt(lower(e COLLATE {collation})) = lower(w COLLATE {collation})"
+            if collation == "pg_unicode_fast":
+                self.as_owner(server, alike, error="encrypted text has no upper and lower case under the locale PG_UNICODE_FAST")
+            else:
+                self.assertEqual(self.as_owner(server, alike), "500")
+
     def test_nothing_is_left_of_aggregates(self):
         """States go with their queries, also with those that fail: the limit of states is not met by many of them."""
         for form in FORMS:

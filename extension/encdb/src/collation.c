@@ -1,7 +1,7 @@
 /*
  * collation.c
  *	  PostgreSQL's collations, as the evaluator knows them: byte order (NULL), or the names of
- *	  libc locales.
+ *	  libc locales. Those of the builtin provider all order bytes.
  */
 #include "encdb.h"
 
@@ -19,6 +19,7 @@ typedef struct KnownCollation
 	Oid			collation;		/* hash key */
 	char	   *collate;
 	char	   *ctype;
+	bool		no_case;		/* the evaluator has none of its letters */
 } KnownCollation;
 
 /* Where a collation, or a database's default, is described */
@@ -33,10 +34,12 @@ typedef struct Description
 } Description;
 
 static HTAB *known = NULL;
+static KnownCollation *last = NULL;
 
 static void
 Forget(Datum arg, int cacheid, uint32 hashvalue)
 {
+	last = NULL;
 	if (known)
 		hash_destroy(known);
 	known = NULL;
@@ -84,6 +87,14 @@ LocaleName(Description *description, HeapTuple tuple, AttrNumber attribute)
 	return MemoryContextStrdup(TopMemoryContext, name);
 }
 
+/* Letters of the builtin C.UTF-8 are those of libc's; nothing stands in for the full mapping of PG_UNICODE_FAST */
+static void
+ResolveBuiltin(KnownCollation *entry, char *locale)
+{
+	entry->no_case = locale && strcmp(locale, "PG_UNICODE_FAST") == 0;
+	entry->ctype = locale;
+}
+
 static void
 Resolve(KnownCollation *entry)
 {
@@ -96,14 +107,17 @@ Resolve(KnownCollation *entry)
 		elog(ERROR, "cache lookup failed for collation %u", entry->collation);
 	provider = DatumGetChar(SysCacheGetAttr(description.cache, tuple, description.provider, &isnull));
 	if (provider == 'b')
-		description.collate = description.ctype = description.locale;
-	else if (provider != COLLPROVIDER_LIBC)
+		ResolveBuiltin(entry, LocaleName(&description, tuple, description.locale));
+	else if (provider == COLLPROVIDER_LIBC)
+	{
+		entry->collate = LocaleName(&description, tuple, description.collate);
+		entry->ctype = LocaleName(&description, tuple, description.ctype);
+	}
+	else
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("encrypted text is compared under collations of libc only"),
 				 errhint("Give the column a collation of provider libc, or COLLATE \"C\".")));
-	entry->collate = LocaleName(&description, tuple, description.collate);
-	entry->ctype = LocaleName(&description, tuple, description.ctype);
 	ReleaseSysCache(tuple);
 }
 
@@ -115,6 +129,8 @@ Find(Oid collation)
 	KnownCollation fresh = {collation};
 	bool		found;
 
+	if (last && last->collation == collation)
+		return last;
 	if (!OidIsValid(collation))
 		ereport(ERROR,
 				(errcode(ERRCODE_INDETERMINATE_COLLATION),
@@ -124,14 +140,14 @@ Find(Oid collation)
 		known = hash_create("encdb collations", 16, &control, HASH_ELEM | HASH_BLOBS);
 	entry = hash_search(known, &collation, HASH_FIND, NULL);
 	if (entry)
-		return entry;
+		return last = entry;
 	/* May look at catalogs, and so forget all that is known */
 	Resolve(&fresh);
 	if (!known)
 		known = hash_create("encdb collations", 16, &control, HASH_ELEM | HASH_BLOBS);
 	entry = hash_search(known, &collation, HASH_ENTER, &found);
 	*entry = fresh;
-	return entry;
+	return last = entry;
 }
 
 /* The locale that orders text under a collation */
@@ -148,7 +164,15 @@ encdb_locale(Oid collation)
 const char *
 encdb_ctype(Oid collation)
 {
+	KnownCollation *found;
+
 	if (collation == C_COLLATION_OID)
 		return NULL;
-	return Find(collation)->ctype;
+	found = Find(collation);
+	if (found->no_case)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("encrypted text has no upper and lower case under the locale %s", found->ctype),
+				 errhint("Give the column a collation of provider libc, or COLLATE \"C\".")));
+	return found->ctype;
 }
