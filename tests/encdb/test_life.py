@@ -2,6 +2,7 @@
 """A server's life with encrypted columns: crashes, dumps, replication, an evaluator that dies, work without a client."""
 
 import re
+import shutil
 import sys
 import time
 from pathlib import Path
@@ -66,6 +67,20 @@ INSERT INTO parts SELECT encdb.enc_int4_encrypt(g) FROM generate_series(1, 20) g
 CREATE TABLE bounded (low enc_int4, high enc_int4, CHECK (low <= high));
 INSERT INTO bounded SELECT encdb.enc_int4_encrypt(g), encdb.enc_int4_encrypt(g + 1) FROM generate_series(1, 20) g;
 """
+# Whose bounds are compared when a partition is attached.
+BOUNDS = """
+SELECT encdb.enc_int4_encrypt(0) AS a, encdb.enc_int4_encrypt(10) AS b, encdb.enc_int4_encrypt(21) AS c,
+    encdb.enc_text_encrypt('x') AS x, encdb.enc_text_encrypt('y') AS y \\gset
+CREATE TABLE spans (id enc_int4) PARTITION BY RANGE (id);
+CREATE TABLE spans_0 PARTITION OF spans FOR VALUES FROM (:'a') TO (:'b');
+CREATE TABLE spans_1 PARTITION OF spans FOR VALUES FROM (:'b') TO (:'c');
+INSERT INTO spans SELECT encdb.enc_int4_encrypt(g) FROM generate_series(1, 20) g;
+CREATE TABLE named (c enc_text COLLATE "C") PARTITION BY LIST (c);
+CREATE TABLE named_0 PARTITION OF named FOR VALUES IN (:'x');
+CREATE TABLE named_1 PARTITION OF named FOR VALUES IN (:'y', NULL);
+INSERT INTO named VALUES (encdb.enc_text_encrypt('x')), (encdb.enc_text_encrypt('y')), (NULL);
+"""
+ATTACHED = "SELECT string_agg(relname::text, ' ' ORDER BY relname) FROM pg_class WHERE relispartition AND relkind = 'r'"
 # Indexes on what is computed of cells, and what ANALYZE says of them.
 COMPUTED = """
 SELECT encdb.dek_generate(encdb.default_keyname()) IS NOT NULL;
@@ -123,25 +138,63 @@ class Life(Confidential):
     def test_restore_of_what_compares_while_rows_come_in(self):
         """Partitions by an encrypted column, and constraints on one: docs/operations/encdb.md says how."""
         server = self.with_table()
-        self.as_owner(server, COMPARING)
+        self.as_owner(server, COMPARING + BOUNDS)
         dump = self.directory / "dump"
         server.run("pg_dump", "-Fc", "-f", dump, "postgres")
         server.psql("CREATE DATABASE copy TEMPLATE template0")
-        server.run("pg_restore", "--section=pre-data", "-d", "copy", dump)
+        refused = server.run("pg_restore", "--section=pre-data", "-d", "copy", dump, check=False)
+        self.assertRegex(refused.stderr, "(?s)no session is open.*ATTACH PARTITION public.spans_0")
+        # One alone is compared with nothing.
+        self.assertEqual(server.psql(ATTACHED, db="copy"), "named_0 parts_0 parts_1")
         refused = server.run("pg_restore", "--section=data", "-d", "copy", dump, check=False)
         self.assertIn("no session is open", refused.stderr)
         self.assertEqual(server.psql("SELECT (SELECT count(*) FROM parts), (SELECT count(*) FROM bounded)", db="copy"), "0|0")
         server.psql("DROP DATABASE copy")
         server.psql("CREATE DATABASE copy TEMPLATE template0")
-        rows = self.directory / "rows.sql"
-        server.run("pg_restore", "--section=pre-data", "-d", "copy", dump)
+        rest = self.directory / "rest.sql"
+        server.psql("CREATE EXTENSION encdb", db="copy")
         server.run("pg_restore", "--section=data", "--schema=encdb", "-d", "copy", dump)
-        server.run("pg_restore", "--section=data", "--section=post-data", "--exclude-schema=encdb", "-f", rows, dump)
-        self.as_owner(server, f"\\i {rows}\n", db="copy")
+        server.run("pg_restore", "--exclude-schema=encdb", "-f", rest, dump)
+        self.as_owner(server, f"\\i {rest}\n", db="copy")
+        self.assertEqual(server.psql(ATTACHED, db="copy"), server.psql(ATTACHED))
         counts = ("SET search_path = public; SELECT count(*) FROM parts WHERE id = (SELECT encdb.enc_int4_encrypt(5, '|postgres|postgres|'));"
-                  "SELECT count(*) FROM ONLY parts_0; SELECT count(*) FROM bounded;" + ROWS)
+                  "SELECT count(*) FROM ONLY parts_0; SELECT count(*) FROM ONLY spans_1; SELECT count(*) FROM ONLY named_1;"
+                  "SELECT count(*) FROM bounded;" + ROWS)
         self.assertEqual(self.as_owner(server, counts, db="copy"), self.as_owner(server, counts))
         self.assertEqual(last(self.as_owner(server, "SET search_path = public;" + POINT, db="copy")), "row 77")
+
+    def test_upgrade_of_partitions(self):
+        """Those by hash go over as they are; those by range or list are detached before, and attached after, in a session."""
+        server = self.with_table()
+        self.as_owner(server, COMPARING + BOUNDS)
+        bounds = server.psql("SELECT format('ALTER TABLE %s ATTACH PARTITION %s %s;', inhparent::regclass, oid::regclass, "
+                             "pg_get_expr(relpartbound, oid)) FROM pg_inherits JOIN pg_class ON oid = inhrelid "
+                             "WHERE relname ~ '^(spans|named)' ORDER BY relname")
+        server.stop()
+        refused, logs = self.upgrade(server, "refused")
+        self.assertNotEqual(refused.returncode, 0)
+        self.assertRegex(logs, "(?s)no session is open.*ATTACH PARTITION")
+        server.start()
+        parts = [(name, f"{name}_{n}") for name in ["spans", "named"] for n in range(2)]
+        self.as_owner(server, "".join(f"ALTER TABLE {whole} DETACH PARTITION {part};" for whole, part in parts))
+        server.stop()
+        done, logs = self.upgrade(server, "upgraded")
+        self.assertEqual(done.returncode, 0, done.stdout + logs)
+        server.data = server.home / "upgraded"
+        server.start()
+        self.as_owner(server, bounds)
+        self.assertEqual(server.psql(ATTACHED), "named_0 named_1 parts_0 parts_1 spans_0 spans_1")
+        counts = "SELECT count(*) FROM spans WHERE id = id; SELECT count(*) FROM parts;"
+        self.assertEqual(self.as_owner(server, counts + ROWS), f"20\n20\n{ANSWER}")
+
+    def upgrade(self, server, name):
+        """What pg_upgrade says, into a new data directory of this name, and its logs."""
+        new = server.home / name
+        server.run("initdb", "-D", new, "-U", "postgres", "-A", "trust", "-N", "-k", "-E", "UTF8", "--locale=C")
+        shutil.copy(server.data / "postgresql.conf", new)
+        done = server.run("pg_upgrade", "-b", server.bindir, "-B", server.bindir, "-d", server.data, "-D", new, "-U", "postgres",
+                          "-s", server.home, check=False, cwd=server.home)
+        return done, "".join(log.read_text() for log in (new / "pg_upgrade_output.d").glob("*/log/pg_upgrade_dump_*.log"))
 
     def test_copy_in_text_and_binary(self):
         server = self.with_table()
