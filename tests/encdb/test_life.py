@@ -247,6 +247,25 @@ class Life(Confidential):
         self.assertNotIn("ERROR", subscriber.log())
         subscriber.psql("DROP SUBSCRIPTION s")
 
+    def test_rows_that_replication_finds_by_all_columns(self):
+        """REPLICA IDENTITY FULL, and no index: an apply worker compares whole rows, under the owner's grant or not at all."""
+        table = "CREATE TABLE log (n integer, x enc_int4); ALTER TABLE log REPLICA IDENTITY FULL;"
+        server = self.with_table(conf="wal_level = logical\n")
+        server.psql(table + "CREATE PUBLICATION p FOR TABLE log")
+        self.as_owner(server, "INSERT INTO log SELECT g, encdb.enc_int4_encrypt(g) FROM generate_series(1, 5) g")
+        subscriber = self.server("subscriber", form="isolated", socket=self.evaluator().socket)
+        subscriber.psql(table + f"COPY encdb.data_key FROM STDIN;\n{server.psql('COPY encdb.data_key TO STDOUT')}\n\\.\n")
+        subscriber.psql(f"CREATE SUBSCRIPTION s CONNECTION 'host={server.home} user=postgres dbname=postgres' PUBLICATION p "
+                        "WITH (disable_on_error = true)")
+        self.wait(lambda: subscriber.psql("SELECT count(*) FROM log") == "5")
+        server.psql("UPDATE log SET n = 100 WHERE n = 3")
+        self.wait(lambda: subscriber.psql("SELECT subenabled FROM pg_subscription") == "f")
+        self.assertIn("ERROR:  no session is open", subscriber.log())
+        self.as_owner(subscriber, "SELECT 1", operations="background")
+        subscriber.psql("ALTER SUBSCRIPTION s ENABLE")
+        self.wait(lambda: subscriber.psql("SELECT max(n) FROM log") == "100")
+        subscriber.psql("DROP SUBSCRIPTION s")
+
     def test_keys_are_not_waited_for_while_a_page_is_locked(self):
         """A key that another session made is read in the middle of a descent: a wait there could not be ended."""
         for form in FORMS:
@@ -323,6 +342,19 @@ class Life(Confidential):
                 self.assertEqual(server.psql(LEARNT), before)
                 found = "SET enable_seqscan = off; SELECT id FROM computed WHERE lower(c) = (SELECT encdb.enc_text_encrypt('row 7'))"
                 self.assertEqual(last(self.as_owner(server, found)), "7")
+
+    def test_statistics_of_containers(self):
+        """PostgreSQL's own, of the stored bytes: they hold cells, fail for ranges, and are turned off by column."""
+        server = self.with_table()
+        self.as_owner(server, "CREATE TYPE span AS RANGE (subtype = enc_int4); CREATE TABLE held AS SELECT ARRAY[id] AS a,"
+                              "span(id, id + (SELECT encdb.enc_int4_encrypt(9))) AS s FROM t;")
+        server.psql("ANALYZE held", error="range lower bound must be less than or equal to range upper bound")
+        server.psql("ANALYZE held (a)")
+        kept = "SELECT histogram_bounds::text ~ 'x[0-9a-f]{20}' FROM pg_stats WHERE tablename = 'held'"
+        self.assertEqual(server.psql(kept), "t")
+        server.psql("DELETE FROM pg_statistic WHERE starelid = 'held'::regclass")
+        server.psql("ALTER TABLE held ALTER a SET STATISTICS 0, ALTER s SET STATISTICS 0; ANALYZE held")
+        self.assertEqual(server.psql("SELECT count(*) FROM pg_stats WHERE tablename = 'held'"), "0")
 
     def test_the_evaluator_dies_and_comes_back(self):
         evaluator = self.evaluator()
