@@ -2,8 +2,9 @@
 //! does not echo, a command that would go on without us.
 //!
 //! A signal that came is not taken: it stays pending, whoever waits gives up, and when [`PutOff`]
-//! is dropped it ends us as it would have. Declared before what must be put right, it is dropped after
-//! that. Only the calling thread puts signals off: there is no other one while a key is unlocked.
+//! is dropped it ends us as it would have. Declared before what must be put right, it is dropped
+//! after that. Only the calling thread puts signals off: there is no other one while a key is
+//! unlocked.
 
 use std::fs;
 use std::io;

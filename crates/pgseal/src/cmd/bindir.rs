@@ -6,8 +6,8 @@
 //! to find it.
 //!
 //! Invariants: whatever is refused is refused before anything is written, and what cannot be
-//! finished is taken back; of the files that are there only twins are replaced or removed; everybody
-//! may run twins, whatever the umask of their maker.
+//! finished is taken back; of the files that are there only twins are replaced or removed;
+//! everybody may run twins, whatever the umask of their maker.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, DirBuilder, Permissions};

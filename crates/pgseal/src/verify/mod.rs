@@ -158,7 +158,8 @@ impl<'k> Cluster<'k> {
             .is_ok_and(|control| control.data_checksums)
     }
 
-    /// Is the key another cluster's? It opens neither `pg_control` nor the beginning of any relation.
+    /// Is the key another cluster's? It opens neither `pg_control` nor the beginning of any
+    /// relation.
     pub fn is_of_another_key(&self, tasks: &[Task]) -> bool {
         /// Damage does not look so: relations of a cluster lie all over its disk.
         const LOOKED_AT: usize = 64;
