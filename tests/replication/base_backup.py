@@ -93,7 +93,8 @@ class Plain(Receiving):
         self.base_backup(primary, tars, "--target=client", "-Ft")
         self.assertTrue((tars.data / "pg_wal.tar").exists())
         self.assert_sealed(tars.data)
-        out = tars.run("pg_basebackup", "--target=client", "-Ft", "-D", "-", "-c", "fast", environment={"PGHOST": str(primary.home)})
+        command = ["pg_basebackup", "--target=client", "-Ft", "-D", "-", "-c", "fast"]
+        out = tars.run(*command, environment={"PGHOST": str(primary.home)})
         self.assertIn("base/1/PG_VERSION", out.stdout)
 
     def test_a_plain_server_gives_a_plain_copy(self):

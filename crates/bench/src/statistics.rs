@@ -23,7 +23,7 @@ pub struct Estimate {
     pub low: f64,
     /// Where it ends.
     pub high: f64,
-    /// How often such an interval includes the truth: [`LEVEL`] or more, if there are values enough.
+    /// How often such an interval includes the truth: [`LEVEL`] or more, if values are enough.
     pub level: f64,
 }
 
@@ -100,8 +100,8 @@ fn left_out(values: usize) -> (usize, f64) {
     (0, 1.0 - missed)
 }
 
-/// By how much the mean of `b` is more than that of `a`, with an interval that misses the truth that
-/// often. Both have two values or more.
+/// By how much the mean of `b` is more than that of `a`, with an interval that misses the truth
+/// that often. Both have two values or more.
 pub fn difference(a: &[f64], b: &[f64], misses: f64) -> Difference {
     let ((mean_a, square_a), (mean_b, square_b)) = (mean(a), mean(b));
     let square = square_a + square_b;

@@ -417,8 +417,8 @@ pub struct BindirArgs {
     /// The directory of PostgreSQL's programs, such as /usr/lib/postgresql/15/bin
     #[arg(long, value_name = "PGBIN")]
     pub pg: PathBuf,
-    /// The directory for the twins; it is made if it does not exist, and no file in it is overwritten
-    /// that is no twin
+    /// The directory for the twins; it is made if it does not exist, and nothing in it is
+    /// overwritten but twins
     #[arg(long, value_name = "DIR")]
     pub into: PathBuf,
 }

@@ -291,8 +291,8 @@ fn no_terminal_to_ask_for_the_passphrase() {
     Transcript::of(&mut detached).refuses(6, &sentence);
 }
 
-/// What is typed at the prompt is not shown; whatever ends the prompt, the terminal shows again what
-/// is typed after it.
+/// What is typed at the prompt is not shown; whatever ends the prompt, the terminal shows again
+/// what is typed after it.
 #[test]
 fn the_terminal_is_asked() {
     let cluster = Cluster::new([derived(SecretSource::Passphrase, b"right")]);
