@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 use common::*;
 use pgseal_cell::grant::{Grant, KeyScope, Operation, Subject};
 use pgseal_evaluator::engine::{CollationId, Connection};
-use pgseal_evaluator_proto::{AttachAs, Refusal};
+use pgseal_evaluator_proto::{AttachAs, Collation, Refusal};
 use pgseal_value::{AggregateKind, Arithmetic, Value};
 
 const C: CollationId = CollationId::C;
@@ -185,4 +185,98 @@ fn a_secret_is_not_counted_to_by_way_of_another_key() {
         .unwrap();
     let flow = connection.arithmetic(Arithmetic::Add, &zero, &secret, &mut moved);
     assert_eq!(flow, Err(no_grant(Operation::CompareDerived)));
+}
+
+fn step_as(
+    connection: &mut Connection,
+    state: u64,
+    kind: AggregateKind,
+    cells: &[&[u8]],
+) -> Result<u64, Refusal> {
+    connection.aggregate_step(state, kind, C, cells.iter().copied())
+}
+
+/// A maximum that went on as a sum was asked for the right to sum, and compared.
+#[test]
+fn a_state_goes_on_as_what_it_began_as() {
+    let (mut connection, [mut key]) = session([&[Operation::Aggregate]]);
+    let connection = &mut connection;
+    let (one, two) = (key.int4(1), key.int4(2));
+    let gone = Err(Refusal::UnknownState);
+    let mut sealed = Vec::new();
+    for began in AggregateKind::ALL {
+        for asked in AggregateKind::ALL.into_iter().filter(|kind| *kind != began) {
+            for cells in [&[&two[..]][..], &[]] {
+                let state = step_as(connection, 0, began, &[&one]).unwrap();
+                assert_eq!(step_as(connection, state, asked, cells), gone);
+                assert_eq!(
+                    connection.aggregate_finish(state, &mut Vec::new()),
+                    gone.map(|_: u64| true)
+                );
+            }
+            let state = step_as(connection, 0, began, &[&one]).unwrap();
+            let other = step_as(connection, 0, asked, &[&two]).unwrap();
+            let met = connection.aggregate_combine(state, other);
+            assert_eq!(met, Err(Refusal::UnknownState));
+            // What it is goes with it to another process.
+            let state = step_as(connection, 0, began, &[&one]).unwrap();
+            sealed.clear();
+            connection.aggregate_export(state, &mut sealed).unwrap();
+            let state = connection.aggregate_import(&sealed).unwrap();
+            assert_eq!(step_as(connection, state, asked, &[&two]), gone);
+        }
+    }
+}
+
+#[test]
+fn a_state_goes_on_in_the_collation_that_it_began_in() {
+    let (mut connection, [mut key]) = session([&[Operation::Aggregate]]);
+    let connection = &mut connection;
+    let (a, b) = (key.text("a"), key.text("B"));
+    let other = connection.collation(Collation::Libc("C.UTF-8")).unwrap();
+    let max = |connection: &mut Connection, state, collation, cells: &[&[u8]]| {
+        connection.aggregate_step(state, AggregateKind::Max, collation, cells.iter().copied())
+    };
+    let state = max(connection, 0, C, &[&a]).unwrap();
+    assert_eq!(
+        max(connection, state, other, &[&b]),
+        Err(Refusal::UnknownState)
+    );
+    // Without cells nothing is compared.
+    let state = max(connection, 0, other, &[&a, &b]).unwrap();
+    assert_eq!(max(connection, state, C, &[]), Ok(state));
+    let into = max(connection, 0, C, &[&a]).unwrap();
+    assert_eq!(
+        connection.aggregate_combine(into, state),
+        Err(Refusal::UnknownState)
+    );
+}
+
+/// The way round both rules: 2 * known, which was derived, under a maximum that began stored; and a
+/// cell of a key without any grant, in a sum.
+#[test]
+fn an_extreme_is_no_way_to_compare_derived_cells_and_a_sum_none_to_another_key() {
+    let rights: [&[Operation]; 2] = [&[Operation::Arithmetic, Operation::Aggregate], &[]];
+    let (mut connection, [mut key, mut bare]) = session(rights);
+    let connection = &mut connection;
+    let (secret, known, mut derived) = (key.int4(123_457), key.int4(100_000), Vec::new());
+    connection
+        .arithmetic(Arithmetic::Add, &known, &known, &mut derived)
+        .unwrap();
+    let refused = Err(no_grant(Operation::CompareDerived));
+    for kind in [AggregateKind::Min, AggregateKind::Max] {
+        assert_eq!(step_as(connection, 0, kind, &[&secret, &derived]), refused);
+        for asked in [AggregateKind::Sum, AggregateKind::Count, AggregateKind::Avg] {
+            let state = step_as(connection, 0, kind, &[&secret]).unwrap();
+            let way = step_as(connection, state, asked, &[&derived]);
+            assert_eq!(way, Err(Refusal::UnknownState));
+        }
+    }
+    let most = key.seal(&Value::Float8(f64::MAX));
+    let hidden = bare.seal(&Value::Float8(1e300));
+    for kind in [AggregateKind::Min, AggregateKind::Max] {
+        let state = step_as(connection, 0, AggregateKind::Sum, &[&most]).unwrap();
+        let way = step_as(connection, state, kind, &[&hidden]);
+        assert_eq!(way, Err(Refusal::UnknownState));
+    }
 }

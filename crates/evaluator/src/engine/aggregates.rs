@@ -3,7 +3,8 @@
 //! A state has a handle of its connection and ends with it, with its session, or when it is
 //! dropped. No handle is given twice: one that is gone never names another's state. min and max
 //! keep the cell that leads, and give it back as it came: they need the right to compare, as
-//! sorting does. sum and avg need a grant, and their result is derived.
+//! sorting does. sum and avg need a grant, and their result is derived. Which right it is the state
+//! says, never the request: one that names another kind or collation finds no state.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -17,7 +18,7 @@ use super::cache::Opened;
 use super::cells::Origin;
 use super::{CollationId, Connection};
 
-const LABEL: &[u8] = b"pgseal/aggregate/2\0";
+const LABEL: &[u8] = b"pgseal/aggregate/3\0";
 /// Bytes of an origin in a state that is sealed: whether it was derived, and the key.
 const ORIGIN: usize = 5;
 
@@ -30,6 +31,7 @@ pub(super) struct States {
 }
 
 struct State {
+    kind: AggregateKind,
     sum: Sum,
     /// What decided about the use of the cells that were taken in, of each kind one. The result is
     /// sealed under the first one's key.
@@ -40,8 +42,8 @@ struct State {
 enum Sum {
     /// sum, avg, count
     Whole(Aggregate),
-    /// min or max: the order that a better value has, the leading cell and what it holds
-    Extreme(Ordering, Vec<u8>, Value),
+    /// min or max: the leading cell and what it holds
+    Extreme(Vec<u8>, Value),
 }
 
 impl States {
@@ -111,7 +113,10 @@ impl Connection {
             0 => None,
             handle => {
                 cells.clone().try_for_each(|cell| self.has_key(cell))?;
-                Some(self.states.take(handle)?)
+                let state = self.states.take(handle)?;
+                // Where no cell comes none is compared, and a collation need not be named.
+                let collation = { cells.clone().next() }.map_or(state.collation, |_| collation);
+                Some(state.asked_as(kind, collation)?)
             }
         };
         let mut asked = None;
@@ -164,9 +169,9 @@ impl Connection {
     /// Asks for all that meets in a state. A sum is sealed with the first one's key, an extreme may
     /// be any of them.
     fn may_aggregate(&mut self, kind: AggregateKind, origins: &[Origin]) -> Result<(), Refusal> {
-        match kind {
-            AggregateKind::Min | AggregateKind::Max => self.may_compare(origins),
-            _ => self.may_sum(origins),
+        match is_extreme(kind) {
+            true => self.may_compare(origins),
+            false => self.may_sum(origins),
         }
     }
 
@@ -180,15 +185,14 @@ impl Connection {
     pub fn aggregate_combine(&mut self, into: u64, from: u64) -> Result<(), Refusal> {
         self.begin_operation()?;
         let from = self.states.take(from)?;
-        let mut state = self.states.take(into)?;
-        self.states_meet(&state, &from)?;
+        let state = self.states.take(into)?;
+        let mut state = state.asked_as(from.kind, from.collation)?;
+        self.may_aggregate(state.kind, &[&state.origins[..], &from.origins].concat())?;
         let rules = self.rules(state.collation);
         match (&mut state.sum, from.sum) {
             (Sum::Whole(sum), Sum::Whole(other)) => sum.combine(&other, rules)?,
-            (Sum::Extreme(better, cell, value), Sum::Extreme(other, new_cell, new))
-                if *better == other =>
-            {
-                if is_better(&new, value, *better, rules)? {
+            (Sum::Extreme(cell, value), Sum::Extreme(new_cell, new)) => {
+                if is_better(&new, value, state.kind, rules)? {
                     (*cell, *value) = (new_cell, new);
                 }
             }
@@ -197,15 +201,6 @@ impl Connection {
         from.origins.iter().for_each(|met| state.meet(*met));
         self.states.put_back(into, state);
         Ok(())
-    }
-
-    /// Asks for two states what would be asked for their cells.
-    fn states_meet(&mut self, a: &State, b: &State) -> Result<(), Refusal> {
-        let origins = [&a.origins[..], &b.origins].concat();
-        match a.sum {
-            Sum::Extreme(..) => self.may_compare(&origins),
-            Sum::Whole(_) => self.may_sum(&origins),
-        }
     }
 
     /// Appends the result's cell; false if there is none. The state stays.
@@ -232,15 +227,16 @@ impl Connection {
     }
 
     fn finish(&mut self, state: &State, into: &mut Vec<u8>) -> Result<bool, Refusal> {
-        let result = match &state.sum {
-            Sum::Extreme(_, cell, _) => {
+        // Before anything is computed: errors of values tell of them.
+        self.may_aggregate(state.kind, &state.origins)?;
+        let value = match &state.sum {
+            Sum::Extreme(cell, _) => {
                 into.extend_from_slice(cell);
                 return Ok(true);
             }
             Sum::Whole(sum) => sum.finish()?,
         };
-        self.may_sum(&state.origins)?;
-        match result {
+        match value {
             Some(value) => self
                 .seal(&value, state.origins[0].key, Mode::Derived, into)
                 .map(|()| true),
@@ -264,7 +260,7 @@ impl Connection {
         };
         self.plain.clear();
         let len = u8::try_from(collation.len()).map_err(|_| Refusal::TooLarge)?;
-        self.plain.push(len);
+        self.plain.extend_from_slice(&[state.kind as u8, len]);
         self.plain.extend_from_slice(collation.as_bytes());
         let count = u16::try_from(state.origins.len()).map_err(|_| Refusal::TooLarge)?;
         self.plain.extend_from_slice(&count.to_be_bytes());
@@ -298,8 +294,9 @@ impl Connection {
     /// The state of bytes that this session sealed.
     fn read_state(&mut self, plain: &[u8]) -> Result<State, Refusal> {
         let unknown = Refusal::UnknownState;
-        let (len, rest) = plain.split_first().ok_or(unknown)?;
-        let (name, rest) = { rest.split_at_checked(usize::from(*len)) }.ok_or(unknown)?;
+        let (&[kind, len], rest) = plain.split_first_chunk().ok_or(unknown)?;
+        let kind = AggregateKind::from_byte(kind).ok_or(unknown)?;
+        let (name, rest) = { rest.split_at_checked(usize::from(len)) }.ok_or(unknown)?;
         let name = std::str::from_utf8(name).map_err(|_| unknown)?;
         let collation = match name {
             "" => CollationId::C,
@@ -316,7 +313,8 @@ impl Connection {
             return Err(unknown);
         }
         Ok(State {
-            sum: self.read_sum(sum)?,
+            kind,
+            sum: self.read_sum(kind, sum)?,
             origins,
             collation,
         })
@@ -335,19 +333,16 @@ impl Connection {
         })
     }
 
-    fn read_sum(&mut self, bytes: &[u8]) -> Result<Sum, Refusal> {
-        match bytes.split_first().ok_or(Refusal::UnknownState)? {
-            (0, sum) => Ok(Sum::Whole(Aggregate::decode(sum)?)),
-            (better @ (1 | 2), cell) => {
-                let better = match better {
-                    1 => Ordering::Less,
-                    _ => Ordering::Greater,
-                };
-                let Opened { value, .. } = self.decrypt(cell)?;
-                Ok(Sum::Extreme(better, cell.to_vec(), value))
-            }
-            _ => Err(Refusal::UnknownState),
+    fn read_sum(&mut self, kind: AggregateKind, bytes: &[u8]) -> Result<Sum, Refusal> {
+        if is_extreme(kind) {
+            let Opened { value, .. } = self.decrypt(bytes)?;
+            return Ok(Sum::Extreme(bytes.to_vec(), value));
         }
+        let sum = Aggregate::decode(bytes)?;
+        let is_of_kind = sum.kind() == kind;
+        is_of_kind
+            .then_some(Sum::Whole(sum))
+            .ok_or(Refusal::UnknownState)
     }
 }
 
@@ -360,20 +355,25 @@ impl State {
         opened: &Opened,
     ) -> Result<Self, Refusal> {
         let value = &opened.value;
-        let sum = match kind {
-            AggregateKind::Min => Sum::Extreme(Ordering::Less, cell.to_vec(), value.duplicate()),
-            AggregateKind::Max => Sum::Extreme(Ordering::Greater, cell.to_vec(), value.duplicate()),
-            _ => {
-                let mut sum = Aggregate::new(kind, value.ty())?;
-                sum.step(value, &C)?;
-                Sum::Whole(sum)
-            }
+        let sum = if is_extreme(kind) {
+            Sum::Extreme(cell.to_vec(), value.duplicate())
+        } else {
+            let mut sum = Aggregate::new(kind, value.ty())?;
+            sum.step(value, &C)?;
+            Sum::Whole(sum)
         };
         Ok(Self {
+            kind,
             sum,
             origins: vec![opened.origin()],
             collation,
         })
+    }
+
+    /// This state, if it is what a request takes it for.
+    fn asked_as(self, kind: AggregateKind, collation: CollationId) -> Result<Self, Refusal> {
+        let is_asked = (self.kind, self.collation) == (kind, collation);
+        is_asked.then_some(self).ok_or(Refusal::UnknownState)
     }
 
     /// Takes one more cell in.
@@ -387,11 +387,11 @@ impl State {
         let value = &opened.value;
         match &mut self.sum {
             Sum::Whole(sum) => sum.step(value, rules)?,
-            Sum::Extreme(better, leading, leader) => {
+            Sum::Extreme(leading, leader) => {
                 if value.ty() != leader.ty() {
                     return Err(Refusal::WrongType);
                 }
-                if is_better(value, leader, *better, rules)? {
+                if is_better(value, leader, self.kind, rules)? {
                     (*leading, *leader) = (cell.to_vec(), value.duplicate());
                 }
             }
@@ -411,16 +411,14 @@ impl State {
 impl Sum {
     fn write(&self, into: &mut Vec<u8>) {
         match self {
-            Self::Whole(sum) => {
-                into.push(0);
-                sum.encode(into);
-            }
-            Self::Extreme(better, cell, _) => {
-                into.push(if *better == Ordering::Less { 1 } else { 2 });
-                into.extend_from_slice(cell);
-            }
+            Self::Whole(sum) => sum.encode(into),
+            Self::Extreme(cell, _) => into.extend_from_slice(cell),
         }
     }
+}
+
+fn is_extreme(kind: AggregateKind) -> bool {
+    matches!(kind, AggregateKind::Min | AggregateKind::Max)
 }
 
 /// Whether a value takes the leader's place. Of equal ones PostgreSQL keeps the later where they
@@ -428,9 +426,13 @@ impl Sum {
 fn is_better(
     value: &Value,
     leader: &Value,
-    better: Ordering,
+    kind: AggregateKind,
     rules: &dyn Collate,
 ) -> Result<bool, Refusal> {
+    let better = match kind {
+        AggregateKind::Min => Ordering::Less,
+        _ => Ordering::Greater,
+    };
     let order = pgseal_value::compare(value, leader, rules)?;
     let differs = matches!(
         value,
