@@ -4,6 +4,7 @@
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
@@ -98,6 +99,40 @@ class Client(Confidential):
                 self.client(cluster, "sql", *add, identity="application", code=REFUSED)
                 for name in ("owner", "application"):
                     os.unlink(self.directory / name)
+
+    def test_a_list_of_revocations_acts_beside_that_of_another_database(self):
+        cluster = self.ready("isolated", allow=None)
+        cluster.psql("CREATE DATABASE crm")
+        cluster.psql("CREATE EXTENSION encdb", db="crm")
+        subject = self.client(cluster, "init", str(self.directory / "application"), "--application-of",
+                              str(self.directory / "owner")).split()[-1]
+        grant = ["--to", subject, "--allow", "convert-out"]
+        first = self.client(cluster, "grant", "add", *grant).split()[1]
+        second = self.client(cluster, "grant", "add", "-d", "crm", *grant).split()[1]
+        self.client(cluster, "key", "new", "-d", "crm")
+        self.client(cluster, "sql", "-d", "crm", "CREATE TABLE t (c enc_int4)")
+        self.client(cluster, "sql", "-d", "crm", "INSERT INTO t VALUES ($1)", "42")
+        self.client(cluster, "sql", "-d", "crm", "CREATE TABLE seen (what text)")
+        open_session = self.waiting(cluster, "-d", "crm", "INSERT INTO seen SELECT encdb.decrypt(c)::text || $1 FROM t")
+        self.client(cluster, "grant", "revoke", first)
+        self.client(cluster, "grant", "revoke", "-d", "crm", second)
+        said = open_session.communicate("x\n", timeout=TIME_LIMIT)[1]
+        self.assertIn("revoked", said)
+        self.assertEqual(open_session.returncode, REFUSED, said)
+
+    def waiting(self, cluster, *arguments):
+        """The application's client with a session that is open, and its statement prepared; it waits for its lines."""
+        environment = {**base_environment(), **cluster.environment, "PGSEAL_IDENTITY": str(self.directory / "application"),
+                       "PGSEAL_ACCEPT": "software"}
+        started = subprocess.Popen([PGSEAL, "client", "sql", "--each-line", *arguments], env=environment, text=True,
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.addCleanup(started.kill)
+        prepared = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'pgseal' AND query LIKE 'INSERT%'"
+        deadline = time.monotonic() + TIME_LIMIT
+        while cluster.psql(prepared).strip() != "1":
+            self.assertLess(time.monotonic(), deadline, "the session is not opened")
+            time.sleep(0.05)
+        return started
 
     def test_nothing_goes_to_whom_it_does_not_trust(self):
         cluster = self.ready("inline", allow=None)

@@ -96,6 +96,9 @@ pub enum ClientError {
     /// The identity of an application makes no grants.
     #[error("grants are made and revoked with the owner's identity; this one is an application's")]
     NotTheOwner,
+    /// The evaluator knows of it, and whoever is shown the grant after it will not.
+    #[error("the database does not keep the list of revoked grants: revoke them again")]
+    RevocationNotKept,
     /// A grant, or a list of revocations, that gives no right.
     #[error("the grant cannot be used: {0}")]
     Grant(#[from] GrantError),

@@ -23,6 +23,8 @@ pub use row::Row;
 
 /// How long a session lasts if nobody says it.
 const LIFETIME: Duration = Duration::from_secs(8 * 3600);
+/// How often a list of revocations is signed anew, if others come first.
+const REVOCATIONS: usize = 5;
 
 /// How a session is opened.
 pub struct SessionOptions {
@@ -197,13 +199,25 @@ impl Session {
         Ok(())
     }
 
-    /// Takes grants back: in the database, and at once in all sessions of this evaluator.
+    /// Takes grants back: at once in all sessions of this evaluator, and in the database.
     pub async fn revoke(&mut self, serials: &[Serial]) -> Result<(), ClientError> {
-        let last = last_list(&self.client, &self.identity).await?;
-        let list = grants::revoke(&self.identity, last.as_ref(), serials)?.encode();
-        store::add_revocations(&self.client, &list).await?;
-        self.command(&Command::Revoke(&list)).await?;
-        Ok(())
+        for _ in 0..REVOCATIONS {
+            let last = last_list(&self.client, &self.identity).await?;
+            let list = grants::revoke(&self.identity, last.as_ref(), serials)?.encode();
+            self.command(&Command::Revoke(&list)).await?;
+            store::add_revocations(&self.client, &list).await?;
+            // Another client of this owner may have stored a list of the same number before.
+            let kept = last_list(&self.client, &self.identity).await?;
+            let owner = self.identity.owner();
+            let is_kept = |serial| {
+                kept.as_ref()
+                    .is_some_and(|list| list.revokes(owner, serial))
+            };
+            if serials.iter().copied().all(is_kept) {
+                return Ok(());
+            }
+        }
+        Err(ClientError::RevocationNotKept)
     }
 
     /// The owner's grants in the database, and whether each was taken back.

@@ -68,7 +68,7 @@ pub enum Event {
         /// its serial
         grant: [u8; 16],
     },
-    /// An owner's newest list of revoked grants was taken in.
+    /// A list of an owner's revoked grants was taken in.
     Revoked {
         /// number of the session that brought it
         session: u64,

@@ -9,7 +9,7 @@ use std::cmp::Ordering;
 use common::*;
 use pgseal_cell::grant::{KeyScope, Operation, Subject};
 use pgseal_cell::Mode;
-use pgseal_evaluator::engine::CollationId;
+use pgseal_evaluator::engine::{CollationId, Connection};
 use pgseal_evaluator_proto::message::Command;
 use pgseal_evaluator_proto::{AttachAs, Refusal};
 use pgseal_value::{AggregateKind, Arithmetic, Field, Interval, Type};
@@ -358,6 +358,42 @@ fn a_revoked_grant_is_none_in_every_session_at_once() {
     load(&mut connection, &key);
     let result = connection.arithmetic(Arithmetic::Add, &a, &a, &mut out);
     assert_eq!(result, Err(Refusal::GrantRevoked));
+}
+
+/// Each database keeps a list of its own, from 1 on; the evaluator knows owners.
+#[test]
+fn lists_of_any_sequence_add_up() {
+    let engine = engine(false);
+    let alice = Party::new(1);
+    let all = [Operation::Arithmetic, Operation::Text, Operation::Cast];
+    let grants = all.map(|operation| alice.grant(Subject::Owner, &[operation]));
+    let (mut key, mut out) = (alice.key(11, false), Vec::new());
+    let (a, text) = (key.int4(1), key.text("x"));
+    let use_all = |connection: &mut Connection, out: &mut Vec<u8>| {
+        [
+            connection.arithmetic(Arithmetic::Add, &a, &a, out),
+            connection.concat(&text, &text, out),
+            connection.cast(Type::Int8, &a, out).map(|_| ()),
+        ]
+    };
+    let mut connection = connect(&engine, AttachAs::Client);
+    let mut session = open(&mut connection, &alice, &alice, &grants, &[]).unwrap();
+    load(&mut connection, &key);
+    assert_eq!(use_all(&mut connection, &mut out), [Ok(()); 3]);
+    let lists = [(5, &grants[0]), (5, &grants[1]), (1, &grants[2])];
+    let mut expected = [Ok(()); 3];
+    for (place, (sequence, grant)) in lists.into_iter().enumerate() {
+        let list = alice.revoke(sequence, &[grant]).encode();
+        let revoke = command(&mut connection, &mut session, &Command::Revoke(&list));
+        assert_eq!(revoke, Ok(None));
+        expected[place] = Err(Refusal::GrantRevoked);
+        assert_eq!(use_all(&mut connection, &mut out), expected);
+    }
+    // Whoever shows the grants later finds all lists.
+    let mut later = connect(&engine, AttachAs::Client);
+    open(&mut later, &alice, &alice, &grants, &[]).unwrap();
+    load(&mut later, &key);
+    assert_eq!(use_all(&mut later, &mut out), expected);
 }
 
 #[test]

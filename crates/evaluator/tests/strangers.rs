@@ -120,7 +120,7 @@ fn throwaway_list(number: u32) -> Revocations {
     seed[..4].copy_from_slice(&number.to_le_bytes());
     Revocations::sign(
         1,
-        Vec::new(),
+        vec![Serial([7; 16])],
         &SigningKey::from_seed(&Secret::from_bytes(&mut seed)),
     )
 }

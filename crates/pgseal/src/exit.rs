@@ -283,6 +283,7 @@ fn of_session(error: &ClientError) -> u8 {
         ClientError::Random(_) | ClientError::Tls(_) => IO,
         ClientError::Server(_)
         | ClientError::NotAllowed(_)
+        | ClientError::RevocationNotKept
         | ClientError::Message(_)
         | ClientError::Refused { .. } => REFUSED,
         ClientError::NotInstalled => NOT_SEALED,

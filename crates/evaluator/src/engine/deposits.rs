@@ -3,9 +3,11 @@
 //!
 //! A deposit is one grant and one pair of master key and public key. Anybody can claim a public
 //! key, so another pair beside the same grant is another deposit, and displaces none. A list acts
-//! when it comes on all that is here ([`Deposits::revoke`], `Session::revoke`); it is kept for
+//! when it comes on all that is here ([`Deposits::revoke`], `Session::revoke`), whatever its
+//! sequence is: each database numbers an owner's lists by itself. What it takes back is kept for
 //! grants that are shown later without it, as long as there is room.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use pgseal_cell::grant::{KeyScope, Operation, Serial, Subject, VerifiedRevocations};
@@ -15,14 +17,15 @@ use pgseal_evaluator_proto::Refusal;
 use super::keys::Owner;
 use super::rights::{Asker, Held};
 use super::session::Holdings;
-use super::shares::Shares;
+use super::shares::{Full, Shares};
 
 /// Bytes of deposits, and of lists, that are kept at most.
 const MOST_LEFT: usize = 64 << 20;
 const MOST_LISTED: usize = 16 << 20;
-/// What a deposit and a list take beside the numbers in them.
+/// What a deposit and an owner's lists take beside the numbers in them, and what a number takes.
 const DEPOSIT: usize = 1024;
 const LIST: usize = 128;
+const SERIAL: usize = 32;
 /// Deposits that one session is handed out.
 const MOST_HANDED_OUT: usize = 1024;
 
@@ -30,8 +33,8 @@ const MOST_HANDED_OUT: usize = 1024;
 pub struct Deposits {
     /// By the clients that left them
     left: Shares<Deposit>,
-    /// The newest list of each owner
-    lists: Shares<VerifiedRevocations>,
+    /// What each owner took back, in all its lists
+    taken_back: Shares<BTreeSet<Serial>>,
     /// How many deposits there have been.
     number: u64,
 }
@@ -46,7 +49,7 @@ impl Default for Deposits {
     fn default() -> Self {
         Self {
             left: Shares::new(MOST_LEFT),
-            lists: Shares::new(MOST_LISTED),
+            taken_back: Shares::new(MOST_LISTED),
             number: 0,
         }
     }
@@ -85,15 +88,16 @@ impl Deposits {
         };
         let weight = DEPOSIT + 8 * numbers(&terms.keys);
         let kept = self.left.add(client, weight, deposit);
-        kept.map_err(|_| Refusal::TooMany)
+        kept.map_err(|Full(_)| Refusal::TooMany)
     }
 
-    /// Drops what a list takes back, and keeps the list if it `concerns` whoever showed it and
-    /// there is room. Whether that changed anything; none if a list of this owner is known that is
-    /// as new.
+    /// Drops what a list takes back, and keeps its serials if it `concerns` whoever showed it and
+    /// there is room. Whether that changed anything; none if all of them were taken back before.
     pub fn revoke(&mut self, list: &VerifiedRevocations, concerns: bool) -> Option<bool> {
-        let is_as_new = |known: &VerifiedRevocations| known.sequence() >= list.sequence();
-        if self.lists.of(list.owner()).any(is_as_new) {
+        let owner = list.owner();
+        let is_new = |serial: &&Serial| !self.revoked(owner, **serial);
+        let new: Vec<Serial> = list.serials().iter().filter(is_new).copied().collect();
+        if new.is_empty() {
             return None;
         }
         let mut changed = false;
@@ -102,19 +106,31 @@ impl Deposits {
             changed |= !stays;
             stays
         });
-        if !concerns {
-            return Some(changed);
+        Some((concerns && self.take_back(owner, &new)) || changed)
+    }
+
+    /// Keeps these serials beside those that the owner took back before. Whether there is room.
+    fn take_back(&mut self, owner: PublicKey, new: &[Serial]) -> bool {
+        let weight = |serials: &BTreeSet<Serial>| LIST + SERIAL * serials.len();
+        let mut all = self.taken_back.take(owner).unwrap_or_default();
+        all.extend(new);
+        let Err(Full(mut all)) = self.taken_back.add(owner, weight(&all), all) else {
+            return true;
+        };
+        new.iter().for_each(|serial| {
+            all.remove(serial);
+        });
+        if !all.is_empty() {
+            // It was there a moment ago, so there is room for it.
+            let _ = self.taken_back.add(owner, weight(&all), all);
         }
-        self.lists.retain(|known| known.owner() != list.owner());
-        let weight = LIST + size_of_val(list.serials());
-        let kept = self.lists.add(list.owner(), weight, list.clone());
-        Some(changed || kept.is_ok())
+        false
     }
 
     /// Whether this owner took this grant back.
     pub fn revoked(&self, owner: PublicKey, serial: Serial) -> bool {
-        let mut lists = self.lists.of(owner);
-        lists.any(|list| list.revokes(owner, serial))
+        let mut taken_back = self.taken_back.of(owner);
+        taken_back.any(|serials| serials.contains(&serial))
     }
 
     /// Whether anything was left for this asker.

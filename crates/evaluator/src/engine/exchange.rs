@@ -174,7 +174,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Takes an owner's list of revocations in, unless a newer one is known. It acts on what all
+    /// Takes an owner's list of revocations in, unless all of it is known. It acts on what all
     /// sessions hold, and on what was left; it is kept if this session has to do with the owner.
     fn revoke(&mut self, list: &VerifiedRevocations) {
         let session = self.session.as_ref();

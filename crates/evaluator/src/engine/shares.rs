@@ -19,8 +19,8 @@ struct Share<T> {
     weight: usize,
 }
 
-/// There is no room, and nobody has more.
-pub struct Full;
+/// There is no room for this, and nobody has more.
+pub struct Full<T>(pub T);
 
 impl<T> Shares<T> {
     /// Room for things that weigh so much together.
@@ -54,13 +54,15 @@ impl<T> Shares<T> {
     }
 
     /// One thing more of this key; the oldest of those that have more make room for it.
-    pub fn add(&mut self, who: PublicKey, weight: usize, thing: T) -> Result<(), Full> {
+    pub fn add(&mut self, who: PublicKey, weight: usize, thing: T) -> Result<(), Full<T>> {
         let share = self.of.get(&who).map_or(0, |share| share.weight) + weight;
         while self.taken + weight > self.most {
             let heaviest = { self.of.iter() }.max_by_key(|(_, share)| share.weight);
             let heaviest = heaviest.filter(|(_, heaviest)| heaviest.weight > share);
-            let (key, _) = heaviest.ok_or(Full)?;
-            self.drop_oldest(*key);
+            let Some((&key, _)) = heaviest else {
+                return Err(Full(thing));
+            };
+            self.take(key);
         }
         let share = self.of.entry(who).or_insert_with(|| Share {
             things: VecDeque::new(),
@@ -72,17 +74,16 @@ impl<T> Shares<T> {
         Ok(())
     }
 
-    fn drop_oldest(&mut self, who: PublicKey) {
-        let Some(share) = self.of.get_mut(&who) else {
-            return;
-        };
-        if let Some((weight, _)) = share.things.pop_front() {
-            share.weight -= weight;
-            self.taken -= weight;
-        }
+    /// Takes the oldest thing of this key out.
+    pub fn take(&mut self, who: PublicKey) -> Option<T> {
+        let share = self.of.get_mut(&who)?;
+        let (weight, thing) = share.things.pop_front()?;
+        share.weight -= weight;
+        self.taken -= weight;
         if share.things.is_empty() {
             self.of.remove(&who);
         }
+        Some(thing)
     }
 }
 
@@ -137,8 +138,10 @@ mod tests {
         for thing in 0..10 {
             assert!(shares.add(key(1), 1, thing).is_ok());
         }
-        shares.retain(|thing| *thing >= 9);
-        assert_eq!((of(&shares, 1), shares.taken), (vec![9], 1));
+        shares.retain(|thing| *thing >= 8);
+        assert_eq!((of(&shares, 1), shares.taken), (vec![8, 9], 2));
+        assert_eq!((shares.take(key(1)), shares.taken), (Some(8), 1));
+        assert_eq!(shares.take(key(2)), None);
         shares.retain(|_| false);
         assert_eq!(shares.all().count(), 0);
     }
