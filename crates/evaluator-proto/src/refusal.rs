@@ -97,6 +97,9 @@ pub enum Refusal {
     /// The kernel gave none.
     #[error("the kernel gave no random bytes: check that no seccomp filter blocks getrandom(2)")]
     NoRandom,
+    /// Equal values of two owners have different hashes, so none are equal.
+    #[error("the encrypted values are of two owners, and are not compared with each other")]
+    TwoOwners,
     /// What PostgreSQL says of values.
     #[error(transparent)]
     Value(ValueError),
@@ -132,6 +135,7 @@ impl Refusal {
             Self::TooMany => 23,
             Self::Unsupported => 24,
             Self::NoRandom => 25,
+            Self::TwoOwners => 26,
             Self::NoGrant(operation) => 0x100 + u16::from(operation as u8),
             Self::Value(_) => 0x200,
         }
@@ -166,6 +170,7 @@ impl Refusal {
             Self::TooMany => "PE024",
             Self::Unsupported => "PE025",
             Self::NoRandom => "PE026",
+            Self::TwoOwners => "PE027",
             Self::Value(error) => error.sqlstate(),
         }
     }

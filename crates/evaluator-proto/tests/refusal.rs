@@ -7,7 +7,7 @@ use pgseal_cell::grant::Operation;
 use pgseal_evaluator_proto::{Refusal, Report, Response};
 use pgseal_value::{Type, ValueError};
 
-const ALL: [Refusal; 26] = [
+const ALL: [Refusal; 27] = [
     Refusal::MalformedCell,
     Refusal::WrongLength,
     Refusal::UnknownVersion,
@@ -34,6 +34,7 @@ const ALL: [Refusal; 26] = [
     Refusal::TooMany,
     Refusal::Unsupported,
     Refusal::NoRandom,
+    Refusal::TwoOwners,
 ];
 
 fn row(refusal: Refusal) -> String {
@@ -61,7 +62,7 @@ fn numbers_and_states_are_distinct() {
     let codes: HashSet<_> = ALL.iter().map(|refusal| refusal.code()).collect();
     let states: HashSet<_> = ALL.iter().map(|refusal| refusal.sqlstate()).collect();
     let sentences: HashSet<_> = ALL.iter().map(ToString::to_string).collect();
-    assert_eq!((codes.len(), states.len(), sentences.len()), (26, 26, 26));
+    assert_eq!((codes.len(), states.len(), sentences.len()), (27, 27, 27));
     for operation in Operation::ALL {
         let refusal = Refusal::NoGrant(operation);
         assert_eq!(refusal.code(), 256 + u16::from(operation as u8));

@@ -137,33 +137,22 @@ fn states_that_meet_are_asked_for_all_their_keys() {
     assert_eq!(met, Err(no_grant(Operation::ConvertOut)));
 }
 
-/// Of alice's keys one may be compared with what is not hers. An extreme that bob's cell leads is
+/// Of two keys one may be compared with what was derived. An extreme that such a cell leads is
 /// compared with the other one too.
 #[test]
 fn an_extreme_is_compared_with_every_cell_that_may_lead() {
-    let engine = engine(false);
-    let (alice, bob) = (Party::new(1), Party::new(2));
-    let (mut open_key, mut closed_key) = (alice.key(11, false), alice.key(12, false));
-    let mut bobs = bob.key(22, false);
-    let stored = [Operation::Share, Operation::CompareStored];
-    let subject = Subject::Client(bob.public());
-    let derived = alice.grant_with(subject, &[Operation::CompareDerived], |terms| {
-        terms.keys = KeyScope::Keys(vec![open_key.cipher.id()]);
-    });
-    let mut connection = connect(&engine, AttachAs::Client);
-    let share = alice.grant(subject, &stored);
-    open(&mut connection, &alice, &alice, &[share], &[]).unwrap();
-    let own = bob.grant(Subject::Owner, &[Operation::CompareDerived]);
-    let mut connection = connect(&engine, AttachAs::Client);
-    open(&mut connection, &bob, &bob, &[own, derived], &[]).unwrap();
-    for key in [&open_key, &closed_key, &bobs] {
-        load(&mut connection, key);
-    }
-    let (a, known, secret) = (open_key.int4(0), bobs.int4(40), closed_key.int4(42));
-    assert_eq!(connection.compare(&a, &known, C), Ok(Ordering::Less));
+    let wide = [Operation::Arithmetic, Operation::CompareDerived];
+    let (mut connection, [mut open_key, mut closed_key]) = session([&wide, &[]]);
+    let (a, zero, secret) = (open_key.int4(40), open_key.int4(0), closed_key.int4(42));
+    let mut known = Vec::new();
+    connection
+        .arithmetic(Arithmetic::Add, &a, &zero, &mut known)
+        .unwrap();
+    assert_eq!(connection.compare(&zero, &known, C), Ok(Ordering::Less));
+    assert_eq!(connection.compare(&zero, &secret, C), Ok(Ordering::Less));
     let refused = no_grant(Operation::CompareDerived);
     assert_eq!(connection.compare(&secret, &known, C), Err(refused));
-    let cells = [a.as_slice(), &known, &secret];
+    let cells = [zero.as_slice(), &known, &secret];
     let kind = AggregateKind::Max;
     let whole = connection.aggregate_step(0, kind, C, cells.into_iter());
     assert_eq!(whole, Err(refused));

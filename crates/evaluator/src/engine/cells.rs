@@ -172,12 +172,15 @@ impl Connection {
         self.at(at).origin()
     }
 
-    /// Asks whether these operands may be compared or hashed. What is of two owners counts as
-    /// derived: each knows its own values, and would find the other's by halving.
+    /// Asks whether these operands may be compared or hashed. What is of two owners is not,
+    /// whatever they grant: their hashes differ, and a join must give the same rows by hashes as by
+    /// order.
     #[inline]
     pub(super) fn may_compare(&mut self, operands: &[Origin]) -> Result<(), Refusal> {
-        let derived = operands.iter().any(|operand| operand.derived) || self.of_two(operands);
-        let operation = match derived {
+        if self.of_two(operands) {
+            return Err(Refusal::TwoOwners);
+        }
+        let operation = match operands.iter().any(|operand| operand.derived) {
             true => Operation::CompareDerived,
             false => Operation::CompareStored,
         };
