@@ -269,3 +269,65 @@ fn an_extreme_is_no_way_to_compare_derived_cells_and_a_sum_none_to_another_key()
         assert_eq!(way, Err(Refusal::UnknownState));
     }
 }
+
+/// A documented limit: the length of an `enc_decimal` grows with its value, so sums of sums tell a
+/// value to whoever may do nothing but sum.
+#[test]
+fn lengths_of_sums_of_sums_tell_a_value() {
+    let (mut connection, [mut key]) = session([&[Operation::Aggregate]]);
+    let secret = key.int4(123_457);
+    let mut sum = |cells: &[&[u8]]| {
+        let (mut out, kind, cells) = (Vec::new(), AggregateKind::Sum, cells.iter().copied());
+        let there = connection.aggregate_end(0, kind, C, cells, &mut out);
+        assert_eq!(there, Ok(true));
+        out
+    };
+    // int8, numeric, and that times each power of two.
+    let long = sum(&[&secret]);
+    let mut doubles = vec![sum(&[&long])];
+    for at in 0..60 {
+        doubles.push(sum(&[&doubles[at], &doubles[at]]));
+    }
+    // The greatest n whose n * secret has no sixth digit of base 10000.
+    let shorter = doubles.iter().map(Vec::len).min().unwrap() + 2 * 3;
+    let (mut n, mut reached) = (0_u128, None::<Vec<u8>>);
+    for (bit, double) in doubles.iter().enumerate().rev() {
+        let more = reached
+            .as_ref()
+            .map_or_else(|| double.clone(), |cell| sum(&[cell, double]));
+        if more.len() <= shorter {
+            (n, reached) = (n + (1 << bit), Some(more));
+        }
+    }
+    assert_eq!(10_u128.pow(20) / n, 123_457);
+}
+
+/// A documented limit: what one session moves under another key, where itself may do no more with
+/// it, another session opens there.
+#[test]
+fn what_one_session_moves_another_may_open() {
+    let engine = engine(false);
+    let (alice, mover, reader) = (Party::new(1), Party::new(2), Party::new(3));
+    let (mut closed_key, mut open_key) = (alice.key(11, false), alice.key(12, false));
+    let of_open = KeyScope::Keys(vec![open_key.cipher.id()]);
+    let [moves, reads] = [&mover, &reader].map(|party| Subject::Client(party.public()));
+    let moves = alice.grant(moves, &[Operation::Arithmetic]);
+    let reads = alice.grant_with(reads, &[Operation::ConvertOut], |terms| {
+        terms.keys = of_open
+    });
+    let [mut mover, mut reader] = [(&mover, moves), (&reader, reads)].map(|(party, grant)| {
+        let mut connection = connect(&engine, AttachAs::Client);
+        open(&mut connection, &alice, party, &[grant], &[]).unwrap();
+        load(&mut connection, &closed_key);
+        load(&mut connection, &open_key);
+        connection
+    });
+    let (secret, zero) = (closed_key.int4(4242), open_key.int4(0));
+    let (mut moved, mut plain) = (Vec::new(), Vec::new());
+    let refused = Err(no_grant(Operation::ConvertOut));
+    assert_eq!(reader.decrypt_to(&secret, &mut plain), refused);
+    let flow = mover.arithmetic(Arithmetic::Add, &zero, &secret, &mut moved);
+    assert_eq!(flow, Ok(()));
+    assert_eq!(reader.decrypt_to(&moved, &mut plain), Ok(()));
+    assert_eq!(plain, 4242_i32.to_be_bytes());
+}

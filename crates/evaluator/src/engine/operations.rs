@@ -223,17 +223,21 @@ impl Connection {
         self.seal_if_any(result, into)
     }
 
-    /// A pattern with the backslash as its escape, made of one with another.
+    /// A pattern with the backslash as its escape, made of one with another. The result's length
+    /// tells whether the plain escape occurs, so it is a comparison with what the caller knows.
     pub fn like_escape(
         &mut self,
         pattern: &[u8],
         escape: &str,
         into: &mut Vec<u8>,
     ) -> Result<bool, Refusal> {
-        let result = self.unary(Operation::Text, pattern, |value| {
-            pgseal_value::like_escape(value, escape).map(Some)
-        })?;
-        self.seal_if_any(result, into)
+        self.begin_operation()?;
+        let at = self.open(pattern, Side::Left, None)?;
+        let origin = self.origin(at);
+        self.may(Operation::Text, &[origin])?;
+        self.may(Operation::CompareDerived, &[origin])?;
+        let value = pgseal_value::like_escape(&self.at(at).value, escape)?;
+        self.seal_result(value, origin.key, into).map(|()| true)
     }
 
     /// A part of a text or of bytes.
