@@ -41,6 +41,7 @@ pub fn verify(files: &[PathBuf], head: Option<&str>) -> Result<(), String> {
         (Some(head), Some(last)) if !head.eq_ignore_ascii_case(&hex(&last)) => Err(
             "the last record is another than the one with this head: records are missing".into(),
         ),
+        (Some(_), None) => Err("no record is left, and not that with this head".into()),
         _ => Ok(()),
     }
 }

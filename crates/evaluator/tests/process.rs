@@ -111,6 +111,11 @@ fn one_flipped_byte_of_the_log_is_found_and_so_is_a_missing_log() {
         .to_owned();
     assert_eq!(verify_with(&logs, Some(&head)).0, 0);
     assert_eq!(verify_with(&logs[..2], Some(&head)).0, 1);
+    let emptied = directory.path().join("emptied");
+    fs::write(&emptied, "").unwrap();
+    assert_eq!(verify_with(&[emptied.clone()], None).0, 0);
+    let (code, _, why) = verify_with(&[emptied], Some(&head));
+    assert!(code == 1 && why.contains("no record is left"), "{why}");
     let (code, _, why) = verify(&[logs[0].clone(), logs[2].clone()]);
     assert!(code == 1 && why.contains("one is missing"), "{why}");
     let whole = fs::read(&logs[1]).unwrap();
