@@ -161,10 +161,29 @@ class Client(Confidential):
 
     def test_what_must_be_sealed_is_not_sent_in_clear(self):
         cluster = self.ready("inline")
-        said = self.client(cluster, "sql", "--sealed-only", "SELECT $1::text", "secret", code=USAGE)
+        said = self.client(cluster, "sql", "--sealed-only", "SELECT NULL::enc_text WHERE $1::text = ''", "secret", code=USAGE)
         self.assertIn("not sent", said)
         self.assertNotIn("secret", said)
         self.assertEqual(self.rows(cluster, "--sealed-only", "SELECT $1::enc_text", "secret"), ["secret"])
+
+    def test_a_plain_column_does_not_pass_for_a_sealed_one(self):
+        cluster = self.ready("inline")
+        self.client(cluster, "sql", "CREATE TABLE t (c enc_int4)")
+        self.client(cluster, "sql", "--sealed-only", "INSERT INTO t VALUES ($1)", "100")
+        self.assertEqual(self.rows(cluster, "--sealed-only", "SELECT c FROM t"), ["100"])
+        cluster.psql("ALTER TABLE t RENAME TO t_; CREATE VIEW t AS SELECT 999999 AS c FROM t_")
+        said = self.client(cluster, "sql", "--sealed-only", "SELECT c FROM t", code=USAGE)
+        self.assertIn('column "c" is of a plain type', said)
+
+    def test_the_server_does_not_choose_the_key_that_seals(self):
+        cluster = self.ready("inline", allow=None)
+        self.client(cluster, "key", "new", "det", "--deterministic")
+        self.client(cluster, "sql", "CREATE TABLE t (c enc_text)")
+        cluster.psql("CREATE OR REPLACE FUNCTION encdb.default_keyname() RETURNS text LANGUAGE sql STABLE AS $$ SELECT 'det' $$")
+        for _ in range(2):
+            self.client(cluster, "sql", "--sealed-only", "INSERT INTO t VALUES ($1)", "yes")
+        self.assertNotEqual(*cluster.psql("COPY t TO STDOUT").splitlines())
+        self.assertNotEqual(*(self.client(cluster, "seal", "-t", "text", stdin="yes") for _ in range(2)))
 
 
 if __name__ == "__main__":

@@ -32,23 +32,19 @@ pub enum Argument<'a> {
 }
 
 /// Which data key seals for which column.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resolver {
-    default: Option<String>,
+    default: String,
     columns: HashMap<String, String>,
 }
 
 impl Resolver {
-    /// Everything under the server's default: the key named after user and database.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
     /// What no column is named for is sealed under this key.
-    #[must_use]
-    pub fn default_key(mut self, keyname: &str) -> Self {
-        self.default = Some(keyname.to_owned());
-        self
+    pub fn new(default: &str) -> Self {
+        Self {
+            default: default.to_owned(),
+            columns: HashMap::new(),
+        }
     }
 
     /// Values for this column, by whatever name its user gives it, are sealed under this key.
@@ -59,18 +55,8 @@ impl Resolver {
     }
 
     /// The key for a column.
-    pub fn keyname(&self, column: &str) -> Option<&str> {
-        let named = self.columns.get(column);
-        named.or(self.default.as_ref()).map(String::as_str)
-    }
-
-    pub(crate) fn or_default(mut self, default: &str) -> Self {
-        self.default.get_or_insert_with(|| default.to_owned());
-        self
-    }
-
-    pub(crate) fn default_name(&self) -> &str {
-        self.default.as_deref().unwrap_or_default()
+    pub fn keyname(&self, column: &str) -> &str {
+        self.columns.get(column).unwrap_or(&self.default)
     }
 }
 
@@ -312,14 +298,10 @@ mod tests {
 
     #[test]
     fn columns_have_keys_and_the_rest_the_default() {
-        let resolver = Resolver::new().column("t.k", "special");
+        let resolver = Resolver::new("|u|d|").column("t.k", "special");
         assert_eq!(
             (resolver.keyname("t.k"), resolver.keyname("t.c")),
-            (Some("special"), None)
+            ("special", "|u|d|")
         );
-        let resolver = resolver.or_default("|u|d|");
-        assert_eq!(resolver.keyname("t.c"), Some("|u|d|"));
-        let resolver = Resolver::new().default_key("mine").or_default("|u|d|");
-        assert_eq!(resolver.keyname("t.c"), Some("mine"));
     }
 }

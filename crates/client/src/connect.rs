@@ -41,6 +41,14 @@ pub struct Target {
 }
 
 impl Target {
+    /// The name of the key for whatever this role has in this database, as encdb makes it. The
+    /// server is not asked: whoever names the key chooses who may open what is sealed.
+    pub fn default_keyname(&self) -> String {
+        let user = self.config.get_user().unwrap_or_default();
+        let database = self.config.get_dbname().unwrap_or(user);
+        format!("|{user}|{database}|")
+    }
+
     /// Connects; the connection is served by a task of the runtime that this is called in.
     pub async fn connect(&self) -> Result<Client, ClientError> {
         match &self.tls {
@@ -253,6 +261,17 @@ mod tests {
             (&[7000][..], Some("bob"))
         );
         assert_eq!(found.get_dbname(), Some("shop"));
+    }
+
+    /// As `encdb.default_keyname()` has it, which is not asked.
+    #[test]
+    fn the_key_is_named_after_role_and_database() {
+        let named = |text: &str| {
+            let target = of_string(text).target_in(&|_| None);
+            target.expect("they make a connection").default_keyname()
+        };
+        assert_eq!(named("host=/run/x user=ada dbname=shop"), "|ada|shop|");
+        assert_eq!(named("host=/run/x user=ada"), "|ada|ada|");
     }
 
     #[test]

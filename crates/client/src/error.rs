@@ -77,6 +77,9 @@ pub enum ClientError {
     /// A value that must be sealed, for a parameter that is plain.
     #[error("parameter ${0} is of a plain type on the server: a value that must be sealed is not sent to it")]
     NotEncrypted(usize),
+    /// A column that must be sealed, and is plain.
+    #[error("column {0:?} is of a plain type on the server, which can make its values up")]
+    PlainColumn(String),
     /// A value of another type than its parameter.
     #[error("parameter ${place} is of type {expected}")]
     ParameterType {

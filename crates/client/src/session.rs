@@ -36,11 +36,12 @@ pub struct SessionOptions {
     pub grants: Vec<Grant>,
 }
 
-impl Default for SessionOptions {
-    fn default() -> Self {
+impl SessionOptions {
+    /// A session of eight hours whose values are sealed under these keys.
+    pub fn new(resolver: Resolver) -> Self {
         Self {
             lifetime: LIFETIME,
-            resolver: Resolver::new(),
+            resolver,
             grants: Vec::new(),
         }
     }
@@ -84,9 +85,8 @@ impl Session {
         let (lifetime, shown) = (options.lifetime, options.grants);
         let opened = exchange(&client, &identity, &policy, lifetime, &shown).await?;
         let (channel, evidence) = opened;
-        let default = store::default_keyname(&client).await?;
         let mut session = Self {
-            resolver: options.resolver.or_default(&default),
+            resolver: options.resolver,
             client,
             identity,
             policy,
@@ -136,11 +136,6 @@ impl Session {
     /// The data keys.
     pub fn keys(&self) -> &KeyRing {
         &self.keys
-    }
-
-    /// The name of the data key that seals what no other is named for.
-    pub fn default_keyname(&self) -> &str {
-        self.resolver.default_name()
     }
 
     /// Fetches the data keys: others may have made more.
@@ -258,7 +253,7 @@ impl Session {
         let statement = self.client.prepare(sql).await?;
         let keyname = |place: usize| {
             let column = columns.get(place).copied().unwrap_or_default();
-            self.resolver.keyname(column).unwrap_or_default().to_owned()
+            self.resolver.keyname(column).to_owned()
         };
         let keynames = (0..statement.params().len()).map(keyname).collect();
         Ok(Prepared {
@@ -328,8 +323,6 @@ async fn last_list(
 pub struct KeyStore {
     /// This owner's
     pub keys: KeyRing,
-    /// The name of the key after role and database
-    pub default_keyname: String,
 }
 
 impl KeyStore {
@@ -339,10 +332,7 @@ impl KeyStore {
         for (name, wrapped) in store::data_keys(client).await? {
             keys.take(identity, &name, &wrapped);
         }
-        Ok(Self {
-            keys,
-            default_keyname: store::default_keyname(client).await?,
-        })
+        Ok(Self { keys })
     }
 
     /// Makes one more, and stores it wrapped.
@@ -369,6 +359,11 @@ impl Prepared {
     /// As the server describes it.
     pub fn statement(&self) -> &Statement {
         &self.statement
+    }
+
+    /// Refuses a statement that gives columns of plain types: the server makes up what is in them.
+    pub fn gives_sealed(&self) -> Result<(), ClientError> {
+        self.statement.columns().iter().try_for_each(row::is_sealed)
     }
 
     fn wires(&self, arguments: &[Argument<'_>], keys: &KeyRing) -> Result<Vec<Wire>, ClientError> {

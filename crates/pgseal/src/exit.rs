@@ -298,6 +298,7 @@ fn of_session(error: &ClientError) -> u8 {
         | ClientError::Value(_)
         | ClientError::Arguments { .. }
         | ClientError::NotEncrypted(_)
+        | ClientError::PlainColumn(_)
         | ClientError::ParameterType { .. }
         | ClientError::ColumnType { .. }
         | ClientError::NotTheOwner

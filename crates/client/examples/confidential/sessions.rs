@@ -67,9 +67,6 @@ pub async fn connect(options: &Options, database: &str, form: Form) -> Outcome<C
 /// The owner's session on a connection, which makes its key and its grant if they are not there.
 pub async fn open(client: Client) -> Outcome<Session> {
     let policy = Arc::new(Policy::software());
-    let options = SessionOptions {
-        resolver: Resolver::new().default_key(KEY),
-        ..SessionOptions::default()
-    };
+    let options = SessionOptions::new(Resolver::new(KEY));
     Ok(Session::open(client, identity(), policy, options).await?)
 }

@@ -7,6 +7,7 @@ use tokio_postgres::types::{FromSql, Type as PgType};
 use tokio_postgres::Column;
 
 use crate::argument::read;
+use crate::column::Encrypted;
 use crate::{ClientError, KeyRing};
 
 /// One row.
@@ -34,10 +35,25 @@ impl<'s> Row<'s> {
         read(column.type_(), column.name(), bytes, self.keys).map(Some)
     }
 
+    /// The value of a column that the server must not make up: it is refused if it is of a plain
+    /// type. That it is NULL is the server's word.
+    pub fn sealed(&self, place: usize) -> Result<Option<Value>, ClientError> {
+        is_sealed(&self.row.columns()[place])?;
+        self.value(place)
+    }
+
     /// The bytes that the server sent: the cell of an encrypted column.
     pub fn bytes(&self, place: usize) -> Result<Option<&[u8]>, ClientError> {
         let raw: Option<Raw<'_>> = self.row.try_get(place)?;
         Ok(raw.map(|raw| raw.0))
+    }
+}
+
+/// Whether the server says that a column holds cells, which it can make none of.
+pub(super) fn is_sealed(column: &Column) -> Result<(), ClientError> {
+    match Encrypted::from_name(column.type_().name()) {
+        Some(_) => Ok(()),
+        None => Err(ClientError::PlainColumn(column.name().to_owned())),
     }
 }
 

@@ -24,13 +24,6 @@ pub(super) async fn relay(client: &Client, message: &[u8]) -> Result<Vec<u8>, Cl
         .try_get(0)?)
 }
 
-pub(super) async fn default_keyname(client: &Client) -> Result<String, ClientError> {
-    let row = client
-        .query_one("SELECT encdb.default_keyname()", &[])
-        .await?;
-    Ok(row.try_get(0)?)
-}
-
 pub(super) async fn database_id(client: &Client) -> Result<DatabaseId, ClientError> {
     let row = client.query_one("SELECT encdb.database_id()", &[]).await?;
     let id: &[u8] = row.try_get(0)?;

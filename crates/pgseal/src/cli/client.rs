@@ -231,7 +231,7 @@ pub struct SqlArgs {
     /// The data key for parameters [default: the one named after role and database]
     #[arg(short, long, value_name = "KEYNAME")]
     pub key: Option<String>,
-    /// Refuse a statement with a parameter that the server calls plain
+    /// Refuse a statement with a parameter or a column that the server calls plain
     #[arg(long)]
     pub sealed_only: bool,
     /// Run it once for each line of standard input: $1, $2 … are its fields, between tabs

@@ -1,6 +1,6 @@
 //! `pgseal client connect`: runs the exchange, and shows what the evaluator showed.
 
-use pgseal_client::{back_end_name, to_hex, Resolver};
+use pgseal_client::{back_end_name, to_hex};
 
 use super::print::{fields, refused_keys, time};
 use super::ClientFailure;
@@ -8,7 +8,7 @@ use crate::cli::client::ConnectArgs;
 use crate::output;
 
 pub async fn run(args: &ConnectArgs) -> Result<(), ClientFailure> {
-    let session = args.client.session(&args.trust, Resolver::new()).await?;
+    let session = args.client.session(&args.trust, None).await?;
     let evidence = session.evidence();
     // What software says of itself is text, before the 64 bytes that it binds.
     let shown = match evidence.bytes.split_last_chunk::<64>() {

@@ -1,9 +1,7 @@
 //! `pgseal client grant add|list|revoke`.
 
 use pgseal_client::grants::Wanted;
-use pgseal_client::{
-    Grant, KeyScope, Operation, Operations, PublicKey, Resolver, Serial, Session, Subject,
-};
+use pgseal_client::{Grant, KeyScope, Operation, Operations, PublicKey, Serial, Session, Subject};
 
 use super::print::{fields, table, time};
 use super::{bytes, not, now, ClientFailure};
@@ -14,7 +12,7 @@ const SUBJECTS: &str = "owner, background, or a subject of 64 hexadecimal digits
 
 pub async fn add(args: &GrantAddArgs) -> Result<(), ClientFailure> {
     let (subject, operations) = (subject(&args.to)?, operations(&args.allow)?);
-    let mut session = args.client.session(&args.trust, Resolver::new()).await?;
+    let mut session = args.client.session(&args.trust, None).await?;
     let database = match args.this_database {
         true => Some(session.database().await?),
         false => None,
@@ -149,6 +147,6 @@ pub async fn revoke(args: &GrantRevokeArgs) -> Result<(), ClientFailure> {
         )),
     };
     let serials: Vec<Serial> = args.serials.iter().map(serial).collect::<Result<_, _>>()?;
-    let mut session = args.client.session(&args.trust, Resolver::new()).await?;
+    let mut session = args.client.session(&args.trust, None).await?;
     Ok(session.revoke(&serials).await?)
 }

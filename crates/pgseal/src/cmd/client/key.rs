@@ -34,7 +34,7 @@ pub async fn new(args: &KeyNewArgs) -> Result<(), ClientFailure> {
     let identity = args.client.identity()?;
     let client = args.client.connect().await?;
     let mut store = KeyStore::fetch(&client, &identity).await?;
-    let name = args.name.as_ref().unwrap_or(&store.default_keyname).clone();
+    let name = args.client.keyname(args.name.as_ref())?;
     let key = NewKey {
         name: &name,
         group: args.group,

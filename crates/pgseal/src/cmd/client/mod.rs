@@ -19,7 +19,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use pgseal_client::tokio_postgres::Client;
 use pgseal_client::{
     from_hex, ClientError, ConnectOptions, Identity, IdentityFileError, Policy, PolicyError,
-    Resolver, Session, SessionOptions,
+    Resolver, Session, SessionOptions, Target,
 };
 use zeroize::Zeroizing;
 
@@ -79,26 +79,37 @@ impl ClientOptions {
         Identity::load(&self.identity)
     }
 
-    async fn connect(&self) -> Result<Client, ClientError> {
+    fn target(&self) -> Result<Target, ClientError> {
         let options = ConnectOptions {
             host: self.host.clone(),
             port: self.port,
             user: self.username.clone(),
             dbname: self.dbname.clone(),
         };
-        options.target()?.connect().await
+        options.target()
+    }
+
+    async fn connect(&self) -> Result<Client, ClientError> {
+        self.target()?.connect().await
+    }
+
+    /// The key that was named, or else that of role and database.
+    fn keyname(&self, named: Option<&String>) -> Result<String, ClientError> {
+        match named {
+            Some(name) => Ok(name.clone()),
+            None => Ok(self.target()?.default_keyname()),
+        }
     }
 
     async fn session(
         &self,
         trust: &TrustOptions,
-        resolver: Resolver,
+        key: Option<&String>,
     ) -> Result<Session, ClientFailure> {
         let (identity, policy) = (self.identity()?, trust.policy()?);
         let options = SessionOptions {
             lifetime: Duration::from_secs(trust.until.saturating_sub(now())),
-            resolver,
-            ..SessionOptions::default()
+            ..SessionOptions::new(Resolver::new(&self.keyname(key)?))
         };
         let client = self.connect().await?;
         Ok(Session::open(client, Arc::new(identity), Arc::new(policy), options).await?)

@@ -1,7 +1,7 @@
 //! `pgseal client sql`: runs one statement. Parameters are sealed by the types that the server
 //! describes, encrypted columns are opened.
 
-use pgseal_client::{Argument, ClientError, Prepared, Resolver, Row, Session};
+use pgseal_client::{Argument, ClientError, Prepared, Row, Session};
 
 use super::{input, print, ClientFailure};
 use crate::cli::client::SqlArgs;
@@ -11,12 +11,11 @@ use crate::output;
 const NULL: &str = "\\N";
 
 pub async fn run(args: &SqlArgs) -> Result<(), ClientFailure> {
-    let mut resolver = Resolver::new();
-    if let Some(key) = &args.key {
-        resolver = resolver.default_key(key);
-    }
-    let session = args.client.session(&args.trust, resolver).await?;
+    let session = { args.client.session(&args.trust, args.key.as_ref()) }.await?;
     let prepared = session.prepare(&args.statement).await?;
+    if args.sealed_only {
+        prepared.gives_sealed()?;
+    }
     if args.each_line {
         return each_line(args, &session, &prepared).await;
     }

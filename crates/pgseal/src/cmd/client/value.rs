@@ -12,8 +12,8 @@ pub async fn seal(args: &SealValueArgs) -> Result<(), ClientFailure> {
     let store = KeyStore::fetch(&args.client.connect().await?, &identity).await?;
     let value = Value::parse(ty, &input()?).map_err(ClientError::from)?;
     let mut cell = Vec::new();
-    let name = args.key.as_ref().unwrap_or(&store.default_keyname);
-    store.keys.seal(name, &value, &mut cell)?;
+    let name = args.client.keyname(args.key.as_ref())?;
+    store.keys.seal(&name, &value, &mut cell)?;
     Ok(output::print(format_args!("\\x{}\n", to_hex(&cell)))?)
 }
 
