@@ -19,6 +19,7 @@ pub mod direct;
 mod path;
 
 use crate::clusters::{self, Cluster};
+use crate::receivers::{self, State};
 use crate::{control, programs, unlock, wal};
 use libc::c_int;
 use path::{identity, Absolute};
@@ -69,11 +70,11 @@ pub fn by_spelling(directory: c_int, path: &CStr) -> Option<Place> {
     if programs::is_viewer() {
         return Some(judge(&absolute));
     }
-    match as_spelled(&absolute, by_ancestors) {
+    match by_ancestors(&absolute) {
         Ok(None) if control::is_unexpected(absolute.bytes()) => Some(Place::Denied(libc::EIO)),
-        Ok(None) if may_be_linked(&absolute).is_some() => Some(judge(&absolute)),
-        Ok(None) => None,
-        found => Some(pronounce(&absolute, found)),
+        Ok(None) if !may_be_linked(&absolute) => None,
+        Ok(Some(found)) if found.is_certain => Some(found.judge()),
+        _ => Some(judge(&absolute)),
     }
 }
 
@@ -137,10 +138,28 @@ fn judge(path: &Absolute) -> Place {
 fn pronounce(path: &Absolute, found: Result<Option<Found>, unlock::Failed>) -> Place {
     match found {
         Ok(None) if control::is_unexpected(path.bytes()) => Place::Denied(libc::EIO),
+        Ok(found) if is_stray(path, found.as_ref()) => Place::Denied(libc::EIO),
         Ok(None) => Place::Clear,
         Ok(Some(found)) => found.judge(),
         Err(unlock::Failed) => Place::Denied(libc::EIO),
     }
+}
+
+/// Would a tablespace's file be taken for clear? No link leads to it, so nobody can tell its key. A
+/// base backup would send what is stored as if it were clear, and a tool would leave it in clear in
+/// a sealed cluster's directory. What is gone in a running server is not there, as ever.
+fn is_stray(path: &Absolute, found: Option<&Found>) -> bool {
+    if found.map_or(receivers::state() != State::Clear, |found| {
+        !found.is_clear()
+    }) {
+        return false;
+    }
+    let Some(answer) = in_some_tablespace(path).map(|below| classify(below.bytes())) else {
+        return false;
+    };
+    answer.row.is_some()
+        && answer.class != Class::Clear
+        && (!programs::is_server() || identity(&[path.bytes()]).is_some())
 }
 
 /// Is this the `pg_control` that a backup tool must read and write as if it were in clear?
@@ -163,6 +182,9 @@ struct Found {
     owner: Owner,
     answer: Classified,
     is_key_directory: bool,
+    /// Is this what the file is? Not under a name that PostgreSQL does not give: it may be a link,
+    /// another cluster may lie further down, or a tablespace, whatever directory that is in.
+    is_certain: bool,
 }
 
 /// Whose data directory it is.
@@ -175,9 +197,12 @@ enum Owner {
 
 impl Found {
     fn new(owner: Owner, below: &[u8]) -> Self {
+        let answer = classify(below);
+        let named = answer.row.is_some() || answer.class != Class::Clear;
         Self {
+            is_certain: named && !holds_tablespace(below),
+            answer,
             owner,
-            answer: classify(below),
             is_key_directory: below == KEY_DIRECTORY,
         }
     }
@@ -196,9 +221,8 @@ impl Found {
         }
     }
 
-    /// No name that PostgreSQL gives: another cluster may lie further down.
-    fn is_foreign(&self) -> bool {
-        self.answer.row.is_none() && self.answer.class == Class::Clear
+    fn is_clear(&self) -> bool {
+        self.answer.class == Class::Clear && !self.is_key_directory
     }
 }
 
@@ -217,19 +241,11 @@ type Search = fn(&Absolute) -> Result<Option<Found>, unlock::Failed>;
 /// Looks at the path as it is spelled first, because that costs least; a symbolic link may lead
 /// from anywhere into the middle of a cluster.
 fn locate(path: &Absolute, search: Search) -> Result<Option<Found>, unlock::Failed> {
-    match as_spelled(path, search)? {
-        None => follow(path, search),
-        found => Ok(found),
+    let spelled = search(path)?;
+    if spelled.as_ref().is_some_and(|found| found.is_certain) {
+        return Ok(spelled);
     }
-}
-
-fn as_spelled(path: &Absolute, search: Search) -> Result<Option<Found>, unlock::Failed> {
-    let Some(found) = search(path)? else {
-        return Ok(None);
-    };
-    let name = path::last(path.bytes());
-    let archived = found.is_foreign().then(|| unlinked(path, name, false));
-    Ok(Some(archived.flatten().unwrap_or(found)))
+    Ok(follow(path, search)?.or(spelled))
 }
 
 #[inline(never)]
@@ -237,18 +253,20 @@ fn follow(path: &Absolute, search: Search) -> Result<Option<Found>, unlock::Fail
     let Some(real) = path.real() else {
         return Ok(None);
     };
-    if real.bytes() != path.bytes() {
-        if let Some(found) = search(&real)? {
-            return Ok(Some(found));
-        }
+    if real.bytes() == path.bytes() {
+        return Ok(by_links(&real));
     }
-    Ok(by_links(&real))
+    let found = search(&real)?;
+    if found.as_ref().is_some_and(|found| found.is_certain) {
+        return Ok(found);
+    }
+    Ok(by_links(&real).or(found))
 }
 
 /// The data directory that makes a difference for this path: what lies below another is clear.
 fn by_ancestors(path: &Absolute) -> Result<Option<Found>, unlock::Failed> {
     let known = longest_root(path).map(|known| found_below(known, path));
-    if known.as_ref().is_some_and(|known| !known.is_foreign()) {
+    if known.as_ref().is_some_and(|known| known.is_certain) {
         return Ok(known);
     }
     for ancestor in path.ancestors().filter(|root| matters(path.after(root))) {
@@ -268,7 +286,7 @@ fn matters(below: &[u8]) -> bool {
 #[inline(never)]
 fn nearest(path: &Absolute) -> Result<Option<Found>, unlock::Failed> {
     let known = longest_root(path).map(|known| found_below(known, path));
-    if known.as_ref().is_some_and(|known| !known.is_foreign()) {
+    if known.as_ref().is_some_and(|known| known.is_certain) {
         return Ok(known);
     }
     for ancestor in path.ancestors() {
@@ -311,98 +329,107 @@ fn owner_of(directory: &[u8]) -> Result<Option<Owner>, unlock::Failed> {
     Ok(sealed.then(|| Owner::Locked(directory.to_vec())))
 }
 
-/// Paths outside every data directory that may be a cluster's all the same: what `pg_wal` and the
-/// links in `pg_tblspc` point to. Names that can be neither are not looked up.
-fn by_links(path: &Absolute) -> Option<Found> {
-    let tablespace = may_be_linked(path)? == Linked::Tablespace;
-    through_links(path, tablespace)
+/// Does a path below a data directory lead into a tablespace that lies there, and not by its link?
+fn holds_tablespace(below: &[u8]) -> bool {
+    let directories = path::parent(below).unwrap_or_default();
+    let by_link = below.starts_with(b"pg_tblspc/");
+    let mut parts = directories.split(|&byte| byte == b'/').enumerate();
+    parts.any(|(depth, part)| version_directory(part).is_some() && !(by_link && depth == 2))
 }
 
-/// What a path can be a part of that a cluster's link leads to.
-#[derive(PartialEq)]
-enum Linked {
-    Tablespace,
-    Wal,
+/// Real paths that may be a cluster's wherever they lie: what `pg_wal` and the links in `pg_tblspc`
+/// point to. Names that can be neither are not looked up.
+fn by_links(path: &Absolute) -> Option<Found> {
+    if !may_be_linked(path) {
+        return None;
+    }
+    in_tablespace(path).or_else(|| in_wal(path))
 }
 
 /// By its names alone; nothing without a cluster.
-fn may_be_linked(path: &Absolute) -> Option<Linked> {
-    clusters::all().next()?;
-    let bytes = path.bytes();
-    let is_version = |part| version_directory(part).is_some();
-    if bytes.split(|&b| b == b'/').any(is_version) {
-        return Some(Linked::Tablespace);
-    }
-    let name = path::last(bytes);
-    let wal = name.first().is_some_and(u8::is_ascii_hexdigit)
+fn may_be_linked(path: &Absolute) -> bool {
+    clusters::all().next().is_some() && (version_above(path).is_some() || may_be_wal(path))
+}
+
+fn may_be_wal(path: &Absolute) -> bool {
+    let name = path::last(path.bytes());
+    name.first().is_some_and(u8::is_ascii_hexdigit)
         || name.starts_with(b"xlogtemp.")
-        || name.starts_with(b"RECOVERY");
-    wal.then_some(Linked::Wal)
+        || name.starts_with(b"RECOVERY")
+}
+
+/// The version directory that a path lies in: a tablespace's own is the nearest, even where one
+/// lies in another.
+fn version_above(path: &Absolute) -> Option<&[u8]> {
+    path.ancestors()
+        .find(|ancestor| version_directory(path::last(ancestor)).is_some())
 }
 
 #[inline(never)]
-fn through_links(path: &Absolute, tablespace: bool) -> Option<Found> {
+fn in_tablespace(path: &Absolute) -> Option<Found> {
+    let version = version_above(path)?;
+    let location = path::parent(version)?;
     let linked = clusters::all().find_map(|cluster| {
         let root = Absolute::from_bytes(&cluster.root)?;
-        let below = if tablespace {
-            path.through_links_of(&root.join(b"pg_tblspc")?, b"pg_tblspc")
-                .filter(|below| is_of_version(below.bytes(), &root))
-        } else {
-            path.through_link(&root.join(b"pg_wal")?, b"pg_wal")
-        };
-        Some(Found::new(Owner::Known(cluster), below?.bytes()))
+        if !is_of_version(path::last(version), &root) {
+            return None;
+        }
+        let link = path::link_to(location, &root.join(b"pg_tblspc")?)?;
+        let below = Absolute::from_bytes(b"pg_tblspc")?.join(&link)?;
+        let below = below.join(path.after(location))?;
+        Some(Found::new(Owner::Known(cluster), below.bytes()))
     });
-    linked.or_else(|| unlinked(path, path::last(path.bytes()), tablespace))
+    linked.or_else(|| being_copied(path))
+}
+
+#[inline(never)]
+fn in_wal(path: &Absolute) -> Option<Found> {
+    if !may_be_wal(path) {
+        return None;
+    }
+    let linked = clusters::all().find_map(|cluster| {
+        let link = Absolute::from_bytes(&cluster.root)?.join(b"pg_wal")?;
+        let below = path.through_link(&link, b"pg_wal")?;
+        Some(Found::new(Owner::Known(cluster), below.bytes()))
+    });
+    linked.or_else(|| archived(path))
 }
 
 /// While pg_upgrade works, two clusters have links to one location, where each has the directory of
 /// its version: `PG_15_…` and `PG_17_…`. A data directory that does not tell its version has all.
-fn is_of_version(below: &[u8], root: &Absolute) -> bool {
+fn is_of_version(directory: &[u8], root: &Absolute) -> bool {
     let file = root.join(b"PG_VERSION").map(|path| path.to_c());
     let version = file.and_then(|path| std::fs::read(OsStr::from_bytes(path.to_bytes())).ok());
-    let Some(version) = version else {
-        return true;
-    };
-    let directory = [b"PG_", version.trim_ascii_end(), b"_"].concat();
-    below
-        .split(|&b| b == b'/')
-        .any(|part| part.starts_with(&directory))
-}
-
-/// What belongs to the one cluster whose key this process holds, though no link says so (yet).
-#[inline(never)]
-fn unlinked(path: &Absolute, name: &[u8], tablespace: bool) -> Option<Found> {
-    let cluster = clusters::sole()?;
-    let below = if tablespace {
-        being_copied(path)?
-    } else {
-        archived(path, name)?
-    };
-    Some(Found::new(Owner::Known(cluster), below.bytes()))
+    let own = |version: Vec<u8>| [b"PG_", version.trim_ascii_end(), b"_"].concat();
+    version.is_none_or(|version| directory.starts_with(&own(version)))
 }
 
 /// pg_basebackup writes tablespaces before the links to them (io-paths.md C4). Which of them it is
 /// does not matter to a file that a base backup holds (pgseal_storage::classify).
-fn being_copied(path: &Absolute) -> Option<Absolute> {
+fn being_copied(path: &Absolute) -> Option<Found> {
     if !programs::is("pg_basebackup") {
         return None;
     }
-    let location = path
-        .ancestors()
-        .find(|ancestor| version_directory(path::last(ancestor)).is_some())
-        .and_then(path::parent)?;
+    let owner = Owner::Known(clusters::sole()?);
+    Some(Found::new(owner, in_some_tablespace(path)?.bytes()))
+}
+
+/// What a file would be if its version directory were a tablespace's.
+fn in_some_tablespace(path: &Absolute) -> Option<Absolute> {
+    let location = path::parent(version_above(path)?)?;
     Absolute::from_bytes(b"pg_tblspc/0")?.join(path.after(location))
 }
 
 /// A segment outside any `pg_wal`: pg_receivewal seals what it writes, wherever that is; what
-/// somebody gives pg_waldump from an archive is sealed, unless its first page is one in clear.
-fn archived(path: &Absolute, name: &[u8]) -> Option<Absolute> {
+/// somebody gives pg_waldump from an archive is sealed, unless its first page is one in clear. The
+/// key is that of the one cluster that this process knows.
+fn archived(path: &Absolute) -> Option<Found> {
+    let name = path::last(path.bytes());
     let segment = name.strip_suffix(b".partial").unwrap_or(name);
     WalName::parse(segment)?;
+    let cluster = clusters::sole()?;
     let sealed =
         programs::is("pg_receivewal") || programs::is("pg_waldump") && !wal::is_clear(&path.to_c());
-    if !sealed {
-        return None;
-    }
-    Absolute::from_bytes(b"pg_wal")?.join(segment)
+    let below = Absolute::from_bytes(b"pg_wal")?.join(segment)?;
+    sealed.then(|| Found::new(Owner::Known(cluster), below.bytes()))
 }

@@ -4,7 +4,7 @@ use super::direct;
 use libc::{c_int, PATH_MAX};
 use std::ffi::{CStr, CString, OsStr};
 use std::mem::MaybeUninit;
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 const MAX: usize = PATH_MAX as usize;
 
@@ -140,17 +140,6 @@ impl Absolute {
         Self::from_bytes(name)?.join(self.after(target.bytes()))
     }
 
-    /// The same for any of the links in `directory`.
-    pub fn through_links_of(&self, directory: &Self, name: &[u8]) -> Option<Self> {
-        let entries = std::fs::read_dir(OsStr::from_bytes(directory.bytes())).ok()?;
-        entries.flatten().find_map(|entry| {
-            let oid = entry.file_name();
-            let link = directory.join(oid.as_bytes())?;
-            let name = Self::from_bytes(name)?.join(oid.as_bytes())?;
-            self.through_link(&link, name.bytes())
-        })
-    }
-
     fn push(&mut self, bytes: &[u8]) -> Option<()> {
         // One byte stays for the NUL.
         let end = self.len.checked_add(bytes.len()).filter(|&end| end < MAX)?;
@@ -260,6 +249,17 @@ pub fn leads_nowhere(directory: c_int, path: &CStr) -> bool {
             !is_directory || (stat.st_nlink == 0 && !names.any(|name| name == b".."))
         }
     }
+}
+
+/// The name of the link in `directory` that leads to `location`, a real path.
+pub fn link_to(location: &[u8], directory: &Absolute) -> Option<Vec<u8>> {
+    let entries = std::fs::read_dir(OsStr::from_bytes(directory.bytes())).ok()?;
+    let mut names = entries.flatten().map(|entry| entry.file_name().into_vec());
+    names.find(|name| {
+        let target = directory.join(name);
+        let target = target.and_then(|link| real_path(link.terminated()?));
+        target.is_some_and(|target| target.bytes() == location)
+    })
 }
 
 /// The last name of a path.
