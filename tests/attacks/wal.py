@@ -119,6 +119,13 @@ class Archive(Case):
     def test_archive_library(self):
         self.recover_from_archive(self.LIBRARY)
 
+    def test_archive_within_the_data_directory(self):
+        """The library writes what is stored wherever the archive lies: a second seal would make it nobody's."""
+        for number, place in enumerate(["archive", "pg_archive", "pg_wal/archive", "base/archive"]):
+            with self.subTest(place=place):
+                self.archive = self.directory / f"primary{number}/data" / place
+                self.recover_from_archive(self.LIBRARY, number=number)
+
     def test_archive_in_clear(self):
         """As a plain primary leaves it: what comes from it is sealed before it gets a segment's name."""
         self.recover_from_archive(self.COPY, self.unseal_archive)
@@ -187,12 +194,13 @@ class Archive(Case):
         while restored.psql("SELECT pg_is_in_recovery()") == "t":
             time.sleep(0.05)
 
-    def recover_from_archive(self, conf, change_archive=None):
+    def recover_from_archive(self, conf, change_archive=None, number=""):
         """A cold copy, an archive that shows nothing, recovery to a point, a new timeline, and a crash on it."""
-        primary = self.cluster("primary", conf=conf.format(archive=self.archive)).init()
+        primary = self.cluster(f"primary{number}", conf=conf.format(archive=self.archive)).init()
+        self.archive.mkdir(parents=True, exist_ok=True)
         primary.start().psql(f"CREATE TABLE t AS SELECT 0 AS i, '{self.canaries['row']}' AS word")
         primary.stop()
-        restored = self.cluster("restored")
+        restored = self.cluster(f"restored{number}")
         shutil.copytree(primary.data, restored.data, symlinks=True)
         self.write_archive(primary)
         self.assertEqual(self.canaries.found(self.archive), {})

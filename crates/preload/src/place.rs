@@ -20,7 +20,7 @@ mod path;
 
 use crate::clusters::{self, Cluster};
 use crate::receivers::{self, State};
-use crate::{control, programs, unlock, wal};
+use crate::{control, programs, server, unlock, wal};
 use libc::c_int;
 use path::{identity, Absolute};
 use pgseal_storage::classify::{classify, is_inside, version_directory, Class, Classified};
@@ -213,6 +213,7 @@ impl Found {
         }
         match self.answer.class {
             Class::Clear => Place::Clear,
+            _ if self.answer.row.is_none() && server::is_archiver() => Place::Clear,
             Class::KeyDirectory => Place::Denied(libc::EACCES),
             class => match self.owner.cluster() {
                 Ok(cluster) => Place::Sealed(cluster, class),
