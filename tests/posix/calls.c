@@ -7,13 +7,19 @@
 #include "transcript.h"
 
 #include <fcntl.h>
+#include <linux/close_range.h>
 #include <linux/falloc.h>
+#include <linux/filter.h>
 #include <linux/fs.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
@@ -272,6 +278,43 @@ reuse(const char *label, int fd)
 	close(ends[1]);
 }
 
+/* From here on close_range fails as where a container forbids it. */
+static void
+forbid_close_range(void)
+{
+	struct sock_filter filter[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_close_range, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog program = {sizeof(filter) / sizeof(*filter), filter};
+
+	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	result("seccomp", prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program));
+}
+
+/* What close_range leaves open when it fails is as protected as before. */
+static void
+failed_close_range(int fd)
+{
+	result("close_range of nothing", close_range(fd, fd - 1, 0));
+	result("close_range with unknown flags", close_range(fd, fd, 1 << 10));
+	result("close_range on exec", close_range(fd, fd, CLOSE_RANGE_CLOEXEC));
+	result("write after these", pwrite(fd, "-text-marker/", 13, 100));
+	fflush(stdout);
+	if (fork() == 0)
+	{
+		forbid_close_range();
+		result("close_range forbidden", close_range(3, ~0U, 0));
+		result("write after that", pwrite(fd, "-text-marker/", 13, 200));
+		fflush(stdout);
+		_exit(0);
+	}
+	wait(NULL);
+	contents("contents after a failed close_range");
+}
+
 static void
 copies(void)
 {
@@ -304,6 +347,7 @@ copies(void)
 	note("F_GETFL none", "%x", fcntl(copy, F_GETFL) & (O_ACCMODE | O_APPEND));
 	result("pwrite not appended", pwrite(copy, "inside", 6, 20));
 	contents("contents after F_SETFL");
+	failed_close_range(copy);
 	result("F_SETLK", fcntl(copy, F_SETLK, &(struct flock){.l_type = F_WRLCK}));
 	result("close_range", close_range(high, high, 0));
 	result("read after close_range", read(high, page, 1));

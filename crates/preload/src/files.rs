@@ -207,8 +207,8 @@ fn drop_entry(file: *mut OpenFile) {
     }
 }
 
-/// The descriptors from `first` to `last` are being closed.
-pub fn remove_range(first: c_int, last: c_int) {
+/// The protected descriptors from `first` to `last`.
+pub fn within(first: c_int, last: c_int) -> impl Iterator<Item = c_int> {
     let limit = c_int::try_from(MAX_FD - 1).unwrap_or(c_int::MAX);
-    (first.max(0)..=last.min(limit)).for_each(remove);
+    (first.max(0)..=last.min(limit)).filter(|&fd| get(fd).is_some())
 }

@@ -2,6 +2,7 @@
 
 use super::fail;
 use crate::files::{self, Protected};
+use crate::programs;
 use crate::real::{self, libc_call};
 use libc::{c_int, c_uint, c_ulong};
 
@@ -63,17 +64,38 @@ fn status_flags(protected: Protected, command: c_int, argument: c_ulong) -> c_in
     }
 }
 
+/// Where the call fails, what stays open stays protected: libc's closes what is not, and so says
+/// whether it works here, before anything else is closed. A thread with descriptors of its own
+/// (CLOSE_RANGE_UNSHARE) is refused like an unknown flag: the table is one for all threads.
 pub unsafe fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
     const CLOSE_RANGE_CLOEXEC: c_int = 4;
-    if flags & CLOSE_RANGE_CLOEXEC == 0 {
-        let last = c_int::try_from(last).unwrap_or(c_int::MAX);
-        files::remove_range(c_int::try_from(first).unwrap_or(c_int::MAX), last);
+    if !programs::acts() || first > last || flags == CLOSE_RANGE_CLOEXEC {
+        return libc_call!(close_range(first, last, flags));
     }
-    libc_call!(close_range(first, last, flags))
+    if flags != 0 {
+        return fail(libc::EINVAL);
+    }
+    let number = |fd: c_uint| c_int::try_from(fd).unwrap_or(c_int::MAX);
+    let protected = || files::within(number(first), number(last));
+    let mut from = first;
+    for fd in protected().filter_map(|fd| c_uint::try_from(fd).ok()) {
+        if from < fd && libc_call!(close_range(from, fd - 1, 0)) < 0 {
+            return -1;
+        }
+        from = fd + 1;
+    }
+    if from <= last && libc_call!(close_range(from, last, 0)) < 0 {
+        return -1;
+    }
+    for fd in protected() {
+        // SAFETY: a descriptor.
+        unsafe { close(fd) };
+    }
+    0
 }
 
 pub unsafe fn closefrom(first: c_int) {
-    files::remove_range(first, c_int::MAX);
+    files::within(first, c_int::MAX).for_each(files::remove);
     libc_call!(closefrom(first));
 }
 
