@@ -4,22 +4,18 @@
  * Each path is relative to the working directory, the data directory; its file does not exist at first.
  */
 #define _GNU_SOURCE
+#include "forbid.h"
 #include "transcript.h"
 
 #include <fcntl.h>
 #include <linux/close_range.h>
 #include <linux/falloc.h>
-#include <linux/filter.h>
 #include <linux/fs.h>
-#include <linux/seccomp.h>
-#include <stddef.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
@@ -276,22 +272,6 @@ reuse(const char *label, int fd)
 	close(fd);
 	close(ends[0]);
 	close(ends[1]);
-}
-
-/* From here on close_range fails as where a container forbids it. */
-static void
-forbid_close_range(void)
-{
-	struct sock_filter filter[] = {
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_close_range, 0, 1),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-	};
-	struct sock_fprog program = {sizeof(filter) / sizeof(*filter), filter};
-
-	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-	result("seccomp", prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program));
 }
 
 /* What close_range leaves open when it fails is as protected as before. */

@@ -152,8 +152,8 @@ fn target(fd: c_int) -> Option<Vec<u8>> {
 }
 
 /// Is this the archiver? What it hands to an archive library must be what is stored
-/// (io-paths.md A9), and so must be what the library makes of it, wherever that lies: of all that no
-/// row of the table names, the archiver sees the stored bytes.
+/// (io-paths.md A9), and so must be what the library makes of it, wherever that lies: of all that
+/// no row of the table names, the archiver sees the stored bytes.
 pub fn is_archiver() -> bool {
     backend_is(c"archiver")
 }
