@@ -382,6 +382,20 @@ pub static TABLE: &[Row] = &[
         Kind::Clear,
         "pg_upgrade's logs and reports: names of objects",
     ),
+    // An administrator's own directories, such as pg_hba.d or pg_logs: editors write these files,
+    // and people read them. All else there may be data.
+    row("pg_<other>/**.conf", Kind::Clear, "configuration"),
+    row("pg_<other>/**.crt", Kind::Clear, "certificates"),
+    row("pg_<other>/**.crl", Kind::Clear, "revoked certificates"),
+    row("pg_<other>/**.key", Kind::Clear, "the server's TLS key"),
+    row(
+        "pg_<other>/**.pem",
+        Kind::Clear,
+        "certificates and TLS keys",
+    ),
+    row("pg_<other>/**.log", Kind::Clear, "server log"),
+    row("pg_<other>/**.csv", Kind::Clear, "server log"),
+    row("pg_<other>/**.json", Kind::Clear, "server log"),
     row("pg_ident.conf", Kind::Clear, "configuration"),
     row("pg_hba.conf", Kind::Clear, "configuration"),
     // The top level: named so that the walk over real directories finds every file in the table.

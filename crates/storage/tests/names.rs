@@ -67,6 +67,7 @@ fn what_is_clear_is_named() {
         .filter(|pattern| pattern.contains('/') && !pattern.starts_with("pg_tblspc/"))
         .filter(|pattern| {
             let example = pattern
+                .replace("<other>", "any")
                 .replace("<oid>", "5")
                 .replace("**", "x")
                 .replace('*', "x");
@@ -94,6 +95,14 @@ fn what_is_clear_is_named() {
             "pg_snapshots/*",
             "pg_log/**",
             "pg_upgrade_output.d/**",
+            "pg_<other>/**.conf",
+            "pg_<other>/**.crt",
+            "pg_<other>/**.crl",
+            "pg_<other>/**.key",
+            "pg_<other>/**.pem",
+            "pg_<other>/**.log",
+            "pg_<other>/**.csv",
+            "pg_<other>/**.json",
             "log/**",
         ]
     );

@@ -138,7 +138,7 @@ fn wanted_spec(case: &NamedClass) -> Option<Spec> {
 #[test]
 fn names_are_what_the_table_says() {
     let classes = vectors().classes;
-    assert_eq!(classes.len(), 166);
+    assert_eq!(classes.len(), 181);
     for case in classes {
         let class = match classify(case.path.as_bytes()).class {
             Class::Clear => "clear",

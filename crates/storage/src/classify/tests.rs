@@ -189,10 +189,39 @@ fn shared_memory_files_are_refused_and_the_key_directory_is_known() {
 }
 
 #[test]
+fn what_an_administrator_keeps_below_a_directory_of_that_name_is_clear() {
+    for path in [
+        "pg_hba.d/a.conf",
+        "pg_conf.d/site/b.conf",
+        "pg_certs/server.crt",
+        "pg_logs/postgresql-Mon.log",
+        "pg_logs/postgresql-Mon.csv",
+        "pg_logs/postgresql-Mon.json",
+    ] {
+        assert_eq!(classify(path.as_bytes()).class, Class::Clear, "{path}");
+    }
+    for path in [
+        "pg_stat/x.json",
+        "pg_wal/x.log",
+        "pg_tblspc/16390/x.conf",
+        "pg_tblspc/16390/PG_15_202209061/5/x.csv",
+        "pg_logical/x.conf",
+        "base/5/x.conf",
+        "global/x.key",
+        "PG_15_202209061/5/x.log",
+        "pg_hba.d/a.conf.tmp",
+        "pg_any/conf",
+    ] {
+        spec(path);
+    }
+}
+
+#[test]
 fn every_row_of_the_table_can_be_reached() {
     // A row that an earlier one shadows would never decide anything.
     let example = |pattern: &str| {
         pattern
+            .replace("<other>", "any")
             .replace("<oid>", "16390")
             .replace("<dbdir>", "5")
             .replace("<rel>", "16384_fsm")
