@@ -11,7 +11,7 @@ pg=$base/server/$(cat "$base/server/bindir")
 socket=$base/run/evaluator.sock
 server='' evaluator=''
 export PGHOST=$base/run PGPORT=5432 PGUSER=postgres PGDATABASE=shop
-export PGSEAL_IDENTITY=$base/owner.identity PGSEAL_ACCEPT=software
+export PGSEAL_IDENTITY=$base/owner.identity
 
 # shellcheck source-path=SCRIPTDIR source=../demo/talk.sh
 . "$(dirname "$0")/talk.sh"
@@ -40,7 +40,8 @@ refused() {
 
 start_evaluator() {
     : >"$base/evaluator.log"
-    "$base/bin/pgseal-evaluator" --socket "$socket" --allow-uid "$(id -u)" --unlocked >>"$base/evaluator.log" 2>&1 &
+    "$base/bin/pgseal-evaluator" --socket "$socket" --allow-uid "$(id -u)" --unlocked \
+        --identity "$base/evaluator.identity" >>"$base/evaluator.log" 2>&1 &
     evaluator=$!
     until grep -q listening "$base/evaluator.log"; do
         kill -0 "$evaluator" 2>/dev/null || die "$(cat "$base/evaluator.log")"
@@ -75,6 +76,9 @@ end_all() {
 prepare() {
     title "A server, and an evaluator in a process of its own"
     start_evaluator
+    # The evaluator's administrator tells it to owners: whoever answers in its place has another key.
+    PGSEAL_ACCEPT=software:$(sed -n 's/^.* signed by //p' "$base/evaluator.log")
+    export PGSEAL_ACCEPT
     start_server
     "$pg/psql" -X -q -d postgres -c 'CREATE DATABASE shop'
     admin 'CREATE EXTENSION encdb; CREATE EXTENSION encdb_btree'

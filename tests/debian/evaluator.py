@@ -8,7 +8,7 @@ import signal
 import subprocess
 
 from machine import ROOT, as_postgres, blocks, main
-from manager import UNITS, Managed
+from manager import SERVICES, UNITS, Managed
 
 SERVICE, _, VERIFY = blocks("docs/operations/evaluator.md")
 LOCKS, = blocks("docs/operations/evaluator.md", "ini")
@@ -66,8 +66,9 @@ class Evaluator(Managed):
         self.assertEqual(told.count(" records, head "), 2, told)
 
     def client(self, *arguments):
+        key = re.findall(r"signed by ([0-9a-f]{64})\n", self.run_as_root(["cat", SERVICES]).stdout)[0]
         variables = {"PGHOST": "/run/postgresql", "PGUSER": "postgres", "PGDATABASE": "postgres", "PGSEAL_IDENTITY": IDENTITY,
-                     "PGSEAL_ACCEPT": "software"}
+                     "PGSEAL_ACCEPT": f"software:{key}"}
         return self.run_as_root([ROOT / "dist/bin/pgseal", "client", *arguments], **variables).stdout.strip()
 
 

@@ -48,17 +48,17 @@ class Page(unittest.TestCase):
         """Starts what the line says, waits until it listens, and ends it as an operator does."""
         command = self.here(line).split()
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
-            said = child.stdout.readline()
+            key, said = child.stdout.readline(), child.stdout.readline()
             child.send_signal(signal.SIGTERM)
             rest, why = child.communicate(timeout=20)
         self.assertEqual((said, rest, why), (f"pgseal-evaluator: listening at {self.directory}/socket\n", "", ""))
         self.assertEqual(child.returncode, 0)
+        return re.fullmatch(r"pgseal-evaluator: evidence is signed by ([0-9a-f]{64})\n", key)[1]
 
     def test_the_commands_of_the_page(self):
         by_hand, = [line for line in blocks(PAGE.read_text()) if line.startswith("pgseal-evaluator --socket")]
         verify, = [line for line in blocks(PAGE.read_text()) if line.startswith("pgseal-evaluator log")]
-        self.serve_and_stop(by_hand)
-        self.serve_and_stop(by_hand)
+        self.assertEqual(self.serve_and_stop(by_hand), self.serve_and_stop(by_hand))
         done = subprocess.run(self.here(verify), shell=True, text=True, capture_output=True, check=False)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertEqual(len(re.findall(r"^\S+\.log: 2 records, head [0-9a-f]{64}$", done.stdout, re.M)), 2)

@@ -30,13 +30,15 @@ def programs():
 class Evaluator:
     """A pgseal-evaluator of this test, at a socket of its own."""
 
-    def __init__(self, directory):
-        self.socket = directory / "evaluator.sock"
-        self.log_file = directory / "evaluator.log"
+    def __init__(self, directory, name="evaluator", options=()):
+        self.socket = directory / f"{name}.sock"
+        self.log_file = directory / f"{name}.log"
+        self.options = options
         self.process = None
 
     def start(self):
-        command = [INSTALLED / "pgseal-evaluator", "--socket", self.socket, "--allow-uid", str(os.getuid()), "--unlocked"]
+        command = [INSTALLED / "pgseal-evaluator", "--socket", self.socket, "--allow-uid", str(os.getuid()), "--unlocked",
+                   *self.options]
         with open(self.log_file, "a") as log:
             self.process = subprocess.Popen(command, env=base_environment(), stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         deadline = time.monotonic() + TIME_LIMIT
@@ -57,8 +59,8 @@ class Evaluator:
 class Confidential(Case):
     """Tests whose clusters have encdb."""
 
-    def evaluator(self):
-        evaluator = Evaluator(self.directory)
+    def evaluator(self, name="evaluator", options=()):
+        evaluator = Evaluator(self.directory, name, options)
         self.addCleanup(evaluator.kill9)
         return evaluator.start()
 

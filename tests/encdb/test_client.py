@@ -2,6 +2,7 @@
 """pgseal client on a real server, in both forms of the evaluator: identities, keys, grants, values, statements."""
 
 import os
+import re
 import subprocess
 import sys
 import time
@@ -100,6 +101,27 @@ class Client(Confidential):
                 for name in ("owner", "application"):
                     os.unlink(self.directory / name)
 
+    def test_who_answers_in_the_evaluators_place_gets_nothing(self):
+        """A superuser leads the owner's client to evaluators of his own; the owner has named the right one's key."""
+        right = self.evaluator(options=["--identity", self.directory / "right"])
+        cluster = self.server("main", form="isolated", socket=right.socket)
+        self.client(cluster, "init")
+        key, = re.findall(r"signed by ([0-9a-f]{64})\n", right.log_file.read_text())
+        shown = self.client(cluster, "connect", "--accept", f"software:{key}", trusts=False)
+        self.assertRegex(shown, rf"signed by +{key}\n")
+        own = self.evaluator("own", ["--identity", self.directory / "own"])
+        for evaluator, said in ((own, "which the policy does not name"), (self.evaluator("bare"), "is not signed")):
+            cluster.psql(f"ALTER DATABASE postgres SET encdb.socket = '{evaluator.socket}'")
+            refused = self.client(cluster, "connect", "--accept", f"software:{key}", code=NOT_TRUSTED, trusts=False)
+            self.assertRegex(refused, f"{said}.*nothing was sent to it")
+            self.client(cluster, "connect")  # who names no key takes any
+        right.kill9()
+        right.start()
+        cluster.psql("ALTER DATABASE postgres RESET encdb.socket")
+        self.client(cluster, "connect", "--accept", f"software:{key}", trusts=False)
+        for text in ("software:", f"software:{key[:-1]}", "hardware"):
+            self.assertIn("64 digits", self.client(cluster, "connect", "--accept", text, code=USAGE, trusts=False))
+
     def test_a_list_of_revocations_acts_beside_that_of_another_database(self):
         cluster = self.ready("isolated", allow=None)
         cluster.psql("CREATE DATABASE crm")
@@ -153,7 +175,7 @@ class Client(Confidential):
         self.client(cluster, "init")
         self.assertIn("CREATE EXTENSION encdb", self.client(cluster, "connect", code=NO_ENCDB))
         self.assertIn("exists", self.client(cluster, "init", code=USAGE))
-        self.client(cluster, "connect", identity="missing", code=IO)
+        self.client(cluster, "connect", identity="missing", code=KEY_FILE)
         os.chmod(self.directory / "owner", 0o640)
         self.assertIn("chmod 600", self.client(cluster, "connect", code=KEY_FILE))
         os.chmod(self.directory / "owner", 0o600)

@@ -23,6 +23,7 @@ mod x509;
 
 use std::fmt;
 
+use pgseal_crypto::sign::PublicKey;
 use pgseal_evaluator_proto::message::{Claims, VerifyEvidence};
 
 pub use nitro::Nitro;
@@ -253,6 +254,12 @@ pub enum Refusal {
     /// Hardware that the owner does not accept.
     #[error("the policy does not accept {0}")]
     Platform(String),
+    /// Software whose key was not shown.
+    #[error("the evidence is not signed, and the policy names the keys that must have signed it: start the evaluator with --identity")]
+    Unsigned,
+    /// Software with another key.
+    #[error("the evidence is signed by {0}, which the policy does not name: ask whoever runs the evaluator for its key")]
+    OtherKey(PublicKey),
     /// Made for another handshake.
     #[error("the evidence was made for another handshake")]
     ReportData,

@@ -38,8 +38,10 @@ pub struct PolicyError(String);
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct SoftwarePolicy {
-    /// Said by name: it proves nothing
+    /// Said by name: it proves nothing of the machine
     pub allowed: bool,
+    /// Evaluators by the keys that sign their evidence; anybody if there is no such list
+    pub keys: Option<Vec<Hex<32>>>,
 }
 
 /// Which SEV-SNP guests will do.

@@ -1,14 +1,33 @@
-//! Evidence of an ordinary process: a statement that it proves nothing, and the bytes to be bound.
+//! Evidence of an ordinary process: a statement that it proves nothing of the machine, the bytes to
+//! be bound, and, if the process has a key of its own, that key and its signature.
+//!
+//! Without the key anybody makes such evidence. A policy that names keys takes it of their holders
+//! only, so of nobody who merely stands between client and evaluator.
+
+use pgseal_crypto::sign::{PublicKey, SIGNATURE};
 
 use crate::{Attested, BackEnd, Collateral, Measurement, Policy, Refusal, Verifier};
 
-/// What such evidence begins with.
+/// What evidence without a key begins with.
 const STATEMENT: &[u8] = b"pgseal software evaluator: an ordinary process. \
+    This proves nothing about hardware: whoever controls the machine can read its memory.\n";
+
+/// And evidence that is signed.
+const SIGNED_STATEMENT: &[u8] =
+    b"pgseal software evaluator: an ordinary process, known by its key. \
     This proves nothing about hardware: whoever controls the machine can read its memory.\n";
 
 /// Takes the statement for what it is, if the policy allows it by name.
 #[derive(Clone, Copy, Debug)]
 pub struct Software;
+
+impl Software {
+    /// Who signed evidence of this kind; nothing is checked.
+    pub fn claimed_key(evidence: &[u8]) -> Option<PublicKey> {
+        let rest = evidence.strip_prefix(SIGNED_STATEMENT)?;
+        Some(PublicKey(rest.get(64..96)?.try_into().ok()?))
+    }
+}
 
 impl Verifier for Software {
     fn back_end(&self) -> BackEnd {
@@ -22,18 +41,38 @@ impl Verifier for Software {
         policy: &Policy,
         _: u64,
     ) -> Result<Attested, Refusal> {
-        let allowed = policy.software.as_ref().is_some_and(|table| table.allowed);
-        if !allowed {
-            return Err(Refusal::NotAllowed(BackEnd::Software));
+        let table = policy.software.as_ref().filter(|table| table.allowed);
+        let table = table.ok_or(Refusal::NotAllowed(BackEnd::Software))?;
+        let (report_data, signer) = opened(evidence)?;
+        match (&table.keys, signer) {
+            (None, _) => {}
+            (Some(_), None) => return Err(Refusal::Unsigned),
+            (Some(keys), Some(signer)) if keys.iter().any(|key| key.0 == signer.0) => {}
+            (Some(_), Some(signer)) => return Err(Refusal::OtherKey(signer)),
         }
-        let report_data = evidence
-            .strip_prefix(STATEMENT)
-            .and_then(|bound| bound.try_into().ok())
-            .ok_or(Refusal::Malformed("not the statement and 64 bytes"))?;
         Ok(Attested {
             back_end: BackEnd::Software,
             report_data,
             measurement: Measurement::Nothing,
         })
+    }
+}
+
+/// What is bound, and by whom, if it is signed.
+fn opened(evidence: &[u8]) -> Result<([u8; 64], Option<PublicKey>), Refusal> {
+    let malformed = Refusal::Malformed("not the statement, 64 bytes, and a key with its signature");
+    if let Some(bound) = evidence.strip_prefix(STATEMENT) {
+        return Ok((bound.try_into().map_err(|_| malformed)?, None));
+    }
+    let signed = evidence.split_last_chunk::<SIGNATURE>();
+    let (message, signature) = signed.ok_or(malformed.clone())?;
+    let bound = message.strip_prefix(SIGNED_STATEMENT);
+    let (report_data, key) = bound
+        .and_then(<[u8]>::split_first_chunk::<64>)
+        .ok_or(malformed.clone())?;
+    let key = PublicKey(key.try_into().map_err(|_| malformed)?);
+    match key.verify(message, signature) {
+        true => Ok((*report_data, Some(key))),
+        false => Err(Refusal::NotAuthentic("the evaluator's statement")),
     }
 }

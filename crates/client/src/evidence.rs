@@ -5,6 +5,7 @@
 //! said.
 
 use pgseal_attestation::{BackEnd, Collateral, Judge, PolicyError, Refusal};
+use pgseal_crypto::sign::PublicKey;
 use pgseal_evaluator_proto::message::{Claims, VerifyEvidence};
 
 /// Why evidence is not trusted.
@@ -40,6 +41,12 @@ impl Policy {
     /// Accepts ordinary processes only: for whoever trusts the machine that they run on.
     pub fn software() -> Self {
         Self::parse("[software]\nallowed = true\n").expect("it is a policy")
+    }
+
+    /// Accepts the ordinary process with this key only.
+    pub fn software_of(key: PublicKey) -> Self {
+        let text = format!("[software]\nallowed = true\nkeys = [\"{key}\"]\n");
+        Self::parse(&text).expect("it is a policy")
     }
 
     /// With certificates of AMD's chips, in DER, one after the other.
@@ -93,6 +100,11 @@ impl VerifyEvidence for Decision<'_> {
         };
         Ok(judge.verify(claims)?)
     }
+}
+
+/// Whose signature evidence of software bears, to be shown; the policy decides.
+pub fn evidence_key(evidence: &[u8]) -> Option<PublicKey> {
+    pgseal_attestation::Software::claimed_key(evidence)
 }
 
 /// `software`, `sev-snp`, `tdx`, `nitro`.

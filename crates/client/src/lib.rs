@@ -30,7 +30,7 @@ pub use argument::{Argument, Resolver};
 pub use column::{type_by_name, Encrypted};
 pub use connect::{ConnectOptions, Target};
 pub use error::ClientError;
-pub use evidence::{back_end_name, EvidenceError, Policy};
+pub use evidence::{back_end_name, evidence_key, EvidenceError, Policy};
 pub use hex::{from_hex, to_hex};
 pub use identity::{Identity, IdentityError, IdentityFileError};
 pub use keys::{KeyInfo, KeyRing, NewKey};

@@ -34,6 +34,10 @@ pub struct Serve {
     /// What is shown to clients of the machine
     #[arg(long, value_enum, default_value = "software")]
     pub evidence: EvidenceKind,
+    /// Sign the evidence with the key in this file, by which clients know this evaluator;
+    /// it is made if it is not there
+    #[arg(long, value_name = "FILE")]
+    pub identity: Option<PathBuf>,
     /// Connections at once
     #[arg(long, value_name = "N", default_value_t = 1000)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=100_000))]

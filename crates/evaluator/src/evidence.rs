@@ -4,6 +4,8 @@
 //! both nonces, the expiry) to a place. A back end is one kind of place. The client verifies, and
 //! decides whom it trusts; here is only the side that produces.
 
+use pgseal_crypto::sign::SigningKey;
+
 /// A kind of place that can produce evidence.
 pub trait Evidence: Send + Sync {
     /// The number of the kind, as docs/format/message.md lists them.
@@ -40,8 +42,38 @@ impl Evidence for Software {
     }
 }
 
+/// The same with a key of its own, by which a client tells it from whoever answers in its place.
+pub struct SignedSoftware(SigningKey);
+
+impl SignedSoftware {
+    /// What the evidence begins with; the 64 bytes, the public key and the signature of all follow.
+    pub const STATEMENT: &'static str =
+        "pgseal software evaluator: an ordinary process, known by its key. \
+        This proves nothing about hardware: whoever controls the machine can read its memory.\n";
+
+    /// The key is for nothing else.
+    pub fn new(key: SigningKey) -> Self {
+        Self(key)
+    }
+}
+
+impl Evidence for SignedSoftware {
+    fn back_end(&self) -> u8 {
+        Software::BACK_END
+    }
+
+    fn produce(&self, report_data: &[u8; 64]) -> Result<Vec<u8>, EvidenceError> {
+        let public = self.0.public();
+        let message = [Self::STATEMENT.as_bytes(), report_data, &public.0].concat();
+        let signature = self.0.sign(&message);
+        Ok([&message[..], &signature].concat())
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use pgseal_crypto::Secret;
+
     use super::*;
 
     #[test]
@@ -50,5 +82,19 @@ mod tests {
         let (text, bound) = evidence.split_at(Software::STATEMENT.len());
         assert!(String::from_utf8_lossy(text).contains("proves nothing about hardware"));
         assert_eq!((bound, Software.back_end()), (&[5u8; 64][..], 0));
+    }
+
+    #[test]
+    fn a_key_signs_all_before_its_signature() {
+        let key = || SigningKey::from_seed(&Secret::from_bytes(&mut [7; 32]));
+        let signer = SignedSoftware::new(key());
+        let evidence = signer.produce(&[5; 64]).expect("it always answers");
+        let (message, signature) = evidence.split_last_chunk().expect("a signature");
+        assert!(key().public().verify(message, signature));
+        assert!(message.ends_with(&key().public().0));
+        assert!(!Software
+            .produce(&[5; 64])
+            .expect("too")
+            .starts_with(&message[..80]));
     }
 }

@@ -1,5 +1,8 @@
 //! Policies: what is written is what holds, and nothing is guessed.
 
+use pgseal_crypto::sign::SigningKey;
+use pgseal_crypto::Secret;
+
 use super::policy_of;
 use crate::{verify, BackEnd, Collateral, Policy, Refusal, Software, Verifier};
 
@@ -43,6 +46,56 @@ fn a_statement_has_one_text() {
         flipped[place] ^= 1;
         let result = software("[software]\nallowed = true", &flipped);
         assert!(matches!(result, Err(Refusal::Malformed(_))), "byte {place}");
+    }
+    for len in 0..good.len() {
+        assert!(software("[software]\nallowed = true", &good[..len]).is_err());
+    }
+    let long = [&good[..], &[0]].concat();
+    assert!(software("[software]\nallowed = true", &long).is_err());
+}
+
+fn key(seed: u8) -> SigningKey {
+    SigningKey::from_seed(&Secret::from_bytes(&mut [seed; 32]))
+}
+
+/// The statement of an evaluator with this key.
+fn signed(seed: u8) -> Vec<u8> {
+    let text = "pgseal software evaluator: an ordinary process, known by its key. This proves \
+                nothing about hardware: whoever controls the machine can read its memory.\n";
+    let message = [text.as_bytes(), &[5; 64], &key(seed).public().0].concat();
+    let signature = key(seed).sign(&message);
+    [&message[..], &signature].concat()
+}
+
+#[test]
+fn a_key_that_is_named_must_have_signed() {
+    let any = "[software]\nallowed = true";
+    let named = format!(
+        "{any}\nkeys = [\"{}\", \"{}\"]",
+        key(1).public(),
+        key(2).public()
+    );
+    for seed in [1, 2] {
+        assert_eq!(software(&named, &signed(seed)), Ok([5; 64]));
+    }
+    let other = Refusal::OtherKey(key(3).public());
+    assert_eq!(software(&named, &signed(3)), Err(other));
+    assert_eq!(software(&named, &evidence()), Err(Refusal::Unsigned));
+    assert_eq!(software(any, &signed(3)), Ok([5; 64]));
+    let nobody = format!("{any}\nkeys = []");
+    assert!(software(&nobody, &signed(1)).is_err());
+}
+
+#[test]
+fn every_bit_is_signed() {
+    let good = signed(1);
+    for place in 0..good.len() {
+        let mut flipped = good.clone();
+        flipped[place] ^= 1;
+        for policy in ["", &format!("keys = [\"{}\"]", key(1).public())] {
+            let policy = format!("[software]\nallowed = true\n{policy}");
+            assert!(software(&policy, &flipped).is_err(), "byte {place}");
+        }
     }
     for len in 0..good.len() {
         assert!(software("[software]\nallowed = true", &good[..len]).is_err());

@@ -5,6 +5,7 @@
 //! connection's thread does that connection's work and nothing else. Nobody waits for anybody.
 
 mod harden;
+mod identity;
 mod links;
 mod listener;
 mod locales;
@@ -23,11 +24,12 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::{Uid, User};
 use pgseal_evaluator::audit::Event;
 use pgseal_evaluator::engine::{Config, Engine};
-use pgseal_evaluator::evidence::{Evidence, Software};
+use pgseal_evaluator::evidence::{Evidence, SignedSoftware, Software};
 use pgseal_evaluator_proto::ring::Crowd;
 
 use crate::cli::{EvidenceKind, Serve};
 use harden::{HardenError, Lock};
+use identity::IdentityError;
 use links::Links;
 use listener::Listener;
 use log::Log;
@@ -38,6 +40,9 @@ pub enum ServeError {
     /// The process cannot be made safe.
     #[error(transparent)]
     Harden(#[from] HardenError),
+    /// The key of its evidence.
+    #[error(transparent)]
+    Identity(#[from] IdentityError),
     /// The socket.
     #[error("cannot listen at {0}: {1}")]
     Socket(String, io::Error),
@@ -86,9 +91,7 @@ pub fn serve(options: &Serve) -> Result<(), ServeError> {
     harden::no_inspection()?;
     locales::open_all();
     let log = open_log(options)?;
-    let evidence: Box<dyn Evidence> = match options.evidence {
-        EvidenceKind::Software => Box::new(Software),
-    };
+    let evidence = evidence(options)?;
     let engine = Engine::new(Config {
         evidence,
         collation: locales::find,
@@ -105,6 +108,16 @@ pub fn serve(options: &Serve) -> Result<(), ServeError> {
         log,
     }));
     run(server, &listener, path)
+}
+
+fn evidence(options: &Serve) -> Result<Box<dyn Evidence>, IdentityError> {
+    let EvidenceKind::Software = options.evidence;
+    let Some(path) = &options.identity else {
+        return Ok(Box::new(Software));
+    };
+    let key = identity::load_or_make(path)?;
+    println!("pgseal-evaluator: evidence is signed by {}", key.public());
+    Ok(Box::new(SignedSoftware::new(key)))
 }
 
 fn open_log(options: &Serve) -> Result<Log, ServeError> {

@@ -1,8 +1,10 @@
 //! The command line of `pgseal client`. Connection options are psql's.
 
 use std::path::PathBuf;
+use std::str::FromStr;
 
-use clap::{ArgAction, Args, Subcommand, ValueEnum};
+use clap::{ArgAction, Args, Subcommand};
+use pgseal_client::{from_hex, PublicKey};
 
 use crate::cmd::receiver::parse_until;
 
@@ -88,10 +90,10 @@ pub struct TrustOptions {
         conflicts_with = "accept"
     )]
     pub policy: Option<PathBuf>,
-    /// Instead of a policy: `software` trusts an ordinary process, which can prove nothing. It is
-    /// for whoever trusts the machine that the evaluator runs on
+    /// Instead of a policy: `software:KEY` trusts the evaluator with this key, an ordinary process
+    /// that prints it when it starts; `software` trusts anybody who answers in its place, too
     #[arg(long, value_name = "KIND", env = "PGSEAL_ACCEPT")]
-    pub accept: Option<Kind>,
+    pub accept: Option<Accept>,
     /// AMD's certificates for the policy, in DER, one after the other
     #[arg(long, value_name = "FILE")]
     pub amd_certificates: Option<PathBuf>,
@@ -106,11 +108,22 @@ pub struct TrustOptions {
     pub until: u64,
 }
 
-/// A kind of evaluator.
-#[derive(Clone, Copy, ValueEnum)]
-pub enum Kind {
-    /// An ordinary process
-    Software,
+/// Ordinary processes: any, or that with a key.
+#[derive(Clone, Copy)]
+pub struct Accept(pub Option<PublicKey>);
+
+impl FromStr for Accept {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let refused = "give software, or software: and the 64 digits that the evaluator prints";
+        let key = text.strip_prefix("software").ok_or(refused)?;
+        let Some(key) = key.strip_prefix(':') else {
+            return key.is_empty().then_some(Self(None)).ok_or(refused);
+        };
+        let key = from_hex(key).and_then(|key| key.as_slice().try_into().ok());
+        Ok(Self(Some(PublicKey(key.ok_or(refused)?))))
+    }
 }
 
 #[derive(Args)]

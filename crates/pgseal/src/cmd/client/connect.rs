@@ -1,6 +1,6 @@
 //! `pgseal client connect`: runs the exchange, and shows what the evaluator showed.
 
-use pgseal_client::{back_end_name, to_hex};
+use pgseal_client::{back_end_name, evidence_key, to_hex};
 
 use super::print::{fields, refused_keys, time};
 use super::ClientFailure;
@@ -10,16 +10,19 @@ use crate::output;
 pub async fn run(args: &ConnectArgs) -> Result<(), ClientFailure> {
     let session = args.client.session(&args.trust, None).await?;
     let evidence = session.evidence();
-    // What software says of itself is text, before the 64 bytes that it binds.
-    let shown = match evidence.bytes.split_last_chunk::<64>() {
-        Some((text, _)) if evidence.back_end == 0 => String::from_utf8_lossy(text).into_owned(),
+    // What software says of itself is a line of text, before what it binds.
+    let shown = match evidence.bytes.split(|byte| *byte == b'\n').next() {
+        Some(text) if evidence.back_end == 0 => String::from_utf8_lossy(text).into_owned(),
         _ => to_hex(&evidence.bytes),
     };
+    let signer = evidence_key(&evidence.bytes).filter(|_| evidence.back_end == 0);
+    let signer = signer.map_or_else(|| "nobody".to_owned(), |key| key.to_string());
     let grants = session.grants().await?;
     let keys: Vec<&str> = session.keys().all().map(|key| key.name.as_str()).collect();
     output::print(fields(&[
         ("evaluator", back_end_name(evidence.back_end)),
-        ("evidence", shown.trim_end().to_owned()),
+        ("evidence", shown),
+        ("signed by", signer),
         ("rules", to_hex(&evidence.rules)),
         ("owner", session.identity().owner().to_string()),
         ("subject", session.identity().subject().to_string()),

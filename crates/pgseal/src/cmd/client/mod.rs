@@ -24,7 +24,7 @@ use pgseal_client::{
 use zeroize::Zeroizing;
 
 use crate::cli::client::{
-    ClientCommand, ClientGrantCommand, ClientKeyCommand, ClientOptions, Kind, TrustOptions,
+    Accept, ClientCommand, ClientGrantCommand, ClientKeyCommand, ClientOptions, TrustOptions,
 };
 use crate::exit::Failure;
 use crate::output::OutputError;
@@ -123,7 +123,8 @@ impl TrustOptions {
             None => String::new(),
         };
         let mut policy = match &self.accept {
-            Some(Kind::Software) => Policy::software(),
+            Some(Accept(None)) => Policy::software(),
+            Some(Accept(Some(key))) => Policy::software_of(*key),
             None => Policy::parse(&text)?,
         };
         if let Some(path) = &self.amd_certificates {
