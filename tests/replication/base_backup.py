@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """pg_basebackup from sealed and plain servers: the copy starts, has all rows, and shows nothing on the disk."""
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -338,7 +339,11 @@ class Raw(Receiving):
         copy = self.copy("copy")
         raw = {"PGHOST": str(primary.home), "PGOPTIONS": "-c pgseal.receiver=raw"}
         stock = [primary.pg / "pg_basebackup", "-c", "fast", "-X", "fetch", "--no-verify-checksums", "-D", copy.data]
+        unfinished = primary.data / "pg_encryption/key.bin.new"
+        unfinished.write_text("what a change of the key was about to write when it was killed")
         run(stock, {**primary.environment, **raw})
+        self.assertNotIn(unfinished.name, os.listdir(copy.data / "pg_encryption"))
+        self.assertIn("key.bin", os.listdir(copy.data / "pg_encryption"))
         copy.run("pg_verifybackup", copy.data)
         self.assert_sealed(copy.data)
         table = copy.data / primary.psql("SELECT pg_relation_filepath('t')")

@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use common::data::Data;
+use common::data::{sample, Data};
 use common::programs::with_library;
 use common::{pgseal, Transcript};
 use serde_json::Value;
@@ -62,6 +62,7 @@ fn ends(code: i32, stderr: &str) -> Transcript {
 fn convertible() -> Data {
     let data = Data::new();
     data.clear("pg_encryption/pgseal.toml", b"");
+    data.seal("pg_multixact/offsets/0000", &sample(10));
     data
 }
 

@@ -175,6 +175,12 @@ pub fn is_key_directory(name: &CStr) -> bool {
     name.to_bytes() == KEY_DIRECTORY
 }
 
+/// Is this the name of a key file that is being written? It may hold another wrapping of the key,
+/// which its writer takes back, or the key itself.
+pub fn is_unfinished_key_file(name: &CStr) -> bool {
+    name.to_bytes() == b"key.bin.new"
+}
+
 const KEY_DIRECTORY: &[u8] = b"pg_encryption";
 
 /// A path below a data directory.

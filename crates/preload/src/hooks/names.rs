@@ -140,8 +140,8 @@ pub unsafe fn closedir(directory: *mut DIR) -> c_int {
     libc_call!(closedir(directory))
 }
 
-/// The next entry that is not the key directory; a raw base backup carries that too, and so does a
-/// backup tool.
+/// The next entry that is not the key directory; a raw base backup carries that too, without what
+/// is unfinished in it, and so does a backup tool.
 pub unsafe fn readdir(directory: *mut DIR) -> *mut dirent {
     loop {
         let entry = libc_call!(readdir(directory));
@@ -150,7 +150,11 @@ pub unsafe fn readdir(directory: *mut DIR) -> *mut dirent {
         }
         // SAFETY: libc's entry, with a terminated name.
         let name = unsafe { CStr::from_ptr((*entry).d_name.as_ptr()) };
-        if !place::is_key_directory(name) || guard::shows_key_directory() {
+        let is_hidden = match place::is_key_directory(name) {
+            true => !guard::shows_key_directory(),
+            false => place::is_unfinished_key_file(name) && guard::shows_key_directory(),
+        };
+        if !is_hidden {
             return entry;
         }
     }
