@@ -4,7 +4,7 @@
 mod common;
 
 use std::fs;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::{symlink, MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::Command;
 
@@ -303,9 +303,10 @@ fn twins_of_another_version_are_replaced() {
     };
     bindir(&newer).prints(&format!("8 twins in {}\n", into.display()));
     fs::write(into.join("notes"), "mine").expect("a file");
+    symlink("postgres", into.join("link")).expect("a link");
     bindir(&place.path("pg")).prints(&format!("7 twins in {}\n", into.display()));
     let mut expected = names(&place.path("pg"));
-    expected.push("notes".to_owned());
+    expected.extend(["link".to_owned(), "notes".to_owned()]);
     expected.sort();
     assert_eq!(names(&into), expected);
     assert_runs(&into.join("psql"), &place.path("pg/psql"));

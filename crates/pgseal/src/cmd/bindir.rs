@@ -165,12 +165,15 @@ fn refuse_others(into: &Path, programs: &[OsString]) -> Result<(), BindirError> 
     }
 }
 
-/// Twins of programs that this installation does not have lead to another one, or nowhere.
+/// Twins of programs that this installation does not have lead to another one, or nowhere. A link
+/// to a twin is somebody else's: Debian's postmaster is one.
 fn remove_stale(into: &Path, programs: &[OsString]) -> Result<(), BindirError> {
     let failed = |error| BindirError::Write(into.to_owned(), error);
     for entry in fs::read_dir(into).map_err(failed)? {
         let entry = entry.map_err(failed)?;
-        if !programs.contains(&entry.file_name()) && is_twin(&entry.path()).unwrap_or(false) {
+        let is_file = entry.file_type().map_err(failed)?.is_file();
+        let is_known = programs.contains(&entry.file_name());
+        if is_file && !is_known && is_twin(&entry.path()).unwrap_or(false) {
             fs::remove_file(entry.path()).map_err(failed)?;
         }
     }
