@@ -160,10 +160,19 @@ fn a_command_ends_with_us() {
             .ok()
             .filter(|text| text.ends_with('\n'))
     });
+    // From then on, which is some microseconds after the command's start, a signal waits for us.
+    until(|| puts_off(child.id(), Signal::SIGTERM).then_some(()));
     let us = Pid::from_raw(i32::try_from(child.id()).expect("a process id"));
     kill(us, Signal::SIGTERM).expect("it runs");
     assert_eq!(child.wait().expect("it ends").signal(), Some(15));
     until(|| running_in_group(group.trim()).is_empty().then_some(()));
+}
+
+fn puts_off(pid: u32, signal: Signal) -> bool {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigBlk:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_some_and(|mask| mask & (1 << (signal as i32 - 1)) != 0)
 }
 
 /// What comes to be within a minute.
@@ -309,7 +318,8 @@ fn the_terminal_is_asked() {
 }
 
 /// The code or signal that a command ends with when this is typed at its first prompt, and what it
-/// said. It has a terminal of its own, which shows what is typed before and after.
+/// said. It has a terminal of its own, which shows what is typed before and after, and no signal is
+/// ignored, as all that a shell or nohup keeps from this test would be.
 fn at_a_terminal(command: &Command, typed: &[u8]) -> (Option<i32>, Option<i32>, String) {
     let OpenptyResult { master, slave } = openpty(None, None).expect("a terminal");
     let echoes = || {
@@ -318,7 +328,7 @@ fn at_a_terminal(command: &Command, typed: &[u8]) -> (Option<i32>, Option<i32>, 
     };
     let end = || Stdio::from(slave.try_clone().expect("a descriptor"));
     let mut child = Command::new("setsid")
-        .arg("--ctty")
+        .args(["--ctty", "env", "--default-signal"])
         .arg(command.get_program())
         .args(command.get_args())
         .env_clear()
