@@ -12,15 +12,6 @@ use pgseal_value::{AggregateKind, Value};
 
 const C: CollationId = CollationId::C;
 
-fn step(
-    connection: &mut Connection,
-    state: u64,
-    kind: AggregateKind,
-    cells: &[&[u8]],
-) -> Result<u64, Refusal> {
-    connection.aggregate_step(state, kind, C, cells.iter().copied())
-}
-
 fn result(connection: &mut Connection, key: &Sealer, state: u64) -> String {
     let mut out = Vec::new();
     assert_eq!(connection.aggregate_finish(state, &mut out), Ok(true));

@@ -36,8 +36,8 @@ fn session<const N: usize>(granted: [&[Operation]; N]) -> (Connection, [Sealer; 
     (connection, keys)
 }
 
-fn step(connection: &mut Connection, state: u64, cells: &[&[u8]]) -> Result<u64, Refusal> {
-    connection.aggregate_step(state, AggregateKind::Sum, C, cells.iter().copied())
+fn sum(connection: &mut Connection, state: u64, cells: &[&[u8]]) -> Result<u64, Refusal> {
+    step(connection, state, AggregateKind::Sum, cells)
 }
 
 #[test]
@@ -97,17 +97,17 @@ fn a_sum_is_of_keys_with_which_no_less_may_be_done() {
     let connection = &mut connection;
     let (zero, secret) = (open_key.int4(0), closed_key.int4(42));
     let refused = Err(no_grant(Operation::CompareDerived));
-    assert_eq!(step(connection, 0, &[&zero, &secret]), refused);
-    let state = step(connection, 0, &[&zero]).unwrap();
-    assert_eq!(step(connection, state, &[&secret]), refused);
+    assert_eq!(sum(connection, 0, &[&zero, &secret]), refused);
+    let state = sum(connection, 0, &[&zero]).unwrap();
+    assert_eq!(sum(connection, state, &[&secret]), refused);
     let (into, from) = (
-        step(connection, 0, &[&zero]).unwrap(),
-        step(connection, 0, &[&secret]).unwrap(),
+        sum(connection, 0, &[&zero]).unwrap(),
+        sum(connection, 0, &[&secret]).unwrap(),
     );
     let met = connection.aggregate_combine(into, from);
     assert_eq!(met, Err(no_grant(Operation::CompareDerived)));
 
-    let state = step(connection, 0, &[&secret, &zero]).unwrap();
+    let state = sum(connection, 0, &[&secret, &zero]).unwrap();
     let mut out = Vec::new();
     assert_eq!(connection.aggregate_finish(state, &mut out), Ok(true));
     assert_eq!(closed_key.open_text(&out), "42");
@@ -123,16 +123,16 @@ fn states_that_meet_are_asked_for_all_their_keys() {
     let connection = &mut connection;
     let cells = [first.int4(1), plain.int4(20), second.int4(300)];
     let [a, b, c] = cells.each_ref().map(Vec::as_slice);
-    let from = step(connection, 0, &[a, b]).unwrap();
+    let from = sum(connection, 0, &[a, b]).unwrap();
     let mut sealed = Vec::new();
     connection.aggregate_export(from, &mut sealed).unwrap();
     let from = connection.aggregate_import(&sealed).unwrap();
-    let into = step(connection, 0, &[c]).unwrap();
+    let into = sum(connection, 0, &[c]).unwrap();
     connection.aggregate_combine(into, from).unwrap();
     let mut out = Vec::new();
     assert_eq!(connection.aggregate_finish(into, &mut out), Ok(true));
     assert_eq!(second.open_text(&out), "321");
-    let bare = step(connection, 0, &[b]).unwrap();
+    let bare = sum(connection, 0, &[b]).unwrap();
     let met = connection.aggregate_combine(bare, into);
     assert_eq!(met, Err(no_grant(Operation::ConvertOut)));
 }
@@ -176,15 +176,6 @@ fn a_secret_is_not_counted_to_by_way_of_another_key() {
     assert_eq!(flow, Err(no_grant(Operation::CompareDerived)));
 }
 
-fn step_as(
-    connection: &mut Connection,
-    state: u64,
-    kind: AggregateKind,
-    cells: &[&[u8]],
-) -> Result<u64, Refusal> {
-    connection.aggregate_step(state, kind, C, cells.iter().copied())
-}
-
 /// A maximum that went on as a sum was asked for the right to sum, and compared.
 #[test]
 fn a_state_goes_on_as_what_it_began_as() {
@@ -196,23 +187,23 @@ fn a_state_goes_on_as_what_it_began_as() {
     for began in AggregateKind::ALL {
         for asked in AggregateKind::ALL.into_iter().filter(|kind| *kind != began) {
             for cells in [&[&two[..]][..], &[]] {
-                let state = step_as(connection, 0, began, &[&one]).unwrap();
-                assert_eq!(step_as(connection, state, asked, cells), gone);
+                let state = step(connection, 0, began, &[&one]).unwrap();
+                assert_eq!(step(connection, state, asked, cells), gone);
                 assert_eq!(
                     connection.aggregate_finish(state, &mut Vec::new()),
                     gone.map(|_: u64| true)
                 );
             }
-            let state = step_as(connection, 0, began, &[&one]).unwrap();
-            let other = step_as(connection, 0, asked, &[&two]).unwrap();
+            let state = step(connection, 0, began, &[&one]).unwrap();
+            let other = step(connection, 0, asked, &[&two]).unwrap();
             let met = connection.aggregate_combine(state, other);
             assert_eq!(met, Err(Refusal::UnknownState));
             // What it is goes with it to another process.
-            let state = step_as(connection, 0, began, &[&one]).unwrap();
+            let state = step(connection, 0, began, &[&one]).unwrap();
             sealed.clear();
             connection.aggregate_export(state, &mut sealed).unwrap();
             let state = connection.aggregate_import(&sealed).unwrap();
-            assert_eq!(step_as(connection, state, asked, &[&two]), gone);
+            assert_eq!(step(connection, state, asked, &[&two]), gone);
         }
     }
 }
@@ -254,18 +245,18 @@ fn an_extreme_is_no_way_to_compare_derived_cells_and_a_sum_none_to_another_key()
         .unwrap();
     let refused = Err(no_grant(Operation::CompareDerived));
     for kind in [AggregateKind::Min, AggregateKind::Max] {
-        assert_eq!(step_as(connection, 0, kind, &[&secret, &derived]), refused);
+        assert_eq!(step(connection, 0, kind, &[&secret, &derived]), refused);
         for asked in [AggregateKind::Sum, AggregateKind::Count, AggregateKind::Avg] {
-            let state = step_as(connection, 0, kind, &[&secret]).unwrap();
-            let way = step_as(connection, state, asked, &[&derived]);
+            let state = step(connection, 0, kind, &[&secret]).unwrap();
+            let way = step(connection, state, asked, &[&derived]);
             assert_eq!(way, Err(Refusal::UnknownState));
         }
     }
     let most = key.seal(&Value::Float8(f64::MAX));
     let hidden = bare.seal(&Value::Float8(1e300));
     for kind in [AggregateKind::Min, AggregateKind::Max] {
-        let state = step_as(connection, 0, AggregateKind::Sum, &[&most]).unwrap();
-        let way = step_as(connection, state, kind, &[&hidden]);
+        let state = step(connection, 0, AggregateKind::Sum, &[&most]).unwrap();
+        let way = step(connection, state, kind, &[&hidden]);
         assert_eq!(way, Err(Refusal::UnknownState));
     }
 }

@@ -6,6 +6,7 @@ mod common;
 use common::*;
 use pgseal_evaluator::engine::{CollationId, Connection};
 use pgseal_evaluator_proto::{Position, Refusal, MOST_KEPT, MOST_PAGES, POSITION};
+use pgseal_value::Value;
 use proptest::prelude::*;
 
 const C: CollationId = CollationId::C;
@@ -72,6 +73,18 @@ proptest! {
         prop_assert_eq!(&found(&mut connection, &sealed, &all).unwrap(), &expected);
         prop_assert_eq!(sent, expected);
     }
+}
+
+#[test]
+fn a_probe_may_be_of_another_type_that_is_compared_with_the_pages() {
+    let (mut connection, _, mut key) = alice_with(&engine(false), &[]);
+    let days = [7, 8, 9].map(|day| key.seal(&Value::Date(day)));
+    let days: Vec<&[u8]> = days.iter().map(Vec::as_slice).collect();
+    let noon = key.seal(&Value::Timestamp(8 * 86_400_000_000 + 43_200_000_000));
+    connection.keep_page(0, items(&days)).unwrap();
+    let sent = connection.search_page(&noon, &days, C).unwrap();
+    assert_eq!((sent.before, sent.through), (2, 2));
+    assert_eq!(found(&mut connection, &noon, &[0]), Ok(vec![sent]));
 }
 
 #[test]

@@ -2,9 +2,10 @@
 
 use std::cmp::Ordering;
 
-use crate::{float, Collate, Value, ValueError};
+use crate::{datetime, float, Collate, Value, ValueError};
 
-/// The order of two values of one type: NaN is equal to itself and greater than all, -0 is 0.
+/// The order of two values of one type, of two floats or of two times: NaN is equal to itself and
+/// greater than all, -0 is 0. Its one error is that the types do not meet.
 #[inline]
 pub fn compare(a: &Value, b: &Value, collation: &dyn Collate) -> Result<Ordering, ValueError> {
     match (a, b) {
@@ -20,7 +21,21 @@ pub fn compare(a: &Value, b: &Value, collation: &dyn Collate) -> Result<Ordering
         (Value::Float4(a), Value::Float4(b)) => Ok(float::compare(*a, *b)),
         (Value::Float8(a), Value::Float8(b)) => Ok(float::compare(*a, *b)),
         (Value::Decimal(a), Value::Decimal(b)) => Ok(a.compare(b)),
-        _ => Err(ValueError::Undefined(a.ty(), b.ty())),
+        (Value::Float4(a), Value::Float8(b)) => Ok(float::compare(f64::from(*a), *b)),
+        (Value::Float8(a), Value::Float4(b)) => Ok(float::compare(*a, f64::from(*b))),
+        _ => match (instant(a), instant(b)) {
+            (Some(a), Some(b)) => Ok(a.cmp(&b)),
+            _ => Err(ValueError::Undefined(a.ty(), b.ty())),
+        },
+    }
+}
+
+/// Where a time stands among all of them, also a date that is no timestamp.
+fn instant(value: &Value) -> Option<i64> {
+    match value {
+        Value::Date(date) => Some(datetime::place_of_date(*date)),
+        Value::Timestamp(instant) | Value::TimestampTz(instant) => Some(*instant),
+        _ => None,
     }
 }
 

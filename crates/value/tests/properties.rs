@@ -136,6 +136,27 @@ proptest! {
     }
 
     #[test]
+    fn two_types_are_ordered_as_one(
+        texts in proptest::collection::vec(likely_text(), 2),
+        floats in (any::<f32>(), any::<f64>()),
+    ) {
+        let (a, b) = (Value::Float4(floats.0), Value::Float8(floats.1));
+        let wide = Value::Float8(f64::from(floats.0));
+        prop_assert_eq!(compare(&a, &b, &C), compare(&wide, &b, &C));
+        prop_assert_eq!(compare(&b, &a, &C), compare(&b, &wide, &C));
+        let Ok(date) = Value::parse(Type::Date, &texts[0]) else { return Ok(()) };
+        for ty in [Type::Timestamp, Type::TimestampTz] {
+            let Ok(b) = Value::parse(ty, &texts[1]) else { continue };
+            let order = compare(&date, &b, &C).expect("two times");
+            prop_assert_eq!(compare(&b, &date, &C), Ok(order.reverse()));
+            match cast(&date, ty) {
+                Ok(a) => prop_assert_eq!(compare(&a, &b, &C), Ok(order)),
+                Err(_) => prop_assert_eq!(order == Ordering::Less, b.to_text() == "infinity"),
+            }
+        }
+    }
+
+    #[test]
     fn numerics_compute_as_integers_do(
         a in -10i128.pow(30)..10i128.pow(30),
         b in -10i128.pow(18)..10i128.pow(18),

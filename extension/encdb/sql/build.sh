@@ -23,16 +23,33 @@ fill() {
 }
 
 types() {
-    local name plain storage collatable extremes
+    local name plain storage collatable extremes category preferred family
     # Cells of any type: rnd_type has no operators, det_type has equality.
-    fill type.sql.in type rnd_type reader any storage external collatable false
-    fill type.sql.in type det_type reader deterministic storage external collatable false
-    while read -r name plain storage collatable extremes; do
-        fill type.sql.in type "enc_$name" reader "$name" storage "$storage" collatable "$collatable"
-        fill order.sql.in name "$name"
+    fill type.sql.in type rnd_type reader any storage external collatable false category r preferred false
+    fill type.sql.in type det_type reader deterministic storage external collatable false category d preferred false
+    while read -r name plain storage collatable extremes category preferred family; do
+        fill type.sql.in type "enc_$name" reader "$name" storage "$storage" collatable "$collatable" \
+            category "$category" preferred "$preferred"
+        fill compare.sql.in prefix "enc_$name" left "$name" right "$name" volatility IMMUTABLE joins "HASHES, MERGES"
+        [ "$family" = - ] && family= || family=" FAMILY $family"
+        fill order.sql.in name "$name" family "$family"
         [ "$extremes" = - ] || fill extremes.sql.in name "$name"
         fill convert.sql.in name "$name" plain "$plain"
     done < <(rows types)
+}
+
+families() {
+    printf '\n-- Orders of several types\n\n'
+    rows types | awk '$NF != "-" { print $NF }' | sort -u | sed 's/.*/CREATE OPERATOR FAMILY & USING btree;/'
+}
+
+across() {
+    local left right volatility family
+    printf '\n-- Comparisons of two types\n'
+    while read -r left right volatility family; do
+        fill compare.sql.in prefix enc left "$left" right "$right" volatility "${volatility^^}" joins MERGES
+        fill across.sql.in left "$left" right "$right" family "$family"
+    done < <(rows across)
 }
 
 arithmetic() {
@@ -83,7 +100,9 @@ casts() {
 }
 
 cat head.sql
+families
 types
+across
 arithmetic
 mixed
 intervals

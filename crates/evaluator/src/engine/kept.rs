@@ -41,11 +41,7 @@ impl Kept {
 
 impl Page {
     fn order(&self, at: usize, probe: &Value, rules: &dyn Collate) -> Result<Ordering, Refusal> {
-        let value = &self.values[at];
-        if value.ty() != probe.ty() {
-            return Err(Refusal::WrongType);
-        }
-        Ok(pgseal_value::compare(value, probe, rules)?)
+        pgseal_value::compare(&self.values[at], probe, rules).map_err(|_| Refusal::WrongType)
     }
 
     /// Most pages that are asked lie wholly before the probe, or behind it: their ends tell.

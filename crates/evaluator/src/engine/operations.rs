@@ -51,7 +51,7 @@ fn bound(
 }
 
 impl Connection {
-    /// The order of two cells of one type.
+    /// The order of two cells of one type, of two floats or of two times.
     #[inline]
     pub fn compare(
         &mut self,
@@ -68,10 +68,7 @@ impl Connection {
     fn order(&mut self, a: At, b: At, collation: CollationId) -> Result<Ordering, Refusal> {
         self.may_compare(&[self.origin(a), self.origin(b)])?;
         let (a, b) = (&self.at(a).value, &self.at(b).value);
-        if a.ty() != b.ty() {
-            return Err(Refusal::WrongType);
-        }
-        Ok(pgseal_value::compare(a, b, self.rules(collation))?)
+        pgseal_value::compare(a, b, self.rules(collation)).map_err(|_| Refusal::WrongType)
     }
 
     /// Where a probe stands among cells that are sorted, either way. Only the cells that the search

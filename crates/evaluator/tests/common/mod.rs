@@ -6,13 +6,13 @@ use pgseal_cell::grant::{
 };
 use pgseal_cell::{CellCipher, DataKey, MasterKey, Mode, Nonces, PublicKey, Type, Unwrapped};
 use pgseal_crypto::Secret;
-use pgseal_evaluator::engine::{Config, Connection, Engine};
+use pgseal_evaluator::engine::{CollationId, Config, Connection, Engine};
 use pgseal_evaluator::evidence::Software;
 use pgseal_evaluator_proto::message::{
     Claims, ClientSession, Command, Hello, OpenTerms, Reply, SigningKey, VerifyEvidence,
 };
 use pgseal_evaluator_proto::{AttachAs, Items, KeyRow, Refusal, Request, Response};
-use pgseal_value::Value;
+use pgseal_value::{AggregateKind, Value};
 
 pub const NOW: u64 = 1_800_000_000;
 pub const DATABASE: [u8; 16] = [0xdb; 16];
@@ -293,3 +293,13 @@ pub fn no_grant(operation: Operation) -> Refusal {
 }
 
 pub const INT4: Type = Type::Int4;
+
+/// Aggregates cells on a state, or on a new one, for state 0.
+pub fn step(
+    connection: &mut Connection,
+    state: u64,
+    kind: AggregateKind,
+    cells: &[&[u8]],
+) -> Result<u64, Refusal> {
+    connection.aggregate_step(state, kind, CollationId::C, cells.iter().copied())
+}

@@ -91,6 +91,11 @@ pub(crate) fn date_to_instant(date: i32, ty: Type) -> Result<i64, ValueError> {
     }
 }
 
+/// Where a date stands among instants: behind all that are finite if it is none of them.
+pub(crate) fn place_of_date(date: i32) -> i64 {
+    date_to_instant(date, Type::Timestamp).unwrap_or(END_INSTANT)
+}
+
 /// The date of an instant.
 pub(crate) fn instant_to_date(instant: i64) -> i32 {
     match instant {

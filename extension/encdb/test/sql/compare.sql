@@ -53,3 +53,22 @@ SELECT count(*) FROM words WHERE c COLLATE alike NOT LIKE c;
 SELECT count(*) AS all, count(*) FILTER (WHERE c COLLATE "C" LIKE c) AS alike, count(DISTINCT encdb.enc_text_hash(c COLLATE "C")) AS hashes FROM words;
 -- Cells of different types do not meet
 SELECT 'x' FROM int4_pairs i, text_pairs j WHERE i.x = j.x LIMIT 1;
+-- But floats do, and times; hashes are of one type, so such joins merge
+SELECT count(*) FILTER (WHERE (i.a = j.a) IS DISTINCT FROM (i.x = j.x) OR (i.a < j.a) IS DISTINCT FROM (i.x < j.x) OR
+    (j.b <= i.b) IS DISTINCT FROM (j.y <= i.y)) AS wrong, count(*) FILTER (WHERE i.x = j.x) AS alike FROM float4_pairs i, float8_pairs j;
+SELECT encdb.enc_date_encrypt('5874897-12-31') > encdb.enc_timestamp_encrypt('2000-01-01') AS later,
+       encdb.enc_timestamptz_encrypt('infinity') > encdb.enc_date_encrypt('5874897-12-31') AS latest;
+EXPLAIN (COSTS OFF) SELECT FROM float4_pairs i FULL JOIN float8_pairs j ON i.x = j.x;
+CREATE TABLE days AS SELECT g AS n, encdb.enc_date_encrypt(date '2024-01-01' + g) AS d FROM generate_series(1, 1000) g;
+CREATE INDEX days_d ON days (d);
+SET enable_seqscan = off; SET enable_bitmapscan = off; SET plan_cache_mode = force_generic_plan;
+PREPARE later AS SELECT n FROM days WHERE d > $1::enc_timestamp;
+EXPLAIN (COSTS OFF) EXECUTE later(NULL);
+SELECT n FROM days WHERE d > (SELECT encdb.enc_timestamp_encrypt('2026-09-25 12:00')) ORDER BY d;
+RESET enable_seqscan; RESET enable_bitmapscan; RESET plan_cache_mode;
+SELECT opcname FROM pg_opclass WHERE opcname ~ '^(enc|det)_' AND NOT amvalidate(oid);
+-- What the parser prefers is what it prefers of the plain types
+SELECT typcategory, string_agg(typname || CASE WHEN typispreferred THEN ' *' ELSE '' END, ', ' ORDER BY typname) AS types
+  FROM pg_type WHERE typname ~ '^(enc|det|rnd)_[^_]+$' AND typtype = 'b' GROUP BY typcategory ORDER BY typcategory;
+-- No frame of a distance: there is no support function for it
+SELECT count(*) OVER (ORDER BY x RANGE BETWEEN x PRECEDING AND CURRENT ROW) FROM int4_pairs;
