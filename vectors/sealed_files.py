@@ -7,7 +7,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 
-PAGE, BLOCK = 8192, 16
+PAGE, BLOCK, SECTOR, HEADER = 8192, 16, 512, 24
 
 # --- keys
 def expand(master, info, length):
@@ -70,6 +70,7 @@ CLEAR = (rf"(?:base/|{SPC}){OID}/PG_VERSION|"
          rf"(?:base/|{SPC})moved_for_upgrade/[^/]*/(?:PG_VERSION|pg_filenode\.map[^/]*|pg_internal\.init[^/]*)|"
          r"pg_wal/(?:RECOVERYHISTORY|[^/]*\.history|[^/]*\.backup|archive_status/[^/]*)|"
          r"pg_logical/replorigin_checkpoint(?:\.tmp)?|pg_replslot/[^/]*/state(?:\.tmp)?|"
+         r"pg_stat/repmgrd_state\.txt|"
          r"pg_snapshots/[^/]*|pg_log/.*|pg_upgrade_output\.d/(?![^/]*/dump/[^/]*$).*|pg_(?:hba|ident)\.conf|"
          rf"pg_(?!{OWN}/)[^/]*/.*\.(?:conf|crt|crl|key|pem|log|csv|json)")
 EPHEMERAL = rf"(?:base|{SPC[:-1]})/pgsql_tmp/.*|pg_replslot/[^/]*/[^/]*"
@@ -121,6 +122,12 @@ def classify(path, segment_size=None):
     return sealed("shared stream", name=name.encode())
 
 # --- stored files
+def torn(stored, clear):
+    """A page; if it is empty behind its header but for sectors of stored zeros, these are zeros in clear, too."""
+    sectors = [slice(at, at + SECTOR) for at in range(0, PAGE, SECTOR)]
+    rest = b"".join(clear[sector] if any(stored[sector]) else bytes(SECTOR) for sector in sectors)
+    return clear if any(rest[HEADER:]) else rest
+
 class File:
     """Turns the clear image of a file into the stored one and back."""
     def __init__(self, path, keybits, segment_size=None, master=bytes(range(32))):
@@ -153,7 +160,10 @@ class File:
         return self.convert(clear, hole, False)
 
     def open(self, stored):
-        return self.convert(stored, lambda _, granule: not any(granule), True)
+        clear = self.convert(stored, lambda _, granule: not any(granule), True)
+        for at in range(0, len(stored) - PAGE + 1, PAGE) if self.layout == "pages" else ():
+            clear = clear[:at] + torn(stored[at : at + PAGE], clear[at : at + PAGE]) + clear[at + PAGE :]
+        return clear
 
     def carry(self, page, crc32c, decrypt=False):
         """pg_control between its clear page and the one that a raw base backup carries."""

@@ -34,6 +34,37 @@ class Tear(Case):
         plain = self.torn(self.cluster("plain", sealed=False), "off")
         self.assertEqual(sealed, plain)
 
+    def test_halves_of_an_extension(self):
+        self.assertEqual(self.extended(self.cluster("sealed")), self.extended(self.cluster("plain", sealed=False)))
+
+    def extended(self, cluster):
+        """What a table holds before and after it is used with six such pages at its end."""
+        cluster.init()
+        cluster.start()
+        cluster.psql("CREATE TABLE t AS SELECT i AS id, 'row ' || i AS b FROM generate_series(1, 5000) i; "
+                     "CREATE EXTENSION amcheck")
+        intact = cluster.psql(SHOW)
+        path = cluster.psql("SELECT pg_relation_filepath('t')")
+        cluster.stop()
+        file = cluster.data / path
+        size = file.stat().st_size
+        extend(cluster, path, size // PAGE)
+        stored = bytearray(file.read_bytes())
+        self.assertEqual(any(stored[size:]), cluster.sealed)
+        for at in range(size, len(stored), 2 * PAGE):
+            stored[at:at + HALF] = stored[at + PAGE + HALF:at + 2 * PAGE] = bytes(HALF)
+        file.write_bytes(stored)
+        cluster.start()
+        self.assertEqual(cluster.psql(SHOW), intact)
+        cluster.psql("VACUUM t; INSERT INTO t SELECT i, 'new ' || i FROM generate_series(5001, 9000) i; CHECKPOINT")
+        self.assertEqual(cluster.psql("SELECT * FROM verify_heapam('t')"), "")
+        self.assertIsNone(re.search("invalid page|page verification failed|pgseal: ", cluster.log()))
+        after = cluster.psql(SHOW)
+        cluster.stop()
+        if cluster.sealed:
+            run([PGSEAL, "verify", "-D", cluster.data])
+        return intact, after
+
     def torn(self, cluster, log_hints):
         """What the table holds, intact and with either kind of tear: all the same. Returns it."""
         cluster.conf = CONF.format(log_hints)
@@ -72,6 +103,12 @@ class Tear(Case):
         halves = range(0, len(before), HALF)
         changed = sum(before[at:at + HALF] != after[at:at + HALF] for at in halves)
         self.assertGreater(changed, 0.9 * len(halves))
+
+
+def extend(cluster, path, pages):
+    """Six pages of zeros behind those that there are, written as the server would."""
+    within = [PGSEAL, "exec", "-D", cluster.data, "--"] if cluster.sealed else []
+    run([*within, "dd", "if=/dev/zero", f"of={cluster.data / path}", f"bs={PAGE}", f"seek={pages}", "count=6", "conv=notrunc"])
 
 
 def composed(first, second):

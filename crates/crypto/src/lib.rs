@@ -36,7 +36,7 @@ mod tests;
 mod xts;
 
 pub use aead::NotAuthentic;
-pub use awslc::{route_allocations, Allocate, Reallocate, Release};
+pub use awslc::{route_allocations, without_trace, Allocate, Reallocate, Release};
 pub use cipher::FileCipher;
 pub use digest::{sha256, sha512, Prf};
 pub use file_id::{FileId, Fork};

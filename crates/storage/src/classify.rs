@@ -320,6 +320,12 @@ pub static TABLE: &[Row] = &[
         Kind::StreamAs("pg_stat/pgstat.stat"),
         "statistics being written",
     ),
+    // Written and read by sessions, as streams: these get what is stored.
+    row(
+        "pg_stat/repmgrd_state.txt",
+        Kind::Clear,
+        "repmgr's node number, and whether its daemon is paused",
+    ),
     row(
         "pg_stat/**",
         Kind::Stream,

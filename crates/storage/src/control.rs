@@ -1,12 +1,13 @@
 //! `pg_control`: the few fields that decide something.
 //!
-//! Read from a clear page by `pgseal` (identifier, segment size, state) and by the preload library
-//! (a sealed server runs only with data checksums or `wal_log_hints`). Offsets are those of
+//! Read from a clear page by `pgseal` (identifier, sizes, state) and by the preload library (a
+//! sealed server runs only with data checksums or `wal_log_hints`). Offsets are those of
 //! catalog/pg_control.h of PostgreSQL 15 (and 13, 14, 16), 17 and 18 on 64-bit little-endian
 //! machines.
 //!
 //! Invariant: no field is believed before the page's CRC fits.
 
+use crate::layout::PAGE;
 use crate::wal::{is_segment_size, le32, le64};
 
 /// State of a cluster (DBState).
@@ -51,6 +52,10 @@ pub struct Control {
     pub catalog_version: u32,
     /// Running, stopped or crashed.
     pub state: State,
+    /// Bytes of a block of a relation.
+    pub block_size: u32,
+    /// Bytes of a block of WAL.
+    pub wal_block_size: u32,
     /// Bytes of a WAL segment.
     pub wal_segment_size: u32,
     /// Do pages carry checksums?
@@ -76,12 +81,22 @@ pub enum ControlError {
     /// A value that PostgreSQL does not write.
     #[error("pg_control holds an impossible {0}: restore it from a backup")]
     Value(&'static str),
+    /// Blocks of another size than the pages of sealed files. Processes that write neighbouring
+    /// smaller blocks would undo each other, because each rewrites the whole page.
+    #[error(
+        "this PostgreSQL has {0} blocks of {1} bytes, and only such of 8192 can be sealed: use one \
+         built with --with-blocksize=8 and --with-wal-blocksize=8, and move data there by pg_dump \
+         (of a sealed cluster after pgseal unseal)"
+    )]
+    Blocks(&'static str, u32),
 }
 
 const VERSION: usize = 8;
 const CATALOG_VERSION: usize = 12;
 const STATE: usize = 16;
 const WAL_LOG_HINTS: usize = 176;
+const BLOCK_SIZE: usize = 216;
+const WAL_BLOCK_SIZE: usize = 224;
 const WAL_SEGMENT_SIZE: usize = 228;
 const CHECKSUM_VERSION: usize = 252;
 const CRC: usize = 4;
@@ -114,11 +129,28 @@ impl Control {
             version,
             catalog_version: le32(page, CATALOG_VERSION),
             state: *state.ok_or(ControlError::Value("cluster state"))?,
+            block_size: le32(page, BLOCK_SIZE),
+            wal_block_size: le32(page, WAL_BLOCK_SIZE),
             wal_segment_size,
             data_checksums: le32(page, CHECKSUM_VERSION) != 0,
             wal_log_hints: page[WAL_LOG_HINTS] != 0,
         })
     }
+
+    /// Can the cluster be sealed, by its [blocks](check_blocks)?
+    pub fn check_blocks(&self) -> Result<(), ControlError> {
+        check_blocks(self.block_size, self.wal_block_size)
+    }
+}
+
+/// Can a cluster be sealed that has blocks of these sizes in relations and in WAL?
+pub fn check_blocks(data: u32, wal: u32) -> Result<(), ControlError> {
+    for (what, size) in [("data", data), ("WAL", wal)] {
+        if u64::from(size) != PAGE {
+            return Err(ControlError::Blocks(what, size));
+        }
+    }
+    Ok(())
 }
 
 /// Where the CRC lies, if all of a control file's bytes are such as a server sends that checked it

@@ -12,7 +12,7 @@ pub const PAGE: u64 = UNIT as u64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Zeros {
     /// Only a whole, aligned 8 kB page: relations and SLRUs, where a smaller hole would be a way
-    /// to delete rows or commit bits unseen.
+    /// to delete rows or commit bits unseen. In a page that is empty otherwise, sectors too.
     Page,
     /// A whole 16-byte block: WAL and streams, which are extended at any length.
     Block,

@@ -5,7 +5,8 @@
 //!
 //! 1. every block (16 bytes) below S is the ciphertext of its place in its data unit (8 kB page),
 //!    or part of a hole: stored zeros that read as zeros. A hole is a whole page where
-//!    [`Zeros::Page`] holds, a whole block where [`Zeros::Block`] does;
+//!    [`Zeros::Page`] holds (or what a power failure left of an empty one: `read.rs`), a whole
+//!    block where [`Zeros::Block`] does;
 //! 2. the last S mod 16 bytes, the tail, are masked and never a hole;
 //! 3. with [`Zeros::Page`], the last S mod 8192 bytes are never a hole either.
 //!

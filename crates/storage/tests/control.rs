@@ -67,11 +67,38 @@ fn real_files_are_read() {
             version: case.version,
             catalog_version: case.catalog_version,
             state: control.state,
+            block_size: 8192,
+            wal_block_size: 8192,
             wal_segment_size: case.wal_segment_size,
             data_checksums: case.data_checksums,
             wal_log_hints: case.wal_log_hints,
         };
         assert_eq!(control, wanted, "{}", case.source);
+        assert_eq!(control.check_blocks(), Ok(()), "{}", case.source);
+    }
+}
+
+/// The page with the number `value` at `at`, and its CRC made anew.
+fn changed(case: &Case, at: usize, value: u32) -> Vec<u8> {
+    let mut page = bytes(&case.page);
+    let crc_at = if case.version == 1800 { 292 } else { 288 };
+    page[at..at + 4].copy_from_slice(&value.to_le_bytes());
+    let crc = crc32c::crc32c(&page[..crc_at]);
+    page[crc_at..crc_at + 4].copy_from_slice(&crc.to_le_bytes());
+    page
+}
+
+#[test]
+fn other_sizes_of_blocks_are_told() {
+    for case in vectors().cases {
+        let blocks = |at, size| {
+            let control = Control::parse(&changed(&case, at, size)).unwrap();
+            control.check_blocks()
+        };
+        assert_eq!(blocks(216, 4096), Err(ControlError::Blocks("data", 4096)));
+        assert_eq!(blocks(216, 32768), Err(ControlError::Blocks("data", 32768)));
+        assert_eq!(blocks(224, 16384), Err(ControlError::Blocks("WAL", 16384)));
+        assert_eq!(blocks(220, 4096), Ok(()), "pages of a segment");
     }
 }
 
@@ -118,13 +145,7 @@ fn a_cut_file_and_impossible_values_are_refused() {
     let page = bytes(&vectors().cases[0].page);
     assert_eq!(Control::parse(&page[..511]), Err(ControlError::Cut(511)));
     assert_eq!(Control::parse(&[]), Err(ControlError::Cut(0)));
-    let with = |at: usize, value: u32| {
-        let mut page = page.clone();
-        page[at..at + 4].copy_from_slice(&value.to_le_bytes());
-        let crc = crc32c::crc32c(&page[..288]);
-        page[288..292].copy_from_slice(&crc.to_le_bytes());
-        Control::parse(&page)
-    };
+    let with = |at, value| Control::parse(&changed(&vectors().cases[0], at, value));
     assert_eq!(with(16, 7), Err(ControlError::Value("cluster state")));
     assert_eq!(
         with(228, 3 << 20),

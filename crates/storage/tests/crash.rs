@@ -84,6 +84,32 @@ proptest! {
         }
     }
 
+    /// Relations: pages without rows that extend a file, of which the disk took some sectors only,
+    /// or its new size alone, are those pages or, sector by sector, zeros.
+    #[test]
+    fn a_torn_extension_by_empty_pages_is_empty(
+        header in prop::array::uniform24(any::<u8>()), old_pages in 0usize..2, new in 1usize..6,
+        reserved: bool, sector in prop::sample::select(&SECTORS[..]), seed: u64,
+    ) {
+        let old = Op::Write { offset: 0, len: old_pages * PAGE, shift: 0, data: Data::Seed(7) };
+        let mut twin = Twin::built(kind(Layout::PAGES), &[old]);
+        if reserved {
+            twin.apply(&Op::SetSize((old_pages + new) * PAGE));
+        }
+        twin.disk.sync();
+        let (mut empty, start) = (vec![0; new * PAGE], old_pages * PAGE);
+        for page in empty.chunks_mut(2 * PAGE) {
+            page[..24].copy_from_slice(&header);
+        }
+        prop_assert_eq!(twin.write(&empty, start, 0), Ok(new * PAGE));
+        let content = twin.kind.content(&twin.disk.after_power_loss(sector, seed));
+        prop_assert!(content[..start] == twin.plain[..start]);
+        for (i, found) in content[start..].chunks(512).enumerate() {
+            let written = &empty[i * 512..][..found.len()];
+            prop_assert!(found == written || found.iter().all(|&byte| byte == 0), "sector {i}");
+        }
+    }
+
     /// Streams, one write after a sync: every block that was whole is old or new. The tail, which
     /// that write may have made part of a whole block, is old, new or noise: noise only if size and
     /// data come from different moments.

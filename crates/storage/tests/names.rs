@@ -88,6 +88,7 @@ fn what_is_clear_is_named() {
             "pg_wal/*.history",
             "pg_wal/*.backup",
             "pg_wal/archive_status/*",
+            "pg_stat/repmgrd_state.txt",
             "pg_logical/replorigin_checkpoint",
             "pg_logical/replorigin_checkpoint.tmp",
             "pg_replslot/*/state",

@@ -110,6 +110,47 @@ fn what_reads_as_zeros_when_it_is_zeroed() {
     }
 }
 
+/// A page of zeros behind its header is as empty when only some of its sectors were ever written.
+/// In a page that holds anything else, a sector that is zeroed is noise.
+#[test]
+fn an_empty_page_of_which_sectors_are_missing() {
+    const SECTOR: usize = 512;
+    let page_with = |at: Option<usize>| {
+        let mut page = vec![0; PAGE];
+        page[..24].fill(0xa5);
+        at.into_iter().for_each(|at| page[at] = 1);
+        page
+    };
+    let without = |page: &[u8], gone: &[usize]| {
+        let mut twin = Twin::built(kind(Layout::PAGES), &[]);
+        assert_eq!(twin.write(page, 0, 0), Ok(PAGE));
+        let mut stored = twin.disk.stored();
+        let sectors = gone.iter().map(|i| i * SECTOR);
+        sectors.for_each(|at| stored[at..at + SECTOR].fill(0));
+        twin.kind.content(&MemDisk::of(stored))
+    };
+    let zeros = vec![0; PAGE];
+    for gone in [&[0][..], &[15], &[8, 9, 10, 11, 12, 13, 14, 15], &[0, 1, 7]] {
+        assert_eq!(without(&zeros, gone), zeros, "zeros without {gone:?}");
+        let empty = if gone.contains(&0) {
+            &zeros
+        } else {
+            &page_with(None)
+        };
+        assert_eq!(
+            without(&page_with(None), gone),
+            *empty,
+            "empty without {gone:?}"
+        );
+    }
+    for at in [24, SECTOR - 1, SECTOR, PAGE - 1] {
+        let gone = [if at < SECTOR { 1 } else { 0 }];
+        let content = without(&page_with(Some(at)), &gone);
+        let sector = &content[gone[0] * SECTOR..][..SECTOR];
+        assert!(sector.iter().any(|&byte| byte != 0), "a byte at {at}");
+    }
+}
+
 /// One flipped stored bit: 16 bytes of noise, one flipped bit in a tail or keystream.
 #[test]
 fn a_flipped_bit_garbles_its_block() {

@@ -177,6 +177,14 @@ fn what_nobody_reads_after_a_restart_hangs_on_the_postmasters_key() {
 }
 
 #[test]
+fn what_repmgr_keeps_over_a_restart_is_clear_and_nothing_else_beside_it() {
+    assert_eq!(classify(b"pg_stat/repmgrd_state.txt").class, Class::Clear);
+    for path in ["pg_stat/repmgrd_state.txt.tmp", "pg_stat/x.txt"] {
+        assert_eq!(spec(path).root, Root::Cluster, "{path}");
+    }
+}
+
+#[test]
 fn shared_memory_files_are_refused_and_the_key_directory_is_known() {
     assert!(matches!(
         classify(b"pg_dynshmem/mmap.12").class,

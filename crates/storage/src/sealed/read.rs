@@ -10,6 +10,10 @@ use pgseal_crypto::{BLOCK as BLOCK_LEN, UNIT};
 /// Bytes of a line of the processor's caches.
 const LINE: usize = 64;
 const BLOCKS: usize = UNIT / BLOCK_LEN;
+/// Bytes that a disk writes at once, or not at all.
+const SECTOR: usize = 512;
+/// Bytes of PostgreSQL's `PageHeaderData`.
+const PAGE_HEADER: usize = 24;
 
 impl SealedFile<'_> {
     /// Reads at `offset` into `buf`; a short count is the end of the file.
@@ -81,10 +85,10 @@ impl SealedFile<'_> {
         let head: [u8; BLOCK_LEN] = std::array::from_fn(|i| unit.get(i).copied().unwrap_or(0));
         match self.zeros() {
             Zeros::Page => {
-                // Nearly no ciphertext begins with 16 zero bytes: the page is scanned only then.
-                let hole = is_zero(&head) && unit.len() == UNIT && is_zero(unit);
-                if !hole {
+                let holes = Sectors::unwritten(unit);
+                if holes != Sectors::ALL {
                     self.cipher.open(self.unit_at(offset), unit);
+                    holes.restore_in_empty(unit);
                 }
             }
             Zeros::Block => {
@@ -228,6 +232,51 @@ fn settle<D: Disk>(
         }
     }
     Err(Errno::EIO)
+}
+
+/// The sectors of a stored page that are zeros: all of them in a hole, and some where a power
+/// failure let only a part of the first write to a hole reach the disk.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Sectors(u16);
+
+impl Sectors {
+    /// A hole.
+    const ALL: Self = Self(u16::MAX);
+
+    /// None in what is not a whole page.
+    fn unwritten(page: &[u8]) -> Self {
+        if page.len() != UNIT {
+            return Self(0);
+        }
+        let mut found = 0;
+        for (i, sector) in page.chunks_exact(SECTOR).enumerate() {
+            // Nearly no ciphertext holds 16 zero bytes: the sector is scanned only then.
+            let hole = sector.first_chunk() == Some(&[0; BLOCK_LEN]) && is_zero(sector);
+            found |= u16::from(hole) << i;
+        }
+        Self(found)
+    }
+
+    fn has(self, i: usize) -> bool {
+        self.0 >> i & 1 == 1
+    }
+
+    /// After decryption: an empty page, which has zeros behind its header, has them in the sectors,
+    /// too, that were not written. PostgreSQL extends relations by such pages without WAL. In any
+    /// other page they stay noise: whoever can write the disk could delete rows by them.
+    fn restore_in_empty(self, page: &mut [u8]) {
+        let sectors = || page.chunks_exact(SECTOR).enumerate();
+        let is_empty = |i, sector: &[u8]| match i {
+            0 => is_zero(&sector[PAGE_HEADER..]),
+            _ => is_zero(sector),
+        };
+        let empty = self.0 != 0 && sectors().all(|(i, sector)| self.has(i) || is_empty(i, sector));
+        if empty {
+            let sectors = page.chunks_exact_mut(SECTOR).enumerate();
+            let holes = sectors.filter(|(i, _)| self.has(*i));
+            holes.for_each(|(_, sector)| sector.fill(0));
+        }
+    }
 }
 
 /// The zero blocks of a stored unit, found before it is decrypted where it lies.
