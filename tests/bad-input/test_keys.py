@@ -5,14 +5,19 @@ clusters: the server's start, and that nothing in the data directory changes.
 """
 
 import shutil
+import signal
 from pathlib import Path
 
 from bad_input import LIBRARY, PG, STAGE, BadInput, contents, run, sentences
-from pgseal_test import main, read_raw, stage
+from pgseal_test import main, read_raw, stage, twins
 
 PGSEAL = STAGE / "dist/bin/pgseal"
 NO_CONTROL_FILE = r'could not open file ".*/global/pg_control": Input/output error'
 UNDER_COMMAND = ("--key-wrap-command=tr a-z n-za-m >%p", "--key-unwrap-command=tr a-z n-za-m <%p")
+
+
+def ignore_children():
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
 
 
 class MissingPieces(BadInput):
@@ -143,6 +148,13 @@ class AskedByTheLibrary(BadInput):
         self.sealed.stop()
         self.assertEqual(self.canaries.found(self.sealed.data), {})
         self.assertEqual(sentences(self.sealed.log()), [])
+
+    def test_children_that_nobody_waits_for(self):
+        """Started by a program that ignores SIGCHLD: the kernel reaps children then, unless one takes care."""
+        command = {"PGDATAKEYUNWRAPCMD": "tr a-z n-za-m <%p"}
+        for bindir, environment in [(PG, {"LD_PRELOAD": str(LIBRARY)}), (twins(), {})]:
+            done = run([bindir / "pg_controldata", self.sealed.data], {**environment, **command}, preexec_fn=ignore_children)
+            self.assertIn("Database cluster state", done.stdout)
 
     def assert_locked(self, command, pattern):
         before = contents(self.sealed.data)

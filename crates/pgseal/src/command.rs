@@ -254,8 +254,8 @@ impl Running {
         purpose: Purpose,
         seconds: u64,
     ) -> io::Result<Self> {
+        let signals = PutOff::new()?;
         let child = command.spawn()?;
-        let signals = PutOff::new().inspect_err(|_| kill(&child))?;
         Ok(Self {
             signals,
             _foreground: terminal.map(|terminal| terminal.lend(group(&child))),

@@ -133,6 +133,7 @@ impl Failure {
             Self::Convert(error) => convert(error),
             Self::Converting(error) => converting(error),
             Self::Lock(error) => lock(error),
+            Self::Control(ControlError::Blocks(..)) => NOT_GUARANTEED,
             Self::Control(_) | Self::ControlRead(_) | Self::Walk(_) => IO,
             Self::ServerRuns(_) => BUSY,
             Self::Initdb(InitdbError::NotSealed(_)) => NOT_GUARANTEED,

@@ -1,20 +1,23 @@
 //! Signals that would end us, put off while something must be put right first: the terminal that
 //! does not echo, a command that would go on without us.
 //!
-//! A signal that came is not taken: it stays pending, whoever waits gives up, and when [`PutOff`]
-//! is dropped it ends us as it would have. Declared before what must be put right, it is dropped
-//! after that. Only the calling thread puts signals off: there is no other one while a key is
-//! unlocked.
+//! A signal that came is noted; whoever waits gives up, and when [`PutOff`] is dropped it ends us
+//! as it would have. Declared before what must be put right, it is dropped after that. Signals are
+//! caught and not blocked: what is started meanwhile would inherit a block, and nobody could end
+//! it.
 
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
-use nix::sys::signal::{SigSet, SigmaskHow, Signal};
-use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::sys::signal::Signal;
+use signal_hook::{flag, low_level};
 
 /// What ends a program from outside, and can be put off.
 pub const ENDING: [Signal; 4] = [
@@ -25,24 +28,49 @@ pub const ENDING: [Signal; 4] = [
 ];
 
 /// Signals are put off as long as this lives.
-pub struct PutOff {
-    arrived: SignalFd,
-    before: SigSet,
+pub struct PutOff(&'static Handlers);
+
+/// How signals are met once they were put off for the first time: for the life of the process.
+struct Handlers {
+    /// whether they end us
+    end: Arc<AtomicBool>,
+    /// the one that came while they did not, or 0
+    came: Arc<AtomicUsize>,
+    /// has something to read then
+    bell: UnixStream,
+}
+
+impl Handlers {
+    fn get() -> io::Result<&'static Self> {
+        static HANDLERS: OnceLock<Handlers> = OnceLock::new();
+        if let Some(handlers) = HANDLERS.get() {
+            return Ok(handlers);
+        }
+        let handlers = Self::install()?;
+        Ok(HANDLERS.get_or_init(|| handlers))
+    }
+
+    fn install() -> io::Result<Self> {
+        let (bell, rope) = UnixStream::pair()?;
+        let (end, came) = (Arc::new(AtomicBool::new(true)), Arc::default());
+        let ignored = ignored()?;
+        for signal in ENDING.map(|signal| signal as i32) {
+            if ignored & (1 << (signal - 1)) == 0 {
+                flag::register_conditional_default(signal, Arc::clone(&end))?;
+                flag::register_usize(signal, Arc::clone(&came), signal.unsigned_abs() as usize)?;
+                low_level::pipe::register(signal, rope.try_clone()?)?;
+            }
+        }
+        Ok(Self { end, came, bell })
+    }
 }
 
 impl PutOff {
-    /// From now on. What is started from now on would inherit it.
+    /// From now on.
     pub fn new() -> io::Result<Self> {
-        let ignored = ignored()?;
-        let mut signals = SigSet::empty();
-        for signal in ENDING {
-            if ignored & (1 << (signal as i32 - 1)) == 0 {
-                signals.add(signal);
-            }
-        }
-        let arrived = SignalFd::with_flags(&signals, SfdFlags::SFD_CLOEXEC)?;
-        let before = signals.thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
-        Ok(Self { arrived, before })
+        let handlers = Handlers::get()?;
+        handlers.end.store(false, Ordering::SeqCst);
+        Ok(Self(handlers))
     }
 
     /// Whether `fd` can be read before the time is over, unless a signal interrupts that.
@@ -60,7 +88,7 @@ impl PutOff {
     }
 
     fn watch(&self) -> PollFd<'_> {
-        PollFd::new(self.arrived.as_fd(), PollFlags::POLLIN)
+        PollFd::new(self.0.bell.as_fd(), PollFlags::POLLIN)
     }
 
     /// Whether there is something to read; the first of `fds` tells of signals.
@@ -78,7 +106,20 @@ impl PutOff {
 
 impl Drop for PutOff {
     fn drop(&mut self) {
-        let _ = self.before.thread_set_mask();
+        self.0.end.store(true, Ordering::SeqCst);
+        let came = i32::try_from(self.0.came.load(Ordering::SeqCst)).unwrap_or(0);
+        if came != 0 {
+            let _ = low_level::emulate_default_handler(came);
+        }
+    }
+}
+
+/// Whoever started us may ignore SIGCHLD, and then the kernel reaps our children before we do: from
+/// now on it is caught, and what we run in our place has the default.
+pub fn heed_children() {
+    const CHILD: i32 = Signal::SIGCHLD as i32;
+    if ignored().is_ok_and(|ignored| ignored & (1 << (CHILD - 1)) != 0) {
+        let _ = flag::register(CHILD, Arc::default());
     }
 }
 

@@ -49,6 +49,7 @@ use nix::sys::prctl::set_dumpable;
 /// `pgseal SUBCOMMAND …`
 pub fn command() -> ExitCode {
     keep_memory();
+    interrupt::heed_children();
     match cli::Cli::try_parse() {
         Ok(cli) => ended(cmd::run(cli.command)),
         Err(error) => exit::usage(&error),
@@ -58,6 +59,7 @@ pub fn command() -> ExitCode {
 /// `pgseal-twin PROGRAM TWIN ARGUMENT…`: the kernel runs it so for a file of `pgseal bindir`.
 pub fn twin() -> ExitCode {
     keep_memory();
+    interrupt::heed_children();
     ended(twin::run(std::env::args_os().skip(1)))
 }
 

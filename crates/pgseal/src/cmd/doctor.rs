@@ -14,6 +14,7 @@ use serde::Serialize;
 use super::status::{server, Server};
 use crate::cli::DoctorArgs;
 use crate::cluster::Root;
+use crate::control_file;
 use crate::convert::refuse_converting;
 use crate::doctor::{self, Finding, Verdict};
 use crate::exit::{Failure, FOUND};
@@ -21,7 +22,7 @@ use crate::keybin::KeyDir;
 use crate::launch;
 use crate::machine::Machine;
 use crate::output;
-use crate::unlock::{unlock, Ways};
+use crate::unlock::{unlock, Unlocked, Ways};
 use crate::writer;
 
 #[derive(Serialize)]
@@ -66,7 +67,9 @@ fn of_cluster(root: Root, ways: &Ways) -> Result<Vec<Finding>, Failure> {
         KeyImage::Raw(_) => 1,
     };
     let key_id = dir.header()?.key_id.to_string();
-    let opens = unlock(root, ways).map(|_| format!("{key_id} opens"));
+    let unlocked = unlock(root, ways);
+    let blocks = unlocked.as_ref().ok().map(blocks);
+    let opens = unlocked.map(|_| format!("{key_id} opens"));
     let written = writer::check(&dir.key_bin(), &data);
     let written = written.map(|()| "all around it is the server's user's or root's");
     let mut findings = vec![
@@ -74,8 +77,18 @@ fn of_cluster(root: Root, ways: &Ways) -> Result<Vec<Finding>, Failure> {
         doctor::ways(count),
         Finding::of("key file", written),
     ];
+    findings.extend(blocks);
     findings.extend(of_server(&server(&data), &key_id));
     Ok(findings)
+}
+
+/// By `pg_control`; what else is wrong with that one says so too.
+fn blocks(unlocked: &Unlocked) -> Finding {
+    let (data, header) = (&unlocked.root.path, &unlocked.header);
+    let checked = control_file::read(data, &unlocked.master, header.length)
+        .map_err(Failure::from)
+        .and_then(|read| Ok(read.said?.check_blocks()?));
+    Finding::of("blocks", checked.map(|()| "of 8 kB, as all that is sealed"))
 }
 
 fn of_server(server: &Server, key_id: &str) -> Vec<Finding> {

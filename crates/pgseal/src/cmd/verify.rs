@@ -1,7 +1,7 @@
 //! `pgseal verify`: decrypts and checks every page of a stopped cluster. Reads only.
 //!
 //! Exit codes: 0 nothing bad found; 1 something bad, each named by file and block; 7 the key
-//! is another cluster's; 9 a server runs.
+//! is another cluster's; 8 its blocks are not of 8 kB; 9 a server runs.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -50,6 +50,9 @@ fn refuse_running(data: &Path) -> Result<(), ServerRuns> {
 fn verify(unlocked: &Unlocked, args: &VerifyArgs) -> Result<Report, Failure> {
     let data = &unlocked.root.path;
     let cluster = Cluster::open(data, &unlocked.master, unlocked.header.length)?;
+    if let Ok(control) = &cluster.control {
+        control.check_blocks()?;
+    }
     let start = Instant::now();
     let found = walk::walk(data)?;
     let unmounted = unmounted(&found, &cluster);

@@ -14,7 +14,7 @@ use pgseal_convert::plan::{action, is_copy, Action, Geometry};
 use pgseal_convert::Kind;
 use pgseal_crypto::UNIT;
 use pgseal_storage::classify::{classify, is_inside};
-use pgseal_storage::control::{Control, State};
+use pgseal_storage::control::{Control, ControlError, State};
 use pgseal_storage::disk::read_full;
 use pgseal_storage::wal::{WalName, NAME_LEN};
 
@@ -30,6 +30,8 @@ use crate::verify::printable;
 pub enum Obstacle {
     #[error("the server was not shut down in order: start it, stop it, and try again")]
     NotShutDown,
+    #[error(transparent)]
+    Blocks(ControlError),
     #[error("the cluster has neither data checksums nor wal_log_hints, and a sealed server would not start: run pg_checksums --enable")]
     NoChecksums,
     #[error("{0} has another hard link, which would keep its present bytes (after pg_upgrade --link: remove the old cluster)")]
@@ -79,6 +81,10 @@ pub fn state(kind: Kind, control: &Control) -> Vec<Obstacle> {
     if kind == Kind::Seal && !control.data_checksums && !control.wal_log_hints {
         obstacles.push(Obstacle::NoChecksums);
     }
+    // The way back is open.
+    if kind != Kind::Unseal {
+        obstacles.extend(control.check_blocks().err().map(Obstacle::Blocks));
+    }
     obstacles
 }
 
@@ -102,7 +108,7 @@ pub fn layout(
 /// What is neither a file nor a directory matters where a file would be stored.
 fn unusual(found: &Walk, geometry: &Geometry) -> Vec<Obstacle> {
     let sealed_below = |odd: &Odd| is_inside(&[&odd.name[..], b"/"].concat());
-    let matters = |odd: &&Odd| action(&odd.name, 0, geometry) != Action::Leave || sealed_below(odd);
+    let matters = |odd: &&Odd| action(&odd.name, geometry) != Action::Leave || sealed_below(odd);
     let odd = found.others.iter().filter(matters);
     let odd = odd.map(|odd| Obstacle::Odd(printable(&odd.name)));
     let dangling = found.dangling.iter();
@@ -134,7 +140,7 @@ fn files(data: &Path, found: &Walk, geometry: &Geometry) -> Result<Vec<Obstacle>
     for file in &found.files {
         let what = match is_copy(&file.name) {
             true => Action::Delete,
-            false => action(&file.name, file.len, geometry),
+            false => action(&file.name, geometry),
         };
         if what == Action::Leave || Keys::has_place(&file.name) {
             continue;
@@ -214,7 +220,7 @@ pub fn foreign(
 ) -> Result<Vec<Obstacle>, SurveyError> {
     let mut obstacles = Vec::new();
     for file in &found.files {
-        let stored = matches!(action(&file.name, file.len, geometry), Action::Store(..));
+        let stored = matches!(action(&file.name, geometry), Action::Store(..));
         let top = file.name.split(|&byte| byte == b'/').next();
         let top = top.unwrap_or_default();
         let known = classify(&file.name).row.is_some();

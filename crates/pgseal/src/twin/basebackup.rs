@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::slice;
 
+use pgseal_storage::control::check_blocks;
 use zeroize::Zeroizing;
 
 use super::getopt::{Given, PG_BASEBACKUP};
@@ -90,9 +91,12 @@ pub fn copy(
     if key_dir.exists() {
         return Err(BackupError::Exists(key_dir).into());
     }
-    let copy = Copy::of(split, given, source, root)?;
-    copy.map(|copy| copy.make(twin, &split.rest, source))
-        .transpose()
+    let Some(copy) = Copy::of(split, given, source, root)? else {
+        return Ok(None);
+    };
+    let [data, wal] = source.block_sizes;
+    check_blocks(data, wal)?;
+    copy.make(twin, &split.rest, source).map(Some)
 }
 
 /// Whether pg_basebackup hands on what the server sends instead of laying it out.

@@ -3,7 +3,7 @@
 /// How a program meets data directories.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Talks to servers only: it runs with the library and without keys.
+    /// Talks to servers only, or mostly, as repmgr: it runs with the library and without keys.
     Client,
     /// Talks to servers, and writes or reads pg_upgrade's dumps: it keeps the keys that pg_upgrade
     /// hands down, and asks for none.
@@ -16,7 +16,7 @@ pub enum Role {
     Tool,
 }
 
-const CLIENTS: [&str; 16] = [
+const CLIENTS: [&str; 19] = [
     "clusterdb",
     "createdb",
     "createuser",
@@ -25,12 +25,15 @@ const CLIENTS: [&str; 16] = [
     "ecpg",
     "oid2name",
     "pg_amcheck",
+    "pg_catcheck",
     "pg_config",
     "pg_isready",
     "pg_recvlogical",
     "pg_test_timing",
     "pgbench",
     "reindexdb",
+    "repmgr",
+    "repmgrd",
     "vacuumdb",
     "vacuumlo",
 ];

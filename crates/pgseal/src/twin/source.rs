@@ -47,6 +47,8 @@ pub enum SourceError {
 pub struct Source {
     pub system_id: u64,
     pub segment_size: u64,
+    /// of blocks in relations and in WAL
+    pub block_sizes: [u32; 2],
     /// the role that we connect as
     pub role: String,
     /// its key file, if it is sealed
@@ -82,10 +84,16 @@ impl Source {
             .next()
             .and_then(|line| line.split('|').next()?.parse().ok());
         let segment_size = lines.next().and_then(bytes_of);
+        let mut block_size = || lines.next().and_then(|line| line.parse().ok());
+        let (data, wal) = (block_size(), block_size());
         let key_file = sealed.then(|| lines.next().and_then(unhex));
         Ok(Self {
             system_id: system_id.ok_or(SourceError::Answer("IDENTIFY_SYSTEM"))?,
             segment_size: segment_size.ok_or(SourceError::Answer("SHOW wal_segment_size"))?,
+            block_sizes: [
+                data.ok_or(SourceError::Answer("SHOW block_size"))?,
+                wal.ok_or(SourceError::Answer("SHOW wal_block_size"))?,
+            ],
             role,
             key_file: match key_file {
                 Some(None) => return Err(SourceError::Answer("SHOW pgseal.key_file")),
@@ -142,6 +150,8 @@ fn questions(given: &Given) -> Vec<OsString> {
         r"\echo :USER",
         "IDENTIFY_SYSTEM",
         "SHOW wal_segment_size",
+        "SHOW block_size",
+        "SHOW wal_block_size",
         "SHOW pgseal.key_file",
     ];
     args.extend(
@@ -222,20 +232,22 @@ mod tests {
 
     #[test]
     fn answers() {
-        let text = "repl\n7000000000000000001|1|0/3000060|\n1GB\n00ff\n";
+        let text = "repl\n7000000000000000001|1|0/3000060|\n1GB\n8192\n16384\n00ff\n";
         let source = Source::parse(text, true).expect("good answers");
         assert_eq!(source.system_id, 7_000_000_000_000_000_001);
         assert_eq!(source.segment_size, 1 << 30);
+        assert_eq!(source.block_sizes, [8192, 16384]);
         assert_eq!(source.role, "repl");
         assert_eq!(source.key_file.as_deref(), Some(&[0, 255][..]));
-        let plain = Source::parse("r\n1|1|0/0|\n16MB\n", false).expect("good answers");
+        let plain = Source::parse("r\n1|1|0/0|\n16MB\n8192\n8192\n", false).expect("good answers");
         assert_eq!((plain.segment_size, plain.key_file), (16 << 20, None));
         for bad in [
             "",
             "r\n",
-            "r\nx|1\n16MB\n00",
-            "r\n1|1\n16\n00",
-            "r\n1|1\n16MB\n0",
+            "r\nx|1\n16MB\n8192\n8192\n00",
+            "r\n1|1\n16\n8192\n8192\n00",
+            "r\n1|1\n16MB\n8192\n00",
+            "r\n1|1\n16MB\n8192\n8192\n0",
         ] {
             assert!(Source::parse(bad, true).is_err(), "{bad:?}");
         }

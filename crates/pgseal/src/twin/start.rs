@@ -1,6 +1,7 @@
-//! Before a server starts: does its key open the cluster? Asked here, because PostgreSQL itself
-//! would say only that the checksum of `pg_control` is wrong: after a restore without the key
-//! directory, with another cluster's key file, or by a backup tool that was not in its view.
+//! Before a server starts: does its key open the cluster, and can it stay sealed? Asked here,
+//! because PostgreSQL itself would say only that the checksum of `pg_control` is wrong: after a
+//! restore without the key directory, with another cluster's key file, or by a backup tool that was
+//! not in its view.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -55,7 +56,8 @@ fn check_sealed(record: &[u8]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Does the key open this cluster? A new one has nothing yet to be opened.
+/// Does the key open this cluster, and are its blocks such as can be sealed? A new one has nothing
+/// yet to be opened.
 pub fn check_key(root: &Path, master: &MasterKey, length: KeyLength) -> Result<(), Failure> {
     let path = control_file::path(root);
     if !path.exists() || opens(root, master, length)? {
@@ -70,6 +72,9 @@ pub fn check_key(root: &Path, master: &MasterKey, length: KeyLength) -> Result<(
 
 fn opens(root: &Path, master: &MasterKey, length: KeyLength) -> Result<bool, Failure> {
     let read = control_file::read(root, master, length)?;
+    if let Ok(control) = &read.said {
+        control.check_blocks()?;
+    }
     Ok(read.said != Err(ControlError::Checksum))
 }
 
