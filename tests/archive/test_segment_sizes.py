@@ -56,9 +56,51 @@ class SegmentSizes(Archived):
     def test_64_megabytes(self):
         self.archive_and_recover(64, 2, "max_wal_size = 256MB\nmin_wal_size = 128MB\nwal_init_zero = off\n")
 
+    def test_segments_of_a_former_size(self):
+        """An archive is older than pg_resetwal --wal-segsize: its segments open by their own size, the new ones by theirs."""
+        primary = self.primary(initdb=["--wal-segsize=16"])
+        primary.psql("CREATE TABLE t AS SELECT i FROM generate_series(1, 5000) i")
+        last = self.archive_all(primary)
+        primary.stop()
+        primary.run("pg_resetwal", "--wal-segsize=1", "-D", primary.data)
+        self.check_archive(primary, 16, last)
+        primary.start()
+        primary.psql("INSERT INTO t SELECT i FROM generate_series(1, 5000) i")
+        self.assertEqual(primary.psql("SELECT count(*) FROM t"), "10000")
+        primary.stop()
+        run([PGSEAL, "verify", "-D", primary.data])
+
     @unittest.skipUnless(LONG, "4 GB of disk: PGSEAL_TEST_LONG=1 runs it, and make test-world does")
     def test_1024_megabytes(self):
         self.archive_and_recover(1024, 1, "max_wal_size = 4GB\nmin_wal_size = 2GB\nwal_init_zero = off\n")
+
+
+class CutSegments(Archived):
+    """The newest segment lost its end, where no record was. Its name and the cluster's size of segments still tell its place."""
+
+    def crashed(self, name, sealed):
+        """A cluster that was killed, with rows in one segment; returns it and the segment."""
+        cluster = self.cluster(name, sealed=sealed, conf="autovacuum = off\ncheckpoint_timeout = 1h\n").init().start()
+        cluster.psql("CREATE TABLE t (i int); CHECKPOINT; SELECT pg_switch_wal()")
+        cluster.psql("CHECKPOINT; INSERT INTO t SELECT i FROM generate_series(1, 10000) i")
+        segment = cluster.data / "pg_wal" / cluster.psql("SELECT pg_walfile_name(pg_current_wal_lsn())")
+        offset = int(cluster.psql("SELECT file_offset FROM pg_walfile_name_offset(pg_current_wal_lsn())"))
+        self.assertLess(offset, 4 << 20)
+        cluster.kill9()
+        return cluster, segment
+
+    def test_a_cut_segment_is_recovered(self):
+        """Cut to what could be the size of a whole segment, and to what could not."""
+        for megabytes in (4, 8, 12):
+            for sealed in (False, True):
+                with self.subTest(megabytes=megabytes, sealed=sealed):
+                    cluster, segment = self.crashed(f"{'sealed' if sealed else 'plain'}{megabytes}", sealed)
+                    os.truncate(segment, megabytes << 20)
+                    dumped = cluster.run("pg_waldump", segment, check=False)
+                    self.assertGreaterEqual(len(re.findall("rmgr: Heap .*desc: INSERT", dumped.stdout)), 10000, dumped.stderr)
+                    cluster.start()
+                    self.assertEqual(cluster.psql("SELECT count(*), sum(i) FROM t"), "10000|50005000")
+                    cluster.stop()
 
 
 if __name__ == "__main__":

@@ -1,9 +1,16 @@
 """Settings under which a cluster cannot be sealed are refused with advice that works; O_DIRECT is not one of them."""
 
+import json
+import sys
 import unittest
 
 from bad_input import BadInput, contents, sentences
-from pgseal_test import main, major_version
+from pgseal_test import PGSEAL, STAGE, main, major_version, run
+
+CONTROL = STAGE / "tests/lib/control.py"
+BLOCKS = {216: ("data", 4096), 224: ("WAL", 16384)}
+OTHER_BLOCKS = (r"this PostgreSQL has {} blocks of {} bytes, and only such of 8192 can be sealed: use one built with "
+                r"--with-blocksize=8 and --with-wal-blocksize=8, and move data there by pg_dump .*")
 
 
 class Settings(BadInput):
@@ -15,6 +22,44 @@ class Settings(BadInput):
         self.assertRegex(sentences(done.stderr)[0], advice)
         after = contents(cluster.data)
         self.assertEqual({path for path in after if before.get(path) != after[path]} - {"postmaster.opts"}, set())
+
+    def test_blocks_of_other_sizes_of_a_plain_cluster(self):
+        """They cannot be sealed. What a server of that build does is not seen here: this one's has blocks of 8 kB."""
+        for offset, (kind, size) in BLOCKS.items():
+            cluster = self.cluster(f"plain{kind}", sealed=False).init()
+            run([sys.executable, CONTROL, cluster.data / "global/pg_control", str(offset), str(size)])
+            before = contents(cluster.data)
+            done = run([PGSEAL, "seal", "-D", cluster.data, "--no-key-wrap"], check=False)
+            self.assert_refused(done, 1, OTHER_BLOCKS.format(kind, size))
+            done = run([PGSEAL, "seal", "--check", "-D", cluster.data, "--no-key-wrap"], check=False)
+            self.assertRegex(done.stdout, "(?m)^in the way: " + OTHER_BLOCKS.format(kind, size))
+            self.assertEqual(done.returncode, 1, done.stderr)
+            self.assert_untouched(cluster.data, before)
+
+    def test_blocks_of_other_sizes_of_a_sealed_cluster(self):
+        """One that got so past all that: nothing works on it but the way back."""
+        cluster, canaries = self.filled()
+        control = cluster.data / "global/pg_control"
+        change = [PGSEAL, "exec", "-D", cluster.data, "--", sys.executable, CONTROL, control]
+        for offset, (kind, size) in BLOCKS.items():
+            run([*change, str(offset), str(size)])
+            before, sentence = contents(cluster.data), OTHER_BLOCKS.format(kind, size)
+            self.assert_refused(self.postgres(cluster), 8, sentence)
+            self.assert_refused(run([PGSEAL, "verify", "-D", cluster.data], check=False), 8, sentence)
+            done = run([PGSEAL, "rekey", "-D", cluster.data, "--no-key-wrap"], check=False)
+            self.assert_refused(done, 1, sentence)
+            doctor = run([PGSEAL, "doctor", "--json", "-D", cluster.data], check=False)
+            wrong = [found for found in json.loads(doctor.stdout)["findings"] if found["verdict"] == "wrong"]
+            self.assertEqual((doctor.returncode, [found["about"] for found in wrong]), (1, ["blocks"]))
+            self.assertRegex(wrong[0]["text"], sentence)
+            self.assert_untouched(cluster.data, before)
+            run([*change, str(offset), "8192"])
+        self.assert_readable(cluster, canaries)
+        run([*change, "216", "4096"])
+        run([PGSEAL, "unseal", "-D", cluster.data])
+        run([sys.executable, CONTROL, control, "216", "8192"])
+        self.assertFalse((cluster.data / "pg_encryption").exists())
+        self.assertNotEqual(canaries.found(cluster.data), {})
 
     def test_dynamic_shared_memory_in_files(self):
         cluster, canaries = self.filled()

@@ -25,6 +25,7 @@ class Doctor(Case):
         self.assertEqual(found["library"], ("good", str(LIBRARY)))
         self.assertRegex(found["key"][1], r"^[0-9a-f]{32} opens$")
         self.assertEqual(found["key file"][0], "good")
+        self.assertEqual(found["blocks"], ("good", "of 8 kB, as all that is sealed"))
         self.assertEqual(found["server"], ("good", "not running"))
         self.assertEqual(found["ways to the key"][0], "advice")
         passphrase = self.directory / "passphrase"

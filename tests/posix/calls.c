@@ -4,8 +4,8 @@
  * Each path is relative to the working directory, the data directory; its file does not exist at first.
  */
 #define _GNU_SOURCE
+#include "file.h"
 #include "forbid.h"
-#include "transcript.h"
 
 #include <fcntl.h>
 #include <linux/close_range.h>
@@ -20,38 +20,6 @@
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#define PAGE 8192
-#define LARGE (20 * PAGE)
-
-static char page[PAGE] __attribute__((aligned(4096)));
-static char large[LARGE] __attribute__((aligned(4096)));
-static const char *path;
-
-/* Opens the file anew with `size` marker bytes in it. */
-static int
-fresh(size_t size)
-{
-	int			fd;
-
-	unlink(path);
-	fd = open(path, O_RDWR | O_CREAT, 0600);
-	fill(large, size, '<');
-	if (fd < 0 || pwrite(fd, large, size, 0) != (ssize_t) size)
-		note("fresh", "failed: %s", strerrorname_np(errno));
-	return fd;
-}
-
-/* Prints the file's size and a digest of all its bytes, read through another descriptor. */
-static void
-contents(const char *label)
-{
-	int			fd = open(path, O_RDONLY);
-	ssize_t		got = pread(fd, large, sizeof(large), 0);
-
-	note(label, "%zd bytes %016lx", got, got < 0 ? 0 : digest(large, got));
-	close(fd);
-}
 
 static void
 try_flags(const char *label, int flags)
@@ -396,11 +364,12 @@ withdrawn(void)
 	int			ends[2];
 	off_t		at = 0;
 	loff_t		from = 0;
-	void	   *map = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, fd, 0);
 
-	opened("mmap", map == MAP_FAILED ? -1 : 0);
-	map = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	opened("mmap shared", map == MAP_FAILED ? -1 : 0);
+	opened("mmap", mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, fd, 0) == MAP_FAILED ? -1 : 0);
+	opened("mmap shared", mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) == MAP_FAILED ? -1 : 0);
+	result("lockf", lockf(fd, F_LOCK, 10));
+	result("F_SETLKW", fcntl(fd, F_SETLKW, &(struct flock){.l_type = F_RDLCK, .l_len = 1}));
+	result("write what was to be locked", pwrite(fd, "locked", 6, 0));
 	result("sendfile from", sendfile(other, fd, &at, 100));
 	at = 0;
 	result("sendfile to", sendfile(fd, other, &at, 100));
@@ -558,14 +527,6 @@ no_files(void)
 	note("time", "%d", gettimeofday(&now, NULL));
 	note("now", "%d", now.tv_sec > 1600000000);
 	note("system", "%d %d", system("exit 3"), system(NULL) != 0);
-}
-
-static void
-run(const char *title, void (*act) (void))
-{
-	snprintf(scene, sizeof(scene), "%s/%s", path, title);
-	act();
-	fflush(stdout);
 }
 
 static void

@@ -9,9 +9,13 @@ import os
 import pathlib
 import struct
 import subprocess
+import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "lib"))
+from control import crc32c  # noqa: E402
+
 DIRECTORIES = [
     "base/1", "base/5/sub", "base/pgsql_tmp", "global", "pg_wal/archive_status", "pg_xact",
     "pg_multixact/members", "pg_twophase", "pg_stat", "pg_stat_tmp", "pg_logical/mappings",
@@ -57,16 +61,6 @@ def control_file(segment_size=1 << 20):
     struct.pack_into("<QII", fields, 0, 0x1122334455667788, 1300, 202209061)
     struct.pack_into("<I", fields, 228, segment_size)
     return bytes(fields) + struct.pack("<I", crc32c(fields)) + bytes(8192 - 292)
-
-
-def crc32c(data):
-    """CRC-32C, as PostgreSQL computes it."""
-    crc = 0xFFFFFFFF
-    for byte in data:
-        crc ^= byte
-        for _ in range(8):
-            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
-    return crc ^ 0xFFFFFFFF
 
 
 def handover(roots, bits=256):

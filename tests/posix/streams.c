@@ -225,6 +225,50 @@ descriptors(void)
 	unlink("note.txt");
 }
 
+/* Seeks from the current place, after a write or before a read, on a stream that has read, written or sought. */
+static void
+from_here(void)
+{
+	char		name[100];
+	FILE	   *file;
+
+#define STEP(step) (snprintf(name, sizeof(name), "%d/%s", before, step), name)
+	for (int before = 0; before < 4; before++)
+	{
+		unlink(path);
+		file = fopen(path, "w");
+		for (int i = 0; i < 20000; i++)
+			fputc('a' + i / 100 % 26, file);
+		fclose(file);
+		file = fopen(path, "r+");
+		if (before == 1)
+			fgetc(file);
+		if (before == 2)
+			fread(big, 1, 50, file);
+		if (before == 3)
+			fseek(file, 10000, SEEK_SET), fgetc(file);
+		result(STEP("fseek"), fseek(file, 364, SEEK_SET));
+		result(STEP("fwrite"), fwrite("1234567890", 1, 10, file));
+		result(STEP("no further"), fseek(file, 0, SEEK_CUR));
+		result(STEP("ftell"), ftell(file));
+		result(STEP("fwrite after it"), fwrite("XYZ", 1, 3, file));
+		result(STEP("ftell after it"), ftell(file));
+		result(STEP("further"), fseeko(file, 1000, SEEK_CUR));
+		result(STEP("fwrite further"), fwrite("further", 1, 7, file));
+		result(STEP("back"), fseek(file, -20, SEEK_CUR));
+		result(STEP("fgetc"), fgetc(file));
+		result(STEP("ungetc"), ungetc('?', file));
+		result(STEP("a little back"), fseeko(file, -3, SEEK_CUR));
+		note(STEP("bytes"), "%zu %016lx", fread(big, 1, 40, file), digest(big, 40));
+		result(STEP("before the start"), fseek(file, -5000, SEEK_CUR));
+		result(STEP("beyond all numbers"), fseeko(file, INT64_MAX, SEEK_CUR));
+		result(STEP("ftell at the end"), ftell(file));
+		result(STEP("fclose"), fclose(file));
+		contents(STEP("contents"));
+	}
+#undef STEP
+}
+
 /* A stream over a duplicate that libc itself closes: the number must not stay protected. */
 static void
 closed_by_libc(void)
@@ -281,6 +325,7 @@ main(int count, char **arguments)
 		run("blocks", blocks);
 		run("buffers", buffers);
 		run("descriptors", descriptors);
+		run("from here", from_here);
 		run("closed by libc", closed_by_libc);
 		make(MARKER MARKER MARKER);
 	}

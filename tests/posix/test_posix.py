@@ -35,6 +35,9 @@ WITHDRAWN = {
     **{f"sizes/after fallocate mode {mode}": UNCHANGED for mode in ("3", "10", "8", "20")},
     "withdrawn/mmap": "ENODEV",
     "withdrawn/mmap shared": "ENODEV",
+    "copies/F_SETLK": "-1 EINVAL",
+    "withdrawn/lockf": "-1 EINVAL",
+    "withdrawn/F_SETLKW": "-1 EINVAL",
     "withdrawn/sendfile from": "-1 EINVAL",
     "withdrawn/sendfile to": "-1 EINVAL",
     "withdrawn/splice from": "-1 EINVAL",
@@ -76,6 +79,7 @@ NAMES = {
         "unlink", "remove", "rmdir", "unlinkat", "rename", "rename into", "truncate")},
 }
 MMAP_LINE = "pgseal: a protected file cannot be mapped into memory: it is read and written only"
+LOCK_LINE = "pgseal: a protected file cannot be locked by its user: transfers lock it"
 URING_LINE = ("pgseal: io_method=io_uring goes past the encryption: "
               "set io_method to worker or sync")
 FREOPEN_LINE = ("pgseal: a protected file's stream cannot be opened in place of another: "
@@ -136,8 +140,8 @@ class Posix(unittest.TestCase):
                 program = compile_program("calls", variant, self.scratch)
                 native, preloaded, stderr = self.both(program, paths)
                 self.check(native, preloaded, withdrawn(paths))
-                mapped = [MMAP_LINE] * 2 * len([path for path in paths if path not in CLEAR])
-                self.assertEqual(stderr, mapped + [URING_LINE] * 2)
+                refused = [LOCK_LINE] + [MMAP_LINE] * 2 + [LOCK_LINE] * 2
+                self.assertEqual(stderr, refused * len([path for path in paths if path not in CLEAR]) + [URING_LINE] * 2)
                 self.assert_stored_sealed(*CLEAR)
 
     def test_calls_of_other_key_lengths(self):
@@ -164,6 +168,14 @@ class Posix(unittest.TestCase):
                 self.assert_stored_sealed()
                 self.assertEqual((self.scratch / "sealed/one/data/postgresql.conf").read_bytes(),
                                  b"left to exit")
+
+    def test_limits(self):
+        """High descriptors, copies that a limit cuts short, waits that a signal ends."""
+        program = compile_program("limits", "plain", self.scratch)
+        native, preloaded, stderr = self.both(program, FEW)
+        self.check(native, preloaded, {})
+        self.assertEqual(stderr, [])
+        self.assert_stored_sealed(*CLEAR)
 
     def test_names(self):
         """Renames across identities, links, spellings of paths, two clusters with two keys."""
@@ -192,7 +204,7 @@ class Posix(unittest.TestCase):
     def test_nothing_sealed(self):
         """In a plain directory, and in a program that is not PostgreSQL's, the library does nothing."""
         for acts, lines_of_uring in ((True, [URING_LINE] * 2), (False, [])):
-            for source, arguments in (("calls", FEW), ("streams", FEW)):
+            for source, arguments in (("calls", FEW), ("streams", FEW), ("limits", FEW)):
                 with self.subTest(f"{source}, acts: {acts}"):
                     program = compile_program(source, "plain", self.scratch)
                     one = make_root(self.scratch / f"{source} {acts}/native")

@@ -5,7 +5,7 @@ use crate::journal::Journal;
 use pgseal_storage::classify::{classify, Class, Kind};
 use pgseal_storage::control::Control;
 use pgseal_storage::layout::{Root, Spec};
-use pgseal_storage::wal::{is_segment_size, WalName, NAME_LEN};
+use pgseal_storage::wal::{WalName, NAME_LEN};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The file that goes first and comes back last.
@@ -35,7 +35,7 @@ pub fn is_copy(name: &[u8]) -> bool {
     name.ends_with(PART) || name.ends_with(STORED)
 }
 
-/// What the names and sizes of files are judged by.
+/// What the names of files are judged by.
 #[derive(Clone, Copy, Debug)]
 pub struct Geometry {
     /// Bytes of a WAL segment.
@@ -90,7 +90,7 @@ pub enum Action {
 
 /// Decides.
 #[must_use]
-pub fn action(name: &[u8], len: u64, geometry: &Geometry) -> Action {
+pub fn action(name: &[u8], geometry: &Geometry) -> Action {
     if is_foreign(name, geometry) {
         return Action::Leave;
     }
@@ -104,7 +104,7 @@ pub fn action(name: &[u8], len: u64, geometry: &Geometry) -> Action {
             "an archive of WAL keeps the bytes that it was given: move it out of the data directory",
         ),
         Class::Sealed(spec) => Action::Store(Box::new(spec), kind == Some(Kind::Relation)),
-        Class::WalSegment(wal) => wal_segment(wal, len, geometry),
+        Class::WalSegment(wal) => wal_segment(wal, geometry),
         Class::Refused(_) if matches!(kind, Some(Kind::Refused(_))) => Action::Delete,
         Class::Refused(advice) => Action::Refuse(advice),
     };
@@ -124,14 +124,10 @@ fn is_archived(name: &[u8]) -> bool {
     WalName::parse(segment).is_some() && suffix.first().is_none_or(|&byte| byte == b'.')
 }
 
-/// As the library has it: the file's own size counts if it can be one.
-fn wal_segment(name: WalName, len: u64, geometry: &Geometry) -> Action {
-    let size = if is_segment_size(len) {
-        len
-    } else {
-        u64::from(geometry.wal_segment_size)
-    };
-    match name.spec(size) {
+/// Its place comes from the cluster's size of segments, as the library has it: a segment that was
+/// cut keeps its place.
+fn wal_segment(name: WalName, geometry: &Geometry) -> Action {
+    match name.spec(u64::from(geometry.wal_segment_size)) {
         Some(spec) => Action::Store(Box::new(spec), false),
         None => Action::Refuse("no segment of this cluster's WAL has this name: move it away"),
     }
@@ -194,7 +190,7 @@ impl Plan {
     }
 
     fn add(&mut self, name: &[u8], len: u64, geometry: &Geometry) {
-        match action(name, len, geometry) {
+        match action(name, geometry) {
             Action::Leave => {}
             Action::Delete => self.delete.push(name.to_vec()),
             Action::Refuse(why) => self.refused.push((name.to_vec(), why)),
@@ -257,7 +253,7 @@ mod tests {
     };
 
     fn of(name: &str) -> Action {
-        action(name.as_bytes(), 8192, &GEOMETRY)
+        action(name.as_bytes(), &GEOMETRY)
     }
 
     #[test]
@@ -301,20 +297,20 @@ mod tests {
     }
 
     #[test]
-    fn a_wal_segment_goes_by_its_size() {
-        let name = b"pg_wal/000000010000000000000041";
-        let first_unit = |len| match action(name, len, &GEOMETRY) {
-            Action::Store(spec, false) => spec.layout,
-            other => panic!("{other:?}"),
+    fn a_wal_segment_goes_by_the_clusters_size() {
+        let first_unit = |wal_segment_size| {
+            let geometry = Geometry {
+                wal_segment_size,
+                ..GEOMETRY
+            };
+            match action(b"pg_wal/000000010000000000000041", &geometry) {
+                Action::Store(spec, false) => spec.layout,
+                other => panic!("{other:?}"),
+            }
         };
         assert_eq!(first_unit(16 << 20), Layout::wal(0x41 << 11));
         assert_eq!(first_unit(1 << 20), Layout::wal(0x41 << 7));
-        assert_eq!(
-            first_unit(100),
-            Layout::wal(0x41 << 11),
-            "cut: the cluster's"
-        );
-        let beyond = action(b"pg_wal/0000000100000000FFFFFFFF", 16 << 20, &GEOMETRY);
+        let beyond = of("pg_wal/0000000100000000FFFFFFFF");
         assert!(matches!(beyond, Action::Refuse(_)));
     }
 

@@ -1,9 +1,10 @@
 //! Memory for what holds keys: locked, kept out of core dumps, wiped when given back.
 //!
 //! One reserved range of equal slots with a bitmap over it: taking and giving back are a few atomic
-//! operations, safe in a signal handler and in a forked child. Memory is locked chunk by chunk as
-//! slots come into use; a forked child locks again, because locks are not inherited. Where the
-//! limit on locked memory is too low the arena goes on without.
+//! operations, safe in a signal handler and in a forked child. The range is made accessible and
+//! locked chunk by chunk as slots come into use: a kernel that counts what each process could write
+//! (`vm.overcommit_memory=2`) counts those chunks alone. A forked child locks again, because locks
+//! are not inherited. Where the limit on locked memory is too low the arena goes on without.
 //!
 //! Used by [`crate::files`] for open files and by [`crate::contexts`] for expanded keys.
 
@@ -18,8 +19,8 @@ pub struct Arena<const SIZE: usize> {
     /// Slots are taken from the lowest free one, so used memory stays at the front.
     used: [AtomicU64; SLOTS / 64],
     base: AtomicPtr<u8>,
-    /// Bytes from the base that are locked in this process.
-    locked: AtomicUsize,
+    /// Bytes from the base that are accessible, and locked in this process.
+    opened: AtomicUsize,
     /// Calls [`Arena::relock`]; runs in a forked child.
     after_fork: unsafe extern "C" fn(),
 }
@@ -33,16 +34,20 @@ impl<const SIZE: usize> Arena<SIZE> {
         Self {
             used: [const { AtomicU64::new(0) }; SLOTS / 64],
             base: AtomicPtr::new(null_mut()),
-            locked: AtomicUsize::new(0),
+            opened: AtomicUsize::new(0),
             after_fork,
         }
     }
 
-    /// A free slot, now the caller's alone; its bytes are zeros. None if all are taken.
+    /// A free slot, now the caller's alone; its bytes are zeros. None if all are taken, or if the
+    /// kernel gives no more memory.
     pub fn take(&self) -> Option<NonNull<u8>> {
         let base = self.base()?;
         let index = self.claim()?;
-        self.lock_to(base, (index + 1) * SIZE);
+        if !self.open_to(base, (index + 1) * SIZE) {
+            self.release(index);
+            return None;
+        }
         // SAFETY: within the mapping.
         NonNull::new(unsafe { base.add(index * SIZE) })
     }
@@ -55,8 +60,7 @@ impl<const SIZE: usize> Arena<SIZE> {
         // SAFETY: by the contract above; the bytes stay mapped and are overwritten whole.
         unsafe { libc::explicit_bzero(slot.as_ptr().cast(), SIZE) };
         let base = self.base.load(Ordering::Acquire);
-        let index = (slot.addr().get() - base.addr()) / SIZE;
-        self.used[index / 64].fetch_and(!(1 << (index % 64)), Ordering::AcqRel);
+        self.release((slot.addr().get() - base.addr()) / SIZE);
     }
 
     /// Does this address lie in a slot?
@@ -69,7 +73,7 @@ impl<const SIZE: usize> Arena<SIZE> {
     pub fn relock(&self) {
         lock(
             self.base.load(Ordering::Acquire),
-            self.locked.load(Ordering::Acquire),
+            self.opened.load(Ordering::Acquire),
         );
     }
 
@@ -87,6 +91,11 @@ impl<const SIZE: usize> Arena<SIZE> {
             }
         }
         None
+    }
+
+    /// Clears the bit.
+    fn release(&self, index: usize) {
+        self.used[index / 64].fetch_and(!(1 << (index % 64)), Ordering::AcqRel);
     }
 
     /// The first byte; mapped at first use.
@@ -109,15 +118,23 @@ impl<const SIZE: usize> Arena<SIZE> {
         Some(map)
     }
 
-    /// Locks up to `end` bytes, in whole chunks.
-    fn lock_to(&self, base: *mut u8, end: usize) {
-        let locked = self.locked.load(Ordering::Acquire);
-        if end <= locked {
-            return;
+    /// Makes up to `end` bytes accessible and locks them, in whole chunks. Who comes second does
+    /// the same once more. False: the kernel refuses.
+    fn open_to(&self, base: *mut u8, end: usize) -> bool {
+        let opened = self.opened.load(Ordering::Acquire);
+        if end <= opened {
+            return true;
         }
         let end = end.next_multiple_of(CHUNK).min(Self::BYTES);
-        lock(base.wrapping_add(locked), end - locked);
-        self.locked.fetch_max(end, Ordering::AcqRel);
+        let (start, len) = (base.wrapping_add(opened), end - opened);
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: a range of our own mapping.
+        if unsafe { libc::mprotect(start.cast(), len, access) } != 0 {
+            return false;
+        }
+        lock(start, len);
+        self.opened.fetch_max(end, Ordering::AcqRel);
+        true
     }
 }
 
@@ -128,16 +145,74 @@ fn lock(start: *mut u8, len: usize) {
     unsafe { libc::mlock2(start.cast(), len, libc::MLOCK_ONFAULT) };
 }
 
+/// Reserves addresses, nothing of them accessible.
 fn map(len: usize) -> Option<*mut u8> {
-    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-    let access = libc::PROT_READ | libc::PROT_WRITE;
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
     // SAFETY: a fresh anonymous mapping, and advice on it.
     unsafe {
-        let map = libc::mmap(null_mut(), len, access, flags, -1, 0);
+        let map = libc::mmap(null_mut(), len, libc::PROT_NONE, flags, -1, 0);
         if map == libc::MAP_FAILED {
             return None;
         }
         libc::madvise(map, len, libc::MADV_DONTDUMP);
         Some(map.cast())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    static SLOTS_OF_64: Arena<64> = Arena::new(nothing);
+
+    extern "C" fn nothing() {}
+
+    /// In a child, which keeps its limit to itself.
+    #[test]
+    fn a_slot_without_memory_is_refused_and_stays_free() {
+        // SAFETY: the child only makes system calls before it ends.
+        let status = unsafe {
+            let child = libc::fork();
+            if child == 0 {
+                libc::_exit(i32::from(!refuses_and_gives()));
+            }
+            let mut status = -1;
+            libc::waitpid(child, &raw mut status, 0);
+            status
+        };
+        assert_eq!(status, 0);
+    }
+
+    fn refuses_and_gives() -> bool {
+        let first = SLOTS_OF_64.take();
+        let limit = data_limit(None);
+        data_limit(Some(4096));
+        let rest_of_chunk = (1..CHUNK / 64).all(|_| SLOTS_OF_64.take().is_some());
+        let refused = SLOTS_OF_64.take().is_none();
+        data_limit(Some(limit));
+        let next = SLOTS_OF_64.take();
+        let follows = first.zip(next).is_some_and(|(first, next)| {
+            // SAFETY: a slot of ours alone.
+            unsafe { next.write_bytes(1, 64) };
+            next.addr().get() - first.addr().get() == CHUNK
+        });
+        rest_of_chunk && refused && follows
+    }
+
+    /// The process's limit on what it could write, before a new one is set.
+    fn data_limit(new: Option<libc::rlim_t>) -> libc::rlim_t {
+        let mut limit = libc::rlimit {
+            rlim_cur: 0,
+            rlim_max: 0,
+        };
+        // SAFETY: a structure of our own.
+        unsafe { libc::getrlimit(libc::RLIMIT_DATA, &raw mut limit) };
+        let old = limit.rlim_cur;
+        if let Some(new) = new {
+            limit.rlim_cur = new;
+            // SAFETY: as above.
+            unsafe { libc::setrlimit(libc::RLIMIT_DATA, &raw const limit) };
+        }
+        old
     }
 }

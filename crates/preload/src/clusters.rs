@@ -11,7 +11,7 @@ use pgseal_crypto::{FileCipher, KeyId, KeyLength, MasterKey};
 use pgseal_format::{ReceiverToken, TokenError};
 use pgseal_storage::layout::{Root, Spec};
 use pgseal_storage::SealedFile;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 /// Clusters that one process can know: pg_upgrade knows two, pg_combinebackup a chain.
 const MAX: usize = 256;
@@ -29,6 +29,8 @@ pub struct Cluster {
     length: KeyLength,
     master: &'static MasterKey,
     ephemeral: &'static MasterKey,
+    /// Bytes of a WAL segment; 0 while nobody has said.
+    segment_size: AtomicU32,
 }
 
 impl Cluster {
@@ -56,6 +58,16 @@ impl Cluster {
     /// key.
     pub fn token(&self, system_id: u64, role: &[u8], expiry: u64) -> Vec<u8> {
         ReceiverToken::grant(self.master, system_id, role, expiry)
+    }
+
+    /// Bytes of a WAL segment, if that was remembered.
+    pub fn segment_size(&self) -> Option<u32> {
+        Some(self.segment_size.load(Ordering::Relaxed)).filter(|&size| size != 0)
+    }
+
+    /// From now on WAL segments have `size` bytes.
+    pub fn remember_segment_size(&self, size: u32) {
+        self.segment_size.store(size, Ordering::Relaxed);
     }
 
     /// Do two clusters store the same file in the same bytes?
@@ -110,6 +122,7 @@ pub fn add(
         length,
         master,
         ephemeral,
+        segment_size: AtomicU32::new(0),
     })
 }
 
@@ -117,6 +130,7 @@ pub fn add(
 pub fn add_path(cluster: &Cluster, root: &[u8]) -> Option<&'static Cluster> {
     publish(Cluster {
         root: root.to_vec(),
+        segment_size: AtomicU32::new(0),
         ..*cluster
     })
 }

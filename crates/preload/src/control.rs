@@ -5,10 +5,10 @@
 use crate::clusters::Cluster;
 use crate::disk::FdDisk;
 use crate::real::libc_call;
-use crate::{receivers, report, scratch, server};
+use crate::{programs, receivers, report, scratch, server};
 use libc::c_int;
 use pgseal_crypto::{FileId, UNIT};
-use pgseal_storage::control::Control;
+use pgseal_storage::control::{check_blocks, Control};
 use pgseal_storage::disk::read_full;
 use pgseal_storage::layout::{Layout, Root, Spec};
 use pgseal_storage::{Disk, Errno, SealedFile};
@@ -18,9 +18,21 @@ use std::thread::sleep;
 use std::time::Duration;
 
 /// Reads it, outside the hooks. None if there is none yet or its CRC is wrong.
-pub fn read(cluster: &Cluster) -> Option<Control> {
+fn read(cluster: &Cluster) -> Option<Control> {
     let page = read_page(cluster, &sealed(cluster)?)?;
-    Control::parse(&page).ok()
+    let control = Control::parse(&page).ok()?;
+    if programs::is_server() {
+        cluster.remember_segment_size(control.wal_segment_size);
+    }
+    Some(control)
+}
+
+/// Bytes of the cluster's WAL segments. While a server runs they stay, and its children inherit
+/// what the postmaster read; a tool may change them itself (pg_resetwal).
+pub fn wal_segment_size(cluster: &Cluster) -> Option<u64> {
+    let known = cluster.segment_size();
+    let size = known.or_else(|| Some(read(cluster)?.wal_segment_size))?;
+    Some(size.into())
 }
 
 fn sealed(cluster: &Cluster) -> Option<SealedFile<'_>> {
@@ -87,14 +99,35 @@ fn with_stored(
     done.ok()
 }
 
-/// May the postmaster go on? Without data checksums and `wal_log_hints` a page that changes by hint
-/// bits alone is in no WAL record, and a copy that reads it while it is written may hold half a
-/// cipher block of each version: nothing would find or mend it (io-paths.md A4).
+/// May this server, which opens the first thing that tells of its cluster, go on? Its children are
+/// not asked.
 pub fn allows_server(cluster: &Cluster) -> bool {
     static ASKED: AtomicBool = AtomicBool::new(false);
-    if !server::is_postmaster() || ASKED.swap(true, Ordering::Relaxed) {
+    if ASKED.load(Ordering::Relaxed) || !server::is_first() {
         return true;
     }
+    ASKED.store(true, Ordering::Relaxed);
+    has_usual_blocks() && (!server::is_postmaster() || allows_postmaster(cluster))
+}
+
+/// Asked of the server itself, because initdb's has no `pg_control` yet.
+fn has_usual_blocks() -> bool {
+    let size = |name| server::setting(name)?.to_str().ok()?.parse().ok();
+    let (Some(data), Some(wal)) = (size(c"block_size"), size(c"wal_block_size")) else {
+        report::line("this server exports too little to be asked for the size of its blocks");
+        return false;
+    };
+    let checked = check_blocks(data, wal);
+    if let Err(error) = &checked {
+        report::line(&error.to_string());
+    }
+    checked.is_ok()
+}
+
+/// Without data checksums and `wal_log_hints` a page that changes by hint bits alone is in no WAL
+/// record, and a copy that reads it while it is written may hold half a cipher block of each
+/// version: nothing would find or mend it (io-paths.md A4).
+fn allows_postmaster(cluster: &Cluster) -> bool {
     let Some(control) = read(cluster) else {
         return true;
     };

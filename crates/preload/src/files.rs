@@ -1,9 +1,10 @@
 //! Open sealed files by descriptor.
 //!
-//! A flat table of atomic pointers, so that a call on an unprotected descriptor costs one load.
-//! The files themselves lie in an arena of locked memory ([`Arena`]) that is never unmapped: a
-//! thread that races a `close` of the descriptor it is reading sees a wrong key at worst, not
-//! freed memory.
+//! A table of atomic pointers, so that a call on an unprotected descriptor costs two loads. It has
+//! two levels: what every process could write counts in each (`vm.overcommit_memory=2`), so a chunk
+//! of entries is mapped when one of its descriptors is first protected, and stays. The files
+//! themselves lie in an arena of locked memory ([`Arena`]) that is never unmapped: a thread that
+//! races a `close` of the descriptor it is reading sees a wrong key at worst, not freed memory.
 //!
 //! Invariant: an entry exists exactly while its descriptor is open in this process through one of
 //! our hooks; `dup` copies it, `close` and the target of `dup2` drop it. A `vfork` child changes
@@ -14,14 +15,18 @@ use crate::disk::FdDisk;
 use crate::process;
 use libc::c_int;
 use pgseal_storage::{Errno, SealedFile};
-use std::ptr::NonNull;
+use std::ptr::{null_mut, NonNull};
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering};
 
 /// Descriptors that can be protected: more than any limit PostgreSQL is run with.
 const MAX_FD: usize = 1 << 20;
 
-static TABLE: [AtomicPtr<OpenFile>; MAX_FD] =
-    [const { AtomicPtr::new(std::ptr::null_mut()) }; MAX_FD];
+/// Descriptors in a row; null where none is protected.
+type Chunk = [AtomicPtr<OpenFile>; CHUNK];
+const CHUNK: usize = 1024;
+
+static TABLE: [AtomicPtr<Chunk>; MAX_FD / CHUNK] =
+    [const { AtomicPtr::new(null_mut()) }; MAX_FD / CHUNK];
 
 static FILES: Arena<{ size_of::<OpenFile>().next_multiple_of(64) }> = Arena::new(relock);
 
@@ -117,8 +122,7 @@ pub struct Protected {
 /// The sealed file behind `fd`, if it is one.
 #[inline]
 pub fn get(fd: c_int) -> Option<Protected> {
-    let slot = TABLE.get(usize::try_from(fd).ok()?)?;
-    let file = slot.load(Ordering::Acquire);
+    let file = entry(fd)?.load(Ordering::Acquire);
     if file.is_null() {
         return None;
     }
@@ -139,10 +143,6 @@ pub fn insert(
     flags: c_int,
     hidden_from_import: bool,
 ) -> Result<(), TooMany> {
-    let entry = usize::try_from(fd)
-        .ok()
-        .and_then(|fd| TABLE.get(fd))
-        .ok_or(TooMany)?;
     let flags = AtomicI32::new(flags & KEPT_FLAGS);
     let file = OpenFile {
         stored,
@@ -153,6 +153,7 @@ pub fn insert(
     if !process::owns_memory() {
         return Err(TooMany);
     }
+    let entry = made_entry(fd).ok_or(TooMany)?;
     let slot = FILES.take().ok_or(TooMany)?.cast::<OpenFile>();
     // SAFETY: a slot of ours alone, large enough and aligned.
     unsafe { slot.write(file) };
@@ -162,21 +163,16 @@ pub fn insert(
 
 /// `copy` now names the same open file as `fd`, protected or not.
 pub fn duplicate(fd: c_int, copy: c_int) -> Result<(), TooMany> {
-    let Some(entry) = usize::try_from(copy).ok().and_then(|copy| TABLE.get(copy)) else {
-        return if get(fd).is_some() {
-            Err(TooMany)
-        } else {
-            Ok(())
-        };
+    let Some(Protected { file, .. }) = get(fd) else {
+        remove(copy);
+        return Ok(());
     };
-    let unprotected = get(fd).is_none() && entry.load(Ordering::Acquire).is_null();
-    if unprotected || !process::owns_memory() {
+    if !process::owns_memory() {
         return Ok(());
     }
-    let file = get(fd).map_or(std::ptr::null_mut(), |protected| {
-        protected.file.descriptors.fetch_add(1, Ordering::Relaxed);
-        std::ptr::from_ref(protected.file).cast_mut()
-    });
+    let entry = made_entry(copy).ok_or(TooMany)?;
+    file.descriptors.fetch_add(1, Ordering::Relaxed);
+    let file = std::ptr::from_ref(file).cast_mut();
     drop_entry(entry.swap(file, Ordering::AcqRel));
     Ok(())
 }
@@ -184,11 +180,11 @@ pub fn duplicate(fd: c_int, copy: c_int) -> Result<(), TooMany> {
 /// `fd` is being closed.
 #[inline]
 pub fn remove(fd: c_int) {
-    let Some(entry) = usize::try_from(fd).ok().and_then(|fd| TABLE.get(fd)) else {
+    let Some(entry) = entry(fd) else {
         return;
     };
     if !entry.load(Ordering::Acquire).is_null() && process::owns_memory() {
-        drop_entry(entry.swap(std::ptr::null_mut(), Ordering::AcqRel));
+        drop_entry(entry.swap(null_mut(), Ordering::AcqRel));
     }
 }
 
@@ -211,4 +207,38 @@ fn drop_entry(file: *mut OpenFile) {
 pub fn within(first: c_int, last: c_int) -> impl Iterator<Item = c_int> {
     let limit = c_int::try_from(MAX_FD - 1).unwrap_or(c_int::MAX);
     (first.max(0)..=last.min(limit)).filter(|&fd| get(fd).is_some())
+}
+
+/// The place for a descriptor's file, if one of its chunk was ever protected.
+#[inline]
+fn entry(fd: c_int) -> Option<&'static AtomicPtr<OpenFile>> {
+    let fd = usize::try_from(fd).ok()?;
+    let chunk = TABLE.get(fd / CHUNK)?.load(Ordering::Acquire);
+    // SAFETY: null, or a chunk that stays mapped.
+    let chunk = unsafe { chunk.as_ref() }?;
+    Some(&chunk[fd % CHUNK])
+}
+
+/// The same, with its chunk mapped now if need be. None if the number is too high, or if the kernel
+/// gives no memory.
+fn made_entry(fd: c_int) -> Option<&'static AtomicPtr<OpenFile>> {
+    if let Some(entry) = entry(fd) {
+        return Some(entry);
+    }
+    let place = TABLE.get(usize::try_from(fd).ok()? / CHUNK)?;
+    let new = map_chunk()?;
+    let first = place.compare_exchange(null_mut(), new, Ordering::AcqRel, Ordering::Acquire);
+    if first.is_err() {
+        // SAFETY: our own mapping, which nobody has seen.
+        unsafe { libc::munmap(new.cast(), size_of::<Chunk>()) };
+    }
+    entry(fd)
+}
+
+fn map_chunk() -> Option<*mut Chunk> {
+    let access = libc::PROT_READ | libc::PROT_WRITE;
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+    // SAFETY: a fresh mapping; its zeros are null pointers.
+    let map = unsafe { libc::mmap(null_mut(), size_of::<Chunk>(), access, flags, -1, 0) };
+    (map != libc::MAP_FAILED).then_some(map.cast())
 }

@@ -5,7 +5,7 @@
 //!
 //! Invariants:
 //! 1. Never plaintext: a protected file that cannot be handled gives EIO and one line on stderr.
-//! 2. A call on a descriptor that is not protected costs one load and a jump.
+//! 2. A call on a descriptor that is not protected costs two loads and a jump.
 //! 3. Descriptor look-up is lock-free, and no lock is held across a libc call: hooks run in signal
 //!    handlers, threads, forked children, at exit, and before the constructor.
 //! 4. Nothing is printed in normal work; errno is libc's.

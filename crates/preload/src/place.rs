@@ -162,12 +162,14 @@ fn is_stray(path: &Absolute, found: Option<&Found>) -> bool {
         && (!programs::is_server() || identity(&[path.bytes()]).is_some())
 }
 
-/// Is this the `pg_control` that a backup tool must read and write as if it were in clear?
+/// Is this a `pg_control` that a viewer must read and write as if it were in clear?
 fn is_in_view(path: &Absolute) -> bool {
     let root = path.bytes().strip_suffix(b"/global/pg_control");
-    let root = root.and_then(|root| identity(&[root]));
-    let is_root = |viewed: PathBuf| identity(&[viewed.as_os_str().as_bytes()]) == root;
-    root.is_some() && programs::viewed().into_iter().any(is_root)
+    let Some(root) = root.and_then(|root| identity(&[root])) else {
+        return false;
+    };
+    let is_root = |viewed: PathBuf| identity(&[viewed.as_os_str().as_bytes()]) == Some(root);
+    programs::viewed().is_none_or(|viewed| viewed.into_iter().any(is_root))
 }
 
 /// Would this directory entry give the key directory away?

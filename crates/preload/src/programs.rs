@@ -2,9 +2,9 @@
 //! the executable. `LD_PRELOAD` reaches every child; `sh`, `cp`, `tar` and the commands of
 //! `archive_command` must copy what is stored.
 //!
-//! Between the two stands a viewer (`pgseal exec --view=backup`): a backup tool, and its children,
-//! see what is stored in every file but the `pg_control` of the data directories in view. A copy in
-//! a repository is none of them.
+//! Between the two stands a viewer: it sees what is stored in every file but `pg_control`. A backup
+//! tool and its children (`pgseal exec --view=backup`) see that of the data directories in view; a
+//! copy in a repository is none of them. repmgr sees every one.
 
 use libc::c_char;
 use std::ffi::{CStr, CString};
@@ -12,11 +12,13 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// Programs that read or write the files of a data directory.
+/// Programs that read or write the files of a data directory. pg_checksums_ext is none of
+/// PostgreSQL's own, but Debian puts it beside them.
 const PROGRAMS: &[&str] = &[
     "initdb",
     "pg_basebackup",
     "pg_checksums",
+    "pg_checksums_ext",
     "pg_combinebackup",
     "pg_controldata",
     "pg_createsubscriber",
@@ -35,6 +37,7 @@ const PROGRAMS: &[&str] = &[
 const STARTING_NONE: &[&str] = &[
     "pg_basebackup",
     "pg_checksums",
+    "pg_checksums_ext",
     "pg_combinebackup",
     "pg_controldata",
     "pg_receivewal",
@@ -42,6 +45,10 @@ const STARTING_NONE: &[&str] = &[
     "pg_waldump",
     "pg_walsummary",
 ];
+
+/// Reads the state of a server from `pg_control`, and removes data directories whole, with the keys
+/// that PostgreSQL's programs must leave alone.
+const REPMGR: &str = "repmgr";
 
 /// Programs that pg_upgrade runs on files of a cluster: the dumps in pg_upgrade_output.d.
 const HANDS_OF_PG_UPGRADE: &[&str] = &["pg_dump", "pg_dumpall", "pg_restore", "psql"];
@@ -90,10 +97,13 @@ pub fn is_viewer() -> bool {
     ROLE.load(Ordering::Relaxed) == VIEWER
 }
 
-/// The data directories in view.
-pub fn viewed() -> Vec<PathBuf> {
+/// The data directories in view. None: all.
+pub fn viewed() -> Option<Vec<PathBuf>> {
+    if is(REPMGR) {
+        return None;
+    }
     let list = std::env::var_os(VIEW).unwrap_or_default();
-    std::env::split_paths(&list).collect()
+    Some(std::env::split_paths(&list).collect())
 }
 
 /// Finds out, once, before `main`.
@@ -108,7 +118,9 @@ pub fn detect() -> bool {
         || (is_among(HANDS_OF_PG_UPGRADE, &name) && runs_for_pg_upgrade())
     {
         TOOL
-    } else if std::env::var_os(VIEW).is_some() && !is_among(OURS, &name) {
+    } else if name == REPMGR.as_bytes()
+        || (std::env::var_os(VIEW).is_some() && !is_among(OURS, &name))
+    {
         VIEWER
     } else {
         INERT

@@ -53,9 +53,11 @@ table! {
     fileno(*mut FILE) -> c_int;
     fopen(*const c_char, *const c_char) -> *mut FILE;
     freopen(*const c_char, *const c_char, *mut FILE) -> *mut FILE;
+    fseeko(*mut FILE, off_t, c_int) -> c_int;
     ftruncate(c_int, off_t) -> c_int;
     ioctl(c_int, c_ulong, c_ulong) -> c_int;
     linkat(c_int, *const c_char, c_int, *const c_char, c_int) -> c_int;
+    lockf(c_int, c_int, off_t) -> c_int;
     mmap(*mut c_void, size_t, c_int, c_int, c_int, off_t) -> *mut c_void;
     open(*const c_char, c_int, mode_t) -> c_int;
     openat(c_int, *const c_char, c_int, mode_t) -> c_int;

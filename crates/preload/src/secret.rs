@@ -29,16 +29,6 @@ pub fn keep(
     }
 }
 
-/// Overwrites what returned calls left on the stack below the caller. Moving a key copies it, and
-/// PostgreSQL copies old stack into its heap, as the padding of structures.
-#[inline(never)]
-pub fn wipe_stack() {
-    const DEPTH: usize = 64 << 10;
-    let mut dead = std::mem::MaybeUninit::<[u8; DEPTH]>::uninit();
-    // SAFETY: our own bytes; unlike an assignment the call is not optimised away.
-    unsafe { libc::explicit_bzero(dead.as_mut_ptr().cast(), DEPTH) };
-}
-
 fn secret_page() -> Option<*mut libc::c_void> {
     // SAFETY: a descriptor of our own, closed again; the mapping outlives it.
     unsafe {

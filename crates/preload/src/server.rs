@@ -183,9 +183,17 @@ pub fn backend_is(title: &CStr) -> bool {
 
 /// Is this the postmaster itself: not a bootstrap or single-user process, not a child?
 pub fn is_postmaster() -> bool {
+    is_first() && is_set(c"IsPostmasterEnvironment")
+}
+
+/// Is this the postmaster, or a server that has none: initdb's, or a single user's?
+pub fn is_first() -> bool {
+    programs::is_server() && !is_set(c"IsUnderPostmaster")
+}
+
+fn is_set(flag: &CStr) -> bool {
     // SAFETY: exported by every supported server as a bool (miscadmin.h).
-    let is_set = |name| symbol(name).is_some_and(|flag| unsafe { *flag.cast::<u8>() != 0 });
-    programs::is_server() && is_set(c"IsPostmasterEnvironment") && !is_set(c"IsUnderPostmaster")
+    symbol(flag).is_some_and(|flag| unsafe { *flag.cast::<u8>() != 0 })
 }
 
 /// A configuration parameter of this server, as it shows it.

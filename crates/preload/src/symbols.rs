@@ -119,6 +119,8 @@ interpose! {
     mmap64 (
         address: *mut c_void, len: size_t, access: c_int, flags: c_int, fd: c_int, offset: off_t
     ) -> *mut c_void = withdrawn::mmap;
+    lockf (fd: c_int, command: c_int, len: off_t) -> c_int = withdrawn::lockf;
+    lockf64 (fd: c_int, command: c_int, len: off_t) -> c_int = withdrawn::lockf;
     sendfile (
         to: c_int, from: c_int, offset: *mut off_t, len: size_t
     ) -> ssize_t = withdrawn::sendfile;
@@ -165,6 +167,9 @@ interpose! {
         path: *const c_char, mode: *const c_char, stream: *mut FILE
     ) -> *mut FILE = streams::freopen;
     fclose (stream: *mut FILE) -> c_int = streams::fclose;
+    fseek (stream: *mut FILE, offset: off_t, whence: c_int) -> c_int = streams::fseek;
+    fseeko (stream: *mut FILE, offset: off_t, whence: c_int) -> c_int = streams::fseek;
+    fseeko64 (stream: *mut FILE, offset: off_t, whence: c_int) -> c_int = streams::fseek;
     fileno (stream: *mut FILE) -> c_int = streams::fileno;
     fileno_unlocked (stream: *mut FILE) -> c_int = streams::fileno;
     system (command: *const c_char) -> c_int = commit_logs::system;

@@ -7,9 +7,9 @@
 
 use crate::clusters::{self, Cluster};
 use crate::disk::{check, stat};
-use crate::{programs, real, report, secret, server};
+use crate::{programs, real, report, server};
 use libc::{c_char, c_int};
-use pgseal_crypto::MasterKey;
+use pgseal_crypto::{without_trace, MasterKey};
 use pgseal_format::handover;
 use std::ffi::{CStr, CString, OsStr};
 use std::os::unix::ffi::OsStrExt;
@@ -37,7 +37,6 @@ pub fn take_handover() {
         .and_then(|digits| digits.parse::<c_int>().ok());
     let taken = fd.ok_or("it is not a number").and_then(|fd| {
         let result = take(fd);
-        secret::wipe_stack();
         if programs::is_server() || programs::starts_none() {
             // SAFETY: the descriptor is ours by agreement.
             unsafe { libc::close(fd) };
@@ -60,17 +59,15 @@ fn take(fd: c_int) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// Copies the key on its way; not inlined, so that these copies lie where `wipe_stack` wipes.
-#[inline(never)]
+/// Moving the key copies it, and PostgreSQL copies old stack into its heap, as the padding of
+/// structures.
 fn remember(entry: &handover::Entry) -> Option<&'static Cluster> {
-    let mut master = Zeroizing::new(*entry.master);
     let pending = !has_key_directory(entry.root);
-    clusters::add(
-        entry.root,
-        pending,
-        entry.length,
-        MasterKey::from_bytes(&mut master),
-    )
+    without_trace(|| {
+        let mut master = Zeroizing::new(*entry.master);
+        let master = MasterKey::from_bytes(&mut master);
+        clusters::add(entry.root, pending, entry.length, master)
+    })
 }
 
 fn has_key_directory(root: &[u8]) -> bool {
@@ -113,7 +110,6 @@ pub fn ask(root: &[u8]) -> Result<&'static Cluster, Failed> {
         let mut entries = handover::decode(&record).ok()?;
         remember(&entries.next()?)
     });
-    secret::wipe_stack();
     real::set_errno(errno);
     if answer.is_some() {
         server::forget_secrets();
@@ -145,8 +141,7 @@ fn run_command(root: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
     record
 }
 
-/// Runs a child to its end; true if it exits with 0. SIGCHLD stays blocked meanwhile, so that the
-/// postmaster's handler does not reap it.
+/// Runs a child to its end; true if it exits with 0.
 fn spawn(arguments: &[&CStr]) -> bool {
     extern "C" {
         static environ: *const *mut c_char;
@@ -177,30 +172,71 @@ unsafe fn environment(own: *const *mut c_char, aside: &[CString]) -> Vec<*mut c_
 }
 
 fn run(arguments: &[*mut c_char], environment: &[*mut c_char]) -> bool {
-    // SAFETY: terminated strings in terminated arrays; signal sets that live through the calls.
+    let children = OwnChildren::new();
+    let (mut child, mut status, none) = (0, -1, std::ptr::null());
+    // SAFETY: terminated strings in terminated arrays; attributes that were made.
     unsafe {
-        let mut chld = std::mem::zeroed();
-        let mut before = std::mem::zeroed();
-        libc::sigemptyset(&raw mut chld);
-        libc::sigaddset(&raw mut chld, libc::SIGCHLD);
-        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const chld, &raw mut before);
-        let mut child = 0;
-        let none = std::ptr::null();
-        let path = arguments[0];
         let started = libc::posix_spawn(
             &raw mut child,
-            path,
+            arguments[0],
             none,
-            none.cast(),
+            &raw const children.of_child,
             arguments.as_ptr(),
             environment.as_ptr(),
         );
-        let mut status = -1;
         if started == 0 {
             while libc::waitpid(child, &raw mut status, 0) < 0 && real::errno() == libc::EINTR {}
         }
-        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut());
-        started == 0 && libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0
+    }
+    libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0
+}
+
+/// As long as this lives, nobody but us reaps a child: SIGCHLD is blocked, for the postmaster's
+/// handler would, and where it is ignored, as by whoever started this program, the kernel would.
+struct OwnChildren {
+    mask: libc::sigset_t,
+    action: libc::sigaction,
+    /// The child has what this process had, and SIGCHLD's default.
+    of_child: libc::posix_spawnattr_t,
+}
+
+impl OwnChildren {
+    fn new() -> Self {
+        #[allow(clippy::cast_possible_truncation)] // the bits of a C short
+        const FLAGS: i16 = (libc::POSIX_SPAWN_SETSIGMASK | libc::POSIX_SPAWN_SETSIGDEF) as i16;
+        // SAFETY: plain data, for which zeros are a value; sets and attributes that live through
+        // the calls that make and use them.
+        unsafe {
+            let mut own: Self = std::mem::zeroed();
+            let mut chld = std::mem::zeroed();
+            libc::sigemptyset(&raw mut chld);
+            libc::sigaddset(&raw mut chld, libc::SIGCHLD);
+            libc::pthread_sigmask(libc::SIG_BLOCK, &raw const chld, &raw mut own.mask);
+            libc::sigaction(libc::SIGCHLD, std::ptr::null(), &raw mut own.action);
+            if own.action.sa_sigaction == libc::SIG_IGN {
+                libc::signal(libc::SIGCHLD, libc::SIG_DFL);
+            }
+            libc::posix_spawnattr_init(&raw mut own.of_child);
+            libc::posix_spawnattr_setsigmask(&raw mut own.of_child, &raw const own.mask);
+            libc::posix_spawnattr_setsigdefault(&raw mut own.of_child, &raw const chld);
+            libc::posix_spawnattr_setflags(&raw mut own.of_child, FLAGS);
+            own
+        }
+    }
+}
+
+impl Drop for OwnChildren {
+    fn drop(&mut self) {
+        // SAFETY: what `new` made and found.
+        unsafe {
+            libc::posix_spawnattr_destroy(&raw mut self.of_child);
+            libc::sigaction(libc::SIGCHLD, &raw const self.action, std::ptr::null_mut());
+            libc::pthread_sigmask(
+                libc::SIG_SETMASK,
+                &raw const self.mask,
+                std::ptr::null_mut(),
+            );
+        }
     }
 }
 

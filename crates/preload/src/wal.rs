@@ -1,11 +1,15 @@
 //! What can be known of a WAL segment before it is opened: its size, and who can read its first
 //! page.
 
+use crate::clusters::Cluster;
 use crate::disk::FdDisk;
-use crate::programs;
 use crate::real::libc_call;
+use crate::{control, programs, scratch};
+use libc::c_int;
+use pgseal_crypto::UNIT;
 use pgseal_storage::disk::read_full;
-use pgseal_storage::wal::{is_segment_size, LongHeader, LONG_HEADER};
+use pgseal_storage::wal::{is_segment_size, LongHeader, WalName, LONG_HEADER};
+use pgseal_storage::{Disk, Errno};
 use std::ffi::CStr;
 
 /// Where a twin says how long the segments are that its program will receive.
@@ -18,6 +22,33 @@ pub fn announced_segment_size() -> Option<u64> {
     }
     let size = std::env::var(SEGMENT_SIZE).ok()?.parse().ok()?;
     is_segment_size(size).then_some(size)
+}
+
+/// The size of segments, where an open one has its place by it: what a twin said, or the cluster's,
+/// which a segment that was cut, or is being made, does not have itself. A whole segment of another
+/// size, in an archive that is older than pg_resetwal --wal-segsize, opens by its own; and so does
+/// any where there is no `pg_control` (docs/format/files.md).
+pub fn segment_size(cluster: &Cluster, name: WalName, fd: c_int) -> Option<u64> {
+    if let Some(size) = announced_segment_size() {
+        return Some(size);
+    }
+    let disk = FdDisk(fd);
+    let own = disk.size().ok().filter(|&size| is_segment_size(size));
+    let (own, clusters) = match (own, control::wal_segment_size(cluster)) {
+        (Some(own), Some(clusters)) if own != clusters => (own, clusters),
+        (own, clusters) => return clusters.or(own),
+    };
+    let opens = opens(cluster, name, own, &disk) == Ok(true);
+    Some(if opens { own } else { clusters })
+}
+
+/// Does the file begin with the header of this very segment, sealed as one of `size` bytes?
+#[inline(never)] // a page of a file, on the stack
+pub fn opens(cluster: &Cluster, name: WalName, size: u64, disk: &FdDisk) -> Result<bool, Errno> {
+    let spec = name.spec(size).ok_or(Errno::EINVAL)?;
+    let mut page = [0; UNIT];
+    scratch::with(|scratch| cluster.open(&spec).read_at(disk, scratch, &mut page, 0))?;
+    Ok(name.header(&page).is_some())
 }
 
 /// Does the file begin with a segment's header in clear?

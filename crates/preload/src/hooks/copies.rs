@@ -124,58 +124,76 @@ struct End<'a> {
     offset: Option<&'a mut off_t>,
 }
 
-/// A copy through the cipher.
+/// A copy through the cipher. What fails after a part was copied is for the next call to tell.
 fn copy(mut from: End, mut to: End, len: usize) -> Result<usize, Errno> {
     const STEP: usize = 32 * UNIT;
     let mut buf = Zeroizing::new(vec![0u8; len.min(STEP)]);
     let mut done = 0;
     while done < len {
         let want = (len - done).min(STEP);
-        let have = from.read(&mut buf[..want])?;
-        if have == 0 {
-            break;
+        match copy_some(&mut from, &mut to, &mut buf[..want]) {
+            Ok(0) => break,
+            Ok(copied) => done += copied,
+            Err(errno) if done == 0 => return Err(errno),
+            Err(_) => break,
         }
-        let mut written = 0;
-        while written < have {
-            written += to.write(&buf[written..have])?;
-        }
-        done += have;
     }
     Ok(done)
 }
 
+/// Both ends move by what was written: a caller that finds the source moved would never copy the
+/// bytes between.
+fn copy_some(from: &mut End, to: &mut End, buf: &mut [u8]) -> Result<usize, Errno> {
+    let have = from.peek(buf)?;
+    if have == 0 {
+        return Ok(0);
+    }
+    let written = to.write(&buf[..have])?;
+    from.skip(written)?;
+    Ok(written)
+}
+
 impl End<'_> {
-    fn read(&mut self, buf: &mut [u8]) -> Result<usize, Errno> {
+    /// Reads what comes next, and stays there.
+    fn peek(&self, buf: &mut [u8]) -> Result<usize, Errno> {
+        let at = match &self.offset {
+            Some(offset) => **offset,
+            None => self.seek(0)?,
+        };
         let (pointer, len) = (buf.as_mut_ptr().cast(), buf.len());
         // SAFETY: our own buffer.
-        self.advance(|fd, at| unsafe {
-            match at {
-                Some(at) => super::transfers::pread(fd, pointer, len, at),
-                None => super::transfers::read(fd, pointer, len),
-            }
-        })
+        check(unsafe { super::transfers::pread(self.fd, pointer, len, at) })
     }
 
+    /// Writes what comes next, and moves on.
     fn write(&mut self, data: &[u8]) -> Result<usize, Errno> {
         let (pointer, len) = (data.as_ptr().cast(), data.len());
+        let Some(offset) = &self.offset else {
+            // SAFETY: our own buffer.
+            return check(unsafe { super::transfers::write(self.fd, pointer, len) });
+        };
         // SAFETY: our own buffer.
-        self.advance(|fd, at| unsafe {
-            match at {
-                Some(at) => super::transfers::pwrite(fd, pointer, len, at),
-                None => super::transfers::write(fd, pointer, len),
-            }
-        })
+        let done = check(unsafe { super::transfers::pwrite(self.fd, pointer, len, **offset) })?;
+        self.skip(done)?;
+        Ok(done)
     }
 
-    fn advance(
-        &mut self,
-        transfer: impl FnOnce(c_int, Option<off_t>) -> ssize_t,
-    ) -> Result<usize, Errno> {
-        let done = check(transfer(self.fd, self.offset.as_deref().copied()))?;
-        if let Some(offset) = &mut self.offset {
-            **offset += off_t::try_from(done).map_err(|_| Errno::EFBIG)?;
+    fn skip(&mut self, len: usize) -> Result<(), Errno> {
+        let len = off_t::try_from(len).map_err(|_| Errno::EFBIG)?;
+        match &mut self.offset {
+            Some(offset) => **offset += len,
+            None => {
+                self.seek(len)?;
+            }
         }
-        Ok(done)
+        Ok(())
+    }
+
+    /// Moves the descriptor's position by `len` bytes; where it is now.
+    fn seek(&self, len: off_t) -> Result<off_t, Errno> {
+        // SAFETY: a descriptor and two numbers.
+        let at = unsafe { libc::lseek(self.fd, len, libc::SEEK_CUR) };
+        check(at).map(|_| at)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Closing and copying descriptors, so that no entry outlives its descriptor.
 
-use super::fail;
+use super::{fail, withdrawn};
 use crate::files::{self, Protected};
 use crate::programs;
 use crate::real::{self, libc_call};
@@ -45,6 +45,11 @@ pub unsafe fn fcntl(fd: c_int, command: c_int, argument: c_ulong) -> c_int {
             Some(protected) => status_flags(protected, command, argument),
             None => libc_call!(fcntl(fd, command, argument)),
         },
+        libc::F_SETLK | libc::F_SETLKW | libc::F_OFD_SETLK | libc::F_OFD_SETLKW
+            if files::get(fd).is_some() =>
+        {
+            withdrawn::record_lock()
+        }
         _ => libc_call!(fcntl(fd, command, argument)),
     }
 }

@@ -5,7 +5,6 @@
 
 use crate::clusters::Cluster;
 use crate::counters::{self, Count};
-use crate::disk::stat;
 use crate::files::Stored;
 use crate::place::{self, direct, Place};
 use crate::real::libc_call;
@@ -15,7 +14,6 @@ use crate::{control, files, programs, receivers, report, server, wal};
 use libc::{c_char, c_int, mode_t};
 use pgseal_storage::classify::Class;
 use pgseal_storage::layout::{Layout, Spec, PAGE};
-use pgseal_storage::wal::{is_segment_size, WalName};
 use std::ffi::CStr;
 
 pub unsafe fn open(path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
@@ -93,7 +91,9 @@ pub fn open_at(directory: c_int, path: &CStr, flags: c_int, mode: mode_t) -> c_i
         {
             libc_call!(openat(directory, path.as_ptr(), flags, mode))
         }
-        Place::Sealed(cluster, class) if is_control(&class) && !control::allows_server(cluster) => {
+        Place::Sealed(cluster, class)
+            if comes_first(&class) && !control::allows_server(cluster) =>
+        {
             super::fail(libc::EPERM)
         }
         Place::Sealed(cluster, class) => open_sealed(cluster, &class, directory, path, flags, mode),
@@ -215,12 +215,11 @@ fn protect(
         .map_err(|files::TooMany| Unprotected::TooMany)
 }
 
-/// Key and layout for an open file. A WAL segment's size is what a twin said, or its file's, or,
-/// while that is being made or is cut, the cluster's.
+/// Key and layout for an open file.
 pub fn spec_of(cluster: &Cluster, class: &Class, fd: c_int) -> Option<Spec> {
     match class {
         Class::Sealed(spec) => Some(spec.clone()),
-        Class::WalSegment(name) => wal_spec(cluster, *name, fd),
+        Class::WalSegment(name) => name.spec(wal::segment_size(cluster, *name, fd)?),
         _ => None,
     }
 }
@@ -235,15 +234,10 @@ fn is_control(class: &Class) -> bool {
     matches!(class, Class::Sealed(spec) if spec.layout == Layout::CONTROL)
 }
 
-fn wal_spec(cluster: &Cluster, name: WalName, fd: c_int) -> Option<Spec> {
-    if let Some(size) = wal::announced_segment_size() {
-        return name.spec(size);
-    }
-    let size = u64::try_from(stat(fd).ok()?.st_size).ok()?;
-    if is_segment_size(size) {
-        return name.spec(size);
-    }
-    name.spec(u64::from(control::read(cluster)?.wal_segment_size))
+/// What a server opens first of a cluster: `pg_control`, or, if it makes the cluster, new WAL.
+fn comes_first(class: &Class) -> bool {
+    let first = [Layout::CONTROL, Layout::WAL_SCRATCH];
+    matches!(class, Class::Sealed(spec) if first.contains(&spec.layout))
 }
 
 #[cfg(test)]

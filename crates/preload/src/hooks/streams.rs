@@ -2,12 +2,12 @@
 //! whose reads and writes are ours; `fileno` still finds its descriptor, which PostgreSQL hands to
 //! `ftruncate` and `fstat`.
 
-use super::{descriptors, opening, transfers};
+use super::{descriptors, fail, opening, transfers};
 use crate::files::{self, Protected};
 use crate::place::{self, Place};
 use crate::real::{self, libc_call};
 use crate::{programs, receivers, report, server};
-use libc::{c_char, c_int, c_void, off64_t, size_t, ssize_t, FILE};
+use libc::{c_char, c_int, c_void, off64_t, off_t, size_t, ssize_t, FILE};
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicUsize, Ordering};
 
@@ -145,6 +145,23 @@ pub unsafe fn fclose(stream: *mut FILE) -> c_int {
         files::remove(libc_call!(fileno(stream)));
     }
     libc_call!(fclose(stream))
+}
+
+/// From the current place, glibc seeks a cookie's stream wrongly after a write: the next write
+/// lands on it. So that place is looked up first. `off_t` is `fseek`'s `long` too.
+pub unsafe fn fseek(stream: *mut FILE, offset: off_t, whence: c_int) -> c_int {
+    if whence != libc::SEEK_CUR || descriptor_of(stream).is_none() {
+        return libc_call!(fseeko(stream, offset, whence));
+    }
+    // SAFETY: the caller's stream.
+    let at = unsafe { libc::ftello(stream) };
+    if at < 0 {
+        return -1;
+    }
+    match at.checked_add(offset) {
+        Some(to) => libc_call!(fseeko(stream, to, libc::SEEK_SET)),
+        None => fail(libc::EINVAL),
+    }
 }
 
 /// The descriptor behind a stream of ours.

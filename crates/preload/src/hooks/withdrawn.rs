@@ -25,6 +25,20 @@ pub unsafe fn mmap(
     libc_call!(mmap(address, len, access, flags, fd, offset))
 }
 
+/// A transfer locks the whole file where others may write it ([`crate::disk`]). It would wait for
+/// ever if its own process, or one that waits for it, had a part of it locked.
+pub fn record_lock() -> c_int {
+    report::line("a protected file cannot be locked by its user: transfers lock it");
+    fail(libc::EINVAL)
+}
+
+pub unsafe fn lockf(fd: c_int, command: c_int, len: off_t) -> c_int {
+    if command != libc::F_TEST && files::get(fd).is_some() {
+        return record_lock();
+    }
+    libc_call!(lockf(fd, command, len))
+}
+
 pub unsafe fn sendfile(to: c_int, from: c_int, offset: *mut off_t, len: size_t) -> ssize_t {
     if files::get(to).is_some() || files::get(from).is_some() {
         return fail(libc::EINVAL) as ssize_t;

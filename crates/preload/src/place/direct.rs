@@ -20,13 +20,14 @@ struct How {
 
 const RESOLVE_NO_SYMLINKS: u64 = 4;
 
-/// What `openat` gives for a path without links: a descriptor, or that there is no such file. None
-/// if there is a link on the way, or if it cannot be known.
+/// What `openat` gives for a path without links: a descriptor, or that there is no such file; or
+/// that a signal ended the wait (for a FIFO's other end), which the caller must see. None if there
+/// is a link on the way, or if it cannot be known.
 pub fn open(directory: c_int, path: &CStr, flags: c_int, mode: mode_t) -> Option<c_int> {
     let errno = real::errno();
     let fd = openat2(directory, path, flags, mode);
     // It walked up to the name that is missing, and met no link.
-    if fd >= 0 || real::errno() == libc::ENOENT {
+    if fd >= 0 || matches!(real::errno(), libc::ENOENT | libc::EINTR) {
         return Some(fd);
     }
     real::set_errno(errno);
@@ -37,12 +38,13 @@ pub fn open(directory: c_int, path: &CStr, flags: c_int, mode: mode_t) -> Option
 pub fn is_direct(path: &CStr) -> bool {
     let errno = real::errno();
     let fd = open(libc::AT_FDCWD, path, libc::O_PATH | libc::O_CLOEXEC, 0);
+    let direct = fd.is_some_and(|fd| fd >= 0 || real::errno() == libc::ENOENT);
     if let Some(fd @ 0..) = fd {
         // SAFETY: ours, just opened: no entry of ours names it.
         unsafe { libc::syscall(libc::SYS_close, fd) };
     }
     real::set_errno(errno);
-    fd.is_some()
+    direct
 }
 
 fn openat2(directory: c_int, path: &CStr, flags: c_int, mode: mode_t) -> c_int {

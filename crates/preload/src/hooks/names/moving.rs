@@ -6,7 +6,7 @@ use crate::disk::{check, stat, FdDisk};
 use crate::hooks::fail;
 use crate::place::{self, Place};
 use crate::real::{self, libc_call};
-use crate::{report, scratch};
+use crate::{report, scratch, wal};
 use libc::{c_int, c_uint};
 use pgseal_crypto::UNIT;
 use pgseal_storage::classify::Class;
@@ -257,14 +257,12 @@ fn is_wal_scratch(class: &Class) -> bool {
 /// is neither renamed nor changed (io-paths.md A8).
 fn restored_is_ours(source: &Fd, cluster: &Cluster, name: WalName) -> Result<bool, Errno> {
     let disk = source.disk();
-    let spec = name.spec(disk.size()?).ok_or(Errno::EINVAL)?;
     let mut page = [0; UNIT];
     read_full(&disk, &mut page, 0)?;
     if name.header(&page).is_some() {
         return Ok(false);
     }
-    scratch::with(|scratch| cluster.open(&spec).read_at(&disk, scratch, &mut page, 0))?;
-    if name.header(&page).is_some() {
+    if wal::opens(cluster, name, disk.size()?, &disk)? {
         return Ok(true);
     }
     report::line(
