@@ -5,7 +5,7 @@ CARGO ?= cargo
 PYTHON ?= /usr/bin/python3
 
 .PHONY: help build demo demo-confidential demo-stop test test-barman test-bench-page test-debian test-patroni test-pgbackrest test-tprocc test-world fuzz
-.PHONY: lint clean install-extensions
+.PHONY: test-auto-failover test-extensions test-repmgr lint clean install-extensions
 
 help:
 	@echo 'make build        the command and the library, into dist/bin and dist/lib'
@@ -14,11 +14,14 @@ help:
 	@echo 'make demo-confidential   encrypted columns: evaluator, keys, the published table, what each side sees'
 	@echo 'make demo-stop    stop the server that the demo left running'
 	@echo 'make test         the tests on PostgreSQL 15'
+	@echo 'make test-auto-failover   two nodes and a monitor under pg_auto_failover'
 	@echo 'make test-barman  Barman: backups of both methods, recovery'
 	@echo "make test-bench-page   the page of a benchmark's report, in Chromium"
-	@echo "make test-debian  Debian's scripts, systemd's units, a container's steps"
+	@echo "make test-debian  Debian's scripts and checkers, systemd's units, a container's steps"
+	@echo 'make test-extensions   forty extensions that Debian packages, beside a plain twin'
 	@echo 'make test-patroni three nodes under Patroni and etcd'
 	@echo 'make test-pgbackrest   pgBackRest: backups of all types, restores'
+	@echo 'make test-repmgr  three nodes under repmgr and repmgrd'
 	@echo 'make test-tprocc  pgseal bench tprocc, with the TPC-C driver go-tpc'
 	@echo "make test-world   the tests on 17 and 18, PostgreSQL's suites of 15, 17 and 18, 300 crashes"
 	@echo 'make fuzz         a minute of libFuzzer on everything that reads foreign bytes (nightly, cargo-fuzz)'
@@ -66,13 +69,13 @@ test:
 	$(MAKE) --no-print-directory build
 	$(PYTHON) scripts/test.py ci
 
-test-barman test-bench-page test-debian test-patroni test-pgbackrest test-tprocc: test-%:
+test-auto-failover test-barman test-bench-page test-debian test-extensions test-patroni test-pgbackrest test-repmgr test-tprocc: test-%:
 	scripts/install-deps.sh build test $*
 	$(MAKE) --no-print-directory build
 	$(PYTHON) scripts/test.py $*
 
 test-world:
-	scripts/install-deps.sh build test barman bench-page debian patroni pgbackrest tprocc
+	scripts/install-deps.sh build test auto-failover barman bench-page debian extensions patroni pgbackrest repmgr tprocc
 	$(MAKE) --no-print-directory build
 	$(PYTHON) scripts/test.py world
 

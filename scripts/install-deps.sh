@@ -1,5 +1,5 @@
 #!/bin/bash
-# Usage: scripts/install-deps.sh [build|demo|test|barman|bench-page|debian|patroni|pgbackrest|tprocc|lint]…   (none: all)
+# Usage: scripts/install-deps.sh [build|demo|test|auto-failover|barman|bench-page|debian|extensions|patroni|pgbackrest|repmgr|tprocc|lint]…   (none: all)
 #
 # Purpose: the Debian packages that a make target needs. Called by the Makefile and .ci/run.
 # As root it installs what is missing; otherwise it names what is missing and fails. With everything in place it does
@@ -10,11 +10,19 @@ build_packages=(build-essential ca-certificates)
 demo_packages=(postgresql-15 wamerican iso-codes openssl procps)
 # The packages that PostgreSQL's own sources need are installed by tests/suites/fetch-build.sh.
 test_packages=(git jq lz4 postgresql-15 postgresql-server-dev-15 openssl python3 python3-cryptography python3-argon2 procps binutils strace)
+auto_failover_packages=(postgresql-15 pg-auto-failover-cli postgresql-15-auto-failover openssl python3-psycopg2)
 barman_packages=(postgresql-15 barman rsync)
 bench_page_packages=(chromium chromium-driver fonts-dejavu-core)
-debian_packages=(postgresql-15 postgresql-common systemd util-linux dpkg openssl)
+debian_packages=(postgresql-15 postgresql-common postgresql-15-pg-catcheck postgresql-15-pg-checksums systemd util-linux dpkg openssl)
+# Less than 320 MB, most of it what PostGIS brings.
+extensions_packages=(postgresql-15 pgagent postgresql-plperl-15 postgresql-plpython3-15 postgresql-pltcl-15
+    postgresql-15-{cron,decoderbufs,dirtyread,hll,hypopg,ip4r,jsquery,londiste-sql,ogr-fdw,orafce,partman,periods}
+    postgresql-15-{pg-catcheck,pg-checksums,pg-qualstats,pg-stat-kcache,pg-track-settings,pg-wait-sampling,pgaudit,pgauditlogtofile}
+    postgresql-15-{pgfincore,pglogical,pgq-node,pgq3,pgrouting,pgtap,pldebugger,pllua,plpgsql-check,plprofiler,plproxy,plsh}
+    postgresql-15-{postgis-3,postgis-3-scripts,powa,prefix,q3c,repack,rum,set-user,tablelog,tdigest,toastinfo,wal2json})
 patroni_packages=(postgresql-15 patroni etcd-server)
 pgbackrest_packages=(postgresql-15 pgbackrest)
+repmgr_packages=(postgresql-15 repmgr postgresql-15-repmgr openssl python3-psycopg2)
 # Go from elsewhere does as well.
 tprocc_packages=(postgresql-15)
 command -v go >/dev/null || tprocc_packages+=(golang-go)
@@ -30,11 +38,14 @@ packages_of() {
         build) echo "${build_packages[@]}" ;;
         demo) echo "${demo_packages[@]}" ;;
         test) echo "${test_packages[@]}" ;;
+        auto-failover) echo "${auto_failover_packages[@]}" ;;
         barman) echo "${barman_packages[@]}" ;;
         bench-page) echo "${bench_page_packages[@]}" ;;
         debian) echo "${debian_packages[@]}" ;;
+        extensions) echo "${extensions_packages[@]}" ;;
         patroni) echo "${patroni_packages[@]}" ;;
         pgbackrest) echo "${pgbackrest_packages[@]}" ;;
+        repmgr) echo "${repmgr_packages[@]}" ;;
         tprocc) echo "${tprocc_packages[@]}" ;;
         lint) echo "${lint_packages[@]}" ;;
         *) die "there is no group $1; see the usage of $0" ;;
@@ -55,7 +66,7 @@ missing_of() {
 }
 
 command -v dpkg-query >/dev/null || die "this is not Debian; install the packages that $0 names by hand"
-[ $# -gt 0 ] || set -- build demo test barman bench-page debian patroni pgbackrest tprocc lint
+[ $# -gt 0 ] || set -- build demo test auto-failover barman bench-page debian extensions patroni pgbackrest repmgr tprocc lint
 for group in "$@"; do packages_of "$group" >/dev/null; done
 mapfile -t missing < <(missing_of "$@")
 if [ ${#missing[@]} -gt 0 ]; then

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""Usage: scripts/test.py [ci|world|barman|bench-page|debian|patroni|pgbackrest|tprocc]   (make test, make test-world …)
+"""Usage: scripts/test.py [ci|world|auto-failover|barman|bench-page|debian|extensions|patroni|pgbackrest|repmgr|tprocc]
+(make test, make test-world …)
 
 Runs the tests, shows what they print, and ends with a table and the line
 "N passed, N failed, N skipped". The table has a row per step, and one per directory of PostgreSQL's suites. A failed step
@@ -33,9 +34,9 @@ WORLD_ONLY = {"tests/file-classes/regression.py"}
 # Needs every version, and 13 to come from: once, in the world.
 ACROSS_VERSIONS = "tests/upgrade/versions.py"
 # Directories whose programs need packages or time of their own: run by their name, and in the world.
-BY_NAME = ["barman", "bench-page", "debian", "patroni", "pgbackrest", "tprocc"]
+BY_NAME = ["auto-failover", "barman", "bench-page", "debian", "extensions", "patroni", "pgbackrest", "repmgr", "tprocc"]
 # Those of them whose packages know no PostgreSQL after Debian's, or that need none.
-DEBIAN_ONLY = ["barman", "bench-page", "pgbackrest"]
+DEBIAN_ONLY = ["auto-failover", "barman", "bench-page", "extensions", "pgbackrest", "repmgr"]
 MOST_AT_ONCE = 4
 WORLD_CRASH_ROUNDS = "300"
 WORLD_TORTURE_ROUNDS = "100"

@@ -9,8 +9,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from nodes import Load, Patroni, page_block, run, until
+from nodes import PASSWORD, Patroni, page_block, run
 from pgseal_test import PG, PGSEAL, Canaries, Case, main
+from takeover import Load, backends, postmaster, until
 
 
 class Failover(Case):
@@ -30,7 +31,9 @@ class Failover(Case):
 
     def scenario(self):
         self.bootstrap()
-        loads = [Load(self.patroni.nodes.values(), first, self.canaries["load"]) for first in (1_000_000, 2_000_000)]
+        ports = [node.port for node in self.patroni.nodes.values()]
+        loads = [Load(ports, first, self.canaries["load"], user="postgres", password=PASSWORD)
+                 for first in (1_000_000, 2_000_000)]
         for load in loads:
             load.start()
         self.more(loads)
@@ -66,13 +69,12 @@ class Failover(Case):
         for node in self.patroni.nodes.values():
             status = node.status()
             self.assertEqual((status["sealed"], status["key id"]), ("yes", self.key))
-            self.assertEqual(status["server"], f"running sealed (process {node.postmaster()})")
+            self.assertEqual(status["server"], f"running sealed (process {postmaster(node.data)})")
 
     def more(self, loads):
         """Until each load had five more commits acknowledged."""
         for load in loads:
-            count = len(load.acknowledged)
-            until(lambda load=load, count=count: len(load.acknowledged) >= count + 5, "more commits")
+            load.more()
 
     def switchover(self):
         old = self.patroni.leader()
@@ -100,7 +102,7 @@ class Failover(Case):
     def kill_leader(self):
         """Kills the leader when it has a commit that no other node got, so that it must be rewound."""
         old = self.patroni.leader()
-        senders = old.backends("walsender")
+        senders = backends(old.data, "walsender")
         self.assertEqual(len(senders), 2)
         for pid in senders:
             os.kill(pid, signal.SIGSTOP)

@@ -45,6 +45,18 @@ class Receivers(Case):
                      "CHECKPOINT")
         return cluster
 
+    def serve_tls(self):
+        """The same, by TLS too, with a certificate of its own for localhost."""
+        cluster = self.serve()
+        key, certificate = cluster.data / "server.key", cluster.data / "server.crt"
+        run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost",
+             "-keyout", key, "-out", certificate])
+        key.chmod(0o600)
+        cluster.configure("ssl = on")
+        cluster.stop()
+        cluster.start()
+        return cluster
+
     def receive(self, cluster, program, *arguments, receiver=None, check=False, **environment):
         """A stock client. What it is told to say goes into PGOPTIONS."""
         said = {} if receiver is None else {"PGOPTIONS": f"-c pgseal.receiver={receiver}"}

@@ -8,7 +8,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from receivers import CHOICES, TCP, Receivers
-from pgseal_test import main, run
+from pgseal_test import main
 
 NOTHING = "does not say what it may receive"
 UNPROVEN = NOTHING.encode()
@@ -75,13 +75,7 @@ class Connections(Receivers):
             self.assertEqual(ask("SHOW pgseal.receiver", place).stdout, "\n")
 
     def test_tls_is_private_enough(self):
-        cluster = self.serve()
-        run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost",
-             "-keyout", cluster.data / "server.key", "-out", cluster.data / "server.crt"])
-        (cluster.data / "server.key").chmod(0o600)
-        cluster.configure("ssl = on")
-        cluster.stop()
-        cluster.start()
+        cluster = self.serve_tls()
         tls = {**TCP, "PGSSLMODE": "require"}
         self.assertEqual(self.command(cluster, "IDENTIFY_SYSTEM", cluster.token(), **tls).returncode, 0)
         self.assertRefused(self.command(cluster, "START_REPLICATION 0/1000000", "raw", **tls), STREAM_RAW.decode())

@@ -13,7 +13,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from receivers import TCP, Receivers
-from pgseal_test import TIME_LIMIT, main, run
+from pgseal_test import TIME_LIMIT, main
 
 TOKEN = re.compile(rb"v1\.[0-9]+\.\w+\.[0-9a-f]{32}")
 WANTED = ("server does not support SSL, but SSL was required", "set ssl = on at the server, and connect with sslmode=verify-full")
@@ -85,14 +85,7 @@ class Wire(Receivers):
 
     def between(self, tls=True):
         """(a server, with TLS or without, and the man before its port)"""
-        cluster = self.serve()
-        if tls:
-            run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost",
-                 "-keyout", cluster.data / "server.key", "-out", cluster.data / "server.crt"])
-            (cluster.data / "server.key").chmod(0o600)
-            cluster.configure("ssl = on")
-            cluster.stop()
-            cluster.start()
+        cluster = self.serve_tls() if tls else self.serve()
         man = Man(self.port, tls)
         self.addCleanup(man.door.close)
         return cluster, man

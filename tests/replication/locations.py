@@ -51,39 +51,29 @@ class Locations(Receiving):
                 copy = self.copy(f"copy_{name}")
                 self.mapped(primary, copy, copy.data / name)
 
-    def test_within_the_data_directory_of_the_server(self):
-        primary, mapping = self.primary(), []
-        copy = self.copy("copy")
-        for name in ["ts", "pg_ts"]:
-            location = primary.data / name
-            location.mkdir()
-            primary.psql(f"SET client_min_messages = error; CREATE TABLESPACE s_{name} LOCATION '{location}'; "
-                         f"CREATE TABLE t_{name} TABLESPACE s_{name} AS TABLE t; CHECKPOINT")
-            mapping += ["-T", f"{location}={copy.home / name}"]
-        self.base_backup(primary, copy, *mapping)
-        self.assert_sealed(copy.home, primary.data)
-        copy.run("pg_verifybackup", copy.data)
-        self.start(copy)
-        for table in ["t_ts", "t_pg_ts"]:
-            self.assert_rows(copy, table)
-
-    def test_one_within_another(self):
-        """Made from the outside in and from the inside out: directories list their links in some order of their own."""
+    def assert_copied(self, places):
+        """Tablespaces made at these places, {name: path below a new server's home}, reach a copy of it."""
         primary = self.primary()
         copy, mapping = self.copy("copy"), []
-        names = {"a1": "a", "a2": "a/b", "a3": "a/b/b", "c3": "c/d/d", "c2": "c/d", "c1": "c"}
-        for name, place in names.items():
+        for name, place in places.items():
             location = primary.home / place
             location.mkdir(parents=True, exist_ok=True)
-            primary.psql(f"CREATE TABLESPACE {name} LOCATION '{location}'; "
-                         f"CREATE TABLE t_{name} TABLESPACE {name} AS TABLE t")
+            primary.psql(f"SET client_min_messages = error; CREATE TABLESPACE {name} LOCATION '{location}'; "
+                         f"CREATE TABLE t_{name} TABLESPACE {name} AS TABLE t; CHECKPOINT")
             mapping += ["-T", f"{location}={copy.home / name}"]
         self.base_backup(primary, copy, *mapping)
         self.assert_sealed(copy.home, primary.home)
         copy.run("pg_verifybackup", copy.data)
         self.start(copy)
-        for name in names:
+        for name in places:
             self.assert_rows(copy, f"t_{name}")
+
+    def test_within_the_data_directory_of_the_server(self):
+        self.assert_copied({"ts": "data/ts", "other": "data/pg_ts"})
+
+    def test_one_within_another(self):
+        """Made from the outside in and from the inside out: directories list their links in some order of their own."""
+        self.assert_copied({"a1": "a", "a2": "a/b", "a3": "a/b/b", "c3": "c/d/d", "c2": "c/d", "c1": "c"})
 
     @unittest.skipIf(major_version() < 17, "PostgreSQL has incremental backups from 17 on")
     def test_combined_into_the_output(self):

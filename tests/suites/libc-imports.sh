@@ -3,7 +3,8 @@
 #
 # Purpose: what PostgreSQL asks of libc, for the surface test that compares it with docs/libc-surface.md.
 # Looks at every program and library in the bindir and pkglibdir of the given versions, and at libpq and libecpg;
-# a VERSION means the one built by fetch-build.sh and Debian's in /usr/lib/postgresql, as far as they exist.
+# a VERSION means the one built by fetch-build.sh and Debian's in /usr/lib/postgresql, as far as they exist. Of Debian's
+# directories only what PostgreSQL's own packages put there: extensions and tools lie beside it.
 # Prints one line per symbol, sorted by bytes: SYMBOL <TAB> COUNT of importing files <TAB> up to three of these files.
 # A symbol counts if its version names glibc, or if it belongs to liburing, which makes its system calls without libc.
 # Other libraries (zlib, OpenSSL …) reach the kernel through libc's names themselves, where the preload sees them.
@@ -26,8 +27,18 @@ files_of() {
     local bindir=$1 libdir pkglibdir
     libdir=$("$bindir/pg_config" --libdir)
     pkglibdir=$("$bindir/pg_config" --pkglibdir)
-    find "$bindir" "$pkglibdir" -type f \( -path "$bindir/*" -o -name '*.so' -o -perm /111 \)
+    find "$bindir" "$pkglibdir" -type f \( -path "$bindir/*" -o -name '*.so' -o -perm /111 \) | own "$bindir"
     find "$libdir" -maxdepth 1 -type f \( -name 'libpq.so.*' -o -name 'libecpg*.so.*' -o -name 'libpgtypes.so.*' \)
+}
+
+# Those files named on stdin that are PostgreSQL's own: in Debian's bindir, those of packages that its source makes.
+own() {
+    local version=${1#/usr/lib/postgresql/}
+    if [ "$version" = "$1" ]; then cat; else grep -Fxf <(debian_files "postgresql-${version%/bin}"); fi
+}
+
+debian_files() {
+    dpkg-query -W -f '${source:Package} ${Package}\n' | sed -n "s/^$1 //p" | xargs dpkg-query -L
 }
 
 # "SYMBOL <TAB> FILE" for each import of the files named on stdin. nm complains about scripts: they import nothing.
