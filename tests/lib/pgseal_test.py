@@ -43,6 +43,7 @@ PG = Path(os.environ.get("PGSEAL_TEST_PG", "/usr/lib/postgresql/15/bin"))
 STAGE = Path(os.environ.get("PGSEAL_TEST_STAGE", "/nonexistent"))
 PGSEAL = STAGE / "dist/bin/pgseal"
 TIME_LIMIT = 180
+CLOSE_LIMIT = 10  # twice the time that the server gives its own children
 STOP_SIGNALS = {"smart": signal.SIGTERM, "fast": signal.SIGINT, "immediate": signal.SIGQUIT}
 
 
@@ -234,10 +235,19 @@ class Cluster:
         self._ended()
 
     def close(self):
-        """Whatever state it is in: no process of it is left."""
-        if self.server is not None:
-            self.kill9()
+        """Whatever state it is in: no process of it is left. An immediate stop takes the shared memory along as well."""
         self.end_sessions()
+        if self.server is None:
+            return
+        children = stage.descendants(self.server.pid)
+        self.server.send_signal(STOP_SIGNALS["immediate"])
+        try:
+            self.server.wait(CLOSE_LIMIT)
+        except subprocess.TimeoutExpired:  # stopped by the test, perhaps
+            self.kill9()
+            return
+        stage.end_processes(children, patience=20)
+        self._ended()
 
     def _ended(self):
         status, self.server = self.server.returncode, None
