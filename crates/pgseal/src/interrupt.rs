@@ -1,13 +1,13 @@
 //! Signals that would end us, put off while something must be put right first: the terminal that
-//! does not echo, a command that would go on without us.
+//! does not echo, a program that would go on without us, a directory that nobody needs.
 //!
-//! A signal that came is noted; whoever waits gives up, and when [`PutOff`] is dropped it ends us
-//! as it would have. Declared before what must be put right, it is dropped after that. Signals are
-//! caught and not blocked: what is started meanwhile would inherit a block, and nobody could end
-//! it.
+//! A signal that came is noted; whoever waits gives up, and when the last [`PutOff`] is dropped it
+//! ends us as it would have. Declared before what must be put right, it is dropped after that.
+//! Signals are caught and not blocked: what is started meanwhile would inherit a block, and nobody
+//! could end it.
 
 use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -27,16 +27,18 @@ pub const ENDING: [Signal; 4] = [
     Signal::SIGTERM,
 ];
 
-/// Signals are put off as long as this lives.
+/// Signals are put off as long as one of these lives.
 pub struct PutOff(&'static Handlers);
 
 /// How signals are met once they were put off for the first time: for the life of the process.
 struct Handlers {
-    /// whether they end us
+    /// how many put them off
+    holders: AtomicUsize,
+    /// whether they end us: if nobody does
     end: Arc<AtomicBool>,
     /// the one that came while they did not, or 0
     came: Arc<AtomicUsize>,
-    /// has something to read then
+    /// has something to read then, and never blocks
     bell: UnixStream,
 }
 
@@ -52,6 +54,7 @@ impl Handlers {
 
     fn install() -> io::Result<Self> {
         let (bell, rope) = UnixStream::pair()?;
+        bell.set_nonblocking(true)?;
         let (end, came) = (Arc::new(AtomicBool::new(true)), Arc::default());
         let ignored = ignored()?;
         for signal in ENDING.map(|signal| signal as i32) {
@@ -61,7 +64,12 @@ impl Handlers {
                 low_level::pipe::register(signal, rope.try_clone()?)?;
             }
         }
-        Ok(Self { end, came, bell })
+        Ok(Self {
+            holders: AtomicUsize::new(0),
+            end,
+            came,
+            bell,
+        })
     }
 }
 
@@ -69,8 +77,16 @@ impl PutOff {
     /// From now on.
     pub fn new() -> io::Result<Self> {
         let handlers = Handlers::get()?;
+        handlers.holders.fetch_add(1, Ordering::SeqCst);
         handlers.end.store(false, Ordering::SeqCst);
         Ok(Self(handlers))
+    }
+
+    /// The signal that came, for whoever deals with it in our place: it does not end us any more.
+    pub fn take(&self) -> Option<Signal> {
+        let came = self.0.came.swap(0, Ordering::SeqCst);
+        while matches!((&self.0.bell).read(&mut [0; 8]), Ok(1..)) {}
+        Signal::try_from(i32::try_from(came).ok()?).ok()
     }
 
     /// Whether `fd` can be read before the time is over, unless a signal interrupts that.
@@ -106,10 +122,12 @@ impl PutOff {
 
 impl Drop for PutOff {
     fn drop(&mut self) {
+        if self.0.holders.fetch_sub(1, Ordering::SeqCst) > 1 {
+            return;
+        }
         self.0.end.store(true, Ordering::SeqCst);
-        let came = i32::try_from(self.0.came.load(Ordering::SeqCst)).unwrap_or(0);
-        if came != 0 {
-            let _ = low_level::emulate_default_handler(came);
+        if let Some(signal) = self.take() {
+            let _ = low_level::emulate_default_handler(signal as i32);
         }
     }
 }

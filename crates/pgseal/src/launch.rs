@@ -187,9 +187,8 @@ impl Sealed {
 
     /// Runs the program and waits for it; whoever ends us ends it.
     pub fn run(mut self) -> Result<std::process::ExitStatus, LaunchError> {
-        let unstartable = |error| LaunchError::Exec(self.program.clone(), error);
-        let child = self.command.spawn().map_err(unstartable)?;
-        supervise::wait(child).map_err(unstartable)
+        let status = supervise::run(&mut self.command);
+        status.map_err(|error| LaunchError::Exec(self.program, error))
     }
 
     /// Runs the program and takes what it prints.

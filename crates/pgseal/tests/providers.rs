@@ -9,11 +9,12 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{command, header, master, payload, pgseal, plain, Cluster, Transcript, CAT, KEY_ID};
+use common::{
+    command, header, master, payload, pgseal, plain, running_in_group, Cluster, Transcript, CAT,
+    KEY_ID,
+};
 use nix::pty::{openpty, OpenptyResult};
-use nix::sys::signal::{kill, Signal};
 use nix::sys::termios::{tcgetattr, LocalFlags};
-use nix::unistd::Pid;
 use pgseal_crypto::passphrase::Argon2Params;
 use pgseal_format::{SecretSource, SlotKind};
 use pgseal_keyring::seal_derived;
@@ -146,51 +147,6 @@ fn a_command_that_hangs() {
         assert!(start.elapsed() < Duration::from_secs(60), "some live on");
         std::thread::sleep(Duration::from_millis(5));
     }
-}
-
-/// Whoever ends us does not leave the command behind, without anybody who would count its seconds,
-/// from its first moment on.
-#[test]
-fn a_command_ends_with_us() {
-    let hanging = "echo $$ > %D/pid; sleep 977";
-    let cluster = Cluster::new([command(hanging, b"wrapped")]);
-    let mut child = cluster.key("check", &[]).spawn().expect("it starts");
-    let pid = cluster.data().join("pid");
-    let group = until(|| {
-        fs::read_to_string(&pid)
-            .ok()
-            .filter(|text| text.ends_with('\n'))
-    });
-    let us = Pid::from_raw(i32::try_from(child.id()).expect("a process id"));
-    kill(us, Signal::SIGTERM).expect("it runs");
-    assert_eq!(child.wait().expect("it ends").signal(), Some(15));
-    until(|| running_in_group(group.trim()).is_empty().then_some(()));
-}
-
-/// What comes to be within a minute.
-fn until<T>(mut found: impl FnMut() -> Option<T>) -> T {
-    let start = Instant::now();
-    loop {
-        if let Some(found) = found() {
-            return found;
-        }
-        assert!(start.elapsed() < Duration::from_secs(60), "it never is");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
-/// The processes of a group that are not dead, by /proc.
-fn running_in_group(group: &str) -> Vec<String> {
-    let stats = fs::read_dir("/proc")
-        .expect("/proc")
-        .flatten()
-        .filter_map(|entry| {
-            let stat = fs::read_to_string(entry.path().join("stat")).ok()?;
-            let rest = stat.rsplit_once(')')?.1.to_owned();
-            let fields: Vec<&str> = rest.split_whitespace().collect();
-            (fields[2] == group && fields[0] != "Z").then_some(stat)
-        });
-    stats.collect()
 }
 
 #[test]

@@ -8,6 +8,8 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use pgseal_crypto::{KeyLength, MasterKey, Suite};
 use pgseal_format::{ClusterId, Header, KeyFile, Payload, SlotKind};
@@ -232,4 +234,30 @@ pub fn program(source: &Path, copy: &Path) {
     let mut copying = Command::new("cp");
     let status = copying.arg("-p").arg(source).arg(copy).status();
     assert!(status.expect("cp runs").success());
+}
+
+/// What comes to be within a minute.
+pub fn until<T>(mut found: impl FnMut() -> Option<T>) -> T {
+    let start = Instant::now();
+    loop {
+        if let Some(found) = found() {
+            return found;
+        }
+        assert!(start.elapsed() < Duration::from_secs(60), "it never is");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// The processes of a group that are not dead, by /proc.
+pub fn running_in_group(group: &str) -> Vec<String> {
+    let stats = fs::read_dir("/proc")
+        .expect("/proc")
+        .flatten()
+        .filter_map(|entry| {
+            let stat = fs::read_to_string(entry.path().join("stat")).ok()?;
+            let rest = stat.rsplit_once(')')?.1.to_owned();
+            let fields: Vec<&str> = rest.split_whitespace().collect();
+            (fields[2] == group && fields[0] != "Z").then_some(stat)
+        });
+    stats.collect()
 }
