@@ -5,7 +5,7 @@
 //! one raw wrapping, as other products' rotation recipes leave it. The binding inside the payload
 //! vouches for that copy.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{fchown, DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -108,6 +108,7 @@ impl KeyDir {
         DirBuilder::new()
             .mode(mode & 0o750)
             .create(&self.path)
+            .and_then(|()| set_mode(&self.path, mode & 0o750))
             .map_err(failed)?;
         let text = settings(header);
         write_durably(&self.path.join(SETTINGS), text.as_bytes()).map_err(failed)?;
@@ -231,8 +232,14 @@ pub fn write_durably(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut options = OpenOptions::new();
     let mut file = options.write(true).create_new(true).mode(mode).open(path)?;
     give_as(&file, dir)?;
+    file.set_permissions(Permissions::from_mode(mode))?;
     file.write_all(bytes)?;
     file.sync_all()
+}
+
+/// Whatever the operator's umask takes: a cluster with group access has it on its key file too.
+pub fn set_mode(path: &Path, mode: u32) -> io::Result<()> {
+    fs::set_permissions(path, Permissions::from_mode(mode))
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -3,7 +3,9 @@
 
 mod common;
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 
 use common::programs::{told, Place};
@@ -302,4 +304,72 @@ fn initdb_does_not_drop_the_options_of_a_sealed_cluster() {
         );
         assert!(!place.path("data").exists());
     }
+}
+
+/// Options that cannot be read are not options that are not there.
+#[test]
+fn default_options_that_are_not_text() {
+    let place = Place::new();
+    let bytes = b"--data-encryption=256 --no-key-wrap --label=\xfc";
+    let mut twin = place.twin("initdb", &["-D", "data"]);
+    twin.env("PGSEAL_INITDB_OPTIONS", OsStr::from_bytes(bytes));
+    let sentence = "PGSEAL_INITDB_OPTIONS is not UTF-8: write it so, or give the options to initdb";
+    Transcript::of(&mut twin).refuses(2, sentence);
+    assert!(!place.path("data").exists());
+}
+
+/// pg_ctl starts our initdb, which would not see them.
+#[test]
+fn pg_ctl_initdb_does_not_drop_our_options() {
+    let place = Place::new();
+    for (option, name) in [
+        ("-K", "encryption-key-command"),
+        ("--key-unwrap-command", "key-unwrap-command"),
+    ] {
+        for word in ["init", "initdb"] {
+            let refused =
+                Transcript::of(&mut place.twin("pg_ctl", &[word, "-D", "data", option, "true"]));
+            let sentence = format!(
+                "--{name} does not reach initdb from here: give it in -o, with --data-encryption"
+            );
+            refused.refuses(2, &sentence);
+        }
+    }
+}
+
+/// What lets a group read a cluster lets it read the key file, whatever the operator's umask.
+#[test]
+fn group_access_is_the_clusters() {
+    let place = Place::new();
+    fs::create_dir(place.path("data")).expect("a directory");
+    fs::set_permissions(place.path("data"), fs::Permissions::from_mode(0o750)).expect("a mode");
+    let mut under = std::process::Command::new("sh");
+    let twin = place.twin(
+        "initdb",
+        &["-D", "data", "--data-encryption=256", "--no-key-wrap"],
+    );
+    under.args(["-c", "umask 077; exec \"$0\" \"$@\""]);
+    under.arg(twin.get_program()).args(twin.get_args());
+    under.envs(
+        twin.get_envs()
+            .filter_map(|(name, value)| Some((name, value?))),
+    );
+    under.current_dir(place.tmp.path());
+    assert_eq!(Transcript::of(&mut under).code, Some(0));
+    let mode = |name: &str| {
+        let path = place.path("data/pg_encryption").join(name);
+        fs::metadata(path).expect("it exists").permissions().mode() & 0o777
+    };
+    assert_eq!(
+        (mode(""), mode("key.bin"), mode("pgseal.toml")),
+        (0o750, 0o640, 0o640)
+    );
+    let rotate = "umask 077; exec \"$0\" key rotate -D \"$1\" --new-plain";
+    let mut rotated = std::process::Command::new("sh");
+    rotated
+        .args(["-c", rotate])
+        .arg(pgseal(&[]).get_program())
+        .arg(place.path("data"));
+    assert_eq!(Transcript::of(&mut rotated).code, Some(0));
+    assert_eq!(mode("key.bin"), 0o640);
 }

@@ -17,7 +17,7 @@ use pgseal_format::Header;
 use pgseal_storage::Errno;
 
 use super::tree::{errno, sync_directory};
-use crate::keybin::{settings, write_durably, KeyDir, DIR, NAME, SETTINGS};
+use crate::keybin::{set_mode, settings, write_durably, KeyDir, DIR, NAME, SETTINGS};
 
 const JOURNAL: &str = "conversion";
 const JOURNAL_ASIDE: &str = "conversion.new";
@@ -111,6 +111,7 @@ impl Keys {
         let before = self.data.join(DIR_BEFORE);
         let mode = fs::metadata(&self.data)?.permissions().mode();
         DirBuilder::new().mode(mode & 0o750).create(&before)?;
+        set_mode(&before, mode & 0o750)?;
         write_next(&before, image, header)?;
         write_durably(&before.join(JOURNAL), &journal.encode())?;
         sync_directory(&before)?;

@@ -4,7 +4,7 @@
 //! made a cluster that nobody can open, for its key file is missing; (3) `key.bin` is in place.
 //! A failure before (3) removes what was made, so that nothing is left that starts.
 
-use std::env;
+use std::env::{self, VarError};
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -21,6 +21,7 @@ use super::Twin;
 use crate::cluster::Root;
 use crate::control_file;
 use crate::exit::Failure;
+use crate::interrupt::PutOff;
 use crate::keybin::{KeyBinError, KeyDir, DIR};
 use crate::supervise::code_of;
 use crate::unlock::UNWRAP_COMMAND;
@@ -87,7 +88,10 @@ fn plain(twin: &Twin, split: &Split) -> Result<ExitCode, Failure> {
 
 /// `PGSEAL_INITDB_OPTIONS`, then the command line.
 fn with_default_options(args: Vec<OsString>) -> Result<Vec<OsString>, OptionError> {
-    let text = env::var(OPTIONS).unwrap_or_default();
+    let text = match env::var(OPTIONS) {
+        Err(VarError::NotUnicode(_)) => return Err(OptionError::DefaultsNotText),
+        given => given.unwrap_or_default(),
+    };
     let defaults = shlex::split(&text).ok_or(OptionError::OpenQuote)?;
     Ok(defaults
         .into_iter()
@@ -122,23 +126,35 @@ fn is_new(data: &Path) -> bool {
 }
 
 /// The data directory, made so that wrap and unwrap command run in it as they will later. If we
-/// made it and it is empty in the end, it goes away again.
-struct NewDirectory(Option<PathBuf>);
+/// made it and it is empty in the end, it goes away again, before a signal ends us.
+struct NewDirectory {
+    made: Option<PathBuf>,
+    _signals: PutOff,
+}
 
 impl NewDirectory {
     fn make(path: &Path) -> Result<Self, InitdbError> {
-        if path.exists() {
-            return Ok(Self(None));
+        let failed = |error| InitdbError::MakeDirectory(path.to_owned(), error);
+        let signals = PutOff::new().map_err(failed)?;
+        let made = !path.exists();
+        if made {
+            let mut builder = DirBuilder::new();
+            builder
+                .recursive(true)
+                .mode(0o700)
+                .create(path)
+                .map_err(failed)?;
         }
-        let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
-        made.map_err(|error| InitdbError::MakeDirectory(path.to_owned(), error))?;
-        Ok(Self(Some(path.to_owned())))
+        Ok(Self {
+            made: made.then(|| path.to_owned()),
+            _signals: signals,
+        })
     }
 }
 
 impl Drop for NewDirectory {
     fn drop(&mut self) {
-        if let Some(path) = &self.0 {
+        if let Some(path) = &self.made {
             // Refused by the kernel, as it must be, when there is something in it.
             let _ = fs::remove_dir(path);
         }

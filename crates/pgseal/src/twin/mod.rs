@@ -87,6 +87,11 @@ impl Twin {
     /// Becomes the program, with the keys of the clusters that its arguments name.
     fn tool(&self, split: Split) -> Result<ExitCode, Failure> {
         let role = programs::role(&self.name);
+        if let (Role::PgCtl, true, Some(option)) =
+            (role, makes_a_cluster(&split.rest), split.first())
+        {
+            return Err(OptionError::NotForInitdb(option).into());
+        }
         let mut sealed = self.sealed(&split.rest)?;
         let inherited = inherited()?;
         if role == Role::Dump {
@@ -144,17 +149,24 @@ impl Twin {
 /// Whether the program will read or write a data directory, as far as its arguments tell. If they
 /// mislead, the library asks for the key.
 fn needs_keys(role: Role, args: &[OsString]) -> bool {
-    let is = |words: &[&str]| {
-        args.iter()
-            .filter_map(|arg| arg.to_str())
-            .any(|arg| words.contains(&arg))
-    };
+    let is = |words: &[&str]| has_word(args, words);
     match role {
         Role::Client | Role::Dump => false,
         Role::PgCtl => is(&["start", "restart"]),
         Role::Server => !is(&["-C", "--describe-config"]) && !help::is_informative(args),
         Role::Tool => !help::is_informative(args),
     }
+}
+
+/// Whether this is `pg_ctl initdb`, which starts our initdb without what we took out.
+fn makes_a_cluster(args: &[OsString]) -> bool {
+    has_word(args, &["init", "initdb"])
+}
+
+fn has_word(args: &[OsString], words: &[&str]) -> bool {
+    args.iter()
+        .filter_map(|arg| arg.to_str())
+        .any(|arg| words.contains(&arg))
 }
 
 /// The keys for a command line: those that a twin further up unlocked, if they are enough.

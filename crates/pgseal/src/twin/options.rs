@@ -151,6 +151,10 @@ pub enum OptionError {
     NotText(&'static str),
     #[error("PGSEAL_INITDB_OPTIONS has an open quote: close it")]
     OpenQuote,
+    #[error("PGSEAL_INITDB_OPTIONS is not UTF-8: write it so, or give the options to initdb")]
+    DefaultsNotText,
+    #[error("--{0} does not reach initdb from here: give it in -o, with --data-encryption")]
+    NotForInitdb(&'static str),
     #[error("--{0} is for a sealed cluster: add --data-encryption")]
     NotSealed(&'static str),
     #[error("--copy-by-block and {0} are two ways of transfer: give one of them")]
