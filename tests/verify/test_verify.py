@@ -79,6 +79,20 @@ class Verify(Case):
         self.assertIn({"file": name, "first_block": 3, "pages": 1}, strict["holes"])
         self.assertIn((name, 3), [(bad["file"], bad.get("block")) for bad in strict["bad"]])
 
+    def test_a_page_zeroed_but_for_free_space(self):
+        """The server takes such a page for a new one: zeros in clear, and one sector of sealed zeros left."""
+        cluster = self.cluster().init().start()
+        cluster.psql("CREATE TABLE half WITH (fillfactor = 50) AS SELECT i FROM generate_series(1, 5000) i; CHECKPOINT")
+        name = cluster.psql("SELECT pg_relation_filepath('half')")
+        cluster.stop()
+        self.assertEqual(self.verify(cluster, 0, "--strict")["holes"], [])
+        with open(cluster.data / name, "r+b") as file:
+            file.seek(3 * PAGE)
+            page = file.read(PAGE)
+            file.seek(3 * PAGE)
+            file.write(bytes(1536) + page[1536:2048] + bytes(PAGE - 2048))  # free: sectors 1 to 7
+        self.assertIn({"file": name, "first_block": 3, "pages": 1}, self.verify(cluster, 1, "--strict")["holes"])
+
     def test_a_running_server_is_refused_and_a_crashed_one_told(self):
         cluster = self.loaded()
         done = run([PGSEAL, "verify", "-D", cluster.data], check=False)

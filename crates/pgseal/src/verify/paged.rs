@@ -1,7 +1,7 @@
 //! Files of whole pages: relations and SLRUs.
 
 use indicatif::ProgressBar;
-use pgseal_crypto::{BLOCK, UNIT};
+use pgseal_crypto::UNIT;
 use pgseal_storage::disk::read_full;
 use pgseal_storage::scratch::Scratch;
 use pgseal_storage::SealedFile;
@@ -97,7 +97,7 @@ fn relation_page(pair: &Pair<'_>, block: u32, checksums: bool) -> Option<Fault> 
         header::is_plausible(pair.stored) || look_between_holes(pair.stored) == Some(Look::Clear);
     Some(match fault {
         _ if in_clear => Fault::Clear,
-        _ if has_zero_block(pair.stored) => Fault::ZeroedInPart,
+        _ if pair.has_stored_zeros() => Fault::ZeroedInPart,
         Fault::Header if look(pair.clear) == Look::Random => Fault::Noise,
         fault => fault,
     })
@@ -121,16 +121,11 @@ fn clear_fault(page: &Page, block: u32, checksums: bool) -> Option<Fault> {
 fn slru_page(pair: &Pair<'_>, structured: bool) -> Option<Fault> {
     if look_between_holes(pair.stored) == Some(Look::Clear) {
         Some(Fault::Clear)
-    } else if has_zero_block(pair.stored) {
+    } else if pair.has_stored_zeros() {
         Some(Fault::ZeroedInPart)
     } else if structured && look(pair.clear) == Look::Random {
         Some(Fault::Noise)
     } else {
         None
     }
-}
-
-/// Ciphertext has 16 zero bytes in a row at such a place once in 2^128 blocks.
-fn has_zero_block(stored: &Page) -> bool {
-    stored.chunks_exact(BLOCK).any(is_zero)
 }

@@ -1,7 +1,7 @@
 //! Reading a sealed file page by page: each as it is stored, and in clear.
 
 use indicatif::ProgressBar;
-use pgseal_crypto::UNIT;
+use pgseal_crypto::{BLOCK, UNIT};
 use pgseal_storage::disk::read_full;
 use pgseal_storage::layout::PAGE;
 use pgseal_storage::scratch::Scratch;
@@ -10,15 +10,22 @@ use pgseal_storage::{Errno, SealedFile};
 use crate::pages::Page;
 use crate::scan::raw::Raw;
 
-/// A page in both forms. Stored zeros are a hole, and zeros in clear.
+/// A page in both forms. A hole is zeros in clear.
 pub struct Pair<'a> {
     pub stored: &'a Page,
     pub clear: &'a Page,
 }
 
 impl Pair<'_> {
+    /// Zeros that nobody sealed, all of them or some: who zeroes a page but for a sector that held
+    /// zeros must not hide it, and an extension that a crash tore looks the same.
     pub fn is_hole(&self) -> bool {
-        is_zero(self.stored)
+        is_zero(self.clear) && self.has_stored_zeros()
+    }
+
+    /// Ciphertext has 16 zero bytes in a row at such a place once in 2^128 blocks.
+    pub fn has_stored_zeros(&self) -> bool {
+        self.stored.chunks_exact(BLOCK).any(is_zero)
     }
 }
 
