@@ -87,7 +87,6 @@ fn without_a_grant_stored_cells_are_compared_and_hashed_and_nothing_else_is_done
     assert_eq!(out, []);
 }
 
-/// The attack of HEDB: 1 = x / x, then 2 = 1 + 1 and so on, each compared with the secret.
 #[test]
 fn stored_cells_of_two_types_are_compared_if_they_are_floats_or_times() {
     let (mut connection, _, mut key) = alice_with(&engine(false), &[]);
@@ -103,6 +102,7 @@ fn stored_cells_of_two_types_are_compared_if_they_are_floats_or_times() {
     }
 }
 
+/// The attack of HEDB: 1 = x / x, then 2 = 1 + 1 and so on, each compared with the secret.
 #[test]
 fn the_arithmetic_oracle_gets_no_first_constant() {
     let engine = engine(false);
