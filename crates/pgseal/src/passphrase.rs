@@ -63,6 +63,11 @@ impl Source {
     pub fn read(&self, prompt: &str) -> Result<Zeroizing<Vec<u8>>, PassphraseError> {
         match self {
             Self::File(path) => read_file(path),
+            // Opening it again fails for a socket, and for another user's pipe.
+            Self::Descriptor(0) => {
+                let input = io::stdin().as_fd().try_clone_to_owned().map(File::from);
+                read_from(input, Path::new("/proc/self/fd/0"))
+            }
             Self::Descriptor(fd) => read_file(Path::new(&format!("/proc/self/fd/{fd}"))),
             Self::Default => match file_of_environment() {
                 Some(path) => read_file(&path),
@@ -93,8 +98,12 @@ pub fn read_new(file: Option<&Path>) -> Result<Zeroizing<Vec<u8>>, PassphraseErr
 }
 
 fn read_file(path: &Path) -> Result<Zeroizing<Vec<u8>>, PassphraseError> {
+    read_from(File::open(path), path)
+}
+
+fn read_from(file: io::Result<File>, path: &Path) -> Result<Zeroizing<Vec<u8>>, PassphraseError> {
     let mut bytes = Zeroizing::new(vec![0; MAX + 1]);
-    let len = File::open(path)
+    let len = file
         .and_then(|file| fill(file, &mut bytes))
         .map_err(|error| PassphraseError::File(path.to_owned(), error))?;
     bytes.truncate(len);

@@ -5,6 +5,8 @@ mod common;
 
 use std::fs;
 use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -215,6 +217,11 @@ fn passphrases() {
     set.prints(&opens(1));
     let piped = fs::File::open(&right).expect("a file");
     Transcript::of(cluster.key("check", &["--passphrase-fd", "0"]).stdin(piped)).prints(&opens(1));
+    let (ours, theirs) = UnixStream::pair().expect("sockets");
+    (&ours).write_all(b"right\n").expect("it takes some");
+    drop(ours);
+    let mut through_a_socket = cluster.key("check", &["--passphrase-fd", "0"]);
+    Transcript::of(through_a_socket.stdin(OwnedFd::from(theirs))).prints(&opens(1));
 
     let path = cluster.key_bin_path();
     let path = path.display();
