@@ -333,6 +333,12 @@ fn pg_ctl_initdb_does_not_drop_our_options() {
                 "--{name} does not reach initdb from here: give it in -o, with --data-encryption"
             );
             refused.refuses(2, &sentence);
+            let mut elsewhere = place.twin("pg_ctl", &["-D", word, "stop", option, "true"]);
+            assert_eq!(
+                Transcript::of(&mut elsewhere).code,
+                Some(42),
+                "a name, no action"
+            );
         }
     }
 }

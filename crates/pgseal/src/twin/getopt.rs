@@ -276,6 +276,24 @@ pub const PG_VERIFYBACKUP: Options = Options {
     ],
 };
 
+/// pg_ctl of PostgreSQL 15 to 18. Its first word says what it shall do.
+pub const PG_CTL: Options = Options {
+    short: "cD:e:l:m:N:o:p:P:sS:t:U:wW",
+    long: &[
+        "core-files c",
+        "help ?",
+        "log= l",
+        "mode= m",
+        "no-wait W",
+        "options= o",
+        "pgdata= D",
+        "silent s",
+        "timeout= t",
+        "version V",
+        "wait w",
+    ],
+};
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -36,7 +36,7 @@ use crate::keybin::KeyDir;
 use crate::launch::{Sealed, KEYS_FD};
 use crate::memfd;
 use crate::unlock::{unlock, unlock_from, Unlocked, Ways, UNWRAP_COMMAND};
-use getopt::Given;
+use getopt::{Given, PG_CTL};
 use initdb_key::WRAP_COMMAND;
 use options::{Name, OptionError, Split};
 use pin::PinError;
@@ -87,10 +87,11 @@ impl Twin {
     /// Becomes the program, with the keys of the clusters that its arguments name.
     fn tool(&self, split: Split) -> Result<ExitCode, Failure> {
         let role = programs::role(&self.name);
-        if let (Role::PgCtl, true, Some(option)) =
-            (role, makes_a_cluster(&split.rest), split.first())
-        {
-            return Err(OptionError::NotForInitdb(option).into());
+        if let (Role::PgCtl, Some(option)) = (role, split.first()) {
+            // It starts our initdb, without what was taken out here.
+            if is_told(&split.rest, &["init", "initdb"]) {
+                return Err(OptionError::NotForInitdb(option).into());
+            }
         }
         let mut sealed = self.sealed(&split.rest)?;
         let inherited = inherited()?;
@@ -149,24 +150,24 @@ impl Twin {
 /// Whether the program will read or write a data directory, as far as its arguments tell. If they
 /// mislead, the library asks for the key.
 fn needs_keys(role: Role, args: &[OsString]) -> bool {
-    let is = |words: &[&str]| has_word(args, words);
+    let is = |words: &[&str]| {
+        args.iter()
+            .filter_map(|arg| arg.to_str())
+            .any(|arg| words.contains(&arg))
+    };
     match role {
         Role::Client | Role::Dump => false,
-        Role::PgCtl => is(&["start", "restart"]),
+        Role::PgCtl => is_told(args, &["start", "restart"]),
         Role::Server => !is(&["-C", "--describe-config"]) && !help::is_informative(args),
         Role::Tool => !help::is_informative(args),
     }
 }
 
-/// Whether this is `pg_ctl initdb`, which starts our initdb without what we took out.
-fn makes_a_cluster(args: &[OsString]) -> bool {
-    has_word(args, &["init", "initdb"])
-}
-
-fn has_word(args: &[OsString], words: &[&str]) -> bool {
-    args.iter()
-        .filter_map(|arg| arg.to_str())
-        .any(|arg| words.contains(&arg))
+/// Whether pg_ctl is told to do one of these.
+fn is_told(args: &[OsString], actions: &[&str]) -> bool {
+    let words = PG_CTL.read(args).words;
+    let action = words.first().and_then(|word| word.to_str());
+    action.is_some_and(|action| actions.contains(&action))
 }
 
 /// The keys for a command line: those that a twin further up unlocked, if they are enough.
