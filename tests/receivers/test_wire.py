@@ -5,6 +5,7 @@ import re
 import socket
 import ssl
 import struct
+import subprocess
 import sys
 import threading
 import time
@@ -13,7 +14,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from receivers import TCP, Receivers
-from pgseal_test import TIME_LIMIT, main
+from pgseal_test import TIME_LIMIT, base_environment, main
 
 TOKEN = re.compile(rb"v1\.[0-9]+\.\w+\.[0-9a-f]{32}")
 WANTED = ("server does not support SSL, but SSL was required", "set ssl = on at the server, and connect with sslmode=verify-full")
@@ -26,9 +27,13 @@ class Man(threading.Thread):
     def __init__(self, port, tls):
         super().__init__(daemon=True)
         self.server, self.tls, self.seen = port, tls, bytearray()
-        self.door = socket.create_server(("127.0.0.1", 0))
-        self.port = self.door.getsockname()[1]
+        self.door = self.listen()
         self.start()
+
+    def listen(self):
+        door = socket.create_server(("127.0.0.1", 0))
+        self.port = door.getsockname()[1]
+        return door
 
     def run(self):
         while True:
@@ -78,6 +83,40 @@ class Man(threading.Thread):
             target.shutdown(socket.SHUT_WR)
         except OSError:
             pass
+
+
+class Relay(Man):
+    """Between two local sockets, where a token may go: keeps the tokens that clients start with, and can hang up on them."""
+
+    def __init__(self, directory, server):
+        self.door_path, self.server_path = directory / server.name, server
+        self.tokens, self.live, self.pause = [], [], 0
+        super().__init__(None, tls=False)
+
+    def listen(self):
+        door = socket.socket(socket.AF_UNIX)
+        door.bind(str(self.door_path))
+        door.listen()
+        return door
+
+    def dial(self):
+        server = socket.socket(socket.AF_UNIX)
+        server.connect(str(self.server_path))
+        self.live.append(server)
+        return server
+
+    def start_packet(self, client):
+        packet = super().start_packet(client)
+        self.tokens += TOKEN.findall(packet or b"")
+        time.sleep(self.pause)
+        return packet
+
+    def hang_up(self):
+        for server in self.live:
+            try:
+                server.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass  # it has gone by itself
 
 
 class Wire(Receivers):
@@ -191,6 +230,50 @@ class Wire(Receivers):
         shown = "SELECT ssl FROM pg_stat_ssl JOIN pg_stat_replication USING (pid)"
         self.assertEqual(cluster.psql(shown), "t")
         self.assertNotIn("pgseal: a receiver token", standby.log())
+
+    def relay(self, cluster):
+        """Beside the server's socket, one that is ours: (the relay, what leads a client to it)"""
+        place = self.directory / "relay"
+        place.mkdir()
+        relay = Relay(place, Path(cluster.home) / f".s.PGSQL.{self.port}")
+        self.addCleanup(relay.door.close)
+        return relay, {"PGHOST": str(place)}
+
+    def expiries(self, relay, wanted):
+        """When the tokens expire that clients came with, once there are so many; in seconds"""
+        deadline = time.monotonic() + TIME_LIMIT
+        while len(relay.tokens) < wanted:
+            self.assertLess(time.monotonic(), deadline, relay.tokens)
+            time.sleep(0.05)
+        return [int(token.split(b".")[1]) for token in relay.tokens]
+
+    def test_a_token_for_each_connection(self):
+        """pg_receivewal connects again for as long as it runs, longer than a token lasts."""
+        cluster = self.serve()
+        relay, place = self.relay(cluster)
+        (self.directory / "wal").mkdir()
+        command = [cluster.bindir / "pg_receivewal", "-D", self.directory / "wal"]
+        log = open(self.directory / "receivewal.log", "w")
+        receiver = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env={**base_environment(), **cluster.environment, **place})
+        cluster.sessions.append(receiver)
+        self.expiries(relay, 1)
+        relay.hang_up()
+        first, second = self.expiries(relay, 2)
+        self.assertGreater(second, first)
+
+    def test_a_token_for_the_second_connection(self):
+        """A copy fetches its WAL by one of its own, when the checkpoint is over."""
+        cluster = self.serve()
+        relay, place = self.relay(cluster)
+        relay.pause = 2
+        for number, (options, wanted) in enumerate([([], 2), (["-Ft"], 1)]):
+            with self.subTest(options=options):
+                relay.tokens.clear()
+                asked = time.time()
+                cluster.run("pg_basebackup", "-c", "fast", *options, "-D", self.directory / f"copy{number}", environment=place)
+                expiries = self.expiries(relay, wanted)
+                self.assertEqual(len(set(expiries)), wanted)
+                self.assertGreater(max(expiries) + 1, asked + 3600 + 2 * relay.pause)  # whole seconds; psql was first
 
     def test_raw_goes_anywhere(self):
         """Ciphertext needs no TLS; a token that stands beside the word does."""

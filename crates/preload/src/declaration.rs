@@ -1,8 +1,9 @@
 //! What a connection says of itself to a sealed primary: `-c pgseal.receiver=<word>`.
 //!
 //! The word is `raw`, or a token that lets this receiver have clear pages because it will store
-//! them sealed. A twin that knows the word hands it over ([`GIVEN`]); walreceiver and pg_rewind,
-//! whose cluster shares its primary's key, make a token of their own at each connection.
+//! them sealed. Who holds the primary's key makes a token of his own at each connection, however
+//! long ago he started: walreceiver and pg_rewind from their cluster, others from what a twin says
+//! of the server ([`OWN`]). Where the key is another one, the twin hands over a token ([`GIVEN`]).
 //!
 //! psql stores no copy: what it asks over a physical replication connection, it asks as raw.
 //!
@@ -19,20 +20,23 @@
 
 mod words;
 
-use crate::{clusters, control, libpq, programs, rebind, server};
+use crate::clusters::{self, Cluster};
+use crate::{control, libpq, programs, rebind, server};
 use std::ffi::{c_char, c_int, c_void, CStr, CString};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::OnceLock;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The word that a twin found out. A token is no key, but lets its bearer in.
+/// The word that a twin found out, or [`OWN`]. A token is no key, but lets its bearer in.
 const GIVEN: &CStr = c"PGSEAL_RECEIVER";
 /// The same, out of `/proc/PID/environ`.
 static TAKEN: OnceLock<CString> = OnceLock::new();
 /// The word for the connection that brings the WAL into a tar.
 const WAL: &CStr = c"PGSEAL_WAL_RECEIVER";
 static TAKEN_FOR_WAL: OnceLock<CString> = OnceLock::new();
+/// In place of a token, before the primary's system identifier: its key is at hand.
+const OWN: &[u8] = b"own.";
 /// Has the backup begun? Its own connection was made before.
 static BACKUP_RUNS: AtomicBool = AtomicBool::new(false);
 /// The program that asks.
@@ -103,12 +107,16 @@ fn options(resolved: &libpq::Resolved) -> Option<Vec<u8>> {
     if declares && !overrides {
         return None;
     }
-    let word = match given {
-        Some(word) => word.to_owned(),
-        None if asks => RAW.as_bytes().to_owned(),
-        None => own_token(&resolved.role)?,
+    let role = &resolved.role;
+    let word = match (given, given.and_then(|word| word.strip_prefix(OWN))) {
+        (_, Some(system_id)) => token(|_| decimal(system_id), role)?,
+        (Some(word), None) => word.to_owned(),
+        (None, _) if asks => RAW.as_bytes().to_owned(),
+        (None, _) => token(control::system_id, role)?,
     };
-    Some(words::declare(&resolved.options, &word))
+    // libpq's functions call each other, and each asks.
+    let said = words::declared(&resolved.options).last();
+    (said.as_ref() != Some(&word)).then(|| words::declare(&resolved.options, &word))
 }
 
 /// Nobody on the way may read a token, or the pages that it opens: weaker modes fall back to clear
@@ -182,10 +190,14 @@ fn receives_for_its_cluster() -> bool {
     programs::is("pg_rewind") || server::backend_is(c"walreceiver")
 }
 
-fn own_token(role: &[u8]) -> Option<Vec<u8>> {
+fn decimal(digits: &[u8]) -> Option<u64> {
+    std::str::from_utf8(digits).ok()?.parse().ok()
+}
+
+/// A new token under the one key at hand.
+fn token(system_id: impl Fn(&Cluster) -> Option<u64>, role: &[u8]) -> Option<Vec<u8>> {
     let cluster = clusters::sole()?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
     let expiry = now.as_secs() + LIFETIME;
-    let system_id = control::system_id(cluster)?;
-    Some(cluster.token(system_id, role, expiry))
+    Some(cluster.token(system_id(cluster)?, role, expiry))
 }

@@ -164,7 +164,7 @@ fn seal_stream(
     pin::check_key(&cluster)?;
     sealed.keys(slice::from_ref(&cluster))?;
     sealed.tell(SEGMENT_SIZE, source.segment_size.to_string());
-    sealed.tell(WAL_RECEIVER, source.token(&cluster.master));
+    sealed.tell(WAL_RECEIVER, source.own_token());
     Ok(())
 }
 
@@ -218,7 +218,7 @@ impl Copy {
         }
         let cluster = unlock_received(theirs, &Source::origin(), root, &split.ways())?;
         pin::check_key(&cluster)?;
-        let token = Some(source.token(&cluster.master));
+        let token = Some(source.own_token());
         let key = NewKey::existing(cluster, Zeroizing::new(theirs.clone()));
         Ok(Some(Self { key, token }))
     }
@@ -258,7 +258,7 @@ fn token(
         return Ok(None);
     }
     if source::key_id(theirs) == Some(ours.header.key_id) {
-        return Ok(Some(source.token(&ours.master)));
+        return Ok(Some(source.own_token()));
     }
     let root = Root {
         path: ours.root.path.clone(),

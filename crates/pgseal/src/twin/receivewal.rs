@@ -49,6 +49,6 @@ pub fn run(twin: &Twin, args: Vec<OsString>) -> Result<ExitCode, Failure> {
     let mut sealed = twin.sealed(&split.rest)?;
     sealed.keys(slice::from_ref(&cluster))?;
     sealed.tell(SEGMENT_SIZE, source.segment_size.to_string());
-    sealed.tell(RECEIVER, source.token(&cluster.master));
+    sealed.tell(RECEIVER, source.own_token());
     Err(sealed.exec())
 }

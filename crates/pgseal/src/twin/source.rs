@@ -17,7 +17,8 @@ use super::getopt::Given;
 use super::Twin;
 use crate::exit::Failure;
 
-/// Tells the library in the program what to declare: `raw`, or a token.
+/// Tells the library in the program what to declare: `raw`, a token, or that it holds the server's
+/// key and shall make a token at each connection.
 pub const RECEIVER: &str = "PGSEAL_RECEIVER";
 /// The same for a second connection, which brings WAL while the first brings what is stored.
 pub const WAL_RECEIVER: &str = "PGSEAL_WAL_RECEIVER";
@@ -26,7 +27,7 @@ pub const SEGMENT_SIZE: &str = "PGSEAL_WAL_SEGMENT_SIZE";
 /// What takes ciphertext.
 pub const RAW: &str = "raw";
 
-/// A token's lifetime in seconds: long enough for a copy to begin, and for its second connection.
+/// A token's lifetime in seconds: a copy begins, and connects again when the checkpoint is over.
 const LIFETIME: u64 = 3600;
 
 /// Of a setting that the server does not know.
@@ -103,7 +104,14 @@ impl Source {
         })
     }
 
-    /// The token that lets us have clear pages of a server with this key.
+    /// Says that the library holds this server's key, so that no token's lifetime ends before the
+    /// program does.
+    pub fn own_token(&self) -> OsString {
+        format!("own.{}", self.system_id).into()
+    }
+
+    /// A token for a program whose library holds another key than this server's, `master`: until
+    /// it expires, the program may connect.
     pub fn token(&self, master: &MasterKey) -> OsString {
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let expiry = now.map_or(0, |now| now.as_secs()) + LIFETIME;
