@@ -203,6 +203,38 @@ class AskedByTheLibrary(BadInput):
         self.assert_untouched(self.sealed.data, before)
 
 
+class NamedByConfiguration(BadInput):
+    """A server that is given a directory of configuration, which names the data: its twin cannot know which key it needs."""
+
+    def setUp(self):
+        super().setUp()
+        gate = self.directory / "gate"
+        gate.touch()
+        stored = f"--key-unwrap-command=test -e {gate} && tr a-z n-za-m <%p"
+        self.sealed, self.canaries = self.filled(key=(UNDER_COMMAND[0], stored))
+        gate.unlink()
+        self.etc = self.directory / "etc"
+        self.etc.mkdir()
+        for name in ["postgresql.conf", "pg_hba.conf", "pg_ident.conf"]:
+            (self.sealed.data / name).rename(self.etc / name)
+        with open(self.etc / "postgresql.conf", "a") as conf:
+            conf.write(f"data_directory = '{self.sealed.data}'\n")
+
+    def test_the_unwrap_command_of_the_environment(self):
+        command = "tr a-z n-za-m <%p"
+        self.sealed.environment["PGDATAKEYUNWRAPCMD"] = command
+        self.sealed.start(data=self.etc)
+        self.assertEqual(self.sealed.psql("SELECT a FROM t LIMIT 1"), self.canaries["row"] + "1")
+        for process in [self.sealed.server.pid, *stage.descendants(self.sealed.server.pid)]:
+            self.assertNotIn(command.encode(), read_raw(f"/proc/{process}/environ"))
+
+    def test_a_command_that_is_no_text(self):
+        sentence = "PGDATAKEYUNWRAPCMD is not UTF-8: write it so, or give the option that it stands for"
+        done = self.sealed.run("pg_controldata", "-D", self.sealed.data, check=False,
+                               environment={"PGDATAKEYUNWRAPCMD": b"tr a-z n-za-m <%p\xff"})
+        self.assert_refused(done, 2, sentence)
+
+
 class NotSealed(BadInput):
     def test_commands_on_a_plain_directory(self):
         plain = self.cluster(sealed=False).init()

@@ -9,7 +9,7 @@
 //! Invariant: nothing that a command printed, and no command line (which may hold a passphrase),
 //! appears in an error.
 
-use std::env;
+use std::env::{self, VarError};
 use std::ffi::OsString;
 use std::fs;
 use std::io::{self, Read, Write};
@@ -59,9 +59,21 @@ impl std::fmt::Display for Purpose {
     }
 }
 
+/// The command that a variable holds. One that does not arrive whole must not count as none:
+/// another would run, or an unprotected key be made.
+pub fn of_environment(variable: &'static str) -> Result<Option<String>, CommandError> {
+    match env::var(variable) {
+        Ok(command) => Ok(Some(command).filter(|command| !command.is_empty())),
+        Err(VarError::NotPresent) => Ok(None),
+        Err(VarError::NotUnicode(_)) => Err(CommandError::NotText(variable)),
+    }
+}
+
 /// Why a command gave nothing that can be used.
 #[derive(Debug, thiserror::Error)]
 pub enum CommandError {
+    #[error("{0} is not UTF-8: write it so, or give the option that it stands for")]
+    NotText(&'static str),
     #[error("the {0} was not found: check its spelling and PATH")]
     Missing(Purpose),
     #[error("the {0} failed with exit status {1}: run it by hand to see why")]

@@ -377,6 +377,7 @@ fn unlock(error: &UnlockError) -> u8 {
         UnlockError::KeyBin(error) => key_bin(error),
         UnlockError::Altered(_) | UnlockError::RawReceived(_) => KEY_FILE,
         UnlockError::Machine(_) => PROVIDER,
+        UnlockError::Variable(error) => command(error),
         UnlockError::Slot(_, error) => slot(error),
         UnlockError::Slots(_, errors) => errors.first().map_or(PROVIDER, |(_, error)| slot(error)),
     }
@@ -397,7 +398,7 @@ fn slot(error: &SlotError) -> u8 {
 
 fn command(error: &CommandError) -> u8 {
     match error {
-        CommandError::BadTimeLimit => USAGE,
+        CommandError::BadTimeLimit | CommandError::NotText(_) => USAGE,
         _ => PROVIDER,
     }
 }

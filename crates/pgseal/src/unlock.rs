@@ -40,6 +40,8 @@ pub enum UnlockError {
     Altered(PathBuf),
     #[error(transparent)]
     Machine(#[from] MachineError),
+    #[error(transparent)]
+    Variable(CommandError),
     #[error("{}: {}", .0.display(), .1)]
     Slot(PathBuf, Box<SlotError>),
     #[error("{}: no slot opens: {}", .0.display(), listed(.1))]
@@ -168,13 +170,14 @@ impl<'a> Opener<'a> {
         key_bin: &Path,
         data: &'a Path,
         ways: &Ways,
-    ) -> Result<Self, MachineError> {
+    ) -> Result<Self, UnlockError> {
         let machine = Machine::this();
         let external = machine.is_external()?;
         let cluster = machine.cluster(header.cluster)?;
+        let variable = command::of_environment(UNWRAP_COMMAND).map_err(UnlockError::Variable)?;
         let unwrap = Sources {
             command_line: ways.unwrap_command.clone().and_then(given),
-            environment: std::env::var(UNWRAP_COMMAND).ok().and_then(given),
+            environment: variable.and_then(given),
             machine: cluster.key_unwrap_command,
             external,
         };

@@ -318,6 +318,22 @@ fn default_options_that_are_not_text() {
     assert!(!place.path("data").exists());
 }
 
+#[test]
+fn commands_that_are_not_text() {
+    let place = Place::new();
+    for variable in ["PGDATAKEYWRAPCMD", "PGDATAKEYUNWRAPCMD"] {
+        let mut twin = place.twin("initdb", &["-D", "data", "--data-encryption"]);
+        twin.envs([
+            ("PGDATAKEYWRAPCMD", "cat >%p"),
+            ("PGDATAKEYUNWRAPCMD", "cat %p"),
+        ]);
+        twin.env(variable, OsStr::from_bytes(b"cat %p\xfc"));
+        let rest = "is not UTF-8: write it so, or give the option that it stands for";
+        Transcript::of(&mut twin).refuses(2, &format!("{variable} {rest}"));
+        assert!(!place.path("data").exists());
+    }
+}
+
 /// pg_ctl starts our initdb, which would not see them.
 #[test]
 fn pg_ctl_initdb_does_not_drop_our_options() {

@@ -1,6 +1,5 @@
 //! The key of a new cluster: how long, made or copied, and how it is protected.
 
-use std::env;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -10,6 +9,7 @@ use zeroize::Zeroizing;
 
 use super::options::{Name, Split};
 use crate::cluster::Root;
+use crate::command;
 use crate::keybin::KeyDir;
 use crate::new_slot::{NewSlot, NewSlotError, Ready};
 use crate::passphrase;
@@ -143,14 +143,12 @@ fn ways(split: &Split) -> Result<Vec<NewSlot>, NewKeyError> {
 
 /// Wrap and unwrap command, each from its option or else from its variable.
 fn pair(split: &Split) -> Result<NewSlot, NewKeyError> {
-    let command = |name, variable| {
-        let option = split.value(name).map(str::to_owned);
-        option
-            .or_else(|| env::var(variable).ok())
-            .filter(|command| !command.is_empty())
+    let command = |name, variable| match split.value(name) {
+        Some(option) => Ok(Some(option.to_owned()).filter(|command| !command.is_empty())),
+        None => command::of_environment(variable).map_err(NewSlotError::from),
     };
-    let wrap = command(Name::WrapCommand, WRAP_COMMAND);
-    let unwrap = command(Name::UnwrapCommand, UNWRAP_COMMAND);
+    let wrap = command(Name::WrapCommand, WRAP_COMMAND)?;
+    let unwrap = command(Name::UnwrapCommand, UNWRAP_COMMAND)?;
     match (wrap, unwrap) {
         (None, None) => Err(NewKeyError::NoWay),
         (Some(wrap), Some(unwrap)) => match (wrap == "-", unwrap == "-") {

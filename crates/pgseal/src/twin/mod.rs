@@ -105,13 +105,17 @@ impl Twin {
                 sealed.record(record)?;
             }
             if role == Role::Server {
-                let record = record.as_ref().map(|record| record.as_slice());
-                start::check(record, &paths::candidates(&split.rest))?;
+                start::check(
+                    record.as_ref().map(|record| record.as_slice()),
+                    &paths::candidates(&split.rest),
+                )?;
             }
-        }
-        if role == Role::Server {
-            sealed.scrub(WRAP_COMMAND);
-            sealed.scrub(UNWRAP_COMMAND);
+            // A server whose configuration alone names its cluster opens that later; until then the
+            // library keeps the commands from its children.
+            if role == Role::Server && record.is_some() {
+                sealed.scrub(WRAP_COMMAND);
+                sealed.scrub(UNWRAP_COMMAND);
+            }
         }
         Err(sealed.exec())
     }

@@ -5,7 +5,7 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
-use super::programs::short_with_value;
+use super::programs::{passes_options_on, short_with_value};
 use crate::unlock::Ways;
 
 /// An option of ours.
@@ -228,7 +228,13 @@ pub fn split(program: &str, args: Vec<OsString>) -> Result<Split, OptionError> {
         } else if let Some(long) = bytes.strip_prefix(b"--") {
             match long_option(program, long, &mut args)? {
                 Some(ours) => split.ours.push(ours),
-                None => split.rest.push(arg),
+                None => {
+                    let one_more = passes_options_on(program, long);
+                    split.rest.push(arg);
+                    if one_more {
+                        split.rest.extend(args.next());
+                    }
+                }
             }
         } else if bytes.len() > 1 && bytes[0] == b'-' {
             short_options(program, &bytes[1..], &mut args, &mut split)?;
@@ -368,6 +374,25 @@ mod tests {
         ];
         assert_eq!(ours, expected);
         assert_eq!(rest, ["-k", "-k", "-Ay", "-U", "-y", "-gD", "x"]);
+    }
+
+    #[test]
+    fn words_for_another_program_stay() {
+        for (program, args) in [
+            ("pg_ctl", ["--options", "--key-unwrap-command=a"]),
+            ("pg_ctl", ["--opt", "-Ka"]),
+            ("pg_upgrade", ["--old-options", "--copy-by-block"]),
+            ("pg_upgrade", ["--new-o", "--copy-by-block"]),
+        ] {
+            assert_eq!(
+                divided(program, &args),
+                (vec![], args.map(Into::into).into())
+            );
+        }
+        let (ours, rest) = divided("pg_upgrade", &["--old-port", "--copy-by-block"]);
+        assert_eq!((ours.len(), rest.len()), (1, 1));
+        let (ours, rest) = divided("pg_ctl", &["--options=-p 1", "-Ka"]);
+        assert_eq!((ours.len(), rest.len()), (1, 1));
     }
 
     #[test]

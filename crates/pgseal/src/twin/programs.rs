@@ -65,3 +65,15 @@ pub fn short_with_value(name: &str) -> &'static str {
         _ => "",
     }
 }
+
+/// Whether `option`, a long one of `name` without a value, takes the next word for another
+/// program's options, which may be spelt like ours. getopt takes a beginning for the whole.
+pub fn passes_options_on(name: &str, option: &[u8]) -> bool {
+    let (shortest, whole): (&[u8], &[u8]) = match (name, option.first()) {
+        ("pg_ctl", _) => (b"o", b"options"),
+        ("pg_upgrade", Some(b'o')) => (b"old-o", b"old-options"),
+        ("pg_upgrade", _) => (b"new-o", b"new-options"),
+        _ => return false,
+    };
+    whole.starts_with(option) && option.starts_with(shortest)
+}

@@ -1,12 +1,11 @@
 //! Adding and replacing slots: what `key wrap` and `key rotate` share.
 
-use std::env;
-
 use pgseal_format::{Header, KeyFile, Slot, SlotKind};
 use pgseal_keyring::{add_slot, RewriteError};
 
 use crate::cli::{ClusterOptions, NewOptions};
 use crate::cluster::Root;
+use crate::command;
 use crate::exit::Failure;
 use crate::keybin::{KeyBinError, KeyDir};
 use crate::new_slot::{NewSlot, NewSlotError};
@@ -116,20 +115,19 @@ fn new_slot(new: &NewOptions, old: Option<&Slot>) -> Result<NewSlot, ChangeError
     if let Some(path) = &new.new_key_file {
         return Ok(NewSlot::File(path.clone()));
     }
-    let variable = |name| env::var(name).ok().filter(|command| !command.is_empty());
-    let wrap = new
-        .new_wrap_command
-        .clone()
-        .or_else(|| variable(WRAP_COMMAND));
+    let command = |option: &Option<String>, variable| match option {
+        Some(_) => Ok(option.clone()),
+        None => command::of_environment(variable).map_err(NewSlotError::from),
+    };
+    let wrap = command(&new.new_wrap_command, WRAP_COMMAND)?;
     let wrap = wrap.ok_or(ChangeError::NoWay)?;
     let stored = || match old.map(|slot| &slot.kind) {
         Some(SlotKind::Command { unwrap, .. }) => Some(unwrap.clone()),
         _ => None,
     };
-    let unwrap = new.new_unwrap_command.clone();
-    let unwrap = unwrap.or_else(|| variable(UNWRAP_COMMAND)).or_else(stored);
+    let unwrap = command(&new.new_unwrap_command, UNWRAP_COMMAND)?;
     Ok(NewSlot::Command {
         wrap,
-        unwrap: unwrap.ok_or(ChangeError::NoUnwrap)?,
+        unwrap: unwrap.or_else(stored).ok_or(ChangeError::NoUnwrap)?,
     })
 }
