@@ -54,6 +54,8 @@ class Tear(Case):
         for at in range(size, len(stored), 2 * PAGE):
             stored[at:at + HALF] = stored[at + PAGE + HALF:at + 2 * PAGE] = bytes(HALF)
         file.write_bytes(stored)
+        if cluster.sealed:
+            run([PGSEAL, "audit", cluster.data])
         cluster.start()
         self.assertEqual(cluster.psql(SHOW), intact)
         cluster.psql("VACUUM t; INSERT INTO t SELECT i, 'new ' || i FROM generate_series(5001, 9000) i; CHECKPOINT")

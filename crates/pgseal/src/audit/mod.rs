@@ -6,8 +6,9 @@
 //! - pages that do not look encrypted, in files that the class table seals: each 8 kB page by the
 //!   test of [`crate::pages::randomness`], and pages of relations also by their header
 //!   ([`crate::pages::header`]): random bytes pass for clear less than once in 10^9 pages. Zeros
-//!   are holes, not findings: whole pages in relations and SLRUs, 16-byte blocks elsewhere. The
-//!   first 16 bytes of `pg_control` are clear by design.
+//!   are holes, not findings: sectors of 512 bytes in relations and SLRUs, which a torn write may
+//!   leave of a new page, and 16-byte blocks elsewhere. The first 16 bytes of `pg_control` are
+//!   clear by design.
 
 mod canary;
 mod report;
@@ -16,14 +17,14 @@ use std::fs::File;
 use std::io::ErrorKind;
 
 use indicatif::ProgressBar;
-use pgseal_crypto::{BLOCK, UNIT};
+use pgseal_crypto::UNIT;
 use pgseal_storage::classify::{classify, Class, Kind};
 use pgseal_storage::disk::read_full;
 use pgseal_storage::layout::{Layout, Zeros};
 use pgseal_storage::Errno;
 
 use crate::keybin::{ASIDE, DIR};
-use crate::pages::randomness::{look, look_between_holes, Look};
+use crate::pages::randomness::{look_between_holes, Look, BLOCK, SECTOR};
 use crate::pages::{header, Page};
 use crate::scan::raw::Raw;
 use crate::scan::walk::Found;
@@ -60,7 +61,7 @@ pub struct Audited {
 enum Expected {
     /// They may look as they like.
     Anything,
-    /// Ciphertext, but for whole pages of zeros.
+    /// Ciphertext, but for whole sectors of zeros.
     Pages { relation: bool },
     /// Ciphertext, but for blocks of zeros and for this many bytes at the start.
     Blocks { clear_head: usize },
@@ -190,8 +191,7 @@ fn looks_clear(page: &[u8], at: u64, expected: Expected) -> bool {
         Expected::Anything => false,
         Expected::Pages { relation } => {
             let header = <&Page>::try_from(page).is_ok_and(header::is_plausible);
-            let is_hole = page.iter().all(|&byte| byte == 0);
-            !is_hole && (relation && header || look(page) == Look::Clear)
+            relation && header || look_between_holes(page, SECTOR) == Some(Look::Clear)
         }
         Expected::Blocks { clear_head } => {
             let skipped = if at == 0 {
@@ -199,7 +199,7 @@ fn looks_clear(page: &[u8], at: u64, expected: Expected) -> bool {
             } else {
                 0
             };
-            look_between_holes(&page[skipped..]) == Some(Look::Clear)
+            look_between_holes(&page[skipped..], BLOCK) == Some(Look::Clear)
         }
     }
 }

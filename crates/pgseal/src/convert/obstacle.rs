@@ -20,7 +20,7 @@ use pgseal_storage::wal::{WalName, NAME_LEN};
 
 use super::key_directory::Keys;
 use super::survey::{look, SurveyError};
-use crate::pages::randomness::{look_between_holes, Look};
+use crate::pages::randomness::{look_between_holes, Look, BLOCK};
 use crate::scan::raw::Raw;
 use crate::scan::walk::{is_place, Found, Inode, Odd, Walk};
 use crate::verify::printable;
@@ -246,7 +246,7 @@ fn looks_clear(file: &Found) -> Result<bool, SurveyError> {
     let mut page = [0; UNIT];
     let read = read_full(&Raw(open), &mut page, 0);
     let have = read.map_err(|errno| failed(io::Error::from_raw_os_error(errno.0)))?;
-    Ok(look_between_holes(&page[..have]) == Some(Look::Clear))
+    Ok(look_between_holes(&page[..have], BLOCK) == Some(Look::Clear))
 }
 
 #[cfg(test)]

@@ -33,7 +33,11 @@ const LIMITS: [(usize, f64); 6] = [
     (128, 1365.0),
 ];
 
-const BLOCK: usize = pgseal_crypto::BLOCK;
+/// Bytes that a hole has in files which are extended at any length.
+pub const BLOCK: usize = pgseal_crypto::BLOCK;
+/// Bytes that a hole has in files which are written by pages: what a disk writes or leaves when the
+/// power goes.
+pub const SECTOR: usize = 512;
 
 /// How `bytes` look.
 pub fn look(bytes: &[u8]) -> Look {
@@ -42,15 +46,15 @@ pub fn look(bytes: &[u8]) -> Look {
     verdict(&counts, bytes.len())
 }
 
-/// How `bytes` look without their 16-byte blocks of zeros, which may be holes in files that are
-/// extended at any length. `None` if there is nothing else.
-pub fn look_between_holes(bytes: &[u8]) -> Option<Look> {
+/// How `bytes` look without their pieces of `hole` bytes that are all zeros. `None` if there is
+/// nothing else.
+pub fn look_between_holes(bytes: &[u8], hole: usize) -> Option<Look> {
     let mut counts = [0; 256];
     let mut len = 0;
-    for block in bytes.chunks(BLOCK) {
-        if block.iter().any(|&byte| byte != 0) {
-            count(&mut counts, block);
-            len += block.len();
+    for piece in bytes.chunks(hole) {
+        if piece.iter().any(|&byte| byte != 0) {
+            count(&mut counts, piece);
+            len += piece.len();
         }
     }
     (len > 0).then(|| verdict(&counts, len))

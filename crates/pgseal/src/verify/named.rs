@@ -12,7 +12,7 @@ use pgseal_storage::scratch::Scratch;
 use pgseal_storage::{Errno, SealedFile};
 
 use super::{le32, Checked, Cluster, Fault};
-use crate::pages::randomness::{look_between_holes, Look};
+use crate::pages::randomness::{look_between_holes, Look, BLOCK};
 use crate::scan::raw::Raw;
 
 /// A file with a format that can be checked.
@@ -139,7 +139,7 @@ fn both(
     offset: u64,
 ) -> Result<(usize, bool), Errno> {
     let have = read_full(disk, clear, offset)?;
-    let in_clear = look_between_holes(&clear[..have]) == Some(Look::Clear);
+    let in_clear = look_between_holes(&clear[..have], BLOCK) == Some(Look::Clear);
     let have = sealed.read_at(disk, scratch, clear, offset)?;
     Ok((have, in_clear))
 }

@@ -11,7 +11,7 @@ use super::segments::segment_number;
 use super::{Checked, Cluster, Fault};
 use crate::pages::checksum::{checksum, stored};
 use crate::pages::header;
-use crate::pages::randomness::{look, look_between_holes, Look};
+use crate::pages::randomness::{look, look_between_holes, Look, BLOCK};
 use crate::pages::Page;
 use crate::scan::raw::Raw;
 
@@ -93,8 +93,8 @@ pub(super) fn begins_with_noise(
 
 fn relation_page(pair: &Pair<'_>, block: u32, checksums: bool) -> Option<Fault> {
     let fault = clear_fault(pair.clear, block, checksums)?;
-    let in_clear =
-        header::is_plausible(pair.stored) || look_between_holes(pair.stored) == Some(Look::Clear);
+    let in_clear = header::is_plausible(pair.stored)
+        || look_between_holes(pair.stored, BLOCK) == Some(Look::Clear);
     Some(match fault {
         _ if in_clear => Fault::Clear,
         _ if pair.has_stored_zeros() => Fault::ZeroedInPart,
@@ -119,7 +119,7 @@ fn clear_fault(page: &Page, block: u32, checksums: bool) -> Option<Fault> {
 }
 
 fn slru_page(pair: &Pair<'_>, structured: bool) -> Option<Fault> {
-    if look_between_holes(pair.stored) == Some(Look::Clear) {
+    if look_between_holes(pair.stored, BLOCK) == Some(Look::Clear) {
         Some(Fault::Clear)
     } else if pair.has_stored_zeros() {
         Some(Fault::ZeroedInPart)

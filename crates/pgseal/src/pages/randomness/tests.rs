@@ -93,10 +93,17 @@ fn short_text_looks_clear() {
 fn holes_are_left_out() {
     let master = MasterKey::from_bytes(&mut [7; 32]);
     let mut page: Page = [0; 8192];
-    assert_eq!(look_between_holes(&page), None);
+    assert_eq!(look_between_holes(&page, BLOCK), None);
     cipher(&master).seal(0, &[0; 4096], &mut page[..4096]);
     assert_eq!(look(&page), Look::Clear);
-    assert_eq!(look_between_holes(&page), Some(Look::Random));
+    for hole in [BLOCK, SECTOR] {
+        assert_eq!(look_between_holes(&page, hole), Some(Look::Random));
+    }
     page[4096..4224].fill(b'x');
-    assert_eq!(look_between_holes(&page), Some(Look::Clear));
+    for hole in [BLOCK, SECTOR] {
+        assert_eq!(look_between_holes(&page, hole), Some(Look::Clear));
+    }
+    let few = [&[1; 24][..], &[0; 8168]].concat();
+    assert_eq!(look_between_holes(&few, BLOCK), Some(Look::Short));
+    assert_eq!(look_between_holes(&few, SECTOR), Some(Look::Clear));
 }
