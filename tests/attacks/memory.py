@@ -4,6 +4,7 @@
 crypto.md 10, finding A1: without care a role with pg_read_server_files finds the master key through /proc/self/mem.
 """
 
+import ctypes
 import hmac
 import os
 import re
@@ -13,11 +14,23 @@ import struct
 import subprocess
 import sys
 import time
+import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
 
+from no_secretmem import SYS_MEMFD_SECRET
 from pgseal_test import PGSEAL, TIME_LIMIT, Canaries, Case, base_environment, main, read_raw
+
+def has_secret_memory():
+    fd = ctypes.CDLL(None).syscall(SYS_MEMFD_SECRET, os.O_CLOEXEC)
+    if fd >= 0:
+        os.close(fd)
+    return fd >= 0
+
+
+secret_memory = unittest.skipUnless(
+    has_secret_memory(), "this kernel has memfd_secret switched off: it is on since Linux 6.5, before that by secretmem.enable=1")
 
 # Processes that stay; autovacuum's workers come and go.
 PROCESSES = "SELECT pid FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND backend_type <> 'autovacuum worker'"
@@ -169,6 +182,7 @@ class Environment(Case):
 
 
 class SameUser(Case):
+    @secret_memory
     def test_memory_of_all_processes_holds_no_master_key(self):
         cluster = self.cluster(conf="shared_buffers = 4MB\n").init().start()
         word = Canaries()["row"]
@@ -182,7 +196,26 @@ class SameUser(Case):
         found = {(form, pid) for pid in pids for form in self.forms_in(pid, forms)}
         maps = [Path(f"/proc/{pid}/maps").read_text() for pid in pids]
         self.assertEqual({form for form, _ in found}, {"row"})
-        self.assertTrue(all("secretmem" in areas for areas in maps), "the kernel has no memfd_secret")
+        self.assertTrue(all("secretmem" in areas for areas in maps))
+
+    def test_a_kernel_without_secret_memory(self):
+        """Then the master key lies in pages that core dumps leave out, and which are locked in each process."""
+        cluster = self.cluster(conf="shared_buffers = 4MB\n").init()
+        switched_off = self.directory / "bin"
+        switched_off.mkdir()
+        program = switched_off / "postgres"
+        helper = Path(__file__).with_name("no_secretmem.py")
+        program.write_text(f'#!/bin/sh\nexec {sys.executable} {helper} {cluster.bindir}/postgres "$@"\n')
+        program.chmod(0o755)
+        cluster.bindir = switched_off
+        cluster.start()
+        cluster.psql("CREATE TABLE t AS SELECT generate_series(1, 1000) AS i; CHECKPOINT")
+        forms = self.forms_of(cluster.master_key())
+        cluster.session().stdin.write("SELECT count(*) FROM t;\n")
+        for pid in processes(cluster):
+            self.assertEqual(set(self.forms_in(pid, forms, self.dumped_areas(pid))), set())
+            self.assertIn("0", set(self.forms_in(pid, forms, self.ranges(pid))))  # where else would it be
+            self.assertEqual([resident for flags, resident in self.undumped_areas(pid) if "lo" not in flags and resident], [])
 
     def forms_of(self, key):
         """Parts of the key, as they are and as HMAC and SHA-256 work with them."""
@@ -241,9 +274,9 @@ class SameUser(Case):
                     if content[at : at + 16] in pieces:
                         yield pieces[content[at : at + 16]]
 
-    def forms_in(self, pid, forms):
+    def forms_in(self, pid, forms, ranges=None):
         with open(f"/proc/{pid}/mem", "rb", 0) as memory:
-            for start, end in self.ranges(pid):
+            for start, end in ranges or self.ranges(pid):
                 content = self.content(memory, start, end)
                 yield from (form for form, needle in forms.items() if needle in content)
 
@@ -266,6 +299,7 @@ class SameUser(Case):
             start += length
         return b"".join(parts)
 
+    @secret_memory
     def test_secret_memory_cannot_be_read_from_outside(self):
         cluster = self.cluster().init().start()
         areas = [(start, end) for start, end, name in self.named_areas(cluster.server.pid) if "secretmem" in name]

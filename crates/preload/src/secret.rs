@@ -1,32 +1,49 @@
 //! Memory for master keys: `memfd_secret`, which no other process, no `/proc/PID/mem` and no core
-//! dump can read, and which survives fork (crypto.md 10); where the kernel has none, locked pages
-//! that are left out of core dumps.
+//! dump can read, and which survives fork (crypto.md 10); where the kernel has none (before 5.14,
+//! and before 6.5 unless started with `secretmem.enable=1`), pages that are left out of core dumps,
+//! and locked in every process.
 
 use pgseal_crypto::MasterKey;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// The two keys of a cluster, one page of their own.
 #[repr(C)]
 struct Pair {
     cluster: MasterKey,
     ephemeral: MasterKey,
+    /// the locked page before this one
+    locked: *mut Pair,
 }
+
+/// The last page that had to be locked.
+static LOCKED: AtomicPtr<Pair> = AtomicPtr::new(null_mut());
 
 const PAGE: usize = 4096;
 
-/// Puts both keys into secret memory for the life of the process.
+/// Puts both keys into secret memory for the life of the process. Called by one thread at a time.
 pub fn keep(
     cluster: MasterKey,
     ephemeral: MasterKey,
 ) -> Option<(&'static MasterKey, &'static MasterKey)> {
     const { assert!(size_of::<Pair>() <= PAGE) };
-    let page = secret_page().or_else(locked_page)?;
+    let secret = secret_page();
+    let page = secret.or_else(undumped_page)?;
+    let pair = page.cast::<Pair>();
     // SAFETY: a fresh page of ours, large enough and aligned; after this it is only read.
     unsafe {
-        let pair = page.cast::<Pair>();
-        pair.write(Pair { cluster, ephemeral });
+        pair.write(Pair {
+            cluster,
+            ephemeral,
+            locked: LOCKED.load(Ordering::Relaxed),
+        });
         libc::mprotect(page, PAGE, libc::PROT_READ);
-        Some((&(*pair).cluster, &(*pair).ephemeral))
     }
+    if secret.is_none() {
+        lock_in_each_process(pair);
+    }
+    // SAFETY: as above; never unmapped.
+    unsafe { Some((&(*pair).cluster, &(*pair).ephemeral)) }
 }
 
 fn secret_page() -> Option<*mut libc::c_void> {
@@ -41,19 +58,36 @@ fn secret_page() -> Option<*mut libc::c_void> {
     }
 }
 
-fn locked_page() -> Option<*mut libc::c_void> {
+fn undumped_page() -> Option<*mut libc::c_void> {
     let page = map(libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1)?;
     // SAFETY: advice on our own page.
-    unsafe {
-        libc::mlock(page, PAGE);
-        libc::madvise(page, PAGE, libc::MADV_DONTDUMP);
-    }
+    unsafe { libc::madvise(page, PAGE, libc::MADV_DONTDUMP) };
     Some(page)
+}
+
+fn lock_in_each_process(pair: *mut Pair) {
+    if LOCKED.swap(pair, Ordering::Release).is_null() {
+        // SAFETY: a handler that only calls mlock.
+        unsafe { libc::pthread_atfork(None, None, Some(lock)) };
+    }
+    lock();
+}
+
+/// A forked child inherits the pages, not their locks. A refusal changes nothing.
+extern "C" fn lock() {
+    let mut pair = LOCKED.load(Ordering::Acquire);
+    while !pair.is_null() {
+        // SAFETY: our own page, which is read only and never unmapped.
+        unsafe {
+            libc::mlock(pair.cast(), PAGE);
+            pair = (*pair).locked;
+        }
+    }
 }
 
 fn map(flags: i32, fd: i32) -> Option<*mut libc::c_void> {
     let access = libc::PROT_READ | libc::PROT_WRITE;
     // SAFETY: a fresh mapping, at no fixed address.
-    let page = unsafe { libc::mmap(std::ptr::null_mut(), PAGE, access, flags, fd, 0) };
+    let page = unsafe { libc::mmap(null_mut(), PAGE, access, flags, fd, 0) };
     (page != libc::MAP_FAILED).then_some(page)
 }
