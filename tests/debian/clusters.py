@@ -16,7 +16,7 @@ from pathlib import Path
 
 from machine import Machine, blocks, main, server_logs
 
-INSTALL, PASSPHRASE, CREATE, UPGRADE, LINK, DUMP, PRELOAD = blocks("docs/operations/debian.md")
+INSTALL, PASSPHRASE, CREATE, EXISTING, UPGRADE, LINK, DUMP, PRELOAD = blocks("docs/operations/debian.md")
 STOCK_PG = Path(os.environ.get("PGSEAL_TEST_PG", "/usr/lib/postgresql/15/bin"))
 MAIN = "/var/lib/postgresql/15/main"
 WORD = "q" + secrets.token_hex(8)
@@ -105,6 +105,23 @@ class Clusters(Machine):
         self.assertRegex(server_logs(), r"pgseal: /\S+/15/main is not sealed, but PGSEAL_EXPECT_KEY demands a sealed cluster")
         shutil.rmtree(MAIN)
         away.rename(MAIN)
+
+    def test_3b_a_cluster_that_is_there_already(self):
+        made_sealed = [Path(f"/etc/postgresql-common/{name}") for name in ["createcluster.d/pgseal.conf", "environment"]]
+        for file in made_sealed:
+            file.rename(f"{file}.away")
+        self.run_as_root(["pg_createcluster", "--start", "15", "before"])
+        for file in made_sealed:
+            Path(f"{file}.away").rename(file)
+        port = self.run_as_root(["pg_conftool", "-s", "15", "before", "show", "port"]).stdout.strip()
+        self.psql(FILL, port)
+        data = "/var/lib/postgresql/15/before"
+        self.run_block(EXISTING, [("15 main", "15 before"), ("15/main", "15/before")])
+        self.assert_runs_sealed(data)
+        self.assertEqual(self.psql(SUM, port), FILLED)
+        self.run_as_root(["pg_ctlcluster", "15", "before", "restart"])
+        self.assertEqual(self.found(WORD, data), [])
+        self.run_as_root(["pg_dropcluster", "--stop", "15", "before"])
 
     def test_4_pg_upgradecluster(self):
         self.run_as_root(["pg_ctlcluster", "15", "main", "start"])
