@@ -46,6 +46,13 @@ JOINS = ["SELECT a.n, b.n FROM {0} a JOIN {0} b ON a.{1} = b.{2} ORDER BY 1, 2;"
          "SELECT a.n, b.n FROM {0} a FULL JOIN {0} b ON a.{1} = b.{2} ORDER BY 1, 2;",
          "SELECT n FROM {0} WHERE {1} = ANY (ARRAY(SELECT {2} FROM {0})) ORDER BY n;",
          "SELECT n FROM {0} WHERE {1} NOT IN (SELECT {2} FROM {0}) ORDER BY n;"]
+# Calls with untyped parameters of each function and operator that PostgreSQL and encdb have.
+OF_BOTH = """
+SELECT call FROM (
+    SELECT format('%I(%s)', proname, array_to_string(('{$1,$2,$3,$4}'::text[])[:pronargs], ', ')), pronamespace
+    FROM pg_proc WHERE prokind = 'f' AND pronargs <= 4
+    UNION SELECT CASE oprleft WHEN 0 THEN format('%s $1', oprname) ELSE format('$1 %s $2', oprname) END, oprnamespace FROM pg_operator
+) named(call, schema) GROUP BY call HAVING count(DISTINCT schema) > 1 ORDER BY call"""
 QUIET = "\\set ON_ERROR_STOP 0\n\\set VERBOSITY sqlstate\n"
 
 
@@ -129,6 +136,17 @@ class Types(Confidential):
                     cells = self.answers(server, f"{self.opening()}SET {off} = off; SET encdb.page_requests = on;{QUIET}",
                                          [join.format("e", f"{a}_", f"{b}_") for join, a, b in asked])
                     self.assertEqual([(ask, one, other) for ask, one, other in zip(asked, plain, cells) if one != other], [])
+
+    def test_statements_on_plain_types_alone(self):
+        """What the parser takes untyped parameters for, with encdb on the search path and without."""
+        server = self.server(conf="timezone = UTC\n")
+        names = server.psql(OF_BOTH).split("\n")
+        asked = [f"PREPARE q AS SELECT {name}; SELECT parameter_types FROM pg_prepared_statements; DEALLOCATE q;" for name in names]
+        with_it = self.answers(server, QUIET, asked)
+        without = self.answers(server, QUIET + "SET search_path = pg_catalog;", asked)
+        differ = {name for name, one, other in zip(names, without, with_it) if one != other}
+        self.assertEqual(differ, {"abs($1)", "power($1, $2)", "$1 ^ $2"})  # the Limits of docs/operations/encdb.md
+        self.assertGreater(sum(one.endswith("}\n00000\n") for one in without), 10)
 
     def answers(self, server, prologue, statements):
         """What each statement gives: its rows and its SQLSTATE."""

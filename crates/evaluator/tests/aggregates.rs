@@ -144,6 +144,14 @@ fn the_extreme_is_the_cell_that_came_in_and_needs_the_right_to_compare_alone() {
     let text = key.text("x");
     let mixed = step(&mut connection, 0, AggregateKind::Min, &[&low, &text]);
     assert_eq!(mixed, Err(Refusal::WrongType));
+    // Also where the values could be compared.
+    let floats = [Value::Float4(1.0), Value::Float8(2.0)].map(|value| key.seal(&value));
+    let [one, other] =
+        floats.map(|cell| step(&mut connection, 0, AggregateKind::Min, &[&cell]).unwrap());
+    assert_eq!(
+        connection.aggregate_combine(one, other),
+        Err(Refusal::WrongType)
+    );
 }
 
 #[test]

@@ -192,6 +192,9 @@ impl Connection {
         match (&mut state.sum, from.sum) {
             (Sum::Whole(sum), Sum::Whole(other)) => sum.combine(&other, rules)?,
             (Sum::Extreme(cell, value), Sum::Extreme(new_cell, new)) => {
+                if new.ty() != value.ty() {
+                    return Err(Refusal::WrongType);
+                }
                 if is_better(&new, value, state.kind, rules)? {
                     (*cell, *value) = (new_cell, new);
                 }
