@@ -3,6 +3,8 @@
 
 mod common;
 
+use std::cmp::Ordering;
+
 use common::*;
 use pgseal_evaluator::engine::{CollationId, Connection};
 use pgseal_evaluator_proto::{Position, Refusal, MOST_KEPT, MOST_PAGES, POSITION};
@@ -73,6 +75,28 @@ proptest! {
         prop_assert_eq!(&found(&mut connection, &sealed, &all).unwrap(), &expected);
         prop_assert_eq!(sent, expected);
     }
+}
+
+#[test]
+fn stored_cells_of_two_types_are_compared_if_they_are_integers_floats_or_times() {
+    let (mut connection, _, mut key) = alice_with(&engine(false), &[]);
+    let (real, double) = (Value::Float4(0.1), Value::Float8(0.1));
+    let (real, double) = (key.seal(&real), key.seal(&double));
+    let (long, wide) = (key.seal(&Value::Int8(1)), key.seal(&Value::Float8(0.5)));
+    let (number, day) = (key.int4(1), key.seal(&Value::Date(1)));
+    let instant = key.seal(&Value::Timestamp(86_400_000_000));
+    let mut compare = |a: &[u8], b: &[u8]| connection.compare(a, b, C);
+    assert_eq!(compare(&real, &double), Ok(Ordering::Greater));
+    assert_eq!(compare(&number, &long), Ok(Ordering::Equal));
+    assert_eq!(compare(&instant, &day), Ok(Ordering::Equal));
+    for (a, b) in [(&number, &real), (&number, &day), (&double, &instant)] {
+        assert_eq!(compare(a, b), Err(Refusal::WrongType));
+    }
+    let mut hash = |cell: &[u8]| connection.hash(7, cell).unwrap();
+    assert_eq!(hash(&number), hash(&long));
+    assert_eq!(hash(&key.seal(&Value::Float4(0.5))), hash(&wide));
+    assert_ne!(hash(&day), hash(&instant));
+    assert_ne!(hash(&number), hash(&key.seal(&Value::Float8(1.0))));
 }
 
 #[test]

@@ -12,7 +12,7 @@ use pgseal_cell::Mode;
 use pgseal_evaluator::engine::{CollationId, Connection};
 use pgseal_evaluator_proto::message::Command;
 use pgseal_evaluator_proto::{AttachAs, Refusal};
-use pgseal_value::{AggregateKind, Arithmetic, Field, Interval, Type, Value};
+use pgseal_value::{AggregateKind, Arithmetic, Field, Interval, Type};
 
 const C: CollationId = CollationId::C;
 
@@ -85,21 +85,6 @@ fn without_a_grant_stored_cells_are_compared_and_hashed_and_nothing_else_is_done
     assert_eq!(step, Err(no_grant(Operation::Aggregate)));
     assert_eq!(connection.order_prefix(&a), Err(Refusal::Unsupported));
     assert_eq!(out, []);
-}
-
-#[test]
-fn stored_cells_of_two_types_are_compared_if_they_are_floats_or_times() {
-    let (mut connection, _, mut key) = alice_with(&engine(false), &[]);
-    let (real, double) = (Value::Float4(0.1), Value::Float8(0.1));
-    let (real, double) = (key.seal(&real), key.seal(&double));
-    let (number, day) = (key.int4(1), key.seal(&Value::Date(1)));
-    let instant = key.seal(&Value::Timestamp(86_400_000_000));
-    let mut compare = |a: &[u8], b: &[u8]| connection.compare(a, b, C);
-    assert_eq!(compare(&real, &double), Ok(Ordering::Greater));
-    assert_eq!(compare(&instant, &day), Ok(Ordering::Equal));
-    for (a, b) in [(&number, &real), (&number, &day), (&double, &instant)] {
-        assert_eq!(compare(a, b), Err(Refusal::WrongType));
-    }
 }
 
 /// The attack of HEDB: 1 = x / x, then 2 = 1 + 1 and so on, each compared with the secret.

@@ -2,10 +2,10 @@
 
 use std::cmp::Ordering;
 
-use crate::{datetime, float, Collate, Value, ValueError};
+use crate::{datetime, float, Collate, Type, Value, ValueError};
 
-/// The order of two values of one type, of two floats or of two times: NaN is equal to itself and
-/// greater than all, -0 is 0. Its one error is that the types do not meet.
+/// The order of two values of one type, of two integers, floats or times: NaN is equal to itself
+/// and greater than all, -0 is 0. Its one error is that the types do not meet.
 #[inline]
 pub fn compare(a: &Value, b: &Value, collation: &dyn Collate) -> Result<Ordering, ValueError> {
     match (a, b) {
@@ -21,6 +21,8 @@ pub fn compare(a: &Value, b: &Value, collation: &dyn Collate) -> Result<Ordering
         (Value::Float4(a), Value::Float4(b)) => Ok(float::compare(*a, *b)),
         (Value::Float8(a), Value::Float8(b)) => Ok(float::compare(*a, *b)),
         (Value::Decimal(a), Value::Decimal(b)) => Ok(a.compare(b)),
+        (Value::Int4(a), Value::Int8(b)) => Ok(i64::from(*a).cmp(b)),
+        (Value::Int8(a), Value::Int4(b)) => Ok(a.cmp(&i64::from(*b))),
         (Value::Float4(a), Value::Float8(b)) => Ok(float::compare(f64::from(*a), *b)),
         (Value::Float8(a), Value::Float4(b)) => Ok(float::compare(*a, f64::from(*b))),
         _ => match (instant(a), instant(b)) {
@@ -39,14 +41,21 @@ fn instant(value: &Value) -> Option<i64> {
     }
 }
 
-/// Appends what a keyed hash runs over: equal values, and only they, give equal bytes.
-pub fn hash_bytes(value: &Value, into: &mut Vec<u8>) {
+/// Appends what a keyed hash runs over, and gives the type that it takes the value for: equal
+/// values of a type, and only they, give equal bytes. So do two integers and two floats, whose type
+/// is the wider one; a date and a timestamp do not, as in PostgreSQL.
+pub fn hash_bytes(value: &Value, into: &mut Vec<u8>) -> Type {
     match value {
         Value::Int4(value) => into.extend_from_slice(&i64::from(*value).to_be_bytes()),
         Value::Float4(value) => into.extend_from_slice(&float::canonical(f64::from(*value))),
         Value::Float8(value) => into.extend_from_slice(&float::canonical(*value)),
         Value::Decimal(value) => value.hash_bytes(into),
         other => other.encode(into),
+    }
+    match value.ty() {
+        Type::Int4 => Type::Int8,
+        Type::Float4 => Type::Float8,
+        other => other,
     }
 }
 

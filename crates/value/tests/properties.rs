@@ -22,10 +22,9 @@ fn encoded(value: &Value) -> Vec<u8> {
     bytes
 }
 
-fn hashed(value: &Value) -> Vec<u8> {
+fn hashed(value: &Value) -> (Type, Vec<u8>) {
     let mut bytes = Vec::new();
-    hash_bytes(value, &mut bytes);
-    bytes
+    (hash_bytes(value, &mut bytes), bytes)
 }
 
 fn parsed(ty: Type, text: &str) -> Value {
@@ -139,7 +138,14 @@ proptest! {
     fn two_types_are_ordered_as_one(
         texts in proptest::collection::vec(likely_text(), 2),
         floats in (any::<f32>(), any::<f64>()),
+        integers in (any::<i32>(), prop_oneof![any::<i64>(), any::<i32>().prop_map(i64::from)]),
     ) {
+        let (a, b) = (Value::Int4(integers.0), Value::Int8(integers.1));
+        let order = i64::from(integers.0).cmp(&integers.1);
+        prop_assert_eq!(compare(&a, &b, &C), Ok(order));
+        prop_assert_eq!(compare(&b, &a, &C), Ok(order.reverse()));
+        let same = Value::Int8(integers.0.into());
+        prop_assert_eq!(hashed(&a), hashed(&same));
         let (a, b) = (Value::Float4(floats.0), Value::Float8(floats.1));
         let wide = Value::Float8(f64::from(floats.0));
         prop_assert_eq!(compare(&a, &b, &C), compare(&wide, &b, &C));

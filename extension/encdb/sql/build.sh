@@ -22,6 +22,17 @@ fill() {
     sed "${script[@]}" "$template"
 }
 
+# The lines of across whose types hash alike.
+hashing() {
+    rows "$1" | grep HASHES
+}
+
+# What an operator class says of its family, if that is in the lines of across that LINES prints.
+of_family() {
+    local lines=$1 family=$2
+    ! "$lines" across | grep -qw -- "$family" || echo " FAMILY $family"
+}
+
 types() {
     local name plain storage collatable extremes category preferred family
     # Cells of any type: rnd_type has no operators, det_type has equality.
@@ -31,8 +42,7 @@ types() {
         fill type.sql.in type "enc_$name" reader "$name" storage "$storage" collatable "$collatable" \
             category "$category" preferred "$preferred"
         fill compare.sql.in prefix "enc_$name" left "$name" right "$name" volatility IMMUTABLE joins "HASHES, MERGES"
-        [ "$family" = - ] && family= || family=" FAMILY $family"
-        fill order.sql.in name "$name" family "$family"
+        fill order.sql.in name "$name" family "$(of_family rows "$family")" hash_family "$(of_family hashing "$family")"
         [ "$extremes" = - ] || fill extremes.sql.in name "$name"
         fill convert.sql.in name "$name" plain "$plain"
     done < <(rows types)
@@ -40,15 +50,17 @@ types() {
 
 families() {
     printf '\n-- Orders of several types\n\n'
-    rows types | awk '$NF != "-" { print $NF }' | sort -u | sed 's/.*/CREATE OPERATOR FAMILY & USING btree;/'
+    rows across | awk '{ print $4 }' | sort -u | sed 's/.*/CREATE OPERATOR FAMILY & USING btree;/'
+    hashing across | awk '{ print $4 }' | sort -u | sed 's/.*/CREATE OPERATOR FAMILY & USING hash;/'
 }
 
 across() {
-    local left right volatility family
+    local left right volatility family joins
     printf '\n-- Comparisons of two types\n'
-    while read -r left right volatility family; do
-        fill compare.sql.in prefix enc left "$left" right "$right" volatility "${volatility^^}" joins MERGES
+    while read -r left right volatility family joins; do
+        fill compare.sql.in prefix enc left "$left" right "$right" volatility "${volatility^^}" joins "$joins"
         fill across.sql.in left "$left" right "$right" family "$family"
+        [ "$joins" = MERGES ] || fill across_hash.sql.in left "$left" right "$right" family "$family"
     done < <(rows across)
 }
 

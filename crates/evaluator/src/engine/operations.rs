@@ -51,7 +51,7 @@ fn bound(
 }
 
 impl Connection {
-    /// The order of two cells of one type, of two floats or of two times.
+    /// The order of two cells of one type, of two integers, floats or times.
     #[inline]
     pub fn compare(
         &mut self,
@@ -91,7 +91,7 @@ impl Connection {
         })
     }
 
-    /// A keyed hash: equal values of one owner have equal hashes.
+    /// A keyed hash: equal values of one owner have equal hashes, also two integers and two floats.
     #[inline]
     pub fn hash(&mut self, seed: u64, cell: &[u8]) -> Result<u64, Refusal> {
         self.begin_operation()?;
@@ -101,9 +101,9 @@ impl Connection {
         let mut canonical = std::mem::take(&mut self.plain);
         canonical.clear();
         let value = &self.at(at).value;
-        pgseal_value::hash_bytes(value, &mut canonical);
+        let ty = pgseal_value::hash_bytes(value, &mut canonical);
         let owner = &self.view.owners[self.key(origin.key).owner];
-        let hash = owner.hash.hash(value.ty(), &canonical, seed);
+        let hash = owner.hash.hash(ty, &canonical, seed);
         self.plain = canonical;
         Ok(hash)
     }

@@ -53,12 +53,18 @@ SELECT count(*) FROM words WHERE c COLLATE alike NOT LIKE c;
 SELECT count(*) AS all, count(*) FILTER (WHERE c COLLATE "C" LIKE c) AS alike, count(DISTINCT encdb.enc_text_hash(c COLLATE "C")) AS hashes FROM words;
 -- Cells of different types do not meet
 SELECT 'x' FROM int4_pairs i, text_pairs j WHERE i.x = j.x LIMIT 1;
--- But floats do, and times; hashes are of one type, so such joins merge
+-- But integers do, and floats, and times; joins of the first two hash, those of times merge
 SELECT count(*) FILTER (WHERE (i.a = j.a) IS DISTINCT FROM (i.x = j.x) OR (i.a < j.a) IS DISTINCT FROM (i.x < j.x) OR
     (j.b <= i.b) IS DISTINCT FROM (j.y <= i.y)) AS wrong, count(*) FILTER (WHERE i.x = j.x) AS alike FROM float4_pairs i, float8_pairs j;
 SELECT encdb.enc_date_encrypt('5874897-12-31') > encdb.enc_timestamp_encrypt('2000-01-01') AS later,
        encdb.enc_timestamptz_encrypt('infinity') > encdb.enc_date_encrypt('5874897-12-31') AS latest;
+SELECT count(*) FILTER (WHERE (i.a = j.a) IS DISTINCT FROM (i.x = j.x) OR (i.a < j.a) IS DISTINCT FROM (i.x < j.x) OR
+    (j.b <= i.b) IS DISTINCT FROM (j.y <= i.y)) AS wrong, count(*) FILTER (WHERE i.x = j.x) AS alike FROM int4_pairs i, int8_pairs j;
+SET enable_mergejoin = off;
 EXPLAIN (COSTS OFF) SELECT FROM float4_pairs i FULL JOIN float8_pairs j ON i.x = j.x;
+EXPLAIN (COSTS OFF) SELECT FROM int8_pairs i FULL JOIN int4_pairs j ON i.x = j.x;
+RESET enable_mergejoin;
+EXPLAIN (COSTS OFF) SELECT FROM date_pairs i FULL JOIN timestamp_pairs j ON i.x = j.x;
 CREATE TABLE days AS SELECT g AS n, encdb.enc_date_encrypt(date '2024-01-01' + g) AS d FROM generate_series(1, 1000) g;
 CREATE INDEX days_d ON days (d);
 SET enable_seqscan = off; SET enable_bitmapscan = off; SET plan_cache_mode = force_generic_plan;
