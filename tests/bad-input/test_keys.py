@@ -233,6 +233,8 @@ class NamedByConfiguration(BadInput):
         done = self.sealed.run("pg_controldata", "-D", self.sealed.data, check=False,
                                environment={"PGDATAKEYUNWRAPCMD": b"tr a-z n-za-m <%p\xff"})
         self.assert_refused(done, 2, sentence)
+        self.sealed.run("pg_resetwal", "-n", "--key-unwrap-command=tr a-z n-za-m <%p", "-D", self.sealed.data,
+                        environment={"PGDATAKEYUNWRAPCMD": b"tr a-z n-za-m <%p\xff"})
 
 
 class NotSealed(BadInput):

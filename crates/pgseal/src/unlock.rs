@@ -174,10 +174,14 @@ impl<'a> Opener<'a> {
         let machine = Machine::this();
         let external = machine.is_external()?;
         let cluster = machine.cluster(header.cluster)?;
-        let variable = command::of_environment(UNWRAP_COMMAND).map_err(UnlockError::Variable)?;
+        let command_line = ways.unwrap_command.clone().and_then(given);
+        let environment = match command_line {
+            Some(_) => None,
+            None => command::of_environment(UNWRAP_COMMAND).map_err(UnlockError::Variable)?,
+        };
         let unwrap = Sources {
-            command_line: ways.unwrap_command.clone().and_then(given),
-            environment: variable.and_then(given),
+            command_line,
+            environment: environment.and_then(given),
             machine: cluster.key_unwrap_command,
             external,
         };
