@@ -107,7 +107,7 @@ class Relay(Man):
 
     def start_packet(self, client):
         packet = super().start_packet(client)
-        self.tokens += TOKEN.findall(packet or b"")
+        self.tokens += TOKEN.findall(packet or b"")[-1:]  # the last one counts
         time.sleep(self.pause)
         return packet
 
@@ -257,6 +257,10 @@ class Wire(Receivers):
         receiver = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env={**base_environment(), **cluster.environment, **place})
         cluster.sessions.append(receiver)
         self.expiries(relay, 1)
+        deadline = time.monotonic() + TIME_LIMIT
+        while cluster.psql("SELECT state FROM pg_stat_replication") != "streaming":
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.05)
         relay.hang_up()
         first, second = self.expiries(relay, 2)
         self.assertGreater(second, first)
