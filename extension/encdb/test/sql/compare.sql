@@ -65,6 +65,19 @@ EXPLAIN (COSTS OFF) SELECT FROM float4_pairs i FULL JOIN float8_pairs j ON i.x =
 EXPLAIN (COSTS OFF) SELECT FROM int8_pairs i FULL JOIN int4_pairs j ON i.x = j.x;
 RESET enable_mergejoin;
 EXPLAIN (COSTS OFF) SELECT FROM date_pairs i FULL JOIN timestamp_pairs j ON i.x = j.x;
+-- A foreign key from one integer type to the other
+CREATE TABLE wide (k enc_int8 PRIMARY KEY);
+CREATE TABLE narrow (r enc_int4 REFERENCES wide);
+INSERT INTO wide SELECT encdb.enc_int8_encrypt(g) FROM generate_series(1, 3) g;
+INSERT INTO narrow VALUES (encdb.enc_int4_encrypt(2));
+\set VERBOSITY terse
+INSERT INTO narrow VALUES (encdb.enc_int4_encrypt(4));
+\set VERBOSITY default
+SET enable_seqscan = off; SET enable_bitmapscan = off; SET plan_cache_mode = force_generic_plan;
+PREPARE narrowly AS SELECT FROM wide WHERE k = $1::enc_int4;
+EXPLAIN (COSTS OFF) EXECUTE narrowly(NULL);
+SELECT encdb.decrypt(k) FROM wide WHERE k = (SELECT r FROM narrow);
+RESET enable_seqscan; RESET enable_bitmapscan; RESET plan_cache_mode;
 CREATE TABLE days AS SELECT g AS n, encdb.enc_date_encrypt(date '2024-01-01' + g) AS d FROM generate_series(1, 1000) g;
 CREATE INDEX days_d ON days (d);
 SET enable_seqscan = off; SET enable_bitmapscan = off; SET plan_cache_mode = force_generic_plan;
