@@ -1,4 +1,4 @@
-//! The only unsafe file: AWS-LC's C functions behind types that cannot be misused.
+//! AWS-LC's C functions behind types that cannot be misused. Unsafe, as `wipe` is and nothing else.
 //!
 //! Called by `xts`, `cipher`, `derive`, `mac`, `secret` and `exchange`. AWS-LC fails here for two
 //! reasons only: no memory is left, or our arguments are wrong. Neither leaves a safe way on, so
@@ -137,26 +137,10 @@ impl Drop for Context {
     }
 }
 
-/// Runs `act` and wipes the stack that it used. Registers are spilled there and values moved, and
-/// nothing else wipes those copies; PostgreSQL's processes leave their stacks in core dumps.
-pub fn without_trace<R>(act: impl FnOnce() -> R) -> R {
-    #[inline(never)]
-    fn below<R>(act: impl FnOnce() -> R) -> R {
-        act()
-    }
-    let result = below(act);
-    wipe_stack();
-    result
-}
-
-/// Overwrites what returned calls left on the stack below the caller: derivation and expansion of a
-/// key go less than half as deep.
-#[inline(never)]
-fn wipe_stack() {
-    const DEPTH: usize = 8 << 10;
-    let mut dead = MaybeUninit::<[u8; DEPTH]>::uninit();
-    // SAFETY: our own bytes; unlike an assignment the call is not optimised away.
-    unsafe { ffi::OPENSSL_cleanse(dead.as_mut_ptr().cast(), DEPTH) };
+/// Overwrites `bytes`; unlike an assignment it is not optimised away.
+pub fn cleanse(bytes: &mut [MaybeUninit<u8>]) {
+    // SAFETY: as many bytes as the slice has.
+    unsafe { ffi::OPENSSL_cleanse(bytes.as_mut_ptr().cast(), bytes.len()) };
 }
 
 /// HKDF-Expand (RFC 5869) with SHA-256; allocates nothing.

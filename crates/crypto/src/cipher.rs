@@ -8,8 +8,9 @@
 //! Each has its own key, which is derived when it is expanded and kept in no other form. Made once
 //! per open file by the storage crate; any thread may use it.
 
-use crate::awslc::{without_trace, Context, Direction, Mode};
+use crate::awslc::{Context, Direction, Mode};
 use crate::cached::Cached;
+use crate::wipe::without_trace;
 use crate::xts::{position, Schedule};
 use crate::{derive, FileId, KeyLength, MasterKey, BLOCK, UNIT};
 

@@ -8,8 +8,8 @@
 //!
 //! Invariant: no two uses of a key share an `info`.
 //!
-//! Keys are derived where they are used up, under [`awslc::without_trace`]: what is moved leaves
-//! copies behind.
+//! Keys are derived where they are used up, under [`without_trace`](crate::without_trace): what is
+//! moved leaves copies behind.
 
 use zeroize::Zeroizing;
 

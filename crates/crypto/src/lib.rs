@@ -15,7 +15,7 @@
 //!    and for a call that finds it in use; else never. See [`route_allocations`].
 //! 4. Sizes never change: sealing maps n bytes to n bytes.
 //!
-//! All code that is `unsafe` is in `awslc.rs`.
+//! All code that is `unsafe` is in `awslc.rs` and `wipe.rs`.
 
 pub mod aead;
 mod awslc;
@@ -33,15 +33,17 @@ mod secret;
 pub mod sign;
 #[cfg(test)]
 mod tests;
+mod wipe;
 mod xts;
 
 pub use aead::NotAuthentic;
-pub use awslc::{route_allocations, without_trace, Allocate, Reallocate, Release};
+pub use awslc::{route_allocations, Allocate, Reallocate, Release};
 pub use cipher::FileCipher;
 pub use digest::{sha256, sha512, Prf};
 pub use file_id::{FileId, Fork};
 pub use master::{random_bytes, KeyId, MasterKey, RandomError};
 pub use secret::{Mac, Nonces, Secret};
+pub use wipe::without_trace;
 
 /// What the benchmark sets beside [`FileCipher`]: AWS-LC as it is, and both engines of XTS.
 #[doc(hidden)]

@@ -3,8 +3,8 @@
 
 use zeroize::Zeroizing;
 
-use crate::awslc::without_trace;
 use crate::derive::{cluster_key, ClusterPurpose};
+use crate::wipe::without_trace;
 use crate::{awslc, equal, MasterKey};
 
 /// Ties a wrapped master key to the header of its key file: 16 bytes, carried inside the wrapping.

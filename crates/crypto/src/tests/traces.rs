@@ -1,12 +1,14 @@
-//! What deriving a key leaves on the stack, which core dumps and the swap take along.
+//! What deriving a key leaves on the stack, which core dumps and the swap take along, and in
+//! registers, which signals and the dynamic linker save there.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
 use super::first_master;
-use crate::awslc::{hkdf_expand, without_trace};
+use crate::awslc::hkdf_expand;
 use crate::derive::{cluster_key, ClusterPurpose, FilePurpose, Info};
 use crate::mac::ReceiverMac;
+use crate::wipe::without_trace;
 use crate::{FileCipher, FileId, Fork, KeyLength, MasterKey};
 
 /// How far below its caller a trace is looked for.
@@ -73,6 +75,26 @@ fn no_key_of_a_file_stays_on_the_stack() {
             cipher.seal(3, &vec![1; 8192], &mut page);
         });
         assert_eq!(found, 0, "{length:?}");
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn no_key_of_a_file_stays_in_registers() {
+    let master = first_master();
+    let id = FileId::relation(5, 16384, Fork::Main, 0);
+    let mut page = [1; 8192];
+    for length in [KeyLength::Bits128, KeyLength::Bits192, KeyLength::Bits256] {
+        let key = file_key(&master, FilePurpose::Xts, length, &id, 2 * length.bytes());
+        let cipher = FileCipher::new(&master, length, &id);
+        for _ in 0..2 {
+            cipher.open(3, &mut page);
+            let saved = crate::wipe::registers();
+            let found = key
+                .chunks_exact(8)
+                .filter(|piece| saved.windows(8).any(|seen| seen == *piece));
+            assert_eq!(found.count(), 0, "{length:?}");
+        }
     }
 }
 
