@@ -16,10 +16,10 @@ pg_ctl -D data -l log start
 psql -c "CREATE TABLE seen AS SELECT '$CANARY' AS word"
 """
 
-
-# The running server's WAL is where it was when the copy has lost its own.
+# The running server's WAL is where it was when the copy has lost its own. Flushed, because after the switch that ends the
+# backup the segment to insert into is made only when something is written to it.
 STILL_THERE = """
-test -e "$(readlink -f data/pg_wal)/$(psql -Atc "SELECT pg_walfile_name(pg_current_wal_insert_lsn())")"
+test -e "$(readlink -f data/pg_wal)/$(psql -Atc "SELECT pg_walfile_name(pg_current_wal_flush_lsn())")"
 """
 
 
