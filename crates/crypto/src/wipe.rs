@@ -1,5 +1,5 @@
-//! Leaves nothing of a key behind: on the stack, and in registers. Unsafe, as `awslc` is and nothing
-//! else. Called by what derives a key and expands it, and by `preload` when keys arrive.
+//! Leaves nothing of a key behind: on the stack, and in registers. Unsafe, as `awslc` is and
+//! nothing else. Called by what derives a key and expands it, and by `preload` when keys arrive.
 #![allow(unsafe_code)]
 
 use std::arch::asm;
