@@ -19,11 +19,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
 
-from no_secretmem import SYS_MEMFD_SECRET
+import no_secretmem
 from pgseal_test import PGSEAL, TIME_LIMIT, Canaries, Case, base_environment, main, read_raw
 
 def has_secret_memory():
-    fd = ctypes.CDLL(None).syscall(SYS_MEMFD_SECRET, os.O_CLOEXEC)
+    fd = ctypes.CDLL(None).syscall(no_secretmem.SYS_MEMFD_SECRET, os.O_CLOEXEC)
     if fd >= 0:
         os.close(fd)
     return fd >= 0
@@ -204,8 +204,7 @@ class SameUser(Case):
         switched_off = self.directory / "bin"
         switched_off.mkdir()
         program = switched_off / "postgres"
-        helper = Path(__file__).with_name("no_secretmem.py")
-        program.write_text(f'#!/bin/sh\nexec {sys.executable} {helper} {cluster.bindir}/postgres "$@"\n')
+        program.write_text(f'#!/bin/sh\nexec {sys.executable} {no_secretmem.__file__} {cluster.bindir}/postgres "$@"\n')
         program.chmod(0o755)
         cluster.bindir = switched_off
         cluster.start()
