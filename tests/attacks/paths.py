@@ -101,6 +101,32 @@ class TwoClusters(Case):
         self.here.stop()
 
 
+class ServerAndStrangers(Case):
+    """What unlocks a cluster may be a command in it; and who is connected says which paths a server opens."""
+
+    def test_no_command_of_another_cluster_is_run(self):
+        ran = self.directory / "ran"
+        command = f'touch {ran}; cat "%p"'
+        there = self.cluster("there", key=['--key-wrap-command=cat > "%p"', f"--key-unwrap-command={command}"]).init()
+        ran.unlink()
+        here = self.cluster("here").init().start()
+        here.psql("CREATE ROLE reader LOGIN IN ROLE pg_read_server_files; GRANT EXECUTE ON FUNCTION pg_read_binary_file(text) TO reader")
+        for name in ["global/pg_control", "base/1/1259"]:
+            read, stored = f"SELECT pg_read_binary_file('{there.data}/{name}')", (there.data / name).read_bytes()
+            self.assertEqual(here.psql(read, user="reader"), "\\x" + stored.hex())
+            self.assertNotIn("opens no other cluster", here.log())
+        self.assertIn("wal_level", here.psql(f"SELECT pg_read_file('{there.data}/postgresql.conf')"))
+        here.psql(f"SELECT pg_read_binary_file('{there.data}/pg_encryption/key.bin')", error="Permission denied")
+        for way in ["pg_read_binary_file", "lo_import"] * 2:
+            here.psql(f"SELECT {way}('{there.data}/base/1/1259')", receiver=here.token(), error="Input/output error")
+        self.assertFalse(ran.exists())
+        self.assertIn(f"opens no other cluster than its own, and not the one at {there.data}: nothing in it is opened", here.log())
+        here.psql("CREATE TABLE t AS SELECT 'own'; CHECKPOINT")
+        here.stop()
+        here.start()
+        self.assertEqual(here.psql("SELECT * FROM t"), "own")
+
+
 class ManyPaths(Case):
     def test_the_data_directory_by_other_names(self):
         cluster = self.cluster().init()

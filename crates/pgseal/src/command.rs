@@ -15,7 +15,7 @@ use std::fs;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
@@ -24,13 +24,14 @@ use std::time::{Duration, Instant};
 use nix::poll::PollTimeout;
 use nix::sys::signal::{killpg, Signal};
 use nix::unistd::{geteuid, Pid};
-use pgseal_keyring::{expand, Origin};
+use pgseal_keyring::expand;
 use zeroize::Zeroizing;
 
 use crate::interrupt::PutOff;
 use crate::launch::KEYS_FD;
 use crate::memfd;
 use crate::terminal::{Foreground, Terminal, STOP};
+use crate::writer::Rights;
 
 const TIMEOUT: &str = "PGSEAL_COMMAND_TIMEOUT";
 const DEFAULT_SECONDS: u64 = 60;
@@ -98,21 +99,22 @@ pub enum CommandError {
     BadTimeLimit,
 }
 
-/// A command line, and where it was found. One from a data directory was written by that
-/// directory's owner, and never has more rights than he: root runs it as him.
-pub type Found<'a> = (&'a str, Origin);
-
 /// What an unwrap command prints for `wrapped`.
-pub fn unwrap(found: Found<'_>, wrapped: &[u8], data: &Path) -> Result<Secret, CommandError> {
+pub fn unwrap(
+    line: &str,
+    rights: Option<Rights>,
+    wrapped: &[u8],
+    data: &Path,
+) -> Result<Secret, CommandError> {
     let purpose = Purpose::Unwrap;
     let fd = memfd::sealed(wrapped).map_err(|error| CommandError::Io(purpose, error))?;
     let file = format!("/proc/self/fd/{}", fd.as_raw_fd());
-    run(purpose, found, &file, data, Stdin::Inherited)
+    run(purpose, (line, rights), &file, data, Stdin::Inherited)
 }
 
 /// What a key command prints.
-pub fn key(found: Found<'_>, data: &Path) -> Result<Secret, CommandError> {
-    run(Purpose::Key, found, "%p", data, Stdin::Inherited)
+pub fn key(line: &str, rights: Option<Rights>, data: &Path) -> Result<Secret, CommandError> {
+    run(Purpose::Key, (line, rights), "%p", data, Stdin::Inherited)
 }
 
 /// What the wrap command `template` writes for `payload`.
@@ -126,7 +128,7 @@ pub fn wrap(template: &str, payload: &[u8], data: &Path) -> Result<Vec<u8>, Comm
     let name = file.path().to_string_lossy().into_owned();
     run(
         Purpose::Wrap,
-        (template, Origin::CommandLine),
+        (template, None),
         &name,
         data,
         Stdin::Payload(payload),
@@ -155,7 +157,7 @@ enum Stdin<'a> {
 
 fn run(
     purpose: Purpose,
-    (template, origin): Found<'_>,
+    (template, rights): (&str, Option<Rights>),
     file: &str,
     data: &Path,
     stdin: Stdin<'_>,
@@ -166,8 +168,8 @@ fn run(
     let first = terminal.as_ref().map_or("", |_| STOP);
     let line = expand(template, file, &data.to_string_lossy());
     let mut command = shell(&format!("{first}{line}"), data);
-    if origin == Origin::KeyFile {
-        with_rights_of_owner(&mut command, data).map_err(failed)?;
+    if let Some(rights) = rights {
+        limit(&mut command, rights);
     }
     command.stdin(match stdin {
         Stdin::Inherited => Stdio::inherit(),
@@ -216,12 +218,10 @@ fn shell(line: &str, data: &Path) -> Command {
 }
 
 /// What else the caller may do, its supplementary groups too, the command may not.
-fn with_rights_of_owner(command: &mut Command, data: &Path) -> io::Result<()> {
-    let owner = fs::metadata(data)?;
-    if geteuid().is_root() && owner.uid() != 0 {
-        command.uid(owner.uid()).gid(owner.gid());
+fn limit(command: &mut Command, rights: Rights) {
+    if geteuid().is_root() && rights.uid != 0 {
+        command.uid(rights.uid).gid(rights.gid);
     }
-    Ok(())
 }
 
 fn without_library(list: &OsString) -> OsString {

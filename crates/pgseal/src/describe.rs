@@ -65,7 +65,7 @@ pub fn slots(
 ) -> Result<Vec<SlotView>, UnlockError> {
     match image {
         KeyImage::File(file) => {
-            let opener = Opener::new(file.header(), &dir.key_bin(), data, ways)?;
+            let opener = Opener::new(file.header(), None, data, ways)?;
             Ok(file
                 .slots()
                 .iter()
@@ -73,7 +73,7 @@ pub fn slots(
                 .collect())
         }
         KeyImage::Raw(_) => {
-            let opener = Opener::new(&dir.header()?, &dir.key_bin(), data, ways)?;
+            let opener = Opener::new(&dir.header()?, None, data, ways)?;
             let command = command(opener.unwrap_sources(), None);
             Ok(vec![SlotView {
                 id: None,

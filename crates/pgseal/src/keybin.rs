@@ -18,6 +18,8 @@ use pgseal_keyring::Store;
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
+use crate::writer::Source;
+
 /// The directory of a sealed cluster's key file, below its data directory.
 pub const DIR: &str = "pg_encryption";
 /// The key file in it.
@@ -80,13 +82,20 @@ impl KeyDir {
 
     /// The key file.
     pub fn read(&self) -> Result<KeyImage, KeyBinError> {
-        let image = KeyImage::decode(&bytes(&self.key_bin)?);
-        image.map_err(|error| KeyBinError::Format(self.key_bin(), error))
+        self.open().map(|(image, _)| image)
+    }
+
+    /// The key file, and who wrote it.
+    pub fn open(&self) -> Result<(KeyImage, Source), KeyBinError> {
+        let (bytes, source) = read(&self.key_bin)?;
+        let image = KeyImage::decode(&bytes);
+        let image = image.map_err(|error| KeyBinError::Format(self.key_bin(), error))?;
+        Ok((image, source))
     }
 
     /// The bytes of the key file, whatever they are.
     pub fn bytes(&self) -> Result<Zeroizing<Vec<u8>>, KeyBinError> {
-        bytes(&self.key_bin)
+        read(&self.key_bin).map(|(bytes, _)| bytes)
     }
 
     /// The header that a raw `key.bin` lacks.
@@ -167,7 +176,7 @@ impl Store for KeyStore<'_> {
     }
 
     fn read_aside(&mut self) -> Result<Vec<u8>, KeyBinError> {
-        bytes(&self.dir.path.join(ASIDE)).map(|bytes| bytes.to_vec())
+        read(&self.dir.path.join(ASIDE)).map(|(bytes, _)| bytes.to_vec())
     }
 
     fn publish(&mut self) -> Result<(), KeyBinError> {
@@ -189,11 +198,16 @@ impl Store for KeyStore<'_> {
 }
 
 /// The bytes of a key file; one byte more than the largest is enough to refuse it.
-fn bytes(path: &Path) -> Result<Zeroizing<Vec<u8>>, KeyBinError> {
+fn read(path: &Path) -> Result<(Zeroizing<Vec<u8>>, Source), KeyBinError> {
     let mut bytes = Zeroizing::new(Vec::new());
     let limit = u64::try_from(MAX_FILE).map_or(u64::MAX, |limit| limit + 1);
-    match File::open(path).and_then(|file| file.take(limit).read_to_end(&mut bytes)) {
-        Ok(_) => Ok(bytes),
+    let read = File::open(path).and_then(|file| {
+        let source = Source::of(path, &file)?;
+        file.take(limit).read_to_end(&mut bytes)?;
+        Ok(source)
+    });
+    match read {
+        Ok(source) => Ok((bytes, source)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             Err(KeyBinError::Missing(path.to_owned()))
         }

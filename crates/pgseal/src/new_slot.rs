@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use pgseal_crypto::passphrase::Argon2Params;
 use pgseal_crypto::MasterKey;
 use pgseal_format::{Header, KeyImage, Payload, SecretSource, Slot, SlotKind};
-use pgseal_keyring::{command_key, open_derived, seal_derived, DerivedError, NotAnAesKey, Origin};
+use pgseal_keyring::{command_key, open_derived, seal_derived, DerivedError, NotAnAesKey};
 use zeroize::Zeroizing;
 
 use crate::command::{self, CommandError};
@@ -73,10 +73,7 @@ impl NewSlot {
     pub fn ready(self, data: &Path) -> Result<Ready, NewSlotError> {
         let secret = match &self {
             Self::Passphrase(file) => Some(read_new(file.as_deref())?),
-            Self::KeyCommand(line) => Some(command_key(&command::key(
-                (line, Origin::CommandLine),
-                data,
-            )?)?),
+            Self::KeyCommand(line) => Some(command_key(&command::key(line, None, data)?)?),
             Self::Plain | Self::Command { .. } | Self::File(_) => None,
         };
         Ok(Ready {

@@ -19,12 +19,12 @@ use pgseal_keyring::{
 use zeroize::Zeroizing;
 
 use crate::cluster::Root;
-use crate::command::{self, CommandError, Found};
+use crate::command::{self, CommandError};
 use crate::convert::{refuse_converting, Converting};
 use crate::keybin::{KeyBinError, KeyDir};
 use crate::machine::{Machine, MachineError};
 use crate::passphrase::{PassphraseError, Source};
-use crate::writer::{self, WriterError};
+use crate::writer::{self, Rights, WriterError};
 
 /// Variable of the unwrap command, as in other products.
 pub const UNWRAP_COMMAND: &str = "PGDATAKEYUNWRAPCMD";
@@ -84,6 +84,8 @@ pub struct Unlocked {
     pub master: MasterKey,
     /// The slot that opened and the authenticated file; a raw `key.bin` has neither.
     pub file: Option<(u8, KeyFile)>,
+    /// Whose that file is, if it was read here.
+    pub source: Option<writer::Source>,
 }
 
 /// Opens the key file of `root`, unless its files are under two keys at present.
@@ -94,15 +96,17 @@ pub fn unlock(root: Root, ways: &Ways) -> Result<Unlocked, UnlockError> {
 
 /// Opens the key file in `dir` for the cluster at `root`.
 pub fn unlock_from(dir: &KeyDir, root: Root, ways: &Ways) -> Result<Unlocked, UnlockError> {
-    match dir.read()? {
+    let (image, source) = dir.open()?;
+    let source = Some(source);
+    match image {
         KeyImage::File(file) => {
-            let opener = Opener::new(file.header(), &dir.key_bin(), &root.path, ways)?;
+            let opener = Opener::new(file.header(), source.clone(), &root.path, ways)?;
             let opened = opener.file(file, &dir.key_bin())?;
-            Ok(opened.of(root))
+            Ok(opened.of(root, source))
         }
         KeyImage::Raw(wrapped) => {
             let header = dir.header()?;
-            let opener = Opener::new(&header, &dir.key_bin(), &root.path, ways)?;
+            let opener = Opener::new(&header, source.clone(), &root.path, ways)?;
             let opened = opener.command_slot(&header, None, &wrapped);
             let master = opened.map_err(|error| slot_error(dir.key_bin(), error))?;
             Ok(Unlocked {
@@ -110,6 +114,7 @@ pub fn unlock_from(dir: &KeyDir, root: Root, ways: &Ways) -> Result<Unlocked, Un
                 header,
                 master,
                 file: None,
+                source,
             })
         }
     }
@@ -126,11 +131,11 @@ pub fn unlock_received(
     let image = KeyImage::decode(bytes);
     match image.map_err(|error| KeyBinError::Format(origin.to_owned(), error))? {
         KeyImage::File(file) => {
-            let mut opener = Opener::new(file.header(), origin, &root.path, ways)?;
+            let mut opener = Opener::new(file.header(), None, &root.path, ways)?;
             opener.unwrap.external = true;
             opener.key.external = true;
             let opened = opener.file(file, origin)?;
-            Ok(opened.of(root))
+            Ok(opened.of(root, None))
         }
         KeyImage::Raw(_) => Err(UnlockError::RawReceived(origin.to_owned())),
     }
@@ -144,19 +149,20 @@ struct Opened {
 }
 
 impl Opened {
-    fn of(self, root: Root) -> Unlocked {
+    fn of(self, root: Root, source: Option<writer::Source>) -> Unlocked {
         Unlocked {
             root,
             header: self.file.header().clone(),
             master: self.master,
             file: Some((self.slot, self.file)),
+            source,
         }
     }
 }
 
 /// Opens the slots of one cluster.
 pub struct Opener<'a> {
-    key_bin: PathBuf,
+    source: Option<writer::Source>,
     data: &'a Path,
     unwrap: Sources,
     key: Sources,
@@ -164,10 +170,11 @@ pub struct Opener<'a> {
 }
 
 impl<'a> Opener<'a> {
-    /// Gathers what command line, environment and machine say, for the key file at `key_bin`.
+    /// Gathers what command line, environment and machine say. Commands of the key file itself are
+    /// run only if it is said who wrote it.
     pub fn new(
         header: &Header,
-        key_bin: &Path,
+        source: Option<writer::Source>,
         data: &'a Path,
         ways: &Ways,
     ) -> Result<Self, UnlockError> {
@@ -196,7 +203,7 @@ impl<'a> Opener<'a> {
             (source, _) => source.clone(),
         };
         Ok(Self {
-            key_bin: key_bin.to_owned(),
+            source,
             data,
             unwrap,
             key,
@@ -211,7 +218,7 @@ impl<'a> Opener<'a> {
             ..Sources::default()
         };
         Self {
-            key_bin: PathBuf::new(),
+            source: None,
             data,
             unwrap,
             key: Sources::default(),
@@ -286,15 +293,18 @@ impl<'a> Opener<'a> {
         wrapped: &[u8],
     ) -> Result<MasterKey, SlotError> {
         let found = self.unwrap.choose(stored)?;
-        self.may_run(found)?;
-        let text = command::unwrap(found, wrapped, self.data)?;
+        let text = command::unwrap(found.0, self.rights(found)?, wrapped, self.data)?;
         Ok(open_text(&text, header)?)
     }
 
-    fn may_run(&self, (_, origin): Found<'_>) -> Result<(), WriterError> {
+    /// Those that a command runs with, or none but ours.
+    fn rights(&self, (_, origin): (&str, Origin)) -> Result<Option<Rights>, WriterError> {
         match origin {
-            Origin::KeyFile => writer::check(&self.key_bin, self.data),
-            Origin::CommandLine | Origin::Environment | Origin::Machine => Ok(()),
+            Origin::KeyFile => {
+                let source = self.source.as_ref().ok_or(WriterError::NotRead)?;
+                writer::check(source, self.data).map(Some)
+            }
+            Origin::CommandLine | Origin::Environment | Origin::Machine => Ok(None),
         }
     }
 
@@ -306,8 +316,8 @@ impl<'a> Opener<'a> {
             }
             SecretSource::Command(stored) => {
                 let found = self.key.choose(Some(stored))?;
-                self.may_run(found)?;
-                Ok(command_key(&command::key(found, self.data)?)?)
+                let text = command::key(found.0, self.rights(found)?, self.data)?;
+                Ok(command_key(&text)?)
             }
         }
     }
@@ -390,8 +400,9 @@ mod tests {
         std::fs::write(&key_bin, "").expect("a file");
         let owner = std::fs::metadata(data).expect("it exists").uid();
         std::os::unix::fs::chown(&key_bin, Some(owner), None).expect("of whose it is");
+        let file = File::open(&key_bin).expect("it was just made");
         let opener = Opener {
-            key_bin,
+            source: writer::Source::of(&key_bin, &file).ok(),
             data,
             unwrap: sources(),
             key: sources(),

@@ -3,8 +3,11 @@
 //! A stored command runs with the rights of the data directory's owner, so nobody else may be able
 //! to have put it there: not into a directory that all may write to, such as `/tmp`, above
 //! somebody's cluster or archive. Called before each stored command.
+//!
+//! Paths can be led elsewhere between two looks at them. So the owner of a key file is that of the
+//! open file that was read, and rights are those of the data directory whose owner was compared.
 
-use std::fs;
+use std::fs::{self, File, Metadata};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -18,30 +21,62 @@ pub enum WriterError {
     Stranger(PathBuf, u32, u32),
     #[error("the owner of {0} cannot be told ({1}): check the directories above it")]
     Unknown(PathBuf, io::Error),
+    #[error("a command runs only from a key file that was read here: give it by --key-unwrap-command or -K")]
+    NotRead,
+}
+
+/// A key file that was read: what its path leads to by now may be another.
+#[derive(Clone, Debug)]
+pub struct Source {
+    path: PathBuf,
+    owner: u32,
+}
+
+impl Source {
+    /// Of the open file that `path` led to.
+    pub fn of(path: &Path, file: &File) -> io::Result<Self> {
+        Ok(Self {
+            path: path.to_owned(),
+            owner: file.metadata()?.uid(),
+        })
+    }
+}
+
+/// Whom a stored command runs as, where root runs it.
+#[derive(Clone, Copy, Debug)]
+pub struct Rights {
+    pub uid: u32,
+    pub gid: u32,
 }
 
 /// Refuses a key file for the cluster at `data` that another user than the cluster's may have
-/// written, or, unless we are root, another than we.
-pub fn check(key_bin: &Path, data: &Path) -> Result<(), WriterError> {
-    let euid = geteuid();
+/// written, or, unless we are root, another than we. Says with whose rights its commands run.
+pub fn check(source: &Source, data: &Path) -> Result<Rights, WriterError> {
+    let (euid, [link, directory]) = (geteuid(), told(data)?);
     let user = match euid.is_root() {
-        true => owners(data)?[1],
+        true => directory.uid(),
         false => euid.as_raw(),
     };
-    for path in [data, key_bin.parent().unwrap_or(data), key_bin] {
-        let foreign = |uid: &u32| *uid != user && *uid != 0;
-        if let Some(stranger) = owners(path)?.into_iter().find(foreign) {
-            return Err(WriterError::Stranger(path.to_owned(), stranger, user));
-        }
+    let key_bin = source.path.as_path();
+    let mut owners = vec![(data, link.uid()), (data, directory.uid())];
+    for path in [key_bin.parent().unwrap_or(data), key_bin] {
+        owners.extend(told(path)?.map(|metadata| (path, metadata.uid())));
     }
-    Ok(())
+    owners.push((key_bin, source.owner));
+    match owners.iter().find(|(_, uid)| *uid != user && *uid != 0) {
+        Some((path, uid)) => Err(WriterError::Stranger(path.to_path_buf(), *uid, user)),
+        None => Ok(Rights {
+            uid: directory.uid(),
+            gid: directory.gid(),
+        }),
+    }
 }
 
-/// That of a link, and of what it leads to.
-fn owners(path: &Path) -> Result<[u32; 2], WriterError> {
-    let told = fs::symlink_metadata(path).and_then(|link| Ok([link, fs::metadata(path)?]));
-    let told = told.map_err(|error| WriterError::Unknown(path.to_owned(), error))?;
-    Ok(told.map(|metadata| metadata.uid()))
+/// What is said of a link, and of what it leads to.
+fn told(path: &Path) -> Result<[Metadata; 2], WriterError> {
+    fs::symlink_metadata(path)
+        .and_then(|link| Ok([link, fs::metadata(path)?]))
+        .map_err(|error| WriterError::Unknown(path.to_owned(), error))
 }
 
 #[cfg(test)]
@@ -68,8 +103,34 @@ mod tests {
         root
     }
 
-    fn judged(root: &tempfile::TempDir) -> Result<(), WriterError> {
-        check(&root.path().join("pg_encryption/key.bin"), root.path())
+    fn read(root: &tempfile::TempDir) -> Source {
+        let path = root.path().join("pg_encryption/key.bin");
+        Source::of(&path, &File::open(&path).expect("it is there")).expect("it is open")
+    }
+
+    fn judged(root: &tempfile::TempDir) -> Result<Rights, WriterError> {
+        check(&read(root), root.path())
+    }
+
+    /// Somebody who may write above a directory lets its path lead elsewhere after the key file was
+    /// read, to the cluster of whoever runs the command.
+    #[test]
+    fn a_directory_that_was_swapped_after_the_key_file_was_read() {
+        if !geteuid().is_root() {
+            return;
+        }
+        let planted = read(&cluster(STRANGER, STRANGER, STRANGER));
+        for victim in [SOMEBODY, 0] {
+            let own = cluster(victim, victim, victim);
+            let swapped = Source {
+                path: read(&own).path,
+                ..planted.clone()
+            };
+            let judged = check(&swapped, own.path());
+            assert!(
+                matches!(judged, Err(WriterError::Stranger(_, STRANGER, user)) if user == victim)
+            );
+        }
     }
 
     #[test]

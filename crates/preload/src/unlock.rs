@@ -97,8 +97,16 @@ fn read_all(fd: c_int) -> Option<Zeroizing<Vec<u8>>> {
     (check(got) == Ok(size)).then_some(record)
 }
 
-/// Asks the command to unlock the cluster at `root`.
+/// Asks the command to unlock the cluster at `root`. A server asks once, for its own, before it has
+/// children: which paths these open is said by whoever is connected, and what unlocks a cluster may
+/// be a command in it.
 pub fn ask(root: &[u8]) -> Result<&'static Cluster, Failed> {
+    if programs::is_server() && (!server::is_first() || clusters::all().next().is_some()) {
+        return refuse(
+            "a server opens no other cluster than its own, and not the one at",
+            root,
+        );
+    }
     // Nothing may recurse; and one failed attempt is enough to say why: an operator is not asked
     // for a passphrase, or kept waiting for a command, at every file.
     static BARRED: AtomicBool = AtomicBool::new(false);
@@ -115,13 +123,13 @@ pub fn ask(root: &[u8]) -> Result<&'static Cluster, Failed> {
         server::forget_secrets();
         BARRED.store(false, Ordering::Release);
     }
-    answer.ok_or_else(|| {
-        let root = String::from_utf8_lossy(root);
-        report::line(&format!(
-            "could not unlock the cluster at {root}: nothing in it is opened"
-        ));
-        Failed
-    })
+    answer.map_or_else(|| refuse("could not unlock the cluster at", root), Ok)
+}
+
+fn refuse(reason: &str, root: &[u8]) -> Result<&'static Cluster, Failed> {
+    let root = String::from_utf8_lossy(root);
+    report::line(&format!("{reason} {root}: nothing in it is opened"));
+    Err(Failed)
 }
 
 /// Runs `pgseal unlock` with a memfd to write to. The child's stderr is ours: it says what failed.

@@ -62,7 +62,8 @@ fn of_machine() -> Vec<Finding> {
 
 fn of_cluster(root: Root, ways: &Ways) -> Result<Vec<Finding>, Failure> {
     let (data, dir) = (root.path.clone(), KeyDir::of(&root.path));
-    let count = match dir.read()? {
+    let (image, source) = dir.open()?;
+    let count = match image {
         KeyImage::File(file) => file.slots().len(),
         KeyImage::Raw(_) => 1,
     };
@@ -70,8 +71,8 @@ fn of_cluster(root: Root, ways: &Ways) -> Result<Vec<Finding>, Failure> {
     let unlocked = unlock(root, ways);
     let blocks = unlocked.as_ref().ok().map(blocks);
     let opens = unlocked.map(|_| format!("{key_id} opens"));
-    let written = writer::check(&dir.key_bin(), &data);
-    let written = written.map(|()| "all around it is the server's user's or root's");
+    let written = writer::check(&source, &data);
+    let written = written.map(|_| "all around it is the server's user's or root's");
     let mut findings = vec![
         Finding::of("key", opens),
         doctor::ways(count),

@@ -182,6 +182,7 @@ fn made(mut ready: Vec<Ready>, root: Root, length: KeyLength) -> Result<NewKey, 
         header,
         master,
         file: None,
+        source: None,
     };
     Ok(NewKey {
         cluster,

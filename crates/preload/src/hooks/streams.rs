@@ -38,7 +38,7 @@ pub unsafe fn fopen(path: *const c_char, mode: *const c_char) -> *mut FILE {
         return libc_call!(fopen(path, mode));
     };
     let reads = flags & libc::O_ACCMODE == libc::O_RDONLY;
-    if is_clear(name) || (reads && receivers::hides_from_sql(name)) {
+    if (reads && receivers::hides_from_sql(name)) || is_clear(name) {
         return clear_stream(libc_call!(fopen(path, mode)), flags);
     }
     let fd = opening::open_at(libc::AT_FDCWD, name, flags, 0o666);

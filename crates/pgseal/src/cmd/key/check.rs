@@ -51,8 +51,8 @@ fn every_slot(opened: &Unlocked, ways: &Ways) -> Result<(), Failure> {
     let Some((_, file)) = &opened.file else {
         return Ok(());
     };
-    let key_bin = KeyDir::of(&opened.root.path).key_bin();
-    let opener = Opener::new(file.header(), &key_bin, &opened.root.path, ways)?;
+    let source = opened.source.clone();
+    let opener = Opener::new(file.header(), source, &opened.root.path, ways)?;
     let mut shut = Vec::new();
     for slot in file.slots() {
         let name = slot.kind.name();
