@@ -84,6 +84,28 @@ class Clone(Receiving):
         self.assertEqual((refused.returncode, standby.data.exists()), (2, False))
         self.assertIn("add --new-key", refused.stderr)
 
+    def test_nothing_but_a_whole_standby(self):
+        """What pg_basebackup would not lay out in the directory would come in clear."""
+        primary = self.primary()
+        standby, elsewhere = self.copy("standby"), self.directory / "elsewhere"
+        for options in [["-Ft"], ["--form=tar"], ["-X", "none", "-D", "-", "-Ft"], ["-D", elsewhere], ["-D", "-"], ["-tserver:/tmp/x"],
+                        [f"--target=server:{elsewhere}"], ["--incremental", elsewhere], ["-i", elsewhere]]:
+            with self.subTest(options=options):
+                refused = self.clone(primary, standby, "--", *options, check=False)
+                self.assertEqual((refused.returncode, refused.stdout), (2, ""))
+                self.assertIn(f"makes a whole standby in {standby.data}", refused.stderr)
+                self.assertFalse(standby.data.exists() or elsewhere.exists())
+
+    def test_by_a_program_of_postgresqls_own(self):
+        """The library would not come through a twin, and a plain server's copy would be in clear."""
+        standby = self.copy("standby")
+        for primary in [self.primary(), self.cluster("plain", sealed=False).init().start()]:
+            for place in [standby.bindir, self.directory]:
+                command = ["clone", "--pg", place, "-h", primary.home, "-U", "postgres", "-D", standby.data, *NEW]
+                refused = run([PGSEAL, *command], check=False)
+                self.assertEqual((refused.returncode, standby.data.exists()), (2, False))
+                self.assertIn(f"{place}/pg_basebackup is missing, or a twin or script", refused.stderr)
+
     def test_interrupted(self):
         primary = self.primary()
         primary.psql("CREATE TABLE big AS SELECT i, repeat('x', 900) FROM generate_series(1, 20000) i; CHECKPOINT")

@@ -26,6 +26,10 @@ pub enum CloneError {
     Target(PathBuf, io::Error),
     #[error("PostgreSQL's own pg_basebackup is not on PATH: give its directory with --pg")]
     NoProgram,
+    #[error("{0} is missing, or a twin or script, and what it starts may copy in clear: give the directory of PostgreSQL's own programs with --pg")]
+    NotOwn(PathBuf),
+    #[error("pgseal clone makes a whole standby in {0}: leave --format=tar, --incremental, --target and another -D out of what follows `--`, or run the twin of pg_basebackup")]
+    NotWhole(PathBuf),
     #[error("the server is not sealed, so there is no key to share: add --new-key, and how it shall be protected")]
     PlainServer,
     #[error("a standby under a key of its own needs a token from its primary: run `pgseal receiver grant` there, and give the token as PGOPTIONS='-c pgseal.receiver=TOKEN'")]
@@ -36,10 +40,7 @@ pub enum CloneError {
 
 pub fn run(args: CloneArgs) -> Result<ExitCode, Failure> {
     check_empty(&args.pgdata)?;
-    let program = match &args.pg {
-        Some(directory) => directory.join("pg_basebackup"),
-        None => on_path().ok_or(CloneError::NoProgram)?,
-    };
+    let program = program(args.pg.as_deref())?;
     let twin = Twin {
         argv0: program.clone().into_os_string(),
         program,
@@ -52,6 +53,10 @@ pub fn run(args: CloneArgs) -> Result<ExitCode, Failure> {
     let target = args.pgdata.clone();
     let split = options::split(&twin.name, arguments(args))?;
     let given = PG_BASEBACKUP.read(&split.rest);
+    if basebackup::is_raw(&given) || given.has("i") || given.value("D") != Some(target.as_os_str())
+    {
+        return Err(CloneError::NotWhole(target).into());
+    }
     let source = Source::ask(&twin, &given)?;
     match (&source.key_file, new_key) {
         (None, false) => return Err(CloneError::PlainServer.into()),
@@ -109,15 +114,30 @@ fn check_empty(target: &Path) -> Result<(), CloneError> {
     }
 }
 
-/// pg_basebackup as PATH finds it, if that is the program itself: distributions put scripts there.
+/// PostgreSQL's own pg_basebackup, and no other file of its name: distributions put scripts on PATH,
+/// and the library does not come through a twin.
+fn program(pg: Option<&Path>) -> Result<PathBuf, CloneError> {
+    let Some(directory) = pg else {
+        return on_path()
+            .filter(|program| is_elf(program))
+            .ok_or(CloneError::NoProgram);
+    };
+    let program = directory.join("pg_basebackup");
+    match is_elf(&program) {
+        true => Ok(program),
+        false => Err(CloneError::NotOwn(program)),
+    }
+}
+
 fn on_path() -> Option<PathBuf> {
     let path = env::var_os("PATH")?;
     let mut places = env::split_paths(&path).map(|directory| directory.join("pg_basebackup"));
-    let program = places
-        .find(|program| program.is_file())?
-        .canonicalize()
-        .ok()?;
+    let program = places.find(|program| program.is_file())?;
+    program.canonicalize().ok()
+}
+
+fn is_elf(program: &Path) -> bool {
     let mut magic = [0; 4];
-    File::open(&program).ok()?.read_exact(&mut magic).ok()?;
-    (magic == *b"\x7fELF").then_some(program)
+    let read = File::open(program).and_then(|mut file| file.read_exact(&mut magic));
+    read.is_ok() && magic == *b"\x7fELF"
 }

@@ -100,7 +100,7 @@ pub fn copy(
 }
 
 /// Whether pg_basebackup hands on what the server sends instead of laying it out.
-fn is_raw(given: &Given) -> bool {
+pub fn is_raw(given: &Given) -> bool {
     let tar = given
         .value("F")
         .is_some_and(|format| format == "t" || format == "tar");
