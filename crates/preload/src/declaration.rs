@@ -114,9 +114,7 @@ fn options(resolved: &libpq::Resolved) -> Option<Vec<u8>> {
         (None, _) if asks => RAW.as_bytes().to_owned(),
         (None, _) => token(control::system_id, role)?,
     };
-    // libpq's functions call each other, and each asks.
-    let said = words::declared(&resolved.options).last();
-    (said.as_ref() != Some(&word)).then(|| words::declare(&resolved.options, &word))
+    Some(words::declare(&resolved.options, &word))
 }
 
 /// Nobody on the way may read a token, or the pages that it opens: weaker modes fall back to clear
@@ -138,11 +136,10 @@ pub fn raises_sslmode(settings: &[Setting]) -> bool {
 
 /// Does this process connect in a way that may need our word, or show a token of the caller's?
 pub fn applies() -> bool {
-    let receives = match programs::is_server() {
+    match programs::is_server() {
         true => receives_for_its_cluster(),
-        false => programs::acts(),
-    };
-    receives || programs::is(ASKS)
+        false => programs::acts() || programs::is(ASKS),
+    }
 }
 
 /// libpq's parameter, in the spellings that the server takes for true.

@@ -67,6 +67,7 @@ extern "C" fn start(_count: c_int, arguments: *const *mut c_char) {
         counters::start();
         receivers::start();
     }
+    hooks::connections::take();
 }
 
 #[used]

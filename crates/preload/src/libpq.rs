@@ -42,7 +42,7 @@ pub unsafe fn function<F: Copy>(name: &CStr) -> Option<F> {
     Some(unsafe { ptr::read(ptr::from_ref(&address).cast::<F>()) })
 }
 
-/// The next one after ours; a libpq that was loaded for one module only is not in line.
+/// The program's own; a libpq that was loaded for a module is not in line.
 fn find(name: &CStr) -> Option<*mut c_void> {
     // SAFETY: terminated names; the handle is of a library that stays loaded as long as its caller.
     unsafe {

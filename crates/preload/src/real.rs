@@ -6,8 +6,10 @@
 use libc::{
     c_char, c_int, c_uint, c_ulong, c_void, dirent, iovec, mode_t, off_t, size_t, ssize_t, FILE,
 };
+use std::cell::UnsafeCell;
 use std::ffi::CStr;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 macro_rules! table {
     ($($name:ident($($arg:ty),*) -> $ret:ty;)*) => {
@@ -97,6 +99,17 @@ pub(crate) use libc_call;
 
 static TABLE: AtomicPtr<Real> = AtomicPtr::new(std::ptr::null_mut());
 
+/// Where the table is kept. Not on the heap: an allocator maps memory and opens files while it
+/// starts itself, holding its lock. Two threads, or a call from inside dlsym, may get there at
+/// once: nobody can wait for another, so each makes the same table in a place of his own.
+struct Places([UnsafeCell<MaybeUninit<Real>>; 8]);
+
+// SAFETY: each is written once, by who has taken it.
+unsafe impl Sync for Places {}
+
+static PLACES: Places = Places([const { UnsafeCell::new(MaybeUninit::uninit()) }; 8]);
+static TAKEN: AtomicUsize = AtomicUsize::new(0);
+
 /// The table; made at the first call, which may come before our constructor.
 #[inline]
 pub fn real() -> &'static Real {
@@ -104,15 +117,21 @@ pub fn real() -> &'static Real {
     if table.is_null() {
         return make();
     }
-    // SAFETY: published below and never freed.
+    // SAFETY: published below and never changed again.
     unsafe { &*table }
 }
 
 #[cold]
 fn make() -> &'static Real {
-    // Two threads, or a call from inside dlsym's own allocator, may get here at once: each makes
-    // the same table, one is kept.
-    let table: &'static mut Real = Box::leak(Box::new(Real::resolve()));
+    let Some(place) = PLACES.0.get(TAKEN.fetch_add(1, Ordering::Relaxed)) else {
+        // So many began before: one of them is through soon.
+        while TABLE.load(Ordering::Acquire).is_null() {
+            std::hint::spin_loop();
+        }
+        return real();
+    };
+    // SAFETY: nobody else has this place.
+    let table = unsafe { (*place.get()).write(Real::resolve()) };
     TABLE.store(table, Ordering::Release);
     table
 }

@@ -1,5 +1,5 @@
-//! Calls that this program's executable makes into its libraries, led to a function of ours by the
-//! executable's own table of addresses.
+//! Calls that this program's executable, or a module of it, makes into libraries, led to a function
+//! of ours by the caller's own table of addresses.
 //!
 //! For functions of libraries other than libc that one or two programs may not call unseen: if we
 //! exported their names we would take them over in every program that inherits `LD_PRELOAD`, where
@@ -12,7 +12,6 @@
 
 use libc::{c_char, c_int, c_void, dl_phdr_info, size_t};
 use std::ffi::CStr;
-use std::mem::MaybeUninit;
 use std::{ptr, slice};
 
 /// Leads the executable's calls of `name` to `hook`. False if it does not call a function of this
@@ -21,15 +20,8 @@ use std::{ptr, slice};
 /// # Safety
 /// Nobody else runs; `hook` is a function of the type that the callers expect.
 pub unsafe fn lead(name: &CStr, hook: *const c_void) -> bool {
-    let Some(executable) = Executable::find() else {
-        return false;
-    };
-    let mut led = false;
-    for entry in executable.entries(name) {
-        // SAFETY: as the caller promises; the entry is the executable's own.
-        led |= unsafe { executable.replace(entry, hook) };
-    }
-    led
+    // SAFETY: as the caller promises.
+    Object::executable().is_some_and(|executable| unsafe { executable.lead(name, hook) })
 }
 
 /// The function that the executable's calls of `name` went to, as a function of type `F`.
@@ -70,9 +62,9 @@ struct Relocation {
     addend: i64,
 }
 
-/// What of the main program's image is needed (elf(5)).
+/// What of a program's or a library's image is needed (elf(5)).
 #[derive(Clone, Copy)]
-struct Executable {
+pub struct Object {
     base: usize,
     dynamic: usize,
     /// What the loader has made read-only: start and length.
@@ -86,38 +78,78 @@ const OF_CALLS: [u64; 2] = if cfg!(target_arch = "aarch64") {
     [6, 7]
 };
 
-impl Executable {
-    /// The first object that the loader lists is the program.
-    fn find() -> Option<Self> {
-        unsafe extern "C" fn take(info: *mut dl_phdr_info, _: size_t, out: *mut c_void) -> c_int {
-            // SAFETY: the loader's description of an object, and `found` below.
-            unsafe {
-                let mut found = Executable {
-                    base: usize::try_from((*info).dlpi_addr).unwrap_or(0),
-                    dynamic: 0,
-                    read_only: (0, 0),
-                };
-                let count = usize::from((*info).dlpi_phnum);
-                for header in slice::from_raw_parts((*info).dlpi_phdr, count) {
-                    let number = |value| usize::try_from(value).unwrap_or(0);
-                    let start = found.base + number(header.p_vaddr);
-                    match header.p_type {
-                        libc::PT_DYNAMIC => found.dynamic = start,
-                        libc::PT_GNU_RELRO => found.read_only = (start, number(header.p_memsz)),
-                        _ => {}
-                    }
-                }
-                out.cast::<Executable>().write(found);
+/// Whose object is looked for, and what was found.
+struct Search<'a> {
+    /// the last name of its path; None for the program, which the loader lists first
+    file: Option<&'a [u8]>,
+    found: Option<Object>,
+}
+
+impl Object {
+    /// The program.
+    pub fn executable() -> Option<Self> {
+        Self::search(None)
+    }
+
+    /// The library whose file has this name, if it is loaded.
+    pub fn library(file: &[u8]) -> Option<Self> {
+        Self::search(Some(file))
+    }
+
+    fn search(file: Option<&[u8]>) -> Option<Self> {
+        unsafe extern "C" fn look(info: *mut dl_phdr_info, _: size_t, out: *mut c_void) -> c_int {
+            // SAFETY: the loader's description of an object, and `search` below.
+            let (info, search) = unsafe { (&*info, &mut *out.cast::<Search<'_>>()) };
+            let is_it = search.file.is_none_or(|file| {
+                // SAFETY: a C string of the loader's.
+                let path = unsafe { CStr::from_ptr(info.dlpi_name) }.to_bytes();
+                path.rsplit(|&byte| byte == b'/').next() == Some(file)
+            });
+            if is_it {
+                // SAFETY: as above.
+                search.found = Some(unsafe { Object::of(info) });
             }
-            1
+            c_int::from(is_it)
         }
-        let mut found = MaybeUninit::<Self>::uninit();
-        // SAFETY: fills `found` if it answers 1.
-        let found = unsafe {
-            (libc::dl_iterate_phdr(Some(take), found.as_mut_ptr().cast()) == 1)
-                .then(|| found.assume_init())
+        let mut search = Search { file, found: None };
+        // SAFETY: `look` is given what it takes.
+        unsafe { libc::dl_iterate_phdr(Some(look), (&raw mut search).cast()) };
+        search.found.filter(|object| object.dynamic != 0)
+    }
+
+    /// # Safety
+    /// The loader's description of an object that stays loaded.
+    unsafe fn of(info: &dl_phdr_info) -> Self {
+        let number = |value| usize::try_from(value).unwrap_or(0);
+        let mut found = Self {
+            base: number(info.dlpi_addr),
+            dynamic: 0,
+            read_only: (0, 0),
         };
-        found.filter(|executable| executable.dynamic != 0)
+        let count = usize::from(info.dlpi_phnum);
+        // SAFETY: as above.
+        for header in unsafe { slice::from_raw_parts(info.dlpi_phdr, count) } {
+            let start = found.base + number(header.p_vaddr);
+            match header.p_type {
+                libc::PT_DYNAMIC => found.dynamic = start,
+                libc::PT_GNU_RELRO => found.read_only = (start, number(header.p_memsz)),
+                _ => {}
+            }
+        }
+        found
+    }
+
+    /// Leads this object's calls of `name` to `hook`. False if there are none.
+    ///
+    /// # Safety
+    /// As of [`lead`].
+    pub unsafe fn lead(&self, name: &CStr, hook: *const c_void) -> bool {
+        let mut led = false;
+        for entry in self.entries(name) {
+            // SAFETY: as the caller promises; the entry is this object's own.
+            led |= unsafe { self.replace(entry, hook) };
+        }
+        led
     }
 
     /// A value of the dynamic section.
@@ -174,7 +206,7 @@ impl Executable {
         let tables = tables.map(|(start, size)| Some((self.address(start)?, self.value(size)?)));
         tables.into_iter().flatten().flat_map(|(start, size)| {
             let count = size / size_of::<Relocation>();
-            // SAFETY: the executable's own table, which stays.
+            // SAFETY: the object's own table, which stays.
             unsafe { slice::from_raw_parts(ptr::with_exposed_provenance(start), count) }
         })
     }
@@ -191,7 +223,7 @@ impl Executable {
         let (start, len) = self.read_only;
         let protected = (start..start + len).contains(&entry);
         let protect = |access| {
-            // SAFETY: a page of the executable's own data.
+            // SAFETY: a page of the object's own data.
             let answer =
                 unsafe { libc::mprotect(ptr::with_exposed_provenance_mut(page.0), page.1, access) };
             answer == 0

@@ -6,14 +6,11 @@
 //! register of a named argument at that place; where the caller gave none it is never looked at.
 //! On 64-bit Linux the `64` names are the same functions.
 
-#![allow(missing_docs)] // the C library's manual pages, libpq-fe.h
-#![allow(non_snake_case)] // libpq's names
+#![allow(missing_docs)] // the C library's manual pages
 
 use crate::hooks::{
-    commit_logs, connections, copies, descriptors, names, opening, sizes, streams, transfers,
-    withdrawn,
+    commit_logs, copies, descriptors, names, opening, sizes, streams, transfers, withdrawn,
 };
-use crate::libpq::{Connection, Info};
 use crate::receivers::guard;
 use libc::{
     c_char, c_int, c_uint, c_ulong, c_void, dirent, iovec, mode_t, off_t, size_t, ssize_t, DIR,
@@ -23,7 +20,7 @@ use libc::{
 macro_rules! interpose {
     ($($symbol:ident ($($arg:ident: $type:ty),*) $(-> $ret:ty)? = $hook:expr;)*) => {$(
         /// # Safety
-        /// As the function of this name in the C library or libpq.
+        /// As the function of this name in the C library.
         #[no_mangle]
         pub unsafe extern "C" fn $symbol($($arg: $type),*) $(-> $ret)? {
             // SAFETY: the caller keeps that function's contract; the hook asks for no more.
@@ -176,12 +173,4 @@ interpose! {
     send (
         socket: c_int, buf: *const c_void, len: size_t, flags: c_int
     ) -> ssize_t = guard::send;
-    PQconnectdbParams (
-        keywords: *const *const c_char, values: *const *const c_char, expand_dbname: c_int
-    ) -> Connection = connections::connect_params;
-    PQconnectStartParams (
-        keywords: *const *const c_char, values: *const *const c_char, expand_dbname: c_int
-    ) -> Connection = connections::start_params;
-    PQconnectdb (conninfo: *const c_char) -> Connection = connections::connect;
-    PQconninfo (connection: Connection) -> *mut Info = connections::conninfo;
 }

@@ -114,8 +114,8 @@ fn check_empty(target: &Path) -> Result<(), CloneError> {
     }
 }
 
-/// PostgreSQL's own pg_basebackup, and no other file of its name: distributions put scripts on PATH,
-/// and the library does not come through a twin.
+/// PostgreSQL's own pg_basebackup: distributions put scripts of that name on PATH, and the library
+/// does not come through a twin.
 fn program(pg: Option<&Path>) -> Result<PathBuf, CloneError> {
     let Some(directory) = pg else {
         return on_path()

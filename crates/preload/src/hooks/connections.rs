@@ -1,17 +1,68 @@
-//! libpq's ways to connect: a receiver declares itself to a sealed primary
-//! ([`crate::declaration`]).
+//! libpq's ways to connect, led here ([`crate::rebind`]): a receiver declares itself to a sealed
+//! primary ([`crate::declaration`]).
+//!
+//! Tools call libpq by their executables; of a server, walreceiver does by the module
+//! libpqwalreceiver, which is loaded when it is needed.
 
 use crate::libpq::{self, Connect, ConnectParams, Connection, Conninfo, Info, Parameters};
+use crate::rebind::{self, Object};
 use crate::{declaration, programs, report};
-use libc::{c_char, c_int};
+use libc::{c_char, c_int, c_void};
 use std::ffi::CStr;
 use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// libpq says that TLS was required, and not by whom.
 const TLS: &str = "a receiver token goes over TLS or a local socket only, so sslmode counts as \
     require: set ssl = on at the server, and connect with sslmode=verify-full";
 
-pub unsafe fn connect_params(
+/// The server's module that connects.
+const MODULE: &[u8] = b"libpqwalreceiver.so";
+/// What the server asks of each module as soon as it is loaded (fmgr.h).
+const MAGIC: &CStr = c"Pg_magic_func";
+
+/// Leads the calls here. Called before `main`.
+pub fn take() {
+    if programs::is_server() {
+        // SAFETY: before `main`; the type of dlsym.
+        unsafe { rebind::lead(c"dlsym", dlsym as *const c_void) };
+    } else if let Some(executable) = Object::executable().filter(|_| declaration::applies()) {
+        // SAFETY: before `main`.
+        unsafe { take_of(executable) };
+    }
+}
+
+/// # Safety
+/// Nobody else runs.
+unsafe fn take_of(object: Object) {
+    let calls: [(&CStr, *const c_void); 4] = [
+        (c"PQconnectdbParams", connect_params as *const c_void),
+        (c"PQconnectStartParams", start_params as *const c_void),
+        (c"PQconnectdb", connect as *const c_void),
+        (c"PQconninfo", conninfo as *const c_void),
+    ];
+    for (name, hook) in calls {
+        // SAFETY: as the caller promises; the types of libpq-fe.h.
+        unsafe { object.lead(name, hook) };
+    }
+}
+
+/// The server's own: a process has one thread. What it loads is led before it is called.
+unsafe extern "C" fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void {
+    static TAKEN: AtomicBool = AtomicBool::new(false);
+    // SAFETY: the caller's arguments.
+    unsafe {
+        if !TAKEN.load(Ordering::Relaxed) && CStr::from_ptr(name) == MAGIC {
+            if let Some(module) = Object::library(MODULE) {
+                take_of(module);
+                TAKEN.store(true, Ordering::Relaxed);
+            }
+        }
+        libc::dlsym(handle, name)
+    }
+}
+
+unsafe extern "C" fn connect_params(
     keywords: *const *const c_char,
     values: *const *const c_char,
     expand_dbname: c_int,
@@ -23,7 +74,7 @@ pub unsafe fn connect_params(
     }
 }
 
-pub unsafe fn start_params(
+unsafe extern "C" fn start_params(
     keywords: *const *const c_char,
     values: *const *const c_char,
     expand_dbname: c_int,
@@ -56,7 +107,7 @@ unsafe fn with_params(
 }
 
 /// What is no connection string goes to libpq as it is, for its error.
-pub unsafe fn connect(conninfo: *const c_char) -> Connection {
+unsafe extern "C" fn connect(conninfo: *const c_char) -> Connection {
     // SAFETY: as the caller promises.
     unsafe {
         let Some(connect) = next::<Connect>(c"PQconnectdb") else {
@@ -108,7 +159,7 @@ unsafe fn explain_ahead(connection: Connection) {
 }
 
 /// PostgreSQL writes what it is told here into `primary_conninfo`: without our word.
-pub unsafe fn conninfo(connection: Connection) -> *mut Info {
+unsafe extern "C" fn conninfo(connection: Connection) -> *mut Info {
     // SAFETY: as the caller promises; libpq's array ends with a null keyword, and its values are
     // the caller's to change.
     unsafe {

@@ -98,7 +98,18 @@ fn liburing(name: &CStr) -> Option<*mut c_void> {
         );
         return None;
     }
-    // SAFETY: a terminated name.
-    let init = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
-    (!init.is_null()).then_some(init)
+    // SAFETY: terminated names; a handle of a library that stays loaded as long as its caller. One
+    // that was loaded for a module only is not in line.
+    unsafe {
+        let mut init = libc::dlsym(libc::RTLD_NEXT, name.as_ptr());
+        if init.is_null() {
+            let flags = libc::RTLD_NOLOAD | libc::RTLD_LAZY;
+            let handle = libc::dlopen(c"liburing.so.2".as_ptr(), flags);
+            if !handle.is_null() {
+                init = libc::dlsym(handle, name.as_ptr());
+                libc::dlclose(handle);
+            }
+        }
+        (!init.is_null()).then_some(init)
+    }
 }
