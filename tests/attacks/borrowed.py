@@ -71,6 +71,10 @@ class Archive(Case):
         key = f"--key-file-name={cluster.data}/pg_encryption/key.bin"
         told = cluster.run("pg_waldump", key, segment, check=False)
         self.assertIn("CHECKPOINT_SHUTDOWN", told.stdout)
+        beside = self.directory / "kept.key"
+        shutil.copy(cluster.data / "pg_encryption/key.bin", beside)
+        told = cluster.run("pg_waldump", f"--key-file-name={beside}", segment, check=False)
+        self.assertIn("CHECKPOINT_SHUTDOWN", told.stdout, told.stderr)
         without = run([PG / "pg_waldump", segment], check=False)
         self.assertNotIn("CHECKPOINT_SHUTDOWN", without.stdout)
 

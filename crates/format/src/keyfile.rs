@@ -201,7 +201,8 @@ impl KeyFile {
             return Err(AddError::TooLong);
         }
         let taken = |id: &u8| self.slots.iter().any(|slot| slot.id == *id);
-        let id = (1..=16).find(|id| !taken(id)).ok_or(AddError::Full)?;
+        let mut ids = (1..).take(MAX_SLOTS);
+        let id = ids.find(|id| !taken(id)).ok_or(AddError::Full)?;
         let slot = Slot { id, kind };
         let slots: usize = self.slots.iter().chain([&slot]).map(Slot::size).sum();
         if FIXED + slots + MAC > MAX_FILE {
@@ -209,6 +210,11 @@ impl KeyFile {
         }
         self.slots.push(slot);
         Ok(id)
+    }
+
+    /// Whether a slot must go before another can come.
+    pub fn is_full(&self) -> bool {
+        self.slots.len() == MAX_SLOTS
     }
 
     /// Takes a way in out; tells whether it was there.

@@ -49,8 +49,8 @@ pub enum RewriteError<S, O> {
     ReadBack,
 }
 
-/// Adds `new` to `file`, and then takes the slot `old` out. `open` opens a slot through its
-/// provider. Returns the id of the new slot.
+/// Adds `new` to `file`, and then takes the slot `old` out; at once if there is room for one of
+/// them only. `open` opens a slot through its provider. Returns the id of the new slot.
 pub fn add_slot<S: Store, O>(
     store: &mut S,
     file: &mut KeyFile,
@@ -59,6 +59,7 @@ pub fn add_slot<S: Store, O>(
     old: Option<u8>,
     mut open: impl FnMut(&Header, &Slot) -> Result<MasterKey, O>,
 ) -> Result<u8, RewriteError<S::Error, O>> {
+    let old = old.filter(|old| !(file.is_full() && file.remove(*old)));
     let id = file.add(new)?;
     publish_or_discard(store, file, master, id, &mut open)?;
     if old.is_some_and(|old| file.remove(old)) {

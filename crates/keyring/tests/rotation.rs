@@ -232,4 +232,16 @@ fn sixteen_slots_are_the_most() {
         refusal.err().map(|error| error.to_string()).as_deref(),
         Some("key.bin has 16 slots already: replace one")
     );
+    for old in [16, 3] {
+        let replaced = add_slot(
+            &mut directory,
+            &mut file,
+            &master(),
+            slot("other"),
+            Some(old),
+            open,
+        );
+        assert_eq!(replaced.expect("in its place"), old);
+        assert_eq!(file.slots().len(), 16);
+    }
 }

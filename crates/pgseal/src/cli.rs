@@ -128,7 +128,7 @@ pub struct NewOptions {
     /// Command that wraps the key: reads it, writes "%p" [default: $PGDATAKEYWRAPCMD]
     #[arg(long, value_name = "COMMAND", group = "new")]
     pub new_wrap_command: Option<String>,
-    /// Command that unwraps it: reads "%p", prints it [default: the present one]
+    /// Command that unwraps it: reads "%p", prints it [default: $PGDATAKEYUNWRAPCMD, or as before]
     #[arg(
         long,
         value_name = "COMMAND",
@@ -181,17 +181,16 @@ pub struct KeyChoice {
     pub key_passphrase: bool,
     /// The passphrase in FILE
     #[arg(long, value_name = "FILE")]
-    pub key_passphrase_file: Option<PathBuf>,
+    pub key_passphrase_file: Option<String>,
     /// The key in clear in a new file, outside the data directory
     #[arg(long, value_name = "FILE")]
-    pub key_file: Option<PathBuf>,
+    pub key_file: Option<String>,
 }
 
 impl KeyChoice {
     /// As initdb's twin has it.
     pub fn split(&self) -> Split {
         let flag = |set: bool| set.then(String::new);
-        let path = |path: &Option<PathBuf>| path.as_ref().map(|path| path.display().to_string());
         let all = [
             (Name::DataEncryption, self.data_encryption.clone()),
             (Name::WrapCommand, self.key_wrap_command.clone()),
@@ -199,8 +198,8 @@ impl KeyChoice {
             (Name::NoKeyWrap, flag(self.no_key_wrap)),
             (Name::KeyCommand, self.encryption_key_command.clone()),
             (Name::KeyPassphrase, flag(self.key_passphrase)),
-            (Name::KeyPassphraseFile, path(&self.key_passphrase_file)),
-            (Name::KeyFile, path(&self.key_file)),
+            (Name::KeyPassphraseFile, self.key_passphrase_file.clone()),
+            (Name::KeyFile, self.key_file.clone()),
         ];
         Split::of(all.into_iter().filter(|(_, value)| value.is_some()))
     }
@@ -210,7 +209,10 @@ impl KeyChoice {
         Ways {
             unwrap_command: self.key_unwrap_command.clone(),
             key_command: self.encryption_key_command.clone(),
-            passphrase: Source::of_options(self.key_passphrase_file.clone(), None),
+            passphrase: Source::of_options(
+                self.key_passphrase_file.clone().map(PathBuf::from),
+                None,
+            ),
         }
     }
 }

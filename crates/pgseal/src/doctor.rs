@@ -64,7 +64,7 @@ impl Display for Finding {
         };
         writeln!(
             f,
-            "{sign:<8}{:<16}{}",
+            "{sign:<8}{:<17}{}",
             format!("{}:", self.about),
             self.text
         )

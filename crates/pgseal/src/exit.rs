@@ -41,7 +41,7 @@ use crate::twin::receivewal::Compressed;
 use crate::twin::source::SourceError;
 use crate::twin::start::StartError;
 use crate::twin::NotATwin;
-use crate::unlock::{SlotError, UnlockError};
+use crate::unlock::{OutrankingError, SlotError, UnlockError};
 
 /// What `verify`, `audit` and `key check` end with when they found something.
 pub const FOUND: u8 = 1;
@@ -385,7 +385,9 @@ fn unlock(error: &UnlockError) -> u8 {
 
 fn slot(error: &SlotError) -> u8 {
     match error {
-        SlotError::Command(error) => command(error),
+        SlotError::Command(error) | SlotError::Outranking(OutrankingError { error, .. }) => {
+            command(error)
+        }
         SlotError::Derived(error) => derived(error),
         SlotError::Payload(_) => WRONG_KEY,
         SlotError::Source(_)

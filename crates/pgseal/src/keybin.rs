@@ -100,12 +100,21 @@ impl KeyDir {
 
     /// The header that a raw `key.bin` lacks.
     pub fn header(&self) -> Result<Header, KeyBinError> {
-        let text = fs::read_to_string(self.path.join(SETTINGS)).ok();
-        text.as_deref()
+        let [beside, own] = [SETTINGS.to_owned(), self.settings_of_the_same_end()]
+            .map(|name| fs::read_to_string(self.path.join(name)).ok());
+        own.or(beside)
+            .as_deref()
             .and_then(|text| toml::from_str::<Settings>(text).ok())
             .and_then(|settings| unhex(&settings.header))
             .and_then(|bytes| Header::from_bound(&bytes))
             .ok_or_else(|| KeyBinError::NoHeader(self.key_bin(), SETTINGS))
+    }
+
+    /// A key file that was kept under another name, `key.bin.<key id>`, has its own.
+    fn settings_of_the_same_end(&self) -> String {
+        let name = self.key_bin.file_name().unwrap_or_default();
+        let name = name.to_string_lossy();
+        format!("{SETTINGS}{}", name.strip_prefix(NAME).unwrap_or_default())
     }
 
     /// Makes the directory for a new cluster, with what `image` and `header` say in it. Group
@@ -269,4 +278,39 @@ fn unhex(text: &str) -> Option<[u8; BOUND_HEADER]> {
         *byte = u8::from_str_radix(&text[2 * at..2 * at + 2], 16).ok()?;
     }
     Some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pgseal_crypto::{KeyLength, MasterKey, Suite};
+    use pgseal_format::ClusterId;
+
+    /// As a rekey keeps it beside the new one; what somebody has copied has none.
+    #[test]
+    fn a_kept_key_file_has_a_header_of_its_own() {
+        let header = |byte: u8| Header {
+            suite: Suite::AesXts,
+            length: KeyLength::Bits256,
+            cluster: ClusterId([byte; 16]),
+            key_id: MasterKey::from_bytes(&mut [byte; 32]).key_id(),
+            created: 1,
+        };
+        let dir = tempfile::tempdir().expect("a directory");
+        let kept = header(1).key_id;
+        for (end, byte) in [(String::new(), 2), (format!(".{kept}"), 1)] {
+            let path = dir.path().join(format!("{SETTINGS}{end}"));
+            fs::write(path, settings(&header(byte))).expect("a file");
+        }
+        for (name, byte) in [
+            (NAME.to_owned(), 2),
+            (format!("{NAME}.{kept}"), 1),
+            (format!("{NAME}.copy"), 2),
+            ("copy".to_owned(), 2),
+        ] {
+            let found = KeyDir::around(&dir.path().join(&name)).header();
+            let cluster = found.expect("a header").cluster;
+            assert_eq!(cluster.0, [byte; 16], "{name}");
+        }
+    }
 }

@@ -6,6 +6,7 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 
 use nix::poll::PollTimeout;
 use nix::sys::termios::{tcgetattr, tcsetattr, LocalFlags, SetArg, Termios};
@@ -23,9 +24,7 @@ const MAX: usize = 4096;
 pub enum PassphraseError {
     #[error("the passphrase file {0} cannot be read ({1}): check its path, owner and mode")]
     File(PathBuf, io::Error),
-    #[error(
-        "there is no terminal to ask for the passphrase: set {FILE}, or use --passphrase-file"
-    )]
+    #[error("there is no terminal to ask for the passphrase: set {FILE}, or name a file by the option (--passphrase-file, --key-passphrase-file or --new-passphrase-file)")]
     NoTerminal,
     #[error("no passphrase was typed: try again")]
     Nothing,
@@ -37,9 +36,17 @@ pub enum PassphraseError {
     Differ,
 }
 
-/// Where to look.
-#[derive(Clone, Debug, Default)]
-pub enum Source {
+/// Where to look. What a pipe held is read once, and is there for every slot and cluster.
+#[derive(Clone, Default)]
+pub struct Source {
+    place: Place,
+    read: Arc<OnceLock<Secret>>,
+}
+
+type Secret = Zeroizing<Vec<u8>>;
+
+#[derive(Clone, Default)]
+enum Place {
     /// `PGSEAL_PASSPHRASE_FILE` if it is set, else the terminal.
     #[default]
     Default,
@@ -52,28 +59,44 @@ pub enum Source {
 impl Source {
     /// The source that two options say, the file first.
     pub fn of_options(file: Option<PathBuf>, fd: Option<i32>) -> Self {
-        match (file, fd) {
-            (Some(file), _) => Self::File(file),
-            (None, Some(fd)) => Self::Descriptor(fd),
-            (None, None) => Self::Default,
+        let place = match (file, fd) {
+            (Some(file), _) => Place::File(file),
+            (None, Some(fd)) => Place::Descriptor(fd),
+            (None, None) => Place::Default,
+        };
+        Self {
+            place,
+            ..Self::default()
         }
     }
 
-    /// An existing passphrase.
-    pub fn read(&self, prompt: &str) -> Result<Zeroizing<Vec<u8>>, PassphraseError> {
-        match self {
-            Self::File(path) => read_file(path),
+    /// This one, or `file` if nothing was said.
+    pub fn or_file(&self, file: Option<PathBuf>) -> Self {
+        match (&self.place, file) {
+            (Place::Default, Some(file)) => Self::of_options(Some(file), None),
+            _ => self.clone(),
+        }
+    }
+
+    /// An existing passphrase. A person is asked each time, by `prompt`.
+    pub fn read(&self, prompt: &str) -> Result<Secret, PassphraseError> {
+        if let Some(read) = self.read.get() {
+            return Ok(read.clone());
+        }
+        let secret = match &self.place {
+            Place::File(path) => read_file(path),
             // Opening it again fails for a socket, and for another user's pipe.
-            Self::Descriptor(0) => {
+            Place::Descriptor(0) => {
                 let input = io::stdin().as_fd().try_clone_to_owned().map(File::from);
                 read_from(input, Path::new("/proc/self/fd/0"))
             }
-            Self::Descriptor(fd) => read_file(Path::new(&format!("/proc/self/fd/{fd}"))),
-            Self::Default => match file_of_environment() {
+            Place::Descriptor(fd) => read_file(Path::new(&format!("/proc/self/fd/{fd}"))),
+            Place::Default => match file_of_environment() {
                 Some(path) => read_file(&path),
-                None => ask(prompt),
+                None => return ask(prompt),
             },
-        }
+        }?;
+        Ok(self.read.get_or_init(|| secret).clone())
     }
 }
 

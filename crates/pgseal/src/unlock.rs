@@ -55,6 +55,7 @@ pub enum UnlockError {
 #[error(transparent)]
 pub enum SlotError {
     Command(#[from] CommandError),
+    Outranking(#[from] OutrankingError),
     Writer(#[from] WriterError),
     Payload(#[from] PayloadError),
     Derived(#[from] DerivedError),
@@ -64,13 +65,21 @@ pub enum SlotError {
     KeyFile(#[from] KeyFileReadError),
 }
 
+/// A command that is not the slot's own fails.
+#[derive(Debug, thiserror::Error)]
+#[error("{error}; that command is from {place}, which ranks before key.bin")]
+pub struct OutrankingError {
+    pub error: CommandError,
+    place: &'static str,
+}
+
 /// The file of a file slot gives nothing.
 #[derive(Debug, thiserror::Error)]
 #[error("the file {0} that holds the key cannot be read ({1}): mount or restore it")]
 pub struct KeyFileReadError(PathBuf, io::Error);
 
 /// What the caller knows about unlocking.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Ways {
     pub unwrap_command: Option<String>,
     pub key_command: Option<String>,
@@ -198,10 +207,7 @@ impl<'a> Opener<'a> {
             machine: cluster.encryption_key_command,
             external,
         };
-        let passphrase = match (&ways.passphrase, cluster.passphrase_file) {
-            (Source::Default, Some(file)) => Source::File(file),
-            (source, _) => source.clone(),
-        };
+        let passphrase = ways.passphrase.or_file(cluster.passphrase_file);
         Ok(Self {
             source,
             data,
@@ -222,7 +228,7 @@ impl<'a> Opener<'a> {
             data,
             unwrap,
             key: Sources::default(),
-            passphrase: Source::Default,
+            passphrase: Source::default(),
         }
     }
 
@@ -280,7 +286,7 @@ impl<'a> Opener<'a> {
                 kdf,
                 wrapped,
             } => {
-                let secret = self.secret(source)?;
+                let secret = self.secret(source, slot.id)?;
                 Ok(open_derived(header, source, kdf, wrapped, &secret)?)
             }
         }
@@ -293,7 +299,8 @@ impl<'a> Opener<'a> {
         wrapped: &[u8],
     ) -> Result<MasterKey, SlotError> {
         let found = self.unwrap.choose(stored)?;
-        let text = command::unwrap(found.0, self.rights(found)?, wrapped, self.data)?;
+        let rights = self.rights(found)?;
+        let text = command::unwrap(found.0, rights, wrapped, self.data).map_err(by(found))?;
         Ok(open_text(&text, header)?)
     }
 
@@ -308,18 +315,36 @@ impl<'a> Opener<'a> {
         }
     }
 
-    fn secret(&self, source: &SecretSource) -> Result<Zeroizing<Vec<u8>>, SlotError> {
+    fn secret(&self, source: &SecretSource, slot: u8) -> Result<Zeroizing<Vec<u8>>, SlotError> {
         match source {
             SecretSource::Passphrase => {
-                let prompt = format!("Passphrase for {}: ", self.data.display());
+                let prompt = format!("Passphrase for {} (slot {slot}): ", self.data.display());
                 Ok(self.passphrase.read(&prompt)?)
             }
             SecretSource::Command(stored) => {
                 let found = self.key.choose(Some(stored))?;
-                let text = command::key(found.0, self.rights(found)?, self.data)?;
+                let rights = self.rights(found)?;
+                let text = command::key(found.0, rights, self.data).map_err(by(found))?;
                 Ok(command_key(&text)?)
             }
         }
+    }
+}
+
+/// Where a command stands that ranks before a slot's own, though nobody asked for it just now.
+pub fn outranking(origin: Origin) -> Option<&'static str> {
+    match origin {
+        Origin::Environment => Some(UNWRAP_COMMAND),
+        Origin::Machine => Some("/etc/pgseal"),
+        Origin::CommandLine | Origin::KeyFile => None,
+    }
+}
+
+/// How a command fails that was found so.
+fn by((_, origin): (&str, Origin)) -> impl FnOnce(CommandError) -> SlotError {
+    move |error| match outranking(origin) {
+        Some(place) => OutrankingError { error, place }.into(),
+        None => error.into(),
     }
 }
 
@@ -406,7 +431,7 @@ mod tests {
             data,
             unwrap: sources(),
             key: sources(),
-            passphrase: Source::Default,
+            passphrase: Source::default(),
         };
         let kind = SlotKind::Command {
             unwrap: command.into(),

@@ -251,8 +251,26 @@ fn no_terminal_to_ask_for_the_passphrase() {
         .args(check.get_args())
         .env_clear()
         .stdin(Stdio::null());
-    let sentence = format!("{}: there is no terminal to ask for the passphrase: set PGSEAL_PASSPHRASE_FILE, or use --passphrase-file", cluster.key_bin_path().display());
+    let sentence = format!("{}: there is no terminal to ask for the passphrase: set PGSEAL_PASSPHRASE_FILE, or name a file by the option (--passphrase-file, --key-passphrase-file or --new-passphrase-file)", cluster.key_bin_path().display());
     Transcript::of(&mut detached).refuses(6, &sentence);
+}
+
+/// What a pipe holds can be read once: it serves every slot, also in the second look that `--all`
+/// takes.
+#[test]
+fn a_passphrase_from_a_pipe_is_tried_at_every_slot() {
+    let passphrase = |secret| derived(SecretSource::Passphrase, secret);
+    let check = |slots, more: &[&str]| {
+        let cluster = Cluster::new(slots);
+        let (input, mut output) = std::io::pipe().expect("a pipe");
+        output.write_all(b"right\n").expect("it takes some");
+        drop(output);
+        let options = [&["--passphrase-fd", "0"], more].concat();
+        Transcript::of(cluster.key("check", &options).stdin(input))
+    };
+    check([passphrase(b"other"), passphrase(b"right")], &[]).prints(&opens(2));
+    let all = "slot 1 (passphrase): opens\nslot 2 (passphrase): opens\n";
+    check([passphrase(b"right"), passphrase(b"right")], &["--all"]).prints(&(opens(1) + all));
 }
 
 /// What is typed at the prompt is not shown; whatever ends the prompt, the terminal shows again
@@ -262,7 +280,7 @@ fn the_terminal_is_asked() {
     let cluster = Cluster::new([derived(SecretSource::Passphrase, b"right")]);
     let at = cluster.key_bin_path();
     let typing = |typed: &[u8]| at_a_terminal(&cluster.key("check", &[]), typed);
-    let prompt = format!("Passphrase for {}: ", cluster.data().display());
+    let prompt = format!("Passphrase for {} (slot 1): ", cluster.data().display());
     let ends = |code: i32, said: &str| (Some(code), None, format!("{prompt}{said}"));
     let good = format!("\r\n{}\r\n", opens(1).trim_end());
     assert_eq!(typing(b"right\n"), ends(0, &good));

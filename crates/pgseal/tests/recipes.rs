@@ -7,7 +7,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-use common::{command, pgseal, plain, script, Cluster, Transcript, KEY_ID};
+use common::{command, payload, pgseal, plain, script, Cluster, Transcript, KEY_ID};
 
 /// `aws kms`: raw bytes from a `fileb://` path, base64 on standard output.
 const AWS: &str = r#"#!/bin/sh
@@ -286,6 +286,30 @@ fn a_rotation_by_hand() {
     cluster
         .check()
         .prints(&format!("key {KEY_ID} opens through slot 1\n"));
+}
+
+/// Whose command it is that fails, or that will stand before a new slot's.
+#[test]
+fn a_command_of_the_environment() {
+    let cluster = Cluster::new([command("cat \"%p\"", &payload())]);
+    let with = |verb: &str, options: &[&str], unwrap: &str| {
+        Transcript::of(cluster.key(verb, options).env("PGDATAKEYUNWRAPCMD", unwrap))
+    };
+    let sentence = format!("{}: the unwrap command failed with exit status 3: run it by hand to see why; that command is from PGDATAKEYUNWRAPCMD, which ranks before key.bin", cluster.key_bin_path().display());
+    with("check", &[], "exit 3").refuses(6, &sentence);
+    let new = [
+        "--new-wrap-command",
+        "cat > \"%p\"",
+        "--new-unwrap-command",
+        "cat < \"%p\"",
+    ];
+    let done = "slot 2 opens the key now, slot 1 is gone\n";
+    let warning = "warning: another unwrap command, from PGDATAKEYUNWRAPCMD, ranks before the new slot's: take it away or change it before the next start\n";
+    with("rotate", &new, "cat \"%p\"").prints(&format!("{done}{warning}"));
+    let done = "slot 1 opens the key now, slot 2 is gone\n";
+    with("rotate", &new, new[3]).prints(done);
+    Transcript::of(&mut cluster.key("rotate", &new))
+        .prints("slot 2 opens the key now, slot 1 is gone\n");
 }
 
 /// `openssl enc` ends with 0 on many damaged wrappings: what it then prints must be refused.

@@ -63,11 +63,11 @@ fn of_machine() -> Vec<Finding> {
 fn of_cluster(root: Root, ways: &Ways) -> Result<Vec<Finding>, Failure> {
     let (data, dir) = (root.path.clone(), KeyDir::of(&root.path));
     let (image, source) = dir.open()?;
-    let count = match image {
-        KeyImage::File(file) => file.slots().len(),
-        KeyImage::Raw(_) => 1,
+    let (count, key_id) = match image {
+        KeyImage::File(file) => (file.slots().len(), file.header().key_id),
+        KeyImage::Raw(_) => (1, dir.header()?.key_id),
     };
-    let key_id = dir.header()?.key_id.to_string();
+    let key_id = key_id.to_string();
     let unlocked = unlock(root, ways);
     let blocks = unlocked.as_ref().ok().map(blocks);
     let opens = unlocked.map(|_| format!("{key_id} opens"));

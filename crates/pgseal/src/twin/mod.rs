@@ -29,6 +29,7 @@ use std::process::ExitCode;
 
 use zeroize::Zeroizing;
 
+use crate::archive;
 use crate::cluster::Root;
 use crate::exit::Failure;
 use crate::handover::{self, HandoverFdError};
@@ -206,13 +207,17 @@ fn unlocked(split: &Split, roots: Vec<Root>) -> Result<Vec<Unlocked>, Failure> {
     Ok(unlocked.collect::<Result<_, _>>()?)
 }
 
-/// `pg_waldump --key-file-name`: for the cluster that the arguments name, or else the file's own.
+/// `pg_waldump --key-file-name`: for the cluster that the arguments name, or else the file's own,
+/// or for none, as beside an archive.
 fn named_key_file(file: &Path, roots: Vec<Root>, ways: &Ways) -> Result<Unlocked, Failure> {
     let root = match roots.into_iter().next() {
-        Some(root) => root,
-        None => Root::required(file)?,
+        Some(root) => Some(root),
+        None => Root::around(file)?,
     };
-    Ok(unlock_from(&KeyDir::around(file), root, ways)?)
+    match root {
+        Some(root) => Ok(unlock_from(&KeyDir::around(file), root, ways)?),
+        None => archive::named_key(file, ways),
+    }
 }
 
 /// The record that a twin further up left open; it is closed here. A number that no longer means

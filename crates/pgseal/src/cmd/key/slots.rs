@@ -1,5 +1,7 @@
 //! Adding and replacing slots: what `key wrap` and `key rotate` share.
 
+use std::path::Path;
+
 use pgseal_format::{Header, KeyFile, Slot, SlotKind};
 use pgseal_keyring::{add_slot, RewriteError};
 
@@ -11,7 +13,7 @@ use crate::keybin::{KeyBinError, KeyDir};
 use crate::new_slot::{NewSlot, NewSlotError};
 use crate::output;
 use crate::twin::initdb_key::WRAP_COMMAND;
-use crate::unlock::{unlock, SlotError, UNWRAP_COMMAND};
+use crate::unlock::{outranking, unlock, Opener, SlotError, Ways, UNWRAP_COMMAND};
 
 /// Why the slots stay as they were.
 #[derive(Debug, thiserror::Error)]
@@ -56,6 +58,10 @@ pub fn change(cluster: &ClusterOptions, new: &NewOptions, replace: Replace) -> R
         .make(&opened.header, &opened.master, data)
         .map_err(ChangeError::from)?;
     let open = |header: &Header, slot: &Slot| ready.open(header, slot, data);
+    let outranked = match &kind {
+        SlotKind::Command { unwrap, .. } => outranked(&opened.header, data, unwrap)?,
+        _ => None,
+    };
     let added = add_slot(
         &mut locked.store,
         &mut file,
@@ -67,21 +73,28 @@ pub fn change(cluster: &ClusterOptions, new: &NewOptions, replace: Replace) -> R
     // A generation that names the new slot may be published even if the next one was not.
     ready.keep_if_named(dir.read().ok().as_ref());
     let id = added.map_err(|error| ChangeError::Rewrite(Box::new(error)))?;
-    let told = match (old, raw) {
-        (Some(old), _) => format!(
-            "slot {id} opens the key now, slot {old} is gone
-"
-        ),
-        (None, true) => format!(
-            "slot {id} opens the key now, the raw key.bin is gone
-"
-        ),
-        (None, false) => format!(
-            "slot {id} opens the key as well
-"
-        ),
-    };
-    Ok(output::print_done(told)?)
+    let warning = outranked.map_or(String::new(), |place| {
+        format!("warning: another unwrap command, from {place}, ranks before the new slot's: take it away or change it before the next start\n")
+    });
+    Ok(output::print_done(told(id, old, raw) + &warning)?)
+}
+
+/// What has happened to the slots.
+fn told(id: u8, old: Option<u8>, raw: bool) -> String {
+    match (old, raw) {
+        (Some(old), _) if old == id => format!("slot {id} opens the key now, and not as before\n"),
+        (Some(old), _) => format!("slot {id} opens the key now, slot {old} is gone\n"),
+        (None, true) => format!("slot {id} opens the key now, the raw key.bin is gone\n"),
+        (None, false) => format!("slot {id} opens the key as well\n"),
+    }
+}
+
+/// Where this process or machine has another command than a new slot's.
+fn outranked(header: &Header, data: &Path, unwrap: &str) -> Result<Option<&'static str>, Failure> {
+    let opener = Opener::new(header, None, data, &Ways::default())?;
+    let found = opener.unwrap_sources().choose(None).ok();
+    let other = found.filter(|(line, _)| *line != unwrap);
+    Ok(other.and_then(|(_, origin)| outranking(origin)))
 }
 
 fn old_slot(
