@@ -200,7 +200,10 @@ class ThereAndBack(ConvertCase):
         files = {name: (elsewhere / "keys" / name).read_bytes() for name in names}
         (old,) = (path for path in (elsewhere / "keys").glob("key.bin.*"))
         files[old.name], mode = old.read_bytes(), stat.S_IMODE(old.stat().st_mode)
+        copy = self.cluster("copy")
+        shutil.copytree(cluster.data, copy.data, symlinks=True)
         said = self.convert("unseal", cluster)
+        self.assertFalse((elsewhere / "keys/conversion").exists())
         key = re.search("the old key file is (.*): keep it", said.stdout)[1]
         kept = Path(key).name.removeprefix("key.bin.")
         self.assertEqual({name: (cluster.data / f"{name}.{kept}").read_bytes() for name in names},
@@ -209,6 +212,18 @@ class ThereAndBack(ConvertCase):
         self.assertEqual(stat.S_IMODE((cluster.data / old.name).stat().st_mode), mode)
         self.assertEqual([path.name for path in cluster.data.glob("*.new")], [])
         self.assertFalse((cluster.data / "pg_encryption").is_symlink())
+        cluster.start().stop()
+        copy.start().stop()  # taken before, with a link to the same keys: nothing tells it that it is in clear
+        self.convert("unseal", copy)
+
+    def test_a_file_system_without_second_names(self):
+        """As FUSE's and SMB's: the old key file is copied."""
+        cluster = self.cluster().init()
+        for command in [["rekey", *PLAIN_KEY], ["unseal"]]:
+            traced = ["strace", "-f", "-o", "/dev/null", "-e", "trace=?link,linkat", "-e", "inject=?link,linkat:error=EPERM"]
+            run([*traced, PGSEAL, *command, "-D", cluster.data])
+        self.assertEqual(len(list(cluster.data.glob("key.bin.*"))), 2)
+        self.assertEqual(list(cluster.data.glob("*.new")), [])
         cluster.start().stop()
 
 

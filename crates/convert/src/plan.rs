@@ -29,10 +29,12 @@ pub fn stored(name: &[u8]) -> Vec<u8> {
     [name, STORED].concat()
 }
 
-/// Is this the name of a copy, whole or not?
+/// Is this the name of a copy, whole or not, of a file that is stored anew? In other places it is
+/// anybody's name: a tablespace's location may hold another cluster that is being converted.
 #[must_use]
-pub fn is_copy(name: &[u8]) -> bool {
-    name.ends_with(PART) || name.ends_with(STORED)
+pub fn is_copy(name: &[u8], geometry: &Geometry) -> bool {
+    let original = name.strip_suffix(PART).or(name.strip_suffix(STORED));
+    original.is_some_and(|name| matches!(action(name, geometry), Action::Store(..)))
 }
 
 /// What the names of files are judged by.
@@ -170,17 +172,16 @@ impl Plan {
             directories: directories.to_vec(),
             ..Self::default()
         };
-        let copies: BTreeSet<&[u8]> = files
-            .iter()
-            .filter_map(|(name, _)| name.strip_suffix(STORED))
-            .collect();
+        let is_copy = |name: &[u8]| is_copy(name, geometry);
+        let copied = |name| <[u8]>::strip_suffix(name, STORED).filter(|_| is_copy(name));
+        let copies: BTreeSet<&[u8]> = files.iter().filter_map(|(name, _)| copied(*name)).collect();
         for &(name, len) in files {
             if name == CONTROL || name.strip_suffix(STORED) == Some(CONTROL) {
                 continue; // the gate has steps of its own
             }
-            if name.ends_with(PART) || copies.contains(name) {
+            if (name.ends_with(PART) && is_copy(name)) || copies.contains(name) {
                 plan.obsolete.push(name.to_vec());
-            } else if let Some(original) = name.strip_suffix(STORED) {
+            } else if let Some(original) = copied(name) {
                 plan.stored.push(original.to_vec());
             } else {
                 plan.add(name, len, geometry);
@@ -294,6 +295,39 @@ mod tests {
         ] {
             assert_eq!(of(name), Action::Leave, "{name}");
         }
+    }
+
+    /// What others call so stays as it is: another cluster's conversion in a tablespace's location,
+    /// and whatever a conversion does not store.
+    #[test]
+    fn copies_are_those_of_files_that_are_stored() {
+        let files: Vec<(&[u8], u64)> = [
+            "base/5/1.pgseal",
+            "base/5/2",
+            "base/5/2.pgseal",
+            "base/5/3.pgseal.part",
+            "log/x.pgseal",
+            "pg_tblspc/1/PG_14_202107181/5/1.pgseal",
+            "pg_tblspc/1/PG_14_202107181/5/2",
+            "pg_tblspc/1/PG_14_202107181/5/2.pgseal",
+            "pg_tblspc/1/PG_14_202107181/5/3.pgseal.part",
+            "pg_tblspc/1/PG_15_202209061/5/4.pgseal",
+            "replica/base/5/1.pgseal",
+        ]
+        .map(|name| (name.as_bytes(), 8192))
+        .to_vec();
+        let plan = Plan::new(&files, &[], &GEOMETRY);
+        let names = |names: &[Vec<u8>]| -> Vec<String> {
+            let text = |name: &Vec<u8>| String::from_utf8_lossy(name).into_owned();
+            names.iter().map(text).collect()
+        };
+        assert_eq!(names(&plan.obsolete), ["base/5/2", "base/5/3.pgseal.part"]);
+        let stored = ["base/5/1", "base/5/2", "pg_tblspc/1/PG_15_202209061/5/4"];
+        assert_eq!(names(&plan.stored), stored);
+        assert_eq!(
+            (plan.store, plan.delete, plan.refused),
+            (vec![], vec![], vec![])
+        );
     }
 
     #[test]

@@ -320,6 +320,7 @@ fn convert(error: &ConvertError) -> u8 {
         ConvertError::AlreadySealed(_) => USAGE,
         ConvertError::Control(..) | ConvertError::Obstacles(..) => FOUND,
         ConvertError::OtherKey(..) => WRONG_KEY,
+        ConvertError::OtherCopy(_) => KEY_FILE,
         ConvertError::ReadControl(..)
         | ConvertError::Begin(..)
         | ConvertError::Step(..)

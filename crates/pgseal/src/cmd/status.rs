@@ -172,7 +172,9 @@ fn key_file(
 /// The server that runs on a data directory, by its pid file. A single-user server writes its
 /// number with a minus.
 pub fn server(data: &Path) -> Server {
-    let pid_file = fs::read_to_string(data.join("postmaster.pid")).unwrap_or_default();
+    // It names the data directory, in whatever bytes.
+    let pid_file = fs::read(data.join("postmaster.pid")).unwrap_or_default();
+    let pid_file = String::from_utf8_lossy(&pid_file);
     let first = pid_file.lines().next().unwrap_or_default();
     let Ok(pid) = first.trim().trim_start_matches('-').parse() else {
         return Server::Stopped;

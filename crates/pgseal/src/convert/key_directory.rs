@@ -19,7 +19,7 @@ use pgseal_storage::Errno;
 use super::tree::{errno, sync_directory};
 use crate::keybin::{set_mode, settings, write_durably, KeyDir, DIR, NAME, SETTINGS};
 
-const JOURNAL: &str = "conversion";
+pub const JOURNAL: &str = "conversion";
 const JOURNAL_ASIDE: &str = "conversion.new";
 const NEXT_KEY: &str = "key.bin.next";
 const NEXT_SETTINGS: &str = "pgseal.toml.next";
@@ -130,7 +130,13 @@ impl Keys {
     pub fn remove_leftovers(&self) -> io::Result<()> {
         for path in [self.data.join(DIR_BEFORE), self.data.join(DIR_AFTER)] {
             if path.is_symlink() {
-                fs::remove_file(path)?; // the directory that it leads to is the operator's
+                // The directory that it leads to is the operator's, the journal in it is not: with
+                // another copy of the cluster it would say that there is nothing left to do.
+                remove(&path.join(JOURNAL))?;
+                if path.exists() {
+                    sync_directory(&path)?;
+                }
+                fs::remove_file(path)?;
                 continue;
             }
             for name in names_in(&path)? {
@@ -224,8 +230,11 @@ fn was_begun(path: &Path) -> bool {
     names_in(path).is_ok_and(|names| names.iter().all(|name| own.iter().any(|own| name == own)))
 }
 
-/// Is it what an `unseal` leaves at its end, or what is left of that?
+/// Is it what an `unseal` leaves at its end, or what is left of that? A link is its doing alone.
 fn was_unsealed(path: &Path) -> bool {
+    if path.is_symlink() {
+        return true;
+    }
     let journal = fs::read(path.join(JOURNAL)).ok();
     let journal = journal.and_then(|bytes| Journal::decode(&bytes).ok());
     let ended = |journal: Journal| journal.kind == Kind::Unseal && journal.phase == Phase::Placing;
@@ -266,13 +275,13 @@ fn is_kept(name: &str) -> bool {
     })
 }
 
-/// A second name, unless an earlier run made it; a copy where the key directory is a link to
-/// another file system.
+/// A second name, unless an earlier run made it; a copy where it cannot have one: the key directory
+/// may be a link to another file system, which may have no second names at all.
 fn keep(file: &Path, name: &Path) -> io::Result<()> {
     match fs::hard_link(file, name) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
-        Err(error) if error.kind() == ErrorKind::CrossesDevices => copy(file, name),
-        linked => linked,
+        Err(_) => copy(file, name),
+        Ok(()) => Ok(()),
     }
 }
 

@@ -5,7 +5,8 @@ use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::thread;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
@@ -67,11 +68,14 @@ impl Lock {
     /// crashed is replaced: call this only when `pg_control` says that the last one was
     /// shut down, and look again after it.
     pub fn keep_servers_out(&mut self) -> Result<(), LockError> {
-        refuse_server(&self.data)?;
         let path = self.data.join(PID_FILE);
-        let written = match fs::remove_file(&path) {
-            Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
-            _ => write_pid_file(&path, &self.data),
+        let written = match write_pid_file(&path, &self.data) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                wait_for_content(&path);
+                refuse_server(&self.data)?;
+                fs::remove_file(&path).and_then(|()| write_pid_file(&path, &self.data))
+            }
+            written => written,
         };
         if let Err(error) = written {
             // Perhaps a server was quicker.
@@ -88,6 +92,17 @@ impl Drop for Lock {
         if let Some(path) = &self.pid_file {
             // If it stays, it names a process that is gone.
             let _ = fs::remove_file(path);
+        }
+    }
+}
+
+/// A server that is starting writes into its file as soon as it has made it; one that was killed in
+/// between never will.
+fn wait_for_content(path: &Path) {
+    for _ in 0..20 {
+        match fs::metadata(path) {
+            Ok(metadata) if metadata.len() == 0 => thread::sleep(Duration::from_millis(100)),
+            _ => return,
         }
     }
 }

@@ -22,10 +22,11 @@ use indicatif::ProgressBar;
 use pgseal_convert::copy::Work;
 use pgseal_convert::plan::{Geometry, Plan, Task, CONTROL};
 use pgseal_convert::steps::{self, ControlFailed, Ends, Failed, Key};
-use pgseal_convert::{Journal, Kind, Phase};
+use pgseal_convert::{Journal, KeyDirectory, Kind, Phase};
 use pgseal_crypto::KeyId;
 use pgseal_storage::control::{Control, ControlError};
 use pgseal_storage::scratch::Scratch;
+use pgseal_storage::Errno;
 
 use crate::cli::{ConvertOptions, KeyChoice};
 use crate::cluster::Root;
@@ -59,6 +60,8 @@ pub enum ConvertError {
     Obstacles(PathBuf, Vec<String>),
     #[error("the key at hand is not that of the interrupted `pgseal {}`: restore {DIR} of {}", .1.command(), .0.display())]
     OtherKey(PathBuf, Kind),
+    #[error("{} says that its cluster is unsealed but for the end, and pg_control is sealed: if the data directory came from a copy, and nothing converts it, remove this file", .0.display())]
+    OtherCopy(PathBuf),
     #[error("{DIR} of {} cannot be written ({}): mend that and try again", .0.display(), .1)]
     Begin(PathBuf, io::Error),
     #[error("cannot {} {} ({}): nothing is lost; mend that and run `pgseal {}` again", .0.doing, printable(&.0.name), words(.0.errno), .1.command())]
@@ -157,6 +160,9 @@ impl Conversion<'_> {
             return Err(ConvertError::AlreadySealed(self.data.clone()).into());
         }
         if self.kind == Kind::Unseal && self.keys.has_ended() {
+            if self.request.options.check {
+                return Ok(ExitCode::SUCCESS);
+            }
             lock.keep_servers_out()?;
             let removed = self.keys.remove_leftovers();
             removed.map_err(|error| ConvertError::Begin(self.data.clone(), error))?;
@@ -200,8 +206,10 @@ impl Conversion<'_> {
             (Some(new), _) => self.keys.prepare_next(&new.image, &new.cluster.header),
             (None, _) => self.keys.remove_leftovers(),
         };
+        // If it failed when all was in place, the key counts.
+        let counts = begun.is_ok() || !matches!(key_directory::journal(&self.data), Ok(None));
+        let to = new.filter(|_| counts).map(NewKey::keep);
         begun.map_err(|error| ConvertError::Begin(self.data.clone(), error))?;
-        let to = new.map(NewKey::keep);
         self.convert(journal, &Secrets { from, to })
     }
 
@@ -214,6 +222,7 @@ impl Conversion<'_> {
         self.refuse(&rest)?;
         if journal.phase == Phase::Placing {
             lock.keep_servers_out()?;
+            self.refuse_other_copy()?;
             return self.convert(journal, &Secrets::default());
         }
         let secrets = Secrets {
@@ -227,11 +236,27 @@ impl Conversion<'_> {
         if self.tree.path(CONTROL).exists() {
             // The gate was not shut: a plain server may have run.
             self.refuse(&self.survey(secrets.from.as_ref(), true)?)?;
-            self.keep_servers_out(lock, secrets.from.as_ref())?;
-        } else {
-            lock.keep_servers_out()?;
+            let control = self.keep_servers_out(lock, secrets.from.as_ref())?;
+            // So may pg_resetwal: nothing is stored yet, and what is counts by the journal.
+            let journal = Journal::new(&control, ids.0, ids.1).expect("as it was");
+            let written = self.keys.write_journal(&journal);
+            let failed = |errno: Errno| io::Error::from_raw_os_error(errno.0);
+            written.map_err(|errno| ConvertError::Begin(self.data.clone(), failed(errno)))?;
+            return self.convert(journal, &secrets);
         }
+        lock.keep_servers_out()?;
         self.convert(journal, &secrets)
+    }
+
+    /// An unseal that is almost through has a `pg_control` in clear, or none. Where it is sealed,
+    /// the journal is not of these files: the key directory lies elsewhere.
+    fn refuse_other_copy(&self) -> Result<(), ConvertError> {
+        if self.kind == Kind::Unseal && self.tree.path(CONTROL).exists() {
+            self.control(None).map_err(|_| {
+                ConvertError::OtherCopy(self.data.join(DIR).join(key_directory::JOURNAL))
+            })?;
+        }
+        Ok(())
     }
 
     fn open_old(&self) -> Result<Option<Unlocked>, Failure> {

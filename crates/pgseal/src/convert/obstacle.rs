@@ -138,7 +138,7 @@ fn files(data: &Path, found: &Walk, geometry: &Geometry) -> Result<Vec<Obstacle>
     let mut names: BTreeMap<Inode, &Found> = BTreeMap::new();
     let mut directories: BTreeMap<&[u8], Metadata> = BTreeMap::new();
     for file in &found.files {
-        let what = match is_copy(&file.name) {
+        let what = match is_copy(&file.name, geometry) {
             true => Action::Delete,
             false => action(&file.name, geometry),
         };
@@ -205,8 +205,9 @@ impl User {
 }
 
 /// Before a conversion begins no file may have the name of a copy.
-pub fn names(found: &Walk) -> Vec<Obstacle> {
-    let copies = found.files.iter().filter(|file| is_copy(&file.name));
+pub fn names(found: &Walk, geometry: &Geometry) -> Vec<Obstacle> {
+    let copies = found.files.iter();
+    let copies = copies.filter(|file| is_copy(&file.name, geometry));
     let named = copies.map(|file| Obstacle::Name(printable(&file.name)));
     named.collect()
 }
@@ -224,7 +225,7 @@ pub fn foreign(
         let top = file.name.split(|&byte| byte == b'/').next();
         let top = top.unwrap_or_default();
         let known = classify(&file.name).row.is_some();
-        if !stored || known || is_copy(&file.name) || Keys::has_place(&file.name) {
+        if !stored || known || is_copy(&file.name, geometry) || Keys::has_place(&file.name) {
             continue;
         }
         if kind == Kind::Seal && !is_place(top) {

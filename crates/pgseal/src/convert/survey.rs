@@ -54,7 +54,7 @@ impl Survey {
         obstacles.extend(obstacle::layout(data, &found, &geometry)?);
         obstacles.extend(obstacle::foreign(&found, &geometry, kind)?);
         if !begun {
-            obstacles.extend(obstacle::names(&found));
+            obstacles.extend(obstacle::names(&found, &geometry));
         }
         let plan = plan(&found, &geometry);
         let space = space(data, &plan, jobs)?;
