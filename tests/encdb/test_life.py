@@ -413,6 +413,20 @@ class Life(Confidential):
         distinct = "SELECT count(DISTINCT k), count(DISTINCT v), count(*) FROM big WHERE v BETWEEN 5 AND 2000"
         self.assertEqual(self.as_owner(server, distinct), "1318|1318|27031")
 
+    def test_sorts_by_ranks_what_is_of_very_different_lengths(self):
+        """Few cells, and so few pivots, of which two late ones fill a request: beside the pivots nearly all cells come into one."""
+        server = self.server(form="isolated", socket=self.evaluator().socket)
+        wide = "repeat(md5(g::text), CASE WHEN g IN (998, 1000) THEN 125000 ELSE 1 END)"
+        self.as_owner(server, "SELECT encdb.dek_generate(encdb.default_keyname()) IS NOT NULL;"
+                              f"CREATE TABLE wide AS SELECT v, encdb.enc_text_encrypt(v) AS k FROM (SELECT {wide} AS v FROM generate_series(1, 1000) g) s;")
+        one = "SET max_parallel_workers_per_gather = 0; SET work_mem = '256MB';"
+        wrong = "SELECT count(*), count(*) FILTER (WHERE v < before) FROM (SELECT v, lag(v) OVER (ORDER BY k) AS before FROM wide) o"
+        self.assertEqual(self.as_owner(server, one + wrong), "1000|0")
+        # Without a session the cells are not even looked at.
+        cells = "SELECT ('\\x021311' || repeat('00', 32 + CASE WHEN g IN (998, 1000) THEN 4000000 ELSE 1 END))::enc_bytea c FROM generate_series(1, 1000) g"
+        server.psql(one + f"SELECT count(*) FROM (SELECT c FROM ({cells} OFFSET 0) s ORDER BY c OFFSET 0) t", error="session|key")
+        self.assertEqual(server.psql("SELECT 1"), "1")
+
     def test_extremes_are_those_of_the_plain_column(self):
         """By workers, in groups of many and of one, and over windows."""
         for form in FORMS:

@@ -154,6 +154,27 @@ fn the_extreme_is_the_cell_that_came_in_and_needs_the_right_to_compare_alone() {
     );
 }
 
+/// PostgreSQL sees a state's handle alone, and no memory of its own grows with what it keeps.
+#[test]
+fn the_leading_cells_are_bounded_by_what_they_take() {
+    let engine = engine(false);
+    let (mut connection, _, mut key) = alice_with(&engine, &[]);
+    let (long, short) = (key.text(&"x".repeat(4_000_000)), key.text("a"));
+    let mut max = |state, cell: &[u8]| step(&mut connection, state, AggregateKind::Max, &[cell]);
+    let all = [(); 8].map(|()| max(0, &long).unwrap());
+    let small = max(0, &short).unwrap();
+    assert_eq!(max(0, &long), Err(Refusal::TooMany));
+    assert_eq!(max(small, &long), Err(Refusal::TooMany));
+    assert_eq!(max(small, &short), Err(Refusal::UnknownState));
+    connection.aggregate_drop(all[0]).unwrap();
+    connection.aggregate_combine(all[1], all[2]).unwrap();
+    for _ in 0..2 {
+        step(&mut connection, 0, AggregateKind::Max, &[&long]).unwrap();
+    }
+    let full = step(&mut connection, 0, AggregateKind::Max, &[&long]);
+    assert_eq!(full, Err(Refusal::TooMany));
+}
+
 #[test]
 fn states_are_bounded_and_end_with_the_session() {
     let engine = engine(false);

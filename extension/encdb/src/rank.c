@@ -26,6 +26,7 @@ typedef struct Work
 	PgsealBytes *request;		/* cells of a request */
 	int		   *number;			/* which ones */
 	int			nrequest;
+	int			most;			/* room for so many */
 	Size		nbytes;
 	uint32	   *ranks;			/* of the request's cells */
 } Work;
@@ -33,7 +34,7 @@ typedef struct Work
 static bool
 Fits(const Work *work, PgsealBytes cell)
 {
-	return work->nrequest < MOST_CELLS && work->nbytes + cell.len + sizeof(uint32) <= MOST_BYTES;
+	return work->nrequest < work->most && work->nbytes + cell.len + sizeof(uint32) <= MOST_BYTES;
 }
 
 static void
@@ -209,8 +210,10 @@ encdb_rank(const PgsealBytes *cells, int ncells, const char *locale, uint32 *ran
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "encdb ranks",
 												  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(context);
-	int			most = Min(ncells, MOST_CELLS);
-	Work		work = {cells, ncells, locale};
+
+	/* The first pass repeats the pivots beside all cells */
+	int			most = (int) Min((int64) ncells + PIVOTS, MOST_CELLS);
+	Work		work = {cells, ncells, locale,.most = most};
 	bool		ranked = true;
 	int			number = 0;
 

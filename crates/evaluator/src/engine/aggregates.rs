@@ -28,7 +28,13 @@ pub(super) struct States {
     /// The handle that was given last, in any session.
     last: u64,
     most: usize,
+    /// What the leading cells of all take.
+    bytes: usize,
 }
+
+/// The most that leading cells take in a connection: PostgreSQL, where the rows come from, sees no
+/// more of a state than its handle, and keeps no account of it.
+const MOST_BYTES: usize = 64 << 20;
 
 struct State {
     kind: AggregateKind,
@@ -46,17 +52,29 @@ enum Sum {
     Extreme(Vec<u8>, Value),
 }
 
+impl State {
+    /// A leading cell is there twice: as it came and opened.
+    fn bytes(&self) -> usize {
+        match &self.sum {
+            Sum::Whole(_) => 0,
+            Sum::Extreme(cell, _) => 2 * cell.len(),
+        }
+    }
+}
+
 impl States {
     pub(super) fn new(most: usize) -> Self {
         Self {
             by_handle: BTreeMap::new(),
             last: 0,
             most,
+            bytes: 0,
         }
     }
 
     pub(super) fn clear(&mut self) {
         self.by_handle.clear();
+        self.bytes = 0;
     }
 
     fn add(&mut self, state: State) -> Result<u64, Refusal> {
@@ -64,7 +82,7 @@ impl States {
             return Err(Refusal::TooMany);
         }
         self.last += 1;
-        self.put_back(self.last, state);
+        self.put_back(self.last, state)?;
         Ok(self.last)
     }
 
@@ -73,12 +91,20 @@ impl States {
     }
 
     fn take(&mut self, handle: u64) -> Result<State, Refusal> {
-        self.by_handle.remove(&handle).ok_or(Refusal::UnknownState)
+        let state = self.by_handle.remove(&handle);
+        let state = state.ok_or(Refusal::UnknownState)?;
+        self.bytes -= state.bytes();
+        Ok(state)
     }
 
-    /// Keeps a state under the handle that it was taken by.
-    fn put_back(&mut self, handle: u64, state: State) {
+    /// Keeps a state under the handle that it was taken by, if there is room for it.
+    fn put_back(&mut self, handle: u64, state: State) -> Result<(), Refusal> {
+        if self.bytes + state.bytes() > MOST_BYTES {
+            return Err(Refusal::TooMany);
+        }
+        self.bytes += state.bytes();
         self.by_handle.insert(handle, state);
+        Ok(())
     }
 }
 
@@ -96,7 +122,7 @@ impl Connection {
         if state == 0 {
             return self.states.add(stepped);
         }
-        self.states.put_back(state, stepped);
+        self.states.put_back(state, stepped)?;
         Ok(state)
     }
 
@@ -202,8 +228,7 @@ impl Connection {
             _ => return Err(Refusal::UnknownState),
         }
         from.origins.iter().for_each(|met| state.meet(*met));
-        self.states.put_back(into, state);
-        Ok(())
+        self.states.put_back(into, state)
     }
 
     /// Appends the result's cell; false if there is none. The state stays.
@@ -211,7 +236,7 @@ impl Connection {
         self.begin_operation()?;
         let state = self.states.take(handle)?;
         let there = self.finish(&state, into);
-        self.states.put_back(handle, state);
+        self.states.put_back(handle, state)?;
         there
     }
 

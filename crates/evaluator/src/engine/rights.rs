@@ -139,6 +139,11 @@ impl Rights {
                 }
             }
         }
+        // Their owner opened these keys elsewhere: they are here for as long, and as far, as he
+        // shares them.
+        if !own && asker.subject.is_some() && !rights.allows(Operation::Share) {
+            rights.allowed = Operations::NONE;
+        }
         (rights, until)
     }
 
