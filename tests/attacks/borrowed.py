@@ -75,6 +75,8 @@ class Archive(Case):
         shutil.copy(cluster.data / "pg_encryption/key.bin", beside)
         told = cluster.run("pg_waldump", f"--key-file-name={beside}", segment, check=False)
         self.assertIn("CHECKPOINT_SHUTDOWN", told.stdout, told.stderr)
+        told = cluster.run("pg_waldump", f"--key-file-name={beside.name}", segment, check=False, cwd=self.directory)
+        self.assertIn("CHECKPOINT_SHUTDOWN", told.stdout, told.stderr)
         without = run([PG / "pg_waldump", segment], check=False)
         self.assertNotIn("CHECKPOINT_SHUTDOWN", without.stdout)
 

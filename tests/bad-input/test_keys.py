@@ -228,6 +228,14 @@ class NamedByConfiguration(BadInput):
         for process in [self.sealed.server.pid, *stage.descendants(self.sealed.server.pid)]:
             self.assertNotIn(command.encode(), read_raw(f"/proc/{process}/environ"))
 
+    def test_the_key_of_another_cluster_is_handed_over(self):
+        """As by pg_upgradecluster, whose pg_ctl names a log in the new cluster."""
+        other = self.cluster("other").init()
+        self.sealed.environment["PGDATA"] = str(other.data)
+        (self.directory / "gate").touch()
+        self.sealed.start(data=self.etc)
+        self.assertEqual(self.sealed.psql("SELECT a FROM t LIMIT 1"), self.canaries["row"] + "1")
+
     def test_a_command_that_is_no_text(self):
         sentence = "PGDATAKEYUNWRAPCMD is not UTF-8: write it so, or give the option that it stands for"
         done = self.sealed.run("pg_controldata", "-D", self.sealed.data, check=False,

@@ -214,14 +214,13 @@ impl Object {
     /// # Safety
     /// `entry` is one of [`Self::entries`]; nobody else runs.
     unsafe fn replace(&self, entry: usize, hook: *const c_void) -> bool {
-        let page = {
-            // SAFETY: no arguments that matter.
-            let size = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) });
-            let size = size.unwrap_or(4096);
-            (entry & !(size - 1), size)
-        };
+        // SAFETY: no arguments that matter.
+        let size = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) });
+        let size = size.unwrap_or(4096);
+        let page = (entry & !(size - 1), size);
         let (start, len) = self.read_only;
-        let protected = (start..start + len).contains(&entry);
+        // glibc protects whole pages: the last one may hold data that is written.
+        let protected = (start..(start + len) & !(size - 1)).contains(&entry);
         let protect = |access| {
             // SAFETY: a page of the object's own data.
             let answer =

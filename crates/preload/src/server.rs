@@ -6,7 +6,9 @@ use crate::disk::stat;
 use crate::real::libc_call;
 use crate::{programs, unlock};
 use libc::c_int;
-use std::ffi::{CStr, CString};
+use std::ffi::{CStr, CString, OsStr};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use zeroize::Zeroize;
@@ -76,6 +78,23 @@ fn leave_shared_buffers_out_of_cores() {
         libc_call!(write(fd, FILTER.as_ptr().cast(), FILTER.len()));
         libc_call!(close(fd));
     }
+}
+
+/// Is this the server's own data directory, wherever it found that named?
+pub fn is_own(root: &[u8]) -> bool {
+    let Some(variable) = symbol(c"DataDir") else {
+        return false;
+    };
+    // SAFETY: exported by every supported server with this type (miscadmin.h): null until the
+    // configuration was read, then a C string that stays.
+    let own = unsafe { *variable.cast::<*const libc::c_char>() };
+    if own.is_null() {
+        return false;
+    }
+    // SAFETY: as above.
+    let own = OsStr::from_bytes(unsafe { CStr::from_ptr(own) }.to_bytes());
+    let [own, root] = [own, OsStr::from_bytes(root)].map(std::fs::metadata);
+    matches!((own, root), (Ok(own), Ok(root)) if (own.dev(), own.ino()) == (root.dev(), root.ino()))
 }
 
 /// Takes a variable out of the environment and out of `/proc/PID/environ`.

@@ -97,11 +97,11 @@ fn read_all(fd: c_int) -> Option<Zeroizing<Vec<u8>>> {
     (check(got) == Ok(size)).then_some(record)
 }
 
-/// Asks the command to unlock the cluster at `root`. A server asks once, for its own, before it has
+/// Asks the command to unlock the cluster at `root`. A server asks for its own alone, before it has
 /// children: which paths these open is said by whoever is connected, and what unlocks a cluster may
 /// be a command in it.
 pub fn ask(root: &[u8]) -> Result<&'static Cluster, Failed> {
-    if programs::is_server() && (!server::is_first() || clusters::all().next().is_some()) {
+    if programs::is_server() && !(server::is_first() && server::is_own(root)) {
         return refuse(
             "a server opens no other cluster than its own, and not the one at",
             root,

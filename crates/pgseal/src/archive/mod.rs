@@ -111,9 +111,9 @@ impl Source {
 
 /// Opens the key file that `--key-file-name` names, wherever it lies.
 pub fn named_key(file: &Path, ways: &Ways) -> Result<Unlocked, Failure> {
-    let directory = file.parent().unwrap_or(Path::new(""));
-    let root = Root::pending(directory)?;
-    Ok(unlock_from(&KeyDir::around(file), root, ways)?)
+    let file = std::path::absolute(file).unwrap_or(file.to_owned());
+    let root = Root::pending(file.parent().unwrap_or(&file))?;
+    Ok(unlock_from(&KeyDir::around(&file), root, ways)?)
 }
 
 #[cfg(test)]
