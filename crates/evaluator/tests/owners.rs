@@ -6,7 +6,7 @@ mod common;
 use std::cmp::Ordering;
 
 use common::*;
-use pgseal_cell::grant::{Operation, Subject};
+use pgseal_cell::grant::{KeyScope, Operation, Subject};
 use pgseal_evaluator::engine::CollationId;
 use pgseal_evaluator_proto::{AttachAs, Refusal};
 use pgseal_value::AggregateKind;
@@ -130,4 +130,33 @@ fn a_pattern_that_was_derived_is_a_comparison() {
         let way = connection.like_escape(cell, "#", &mut escaped);
         assert_eq!((way, escaped.len()), (Err(refused), 0));
     }
+}
+
+/// Whatever grants there are for a key, it is used as far as some grant shares it.
+#[test]
+fn what_is_shared_of_one_key_opens_no_other() {
+    let engine = engine(false);
+    let alice = Party::new(1);
+    let mut connection = connect(&engine, AttachAs::Client);
+    let mut out = Vec::new();
+    let (mut first, mut second) = (alice.key(13, false), alice.key(14, false));
+    let dave = Party::new(5);
+    let for_dave = |operations: &[Operation], key: &Sealer| {
+        alice.grant_with(Subject::Client(dave.public()), operations, |terms| {
+            terms.keys = KeyScope::Keys(vec![key.cipher.id()]);
+        })
+    };
+    let share = for_dave(&[Operation::Share, Operation::CompareStored], &first);
+    let unshared = for_dave(&[Operation::ConvertOut, Operation::CompareStored], &second);
+    open(&mut connection, &alice, &alice, &[share], &[]).unwrap();
+    let mut session = connect(&engine, AttachAs::Client);
+    open(&mut session, &dave, &dave, &[unshared], &[]).unwrap();
+    let loaded = (load(&mut session, &first), load(&mut session, &second));
+    assert_eq!(loaded, (1, 1));
+    let (a, b) = (first.int4(1), second.int4(1));
+    assert_eq!(session.compare(&a, &first.int4(1), C), Ok(Ordering::Equal));
+    let refused = session.decrypt_to(&b, &mut out);
+    assert_eq!(refused, Err(no_grant(Operation::ConvertOut)));
+    let refused = session.compare(&b, &second.int4(1), C);
+    assert_eq!(refused, Err(no_grant(Operation::CompareStored)));
 }

@@ -542,28 +542,6 @@ fn another_subject_uses_keys_that_their_owner_shares() {
         Err(no_grant(Operation::KeyGenerate))
     );
 
-    // What is shared of one group opens no other, whatever grants there are for that.
-    let (mut first, mut second) = (alice.key(13, false), alice.key(14, false));
-    let dave = Party::new(5);
-    let for_dave = |operations: &[Operation], key: &Sealer| {
-        alice.grant_with(Subject::Client(dave.public()), operations, |terms| {
-            terms.keys = KeyScope::Keys(vec![key.cipher.id()]);
-        })
-    };
-    let share = for_dave(&[Operation::Share, Operation::CompareStored], &first);
-    let unshared = for_dave(&[Operation::ConvertOut, Operation::CompareStored], &second);
-    open(&mut connection, &alice, &alice, &[share, unshared], &[]).unwrap();
-    let mut session = connect(&engine, AttachAs::Client);
-    open(&mut session, &dave, &dave, &[], &[]).unwrap();
-    let loaded = (load(&mut session, &first), load(&mut session, &second));
-    assert_eq!(loaded, (1, 1));
-    let (a, b) = (first.int4(1), second.int4(1));
-    assert_eq!(session.compare(&a, &first.int4(1), C), Ok(Ordering::Equal));
-    let refused = session.decrypt_to(&b, &mut out);
-    assert_eq!(refused, Err(no_grant(Operation::ConvertOut)));
-    let refused = session.compare(&b, &second.int4(1), C);
-    assert_eq!(refused, Err(no_grant(Operation::CompareStored)));
-
     // Without the word Share nothing is left for others.
     let carol = Party::new(4);
     let grant = alice.grant(Subject::Client(carol.public()), &[Operation::CompareStored]);
