@@ -42,6 +42,22 @@ class Roles(Confidential):
         self.as_owner(server, build)
         self.assertEqual(self.as_owner(server, "SET enable_seqscan = off; SET enable_sort = off;" + least), "100")
 
+    def test_what_stands_in_for_a_key_in_analyze_is_for_analyze(self):
+        """An index's expression is a function of anybody's: what it writes into another's index there is refused as elsewhere."""
+        server = self.server(form="isolated", socket=self.evaluator().socket)
+        self.as_owner(server, TABLE + "CREATE TABLE v (c enc_int4 UNIQUE); INSERT INTO v SELECT k FROM t WHERE id < 50 ON CONFLICT DO NOTHING;"
+                              "GRANT SELECT, INSERT ON v TO mallory; GRANT CREATE ON SCHEMA public TO mallory")
+        rows = server.psql("SELECT count(*) FROM v")
+        server.psql("CREATE TABLE lure (x int); INSERT INTO lure SELECT generate_series(1, 3);"
+                    "CREATE FUNCTION f(int) RETURNS int IMMUTABLE LANGUAGE sql AS 'SELECT $1'; CREATE INDEX ON lure (f(x));"
+                    "CREATE FUNCTION put() RETURNS void LANGUAGE plpgsql AS 'BEGIN INSERT INTO public.v SELECT c FROM public.v LIMIT 1; END';"
+                    "CREATE OR REPLACE FUNCTION f(int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS 'BEGIN PERFORM public.put(); RETURN $1; END'",
+                    user="mallory")
+        for first in ["", "SELECT count(c) FROM v;"]:  # the library is loaded by the insertion, or before
+            server.psql(first + "ANALYZE lure", user="mallory", error="no session is open")
+        self.assertEqual(server.psql("SELECT count(*) FROM v"), rows)
+        server.psql("ANALYZE v; ANALYZE t")
+
     def test_a_call_site_follows_the_role(self):
         """A function's, which lives as long as the transaction, seals under the default key of who calls it now."""
         server = self.server()

@@ -83,4 +83,5 @@ _PG_init(void)
 	encdb_collation_init();
 	encdb_page_init();
 	encdb_distinct_init();
+	encdb_background_init();
 }

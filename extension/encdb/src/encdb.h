@@ -81,6 +81,7 @@ extern bool encdb_try_remedy(void);
 
 /* background.c */
 extern bool encdb_in_analyze(void);
+extern void encdb_background_init(void);
 
 /* Ends a function that makes a cell of cells: ANALYZE makes do with one of them */
 #define ENCDB_STAND_IN(cell) \
