@@ -2,7 +2,6 @@
 """Three sealed nodes under Patroni: bootstrap, replicas, switchover, another passphrase, a killed leader, its return."""
 
 import os
-import re
 import signal
 import sys
 from pathlib import Path
@@ -87,7 +86,8 @@ class Failover(Case):
         """The page's commands, for each node; the old passphrase opens none of them afterwards."""
         secret = self.patroni.secret
         old = secret.read_text()
-        make, rotate, move = re.fullmatch(r"(openssl.*?\n)(pgseal.*?\n)(mv.*\n)", page_block("sh"), re.S).groups()
+        make, *rotate, move = page_block("sh").splitlines(keepends=True)
+        rotate = "".join(rotate)
         commands = make + "".join(rotate.replace("/var/lib/postgresql/15/node1", str(node.data))
                                   for node in self.patroni.nodes.values()) + move
         commands = commands.replace("/etc/pgseal/passphrase", str(secret)).replace("pgseal key", f"{PGSEAL} key")
