@@ -160,3 +160,28 @@ fn what_is_shared_of_one_key_opens_no_other() {
     let refused = session.compare(&b, &second.int4(1), C);
     assert_eq!(refused, Err(no_grant(Operation::CompareStored)));
 }
+
+/// Who makes more keys than a session takes, and shares them, displaces nobody's.
+#[test]
+fn keys_that_a_stranger_shares_leave_room_for_all_others() {
+    const EACH: u32 = 16_384 / 2;
+    let engine = engine(false);
+    let (mallory, bob, dave) = (Party::new(1), Party::new(2), Party::new(3));
+    for sharing in [&mallory, &bob] {
+        let share = sharing.grant(Subject::Client(dave.public()), &[Operation::Share]);
+        let mut connection = connect(&engine, AttachAs::Client);
+        open(&mut connection, sharing, sharing, &[share], &[]).unwrap();
+    }
+    let mut session = connect(&engine, AttachAs::Client);
+    open(&mut session, &dave, &dave, &[], &[]).unwrap();
+    let numbered = |number: u32| {
+        let mut bytes = [7; 32];
+        bytes[..4].copy_from_slice(&number.to_le_bytes());
+        mallory.key_of(bytes, false).row
+    };
+    let rows: Vec<_> = (0..EACH + 10).map(numbered).collect();
+    let loaded = session.load_keys(rows.iter().map(Vec::as_slice));
+    assert_eq!(loaded, Ok(EACH));
+    assert_eq!(load(&mut session, &bob.key(22, false)), 1);
+    assert_eq!(load(&mut session, &dave.key(33, false)), 1);
+}

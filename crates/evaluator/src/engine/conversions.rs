@@ -74,7 +74,9 @@ impl Connection {
             name,
             wrapped: &wrapped,
         };
-        self.load_key(&row.encode())?;
+        let holder = self.session.as_ref().ok_or(Refusal::NoSession)?;
+        holder.write().load(&row.encode())?;
+        self.shared.advance();
         let session = self.number();
         self.counts.event(Event::KeyMade { session, key: id.0 });
         Ok(wrapped)
@@ -113,21 +115,16 @@ impl Connection {
     /// out; a row that does not open is counted, and hinders no other.
     pub fn load_keys<'r>(&mut self, rows: impl Iterator<Item = &'r [u8]>) -> Result<u32, Refusal> {
         self.fresh()?;
+        let session = self.session.as_ref().ok_or(Refusal::NoSession)?;
         let mut loaded = 0;
         for row in rows {
-            match self.load_key(row) {
+            match session.write().load(row) {
                 Ok(true) => loaded += 1,
                 Ok(false) => {}
                 Err(refusal) => self.counts.refused(refusal),
             }
         }
-        Ok(loaded)
-    }
-
-    fn load_key(&mut self, row: &[u8]) -> Result<bool, Refusal> {
-        let session = self.session.as_ref().ok_or(Refusal::NoSession)?;
-        let loaded = session.write().load(row)?;
-        if loaded {
+        if loaded > 0 {
             self.shared.advance();
         }
         Ok(loaded)

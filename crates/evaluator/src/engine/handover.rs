@@ -85,7 +85,7 @@ fn read(bytes: &[u8]) -> Option<Session> {
         holdings.insert(Held::verify(&grant).ok()?);
     }
     for _ in 0..rest.number()? {
-        holdings.load(rest.counted()?).ok()?;
+        holdings.take(rest.counted()?).ok()?;
     }
     let complete = rest.0.is_empty() && own <= holdings.owners.len();
     complete.then(|| Session::with_key(number, holdings, Secret::from_bytes(&mut states_key)))

@@ -20,7 +20,7 @@ use pgseal_evaluator_proto::{KeyRow, Refusal, Ticket};
 use super::keys::{Key, Owner};
 use super::rights::{Asker, Held};
 
-/// Data keys that one session takes.
+/// Data keys that one session takes of its own owner, and of all others together.
 const MOST_KEYS: usize = 16_384;
 /// Grants that one session takes of its client.
 const MOST_GRANTS: usize = 1024;
@@ -118,23 +118,47 @@ impl Holdings {
         }
     }
 
-    /// Takes a row of the table of data keys in. False if the key is another owner's or is here.
+    /// Takes a row of the table of data keys in, if there is room. False if the key is here, or of
+    /// somebody whose keys are not.
     pub fn load(&mut self, item: &[u8]) -> Result<bool, Refusal> {
+        let wrapped = WrappedKey::parse(KeyRow::parse(item)?.wrapped)?;
+        let owner = { self.owners.iter() }.position(|owner| owner.id == wrapped.owner());
+        let is_here = self.keys.iter().any(|key| key.id == wrapped.id());
+        match owner {
+            Some(owner) if !is_here => {
+                if !self.has_room(owner) {
+                    return Err(Refusal::TooMany);
+                }
+                self.take(item)?;
+                Ok(true)
+            }
+            _ => Ok(false),
+        }
+    }
+
+    /// Whether a key more of this owner is taken. Of those who share theirs each has as much room
+    /// as any other: nobody fills what another needs.
+    fn has_room(&self, owner: usize) -> bool {
+        let taken = { self.keys.iter() }
+            .filter(|key| key.owner == owner)
+            .count();
+        let sharing = if owner < self.own {
+            1
+        } else {
+            self.owners.len() - self.own
+        };
+        taken < MOST_KEYS / sharing
+    }
+
+    /// Takes a row in that is new and of an owner whose keys are here.
+    pub fn take(&mut self, item: &[u8]) -> Result<(), Refusal> {
         let row = KeyRow::parse(item)?;
         let wrapped = WrappedKey::parse(row.wrapped)?;
-        if self.keys.iter().any(|key| key.id == wrapped.id())
-            || !self.owners.iter().any(|owner| owner.id == wrapped.owner())
-        {
-            return Ok(false);
-        }
-        if self.keys.len() >= MOST_KEYS {
-            return Err(Refusal::TooMany);
-        }
         let owners = self.owners.iter().map(Arc::as_ref);
         let key = Key::unwrap(&wrapped, row.name, owners)?;
         self.keys.push(Arc::new(key));
         self.rows.push(item.to_vec());
-        Ok(true)
+        Ok(())
     }
 
     /// The client, if it may leave this owner's keys for others: it is the owner, or the owner

@@ -109,10 +109,13 @@ impl Party {
     }
 
     pub fn key(&self, seed: u8, deterministic: bool) -> Sealer {
-        let (key, again) = (
-            DataKey::from_bytes(&mut [seed; 32]),
-            DataKey::from_bytes(&mut [seed; 32]),
-        );
+        self.key_of([seed; 32], deterministic)
+    }
+
+    pub fn key_of(&self, bytes: [u8; 32], deterministic: bool) -> Sealer {
+        let (mut one, mut other) = (bytes, bytes);
+        let key = DataKey::from_bytes(&mut one);
+        let again = DataKey::from_bytes(&mut other);
         let mut nonces = Nonces::new();
         let wrapped = Unwrapped::Sealed(again)
             .wrap(
