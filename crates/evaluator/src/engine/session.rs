@@ -119,7 +119,8 @@ impl Holdings {
     }
 
     /// Takes a row of the table of data keys in, if there is room. False if the key is here, or of
-    /// somebody whose keys are not.
+    /// somebody whose keys are not. A session has one key of an id, as that table has: states and
+    /// conversions name their keys by it alone.
     pub fn load(&mut self, item: &[u8]) -> Result<bool, Refusal> {
         let wrapped = WrappedKey::parse(KeyRow::parse(item)?.wrapped)?;
         let owner = { self.owners.iter() }.position(|owner| owner.id == wrapped.owner());
