@@ -43,6 +43,7 @@ use key_directory::Keys;
 pub use key_directory::{refuse_converting, Converting};
 use lock::Lock;
 pub use lock::LockError;
+use obstacle::Obstacle;
 use report::{Done, Outlook};
 use survey::{Survey, SurveyError};
 use tree::Tree;
@@ -160,13 +161,7 @@ impl Conversion<'_> {
             return Err(ConvertError::AlreadySealed(self.data.clone()).into());
         }
         if self.kind == Kind::Unseal && self.keys.has_ended() {
-            if self.request.options.check {
-                return Ok(ExitCode::SUCCESS);
-            }
-            lock.keep_servers_out()?;
-            let removed = self.keys.remove_leftovers();
-            removed.map_err(|error| ConvertError::Begin(self.data.clone(), error))?;
-            return Ok(ExitCode::SUCCESS);
+            return self.clear_up(lock);
         }
         let dir = KeyDir::of(&self.data);
         let _keys = match self.kind {
@@ -179,12 +174,30 @@ impl Conversion<'_> {
         }
     }
 
+    /// An unseal that is through, but for what it leaves. A plain server may have run since.
+    fn clear_up(&self, lock: &mut Lock) -> Result<ExitCode, Failure> {
+        let control = self.control(None)?;
+        if self.request.options.check {
+            let obstacles = obstacle::state(self.kind, &control);
+            let rest = Survey {
+                obstacles,
+                ..Survey::default()
+            };
+            return self.tell(&rest, true);
+        }
+        self.refuse_for(&obstacle::state(self.kind, &control))?;
+        self.keep_servers_out(lock, None)?;
+        let removed = self.keys.remove_leftovers();
+        removed.map_err(|error| ConvertError::Begin(self.data.clone(), error))?;
+        self.tell_done(&Done::new(self.kind, &self.data, self.jobs, None))
+    }
+
     /// A cluster that no conversion has touched.
     fn begin(&self, lock: &mut Lock) -> Result<ExitCode, Failure> {
         let from = self.open_old()?;
         let survey = self.survey(from.as_ref(), false)?;
         if !self.request.options.check {
-            self.refuse(&survey)?;
+            self.refuse_for(&survey.obstacles)?;
         }
         let new = self.request.new.map(|choice| {
             let root = Root::pending(&self.data)?;
@@ -215,14 +228,15 @@ impl Conversion<'_> {
 
     /// A conversion that was interrupted.
     fn go_on(&self, journal: Journal, lock: &mut Lock) -> Result<ExitCode, Failure> {
-        let rest = Survey::of_rest(&self.data, &journal).map_err(ConvertError::Survey)?;
+        let mut rest = Survey::of_rest(&self.data, &journal).map_err(ConvertError::Survey)?;
+        rest.obstacles.extend(self.of_plain_server(&journal)?);
         if self.request.options.check {
             return self.tell(&rest, true);
         }
-        self.refuse(&rest)?;
+        self.refuse_for(&rest.obstacles)?;
         if journal.phase == Phase::Placing {
             lock.keep_servers_out()?;
-            self.refuse_other_copy()?;
+            self.refuse_for(&self.of_plain_server(&journal)?)?;
             return self.convert(journal, &Secrets::default());
         }
         let secrets = Secrets {
@@ -235,7 +249,7 @@ impl Conversion<'_> {
         }
         if self.tree.path(CONTROL).exists() {
             // The gate was not shut: a plain server may have run.
-            self.refuse(&self.survey(secrets.from.as_ref(), true)?)?;
+            self.refuse_for(&self.survey(secrets.from.as_ref(), true)?.obstacles)?;
             let control = self.keep_servers_out(lock, secrets.from.as_ref())?;
             // So may pg_resetwal: nothing is stored yet, and what is counts by the journal.
             let journal = Journal::new(&control, ids.0, ids.1).expect("as it was");
@@ -248,15 +262,17 @@ impl Conversion<'_> {
         self.convert(journal, &secrets)
     }
 
-    /// An unseal that is almost through has a `pg_control` in clear, or none. Where it is sealed,
-    /// the journal is not of these files: the key directory lies elsewhere.
-    fn refuse_other_copy(&self) -> Result<(), ConvertError> {
-        if self.kind == Kind::Unseal && self.tree.path(CONTROL).exists() {
-            self.control(None).map_err(|_| {
-                ConvertError::OtherCopy(self.data.join(DIR).join(key_directory::JOURNAL))
-            })?;
+    /// An unseal that is almost through has a `pg_control` in clear, or none. Where it is in clear
+    /// a plain server may have run, and crashed. Where it is sealed, the journal is not of these
+    /// files: the key directory lies elsewhere.
+    fn of_plain_server(&self, journal: &Journal) -> Result<Vec<Obstacle>, ConvertError> {
+        let is_in_clear = self.kind == Kind::Unseal && journal.phase == Phase::Placing;
+        if !is_in_clear || !self.tree.path(CONTROL).exists() {
+            return Ok(Vec::new());
         }
-        Ok(())
+        let journal = || self.data.join(DIR).join(key_directory::JOURNAL);
+        let control = { self.control(None) }.map_err(|_| ConvertError::OtherCopy(journal()))?;
+        Ok(obstacle::state(self.kind, &control))
     }
 
     fn open_old(&self) -> Result<Option<Unlocked>, Failure> {
@@ -295,16 +311,12 @@ impl Conversion<'_> {
         })
     }
 
-    fn refuse(&self, survey: &Survey) -> Result<(), ConvertError> {
-        let obstacles = survey.obstacles.iter().map(ToString::to_string);
-        self.refuse_for(obstacles.collect())
-    }
-
-    fn refuse_for(&self, obstacles: Vec<String>) -> Result<(), ConvertError> {
+    fn refuse_for(&self, obstacles: &[Obstacle]) -> Result<(), ConvertError> {
         if obstacles.is_empty() {
             return Ok(());
         }
-        Err(ConvertError::Obstacles(self.data.clone(), obstacles))
+        let said = obstacles.iter().map(ToString::to_string).collect();
+        Err(ConvertError::Obstacles(self.data.clone(), said))
     }
 
     /// From here on no server can start, and none did since the cluster was looked at.
@@ -315,8 +327,7 @@ impl Conversion<'_> {
     ) -> Result<Control, Failure> {
         lock.keep_servers_out()?;
         let control = self.control(from)?;
-        let obstacles = obstacle::state(self.kind, &control);
-        self.refuse_for(obstacles.iter().map(ToString::to_string).collect())?;
+        self.refuse_for(&obstacle::state(self.kind, &control))?;
         Ok(control)
     }
 
@@ -354,9 +365,13 @@ impl Conversion<'_> {
         steps::placing(&self.tree, &self.keys, &plan, &journal)
             .map_err(|failed| ConvertError::Step(failed, self.kind))?;
         done.end(start.elapsed());
+        self.tell_done(&done)
+    }
+
+    fn tell_done(&self, done: &Done) -> Result<ExitCode, Failure> {
         match self.request.options.scan.json {
-            true => output::print_done(output::json(&done))?,
-            false => output::print_done(&done)?,
+            true => output::print_done(output::json(done))?,
+            false => output::print_done(done)?,
         }
         Ok(ExitCode::SUCCESS)
     }

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use nix::sys::statvfs::statvfs;
 use pgseal_convert::plan::{batches, Geometry, Plan};
-use pgseal_convert::{Journal, Kind};
+use pgseal_convert::{Journal, Kind, Phase};
 use pgseal_storage::control::Control;
 use serde::Serialize;
 
@@ -33,6 +33,7 @@ pub struct Space {
 }
 
 /// What was seen.
+#[derive(Default)]
 pub struct Survey {
     pub plan: Plan,
     pub space: Vec<Space>,
@@ -74,10 +75,16 @@ impl Survey {
     pub fn of_rest(data: &Path, journal: &Journal) -> Result<Self, SurveyError> {
         let geometry = Geometry::from(journal);
         let found = walk(data)?;
+        let obstacles = obstacle::layout(data, &found, &geometry)?;
+        let plan = match journal.phase {
+            Phase::Storing => plan(&found, &geometry),
+            // What is stored has its names to get, and no more.
+            Phase::Placing => Plan::default(),
+        };
         Ok(Self {
-            obstacles: obstacle::layout(data, &found, &geometry)?,
-            plan: plan(&found, &geometry),
+            plan,
             space: Vec::new(),
+            obstacles,
         })
     }
 }
