@@ -43,6 +43,11 @@ BAD_LOG = re.compile(r"^(?!.*pg_twophase/FFFFFFFF.*No such file).*(?:PANIC|pgsea
 LEFT = re.compile(r'could not remove file "pg_twophase/FFFFFFFF([0-9A-F]{8})": No such file or directory$', re.MULTILINE)
 SKIPPED = re.compile(r"could not recover two-phase state file for transaction (\d+)\n.*already been restored from disk\.\n"
                      r".*PREPARE: gid (\w+): ", re.MULTILINE)
+# What a rolled back savepoint may do to a neighbour in 15, 17 and 18, plain clusters too: it is aborted in pg_xact a moment
+# before it leaves the list of those that run (RecordTransactionAbort). In between an UPDATE of a row that it had updated, and
+# that others hold FOR KEY SHARE, need not wait for it (DoesMultiXactIdConflict) and finds it running (MultiXactIdExpand).
+RACE = re.compile(r"^XX000 ERROR:  new multixact has more than one updating member: .*\n(?:XX000 (?:CONTEXT|STATEMENT): .*\n(?:\t.*\n)*)*",
+                  re.MULTILINE)
 RECOVERED = re.compile(r"redo done at|redo is not required|automatic recovery in progress")
 
 
@@ -106,7 +111,7 @@ class Rounds(Case):
             time.sleep(0.02)
 
     def check_log(self, log):
-        self.assertEqual(BAD_LOG.findall(log), [])
+        self.assertEqual(BAD_LOG.findall(RACE.sub("", log)), [])
         self.assertRegex(log, RECOVERED)
 
     def check_data(self):
