@@ -74,18 +74,46 @@ mirror() {
         awk -v release="$codename" '$1 == release && $2 == "main" && !uri { uri = $3 } END { print uri }'
 }
 
+# The release that is taken where a mirror's index names one that its pool does not hold: its Debian version, and the
+# SHA-256 of its .dsc, whose signature by PostgreSQL's maintainers in Debian was checked when it was written down here.
+known_release() {
+    case $1 in
+        13) echo 13.16-0+deb11u1 c1c95c213760880a6b86a38b95c27cc0559fc9db98955579eb95b7176ac9dc2e ;;
+        15) echo 15.18-0+deb12u1 d940b57dd029ef0712212164410fcb51854c883f3fc0c3a11486acdfd2ca5947 ;;
+        17) echo 17.11-0+deb13u1 bf148ae423a982707c3f60672c3a072ef62b701bd9f5df847d9f4b8c9b3e3b18 ;;
+        18) echo 18.6-3 a4254c4548ebeea683832de193460ee8a9f1271418e884803b44ded1aead1776 ;;
+    esac
+}
+
+# Downloads that release from the pool of the mirror at URI: the .dsc by its sum above, its files by theirs in it.
+download_known() {
+    local version=$1 pool=$2pool/main/p/postgresql-$1 release dsc_sum dsc sum name
+    rm -f postgresql-*
+    read -r release dsc_sum < <(known_release "$version")
+    dsc=postgresql-${version}_$release.dsc
+    /usr/lib/apt/apt-helper download-file "$pool/${dsc//+/%2b}" "$dsc" "SHA256:$dsc_sum"
+    while read -r sum name; do
+        /usr/lib/apt/apt-helper download-file "$pool/${name//+/%2b}" "$name" "SHA256:$sum"
+    done < <(awk '/^Checksums-Sha256:/ { inside = 1; next } /^[^ ]/ { inside = 0 } inside { print $1, $3 }' "$dsc")
+}
+
 # Downloads the source package of postgresql-VERSION into the current directory.
 download_source() {
-    local version=$1 suite apt=$PWD/apt uri options
-    suite=$(suite_of "$version")
+    local version=$1 uri
     uri=$(mirror)
     [ -n "$uri" ] || die "apt has no source for main of this Debian release; add one and run this again"
+    download_newest "$version" "$uri" || download_known "$version" "$uri"
+}
+
+# The one that the index of its Debian release names.
+download_newest() {
+    local version=$1 uri=$2 suite apt=$PWD/apt options
+    suite=$(suite_of "$version")
     mkdir -p "$apt/lists/partial" "$apt/cache/archives/partial" "$apt/parts"
     echo "deb-src [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $uri $suite main" >"$apt/sources.list"
     options=(-o "Dir::Etc::sourcelist=$apt/sources.list" -o "Dir::Etc::sourceparts=$apt/parts"
         -o "Dir::State::lists=$apt/lists" -o "Dir::Cache=$apt/cache")
-    apt-get "${options[@]}" update
-    apt-get "${options[@]}" source --download-only "postgresql-$version"
+    apt-get "${options[@]}" update && apt-get "${options[@]}" source --download-only "postgresql-$version"
 }
 
 # In the source directory. The options are those of Debian's packages where the suites or the calls into libc can tell
