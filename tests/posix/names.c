@@ -113,6 +113,84 @@ segment(void)
 	unlink("pg_wal/000000010000000000000009");
 }
 
+/* A file for a segment, new or not, and what is written through it: zeros, then the first `data` bytes of a pattern. */
+static void
+scratch(int flags, size_t zeros, size_t data)
+{
+	int			fd = open("pg_wal/xlogtemp.9", O_RDWR | flags, 0640);
+
+	memset(bytes, 0, sizeof(bytes));
+	if (write(fd, bytes, zeros) != (ssize_t) zeros)
+		note("zeros", "%s", strerrorname_np(errno));
+	fill(bytes, data, 's');
+	if (pwrite(fd, bytes, data, 8192) != (ssize_t) data)
+		note("data", "%s", strerrorname_np(errno));
+	close(fd);
+}
+
+/* Bytes that this process has read so far (proc(5), io). */
+static long
+bytes_read(void)
+{
+	FILE	   *io = fopen("/proc/self/io", "r");
+	long		count = -1;
+
+	if (io == NULL || fscanf(io, "rchar: %ld", &count) != 1)
+		note("/proc/self/io", "%s", strerrorname_np(errno));
+	fclose(io);
+	return count;
+}
+
+static void
+becomes_segment(const char *label)
+{
+	long		before = bytes_read();
+
+	result(label, rename("pg_wal/xlogtemp.9", "pg_wal/00000001000000000000000A"));
+	if (strcmp(scene, "zeros alone") == 0)
+		note("the rename read", "%s", bytes_read() - before < SEGMENT ? "little" : "everything");
+	show("as a segment", "pg_wal/00000001000000000000000A");
+	unlink("pg_wal/00000001000000000000000A");
+}
+
+/* That a file holds nothing but zeros is known of this very file, as it was last. */
+static void
+zeros_and_data(void)
+{
+	const int	new_file = O_CREAT | O_EXCL;
+	int			fd,
+				copy;
+
+	snprintf(scene, sizeof(scene), "zeros alone");
+	scratch(new_file, SEGMENT, 0);
+	becomes_segment("rename");
+	snprintf(scene, sizeof(scene), "zeros and a tail");
+	scratch(new_file, 8192 + 5, 0);
+	becomes_segment("rename");
+	snprintf(scene, sizeof(scene), "data over zeros");
+	scratch(new_file, SEGMENT, 16);
+	becomes_segment("rename");
+	snprintf(scene, sizeof(scene), "data when it is opened again");
+	scratch(new_file, SEGMENT, 0);
+	scratch(0, 8192, 8192);
+	becomes_segment("rename");
+	snprintf(scene, sizeof(scene), "data in the next file");
+	scratch(new_file, SEGMENT, 0);
+	unlink("pg_wal/xlogtemp.9");
+	scratch(new_file, SEGMENT, 8192);
+	becomes_segment("rename");
+	snprintf(scene, sizeof(scene), "data through a copy of the descriptor");
+	fd = open("pg_wal/xlogtemp.9", O_RDWR | new_file, 0640);
+	memset(bytes, 0, sizeof(bytes));
+	result("zeros", write(fd, bytes, SEGMENT) != SEGMENT);
+	copy = dup(fd);
+	result("close", close(fd));
+	fill(bytes, 8192, 'c');
+	result("data", pwrite(copy, bytes, 8192, 0) != 8192);
+	becomes_segment("rename while it is open");
+	close(copy);
+}
+
 static void
 refusals(void)
 {
@@ -339,6 +417,7 @@ main(int count, char **arguments)
 		return 2;
 	renames();
 	segment();
+	zeros_and_data();
 	refusals();
 	links();
 	spellings();

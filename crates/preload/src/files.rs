@@ -92,6 +92,11 @@ impl OpenFile {
         self.hidden_from_import && len == LARGE_OBJECT_CHUNK
     }
 
+    /// Does one descriptor alone lead here?
+    pub fn is_last(&self) -> bool {
+        self.descriptors.load(Ordering::Relaxed) == 1
+    }
+
     /// Access mode and O_APPEND, as the caller knows them.
     pub fn flags(&self) -> c_int {
         self.flags.load(Ordering::Relaxed)

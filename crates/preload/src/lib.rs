@@ -44,6 +44,7 @@ mod server;
 mod symbols;
 mod unlock;
 mod wal;
+mod zero_fill;
 
 use libc::{c_char, c_int};
 

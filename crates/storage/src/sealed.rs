@@ -24,7 +24,7 @@ mod write;
 use crate::layout::{Layout, Writers, Zeros, BLOCK, PAGE};
 use crate::{Disk, Errno, Lock};
 use pgseal_crypto::FileCipher;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// The largest file: offsets are signed in libc.
 const MAX_SIZE: u64 = i64::MAX as u64;
@@ -37,6 +37,8 @@ pub struct SealedFile<'k> {
     /// or below it leave no gap, so the short way need not ask for the size. It would be wrong only
     /// if another open file cut this one inside a page, which PostgreSQL never does.
     known_size: AtomicU64,
+    /// Was anything but zeros written, to a file in which zeros are kept?
+    wrote_data: AtomicBool,
 }
 
 impl<'k> SealedFile<'k> {
@@ -47,6 +49,7 @@ impl<'k> SealedFile<'k> {
             cipher,
             layout,
             known_size: AtomicU64::new(0),
+            wrote_data: AtomicBool::new(false),
         }
     }
 
@@ -65,6 +68,24 @@ impl<'k> SealedFile<'k> {
                 ..
             }
         )
+    }
+
+    /// Are zeros that are written kept as they are?
+    fn keeps_zeros(&self) -> bool {
+        matches!(
+            self.layout,
+            Layout::Units {
+                keep_zeros: true,
+                ..
+            }
+        )
+    }
+
+    /// Was nothing but zeros written through this open file, and are they stored as such? What the
+    /// file held before is not asked.
+    #[must_use]
+    pub fn wrote_only_zeros(&self) -> bool {
+        self.keeps_zeros() && !self.wrote_data.load(Ordering::Relaxed)
     }
 
     fn is_shared(&self) -> bool {

@@ -5,6 +5,7 @@
 mod support;
 
 use pgseal_storage::layout::Layout;
+use pgseal_storage::scratch::Scratch;
 use proptest::prelude::*;
 use std::collections::HashSet;
 use support::{cases, kinds, ops, Data, Kind, MemDisk, Op, Twin, BLOCK, LENGTHS, PAGE};
@@ -222,6 +223,30 @@ fn only_zero_blocks_of_a_new_segment_stay_zeros() {
     let stored = twin.disk.stored();
     assert_eq!(changed(&stored, &vec![0; PAGE]), [40 / BLOCK]);
     assert_ne!(stored[32..48], page[32..48]);
+}
+
+/// Data, wherever it is written and if only a tail's mask, makes a file one that depends on a key.
+#[test]
+fn what_was_written_tells_whether_a_new_segment_holds_only_zeros() {
+    let only_zeros = |layout, len: usize, data: Option<usize>| {
+        let (kind, disk) = (kind(layout), MemDisk::of(Vec::new()));
+        let file = kind.open();
+        let write = |bytes: &[u8], at| {
+            let written = file.write_at(&disk, &mut Scratch::default(), bytes, at);
+            assert_eq!(written, Ok(bytes.len()));
+        };
+        write(&vec![0; len], 0);
+        data.into_iter().for_each(|at| write(&[1], at as u64));
+        file.wrote_only_zeros()
+    };
+    let segment = 40 * PAGE;
+    assert!(only_zeros(Layout::WAL_SCRATCH, segment, None));
+    assert!(only_zeros(Layout::WAL_SCRATCH, PAGE + 16, None));
+    assert!(!only_zeros(Layout::WAL_SCRATCH, PAGE + 5, None));
+    for at in [0, 17, PAGE, segment - 1, segment] {
+        assert!(!only_zeros(Layout::WAL_SCRATCH, segment, Some(at)), "{at}");
+    }
+    assert!(!only_zeros(Layout::STREAM, segment, None));
 }
 
 /// A mask is none of the blocks that zeros are stored as, so that a tail that grows into a block

@@ -2,14 +2,17 @@
 
 use super::{fail, withdrawn};
 use crate::files::{self, Protected};
-use crate::programs;
 use crate::real::{self, libc_call};
+use crate::{programs, zero_fill};
 use libc::{c_int, c_uint, c_ulong};
 
 #[inline]
 pub unsafe fn close(fd: c_int) -> c_int {
-    // Before libc's: afterwards another thread may have the number.
-    files::remove(fd);
+    if let Some(file) = files::get(fd) {
+        zero_fill::end(file);
+        // Before libc's: afterwards another thread may have the number.
+        files::remove(fd);
+    }
     libc_call!(close(fd))
 }
 

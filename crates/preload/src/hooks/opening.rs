@@ -10,7 +10,7 @@ use crate::place::{self, direct, Place};
 use crate::real::libc_call;
 use crate::received::{self, Form};
 use crate::receivers::guard::{self, Opens};
-use crate::{control, files, programs, receivers, report, server, wal};
+use crate::{control, files, programs, receivers, report, server, wal, zero_fill};
 use libc::{c_char, c_int, mode_t};
 use pgseal_storage::classify::Class;
 use pgseal_storage::layout::{Layout, Spec, PAGE};
@@ -209,6 +209,9 @@ fn protect(
 ) -> Result<(), Unprotected> {
     let spec = spec_of(cluster, class, fd).ok_or(Unprotected::NoSegmentSize)?;
     counters::add(Count::Files, 1);
+    if spec.layout == Layout::WAL_SCRATCH {
+        zero_fill::begin(fd, flags);
+    }
     let reads = flags & libc::O_ACCMODE == libc::O_RDONLY;
     let hidden = reads && holds_pages(class) && receivers::hides_from_import();
     files::insert(fd, Stored::Sealed(cluster.open(&spec)), flags, hidden)

@@ -111,17 +111,12 @@ impl SealedFile<'_> {
 
     /// Seals the whole blocks of a data unit from its start.
     fn seal_unit(&self, plain: &[u8], out: &mut [u8], start: u64) {
-        let keeps_zeros = matches!(
-            self.layout,
-            Layout::Units {
-                keep_zeros: true,
-                ..
-            }
-        );
+        let keeps_zeros = self.keeps_zeros();
         if keeps_zeros && is_zero(plain) {
             // A new WAL segment is filled with such pages before anything is written to it.
             return out.fill(0);
         }
+        self.note_data();
         self.cipher.seal(self.unit_at(start), plain, out);
         if self.clear_head() && start == 0 {
             out[..BLOCK_LEN].copy_from_slice(&plain[..BLOCK_LEN]);
@@ -133,6 +128,13 @@ impl SealedFile<'_> {
             for (_, out) in blocks.filter(|(plain, _)| is_zero(plain)) {
                 out.fill(0);
             }
+        }
+    }
+
+    /// What is stored from here on depends on the file's key.
+    fn note_data(&self) {
+        if self.keeps_zeros() {
+            self.wrote_data.store(true, Ordering::Relaxed);
         }
     }
 
@@ -245,6 +247,7 @@ impl SealedFile<'_> {
         if tail > 0 {
             let out = &mut scratch.run[body..len];
             out.copy_from_slice(&scratch.unit[body..len]);
+            self.note_data();
             self.cipher.mask_tail((start + body as u64) / BLOCK, out);
         }
     }
@@ -266,6 +269,7 @@ impl SealedFile<'_> {
         let tail_at = at + whole as u64;
         let tail = &mut scratch.run[..taken - whole];
         tail.copy_from_slice(&part[whole..taken]);
+        self.note_data();
         self.cipher.mask_tail(tail_at / BLOCK, tail);
         write_full(disk, tail, tail_at).map_err(|(_, errno)| errno)?;
         Ok(taken)

@@ -6,7 +6,7 @@ use crate::disk::{check, stat, FdDisk};
 use crate::hooks::fail;
 use crate::place::{self, Place};
 use crate::real::{self, libc_call};
-use crate::{report, scratch, wal};
+use crate::{report, scratch, wal, zero_fill};
 use libc::{c_int, c_uint};
 use pgseal_crypto::UNIT;
 use pgseal_storage::classify::Class;
@@ -182,7 +182,8 @@ impl Change {
             (Content::Sealed(_, class), Content::Sealed(_, Class::WalSegment(_)))
                 if is_wal_scratch(class) =>
             {
-                scratch::with(|scratch| restore::is_all_zeros(&source.disk(), scratch))?
+                zero_fill::is(&stat(source.0)?)
+                    || scratch::with(|scratch| restore::is_all_zeros(&source.disk(), scratch))?
             }
             _ => false,
         };
