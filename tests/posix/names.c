@@ -141,11 +141,15 @@ bytes_read(void)
 	return count;
 }
 
+/* As PostgreSQL's durable_rename does it: the file is synced through a descriptor of its own first. */
 static void
 becomes_segment(const char *label)
 {
 	long		before = bytes_read();
+	int			fd = open("pg_wal/xlogtemp.9", O_RDWR);
 
+	result("sync", fsync(fd));
+	close(fd);
 	result(label, rename("pg_wal/xlogtemp.9", "pg_wal/00000001000000000000000A"));
 	if (strcmp(scene, "zeros alone") == 0)
 		note("the rename read", "%s", bytes_read() - before < SEGMENT ? "little" : "everything");
@@ -178,6 +182,10 @@ zeros_and_data(void)
 	scratch(new_file, SEGMENT, 0);
 	unlink("pg_wal/xlogtemp.9");
 	scratch(new_file, SEGMENT, 8192);
+	becomes_segment("rename");
+	snprintf(scene, sizeof(scene), "data in a file that is not new");
+	scratch(new_file, SEGMENT, 8192);
+	scratch(0, 8192, 0);
 	becomes_segment("rename");
 	snprintf(scene, sizeof(scene), "data through a copy of the descriptor");
 	fd = open("pg_wal/xlogtemp.9", O_RDWR | new_file, 0640);
