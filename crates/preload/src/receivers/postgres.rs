@@ -8,6 +8,8 @@ use std::sync::OnceLock;
 
 /// `ClientAuthentication_hook_type`: the connection, and what came of authentication.
 pub type AuthenticationHook = unsafe extern "C" fn(*mut c_void, c_int);
+/// `shmem_startup_hook_type`.
+pub type StartupHook = unsafe extern "C" fn();
 /// `GucStringCheckHook`.
 pub type CheckHook = unsafe extern "C" fn(*mut *mut c_char, *mut *mut c_void, c_int) -> bool;
 /// `GucShowHook`.
@@ -73,6 +75,7 @@ symbols! {
     errmsg: Message,
     errstart: unsafe extern "C" fn(c_int, *const c_char) -> bool,
     pgstat_track_activities: *const bool,
+    shmem_startup_hook: *mut Option<StartupHook>,
 }
 
 // SAFETY: addresses that stay; what they lead to is the server's, whose processes have one thread.

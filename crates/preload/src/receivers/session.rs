@@ -1,9 +1,10 @@
 //! A connection's start: the settings it may carry, and what it has proved.
 //!
-//! `ClientAuthentication_hook` runs before the options of the start-up packet are read; the
+//! The setting is made in the postmaster, when it has its shared memory, and inherited: 15 sorts all
+//! of its settings for each new one. `ClientAuthentication_hook` runs before the options of the start-up packet are read; the
 //! transaction that InitPostgres commits after reading them is where the verdict falls.
 
-use super::postgres::{fatal, server, warn, AuthenticationHook, Server};
+use super::postgres::{fatal, server, warn, AuthenticationHook, Server, StartupHook};
 use super::{enter, guard, state, State};
 use crate::clusters::Cluster;
 use crate::place::{self, Place};
@@ -12,7 +13,7 @@ use crate::server::setting;
 use libc::{c_char, c_int, c_void};
 use pgseal_format::{hex, ReceiverToken};
 use std::ffi::{CStr, CString};
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::sync::Mutex;
 
 /// What a receiver can be.
@@ -33,18 +34,34 @@ static RECEIVER: AtomicPtr<c_char> = AtomicPtr::new(std::ptr::null_mut());
 static KEY_FILE: AtomicPtr<c_char> = AtomicPtr::new(std::ptr::null_mut());
 
 static NEXT_HOOK: Mutex<Option<AuthenticationHook>> = Mutex::new(None);
+static NEXT_STARTUP_HOOK: Mutex<Option<StartupHook>> = Mutex::new(None);
 
-/// Takes the hook. Extensions that come later save ours and call it.
+/// Takes the hooks. Extensions that come later save ours and call them.
 pub fn install() {
-    let (Some(server), Ok(mut next)) = (server(), NEXT_HOOK.lock()) else {
+    let Some(server) = server() else {
         return;
     };
-    // SAFETY: the server's own variable, before `main`.
-    *next = unsafe {
-        server
-            .ClientAuthentication_hook
-            .replace(Some(authenticated))
-    };
+    if let (Ok(mut next), Ok(mut next_startup)) = (NEXT_HOOK.lock(), NEXT_STARTUP_HOOK.lock()) {
+        // SAFETY: the server's own variables, before `main`.
+        unsafe {
+            *next = server
+                .ClientAuthentication_hook
+                .replace(Some(authenticated));
+            *next_startup = server.shmem_startup_hook.replace(Some(memory_is_shared));
+        }
+    }
+}
+
+/// In the postmaster, at its start and after a crash of a process.
+unsafe extern "C" fn memory_is_shared() {
+    let next = NEXT_STARTUP_HOOK.lock().ok().and_then(|next| *next);
+    if let Some(next) = next {
+        // SAFETY: another hook.
+        unsafe { next() };
+    }
+    if let (Some(server), Some(_)) = (server(), own_cluster()) {
+        define_receiver(server);
+    }
 }
 
 unsafe extern "C" fn authenticated(port: *mut c_void, status: c_int) {
@@ -63,7 +80,11 @@ fn begin(server: &'static Server) {
     if matches!(place::of(c"global/pg_control"), Place::Clear) {
         return enter(State::Off);
     }
-    define_settings(server);
+    define_receiver(server);
+    // SAFETY: set by ProcessStartupPacket, before authentication.
+    if unsafe { *server.am_walsender } {
+        define_key_file(server);
+    }
     // SAFETY: registers a function of this type; it stays.
     unsafe { (server.RegisterXactCallback)(options_are_read, std::ptr::null_mut()) };
 }
@@ -76,9 +97,15 @@ fn own_cluster() -> Option<&'static Cluster> {
     }
 }
 
-fn define_settings(server: &Server) {
-    const PGC_INTERNAL: c_int = 0;
-    const PGC_BACKEND: c_int = 4;
+const PGC_INTERNAL: c_int = 0;
+const PGC_BACKEND: c_int = 4;
+
+/// Once: a connection makes it itself only where an extension dropped our hook in the postmaster.
+fn define_receiver(server: &Server) {
+    static DEFINED: AtomicBool = AtomicBool::new(false);
+    if DEFINED.swap(true, Ordering::Relaxed) {
+        return;
+    }
     let flags = Flags::of_this_version();
     // SAFETY: strings and variables that stay; the hooks have the types of guc.h.
     unsafe {
@@ -94,20 +121,25 @@ fn define_settings(server: &Server) {
             None,
             None,
         );
-        if *server.am_walsender {
-            (server.DefineCustomStringVariable)(
-                c"pgseal.key_file".as_ptr(),
-                c"The cluster's key file, with the wrapped key, in hexadecimal.".as_ptr(),
-                std::ptr::null(),
-                KEY_FILE.as_ptr(),
-                c"".as_ptr(),
-                PGC_INTERNAL,
-                flags.no_show_all | flags.disallow_in_file,
-                None,
-                None,
-                Some(show_key_file),
-            );
-        }
+    }
+}
+
+fn define_key_file(server: &Server) {
+    let flags = Flags::of_this_version();
+    // SAFETY: as above.
+    unsafe {
+        (server.DefineCustomStringVariable)(
+            c"pgseal.key_file".as_ptr(),
+            c"The cluster's key file, with the wrapped key, in hexadecimal.".as_ptr(),
+            std::ptr::null(),
+            KEY_FILE.as_ptr(),
+            c"".as_ptr(),
+            PGC_INTERNAL,
+            flags.no_show_all | flags.disallow_in_file,
+            None,
+            None,
+            Some(show_key_file),
+        );
     }
 }
 
