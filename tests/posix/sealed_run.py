@@ -77,12 +77,12 @@ def handover(roots, bits=256):
     return fd
 
 
-def run(program, arguments, cwd, roots=None, bits=256, acts=True, timeout=300):
-    """Runs `program` in `cwd`, natively if `roots` is None, else preloaded with the keys of these.
+def run(program, arguments, cwd, roots=None, bits=256, acts=True, timeout=300, variables=None):
+    """Runs `program` in `cwd`, natively if `roots` is None, else preloaded with the keys of these, and with these variables.
 
     It is one of the programs that the library acts in, or not. Returns stdout and stderr.
     """
-    environment = {"PATH": os.environ["PATH"], "LC_ALL": "C"}
+    environment = {"PATH": os.environ["PATH"], "LC_ALL": "C", **(variables or {})}
     keys = handover(roots, bits) if roots else None
     if roots is not None:
         environment["LD_PRELOAD"] = str(library())

@@ -6,6 +6,7 @@ sealed one, in each variant of names that a compiler may choose. What may differ
 
 import os
 import pathlib
+import struct
 import subprocess
 import tempfile
 import unittest
@@ -225,6 +226,20 @@ class Posix(unittest.TestCase):
         self.assertEqual(stderr, [])
         self.assertEqual([line for line in native.splitlines() if line.endswith(" wrong")
                           and not line.endswith(" 0 wrong")], [])
+
+    def test_pages_are_counted_that_the_cipher_sees(self):
+        """Zeros that make room in a table are encrypted, those of a new WAL segment are not; data is in both."""
+        root = make_root(self.scratch / "counted", MASTER)
+        for source, path, expected in (("/dev/zero", "base/5/16384", 4), ("/dev/zero", "pg_wal/xlogtemp.1", 0),
+                                       ("/dev/urandom", "pg_xact/0000", 4), ("/dev/urandom", "pg_wal/xlogtemp.2", 4)):
+            with self.subTest(source, path=path):
+                counters = self.scratch / path.replace("/", "-")
+                run("/bin/dd", [f"if={source}", f"of={path}", "bs=8192", "count=4"], root, {root: MASTER},
+                    variables={"PGSEAL_COUNTERS": str(counters)})
+                slots = struct.iter_unpack("<8Q", counters.read_bytes())
+                self.assertEqual(sum(slot[1] for slot in slots), expected)
+                zeros = (root / path).read_bytes() == bytes(4 * 8192)
+                self.assertEqual(zeros, expected == 0)
 
     def test_every_symbol_is_called(self):
         """The programs, over all variants, import every name of libc's that the library interposes. libpq's are its

@@ -1,11 +1,12 @@
 //! Pages that went through the cipher, for whoever measures: a shared file named by
 //! `PGSEAL_COUNTERS`, 64 slots of eight little-endian u64: units opened, units sealed, files
-//! opened, five spare. Pages of zeros that are written count for nothing: they make room in tables
-//! and WAL, and are stored as they are. Each process adds to the slot of its number, so that two of
-//! them rarely share a cache line. Without the variable nothing is counted.
+//! opened, five spare. Pages of zeros that fill a new WAL segment count for nothing: they are stored
+//! as they are; those that make room in a table are encrypted. Each process adds to the slot of its
+//! number, so that two of them rarely share a cache line. Without the variable nothing is counted.
 
 use crate::real::libc_call;
 use pgseal_storage::sealed::is_zero;
+use pgseal_storage::SealedFile;
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
@@ -34,12 +35,12 @@ pub fn add(count: Count, n: u64) {
     }
 }
 
-/// Adds data units that are written, one each.
+/// Adds data units that are written to `file`, one each.
 #[inline]
-pub fn add_sealed<'p>(units: impl Iterator<Item = &'p [u8]>) {
+pub fn add_sealed<'p>(file: &SealedFile, units: impl Iterator<Item = &'p [u8]>) {
     if !MINE.load(Ordering::Relaxed).is_null() {
-        let ciphered = units.filter(|unit| !is_zero(unit)).count();
-        add(Count::Sealed, ciphered as u64);
+        let ciphered = units.filter(|unit| !(file.keeps_zeros() && is_zero(unit)));
+        add(Count::Sealed, ciphered.count() as u64);
     }
 }
 

@@ -71,7 +71,8 @@ impl<'k> SealedFile<'k> {
     }
 
     /// Are zeros that are written kept as they are?
-    fn keeps_zeros(&self) -> bool {
+    #[must_use]
+    pub fn keeps_zeros(&self) -> bool {
         matches!(
             self.layout,
             Layout::Units {

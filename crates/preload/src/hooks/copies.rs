@@ -77,7 +77,7 @@ pub unsafe fn write_pages(
     let written = scratch::with(|scratch| sealed.write_gathered(&file.disk, scratch, pages(), at))
         .transpose();
     if matches!(written, Some(Ok(_))) {
-        counters::add_sealed(pages());
+        counters::add_sealed(sealed, pages());
     }
     written
 }

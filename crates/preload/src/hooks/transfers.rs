@@ -169,9 +169,9 @@ impl Protected {
 
     pub fn write_at(self, data: &[u8], offset: u64) -> Result<usize, Errno> {
         self.file.writable()?;
-        counters::add_sealed(data.chunks(UNIT));
         match &self.file.stored {
             Stored::Sealed(sealed) => {
+                counters::add_sealed(sealed, data.chunks(UNIT));
                 scratch::with(|scratch| sealed.write_at(&self.disk, scratch, data, offset))
             }
             Stored::WalTar => received::write_tar(&self.disk, data, offset),
