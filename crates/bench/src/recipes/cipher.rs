@@ -5,7 +5,9 @@
 //! the page. It has no XTS for 128 and 192 bits; there it is the bare block cipher (ECB) on which
 //! ours is composed, so a bound and no mode to use. `openssl` is the installed `openssl speed`, a
 //! second each: XTS, which it sets no tweak for, or the block cipher where it has no XTS either.
-//! All of them are CPU time of one thread on one page that stays in the processor's caches.
+//! All of them are CPU time of one thread on one page that stays in the processor's caches, but for
+//! one case: encryption of pages that lie in memory, as those of a large `shared_buffers` do when
+//! they are written.
 
 use std::collections::BTreeMap;
 use std::hint::black_box;
@@ -61,12 +63,16 @@ enum Subject {
 
 const SUBJECTS: [Subject; 3] = [Subject::AwsLc, Subject::Ours, Subject::OpenSsl];
 
-/// Which key, which way.
+/// Which key, which way, and where the pages come from.
 #[derive(Debug, Clone, Copy)]
 struct Cell {
     length: KeyLength,
     direction: Direction,
+    pages: usize,
 }
+
+/// One page stays in the caches; of so many, 256 MB, none does.
+const IN_MEMORY: usize = 1 << 15;
 
 impl Cipher {
     /// Runs the rounds; what was measured is kept, also when an error ended it.
@@ -91,7 +97,8 @@ impl Cipher {
             let turns = schedule::round(&mut random, report.cases.len(), SUBJECTS.len());
             for turn in turns {
                 let mut samples = BTreeMap::new();
-                for at in turn.contenders {
+                let measured = |at: &usize| measures(SUBJECTS[*at], cells()[turn.case]);
+                for at in turn.contenders.into_iter().filter(measured) {
                     let sample = sample(SUBJECTS[at], cells()[turn.case], stop)?;
                     samples.insert(report.variants[at].name.clone(), sample);
                 }
@@ -156,8 +163,20 @@ fn variants(stop: &Stop) -> Result<Vec<Variant>, BenchError> {
 }
 
 fn cells() -> Vec<Cell> {
-    let both = |direction| LENGTHS.map(|length| Cell { length, direction });
-    [Direction::Open, Direction::Seal].map(both).concat()
+    let cell = |length, direction, pages| Cell {
+        length,
+        direction,
+        pages,
+    };
+    let both = |direction| LENGTHS.map(|length| cell(length, direction, 1));
+    let mut cells = [Direction::Open, Direction::Seal].map(both).concat();
+    cells.push(cell(KeyLength::Bits256, Direction::Seal, IN_MEMORY));
+    cells
+}
+
+/// `openssl speed` has one page only.
+fn measures(subject: Subject, cell: Cell) -> bool {
+    subject != Subject::OpenSsl || cell.pages == 1
 }
 
 fn case(cell: Cell) -> Case {
@@ -166,8 +185,9 @@ fn case(cell: Cell) -> Case {
         Direction::Seal => "encrypt",
     };
     let bits = cell.length.bits();
+    let from = if cell.pages == 1 { "" } else { ", from memory" };
     Case {
-        name: format!("{way}, {bits} bits"),
+        name: format!("{way}, {bits} bits{from}"),
         group: way.to_owned(),
         axis: None,
         metric: Metric::NanosecondsPerPage,
@@ -203,10 +223,10 @@ fn ours(cell: Cell) -> Result<f64, BenchError> {
     let master = MasterKey::from_bytes(&mut [7; 32]);
     let id = FileId::relation(5, 16384, Fork::Main, 0);
     let cipher = FileCipher::new(&master, cell.length, &id);
-    let (plain, mut page) = ([1; UNIT], [2; UNIT]);
+    let (plain, mut page) = (Pages::new(cell.pages), [2; UNIT]);
     match cell.direction {
         Direction::Open => per_page(|unit| cipher.open(unit, &mut page)),
-        Direction::Seal => per_page(|unit| cipher.seal(unit, &plain, &mut page)),
+        Direction::Seal => per_page(|unit| cipher.seal(unit, plain.at(unit), &mut page)),
     }
 }
 
@@ -217,16 +237,33 @@ fn aws_lc(cell: Cell) -> Result<f64, BenchError> {
         false => (Mode::Ecb(cell.length), &PAIR[..cell.length.bytes()]),
     };
     let mut context = Context::new(mode, cell.direction, key);
-    let (plain, mut page) = ([1; UNIT], [2; UNIT]);
+    let (plain, mut page) = (Pages::new(cell.pages), [2; UNIT]);
     per_page(|unit| {
         if xts {
             context.start(&u128::from(unit).to_le_bytes());
         }
         match cell.direction {
             Direction::Open => context.run_in_place(&mut page),
-            Direction::Seal => context.run(&plain, &mut page),
+            Direction::Seal => context.run(plain.at(unit), &mut page),
         }
     })
+}
+
+/// What is encrypted.
+struct Pages(Vec<[u8; UNIT]>);
+
+impl Pages {
+    fn new(count: usize) -> Self {
+        Self(vec![[1; UNIT]; count])
+    }
+
+    /// One after the other, but far apart, as a clock sweep would find them.
+    fn at(&self, unit: u64) -> &[u8; UNIT] {
+        const STEP: u64 = 7919;
+        let count = self.0.len() as u64;
+        let index = usize::try_from(unit * STEP % count).unwrap_or_default();
+        &self.0[index]
+    }
 }
 
 /// Nanoseconds of CPU that a page takes. By the thread's clock: what getrusage(2) tells of a thread
@@ -298,5 +335,6 @@ mod tests {
         let names: Vec<_> = cells().into_iter().map(|cell| case(cell).name).collect();
         assert_eq!(names[0], "decrypt, 256 bits");
         assert_eq!(names[5], "encrypt, 128 bits");
+        assert_eq!(names[6], "encrypt, 256 bits, from memory");
     }
 }
