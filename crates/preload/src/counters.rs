@@ -1,8 +1,9 @@
 //! Pages that went through the cipher, for whoever measures: a shared file named by
 //! `PGSEAL_COUNTERS`, 64 slots of eight little-endian u64: units opened, units sealed, files
-//! opened, five spare. Pages of zeros that fill a new WAL segment count for nothing: they are stored
-//! as they are; those that make room in a table are encrypted. Each process adds to the slot of its
-//! number, so that two of them rarely share a cache line. Without the variable nothing is counted.
+//! opened, five spare. Pages of zeros that fill a new WAL segment count for nothing: they are
+//! stored as they are; those that make room in a table are encrypted. Each process adds to the slot
+//! of its number, so that two of them rarely share a cache line. Without the variable nothing is
+//! counted.
 
 use crate::real::libc_call;
 use pgseal_storage::sealed::is_zero;

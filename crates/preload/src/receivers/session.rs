@@ -1,8 +1,9 @@
 //! A connection's start: the settings it may carry, and what it has proved.
 //!
-//! The setting is made in the postmaster, when it has its shared memory, and inherited: 15 sorts all
-//! of its settings for each new one. `ClientAuthentication_hook` runs before the options of the start-up packet are read; the
-//! transaction that InitPostgres commits after reading them is where the verdict falls.
+//! The setting is made in the postmaster, when it has its shared memory, and inherited: 15 sorts
+//! all of its settings for each new one. `ClientAuthentication_hook` runs before the options of the
+//! start-up packet are read; the transaction that InitPostgres commits after reading them is where
+//! the verdict falls.
 
 use super::postgres::{fatal, server, warn, AuthenticationHook, Server, StartupHook};
 use super::{enter, guard, state, State};
