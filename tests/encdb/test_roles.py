@@ -73,6 +73,18 @@ class Roles(Confidential):
                                "GROUP BY ROLLUP (u) ORDER BY u")
         self.assertEqual(output.split()[-3:], ["alice|1|1", "bob|2|1", "|3|2"])
 
+    def test_who_is_given_a_pools_connection_has_no_session(self):
+        """DISCARD ALL, by which a pool makes a connection as if it were new, ends the session; what is less does not."""
+        for form in FORMS:
+            with self.subTest(form):
+                server = self.server(form, form=form, socket=self.evaluator().socket if form == "isolated" else "")
+                self.as_owner(server, TABLE)
+                count = "SELECT count(*) FROM t WHERE k <= k;"
+                less = "RESET ALL; DISCARD PLANS; DISCARD TEMP; SET SESSION AUTHORIZATION mallory; SET ROLE mallory;"
+                self.assertEqual(self.as_owner(server, less + count), "100")
+                self.as_owner(server, count + "DISCARD ALL;" + count, error="no session is open")
+                self.assertEqual(self.as_owner(server, "DISCARD ALL;" + self.opening() + count).split()[-1], "100")
+
     def test_nobody_keeps_an_owner_from_his_keys(self):
         """Rows of encdb.data_key that are long, many or no keys at all: by encdb.dek_insert, and by whatever came before it."""
         for form in FORMS:

@@ -50,6 +50,7 @@ extern TimestampTz encdb_statement;
 extern bool encdb_attach(void);
 extern void encdb_new_statement(void);
 extern void encdb_forget_session(void);
+extern void encdb_session_init(void);
 extern struct PgBackendStatus *encdb_leader_status(void);
 
 /* False: there is no evaluator, and the library knows why */

@@ -13,11 +13,14 @@
 #include "access/xact.h"
 #include "miscadmin.h"
 #include "storage/proc.h"
+#include "tcop/utility.h"
 #include "utils/backend_status.h"
 #include "utils/timestamp.h"
 
 bool		encdb_attached = false;
 TimestampTz encdb_statement = 0;
+
+static ProcessUtility_hook_type next_process_utility = NULL;
 
 /* The database that grants may be limited to: cluster, then database */
 static void
@@ -109,6 +112,30 @@ encdb_forget_session(void)
 		pgseal_detach();
 	encdb_attached = false;
 	encdb_page_search.epoch++;
+}
+
+/*
+ * DISCARD ALL makes a connection as if it were new: a pool hands it to somebody
+ * else then, who is not to have the session of whoever had it before.
+ */
+static void
+Utility(PlannedStmt *statement, const char *query, bool read_only_tree, ProcessUtilityContext context,
+		ParamListInfo params, QueryEnvironment *environment, DestReceiver *dest, QueryCompletion *completion)
+{
+	Node	   *node = statement->utilityStmt;
+	bool		all = IsA(node, DiscardStmt) && ((DiscardStmt *) node)->target == DISCARD_ALL;
+	ProcessUtility_hook_type next = next_process_utility ? next_process_utility : standard_ProcessUtility;
+
+	next(statement, query, read_only_tree, context, params, environment, dest, completion);
+	if (all)
+		encdb_forget_session();
+}
+
+void
+encdb_session_init(void)
+{
+	next_process_utility = ProcessUtility_hook;
+	ProcessUtility_hook = Utility;
 }
 
 /* encdb_process_message(bytea): what client and evaluator say to each other */
