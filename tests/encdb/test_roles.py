@@ -31,6 +31,10 @@ class Roles(Confidential):
                 for question in COMPARED:
                     with self.subTest(database=database, mode=mode, question=question):
                         server.psql(PARALLEL.format(mode) + question, db=database, user="mallory", error="no session is open")
+        # Whoever starts the server for himself alone is its client.
+        server.stop()
+        said = server.run("postgres", "--single", "-D", server.data, "postgres", input=COMPARED[0] + "\n", check=False)
+        self.assertIn("no session is open", said.stdout + said.stderr)
 
     def test_workers_of_a_session_are_in_it(self):
         """In queries and in builds of indexes."""

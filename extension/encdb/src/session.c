@@ -75,7 +75,8 @@ Peer(void)
 {
 	if (IsParallelWorker())
 		return PeerOfWorker();
-	return HasClient(MyBackendType) ? PGSEAL_CLIENT : PGSEAL_BACKGROUND;
+	/* Single-user mode has whoever started it */
+	return HasClient(MyBackendType) || !IsUnderPostmaster ? PGSEAL_CLIENT : PGSEAL_BACKGROUND;
 }
 
 bool
