@@ -17,6 +17,20 @@ GRANT SELECT ON t TO mallory;
 PARALLEL = f"SET {'debug_parallel_query' if int(VERSION) >= 16 else 'force_parallel_mode'} = {{}};"
 # The form of a wrapped key that nobody's master key opens, with this number.
 WRAPPED = "decode('01010000000000', 'hex') || int4send({}) || decode(repeat('00', 76), 'hex')"
+# Cells of the first turn went with the key that was made there.
+TAKEN_BACK = """
+DO $$ DECLARE c enc_int4; BEGIN
+    FOR i IN 1..2 LOOP
+        BEGIN
+            IF i = 1 THEN PERFORM encdb.dek_generate('brief'); END IF;
+            c := encdb.enc_int4_encrypt(i, 'brief');
+            IF i = 1 THEN RAISE EXCEPTION 'taken back'; END IF;
+            INSERT INTO kept VALUES (c);
+        EXCEPTION WHEN raise_exception THEN NULL;
+        END;
+    END LOOP;
+END $$;
+"""
 COMPARED = ["SELECT id FROM t ORDER BY k LIMIT 10", "SELECT count(*) FROM t WHERE k < (SELECT k FROM t WHERE id = 50)",
             "SELECT encdb.enc_int4_hash(k) FROM t WHERE id < 3"]
 
@@ -76,6 +90,13 @@ class Roles(Confidential):
                                "SELECT u, count(*), count(DISTINCT substring(c::text FROM 9 FOR 8)) FROM who "
                                "GROUP BY ROLLUP (u) ORDER BY u")
         self.assertEqual(output.split()[-3:], ["alice|1|1", "bob|2|1", "|3|2"])
+
+    def test_a_call_site_forgets_a_key_that_was_taken_back(self):
+        """It lives as long as the transaction; a cell under a key that is in no table would be lost with the session."""
+        server = self.server()
+        self.as_owner(server, TABLE + "CREATE TABLE kept (c enc_int4);")
+        self.as_owner(server, TAKEN_BACK, error='there is no data key "brief"')
+        self.assertEqual(server.psql("SELECT count(*) FROM kept"), "0")
 
     def test_who_is_given_a_pools_connection_has_no_session(self):
         """DISCARD ALL, by which a pool makes a connection as if it were new, ends the session; what is less does not."""

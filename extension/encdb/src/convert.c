@@ -7,6 +7,7 @@
  */
 #include "encdb.h"
 
+#include "access/xact.h"
 #include "catalog/pg_type.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
@@ -21,7 +22,24 @@ typedef struct Conversion
 	Oid			user;			/* whose default the name is */
 	text	   *keyname;
 	uint32		key;
+	uint64		rollbacks;		/* how many there had been when the key was found */
 } Conversion;
+
+/* Of subtransactions: what was taken back may have made the key that a call site found */
+static uint64 rollbacks = 0;
+
+static void
+SubXactEnds(SubXactEvent event, SubTransactionId ended, SubTransactionId parent, void *unused)
+{
+	if (event == SUBXACT_EVENT_ABORT_SUB)
+		rollbacks++;
+}
+
+void
+encdb_convert_init(void)
+{
+	RegisterSubXactCallback(SubXactEnds, NULL);
+}
 
 static Conversion *
 Start(FunctionCallInfo fcinfo, Oid plain, bool encrypt)
@@ -49,23 +67,42 @@ SameText(text *left, text *right)
 		memcmp(VARDATA_ANY(left), VARDATA_ANY(right), VARSIZE_ANY_EXHDR(left)) == 0;
 }
 
-/* Finds the key of this call, unless it is the last row's; a function's call site outlives SET ROLE */
+/* Finds the key of this name, for the rows to come too */
 static void
-FindKey(FunctionCallInfo fcinfo, Conversion *conversion)
+TakeKey(FunctionCallInfo fcinfo, Conversion *conversion, text *keyname)
 {
-	text	   *keyname;
 	MemoryContext old;
+	uint32		key = encdb_find_key(keyname);
+	text	   *last = conversion->keyname;
 
-	if (PG_NARGS() < 2 && conversion->keyname && conversion->user == GetUserId())
-		return;
-	conversion->user = GetUserId();
-	keyname = PG_NARGS() < 2 ? encdb_default_keyname() : PG_GETARG_TEXT_PP(1);
-	if (conversion->keyname && SameText(keyname, conversion->keyname))
-		return;
-	conversion->key = encdb_find_key(keyname);
+	conversion->keyname = NULL;
+	if (last)
+		pfree(last);
 	old = MemoryContextSwitchTo(fcinfo->flinfo->fn_mcxt);
 	conversion->keyname = (text *) PG_DETOAST_DATUM_COPY(PointerGetDatum(keyname));
 	MemoryContextSwitchTo(old);
+	conversion->key = key;
+	conversion->rollbacks = rollbacks;
+}
+
+/*
+ * Finds the key of this call, unless it is the last row's. A function's call
+ * site lives as long as the transaction: it outlives SET ROLE, and a rollback to
+ * a savepoint, after which a key may be in no table any more.
+ */
+static void
+FindKey(FunctionCallInfo fcinfo, Conversion *conversion)
+{
+	bool		known = conversion->keyname && conversion->rollbacks == rollbacks;
+	Oid			user = GetUserId();
+	text	   *keyname;
+
+	if (known && PG_NARGS() < 2 && conversion->user == user)
+		return;
+	keyname = PG_NARGS() < 2 ? encdb_default_keyname() : PG_GETARG_TEXT_PP(1);
+	if (!known || !SameText(keyname, conversion->keyname))
+		TakeKey(fcinfo, conversion, keyname);
+	conversion->user = user;
 }
 
 static PgsealBytes

@@ -81,6 +81,7 @@ _PG_init(void)
 	MarkGUCPrefixReserved("encdb");
 #endif
 	encdb_collation_init();
+	encdb_convert_init();
 	encdb_session_init();
 	encdb_page_init();
 	encdb_distinct_init();

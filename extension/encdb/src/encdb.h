@@ -110,6 +110,9 @@ extern text *encdb_text(PgsealBytes utf8);
 
 /* compare.c */
 extern const char *encdb_locale_of(Cell *cell, Oid collation);
+/* convert.c */
+extern void encdb_convert_init(void);
+
 extern int	encdb_compare(Cell *left, Cell *right, Oid collation);
 
 /* rank.c */
