@@ -105,7 +105,27 @@ def documented(a, b, form, plain):
     return None
 
 
+# Two rows of text, whose columns' collations contradict each other where they are put together.
+COLLATED = """
+SELECT encdb.dek_generate(encdb.default_keyname()) IS NOT NULL;
+CREATE TABLE w (n int, p text COLLATE "C", q text COLLATE "en_US.utf8", a enc_text COLLATE "C", b enc_text COLLATE "en_US.utf8");
+INSERT INTO w SELECT g, g, g, encdb.enc_text_encrypt(g::text), encdb.enc_text_encrypt(g::text) FROM generate_series(1, 2) g;
+"""
+ORDERS = ["SELECT n FROM (SELECT n, {0} AS x FROM w) s ORDER BY x", "SELECT x FROM (SELECT {0} AS x FROM w) s ORDER BY x", "SELECT max({0}) FROM w",
+          "SELECT count(*) FROM w WHERE {0} < {0}"]
+
+
 class Types(Confidential):
+    def test_orders_of_no_known_collation_are_refused(self):
+        for form in FORMS:
+            server = self.server(form, form=form, socket=self.evaluator().socket if form == "isolated" else "")
+            self.as_owner(server, COLLATED)
+            for order in ORDERS:
+                with self.subTest(form=form, order=order):
+                    refused = "could not determine which collation to use for {}"
+                    self.as_owner(server, order.format("p || q"), error=refused.format("string comparison"))
+                    self.as_owner(server, order.format("a || b"), error=refused.format("encrypted text"))
+
     def test_each_pair_of_types(self):
         server = self.server(conf="timezone = UTC\n")
         self.as_owner(server, tables())

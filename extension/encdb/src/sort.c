@@ -62,12 +62,21 @@ SortCompare(Datum x, Datum y, SortSupport ssup)
 	return Compare(x, y, ssup->ssup_collation);
 }
 
+/* Text whose collation is not known is refused, also where its keys alone are compared; other types have none */
+static void
+CheckCollation(Cell *cell, SortSupport ssup)
+{
+	if (!OidIsValid(ssup->ssup_collation))
+		(void) encdb_locale_of(cell, ssup->ssup_collation);
+}
+
 static Datum
 Prefix(Datum original, SortSupport ssup)
 {
 	Cell	   *cell = PG_DETOAST_DATUM_PACKED(original);
 	uint64		prefix;
 
+	CheckCollation(cell, ssup);
 	ENCDB_CALL(pgseal_order_prefix(CellBytes(cell), &prefix));
 	if ((Pointer) cell != DatumGetPointer(original))
 		pfree(cell);
@@ -113,6 +122,7 @@ Number(Datum original, SortSupport ssup)
 		ranking->cells = repalloc_huge(ranking->cells, ranking->allocated * sizeof(PgsealBytes));
 	}
 	cell = PG_DETOAST_DATUM_PACKED(original);
+	CheckCollation(cell, ssup);
 	bytes = CellBytes(cell);
 	copy = MemoryContextAlloc(ranking->waiting, bytes.len);
 	memcpy(copy, bytes.data, bytes.len);
