@@ -437,6 +437,9 @@ class Life(Confidential):
             self.assertIn("Partial Aggregate", plan)
             # A language's, where the machine has one.
             utf8 = server.psql("SELECT max(collname) FROM pg_collation WHERE collprovider = 'c' AND collname ~ '[.]utf8$'")
+        mode = "mode() WITHIN GROUP (ORDER BY {})"
+        sql = f"SELECT encdb.decrypt({mode.format('k')}) = {mode.format('v')} FROM big WHERE v BETWEEN 1000 AND 2000 OR v = 5 AND random() < 0.1"
+        self.assertEqual(self.as_owner(server, sql), "t")
             for collation in ["C", utf8]:
                 for question in EXTREMES:
                     with self.subTest(form=form, collation=collation, question=question):

@@ -57,6 +57,9 @@ class Requests(Confidential):
             "SELECT max(k) FROM numbers": 3,
             # The extreme of one is itself.
             "SELECT max(k) FROM numbers GROUP BY g": 0,
+            # Sorts of one column alone, and of more.
+            "SELECT k FROM numbers ORDER BY k": 1,
+            "SELECT k, g FROM numbers ORDER BY k": 1,
             # A window that is asked once, and one that is asked after each row: its state is made, asked nine times, and dropped.
             "SELECT sum(k) OVER () FROM numbers WHERE g <= 100": 1,
             "SELECT sum(k) OVER (ORDER BY g) FROM numbers WHERE g <= 10": 1 + 1 + 9 + 1,

@@ -3,10 +3,11 @@
  *	  Which queries take equal values to have equal abbreviated keys.
  *
  * The numbers by which an isolated sort ranks its cells (sort.c) are not equal for
- * equal values. A DISTINCT of an aggregate with more than one argument and
- * dense_rank WITHIN GROUP compare the abbreviated keys of what a sort gave back,
- * and would find no two equal. A sort does not say whom it is for, so while such a
- * query is open no sort of the backend numbers cells: they are compared in full.
+ * equal values. An aggregate with DISTINCT, mode and dense_rank WITHIN GROUP
+ * compare the abbreviated keys of what their sort gave back, and would find no two
+ * equal. Those sort bare datums if they have one argument, else tuples. A sort does
+ * not say whom it is for, so while such a query is open no sort of that kind
+ * numbers cells in this backend: they are compared in full.
  */
 #include "encdb.h"
 
@@ -15,18 +16,42 @@
 #include "nodes/execnodes.h"
 #include "nodes/nodeFuncs.h"
 
-static ExecutorStart_hook_type next_executor_start = NULL;
-static int	open_queries = 0;
-
-static bool
-ReadsKeys(const Aggref *aggregate)
+/* The sorts whose keys are read */
+typedef struct Readers
 {
-	return aggregate->aggkind == AGGKIND_HYPOTHETICAL ||
-		(aggregate->aggdistinct != NIL && list_length(aggregate->args) > 1);
+	int			datums;
+	int			tuples;
+} Readers;
+
+/* A query that is open and reads keys */
+typedef struct Reading
+{
+	MemoryContextCallback closed;
+	Readers		readers;
+} Reading;
+
+static ExecutorStart_hook_type next_executor_start = NULL;
+static Readers open_readers = {0, 0};
+
+static void
+Count(const Aggref *aggregate, Readers *readers)
+{
+	bool		reads = aggregate->aggdistinct != NIL || AGGKIND_IS_ORDERED_SET(aggregate->aggkind);
+
+#if PG_VERSION_NUM >= 160000
+	/* The rows come sorted, from a node that reads no keys */
+	reads = reads && !aggregate->aggpresorted;
+#endif
+	if (!reads)
+		return;
+	if (aggregate->aggkind == AGGKIND_HYPOTHETICAL || list_length(aggregate->args) > 1)
+		readers->tuples++;
+	else
+		readers->datums++;
 }
 
 static bool
-Walk(PlanState *state, void *context)
+Walk(PlanState *state, void *readers)
 {
 	if (state == NULL)
 		return false;
@@ -35,41 +60,56 @@ Walk(PlanState *state, void *context)
 		ListCell   *cell;
 
 		foreach(cell, ((AggState *) state)->aggs)
-			if (ReadsKeys(lfirst_node(Aggref, cell)))
-				return true;
+			Count(lfirst_node(Aggref, cell), readers);
 	}
-	return planstate_tree_walker(state, Walk, context);
+	return planstate_tree_walker(state, Walk, readers);
 }
 
 static void
-Close(void *unused)
+Close(void *argument)
 {
-	open_queries--;
+	Reading    *reading = argument;
+
+	open_readers.datums -= reading->readers.datums;
+	open_readers.tuples -= reading->readers.tuples;
+}
+
+/* The query's memory goes at its end and after its error alike */
+static void
+Open(EState *query, Readers readers)
+{
+	Reading    *reading = MemoryContextAllocZero(query->es_query_cxt, sizeof(Reading));
+
+	reading->readers = readers;
+	reading->closed.func = Close;
+	reading->closed.arg = reading;
+	MemoryContextRegisterResetCallback(query->es_query_cxt, &reading->closed);
+	open_readers.datums += readers.datums;
+	open_readers.tuples += readers.tuples;
 }
 
 static void
 ExecutorStarts(QueryDesc *query, int flags)
 {
-	MemoryContextCallback *callback;
+	Readers		readers = {0, 0};
 
 	if (next_executor_start)
 		next_executor_start(query, flags);
 	else
 		standard_ExecutorStart(query, flags);
 	/* Inline, sorts number nothing */
-	if (encdb_evaluator != EVALUATOR_ISOLATED || !Walk(query->planstate, NULL))
+	if (encdb_evaluator != EVALUATOR_ISOLATED)
 		return;
-	/* The query's memory goes at its end and after its error alike */
-	callback = MemoryContextAllocZero(query->estate->es_query_cxt, sizeof(MemoryContextCallback));
-	callback->func = Close;
-	MemoryContextRegisterResetCallback(query->estate->es_query_cxt, callback);
-	open_queries++;
+	(void) Walk(query->planstate, &readers);
+	if (readers.datums + readers.tuples > 0)
+		Open(query->estate, readers);
 }
 
+/* Whether keys are read of sorts of tuples, or of bare datums */
 bool
-encdb_keys_are_read(void)
+encdb_keys_are_read(bool of_tuples)
 {
-	return open_queries > 0;
+	return (of_tuples ? open_readers.tuples : open_readers.datums) > 0;
 }
 
 void

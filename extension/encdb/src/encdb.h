@@ -90,10 +90,12 @@ extern void encdb_background_init(void);
 		if (unlikely(encdb_in_analyze())) \
 			PG_RETURN_POINTER(cell); \
 	} while (0)
-extern bool encdb_keys_are_read(void);
-extern void encdb_distinct_init(void);
 extern int	encdb_order_of_bytes(Cell *left, Cell *right);
 extern bool encdb_order_in_vacuum(FunctionCallInfo fcinfo, int *order);
+
+/* distinct.c */
+extern bool encdb_keys_are_read(bool of_tuples);
+extern void encdb_distinct_init(void);
 
 /* cell.c */
 extern Datum encdb_cell_datum(PgsealBytes bytes);
@@ -108,11 +110,11 @@ extern bool encdb_to_utf8(text *value, PgsealBytes *utf8);
 extern PgsealBytes encdb_utf8(text *value);
 extern text *encdb_text(PgsealBytes utf8);
 
-/* compare.c */
-extern const char *encdb_locale_of(Cell *cell, Oid collation);
 /* convert.c */
 extern void encdb_convert_init(void);
 
+/* compare.c */
+extern const char *encdb_locale_of(Cell *cell, Oid collation);
 extern int	encdb_compare(Cell *left, Cell *right, Oid collation);
 
 /* rank.c */

@@ -224,8 +224,8 @@ encdb_sortsupport(PG_FUNCTION_ARGS)
 	/* A type without collation has none */
 	if (OidIsValid(ssup->ssup_collation))
 		locale = encdb_locale(ssup->ssup_collation);
-	/* Sorts of bare datums, which have no attribute, and some others take equal values to have equal keys */
-	if (encdb_evaluator == EVALUATOR_ISOLATED && ssup->ssup_attno > 0 && !encdb_keys_are_read())
+	/* Sorts of bare datums have no attribute */
+	if (encdb_evaluator == EVALUATOR_ISOLATED && !encdb_keys_are_read(ssup->ssup_attno > 0))
 		UseRanks(ssup, locale);
 	else if (encdb_evaluator == EVALUATOR_INLINE && !locale)
 		UsePrefixes(ssup);
