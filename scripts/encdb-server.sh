@@ -3,7 +3,7 @@
 #
 # Purpose: a PostgreSQL of its own with the extensions, for tests: copies the installation whose programs are in BINDIR
 # (Debian's, or one that tests/suites/fetch-build.sh made) to the directory INTO, installs encdb and encdb_btree there, and
-# puts pgseal-evaluator and the tests' owner beside them. PostgreSQL finds its files from its programs' place, so a copy is
+# puts pgseal-evaluator and the tests' owner and client beside them. PostgreSQL finds its files from its programs' place, so a copy is
 # whole by itself. INTO/bindir holds the path of the copy's programs, seen from INTO.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -42,5 +42,6 @@ case $bindir in
 esac
 nice cargo build --release --locked -p pgseal-evaluator
 nice cargo build --release --locked -p pgseal-pgext --example owner
+nice cargo build --release --locked -p pgseal-client --example taken_back
 nice make --no-print-directory install-extensions PG_CONFIG="$(realpath "$into")/$(cat "$into/bindir")/pg_config"
-install -m 755 target/release/pgseal-evaluator target/release/examples/owner "$into/"
+install -m 755 target/release/pgseal-evaluator target/release/examples/{owner,taken_back} "$into/"

@@ -9,8 +9,8 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from confidential import FORMS, TOOLS, Confidential  # noqa: E402
-from pgseal_test import STAGE, TIME_LIMIT, base_environment, main  # noqa: E402
+from confidential import FORMS, INSTALLED, TOOLS, Confidential  # noqa: E402
+from pgseal_test import STAGE, TIME_LIMIT, base_environment, main, run  # noqa: E402
 
 PGSEAL = STAGE / "dist/bin/pgseal"
 DONE, USAGE, IO, NO_ENCDB, KEY_FILE, WRONG_KEY, NOT_TRUSTED, REFUSED = 0, 2, 3, 4, 5, 7, 8, 10
@@ -41,6 +41,20 @@ class Client(Confidential):
         if allow:
             self.client(cluster, "grant", "add", "--allow", allow)
         return cluster
+
+    def test_a_key_that_is_rolled_back_seals_nothing_more(self):
+        """The session would have it until its end, and nobody what it sealed."""
+        cluster = self.server_with_encdb("isolated")
+        cluster.psql("CREATE TABLE t (c enc_int4)")
+        environment = {**cluster.environment, "PGHOST": str(cluster.home), "PGUSER": "postgres", "PGDATABASE": "postgres"}
+        said = run([INSTALLED / "taken_back"], environment).stdout.splitlines()
+        gone = 'there is no data key "taken back" of this owner: make it with pgseal client key, or encdb.dek_generate'
+        self.assertEqual(said, ["in the transaction: sealed", f"after ROLLBACK TO made; COMMIT: {gone}", f"again: {gone}",
+                                "in the transaction: sealed", f"after ROLLBACK: {gone}", f"again: {gone}",
+                                "in the transaction: sealed", "after COMMIT: sealed", "again: sealed"])
+        # Of the rows that stayed each names the key that is there, in bytes 3 to 6 of its cell.
+        keys = "SELECT count(*), count(DISTINCT key_id) FROM t LEFT JOIN encdb.data_key ON to_hex(key_id) = ltrim(substring(c::text FROM 9 FOR 8), '0')"
+        self.assertEqual(cluster.psql(keys), "3|1")
 
     def test_values_go_in_and_come_out_and_the_server_sees_cells(self):
         for form in FORMS:

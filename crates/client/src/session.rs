@@ -5,6 +5,7 @@
 //! statements fail with PE009 and [`Session::reopen`] runs the exchange again on the connection.
 
 mod row;
+mod settling;
 mod store;
 
 use std::collections::BTreeSet;
@@ -18,8 +19,9 @@ use tokio_postgres::{Client, Statement};
 
 use crate::argument::{Parameter, Wire};
 use crate::grants::{self, Papers, Wanted};
-use crate::{Argument, ClientError, Identity, KeyRing, NewKey, Policy, Resolver};
+use crate::{Argument, ClientError, Encrypted, Identity, KeyRing, NewKey, Policy, Resolver};
 pub use row::Row;
+use settling::Settling;
 
 /// How long a session lasts if nobody says it.
 const LIFETIME: Duration = Duration::from_secs(8 * 3600);
@@ -69,6 +71,7 @@ pub struct Session {
     shown: Vec<Grant>,
     resolver: Resolver,
     keys: KeyRing,
+    settling: Settling,
     channel: ClientSession,
     evidence: Evidence,
 }
@@ -93,6 +96,7 @@ impl Session {
             lifetime,
             shown,
             keys: KeyRing::new(),
+            settling: Settling::default(),
             channel,
             evidence,
         };
@@ -133,20 +137,26 @@ impl Session {
         self.channel.id()
     }
 
-    /// The data keys.
+    /// The data keys. Statements look whether one that was made in a transaction is still there;
+    /// who seals with this ring does not.
     pub fn keys(&self) -> &KeyRing {
         &self.keys
     }
 
     /// Fetches the data keys: others may have made more.
     pub async fn fetch_keys(&mut self) -> Result<(), ClientError> {
-        for (name, wrapped) in store::data_keys(&self.client).await? {
-            self.keys.take(&self.identity, &name, &wrapped);
+        for row in store::data_keys(&self.client).await? {
+            let known = self.keys.named(&row.name).is_ok();
+            let taken = self.keys.take(&self.identity, &row.name, &row.wrapped);
+            if taken && !known && !row.settled {
+                self.settling.watch(&row.name);
+            }
         }
         Ok(())
     }
 
-    /// Makes a data key here, stores it wrapped, and takes it into use.
+    /// Makes a data key here, stores it wrapped, and takes it into use. In a transaction it is of
+    /// use at once, and no more if that is rolled back.
     pub async fn new_key(&mut self, key: NewKey<'_>) -> Result<(), ClientError> {
         let wrapped = key.generate(&self.identity)?;
         self.add_key(key.name, &wrapped).await
@@ -165,6 +175,23 @@ impl Session {
     async fn add_key(&mut self, name: &str, wrapped: &[u8]) -> Result<(), ClientError> {
         store::add_data_key(&self.client, name, wrapped).await?;
         self.keys.take(&self.identity, name, wrapped);
+        self.settling.watch(name);
+        self.settle([name]).await
+    }
+
+    /// Looks after those of these keys that a transaction may have taken back.
+    async fn settle<'n>(
+        &self,
+        names: impl IntoIterator<Item = &'n str>,
+    ) -> Result<(), ClientError> {
+        for name in self.settling.watched(names) {
+            let id = self.keys.named(&name)?.id;
+            match store::settled(&self.client, &name, id).await? {
+                None => return Err(ClientError::NoKey(name)),
+                Some(true) => self.settling.settled(&name),
+                Some(false) => {}
+            }
+        }
         Ok(())
     }
 
@@ -268,6 +295,7 @@ impl Session {
         prepared: &Prepared,
         arguments: &[Argument<'_>],
     ) -> Result<Vec<Row<'s>>, ClientError> {
+        self.settle(prepared.sealing()).await?;
         let wires = prepared.wires(arguments, &self.keys)?;
         let rows = self
             .client
@@ -283,6 +311,7 @@ impl Session {
         prepared: &Prepared,
         arguments: &[Argument<'_>],
     ) -> Result<u64, ClientError> {
+        self.settle(prepared.sealing()).await?;
         let wires = prepared.wires(arguments, &self.keys)?;
         Ok(self
             .client
@@ -329,8 +358,8 @@ impl KeyStore {
     /// Fetches and opens them.
     pub async fn fetch(client: &Client, identity: &Identity) -> Result<Self, ClientError> {
         let mut keys = KeyRing::new();
-        for (name, wrapped) in store::data_keys(client).await? {
-            keys.take(identity, &name, &wrapped);
+        for row in store::data_keys(client).await? {
+            keys.take(identity, &row.name, &row.wrapped);
         }
         Ok(Self { keys })
     }
@@ -364,6 +393,13 @@ impl Prepared {
     /// Refuses a statement that gives columns of plain types: the server makes up what is in them.
     pub fn gives_sealed(&self) -> Result<(), ClientError> {
         self.statement.columns().iter().try_for_each(row::is_sealed)
+    }
+
+    /// The keys that seal its parameters.
+    fn sealing(&self) -> impl Iterator<Item = &str> {
+        let sealed = { self.statement.params().iter().zip(&self.keynames) }
+            .filter(|(ty, _)| Encrypted::from_name(ty.name()).is_some());
+        sealed.map(|(_, keyname)| keyname.as_str())
     }
 
     fn wires(&self, arguments: &[Argument<'_>], keys: &KeyRing) -> Result<Vec<Wire>, ClientError> {

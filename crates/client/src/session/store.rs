@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use pgseal_cell::grant::{DatabaseId, Grant, Revocations};
-use pgseal_cell::PublicKey;
+use pgseal_cell::{DataKeyId, PublicKey};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Row};
@@ -31,14 +31,41 @@ pub(super) async fn database_id(client: &Client) -> Result<DatabaseId, ClientErr
     Ok(DatabaseId(id))
 }
 
-/// Names and wrapped keys, of all owners.
-pub(super) async fn data_keys(client: &Client) -> Result<Vec<(String, Vec<u8>)>, ClientError> {
-    let rows = client
-        .query("SELECT keyname, wrapped FROM encdb.data_key", &[])
-        .await;
+/// A row of the table of data keys.
+pub(super) struct KeyRow {
+    pub(super) name: String,
+    pub(super) wrapped: Vec<u8>,
+    /// No transaction is open that may have made it and may take it back
+    pub(super) settled: bool,
+}
+
+/// The rows of all owners.
+pub(super) async fn data_keys(client: &Client) -> Result<Vec<KeyRow>, ClientError> {
+    let sql =
+        "SELECT keyname, wrapped, pg_current_xact_id_if_assigned() IS NULL FROM encdb.data_key";
+    let rows = client.query(sql, &[]).await;
     let rows = rows.map_err(|error| explain(error, "read encdb.data_key"))?;
-    let pair = |row: &Row| Ok((row.try_get(0)?, row.try_get(1)?));
-    rows.iter().map(pair).collect()
+    let read = |row: &Row| {
+        Ok(KeyRow {
+            name: row.try_get(0)?,
+            wrapped: row.try_get(1)?,
+            settled: row.try_get(2)?,
+        })
+    };
+    rows.iter().map(read).collect()
+}
+
+/// Whether a key is settled; nothing if it is not there.
+pub(super) async fn settled(
+    client: &Client,
+    name: &str,
+    id: DataKeyId,
+) -> Result<Option<bool>, ClientError> {
+    let sql = "SELECT pg_current_xact_id_if_assigned() IS NULL FROM encdb.data_key \
+               WHERE keyname = $1 AND key_id = $2";
+    let row = client.query_opt(sql, &[&name, &i64::from(id.0)]).await;
+    let row = row.map_err(|error| explain(error, "read encdb.data_key"))?;
+    Ok(row.map(|row| row.try_get(0)).transpose()?)
 }
 
 pub(super) async fn add_data_key(
