@@ -103,6 +103,17 @@ impl Papers {
     }
 }
 
+/// Grants that an evaluator takes of one client.
+const MOST: usize = 1024;
+
+/// Those that are shown, of the newest first: what is over comes last, for it says no more than that
+/// it is over. Owners who keep their grants short have made many.
+pub(crate) fn shown(mut grants: Vec<Grant>, now: u64) -> Vec<Grant> {
+    grants.sort_by_key(|grant| grant.terms().not_after <= now);
+    grants.truncate(MOST);
+    grants
+}
+
 /// Who signed them.
 pub(crate) fn owners(grants: &[Grant]) -> BTreeSet<PublicKey> {
     grants.iter().map(|grant| grant.terms().owner).collect()
@@ -200,6 +211,23 @@ mod tests {
         let lists = Lists::from([too_long, list_of(3, half), list_of(4, half), list_of(5, 9)]);
         papers.add_others(granted(&[(2, 1), (3, 1), (4, 1), (4, 2), (5, 1)]), lists);
         assert_eq!(shown(&papers), (vec![1, 3, 5], vec![1, 3, 5]));
+    }
+
+    #[test]
+    fn what_is_over_keeps_nothing_from_being_shown() {
+        let owner = Identity::for_tests(1);
+        let grant = |until| {
+            let wanted = Wanted::all_for_owner(0, until).sign(&owner);
+            wanted.expect("it is the owner")
+        };
+        let newest_first: Vec<Grant> = { [90, 200].into_iter() }
+            .chain(std::iter::repeat_n(80, 2000))
+            .chain([300])
+            .map(grant)
+            .collect();
+        let shown = shown(newest_first, 100);
+        let ends: Vec<u64> = shown.iter().map(|grant| grant.terms().not_after).collect();
+        assert_eq!((&ends[..4], ends.len()), (&[200, 300, 90, 80][..], MOST));
     }
 
     #[test]

@@ -458,8 +458,9 @@ async fn papers(
     identity: &Identity,
     shown: &[Grant],
 ) -> Result<Papers, ClientError> {
-    let mut grants = store::grants_by(client, identity.owner()).await?;
-    grants.extend_from_slice(shown);
+    let own = store::grants_by(client, identity.owner()).await?;
+    let mut grants = shown.to_vec();
+    grants.extend(own.into_iter().rev());
     let lists = store::revocations(client, &grants::owners(&grants), i32::MAX).await?;
     let mut papers = Papers {
         grants,
@@ -469,6 +470,7 @@ async fn papers(
     let longest = grants::LONGEST_LIST;
     let lists = store::revocations(client, &grants::owners(&others), longest).await?;
     papers.add_others(others, lists);
+    papers.grants = grants::shown(papers.grants, now());
     Ok(papers)
 }
 
