@@ -8,9 +8,10 @@ use std::io::{self, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::cmsg_space;
+use nix::errno::Errno;
 use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
 use nix::sys::socket::{recvmsg, ControlMessageOwned, MsgFlags};
 use pgseal_evaluator_proto::ring::{Futex, Mapping, RingClient, RingError};
@@ -30,12 +31,25 @@ pub enum ConnectError {
     /// Nobody listens there, or we may not go there.
     #[error("no evaluator listens at the socket: {0}")]
     Absent(io::Error),
-    /// It has no place, or does not want this user.
-    #[error("the evaluator takes no more connections, or not from this user")]
+    /// It has no place.
+    #[error("the evaluator takes no more connections")]
+    Full,
+    /// It does not want this user.
+    #[error("the evaluator takes no connections from this user")]
     Refused,
     /// It says something else than we understand.
     #[error("the evaluator is of another version")]
     Version,
+}
+
+impl From<ConnectError> for Refusal {
+    fn from(error: ConnectError) -> Self {
+        match error {
+            ConnectError::Absent(_) | ConnectError::Refused => Self::EvaluatorAbsent,
+            ConnectError::Full => Self::TooMany,
+            ConnectError::Version => Self::MalformedRequest,
+        }
+    }
 }
 
 /// A connection to an evaluator. Everything that it was told ends with it.
@@ -47,11 +61,16 @@ pub struct Ring {
 impl Ring {
     /// Connects to the evaluator that listens at `path`.
     pub fn connect(path: &Path) -> Result<Self, ConnectError> {
+        Self::connect_while(path, || true)
+    }
+
+    /// The same; `goes_on` is asked after every signal whether to wait on for its greeting.
+    pub fn connect_while(path: &Path, goes_on: impl FnMut() -> bool) -> Result<Self, ConnectError> {
         let socket = UnixStream::connect(path).map_err(ConnectError::Absent)?;
         let patience = socket.set_read_timeout(Some(PATIENCE));
         let memory = patience
             .map_err(ConnectError::Absent)
-            .and_then(|()| receive_ring(&socket))?;
+            .and_then(|()| receive_ring(&socket, goes_on))?;
         let mapping = Mapping::open(memory.as_fd()).map_err(|_| ConnectError::Version)?;
         Ok(Self {
             socket,
@@ -93,13 +112,41 @@ fn is_open(socket: &UnixStream) -> bool {
 }
 
 /// The memory of the ring that an evaluator hands over when it greets.
-pub fn receive_ring(socket: &UnixStream) -> Result<OwnedFd, ConnectError> {
+pub fn receive_ring(
+    socket: &UnixStream,
+    goes_on: impl FnMut() -> bool,
+) -> Result<OwnedFd, ConnectError> {
     let mut bytes = [0; GREETING.len() + 2];
+    let memory = receive(socket, &mut bytes, goes_on)?;
+    match bytes
+        .split_last_chunk()
+        .map(|(greeting, rest)| (greeting == GREETING, rest))
+    {
+        Some((true, [VERSION, 0])) => memory.ok_or(ConnectError::Version),
+        Some((true, [VERSION, _])) => Err(ConnectError::Full),
+        Some((true, _)) => Err(ConnectError::Version),
+        _ => Err(ConnectError::Refused),
+    }
+}
+
+/// Waits for the greeting, and gives the first descriptor that comes with it. A signal ends the
+/// kernel's wait and not ours: a socket with a time limit is read anew only by whoever asks.
+fn receive(
+    socket: &UnixStream,
+    bytes: &mut [u8],
+    mut goes_on: impl FnMut() -> bool,
+) -> Result<Option<OwnedFd>, ConnectError> {
     let mut space = cmsg_space!(i32);
-    let mut parts = [IoSliceMut::new(&mut bytes)];
+    let mut parts = [IoSliceMut::new(bytes)];
     let flags = MsgFlags::MSG_CMSG_CLOEXEC | MsgFlags::MSG_WAITALL;
-    let received = recvmsg::<()>(socket.as_raw_fd(), &mut parts, Some(&mut space), flags);
-    let received = received.map_err(|errno| ConnectError::Absent(errno.into()))?;
+    let until = Instant::now() + PATIENCE;
+    let received = loop {
+        match recvmsg::<()>(socket.as_raw_fd(), &mut parts, Some(&mut space), flags) {
+            Err(Errno::EINTR) if goes_on() && Instant::now() < until => {}
+            Err(errno) => return Err(ConnectError::Absent(errno.into())),
+            Ok(received) => break received,
+        }
+    };
     let control = received.cmsgs().map_err(|_| ConnectError::Version)?;
     let descriptors = control.filter_map(|message| match message {
         ControlMessageOwned::ScmRights(descriptors) => Some(descriptors),
@@ -108,13 +155,5 @@ pub fn receive_ring(socket: &UnixStream) -> Result<OwnedFd, ConnectError> {
     let mut owned = descriptors.flatten().map(crate::os::own);
     let memory = owned.next();
     owned.for_each(drop);
-    match bytes
-        .split_last_chunk()
-        .map(|(greeting, rest)| (greeting == GREETING, rest))
-    {
-        Some((true, [VERSION, 0])) => memory.ok_or(ConnectError::Version),
-        Some((true, [VERSION, _])) => Err(ConnectError::Refused),
-        Some((true, _)) => Err(ConnectError::Version),
-        _ => Err(ConnectError::Refused),
-    }
+    Ok(memory)
 }

@@ -260,7 +260,7 @@ fn who_may_not_connect_and_who_is_too_many_is_turned_away() {
     let first = Ring::connect(&evaluator.socket()).unwrap();
     let second = Ring::connect(&evaluator.socket()).unwrap();
     let third = Ring::connect(&evaluator.socket());
-    assert!(matches!(third, Err(ConnectError::Refused)));
+    assert!(matches!(third, Err(ConnectError::Full)));
     drop(first);
     assert!(soon(|| Ring::connect(&evaluator.socket()).is_ok()));
     drop(second);

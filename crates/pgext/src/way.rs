@@ -96,9 +96,16 @@ pub(crate) struct Interrupts {
     pub(crate) die: &'static AtomicI32,
 }
 
+impl Interrupts {
+    /// Neither is to end.
+    fn go_on(self) -> bool {
+        self.cancel.load(Relaxed) == 0 && self.die.load(Relaxed) == 0
+    }
+}
+
 impl Isolated {
     pub(crate) fn connect(socket: &str, interrupts: Interrupts) -> Result<Self, Refusal> {
-        let ring = Ring::connect(Path::new(socket)).map_err(|_| Refusal::EvaluatorAbsent)?;
+        let ring = Ring::connect_while(Path::new(socket), || interrupts.go_on())?;
         Ok(Self { ring, interrupts })
     }
 
@@ -108,8 +115,7 @@ impl Isolated {
     }
 
     fn call(&mut self, request: &[u8], response: &mut Vec<u8>) -> Result<(), Failure> {
-        let Interrupts { cancel, die } = self.interrupts;
-        let goes_on = || cancel.load(Relaxed) == 0 && die.load(Relaxed) == 0;
+        let goes_on = || self.interrupts.go_on();
         Ok(self.ring.call(request, response, goes_on)?)
     }
 }

@@ -343,7 +343,7 @@ pub fn party(seed: u8) -> Party {
 /// Takes a ring and writes what it likes into it.
 pub fn scribble(socket: &Path, random: &mut Random) {
     let stream = UnixStream::connect(socket).unwrap();
-    let memory = receive_ring(&stream).unwrap();
+    let memory = receive_ring(&stream, || true).unwrap();
     let mapping = Mapping::open(memory.as_fd()).unwrap();
     let words: &[AtomicU64] = mapping.as_ref();
     for _ in 0..100 {
