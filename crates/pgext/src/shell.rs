@@ -70,6 +70,10 @@ pub(crate) struct Shell {
     answer: Vec<u8>,
     handover: Option<Handover>,
     pub(crate) states: States,
+    /// The last call was given up: the evaluator may be at work on it still.
+    gave_up: bool,
+    /// States that are to be dropped before it is asked for anything else.
+    dropped: Vec<u64>,
     /// Made of an evaluator outside, since the process began.
     pub(crate) requests: u64,
     pub(crate) failure: Failure,
@@ -85,6 +89,8 @@ impl Shell {
             answer: Vec::new(),
             handover: None,
             states: States::default(),
+            gave_up: false,
+            dropped: Vec::new(),
             requests: 0,
             failure: Refusal::NoSession.into(),
         }
@@ -133,6 +139,8 @@ impl Shell {
     pub(crate) fn detach(&mut self) {
         self.way = Way::None;
         self.handover = None;
+        self.gave_up = false;
+        self.dropped.clear();
     }
 
     /// Whether there was a way, and its other end is gone.
@@ -256,6 +264,19 @@ impl Shell {
         Ok(self.states.outer(made)?)
     }
 
+    /// Ends a state. Where a transaction is aborted, because a call was given up, nobody can give up
+    /// another: then it ends later.
+    pub(crate) fn drop_state(&mut self, outer: u64) {
+        // The session may have ended, and the state with it.
+        let Ok(state) = self.states.inner(outer) else {
+            return;
+        };
+        match self.gave_up {
+            true => self.dropped.push(state),
+            false => drop(self.done(&Request::AggregateDrop(state))),
+        }
+    }
+
     pub(crate) fn done(&mut self, request: &Request<'_>) -> Result<(), Failure> {
         self.ask(request, |response| {
             matches!(response, Response::Done).then_some(())
@@ -274,10 +295,19 @@ impl Shell {
     }
 
     fn send(&mut self, request: &Request<'_>) -> Result<(), Failure> {
+        while let Some(state) = self.dropped.pop() {
+            self.send_now(&Request::AggregateDrop(state))?;
+        }
+        self.send_now(request)
+    }
+
+    fn send_now(&mut self, request: &Request<'_>) -> Result<(), Failure> {
         self.request.clear();
         request.encode(&mut self.request);
         self.requests += u64::from(matches!(self.way, Way::Isolated(_)));
-        self.way.call(&self.request, &mut self.response)
+        let called = self.way.call(&self.request, &mut self.response);
+        self.gave_up = called.is_err();
+        called
     }
 }
 

@@ -104,10 +104,6 @@ interface! {
 
     /// Ends a state; one that is gone is gone.
     fn pgseal_aggregate_drop(state: u64) {
-        let shell = shell();
-        // The session may have ended, and the state with it.
-        if let Ok(state) = shell.states.inner(state) {
-            drop(shell.done(&Request::AggregateDrop(state)));
-        }
+        shell().drop_state(state);
     }
 }
