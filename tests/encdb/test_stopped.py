@@ -82,6 +82,13 @@ class Stopped(Confidential):
         self.assertRegex(self.said(session, ask)[0], "the message is malformed")
         server.psql(ask, error="the evaluator has reached its limit of sessions")
 
+    def test_a_pattern_that_would_take_hours_is_refused(self):
+        inline = self.server("inline")
+        for form, server in zip(FORMS, [inline, self.cluster_of_it]):
+            with self.subTest(form):
+                self.as_owner(server, "SELECT encdb.dek_generate(encdb.default_keyname()) > 0; SELECT encdb.enc_text_encrypt(repeat('a', 2000000)) "
+                                      "LIKE encdb.enc_text_encrypt('%' || repeat('a', 1000000) || '_b')", error="the LIKE pattern takes too long")
+
 
 if __name__ == "__main__":
     main(__file__, TOOLS)

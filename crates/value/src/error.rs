@@ -67,6 +67,9 @@ pub enum ValueError {
     /// A pattern ends with the character that takes the meaning of the next.
     #[error("LIKE pattern must not end with escape character")]
     TrailingEscape,
+    /// A pattern that is compared with a text for hours.
+    #[error("the LIKE pattern takes too long to be compared with the value")]
+    TooComplex,
     /// An escape that is no single character of the type.
     #[error("invalid escape string")]
     InvalidEscape,
@@ -113,6 +116,7 @@ impl ValueError {
             Self::NegativeSubstring => "22011",
             Self::FromNaN(_) | Self::FromInfinity(_) | Self::FieldUnsupported(_) => "0A000",
             Self::TooLong => "54000",
+            Self::TooComplex => "54001",
             Self::Undefined(..) | Self::NoFunction(_) => "42883",
             Self::NoCast(..) => "42846",
         }

@@ -9,6 +9,12 @@ use zeroize::Zeroizing;
 use crate::text::checked_len;
 use crate::{Collate, Value, ValueError};
 
+/// Bytes that are compared in vain at most: seconds. A pattern behind whose `%` nearly all matches,
+/// again and again, takes hours, and nobody could stop it.
+const MOST_STEPS: usize = 1 << 31;
+/// Bytes of a search times those that are searched, up to which each place is looked at.
+const FEW: usize = 1 << 20;
+
 /// `value LIKE pattern`, or ILIKE in a collation.
 pub fn like(
     value: &Value,
@@ -106,12 +112,25 @@ impl<'a> Subject<'a> {
     /// What follows the first `needle` in an end of this.
     fn behind(self, end: &'a [u8], needle: &[u8]) -> Option<&'a [u8]> {
         let at = match (self, std::str::from_utf8(needle)) {
-            // In linear time, which bytes are not worth.
             (Self::Text(text), Ok(needle)) => text.get(text.len() - end.len()..)?.find(needle)?,
+            _ if end.len().saturating_mul(needle.len()) > FEW => find_bytes(end, needle)?,
             _ => end.windows(needle.len()).position(|part| part == needle)?,
         };
         Some(&end[at + needle.len()..])
     }
+}
+
+/// In linear time, as the standard library searches texts: those of which each byte is a character.
+fn find_bytes(bytes: &[u8], needle: &[u8]) -> Option<usize> {
+    let text = |bytes: &[u8]| {
+        // Its size at once: growing would leave copies behind.
+        let mut text = Zeroizing::new(String::with_capacity(2 * bytes.len()));
+        text.extend(bytes.iter().copied().map(char::from));
+        text
+    };
+    let (text, needle) = (text(bytes), text(needle));
+    let at = text.find(needle.as_str())?;
+    Some(text[..at].chars().count())
 }
 
 /// Where the search for what stands behind a `%` goes on.
@@ -120,10 +139,24 @@ struct Retry<'a> {
     pattern: &'a [u8],
 }
 
+/// How many bytes may still be compared in vain.
+struct Steps(usize);
+
+impl Steps {
+    fn spend(&mut self, bytes: usize) -> Result<(), ValueError> {
+        self.0 = self.0.checked_sub(bytes).ok_or(ValueError::TooComplex)?;
+        Ok(())
+    }
+}
+
 fn matches(subject: Subject, pattern: &[u8]) -> Result<bool, ValueError> {
     if pattern == b"%" {
         return Ok(true);
     }
+    matches_within(Steps(MOST_STEPS), subject, pattern)
+}
+
+fn matches_within(mut left: Steps, subject: Subject, pattern: &[u8]) -> Result<bool, ValueError> {
     let (mut t, mut p) = (subject.bytes(), pattern);
     let mut retry: Option<Retry> = None;
     loop {
@@ -155,6 +188,7 @@ fn matches(subject: Subject, pattern: &[u8]) -> Result<bool, ValueError> {
             let Some(place) = &mut retry else {
                 return Ok(false);
             };
+            left.spend(place.text.len() - t.len())?;
             place.text = subject.skip(place.text);
             (t, p) = (place.text, place.pattern);
             // The text is used up: no later place can match.
@@ -293,6 +327,31 @@ mod tests {
         assert_eq!(like("a", "a", "\u{e4}"), Err(ValueError::InvalidEscape));
         let refused = like_escape(&Value::Int4(1), "").err();
         assert_eq!(refused, Some(ValueError::NoFunction(crate::Type::Int4)));
+    }
+
+    #[test]
+    fn what_would_never_end_is_refused() {
+        let value = "a".repeat(1000);
+        let matched = |steps, pattern: &str| {
+            matches_within(Steps(steps), Subject::Text(&value), pattern.as_bytes())
+        };
+        let alike = format!("%{}_b", "a".repeat(500));
+        assert_eq!(matched(300_000, &alike), Ok(false));
+        assert_eq!(matched(200_000, &alike), Err(ValueError::TooComplex));
+        assert_eq!(matched(0, &format!("%{}_a%", "a".repeat(500))), Ok(true));
+        assert_eq!(ValueError::TooComplex.sqlstate(), "54001");
+    }
+
+    #[test]
+    fn bytes_are_found_in_linear_time() {
+        let bytes = |bytes: &[&[u8]]| Value::Bytea(bytes.concat());
+        let (zeros, half) = (vec![0xff; 1 << 20], vec![0xff; 1 << 19]);
+        let value = bytes(&[&zeros, &[0x80, 7]]);
+        let like = |pattern| like(&value, &pattern, None);
+        assert_eq!(like(bytes(&[b"%", &half, &[0], b"%"])), Ok(false));
+        assert_eq!(like(bytes(&[b"%", &half, &[0x80], b"%"])), Ok(true));
+        assert_eq!(like(bytes(&[b"%", &half, &[0x80], b"%\x07"])), Ok(true));
+        assert_eq!(like(bytes(&[b"%", &half, &[0x80, 7], b"%_"])), Ok(false));
     }
 
     #[test]
