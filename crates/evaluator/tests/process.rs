@@ -276,6 +276,25 @@ fn who_may_not_connect_and_who_is_too_many_is_turned_away() {
 }
 
 #[test]
+fn each_connection_may_have_its_descriptor() {
+    let connections = ["--max-connections", "60"];
+    let evaluator = Evaluator::try_start_within("-S -n 40", &connections).unwrap();
+    let rings: Vec<_> = (0..60)
+        .map(|_| Ring::connect(&evaluator.socket()).map_err(|error| error.to_string()))
+        .collect();
+    assert!(rings.iter().all(Result::is_ok));
+    drop(rings);
+    evaluator.stop();
+    let limited = Evaluator::try_start_within("-n 40", &connections);
+    let mut raise = Command::new("sh");
+    raise.args(["-c", "ulimit -n 40; ulimit -n 84 2>/dev/null"]);
+    match raise.status().unwrap().success() {
+        true => assert_eq!(limited.unwrap().stop().lines().count(), 2),
+        false => assert!(limited.unwrap_err().contains("only 40 files may be open")),
+    }
+}
+
+#[test]
 fn what_cannot_be_started_says_why() {
     let directory = log_directory();
     for (arguments, sentence) in [

@@ -17,6 +17,10 @@ use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, SeccompRule, TargetA
 const LEAST_LOCKED: u64 = 64 << 20;
 const LOCKED_EACH: u64 = 20 << 20;
 
+/// Descriptors beside one for each connection: standard ones, socket, signals, epoll, the log, and
+/// what is open for a moment.
+const LEAST_DESCRIPTORS: u64 = 24;
+
 /// Why the process does not start. Each names what to change.
 #[derive(Debug, thiserror::Error)]
 pub enum HardenError {
@@ -29,6 +33,12 @@ pub enum HardenError {
     /// Locking failed within the limit.
     #[error("memory cannot be locked: {0}: give the process CAP_IPC_LOCK or more memory")]
     Lock(Errno),
+    /// The limit on open files is too low.
+    #[error(
+        "only {0} files may be open, and {1} are needed: raise the limit (LimitNOFILE=), or allow \
+        fewer connections"
+    )]
+    FileLimit(u64, u64),
     /// No such user.
     #[error("there is no user {0}: make one, or name another with --user")]
     NoUser(String),
@@ -89,6 +99,25 @@ pub fn memory(connections: u32, lock: Lock) -> Result<Within, HardenError> {
     let all = MlockAllFlags::MCL_CURRENT | MlockAllFlags::MCL_FUTURE | onfault;
     mlockall(all).map_err(HardenError::Lock)?;
     Ok(within)
+}
+
+/// Each connection may have its descriptor. What is missing is taken within the hard limit, and
+/// beyond it as root.
+pub fn descriptors(connections: u32) -> Result<(), HardenError> {
+    let needed = LEAST_DESCRIPTORS + u64::from(connections);
+    let limits = || {
+        getrlimit(Resource::RLIMIT_NOFILE)
+            .map_err(|errno| HardenError::Kernel("to tell a limit", errno))
+    };
+    let (soft, hard) = limits()?;
+    if soft < needed {
+        // Refused without the right to go beyond the hard limit, and judged below.
+        let _ = setrlimit(Resource::RLIMIT_NOFILE, needed, hard.max(needed));
+    }
+    match limits()? {
+        (soft, _) if soft < needed => Err(HardenError::FileLimit(hard, needed)),
+        _ => Ok(()),
+    }
 }
 
 /// Becomes `name` for good, with that user's group alone, and with the capability to lock memory

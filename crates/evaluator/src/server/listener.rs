@@ -5,10 +5,14 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
 use std::path::Path;
-use std::{env, fs};
+use std::time::Duration;
+use std::{env, fs, thread};
 
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use nix::unistd::Uid;
+
+/// How long nobody is accepted after the kernel refused.
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// A socket that listens.
 pub struct Listener {
@@ -47,9 +51,18 @@ impl Listener {
         })
     }
 
-    /// The next connection, if it is from somebody who may.
+    /// The next connection, if it is from somebody who may. Where the kernel has no descriptor for
+    /// it, it waits, and is asked for again soon, not at once and without an end.
     pub fn accept(&self) -> Option<UnixStream> {
-        let (socket, _) = self.socket.accept().ok()?;
+        let (socket, _) = match self.socket.accept() {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                if error.kind() != io::ErrorKind::WouldBlock {
+                    thread::sleep(PAUSE);
+                }
+                return None;
+            }
+        };
         let peer = getsockopt(&socket, PeerCredentials).ok()?;
         let allowed = self.allowed.contains(&Uid::from_raw(peer.uid()));
         allowed.then_some(socket)

@@ -82,6 +82,7 @@ pub fn serve(options: &Serve) -> Result<(), ServeError> {
         false => Lock::All,
     };
     let within = harden::memory(options.max_connections, lock)?;
+    harden::descriptors(options.max_connections)?;
     let allowed = allowed_users(&options.allow_uid)?;
     let in_socket = |error| ServeError::Socket(path.display().to_string(), error);
     let listener = Listener::bind(path, allowed).map_err(in_socket)?;

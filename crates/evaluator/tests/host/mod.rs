@@ -68,15 +68,33 @@ impl Evaluator {
         Self::launch(directory, &directory.path().join("socket"), &own, arguments)
     }
 
-    /// Later arguments stand for earlier ones.
+    /// Under a limit as the shell's `ulimit` sets it.
+    pub fn try_start_within(limit: &str, arguments: &[&str]) -> Result<Self, String> {
+        let (directory, own) = (log_directory(), nix::unistd::geteuid().to_string());
+        let mut command = Command::new("sh");
+        command.args(["-c", &format!("ulimit {limit}; exec \"$@\""), "sh", PROGRAM]);
+        let socket = directory.path().join("socket");
+        Self::launch_by(command, &directory, &socket, &own, arguments)
+    }
+
     fn launch(
         directory: &Rc<TempDir>,
         socket: &Path,
         user: &str,
         arguments: &[&str],
     ) -> Result<Self, String> {
+        Self::launch_by(Command::new(PROGRAM), directory, socket, user, arguments)
+    }
+
+    /// Later arguments stand for earlier ones.
+    fn launch_by(
+        mut command: Command,
+        directory: &Rc<TempDir>,
+        socket: &Path,
+        user: &str,
+        arguments: &[&str],
+    ) -> Result<Self, String> {
         let given = |name: &str| arguments.contains(&name);
-        let mut command = Command::new(PROGRAM);
         if !given("--socket") {
             command.arg("--socket").arg(socket);
         }
