@@ -8,7 +8,8 @@
 //! Sets of [`WAYS`] slots; a slot that was used since it was last looked at for eviction stays.
 //! Into a set that is full a cell comes when it is met for the second time: most that a search in
 //! an index meets are never met again, and to take one in costs as much as to open it. It begins
-//! small and doubles while it has no room, up to the limit that [`Cache::new`] is given.
+//! small and doubles while it has no room, up to the limit that [`Cache::new`] is given. Cells that
+//! are long take at most [`MOST_LONG`] bytes together.
 
 use pgseal_value::Value;
 
@@ -28,6 +29,10 @@ pub struct Place(u32);
 
 /// The longest cell that is kept.
 pub const LONGEST: usize = 4096;
+/// What long cells and what they hold may take: locked memory is dear, and each connection has some.
+const MOST_LONG: usize = 8 << 20;
+/// Slots that are looked at for one cell's room.
+const MOST_LOOKED: usize = 1024;
 
 const WAYS: usize = 4;
 const FIRST_SETS: usize = 64;
@@ -51,6 +56,10 @@ pub struct Cache {
     most_sets: usize,
     /// Cells that were pushed out or not taken in since it last grew.
     crowded: usize,
+    /// What long cells take.
+    long: usize,
+    /// The slot that was looked at last for a long cell to push out.
+    hand: usize,
 }
 
 #[repr(C, align(128))]
@@ -80,6 +89,11 @@ impl Slot {
             Some(small) => usize::from(self.len) == cell.len() && *small == *cell,
             None => self.long.as_ref().is_some_and(|long| **long == *cell),
         }
+    }
+
+    /// What a long cell takes beside the slot: it is there as it came and, about as long, opened.
+    fn long(&self) -> usize {
+        self.long.as_ref().map_or(0, |cell| 2 * cell.len())
     }
 
     fn fill(&mut self, cell: &[u8], content: Opened) {
@@ -121,6 +135,8 @@ impl Cache {
             seen: Vec::new(),
             most_sets,
             crowded: 0,
+            long: 0,
+            hand: 0,
         };
         cache.resize(FIRST_SETS.min(most_sets));
         cache
@@ -132,7 +148,7 @@ impl Cache {
             .take(sets * WAYS)
             .collect();
         self.seen = vec![0; sets * WAYS * SEEN];
-        self.crowded = 0;
+        (self.crowded, self.long, self.hand) = (0, 0, 0);
     }
 
     /// Where the cell is, if it is here.
@@ -167,10 +183,44 @@ impl Cache {
         content: Opened,
         keep: Option<Place>,
     ) -> Result<Place, Opened> {
-        match cell.len() <= LONGEST && self.is_welcome(cell) {
+        match cell.len() <= LONGEST && self.is_welcome(cell) && self.make_room(cell, keep) {
             true => Ok(self.insert(cell, content, keep)),
             false => Err(content),
         }
+    }
+
+    /// Whether there is room for so long a cell, for which other long ones go that were not met
+    /// lately.
+    #[inline]
+    pub fn make_room(&mut self, cell: &[u8], keep: Option<Place>) -> bool {
+        cell.len() <= SMALL || self.push_out(2 * cell.len(), keep)
+    }
+
+    fn push_out(&mut self, bytes: usize, keep: Option<Place>) -> bool {
+        for _ in 0..MOST_LOOKED {
+            if self.long + bytes <= MOST_LONG {
+                break;
+            }
+            self.hand = (self.hand + 1) % self.slots.len();
+            let at = self.hand;
+            let (set, way) = (at / WAYS, at % WAYS);
+            let kept = keep.is_some_and(|place| place.0 as usize == at);
+            if self.slots[at].long() == 0 || kept {
+                continue;
+            }
+            match self.tags[set][way] & USED {
+                0 => self.empty(set, way),
+                _ => self.tags[set][way] &= !USED,
+            }
+        }
+        self.long + bytes <= MOST_LONG
+    }
+
+    fn empty(&mut self, set: usize, way: usize) {
+        let at = set * WAYS + way;
+        self.tags[set][way] = 0;
+        self.long -= self.slots[at].long();
+        self.slots[at] = Slot::empty();
     }
 
     fn is_welcome(&mut self, cell: &[u8]) -> bool {
@@ -193,9 +243,11 @@ impl Cache {
         let at = set * WAYS + way;
         if self.tags[set][way] != 0 {
             self.crowded += 1;
+            self.empty(set, way);
         }
         self.tags[set][way] = tag;
         self.slots[at].fill(cell, content);
+        self.long += self.slots[at].long();
         Place(u32::try_from(at).expect("few slots"))
     }
 
@@ -239,6 +291,7 @@ impl Cache {
             let (set, tag) = place_of(hash, sets);
             if let Some(way) = self.tags[set].iter().position(|tag| *tag == 0) {
                 self.tags[set][way] = tag;
+                self.long += slot.long();
                 self.slots[set * WAYS + way] = slot;
             }
         }
@@ -341,6 +394,29 @@ mod tests {
             assert!(cache.find(cell).is_some());
         }
         assert!(cache.admit(&cell(1, LONGEST + 1), opened(0), None).is_err());
+    }
+
+    #[test]
+    fn long_cells_have_a_bound_and_those_that_are_met_stay() {
+        let mut cache = Cache::new(16384);
+        let dear = cell(0, 4000);
+        assert!(cache.admit(&dear, opened(-1), None).is_ok());
+        for next in 1..8000 {
+            let bytes = cell(next, 4000);
+            let kept = cache.find(&dear).unwrap();
+            let place = cache.admit(&bytes, opened(i32::try_from(next).unwrap()), Some(kept));
+            assert_eq!(cache.find(&bytes), place.ok());
+            assert_eq!(number(&cache, kept), -1);
+            cache.grow();
+            let slots = cache.slots.iter().map(Slot::long).sum();
+            assert!(cache.long == slots && slots <= MOST_LONG);
+        }
+        // Nearly all of the room is used, and small ones take none of it.
+        assert!(cache.long > MOST_LONG - 2 * 8000);
+        let small = cell(9000, 39);
+        assert!(cache.admit(&small, opened(9000), None).is_ok() && cache.find(&small).is_some());
+        cache.clear();
+        assert_eq!(cache.long, 0);
     }
 
     #[test]

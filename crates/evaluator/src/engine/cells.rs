@@ -292,13 +292,14 @@ impl Connection {
     ) -> Result<(), Refusal> {
         let start = into.len();
         self.seal(&value, key, Mode::Derived, into)?;
-        if into.len() - start <= LONGEST {
+        let cell = &into[start..];
+        if cell.len() <= LONGEST && self.cache.make_room(cell, None) {
             let opened = Opened {
                 value,
                 key,
                 derived: true,
             };
-            self.cache.insert(&into[start..], opened, None);
+            self.cache.insert(cell, opened, None);
         }
         Ok(())
     }
