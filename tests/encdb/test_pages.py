@@ -58,7 +58,41 @@ SELECT 'ranges ' || count(*) FROM bounds;
 """
 
 
+# Two orders of one column: the cells of one index are in the other too, before further ones that the first order has among them.
+# There are so few buffers that what held a page of the one soon holds one of the other. Who went too far to the left on a wrong
+# answer would go right again; these answers would lead too far to the right.
+TWO_ORDERS = """
+SELECT encdb.dek_generate(encdb.default_keyname()) IS NOT NULL;
+CREATE EXTENSION encdb_btree;
+CREATE TABLE filler AS SELECT g AS id, repeat('x', 60) AS f FROM generate_series(1, 30000) g;
+ALTER TABLE filler ADD PRIMARY KEY (id);
+CREATE TABLE plain AS SELECT g AS n, chr(65 + g * 7919 % 26) || g * 104729 % 1000 AS v FROM generate_series(1, 500) g
+    UNION ALL SELECT g, chr(97 + g * 7919 % 26) || g * 104729 % 10000 FROM generate_series(501, 3000) g;
+CREATE TABLE t (n int, c enc_text COLLATE "C");
+CREATE INDEX t_all ON t (c); CREATE INDEX t_few ON t (c COLLATE "en_US.utf8") WHERE n <= 500;
+INSERT INTO t SELECT n, encdb.enc_text_encrypt(v) FROM plain ORDER BY n;
+CREATE TABLE probes AS SELECT n, encdb.enc_text_encrypt(v) AS p FROM plain WHERE n <= 500 ORDER BY md5(n::text);
+CREATE TABLE lost (n int, index text);
+SET enable_seqscan = off; SET enable_bitmapscan = off; SET plan_cache_mode = force_generic_plan;
+DO $$
+DECLARE one record;
+BEGIN
+    FOR one IN SELECT * FROM probes LOOP
+        IF NOT EXISTS (SELECT FROM t WHERE c COLLATE "C" = one.p) THEN INSERT INTO lost VALUES (one.n, 't_all'); END IF;
+        PERFORM f FROM generate_series(1, 40) g JOIN filler ON id = 1 + one.n * 7919::bigint * g % 30000;
+        IF NOT EXISTS (SELECT FROM t WHERE c COLLATE "en_US.utf8" = one.p AND n <= 500) THEN INSERT INTO lost VALUES (one.n, 't_few'); END IF;
+        PERFORM f FROM generate_series(1, 40) g JOIN filler ON id = 1 + one.n * 104729::bigint * g % 30000;
+    END LOOP;
+END $$;
+SELECT count(*) FROM probes; SELECT count(*) FROM lost;
+"""
+
+
 class Pages(Confidential):
+    def test_a_buffer_holds_another_indexs_page(self):
+        server = self.server(form="isolated", socket=self.evaluator().socket, conf="shared_buffers = 128kB\nautovacuum = off")
+        self.assertEqual(self.as_owner(server, TWO_ORDERS).split()[-2:], ["500", "0"])
+
     def grown(self, form):
         """A server whose index two sessions have made grow at once."""
         socket = self.evaluator().socket if form == "isolated" else ""

@@ -113,21 +113,34 @@ ForgetAll(void)
 		kept[i]->used = 0;
 }
 
+/*
+ * Whether the evaluator has the page of the question. A buffer may hold a page of
+ * another index by now, on the same column and so with the same cells, whose
+ * collation orders the others on it in another way.
+ */
+static bool
+Has(int number, const Question *question, const IndexId *index)
+{
+	return number >= 0 && kept[number]->used > 0 && memcmp(&kept[number]->index, index, sizeof(*index)) == 0 &&
+		encdb_btree_knows(&kept[number]->memory, question);
+}
+
 /* Asks for the page of the question, and with it for all of its index; NULL if that is refused */
 Memory *
 encdb_btree_ask_index(const EncdbPageSearch *search, const Question *question)
 {
+	IndexId		index = encdb_btree_links(question->page).index;
 	int			number = Find(question->page);
 
-	if (number < 0 || kept[number]->used == 0 || !encdb_btree_knows(&kept[number]->memory, question))
+	if (!Has(number, question, &index))
 		number = Keep(search, question);
 	if (number < 0)
 		return NULL;
-	if (!Search(search, question, &kept[number]->index))
+	if (!Search(search, question, &index))
 	{
 		ForgetAll();
 		number = Keep(search, question);
-		if (number < 0 || !Search(search, question, &kept[number]->index))
+		if (number < 0 || !Search(search, question, &index))
 			return NULL;
 	}
 	return &kept[number]->memory;
