@@ -60,7 +60,8 @@ CREATE FUNCTION encdb.requests() RETURNS bigint
 CREATE FUNCTION encdb.keyname_generate(username text, database text, schema text DEFAULT NULL,
                                        tablename text DEFAULT NULL, columnname text DEFAULT NULL)
     RETURNS text LANGUAGE SQL IMMUTABLE PARALLEL SAFE
-    AS $$ SELECT '|' || pg_catalog.concat_ws('|', username, database, schema, tablename, columnname) || '|' $$;
+    AS $$ SELECT '|' OPERATOR(pg_catalog.||) pg_catalog.concat_ws('|', username, database, schema, tablename, columnname)
+        OPERATOR(pg_catalog.||) '|' $$;
 CREATE FUNCTION encdb.default_keyname() RETURNS text
     AS 'MODULE_PATHNAME', 'encdb_keyname' LANGUAGE C STABLE STRICT PARALLEL RESTRICTED;
 
