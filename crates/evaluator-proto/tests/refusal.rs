@@ -57,6 +57,40 @@ fn the_table_has_a_row_for_each_and_no_other() {
     assert_eq!(rows, expected, "\n{}", expected.join("\n"));
 }
 
+/// What stands in a string of C, up to its end or its first value.
+fn sentence(source: &str) -> String {
+    let mut said = String::new();
+    let mut rest = source.chars();
+    while let Some(letter) = rest.next() {
+        match letter {
+            '"' | '%' => break,
+            '\\' => said.extend(rest.next()),
+            letter => said.push(letter),
+        }
+    }
+    said
+}
+
+#[test]
+fn the_table_has_a_row_for_what_the_extension_says_by_itself() {
+    let table = include_str!("../../../docs/encdb-errors.md");
+    let own: Vec<_> = { table.lines() }
+        .filter_map(|line| line.split_once(" | | "))
+        .map(|(_, sentence)| sentence)
+        .collect();
+    let sources = concat!(env!("CARGO_MANIFEST_DIR"), "/../../extension/encdb/src");
+    let mut told = 0;
+    for file in std::fs::read_dir(sources).expect("the extension's sources") {
+        let source = std::fs::read_to_string(file.expect("a file").path()).expect("a text");
+        for said in source.split("errmsg(\"").skip(1).map(sentence) {
+            let listed = own.iter().any(|row| row.starts_with(&said));
+            assert!(listed, "{said:?} has no row");
+            told += 1;
+        }
+    }
+    assert!(told > own.len() / 2);
+}
+
 #[test]
 fn numbers_and_states_are_distinct() {
     let codes: HashSet<_> = ALL.iter().map(|refusal| refusal.code()).collect();
