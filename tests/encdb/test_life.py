@@ -96,6 +96,16 @@ CREATE STATISTICS computed_s ON lower(c), k FROM computed;
 LEARNT = """SELECT tablename, null_frac, n_distinct, most_common_vals, histogram_bounds FROM pg_stats
 WHERE tablename ~ '^computed_' ORDER BY 1"""
 
+# One row, and one that refers to it by three keys, in each of two pairs of tables.
+REFERENCED = "".join(f"""
+SELECT encdb.dek_generate('{name}', '{{"flags": "{name.upper()}"}}') > 0;
+CREATE TABLE {name} (id enc_int4 PRIMARY KEY);
+CREATE TABLE {name}_by (a enc_int4 REFERENCES {name} ON UPDATE RESTRICT, b enc_int4 REFERENCES {name} ON UPDATE CASCADE,
+    c enc_int4 REFERENCES {name} ON UPDATE SET NULL);
+INSERT INTO {name} VALUES (encdb.enc_int4_encrypt(1, '{name}'));
+INSERT INTO {name}_by SELECT id, id, id FROM {name};
+""" for name in ["rnd", "det"])
+
 # Ends by itself, should the test wait for what it holds.
 LOCK = "SET idle_in_transaction_session_timeout = '10s'; BEGIN; LOCK TABLE {};\n\\echo locked\n"
 
@@ -215,9 +225,9 @@ class Life(Confidential):
         self.assertEqual(last(self.as_owner(standby, POINT)), "row 77")
 
     def test_logical_replication(self):
-        """Rows are copied and inserted as cells; the subscriber's index on one needs the background's key."""
+        """Rows are copied and inserted as cells, and keys as rows; the subscriber's index on a cell needs the background's key."""
         server = self.with_table(conf="wal_level = logical\n")
-        server.psql("CREATE TABLE log (id integer PRIMARY KEY, x enc_text); CREATE PUBLICATION p FOR TABLE log")
+        server.psql("CREATE TABLE log (id integer PRIMARY KEY, x enc_text); CREATE PUBLICATION p FOR TABLE log, encdb.data_key")
         subscriber = self.server("subscriber")
         subscriber.psql("CREATE TABLE log (id integer PRIMARY KEY, x enc_text)")
         subscriber.psql(f"CREATE SUBSCRIPTION s CONNECTION 'host={server.home} user=postgres dbname=postgres' PUBLICATION p")
@@ -226,6 +236,7 @@ class Life(Confidential):
         rows = "SELECT count(*), count(x), sum(id) FROM log"
         self.wait(lambda: subscriber.psql(rows) == server.psql(rows))
         self.assertEqual(subscriber.psql("SELECT x FROM log ORDER BY id"), server.psql("SELECT x FROM log ORDER BY id"))
+        self.assertEqual(last(self.as_owner(subscriber, "SELECT encdb.decrypt(x) FROM log WHERE id = 3")), "new")
         subscriber.psql("DROP SUBSCRIPTION s")
 
     def test_background_work_under_the_owners_grant(self):
@@ -264,6 +275,20 @@ class Life(Confidential):
         self.as_owner(subscriber, "SELECT 1", operations="background")
         subscriber.psql("ALTER SUBSCRIPTION s ENABLE")
         self.wait(lambda: subscriber.psql("SELECT max(n) FROM log") == "100")
+        subscriber.psql("DROP SUBSCRIPTION s")
+
+    def test_inline_nothing_is_left_for_background_work(self):
+        """Each process is an evaluator by itself there."""
+        server = self.with_table(conf="wal_level = logical\n")
+        server.psql("CREATE PUBLICATION p FOR TABLE t")
+        subscriber = self.server("subscriber")
+        subscriber.psql("CREATE TABLE t (id enc_int4 PRIMARY KEY, c enc_text);"
+                        f"COPY encdb.data_key FROM STDIN;\n{server.psql('COPY encdb.data_key TO STDOUT')}\n\\.\n")
+        self.as_owner(subscriber, "SELECT 1", operations="background")
+        subscriber.psql(f"CREATE SUBSCRIPTION s CONNECTION 'host={server.home} user=postgres dbname=postgres' PUBLICATION p "
+                        "WITH (disable_on_error = true)")
+        self.wait(lambda: subscriber.psql("SELECT subenabled FROM pg_subscription") == "f")
+        self.assertIn("ERROR:  no session is open", subscriber.log())
         subscriber.psql("DROP SUBSCRIPTION s")
 
     def test_keys_are_not_waited_for_while_a_page_is_locked(self):
@@ -412,6 +437,9 @@ class Life(Confidential):
         self.assertEqual(self.as_owner(server, "SELECT v FROM big ORDER BY k DESC NULLS LAST LIMIT 2"), "269999\n269998")
         distinct = "SELECT count(DISTINCT k), count(DISTINCT v), count(*) FROM big WHERE v BETWEEN 5 AND 2000"
         self.assertEqual(self.as_owner(server, distinct), "1318|1318|27031")
+        mode = "mode() WITHIN GROUP (ORDER BY {})"
+        sql = f"SELECT encdb.decrypt({mode.format('k')}) = {mode.format('v')} FROM big WHERE v BETWEEN 1000 AND 2000 OR v = 5 AND random() < 0.1"
+        self.assertEqual(self.as_owner(server, sql), "t")
 
     def test_sorts_by_ranks_what_is_of_very_different_lengths(self):
         """Few cells, and so few pivots, of which two late ones fill a request: beside the pivots nearly all cells come into one."""
@@ -437,9 +465,6 @@ class Life(Confidential):
             self.assertIn("Partial Aggregate", plan)
             # A language's, where the machine has one.
             utf8 = server.psql("SELECT max(collname) FROM pg_collation WHERE collprovider = 'c' AND collname ~ '[.]utf8$'")
-        mode = "mode() WITHIN GROUP (ORDER BY {})"
-        sql = f"SELECT encdb.decrypt({mode.format('k')}) = {mode.format('v')} FROM big WHERE v BETWEEN 1000 AND 2000 OR v = 5 AND random() < 0.1"
-        self.assertEqual(self.as_owner(server, sql), "t")
             for collation in ["C", utf8]:
                 for question in EXTREMES:
                     with self.subTest(form=form, collation=collation, question=question):
@@ -461,6 +486,17 @@ class Life(Confidential):
                 self.as_owner(server, alike, error="encrypted text has no upper and lower case under the locale PG_UNICODE_FAST")
             else:
                 self.assertEqual(self.as_owner(server, alike), "500")
+
+    def test_a_referenced_key_that_is_sealed_anew_was_changed(self):
+        """PostgreSQL compares its bytes; deterministic ones are the same. Rows that refer to it are compared by value."""
+        server = self.server()
+        self.as_owner(server, REFERENCED)
+        again = "UPDATE {0} SET id = (SELECT encdb.enc_int4_encrypt(1, '{0}'));"
+        left = "SELECT count(a), count(b), count(c) FROM {0}_by WHERE a = (SELECT id FROM {0});"
+        self.as_owner(server, again.format("rnd"), error='violates .*foreign key constraint "rnd_by_a_fkey"')
+        drop = "ALTER TABLE {0}_by DROP CONSTRAINT {0}_by_a_fkey;"
+        self.assertEqual(last(self.as_owner(server, drop.format("rnd") + again.format("rnd") + left.format("rnd"))), "1|1|0")
+        self.assertEqual(last(self.as_owner(server, again.format("det") + left.format("det"))), "1|1|1")
 
     def test_nothing_is_left_of_aggregates(self):
         """States go with their queries, also with those that fail: the limit of states is not met by many of them."""
