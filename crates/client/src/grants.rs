@@ -106,8 +106,8 @@ impl Papers {
 /// Grants that an evaluator takes of one client.
 const MOST: usize = 1024;
 
-/// Those that are shown, of the newest first: what is over comes last, for it says no more than that
-/// it is over. Owners who keep their grants short have made many.
+/// Those that are shown, of the newest first: what is over comes last, for it says no more than
+/// that it is over. Owners who keep their grants short have made many.
 pub(crate) fn shown(mut grants: Vec<Grant>, now: u64) -> Vec<Grant> {
     grants.sort_by_key(|grant| grant.terms().not_after <= now);
     grants.truncate(MOST);

@@ -264,8 +264,8 @@ impl Shell {
         Ok(self.states.outer(made)?)
     }
 
-    /// Ends a state. Where a transaction is aborted, because a call was given up, nobody can give up
-    /// another: then it ends later.
+    /// Ends a state. Where a transaction is aborted, because a call was given up, nobody can give
+    /// up another: then it ends later.
     pub(crate) fn drop_state(&mut self, outer: u64) {
         // The session may have ended, and the state with it.
         let Ok(state) = self.states.inner(outer) else {

@@ -1,7 +1,7 @@
 //! Keys that a transaction may take back: made in one, or read in one that has written.
 //!
-//! Where it was rolled back the wrapped key is in no table any more, and what it seals would be lost
-//! with the session. So each is looked for before a statement seals with it, until it was seen
+//! Where it was rolled back the wrapped key is in no table any more, and what it seals would be
+//! lost with the session. So each is looked for before a statement seals with it, until it was seen
 //! outside of such a transaction.
 
 use std::collections::BTreeSet;

@@ -89,8 +89,8 @@ pub(super) async fn grants_by(
     grants(client.query(sql, &[&&owner.0[..]]).await)
 }
 
-/// Grants that others made to this subject. Anybody can store such: of everybody the newest, then of
-/// everybody the one before it, until it is enough.
+/// Grants that others made to this subject. Anybody can store such: of everybody the newest, then
+/// of everybody the one before it, until it is enough.
 pub(super) async fn grants_to(
     client: &Client,
     identity: &Identity,
@@ -98,7 +98,8 @@ pub(super) async fn grants_to(
     let (owner, subject) = (identity.owner(), identity.subject());
     let sql = "SELECT signed FROM encdb.grant_ \
                WHERE subject = $1 AND owner <> $2 AND octet_length(signed) <= $3 \
-               ORDER BY row_number() OVER (PARTITION BY owner ORDER BY created DESC), created LIMIT $4";
+               ORDER BY row_number() OVER (PARTITION BY owner ORDER BY created DESC), created \
+               LIMIT $4";
     let (subject, owner) = (&subject.0[..], &owner.0[..]);
     let values: [&(dyn ToSql + Sync); 4] = [&subject, &owner, &LONGEST_GRANT, &MOST_GRANTS];
     grants(client.query(sql, &values).await)

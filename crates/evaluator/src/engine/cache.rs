@@ -29,7 +29,8 @@ pub struct Place(u32);
 
 /// The longest cell that is kept.
 pub const LONGEST: usize = 4096;
-/// What long cells and what they hold may take: locked memory is dear, and each connection has some.
+/// What long cells and what they hold may take: locked memory is dear, and each connection has
+/// some.
 const MOST_LONG: usize = 8 << 20;
 /// Slots that are looked at for one cell's room.
 const MOST_LOOKED: usize = 1024;
