@@ -67,21 +67,25 @@ class Receivers(Case):
         place = f"replication={replication} dbname=postgres"
         return self.receive(cluster, "psql", "-X", "-A", "-t", "-d", place, "-c", command, receiver=receiver, **environment)
 
-    def bytes_of(self, cluster, command, receiver=None, replication="true", until=None, role="postgres"):
+    def bytes_of(self, cluster, command, receiver=None, replication="true", until=None, role="postgres", tcp=False):
         """All bytes that the server sends to a client that runs this command and then only listens: to `until`, if that is
         awaited, else until it is silent."""
+        with self.connected(cluster, command, receiver, replication, role, tcp) as wire:
+            wire.settimeout(2 if until is None else TIME_LIMIT)
+            return self.heard(wire, until)
+
+    def connected(self, cluster, command, receiver, replication="true", role="postgres", tcp=False):
+        """A connection, by the local socket or by TCP without TLS, on which a command was sent."""
         start = {"user": role, "database": "postgres", "replication": replication}
         if receiver is not None:
             start["options"] = f"-c pgseal.receiver={receiver}"
         body = b"".join(f"{name}\0{value}\0".encode() for name, value in start.items())
         packet = struct.pack(">I", 196608) + body + b"\0"
-        with socket.socket(socket.AF_UNIX) as wire:
-            wire.connect(f"{cluster.home}/.s.PGSQL.{self.port}")
-            wire.settimeout(2 if until is None else TIME_LIMIT)
-            wire.sendall(struct.pack(">I", len(packet) + 4) + packet)
-            query = command.encode() + b"\0"
-            wire.sendall(b"Q" + struct.pack(">I", len(query) + 4) + query)
-            return self.heard(wire, until)
+        wire = socket.socket(socket.AF_INET if tcp else socket.AF_UNIX)
+        wire.connect(("127.0.0.1", self.port) if tcp else f"{cluster.home}/.s.PGSQL.{self.port}")
+        query = command.encode() + b"\0"
+        wire.sendall(struct.pack(">I", len(packet) + 4) + packet + b"Q" + struct.pack(">I", len(query) + 4) + query)
+        return wire
 
     def heard(self, wire, until):
         """What arrives before the server ends the connection or falls silent, or up to what is awaited."""

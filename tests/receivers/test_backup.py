@@ -13,6 +13,8 @@ from pgseal_test import files_below, main, major_version, run
 RAW = ["--no-verify-checksums", "-X", "fetch", "-c", "fast"]
 CLEAR = ["-X", "fetch", "-c", "fast"]
 UNPROVEN = b"does not say what it may receive"
+# A target of the server's: what the command is given it keeps, in a directory of the test's.
+SHELL = "shared_preload_libraries = 'basebackup_to_shell'\nbasebackup_to_shell.command = 'cat > {}/%f'\n"
 
 
 class Backups(Receivers):
@@ -27,6 +29,12 @@ class Backups(Receivers):
     def server_side(self):
         """--target=server writes where the server runs."""
         return ["-t", f"server:{self.directory}/server"]
+
+    def serve_shell(self):
+        """A server that can give backups to a command, and where that puts them."""
+        shell = self.directory / "shell"
+        shell.mkdir()
+        return self.serve(conf=SHELL.format(shell)), shell
 
 
 class Raw(Backups):
@@ -97,6 +105,14 @@ class Raw(Backups):
         self.assertGreater((self.directory / "server/base.tar").stat().st_size, 10_000_000)
         self.assertEqual(self.canaries.found(self.directory / "server"), {})
 
+    def test_to_a_command_of_the_servers(self):
+        cluster, shell = self.serve_shell()
+        done = self.receive(cluster, "pg_basebackup", "-t", "shell", *RAW, receiver="raw")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        with tarfile.open(shell / "base.tar") as tar:
+            self.assertIn("pg_encryption/key.bin", [name.removeprefix("./") for name in tar.getnames()])
+        self.assertEqual(self.canaries.found(shell), {})
+
     def test_what_ciphertext_cannot_be(self):
         cluster = self.serve(conf="summarize_wal = on\n" if major_version() >= 17 else "")
         target, done = self.backup(cluster, "-X", "fetch", receiver="raw")
@@ -132,38 +148,44 @@ class Clear(Backups):
         self.assertIn("row", self.canaries.found(target))
 
     def test_not_on_the_server(self):
-        cluster = self.serve()
-        for target in [self.server_side(), ["-t", "blackhole"]]:
+        cluster, shell = self.serve_shell()
+        for target in [self.server_side(), ["-t", "blackhole"], ["-t", "shell"]]:
             done = self.receive(cluster, "pg_basebackup", *target, *CLEAR, receiver=cluster.token())
             self.assertRefused(done, "to the client only")
         self.assertFalse((self.directory / "server").exists())
+        self.assertEqual(list(shell.iterdir()), [])
 
 
 class Unproven(Backups):
     def test_stock_clients(self):
-        cluster = self.serve()
-        ways = [[], ["-Ft"], ["-Ft", "-z"], ["-Z", "server-gzip"], ["-Ft", "-X", "none"], [*self.server_side(), "-X", "fetch"]]
+        cluster, shell = self.serve_shell()
+        ways = [[], ["-Ft"], ["-Ft", "-z"], ["-Z", "server-gzip"], ["-Z", "client-lz4", "-Ft"], ["-Z", "server-zstd"],
+                ["-Ft", "-X", "none"], ["-Ft", "-X", "fetch", "-D", "-"], [*self.server_side(), "-X", "fetch"],
+                ["-t", "shell", "-X", "fetch"]]
         for way in ways:
             with self.subTest(way=way):
-                place = [] if "-t" in way else ["-D", self.directory / "copy"]
+                place = [] if {"-t", "-D"} & set(way) else ["-D", self.directory / "copy"]
                 done = self.receive(cluster, "pg_basebackup", *place, *way, **TCP)
                 self.assert_sent_nothing(done, self.directory / "copy", CHOICES)
+                self.assertEqual(done.stdout, "")
         self.assertFalse((self.directory / "server").exists())
+        self.assertEqual(list(shell.iterdir()), [])
 
     def test_by_a_walsender_for_a_database(self):
-        cluster = self.serve()
+        cluster, shell = self.serve_shell()
         for conf in ["track_activities = on", "track_activities = off"]:
             cluster.configure(conf)
             cluster.stop()
             cluster.start()
             for command in ["BASE_BACKUP", "BASE_BACKUP (LABEL 'x', CHECKPOINT 'fast', WAL)",
+                            "BASE_BACKUP (TARGET 'shell', CHECKPOINT 'fast')",
                             f"BASE_BACKUP (TARGET 'server', TARGET_DETAIL '{self.directory}/server', CHECKPOINT 'fast')"]:
                 arrived = self.bytes_of(cluster, command, replication="database")
                 self.assertNotIn(self.mark, arrived)
                 self.assertLess(len(arrived), 2000)
                 self.assertEqual(UNPROVEN in arrived, conf.endswith("on"), command)
         self.assertIn(UNPROVEN.decode(), cluster.log())
-        self.assertEqual(self.canaries.found(self.directory / "server") if (self.directory / "server").exists() else {}, {})
+        self.assertEqual(self.canaries.found(*filter(Path.exists, [self.directory / "server", shell])), {})
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Who may connect for physical replication, and what each is sent of WAL (DESIGN 1.4, crypto.md 9, io-paths.md B2)."""
 
+import re
 import sys
 import time
 from pathlib import Path
@@ -8,7 +9,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from receivers import CHOICES, TCP, Receivers
-from pgseal_test import main
+from pgseal_test import TIME_LIMIT, main, major_version
 
 NOTHING = "does not say what it may receive"
 UNPROVEN = NOTHING.encode()
@@ -107,8 +108,12 @@ class Elsewhere(Receivers):
     """The setting counts as the connection's own word only."""
 
     def assert_nobody_is_declared(self, cluster):
-        for replication in ["true", "database"]:
-            self.assertIn(UNPROVEN, self.bytes_of(cluster, "START_REPLICATION 0/1000000", replication=replication))
+        """Nothing of the latest WAL, of a backup or of a file arrives in clear."""
+        place = self.write_wal(cluster)
+        for command, replication in [(f"START_REPLICATION {place}", "true"), ("BASE_BACKUP (CHECKPOINT 'fast')", "database")]:
+            arrived = self.bytes_of(cluster, command, replication=replication)
+            self.assertIn(UNPROVEN, arrived)
+            self.assertNotIn(self.mark, arrived)
         shown = cluster.psql("SELECT pg_read_binary_file(pg_relation_filepath('t'))")
         self.assertNotIn(self.mark, bytes.fromhex(shown[2:]))
 
@@ -179,6 +184,82 @@ class Streams(Receivers):
             for replication in ["true", "database"]:
                 self.assertIn(word, self.bytes_of(cluster, command, cluster.token(), replication, until=word))
                 self.await_no_walsender(cluster)
+
+    def test_what_arrives_by_tcp_without_tls(self):
+        """With a token too: there it proves nothing."""
+        cluster = self.serve()
+        self.slots(cluster)
+        place = self.write_wal(cluster)
+        for receiver, replication, reason in [(None, "true", UNPROVEN), (None, "database", UNPROVEN), ("raw", "true", STREAM_RAW),
+                                              (cluster.token(), "true", b"TLS or a local socket"),
+                                              (cluster.token(), "database", b"TLS or a local socket")]:
+            for command in self.commands(place)[:2]:
+                with self.subTest(command=command, receiver=receiver, replication=replication):
+                    arrived = self.bytes_of(cluster, command, receiver, replication, tcp=True)
+                    self.assertIn(reason, arrived)
+                    self.assertNotIn(self.mark, arrived)
+
+    def test_wal_that_no_file_is_read_for(self):
+        """17 and 18 send what is written while they stream out of shared memory, but for the first: nothing of that arrives
+        where it must not, and what does arrive shows that it comes so (io-paths.md B2)."""
+        cluster = self.serve()
+        for receiver, replication, reason in [(None, "true", UNPROVEN), (None, "database", UNPROVEN), ("raw", "true", STREAM_RAW)]:
+            with self.subTest(receiver=receiver, replication=replication):
+                end = cluster.psql("SELECT pg_current_wal_flush_lsn()")
+                with self.connected(cluster, f"START_REPLICATION {end}", receiver, replication) as wire:
+                    wire.settimeout(2)
+                    arrived = self.heard(wire, reason)
+                    self.write_wal(cluster)
+                    arrived += self.heard(wire, None)
+                self.assertIn(reason, arrived)
+                self.assertNotIn(self.mark, arrived)
+        self.assertEqual(self.read_for_what_is_sent(cluster) < 1024, major_version() >= 17)
+
+    def read_for_what_is_sent(self, cluster):
+        """How many bytes a walsender reads to send some ten thousand that are written while it streams."""
+        first, last = self.canaries["first"], self.canaries["last"]
+        end = cluster.psql("SELECT pg_current_wal_flush_lsn()")
+        with self.connected(cluster, f"START_REPLICATION {end}", cluster.token()) as wire:
+            wire.settimeout(TIME_LIMIT)
+            cluster.psql(f"INSERT INTO t SELECT 0, '{first}' FROM generate_series(1, 3)")
+            self.assertIn(first.encode(), self.heard(wire, first.encode()))
+            before = self.read_by(cluster.psql("SELECT pid FROM pg_stat_replication"))
+            cluster.psql(f"INSERT INTO t SELECT i, '{last}' FROM generate_series(1, 500) i")
+            self.assertIn(last.encode(), self.heard(wire, last.encode()))
+            return self.read_by(cluster.psql("SELECT pid FROM pg_stat_replication")) - before
+
+    def read_by(self, process):
+        """Bytes that a process has read so far, of files and of what else has a descriptor, but for sockets."""
+        return int(re.search(r"^rchar: (\d+)$", Path(f"/proc/{process}/io").read_text(), re.M)[1])
+
+    def standby(self, cluster):
+        """A running standby of it, which has its port from now on."""
+        standby = self.cluster("standby")
+        cluster.run("pg_basebackup", "-D", standby.data, "-R", "-c", "fast")
+        self.port = self.reserved_port()
+        standby.environment["PGPORT"] = str(self.port)
+        standby.configure(f"port = {self.port}\nunix_socket_directories = '{standby.home}'")
+        return standby.start()
+
+    def test_a_standby_is_as_strict(self):
+        """What it sends on it has from its primary, and reads from files in every version."""
+        cluster = self.serve()
+        standby = self.standby(cluster)
+        place, word = self.write_wal(cluster), self.canaries["wal"].encode()
+        deadline = time.monotonic() + TIME_LIMIT / 3
+        while standby.psql(f"SELECT count(*) FROM t WHERE word = '{word.decode()}'") != "1":
+            self.assertLess(time.monotonic(), deadline, standby.log()[-3000:])
+            time.sleep(0.05)
+        for command, receiver, replication, reason in [
+            (f"START_REPLICATION {place}", None, "true", UNPROVEN), (f"START_REPLICATION {place}", "raw", "true", STREAM_RAW),
+            (f"START_REPLICATION {place}", None, "database", UNPROVEN), ("BASE_BACKUP", None, "database", UNPROVEN),
+        ]:
+            with self.subTest(command=command, receiver=receiver, replication=replication):
+                arrived = self.bytes_of(standby, command, receiver, replication)
+                self.assertIn(reason, arrived)
+                self.assertNotIn(self.mark, arrived)
+        self.assertRefused(self.receive(standby, "pg_basebackup", "-D", self.directory / "copy"))
+        self.assertIn(word, self.bytes_of(standby, f"START_REPLICATION {place}", standby.token(), until=word))
 
     def test_without_track_activities_nothing_arrives(self):
         """The server then reports no command, so nobody can be told why: the connection breaks, and the log says it."""
