@@ -1,6 +1,7 @@
 //! What each interposed function does. One file a theme; every function first lets libc have what
 //! is not protected.
 
+pub mod commands;
 pub mod commit_logs;
 pub mod compressors;
 pub mod connections;
@@ -8,6 +9,7 @@ pub mod copies;
 pub mod descriptors;
 pub mod names;
 pub mod opening;
+pub mod restored;
 pub mod sizes;
 pub mod streams;
 pub mod transfers;

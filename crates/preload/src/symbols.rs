@@ -9,7 +9,7 @@
 #![allow(missing_docs)] // the C library's manual pages
 
 use crate::hooks::{
-    commit_logs, copies, descriptors, names, opening, sizes, streams, transfers, withdrawn,
+    commands, copies, descriptors, names, opening, sizes, streams, transfers, withdrawn,
 };
 use crate::receivers::guard;
 use libc::{
@@ -169,7 +169,7 @@ interpose! {
     fseeko64 (stream: *mut FILE, offset: off_t, whence: c_int) -> c_int = streams::fseek;
     fileno (stream: *mut FILE) -> c_int = streams::fileno;
     fileno_unlocked (stream: *mut FILE) -> c_int = streams::fileno;
-    system (command: *const c_char) -> c_int = commit_logs::system;
+    system (command: *const c_char) -> c_int = commands::system;
     send (
         socket: c_int, buf: *const c_void, len: size_t, flags: c_int
     ) -> ssize_t = guard::send;

@@ -4,28 +4,25 @@
 //! copy is made here instead, file by file through the cipher, whatever `cp` is on the machine.
 
 use super::names::moving::{copy_file, Name};
-use crate::real::libc_call;
-use crate::{programs, report};
-use libc::{c_char, c_int};
-use std::ffi::{CStr, CString, OsStr};
+use crate::report;
+use libc::c_int;
+use std::ffi::{CString, OsStr};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::Path;
 
-pub unsafe fn system(command: *const c_char) -> c_int {
-    if !programs::acts() || command.is_null() || !programs::is("pg_upgrade") {
-        return libc_call!(system(command));
-    }
-    // SAFETY: the caller's C string.
-    let text = unsafe { CStr::from_ptr(command) }.to_bytes();
-    if !text.starts_with(b"cp ") {
-        return libc_call!(system(command));
-    }
-    match copy_directory(text) {
+/// Is it a `cp`? pg_upgrade runs no other.
+pub fn is_copy(command: &[u8]) -> bool {
+    command.starts_with(b"cp ")
+}
+
+/// What `system` gives for such a command.
+pub fn copy(command: &[u8]) -> c_int {
+    match copy_directory(command) {
         Ok(()) => 0,
         Err(error) => {
-            let command = String::from_utf8_lossy(text);
+            let command = String::from_utf8_lossy(command);
             report::line(&format!("{command}: {error}"));
             EXIT_FAILURE
         }

@@ -3,6 +3,7 @@
 //! A protected file is always open for reading too, because a write may have to read the rest of a
 //! block; O_APPEND is kept up by hand, because Linux ignores `pwrite`'s offset under it.
 
+use super::restored;
 use crate::clusters::Cluster;
 use crate::counters::{self, Count};
 use crate::files::Stored;
@@ -96,7 +97,10 @@ pub fn open_at(directory: c_int, path: &CStr, flags: c_int, mode: mode_t) -> c_i
         {
             super::fail(libc::EPERM)
         }
-        Place::Sealed(cluster, class) => open_sealed(cluster, &class, directory, path, flags, mode),
+        Place::Sealed(cluster, class) => match restored::settle(&class, directory, path, flags) {
+            Ok(()) => open_sealed(cluster, &class, directory, path, flags, mode),
+            Err(errno) => super::fail(errno),
+        },
     }
 }
 

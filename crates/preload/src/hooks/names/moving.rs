@@ -111,7 +111,7 @@ pub fn rename(from: &Name, to: &Name, flags: c_uint) -> c_int {
         Difference::Denied(errno) => return fail(errno),
         Difference::Some(change) => change,
     };
-    let source = match open_file(from) {
+    let source = match open_file(from, libc::O_RDWR) {
         Ok(Some(fd)) => fd,
         // A directory has no content of its own, but its files would come under another key.
         Ok(None) if !change.keeps_keys() => return fail(libc::EXDEV),
@@ -139,9 +139,26 @@ pub fn copy_file(from: &Name, to: &Name) -> Result<(), Errno> {
         from: content(from).map_err(Errno)?,
         to: content(to).map_err(Errno)?,
     };
-    let source = open_file(from)?.ok_or(Errno::EINVAL)?;
+    let source = open_file(from, libc::O_RDWR)?.ok_or(Errno::EINVAL)?;
     let target = create_like(&source, to)?;
     change.copy(&source, &target)
+}
+
+/// Seals what `restore_command` brought under a segment's own name, if it is in clear.
+pub fn seal_restored(name: &Name) -> Result<(), Errno> {
+    let to = content(name).map_err(Errno)?;
+    let Content::Sealed(cluster, Class::WalSegment(segment)) = &to else {
+        return Ok(());
+    };
+    let source = open_file(name, libc::O_RDONLY)?.ok_or(Errno::EINVAL)?;
+    if restored_is_ours(&source, cluster, *segment)? {
+        return Ok(());
+    }
+    let change = Change {
+        from: Content::Clear,
+        to,
+    };
+    change.store_as(&source, name, name, 0)
 }
 
 fn plain(from: &Name, to: &Name, flags: c_uint) -> c_int {
@@ -203,8 +220,15 @@ impl Change {
         scratch::with(|scratch| restore::first_page(&source.disk(), &from, &to, scratch, &mut page))
     }
 
-    /// The same clear bytes, in a new file that takes the target's name.
+    /// As [`Self::store_as`]; the old name goes.
     fn store_anew(&self, source: &Fd, from: &Name, to: &Name, flags: c_uint) -> Result<(), Errno> {
+        self.store_as(source, from, to, flags)?;
+        remove(from);
+        Ok(())
+    }
+
+    /// The same clear bytes, in a new file that takes the target's name.
+    fn store_as(&self, source: &Fd, from: &Name, to: &Name, flags: c_uint) -> Result<(), Errno> {
         let aside = CString::new([from.1.to_bytes(), b".pgseal"].concat());
         let aside = aside.map_err(|_| Errno::EINVAL)?;
         let aside = Name(from.0, &aside);
@@ -217,10 +241,8 @@ impl Change {
             let errno = real::errno();
             remove(&aside);
             real::set_errno(errno);
-            return moved;
         }
-        remove(from);
-        Ok(())
+        moved
     }
 
     fn copy(&self, source: &Fd, target: &Fd) -> Result<(), Errno> {
@@ -297,9 +319,10 @@ impl Drop for Fd {
     }
 }
 
-/// Opens a regular file as it is stored; none if the name is something else.
-fn open_file(name: &Name) -> Result<Option<Fd>, Errno> {
-    let flags = libc::O_RDWR | libc::O_CLOEXEC | libc::O_NOFOLLOW;
+/// Opens a regular file as it is stored, to read it or to write it too; none if the name is
+/// something else.
+fn open_file(name: &Name, access: c_int) -> Result<Option<Fd>, Errno> {
+    let flags = access | libc::O_CLOEXEC | libc::O_NOFOLLOW;
     let fd = match check(libc_call!(openat(name.0, name.1.as_ptr(), flags, 0))) {
         Err(Errno(libc::EISDIR | libc::ELOOP)) => return Ok(None),
         opened => Fd(c_int::try_from(opened?).map_err(|_| Errno::EIO)?),

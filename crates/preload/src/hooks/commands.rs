@@ -1,0 +1,23 @@
+//! Shell commands that PostgreSQL's programs wait for, and that concern files of a cluster.
+
+use super::{commit_logs, restored};
+use crate::programs;
+use crate::real::libc_call;
+use libc::{c_char, c_int};
+use std::ffi::CStr;
+
+pub unsafe fn system(command: *const c_char) -> c_int {
+    if !programs::acts() || command.is_null() {
+        return libc_call!(system(command));
+    }
+    // SAFETY: the caller's C string.
+    let text = unsafe { CStr::from_ptr(command) }.to_bytes();
+    if commit_logs::is_copy(text) && programs::is("pg_upgrade") {
+        return commit_logs::copy(text);
+    }
+    let status = libc_call!(system(command));
+    if programs::is("pg_rewind") {
+        restored::expect();
+    }
+    status
+}
