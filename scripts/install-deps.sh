@@ -9,7 +9,8 @@ set -euo pipefail
 build_packages=(build-essential ca-certificates)
 demo_packages=(postgresql-15 wamerican iso-codes openssl procps)
 # The packages that PostgreSQL's own sources need are installed by tests/suites/fetch-build.sh.
-test_packages=(git jq lz4 postgresql-15 postgresql-server-dev-15 openssl python3 python3-cryptography python3-argon2 procps binutils strace)
+test_packages=(git jq lz4 postgresql-15 postgresql-server-dev-15 openssl python3 python3-cryptography python3-argon2 procps binutils strace
+    zstd)
 auto_failover_packages=(postgresql-15 pg-auto-failover-cli postgresql-15-auto-failover openssl python3-psycopg2)
 barman_packages=(postgresql-15 barman rsync)
 bench_page_packages=(chromium chromium-driver fonts-dejavu-core)

@@ -93,6 +93,18 @@ def clones(directory):
     return run(["cp", "--reflink=always", source, directory / "clone"], check=False).returncode == 0
 
 
+class Reflink:
+    """A file system that clones, for programs that run in `environment` (reflink.c); `count` is how often it did."""
+
+    def __init__(self, directory):
+        library, self.told = directory / "reflink.so", directory / "clones"
+        run(["cc", "-O2", "-shared", "-fPIC", "-o", library, STAGE / "tests/lib/reflink.c", "-ldl"])
+        self.environment = {"LD_PRELOAD": str(library), "PGSEAL_TEST_CLONES": str(self.told)}
+
+    def count(self):
+        return self.told.stat().st_size if self.told.exists() else 0
+
+
 class Case(unittest.TestCase):
     """A test with a directory of its own, whose clusters are stopped and removed after it."""
 
@@ -293,6 +305,10 @@ class Canaries:
             for match in pattern.finditer(read_raw(file)):
                 hits.setdefault((match[1] or b"?").decode(), set()).add(str(file))
         return hits
+
+    def audit(self, *directories):
+        """What `pgseal audit` of these directories ends with, told to look for the mark: 0, nothing found; 1, something."""
+        return run([PGSEAL, "audit", *directories, "--canary", self.mark], check=False).returncode
 
 
 def files_below(*places):

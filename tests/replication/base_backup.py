@@ -10,7 +10,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from pgseal_test import base_environment, clones, main, major_version, run  # noqa: E402
+from pgseal_test import Reflink, base_environment, clones, main, major_version, run  # noqa: E402
 from receiving import Receiving  # noqa: E402
 
 
@@ -42,9 +42,13 @@ class Plain(Receiving):
 
     def test_without_fsync_compressed_and_verbose(self):
         primary = self.primary()
-        copy = self.check(primary, "-N", "-Z", "server-gzip:3", "-P", "-v", "-X", "fetch")
-        self.start(copy)
-        self.assert_rows(copy)
+        for way in ["server-gzip:3", "server-lz4", "server-zstd:2"]:
+            with self.subTest(way=way):
+                copy = self.check(primary, "-N", "-Z", way, "-P", "-v", "-X", "fetch")
+                self.start(copy)
+                self.assert_rows(copy)
+                copy.stop()
+                run(["rm", "-rf", copy.home])
 
     def test_tablespaces_and_the_wal_elsewhere(self):
         primary = self.primary(tablespaces=("one", "two"))
@@ -196,15 +200,16 @@ class Incremental(Receiving):
     def combine(self, primary, chain):
         """Every way of copying gives a sealed cluster that starts."""
         methods = ["--copy", "--copy-file-range", "--clone"] + (["--link"] if major_version() >= 18 else [])
-        inputs = [copy.data for copy in chain]
+        inputs, reflink = [copy.data for copy in chain], Reflink(self.directory)
         for method in methods:
             whole = self.copy("whole" + method.strip("-"))
             mapping = f"{chain[-1].home / 'one'}={whole.home / 'one'}"
             command = ["pg_combinebackup", *inputs, "-o", whole.data, "-T", mapping, method]
             if method == "--clone" and not clones(self.directory):
                 self.cannot_clone(whole, command)
-                continue
-            whole.run(*command)
+            before = reflink.count()
+            whole.run(*command, environment=reflink.environment)
+            self.assertEqual(reflink.count() - before > 100, method == "--clone")
             whole.run("pg_verifybackup", whole.data)
             self.assert_sealed(whole.data, whole.home)
             self.assertEqual(whole.master_key(), primary.master_key())
@@ -285,12 +290,15 @@ class Raw(Receiving):
     def unpack(self, archive, target):
         """A tar of a base backup becomes a data directory."""
         target.data.mkdir(mode=0o700)
-        run(["tar", "-x", "-f", archive, "-C", target.data])
+        unpacker = ["-I", "lz4"] if archive.suffix == ".lz4" else []
+        run(["tar", *unpacker, "-x", "-f", archive, "-C", target.data])
         return target
 
     def test_tar_in_every_compression(self):
         primary = self.primary()
         for options, name in [((), "base.tar"), (("-z",), "base.tar.gz"), (("-Z", "server-gzip"), "base.tar.gz"),
+                              (("-Z", "client-lz4"), "base.tar.lz4"), (("-Z", "server-lz4"), "base.tar.lz4"),
+                              (("-Z", "client-zstd"), "base.tar.zst"), (("-Z", "server-zstd"), "base.tar.zst"),
                               (("-X", "fetch"), "base.tar"), (("--no-verify-checksums",), "base.tar")]:
             with self.subTest(options=options):
                 copy = self.copy("copy" + "".join(options))

@@ -11,7 +11,7 @@ import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
-from pgseal_test import PG, STAGE, clones, major_version, main, run
+from pgseal_test import PG, PGSEAL, STAGE, Reflink, clones, major_version, main, run, twins
 from upgrading import LABELS, PASSWORD_HASH, UpgradeCase
 
 VERSION = major_version()
@@ -80,12 +80,15 @@ class SameKey(UpgradeCase):
         self.check()
 
     def test_clone(self):
-        if clones(self.directory):
-            self.upgraded(self.old, self.new, "--clone")
-            self.check()
-        else:
+        """Where the file system clones, and where it does not."""
+        if not clones(self.directory):
             says = "could not clone file between old and new data directories: Operation not supported"
             self.check_refused(self.old, self.new, "--clone", sentence=says)
+        relation, reflink = self.relation("plain_rows"), Reflink(self.directory)
+        self.upgraded(self.old, self.new, "--clone", environment=reflink.environment)
+        self.assertGreater(reflink.count(), 20)
+        self.assertEqual((self.old.data / relation).read_bytes(), (self.new.data / relation).read_bytes())
+        self.check()
 
     @unittest.skipIf(VERSION < 17, "pg_upgrade has --copy-file-range from 17 on")
     def test_copy_file_range(self):
@@ -107,9 +110,11 @@ class OtherKey(UpgradeCase):
         self.new = self.cluster("new").init()
 
     def test_copy_and_what_is_refused_before(self):
+        reflink = Reflink(self.directory)
         for option in ["--link", "--clone"] + (["--swap"] if VERSION >= 18 else []):
             with self.subTest(option):
-                self.check_refused(self.old, self.new, option)
+                self.check_refused(self.old, self.new, option, environment=reflink.environment)
+        self.assertEqual(reflink.count(), 0)
         self.assertNotEqual(self.old.master_key(), self.new.master_key())
         self.upgraded(self.old, self.new, environment=self.where_cp_fails())
         self.check_upgraded(self.new, self.content)
@@ -135,8 +140,10 @@ class Sealing(UpgradeCase):
 
     def test_plain_to_sealed(self):
         old, content = self.old_cluster(sealed=False)
-        new = self.cluster("new").init()
-        self.check_refused(old, new, "--link")
+        new, reflink = self.cluster("new").init(), Reflink(self.directory)
+        for option in ["--link", "--clone"]:
+            self.check_refused(old, new, option, environment=reflink.environment)
+        self.assertEqual(reflink.count(), 0)
         key_file = new.data / "pg_encryption/key.bin"
         self.upgraded(old, new, "--copy-by-block", "--key-unwrap-command", f"cat {key_file}", "--retain")
         self.assertLessEqual(LABELS, set(content.canaries.found(old.data)))
@@ -152,11 +159,21 @@ class Sealing(UpgradeCase):
         clear = b"".join(self.clear_bytes(new, dump) for dump in dumps)
         self.assertIn(PASSWORD_HASH.encode(), clear)
         self.assertIn(content.canaries["name"].encode(), clear)
+        self.check_listed(new, [dump for dump in dumps if dump.suffix == ".custom"])
+
+    def check_listed(self, new, dumps):
+        """As the page says that a dump is read."""
+        command, = re.findall(r"`pgseal exec -D new -- (pg_restore --list) FILE`", (STAGE / PAGE).read_text())
+        program, option = command.split()
+        listed = [run([PGSEAL, "exec", "-D", new.data, "--", new.pg / program, option, dump]).stdout for dump in dumps]
+        self.assertIn("TABLE public plain_rows postgres", "".join(listed))
 
     def test_sealed_to_plain(self):
         old, content = self.old_cluster()
-        new = self.cluster("new", sealed=False).init()
-        self.check_refused(old, new, "--link")
+        new, reflink = self.cluster("new", sealed=False).init(), Reflink(self.directory)
+        for option in ["--link", "--clone"]:
+            self.check_refused(old, new, option, environment=reflink.environment)
+        self.assertEqual(reflink.count(), 0)
         self.upgraded(old, new)
         self.check_upgraded(new, content)
         self.check_nothing_in_clear(content, old.home)
@@ -170,6 +187,26 @@ class Sealing(UpgradeCase):
         self.pg_upgrade(old, new, environment=environment)
         self.check_upgraded(new, content)
         self.check_nothing_in_clear(content, old.home, new.home)
+
+    def published(self, old, new, *more):
+        """The published command line with nothing else in it, from inside another sealed cluster, with relative names."""
+        here = self.cluster("here" + new.home.name).init()
+        names = [f"../../{cluster.home.name}/data" for cluster in (old, new)]
+        command = [twins() / "pg_upgrade", "-d", names[0], "-D", names[1], "-b", old.bindir, "-B", new.bindir, "--copy-by-block"]
+        run([*command, *more], {"PGUSER": "postgres"}, cwd=here.data)
+        run([PGSEAL, "verify", "-D", here.data])
+
+    def test_the_published_commands(self):
+        """Into an unencrypted cluster and into an encrypted one."""
+        old, content = self.old_cluster(sealed=False)
+        plain = self.cluster("plain", sealed=False).init()
+        self.published(old, plain)
+        self.check_upgraded(plain, content)
+        sealed = self.cluster("sealed").init()
+        self.published(old, sealed, "--key-unwrap-command", f"cat {sealed.data}/pg_encryption/key.bin")
+        self.check_upgraded(sealed, content)
+        self.assertLessEqual(LABELS, set(content.canaries.found(plain.data)))
+        self.check_nothing_in_clear(content, sealed.home)
 
     def test_two_ways_of_transfer(self):
         old, new = self.cluster("old"), self.cluster("new")

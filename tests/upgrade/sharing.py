@@ -3,9 +3,12 @@
 CREATE DATABASE make, from a program in which the library acts.
 
 A link, clone or directory rename needs the same key at both ends, and for a file the same meaning under both names. A
-rename that changes the meaning stores the content anew, never in place: another name may have the same bytes.
+rename that changes the meaning stores the content anew, never in place: another name may have the same bytes, and a kill
+may come at any moment.
 """
 
+import re
+import signal
 import sys
 from pathlib import Path
 
@@ -14,6 +17,9 @@ from pgseal_test import PGSEAL, Canaries, Case, major_version, main, run
 
 PYTHON = "/usr/bin/python3"
 REFUSED = "the two clusters do not have the same key"
+RENAME = "os.rename(sys.argv[1], sys.argv[2])"
+# What a rename that stores anew does, in this order: makes a file, fills it, syncs it, gives it the name, removes the old one.
+STEPS = ["fchown", "pwrite64", "fsync", "renameat", "unlinkat"]
 
 
 class Names(Case):
@@ -27,11 +33,15 @@ class Names(Case):
         self.plain = self.cluster("plain", sealed=False).init()
         self.relation = self.ours.data / "base/1/1259"
 
-    def call(self, code, *arguments):
-        """Runs a line of Python sealed; returns what it printed, or the name of the error it met, and its stderr."""
+    def command(self, code, *arguments):
+        """Runs a line of Python sealed, which prints the name of the error that it meets."""
         program = f"import errno, os, sys\ntry:\n    {code}\nexcept OSError as error:\n    print(errno.errorcode[error.errno])"
         roots = [word for cluster in [self.ours, self.same, self.other] for word in ("-D", cluster.data)]
-        done = run([PGSEAL, "exec", *roots, "--", PYTHON, "-c", program, *arguments])
+        return [PGSEAL, "exec", *roots, "--", PYTHON, "-c", program, *arguments]
+
+    def call(self, code, *arguments):
+        """What a line of Python printed, and its stderr."""
+        done = run(self.command(code, *arguments))
         return done.stdout.strip(), done.stderr
 
     def refused(self, code, source, target, sentence=""):
@@ -56,11 +66,10 @@ class Names(Case):
         self.assertEqual(self.call(link, self.ours.data / "PG_VERSION", self.same.data / "PG_VERSION.linktest"), ("", ""))
 
     def test_directories(self):
-        rename = "os.rename(sys.argv[1], sys.argv[2])"
         for foreign in [self.other, self.plain]:
-            self.refused(rename, self.ours.data / "base/5", foreign.data / "base/77")
-            self.refused(rename, foreign.data / "base/5", self.ours.data / "base/77")
-        self.assertEqual(self.call(rename, self.ours.data / "base/5", self.same.data / "base/77"), ("", ""))
+            self.refused(RENAME, self.ours.data / "base/5", foreign.data / "base/77")
+            self.refused(RENAME, foreign.data / "base/5", self.ours.data / "base/77")
+        self.assertEqual(self.call(RENAME, self.ours.data / "base/5", self.same.data / "base/77"), ("", ""))
         self.assertTrue((self.same.data / "base/77/1259").exists())
 
     def test_a_rename_stores_anew_beside_a_link(self):
@@ -73,12 +82,46 @@ class Names(Case):
                 stored, clear = source.read_bytes(), self.clear(source)
                 link = self.directory / f"link{source.name}"
                 link.hardlink_to(source)
-                self.assertEqual(self.call("os.rename(sys.argv[1], sys.argv[2])", source, target), ("", ""))
+                self.assertEqual(self.call(RENAME, source, target), ("", ""))
                 self.assertFalse(source.exists())
                 self.assertEqual(link.read_bytes(), stored)
                 self.assertNotEqual(target.read_bytes(), stored)
                 self.assertEqual(self.clear(target), clear)
                 self.assertEqual(list(source.parent.glob("*.pgseal")), [])
+
+    def traced(self, source, target, *strace):
+        """The rename under strace."""
+        return run(["strace", "-qq", "-e", "trace=" + ",".join(STEPS), *strace, *self.command(RENAME, source, target)], check=False)
+
+    def moments(self, source, target):
+        """(call, number): the first and the last of each kind that such a rename makes, which is made in passing."""
+        log = self.directory / "calls"
+        self.assertEqual(self.traced(source, target, "-o", log).returncode, 0)
+        calls = re.findall(r"^(\w+)\(", log.read_text(), re.M)
+        self.assertEqual(list(dict.fromkeys(calls)), STEPS)
+        return [(call, number) for call in STEPS for number in sorted({1, calls.count(call)})]
+
+    def test_killed_while_a_rename_stores_anew(self):
+        """kill -9 at any step: one of the names has all of it, nothing is in clear, and the same rename can be made again
+        (io-paths.md A7)."""
+        names, seen = [self.relation, self.ours.data / "base/1/999999"], set()
+        clear = self.clear(self.relation)
+        blocks = {clear[at:at + 32] for at in range(0, len(clear), 32)} - {"0" * 32}
+        for call, number in self.moments(*names):
+            names.reverse()  # the last rename was made to its end
+            with self.subTest(call=call, number=number):
+                inject = f"inject={call}:signal=KILL:when={number}"
+                self.assertEqual(self.traced(*names, "-o", "/dev/null", "-e", inject).returncode, -signal.SIGKILL)
+                there = tuple(name.exists() for name in names)
+                seen.add(there)
+                self.assertEqual(self.clear(names[1] if there[1] else names[0]), clear)
+                for file in filter(Path.exists, [*names, names[0].with_name(names[0].name + ".pgseal")]):
+                    stored = file.read_bytes().hex()
+                    self.assertFalse(blocks & {stored[at:at + 32] for at in range(0, len(stored), 32)}, file)
+                self.assertEqual(self.call(RENAME, *names), ("", ""))
+                self.assertEqual((self.clear(names[1]), names[0].exists()), (clear, False))
+                self.assertEqual(list(self.relation.parent.glob("*.pgseal")), [])
+        self.assertEqual(seen, {(True, False), (True, True)})
 
     def test_copy_file_range_between_keys(self):
         """pg_upgrade's call: both positions, as much as there is; and to a file that is open for writing only."""

@@ -153,11 +153,13 @@ class UpgradeCase(Case):
         hashed = [file for file in files_below(*places) if PASSWORD_HASH.encode() in read_raw(file)]
         self.assertEqual(hashed, [])
 
-    def check_refused(self, old, new, *options, sentence=REFUSED):
+    def check_refused(self, old, new, *options, sentence=REFUSED, environment=None):
         """pg_upgrade says no, the old cluster works, and the new one is still new. Nobody reads what has no hint bits."""
-        done = self.pg_upgrade(old, new, *options, check=False)
+        done = self.pg_upgrade(old, new, *options, check=False, environment=environment)
         self.assertNotEqual(done.returncode, 0, done.stdout)
-        self.assertIn(sentence, done.stdout + done.stderr)
+        said = done.stdout + done.stderr
+        self.assertIn(sentence, said)
+        self.assertEqual(said.count("pgseal: "), int(sentence == REFUSED), said)
         self.assertTrue((old.data / "global/pg_control").exists())
         old.start()
         self.assertEqual(old.psql("SELECT count(*) FROM plain_rows"), "20000")
