@@ -100,6 +100,83 @@ class TwoClusters(Case):
         self.here.start(data="../data/.", directory=self.here.data)
         self.here.stop()
 
+    def at(self, name):
+        """Where `../../NAME/data` leads from here: a cluster that is not made yet."""
+        cluster = self.cluster(name, environment={"PGHOST": str(self.there.home)})
+        self.addCleanup(self.assert_nothing_of_here_changed, self.contents())
+        return cluster, f"../../{name}/data"
+
+    def contents(self):
+        return {file: file.read_bytes() for file in self.here.data.rglob("*") if file.is_file()}
+
+    def assert_nothing_of_here_changed(self, before):
+        self.assertEqual(before, self.contents())
+
+    def assert_rows(self, cluster):
+        cluster.start("-k", str(cluster.home))
+        cluster.environment["PGHOST"] = str(cluster.home)
+        self.assertEqual(cluster.psql("SELECT count(*), sum(i) FROM t"), "1000|500500")
+        cluster.stop()
+        run([PGSEAL, "verify", "-D", cluster.data])
+
+    def test_initdb(self):
+        new, relative = self.at("new")
+        self.from_here("initdb", "-N", "-U", "postgres", "--data-encryption", "--no-key-wrap", "-D", relative)
+        self.assertNotEqual(new.master_key(), self.here.master_key())
+        run([PGSEAL, "verify", "-D", relative], cwd=self.here.data)
+        run([PGSEAL, "verify", "-D", new.data])
+
+    def test_base_backups(self):
+        """And what is made of them: targets, inputs and the output are relative, and the server is there."""
+        if major_version() >= 17:
+            self.there.configure("summarize_wal = on")
+        self.there.start()
+        full, relative = self.at("full")
+        self.from_here("pg_basebackup", "-c", "fast", "-D", relative)
+        self.assertIn("backup successfully verified", self.from_here("pg_verifybackup", relative))
+        self.assertEqual(full.master_key(), self.there.master_key())
+        if major_version() >= 17:
+            (last, second), (whole, output) = self.at("last"), self.at("whole")
+            self.from_here("pg_basebackup", "-c", "fast", "-i", f"{relative}/backup_manifest", "-D", second)
+            self.from_here("pg_combinebackup", relative, second, "-o", output)
+            self.there.stop()
+            self.assertTrue(list(last.data.rglob("INCREMENTAL.*")))
+            self.assert_rows(whole)
+        else:
+            self.there.stop()
+        self.assert_rows(full)
+
+    def test_pg_receivewal(self):
+        """What it writes is what the server has stored."""
+        self.addCleanup(self.assert_nothing_of_here_changed, self.contents())
+        (self.directory / "received").mkdir()
+        self.there.start()
+        self.there.psql("SELECT pg_switch_wal(); INSERT INTO t SELECT generate_series(1, 1000)")
+        end = self.there.psql("SELECT pg_current_wal_flush_lsn()")
+        self.there.psql("INSERT INTO t VALUES (0)")  # it stops when it sees WAL behind the end
+        self.from_here("pg_receivewal", "-D", "../../received", "--no-loop", "--endpos", end)
+        received, = (self.directory / "received").iterdir()
+        length = int(end.partition("/")[2], 16) % (16 << 20) // 16 * 16
+        self.assertGreater(length, 8192)
+        stored = (self.there.data / "pg_wal" / received.name.removesuffix(".partial")).read_bytes()
+        self.assertEqual(received.read_bytes()[:length], stored[:length])
+
+    def test_pg_rewind(self):
+        """Both clusters are elsewhere, have the same key, and have parted."""
+        other, relative = self.at("other")
+        run(["cp", "-a", self.there.data, other.data])
+        (other.data / "standby.signal").touch()
+        other.environment["PGHOST"] = str(other.home)
+        other.start("-k", str(other.home))
+        other.psql("SELECT pg_promote()")
+        other.psql("CHECKPOINT")
+        other.stop()
+        self.there.start().psql("INSERT INTO t VALUES (-1)")
+        self.there.stop()
+        done = self.there.run("pg_rewind", "-D", self.relative, "--source-pgdata", relative, cwd=self.here.data)
+        self.assertIn("Done!", done.stderr)
+        self.assert_rows(self.there)
+
 
 class ServerAndStrangers(Case):
     """What unlocks a cluster may be a command in it; and who is connected says which paths a server opens."""
