@@ -4,17 +4,12 @@
 The runs are as small as they can be: what they measure is not looked at, that they measure all of it is.
 """
 
-import fcntl
 import json
 import os
-import pty
 import re
 import signal
-import struct
 import subprocess
 import sys
-import termios
-import threading
 import time
 from pathlib import Path
 
@@ -23,6 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
 import stage  # noqa: E402
 from pgseal_test import PG, PGSEAL, Case, base_environment, main  # noqa: E402
 from running import TIME_LIMIT  # noqa: E402
+from terminal import Terminal  # noqa: E402
 
 # Another benchmark of this machine is not disturbed by runs that measure nothing.
 ENVIRONMENT = {**base_environment(), "TERM": "xterm", "PGSEAL_BENCH_LOCK": f"pgseal-bench-test-{os.getpid()}"}
@@ -140,43 +136,6 @@ class Rounds(Bench):
     def assert_refused(self, done, code, sentence):
         self.assertEqual((done.returncode, done.stdout), (code, ""))
         self.assertRegex(done.stderr, rf"\Apgseal: [^\n]*{sentence}")
-
-
-class Terminal:
-    """What a program sees as its terminal, and all that it shows there."""
-
-    def __init__(self):
-        self.ours, self.its = pty.openpty()
-        fcntl.ioctl(self.its, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 120, 0, 0))
-        self.shown = b""
-        self.reader = threading.Thread(target=self.read)
-
-    def options(self):
-        """For Popen: the terminal is the session's, and the program in its foreground."""
-        return {"stdin": self.its, "stderr": self.its, "start_new_session": True,
-                "preexec_fn": lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0)}
-
-    def opened(self):
-        """The program has it."""
-        os.close(self.its)
-        self.reader.start()
-
-    def read(self):
-        """Until its last user has gone."""
-        try:
-            while True:
-                self.shown += os.read(self.ours, 65536)
-        except OSError:
-            pass
-
-    def press(self, keys):
-        os.write(self.ours, keys)
-
-    def close(self):
-        """All that was shown."""
-        self.reader.join()
-        os.close(self.ours)
-        return self.shown.decode()
 
 
 class Turns(Bench):

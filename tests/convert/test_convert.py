@@ -16,6 +16,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from converting import PLAIN_KEY, ConvertCase, become, content, dump
 from pgseal_test import PGSEAL, Canaries, main, run
+from terminal import run_on_terminal
 from workload import CONF, Workload
 
 # Files that a crash leaves: no server reads them after a restart.
@@ -143,6 +144,22 @@ class ThereAndBack(ConvertCase):
     @staticmethod
     def key(command):
         return [] if command == "unseal" else PLAIN_KEY
+
+    def test_a_bar_on_a_terminal(self):
+        """It goes when the work is done; elsewhere, and where it is not wanted, there is none."""
+        cluster = self.cluster(sealed=False).init()
+        bar = r"\d+%  [\d.]+ [KM]iB of [\d.]+ MiB  [\d.]+ [KM]iB/s  \S+ left"
+        for command, options, wanted in [("seal", [], True), ("rekey", ["--no-progress"], False), ("rekey", [], True),
+                                         ("unseal", [], True)]:
+            with self.subTest(command=command, options=options):
+                line = [PGSEAL, command, "-D", cluster.data, *options, *self.key(command)]
+                status, printed, shown = run_on_terminal(line)
+                self.assertEqual((status, shown == ""), (0, not wanted), shown)
+                self.assertRegex(printed, rf"(?m)^{command}: \d+ files, ")
+                if wanted:
+                    self.assertRegex(shown, bar)
+                    self.assertRegex(shown.replace("\r", "\n"), r"\n\x1b\[2?K[^\n]*\Z")
+        self.assertEqual(self.convert("seal", cluster, *PLAIN_KEY).stderr, "")
 
     def test_a_standby_that_was_shut_down(self):
         primary = self.cluster("primary", sealed=False).init().start()

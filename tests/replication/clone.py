@@ -12,6 +12,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from pgseal_test import PGSEAL, TIME_LIMIT, base_environment, main, read_raw, run, stage  # noqa: E402
 from receiving import Receiving  # noqa: E402
+from terminal import run_on_terminal  # noqa: E402
 
 NEW = ("--new-key", "--no-key-wrap")
 
@@ -45,6 +46,15 @@ class Clone(Receiving):
         self.start(standby)
         self.assert_follows(primary, standby)
         self.assert_rows(standby, "t_one")
+
+    def test_a_bar_on_a_terminal(self):
+        """pg_basebackup's own; elsewhere there is none."""
+        primary = self.primary()
+        first, second = self.copy("first"), self.copy("second")
+        status, printed, shown = run_on_terminal(self.command(primary, first))
+        self.assertEqual((status, printed), (0, f"{first.data} is a sealed standby: start it with the sealed twin\n"), shown)
+        self.assertRegex(shown, r"\d+/\d+ kB \(100%\), 1/1 tablespace")
+        self.assertEqual(self.clone(primary, second).stderr, "")
 
     def test_a_plain_primary_then_promoted(self):
         primary = self.primary(sealed=False)
@@ -107,25 +117,33 @@ class Clone(Receiving):
                 self.assertIn(f"{place}/pg_basebackup is missing, or a twin or script", refused.stderr)
 
     def test_interrupted(self):
-        primary = self.primary()
+        self.interrupted(self.primary(), [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+
+    def test_interrupted_while_it_copies_a_plain_primary(self):
+        self.interrupted(self.primary(sealed=False), [signal.SIGKILL], *NEW)
+
+    def interrupted(self, primary, ends, *options):
+        """What is left starts neither with the twin nor with the stock server, and nothing of it is in clear."""
         primary.psql("CREATE TABLE big AS SELECT i, repeat('x', 900) FROM generate_series(1, 20000) i; CHECKPOINT")
-        for number, end in enumerate([signal.SIGINT, signal.SIGTERM, signal.SIGKILL]):
+        for number, end in enumerate(ends):
             with self.subTest(end=end):
                 standby = self.copy(f"standby{number}")
-                self.interrupt(primary, standby, end)
-                again = self.clone(primary, standby, check=False)
+                self.interrupt(primary, standby, end, *options)
+                again = self.clone(primary, standby, *options, check=False)
                 self.assertEqual(again.returncode, 2)
                 self.assertIn("is not empty: if it is what an interrupted copy left, remove it", again.stderr)
-                self.assertNotIn(standby.try_start("-k", str(standby.home)), (None, 0))
+                for bindir in (standby.pg, standby.bindir):
+                    standby.bindir = bindir
+                    self.assertNotIn(standby.try_start("-k", str(standby.home)), (None, 0))
                 self.assert_sealed(standby.data)
                 run(["rm", "-rf", standby.data])
-        self.clone(primary, standby)
+        self.clone(primary, standby, *options)
         self.start(standby)
         self.assert_follows(primary, standby)
 
-    def interrupt(self, primary, standby, end):
+    def interrupt(self, primary, standby, end, *options):
         """Ends a slow clone by a signal to pgseal when it has begun to write, and waits until all of it has ended."""
-        clone = subprocess.Popen(self.command(primary, standby, "--", "--max-rate=2M"), stdout=subprocess.DEVNULL,
+        clone = subprocess.Popen(self.command(primary, standby, *options, "--", "--max-rate=2M"), stdout=subprocess.DEVNULL,
                                  stderr=subprocess.DEVNULL, env=base_environment(), start_new_session=True)
         deadline = time.monotonic() + TIME_LIMIT
         while not (standby.data / "base/1").exists():
