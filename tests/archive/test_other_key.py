@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""An archive between clusters of different keys, through `pgseal wal-get` and `pgseal wal-put` (io-paths.md A8).
+"""An archive between clusters of different keys, through `pgseal wal-get` and `pgseal wal-put` (io-paths.md A8), by the settings
+of docs/operations/archive-and-pitr.md where it has them.
 
 The cluster with another key is made by copying a stopped one file by file through the cipher, so that both have the same
 data and the same system identifier. Its archive's key is known to it only by a copy of the key file.
@@ -12,15 +13,18 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 from archived import CP_ARCHIVE, Archived  # noqa: E402
-from pgseal_test import PGSEAL, main, run  # noqa: E402
+from page import Page  # noqa: E402
+from pgseal_test import PGSEAL, base_environment, main, run  # noqa: E402
 
+PAGE = "docs/operations/archive-and-pitr.md"
+PATH = {"PATH": f"{PGSEAL.parent}:{base_environment()['PATH']}"}
 ROWS = "SELECT string_agg(who || n, ' ' ORDER BY who, n) FROM (SELECT who, count(*) AS n FROM t GROUP BY 1) s"
 
 
 class OtherKey(Archived):
     def copy_under_another_key(self, source, name):
         """The stopped cluster `source`, sealed or not, under a key of its own."""
-        copy = self.cluster(name).init()
+        copy = self.cluster(name, environment=PATH).init()
         for entry in copy.data.iterdir():
             if entry.is_dir() and entry.name not in ("pg_encryption", "global"):
                 shutil.rmtree(entry)
@@ -50,6 +54,13 @@ class OtherKey(Archived):
         named = "".join(f" --key-file-name {key}" for key in keys)
         return f"archive_mode = on\narchive_command = '{PGSEAL} wal-put --to {self.archive}{named} %p %f'\n"
 
+    def page_settings(self):
+        """What the page sets: to restore under another key, to restore so what another tool brings, to archive under the
+        archive's key."""
+        self.assertTrue(self.key.exists())
+        places = {"/archive/primary.key": str(self.key), "/archive": str(self.archive)}
+        return Page(PAGE, places).blocks("conf")
+
     def standby(self, copy, restore, conf="archive_mode = off\n"):
         """Follows the archive until it has the row that `a` wrote second."""
         self.follow(copy, restore=restore, conf=conf, signal="standby.signal")
@@ -68,12 +79,31 @@ class OtherKey(Archived):
         self.write(primary, "a")
         self.archive_all(primary)
         primary.stop()
-        self.standby(copy, self.wal_get(self.key), self.wal_put(self.key))
+        restore, _, archive = self.page_settings()
+        self.standby(copy, "false", f"archive_mode = on\n{restore}{archive}")
         self.promote(copy)
         self.archive_all(copy)
         self.recover(base, "recovery_target_timeline = latest")
         self.assertEqual(base.psql(ROWS), "a2 b1")
         self.check_sound(base)
+        self.check_sound(copy)
+        self.assertEqual(self.canaries.found(self.directory), {})
+
+    def test_an_archive_that_another_tool_brings(self):
+        """Compressed, under another key; a recovery ends where the archive does."""
+        primary = self.start_primary(conf=f"archive_mode = on\narchive_command = 'gzip < %p > {self.archive}/%f.gz'\n")
+        copy = self.copy_under_another_key(primary, "b")
+        primary.start()
+        self.write(primary, "a")
+        last = primary.psql("SELECT pg_walfile_name(pg_current_wal_lsn())")
+        primary.psql("SELECT pg_switch_wal()")
+        self.wait_for(lambda: primary.psql(f"SELECT last_archived_wal >= '{last}' FROM pg_stat_archiver") == "t")
+        primary.stop()
+        _, fetched, _ = self.page_settings()
+        self.recover(copy, restore="false", conf=f"archive_mode = off\n{fetched}")
+        self.assertIn(f'restored log file "{last}" from archive', copy.log())
+        self.assertEqual(copy.psql(ROWS), "a2")
+        self.write(copy, "b")
         self.check_sound(copy)
         self.assertEqual(self.canaries.found(self.directory), {})
 
@@ -145,6 +175,7 @@ class OtherKey(Archived):
         self.promote(copy)
         self.archive_all(copy)
         self.assertIn("row", self.canaries.found(*before))
+        self.assertEqual([self.canaries.audit(place) for place in (self.archive, copy.data)], [1, 0])
         self.assertEqual(self.canaries.found(copy.data, *(set(self.archive.iterdir()) - before)), {})
         self.check_sound(copy)
 
@@ -211,4 +242,4 @@ class OtherKey(Archived):
 
 
 if __name__ == "__main__":
-    main(__file__)
+    main(__file__, [PAGE])
