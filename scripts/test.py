@@ -10,7 +10,7 @@ Exit status: 0 if nothing failed.
 ci: the crates' tests, with the same random cases each time, the ring's interleavings, vectors/read.py, every program tests/*/*.py on Debian's PostgreSQL 15, PostgreSQL's own regression,
 isolation and TAP suites of 15, and the table of libc calls against what is installed. barman, debian …: the programs of that
 directory, which need packages or time of their own. world: the crates' tests, the suites of 15, 17 and 18, and the programs on 17 and 18, with
-those that take long and a longer crash loop. The suites' PostgreSQL is built once by tests/suites/fetch-build.sh.
+those that take long and a longer crash loop; on 15 those that ci leaves out. The suites' PostgreSQL is built once by tests/suites/fetch-build.sh.
 """
 
 import itertools
@@ -30,7 +30,9 @@ import stage  # noqa: E402
 
 DEBIAN_PG = "/usr/lib/postgresql/15/bin"
 SUITES = ROOT / "tests/suites"
-WORLD_ONLY = {"tests/file-classes/regression.py"}
+WORLD_ONLY = ["tests/file-classes/regression.py"]
+# These leave out in ci what takes gigabytes of disk.
+LONG = ["tests/archive/test_segment_sizes.py", "tests/tablespaces/test_relations.py"]
 # Needs every version, and 13 to come from: once, in the world.
 ACROSS_VERSIONS = "tests/upgrade/versions.py"
 # Directories whose programs need packages or time of their own: run by their name, and in the world.
@@ -198,6 +200,7 @@ def steps_of(which):
                   version="")
     steps = [helper, crates({}), GO_TPC, *suites("15"), *suites("17"), *suites("18"), SURFACE]
     steps += [build("13"), *python_tests("13-18", built("15"), [ACROSS_VERSIONS])]
+    steps += python_tests("15", built("15"), WORLD_ONLY + LONG, {"PGSEAL_TEST_LONG": "1"})
     for version in ["17", "18"]:
         environment = {"PGSEAL_CRASH_ROUNDS": WORLD_CRASH_ROUNDS, "PGSEAL_TEST_LONG": "1",
                        "PGSEAL_CONVERT_POINTS": "12", "PGSEAL_TORTURE_ROUNDS": WORLD_TORTURE_ROUNDS}
