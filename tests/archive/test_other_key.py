@@ -175,7 +175,8 @@ class OtherKey(Archived):
         self.promote(copy)
         self.archive_all(copy)
         self.assertIn("row", self.canaries.found(*before))
-        self.assertEqual([self.canaries.audit(place) for place in (self.archive, copy.data)], [1, 0])
+        self.assertNotEqual(self.canaries.audit(self.archive), [])
+        self.assertEqual(self.canaries.audit(copy.data), [])
         self.assertEqual(self.canaries.found(copy.data, *(set(self.archive.iterdir()) - before)), {})
         self.check_sound(copy)
 

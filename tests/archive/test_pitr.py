@@ -22,7 +22,7 @@ class Targets(Archived):
         self.archive_all(primary)
         primary.kill9()
         self.assertEqual(self.canaries.found(self.archive, base.data), {})
-        self.assertEqual(self.canaries.audit(self.archive, base.data), 0)
+        self.assertEqual(self.canaries.audit(self.archive, base.data), [])
         for number, (target, rows) in enumerate(targets):
             with self.subTest(target):
                 copy = self.cold_copy(base, f"copy{number}")
@@ -114,7 +114,7 @@ class Timelines(Archived):
         self.end_of(base, "2", "1|1000\n2|2000")
         self.end_of(base, "1", "1|2000")
         self.assertEqual(self.canaries.found(self.directory), {})
-        self.assertEqual(self.canaries.audit(self.archive, third.data), 0)
+        self.assertEqual(self.canaries.audit(self.archive, third.data), [])
 
     def write(self, cluster, timeline):
         cluster.psql(f"INSERT INTO t SELECT {timeline}, '{self.canaries['row']}' || i FROM generate_series(1, 1000) i")

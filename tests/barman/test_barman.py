@@ -126,6 +126,8 @@ class Barman(Case):
         """Nothing in clear, and every page in order."""
         kept = [self.kept, self.unpacked(), self.directory / "barman.log"]
         self.assertEqual(self.canaries.found(*kept, self.main.data), {})
+        backups = [place for place in self.kept.glob("main/base/*/data") if (place / "global").exists()]
+        self.assertEqual(self.canaries.audit(self.kept, *backups, self.main.data), [])
         self.main.stop()
         run([PGSEAL, "verify", "-D", self.main.data])
 
@@ -227,6 +229,7 @@ class Plain(Barman):
         for places, labels in [([self.kept / "main/base", self.unpacked()], {"big", "before", "between"}),
                                ([self.kept / "main/wals"], {"between", "after", "late"})]:
             self.assertLessEqual(labels, self.canaries.found(*places).keys())
+            self.assertNotEqual(self.canaries.audit(*filter(Path.exists, places)), [])
 
 
 if __name__ == "__main__":

@@ -307,8 +307,12 @@ class Canaries:
         return hits
 
     def audit(self, *directories):
-        """What `pgseal audit` of these directories ends with, told to look for the mark: 0, nothing found; 1, something."""
-        return run([PGSEAL, "audit", *directories, "--canary", self.mark], check=False).returncode
+        """What `pgseal audit` finds, or does not read, in these directories, told to look for the mark: a line for each."""
+        done = run([PGSEAL, "audit", *directories, "--canary", self.mark], check=False)
+        *found, total = done.stdout.splitlines()
+        if not re.match(r"\d+ hits in ", total) or done.returncode != int(found != []):
+            raise AssertionError(f"pgseal audit ended with {done.returncode}\n{done.stdout[-2000:]}{done.stderr}")
+        return found
 
 
 def files_below(*places):

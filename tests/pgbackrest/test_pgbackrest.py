@@ -106,6 +106,9 @@ class PgBackRest(Case):
     def assert_clean(self):
         """Nothing in clear but what is so by design, and every page in order."""
         self.assertEqual(self.canaries.found(self.repository, self.spool, self.logs, self.main.data), {})
+        found = self.canaries.audit(self.repository, self.spool, self.main.data)
+        link = f"{self.repository}/backup/main/latest: not read: a link "  # to a backup that stands beside it
+        self.assertEqual([line for line in found if not line.startswith(link)], [])
         self.main.stop()
         run([PGSEAL, "verify", "-D", self.main.data])
 
@@ -227,6 +230,7 @@ class Plain(PgBackRest):
     def test_a_plain_repository_shows_it_all(self):
         self.stanza(sealed=False)
         self.all_types()
+        self.assertNotEqual(self.canaries.audit(self.repository), [])
         found = self.canaries.found(self.repository)
         in_backups = {label for label, files in found.items() if any("/backup/" in file for file in files)}
         in_archive = {label for label, files in found.items() if any("/archive/" in file for file in files)}
