@@ -8,7 +8,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from nodes import PASSWORD, Patroni, page_block, run
+from nodes import PASSWORD, Patroni, page_block, run, unit_environment
 from pgseal_test import PG, PGSEAL, Canaries, Case, main
 from takeover import Load, backends, postmaster, until
 
@@ -19,7 +19,8 @@ class Failover(Case):
         self.patroni = Patroni(self.directory)
         self.addCleanup(self.patroni.close)
         self.canaries = Canaries()
-        self.environment = {"PGSEAL_PASSPHRASE_FILE": str(self.patroni.secret)}
+        self.environment = unit_environment(self.patroni.secret)
+        self.assertEqual(self.environment, {"PGSEAL_PASSPHRASE_FILE": str(self.patroni.secret), "PGSEAL_EXPECT_KEY": ""})
 
     def test_failover(self):
         try:

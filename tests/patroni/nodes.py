@@ -30,6 +30,12 @@ def page_block(language):
     return block
 
 
+def unit_environment(secret):
+    """What the page's drop-in puts into Patroni's environment."""
+    lines = re.findall(r"^Environment=(\w+)=(.*)$", page_block("ini").replace("/etc/pgseal/passphrase", str(secret)), re.M)
+    return dict(lines)
+
+
 class Node:
     """One Patroni and its server."""
 
