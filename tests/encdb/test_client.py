@@ -10,8 +10,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from confidential import FORMS, INSTALLED, TOOLS, Confidential  # noqa: E402
+from page import Page  # noqa: E402
 from pgseal_test import STAGE, TIME_LIMIT, base_environment, main, run  # noqa: E402
 
+PAGE = "docs/operations/client.md"
 PGSEAL = STAGE / "dist/bin/pgseal"
 DONE, USAGE, IO, NO_ENCDB, KEY_FILE, WRONG_KEY, NOT_TRUSTED, REFUSED = 0, 2, 3, 4, 5, 7, 8, 10
 
@@ -136,6 +138,24 @@ class Client(Confidential):
         for text in ("software:", f"software:{key[:-1]}", "hardware"):
             self.assertIn("64 digits", self.client(cluster, "connect", "--accept", text, code=USAGE, trusts=False))
 
+    def test_the_commands_of_the_page(self):
+        """As printed, from an owner's first to the first value that he seals."""
+        evaluator = self.evaluator(options=["--identity", self.directory / "evaluator.key"])
+        cluster = self.server("main", form="isolated", socket=evaluator.socket)
+        cluster.psql("CREATE DATABASE shop")
+        cluster.psql("CREATE EXTENSION encdb; CREATE TABLE test1 (id enc_int4, c enc_text)", db="shop")
+        key, = re.findall(r"signed by ([0-9a-f]{64})\n", evaluator.log_file.read_text())
+        block = Page(PAGE, {"software:KEY": f"software:{key}"}).block("sh")
+        home = {"HOME": str(self.directory), "PATH": f"{PGSEAL.parent}:{base_environment()['PATH']}"}
+        printed = run(["bash", "-euo", "pipefail", "-c", block], {**cluster.environment, **home}).stdout
+        self.assertEqual((self.directory / "owner.identity").stat().st_mode & 0o777, 0o600)
+        self.assertRegex(printed, rf"signed by +{key}\n")
+        cell = printed.splitlines()[-1]
+        self.assertEqual(self.client(cluster, "open", "-d", "shop", cell, identity="owner.identity"), "42\n")
+        self.client(cluster, "sql", "-d", "shop", "INSERT INTO test1 VALUES ($1, $2)", "42", "x", identity="owner.identity")
+        select = [line for line in block.splitlines() if "SELECT" in line][0].split("'")[1]
+        self.assertEqual(self.rows(cluster, "-d", "shop", select, "42", identity="owner.identity"), ["42|x"])
+
     def test_a_list_of_revocations_acts_beside_that_of_another_database(self):
         cluster = self.ready("isolated", allow=None)
         cluster.psql("CREATE DATABASE crm")
@@ -223,4 +243,4 @@ class Client(Confidential):
 
 
 if __name__ == "__main__":
-    main(__file__, TOOLS)
+    main(__file__, [*TOOLS, PAGE])
