@@ -2,9 +2,12 @@
 
 use std::ffi::CStr;
 
-/// Writes one line to stderr, whole, by the system call: no hook, no buffer, errno kept.
+/// Writes one line to stderr, whole, by the system call: no hook, no buffer, errno kept. One line
+/// it stays: a path in it may be anybody's, and what follows a line's end in the server's log would
+/// pass for the server's own.
 pub fn line(text: &str) {
     let errno = crate::real::errno();
+    let text = text.replace(char::is_control, "?");
     let line = format!("pgseal: {text}\n");
     // SAFETY: the pointer and length are the line's.
     unsafe { libc::syscall(libc::SYS_write, 2, line.as_ptr(), line.len()) };
