@@ -65,10 +65,13 @@ fn clients_and_questions_need_no_key() {
     let place = Place::new();
     let cluster = Cluster::new([command("exit 1", b"x")]);
     let data = cluster.data().to_str().expect("UTF-8").to_owned();
+    let copied = fs::copy(place.path("pg/psql"), place.path("pg/pg_archivecleanup"));
+    copied.expect("a program that tells how it was started");
     for (name, args) in [
         ("psql", vec!["-d", &data]),
         ("pg_ctl", vec!["-D", &data, "stop"]),
         ("postgres", vec!["--version"]),
+        ("pg_archivecleanup", vec![&data, "000000010000000000000001"]),
         ("postgres", vec!["-D", &data, "-C", "port"]),
     ] {
         let transcript = Transcript::of(place.twin(name, &args).env("PGDATA", &data));

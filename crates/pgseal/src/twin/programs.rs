@@ -3,7 +3,8 @@
 /// How a program meets data directories.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Talks to servers only, or mostly, as repmgr: it runs with the library and without keys.
+    /// Talks to servers only, or mostly, as repmgr, or looks at names alone, as pg_archivecleanup: it
+    /// runs with the library and without keys.
     Client,
     /// Talks to servers, and writes or reads pg_upgrade's dumps: it keeps the keys that pg_upgrade
     /// hands down, and asks for none.
@@ -16,7 +17,7 @@ pub enum Role {
     Tool,
 }
 
-const CLIENTS: [&str; 19] = [
+const CLIENTS: [&str; 21] = [
     "clusterdb",
     "createdb",
     "createuser",
@@ -25,10 +26,12 @@ const CLIENTS: [&str; 19] = [
     "ecpg",
     "oid2name",
     "pg_amcheck",
+    "pg_archivecleanup",
     "pg_catcheck",
     "pg_config",
     "pg_isready",
     "pg_recvlogical",
+    "pg_test_fsync",
     "pg_test_timing",
     "pgbench",
     "reindexdb",
