@@ -85,21 +85,36 @@ pub fn processor(cpuinfo: &str) -> Finding {
     }
 }
 
-/// By the soft limit of /proc/PID/limits.
-pub fn core_dumps(limits: &str) -> Finding {
+/// By the soft limit of /proc/PID/limits, and /proc/sys/kernel/core_pattern: where that begins with
+/// `|` the kernel gives cores to a program and asks for no limit (core(5)). systemd-coredump heeds
+/// one that leaves room for nothing, by itself.
+pub fn core_dumps(limits: &str, pattern: &str) -> Finding {
+    let about = "core dumps";
     let line = limits
         .lines()
         .find_map(|line| line.strip_prefix("Max core file size"));
-    match line.and_then(|line| line.split_whitespace().next()) {
-        Some("0") => Finding::good("core dumps", "are not written"),
-        Some(_) => Finding::advice(
-            "core dumps",
+    let limit = line.and_then(|line| line.split_whitespace().next());
+    let program = pattern.strip_prefix('|');
+    let program = program.map(|line| line.split_whitespace().next().unwrap_or_default());
+    match (limit, program) {
+        (None, _) => Finding::advice(about, "cannot be judged: ask as the server's user or root"),
+        (Some("0"), None) => Finding::good(about, "are not written"),
+        (Some("0"), Some(program)) if program.ends_with("/systemd-coredump") => Finding::good(
+            about,
+            "are not kept by systemd-coredump, by the server's limit",
+        ),
+        (Some(_), Some(program)) if !program.ends_with("/systemd-coredump") => Finding::advice(
+            about,
+            format_args!(
+                "of a server would hold clear pages, though no keys, and go to {program} whatever \
+                 the server's limit is: see that it keeps none, or set kernel.core_pattern to core \
+                 and LimitCORE=0"
+            ),
+        ),
+        (Some(_), _) => Finding::advice(
+            about,
             "of a server would hold clear pages, though no keys: set LimitCORE=0 in its unit, or \
              `ulimit -c 0` before it starts",
-        ),
-        None => Finding::advice(
-            "core dumps",
-            "cannot be judged: ask as the server's user or root",
         ),
     }
 }
@@ -194,9 +209,28 @@ mod tests {
         let limits = |soft: &str| {
             format!("Limit  Soft Limit  Hard Limit  Units\nMax core file size   {soft}   unlimited   bytes\n")
         };
-        assert_eq!(core_dumps(&limits("0")).verdict, Verdict::Good);
-        assert_eq!(core_dumps(&limits("unlimited")).verdict, Verdict::Advice);
-        assert_eq!(core_dumps("").verdict, Verdict::Advice);
+        let judged = |limit: &str, pattern: &str| core_dumps(&limits(limit), pattern).verdict;
+        for file in ["core\n", "/var/crash/core.%p\n", ""] {
+            assert_eq!(judged("0", file), Verdict::Good, "{file}");
+            assert_eq!(judged("unlimited", file), Verdict::Advice, "{file}");
+        }
+        assert_eq!(core_dumps("", "core\n").verdict, Verdict::Advice);
+    }
+
+    #[test]
+    fn a_program_that_takes_cores_is_not_stopped_by_a_limit() {
+        let limits = |soft: &str| format!("Max core file size   {soft}   unlimited   bytes\n");
+        let judged = |limit: &str, pattern: &str| core_dumps(&limits(limit), pattern);
+        let apport = "|/usr/share/apport/apport -p%p -s%s -c%c\n";
+        for limit in ["0", "unlimited"] {
+            let found = judged(limit, apport);
+            assert_eq!(found.verdict, Verdict::Advice, "{limit}");
+            assert!(found.text.contains("/usr/share/apport/apport whatever"));
+        }
+        let systemd = "|/lib/systemd/systemd-coredump %P %u %g %s %t 9223372036854775808 %h\n";
+        assert_eq!(judged("0", systemd).verdict, Verdict::Good);
+        assert_eq!(judged("unlimited", systemd).verdict, Verdict::Advice);
+        assert!(judged("unlimited", systemd).text.contains("LimitCORE=0"));
     }
 
     #[test]

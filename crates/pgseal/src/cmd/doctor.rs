@@ -33,7 +33,7 @@ struct Report {
 pub fn run(args: &DoctorArgs) -> Result<ExitCode, Failure> {
     let mut findings = of_machine();
     match &args.pgdata {
-        None => findings.push(doctor::core_dumps(&text("/proc/self/limits"))),
+        None => findings.push(core_dumps("/proc/self/limits")),
         Some(pgdata) => {
             let root = Root::required(pgdata)?;
             refuse_converting(&root.path)?;
@@ -97,11 +97,11 @@ fn of_server(server: &Server, key_id: &str) -> Vec<Finding> {
     match server {
         Server::Stopped => vec![
             Finding::good("server", "not running"),
-            doctor::core_dumps(&text("/proc/self/limits")),
+            core_dumps("/proc/self/limits"),
         ],
         Server::RunningSealed { pid } => vec![
             doctor::library_of_server(&text(process(*pid, "maps"))),
-            doctor::core_dumps(&text(process(*pid, "limits"))),
+            core_dumps(process(*pid, "limits")),
             doctor::pin(
                 &fs::read(process(*pid, "environ")).unwrap_or_default(),
                 key_id,
@@ -118,6 +118,10 @@ fn of_server(server: &Server, key_id: &str) -> Vec<Finding> {
             format_args!("process {pid} cannot be looked into: run this as root"),
         )],
     }
+}
+
+fn core_dumps(limits: impl AsRef<Path>) -> Finding {
+    doctor::core_dumps(&text(limits), &text("/proc/sys/kernel/core_pattern"))
 }
 
 /// In memory, or below dm-crypt, by /sys/class/block.
