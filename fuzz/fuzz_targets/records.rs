@@ -14,7 +14,8 @@ use pgseal_storage::wal::WalName;
 fuzz_target!(|data: &[u8]| {
     if let Ok(entries) = handover::decode(data) {
         let entries: Vec<_> = entries.collect();
-        let again = handover::encode(&entries).expect("it was a record");
+        let files: Vec<_> = handover::files(data).expect("it was a record").collect();
+        let again = handover::encode(&entries, &files).expect("it was a record");
         assert_eq!(again.as_slice(), data);
     }
     if let Ok(journal) = Journal::decode(data) {

@@ -65,11 +65,12 @@ def control_file(segment_size=1 << 20):
 
 def handover(roots, bits=256):
     """A sealed memfd with a master key for each root: {path: 32 bytes}."""
-    record = struct.pack("<8sII", b"PGSEALHO", 1, len(roots))
+    record = struct.pack("<8sII", b"PGSEALHO", 2, len(roots))
     for root, master in roots.items():
         path = os.fsencode(root)
         record += struct.pack("<H", len(path)) + path
         record += struct.pack("<BH16s16s32s", 1, bits, bytes(16), bytes(16), master)
+    record += struct.pack("<I", 0)  # files that open them
     fd = os.memfd_create("keys", os.MFD_ALLOW_SEALING)
     os.write(fd, record)
     seals = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW

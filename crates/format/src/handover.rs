@@ -1,11 +1,12 @@
 //! The handover record: how the command gives unlocked keys to the library, in a sealed memfd.
 //!
-//! `"PGSEALHO" || u32 version = 1 || u32 count`, then for each cluster
+//! `"PGSEALHO" || u32 version = 2 || u32 count`, then for each cluster
 //! `u16 path length || path || u8 suite || u16 key bits || 16 cluster id || 16 key id || 32
-//! master`.
+//! master`; then `u32 count`, and for each file that opens such a key, or says how,
+//! `u16 path length || path`.
 //!
 //! Invariants: a path is absolute and has no trailing slash; one cluster may be listed under
-//! several paths; nothing follows the last entry. Written by `pgseal-twin` and by
+//! several paths; nothing follows the last file. Written by `pgseal-twin` and by
 //! `pgseal exec|unlock`; read by the library, which must not allocate: entries borrow from the
 //! record.
 
@@ -16,7 +17,7 @@ use crate::reader::Reader;
 use crate::ClusterId;
 
 const MAGIC: &[u8; 8] = b"PGSEALHO";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// Bytes of an entry beside its path.
 const FIXED: usize = 2 + 1 + 2 + 16 + 16 + 32;
@@ -51,40 +52,64 @@ pub enum HandoverError {
     /// Cut short, too long, or with values that do not exist.
     #[error("the handover record is damaged: start the program again")]
     Damaged,
-    /// A root that no record can hold.
-    #[error("a data directory must be an absolute path of at most 4096 bytes")]
+    /// A path that no record can hold.
+    #[error(
+        "a data directory, or a file that opens its key, must be an absolute path of at most 4096 \
+         bytes"
+    )]
     Path,
 }
 
-/// The record that holds `entries`.
-pub fn encode(entries: &[Entry<'_>]) -> Result<Zeroizing<Vec<u8>>, HandoverError> {
-    let size = entries
-        .iter()
-        .map(|entry| FIXED + entry.root.len())
-        .sum::<usize>();
-    let mut out = Zeroizing::new(Vec::with_capacity(MAGIC.len() + 8 + size));
+/// The record that holds `entries`, and the paths of the `files` that open them.
+pub fn encode(entries: &[Entry<'_>], files: &[&[u8]]) -> Result<Zeroizing<Vec<u8>>, HandoverError> {
+    let roots = entries.iter().map(|entry| FIXED + entry.root.len());
+    let size = roots.chain(files.iter().map(|file| 2 + file.len()));
+    let mut out = Zeroizing::new(Vec::with_capacity(MAGIC.len() + 12 + size.sum::<usize>()));
     out.extend_from_slice(MAGIC);
     out.extend_from_slice(&VERSION.to_le_bytes());
-    let count = u32::try_from(entries.len()).map_err(|_| HandoverError::Damaged)?;
-    out.extend_from_slice(&count.to_le_bytes());
+    push_count(&mut out, entries.len())?;
     for entry in entries {
-        if !is_root(entry.root) {
-            return Err(HandoverError::Path);
-        }
-        let path_len = u16::try_from(entry.root.len()).map_err(|_| HandoverError::Path)?;
-        out.extend_from_slice(&path_len.to_le_bytes());
-        out.extend_from_slice(entry.root);
+        push_path(&mut out, entry.root)?;
         out.push(entry.suite as u8);
         out.extend_from_slice(&entry.length.bits().to_le_bytes());
         out.extend_from_slice(&entry.cluster.0);
         out.extend_from_slice(&entry.key_id.0);
         out.extend_from_slice(entry.master);
     }
+    push_count(&mut out, files.len())?;
+    for file in files {
+        push_path(&mut out, file)?;
+    }
     Ok(out)
+}
+
+fn push_count(out: &mut Vec<u8>, count: usize) -> Result<(), HandoverError> {
+    let count = u32::try_from(count).map_err(|_| HandoverError::Damaged)?;
+    out.extend_from_slice(&count.to_le_bytes());
+    Ok(())
+}
+
+fn push_path(out: &mut Vec<u8>, path: &[u8]) -> Result<(), HandoverError> {
+    let len = u16::try_from(path.len()).ok().filter(|_| is_path(path));
+    out.extend_from_slice(&len.ok_or(HandoverError::Path)?.to_le_bytes());
+    out.extend_from_slice(path);
+    Ok(())
 }
 
 /// The entries of a record. All of it is checked before the first is returned.
 pub fn decode(record: &[u8]) -> Result<impl Iterator<Item = Entry<'_>>, HandoverError> {
+    let (mut entries, _) = divide(record)?;
+    Ok(std::iter::from_fn(move || entry(&mut entries)))
+}
+
+/// The files of a record that open its keys, or say how.
+pub fn files(record: &[u8]) -> Result<impl Iterator<Item = &[u8]>, HandoverError> {
+    let (_, mut files) = divide(record)?;
+    Ok(std::iter::from_fn(move || path(&mut files)))
+}
+
+/// Where the entries and the files of a record begin; each ends with its part.
+fn divide(record: &[u8]) -> Result<(Reader<'_>, Reader<'_>), HandoverError> {
     let mut reader = Reader::new(record);
     if reader.array() != Some(MAGIC) {
         return Err(HandoverError::NotARecord);
@@ -93,23 +118,33 @@ pub fn decode(record: &[u8]) -> Result<impl Iterator<Item = Entry<'_>>, Handover
     if version != VERSION {
         return Err(HandoverError::Version(version));
     }
-    let count = reader.u32().ok_or(HandoverError::Damaged)?;
-    let entries = reader.rest();
-    let mut check = Reader::new(entries);
+    let (entries, rest) = part(reader, entry).ok_or(HandoverError::Damaged)?;
+    let (files, rest) = part(rest, path).ok_or(HandoverError::Damaged)?;
+    match rest.is_empty() {
+        true => Ok((entries, files)),
+        false => Err(HandoverError::Damaged),
+    }
+}
+
+/// A counted part, whose members `read` reads, and what follows it.
+fn part<'a, T>(
+    mut reader: Reader<'a>,
+    read: impl Fn(&mut Reader<'a>) -> Option<T>,
+) -> Option<(Reader<'a>, Reader<'a>)> {
+    let count = reader.u32()?;
+    let all = reader.rest();
+    let mut reader = Reader::new(all);
     for _ in 0..count {
-        entry(&mut check).ok_or(HandoverError::Damaged)?;
+        read(&mut reader)?;
     }
-    if !check.is_empty() {
-        return Err(HandoverError::Damaged);
-    }
-    let mut reader = Reader::new(entries);
-    Ok(std::iter::from_fn(move || entry(&mut reader)))
+    let rest = reader.rest();
+    let members = &all[..all.len() - rest.len()];
+    Some((Reader::new(members), Reader::new(rest)))
 }
 
 fn entry<'a>(reader: &mut Reader<'a>) -> Option<Entry<'a>> {
-    let root = reader.counted()?;
     Some(Entry {
-        root: is_root(root).then_some(root)?,
+        root: path(reader)?,
         suite: (reader.u8()? == Suite::AesXts as u8).then_some(Suite::AesXts)?,
         length: KeyLength::try_from(reader.u16()?).ok()?,
         cluster: ClusterId(*reader.array()?),
@@ -118,7 +153,11 @@ fn entry<'a>(reader: &mut Reader<'a>) -> Option<Entry<'a>> {
     })
 }
 
-fn is_root(path: &[u8]) -> bool {
+fn path<'a>(reader: &mut Reader<'a>) -> Option<&'a [u8]> {
+    reader.counted().filter(|path| is_path(path))
+}
+
+fn is_path(path: &[u8]) -> bool {
     let trailing = path.len() > 1 && path.ends_with(b"/");
     path.starts_with(b"/") && path.len() <= 4096 && !trailing && !path.contains(&0)
 }
@@ -139,7 +178,8 @@ mod tests {
     }
 
     fn record() -> Zeroizing<Vec<u8>> {
-        encode(&[entry(b"/data", &[3; 32]), entry(b"/srv/pg", &[4; 32])]).expect("two good roots")
+        let entries = [entry(b"/data", &[3; 32]), entry(b"/srv/pg", &[4; 32])];
+        encode(&entries, &[b"/etc/pgseal/passphrase", b"/mnt/key"]).expect("good paths")
     }
 
     fn refusal(record: &[u8]) -> HandoverError {
@@ -156,15 +196,18 @@ mod tests {
         assert_eq!(entries[1].cluster, ClusterId([1; 16]));
         assert_eq!(entries[1].key_id, KeyId([2; 16]));
         assert_eq!(entries[1].master, &[4; 32]);
+        let files: Vec<_> = files(&record).expect("our record").collect();
+        assert_eq!(files, [&b"/etc/pgseal/passphrase"[..], b"/mnt/key"]);
     }
 
     #[test]
     fn the_layout_is_fixed() {
-        let record = encode(&[entry(b"/d", &[3; 32])]).expect("a good root");
-        let mut expected = b"PGSEALHO\x01\0\0\0\x01\0\0\0\x02\0/d\x01\xc0\0".to_vec();
+        let record = encode(&[entry(b"/d", &[3; 32])], &[b"/p"]).expect("good paths");
+        let mut expected = b"PGSEALHO\x02\0\0\0\x01\0\0\0\x02\0/d\x01\xc0\0".to_vec();
         expected.extend_from_slice(&[1; 16]);
         expected.extend_from_slice(&[2; 16]);
         expected.extend_from_slice(&[3; 32]);
+        expected.extend_from_slice(b"\x01\0\0\0\x02\0/p");
         assert_eq!(*record, expected);
     }
 
@@ -188,18 +231,19 @@ mod tests {
     #[test]
     fn other_versions_are_named() {
         let mut record = record();
-        record[8] = 2;
-        assert_eq!(refusal(&record), HandoverError::Version(2));
+        record[8] = 1;
+        assert_eq!(refusal(&record), HandoverError::Version(1));
     }
 
     #[test]
-    fn roots_are_absolute() {
-        for root in [&b"data"[..], b"", b"/data/", b"/da\0ta"] {
+    fn paths_are_absolute() {
+        for path in [&b"data"[..], b"", b"/data/", b"/da\0ta"] {
             let entry = Entry {
-                root,
+                root: path,
                 ..entry(b"/", &[0; 32])
             };
-            assert_eq!(encode(&[entry]).err(), Some(HandoverError::Path));
+            assert_eq!(encode(&[entry], &[]).err(), Some(HandoverError::Path));
+            assert_eq!(encode(&[], &[path]).err(), Some(HandoverError::Path));
         }
     }
 }

@@ -1,10 +1,11 @@
 //! The handover record in a sealed memfd: how keys reach the library and the twins further down.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{self, Path, PathBuf};
 
 use nix::unistd::close;
 use pgseal_format::handover::{decode, encode, Entry, HandoverError};
@@ -23,7 +24,7 @@ pub enum HandoverFdError {
     Record(#[from] HandoverError),
 }
 
-/// The record of `clusters`, under each of their spellings.
+/// The record of `clusters`, under each of their spellings, with the files that open them.
 pub fn record(clusters: &[Unlocked]) -> Result<Zeroizing<Vec<u8>>, HandoverFdError> {
     let mut entries = Vec::new();
     for cluster in clusters {
@@ -32,7 +33,24 @@ pub fn record(clusters: &[Unlocked]) -> Result<Zeroizing<Vec<u8>>, HandoverFdErr
             entries.push(entry(cluster, alias));
         }
     }
-    Ok(encode(&entries)?)
+    let files = openers(clusters);
+    let files: Vec<_> = { files.iter() }
+        .map(|file| file.as_os_str().as_bytes())
+        .collect();
+    Ok(encode(&entries, &files)?)
+}
+
+/// As the kernel is to find them, each once. What is no path to a file for it is none for a spy.
+fn openers(clusters: &[Unlocked]) -> BTreeSet<PathBuf> {
+    const LONGEST: usize = 4096;
+    let files = clusters.iter().flat_map(|cluster| &cluster.openers);
+    let absolute = files.filter_map(|file| path::absolute(file).ok());
+    let plain = absolute.map(|file| file.components().collect::<PathBuf>());
+    let fits = |file: &PathBuf| {
+        let bytes = file.as_os_str().as_bytes();
+        bytes.len() <= LONGEST && !bytes.contains(&0)
+    };
+    plain.filter(fits).collect()
 }
 
 /// A memfd that holds `record`, can never change again, and stays open across exec.

@@ -80,7 +80,16 @@ impl Machine<'_> {
 
     /// The settings of one cluster.
     pub fn cluster(&self, id: ClusterId) -> Result<Cluster, MachineError> {
-        self.read(&format!("{id}.toml"))
+        self.read(&Self::name_of(id))
+    }
+
+    /// Where they are, if there are any.
+    pub fn of_cluster(&self, id: ClusterId) -> PathBuf {
+        self.dir.join(Self::name_of(id))
+    }
+
+    fn name_of(id: ClusterId) -> String {
+        format!("{id}.toml")
     }
 
     fn read<T: DeserializeOwned + Default>(&self, name: &str) -> Result<T, MachineError> {

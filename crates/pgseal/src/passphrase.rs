@@ -78,6 +78,15 @@ impl Source {
         }
     }
 
+    /// The file that holds it, if it is one.
+    pub fn file(&self) -> Option<PathBuf> {
+        match &self.place {
+            Place::File(path) => Some(path.clone()),
+            Place::Default => file_of_environment(),
+            Place::Descriptor(_) => None,
+        }
+    }
+
     /// An existing passphrase. A person is asked each time, by `prompt`.
     pub fn read(&self, prompt: &str) -> Result<Secret, PassphraseError> {
         if let Some(read) = self.read.get() {

@@ -3,6 +3,7 @@
 //! Slots are tried in the order of their cost: plain, file, command, key command, passphrase. The
 //! first that opens wins; if none does, each says why.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
@@ -95,6 +96,8 @@ pub struct Unlocked {
     pub file: Option<(u8, KeyFile)>,
     /// Whose that file is, if it was read here.
     pub source: Option<writer::Source>,
+    /// Files that open it, or say how: a server shows them to nobody.
+    pub openers: Vec<PathBuf>,
 }
 
 /// Opens the key file of `root`, unless its files are under two keys at present.
@@ -118,12 +121,14 @@ pub fn unlock_from(dir: &KeyDir, root: Root, ways: &Ways) -> Result<Unlocked, Un
             let opener = Opener::new(&header, source.clone(), &root.path, ways)?;
             let opened = opener.command_slot(&header, None, &wrapped);
             let master = opened.map_err(|error| slot_error(dir.key_bin(), error))?;
+            let openers = opener.files;
             Ok(Unlocked {
                 root,
                 header,
                 master,
                 file: None,
                 source,
+                openers,
             })
         }
     }
@@ -155,6 +160,7 @@ struct Opened {
     slot: u8,
     master: MasterKey,
     file: KeyFile,
+    openers: Vec<PathBuf>,
 }
 
 impl Opened {
@@ -165,6 +171,7 @@ impl Opened {
             master: self.master,
             file: Some((self.slot, self.file)),
             source,
+            openers: self.openers,
         }
     }
 }
@@ -176,6 +183,8 @@ pub struct Opener<'a> {
     unwrap: Sources,
     key: Sources,
     passphrase: Source,
+    /// The passphrase's, and this machine's about the cluster, where they are there.
+    files: Vec<PathBuf>,
 }
 
 impl<'a> Opener<'a> {
@@ -208,11 +217,14 @@ impl<'a> Opener<'a> {
             external,
         };
         let passphrase = ways.passphrase.or_file(cluster.passphrase_file);
+        let of_machine = Some(machine.of_cluster(header.cluster)).filter(|path| path.exists());
+        let files = passphrase.file().into_iter().chain(of_machine);
         Ok(Self {
             source,
             data,
             unwrap,
             key,
+            files: files.collect(),
             passphrase,
         })
     }
@@ -229,6 +241,7 @@ impl<'a> Opener<'a> {
             unwrap,
             key: Sources::default(),
             passphrase: Source::default(),
+            files: Vec::new(),
         }
     }
 
@@ -247,7 +260,17 @@ impl<'a> Opener<'a> {
         let (slot, master) = self.any_slot(&file, origin)?;
         let authentic = file.authenticate(&master);
         let file = authentic.map_err(|Altered| UnlockError::Altered(origin.to_owned()))?;
-        Ok(Opened { slot, master, file })
+        let of_slots = file.slots().iter().filter_map(|slot| match &slot.kind {
+            SlotKind::File { path } => Some(PathBuf::from(OsStr::from_bytes(path))),
+            _ => None,
+        });
+        let openers = self.files.iter().cloned().chain(of_slots).collect();
+        Ok(Opened {
+            slot,
+            master,
+            file,
+            openers,
+        })
     }
 
     fn any_slot(
@@ -275,7 +298,7 @@ impl<'a> Opener<'a> {
         match &slot.kind {
             SlotKind::Plain { payload } => Ok(open_text(payload, header)?),
             SlotKind::File { path } => {
-                let path = Path::new(std::ffi::OsStr::from_bytes(path));
+                let path = Path::new(OsStr::from_bytes(path));
                 Ok(open_text(&read_payload(path)?, header)?)
             }
             SlotKind::Command { unwrap, wrapped } => {
@@ -432,6 +455,7 @@ mod tests {
             unwrap: sources(),
             key: sources(),
             passphrase: Source::default(),
+            files: Vec::new(),
         };
         let kind = SlotKind::Command {
             unwrap: command.into(),

@@ -3,7 +3,9 @@
 
 mod common;
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{symlink, MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::Command;
@@ -63,15 +65,15 @@ fn every_spelling_of_a_data_directory_is_found() {
 #[test]
 fn clients_and_questions_need_no_key() {
     let place = Place::new();
-    let cluster = Cluster::new([command("exit 1", b"x")]);
-    let data = cluster.data().to_str().expect("UTF-8").to_owned();
     let copied = fs::copy(place.path("pg/psql"), place.path("pg/pg_archivecleanup"));
     copied.expect("a program that tells how it was started");
+    let cluster = Cluster::new([command("exit 1", b"x")]);
+    let data = cluster.data().to_str().expect("UTF-8").to_owned();
     for (name, args) in [
         ("psql", vec!["-d", &data]),
+        ("pg_archivecleanup", vec![&data, "000000010000000000000001"]),
         ("pg_ctl", vec!["-D", &data, "stop"]),
         ("postgres", vec!["--version"]),
-        ("pg_archivecleanup", vec![&data, "000000010000000000000001"]),
         ("postgres", vec!["-D", &data, "-C", "port"]),
     ] {
         let transcript = Transcript::of(place.twin(name, &args).env("PGDATA", &data));
@@ -393,12 +395,15 @@ fn the_library_is_handed_a_key() {
     let unwrap = "ls -l /proc/self/fd > %D/open; cat \"%p\"";
     let cluster = Cluster::new([command(unwrap, &payload())]);
     let record = cluster.write_beside("record", "");
+    let passphrase = cluster.write_beside("passphrase", "of another slot");
     let mut asking = Command::new("sh");
     asking.args(["-c", r#"exec "$1" unlock --fd 9 --root "$2" 9>"$3""#, "sh"]);
     asking
         .arg(env!("CARGO_BIN_EXE_pgseal"))
         .arg(cluster.data())
-        .arg(&record);
+        .arg(&record)
+        .current_dir(cluster.data())
+        .env("PGSEAL_PASSPHRASE_FILE", "../passphrase");
     Transcript::of(&mut asking).prints("");
     let record = fs::read(record).expect("it was made");
     let entries: Vec<_> = pgseal_format::handover::decode(&record)
@@ -410,6 +415,12 @@ fn the_library_is_handed_a_key() {
         cluster.data().to_str().expect("UTF-8").as_bytes()
     );
     assert_eq!(entries[0].master, common::master().expose());
+    let files = pgseal_format::handover::files(&record).expect("a record");
+    let files: Vec<_> = { files.map(OsStr::from_bytes) }
+        .map(fs::canonicalize)
+        .collect::<Result<_, _>>()
+        .expect("absolute paths of files");
+    assert_eq!(files, [fs::canonicalize(passphrase).expect("it is there")]);
     let open = fs::read_to_string(cluster.data().join("open")).expect("the command wrote it");
     assert!(
         open.contains("memfd:pgseal") && !open.contains("/record"),

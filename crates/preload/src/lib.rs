@@ -14,9 +14,10 @@
 //! Codemap: [`symbols`] is the table of interposed functions; each leads to one function in
 //! [`hooks`] or [`receivers`], which says what a server's connections are given. [`real`] is libc
 //! itself. [`place`] finds the cluster and class of a path, [`clusters`] the keys, [`unlock`] where
-//! they come from; [`files`] holds the open sealed files by descriptor; [`declaration`] is what we
-//! say of ourselves to other servers, [`received`] what becomes of WAL that they send and that is
-//! not stored as segments. [`disk`] and [`scratch`] are what `pgseal_storage` works on.
+//! they come from, [`openers`] what else leads to them; [`files`] holds the open sealed files by
+//! descriptor; [`declaration`] is what we say of ourselves to other servers, [`received`] what
+//! becomes of WAL that they send and that is not stored as segments. [`disk`] and [`scratch`] are
+//! what `pgseal_storage` works on.
 
 #![allow(unsafe_code)] // this crate is the edge to libc: every block says why it is sound
 
@@ -30,6 +31,7 @@ mod disk;
 mod files;
 mod hooks;
 mod libpq;
+mod openers;
 mod place;
 mod process;
 mod programs;

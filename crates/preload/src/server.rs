@@ -4,7 +4,7 @@
 
 use crate::disk::stat;
 use crate::real::libc_call;
-use crate::{programs, unlock};
+use crate::{openers, programs, unlock};
 use libc::c_int;
 use std::ffi::{CStr, CString, OsStr};
 use std::os::unix::ffi::OsStrExt;
@@ -112,14 +112,15 @@ pub fn take_out(name: &CStr) -> Option<CString> {
     }
 }
 
-/// Does this descriptor, just opened with `flags`, lead to what a process keeps in memory? In a
-/// server it would hand keys and clear pages to any role that may read files (crypto.md A1).
-///
-/// The file system tells most files from these by one call, whatever path led to them.
-pub fn holds_memory(fd: c_int, flags: c_int) -> bool {
-    if !programs::is_server() {
-        return false;
-    }
+/// Does this descriptor, just opened with `flags`, lead to what a server hands to nobody? Any role
+/// that may read files would have keys by it, or clear pages (crypto.md A1).
+pub fn withholds(fd: c_int, flags: c_int) -> bool {
+    programs::is_server() && (holds_memory(fd, flags) || openers::has(fd))
+}
+
+/// Does it lead to what a process keeps in memory? The file system tells most files from these by
+/// one call, whatever path led to them.
+fn holds_memory(fd: c_int, flags: c_int) -> bool {
     let mut filesystem = std::mem::MaybeUninit::<libc::statfs>::uninit();
     // SAFETY: fstatfs fills the structure when it returns 0.
     let kind = unsafe {

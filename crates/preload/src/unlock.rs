@@ -7,7 +7,7 @@
 
 use crate::clusters::{self, Cluster};
 use crate::disk::{check, stat};
-use crate::{programs, real, report, server};
+use crate::{openers, programs, real, report, server};
 use libc::{c_char, c_int};
 use pgseal_crypto::{without_trace, MasterKey};
 use pgseal_format::handover;
@@ -56,7 +56,15 @@ fn take(fd: c_int) -> Result<(), &'static str> {
     for entry in entries {
         remember(&entry).ok_or("there is no memory for keys")?;
     }
+    withhold_openers(&record);
     Ok(())
+}
+
+/// What opens these keys, of a record that was decoded.
+fn withhold_openers(record: &[u8]) {
+    if let Ok(files) = handover::files(record) {
+        files.for_each(openers::withhold);
+    }
 }
 
 /// Moving the key copies it, and PostgreSQL copies old stack into its heap, as the padding of
@@ -115,8 +123,9 @@ pub fn ask(root: &[u8]) -> Result<&'static Cluster, Failed> {
     }
     let errno = real::errno();
     let answer = run_command(root).and_then(|record| {
-        let mut entries = handover::decode(&record).ok()?;
-        remember(&entries.next()?)
+        let entry = handover::decode(&record).ok()?.next()?;
+        withhold_openers(&record);
+        remember(&entry)
     });
     real::set_errno(errno);
     if answer.is_some() {

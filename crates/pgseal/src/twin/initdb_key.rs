@@ -183,6 +183,7 @@ fn made(mut ready: Vec<Ready>, root: Root, length: KeyLength) -> Result<NewKey, 
         master,
         file: None,
         source: None,
+        openers: Vec::new(),
     };
     Ok(NewKey {
         cluster,

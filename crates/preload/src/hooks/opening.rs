@@ -109,7 +109,7 @@ fn open_direct(directory: c_int, path: &CStr, flags: c_int, mode: mode_t) -> Opt
     if received::form(path, flags).is_some() {
         return None;
     }
-    direct::open(directory, path, flags, mode).map(|fd| unless_memory(fd, flags))
+    direct::open(directory, path, flags, mode).map(|fd| unless_withheld(fd, flags))
 }
 
 /// For a raw base backup: what is stored, but for pg_control, whose stored page the server refuses.
@@ -119,7 +119,7 @@ fn open_raw(directory: c_int, path: &CStr, flags: c_int) -> c_int {
         Place::Sealed(cluster, class) if is_control(&class) => {
             control::open_carried(cluster).unwrap_or_else(|| super::fail(libc::EIO))
         }
-        _ => libc_call!(openat(directory, path.as_ptr(), flags, 0)),
+        _ => open_clear(directory, path, flags, 0),
     }
 }
 
@@ -132,16 +132,17 @@ fn open_nameless(directory: c_int, path: &CStr, flags: c_int, mode: mode_t) -> c
     }
 }
 
+/// Opens what is there, as it is stored.
 fn open_clear(directory: c_int, path: &CStr, flags: c_int, mode: mode_t) -> c_int {
-    unless_memory(
+    unless_withheld(
         libc_call!(openat(directory, path.as_ptr(), flags, mode)),
         flags,
     )
 }
 
 /// What was opened, unless a server must not open it.
-fn unless_memory(fd: c_int, flags: c_int) -> c_int {
-    if fd >= 0 && server::holds_memory(fd, flags) {
+fn unless_withheld(fd: c_int, flags: c_int) -> c_int {
+    if fd >= 0 && server::withholds(fd, flags) {
         libc_call!(close(fd));
         return super::fail(libc::EACCES);
     }

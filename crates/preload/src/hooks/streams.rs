@@ -59,7 +59,7 @@ fn is_clear(name: &CStr) -> bool {
 }
 
 fn clear_stream(stream: *mut FILE, flags: c_int) -> *mut FILE {
-    if stream.is_null() || !server::holds_memory(libc_call!(fileno(stream)), flags) {
+    if stream.is_null() || !server::withholds(libc_call!(fileno(stream)), flags) {
         return stream;
     }
     libc_call!(fclose(stream));

@@ -1,0 +1,64 @@
+//! Files that open the cluster's key, or say how: a passphrase's, one that holds the key itself,
+//! `/etc/pgseal`'s about the cluster. The server's user can read them, or nothing could start the
+//! server; so a role that may read files by SQL could, and had the key. The server itself never
+//! needs them: `pgseal` reads them for it. So it opens them for nobody.
+//!
+//! The handover names them. What was opened is compared with what each name leads to just then: a
+//! file is reached by many paths, and a passphrase that is changed is another file.
+
+use crate::disk::stat;
+use crate::programs;
+use crate::real::{errno, set_errno};
+use libc::c_int;
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+/// One of them, and the one that was named before it.
+struct Named {
+    path: Vec<u8>,
+    before: *const Named,
+}
+
+/// The last one; what is named stays.
+static LAST: AtomicPtr<Named> = AtomicPtr::new(null_mut());
+
+/// A server withholds this file from now on. Called by one thread at a time.
+pub fn withhold(path: &[u8]) {
+    if programs::is_server() {
+        let before = LAST.load(Ordering::Relaxed);
+        let path = path.to_vec();
+        LAST.store(
+            Box::leak(Box::new(Named { path, before })),
+            Ordering::Release,
+        );
+    }
+}
+
+/// Is this descriptor one of such a file? Devices and pipes that such a name leads to are not: they
+/// are another process's, whatever this one has there.
+pub fn has(fd: c_int) -> bool {
+    let mut names = names().peekable();
+    if names.peek().is_none() {
+        return false;
+    }
+    let Ok(opened) = stat(fd) else { return false };
+    let kept = errno();
+    let is_it = opened.st_mode & libc::S_IFMT == libc::S_IFREG
+        && names.any(|path| {
+            let named = fs::metadata(OsStr::from_bytes(path));
+            named.is_ok_and(|named| (named.dev(), named.ino()) == (opened.st_dev, opened.st_ino))
+        });
+    set_errno(kept);
+    is_it
+}
+
+fn names() -> impl Iterator<Item = &'static [u8]> {
+    // SAFETY: null, or what `withhold` leaked.
+    let known = |named: *const Named| unsafe { named.as_ref() };
+    let last = known(LAST.load(Ordering::Acquire));
+    std::iter::successors(last, move |named| known(named.before)).map(|named| named.path.as_slice())
+}

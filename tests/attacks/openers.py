@@ -1,0 +1,110 @@
+#!/usr/bin/env python3
+"""The files that open a cluster's key, or say how: the server's user reads them, a role that may read files by SQL does not.
+
+With what it is given of sealed files, which is what is stored, such a role would have every row.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
+
+from pgseal_test import PGSEAL, STAGE, Canaries, Case, main, run
+
+SPY = """
+CREATE ROLE spy LOGIN;
+GRANT pg_read_server_files TO spy;
+GRANT EXECUTE ON FUNCTION pg_read_file(text), pg_read_binary_file(text) TO spy;
+"""
+
+
+class Openers(Case):
+    def setUp(self):
+        super().setUp()
+        self.word = Canaries()["passphrase"]
+        self.passphrase = self.directory / "passphrase"
+        self.passphrase.write_text(self.word + "\n")
+        self.key_file = self.directory / "key"
+
+    def sealed(self):
+        """A cluster that a passphrase opens, and a file with the key in clear."""
+        cluster = self.cluster("sealed", key=("--key-passphrase-file", self.passphrase),
+                               environment={"PGSEAL_PASSPHRASE_FILE": str(self.passphrase)}).init()
+        run([PGSEAL, "key", "wrap", "-D", cluster.data, "--new-key-file", self.key_file], cluster.environment)
+        return cluster
+
+    def ways_to(self, file):
+        """Names that lead to it, for a server whose data directory is two below the test's own."""
+        link, directory = self.directory / "link", self.directory / "links"
+        for path, target in [(link, file), (directory, self.directory)]:
+            path.unlink(missing_ok=True)
+            path.symlink_to(target)
+        return [file, link, directory / file.name, f"../../{file.name}", f"./global/../../../{file.name}",
+                f"/proc/self/root{file}"]
+
+    def refuses(self, cluster, file):
+        for path in self.ways_to(file):
+            with self.subTest(path=path):
+                cluster.psql(f"SELECT pg_read_binary_file('{path}')", user="spy", error="Permission denied")
+                if str(path).startswith("/"):  # COPY takes no other
+                    copy = f"CREATE TEMP TABLE t (a text); COPY t FROM '{path}'"
+                    cluster.psql(copy, user="spy", error="Permission denied")
+                cluster.psql(f"SELECT lo_import('{path}')", error="Permission denied")
+
+    def test_a_server_reads_them_to_nobody(self):
+        cluster = self.sealed().start()
+        cluster.psql(SPY)
+        self.refuses(cluster, self.passphrase)
+        self.refuses(cluster, self.key_file)
+        other = self.directory / "other"
+        other.write_text("something else")
+        self.assertEqual(cluster.psql(f"SELECT pg_read_file('{other}')", user="spy"), "something else")
+
+    def test_another_file_in_its_place_neither(self):
+        cluster = self.sealed().start()
+        cluster.psql(SPY)
+        changed = self.directory / "changed"
+        changed.write_text("another passphrase\n")
+        os.replace(changed, self.passphrase)
+        self.refuses(cluster, self.passphrase)
+
+    def test_a_server_that_is_preloaded_without_its_twin(self):
+        cluster = self.sealed()
+        cluster.bindir = cluster.pg
+        cluster.environment["LD_PRELOAD"] = str(STAGE / "dist/lib/libpgseal.so")
+        cluster.start()
+        cluster.psql(SPY)
+        self.refuses(cluster, self.passphrase)
+        self.refuses(cluster, self.key_file)
+
+    def test_no_base_backup_takes_one_along(self):
+        """In the data directory it lies beside the key file that it opens: a raw backup would be a clear one."""
+        cluster = self.sealed()
+        inside = cluster.data / "passphrase"
+        os.rename(self.passphrase, inside)
+        cluster.environment["PGSEAL_PASSPHRASE_FILE"] = str(inside)
+        cluster.start()
+        for options in [["-D", self.directory / "copy"], ["-D", self.directory / "raw", "-F", "tar", "-X", "fetch"]]:
+            done = cluster.run("pg_basebackup", "-c", "fast", *options, check=False)
+            self.assertIn('could not open file "./passphrase": Permission denied', done.stderr)
+            self.assertNotEqual(done.returncode, 0)
+
+    def test_what_opens_a_cluster_and_is_no_file(self):
+        """A device is every process's own: the server reads what it is given there, and opens it for itself."""
+        cluster = self.sealed()
+        cluster.environment["PGSEAL_PASSPHRASE_FILE"] = "/dev/null"
+        cluster.start()
+        cluster.psql(SPY)
+        self.assertEqual(cluster.psql("SELECT pg_read_file('/dev/null')", user="spy"), "")
+
+    def test_a_plain_server_reads_them_to_that_role(self):
+        plain = self.cluster("plain", sealed=False).init().start()
+        plain.psql(SPY)
+        for path in self.ways_to(self.passphrase):
+            with self.subTest(path=path):
+                self.assertEqual(plain.psql(f"SELECT pg_read_file('{path}')", user="spy"), self.word)
+
+
+if __name__ == "__main__":
+    main(__file__)
