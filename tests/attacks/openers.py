@@ -90,6 +90,20 @@ class Openers(Case):
             self.assertIn('could not open file "./passphrase": Permission denied', done.stderr)
             self.assertNotEqual(done.returncode, 0)
 
+    def test_the_passphrase_of_a_command(self):
+        """Of openssl's: where pgseal itself reads nothing, it knows no more than that."""
+        for number, way in enumerate(["stored", "environment"]):
+            code = "openssl enc -{} -aes-256-cbc -pbkdf2 -pass file:{} -{} %p"
+            commands = {"PGDATAKEYWRAPCMD": code.format("e", self.passphrase, "out"),
+                        "PGDATAKEYUNWRAPCMD": code.format("d", self.passphrase, "in")}
+            cluster = self.cluster(f"cluster{number}", key=(), environment=commands).init()
+            if way == "stored":
+                cluster.environment.pop("PGDATAKEYUNWRAPCMD")
+            cluster.start()
+            cluster.psql(SPY)
+            self.refuses(cluster, self.passphrase)
+            cluster.stop()
+
     def test_what_opens_a_cluster_and_is_no_file(self):
         """A device is every process's own: the server reads what it is given there, and opens it for itself."""
         cluster = self.sealed()

@@ -23,9 +23,38 @@ pub fn expand(template: &str, file: &str, data: &str) -> String {
     out
 }
 
+/// The files in which openssl finds the passphrases of `command` (`-pass file:…`), as far as no
+/// shell makes up their names.
+pub fn passphrase_files(command: &str) -> impl Iterator<Item = &str> {
+    let ends = |letter: char| letter.is_whitespace() || "'\"`;|&()<>".contains(letter);
+    let named = command
+        .split(ends)
+        .filter_map(|word| word.strip_prefix("file:"));
+    named.filter(|path| !path.is_empty())
+}
+
 #[cfg(test)]
 mod tests {
-    use super::expand;
+    use super::{expand, passphrase_files};
+
+    #[test]
+    fn files_of_passphrases() {
+        for (command, expected) in [
+            (
+                r#"openssl enc -d -pass file:/etc/p -in "%p""#,
+                vec!["/etc/p"],
+            ),
+            (
+                "openssl rsa -passin 'file:p'|openssl enc -pass file:q",
+                vec!["p", "q"],
+            ),
+            (r#"aws kms decrypt --ciphertext-blob fileb://"%p""#, vec![]),
+            ("openssl enc -pass file: -profile:x", vec![]),
+        ] {
+            let found: Vec<_> = passphrase_files(command).collect();
+            assert_eq!(found, expected, "{command}");
+        }
+    }
 
     #[test]
     fn placeholders() {

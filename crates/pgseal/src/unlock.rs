@@ -15,7 +15,8 @@ use pgseal_format::{
     UnverifiedKeyFile, PAYLOAD,
 };
 use pgseal_keyring::{
-    command_key, open_derived, open_text, DerivedError, NotAnAesKey, Origin, SourceError, Sources,
+    command_key, open_derived, open_text, passphrase_files, DerivedError, NotAnAesKey, Origin,
+    SourceError, Sources,
 };
 use zeroize::Zeroizing;
 
@@ -121,7 +122,7 @@ pub fn unlock_from(dir: &KeyDir, root: Root, ways: &Ways) -> Result<Unlocked, Un
             let opener = Opener::new(&header, source.clone(), &root.path, ways)?;
             let opened = opener.command_slot(&header, None, &wrapped);
             let master = opened.map_err(|error| slot_error(dir.key_bin(), error))?;
-            let openers = opener.files;
+            let openers = opener.openers(&[]);
             Ok(Unlocked {
                 root,
                 header,
@@ -183,7 +184,7 @@ pub struct Opener<'a> {
     unwrap: Sources,
     key: Sources,
     passphrase: Source,
-    /// The passphrase's, and this machine's about the cluster, where they are there.
+    /// That of the passphrase, and this machine's about the cluster, where they are there.
     files: Vec<PathBuf>,
 }
 
@@ -260,17 +261,36 @@ impl<'a> Opener<'a> {
         let (slot, master) = self.any_slot(&file, origin)?;
         let authentic = file.authenticate(&master);
         let file = authentic.map_err(|Altered| UnlockError::Altered(origin.to_owned()))?;
-        let of_slots = file.slots().iter().filter_map(|slot| match &slot.kind {
-            SlotKind::File { path } => Some(PathBuf::from(OsStr::from_bytes(path))),
-            _ => None,
-        });
-        let openers = self.files.iter().cloned().chain(of_slots).collect();
+        let openers = self.openers(file.slots());
         Ok(Opened {
             slot,
             master,
             file,
             openers,
         })
+    }
+
+    /// All files that open these slots, or say how, as far as they are named.
+    fn openers(&self, slots: &[Slot]) -> Vec<PathBuf> {
+        let given = [&self.unwrap, &self.key].into_iter();
+        let given = given.flat_map(|from| [&from.command_line, &from.environment, &from.machine]);
+        let given = given.flatten().map(String::as_str);
+        let stored = slots.iter().filter_map(|slot| match &slot.kind {
+            SlotKind::Command { unwrap, .. } => Some(unwrap.as_str()),
+            SlotKind::Derived {
+                source: SecretSource::Command(line),
+                ..
+            } => Some(line.as_str()),
+            _ => None,
+        });
+        let mut openers = self.files.clone();
+        let of_commands = given.chain(stored).flat_map(passphrase_files);
+        openers.extend(of_commands.map(|file| self.data.join(file)));
+        openers.extend(slots.iter().filter_map(|slot| match &slot.kind {
+            SlotKind::File { path } => Some(PathBuf::from(OsStr::from_bytes(path))),
+            _ => None,
+        }));
+        openers
     }
 
     fn any_slot(
