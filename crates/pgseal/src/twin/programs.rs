@@ -3,8 +3,8 @@
 /// How a program meets data directories.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Talks to servers only, or mostly, as repmgr, or looks at names alone, as pg_archivecleanup: it
-    /// runs with the library and without keys.
+    /// Talks to servers only, or mostly, as repmgr, or looks at names alone, as pg_archivecleanup:
+    /// it runs with the library and without keys.
     Client,
     /// Talks to servers, and writes or reads pg_upgrade's dumps: it keeps the keys that pg_upgrade
     /// hands down, and asks for none.
