@@ -10,6 +10,7 @@
 //! | 8 | 1 while the server sleeps, or is about to | server |
 //! | 9 | 1 if a spinning client takes no core from others | server |
 //! | 16 | 1 while the client sleeps, or is about to | client |
+//! | 17 | one more than the number of the core that the client runs on, 0 if it does not know | client |
 //! | 64… | request: `number u32 \| length u32`, then its bytes | client |
 //! | 64 + SIDE… | response: likewise | server |
 //!
@@ -51,6 +52,7 @@ pub const WORDS: usize = FRONT + 2 * SIDE;
 const SERVER_SLEEPS: usize = 8;
 const SPARE_CORE: usize = 9;
 const CLIENT_SLEEPS: usize = 16;
+const CLIENT_CPU: usize = 17;
 
 /// `"pgsring"` and the version of this layout.
 const MAGIC: u64 = u64::from_be_bytes(*b"pgsring\x01");
@@ -64,6 +66,8 @@ pub trait Wait {
     fn wait(&self, word: &AtomicU64, value: u32, at_most: Duration);
     /// Wakes who waits for the word.
     fn wake(&self, word: &AtomicU64);
+    /// The core that this thread runs on, if that is known.
+    fn core(&self) -> Option<u32>;
 }
 
 /// Why a call came to nothing.

@@ -90,6 +90,43 @@ fn many_rings_at_once() {
     });
 }
 
+/// Answers until `stop`, and tells whether it was to share its client's core then.
+fn share(memory: &Mapping, crowd: &Crowd, shares: &AtomicBool, stop: &AtomicBool) {
+    let mut server = RingServer::new(memory, Futex, crowd);
+    let (mut request, goes_on) = (Vec::new(), || !stop.load(Ordering::SeqCst));
+    while server.next(&mut request, LOOK, goes_on).is_ok() {
+        shares.store(server.shared_core().is_some(), Ordering::SeqCst);
+        server.answer(&request).expect("it fitted before");
+    }
+}
+
+/// On two cores a client by itself has another core for its server. Two have not, although their
+/// servers sleep when it is not their turn; and one that has not asked for a while counts no more.
+#[test]
+fn cores_are_shared_while_more_connections_are_in_use_than_have_two() {
+    let (crowd, stop) = (Crowd::new(2), AtomicBool::new(false));
+    let rings = [(); 2].map(|()| Mapping::create().expect("a memfd"));
+    let shares = [(); 2].map(|()| AtomicBool::new(true));
+    let theirs = { rings.each_ref() }.map(|ring| Mapping::open(ring.1.as_fd()).expect("a ring"));
+    thread::scope(|scope| {
+        for (ring, shares) in theirs.iter().zip(&shares) {
+            scope.spawn(|| share(ring, &crowd, shares, &stop));
+        }
+        let mut clients = { rings.each_ref() }.map(|ring| RingClient::new(&ring.0, Futex));
+        let mut ask = |client: usize| {
+            let done = clients[client].call(b"abc", &mut Vec::new(), || true);
+            assert_eq!(done, Ok(()));
+            shares[client].load(Ordering::SeqCst)
+        };
+        assert!((0..50).all(|_| !ask(0)), "the first by itself");
+        let both = |ask: &mut dyn FnMut(usize) -> bool| ask(1) & ask(0);
+        assert!((0..200).any(|_| both(&mut ask)), "both, once at least");
+        thread::sleep(Duration::from_millis(100));
+        assert!((0..50).all(|_| !ask(0)), "the first by itself again");
+        stop.store(true, Ordering::SeqCst);
+    });
+}
+
 #[test]
 fn what_is_too_long_is_refused() {
     let (memory, _fd) = Mapping::create().expect("a memfd");

@@ -15,6 +15,8 @@ use std::time::{Duration, Instant};
 
 use common::*;
 use host::*;
+use nix::sched::{sched_getaffinity, sched_setaffinity, CpuSet};
+use nix::unistd::Pid;
 use pgseal_cell::grant::{Operation, Subject};
 use pgseal_evaluator::client::{ConnectError, Ring};
 use pgseal_evaluator_proto::{AttachAs, Batch, Collation, Refusal, Request, Response};
@@ -324,6 +326,52 @@ fn what_cannot_be_started_says_why() {
         let why = String::from_utf8_lossy(&as_root.stderr).into_owned();
         assert!(why.contains("must not run as root"), "{why}");
     }
+}
+
+/// Clients take turns with their threads: on one core each where there are not two for each.
+#[test]
+fn threads_go_to_their_clients_cores_while_all_cores_are_in_use() {
+    let evaluator = Evaluator::start(&[]);
+    let (alice, cores) = (party(1), std::thread::available_parallelism().unwrap());
+    let mut key = alice.key(11, false);
+    let (a, b) = (key.int4(1), key.int4(2));
+    let enough = cores.get() / 2 + 1;
+    let mut backends: Vec<_> = (0..enough)
+        .map(|_| evaluator.backend(&alice, &[]))
+        .collect();
+    let ask = |backends: &mut [Backend]| {
+        for _ in 0..50 {
+            for backend in &mut *backends {
+                assert_eq!(backend.compare(&a, &b), Ok(255));
+            }
+        }
+    };
+    // A backend that the kernel does not move, for as long as the test looks.
+    let (this, anywhere) = (
+        Pid::from_raw(0),
+        sched_getaffinity(Pid::from_raw(0)).unwrap(),
+    );
+    let last = { 0..CpuSet::count() }.rfind(|core| anywhere.is_set(*core).unwrap());
+    let mut alone = CpuSet::new();
+    alone.set(last.unwrap()).unwrap();
+    sched_setaffinity(this, &alone).unwrap();
+    let there = vec![last.unwrap().to_string(); enough];
+    assert!(soon(|| {
+        ask(&mut backends);
+        evaluator.cores().1 == there
+    }));
+    // Only one is in use: it has a core for its thread, which may be any again.
+    assert!(
+        cores.get() < 2
+            || soon(|| {
+                std::thread::sleep(Duration::from_millis(50));
+                ask(&mut backends[..1]);
+                let (main, others) = evaluator.cores();
+                others.iter().filter(|cores| **cores == main).count() == 1
+            })
+    );
+    sched_setaffinity(this, &anywhere).unwrap();
+    evaluator.stop();
 }
 
 /// The child of the next test: works until it is killed.

@@ -74,6 +74,10 @@ impl Wait for Futex {
         let _guard = lock.lock().expect("nobody panics with it");
         asleep.notify_all();
     }
+
+    fn core(&self) -> Option<u32> {
+        None
+    }
 }
 
 /// Requests of one word, of two, and of none: what is left of one shows in the next.

@@ -1,7 +1,8 @@
 //! How long it pays to spin: as long as the other side has lately taken, and not at all while
 //! others wait for a core.
 
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 /// About what sleeping and being woken costs: who spins longer had better slept at once. A model
@@ -57,12 +58,23 @@ impl Adaptive {
     }
 }
 
-/// The connections of a server that are awake, against the cores that there are. A connection that
-/// is awake has a client that runs or spins: two cores each. A guess at the load, on which no order
-/// depends.
+/// How long a connection counts as in use after a request, at least.
+const WINDOW: Duration = Duration::from_millis(16);
+
+/// Requests without a sleep between them that share a look at the clock.
+const SAME_MOMENT: u32 = 16;
+
+/// The connections of a server that are in use, against the cores that there are. Each has a client
+/// that runs, whether or not it asks just now, and a server: two cores. A guess at the load, on
+/// which no order depends.
 pub struct Crowd {
     cores: u32,
-    awake: AtomicU32,
+    start: OnceLock<Instant>,
+    /// The window of time that is counted.
+    window: AtomicU64,
+    /// The connections that asked in it, and in the one before.
+    now: AtomicU32,
+    before: AtomicU32,
 }
 
 impl Crowd {
@@ -70,21 +82,72 @@ impl Crowd {
     pub const fn new(cores: u32) -> Self {
         Self {
             cores,
-            awake: AtomicU32::new(0),
+            start: OnceLock::new(),
+            window: AtomicU64::new(0),
+            now: AtomicU32::new(0),
+            before: AtomicU32::new(0),
         }
     }
 
-    /// Whether all that are awake have a core for both sides.
+    /// Whether all that are in use have a core for both sides.
     #[inline]
     pub(super) fn has_room(&self) -> bool {
-        self.awake.load(Relaxed).saturating_mul(2) <= self.cores
+        let used = self.now.load(Relaxed).max(self.before.load(Relaxed));
+        used.max(1).saturating_mul(2) <= self.cores
     }
 
-    pub(super) fn wakes(&self) {
-        self.awake.fetch_add(1, Relaxed);
+    /// A connection that is a member of no window yet.
+    pub(super) const fn member() -> Member {
+        Member {
+            window: 0,
+            hurried: 0,
+        }
     }
 
-    pub(super) fn sleeps(&self) {
-        self.awake.fetch_sub(1, Relaxed);
+    fn this_window(&self) -> u64 {
+        // A model has no clock.
+        if cfg!(loom) {
+            return 0;
+        }
+        let since = self.start.get_or_init(Instant::now).elapsed();
+        // The first is 1, which nobody is a member of.
+        1 + u64::try_from(since.as_micros() / WINDOW.as_micros()).unwrap_or(0)
+    }
+
+    fn count(&self, window: u64) {
+        let last = self.window.swap(window, Relaxed);
+        if last == window {
+            self.now.fetch_add(1, Relaxed);
+            return;
+        }
+        let now = self.now.swap(1, Relaxed);
+        self.before
+            .store(if last + 1 == window { now } else { 0 }, Relaxed);
+    }
+}
+
+/// A connection, and when it was counted last.
+pub(super) struct Member {
+    window: u64,
+    hurried: u32,
+}
+
+impl Member {
+    /// Counts a request. Those that come one upon the other are of one moment.
+    #[inline]
+    pub(super) fn asks(&mut self, crowd: &Crowd, slept: bool) {
+        self.hurried = if slept {
+            0
+        } else {
+            (self.hurried + 1) % SAME_MOMENT
+        };
+        if self.hurried != 0 {
+            return;
+        }
+        let window = crowd.this_window();
+        if window != self.window {
+            self.window = window;
+            crowd.count(window);
+        }
     }
 }

@@ -4,7 +4,9 @@ use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 use super::adaptive::Adaptive;
 use super::side::Head;
-use super::{AtomicU64, Ring, RingError, Wait, CLIENT_SLEEPS, LOOK, SERVER_SLEEPS, SPARE_CORE};
+use super::{
+    AtomicU64, Ring, RingError, Wait, CLIENT_CPU, CLIENT_SLEEPS, LOOK, SERVER_SLEEPS, SPARE_CORE,
+};
 
 /// Calls an evaluator, one request after the other.
 pub struct RingClient<M, W> {
@@ -41,6 +43,8 @@ impl<M: AsRef<[AtomicU64]>, W: Wait> RingClient<M, W> {
     ) -> Result<(), RingError> {
         let ring = Ring::new(self.memory.as_ref());
         let number = self.number.wrapping_add(1);
+        let core = self.waiter.core().map_or(0, |core| u64::from(core) + 1);
+        ring.front[CLIENT_CPU].store(core, Relaxed);
         ring.request.publish(number, request)?;
         self.number = number;
         if ring.front[SERVER_SLEEPS].load(SeqCst) != 0 {

@@ -124,6 +124,12 @@ impl Wait for Futex {
         // SAFETY: the word is live; the kernel only takes its address.
         unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, 1) };
     }
+
+    #[inline]
+    fn core(&self) -> Option<u32> {
+        // SAFETY: takes nothing; negative if the kernel cannot tell.
+        u32::try_from(unsafe { libc::sched_getcpu() }).ok()
+    }
 }
 
 #[cfg(not(target_endian = "little"))]

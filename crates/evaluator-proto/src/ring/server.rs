@@ -3,15 +3,18 @@
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::time::Duration;
 
-use super::adaptive::Adaptive;
+use super::adaptive::{Adaptive, Member};
 use super::side::Head;
-use super::{AtomicU64, Crowd, Ring, RingError, Wait, CLIENT_SLEEPS, SERVER_SLEEPS, SPARE_CORE};
+use super::{
+    AtomicU64, Crowd, Ring, RingError, Wait, CLIENT_CPU, CLIENT_SLEEPS, SERVER_SLEEPS, SPARE_CORE,
+};
 
 /// Serves one backend: takes a request, answers it, takes the next.
 pub struct RingServer<'c, M, W> {
     memory: M,
     waiter: W,
     crowd: &'c Crowd,
+    member: Member,
     number: u32,
     pace: Adaptive,
 }
@@ -24,11 +27,11 @@ impl<'c, M: AsRef<[AtomicU64]>, W: Wait> RingServer<'c, M, W> {
     /// If there are not [`WORDS`](super::WORDS) words.
     pub fn new(memory: M, waiter: W, crowd: &'c Crowd) -> Self {
         let number = Ring::new(memory.as_ref()).response.published().number;
-        crowd.wakes();
         Self {
             memory,
             waiter,
             crowd,
+            member: Crowd::member(),
             number,
             pace: Adaptive::new(),
         }
@@ -54,15 +57,24 @@ impl<'c, M: AsRef<[AtomicU64]>, W: Wait> RingServer<'c, M, W> {
         };
         let head = match spun {
             Some(head) => head,
-            None => {
-                self.crowd.sleeps();
-                let woken = sleep(&self.waiter, ring, number, look, goes_on);
-                self.crowd.wakes();
-                woken?
-            }
+            None => sleep(&self.waiter, ring, number, look, goes_on)?,
         };
+        self.member.asks(self.crowd, spun.is_none());
         self.number = head.number;
         ring.request.copy(head, request)
+    }
+
+    /// The core from which the client asked last, as it says, if sharing it is better than to take
+    /// another: while not all have one for both sides, and so do not run at once anyway, a switch
+    /// on one core is far cheaper than to wake another.
+    #[inline]
+    pub fn shared_core(&self) -> Option<usize> {
+        if self.crowd.has_room() {
+            return None;
+        }
+        let ring = Ring::new(self.memory.as_ref());
+        let said = ring.front[CLIENT_CPU].load(Relaxed).checked_sub(1);
+        said.and_then(|core| usize::try_from(core).ok())
     }
 
     /// Answers the request that was taken last.
@@ -78,12 +90,6 @@ impl<'c, M: AsRef<[AtomicU64]>, W: Wait> RingServer<'c, M, W> {
             self.waiter.wake(ring.response.head);
         }
         Ok(())
-    }
-}
-
-impl<M, W> Drop for RingServer<'_, M, W> {
-    fn drop(&mut self) {
-        self.crowd.sleeps();
     }
 }
 

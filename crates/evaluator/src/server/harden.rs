@@ -194,6 +194,7 @@ const ALLOWED: &[i64] = &[
     libc::SYS_prctl,
     libc::SYS_rseq,
     libc::SYS_sched_getaffinity,
+    libc::SYS_sched_setaffinity,
     libc::SYS_sched_yield,
     libc::SYS_set_robust_list,
     libc::SYS_sigaltstack,

@@ -10,6 +10,7 @@ mod links;
 mod listener;
 mod locales;
 mod log;
+mod place;
 mod worker;
 
 use std::io;

@@ -10,6 +10,7 @@ use pgseal_evaluator_proto::ring::{Futex, Mapping, RingError, RingServer};
 use pgseal_evaluator_proto::{Refusal, Response};
 
 use super::links::Link;
+use super::place::Place;
 use super::Server;
 
 /// Requests nest nowhere: a thread needs little stack, and locked memory is dear.
@@ -45,6 +46,7 @@ fn work(server: &'static Server, link: &Link) {
     let (mut request, mut response) = (Vec::new(), Vec::new());
     let (mut logged, mut hurried) = (0, 0u32);
     let (mut seconds, mut coarse) = now();
+    let mut place = Place::new();
     while !link.is_ending() {
         let look = if connection.has_events() { SOON } else { IDLE };
         // What waits for the log is a reason to look after it, once a look of sleep has passed.
@@ -68,6 +70,7 @@ fn work(server: &'static Server, link: &Link) {
         }
         match taken {
             Ok(()) => {
+                place.be_at(ring.shared_core());
                 connection.set_time(seconds);
                 connection.call(&request, &mut response);
             }
@@ -88,7 +91,6 @@ fn work(server: &'static Server, link: &Link) {
         shrink(&mut response);
     }
     server.log.write(&connection.close());
-    drop(ring);
     server.links.remove(link);
 }
 

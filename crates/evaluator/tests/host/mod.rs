@@ -188,6 +188,23 @@ impl Evaluator {
         self.status("Threads:")
     }
 
+    /// The cores on which the main thread may run, and those of each connection's.
+    pub fn cores(&self) -> (String, Vec<String>) {
+        let tasks = format!("/proc/{}/task", self.pid());
+        let of = |task: &Path| {
+            let status = fs::read_to_string(task.join("status")).unwrap_or_default();
+            let mut lines = status.lines();
+            let list = lines.find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+            list.unwrap_or_default().trim().to_owned()
+        };
+        let main = Path::new(&tasks).join(self.pid().to_string());
+        let all = fs::read_dir(&tasks)
+            .unwrap()
+            .map(|task| task.unwrap().path());
+        let others = all.filter(|task| *task != main).map(|task| of(&task));
+        (of(&main), others.collect())
+    }
+
     pub fn resident_kb(&self) -> u64 {
         self.status("VmRSS:")
     }
