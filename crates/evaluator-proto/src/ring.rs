@@ -10,7 +10,7 @@
 //! | 8 | 1 while the server sleeps, or is about to | server |
 //! | 9 | 1 if a spinning client takes no core from others | server |
 //! | 16 | 1 while the client sleeps, or is about to | client |
-//! | 17 | one more than the number of the core that the client runs on, 0 if it does not know | client |
+//! | 17 | one more than the number of the client's core, 0 if that is not known | client |
 //! | 64… | request: `number u32 \| length u32`, then its bytes | client |
 //! | 64 + SIDE… | response: likewise | server |
 //!

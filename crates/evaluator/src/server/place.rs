@@ -1,8 +1,8 @@
 //! Where a connection's thread runs: wherever the kernel likes, or on the core of its client.
 //!
 //! Client and thread take turns. On two cores each turn wakes another core, which is asleep by then
-//! or has to be interrupted; that costs more than most requests. On one core it is a switch. So on a
-//! machine whose cores are all in use a thread goes where its client is.
+//! or has to be interrupted; that costs more than most requests. On one core it is a switch. So a
+//! thread goes where its client is on a machine whose cores are all in use.
 
 use nix::sched::{sched_getaffinity, sched_setaffinity, CpuSet};
 use nix::unistd::Pid;
