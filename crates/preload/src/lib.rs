@@ -16,8 +16,8 @@
 //! itself. [`place`] finds the cluster and class of a path, [`clusters`] the keys, [`unlock`] where
 //! they come from, [`openers`] what else leads to them; [`files`] holds the open sealed files by
 //! descriptor; [`declaration`] is what we say of ourselves to other servers, [`received`] what
-//! becomes of WAL that they send and that is not stored as segments. [`disk`] and [`scratch`] are
-//! what `pgseal_storage` works on.
+//! becomes of WAL that they send and that is not stored as segments; [`zero_fill`] knows the new
+//! segment that no key shows in. [`disk`] and [`scratch`] are what `pgseal_storage` works on.
 
 #![allow(unsafe_code)] // this crate is the edge to libc: every block says why it is sound
 
