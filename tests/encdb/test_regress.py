@@ -10,7 +10,7 @@ from confidential import SUITE, TOOLS, Confidential, programs  # noqa: E402
 from pgseal_test import STAGE, main, run  # noqa: E402
 
 # In this order: the first makes the extension and the owner's keys.
-FILES = ["setup", "types", "compare", "index", "operations", "convert", "grants", "published", "background"]
+FILES = ["setup", "types", "compare", "index", "operations", "compiled", "convert", "grants", "published", "background"]
 
 
 class Regress(Confidential):

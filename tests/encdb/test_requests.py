@@ -60,6 +60,9 @@ class Requests(Confidential):
             # Sorts of one column alone, and of more.
             "SELECT k FROM numbers ORDER BY k": 1,
             "SELECT k, g FROM numbers ORDER BY k": 1,
+            # Operators one on another are one request for a row.
+            "SELECT sum((k + k) * k - k) FROM numbers WHERE g <= 100": 100 + 1,
+            "SELECT k + k + k::enc_int8 FROM numbers WHERE g <= 100": 100,
             # A window that is asked once, and one that is asked after each row: its state is made, asked nine times, and dropped.
             "SELECT sum(k) OVER () FROM numbers WHERE g <= 100": 1,
             "SELECT sum(k) OVER (ORDER BY g) FROM numbers WHERE g <= 10": 1 + 1 + 9 + 1,

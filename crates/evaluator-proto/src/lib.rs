@@ -3,6 +3,7 @@
 //!
 //! - [`Request`] and [`Response`]: one call of the extension, which the evaluator answers;
 //! - [`Refusal`]: why it does not, with an SQLSTATE and one sentence;
+//! - [`Program`]: operators one on another, as a request takes them;
 //! - [`message`]: how an owner's client hands keys to an evaluator, past a server that only relays;
 //! - [`ring`]: the memory through which a backend and an isolated evaluator call each other.
 //!
@@ -14,6 +15,7 @@
 
 mod items;
 pub mod message;
+mod program;
 mod refusal;
 mod request;
 mod response;
@@ -21,6 +23,7 @@ pub mod ring;
 mod wire;
 
 pub use items::{Items, KeyRow};
+pub use program::{Program, Step, MOST_OPERANDS};
 pub use refusal::{Refusal, Report};
 pub use request::{AttachAs, Batch, Collation, Request, Unary, MOST_KEPT, MOST_PAGES};
 pub use response::{Position, Response, Status, POSITION};

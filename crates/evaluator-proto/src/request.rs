@@ -7,7 +7,7 @@ mod codec;
 use pgseal_cell::{DataKeyId, Type};
 use pgseal_value::{AggregateKind, Arithmetic, Field, Interval};
 
-use crate::{Items, Ticket};
+use crate::{Items, Program, Ticket};
 
 /// Pages that a connection keeps at most.
 pub const MOST_PAGES: u32 = 128;
@@ -206,6 +206,15 @@ pub enum Request<'a> {
         to: Type,
         /// A cell
         cell: &'a [u8],
+    },
+
+    /// Operators and casts one on another, without a cell for what is made on the way; answered by
+    /// `Cell` or `Null`.
+    Compute {
+        /// What is done with the operands
+        program: Program<'a>,
+        /// Cells; an empty one is NULL
+        operands: Items<'a>,
     },
 
     /// Takes cells into an aggregate's state; answered by `Number`, the state's handle, which

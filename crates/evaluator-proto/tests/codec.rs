@@ -6,8 +6,8 @@ use std::cmp::Ordering;
 
 use pgseal_cell::{DataKeyId, Type};
 use pgseal_evaluator_proto::{
-    AttachAs, Batch, Collation, Items, KeyRow, Malformed, Position, Report, Request, Response,
-    Status, Unary,
+    AttachAs, Batch, Collation, Items, KeyRow, Malformed, Position, Program, Report, Request,
+    Response, Status, Unary,
 };
 use pgseal_value::{AggregateKind, Arithmetic, Field, Interval};
 use proptest::prelude::*;
@@ -130,6 +130,10 @@ fn operations() -> Vec<Request<'static>> {
         Request::Cast {
             to: Type::Uuid,
             cell: b"cell",
+        },
+        Request::Compute {
+            program: Program::parse(b"$$M*$-", CELLS.len()).expect("it fits"),
+            operands: CELLS,
         },
     ]
 }

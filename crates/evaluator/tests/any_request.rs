@@ -9,7 +9,9 @@ use common::*;
 use pgseal_cell::grant::Operation;
 use pgseal_cell::{CellRef, DataKeyId, Mode};
 use pgseal_evaluator::engine::Connection;
-use pgseal_evaluator_proto::{Batch, Collation, Items, Request, Response, Unary, MOST_PAGES};
+use pgseal_evaluator_proto::{
+    Batch, Collation, Items, Program, Request, Response, Unary, MOST_PAGES,
+};
 use pgseal_value::{AggregateKind, Arithmetic, Field, Interval, Type, Value};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -68,6 +70,8 @@ const ALL: [Operation; 9] = [
 ];
 const UNARY: [Unary; 4] = [Unary::Negate, Unary::Absolute, Unary::Lower, Unary::Upper];
 /// The last is none.
+const PROGRAMS: [&[u8]; 5] = [b"$$+@", b"$y$y|", b"$M$M^", b"$~$*I", b"$$-O"];
+
 const COLLATIONS: [Collation<'static>; 5] = [
     Collation::C,
     Collation::C,
@@ -164,6 +168,7 @@ impl Asker {
 
     fn ask(&mut self, step: Step) {
         let several = self.several(step);
+        let both: [&[u8]; 2] = self.two(step).into();
         let pages = [
             step[5] % 3,
             if step[4] % 8 == 0 {
@@ -176,7 +181,7 @@ impl Asker {
         let request = match step[0] % 4 {
             0 => self.compared(step, items(&several), &pages),
             1 => self.aggregated(step, items(&several)),
-            _ => self.computed(step),
+            _ => self.computed(step, items(&both)),
         };
         let begins = matches!(request, Request::AggregateStep { .. });
         let (mut bytes, mut response) = (Vec::new(), Vec::new());
@@ -253,11 +258,11 @@ impl Asker {
     }
 
     /// Answered by a cell.
-    fn computed(&self, step: Step) -> Request<'_> {
+    fn computed<'a>(&'a self, step: Step, operands: Items<'a>) -> Request<'a> {
         let [kind, a, b, c, d, e] = step;
         let (left, right) = self.two(step);
         let (number, other) = (pick(&NUMBERS, e), pick(&NUMBERS, d));
-        match kind / 4 % 10 {
+        match kind / 4 % 11 {
             0 | 1 => Request::Arithmetic {
                 op: pick(&Arithmetic::ALL, d),
                 left,
@@ -289,6 +294,10 @@ impl Asker {
             8 => Request::Cast {
                 to: pick(&Type::ALL, d),
                 cell: left,
+            },
+            9 => Request::Compute {
+                program: Program::parse(pick(&PROGRAMS, d), 2).unwrap(),
+                operands,
             },
             _ if a % 2 == 0 => Request::Length(left),
             _ => Request::Encrypt {

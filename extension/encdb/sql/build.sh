@@ -120,4 +120,4 @@ mixed
 intervals
 aggregates
 casts
-cat text.sql det.sql
+cat text.sql det.sql computed.sql

@@ -81,6 +81,9 @@ CREATE FUNCTION encdb.typanalyze(internal) RETURNS boolean
     AS 'MODULE_PATHNAME', 'encdb_typanalyze' LANGUAGE C VOLATILE STRICT;
 CREATE FUNCTION encdb.sortsupport(internal) RETURNS void
     AS 'MODULE_PATHNAME', 'encdb_sortsupport' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+-- Makes one call of operators and casts one on another, when a query is planned.
+CREATE FUNCTION encdb.compile(internal) RETURNS internal
+    AS 'MODULE_PATHNAME', 'encdb_compile' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 CREATE FUNCTION encdb.aggregate_combine(internal, internal) RETURNS internal
     AS 'MODULE_PATHNAME', 'encdb_aggregate_combine' LANGUAGE C IMMUTABLE PARALLEL SAFE;
 CREATE FUNCTION encdb.aggregate_serialize(internal) RETURNS bytea

@@ -2,7 +2,7 @@
 -- Text
 
 CREATE FUNCTION encdb.enc_text_concat(enc_text, enc_text) RETURNS enc_text
-    AS 'MODULE_PATHNAME', 'encdb_concat' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20;
+    AS 'MODULE_PATHNAME', 'encdb_concat' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20 SUPPORT encdb.compile;
 CREATE OPERATOR || (LEFTARG = enc_text, RIGHTARG = enc_text, FUNCTION = encdb.enc_text_concat);
 
 CREATE FUNCTION encdb.enc_text_like(enc_text, enc_text) RETURNS boolean
@@ -55,7 +55,7 @@ CREATE FUNCTION char_length(enc_text) RETURNS enc_int4
 -- Strings of bytes
 
 CREATE FUNCTION encdb.enc_bytea_concat(enc_bytea, enc_bytea) RETURNS enc_bytea
-    AS 'MODULE_PATHNAME', 'encdb_concat' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20;
+    AS 'MODULE_PATHNAME', 'encdb_concat' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20 SUPPORT encdb.compile;
 CREATE OPERATOR || (LEFTARG = enc_bytea, RIGHTARG = enc_bytea, FUNCTION = encdb.enc_bytea_concat);
 
 CREATE FUNCTION encdb.enc_bytea_like(enc_bytea, enc_bytea) RETURNS boolean

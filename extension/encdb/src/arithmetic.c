@@ -58,11 +58,7 @@ BINARY(sub, '-')
 BINARY(mul, '*')
 BINARY(div, '/')
 BINARY(mod, '%')
-#if PG_VERSION_NUM >= 160000
-BINARY(power, 'p')
-#else
-BINARY(power, '^')
-#endif
+BINARY(power, POWER_SIGN)
 
 UNARY(negate, '-')
 UNARY(abs, '@')

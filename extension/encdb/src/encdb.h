@@ -26,6 +26,13 @@ typedef struct varlena Cell;
 /* Types whose handling is their own; the others are crates/value's business */
 #define TYPE_TEXT			0x39
 
+/* The power of numerics changed in 16 */
+#if PG_VERSION_NUM >= 160000
+#define POWER_SIGN			'p'
+#else
+#define POWER_SIGN			'^'
+#endif
+
 extern int	encdb_evaluator;
 extern char *encdb_socket;
 

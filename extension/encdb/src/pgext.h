@@ -131,6 +131,18 @@ extern int	pgseal_cast(PgsealBytes cell, uint8_t type, PgsealBytes *result);
 extern int	pgseal_is_field(PgsealBytes field);
 extern int	pgseal_extract(PgsealBytes field, PgsealBytes cell, PgsealBytes *result, int *is_null);
 
+/*
+ * Operators and casts one on another: a program in postfix order, a sign for each step. `$` is the next operand, `~` the negative,
+ * `@` the absolute value, `|` stands for ||, PGSEAL_CAST with a type's number for a cast, and the others are those of
+ * pgseal_arithmetic. An operand without bytes is NULL.
+ */
+#define PGSEAL_MOST_OPERANDS	64
+#define PGSEAL_MOST_STEPS	256
+#define PGSEAL_CAST			0x40
+
+extern int	pgseal_compute(PgsealBytes program, const PgsealBytes *operands, size_t noperands,
+						   PgsealBytes *result, int *is_null);
+
 extern int	pgseal_concat(PgsealBytes left, PgsealBytes right, PgsealBytes *result);
 extern int	pgseal_like(PgsealBytes text, PgsealBytes pattern, int insensitive, const char *locale,
 						int *matches);

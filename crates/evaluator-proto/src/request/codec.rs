@@ -6,7 +6,7 @@ use pgseal_value::{AggregateKind, Arithmetic, Field, Interval};
 use super::{AttachAs, Batch, Collation, Request, Unary};
 use crate::response::in_parts;
 use crate::wire::{put_bytes, Malformed, Reader};
-use crate::Items;
+use crate::{Items, Program};
 
 mod opcode {
     pub const ATTACH: u8 = 0x01;
@@ -31,6 +31,7 @@ mod opcode {
     pub const CAST: u8 = 0x27;
     pub const LIKE_ESCAPE: u8 = 0x28;
     pub const ADD_INTERVAL: u8 = 0x29;
+    pub const COMPUTE: u8 = 0x2a;
     pub const AGGREGATE_STEP: u8 = 0x30;
     pub const AGGREGATE_COMBINE: u8 = 0x31;
     pub const AGGREGATE_EXPORT: u8 = 0x32;
@@ -232,6 +233,11 @@ impl<'a> Request<'a> {
                 into.extend_from_slice(&[opcode::CAST, to as u8]);
                 put_bytes(into, cell);
             }
+            Self::Compute { program, operands } => {
+                into.push(opcode::COMPUTE);
+                put_bytes(into, program.bytes());
+                operands.write(into);
+            }
             _ => unreachable!("encode sends operations here"),
         }
     }
@@ -389,6 +395,11 @@ fn operation<'a>(opcode: u8, reader: &mut Reader<'a>) -> Result<Request<'a>, Mal
             interval: interval(reader)?,
             cell: reader.bytes()?,
         },
+        opcode::COMPUTE => {
+            let (program, operands) = (reader.bytes()?, Items::read(reader)?);
+            let program = Program::parse(program, operands.len())?;
+            Request::Compute { program, operands }
+        }
         _ => return Err(Malformed),
     })
 }

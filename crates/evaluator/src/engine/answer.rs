@@ -84,6 +84,7 @@ impl Connection {
             | Request::Length(_)
             | Request::Extract { .. }
             | Request::Cast { .. }
+            | Request::Compute { .. }
             | Request::Encrypt { .. } => self.answer_cell(request, into),
             Request::AggregateStep { .. }
             | Request::AggregateCombine { .. }
@@ -118,6 +119,7 @@ impl Connection {
             Request::Length(cell) => self.length(cell, out)?,
             Request::Extract { field, cell } => self.extract(field, cell, out)?,
             Request::Cast { to, cell } => self.cast(to, cell, out)?,
+            Request::Compute { program, operands } => self.compute(program, operands, out)?,
             Request::Encrypt { key, ty, plain } => {
                 self.encrypt(key, ty, plain, out).map(|()| true)?
             }

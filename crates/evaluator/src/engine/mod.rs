@@ -20,6 +20,7 @@ mod conversions;
 mod counts;
 mod deposits;
 mod exchange;
+mod expressions;
 mod handover;
 mod kept;
 mod keys;

@@ -9,6 +9,7 @@ use pgseal_evaluator_proto::{Collation, Position, Refusal, Unary};
 use pgseal_value::{Arithmetic, Collate, Field, Interval, Type, Value, ValueError, C};
 
 use super::cells::{At, Side};
+use super::expressions::{Made, Operand};
 use super::{CollationId, Connection, SharedCollation};
 
 /// Collations that a connection knows at most.
@@ -148,12 +149,9 @@ impl Connection {
         compute: impl FnOnce(&Value, &Value) -> Result<Value, ValueError>,
     ) -> Result<(), Refusal> {
         self.begin_operation()?;
-        let (a, b) = self.open_both(left, right)?;
-        let (left, right) = (self.origin(a), self.origin(b));
-        self.may(operation, &[left, right])?;
-        let key = self.result_key(left, Some(right))?;
-        let result = compute(&self.at(a).value, &self.at(b).value)?;
-        self.seal_result(result, key, into)
+        let (left, right) = (Operand::Cell(left), Operand::Cell(right));
+        let made = self.of_both(operation, &left, &right, compute)?;
+        self.seal_result(made.value, made.key, into)
     }
 
     fn unary(
@@ -161,23 +159,19 @@ impl Connection {
         operation: Operation,
         cell: &[u8],
         compute: impl FnOnce(&Value) -> Result<Option<Value>, ValueError>,
-    ) -> Result<Option<(Value, u16)>, Refusal> {
+    ) -> Result<Option<Made>, Refusal> {
         self.begin_operation()?;
-        let at = self.open(cell, Side::Left, None)?;
-        let origin = self.origin(at);
-        self.may(operation, &[origin])?;
-        let key = self.result_key(origin, None)?;
-        Ok(compute(&self.at(at).value)?.map(|value| (value, key)))
+        self.of_one(operation, &Operand::Cell(cell), compute)
     }
 
     /// Seals the result of a function; false if it is null.
-    fn seal_if_any(
+    pub(super) fn seal_if_any(
         &mut self,
-        result: Option<(Value, u16)>,
+        result: Option<Made>,
         into: &mut Vec<u8>,
     ) -> Result<bool, Refusal> {
         match result {
-            Some((value, key)) => self.seal_result(value, key, into).map(|()| true),
+            Some(Made { value, key }) => self.seal_result(value, key, into).map(|()| true),
             None => Ok(false),
         }
     }

@@ -3,10 +3,11 @@
 use std::ffi::{c_char, c_int};
 
 use pgseal_cell::Type;
-use pgseal_evaluator_proto::{Collation, Refusal, Request, Unary};
+use pgseal_evaluator_proto::{Collation, Items, Program, Refusal, Request, Unary};
 use pgseal_value::{Arithmetic, Field, Interval};
 
-use super::{answer_cell, locale, put, report, shell, PgsealBytes};
+use super::{answer_cell, list, locale, put, report, shell, PgsealBytes};
+use crate::shell::{Failure, Shell};
 
 /// PostgreSQL's interval.
 #[repr(C)]
@@ -119,16 +120,29 @@ interface! {
         is_null: *mut c_int,
     ) -> c_int {
         let shell = shell();
-        let outcome = field(name.get())
-            .ok_or_else(|| Refusal::MalformedRequest.into())
-            .and_then(|field| {
-                let request = Request::Extract { field, cell: cell.get() };
-                shell.cell_or_null(&request)
-            });
-        let outcome = outcome.map(|cell| {
-            is_null.write(c_int::from(cell.is_none()));
-            PgsealBytes::from(cell.unwrap_or_default())
-        });
+        let Some(field) = field(name.get()) else {
+            return report(shell, Err(Refusal::MalformedRequest.into()));
+        };
+        let request = Request::Extract { field, cell: cell.get() };
+        let outcome = cell_or_null(shell, &request, is_null);
+        put(shell, outcome, result)
+    }
+
+    /// Operators and casts one on another; an operand without bytes is NULL.
+    fn pgseal_compute(
+        program: PgsealBytes,
+        operands: *const PgsealBytes,
+        noperands: usize,
+        result: *mut PgsealBytes,
+        is_null: *mut c_int,
+    ) -> c_int {
+        let shell = shell();
+        let Ok(program) = Program::parse(program.get(), noperands) else {
+            return report(shell, Err(Refusal::MalformedRequest.into()));
+        };
+        let operands = list(operands, noperands);
+        let request = Request::Compute { program, operands: Items::Listed(&operands) };
+        let outcome = cell_or_null(shell, &request, is_null);
         put(shell, outcome, result)
     }
 
@@ -177,6 +191,21 @@ interface! {
     fn pgseal_is_field(name: PgsealBytes) -> c_int {
         c_int::from(field(name.get()).is_some())
     }
+}
+
+/// What a request gives that is answered by a cell or by nothing.
+///
+/// # Safety
+/// `is_null` is writable.
+unsafe fn cell_or_null(
+    shell: &mut Shell,
+    request: &Request<'_>,
+    is_null: *mut c_int,
+) -> Result<PgsealBytes, Failure> {
+    let cell = shell.cell_or_null(request)?;
+    // SAFETY: as the caller's.
+    unsafe { is_null.write(c_int::from(cell.is_none())) };
+    Ok(PgsealBytes::from(cell.unwrap_or_default()))
 }
 
 fn field(name: &[u8]) -> Option<Field> {

@@ -1,0 +1,151 @@
+//! Compiled expressions: operators and casts of cells in postfix order, one byte for each step.
+//!
+//! A byte is the operator's sign as in SQL, `$` for the next operand, `~` for the negative, `@` for
+//! the absolute value, `p` for the power as it is since PostgreSQL 16, and a letter for a cast: 0x40
+//! with the type's number. All are ASCII, because `EXPLAIN` shows them.
+//!
+//! Invariant: a [`Program`] takes all its operands, never one that is not there, and leaves one
+//! value, which its last step made.
+
+use pgseal_value::{Arithmetic, Type};
+
+use crate::Malformed;
+
+/// Operands of a program at most: PostgreSQL's functions have 100 arguments.
+pub const MOST_OPERANDS: usize = 64;
+/// Steps of a program at most.
+pub const MOST_STEPS: usize = 256;
+
+const CAST: u8 = 0x40;
+
+/// What is done next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Puts the next operand on the stack.
+    Operand,
+    /// Takes two values and gives the operator's result.
+    Arithmetic(Arithmetic),
+    /// `||`
+    Concat,
+    /// Takes one value: `-x`.
+    Negate,
+    /// `abs(x)`
+    Absolute,
+    /// The value in another type.
+    Cast(Type),
+}
+
+impl Step {
+    /// The step of a byte.
+    pub fn from_byte(byte: u8) -> Option<Self> {
+        Some(match byte {
+            b'$' => Self::Operand,
+            b'+' => Self::Arithmetic(Arithmetic::Add),
+            b'-' => Self::Arithmetic(Arithmetic::Sub),
+            b'*' => Self::Arithmetic(Arithmetic::Mul),
+            b'/' => Self::Arithmetic(Arithmetic::Div),
+            b'%' => Self::Arithmetic(Arithmetic::Mod),
+            b'^' => Self::Arithmetic(Arithmetic::Power),
+            b'p' => Self::Arithmetic(Arithmetic::PowerSince16),
+            b'|' => Self::Concat,
+            b'~' => Self::Negate,
+            b'@' => Self::Absolute,
+            _ => Self::Cast(Type::from_byte(byte.checked_sub(CAST)?)?),
+        })
+    }
+
+    /// How many values it takes from the stack; it leaves one.
+    fn takes(self) -> usize {
+        match self {
+            Self::Operand => 0,
+            Self::Arithmetic(_) | Self::Concat => 2,
+            Self::Negate | Self::Absolute | Self::Cast(_) => 1,
+        }
+    }
+}
+
+/// Steps that fit together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Program<'a>(&'a [u8]);
+
+impl<'a> Program<'a> {
+    /// The program of these bytes, for so many operands.
+    pub fn parse(bytes: &'a [u8], operands: usize) -> Result<Self, Malformed> {
+        if bytes.len() > MOST_STEPS || operands > MOST_OPERANDS {
+            return Err(Malformed);
+        }
+        let (mut values, mut taken) = (0_usize, 0);
+        for byte in bytes {
+            let step = Step::from_byte(*byte).ok_or(Malformed)?;
+            values = values.checked_sub(step.takes()).ok_or(Malformed)? + 1;
+            taken += usize::from(step == Step::Operand);
+        }
+        let computes = bytes.last().is_some_and(|last| *last != b'$');
+        match values == 1 && taken == operands && computes {
+            true => Ok(Self(bytes)),
+            false => Err(Malformed),
+        }
+    }
+
+    /// Its bytes.
+    pub fn bytes(self) -> &'a [u8] {
+        self.0
+    }
+
+    /// One after the other.
+    pub fn steps(self) -> impl Iterator<Item = Step> + use<'a> {
+        self.0.iter().filter_map(|byte| Step::from_byte(*byte))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_byte_is_one_step_or_none() {
+        let steps: Vec<Step> = (0..=255).filter_map(Step::from_byte).collect();
+        for (place, step) in steps.iter().enumerate() {
+            assert!(!steps[..place].contains(step), "{step:?} has two bytes");
+        }
+        assert_eq!(steps.len(), 4 + Arithmetic::ALL.len() + Type::ALL.len());
+    }
+
+    #[test]
+    fn programs_fit_together() {
+        for (bytes, operands) in [("$$+", 2), ("$$$*-~", 3), ("$M", 1), ("$@y$|", 2)] {
+            let program = Program::parse(bytes.as_bytes(), operands).map(Program::bytes);
+            assert_eq!(program, Ok(bytes.as_bytes()));
+        }
+        // Nothing, an operand alone, one too few, one too many, what is left over, an unknown step.
+        for (bytes, operands) in [
+            ("", 0),
+            ("$", 1),
+            ("$+", 1),
+            ("+", 0),
+            ("$$+", 1),
+            ("$$+", 3),
+            ("$$", 2),
+            ("$~$", 2),
+            ("$?", 1),
+            ("$A", 1),
+            ("$\u{80}", 1),
+        ] {
+            assert_eq!(
+                Program::parse(bytes.as_bytes(), operands),
+                Err(Malformed),
+                "{bytes}"
+            );
+        }
+    }
+
+    #[test]
+    fn programs_end_somewhere() {
+        let long = |operators| format!("${}", "~".repeat(operators));
+        assert!(Program::parse(long(MOST_STEPS - 1).as_bytes(), 1).is_ok());
+        assert!(Program::parse(long(MOST_STEPS).as_bytes(), 1).is_err());
+        let wide = |operands| format!("{}{}", "$".repeat(operands), "+".repeat(operands - 1));
+        assert!(Program::parse(wide(MOST_OPERANDS).as_bytes(), MOST_OPERANDS).is_ok());
+        assert!(Program::parse(wide(MOST_OPERANDS + 1).as_bytes(), MOST_OPERANDS + 1).is_err());
+    }
+}

@@ -1,0 +1,278 @@
+/*
+ * expression.c
+ *	  Operators and casts one on another become one request: compiled when a query is planned.
+ *
+ * 1. encdb_compile is the support function of those that it knows. Of a call with such a call among its arguments it makes
+ *	  one of encdb.computed, with a program and all operands; what is made on the way is neither sealed nor passed.
+ * 2. Comparisons stay what they are, whatever is compared: indexes are found by them.
+ * 3. encdb.computed is not strict, and the evaluator does no step on NULL: an error of another step is raised as ever.
+ * 4. PostgreSQL asks who may execute encdb.computed, not who might what it was made of. So functions whose rights somebody
+ *	  set stay out, and a plan depends on those that went in.
+ * 5. Before 18 a grouping set finds the expressions that are NULL in it among those that it computes, so there nothing
+ *	  is compiled.
+ */
+#include "encdb.h"
+
+#include "access/htup_details.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_collation.h"
+#include "catalog/pg_proc.h"
+#include "catalog/pg_type.h"
+#include "lib/stringinfo.h"
+#include "nodes/makefuncs.h"
+#include "nodes/pathnodes.h"
+#include "nodes/supportnodes.h"
+#include "optimizer/planmain.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/syscache.h"
+
+#define STEP_OPERAND	'$'
+/* No step: the steps and operands of a program that was made before */
+#define STEP_PROGRAM	'='
+
+#define FOR_EACH_STEP(STEP) \
+	STEP(encdb_add, '+') STEP(encdb_sub, '-') STEP(encdb_mul, '*') STEP(encdb_div, '/') STEP(encdb_mod, '%') \
+	STEP(encdb_power, POWER_SIGN) STEP(encdb_negate, '~') STEP(encdb_abs, '@') STEP(encdb_concat, '|') \
+	STEP(encdb_to_int4, PGSEAL_CAST + 0x09) STEP(encdb_to_int8, PGSEAL_CAST + 0x0a) \
+	STEP(encdb_to_float4, PGSEAL_CAST + 0x0b) STEP(encdb_to_float8, PGSEAL_CAST + 0x0c) \
+	STEP(encdb_to_decimal, PGSEAL_CAST + 0x0d) STEP(encdb_to_bool, PGSEAL_CAST + 0x0e) \
+	STEP(encdb_to_date, PGSEAL_CAST + 0x0f) STEP(encdb_to_timestamp, PGSEAL_CAST + 0x10) \
+	STEP(encdb_to_timestamptz, PGSEAL_CAST + 0x11) STEP(encdb_to_text, PGSEAL_CAST + TYPE_TEXT) \
+	STEP(encdb_computed, STEP_PROGRAM)
+
+#define DECLARE(function, sign) extern Datum function(PG_FUNCTION_ARGS);
+FOR_EACH_STEP(DECLARE)
+
+/* A program that is being made */
+typedef struct Program
+{
+	Oid			support;		/* our own; what has another is an operand */
+	StringInfoData steps;
+	List	   *operands;
+	List	   *functions;		/* that went in */
+	bool		stable;
+} Program;
+
+static void TakeIn(Program *program, Node *node);
+
+/* What a function does, or 0 */
+static char
+StepOf(const Program *program, Oid function)
+{
+	static const struct
+	{
+		PGFunction	function;
+		char		sign;
+	}			steps[] = {
+#define ENTRY(function, sign) {function, sign},
+		FOR_EACH_STEP(ENTRY)
+	};
+	FmgrInfo	info;
+
+	if (get_func_support(function) != program->support)
+		return 0;
+	/* Not its own address if it has settings, or acts as its owner */
+	fmgr_info(function, &info);
+	for (size_t i = 0; i < lengthof(steps); i++)
+		if (steps[i].function == info.fn_addr)
+			return steps[i].sign;
+	return 0;
+}
+
+/* Whether nobody set who may execute it */
+static bool
+HasDefaultRights(Oid function)
+{
+	HeapTuple	tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(function));
+	bool		is_default = false;
+
+	if (HeapTupleIsValid(tuple))
+	{
+		is_default = heap_attisnull(tuple, Anum_pg_proc_proacl, NULL);
+		ReleaseSysCache(tuple);
+	}
+	return is_default;
+}
+
+/* The function and the arguments of a call that goes into programs, and its step; else 0 */
+static char
+Call(const Program *program, Node *node, Oid *function, List **arguments)
+{
+	char		step;
+
+	if (IsA(node, FuncExpr))
+	{
+		*function = ((FuncExpr *) node)->funcid;
+		*arguments = ((FuncExpr *) node)->args;
+	}
+	else if (IsA(node, OpExpr))
+	{
+		*function = ((OpExpr *) node)->opfuncid;
+		*arguments = ((OpExpr *) node)->args;
+	}
+	else
+		return 0;
+	step = StepOf(program, *function);
+	if (step == STEP_PROGRAM)
+	{
+		/* Somebody may have called it himself */
+		Node	   *steps = linitial(*arguments);
+
+		if (!IsA(steps, Const) || ((Const *) steps)->constisnull || ((FuncExpr *) node)->funcvariadic)
+			return 0;
+	}
+	return step != 0 && HasDefaultRights(*function) ? step : 0;
+}
+
+static void
+TakeInCall(Program *program, char step, Oid function, List *arguments)
+{
+	ListCell   *cell;
+
+	program->stable |= func_volatile(function) != PROVOLATILE_IMMUTABLE;
+	if (step == STEP_PROGRAM)
+	{
+		appendStringInfoString(&program->steps, TextDatumGetCString(((Const *) linitial(arguments))->constvalue));
+		program->operands = list_concat(program->operands, list_copy_tail(arguments, 1));
+		return;
+	}
+	program->functions = lappend_oid(program->functions, function);
+	foreach(cell, arguments)
+		TakeIn(program, lfirst(cell));
+	appendStringInfoChar(&program->steps, step);
+}
+
+static void
+TakeIn(Program *program, Node *node)
+{
+	Oid			function;
+	List	   *arguments;
+	char		step = Call(program, node, &function, &arguments);
+
+	if (step != 0)
+		TakeInCall(program, step, function, arguments);
+	else
+	{
+		appendStringInfoChar(&program->steps, STEP_OPERAND);
+		program->operands = lappend(program->operands, node);
+	}
+}
+
+/* encdb.computed or encdb.computed_stable */
+static Oid
+Computed(const char *name)
+{
+	Oid			types[] = {TEXTOID, ANYOID};
+
+	return GetSysCacheOid3(PROCNAMEARGSNSP, Anum_pg_proc_oid, CStringGetDatum(name),
+						   PointerGetDatum(buildoidvector(types, lengthof(types))),
+						   ObjectIdGetDatum(get_namespace_oid("encdb", true)));
+}
+
+/* The one call instead of many; NULL where there is but one, or no room */
+static Node *
+Replacement(Program *program, const FuncExpr *call)
+{
+	Oid			function;
+	Const	   *steps;
+
+	/* As many steps as operands and the call itself: none of the arguments is a call */
+	if (program->steps.len == list_length(program->operands) + 1 ||
+		list_length(program->operands) > PGSEAL_MOST_OPERANDS || program->steps.len > PGSEAL_MOST_STEPS)
+		return NULL;
+	function = Computed(program->stable ? "computed_stable" : "computed");
+	if (!OidIsValid(function))
+		return NULL;
+	steps = makeConst(TEXTOID, -1, DEFAULT_COLLATION_OID, -1, CStringGetTextDatum(program->steps.data), false, false);
+	return (Node *) makeFuncExpr(function, call->funcresulttype, lcons(steps, program->operands), call->funccollid,
+								 call->inputcollid, COERCE_EXPLICIT_CALL);
+}
+
+static Node *
+Compile(SupportRequestSimplify *request)
+{
+	FuncExpr   *call = request->fcall;
+	Program		program = {.support = get_func_support(call->funcid)};
+	Oid			function;
+	List	   *arguments;
+	char		step;
+	Node	   *replacement;
+	ListCell   *cell;
+
+#if PG_VERSION_NUM < 180000
+	if (request->root && request->root->parse->groupingSets)
+		return NULL;
+#endif
+	step = Call(&program, (Node *) call, &function, &arguments);
+	if (step == 0 || step == STEP_PROGRAM)
+		return NULL;
+	initStringInfo(&program.steps);
+	TakeInCall(&program, step, function, arguments);
+	replacement = Replacement(&program, call);
+	if (replacement && request->root)
+		foreach(cell, program.functions)
+			record_plan_function_dependency(request->root, lfirst_oid(cell));
+	return replacement;
+}
+
+PG_FUNCTION_INFO_V1(encdb_compile);
+Datum
+encdb_compile(PG_FUNCTION_ARGS)
+{
+	Node	   *request = (Node *) PG_GETARG_POINTER(0);
+
+	PG_RETURN_POINTER(IsA(request, SupportRequestSimplify) ? Compile((SupportRequestSimplify *) request) : NULL);
+}
+
+/* Raise what a caller of his own may do wrong: what is no cell's bytes must not be taken for an address */
+static void
+CheckOperands(FunctionCallInfo fcinfo)
+{
+	if (PG_NARGS() > PGSEAL_MOST_OPERANDS + 1 || get_fn_expr_variadic(fcinfo->flinfo))
+		ereport(ERROR,
+				(errcode(ERRCODE_TOO_MANY_ARGUMENTS),
+				 errmsg("a compiled expression has at most %d operands, each an argument", PGSEAL_MOST_OPERANDS)));
+	for (int i = 1; i < PG_NARGS(); i++)
+	{
+		Oid			type = get_fn_expr_argtype(fcinfo->flinfo, i);
+
+		if (!OidIsValid(type) || get_typlen(type) != -1)
+			ereport(ERROR,
+					(errcode(ERRCODE_DATATYPE_MISMATCH),
+					 errmsg("the operands of a compiled expression are encrypted values")));
+	}
+	fcinfo->flinfo->fn_extra = fcinfo->flinfo;
+}
+
+PG_FUNCTION_INFO_V1(encdb_computed);
+Datum
+encdb_computed(PG_FUNCTION_ARGS)
+{
+	PgsealBytes operands[PGSEAL_MOST_OPERANDS];
+	PgsealBytes result;
+	Cell	   *program;
+	Cell	   *last = NULL;
+	int			is_null;
+
+	if (PG_ARGISNULL(0))
+		PG_RETURN_NULL();
+	if (fcinfo->flinfo->fn_extra == NULL)
+		CheckOperands(fcinfo);
+	for (int i = 1; i < PG_NARGS(); i++)
+	{
+		operands[i - 1] = (PgsealBytes) {NULL, 0};
+		if (PG_ARGISNULL(i))
+			continue;
+		last = PG_GETARG_CELL(i);
+		operands[i - 1] = CellBytes(last);
+	}
+	if (last == NULL)
+		PG_RETURN_NULL();
+	ENCDB_STAND_IN(last);
+	program = PG_GETARG_CELL(0);
+	ENCDB_CALL(pgseal_compute(CellBytes(program), operands, PG_NARGS() - 1, &result, &is_null));
+	if (is_null)
+		PG_RETURN_NULL();
+	return encdb_cell_datum(result);
+}

@@ -1,0 +1,69 @@
+-- Operators and casts one on another are one call, with the results, NULLs and errors that each has alone.
+\getenv srcdir PG_ABS_SRCDIR
+\set owner 7
+\set operations all
+\set file :srcdir '/sql/open.psql'
+\i :file
+CREATE TABLE terms AS SELECT a, b, c, encdb.enc_int4_encrypt(a) AS ea, encdb.enc_int4_encrypt(b) AS eb, encdb.enc_int4_encrypt(c) AS ec
+  FROM (SELECT g AS a, g % 4 AS b, nullif(g % 5, 0) AS c FROM generate_series(1, 20) g) v;
+CREATE TABLE letters AS SELECT encdb.enc_text_encrypt('1') AS one, encdb.enc_text_encrypt('5') AS five,
+       encdb.enc_date_encrypt('2026-11-24') AS day, encdb.enc_decimal_encrypt(2.50) AS price;
+-- What is compiled: more than one; comparisons and functions stay; what is no operator is an operand
+EXPLAIN (VERBOSE, COSTS OFF) SELECT ea + eb, (ea + eb) * ec - ea, abs(- ea), mod(ea, eb) % ec FROM terms WHERE ea + eb > ec * ec;
+EXPLAIN (VERBOSE, COSTS OFF) SELECT (one || five)::enc_int4 + length(one), lower(one || five || one), five::enc_int4::enc_decimal / price FROM letters;
+-- A cast that is stable makes a call that is
+EXPLAIN (VERBOSE, COSTS OFF) SELECT (day + (one::enc_int4))::enc_timestamptz FROM letters;
+CREATE INDEX ON letters (((day + (one::enc_int4))::enc_timestamptz));
+SELECT encdb.decrypt((one || five)::enc_int4 + five::enc_int4), encdb.decrypt(lower(one || five || one)), encdb.decrypt(five::enc_int4::enc_decimal / price),
+       encdb.decrypt(price ^ five::enc_decimal)::text = (2.50 ^ 5)::text AS power, encdb.decrypt((day + one::enc_int4)::enc_timestamptz) FROM letters;
+SELECT count(*), count(*) FILTER (WHERE encdb.decrypt((ea + eb) * ec - ea) IS DISTINCT FROM (a + b) * c - a) AS others,
+       encdb.decrypt(sum((ea + eb) * ec - ea)) = sum((a + b) * c - a) AS sum FROM terms;
+-- An error beside a NULL, and of a step whose result nobody would have seen
+\set VERBOSITY sqlstate
+SELECT a / b + c FROM terms WHERE a = 20;
+SELECT ea / eb + ec FROM terms WHERE a = 20;
+SELECT ec + ea / eb FROM terms WHERE a = 20;
+SELECT ea * ea * ea * ea * ea * ea * ea * ea FROM terms WHERE a = 20;
+\set VERBOSITY default
+SELECT CASE WHEN b > 0 THEN encdb.decrypt(ea / eb * ea) END AS guarded FROM terms WHERE a IN (7, 20) ORDER BY a;
+-- An index is found by what it was made of
+CREATE UNIQUE INDEX terms_value ON terms (((ea + ea) * ea));
+SET plan_cache_mode = force_generic_plan;
+PREPARE by_value AS SELECT a FROM terms WHERE (ea + ea) * ea = $1;
+SELECT encdb.enc_int4_encrypt(98) AS value \gset
+SET enable_seqscan = off;
+EXPLAIN (COSTS OFF) EXECUTE by_value(NULL);
+EXECUTE by_value(:'value');
+INSERT INTO terms (a, ea) SELECT a, ea FROM terms WHERE a = 7 ON CONFLICT ((((ea + ea) * ea))) DO UPDATE SET b = 100;
+SELECT a, b FROM terms WHERE b > 3;
+ANALYZE terms;
+RESET enable_seqscan;
+-- Groups, of which expressions are made again
+SELECT encdb.decrypt((ec - ec) + ec) AS c, encdb.decrypt((ec - ec) * ec), count(*) FROM terms WHERE b < 2 GROUP BY ec - ec, ec ORDER BY 1;
+SELECT encdb.decrypt(ec + ec) AS twice, encdb.decrypt((ec + ec) * ec) AS product, count(*) FROM terms GROUP BY ROLLUP (ec + ec, ec) ORDER BY 1, 2, 3;
+-- More operands than a call takes: as many calls as needed
+SELECT 'SELECT encdb.decrypt(' || string_agg('ea', ' + ') || ') AS "80" FROM terms WHERE a = 1' FROM generate_series(1, 80) \gexec
+-- Whose right to an operator was taken away has none by what was compiled, before it was taken either
+CREATE ROLE regress_reader;
+GRANT SELECT ON terms TO regress_reader;
+PREPARE product AS SELECT count((ea * ea) * eb) FROM terms;
+SET ROLE regress_reader;
+EXECUTE product;
+RESET ROLE;
+REVOKE EXECUTE ON FUNCTION encdb.enc_int4_mul(enc_int4, enc_int4) FROM PUBLIC;
+SET ROLE regress_reader;
+EXECUTE product;
+SELECT count(ea + eb - ec) FROM terms;
+RESET ROLE;
+GRANT EXECUTE ON FUNCTION encdb.enc_int4_mul(enc_int4, enc_int4) TO PUBLIC;
+DROP OWNED BY regress_reader;
+DROP ROLE regress_reader;
+-- Calls by hand get what operators get, or an error
+SELECT encdb.decrypt(encdb.computed('$$+', ea, ea)::enc_int4) FROM terms WHERE a = 4;
+SELECT encdb.computed('$$+', 1, 2);
+SELECT encdb.computed('$$+', 'a'::text, 'b'::text);
+SELECT encdb.computed('$', ea) FROM terms;
+SELECT encdb.computed('$+', ea, eb) FROM terms;
+SELECT encdb.computed('$$+', VARIADIC ARRAY[ea, eb]) FROM terms;
+SELECT encdb.computed(NULL, ea) IS NULL AS null, encdb.computed('$$+', ea, NULL::enc_int4) IS NULL AS operand FROM terms WHERE a = 4;
+SELECT encdb.decrypt((encdb.computed('$$+', ea, ea)::enc_int4 + ea) * ea) FROM terms WHERE a = 4;
