@@ -2,6 +2,7 @@
 """The files that open a cluster's key, or say how: the server's user reads them, a role that may read files by SQL does not.
 
 With what it is given of sealed files, which is what is stored, such a role would have every row.
+Nor does one that may write files empty them: nobody would open the cluster again.
 """
 
 import os
@@ -16,6 +17,10 @@ SPY = """
 CREATE ROLE spy LOGIN;
 GRANT pg_read_server_files TO spy;
 GRANT EXECUTE ON FUNCTION pg_read_file(text), pg_read_binary_file(text) TO spy;
+"""
+VANDAL = """
+CREATE ROLE vandal LOGIN;
+GRANT pg_write_server_files TO vandal;
 """
 
 
@@ -60,6 +65,32 @@ class Openers(Case):
         other = self.directory / "other"
         other.write_text("something else")
         self.assertEqual(cluster.psql(f"SELECT pg_read_file('{other}')", user="spy"), "something else")
+
+    def test_a_server_empties_them_for_nobody(self):
+        """It is refused before the file is emptied, by `fopen` and by `open`."""
+        cluster = self.sealed().start()
+        cluster.psql(VANDAL + "SELECT lo_from_bytea(4711, 'gone')")
+        for file in [self.passphrase, self.key_file]:
+            held = file.read_bytes()
+            for path in self.ways_to(file):
+                with self.subTest(path=path):
+                    if str(path).startswith("/"):
+                        cluster.psql(f"COPY (SELECT 'gone') TO '{path}'", user="vandal", error="Permission denied")
+                    cluster.psql(f"SELECT lo_export(4711, '{path}')", error="Permission denied")
+                    self.assertEqual(file.read_bytes(), held)
+
+    def test_other_files_are_emptied(self):
+        """Written again they hold what is new and no more, whatever the server opened them by."""
+        cluster = self.sealed().start()
+        cluster.psql(VANDAL)
+        other, longer = self.directory / "other", "a line that is longer" * 1000
+        export = "SELECT lo_unlink(oid) FROM pg_largeobject_metadata; SELECT lo_from_bytea(4711, '{}'); SELECT lo_export(4711, '{}')"
+        for user, write in [("vandal", "COPY (SELECT '{}') TO '{}' CSV"), ("postgres", export)]:
+            for text in [longer, "short"]:
+                cluster.psql(write.format(text, other), user=user)
+                self.assertEqual(other.read_text().rstrip("\n"), text)
+            other.unlink()
+        cluster.psql("COPY (SELECT 1) TO '/dev/null'", user="vandal")
 
     def test_another_file_in_its_place_neither(self):
         cluster = self.sealed().start()

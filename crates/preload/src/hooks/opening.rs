@@ -6,6 +6,7 @@
 use super::restored;
 use crate::clusters::Cluster;
 use crate::counters::{self, Count};
+use crate::disk::{check, stat};
 use crate::files::Stored;
 use crate::place::{self, direct, Place};
 use crate::real::libc_call;
@@ -15,6 +16,7 @@ use crate::{control, files, programs, receivers, report, server, wal, zero_fill}
 use libc::{c_char, c_int, mode_t};
 use pgseal_storage::classify::Class;
 use pgseal_storage::layout::{Layout, Spec, PAGE};
+use pgseal_storage::Errno;
 use std::ffi::CStr;
 
 pub unsafe fn open(path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
@@ -109,7 +111,7 @@ fn open_direct(directory: c_int, path: &CStr, flags: c_int, mode: mode_t) -> Opt
     if received::form(path, flags).is_some() {
         return None;
     }
-    direct::open(directory, path, flags, mode).map(|fd| unless_withheld(fd, flags))
+    direct::open(directory, path, untruncated(flags), mode).map(|fd| unless_withheld(fd, flags))
 }
 
 /// For a raw base backup: what is stored, but for pg_control, whose stored page the server refuses.
@@ -134,19 +136,47 @@ fn open_nameless(directory: c_int, path: &CStr, flags: c_int, mode: mode_t) -> c
 
 /// Opens what is there, as it is stored.
 fn open_clear(directory: c_int, path: &CStr, flags: c_int, mode: mode_t) -> c_int {
+    let below = untruncated(flags);
     unless_withheld(
-        libc_call!(openat(directory, path.as_ptr(), flags, mode)),
+        libc_call!(openat(directory, path.as_ptr(), below, mode)),
         flags,
     )
 }
 
-/// What was opened, unless a server must not open it.
+/// Does a server ask to have a file emptied that it opens? Not before it is known that it may.
+pub fn empties(flags: c_int) -> bool {
+    flags & libc::O_TRUNC != 0 && programs::is_server()
+}
+
+fn untruncated(flags: c_int) -> c_int {
+    match empties(flags) {
+        true => flags & !libc::O_TRUNC,
+        false => flags,
+    }
+}
+
+/// What was opened, unless a server must not open it; emptied, if that was asked for.
 fn unless_withheld(fd: c_int, flags: c_int) -> c_int {
-    if fd >= 0 && server::withholds(fd, flags) {
+    if fd < 0 {
+        return fd;
+    }
+    if server::withholds(fd, flags) {
         libc_call!(close(fd));
         return super::fail(libc::EACCES);
     }
+    if empties(flags) && empty(fd).is_err() {
+        super::descriptors::close_keeping_errno(fd);
+        return -1;
+    }
     fd
+}
+
+/// As O_TRUNC does: what is no regular file stays as it is.
+fn empty(fd: c_int) -> Result<(), Errno> {
+    if stat(fd)?.st_mode & libc::S_IFMT != libc::S_IFREG {
+        return Ok(());
+    }
+    check(libc_call!(ftruncate(fd, 0))).map(|_| ())
 }
 
 /// A tar of WAL is written over where it is cut, and so read; what is compressed is sealed already
