@@ -3,12 +3,14 @@
 
 mod common;
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::Write;
 use std::os::unix::fs::{symlink, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
 
 use common::data::{control, wal, Data, WAL, WAL_SIZE};
-use common::{header, pgseal, Transcript};
+use common::{header, pgseal, until, Transcript};
 use pgseal_crypto::MasterKey;
 use pgseal_format::{Header, KeyFile, Payload, SlotKind};
 
@@ -80,10 +82,30 @@ impl Place {
     }
 
     fn put(&self, options: &[&str], name: &str) -> Transcript {
+        Transcript::of(&mut self.putting(options, name))
+    }
+
+    fn putting(&self, options: &[&str], name: &str) -> Command {
         let mut command = pgseal(&["wal-put", "--to"]);
         command.arg(&self.archive).args(options);
         command.args([&format!("pg_wal/{name}"), name]);
-        Transcript::of(command.current_dir(self.data.0.data()))
+        command.current_dir(self.data.0.data());
+        command
+    }
+
+    /// A `wal-put` that waits for what it archives, and whoever has it wait.
+    fn waiting(&self, name: &str) -> (Child, File) {
+        let fifo = self.data.path(&format!("pg_wal/{name}"));
+        let made = Command::new("mkfifo").arg(&fifo).status();
+        assert!(made.expect("mkfifo runs").success());
+        let child = self.putting(&[], name).spawn().expect("it starts");
+        let held = fs::OpenOptions::new().write(true).open(&fifo);
+        let mut held = held.expect("a reader");
+        held.write_all(b"1\t0/10").expect("it reads");
+        let written = |path: PathBuf| fs::metadata(path).is_ok_and(|file| file.len() > 0);
+        let aside = || fs::read_dir(self.archived(".pgseal")).ok()?.next()?.ok();
+        until(|| aside().filter(|entry| written(entry.path())));
+        (child, held)
     }
 
     fn other_option(&self) -> String {
@@ -93,9 +115,11 @@ impl Place {
     fn names(&self) -> Vec<String> {
         let names = fs::read_dir(&self.archive).expect("a directory");
         let name = |entry: std::io::Result<fs::DirEntry>| entry.expect("an entry").file_name();
-        names
+        let mut names: Vec<_> = names
             .map(|entry| name(entry).to_string_lossy().into())
-            .collect()
+            .collect();
+        names.sort();
+        names
     }
 }
 
@@ -289,4 +313,38 @@ fn clear_segments_are_not_archived() {
     assert!(place.names().is_empty());
     let wrong = place.put(&["--nonsense"], NAME);
     assert_eq!(wrong.code, Some(2));
+}
+
+#[test]
+fn what_a_killed_one_left_goes_with_the_next_one() {
+    const HISTORY: &str = "00000002.history";
+    let place = Place::new();
+    let (mut killed, held) = place.waiting(HISTORY);
+    killed.kill().expect("it runs");
+    killed.wait().expect("it was killed");
+    drop(held);
+    assert_eq!(place.names(), [".pgseal"]);
+    place.put(&[], NAME).prints("");
+    assert_eq!(place.names(), [NAME]);
+    fs::remove_file(place.data.path("pg_wal").join(HISTORY)).expect("the pipe");
+    place
+        .data
+        .clear(&format!("pg_wal/{HISTORY}"), b"1\t0/1000000\t\n");
+    place.put(&[], HISTORY).prints("");
+    assert_eq!(place.names(), [NAME, HISTORY]);
+}
+
+#[test]
+fn what_is_being_written_is_no_leftover() {
+    const HISTORY: &str = "00000002.history";
+    let place = Place::new();
+    let (mut slow, mut held) = place.waiting(HISTORY);
+    place.put(&[], NAME).prints("");
+    assert_eq!(place.names(), [".pgseal", NAME]);
+    held.write_all(b"00000\t\n").expect("it reads");
+    drop(held);
+    assert!(slow.wait().expect("it ends").success());
+    assert_eq!(place.names(), [NAME, HISTORY]);
+    let archived = fs::read(place.archived(HISTORY)).expect("a file");
+    assert_eq!(archived, b"1\t0/1000000\t\n");
 }

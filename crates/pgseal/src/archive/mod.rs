@@ -6,6 +6,7 @@
 //! which cannot come about by chance. A segment that no key reads is an error, never the end of
 //! the archive.
 
+pub mod aside;
 mod on_disk;
 mod segment;
 

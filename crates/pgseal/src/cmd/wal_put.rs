@@ -5,16 +5,15 @@
 //! A file that is there with the same content is success: PostgreSQL archives a segment again
 //! after a crash. The same records under the same key are the same bytes.
 
-use std::fs::{File, Permissions};
+use std::fs::File;
 use std::io::{self, Read};
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::ExitCode;
 
 use pgseal_storage::wal::WalName;
-use tempfile::{NamedTempFile, PersistError};
+use tempfile::PersistError;
 
-use crate::archive::{named_key, ArchiveError, Archived, Form, Segment, Source};
+use crate::archive::{aside, named_key, ArchiveError, Archived, Form, Segment, Source};
 use crate::cli::WalPutArgs;
 use crate::cluster::Root;
 use crate::exit::Failure;
@@ -23,12 +22,18 @@ use crate::unlock::{unlock, Unlocked, Ways};
 pub fn run(args: &WalPutArgs) -> Result<ExitCode, Failure> {
     let archived = Archived::parse(&args.file)?;
     let source = Source::open(args.path.clone())?;
+    let stored = store(args, archived, &source);
+    aside::end(&args.to);
+    stored.map(|()| ExitCode::SUCCESS)
+}
+
+fn store(args: &WalPutArgs, archived: Archived, source: &Source) -> Result<(), Failure> {
     let target = args.to.join(&args.file);
     let failed = |error| ArchiveError::Copy(source.path.clone(), target.clone(), error);
-    let aside = aside(&args.to, source.mode).map_err(failed)?;
+    let aside = aside::create(&args.to, source.mode).map_err(failed)?;
     match archived {
         Archived::Clear => source.copy(aside.as_file()).map_err(failed)?,
-        Archived::Segment(name) => segment(args, name, &source, aside.as_file())?,
+        Archived::Segment(name) => segment(args, name, source, aside.as_file())?,
     }
     aside.as_file().sync_all().map_err(failed)?;
     if let Err(PersistError { error, file }) = aside.persist_noclobber(&target) {
@@ -41,16 +46,7 @@ pub fn run(args: &WalPutArgs) -> Result<ExitCode, Failure> {
             .into());
         }
     }
-    sync(&args.to).map_err(failed)?;
-    Ok(ExitCode::SUCCESS)
-}
-
-/// A file in the archive that has not got its name yet.
-fn aside(archive: &Path, mode: u32) -> io::Result<NamedTempFile> {
-    tempfile::Builder::new()
-        .prefix(".pgseal-")
-        .permissions(Permissions::from_mode(mode))
-        .tempfile_in(archive)
+    Ok(sync(&args.to).map_err(failed)?)
 }
 
 fn segment(args: &WalPutArgs, name: WalName, source: &Source, to: &File) -> Result<(), Failure> {
