@@ -119,11 +119,11 @@ pub fn core_dumps(limits: &str, pattern: &str) -> Finding {
     }
 }
 
-/// By /proc/swaps; `is_safe` says whether a device keeps nothing in clear that outlives power.
-pub fn swap(swaps: &str, is_safe: impl Fn(&str) -> bool) -> Finding {
+/// By /proc/swaps; `shown_on` says where the pages of such a device outlive power in clear.
+pub fn swap(swaps: &str, shown_on: impl Fn(&str) -> Option<String>) -> Finding {
     let devices = swaps.lines().skip(1);
     let devices = devices.filter_map(|line| line.split_whitespace().next());
-    let open: Vec<&str> = devices.filter(|device| !is_safe(device)).collect();
+    let open: Vec<String> = devices.filter_map(shown_on).collect();
     match open.is_empty() {
         true => Finding::good("swap", "none, or encrypted"),
         false => Finding::advice(
@@ -134,6 +134,22 @@ pub fn swap(swaps: &str, is_safe: impl Fn(&str) -> bool) -> Finding {
                 open.join(", ")
             ),
         ),
+    }
+}
+
+/// The device on which pages that go to `device` outlive power in clear, by its files in
+/// /sys/class/block, which `said` reads: none below dm-crypt. One in memory (zram) writes to the
+/// one behind it, if it has one.
+pub fn shown_on(device: &str, said: &impl Fn(&str, &str) -> String) -> Option<String> {
+    if said(device, "dm/uuid").starts_with("CRYPT-") {
+        return None;
+    }
+    if said(device, "comp_algorithm").is_empty() {
+        return Some(device.to_owned());
+    }
+    match said(device, "backing_dev").trim() {
+        "" | "none" => None,
+        behind => shown_on(behind, said),
     }
 }
 
@@ -236,11 +252,36 @@ mod tests {
     #[test]
     fn every_open_device_is_named() {
         let swaps = "Filename Type Size Used Priority\n/dev/dm-1 partition 1 0 -2\n/dev/sda2 partition 1 0 -3\n";
-        let found = swap(swaps, |device| device == "/dev/dm-1");
+        let shown = |device: &str| Some(device.to_owned()).filter(|device| device != "/dev/dm-1");
+        let found = swap(swaps, shown);
         assert_eq!(found.verdict, Verdict::Advice);
         assert!(found.text.contains("/dev/sda2") && !found.text.contains("dm-1"));
-        assert_eq!(swap(swaps, |_| true).verdict, Verdict::Good);
-        assert_eq!(swap("Filename Type\n", |_| false).verdict, Verdict::Good);
+        assert_eq!(swap(swaps, |_| None).verdict, Verdict::Good);
+        assert_eq!(swap("Filename Type\n", shown).verdict, Verdict::Good);
+    }
+
+    #[test]
+    fn what_lies_behind_memory_counts() {
+        let said = |device: &str, file: &str| match (device, file) {
+            ("/dev/dm-1", "dm/uuid") => "CRYPT-PLAIN-swap\n".to_owned(),
+            ("/dev/dm-2", "dm/uuid") => "LVM-abc\n".to_owned(),
+            (zram, "comp_algorithm") if zram.starts_with("/dev/zram") => "lzo [zstd]\n".to_owned(),
+            ("/dev/zram1", "backing_dev") => "none\n".to_owned(),
+            ("/dev/zram2", "backing_dev") => "/dev/sda3\n".to_owned(),
+            ("/dev/zram3", "backing_dev") => "/dev/dm-1\n".to_owned(),
+            _ => String::new(),
+        };
+        for (device, shown) in [
+            ("/dev/sda2", Some("/dev/sda2")),
+            ("/dev/dm-1", None),
+            ("/dev/dm-2", Some("/dev/dm-2")),
+            ("/dev/zram0", None),
+            ("/dev/zram1", None),
+            ("/dev/zram2", Some("/dev/sda3")),
+            ("/dev/zram3", None),
+        ] {
+            assert_eq!(shown_on(device, &said).as_deref(), shown, "{device}");
+        }
     }
 
     #[test]

@@ -56,7 +56,9 @@ fn of_machine() -> Vec<Finding> {
         Finding::of("library", library.map(|path| path.display().to_string())),
         Finding::of("policy", policy),
         doctor::processor(&text("/proc/cpuinfo")),
-        doctor::swap(&text("/proc/swaps"), is_safe),
+        doctor::swap(&text("/proc/swaps"), |device| {
+            doctor::shown_on(device, &of_device)
+        }),
     ]
 }
 
@@ -124,12 +126,11 @@ fn core_dumps(limits: impl AsRef<Path>) -> Finding {
     doctor::core_dumps(&text(limits), &text("/proc/sys/kernel/core_pattern"))
 }
 
-/// In memory, or below dm-crypt, by /sys/class/block.
-fn is_safe(device: &str) -> bool {
+/// What a file in /sys/class/block says of a device, which may be named by a link.
+fn of_device(device: &str, file: &str) -> String {
     let device = fs::canonicalize(device).unwrap_or_else(|_| device.into());
-    let name = device.file_name().unwrap_or_default().to_string_lossy();
-    let uuid = text(Path::new("/sys/class/block").join(&*name).join("dm/uuid"));
-    name.starts_with("zram") || uuid.starts_with("CRYPT-")
+    let name = device.file_name().unwrap_or_default();
+    text(Path::new("/sys/class/block").join(name).join(file))
 }
 
 /// Of a file of the kernel; what is not there says nothing.
