@@ -40,9 +40,10 @@ LOOK_EVERY = 0.1
 
 BIN = ("initdb pg_amcheck pg_basebackup pg_checksums pg_combinebackup pg_controldata pg_ctl pg_dump pg_resetwal pg_rewind "
        "pg_upgrade pg_verifybackup pg_waldump pg_walsummary scripts")
-CONTRIB = ("amcheck basebackup_to_shell basic_archive bloom btree_gin btree_gist hstore intarray ltree pageinspect "
-           "pg_buffercache pg_freespacemap pg_logicalinspect pg_prewarm pg_stat_statements pg_surgery pg_trgm pg_visibility "
-           "pg_walinspect pgrowlocks pgstattuple test_decoding vacuumlo")
+CONTRIB = ("adminpack amcheck basebackup_to_shell basic_archive bloom btree_gin btree_gist cube file_fdw hstore intarray "
+           "ltree pageinspect pg_buffercache pg_freespacemap pg_logicalinspect pg_prewarm pg_stat_statements pg_surgery "
+           "pg_trgm pg_visibility pg_walinspect pgrowlocks pgstattuple seg test_decoding tsm_system_rows tsm_system_time "
+           "vacuumlo")
 MODULES = ("brin commit_ts dummy_index_am gin injection_points snapshot_too_old spgist_name_ops test_aio test_custom_rmgrs "
            "test_extensions test_misc test_pg_dump test_shm_mq test_slru test_tidstore unsafe_tests worker_spi "
            "xid_wraparound")
