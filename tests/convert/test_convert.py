@@ -98,6 +98,34 @@ class ThereAndBack(ConvertCase):
         cluster.run("pg_checksums", "--check", "-D", cluster.data)
         self.alive(cluster, rows)
 
+    def test_a_key_that_came_again(self):
+        """Files of a backup, with their key, over those of the next key: each key file of that key may be all that opens an
+        archive of its time. The last one has the name."""
+        cluster = self.cluster().init()
+        secret = self.directory / "passphrase"
+        secret.write_text("a passphrase")
+        key_bin, old_id = cluster.data / "pg_encryption/key.bin", self.key_id(cluster)
+        backup = self.directory / "backup"
+        shutil.copytree(cluster.data, backup)
+        files = []
+        for _ in range(3):
+            shutil.copytree(backup, cluster.data, dirs_exist_ok=True)
+            run([PGSEAL, "key", "wrap", "-D", cluster.data, "--new-passphrase-file", secret])  # with a salt of its own
+            files.append(key_bin.read_bytes())
+            said = self.convert("rekey", cluster, *PLAIN_KEY).stdout
+            self.assertIn(f"{key_bin}.{old_id}: keep it", said)
+        ends = ["", ".2", ".3"]
+        kept = {end: (cluster.data / f"pg_encryption/key.bin.{old_id}{end}").read_bytes() for end in ends}
+        self.assertEqual(kept, {"": files[2], ".2": files[0], ".3": files[1]})
+        shutil.copytree(backup, cluster.data, dirs_exist_ok=True)
+        last = key_bin.read_bytes()
+        self.convert("unseal", cluster)
+        kept = {path.name.removeprefix(f"key.bin.{old_id}"): path.read_bytes() for path in cluster.data.glob(f"key.bin.{old_id}*")}
+        self.assertEqual(kept.pop(""), last)
+        self.assertEqual(sorted(kept), [".2", ".3", ".4"])
+        self.assertEqual(sorted(kept.values()), sorted(files))
+        cluster.start().stop()
+
     def key_id(self, cluster):
         return json.loads(run([PGSEAL, "status", "-D", cluster.data, "--json"]).stdout)["key_id"]
 

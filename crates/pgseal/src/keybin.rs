@@ -110,10 +110,12 @@ impl KeyDir {
             .ok_or_else(|| KeyBinError::NoHeader(self.key_bin(), SETTINGS))
     }
 
-    /// A key file that was kept under another name, `key.bin.<key id>`, has its own.
+    /// A key file that was kept under another name, `key.bin.<key id>`, has its own: one for all
+    /// that were kept of that key.
     fn settings_of_the_same_end(&self) -> String {
         let name = self.key_bin.file_name().unwrap_or_default();
         let name = name.to_string_lossy();
+        let name = kept_name(&name).unwrap_or(&name);
         format!("{SETTINGS}{}", name.strip_prefix(NAME).unwrap_or_default())
     }
 
@@ -204,6 +206,19 @@ impl Store for KeyStore<'_> {
             .and_then(|()| File::open(&self.dir.path)?.sync_all())
             .map_err(|error| KeyBinError::Leftover(aside, error))
     }
+}
+
+/// The name of a file that was kept once another key had come, `key.bin.<key id>`, without the
+/// number that further ones of that key have.
+pub fn kept_name(name: &str) -> Option<&str> {
+    const ID: usize = 32;
+    [NAME, SETTINGS].iter().find_map(|file| {
+        let end = name.strip_prefix(file)?.strip_prefix('.')?;
+        let (id, number) = end.split_at_checked(ID)?;
+        let is_id = id.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let is_number = number.is_empty() || number.strip_prefix('.')?.parse::<u32>().is_ok();
+        (is_id && is_number).then(|| &name[..name.len() - number.len()])
+    })
 }
 
 /// The bytes of a key file; one byte more than the largest is enough to refuse it.
@@ -305,6 +320,8 @@ mod tests {
         for (name, byte) in [
             (NAME.to_owned(), 2),
             (format!("{NAME}.{kept}"), 1),
+            (format!("{NAME}.{kept}.2"), 1),
+            (format!("{NAME}.{kept}.copy"), 2),
             (format!("{NAME}.copy"), 2),
             ("copy".to_owned(), 2),
         ] {

@@ -2,8 +2,11 @@
 //! one (docs/format/conversion.md).
 //!
 //! Invariant: a key file that opened something once is never removed. Archives and backups of
-//! before have no other; what it is kept as has the key's id in its name.
+//! before have no other; what it is kept as has the key's id in its name. A key comes again where
+//! its files are restored over those of the next one, and may be wrapped in another way by then: the
+//! last key file has the name, those before it numbers.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, ErrorKind};
@@ -15,9 +18,10 @@ use pgseal_convert::{Journal, KeyDirectory, Kind, Phase};
 use pgseal_crypto::KeyId;
 use pgseal_format::Header;
 use pgseal_storage::Errno;
+use zeroize::Zeroizing;
 
 use super::tree::{errno, sync_directory};
-use crate::keybin::{set_mode, settings, write_durably, KeyDir, DIR, NAME, SETTINGS};
+use crate::keybin::{kept_name, set_mode, settings, write_durably, KeyDir, DIR, NAME, SETTINGS};
 
 pub const JOURNAL: &str = "conversion";
 const JOURNAL_ASIDE: &str = "conversion.new";
@@ -174,7 +178,7 @@ impl Keys {
                 continue;
             }
             if let Some(old) = journal.from {
-                keep(&current, &self.dir.join(kept(name, old)))?;
+                keep_last(&current, &self.dir.join(kept(name, old)))?;
                 sync_directory(&self.dir)?;
             }
             fs::rename(next, current)?;
@@ -184,15 +188,19 @@ impl Keys {
 
     /// Before the key directory goes: its key files, and those of earlier keys, move out of it.
     fn keep_all(&self, old: KeyId) -> io::Result<()> {
-        for entry in fs::read_dir(&self.dir)? {
-            let entry = entry?;
-            let name = entry.file_name().to_string_lossy().into_owned();
-            let to = match name.as_str() {
-                NAME | SETTINGS => kept(&name, old),
-                _ if is_kept(&name) => name,
-                _ => continue,
-            };
-            keep(&entry.path(), &self.data.join(to))?;
+        let names = names_in(&self.dir)?.into_iter();
+        let names = names.map(|name| name.to_string_lossy().into_owned());
+        let names: BTreeSet<String> = names.collect();
+        for name in &names {
+            if let Some(plain) = kept_name(name) {
+                keep_earlier(&self.dir.join(name), &self.data.join(plain))?;
+            }
+        }
+        for name in [SETTINGS, NAME]
+            .into_iter()
+            .filter(|name| names.contains(*name))
+        {
+            keep_last(&self.dir.join(name), &self.data.join(kept(name, old)))?;
         }
         sync_directory(&self.data)
     }
@@ -265,14 +273,36 @@ fn kept(name: &str, key: KeyId) -> String {
     format!("{name}.{key}")
 }
 
-fn is_kept(name: &str) -> bool {
-    let mut names = [NAME, SETTINGS].iter();
-    names.any(|file| {
-        let id = name
-            .strip_prefix(file)
-            .and_then(|rest| rest.strip_prefix('.'));
-        id.is_some_and(|id| id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit()))
+/// Under this name; another file of the same key that has it is given a number.
+fn keep_last(file: &Path, name: &Path) -> io::Result<()> {
+    if name.exists() && !is_same(file, name)? {
+        let mut free = numbered(name).filter(|name| !name.exists());
+        fs::rename(name, free.next().expect("numbers do not end"))?;
+    }
+    keep(file, name)
+}
+
+/// Under this name or the first number that no other file of the same key has.
+fn keep_earlier(file: &Path, name: &Path) -> io::Result<()> {
+    for name in std::iter::once(name.to_owned()).chain(numbered(name)) {
+        if !name.exists() || is_same(file, &name)? {
+            return keep(file, &name);
+        }
+    }
+    unreachable!("numbers do not end")
+}
+
+fn numbered(name: &Path) -> impl Iterator<Item = PathBuf> + '_ {
+    (2..).map(move |number: u32| {
+        let mut name = name.as_os_str().to_owned();
+        name.push(format!(".{number}"));
+        name.into()
     })
+}
+
+fn is_same(one: &Path, other: &Path) -> io::Result<bool> {
+    let read = |path| fs::read(path).map(Zeroizing::new);
+    Ok(*read(one)? == *read(other)?)
 }
 
 /// A second name, unless an earlier run made it; a copy where it cannot have one: the key directory
