@@ -78,12 +78,11 @@ impl Source {
         }
     }
 
-    /// The file that holds it, if it is one.
+    /// The file that was said to hold it.
     pub fn file(&self) -> Option<PathBuf> {
         match &self.place {
             Place::File(path) => Some(path.clone()),
-            Place::Default => file_of_environment(),
-            Place::Descriptor(_) => None,
+            Place::Default | Place::Descriptor(_) => None,
         }
     }
 

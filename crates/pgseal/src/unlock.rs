@@ -15,8 +15,8 @@ use pgseal_format::{
     UnverifiedKeyFile, PAYLOAD,
 };
 use pgseal_keyring::{
-    command_key, open_derived, open_text, passphrase_files, DerivedError, NotAnAesKey, Origin,
-    SourceError, Sources,
+    command_key, expand, open_derived, open_text, passphrase_files, DerivedError, NotAnAesKey,
+    Origin, SourceError, Sources,
 };
 use zeroize::Zeroizing;
 
@@ -25,7 +25,7 @@ use crate::command::{self, CommandError};
 use crate::convert::{refuse_converting, Converting};
 use crate::keybin::{KeyBinError, KeyDir};
 use crate::machine::{Machine, MachineError};
-use crate::passphrase::{PassphraseError, Source};
+use crate::passphrase::{self, PassphraseError, Source};
 use crate::writer::{self, Rights, WriterError};
 
 /// Variable of the unwrap command, as in other products.
@@ -156,6 +156,16 @@ pub fn unlock_received(
     }
 }
 
+/// Files that may hold the passphrase. Another than is taken this time may open the cluster as well.
+fn passphrases(ways: &Ways, of_machine: Option<&PathBuf>) -> Vec<PathBuf> {
+    let files = [
+        ways.passphrase.file(),
+        passphrase::file_of_environment(),
+        of_machine.cloned(),
+    ];
+    files.into_iter().flatten().collect()
+}
+
 /// A key file that opened, before it is said whose it is.
 struct Opened {
     slot: u8,
@@ -184,7 +194,7 @@ pub struct Opener<'a> {
     unwrap: Sources,
     key: Sources,
     passphrase: Source,
-    /// That of the passphrase, and this machine's about the cluster, where they are there.
+    /// Those that may hold the passphrase, and this machine's about the cluster, if it is there.
     files: Vec<PathBuf>,
 }
 
@@ -200,6 +210,7 @@ impl<'a> Opener<'a> {
         let machine = Machine::this();
         let external = machine.is_external()?;
         let cluster = machine.cluster(header.cluster)?;
+        let mut files = passphrases(ways, cluster.passphrase_file.as_ref());
         let command_line = ways.unwrap_command.clone().and_then(given);
         let environment = match command_line {
             Some(_) => None,
@@ -219,13 +230,13 @@ impl<'a> Opener<'a> {
         };
         let passphrase = ways.passphrase.or_file(cluster.passphrase_file);
         let of_machine = Some(machine.of_cluster(header.cluster)).filter(|path| path.exists());
-        let files = passphrase.file().into_iter().chain(of_machine);
+        files.extend(of_machine);
         Ok(Self {
             source,
             data,
             unwrap,
             key,
-            files: files.collect(),
+            files,
             passphrase,
         })
     }
@@ -284,8 +295,9 @@ impl<'a> Opener<'a> {
             _ => None,
         });
         let mut openers = self.files.clone();
+        let data = self.data.to_string_lossy();
         let of_commands = given.chain(stored).flat_map(passphrase_files);
-        openers.extend(of_commands.map(|file| self.data.join(file)));
+        openers.extend(of_commands.map(|file| self.data.join(expand(file, "", &data))));
         openers.extend(slots.iter().filter_map(|slot| match &slot.kind {
             SlotKind::File { path } => Some(PathBuf::from(OsStr::from_bytes(path))),
             _ => None,

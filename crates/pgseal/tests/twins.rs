@@ -428,6 +428,34 @@ fn the_library_is_handed_a_key() {
     );
 }
 
+/// Those that were not read this time, and those of commands, too.
+#[test]
+fn the_library_is_told_all_files_that_open_a_key() {
+    let unwrap = r#"cat "%p" # openssl enc -d -pass file:%D/../of-a-command"#;
+    let cluster = Cluster::new([command(unwrap, &payload())]);
+    let files = ["given", "of-a-command", "of-the-environment"];
+    let files = files.map(|name| cluster.write_beside(name, "a passphrase"));
+    let record = cluster.beside("record");
+    let mut exec = with_library(pgseal(&["exec", "--passphrase-file"]));
+    exec.arg(&files[0]).arg("-D").arg(cluster.data());
+    exec.args([
+        "--",
+        "sh",
+        "-c",
+        r#"cat "/proc/self/fd/$PGSEAL_KEYS_FD" > "$0""#,
+    ]);
+    exec.arg(&record).env("PGSEAL_PASSPHRASE_FILE", &files[2]);
+    assert_eq!(Transcript::of(&mut exec).code, Some(0));
+    let record = fs::read(record).expect("it was made");
+    let told = pgseal_format::handover::files(&record).expect("a record");
+    let mut told: Vec<_> = { told.map(OsStr::from_bytes) }
+        .map(fs::canonicalize)
+        .collect::<Result<_, _>>()
+        .expect("absolute paths of files");
+    told.sort();
+    assert_eq!(told, files);
+}
+
 #[test]
 fn exec_runs_one_program_sealed() {
     let place = Place::new();
