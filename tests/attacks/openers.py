@@ -6,12 +6,13 @@ Nor does one that may write files empty them: nobody would open the cluster agai
 """
 
 import os
+import shutil
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
 
-from pgseal_test import PGSEAL, STAGE, Canaries, Case, main, run
+from pgseal_test import PGSEAL, STAGE, Canaries, Case, main, major_version, run
 
 SPY = """
 CREATE ROLE spy LOGIN;
@@ -91,6 +92,31 @@ class Openers(Case):
                 self.assertEqual(other.read_text().rstrip("\n"), text)
             other.unlink()
         cluster.psql("COPY (SELECT 1) TO '/dev/null'", user="vandal")
+
+    def test_a_server_renames_them_for_nobody(self):
+        """Nor what is on the way to them: by other names it would read them. Functions that rename files went with 17."""
+        if major_version() >= 17:
+            return
+        way = self.directory / "way"
+        way.mkdir()
+        (self.directory / "link").symlink_to(way)
+        self.passphrase = Path(shutil.move(self.passphrase, way))
+        cluster = self.cluster("sealed", key=("--key-passphrase-file", self.passphrase),
+                               environment={"PGSEAL_PASSPHRASE_FILE": str(self.directory / "link/passphrase")}).init().start()
+        cluster.psql(SPY + """
+            CREATE EXTENSION adminpack;
+            GRANT pg_write_server_files TO spy;
+            GRANT EXECUTE ON FUNCTION pg_file_rename(text, text), pg_file_rename(text, text, text) TO spy;
+        """)
+        other = self.directory / "other"
+        other.write_text("something else")
+        named = "SELECT pg_file_rename('{}', '{}')"
+        for path in [self.passphrase, way, self.directory / "link", self.directory / "link/passphrase"]:
+            with self.subTest(path=path):
+                cluster.psql(named.format(path, self.directory / "moved"), user="spy", error="Permission denied")
+        cluster.psql(named.format(other, self.directory / "moved"), user="spy")
+        self.assertEqual((self.directory / "moved").read_text(), "something else")
+        self.assertEqual((self.directory / "link/passphrase").read_text(), self.word + "\n")
 
     def test_another_file_in_its_place_neither(self):
         cluster = self.sealed().start()

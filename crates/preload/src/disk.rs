@@ -3,6 +3,7 @@
 use crate::real::{errno, libc_call};
 use libc::{c_int, c_short};
 use pgseal_storage::{Disk, Errno, Lock};
+use std::ffi::CStr;
 
 /// An open descriptor, borrowed for one call.
 #[derive(Clone, Copy)]
@@ -77,6 +78,22 @@ pub fn stat(fd: c_int) -> Result<libc::stat, Errno> {
     // SAFETY: fstat fills the whole structure when it returns 0.
     unsafe {
         check(libc::fstat(fd, stat.as_mut_ptr()))?;
+        Ok(stat.assume_init())
+    }
+}
+
+/// The same of a name, and of a link itself.
+pub fn lstat(directory: c_int, path: &CStr) -> Result<libc::stat, Errno> {
+    let mut stat = std::mem::MaybeUninit::uninit();
+    let flags = libc::AT_SYMLINK_NOFOLLOW;
+    // SAFETY: fstatat fills the whole structure when it returns 0.
+    unsafe {
+        check(libc::fstatat(
+            directory,
+            path.as_ptr(),
+            stat.as_mut_ptr(),
+            flags,
+        ))?;
         Ok(stat.assume_init())
     }
 }

@@ -4,16 +4,18 @@
 //! needs them: `pgseal` reads them for it. So it opens them for nobody.
 //!
 //! The handover names them. What was opened is compared with what each name leads to just then: a
-//! file is reached by many paths, and a passphrase that is changed is another file.
+//! file is reached by many paths, and a passphrase that is changed is another file. So the server
+//! gives none of them, and nothing on the way to one, another name either.
 
-use crate::disk::stat;
+use crate::disk::{lstat, stat};
 use crate::programs;
 use crate::real::{errno, set_errno};
 use libc::c_int;
-use std::ffi::OsStr;
+use std::ffi::{CStr, OsStr};
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
@@ -54,6 +56,29 @@ pub fn has(fd: c_int) -> bool {
         });
     set_errno(kept);
     is_it
+}
+
+/// Would a rename of this name, or to it, have one of them come under another name, by which it is
+/// not known here? That goes for directories on the way to it, too.
+pub fn lie_at(directory: c_int, path: &CStr) -> bool {
+    let mut names = names().peekable();
+    if names.peek().is_none() {
+        return false;
+    }
+    let kept = errno();
+    let named = lstat(directory, path);
+    let is_way = named.is_ok_and(|named| names.any(|file| leads_by(file, &named)));
+    set_errno(kept);
+    is_way
+}
+
+/// Is this the file, a directory on the way to it, or a link that is one?
+fn leads_by(file: &[u8], named: &libc::stat) -> bool {
+    let way = Path::new(OsStr::from_bytes(file)).ancestors();
+    let on_it = way.flat_map(|part| [fs::symlink_metadata(part), fs::metadata(part)]);
+    on_it
+        .flatten()
+        .any(|part| (part.dev(), part.ino()) == (named.st_dev, named.st_ino))
 }
 
 fn names() -> impl Iterator<Item = &'static [u8]> {

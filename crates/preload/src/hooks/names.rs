@@ -8,6 +8,7 @@ pub mod moving;
 
 use super::fail;
 use crate::files;
+use crate::openers;
 use crate::place::{self, Place};
 use crate::programs;
 use crate::real::libc_call;
@@ -42,6 +43,9 @@ pub unsafe fn renameat2(
     }
     // SAFETY: the caller's C strings.
     let (from, to) = unsafe { (CStr::from_ptr(from), CStr::from_ptr(to)) };
+    if openers::lie_at(from_directory, from) || openers::lie_at(to_directory, to) {
+        return fail(libc::EACCES);
+    }
     moving::rename(
         &moving::Name(from_directory, from),
         &moving::Name(to_directory, to),
