@@ -86,15 +86,16 @@ pub fn processor(cpuinfo: &str) -> Finding {
 }
 
 /// By the soft limit of /proc/PID/limits, and /proc/sys/kernel/core_pattern: where that begins with
-/// `|` the kernel gives cores to a program and asks for no limit (core(5)). systemd-coredump heeds
-/// one that leaves room for nothing, by itself.
+/// `|`, or since Linux 6.16 with `@`, the kernel gives cores to a program, or to who listens on a
+/// socket, and asks for no limit (core(5)). systemd-coredump heeds one that leaves room for
+/// nothing, by itself.
 pub fn core_dumps(limits: &str, pattern: &str) -> Finding {
     let about = "core dumps";
     let line = limits
         .lines()
         .find_map(|line| line.strip_prefix("Max core file size"));
     let limit = line.and_then(|line| line.split_whitespace().next());
-    let program = pattern.strip_prefix('|');
+    let program = pattern.strip_prefix(['|', '@']);
     let program = program.map(|line| line.split_whitespace().next().unwrap_or_default());
     match (limit, program) {
         (None, _) => Finding::advice(about, "cannot be judged: ask as the server's user or root"),
@@ -237,11 +238,18 @@ mod tests {
     fn a_program_that_takes_cores_is_not_stopped_by_a_limit() {
         let limits = |soft: &str| format!("Max core file size   {soft}   unlimited   bytes\n");
         let judged = |limit: &str, pattern: &str| core_dumps(&limits(limit), pattern);
-        let apport = "|/usr/share/apport/apport -p%p -s%s -c%c\n";
-        for limit in ["0", "unlimited"] {
-            let found = judged(limit, apport);
-            assert_eq!(found.verdict, Verdict::Advice, "{limit}");
-            assert!(found.text.contains("/usr/share/apport/apport whatever"));
+        for (pattern, taker) in [
+            (
+                "|/usr/share/apport/apport -p%p -s%s -c%c\n",
+                "apport/apport",
+            ),
+            ("@/run/collector.socket\n", "collector.socket"),
+        ] {
+            for limit in ["0", "unlimited"] {
+                let found = judged(limit, pattern);
+                assert_eq!(found.verdict, Verdict::Advice, "{pattern} {limit}");
+                assert!(found.text.contains(&format!("{taker} whatever")));
+            }
         }
         let systemd = "|/lib/systemd/systemd-coredump %P %u %g %s %t 9223372036854775808 %h\n";
         assert_eq!(judged("0", systemd).verdict, Verdict::Good);
