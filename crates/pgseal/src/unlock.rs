@@ -156,7 +156,7 @@ pub fn unlock_received(
     }
 }
 
-/// Files that may hold the passphrase. Another than is taken this time may open the cluster as well.
+/// Files that may hold the passphrase. Another than is taken this time may open the cluster, too.
 fn passphrases(ways: &Ways, of_machine: Option<&PathBuf>) -> Vec<PathBuf> {
     let files = [
         ways.passphrase.file(),
