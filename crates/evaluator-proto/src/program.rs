@@ -1,8 +1,8 @@
 //! Compiled expressions: operators and casts of cells in postfix order, one byte for each step.
 //!
 //! A byte is the operator's sign as in SQL, `$` for the next operand, `~` for the negative, `@` for
-//! the absolute value, `p` for the power as it is since PostgreSQL 16, and a letter for a cast: 0x40
-//! with the type's number. All are ASCII, because `EXPLAIN` shows them.
+//! the absolute value, `p` for the power as it is since PostgreSQL 16, and a letter for a cast:
+//! 0x40 with the type's number. All are ASCII, because `EXPLAIN` shows them.
 //!
 //! Invariant: a [`Program`] takes all its operands, never one that is not there, and leaves one
 //! value, which its last step made.

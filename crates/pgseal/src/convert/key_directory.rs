@@ -3,8 +3,8 @@
 //!
 //! Invariant: a key file that opened something once is never removed. Archives and backups of
 //! before have no other; what it is kept as has the key's id in its name. A key comes again where
-//! its files are restored over those of the next one, and may be wrapped otherwise by then: the last
-//! key file has the name, those before it numbers.
+//! its files are restored over those of the next one, and may be wrapped otherwise by then: the
+//! last key file has the name, those before it numbers.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
