@@ -7,7 +7,8 @@
  * 2. Comparisons stay what they are, whatever is compared: indexes are found by them.
  * 3. encdb.computed is not strict, and the evaluator does no step on NULL: an error of another step is raised as ever.
  * 4. PostgreSQL asks who may execute encdb.computed, not who might what it was made of. So functions whose rights somebody
- *	  set stay out, and a plan depends on those that went in.
+ *	  set stay out, a plan depends on those that went in, and no statement calls encdb.computed: a call that was made here
+ *	  has the result's type, and not rnd_type, which is what its declaration says.
  * 5. Before 18 a grouping set finds the expressions that are NULL in it among those that it computes, so there nothing
  *	  is compiled.
  */
@@ -114,14 +115,8 @@ Call(const Program *program, Node *node, Oid *function, List **arguments)
 	else
 		return 0;
 	step = StepOf(program, *function);
-	if (step == STEP_PROGRAM)
-	{
-		/* Somebody may have called it himself */
-		Node	   *steps = linitial(*arguments);
-
-		if (!IsA(steps, Const) || ((Const *) steps)->constisnull || ((FuncExpr *) node)->funcvariadic)
-			return 0;
-	}
+	if (step == STEP_PROGRAM && ((FuncExpr *) node)->funcresulttype == get_func_rettype(*function))
+		return 0;
 	return step != 0 && HasDefaultRights(*function) ? step : 0;
 }
 
@@ -225,24 +220,17 @@ encdb_compile(PG_FUNCTION_ARGS)
 	PG_RETURN_POINTER(IsA(request, SupportRequestSimplify) ? Compile((SupportRequestSimplify *) request) : NULL);
 }
 
-/* Raise what a caller of his own may do wrong: what is no cell's bytes must not be taken for an address */
+/* Raise a statement's own call, which may bring anything as program and operands */
 static void
-CheckOperands(FunctionCallInfo fcinfo)
+CheckCaller(FmgrInfo *call)
 {
-	if (PG_NARGS() > PGSEAL_MOST_OPERANDS + 1 || get_fn_expr_variadic(fcinfo->flinfo))
-		ereport(ERROR,
-				(errcode(ERRCODE_TOO_MANY_ARGUMENTS),
-				 errmsg("a compiled expression has at most %d operands, each an argument", PGSEAL_MOST_OPERANDS)));
-	for (int i = 1; i < PG_NARGS(); i++)
-	{
-		Oid			type = get_fn_expr_argtype(fcinfo->flinfo, i);
+	Oid			type = get_fn_expr_rettype(call);
 
-		if (!OidIsValid(type) || get_typlen(type) != -1)
-			ereport(ERROR,
-					(errcode(ERRCODE_DATATYPE_MISMATCH),
-					 errmsg("the operands of a compiled expression are encrypted values")));
-	}
-	fcinfo->flinfo->fn_extra = fcinfo->flinfo;
+	if (!OidIsValid(type) || type == get_func_rettype(call->fn_oid))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("encdb.computed is what operators are compiled to, and cannot be called")));
+	call->fn_extra = call;
 }
 
 PG_FUNCTION_INFO_V1(encdb_computed);
@@ -255,10 +243,8 @@ encdb_computed(PG_FUNCTION_ARGS)
 	Cell	   *last = NULL;
 	int			is_null;
 
-	if (PG_ARGISNULL(0))
-		PG_RETURN_NULL();
 	if (fcinfo->flinfo->fn_extra == NULL)
-		CheckOperands(fcinfo);
+		CheckCaller(fcinfo->flinfo);
 	for (int i = 1; i < PG_NARGS(); i++)
 	{
 		operands[i - 1] = (PgsealBytes) {NULL, 0};

@@ -58,12 +58,7 @@ RESET ROLE;
 GRANT EXECUTE ON FUNCTION encdb.enc_int4_mul(enc_int4, enc_int4) TO PUBLIC;
 DROP OWNED BY regress_reader;
 DROP ROLE regress_reader;
--- Calls by hand get what operators get, or an error
-SELECT encdb.decrypt(encdb.computed('$$+', ea, ea)::enc_int4) FROM terms WHERE a = 4;
-SELECT encdb.computed('$$+', 1, 2);
-SELECT encdb.computed('$$+', 'a'::text, 'b'::text);
-SELECT encdb.computed('$', ea) FROM terms;
-SELECT encdb.computed('$+', ea, eb) FROM terms;
-SELECT encdb.computed('$$+', VARIADIC ARRAY[ea, eb]) FROM terms;
-SELECT encdb.computed(NULL, ea) IS NULL AS null, encdb.computed('$$+', ea, NULL::enc_int4) IS NULL AS operand FROM terms WHERE a = 4;
-SELECT encdb.decrypt((encdb.computed('$$+', ea, ea)::enc_int4 + ea) * ea) FROM terms WHERE a = 4;
+-- No statement calls it: neither with an operator that it may not execute, nor with what is no cell
+SELECT encdb.computed('$$*', ea, eb) FROM terms;
+SELECT encdb.computed('$$+', 1, 2), encdb.computed_stable(NULL, NULL);
+SELECT encdb.computed('$$+', VARIADIC ARRAY[ea, eb])::enc_int4 * ea FROM terms;
