@@ -177,7 +177,7 @@ Replacement(Program *program, const FuncExpr *call)
 		list_length(program->operands) > PGSEAL_MOST_OPERANDS || program->steps.len > PGSEAL_MOST_STEPS)
 		return NULL;
 	function = Computed(program->stable ? "computed_stable" : "computed");
-	if (!OidIsValid(function))
+	if (!OidIsValid(function) || !HasDefaultRights(function))
 		return NULL;
 	steps = makeConst(TEXTOID, -1, DEFAULT_COLLATION_OID, -1, CStringGetTextDatum(program->steps.data), false, false);
 	return (Node *) makeFuncExpr(function, call->funcresulttype, lcons(steps, program->operands), call->funccollid,

@@ -58,6 +58,9 @@ RESET ROLE;
 GRANT EXECUTE ON FUNCTION encdb.enc_int4_mul(enc_int4, enc_int4) TO PUBLIC;
 DROP OWNED BY regress_reader;
 DROP ROLE regress_reader;
+-- Nothing is compiled where somebody set who may execute it
+REVOKE EXECUTE ON FUNCTION encdb.computed(text, "any") FROM PUBLIC;
+EXPLAIN (VERBOSE, COSTS OFF) SELECT ea + eb - ec FROM terms;
 -- No statement calls it: neither with an operator that it may not execute, nor with what is no cell
 SELECT encdb.computed('$$*', ea, eb) FROM terms;
 SELECT encdb.computed('$$+', 1, 2), encdb.computed_stable(NULL, NULL);
