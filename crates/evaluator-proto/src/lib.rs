@@ -23,7 +23,7 @@ pub mod ring;
 mod wire;
 
 pub use items::{Items, KeyRow};
-pub use program::{Program, Step, MOST_OPERANDS};
+pub use program::{Program, Step};
 pub use refusal::{Refusal, Report};
 pub use request::{AttachAs, Batch, Collation, Request, Unary, MOST_KEPT, MOST_PAGES};
 pub use response::{Position, Response, Status, POSITION};

@@ -11,10 +11,11 @@ use pgseal_value::{Arithmetic, Type};
 
 use crate::Malformed;
 
-/// Operands of a program at most: PostgreSQL's functions have 100 arguments.
-pub const MOST_OPERANDS: usize = 64;
+/// Operands of a program at most: PostgreSQL's functions have 100 arguments. The extension's header
+/// says the same.
+const MOST_OPERANDS: usize = 64;
 /// Steps of a program at most.
-pub const MOST_STEPS: usize = 256;
+const MOST_STEPS: usize = 256;
 
 const CAST: u8 = 0x40;
 

@@ -69,9 +69,8 @@ const ALL: [Operation; 9] = [
     Operation::ConvertOut,
 ];
 const UNARY: [Unary; 4] = [Unary::Negate, Unary::Absolute, Unary::Lower, Unary::Upper];
-/// The last is none.
 const PROGRAMS: [&[u8]; 5] = [b"$$+@", b"$y$y|", b"$M$M^", b"$~$*I", b"$$-O"];
-
+/// The last is none.
 const COLLATIONS: [Collation<'static>; 5] = [
     Collation::C,
     Collation::C,

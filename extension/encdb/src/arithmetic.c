@@ -16,8 +16,8 @@
 	Datum encdb_##name(PG_FUNCTION_ARGS) { return Unary(fcinfo, operator); }
 
 #define CAST(name, byte) \
-	PG_FUNCTION_INFO_V1(encdb_to_##name); \
-	Datum encdb_to_##name(PG_FUNCTION_ARGS) { return Convert(fcinfo, byte); }
+	PG_FUNCTION_INFO_V1(encdb_##name); \
+	Datum encdb_##name(PG_FUNCTION_ARGS) { return Convert(fcinfo, byte); }
 
 static Datum
 Binary(FunctionCallInfo fcinfo, uint8 operator)
@@ -53,26 +53,9 @@ Convert(FunctionCallInfo fcinfo, uint8 type)
 	return encdb_cell_datum(result);
 }
 
-BINARY(add, '+')
-BINARY(sub, '-')
-BINARY(mul, '*')
-BINARY(div, '/')
-BINARY(mod, '%')
-BINARY(power, POWER_SIGN)
-
-UNARY(negate, '-')
-UNARY(abs, '@')
-
-CAST(int4, 0x09)
-CAST(int8, 0x0a)
-CAST(float4, 0x0b)
-CAST(float8, 0x0c)
-CAST(decimal, 0x0d)
-CAST(bool, 0x0e)
-CAST(date, 0x0f)
-CAST(timestamp, 0x10)
-CAST(timestamptz, 0x11)
-CAST(text, TYPE_TEXT)
+FOR_EACH_BINARY(BINARY)
+FOR_EACH_UNARY(UNARY)
+FOR_EACH_CAST(CAST)
 
 static Datum
 AddInterval(uint8 operator, Cell *cell, Interval *interval)

@@ -33,17 +33,11 @@
 #define STEP_PROGRAM	'='
 
 #define FOR_EACH_STEP(STEP) \
-	STEP(encdb_add, '+') STEP(encdb_sub, '-') STEP(encdb_mul, '*') STEP(encdb_div, '/') STEP(encdb_mod, '%') \
-	STEP(encdb_power, POWER_SIGN) STEP(encdb_negate, '~') STEP(encdb_abs, '@') STEP(encdb_concat, '|') \
-	STEP(encdb_to_int4, PGSEAL_CAST + 0x09) STEP(encdb_to_int8, PGSEAL_CAST + 0x0a) \
-	STEP(encdb_to_float4, PGSEAL_CAST + 0x0b) STEP(encdb_to_float8, PGSEAL_CAST + 0x0c) \
-	STEP(encdb_to_decimal, PGSEAL_CAST + 0x0d) STEP(encdb_to_bool, PGSEAL_CAST + 0x0e) \
-	STEP(encdb_to_date, PGSEAL_CAST + 0x0f) STEP(encdb_to_timestamp, PGSEAL_CAST + 0x10) \
-	STEP(encdb_to_timestamptz, PGSEAL_CAST + 0x11) STEP(encdb_to_text, PGSEAL_CAST + TYPE_TEXT) \
-	STEP(encdb_computed, STEP_PROGRAM)
+	FOR_EACH_BINARY(STEP) FOR_EACH_UNARY(STEP) STEP(concat, '|') STEP(computed, STEP_PROGRAM)
 
-#define DECLARE(function, sign) extern Datum function(PG_FUNCTION_ARGS);
+#define DECLARE(name, sign) extern Datum encdb_##name(PG_FUNCTION_ARGS);
 FOR_EACH_STEP(DECLARE)
+FOR_EACH_CAST(DECLARE)
 
 /* A program that is being made */
 typedef struct Program
@@ -66,8 +60,10 @@ StepOf(const Program *program, Oid function)
 		PGFunction	function;
 		char		sign;
 	}			steps[] = {
-#define ENTRY(function, sign) {function, sign},
+#define ENTRY(name, sign) {encdb_##name, sign},
+#define CAST_ENTRY(name, type) {encdb_##name, PGSEAL_CAST + type},
 		FOR_EACH_STEP(ENTRY)
+		FOR_EACH_CAST(CAST_ENTRY)
 	};
 	FmgrInfo	info;
 

@@ -112,7 +112,7 @@ extern int	pgseal_rank(const PgsealBytes *cells, size_t ncells, const char *loca
 extern int	pgseal_hash(PgsealBytes cell, uint64_t seed, uint64_t *hash);
 extern int	pgseal_order_prefix(PgsealBytes cell, uint64_t *prefix);
 
-/* `operator` as in SQL; p is the power of numerics as it is since PostgreSQL 16 */
+/* `operator` as in SQL; p is the power of numerics as it is since PostgreSQL 16, ~ the negative, @ the absolute value */
 extern int	pgseal_arithmetic(uint8_t operator, PgsealBytes left, PgsealBytes right, PgsealBytes *result);
 /* PostgreSQL's interval; `operator` is + or - */
 typedef struct PgsealInterval
@@ -132,9 +132,9 @@ extern int	pgseal_is_field(PgsealBytes field);
 extern int	pgseal_extract(PgsealBytes field, PgsealBytes cell, PgsealBytes *result, int *is_null);
 
 /*
- * Operators and casts one on another: a program in postfix order, a sign for each step. `$` is the next operand, `~` the negative,
- * `@` the absolute value, `|` stands for ||, PGSEAL_CAST with a type's number for a cast, and the others are those of
- * pgseal_arithmetic. An operand without bytes is NULL.
+ * Operators and casts one on another: a program in postfix order, a sign for each step. `$` is the next operand, `|` stands for
+ * ||, PGSEAL_CAST with a type's number for a cast, and the others are those of pgseal_arithmetic and pgseal_unary. An operand
+ * without bytes is NULL.
  */
 #define PGSEAL_MOST_OPERANDS	64
 #define PGSEAL_MOST_STEPS	256

@@ -3,8 +3,8 @@
 use std::ffi::{c_char, c_int};
 
 use pgseal_cell::Type;
-use pgseal_evaluator_proto::{Collation, Items, Program, Refusal, Request, Unary};
-use pgseal_value::{Arithmetic, Field, Interval};
+use pgseal_evaluator_proto::{Collation, Items, Program, Refusal, Request, Step, Unary};
+use pgseal_value::{Field, Interval};
 
 use super::{answer_cell, list, locale, put, report, shell, PgsealBytes};
 use crate::shell::{Failure, Shell};
@@ -36,15 +36,8 @@ interface! {
         right: PgsealBytes,
         result: *mut PgsealBytes,
     ) -> c_int {
-        let op = match operator {
-            b'+' => Arithmetic::Add,
-            b'-' => Arithmetic::Sub,
-            b'*' => Arithmetic::Mul,
-            b'/' => Arithmetic::Div,
-            b'%' => Arithmetic::Mod,
-            b'^' => Arithmetic::Power,
-            b'p' => Arithmetic::PowerSince16,
-            _ => return report(shell(), Err(Refusal::MalformedRequest.into())),
+        let Some(Step::Arithmetic(op)) = Step::from_byte(operator) else {
+            return report(shell(), Err(Refusal::MalformedRequest.into()));
         };
         let request = Request::Arithmetic {
             op,
@@ -70,11 +63,11 @@ interface! {
         answer_cell(&Request::AddInterval { interval, cell: cell.get() }, result)
     }
 
-    /// `-` or, as `@`, the absolute value.
+    /// The negative, `~`, or the absolute value, `@`.
     fn pgseal_unary(operator: u8, cell: PgsealBytes, result: *mut PgsealBytes) -> c_int {
-        let op = match operator {
-            b'-' => Unary::Negate,
-            b'@' => Unary::Absolute,
+        let op = match Step::from_byte(operator) {
+            Some(Step::Negate) => Unary::Negate,
+            Some(Step::Absolute) => Unary::Absolute,
             _ => return report(shell(), Err(Refusal::MalformedRequest.into())),
         };
         let request = Request::Unary {
