@@ -118,6 +118,57 @@ class Openers(Case):
         self.assertEqual((self.directory / "moved").read_text(), "something else")
         self.assertEqual((self.directory / "link/passphrase").read_text(), self.word + "\n")
 
+    def test_a_server_renames_nothing_sealed_to_where_it_would_be_clear(self):
+        """Nor relations to where other functions read them; WAL and its temporary files go on as the server has them."""
+        if major_version() >= 17:
+            return
+        cluster = self.sealed().start()
+        cluster.psql(SPY + """
+            CREATE EXTENSION adminpack;
+            GRANT pg_write_server_files TO spy;
+            GRANT EXECUTE ON FUNCTION pg_file_rename(text, text), pg_file_rename(text, text, text), pg_file_unlink(text) TO spy;
+            CREATE TABLE t AS SELECT 'canary of a row' AS a FROM generate_series(1, 1000);
+            CHECKPOINT;
+        """)
+        relation = cluster.psql("SELECT pg_relation_filepath('t')")
+        segment = "pg_wal/" + cluster.psql("SELECT pg_walfile_name(pg_current_wal_lsn())")
+        stored = (cluster.data / relation).read_bytes()
+        targets = ["x", "log/x", str(self.directory / "x"), "pg_stat/x.stat", "pg_logical/mappings/x", "base/pgsql_tmp/pgsql_tmp1.1"]
+        for source in [relation, segment, "global/pg_control", "pg_xact/0000"]:
+            for target in targets:
+                with self.subTest(source=source, target=target):
+                    cluster.psql(f"SELECT pg_file_rename('{source}', '{target}')", user="spy", error="Permission denied")
+                    self.assertTrue((cluster.data / source).exists() and not (cluster.data / target).exists())
+        self.assertEqual((cluster.data / relation).read_bytes(), stored)
+        # It says whether it did.
+        self.assertEqual(cluster.psql(f"SELECT pg_file_unlink('{self.passphrase}')", user="spy"), "f")
+        self.assertEqual(self.passphrase.read_text(), self.word + "\n")
+        # A new timeline's history is written aside, sealed, and gets its clear name by a rename.
+        cluster.stop()
+        (cluster.data / "standby.signal").touch()
+        cluster.start()
+        cluster.psql("SELECT pg_promote()")
+        self.assertTrue((cluster.data / "pg_wal/00000002.history").exists())
+        self.assertEqual(cluster.psql("SELECT count(*) FROM t"), "1000")
+
+    def test_below_a_name_that_is_sealed_neither(self):
+        """What lies where the server seals what it does not know is not emptied, read, or carried along there."""
+        cluster = self.sealed()
+        below = cluster.data / "pg_stat/secrets"
+        below.mkdir()
+        inside = Path(shutil.move(self.passphrase, below))
+        cluster.environment["PGSEAL_PASSPHRASE_FILE"] = str(inside)
+        cluster.start()
+        cluster.psql(VANDAL + SPY + "SELECT lo_from_bytea(4711, 'gone')")
+        cluster.psql(f"COPY (SELECT 'gone') TO '{inside}'", user="vandal", error="Permission denied")
+        cluster.psql(f"SELECT lo_export(4711, '{inside}')", error="Permission denied")
+        cluster.psql(f"SELECT lo_import('{inside}')", error="Permission denied")
+        cluster.psql(f"SELECT pg_read_binary_file('{inside}')", user="spy", error="Permission denied")
+        self.assertEqual(inside.read_text(), self.word + "\n")
+        cluster.stop()
+        self.assertEqual(inside.read_text(), self.word + "\n")
+        cluster.start()
+
     def test_another_file_in_its_place_neither(self):
         cluster = self.sealed().start()
         cluster.psql(SPY)

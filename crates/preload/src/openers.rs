@@ -72,11 +72,29 @@ pub fn lie_at(directory: c_int, path: &CStr) -> bool {
     is_way
 }
 
+/// Is this name one of theirs, or a link that is one?
+pub fn lies_at(directory: c_int, path: &CStr) -> bool {
+    let mut names = names().peekable();
+    if names.peek().is_none() {
+        return false;
+    }
+    let kept = errno();
+    let named = lstat(directory, path);
+    let is_it = named
+        .is_ok_and(|named| names.any(|file| is_at(Path::new(OsStr::from_bytes(file)), &named)));
+    set_errno(kept);
+    is_it
+}
+
 /// Is this the file, a directory on the way to it, or a link that is one?
 fn leads_by(file: &[u8], named: &libc::stat) -> bool {
-    let way = Path::new(OsStr::from_bytes(file)).ancestors();
-    let on_it = way.flat_map(|part| [fs::symlink_metadata(part), fs::metadata(part)]);
-    on_it
+    let mut way = Path::new(OsStr::from_bytes(file)).ancestors();
+    way.any(|part| is_at(part, named))
+}
+
+fn is_at(part: &Path, named: &libc::stat) -> bool {
+    [fs::symlink_metadata(part), fs::metadata(part)]
+        .into_iter()
         .flatten()
         .any(|part| (part.dev(), part.ino()) == (named.st_dev, named.st_ino))
 }

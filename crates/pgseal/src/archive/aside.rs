@@ -13,6 +13,8 @@ use std::path::Path;
 use nix::fcntl::{Flock, FlockArg};
 use tempfile::{Builder, NamedTempFile};
 
+use crate::keybin::set_mode;
+
 const DIR: &str = ".pgseal";
 
 /// How often others may remove the directory before it is used.
@@ -41,8 +43,9 @@ pub fn end(archive: &Path) {
 fn make(directory: &Path, archive: &Path) -> io::Result<()> {
     let mode = fs::metadata(archive)?.permissions().mode() & 0o777;
     match DirBuilder::new().mode(mode).create(directory) {
-        Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(error),
-        _ => Ok(()),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+        // The server's umask is narrower than an archive that two users share.
+        made => made.and_then(|()| set_mode(directory, mode)),
     }
 }
 
@@ -70,5 +73,24 @@ fn locked(path: &Path, mode: u32) -> io::Result<File> {
         // Another run found it before it was locked: the next name.
         0 => Err(ErrorKind::AlreadyExists.into()),
         _ => Ok(file),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn its_directory_is_as_open_as_the_archive_whatever_the_umask() {
+        let archive = tempfile::tempdir().unwrap();
+        for mode in [0o700, 0o770, 0o777] {
+            set_mode(archive.path(), mode).unwrap();
+            let file = create(archive.path(), 0o600).unwrap();
+            let made = fs::metadata(archive.path().join(DIR)).unwrap();
+            assert_eq!(made.permissions().mode() & 0o777, mode);
+            drop(file);
+            end(archive.path());
+        }
     }
 }

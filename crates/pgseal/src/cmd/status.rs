@@ -172,8 +172,13 @@ fn key_file(
 /// The server that runs on a data directory, by its pid file. A single-user server writes its
 /// number with a minus.
 pub fn server(data: &Path) -> Server {
+    server_of(&data.join("postmaster.pid"), data)
+}
+
+/// The server of this pid file, which may have got another name.
+pub fn server_of(pid_file: &Path, data: &Path) -> Server {
     // It names the data directory, in whatever bytes.
-    let pid_file = fs::read(data.join("postmaster.pid")).unwrap_or_default();
+    let pid_file = fs::read(pid_file).unwrap_or_default();
     let pid_file = String::from_utf8_lossy(&pid_file);
     let first = pid_file.lines().next().unwrap_or_default();
     let Ok(pid) = first.trim().trim_start_matches('-').parse() else {

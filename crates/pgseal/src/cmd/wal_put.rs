@@ -45,6 +45,8 @@ fn store(args: &WalPutArgs, archived: Archived, source: &Source) -> Result<(), F
             }
             .into());
         }
+        // Whoever put it there may not have.
+        sync(&target).map_err(failed)?;
     }
     Ok(sync(&args.to).map_err(failed)?)
 }
@@ -92,6 +94,6 @@ fn is_same(one: &Path, other: &Path) -> io::Result<bool> {
     }
 }
 
-fn sync(directory: &Path) -> io::Result<()> {
-    File::open(directory)?.sync_all()
+fn sync(path: &Path) -> io::Result<()> {
+    File::open(path)?.sync_all()
 }

@@ -16,6 +16,9 @@ use crate::cmd::status;
 
 const PID_FILE: &str = "postmaster.pid";
 
+/// A server that has seen an old pid file removes it within so long, or sees ours.
+const SETTLED: Duration = Duration::from_millis(200);
+
 /// Why the data directory is not ours.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
@@ -72,8 +75,7 @@ impl Lock {
         let written = match write_pid_file(&path, &self.data) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {
                 wait_for_content(&path);
-                refuse_server(&self.data)?;
-                fs::remove_file(&path).and_then(|()| write_pid_file(&path, &self.data))
+                self.replace_old(&path)?
             }
             written => written,
         };
@@ -85,11 +87,37 @@ impl Lock {
         self.pid_file = Some(path);
         Ok(())
     }
+
+    /// Puts our pid file in the place of one whose process is gone. A server that starts just now
+    /// does the same: neither may remove the other's.
+    fn replace_old(&self, path: &Path) -> Result<io::Result<()>, LockError> {
+        let failed = |error| LockError::Io(path.to_owned(), error);
+        refuse_server(&self.data)?;
+        let aside = self.data.join(format!("{PID_FILE}.{}", process::id()));
+        fs::rename(path, &aside).map_err(failed)?;
+        wait_for_content(&aside);
+        if let Some(pid) = status::server_of(&aside, &self.data).pid() {
+            // It came between the look and the rename. A link takes no other's place.
+            let _ = fs::hard_link(&aside, path);
+            let _ = fs::remove_file(&aside);
+            return Err(LockError::Server(self.data.clone(), pid));
+        }
+        fs::remove_file(&aside).map_err(failed)?;
+        let written = write_pid_file(path, &self.data);
+        if written.is_ok() {
+            thread::sleep(SETTLED);
+            if !is_ours(path) {
+                refuse_server(&self.data)?;
+                return Err(failed(ErrorKind::NotFound.into()));
+            }
+        }
+        Ok(written)
+    }
 }
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        if let Some(path) = &self.pid_file {
+        if let Some(path) = self.pid_file.as_ref().filter(|path| is_ours(path)) {
             // If it stays, it names a process that is gone.
             let _ = fs::remove_file(path);
         }
@@ -105,6 +133,12 @@ fn wait_for_content(path: &Path) {
             _ => return,
         }
     }
+}
+
+/// Does the file name this process?
+fn is_ours(path: &Path) -> bool {
+    let first = format!("-{}", process::id());
+    fs::read_to_string(path).is_ok_and(|text| text.lines().next() == Some(&*first))
 }
 
 fn refuse_server(data: &Path) -> Result<(), LockError> {
@@ -127,4 +161,51 @@ fn write_pid_file(path: &Path, data: &Path) -> io::Result<()> {
         .open(path)?;
     file.write_all(text.as_bytes())?;
     file.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    /// No process has this number: it is above the kernel's limit.
+    const GONE: &str = "99999999\n/nowhere\n";
+
+    fn crashed() -> (tempfile::TempDir, PathBuf) {
+        let data = tempfile::tempdir().unwrap();
+        fs::write(data.path().join("PG_VERSION"), "15\n").unwrap();
+        let pid_file = data.path().join(PID_FILE);
+        fs::write(&pid_file, GONE).unwrap();
+        (data, pid_file)
+    }
+
+    #[test]
+    fn an_old_pid_file_is_replaced_and_only_ours_is_removed() {
+        let (data, pid_file) = crashed();
+        for theirs in [false, true] {
+            let mut lock = Lock::take(data.path()).unwrap();
+            lock.keep_servers_out().unwrap();
+            assert!(is_ours(&pid_file));
+            if theirs {
+                fs::write(&pid_file, GONE).unwrap();
+            }
+            drop(lock);
+            assert_eq!(pid_file.exists(), theirs);
+        }
+        assert_eq!(fs::read_dir(data.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn a_server_that_saw_the_old_file_and_removes_ours_keeps_us_out() {
+        let (data, pid_file) = crashed();
+        let mut lock = Lock::take(data.path()).unwrap();
+        let server = thread::spawn(move || loop {
+            if is_ours(&pid_file) {
+                fs::remove_file(&pid_file).unwrap();
+                return;
+            }
+        });
+        assert!(matches!(lock.keep_servers_out(), Err(LockError::Io(..))));
+        server.join().unwrap();
+    }
 }

@@ -116,13 +116,17 @@ unsafe fn denied(path: *const c_char) -> Option<c_int> {
 }
 
 /// The key directory is nobody's but pgseal's: pg_rewind removes whatever its source lacks
-/// (io-paths.md A3). Only names that can be below it are looked up.
+/// (io-paths.md A3). Only names that can be below it are looked up. What opens a server's key is
+/// removed by nobody whom the server serves.
 unsafe fn denied_at(directory: c_int, path: *const c_char) -> Option<c_int> {
     if !programs::acts() || path.is_null() {
         return None;
     }
     // SAFETY: the caller's C string.
     let name = unsafe { CStr::from_ptr(path) };
+    if openers::lies_at(directory, name) {
+        return Some(libc::EACCES);
+    }
     let needle = b"pg_encryption";
     if !name
         .to_bytes()

@@ -12,7 +12,7 @@ use crate::place::{self, direct, Place};
 use crate::real::libc_call;
 use crate::received::{self, Form};
 use crate::receivers::guard::{self, Opens};
-use crate::{control, files, programs, receivers, report, server, wal, zero_fill};
+use crate::{control, files, openers, programs, receivers, report, server, wal, zero_fill};
 use libc::{c_char, c_int, mode_t};
 use pgseal_storage::classify::Class;
 use pgseal_storage::layout::{Layout, Spec, PAGE};
@@ -164,6 +164,24 @@ fn unless_withheld(fd: c_int, flags: c_int) -> c_int {
         libc_call!(close(fd));
         return super::fail(libc::EACCES);
     }
+    emptied(fd, flags)
+}
+
+/// The same for a file that is sealed by its name, which is no process's memory. One that opens the
+/// key may lie below such a name too; relations, transaction status and WAL have none.
+fn unless_opener(fd: c_int, flags: c_int) -> c_int {
+    if fd < 0 {
+        return fd;
+    }
+    if openers::has(fd) {
+        libc_call!(close(fd));
+        return super::fail(libc::EACCES);
+    }
+    emptied(fd, flags)
+}
+
+/// An open file, emptied if that was asked for.
+fn emptied(fd: c_int, flags: c_int) -> c_int {
     if empties(flags) && empty(fd).is_err() {
         super::descriptors::close_keeping_errno(fd);
         return -1;
@@ -210,23 +228,33 @@ fn open_sealed(
     if flags & libc::O_ACCMODE == libc::O_WRONLY {
         below = below & !libc::O_ACCMODE | libc::O_RDWR;
     }
-    let fd = libc_call!(openat(directory, path.as_ptr(), below, mode));
+    let fd = match holds_pages(class) {
+        true => libc_call!(openat(directory, path.as_ptr(), below, mode)),
+        false => {
+            let fd = libc_call!(openat(directory, path.as_ptr(), untruncated(below), mode));
+            unless_opener(fd, flags)
+        }
+    };
     if fd < 0 {
         return fd;
     }
-    match protect(cluster, class, fd, flags) {
-        Ok(()) => fd,
-        Err(Unprotected::TooMany) => {
-            libc_call!(close(fd));
-            super::fail(libc::EMFILE)
-        }
+    let errno = match protect(cluster, class, fd, flags) {
+        Ok(()) => return fd,
+        Err(Unprotected::TooMany) => libc::EMFILE,
         Err(Unprotected::NoSegmentSize) => {
             let path = report::shown(path);
             report::line(&format!("{path}: the size of WAL segments is not known"));
-            libc_call!(close(fd));
-            super::fail(libc::EIO)
+            libc::EIO
         }
+    };
+    libc_call!(close(fd));
+    // Whoever closes another file and tries again is to find no file that was made here.
+    let makes = libc::O_CREAT | libc::O_EXCL;
+    if flags & makes == makes {
+        // SAFETY: the caller's terminated name.
+        unsafe { libc::unlinkat(directory, path.as_ptr(), 0) };
     }
+    super::fail(errno)
 }
 
 /// Why an open file is given to nobody.
@@ -263,7 +291,7 @@ pub fn spec_of(cluster: &Cluster, class: &Class, fd: c_int) -> Option<Spec> {
 }
 
 /// Relations, SLRUs, WAL and pg_control.
-fn holds_pages(class: &Class) -> bool {
+pub fn holds_pages(class: &Class) -> bool {
     let pages = |spec: &Spec| spec.layout.granule() == PAGE || spec.layout == Layout::CONTROL;
     matches!(class, Class::Sealed(spec) if pages(spec)) || matches!(class, Class::WalSegment(_))
 }
@@ -298,6 +326,14 @@ mod tests {
         let fill = |fd: &c_int| files::insert(*fd, Stored::WalTar, 0, false).is_ok();
         let filled: Vec<c_int> = (FIRST..).take_while(fill).collect();
         assert_eq!((open(), real::errno()), (-1, libc::EMFILE));
+        // Nothing is left in the way of the next attempt.
+        let made = format!("/tmp/pgseal-opening-{}\0", std::process::id());
+        let made = CStr::from_bytes_with_nul(made.as_bytes()).expect("a C string");
+        let new = libc::O_CREAT | libc::O_EXCL | libc::O_RDWR;
+        for _ in 0..2 {
+            let fd = open_sealed(cluster, &class, libc::AT_FDCWD, made, new, 0o600);
+            assert_eq!((fd, real::errno()), (-1, libc::EMFILE));
+        }
         files::remove(FIRST);
         let fd = open();
         assert!(files::get(fd).is_some());

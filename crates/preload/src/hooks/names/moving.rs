@@ -1,12 +1,12 @@
 //! Renaming between identities.
 
-use super::super::opening::spec_of;
+use super::super::opening::{holds_pages, spec_of};
 use crate::clusters::Cluster;
 use crate::disk::{check, stat, FdDisk};
 use crate::hooks::fail;
 use crate::place::{self, Place};
 use crate::real::{self, libc_call};
-use crate::{report, scratch, wal, zero_fill};
+use crate::{programs, report, scratch, wal, zero_fill};
 use libc::{c_int, c_uint};
 use pgseal_crypto::UNIT;
 use pgseal_storage::classify::Class;
@@ -109,6 +109,9 @@ pub fn rename(from: &Name, to: &Name, flags: c_uint) -> c_int {
     let change = match compare(from, to) {
         Difference::None => return plain(from, to, flags),
         Difference::Denied(errno) => return fail(errno),
+        Difference::Some(change) if programs::is_server() && change.shows_data() => {
+            return fail(libc::EACCES)
+        }
         Difference::Some(change) => change,
     };
     let source = match open_file(from, libc::O_RDWR) {
@@ -172,6 +175,22 @@ fn plain(from: &Name, to: &Name, flags: c_uint) -> c_int {
 }
 
 impl Change {
+    /// Would it bring what is sealed under a name by which SQL gives it in clear? Of a server's own
+    /// renames none does: they are of new WAL, of what was restored, and of segments among
+    /// themselves. The others are those of a role that may rename files, on PostgreSQL 15 and 16.
+    fn shows_data(&self) -> bool {
+        match (&self.from, &self.to) {
+            (Content::Clear | Content::Sealed(_, Class::WalRestored), _) => false,
+            (Content::Sealed(_, class), _) if is_wal_scratch(class) => false,
+            (
+                Content::Sealed(_, Class::WalSegment(_)),
+                Content::Sealed(_, Class::WalSegment(_)),
+            ) => false,
+            (Content::Sealed(..), Content::Clear) => true,
+            (Content::Sealed(_, class), Content::Sealed(..)) => holds_pages(class),
+        }
+    }
+
     fn keeps_keys(&self) -> bool {
         match (&self.from, &self.to) {
             (Content::Sealed(one, _), Content::Sealed(other, _)) => one.shares_keys(other),
