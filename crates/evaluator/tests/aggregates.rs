@@ -175,6 +175,32 @@ fn the_leading_cells_are_bounded_by_what_they_take() {
     assert_eq!(full, Err(Refusal::TooMany));
 }
 
+/// Nor with a sum, which has a place for every four digits between its highest and its lowest.
+#[test]
+fn sums_are_bounded_by_what_they_take() {
+    let engine = engine(false);
+    let (mut connection, _, mut key) = alice_with(&engine, &[Operation::Aggregate]);
+    let decimal = |text| Value::parse(pgseal_value::Type::Decimal, text).unwrap();
+    let (high, low) = (
+        key.seal(&decimal("1e131071")),
+        key.seal(&decimal("1e-16383")),
+    );
+    let mut sum = |state, cell: &[u8]| step(&mut connection, state, AggregateKind::Sum, &[cell]);
+    let mut wide = Vec::new();
+    let refused = loop {
+        let state = sum(0, &high).unwrap();
+        match sum(state, &low) {
+            Ok(state) => wide.push(state),
+            Err(refusal) => break refusal,
+        }
+    };
+    assert_eq!(refused, Refusal::TooMany);
+    assert!((200..240).contains(&wide.len()), "{}", wide.len());
+    connection.aggregate_drop(wide[0]).unwrap();
+    let state = step(&mut connection, 0, AggregateKind::Sum, &[&high, &low]);
+    assert!(state.is_ok());
+}
+
 #[test]
 fn states_are_bounded_and_end_with_the_session() {
     let engine = engine(false);

@@ -85,6 +85,15 @@ impl Aggregate {
         Ok(Self { kind, ty, state })
     }
 
+    /// Bytes that it takes beside itself, which grow with what it has taken. An extreme is counted
+    /// by who keeps it.
+    pub fn bytes(&self) -> usize {
+        match &self.state {
+            State::Decimal(sum) => sum.bytes(),
+            _ => 0,
+        }
+    }
+
     /// What is aggregated.
     pub fn kind(&self) -> AggregateKind {
         self.kind

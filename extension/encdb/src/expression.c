@@ -9,8 +9,9 @@
  * 4. PostgreSQL asks who may execute encdb.computed, not who might what it was made of. So functions whose rights somebody
  *	  set stay out, a plan depends on those that went in, and no statement calls encdb.computed: a call that was made here
  *	  has the result's type, and not rnd_type, which is what its declaration says.
- * 5. Before 18 a grouping set finds the expressions that are NULL in it among those that it computes, so there nothing
- *	  is compiled.
+ * 5. Before 18 a grouping set finds the expressions that are NULL in it among those that it computes, so nothing is
+ *	  compiled where it has others than columns.
+ * 6. Where a call has no room for another program, that one is an operand, and a new one begins.
  */
 #include "encdb.h"
 
@@ -24,6 +25,11 @@
 #include "nodes/pathnodes.h"
 #include "nodes/supportnodes.h"
 #include "optimizer/planmain.h"
+#if PG_VERSION_NUM < 180000
+#include "optimizer/optimizer.h"
+#include "parser/parsetree.h"
+#endif
+#include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
@@ -43,6 +49,7 @@ FOR_EACH_CAST(DECLARE)
 typedef struct Program
 {
 	Oid			support;		/* our own; what has another is an operand */
+	bool		begins;			/* programs that were made before are operands */
 	StringInfoData steps;
 	List	   *operands;
 	List	   *functions;		/* that went in */
@@ -77,18 +84,32 @@ StepOf(const Program *program, Oid function)
 	return 0;
 }
 
-/* Whether nobody set who may execute it */
+/* Whether these rights, in whatever order, are those that a function has at first */
+static bool
+AreDefaultRights(Datum rights, Oid owner)
+{
+	Acl		   *set = DatumGetAclPCopy(rights);
+	Acl		   *first = acldefault(OBJECT_FUNCTION, owner);
+
+	aclitemsort(set);
+	aclitemsort(first);
+	return aclequal(set, first);
+}
+
+/* Whether everybody may execute it, as at first */
 static bool
 HasDefaultRights(Oid function)
 {
 	HeapTuple	tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(function));
-	bool		is_default = false;
+	bool		is_default;
+	Datum		rights;
 
-	if (HeapTupleIsValid(tuple))
-	{
-		is_default = heap_attisnull(tuple, Anum_pg_proc_proacl, NULL);
-		ReleaseSysCache(tuple);
-	}
+	if (!HeapTupleIsValid(tuple))
+		return false;
+	rights = SysCacheGetAttr(PROCOID, tuple, Anum_pg_proc_proacl, &is_default);
+	if (!is_default)
+		is_default = AreDefaultRights(rights, ((Form_pg_proc) GETSTRUCT(tuple))->proowner);
+	ReleaseSysCache(tuple);
 	return is_default;
 }
 
@@ -111,7 +132,8 @@ Call(const Program *program, Node *node, Oid *function, List **arguments)
 	else
 		return 0;
 	step = StepOf(program, *function);
-	if (step == STEP_PROGRAM && ((FuncExpr *) node)->funcresulttype == get_func_rettype(*function))
+	if (step == STEP_PROGRAM &&
+		(program->begins || !IsA(node, FuncExpr) || ((FuncExpr *) node)->funcresulttype == get_func_rettype(*function)))
 		return 0;
 	return step != 0 && HasDefaultRights(*function) ? step : 0;
 }
@@ -161,6 +183,13 @@ Computed(const char *name)
 						   ObjectIdGetDatum(get_namespace_oid("encdb", true)));
 }
 
+/* Whether it is more than one call takes */
+static bool
+IsTooLarge(const Program *program)
+{
+	return list_length(program->operands) > PGSEAL_MOST_OPERANDS || program->steps.len > PGSEAL_MOST_STEPS;
+}
+
 /* The one call instead of many; NULL where there is but one, or no room */
 static Node *
 Replacement(Program *program, const FuncExpr *call)
@@ -169,8 +198,7 @@ Replacement(Program *program, const FuncExpr *call)
 	Const	   *steps;
 
 	/* As many steps as operands and the call itself: none of the arguments is a call */
-	if (program->steps.len == list_length(program->operands) + 1 ||
-		list_length(program->operands) > PGSEAL_MOST_OPERANDS || program->steps.len > PGSEAL_MOST_STEPS)
+	if (program->steps.len == list_length(program->operands) + 1 || IsTooLarge(program))
 		return NULL;
 	function = Computed(program->stable ? "computed_stable" : "computed");
 	if (!OidIsValid(function) || !HasDefaultRights(function))
@@ -180,31 +208,62 @@ Replacement(Program *program, const FuncExpr *call)
 								 call->inputcollid, COERCE_EXPLICIT_CALL);
 }
 
+/* Whether a grouping set has others than columns; a query that is none, as of PL/pgSQL's casts, has no sets */
+static bool
+GroupsByExpressions(const PlannerInfo *root)
+{
+#if PG_VERSION_NUM < 180000
+	Query	   *query = root ? root->parse : NULL;
+	ListCell   *cell;
+
+	if (!query || !query->groupingSets)
+		return false;
+	foreach(cell, query->groupClause)
+	{
+		Node	   *group = get_sortgroupclause_expr(lfirst(cell), query->targetList);
+
+		/* What a join gives may be computed of both sides */
+		if (!IsA(group, Var) || rt_fetch(((Var *) group)->varno, query->rtable)->rtekind == RTE_JOIN)
+			return true;
+	}
+#endif
+	return false;
+}
+
 static Node *
-Compile(SupportRequestSimplify *request)
+CompileCall(const SupportRequestSimplify *request, Program *program)
 {
 	FuncExpr   *call = request->fcall;
-	Program		program = {.support = get_func_support(call->funcid)};
 	Oid			function;
 	List	   *arguments;
 	char		step;
 	Node	   *replacement;
 	ListCell   *cell;
 
-#if PG_VERSION_NUM < 180000
-	if (request->root && request->root->parse->groupingSets)
-		return NULL;
-#endif
-	step = Call(&program, (Node *) call, &function, &arguments);
+	step = Call(program, (Node *) call, &function, &arguments);
 	if (step == 0 || step == STEP_PROGRAM)
 		return NULL;
-	initStringInfo(&program.steps);
-	TakeInCall(&program, step, function, arguments);
-	replacement = Replacement(&program, call);
+	initStringInfo(&program->steps);
+	TakeInCall(program, step, function, arguments);
+	replacement = Replacement(program, call);
 	if (replacement && request->root)
-		foreach(cell, program.functions)
+		foreach(cell, program->functions)
 			record_plan_function_dependency(request->root, lfirst_oid(cell));
 	return replacement;
+}
+
+static Node *
+Compile(const SupportRequestSimplify *request)
+{
+	Oid			support = get_func_support(request->fcall->funcid);
+	Program		whole = {.support = support};
+	Program		next = {.support = support,.begins = true};
+	Node	   *replacement;
+
+	if (GroupsByExpressions(request->root))
+		return NULL;
+	replacement = CompileCall(request, &whole);
+	return !replacement && IsTooLarge(&whole) ? CompileCall(request, &next) : replacement;
 }
 
 PG_FUNCTION_INFO_V1(encdb_compile);

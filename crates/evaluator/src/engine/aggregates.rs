@@ -28,12 +28,12 @@ pub(super) struct States {
     /// The handle that was given last, in any session.
     last: u64,
     most: usize,
-    /// What the leading cells of all take.
+    /// What all take beside themselves.
     bytes: usize,
 }
 
-/// The most that leading cells take in a connection: PostgreSQL, where the rows come from, sees no
-/// more of a state than its handle, and keeps no account of it.
+/// The most that sums and leading cells take in a connection: PostgreSQL, where the rows come from,
+/// sees no more of a state than its handle, and keeps no account of it.
 const MOST_BYTES: usize = 64 << 20;
 
 struct State {
@@ -53,10 +53,11 @@ enum Sum {
 }
 
 impl State {
-    /// A leading cell is there twice: as it came and opened.
+    /// What it takes beside itself: a sum has its places, a leading cell is there twice, as it came
+    /// and opened.
     fn bytes(&self) -> usize {
         match &self.sum {
-            Sum::Whole(_) => 0,
+            Sum::Whole(sum) => sum.bytes(),
             Sum::Extreme(cell, _) => 2 * cell.len(),
         }
     }

@@ -43,6 +43,11 @@ impl Sum {
         self.values
     }
 
+    /// Bytes of its places: one of 8 for every four digits between the highest and the lowest.
+    pub(crate) fn bytes(&self) -> usize {
+        self.places.len() * size_of::<i64>()
+    }
+
     /// Adds a value.
     pub(crate) fn add(&mut self, value: &Decimal) {
         self.values += 1;

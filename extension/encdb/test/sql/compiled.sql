@@ -41,8 +41,16 @@ RESET enable_seqscan;
 -- Groups, of which expressions are made again
 SELECT encdb.decrypt((ec - ec) + ec) AS c, encdb.decrypt((ec - ec) * ec), count(*) FROM terms WHERE b < 2 GROUP BY ec - ec, ec ORDER BY 1;
 SELECT encdb.decrypt(ec + ec) AS twice, encdb.decrypt((ec + ec) * ec) AS product, count(*) FROM terms GROUP BY ROLLUP (ec + ec, ec) ORDER BY 1, 2, 3;
+SELECT b, encdb.decrypt(sum(ea * ea + ec)) = sum(a * a + c) AS sum FROM terms GROUP BY ROLLUP (b) ORDER BY 1;
 -- More operands than a call takes: as many calls as needed
-SELECT 'SELECT encdb.decrypt(' || string_agg('ea', ' + ') || ') AS "80" FROM terms WHERE a = 1' FROM generate_series(1, 80) \gexec
+SELECT string_agg('ea', ' + ') AS many FROM generate_series(1, 80) \gset
+SELECT encdb.decrypt(:many) AS "80" FROM terms WHERE a = 1;
+EXPLAIN (VERBOSE, COSTS OFF) SELECT :many FROM terms;
+-- PL/pgSQL plans a cast without a query
+DO $$ DECLARE a enc_int4; b enc_int8 := a; BEGIN SELECT ea INTO a FROM terms WHERE terms.a = 7; b := a; b := a + a;
+  RAISE NOTICE '%', encdb.decrypt(b + b); END $$;
+CREATE FUNCTION widened(a enc_int4) RETURNS enc_decimal LANGUAGE plpgsql AS 'BEGIN RETURN a + a; END';
+SELECT encdb.decrypt(widened(ea)) AS widened FROM terms WHERE a = 7;
 -- Whose right to an operator was taken away has none by what was compiled, before it was taken either
 CREATE ROLE regress_reader;
 GRANT SELECT ON terms TO regress_reader;
@@ -56,6 +64,8 @@ EXECUTE product;
 SELECT count(ea + eb - ec) FROM terms;
 RESET ROLE;
 GRANT EXECUTE ON FUNCTION encdb.enc_int4_mul(enc_int4, enc_int4) TO PUBLIC;
+-- Given back, it goes in again
+EXPLAIN (VERBOSE, COSTS OFF) SELECT (ea * ea) * eb FROM terms;
 DROP OWNED BY regress_reader;
 DROP ROLE regress_reader;
 -- Nothing is compiled where somebody set who may execute it
