@@ -137,6 +137,11 @@ fn what_is_no_page_is_refused() {
     let too_many = Err(Refusal::TooMany);
     assert_eq!(connection.keep_page(MOST_PAGES, items(&[&one])), too_many);
     assert_eq!(connection.keep_page(0, items(&many)), too_many);
+    // More than any page of PostgreSQL's has, and more pages than are kept.
+    let long = key.text(&"x".repeat(40_000));
+    assert_eq!(connection.keep_page(0, items(&[&long])), too_many);
+    let again = [0; MOST_PAGES as usize + 1];
+    assert_eq!(found(&mut connection, &one, &again).err(), too_many.err());
     let mut flipped = one.clone();
     flipped[20] ^= 1;
     flipped[0] ^= 1;

@@ -7,8 +7,8 @@ mod common;
 use std::cmp::Ordering;
 
 use common::*;
-use pgseal_cell::grant::{Grant, GrantTerms, Operation, Revocations, Serial, Subject};
-use pgseal_cell::MasterKey;
+use pgseal_cell::grant::{Grant, GrantTerms, KeyScope, Operation, Revocations, Serial, Subject};
+use pgseal_cell::{DataKeyId, MasterKey};
 use pgseal_crypto::Secret;
 use pgseal_evaluator::engine::{CollationId, Engine};
 use pgseal_evaluator_proto::message::{Command, SigningKey};
@@ -156,6 +156,65 @@ fn lists_of_strangers_keep_no_owner_from_revoking() {
         open(&mut connection, &alice, &alice, shown, lists).unwrap();
         load(&mut connection, &key);
         assert_eq!(connection.decrypt_to(&cell, &mut out), revoked);
+    }
+}
+
+/// Grants are signed by anybody: with one of them in the session, another's list takes no room.
+#[test]
+fn a_list_is_not_kept_for_a_grant_alone() {
+    let engine = engine(false);
+    let (alice, mallory) = (Party::new(1), Party::new(9));
+    let mut key = alice.key(11, false);
+    let (cell, mut out) = (key.int4(5), Vec::new());
+    let own = alice.grant(Subject::Owner, &[Operation::ConvertOut]);
+    let others = alice.grant(Subject::Client(mallory.public()), &[Operation::Extract]);
+    let list = alice.revoke(1, &[&own]);
+    let mut strangers = connect(&engine, AttachAs::Client);
+    let shown = std::slice::from_ref(&others);
+    open(
+        &mut strangers,
+        &mallory,
+        &mallory,
+        shown,
+        std::slice::from_ref(&list),
+    )
+    .unwrap();
+    for (lists, is_revoked) in [(&[][..], false), (&[list][..], true), (&[], true)] {
+        let mut connection = connect(&engine, AttachAs::Client);
+        open(
+            &mut connection,
+            &alice,
+            &alice,
+            std::slice::from_ref(&own),
+            lists,
+        )
+        .unwrap();
+        load(&mut connection, &key);
+        let opened = connection.decrypt_to(&cell, &mut out);
+        assert_eq!(opened == Err(Refusal::GrantRevoked), is_revoked);
+    }
+}
+
+/// A session keeps a thousand grants: none may be of any length.
+#[test]
+fn a_grant_that_names_too_many_keys_is_refused() {
+    let engine = engine(false);
+    let alice = Party::new(1);
+    let own = alice.grant(Subject::Owner, &[Operation::ConvertOut]);
+    let mut connection = connect(&engine, AttachAs::Client);
+    let mut session = open(&mut connection, &alice, &alice, &[], &[]).unwrap();
+    for (number, serial, shown) in [
+        (3000, 1, Ok(None)),
+        (5000, 2, Err(Refusal::TooLarge.code())),
+    ] {
+        let terms = GrantTerms {
+            serial: Serial([serial; 16]),
+            keys: KeyScope::Keys((0..number).map(DataKeyId).collect()),
+            ..own.terms().clone()
+        };
+        let grant = Grant::sign(terms, &alice.signing).encode();
+        let answer = command(&mut connection, &mut session, &Command::AddGrant(&grant));
+        assert_eq!(answer, shown);
     }
 }
 

@@ -53,13 +53,14 @@ enum Sum {
 }
 
 impl State {
-    /// What it takes beside itself: a sum has its places, a leading cell is there twice, as it came
-    /// and opened.
+    /// What it takes beside itself: the keys that it met, and a sum's places, or a leading cell
+    /// twice, as it came and opened.
     fn bytes(&self) -> usize {
-        match &self.sum {
+        let sum = match &self.sum {
             Sum::Whole(sum) => sum.bytes(),
             Sum::Extreme(cell, _) => 2 * cell.len(),
-        }
+        };
+        sum + size_of_val(&self.origins[..])
     }
 }
 

@@ -39,6 +39,14 @@ pub struct Deposits {
     number: u64,
 }
 
+/// What a list came to.
+pub struct Taken {
+    /// It is kept for grants that are shown later.
+    pub kept: bool,
+    /// Something is not what it was.
+    pub changed: bool,
+}
+
 struct Deposit {
     owner: Arc<Owner>,
     held: Held,
@@ -92,8 +100,8 @@ impl Deposits {
     }
 
     /// Drops what a list takes back, and keeps its serials if it `concerns` whoever showed it and
-    /// there is room. Whether that changed anything; none if all of them were taken back before.
-    pub fn revoke(&mut self, list: &VerifiedRevocations, concerns: bool) -> Option<bool> {
+    /// there is room. None if all of them were taken back before.
+    pub fn revoke(&mut self, list: &VerifiedRevocations, concerns: bool) -> Option<Taken> {
         let owner = list.owner();
         let is_new = |serial: &&Serial| !self.revoked(owner, **serial);
         let new: Vec<Serial> = list.serials().iter().filter(is_new).copied().collect();
@@ -106,7 +114,9 @@ impl Deposits {
             changed |= !stays;
             stays
         });
-        Some((concerns && self.take_back(owner, &new)) || changed)
+        let kept = concerns && self.take_back(owner, &new);
+        let changed = changed || kept;
+        Some(Taken { kept, changed })
     }
 
     /// Keeps these serials beside those that the owner took back before. Whether there is room.

@@ -13,6 +13,7 @@ use pgseal_evaluator_proto::message::{
 };
 use pgseal_evaluator_proto::Refusal;
 
+use super::deposits::Taken;
 use super::keys::Owner;
 use super::rights::{Asker, Held};
 use super::session::Holdings;
@@ -23,6 +24,8 @@ use crate::audit::Event;
 const OFFER: u64 = 300;
 /// The longest session, in seconds: a week.
 const LONGEST: u64 = 7 * 24 * 3600;
+/// The longest grant, in bytes: some thousand keys. Each session keeps a thousand grants.
+const LONGEST_GRANT: usize = 16 << 10;
 
 /// Where the exchange with the client stands. An offer and an open session may be there together:
 /// a client of a pool opens its own session after another's.
@@ -94,7 +97,11 @@ impl Connection {
                 self.counts.refused(refusal);
             }
         }
-        lists.iter().for_each(|list| self.revoke(list));
+        for list in &lists {
+            if let Err(refusal) = self.revoke(list) {
+                self.counts.refused(refusal);
+            }
+        }
         self.join_shares(&asker);
         into.extend_from_slice(&answer);
         Ok(())
@@ -121,9 +128,8 @@ impl Connection {
             }
             Command::Revoke(list) => {
                 let list = Revocations::parse(list)?;
-                verified(vec![list])?
-                    .iter()
-                    .for_each(|list| self.revoke(list));
+                let lists = verified(vec![list])?;
+                { lists.iter() }.try_for_each(|list| self.revoke(list))?;
                 Ok(None)
             }
             Command::GenerateKey {
@@ -149,6 +155,9 @@ impl Connection {
     /// `lists` were shown with it.
     fn add_grant(&mut self, grant: &Grant, lists: &[VerifiedRevocations]) -> Result<(), Refusal> {
         let session = self.session.as_ref().ok_or(Refusal::NoSession)?;
+        if grant.encode().len() > LONGEST_GRANT {
+            return Err(Refusal::TooLarge);
+        }
         let mut held = Held::verify(grant)?;
         let (owner, serial) = (grant.terms().owner, grant.terms().serial);
         let mut holdings = session.write();
@@ -176,13 +185,14 @@ impl Connection {
 
     /// Takes an owner's list of revocations in, unless all of it is known. It acts on what all
     /// sessions hold, and on what was left; it is kept if this session has to do with the owner.
-    fn revoke(&mut self, list: &VerifiedRevocations) {
+    /// Refused if there is no room to keep it: it has acted, and has to be shown again.
+    fn revoke(&mut self, list: &VerifiedRevocations) -> Result<(), Refusal> {
         let session = self.session.as_ref();
         let concerns = session.is_some_and(|session| session.read().concerns(list.owner()));
         // It is kept first: a grant that comes meanwhile meets it there, or in its session.
-        let kept = self.shared.deposits().revoke(list, concerns);
-        let Some(mut changed) = kept else {
-            return;
+        let taken = self.shared.deposits().revoke(list, concerns);
+        let Some(Taken { kept, mut changed }) = taken else {
+            return Ok(());
         };
         let sessions = self.shared.sessions().all();
         for session in sessions {
@@ -196,6 +206,10 @@ impl Connection {
                 sequence: list.sequence(),
             });
         }
+        if concerns && !kept {
+            return Err(Refusal::TooMany);
+        }
+        Ok(())
     }
 }
 

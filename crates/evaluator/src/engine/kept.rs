@@ -14,6 +14,9 @@ use super::cells::{Origin, Side};
 use super::operations::position;
 use super::{CollationId, Connection};
 
+/// Bytes of a page's cells at most: PostgreSQL's largest page.
+const MOST_BYTES: usize = 32 << 10;
+
 /// The pages of a connection, by their numbers.
 #[derive(Default)]
 pub(super) struct Kept(Vec<Option<Page>>);
@@ -69,7 +72,8 @@ impl Page {
 impl Connection {
     /// Opens a page's cells, and keeps them under a number in place of what was there.
     pub fn keep_page(&mut self, number: u32, cells: Items<'_>) -> Result<(), Refusal> {
-        if number >= MOST_PAGES || cells.len() > MOST_KEPT {
+        let bytes: usize = cells.iter().map(<[u8]>::len).sum();
+        if number >= MOST_PAGES || cells.len() > MOST_KEPT || bytes > MOST_BYTES {
             return Err(Refusal::TooMany);
         }
         self.begin_operation()?;
@@ -94,6 +98,9 @@ impl Connection {
         collation: CollationId,
         into: &mut Vec<u8>,
     ) -> Result<(), Refusal> {
+        if pages.len() / 4 > MOST_PAGES as usize {
+            return Err(Refusal::TooMany);
+        }
         self.begin_operation()?;
         let probe = self.open(probe, Side::Left, None)?;
         let mut asked = Vec::new();

@@ -318,13 +318,14 @@ impl Connection {
     #[cold]
     fn refresh(&mut self) -> Result<(), Refusal> {
         self.view.until = 0;
+        // Before it is asked whether the session is closed: that is said first, and told by an
+        // epoch. Counts are by the place of a key and a grant, which stay what they are.
+        let epoch = self.shared.epoch.load(Ordering::Acquire);
         let session = match (&self.session, self.attached) {
             (Some(session), Some(database)) if !session.is_closed() => (session, database),
             _ => return Err(Refusal::NoSession),
         };
         let (session, database) = (Arc::clone(session.0), session.1);
-        // Counts are by the place of a key and a grant, which stay what they are.
-        let epoch = self.shared.epoch.load(Ordering::Acquire);
         let holdings = session.read();
         if self.now >= holdings.expires {
             return Err(Refusal::SessionExpired);

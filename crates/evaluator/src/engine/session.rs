@@ -22,6 +22,8 @@ use super::rights::{Asker, Held};
 
 /// Data keys that one session takes of its own owner, and of all others together.
 const MOST_KEYS: usize = 16_384;
+/// The longest name of a key, in bytes: that of `encdb.data_key`.
+const LONGEST_NAME: usize = 1024;
 /// Grants that one session takes of its client.
 const MOST_GRANTS: usize = 1024;
 
@@ -122,7 +124,11 @@ impl Holdings {
     /// somebody whose keys are not. A session has one key of an id, as that table has: states and
     /// conversions name their keys by it alone.
     pub fn load(&mut self, item: &[u8]) -> Result<bool, Refusal> {
-        let wrapped = WrappedKey::parse(KeyRow::parse(item)?.wrapped)?;
+        let row = KeyRow::parse(item)?;
+        if row.name.len() > LONGEST_NAME {
+            return Ok(false);
+        }
+        let wrapped = WrappedKey::parse(row.wrapped)?;
         let owner = { self.owners.iter() }.position(|owner| owner.id == wrapped.owner());
         let is_here = self.keys.iter().any(|key| key.id == wrapped.id());
         match owner {
@@ -177,12 +183,10 @@ impl Holdings {
         speaks.then_some(client)
     }
 
-    /// Whether there is something of this owner, or it is the client.
+    /// Whether there are keys of this owner, or it is the client. Grants alone are nothing: anybody
+    /// signs them with as many keys as he likes.
     pub fn concerns(&self, owner: PublicKey) -> bool {
-        self.subject == Some(owner) || self.owners.iter().any(|known| known.public == owner) || {
-            self.grants.iter()
-        }
-        .any(|held| held.grant.terms().owner == owner)
+        self.subject == Some(owner) || self.owners.iter().any(|known| known.public == owner)
     }
 
     /// Takes a grant of the client's in.
