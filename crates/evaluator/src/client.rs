@@ -13,7 +13,12 @@ use std::time::{Duration, Instant};
 use nix::cmsg_space;
 use nix::errno::Errno;
 use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
-use nix::sys::socket::{recvmsg, ControlMessageOwned, MsgFlags};
+use nix::sys::socket::sockopt::SendTimeout;
+use nix::sys::socket::{
+    connect, recvmsg, setsockopt, socket, AddressFamily, ControlMessageOwned, MsgFlags, SockFlag,
+    SockType, UnixAddr,
+};
+use nix::sys::time::TimeVal;
 use pgseal_evaluator_proto::ring::{Futex, Mapping, RingClient, RingError};
 use pgseal_evaluator_proto::Refusal;
 
@@ -64,9 +69,13 @@ impl Ring {
         Self::connect_while(path, || true)
     }
 
-    /// The same; `goes_on` is asked after every signal whether to wait on for its greeting.
-    pub fn connect_while(path: &Path, goes_on: impl FnMut() -> bool) -> Result<Self, ConnectError> {
-        let socket = UnixStream::connect(path).map_err(ConnectError::Absent)?;
+    /// The same; `goes_on` is asked after every signal whether to wait on for its greeting, and for
+    /// a place in its queue.
+    pub fn connect_while(
+        path: &Path,
+        mut goes_on: impl FnMut() -> bool,
+    ) -> Result<Self, ConnectError> {
+        let socket = reach(path, &mut goes_on).map_err(ConnectError::Absent)?;
         let patience = socket.set_read_timeout(Some(PATIENCE));
         let memory = patience
             .map_err(ConnectError::Absent)
@@ -102,6 +111,23 @@ impl Ring {
     /// Whether the evaluator still lives. A system call.
     pub fn is_open(&self) -> bool {
         is_open(&self.socket)
+    }
+}
+
+/// A socket to who listens there. Its queue may be full, of one that was stopped; without a time
+/// limit the kernel would wait on after every signal.
+fn reach(path: &Path, goes_on: &mut impl FnMut() -> bool) -> io::Result<UnixStream> {
+    let flags = SockFlag::SOCK_CLOEXEC;
+    let socket = socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
+    let patience = TimeVal::new(PATIENCE.as_secs().try_into().unwrap_or(1), 0);
+    setsockopt(&socket, SendTimeout, &patience)?;
+    let address = UnixAddr::new(path)?;
+    let until = Instant::now() + PATIENCE;
+    loop {
+        match connect(socket.as_raw_fd(), &address) {
+            Err(Errno::EINTR) if goes_on() && Instant::now() < until => {}
+            connected => return Ok(connected.map(|()| UnixStream::from(socket))?),
+        }
     }
 }
 
@@ -156,4 +182,31 @@ fn receive(
     let memory = owned.next();
     owned.for_each(drop);
     Ok(memory)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use nix::sys::socket::{bind, listen, Backlog};
+
+    #[test]
+    fn a_full_queue_is_waited_for_and_not_for_ever() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("socket");
+        let stopped = socket(
+            AddressFamily::Unix,
+            SockType::Stream,
+            SockFlag::SOCK_CLOEXEC,
+            None,
+        )
+        .unwrap();
+        bind(stopped.as_raw_fd(), &UnixAddr::new(&path).unwrap()).unwrap();
+        listen(&stopped, Backlog::new(1).unwrap()).unwrap();
+        let _queued = [(); 2].map(|()| UnixStream::connect(&path).unwrap());
+        let start = Instant::now();
+        let refused = Ring::connect_while(&path, || true);
+        assert!(matches!(refused, Err(ConnectError::Absent(_))));
+        assert!((PATIENCE..2 * PATIENCE).contains(&start.elapsed()));
+    }
 }

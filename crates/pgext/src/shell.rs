@@ -8,6 +8,7 @@ use std::cmp::Ordering;
 use std::ffi::CString;
 
 use pgseal_cell::{CellRef, WrappedKey};
+use pgseal_evaluator_proto::ring::MAX_MESSAGE;
 use pgseal_evaluator_proto::{
     AttachAs, Collation, Items, KeyRow, Refusal, Report, Request, Response,
 };
@@ -19,6 +20,8 @@ use crate::way::{Inline, Interrupts, Isolated, Way};
 /// Bytes of wrapped keys that go into one request, a fraction of what fits: anybody may have added
 /// rows, of any number and length.
 const PORTION: usize = 1 << 20;
+/// Buffers above this are given back when they are used next: a backend lives for days.
+const KEPT: usize = 1 << 20;
 
 /// Why a call was refused, as C is told.
 pub(crate) struct Failure {
@@ -156,6 +159,10 @@ impl Shell {
 
     /// Relays a message; true if a session is open now, whose keys are to be loaded.
     pub(crate) fn message(&mut self, message: &[u8]) -> Result<(&[u8], bool), Failure> {
+        // Anybody may send one, and it is copied before the ring refuses it.
+        if message.len() > MAX_MESSAGE {
+            return Err(Refusal::TooLarge.into());
+        }
         self.answer = self.bytes(&Request::Message(message))?.to_vec();
         let open = self.ask(&Request::Status, |response| match response {
             Response::Status(status) => Some(status.open),
@@ -303,11 +310,19 @@ impl Shell {
 
     fn send_now(&mut self, request: &Request<'_>) -> Result<(), Failure> {
         self.request.clear();
+        shrink(&mut self.response);
         request.encode(&mut self.request);
         self.requests += u64::from(matches!(self.way, Way::Isolated(_)));
         let called = self.way.call(&self.request, &mut self.response);
         self.gave_up = called.is_err();
+        shrink(&mut self.request);
         called
+    }
+}
+
+fn shrink(buffer: &mut Vec<u8>) {
+    if buffer.capacity() > KEPT {
+        *buffer = Vec::new();
     }
 }
 
@@ -368,6 +383,25 @@ pub(crate) fn wrapped_key(wrapped: &[u8]) -> Result<(u32, bool), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_too_large_is_not_copied_and_what_is_large_does_not_stay() {
+        let mut shell = Shell::new();
+        let refused = shell.message(&vec![0; MAX_MESSAGE + 1]).err();
+        assert_eq!(
+            refused.map(|failure| failure.code),
+            Some(Refusal::TooLarge.code())
+        );
+        assert_eq!(shell.request.capacity(), 0);
+        let cell = vec![0; 2 * KEPT];
+        let compare = Request::Compare {
+            collation: Collation::C,
+            left: &cell,
+            right: &cell,
+        };
+        assert!(shell.done(&compare).is_err());
+        assert_eq!(shell.request.capacity(), 0);
+    }
 
     #[test]
     fn rows_go_in_portions_and_one_that_is_too_long_keeps_none_of_the_others() {

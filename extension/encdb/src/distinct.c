@@ -7,14 +7,18 @@
  * compare the abbreviated keys of what their sort gave back, and would find no two
  * equal. Those sort bare datums if they have one argument, else tuples. A sort does
  * not say whom it is for, so while such a query is open no sort of that kind
- * numbers cells in this backend: they are compared in full.
+ * numbers cells in this backend: they are compared in full. So are they until the
+ * end of the transaction that loads the library: its queries may have started
+ * before.
  */
 #include "encdb.h"
 
+#include "access/xact.h"
 #include "catalog/pg_aggregate.h"
 #include "executor/executor.h"
 #include "nodes/execnodes.h"
 #include "nodes/nodeFuncs.h"
+#include "utils/memutils.h"
 
 /* The sorts whose keys are read */
 typedef struct Readers
@@ -74,16 +78,16 @@ Close(void *argument)
 	open_readers.tuples -= reading->readers.tuples;
 }
 
-/* The query's memory goes at its end and after its error alike */
+/* The memory of a query, or a transaction, goes at its end and after its error alike */
 static void
-Open(EState *query, Readers readers)
+Open(MemoryContext context, Readers readers)
 {
-	Reading    *reading = MemoryContextAllocZero(query->es_query_cxt, sizeof(Reading));
+	Reading    *reading = MemoryContextAllocZero(context, sizeof(Reading));
 
 	reading->readers = readers;
 	reading->closed.func = Close;
 	reading->closed.arg = reading;
-	MemoryContextRegisterResetCallback(query->es_query_cxt, &reading->closed);
+	MemoryContextRegisterResetCallback(context, &reading->closed);
 	open_readers.datums += readers.datums;
 	open_readers.tuples += readers.tuples;
 }
@@ -97,12 +101,10 @@ ExecutorStarts(QueryDesc *query, int flags)
 		next_executor_start(query, flags);
 	else
 		standard_ExecutorStart(query, flags);
-	/* Inline, sorts number nothing */
-	if (encdb_evaluator != EVALUATOR_ISOLATED)
-		return;
+	/* Inline, sorts number nothing; but a cursor may outlive that setting */
 	(void) Walk(query->planstate, &readers);
 	if (readers.datums + readers.tuples > 0)
-		Open(query->estate, readers);
+		Open(query->estate->es_query_cxt, readers);
 }
 
 /* Whether keys are read of sorts of tuples, or of bare datums */
@@ -117,4 +119,6 @@ encdb_distinct_init(void)
 {
 	next_executor_start = ExecutorStart_hook;
 	ExecutorStart_hook = ExecutorStarts;
+	if (IsTransactionState())
+		Open(TopTransactionContext, (Readers) {1, 1});
 }

@@ -120,6 +120,15 @@ SELECT part, sum(i) = encdb.decrypt(sum(ei)) AND avg(i) = encdb.decrypt(avg(ei))
 -- PostgreSQL has them of bytea since 18
 SELECT encdb.decrypt(min(b)), encdb.decrypt(max(b)) FROM (VALUES (encdb.enc_bytea_encrypt('\x02')), (encdb.enc_bytea_encrypt('\x0101')), (NULL)) v(b);
 SELECT sum(ei) IS NULL AS none, encdb.decrypt(sum(ei)) FROM numbers WHERE i < 0;
+-- A cursor that was opened before the library was loaded finds equal values too
+CREATE TABLE often AS SELECT encdb.enc_int4_encrypt(v) AS k FROM (VALUES (1), (2), (2), (2)) v(v);
+\c -
+BEGIN;
+DECLARE early CURSOR FOR SELECT mode() WITHIN GROUP (ORDER BY k) AS often FROM often;
+\i :file
+FETCH early \gset
+COMMIT;
+SELECT encdb.decrypt(:'often'::enc_int4) AS often;
 SELECT encdb.decrypt(sum(ei) FILTER (WHERE i <= 2)), count(ei), encdb.decrypt(sum(DISTINCT ei)) FROM numbers;
 SELECT avg(i)::text = encdb.decrypt(avg(ei))::text AS same_scale FROM numbers;
 -- In parallel
