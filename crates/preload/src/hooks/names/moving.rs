@@ -187,7 +187,9 @@ impl Change {
                 Content::Sealed(_, Class::WalSegment(_)),
             ) => false,
             (Content::Sealed(..), Content::Clear) => true,
-            (Content::Sealed(_, class), Content::Sealed(..)) => holds_pages(class),
+            (Content::Sealed(_, class), Content::Sealed(_, to)) => {
+                holds_pages(class) && !holds_pages(to)
+            }
         }
     }
 
