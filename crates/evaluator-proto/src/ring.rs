@@ -44,6 +44,9 @@ use words::SIDE;
 /// The longest request or response, in bytes: eight texts of 1 MB.
 pub const MAX_MESSAGE: usize = (SIDE - 1) * size_of::<u64>();
 
+/// Buffers of messages above this are given back: connections live for days.
+const KEPT: usize = 1 << 20;
+
 /// Words before them.
 const FRONT: usize = 64;
 /// Words of a ring.
@@ -112,6 +115,13 @@ pub fn format(words: &[AtomicU64]) {
 /// Lets a server that sleeps ask whether it should go on.
 pub fn wake_server(words: &[AtomicU64], waiter: &impl Wait) {
     waiter.wake(Ring::new(words).request.head);
+}
+
+/// Gives a large buffer of a message back.
+pub fn shrink(buffer: &mut Vec<u8>) {
+    if buffer.capacity() > KEPT {
+        *buffer = Vec::new();
+    }
 }
 
 /// Whether words are a ring of this version.

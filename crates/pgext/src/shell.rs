@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 use std::ffi::CString;
 
 use pgseal_cell::{CellRef, WrappedKey};
-use pgseal_evaluator_proto::ring::MAX_MESSAGE;
+use pgseal_evaluator_proto::ring::{shrink, MAX_MESSAGE};
 use pgseal_evaluator_proto::{
     AttachAs, Collation, Items, KeyRow, Refusal, Report, Request, Response,
 };
@@ -20,8 +20,6 @@ use crate::way::{Inline, Interrupts, Isolated, Way};
 /// Bytes of wrapped keys that go into one request, a fraction of what fits: anybody may have added
 /// rows, of any number and length.
 const PORTION: usize = 1 << 20;
-/// Buffers above this are given back when they are used next: a backend lives for days.
-const KEPT: usize = 1 << 20;
 
 /// Why a call was refused, as C is told.
 pub(crate) struct Failure {
@@ -320,12 +318,6 @@ impl Shell {
     }
 }
 
-fn shrink(buffer: &mut Vec<u8>) {
-    if buffer.capacity() > KEPT {
-        *buffer = Vec::new();
-    }
-}
-
 /// Rows in requests of so many bytes at most, one request at least; a longer row is in none.
 fn portions(rows: &[Vec<u8>], most: usize) -> Vec<Vec<&[u8]>> {
     let mut portions = vec![Vec::new()];
@@ -393,7 +385,7 @@ mod tests {
             Some(Refusal::TooLarge.code())
         );
         assert_eq!(shell.request.capacity(), 0);
-        let cell = vec![0; 2 * KEPT];
+        let cell = vec![0; 2 << 20];
         let compare = Request::Compare {
             collation: Collation::C,
             left: &cell,

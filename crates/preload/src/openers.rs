@@ -61,35 +61,31 @@ pub fn has(fd: c_int) -> bool {
 /// Would a rename of this name, or to it, have one of them come under another name, by which it is
 /// not known here? That goes for directories on the way to it, too.
 pub fn lie_at(directory: c_int, path: &CStr) -> bool {
-    let mut names = names().peekable();
-    if names.peek().is_none() {
-        return false;
-    }
-    let kept = errno();
-    let named = lstat(directory, path);
-    let is_way = named.is_ok_and(|named| names.any(|file| leads_by(file, &named)));
-    set_errno(kept);
-    is_way
+    any_at(directory, path, leads_by)
 }
 
 /// Is this name one of theirs, or a link that is one?
-pub fn lies_at(directory: c_int, path: &CStr) -> bool {
+pub fn are_named(directory: c_int, path: &CStr) -> bool {
+    any_at(directory, path, is_at)
+}
+
+/// Does what lies at this name pass the test with one of them?
+fn any_at(directory: c_int, path: &CStr, test: fn(&Path, &libc::stat) -> bool) -> bool {
     let mut names = names().peekable();
     if names.peek().is_none() {
         return false;
     }
     let kept = errno();
     let named = lstat(directory, path);
-    let is_it = named
-        .is_ok_and(|named| names.any(|file| is_at(Path::new(OsStr::from_bytes(file)), &named)));
+    let passes = |file| named.as_ref().is_ok_and(|named| test(file, named));
+    let any = names.any(|file| passes(Path::new(OsStr::from_bytes(file))));
     set_errno(kept);
-    is_it
+    any
 }
 
 /// Is this the file, a directory on the way to it, or a link that is one?
-fn leads_by(file: &[u8], named: &libc::stat) -> bool {
-    let mut way = Path::new(OsStr::from_bytes(file)).ancestors();
-    way.any(|part| is_at(part, named))
+fn leads_by(file: &Path, named: &libc::stat) -> bool {
+    file.ancestors().any(|part| is_at(part, named))
 }
 
 fn is_at(part: &Path, named: &libc::stat) -> bool {

@@ -184,7 +184,7 @@ impl Connection {
     }
 
     /// Takes an owner's list of revocations in, unless all of it is known. It acts on what all
-    /// sessions hold, and on what was left; it is kept if this session has to do with the owner.
+    /// sessions hold, and on what was left; it is kept if this session has the owner's keys.
     /// Refused if there is no room to keep it: it has acted, and has to be shown again.
     fn revoke(&mut self, list: &VerifiedRevocations) -> Result<(), Refusal> {
         let session = self.session.as_ref();

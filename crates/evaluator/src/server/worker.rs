@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use nix::time::{clock_gettime, ClockId};
-use pgseal_evaluator_proto::ring::{Futex, Mapping, RingError, RingServer};
+use pgseal_evaluator_proto::ring::{shrink, Futex, Mapping, RingError, RingServer};
 use pgseal_evaluator_proto::{Refusal, Response};
 
 use super::links::Link;
@@ -20,8 +20,6 @@ const IDLE: Duration = Duration::from_secs(30);
 const SOON: Duration = Duration::from_secs(1);
 /// Requests without a sleep between them that share a look at the clock.
 const SAME_MOMENT: u32 = 16;
-/// Buffers above this are given back after the request.
-const KEPT: usize = 1 << 20;
 
 /// Starts the thread of a connection.
 pub fn start(server: &'static Server, link: &Arc<Link>) -> io::Result<()> {
@@ -97,12 +95,6 @@ fn work(server: &'static Server, link: &Link) {
 fn refuse(refusal: Refusal, response: &mut Vec<u8>) {
     response.clear();
     Response::from(refusal).encode(response);
-}
-
-fn shrink(buffer: &mut Vec<u8>) {
-    if buffer.capacity() > KEPT {
-        *buffer = Vec::new();
-    }
 }
 
 /// Seconds and microseconds since 1970, as of the kernel's last tick: no system call.

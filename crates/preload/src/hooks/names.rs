@@ -124,7 +124,7 @@ unsafe fn denied_at(directory: c_int, path: *const c_char) -> Option<c_int> {
     }
     // SAFETY: the caller's C string.
     let name = unsafe { CStr::from_ptr(path) };
-    if openers::lies_at(directory, name) {
+    if openers::are_named(directory, name) {
         return Some(libc::EACCES);
     }
     let needle = b"pg_encryption";

@@ -157,31 +157,23 @@ fn untruncated(flags: c_int) -> c_int {
 
 /// What was opened, unless a server must not open it; emptied, if that was asked for.
 fn unless_withheld(fd: c_int, flags: c_int) -> c_int {
-    if fd < 0 {
-        return fd;
-    }
-    if server::withholds(fd, flags) {
-        libc_call!(close(fd));
-        return super::fail(libc::EACCES);
-    }
-    emptied(fd, flags)
+    unless(|| server::withholds(fd, flags), fd, flags)
 }
 
 /// The same for a file that is sealed by its name, which is no process's memory. One that opens the
 /// key may lie below such a name too; relations, transaction status and WAL have none.
 fn unless_opener(fd: c_int, flags: c_int) -> c_int {
+    unless(|| openers::has(fd), fd, flags)
+}
+
+fn unless(withheld: impl FnOnce() -> bool, fd: c_int, flags: c_int) -> c_int {
     if fd < 0 {
         return fd;
     }
-    if openers::has(fd) {
+    if withheld() {
         libc_call!(close(fd));
         return super::fail(libc::EACCES);
     }
-    emptied(fd, flags)
-}
-
-/// An open file, emptied if that was asked for.
-fn emptied(fd: c_int, flags: c_int) -> c_int {
     if empties(flags) && empty(fd).is_err() {
         super::descriptors::close_keeping_errno(fd);
         return -1;
@@ -251,8 +243,7 @@ fn open_sealed(
     // Whoever closes another file and tries again is to find no file that was made here.
     let makes = libc::O_CREAT | libc::O_EXCL;
     if flags & makes == makes {
-        // SAFETY: the caller's terminated name.
-        unsafe { libc::unlinkat(directory, path.as_ptr(), 0) };
+        libc_call!(unlinkat(directory, path.as_ptr(), 0));
     }
     super::fail(errno)
 }
