@@ -23,11 +23,22 @@ INSERT INTO written SELECT encdb.enc_int4_encrypt(g), encdb.enc_int4_encrypt(g *
 ALTER TABLE written ADD PRIMARY KEY (id) WITH (fillfactor = 50);
 CREATE INDEX ON written (k) WITH (fillfactor = 50);
 """
-CELLS = {"id": 777, "k": 1234, "warm": 5, "one": 1}
+# Encrypted columns behind another one, plain or encrypted, and one that is NULL in most rows.
+BEHIND = """
+SELECT encdb.dek_generate(encdb.default_keyname()) IS NOT NULL;
+CREATE EXTENSION encdb_btree;
+CREATE TABLE behind AS SELECT 1::bigint AS tenant, encdb.enc_int4_encrypt(1) AS a, encdb.enc_int4_encrypt(g) AS b,
+    CASE WHEN g % 4 = 0 THEN encdb.enc_int4_encrypt(g) END AS n FROM generate_series(1, 3000) g;
+CREATE INDEX plain_first ON behind (tenant, b); CREATE INDEX cell_first ON behind (a, b);
+CREATE INDEX nulls_last ON behind (n); CREATE INDEX nulls_first ON behind (n DESC NULLS FIRST);
+"""
+CELLS = {"id": 777, "k": 1234, "low": 5, "one": 1, "zero": 0, "top": 3000}
 SEARCH = "SET enable_seqscan = off; SET enable_bitmapscan = off;\n"
 
 
 class Requests(Confidential):
+    maxDiff = None
+
     def counts(self, server, statements, setup=""):
         """The requests of each of these statements, in one session; SQL in front of a "; " in one is not counted."""
         sql = setup
@@ -74,24 +85,50 @@ class Requests(Confidential):
         server = self.isolated("autovacuum = off")
         self.as_owner(server, WRITTEN)
         cells = "".join(f"SELECT encdb.enc_int4_encrypt({number}, '|postgres|postgres|') AS {name} \\gset\n" for name, number in CELLS.items())
-        # The first statement of each kind hands over the upper pages of both indexes.
-        warm = "SELECT g FROM written WHERE id = :'warm'; SELECT g FROM written WHERE k = :'warm';\n"
         point = "SELECT g FROM written WHERE id = :'id'"
-        expected = {
-            point: 2,
-            # To find the row, to add, and for the index on k; its primary key is known to be where the row was found.
-            # To find the first row, for the other bound on each of eleven leaves, and for the sum of 773.
-            "SELECT sum(k) FROM written WHERE id BETWEEN :'warm' AND :'id'": 2 + 11 + 7,
-            "UPDATE written SET k = k + :'one' WHERE id = :'id'": 2 + 1 + 2,
-            "UPDATE written SET g = 0 WHERE id = :'id'": 2,
-            "DELETE FROM written WHERE id = :'id'": 2,
-            "INSERT INTO written VALUES (:'id', :'k', 1)": 2 + 2,
-            "INSERT INTO written VALUES (:'id', :'k', 1) ON CONFLICT (id) DO UPDATE SET g = 2": 2,
+        # The evaluator has no page yet: it is asked, and handed the root and the leaf; then, for one bound of a range, the first
+        # leaf, and for the other, which is asked about the first, those of 26 and of 28 leaves that it does not have.
+        cold = {
+            point: 1 + 2,
+            "SELECT g FROM written WHERE id BETWEEN :'zero' AND :'top'": (1 + 1) + 1 + 24,
+            "SELECT g FROM written WHERE k BETWEEN :'zero' AND :'top'": (1 + 2) + 1 + 25,
         }
-        self.assertEqual(dict(zip(expected, self.counts(server, expected, SEARCH + cells + warm))), expected)
+        expected = {
+            point: 1,
+            # One for each bound, which is told of all eleven leaves, and for the sum of 773.
+            "SELECT sum(k) FROM written WHERE id BETWEEN :'low' AND :'id'": 2 + 7,
+            # To find the row, to add, and for the index on k; its primary key is known to be where the row was found.
+            "UPDATE written SET k = k + :'one' WHERE id = :'id'": 1 + 1 + 1,
+            "UPDATE written SET g = 0 WHERE id = :'id'": 1,
+            "DELETE FROM written WHERE id = :'id'": 1,
+            "INSERT INTO written VALUES (:'id', :'k', 1)": 1 + 1,
+            # The key's leaf is not as it was: it has a cell more, which is equal to the probe.
+            "INSERT INTO written VALUES (:'id', :'k', 1) ON CONFLICT (id) DO UPDATE SET g = 2": 1 + 1,
+        }
+        counted = self.counts(server, [*cold, *expected], SEARCH + cells)
+        self.assertEqual(dict(zip(cold, counted)), cold)
+        self.assertEqual(dict(zip(expected, counted[len(cold):])), expected)
         found = "SELECT g FROM written WHERE id = :'id'; SELECT count(*) FROM written WHERE k = :'k';"
         checked = "SELECT bt_index_check('written_pkey', true); SELECT bt_index_check('written_k_idx', true);"
         self.assertEqual(self.as_owner(server, SEARCH + cells + found + checked).split(), ["2", "2"])
+
+    def test_columns_behind_others(self):
+        server = self.isolated("autovacuum = off")
+        self.as_owner(server, BEHIND)
+        cells = "".join(f"SELECT encdb.enc_int4_encrypt({number}, '|postgres|postgres|') AS {name} \\gset\n" for name, number in CELLS.items())
+        for index, where in [("plain_first", "tenant = 1 AND b = :'id'"), ("cell_first", "a = :'one' AND b = :'id'")]:
+            with self.subTest(index=index):
+                others = "".join(f"DROP INDEX {other};\n" for other in ["plain_first", "cell_first"] if other != index)
+                lookup = f"SELECT count(*) FROM behind WHERE {where}"
+                setup = f"BEGIN;\n{others}{SEARCH}{cells}{lookup};\n"
+                paged, single = (self.counts(server, [lookup], f"{setup}SET encdb.page_requests = {way};\n")[0] for way in ["auto", "off"])
+                self.assertLessEqual(paged, single)
+        for index in ["nulls_last", "nulls_first"]:
+            with self.subTest(index=index):
+                others = "".join(f"DROP INDEX {other};\n" for other in ["nulls_last", "nulls_first"] if other != index)
+                lookup = "SELECT count(*) FROM behind WHERE n = :'n'"
+                n = "SELECT encdb.enc_int4_encrypt(1234 * 2, '|postgres|postgres|') AS n \\gset\n"
+                self.assertEqual(self.counts(server, [lookup], f"BEGIN;\n{others}{SEARCH}{n}{lookup};\n")[0], 1)
 
 
 if __name__ == "__main__":

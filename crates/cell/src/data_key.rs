@@ -177,6 +177,11 @@ impl<'a> WrappedKey<'a> {
         self.owner
     }
 
+    /// A hash that no other wrapped key has.
+    pub fn identity(&self) -> [u8; 32] {
+        pgseal_crypto::sha256(&[self.bound, self.nonce, self.tag, self.sealed])
+    }
+
     /// The key, if it was wrapped under this master key for this owner and this name.
     pub fn unwrap(
         &self,

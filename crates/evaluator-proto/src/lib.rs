@@ -25,8 +25,8 @@ mod wire;
 pub use items::{Items, KeyRow};
 pub use program::{Program, Step};
 pub use refusal::{Refusal, Report};
-pub use request::{AttachAs, Batch, Collation, Request, Unary, MOST_KEPT, MOST_PAGES};
-pub use response::{Position, Response, Status, POSITION};
+pub use request::{AttachAs, Batch, Collation, Page, Request, Unary, MOST_CELLS};
+pub use response::{Finding, Position, Response, Status, MOST_EQUAL, MOST_FINDINGS};
 pub use wire::Malformed;
 
 /// Proves to an evaluator that a parallel worker belongs to a session.

@@ -9,10 +9,8 @@ use pgseal_value::{AggregateKind, Arithmetic, Field, Interval};
 
 use crate::{Items, Program, Ticket};
 
-/// Pages that a connection keeps at most.
-pub const MOST_PAGES: u32 = 128;
-/// Cells of a page that is kept, at most.
-pub const MOST_KEPT: usize = 256;
+/// Cells of a page that is handed over, at most.
+pub const MOST_CELLS: usize = 256;
 
 /// As whom a connection begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +47,18 @@ pub enum Collation<'a> {
     C,
     /// By `strcoll_l` of this locale.
     Libc(&'a str),
+}
+
+/// A page of an index, as it is handed over.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Page<'a> {
+    /// In their order on the page
+    pub cells: Items<'a>,
+    /// Blocks of the pages below, as 4 bytes each: before the first cell, between the first and the
+    /// second, and so on. None of a leaf page.
+    pub children: &'a [u8],
+    /// Block of the page to the right; 0 is none
+    pub right: u32,
 }
 
 /// Cells that come into an aggregate's state together.
@@ -99,22 +109,19 @@ pub enum Request<'a> {
         /// Cells in their order on the page
         cells: Items<'a>,
     },
-    /// Opens a page's cells and keeps them under a number, below [`MOST_PAGES`], in place of what
-    /// was there; answered by `Done`.
-    KeepPage {
-        /// The number
-        page: u32,
-        /// Cells in their order on the page
-        cells: Items<'a>,
-    },
-    /// Where the probe stands on each of these pages; answered by `Positions`, in their order.
-    SearchKept {
+    /// Where a probe stands in an index, from a page on, down and to the right, as far as the
+    /// evaluator has the pages; answered by `Findings`.
+    Descend {
         /// Of texts
         collation: Collation<'a>,
         /// A cell
         probe: &'a [u8],
-        /// Numbers, as 4 bytes each
-        pages: &'a [u8],
+        /// The index, in the connection's database
+        index: [u8; 16],
+        /// The page to begin with
+        block: u32,
+        /// That page, to be kept in place of what was there
+        page: Option<Page<'a>>,
     },
     /// Answered by `Hash`.
     Hash {

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use crate::wire::{put_bytes, Malformed, Reader};
+use crate::wire::{put_bytes, put_len, Malformed, Reader};
 use crate::{Items, Refusal, Report, Ticket};
 
 /// One answer.
@@ -24,8 +24,8 @@ pub enum Response<'a> {
     Truth(bool),
     /// A hash, or a prefix.
     Hash(u64),
-    /// [`Position`]s on pages that are kept, as [`POSITION`] bytes each.
-    Positions(&'a [u8]),
+    /// [`Finding`]s, each as an item: of pages one after the other, the first asked for.
+    Findings(Items<'a>),
     /// Ranks, as 4 bytes each.
     Ranks(&'a [u8]),
     /// A handle, or how many.
@@ -50,8 +50,32 @@ pub struct Position {
     pub descending: bool,
 }
 
-/// Bytes of a position.
-pub const POSITION: usize = 9;
+/// Findings of one search at most.
+pub const MOST_FINDINGS: u32 = 16;
+/// Equal cells of a finding at most.
+pub const MOST_EQUAL: usize = 2;
+
+/// What a search found of a page: where the probe stands on it as the evaluator has it, and which
+/// cells stand beside it. That holds of the cells wherever they are by now. Of a page that came
+/// with the request and is not kept, the position alone is told.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Finding<'a> {
+    /// The page
+    pub block: u32,
+    /// On the page as it was handed over
+    pub position: Position,
+    /// The last cell before the probe; empty: none on the page
+    pub below: &'a [u8],
+    /// The first cell behind it; empty: none on the page
+    pub above: &'a [u8],
+    /// The first and the last that are equal, with all between them
+    pub equal: Items<'a>,
+    /// Where the probe lies before or behind all, the cell at the other end: the two tell which way
+    /// the page is sorted, as two of the others do
+    pub far: &'a [u8],
+    /// The first and the last are equal: the page may be sorted either way
+    pub uniform: bool,
+}
 
 /// What an operator may know of an evaluator.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -77,7 +101,7 @@ mod kind {
     pub const POSITION: u8 = 5;
     pub const TRUTH: u8 = 6;
     pub const HASH: u8 = 7;
-    pub const POSITIONS: u8 = 8;
+    pub const FINDINGS: u8 = 8;
     pub const NUMBER: u8 = 9;
     pub const TICKET: u8 = 10;
     pub const STATUS: u8 = 11;
@@ -99,7 +123,7 @@ impl<'a> Response<'a> {
             kind::POSITION => Self::Position(Position::read(&mut reader)?),
             kind::TRUTH => Self::Truth(reader.flag()?),
             kind::HASH => Self::Hash(reader.u64()?),
-            kind::POSITIONS => Self::Positions(in_parts(reader.bytes()?, POSITION)?),
+            kind::FINDINGS => Self::Findings(Items::read(&mut reader)?),
             kind::RANKS => Self::Ranks(in_parts(reader.bytes()?, 4)?),
             kind::NUMBER => Self::Number(reader.u64()?),
             kind::TICKET => Self::Ticket(reader.array()?),
@@ -128,7 +152,10 @@ impl<'a> Response<'a> {
                 into.push(kind::HASH);
                 into.extend_from_slice(&hash.to_le_bytes());
             }
-            Self::Positions(positions) => put(into, kind::POSITIONS, positions),
+            Self::Findings(findings) => {
+                into.push(kind::FINDINGS);
+                findings.write(into);
+            }
             Self::Ranks(ranks) => put(into, kind::RANKS, ranks),
             Self::Number(number) => {
                 into.push(kind::NUMBER);
@@ -165,19 +192,43 @@ impl Position {
         })
     }
 
-    /// Reads one of `Positions`.
-    pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
-        let mut reader = Reader::new(bytes);
-        let position = Self::read(&mut reader)?;
-        reader.end()?;
-        Ok(position)
-    }
-
-    /// Appends its bytes.
-    pub fn write(&self, into: &mut Vec<u8>) {
+    fn write(&self, into: &mut Vec<u8>) {
         into.extend_from_slice(&self.before.to_le_bytes());
         into.extend_from_slice(&self.through.to_le_bytes());
         into.push(u8::from(self.descending));
+    }
+}
+
+impl<'a> Finding<'a> {
+    /// Reads one of `Findings`.
+    pub fn parse(item: &'a [u8]) -> Result<Self, Malformed> {
+        let mut reader = Reader::new(item);
+        let finding = Self {
+            block: reader.u32()?,
+            position: Position::read(&mut reader)?,
+            below: reader.bytes()?,
+            above: reader.bytes()?,
+            equal: Items::read(&mut reader)?,
+            far: reader.bytes()?,
+            uniform: reader.flag()?,
+        };
+        reader.end()?;
+        Ok(finding)
+    }
+
+    /// Appends the item to others.
+    pub fn write_item(&self, items: &mut Vec<u8>) {
+        let start = items.len();
+        put_len(items, 0);
+        items.extend_from_slice(&self.block.to_le_bytes());
+        self.position.write(items);
+        put_bytes(items, self.below);
+        put_bytes(items, self.above);
+        self.equal.write(items);
+        put_bytes(items, self.far);
+        items.push(u8::from(self.uniform));
+        let len = u32::try_from(items.len() - start - 4).unwrap_or(u32::MAX);
+        items[start..start + 4].copy_from_slice(&len.to_le_bytes());
     }
 }
 

@@ -6,8 +6,8 @@ use std::cmp::Ordering;
 
 use pgseal_cell::{DataKeyId, Type};
 use pgseal_evaluator_proto::{
-    AttachAs, Batch, Collation, Items, KeyRow, Malformed, Position, Program, Report, Request,
-    Response, Status, Unary,
+    AttachAs, Batch, Collation, Finding, Items, KeyRow, Malformed, Page, Position, Program, Report,
+    Request, Response, Status, Unary,
 };
 use pgseal_value::{AggregateKind, Arithmetic, Field, Interval};
 use proptest::prelude::*;
@@ -43,6 +43,16 @@ fn session() -> Vec<Request<'static>> {
     ]
 }
 
+fn descend(page: Option<Page<'static>>) -> Request<'static> {
+    Request::Descend {
+        collation: LIBC,
+        probe: b"probe",
+        index: [7; 16],
+        block: 5,
+        page,
+    }
+}
+
 fn comparisons() -> Vec<Request<'static>> {
     vec![
         Request::Compare {
@@ -59,15 +69,12 @@ fn comparisons() -> Vec<Request<'static>> {
             seed: u64::MAX,
             cell: b"cell",
         },
-        Request::KeepPage {
-            page: 1,
+        descend(None),
+        descend(Some(Page {
             cells: CELLS,
-        },
-        Request::SearchKept {
-            collation: LIBC,
-            probe: b"probe",
-            pages: &[1, 0, 0, 0, 2, 0, 0, 0],
-        },
+            children: &[1, 0, 0, 0, 2, 0, 0, 0],
+            right: 3,
+        })),
         Request::Rank {
             collation: LIBC,
             cells: CELLS,
@@ -180,7 +187,7 @@ fn responses() -> Vec<Response<'static>> {
         }),
         Response::Truth(true),
         Response::Hash(u64::MAX),
-        Response::Positions(&[1; 18]),
+        Response::Findings(CELLS),
         Response::Ranks(&[0; 12]),
         Response::Number(9),
         Response::Ticket([3; 16]),
@@ -240,6 +247,36 @@ fn responses_are_read_as_they_were_written() {
 }
 
 #[test]
+fn findings_are_read_as_they_were_written() {
+    let position = Position {
+        before: 1,
+        through: 3,
+        descending: false,
+    };
+    let finding = Finding {
+        block: 9,
+        position,
+        below: b"below",
+        above: b"",
+        equal: CELLS,
+        far: b"far",
+        uniform: true,
+    };
+    let mut items = Vec::new();
+    finding.write_item(&mut items);
+    finding.write_item(&mut items);
+    let (count, bytes) = (2, &items[..]);
+    for item in (Items::Received { count, bytes }).iter() {
+        assert_eq!(Finding::parse(item), Ok(finding));
+        assert_eq!(Finding::parse(&[item, b"\0"].concat()), Err(Malformed));
+        for len in 0..item.len() {
+            assert_eq!(Finding::parse(&item[..len]), Err(Malformed), "{len} bytes");
+        }
+    }
+    assert_eq!(Items::Received { count, bytes }.iter().count(), 2);
+}
+
+#[test]
 fn opcodes_are_distinct_and_others_are_refused() {
     let mut known: Vec<u8> = requests()
         .iter()
@@ -247,7 +284,7 @@ fn opcodes_are_distinct_and_others_are_refused() {
         .collect();
     known.sort_unstable();
     known.dedup();
-    assert_eq!(known.len(), 32);
+    assert_eq!(known.len(), 31);
     for opcode in (0..=255).filter(|opcode| !known.contains(opcode)) {
         let bytes = [&[opcode][..], &[0; 64]].concat();
         assert_eq!(Request::parse(&bytes), Err(Malformed), "{opcode}");

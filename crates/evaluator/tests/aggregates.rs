@@ -298,14 +298,19 @@ fn any_request_is_answered_and_harms_nothing() {
         Request::Decrypt(&text),
         Request::AggregateImport(&a),
         Request::LoadKeys(items(&cells)),
-        Request::KeepPage {
-            page: 1,
-            cells: items(&cells),
-        },
-        Request::SearchKept {
+        Request::Descend {
             collation: Collation::C,
             probe: &a,
-            pages: &[1, 0, 0, 0],
+            index: [1; 16],
+            block: 1,
+            page: Some(leaf(&cells)),
+        },
+        Request::Descend {
+            collation: Collation::C,
+            probe: &a,
+            index: [1; 16],
+            block: 1,
+            page: None,
         },
     ];
     let mut state: u64 = 1;

@@ -9,9 +9,7 @@ use common::*;
 use pgseal_cell::grant::Operation;
 use pgseal_cell::{CellRef, DataKeyId, Mode};
 use pgseal_evaluator::engine::Connection;
-use pgseal_evaluator_proto::{
-    Batch, Collation, Items, Program, Request, Response, Unary, MOST_PAGES,
-};
+use pgseal_evaluator_proto::{Batch, Collation, Items, Page, Program, Request, Response, Unary};
 use pgseal_value::{AggregateKind, Arithmetic, Field, Interval, Type, Value};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -168,17 +166,9 @@ impl Asker {
     fn ask(&mut self, step: Step) {
         let several = self.several(step);
         let both: [&[u8]; 2] = self.two(step).into();
-        let pages = [
-            step[5] % 3,
-            if step[4] % 8 == 0 {
-                MOST_PAGES
-            } else {
-                step[4] % 3
-            },
-        ];
-        let pages = pages.map(u32::to_le_bytes).concat();
+        let children = [step[5] % 4, step[4] % 4].map(u32::to_le_bytes).concat();
         let request = match step[0] % 4 {
-            0 => self.compared(step, items(&several), &pages),
+            0 => self.compared(step, items(&several), &children),
             1 => self.aggregated(step, items(&several)),
             _ => self.computed(step, items(&both)),
         };
@@ -196,7 +186,7 @@ impl Asker {
     }
 
     /// Answered in clear.
-    fn compared<'a>(&'a self, step: Step, cells: Items<'a>, pages: &'a [u8]) -> Request<'a> {
+    fn compared<'a>(&'a self, step: Step, cells: Items<'a>, children: &'a [u8]) -> Request<'a> {
         let [kind, .., d, e] = step;
         let (left, right) = self.two(step);
         let collation = pick(&COLLATIONS, d);
@@ -211,11 +201,16 @@ impl Asker {
                 probe: left,
                 cells,
             },
-            2 => Request::KeepPage { page: e % 3, cells },
-            3 => Request::SearchKept {
+            2 | 3 => Request::Descend {
                 collation,
                 probe: left,
-                pages,
+                index: [0; 16],
+                block: e % 4,
+                page: (kind % 2 == 0).then_some(Page {
+                    cells,
+                    children: &children[..4 * (d as usize % 3)],
+                    right: d % 4,
+                }),
             },
             4 => Request::Hash {
                 seed: u64::from(d),

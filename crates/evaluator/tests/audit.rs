@@ -44,6 +44,7 @@ fn policy_of_software() -> [u8; 32] {
         inline: false,
         cache: 64,
         states: 1,
+        pages: 0,
     };
     pgseal_evaluator::engine::Engine::new(config).policy()
 }

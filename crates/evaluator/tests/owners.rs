@@ -44,9 +44,18 @@ fn cells_of_two_owners_are_not_compared_whatever_is_granted() {
         let refused = Refusal::TwoOwners;
         assert_eq!(session.compare(&a, &b, C), Err(refused));
         assert_eq!(session.search_page(&b, &[&a], C), Err(refused));
-        session.keep_page(0, items(&[&a])).unwrap();
-        let found = session.search_kept(&b, &[0; 4], C, &mut Vec::new());
-        assert_eq!(found, Err(refused));
+        assert_eq!(
+            session.descend(&b, start(0, Some(leaf(&[&a]))), C).err(),
+            Some(refused)
+        );
+        // What the one owner's search left is not found by the other's.
+        assert!(session.descend(&a, start(0, Some(leaf(&[&a]))), C).is_ok());
+        assert_eq!(
+            session
+                .descend(&b, start(0, None), C)
+                .map(|found| found.count),
+            Ok(0)
+        );
         assert_eq!(session.rank(&[&a, &b], C), Err(refused));
         let both = [a.as_slice(), &b];
         let extreme = session.aggregate_step(0, AggregateKind::Max, C, both.into_iter());

@@ -1,79 +1,196 @@
-//! Pages of an index: a page that is kept answers as one that is sent, and as a plain search.
-#![allow(clippy::unwrap_used)]
+//! Pages of an index: a search tells of the pages on its way what looking at every cell would, and
+//! nothing to those who do not hold their key.
+#![allow(clippy::unwrap_used, clippy::unwrap_in_result)]
 
 mod common;
 
 use std::cmp::Ordering;
 
 use common::*;
+use pgseal_cell::grant::Operation;
 use pgseal_evaluator::engine::{CollationId, Connection};
-use pgseal_evaluator_proto::{Position, Refusal, MOST_KEPT, MOST_PAGES, POSITION};
+use pgseal_evaluator_proto::{
+    AttachAs, Finding, Items, Page, Position, Refusal, MOST_CELLS, MOST_FINDINGS,
+};
 use pgseal_value::Value;
 use proptest::prelude::*;
 
 const C: CollationId = CollationId::C;
 
-fn numbers(pages: &[u32]) -> Vec<u8> {
-    pages.iter().flat_map(|page| page.to_le_bytes()).collect()
+/// A finding that outlives its answer.
+#[derive(Debug, PartialEq)]
+struct Found {
+    block: u32,
+    position: Position,
+    below: Vec<u8>,
+    above: Vec<u8>,
+    equal: Vec<Vec<u8>>,
+    far: Vec<u8>,
+    uniform: bool,
 }
 
 fn found(
     connection: &mut Connection,
     probe: &[u8],
-    pages: &[u32],
-) -> Result<Vec<Position>, Refusal> {
-    let mut bytes = Vec::new();
-    connection.search_kept(probe, &numbers(pages), C, &mut bytes)?;
-    Ok(bytes
-        .chunks(POSITION)
-        .map(|position| Position::parse(position).unwrap())
-        .collect())
-}
-
-/// By looking at every value.
-fn plain(page: &[i32], probe: i32) -> Position {
-    let descending = page.first() > page.last();
-    let is_before = |value: &&i32| {
-        if descending {
-            **value > probe
-        } else {
-            **value < probe
+    block: u32,
+    page: Option<Page<'_>>,
+) -> Result<Vec<Found>, Refusal> {
+    let found = connection.descend(probe, start(block, page), C)?;
+    let items = Items::Received {
+        count: found.count,
+        bytes: &found.items,
+    };
+    let each = |item| {
+        let finding = Finding::parse(item).unwrap();
+        Found {
+            block: finding.block,
+            position: finding.position,
+            below: finding.below.to_vec(),
+            above: finding.above.to_vec(),
+            equal: finding.equal.iter().map(<[u8]>::to_vec).collect(),
+            far: finding.far.to_vec(),
+            uniform: finding.uniform,
         }
     };
-    let before = page.iter().filter(is_before).count();
-    let equal = page.iter().filter(|value| **value == probe).count();
-    Position {
-        before: u32::try_from(before).unwrap(),
-        through: u32::try_from(before + equal).unwrap(),
-        descending,
+    Ok(items.iter().map(each).collect())
+}
+
+fn blocks(found: &Result<Vec<Found>, Refusal>) -> Vec<u32> {
+    found.iter().flatten().map(|found| found.block).collect()
+}
+
+/// What a page has, in clear and as cells.
+struct Clear {
+    block: u32,
+    values: Vec<i32>,
+    cells: Vec<Vec<u8>>,
+    children: Vec<u8>,
+    right: u32,
+}
+
+impl Clear {
+    fn new(block: u32, values: Vec<i32>, children: &[u32], right: u32, key: &mut Sealer) -> Self {
+        Self {
+            block,
+            cells: values.iter().map(|value| key.int4(*value)).collect(),
+            values,
+            children: children
+                .iter()
+                .flat_map(|block| block.to_le_bytes())
+                .collect(),
+            right,
+        }
     }
+
+    fn hand_over(&self, connection: &mut Connection, probe: &[u8]) -> Vec<Found> {
+        let cells: Vec<&[u8]> = self.cells.iter().map(Vec::as_slice).collect();
+        let page = Page {
+            cells: items(&cells),
+            children: &self.children,
+            right: self.right,
+        };
+        found(connection, probe, self.block, Some(page)).unwrap()
+    }
+
+    /// By looking at every value.
+    fn plain(&self, probe: i32) -> Found {
+        let values = &self.values;
+        let descending = values.first() > values.last();
+        let is_before = |value: &&i32| {
+            if descending {
+                **value > probe
+            } else {
+                **value < probe
+            }
+        };
+        let before = values.iter().filter(is_before).count();
+        let through = before + values.iter().filter(|value| **value == probe).count();
+        let cell = |at: Option<usize>| at.and_then(|at| self.cells.get(at));
+        let cell = |at| cell(at).cloned().unwrap_or_default();
+        let equal = &self.cells[before..through];
+        let last = equal.last().filter(|_| equal.len() > 1);
+        Found {
+            block: self.block,
+            position: Position {
+                before: u32::try_from(before).unwrap(),
+                through: u32::try_from(through).unwrap(),
+                descending,
+            },
+            below: cell(before.checked_sub(1)),
+            above: cell(Some(through)),
+            equal: equal.first().into_iter().chain(last).cloned().collect(),
+            far: match (before, through) {
+                (_, 0) => cell(values.len().checked_sub(1)),
+                _ if before == values.len() => cell(Some(0)),
+                _ => Vec::new(),
+            },
+            uniform: values.first() == values.last(),
+        }
+    }
+
+    /// The page that a search goes on with.
+    fn next(&self, probe: i32) -> Option<u32> {
+        let before = self.plain(probe).position.before as usize;
+        let child = |bytes: &[u8]| u32::from_le_bytes(bytes.try_into().unwrap());
+        let below = self.children.chunks(4).nth(before).map(child);
+        let right = (before == self.values.len()).then_some(self.right);
+        below.or(right).filter(|block| *block != 0)
+    }
+}
+
+/// A tree of two levels as nbtree makes it: the high key of a leaf is the first key of the next.
+fn tree(values: &[i32], each: usize, key: &mut Sealer) -> Vec<Clear> {
+    let leaves: Vec<&[i32]> = values.chunks(each).collect();
+    let block = |leaf: usize| u32::try_from(leaf + 2).unwrap();
+    let mut pages: Vec<Clear> = { leaves.iter().enumerate() }
+        .map(|(leaf, values)| {
+            let high = leaves.get(leaf + 1).map(|right| right[0]);
+            let right = high.map_or(0, |_| block(leaf + 1));
+            let values = values.iter().copied().chain(high).collect();
+            Clear::new(block(leaf), values, &[], right, key)
+        })
+        .collect();
+    let children: Vec<u32> = (0..leaves.len()).map(block).collect();
+    let separators = leaves[1..].iter().map(|leaf| leaf[0]).collect();
+    pages.insert(0, Clear::new(1, separators, &children, 0, key));
+    pages
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn kept_sent_and_plain_agree(
-        mut pages in prop::collection::vec(prop::collection::vec(-9..9i32, 0..12), 1..5),
-        probe in -10..10i32,
+    fn a_descent_tells_what_looking_at_every_value_does(
+        mut values in prop::collection::vec(-30..30i32, 2..60),
+        each in 1..9_usize,
+        descends: bool,
+        probe in -31..31i32,
     ) {
+        values.sort_unstable();
+        if descends {
+            values.reverse();
+        }
+        prop_assume!(values.len() > each);
         let (mut connection, _, mut key) = alice_with(&engine(false), &[]);
         let sealed = key.int4(probe);
-        let mut sent = Vec::new();
-        for (number, page) in pages.iter_mut().enumerate() {
-            page.sort_unstable();
-            if number % 2 == 1 {
-                page.reverse();
-            }
-            let cells: Vec<Vec<u8>> = page.iter().map(|value| key.int4(*value)).collect();
-            let cells: Vec<&[u8]> = cells.iter().map(Vec::as_slice).collect();
-            connection.keep_page(u32::try_from(number).unwrap(), items(&cells)).unwrap();
-            sent.push(connection.search_page(&sealed, &cells, C).unwrap());
+        let pages = tree(&values, each, &mut key);
+        for page in &pages {
+            let told = page.hand_over(&mut connection, &sealed);
+            prop_assert_eq!(&told[0], &page.plain(probe));
+            let cells: Vec<&[u8]> = page.cells.iter().map(Vec::as_slice).collect();
+            let sent = connection.search_page(&sealed, &cells, C).unwrap();
+            prop_assert_eq!(sent, page.plain(probe).position);
         }
-        let all: Vec<u32> = (0..u32::try_from(pages.len()).unwrap()).collect();
-        let expected: Vec<Position> = pages.iter().map(|page| plain(page, probe)).collect();
-        prop_assert_eq!(&found(&mut connection, &sealed, &all).unwrap(), &expected);
-        prop_assert_eq!(sent, expected);
+        // All on the way in one request.
+        let page = |block: u32| pages.iter().find(|page| page.block == block).unwrap();
+        let told = found(&mut connection, &sealed, 1, None).unwrap();
+        let mut next = Some(1);
+        for finding in &told {
+            prop_assert_eq!(Some(finding.block), next);
+            prop_assert_eq!(finding, &page(finding.block).plain(probe));
+            next = page(finding.block).next(probe);
+        }
+        prop_assert!(next.is_none() || told.len() == MOST_FINDINGS as usize);
     }
 }
 
@@ -105,51 +222,168 @@ fn a_probe_may_be_of_another_type_that_is_compared_with_the_pages() {
     let days = [7, 8, 9].map(|day| key.seal(&Value::Date(day)));
     let days: Vec<&[u8]> = days.iter().map(Vec::as_slice).collect();
     let noon = key.seal(&Value::Timestamp(8 * 86_400_000_000 + 43_200_000_000));
-    connection.keep_page(0, items(&days)).unwrap();
     let sent = connection.search_page(&noon, &days, C).unwrap();
     assert_eq!((sent.before, sent.through), (2, 2));
-    assert_eq!(found(&mut connection, &noon, &[0]), Ok(vec![sent]));
+    let told = found(&mut connection, &noon, 0, Some(leaf(&days))).unwrap();
+    assert_eq!(told[0].position, sent);
+    assert_eq!(found(&mut connection, &noon, 0, None), Ok(told));
+    let word = key.text("one");
+    let wrong = found(&mut connection, &word, 0, Some(leaf(&days)));
+    assert_eq!(wrong, Err(Refusal::WrongType));
+    assert_eq!(found(&mut connection, &word, 0, None), Ok(vec![]));
 }
 
 #[test]
-fn a_page_is_replaced_and_ends_with_its_session() {
+fn a_page_is_replaced_by_the_page_that_is_handed_over_and_no_other_is() {
+    let (mut connection, _, mut key) = alice_with(&engine(false), &[]);
+    let (one, two, three) = (key.int4(1), key.int4(2), key.int4(3));
+    let one_more = key.int4(0);
+    let mut tell = |block, cells: &[&[u8]], right| {
+        let page = Page {
+            right,
+            ..leaf(cells)
+        };
+        let page = (!cells.is_empty()).then_some(page);
+        found(&mut connection, &two, block, page).unwrap()
+    };
+    tell(5, &[&one, &three], 0);
+    tell(6, &[&two, &three], 0);
+    let told = tell(5, &[], 0);
+    assert_eq!((&told[0].below, &told[0].above), (&one, &three));
+    tell(5, &[&two, &three], 0);
+    let told = tell(5, &[], 0);
+    assert_eq!(told[0].below, [0; 0]);
+    assert_eq!(told[0].equal, std::slice::from_ref(&two));
+    assert_eq!((tell(6, &[], 0).len(), tell(7, &[], 0).len()), (1, 0));
+    // A page that is the next of itself ends the search.
+    assert_eq!(tell(8, &[&one_more, &one], 8).len(), MOST_FINDINGS as usize);
+}
+
+#[test]
+fn pages_are_there_for_all_sessions_of_their_key_and_go_with_the_last() {
+    let engine = engine(false);
+    let (mut first, alice, mut key) = alice_with(&engine, &[]);
+    let (one, two) = (key.int4(1), key.int4(2));
+    found(&mut first, &two, 3, Some(leaf(&[&one, &two]))).unwrap();
+    let second = || {
+        let mut connection = connect(&engine, AttachAs::Client);
+        open(&mut connection, &alice, &alice, &[], &[]).unwrap();
+        load(&mut connection, &key);
+        connection
+    };
+    let (mut second, mut third) = (second(), second());
+    assert_eq!(blocks(&found(&mut second, &two, 3, None)), [3]);
+    drop(first);
+    assert_eq!(blocks(&found(&mut second, &two, 3, None)), [3]);
+    // A session that ends for another of its connection's.
+    open(&mut second, &alice, &alice, &[], &[]).unwrap();
+    load(&mut second, &key);
+    assert_eq!(blocks(&found(&mut third, &two, 3, None)), [3]);
+    drop(third);
+    drop(second);
+    let mut last = connect(&engine, AttachAs::Client);
+    open(&mut last, &alice, &alice, &[], &[]).unwrap();
+    load(&mut last, &key);
+    assert_eq!(blocks(&found(&mut last, &two, 3, None)), [0; 0]);
+}
+
+#[test]
+fn a_session_that_has_expired_keeps_no_pages() {
+    let engine = engine(false);
+    let (mut first, alice, mut key) = alice_with(&engine, &[]);
+    let (one, two) = (key.int4(1), key.int4(2));
+    found(&mut first, &two, 3, Some(leaf(&[&one]))).unwrap();
+    first.set_time(NOW + 500);
+    assert_eq!(
+        found(&mut first, &two, 3, None),
+        Err(Refusal::SessionExpired)
+    );
+    let mut second = connect(&engine, AttachAs::Client);
+    open(&mut second, &alice, &alice, &[], &[]).unwrap();
+    load(&mut second, &key);
+    assert_eq!(blocks(&found(&mut second, &two, 3, None)), [0; 0]);
+    // Nor does it while nobody asks in it.
+    found(&mut second, &two, 3, Some(leaf(&[&one]))).unwrap();
+    let mut third = connect(&engine, AttachAs::Client);
+    open(&mut third, &alice, &alice, &[], &[]).unwrap();
+    third.set_time(NOW + 500);
+    drop(third);
+    assert_eq!(blocks(&found(&mut second, &two, 3, None)), [0; 0]);
+}
+
+#[test]
+fn who_does_not_hold_the_key_or_names_another_database_finds_nothing() {
     let engine = engine(false);
     let (mut connection, alice, mut key) = alice_with(&engine, &[]);
     let (one, two) = (key.int4(1), key.int4(2));
-    let last = MOST_PAGES - 1;
-    connection.keep_page(last, items(&[&one])).unwrap();
-    assert_eq!(found(&mut connection, &two, &[last]).unwrap()[0].before, 1);
-    connection.keep_page(last, items(&[&two, &two])).unwrap();
-    assert_eq!(found(&mut connection, &two, &[last]).unwrap()[0].through, 2);
-    let gone = Err(Refusal::UnknownState);
-    assert_eq!(found(&mut connection, &two, &[last, 0]), gone);
+    found(&mut connection, &two, 3, Some(leaf(&[&one, &two]))).unwrap();
+    let mut elsewhere = engine.connect();
+    elsewhere.set_time(NOW);
+    elsewhere.attach(AttachAs::Client, [1; 16]).unwrap();
+    open(&mut elsewhere, &alice, &alice, &[], &[]).unwrap();
+    load(&mut elsewhere, &key);
+    assert_eq!(blocks(&found(&mut elsewhere, &two, 3, None)), [0; 0]);
+    // Another key of the same owner.
+    let mut other = alice.key(8, false);
+    let mut keyless = connect(&engine, AttachAs::Client);
+    open(&mut keyless, &alice, &alice, &[], &[]).unwrap();
+    load(&mut keyless, &other);
+    let probe = other.int4(2);
+    assert_eq!(
+        found(&mut keyless, &two, 3, None),
+        Err(Refusal::KeyNotLoaded)
+    );
+    assert_eq!(blocks(&found(&mut keyless, &probe, 3, None)), [0; 0]);
+    load(&mut keyless, &key);
+    assert_eq!(blocks(&found(&mut keyless, &probe, 3, None)), [3]);
+}
 
-    open(&mut connection, &alice, &alice, &[], &[]).unwrap();
-    load(&mut connection, &key);
-    assert_eq!(found(&mut connection, &two, &[last]), gone);
+#[test]
+fn pages_of_two_keys_are_answered_and_not_kept() {
+    let engine = engine(false);
+    let (mut connection, alice, mut key) = alice_with(&engine, &[Operation::Arithmetic]);
+    let mut other = alice.key(8, false);
+    load(&mut connection, &other);
+    let (one, two, three) = (key.int4(1), other.int4(2), key.int4(3));
+    let page = [one.as_slice(), &two];
+    let told = found(&mut connection, &three, 3, Some(leaf(&page))).unwrap();
+    assert_eq!((told.len(), told[0].position.before), (1, 2));
+    assert_eq!(blocks(&found(&mut connection, &three, 3, None)), [0; 0]);
 }
 
 #[test]
 fn what_is_no_page_is_refused() {
     let (mut connection, _, mut key) = alice_with(&engine(false), &[]);
-    let (one, word) = (key.int4(1), key.text("one"));
-    let many = vec![one.as_slice(); MOST_KEPT + 1];
-    let too_many = Err(Refusal::TooMany);
-    assert_eq!(connection.keep_page(MOST_PAGES, items(&[&one])), too_many);
-    assert_eq!(connection.keep_page(0, items(&many)), too_many);
-    // More than any page of PostgreSQL's has, and more pages than are kept.
+    let one = key.int4(1);
+    let many = vec![one.as_slice(); MOST_CELLS + 1];
+    // More than any page of PostgreSQL's has, and more than the usual one, which is not kept.
+    let large = key.text(&"x".repeat(8_200));
+    let word = key.text("y");
+    let told = found(&mut connection, &word, 4, Some(leaf(&[&large])));
+    assert_eq!(told.unwrap()[0].position.before, 1);
+    assert_eq!(found(&mut connection, &word, 4, None), Ok(vec![]));
     let long = key.text(&"x".repeat(40_000));
-    assert_eq!(connection.keep_page(0, items(&[&long])), too_many);
-    let again = [0; MOST_PAGES as usize + 1];
-    assert_eq!(found(&mut connection, &one, &again).err(), too_many.err());
+    let cells = [one.as_slice()];
+    let wide = Page {
+        children: &[0; 12],
+        ..leaf(&cells)
+    };
+    let huge = [long.as_slice()];
+    for page in [leaf(&many), leaf(&huge), wide] {
+        let refused = found(&mut connection, &one, 3, Some(page));
+        assert_eq!(refused, Err(Refusal::TooMany));
+    }
     let mut flipped = one.clone();
     flipped[20] ^= 1;
     flipped[0] ^= 1;
-    assert!(connection.keep_page(0, items(&[&flipped])).is_err());
-    assert_eq!(
-        found(&mut connection, &one, &[0]),
-        Err(Refusal::UnknownState)
-    );
-    connection.keep_page(0, items(&[&one, &one])).unwrap();
-    assert_eq!(found(&mut connection, &word, &[0]), Err(Refusal::WrongType));
+    let refused = found(&mut connection, &one, 3, Some(leaf(&[&flipped])));
+    assert_eq!(refused, Err(Refusal::NotAuthentic));
+    assert_eq!(found(&mut connection, &one, 3, None), Ok(vec![]));
+    assert!(found(
+        &mut connection,
+        &one,
+        3,
+        Some(leaf(&[b"no cell".as_slice()]))
+    )
+    .is_err());
 }

@@ -120,12 +120,12 @@ fn the_arithmetic_oracle_gets_no_comparison_with_what_it_derived() {
     assert_eq!(connection.compare(&one, &two, C), Err(derived));
     assert_eq!(connection.hash(0, &one), Err(derived));
     assert_eq!(connection.search_page(&secret, &[&one], C), Err(derived));
-    connection.keep_page(0, items(&[&one])).unwrap();
-    connection.keep_page(1, items(&[&secret])).unwrap();
-    for (probe, page) in [(&secret, 0), (&one, 0), (&one, 1)] {
-        let page = u32::to_le_bytes(page);
-        let found = connection.search_kept(probe, &page, C, &mut Vec::new());
-        assert_eq!(found, Err(derived));
+    for (probe, cell) in [(&secret, &one), (&one, &one), (&one, &secret)] {
+        let found = connection.descend(probe, start(0, Some(leaf(&[cell]))), C);
+        assert_eq!(found.err(), Some(derived));
+        // The page is kept, and tells no more.
+        let found = connection.descend(probe, start(0, None), C);
+        assert_eq!(found.map(|found| found.count), Ok(0));
     }
     let extremes = connection.aggregate_step(
         0,

@@ -10,7 +10,7 @@ use std::ffi::CString;
 use pgseal_cell::{CellRef, WrappedKey};
 use pgseal_evaluator_proto::ring::{shrink, MAX_MESSAGE};
 use pgseal_evaluator_proto::{
-    AttachAs, Collation, Items, KeyRow, Refusal, Report, Request, Response,
+    AttachAs, Collation, Items, KeyRow, Refusal, Report, Request, Response, MOST_FINDINGS,
 };
 
 use crate::handover::{self, Handover};
@@ -259,6 +259,15 @@ impl Shell {
         self.send(request)?;
         match understand(&self.response)? {
             Response::Bytes(bytes) => Ok(bytes),
+            _ => Err(Refusal::MalformedRequest.into()),
+        }
+    }
+
+    /// What is answered by findings, [`MOST_FINDINGS`] at most.
+    pub(crate) fn findings(&mut self, request: &Request<'_>) -> Result<Items<'_>, Failure> {
+        self.send(request)?;
+        match understand(&self.response)? {
+            Response::Findings(found) if found.len() <= MOST_FINDINGS as usize => Ok(found),
             _ => Err(Refusal::MalformedRequest.into()),
         }
     }

@@ -53,6 +53,7 @@ impl Inline {
             inline: true,
             cache: CACHE,
             states: STATES,
+            pages: 0,
         });
         let mut connection = engine.connect();
         connection.set_time(now());

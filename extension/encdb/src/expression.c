@@ -12,6 +12,8 @@
  * 5. Before 18 a grouping set finds the expressions that are NULL in it among those that it computes, so nothing is
  *	  compiled where it has others than columns.
  * 6. Where a call has no room for another program, that one is an operand, and a new one begins.
+ * 7. Operands are computed before the program. So none that may raise an error comes behind a step that may: which of two
+ *	  errors is raised stays as it was.
  */
 #include "encdb.h"
 
@@ -53,6 +55,8 @@ typedef struct Program
 	StringInfoData steps;
 	List	   *operands;
 	List	   *functions;		/* that went in */
+	bool		computes;		/* there was a step */
+	bool		reorders;		/* an operand that is computed came behind one */
 	bool		stable;
 } Program;
 
@@ -138,6 +142,22 @@ Call(const Program *program, Node *node, Oid *function, List **arguments)
 	return step != 0 && HasDefaultRights(*function) ? step : 0;
 }
 
+/* A column, constant or parameter */
+static bool
+IsThere(Node *node)
+{
+	while (IsA(node, RelabelType))
+		node = (Node *) ((RelabelType *) node)->arg;
+	return IsA(node, Var) || IsA(node, Const) || IsA(node, Param);
+}
+
+static void
+TakeInOperand(Program *program, Node *node)
+{
+	program->operands = lappend(program->operands, node);
+	program->reorders |= program->computes && !IsThere(node);
+}
+
 static void
 TakeInCall(Program *program, char step, Oid function, List *arguments)
 {
@@ -147,13 +167,16 @@ TakeInCall(Program *program, char step, Oid function, List *arguments)
 	if (step == STEP_PROGRAM)
 	{
 		appendStringInfoString(&program->steps, TextDatumGetCString(((Const *) linitial(arguments))->constvalue));
-		program->operands = list_concat(program->operands, list_copy_tail(arguments, 1));
+		for_each_from(cell, arguments, 1)
+			TakeInOperand(program, lfirst(cell));
+		program->computes = true;
 		return;
 	}
 	program->functions = lappend_oid(program->functions, function);
 	foreach(cell, arguments)
 		TakeIn(program, lfirst(cell));
 	appendStringInfoChar(&program->steps, step);
+	program->computes = true;
 }
 
 static void
@@ -168,7 +191,7 @@ TakeIn(Program *program, Node *node)
 	else
 	{
 		appendStringInfoChar(&program->steps, STEP_OPERAND);
-		program->operands = lappend(program->operands, node);
+		TakeInOperand(program, node);
 	}
 }
 
@@ -190,7 +213,7 @@ IsTooLarge(const Program *program)
 	return list_length(program->operands) > PGSEAL_MOST_OPERANDS || program->steps.len > PGSEAL_MOST_STEPS;
 }
 
-/* The one call instead of many; NULL where there is but one, or no room */
+/* The one call instead of many; NULL where there is but one, no room, or another order */
 static Node *
 Replacement(Program *program, const FuncExpr *call)
 {
@@ -198,7 +221,7 @@ Replacement(Program *program, const FuncExpr *call)
 	Const	   *steps;
 
 	/* As many steps as operands and the call itself: none of the arguments is a call */
-	if (program->steps.len == list_length(program->operands) + 1 || IsTooLarge(program))
+	if (program->steps.len == list_length(program->operands) + 1 || IsTooLarge(program) || program->reorders)
 		return NULL;
 	function = Computed(program->stable ? "computed_stable" : "computed");
 	if (!OidIsValid(function) || !HasDefaultRights(function))

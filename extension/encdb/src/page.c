@@ -35,16 +35,10 @@ Search(PgsealBytes probe, const PgsealBytes *cells, size_t ncells, const char *l
 }
 
 static bool
-Keep(uint32 page, const PgsealBytes *cells, size_t ncells)
+Descend(PgsealBytes probe, const PgsealStart *start, const char *locale, PgsealFinding *findings,
+		size_t *nfindings)
 {
-	return pgseal_keep_page(page, cells, ncells) == 0;
-}
-
-static bool
-SearchKept(PgsealBytes probe, const uint32 *pages, size_t npages, const char *locale,
-		   PgsealPosition *positions)
-{
-	return pgseal_search_kept(probe, pages, npages, locale, positions) == 0;
+	return pgseal_descend(probe, start, locale, findings, nfindings) == 0;
 }
 
 void
@@ -53,8 +47,7 @@ encdb_page_init(void)
 	encdb_page_search.version = ENCDB_PAGE_COMPARE_VERSION;
 	encdb_page_search.epoch = 1;
 	encdb_page_search.search = Search;
-	encdb_page_search.keep = Keep;
-	encdb_page_search.search_kept = SearchKept;
+	encdb_page_search.descend = Descend;
 	CacheRegisterSyscacheCallback(PROCOID, Stale, (Datum) 0);
 }
 
@@ -83,7 +76,7 @@ encdb_page_check(void)
 		encdb_page_stale = true;
 	if (!there)
 		return;
-	encdb_page_search.keeps = encdb_evaluator == EVALUATOR_ISOLATED;
+	encdb_page_search.descends = encdb_evaluator == EVALUATOR_ISOLATED;
 	encdb_page_search.patience =
 		encdb_page_requests == PAGE_REQUESTS_AUTO && encdb_evaluator == EVALUATOR_INLINE ? DESCENT : 0;
 	encdb_page_compare = (EncdbPageCompare)

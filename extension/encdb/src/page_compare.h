@@ -8,7 +8,7 @@
 #include "pgext.h"
 
 /* A change of either side's meaning is a new number */
-#define ENCDB_PAGE_COMPARE_VERSION	2
+#define ENCDB_PAGE_COMPARE_VERSION	3
 
 /* What encdb gives; grows whenever what was answered may hold no longer */
 typedef struct EncdbPageSearch
@@ -17,14 +17,13 @@ typedef struct EncdbPageSearch
 	uint64		epoch;
 	/* Comparisons with one page before it is worth a request: a descent is no more, a scan is many */
 	int			patience;
-	/* Whether a request is dear enough to hand over upper pages once, and to ask for all of an index together */
-	bool		keeps;
+	/* Whether a request is dear, and the evaluator keeps pages: then one is for a whole descent */
+	bool		descends;
 	/* These are false if refused */
 	bool		(*search) (PgsealBytes probe, const PgsealBytes *cells, size_t ncells,
 						   const char *locale, PgsealPosition *position);
-	bool		(*keep) (uint32 page, const PgsealBytes *cells, size_t ncells);
-	bool		(*search_kept) (PgsealBytes probe, const uint32 *pages, size_t npages,
-								const char *locale, PgsealPosition *positions);
+	bool		(*descend) (PgsealBytes probe, const PgsealStart *start, const char *locale,
+							PgsealFinding *findings, size_t *nfindings);
 } EncdbPageSearch;
 
 /*

@@ -97,16 +97,44 @@ typedef struct PgsealPosition
 extern int	pgseal_search(PgsealBytes probe, const PgsealBytes *cells, size_t ncells,
 						  const char *locale, PgsealPosition *position);
 
-/*
- * A page's cells are handed over once, under a number below PGSEAL_MOST_PAGES, and then asked for by it; they are gone with
- * the session, and a search for what is gone is refused.
- */
-#define PGSEAL_MOST_PAGES	128
-#define PGSEAL_MOST_KEPT	256
+#define PGSEAL_MOST_CELLS	256
+#define PGSEAL_MOST_FINDINGS	16
+#define PGSEAL_MOST_EQUAL	2
 
-extern int	pgseal_keep_page(uint32_t page, const PgsealBytes *cells, size_t ncells);
-extern int	pgseal_search_kept(PgsealBytes probe, const uint32_t *pages, size_t npages,
-							   const char *locale, PgsealPosition *positions);
+/* The page that a search in an index begins with; without cells it is not handed over, and the evaluator may have it */
+typedef struct PgsealStart
+{
+	uint8_t		index[16];
+	uint32_t	block;
+	uint32_t	right;			/* the page beside it; 0: none */
+	const PgsealBytes *cells;	/* in their order */
+	size_t		ncells;
+	const uint32_t *children;	/* the pages below, the first before the first cell */
+	size_t		nchildren;
+} PgsealStart;
+
+/*
+ * Of a page on the probe's way, as the evaluator has it: the cells beside the probe, of 0 bytes if there are none. They are
+ * beside it wherever they are. Of a page that it does not keep, only the position is told.
+ */
+typedef struct PgsealFinding
+{
+	uint32_t	block;
+	PgsealPosition position;
+	PgsealBytes below;
+	PgsealBytes above;
+	PgsealBytes equal[PGSEAL_MOST_EQUAL];	/* the first and the last */
+	size_t		nequal;
+	PgsealBytes far;			/* the cell at the other end, where there is none on one side */
+	int			uniform;		/* the page's ends are equal, and it may be sorted either way */
+} PgsealFinding;
+
+/*
+ * At most PGSEAL_MOST_FINDINGS, of one page after the other, down and to the right; a page that is handed over is the first. The
+ * bytes are there until the next call.
+ */
+extern int	pgseal_descend(PgsealBytes probe, const PgsealStart *start, const char *locale,
+						   PgsealFinding *findings, size_t *nfindings);
 /* Ranks from 0 on, equal for equal values: a sort of so many cells by one request */
 extern int	pgseal_rank(const PgsealBytes *cells, size_t ncells, const char *locale, uint32_t *ranks);
 extern int	pgseal_hash(PgsealBytes cell, uint64_t seed, uint64_t *hash);

@@ -11,24 +11,29 @@
  *	  found equal to its own probe: they are answered as that probe was.
  * 5. A scan to the right compares its first bound with every page, but the first
  *	  page has told of all that follow.
- * 6. Where requests are dear, upper pages are asked for together (kept.c); of
- *	  leaf pages, a few are remembered here.
+ * 6. Where requests are dear, one is for a whole descent (descent.c).
  */
 #include "encdb_btree.h"
 
 #include "access/htup_details.h"
 #include "fmgr.h"
 #include "funcapi.h"
+#include "storage/bufmgr.h"
+#include "utils/memutils.h"
 
 PG_MODULE_MAGIC;
 
-/* A range scan compares with both of its ends */
+/* Leaf pages: a range scan compares with both of its ends */
 #define REMEMBERED		4
+/* Inner pages, by their buffers */
+#define INNER			128
 
 static Memory memories[REMEMBERED];
 static int	oldest = 0;
-static int64 requests = 0;
+static Memory *inner[INNER];
 static int64 answered = 0;
+
+int64		encdb_btree_requests = 0;
 
 extern PGDLLEXPORT bool encdb_btree_compare(const EncdbPageSearch *search, struct varlena *left,
 											struct varlena *right, const char *locale, int *order);
@@ -64,45 +69,92 @@ IsPassed(const EncdbPageSearch *search, const Question *question, const PageLink
 	return false;
 }
 
-/* Learns where the probe stands on a page, in the place of what was remembered longest; NULL if that is refused */
+/* What is remembered of an inner page */
+static Memory **
+Inner(Page page)
+{
+	return &inner[((Size) ((char *) page - BufferBlocks) / BLCKSZ) % INNER];
+}
+
+/* Where a page is to be remembered: an inner one in its place, a leaf in the place of what was remembered longest */
+static Memory *
+Room(Page page)
+{
+	Memory	  **place = Inner(page);
+
+	if (encdb_btree_is_leaf(page))
+	{
+		Memory	   *memory = &memories[oldest];
+
+		oldest = (oldest + 1) % REMEMBERED;
+		memory->page = NULL;
+		return memory;
+	}
+	if (!*place)
+		*place = MemoryContextAllocZero(TopMemoryContext, sizeof(Memory));
+	return *place;
+}
+
+/* Asks about this page alone */
+static bool
+Search(const EncdbPageSearch *search, const Question *question, const PageLinks *links,
+	   Memory *memory, PgsealPosition *position)
+{
+	static PageCells cells;
+
+	if (!encdb_btree_cells(question, &cells))
+		return false;
+	encdb_btree_remember(memory, question->page, &cells, links);
+	encdb_btree_requests++;
+	return search->search(question->probe, cells.cells, (size_t) cells.ncells, question->locale, position) &&
+		position->through <= (uint32) memory->ncells;
+}
+
+static bool
+Find(const EncdbPageSearch *search, const Question *question, const PageLinks *links, Memory *memory,
+	 PgsealPosition *position, bool *is_sorted)
+{
+	if (search->descends)
+		return encdb_btree_descend(search, question, links, memory, position, is_sorted);
+	if (!Search(search, question, links, memory, position))
+		return false;
+	/* Of equal cells it is not known which way they are sorted */
+	*is_sorted = position->through > 0 || position->descending;
+	return true;
+}
+
+/* Learns where the probe stands on a page; NULL if that is refused */
 static Memory *
 Learn(const EncdbPageSearch *search, const Question *question)
 {
-	static PageCells cells;
-	Memory	   *memory = &memories[oldest];
-	PageLinks	links = encdb_btree_links(question->page);
+	PageLinks	links;
 	PgsealPosition position;
 	bool		passed;
+	Memory	   *memory;
+	bool		is_sorted = true;
 
-	if (!encdb_btree_cells(question, &cells))
+	/* A key of another column asks for nothing, and takes nobody's room */
+	if (!encdb_btree_is_first(question))
 		return NULL;
+	links = encdb_btree_links(question->page);
 	passed = encdb_btree_is_leaf(question->page) && IsPassed(search, question, &links, &position);
-	if (!passed)
-	{
-		if (!search->search(question->probe, cells.cells, (size_t) cells.ncells, question->locale, &position))
-			return NULL;
-		requests++;
-		/* Of equal cells it is not known which way they are sorted */
-		passed = position.through < (uint32) cells.ncells && (position.through > 0 || position.descending);
-	}
-	encdb_btree_remember(memory, question->page, &cells);
+	memory = Room(question->page);
+	memory->epoch = 0;
+	if (!(passed ? encdb_btree_look(memory, question, &links) :
+		  Find(search, question, &links, memory, &position, &is_sorted)))
+		return NULL;
 	encdb_btree_answered(memory, search->epoch, question, position);
-	memory->links = links;
-	memory->passed = passed;
-	oldest = (oldest + 1) % REMEMBERED;
+	memory->passed = is_sorted && position.through < (uint32) memory->ncells;
 	return memory;
 }
 
 static bool
-Recall(const EncdbPageSearch *search, const Question *question, bool keeps, int *order)
+Recall(const EncdbPageSearch *search, const Question *question, int *order)
 {
-	Memory	   *memory;
+	Memory	   *memory = *Inner(question->page);
 
-	if (keeps)
-	{
-		memory = encdb_btree_kept(question->page);
-		return memory && encdb_btree_recall(memory, search->epoch, question, order);
-	}
+	if (memory && encdb_btree_recall(memory, search->epoch, question, order))
+		return true;
 	for (int i = 0; i < REMEMBERED; i++)
 		if (encdb_btree_recall(&memories[i], search->epoch, question, order))
 			return true;
@@ -111,7 +163,7 @@ Recall(const EncdbPageSearch *search, const Question *question, bool keeps, int 
 
 /* Recalls what was answered to a probe that this one was found equal to */
 static bool
-RecallEqual(const EncdbPageSearch *search, const Question *question, bool keeps, int *order)
+RecallEqual(const EncdbPageSearch *search, const Question *question, int *order)
 {
 	Question	other = *question;
 
@@ -120,7 +172,7 @@ RecallEqual(const EncdbPageSearch *search, const Question *question, bool keeps,
 		if (!encdb_btree_is_equal(&memories[i], search->epoch, question))
 			continue;
 		other.probe = (PgsealBytes) {memories[i].probe, (size_t) memories[i].probe_len};
-		if (Recall(search, &other, keeps, order))
+		if (Recall(search, &other, order))
 			return true;
 	}
 	return false;
@@ -129,17 +181,14 @@ RecallEqual(const EncdbPageSearch *search, const Question *question, bool keeps,
 static bool
 Answer(const EncdbPageSearch *search, const Question *question, int *order)
 {
-	bool		keeps = search->keeps && !encdb_btree_is_leaf(question->page);
 	Memory	   *memory;
 
-	if (Recall(search, question, keeps, order) ||
-		RecallEqual(search, question, keeps, order))
+	if (Recall(search, question, order) || RecallEqual(search, question, order))
 	{
 		answered++;
 		return true;
 	}
-	memory = keeps ? encdb_btree_ask_index(search, question) : Learn(search, question);
-	requests += keeps && memory != NULL;
+	memory = Learn(search, question);
 	return memory && encdb_btree_recall(memory, search->epoch, question, order);
 }
 
@@ -168,7 +217,7 @@ Datum
 encdb_btree_statistics(PG_FUNCTION_ARGS)
 {
 	TupleDesc	columns;
-	Datum		values[2] = {Int64GetDatum(requests), Int64GetDatum(answered)};
+	Datum		values[2] = {Int64GetDatum(encdb_btree_requests), Int64GetDatum(answered)};
 	bool		nulls[2] = {false, false};
 
 	if (get_call_result_type(fcinfo, NULL, &columns) != TYPEFUNC_COMPOSITE)

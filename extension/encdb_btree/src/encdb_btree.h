@@ -28,6 +28,8 @@ typedef struct PageCells
 	int			ncells;
 	uint16		place[MAX_CELLS];	/* where on the page */
 	PgsealBytes cells[MAX_CELLS];
+	int			nchildren;		/* of an inner page: one before the first cell, and one behind each of its tuples */
+	BlockNumber children[MAX_CELLS + 1];
 } PageCells;
 
 /* What is compared: a key where it lies, with a cell that lies on no page */
@@ -53,36 +55,46 @@ typedef struct PageLinks
 typedef struct Memory
 {
 	Page		page;
+	PageLinks	links;
 	uint64		epoch;			/* 0: no probe stands on it */
 	const char *locale;
 	int			probe_len;
 	uint8		probe[MAX_PROBE];
 	PgsealPosition position;
-	PageLinks	links;			/* of leaf pages */
 	bool		passed;			/* the probe is known to lie before all that is to the right */
+	int			ncells;
 	uint16		ordinal[BLCKSZ / 8];	/* by place on the page; 0: none, else one more */
 	uint16		start[MAX_CELLS + 1];	/* of a cell in `bytes` */
 	uint8		bytes[BLCKSZ];
 } Memory;
 
+/* encdb_btree.c */
+extern int64 encdb_btree_requests;
+
 /* page.c */
 extern Page encdb_btree_page(const void *datum);
 extern bool encdb_btree_is_leaf(Page page);
 extern PageLinks encdb_btree_links(Page page);
+extern bool encdb_btree_is_first(const Question *question);
 extern bool encdb_btree_cells(const Question *question, PageCells *cells);
 
 /* memory.c */
-extern void encdb_btree_remember(Memory *memory, Page page, const PageCells *cells);
+extern void encdb_btree_remember(Memory *memory, Page page, const PageCells *cells,
+								 const PageLinks *links);
+extern bool encdb_btree_look(Memory *memory, const Question *question, const PageLinks *links);
 extern void encdb_btree_answered(Memory *memory, uint64 epoch, const Question *question,
 								 PgsealPosition position);
 extern bool encdb_btree_is_passed(const Memory *memory, uint64 epoch, const Question *question,
 								  const PageLinks *links);
-extern bool encdb_btree_knows(const Memory *memory, const Question *question);
+extern bool encdb_btree_knows(const Memory *memory, const Question *question, const PageLinks *links);
+extern bool encdb_btree_stands(const Memory *memory, const PgsealFinding *finding,
+							   PgsealPosition *position);
 extern bool encdb_btree_is_equal(const Memory *memory, uint64 epoch, const Question *question);
 extern bool encdb_btree_recall(const Memory *memory, uint64 epoch, const Question *question, int *order);
 
-/* kept.c */
-extern Memory *encdb_btree_kept(Page page);
-extern Memory *encdb_btree_ask_index(const EncdbPageSearch *search, const Question *question);
+/* descent.c */
+extern bool encdb_btree_descend(const EncdbPageSearch *search, const Question *question,
+								const PageLinks *links, Memory *memory, PgsealPosition *position,
+								bool *is_sorted);
 
 #endif							/* ENCDB_BTREE_H */

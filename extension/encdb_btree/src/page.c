@@ -74,18 +74,6 @@ FirstKey(IndexTuple tuple)
 	return (char *) tuple + IndexInfoFindDataOffset(tuple->t_info);
 }
 
-/* Whether a datum is the first key of a tuple on this page */
-static bool
-IsFirstKey(Page page, const void *datum)
-{
-	OffsetNumber last = PageGetMaxOffsetNumber(page);
-
-	for (OffsetNumber number = FirstOffsetNumber; number <= last; number++)
-		if (FirstKey(Tuple(page, number)) == datum)
-			return true;
-	return false;
-}
-
 /* False: a key that is not as it was stored */
 static bool
 Add(Page page, IndexTuple tuple, PageCells *cells)
@@ -104,10 +92,33 @@ Add(Page page, IndexTuple tuple, PageCells *cells)
 	return true;
 }
 
+/* Whether what is asked for is the first key of a tuple, or of the high key */
+bool
+encdb_btree_is_first(const Question *question)
+{
+	OffsetNumber last = PageGetMaxOffsetNumber(question->page);
+
+	for (OffsetNumber number = FirstOffsetNumber; number <= last; number++)
+		if (FirstKey(Tuple(question->page, number)) == (char *) question->page + question->place)
+			return true;
+	return false;
+}
+
+/* The page below a tuple of an inner page; of those without a key only the last before the first key */
+static void
+AddChild(IndexTuple tuple, PageCells *cells)
+{
+	bool		has_key = FirstKey(tuple) != NULL;
+
+	if (cells->ncells == 0 && !has_key)
+		cells->nchildren = 0;
+	if (cells->nchildren == cells->ncells)
+		cells->children[cells->nchildren++] = BTreeTupleGetDownLink(tuple);
+}
+
 /*
- * All first keys of the page, if that which is asked for is one of them: those of its tuples, then
- * its high key, which is a bound of them. The leftmost tuple of an internal
- * page has no key.
+ * All first keys of the page: those of its tuples, then its high key, which is a bound of them. The
+ * leftmost tuple of an internal page has no key.
  */
 bool
 encdb_btree_cells(const Question *question, PageCells *cells)
@@ -115,15 +126,21 @@ encdb_btree_cells(const Question *question, PageCells *cells)
 	Page		page = question->page;
 	BTPageOpaque opaque = (BTPageOpaque) PageGetSpecialPointer(page);
 	OffsetNumber last = PageGetMaxOffsetNumber(page);
-	OffsetNumber first = P_FIRSTDATAKEY(opaque);
+	OffsetNumber number = P_FIRSTDATAKEY(opaque);
 
-	if (!IsFirstKey(page, (char *) page + question->place))
-		return false;
-	if (!P_ISLEAF(opaque))
-		first = OffsetNumberNext(first);
 	cells->ncells = 0;
-	for (OffsetNumber number = first; number <= last; number++)
+	cells->nchildren = 0;
+	if (!P_ISLEAF(opaque) && number <= last)
+	{
+		cells->children[cells->nchildren++] = BTreeTupleGetDownLink(Tuple(page, number));
+		number = OffsetNumberNext(number);
+	}
+	for (; number <= last; number++)
+	{
 		if (!Add(page, Tuple(page, number), cells))
 			return false;
+		if (!P_ISLEAF(opaque))
+			AddChild(Tuple(page, number), cells);
+	}
 	return P_RIGHTMOST(opaque) || Add(page, Tuple(page, P_HIKEY), cells);
 }

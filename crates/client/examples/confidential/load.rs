@@ -8,18 +8,10 @@ use pgseal_client::tokio_postgres::{Client, Row, Statement};
 use pgseal_client::{Argument, Prepared, Session, Value};
 
 use crate::sessions::{connect, open, Database, HEADER};
-use crate::{Form, Outcome, Run};
+use crate::{Form, Kind, Outcome, Run};
 
 /// Rows that a range holds.
 const RANGE: i32 = 100;
-
-/// The kinds of statements that were published.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    Point,
-    Range,
-    Write,
-}
 
 /// One load.
 #[derive(Clone, Copy)]

@@ -9,9 +9,9 @@
 //!
 //! Three scenarios as published: all columns but the key encrypted; all encrypted, asked by id; all
 //! encrypted, asked by k. Each round runs every case, and in each case every variant, by turns of
-//! a tenth of a second in random order on the same server. A transaction is one statement,
-//! prepared; results are opened. The processor time is that of the whole server and of the
-//! evaluator.
+//! a tenth of a second in random order on the same server, at first unmeasured. A transaction is
+//! one statement, prepared; results are opened. The processor time is that of the whole server and
+//! of the evaluator.
 //!
 //! The role must be a superuser: the form of the evaluator is set for each connection.
 
@@ -74,6 +74,9 @@ struct Run {
     /// Seconds of a sample
     #[arg(long, default_value_t = 5)]
     seconds: u32,
+    /// Seconds that a load runs before it is measured, on the same connections
+    #[arg(long, default_value_t = 0)]
+    warm: u32,
     /// How often everything runs
     #[arg(long, default_value_t = 6)]
     rounds: u32,
@@ -83,6 +86,9 @@ struct Run {
     /// Only these scenarios
     #[arg(long, value_delimiter = ',', default_values_t = [1, 2, 3])]
     scenario: Vec<u32>,
+    /// Only these kinds of statements
+    #[arg(long, value_delimiter = ',', default_values_t = [Kind::Point, Kind::Range, Kind::Write])]
+    kind: Vec<Kind>,
     /// Only these forms
     #[arg(long, value_delimiter = ',', default_values_t = [Form::Inline, Form::Isolated])]
     form: Vec<Form>,
@@ -98,12 +104,30 @@ enum Form {
     Isolated,
 }
 
+/// The kinds of statements that were published.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Kind {
+    Point,
+    Range,
+    Write,
+}
+
+/// Its name on the command line.
+fn name(value: &impl ValueEnum) -> String {
+    let name = value.to_possible_value();
+    name.map(|name| name.get_name().to_owned())
+        .unwrap_or_default()
+}
+
 impl std::fmt::Display for Form {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Inline => "inline",
-            Self::Isolated => "isolated",
-        })
+        f.write_str(&name(self))
+    }
+}
+
+impl std::fmt::Display for Kind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&name(self))
     }
 }
 

@@ -14,9 +14,9 @@ use pgseal_bench::model::{
     Asked, Case, Metric, Origin, Published, Report, Round, Sample, Variant, FORMAT, STOCK,
 };
 
-use crate::load::{Done, Kind, Load, Worker};
+use crate::load::{Done, Load, Worker};
 use crate::sessions::{connect, Database};
-use crate::{Form, Outcome, Run};
+use crate::{Form, Kind, Outcome, Run};
 
 const ENCRYPTED: &str = "encrypted";
 const PAGED: &str = "encdb_btree";
@@ -61,7 +61,6 @@ const ROWS: [Row; 8] = [
 
 impl Row {
     fn case(&self, form: Form) -> Case {
-        let kind = format!("{:?}", self.kind).to_lowercase();
         let by = if self.scenario == 3 { " on k" } else { "" };
         let published = |variant: &str, tps: f64| Published {
             origin: Origin::Published,
@@ -74,7 +73,7 @@ impl Row {
         let mut all = vec![published(ENCRYPTED, self.encrypted)];
         all.extend(self.paged.map(|tps| published(PAGED, tps)));
         Case {
-            name: format!("scenario {} {kind}{by}, {form}", self.scenario),
+            name: format!("scenario {} {}{by}, {form}", self.scenario, self.kind),
             group: form.to_string(),
             axis: None,
             metric: Metric::TransactionsPerSecond,
@@ -103,7 +102,7 @@ impl Row {
 
 pub async fn run(run: &Run) -> Outcome<()> {
     let server = Server::find(run).await?;
-    let asked = |row: &&Row| run.scenario.contains(&row.scenario);
+    let asked = |row: &&Row| run.scenario.contains(&row.scenario) && run.kind.contains(&row.kind);
     let of_row = |row| run.form.iter().map(move |form| (row, *form));
     let cells: Vec<(&Row, Form)> = ROWS.iter().filter(asked).flat_map(of_row).collect();
     let mut report = empty(run, &server, &cells);
@@ -181,9 +180,12 @@ async fn samples(
     }
     let client = connect(&run.options, "postgres", form).await?;
     client.batch_execute("CHECKPOINT").await?;
-    for _ in 0..run.seconds * TURNS_A_SECOND {
+    for turn in 0..(run.warm + run.seconds) * TURNS_A_SECOND {
         rng.shuffle(&mut runners);
         for runner in &mut runners {
+            if turn == run.warm * TURNS_A_SECOND {
+                runner.begin();
+            }
             runner.turn(server).await?;
         }
     }
@@ -219,6 +221,11 @@ impl<'a> Runner<'a> {
             elapsed: Duration::ZERO,
             spent: Cpu::default(),
         })
+    }
+
+    /// What was done up to now does not count.
+    fn begin(&mut self) {
+        (self.total, self.elapsed, self.spent) = Default::default();
     }
 
     /// All connections work, each until its last transaction has ended.

@@ -3,7 +3,7 @@
 use pgseal_cell::{DataKeyId, Type};
 use pgseal_value::{AggregateKind, Arithmetic, Field, Interval};
 
-use super::{AttachAs, Batch, Collation, Request, Unary};
+use super::{AttachAs, Batch, Collation, Page, Request, Unary};
 use crate::response::in_parts;
 use crate::wire::{put_bytes, Malformed, Reader};
 use crate::{Items, Program};
@@ -19,8 +19,7 @@ mod opcode {
     pub const HASH: u8 = 0x12;
     pub const ORDER_PREFIX: u8 = 0x14;
     pub const RANK: u8 = 0x15;
-    pub const KEEP_PAGE: u8 = 0x13;
-    pub const SEARCH_KEPT: u8 = 0x16;
+    pub const DESCEND: u8 = 0x16;
     pub const ARITHMETIC: u8 = 0x20;
     pub const UNARY: u8 = 0x21;
     pub const CONCAT: u8 = 0x22;
@@ -72,8 +71,7 @@ impl<'a> Request<'a> {
             Self::Compare { .. }
             | Self::SearchPage { .. }
             | Self::Hash { .. }
-            | Self::KeepPage { .. }
-            | Self::SearchKept { .. }
+            | Self::Descend { .. }
             | Self::Rank { .. }
             | Self::OrderPrefix(_) => self.put_comparison(into),
             Self::AggregateStep { .. }
@@ -144,20 +142,19 @@ impl<'a> Request<'a> {
                 into.extend_from_slice(&seed.to_le_bytes());
                 put_bytes(into, cell);
             }
-            Self::KeepPage { page, cells } => {
-                into.push(opcode::KEEP_PAGE);
-                into.extend_from_slice(&page.to_le_bytes());
-                cells.write(into);
-            }
-            Self::SearchKept {
+            Self::Descend {
                 collation,
                 probe,
-                pages,
+                index,
+                block,
+                page,
             } => {
-                into.push(opcode::SEARCH_KEPT);
+                into.push(opcode::DESCEND);
                 put_collation(into, collation);
                 put_bytes(into, probe);
-                put_bytes(into, pages);
+                into.extend_from_slice(&index);
+                into.extend_from_slice(&block.to_le_bytes());
+                put_page(into, page);
             }
             Self::Rank { collation, cells } => {
                 into.push(opcode::RANK);
@@ -336,14 +333,12 @@ fn comparison<'a>(opcode: u8, reader: &mut Reader<'a>) -> Result<Request<'a>, Ma
             seed: reader.u64()?,
             cell: reader.bytes()?,
         },
-        opcode::KEEP_PAGE => Request::KeepPage {
-            page: reader.u32()?,
-            cells: Items::read(reader)?,
-        },
-        opcode::SEARCH_KEPT => Request::SearchKept {
+        opcode::DESCEND => Request::Descend {
             collation: collation(reader)?,
             probe: reader.bytes()?,
-            pages: in_parts(reader.bytes()?, 4)?,
+            index: reader.array()?,
+            block: reader.u32()?,
+            page: page(reader)?,
         },
         opcode::RANK => Request::Rank {
             collation: collation(reader)?,
@@ -524,6 +519,26 @@ fn operator(op: Arithmetic) -> u8 {
         Arithmetic::Power => 6,
         Arithmetic::PowerSince16 => 7,
     }
+}
+
+fn put_page(into: &mut Vec<u8>, page: Option<Page<'_>>) {
+    into.push(u8::from(page.is_some()));
+    if let Some(page) = page {
+        page.cells.write(into);
+        put_bytes(into, page.children);
+        into.extend_from_slice(&page.right.to_le_bytes());
+    }
+}
+
+fn page<'a>(reader: &mut Reader<'a>) -> Result<Option<Page<'a>>, Malformed> {
+    Ok(match reader.flag()? {
+        false => None,
+        true => Some(Page {
+            cells: Items::read(reader)?,
+            children: in_parts(reader.bytes()?, 4)?,
+            right: reader.u32()?,
+        }),
+    })
 }
 
 fn arithmetic(byte: u8) -> Result<Arithmetic, Malformed> {

@@ -2,7 +2,7 @@
 
 use pgseal_evaluator_proto::{Batch, Items, Refusal, Request, Response, Status};
 
-use super::Connection;
+use super::{Connection, Start};
 
 /// The longest answer: one value of PostgreSQL.
 const LONGEST: usize = 1 << 30;
@@ -45,19 +45,18 @@ impl Connection {
                 let position = self.search_page(probe, &cells, collation)?;
                 Response::Position(position).encode(into);
             }
-            Request::KeepPage { page, cells } => {
-                self.keep_page(page, cells)?;
-                Response::Done.encode(into);
-            }
-            Request::SearchKept {
+            Request::Descend {
                 collation,
                 probe,
-                pages,
+                index,
+                block,
+                page,
             } => {
                 let collation = self.collation(collation)?;
-                let mut positions = Vec::new();
-                self.search_kept(probe, pages, collation, &mut positions)?;
-                Response::Positions(&positions).encode(into);
+                let start = Start { index, block, page };
+                let found = self.descend(probe, start, collation)?;
+                let (count, bytes) = (found.count, &found.items[..]);
+                Response::Findings(Items::Received { count, bytes }).encode(into);
             }
             Request::Rank { collation, cells } => {
                 let collation = self.collation(collation)?;

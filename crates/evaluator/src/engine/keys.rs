@@ -29,8 +29,14 @@ impl Owner {
     }
 }
 
+/// Which key: a hash of it as it came, wrapped.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub struct KeyIdentity([u8; 32]);
+
 /// A data key in use.
 pub struct Key {
+    /// What tells it from every other, also from one of its owner's that had its number before.
+    pub identity: KeyIdentity,
     /// As its cells name it; cells of version 0 name none.
     pub id: DataKeyId,
     /// The group that grants may name.
@@ -63,6 +69,7 @@ impl Key {
             Unwrapped::Legacy(key) => Cipher::Legacy(LegacyCipher::new(&key)),
         };
         Ok(Self {
+            identity: KeyIdentity(row.identity()),
             id: row.id(),
             group: row.group(),
             deterministic: row.deterministic(),
@@ -79,6 +86,11 @@ impl Key {
             (Cipher::Legacy(_), Envelope::Legacy) => true,
             _ => false,
         }
+    }
+
+    /// Whether its cells name it so.
+    pub fn is_named(&self, id: DataKeyId) -> bool {
+        matches!(self.cipher, Cipher::Sealed(_)) && self.id == id
     }
 
     /// The plain bytes of a cell, in place of what `into` held.

@@ -19,22 +19,23 @@ mod cells;
 mod conversions;
 mod counts;
 mod deposits;
+mod descent;
 mod exchange;
 mod expressions;
 mod handover;
-mod kept;
 mod keys;
 mod operations;
 mod rank;
 mod rights;
 mod session;
 mod shares;
+mod trees;
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockWriteGuard};
 
 use pgseal_cell::grant::DatabaseId;
-use pgseal_cell::Nonces;
+use pgseal_cell::{Nonces, OwnerId};
 use pgseal_evaluator_proto::{AttachAs, Refusal, Ticket};
 use pgseal_value::Collate;
 
@@ -46,10 +47,12 @@ use cells::Spare;
 use counts::{Counts, Totals};
 use deposits::Deposits;
 use exchange::Exchange;
-use kept::Kept;
-use keys::{Key, Owner};
+use keys::{Key, KeyIdentity, Owner};
 use rights::Rights;
 use session::{Holdings, Numbers, Session, Sessions, Tickets};
+use trees::{Page, PageId, Trees};
+
+pub use descent::{Findings, Start};
 
 /// What sessions may do without a grant, as owners' clients check it in the evidence.
 const POLICY: &[u8] =
@@ -71,6 +74,8 @@ pub struct Config {
     pub cache: usize,
     /// States of aggregates that a connection keeps at most.
     pub states: usize,
+    /// Pages of indexes that are kept for all connections at most.
+    pub pages: usize,
 }
 
 /// What all connections of a process share.
@@ -86,14 +91,16 @@ struct Shared {
     tickets: Mutex<Tickets>,
     deposits: Mutex<Deposits>,
     totals: Mutex<Totals>,
+    trees: RwLock<Trees>,
 }
 
 impl Engine {
     /// An engine without a key.
     pub fn new(config: Config) -> Self {
         Self(Arc::new(Shared {
-            config,
             policy: pgseal_crypto::sha256(&[POLICY]),
+            trees: RwLock::new(Trees::new(config.pages)),
+            config,
             epoch: AtomicU64::new(1),
             numbers: Numbers::default(),
             sessions: Mutex::default(),
@@ -122,7 +129,6 @@ impl Engine {
             exchange: Exchange::default(),
             serves_client: false,
             view: View::default(),
-            kept: Kept::default(),
             spare: Spare::default(),
             plain: Vec::new(),
             nonces: Nonces::new(),
@@ -149,6 +155,30 @@ impl Shared {
         self.totals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn find_page(&self, owner: OwnerId, id: &PageId) -> Option<Arc<Page>> {
+        let trees = self.trees.read().unwrap_or_else(PoisonError::into_inner);
+        trees.find(owner, id)
+    }
+
+    /// Forgets the pages of those owners of a session that ended who are in no other.
+    fn forget_pages(&self, ended: &Session, now: u64) {
+        let open = self.sessions().all();
+        for owner in &ended.read().owners {
+            let has = |session: &Arc<Session>| {
+                !session.is_closed() && session.read().has_now(owner.id, now)
+            };
+            if !open.iter().any(has) {
+                // Others do not wait until all is wiped.
+                let pages = self.trees_to_change().take(owner.id);
+                drop(pages);
+            }
+        }
+    }
+
+    fn trees_to_change(&self) -> RwLockWriteGuard<'_, Trees> {
+        self.trees.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Lets every connection look again at what it may do.
     fn advance(&self) {
         self.epoch.fetch_add(1, Ordering::Release);
@@ -168,7 +198,6 @@ pub struct Connection {
     exchange: Exchange,
     view: View,
     cache: Cache,
-    kept: Kept,
     spare: Spare,
     /// The plain bytes of the cell at hand.
     plain: Vec<u8>,
@@ -286,14 +315,14 @@ impl Connection {
         self.begin_counts();
         if std::mem::take(&mut self.leads) {
             session.close();
+            self.shared.advance();
+            self.shared.forget_pages(&session, self.now);
             self.counts.event(Event::Close {
                 session: session.number,
             });
-            self.shared.advance();
         }
         self.view = View::default();
         self.cache.clear();
-        self.kept = Kept::default();
         self.spare = Spare::default();
         self.states.clear();
         zeroize::Zeroize::zeroize(&mut self.plain);
@@ -328,6 +357,8 @@ impl Connection {
         let (session, database) = (Arc::clone(session.0), session.1);
         let holdings = session.read();
         if self.now >= holdings.expires {
+            drop(holdings);
+            self.shared.forget_pages(&session, self.now);
             return Err(Refusal::SessionExpired);
         }
         self.view = View::of(&holdings, database, self.now);
@@ -337,6 +368,12 @@ impl Connection {
 }
 
 impl View {
+    /// The place of this very key.
+    fn place_of(&self, identity: &KeyIdentity) -> Option<u16> {
+        let place = { self.keys.iter() }.position(|granted| granted.key.identity == *identity)?;
+        u16::try_from(place).ok()
+    }
+
     fn of(holdings: &Holdings, database: DatabaseId, now: u64) -> Self {
         let asker = holdings.asker(database, now);
         let mut until = holdings.expires;

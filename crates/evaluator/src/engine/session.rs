@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
 
 use pgseal_cell::grant::{DatabaseId, Subject, VerifiedRevocations};
-use pgseal_cell::{PublicKey, WrappedKey};
+use pgseal_cell::{OwnerId, PublicKey, WrappedKey};
 use pgseal_crypto::aead::Aead;
 use pgseal_crypto::{RandomError, Secret};
 use pgseal_evaluator_proto::{KeyRow, Refusal, Ticket};
@@ -200,10 +200,20 @@ impl Holdings {
 
     /// Takes in what somebody left.
     pub fn hand(&mut self, owner: &Arc<Owner>, grant: &Held) {
-        if !self.owners.iter().any(|known| known.id == owner.id) {
+        if !self.holds(owner.id) {
             self.owners.push(Arc::clone(owner));
         }
         self.handed += usize::from(self.insert(grant.clone()));
+    }
+
+    /// Whether this owner's keys are here.
+    pub fn holds(&self, owner: OwnerId) -> bool {
+        self.owners.iter().any(|known| known.id == owner)
+    }
+
+    /// Whether it has not expired, and this owner's keys are here.
+    pub fn has_now(&self, owner: OwnerId, now: u64) -> bool {
+        now < self.expires && self.holds(owner)
     }
 
     /// Adds a grant; a second time it is the same grant. Whether it is new.

@@ -16,6 +16,8 @@ use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, SeccompRule, TargetA
 /// Locked memory that a process needs at least, and for each connection: its ring counts, too.
 const LEAST_LOCKED: u64 = 64 << 20;
 const LOCKED_EACH: u64 = 20 << 20;
+/// And for each page of an index that is kept.
+const LOCKED_PAGE: u64 = 32 << 10;
 
 /// Descriptors beside one for each connection: standard ones, socket, signals, epoll, the log, and
 /// what is open for a moment.
@@ -27,7 +29,7 @@ pub enum HardenError {
     /// The limit on locked memory is too low.
     #[error(
         "only {0} kB may be locked into memory, and {1} kB are needed: raise the limit \
-        (LimitMEMLOCK=infinity), give it CAP_IPC_LOCK, or allow fewer connections"
+        (LimitMEMLOCK=infinity), give it CAP_IPC_LOCK, or allow fewer connections or pages"
     )]
     LockLimit(u64, u64),
     /// Locking failed within the limit.
@@ -78,7 +80,7 @@ pub enum Within {
 }
 
 /// All memory of now and later is locked; core dumps have no byte.
-pub fn memory(connections: u32, lock: Lock) -> Result<Within, HardenError> {
+pub fn memory(connections: u32, pages: u32, lock: Lock) -> Result<Within, HardenError> {
     setrlimit(Resource::RLIMIT_CORE, 0, 0)
         .map_err(|errno| HardenError::Kernel("a core limit of 0", errno))?;
     if lock == Lock::AsFar {
@@ -88,7 +90,8 @@ pub fn memory(connections: u32, lock: Lock) -> Result<Within, HardenError> {
     let _ = setrlimit(Resource::RLIMIT_MEMLOCK, RLIM_INFINITY, RLIM_INFINITY);
     let (limit, _) = getrlimit(Resource::RLIMIT_MEMLOCK)
         .map_err(|errno| HardenError::Kernel("to tell a limit", errno))?;
-    let needed = LEAST_LOCKED + LOCKED_EACH * u64::from(connections);
+    let each = LOCKED_EACH * u64::from(connections) + LOCKED_PAGE * u64::from(pages);
+    let needed = LEAST_LOCKED + each;
     let within = match limit < needed {
         false => Within::Limit,
         true if os::may_lock() => Within::Capability,

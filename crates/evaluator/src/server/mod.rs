@@ -82,7 +82,7 @@ pub fn serve(options: &Serve) -> Result<(), ServeError> {
         true => Lock::AsFar,
         false => Lock::All,
     };
-    let within = harden::memory(options.max_connections, lock)?;
+    let within = harden::memory(options.max_connections, options.pages, lock)?;
     harden::descriptors(options.max_connections)?;
     let allowed = allowed_users(&options.allow_uid)?;
     let in_socket = |error| ServeError::Socket(path.display().to_string(), error);
@@ -100,6 +100,7 @@ pub fn serve(options: &Serve) -> Result<(), ServeError> {
         inline: false,
         cache: options.cache,
         states: options.states,
+        pages: options.pages as usize,
     });
     let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
     // Threads outlive this function's view of them: what they use is never freed.

@@ -6,12 +6,12 @@ use pgseal_cell::grant::{
 };
 use pgseal_cell::{CellCipher, DataKey, MasterKey, Mode, Nonces, PublicKey, Type, Unwrapped};
 use pgseal_crypto::Secret;
-use pgseal_evaluator::engine::{CollationId, Config, Connection, Engine};
+use pgseal_evaluator::engine::{CollationId, Config, Connection, Engine, Start};
 use pgseal_evaluator::evidence::Software;
 use pgseal_evaluator_proto::message::{
     Claims, ClientSession, Command, Hello, OpenTerms, Reply, SigningKey, VerifyEvidence,
 };
-use pgseal_evaluator_proto::{AttachAs, Items, KeyRow, Refusal, Request, Response};
+use pgseal_evaluator_proto::{AttachAs, Items, KeyRow, Page, Refusal, Request, Response};
 use pgseal_value::{AggregateKind, Value};
 
 pub const NOW: u64 = 1_800_000_000;
@@ -26,6 +26,7 @@ pub fn engine(inline: bool) -> Engine {
         inline,
         cache: 4096,
         states: 1000,
+        pages: 1000,
     })
 }
 
@@ -305,4 +306,22 @@ pub fn step(
     cells: &[&[u8]],
 ) -> Result<u64, Refusal> {
     connection.aggregate_step(state, kind, CollationId::C, cells.iter().copied())
+}
+
+/// A leaf page without a right neighbour.
+pub fn leaf<'a>(cells: &'a [&'a [u8]]) -> Page<'a> {
+    Page {
+        cells: items(cells),
+        children: &[],
+        right: 0,
+    }
+}
+
+/// A page of an index, maybe handed over.
+pub fn start(block: u32, page: Option<Page<'_>>) -> Start<'_> {
+    Start {
+        index: [1; 16],
+        block,
+        page,
+    }
 }

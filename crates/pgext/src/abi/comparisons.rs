@@ -2,7 +2,9 @@
 
 use std::ffi::{c_char, c_int};
 
-use pgseal_evaluator_proto::{Items, Position, Request, Response, POSITION};
+use pgseal_evaluator_proto::{
+    Finding, Items, Page, Position, Refusal, Request, Response, MOST_EQUAL,
+};
 
 use super::{list, locale, put, report, shell, PgsealBytes};
 use crate::shell::{self as other_side};
@@ -21,6 +23,66 @@ impl From<Position> for PgsealPosition {
             before: position.before,
             through: position.through,
             descending: c_int::from(position.descending),
+        }
+    }
+}
+
+/// `PgsealStart`.
+#[repr(C)]
+pub struct PgsealStart {
+    index: [u8; 16],
+    block: u32,
+    right: u32,
+    cells: *const PgsealBytes,
+    ncells: usize,
+    children: *const u32,
+    nchildren: usize,
+}
+
+impl PgsealStart {
+    /// The blocks of the children, as a request takes them.
+    ///
+    /// # Safety
+    /// So many are readable.
+    unsafe fn children(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(4 * self.nchildren);
+        for at in 0..self.nchildren {
+            // SAFETY: as the caller's.
+            let block = unsafe { self.children.add(at).read() };
+            bytes.extend_from_slice(&block.to_le_bytes());
+        }
+        bytes
+    }
+}
+
+/// `PgsealFinding`.
+#[repr(C)]
+pub struct PgsealFinding {
+    block: u32,
+    position: PgsealPosition,
+    below: PgsealBytes,
+    above: PgsealBytes,
+    equal: [PgsealBytes; MOST_EQUAL],
+    nequal: usize,
+    far: PgsealBytes,
+    uniform: c_int,
+}
+
+impl From<Finding<'_>> for PgsealFinding {
+    fn from(finding: Finding<'_>) -> Self {
+        let mut equal = [PgsealBytes::from(&[][..]); MOST_EQUAL];
+        for (place, cell) in equal.iter_mut().zip(finding.equal.iter()) {
+            *place = cell.into();
+        }
+        Self {
+            block: finding.block,
+            position: finding.position.into(),
+            below: finding.below.into(),
+            above: finding.above.into(),
+            equal,
+            nequal: finding.equal.len().min(MOST_EQUAL),
+            far: finding.far.into(),
+            uniform: c_int::from(finding.uniform),
         }
     }
 }
@@ -70,45 +132,40 @@ interface! {
         put(shell, outcome, position)
     }
 
-    /// Hands over the sorted cells of a page, to be asked for by its number.
-    fn pgseal_keep_page(page: u32, cells: *const PgsealBytes, ncells: usize) -> c_int {
-        let shell = shell();
-        let cells = list(cells, ncells);
-        let cells = Items::Listed(&cells);
-        let outcome = shell.done(&Request::KeepPage { page, cells });
-        report(shell, outcome)
-    }
-
-    /// Where a probe stands on pages that were kept.
-    fn pgseal_search_kept(
+    /// Where a probe stands in an index, from a page on. What is found lies in the answer, and is
+    /// there until the next call.
+    fn pgseal_descend(
         probe: PgsealBytes,
-        pages: *const u32,
-        npages: usize,
+        start: *const PgsealStart,
         name: *const c_char,
-        positions: *mut PgsealPosition,
+        findings: *mut PgsealFinding,
+        nfindings: *mut usize,
     ) -> c_int {
         let shell = shell();
-        let mut numbers = Vec::with_capacity(4 * npages);
-        for at in 0..npages {
-            numbers.extend_from_slice(&pages.add(at).read().to_le_bytes());
-        }
+        let start = &*start;
+        let cells = list(start.cells, start.ncells);
+        let children = start.children();
+        let page = (!cells.is_empty()).then_some(Page {
+            cells: Items::Listed(&cells),
+            children: &children,
+            right: start.right,
+        });
         let outcome = locale(name).and_then(|collation| {
-            let request = Request::SearchKept {
+            let request = Request::Descend {
                 collation,
                 probe: probe.get(),
-                pages: &numbers,
+                index: start.index,
+                block: start.block,
+                page,
             };
-            shell.ask(&request, |response| match response {
-                Response::Positions(bytes) if bytes.len() == POSITION * npages => {
-                    for (at, position) in bytes.chunks_exact(POSITION).enumerate() {
-                        positions.add(at).write(Position::parse(position).ok()?.into());
-                    }
-                    Some(())
-                }
-                _ => None,
-            })
+            let found = shell.findings(&request)?;
+            for (at, item) in found.iter().enumerate() {
+                let finding = Finding::parse(item).map_err(Refusal::from)?;
+                findings.add(at).write(finding.into());
+            }
+            Ok(found.len())
         });
-        report(shell, outcome)
+        put(shell, outcome, nfindings)
     }
 
     /// The ranks of cells: a sort of all of them.

@@ -24,6 +24,10 @@ SELECT a / b + c FROM terms WHERE a = 20;
 SELECT ea / eb + ec FROM terms WHERE a = 20;
 SELECT ec + ea / eb FROM terms WHERE a = 20;
 SELECT ea * ea * ea * ea * ea * ea * ea * ea FROM terms WHERE a = 20;
+-- Of two errors that which PostgreSQL meets first
+SELECT ea / eb + length(substring(one, 1, -1)) FROM terms, letters WHERE a = 20;
+SELECT length(substring(one, 1, -1)) + ea / eb FROM terms, letters WHERE a = 20;
+SELECT ea * ea * (length(substring(one, 1, -1)) + ea / eb) FROM terms, letters WHERE a = 20;
 \set VERBOSITY default
 SELECT CASE WHEN b > 0 THEN encdb.decrypt(ea / eb * ea) END AS guarded FROM terms WHERE a IN (7, 20) ORDER BY a;
 -- An index is found by what it was made of
