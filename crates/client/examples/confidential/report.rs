@@ -286,6 +286,7 @@ fn empty(run: &Run, server: &Server, cells: &[(&Row, Form)]) -> Report {
     let parameters = [
         ("connections", run.connections),
         ("seconds", run.seconds),
+        ("seconds before", run.warm),
         ("tables", options.tables),
         ("rows", options.rows),
     ];

@@ -181,9 +181,9 @@ fn unless(withheld: impl FnOnce() -> bool, fd: c_int, flags: c_int) -> c_int {
     fd
 }
 
-/// As O_TRUNC does: what is no regular file stays as it is. A new one is empty already, and is so for
-/// others to see until it is written: a base backup takes even an empty two-phase state along, with
-/// which no server starts, so that time is to be short, as it is without us.
+/// As O_TRUNC does: what is no regular file stays as it is. A new one is empty already, and is so
+/// for others to see until it is written: a base backup takes even an empty two-phase state along,
+/// with which no server starts, so that time is to be short, as it is without us.
 fn empty(fd: c_int) -> Result<(), Errno> {
     let file = stat(fd)?;
     if file.st_mode & libc::S_IFMT != libc::S_IFREG || file.st_size == 0 {
