@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 
 use common::*;
 use pgseal_cell::grant::Operation;
-use pgseal_evaluator::engine::{CollationId, Connection};
+use pgseal_evaluator::engine::{CollationId, Connection, Engine};
 use pgseal_evaluator_proto::{
     AttachAs, Finding, Items, Page, Position, Refusal, MOST_CELLS, MOST_FINDINGS,
 };
@@ -56,7 +56,16 @@ fn found(
 }
 
 fn blocks(found: &Result<Vec<Found>, Refusal>) -> Vec<u32> {
-    found.iter().flatten().map(|found| found.block).collect()
+    let found = found.as_ref().unwrap();
+    found.iter().map(|found| found.block).collect()
+}
+
+/// A connection more in which alice's session is open, with this key.
+fn another(engine: &Engine, alice: &Party, key: &Sealer) -> Connection {
+    let mut connection = connect(engine, AttachAs::Client);
+    open(&mut connection, alice, alice, &[], &[]).unwrap();
+    load(&mut connection, key);
+    connection
 }
 
 /// What a page has, in clear and as cells.
@@ -265,13 +274,8 @@ fn pages_are_there_for_all_sessions_of_their_key_and_go_with_the_last() {
     let (mut first, alice, mut key) = alice_with(&engine, &[]);
     let (one, two) = (key.int4(1), key.int4(2));
     found(&mut first, &two, 3, Some(leaf(&[&one, &two]))).unwrap();
-    let second = || {
-        let mut connection = connect(&engine, AttachAs::Client);
-        open(&mut connection, &alice, &alice, &[], &[]).unwrap();
-        load(&mut connection, &key);
-        connection
-    };
-    let (mut second, mut third) = (second(), second());
+    let mut second = another(&engine, &alice, &key);
+    let mut third = another(&engine, &alice, &key);
     assert_eq!(blocks(&found(&mut second, &two, 3, None)), [3]);
     drop(first);
     assert_eq!(blocks(&found(&mut second, &two, 3, None)), [3]);
@@ -281,9 +285,7 @@ fn pages_are_there_for_all_sessions_of_their_key_and_go_with_the_last() {
     assert_eq!(blocks(&found(&mut third, &two, 3, None)), [3]);
     drop(third);
     drop(second);
-    let mut last = connect(&engine, AttachAs::Client);
-    open(&mut last, &alice, &alice, &[], &[]).unwrap();
-    load(&mut last, &key);
+    let mut last = another(&engine, &alice, &key);
     assert_eq!(blocks(&found(&mut last, &two, 3, None)), [0; 0]);
 }
 
@@ -298,14 +300,11 @@ fn a_session_that_has_expired_keeps_no_pages() {
         found(&mut first, &two, 3, None),
         Err(Refusal::SessionExpired)
     );
-    let mut second = connect(&engine, AttachAs::Client);
-    open(&mut second, &alice, &alice, &[], &[]).unwrap();
-    load(&mut second, &key);
+    let mut second = another(&engine, &alice, &key);
     assert_eq!(blocks(&found(&mut second, &two, 3, None)), [0; 0]);
     // Nor does it while nobody asks in it.
     found(&mut second, &two, 3, Some(leaf(&[&one]))).unwrap();
-    let mut third = connect(&engine, AttachAs::Client);
-    open(&mut third, &alice, &alice, &[], &[]).unwrap();
+    let mut third = another(&engine, &alice, &key);
     third.set_time(NOW + 500);
     drop(third);
     assert_eq!(blocks(&found(&mut second, &two, 3, None)), [0; 0]);
@@ -325,9 +324,7 @@ fn who_does_not_hold_the_key_or_names_another_database_finds_nothing() {
     assert_eq!(blocks(&found(&mut elsewhere, &two, 3, None)), [0; 0]);
     // Another key of the same owner.
     let mut other = alice.key(8, false);
-    let mut keyless = connect(&engine, AttachAs::Client);
-    open(&mut keyless, &alice, &alice, &[], &[]).unwrap();
-    load(&mut keyless, &other);
+    let mut keyless = another(&engine, &alice, &other);
     let probe = other.int4(2);
     assert_eq!(
         found(&mut keyless, &two, 3, None),
