@@ -39,6 +39,13 @@ pub enum Event {
         /// seconds since 1970 when it ends by itself
         expiry: u64,
     },
+    /// Keys that owners left came into a session, be it of a client or of background work.
+    Handed {
+        /// number of the session
+        session: u64,
+        /// how many grants they came with
+        grants: u64,
+    },
     /// A grant was used so many times more.
     Use {
         /// number of the session
@@ -170,6 +177,10 @@ fn fields(event: &Event, line: &mut String) {
             fields.text("subject", &hex(subject));
             fields.number("expiry", *expiry);
         }
+        Event::Handed { session, grants } => {
+            fields.number("session", *session);
+            fields.number("grants", *grants);
+        }
         Event::Use { .. } | Event::Refused { .. } => count(event, &mut fields),
         Event::Granted { session, grant } => {
             fields.number("session", *session);
@@ -228,6 +239,7 @@ fn name(event: &Event) -> &'static str {
     match event {
         Event::Start { .. } => "start",
         Event::Open { .. } => "open",
+        Event::Handed { .. } => "handed",
         Event::Use { .. } => "use",
         Event::Refused { .. } => "refused",
         Event::Granted { .. } => "granted",

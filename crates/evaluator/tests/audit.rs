@@ -80,6 +80,10 @@ fn every_event_is_written(previous: Option<[u8; 32]>, expected: &str) {
             subject: [2; 32],
             expiry: 99,
         },
+        Event::Handed {
+            session: 1,
+            grants: 3,
+        },
         Event::Granted { session: 1, grant },
         Event::Use {
             session: 1,

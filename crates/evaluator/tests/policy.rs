@@ -9,6 +9,7 @@ use std::cmp::Ordering;
 use common::*;
 use pgseal_cell::grant::{KeyScope, Operation, Subject};
 use pgseal_cell::Mode;
+use pgseal_evaluator::audit::Event;
 use pgseal_evaluator::engine::{CollationId, Connection};
 use pgseal_evaluator_proto::message::Command;
 use pgseal_evaluator_proto::{AttachAs, Refusal};
@@ -437,6 +438,12 @@ fn background_work_compares_what_the_owner_lets_it_and_nothing_else() {
     drop(connection);
 
     let mut background = connect(&engine, AttachAs::Background);
+    // Whoever reads the log learns that there was this session, and by whose leave.
+    let handed = Event::Handed {
+        session: 2,
+        grants: 1,
+    };
+    assert_eq!(background.take_events(), [handed]);
     assert_eq!(background.compare(&a, &b, C), Err(Refusal::KeyNotLoaded));
     assert_eq!(load(&mut background, &key), 1);
     assert_eq!(background.compare(&a, &b, C), Ok(Ordering::Less));

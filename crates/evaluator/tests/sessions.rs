@@ -4,10 +4,11 @@
 mod common;
 
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
 
 use common::*;
 use pgseal_cell::grant::{Operation, Subject};
-use pgseal_evaluator::engine::CollationId;
+use pgseal_evaluator::engine::{CollationId, Connection};
 use pgseal_evaluator_proto::message::Command;
 use pgseal_evaluator_proto::{AttachAs, Refusal, Request, Response};
 use pgseal_value::AggregateKind;
@@ -48,6 +49,37 @@ fn a_session_is_its_connections_alone_and_ends_with_it() {
     let mut late = engine.connect();
     let attach = late.attach(AttachAs::ParallelWorker { ticket }, DATABASE);
     assert_eq!(attach, Err(Refusal::UnknownTicket));
+}
+
+/// What the engine says of itself: counts by their names.
+fn counters(connection: &mut Connection) -> BTreeMap<String, u64> {
+    let (mut request, mut response) = (Vec::new(), Vec::new());
+    Request::Status.encode(&mut request);
+    connection.call(&request, &mut response);
+    let Ok(Response::Status(status)) = Response::parse(&response) else {
+        panic!("a status was asked for");
+    };
+    let counter = |counter: &[u8]| {
+        let (name, count) = counter.split_last_chunk().unwrap();
+        let name = String::from_utf8(name.to_vec()).unwrap();
+        (name, u64::from_le_bytes(*count))
+    };
+    status.counters.iter().map(counter).collect()
+}
+
+#[test]
+fn sessions_are_counted_once_each_however_often_events_are_taken() {
+    let engine = engine(false);
+    let mut other = engine.connect();
+    for number in 1..=3 {
+        let (mut connection, ..) = alice_with(&engine, &[]);
+        assert!(!connection.take_events().is_empty());
+        assert!(connection.take_events().is_empty());
+        assert_eq!(counters(&mut other).get("opened"), Some(&number));
+        connection.close();
+        drop(connection);
+        assert_eq!(counters(&mut other).get("closed"), Some(&number));
+    }
 }
 
 #[test]

@@ -55,11 +55,11 @@ pub fn descendants(root: u32) -> io::Result<Vec<u32>> {
     Ok(found)
 }
 
-/// The scheduler's nanoseconds, in the parts that stat has in ticks.
+/// The scheduler's nanoseconds of all threads that live, in the parts that stat has in ticks.
 fn of_process(pid: u32) -> io::Result<Cpu> {
-    let schedstat = fs::read_to_string(format!("/proc/{pid}/schedstat"))?;
-    let ran = schedstat.split(' ').next().and_then(|ns| ns.parse().ok());
-    let total: f64 = ran.unwrap_or(0.0) / 1e9;
+    let threads = fs::read_dir(format!("/proc/{pid}/task"))?;
+    // A thread may end meanwhile.
+    let total: f64 = threads.flatten().filter_map(|task| ran(&task.path())).sum();
     let fields = stat(pid)?;
     let (user, system) = (number(&fields, UTIME), number(&fields, STIME));
     let share = if user + system > 0.0 {
@@ -71,6 +71,13 @@ fn of_process(pid: u32) -> io::Result<Cpu> {
         user_s: total * share,
         system_s: total * (1.0 - share),
     })
+}
+
+/// Seconds that a thread ran.
+fn ran(task: &Path) -> Option<f64> {
+    let schedstat = fs::read_to_string(task.join("schedstat")).ok()?;
+    let ran: f64 = schedstat.split(' ').next()?.parse().ok()?;
+    Some(ran / 1e9)
 }
 
 /// The fields after the program's name, which may hold anything.
@@ -94,8 +101,31 @@ fn ticks_per_second() -> f64 {
 #[cfg(test)]
 mod tests {
     use std::process::{Command, Stdio};
+    use std::sync::mpsc;
+    use std::thread;
+    use std::time::{Duration, Instant};
 
     use super::*;
+
+    #[test]
+    fn threads_count_as_long_as_they_live() {
+        let (done, worked) = mpsc::channel();
+        let (end, ended) = mpsc::channel::<()>();
+        let worker = thread::spawn(move || {
+            let start = Instant::now();
+            while start.elapsed() < Duration::from_millis(300) {
+                std::hint::spin_loop();
+            }
+            let _ = done.send(ran(Path::new("/proc/thread-self")));
+            let _ = ended.recv();
+        });
+        let worked = worked.recv().expect("it works").expect("it ran");
+        // The main thread of a test's program does next to nothing.
+        let spent = of_process(std::process::id()).expect("/proc is mounted");
+        drop(end);
+        worker.join().expect("it ends");
+        assert!(worked > 0.05 && spent.user_s + spent.system_s >= worked);
+    }
 
     #[test]
     fn a_shell_its_child_and_what_it_waited_for_count() {

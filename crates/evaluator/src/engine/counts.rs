@@ -22,6 +22,8 @@ pub(super) struct Counts {
     /// With how often since it was told last; 0 once it was.
     refused: Vec<(Refusal, u64)>,
     events: Vec<Event>,
+    /// How many of the events are in the engine's totals.
+    summed: usize,
     any: bool,
     /// Something happened for the first time in this session.
     news: bool,
@@ -107,7 +109,7 @@ impl Connection {
     pub fn take_events(&mut self) -> Vec<Event> {
         self.flush_counts(self.number());
         let counts = &mut self.counts;
-        (counts.any, counts.news) = (false, false);
+        (counts.any, counts.news, counts.summed) = (false, false, 0);
         std::mem::take(&mut counts.events)
     }
 
@@ -126,7 +128,6 @@ impl Connection {
     /// Turns counts into events of this session.
     pub(super) fn flush_counts(&mut self, session: u64) {
         let mut events = std::mem::take(&mut self.counts.events);
-        let told = events.len();
         for (place, uses) in self.counts.uses.iter_mut().enumerate() {
             let counted = uses.counts.iter_mut().zip(Operation::ALL);
             for (count, operation) in counted.filter(|(count, _)| **count > 0) {
@@ -161,8 +162,10 @@ impl Connection {
             });
         }
         let mut totals = self.shared.totals();
-        events[told..].iter().for_each(|event| totals.add(event));
+        let new = &events[self.counts.summed..];
+        new.iter().for_each(|event| totals.add(event));
         drop(totals);
+        self.counts.summed = events.len();
         self.counts.events = events;
     }
 }

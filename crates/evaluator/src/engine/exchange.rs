@@ -108,12 +108,18 @@ impl Connection {
     }
 
     /// Adds keys that other owners left for this asker, whose session it is.
-    pub(super) fn join_shares(&self, asker: &Asker) {
-        if let Some(session) = &self.session {
-            let mut holdings = session.write();
-            self.shared.deposits().hand_out(&mut holdings, asker);
-        }
+    pub(super) fn join_shares(&mut self, asker: &Asker) {
+        let Some(session) = &self.session else {
+            return;
+        };
+        let mut holdings = session.write();
+        self.shared.deposits().hand_out(&mut holdings, asker);
+        let (session, grants) = (session.number, holdings.handed as u64);
+        drop(holdings);
         self.shared.advance();
+        if grants > 0 {
+            self.counts.event(Event::Handed { session, grants });
+        }
     }
 
     fn command(&mut self, message: &[u8], into: &mut Vec<u8>) -> Result<(), Refusal> {
