@@ -438,7 +438,7 @@ fn background_work_compares_what_the_owner_lets_it_and_nothing_else() {
     drop(connection);
 
     let mut background = connect(&engine, AttachAs::Background);
-    // Whoever reads the log learns that there was this session, and by whose leave.
+    // Whoever reads the log learns that this session began, and that it lives of one grant.
     let handed = Event::Handed {
         session: 2,
         grants: 1,
