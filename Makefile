@@ -4,7 +4,7 @@ CARGO ?= cargo
 # Debian's own: the vectors' reader needs its packages for Python.
 PYTHON ?= /usr/bin/python3
 
-.PHONY: help build demo demo-confidential demo-stop test test-barman test-bench-page test-debian test-patroni test-pgbackrest test-tprocc test-world fuzz
+.PHONY: help build demo demo-confidential demo-stop test test-barman test-bench-page test-debian test-patroni test-pgbackrest test-tprocc test-world fuzz sanitize
 .PHONY: test-auto-failover test-extensions test-repmgr lint clean install-extensions
 
 help:
@@ -24,6 +24,7 @@ help:
 	@echo 'make test-repmgr  three nodes under repmgr and repmgrd'
 	@echo 'make test-tprocc  pgseal bench tprocc, with the TPC-C driver go-tpc'
 	@echo "make test-world   the tests on 17 and 18, PostgreSQL's suites of 15, 17 and 18, 300 crashes"
+	@echo 'make sanitize     the rings of the evaluator under the address and the thread sanitizer (nightly, rust-src)'
 	@echo 'make fuzz         a minute of libFuzzer on everything that reads foreign bytes (nightly, cargo-fuzz)'
 	@echo 'make lint         formatting, clippy, shellcheck, tidy'
 	@echo 'make clean        remove what was built'
@@ -81,6 +82,9 @@ test-world:
 
 fuzz:
 	fuzz/run.sh
+
+sanitize:
+	scripts/sanitize.sh
 
 lint:
 	scripts/install-deps.sh build lint
