@@ -199,6 +199,70 @@ zeros_and_data(void)
 	close(copy);
 }
 
+/* As PostgreSQL before 15.11 installs WAL: a link, which replaces nothing, then the old name goes. */
+static void
+linked(const char *from, const char *to)
+{
+	struct stat one = {0},
+				other = {0};
+	int			fd;
+
+	result("link", link(from, to));
+	show("from", from);
+	show("to", to);
+	fd = open(to, O_RDONLY);
+	note("first page", "%zd %016lx", read(fd, bytes, 8192), digest(bytes, 8192));
+	close(fd);
+	stat(from, &one);
+	stat(to, &other);
+	note("one file", "%d", one.st_ino == other.st_ino);
+	result("link again", link(from, to));
+	result("unlink", unlink(from));
+	show("left", to);
+	note("leftovers", "%d", access("pg_wal/xlogtemp.9.pgseal", F_OK) + access("pg_wal/00000001000000000000000B.pgseal", F_OK));
+	unlink(to);
+}
+
+static void
+installs(void)
+{
+	const int	new_file = O_CREAT | O_EXCL;
+
+	snprintf(scene, sizeof(scene), "install zeros");
+	scratch(new_file, SEGMENT, 0);
+	linked("pg_wal/xlogtemp.9", "pg_wal/00000001000000000000000B");
+	snprintf(scene, sizeof(scene), "install data");
+	scratch(new_file, SEGMENT, 16384 + 5);
+	linked("pg_wal/xlogtemp.9", "pg_wal/00000001000000000000000B");
+	snprintf(scene, sizeof(scene), "install a history file");
+	store("pg_wal/xlogtemp.9", "1\t0/3000000\tno recovery target specified\n", 40);
+	linked("pg_wal/xlogtemp.9", "pg_wal/00000002.history");
+	snprintf(scene, sizeof(scene), "install a recycled segment");
+	fill(bytes, sizeof(bytes), 'o');
+	store("pg_wal/00000001000000000000000B", bytes, sizeof(bytes));
+	linked("pg_wal/00000001000000000000000B", "pg_wal/00000001000000000000000C");
+	snprintf(scene, sizeof(scene), "install a segment with two names");
+	fill(bytes, sizeof(bytes), 't');
+	store("pg_wal/00000001000000000000000B", bytes, sizeof(bytes));
+	result("two names", link("pg_wal/00000001000000000000000B", "pg_wal/00000001000000000000000B.partial"));
+	linked("pg_wal/00000001000000000000000B", "pg_wal/00000001000000000000000C");
+	unlink("pg_wal/00000001000000000000000B.partial");
+	snprintf(scene, sizeof(scene), "install nothing");
+	result("link", link("pg_wal/xlogtemp.9", "pg_wal/00000001000000000000000B"));
+	snprintf(scene, sizeof(scene), "install where a file is");
+	store("pg_wal/xlogtemp.9", "new", 3);
+	store("pg_wal/00000001000000000000000B", "old", 3);
+	result("link", link("pg_wal/xlogtemp.9", "pg_wal/00000001000000000000000B"));
+	show("stays", "pg_wal/00000001000000000000000B");
+	store("pg_wal/00000001000000000000000C", "segment", 7);
+	result("link a segment", link("pg_wal/00000001000000000000000B", "pg_wal/00000001000000000000000C"));
+	show("its old name", "pg_wal/00000001000000000000000B");
+	show("the taken one", "pg_wal/00000001000000000000000C");
+	unlink("pg_wal/xlogtemp.9");
+	unlink("pg_wal/00000001000000000000000B");
+	unlink("pg_wal/00000001000000000000000C");
+}
+
 static void
 refusals(void)
 {
@@ -426,6 +490,7 @@ main(int count, char **arguments)
 	renames();
 	segment();
 	zeros_and_data();
+	installs();
 	refusals();
 	links();
 	spellings();

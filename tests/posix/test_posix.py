@@ -64,6 +64,11 @@ FREOPEN = {
 NAMES = {
     # Only the first page of a recycled segment means something under its new name.
     "segment/recycled": "1048576 bytes {noise} mode 640",
+    "install a recycled segment/from": "1048576 bytes {left} mode 640",
+    "install a recycled segment/to": "1048576 bytes {linked} mode 640",
+    "install a recycled segment/left": "1048576 bytes {linked} mode 640",
+    # What a name means otherwise is stored anew: the link is another file.
+    **{f"install {what}/one file": "0" for what in ("data", "a history file", "a segment with two names")},
     "errors/exchange": "-1 EINVAL",
     "errors/after the exchange": "3 bytes 1a0fad1921d08076 mode 640",
     "errors/replaced": "3 bytes 1a0fad1921d08076 mode 640",
@@ -101,6 +106,7 @@ def withdrawn(paths):
 
 class Posix(unittest.TestCase):
     """Native and sealed transcripts, compared line by line."""
+    maxDiff = None
 
     def setUp(self):
         scratch = tempfile.TemporaryDirectory()
@@ -195,8 +201,9 @@ class Posix(unittest.TestCase):
             stdout, stderr = run(program, [two], one, roots if all(keys) else None)
             self.assertEqual(stderr, "")
             transcripts.append(stdout)
-        noise = lines(transcripts[1])["segment/recycled"].split()[2]
-        allowed = NAMES | {"segment/recycled": NAMES["segment/recycled"].format(noise=noise)}
+        noise = {kind: lines(transcripts[1])[label].split()[2] for kind, label in (
+            ("noise", "segment/recycled"), ("left", "install a recycled segment/from"), ("linked", "install a recycled segment/to"))}
+        allowed = {label: value.format(**noise) for label, value in NAMES.items()}
         self.check(*transcripts, allowed)
         for path in (self.scratch / variant / "sealed").rglob("*"):
             if path.is_file() and not path.is_symlink():

@@ -66,16 +66,16 @@ pub unsafe fn linkat(
     to: *const c_char,
     flags: c_int,
 ) -> c_int {
-    if programs::acts() && !from.is_null() && !to.is_null() {
-        // SAFETY: the caller's C strings.
-        let (source, target) = unsafe { (CStr::from_ptr(from), CStr::from_ptr(to)) };
-        let source = moving::Name(from_directory, source);
-        let target = moving::Name(to_directory, target);
-        if let Err(errno) = moving::may_share(&source, &target) {
-            return fail(errno);
-        }
+    if !programs::acts() || from.is_null() || to.is_null() {
+        return libc_call!(linkat(from_directory, from, to_directory, to, flags));
     }
-    libc_call!(linkat(from_directory, from, to_directory, to, flags))
+    // SAFETY: the caller's C strings.
+    let (from, to) = unsafe { (CStr::from_ptr(from), CStr::from_ptr(to)) };
+    moving::link(
+        &moving::Name(from_directory, from),
+        &moving::Name(to_directory, to),
+        flags,
+    )
 }
 
 pub unsafe fn unlink(path: *const c_char) -> c_int {

@@ -5,7 +5,7 @@ use crate::clusters::Cluster;
 use crate::disk::{check, stat, FdDisk};
 use crate::hooks::fail;
 use crate::place::{self, Place};
-use crate::real::{self, libc_call};
+use crate::real::libc_call;
 use crate::{programs, report, scratch, wal, zero_fill};
 use libc::{c_int, c_uint};
 use pgseal_crypto::UNIT;
@@ -16,6 +16,7 @@ use pgseal_storage::restore::{self, Stored};
 use pgseal_storage::wal::WalName;
 use pgseal_storage::{Disk, Errno, SealedFile};
 use std::ffi::{CStr, CString};
+use std::mem::MaybeUninit;
 
 /// A path as it was given: a directory and a name below it.
 pub struct Name<'a>(pub c_int, pub &'a CStr);
@@ -136,6 +137,18 @@ pub fn rename(from: &Name, to: &Name, flags: c_uint) -> c_int {
     }
 }
 
+/// Links `from` under another name. Where the two identities differ, the pairs by which the server
+/// installs WAL get what `link` promises by other means ([`Change::installs_wal`]).
+pub fn link(from: &Name, to: &Name, flags: c_int) -> c_int {
+    match compare(from, to) {
+        Difference::Some(change) if flags == 0 && change.installs_wal() => change.link(from, to),
+        _ => match may_share(from, to) {
+            Ok(()) => plain_link(from, to, flags),
+            Err(errno) => fail(errno),
+        },
+    }
+}
+
 /// Copies a regular file to a name that is not taken: the same clear bytes as `to` stores them.
 pub fn copy_file(from: &Name, to: &Name) -> Result<(), Errno> {
     let change = Change {
@@ -174,7 +187,50 @@ fn plain(from: &Name, to: &Name, flags: c_uint) -> c_int {
     ))
 }
 
+fn plain_link(from: &Name, to: &Name, flags: c_int) -> c_int {
+    let (source, target) = (from.1.as_ptr(), to.1.as_ptr());
+    libc_call!(linkat(from.0, source, to.0, target, flags))
+}
+
 impl Change {
+    /// Is it one that PostgreSQL before 15.11 makes by `link`, to replace nothing, and `unlink`
+    /// (durable_rename_excl): a new segment or history file, or a recycled segment?
+    fn installs_wal(&self) -> bool {
+        match (&self.from, &self.to) {
+            (Content::Sealed(_, class), Content::Clear) => is_wal_scratch(class),
+            (Content::Sealed(_, class), Content::Sealed(_, Class::WalSegment(_))) => {
+                let is_wal = is_wal_scratch(class) || matches!(class, Class::WalSegment(_));
+                is_wal && self.keeps_keys()
+            }
+            _ => false,
+        }
+    }
+
+    fn link(&self, from: &Name, to: &Name) -> c_int {
+        match self.try_link(from, to) {
+            Ok(()) => 0,
+            Err(Errno(errno)) => fail(errno),
+        }
+    }
+
+    /// As [`Self::carry_out`], but the old name stays, and a name that is taken stays as it is. The
+    /// new name never shows a file that is not whole.
+    fn try_link(&self, from: &Name, to: &Name) -> Result<(), Errno> {
+        let source = open_file(from, libc::O_RDWR)?.ok_or(Errno(libc::EXDEV))?;
+        if is_there(to)? {
+            return Err(Errno(libc::EEXIST));
+        }
+        if self.fits(&source)? {
+            return check(plain_link(from, to, 0)).map(|_| ());
+        }
+        let aside = aside(from)?;
+        let aside = Name(from.0, &aside);
+        self.store_aside(&source, &aside)?;
+        let linked = check(plain_link(&aside, to, 0)).map(|_| ());
+        remove(&aside);
+        linked
+    }
+
     /// Would it bring what is sealed under a name by which SQL gives it in clear? Of a server's own
     /// renames none does: they are of new WAL, of what was restored, and of segments among
     /// themselves. The others are those of a role that may rename files, on PostgreSQL 15 and 16.
@@ -205,11 +261,20 @@ impl Change {
         if flags & libc::RENAME_EXCHANGE != 0 {
             return Err(Errno::EINVAL);
         }
-        let stays = match (&self.from, &self.to) {
+        if self.fits(source)? {
+            return check(plain(from, to, flags)).map(|_| ());
+        }
+        self.store_anew(source, from, to, flags)
+    }
+
+    /// Do the stored bytes mean the right thing under the new name, too? Of a segment that becomes
+    /// another one they do as soon as its first page is stored anew.
+    fn fits(&self, source: &Fd) -> Result<bool, Errno> {
+        Ok(match (&self.from, &self.to) {
             (
                 Content::Sealed(one, Class::WalSegment(_)),
                 Content::Sealed(other, Class::WalSegment(_)),
-            ) if one.shares_keys(other) && source.links()? == 1 => {
+            ) if one.shares_keys(other) && source.has_one_name()? => {
                 self.recycle(source)?;
                 true
             }
@@ -224,11 +289,7 @@ impl Change {
                     || scratch::with(|scratch| restore::is_all_zeros(&source.disk(), scratch))?
             }
             _ => false,
-        };
-        if stays {
-            return check(plain(from, to, flags)).map(|_| ());
-        }
-        self.store_anew(source, from, to, flags)
+        })
     }
 
     /// One segment becomes another: its first page carries the new name's tweak.
@@ -250,20 +311,24 @@ impl Change {
 
     /// The same clear bytes, in a new file that takes the target's name.
     fn store_as(&self, source: &Fd, from: &Name, to: &Name, flags: c_uint) -> Result<(), Errno> {
-        let aside = CString::new([from.1.to_bytes(), b".pgseal"].concat());
-        let aside = aside.map_err(|_| Errno::EINVAL)?;
+        let aside = aside(from)?;
         let aside = Name(from.0, &aside);
-        let target = create_like(source, &aside)?;
-        let moved = self
-            .copy(source, &target)
-            .and_then(|()| target.sync())
-            .and_then(|()| check(plain(&aside, to, flags)).map(|_| ()));
+        self.store_aside(source, &aside)?;
+        let moved = check(plain(&aside, to, flags)).map(|_| ());
         if moved.is_err() {
-            let errno = real::errno();
             remove(&aside);
-            real::set_errno(errno);
         }
         moved
+    }
+
+    /// The same clear bytes, as the target stores them, in a new file that is safe on disk.
+    fn store_aside(&self, source: &Fd, aside: &Name) -> Result<(), Errno> {
+        let target = create_like(source, aside)?;
+        let stored = self.copy(source, &target).and_then(|()| target.sync());
+        if stored.is_err() {
+            remove(aside);
+        }
+        stored
     }
 
     fn copy(&self, source: &Fd, target: &Fd) -> Result<(), Errno> {
@@ -324,8 +389,8 @@ impl Fd {
         FdDisk(self.0)
     }
 
-    fn links(&self) -> Result<u64, Errno> {
-        Ok(stat(self.0)?.st_nlink)
+    fn has_one_name(&self) -> Result<bool, Errno> {
+        Ok(stat(self.0)?.st_nlink == 1)
     }
 
     fn sync(&self) -> Result<(), Errno> {
@@ -366,6 +431,23 @@ fn create_like(source: &Fd, name: &Name) -> Result<Fd, Errno> {
             remove(name);
             Err(errno)
         }
+    }
+}
+
+/// The name of a file that takes another one's place when it is whole. PostgreSQL removes such a
+/// file of its own at the next start.
+fn aside(name: &Name) -> Result<CString, Errno> {
+    CString::new([name.1.to_bytes(), b".pgseal"].concat()).map_err(|_| Errno::EINVAL)
+}
+
+fn is_there(name: &Name) -> Result<bool, Errno> {
+    let mut stat = MaybeUninit::<libc::stat>::uninit();
+    let flags = libc::AT_SYMLINK_NOFOLLOW;
+    // SAFETY: a terminated name; the buffer's own pointer.
+    match check(unsafe { libc::fstatat(name.0, name.1.as_ptr(), stat.as_mut_ptr(), flags) }) {
+        Ok(_) => Ok(true),
+        Err(Errno(libc::ENOENT)) => Ok(false),
+        Err(errno) => Err(errno),
     }
 }
 
