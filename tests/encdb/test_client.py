@@ -64,7 +64,8 @@ class Client(Confidential):
                 cluster = self.ready(form)
                 self.client(cluster, "sql", "CREATE TABLE t (id enc_int4 PRIMARY KEY, c enc_text, n numeric, d enc_decimal)")
                 lines = "1\tadalovelace\t1.50\t0.10\n2\t\\N\t\\N\t\\N\n"
-                self.assertEqual(self.client(cluster, "sql", "--each-line", "INSERT INTO t VALUES ($1, $2, $3, $4)", stdin=lines),
+                self.assertEqual(self.client(cluster, "sql", "--each-line", "--plain", "3", "INSERT INTO t VALUES ($1, $2, $3, $4)",
+                                             stdin=lines),
                                  "INSERT 2\n")
                 self.assertEqual(self.rows(cluster, "SELECT * FROM t WHERE id BETWEEN $1 AND $2 ORDER BY id", "1", "2"),
                                  ["1|adalovelace|1.50|0.10", "2|||"])
@@ -169,7 +170,8 @@ class Client(Confidential):
         self.client(cluster, "sql", "-d", "crm", "CREATE TABLE t (c enc_int4)")
         self.client(cluster, "sql", "-d", "crm", "INSERT INTO t VALUES ($1)", "42")
         self.client(cluster, "sql", "-d", "crm", "CREATE TABLE seen (what text)")
-        open_session = self.waiting(cluster, "-d", "crm", "INSERT INTO seen SELECT encdb.decrypt(c)::text || $1 FROM t")
+        open_session = self.waiting(cluster, "-d", "crm", "--plain", "1",
+                                    "INSERT INTO seen SELECT encdb.decrypt(c)::text || $1 FROM t")
         self.client(cluster, "grant", "revoke", first)
         self.client(cluster, "grant", "revoke", "-d", "crm", second)
         said = open_session.communicate("x\n", timeout=TIME_LIMIT)[1]
@@ -215,12 +217,86 @@ class Client(Confidential):
         os.chmod(self.directory / "owner", 0o600)
         self.client(cluster, "connect", "-p", "1", code=IO)
 
+    def logged(self, *statements):
+        """An owner and a server that logs whatever it is sent, with these tables."""
+        conf = "log_statement = all\nlog_parameter_max_length = -1\nlog_parameter_max_length_on_error = -1\n"
+        cluster = self.server("logged", conf=conf)
+        for command in (["init"], ["key", "new"], ["grant", "add", "--allow", "all"]):
+            self.client(cluster, *command)
+        for statement in statements:
+            cluster.psql(statement)
+        return cluster
+
+    def assert_unseen(self, cluster, secret):
+        log = (cluster.home / "log").read_text()
+        self.assertIn("SELECT encdb.process_message($1)", log)
+        self.assertNotIn(secret, log)
+
     def test_what_must_be_sealed_is_not_sent_in_clear(self):
+        """Whatever the server calls it: the log has what it was sent."""
+        cluster = self.logged("CREATE TABLE t (c enc_text, n int)", "CREATE DOMAIN mail AS enc_text", "CREATE TABLE dom (m mail)",
+                              "CREATE TYPE pair AS (a enc_text, b int)", "CREATE TABLE comp (p pair)",
+                              "CREATE TYPE span AS RANGE (subtype = enc_int4)")
+        self.client(cluster, "sql", "INSERT INTO t (c) VALUES ($1)", "secretPlaced")
+        self.client(cluster, "sql", "INSERT INTO dom VALUES ($1)", "secretDomain")
+        self.assertEqual(self.rows(cluster, "SELECT m FROM dom WHERE m = $1", "secretDomain"), ["secretDomain"])
+        self.assertEqual(self.rows(cluster, "SELECT c FROM t WHERE c = ANY($1)", '{secretAny,NULL,"secretPlaced"}'), ["secretPlaced"])
+        for statement, value, said in (("INSERT INTO comp VALUES ($1)", "(secretPair,1)", "is a composite"),
+                                       ("SELECT $1::span", "[secretSpan,]", "is a composite"),
+                                       ("SELECT c FROM t WHERE upper(encdb.decrypt(c)) = upper($1)", "secretIexact", "--plain 1"),
+                                       ("SELECT NULL::enc_text WHERE $1::text = ''", "secretText", "--plain 1"),
+                                       ("SELECT c FROM t WHERE $1 = ANY(ARRAY['a'])", "secretItem", "--plain 1"),
+                                       ("SELECT c FROM t WHERE n = ANY($1)", "{1}", "--plain 1"),
+                                       ("INSERT INTO t (c) VALUES ($1)", "secretCalledPlain", "do not call its value plain")):
+            plain = ["--plain", "1"] if "CalledPlain" in value else []
+            refused = self.client(cluster, "sql", *plain, statement, value, code=USAGE)
+            self.assertIn(said, refused)
+            self.assertNotIn(value, refused)
+        self.assertEqual(self.rows(cluster, "--plain", "1", "SELECT $1::int + 1", "41"), ["42"])
+        self.assert_unseen(cluster, "secret")
+        # The test would see it.
+        self.client(cluster, "sql", "--plain", "1", "SELECT $1::text", "secretSaidToBePlain")
+        self.assertIn("secretSaidToBePlain", (cluster.home / "log").read_text())
+
+    def test_a_column_that_became_plain_is_sent_nothing(self):
+        cluster = self.logged("CREATE TABLE t (c enc_text)", "CREATE TABLE u (c enc_text)")
+        self.client(cluster, "sql", "INSERT INTO t VALUES ($1)", "secretSealed")
+        cluster.psql("ALTER TABLE t ALTER COLUMN c TYPE text USING NULL")
+        self.assertIn("--plain 1", self.client(cluster, "sql", "INSERT INTO t VALUES ($1)", "secretInserted", code=USAGE))
+        cluster.psql("CREATE SCHEMA postgres CREATE TABLE u (c text)")  # "$user" comes before public
+        self.assertIn("--plain 1", self.client(cluster, "sql", "INSERT INTO u VALUES ($1)", "secretPathed", code=USAGE))
+        self.assert_unseen(cluster, "secret")
+
+    def test_arrays_are_sealed_and_opened_element_by_element(self):
+        for form in FORMS:
+            with self.subTest(form=form):
+                cluster = self.ready(form)
+                cluster.psql("CREATE TABLE t (id int, a enc_text[], n enc_int4[])")
+                insert = "INSERT INTO t VALUES ($1, $2, $3)"
+                rows = ["1|{ada,NULL,\"b c\",\"\"}|{{1,2},{3,NULL}}", "2|{}|{}", "3||[0:1]={7,8}"]
+                lines = "".join("\t".join(field or "\\N" for field in row.split("|")) + "\n" for row in rows)
+                self.client(cluster, "sql", "--each-line", "--plain", "1", insert, stdin=lines)
+                self.assertEqual(self.rows(cluster, "SELECT * FROM t ORDER BY id"), rows)
+                self.assertEqual(self.rows(cluster, "SELECT id FROM t WHERE a[1] = ANY($1)", "{x,ada}"), ["1"])
+                self.assertEqual(self.rows(cluster, "SELECT ARRAY[1,NULL], ARRAY['a b'], jsonb '[1]'"), ['{1,NULL}|{"a b"}|[1]'])
+                seen = cluster.psql("SELECT a[1], a[2] IS NULL, array_dims(n) FROM t WHERE id = 1").split("|")
+                self.assertRegex(seen[0], r"^\\x[0-9a-f]{70,}$")
+                self.assertEqual(seen[1:], ["t", "[1:2][1:2]"])
+                self.assertIn("malformed", self.client(cluster, "sql", insert, "--plain", "1", "4", "{a,", "{}", code=USAGE))
+                said = self.client(cluster, "sql", "SELECT t FROM t", code=USAGE)
+                self.assertIn("select its parts one by one", said)
+                os.unlink(self.directory / "owner")
+
+    def test_columns_of_cells_of_any_type_take_what_is_named(self):
         cluster = self.ready("inline")
-        said = self.client(cluster, "sql", "--sealed-only", "SELECT NULL::enc_text WHERE $1::text = ''", "secret", code=USAGE)
-        self.assertIn("not sent", said)
-        self.assertNotIn("secret", said)
-        self.assertEqual(self.rows(cluster, "--sealed-only", "SELECT $1::enc_text", "secret"), ["secret"])
+        self.client(cluster, "key", "new", "det", "--deterministic")
+        cluster.psql("CREATE TABLE t (tag det_type UNIQUE, note rnd_type)")
+        insert = ["INSERT INTO t VALUES ($1, $2)", "blue", "7"]
+        self.assertIn("--type 1=", self.client(cluster, "sql", *insert, code=USAGE))
+        self.client(cluster, "sql", "--key", "det", "--type", "1=text,2=integer", *insert)
+        found = ["SELECT note, tag FROM t WHERE tag = $1", "blue"]
+        self.assertEqual(self.rows(cluster, "--key", "det", "--type", "1=text", *found), ["7|blue"])
+        self.client(cluster, "sql", "--type", "1=colour", *found, code=USAGE)
 
     def test_a_plain_column_does_not_pass_for_a_sealed_one(self):
         cluster = self.ready("inline")

@@ -1,19 +1,19 @@
-//! How an argument goes to the wire: sealed or plain, by what the server says of its parameter.
+//! How an argument goes to the wire: sealed, or in clear because its caller says that it is plain.
 //!
-//! The server's word decides what a parameter is, and a server may lie. So whoever knows that a
-//! value must be sealed says so ([`Argument::Sealed`]): it is refused for a parameter that is
-//! called plain. [`Argument::Described`] believes the server.
+//! The server says of what type a parameter is, and a server may lie. So its word never decides
+//! that something is sent in clear: an argument is sealed or refused, but for
+//! [`Argument::Plain`] and [`Argument::PlainText`].
 
 use std::collections::HashMap;
 use std::error::Error;
 
-use pgseal_cell::Type;
 use pgseal_value::Value;
 use tokio_postgres::types::private::BytesMut;
 use tokio_postgres::types::{Format, IsNull, ToSql, Type as PgType};
 use zeroize::Zeroizing;
 
-use crate::column::{plain_type, Encrypted};
+use crate::array::Array;
+use crate::column::{plain_type, Encrypted, Shape};
 use crate::{ClientError, KeyRing};
 
 /// One argument of a statement.
@@ -23,12 +23,14 @@ pub enum Argument<'a> {
     Null,
     /// Sealed, or not sent at all.
     Sealed(&'a Value),
-    /// Sealed if the parameter is of a type of encdb, else in clear.
-    Described(&'a Value),
-    /// As [`Argument::Sealed`], read from text as the parameter's type is.
+    /// Each element sealed, or nothing sent.
+    SealedArray(&'a Array<Value>),
+    /// Sealed or not sent, read from text as the parameter's type is: a value, or an array.
     SealedText(&'a str),
-    /// As [`Argument::Described`], read from text as the parameter's type is.
-    DescribedText(&'a str),
+    /// In clear, for the caller says that it is no secret.
+    Plain(&'a Value),
+    /// In clear, and read by the server.
+    PlainText(&'a str),
 }
 
 /// Which data key seals for which column.
@@ -77,35 +79,70 @@ pub(crate) enum Wire {
 impl Parameter<'_> {
     /// The argument as this parameter takes it.
     pub(crate) fn wire(&self, argument: Argument<'_>, keys: &KeyRing) -> Result<Wire, ClientError> {
-        let encrypted = Encrypted::from_name(self.ty.name());
-        match (argument, encrypted) {
+        let shape = Shape::of(self.ty);
+        match (argument, shape) {
             (Argument::Null, _) => Ok(Wire::Null),
-            (Argument::Sealed(_) | Argument::SealedText(_), None) => {
-                Err(ClientError::NotEncrypted(self.place))
-            }
-            (Argument::Sealed(value) | Argument::Described(value), Some(ty)) => {
-                self.sealed(ty, value, keys)
-            }
-            (Argument::SealedText(text) | Argument::DescribedText(text), Some(ty)) => {
-                let Encrypted::Of(plain) = ty else {
-                    return Err(self.wrong_type());
-                };
-                self.sealed(ty, &Value::parse(plain, text)?, keys)
-            }
-            (Argument::Described(value), None) => self.plain(value),
-            (Argument::DescribedText(text), None) => {
+            (_, Shape::Mixed) => Err(ClientError::ParameterMixed(self.place)),
+            (Argument::Plain(value), Shape::Plain) => self.plain(value),
+            (Argument::PlainText(text), Shape::Plain) => {
                 Ok(Wire::Text(Zeroizing::new(text.to_owned())))
             }
+            (Argument::Plain(_) | Argument::PlainText(_), _) => {
+                Err(ClientError::NotPlain(self.place))
+            }
+            (_, Shape::Plain) => Err(ClientError::NotEncrypted(self.place)),
+            (Argument::Sealed(value), Shape::Cell(ty)) => {
+                Ok(Wire::Binary(self.sealed(ty, value, keys)?))
+            }
+            (Argument::SealedText(text), Shape::Cell(ty)) => {
+                let value = self.parsed(ty, text)?;
+                Ok(Wire::Binary(self.sealed(ty, &value, keys)?))
+            }
+            (Argument::SealedArray(array), Shape::Cells(ty, oid)) => {
+                self.cells(array, (ty, oid), keys)
+            }
+            (Argument::SealedText(text), Shape::Cells(ty, oid)) => {
+                let array = Array::parse(text)?.map(|item| self.parsed(ty, item))?;
+                self.cells(&array, (ty, oid), keys)
+            }
+            (Argument::Sealed(_), Shape::Cells(..))
+            | (Argument::SealedArray(_), Shape::Cell(_)) => Err(self.wrong_type()),
         }
     }
 
-    fn sealed(&self, ty: Encrypted, value: &Value, keys: &KeyRing) -> Result<Wire, ClientError> {
+    fn parsed(&self, ty: Encrypted, text: &str) -> Result<Value, ClientError> {
+        match ty {
+            Encrypted::Of(plain) => Ok(Value::parse(plain, text)?),
+            Encrypted::Any => Err(ClientError::WhichType(self.place)),
+        }
+    }
+
+    fn sealed(
+        &self,
+        ty: Encrypted,
+        value: &Value,
+        keys: &KeyRing,
+    ) -> Result<Zeroizing<Vec<u8>>, ClientError> {
         if !matches!(ty, Encrypted::Any) && ty != Encrypted::Of(value.ty()) {
             return Err(self.wrong_type());
         }
         let mut cell = Zeroizing::new(Vec::with_capacity(64));
         keys.seal(self.keyname, value, &mut cell)?;
-        Ok(Wire::Binary(cell))
+        Ok(cell)
+    }
+
+    fn cells(
+        &self,
+        array: &Array<Value>,
+        (ty, oid): (Encrypted, u32),
+        keys: &KeyRing,
+    ) -> Result<Wire, ClientError> {
+        let mut bytes = Zeroizing::new(Vec::with_capacity(64));
+        let cells = array.map(|value| self.sealed(ty, value, keys))?;
+        cells
+            .map(|cell| Ok::<_, ClientError>(cell.as_slice().to_vec()))?
+            .encode(oid, &mut bytes)?;
+        Ok(Wire::Binary(bytes))
     }
 
     fn plain(&self, value: &Value) -> Result<Wire, ClientError> {
@@ -169,40 +206,12 @@ impl ToSql for Wire {
     }
 }
 
-/// The value of a column that was sent in binary.
-pub(crate) fn read(
-    ty: &PgType,
-    column: &str,
-    bytes: &[u8],
-    keys: &KeyRing,
-) -> Result<Value, ClientError> {
-    match Encrypted::from_name(ty.name()) {
-        Some(Encrypted::Of(ty)) => return keys.open_as(ty, bytes),
-        Some(Encrypted::Any) => return keys.open(bytes),
-        None => {}
-    }
-    if let Some(ty) = plain_type(ty) {
-        return Ok(Value::decode(ty, bytes)?);
-    }
-    let value = match (ty, bytes) {
-        (&PgType::INT2, &[a, b]) => Some(Value::Int4(i16::from_be_bytes([a, b]).into())),
-        (&PgType::OID, &[a, b, c, d]) => Some(Value::Int8(u32::from_be_bytes([a, b, c, d]).into())),
-        (&PgType::JSON, text) => Some(Value::decode(Type::Text, text)?),
-        (&PgType::VOID, _) => Some(Value::Text(String::new())),
-        _ => None,
-    };
-    value.ok_or_else(|| ClientError::ColumnType {
-        column: column.to_owned(),
-        ty: ty.name().to_owned(),
-    })
-}
-
 #[cfg(test)]
 mod tests {
-    use tokio_postgres::types::Kind;
+    use tokio_postgres::types::{Field as PgField, Kind};
 
     use super::*;
-    use crate::{Identity, NewKey};
+    use crate::{Field, Identity, NewKey};
 
     fn keys() -> KeyRing {
         let identity = Identity::for_tests(1);
@@ -238,37 +247,87 @@ mod tests {
         }
     }
 
+    fn made(name: &str, kind: Kind) -> PgType {
+        PgType::new(name.to_owned(), 70001, kind, "public".to_owned())
+    }
+
+    /// What comes back, as text.
+    fn read(ty: &PgType, wire: &Wire, keys: &KeyRing) -> String {
+        let field = Field::read(ty, "c", bytes(wire), keys).expect("it was sealed so");
+        field.to_text().to_string()
+    }
+
     #[test]
     fn a_value_is_sealed_by_the_type_of_its_parameter() {
         let (keys, int) = (keys(), enc("enc_int4"));
         let value = Value::Int4(41);
-        for argument in [
-            Argument::Sealed(&value),
-            Argument::Described(&value),
-            Argument::SealedText("41"),
-            Argument::DescribedText("41"),
-        ] {
-            let wire = wire(&int, argument, &keys).expect("it fits");
-            assert_eq!(bytes(&wire).len(), 39);
-            let back = read(&int, "k", bytes(&wire), &keys).expect("it was sealed so");
-            assert_eq!(back.to_text(), "41");
+        let domain = made("age", Kind::Domain(int.clone()));
+        for ty in [&int, &domain] {
+            for argument in [Argument::Sealed(&value), Argument::SealedText("41")] {
+                let wire = wire(ty, argument, &keys).expect("it fits");
+                assert_eq!(bytes(&wire).len(), 39);
+                assert_eq!(read(ty, &wire, &keys), "41");
+            }
         }
-        let any = wire(&enc("rnd_type"), Argument::Sealed(&value), &keys).expect("any fits");
-        let back = read(&enc("rnd_type"), "k", bytes(&any), &keys).expect("it was sealed so");
-        assert_eq!(back.to_text(), "41");
+        let any = enc("rnd_type");
+        let wired = wire(&any, Argument::Sealed(&value), &keys).expect("any fits");
+        assert_eq!(read(&any, &wired, &keys), "41");
+        let refused = wire(&any, Argument::SealedText("41"), &keys).err();
+        assert!(matches!(refused, Some(ClientError::WhichType(1))));
     }
 
     #[test]
-    fn what_must_be_sealed_is_not_sent_in_clear() {
+    fn arrays_are_sealed_element_by_element() {
+        let keys = keys();
+        let ty = made("_enc_text", Kind::Array(enc("enc_text")));
+        for text in ["{secret,NULL,\"b c\"}", "{{secret,b},{c,NULL}}", "{}"] {
+            let wire = wire(&ty, Argument::SealedText(text), &keys).expect("it fits");
+            let sent = bytes(&wire);
+            assert!(!sent.windows(6).any(|part| part == b"secret"));
+            assert_eq!(read(&ty, &wire, &keys), text);
+        }
+        let list = Array::new(vec![Some(Value::Text("secret".to_owned())), None]);
+        let sealed = wire(&ty, Argument::SealedArray(&list), &keys).expect("it fits");
+        assert_eq!(read(&ty, &sealed, &keys), "{secret,NULL}");
+        let not_one = wire(&ty, Argument::SealedText("secret"), &keys).err();
+        assert!(matches!(not_one, Some(ClientError::Array)));
+        let one = Value::Text("secret".to_owned());
+        let refused = wire(&ty, Argument::Sealed(&one), &keys).err();
+        assert!(matches!(refused, Some(ClientError::ParameterType { .. })));
+    }
+
+    #[test]
+    fn nothing_leaves_in_clear_unless_its_caller_says_so() {
         let keys = keys();
         let value = Value::Int4(41);
-        for argument in [Argument::Sealed(&value), Argument::SealedText("41")] {
-            let refused = wire(&PgType::INT4, argument, &keys).err();
-            assert!(matches!(refused, Some(ClientError::NotEncrypted(1))));
+        let fields = vec![PgField::new("a".to_owned(), enc("enc_int4"))];
+        let row = made("pair", Kind::Composite(fields));
+        let list = Array::new(vec![Some(Value::Int4(41))]);
+        for argument in [
+            Argument::Sealed(&value),
+            Argument::SealedText("41"),
+            Argument::SealedArray(&list),
+        ] {
+            for ty in [
+                PgType::INT4,
+                PgType::TEXT,
+                PgType::INT4_ARRAY,
+                PgType::INTERVAL,
+            ] {
+                let refused = wire(&ty, argument, &keys).err();
+                assert!(matches!(refused, Some(ClientError::NotEncrypted(1))));
+            }
+            let refused = wire(&row, argument, &keys).err();
+            assert!(matches!(refused, Some(ClientError::ParameterMixed(1))));
         }
-        let plain = wire(&PgType::INT4, Argument::Described(&value), &keys).expect("it is plain");
+        for argument in [Argument::Plain(&value), Argument::PlainText("41")] {
+            let refused = wire(&enc("enc_int4"), argument, &keys).err();
+            assert!(matches!(refused, Some(ClientError::NotPlain(1))));
+            assert!(wire(&row, argument, &keys).is_err());
+        }
+        let plain = wire(&PgType::INT4, Argument::Plain(&value), &keys).expect("it is plain");
         assert_eq!(bytes(&plain), [0, 0, 0, 41]);
-        let text = wire(&PgType::INTERVAL, Argument::DescribedText("1 day"), &keys);
+        let text = wire(&PgType::INTERVAL, Argument::PlainText("1 day"), &keys);
         assert_eq!(bytes(&text.expect("the server reads it")), b"1 day");
     }
 
@@ -283,17 +342,8 @@ mod tests {
         ));
         let refused = wire(&int, Argument::SealedText("x"), &keys).err();
         assert!(matches!(refused, Some(ClientError::Value(_))));
-        let refused = wire(&PgType::INT4, Argument::Described(&text), &keys).err();
+        let refused = wire(&PgType::INT4, Argument::Plain(&text), &keys).err();
         assert!(matches!(refused, Some(ClientError::ParameterType { .. })));
-        let cell = wire(&int, Argument::SealedText("1"), &keys).expect("it fits");
-        let moved = read(&enc("enc_int8"), "c", bytes(&cell), &keys).err();
-        assert!(matches!(moved, Some(ClientError::Cell(_))));
-        let point = read(&PgType::POINT, "p", &[0; 16], &keys).err();
-        let expected = "column \"p\" is of type point, which is not read here: cast it to text";
-        assert_eq!(
-            point.map(|error| error.to_string()).as_deref(),
-            Some(expected)
-        );
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What a type of the server says of a column or parameter.
 
 use pgseal_cell::Type;
-use tokio_postgres::types::Type as PgType;
+use tokio_postgres::types::{Kind, Type as PgType};
 
 /// A type of encdb.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +38,62 @@ impl Encrypted {
     }
 }
 
+/// What the values of a type of the server are made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    /// A cell
+    Cell(Encrypted),
+    /// An array of cells, whose elements the server calls by this type
+    Cells(Encrypted, u32),
+    /// Nothing that is encrypted
+    Plain,
+    /// Cells in a composite, a range, or something that is not understood
+    Mixed,
+}
+
+impl Shape {
+    /// Domains are what they are domains of, whatever their names.
+    pub(crate) fn of(ty: &PgType) -> Self {
+        if let Some(encrypted) = Encrypted::from_name(ty.name()) {
+            return Self::Cell(encrypted);
+        }
+        let whole = |mut parts: &mut dyn Iterator<Item = Self>| {
+            let is_plain = Iterator::all(&mut parts, |part| part == Self::Plain);
+            if is_plain {
+                Self::Plain
+            } else {
+                Self::Mixed
+            }
+        };
+        match ty.kind() {
+            Kind::Domain(base) => Self::of(base),
+            Kind::Array(element) => match Self::of(element) {
+                Self::Cell(encrypted) => Self::Cells(encrypted, element.oid()),
+                Self::Plain => Self::Plain,
+                Self::Cells(..) | Self::Mixed => Self::Mixed,
+            },
+            Kind::Composite(fields) => {
+                whole(&mut fields.iter().map(|field| Self::of(field.type_())))
+            }
+            Kind::Range(part) | Kind::Multirange(part) => {
+                whole(&mut std::iter::once(Self::of(part)))
+            }
+            Kind::Simple | Kind::Enum(_) => Self::Plain,
+            // A record's fields, above all, are not told.
+            _ if *ty == PgType::VOID || *ty == PgType::UNKNOWN => Self::Plain,
+            _ => Self::Mixed,
+        }
+    }
+}
+
+/// What a domain is a domain of; any other type is itself.
+pub(crate) fn base(ty: &PgType) -> &PgType {
+    match ty.kind() {
+        Kind::Domain(of) => base(of),
+        _ => ty,
+    }
+}
+
 /// A type by any name that a DBA may give it: `enc_int4`, `int4`, `integer`, `numeric`.
 pub fn type_by_name(name: &str) -> Option<Type> {
     match Encrypted::from_name(name) {
@@ -56,7 +112,7 @@ pub fn type_by_name(name: &str) -> Option<Type> {
     }
 }
 
-/// The plain twin of a type of encdb.
+/// The plain type whose values a type of encdb holds.
 pub(crate) fn plain_type(ty: &PgType) -> Option<Type> {
     let known = [
         (PgType::INT4, Type::Int4),
@@ -83,6 +139,40 @@ pub(crate) fn plain_type(ty: &PgType) -> Option<Type> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn made(name: &str, kind: Kind) -> PgType {
+        PgType::new(name.to_owned(), 70000, kind, "public".to_owned())
+    }
+
+    #[test]
+    fn types_of_types_are_seen_through() {
+        let text = made("enc_text", Kind::Simple);
+        let (cell, is) = (Shape::Cell(Encrypted::Of(Type::Text)), Shape::of);
+        let domain = made("mail", Kind::Domain(text.clone()));
+        assert_eq!((is(&text), is(&domain)), (cell, cell));
+        let cells = Shape::Cells(Encrypted::Of(Type::Text), 70000);
+        for element in [&text, &domain] {
+            let array = made("_", Kind::Array(element.clone()));
+            assert_eq!(is(&array), cells);
+            assert_eq!(is(&made("list", Kind::Domain(array.clone()))), cells);
+            assert_eq!(is(&made("_list", Kind::Array(array))), Shape::Mixed);
+        }
+        for mixed in [Kind::Range(domain.clone()), Kind::Multirange(text.clone())] {
+            assert_eq!(is(&made("m", mixed)), Shape::Mixed);
+        }
+        assert_eq!(is(&PgType::RECORD), Shape::Mixed);
+        for plain in [
+            PgType::INT4,
+            PgType::TEXT_ARRAY,
+            PgType::INT4_RANGE,
+            PgType::VOID,
+        ] {
+            assert_eq!(is(&plain), Shape::Plain);
+        }
+        // A name that says encrypted is believed, whatever it is a domain of: that sends cells.
+        assert_eq!(is(&made("enc_text", Kind::Domain(PgType::TEXT))), cell);
+        assert_eq!(base(&made("d", Kind::Domain(PgType::INT4))), &PgType::INT4);
+    }
 
     #[test]
     fn names_lead_to_types() {

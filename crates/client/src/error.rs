@@ -74,9 +74,29 @@ pub enum ClientError {
         /// That were given
         arguments: usize,
     },
-    /// A value that must be sealed, for a parameter that is plain.
-    #[error("parameter ${0} is of a plain type on the server: a value that must be sealed is not sent to it")]
+    /// A value that was not called plain, for a parameter that the server calls so.
+    #[error(
+        "parameter ${0} is of a plain type on the server, and its value was not sent: \
+         if it is no secret, say that it is plain (--plain {0})"
+    )]
     NotEncrypted(usize),
+    /// A value that was called plain, for a parameter that is encrypted.
+    #[error("parameter ${0} is encrypted: do not call its value plain")]
+    NotPlain(usize),
+    /// Cells within something that is not sealed.
+    #[error(
+        "parameter ${0} is a composite, a range or the like with encrypted values, and is not \
+         sealed as a whole: give each value a parameter of its own, such as ROW($1, $2)"
+    )]
+    ParameterMixed(usize),
+    /// A cell may be of any type.
+    #[error(
+        "parameter ${0} takes values of all types: say which one it is of (--type {0}=integer)"
+    )]
+    WhichType(usize),
+    /// No array, or one that is too large.
+    #[error("the array is malformed: write {{a,\"b c\",NULL}}, and lists in lists of one length")]
+    Array,
     /// A column that must be sealed, and is plain.
     #[error("column {0:?} is of a plain type on the server, which can make its values up")]
     PlainColumn(String),
@@ -88,9 +108,23 @@ pub enum ClientError {
         /// As the server names it
         expected: String,
     },
-    /// A column of a type that is neither encdb's nor one of its plain twins.
+    /// A column of a plain type that this client does not know.
     #[error("column {column:?} is of type {ty}, which is not read here: cast it to text")]
     ColumnType {
+        /// Its name
+        column: String,
+        /// Its type
+        ty: String,
+    },
+    /// A column of arrays, where one value was asked for.
+    #[error("column {0:?} holds arrays, and was asked for one value")]
+    ColumnArray(String),
+    /// A column with cells within something that is not opened.
+    #[error(
+        "column {column:?} is of type {ty}, which holds encrypted values and is not opened as a \
+         whole: select its parts one by one"
+    )]
+    ColumnMixed {
         /// Its name
         column: String,
         /// Its type

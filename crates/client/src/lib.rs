@@ -8,17 +8,19 @@
 //!
 //! Invariants:
 //! 1. A master key is sent to nobody whose evidence the [`Policy`] does not accept.
-//! 2. [`Argument::Sealed`] never leaves in clear, whatever the server says of its type.
+//! 2. An argument leaves in clear only if its caller calls it plain, whatever the server says.
 //! 3. Secrets and opened values are in types that are wiped; no error text holds one.
 //! 4. No global state: sessions and identities stand beside each other.
 
 #![forbid(unsafe_code)]
 
 mod argument;
+mod array;
 mod column;
 mod connect;
 mod error;
 mod evidence;
+mod field;
 pub mod grants;
 mod hex;
 mod identity;
@@ -27,10 +29,12 @@ mod session;
 mod tls;
 
 pub use argument::{Argument, Resolver};
+pub use array::Array;
 pub use column::{type_by_name, Encrypted};
 pub use connect::{ConnectOptions, Target};
 pub use error::ClientError;
 pub use evidence::{back_end_name, evidence_key, EvidenceError, Policy};
+pub use field::Field;
 pub use hex::{from_hex, to_hex};
 pub use identity::{Identity, IdentityError, IdentityFileError};
 pub use keys::{KeyInfo, KeyRing, NewKey};

@@ -18,8 +18,9 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Statement};
 
 use crate::argument::{Parameter, Wire};
+use crate::column::Shape;
 use crate::grants::{self, Papers, Wanted};
-use crate::{Argument, ClientError, Encrypted, Identity, KeyRing, NewKey, Policy, Resolver};
+use crate::{Argument, ClientError, Identity, KeyRing, NewKey, Policy, Resolver};
 pub use row::Row;
 use settling::Settling;
 
@@ -398,7 +399,7 @@ impl Prepared {
     /// The keys that seal its parameters.
     fn sealing(&self) -> impl Iterator<Item = &str> {
         let sealed = { self.statement.params().iter().zip(&self.keynames) }
-            .filter(|(ty, _)| Encrypted::from_name(ty.name()).is_some());
+            .filter(|(ty, _)| Shape::of(ty) != Shape::Plain);
         sealed.map(|(_, keyname)| keyname.as_str())
     }
 

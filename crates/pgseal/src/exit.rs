@@ -299,6 +299,12 @@ fn of_session(error: &ClientError) -> u8 {
         | ClientError::Value(_)
         | ClientError::Arguments { .. }
         | ClientError::NotEncrypted(_)
+        | ClientError::NotPlain(_)
+        | ClientError::ParameterMixed(_)
+        | ClientError::WhichType(_)
+        | ClientError::Array
+        | ClientError::ColumnArray(_)
+        | ClientError::ColumnMixed { .. }
         | ClientError::PlainColumn(_)
         | ClientError::ParameterType { .. }
         | ClientError::ColumnType { .. }

@@ -243,7 +243,9 @@ impl Peer {
                 read_plain(&client.query(statement, &of_bytes(&bytes)).await?)
             }
             (Self::Owner(session), Ready::Sealed(statement)) => {
-                let rows = session.query(statement, &sealed(values)).await?;
+                let rows = session
+                    .query(statement, &arguments(statement, values))
+                    .await?;
                 for row in &rows {
                     row.value(0)?;
                 }
@@ -263,7 +265,9 @@ impl Peer {
                 client.execute(statement, &of_bytes(&bytes)).await?
             }
             (Self::Owner(session), Ready::Sealed(statement)) => {
-                session.execute(statement, &sealed(values)).await?
+                session
+                    .execute(statement, &arguments(statement, values))
+                    .await?
             }
             _ => unreachable!("a connection prepares its own statements"),
         })
@@ -310,10 +314,13 @@ fn plain<'a>(values: &[&'a Value]) -> Vec<&'a (dyn ToSql + Sync)> {
     values.iter().map(plain).collect()
 }
 
-/// Keys of scenario 1 are plain, and the server says so.
-fn sealed<'a>(values: &[&'a Value]) -> Vec<Argument<'a>> {
-    values
-        .iter()
-        .map(|value| Argument::Described(value))
+/// Keys of scenario 1 are plain, and the server says so: the load has no secrets.
+fn arguments<'a>(statement: &Prepared, values: &[&'a Value]) -> Vec<Argument<'a>> {
+    let types = statement.statement().params().iter();
+    { types.zip(values) }
+        .map(|(ty, value)| match *ty {
+            PgType::INT4 => Argument::Plain(value),
+            _ => Argument::Sealed(value),
+        })
         .collect()
 }

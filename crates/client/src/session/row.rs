@@ -6,9 +6,8 @@ use pgseal_value::Value;
 use tokio_postgres::types::{FromSql, Type as PgType};
 use tokio_postgres::Column;
 
-use crate::argument::read;
-use crate::column::Encrypted;
-use crate::{ClientError, KeyRing};
+use crate::column::Shape;
+use crate::{ClientError, Field, KeyRing};
 
 /// One row.
 pub struct Row<'s> {
@@ -26,13 +25,25 @@ impl<'s> Row<'s> {
         self.row.columns()
     }
 
-    /// The value of a column, from 0 on; none is NULL.
-    pub fn value(&self, place: usize) -> Result<Option<Value>, ClientError> {
+    /// What a column holds, from 0 on; none is NULL.
+    pub fn field(&self, place: usize) -> Result<Option<Field>, ClientError> {
         let Some(bytes) = self.bytes(place)? else {
             return Ok(None);
         };
         let column = &self.row.columns()[place];
-        read(column.type_(), column.name(), bytes, self.keys).map(Some)
+        Field::read(column.type_(), column.name(), bytes, self.keys).map(Some)
+    }
+
+    /// The value of a column that holds no arrays.
+    pub fn value(&self, place: usize) -> Result<Option<Value>, ClientError> {
+        match self.field(place)? {
+            None => Ok(None),
+            Some(Field::Value(value)) => Ok(Some(value)),
+            Some(Field::Array(_)) => {
+                let column = self.row.columns()[place].name();
+                Err(ClientError::ColumnArray(column.to_owned()))
+            }
+        }
     }
 
     /// The value of a column that the server must not make up: it is refused if it is of a plain
@@ -51,9 +62,9 @@ impl<'s> Row<'s> {
 
 /// Whether the server says that a column holds cells, which it can make none of.
 pub(super) fn is_sealed(column: &Column) -> Result<(), ClientError> {
-    match Encrypted::from_name(column.type_().name()) {
-        Some(_) => Ok(()),
-        None => Err(ClientError::PlainColumn(column.name().to_owned())),
+    match Shape::of(column.type_()) {
+        Shape::Cell(_) | Shape::Cells(..) => Ok(()),
+        Shape::Plain | Shape::Mixed => Err(ClientError::PlainColumn(column.name().to_owned())),
     }
 }
 

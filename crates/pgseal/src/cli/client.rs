@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{ArgAction, Args, Subcommand};
-use pgseal_client::{from_hex, PublicKey};
+use pgseal_client::{from_hex, type_by_name, PublicKey, Type};
 
 use crate::cmd::receiver::parse_until;
 
@@ -235,6 +235,27 @@ pub struct GrantRevokeArgs {
     pub serials: Vec<String>,
 }
 
+/// `N=TYPE`: what a parameter's value is of.
+#[derive(Clone, Copy)]
+pub struct NamedType {
+    pub place: usize,
+    pub ty: Type,
+}
+
+impl FromStr for NamedType {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (place, ty) = text.split_once('=').unwrap_or_default();
+        match (place.parse(), type_by_name(ty)) {
+            (Ok(place), Some(ty)) => Ok(Self { place, ty }),
+            _ => {
+                Err("give a parameter's number and a type that can be encrypted, such as 1=integer")
+            }
+        }
+    }
+}
+
 #[derive(Args)]
 pub struct SqlArgs {
     #[command(flatten)]
@@ -244,7 +265,13 @@ pub struct SqlArgs {
     /// The data key for parameters [default: the one named after role and database]
     #[arg(short, long, value_name = "KEYNAME")]
     pub key: Option<String>,
-    /// Refuse a statement with a parameter or a column that the server calls plain
+    /// $N is no secret and goes to the server in clear; all others are sealed, or refused
+    #[arg(long, value_name = "N", value_delimiter = ',')]
+    pub plain: Vec<usize>,
+    /// The type of the value for $N, where the server's is det_type or rnd_type
+    #[arg(long = "type", value_name = "N=TYPE", value_delimiter = ',')]
+    pub types: Vec<NamedType>,
+    /// Refuse a statement that gives a column that the server calls plain
     #[arg(long)]
     pub sealed_only: bool,
     /// Run it once for each line of standard input: $1, $2 … are its fields, between tabs

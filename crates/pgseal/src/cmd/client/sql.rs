@@ -1,7 +1,7 @@
-//! `pgseal client sql`: runs one statement. Parameters are sealed by the types that the server
-//! describes, encrypted columns are opened.
+//! `pgseal client sql`: runs one statement. Parameters are sealed unless they are said to be plain,
+//! encrypted columns are opened.
 
-use pgseal_client::{Argument, ClientError, Prepared, Row, Session};
+use pgseal_client::{Argument, ClientError, Prepared, Row, Session, Value};
 
 use super::{input, print, ClientFailure};
 use crate::cli::client::SqlArgs;
@@ -20,7 +20,8 @@ pub async fn run(args: &SqlArgs) -> Result<(), ClientFailure> {
         return each_line(args, &session, &prepared).await;
     }
     let values: Vec<&str> = args.values.iter().map(String::as_str).collect();
-    let arguments = arguments(args, &values);
+    let typed = typed(args, &values)?;
+    let arguments = arguments(args, &values, &typed);
     if prepared.statement().columns().is_empty() {
         let rows = session.execute(&prepared, &arguments).await?;
         return Ok(output::print_done(tag(&args.statement, rows))?);
@@ -37,29 +38,45 @@ async fn each_line(
     let (lines, mut touched) = (input()?, 0);
     for (number, line) in lines.lines().enumerate() {
         let values: Vec<&str> = line.split('\t').collect();
-        let done = session.execute(prepared, &arguments(args, &values)).await;
+        let typed = typed(args, &values)?;
+        let arguments = arguments(args, &values, &typed);
+        let done = session.execute(prepared, &arguments).await;
         touched += done.map_err(|error| ClientFailure::Line(number + 1, error))?;
     }
     Ok(output::print_done(tag(&args.statement, touched))?)
 }
 
-fn arguments<'a>(args: &SqlArgs, values: &[&'a str]) -> Vec<Argument<'a>> {
-    let argument = |value: &&'a str| match *value {
-        NULL => Argument::Null,
-        value if args.sealed_only => Argument::SealedText(value),
-        value => Argument::DescribedText(value),
+/// The values whose types are named, for `det_type` and `rnd_type` do not say them.
+fn typed(args: &SqlArgs, values: &[&str]) -> Result<Vec<Option<Value>>, ClientError> {
+    let value = |(place, &text): (usize, &&str)| {
+        let named = args.types.iter().find(|named| named.place == place);
+        let named = named.filter(|_| text != NULL);
+        let value = named.map(|named| Value::parse(named.ty, text));
+        Ok(value.transpose()?)
     };
-    values.iter().map(argument).collect()
+    (1..).zip(values).map(value).collect()
+}
+
+fn arguments<'a>(
+    args: &SqlArgs,
+    values: &[&'a str],
+    typed: &'a [Option<Value>],
+) -> Vec<Argument<'a>> {
+    let argument = |(place, (value, typed)): (usize, (&&'a str, &'a Option<Value>))| match typed {
+        _ if *value == NULL => Argument::Null,
+        Some(value) => Argument::Sealed(value),
+        None if args.plain.contains(&place) => Argument::PlainText(value),
+        None => Argument::SealedText(value),
+    };
+    (1..).zip(values.iter().zip(typed)).map(argument).collect()
 }
 
 fn show(args: &SqlArgs, prepared: &Prepared, rows: &[Row<'_>]) -> Result<(), ClientFailure> {
     let columns = prepared.statement().columns();
     let text = |row: &Row<'_>| -> Result<Vec<String>, ClientError> {
         let value = |place| {
-            Ok(row
-                .value(place)?
-                .map(|value| value.to_text())
-                .unwrap_or_default())
+            let field = row.field(place)?;
+            Ok(field.map_or_else(String::new, |field| field.to_text().to_string()))
         };
         (0..columns.len()).map(value).collect()
     };
