@@ -57,6 +57,19 @@ pub enum Event {
         /// uses since the last such record
         count: u64,
     },
+    /// Cells under a data key were compared, hashed and ranked, so many more of each.
+    Cells {
+        /// number of the session
+        session: u64,
+        /// the data key's id
+        key: u32,
+        /// cells that were compared: two for each comparison
+        compared: u64,
+        /// cells that were hashed
+        hashed: u64,
+        /// cells that were put in order together
+        ranked: u64,
+    },
     /// Requests were refused so many times more.
     Refused {
         /// number of the session; 0 where there was none
@@ -181,7 +194,9 @@ fn fields(event: &Event, line: &mut String) {
             fields.number("session", *session);
             fields.number("grants", *grants);
         }
-        Event::Use { .. } | Event::Refused { .. } => count(event, &mut fields),
+        Event::Use { .. } | Event::Cells { .. } | Event::Refused { .. } => {
+            count(event, &mut fields);
+        }
         Event::Granted { session, grant } => {
             fields.number("session", *session);
             fields.text("grant", &hex(grant));
@@ -218,6 +233,19 @@ fn count(event: &Event, fields: &mut Fields<'_>) {
             fields.text("operation", operation);
             fields.number("count", *count);
         }
+        Event::Cells {
+            session,
+            key,
+            compared,
+            hashed,
+            ranked,
+        } => {
+            fields.number("session", *session);
+            fields.text("key", &format!("{key:08x}"));
+            fields.number("compared", *compared);
+            fields.number("hashed", *hashed);
+            fields.number("ranked", *ranked);
+        }
         Event::Refused {
             session,
             refusal,
@@ -241,6 +269,7 @@ fn name(event: &Event) -> &'static str {
         Event::Open { .. } => "open",
         Event::Handed { .. } => "handed",
         Event::Use { .. } => "use",
+        Event::Cells { .. } => "cells",
         Event::Refused { .. } => "refused",
         Event::Granted { .. } => "granted",
         Event::Revoked { .. } => "revoked",
@@ -370,6 +399,13 @@ mod tests {
                 operation: "ARITHMETIC",
                 count: 12,
             },
+            Event::Cells {
+                session: 1,
+                key: 0x0a,
+                compared: 14,
+                hashed: 1,
+                ranked: 0,
+            },
             Event::Refused {
                 session: 1,
                 refusal: "NoGrant",
@@ -406,7 +442,7 @@ mod tests {
         let found = verify(log.as_bytes()).unwrap();
         assert_eq!(
             (found.records, found.torn, found.previous),
-            (10, false, Some([9; 32]))
+            (11, false, Some([9; 32]))
         );
         assert!(log.ends_with(&format!("\"chain\":\"{}\"}}\n", hex(&found.head))));
     }
@@ -448,7 +484,7 @@ mod tests {
     fn a_torn_end_is_told_and_an_empty_log_is_none() {
         let log = log();
         let found = verify(&log.as_bytes()[..log.len() - 5]).unwrap();
-        assert_eq!((found.records, found.torn), (9, true));
+        assert_eq!((found.records, found.torn), (10, true));
         assert!(matches!(verify(&b""[..]), Err(Broken::Empty)));
     }
 }

@@ -91,6 +91,13 @@ fn every_event_is_written(previous: Option<[u8; 32]>, expected: &str) {
             operation: "arithmetic",
             count: 12,
         },
+        Event::Cells {
+            session: 1,
+            key: 10,
+            compared: 14,
+            hashed: 1,
+            ranked: 0,
+        },
         Event::Refused {
             session: 1,
             refusal: "PE011",

@@ -16,6 +16,7 @@ use pgseal_value::{Aggregate, AggregateKind, Collate, Value, C};
 
 use super::cache::Opened;
 use super::cells::Origin;
+use super::counts::Asked;
 use super::{CollationId, Connection};
 
 const LABEL: &[u8] = b"pgseal/aggregate/3\0";
@@ -178,6 +179,9 @@ impl Connection {
             let met = state.as_ref().map_or(&[][..], |state| &state.origins);
             self.may_aggregate(kind, &[met, &[origin]].concat())?;
             *asked = Some(origin);
+        }
+        if is_extreme(kind) {
+            self.counts.cell(Asked::Ranked, origin.key);
         }
         let opened = match (opened, place) {
             (Some(opened), _) => opened,

@@ -6,6 +6,7 @@ use pgseal_evaluator_proto::Refusal;
 use pgseal_value::Value;
 
 use super::cache::{Opened, Place, LONGEST};
+use super::counts::Asked;
 use super::rights::why_not;
 use super::Connection;
 
@@ -170,6 +171,16 @@ impl Connection {
     #[inline]
     pub(super) fn origin(&self, at: At) -> Origin {
         self.at(at).origin()
+    }
+
+    /// Asks whether these operands may be compared, hashed or ranked, and counts each.
+    #[inline]
+    pub(super) fn may_ask(&mut self, asked: Asked, operands: &[Origin]) -> Result<(), Refusal> {
+        self.may_compare(operands)?;
+        for operand in operands {
+            self.counts.cell(asked, operand.key);
+        }
+        Ok(())
     }
 
     /// Asks whether these operands may be compared or hashed. What is of two owners is not,

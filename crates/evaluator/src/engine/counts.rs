@@ -1,4 +1,5 @@
-//! What is counted for the log: uses of grants, refusals, and single events in their order.
+//! What is counted for the log: uses of grants, cells that were compared, refusals, and single
+//! events in their order.
 //!
 //! A connection counts as it works and tells what it counted when it is asked
 //! ([`Connection::take_events`]): a record says how often, so that a statement over a million rows
@@ -9,6 +10,7 @@ use std::collections::BTreeMap;
 use pgseal_cell::grant::{Operation, Operations};
 use pgseal_evaluator_proto::Refusal;
 
+use super::session::Holdings;
 use super::Connection;
 use crate::audit::Event;
 
@@ -19,6 +21,8 @@ const OPERATIONS: usize = Operation::ALL.len();
 pub(super) struct Counts {
     /// By the place of the grant in the session's list, and by operation.
     uses: Vec<Uses>,
+    /// By the place of the key in the session's list.
+    cells: Vec<Cells>,
     /// With how often since it was told last; 0 once it was.
     refused: Vec<(Refusal, u64)>,
     events: Vec<Event>,
@@ -36,7 +40,39 @@ struct Uses {
     told: Operations,
 }
 
+/// What a cell was asked for that its owner's session needs no grant for.
+#[derive(Clone, Copy)]
+pub(super) enum Asked {
+    /// Its order beside another cell.
+    Compared,
+    /// Its hash.
+    Hashed,
+    /// Its place among many.
+    Ranked,
+}
+
+/// The cells of one key by what they were asked for, and whether the log has heard of any.
+#[derive(Clone, Default)]
+struct Cells {
+    counts: [u64; 3],
+    told: bool,
+}
+
 impl Counts {
+    /// A cell under the key at this place was asked for something. Nothing is done more often:
+    /// these are a few instructions.
+    #[inline]
+    pub(super) fn cell(&mut self, asked: Asked, key: u16) {
+        let key = usize::from(key);
+        if key >= self.cells.len() {
+            self.cells.resize(key + 1, Cells::default());
+        }
+        let cells = &mut self.cells[key];
+        self.news |= !cells.told;
+        self.any = true;
+        cells.counts[asked as usize] += 1;
+    }
+
     /// A grant was used.
     #[inline]
     pub(super) fn used(&mut self, grant: usize, operation: Operation) {
@@ -80,11 +116,25 @@ impl Totals {
             Event::Use {
                 operation, count, ..
             } => (format!("used {operation}"), *count),
+            Event::Cells {
+                compared,
+                hashed,
+                ranked,
+                ..
+            } => {
+                self.count("cells compared".to_owned(), *compared);
+                self.count("cells hashed".to_owned(), *hashed);
+                ("cells ranked".to_owned(), *ranked)
+            }
             Event::Refused { refusal, count, .. } => (format!("refused {refusal}"), *count),
             Event::Open { .. } => ("opened".to_owned(), 1),
             Event::Close { .. } => ("closed".to_owned(), 1),
             _ => return,
         };
+        self.count(name, count);
+    }
+
+    fn count(&mut self, name: String, count: u64) {
         *self.0.entry(name).or_default() += count;
     }
 
@@ -116,6 +166,7 @@ impl Connection {
     /// What is counted from now on is another session's.
     pub(super) fn begin_counts(&mut self) {
         self.counts.uses.clear();
+        self.counts.cells.clear();
         self.counts.refused.clear();
     }
 
@@ -127,31 +178,57 @@ impl Connection {
 
     /// Turns counts into events of this session.
     pub(super) fn flush_counts(&mut self, session: u64) {
-        let mut events = std::mem::take(&mut self.counts.events);
-        for (place, uses) in self.counts.uses.iter_mut().enumerate() {
+        if let Some(held) = self.session.clone() {
+            let holdings = held.read();
+            self.counts.tell_uses(session, &holdings);
+            self.counts.tell_cells(session, &holdings);
+        }
+        let counts = &mut self.counts;
+        counts.tell_refusals(session);
+        let mut totals = self.shared.totals();
+        let new = &counts.events[counts.summed..];
+        new.iter().for_each(|event| totals.add(event));
+        drop(totals);
+        counts.summed = counts.events.len();
+    }
+}
+
+impl Counts {
+    fn tell_uses(&mut self, session: u64, holdings: &Holdings) {
+        for (uses, held) in self.uses.iter_mut().zip(&holdings.grants) {
             let counted = uses.counts.iter_mut().zip(Operation::ALL);
             for (count, operation) in counted.filter(|(count, _)| **count > 0) {
                 uses.told = uses.told.with(operation);
-                let Some(serial) = self.session.as_ref().and_then(|session| {
-                    let holdings = session.read();
-                    holdings
-                        .grants
-                        .get(place)
-                        .map(|held| held.grant.terms().serial)
-                }) else {
-                    continue;
-                };
-                events.push(Event::Use {
+                self.events.push(Event::Use {
                     session,
-                    grant: serial.0,
+                    grant: held.grant.terms().serial.0,
                     operation: operation.name(),
                     count: std::mem::take(count),
                 });
             }
         }
-        let refused = { self.counts.refused.iter_mut() }.filter(|(_, count)| *count > 0);
+    }
+
+    fn tell_cells(&mut self, session: u64, holdings: &Holdings) {
+        for (cells, key) in self.cells.iter_mut().zip(&holdings.keys) {
+            let [compared, hashed, ranked] = std::mem::take(&mut cells.counts);
+            if compared + hashed + ranked > 0 {
+                cells.told = true;
+                self.events.push(Event::Cells {
+                    session,
+                    key: key.id.0,
+                    compared,
+                    hashed,
+                    ranked,
+                });
+            }
+        }
+    }
+
+    fn tell_refusals(&mut self, session: u64) {
+        let refused = { self.refused.iter_mut() }.filter(|(_, count)| *count > 0);
         for (refusal, count) in refused {
-            events.push(Event::Refused {
+            self.events.push(Event::Refused {
                 session,
                 refusal: refusal.sqlstate(),
                 operation: match refusal {
@@ -161,11 +238,5 @@ impl Connection {
                 count: std::mem::take(count),
             });
         }
-        let mut totals = self.shared.totals();
-        let new = &events[self.counts.summed..];
-        new.iter().for_each(|event| totals.add(event));
-        drop(totals);
-        self.counts.summed = events.len();
-        self.counts.events = events;
     }
 }

@@ -16,6 +16,7 @@ use pgseal_evaluator_proto::{
 };
 
 use super::cells::{At, Origin, Side};
+use super::counts::Asked;
 use super::operations::position;
 use super::trees::{Known, Page, PageId};
 use super::{CollationId, Connection};
@@ -265,7 +266,7 @@ impl Of<'_> {
     ) -> Result<Ordering, Refusal> {
         let last = self.page.len().saturating_sub(1);
         let (first, last) = (self.cell(connection, 0)?, self.cell(connection, last)?);
-        connection.may_compare(&[self.origin(first), self.origin(last)])?;
+        connection.may_ask(Asked::Compared, &[self.origin(first), self.origin(last)])?;
         let rules = connection.rules(collation);
         pgseal_value::compare(&last.value, &first.value, rules).map_err(|_| Refusal::WrongType)
     }
@@ -278,7 +279,8 @@ impl Of<'_> {
         collation: CollationId,
     ) -> Result<Ordering, Refusal> {
         let cell = self.cell(connection, at)?;
-        connection.may_compare(&[self.origin(cell), connection.origin(self.probe)])?;
+        let operands = [self.origin(cell), connection.origin(self.probe)];
+        connection.may_ask(Asked::Compared, &operands)?;
         let probe = &connection.at(self.probe).value;
         pgseal_value::compare(&cell.value, probe, connection.rules(collation))
             .map_err(|_| Refusal::WrongType)

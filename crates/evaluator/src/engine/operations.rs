@@ -9,6 +9,7 @@ use pgseal_evaluator_proto::{Collation, Position, Refusal, Unary};
 use pgseal_value::{Arithmetic, Collate, Field, Interval, Type, Value, ValueError, C};
 
 use super::cells::{At, Side};
+use super::counts::Asked;
 use super::expressions::{Made, Operand};
 use super::{CollationId, Connection, SharedCollation};
 
@@ -67,7 +68,7 @@ impl Connection {
 
     #[inline]
     fn order(&mut self, a: At, b: At, collation: CollationId) -> Result<Ordering, Refusal> {
-        self.may_compare(&[self.origin(a), self.origin(b)])?;
+        self.may_ask(Asked::Compared, &[self.origin(a), self.origin(b)])?;
         let (a, b) = (&self.at(a).value, &self.at(b).value);
         pgseal_value::compare(a, b, self.rules(collation)).map_err(|_| Refusal::WrongType)
     }
@@ -98,7 +99,7 @@ impl Connection {
         self.begin_operation()?;
         let at = self.open(cell, Side::Left, None)?;
         let origin = self.origin(at);
-        self.may_compare(&[origin])?;
+        self.may_ask(Asked::Hashed, &[origin])?;
         let mut canonical = std::mem::take(&mut self.plain);
         canonical.clear();
         let value = &self.at(at).value;
@@ -118,7 +119,7 @@ impl Connection {
         }
         self.begin_operation()?;
         let at = self.open(cell, Side::Left, None)?;
-        self.may_compare(&[self.origin(at)])?;
+        self.may_ask(Asked::Ranked, &[self.origin(at)])?;
         Ok(pgseal_value::order_prefix(&self.at(at).value))
     }
 

@@ -5,6 +5,7 @@ use std::cmp::Ordering;
 use pgseal_evaluator_proto::Refusal;
 
 use super::cells::Side;
+use super::counts::Asked;
 use super::{CollationId, Connection};
 
 impl Connection {
@@ -18,7 +19,7 @@ impl Connection {
             origins.push(self.origin(at));
             values.push(self.at(at).value.duplicate());
         }
-        self.may_compare(&origins)?;
+        self.may_ask(Asked::Ranked, &origins)?;
         if values.windows(2).any(|pair| pair[0].ty() != pair[1].ty()) {
             return Err(Refusal::WrongType);
         }
