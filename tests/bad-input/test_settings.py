@@ -1,6 +1,7 @@
 """Settings under which a cluster cannot be sealed are refused with advice that works; O_DIRECT is not one of them."""
 
 import json
+import struct
 import sys
 import unittest
 
@@ -11,6 +12,9 @@ CONTROL = STAGE / "tests/lib/control.py"
 BLOCKS = {216: ("data", 4096), 224: ("WAL", 16384)}
 OTHER_BLOCKS = (r"this PostgreSQL has {} blocks of {} bytes, and only such of 8192 can be sealed: use one built with "
                 r"--with-blocksize=8 and --with-wal-blocksize=8, and move data there by pg_dump .*")
+
+OTHER_VERSION = (r"this is PostgreSQL {}, and pgseal encrypts clusters of 15, 17 and 18 only: use one of these, and move data "
+                 r"there by pg_upgrade or pg_dump \(of a sealed cluster after pgseal unseal\)")
 
 
 class Settings(BadInput):
@@ -60,6 +64,50 @@ class Settings(BadInput):
         run([sys.executable, CONTROL, control, "216", "8192"])
         self.assertFalse((cluster.data / "pg_encryption").exists())
         self.assertNotEqual(canaries.found(cluster.data), {})
+
+    def test_another_version_of_a_plain_cluster(self):
+        for version in ["14", "16", "19"]:
+            cluster = self.cluster(f"plain{version}", sealed=False).init()
+            (cluster.data / "PG_VERSION").write_text(version + "\n")
+            before = contents(cluster.data)
+            done = run([PGSEAL, "seal", "-D", cluster.data, "--no-key-wrap"], check=False)
+            self.assert_refused(done, 1, OTHER_VERSION.format(version))
+            status = run([PGSEAL, "status", "-D", cluster.data], check=False)
+            self.assertRegex(status.stdout, "(?m)^version: +" + OTHER_VERSION.format(version))
+            self.assertEqual(status.returncode, 4, status.stderr)
+            self.assert_untouched(cluster.data, before)
+
+    def test_another_version_of_a_sealed_cluster(self):
+        """Nothing works on it but the way back."""
+        cluster, canaries = self.filled()
+        version = (cluster.data / "PG_VERSION").read_text()
+        (cluster.data / "PG_VERSION").write_text("16\n")
+        before, sentence = contents(cluster.data), OTHER_VERSION.format(16)
+        self.assert_refused(self.postgres(cluster), 8, sentence)
+        self.assert_refused(run([PGSEAL, "rekey", "-D", cluster.data, "--no-key-wrap"], check=False), 1, sentence)
+        status = run([PGSEAL, "status", "-D", cluster.data], check=False)
+        self.assertRegex(status.stdout, "(?m)^key check: +fails: " + sentence)
+        self.assertEqual(status.returncode, 1, status.stderr)
+        doctor = run([PGSEAL, "doctor", "--json", "-D", cluster.data], check=False)
+        wrong = [found for found in json.loads(doctor.stdout)["findings"] if found["verdict"] == "wrong"]
+        self.assertEqual((doctor.returncode, [found["about"] for found in wrong]), (1, ["version"]))
+        self.assertRegex(wrong[0]["text"], sentence)
+        self.assert_untouched(cluster.data, before)
+        run([PGSEAL, "unseal", "-D", cluster.data])
+        (cluster.data / "PG_VERSION").write_text(version)
+        self.assertNotEqual(canaries.found(cluster.data), {})
+
+    def test_a_pg_control_that_is_not_known(self):
+        """What cannot be asked of it is not taken for granted."""
+        cluster, canaries = self.filled()
+        control = cluster.data / "global/pg_control"
+        stored = control.read_bytes()
+        error = r'could not open file ".*/global/pg_control": Operation not permitted'
+        control.write_bytes(stored[:8] + struct.pack("<I", 1905) + stored[12:])
+        advice = r"pg_control has version 1905, and pgseal encrypts clusters of PostgreSQL 15, 17 and 18 only: use one of these"
+        self.assert_refused_setting(cluster, 2, advice, error)
+        control.write_bytes(stored)
+        self.assert_readable(cluster, canaries)
 
     def test_dynamic_shared_memory_in_files(self):
         cluster, canaries = self.filled()

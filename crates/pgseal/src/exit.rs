@@ -13,8 +13,10 @@ use pgseal_bench::error::BenchError;
 use pgseal_client::{ClientError, IdentityFileError};
 use pgseal_keyring::{DerivedError, RewriteError};
 use pgseal_storage::control::ControlError;
+use pgseal_storage::version::Unsupported;
 
 use crate::archive::ArchiveError;
+use crate::ask::AskError;
 use crate::audit::CanaryError;
 use crate::cluster::ClusterError;
 use crate::cmd::bindir::BindirError;
@@ -67,6 +69,7 @@ const STOPS_RECOVERY: u8 = 200;
 #[error(transparent)]
 pub enum Failure {
     Archive(#[from] ArchiveError),
+    Ask(#[from] AskError),
     Backup(#[from] BackupError),
     Bench(#[from] BenchError),
     Canary(#[from] CanaryError),
@@ -97,6 +100,7 @@ pub enum Failure {
     Source(#[from] SourceError),
     Start(#[from] StartError),
     Unlock(#[from] UnlockError),
+    Unsupported(#[from] Unsupported),
     Walk(#[from] WalkError),
 }
 
@@ -119,6 +123,8 @@ impl Failure {
     fn code(&self) -> u8 {
         match self {
             Self::Archive(error) => archive(error),
+            Self::Ask(AskError::Io(..)) => IO,
+            Self::Ask(_) => NOT_GUARANTEED,
             Self::Backup(error) => backup(error),
             Self::Bench(error) => bench(error),
             Self::Canary(error) => canary(error),
@@ -133,7 +139,7 @@ impl Failure {
             Self::Convert(error) => convert(error),
             Self::Converting(error) => converting(error),
             Self::Lock(error) => lock(error),
-            Self::Control(ControlError::Blocks(..)) => NOT_GUARANTEED,
+            Self::Control(ControlError::Blocks(..) | ControlError::Version(_)) => NOT_GUARANTEED,
             Self::Control(_) | Self::ControlRead(_) | Self::Walk(_) => IO,
             Self::ServerRuns(_) => BUSY,
             Self::Initdb(InitdbError::NotSealed(_)) => NOT_GUARANTEED,
@@ -156,6 +162,7 @@ impl Failure {
             Self::Start(StartError::InClear(_)) => NOT_GUARANTEED,
             Self::Source(_) => IO,
             Self::Unlock(error) => unlock(error),
+            Self::Unsupported(_) => NOT_GUARANTEED,
         }
     }
 }
@@ -234,8 +241,10 @@ fn bindir(error: &BindirError) -> u8 {
     match error {
         BindirError::Read(..) | BindirError::Write(..) => IO,
         BindirError::NoPrograms(_) | BindirError::Other(_) | BindirError::Twins(_) => USAGE,
-        BindirError::Unusable { .. }
-        | BindirError::PgConfig(_)
+        BindirError::Alike(..)
+        | BindirError::Moved(..)
+        | BindirError::NotFound(..)
+        | BindirError::Silent(_)
         | BindirError::NoTwin(_)
         | BindirError::Name(_) => NOT_GUARANTEED,
     }

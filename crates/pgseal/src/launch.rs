@@ -1,9 +1,9 @@
 //! Starting a program with the library inside.
 //!
 //! Invariant: a program is started only when the library will be loaded into it; whatever would
-//! make the loader drop it (a missing file, set-uid, capabilities) is refused before. A preload
-//! that is dropped leaves the program without keys, so it stops at the sealed control file: this
-//! check gives the better sentence.
+//! make the loader drop it (a missing file, a noexec mount, set-uid, capabilities) is refused
+//! before. A preload that is dropped all the same leaves the program without keys, so it stops at
+//! the sealed control file; one that makes a cluster is asked first (`ask.rs`).
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -15,6 +15,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{self, Path, PathBuf};
 use std::process::Command;
+
+use nix::sys::statvfs::{statvfs, FsFlags};
 
 use crate::exit::Failure;
 use crate::handover;
@@ -45,6 +47,8 @@ pub enum LaunchError {
     Unreadable(PathBuf, io::Error),
     #[error("{0} is not a shared library of this machine: install pgseal again")]
     NotALibrary(PathBuf),
+    #[error("{0} lies on a file system that is mounted noexec, from which no program loads it: install pgseal elsewhere, or mount that with exec")]
+    NoExec(PathBuf),
     #[error("{0} holds a space or colon, which {PRELOAD} cannot hold: install pgseal elsewhere")]
     LibraryPath(PathBuf),
     #[error("{0} is set-uid or set-gid, which drops the library: use a copy without")]
@@ -90,6 +94,7 @@ pub fn library() -> Result<PathBuf, LaunchError> {
         return Err(LaunchError::LibraryPath(path));
     }
     check_elf(&path)?;
+    check_mount(&path)?;
     Ok(path)
 }
 
@@ -235,6 +240,16 @@ fn check_elf(path: &Path) -> Result<(), LaunchError> {
         Ok(())
     } else {
         Err(LaunchError::NotALibrary(path.to_owned()))
+    }
+}
+
+/// The loader maps code, which the kernel refuses there.
+fn check_mount(path: &Path) -> Result<(), LaunchError> {
+    let mount =
+        statvfs(path).map_err(|errno| LaunchError::Unreadable(path.into(), errno.into()))?;
+    match mount.flags().contains(FsFlags::ST_NOEXEC) {
+        true => Err(LaunchError::NoExec(path.to_owned())),
+        false => Ok(()),
     }
 }
 

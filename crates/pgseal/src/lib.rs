@@ -12,6 +12,7 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod archive;
+mod ask;
 mod audit;
 mod cli;
 mod cluster;
@@ -33,6 +34,7 @@ mod new_slot;
 mod output;
 mod pages;
 mod passphrase;
+mod postgres;
 mod scan;
 mod supervise;
 mod terminal;

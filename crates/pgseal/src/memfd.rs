@@ -1,4 +1,4 @@
-//! Sealed memfds: bytes for another process, in memory, that nobody can change.
+//! Memfds: bytes for another process that nobody can change, and place for what it answers.
 
 use std::ffi::CStr;
 use std::fs::{self, File};
@@ -16,6 +16,11 @@ const NAME: &CStr = c"pgseal";
 pub fn is_ours(fd: i32) -> bool {
     let link = fs::read_link(format!("/proc/self/fd/{fd}"));
     link.is_ok_and(|target| target.as_os_str().as_bytes().starts_with(b"/memfd:pgseal "))
+}
+
+/// An empty memfd that others may write to, open across exec.
+pub fn open() -> io::Result<File> {
+    Ok(File::from(memfd_create(NAME, MFdFlags::empty())?))
 }
 
 /// A memfd that holds `bytes`, can never change again, and stays open across exec.

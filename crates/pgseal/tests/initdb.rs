@@ -186,6 +186,22 @@ fn initdb_refuses_what_it_cannot_do() {
     assert!(!place.path("data").exists());
 }
 
+/// Before anything is written, in clear or not.
+#[test]
+fn initdb_is_asked_first() {
+    for (variable, value, sentence) in [
+        ("VERSION", "14.23", "this is PostgreSQL 14.23, and pgseal encrypts clusters of 15, 17 and 18 only: use one of these, and move data there by pg_upgrade or pg_dump (of a sealed cluster after pgseal unseal)"),
+        ("UNLOADED", "cannot be preloaded", "{} runs without libpgseal.so, so it would write in clear (ERROR: ld.so: cannot be preloaded: ignored.): see that this machine lets programs load the library"),
+    ] {
+        let place = Place::new();
+        let args = ["-D", "data", "--data-encryption=256", "--no-key-wrap"];
+        let mut twin = place.twin("initdb", &args);
+        let sentence = sentence.replace("{}", &place.path("pg/initdb").display().to_string());
+        Transcript::of(twin.env(variable, value)).refuses(8, &sentence);
+        assert!(!place.path("data").exists());
+    }
+}
+
 #[test]
 fn a_failed_initdb_leaves_nothing_that_starts() {
     let place = Place::new();

@@ -7,7 +7,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command};
 
-use common::programs::Place;
+use common::programs::{answering, Place};
 use common::{command, running_in_group, script, until, Cluster, CAT};
 use nix::errno::Errno;
 use nix::sys::signal::{kill, Signal};
@@ -50,11 +50,8 @@ fn a_directory_goes_with_us() {
 fn a_program_ends_with_its_twin() {
     let place = Place::new();
     let started = place.path("started");
-    let tells = format!(
-        "#!/bin/sh\necho $PPID $$ > {}; exec sleep 977\n",
-        started.display()
-    );
-    script(&place.path("pg/initdb"), &tells);
+    let tells = format!("echo $PPID $$ > {}; exec sleep 977\n", started.display());
+    script(&place.path("pg/initdb"), &answering(&tells));
     let twin = place.twin(
         "initdb",
         &["-D", "data", "--data-encryption=256", "--no-key-wrap"],

@@ -11,9 +11,7 @@ use std::path::Path;
 use std::process::Command;
 
 use common::programs::{told, with_library, Place, RUNNER};
-use common::{
-    alone, command, payload, pgseal, plain, program, script, Cluster, Transcript, CAT, KEY_ID,
-};
+use common::{alone, command, payload, pgseal, plain, program, Cluster, Transcript, CAT, KEY_ID};
 
 #[test]
 fn the_server_gets_its_key_and_loses_its_commands() {
@@ -220,7 +218,7 @@ fn bindir() {
                 .arg(place.path(into)),
         )
     };
-    make("it's").prints(&format!("7 twins in {}\n", place.path("it's").display()));
+    make("it's").prints(&format!("6 twins in {}\n", place.path("it's").display()));
     assert_runs(&place.path("it's/psql"), &place.path("pg/psql"));
     let own = format!(
         "{} is no twin, and would be overwritten: choose another directory with --into",
@@ -239,13 +237,20 @@ fn bindir() {
     );
     of_twins.refuses(2, &sentence);
     assert!(!place.path("more").exists());
-    script(
-        &place.path("pg/pg_config"),
-        "#!/bin/sh\necho /nowhere/share\n",
-    );
-    let sentence = format!("from {} PostgreSQL looks for its files in /nowhere/share, which does not exist: choose a directory whose last names differ from {}", place.path("other").display(), place.path("pg").display());
-    make("other").refuses(8, &sentence);
-    assert!(!place.path("other").exists());
+    let refuses = |variable: &str, value: &str, code: i32, sentence: &str| {
+        let mut make = with_library(pgseal(&["bindir", "--pg"]));
+        let make = make.arg(place.path("pg")).arg("--into");
+        Transcript::of(make.arg(place.path("other")).env(variable, value)).refuses(code, sentence);
+        assert!(!place.path("other").exists());
+    };
+    let sentence = format!("from {} PostgreSQL looks for its files in /nowhere/share, and they are in /usr: choose a directory whose last names differ from {}", place.path("other").display(), place.path("pg").display());
+    refuses("SHARE", "/nowhere/share", 8, &sentence);
+    let sentence = sentence.replace("/nowhere/share", "/bin");
+    refuses("SHARE", "/bin", 8, &sentence);
+    let sentence = "this is PostgreSQL 19rc1, and pgseal encrypts clusters of 15, 17 and 18 only: use one of these, and move data there by pg_upgrade or pg_dump (of a sealed cluster after pgseal unseal)";
+    refuses("VERSION", "19rc1", 8, sentence);
+    let sentence = format!("{} runs without libpgseal.so, so it would write in clear (ERROR: ld.so: failed to map segment: ignored.): see that this machine lets programs load the library", place.path("pg/postgres").display());
+    refuses("UNLOADED", "failed to map segment", 8, &sentence);
 }
 
 /// Others than the one who made the twins start them: his umask does not count, nor are the modes
@@ -264,7 +269,7 @@ fn everybody_may_run_twins() {
     .args([env!("CARGO_BIN_EXE_pgseal")])
     .args([place.path("pg"), strict.join("new/15")]);
     let into = strict.join("new/15");
-    Transcript::of(&mut make).prints(&format!("7 twins in {}\n", into.display()));
+    Transcript::of(&mut make).prints(&format!("6 twins in {}\n", into.display()));
     let mode = |path: &Path| fs::metadata(path).expect("it exists").mode() & 0o7777;
     for made in [strict.join("new"), into.clone(), into.join("psql")] {
         assert_eq!(mode(&made), 0o755, "{}", made.display());
@@ -306,10 +311,10 @@ fn twins_of_another_version_are_replaced() {
         let mut make = with_library(pgseal(&["bindir", "--pg"]));
         Transcript::of(make.arg(pg).arg("--into").arg(&into))
     };
-    bindir(&newer).prints(&format!("8 twins in {}\n", into.display()));
+    bindir(&newer).prints(&format!("7 twins in {}\n", into.display()));
     fs::write(into.join("notes"), "mine").expect("a file");
     symlink("postgres", into.join("link")).expect("a link");
-    bindir(&place.path("pg")).prints(&format!("7 twins in {}\n", into.display()));
+    bindir(&place.path("pg")).prints(&format!("6 twins in {}\n", into.display()));
     let mut expected = names(&place.path("pg"));
     expected.extend(["link".to_owned(), "notes".to_owned()]);
     expected.sort();
@@ -354,7 +359,7 @@ fn the_text_of_a_twin() {
             let mut make = with_library(pgseal(&["bindir", "--pg"]));
             Transcript::of(make.arg(pg).arg("--into").arg(into))
         };
-        make(&pg, &into).prints(&format!("7 twins in {}\n", into.display()));
+        make(&pg, &into).prints(&format!("6 twins in {}\n", into.display()));
         let text = fs::read_to_string(into.join("psql")).expect("a twin");
         let line = format!("#!{RUNNER} {}\n", pg.join("psql").display());
         assert_eq!(text == line, !by_shell, "{text}");

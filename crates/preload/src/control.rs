@@ -8,20 +8,20 @@ use crate::real::libc_call;
 use crate::{programs, receivers, report, scratch, server};
 use libc::c_int;
 use pgseal_crypto::{FileId, UNIT};
-use pgseal_storage::control::{check_blocks, Control};
+use pgseal_storage::control::{check_blocks, Control, ControlError};
 use pgseal_storage::disk::read_full;
 use pgseal_storage::layout::{Layout, Root, Spec};
-use pgseal_storage::{Disk, Errno, SealedFile};
+use pgseal_storage::{version, Disk, Errno, SealedFile};
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::Duration;
 
-/// Reads it, outside the hooks. None if there is none yet or its CRC is wrong.
-fn read(cluster: &Cluster) -> Option<Control> {
+/// Reads it, outside the hooks. None if there is none that can be read.
+fn read(cluster: &Cluster) -> Option<Result<Control, ControlError>> {
     let page = read_page(cluster, &sealed(cluster)?)?;
-    let control = Control::parse(&page).ok()?;
-    if programs::is_server() {
+    let control = Control::parse(&page);
+    if let (Ok(control), true) = (&control, programs::is_server()) {
         cluster.remember_segment_size(control.wal_segment_size);
     }
     Some(control)
@@ -31,7 +31,7 @@ fn read(cluster: &Cluster) -> Option<Control> {
 /// what the postmaster read; a tool may change them itself (pg_resetwal).
 pub fn wal_segment_size(cluster: &Cluster) -> Option<u64> {
     let known = cluster.segment_size();
-    let size = known.or_else(|| Some(read(cluster)?.wal_segment_size))?;
+    let size = known.or_else(|| Some(read(cluster)?.ok()?.wal_segment_size))?;
     Some(size.into())
 }
 
@@ -107,7 +107,19 @@ pub fn allows_server(cluster: &Cluster) -> bool {
         return true;
     }
     ASKED.store(true, Ordering::Relaxed);
-    has_usual_blocks() && (!server::is_postmaster() || allows_postmaster(cluster))
+    is_known() && has_usual_blocks() && (!server::is_postmaster() || allows_postmaster(cluster))
+}
+
+/// Is it a PostgreSQL of the list?
+fn is_known() -> bool {
+    let said = server::setting(c"server_version").map(CStr::to_string_lossy);
+    match version::check(&said.unwrap_or_default()) {
+        Ok(()) => true,
+        Err(unsupported) => {
+            report::line(&unsupported.to_string());
+            false
+        }
+    }
 }
 
 /// Asked of the server itself, because initdb's has no `pg_control` yet.
@@ -128,8 +140,8 @@ fn has_usual_blocks() -> bool {
 /// record, and a copy that reads it while it is written may hold half a cipher block of each
 /// version: nothing would find or mend it (io-paths.md A4).
 fn allows_postmaster(cluster: &Cluster) -> bool {
-    let Some(control) = read(cluster) else {
-        return true;
+    let Some(control) = read_or_say(cluster) else {
+        return false;
     };
     if !receivers::can_gate() {
         report::line("this server exports too little for its connections to be gated");
@@ -143,6 +155,16 @@ fn allows_postmaster(cluster: &Cluster) -> bool {
         );
     }
     allowed
+}
+
+fn read_or_say(cluster: &Cluster) -> Option<Control> {
+    let error = match read(cluster) {
+        Some(Ok(control)) => return Some(control),
+        Some(Err(error)) => error.to_string(),
+        None => "pg_control cannot be read: restore it from a backup".to_owned(),
+    };
+    report::line(&error);
+    None
 }
 
 /// Is this the `pg_control` of a plain cluster, opened by a server whose environment names the key

@@ -16,12 +16,14 @@
 //! itself. [`place`] finds the cluster and class of a path, [`clusters`] the keys, [`unlock`] where
 //! they come from, [`openers`] what else leads to them; [`files`] holds the open sealed files by
 //! descriptor; [`declaration`] is what we say of ourselves to other servers, [`received`] what
-//! becomes of WAL that they send and that is not stored as segments; [`zero_fill`] knows the new
-//! segment that no key shows in. [`disk`] and [`scratch`] are what `pgseal_storage` works on.
+//! becomes of WAL that they send and that is not stored as segments; [`asked`] answers pgseal;
+//! [`zero_fill`] knows the new segment that no key shows in. [`disk`] and [`scratch`] are what
+//! `pgseal_storage` works on.
 
 #![allow(unsafe_code)] // this crate is the edge to libc: every block says why it is sound
 
 mod arena;
+mod asked;
 mod clusters;
 mod contexts;
 mod control;
@@ -59,6 +61,7 @@ extern "C" {}
 /// Runs before `main`, in every program that the library is loaded into. glibc gives initialisers
 /// what it gives `main`.
 extern "C" fn start(_count: c_int, arguments: *const *mut c_char) {
+    asked::answer();
     if programs::detect() {
         // SAFETY: as above.
         unsafe { programs::silence_echo(arguments) };

@@ -8,6 +8,7 @@
 //! Invariant: no field is believed before the page's CRC fits.
 
 use crate::layout::PAGE;
+use crate::version::majors;
 use crate::wal::{is_segment_size, le32, le64};
 
 /// State of a cluster (DBState).
@@ -72,7 +73,9 @@ pub enum ControlError {
     Cut(usize),
     /// A layout that is not known here.
     #[error(
-        "pg_control has version {0}: this pgseal knows PostgreSQL 15 to 18 (1300, 1700, 1800)"
+        "pg_control has version {0}, and pgseal encrypts clusters of PostgreSQL {majors} only: use \
+         one of these",
+        majors = majors()
     )]
     Version(u32),
     /// Damaged, or opened with a wrong key.

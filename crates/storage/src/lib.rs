@@ -9,7 +9,8 @@
 //! Reading order: [`classify`] (names to classes), [`layout`] (classes to keys and rules),
 //! [`sealed`] (ranges to transfers), [`restore`] (renames across identities), [`wal`] (segment
 //! names and page headers), [`tar`] and [`passing`] (segments in a tar, and before compression),
-//! [`control`] (the few fields of `pg_control` that decide something).
+//! [`control`] (the few fields of `pg_control` that decide something), [`version`] (which
+//! PostgreSQL may run).
 #![forbid(unsafe_code)]
 
 pub mod classify;
@@ -21,6 +22,7 @@ pub mod restore;
 pub mod scratch;
 pub mod sealed;
 pub mod tar;
+pub mod version;
 pub mod wal;
 
 pub use disk::{Disk, Errno, Lock};

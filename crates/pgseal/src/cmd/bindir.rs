@@ -9,19 +9,20 @@
 //! finished is taken back; of the files that are there only twins are replaced or removed;
 //! everybody may run twins, whatever the umask of their maker.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fs::{self, DirBuilder, Permissions};
 use std::io::{self, Read, Write};
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use pgseal_storage::version;
 use tempfile::NamedTempFile;
 
+use crate::ask::{ask, Files};
 use crate::cli::BindirArgs;
 use crate::exit::Failure;
-use crate::launch::{self, Sealed, TWIN};
+use crate::launch::{self, TWIN};
 use crate::output;
 
 /// Why there are no twins.
@@ -41,14 +42,14 @@ pub enum BindirError {
     Other(PathBuf),
     #[error("{0} does not exist: install it beside pgseal")]
     NoTwin(PathBuf),
-    #[error("{0} fails: run it by hand to see why")]
-    PgConfig(PathBuf),
-    #[error("from {into} PostgreSQL looks for its files in {looked}, which does not exist: choose a directory whose last names differ from {pg}")]
-    Unusable {
-        into: PathBuf,
-        looked: PathBuf,
-        pg: PathBuf,
-    },
+    #[error("{0} does not tell where it looks for its files: give the directory of an unmodified PostgreSQL with --pg")]
+    Silent(PathBuf),
+    #[error("from {0} PostgreSQL looks for its files in {1}, and they are in {2}: choose a directory whose last names differ from {3}")]
+    Alike(PathBuf, PathBuf, PathBuf, PathBuf),
+    #[error("PostgreSQL was moved after it was built, so from {0} it looks for its files in {1}, and they are in {2}: choose a directory whose last names are those of {3}, and make links beside it to what lies beside that")]
+    Moved(PathBuf, PathBuf, PathBuf, PathBuf),
+    #[error("PostgreSQL was moved after it was built, so from {0} it looks for its files in {1}: make that a link to {2}")]
+    NotFound(PathBuf, PathBuf, PathBuf),
 }
 
 /// Of twins and of the directories that are made for them.
@@ -59,12 +60,14 @@ pub fn run(args: &BindirArgs) -> Result<ExitCode, Failure> {
     let pg = installation(&args.pg)?;
     let runner = runner()?;
     let programs = programs(&pg)?;
+    let postgres = pg.join("postgres");
+    version::check(&ask(&postgres, &postgres)?.version)?;
     let mut made = Made::default();
     let into = made
         .directory(&args.into)
         .map_err(|error| BindirError::Write(args.into.clone(), error))?;
     refuse_others(&into, &programs)?;
-    check_paths(&pg, &into)?;
+    check_files(&pg, &into)?;
     for name in &programs {
         made.twin(&into.join(name), &twin(&runner, &pg.join(name))?)?;
     }
@@ -237,28 +240,42 @@ fn executable(directory: &Path) -> io::Result<NamedTempFile> {
     Ok(file)
 }
 
-/// PostgreSQL relocates its paths when the end of its program directory looks like the one that it
-/// was built for; then it would miss its files.
-fn check_paths(pg: &Path, into: &Path) -> Result<(), Failure> {
-    let myself = executable(into).map_err(|error| BindirError::Write(into.to_owned(), error))?;
-    for option in ["--sharedir", "--pkglibdir"] {
-        let looked = pg_config(pg, myself.path(), option)?;
-        if !looked.is_dir() {
-            let (into, pg) = (into.to_owned(), pg.to_owned());
-            return Err(BindirError::Unusable { into, looked, pg }.into());
+/// Where the server `postgres` looks for its files when it is started as `started_as`.
+fn files(postgres: &Path, started_as: &Path) -> Result<Files, Failure> {
+    let files = ask(postgres, started_as)?.files;
+    Ok(files.ok_or_else(|| BindirError::Silent(postgres.to_owned()))?)
+}
+
+/// PostgreSQL looks for its files below the directory that its programs are started from, where the
+/// end of that one's name is the end of the one that it was built for, and else where it was built
+/// for. From the twins it must find what it finds from its own programs, and not another
+/// installation's. Programs that were moved aside find nothing; what the twins find counts then.
+fn check_files(pg: &Path, into: &Path) -> Result<(), Failure> {
+    let postgres = pg.join("postgres");
+    let own = files(&postgres, &postgres)?;
+    let found = files(&postgres, &into.join("postgres"))?;
+    let built_for = files(&postgres, Path::new("/postgres"))?;
+    let places = [
+        (own.share, found.share, built_for.share),
+        (own.library, found.library, built_for.library),
+    ];
+    for (own, found, built_for) in places {
+        if !is_usable(&own, &found) {
+            let (pg, into) = (pg.to_owned(), into.to_owned());
+            return Err(match (own == built_for, found == built_for) {
+                (true, _) => BindirError::Alike(into, found, own, pg),
+                (false, true) => BindirError::Moved(into, found, own, pg),
+                (false, false) => BindirError::NotFound(into, found, own),
+            }
+            .into());
         }
     }
     Ok(())
 }
 
-/// What pg_config says that takes itself for the file `myself`, which must be there.
-fn pg_config(pg: &Path, myself: &Path, option: &str) -> Result<PathBuf, Failure> {
-    let program = pg.join("pg_config");
-    let output = Sealed::new(&program, myself.as_os_str(), &[option.into()])?.output()?;
-    if !output.status.success() {
-        return Err(BindirError::PgConfig(program).into());
+fn is_usable(own: &Path, found: &Path) -> bool {
+    match (own.canonicalize(), found.canonicalize()) {
+        (Ok(own), Ok(found)) => own == found,
+        (own, found) => own.is_err() && found.is_ok(),
     }
-    Ok(PathBuf::from(OsStr::from_bytes(
-        output.stdout.trim_ascii_end(),
-    )))
 }

@@ -12,6 +12,7 @@ use pgseal_format::KeyImage;
 use serde::Serialize;
 
 use super::status::{server, Server};
+use crate::ask::ask;
 use crate::cli::DoctorArgs;
 use crate::cluster::Root;
 use crate::control_file;
@@ -22,6 +23,7 @@ use crate::keybin::KeyDir;
 use crate::launch;
 use crate::machine::Machine;
 use crate::output;
+use crate::postgres;
 use crate::unlock::{unlock, Unlocked, Ways};
 use crate::writer;
 
@@ -46,7 +48,8 @@ pub fn run(args: &DoctorArgs) -> Result<ExitCode, Failure> {
 }
 
 fn of_machine() -> Vec<Finding> {
-    let library = launch::library();
+    let library = launch::library().map_err(Failure::from);
+    let library = library.and_then(|path| loads().map(|()| path));
     let external = Machine::this().is_external();
     let policy = external.map(|external| match external {
         true => "no command from a data directory runs",
@@ -60,6 +63,12 @@ fn of_machine() -> Vec<Finding> {
             doctor::shown_on(device, &of_device)
         }),
     ]
+}
+
+/// Does a program on this machine load the library? PostgreSQL's own are asked by `bindir`.
+fn loads() -> Result<(), Failure> {
+    let pgseal = launch::pgseal()?;
+    ask(&pgseal, &pgseal).map(drop)
 }
 
 fn of_cluster(root: Root, ways: &Ways) -> Result<Vec<Finding>, Failure> {
@@ -76,6 +85,10 @@ fn of_cluster(root: Root, ways: &Ways) -> Result<Vec<Finding>, Failure> {
     let written = writer::check(&source, &data);
     let written = written.map(|_| "all around it is the server's user's or root's");
     let mut findings = vec![
+        Finding::of(
+            "version",
+            postgres::check_cluster(&data).map(|()| "is one that is tested"),
+        ),
         Finding::of("key", opens),
         doctor::ways(count),
         Finding::of("key file", written),

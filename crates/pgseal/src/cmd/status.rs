@@ -21,6 +21,7 @@ use crate::describe::{self, SlotView};
 use crate::exit::Failure;
 use crate::keybin::KeyDir;
 use crate::output;
+use crate::postgres;
 use crate::twin::start;
 use crate::unlock::{unlock, Unlocked};
 
@@ -32,6 +33,9 @@ struct Status {
     #[serde(serialize_with = "output::lossy")]
     data_directory: PathBuf,
     sealed: bool,
+    /// Why the cluster cannot be sealed, or run sealed, by its version.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unsupported: Option<String>,
     #[serde(flatten)]
     key_file: Option<KeyFileStatus>,
     server: Server,
@@ -94,6 +98,7 @@ pub fn run(args: &StatusArgs) -> Result<ExitCode, Failure> {
         None if given.is_dir() => Status {
             data_directory: Root::pending(given)?.path,
             sealed: false,
+            unsupported: unsupported(given),
             key_file: None,
             server: server(given),
         },
@@ -136,10 +141,16 @@ fn sealed(root: Root, args: &StatusArgs) -> Result<Status, Failure> {
     };
     Ok(Status {
         server: server(&data),
+        unsupported: unsupported(&data),
         data_directory: data,
         sealed: true,
         key_file: Some(key_file(&header, generation, slots, key_check)),
     })
+}
+
+fn unsupported(data: &Path) -> Option<String> {
+    let checked = postgres::check_cluster(data);
+    checked.err().map(|error| error.to_string())
 }
 
 /// The key, which must be this cluster's too.
@@ -219,6 +230,9 @@ impl Display for Status {
         let mut row = |name: &str, value: &str| writeln!(f, "{:<16}{value}", format!("{name}:"));
         row("data directory", &self.data_directory.to_string_lossy())?;
         row("sealed", if self.sealed { "yes" } else { "no" })?;
+        if let Some(unsupported) = &self.unsupported {
+            row("version", unsupported)?;
+        }
         if let Some(file) = &self.key_file {
             row("format version", &file.format_version.to_string())?;
             row("suite", file.suite)?;

@@ -178,14 +178,14 @@ impl Conversion<'_> {
     fn clear_up(&self, lock: &mut Lock) -> Result<ExitCode, Failure> {
         let control = self.control(None)?;
         if self.request.options.check {
-            let obstacles = obstacle::state(self.kind, &control);
+            let obstacles = obstacle::state(self.kind, &self.data, &control);
             let rest = Survey {
                 obstacles,
                 ..Survey::default()
             };
             return self.tell(&rest, true);
         }
-        self.refuse_for(&obstacle::state(self.kind, &control))?;
+        self.refuse_for(&obstacle::state(self.kind, &self.data, &control))?;
         self.keep_servers_out(lock, None)?;
         let removed = self.keys.remove_leftovers();
         removed.map_err(|error| ConvertError::Begin(self.data.clone(), error))?;
@@ -272,7 +272,7 @@ impl Conversion<'_> {
         }
         let journal = || self.data.join(DIR).join(key_directory::JOURNAL);
         let control = { self.control(None) }.map_err(|_| ConvertError::OtherCopy(journal()))?;
-        Ok(obstacle::state(self.kind, &control))
+        Ok(obstacle::state(self.kind, &self.data, &control))
     }
 
     fn open_old(&self) -> Result<Option<Unlocked>, Failure> {
@@ -327,7 +327,7 @@ impl Conversion<'_> {
     ) -> Result<Control, Failure> {
         lock.keep_servers_out()?;
         let control = self.control(from)?;
-        self.refuse_for(&obstacle::state(self.kind, &control))?;
+        self.refuse_for(&obstacle::state(self.kind, &self.data, &control))?;
         Ok(control)
     }
 

@@ -16,11 +16,13 @@ use pgseal_crypto::UNIT;
 use pgseal_storage::classify::{classify, is_inside};
 use pgseal_storage::control::{Control, ControlError, State};
 use pgseal_storage::disk::read_full;
+use pgseal_storage::version::Unsupported;
 use pgseal_storage::wal::{WalName, NAME_LEN};
 
 use super::key_directory::Keys;
 use super::survey::{look, SurveyError};
 use crate::pages::randomness::{look_between_holes, Look, BLOCK};
+use crate::postgres::check_cluster;
 use crate::scan::raw::Raw;
 use crate::scan::walk::{is_place, Found, Inode, Odd, Walk};
 use crate::verify::printable;
@@ -30,6 +32,8 @@ use crate::verify::printable;
 pub enum Obstacle {
     #[error("the server was not shut down in order: start it, stop it, and try again")]
     NotShutDown,
+    #[error(transparent)]
+    Version(Unsupported),
     #[error(transparent)]
     Blocks(ControlError),
     #[error("the cluster has neither data checksums nor wal_log_hints, and a sealed server would not start: run pg_checksums --enable")]
@@ -72,8 +76,8 @@ pub enum Obstacle {
     Space(PathBuf, u64, u64),
 }
 
-/// What `pg_control` says against it.
-pub fn state(kind: Kind, control: &Control) -> Vec<Obstacle> {
+/// What the cluster's version and its `pg_control` say against it.
+pub fn state(kind: Kind, data: &Path, control: &Control) -> Vec<Obstacle> {
     let mut obstacles = Vec::new();
     if !matches!(control.state, State::ShutDown | State::ShutDownInRecovery) {
         obstacles.push(Obstacle::NotShutDown);
@@ -83,6 +87,7 @@ pub fn state(kind: Kind, control: &Control) -> Vec<Obstacle> {
     }
     // The way back is open.
     if kind != Kind::Unseal {
+        obstacles.extend(check_cluster(data).err().map(Obstacle::Version));
         obstacles.extend(control.check_blocks().err().map(Obstacle::Blocks));
     }
     obstacles

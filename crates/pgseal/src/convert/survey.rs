@@ -51,7 +51,7 @@ impl Survey {
     ) -> Result<Self, SurveyError> {
         let geometry = Geometry::from(control);
         let found = walk(data)?;
-        let mut obstacles = obstacle::state(kind, control);
+        let mut obstacles = obstacle::state(kind, data, control);
         obstacles.extend(obstacle::layout(data, &found, &geometry)?);
         obstacles.extend(obstacle::foreign(&found, &geometry, kind)?);
         if !begun {

@@ -225,6 +225,7 @@ impl Copy {
 
     /// Runs pg_basebackup and commits the key file.
     fn make(self, twin: &Twin, args: &[OsString], source: &Source) -> Result<ExitCode, Failure> {
+        twin.asked()?;
         let cluster = &self.key.cluster;
         let mut sealed = twin.sealed(args)?;
         sealed.keys(slice::from_ref(cluster))?;

@@ -49,6 +49,7 @@ pub fn run(twin: &Twin, args: Vec<OsString>) -> Result<ExitCode, Failure> {
     let clusters = unlocked(&split, roots, &last, &output)?;
     let as_last = of(&clusters, &last).expect("the last input was opened");
     check_sharing(&given, &inputs, &clusters, as_last)?;
+    twin.asked()?;
     let mut sealed = twin.sealed(&split.rest)?;
     sealed.keys(&clusters)?;
     // Segments may be copied before pg_control, which says how long they are: directories have no

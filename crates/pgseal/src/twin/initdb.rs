@@ -13,6 +13,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::slice;
 
+use pgseal_storage::version;
+
 use super::getopt::INITDB;
 use super::initdb_key::{new_key, NewKey, WRAP_COMMAND};
 use super::options::{self, Name, OptionError, Split};
@@ -72,6 +74,7 @@ pub fn run(twin: &Twin, args: Vec<OsString>) -> Result<ExitCode, Failure> {
         // The real one refuses, or does what is meant for clusters that are there.
         return Err(twin.sealed(&split.rest)?.exec());
     }
+    version::check(&twin.asked()?.version)?;
     let _directory = NewDirectory::make(&root.path)?;
     let key = new_key(&split, root)?;
     pin::check_new(key.cluster.header.key_id)?;

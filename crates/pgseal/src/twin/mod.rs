@@ -30,6 +30,7 @@ use std::process::ExitCode;
 use zeroize::Zeroizing;
 
 use crate::archive;
+use crate::ask::{ask, Answer};
 use crate::cluster::Root;
 use crate::exit::Failure;
 use crate::handover::{self, HandoverFdError};
@@ -144,6 +145,12 @@ impl Twin {
             return Err(PinError::PlainServer(expected).into());
         }
         Err(self.sealed(&split.rest)?.exec())
+    }
+
+    /// What the program itself is, which has the library in it: to be asked before it makes what
+    /// shall be sealed.
+    fn asked(&self) -> Result<Answer, Failure> {
+        ask(&self.program, Path::new(&self.argv0))
     }
 
     /// The real program with the library.

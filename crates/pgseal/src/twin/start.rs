@@ -17,6 +17,7 @@ use crate::control_file;
 use crate::exit::Failure;
 use crate::handover::HandoverFdError;
 use crate::keybin::DIR;
+use crate::postgres;
 
 /// Why the server would not start.
 #[derive(Debug, thiserror::Error)]
@@ -56,9 +57,10 @@ fn check_sealed(record: &[u8]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Does the key open this cluster, and are its blocks such as can be sealed? A new one has nothing
-/// yet to be opened.
+/// Does the key open this cluster, and are its version and its blocks such as can be sealed? A new
+/// one has nothing yet to be opened.
 pub fn check_key(root: &Path, master: &MasterKey, length: KeyLength) -> Result<(), Failure> {
+    postgres::check_cluster(root)?;
     let path = control_file::path(root);
     if !path.exists() || opens(root, master, length)? {
         return Ok(());

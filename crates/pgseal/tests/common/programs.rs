@@ -9,8 +9,23 @@ use super::{alone, script, Transcript};
 /// What the twins run by.
 pub const RUNNER: &str = env!("CARGO_BIN_EXE_pgseal-twin");
 
+/// What the library answers in a program, and `--version`: `SHARE` and `VERSION` are other answers,
+/// in the directory `other` too. With `UNLOADED` the library is not there.
+const ANSWERING: &str = r#"#!/bin/sh
+if [ -n "$PGSEAL_ANSWER_FD" ]; then
+    case $PGSEAL_STARTED_AS in
+    */other/postgres) share=${SHARE:-/usr} ;;
+    *) share=/usr ;;
+    esac
+    [ -n "$UNLOADED" ] || printf '%s\0/usr\0' "$share" >/proc/self/fd/$PGSEAL_ANSWER_FD
+    [ -z "$UNLOADED" ] || echo "ERROR: ld.so: $UNLOADED: ignored." >&2
+    echo "it (PostgreSQL) ${VERSION:-15.1}"
+    exit
+fi
+"#;
+
 /// Tells its name, arguments, keys and environment.
-const TELLING: &str = r#"#!/bin/sh
+const TELLING: &str = r#"
 echo "argv0=$0"
 for arg; do echo "arg=$arg"; done
 [ -n "$PGSEAL_KEYS_FD" ] && echo "record=$(head -c 8 /proc/self/fd/$PGSEAL_KEYS_FD)"
@@ -23,7 +38,7 @@ exit 42
 "#;
 
 /// Makes a control file that could be sealed, and tells what it was given.
-const INITDB: &str = r#"#!/bin/sh
+const INITDB: &str = r#"
 for arg; do case $arg in
 --help) echo "initdb initializes"; exit ;;
 --version) echo "initdb (PostgreSQL) 15.1"; exit ;;
@@ -47,11 +62,9 @@ impl Place {
         };
         fs::create_dir(place.path("pg")).expect("a directory");
         for name in ["postgres", "psql", "pg_ctl", "pg_waldump", "pg_rewind"] {
-            script(&place.path("pg").join(name), TELLING);
+            script(&place.path("pg").join(name), &answering(TELLING));
         }
-        script(&place.path("pg/initdb"), INITDB);
-        let config = format!("#!/bin/sh\necho {}\n", place.path("pg").display());
-        script(&place.path("pg/pg_config"), &config);
+        script(&place.path("pg/initdb"), &answering(INITDB));
         place
     }
 
@@ -75,6 +88,11 @@ impl Place {
     pub fn initdb(&self, args: &[&str]) -> Transcript {
         Transcript::of(&mut self.twin("initdb", args))
     }
+}
+
+/// A script that is asked what it is before it does anything.
+pub fn answering(text: &str) -> String {
+    format!("{ANSWERING}{text}")
 }
 
 /// Any shared library will do where the programs are scripts.

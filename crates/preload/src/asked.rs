@@ -1,0 +1,53 @@
+//! What `pgseal` asks of a program before it relies on it: is the library in it? The loader drops a
+//! library that it cannot map, with a warning at best, and the program would write in clear. A
+//! server also tells where it looks for its files when it is started as another file.
+
+use crate::real::libc_call;
+use crate::server;
+use libc::{c_char, c_int};
+use std::ffi::{CStr, CString};
+
+/// The descriptor that takes the answer.
+const ANSWER: &CStr = c"PGSEAL_ANSWER_FD";
+/// The file that a server shall take itself for.
+const STARTED_AS: &CStr = c"PGSEAL_STARTED_AS";
+
+/// Answers, if somebody asks: two paths, each with a null byte behind it, or just the null bytes.
+/// Called once, before `main`.
+pub fn answer() {
+    let fd = value(server::take_out(ANSWER)).and_then(|fd| fd.to_str().ok()?.parse::<c_int>().ok());
+    let started_as = value(server::take_out(STARTED_AS)).unwrap_or_default();
+    let Some(fd) = fd else {
+        return;
+    };
+    let paths = [c"get_share_path", c"get_pkglib_path"].map(|name| path(name, &started_as));
+    let [share, library] = paths.map(|path| path.unwrap_or_default().into_bytes_with_nul());
+    let text = [share, library].concat();
+    libc_call!(write(fd, text.as_ptr().cast(), text.len()));
+    libc_call!(close(fd));
+}
+
+fn value(setting: Option<CString>) -> Option<CString> {
+    let setting = setting?.into_bytes();
+    let start = setting.iter().position(|&byte| byte == b'=')? + 1;
+    CString::new(&setting[start..]).ok()
+}
+
+/// What this function of the server says of a server that is started as `started_as`.
+fn path(function: &CStr, started_as: &CStr) -> Option<CString> {
+    type PathOf = unsafe extern "C" fn(*const c_char, *mut c_char);
+    /// MAXPGPATH, and room.
+    const LONGEST: usize = 4096;
+    if started_as.count_bytes() >= 1000 {
+        return None;
+    }
+    let address = server::symbol(function)?;
+    let mut found = [0u8; LONGEST];
+    // SAFETY: exported by every server with this type (port.h): it takes a path shorter than
+    // MAXPGPATH (1024) and fills a buffer of that size with a terminated one.
+    unsafe {
+        let path_of: PathOf = std::mem::transmute(address);
+        path_of(started_as.as_ptr(), found.as_mut_ptr().cast());
+    }
+    CStr::from_bytes_until_nul(&found).ok().map(CStr::to_owned)
+}

@@ -1,0 +1,74 @@
+//! Which PostgreSQL may run a sealed cluster: the one list. The library asks it of its server,
+//! `pgseal` of programs and data directories.
+//!
+//! Invariant: a version that the list lacks is refused. Another version writes other files, other
+//! fields of `pg_control`, and asks for them in other ways: 14 loses its statistics, 19 escapes
+//! what is asked of `pg_control`.
+
+/// Major versions: those that the tests run on.
+pub const MAJORS: [u32; 3] = [15, 17, 18];
+
+/// A PostgreSQL that is not in the list.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "this is PostgreSQL {0}, and pgseal encrypts clusters of {majors} only: use one of these, and \
+     move data there by pg_upgrade or pg_dump (of a sealed cluster after pgseal unseal)",
+    majors = majors()
+)]
+pub struct Unsupported(String);
+
+/// Is this version in the list, as a server (`server_version`), a program (the last part of what
+/// `--version` says) or a data directory (`PG_VERSION`) tells it? The first number counts: `15.8`,
+/// `17`, `18beta1`.
+pub fn check(version: &str) -> Result<(), Unsupported> {
+    let digits = version.find(|letter: char| !letter.is_ascii_digit());
+    let major = &version[..digits.unwrap_or(version.len())];
+    match major.parse() {
+        Ok(major) if MAJORS.contains(&major) => Ok(()),
+        _ => Err(Unsupported(version.to_owned())),
+    }
+}
+
+/// The list, as it is read: `15, 17 and 18`.
+#[must_use]
+pub fn majors() -> String {
+    let [first @ .., last] = MAJORS.map(|major| major.to_string());
+    format!("{} and {last}", first.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_number_counts() {
+        for known in ["15", "15.8", "17.12 (Debian 17.12-1)", "18beta1"] {
+            assert_eq!(check(known), Ok(()), "{known}");
+        }
+        for unknown in [
+            "",
+            "x",
+            "9.6",
+            "1",
+            "14.23",
+            "16.9",
+            "19rc1",
+            "150",
+            "4294967311",
+        ] {
+            assert_eq!(
+                check(unknown),
+                Err(Unsupported(unknown.into())),
+                "{unknown}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_sentence_names_the_list() {
+        let said = Unsupported("19rc1".into()).to_string();
+        assert!(
+            said.contains("PostgreSQL 19rc1, and pgseal encrypts clusters of 15, 17 and 18 only")
+        );
+    }
+}
