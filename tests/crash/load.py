@@ -111,8 +111,10 @@ class Told:
 class Load:
     """All clients of one round."""
 
-    def __init__(self, cluster, number, random, mark, told):
+    def __init__(self, cluster, number, random, mark, told, outputs=None):
+        """The clients write what they are told below `outputs`, into files named by their numbers."""
         self.cluster, self.number, self.random, self.mark, self.told = cluster, number, random, mark, told
+        self.outputs = outputs or cluster.home
         self.clients = {}
 
     def start(self):
@@ -121,7 +123,7 @@ class Load:
         self.pgbench = subprocess.Popen(pgbench, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         for index in range(CLIENTS):
             client = self.number * CLIENTS + index
-            script, output = (self.cluster.home / f"client{client}.{end}" for end in ["sql", "out"])
+            script, output = self.cluster.home / f"client{client}.sql", self.outputs / str(client)
             script.write_text(self.script(client))
             psql = [self.cluster.pg / "psql", "-X", "-q", "-A", "-t", "-f", script]
             with open(output, "w") as file:
@@ -140,9 +142,14 @@ class Load:
                     parts.append(FINISH.format(**values))
         return "".join(parts)
 
-    def finish(self):
-        """The server is gone; so are the clients then. Takes in what they were told."""
+    def wait(self):
+        """The server is gone; so are the clients then."""
         self.pgbench.wait(60)
-        for client, (psql, output) in self.clients.items():
+        for psql, _ in self.clients.values():
             psql.wait(60)
+
+    def finish(self):
+        """Waits for the clients, and takes in what they were told."""
+        self.wait()
+        for client, (_, output) in self.clients.items():
             self.told.read(client, output.read_text().splitlines())
