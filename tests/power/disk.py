@@ -28,7 +28,7 @@ import tempfile
 import threading
 import time
 import unittest
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
@@ -70,6 +70,7 @@ class Cut:
     record: int
     mode: str
     seed: int
+    at_end: bool = False  # everything had been done that the record is about
 
     def __str__(self):
         return f"record {self.record}, {self.mode}, seed {self.seed}"
@@ -110,6 +111,10 @@ class RecordedDisk:
         """Takes the file system down; nothing may use it any more."""
         self.ask("end")
 
+    def again(self, cut):
+        """Goes on from what a cut left: it is mounted, and a new record begins. What clients had been told is forgotten."""
+        self.ask("again", record=cut.record, mode=cut.mode, seed=cut.seed)
+
     def cuts(self, count, seed, first=0, last=None):
         """Cuts between two marks, with every mode in turn."""
         numbers = self.ask("cuts", count=count, seed=seed, first=first, last=last)["records"]
@@ -119,7 +124,7 @@ class RecordedDisk:
     @contextlib.contextmanager
     def state(self, cut):
         """The file system as the cut left it, mounted: {file: text} of what clients had been told. None if no kernel mounts it."""
-        answer = self.ask("state", **asdict(cut))
+        answer = self.ask("state", record=cut.record, mode=cut.mode, seed=cut.seed)
         try:
             yield {int(name): text for name, text in answer["said"].items()} if answer["mounted"] else None
         finally:
@@ -165,19 +170,31 @@ class Service:
 
     def do_record(self, kind):
         """A new file system on a new disk."""
-        self.kind = kind
         self.mount, self.fuse, self.store = (self.home / name for name in ["mount", "fuse", "store"])
         for directory in [self.mount, self.fuse, self.store]:
             directory.mkdir()
-        self.recorder = subprocess.Popen([self.program, self.fuse, self.store, str(SIZE)])
-        wait_for(lambda: (self.fuse / "disk").exists(), "the recorder's file")
-        device = attach(self.fuse / "disk")
-        call(*MAKE[kind], device)
-        call("mount", device, self.mount)
-        call("losetup", "--detach", device)  # when it is unmounted
+        self.first = None
+        self.mount_recorded(MAKE[kind])
         os.chown(self.mount, self.owner.pw_uid, self.owner.pw_gid)
         call("sync", "-f", self.mount)
         return {"mount": str(self.mount), "said": str(self.fuse)}
+
+    def do_again(self, record, mode, seed):
+        state = self.disk.build(record, mode, seed)
+        self.first = self.store / "first"
+        state.replace(self.first)
+        shutil.copyfile(self.first, self.store / "disk")
+        self.mount_recorded()
+
+    def mount_recorded(self, make=None):
+        """The file system on the recorder's disk, made first if so wished."""
+        self.recorder = subprocess.Popen([self.program, self.fuse, self.store, str(SIZE)])
+        wait_for(lambda: (self.fuse / "disk").exists(), "the recorder's file")
+        device = attach(self.fuse / "disk")
+        if make:
+            call(*make, device)
+        call("mount", device, self.mount)
+        call("losetup", "--detach", device)  # when it is unmounted
 
     def do_count(self):
         return {"records": len(Log(self.store / "log").records)}
@@ -189,7 +206,7 @@ class Service:
         call("umount", self.mount)
         self.stop_recorder()
         self.log = Log(self.store / "log")
-        self.disk = Disk(self.log, self.store, SIZE)
+        self.disk = Disk(self.log, self.store, SIZE, self.first)
 
     def stop_recorder(self):
         """The loop device lets go of its file a moment after the file system is gone."""

@@ -8,7 +8,7 @@
  *     length   u32   of the bytes that follow the header; 0 for a flush
  *     where    u64   the offset on the disk, or NUMBER
  *
- * Numbers are little-endian. DIRECTORY/disk holds what the disk holds.
+ * Numbers are little-endian. DIRECTORY/disk holds what the disk holds; if it exists the disk begins with that.
  *
  * A flush counts for every write before it in the log. The kernel sends writes of a loop device whose file is open for direct
  * I/O to here before it tells the file system that they are complete, so what was complete when a flush was asked for is
@@ -165,7 +165,7 @@ static int made(const char *directory, const char *name, int flags)
 	int file;
 
 	snprintf(path, sizeof path, "%s/%s", directory, name);
-	file = open(path, O_CREAT | O_TRUNC | O_RDWR | O_CLOEXEC | flags, 0600);
+	file = open(path, O_CREAT | O_RDWR | O_CLOEXEC | flags, 0600);
 	if (file < 0) {
 		perror(path);
 		exit(1);
@@ -184,7 +184,7 @@ int main(int argc, char **argv)
 	}
 	fuse[5] = argv[1];
 	disk = made(argv[2], "disk", 0);
-	record = made(argv[2], "log", O_APPEND);
+	record = made(argv[2], "log", O_APPEND | O_TRUNC);
 	disk_size = (off_t)strtoll(argv[3], NULL, 10);
 	if (ftruncate(disk, disk_size) != 0) {
 		perror("recorder: disk");

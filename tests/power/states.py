@@ -96,10 +96,10 @@ class Log:
 
 
 class Disk:
-    """Images of one log. `base` is brought forward from flush to flush; each state is a copy of it."""
+    """Images of one log. `base` is brought forward from flush to flush, from the image `first` or from nothing; each state is a copy."""
 
-    def __init__(self, log, directory, size):
-        self.log, self.size = log, size
+    def __init__(self, log, directory, size, first=None):
+        self.log, self.size, self.first = log, size, first
         self.base, self.image = Path(directory) / "base", Path(directory) / "state"
         self.done = None
 
@@ -116,8 +116,11 @@ class Disk:
 
     def bring_to(self, number):
         if self.done is None or number < self.done:
-            with open(self.base, "wb") as base:
-                base.truncate(self.size)
+            if self.first:
+                shutil.copyfile(self.first, self.base)
+            else:
+                with open(self.base, "wb") as base:
+                    base.truncate(self.size)
             self.done = 0
         with open(self.base, "r+b") as base:
             for record in self.log.records[self.done:number]:
