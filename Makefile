@@ -21,6 +21,7 @@ help:
 	@echo 'make test-extensions   forty extensions that Debian packages, beside a plain twin'
 	@echo 'make test-patroni three nodes under Patroni and etcd'
 	@echo 'make test-pgbackrest   pgBackRest: backups of all types, restores'
+	@echo 'make test-power   power cuts below ext4 and XFS: loads and commands, sealed and plain, on 15, 17 and 18'
 	@echo 'make test-repmgr  three nodes under repmgr and repmgrd'
 	@echo 'make test-tprocc  pgseal bench tprocc, with the TPC-C driver go-tpc'
 	@echo "make test-world   the tests on 17 and 18, PostgreSQL's suites of 15, 17 and 18, 300 crashes"
@@ -70,7 +71,7 @@ test:
 	$(MAKE) --no-print-directory build
 	$(PYTHON) scripts/test.py ci
 
-test-auto-failover test-barman test-bench-page test-debian test-extensions test-patroni test-pgbackrest test-repmgr test-tprocc: test-%:
+test-auto-failover test-barman test-bench-page test-debian test-extensions test-patroni test-pgbackrest test-power test-repmgr test-tprocc: test-%:
 	scripts/install-deps.sh build test $*
 	$(MAKE) --no-print-directory build
 	$(PYTHON) scripts/test.py $*

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Usage: scripts/install-deps.sh [build|demo|test|auto-failover|barman|bench-page|debian|extensions|patroni|pgbackrest|repmgr|tprocc|lint]…   (none: all)
+# Usage: scripts/install-deps.sh [build|demo|test|auto-failover|barman|bench-page|debian|extensions|patroni|pgbackrest|power|repmgr|tprocc|lint]…   (none: all)
 #
 # Purpose: the Debian packages that a make target needs. Called by the Makefile and .ci/run.
 # As root it installs what is missing; otherwise it names what is missing and fails. With everything in place it does
@@ -11,6 +11,9 @@ demo_packages=(postgresql-15 wamerican iso-codes openssl procps)
 # The packages that PostgreSQL's own sources need are installed by tests/suites/fetch-build.sh.
 test_packages=(git jq lz4 postgresql-15 postgresql-server-dev-15 openssl python3 python3-cryptography python3-argon2 procps binutils strace
     zstd)
+# File systems on a disk whose writes are recorded; tests/power has a short form among the tests.
+power_packages=(e2fsprogs libfuse3-dev mount pkg-config xfsprogs)
+test_packages+=("${power_packages[@]}")
 auto_failover_packages=(postgresql-15 pg-auto-failover-cli postgresql-15-auto-failover openssl python3-psycopg2)
 barman_packages=(postgresql-15 barman rsync)
 bench_page_packages=(chromium chromium-driver fonts-dejavu-core)
@@ -46,6 +49,7 @@ packages_of() {
         extensions) echo "${extensions_packages[@]}" ;;
         patroni) echo "${patroni_packages[@]}" ;;
         pgbackrest) echo "${pgbackrest_packages[@]}" ;;
+        power) echo "${power_packages[@]}" ;;
         repmgr) echo "${repmgr_packages[@]}" ;;
         tprocc) echo "${tprocc_packages[@]}" ;;
         lint) echo "${lint_packages[@]}" ;;
@@ -67,7 +71,7 @@ missing_of() {
 }
 
 command -v dpkg-query >/dev/null || die "this is not Debian; install the packages that $0 names by hand"
-[ $# -gt 0 ] || set -- build demo test auto-failover barman bench-page debian extensions patroni pgbackrest repmgr tprocc lint
+[ $# -gt 0 ] || set -- build demo test auto-failover barman bench-page debian extensions patroni pgbackrest power repmgr tprocc lint
 for group in "$@"; do packages_of "$group" >/dev/null; done
 mapfile -t missing < <(missing_of "$@")
 if [ ${#missing[@]} -gt 0 ]; then

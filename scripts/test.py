@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Usage: scripts/test.py [ci|world|auto-failover|barman|bench-page|debian|extensions|patroni|pgbackrest|repmgr|tprocc]
+"""Usage: scripts/test.py [ci|world|auto-failover|barman|bench-page|debian|extensions|patroni|pgbackrest|power|repmgr|tprocc]
 (make test, make test-world …)
 
 Runs the tests, shows what they print, and ends with a table and the line
@@ -10,7 +10,7 @@ Exit status: 0 if nothing failed.
 ci: the crates' tests, with the same random cases each time, the ring's interleavings, vectors/read.py, every program tests/*/*.py on Debian's PostgreSQL 15, PostgreSQL's own regression,
 isolation and TAP suites of 15, and the table of libc calls against what is installed. barman, debian …: the programs of that
 directory, which need packages or time of their own. world: the crates' tests, the suites of 15, 17 and 18, and the programs on 17 and 18, with
-those that take long and a longer crash loop; on 15 those that ci leaves out. The suites' PostgreSQL is built once by tests/suites/fetch-build.sh.
+those that take long and a longer crash loop; on 15 those that ci leaves out. power: the long form of tests/power on 15, 17 and 18. The suites' PostgreSQL is built once by tests/suites/fetch-build.sh.
 """
 
 import itertools
@@ -37,6 +37,8 @@ LONG = ["tests/archive/test_segment_sizes.py", "tests/tablespaces/test_relations
 ACROSS_VERSIONS = "tests/upgrade/versions.py"
 # Directories whose programs need packages or time of their own: run by their name, and in the world.
 BY_NAME = ["auto-failover", "barman", "bench-page", "debian", "extensions", "patroni", "pgbackrest", "repmgr", "tprocc"]
+# Its short form is among the tests; its long one has a name.
+POWER = {"PGSEAL_TEST_LONG": "1", "PGSEAL_POWER_CUTS": "40", "PGSEAL_POWER_SECONDS": "25"}
 # Those of them whose packages know no PostgreSQL after Debian's, or that need none.
 DEBIAN_ONLY = ["auto-failover", "barman", "bench-page", "extensions", "pgbackrest", "repmgr"]
 MOST_AT_ONCE = 4
@@ -196,6 +198,9 @@ def steps_of(which):
     if which in BY_NAME:
         first = {"tprocc": [GO_TPC], "debian": [confidential("15", DEBIAN_PG)]}.get(which, [])
         return first + python_tests("15", DEBIAN_PG, programs([which]))
+    if which == "power":
+        versions = [[build(version), *python_tests(version, built(version), programs(["power"]), POWER)] for version in ["15", "17", "18"]]
+        return list(itertools.chain(*versions))
     helper = Step("programs that tests use", ["cargo", "build", "--workspace", "--examples", "--locked"], tests=False,
                   version="")
     steps = [helper, crates({}), GO_TPC, *suites("15"), *suites("17"), *suites("18"), SURFACE]
@@ -255,8 +260,8 @@ class Lines:
 def main():
     """Runs all steps of the chosen kind."""
     which = sys.argv[1] if len(sys.argv) > 1 else "ci"
-    if which not in ("ci", "world", *BY_NAME) or len(sys.argv) > 2:
-        sys.exit(f"usage: scripts/test.py [{'|'.join(['ci', 'world', *BY_NAME])}]")
+    if which not in ("ci", "world", "power", *BY_NAME) or len(sys.argv) > 2:
+        sys.exit(f"usage: scripts/test.py [{'|'.join(['ci', 'world', 'power', *BY_NAME])}]")
     if os.getuid() == 0:
         stage.test_account()  # before two programs make it at once
     rows = run_all(steps_of(which))

@@ -2,7 +2,7 @@
 
 Each test runs one command on a file system that records its writes, cuts it (states.py), and looks at every state: no server starts on
 half a cluster, the same command goes on to its end, rows and pages are whole, and what a command acknowledged by its end is there. Two cuts of each lie at that very end.
-PGSEAL_POWER_CUTS (9) is the number of cuts of a record; with PGSEAL_TEST_LONG=1 (make test-power) XFS is cut, too.
+PGSEAL_POWER_CUTS (5) is the number of cuts of a record; with PGSEAL_TEST_LONG=1 (make test-power) XFS is cut, too.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ from disk import Cut, RecordedDisk, main, needs_disk  # noqa: E402
 from pgseal_test import PGSEAL, Cluster, run, twins  # noqa: E402
 
 SEED = int(os.environ.setdefault("PGSEAL_POWER_SEED", "15"))
-CUTS = int(os.environ.get("PGSEAL_POWER_CUTS", "9"))
+CUTS = int(os.environ.get("PGSEAL_POWER_CUTS", "5"))
 LONG = os.environ.get("PGSEAL_TEST_LONG") == "1"
 ROTATIONS = 12
 SEGMENTS = 6
