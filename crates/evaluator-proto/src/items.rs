@@ -1,6 +1,6 @@
 //! Lists of byte strings in requests and responses: cells of a page, rows of keys.
 
-use crate::wire::{put_bytes, put_len, Malformed, Reader};
+use crate::wire::{put_bytes, put_len, Malformed, Out, Reader};
 
 /// A list of byte strings; each has its length before it.
 #[derive(Clone, Copy)]
@@ -42,7 +42,7 @@ impl<'a> Items<'a> {
             .chain(std::iter::from_fn(move || received.bytes().ok()))
     }
 
-    pub(crate) fn write(&self, into: &mut Vec<u8>) {
+    pub(crate) fn write(&self, into: &mut impl Out) {
         match self {
             Self::Listed(list) => {
                 put_len(into, list.len());

@@ -100,6 +100,9 @@ pub enum Refusal {
     /// Equal values of two owners have different hashes, so none are equal.
     #[error("the encrypted values are of two owners, and are not compared with each other")]
     TwoOwners,
+    /// The kernel gives no memory for what this would take.
+    #[error("there is not enough memory for values of this size: raise the limits of memory, or take smaller ones")]
+    OutOfMemory,
     /// What PostgreSQL says of values.
     #[error(transparent)]
     Value(ValueError),
@@ -136,6 +139,7 @@ impl Refusal {
             Self::Unsupported => 24,
             Self::NoRandom => 25,
             Self::TwoOwners => 26,
+            Self::OutOfMemory => 27,
             Self::NoGrant(operation) => 0x100 + u16::from(operation as u8),
             Self::Value(_) => 0x200,
         }
@@ -171,6 +175,8 @@ impl Refusal {
             Self::Unsupported => "PE025",
             Self::NoRandom => "PE026",
             Self::TwoOwners => "PE027",
+            // As PostgreSQL's own.
+            Self::OutOfMemory => "53200",
             Self::Value(error) => error.sqlstate(),
         }
     }

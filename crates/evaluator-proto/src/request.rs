@@ -7,6 +7,7 @@ mod codec;
 use pgseal_cell::{DataKeyId, Type};
 use pgseal_value::{AggregateKind, Arithmetic, Field, Interval};
 
+use crate::wire::Length;
 use crate::{Items, Program, Ticket};
 
 /// Cells of a page that is handed over, at most.
@@ -276,4 +277,18 @@ pub enum Request<'a> {
         /// Whether conversions make deterministic cells
         deterministic: bool,
     },
+}
+
+impl Request<'_> {
+    /// How many bytes it has.
+    pub fn encoded_len(&self) -> usize {
+        let mut length = Length(0);
+        self.put(&mut length);
+        length.0
+    }
+
+    /// Appends the bytes of the request.
+    pub fn encode(&self, into: &mut Vec<u8>) {
+        self.put(into);
+    }
 }

@@ -98,19 +98,52 @@ impl<'a> Reader<'a> {
     }
 }
 
+/// Where a message's bytes go.
+pub(crate) trait Out {
+    fn push(&mut self, byte: u8);
+    fn extend_from_slice(&mut self, bytes: &[u8]);
+}
+
+impl Out for Vec<u8> {
+    #[inline]
+    fn push(&mut self, byte: u8) {
+        self.push(byte);
+    }
+
+    #[inline]
+    fn extend_from_slice(&mut self, bytes: &[u8]) {
+        self.extend_from_slice(bytes);
+    }
+}
+
+/// How many bytes there are, of which none is kept.
+pub(crate) struct Length(pub usize);
+
+impl Out for Length {
+    #[inline]
+    fn push(&mut self, _: u8) {
+        self.0 = self.0.saturating_add(1);
+    }
+
+    #[inline]
+    fn extend_from_slice(&mut self, bytes: &[u8]) {
+        self.0 = self.0.saturating_add(bytes.len());
+    }
+}
+
 /// Appends bytes with their length before them.
 ///
 /// # Panics
 /// If there are 4 GB of them: PostgreSQL's values end at 1 GB.
 #[inline]
-pub(crate) fn put_bytes(into: &mut Vec<u8>, bytes: &[u8]) {
+pub(crate) fn put_bytes(into: &mut impl Out, bytes: &[u8]) {
     put_len(into, bytes.len());
     into.extend_from_slice(bytes);
 }
 
 /// Appends a length or a number of items.
 #[inline]
-pub(crate) fn put_len(into: &mut Vec<u8>, len: usize) {
+pub(crate) fn put_len(into: &mut impl Out, len: usize) {
     let len = u32::try_from(len).expect("less than 4 GB: PostgreSQL's values end at 1 GB");
     into.extend_from_slice(&len.to_le_bytes());
 }

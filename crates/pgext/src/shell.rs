@@ -8,6 +8,7 @@ use std::cmp::Ordering;
 use std::ffi::CString;
 
 use pgseal_cell::{CellRef, WrappedKey};
+use pgseal_evaluator::os;
 use pgseal_evaluator_proto::ring::{shrink, MAX_MESSAGE};
 use pgseal_evaluator_proto::{
     AttachAs, Collation, Items, KeyRow, Refusal, Report, Request, Response, MOST_FINDINGS,
@@ -20,6 +21,8 @@ use crate::way::{Inline, Interrupts, Isolated, Way};
 /// Bytes of wrapped keys that go into one request, a fraction of what fits: anybody may have added
 /// rows, of any number and length.
 const PORTION: usize = 1 << 20;
+/// What a row takes beside its bytes.
+const ROW: usize = 128;
 
 /// Why a call was refused, as C is told.
 pub(crate) struct Failure {
@@ -172,6 +175,13 @@ impl Shell {
 
     /// Hands over wrapped keys, by name.
     pub(crate) fn load_keys(&mut self, rows: &[KeyRow<'_>]) -> Result<(), Failure> {
+        let lengths = rows
+            .iter()
+            .map(|row| row.name.len() + row.wrapped.len() + ROW);
+        self.way.room(PORTION)?;
+        if !os::has_room(lengths.sum()) {
+            return Err(Refusal::OutOfMemory.into());
+        }
         let rows: Vec<Vec<u8>> = rows.iter().map(KeyRow::encode).collect();
         for portion in portions(&rows, PORTION) {
             self.ask(&Request::LoadKeys(Items::Listed(&portion)), number)?;
@@ -208,6 +218,7 @@ impl Shell {
         locale: Collation<'_>,
     ) -> Result<Ordering, Failure> {
         if let Way::Inline(inline) = &mut self.way {
+            Inline::room(left.len().saturating_add(right.len()))?;
             let collation = inline.collation(locale)?;
             return Ok(inline.connection.compare(left, right, collation)?);
         }
@@ -224,6 +235,7 @@ impl Shell {
 
     pub(crate) fn hash(&mut self, seed: u64, cell: &[u8]) -> Result<u64, Failure> {
         if let Way::Inline(inline) = &mut self.way {
+            Inline::room(cell.len())?;
             return Ok(inline.connection.hash(seed, cell)?);
         }
         self.ask(&Request::Hash { seed, cell }, hash)
@@ -231,6 +243,7 @@ impl Shell {
 
     pub(crate) fn order_prefix(&mut self, cell: &[u8]) -> Result<u64, Failure> {
         if let Way::Inline(inline) = &mut self.way {
+            Inline::room(cell.len())?;
             return Ok(inline.connection.order_prefix(cell)?);
         }
         self.ask(&Request::OrderPrefix(cell), hash)
@@ -318,6 +331,9 @@ impl Shell {
     fn send_now(&mut self, request: &Request<'_>) -> Result<(), Failure> {
         self.request.clear();
         shrink(&mut self.response);
+        let len = request.encoded_len();
+        self.way.room(len)?;
+        self.request.reserve_exact(len);
         request.encode(&mut self.request);
         self.requests += u64::from(matches!(self.way, Way::Isolated(_)));
         let called = self.way.call(&self.request, &mut self.response);

@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use pgseal_evaluator::client::Ring;
-use pgseal_evaluator::engine::{CollationId, Config, Connection, Engine};
+use pgseal_evaluator::engine::{most_memory, CollationId, Config, Connection, Engine};
 use pgseal_evaluator::evidence::Software;
 use pgseal_evaluator::os;
+use pgseal_evaluator_proto::ring::MAX_MESSAGE;
 use pgseal_evaluator_proto::{Collation, Refusal};
 
 use crate::shell::Failure;
@@ -24,6 +25,19 @@ pub(crate) enum Way {
 }
 
 impl Way {
+    /// Asks for the memory that a request of so many bytes takes, before it is made.
+    pub(crate) fn room(&self, request: usize) -> Result<(), Refusal> {
+        let bytes = match self {
+            Self::None => 0,
+            Self::Inline(_) => return Inline::room(request),
+            Self::Isolated(_) if request > MAX_MESSAGE => return Err(Refusal::TooLarge),
+            Self::Isolated(_) => request + MAX_MESSAGE,
+        };
+        os::has_room(bytes)
+            .then_some(())
+            .ok_or(Refusal::OutOfMemory)
+    }
+
     /// Answers one request, in place of what `response` held.
     pub(crate) fn call(&mut self, request: &[u8], response: &mut Vec<u8>) -> Result<(), Failure> {
         match self {
@@ -45,6 +59,13 @@ pub(crate) struct Inline {
 }
 
 impl Inline {
+    /// As [`Way::room`].
+    #[inline]
+    pub(crate) fn room(request: usize) -> Result<(), Refusal> {
+        let is_there = os::has_room(most_memory(request));
+        is_there.then_some(()).ok_or(Refusal::OutOfMemory)
+    }
+
     pub(crate) fn new() -> Self {
         os::route_crypto();
         let engine = Engine::new(Config {

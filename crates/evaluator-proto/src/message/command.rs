@@ -32,11 +32,11 @@ impl<'a> Command<'a> {
         match *self {
             Self::AddGrant(grant) => {
                 out.push(1);
-                put_bytes(&mut out, grant);
+                put_bytes(&mut *out, grant);
             }
             Self::Revoke(list) => {
                 out.push(2);
-                put_bytes(&mut out, list);
+                put_bytes(&mut *out, list);
             }
             Self::GenerateKey {
                 name,
@@ -45,7 +45,7 @@ impl<'a> Command<'a> {
             } => {
                 out.extend_from_slice(&[3, u8::from(deterministic)]);
                 out.extend_from_slice(&group.to_le_bytes());
-                put_bytes(&mut out, name.as_bytes());
+                put_bytes(&mut *out, name.as_bytes());
             }
             Self::Close => out.push(4),
         }

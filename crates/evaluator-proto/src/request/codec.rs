@@ -5,7 +5,7 @@ use pgseal_value::{AggregateKind, Arithmetic, Field, Interval};
 
 use super::{AttachAs, Batch, Collation, Page, Request, Unary};
 use crate::response::in_parts;
-use crate::wire::{put_bytes, Malformed, Reader};
+use crate::wire::{put_bytes, Malformed, Out, Reader};
 use crate::{Items, Program};
 
 mod opcode {
@@ -60,8 +60,8 @@ impl<'a> Request<'a> {
         Ok(request)
     }
 
-    /// Appends the bytes of the request.
-    pub fn encode(&self, into: &mut Vec<u8>) {
+    /// Its bytes, one after the other.
+    pub(super) fn put(&self, into: &mut impl Out) {
         match *self {
             Self::Attach { .. }
             | Self::Ticket
@@ -87,7 +87,7 @@ impl<'a> Request<'a> {
         }
     }
 
-    fn put_session(&self, into: &mut Vec<u8>) {
+    fn put_session(&self, into: &mut impl Out) {
         match *self {
             Self::Attach { kind, database } => {
                 let (kind, ticket) = match kind {
@@ -114,14 +114,13 @@ impl<'a> Request<'a> {
         }
     }
 
-    fn put_comparison(&self, into: &mut Vec<u8>) {
+    fn put_comparison(&self, into: &mut impl Out) {
         match *self {
             Self::Compare {
                 collation,
                 left,
                 right,
             } => {
-                into.reserve(16 + left.len() + right.len());
                 into.push(opcode::COMPARE);
                 put_collation(into, collation);
                 put_bytes(into, left);
@@ -169,7 +168,7 @@ impl<'a> Request<'a> {
         }
     }
 
-    fn put_operation(&self, into: &mut Vec<u8>) {
+    fn put_operation(&self, into: &mut impl Out) {
         match *self {
             Self::Arithmetic { op, left, right } => {
                 into.extend_from_slice(&[opcode::ARITHMETIC, operator(op)]);
@@ -239,7 +238,7 @@ impl<'a> Request<'a> {
         }
     }
 
-    fn put_aggregate(&self, into: &mut Vec<u8>) {
+    fn put_aggregate(&self, into: &mut impl Out) {
         match *self {
             Self::AggregateStep { state, batch } => {
                 put_handle(into, opcode::AGGREGATE_STEP, state);
@@ -269,7 +268,7 @@ impl<'a> Request<'a> {
         }
     }
 
-    fn put_conversion(&self, into: &mut Vec<u8>) {
+    fn put_conversion(&self, into: &mut impl Out) {
         match *self {
             Self::Encrypt { key, ty, plain } => {
                 into.extend_from_slice(&[opcode::ENCRYPT, ty as u8]);
@@ -473,7 +472,7 @@ fn conversion<'a>(opcode: u8, reader: &mut Reader<'a>) -> Result<Request<'a>, Ma
 }
 
 /// `length u32 | name`; the empty name is C.
-fn put_collation(into: &mut Vec<u8>, collation: Collation<'_>) {
+fn put_collation(into: &mut impl Out, collation: Collation<'_>) {
     let name = match collation {
         Collation::C => "",
         Collation::Libc(name) => name,
@@ -489,13 +488,13 @@ fn collation<'a>(reader: &mut Reader<'a>) -> Result<Collation<'a>, Malformed> {
     })
 }
 
-fn put_batch(into: &mut Vec<u8>, batch: Batch<'_>) {
+fn put_batch(into: &mut impl Out, batch: Batch<'_>) {
     into.push(batch.kind as u8);
     put_collation(into, batch.collation);
     batch.cells.write(into);
 }
 
-fn put_handle(into: &mut Vec<u8>, opcode: u8, state: u64) {
+fn put_handle(into: &mut impl Out, opcode: u8, state: u64) {
     into.push(opcode);
     into.extend_from_slice(&state.to_le_bytes());
 }
@@ -521,7 +520,7 @@ fn operator(op: Arithmetic) -> u8 {
     }
 }
 
-fn put_page(into: &mut Vec<u8>, page: Option<Page<'_>>) {
+fn put_page(into: &mut impl Out, page: Option<Page<'_>>) {
     into.push(u8::from(page.is_some()));
     if let Some(page) = page {
         page.cells.write(into);

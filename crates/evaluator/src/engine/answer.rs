@@ -6,6 +6,14 @@ use super::{Connection, Start};
 
 /// The longest answer: one value of PostgreSQL.
 const LONGEST: usize = 1 << 30;
+/// How often the bytes of a request are in memory at most while it is answered: with it, opened,
+/// computed with, sealed, and in the answer. Beside that an answer takes what is small.
+const COPIES: usize = 7;
+
+/// The memory that a request of so many bytes takes at most with its answer.
+pub const fn most_memory(request: usize) -> usize {
+    request.saturating_mul(COPIES)
+}
 
 impl Connection {
     /// Answers one request, in place of what `response` held. Whatever comes in is answered.

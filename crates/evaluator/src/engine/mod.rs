@@ -52,6 +52,7 @@ use rights::Rights;
 use session::{Holdings, Numbers, Session, Sessions, Tickets};
 use trees::{Page, PageId, Trees};
 
+pub use answer::most_memory;
 pub use descent::{Findings, Start};
 
 /// What sessions may do without a grant, as owners' clients check it in the evidence.

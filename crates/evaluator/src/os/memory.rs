@@ -15,6 +15,8 @@ use std::ptr::{self, null_mut};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use super::reserve;
+
 const SMALLEST: usize = 16;
 const LARGEST: usize = 32 << 10;
 const CLASSES: usize = (LARGEST / SMALLEST).trailing_zeros() as usize + 1;
@@ -159,7 +161,10 @@ fn map(len: usize) -> *mut u8 {
     );
     // SAFETY: a fresh mapping, at no fixed address; advice and a lock on it alone.
     unsafe {
-        let start = libc::mmap(null_mut(), len, access, flags, -1, 0);
+        let mut start = libc::mmap(null_mut(), len, access, flags, -1, 0);
+        if start == libc::MAP_FAILED && reserve::give_up() {
+            start = libc::mmap(null_mut(), len, access, flags, -1, 0);
+        }
         if start == libc::MAP_FAILED {
             return null_mut();
         }

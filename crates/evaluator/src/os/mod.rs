@@ -6,10 +6,12 @@ use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 mod capability;
 mod locale;
 mod memory;
+mod reserve;
 
 pub use capability::{keep_lock_alone, may_lock};
 pub use locale::{collation, Locale};
 pub use memory::{route_crypto, unlocked_bytes, LockedHeap};
+pub use reserve::has_room;
 
 /// Closes what the process inherited beside its three standard descriptors. To be called before it
 /// opens any.

@@ -6,6 +6,8 @@ use std::thread;
 use std::time::Duration;
 
 use nix::time::{clock_gettime, ClockId};
+use pgseal_evaluator::engine::most_memory;
+use pgseal_evaluator::os::has_room;
 use pgseal_evaluator_proto::ring::{shrink, Futex, Mapping, RingError, RingServer};
 use pgseal_evaluator_proto::{Refusal, Response};
 
@@ -70,7 +72,10 @@ fn work(server: &'static Server, link: &Link) {
             Ok(()) => {
                 place.be_at(ring.shared_core());
                 connection.set_time(seconds);
-                connection.call(&request, &mut response);
+                match has_room(most_memory(request.len())) {
+                    true => connection.call(&request, &mut response),
+                    false => refuse(Refusal::OutOfMemory, &mut response),
+                }
             }
             Err(RingError::TooLarge) => refuse(Refusal::TooLarge, &mut response),
             Err(RingError::Gone) => continue,

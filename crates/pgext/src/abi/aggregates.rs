@@ -27,7 +27,7 @@ impl PgsealBatch {
         used: impl FnOnce(Batch<'_>) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
         // SAFETY: the caller's promise.
-        let (cells, collation) = unsafe { (list(self.cells, self.ncells), locale(self.locale)?) };
+        let (cells, collation) = unsafe { (list(self.cells, self.ncells)?, locale(self.locale)?) };
         used(Batch {
             kind: match self.kind {
                 b'a' => AggregateKind::Avg,

@@ -117,8 +117,8 @@ interface! {
         position: *mut PgsealPosition,
     ) -> c_int {
         let shell = shell();
-        let cells = list(cells, ncells);
-        let outcome = locale(name).and_then(|collation| {
+        let both = list(cells, ncells).and_then(|cells| Ok((cells, locale(name)?)));
+        let outcome = both.and_then(|(cells, collation)| {
             let request = Request::SearchPage {
                 collation,
                 probe: probe.get(),
@@ -143,14 +143,14 @@ interface! {
     ) -> c_int {
         let shell = shell();
         let start = &*start;
-        let cells = list(start.cells, start.ncells);
-        let children = start.children();
-        let page = (!cells.is_empty()).then_some(Page {
-            cells: Items::Listed(&cells),
-            children: &children,
-            right: start.right,
-        });
-        let outcome = locale(name).and_then(|collation| {
+        let both = list(start.cells, start.ncells).and_then(|cells| Ok((cells, locale(name)?)));
+        let outcome = both.and_then(|(cells, collation)| {
+            let children = start.children();
+            let page = (!cells.is_empty()).then_some(Page {
+                cells: Items::Listed(&cells),
+                children: &children,
+                right: start.right,
+            });
             let request = Request::Descend {
                 collation,
                 probe: probe.get(),
@@ -176,8 +176,8 @@ interface! {
         ranks: *mut u32,
     ) -> c_int {
         let shell = shell();
-        let cells = list(cells, ncells);
-        let outcome = locale(name).and_then(|collation| {
+        let both = list(cells, ncells).and_then(|cells| Ok((cells, locale(name)?)));
+        let outcome = both.and_then(|(cells, collation)| {
             let request = Request::Rank {
                 collation,
                 cells: Items::Listed(&cells),

@@ -143,12 +143,16 @@ unsafe fn text<'a>(text: *const c_char) -> Result<&'a str, Failure> {
 
 /// # Safety
 /// So many cells are readable.
-unsafe fn list<'a>(cells: *const PgsealBytes, n: usize) -> Vec<&'a [u8]> {
+unsafe fn list<'a>(cells: *const PgsealBytes, n: usize) -> Result<Vec<&'a [u8]>, Failure> {
+    let mut list = Vec::new();
     if n == 0 {
-        return Vec::new();
+        return Ok(list);
     }
+    list.try_reserve_exact(n)
+        .map_err(|_| Refusal::OutOfMemory)?;
     // SAFETY: as the caller's, here and for the bytes of each.
     let cells = unsafe { slice::from_raw_parts(cells, n) };
     // SAFETY: as above.
-    cells.iter().map(|cell| unsafe { cell.get() }).collect()
+    list.extend(cells.iter().map(|cell| unsafe { cell.get() }));
+    Ok(list)
 }

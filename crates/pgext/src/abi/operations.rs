@@ -133,7 +133,10 @@ interface! {
         let Ok(program) = Program::parse(program.get(), noperands) else {
             return report(shell, Err(Refusal::MalformedRequest.into()));
         };
-        let operands = list(operands, noperands);
+        let operands = match list(operands, noperands) {
+            Ok(operands) => operands,
+            Err(failure) => return report(shell, Err(failure)),
+        };
         let request = Request::Compute { program, operands: Items::Listed(&operands) };
         let outcome = cell_or_null(shell, &request, is_null);
         put(shell, outcome, result)

@@ -6,7 +6,7 @@ use pgseal_cell::{DataKeyId, Type};
 use pgseal_evaluator_proto::{KeyRow, Refusal, Request};
 
 use super::{answer_cell, put, report, shell, text, PgsealBytes};
-use crate::shell::{self as other_side, Peer, Place, Shell};
+use crate::shell::{self as other_side, Failure, Peer, Place, Shell};
 use crate::way::Interrupts;
 
 /// `PgsealRefusal`.
@@ -108,7 +108,7 @@ interface! {
     /// Hands over wrapped keys.
     fn pgseal_load_keys(rows: *const PgsealKeyRow, nrows: usize) -> c_int {
         let shell = shell();
-        let outcome = shell.load_keys(&key_rows(rows, nrows));
+        let outcome = key_rows(rows, nrows).and_then(|rows| shell.load_keys(&rows));
         report(shell, outcome)
     }
 
@@ -184,18 +184,20 @@ fn describe(shell: &Shell) -> PgsealRefusal {
 ///
 /// # Safety
 /// So many rows are readable.
-unsafe fn key_rows<'a>(rows: *const PgsealKeyRow, n: usize) -> Vec<KeyRow<'a>> {
+unsafe fn key_rows<'a>(rows: *const PgsealKeyRow, n: usize) -> Result<Vec<KeyRow<'a>>, Failure> {
+    let mut list = Vec::new();
     if n == 0 {
-        return Vec::new();
+        return Ok(list);
     }
+    list.try_reserve_exact(n)
+        .map_err(|_| Refusal::OutOfMemory)?;
     // SAFETY: as the caller's.
     let rows = unsafe { std::slice::from_raw_parts(rows, n) };
-    rows.iter()
-        .filter_map(|row| {
-            // SAFETY: bytes of C, as the header says.
-            let (name, wrapped) = unsafe { (row.keyname.get(), row.wrapped.get()) };
-            let name = std::str::from_utf8(name).ok()?;
-            Some(KeyRow { name, wrapped })
-        })
-        .collect()
+    list.extend(rows.iter().filter_map(|row| {
+        // SAFETY: bytes of C, as the header says.
+        let (name, wrapped) = unsafe { (row.keyname.get(), row.wrapped.get()) };
+        let name = std::str::from_utf8(name).ok()?;
+        Some(KeyRow { name, wrapped })
+    }));
+    Ok(list)
 }

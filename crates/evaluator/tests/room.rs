@@ -1,0 +1,159 @@
+//! What a request takes of memory while it is answered: no more than is asked of the kernel before.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::fs;
+
+use common::*;
+use pgseal_cell::grant::Operation;
+use pgseal_cell::Type;
+use pgseal_evaluator::engine::{most_memory, Engine};
+use pgseal_evaluator::os::LockedHeap;
+use pgseal_evaluator_proto::{Batch, Collation, Program, Request, Unary};
+use pgseal_value::{AggregateKind, Value};
+
+/// It gives what is large back to the kernel at once, so that the kernel counts what there is.
+#[global_allocator]
+static HEAP: LockedHeap = LockedHeap::new();
+
+/// A line of what the kernel counts of this process, in bytes.
+fn counted(line: &str) -> usize {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let (_, rest) = status.split_once(line).unwrap();
+    let kilobytes: usize = rest.split_whitespace().next().unwrap().parse().unwrap();
+    kilobytes << 10
+}
+
+/// What is small, and not asked for.
+const SMALL: usize = 1 << 20;
+const LONG: usize = 4 << 20;
+
+const ALL: [Operation; 7] = [
+    Operation::Arithmetic,
+    Operation::Text,
+    Operation::Aggregate,
+    Operation::Cast,
+    Operation::ConvertIn,
+    Operation::ConvertOut,
+    Operation::CompareDerived,
+];
+const UTF8: Collation<'_> = Collation::Libc("C.UTF-8");
+
+/// Answers a request in a connection that has done nothing yet, and tells how often its bytes were
+/// there at once.
+fn answer(engine: &Engine, request: &Request<'_>) -> f64 {
+    let (mut connection, ..) = alice_with(engine, &ALL);
+    // The most is what there is, from here on.
+    fs::write("/proc/self/clear_refs", "5").unwrap();
+    let before = counted("VmRSS:");
+    let (mut bytes, mut response) = (Vec::new(), Vec::new());
+    let len = request.encoded_len();
+    bytes.reserve_exact(len);
+    request.encode(&mut bytes);
+    let opcode = bytes[0];
+    assert_eq!(bytes.len(), len, "{opcode:#x}");
+    connection.call(&bytes, &mut response);
+    let taken = counted("VmHWM:").saturating_sub(before);
+    assert!(
+        taken <= most_memory(len) + SMALL,
+        "{opcode:#x}: {taken} bytes for a request of {len}"
+    );
+    taken as f64 / len as f64
+}
+
+fn of_two<'a>(left: &'a [u8], right: &'a [u8], both: &'a [&'a [u8]]) -> Vec<Request<'a>> {
+    let like = |insensitive| Request::Like {
+        insensitive,
+        text: left,
+        pattern: right,
+    };
+    vec![
+        Request::Compare {
+            collation: Collation::C,
+            left,
+            right,
+        },
+        Request::SearchPage {
+            collation: Collation::C,
+            probe: left,
+            cells: items(both),
+        },
+        Request::Concat { left, right },
+        like(None),
+        like(Some(UTF8)),
+    ]
+}
+
+fn of_one(cell: &[u8]) -> Vec<Request<'_>> {
+    let unary = |op| Request::Unary {
+        op,
+        collation: UTF8,
+        cell,
+    };
+    vec![
+        Request::Hash { seed: 0, cell },
+        unary(Unary::Lower),
+        unary(Unary::Upper),
+        Request::LikeEscape {
+            escape: "#",
+            pattern: cell,
+        },
+        Request::Substring {
+            from: 2,
+            len: None,
+            cell,
+        },
+        Request::Length(cell),
+        Request::Decrypt(cell),
+    ]
+}
+
+fn of_many<'a>(cells: &'a [&'a [u8]]) -> Vec<Request<'a>> {
+    let batch = Batch {
+        kind: AggregateKind::Max,
+        collation: Collation::C,
+        cells: items(cells),
+    };
+    vec![
+        Request::Rank {
+            collation: Collation::C,
+            cells: items(cells),
+        },
+        Request::AggregateStep { state: 0, batch },
+        Request::AggregateFinish {
+            state: 0,
+            batch,
+            stays: false,
+        },
+    ]
+}
+
+#[test]
+fn no_request_takes_more_than_is_asked_for() {
+    let engine = engine(true);
+    let (_, _, mut key) = alice_with(&engine, &ALL);
+    let (text, other) = (key.text(&"a".repeat(LONG)), key.text(&"ı".repeat(LONG / 2)));
+    let bytes = key.seal(&Value::Bytea(vec![1; LONG]));
+    let pair: [&[u8]; 2] = [&text, &other];
+    let four: [&[u8]; 4] = [&text, &other, &text, &other];
+    let short: Vec<Vec<u8>> = (0..100_000).map(|number| key.int4(number)).collect();
+    let short: Vec<&[u8]> = short.iter().map(Vec::as_slice).collect();
+    let plain = vec![b'x'; LONG];
+    let mut requests = of_two(&text, &other, &pair);
+    requests.extend(of_two(&bytes, &bytes, &pair));
+    requests.extend(of_one(&text).into_iter().chain(of_one(&other)));
+    requests.extend(of_many(&four).into_iter().chain(of_many(&short)));
+    requests.push(Request::Compute {
+        program: Program::parse(b"$$|$|$|", 4).unwrap(),
+        operands: items(&four),
+    });
+    requests.push(Request::Encrypt {
+        key: key.cipher.id(),
+        ty: Type::Text,
+        plain: &plain,
+    });
+    let most = requests.iter().map(|request| answer(&engine, request));
+    // What is asked for is not far more than what is needed, either.
+    assert!(most.fold(0.0, f64::max) > 4.0);
+}
