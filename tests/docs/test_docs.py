@@ -112,7 +112,7 @@ class ExitCodes(unittest.TestCase):
 def depth(words):
     """How many words name a subcommand."""
     if words[:1] == ["client"]:
-        return 3 if words[1:2] in (["key"], ["grant"]) else 2
+        return 3 if words[1:2] in (["key"], ["grant"], ["column"]) else 2
     return 2 if words[:1] in (["key"], ["bench"]) else 1
 
 

@@ -33,6 +33,13 @@ pub enum Argument<'a> {
     PlainText(&'a str),
 }
 
+impl Argument<'_> {
+    /// Whether its caller says that it is no secret.
+    pub(crate) fn is_plain(self) -> bool {
+        matches!(self, Self::Plain(_) | Self::PlainText(_))
+    }
+}
+
 /// Which data key seals for which column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resolver {
@@ -54,6 +61,11 @@ impl Resolver {
     pub fn column(mut self, column: &str, keyname: &str) -> Self {
         self.columns.insert(column.to_owned(), keyname.to_owned());
         self
+    }
+
+    /// Whether a key was named for this column.
+    pub(crate) fn knows(&self, column: &str) -> bool {
+        self.columns.contains_key(column)
     }
 
     /// The key for a column.

@@ -12,7 +12,7 @@ pub enum Encrypted {
     Any,
 }
 
-const NAMES: [(&str, Type); 12] = [
+pub(crate) const NAMES: [(&str, Type); 12] = [
     ("enc_int4", Type::Int4),
     ("enc_int8", Type::Int8),
     ("enc_float4", Type::Float4),

@@ -41,12 +41,17 @@ pub struct Target {
 }
 
 impl Target {
+    /// The database. The server is not asked.
+    pub fn database(&self) -> &str {
+        let user = self.config.get_user().unwrap_or_default();
+        self.config.get_dbname().unwrap_or(user)
+    }
+
     /// The name of the key for whatever this role has in this database, as encdb makes it. The
     /// server is not asked: whoever names the key chooses who may open what is sealed.
     pub fn default_keyname(&self) -> String {
         let user = self.config.get_user().unwrap_or_default();
-        let database = self.config.get_dbname().unwrap_or(user);
-        format!("|{user}|{database}|")
+        format!("|{user}|{}|", self.database())
     }
 
     /// Connects; the connection is served by a task of the runtime that this is called in.

@@ -7,7 +7,7 @@ use pgseal_evaluator_proto::message::MessageError;
 use pgseal_evaluator_proto::Report;
 use pgseal_value::ValueError;
 
-use crate::EvidenceError;
+use crate::{EvidenceError, ListError};
 
 /// Of a session, a key or a value. No text holds a secret or a value.
 #[derive(Debug, thiserror::Error)]
@@ -139,6 +139,9 @@ pub enum ClientError {
     /// A grant, or a list of revocations, that gives no right.
     #[error("the grant cannot be used: {0}")]
     Grant(#[from] GrantError),
+    /// The server says other than the owner's list.
+    #[error(transparent)]
+    List(#[from] ListError),
     /// No random bytes.
     #[error(transparent)]
     Random(#[from] RandomError),

@@ -11,15 +11,28 @@ use pgseal_crypto::sign::SigningKey;
 use pgseal_crypto::{RandomError, Secret};
 use zeroize::Zeroizing;
 
-pub use file::IdentityFileError;
+pub use file::{IdentityFile, IdentityFileError};
 
 use crate::hex::{from_hex, to_hex};
+use crate::list::Kept;
 
 const HEAD: &str =
     "# pgseal identity: whoever reads this file can read its owner's encrypted data\n";
-const VERSION: &str = "1";
+/// Of a file that keeps nothing, and of one with its last two lines.
+const VERSIONS: [&str; 2] = ["1", "2"];
 /// Names of lines, in the order in which they are written.
-const NAMES: [&str; 6] = ["version", "owner", "subject", "check", "master", "signing"];
+const NAMES: [&str; 8] = [
+    "version",
+    "owner",
+    "subject",
+    "check",
+    "master",
+    "signing",
+    "list",
+    "signature",
+];
+/// What a signature of the list is for.
+const LABEL: &[u8] = b"pgseal/owners-list/1\0";
 
 /// Why a text is no identity. No variant holds a part of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -106,30 +119,37 @@ impl Identity {
         &self.signing
     }
 
-    /// The text of an identity file.
-    pub fn encode(&self) -> Zeroizing<String> {
+    /// The text of an identity file that keeps this; none if that is too long for it.
+    pub fn encode(&self, kept: &Kept) -> Option<Zeroizing<String>> {
         let secret = |secret: &[u8; 32]| Zeroizing::new(to_hex(secret));
-        let values = [
-            Zeroizing::new(VERSION.to_owned()),
-            Zeroizing::new(self.owner.to_string()),
-            Zeroizing::new(self.subject().to_string()),
-            Zeroizing::new(to_hex(&self.owner_id().0)),
+        let public = |text: String| Zeroizing::new(text);
+        let mut values = vec![
+            public(VERSIONS[usize::from(!kept.is_empty())].to_owned()),
+            public(self.owner.to_string()),
+            public(self.subject().to_string()),
+            public(to_hex(&self.owner_id().0)),
             secret(self.master.expose()),
             secret(self.seed.expose()),
         ];
+        if !kept.is_empty() {
+            let list = kept.encode()?;
+            let signature = self.signing.sign(&[LABEL, &list].concat());
+            values.extend([public(to_hex(&list)), public(to_hex(&signature))]);
+        }
         // Large enough that it never moves.
-        let mut text = Zeroizing::new(String::with_capacity(1024));
+        let size: usize = values.iter().map(|value| value.len()).sum();
+        let mut text = Zeroizing::new(String::with_capacity(1024 + size));
         text.push_str(HEAD);
         for (name, value) in NAMES.iter().zip(&values) {
             for part in [name, " = \"", value, "\"\n"] {
                 text.push_str(part);
             }
         }
-        text
+        Some(text)
     }
 
-    /// Reads the text of an identity file.
-    pub fn parse(text: &str) -> Result<Self, IdentityError> {
+    /// Reads the text of an identity file, and what it keeps.
+    pub fn parse(text: &str) -> Result<(Self, Kept), IdentityError> {
         let mut values = [None; NAMES.len()];
         for line in text.lines().map(str::trim) {
             if line.is_empty() || line.starts_with('#') {
@@ -142,16 +162,20 @@ impl Identity {
                 return Err(IdentityError::Malformed);
             }
         }
-        let [version, owner, subject, check, master, signing] = values;
-        if version.is_some_and(|version| version != VERSION) {
-            return Err(IdentityError::Unknown);
-        }
-        match (version, owner, subject, check, master, signing) {
-            (Some(_), Some(owner), Some(subject), Some(check), Some(master), Some(signing)) => {
-                Self::of(owner, subject, check, master, signing)
-            }
-            _ => Err(IdentityError::Malformed),
-        }
+        let [version, keys @ .., list, signature] = values;
+        let version = version.ok_or(IdentityError::Malformed)?;
+        let keeps = VERSIONS.iter().position(|known| *known == version);
+        let keeps = keeps.ok_or(IdentityError::Unknown)? == 1;
+        let [Some(owner), Some(subject), Some(check), Some(master), Some(signing)] = keys else {
+            return Err(IdentityError::Malformed);
+        };
+        let identity = Self::of(owner, subject, check, master, signing)?;
+        let kept = match (keeps, list, signature) {
+            (true, Some(list), Some(signature)) => identity.kept(list, signature)?,
+            (false, None, None) => Kept::default(),
+            _ => return Err(IdentityError::Malformed),
+        };
+        Ok((identity, kept))
     }
 
     fn of(
@@ -170,6 +194,18 @@ impl Identity {
         let is_named = identity.subject().0 == *key(subject)?
             && from_hex(check).is_some_and(|id| id[..] == identity.owner_id().0);
         is_named.then_some(identity).ok_or(IdentityError::Altered)
+    }
+
+    /// What was signed by this identity, and nothing else.
+    fn kept(&self, list: &str, signature: &str) -> Result<Kept, IdentityError> {
+        let list = from_hex(list).ok_or(IdentityError::Malformed)?;
+        let signature = from_hex(signature).ok_or(IdentityError::Malformed)?;
+        let signature = signature.as_slice().try_into();
+        let signature = signature.map_err(|_| IdentityError::Malformed)?;
+        if !self.subject().verify(&[LABEL, &list].concat(), signature) {
+            return Err(IdentityError::Altered);
+        }
+        Kept::parse(&list).ok_or(IdentityError::Unknown)
     }
 }
 
@@ -194,34 +230,48 @@ fn key(text: &str) -> Result<Zeroizing<[u8; 32]>, IdentityError> {
 mod tests {
     use super::*;
 
+    fn text(number: u8, kept: &Kept) -> Zeroizing<String> {
+        let text = Identity::for_tests(number).encode(kept);
+        text.expect("it is short")
+    }
+
     #[test]
     fn texts_lead_back_to_identities() {
         let owner = Identity::for_tests(7);
         let application = owner.application().expect("the kernel gives random bytes");
         for identity in [&owner, &application] {
-            let again = Identity::parse(&identity.encode()).expect("it was written so");
-            assert_eq!(again.owner_id(), identity.owner_id());
-            assert_eq!(again.subject(), identity.subject());
-            assert_eq!(again.is_owner(), identity.is_owner());
+            for kept in [Kept::default(), Kept::for_tests()] {
+                let text = identity.encode(&kept).expect("it is short");
+                let (again, known) = Identity::parse(&text).expect("it was written so");
+                assert_eq!(again.owner_id(), identity.owner_id());
+                assert_eq!(again.subject(), identity.subject());
+                assert_eq!(again.is_owner(), identity.is_owner());
+                assert_eq!(known, kept);
+            }
         }
         assert!(owner.is_owner() && !application.is_owner());
         assert_eq!(owner.owner_id(), application.owner_id());
     }
 
     #[test]
-    fn the_example_of_the_document_is_this_text() {
+    fn the_examples_of_the_document_are_these_texts() {
         let document = include_str!("../../../docs/format/identity.md");
-        let example: String = document
-            .lines()
-            .filter_map(|line| line.strip_prefix("    "))
-            .flat_map(|line| [line, "\n"])
+        let blocks: Vec<String> = { document.split("\n\n") }
+            .filter(|block| block.starts_with("    # pgseal identity"))
+            .map(|block| {
+                block
+                    .lines()
+                    .flat_map(|line| [line.trim_start(), "\n"])
+                    .collect()
+            })
             .collect();
-        assert_eq!(*Identity::for_tests(1).encode(), example);
+        let texts = [text(1, &Kept::default()), text(1, &Kept::for_tests())];
+        assert_eq!(blocks, texts.map(|text| text.to_string()));
     }
 
     #[test]
     fn each_altered_digit_is_found() {
-        let text = Identity::for_tests(7).encode();
+        let text = text(7, &Kept::for_tests());
         for (at, digit) in text.char_indices().skip(HEAD.len()) {
             if digit.is_ascii_hexdigit()
                 && text[..at].lines().last().is_some_and(|l| l.contains('"'))
@@ -235,17 +285,33 @@ mod tests {
 
     #[test]
     fn what_is_no_identity_says_why() {
-        let text = Identity::for_tests(7).encode();
         let refused = |text: &str| Identity::parse(text).err();
+        let bare = text(7, &Kept::default());
         assert_eq!(refused(""), Some(IdentityError::Malformed));
-        let doubled = [text.as_str(), "version = \"1\"\n"].concat();
+        let doubled = [bare.as_str(), "version = \"1\"\n"].concat();
         assert_eq!(refused(&doubled), Some(IdentityError::Malformed));
-        let later = text.replace("version = \"1\"", "version = \"2\"");
+        let later = bare.replace("version = \"1\"", "version = \"3\"");
         assert_eq!(refused(&later), Some(IdentityError::Unknown));
-        let more = [text.as_str(), "curve = \"x\"\n"].concat();
+        let more = [bare.as_str(), "curve = \"x\"\n"].concat();
         assert_eq!(refused(&more), Some(IdentityError::Unknown));
         let other = Identity::for_tests(8).owner().to_string();
-        let other = text.replace(&Identity::for_tests(7).owner().to_string(), &other);
+        let other = bare.replace(&Identity::for_tests(7).owner().to_string(), &other);
         assert_eq!(refused(&other), Some(IdentityError::Altered));
+    }
+
+    #[test]
+    fn what_is_kept_is_neither_left_out_nor_anothers() {
+        let refused = |text: &str| Identity::parse(text).err();
+        let (mine, others) = (text(7, &Kept::for_tests()), text(8, &Kept::for_tests()));
+        let end = mine.find("list = ").expect("it has the line");
+        assert_eq!(refused(&mine[..end]), Some(IdentityError::Malformed));
+        let as_first = mine[..end].replace("version = \"2\"", "version = \"1\"");
+        assert!(
+            refused(&as_first).is_none(),
+            "who cuts the file has its keys"
+        );
+        let theirs = others.find("list = ").expect("it has the line");
+        let moved = [&mine[..end], &others[theirs..]].concat();
+        assert_eq!(refused(&moved), Some(IdentityError::Altered));
     }
 }

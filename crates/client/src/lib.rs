@@ -25,7 +25,9 @@ pub mod grants;
 mod hex;
 mod identity;
 mod keys;
+mod list;
 mod session;
+mod statement;
 mod tls;
 
 pub use argument::{Argument, Resolver};
@@ -36,11 +38,18 @@ pub use error::ClientError;
 pub use evidence::{back_end_name, evidence_key, EvidenceError, Policy};
 pub use field::Field;
 pub use hex::{from_hex, to_hex};
-pub use identity::{Identity, IdentityError, IdentityFileError};
+pub use identity::{Identity, IdentityError, IdentityFile, IdentityFileError};
 pub use keys::{KeyInfo, KeyRing, NewKey};
+pub use list::{ColumnName, Kept, ListError, ListedColumn, OwnersList, ShownColumn};
 pub use pgseal_attestation::PolicyError;
-pub use pgseal_cell::grant::{Grant, GrantTerms, KeyScope, Operation, Operations, Serial, Subject};
+pub use pgseal_cell::grant::{
+    Grant, GrantTerms, KeyScope, Operation, Operations, Revocations, Serial, Subject,
+};
 pub use pgseal_cell::{DataKeyId, PublicKey, Type};
 pub use pgseal_value::Value;
-pub use session::{grants_of, Evidence, KeyStore, Prepared, Row, Session, SessionOptions};
+pub use session::{
+    encrypted_columns, grants_of, shown_columns, Evidence, KeyStore, Prepared, Row, Session,
+    SessionOptions,
+};
+pub use statement::Statement;
 pub use tokio_postgres;

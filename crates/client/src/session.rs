@@ -4,6 +4,8 @@
 //! States: a plain `tokio_postgres::Client`, then a [`Session`]. When the evaluator was restarted,
 //! statements fail with PE009 and [`Session::reopen`] runs the exchange again on the connection.
 
+mod catalog;
+mod prepared;
 mod row;
 mod settling;
 mod store;
@@ -12,15 +14,17 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use pgseal_cell::grant::{DatabaseId, Grant, Serial, VerifiedRevocations};
+use pgseal_cell::grant::{DatabaseId, Grant, Revocations, Serial, VerifiedRevocations};
 use pgseal_evaluator_proto::message::{ClientSession, Command, Hello, Offer, OpenTerms, Reply};
-use tokio_postgres::types::ToSql;
-use tokio_postgres::{Client, Statement};
+use tokio_postgres::Client;
 
-use crate::argument::{Parameter, Wire};
-use crate::column::Shape;
 use crate::grants::{self, Papers, Wanted};
+use crate::list::{ColumnName, OwnersList};
+use crate::statement::Statement as Read;
 use crate::{Argument, ClientError, Identity, KeyRing, NewKey, Policy, Resolver};
+pub use catalog::{encrypted_columns, shown_columns};
+pub use prepared::Prepared;
+use prepared::{as_sql, Target};
 pub use row::Row;
 use settling::Settling;
 
@@ -37,6 +41,10 @@ pub struct SessionOptions {
     pub resolver: Resolver,
     /// Grants to show beside those in the database
     pub grants: Vec<Grant>,
+    /// What the identity keeps of this database; a server that says otherwise gets no keys
+    pub list: OwnersList,
+    /// Show the list of revoked grants that the identity keeps, where the server has an older one
+    pub restores: bool,
 }
 
 impl SessionOptions {
@@ -46,6 +54,8 @@ impl SessionOptions {
             lifetime: LIFETIME,
             resolver,
             grants: Vec::new(),
+            list: OwnersList::default(),
+            restores: false,
         }
     }
 }
@@ -71,6 +81,8 @@ pub struct Session {
     lifetime: Duration,
     shown: Vec<Grant>,
     resolver: Resolver,
+    list: OwnersList,
+    restores: bool,
     keys: KeyRing,
     settling: Settling,
     channel: ClientSession,
@@ -87,7 +99,14 @@ impl Session {
         options: SessionOptions,
     ) -> Result<Self, ClientError> {
         let (lifetime, shown) = (options.lifetime, options.grants);
-        let opened = exchange(&client, &identity, &policy, lifetime, &shown).await?;
+        let (mut list, restores) = (options.list, options.restores);
+        let columns = shown_columns(&client, list.columns().map(|(name, _)| name)).await?;
+        list.agrees(&columns, None)?;
+        let last = last_list(&client, &identity).await?;
+        let last = list.latest(&identity.owner(), last, restores)?;
+        let papers = papers(&client, &identity, &shown, last.as_ref()).await?;
+        let opened = exchange(&client, &identity, &policy, lifetime, papers).await?;
+        last.iter().for_each(|last| _ = list.saw(last));
         let (channel, evidence) = opened;
         let mut session = Self {
             resolver: options.resolver,
@@ -96,6 +115,8 @@ impl Session {
             policy,
             lifetime,
             shown,
+            list,
+            restores,
             keys: KeyRing::new(),
             settling: Settling::default(),
             channel,
@@ -107,10 +128,34 @@ impl Session {
 
     /// Runs the exchange again: the evaluator has forgotten the session, or its time is over.
     pub async fn reopen(&mut self) -> Result<(), ClientError> {
-        let (identity, policy) = (&self.identity, &self.policy);
-        let opened = exchange(&self.client, identity, policy, self.lifetime, &self.shown).await?;
+        let (client, identity) = (&self.client, &self.identity);
+        let last = self.last_list().await?;
+        let papers = papers(client, identity, &self.shown, last.as_ref()).await?;
+        let opened = exchange(client, identity, &self.policy, self.lifetime, papers).await?;
         (self.channel, self.evidence) = opened;
+        last.iter().for_each(|last| _ = self.list.saw(last));
         self.fetch_keys().await
+    }
+
+    /// The owner's list in the database; refused if it is older than what was seen.
+    async fn last_list(&self) -> Result<Option<VerifiedRevocations>, ClientError> {
+        let shown = last_list(&self.client, &self.identity).await?;
+        let owner = self.identity.owner();
+        Ok(self.list.latest(&owner, shown, self.restores)?)
+    }
+
+    /// What is known of the database, with the revocations that were seen: the identity keeps it.
+    pub fn list(&self) -> &OwnersList {
+        &self.list
+    }
+
+    /// Puts the list of revoked grants that was seen back: into the evaluator and the database.
+    pub async fn restore(&mut self) -> Result<(), ClientError> {
+        if let Some(list) = self.list.revocations().map(Revocations::encode) {
+            self.command(&Command::Revoke(&list)).await?;
+            store::add_revocations(&self.client, &list).await?;
+        }
+        Ok(())
     }
 
     /// The connection, for what needs no sealing.
@@ -225,7 +270,7 @@ impl Session {
     /// Takes grants back: at once in all sessions of this evaluator, and in the database.
     pub async fn revoke(&mut self, serials: &[Serial]) -> Result<(), ClientError> {
         for _ in 0..REVOCATIONS {
-            let last = last_list(&self.client, &self.identity).await?;
+            let last = self.last_list().await?;
             let list = grants::revoke(&self.identity, last.as_ref(), serials)?.encode();
             self.command(&Command::Revoke(&list)).await?;
             store::add_revocations(&self.client, &list).await?;
@@ -237,6 +282,7 @@ impl Session {
                     .is_some_and(|list| list.revokes(owner, serial))
             };
             if serials.iter().copied().all(is_kept) {
+                kept.iter().for_each(|kept| _ = self.list.saw(kept));
                 return Ok(());
             }
         }
@@ -245,7 +291,7 @@ impl Session {
 
     /// The owner's grants in the database, and whether each was taken back.
     pub async fn grants(&self) -> Result<Vec<(Grant, bool)>, ClientError> {
-        grants_of(&self.client, &self.identity).await
+        grants_of(&self.client, &self.identity, &self.list).await
     }
 
     /// The database, as a grant for it alone names it.
@@ -278,16 +324,29 @@ impl Session {
     /// Asks the server for a statement's types. `columns` says what column each parameter is for,
     /// as the resolver names it, which finds the key; those that are left out have the default.
     pub async fn prepare_for(&self, sql: &str, columns: &[&str]) -> Result<Prepared, ClientError> {
+        let read = Read::new(sql);
+        let named: Vec<&ColumnName> = self.list.tables_in(&read).collect();
+        let shown = shown_columns(&self.client, named).await?;
+        self.list.agrees(&shown, Some(&read))?;
         let statement = self.client.prepare(sql).await?;
-        let keyname = |place: usize| {
-            let column = columns.get(place).copied().unwrap_or_default();
-            self.resolver.keyname(column).to_owned()
+        let target = |place: usize| self.target(columns.get(place).copied().unwrap_or_default());
+        let targets = (0..statement.params().len()).map(target).collect();
+        Ok(Prepared { statement, targets })
+    }
+
+    /// What a parameter is for: the resolver's key, or else that of the owner's list.
+    fn target(&self, column: &str) -> Target {
+        let listed: Option<ColumnName> = column.parse().ok();
+        let listed = listed.filter(|name| self.list.column(name).is_some());
+        let known = { listed.as_ref() }.and_then(|name| self.list.column(name));
+        let keyname = match known {
+            Some(known) if !self.resolver.knows(column) => &known.keyname,
+            _ => self.resolver.keyname(column),
         };
-        let keynames = (0..statement.params().len()).map(keyname).collect();
-        Ok(Prepared {
-            statement,
-            keynames,
-        })
+        Target {
+            keyname: keyname.to_owned(),
+            listed,
+        }
     }
 
     /// Runs a statement; the rows are opened as they are read.
@@ -297,7 +356,7 @@ impl Session {
         arguments: &[Argument<'_>],
     ) -> Result<Vec<Row<'s>>, ClientError> {
         self.settle(prepared.sealing()).await?;
-        let wires = prepared.wires(arguments, &self.keys)?;
+        let wires = prepared.wires(arguments, &self.keys, &self.list)?;
         let rows = self
             .client
             .query(&prepared.statement, &as_sql(&wires))
@@ -313,7 +372,7 @@ impl Session {
         arguments: &[Argument<'_>],
     ) -> Result<u64, ClientError> {
         self.settle(prepared.sealing()).await?;
-        let wires = prepared.wires(arguments, &self.keys)?;
+        let wires = prepared.wires(arguments, &self.keys, &self.list)?;
         Ok(self
             .client
             .execute(&prepared.statement, &as_sql(&wires))
@@ -321,13 +380,15 @@ impl Session {
     }
 }
 
-/// The owner's grants in a database, and whether each was taken back.
+/// The owner's grants in a database, and whether each was taken back, be it that the server has
+/// forgotten that.
 pub async fn grants_of(
     client: &Client,
     identity: &Identity,
+    list: &OwnersList,
 ) -> Result<Vec<(Grant, bool)>, ClientError> {
-    let last = last_list(client, identity).await?;
     let owner = identity.owner();
+    let last = list.latest(&owner, last_list(client, identity).await?, true)?;
     let with_state = |grant: Grant| {
         let serial = grant.terms().serial;
         let last = last.as_ref();
@@ -379,67 +440,19 @@ impl KeyStore {
     }
 }
 
-/// A statement whose types are known, and the keys that seal its parameters.
-pub struct Prepared {
-    statement: Statement,
-    keynames: Vec<String>,
-}
-
-impl Prepared {
-    /// As the server describes it.
-    pub fn statement(&self) -> &Statement {
-        &self.statement
-    }
-
-    /// Refuses a statement that gives columns of plain types: the server makes up what is in them.
-    pub fn gives_sealed(&self) -> Result<(), ClientError> {
-        self.statement.columns().iter().try_for_each(row::is_sealed)
-    }
-
-    /// The keys that seal its parameters.
-    fn sealing(&self) -> impl Iterator<Item = &str> {
-        let sealed = { self.statement.params().iter().zip(&self.keynames) }
-            .filter(|(ty, _)| Shape::of(ty) != Shape::Plain);
-        sealed.map(|(_, keyname)| keyname.as_str())
-    }
-
-    fn wires(&self, arguments: &[Argument<'_>], keys: &KeyRing) -> Result<Vec<Wire>, ClientError> {
-        let types = self.statement.params();
-        if types.len() != arguments.len() {
-            return Err(ClientError::Arguments {
-                parameters: types.len(),
-                arguments: arguments.len(),
-            });
-        }
-        let parameters = types.iter().zip(&self.keynames).zip(1..);
-        let parameters = parameters.map(|((ty, keyname), place)| Parameter { place, ty, keyname });
-        { parameters.zip(arguments) }
-            .map(|(parameter, argument)| parameter.wire(*argument, keys))
-            .collect()
-    }
-}
-
-fn as_sql(wires: &[Wire]) -> Vec<&(dyn ToSql + Sync)> {
-    wires
-        .iter()
-        .map(|wire| wire as &(dyn ToSql + Sync))
-        .collect()
-}
-
 /// Hello, evidence, open, opened.
 async fn exchange(
     client: &Client,
     identity: &Identity,
     policy: &Policy,
     lifetime: Duration,
-    shown: &[Grant],
+    papers: Papers,
 ) -> Result<(ClientSession, Evidence), ClientError> {
     let hello = Hello::new()?;
     let offer = hello.message();
     let offer = hello.offer(&store::relay(client, &offer).await?)?;
     let evidence = evidence_of(&offer);
     let trusted = offer.verify(&policy.at(now()))?;
-    let papers = papers(client, identity, shown).await?;
     let (opening, message) = trusted.open(&OpenTerms {
         master: identity.master(),
         owner: identity.owner(),
@@ -453,16 +466,21 @@ async fn exchange(
 }
 
 /// What is shown at the opening: the owner's grants and those that the caller names, with the lists
-/// of who signed them; then what others stored for this subject, as far as it fits.
+/// of who signed them, of which the owner's is `last`; then what others stored for this subject, as
+/// far as it fits.
 async fn papers(
     client: &Client,
     identity: &Identity,
     shown: &[Grant],
+    last: Option<&VerifiedRevocations>,
 ) -> Result<Papers, ClientError> {
     let own = store::grants_by(client, identity.owner()).await?;
     let mut grants = shown.to_vec();
     grants.extend(own.into_iter().rev());
-    let lists = store::revocations(client, &grants::owners(&grants), i32::MAX).await?;
+    let mut lists = store::revocations(client, &grants::owners(&grants), i32::MAX).await?;
+    if let Some(last) = last {
+        lists.insert(identity.owner(), Some(last.list().clone()));
+    }
     let mut papers = Papers {
         grants,
         lists: lists.into_values().flatten().collect(),

@@ -10,7 +10,7 @@ use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;
 
 use pgseal_bench::error::BenchError;
-use pgseal_client::{ClientError, IdentityFileError};
+use pgseal_client::{ClientError, IdentityFileError, ListError};
 use pgseal_keyring::{DerivedError, RewriteError};
 use pgseal_storage::control::ControlError;
 use pgseal_storage::version::Unsupported;
@@ -278,7 +278,7 @@ fn client(error: &ClientFailure) -> u8 {
         ClientFailure::Identity(error) => match error {
             IdentityFileError::Read(_, error) if error.kind() == ErrorKind::NotFound => KEY_FILE,
             IdentityFileError::Read(..) | IdentityFileError::Write(..) => IO,
-            IdentityFileError::Exists(_) => USAGE,
+            IdentityFileError::Exists(_) | IdentityFileError::TooLong(_) => USAGE,
             IdentityFileError::Open(_) | IdentityFileError::Text(..) => KEY_FILE,
         },
         ClientFailure::Output(error) => output(error),
@@ -298,6 +298,13 @@ fn of_session(error: &ClientError) -> u8 {
         | ClientError::Refused { .. } => REFUSED,
         ClientError::NotInstalled => NOT_SEALED,
         ClientError::Evidence(_) => NOT_GUARANTEED,
+        ClientError::List(error) => match error {
+            ListError::Name
+            | ListError::Plain(..)
+            | ListError::NotPlain(_)
+            | ListError::Literal(_) => USAGE,
+            _ => NOT_GUARANTEED,
+        },
         ClientError::NoKey(_)
         | ClientError::KeyRefused(..)
         | ClientError::OpensOnly(_)

@@ -92,6 +92,11 @@ impl Revocations {
         self.owner
     }
 
+    /// Its number, as it claims.
+    pub fn sequence(&self) -> u64 {
+        self.sequence
+    }
+
     /// Vouches for a list: signed by `owner`.
     pub fn verify(self, owner: &PublicKey) -> Result<VerifiedRevocations, GrantError> {
         if self.owner != *owner || !owner.verify(&self.signed(), &self.signature) {
@@ -106,6 +111,11 @@ impl Revocations {
 pub struct VerifiedRevocations(Revocations);
 
 impl VerifiedRevocations {
+    /// The list itself.
+    pub fn list(&self) -> &Revocations {
+        &self.0
+    }
+
     /// Whose grants.
     pub fn owner(&self) -> PublicKey {
         self.0.owner

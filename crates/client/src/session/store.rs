@@ -156,9 +156,11 @@ pub(super) async fn add_revocations(client: &Client, signed: &[u8]) -> Result<()
 /// What of a server's refusal its user can mend.
 fn explain(error: tokio_postgres::Error, wanted: &'static str) -> ClientError {
     match error.code() {
-        Some(&SqlState::INVALID_SCHEMA_NAME | &SqlState::UNDEFINED_FUNCTION) => {
-            ClientError::NotInstalled
-        }
+        Some(
+            &SqlState::INVALID_SCHEMA_NAME
+            | &SqlState::UNDEFINED_FUNCTION
+            | &SqlState::UNDEFINED_TABLE,
+        ) => ClientError::NotInstalled,
         Some(&SqlState::INSUFFICIENT_PRIVILEGE) => ClientError::NotAllowed(wanted),
         _ => error.into(),
     }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{ArgAction, Args, Subcommand};
-use pgseal_client::{from_hex, type_by_name, PublicKey, Type};
+use pgseal_client::{from_hex, type_by_name, ColumnName, PublicKey, Type};
 
 use crate::cmd::receiver::parse_until;
 
@@ -27,6 +27,9 @@ pub enum ClientCommand {
     /// What others may do with an owner's keys
     #[command(subcommand)]
     Grant(ClientGrantCommand),
+    /// Which columns of a database are encrypted, whatever its server says
+    #[command(subcommand)]
+    Column(ClientColumnCommand),
     /// Run a statement: its parameters are sealed, its rows opened
     #[command(disable_help_flag = true)]
     Sql(SqlArgs),
@@ -53,6 +56,22 @@ pub enum ClientGrantCommand {
     /// Take grants back, at once
     #[command(disable_help_flag = true)]
     Revoke(GrantRevokeArgs),
+    /// Put the list of revoked grants back that this identity has seen and the server has lost
+    #[command(disable_help_flag = true)]
+    Restore(GrantRestoreArgs),
+}
+
+#[derive(Subcommand)]
+pub enum ClientColumnCommand {
+    /// Keep in the identity that these columns are encrypted, with the types that they have now
+    #[command(disable_help_flag = true)]
+    Add(ColumnAddArgs),
+    /// List what the identity keeps of this database
+    #[command(disable_help_flag = true)]
+    List(ColumnListArgs),
+    /// Keep nothing more of these columns, which were dropped or changed
+    #[command(disable_help_flag = true)]
+    Forget(ColumnForgetArgs),
 }
 
 /// Who, and where.
@@ -235,6 +254,44 @@ pub struct GrantRevokeArgs {
     pub serials: Vec<String>,
 }
 
+#[derive(Args)]
+pub struct GrantRestoreArgs {
+    #[command(flatten)]
+    pub client: ClientOptions,
+    #[command(flatten)]
+    pub trust: TrustOptions,
+}
+
+#[derive(Args)]
+pub struct ColumnAddArgs {
+    #[command(flatten)]
+    pub client: ClientOptions,
+    /// The data key that seals for them [default: the one named after role and database]
+    #[arg(short, long, value_name = "KEYNAME")]
+    pub key: Option<String>,
+    /// All encrypted columns that the server shows, and the identity does not keep yet
+    #[arg(long, conflicts_with = "names", required_unless_present = "names")]
+    pub all: bool,
+    /// Columns, as schema.table.column
+    #[arg(value_name = "COLUMN")]
+    pub names: Vec<ColumnName>,
+}
+
+#[derive(Args)]
+pub struct ColumnListArgs {
+    #[command(flatten)]
+    pub client: ClientOptions,
+}
+
+#[derive(Args)]
+pub struct ColumnForgetArgs {
+    #[command(flatten)]
+    pub client: ClientOptions,
+    /// Columns, as schema.table.column
+    #[arg(value_name = "COLUMN", required = true)]
+    pub names: Vec<ColumnName>,
+}
+
 /// `N=TYPE`: what a parameter's value is of.
 #[derive(Clone, Copy)]
 pub struct NamedType {
@@ -271,6 +328,9 @@ pub struct SqlArgs {
     /// The type of the value for $N, where the server's is det_type or rnd_type
     #[arg(long = "type", value_name = "N=TYPE", value_delimiter = ',')]
     pub types: Vec<NamedType>,
+    /// Send a statement with literals that names encrypted tables or columns: none is a secret
+    #[arg(long)]
+    pub literals: bool,
     /// Refuse a statement that gives a column that the server calls plain
     #[arg(long)]
     pub sealed_only: bool,

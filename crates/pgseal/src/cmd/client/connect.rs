@@ -1,6 +1,6 @@
 //! `pgseal client connect`: runs the exchange, and shows what the evaluator showed.
 
-use pgseal_client::{back_end_name, evidence_key, to_hex};
+use pgseal_client::{back_end_name, evidence_key, to_hex, Revocations};
 
 use super::print::{fields, refused_keys, time};
 use super::ClientFailure;
@@ -18,6 +18,7 @@ pub async fn run(args: &ConnectArgs) -> Result<(), ClientFailure> {
     let signer = evidence_key(&evidence.bytes).filter(|_| evidence.back_end == 0);
     let signer = signer.map_or_else(|| "nobody".to_owned(), |key| key.to_string());
     let grants = session.grants().await?;
+    let revocations = session.list().revocations().map(Revocations::sequence);
     let keys: Vec<&str> = session.keys().all().map(|key| key.name.as_str()).collect();
     output::print(fields(&[
         ("evaluator", back_end_name(evidence.back_end)),
@@ -42,6 +43,8 @@ pub async fn run(args: &ConnectArgs) -> Result<(), ClientFailure> {
                 .count()
                 .to_string(),
         ),
+        ("revocations", revocations.unwrap_or(0).to_string()),
+        ("columns", session.list().columns().count().to_string()),
     ]))?;
     refused_keys(session.keys());
     Ok(())

@@ -5,7 +5,7 @@ use pgseal_client::{Grant, KeyScope, Operation, Operations, PublicKey, Serial, S
 
 use super::print::{fields, table, time};
 use super::{bytes, not, now, ClientFailure};
-use crate::cli::client::{GrantAddArgs, GrantListArgs, GrantRevokeArgs};
+use crate::cli::client::{GrantAddArgs, GrantListArgs, GrantRestoreArgs, GrantRevokeArgs};
 use crate::output;
 
 const SUBJECTS: &str = "owner, background, or a subject of 64 hexadecimal digits";
@@ -73,9 +73,10 @@ fn operations(names: &[String]) -> Result<Operations, ClientFailure> {
 }
 
 pub async fn list(args: &GrantListArgs) -> Result<(), ClientFailure> {
-    let identity = args.client.identity()?;
+    let (file, database) = (args.client.file()?, args.client.database()?);
     let client = args.client.connect().await?;
-    let grants = pgseal_client::grants_of(&client, &identity).await?;
+    let list = file.kept.database(&database);
+    let grants = pgseal_client::grants_of(&client, &file.identity, &list).await?;
     let row = |(grant, revoked): &(Grant, bool)| {
         let terms = grant.terms();
         vec![
@@ -148,5 +149,11 @@ pub async fn revoke(args: &GrantRevokeArgs) -> Result<(), ClientFailure> {
     };
     let serials: Vec<Serial> = args.serials.iter().map(serial).collect::<Result<_, _>>()?;
     let mut session = args.client.session(&args.trust, None).await?;
-    Ok(session.revoke(&serials).await?)
+    session.revoke(&serials).await?;
+    args.client.keep(&session)
+}
+
+pub async fn restore(args: &GrantRestoreArgs) -> Result<(), ClientFailure> {
+    let mut session = args.client.session_that(&args.trust, None, true).await?;
+    Ok(session.restore().await?)
 }

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use pgseal_client::{ClientError, Identity};
+use pgseal_client::{ClientError, Identity, IdentityFile, Kept};
 
 use super::print::fields;
 use super::ClientFailure;
@@ -10,12 +10,15 @@ use crate::cli::client::InitArgs;
 use crate::output;
 
 pub fn run(args: &InitArgs) -> Result<(), ClientFailure> {
-    let identity = match &args.application_of {
-        Some(owner) => Identity::load(owner)?.application(),
-        None => Identity::generate(),
+    let (identity, kept) = match &args.application_of {
+        Some(owner) => {
+            let owner = IdentityFile::load(owner)?;
+            (owner.identity.application(), owner.kept)
+        }
+        None => (Identity::generate(), Kept::default()),
     };
     let identity = identity.map_err(ClientError::from)?;
-    identity.store(&args.file)?;
+    IdentityFile::create(&args.file, &identity, &kept)?;
     let told = fields(&[
         ("identity", args.file.display().to_string()),
         ("owner", identity.owner().to_string()),

@@ -1,6 +1,7 @@
 //! `pgseal client`: an owner of encrypted columns at work, one file per subcommand. What is done is
 //! `pgseal-client`'s; here are files, standard input and tables of text.
 
+mod column;
 mod connect;
 mod grant;
 mod init;
@@ -18,13 +19,14 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use pgseal_client::tokio_postgres::Client;
 use pgseal_client::{
-    from_hex, ClientError, ConnectOptions, Identity, IdentityFileError, Policy, PolicyError,
-    Resolver, Session, SessionOptions, Target,
+    from_hex, ClientError, ConnectOptions, Identity, IdentityFile, IdentityFileError, Policy,
+    PolicyError, Resolver, Session, SessionOptions, Target,
 };
 use zeroize::Zeroizing;
 
 use crate::cli::client::{
-    Accept, ClientCommand, ClientGrantCommand, ClientKeyCommand, ClientOptions, TrustOptions,
+    Accept, ClientColumnCommand, ClientCommand, ClientGrantCommand, ClientKeyCommand,
+    ClientOptions, TrustOptions,
 };
 use crate::exit::Failure;
 use crate::output::OutputError;
@@ -65,6 +67,10 @@ fn done(command: ClientCommand) -> Result<(), ClientFailure> {
         ClientCommand::Grant(ClientGrantCommand::Add(args)) => wait_for(grant::add(&args)),
         ClientCommand::Grant(ClientGrantCommand::List(args)) => wait_for(grant::list(&args)),
         ClientCommand::Grant(ClientGrantCommand::Revoke(args)) => wait_for(grant::revoke(&args)),
+        ClientCommand::Grant(ClientGrantCommand::Restore(args)) => wait_for(grant::restore(&args)),
+        ClientCommand::Column(ClientColumnCommand::Add(args)) => wait_for(column::add(&args)),
+        ClientCommand::Column(ClientColumnCommand::List(args)) => column::list(&args),
+        ClientCommand::Column(ClientColumnCommand::Forget(args)) => column::forget(&args),
         ClientCommand::Sql(args) => wait_for(sql::run(&args)),
     }
 }
@@ -75,8 +81,17 @@ fn wait_for(work: impl Future<Output = Result<(), ClientFailure>>) -> Result<(),
 }
 
 impl ClientOptions {
+    fn file(&self) -> Result<IdentityFile, IdentityFileError> {
+        IdentityFile::load(&self.identity)
+    }
+
     fn identity(&self) -> Result<Identity, IdentityFileError> {
-        Identity::load(&self.identity)
+        Ok(self.file()?.identity)
+    }
+
+    /// The database, by the name that the identity keeps it under.
+    fn database(&self) -> Result<String, ClientError> {
+        Ok(self.target()?.database().to_owned())
     }
 
     fn target(&self) -> Result<Target, ClientError> {
@@ -106,13 +121,44 @@ impl ClientOptions {
         trust: &TrustOptions,
         key: Option<&String>,
     ) -> Result<Session, ClientFailure> {
-        let (identity, policy) = (self.identity()?, trust.policy()?);
+        self.session_that(trust, key, false).await
+    }
+
+    /// `restores` is said by who puts a list of revoked grants back that the server has lost.
+    async fn session_that(
+        &self,
+        trust: &TrustOptions,
+        key: Option<&String>,
+        restores: bool,
+    ) -> Result<Session, ClientFailure> {
+        let (file, policy) = (self.file()?, trust.policy()?);
         let options = SessionOptions {
             lifetime: Duration::from_secs(trust.until.saturating_sub(now())),
+            list: file.kept.database(&self.database()?),
+            restores,
             ..SessionOptions::new(Resolver::new(&self.keyname(key)?))
         };
         let client = self.connect().await?;
-        Ok(Session::open(client, Arc::new(identity), Arc::new(policy), options).await?)
+        let identity = Arc::new(file.identity);
+        let session = Session::open(client, identity, Arc::new(policy), options).await?;
+        self.keep(&session)?;
+        Ok(session)
+    }
+
+    /// Keeps the list of revoked grants that a session saw. An application's file keeps what it
+    /// was made with: it may be one that only its owner can write.
+    fn keep(&self, session: &Session) -> Result<(), ClientFailure> {
+        let (mut file, database) = (self.file()?, self.database()?);
+        let seen = session.list().revocations();
+        if file.kept.database(&database).revocations() == seen || !session.identity().is_owner() {
+            return Ok(());
+        }
+        let owner = session.identity().owner();
+        let seen = seen.and_then(|seen| seen.clone().verify(&owner).ok());
+        Ok(file.update(|kept| {
+            seen.iter()
+                .for_each(|seen| _ = kept.database_mut(&database).saw(seen));
+        })?)
     }
 }
 

@@ -1,7 +1,9 @@
 //! `pgseal client sql`: runs one statement. Parameters are sealed unless they are said to be plain,
 //! encrypted columns are opened.
 
-use pgseal_client::{Argument, ClientError, Prepared, Row, Session, Value};
+use pgseal_client::{
+    encrypted_columns, Argument, ClientError, Prepared, Row, Session, Statement, Value,
+};
 
 use super::{input, print, ClientFailure};
 use crate::cli::client::SqlArgs;
@@ -12,6 +14,11 @@ const NULL: &str = "\\N";
 
 pub async fn run(args: &SqlArgs) -> Result<(), ClientFailure> {
     let session = { args.client.session(&args.trust, args.key.as_ref()) }.await?;
+    if !args.literals {
+        let shown = encrypted_columns(session.client()).await?;
+        let statement = Statement::new(&args.statement);
+        { session.list().literals(&statement, &shown) }.map_err(ClientError::from)?;
+    }
     let prepared = session.prepare(&args.statement).await?;
     if args.sealed_only {
         prepared.gives_sealed()?;

@@ -1,0 +1,132 @@
+//! The bytes of what an identity keeps, as `docs/format/identity.md` has them.
+
+use std::collections::BTreeMap;
+
+use pgseal_cell::grant::Revocations;
+use pgseal_format::Reader;
+
+use super::{ColumnName, Kept, ListedColumn, OwnersList};
+
+const MAGIC: &[u8; 8] = b"PGSEALOL";
+const VERSION: u8 = 1;
+
+impl Kept {
+    /// The bytes, which the identity signs; none if a name or a number is too long for them.
+    pub fn encode(&self) -> Option<Vec<u8>> {
+        let mut out = [&MAGIC[..], &[VERSION]].concat();
+        out.extend_from_slice(&u16::try_from(self.0.len()).ok()?.to_le_bytes());
+        for (name, list) in &self.0 {
+            text(name, &mut out)?;
+            list.encode(&mut out)?;
+        }
+        Some(out)
+    }
+
+    /// Reads the bytes; none if they are something else.
+    pub fn parse(bytes: &[u8]) -> Option<Self> {
+        let head = [&MAGIC[..], &[VERSION]].concat();
+        let mut reader = Reader::new(bytes.strip_prefix(&head[..])?);
+        let databases = ascending(&mut reader, |reader| {
+            Some((name(reader)?, OwnersList::read(reader)?))
+        })?;
+        reader.is_empty().then_some(Self(databases))
+    }
+}
+
+impl OwnersList {
+    fn encode(&self, out: &mut Vec<u8>) -> Option<()> {
+        out.extend_from_slice(&u16::try_from(self.columns.len()).ok()?.to_le_bytes());
+        for (at, column) in &self.columns {
+            for part in [
+                &at.schema,
+                &at.table,
+                &at.column,
+                &column.ty,
+                &column.keyname,
+            ] {
+                text(part, out)?;
+            }
+        }
+        let list = self.revocations.as_ref().map(Revocations::encode);
+        let list = list.unwrap_or_default();
+        out.extend_from_slice(&u32::try_from(list.len()).ok()?.to_le_bytes());
+        out.extend_from_slice(&list);
+        Some(())
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Option<Self> {
+        let columns = ascending(reader, |reader| {
+            let at = ColumnName {
+                schema: name(reader)?,
+                table: name(reader)?,
+                column: name(reader)?,
+            };
+            let column = ListedColumn {
+                ty: name(reader)?,
+                keyname: name(reader)?,
+            };
+            Some((at, column))
+        })?;
+        let length = usize::try_from(reader.u32()?).ok()?;
+        let revocations = match reader.take(length)? {
+            [] => None,
+            list => Some(Revocations::parse(list).ok()?),
+        };
+        Some(Self {
+            columns,
+            revocations,
+        })
+    }
+}
+
+/// A number of two bytes, and so many entries whose names ascend.
+fn ascending<'a, K: Ord, V>(
+    reader: &mut Reader<'a>,
+    entry: impl Fn(&mut Reader<'a>) -> Option<(K, V)>,
+) -> Option<BTreeMap<K, V>> {
+    let mut entries = BTreeMap::new();
+    for _ in 0..reader.u16()? {
+        let (key, value) = entry(reader)?;
+        if entries
+            .last_key_value()
+            .is_some_and(|(last, _)| *last >= key)
+        {
+            return None;
+        }
+        entries.insert(key, value);
+    }
+    Some(entries)
+}
+
+fn text(text: &str, out: &mut Vec<u8>) -> Option<()> {
+    out.extend_from_slice(&u16::try_from(text.len()).ok()?.to_le_bytes());
+    out.extend_from_slice(text.as_bytes());
+    Some(())
+}
+
+fn name(reader: &mut Reader<'_>) -> Option<String> {
+    String::from_utf8(reader.counted()?.to_vec()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_lead_there_and_back_and_nothing_else_does() {
+        let kept = Kept::for_tests();
+        let bytes = kept.encode().expect("it is short");
+        assert_eq!(Kept::parse(&bytes), Some(kept));
+        for cut in 0..bytes.len() {
+            assert_eq!(Kept::parse(&bytes[..cut]), None, "{cut}");
+        }
+        assert_eq!(Kept::parse(&[&bytes[..], &[0]].concat()), None);
+        assert_eq!(
+            Kept::parse(&Kept::default().encode().expect("short")),
+            Some(Kept::default())
+        );
+        // The second database before the first.
+        let swapped = b"PGSEALOL\x01\x02\0\x01\0b\0\0\0\0\0\0\x01\0a\0\0\0\0\0\0";
+        assert_eq!(Kept::parse(swapped), None);
+    }
+}

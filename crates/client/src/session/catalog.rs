@@ -1,0 +1,86 @@
+//! What a server says of columns. It is believed nowhere by itself: an owner's list is compared
+//! with it, and what it calls encrypted is refused more, not less.
+
+use tokio_postgres::{Client, Row};
+
+use crate::column::NAMES;
+use crate::list::{ColumnName, ShownColumn};
+use crate::ClientError;
+
+/// Of these columns, in their order.
+pub async fn shown_columns(
+    client: &Client,
+    names: impl IntoIterator<Item = &ColumnName>,
+) -> Result<Vec<ShownColumn>, ClientError> {
+    let sql = "SELECT w.s, w.t, w.c, base.name, found.nspname::pg_catalog.text \
+        FROM ROWS FROM (pg_catalog.unnest($1::pg_catalog.text[]), \
+                        pg_catalog.unnest($2::pg_catalog.text[]), \
+                        pg_catalog.unnest($3::pg_catalog.text[])) \
+            WITH ORDINALITY w(s, t, c, place) \
+        LEFT JOIN pg_catalog.pg_namespace n ON n.nspname = w.s \
+        LEFT JOIN pg_catalog.pg_class r ON r.relnamespace = n.oid AND r.relname = w.t \
+        LEFT JOIN pg_catalog.pg_attribute a ON a.attrelid = r.oid AND a.attname = w.c \
+            AND a.attnum > 0 AND NOT a.attisdropped \
+        LEFT JOIN LATERAL ( \
+            WITH RECURSIVE step(type, arrays, place) AS ( \
+                SELECT a.atttypid, '', 1 WHERE a.atttypid IS NOT NULL \
+                UNION ALL \
+                SELECT CASE t.typtype WHEN 'd' THEN t.typbasetype ELSE t.typelem END, \
+                       CASE t.typtype WHEN 'd' THEN step.arrays ELSE step.arrays || '[]' END, \
+                       step.place + 1 \
+                FROM step JOIN pg_catalog.pg_type t ON t.oid = step.type \
+                WHERE t.typtype = 'd' OR t.typcategory = 'A' AND t.typelem <> 0) \
+            SELECT t.typname || step.arrays AS name FROM step \
+            JOIN pg_catalog.pg_type t ON t.oid = step.type ORDER BY step.place DESC LIMIT 1 \
+        ) base ON true \
+        LEFT JOIN pg_catalog.pg_class f \
+            ON f.oid = pg_catalog.to_regclass(pg_catalog.quote_ident(w.t)) \
+        LEFT JOIN pg_catalog.pg_namespace found ON found.oid = f.relnamespace \
+        ORDER BY w.place";
+    let [mut schemas, mut tables, mut columns] = [const { Vec::new() }; 3];
+    for name in names {
+        schemas.push(name.schema.as_str());
+        tables.push(name.table.as_str());
+        columns.push(name.column.as_str());
+    }
+    if columns.is_empty() {
+        return Ok(Vec::new());
+    }
+    let rows = client.query(sql, &[&schemas, &tables, &columns]).await?;
+    rows.iter().map(shown).collect()
+}
+
+/// All that are encrypted, as the server says: domains and arrays are seen through.
+pub async fn encrypted_columns(client: &Client) -> Result<Vec<ShownColumn>, ClientError> {
+    let sql = "WITH RECURSIVE enc(type, name) AS ( \
+            SELECT t.oid, t.typname::pg_catalog.text FROM pg_catalog.pg_type t \
+            WHERE t.typname = ANY($1::pg_catalog.text[]) \
+            UNION ALL \
+            SELECT t.oid, CASE t.typtype WHEN 'd' THEN enc.name ELSE enc.name || '[]' END \
+            FROM enc JOIN pg_catalog.pg_type t ON t.typtype = 'd' AND t.typbasetype = enc.type \
+                OR t.typcategory = 'A' AND t.typelem = enc.type) \
+        SELECT n.nspname::pg_catalog.text, r.relname::pg_catalog.text, \
+               a.attname::pg_catalog.text, enc.name, NULL::pg_catalog.text \
+        FROM enc JOIN pg_catalog.pg_attribute a ON a.atttypid = enc.type \
+        JOIN pg_catalog.pg_class r ON r.oid = a.attrelid \
+            AND r.relkind IN ('r', 'p', 'v', 'm', 'f') \
+        JOIN pg_catalog.pg_namespace n ON n.oid = r.relnamespace \
+        WHERE a.attnum > 0 AND NOT a.attisdropped AND n.nspname !~ '^pg_' \
+        ORDER BY 1, 2, 3";
+    let any = ["det_type", "rnd_type"];
+    let names: Vec<&str> = NAMES.iter().map(|(name, _)| *name).chain(any).collect();
+    let rows = client.query(sql, &[&names]).await?;
+    rows.iter().map(shown).collect()
+}
+
+fn shown(row: &Row) -> Result<ShownColumn, ClientError> {
+    Ok(ShownColumn {
+        name: ColumnName {
+            schema: row.try_get(0)?,
+            table: row.try_get(1)?,
+            column: row.try_get(2)?,
+        },
+        ty: row.try_get(3)?,
+        found: row.try_get(4)?,
+    })
+}
