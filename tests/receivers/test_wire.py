@@ -14,7 +14,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from receivers import TCP, Receivers
-from pgseal_test import TIME_LIMIT, base_environment, main
+from pgseal_test import STAGE, TIME_LIMIT, base_environment, main, run
 
 TOKEN = re.compile(rb"v1\.[0-9]+\.\w+\.[0-9a-f]{32}")
 WANTED = ("server does not support SSL, but SSL was required", "set ssl = on at the server, and connect with sslmode=verify-full")
@@ -230,6 +230,27 @@ class Wire(Receivers):
         shown = "SELECT ssl FROM pg_stat_ssl JOIN pg_stat_replication USING (pid)"
         self.assertEqual(cluster.psql(shown), "t")
         self.assertNotIn("pgseal: a receiver token", standby.log())
+
+    def test_a_libpq_without_tls(self):
+        """A local socket will do for it. By whatever else it would connect, it shows no token."""
+        cluster, man = self.between()
+        library = self.directory / "without_tls.so"
+        run(["cc", "-O2", "-shared", "-fPIC", "-o", library, STAGE / "tests/receivers/without_tls.c", "-ldl"])
+        without = {"LD_PRELOAD": str(library)}
+        for number, source in enumerate(["", f"host={cluster.home}", f"host={cluster.home},{cluster.home}"]):
+            copy = self.directory / f"copy{number}"
+            cluster.run("pg_basebackup", "-c", "fast", "-d", source, "-D", copy, environment=without)
+            self.assertTrue((copy / "pg_encryption/key.bin").exists())
+        sentences = ["SSL support is not compiled in", "this program's libpq was built without TLS: connect over a local socket"]
+        services = self.directory / "services"
+        services.write_text(f"[man]\nhost=127.0.0.1\nport={man.port}\n")
+        elsewhere = {**without, "PGPORT": str(man.port), "PGSERVICEFILE": str(services)}
+        for source in ["host=127.0.0.1", f"host={self.directory},127.0.0.1", f"host={self.directory} hostaddr=127.0.0.1", "service=man",
+                       f"postgresql://127.0.0.1:{man.port}/"]:
+            with self.subTest(source=source):
+                command = ["pg_basebackup", "-c", "fast", "-D", self.directory / "none", "-d", source]
+                done = cluster.run(*command, environment=elsewhere, check=False)
+                self.assert_nothing_seen(man, done, sentences)
 
     def relay(self, cluster):
         """Beside the server's socket, one that is ours: (the relay, what leads a client to it)"""

@@ -87,7 +87,9 @@ pub fn settings(parameters: &libpq::Parameters) -> Vec<Setting> {
     let ours = options(&resolved);
     let said = ours.as_ref().unwrap_or(&resolved.options);
     let mut settings = Vec::new();
-    if words::declared(said).any(|word| word != RAW.as_bytes()) {
+    let shows_token = words::declared(said).any(|word| word != RAW.as_bytes());
+    // Without TLS libpq refuses even to read of it.
+    if shows_token && (libpq::has_tls() || !parameters.are_local()) {
         settings.extend(private(&resolved));
     }
     let ours = ours.and_then(|options| CString::new(options).ok());
@@ -119,7 +121,8 @@ fn options(resolved: &libpq::Resolved) -> Option<Vec<u8>> {
 
 /// Nobody on the way may read a token, or the pages that it opens: weaker modes fall back to clear
 /// text when somebody on the way says that the server has no TLS. libpq heeds none of this on a
-/// local socket. GSS the server does not count as private; who demands it is left to its refusal.
+/// local socket, if it was built with TLS. GSS the server does not count as private; who demands it
+/// is left to its refusal.
 fn private(resolved: &libpq::Resolved) -> impl Iterator<Item = Setting> {
     let weak: [&[u8]; 3] = [b"disable", b"allow", b"prefer"];
     let tls = weak.contains(&&resolved.sslmode[..]);

@@ -138,6 +138,30 @@ impl Parameters {
         Some(resolved).filter(|resolved| !resolved.role.is_empty())
     }
 
+    /// Would libpq connect over local sockets only? It is told to connect in a way that it does not
+    /// know, which it refuses before it connects, and tells what it would have connected to.
+    pub fn are_local(&self) -> bool {
+        let refused = [(c"target_session_attrs", c"none")];
+        // SAFETY: as in `resolve`.
+        let told = unsafe {
+            let (Some(start), Some(finish)) = (
+                function::<ConnectParams>(c"PQconnectStartParams"),
+                function::<Finish>(c"PQfinish"),
+            ) else {
+                return false;
+            };
+            let connection = self.connect(start, &refused);
+            let told = Told::of(connection);
+            finish(connection);
+            told
+        };
+        told.is_some_and(|told| {
+            let (hosts, addresses) = (told.value(c"host"), told.value(c"hostaddr"));
+            let mut hosts = hosts.split(|&byte| byte == b',');
+            addresses.is_empty() && hosts.all(is_socket)
+        })
+    }
+
     /// Connects with `connect`, and with `more`.
     pub fn connect(
         &self,
@@ -162,6 +186,25 @@ impl Parameters {
             .collect();
         // SAFETY: terminated arrays of live strings, as libpq asks.
         unsafe { connect(keywords.as_ptr(), values.as_ptr(), self.expand_dbname) }
+    }
+}
+
+/// Is a server of this name reached over a local socket? One without a name is.
+pub fn is_socket(host: &[u8]) -> bool {
+    matches!(host.first(), None | Some(b'/' | b'@'))
+}
+
+/// Was libpq built with TLS? Before version 15 it does not say, and is taken to be.
+pub fn has_tls() -> bool {
+    type Version = unsafe extern "C" fn() -> c_int;
+    type Attribute = unsafe extern "C" fn(Connection, *const c_char) -> *const c_char;
+    const SAYS_SO: c_int = 150_000;
+    // SAFETY: the types of libpq-fe.h; from that version on this attribute needs no connection.
+    unsafe {
+        let version = function::<Version>(c"PQlibVersion").map_or(0, |version| version());
+        let attribute = function::<Attribute>(c"PQsslAttribute");
+        version < SAYS_SO
+            || attribute.is_some_and(|ask| !ask(ptr::null_mut(), c"library".as_ptr()).is_null())
     }
 }
 

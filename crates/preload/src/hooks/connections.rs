@@ -18,6 +18,9 @@ const TLS: &str = "a receiver token goes over TLS or a local socket only, so ssl
 
 /// The server's module that connects.
 const MODULE: &[u8] = b"libpqwalreceiver.so";
+/// The same of a libpq that can do nothing of the kind.
+const NO_TLS: &str = "a receiver token goes over TLS or a local socket only, and this program's \
+    libpq was built without TLS: connect over a local socket, or use a PostgreSQL built with it";
 /// What the server asks of each module as soon as it is loaded (fmgr.h).
 const MAGIC: &CStr = c"Pg_magic_func";
 
@@ -144,8 +147,9 @@ unsafe fn declared(
 unsafe fn explain_failure(connection: Connection) {
     // SAFETY: as the caller promises; both functions take null too.
     let error = unsafe { libpq::said(c"PQerrorMessage", connection) };
-    if error.windows(3).any(|word| word == b"SSL") {
-        report::line(TLS);
+    let has_tls = libpq::has_tls();
+    if !has_tls || error.windows(3).any(|word| word == b"SSL") {
+        report::line(if has_tls { TLS } else { NO_TLS });
     }
 }
 
@@ -153,8 +157,8 @@ unsafe fn explain_failure(connection: Connection) {
 unsafe fn explain_ahead(connection: Connection) {
     // SAFETY: as the caller promises.
     let host = unsafe { libpq::said(c"PQhost", connection) };
-    if !matches!(host.first(), None | Some(b'/' | b'@')) {
-        report::line(TLS);
+    if !libpq::is_socket(&host) {
+        report::line(if libpq::has_tls() { TLS } else { NO_TLS });
     }
 }
 
