@@ -124,12 +124,13 @@ class Verify(Case):
         segment = cluster.data / "pg_wal" / last
         first = segment.read_bytes()[:PAGE]
         self.overwrite(segment, bytes(PAGE))
-        bad = {"file": f"pg_wal/{last}", "block": 0, "reason": "is zeroed, and pages after it are not"}
+        bad = {"file": f"pg_wal/{last}", "block": 0, "reason": "is zeroed, and pages after it are not",
+               "remedy": "restore"}
         self.assertEqual(self.verify(cluster, 1)["bad"], [bad])
         self.overwrite(segment, first)
         segment.rename(self.directory / last)
         (bad,) = self.verify(cluster, 1)["bad"]
-        self.assertEqual((bad["file"], bad["reason"][:40]), (f"pg_wal/{last}", "is missing and holds the last checkpoint"))
+        self.assertEqual((bad["file"], bad["reason"][:45]), (f"pg_wal/{last}", "is missing and belongs to the last checkpoint"))
         (self.directory / last).rename(segment)
         self.assertEqual(self.verify(cluster, 0, "--strict")["bad"], [])
         cluster.start().stop()
@@ -143,7 +144,8 @@ class Verify(Case):
         cluster = self.cluster().init()
         (cluster.data / "global/pg_control").write_bytes(b"")
         (bad,) = self.verify(cluster, 1)["bad"]
-        self.assertEqual(bad, {"file": "global/pg_control", "reason": "pg_control has only 0 bytes: restore it from a backup"})
+        self.assertEqual(bad, {"file": "global/pg_control", "reason": "pg_control has only 0 bytes: restore it from a backup",
+                               "remedy": "as_said"})
 
     def test_a_server_that_is_called_postmaster(self):
         cluster = self.cluster().init()

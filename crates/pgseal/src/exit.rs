@@ -22,7 +22,7 @@ use crate::cluster::ClusterError;
 use crate::cmd::bindir::BindirError;
 use crate::cmd::client::ClientFailure;
 use crate::cmd::clone::CloneError;
-use crate::cmd::key::{ChangeError, OnTerminal, SlotsDoNotOpen};
+use crate::cmd::key::{ChangeError, NoCopy, OnTerminal, SlotsDoNotOpen};
 use crate::cmd::verify::ServerRuns;
 use crate::command::CommandError;
 use crate::control_file::ControlReadError;
@@ -90,6 +90,7 @@ pub enum Failure {
     Lock(#[from] LockError),
     Machine(#[from] MachineError),
     NewKey(#[from] NewKeyError),
+    NoCopy(#[from] NoCopy),
     NotATwin(#[from] NotATwin),
     OnTerminal(#[from] OnTerminal),
     Option(#[from] OptionError),
@@ -156,7 +157,7 @@ impl Failure {
             | Self::Pin(PinError::NotAKeyId(_)) => USAGE,
             Self::Output(error) => output(error),
             Self::Pin(_) => WRONG_KEY,
-            Self::SlotsDoNotOpen(_) => FOUND,
+            Self::NoCopy(_) | Self::SlotsDoNotOpen(_) => FOUND,
             Self::Start(StartError::NoKeyDirectory(_)) => KEY_FILE,
             Self::Start(StartError::WrongKey(..)) => WRONG_KEY,
             Self::Start(StartError::InClear(_)) => NOT_GUARANTEED,

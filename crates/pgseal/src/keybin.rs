@@ -48,6 +48,11 @@ pub enum KeyBinError {
     Busy(PathBuf),
 }
 
+/// What `pgseal.toml` is, if it is of no use. The key opens all the same.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}, so a key.bin that is rotated by hand would not open: `pgseal key rotate` or `pgseal key wrap` writes it anew")]
+pub struct CopyError(&'static str);
+
 #[derive(Serialize, Deserialize)]
 struct Settings {
     /// the bound header in hexadecimal
@@ -108,6 +113,17 @@ impl KeyDir {
             .and_then(|settings| unhex(&settings.header))
             .and_then(|bytes| Header::from_bound(&bytes))
             .ok_or_else(|| KeyBinError::NoHeader(self.key_bin(), SETTINGS))
+    }
+
+    /// Does `pgseal.toml` say `header`, that of a key file which is not raw? Nothing else reads it
+    /// until somebody makes `key.bin` raw, and then it is the only place that says it.
+    pub fn check_copy(&self, header: &Header) -> Result<(), CopyError> {
+        match self.header() {
+            Ok(copy) if copy == *header => Ok(()),
+            Ok(_) => Err(CopyError("says another header than key.bin")),
+            Err(_) if !self.path.join(SETTINGS).exists() => Err(CopyError("is missing")),
+            Err(_) => Err(CopyError("is damaged or cannot be read")),
+        }
     }
 
     /// A key file that was kept under another name, `key.bin.<key id>`, has its own: one for all
@@ -176,6 +192,17 @@ pub struct KeyStore<'a> {
 impl KeyStore<'_> {
     fn failed(&self, error: io::Error) -> KeyBinError {
         KeyBinError::Write(self.dir.key_bin(), error)
+    }
+
+    /// Writes the copy of the header anew if it does not say `header`, which has been proved.
+    pub fn restore_copy(&mut self, header: &Header) -> Result<(), KeyBinError> {
+        if self.dir.check_copy(header).is_ok() {
+            return Ok(());
+        }
+        let path = self.dir.path.join(SETTINGS);
+        write_durably(&path, settings(header).as_bytes())
+            .and_then(|()| File::open(&self.dir.path)?.sync_all())
+            .map_err(|error| KeyBinError::Write(path, error))
     }
 }
 

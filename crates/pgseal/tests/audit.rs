@@ -211,11 +211,12 @@ fn json_has_the_same() {
     let Transcript { code, stdout, .. } = audit(&data.0.data(), &["--json"]);
     let mut report: Value = serde_json::from_str(&stdout).expect("JSON");
     report["seconds"].take();
+    let settings = fs::metadata(data.0.settings_path()).expect("a file");
     let expected = json!({
         "directories": [data.0.data()],
         "canaries": 0,
-        "files": 8,
-        "bytes": WAL_SIZE + 10 * PAGE as u64 + 3 + data.0.key_bin().len() as u64,
+        "files": 9,
+        "bytes": settings.len() + WAL_SIZE + 10 * PAGE as u64 + 3 + data.0.key_bin().len() as u64,
         "hits": [{
             "file": data.path("base/5/16385"),
             "offset": 0,

@@ -61,7 +61,6 @@ fn ends(code: i32, stderr: &str) -> Transcript {
 /// A cluster that a conversion gets through.
 fn convertible() -> Data {
     let data = Data::new();
-    data.clear("pg_encryption/pgseal.toml", b"");
     data.seal("pg_multixact/offsets/0000", &sample(10));
     data
 }

@@ -52,7 +52,7 @@ fn a_planted_link_leads_nowhere() {
     Transcript::of(&mut cluster.key("wrap", &["--new-plain"]))
         .prints("slot 2 opens the key as well\n");
     assert_eq!(fs::read(&victim).expect("it exists"), b"whole");
-    assert_eq!(cluster.key_directory(), ["key.bin"]);
+    assert_eq!(cluster.key_directory(), ["key.bin", "pgseal.toml"]);
 }
 
 #[test]
@@ -90,5 +90,5 @@ fn a_change_that_fails_leaves_no_key_in_clear() {
     let output = cluster.key("wrap", &["--new-key-file", name]).output();
     assert_eq!(output.expect("it runs").status.code(), Some(2));
     assert!(!key_file.exists());
-    assert_eq!(cluster.key_directory(), ["key.bin"]);
+    assert_eq!(cluster.key_directory(), ["key.bin", "pgseal.toml"]);
 }

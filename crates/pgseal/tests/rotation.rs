@@ -128,7 +128,11 @@ fn what_is_refused_leaves_no_wrapping_behind() {
             ];
             let refused = Transcript::of(&mut cluster.key(verb, &args));
             assert_eq!(refused.code, Some(code), "{refused:?}");
-            assert_eq!(cluster.key_directory(), ["key.bin"], "{verb}: {unwrap}");
+            assert_eq!(
+                cluster.key_directory(),
+                ["key.bin", "pgseal.toml"],
+                "{verb}: {unwrap}"
+            );
             assert_eq!(cluster.key_bin(), before);
         }
     }
@@ -145,7 +149,7 @@ fn what_a_killed_change_left_is_told_and_goes_with_the_next() {
         2,
         "key.bin has no slot 2: `pgseal key check --show` lists its slots",
     );
-    assert_eq!(cluster.key_directory(), ["key.bin"]);
+    assert_eq!(cluster.key_directory(), ["key.bin", "pgseal.toml"]);
     cluster.check().prints(&opens(1));
 }
 
@@ -169,7 +173,7 @@ fn what_would_make_the_file_too_long_to_read() {
     ];
     Transcript::of(&mut cluster.key("wrap", &args)).refuses(2, "key.bin has at most 262144 bytes, too few for this slot beside the others: first replace the slot with the longest wrapped key by a shorter one");
     assert_eq!(cluster.key_bin(), before);
-    assert_eq!(cluster.key_directory(), ["key.bin"]);
+    assert_eq!(cluster.key_directory(), ["key.bin", "pgseal.toml"]);
     Transcript::of(&mut cluster.key("rotate", &["--new-plain"]))
         .prints("slot 5 opens the key now, slot 1 is gone\n");
     Transcript::of(&mut cluster.key("wrap", &args)).prints("slot 1 opens the key as well\n");

@@ -76,7 +76,7 @@ fn a_good_cluster() {
         "holes": [],
         "unknown": [],
         "odd": [],
-        "clear_files": 2,
+        "clear_files": 3,
         "skipped_files": 0,
         "threads": 3,
         "seconds": null,
@@ -292,10 +292,10 @@ fn a_segment_that_has_just_begun() {
 #[test]
 fn the_segment_of_the_last_checkpoint() {
     let missing = format!(
-        "{WAL}: is missing and holds the last checkpoint: the server cannot start without it"
+        "{WAL}: is missing and belongs to the last checkpoint: the server cannot start without it"
     );
     let unused = format!(
-        "{WAL}: should hold the last checkpoint and is not in use: the server cannot start from it"
+        "{WAL}: belongs to the last checkpoint and is not in use: the server cannot start from it"
     );
     let data = Data::new();
     data.clear(WAL, &vec![0; SEGMENT]);
@@ -407,7 +407,7 @@ fn what_needs_no_key_is_skipped_and_what_is_unknown_is_told() {
     let mut expected = warnings.to_vec();
     expected.sort_unstable();
     assert_eq!((code, before), (Some(1), expected));
-    let rest = "not read: 3 clear files, 1 that this key does not open";
+    let rest = "not read: 4 clear files, 1 that this key does not open";
     assert!(stdout.contains(rest), "{stdout}");
 }
 

@@ -81,6 +81,10 @@ fn of_cluster(root: Root, ways: &Ways) -> Result<Vec<Finding>, Failure> {
     let key_id = key_id.to_string();
     let unlocked = unlock(root, ways);
     let blocks = unlocked.as_ref().ok().map(blocks);
+    let copy = unlocked.as_ref().ok().map(|unlocked| {
+        let checked = dir.check_copy(&unlocked.header);
+        Finding::of("pgseal.toml", checked.map(|()| "says the key's header"))
+    });
     let opens = unlocked.map(|_| format!("{key_id} opens"));
     let written = writer::check(&source, &data);
     let written = written.map(|_| "all around it is the server's user's or root's");
@@ -93,6 +97,7 @@ fn of_cluster(root: Root, ways: &Ways) -> Result<Vec<Finding>, Failure> {
         doctor::ways(count),
         Finding::of("key file", written),
     ];
+    findings.extend(copy);
     findings.extend(blocks);
     findings.extend(of_server(&server(&data), &key_id));
     Ok(findings)

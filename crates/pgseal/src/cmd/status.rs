@@ -52,6 +52,8 @@ struct KeyFileStatus {
     generation: Option<u64>,
     slots: Vec<SlotView>,
     key_check: KeyCheck,
+    /// What is wrong with `pgseal.toml`.
+    pgseal_toml: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -127,6 +129,7 @@ fn sealed(root: Root, args: &StatusArgs) -> Result<Status, Failure> {
         KeyImage::File(file) => (file.header().clone(), Some(file.generation())),
         KeyImage::Raw(_) => (dir.header()?, None),
     };
+    let copy = dir.check_copy(&header).err();
     let key_check = if args.no_check || args.show {
         KeyCheck::NotTried
     } else {
@@ -144,7 +147,10 @@ fn sealed(root: Root, args: &StatusArgs) -> Result<Status, Failure> {
         unsupported: unsupported(&data),
         data_directory: data,
         sealed: true,
-        key_file: Some(key_file(&header, generation, slots, key_check)),
+        key_file: Some(KeyFileStatus {
+            pgseal_toml: copy.map(|error| error.to_string()),
+            ..key_file(&header, generation, slots, key_check)
+        }),
     })
 }
 
@@ -177,6 +183,7 @@ fn key_file(
         generation,
         slots,
         key_check,
+        pgseal_toml: None,
     }
 }
 
@@ -243,6 +250,9 @@ impl Display for Status {
                 row("opened by", &slot.line())?;
             }
             row("key check", &words(&file.key_check))?;
+            if let Some(wrong) = &file.pgseal_toml {
+                row("pgseal.toml", wrong)?;
+            }
         }
         row("server", &self.server.to_string())
     }

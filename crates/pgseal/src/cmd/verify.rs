@@ -14,7 +14,7 @@ use crate::cluster::Root;
 use crate::cmd::status;
 use crate::control_file;
 use crate::exit::{Failure, FOUND};
-use crate::keybin::DIR;
+use crate::keybin::{KeyDir, DIR, SETTINGS};
 use crate::output;
 use crate::scan::{pool, progress, walk};
 use crate::twin::start::StartError;
@@ -67,11 +67,13 @@ fn verify(unlocked: &Unlocked, args: &VerifyArgs) -> Result<Report, Failure> {
     let mut checked = pool::map(&plan.tasks, jobs, || Box::new(Scratch::new()), check);
     bar.finish_and_clear();
     let missing = cluster.mark_together(&mut checked);
+    let copy = KeyDir::of(data).check_copy(&unlocked.header).err();
     let dangling = found.dangling.iter();
     let absent = dangling
         .map(|odd| (printable(&odd.name), Fault::Dangling))
         .chain(unmounted.into_iter().map(|name| (name, Fault::Unmounted)))
-        .chain(missing.map(|name| (name, Fault::WalMissing)));
+        .chain(missing.into_iter().map(|name| (name, Fault::WalMissing)))
+        .chain(copy.map(|error| (format!("{DIR}/{SETTINGS}"), Fault::HeaderCopy(error))));
     let results = Results::new(checked, absent.collect(), args.strict);
     let time = start.elapsed();
     Ok(Report {

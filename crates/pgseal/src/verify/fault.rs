@@ -3,6 +3,7 @@
 use pgseal_storage::control::ControlError;
 use pgseal_storage::Errno;
 
+use crate::keybin::CopyError;
 use crate::scan::raw::words;
 
 /// One finding.
@@ -28,13 +29,15 @@ pub enum Fault {
     WalSize(u64),
     #[error("has no WAL page header: damaged, moved, or sealed with another key")]
     WalHeader,
+    #[error("has no WAL page header, and recovery ends before it: after a power cut that may be the end of WAL, otherwise it is damaged and commits are lost")]
+    WalEnds,
     #[error("holds WAL of another cluster")]
     WalForeign,
     #[error("is zeroed, and pages after it are not")]
     WalZeroed,
-    #[error("should hold the last checkpoint and is not in use: the server cannot start from it")]
+    #[error("belongs to the last checkpoint and is not in use: the server cannot start from it")]
     NoCheckpoint,
-    #[error("is missing and holds the last checkpoint: the server cannot start without it")]
+    #[error("is missing and belongs to the last checkpoint: the server cannot start without it")]
     WalMissing,
     #[error("{0}")]
     Control(#[from] ControlError),
@@ -42,6 +45,8 @@ pub enum Fault {
     Magic(&'static str),
     #[error("incorrect checksum in {0}: damaged")]
     Crc(&'static str),
+    #[error(transparent)]
+    HeaderCopy(#[from] CopyError),
     #[error("leads nowhere: mount what it links to")]
     Dangling,
     #[error("holds no directory of this cluster: mount what belongs there")]

@@ -14,11 +14,12 @@
 //! What cannot be checked: a page that is older than it should be, a whole page that was zeroed
 //! (counted, and listed if a later page was written), 16 garbled bytes of a page without checksum.
 
-mod checkpoint;
 mod fault;
 mod named;
 mod paged;
 mod reader;
+mod recovery;
+mod remedy;
 mod report;
 mod segments;
 mod wal;
@@ -38,8 +39,8 @@ use pgseal_storage::{Errno, SealedFile};
 use crate::control_file::{self, ControlReadError, Read};
 use crate::scan::raw::Raw;
 use crate::scan::walk::Found;
-use checkpoint::Checkpoint;
 pub use fault::Fault;
+use recovery::{Recovery, WalSegment};
 pub use report::{Report, Results, Unknown, Verdict};
 
 /// The rows of the summary.
@@ -69,8 +70,8 @@ pub struct Checked {
     pub holes: Vec<Range<u64>>,
     /// One more than the last page that is no hole.
     pub written: u64,
-    /// Where the segment of WAL begins, if it is one in use.
-    pub wal_in_use: Option<u64>,
+    /// If it is a segment of WAL, what only shows when all are known.
+    wal: Option<WalSegment>,
     /// What is wrong, with the block if it is one.
     pub faults: Vec<(Option<u64>, Fault)>,
 }
@@ -84,7 +85,7 @@ impl Checked {
             pages: task.found.len.div_ceil(UNIT as u64),
             holes: Vec::new(),
             written: 0,
-            wal_in_use: None,
+            wal: None,
             faults: Vec::new(),
         }
     }
@@ -112,8 +113,8 @@ pub struct Cluster<'k> {
     pub control: Result<Control, ControlError>,
     /// Pages of a whole segment file of a relation.
     segment_pages: u32,
-    /// Where recovery begins, if its WAL must be there.
-    checkpoint: Option<Checkpoint>,
+    /// How far WAL is read, if `pg_control` says it.
+    recovery: Option<Recovery>,
 }
 
 impl<'k> Cluster<'k> {
@@ -138,7 +139,7 @@ impl<'k> Cluster<'k> {
             master,
             length,
             segment_pages: segment_pages.unwrap_or(DEFAULT_SEGMENT_PAGES),
-            checkpoint: said.and_then(|control| Checkpoint::of(data, control, &page)),
+            recovery: said.map(|control| Recovery::of(data, control, &page)),
             control,
         })
     }
@@ -188,10 +189,14 @@ impl<'k> Cluster<'k> {
             .is_none_or(|version| version.ends_with(suffix.as_bytes()))
     }
 
-    /// Marks what only shows when all files are known; returns a file that should be there.
-    pub fn mark_together(&self, checked: &mut [Checked]) -> Option<String> {
+    /// Marks what only shows when all files are known; returns files that should be there.
+    pub fn mark_together(&self, checked: &mut [Checked]) -> Vec<String> {
         segments::mark_gaps(checked, self.segment_pages);
-        self.checkpoint.as_ref()?.mark(checked)
+        let Some(recovery) = &self.recovery else {
+            recovery::mark_all(checked);
+            return Vec::new();
+        };
+        recovery.mark(checked)
     }
 
     fn sealed(&self, spec: &Spec) -> SealedFile<'k> {

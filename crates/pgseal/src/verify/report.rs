@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use super::remedy::Remedy;
 use super::segments::holes_below_writing;
 use super::{Checked, Fault, Sort};
 use crate::output;
@@ -59,6 +60,7 @@ struct Finding {
     #[serde(skip_serializing_if = "Option::is_none")]
     block: Option<u64>,
     reason: String,
+    remedy: Remedy,
 }
 
 #[derive(Serialize)]
@@ -141,7 +143,7 @@ impl Display for Report {
             self.clear_files,
             self.skipped_files
         )?;
-        writeln!(f, "{}", self.sentence())
+        self.sentences(f)
     }
 }
 
@@ -151,6 +153,7 @@ impl Report {
             file,
             block,
             reason,
+            ..
         } in &self.results.bad
         {
             match block {
@@ -223,22 +226,28 @@ impl Report {
         Ok(())
     }
 
-    fn sentence(&self) -> String {
-        match self.results.bad.len() {
-            0 => "nothing bad found".to_owned(),
-            1 => "1 finding: restore this file from a backup or a standby".to_owned(),
-            n => format!("{n} findings: restore these files from a backup or a standby"),
+    fn sentences(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        if self.results.bad.is_empty() {
+            return writeln!(f, "nothing bad found");
         }
+        for remedy in Remedy::ALL {
+            let bad = self.results.bad.iter();
+            match bad.filter(|finding| finding.remedy == remedy).count() {
+                0 => {}
+                count => writeln!(f, "{}", remedy.sentence(count, self.shut_down))?,
+            }
+        }
+        Ok(())
     }
 }
 
 impl Finding {
     fn new(file: String, block: Option<u64>, fault: &Fault) -> Self {
-        let reason = fault.to_string();
         Self {
-            file,
             block,
-            reason,
+            reason: fault.to_string(),
+            remedy: Remedy::of(&file, fault),
+            file,
         }
     }
 }

@@ -2,8 +2,9 @@
 //!
 //! A segment is empty (made ahead, all zeros), recycled (its first page is that of the segment it
 //! was, the rest is noise), or in use: then it has pages with their own address up to the last that
-//! was written, and after that zeros or noise. So a page without its address is damaged if one
-//! with it follows, and so is a first page of zeros if anything follows.
+//! was written, and after that zeros or noise. So something is wrong with a page without its
+//! address if one with it follows, and with a first page of zeros if anything follows: whether
+//! that is damage depends on [how far WAL is read](super::recovery).
 
 use indicatif::ProgressBar;
 use pgseal_storage::layout::PAGE;
@@ -11,6 +12,7 @@ use pgseal_storage::scratch::Scratch;
 use pgseal_storage::wal::{LongHeader, WalName, LONG_HEADER};
 
 use super::reader::{is_zero, pages, Pair};
+use super::recovery::WalSegment;
 use super::{Checked, Cluster, Fault};
 use crate::pages::Page;
 use crate::scan::raw::Raw;
@@ -48,6 +50,12 @@ impl Cluster<'_> {
         let Some((spec, start)) = place.filter(|_| checked.bytes == size) else {
             return checked.file_fault(Fault::WalSize(checked.bytes));
         };
+        let mut wal = WalSegment {
+            timeline: timeline(&checked.name),
+            start,
+            in_use: false,
+            gaps: Vec::new(),
+        };
         let mut segment = Segment::Unjudged;
         pages(
             disk,
@@ -58,14 +66,14 @@ impl Cluster<'_> {
                 Err(errno) => checked.fault(block, Fault::unreadable(errno)),
                 Ok(pair) if block == 0 => match self.first_page(&pair, start) {
                     Ok(known) => segment = known,
+                    Err(Fault::WalHeader) => wal.gaps.push((0, start, Fault::WalHeader)),
                     Err(fault) => checked.fault(0, fault),
                 },
-                Ok(pair) => segment.page(block, &pair, start + block * PAGE, checked),
+                Ok(pair) => segment.page(block, &pair, checked, &mut wal),
             },
         );
-        if matches!(segment, Segment::InUse { .. }) {
-            checked.wal_in_use = Some(start);
-        }
+        wal.in_use = matches!(segment, Segment::InUse { .. });
+        checked.wal = Some(wal);
     }
 
     fn first_page(&self, pair: &Pair<'_>, start: u64) -> Result<Segment, Fault> {
@@ -95,10 +103,11 @@ impl Cluster<'_> {
 }
 
 impl Segment {
-    fn page(&mut self, block: u64, pair: &Pair<'_>, address: u64, checked: &mut Checked) {
+    fn page(&mut self, block: u64, pair: &Pair<'_>, checked: &mut Checked, wal: &mut WalSegment) {
+        let address = wal.start + block * PAGE;
         match self {
             Self::Empty if !is_zero(pair.clear) => {
-                checked.fault(0, Fault::WalZeroed);
+                wal.gaps.push((0, wal.start, Fault::WalZeroed));
                 *self = Self::Unjudged;
             }
             Self::Empty | Self::Unjudged => {}
@@ -106,13 +115,23 @@ impl Segment {
                 checked.fault(block, Fault::Clear);
             }
             Self::InUse { magic, doubtful } if is_page(pair.clear, *magic, address) => {
-                for block in doubtful.drain(..) {
-                    checked.fault(block, Fault::WalHeader);
-                }
+                let gaps = doubtful.drain(..);
+                let start = wal.start;
+                let gap = |block| (block, start + block * PAGE, Fault::WalHeader);
+                wal.gaps.extend(gaps.map(gap));
             }
             Self::InUse { doubtful, .. } => doubtful.push(block),
         }
     }
+}
+
+/// The first eight digits of a segment's name.
+fn timeline(name: &str) -> u32 {
+    let name = name.rsplit('/').next().unwrap_or(name);
+    let digits = name.get(..8);
+    digits
+        .and_then(|digits| u32::from_str_radix(digits, 16).ok())
+        .unwrap_or_default()
 }
 
 fn long_header(page: &Page) -> Option<LongHeader> {

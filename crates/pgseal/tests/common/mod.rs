@@ -68,9 +68,20 @@ impl Cluster {
         for slot in slots {
             file.add(slot).expect("room for the slot");
         }
-        Self::with_key_bin(&file.write(&master()))
+        let cluster = Self::with_key_bin(&file.write(&master()));
+        let bound = header().bound();
+        let bound: String = bound.iter().map(|byte| format!("{byte:02x}")).collect();
+        let text = format!("header = \"{bound}\"\n");
+        fs::write(cluster.settings_path(), text).expect("a file");
+        cluster
     }
 
+    /// The copy of the header beside the key file.
+    pub fn settings_path(&self) -> PathBuf {
+        self.data().join("pg_encryption/pgseal.toml")
+    }
+
+    /// A key file of these bytes, and nothing beside it.
     pub fn with_key_bin(bytes: &[u8]) -> Self {
         let cluster = Self {
             tmp: tempfile::tempdir().expect("a directory"),

@@ -7,7 +7,7 @@ use crate::cli::CheckArgs;
 use crate::cluster::Root;
 use crate::describe;
 use crate::exit::Failure;
-use crate::keybin::KeyDir;
+use crate::keybin::{CopyError, KeyDir, DIR, SETTINGS};
 use crate::output;
 use crate::unlock::{unlock, Opener, Unlocked, Ways};
 
@@ -15,6 +15,11 @@ use crate::unlock::{unlock, Opener, Unlocked, Ways};
 #[derive(Debug, thiserror::Error)]
 #[error("the key opens, but not through {0}: replace with `pgseal key wrap --replace` what nobody can open")]
 pub struct SlotsDoNotOpen(String);
+
+/// `pgseal.toml` is of no use.
+#[derive(Debug, thiserror::Error)]
+#[error("the key opens, but {DIR}/{SETTINGS} {0}")]
+pub struct NoCopy(#[from] CopyError);
 
 pub fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
     let root = Root::required(&args.cluster.pgdata)?;
@@ -36,6 +41,9 @@ pub fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
     if args.all {
         every_slot(&opened, &ways)?;
     }
+    KeyDir::of(&opened.root.path)
+        .check_copy(&opened.header)
+        .map_err(NoCopy)?;
     Ok(ExitCode::SUCCESS)
 }
 

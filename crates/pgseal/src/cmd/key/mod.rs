@@ -6,6 +6,6 @@ mod slots;
 pub mod unwrap;
 pub mod wrap;
 
-pub use check::SlotsDoNotOpen;
+pub use check::{NoCopy, SlotsDoNotOpen};
 pub use slots::ChangeError;
 pub use unwrap::OnTerminal;

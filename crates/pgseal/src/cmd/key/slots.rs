@@ -62,6 +62,7 @@ pub fn change(cluster: &ClusterOptions, new: &NewOptions, replace: Replace) -> R
         SlotKind::Command { unwrap, .. } => outranked(&opened.header, data, unwrap)?,
         _ => None,
     };
+    locked.store.restore_copy(&opened.header)?;
     let added = add_slot(
         &mut locked.store,
         &mut file,
