@@ -317,7 +317,8 @@ fn what_cannot_be_started_says_why() {
     let usage = Command::new(PROGRAM).output().unwrap();
     assert_eq!(usage.status.code(), Some(2));
     if is_root() {
-        let socket = directory.path().join("root");
+        let of_root = tempfile::tempdir().unwrap();
+        let socket = of_root.path().join("root");
         let as_root = Command::new(PROGRAM)
             .args(["--allow-uid", "0", "--socket"])
             .arg(socket)

@@ -123,13 +123,18 @@ pub fn descriptors(connections: u32) -> Result<(), HardenError> {
     }
 }
 
-/// Becomes `name` for good, with that user's group alone, and with the capability to lock memory
+/// The user of this name.
+pub fn user(name: &str) -> Result<User, HardenError> {
+    let found = User::from_name(name);
+    found
+        .map_err(|errno| HardenError::Become(name.to_owned(), errno))?
+        .ok_or_else(|| HardenError::NoUser(name.to_owned()))
+}
+
+/// Becomes `user` for good, with that user's group alone, and with the capability to lock memory
 /// only if that is what it is locked by.
-pub fn become_user(name: &str, within: Within) -> Result<(), HardenError> {
-    let failed = |errno| HardenError::Become(name.to_owned(), errno);
-    let user = User::from_name(name)
-        .map_err(failed)?
-        .ok_or_else(|| HardenError::NoUser(name.to_owned()))?;
+pub fn become_user(user: &User, within: Within) -> Result<(), HardenError> {
+    let failed = |errno| HardenError::Become(user.name.clone(), errno);
     if user.uid == unistd::geteuid() && user.uid == unistd::getuid() {
         return Ok(());
     }
@@ -306,7 +311,7 @@ mod tests {
 
     #[test]
     fn nobody_is_a_user_and_a_limit_is_named() {
-        let unknown = become_user("nosuchuser", Within::Limit).unwrap_err();
+        let unknown = user("nosuchuser").unwrap_err();
         assert_eq!(
             unknown.to_string(),
             "there is no user nosuchuser: make one, or name another with --user"

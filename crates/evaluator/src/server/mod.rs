@@ -86,8 +86,10 @@ pub fn serve(options: &Serve) -> Result<(), ServeError> {
     harden::descriptors(options.max_connections)?;
     let allowed = allowed_users(&options.allow_uid)?;
     let in_socket = |error| ServeError::Socket(path.display().to_string(), error);
-    let listener = Listener::bind(path, allowed).map_err(in_socket)?;
-    if let Some(user) = &options.user {
+    let user = options.user.as_deref().map(harden::user).transpose()?;
+    let owner = user.as_ref().map_or(Uid::effective(), |user| user.uid);
+    let listener = Listener::bind(path, allowed, owner).map_err(in_socket)?;
+    if let Some(user) = &user {
         harden::become_user(user, within)?;
     }
     harden::no_inspection()?;

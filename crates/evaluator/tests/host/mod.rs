@@ -27,13 +27,17 @@ pub fn is_root() -> bool {
     nix::unistd::geteuid().is_root()
 }
 
-/// A directory in which the evaluator's user may write.
+/// A directory of the evaluator's user.
 pub fn log_directory() -> Rc<TempDir> {
     let directory = tempfile::Builder::new()
         .prefix("pgseal-ev.")
         .tempdir()
         .unwrap();
-    fs::set_permissions(&directory, fs::Permissions::from_mode(0o777)).unwrap();
+    fs::set_permissions(&directory, fs::Permissions::from_mode(0o755)).unwrap();
+    if is_root() {
+        let nobody = nix::unistd::User::from_name("nobody").unwrap().unwrap();
+        std::os::unix::fs::chown(&directory, Some(nobody.uid.as_raw()), None).unwrap();
+    }
     Rc::new(directory)
 }
 
