@@ -55,7 +55,7 @@ class Client(Confidential):
                                 "in the transaction: sealed", f"after ROLLBACK: {gone}", f"again: {gone}",
                                 "in the transaction: sealed", "after COMMIT: sealed", "again: sealed"])
         # Of the rows that stayed each names the key that is there, in bytes 3 to 6 of its cell.
-        keys = "SELECT count(*), count(DISTINCT key_id) FROM t LEFT JOIN encdb.data_key ON to_hex(key_id) = ltrim(substring(c::text FROM 9 FOR 8), '0')"
+        keys = "SELECT count(*), count(DISTINCT key_id) FROM t LEFT JOIN encdb.data_key ON to_hex(key_id) = ltrim(substring(encdb.enc_int4_send(c)::text FROM 9 FOR 8), '0')"
         self.assertEqual(cluster.psql(keys), "3|1")
 
     def test_values_go_in_and_come_out_and_the_server_sees_cells(self):

@@ -87,7 +87,7 @@ class Roles(Confidential):
                                "'DECLARE e enc_int4; BEGIN e := encdb.enc_int4_encrypt(v); RETURN e; END';"
                                f"BEGIN; SET ROLE alice; {put} SET ROLE bob; {put} COMMIT; BEGIN; {put} COMMIT; RESET ROLE;"
                                # The key's number stands in a cell's bytes 3 to 6.
-                               "SELECT u, count(*), count(DISTINCT substring(c::text FROM 9 FOR 8)) FROM who "
+                               "SELECT u, count(*), count(DISTINCT substring(encdb.enc_int4_send(c)::text FROM 9 FOR 8)) FROM who "
                                "GROUP BY ROLLUP (u) ORDER BY u")
         self.assertEqual(output.split()[-3:], ["alice|1|1", "bob|2|1", "|3|2"])
 

@@ -111,6 +111,20 @@ casts() {
     done < <(rows casts)
 }
 
+# Casts of each type, and of its arrays, that raise.
+refused() {
+    local to name of
+    printf '\n-- No cell is its digits\n'
+    while read -r to; do
+        fill refused.sql.in to "$to"
+        while read -r name; do
+            for of in "$name" "${name}[]"; do
+                echo "CREATE CAST ($of AS pg_catalog.\"$to\") WITH FUNCTION encdb.cell_as_$to(\"any\") AS ASSIGNMENT;"
+            done
+        done < <(printf '%s\n' rnd_type det_type; rows types | awk '{ print "enc_" $1 }')
+    done < <(rows refused)
+}
+
 cat head.sql
 families
 types
@@ -120,4 +134,5 @@ mixed
 intervals
 aggregates
 casts
+refused
 cat text.sql det.sql computed.sql

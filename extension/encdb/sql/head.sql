@@ -84,6 +84,9 @@ CREATE FUNCTION encdb.sortsupport(internal) RETURNS void
 -- Makes one call of operators and casts one on another, when a query is planned.
 CREATE FUNCTION encdb.compile(internal) RETURNS internal
     AS 'MODULE_PATHNAME', 'encdb_compile' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+-- Raises when a query is planned that casts an encrypted type to a plain one.
+CREATE FUNCTION encdb.refuse_cast(internal) RETURNS internal
+    AS 'MODULE_PATHNAME', 'encdb_refuse_plan' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 CREATE FUNCTION encdb.aggregate_combine(internal, internal) RETURNS internal
     AS 'MODULE_PATHNAME', 'encdb_aggregate_combine' LANGUAGE C IMMUTABLE PARALLEL SAFE;
 CREATE FUNCTION encdb.aggregate_serialize(internal) RETURNS bytea

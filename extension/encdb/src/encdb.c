@@ -85,5 +85,6 @@ _PG_init(void)
 	encdb_session_init();
 	encdb_page_init();
 	encdb_distinct_init();
+	encdb_plain_init();
 	encdb_background_init();
 }

@@ -117,6 +117,7 @@ extern bool encdb_keys_are_read(bool of_tuples);
 extern void encdb_distinct_init(void);
 
 /* cell.c */
+extern Datum encdb_out(PG_FUNCTION_ARGS);
 extern Datum encdb_cell_datum(PgsealBytes bytes);
 
 /* collation.c */
@@ -131,6 +132,9 @@ extern text *encdb_text(PgsealBytes utf8);
 
 /* convert.c */
 extern void encdb_convert_init(void);
+
+/* plain.c */
+extern void encdb_plain_init(void);
 
 /* compare.c */
 extern const char *encdb_locale_of(Cell *cell, Oid collation);

@@ -1,0 +1,124 @@
+#!/usr/bin/env python3
+"""No plain type takes a cell for its digits: every encrypted type with every plain one, by SQL's casts and by PL/pgSQL's assignment.
+
+What applications say is refused with PE028, or not found at all; what sends, dumps and copies cells goes on to work.
+"""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from confidential import TOOLS, Confidential  # noqa: E402
+from pgseal_test import main  # noqa: E402
+
+NAMES = ["int4", "int8", "float4", "float8", "decimal", "bool", "date", "timestamp", "timestamptz", "uuid", "bytea", "text"]
+TYPES = [*(f"enc_{name}" for name in NAMES), "rnd_type", "det_type"]
+REFUSED = ["text", "varchar", "bpchar", "name", '"char"', "bytea", "json", "jsonb", "xml"]
+VALUES = {"bool": "true", "uuid": "'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'", "bytea": "'x'", "text": "'ada'",
+          **dict.fromkeys(["date", "timestamp", "timestamptz"], "'2024-02-29'")}
+MADE = """
+SELECT encdb.dek_generate(encdb.default_keyname()) IS NOT NULL, encdb.dek_generate('det', '{"flags": "DET"}') IS NOT NULL;
+CREATE TABLE t AS SELECT """ + ", ".join(f"encdb.enc_{name}_encrypt({VALUES.get(name, '7')}) AS {name}_" for name in NAMES) + """,
+    encdb.enc_int4_encrypt(7)::rnd_type AS rnd_type_, encdb.enc_text_encrypt('ada', 'det')::det_type AS det_type_;
+CREATE TABLE empty AS SELECT * FROM t WITH NO DATA;
+CREATE DOMAIN email AS enc_text;
+CREATE TABLE noted (note text, short varchar(5));
+CREATE VIEW v AS SELECT upper(text_::text) AS u FROM t;
+"""
+# Every plain type of PostgreSQL's that has values and an input of its own.
+PLAIN = """
+SELECT format_type(oid, NULL) FROM pg_type WHERE typnamespace = 'pg_catalog'::regnamespace AND typtype = 'b' AND typcategory NOT IN ('A', 'Z')
+UNION SELECT '"char"' ORDER BY 1"""
+ASSIGNED = "DO $$ DECLARE c {from_}; v {to}; BEGIN SELECT {column} INTO c FROM t; v := c; RAISE NOTICE 'taken'; END $$;"
+# What applications and ORMs say.
+STATEMENTS = [
+    """SELECT 1 FROM empty WHERE UPPER("text_"::text) = UPPER('ada')""",
+    """SELECT 1 FROM empty WHERE UPPER("text_"::text) LIKE UPPER('%a%')""",
+    "PREPARE q AS SELECT 1 FROM empty WHERE upper(text_::text) = upper($1); EXECUTE q('ada')",
+    "SELECT ' '::text || text_ FROM empty", "SELECT text_ || ' '::text FROM empty", "SELECT text_ || ' '::varchar FROM empty",
+    "SELECT text_::email::text FROM empty", "SELECT text_::email::varchar(3) FROM empty", "SELECT CAST(text_ AS char(4)) FROM empty",
+    "SELECT text_::information_schema.sql_identifier FROM empty",
+    "SELECT (ARRAY[text_])::text[] FROM empty", "SELECT (ARRAY[text_])::text FROM empty", "SELECT (ARRAY[int4_])::varchar[] FROM empty",
+    "SELECT (ARRAY[text_::email])::text[] FROM t", "SELECT (ARRAY[text_::email])::text FROM t",
+    "SELECT to_json(text_) FROM t", "SELECT to_jsonb(text_) FROM t", "SELECT row_to_json(t) FROM t", "SELECT to_jsonb(t)->>'text_' FROM t",
+    "SELECT json_build_object('a', int4_) FROM t", "SELECT jsonb_build_array(int4_) FROM t", "SELECT json_agg(text_) FROM t",
+    "SELECT json_agg(ARRAY[text_]) FROM t", "SELECT jsonb_object_agg('a', text_) FROM t", "SELECT to_json(text_::email) FROM t",
+    "SELECT string_agg(text_::text, ',') FROM empty", "SELECT quote_literal(text_) FROM empty", "SELECT quote_nullable(int4_) FROM empty",
+    "INSERT INTO noted (note) SELECT text_ FROM empty", "INSERT INTO noted (short) SELECT text_ FROM empty", "UPDATE noted SET note = text_ FROM t",
+    "ALTER TABLE empty ALTER COLUMN text_ TYPE text", "CREATE INDEX ON empty (upper(text_::text))",
+    "SELECT * FROM v",
+    "DO $$ DECLARE a text; BEGIN SELECT text_ INTO a FROM t; END $$",
+    "DO $$ DECLARE a text; BEGIN a := (SELECT text_ FROM t); END $$",
+    "CREATE FUNCTION f(c enc_text) RETURNS text LANGUAGE plpgsql AS 'BEGIN RETURN c; END'; SELECT f(text_) FROM t",
+    "CREATE FUNCTION g(c enc_text) RETURNS text LANGUAGE sql AS 'SELECT c::text'; SELECT g(text_) FROM empty",
+]
+# These call output functions by themselves: found in a session in which the library is there.
+WRITTEN = [
+    "SELECT concat('a', text_) FROM empty", "SELECT concat_ws(',', 'a', int4_) FROM empty", "SELECT format('%s', text_) FROM empty",
+    "SELECT format('%s', VARIADIC ARRAY[text_]) FROM empty", "SELECT array_to_string(ARRAY[text_], ',') FROM empty",
+    "SELECT array_to_string(ARRAY[text_], ',', '-') FROM empty", "SELECT xmlelement(name a, text_) FROM empty",
+    "SELECT xmlelement(name a, xmlattributes(text_ AS b)) FROM empty", "SELECT xmlforest(text_) FROM empty",
+    "WITH w AS (SELECT concat(text_, text_) AS c FROM t) SELECT count(c) FROM w", "SELECT 1 WHERE EXISTS (SELECT FROM t WHERE concat(text_) LIKE '%a%')",
+    "SELECT concat(text_::email) FROM t", "EXPLAIN SELECT concat(text_) FROM t", "CREATE TABLE c AS SELECT concat(text_) FROM t",
+    "DO $$ DECLARE a text; BEGIN a := concat((SELECT text_ FROM t)); END $$",
+]
+# Of documents alone: nothing tells these from what is meant.
+UNSEEN = ["SELECT t::text LIKE '(%' FROM t"]
+
+
+class Plain(Confidential):
+    def asked(self, server, statements, prologue=""):
+        """The SQLSTATE of each statement, in one session."""
+        script = "\\set ON_ERROR_STOP 0\n" + "".join(f"{one.removesuffix(';')};\n\\echo state :SQLSTATE\n" for one in statements)
+        done = server.run("psql", "-X", "-q", "-A", "-t", "-d", "postgres", "-U", "postgres", input=prologue + script, check=False)
+        states = [line.split()[1] for line in done.stdout.splitlines() if line.startswith("state ")]
+        self.assertEqual(len(states), len(statements), done.stderr[-2000:])
+        return dict(zip(statements, states))
+
+    def made(self):
+        server = self.server()
+        self.as_owner(server, MADE)
+        return server
+
+    def test_every_type_to_every_plain_type(self):
+        server = self.made()
+        plain = server.psql(PLAIN).splitlines()
+        self.assertLessEqual({"text", "name", "tsvector", "bit", "regclass"}, {*plain})
+        casts, arrays, assigned = {}, {}, {}
+        for ty in TYPES:
+            column = f"{ty.removeprefix('enc_')}_"
+            casts |= {f"SELECT {column}::{to} FROM empty": to for to in [*plain, *REFUSED]}
+            arrays |= {f"SELECT (ARRAY[{column}])::{to} FROM empty": to for to in REFUSED}
+            assigned |= {ASSIGNED.format(from_=ty, column=column, to=to): to for to in [*plain, *REFUSED]}
+        for what, statements in [("cast", casts), ("array", arrays), ("assignment", assigned)]:
+            states = self.asked(server, list(statements))
+            taken = [one for one, state in states.items() if state == "00000"]
+            self.assertEqual(taken, [], what)
+            self.assertEqual([one for one, to in statements.items() if to in REFUSED and states[one] != "PE028"], [], what)
+
+    def test_statements(self):
+        server = self.made()
+        for statements, prologue in [(STATEMENTS, ""), (WRITTEN, "LOAD 'encdb';\n")]:
+            states = self.asked(server, statements, prologue)
+            self.assertEqual([one for one, state in states.items() if state != "PE028"], [])
+        self.assertEqual(set(self.asked(server, UNSEEN).values()), {"00000"})
+
+    def test_cells_are_sent_dumped_and_copied(self):
+        server = self.made()
+        everything = "SELECT * FROM t"
+        cells = server.psql(everything)
+        self.assertTrue(all(cell.startswith("\\x") for cell in cells.split("|")))
+        server.psql("CREATE TABLE copied (LIKE t); CREATE TABLE arrays (a enc_text[]); INSERT INTO arrays SELECT ARRAY[text_] FROM t;"
+                    f"COPY (SELECT * FROM t) TO '{server.home}/cells'; COPY copied FROM '{server.home}/cells';")
+        self.assertEqual(server.psql("SELECT * FROM copied"), cells)
+        server.psql("CREATE DATABASE again")
+        dump = server.run("pg_dump", "-U", "postgres", "--inserts", "-T", "arrays", "postgres").stdout
+        server.psql(dump, db="again")
+        self.assertEqual(server.psql(everything, db="again"), cells)
+        self.assertEqual(server.psql("SELECT a[1] FROM arrays"), server.psql("SELECT text_ FROM t"))
+        self.assertEqual(self.as_owner(server, "DO $$ DECLARE a enc_text; BEGIN SELECT text_ INTO a FROM t; EXECUTE 'UPDATE t SET text_ = $1' USING a; END $$;"
+                                       "SELECT encdb.decrypt(text_), encdb.decrypt(int4_::enc_text) FROM t"), "ada|7")
+
+
+if __name__ == "__main__":
+    main(__file__, TOOLS)
