@@ -81,7 +81,7 @@ prepare() {
     export PGSEAL_ACCEPT
     start_server
     "$pg/psql" -X -q -d postgres -c 'CREATE DATABASE shop'
-    admin 'CREATE EXTENSION encdb; CREATE EXTENSION encdb_btree'
+    admin 'CREATE EXTENSION encdb'
     title "An owner: keys that the server never sees in clear"
     owner init
     owner connect

@@ -316,15 +316,6 @@ class Life(Confidential):
                 session.stdin.write(insert)
                 self.assertEqual(self.until(session, "done"), [])
 
-    def test_pages_are_asked_for_without_a_wait(self):
-        """encdb_btree is looked for in the middle of a descent, too: as long as pg_extension is locked, it counts as absent."""
-        server = self.server(form="isolated", socket=self.evaluator().socket)
-        self.as_owner(server, TABLE + "CREATE EXTENSION encdb_btree;")
-        holder = server.session()
-        holder.stdin.write(LOCK.format("pg_extension"))
-        self.assertEqual(self.until(holder, "locked"), [])
-        self.assertEqual(last(self.as_owner(server, "SET statement_timeout = '5s';" + POINT)), "row 77")
-
     def test_serializable_transactions_make_keys_side_by_side(self):
         server = self.with_table()
         server.psql("CREATE TABLE s (x enc_int4)")

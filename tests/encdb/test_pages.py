@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""encdb_btree on indexes that grow under it: no answer is of a page as it was, and a descent asks once."""
+"""Page requests on indexes that grow under them: no answer is of a page as it was, and a descent asks once."""
 
 import re
 import sys
@@ -16,7 +16,6 @@ LOOKUPS = 200
 
 TABLE = """
 SELECT encdb.dek_generate(encdb.default_keyname()) IS NOT NULL;
-CREATE EXTENSION encdb_btree;
 CREATE EXTENSION amcheck;
 CREATE TABLE t (id enc_int4 PRIMARY KEY, g int);
 """
@@ -43,7 +42,6 @@ END $$;
 # Pages of different keys and pages of one key alone; ranges that begin and end on either, and between them.
 RANGES = """
 SELECT encdb.dek_generate(encdb.default_keyname()) IS NOT NULL;
-CREATE EXTENSION encdb_btree;
 CREATE TABLE r AS SELECT v, encdb.enc_int4_encrypt(v) AS k
     FROM (SELECT CASE WHEN g % 3 = 0 THEN 2 * g WHEN g % 3 = 1 THEN 2 * (g % 7) * 500 END AS v FROM generate_series(1, 6000) g) s;
 CREATE INDEX ON r (k {order});
@@ -63,7 +61,6 @@ SELECT 'ranges ' || count(*) FROM bounds;
 # answer would go right again; these answers would lead too far to the right.
 TWO_ORDERS = """
 SELECT encdb.dek_generate(encdb.default_keyname()) IS NOT NULL;
-CREATE EXTENSION encdb_btree;
 CREATE TABLE filler AS SELECT g AS id, repeat('x', 60) AS f FROM generate_series(1, 30000) g;
 ALTER TABLE filler ADD PRIMARY KEY (id);
 CREATE TABLE plain AS SELECT g AS n, chr(65 + g * 7919 % 26) || g * 104729 % 1000 AS v FROM generate_series(1, 500) g

@@ -16,7 +16,6 @@ CREATE TABLE numbers AS SELECT g, encdb.enc_int4_encrypt(g) AS k FROM generate_s
 # Pages of more than one level, half full, so that rows and keys stay on their pages.
 WRITTEN = """
 SELECT encdb.dek_generate(encdb.default_keyname()) IS NOT NULL;
-CREATE EXTENSION encdb_btree;
 CREATE EXTENSION amcheck;
 CREATE TABLE written (id enc_int4, k enc_int4, g int) WITH (fillfactor = 50);
 INSERT INTO written SELECT encdb.enc_int4_encrypt(g), encdb.enc_int4_encrypt(g * 7 % 2000), g FROM generate_series(1, 2000) g;
@@ -26,7 +25,6 @@ CREATE INDEX ON written (k) WITH (fillfactor = 50);
 # Encrypted columns behind another one, plain or encrypted, and one that is NULL in most rows.
 BEHIND = """
 SELECT encdb.dek_generate(encdb.default_keyname()) IS NOT NULL;
-CREATE EXTENSION encdb_btree;
 CREATE TABLE behind AS SELECT 1::bigint AS tenant, encdb.enc_int4_encrypt(1) AS a, encdb.enc_int4_encrypt(g) AS b,
     CASE WHEN g % 4 = 0 THEN encdb.enc_int4_encrypt(g) END AS n FROM generate_series(1, 3000) g;
 CREATE INDEX plain_first ON behind (tenant, b); CREATE INDEX cell_first ON behind (a, b);
@@ -81,7 +79,7 @@ class Requests(Confidential):
         self.assertEqual(dict(zip(expected, self.counts(server, expected))), expected)
 
     def test_writes(self):
-        """Of a table whose indexes are both on encrypted columns, with encdb_btree."""
+        """Of a table whose indexes are both on encrypted columns: no other extension is needed."""
         server = self.isolated("autovacuum = off")
         self.as_owner(server, WRITTEN)
         cells = "".join(f"SELECT encdb.enc_int4_encrypt({number}, '|postgres|postgres|') AS {name} \\gset\n" for name, number in CELLS.items())

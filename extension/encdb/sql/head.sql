@@ -55,6 +55,9 @@ CREATE FUNCTION encdb.database_id() RETURNS bytea
 -- How many requests this session has made of the evaluator's process; inline there are none.
 CREATE FUNCTION encdb.requests() RETURNS bigint
     AS 'MODULE_PATHNAME', 'encdb_requests' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+-- What this session has saved: pages that were asked for, and comparisons that they answered.
+CREATE FUNCTION encdb.page_statistics(OUT requests bigint, OUT answered bigint) RETURNS record
+    AS 'MODULE_PATHNAME', 'encdb_page_statistics' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
 
 -- Names of keys: |user|database|schema|table|column|, as far as they are given.
 CREATE FUNCTION encdb.keyname_generate(username text, database text, schema text DEFAULT NULL,

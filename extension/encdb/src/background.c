@@ -115,17 +115,16 @@ encdb_order_of_bytes(Cell *left, Cell *right)
 }
 
 /*
- * The scan key that nbtree compares by, or NULL. It calls by the FmgrInfo
- * inside the key, which a support function is not told otherwise. Others that
- * VACUUM calls by are inside of larger things, too: of the type cache's entries
- * or of GIN's state, where no argument follows.
+ * The scan key that nbtree compares by, or NULL. A support function is not told of it, but who compares a key where it lies on a
+ * B-tree's page, in shared buffers, is nbtree, which calls by the FmgrInfo inside the scan key; or the comparison of an array, a
+ * record or a range there, which calls by the one inside a type cache's entry, where no argument follows.
  */
 static ScanKey
 KeyOf(FunctionCallInfo fcinfo)
 {
 	ScanKey		key;
 
-	if (!fcinfo->flinfo)
+	if (!fcinfo->flinfo || !encdb_btree_page(DatumGetPointer(PG_GETARG_DATUM(0))))
 		return NULL;
 	key = (ScanKey) ((char *) fcinfo->flinfo - offsetof(ScanKeyData, sk_func));
 	return key->sk_argument == PG_GETARG_DATUM(1) ? key : NULL;

@@ -23,9 +23,7 @@ TryCompare(Cell *left, Cell *right, Oid collation, int *order)
 
 	if (!Attached())
 		return false;
-	if (unlikely(encdb_page_stale))
-		encdb_page_check();
-	if (encdb_page_compare && encdb_page_compare(&encdb_page_search, left, right, locale, order))
+	if (encdb_btree_compare(left, right, locale, order))
 		return true;
 	if (likely(pgseal_compare(CellBytes(left), CellBytes(right), locale, order) == 0))
 		return true;

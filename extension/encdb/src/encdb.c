@@ -34,12 +34,6 @@ static const struct config_enum_entry page_requests[] = {
 	{NULL, 0, false}
 };
 
-static void
-AssignPageRequests(int newval, void *extra)
-{
-	encdb_page_stale = true;
-}
-
 /*
  * Where the evaluator is was decided when the session began to use it. These are
  * called for every reading of the configuration, mostly with the value that is.
@@ -50,7 +44,6 @@ AssignEvaluator(int newval, void *extra)
 	if (newval == encdb_evaluator)
 		return;
 	encdb_forget_session();
-	encdb_page_stale = true;
 }
 
 static void
@@ -74,16 +67,15 @@ _PG_init(void)
 							   &encdb_socket, "/run/pgseal/evaluator.sock",
 							   PGC_SUSET, FLAGS, NULL, AssignSocket, NULL);
 	DefineCustomEnumVariable("encdb.page_requests", "Whether a page is compared by one request.",
-							 "auto: in the isolated form. Only with the extension encdb_btree.",
+							 "auto: at once in the isolated form, and inline when a scan stays on a page.",
 							 &encdb_page_requests, PAGE_REQUESTS_AUTO, page_requests,
-							 PGC_USERSET, FLAGS, NULL, AssignPageRequests, NULL);
+							 PGC_USERSET, FLAGS, NULL, NULL, NULL);
 #if PG_VERSION_NUM >= 150000
 	MarkGUCPrefixReserved("encdb");
 #endif
 	encdb_collation_init();
 	encdb_convert_init();
 	encdb_session_init();
-	encdb_page_init();
 	encdb_distinct_init();
 	encdb_plain_init();
 	encdb_background_init();

@@ -12,7 +12,6 @@
 #if PG_VERSION_NUM >= 160000
 #include "varatt.h"
 #endif
-#include "page_compare.h"
 #include "pgext.h"
 
 typedef struct varlena Cell;
@@ -66,6 +65,8 @@ enum
 /* session.c */
 extern bool encdb_attached;
 extern TimestampTz encdb_statement;
+/* Grows whenever what an evaluator answered may hold no longer: at every statement, and when sessions change */
+extern uint64 encdb_epoch;
 extern bool encdb_attach(void);
 extern void encdb_new_statement(void);
 extern void encdb_forget_session(void);
@@ -143,12 +144,11 @@ extern int	encdb_compare(Cell *left, Cell *right, Oid collation);
 /* rank.c */
 extern bool encdb_rank(const PgsealBytes *cells, int ncells, const char *locale, uint32 *ranks);
 
-/* page.c */
-extern EncdbPageCompare encdb_page_compare;
-extern EncdbPageSearch encdb_page_search;
-extern bool encdb_page_stale;
-extern void encdb_page_init(void);
-extern void encdb_page_check(void);
+/* btree.c */
+extern bool encdb_btree_compare(Cell *left, Cell *right, const char *locale, int *order);
+
+/* btree_page.c */
+extern char *encdb_btree_page(const void *datum);
 
 /* keys.c */
 extern bool encdb_load_keys(void);

@@ -18,6 +18,7 @@
 #include "utils/timestamp.h"
 
 bool		encdb_attached = false;
+uint64		encdb_epoch = 1;
 TimestampTz encdb_statement = 0;
 
 static ProcessUtility_hook_type next_process_utility = NULL;
@@ -101,7 +102,7 @@ void
 encdb_new_statement(void)
 {
 	encdb_statement = GetCurrentStatementStartTimestamp();
-	encdb_page_search.epoch++;
+	encdb_epoch++;
 	pgseal_set_time(timestamptz_to_time_t(GetCurrentTimestamp()));
 }
 
@@ -112,7 +113,7 @@ encdb_forget_session(void)
 	if (encdb_attached)
 		pgseal_detach();
 	encdb_attached = false;
-	encdb_page_search.epoch++;
+	encdb_epoch++;
 }
 
 /*
@@ -151,7 +152,7 @@ encdb_process_message(PG_FUNCTION_ARGS)
 
 	if (!Attached() || pgseal_message(CellBytes(message), &answer, &opened) != 0)
 		encdb_refuse();
-	encdb_page_search.epoch++;
+	encdb_epoch++;
 	result = encdb_cell_datum(answer);
 	if (opened && !encdb_load_keys())
 		encdb_refuse();

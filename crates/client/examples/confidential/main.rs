@@ -1,6 +1,6 @@
 //! The published load on encrypted columns, beside the same on plain ones, on a server that runs.
 //!
-//!     confidential prepare …     makes the databases: plain, encrypted, with encdb_btree …
+//!     confidential prepare …     makes the databases: plain, encrypted, with page requests …
 //!     confidential run …         measures, and prints a report that `pgseal bench report` shows
 //!
 //! Beside them stand the same rows in clear, as bytes that are as long as cells: what cells cost

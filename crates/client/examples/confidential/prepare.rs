@@ -36,11 +36,12 @@ pub async fn all(options: &Options) -> Outcome<()> {
         match database {
             Database::Plain => fill(options).await?,
             Database::Bytes => lengthen(options).await?,
-            Database::Columns | Database::Whole => convert(options, database).await?,
-            Database::ColumnsPaged | Database::WholePaged => {
-                let client = connect(options, name, Form::Inline).await?;
-                client.batch_execute("CREATE EXTENSION encdb_btree").await?;
+            Database::Columns | Database::Whole => {
+                convert(options, database).await?;
+                let off = format!("ALTER DATABASE {name} SET encdb.page_requests = off");
+                main.batch_execute(&off).await?;
             }
+            Database::ColumnsPaged | Database::WholePaged => {}
         }
         eprintln!("{name}: {:.1} s", start.elapsed().as_secs_f64());
     }

@@ -19,13 +19,13 @@ pub enum Database {
     Plain,
     /// In clear, as bytes that are as long as cells: what cells cost by their size alone.
     Bytes,
-    /// All but the primary key.
+    /// All but the primary key; no page of an index is asked for as a whole, here and in `Whole`.
     Columns,
-    /// The same with encdb_btree, which asks for the index on k.
+    /// The same, whose index on k is asked for by pages.
     ColumnsPaged,
     /// All.
     Whole,
-    /// All, with encdb_btree.
+    /// All, whose indexes are asked for by pages.
     WholePaged,
 }
 

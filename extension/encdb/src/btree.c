@@ -1,32 +1,31 @@
 /*
- * encdb_btree.c
+ * btree.c
  *	  Comparisons with the keys of a page, answered by one request for all of them.
  *
- * 1. What was answered is remembered with the cells that it was answered for (memory.c).
+ * 1. What was answered is remembered with the cells that it was answered for (btree_memory.c).
  * 2. The evaluator searches, and so believes that the page is sorted, as nbtree
  *	  does.
- * 3. encdb's epoch ends what was answered: at every statement, and whenever
+ * 3. encdb_epoch ends what was answered: at every statement, and whenever
  *	  sessions change.
  * 4. An update puts its row's old keys into indexes again, which a search has just
  *	  found equal to its own probe: they are answered as that probe was.
  * 5. A scan to the right compares its first bound with every page, but the first
  *	  page has told of all that follow.
- * 6. Where requests are dear, one is for a whole descent (descent.c).
+ * 6. Where requests are dear, one is for a whole descent (btree_descent.c).
  */
-#include "encdb_btree.h"
+#include "btree.h"
 
 #include "access/htup_details.h"
-#include "fmgr.h"
 #include "funcapi.h"
 #include "storage/bufmgr.h"
 #include "utils/memutils.h"
-
-PG_MODULE_MAGIC;
 
 /* Leaf pages: a range scan compares with both of its ends */
 #define REMEMBERED		4
 /* Inner pages, by their buffers */
 #define INNER			128
+/* Comparisons of a binary search on a page that is full of small cells, and of looking whether it ended at equal ones */
+#define DESCENT			12
 
 static Memory memories[REMEMBERED];
 static int	oldest = 0;
@@ -35,33 +34,44 @@ static int64 answered = 0;
 
 int64		encdb_btree_requests = 0;
 
-extern PGDLLEXPORT bool encdb_btree_compare(const EncdbPageSearch *search, struct varlena *left,
-											struct varlena *right, const char *locale, int *order);
+/* Whether requests are dear, and the evaluator keeps pages: then one is for a whole descent */
+static bool
+Descends(void)
+{
+	return encdb_evaluator == EVALUATOR_ISOLATED;
+}
+
+/* Comparisons with one page before it is worth a request: a descent is no more, a scan is many */
+static int
+Patience(void)
+{
+	return encdb_page_requests == PAGE_REQUESTS_AUTO && !Descends() ? DESCENT : 0;
+}
 
 /* Whether a page has been compared with often enough to be asked for */
 static bool
-IsWorthIt(const EncdbPageSearch *search, Page page)
+IsWorthIt(Page page)
 {
 	static Page last = NULL;
 	static uint64 epoch = 0;
 	static int	met = 0;
 
-	if (page != last || search->epoch != epoch)
+	if (page != last || encdb_epoch != epoch)
 	{
 		last = page;
-		epoch = search->epoch;
+		epoch = encdb_epoch;
 		met = 0;
 	}
-	return ++met > search->patience;
+	return ++met > Patience();
 }
 
 /* Whether the probe lies before all on this page, because it does on the page to its left */
 static bool
-IsPassed(const EncdbPageSearch *search, const Question *question, const PageLinks *links,
+IsPassed(const Question *question, const PageLinks *links,
 		 PgsealPosition *position)
 {
 	for (int i = 0; i < REMEMBERED; i++)
-		if (encdb_btree_is_passed(&memories[i], search->epoch, question, links))
+		if (encdb_btree_is_passed(&memories[i], question, links))
 		{
 			*position = (PgsealPosition) {0, 0, memories[i].position.descending};
 			return true;
@@ -97,7 +107,7 @@ Room(Page page)
 
 /* Asks about this page alone */
 static bool
-Search(const EncdbPageSearch *search, const Question *question, const PageLinks *links,
+Search(const Question *question, const PageLinks *links,
 	   Memory *memory, PgsealPosition *position)
 {
 	static PageCells cells;
@@ -106,17 +116,17 @@ Search(const EncdbPageSearch *search, const Question *question, const PageLinks 
 		return false;
 	encdb_btree_remember(memory, question->page, &cells, links);
 	encdb_btree_requests++;
-	return search->search(question->probe, cells.cells, (size_t) cells.ncells, question->locale, position) &&
+	return pgseal_search(question->probe, cells.cells, (size_t) cells.ncells, question->locale, position) == 0 &&
 		position->through <= (uint32) memory->ncells;
 }
 
 static bool
-Find(const EncdbPageSearch *search, const Question *question, const PageLinks *links, Memory *memory,
+Find(const Question *question, const PageLinks *links, Memory *memory,
 	 PgsealPosition *position, bool *is_sorted)
 {
-	if (search->descends)
-		return encdb_btree_descend(search, question, links, memory, position, is_sorted);
-	if (!Search(search, question, links, memory, position))
+	if (Descends())
+		return encdb_btree_descend(question, links, memory, position, is_sorted);
+	if (!Search(question, links, memory, position))
 		return false;
 	/* Of equal cells it is not known which way they are sorted */
 	*is_sorted = position->through > 0 || position->descending;
@@ -125,7 +135,7 @@ Find(const EncdbPageSearch *search, const Question *question, const PageLinks *l
 
 /* Learns where the probe stands on a page; NULL if that is refused */
 static Memory *
-Learn(const EncdbPageSearch *search, const Question *question)
+Learn(const Question *question)
 {
 	PageLinks	links;
 	PgsealPosition position;
@@ -137,84 +147,90 @@ Learn(const EncdbPageSearch *search, const Question *question)
 	if (!encdb_btree_is_first(question))
 		return NULL;
 	links = encdb_btree_links(question->page);
-	passed = encdb_btree_is_leaf(question->page) && IsPassed(search, question, &links, &position);
+	passed = encdb_btree_is_leaf(question->page) && IsPassed(question, &links, &position);
 	memory = Room(question->page);
 	memory->epoch = 0;
 	if (!(passed ? encdb_btree_look(memory, question, &links) :
-		  Find(search, question, &links, memory, &position, &is_sorted)))
+		  Find(question, &links, memory, &position, &is_sorted)))
 		return NULL;
-	encdb_btree_answered(memory, search->epoch, question, position);
+	encdb_btree_answered(memory, question, position);
 	memory->passed = is_sorted && position.through < (uint32) memory->ncells;
 	return memory;
 }
 
 static bool
-Recall(const EncdbPageSearch *search, const Question *question, int *order)
+Recall(const Question *question, int *order)
 {
 	Memory	   *memory = *Inner(question->page);
 
-	if (memory && encdb_btree_recall(memory, search->epoch, question, order))
+	if (memory && encdb_btree_recall(memory, question, order))
 		return true;
 	for (int i = 0; i < REMEMBERED; i++)
-		if (encdb_btree_recall(&memories[i], search->epoch, question, order))
+		if (encdb_btree_recall(&memories[i], question, order))
 			return true;
 	return false;
 }
 
 /* Recalls what was answered to a probe that this one was found equal to */
 static bool
-RecallEqual(const EncdbPageSearch *search, const Question *question, int *order)
+RecallEqual(const Question *question, int *order)
 {
 	Question	other = *question;
 
 	for (int i = 0; i < REMEMBERED; i++)
 	{
-		if (!encdb_btree_is_equal(&memories[i], search->epoch, question))
+		if (!encdb_btree_is_equal(&memories[i], question))
 			continue;
 		other.probe = (PgsealBytes) {memories[i].probe, (size_t) memories[i].probe_len};
-		if (Recall(search, &other, order))
+		if (Recall(&other, order))
 			return true;
 	}
 	return false;
 }
 
 static bool
-Answer(const EncdbPageSearch *search, const Question *question, int *order)
+Answer(const Question *question, int *order)
 {
 	Memory	   *memory;
 
-	if (Recall(search, question, order) || RecallEqual(search, question, order))
+	if (Recall(question, order) || RecallEqual(question, order))
 	{
 		answered++;
 		return true;
 	}
-	memory = Learn(search, question);
-	return memory && encdb_btree_recall(memory, search->epoch, question, order);
+	memory = Learn(question);
+	return memory && encdb_btree_recall(memory, question, order);
 }
 
+/* False: the left one is no key of a page, or the search was refused */
 bool
-encdb_btree_compare(const EncdbPageSearch *search, struct varlena *left, struct varlena *right,
-					const char *locale, int *order)
+encdb_btree_compare(Cell *left, Cell *right, const char *locale, int *order)
 {
 	Page		page = encdb_btree_page(left);
 	Question	question = {
 		.page = page,
 		.place = (uint16) ((char *) left - (char *) page),
-		.cell = {(const uint8_t *) VARDATA_ANY(left), VARSIZE_ANY_EXHDR(left)},
-		.probe = {(const uint8_t *) VARDATA_ANY(right), VARSIZE_ANY_EXHDR(right)},
+		.cell = CellBytes(left),
+		.probe = CellBytes(right),
 		.locale = locale,
 	};
 
-	if (!page || search->version != ENCDB_PAGE_COMPARE_VERSION || question.probe.len > MAX_PROBE ||
-		question.place % 8 != 0)
+	if (!page)
 		return false;
-	return IsWorthIt(search, page) && Answer(search, &question, order);
+	if (!encdb_btree_ends_on(page, left))
+		ereport(ERROR,
+				(errcode(ERRCODE_INDEX_CORRUPTED),
+				 errmsg("a key of an index does not end on its page"),
+				 errhint("The page is damaged: REINDEX makes the index anew.")));
+	if (encdb_page_requests == PAGE_REQUESTS_OFF || question.probe.len > MAX_PROBE || question.place % 8 != 0)
+		return false;
+	return IsWorthIt(page) && Answer(&question, order);
 }
 
 /* encdb.page_statistics(): what this session has saved */
-PG_FUNCTION_INFO_V1(encdb_btree_statistics);
+PG_FUNCTION_INFO_V1(encdb_page_statistics);
 Datum
-encdb_btree_statistics(PG_FUNCTION_ARGS)
+encdb_page_statistics(PG_FUNCTION_ARGS)
 {
 	TupleDesc	columns;
 	Datum		values[2] = {Int64GetDatum(encdb_btree_requests), Int64GetDatum(answered)};

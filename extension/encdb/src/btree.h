@@ -1,17 +1,15 @@
 /*
- * encdb_btree.h
- *	  What the files share.
+ * btree.h
+ *	  What the files btree*.c share: comparisons that are answered a page at a time.
  */
 #ifndef ENCDB_BTREE_H
 #define ENCDB_BTREE_H
 
-#include "postgres.h"
+#include "encdb.h"
 
-#include "page_compare.h"
 #include "storage/bufpage.h"
 #if PG_VERSION_NUM >= 160000
 #include "storage/relfilelocator.h"
-#include "varatt.h"
 #define IndexId RelFileLocator
 #else
 #include "storage/relfilenode.h"
@@ -28,6 +26,7 @@ typedef struct PageCells
 	int			ncells;
 	uint16		place[MAX_CELLS];	/* where on the page */
 	PgsealBytes cells[MAX_CELLS];
+	Size		used;			/* by all of them; no more than a page */
 	int			nchildren;		/* of an inner page: one before the first cell, and one behind each of its tuples */
 	BlockNumber children[MAX_CELLS + 1];
 } PageCells;
@@ -56,7 +55,7 @@ typedef struct Memory
 {
 	Page		page;
 	PageLinks	links;
-	uint64		epoch;			/* 0: no probe stands on it */
+	uint64		epoch;			/* encdb_epoch; 0: no probe stands on it */
 	const char *locale;
 	int			probe_len;
 	uint8		probe[MAX_PROBE];
@@ -68,32 +67,32 @@ typedef struct Memory
 	uint8		bytes[BLCKSZ];
 } Memory;
 
-/* encdb_btree.c */
+/* btree.c */
 extern int64 encdb_btree_requests;
 
-/* page.c */
-extern Page encdb_btree_page(const void *datum);
+/* btree_page.c */
+extern bool encdb_btree_ends_on(const char *page, const Cell *key);
 extern bool encdb_btree_is_leaf(Page page);
 extern PageLinks encdb_btree_links(Page page);
 extern bool encdb_btree_is_first(const Question *question);
 extern bool encdb_btree_cells(const Question *question, PageCells *cells);
 
-/* memory.c */
+/* btree_memory.c */
 extern void encdb_btree_remember(Memory *memory, Page page, const PageCells *cells,
 								 const PageLinks *links);
 extern bool encdb_btree_look(Memory *memory, const Question *question, const PageLinks *links);
-extern void encdb_btree_answered(Memory *memory, uint64 epoch, const Question *question,
+extern void encdb_btree_answered(Memory *memory, const Question *question,
 								 PgsealPosition position);
-extern bool encdb_btree_is_passed(const Memory *memory, uint64 epoch, const Question *question,
+extern bool encdb_btree_is_passed(const Memory *memory, const Question *question,
 								  const PageLinks *links);
 extern bool encdb_btree_knows(const Memory *memory, const Question *question, const PageLinks *links);
 extern bool encdb_btree_stands(const Memory *memory, const PgsealFinding *finding,
 							   PgsealPosition *position);
-extern bool encdb_btree_is_equal(const Memory *memory, uint64 epoch, const Question *question);
-extern bool encdb_btree_recall(const Memory *memory, uint64 epoch, const Question *question, int *order);
+extern bool encdb_btree_is_equal(const Memory *memory, const Question *question);
+extern bool encdb_btree_recall(const Memory *memory, const Question *question, int *order);
 
-/* descent.c */
-extern bool encdb_btree_descend(const EncdbPageSearch *search, const Question *question,
+/* btree_descent.c */
+extern bool encdb_btree_descend(const Question *question,
 								const PageLinks *links, Memory *memory, PgsealPosition *position,
 								bool *is_sorted);
 

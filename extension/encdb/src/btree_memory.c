@@ -1,12 +1,12 @@
 /*
- * memory.c
+ * btree_memory.c
  *	  What is remembered of a page: its cells, byte by byte, and how each compares with a probe.
  *
  * That one cell is less than another is true wherever the two lie. A key that
  * is not the same bytes any more is not answered from here, so nothing goes
  * wrong when the page changes, or the buffer.
  */
-#include "encdb_btree.h"
+#include "btree.h"
 
 /* Nothing is known of a probe yet */
 void
@@ -42,13 +42,13 @@ encdb_btree_look(Memory *memory, const Question *question, const PageLinks *link
 }
 
 void
-encdb_btree_answered(Memory *memory, uint64 epoch, const Question *question, PgsealPosition position)
+encdb_btree_answered(Memory *memory, const Question *question, PgsealPosition position)
 {
 	memory->locale = question->locale;
 	memory->probe_len = (int) question->probe.len;
 	memcpy(memory->probe, question->probe.data, question->probe.len);
 	memory->position = position;
-	memory->epoch = epoch;
+	memory->epoch = encdb_epoch;
 }
 
 static bool
@@ -185,9 +185,9 @@ encdb_btree_stands(const Memory *memory, const PgsealFinding *finding, PgsealPos
 
 /* Whether the probe is a cell of the page that was found equal to the remembered probe */
 bool
-encdb_btree_is_equal(const Memory *memory, uint64 epoch, const Question *question)
+encdb_btree_is_equal(const Memory *memory, const Question *question)
 {
-	if (memory->epoch != epoch || memory->locale != question->locale)
+	if (memory->epoch != encdb_epoch || memory->locale != question->locale)
 		return false;
 	for (uint32 i = memory->position.before; i < memory->position.through; i++)
 		if (IsCell(memory, (int) i, question->probe))
@@ -196,9 +196,9 @@ encdb_btree_is_equal(const Memory *memory, uint64 epoch, const Question *questio
 }
 
 static bool
-IsAnswerTo(const Memory *memory, uint64 epoch, const Question *question)
+IsAnswerTo(const Memory *memory, const Question *question)
 {
-	return memory->epoch == epoch && memory->locale == question->locale &&
+	return memory->epoch == encdb_epoch && memory->locale == question->locale &&
 		(size_t) memory->probe_len == question->probe.len &&
 		memcmp(memory->probe, question->probe.data, question->probe.len) == 0;
 }
@@ -208,21 +208,21 @@ IsAnswerTo(const Memory *memory, uint64 epoch, const Question *question)
  * got keys from a page between the two, which was deleted, has another one on its left.
  */
 bool
-encdb_btree_is_passed(const Memory *memory, uint64 epoch, const Question *question, const PageLinks *links)
+encdb_btree_is_passed(const Memory *memory, const Question *question, const PageLinks *links)
 {
-	return IsAnswerTo(memory, epoch, question) && memory->passed &&
+	return IsAnswerTo(memory, question) && memory->passed &&
 		memcmp(&memory->links.index, &links->index, sizeof(links->index)) == 0 &&
 		memory->links.right == links->block && links->left == memory->links.block;
 }
 
 /* How the key compares with the probe, if that is remembered */
 bool
-encdb_btree_recall(const Memory *memory, uint64 epoch, const Question *question, int *order)
+encdb_btree_recall(const Memory *memory, const Question *question, int *order)
 {
 	PgsealPosition position = memory->position;
 	int			ordinal;
 
-	if (memory->page != question->page || !IsAnswerTo(memory, epoch, question))
+	if (memory->page != question->page || !IsAnswerTo(memory, question))
 		return false;
 	ordinal = Ordinal(memory, question);
 	if (ordinal < 0)

@@ -1,5 +1,5 @@
 /*
- * descent.c
+ * btree_descent.c
  *	  Searches of which one request tells all: an evaluator outside keeps the pages of indexes.
  *
  * Asked about a page, it goes on from there by itself, and tells of each page on the
@@ -9,7 +9,7 @@
  *
  * What a search was told is kept for the next pages of its way, by its probe and index.
  */
-#include "encdb_btree.h"
+#include "btree.h"
 
 /* A range has two bounds, and a write has a probe for each index */
 #define REMEMBERED		4
@@ -33,13 +33,13 @@ static int	oldest = 0;
 
 /* What this probe was told in this index, or NULL if it has asked nothing yet */
 static Descent *
-Of(uint64 epoch, const Question *question, const IndexId *index)
+Of(const Question *question, const IndexId *index)
 {
 	for (int i = 0; i < REMEMBERED; i++)
 	{
 		Descent    *descent = &descents[i];
 
-		if (descent->epoch == epoch && descent->locale == question->locale &&
+		if (descent->epoch == encdb_epoch && descent->locale == question->locale &&
 			memcmp(&descent->index, index, sizeof(*index)) == 0 &&
 			(size_t) descent->probe_len == question->probe.len &&
 			memcmp(descent->probe, question->probe.data, question->probe.len) == 0)
@@ -49,15 +49,15 @@ Of(uint64 epoch, const Question *question, const IndexId *index)
 }
 
 static Descent *
-Begin(uint64 epoch, const Question *question, const IndexId *index)
+Begin(const Question *question, const IndexId *index)
 {
-	Descent    *descent = Of(epoch, question, index);
+	Descent    *descent = Of(question, index);
 
 	if (descent)
 		return descent;
 	descent = &descents[oldest];
 	oldest = (oldest + 1) % REMEMBERED;
-	descent->epoch = epoch;
+	descent->epoch = encdb_epoch;
 	descent->index = *index;
 	descent->locale = question->locale;
 	descent->probe_len = (int) question->probe.len;
@@ -90,11 +90,11 @@ CopyAll(Descent *descent, PgsealFinding *finding)
 
 /* Asks from a page on, which is handed over if there are cells; NULL if that is refused */
 static Descent *
-Ask(const EncdbPageSearch *search, const Question *question, const PageLinks *links,
+Ask(const Question *question, const PageLinks *links,
 	const PageCells *cells)
 {
 	PgsealStart start = {.block = links->block,.right = links->right};
-	Descent    *descent = Begin(search->epoch, question, &links->index);
+	Descent    *descent = Begin(question, &links->index);
 
 	StaticAssertStmt(sizeof(links->index) <= sizeof(start.index), "an index has a name of 16 bytes");
 	memcpy(start.index, &links->index, sizeof(links->index));
@@ -108,7 +108,7 @@ Ask(const EncdbPageSearch *search, const Question *question, const PageLinks *li
 	descent->nfindings = 0;
 	descent->used = 0;
 	encdb_btree_requests++;
-	if (!search->descend(question->probe, &start, question->locale, descent->findings, &descent->nfindings))
+	if (pgseal_descend(question->probe, &start, question->locale, descent->findings, &descent->nfindings) != 0)
 	{
 		descent->epoch = 0;
 		return NULL;
@@ -121,12 +121,12 @@ Ask(const EncdbPageSearch *search, const Question *question, const PageLinks *li
 
 /* What the evaluator told of a page; NULL if it has not got it, or refuses */
 static const PgsealFinding *
-Told(const EncdbPageSearch *search, const Question *question, const PageLinks *links)
+Told(const Question *question, const PageLinks *links)
 {
-	Descent    *descent = Of(search->epoch, question, &links->index);
+	Descent    *descent = Of(question, &links->index);
 
 	if (!descent)
-		descent = Ask(search, question, links, NULL);
+		descent = Ask(question, links, NULL);
 	if (!descent)
 		return NULL;
 	for (size_t i = 0; i < descent->nfindings; i++)
@@ -137,7 +137,7 @@ Told(const EncdbPageSearch *search, const Question *question, const PageLinks *l
 
 /* Hands the page over; NULL if that is refused, or it is no page to be kept */
 static const PgsealFinding *
-HandOver(const EncdbPageSearch *search, const Question *question, const PageLinks *links,
+HandOver(const Question *question, const PageLinks *links,
 		 Memory *memory, PgsealPosition *position)
 {
 	static PageCells cells;
@@ -146,7 +146,7 @@ HandOver(const EncdbPageSearch *search, const Question *question, const PageLink
 	if (!encdb_btree_cells(question, &cells) || cells.ncells > PGSEAL_MOST_CELLS)
 		return NULL;
 	encdb_btree_remember(memory, question->page, &cells, links);
-	descent = Ask(search, question, links, &cells);
+	descent = Ask(question, links, &cells);
 	if (!descent || descent->nfindings == 0 ||
 		descent->findings[0].position.through > (uint32) memory->ncells)
 		return NULL;
@@ -156,16 +156,16 @@ HandOver(const EncdbPageSearch *search, const Question *question, const PageLink
 
 /* Where the probe stands on a page that is remembered, or is to be; and whether it is known which way that is sorted */
 bool
-encdb_btree_descend(const EncdbPageSearch *search, const Question *question, const PageLinks *links,
+encdb_btree_descend(const Question *question, const PageLinks *links,
 					Memory *memory, PgsealPosition *position, bool *is_sorted)
 {
-	const PgsealFinding *finding = Told(search, question, links);
+	const PgsealFinding *finding = Told(question, links);
 
 	if (!(finding && encdb_btree_knows(memory, question, links) &&
 		  encdb_btree_stands(memory, finding, position)) &&
 		!(finding && encdb_btree_look(memory, question, links) &&
 		  encdb_btree_stands(memory, finding, position)))
-		finding = HandOver(search, question, links, memory, position);
+		finding = HandOver(question, links, memory, position);
 	*is_sorted = finding && !finding->uniform && finding->below.len + finding->above.len > 0;
 	return finding != NULL;
 }
