@@ -93,7 +93,9 @@ fn the_table_has_a_row_for_what_the_extension_says_by_itself() {
     assert!(told > own.len() / 2);
     let states = ALL.map(|refusal| refusal.sqlstate());
     let reused = |line: &str| states.iter().any(|state| line.contains(state));
-    assert!(!table.lines().any(|line| line.contains(" | | ") && reused(line)));
+    assert!(!table
+        .lines()
+        .any(|line| line.contains(" | | ") && reused(line)));
 }
 
 #[test]
