@@ -189,6 +189,13 @@ impl Shell {
         self.leave(true)
     }
 
+    /// Hands over one more wrapped key. Workers that meet its cells load it themselves.
+    pub(crate) fn add_key(&mut self, row: KeyRow<'_>) -> Result<(), Failure> {
+        let row = row.encode();
+        let rows = Items::Listed(&[&row]);
+        self.ask(&Request::LoadKeys(rows), number).map(drop)
+    }
+
     /// Leaves the session as it is now for parallel workers. Without it they are refused, and this
     /// session goes on.
     fn leave(&mut self, open: bool) -> Result<(), Failure> {

@@ -237,8 +237,9 @@ CheckName(text *keyname)
 
 /* Keeps a wrapped key, hands it to the evaluator, and returns its number */
 static int64
-Keep(text *keyname, PgsealBytes wrapped)
+Keep(text *keyname, PgsealBytes name, PgsealBytes wrapped)
 {
+	PgsealKeyRow row = {name};
 	uint32		id;
 	int			deterministic;
 	Oid			types[] = {TEXTOID, INT8OID, BOOLOID, BYTEAOID};
@@ -251,9 +252,13 @@ Keep(text *keyname, PgsealBytes wrapped)
 	Insert("INSERT INTO encdb.data_key (keyname, key_id, deterministic, wrapped) "
 		   "VALUES ($1, $2, $3, $4)", 4, types, values);
 	CommandCounterIncrement();
-	/* Without a session there is nobody to hand it to, and a later one is given it */
+	/*
+	 * This one alone: the session has those that it needed, and all rows for each new one would be without an end. Without a session
+	 * there is nobody to hand it to, and a later one is given it.
+	 */
+	row.wrapped = CellBytes(DatumGetPointer(values[3]));
 	if (Attached())
-		(void) encdb_load_keys();
+		(void) pgseal_add_key(&row);
 	return id;
 }
 
@@ -263,11 +268,12 @@ Datum
 encdb_generate_key(PG_FUNCTION_ARGS)
 {
 	text	   *keyname = PG_GETARG_TEXT_PP(0);
-	PgsealNewKey wanted = {CheckName(keyname), (uint32) PG_GETARG_INT32(2), PG_GETARG_BOOL(1)};
+	PgsealBytes name = CheckName(keyname);
+	PgsealNewKey wanted = {name, (uint32) PG_GETARG_INT32(2), PG_GETARG_BOOL(1)};
 	PgsealBytes wrapped;
 
 	ENCDB_CALL(pgseal_generate_key(&wanted, &wrapped));
-	PG_RETURN_INT64(Keep(keyname, wrapped));
+	PG_RETURN_INT64(Keep(keyname, name, wrapped));
 }
 
 /* encdb.dek_insert(keyname, wrapped): the client has made it */
@@ -278,8 +284,7 @@ encdb_dek_insert(PG_FUNCTION_ARGS)
 	text	   *keyname = PG_GETARG_TEXT_PP(0);
 	bytea	   *wrapped = PG_GETARG_BYTEA_PP(1);
 
-	(void) CheckName(keyname);
-	PG_RETURN_INT64(Keep(keyname, CellBytes(wrapped)));
+	PG_RETURN_INT64(Keep(keyname, CheckName(keyname), CellBytes(wrapped)));
 }
 
 PG_FUNCTION_INFO_V1(encdb_keyname);

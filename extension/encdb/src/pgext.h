@@ -77,6 +77,9 @@ typedef struct PgsealKeyRow
 
 extern int	pgseal_load_keys(const PgsealKeyRow *rows, size_t nrows);
 
+/* One more, which was just made. Parallel workers load it where they meet its cells */
+extern int	pgseal_add_key(const PgsealKeyRow *row);
+
 /* What a wrapped key says of itself; needs no key and no evaluator */
 extern int	pgseal_wrapped_key(PgsealBytes wrapped, uint32_t *id, int *deterministic);
 

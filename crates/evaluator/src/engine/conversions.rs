@@ -75,8 +75,7 @@ impl Connection {
             wrapped: &wrapped,
         };
         let holder = self.session.as_ref().ok_or(Refusal::NoSession)?;
-        holder.write().load(&row.encode())?;
-        self.shared.advance();
+        holder.load(&row.encode())?;
         let session = self.number();
         self.counts.event(Event::KeyMade { session, key: id.0 });
         Ok(wrapped)
@@ -118,14 +117,11 @@ impl Connection {
         let session = self.session.as_ref().ok_or(Refusal::NoSession)?;
         let mut loaded = 0;
         for row in rows {
-            match session.write().load(row) {
+            match session.load(row) {
                 Ok(true) => loaded += 1,
                 Ok(false) => {}
                 Err(refusal) => self.counts.refused(refusal),
             }
-        }
-        if loaded > 0 {
-            self.shared.advance();
         }
         Ok(loaded)
     }

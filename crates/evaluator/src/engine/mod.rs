@@ -337,12 +337,21 @@ impl Connection {
     /// Sees to it that what is known of keys and rights holds now.
     #[inline]
     fn fresh(&mut self) -> Result<(), Refusal> {
-        if self.now < self.view.until
-            && self.shared.epoch.load(Ordering::Acquire) == self.view.epoch
-        {
-            return Ok(());
+        let holds = self.now < self.view.until
+            && self.shared.epoch.load(Ordering::Acquire) == self.view.epoch;
+        match &self.session {
+            Some(session) if holds && session.loaded() == self.view.keys.len() => Ok(()),
+            Some(session) if holds => self.view_more(&Arc::clone(session)),
+            _ => self.refresh(),
         }
-        self.refresh()
+    }
+
+    /// Takes the keys in that were loaded since, and nothing else: they come one by one.
+    #[cold]
+    fn view_more(&mut self, session: &Session) -> Result<(), Refusal> {
+        let database = self.attached.ok_or(Refusal::NoSession)?;
+        self.view.take(&session.read(), database, self.now);
+        Ok(())
     }
 
     #[cold]
@@ -376,23 +385,27 @@ impl View {
     }
 
     fn of(holdings: &Holdings, database: DatabaseId, now: u64) -> Self {
+        let mut view = Self {
+            epoch: 0,
+            until: holdings.expires,
+            keys: Vec::new(),
+            owners: holdings.owners.clone(),
+        };
+        view.take(holdings, database, now);
+        view
+    }
+
+    /// Takes keys in that are not here yet: behind those that are.
+    fn take(&mut self, holdings: &Holdings, database: DatabaseId, now: u64) {
         let asker = holdings.asker(database, now);
-        let mut until = holdings.expires;
-        let mut granted = |key: &Arc<Key>| {
+        for key in &holdings.keys[self.keys.len()..] {
             let (owner, own) = (&holdings.owners[key.owner], key.owner < holdings.own);
             let (rights, end) = Rights::sum(key, owner.public, own, &holdings.grants, &asker);
-            until = until.min(end);
-            Granted {
+            self.until = self.until.min(end);
+            self.keys.push(Granted {
                 key: Arc::clone(key),
                 rights,
-            }
-        };
-        let keys = holdings.keys.iter().map(&mut granted).collect();
-        Self {
-            epoch: 0,
-            until,
-            keys,
-            owners: holdings.owners.clone(),
+            });
         }
     }
 }

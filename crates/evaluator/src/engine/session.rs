@@ -8,7 +8,7 @@
 //!
 //! States of a session: open, closed. Nothing opens a closed one.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
 
 use pgseal_cell::grant::{DatabaseId, Subject, VerifiedRevocations};
@@ -36,6 +36,8 @@ pub struct Session {
     /// What [`Session::states`] was made of.
     pub states_key: Secret,
     closed: AtomicBool,
+    /// How many keys it holds.
+    loaded: AtomicUsize,
     holdings: RwLock<Holdings>,
 }
 
@@ -72,6 +74,7 @@ impl Session {
             states: Aead::new(&states_key),
             states_key,
             closed: AtomicBool::new(false),
+            loaded: AtomicUsize::new(holdings.keys.len()),
             holdings: RwLock::new(holdings),
         }
     }
@@ -86,6 +89,21 @@ impl Session {
         self.holdings
             .write()
             .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a row of the table of data keys in, as [`Holdings::load`]. Its connections see that
+    /// there is a key more; others are not to look again.
+    pub fn load(&self, item: &[u8]) -> Result<bool, Refusal> {
+        let mut holdings = self.write();
+        let is_new = holdings.load(item)?;
+        self.loaded.store(holdings.keys.len(), Ordering::Release);
+        Ok(is_new)
+    }
+
+    /// How many keys it holds.
+    #[inline]
+    pub fn loaded(&self) -> usize {
+        self.loaded.load(Ordering::Acquire)
     }
 
     /// Takes grants back. Whether it held one of them.

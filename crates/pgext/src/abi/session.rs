@@ -112,6 +112,16 @@ interface! {
         report(shell, outcome)
     }
 
+    /// Hands over one more wrapped key.
+    fn pgseal_add_key(row: *const PgsealKeyRow) -> c_int {
+        let shell = shell();
+        let outcome = key_rows(row, 1).and_then(|rows| match rows.first() {
+            Some(row) => shell.add_key(*row),
+            None => Ok(()),
+        });
+        report(shell, outcome)
+    }
+
     /// What a wrapped key says of itself.
     fn pgseal_wrapped_key(wrapped: PgsealBytes, id: *mut u32, deterministic: *mut c_int) -> c_int {
         let shell = shell();
