@@ -14,6 +14,7 @@ from page import Page  # noqa: E402
 from pgseal_test import STAGE, TIME_LIMIT, base_environment, main, run  # noqa: E402
 
 PAGE = "docs/operations/client.md"
+SERVERS_PAGE = "docs/operations/encdb.md"
 PGSEAL = STAGE / "dist/bin/pgseal"
 DONE, USAGE, IO, NO_ENCDB, KEY_FILE, WRONG_KEY, NOT_TRUSTED, REFUSED = 0, 2, 3, 4, 5, 7, 8, 10
 
@@ -267,6 +268,91 @@ class Client(Confidential):
         self.assertIn("--plain 1", self.client(cluster, "sql", "INSERT INTO u VALUES ($1)", "secretPathed", code=USAGE))
         self.assert_unseen(cluster, "secret")
 
+    def test_statements_of_one_session(self):
+        cluster = self.ready("isolated")
+        cluster.psql("CREATE TABLE t (id int, c enc_text, tag det_type)")
+        script = ["sql", "-tA"]
+        self.client(cluster, "key", "new", "det", "--deterministic")
+        told = self.client(cluster, *script, stdin="""
+            BEGIN;
+            INSERT INTO t (id, c) VALUES ($1, $2) \\plain 1 \\bind 1 'it''s; ada';
+            SAVEPOINT s;
+            INSERT INTO t (id, c) VALUES ($1, $2) \\bind 2 \\N \\plain 1 \\g
+            ROLLBACK TO s; -- the second is gone
+            COPY t (id, c) FROM STDIN \\plain 1;
+3\tb\\\\c
+4\t\\N
+\\.
+            COMMIT;
+            SELECT id, c FROM t ORDER BY id;
+        """)
+        self.assertEqual(told.splitlines(), ["BEGIN", "INSERT 1", "SAVEPOINT", "INSERT 1", "ROLLBACK", "COPY 2", "COMMIT",
+                                             "1|it's; ada", "3|b\\c", "4|"])
+        said = self.client(cluster, *script, stdin="BEGIN; DELETE FROM t; SELECT 1 / $1 \\bind 0 \\plain 1; COMMIT;", code=REFUSED)
+        self.assertIn("22012", said)
+        self.assertEqual(self.rows(cluster, "SELECT count(*) FROM t"), ["3"])
+        self.client(cluster, *script, "--key", "det", stdin="INSERT INTO t (tag) VALUES ($1) \\type 1=integer \\bind 5;")
+        self.assertIn("semicolon", self.client(cluster, *script, stdin="SELECT 1", code=USAGE))
+        self.assertIn("\\bind", self.client(cluster, *script, stdin="SELECT 1 \\watch 1;", code=USAGE))
+        self.assertIn("--literals", self.client(cluster, *script, stdin="SELECT FROM t WHERE c = 'x';", code=USAGE))
+
+    def test_copy_seals_and_opens(self):
+        cluster = self.logged("CREATE TABLE t (id int, c enc_text, a enc_int4[], n interval, g int GENERATED ALWAYS AS (id) STORED)",
+                              "CREATE TABLE plain (c text)")
+        rows = "1\tsecret\\tOne\t{1,NULL}\t1 day\n2\t\\N\t\\N\t\\N\n3\tsecretThree\t{}\t02:00:00\n"
+        copy = ["sql", "--plain", "1,4", "COPY t FROM STDIN"]
+        self.assertEqual(self.client(cluster, *copy, stdin=rows), "COPY 3\n")
+        self.assertEqual(self.client(cluster, "sql", "COPY t TO STDOUT"), rows)
+        self.assertEqual(self.client(cluster, "sql", "COPY (SELECT c, a FROM t WHERE id = ANY(ARRAY(SELECT max(id) FROM t))) TO STDOUT"),
+                         "secretThree\t{}\n")
+        self.assertRegex(cluster.psql("COPY t (c) TO STDOUT").splitlines()[0], r"^\\\\x[0-9a-f]{70,}$")
+        # Nothing of a COPY whose last line is refused is stored.
+        said = self.client(cluster, *copy, stdin=rows + "4\tsecret\t{x}\t\\N\n", code=USAGE)
+        self.assertIn("line 4: ", said)
+        self.assertIn("line 2: the row has 1 fields", self.client(cluster, *copy, stdin="1\t\\N\t\\N\t\\N\n2\n", code=USAGE))
+        self.assertEqual(self.rows(cluster, "SELECT count(*) FROM t"), ["3"])
+        self.assertIn("--plain 1", self.client(cluster, "sql", "COPY plain FROM STDIN", stdin="secretPlain\n", code=USAGE))
+        self.assertIn("--plain 1", self.client(cluster, "sql", "COPY t (n) FROM STDIN", stdin="1 day\n", code=USAGE))
+        self.assertIn("do not call", self.client(cluster, "sql", "--plain", "1", "COPY t (c) FROM STDIN", stdin="x\n", code=USAGE))
+        self.assertIn("without options", self.client(cluster, "sql", "COPY t TO STDOUT (FORMAT csv)", code=USAGE))
+        cluster.psql("ALTER TABLE t ALTER c TYPE text USING NULL")
+        self.assertIn("--plain 2", self.client(cluster, *copy, stdin=rows, code=USAGE))
+        self.assert_unseen(cluster, "secret")
+        # The key of a column is the list's.
+        cluster.psql("CREATE TABLE listed (c enc_text)")
+        self.client(cluster, "key", "new", "other")
+        self.client(cluster, "column", "add", "--key", "other", "public.listed.c")
+        self.client(cluster, "sql", "COPY listed FROM STDIN", stdin="x\n")
+        self.assertEqual(self.key_of(cluster, "listed"), "other")
+
+    def key_of(self, cluster, table):
+        """The key that sealed the only value of a table: bytes 3 to 6 of the cell name it."""
+        cell = cluster.psql(f"COPY {table} TO STDOUT").removeprefix("\\\\x")
+        return cluster.psql(f"SELECT keyname FROM encdb.data_key WHERE to_hex(key_id) = ltrim('{cell[6:14]}', '0')")
+
+    def test_the_first_example_of_the_servers_page(self):
+        """docs/operations/encdb.md, by the commands that it names."""
+        text = (STAGE / SERVERS_PAGE).read_text()
+        commands, = re.findall(r"^```sh\n(pgseal client .*?)^```$", text, re.M | re.S)
+        example = re.findall(r"^```sql\n(.*?)^```$", text, re.M | re.S)[1]
+        cluster = self.server_with_encdb("isolated")
+        self.client(cluster, "init")
+        (self.directory / "account.sql").write_text(example)
+        environment = {**base_environment(), **cluster.environment, "PGSEAL_IDENTITY": str(self.directory / "owner"),
+                       "PGSEAL_ACCEPT": "software", "PATH": f"{PGSEAL.parent}:{base_environment()['PATH']}"}
+        script = f"cd {self.directory}\n{commands}"
+        printed = run(["bash", "-euo", "pipefail", "-c", script], environment).stdout
+        self.assertRegex(printed, r"10 +\| 577\.50\n\(1 row\)\n\Z")
+
+    def test_a_second_owner_of_one_role_is_told_what_to_do(self):
+        cluster = self.ready("inline", allow=None)
+        self.client(cluster, "init", identity="second")
+        said = self.client(cluster, "key", "new", identity="second", code=REFUSED)
+        self.assertIn('there is a data key "|postgres|postgres|" already', said)
+        self.assertIn("--key NAME", said)
+        self.client(cluster, "key", "new", "mine", identity="second")
+        self.assertEqual(self.rows(cluster, "--key", "mine", "SELECT $1::enc_text", "x", identity="second"), ["x"])
+
     def test_literals_beside_encrypted_columns_are_not_sent(self):
         """The statement of a PREPARE that fails is in the log as it was sent."""
         cluster = self.logged("CREATE TABLE t (c enc_text, n int)", "CREATE VIEW v AS SELECT c FROM t", "CREATE TABLE u (n int)")
@@ -411,4 +497,4 @@ class Client(Confidential):
 
 
 if __name__ == "__main__":
-    main(__file__, [*TOOLS, PAGE])
+    main(__file__, [*TOOLS, PAGE, SERVERS_PAGE])

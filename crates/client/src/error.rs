@@ -44,6 +44,13 @@ pub enum ClientError {
     /// No key of this name.
     #[error("there is no data key {0:?} of this owner: make it with pgseal client key, or encdb.dek_generate")]
     NoKey(String),
+    /// The name of a new key is taken.
+    #[error(
+        "there is a data key {0:?} already, of this owner or of another one who uses the role: \
+         give the new one another name (pgseal client key new NAME) and name it to whatever \
+         seals (--key NAME)"
+    )]
+    KeyExists(String),
     /// The row of a key does not open.
     #[error("the data key {0:?} is refused: {1}")]
     KeyRefused(String, #[source] UnwrapError),
@@ -97,6 +104,26 @@ pub enum ClientError {
     /// No array, or one that is too large.
     #[error("the array is malformed: write {{a,\"b c\",NULL}}, and lists in lists of one length")]
     Array,
+    /// A COPY that is not read here.
+    #[error(
+        "COPY is read as COPY table (columns) FROM STDIN, COPY table (columns) TO STDOUT and \
+         COPY (query) TO STDOUT, in text format and without options"
+    )]
+    Copy,
+    /// An escape that is not read here.
+    #[error("a backslash in COPY's text stands before one of b, f, n, r, t, v, or before itself")]
+    CopyEscape,
+    /// A row of another length than the table.
+    #[error("the row has {fields} fields between tabs, and COPY has {columns} columns")]
+    CopyFields {
+        /// Of the COPY
+        columns: usize,
+        /// Of the row
+        fields: usize,
+    },
+    /// A row that cannot be sent; nothing of the COPY is stored.
+    #[error("line {0}: {1}")]
+    Line(usize, #[source] Box<Self>),
     /// A column that must be sealed, and is plain.
     #[error("column {0:?} is of a plain type on the server, which can make its values up")]
     PlainColumn(String),

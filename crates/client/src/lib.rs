@@ -18,6 +18,7 @@ mod argument;
 mod array;
 mod column;
 mod connect;
+mod copy;
 mod error;
 mod evidence;
 mod field;

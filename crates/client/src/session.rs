@@ -5,6 +5,7 @@
 //! statements fail with PE009 and [`Session::reopen`] runs the exchange again on the connection.
 
 mod catalog;
+mod copying;
 mod prepared;
 mod row;
 mod settling;

@@ -31,19 +31,56 @@ pub(crate) enum Token<'s> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Statement<'s> {
     tokens: Vec<Token<'s>>,
+    /// Where each token begins
+    starts: Vec<usize>,
 }
 
 impl<'s> Statement<'s> {
     /// Reads all of a text.
     pub fn new(text: &'s str) -> Self {
         let mut scanner = Scanner { text, at: 0 };
-        let tokens = std::iter::from_fn(|| scanner.token()).collect();
-        Self { tokens }
+        let (starts, tokens) = std::iter::from_fn(|| scanner.token()).unzip();
+        Self { tokens, starts }
     }
 
     /// Its tokens.
     pub(crate) fn tokens(&self) -> impl Iterator<Item = Token<'s>> + '_ {
         self.tokens.iter().copied()
+    }
+
+    /// Where the first of several statements ends: at a `;` outside of brackets, or at a backslash,
+    /// which no statement has; none if neither comes.
+    pub fn end(text: &str) -> Option<usize> {
+        let mut scanner = Scanner { text, at: 0 };
+        let mut depth = 0_usize;
+        while let Some((start, token)) = scanner.token() {
+            match token {
+                Token::Sign('(') => depth += 1,
+                Token::Sign(')') => depth = depth.saturating_sub(1),
+                Token::Sign(';') if depth == 0 => return Some(start),
+                Token::Sign('\\') => return Some(start),
+                _ => {}
+            }
+        }
+        None
+    }
+
+    /// Where the tokens begin.
+    pub(crate) fn starts(&self) -> &[usize] {
+        &self.starts
+    }
+
+    /// The key word that it begins with.
+    pub fn first_word(&self) -> Option<&'s str> {
+        match self.tokens.first() {
+            Some(Token::Word(word)) => Some(word),
+            _ => None,
+        }
+    }
+
+    /// Whether it has nothing but space and comments.
+    pub fn is_empty(&self) -> bool {
+        self.tokens.is_empty()
     }
 
     /// Whether this name occurs in it.
@@ -141,8 +178,9 @@ impl<'s> Scanner<'s> {
         self.at += rest.find(|c| !is(c)).unwrap_or(rest.len());
     }
 
-    fn token(&mut self) -> Option<Token<'s>> {
+    fn token(&mut self) -> Option<(usize, Token<'s>)> {
         while self.space() {}
+        let start = self.at;
         let first = self.peek()?;
         let token = match first {
             '\'' => self.text(false),
@@ -156,7 +194,7 @@ impl<'s> Scanner<'s> {
                 Token::Sign(c)
             }
         };
-        Some(token)
+        Some((start, token))
     }
 
     /// Space and comments, which nest; whether there was any.
@@ -374,6 +412,23 @@ mod tests {
         assert!(!bare("SELECT c FROM s.t") && !bare("S . \"t\"") && !bare("other"));
         assert!(bare("FROM t") && bare("FROM o.t") && bare("s.t, t") && bare("t.c FROM s.t"));
         assert!(bare("U&\"s\".t"));
+    }
+
+    #[test]
+    fn statements_end_outside_of_strings_and_brackets() {
+        let end = |text: &str| Statement::end(text).map(|end| text[..end].to_owned());
+        for (text, first) in [
+            ("a; b", "a"),
+            (
+                "a ';' \";\" $$;$$ /*;*/ --;\n(;) ; b",
+                "a ';' \";\" $$;$$ /*;*/ --;\n(;) ",
+            ),
+            ("a \\bind 1;", "a "),
+        ] {
+            assert_eq!(end(text).as_deref(), Some(first), "{text}");
+        }
+        assert_eq!(end("a"), None);
+        assert!(Statement::new(" -- a").is_empty());
     }
 
     #[test]

@@ -275,7 +275,7 @@ fn key_bin(error: &KeyBinError) -> u8 {
 
 fn client(error: &ClientFailure) -> u8 {
     match error {
-        ClientFailure::Client(error) | ClientFailure::Line(_, error) => of_session(error),
+        ClientFailure::Client(error) => of_session(error),
         ClientFailure::Identity(error) => match error {
             IdentityFileError::Read(_, error) if error.kind() == ErrorKind::NotFound => KEY_FILE,
             IdentityFileError::Read(..) | IdentityFileError::Write(..) => IO,
@@ -284,7 +284,7 @@ fn client(error: &ClientFailure) -> u8 {
         },
         ClientFailure::Output(error) => output(error),
         ClientFailure::Io(_) => IO,
-        ClientFailure::Not(..) | ClientFailure::Policy(_) => USAGE,
+        ClientFailure::Not(..) | ClientFailure::Policy(_) | ClientFailure::Script(_) => USAGE,
     }
 }
 
@@ -294,9 +294,11 @@ fn of_session(error: &ClientError) -> u8 {
         ClientError::Random(_) | ClientError::Tls(_) => IO,
         ClientError::Server(_)
         | ClientError::NotAllowed(_)
+        | ClientError::KeyExists(_)
         | ClientError::RevocationNotKept
         | ClientError::Message(_)
         | ClientError::Refused { .. } => REFUSED,
+        ClientError::Line(_, error) => of_session(error),
         ClientError::NotInstalled => NOT_SEALED,
         ClientError::Evidence(_) => NOT_GUARANTEED,
         ClientError::List(error) => match error {
@@ -320,6 +322,9 @@ fn of_session(error: &ClientError) -> u8 {
         | ClientError::ParameterMixed(_)
         | ClientError::WhichType(_)
         | ClientError::Array
+        | ClientError::Copy
+        | ClientError::CopyEscape
+        | ClientError::CopyFields { .. }
         | ClientError::ColumnArray(_)
         | ClientError::ColumnMixed { .. }
         | ClientError::PlainColumn(_)

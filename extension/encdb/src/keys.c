@@ -191,14 +191,15 @@ encdb_default_keyname(void)
 
 /*
  * Runs an INSERT into one of the extension's tables, whatever the session's user
- * may do with it. The search path is still that user's: every name in the
- * statement, operators too, must be qualified.
+ * may do with it; returns how many rows it made. The search path is still that
+ * user's: every name in the statement, operators too, must be qualified.
  */
-static void
+static uint64
 Insert(const char *statement, int nvalues, Oid *types, Datum *values)
 {
 	Oid			user;
 	int			context;
+	uint64		rows;
 
 	GetUserIdAndSecContext(&user, &context);
 	SetUserIdAndSecContext(BOOTSTRAP_SUPERUSERID, context | SECURITY_LOCAL_USERID_CHANGE);
@@ -206,8 +207,10 @@ Insert(const char *statement, int nvalues, Oid *types, Datum *values)
 		elog(ERROR, "SPI_connect failed");
 	if (SPI_execute_with_args(statement, nvalues, types, values, NULL, false, 0) != SPI_OK_INSERT)
 		elog(ERROR, "a row of the schema encdb was not inserted");
+	rows = SPI_processed;
 	SPI_finish();
 	SetUserIdAndSecContext(user, context);
+	return rows;
 }
 
 /*
@@ -249,8 +252,13 @@ Keep(text *keyname, PgsealBytes name, PgsealBytes wrapped)
 		encdb_refuse();
 	values[1] = Int64GetDatum(id);
 	values[2] = BoolGetDatum(deterministic != 0);
-	Insert("INSERT INTO encdb.data_key (keyname, key_id, deterministic, wrapped) "
-		   "VALUES ($1, $2, $3, $4)", 4, types, values);
+	if (Insert("INSERT INTO encdb.data_key (keyname, key_id, deterministic, wrapped) "
+			   "VALUES ($1, $2, $3, $4) ON CONFLICT (keyname) DO NOTHING", 4, types, values) == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNIQUE_VIOLATION),
+				 errmsg("there is a data key \"%s\" already, of this owner or of another",
+						text_to_cstring(keyname)),
+				 errhint("Give the new key another name, and name it wherever it is to seal.")));
 	CommandCounterIncrement();
 	/*
 	 * This one alone: the session has those that it needed, and all rows for each new one would be without an end. Without a session
@@ -310,7 +318,7 @@ encdb_grant_insert(PG_FUNCTION_ARGS)
 	values[1] = encdb_cell_datum((PgsealBytes) {terms.owner, sizeof(terms.owner)});
 	values[2] = encdb_cell_datum((PgsealBytes) {terms.subject, terms.subject_len});
 	values[3] = PointerGetDatum(grant);
-	Insert("INSERT INTO encdb.grant_ (serial, owner, subject, signed) VALUES ($1, $2, $3, $4)",
+	(void) Insert("INSERT INTO encdb.grant_ (serial, owner, subject, signed) VALUES ($1, $2, $3, $4)",
 		   4, types, values);
 	return values[0];
 }
@@ -331,7 +339,7 @@ encdb_revocation_insert(PG_FUNCTION_ARGS)
 	values[0] = encdb_cell_datum((PgsealBytes) {owner, sizeof(owner)});
 	values[1] = Int64GetDatum(sequence);
 	values[2] = PointerGetDatum(list);
-	Insert("INSERT INTO encdb.revocation (owner, sequence, signed) VALUES ($1, $2, $3) "
+	(void) Insert("INSERT INTO encdb.revocation (owner, sequence, signed) VALUES ($1, $2, $3) "
 		   "ON CONFLICT (owner) DO UPDATE SET sequence = excluded.sequence, signed = excluded.signed, "
 		   "created = excluded.created "
 		   "WHERE revocation.sequence OPERATOR(pg_catalog.<) excluded.sequence",

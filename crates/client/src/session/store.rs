@@ -76,7 +76,10 @@ pub(super) async fn add_data_key(
     let added = client
         .execute("SELECT encdb.dek_insert($1, $2)", &[&name, &wrapped])
         .await;
-    added.map_err(|error| explain(error, "insert into encdb.data_key"))?;
+    added.map_err(|error| match error.code() {
+        Some(&SqlState::UNIQUE_VIOLATION) => ClientError::KeyExists(name.to_owned()),
+        _ => explain(error, "insert into encdb.data_key"),
+    })?;
     Ok(())
 }
 

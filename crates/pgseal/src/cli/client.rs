@@ -30,7 +30,7 @@ pub enum ClientCommand {
     /// Which columns of a database are encrypted, whatever its server says
     #[command(subcommand)]
     Column(ClientColumnCommand),
-    /// Run a statement: its parameters are sealed, its rows opened
+    /// Run statements: their parameters are sealed, their rows opened
     #[command(disable_help_flag = true)]
     Sql(SqlArgs),
 }
@@ -335,7 +335,7 @@ pub struct SqlArgs {
     #[arg(long)]
     pub sealed_only: bool,
     /// Run it once for each line of standard input: $1, $2 … are its fields, between tabs
-    #[arg(long, conflicts_with = "values")]
+    #[arg(long, conflicts_with = "values", requires = "statement")]
     pub each_line: bool,
     /// Print rows only
     #[arg(short = 't', long)]
@@ -343,9 +343,10 @@ pub struct SqlArgs {
     /// Print values with | between them, unaligned
     #[arg(short = 'A', long)]
     pub no_align: bool,
-    /// The statement, with parameters $1, $2 …
+    /// The statement, with parameters $1, $2 … [default: the statements of standard input, each to
+    /// its semicolon, in one session; parameters as \bind VALUE …, \plain N …, \type N=TYPE …]
     #[arg(value_name = "STATEMENT")]
-    pub statement: String,
+    pub statement: Option<String>,
     /// $1, $2 …; \N is NULL. Other users of the machine see them: --each-line hides them
     #[arg(value_name = "VALUE", allow_hyphen_values = true)]
     pub values: Vec<String>,

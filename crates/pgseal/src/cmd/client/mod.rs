@@ -7,6 +7,7 @@ mod grant;
 mod init;
 mod key;
 mod print;
+mod script;
 mod sql;
 mod value;
 
@@ -46,8 +47,8 @@ pub enum ClientFailure {
     Policy(#[from] PolicyError),
     #[error("{0:?} is not {1}")]
     Not(String, &'static str),
-    #[error("line {0} of standard input: {1}")]
-    Line(usize, #[source] ClientError),
+    #[error("{0}")]
+    Script(#[from] script::ScriptError),
 }
 
 /// Does what the command line says.

@@ -1,0 +1,182 @@
+//! COPY through a session: rows are sealed on their way in and opened on their way out.
+
+use std::collections::BTreeMap;
+use std::pin::pin;
+
+use futures_util::{SinkExt, TryStreamExt};
+use tokio_postgres::types::private::BytesMut;
+use tokio_postgres::types::Type as PgType;
+use zeroize::Zeroizing;
+
+use super::Session;
+use crate::column::Shape;
+use crate::copy::{joined, open, Copy, Place};
+use crate::{ClientError, ColumnName, Type};
+
+/// Of rows that are sent in one message.
+const ENOUGH: usize = 64 << 10;
+
+/// A column that COPY reads or writes.
+struct CopiedColumn {
+    name: String,
+    ty: PgType,
+}
+
+impl Session {
+    /// Runs `COPY … TO STDOUT`; `each` gets the rows in COPY's text format, opened. How many.
+    pub async fn copy_out<E: From<ClientError>>(
+        &self,
+        sql: &str,
+        mut each: impl FnMut(&str) -> Result<(), E>,
+    ) -> Result<u64, E> {
+        let columns = match Copy::read(sql)? {
+            Copy::In(..) => return Err(ClientError::Copy.into()),
+            Copy::Table(table, columns) => self.copied(&table, columns.as_deref()).await?,
+            Copy::Query(query) => self.selected(query).await?,
+        };
+        let shapes: Vec<Shape> = columns.iter().map(|column| Shape::of(&column.ty)).collect();
+        if let Some(place) = shapes.iter().position(|shape| *shape == Shape::Mixed) {
+            let column = columns[place].name.clone();
+            let ty = columns[place].ty.name().to_owned();
+            return Err(ClientError::ColumnMixed { column, ty }.into());
+        }
+        let stream = self.client.copy_out(sql).await;
+        let mut stream = pin!(stream.map_err(ClientError::from)?);
+        let mut rows = 0;
+        while let Some(bytes) = stream.try_next().await.map_err(ClientError::from)? {
+            let row = std::str::from_utf8(&bytes).map_err(|_| ClientError::Copy)?;
+            each(&self.opened(row.trim_end_matches('\n'), &shapes)?)?;
+            rows += 1;
+        }
+        Ok(rows)
+    }
+
+    fn opened(&self, row: &str, shapes: &[Shape]) -> Result<Zeroizing<String>, ClientError> {
+        let mut out = Zeroizing::new(String::with_capacity(row.len()));
+        let fields: Vec<&str> = fields(row, shapes.len())?;
+        for (place, (field, shape)) in fields.iter().zip(shapes).enumerate() {
+            if place > 0 {
+                out.push('\t');
+            }
+            open(field, *shape, &self.keys, &mut out)?;
+        }
+        Ok(out)
+    }
+
+    /// Runs `COPY … FROM STDIN` with these rows in COPY's text format; how many it stored. The
+    /// fields of columns in `plain`, from 1 on, go in clear; all others are sealed, or refused.
+    /// `types` are those of values for columns of all types.
+    pub async fn copy_in<'r>(
+        &self,
+        sql: &str,
+        (plain, types): (&[usize], &BTreeMap<usize, Type>),
+        rows: impl IntoIterator<Item = &'r str>,
+    ) -> Result<u64, ClientError> {
+        let Copy::In(table, columns) = Copy::read(sql)? else {
+            return Err(ClientError::Copy);
+        };
+        let columns = self.copied(&table, columns.as_deref()).await?;
+        let keynames: Vec<String> = { columns.iter() }
+            .map(|column| self.copy_target(&table, &column.name))
+            .collect();
+        self.settle(keynames.iter().map(String::as_str)).await?;
+        let place = |(number, (column, keyname)): (usize, (&CopiedColumn, _))| Place {
+            number,
+            shape: Shape::of(&column.ty),
+            keyname,
+            is_plain: plain.contains(&number),
+            ty: types.get(&number).copied(),
+        };
+        let places: Vec<Place<'_>> = (1..)
+            .zip(columns.iter().zip(keynames.iter().map(String::as_str)))
+            .map(place)
+            .collect();
+        let mut sink = pin!(self.client.copy_in::<_, BytesMut>(sql).await?);
+        let mut block = String::with_capacity(2 * ENOUGH);
+        for (line, row) in (1..).zip(rows) {
+            let sealed = self.sealed(row, &places, &mut block);
+            sealed.map_err(|error| ClientError::Line(line, Box::new(error)))?;
+            if block.len() > ENOUGH {
+                sink.feed(BytesMut::from(block.as_bytes())).await?;
+                block.clear();
+            }
+        }
+        sink.feed(BytesMut::from(block.as_bytes())).await?;
+        Ok(sink.finish().await?)
+    }
+
+    fn sealed(&self, row: &str, places: &[Place<'_>], out: &mut String) -> Result<(), ClientError> {
+        for (field, place) in fields(row, places.len())?.iter().zip(places) {
+            if place.number > 1 {
+                out.push('\t');
+            }
+            place.seal(field, &self.keys, out)?;
+        }
+        out.push('\n');
+        Ok(())
+    }
+
+    /// The key for a column of the table, which may be named without its schema.
+    fn copy_target(&self, table: &[String], column: &str) -> String {
+        let is_it = |name: &&ColumnName| {
+            let (last, schema) = match table {
+                [schema, last] => (last, Some(schema)),
+                [.., last] => (last, None),
+                [] => return false,
+            };
+            name.column == column
+                && name.table == *last
+                && schema.is_none_or(|schema| *schema == name.schema)
+        };
+        let listed = self.list.columns().map(|(name, _)| name).find(is_it);
+        let name = listed.map(ToString::to_string).unwrap_or_default();
+        self.target(&name).keyname
+    }
+
+    /// The columns of a table that COPY has if it names none, or those that it names.
+    async fn copied(
+        &self,
+        table: &[String],
+        columns: Option<&[String]>,
+    ) -> Result<Vec<CopiedColumn>, ClientError> {
+        let table = joined(table, ".");
+        let columns = match columns {
+            Some(columns) => columns.to_vec(),
+            None => self.all_columns(&table).await?,
+        };
+        let select = format!("SELECT {} FROM {table}", joined(&columns, ", "));
+        self.selected(&select).await
+    }
+
+    async fn all_columns(&self, table: &str) -> Result<Vec<String>, ClientError> {
+        let sql = "SELECT attname::pg_catalog.text FROM pg_catalog.pg_attribute \
+            WHERE attrelid = pg_catalog.to_regclass($1) AND attnum > 0 AND NOT attisdropped \
+                AND attgenerated = '' ORDER BY attnum";
+        let rows = self.client.query(sql, &[&table]).await?;
+        rows.iter().map(|row| Ok(row.try_get(0)?)).collect()
+    }
+
+    /// What a query gives, compared with the owner's list as any statement is.
+    async fn selected(&self, query: &str) -> Result<Vec<CopiedColumn>, ClientError> {
+        let prepared = self.prepare(query).await?;
+        let column = |column: &tokio_postgres::Column| CopiedColumn {
+            name: column.name().to_owned(),
+            ty: column.type_().clone(),
+        };
+        Ok(prepared.statement().columns().iter().map(column).collect())
+    }
+}
+
+fn fields(row: &str, columns: usize) -> Result<Vec<&str>, ClientError> {
+    let fields: Vec<&str> = match columns {
+        0 if row.is_empty() => Vec::new(),
+        _ => row.split('\t').collect(),
+    };
+    match fields.len() == columns {
+        true => Ok(fields),
+        false => Err(ClientError::CopyFields {
+            columns,
+            fields: fields.len(),
+        }),
+    }
+}
