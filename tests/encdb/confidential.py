@@ -1,6 +1,7 @@
 """A server with encdb, its evaluator, and an owner who opens sessions (imported by the tests of this directory).
 
 The server is the copy that scripts/encdb-server.sh made below target/encdb; PGSEAL_TEST_PG says of which PostgreSQL.
+With PGSEAL_TEST_SEALED=1 its clusters are encrypted at rest.
 """
 
 import os
@@ -11,7 +12,7 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
-from pgseal_test import PG, STAGE, TIME_LIMIT, Case, base_environment, run  # noqa: E402
+from pgseal_test import PG, PGSEAL, STAGE, TIME_LIMIT, Case, base_environment, run  # noqa: E402
 
 VERSION = re.search(r"\d+", subprocess.run([PG / "pg_config", "--version"], text=True, capture_output=True, check=True).stdout)[0]
 # Below the tree for the supervisor, and below the stage for the test itself.
@@ -20,11 +21,28 @@ SUITE = "extension/encdb/test"
 TOOLS = [SERVER, SUITE]
 INSTALLED = STAGE / SERVER
 FORMS = ["inline", "isolated"]
+SEALED = os.environ.get("PGSEAL_TEST_SEALED") == "1"
 
 
 def programs():
     """Where the copy's PostgreSQL is."""
     return INSTALLED / (INSTALLED / "bindir").read_text().strip()
+
+
+def wrappers(pg):
+    """The wrappers of the copy's programs, made at their first use. The copy is not where PostgreSQL was built for, so they lie
+    in a directory that looks like it."""
+    directory, original = STAGE / "work/wrappers", INSTALLED
+    into = directory / pg.relative_to(INSTALLED)
+    if not into.exists():
+        for part in pg.relative_to(INSTALLED).parts:
+            directory.mkdir()
+            for entry in original.iterdir():
+                if entry.name != part:
+                    (directory / entry.name).symlink_to(entry)
+            directory, original = directory / part, original / part
+        run([PGSEAL, "bindir", "--pg", pg, "--into", into])
+    return into
 
 
 class Evaluator:
@@ -64,11 +82,11 @@ class Confidential(Case):
         self.addCleanup(evaluator.kill9)
         return evaluator.start()
 
-    def server(self, name="main", form="inline", socket="", conf="", extension=True, **environment):
-        """A running plain cluster of the copy with encdb, whose backends use this form of the evaluator."""
+    def server(self, name="main", form="inline", socket="", conf="", extension=True, sealed=SEALED, **environment):
+        """A running cluster of the copy with encdb, whose backends use this form of the evaluator."""
         settings = f"encdb.evaluator = {form}\nencdb.socket = '{socket}'\nautovacuum_naptime = 1s\n{conf}"
         environment["ENCDB_OWNER"] = str(INSTALLED / "owner")
-        cluster = self.cluster(name, sealed=False, pg=programs(), environment=environment, conf=settings)
+        cluster = self.cluster(name, sealed=sealed, wrappers=wrappers, pg=programs(), environment=environment, conf=settings)
         cluster.init().start()
         if extension:
             cluster.psql("CREATE EXTENSION encdb")

@@ -136,13 +136,13 @@ class Cluster:
     """One data directory and its server. `home` holds data/, the socket and the log; `tablespaces` makes home/<name>."""
 
     def __init__(self, home, sealed=True, bits=256, key=("--no-key-wrap",), initdb=(), conf="", pg=PG, tablespaces=(),
-                 environment=None):
+                 environment=None, wrappers=None):
         self.home = home
         self.data = home / "data"
         self.log_file = home / "log"
         self.sealed = sealed
         self.pg = pg
-        self.bindir = twins(pg) if sealed else pg
+        self.bindir = (wrappers or twins)(pg) if sealed else pg
         self.environment = {"PGHOST": str(home), "PGUSER": "postgres", "PGDATABASE": "postgres", **(environment or {})}
         self.initdb = [f"--data-encryption={bits}", *key, *initdb] if sealed else list(initdb)
         self.conf = conf

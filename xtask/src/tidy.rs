@@ -21,7 +21,7 @@ const UNSAFE: [&str; 7] = [
     "crates/evaluator-proto/src/ring/host.rs",
     "crates/evaluator/src/os/",
     "crates/pgext/src/abi/",
-    "crates/pgext/src/handover.rs",
+    "crates/pgext/src/peers.rs",
     "crates/preload/",
 ];
 // In halves, so that this file keeps the rules itself.

@@ -4,6 +4,7 @@
 //! - [`Request`] and [`Response`]: one call of the extension, which the evaluator answers;
 //! - [`Refusal`]: why it does not, with an SQLSTATE and one sentence;
 //! - [`Program`]: operators one on another, as a request takes them;
+//! - [`Tickets`]: how an evaluator knows the parallel workers of a session;
 //! - [`message`]: how an owner's client hands keys to an evaluator, past a server that only relays;
 //! - [`ring`]: the memory through which a backend and an isolated evaluator call each other.
 //!
@@ -20,6 +21,7 @@ mod refusal;
 mod request;
 mod response;
 pub mod ring;
+mod tickets;
 mod wire;
 
 pub use items::{Items, KeyRow};
@@ -27,7 +29,5 @@ pub use program::{Program, Step};
 pub use refusal::{Refusal, Report};
 pub use request::{AttachAs, Batch, Collation, Page, Request, Unary, MOST_CELLS};
 pub use response::{Finding, Position, Response, Status, MOST_EQUAL, MOST_FINDINGS};
+pub use tickets::{Ticket, Tickets};
 pub use wire::Malformed;
-
-/// Proves to an evaluator that a parallel worker belongs to a session.
-pub type Ticket = [u8; 16];

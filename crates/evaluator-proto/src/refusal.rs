@@ -82,8 +82,8 @@ pub enum Refusal {
     /// No aggregate state, or no page that is kept, of this number.
     #[error("the state of the aggregate is gone: run the statement again")]
     UnknownState,
-    /// No session has given this ticket.
-    #[error("the ticket of the parallel worker is not valid: run the statement again")]
+    /// No session has this ticket, or the leader gives its worker none.
+    #[error("the parallel worker was not let into its leader's session: run the statement again")]
     UnknownTicket,
     /// More than fits.
     #[error("the request is larger than the evaluator takes")]

@@ -18,9 +18,9 @@ pub const MOST_CELLS: usize = 256;
 pub enum AttachAs {
     /// A backend that serves a client; its session is opened by messages.
     Client,
-    /// A parallel worker of the session that gave this ticket.
+    /// A parallel worker of the session whose [ticket](crate::Tickets) this is.
     ParallelWorker {
-        /// What the leader was given
+        /// Of the leader, good once
         ticket: Ticket,
     },
     /// Work without a client.
@@ -83,8 +83,8 @@ pub enum Request<'a> {
         /// The database's own 16 bytes
         database: [u8; 16],
     },
-    /// A ticket for this session's parallel workers; answered by `Ticket`.
-    Ticket,
+    /// The tickets of this session's parallel workers from now on; answered by `Tickets`.
+    Tickets,
     /// A client's message; answered by `Bytes`.
     Message(&'a [u8]),
     /// [`KeyRow`](crate::KeyRow)s, others' too; answered by `Number`, how many opened.

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use crate::wire::{put_bytes, put_len, Malformed, Reader};
-use crate::{Items, Refusal, Report, Ticket};
+use crate::{Items, Refusal, Report};
 
 /// One answer.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,8 +30,8 @@ pub enum Response<'a> {
     Ranks(&'a [u8]),
     /// A handle, or how many.
     Number(u64),
-    /// For parallel workers.
-    Ticket(Ticket),
+    /// The secret of [tickets](crate::Tickets) for parallel workers.
+    Tickets([u8; 32]),
     /// How the evaluator fares.
     Status(Status<'a>),
     /// Why not.
@@ -103,7 +103,7 @@ mod kind {
     pub const HASH: u8 = 7;
     pub const FINDINGS: u8 = 8;
     pub const NUMBER: u8 = 9;
-    pub const TICKET: u8 = 10;
+    pub const TICKETS: u8 = 10;
     pub const STATUS: u8 = 11;
     pub const REFUSED: u8 = 12;
     pub const RANKS: u8 = 13;
@@ -126,7 +126,7 @@ impl<'a> Response<'a> {
             kind::FINDINGS => Self::Findings(Items::read(&mut reader)?),
             kind::RANKS => Self::Ranks(in_parts(reader.bytes()?, 4)?),
             kind::NUMBER => Self::Number(reader.u64()?),
-            kind::TICKET => Self::Ticket(reader.array()?),
+            kind::TICKETS => Self::Tickets(reader.array()?),
             kind::STATUS => Self::Status(Status::read(&mut reader)?),
             kind::REFUSED => Self::Refused(Report::read(&mut reader)?),
             _ => return Err(Malformed),
@@ -161,9 +161,9 @@ impl<'a> Response<'a> {
                 into.push(kind::NUMBER);
                 into.extend_from_slice(&number.to_le_bytes());
             }
-            Self::Ticket(ticket) => {
-                into.push(kind::TICKET);
-                into.extend_from_slice(ticket);
+            Self::Tickets(secret) => {
+                into.push(kind::TICKETS);
+                into.extend_from_slice(secret);
             }
             Self::Status(status) => {
                 into.push(kind::STATUS);

@@ -24,7 +24,7 @@ fn session() -> Vec<Request<'static>> {
         attach(AttachAs::Client),
         attach(AttachAs::ParallelWorker { ticket: [1; 16] }),
         attach(AttachAs::Background),
-        Request::Ticket,
+        Request::Tickets,
         Request::Message(b"message"),
         Request::LoadKeys(CELLS),
         Request::LoadKeys(Items::Listed(&[])),
@@ -190,7 +190,7 @@ fn responses() -> Vec<Response<'static>> {
         Response::Findings(CELLS),
         Response::Ranks(&[0; 12]),
         Response::Number(9),
-        Response::Ticket([3; 16]),
+        Response::Tickets([3; 32]),
         Response::Status(Status {
             backend: 1,
             open: true,

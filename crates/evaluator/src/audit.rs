@@ -46,6 +46,11 @@ pub enum Event {
         /// how many grants they came with
         grants: u64,
     },
+    /// A connection came into a session, of a parallel worker of its backend.
+    Worker {
+        /// number of the session
+        session: u64,
+    },
     /// A grant was used so many times more.
     Use {
         /// number of the session
@@ -214,7 +219,9 @@ fn fields(event: &Event, line: &mut String) {
             fields.number("session", *session);
             fields.text("key", &format!("{key:08x}"));
         }
-        Event::Close { session } => fields.number("session", *session),
+        Event::Worker { session } | Event::Close { session } => {
+            fields.number("session", *session);
+        }
         Event::Stop => {}
     }
 }
@@ -268,6 +275,7 @@ fn name(event: &Event) -> &'static str {
         Event::Start { .. } => "start",
         Event::Open { .. } => "open",
         Event::Handed { .. } => "handed",
+        Event::Worker { .. } => "worker",
         Event::Use { .. } => "use",
         Event::Cells { .. } => "cells",
         Event::Refused { .. } => "refused",

@@ -25,10 +25,10 @@ use pgseal_evaluator_proto::Refusal;
 /// What an evaluator says first.
 pub const GREETING: [u8; 8] = *b"PGSEALEV";
 /// The version of greeting, ring and requests.
-pub const VERSION: u8 = 2;
+pub const VERSION: u8 = 3;
 
 /// How long the greeting may take.
-const PATIENCE: Duration = Duration::from_secs(5);
+pub const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Why there is no ring.
 #[derive(Debug, thiserror::Error)]
@@ -57,6 +57,35 @@ impl From<ConnectError> for Refusal {
     }
 }
 
+/// What a connection is made of: as descriptors it goes from one process to another.
+pub struct Ends {
+    /// That it is open says that both sides live
+    pub socket: UnixStream,
+    /// Of the ring
+    pub memory: OwnedFd,
+}
+
+impl Ends {
+    /// Connects to the evaluator that listens at `path`, as [`Ring::connect_while`].
+    pub fn reach(path: &Path, mut goes_on: impl FnMut() -> bool) -> Result<Self, ConnectError> {
+        let address = UnixAddr::new(path).map_err(|errno| ConnectError::Absent(errno.into()))?;
+        let socket = reach(&address, &mut goes_on).map_err(ConnectError::Absent)?;
+        let patience = socket.set_read_timeout(Some(PATIENCE));
+        let memory = patience
+            .map_err(ConnectError::Absent)
+            .and_then(|()| receive_ring(&socket, goes_on))?;
+        Ok(Self { socket, memory })
+    }
+
+    /// The same connection once more.
+    pub fn try_clone(&self) -> io::Result<Self> {
+        Ok(Self {
+            socket: self.socket.try_clone()?,
+            memory: self.memory.try_clone()?,
+        })
+    }
+}
+
 /// A connection to an evaluator. Everything that it was told ends with it.
 pub struct Ring {
     socket: UnixStream,
@@ -71,18 +100,15 @@ impl Ring {
 
     /// The same; `goes_on` is asked after every signal whether to wait on for its greeting, and for
     /// a place in its queue.
-    pub fn connect_while(
-        path: &Path,
-        mut goes_on: impl FnMut() -> bool,
-    ) -> Result<Self, ConnectError> {
-        let socket = reach(path, &mut goes_on).map_err(ConnectError::Absent)?;
-        let patience = socket.set_read_timeout(Some(PATIENCE));
-        let memory = patience
-            .map_err(ConnectError::Absent)
-            .and_then(|()| receive_ring(&socket, goes_on))?;
-        let mapping = Mapping::open(memory.as_fd()).map_err(|_| ConnectError::Version)?;
+    pub fn connect_while(path: &Path, goes_on: impl FnMut() -> bool) -> Result<Self, ConnectError> {
+        Self::over(Ends::reach(path, goes_on)?)
+    }
+
+    /// Goes on with a connection, which nobody else uses from now on.
+    pub fn over(ends: Ends) -> Result<Self, ConnectError> {
+        let mapping = Mapping::open(ends.memory.as_fd()).map_err(|_| ConnectError::Version)?;
         Ok(Self {
-            socket,
+            socket: ends.socket,
             ring: RingClient::new(mapping, Futex),
         })
     }
@@ -116,15 +142,14 @@ impl Ring {
 
 /// A socket to who listens there. Its queue may be full, of one that was stopped; without a time
 /// limit the kernel would wait on after every signal.
-fn reach(path: &Path, goes_on: &mut impl FnMut() -> bool) -> io::Result<UnixStream> {
+pub fn reach(address: &UnixAddr, goes_on: &mut dyn FnMut() -> bool) -> io::Result<UnixStream> {
     let flags = SockFlag::SOCK_CLOEXEC;
     let socket = socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
     let patience = TimeVal::new(PATIENCE.as_secs().try_into().unwrap_or(1), 0);
     setsockopt(&socket, SendTimeout, &patience)?;
-    let address = UnixAddr::new(path)?;
     let until = Instant::now() + PATIENCE;
     loop {
-        match connect(socket.as_raw_fd(), &address) {
+        match connect(socket.as_raw_fd(), address) {
             Err(Errno::EINTR) if goes_on() && Instant::now() < until => {}
             connected => return Ok(connected.map(|()| UnixStream::from(socket))?),
         }

@@ -260,7 +260,7 @@ fn an_exported_state_goes_to_the_session_s_workers_and_to_nobody_else() {
     let engine = engine(false);
     let (mut leader, _, mut key) = alice_with(&engine, &[Operation::Aggregate]);
     let (a, b) = (key.int4(20), key.int4(22));
-    let ticket = leader.ticket().unwrap();
+    let ticket = tickets(&mut leader).ticket();
     let mut worker = connect(&engine, AttachAs::ParallelWorker { ticket });
     for (kind, expected) in [(AggregateKind::Sum, "42"), (AggregateKind::Min, "20")] {
         let part = step(&mut worker, 0, kind, &[&b]).unwrap();

@@ -454,7 +454,7 @@ fn background_work_compares_what_the_owner_lets_it_and_nothing_else() {
         background.decrypt_to(&a, &mut out),
         Err(no_grant(Operation::ConvertOut))
     );
-    assert_eq!(background.ticket(), Ok(background.ticket().unwrap()));
+    assert_eq!(background.tickets(), Err(Refusal::NoSession));
     assert_eq!(
         relay(&mut background, &[1, 1]),
         Err(Refusal::Unsupported.code())

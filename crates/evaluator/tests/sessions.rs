@@ -8,9 +8,10 @@ use std::collections::BTreeMap;
 
 use common::*;
 use pgseal_cell::grant::{Operation, Subject};
-use pgseal_evaluator::engine::{CollationId, Connection};
+use pgseal_evaluator::audit::Event;
+use pgseal_evaluator::engine::{CollationId, Connection, Engine};
 use pgseal_evaluator_proto::message::Command;
-use pgseal_evaluator_proto::{AttachAs, Refusal, Request, Response};
+use pgseal_evaluator_proto::{AttachAs, Refusal, Request, Response, Ticket};
 use pgseal_value::AggregateKind;
 
 const C: CollationId = CollationId::C;
@@ -27,10 +28,11 @@ fn a_session_is_its_connections_alone_and_ends_with_it() {
         Err(Refusal::NoSession)
     );
     let mut connection = connection;
-    let ticket = connection.ticket().unwrap();
+    let mut tickets = tickets(&mut connection);
+    let ticket = tickets.ticket();
     let mut worker = connect(&engine, AttachAs::ParallelWorker { ticket });
     assert_eq!(worker.compare(&a, &a, C), Ok(Ordering::Equal));
-    assert_eq!(worker.ticket(), Err(Refusal::NoSession));
+    assert_eq!(worker.tickets(), Err(Refusal::NoSession));
     assert_eq!(
         relay(&mut worker, &[1, 1]),
         Err(Refusal::Unsupported.code())
@@ -46,9 +48,36 @@ fn a_session_is_its_connections_alone_and_ends_with_it() {
     assert_eq!(attach, Err(Refusal::UnknownTicket));
     drop(connection);
     assert_eq!(worker.compare(&a, &a, C), Err(Refusal::NoSession));
-    let mut late = engine.connect();
-    let attach = late.attach(AttachAs::ParallelWorker { ticket }, DATABASE);
-    assert_eq!(attach, Err(Refusal::UnknownTicket));
+    tickets.advance();
+    let late = attach_by(&engine, tickets.ticket());
+    assert_eq!(late.err(), Some(Refusal::UnknownTicket));
+}
+
+fn attach_by(engine: &Engine, ticket: Ticket) -> Result<Connection, Refusal> {
+    let mut connection = engine.connect();
+    connection.attach(AttachAs::ParallelWorker { ticket }, DATABASE)?;
+    Ok(connection)
+}
+
+#[test]
+fn a_ticket_is_good_for_one_worker_and_each_of_them_is_in_the_log() {
+    let engine = engine(false);
+    let (mut leader, ..) = alice_with(&engine, &[]);
+    let mut tickets = tickets(&mut leader);
+    for _ in 0..3 {
+        let ticket = tickets.ticket();
+        let mut worker = connect(&engine, AttachAs::ParallelWorker { ticket });
+        assert_eq!(worker.take_events(), [Event::Worker { session: 1 }]);
+        let mut second = engine.connect();
+        let attach = second.attach(AttachAs::ParallelWorker { ticket }, DATABASE);
+        assert_eq!(attach, Err(Refusal::UnknownTicket));
+        assert!(second.take_events().is_empty());
+        tickets.advance();
+    }
+    // What was not taken is not good once there are new ones.
+    let (before, after) = (tickets.ticket(), self::tickets(&mut leader).ticket());
+    assert!(attach_by(&engine, before).is_err());
+    assert!(attach_by(&engine, after).is_ok());
 }
 
 /// What the engine says of itself: counts by their names.
@@ -178,7 +207,7 @@ fn an_inline_session_goes_to_its_workers_by_export() {
 fn requests_before_attaching_and_malformed_ones_are_answered() {
     let engine = engine(false);
     let mut connection = engine.connect();
-    let refused = call(&mut connection, &Request::Ticket);
+    let refused = call(&mut connection, &Request::Tickets);
     assert_eq!(refused, Err(Refusal::NoSession.code()));
     assert!(call(&mut connection, &Request::Status).is_ok());
     let mut response = Vec::new();

@@ -1,97 +1,259 @@
 //! How a session reaches the parallel workers of its backend.
 //!
-//! The leader leaves it in a memory file without a name in any directory; a worker knows its
-//! leader's process id from PostgreSQL's lock group and finds the file among the leader's
-//! descriptors. The file's mode is 0, so that a function of the server that reads files by name
-//! does not read this one; the worker, which has the same user, changes the mode for the moment in
-//! which it opens it.
-#![allow(unsafe_code)]
+//! A leader is at work while its workers begin, so a thread of its own waits for them ([`peers`]),
+//! and gives each what it needs: the session itself where the engine is in the backend, and
+//! otherwise a connection to the evaluator, which the leader has brought into the session. Tickets
+//! stay with the leader. Nothing lies in a file, in shared memory or under a name; what goes over
+//! is in the kernel's memory, which is never swapped, until the worker reads it.
+//!
+//! The thread calls nothing of PostgreSQL's but [`IsWorker`], and takes no signals: PostgreSQL's
+//! handlers are for its own.
 
-use std::fs::{self, File, OpenOptions, Permissions};
-use std::io::{self, Read, Write};
-use std::os::fd::{FromRawFd, OwnedFd};
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
 
-const NAME: &std::ffi::CStr = c"pgseal-encdb-session";
-const LINK: &str = "/memfd:pgseal-encdb-session (deleted)";
-const ATTEMPTS: u32 = 100;
+use nix::sys::signal::{SigSet, SigmaskHow};
+use pgseal_evaluator::client::{Ends, Ring, PATIENCE};
+use pgseal_evaluator_proto::{AttachAs, Refusal, Request, Response, Tickets};
 
-/// A session that lies ready for workers, until this is dropped.
-pub(crate) struct Handover {
-    _file: File,
+use crate::peers::{self, IsWorker, Meeting};
+
+const STACK: usize = 256 << 10;
+/// How long nobody is accepted after the kernel refused.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// Kinds of messages.
+const NOTHING: u8 = b'N';
+const SESSION: u8 = b'S';
+const EVALUATOR: u8 = b'E';
+
+/// What a leader has for its workers.
+pub(crate) enum Left {
+    /// It has no session.
+    Nothing,
+    /// Its session, of an engine in this process.
+    Session(Vec<u8>),
+    /// Its session in an evaluator's process.
+    Evaluator(Door),
 }
+
+/// The way into a session in an evaluator's process.
+pub(crate) struct Door {
+    pub(crate) socket: PathBuf,
+    pub(crate) database: [u8; 16],
+    pub(crate) tickets: Tickets,
+}
+
+/// What a worker was given.
+pub(crate) enum Taken {
+    /// Its leader has no session.
+    Nothing,
+    /// Its leader's session.
+    Session(Vec<u8>),
+    /// The evaluator's answer to the leader, and the connection in the session if it says so.
+    Evaluator(Vec<u8>, Option<Ends>),
+}
+
+/// A leader's side, from its first session to the end of the process.
+pub(crate) struct Handover(Arc<Mutex<Left>>);
 
 impl Handover {
-    /// Leaves `bytes` for the workers of this process.
-    pub(crate) fn leave(bytes: &[u8]) -> io::Result<Self> {
-        let mut file = memory_file()?;
-        file.set_permissions(Permissions::from_mode(0o0))?;
-        file.write_all(bytes)?;
-        Ok(Self { _file: file })
+    /// Begins to wait for workers, with nothing for them.
+    pub(crate) fn begin(meeting: &Meeting, is_worker: IsWorker) -> io::Result<Self> {
+        let listener = meeting.listen()?;
+        let left = Arc::new(Mutex::new(Left::Nothing));
+        let shared = Arc::clone(&left);
+        let thread = thread::Builder::new().stack_size(STACK);
+        without_signals(|| thread.spawn(move || wait(&listener, &shared, is_worker)))?;
+        Ok(Self(left))
+    }
+
+    /// Leaves this for workers, in place of what was there.
+    pub(crate) fn leave(&self, left: Left) {
+        *lock(&self.0) = left;
     }
 }
 
-/// What the process `leader` has left.
-pub(crate) fn take(leader: i32) -> io::Result<Vec<u8>> {
-    let path = find(leader)?;
-    for _ in 0..ATTEMPTS {
-        // Another worker may take the mode away in between.
-        fs::set_permissions(&path, Permissions::from_mode(0o400))?;
-        let opened = OpenOptions::new().read(true).open(&path);
-        fs::set_permissions(&path, Permissions::from_mode(0o0))?;
-        match opened {
-            Ok(mut file) => return read_all(&mut file),
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
-            Err(error) => return Err(error),
+/// What its leader gives to this parallel worker.
+pub(crate) fn take(meeting: &Meeting, mut goes_on: impl FnMut() -> bool) -> io::Result<Taken> {
+    let until = Instant::now() + PATIENCE;
+    let mut goes_on = || goes_on() && Instant::now() < until;
+    let Some(leader) = meeting.go(&mut goes_on)? else {
+        return Ok(Taken::Nothing);
+    };
+    let (kind, bytes, descriptors) = peers::receive(&leader, &mut goes_on)?;
+    let mut descriptors = descriptors.into_iter();
+    match (kind, descriptors.next(), descriptors.next()) {
+        (NOTHING, None, None) => Ok(Taken::Nothing),
+        (SESSION, None, None) => Ok(Taken::Session(bytes)),
+        (EVALUATOR, None, None) => Ok(Taken::Evaluator(bytes, None)),
+        (EVALUATOR, Some(socket), Some(memory)) => {
+            let socket = UnixStream::from(socket);
+            Ok(Taken::Evaluator(bytes, Some(Ends { socket, memory })))
+        }
+        _ => Err(io::ErrorKind::InvalidData.into()),
+    }
+}
+
+fn lock(left: &Mutex<Left>) -> MutexGuard<'_, Left> {
+    left.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A thread that begins now inherits that no signal is for it.
+fn without_signals<T>(begin: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+    let before = SigSet::all().thread_swap_mask(SigmaskHow::SIG_SETMASK)?;
+    let begun = begin();
+    before.thread_set_mask()?;
+    begun
+}
+
+fn wait(listener: &UnixListener, left: &Mutex<Left>, is_worker: IsWorker) {
+    loop {
+        match listener.accept() {
+            // Who is no worker is told nothing, and one that is gone needs nothing.
+            Ok((peer, _)) => drop(give(&peer, left, is_worker)),
+            Err(_) => thread::sleep(PAUSE),
         }
     }
-    Err(io::ErrorKind::PermissionDenied.into())
 }
 
-fn read_all(file: &mut File) -> io::Result<Vec<u8>> {
-    // Reserved at once: growing would leave copies behind.
-    let size = usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?;
-    let mut bytes = Vec::with_capacity(size + 1);
-    file.read_to_end(&mut bytes)?;
-    Ok(bytes)
+fn give(peer: &UnixStream, left: &Mutex<Left>, is_worker: IsWorker) -> io::Result<()> {
+    peers::know_worker(peer, is_worker)?;
+    // Kept while it goes over: what a session leaves ends with it.
+    match &mut *lock(left) {
+        Left::Nothing => peers::send(peer, NOTHING, &[], &[]),
+        Left::Session(session) => peers::send(peer, SESSION, session, &[]),
+        Left::Evaluator(door) => match door.admit_one() {
+            Ok(ends) => pass(
+                peer,
+                &Response::Done,
+                &[ends.socket.as_fd(), ends.memory.as_fd()],
+            ),
+            Err(refusal) => pass(peer, &Response::from(refusal), &[]),
+        },
+    }
 }
 
-fn find(leader: i32) -> io::Result<PathBuf> {
-    let descriptors = PathBuf::from(format!("/proc/{leader}/fd"));
-    for entry in fs::read_dir(descriptors)? {
-        let path = entry?.path();
-        if fs::read_link(&path).is_ok_and(|target| target == Path::new(LINK)) {
-            return Ok(path);
+fn pass(peer: &UnixStream, answer: &Response<'_>, ends: &[BorrowedFd<'_>]) -> io::Result<()> {
+    let mut bytes = Vec::new();
+    answer.encode(&mut bytes);
+    peers::send(peer, EVALUATOR, &bytes, ends)
+}
+
+impl Door {
+    /// A connection in the session, for one worker. One that was given up on may have taken its
+    /// ticket: then the next is good.
+    fn admit_one(&mut self) -> Result<Ends, Refusal> {
+        match self.attach() {
+            Err(Refusal::UnknownTicket) => self.attach(),
+            attached => attached,
         }
     }
-    Err(io::ErrorKind::NotFound.into())
-}
 
-fn memory_file() -> io::Result<File> {
-    // SAFETY: the name is a C string that lives as long as the program.
-    let descriptor = unsafe { libc::memfd_create(NAME.as_ptr(), libc::MFD_CLOEXEC) };
-    if descriptor < 0 {
-        return Err(io::Error::last_os_error());
+    fn attach(&mut self) -> Result<Ends, Refusal> {
+        let until = Instant::now() + PATIENCE;
+        let goes_on = || Instant::now() < until;
+        let ends = Ends::reach(&self.socket, goes_on)?;
+        let again = ends.try_clone().map_err(|_| Refusal::EvaluatorAbsent)?;
+        let (mut request, mut answer) = (Vec::new(), Vec::new());
+        let attach = Request::Attach {
+            kind: AttachAs::ParallelWorker {
+                ticket: self.tickets.ticket(),
+            },
+            database: self.database,
+        };
+        attach.encode(&mut request);
+        Ring::over(again)?.call(&request, &mut answer, goes_on)?;
+        self.tickets.advance();
+        match Response::parse(&answer) {
+            Ok(Response::Done) => Ok(ends),
+            _ => Err(Refusal::UnknownTicket),
+        }
     }
-    // SAFETY: the descriptor was just made, and nobody else has it.
-    Ok(File::from(unsafe { OwnedFd::from_raw_fd(descriptor) }))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::c_int;
+    use std::io::Read;
+    use std::os::fd::OwnedFd;
+    use std::os::unix::net::UnixStream as Stream;
+
     use super::*;
 
+    extern "C" fn anybody(_: c_int) -> c_int {
+        1
+    }
+
+    extern "C" fn nobody(_: c_int) -> c_int {
+        0
+    }
+
+    fn this() -> i32 {
+        i32::try_from(std::process::id()).expect("a process id")
+    }
+
     #[test]
-    fn a_worker_finds_what_its_leader_left_and_nobody_reads_it_by_name() {
-        let this = i32::try_from(std::process::id()).expect("a process id");
-        assert!(take(this).is_err());
-        let handover = Handover::leave(b"session").expect("a memory file");
-        assert_eq!(take(this).expect("what was left"), b"session");
-        let path = find(this).expect("the file is open");
-        let mode = fs::metadata(path).expect("the file").permissions().mode();
-        assert_eq!(mode & 0o777, 0);
-        drop(handover);
-        assert!(take(this).is_err());
+    fn a_worker_is_given_what_is_left_now() {
+        let meeting = |leader| Meeting::new(&[1; 32], 1, leader);
+        let given = || take(&meeting(this()), || true).expect("a leader's answer");
+        assert!(matches!(given(), Taken::Nothing), "nobody listens");
+        let handover = Handover::begin(&meeting(this()), anybody).expect("a socket");
+        assert!(matches!(given(), Taken::Nothing));
+        for len in [0, 7, 3 << 20] {
+            handover.leave(Left::Session(vec![7; len]));
+            assert!(matches!(given(), Taken::Session(bytes) if bytes == vec![7; len]));
+        }
+        handover.leave(Left::Nothing);
+        assert!(matches!(given(), Taken::Nothing));
+        assert!(Handover::begin(&meeting(this()), anybody).is_err());
+    }
+
+    #[test]
+    fn who_is_no_worker_is_told_nothing() {
+        let meeting = Meeting::new(&[2; 32], 1, this());
+        let handover = Handover::begin(&meeting, nobody).expect("a socket");
+        handover.leave(Left::Session(b"session".to_vec()));
+        assert!(take(&meeting, || true).is_err());
+        let mut stranger = meeting.connect();
+        let mut told = Vec::new();
+        stranger.read_to_end(&mut told).expect("an end");
+        assert!(told.is_empty());
+    }
+
+    /// The challenge goes to a worker, and another process answers.
+    #[test]
+    fn an_answer_of_another_process_is_none() {
+        let meeting = Meeting::new(&[3; 32], 1, this());
+        let handover = Handover::begin(&meeting, anybody).expect("a socket");
+        handover.leave(Left::Session(b"session".to_vec()));
+        let worker = meeting.connect();
+        let child = std::process::Command::new("cat")
+            .stdin(OwnedFd::from(worker.try_clone().expect("a descriptor")))
+            .stdout(OwnedFd::from(worker.try_clone().expect("a descriptor")))
+            .spawn();
+        let mut child = child.expect("cat");
+        assert!(child.wait().expect("its end").success());
+        let mut told = Vec::new();
+        let mut worker = worker;
+        assert_eq!(worker.read_to_end(&mut told).expect("an end"), 0);
+    }
+
+    #[test]
+    fn another_than_the_leader_gets_no_worker() {
+        let name_of_another = Meeting::new(&[4; 32], 1, this() + 1);
+        let _impostor = name_of_another.listen().expect("a socket");
+        assert!(take(&name_of_another, || true).is_err());
+    }
+
+    impl Meeting {
+        fn connect(&self) -> Stream {
+            Stream::connect_addr(&self.address().expect("an address")).expect("who listens")
+        }
     }
 }

@@ -3,11 +3,12 @@
 //!
 //! [`abi`] turns C's arguments into slices and is the only place that is unsafe; [`shell`] is what
 //! one backend has of an evaluator, be it the engine in this process or the process behind a
-//! socket; [`handover`] brings a session to parallel workers; [`states`] keeps the numbers of
-//! aggregates' states apart.
+//! socket; [`handover`] brings a session to parallel workers, which [`peers`] tells from others;
+//! [`states`] keeps the numbers of aggregates' states apart.
 //!
 //! Invariants:
-//! 1. A backend has one thread, and C does not call back: [`abi`] has the shell for itself.
+//! 1. C calls from one thread, and is called back for one question alone, which needs no shell:
+//!    [`abi`] has the shell for itself.
 //! 2. No call panics for what comes from C or from an evaluator, because a panic ends the backend.
 //! 3. Nothing here opens a cell: that is the evaluator's, in this process or elsewhere.
 
@@ -15,6 +16,7 @@ use pgseal_evaluator::os::LockedHeap;
 
 pub mod abi;
 mod handover;
+mod peers;
 mod shell;
 mod states;
 mod way;

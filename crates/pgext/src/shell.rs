@@ -6,15 +6,19 @@
 
 use std::cmp::Ordering;
 use std::ffi::CString;
+use std::path::PathBuf;
 
+use nix::sys::prctl;
 use pgseal_cell::{CellRef, WrappedKey};
+use pgseal_crypto::Secret;
 use pgseal_evaluator::os;
 use pgseal_evaluator_proto::ring::{shrink, MAX_MESSAGE};
 use pgseal_evaluator_proto::{
-    AttachAs, Collation, Items, KeyRow, Refusal, Report, Request, Response, MOST_FINDINGS,
+    AttachAs, Collation, Items, KeyRow, Refusal, Report, Request, Response, Tickets, MOST_FINDINGS,
 };
 
-use crate::handover::{self, Handover};
+use crate::handover::{self, Door, Handover, Left, Taken};
+use crate::peers::{IsWorker, Meeting};
 use crate::states::States;
 use crate::way::{Inline, Interrupts, Isolated, Way};
 
@@ -47,27 +51,33 @@ impl From<Report<'_>> for Failure {
     }
 }
 
-/// As whom a backend speaks.
+/// As whom a backend speaks. A leader and its workers name one meeting.
 pub(crate) enum Peer {
-    Client,
-    ParallelWorker { leader: i32 },
+    Client(Leader),
+    ParallelWorker(Meeting),
     Background,
+}
+
+/// What a backend needs that may have parallel workers.
+pub(crate) struct Leader {
+    pub(crate) meeting: Meeting,
+    pub(crate) is_worker: IsWorker,
 }
 
 /// How an evaluator is reached.
 pub(crate) enum Place<'a> {
     Inline,
-    Isolated {
-        socket: &'a str,
-        interrupts: Interrupts,
-    },
+    Isolated { socket: &'a str },
 }
 
 /// A backend's side.
 pub(crate) struct Shell {
     way: Way,
-    /// It has sessions of its own, which its parallel workers share.
-    leads: bool,
+    /// For sessions of its own, which its parallel workers share.
+    leader: Option<Leader>,
+    /// The evaluator's process, and the database that it was told.
+    outside: Option<PathBuf>,
+    database: [u8; 16],
     request: Vec<u8>,
     response: Vec<u8>,
     /// The last message's, which holds while other requests are made.
@@ -87,7 +97,9 @@ impl Shell {
     pub(crate) fn new() -> Self {
         Self {
             way: Way::None,
-            leads: false,
+            leader: None,
+            outside: None,
+            database: [0; 16],
             request: Vec::new(),
             response: Vec::new(),
             answer: Vec::new(),
@@ -104,45 +116,68 @@ impl Shell {
     pub(crate) fn attach(
         &mut self,
         place: &Place<'_>,
-        peer: &Peer,
+        peer: Peer,
+        interrupts: Interrupts,
         database: [u8; 16],
     ) -> Result<(), Failure> {
         self.detach();
+        // Keys and values come in: no process of the server's user looks into this one any more.
+        prctl::set_dumpable(false).map_err(|_| Refusal::Unsupported)?;
         self.states.begin();
-        self.way = match place {
-            Place::Inline => Way::Inline(Box::new(Inline::new())),
-            Place::Isolated { socket, interrupts } => {
-                Way::Isolated(Box::new(Isolated::connect(socket, *interrupts)?))
-            }
+        self.database = database;
+        self.outside = match place {
+            Place::Inline => None,
+            Place::Isolated { socket } => Some(PathBuf::from(socket)),
         };
-        self.leads = matches!(peer, Peer::Client);
         let kind = match peer {
-            Peer::Client => AttachAs::Client,
+            Peer::Client(leader) => {
+                self.leader = Some(leader);
+                AttachAs::Client
+            }
             Peer::Background => AttachAs::Background,
-            Peer::ParallelWorker { leader } => match handover::take(*leader) {
-                Ok(left) => return self.follow(&left, database),
+            Peer::ParallelWorker(meeting) => {
+                let taken = handover::take(&meeting, || interrupts.go_on());
+                if self.follow(taken.map_err(|_| Refusal::UnknownTicket)?, interrupts)? {
+                    return Ok(());
+                }
                 // The leader has no session, and its workers have none either: as a client's that
                 // opens none, never as background work, to which owners may have left something.
-                Err(_) => AttachAs::Client,
-            },
+                AttachAs::Client
+            }
+        };
+        self.way = match &self.outside {
+            None => Way::Inline(Box::new(Inline::new())),
+            Some(socket) => Way::Isolated(Box::new(Isolated::connect(socket, interrupts)?)),
         };
         self.done(&Request::Attach { kind, database })
     }
 
-    /// Attaches a worker to what its leader left.
-    fn follow(&mut self, left: &[u8], database: [u8; 16]) -> Result<(), Failure> {
-        if let Way::Inline(inline) = &mut self.way {
-            return Ok(inline.connection.import_session(left, database)?);
-        }
-        let ticket = left.try_into().map_err(|_| Refusal::UnknownTicket)?;
-        let kind = AttachAs::ParallelWorker { ticket };
-        self.done(&Request::Attach { kind, database })
+    /// Goes on as a worker with what its leader gave; false if that is nothing.
+    fn follow(&mut self, taken: Taken, interrupts: Interrupts) -> Result<bool, Failure> {
+        self.way = match (taken, &self.outside) {
+            (Taken::Nothing, _) => return Ok(false),
+            (Taken::Session(session), None) => {
+                let mut inline = Inline::new();
+                let connection = &mut inline.connection;
+                connection.import_session(&session, self.database)?;
+                Way::Inline(Box::new(inline))
+            }
+            (Taken::Evaluator(answer, ends), Some(_)) => match (understand(&answer)?, ends) {
+                (Response::Done, Some(ends)) => {
+                    Way::Isolated(Box::new(Isolated::over(ends, interrupts)?))
+                }
+                _ => return Err(Refusal::UnknownTicket.into()),
+            },
+            _ => return Err(Refusal::UnknownTicket.into()),
+        };
+        Ok(true)
     }
 
     /// Ends the session, if there is one.
     pub(crate) fn detach(&mut self) {
         self.way = Way::None;
-        self.handover = None;
+        self.leader = None;
+        self.leave_nothing();
         self.gave_up = false;
         self.dropped.clear();
     }
@@ -196,25 +231,44 @@ impl Shell {
         self.ask(&Request::LoadKeys(rows), number).map(drop)
     }
 
-    /// Leaves the session as it is now for parallel workers. Without it they are refused, and this
-    /// session goes on.
+    /// Leaves the session as it is now for parallel workers. Where they cannot be waited for they
+    /// have none, and are refused; this session goes on.
     fn leave(&mut self, open: bool) -> Result<(), Failure> {
-        self.handover = None;
-        if !open || !self.leads {
+        let (true, Some(leader)) = (open, &self.leader) else {
+            self.leave_nothing();
             return Ok(());
+        };
+        if self.handover.is_none() {
+            self.handover = Handover::begin(&leader.meeting, leader.is_worker).ok();
         }
-        let mut left = Vec::new();
-        if let Way::Inline(inline) = &mut self.way {
-            inline.connection.export_session(&mut left)?;
-        } else {
-            let ticket = self.ask(&Request::Ticket, |response| match response {
-                Response::Ticket(ticket) => Some(ticket),
-                _ => None,
-            })?;
-            left.extend_from_slice(&ticket);
+        let left = self.left()?;
+        if let Some(handover) = &self.handover {
+            handover.leave(left);
         }
-        self.handover = Handover::leave(&left).ok();
         Ok(())
+    }
+
+    fn left(&mut self) -> Result<Left, Failure> {
+        if let Way::Inline(inline) = &mut self.way {
+            let mut session = Vec::new();
+            inline.connection.export_session(&mut session)?;
+            return Ok(Left::Session(session));
+        }
+        let tickets = self.ask(&Request::Tickets, |response| match response {
+            Response::Tickets(mut secret) => Some(Tickets::new(Secret::from_bytes(&mut secret))),
+            _ => None,
+        })?;
+        Ok(Left::Evaluator(Door {
+            socket: self.outside.clone().unwrap_or_default(),
+            database: self.database,
+            tickets,
+        }))
+    }
+
+    fn leave_nothing(&self) {
+        if let Some(handover) = &self.handover {
+            handover.leave(Left::Nothing);
+        }
     }
 
     #[inline]

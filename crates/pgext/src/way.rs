@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use pgseal_evaluator::client::Ring;
+use pgseal_evaluator::client::{Ends, Ring};
 use pgseal_evaluator::engine::{most_memory, CollationId, Config, Connection, Engine};
 use pgseal_evaluator::evidence::Software;
 use pgseal_evaluator::os;
@@ -128,14 +128,20 @@ pub(crate) struct Interrupts {
 
 impl Interrupts {
     /// Neither is to end.
-    fn go_on(self) -> bool {
+    pub(crate) fn go_on(self) -> bool {
         self.cancel.load(Relaxed) == 0 && self.die.load(Relaxed) == 0
     }
 }
 
 impl Isolated {
-    pub(crate) fn connect(socket: &str, interrupts: Interrupts) -> Result<Self, Refusal> {
-        let ring = Ring::connect_while(Path::new(socket), || interrupts.go_on())?;
+    pub(crate) fn connect(socket: &Path, interrupts: Interrupts) -> Result<Self, Refusal> {
+        let ring = Ring::connect_while(socket, || interrupts.go_on())?;
+        Ok(Self { ring, interrupts })
+    }
+
+    /// Goes on with a connection that another process has begun.
+    pub(crate) fn over(ends: Ends, interrupts: Interrupts) -> Result<Self, Refusal> {
+        let ring = Ring::over(ends)?;
         Ok(Self { ring, interrupts })
     }
 

@@ -6,7 +6,7 @@
  *	  pgseal_refusal() describes until the next call.
  * 2. Bytes in an answer belong to the library and hold until the next call.
  * 3. Nothing here throws, blocks without an end, or keeps a pointer that it
- *	  was given. One backend, one thread.
+ *	  was given, but for those of PgsealAttach that say so. One thread calls.
  */
 #ifndef PGSEAL_PGEXT_H
 #define PGSEAL_PGEXT_H
@@ -48,7 +48,12 @@ typedef struct PgsealAttach
 	PgsealPeer	peer;
 	const char *socket;			/* of the isolated form; NULL: inline */
 	uint8_t		database[16];
-	int			leader;			/* process id, of a parallel worker's leader */
+	/* Of the leader, which a client's backend is itself; its cluster's nonce, by which only its workers find it */
+	uint8_t		nonce[32];
+	int			leader;			/* process id */
+	int64_t		leader_started;
+	/* Whether PostgreSQL has a process as a parallel worker of this backend. Called in a thread of the library's, at any time */
+	int			(*is_worker) (int process);
 	/* An isolated evaluator is waited for until one of these is set; they live as long as we */
 	const volatile int *cancel;
 	const volatile int *die;

@@ -2,15 +2,16 @@
  * session.c
  *	  The way to the evaluator: who this backend is, and the messages it relays.
  *
- * A parallel worker finds its leader's session by the leader's process id,
- * which it has from the lock group and nobody can feign in SQL. Whose leader has
- * no session has none: a worker is background work only if its leader is.
+ * A parallel worker is given its leader's session by the leader, which both
+ * know from the lock group: nobody can feign that in SQL. Whose leader has no
+ * session has none: a worker is background work only if its leader is.
  */
 #include "encdb.h"
 
 #include "access/parallel.h"
 #include "access/xlog.h"
 #include "access/xact.h"
+#include "catalog/pg_control.h"
 #include "miscadmin.h"
 #include "storage/proc.h"
 #include "tcop/utility.h"
@@ -20,6 +21,9 @@
 bool		encdb_attached = false;
 uint64		encdb_epoch = 1;
 TimestampTz encdb_statement = 0;
+
+/* This backend, as others see it */
+static PGPROC *leading = NULL;
 
 static ProcessUtility_hook_type next_process_utility = NULL;
 
@@ -80,6 +84,39 @@ Peer(void)
 	return HasClient(MyBackendType) || !IsUnderPostmaster ? PGSEAL_CLIENT : PGSEAL_BACKGROUND;
 }
 
+/*
+ * Whether a process is a parallel worker of this backend. The library asks in
+ * a thread of its own, so this reads shared memory and does nothing else. The
+ * process has connected to us and waits: what PostgreSQL wrote of it is there.
+ * A slot whose process ended may keep its number, but not the latch's.
+ */
+static int
+IsWorker(int process)
+{
+	for (uint32 i = 0; i < ProcGlobal->allProcCount; i++)
+	{
+		volatile PGPROC *proc = &ProcGlobal->allProcs[i];
+
+		if (proc->pid == process && proc->procLatch.owner_pid == process && proc != leading && proc->lockGroupLeader == leading)
+			return process > 0;
+	}
+	return 0;
+}
+
+/* The leader's side of where it meets its workers, and theirs */
+static void
+SetLeader(PgsealAttach *attach)
+{
+	PgBackendStatus *leader = IsParallelWorker() ? encdb_leader_status() : NULL;
+
+	StaticAssertStmt(sizeof(attach->nonce) == MOCK_AUTH_NONCE_LEN, "the nonce of a cluster");
+	memcpy(attach->nonce, GetMockAuthenticationNonce(), sizeof(attach->nonce));
+	attach->leader = leader ? leader->st_procpid : MyProcPid;
+	attach->leader_started = leader ? leader->st_proc_start_timestamp : MyStartTimestamp;
+	attach->is_worker = IsWorker;
+	leading = MyProc;
+}
+
 bool
 encdb_attach(void)
 {
@@ -88,8 +125,7 @@ encdb_attach(void)
 	if (encdb_evaluator == EVALUATOR_ISOLATED)
 		attach.socket = encdb_socket;
 	DatabaseIdentity(attach.database);
-	if (attach.peer == PGSEAL_PARALLEL_WORKER)
-		attach.leader = MyProc->lockGroupLeader ? MyProc->lockGroupLeader->pid : 0;
+	SetLeader(&attach);
 	if (pgseal_attach(&attach) != 0)
 		return false;
 	encdb_attached = true;

@@ -10,7 +10,7 @@ use crate::{Items, Program};
 
 mod opcode {
     pub const ATTACH: u8 = 0x01;
-    pub const TICKET: u8 = 0x02;
+    pub const TICKETS: u8 = 0x02;
     pub const MESSAGE: u8 = 0x03;
     pub const LOAD_KEYS: u8 = 0x04;
     pub const STATUS: u8 = 0x05;
@@ -64,7 +64,7 @@ impl<'a> Request<'a> {
     pub(super) fn put(&self, into: &mut impl Out) {
         match *self {
             Self::Attach { .. }
-            | Self::Ticket
+            | Self::Tickets
             | Self::Message(_)
             | Self::LoadKeys(_)
             | Self::Status => self.put_session(into),
@@ -101,7 +101,7 @@ impl<'a> Request<'a> {
                     .iter()
                     .for_each(|ticket| into.extend_from_slice(ticket));
             }
-            Self::Ticket => into.push(opcode::TICKET),
+            Self::Tickets => into.push(opcode::TICKETS),
             Self::Message(message) => {
                 into.push(opcode::MESSAGE);
                 put_bytes(into, message);
@@ -307,7 +307,7 @@ fn session<'a>(opcode: u8, reader: &mut Reader<'a>) -> Result<Request<'a>, Malfo
             };
             Request::Attach { kind, database }
         }
-        opcode::TICKET => Request::Ticket,
+        opcode::TICKETS => Request::Tickets,
         opcode::MESSAGE => Request::Message(reader.bytes()?),
         opcode::LOAD_KEYS => Request::LoadKeys(Items::read(reader)?),
         opcode::STATUS => Request::Status,

@@ -210,7 +210,7 @@ impl Connection {
                 self.attach(kind, database)?;
                 Response::Done.encode(into);
             }
-            Request::Ticket => Response::Ticket(self.ticket()?).encode(into),
+            Request::Tickets => Response::Tickets(self.tickets()?).encode(into),
             Request::Message(message) => {
                 let mut answer = Vec::new();
                 self.message(message, &mut answer)?;

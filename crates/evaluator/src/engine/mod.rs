@@ -36,7 +36,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockWriteGuard};
 
 use pgseal_cell::grant::DatabaseId;
 use pgseal_cell::{Nonces, OwnerId};
-use pgseal_evaluator_proto::{AttachAs, Refusal, Ticket};
+use pgseal_evaluator_proto::{AttachAs, Refusal};
 use pgseal_value::Collate;
 
 use crate::audit::Event;
@@ -49,7 +49,7 @@ use deposits::Deposits;
 use exchange::Exchange;
 use keys::{Key, KeyIdentity, Owner};
 use rights::Rights;
-use session::{Holdings, Numbers, Session, Sessions, Tickets};
+use session::{Holdings, Leaders, Numbers, Session, Sessions};
 use trees::{Page, PageId, Trees};
 
 pub use answer::most_memory;
@@ -89,7 +89,7 @@ struct Shared {
     epoch: AtomicU64,
     numbers: Numbers,
     sessions: Mutex<Sessions>,
-    tickets: Mutex<Tickets>,
+    leaders: Mutex<Leaders>,
     deposits: Mutex<Deposits>,
     totals: Mutex<Totals>,
     trees: RwLock<Trees>,
@@ -105,7 +105,7 @@ impl Engine {
             epoch: AtomicU64::new(1),
             numbers: Numbers::default(),
             sessions: Mutex::default(),
-            tickets: Mutex::default(),
+            leaders: Mutex::default(),
             deposits: Mutex::default(),
             totals: Mutex::default(),
         }))
@@ -144,8 +144,8 @@ impl Shared {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn tickets(&self) -> MutexGuard<'_, Tickets> {
-        self.tickets.lock().unwrap_or_else(PoisonError::into_inner)
+    fn leaders(&self) -> MutexGuard<'_, Leaders> {
+        self.leaders.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn deposits(&self) -> MutexGuard<'_, Deposits> {
@@ -254,8 +254,13 @@ impl Connection {
         match kind {
             AttachAs::Client => self.serves_client = true,
             AttachAs::ParallelWorker { ticket } => {
-                let session = self.shared.tickets().session(&ticket);
-                self.session = Some(session.ok_or(Refusal::UnknownTicket)?);
+                let session = self.shared.leaders().admit(&ticket);
+                let session = session.ok_or(Refusal::UnknownTicket)?;
+                let worker = Event::Worker {
+                    session: session.number,
+                };
+                self.session = Some(session);
+                self.counts.event(worker);
             }
             AttachAs::Background => self.begin_background(database)?,
         }
@@ -283,13 +288,14 @@ impl Connection {
         Ok(())
     }
 
-    /// A ticket for parallel workers of the session that this connection leads.
-    pub fn ticket(&mut self) -> Result<Ticket, Refusal> {
+    /// The secret of tickets for parallel workers of the client's session that this connection
+    /// leads; those before are good no more. Workers of background work come as their leader does.
+    pub fn tickets(&mut self) -> Result<[u8; 32], Refusal> {
         self.fresh()?;
         match &self.session {
-            Some(session) if self.leads => {
-                let ticket = self.shared.tickets().issue(session);
-                ticket.map_err(|_| Refusal::NoRandom)
+            Some(session) if self.leads && self.serves_client => {
+                let secret = self.shared.leaders().issue(session);
+                secret.map_err(|_| Refusal::NoRandom)
             }
             _ => Err(Refusal::NoSession),
         }

@@ -15,7 +15,7 @@ use pgseal_cell::grant::{DatabaseId, Subject, VerifiedRevocations};
 use pgseal_cell::{OwnerId, PublicKey, WrappedKey};
 use pgseal_crypto::aead::Aead;
 use pgseal_crypto::{RandomError, Secret};
-use pgseal_evaluator_proto::{KeyRow, Refusal, Ticket};
+use pgseal_evaluator_proto::{KeyRow, Refusal, Ticket, Tickets};
 
 use super::keys::{Key, Owner};
 use super::rights::{Asker, Held};
@@ -265,27 +265,28 @@ impl Sessions {
     }
 }
 
-/// Tickets of the sessions that have parallel workers.
+/// The sessions that may have parallel workers, with their tickets.
 #[derive(Default)]
-pub struct Tickets(Vec<(Ticket, Weak<Session>)>);
+pub struct Leaders(Vec<(Tickets, Weak<Session>)>);
 
-impl Tickets {
-    /// A ticket of this session: the one that it has, or a new one.
-    pub fn issue(&mut self, session: &Arc<Session>) -> Result<Ticket, RandomError> {
-        self.0.retain(|(_, session)| session.strong_count() > 0);
-        let mine = |kept: &Weak<Session>| kept.as_ptr() == Arc::as_ptr(session);
-        if let Some((ticket, _)) = self.0.iter().find(|(_, kept)| mine(kept)) {
-            return Ok(*ticket);
-        }
-        let ticket = pgseal_crypto::random_bytes()?;
-        self.0.push((ticket, Arc::downgrade(session)));
-        Ok(ticket)
+impl Leaders {
+    /// New tickets of this session, in place of those that it has: their secret.
+    pub fn issue(&mut self, session: &Arc<Session>) -> Result<[u8; 32], RandomError> {
+        let tickets = Tickets::new(Secret::generate()?);
+        let secret = *tickets.secret();
+        let stays =
+            |kept: &Weak<Session>| kept.strong_count() > 0 && kept.as_ptr() != Arc::as_ptr(session);
+        self.0.retain(|(_, kept)| stays(kept));
+        self.0.push((tickets, Arc::downgrade(session)));
+        Ok(secret)
     }
 
-    /// The session that gave this ticket, if it is still open.
-    pub fn session(&self, ticket: &Ticket) -> Option<Arc<Session>> {
-        let issued = { self.0.iter() }.find(|(issued, _)| pgseal_crypto::equal(issued, ticket));
-        let session = issued?.1.upgrade()?;
+    /// The session whose ticket this is, if it is still open. The ticket is good no more.
+    pub fn admit(&mut self, ticket: &Ticket) -> Option<Arc<Session>> {
+        let good = |tickets: &Tickets| pgseal_crypto::equal(&tickets.ticket(), ticket);
+        let (tickets, session) = self.0.iter_mut().find(|(tickets, _)| good(tickets))?;
+        tickets.advance();
+        let session = session.upgrade()?;
         (!session.is_closed()).then_some(session)
     }
 }

@@ -11,7 +11,7 @@ use pgseal_evaluator::evidence::Software;
 use pgseal_evaluator_proto::message::{
     Claims, ClientSession, Command, Hello, OpenTerms, Reply, SigningKey, VerifyEvidence,
 };
-use pgseal_evaluator_proto::{AttachAs, Items, KeyRow, Page, Refusal, Request, Response};
+use pgseal_evaluator_proto::{AttachAs, Items, KeyRow, Page, Refusal, Request, Response, Tickets};
 use pgseal_value::{AggregateKind, Value};
 
 pub const NOW: u64 = 1_800_000_000;
@@ -35,6 +35,11 @@ pub fn connect(engine: &Engine, kind: AttachAs) -> Connection {
     connection.set_time(NOW);
     connection.attach(kind, DATABASE).unwrap();
     connection
+}
+
+/// The tickets of a session, as its leader has them.
+pub fn tickets(leader: &mut Connection) -> Tickets {
+    Tickets::new(Secret::from_bytes(&mut leader.tickets().unwrap()))
 }
 
 /// Takes the software evidence for what it is.

@@ -1,5 +1,5 @@
 //! The C interface, `extension/encdb/src/pgext.h`. The only place of this crate that is unsafe, but
-//! for the memory file of `handover.rs`.
+//! for what `peers.rs` asks of the kernel.
 //!
 //! What the header promises of arguments is what every block here relies on: bytes are readable
 //! for their length, strings end in zero, places for results are writable, all for the time of the
@@ -75,7 +75,7 @@ impl From<&[u8]> for PgsealBytes {
 /// The one shell of the process.
 struct Cupboard(UnsafeCell<Option<Shell>>);
 
-// SAFETY: a backend has one thread, and no call comes while another is under way.
+// SAFETY: C calls from one thread of a backend, and no call comes while another is under way.
 unsafe impl Sync for Cupboard {}
 
 static SHELL: Cupboard = Cupboard(UnsafeCell::new(None));

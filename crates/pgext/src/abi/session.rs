@@ -6,7 +6,8 @@ use pgseal_cell::{DataKeyId, Type};
 use pgseal_evaluator_proto::{KeyRow, Refusal, Request};
 
 use super::{answer_cell, put, report, shell, text, PgsealBytes};
-use crate::shell::{self as other_side, Failure, Peer, Place, Shell};
+use crate::peers::{IsWorker, Meeting};
+use crate::shell::{self as other_side, Failure, Leader, Peer, Place, Shell};
 use crate::way::Interrupts;
 
 /// `PgsealRefusal`.
@@ -27,7 +28,10 @@ pub struct PgsealAttach {
     peer: c_int,
     socket: *const c_char,
     database: [u8; 16],
+    nonce: [u8; 32],
     leader: c_int,
+    leader_started: i64,
+    is_worker: IsWorker,
     cancel: *const c_int,
     die: *const c_int,
 }
@@ -54,24 +58,18 @@ interface! {
     /// Finds the evaluator and says who this backend is.
     fn pgseal_attach(attach: *const PgsealAttach) -> c_int {
         let attach = &*attach;
-        let peer = match attach.peer {
-            CLIENT => Peer::Client,
-            PARALLEL_WORKER => Peer::ParallelWorker { leader: attach.leader },
-            _ => Peer::Background,
+        let interrupts = Interrupts {
+            cancel: &*attach.cancel.cast(),
+            die: &*attach.die.cast(),
         };
         let shell = shell();
-        let outcome = if attach.socket.is_null() {
-            shell.attach(&Place::Inline, &peer, attach.database)
-        } else {
-            let interrupts = Interrupts {
-                cancel: &*attach.cancel.cast(),
-                die: &*attach.die.cast(),
-            };
-            text(attach.socket).and_then(|socket| {
-                let place = Place::Isolated { socket, interrupts };
-                shell.attach(&place, &peer, attach.database)
-            })
+        let place = match attach.socket.is_null() {
+            true => Ok(Place::Inline),
+            false => text(attach.socket).map(|socket| Place::Isolated { socket }),
         };
+        let outcome = place.and_then(|place| {
+            shell.attach(&place, peer(attach), interrupts, attach.database)
+        });
         report(shell, outcome)
     }
 
@@ -168,6 +166,18 @@ interface! {
         let outcome = other_side::check(cell.get(), ty)
             .and_then(|()| shell.bytes(&Request::Decrypt(cell.get())).map(PgsealBytes::from));
         put(shell, outcome, plain)
+    }
+}
+
+fn peer(attach: &PgsealAttach) -> Peer {
+    let meeting = Meeting::new(&attach.nonce, attach.leader_started, attach.leader);
+    match attach.peer {
+        CLIENT => Peer::Client(Leader {
+            meeting,
+            is_worker: attach.is_worker,
+        }),
+        PARALLEL_WORKER => Peer::ParallelWorker(meeting),
+        _ => Peer::Background,
     }
 }
 
