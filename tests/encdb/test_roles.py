@@ -76,6 +76,38 @@ class Roles(Confidential):
         self.assertEqual(server.psql("SELECT count(*) FROM v"), rows)
         server.psql("ANALYZE v; ANALYZE t")
 
+    def analyzed(self, server, does):
+        """Has an index's function do this, once for each row of a table that has statistics on encrypted columns."""
+        server.psql("CREATE OR REPLACE FUNCTION g(int) RETURNS int IMMUTABLE LANGUAGE sql AS 'SELECT $1'; DROP TABLE IF EXISTS lure;"
+                    "CREATE TABLE lure AS SELECT k, k AS k2, id AS x FROM t WHERE id <= 40; CREATE INDEX ON lure (g(x));"
+                    "CREATE STATISTICS lure_statistics ON k, k2 FROM lure;"
+                    f"CREATE OR REPLACE FUNCTION g(int) RETURNS int VOLATILE LANGUAGE plpgsql AS $g$ BEGIN {does} RETURN $1; END $g$")
+        return "ANALYZE lure; SELECT count(*) FROM pg_statistic_ext_data d JOIN pg_statistic_ext s ON s.oid = stxoid WHERE stxname = 'lure_statistics'"
+
+    def test_an_index_that_is_built_inside_of_analyze_is_in_order(self):
+        """By a utility statement of an index's function; some report of their own progress, and some do not."""
+        server = self.server(form="isolated", socket=self.evaluator().socket, conf="autovacuum = off")
+        self.as_owner(server, TABLE + "CREATE EXTENSION amcheck; CREATE TABLE w AS SELECT id AS x, k FROM t; CREATE INDEX w_k ON w (k);"
+                      "CREATE MATERIALIZED VIEW m AS SELECT k FROM w; CREATE INDEX m_k ON m (k);")
+        for does in ["REINDEX INDEX public.w_k;", "ALTER TABLE public.w ALTER COLUMN x TYPE bigint;", "REFRESH MATERIALIZED VIEW public.m;",
+                     "EXECUTE 'DO $d$ BEGIN ALTER TABLE public.w ALTER COLUMN x TYPE numeric; END $d$';"]:
+            with self.subTest(does=does):
+                analyze = self.analyzed(server, f"IF $1 = 7 THEN {does} END IF;")
+                server.psql(analyze, error="no session is open")
+                checked = "SELECT bt_index_check('w_k', true), bt_index_check('m_k', true)"
+                self.assertEqual(self.as_owner(server, f"{analyze}; {checked}").split(), ["1", "|"])
+
+    def test_analyze_goes_on_after_what_its_functions_do(self):
+        """Neither an error that a function catches nor a statement that reports of its own progress is ANALYZE's end."""
+        server = self.server(form="isolated", socket=self.evaluator().socket, conf="autovacuum = off")
+        self.as_owner(server, TABLE + "CREATE TABLE plain AS SELECT 1 AS x; CREATE INDEX plain_x ON plain (x);")
+        caught = "BEGIN {} PERFORM 1 / 0; EXCEPTION WHEN division_by_zero THEN NULL; END;"
+        for does in [caught.format(""), caught.format(caught.format("")), "REINDEX INDEX public.plain_x;",
+                     caught.format("REINDEX INDEX public.plain_x;"), "BEGIN PERFORM 1; EXCEPTION WHEN division_by_zero THEN NULL; END;"]:
+            for first in ["", "SELECT count(*) FROM t WHERE k IS NULL; LOAD 'encdb';"]:
+                with self.subTest(does=does, first=first):
+                    self.assertEqual(server.psql(first + self.analyzed(server, does)).split()[-1], "1")
+
     def test_a_call_site_follows_the_role(self):
         """A function's, which lives as long as the transaction, seals under the default key of who calls it now."""
         server = self.server()

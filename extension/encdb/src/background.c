@@ -14,9 +14,8 @@
  *	  indexes are on. Those get the order and the hash of the stored bytes, with
  *	  a key or without, so that the catalogs never hold values in their own
  *	  order. What an index's expression computes is stood for by an operand:
- *	  typanalyze.c counts NULLs and widths, and asks for nothing else. But an
- *	  index's expression may be anybody's function: queries that it runs, which
- *	  may write into other indexes, get no such answer.
+ *	  typanalyze.c counts NULLs and widths, and asks for nothing else. Who asks
+ *	  from inside of it is no such asker (analyze.c).
  * 3. Everything else is refused: a wrong answer would end up in an index.
  */
 #include "encdb.h"
@@ -27,79 +26,12 @@
 #include "access/table.h"
 #include "catalog/pg_am.h"
 #include "commands/progress.h"
-#include "executor/executor.h"
 #include "miscadmin.h"
 #include "postmaster/autovacuum.h"
 #include "storage/proc.h"
 #include "utils/backend_status.h"
 #include "utils/rel.h"
 #include "utils/relcache.h"
-
-static ExecutorStart_hook_type next_executor_start = NULL;
-
-/* Queries that were begun inside of ANALYZE and are open; it runs none itself */
-static int	nested_queries = 0;
-
-static bool
-IsInAnalyze(void)
-{
-	return MyBEEntry && MyBEEntry->st_progress_command == PROGRESS_COMMAND_ANALYZE;
-}
-
-static void
-Close(void *unused)
-{
-	nested_queries--;
-}
-
-/* The context goes at the query's end and after its error alike */
-static void
-CountUntilReset(MemoryContext context)
-{
-	MemoryContextCallback *callback;
-
-	callback = MemoryContextAllocZero(context, sizeof(MemoryContextCallback));
-	callback->func = Close;
-	MemoryContextRegisterResetCallback(context, callback);
-	nested_queries++;
-}
-
-static void
-ExecutorStarts(QueryDesc *query, int flags)
-{
-	if (next_executor_start)
-		next_executor_start(query, flags);
-	else
-		standard_ExecutorStart(query, flags);
-	if (unlikely(IsInAnalyze()))
-		CountUntilReset(query->estate->es_query_cxt);
-}
-
-/* Whether ANALYZE of this backend asks, and no query inside of it */
-bool
-encdb_in_analyze(void)
-{
-	return IsInAnalyze() && nested_queries == 0;
-}
-
-/*
- * Loaded by ANALYZE, as for a column's statistics, or by a query inside of it,
- * whose start was not seen.
- */
-void
-encdb_background_init(void)
-{
-	next_executor_start = ExecutorStart_hook;
-	ExecutorStart_hook = ExecutorStarts;
-	if (!IsInAnalyze())
-		return;
-	for (MemoryContext context = CurrentMemoryContext; context; context = context->parent)
-		if (strcmp(context->name, "ExecutorState") == 0)
-		{
-			CountUntilReset(context);
-			return;
-		}
-}
 
 /* The order of the stored bytes */
 int

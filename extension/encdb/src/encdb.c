@@ -78,5 +78,5 @@ _PG_init(void)
 	encdb_session_init();
 	encdb_distinct_init();
 	encdb_plain_init();
-	encdb_background_init();
+	encdb_analyze_init();
 }

@@ -100,9 +100,9 @@ extern bool encdb_try_remedy(void);
 				encdb_refuse(); \
 	} while (0)
 
-/* background.c */
+/* analyze.c */
 extern bool encdb_in_analyze(void);
-extern void encdb_background_init(void);
+extern void encdb_analyze_init(void);
 
 /* Ends a function that makes a cell of cells: ANALYZE makes do with one of them */
 #define ENCDB_STAND_IN(cell) \
@@ -110,6 +110,8 @@ extern void encdb_background_init(void);
 		if (unlikely(encdb_in_analyze())) \
 			PG_RETURN_POINTER(cell); \
 	} while (0)
+
+/* background.c */
 extern int	encdb_order_of_bytes(Cell *left, Cell *right);
 extern bool encdb_order_in_vacuum(FunctionCallInfo fcinfo, int *order);
 
