@@ -9,7 +9,7 @@ PYTHON ?= /usr/bin/python3
 
 help:
 	@echo 'make build        the command and the library, into dist/bin and dist/lib'
-	@echo 'make install-extensions PG_CONFIG=...   encdb and encdb_btree, into the PostgreSQL of that pg_config'
+	@echo 'make install-extensions PG_CONFIG=...   encdb, into the PostgreSQL of that pg_config'
 	@echo 'make demo         a sealed cluster beside a plain twin: load, kill -9, recover, verify, search'
 	@echo 'make demo-confidential   encrypted columns: evaluator, keys, the published table, what each side sees'
 	@echo 'make demo-stop    stop the server that the demo left running'
@@ -44,6 +44,7 @@ build:
 PG_CONFIG ?= pg_config
 pg_version = $(word 2,$(shell $(PG_CONFIG) --version))
 install-extensions:
+	@scripts/server-headers.sh '$(PG_CONFIG)'
 	$(CARGO) build --release --locked -p pgseal-pgext
 	for extension in encdb encdb_btree; do \
 		mkdir -p target/extensions/$(pg_version)/$$extension/src && \
