@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from confidential import TOOLS, Confidential  # noqa: E402
+from confidential import TOOLS, VERSION, Confidential  # noqa: E402
 from pgseal_test import main  # noqa: E402
 
 NAMES = ["int4", "int8", "float4", "float8", "decimal", "bool", "date", "timestamp", "timestamptz", "uuid", "bytea", "text"]
@@ -52,6 +52,8 @@ STATEMENTS = [
     "CREATE FUNCTION f(c enc_text) RETURNS text LANGUAGE plpgsql AS 'BEGIN RETURN c; END'; SELECT f(text_) FROM t",
     "CREATE FUNCTION g(c enc_text) RETURNS text LANGUAGE sql AS 'SELECT c::text'; SELECT g(text_) FROM empty",
 ]
+STATEMENTS += ["SELECT json_object('a': text_) FROM t", "SELECT json_array(text_) FROM t",
+               "SELECT json_arrayagg(text_) FROM t"] * (int(VERSION) >= 16) + ["SELECT json_scalar(text_) FROM t"] * (int(VERSION) >= 17)
 # These call output functions by themselves: found in a session in which the library is there.
 WRITTEN = [
     "SELECT concat('a', text_) FROM empty", "SELECT concat_ws(',', 'a', int4_) FROM empty", "SELECT format('%s', text_) FROM empty",
