@@ -39,6 +39,7 @@ def new_version():
 NEW = new_version()
 BIN, STOCK = Path("/usr/lib/postgresql/15/bin"), Path("/usr/lib/postgresql/15/stock")
 DIVERT = "packaging/debian/pgseal-divert"
+NEEDED = "pgseal-divert: these encrypted clusters would not start any more: {}; decrypt them first with pgseal unseal, or give --force\n"
 # As dpkg does it: each file is removed by the name that it has.
 PURGE = f"""
 for file in $(dpkg -L postgresql-15 | grep ^{BIN}/); do rm "$(dpkg-divert --truename "$file")"; done
@@ -164,7 +165,20 @@ class Clusters(Machine):
         self.assertEqual(self.status(data)["key id"], before)
 
     def test_7_everything_is_taken_back(self):
-        self.run_as_root(["pgseal-divert", "remove", "15"])
+        """Not while there are clusters that would no longer start, unless it is meant so; one that preloads the library by itself
+        would."""
+        sealed = ["main"] + (["dumped", "linked", "upgraded"] if NEW == "15" else [])
+        named = ", ".join(f"15/{name} (/var/lib/postgresql/15/{name})" for name in sorted(sealed))
+        before = self.installed()
+        refused = self.run_as_root(["pgseal-divert", "remove", "15"], check=False)
+        self.assertEqual((refused.returncode, refused.stderr), (1, NEEDED.format(named)))
+        self.assertEqual(self.installed(), before)
+        with open("/etc/postgresql/15/main/environment", "a") as environment:
+            environment.write("LD_PRELOAD = '/usr/local/lib/libpgseal.so'\n")
+        refused = self.run_as_root(["pgseal-divert", "remove", "15"], check=False)
+        self.assertEqual(refused.returncode, 1 if len(sealed) > 1 else 0)
+        self.assertNotIn("15/main", refused.stderr)
+        self.run_as_root(["pgseal-divert", "remove", "--force", "15"])
         self.run_as_root(["pgseal-divert", "remove", "15"])
         self.assertEqual(self.run_as_root(["dpkg", "--verify", "postgresql-15"]).stdout, "")
         self.assertNotIn("/stock/", self.run_as_root(["dpkg-divert", "--list", "/usr/lib/postgresql/15/*"]).stdout)

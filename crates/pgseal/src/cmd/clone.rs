@@ -5,8 +5,8 @@
 
 use std::env;
 use std::ffi::OsString;
-use std::fs::{self, File};
-use std::io::{self, IsTerminal, Read};
+use std::fs;
+use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -14,6 +14,7 @@ use crate::cli::CloneArgs;
 use crate::exit::Failure;
 use crate::output;
 use crate::twin::getopt::PG_BASEBACKUP;
+use crate::twin::programs::is_elf;
 use crate::twin::source::{self, Source};
 use crate::twin::{basebackup, options, Twin};
 
@@ -134,10 +135,4 @@ fn on_path() -> Option<PathBuf> {
     let mut places = env::split_paths(&path).map(|directory| directory.join("pg_basebackup"));
     let program = places.find(|program| program.is_file())?;
     program.canonicalize().ok()
-}
-
-fn is_elf(program: &Path) -> bool {
-    let mut magic = [0; 4];
-    let read = File::open(program).and_then(|mut file| file.read_exact(&mut magic));
-    read.is_ok() && magic == *b"\x7fELF"
 }

@@ -16,7 +16,7 @@ pub mod initdb_key;
 pub mod options;
 pub mod paths;
 pub mod pin;
-mod programs;
+pub mod programs;
 pub mod receivewal;
 pub mod source;
 pub mod start;

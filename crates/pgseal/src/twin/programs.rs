@@ -1,5 +1,9 @@
 //! What the twins know about PostgreSQL's programs.
 
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
 /// How a program meets data directories.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
@@ -79,4 +83,12 @@ pub fn passes_options_on(name: &str, option: &[u8]) -> bool {
         _ => return false,
     };
     whole.starts_with(option) && option.starts_with(shortest)
+}
+
+/// Whether `program` is a program itself, and no wrapper or script, which a preloaded library does
+/// not come through.
+pub fn is_elf(program: &Path) -> bool {
+    let mut magic = [0; 4];
+    let read = File::open(program).and_then(|mut file| file.read_exact(&mut magic));
+    read.is_ok() && magic == *b"\x7fELF"
 }

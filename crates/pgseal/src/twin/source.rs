@@ -14,6 +14,7 @@ use pgseal_crypto::{KeyId, MasterKey};
 use pgseal_format::{KeyImage, ReceiverToken};
 
 use super::getopt::Given;
+use super::programs::is_elf;
 use super::Twin;
 use crate::exit::Failure;
 
@@ -39,6 +40,12 @@ pub enum SourceError {
     #[error("the server cannot be asked for its key: {0}")]
     NoAnswer(String),
     #[error(
+        "PostgreSQL's own psql, by which the server is asked for its key, is neither in {} nor in \
+         ../bin beside it: install PostgreSQL's client programs there",
+        .0.display()
+    )]
+    NoPsql(PathBuf),
+    #[error(
         "the server's answer to {0} cannot be understood: check that it is PostgreSQL 15 or later"
     )]
     Answer(&'static str),
@@ -59,10 +66,11 @@ pub struct Source {
 impl Source {
     /// Asks the server that a receiver's options name.
     pub fn ask(twin: &Twin, given: &Given) -> Result<Self, Failure> {
+        let program = psql(&twin.program)?;
         let psql = Twin {
-            program: beside(&twin.program, "psql"),
+            argv0: program.clone().into_os_string(),
             name: "psql".to_owned(),
-            argv0: beside(Path::new(&twin.argv0), "psql").into_os_string(),
+            program,
         };
         let mut sealed = psql.sealed(&questions(given))?;
         sealed.act();
@@ -213,12 +221,19 @@ fn unhex(text: &str) -> Option<Vec<u8>> {
         .filter(|bytes| !bytes.is_empty())
 }
 
-fn beside(path: &Path, name: &str) -> PathBuf {
-    path.with_file_name(name)
+/// The psql of the installation that `program` belongs to. `pgseal-divert` moves the programs that
+/// touch data directories aside, into a directory beside `bin`, and leaves psql where it was.
+fn psql(program: &Path) -> Result<PathBuf, SourceError> {
+    let own = program.parent().unwrap_or(Path::new("/"));
+    let places = [own.join("psql"), own.join("../bin/psql")];
+    let found = places.into_iter().find(|place| is_elf(place));
+    found.ok_or_else(|| SourceError::NoPsql(own.to_owned()))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]
@@ -236,6 +251,22 @@ mod tests {
             with("postgres://a?user=b"),
             "postgres://a?user=b&dbname=replication&replication=true"
         );
+    }
+
+    #[test]
+    fn psql_is_beside_the_program_or_where_the_program_was() {
+        let place = tempfile::tempdir().expect("a directory");
+        let (stock, bin) = (place.path().join("stock"), place.path().join("bin"));
+        for directory in [&stock, &bin] {
+            fs::create_dir(directory).expect("a directory");
+        }
+        let found = || psql(&stock.join("pg_basebackup")).ok();
+        fs::write(bin.join("psql"), "#!/opt/pgseal-twin /opt/psql\n").expect("a file");
+        assert_eq!(found(), None);
+        fs::write(bin.join("psql"), "\x7fELF").expect("a file");
+        assert_eq!(found(), Some(stock.join("../bin/psql")));
+        fs::write(stock.join("psql"), "\x7fELF").expect("a file");
+        assert_eq!(found(), Some(stock.join("psql")));
     }
 
     #[test]
