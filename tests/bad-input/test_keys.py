@@ -4,6 +4,7 @@ What a damaged key file and a bad unwrap command do to the commands is tested in
 clusters: the server's start, and that nothing in the data directory changes.
 """
 
+import json
 import shutil
 import signal
 from pathlib import Path
@@ -257,6 +258,68 @@ class NotSealed(BadInput):
         self.assertEqual((done.returncode, done.stderr), (4, ""))
         self.assertRegex(done.stdout, r"sealed: +no\n")
         self.assert_untouched(plain.data, before)
+
+    def test_a_plain_cluster_under_wrappers(self):
+        """They put the library into every server, which seals nothing here."""
+        plain = self.cluster(sealed=False).init()
+        plain.bindir = twins()
+        plain.start()
+        done = run([PGSEAL, "status", "-D", plain.data], check=False)
+        self.assertEqual(done.returncode, 4)
+        self.assertRegex(done.stdout, r"(?m)^sealed: +no\nserver: +running \(process \d+\)$")
+        said = json.loads(run([PGSEAL, "status", "--json", "-D", plain.data], check=False).stdout)
+        self.assertEqual((said["sealed"], said["server"]["state"]), (False, "running_plain"))
+
+
+LOOKING = [["status"], ["status", "--no-check"], ["status", "--json"], ["doctor"], ["verify"], ["key", "check"]]
+
+
+class Unknown(BadInput):
+    """"Not sealed" is said of what was seen to be a plain cluster, and of nothing else."""
+
+    def setUp(self):
+        super().setUp()
+        self.sealed, _ = self.filled()
+
+    def test_what_may_not_be_read(self):
+        """As a monitor of another user sees it."""
+        self.sealed.start()
+        self.sealed.data.chmod(0o000)
+        self.addCleanup(self.sealed.data.chmod, 0o700)
+        self.assert_all_refuse(self.sealed.data, 3, r"/data cannot be read \(Permission denied\): run this as the server's user or root")
+
+    def test_what_lies_where_nobody_may_look(self):
+        self.sealed.home.chmod(0o000)
+        self.addCleanup(self.sealed.home.chmod, 0o700)
+        self.assert_all_refuse(self.sealed.data, 3, r"/data cannot be read \(Permission denied\): run this as the server's user or root")
+
+    def test_what_does_not_exist(self):
+        self.assert_all_refuse(self.directory / "nodir", 3, r"/nodir does not exist: give the data directory with -D")
+
+    def test_what_is_no_data_directory(self):
+        sentence = r" is not a data directory: it has no global/pg_control; give the data directory with -D"
+        self.assert_all_refuse(self.directory, 2, sentence)
+
+    def test_a_sealed_cluster_without_its_key_directory(self):
+        (self.sealed.data / "pg_encryption").rename(self.directory / "away")
+        sentence = r"is sealed but has no pg_encryption: restore pg_encryption from the cluster or backup that this one was .*"
+        self.assert_all_refuse(self.sealed.data, 5, sentence)
+
+    def test_a_pid_file_that_may_not_be_read(self):
+        pid_file = self.sealed.data / "postmaster.pid"
+        pid_file.write_text("1\n")
+        pid_file.chmod(0o000)
+        sentence = r"postmaster.pid cannot be read \(Permission denied\), which tells whether a server runs: run this as .*"
+        for command in LOOKING[:-1]:
+            with self.subTest(command):
+                self.assert_refused(run([PGSEAL, *command, "-D", self.sealed.data], check=False), 3, sentence)
+
+    def assert_all_refuse(self, directory, code, sentence):
+        for command in LOOKING:
+            with self.subTest(" ".join(command)):
+                done = run([PGSEAL, *command, "-D", directory], check=False)
+                self.assert_refused(done, code, sentence)
+                self.assertEqual(done.stdout, "")
 
 
 def key_id(cluster):

@@ -54,8 +54,8 @@ class Settings(BadInput):
             self.assert_refused(done, 1, sentence)
             doctor = run([PGSEAL, "doctor", "--json", "-D", cluster.data], check=False)
             wrong = [found for found in json.loads(doctor.stdout)["findings"] if found["verdict"] == "wrong"]
-            self.assertEqual((doctor.returncode, [found["about"] for found in wrong]), (1, ["blocks"]))
-            self.assertRegex(wrong[0]["text"], sentence)
+            self.assertEqual((doctor.returncode, [found["about"] for found in wrong]), (1, ["slots", "blocks"]))
+            self.assertRegex(wrong[1]["text"], sentence)
             self.assert_untouched(cluster.data, before)
             run([*change, str(offset), "8192"])
         self.assert_readable(cluster, canaries)

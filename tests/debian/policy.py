@@ -69,7 +69,7 @@ class Policy(Machine):
     def test_6_a_directory_that_the_server_may_not_enter(self):
         """It may hold a policy, so nothing is opened, though there is none."""
         POLICY.parent.chmod(0o700)
-        self.refuses(6, f"{POLICY.parent} cannot be entered (Permission denied (os error 13)): chmod a+x it, for it may say how "
+        self.refuses(6, f"{POLICY.parent} cannot be entered (Permission denied): chmod a+x it, for it may say how "
                      "clusters are unlocked")
         POLICY.parent.chmod(0o755)
         self.starts()

@@ -2,6 +2,7 @@
 """pgseal doctor on real clusters: what is good, what it advises, and what it calls wrong."""
 
 import json
+import resource
 import shutil
 import sys
 from pathlib import Path
@@ -13,6 +14,12 @@ LIBRARY = STAGE / "dist/lib/libpgseal.so"
 
 
 class Doctor(Case):
+    def cluster(self, name="main", **options):
+        """One whose key lies in no copy of it."""
+        if options.get("sealed", True):
+            options.setdefault("key", ("--key-file", self.directory / f"{name}.key"))
+        return super().cluster(name, **options)
+
     def findings(self, cluster, code=0, *options):
         """What is said, by what it is about."""
         done = run([PGSEAL, "doctor", "--json", "-D", cluster.data, *options], cluster.environment, check=False)
@@ -28,9 +35,7 @@ class Doctor(Case):
         self.assertEqual(found["blocks"], ("good", "of 8 kB, as all that is sealed"))
         self.assertEqual(found["server"], ("good", "not running"))
         self.assertEqual(found["ways to the key"][0], "advice")
-        passphrase = self.directory / "passphrase"
-        passphrase.write_text("second")
-        run([PGSEAL, "key", "wrap", "-D", cluster.data, "--new-passphrase-file", passphrase])
+        run([PGSEAL, "key", "wrap", "-D", cluster.data, "--new-passphrase-file", self.passphrase("the second one")])
         self.assertEqual(self.findings(cluster)["ways to the key"][0], "good")
 
     def test_a_server(self):
@@ -73,7 +78,61 @@ class Doctor(Case):
     def passphrase(self, words):
         path = self.directory / words
         path.write_text(words)
+        path.chmod(0o600)
         return path
+
+    def test_a_key_in_clear_in_the_key_file(self):
+        cluster = self.cluster(key=("--no-key-wrap",)).init()
+        sentence = ("slot 1 holds the master key in clear in key.bin, so every copy of the data directory opens: replace it with "
+                    "`pgseal key wrap --replace`")
+        self.assertEqual(self.findings(cluster, 1)["slots"], ("wrong", sentence))
+        run([PGSEAL, "key", "wrap", "-D", cluster.data, "--replace", "1", "--new-key-file", self.directory / "key"])
+        self.assertEqual(self.findings(cluster)["slots"], ("good", "none holds the key or a passphrase in clear"))
+        run([PGSEAL, "key", "wrap", "-D", cluster.data, "--new-plain"])
+        self.assertEqual(self.findings(cluster, 1)["slots"][0], "wrong")
+
+    def test_a_passphrase_in_a_command_of_the_key_file(self):
+        cipher = "openssl enc -aes-256-cbc -pbkdf2 -pass {}"
+        secret = self.passphrase("secret")
+        for word, verdict in [("pass:ok", "wrong"), (f"file:{secret}", "good")]:
+            key = [f"--key-wrap-command={cipher.format(word)} -out %p", f"--key-unwrap-command={cipher.format(word)} -d -in %p"]
+            cluster = self.cluster(verdict, key=key).init()
+            self.assertEqual(self.findings(cluster, int(verdict == "wrong"))["slots"][0], verdict)
+        secret.chmod(0o644)
+        self.assertEqual(self.findings(cluster, 1)["secret files"][1].split()[:3], [str(secret), "has", "mode"])
+
+    def test_files_that_others_may_read(self):
+        key, words = self.directory / "main.key", self.passphrase("the second one")
+        cluster = self.cluster().init()
+        run([PGSEAL, "key", "wrap", "-D", cluster.data, "--new-passphrase-file", words])
+        self.assertEqual(self.findings(cluster)["secret files"], ("good", "no others may read them"))
+        text = "{} has mode {}, so others may read or write what opens the cluster: chmod 600 it"
+        key.chmod(0o666)
+        self.assertEqual(self.findings(cluster, 1)["secret files"], ("wrong", text.format(key, "0666")))
+        key.chmod(0o600)
+        words.chmod(0o644)
+        self.assertEqual(self.findings(cluster, 1, "--passphrase-file", words)["secret files"], ("wrong", text.format(words, "0644")))
+        self.assertEqual(self.findings(cluster)["secret files"][0], "good")
+        cluster.environment["PGSEAL_PASSPHRASE_FILE"] = str(words)
+        cluster.start()
+        del cluster.environment["PGSEAL_PASSPHRASE_FILE"]
+        self.assertEqual(self.findings(cluster, 1)["secret files"], ("wrong", text.format(words, "0644")))
+
+    def test_memory_that_cannot_be_locked(self):
+        """The server says it in its log, too."""
+        cluster, said = self.cluster().init(), "pgseal: the keys cannot be locked in memory and may be written to swap: "
+        cluster.start()
+        self.assertRegex(self.findings(cluster)["memory"][1], "^the server's keys are locked")
+        self.assertNotIn(said, cluster.log())
+        cluster.stop()
+        limits = resource.getrlimit(resource.RLIMIT_MEMLOCK)
+        self.addCleanup(resource.setrlimit, resource.RLIMIT_MEMLOCK, limits)
+        resource.setrlimit(resource.RLIMIT_MEMLOCK, (0, limits[1]))
+        cluster.start()
+        text = ("the server's keys, its master key too, are not locked and may be written to swap: raise its limit of locked memory "
+                "(LimitMEMLOCK in its unit, `ulimit -l`)")
+        self.assertEqual(self.findings(cluster)["memory"], ("advice", text))
+        self.assertEqual(cluster.log().count(said), 1)
 
     def test_the_machine_alone_and_for_people(self):
         done = run([PGSEAL, "doctor"])

@@ -10,7 +10,7 @@ mod rewrite;
 mod slot;
 mod source;
 
-pub use recipe::{expand, passphrase_files};
+pub use recipe::{expand, passphrase_files, tells_secret};
 pub use rewrite::{add_slot, RewriteError, Store};
 pub use slot::{command_key, open_derived, open_text, seal_derived, DerivedError, NotAnAesKey};
 pub use source::{Origin, SourceError, Sources};

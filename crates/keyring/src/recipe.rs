@@ -33,9 +33,53 @@ pub fn passphrase_files(command: &str) -> impl Iterator<Item = &str> {
     named.filter(|path| !path.is_empty())
 }
 
+/// Whether a passphrase or key stands in `command` itself, as far as openssl's and gpg's options
+/// and a plain `echo` tell: whoever reads the command has it.
+pub fn tells_secret(command: &str) -> bool {
+    let ends = |letter: char| letter.is_whitespace() || "'\"`;|&()<>".contains(letter);
+    let words: Vec<&str> = command
+        .split(ends)
+        .filter(|word| !word.is_empty())
+        .collect();
+    let is_openssl = words
+        .iter()
+        .any(|word| word.rsplit('/').next() == Some("openssl"));
+    words.iter().enumerate().any(|(at, word)| {
+        let prints = at == 0 && ["echo", "printf"].contains(word);
+        prints
+            || word.starts_with("pass:")
+            || word.starts_with("--passphrase=")
+            || *word == "--passphrase"
+            || (is_openssl && ["-k", "-K"].contains(word))
+    })
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{expand, passphrase_files};
+    use super::{expand, passphrase_files, tells_secret};
+
+    #[test]
+    fn secrets_on_a_command_line() {
+        for (command, expected) in [
+            ("openssl enc -d -pass pass:ok -in \"%p\"", true),
+            ("/usr/bin/openssl enc -d -passin 'pass:ok'", true),
+            ("openssl enc -d -k ok -in %p", true),
+            ("gpg --batch --passphrase ok -d %p", true),
+            ("gpg --passphrase=ok -d %p", true),
+            ("echo 00112233445566778899aabbccddeeff", true),
+            ("gpg --batch --passphrase-file /etc/p -d %p", false),
+            ("openssl enc -d -pass file:/etc/p -in %p", false),
+            ("openssl enc -d -pass env:WORD -in %p", false),
+            (
+                "curl -k https://keys.example/unwrap --data-binary @%p",
+                false,
+            ),
+            ("pass show postgresql", false),
+            ("cat %p; touch echo", false),
+        ] {
+            assert_eq!(tells_secret(command), expected, "{command}");
+        }
+    }
 
     #[test]
     fn files_of_passphrases() {

@@ -5,9 +5,11 @@
 //! changes into its data directory, so the real path matters most; the spelling that the operator
 //! used is handed over as well.
 
-use std::io;
+use std::fs;
+use std::io::{self, ErrorKind};
 use std::path::{Component, Path, PathBuf};
 
+use crate::control_file;
 use crate::keybin::DIR;
 
 /// A data directory, by its real path and by the spellings that led to it.
@@ -26,6 +28,21 @@ pub enum ClusterError {
         "{0} is not a sealed cluster: it has no {DIR} directory; give the data directory with -D"
     )]
     NotSealed(PathBuf),
+    #[error("{} does not exist: give the data directory with -D", .0.display())]
+    Missing(PathBuf),
+    #[error("{} cannot be read ({}): run this as the server's user or root", .0.display(), .1)]
+    Unreadable(PathBuf, io::Error),
+    #[error(
+        "{} is not a data directory: it has no global/pg_control; give the data directory with -D",
+        .0.display()
+    )]
+    NotACluster(PathBuf),
+    #[error(
+        "{} is sealed but has no {DIR}: restore {DIR} from the cluster or backup that this one was \
+         copied from",
+        .0.display()
+    )]
+    NoKeyDirectory(PathBuf),
     #[error("the working directory cannot be read ({0}): change to another one")]
     WorkingDirectory(io::Error),
 }
@@ -44,9 +61,10 @@ impl Root {
         Ok(None)
     }
 
-    /// The sealed cluster that `path` itself is, or lies in.
+    /// The sealed cluster that `path` itself is, or lies in. [`ClusterError::NotSealed`] is said of
+    /// what was seen to be a plain cluster, and of nothing else.
     pub fn required(path: &Path) -> Result<Self, ClusterError> {
-        Self::around(path)?.ok_or_else(|| ClusterError::NotSealed(path.to_owned()))
+        Self::around(path)?.ok_or_else(|| why_none(path))
     }
 
     /// The data directory `path`, whether it is sealed, or exists, or not.
@@ -64,6 +82,25 @@ impl Root {
             .map(Path::to_owned)
             .collect();
         Self { path, aliases }
+    }
+}
+
+/// What is at `path`, in or above which no key directory was found.
+fn why_none(path: &Path) -> ClusterError {
+    let given = path.to_owned();
+    let seen = fs::metadata(path).and_then(|_| match fs::metadata(path.join(DIR)) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    });
+    match seen.map(|()| control_file::is_sealed(path)) {
+        Err(error) if error.kind() == ErrorKind::NotFound => ClusterError::Missing(given),
+        Err(error) => ClusterError::Unreadable(given, error),
+        Ok(Ok(true)) => ClusterError::NoKeyDirectory(given),
+        Ok(Ok(false)) => ClusterError::NotSealed(given),
+        Ok(Err(error)) => match error.kind() {
+            ErrorKind::NotFound | ErrorKind::NotADirectory => ClusterError::NotACluster(given),
+            _ => ClusterError::Unreadable(control_file::path(path), error),
+        },
     }
 }
 

@@ -1,10 +1,14 @@
 //! What `pgseal doctor` makes of what the machine and a cluster's processes say: texts of /proc go
 //! in, findings come out. Advice is what weakens the protection and stops nothing; what is wrong
-//! keeps a sealed server from starting, or from being sealed.
+//! keeps a sealed server from starting, or from being sealed, or opens its files to others.
+
+pub mod key;
 
 use std::fmt::{self, Display, Formatter};
 
 use serde::Serialize;
+
+use crate::output;
 
 /// What a check came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -46,7 +50,7 @@ impl Finding {
     }
 
     fn new(about: &'static str, verdict: Verdict, text: impl Display) -> Self {
-        let text = text.to_string();
+        let text = output::sentence(&text);
         Self {
             about,
             verdict,
@@ -167,9 +171,7 @@ pub fn library_of_server(maps: &str) -> Finding {
 
 /// By /proc/PID/environ of a server.
 pub fn pin(environ: &[u8], key_id: &str) -> Finding {
-    let prefix = b"PGSEAL_EXPECT_KEY=";
-    let value = { environ.split(|byte| *byte == 0) }.find_map(|text| text.strip_prefix(prefix));
-    match value.is_some_and(|value| !value.is_empty()) {
+    match variable(environ, "PGSEAL_EXPECT_KEY").is_some() {
         true => Finding::good("pin", "the server takes no other cluster than this one"),
         false => Finding::advice(
             "pin",
@@ -179,6 +181,13 @@ pub fn pin(environ: &[u8], key_id: &str) -> Finding {
             ),
         ),
     }
+}
+
+/// What a variable of /proc/PID/environ says, if it says something.
+pub fn variable<'a>(environ: &'a [u8], name: &str) -> Option<&'a [u8]> {
+    let mut settings = environ.split(|byte| *byte == 0);
+    let value = |text: &'a [u8]| text.strip_prefix(name.as_bytes())?.strip_prefix(b"=");
+    settings.find_map(value).filter(|value| !value.is_empty())
 }
 
 /// By the number of ways in which the key opens.

@@ -32,8 +32,9 @@ use crate::keybin::KeyBinError;
 use crate::launch::LaunchError;
 use crate::machine::MachineError;
 use crate::new_slot::NewSlotError;
-use crate::output::OutputError;
+use crate::output::{self, OutputError};
 use crate::scan::walk::WalkError;
+use crate::server::PidFileError;
 use crate::twin::basebackup::BackupError;
 use crate::twin::initdb::InitdbError;
 use crate::twin::initdb_key::NewKeyError;
@@ -95,6 +96,7 @@ pub enum Failure {
     OnTerminal(#[from] OnTerminal),
     Option(#[from] OptionError),
     Output(#[from] OutputError),
+    PidFile(#[from] PidFileError),
     Pin(#[from] PinError),
     ServerRuns(#[from] ServerRuns),
     SlotsDoNotOpen(#[from] SlotsDoNotOpen),
@@ -110,7 +112,7 @@ impl Failure {
     pub fn report(&self) -> ExitCode {
         if self.code() != NO_READER {
             // The exit code is left, if nobody reads that either.
-            let _ = writeln!(io::stderr(), "pgseal: {self}");
+            let _ = writeln!(io::stderr(), "pgseal: {}", output::sentence(self));
         }
         ExitCode::from(self.code())
     }
@@ -135,8 +137,8 @@ impl Failure {
             Self::Clone(CloneError::Target(..)) => IO,
             Self::Clone(CloneError::PlainServer) => NOT_SEALED,
             Self::Clone(_) => USAGE,
-            Self::Cluster(ClusterError::NotSealed(_)) => NOT_SEALED,
-            Self::Cluster(ClusterError::WorkingDirectory(_)) | Self::HandoverFd(_) => IO,
+            Self::Cluster(error) => cluster(error),
+            Self::HandoverFd(_) | Self::PidFile(_) => IO,
             Self::Convert(error) => convert(error),
             Self::Converting(error) => converting(error),
             Self::Lock(error) => lock(error),
@@ -158,7 +160,6 @@ impl Failure {
             Self::Output(error) => output(error),
             Self::Pin(_) => WRONG_KEY,
             Self::NoCopy(_) | Self::SlotsDoNotOpen(_) => FOUND,
-            Self::Start(StartError::NoKeyDirectory(_)) => KEY_FILE,
             Self::Start(StartError::WrongKey(..)) => WRONG_KEY,
             Self::Start(StartError::InClear(_)) => NOT_GUARANTEED,
             Self::Source(_) => IO,
@@ -188,6 +189,17 @@ fn archive(error: &ArchiveError) -> u8 {
         ArchiveError::Name(_) => USAGE,
         ArchiveError::NotSealed(_) | ArchiveError::Clear(_) => NOT_SEALED,
         ArchiveError::NoKey(_) | ArchiveError::Foreign(..) => WRONG_KEY,
+    }
+}
+
+fn cluster(error: &ClusterError) -> u8 {
+    match error {
+        ClusterError::NotSealed(_) => NOT_SEALED,
+        ClusterError::NotACluster(_) => USAGE,
+        ClusterError::NoKeyDirectory(_) => KEY_FILE,
+        ClusterError::Missing(_)
+        | ClusterError::Unreadable(..)
+        | ClusterError::WorkingDirectory(_) => IO,
     }
 }
 
@@ -369,7 +381,7 @@ fn lock(error: &LockError) -> u8 {
     match error {
         LockError::NoCluster(_) | LockError::Owner(_) => USAGE,
         LockError::Server(..) | LockError::Other(_) => BUSY,
-        LockError::Io(..) => IO,
+        LockError::Io(..) | LockError::PidFile(_) => IO,
     }
 }
 

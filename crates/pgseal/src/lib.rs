@@ -36,6 +36,7 @@ mod pages;
 mod passphrase;
 mod postgres;
 mod scan;
+mod server;
 mod supervise;
 mod terminal;
 mod twin;

@@ -57,6 +57,23 @@ pub fn lossy<S: Serializer>(path: impl AsRef<Path>, to: S) -> Result<S::Ok, S::E
     to.serialize_str(&path.as_ref().to_string_lossy())
 }
 
+/// A sentence without the numbers that Rust adds to what the system says of an error.
+pub fn sentence(text: &impl Display) -> String {
+    const NUMBER: &str = " (os error ";
+    let text = text.to_string();
+    let mut parts = text.split(NUMBER);
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        match part.split_once(')') {
+            Some((number, rest)) if number.bytes().all(|byte| byte.is_ascii_digit()) => {
+                out.push_str(rest);
+            }
+            _ => out.extend([NUMBER, part]),
+        }
+    }
+    out
+}
+
 fn told(written: io::Result<()>) -> Result<(), OutputError> {
     written.map_err(|error| match error.kind() {
         ErrorKind::BrokenPipe => OutputError::Closed,
@@ -74,4 +91,25 @@ fn write(text: impl Display) -> io::Result<()> {
     let mut out = io::stdout().lock();
     write!(out, "{text}")?;
     out.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::sentence;
+
+    #[test]
+    fn what_the_system_says_has_no_number() {
+        for (text, said) in [
+            (
+                "x cannot be read (No such file (os error 2)): go",
+                "x cannot be read (No such file): go",
+            ),
+            ("a (os error 2) b (os error 13)", "a b"),
+            ("a (os error two)", "a (os error two)"),
+            ("a (os error 2", "a (os error 2"),
+            ("", ""),
+        ] {
+            assert_eq!(sentence(&text), said);
+        }
+    }
 }

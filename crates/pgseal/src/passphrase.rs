@@ -14,7 +14,8 @@ use zeroize::Zeroizing;
 
 use crate::interrupt::PutOff;
 
-const FILE: &str = "PGSEAL_PASSPHRASE_FILE";
+/// The variable that names the file of a passphrase.
+pub const FILE: &str = "PGSEAL_PASSPHRASE_FILE";
 
 /// The longest passphrase that is read.
 const MAX: usize = 4096;

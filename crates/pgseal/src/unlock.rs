@@ -194,8 +194,10 @@ pub struct Opener<'a> {
     unwrap: Sources,
     key: Sources,
     passphrase: Source,
-    /// Those that may hold the passphrase, and this machine's about the cluster, if it is there.
+    /// Those that may hold the passphrase.
     files: Vec<PathBuf>,
+    /// This machine's about the cluster, if it is there.
+    of_machine: Option<PathBuf>,
 }
 
 impl<'a> Opener<'a> {
@@ -210,7 +212,7 @@ impl<'a> Opener<'a> {
         let machine = Machine::this();
         let external = machine.is_external()?;
         let cluster = machine.cluster(header.cluster)?;
-        let mut files = passphrases(ways, cluster.passphrase_file.as_ref());
+        let files = passphrases(ways, cluster.passphrase_file.as_ref());
         let command_line = ways.unwrap_command.clone().and_then(given);
         let environment = match command_line {
             Some(_) => None,
@@ -230,13 +232,13 @@ impl<'a> Opener<'a> {
         };
         let passphrase = ways.passphrase.or_file(cluster.passphrase_file);
         let of_machine = Some(machine.of_cluster(header.cluster)).filter(|path| path.exists());
-        files.extend(of_machine);
         Ok(Self {
             source,
             data,
             unwrap,
             key,
             files,
+            of_machine,
             passphrase,
         })
     }
@@ -254,6 +256,7 @@ impl<'a> Opener<'a> {
             key: Sources::default(),
             passphrase: Source::default(),
             files: Vec::new(),
+            of_machine: None,
         }
     }
 
@@ -283,6 +286,13 @@ impl<'a> Opener<'a> {
 
     /// All files that open these slots, or say how, as far as they are named.
     fn openers(&self, slots: &[Slot]) -> Vec<PathBuf> {
+        let mut openers = self.secret_files(slots);
+        openers.extend(self.of_machine.clone());
+        openers
+    }
+
+    /// All files that hold a secret which opens these slots, as far as they are named.
+    pub fn secret_files(&self, slots: &[Slot]) -> Vec<PathBuf> {
         let given = [&self.unwrap, &self.key].into_iter();
         let given = given.flat_map(|from| [&from.command_line, &from.environment, &from.machine]);
         let given = given.flatten().map(String::as_str);
@@ -294,15 +304,15 @@ impl<'a> Opener<'a> {
             } => Some(line.as_str()),
             _ => None,
         });
-        let mut openers = self.files.clone();
+        let mut files = self.files.clone();
         let data = self.data.to_string_lossy();
         let of_commands = given.chain(stored).flat_map(passphrase_files);
-        openers.extend(of_commands.map(|file| self.data.join(expand(file, "", &data))));
-        openers.extend(slots.iter().filter_map(|slot| match &slot.kind {
+        files.extend(of_commands.map(|file| self.data.join(expand(file, "", &data))));
+        files.extend(slots.iter().filter_map(|slot| match &slot.kind {
             SlotKind::File { path } => Some(PathBuf::from(OsStr::from_bytes(path))),
             _ => None,
         }));
-        openers
+        files
     }
 
     fn any_slot(
@@ -488,6 +498,7 @@ mod tests {
             key: sources(),
             passphrase: Source::default(),
             files: Vec::new(),
+            of_machine: None,
         };
         let kind = SlotKind::Command {
             unwrap: command.into(),

@@ -191,7 +191,7 @@ fn failures_stop_recovery() {
     let nowhere = place.archived("not mounted");
     place.get(&nowhere, &[], NAME).refuses(
         203,
-        &format!("{} cannot be read (No such file or directory (os error 2)): check that the archive is mounted, and its owner and mode", nowhere.display()),
+        &format!("{} cannot be read (No such file or directory): check that the archive is mounted, and its owner and mode", nowhere.display()),
     );
     place.get(&place.archive, &[], "postgresql.conf").refuses(
         202,
@@ -245,7 +245,7 @@ fn a_link_that_leads_nowhere_is_no_end_of_the_archive() {
     place.get(&place.archive, &[], NAME).refuses(
         203,
         &format!(
-            "{} cannot be read (No such file or directory (os error 2)): check that the archive is \
+            "{} cannot be read (No such file or directory): check that the archive is \
              mounted, and its owner and mode",
             link.display()
         ),

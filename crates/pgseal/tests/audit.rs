@@ -237,12 +237,10 @@ fn bad_options() {
     audit(&dir, &["--canary-hex", "616263646566f"]).refuses(2, odd);
     let sign = "\"61626364+566\" is not hexadecimal: give two digits for each byte";
     audit(&dir, &["--canary-hex", "61626364+566"]).refuses(2, sign);
-    let missing =
-        "/nonexistent/list cannot be read (No such file or directory (os error 2)): give \
+    let missing = "/nonexistent/list cannot be read (No such file or directory): give \
                    a UTF-8 file with one canary a line";
     audit(&dir, &["--canary-file", "/nonexistent/list"]).refuses(3, missing);
-    let nowhere =
-        "/nonexistent cannot be read (No such file or directory (os error 2)): run pgseal \
+    let nowhere = "/nonexistent cannot be read (No such file or directory): run pgseal \
                    as the server's user, and check that it is mounted";
     audit(Path::new("/nonexistent"), &[]).refuses(3, nowhere);
 }

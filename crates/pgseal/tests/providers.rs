@@ -236,7 +236,7 @@ fn passphrases() {
         6,
         &format!("{path}: the passphrase is longer than 4096 bytes: give a shorter one"),
     );
-    let sentence = format!("{path}: the passphrase file /nowhere cannot be read (No such file or directory (os error 2)): check its path, owner and mode");
+    let sentence = format!("{path}: the passphrase file /nowhere cannot be read (No such file or directory): check its path, owner and mode");
     check(&["--passphrase-file", "/nowhere"]).refuses(6, &sentence);
 }
 
@@ -360,7 +360,7 @@ fn key_files() {
     fs::write(&path, b"something else").expect("a file");
     slot_refuses(slot(), 7, "what was unwrapped is not a pgseal key: check the passphrase or command, or restore key.bin from a copy");
     fs::remove_file(&path).expect("it was there");
-    let sentence = format!("the file {} that holds the key cannot be read (No such file or directory (os error 2)): mount or restore it", path.display());
+    let sentence = format!("the file {} that holds the key cannot be read (No such file or directory): mount or restore it", path.display());
     slot_refuses(slot(), 6, &sentence);
 }
 

@@ -172,7 +172,10 @@ fn programs_that_drop_the_library_are_not_started() {
     );
     Transcript::of(&mut place.twin("psql", &[])).refuses(8, &sentence);
     fs::remove_file(&program).expect("it was there");
-    let sentence = format!("{} cannot be started (No such file or directory (os error 2)): check that it is there and executable", program.display());
+    let sentence = format!(
+        "{} cannot be started (No such file or directory): check that it is there and executable",
+        program.display()
+    );
     Transcript::of(&mut place.twin("psql", &[])).refuses(3, &sentence);
 }
 

@@ -490,22 +490,21 @@ fn plain_key_file() -> Vec<u8> {
 }
 
 #[test]
-fn an_unsealed_directory() {
+fn no_data_directory() {
     let tmp = tempfile::tempdir().expect("a directory");
     let mut command = common::pgseal(&["verify", "-D"]);
     let sentence = format!(
-        "{} is not a sealed cluster: it has no pg_encryption directory; give the data directory \
-         with -D",
+        "{} is not a data directory: it has no global/pg_control; give the data directory with -D",
         tmp.path().display()
     );
-    Transcript::of(command.arg(tmp.path())).refuses(4, &sentence);
+    Transcript::of(command.arg(tmp.path())).refuses(2, &sentence);
 }
 
 #[test]
 fn a_cluster_without_pg_control() {
     let data = Data(Cluster::new([plain()]));
     let sentence = format!(
-        "{} cannot be read (No such file or directory (os error 2)): give a data directory with \
+        "{} cannot be read (No such file or directory): give a data directory with \
          -D, and run pgseal as the server's user",
         data.path("global/pg_control").display()
     );

@@ -1,8 +1,9 @@
 //! Memory for master keys: `memfd_secret`, which no other process, no `/proc/PID/mem` and no core
 //! dump can read, and which survives fork (crypto.md 10); where the kernel has none (before 5.14,
 //! and before 6.5 unless started with `secretmem.enable=1`), pages that are left out of core dumps,
-//! and locked in every process.
+//! and locked in every process. A server says in its log if they could not be locked.
 
+use crate::{programs, report};
 use pgseal_crypto::MasterKey;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -39,8 +40,11 @@ pub fn keep(
         });
         libc::mprotect(page, PAGE, libc::PROT_READ);
     }
-    if secret.is_none() {
-        lock_in_each_process(pair);
+    if secret.is_none() && !lock_in_each_process(pair) && programs::is_server() {
+        report::line(
+            "the keys cannot be locked in memory and may be written to swap: raise the server's \
+             limit of locked memory (LimitMEMLOCK in its unit, ulimit -l)",
+        );
     }
     // SAFETY: as above; never unmapped.
     unsafe { Some((&(*pair).cluster, &(*pair).ephemeral)) }
@@ -65,24 +69,31 @@ fn undumped_page() -> Option<*mut libc::c_void> {
     Some(page)
 }
 
-fn lock_in_each_process(pair: *mut Pair) {
+/// False: this process could not lock all of them.
+fn lock_in_each_process(pair: *mut Pair) -> bool {
     if LOCKED.swap(pair, Ordering::Release).is_null() {
         // SAFETY: a handler that only calls mlock.
-        unsafe { libc::pthread_atfork(None, None, Some(lock)) };
+        unsafe { libc::pthread_atfork(None, None, Some(lock_again)) };
     }
-    lock();
+    lock()
 }
 
 /// A forked child inherits the pages, not their locks. A refusal changes nothing.
-extern "C" fn lock() {
+extern "C" fn lock_again() {
+    lock();
+}
+
+fn lock() -> bool {
+    let mut locked = true;
     let mut pair = LOCKED.load(Ordering::Acquire);
     while !pair.is_null() {
         // SAFETY: our own page, which is read only and never unmapped.
         unsafe {
-            libc::mlock(pair.cast(), PAGE);
+            locked &= libc::mlock(pair.cast(), PAGE) == 0;
             pair = (*pair).locked;
         }
     }
+    locked
 }
 
 fn map(flags: i32, fd: i32) -> Option<*mut libc::c_void> {

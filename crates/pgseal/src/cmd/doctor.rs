@@ -3,15 +3,18 @@
 //!
 //! Exit codes: 0 nothing is wrong, with advice or without; 1 something is; 4 not a sealed cluster.
 
+use std::ffi::OsStr;
 use std::fmt::{self, Display, Formatter};
 use std::fs;
-use std::path::Path;
+use std::io::ErrorKind;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use pgseal_format::KeyImage;
 use serde::Serialize;
 
-use super::status::{server, Server};
 use crate::ask::ask;
 use crate::cli::DoctorArgs;
 use crate::cluster::Root;
@@ -23,8 +26,10 @@ use crate::keybin::KeyDir;
 use crate::launch;
 use crate::machine::Machine;
 use crate::output;
+use crate::passphrase;
 use crate::postgres;
-use crate::unlock::{unlock, Unlocked, Ways};
+use crate::server::{self, Server};
+use crate::unlock::{unlock, Opener, Unlocked, Ways};
 use crate::writer;
 
 #[derive(Serialize)]
@@ -74,11 +79,14 @@ fn loads() -> Result<(), Failure> {
 fn of_cluster(root: Root, ways: &Ways) -> Result<Vec<Finding>, Failure> {
     let (data, dir) = (root.path.clone(), KeyDir::of(&root.path));
     let (image, source) = dir.open()?;
-    let (count, key_id) = match image {
-        KeyImage::File(file) => (file.slots().len(), file.header().key_id),
-        KeyImage::Raw(_) => (1, dir.header()?.key_id),
+    let (slots, header) = match &image {
+        KeyImage::File(file) => (file.slots(), file.header().clone()),
+        KeyImage::Raw(_) => (&[][..], dir.header()?),
     };
-    let key_id = key_id.to_string();
+    let (count, key_id) = (slots.len(), header.key_id.to_string());
+    let server = server::of(&data)?;
+    let mut files = Opener::new(&header, None, &data, ways)?.secret_files(slots);
+    files.extend(passphrase_file_of(&server));
     let unlocked = unlock(root, ways);
     let blocks = unlocked.as_ref().ok().map(blocks);
     let copy = unlocked.as_ref().ok().map(|unlocked| {
@@ -95,11 +103,13 @@ fn of_cluster(root: Root, ways: &Ways) -> Result<Vec<Finding>, Failure> {
         ),
         Finding::of("key", opens),
         doctor::ways(count),
+        doctor::key::slots(&image),
         Finding::of("key file", written),
     ];
     findings.extend(copy);
+    findings.extend(secret_files(files, &data));
     findings.extend(blocks);
-    findings.extend(of_server(&server(&data), &key_id));
+    findings.extend(of_server(&server, &key_id));
     Ok(findings)
 }
 
@@ -121,13 +131,14 @@ fn of_server(server: &Server, key_id: &str) -> Vec<Finding> {
         ],
         Server::RunningSealed { pid } => vec![
             doctor::library_of_server(&text(process(*pid, "maps"))),
+            doctor::key::memory(&text(process(*pid, "maps")), &text(process(*pid, "status"))),
             core_dumps(process(*pid, "limits")),
             doctor::pin(
                 &fs::read(process(*pid, "environ")).unwrap_or_default(),
                 key_id,
             ),
         ],
-        Server::RunningUnsealed { pid } => vec![Finding::wrong(
+        Server::RunningUnsealed { pid } | Server::RunningPlain { pid } => vec![Finding::wrong(
             "server",
             format_args!(
                 "process {pid} runs without the library: stop it, and start it by its twin"
@@ -138,6 +149,37 @@ fn of_server(server: &Server, key_id: &str) -> Vec<Finding> {
             format_args!("process {pid} cannot be looked into: run this as root"),
         )],
     }
+}
+
+/// What is wrong with the files that hold a secret, or that nothing is.
+fn secret_files(mut files: Vec<PathBuf>, data: &Path) -> Vec<Finding> {
+    let about = "secret files";
+    files.sort();
+    files.dedup();
+    let user = fs::metadata(data).map_or(0, |metadata| metadata.uid());
+    let judged = files.iter().filter_map(|file| match fs::metadata(file) {
+        Ok(metadata) => doctor::key::secret_file(file, &metadata, user),
+        // Whether it opens the cluster, unlocking tells.
+        Err(error) if error.kind() == ErrorKind::NotFound => None,
+        Err(error) => Some(Finding::advice(
+            about,
+            format_args!(
+                "{} cannot be judged ({error}): run this as root",
+                file.display()
+            ),
+        )),
+    });
+    let found: Vec<_> = judged.collect();
+    match found.is_empty() {
+        true => vec![Finding::good(about, "no others may read them")],
+        false => found,
+    }
+}
+
+/// The file of the passphrase in the environment of a server.
+fn passphrase_file_of(server: &Server) -> Option<PathBuf> {
+    let environ = fs::read(format!("/proc/{}/environ", server.pid()?)).ok()?;
+    doctor::variable(&environ, passphrase::FILE).map(|value| OsStr::from_bytes(value).into())
 }
 
 fn core_dumps(limits: impl AsRef<Path>) -> Finding {

@@ -1,12 +1,11 @@
 //! `pgseal status`: what a data directory is. Reads only.
 //!
-//! Exit codes: 0 sealed, and the key opens if that was tried; 1 the key does not open; 4 not
-//! sealed; 9 it is being converted. What the key file says about itself is claimed, not proved,
+//! Exit codes: 0 sealed, and the key opens if that was tried; 1 the key does not open; 2 not a data
+//! directory; 3 it cannot be told, because something is missing or may not be read; 4 not sealed; 5
+//! sealed, but its key file is missing or damaged; 9 it is being converted. What the key file says about itself is claimed, not proved,
 //! until the key has opened.
 
 use std::fmt::{self, Display, Formatter};
-use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -22,11 +21,9 @@ use crate::exit::Failure;
 use crate::keybin::KeyDir;
 use crate::output;
 use crate::postgres;
+use crate::server::{self, Server};
 use crate::twin::start;
 use crate::unlock::{unlock, Unlocked};
-
-/// What PostgreSQL's server is started by.
-const SERVERS: [&str; 2] = ["postgres", "postmaster"];
 
 #[derive(Serialize)]
 struct Status {
@@ -64,47 +61,18 @@ enum KeyCheck {
     NotTried,
 }
 
-#[derive(Serialize)]
-#[serde(tag = "state", rename_all = "snake_case")]
-/// Whether a server runs, and with the library or without.
-pub enum Server {
-    Stopped,
-    RunningSealed {
-        pid: u32,
-    },
-    RunningUnsealed {
-        pid: u32,
-    },
-    /// Another user's process, whose libraries cannot be seen.
-    RunningUnknown {
-        pid: u32,
-    },
-}
-
-impl Server {
-    /// The process, if there is one.
-    pub fn pid(&self) -> Option<u32> {
-        match self {
-            Self::Stopped => None,
-            Self::RunningSealed { pid }
-            | Self::RunningUnsealed { pid }
-            | Self::RunningUnknown { pid } => Some(*pid),
-        }
-    }
-}
-
 pub fn run(args: &StatusArgs) -> Result<ExitCode, Failure> {
     let given = &args.cluster.pgdata;
-    let status = match Root::around(given)? {
-        Some(root) => sealed(root, args)?,
-        None if given.is_dir() => Status {
+    let status = match Root::required(given) {
+        Ok(root) => sealed(root, args)?,
+        Err(ClusterError::NotSealed(_)) => Status {
             data_directory: Root::pending(given)?.path,
             sealed: false,
             unsupported: unsupported(given),
             key_file: None,
-            server: server(given),
+            server: server::of(given)?.of_plain_cluster(),
         },
-        None => return Err(ClusterError::NotSealed(given.clone()).into()),
+        Err(unknown) => return Err(unknown.into()),
     };
     output::report(&status, args.json)?;
     Ok(ExitCode::from(
@@ -138,12 +106,12 @@ fn sealed(root: Root, args: &StatusArgs) -> Result<Status, Failure> {
                 slot: opened.file.map(|(slot, _)| slot),
             },
             Err(error) => KeyCheck::Fails {
-                error: error.to_string(),
+                error: output::sentence(&error),
             },
         }
     };
     Ok(Status {
-        server: server(&data),
+        server: server::of(&data)?,
         unsupported: unsupported(&data),
         data_directory: data,
         sealed: true,
@@ -187,51 +155,6 @@ fn key_file(
     }
 }
 
-/// The server that runs on a data directory, by its pid file. A single-user server writes its
-/// number with a minus.
-pub fn server(data: &Path) -> Server {
-    server_of(&data.join("postmaster.pid"), data)
-}
-
-/// The server of this pid file, which may have got another name.
-pub fn server_of(pid_file: &Path, data: &Path) -> Server {
-    // It names the data directory, in whatever bytes.
-    let pid_file = fs::read(pid_file).unwrap_or_default();
-    let pid_file = String::from_utf8_lossy(&pid_file);
-    let first = pid_file.lines().next().unwrap_or_default();
-    let Ok(pid) = first.trim().trim_start_matches('-').parse() else {
-        return Server::Stopped;
-    };
-    if !is_server(pid, data) {
-        return Server::Stopped;
-    }
-    match fs::read_to_string(format!("/proc/{pid}/maps")) {
-        Ok(maps) if maps.contains("libpgseal.so") => Server::RunningSealed { pid },
-        Ok(_) => Server::RunningUnsealed { pid },
-        Err(_) => Server::RunningUnknown { pid },
-    }
-}
-
-/// Is the process a server, by the name that it was started by or by its program's; or, whatever
-/// it is called, does it work in the data directory, as servers do? A conversion, whose number may
-/// stand in the pid file too, is none.
-fn is_server(pid: u32, data: &Path) -> bool {
-    let process = PathBuf::from(format!("/proc/{pid}"));
-    let Ok(name) = fs::read_to_string(process.join("comm")) else {
-        return false;
-    };
-    let program = fs::read_link(process.join("exe")).unwrap_or_default();
-    let program = program.file_name().unwrap_or_default().to_string_lossy();
-    // As the kernel shows a program that was replaced since, by an upgrade.
-    let program = program.trim_end_matches(" (deleted)");
-    let place = |path: &Path| fs::metadata(path).map(|place| (place.dev(), place.ino()));
-    let at_home = || place(&process.join("cwd")).is_ok_and(|cwd| Some(cwd) == place(data).ok());
-    match name.trim_end() {
-        "pgseal" => false,
-        name => SERVERS.contains(&name) || SERVERS.contains(&program) || at_home(),
-    }
-}
-
 impl Display for Status {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let mut row = |name: &str, value: &str| writeln!(f, "{:<16}{value}", format!("{name}:"));
@@ -255,20 +178,6 @@ impl Display for Status {
             }
         }
         row("server", &self.server.to_string())
-    }
-}
-
-impl Display for Server {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Stopped => f.write_str("not running"),
-            Self::RunningSealed { pid } => write!(f, "running sealed (process {pid})"),
-            Self::RunningUnsealed { pid } => write!(f, "running unsealed (process {pid})"),
-            Self::RunningUnknown { pid } => write!(
-                f,
-                "running (process {pid}); ask as its user or root whether sealed"
-            ),
-        }
     }
 }
 

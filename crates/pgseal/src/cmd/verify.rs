@@ -11,12 +11,12 @@ use pgseal_storage::scratch::Scratch;
 
 use crate::cli::VerifyArgs;
 use crate::cluster::Root;
-use crate::cmd::status;
 use crate::control_file;
 use crate::exit::{Failure, FOUND};
 use crate::keybin::{KeyDir, DIR, SETTINGS};
 use crate::output;
 use crate::scan::{pool, progress, walk};
+use crate::server;
 use crate::twin::start::StartError;
 use crate::unlock::{unlock, Unlocked};
 use crate::verify::{printable, Cluster, Fault, Plan, Report, Results, Verdict};
@@ -40,9 +40,9 @@ pub fn run(args: &VerifyArgs) -> Result<ExitCode, Failure> {
     })
 }
 
-fn refuse_running(data: &Path) -> Result<(), ServerRuns> {
-    match status::server(data).pid() {
-        Some(pid) => Err(ServerRuns(data.to_owned(), pid)),
+fn refuse_running(data: &Path) -> Result<(), Failure> {
+    match server::of(data)?.pid() {
+        Some(pid) => Err(ServerRuns(data.to_owned(), pid).into()),
         None => Ok(()),
     }
 }

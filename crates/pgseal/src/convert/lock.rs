@@ -12,7 +12,7 @@ use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 use nix::unistd::geteuid;
 
-use crate::cmd::status;
+use crate::server::{self, PidFileError};
 
 const PID_FILE: &str = "postmaster.pid";
 
@@ -30,6 +30,8 @@ pub enum LockError {
     Server(PathBuf, u32),
     #[error("another pgseal is converting {}: wait until it is through", .0.display())]
     Other(PathBuf),
+    #[error(transparent)]
+    PidFile(#[from] PidFileError),
     #[error("{} cannot be locked ({}): check its owner and mode, and free space", .0.display(), .1)]
     Io(PathBuf, io::Error),
 }
@@ -96,7 +98,7 @@ impl Lock {
         let aside = self.data.join(format!("{PID_FILE}.{}", process::id()));
         fs::rename(path, &aside).map_err(failed)?;
         wait_for_content(&aside);
-        if let Some(pid) = status::server_of(&aside, &self.data).pid() {
+        if let Some(pid) = server::of_pid_file(&aside, &self.data)?.pid() {
             // It came between the look and the rename. A link takes no other's place.
             let _ = fs::hard_link(&aside, path);
             let _ = fs::remove_file(&aside);
@@ -142,7 +144,7 @@ fn is_ours(path: &Path) -> bool {
 }
 
 fn refuse_server(data: &Path) -> Result<(), LockError> {
-    match status::server(data).pid() {
+    match server::of(data)?.pid() {
         Some(pid) => Err(LockError::Server(data.to_owned(), pid)),
         None => Ok(()),
     }

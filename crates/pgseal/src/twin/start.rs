@@ -12,7 +12,7 @@ use pgseal_format::handover;
 use pgseal_storage::control::ControlError;
 use zeroize::Zeroizing;
 
-use crate::cluster::Root;
+use crate::cluster::{ClusterError, Root};
 use crate::control_file;
 use crate::exit::Failure;
 use crate::handover::HandoverFdError;
@@ -28,11 +28,6 @@ pub enum StartError {
     WrongKey(PathBuf, PathBuf),
     #[error("{0} is in clear, as a backup tool leaves it: restore again, through pgseal exec --view=backup")]
     InClear(PathBuf),
-    #[error(
-        "{0} is sealed but has no {DIR}: restore {DIR} from the cluster or backup that this one was \
-         copied from"
-    )]
-    NoKeyDirectory(PathBuf),
 }
 
 /// Looks at the clusters that the server has keys for, or without any at those of its command line.
@@ -84,7 +79,7 @@ fn check_plain(paths: &[PathBuf]) -> Result<(), Failure> {
     for path in paths {
         // What cannot be read is PostgreSQL's to refuse.
         if Root::around(path)?.is_none() && control_file::is_sealed(path).unwrap_or(false) {
-            return Err(StartError::NoKeyDirectory(path.clone()).into());
+            return Err(ClusterError::NoKeyDirectory(path.clone()).into());
         }
     }
     Ok(())

@@ -1,0 +1,168 @@
+//! What a cluster's key file and the files that open it give away: a key or a passphrase that lies
+//! in clear where copies of the data directory take it along, files that others may read, and
+//! memory that may be written to disk.
+
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use pgseal_format::{KeyImage, SecretSource, Slot, SlotKind};
+use pgseal_keyring::tells_secret;
+
+use super::Finding;
+
+/// By the slots: one that holds the key in clear, or a command with the passphrase in it, protects
+/// nothing from whoever has a copy of key.bin.
+pub fn slots(image: &KeyImage) -> Finding {
+    let about = "slots";
+    let slots = match image {
+        KeyImage::File(file) => file.slots(),
+        KeyImage::Raw(_) => &[],
+    };
+    let named = |which: fn(&Slot) -> bool| {
+        let ids = slots.iter().filter(|slot| which(slot)).map(|slot| slot.id);
+        ids.map(|id| id.to_string()).collect::<Vec<_>>().join(", ")
+    };
+    let (clear, told) = (named(is_clear), named(tells));
+    match (clear.is_empty(), told.is_empty()) {
+        (true, true) => Finding::good(about, "none holds the key or a passphrase in clear"),
+        (false, _) => Finding::wrong(
+            about,
+            format_args!(
+                "slot {clear} holds the master key in clear in key.bin, so every copy of the data \
+                 directory opens: replace it with `pgseal key wrap --replace`"
+            ),
+        ),
+        (true, false) => Finding::wrong(
+            about,
+            format_args!(
+                "the command of slot {told} holds its passphrase in clear in key.bin, so every \
+                 copy of the data directory opens: replace it with `pgseal key wrap --replace`, \
+                 and name a file or a key service in the command"
+            ),
+        ),
+    }
+}
+
+fn is_clear(slot: &Slot) -> bool {
+    matches!(slot.kind, SlotKind::Plain { .. })
+}
+
+fn tells(slot: &Slot) -> bool {
+    match &slot.kind {
+        SlotKind::Command { unwrap: line, .. }
+        | SlotKind::Derived {
+            source: SecretSource::Command(line),
+            ..
+        } => tells_secret(line),
+        _ => false,
+    }
+}
+
+/// Of a file that holds a passphrase or the key, if it is a file and there is something to say. As
+/// PostgreSQL asks of `ssl_key_file`: its owner, who is the server's user `user`, may alone read
+/// it, or it is root's and its group may read it too.
+pub fn secret_file(path: &Path, metadata: &Metadata, user: u32) -> Option<Finding> {
+    let (owner, mode) = (metadata.uid(), metadata.mode() & 0o777);
+    let (excess, chmod) = match owner {
+        0 => (0o027, "640"),
+        _ => (0o077, "600"),
+    };
+    let path = path.display();
+    let text = match metadata.is_file() {
+        false => return None,
+        true if owner != 0 && owner != user => format!(
+            "{path} belongs to the user with number {owner}: give it to the server's user or to root"
+        ),
+        true if mode & excess != 0 => format!(
+            "{path} has mode {mode:04o}, so others may read or write what opens the cluster: \
+             chmod {chmod} it"
+        ),
+        true => return None,
+    };
+    Some(Finding::wrong("secret files", text))
+}
+
+/// By /proc/PID/maps and /proc/PID/status of a server. `memfd_secret` counts as locked memory, and
+/// has one page.
+pub fn memory(maps: &str, status: &str) -> Finding {
+    let about = "memory";
+    let line = status.lines().find_map(|line| line.strip_prefix("VmLck:"));
+    let locked = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+    let is_secret = maps.contains("/secretmem");
+    match (is_secret, locked) {
+        (_, None) => Finding::advice(about, "cannot be judged: ask as the server's user or root"),
+        (true, Some(kilobytes)) if kilobytes > 4 => Finding::good(
+            about,
+            "the server's keys are locked, and its master key is secret memory",
+        ),
+        (false, Some(kilobytes)) if kilobytes > 0 => Finding::advice(
+            about,
+            "the server's keys are locked, but the kernel gave no secret memory, so root and \
+             debuggers can read the master key: use Linux 6.5 or later, or start an earlier one \
+             with secretmem.enable=1, and allow the service to call memfd_secret",
+        ),
+        (true, Some(_)) => Finding::advice(
+            about,
+            "the keys of the server's open files are not locked and may be written to swap: raise \
+             its limit of locked memory (LimitMEMLOCK in its unit, `ulimit -l`)",
+        ),
+        (false, Some(_)) => Finding::advice(
+            about,
+            "the server's keys, its master key too, are not locked and may be written to swap: \
+             raise its limit of locked memory (LimitMEMLOCK in its unit, `ulimit -l`)",
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+    use crate::doctor::Verdict;
+
+    #[test]
+    fn secret_files_are_as_postgresql_wants_its_own() {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        let user = file.as_file().metadata().expect("it exists").uid();
+        let judged = |mode: u32| {
+            fs::set_permissions(file.path(), Permissions::from_mode(mode)).expect("it is ours");
+            let metadata = fs::metadata(file.path()).expect("it exists");
+            secret_file(file.path(), &metadata, user)
+        };
+        for mode in [0o600, 0o400] {
+            assert!(judged(mode).is_none(), "{mode:o}");
+        }
+        for mode in [0o644, 0o666, 0o604, 0o620] {
+            let found = judged(mode).expect("others may read it");
+            assert_eq!(found.verdict, Verdict::Wrong, "{mode:o}");
+            assert!(
+                found.text.contains(&format!("mode {mode:04o}")),
+                "{}",
+                found.text
+            );
+        }
+        assert_eq!(judged(0o640).is_none(), user == 0);
+        let directory = fs::metadata("/tmp").expect("it exists");
+        assert!(secret_file(Path::new("/tmp"), &directory, user).is_none());
+    }
+
+    #[test]
+    fn keys_in_memory() {
+        let locked = |kilobytes: &str| format!("Name:\tpostgres\nVmLck:\t   {kilobytes} kB\n");
+        let secret = "7f00-7f01 r--s 00000000 00:0f 1  /secretmem (deleted)\n";
+        for (maps, status, verdict, part) in [
+            (secret, locked("68"), Verdict::Good, "locked"),
+            (secret, locked("4"), Verdict::Advice, "open files are not"),
+            ("", locked("68"), Verdict::Advice, "no secret memory"),
+            ("", locked("0"), Verdict::Advice, "its master key too"),
+            ("", String::new(), Verdict::Advice, "cannot be judged"),
+        ] {
+            let found = memory(maps, &status);
+            assert_eq!(found.verdict, verdict, "{part}");
+            assert!(found.text.contains(part), "{}", found.text);
+        }
+    }
+}
