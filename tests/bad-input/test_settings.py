@@ -90,7 +90,7 @@ class Settings(BadInput):
         self.assertEqual(status.returncode, 1, status.stderr)
         doctor = run([PGSEAL, "doctor", "--json", "-D", cluster.data], check=False)
         wrong = [found for found in json.loads(doctor.stdout)["findings"] if found["verdict"] == "wrong"]
-        self.assertEqual((doctor.returncode, [found["about"] for found in wrong]), (1, ["version"]))
+        self.assertEqual((doctor.returncode, [found["about"] for found in wrong]), (1, ["version", "slots"]))
         self.assertRegex(wrong[0]["text"], sentence)
         self.assert_untouched(cluster.data, before)
         run([PGSEAL, "unseal", "-D", cluster.data])

@@ -13,6 +13,8 @@ from pgseal_test import files_below, main, major_version, run
 RAW = ["--no-verify-checksums", "-X", "fetch", "-c", "fast"]
 CLEAR = ["-X", "fetch", "-c", "fast"]
 UNPROVEN = b"does not say what it may receive"
+LOST = ("pgseal: pg_encryption/key.bin of the server is missing or empty, and nobody could open the copy without it: restore key.bin from "
+        "a copy, or dump the databases before the server stops\n")
 # A target of the server's: what the command is given it keeps, in a directory of the test's.
 SHELL = "shared_preload_libraries = 'basebackup_to_shell'\nbasebackup_to_shell.command = 'cat > {}/%f'\n"
 
@@ -53,6 +55,25 @@ class Raw(Backups):
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertEqual(self.canaries.found(target), {})
         self.assert_starts(cluster, target)
+
+    def test_a_server_that_lost_its_key_file(self):
+        """Nobody could open what it gives; the programs that ask for the key say so too."""
+        for tracked in ("on", "off"):
+            with self.subTest(track_activities=tracked):
+                cluster = self.serve(name=f"lost{tracked}", conf=f"track_activities = {tracked}\n")
+                key = cluster.data / "pg_encryption/key.bin"
+                key.rename(self.directory / "away")
+                target, done = self.backup(cluster, *RAW, receiver="raw", into=f"copy{tracked}")
+                self.assertNotEqual(done.returncode, 0)
+                if tracked == "on":
+                    self.assert_sent_nothing(done, target, "key.bin of this cluster is missing or cannot be read")
+                self.assertFalse((target / "backup_manifest").exists())
+                for options in [["-D", self.directory / "own"], ["-D", self.directory / "own", "-Ft", "-X", "fetch"]]:
+                    done = cluster.run("pg_basebackup", "-h", cluster.home, "-U", "postgres", *options, check=False)
+                    self.assertEqual((done.returncode, done.stderr), (3, LOST))
+                (self.directory / "away").rename(key)
+                target, done = self.backup(cluster, *RAW, receiver="raw", into=f"again{tracked}")
+                self.assertEqual((done.returncode, (target / "pg_encryption/key.bin").exists()), (0, True), done.stderr)
 
     def test_an_unsealed_server_refuses_it(self):
         """Newer servers send a pg_control whose CRC fits; its values must stop whoever has no key, before anything is written."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from pgseal_test import PGSEAL, TIME_LIMIT, base_environment, main, read_raw, run, stage  # noqa: E402
+from pgseal_test import PGSEAL, TIME_LIMIT, base_environment, main, major_version, read_raw, run, stage  # noqa: E402
 from receiving import Receiving  # noqa: E402
 from terminal import run_on_terminal  # noqa: E402
 
@@ -86,6 +86,40 @@ class Clone(Receiving):
         self.assert_rows(standby)
         standby.stop()
         self.assert_sealed(standby.data)
+
+    def test_a_primary_whose_standby_could_not_start(self):
+        """It is asked for what a sealed server needs before anything is copied."""
+        primary = self.cluster("primary", sealed=False, conf="wal_level = replica")
+        primary.init()
+        primary.run("pg_checksums", "--disable", "-D", primary.data)
+        primary.start()
+        standby = self.copy("standby")
+        sentence = ("pgseal: the server has neither data checksums nor wal_log_hints, and a sealed copy of it would not start: set "
+                    "wal_log_hints = on in its postgresql.conf and restart it, or stop it and run pg_checksums --enable\n")
+        refused = self.clone(primary, standby, *NEW, check=False)
+        self.assertEqual((refused.returncode, refused.stderr, standby.data.exists()), (8, sentence, False))
+        primary.configure("wal_log_hints = on")
+        primary.stop()
+        primary.start()
+        self.clone(primary, standby, *NEW)
+        self.start(standby)
+        self.assertEqual(standby.psql("SELECT pg_is_in_recovery()"), "t")
+
+    def test_programs_of_another_version(self):
+        primary, standby = self.primary(), self.copy("standby")
+        place = self.directory / "other"
+        place.mkdir()
+        for name in ("pg_basebackup", "psql"):
+            (place / name).write_bytes((primary.pg / name).read_bytes())
+            (place / name).chmod(0o755)
+        text = (place / "pg_basebackup").read_bytes()
+        version = str(major_version(primary.pg)).encode()
+        self.assertIn(b"(PostgreSQL) " + version, text)
+        (place / "pg_basebackup").write_bytes(text.replace(b"(PostgreSQL) " + version, b"(PostgreSQL) 14"))
+        command = [place if part == primary.pg else part for part in self.command(primary, standby)]
+        refused = run(command, check=False)
+        self.assertEqual((refused.returncode, standby.data.exists()), (2, False))
+        self.assertIn(f"{place}/pg_basebackup is of PostgreSQL 14, and the server is of {version.decode()}: ", refused.stderr)
 
     def test_options_that_make_no_sense(self):
         primary = self.primary()

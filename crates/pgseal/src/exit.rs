@@ -219,7 +219,7 @@ fn canary(error: &CanaryError) -> u8 {
 
 fn backup(error: &BackupError) -> u8 {
     match error {
-        BackupError::NotSealed(_) => NOT_GUARANTEED,
+        BackupError::NotSealed(_) | BackupError::NoHints => NOT_GUARANTEED,
         BackupError::ReadBack(..) => IO,
         BackupError::Commit(error) => key_bin(error),
         BackupError::WalKey(error) => unlock(error),

@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
 use crate::cli::CloneArgs;
 use crate::exit::Failure;
@@ -35,6 +35,10 @@ pub enum CloneError {
     PlainServer,
     #[error("a standby under a key of its own needs a token from its primary: run `pgseal receiver grant` there, and give the token as PGOPTIONS='-c pgseal.receiver=TOKEN'")]
     NoToken,
+    #[error("{} is of PostgreSQL {}, and the server is of {}: give the programs of the server's version with --pg", .0.display(), .1, .2)]
+    Version(PathBuf, u32, u32),
+    #[error("the version of {} cannot be told: run it with --version to see why", .0.display())]
+    UnknownVersion(PathBuf),
     #[error("how a key is protected can be said of a new one only: add --new-key, or change the present key's protection with `pgseal key rotate`")]
     NotNew,
 }
@@ -64,6 +68,7 @@ pub fn run(args: CloneArgs) -> Result<ExitCode, Failure> {
         (Some(_), true) if !source::is_declared(&given) => return Err(CloneError::NoToken.into()),
         _ => {}
     }
+    check_version(&twin, &source)?;
     let code = basebackup::copy(&twin, &split, &given, &source)?;
     let code = code.expect("a plain server without a new key was refused");
     if code == ExitCode::SUCCESS {
@@ -113,6 +118,29 @@ fn check_empty(target: &Path) -> Result<(), CloneError> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(unreadable(error)),
     }
+}
+
+/// The standby is started by the programs beside this one. pg_basebackup itself copies from older
+/// servers too.
+fn check_version(twin: &Twin, source: &Source) -> Result<(), CloneError> {
+    let output = Command::new(&twin.program).arg("--version").output();
+    let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
+    let version = text.ok().and_then(|text| major(&text));
+    match version {
+        Some(version) if version == source.version => Ok(()),
+        Some(version) => {
+            let program = twin.program.clone();
+            Err(CloneError::Version(program, version, source.version))
+        }
+        None => Err(CloneError::UnknownVersion(twin.program.clone())),
+    }
+}
+
+/// Of `pg_basebackup (PostgreSQL) 15.20 (Debian …)`.
+fn major(text: &str) -> Option<u32> {
+    let number = text.split_once("(PostgreSQL) ")?.1;
+    let end = number.find(|letter: char| !letter.is_ascii_digit());
+    number[..end.unwrap_or(number.len())].parse().ok()
 }
 
 /// PostgreSQL's own pg_basebackup: distributions put scripts of that name on PATH, and the library

@@ -52,6 +52,8 @@ pub enum BackupError {
     Sharing(PathBuf, &'static str),
     #[error("{0}; a backup in this form needs no key if it takes its WAL along by -X fetch")]
     WalKey(Box<UnlockError>),
+    #[error("the server has neither data checksums nor wal_log_hints, and a sealed copy of it would not start: set wal_log_hints = on in its postgresql.conf and restart it, or stop it and run pg_checksums --enable")]
+    NoHints,
     #[error("an incremental backup of a sealed server can only be laid out in a directory: use the plain format")]
     RawIncremental,
 }
@@ -96,6 +98,9 @@ pub fn copy(
     };
     let [data, wal] = source.block_sizes;
     check_blocks(data, wal)?;
+    if !source.logs_hints {
+        return Err(BackupError::NoHints.into());
+    }
     copy.make(twin, &split.rest, source).map(Some)
 }
 

@@ -46,6 +46,11 @@ pub enum SourceError {
     )]
     NoPsql(PathBuf),
     #[error(
+        "pg_encryption/key.bin of the server is missing or empty, and nobody could open the copy \
+         without it: restore key.bin from a copy, or dump the databases before the server stops"
+    )]
+    NoKeyFile,
+    #[error(
         "the server's answer to {0} cannot be understood: check that it is PostgreSQL 15 or later"
     )]
     Answer(&'static str),
@@ -57,6 +62,10 @@ pub struct Source {
     pub segment_size: u64,
     /// of blocks in relations and in WAL
     pub block_sizes: [u32; 2],
+    /// its major version
+    pub version: u32,
+    /// whether it has data checksums or `wal_log_hints`, without which no sealed server runs
+    pub logs_hints: bool,
     /// the role that we connect as
     pub role: String,
     /// its key file, if it is sealed
@@ -93,8 +102,10 @@ impl Source {
             .next()
             .and_then(|line| line.split('|').next()?.parse().ok());
         let segment_size = lines.next().and_then(bytes_of);
-        let mut block_size = || lines.next().and_then(|line| line.parse().ok());
-        let (data, wal) = (block_size(), block_size());
+        let mut number = || lines.next().and_then(|line| line.parse().ok());
+        let (data, wal, version) = (number(), number(), number());
+        let mut is_on = || lines.next().is_some_and(|line| line == "on");
+        let logs_hints = [is_on(), is_on()].contains(&true);
         let key_file = sealed.then(|| lines.next().and_then(unhex));
         Ok(Self {
             system_id: system_id.ok_or(SourceError::Answer("IDENTIFY_SYSTEM"))?,
@@ -103,9 +114,11 @@ impl Source {
                 data.ok_or(SourceError::Answer("SHOW block_size"))?,
                 wal.ok_or(SourceError::Answer("SHOW wal_block_size"))?,
             ],
+            version: version.ok_or(SourceError::Answer("SHOW server_version_num"))? / 10_000,
+            logs_hints,
             role,
             key_file: match key_file {
-                Some(None) => return Err(SourceError::Answer("SHOW pgseal.key_file")),
+                Some(None) => return Err(SourceError::NoKeyFile),
                 Some(found) => found,
                 None => None,
             },
@@ -168,6 +181,9 @@ fn questions(given: &Given) -> Vec<OsString> {
         "SHOW wal_segment_size",
         "SHOW block_size",
         "SHOW wal_block_size",
+        "SHOW server_version_num",
+        "SHOW data_checksums",
+        "SHOW wal_log_hints",
         "SHOW pgseal.key_file",
     ];
     args.extend(
@@ -271,22 +287,28 @@ mod tests {
 
     #[test]
     fn answers() {
-        let text = "repl\n7000000000000000001|1|0/3000060|\n1GB\n8192\n16384\n00ff\n";
+        let text =
+            "repl\n7000000000000000001|1|0/3000060|\n1GB\n8192\n16384\n150020\noff\non\n00ff\n";
         let source = Source::parse(text, true).expect("good answers");
         assert_eq!(source.system_id, 7_000_000_000_000_000_001);
         assert_eq!(source.segment_size, 1 << 30);
         assert_eq!(source.block_sizes, [8192, 16384]);
+        assert_eq!((source.version, source.logs_hints), (15, true));
         assert_eq!(source.role, "repl");
         assert_eq!(source.key_file.as_deref(), Some(&[0, 255][..]));
-        let plain = Source::parse("r\n1|1|0/0|\n16MB\n8192\n8192\n", false).expect("good answers");
+        let plain = Source::parse("r\n1|1|0/0|\n16MB\n8192\n8192\n180000\noff\noff\n", false)
+            .expect("good answers");
+        assert_eq!((plain.version, plain.logs_hints), (18, false));
         assert_eq!((plain.segment_size, plain.key_file), (16 << 20, None));
         for bad in [
             "",
             "r\n",
-            "r\nx|1\n16MB\n8192\n8192\n00",
-            "r\n1|1\n16\n8192\n8192\n00",
-            "r\n1|1\n16MB\n8192\n00",
-            "r\n1|1\n16MB\n8192\n8192\n0",
+            "r\nx|1\n16MB\n8192\n8192\n150020\non\non\n00",
+            "r\n1|1\n16\n8192\n8192\n150020\non\non\n00",
+            "r\n1|1\n16MB\n8192\n150020\non\non\n00",
+            "r\n1|1\n16MB\n8192\n8192\nx\non\non\n00",
+            "r\n1|1\n16MB\n8192\n8192\n150020\non\non\n0",
+            "r\n1|1\n16MB\n8192\n8192\n150020\non\non\n",
         ] {
             assert!(Source::parse(bad, true).is_err(), "{bad:?}");
         }

@@ -1,8 +1,8 @@
 //! Where a walsender's command is asked about before anything of it leaves the process.
 
-use super::command::{is_base_backup, judge, Refusal};
+use super::command::{is_base_backup, judge, Refusal, NO_KEY_FILE};
 use super::postgres::{fatal, report_to_client, server, Server};
-use super::session::HINT;
+use super::session::{has_key_file, HINT};
 use super::{enter, state, State};
 use crate::real::{self, libc_call};
 use crate::{rebind, report};
@@ -46,7 +46,10 @@ fn refuse_with_a_message() {
     let Some(server) = server() else { return };
     // SAFETY: the server's own variables. In a critical section FATAL would be PANIC.
     let possible = unsafe { *server.pgstat_track_activities && *server.CritSectionCount == 0 };
-    if let (true, Err(reason)) = (possible, verdict(server)) {
+    if let (true, Err(reason)) = (
+        possible,
+        verdict(server).and_then(|()| key_goes_along(server)),
+    ) {
         let hint = if state() == State::Unproven {
             HINT
         } else {
@@ -83,6 +86,16 @@ fn refuses_to_send() -> bool {
 /// May the command that runs now run?
 fn verdict(server: &Server) -> Result<(), Refusal> {
     current_command(server).map_or(Ok(()), |command| judge(state(), command.to_bytes()))
+}
+
+/// A raw base backup is worth as much as the key file in it.
+fn key_goes_along(server: &Server) -> Result<(), Refusal> {
+    let backs_up = |command: &CStr| is_base_backup(command.to_bytes());
+    let raw = state() == State::Raw && current_command(server).is_some_and(backs_up);
+    match raw && !has_key_file() {
+        true => Err(NO_KEY_FILE),
+        false => Ok(()),
+    }
 }
 
 fn current_command(server: &Server) -> Option<&'static CStr> {
@@ -132,7 +145,10 @@ fn in_backup() -> Opens {
         None => Opens::Usual,
         Some(command) => match (judge(state(), command.to_bytes()), state()) {
             (Err(_), _) => Opens::Refused,
-            (Ok(()), State::Raw) => Opens::Raw,
+            // Asked for each file: it may have been lost since, and is asked for nowhere else if
+            // the server does not track its activities.
+            (Ok(()), State::Raw) if has_key_file() => Opens::Raw,
+            (Ok(()), State::Raw) => Opens::Refused,
             (Ok(()), _) => Opens::Usual,
         },
     }

@@ -192,6 +192,13 @@ unsafe extern "C" fn show_key_file() -> *const c_char {
     text
 }
 
+/// Is there a key file that can be shown? Without one nobody can open what is stored.
+pub fn has_key_file() -> bool {
+    own_cluster()
+        .and_then(key_file)
+        .is_some_and(|digits| !digits.is_empty())
+}
+
 fn key_file(cluster: &Cluster) -> Option<Vec<u8>> {
     let path = [&cluster.root[..], b"/pg_encryption/key.bin"].concat();
     let path = CString::new(path).ok()?;
