@@ -2,8 +2,8 @@
 //!
 //! Exit codes: 0 sealed, and the key opens if that was tried; 1 the key does not open; 2 not a data
 //! directory; 3 it cannot be told, because something is missing or may not be read; 4 not sealed; 5
-//! sealed, but its key file is missing or damaged; 9 it is being converted. What the key file says about itself is claimed, not proved,
-//! until the key has opened.
+//! sealed, but its key file is missing or damaged; 9 it is being converted. What the key file says
+//! about itself is claimed, not proved, until the key has opened.
 
 use std::fmt::{self, Display, Formatter};
 use std::path::{Path, PathBuf};
