@@ -314,6 +314,7 @@ class Client(Confidential):
         self.assertIn("--plain 1", self.client(cluster, "sql", "COPY plain FROM STDIN", stdin="secretPlain\n", code=USAGE))
         self.assertIn("--plain 1", self.client(cluster, "sql", "COPY t (n) FROM STDIN", stdin="1 day\n", code=USAGE))
         self.assertIn("do not call", self.client(cluster, "sql", "--plain", "1", "COPY t (c) FROM STDIN", stdin="x\n", code=USAGE))
+        self.assertIn("--sealed-only", self.client(cluster, "sql", "--sealed-only", "COPY t TO STDOUT", code=USAGE))
         self.assertIn("without options", self.client(cluster, "sql", "COPY t TO STDOUT (FORMAT csv)", code=USAGE))
         cluster.psql("ALTER TABLE t ALTER c TYPE text USING NULL")
         self.assertIn("--plain 2", self.client(cluster, *copy, stdin=rows, code=USAGE))

@@ -10,7 +10,7 @@ use pgseal_client::{
 use zeroize::Zeroizing;
 
 use super::script::{Script, Step};
-use super::{input, print, ClientFailure};
+use super::{input, not, print, ClientFailure};
 use crate::cli::client::SqlArgs;
 use crate::output;
 
@@ -128,6 +128,10 @@ impl Work<'_> {
         rows: &dyn Fn() -> Result<Zeroizing<String>, ClientFailure>,
     ) -> Result<(), ClientFailure> {
         if !Statement::new(&step.statement).names("stdin") {
+            if self.args.sealed_only {
+                let what = "a statement for --sealed-only: SELECT the columns in its place";
+                return Err(not("COPY", what));
+            }
             let print = |row: &str| Ok(output::print(format_args!("{row}\n"))?);
             let copied = self
                 .session
