@@ -148,8 +148,8 @@ class Refused(ConvertCase):
         foreign = "is no file of PostgreSQL's: move it out of the data directory"
         for command in ["seal", "rekey", "unseal"]:
             key = [] if command == "unseal" else PLAIN_KEY
-            for name, said in [(f"pg_archive/{wal}", archive), (f"base/archive/{wal}.partial", archive),
-                               ("pg_mine/note", foreign if command == "seal" else clear)]:
+            for name, said in [(f"pg_wal/archive/{wal}", archive), (f"base/archive/{wal}.partial", archive),
+                               ("pg_xlog/note", foreign if command == "seal" else clear)]:
                 path = cluster.data / name
                 path.parent.mkdir()
                 path.write_text("other people's words " * 500)

@@ -1,5 +1,9 @@
 #!/usr/bin/env python3
-"""Configuration and server logs in directories named pg_*: editors make them, and people read them, of a sealed cluster too."""
+"""Files in directories that PostgreSQL does not have: editors make them, and people read them, of a sealed cluster too.
+
+They are stored as they are, whatever their names, and a server writes there only what its settings name: an extension that kept
+data there would leave it in clear. What lies there is named by `doctor`, `audit` and `seal`.
+"""
 
 import sys
 import time
@@ -14,10 +18,15 @@ CONF = """
 include_dir 'pg_conf.d'
 logging_collector = on
 log_directory = 'pg_logs'
+log_filename = 'postgresql.log.%Y-%m-%d'
 log_destination = 'stderr,csvlog'
+include 'pg_conf/extra.inc'
+external_pid_file = 'pg_run/pid'
 log_statement = all
 """
 INCLUDED = "local all all trust\n"
+OWN = "pg_conf.d/, pg_conf/, pg_lists/, pg_logs/, pg_run/"
+REFUSED = "would be in clear, in a directory that PostgreSQL does not have: keep it outside the data directory"
 
 
 class Administrator(Case):
@@ -25,6 +34,10 @@ class Administrator(Case):
         """A cluster whose work_mem stands in a directory of its administrator's."""
         cluster = self.cluster(name, conf=CONF, **options).init()
         self.edit(cluster, "pg_conf.d/site.conf", "work_mem = 5MB\n")
+        self.edit(cluster, "pg_conf/extra.inc", "maintenance_work_mem = 7MB\n")
+        self.edit(cluster, "pg_lists/admins", "postgres\nnobody\n")
+        self.edit(cluster, "pg_hba.conf", "local all @pg_lists/admins trust\nlocal replication all trust\n")
+        (cluster.data / "pg_run").mkdir()
         return cluster
 
     def edit(self, cluster, name, text):
@@ -50,10 +63,12 @@ class Administrator(Case):
         cluster.stop()
         cluster.start()
         self.assertEqual(cluster.psql("SHOW work_mem"), "6MB")
+        self.assertEqual(cluster.psql("SHOW maintenance_work_mem"), "7MB")
+        self.assertEqual((cluster.data / "pg_run/pid").read_text().strip(), str(cluster.server.pid))
         cluster.stop()
-        for ending in ["log", "csv"]:
-            logs = [file.read_bytes() for file in (cluster.data / "pg_logs").glob(f"*.{ending}")]
-            self.assertTrue(any(b"SHOW work_mem" in log for log in logs), ending)
+        for pattern in ["postgresql.log.*-??", "postgresql.log.*.csv"]:
+            logs = [file.read_bytes() for file in (cluster.data / "pg_logs").glob(pattern)]
+            self.assertTrue(any(b"SHOW work_mem" in log for log in logs), pattern)
 
     def work_mem(self, session):
         session.stdin.write("SHOW work_mem;\n")
@@ -65,10 +80,37 @@ class Administrator(Case):
     def test_of_a_cluster_that_is_sealed_later(self):
         cluster = self.make("later", sealed=False)
         cluster.start().stop()
+        check = run([PGSEAL, "seal", "-D", cluster.data, "--no-key-wrap", "--check"])
+        self.assertIn(f"not PostgreSQL's, and not encrypted: {OWN}\n", check.stdout)
         run([PGSEAL, "seal", "-D", cluster.data, "--no-key-wrap"])
         cluster.bindir = twins(cluster.pg)
         self.assertEqual((cluster.data / "pg_conf.d/site.conf").read_text(), "work_mem = 5MB\n")
         self.assert_follows_edits(cluster)
+
+    def test_what_a_server_does_not_write(self):
+        """Neither by open nor by fopen, neither new files nor old ones, in no spelling."""
+        cluster = self.make("refused").start()
+        store = cluster.data / "orioledb_data"
+        store.mkdir()
+        (store / "old").write_text("as it was")
+        (self.directory / "link").symlink_to(store)
+        for path in [store / "new", store / "old", cluster.data / "pg_mine/../orioledb_data/new", self.directory / "link/new",
+                     cluster.data / "pg_lists/admins"]:
+            cluster.psql(f"COPY (SELECT 'row') TO '{path}'", error="Operation not permitted")
+        cluster.psql("SELECT lo_from_bytea(77, 'row')")
+        for target in [store, cluster.data / "pg_lists"]:
+            cluster.psql(f"SELECT lo_export(77, '{target}/object')", error="Operation not permitted")
+        self.assertEqual([path.name for path in store.iterdir()], ["old"])
+        self.assertEqual((store / "old").read_text(), "as it was")
+        self.assertEqual(cluster.psql(f"SELECT pg_read_file('{store}/old')"), "as it was")
+        log = b"".join(file.read_bytes() for file in (cluster.data / "pg_logs").iterdir()) + cluster.log().encode()
+        self.assertEqual(log.count(REFUSED.encode()), 7)
+        cluster.psql(f"COPY (SELECT 'row') TO '{self.directory}/elsewhere'")
+        cluster.stop()
+        doctor = run([PGSEAL, "doctor", "-D", cluster.data], check=False).stdout
+        self.assertIn(f"advice  clear files:     not PostgreSQL's, and not encrypted: orioledb_data/, {OWN}: check", doctor)
+        audit = run([PGSEAL, "audit", cluster.data]).stdout
+        self.assertIn(f"; not PostgreSQL's, and not encrypted: orioledb_data/, {OWN}\n", audit)
 
     @unittest.skipIf(major_version() < 16, "pg_hba.conf includes other files from PostgreSQL 16 on")
     def test_who_may_connect(self):

@@ -351,7 +351,7 @@ mod tests {
     #[test]
     fn archived_wal_is_refused() {
         let segment = "000000010000000000000041";
-        for place in ["pg_archive", "pg_wal/archive", "base/archive"] {
+        for place in ["pg_wal/archive", "base/archive"] {
             for suffix in ["", ".partial", ".gz", ".00000028.backup"] {
                 let name = format!("{place}/{segment}{suffix}");
                 assert!(matches!(of(&name), Action::Refuse(_)), "{name}");
@@ -361,7 +361,9 @@ mod tests {
             of(&format!("base/5/{segment}0")),
             Action::Store(..)
         ));
-        assert_eq!(of(&format!("archive/{segment}")), Action::Leave);
+        for place in ["archive", "pg_archive"] {
+            assert_eq!(of(&format!("{place}/{segment}")), Action::Leave);
+        }
     }
 
     #[test]

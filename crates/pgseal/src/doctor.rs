@@ -4,11 +4,13 @@
 
 pub mod key;
 
+use std::collections::BTreeSet;
 use std::fmt::{self, Display, Formatter};
 
 use serde::Serialize;
 
 use crate::output;
+use crate::unlisted::listed;
 
 /// What a check came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -73,6 +75,21 @@ impl Display for Finding {
             self.text
         )
     }
+}
+
+/// By the names in the data directory that are none of PostgreSQL's.
+pub fn clear_files(names: &BTreeSet<String>) -> Finding {
+    let about = "clear files";
+    if names.is_empty() {
+        return Finding::good(about, "only files of PostgreSQL's that hold no rows");
+    }
+    Finding::advice(
+        about,
+        format_args!(
+            "not PostgreSQL's, and not encrypted: {}: check that they hold no data",
+            listed(names)
+        ),
+    )
 }
 
 /// By /proc/cpuinfo: x86 says "flags", Arm "Features".

@@ -40,6 +40,7 @@ mod server;
 mod supervise;
 mod terminal;
 mod twin;
+mod unlisted;
 mod unlock;
 mod verify;
 mod writer;

@@ -7,6 +7,7 @@ pub mod compressors;
 pub mod connections;
 pub mod copies;
 pub mod descriptors;
+mod foreign;
 pub mod names;
 pub mod opening;
 pub mod restored;

@@ -172,6 +172,20 @@ fn is_in_view(path: &Absolute) -> bool {
     programs::viewed().is_none_or(|viewed| viewed.into_iter().any(is_root))
 }
 
+/// Does this name lead into a directory of a sealed cluster that PostgreSQL does not have?
+#[inline(never)]
+pub fn is_foreign(directory: c_int, path: &CStr) -> bool {
+    let mut absolute = Absolute::empty();
+    let found = spell(&mut absolute, directory, path).map(|()| locate(&absolute, nearest));
+    matches!(
+        found,
+        Some(Ok(Some(Found {
+            is_foreign: true,
+            ..
+        })))
+    )
+}
+
 /// Would this directory entry give the key directory away?
 pub fn is_key_directory(name: &CStr) -> bool {
     name.to_bytes() == KEY_DIRECTORY
@@ -190,6 +204,8 @@ struct Found {
     owner: Owner,
     answer: Classified,
     is_key_directory: bool,
+    /// Does it lie in a directory that PostgreSQL does not have?
+    is_foreign: bool,
     /// Is this what the file is? Not under a name that PostgreSQL does not give: it may be a link,
     /// another cluster may lie further down, or a tablespace, whatever directory that is in.
     is_certain: bool,
@@ -209,6 +225,7 @@ impl Found {
         let named = answer.row.is_some() || answer.class != Class::Clear;
         Self {
             is_certain: named && !holds_tablespace(below),
+            is_foreign: answer.is_foreign(below),
             answer,
             owner,
             is_key_directory: below == KEY_DIRECTORY,

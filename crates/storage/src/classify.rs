@@ -2,8 +2,9 @@
 //!
 //! Invariants:
 //! 1. The first row that matches decides.
-//! 2. A name that no row knows is sealed below `base/`, `global/`, `pg_*/` and `PG_*/` and clear
-//!    elsewhere: new kinds of files fail closed.
+//! 2. A name that no row knows is sealed in the directories that PostgreSQL makes, so new kinds of
+//!    files fail closed. Elsewhere it is stored as it is; a server does not write there
+//!    ([`Classified::is_foreign`]).
 //! 3. Two names that PostgreSQL renames into each other give the same identity wherever a re-store
 //!    would cost something.
 //!
@@ -388,20 +389,6 @@ pub static TABLE: &[Row] = &[
         Kind::Clear,
         "pg_upgrade's logs and reports: names of objects",
     ),
-    // An administrator's own directories, such as pg_hba.d or pg_logs: editors write these files,
-    // and people read them. All else there may be data.
-    row("pg_<other>/**.conf", Kind::Clear, "configuration"),
-    row("pg_<other>/**.crt", Kind::Clear, "certificates"),
-    row("pg_<other>/**.crl", Kind::Clear, "revoked certificates"),
-    row("pg_<other>/**.key", Kind::Clear, "the server's TLS key"),
-    row(
-        "pg_<other>/**.pem",
-        Kind::Clear,
-        "certificates and TLS keys",
-    ),
-    row("pg_<other>/**.log", Kind::Clear, "server log"),
-    row("pg_<other>/**.csv", Kind::Clear, "server log"),
-    row("pg_<other>/**.json", Kind::Clear, "server log"),
     row("pg_ident.conf", Kind::Clear, "configuration"),
     row("pg_hba.conf", Kind::Clear, "configuration"),
     // The top level: named so that the walk over real directories finds every file in the table.
@@ -444,16 +431,55 @@ pub fn classify(path: &[u8]) -> Classified {
     Classified { class, row: None }
 }
 
-/// Does this path lie in one of the directories whose unknown files are sealed? Whatever lies
-/// elsewhere is clear: a path that is inside of no directory in this way needs no cluster looked
-/// for.
+/// The directories of data that PostgreSQL makes or has made, and ours.
+const OWN_DIRECTORIES: &[&str] = &[
+    "base",
+    "global",
+    "pg_clog",
+    "pg_commit_ts",
+    "pg_dynshmem",
+    "pg_encryption",
+    "pg_logical",
+    "pg_multixact",
+    "pg_notify",
+    "pg_replslot",
+    "pg_serial",
+    "pg_snapshots",
+    "pg_stat",
+    "pg_stat_tmp",
+    "pg_subtrans",
+    "pg_tblspc",
+    "pg_twophase",
+    "pg_upgrade_output.d",
+    "pg_wal",
+    "pg_xact",
+    "pg_xlog",
+];
+
+/// Does this path lie in one of the directories whose unknown files are sealed? A path that lies in
+/// none of them is clear, and needs no cluster looked for.
 #[must_use]
 pub fn is_inside(path: &[u8]) -> bool {
-    let Some(slash) = path.iter().position(|&byte| byte == b'/') else {
-        return false;
-    };
-    let top = &path[..slash];
-    top == b"base" || top == b"global" || top.starts_with(b"pg_") || top.starts_with(b"PG_")
+    let own = |top: &[u8]| OWN_DIRECTORIES.iter().any(|own| own.as_bytes() == top);
+    directory(path).is_some_and(|top| own(top) || top.starts_with(b"PG_"))
+}
+
+impl Classified {
+    /// Does the path that was classified lie in a directory that PostgreSQL does not have, and that
+    /// no row names? Such a file is an administrator's, or an extension's: configuration,
+    /// certificates, lists of users, logs. Editors write it and people read it, so it is stored as
+    /// it is. Nobody can tell from its name whether it holds data, so a server writes there only
+    /// what its settings name.
+    #[must_use]
+    pub fn is_foreign(&self, path: &[u8]) -> bool {
+        self.row.is_none() && self.class == Class::Clear && directory(path).is_some()
+    }
+}
+
+/// The top-level directory that a path lies in.
+fn directory(path: &[u8]) -> Option<&[u8]> {
+    let slash = path.iter().position(|&byte| byte == b'/')?;
+    Some(&path[..slash])
 }
 
 impl Row {

@@ -1,5 +1,6 @@
 //! What `audit` says: each hit by file and offset, and what was gone over; or the same as JSON.
 
+use std::collections::BTreeSet;
 use std::fmt::{self, Display, Formatter};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -9,6 +10,7 @@ use serde::Serialize;
 use super::{Audited, Canaries, What};
 use crate::scan::raw::words;
 use crate::scan::walk::Found;
+use crate::unlisted::listed;
 
 /// All of it, as JSON has it.
 #[derive(Serialize)]
@@ -19,6 +21,8 @@ pub struct Report {
     bytes: u64,
     hits: Vec<Hit>,
     not_read: Vec<Unread>,
+    /// Names in data directories that are none of PostgreSQL's, and in clear.
+    pub unlisted: BTreeSet<String>,
     seconds: f64,
 }
 
@@ -99,6 +103,7 @@ impl Report {
             bytes: files.iter().map(|file| file.len).sum(),
             hits,
             not_read,
+            unlisted: BTreeSet::new(),
             seconds: time.as_secs_f64(),
         }
     }
@@ -118,7 +123,7 @@ impl Display for Report {
         for Unread { file, why } in &self.not_read {
             writeln!(f, "{file}: not read: {why}")?;
         }
-        writeln!(
+        write!(
             f,
             "{} hits in {} files, {} bytes, {} canaries, {:.2} seconds; not read: {} places",
             self.hits.len(),
@@ -127,7 +132,12 @@ impl Display for Report {
             self.canaries,
             self.seconds,
             self.not_read.len()
-        )
+        )?;
+        if !self.unlisted.is_empty() {
+            let names = listed(&self.unlisted);
+            write!(f, "; not PostgreSQL's, and not encrypted: {names}")?;
+        }
+        writeln!(f)
     }
 }
 

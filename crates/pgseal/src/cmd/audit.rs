@@ -3,6 +3,8 @@
 //!
 //! Exit codes: 0 no hit; 1 hits, each named by file and offset, or something was not read.
 
+use std::collections::BTreeSet;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -11,6 +13,7 @@ use crate::cli::AuditArgs;
 use crate::exit::{Failure, FOUND};
 use crate::output;
 use crate::scan::{pool, progress, walk};
+use crate::unlisted::unlisted;
 
 pub fn run(args: &AuditArgs) -> Result<ExitCode, Failure> {
     let list = canaries(args)?;
@@ -30,7 +33,7 @@ pub fn run(args: &AuditArgs) -> Result<ExitCode, Failure> {
     let audited = pool::map(&files, pool::jobs(args.scan.jobs), Vec::new, work);
     bar.finish_and_clear();
     let time = start.elapsed();
-    let report = Report::new(
+    let mut report = Report::new(
         &args.directories,
         &files,
         audited,
@@ -39,12 +42,22 @@ pub fn run(args: &AuditArgs) -> Result<ExitCode, Failure> {
         unread,
         time,
     );
+    let names = args.directories.iter().map(|path| not_postgresqls(path));
+    report.unlisted = names.flatten().collect();
     output::report(&report, args.scan.json)?;
     Ok(if report.is_finding() {
         ExitCode::from(FOUND)
     } else {
         ExitCode::SUCCESS
     })
+}
+
+/// The clear names of a data directory. Other directories, such as archives, have their own names.
+fn not_postgresqls(directory: &Path) -> BTreeSet<String> {
+    match directory.join("PG_VERSION").exists() && directory.join("base").exists() {
+        true => unlisted(directory).unwrap_or_default(),
+        false => BTreeSet::new(),
+    }
 }
 
 fn canaries(args: &AuditArgs) -> Result<Vec<Canary>, CanaryError> {

@@ -29,6 +29,7 @@ use crate::output;
 use crate::passphrase;
 use crate::postgres;
 use crate::server::{self, Server};
+use crate::unlisted::unlisted;
 use crate::unlock::{unlock, Opener, Unlocked, Ways};
 use crate::writer;
 
@@ -105,6 +106,7 @@ fn of_cluster(root: Root, ways: &Ways) -> Result<Vec<Finding>, Failure> {
         doctor::ways(count),
         doctor::key::slots(&image),
         Finding::of("key file", written),
+        clear_files(&data),
     ];
     findings.extend(copy);
     findings.extend(secret_files(files, &data));
@@ -120,6 +122,16 @@ fn blocks(unlocked: &Unlocked) -> Finding {
         .map_err(Failure::from)
         .and_then(|read| Ok(read.said?.check_blocks()?));
     Finding::of("blocks", checked.map(|()| "of 8 kB, as all that is sealed"))
+}
+
+fn clear_files(data: &Path) -> Finding {
+    match unlisted(data) {
+        Ok(names) => doctor::clear_files(&names),
+        Err(error) => Finding::wrong(
+            "clear files",
+            format_args!("{} cannot be read ({error})", data.display()),
+        ),
+    }
 }
 
 fn of_server(server: &Server, key_id: &str) -> Vec<Finding> {

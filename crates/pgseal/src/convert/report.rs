@@ -1,5 +1,6 @@
 //! What a conversion tells: before, with `--check`, and after.
 
+use std::collections::BTreeSet;
 use std::fmt::{self, Display, Formatter};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,6 +14,7 @@ use std::num::NonZeroUsize;
 
 use super::survey::{Space, Survey};
 use crate::output;
+use crate::unlisted::listed;
 
 /// What would be done.
 #[derive(Serialize)]
@@ -30,6 +32,8 @@ pub struct Outlook<'a> {
     seconds_at_least: Option<f64>,
     /// One sentence for each.
     obstacles: Vec<String>,
+    /// Names at the top that are none of PostgreSQL's, and stay as they are.
+    unlisted: &'a BTreeSet<String>,
 }
 
 impl<'a> Outlook<'a> {
@@ -51,6 +55,7 @@ impl<'a> Outlook<'a> {
             space: &survey.space,
             seconds_at_least: bytes_per_second.map(|speed| bytes as f64 / speed),
             obstacles: survey.obstacles.iter().map(ToString::to_string).collect(),
+            unlisted: &survey.unlisted,
         }
     }
 }
@@ -80,6 +85,10 @@ impl Display for Outlook<'_> {
                 f,
                 "time: at least {seconds:.1} seconds; writing may take longer"
             )?;
+        }
+        if !self.unlisted.is_empty() {
+            let names = listed(self.unlisted);
+            writeln!(f, "not PostgreSQL's, and not encrypted: {names}")?;
         }
         for obstacle in &self.obstacles {
             writeln!(f, "in the way: {obstacle}")?;

@@ -1,7 +1,7 @@
 //! A look at a cluster before it is converted: what would be done, what stands in the way, and what
 //! it takes. Changes nothing. Before every run there is one, of what a killed run left too.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
@@ -19,6 +19,7 @@ use serde::Serialize;
 use super::obstacle::{self, Obstacle};
 use crate::output;
 use crate::scan::walk::{walk, Walk, WalkError};
+use crate::unlisted::unlisted;
 
 /// Space on one file system.
 #[derive(Debug, Serialize)]
@@ -38,6 +39,8 @@ pub struct Survey {
     pub plan: Plan,
     pub space: Vec<Space>,
     pub obstacles: Vec<Obstacle>,
+    /// Names at the top that are none of PostgreSQL's, and stay as they are.
+    pub unlisted: BTreeSet<String>,
 }
 
 impl Survey {
@@ -63,10 +66,12 @@ impl Survey {
         obstacles.extend(
             short.map(|space| Obstacle::Space(space.path.clone(), space.needed, space.available)),
         );
+        let unlisted = unlisted(data).map_err(|error| SurveyError::Look(data.to_owned(), error))?;
         Ok(Self {
             plan,
             space,
             obstacles,
+            unlisted,
         })
     }
 
@@ -85,6 +90,7 @@ impl Survey {
             plan,
             space: Vec::new(),
             obstacles,
+            unlisted: BTreeSet::new(),
         })
     }
 }

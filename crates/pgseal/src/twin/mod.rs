@@ -96,6 +96,11 @@ impl Twin {
             }
         }
         let mut sealed = self.sealed(&split.rest)?;
+        if role == Role::Tool {
+            // The library knows PostgreSQL's own by their names. Another's program, or a copy under
+            // another name, would read what is stored.
+            sealed.act();
+        }
         let inherited = inherited()?;
         if role == Role::Dump {
             if let Some(record) = &inherited {

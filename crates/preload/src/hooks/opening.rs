@@ -3,7 +3,7 @@
 //! A protected file is always open for reading too, because a write may have to read the rest of a
 //! block; O_APPEND is kept up by hand, because Linux ignores `pwrite`'s offset under it.
 
-use super::restored;
+use super::{foreign, restored};
 use crate::clusters::Cluster;
 use crate::counters::{self, Count};
 use crate::disk::{check, stat};
@@ -74,6 +74,7 @@ pub fn open_at(directory: c_int, path: &CStr, flags: c_int, mode: mode_t) -> c_i
         },
     };
     match place {
+        Place::Clear if foreign::refuses(directory, path, flags) => super::fail(libc::EPERM),
         Place::Clear => match received::form(path, flags) {
             None => open_clear(directory, path, flags, mode),
             Some(form) => open_received(form, directory, path, flags, mode),
@@ -110,6 +111,9 @@ pub fn open_at(directory: c_int, path: &CStr, flags: c_int, mode: mode_t) -> c_i
 fn open_direct(directory: c_int, path: &CStr, flags: c_int, mode: mode_t) -> Option<c_int> {
     if received::form(path, flags).is_some() {
         return None;
+    }
+    if foreign::refuses(directory, path, flags) {
+        return Some(super::fail(libc::EPERM));
     }
     direct::open(directory, path, untruncated(flags), mode).map(|fd| unless_withheld(fd, flags))
 }

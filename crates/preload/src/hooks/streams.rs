@@ -2,7 +2,7 @@
 //! whose reads and writes are ours; `fileno` still finds its descriptor, which PostgreSQL hands to
 //! `ftruncate` and `fstat`.
 
-use super::{descriptors, fail, opening, transfers};
+use super::{descriptors, fail, foreign, opening, transfers};
 use crate::files::{self, Protected};
 use crate::place::{self, Place};
 use crate::real::{self, libc_call};
@@ -40,6 +40,10 @@ pub unsafe fn fopen(path: *const c_char, mode: *const c_char) -> *mut FILE {
     let reads = flags & libc::O_ACCMODE == libc::O_RDONLY;
     // libc's would empty a file before it is known whether a server may have it.
     if (reads && receivers::hides_from_sql(name)) || (!opening::empties(flags) && is_clear(name)) {
+        if foreign::refuses(libc::AT_FDCWD, name, flags) {
+            real::set_errno(libc::EPERM);
+            return std::ptr::null_mut();
+        }
         return clear_stream(libc_call!(fopen(path, mode)), flags);
     }
     let fd = opening::open_at(libc::AT_FDCWD, name, flags, 0o666);

@@ -9,8 +9,7 @@
 //! - `<catver>` a tablespace's version directory, `PG_15_202209061`;
 //! - `<wal>` 24 upper-case hex digits, alone or before `.partial`;
 //! - `<hex>` 4 to 16 upper-case hex digits;
-//! - `pg_<other>` a name that begins so, and is none of the directories that PostgreSQL makes;
-//! - `**` the rest of the path, at least one segment; `**.conf` one that ends so.
+//! - `**` the rest of the path, at least one segment.
 
 use crate::wal::{WalName, NAME_LEN};
 use pgseal_crypto::Fork;
@@ -44,8 +43,8 @@ pub(super) fn matches(pattern: &str, path: &[u8]) -> Option<Capture> {
     let mut segments = path.split(|&byte| byte == b'/');
     for part in pattern.as_bytes().split(|&byte| byte == b'/') {
         let segment = segments.next()?;
-        if let Some(suffix) = part.strip_prefix(b"**") {
-            return path.ends_with(suffix).then_some(capture);
+        if part == b"**" {
+            return Some(capture);
         }
         segment_matches(part, segment, &mut capture)?;
     }
@@ -81,38 +80,10 @@ fn segment_matches(part: &[u8], segment: &[u8], capture: &mut Capture) -> Option
             let hex = |byte: &u8| matches!(byte, b'0'..=b'9' | b'A'..=b'F');
             ((4..=16).contains(&segment.len()) && segment.iter().all(hex)).then_some(())?;
         }
-        b"pg_<other>" => {
-            let other = |rest: &[u8]| !OWN_DIRECTORIES.iter().any(|own| own.as_bytes() == rest);
-            segment.strip_prefix(b"pg_").filter(|rest| other(rest))?;
-        }
         _ => glob(part, segment)?,
     }
     Some(())
 }
-
-/// What follows `pg_` in the directories that PostgreSQL makes or has made, and in ours.
-const OWN_DIRECTORIES: &[&str] = &[
-    "clog",
-    "commit_ts",
-    "dynshmem",
-    "encryption",
-    "log",
-    "logical",
-    "multixact",
-    "notify",
-    "replslot",
-    "serial",
-    "snapshots",
-    "stat",
-    "stat_tmp",
-    "subtrans",
-    "tblspc",
-    "twophase",
-    "upgrade_output.d",
-    "wal",
-    "xact",
-    "xlog",
-];
 
 /// A literal, or a prefix and a suffix around one `*` that stands for at least nothing.
 fn glob(part: &[u8], segment: &[u8]) -> Option<()> {
