@@ -6,6 +6,7 @@ sealed one, in each variant of names that a compiler may choose. What may differ
 
 import os
 import pathlib
+import re
 import struct
 import subprocess
 import tempfile
@@ -247,6 +248,13 @@ class Posix(unittest.TestCase):
                 self.assertEqual(sum(slot[1] for slot in slots), expected)
                 zeros = (root / path).read_bytes() == bytes(4 * 8192)
                 self.assertEqual(zeros, expected == 0)
+
+    def test_it_asks_for_no_newer_libc_than_it_says(self):
+        said = re.search(rb"pgseal needs glibc (\d+)\.(\d+) or newer", sealed_run.library().read_bytes())
+        for path in [sealed_run.library(), sealed_run.HERE.parent.parent / "dist/bin/pgseal"]:
+            listing = subprocess.run(["nm", "-D", "--undefined-only", path], check=True, capture_output=True, text=True).stdout
+            asked = {(int(major), int(minor)) for major, minor in re.findall(r"@GLIBC_(\d+)\.(\d+)", listing)}
+            self.assertEqual({version for version in asked if version > (int(said[1]), int(said[2]))}, set(), path)
 
     def test_every_symbol_is_called(self):
         """The programs, over all variants, import every name of libc's that the library interposes. libpq's are its

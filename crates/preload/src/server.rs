@@ -130,17 +130,22 @@ fn holds_memory(fd: c_int, flags: c_int) -> bool {
         filesystem.assume_init().f_type
     };
     let reads = flags & libc::O_ACCMODE == libc::O_RDONLY;
-    match kind {
-        libc::PROC_SUPER_MAGIC => target(fd).is_none_or(|path| is_private(fd, &path)),
-        libc::TMPFS_MAGIC => target(fd).is_none_or(|path| is_shared_memory(&path, reads)),
+    // Its type differs between C libraries.
+    match u64::try_from(kind).unwrap_or(0) {
+        PROC_MAGIC => target(fd).is_none_or(|path| is_private(fd, &path)),
+        TMPFS_MAGIC => target(fd).is_none_or(|path| is_shared_memory(&path, reads)),
         PIPEFS_MAGIC => reads,
         _ => false,
     }
 }
 
-/// linux/magic.h. A pipe without a name is opened through another process's descriptors: a command
+/// linux/magic.h.
+const PROC_MAGIC: u64 = 0x9fa0;
+/// The same.
+const TMPFS_MAGIC: u64 = 0x0102_1994;
+/// The same. A pipe without a name is opened through another process's descriptors: a command
 /// may be handing a passphrase over.
-const PIPEFS_MAGIC: libc::c_long = 0x5049_5045;
+const PIPEFS_MAGIC: u64 = 0x5049_5045;
 
 /// A file of procfs: memory, and what the kernel lets only a process's own user read, where that is
 /// another process: its environment may hold a command with a passphrase.
