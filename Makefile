@@ -4,7 +4,7 @@ CARGO ?= cargo
 # Debian's own: the vectors' reader needs its packages for Python.
 PYTHON ?= /usr/bin/python3
 
-.PHONY: help build demo demo-confidential demo-stop test test-barman test-bench-page test-debian test-patroni test-pgbackrest test-tprocc test-world fuzz sanitize
+.PHONY: help build demo demo-confidential demo-stop test test-barman test-bench-page test-builds test-debian test-patroni test-pgbackrest test-tprocc test-world fuzz sanitize
 .PHONY: test-auto-failover test-extensions test-repmgr lint clean install-extensions
 
 help:
@@ -17,6 +17,7 @@ help:
 	@echo 'make test-auto-failover   two nodes and a monitor under pg_auto_failover'
 	@echo 'make test-barman  Barman: backups of both methods, recovery'
 	@echo "make test-bench-page   the page of a benchmark's report, in Chromium"
+	@echo "make test-builds   PostgreSQL as others build it: old minors, builds that were moved, other versions"
 	@echo "make test-debian  Debian's scripts and checkers, systemd's units, a container's steps"
 	@echo 'make test-extensions   forty extensions that Debian packages, beside a plain twin'
 	@echo 'make test-patroni three nodes under Patroni and etcd'
@@ -72,13 +73,13 @@ test:
 	$(MAKE) --no-print-directory build
 	$(PYTHON) scripts/test.py ci
 
-test-auto-failover test-barman test-bench-page test-debian test-extensions test-patroni test-pgbackrest test-power test-repmgr test-tprocc: test-%:
+test-auto-failover test-barman test-bench-page test-builds test-debian test-extensions test-patroni test-pgbackrest test-power test-repmgr test-tprocc: test-%:
 	scripts/install-deps.sh build test $*
 	$(MAKE) --no-print-directory build
 	$(PYTHON) scripts/test.py $*
 
 test-world:
-	scripts/install-deps.sh build test auto-failover barman bench-page debian extensions patroni pgbackrest repmgr tprocc
+	scripts/install-deps.sh build test auto-failover barman bench-page builds debian extensions patroni pgbackrest repmgr tprocc
 	$(MAKE) --no-print-directory build
 	$(PYTHON) scripts/test.py world
 

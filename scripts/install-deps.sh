@@ -1,5 +1,5 @@
 #!/bin/bash
-# Usage: scripts/install-deps.sh [build|demo|test|auto-failover|barman|bench-page|debian|extensions|patroni|pgbackrest|power|repmgr|tprocc|lint]…   (none: all)
+# Usage: scripts/install-deps.sh [build|demo|test|auto-failover|barman|bench-page|builds|debian|extensions|patroni|pgbackrest|power|repmgr|tprocc|lint]…   (none: all)
 #
 # Purpose: the Debian packages that a make target needs. Called by the Makefile and .ci/run.
 # As root it installs what is missing; otherwise it names what is missing and fails. With everything in place it does
@@ -17,6 +17,9 @@ test_packages+=("${power_packages[@]}")
 auto_failover_packages=(postgresql-15 pg-auto-failover-cli postgresql-15-auto-failover openssl python3-psycopg2)
 barman_packages=(postgresql-15 barman rsync)
 bench_page_packages=(chromium chromium-driver fonts-dejavu-core)
+# npm from elsewhere does as well.
+builds_packages=(postgresql-15 python3)
+command -v npm >/dev/null || builds_packages+=(npm)
 debian_packages=(postgresql-15 postgresql-common postgresql-15-pg-catcheck postgresql-15-pg-checksums systemd util-linux dpkg openssl)
 # Less than 320 MB, most of it what PostGIS brings.
 extensions_packages=(postgresql-15 pgagent postgresql-plperl-15 postgresql-plpython3-15 postgresql-pltcl-15
@@ -45,6 +48,7 @@ packages_of() {
         auto-failover) echo "${auto_failover_packages[@]}" ;;
         barman) echo "${barman_packages[@]}" ;;
         bench-page) echo "${bench_page_packages[@]}" ;;
+        builds) echo "${builds_packages[@]}" ;;
         debian) echo "${debian_packages[@]}" ;;
         extensions) echo "${extensions_packages[@]}" ;;
         patroni) echo "${patroni_packages[@]}" ;;
@@ -71,7 +75,7 @@ missing_of() {
 }
 
 command -v dpkg-query >/dev/null || die "this is not Debian; install the packages that $0 names by hand"
-[ $# -gt 0 ] || set -- build demo test auto-failover barman bench-page debian extensions patroni pgbackrest power repmgr tprocc lint
+[ $# -gt 0 ] || set -- build demo test auto-failover barman bench-page builds debian extensions patroni pgbackrest power repmgr tprocc lint
 for group in "$@"; do packages_of "$group" >/dev/null; done
 mapfile -t missing < <(missing_of "$@")
 if [ ${#missing[@]} -gt 0 ]; then

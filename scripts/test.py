@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Usage: scripts/test.py [ci|world|auto-failover|barman|bench-page|debian|extensions|patroni|pgbackrest|power|repmgr|tprocc]
+"""Usage: scripts/test.py [ci|world|auto-failover|barman|bench-page|builds|debian|extensions|patroni|pgbackrest|power|repmgr|tprocc]
 (make test, make test-world …)
 
 Runs the tests, shows what they print, and ends with a table and the line
@@ -36,11 +36,11 @@ LONG = ["tests/archive/test_segment_sizes.py", "tests/tablespaces/test_relations
 # Needs every version, and 13 to come from: once, in the world.
 ACROSS_VERSIONS = "tests/upgrade/versions.py"
 # Directories whose programs need packages or time of their own: run by their name, and in the world.
-BY_NAME = ["auto-failover", "barman", "bench-page", "debian", "extensions", "patroni", "pgbackrest", "repmgr", "tprocc"]
+BY_NAME = ["auto-failover", "barman", "bench-page", "builds", "debian", "extensions", "patroni", "pgbackrest", "repmgr", "tprocc"]
 # Its short form is among the tests; its long one has a name.
 POWER = {"PGSEAL_TEST_LONG": "1", "PGSEAL_POWER_CUTS": "40", "PGSEAL_POWER_SECONDS": "25"}
 # Those of them whose packages know no PostgreSQL after Debian's, or that need none.
-DEBIAN_ONLY = ["auto-failover", "barman", "bench-page", "extensions", "pgbackrest", "repmgr"]
+DEBIAN_ONLY = ["auto-failover", "barman", "bench-page", "builds", "extensions", "pgbackrest", "repmgr"]
 MOST_AT_ONCE = 4
 WORLD_CRASH_ROUNDS = "300"
 WORLD_TORTURE_ROUNDS = "100"
@@ -128,6 +128,8 @@ class Tally:
 
 # The driver of tests/tprocc.
 GO_TPC = Step("build go-tpc", ["scripts/fetch-go-tpc.sh"], tests=False, version="")
+# What tests/builds runs.
+BUILDS = Step("fetch builds", ["scripts/fetch-builds.sh"], tests=False, version="")
 # The ring of shared memory in a model checker, whose atomics are not the processor's.
 LOOM = Step("interleavings of the ring",
             ["cargo", "test", "--manifest-path", "crates/evaluator-proto/loom/Cargo.toml", "--target-dir", "target/loom", "--locked"],
@@ -196,14 +198,14 @@ def steps_of(which):
         tests = python_tests("15", DEBIAN_PG, chosen, SAME_CASES)
         return [crates(SAME_CASES), LOOM, vectors, building, server, *tests, *suites_of_15, SURFACE]
     if which in BY_NAME:
-        first = {"tprocc": [GO_TPC], "debian": [confidential("15", DEBIAN_PG)]}.get(which, [])
+        first = {"tprocc": [GO_TPC], "builds": [BUILDS], "debian": [confidential("15", DEBIAN_PG)]}.get(which, [])
         return first + python_tests("15", DEBIAN_PG, programs([which]))
     if which == "power":
         versions = [[build(version), *python_tests(version, built(version), programs(["power"]), POWER)] for version in ["15", "17", "18"]]
         return list(itertools.chain(*versions))
     helper = Step("programs that tests use", ["cargo", "build", "--workspace", "--examples", "--locked"], tests=False,
                   version="")
-    steps = [helper, crates({}), GO_TPC, *suites("15"), *suites("17"), *suites("18"), SURFACE]
+    steps = [helper, crates({}), GO_TPC, BUILDS, *suites("15"), *suites("17"), *suites("18"), SURFACE]
     steps += [build("13"), *python_tests("13-18", built("15"), [ACROSS_VERSIONS])]
     steps += python_tests("15", built("15"), WORLD_ONLY + LONG, {"PGSEAL_TEST_LONG": "1"})
     for version in ["17", "18"]:
