@@ -24,10 +24,11 @@ make_directory() {
         [ -e "$marker" ] || die "$base is no directory of the demo; remove it, or set PGSEAL_DEMO_DIR"
         rm -rf "$base"
     fi
-    mkdir -p "$base/bin" "$base/run"
+    mkdir -p "$base/run"
     touch "$marker"
     cp -a "$server/." "$base/server/"
-    cp "$root/dist/bin/pgseal" "$server/pgseal-evaluator" "$root/scripts/demo-confidential/tour.sh" "$root/scripts/demo/talk.sh" \
+    cp -a "$root/dist/bin" "$root/dist/lib" "$base/"
+    cp "$server/pgseal-evaluator" "$root/scripts/demo-confidential/tour.sh" "$root/scripts/demo/talk.sh" \
         "$base/bin/"
     chmod -R a+rX "$base"
     if [ ${#as_user[@]} -gt 0 ]; then chown -R postgres: "$base"; fi

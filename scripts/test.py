@@ -10,7 +10,8 @@ Exit status: 0 if nothing failed.
 ci: the crates' tests, with the same random cases each time, the ring's interleavings, vectors/read.py, every program tests/*/*.py on Debian's PostgreSQL 15, PostgreSQL's own regression,
 isolation and TAP suites of 15, and the table of libc calls against what is installed. barman, debian …: the programs of that
 directory, which need packages or time of their own. world: the crates' tests, the suites of 15, 17 and 18, and the programs on 17 and 18, with
-those that take long and a longer crash loop; on 15 those that ci leaves out. power: the long form of tests/power on 15, 17 and 18. The suites' PostgreSQL is built once by tests/suites/fetch-build.sh.
+those that take long and a longer crash loop; on 15 those that ci leaves out, and those of
+encrypted columns on clusters that are encrypted on disk. power: the long form of tests/power on 15, 17 and 18. The suites' PostgreSQL is built once by tests/suites/fetch-build.sh.
 """
 
 import itertools
@@ -41,6 +42,9 @@ BY_NAME = ["auto-failover", "barman", "bench-page", "builds", "debian", "extensi
 POWER = {"PGSEAL_TEST_LONG": "1", "PGSEAL_POWER_CUTS": "40", "PGSEAL_POWER_SECONDS": "25"}
 # Those of them whose packages know no PostgreSQL after Debian's, or that need none.
 DEBIAN_ONLY = ["auto-failover", "barman", "bench-page", "builds", "extensions", "pgbackrest", "repmgr"]
+# Programs of encrypted columns that ci runs on clusters that are encrypted on disk, too: what a server goes through, and what roles
+# may. tests/encdb/test_handover.py makes both kinds itself; the world runs all of them on both.
+ENCRYPTED_IN_CI = ["tests/encdb/test_life.py", "tests/encdb/test_roles.py"]
 MOST_AT_ONCE = 4
 WORLD_CRASH_ROUNDS = "300"
 WORLD_TORTURE_ROUNDS = "100"
@@ -165,6 +169,14 @@ def python_tests(version, pg, names, environment=None):
     return [Step(name, [sys.executable, name], variables, True, version, one) for name, one in zip(names, alone)]
 
 
+def encrypted(version, pg, names, environment=None):
+    """The programs of encrypted columns of these names, on clusters that are encrypted on disk."""
+    steps = python_tests(version, pg, names, {"PGSEAL_TEST_SEALED": "1", **(environment or {})})
+    for step in steps:
+        step.name += ", encrypted on disk"
+    return steps
+
+
 def build(version):
     """An unmodified PostgreSQL."""
     return Step("build PostgreSQL", [str(SUITES / "fetch-build.sh"), version], tests=False, version=version)
@@ -195,7 +207,7 @@ def steps_of(which):
         chosen = [name for name in programs(without=BY_NAME) if name not in WORLD_ONLY]
         server = confidential("15", DEBIAN_PG)
         building, *suites_of_15 = suites("15")  # tests/encdb reads PostgreSQL's sources
-        tests = python_tests("15", DEBIAN_PG, chosen, SAME_CASES)
+        tests = python_tests("15", DEBIAN_PG, chosen, SAME_CASES) + encrypted("15", DEBIAN_PG, ENCRYPTED_IN_CI, SAME_CASES)
         return [crates(SAME_CASES), LOOM, vectors, building, server, *tests, *suites_of_15, SURFACE]
     if which in BY_NAME:
         first = {"tprocc": [GO_TPC], "builds": [BUILDS], "debian": [confidential("15", DEBIAN_PG)]}.get(which, [])
@@ -213,6 +225,8 @@ def steps_of(which):
                        "PGSEAL_CONVERT_POINTS": "12", "PGSEAL_TORTURE_ROUNDS": WORLD_TORTURE_ROUNDS}
         steps.append(confidential(version, built(version)))
         steps += python_tests(version, built(version), programs(without=DEBIAN_ONLY), environment)
+        steps += encrypted(version, built(version), programs(["encdb"]), environment)
+    steps += [confidential("15", DEBIAN_PG), *encrypted("15", DEBIAN_PG, programs(["encdb"]))]
     return steps + python_tests("15", DEBIAN_PG, programs(DEBIAN_ONLY))
 
 

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from confidential import FORMS, TOOLS, Confidential  # noqa: E402
+from confidential import FORMS, TOOLS, Confidential, wrappers  # noqa: E402
 from pgseal_test import TIME_LIMIT, main  # noqa: E402
 
 TABLE = """
@@ -216,7 +216,7 @@ class Life(Confidential):
 
     def test_physical_standby(self):
         server = self.with_table()
-        standby = self.cluster("standby", sealed=False, pg=server.pg, environment=dict(server.environment))
+        standby = self.cluster("standby", sealed=server.sealed, wrappers=wrappers, pg=server.pg, environment=dict(server.environment))
         standby.environment["PGHOST"] = str(standby.home)
         server.run("pg_basebackup", "-D", standby.data, "-R", "-c", "fast")
         standby.configure(f"unix_socket_directories = '{standby.home}'")
