@@ -146,8 +146,8 @@ STATES = ("Startup", "ShutDown", "ShutDownInRecovery", "ShuttingDown", "InCrashR
 
 def control_cases(v):
     page = bytes.fromhex(v["page"])
-    fields = struct.unpack_from("<QII", page) + struct.unpack_from("<I", page, 228)
-    names = "system_id", "version", "catalog_version", "wal_segment_size"
+    fields = sum((struct.unpack_from(form, page, at) for form, at in (("<QII", 0), ("<Q", 32), ("<I", 48), ("<I", 228))), ())
+    names = "system_id", "version", "catalog_version", "checkpoint", "timeline", "wal_segment_size"
     state = STATES[struct.unpack_from("<I", page, 16)[0]]
     flags = page[252:256] != bytes(4), page[176] != 0
     return (control_error(page) is None and fields == tuple(v[name] for name in names)

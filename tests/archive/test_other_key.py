@@ -59,7 +59,7 @@ class OtherKey(Archived):
         archive's key."""
         self.assertTrue(self.key.exists())
         places = {"/archive/primary.key": str(self.key), "/archive": str(self.archive)}
-        return Page(PAGE, places).blocks("conf")
+        return Page(PAGE, places).blocks("conf")[:3]
 
     def standby(self, copy, restore, conf="archive_mode = off\n"):
         """Follows the archive until it has the row that `a` wrote second."""
@@ -170,7 +170,14 @@ class OtherKey(Archived):
         self.write(primary, "a")
         self.archive_all(primary)
         primary.stop()
-        self.standby(copy, self.wal_get(), self.wal_put())
+        self.follow(copy, restore=self.wal_get())
+        self.assertEqual(copy.try_start(), 1)
+        self.assertRegex(copy.log(), "pgseal: WAL segment [0-9A-F]{24} came in clear, and is refused, because")
+        self.assertRegex(copy.log(), "FATAL: .*could not restore file .*: child process exited with exit code 207")
+        (copy.data / "recovery.signal").unlink()
+        self.standby(copy, self.wal_get() + " --accept-clear", self.wal_put())
+        self.assertRegex(copy.log(), "pgseal: WAL segment [0-9A-F]{24} came in clear, and is encrypted and brought, because "
+                         "--accept-clear is accept")
         before = set(self.archive.iterdir())
         self.promote(copy)
         self.archive_all(copy)

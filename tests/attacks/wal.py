@@ -14,12 +14,21 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
 
+from control import crc32c
 from pgseal_test import PGSEAL, Canaries, Case, base_environment, main, read_raw, run
 
 PAGE = 8192
 BALANCES = ("SELECT (SELECT sum(abalance) FROM pgbench_accounts), (SELECT sum(bbalance) FROM pgbench_branches), "
             "(SELECT sum(tbalance) FROM pgbench_tellers), (SELECT sum(delta) FROM pgbench_history), "
             "(SELECT count(*) FROM pgbench_history)")
+
+
+def record_crc(wal, start):
+    """What a WAL record's CRC must be, if one begins here (access/xlogrecord.h): of what follows its header, and the header."""
+    length = int.from_bytes(wal[start : start + 4], "little")
+    if not 24 <= length <= PAGE:
+        return None
+    return crc32c(wal[start + 24 : start + length] + wal[start : start + 20]).to_bytes(4, "little")
 
 
 class Pages(Case):
@@ -127,8 +136,40 @@ class Archive(Case):
                 self.recover_from_archive(self.LIBRARY, number=number)
 
     def test_archive_in_clear(self):
-        """As a plain primary leaves it: what comes from it is sealed before it gets a segment's name."""
-        self.recover_from_archive(self.COPY, self.unseal_archive)
+        """As a plain primary leaves it: where the operator lets it in, it is sealed before it gets a segment's name."""
+        self.recover_from_archive(self.COPY, self.unseal_archive, environment={"PGSEAL_CLEAR_WAL": "accept"})
+
+    def test_archive_in_clear_is_its_writers(self):
+        """He changes a row, and the CRC of its record, which is under no key. Nobody has let clear WAL in, so it is refused."""
+        primary, restored = self.base_and_archive(self.COPY)
+        self.unseal_archive(primary)
+        segment = self.alter(b"500", b"999")
+        told = self.cluster("let_in", environment={"PGSEAL_CLEAR_WAL": "accept"})
+        shutil.copytree(restored.data, told.data, symlinks=True)
+        for setting in ["", "yes", "1:0/1"]:
+            restored.environment["PGSEAL_CLEAR_WAL"] = setting
+            self.configure_recovery(restored)
+            self.assertEqual(restored.try_start(), 1)
+        self.assertEqual(restored.log().count("pgseal: WAL segment "), 3)
+        self.assertEqual(restored.log().count(f"pgseal: WAL segment {segment} came in clear, and is refused, because"), 3)
+        self.assertEqual(self.canaries.found(restored.data / "base", *(restored.data / "pg_wal").glob("0*")), {})
+        # What the setting gives away.
+        self.follow_archive(told, "recovery_target_name = 'here'\nrecovery_target_action = promote\n")
+        self.assertEqual(told.psql("SELECT i FROM t WHERE word LIKE '%999' ORDER BY i"), "500\n999")
+        self.assertIn(f"pgseal: WAL segment {segment} came in clear, and is encrypted and replayed, because PGSEAL_CLEAR_WAL "
+                      "is accept\n", told.log())
+
+    def alter(self, ending, other):
+        """Changes the end of a row's word in the one record of the archive that has it; returns the segment's name."""
+        old, new = self.canaries["row"].encode() + ending, self.canaries["row"].encode() + other
+        [segment] = [file for file in self.archive.glob("0*") if old in file.read_bytes()]
+        content = bytearray(segment.read_bytes())
+        at = content.index(old)
+        start = next(start for start in range(at & ~7, 0, -8) if record_crc(content, start) == content[start + 20 : start + 24])
+        content[at : at + len(old)] = new
+        content[start + 20 : start + 24] = record_crc(content, start)
+        segment.write_bytes(content)
+        return segment.name
 
     def unseal_archive(self, primary):
         for segment in self.archive.glob("0*"):
@@ -184,30 +225,38 @@ class Archive(Case):
             segment.unlink()
         return label
 
-    def follow_archive(self, restored, target):
-        """Starts on the archive and waits for the end of the recovery."""
+    def configure_recovery(self, restored, target=""):
         restored.configure(f"unix_socket_directories = '{restored.home}'\narchive_mode = off\n"
                            f"restore_command = 'cp {self.archive}/%f %p'\n{target}")
         (restored.data / "recovery.signal").touch()
+
+    def follow_archive(self, restored, target):
+        """Starts on the archive and waits for the end of the recovery."""
+        self.configure_recovery(restored, target)
         restored.start()
         # Ready comes before the end.
         while restored.psql("SELECT pg_is_in_recovery()") == "t":
             time.sleep(0.05)
 
-    def recover_from_archive(self, conf, change_archive=None, number=""):
+    def recover_from_archive(self, conf, change_archive=None, number="", **options):
         """A cold copy, an archive that shows nothing, recovery to a point, a new timeline, and a crash on it."""
-        primary = self.cluster(f"primary{number}", conf=conf.format(archive=self.archive)).init()
-        self.archive.mkdir(parents=True, exist_ok=True)
-        primary.start().psql(f"CREATE TABLE t AS SELECT 0 AS i, '{self.canaries['row']}' AS word")
-        primary.stop()
-        restored = self.cluster(f"restored{number}")
-        shutil.copytree(primary.data, restored.data, symlinks=True)
-        self.write_archive(primary)
-        self.assertEqual(self.canaries.found(self.archive), {})
+        primary, restored = self.base_and_archive(conf, number, **options)
         if change_archive:
             change_archive(primary)
         self.restore(restored)
         self.assertEqual(self.canaries.found(restored.data), {})
+
+    def base_and_archive(self, conf, number="", **options):
+        """(a stopped primary, a copy of it from before it filled the archive)."""
+        primary = self.cluster(f"primary{number}", conf=conf.format(archive=self.archive)).init()
+        self.archive.mkdir(parents=True, exist_ok=True)
+        primary.start().psql(f"CREATE TABLE t AS SELECT 0 AS i, '{self.canaries['row']}' AS word")
+        primary.stop()
+        restored = self.cluster(f"restored{number}", **options)
+        shutil.copytree(primary.data, restored.data, symlinks=True)
+        self.write_archive(primary)
+        self.assertEqual(self.canaries.found(self.archive), {})
+        return primary, restored
 
     def write_archive(self, primary):
         """Rows up to a named point, and one more."""

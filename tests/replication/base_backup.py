@@ -236,13 +236,17 @@ class Incremental(Receiving):
         self.base_backup(primary, last, "-i", full.data / "backup_manifest")
         self.assertNotEqual(full.master_key(), last.master_key())
         plain.data.mkdir()
-        for first, option in [(full, "link"), (full, "clone"), (plain, "clone")]:
+        for first, option in [(full, "link"), (full, "clone")]:
             if option == "link" and major_version() < 18:
                 continue
             done = last.run("pg_combinebackup", first.data, last.data, "-o", self.directory / "x", f"--{option}", check=False)
             self.assertEqual((done.returncode, (self.directory / "x").exists()), (2, False))
             self.assertEqual(done.stderr, f"pgseal: {first.data} is not sealed under the key of the last backup, so the "
                              f"result cannot share files with it: leave --{option} out\n")
+        done = last.run("pg_combinebackup", plain.data, last.data, "-o", self.directory / "x", check=False)
+        self.assertEqual((done.returncode, (self.directory / "x").exists()), (2, False))
+        self.assertEqual(done.stderr, f"pgseal: {plain.data} is not sealed, and what it holds would be, though anybody can have "
+                         "written it: take a full backup of the sealed cluster, and begin the chain with that\n")
         for options in [["--copy-file-range"], ["--clone", "--copy"]]:
             whole = self.copy("whole" + options[0].strip("-"))
             whole.run("pg_combinebackup", full.data, last.data, "-o", whole.data, *options)

@@ -22,6 +22,8 @@ class Rewind(Receiving):
         standby = self.copy("standby")
         token = {"PGOPTIONS": f"-c pgseal.receiver={primary.token()}"} if granted else {}
         self.base_backup(primary, standby, "-R", *options, environment=token)
+        if not sealed:
+            standby.environment["PGSEAL_CLEAR_WAL"] = "accept"
         self.start(standby)
         primary.psql(before.replace("{word}", self.canaries["shared"]))
         self.catch_up(primary, standby)
@@ -103,9 +105,16 @@ class Rewind(Receiving):
         return primary, standby, needed
 
     def test_with_an_archive_in_clear(self):
-        """pg_rewind lets a segment be written under its own name, and reads it: it is sealed before that (io-paths.md A8)."""
+        """pg_rewind lets a segment be written under its own name, and reads it: if clear WAL is let in, it is sealed before that
+        (io-paths.md A8)."""
         primary, standby, needed = self.parted_beside_an_archive_in_clear()
-        self.rewind(standby, "-c", f"--source-server=host={primary.home} user=postgres")
+        source = f"--source-server=host={primary.home} user=postgres"
+        refused = self.rewind(standby, "-c", source, check=False, PGSEAL_CLEAR_WAL="")
+        self.assertEqual(refused.returncode, 1)
+        self.assertEqual(refused.stderr.count(f"pgseal: WAL segment {needed.name} came in clear, and is refused, because"), 1)
+        self.assertFalse((standby.data / "pg_wal" / needed.name).exists())
+        told = self.rewind(standby, "-c", source)
+        self.assertIn(f"pgseal: WAL segment {needed.name} came in clear, and is encrypted and replayed, because", told.stderr)
         self.assert_sealed(standby.data)
         standby.configure("recovery_target_timeline = '1'\nrestore_command = ''")
         self.follow(primary, standby, "old")

@@ -172,6 +172,8 @@ mod tests {
             version: 1300,
             catalog_version: 202_209_061,
             state: pgseal_storage::control::State::ShutDown,
+            checkpoint: 0x0300_0028,
+            timeline: 1,
             block_size: 8192,
             wal_block_size: 8192,
             wal_segment_size: 16 << 20,

@@ -1,6 +1,8 @@
 //! The command line. What an option means is in the file of its subcommand.
 
+pub mod archive;
 pub mod client;
+
 use std::ffi::OsString;
 use std::io::{self, IsTerminal};
 use std::num::NonZeroUsize;
@@ -9,6 +11,7 @@ use std::path::PathBuf;
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use self::archive::{WalGetArgs, WalPutArgs};
 use crate::cmd::receiver::parse_until;
 use crate::passphrase::Source;
 use crate::twin::options::{Name, Split};
@@ -452,44 +455,6 @@ pub struct ExecArgs {
 pub enum View {
     /// pg_control of DATADIR in clear, all other files as they are stored: what a backup tool needs
     Backup,
-}
-
-#[derive(Args)]
-pub struct WalGetArgs {
-    /// The archive's directory, or the file itself
-    #[arg(long, value_name = "ARCHIVE")]
-    pub from: PathBuf,
-    /// A key file (key.bin) of a cluster that wrote to the archive, if not of this one; repeatable
-    #[arg(long, value_name = "FILE")]
-    pub key_file_name: Vec<PathBuf>,
-    /// For those key files: this cluster's own key opens by itself, or by /etc/pgseal
-    #[command(flatten)]
-    pub unlock: UnlockOptions,
-    /// The file's name: %f
-    #[arg(value_name = "%f")]
-    pub file: OsString,
-    /// Where the server wants it: %p, in the cluster's pg_wal
-    #[arg(value_name = "%p")]
-    pub path: PathBuf,
-}
-
-#[derive(Args)]
-pub struct WalPutArgs {
-    /// The archive's directory
-    #[arg(long, value_name = "ARCHIVE")]
-    pub to: PathBuf,
-    /// The key file (key.bin) of the archive's cluster, if it is not this one
-    #[arg(long, value_name = "FILE")]
-    pub key_file_name: Option<PathBuf>,
-    /// For that key file; this cluster's own opens by itself or by /etc/pgseal
-    #[command(flatten)]
-    pub unlock: UnlockOptions,
-    /// The file: %p, in the cluster's pg_wal
-    #[arg(value_name = "%p")]
-    pub path: PathBuf,
-    /// Its name: %f
-    #[arg(value_name = "%f")]
-    pub file: OsString,
 }
 
 /// Connection options are pg_basebackup's.

@@ -188,7 +188,9 @@ fn archive(error: &ArchiveError) -> u8 {
         ArchiveError::Read(..) | ArchiveError::Copy(..) | ArchiveError::Exists(_) => IO,
         ArchiveError::Name(_) => USAGE,
         ArchiveError::NotSealed(_) | ArchiveError::Clear(_) => NOT_SEALED,
-        ArchiveError::NoKey(_) | ArchiveError::Foreign(..) => WRONG_KEY,
+        ArchiveError::NoKey(_) | ArchiveError::Foreign(..) | ArchiveError::ClearRefused(_) => {
+            WRONG_KEY
+        }
     }
 }
 
@@ -225,6 +227,7 @@ fn backup(error: &BackupError) -> u8 {
         BackupError::WalKey(error) => unlock(error),
         BackupError::Exists(_)
         | BackupError::LastInput(_)
+        | BackupError::PlainInput(_)
         | BackupError::Sharing(..)
         | BackupError::RawKey(_)
         | BackupError::RawIncremental => USAGE,

@@ -4,16 +4,19 @@
 use crate::clusters::Cluster;
 use crate::disk::FdDisk;
 use crate::real::libc_call;
-use crate::{control, programs, scratch};
+use crate::{control, programs, report, scratch};
 use libc::c_int;
 use pgseal_crypto::UNIT;
 use pgseal_storage::disk::read_full;
-use pgseal_storage::wal::{is_segment_size, LongHeader, WalName, LONG_HEADER};
+use pgseal_storage::wal::{is_segment_size, ClearWal, LongHeader, WalName, LONG_HEADER};
 use pgseal_storage::{Disk, Errno};
 use std::ffi::CStr;
 
 /// Where a twin says how long the segments are that its program will receive.
 const SEGMENT_SIZE: &str = "PGSEAL_WAL_SEGMENT_SIZE";
+
+/// Where the operator says which WAL in clear is taken from an archive.
+const CLEAR_WAL: &str = "PGSEAL_CLEAR_WAL";
 
 /// The size of segments that are received before there is any `pg_control`.
 pub fn announced_segment_size() -> Option<u64> {
@@ -49,6 +52,29 @@ pub fn opens(cluster: &Cluster, name: WalName, size: u64, disk: &FdDisk) -> Resu
     let mut page = [0; UNIT];
     scratch::with(|scratch| cluster.open(&spec).read_at(disk, scratch, &mut page, 0))?;
     Ok(name.header(&page).is_some())
+}
+
+/// Does the operator let this segment in, which `restore_command` brought in clear? Either answer
+/// is one line in the log: whoever can write such an archive chooses what the database becomes.
+pub fn admits_clear(path: &CStr, header: &LongHeader) -> bool {
+    let file = path.to_bytes().rsplit(|&byte| byte == b'/').next();
+    let file = file.unwrap_or_default();
+    let shown = String::from_utf8_lossy(file);
+    let given = std::env::var(CLEAR_WAL).unwrap_or_default();
+    let rule: ClearWal = given.parse().unwrap_or_default();
+    if rule.admits(file, header) {
+        report::line(&format!(
+            "WAL segment {shown} came in clear, and is encrypted and replayed, because {CLEAR_WAL} \
+             is {given}"
+        ));
+        return true;
+    }
+    report::line(&format!(
+        "WAL segment {shown} came in clear, and is refused, because whoever can write such an \
+         archive can make himself superuser: if a plain cluster wrote it, set {CLEAR_WAL} in the \
+         environment, to `accept` or to TIMELINE:LSN, up to where its WAL is in clear"
+    ));
+    false
 }
 
 /// Does the file begin with a segment's header in clear?

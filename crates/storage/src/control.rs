@@ -53,6 +53,11 @@ pub struct Control {
     pub catalog_version: u32,
     /// Running, stopped or crashed.
     pub state: State,
+    /// Where the record of the last checkpoint begins. Of a cluster that was shut down, the last
+    /// record.
+    pub checkpoint: u64,
+    /// The timeline of that checkpoint.
+    pub timeline: u32,
     /// Bytes of a block of a relation.
     pub block_size: u32,
     /// Bytes of a block of WAL.
@@ -97,6 +102,8 @@ pub enum ControlError {
 const VERSION: usize = 8;
 const CATALOG_VERSION: usize = 12;
 const STATE: usize = 16;
+const CHECKPOINT: usize = 32;
+const TIMELINE: usize = 48;
 const WAL_LOG_HINTS: usize = 176;
 const BLOCK_SIZE: usize = 216;
 const WAL_BLOCK_SIZE: usize = 224;
@@ -132,6 +139,8 @@ impl Control {
             version,
             catalog_version: le32(page, CATALOG_VERSION),
             state: *state.ok_or(ControlError::Value("cluster state"))?,
+            checkpoint: le64(page, CHECKPOINT),
+            timeline: le32(page, TIMELINE),
             block_size: le32(page, BLOCK_SIZE),
             wal_block_size: le32(page, WAL_BLOCK_SIZE),
             wal_segment_size,

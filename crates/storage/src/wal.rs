@@ -6,6 +6,8 @@
 
 use crate::layout::{Layout, Root, Spec, PAGE};
 use pgseal_crypto::FileId;
+use std::fmt::{self, Display, Formatter};
+use std::str::FromStr;
 
 /// Digits of a segment's name.
 pub const NAME_LEN: usize = 24;
@@ -35,6 +37,13 @@ impl WalName {
         })
     }
 
+    /// The timeline in a segment's name. It decides nothing about how the segment is stored.
+    #[must_use]
+    pub fn timeline(name: &[u8]) -> Option<u32> {
+        Self::parse(name)?;
+        hex32(&name[..8])
+    }
+
     /// The segment's first LSN, if `segment_size` can have such a segment.
     #[must_use]
     pub fn start(self, segment_size: u64) -> Option<u64> {
@@ -60,6 +69,76 @@ impl WalName {
             root: Root::Cluster,
             layout: Layout::wal(start / PAGE),
         })
+    }
+}
+
+/// Which WAL in clear a cluster takes from an archive and encrypts. Whoever can write such an
+/// archive chooses what the database becomes, so the rule comes from the operator and never from
+/// files.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ClearWal {
+    /// None: what a cluster does that nobody has told otherwise.
+    #[default]
+    Refused,
+    /// Segments that end at or before this LSN, on this timeline or an earlier one: what a plain
+    /// cluster archived before it was sealed. The segment in which the LSN lies is archived later.
+    Until {
+        /// The last timeline.
+        timeline: u32,
+        /// The last LSN.
+        lsn: u64,
+    },
+    /// Every segment, while a plain primary still writes the archive.
+    Accepted,
+}
+
+/// A rule that is neither `accept` nor `TIMELINE:LSN`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("it must be `accept` or TIMELINE:LSN, such as 1:0/3000028")]
+pub struct NoClearWal;
+
+impl FromStr for ClearWal {
+    type Err = NoClearWal;
+
+    fn from_str(text: &str) -> Result<Self, NoClearWal> {
+        if text == "accept" {
+            return Ok(Self::Accepted);
+        }
+        let (timeline, lsn) = text.split_once(':').ok_or(NoClearWal)?;
+        let (high, low) = lsn.split_once('/').ok_or(NoClearWal)?;
+        let half = |digits| u32::from_str_radix(digits, 16).map_err(|_| NoClearWal);
+        Ok(Self::Until {
+            timeline: timeline.parse().map_err(|_| NoClearWal)?,
+            lsn: u64::from(half(high)?) << 32 | u64::from(half(low)?),
+        })
+    }
+}
+
+impl Display for ClearWal {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused => write!(f, "none"),
+            Self::Until { timeline, lsn } => {
+                write!(f, "{timeline}:{:X}/{:X}", lsn >> 32, lsn & 0xFFFF_FFFF)
+            }
+            Self::Accepted => write!(f, "accept"),
+        }
+    }
+}
+
+impl ClearWal {
+    /// Is the segment taken that has this name, or one that goes on behind it, and this header?
+    #[must_use]
+    pub fn admits(self, name: &[u8], header: &LongHeader) -> bool {
+        let of = name.get(..NAME_LEN).and_then(WalName::timeline);
+        let end = header
+            .page_address
+            .saturating_add(u64::from(header.segment_size));
+        match self {
+            Self::Refused => false,
+            Self::Until { timeline, lsn } => of.is_some_and(|of| of <= timeline) && end <= lsn,
+            Self::Accepted => true,
+        }
     }
 }
 
@@ -145,6 +224,52 @@ mod tests {
         let spec = |tli| on(tli).and_then(|name| name.spec(16 << 20));
         assert!(spec("00000001").is_some());
         assert_eq!(spec("00000001"), spec("00000002"));
+    }
+
+    #[test]
+    fn clear_wal_is_bounded_by_timeline_and_position() {
+        let rule = |text: &str| text.parse::<ClearWal>();
+        let admits = |rule: ClearWal, name: &str, page_address| {
+            let header = LongHeader {
+                page_address,
+                system_id: 1,
+                segment_size: 16 << 20,
+            };
+            rule.admits(name.as_bytes(), &header)
+        };
+        let first = "000000020000000A00000002";
+        assert!(!admits(ClearWal::default(), first, 0));
+        assert_eq!(rule("accept"), Ok(ClearWal::Accepted));
+        assert!(admits(ClearWal::Accepted, first, 0xA_0200_0000));
+        let until = rule("2:A/3000028").expect("a rule");
+        assert_eq!(until.to_string(), "2:A/3000028");
+        assert!(admits(until, first, 0xA_0200_0000));
+        assert!(admits(
+            until,
+            "000000010000000A00000002.partial",
+            0xA_0200_0000
+        ));
+        assert!(!admits(until, "000000020000000A00000003", 0xA_0300_0000));
+        assert!(!admits(until, "000000030000000A00000002", 0xA_0200_0000));
+        assert!(!admits(until, "RECOVERYXLOG", 0));
+        for text in [
+            "",
+            "off",
+            "1",
+            "1:3000028",
+            "x:0/1",
+            "1:0/",
+            "1:0/123456789",
+            "1:0/1/2",
+        ] {
+            assert_eq!(rule(text), Err(NoClearWal), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_timeline_in_a_name() {
+        assert_eq!(WalName::timeline(b"0000000A00000002000000FF"), Some(10));
+        assert_eq!(WalName::timeline(b"0000000A00000002000000FG"), None);
     }
 
     #[test]

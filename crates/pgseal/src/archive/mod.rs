@@ -43,6 +43,12 @@ pub enum ArchiveError {
     NoKey(PathBuf),
     #[error("{0} is of the cluster {1}, and this one is {2}: look for this cluster's archive")]
     Foreign(PathBuf, u64, u64),
+    #[error(
+        "WAL segment {0} came in clear, and is refused, because whoever can write such an archive \
+         can make himself superuser: if a plain cluster wrote it, give --accept-clear, or \
+         --accept-clear=TIMELINE:LSN, up to where its WAL is in clear"
+    )]
+    ClearRefused(PathBuf),
     #[error("{0} is in clear, and would be so in the archive: name its key with --key-file-name")]
     Clear(PathBuf),
     #[error("{0} is there already and holds something else: give each cluster its own archive")]

@@ -1,22 +1,24 @@
 //! `pgseal wal-get`: a `restore_command` for an archive of another key, or of none.
 //!
 //! What it leaves in `%p` is sealed with the own cluster's key, so that it is right under the name
-//! that the server (which would only take clear or own bytes) or pg_rewind reads it by.
+//! that the server (which would only take own bytes) or pg_rewind reads it by. Nothing vouches for
+//! a segment in clear: it is taken only where the operator says so.
 //!
 //! PostgreSQL takes an exit status from 1 to 125 for the end of the archive, and then ends
 //! recovery. So 1 says that the archive does not hold the file, and nothing else does: every
 //! failure is 200 and its code, which stops the server.
 
 use std::fs::{self, File, OpenOptions};
-use std::io;
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use pgseal_storage::wal::WalName;
+use pgseal_storage::wal::{LongHeader, WalName};
 
 use crate::archive::{named_key, ArchiveError, Archived, Form, Segment, Source};
-use crate::cli::WalGetArgs;
+use crate::cli::archive::WalGetArgs;
 use crate::cluster::Root;
 use crate::control_file;
 use crate::exit::{Failure, FOUND};
@@ -87,8 +89,27 @@ fn segment(args: &WalGetArgs, name: WalName, source: Source) -> Result<(), Failu
         let (of, own) = (header.system_id, control.system_id);
         return Err(ArchiveError::Foreign(source.path, of, own).into());
     }
+    if let Form::Clear = from {
+        admit_clear(args, &header)?;
+    }
     let store = |target: &File| segment.store(from, target, to);
     Ok(write(&args.path, &source, store)?)
+}
+
+/// What it says on stderr is in PostgreSQL's log.
+fn admit_clear(args: &WalGetArgs, header: &LongHeader) -> Result<(), ArchiveError> {
+    let rule = args.accept_clear.unwrap_or_default();
+    if !rule.admits(args.file.as_bytes(), header) {
+        return Err(ArchiveError::ClearRefused(args.file.clone().into()));
+    }
+    let name = Path::new(&args.file).display();
+    // A server whose log is lost recovers all the same.
+    let _ = writeln!(
+        io::stderr(),
+        "pgseal: WAL segment {name} came in clear, and is encrypted and brought, because \
+         --accept-clear is {rule}"
+    );
+    Ok(())
 }
 
 fn named_keys(args: &WalGetArgs) -> Result<Vec<Unlocked>, Failure> {

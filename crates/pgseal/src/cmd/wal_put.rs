@@ -14,7 +14,7 @@ use pgseal_storage::wal::WalName;
 use tempfile::PersistError;
 
 use crate::archive::{aside, named_key, ArchiveError, Archived, Form, Segment, Source};
-use crate::cli::WalPutArgs;
+use crate::cli::archive::WalPutArgs;
 use crate::cluster::Root;
 use crate::exit::Failure;
 use crate::unlock::{unlock, Unlocked, Ways};

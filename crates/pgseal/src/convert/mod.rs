@@ -24,8 +24,9 @@ use pgseal_convert::plan::{Geometry, Plan, Task, CONTROL};
 use pgseal_convert::steps::{self, ControlFailed, Ends, Failed, Key};
 use pgseal_convert::{Journal, KeyDirectory, Kind, Phase};
 use pgseal_crypto::KeyId;
-use pgseal_storage::control::{Control, ControlError};
+use pgseal_storage::control::{Control, ControlError, State};
 use pgseal_storage::scratch::Scratch;
+use pgseal_storage::wal::ClearWal;
 use pgseal_storage::Errno;
 
 use crate::cli::{ConvertOptions, KeyChoice};
@@ -364,8 +365,18 @@ impl Conversion<'_> {
         let plan = self.plan(&geometry)?;
         steps::placing(&self.tree, &self.keys, &plan, &journal)
             .map_err(|failed| ConvertError::Step(failed, self.kind))?;
-        done.end(start.elapsed());
+        done.end(start.elapsed(), self.clear_wal(secrets.to.as_ref()));
         self.tell_done(&done)
+    }
+
+    /// Up to where the cluster wrote WAL in clear. A standby's primary may do so still.
+    fn clear_wal(&self, to: Option<&Unlocked>) -> Option<ClearWal> {
+        let sealed = to.filter(|_| self.kind == Kind::Seal)?;
+        let control = self.control(Some(sealed)).ok()?;
+        (control.state == State::ShutDown).then_some(ClearWal::Until {
+            timeline: control.timeline,
+            lsn: control.checkpoint,
+        })
     }
 
     fn tell_done(&self, done: &Done) -> Result<ExitCode, Failure> {

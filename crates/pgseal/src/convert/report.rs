@@ -9,6 +9,7 @@ use nix::sys::resource::{getrusage, UsageWho};
 use nix::sys::time::TimeValLike;
 use pgseal_convert::plan::Plan;
 use pgseal_convert::Kind;
+use pgseal_storage::wal::ClearWal;
 use serde::Serialize;
 use std::num::NonZeroUsize;
 
@@ -115,6 +116,8 @@ pub struct Done {
     gigabytes_per_second: f64,
     /// Where the key file is that opens what was archived and backed up before.
     kept_key_file: Option<String>,
+    /// Up to where WAL is in clear that was archived before, if this run can tell.
+    clear_wal: Option<String>,
 }
 
 impl Done {
@@ -135,6 +138,7 @@ impl Done {
             cpu_seconds: 0.0,
             gigabytes_per_second: 0.0,
             kept_key_file: kept_key_file.map(|path| path.to_string_lossy().into_owned()),
+            clear_wal: None,
         }
     }
 
@@ -145,7 +149,8 @@ impl Done {
         self.deleted_files = plan.delete.len();
     }
 
-    pub fn end(&mut self, time: Duration) {
+    pub fn end(&mut self, time: Duration, clear_wal: Option<ClearWal>) {
+        self.clear_wal = clear_wal.map(|until| until.to_string());
         self.seconds = time.as_secs_f64();
         self.gigabytes_per_second = self.bytes as f64 / 1e9 / self.seconds;
         self.cpu_seconds = cpu_seconds();
@@ -169,6 +174,13 @@ impl Display for Done {
             writeln!(
                 f,
                 "the old key file is {path}: keep it as long as WAL archives and backups need it"
+            )?;
+        }
+        if let Some(until) = &self.clear_wal {
+            writeln!(
+                f,
+                "WAL that was archived before is in clear: a recovery that needs it takes it with \
+                 PGSEAL_CLEAR_WAL={until}, and no other"
             )?;
         }
         Ok(())

@@ -48,6 +48,8 @@ pub enum BackupError {
     RawKey(&'static str),
     #[error("{0} is not sealed, and the result would be like it, though other backups of the chain are: end the chain with a sealed backup")]
     LastInput(PathBuf),
+    #[error("{0} is not sealed, and what it holds would be, though anybody can have written it: take a full backup of the sealed cluster, and begin the chain with that")]
+    PlainInput(PathBuf),
     #[error("{0} is not sealed under the key of the last backup, so the result cannot share files with it: leave --{1} out")]
     Sharing(PathBuf, &'static str),
     #[error("{0}; a backup in this form needs no key if it takes its WAL along by -X fetch")]

@@ -1,7 +1,8 @@
-//! The twin of pg_combinebackup: the synthetic full backup is sealed as its last input is.
+//! The wrapper of pg_combinebackup: the synthetic full backup is encrypted as its last input is, if
+//! all inputs are encrypted.
 //!
 //! Links and clones share stored bytes, which mean something else under another key: then all
-//! inputs must be sealed as the last one is.
+//! inputs must have the last one's.
 //!
 //! States, as of a base backup: (1) the inputs' keys are at hand, and the output's is that of the
 //! last input; (2) pg_combinebackup is through, and nobody can open what it wrote; (3) the last
@@ -46,6 +47,7 @@ pub fn run(twin: &Twin, args: Vec<OsString>) -> Result<ExitCode, Failure> {
     if key_dir.exists() {
         return Err(BackupError::Exists(key_dir).into());
     }
+    check_all_sealed(&inputs)?;
     let clusters = unlocked(&split, roots, &last, &output)?;
     let as_last = of(&clusters, &last).expect("the last input was opened");
     check_sharing(&given, &inputs, &clusters, as_last)?;
@@ -69,6 +71,16 @@ fn of<'a>(clusters: &'a [Unlocked], root: &Root) -> Option<&'a Unlocked> {
     clusters
         .iter()
         .find(|cluster| cluster.root.path == root.path)
+}
+
+/// A plain input would be encrypted into the result, and nothing vouches for what it holds.
+fn check_all_sealed(inputs: &[PathBuf]) -> Result<(), Failure> {
+    for input in inputs {
+        if Root::around(input)?.is_none() {
+            return Err(BackupError::PlainInput(input.clone()).into());
+        }
+    }
+    Ok(())
 }
 
 /// With `--link` and `--clone` every input must have the key that the output gets.

@@ -160,15 +160,21 @@ pub fn copy_file(from: &Name, to: &Name) -> Result<(), Errno> {
     change.copy(&source, &target)
 }
 
-/// Seals what `restore_command` brought under a segment's own name, if it is in clear.
+/// Seals what `restore_command` brought under a segment's own name, if it is in clear and let in.
+/// What is refused goes: under this name the next run would take it for a segment of the cluster's.
 pub fn seal_restored(name: &Name) -> Result<(), Errno> {
     let to = content(name).map_err(Errno)?;
     let Content::Sealed(cluster, Class::WalSegment(segment)) = &to else {
         return Ok(());
     };
     let source = open_file(name, libc::O_RDONLY)?.ok_or(Errno::EINVAL)?;
-    if restored_is_ours(&source, cluster, *segment)? {
-        return Ok(());
+    match restored(&source, cluster, *segment, name)? {
+        Restored::Ours => return Ok(()),
+        Restored::Clear => {}
+        Restored::Refused => {
+            remove(name);
+            return Err(Errno::EINVAL);
+        }
     }
     let change = Change {
         from: Content::Clear,
@@ -220,7 +226,7 @@ impl Change {
         if is_there(to)? {
             return Err(Errno(libc::EEXIST));
         }
-        if self.fits(&source)? {
+        if self.fits(&source, to)? {
             return check(plain_link(from, to, 0)).map(|_| ());
         }
         let aside = aside(from)?;
@@ -261,7 +267,7 @@ impl Change {
         if flags & libc::RENAME_EXCHANGE != 0 {
             return Err(Errno::EINVAL);
         }
-        if self.fits(source)? {
+        if self.fits(source, to)? {
             return check(plain(from, to, flags)).map(|_| ());
         }
         self.store_anew(source, from, to, flags)
@@ -269,7 +275,7 @@ impl Change {
 
     /// Do the stored bytes mean the right thing under the new name, too? Of a segment that becomes
     /// another one they do as soon as its first page is stored anew.
-    fn fits(&self, source: &Fd) -> Result<bool, Errno> {
+    fn fits(&self, source: &Fd, to: &Name) -> Result<bool, Errno> {
         Ok(match (&self.from, &self.to) {
             (
                 Content::Sealed(one, Class::WalSegment(_)),
@@ -281,7 +287,11 @@ impl Change {
             (
                 Content::Sealed(_, Class::WalRestored),
                 Content::Sealed(cluster, Class::WalSegment(name)),
-            ) => restored_is_ours(source, cluster, *name)?,
+            ) => match restored(source, cluster, *name, to)? {
+                Restored::Ours => true,
+                Restored::Clear => false,
+                Restored::Refused => return Err(Errno::EINVAL),
+            },
             (Content::Sealed(_, class), Content::Sealed(_, Class::WalSegment(_)))
                 if is_wal_scratch(class) =>
             {
@@ -362,17 +372,29 @@ fn is_wal_scratch(class: &Class) -> bool {
     matches!(class, Class::Sealed(spec) if spec.layout == Layout::WAL_SCRATCH)
 }
 
-/// Looks at what `restore_command` brought: ours already, or clear and to be sealed. Anything else
-/// is neither renamed nor changed (io-paths.md A8).
-fn restored_is_ours(source: &Fd, cluster: &Cluster, name: WalName) -> Result<bool, Errno> {
+/// What `restore_command` brought, of which the log has told.
+enum Restored {
+    /// Sealed with the cluster's key.
+    Ours,
+    /// Clear, to be sealed.
+    Clear,
+    /// Clear, and not let in.
+    Refused,
+}
+
+/// Looks at it. What is none of these is neither renamed nor changed (io-paths.md A8).
+fn restored(source: &Fd, cluster: &Cluster, name: WalName, to: &Name) -> Result<Restored, Errno> {
     let disk = source.disk();
     let mut page = [0; UNIT];
     read_full(&disk, &mut page, 0)?;
-    if name.header(&page).is_some() {
-        return Ok(false);
+    if let Some(header) = name.header(&page) {
+        return Ok(match wal::admits_clear(to.1, &header) {
+            true => Restored::Clear,
+            false => Restored::Refused,
+        });
     }
     if wal::opens(cluster, name, disk.size()?, &disk)? {
-        return Ok(true);
+        return Ok(Restored::Ours);
     }
     report::line(
         "the WAL segment that restore_command brought is neither clear nor sealed with this \
