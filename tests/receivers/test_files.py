@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """SQL that reads the server's files gives what is stored, unless the session shows a token (io-paths.md B7, crypto.md 9)."""
 
+import itertools
 import sys
 import time
 from pathlib import Path
@@ -8,7 +9,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from receivers import Receivers
-from pgseal_test import main, major_version
+from pgseal_test import STAGE, main, major_version, run
 
 PAGE = 8192
 
@@ -94,6 +95,38 @@ class Files(Receivers):
         done = self.receive(cluster, "psql", "-X", "-c", copy)
         self.assertNotIn(self.canaries.mark, done.stderr + cluster.psql("SELECT string_agg(line, ' ') FROM lines"))
         self.assertNotIn(self.canaries.mark, cluster.log())
+
+    def test_a_link_that_changes(self):
+        """The name leads elsewhere after each look-up of it: what is given is what is stored, or nothing. What is refused by its
+        name is refused by any."""
+        library, link = self.directory / "flip.so", self.directory / "link"
+        run(["cc", "-O2", "-shared", "-fPIC", "-o", library, STAGE / "tests/lib/flip.c", "-ldl"])
+        cluster = self.cluster(environment={"LD_PRELOAD": str(library), "PGSEAL_TEST_LINK": str(link)}).init().start()
+        cluster.psql(f"CREATE TABLE t AS SELECT '{self.canaries['row']}' || i AS word FROM generate_series(1, 20000) i; CHECKPOINT")
+        files = {"harmless": self.directory / "harmless", "pages": cluster.data / cluster.psql("SELECT pg_relation_filepath('t')"),
+                 "stream": cluster.data / "pg_replslot/unknown", "key": cluster.data / "pg_encryption/key.bin",
+                 "memory": Path(f"/proc/{cluster.server.pid}/environ")}
+        files["harmless"].write_bytes(b"harmless" * 4096)
+        cluster.psql(f"COPY (SELECT '{self.canaries['unknown']}') TO '{files['stream']}'")
+        given = {name: files[name].read_bytes()[: 2 * PAGE] for name in ("harmless", "pages", "stream")}
+        self.assertNotIn(self.mark, given["pages"] + given["stream"])
+        for first, second in itertools.permutations(files, 2):
+            for look_up in range(1, 5):
+                with self.subTest(first=first, second=second, look_up=look_up):
+                    self.flip(link, files[first], files[second], look_up)
+                    done = self.receive(cluster, "psql", "-X", "-A", "-t", "-c", f"SELECT pg_read_binary_file('{link}', 0, {2 * PAGE})")
+                    if done.returncode == 0:
+                        self.assertIn(bytes.fromhex(done.stdout.strip()[2:]), [given.get(first), given.get(second)])
+                    else:
+                        self.assertRegex(done.stderr, "could not open file .*: Permission denied")
+                        self.assertTrue({"key", "memory"} & {first, second})
+
+    def flip(self, link, first, second, look_up):
+        """A link that leads to the second file after so many look-ups in one process."""
+        for old in link.parent.glob("link*"):
+            old.unlink()
+        link.symlink_to(first)
+        link.with_name(f"link.{look_up}").symlink_to(second)
 
     def imported(self, cluster, file, **session):
         oid = cluster.psql(f"SELECT lo_import('{file}')", **session)

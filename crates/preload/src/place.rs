@@ -116,17 +116,6 @@ fn may_be_sealed(directory: c_int) -> bool {
     clusters::all().next().is_some() || has_keys()
 }
 
-/// Is this sealed data, under a name that a stream can be opened by?
-#[inline(never)]
-pub fn is_sealed_data(path: &CStr) -> bool {
-    let mut absolute = Absolute::empty();
-    let found = absolute.set(path).map(|()| locate(&absolute, by_ancestors));
-    let Some(Ok(Some(Found { answer, .. }))) = found else {
-        return false;
-    };
-    matches!(answer.class, Class::Sealed(_) | Class::WalSegment(_))
-}
-
 #[inline(never)]
 fn judge(path: &Absolute) -> Place {
     if programs::is_viewer() && !is_in_view(path) {

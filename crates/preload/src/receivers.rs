@@ -25,8 +25,7 @@ pub mod guard;
 mod postgres;
 mod session;
 
-use crate::{place, programs, server};
-use std::ffi::CStr;
+use crate::{programs, server};
 use std::sync::atomic::{AtomicU8, Ordering};
 
 /// What this process may send. Set once when a connection has started; inherited from the
@@ -86,17 +85,20 @@ pub fn start() {
     }
 }
 
-/// Is `path` given as it is stored to whoever opens it as a stream? pg_read_binary_file and COPY do
+/// Is a file given as it is stored to whoever opens it as a stream? pg_read_binary_file and COPY do
 /// (io-paths.md B7), in sessions and in workers; the server opens its tables and WAL otherwise.
 /// Statistics it reads so itself: in the startup process, which runs no SQL, and in the postmaster.
-pub fn hides_from_sql(path: &CStr) -> bool {
+///
+/// This asks for no path: whatever a name leads to when it is opened, the stream gives what is
+/// stored.
+pub fn hides_from_sql() -> bool {
     let Some(server) = postgres::server() else {
         return false;
     };
     // SAFETY: the server's own flag.
     let serves = unsafe { *server.IsUnderPostmaster };
     let gated = !matches!(state(), State::Off | State::Trusted | State::Clear);
-    serves && gated && place::is_sealed_data(path) && !server::backend_is(c"startup")
+    serves && gated && !server::backend_is(c"startup")
 }
 
 /// The same for `lo_import`, in sessions.

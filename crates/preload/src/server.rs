@@ -3,12 +3,13 @@
 //! hardened like it, because a server of the same user could read their environment.
 
 use crate::disk::stat;
-use crate::real::libc_call;
+use crate::real::{errno, libc_call, set_errno};
 use crate::{openers, programs, unlock};
 use libc::c_int;
 use std::ffi::{CStr, CString, OsStr};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use zeroize::Zeroize;
@@ -18,6 +19,7 @@ const SECRETS: [&CStr; 3] = [unlock::KEYS_FD, c"PGDATAKEYWRAPCMD", c"PGDATAKEYUN
 
 /// The key that the operator expects; `pgseal` compares it.
 const EXPECT_KEY: &str = "PGSEAL_EXPECT_KEY";
+const KEY_DIRECTORY: &str = "pg_encryption";
 static PINNED: AtomicBool = AtomicBool::new(false);
 
 /// Settings of the environment that were taken out of it, for a cluster that is unlocked later.
@@ -115,7 +117,35 @@ pub fn take_out(name: &CStr) -> Option<CString> {
 /// Does this descriptor, just opened with `flags`, lead to what a server hands to nobody? Any role
 /// that may read files would have keys by it, or clear pages (crypto.md A1).
 pub fn withholds(fd: c_int, flags: c_int) -> bool {
-    programs::is_server() && (holds_memory(fd, flags) || openers::has(fd))
+    programs::is_server()
+        && (holds_memory(fd, flags) || openers::has(fd) || is_of_key_directory(fd))
+}
+
+/// Does it lead into a key directory? A path that did not, when it was looked at, may do so when it
+/// is opened. Where `pg_encryption` is a link the directory has another name, and its files have
+/// theirs.
+fn is_of_key_directory(fd: c_int) -> bool {
+    let Some(path) = target(fd) else { return false };
+    let path = Path::new(OsStr::from_bytes(&path));
+    let (Some(directory), Some(name)) = (path.parent(), path.file_name()) else {
+        return false;
+    };
+    let name = name.as_bytes();
+    directory.ends_with(KEY_DIRECTORY)
+        || (name.starts_with(b"key.bin") || name.starts_with(b"pgseal.toml"))
+            && is_key_directory(directory)
+}
+
+fn is_key_directory(directory: &Path) -> bool {
+    let kept = errno();
+    let identity =
+        |path: &Path| Some(path.metadata().ok()?).map(|found| (found.dev(), found.ino()));
+    let own = identity(directory);
+    let is_one = crate::clusters::all()
+        .map(|cluster| Path::new(OsStr::from_bytes(&cluster.root)).join(KEY_DIRECTORY))
+        .any(|keys| identity(&keys) == own);
+    set_errno(kept);
+    own.is_some() && is_one
 }
 
 /// Does it lead to what a process keeps in memory? The file system tells most files from these by

@@ -138,8 +138,9 @@ fn open_nameless(directory: c_int, path: &CStr, flags: c_int, mode: mode_t) -> c
     }
 }
 
-/// Opens what is there, as it is stored.
-fn open_clear(directory: c_int, path: &CStr, flags: c_int, mode: mode_t) -> c_int {
+/// Opens what is there, as it is stored. Whether a server may have it is decided on the descriptor:
+/// a path may lead elsewhere each time that it is looked at.
+pub fn open_clear(directory: c_int, path: &CStr, flags: c_int, mode: mode_t) -> c_int {
     let below = untruncated(flags);
     unless_withheld(
         libc_call!(openat(directory, path.as_ptr(), below, mode)),
@@ -148,7 +149,7 @@ fn open_clear(directory: c_int, path: &CStr, flags: c_int, mode: mode_t) -> c_in
 }
 
 /// Does a server ask to have a file emptied that it opens? Not before it is known that it may.
-pub fn empties(flags: c_int) -> bool {
+fn empties(flags: c_int) -> bool {
     flags & libc::O_TRUNC != 0 && programs::is_server()
 }
 
@@ -240,6 +241,7 @@ fn open_sealed(
     let errno = match protect(cluster, class, fd, flags) {
         Ok(()) => return fd,
         Err(Unprotected::TooMany) => libc::EMFILE,
+        Err(Unprotected::Withheld) => libc::EACCES,
         Err(Unprotected::NoSegmentSize) => {
             let path = report::shown(path);
             report::line(&format!("{path}: the size of WAL segments is not known"));
@@ -260,6 +262,8 @@ enum Unprotected {
     /// PostgreSQL closes others and tries again, as at its own limit.
     TooMany,
     NoSegmentSize,
+    /// A session asked for a page, and the name led elsewhere when it was opened.
+    Withheld,
 }
 
 fn protect(
@@ -275,6 +279,9 @@ fn protect(
     }
     let reads = flags & libc::O_ACCMODE == libc::O_RDONLY;
     let hidden = reads && holds_pages(class) && receivers::hides_from_import();
+    if hidden && server::withholds(fd, flags) {
+        return Err(Unprotected::Withheld);
+    }
     files::insert(fd, Stored::Sealed(cluster.open(&spec)), flags, hidden)
         .map_err(|files::TooMany| Unprotected::TooMany)
 }

@@ -2,11 +2,11 @@
 //! whose reads and writes are ours; `fileno` still finds its descriptor, which PostgreSQL hands to
 //! `ftruncate` and `fstat`.
 
-use super::{descriptors, fail, foreign, opening, transfers};
+use super::{descriptors, fail, opening, transfers};
 use crate::files::{self, Protected};
 use crate::place::{self, Place};
 use crate::real::{self, libc_call};
-use crate::{programs, receivers, report, server};
+use crate::{programs, receivers, report};
 use libc::{c_char, c_int, c_void, off64_t, off_t, size_t, ssize_t, FILE};
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicUsize, Ordering};
@@ -38,15 +38,11 @@ pub unsafe fn fopen(path: *const c_char, mode: *const c_char) -> *mut FILE {
         return libc_call!(fopen(path, mode));
     };
     let reads = flags & libc::O_ACCMODE == libc::O_RDONLY;
-    // libc's would empty a file before it is known whether a server may have it.
-    if (reads && receivers::hides_from_sql(name)) || (!opening::empties(flags) && is_clear(name)) {
-        if foreign::refuses(libc::AT_FDCWD, name, flags) {
-            real::set_errno(libc::EPERM);
-            return std::ptr::null_mut();
-        }
-        return clear_stream(libc_call!(fopen(path, mode)), flags);
-    }
-    let fd = opening::open_at(libc::AT_FDCWD, name, flags, 0o666);
+    let open = match reads && receivers::hides_from_sql() {
+        true => opening::open_clear,
+        false => opening::open_at,
+    };
+    let fd = open(libc::AT_FDCWD, name, flags, 0o666);
     if fd < 0 {
         return std::ptr::null_mut();
     }
@@ -61,15 +57,6 @@ pub unsafe fn fopen(path: *const c_char, mode: *const c_char) -> *mut FILE {
 /// Unprotected, for a stream that libc opens by itself.
 fn is_clear(name: &CStr) -> bool {
     matches!(place::of(name), Place::Clear)
-}
-
-fn clear_stream(stream: *mut FILE, flags: c_int) -> *mut FILE {
-    if stream.is_null() || !server::withholds(libc_call!(fileno(stream)), flags) {
-        return stream;
-    }
-    libc_call!(fclose(stream));
-    real::set_errno(libc::EACCES);
-    std::ptr::null_mut()
 }
 
 pub unsafe fn fdopen(fd: c_int, mode: *const c_char) -> *mut FILE {
