@@ -108,3 +108,59 @@ fn a_file_that_changes_its_size_in_between_is_read_as_it_then_is() {
     let shrinks = vec![long, short];
     assert_eq!(read(shrinks), Ok(short_plain[4..].to_vec()));
 }
+
+/// Reads the first page whole, as PostgreSQL does where it follows WAL.
+fn read_page(images: Vec<Vec<u8>>) -> Result<Vec<u8>, Errno> {
+    let mut page = vec![0; 8192];
+    let disk = Changing(RefCell::new(images));
+    let got = wal().open().read_at(&disk, &mut scratch(), &mut page, 0)?;
+    page.truncate(got);
+    Ok(page)
+}
+
+/// The flush ends in block 6, which is being written again, in the middle of the page.
+#[test]
+fn a_page_that_is_read_whole_settles_where_its_writer_is() {
+    let (plain, new) = image(16384, 3);
+    let (_, mut old) = image(16384, 4);
+    old[..96].copy_from_slice(&new[..96]);
+    let torn = torn(&old, &new);
+    for images in [
+        vec![torn.clone(), new.clone()],
+        vec![old.clone(), torn.clone(), torn.clone(), new.clone()],
+        vec![torn, old, new.clone()],
+    ] {
+        let page = read_page(images);
+        assert_eq!(
+            page.map(|page| page[..112].to_vec()),
+            Ok(plain[..112].to_vec())
+        );
+    }
+    assert_eq!(read_page(vec![new]), Ok(plain[..8192].to_vec()));
+}
+
+#[test]
+fn a_page_whose_block_never_settles_is_an_error() {
+    let images = [3, 4, 5].map(|seed| image(16384, seed).1);
+    let images = (0..300).map(|i| images[i % 3].clone());
+    assert_eq!(read_page(images.collect()), Err(Errno::EIO));
+}
+
+/// What was read before stays right when the writer goes on behind it.
+#[test]
+fn a_page_that_grows_meanwhile_is_right_up_to_there() {
+    let (plain, new) = image(16384, 3);
+    let (_, mut old) = image(16384, 4);
+    old[..4096].copy_from_slice(&new[..4096]);
+    let page = read_page(vec![old, new]);
+    assert_eq!(
+        page.map(|page| page[..4096].to_vec()),
+        Ok(plain[..4096].to_vec())
+    );
+}
+
+#[test]
+fn a_page_that_the_end_of_the_file_cuts_is_read_as_far_as_it_goes() {
+    let (plain, stored) = image(110, 3);
+    assert_eq!(read_page(vec![stored]), Ok(plain));
+}

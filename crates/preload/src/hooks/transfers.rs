@@ -159,9 +159,10 @@ impl Protected {
         counters::add(Count::Opened, counters::units(buf.len()));
         let sealed = self.file.sealed()?;
         scratch::with(|scratch| {
-            if !reads_alone() {
+            if sealed.is_raced() || !reads_alone() {
                 make_resident(buf);
                 make_resident(&mut scratch.unit);
+                make_resident(&mut scratch.run[..UNIT]);
             }
             sealed.read_at(&self.disk, scratch, buf, offset)
         })
@@ -235,8 +236,9 @@ impl Protected {
     }
 }
 
-/// Does nobody write what this process reads meanwhile? The server's buffers are locked against it;
-/// its walsenders, and other programs, read beside its writers.
+/// Does nobody write the pages of relations that this process reads meanwhile? The server's buffers
+/// are locked against it; its walsenders, and other programs, read beside its writers. WAL has its
+/// writer beside every reader: the startup process of a standby, decoding in SQL, the summarizer.
 pub fn reads_alone() -> bool {
     programs::is_server() && !guard::is_watched(receivers::state())
 }

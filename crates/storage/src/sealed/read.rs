@@ -32,6 +32,9 @@ impl SealedFile<'_> {
             self.cipher.keystream(offset, &mut buf[..done]);
             return Ok(done);
         }
+        if self.is_raced() && offset % PAGE == 0 && buf.len() == UNIT {
+            return self.read_raced_page(disk, scratch, buf, offset);
+        }
         if Self::may_read_into(buf.as_ptr().addr()) && offset % PAGE == 0 && buf.len() % UNIT == 0 {
             return self.read_pages(disk, scratch, buf, offset);
         }
@@ -47,6 +50,38 @@ impl SealedFile<'_> {
     /// that is there: a caller whose reads may race touches it, and the scratch, first.
     pub fn may_read_into(address: usize) -> bool {
         address % LINE == 0
+    }
+
+    /// Does somebody append to the file, without a lock, while others read it?
+    pub fn is_raced(&self) -> bool {
+        let Layout::Units { writers, .. } = self.layout else {
+            return false;
+        };
+        writers == Writers::Racing
+    }
+
+    /// One page of WAL. Who reads it whole knows how far it is flushed, and we do not: so it is
+    /// read twice. Up to the first block that differs nobody was writing. That one may be where
+    /// the flush ends, in the middle of a block that was written again meanwhile, and is read
+    /// until it settles; of what follows nothing was flushed before the first read.
+    fn read_raced_page<D: Disk>(
+        &self,
+        disk: &D,
+        scratch: &mut Scratch,
+        buf: &mut [u8],
+        offset: u64,
+    ) -> Result<usize, Errno> {
+        if read_full(disk, &mut scratch.unit, offset)? < UNIT {
+            return self.read_range(disk, scratch, buf, offset);
+        }
+        read_full(disk, &mut scratch.run[..UNIT], offset)?;
+        if let Some(block) = first_difference(&scratch.unit, &scratch.run[..UNIT]) {
+            settle(disk, scratch, offset, (block + 1) * BLOCK_LEN)?;
+        }
+        self.open_unit(&mut scratch.unit, offset);
+        buf.copy_from_slice(&scratch.unit);
+        scratch.unit.fill(0);
+        Ok(UNIT)
     }
 
     /// Whole pages, in place. Only a page that the end of the file cuts may have to be read again
@@ -181,14 +216,7 @@ impl SealedFile<'_> {
             // that a range that the file does not take (O_DIRECT) fails as it would natively.
             have = read_full(disk, &mut scratch.unit, start)?;
         }
-        let racing = matches!(
-            self.layout,
-            Layout::Units {
-                writers: Writers::Racing,
-                ..
-            }
-        );
-        if racing && end % BLOCK != 0 && have > 0 {
+        if self.is_raced() && end % BLOCK != 0 && have > 0 {
             return settle(disk, scratch, start, have);
         }
         Ok(have)
@@ -207,6 +235,17 @@ impl SealedFile<'_> {
                 .mask_tail((start + body as u64) / BLOCK, &mut unit[body..have]);
         }
     }
+}
+
+/// The first block in which two reads of a unit differ.
+fn first_difference(one: &[u8; UNIT], other: &[u8]) -> Option<usize> {
+    if one == other {
+        return None;
+    }
+    let mut blocks = one
+        .chunks_exact(BLOCK_LEN)
+        .zip(other.chunks_exact(BLOCK_LEN));
+    blocks.position(|(one, other)| one != other)
 }
 
 /// Reads the last block of `scratch.unit` again until two reads agree: its writer may be in the
