@@ -82,6 +82,7 @@ fn verify(unlocked: &Unlocked, args: &VerifyArgs) -> Result<Report, Failure> {
         data_checksums: cluster.has_checksums(),
         gigabytes_per_second: results.rate(time),
         results,
+        shared: plan.shared(),
         unknown: plan.unknown,
         odd: names(&found.others),
         clear_files: plan.clear,

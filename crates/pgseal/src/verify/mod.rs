@@ -22,6 +22,7 @@ mod recovery;
 mod remedy;
 mod report;
 mod segments;
+mod shared;
 mod wal;
 
 use std::fs::File;
@@ -42,6 +43,7 @@ use crate::scan::walk::Found;
 pub use fault::Fault;
 use recovery::{Recovery, WalSegment};
 pub use report::{Report, Results, Unknown, Verdict};
+pub use shared::Shared;
 
 /// The rows of the summary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -277,6 +279,16 @@ impl Plan {
             plan.add(found, cluster);
         }
         plan
+    }
+
+    /// Relations that have one key.
+    pub fn shared(&self) -> Vec<Shared> {
+        let relations = self
+            .tasks
+            .iter()
+            .filter(|task| task.sort() == Sort::Relation);
+        let names: Vec<_> = relations.map(|task| printable(&task.found.name)).collect();
+        shared::among(names.iter().map(String::as_str))
     }
 
     fn add(&mut self, found: Found, cluster: &Cluster<'_>) {

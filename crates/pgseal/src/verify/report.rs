@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::remedy::Remedy;
 use super::segments::holes_below_writing;
-use super::{Checked, Fault, Sort};
+use super::{Checked, Fault, Shared, Sort};
 use crate::output;
 
 /// All of it, as JSON has it.
@@ -23,6 +23,8 @@ pub struct Report {
     #[serde(flatten)]
     pub results: Results,
     pub unknown: Vec<Unknown>,
+    /// Relations that are stored under one key.
+    pub shared: Vec<Shared>,
     /// Not looked into: links in odd places, sockets, devices.
     pub odd: Vec<String>,
     pub clear_files: u64,
@@ -174,6 +176,14 @@ impl Report {
             writeln!(
                 f,
                 "note: {file}: {pages} zero pages from block {first_block} on, below written ones"
+            )?;
+        }
+        for Shared { files } in &self.shared {
+            writeln!(
+                f,
+                "warning: {}: one key, so a copy shows where they are equal; VACUUM FULL or REINDEX of \
+                 one of them gives it another",
+                files.join(" and ")
             )?;
         }
         for Unknown { file, sealed } in &self.unknown {
