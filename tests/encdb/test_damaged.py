@@ -57,7 +57,8 @@ class Damaged(Confidential):
 
     def test_a_server_lives(self):
         for form in FORMS:
-            server = self.server(form, form=form, socket=self.evaluator().socket if form == "isolated" else "", conf="autovacuum = off")
+            server = self.server(form, form=form, socket=self.evaluator().socket if form == "isolated" else "", conf="autovacuum = off",
+                                 sealed=False)  # the file is written to as it is read
             self.as_owner(server, TABLE)
             server.stop()
             server.run("pg_checksums", "--disable", "-D", server.data)
