@@ -161,5 +161,29 @@ class Roles(Confidential):
                 self.assertEqual(self.as_owner(server, "SELECT encdb.decrypt(encdb.enc_int4_encrypt(43, 'last'))"), "43")
 
 
+    def test_a_role_leaves_the_evaluator_to_others(self):
+        """The role of the connection counts, whatever it is set to."""
+        server = self.server("shares", "isolated", self.evaluator("shares", ["--max-connections", "4"]).socket)
+        server.psql("CREATE ROLE one LOGIN; CREATE ROLE other LOGIN; GRANT other TO one")
+        # It is answered that this is no message, so the evaluator is reached.
+        asked, reached = "SELECT encdb_process_message('\\x00');\n", "the message is malformed"
+        share = "this database role has its share of the evaluator's connections"
+        sessions = [server.session(user="one") for _ in range(2)]
+        for session in sessions:
+            session.stdin.write(asked)
+            self.assertIn(reached, session.stdout.readline())
+        for _ in range(3):
+            server.psql(asked, user="one", error=share)
+            server.psql("SET ROLE other;\n" + asked, user="one", error=share)
+        server.psql(asked, user="other", error=reached)
+        sessions[0].stdin.write("\\q\n")
+        sessions[0].wait()
+        for _ in range(100):
+            if reached in server.psql(asked, user="one", error=f"{reached}|{share}"):
+                break
+        else:
+            self.fail("its place is free again")
+
+
 if __name__ == "__main__":
     main(__file__, TOOLS)

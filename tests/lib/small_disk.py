@@ -24,12 +24,12 @@ MAY_MOUNT = subprocess.run([*NAMESPACE, "true"], capture_output=True).returncode
 needs_mounts = unittest.skipUnless(MAY_MOUNT, "this kernel does not let an ordinary user mount a tmpfs in a namespace of his own")
 
 
-def main(test_file):
+def main(test_file, *tools):
     """Runs the test file in a namespace where it may mount."""
     if MAY_MOUNT and "PGSEAL_TEST_STAGE" in os.environ and "PGSEAL_TEST_NAMESPACE" not in os.environ:
         os.environ["PGSEAL_TEST_NAMESPACE"] = "1"
         os.execvp(NAMESPACE[0], [*NAMESPACE, sys.executable, *sys.argv])
-    pgseal_test.main(test_file)
+    pgseal_test.main(test_file, *tools)
 
 
 def small_disk(case, place, megabytes):

@@ -103,6 +103,9 @@ pub enum Refusal {
     /// The kernel gives no memory for what this would take.
     #[error("there is not enough memory for values of this size: raise the limits of memory, or take smaller ones")]
     OutOfMemory,
+    /// Others than this role need the rest.
+    #[error("this database role has its share of the evaluator's connections or log: close some sessions, or wait")]
+    RoleShare,
     /// What PostgreSQL says of values.
     #[error(transparent)]
     Value(ValueError),
@@ -140,6 +143,7 @@ impl Refusal {
             Self::NoRandom => 25,
             Self::TwoOwners => 26,
             Self::OutOfMemory => 27,
+            Self::RoleShare => 28,
             Self::NoGrant(operation) => 0x100 + u16::from(operation as u8),
             Self::Value(_) => 0x200,
         }
@@ -175,6 +179,7 @@ impl Refusal {
             Self::Unsupported => "PE025",
             Self::NoRandom => "PE026",
             Self::TwoOwners => "PE027",
+            Self::RoleShare => "PE029",
             // As PostgreSQL's own.
             Self::OutOfMemory => "53200",
             Self::Value(error) => error.sqlstate(),

@@ -3,6 +3,7 @@
 //! A connection is one session: who asks is known from where the request came.
 
 mod codec;
+mod opcode;
 
 use pgseal_cell::{DataKeyId, Type};
 use pgseal_value::{AggregateKind, Arithmetic, Field, Interval};
@@ -82,6 +83,8 @@ pub enum Request<'a> {
         kind: AttachAs,
         /// The database's own 16 bytes
         database: [u8; 16],
+        /// The role that the backend serves, by its number in the cluster
+        role: u32,
     },
     /// The tickets of this session's parallel workers from now on; answered by `Tickets`.
     Tickets,

@@ -19,6 +19,7 @@ fn session() -> Vec<Request<'static>> {
     let attach = |kind| Request::Attach {
         kind,
         database: [7; 16],
+        role: 16_384,
     };
     vec![
         attach(AttachAs::Client),

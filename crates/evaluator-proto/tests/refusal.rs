@@ -7,7 +7,7 @@ use pgseal_cell::grant::Operation;
 use pgseal_evaluator_proto::{Refusal, Report, Response};
 use pgseal_value::{Type, ValueError};
 
-const ALL: [Refusal; 28] = [
+const ALL: [Refusal; 29] = [
     Refusal::MalformedCell,
     Refusal::WrongLength,
     Refusal::UnknownVersion,
@@ -35,6 +35,7 @@ const ALL: [Refusal; 28] = [
     Refusal::Unsupported,
     Refusal::NoRandom,
     Refusal::TwoOwners,
+    Refusal::RoleShare,
     Refusal::OutOfMemory,
 ];
 

@@ -45,6 +45,8 @@ fn policy_of_software() -> [u8; 32] {
         cache: 64,
         states: 1,
         pages: 0,
+        connections: 1000,
+        logs: true,
     };
     pgseal_evaluator::engine::Engine::new(config).policy()
 }

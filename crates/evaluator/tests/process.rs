@@ -277,6 +277,26 @@ fn who_may_not_connect_and_who_is_too_many_is_turned_away() {
     strict.stop();
 }
 
+/// As many as there may be, all of one role: half of them find a place, and another role's backend
+/// works as if they were not there.
+#[test]
+fn one_roles_connections_leave_room_for_anothers() {
+    let evaluator = Evaluator::start(&["--max-connections", "400"]);
+    let attach = |role| Backend::attach_for(&evaluator.socket(), AttachAs::Client, role);
+    let tried: Vec<_> = (0..399).map(|_| attach(7)).collect();
+    let (taken, refused): (Vec<_>, Vec<_>) = tried.into_iter().partition(Result::is_ok);
+    assert_eq!((taken.len(), refused.len()), (200, 199));
+    assert!(refused.iter().all(|code| code.as_ref().err() == Some(&28)));
+    let (alice, mut other) = (party(1), attach(8).unwrap());
+    other.open(&alice, &[]);
+    let mut key = alice.key(11, false);
+    let (a, b) = (key.int4(1), key.int4(2));
+    assert_eq!(other.compare(&a, &b), Ok(255));
+    drop(taken);
+    assert!(soon(|| attach(7).is_ok()));
+    evaluator.stop();
+}
+
 #[test]
 fn each_connection_may_have_its_descriptor() {
     let connections = ["--max-connections", "60"];

@@ -221,6 +221,7 @@ fn requests_before_attaching_and_malformed_ones_are_answered() {
     let attach = Request::Attach {
         kind: AttachAs::Client,
         database: DATABASE,
+        role: 10,
     };
     assert!(call(&mut connection, &attach).is_ok());
     assert_eq!(

@@ -46,6 +46,8 @@ pub(crate) enum Left {
 pub(crate) struct Door {
     pub(crate) socket: PathBuf,
     pub(crate) database: [u8; 16],
+    /// Of whose share the workers' connections are.
+    pub(crate) role: u32,
     pub(crate) tickets: Tickets,
 }
 
@@ -166,6 +168,7 @@ impl Door {
                 ticket: self.tickets.ticket(),
             },
             database: self.database,
+            role: self.role,
         };
         attach.encode(&mut request);
         Ring::over(again)?.call(&request, &mut answer, goes_on)?;

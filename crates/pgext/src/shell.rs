@@ -73,6 +73,8 @@ pub(crate) enum Place<'a> {
 /// A backend's side.
 pub(crate) struct Shell {
     way: Way,
+    /// The role that this backend serves, of whose share its connection is.
+    pub(crate) role: u32,
     /// For sessions of its own, which its parallel workers share.
     leader: Option<Leader>,
     /// The evaluator's process, and the database that it was told.
@@ -97,6 +99,7 @@ impl Shell {
     pub(crate) fn new() -> Self {
         Self {
             way: Way::None,
+            role: 0,
             leader: None,
             outside: None,
             database: [0; 16],
@@ -149,7 +152,11 @@ impl Shell {
             None => Way::Inline(Box::new(Inline::new())),
             Some(socket) => Way::Isolated(Box::new(Isolated::connect(socket, interrupts)?)),
         };
-        self.done(&Request::Attach { kind, database })
+        self.done(&Request::Attach {
+            kind,
+            database,
+            role: self.role,
+        })
     }
 
     /// Goes on as a worker with what its leader gave; false if that is nothing.
@@ -261,6 +268,7 @@ impl Shell {
         Ok(Left::Evaluator(Door {
             socket: self.outside.clone().unwrap_or_default(),
             database: self.database,
+            role: self.role,
             tickets,
         }))
     }

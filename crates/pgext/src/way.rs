@@ -75,6 +75,8 @@ impl Inline {
             cache: CACHE,
             states: STATES,
             pages: 0,
+            connections: usize::MAX,
+            logs: false,
         });
         let mut connection = engine.connect();
         connection.set_time(now());

@@ -48,6 +48,7 @@ typedef struct PgsealAttach
 	PgsealPeer	peer;
 	const char *socket;			/* of the isolated form; NULL: inline */
 	uint8_t		database[16];
+	uint32_t	role;			/* whose share of an isolated evaluator this is of */
 	/* Of the leader, which a client's backend is itself; its cluster's nonce, by which only its workers find it */
 	uint8_t		nonce[32];
 	int			leader;			/* process id */

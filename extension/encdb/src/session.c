@@ -125,6 +125,8 @@ encdb_attach(void)
 	if (encdb_evaluator == EVALUATOR_ISOLATED)
 		attach.socket = encdb_socket;
 	DatabaseIdentity(attach.database);
+	/* That of the connection, whatever role it has been set to; a worker has its leader's */
+	attach.role = MyProc->roleId;
 	SetLeader(&attach);
 	if (pgseal_attach(&attach) != 0)
 		return false;

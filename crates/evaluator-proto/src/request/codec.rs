@@ -3,44 +3,10 @@
 use pgseal_cell::{DataKeyId, Type};
 use pgseal_value::{AggregateKind, Arithmetic, Field, Interval};
 
-use super::{AttachAs, Batch, Collation, Page, Request, Unary};
+use super::{opcode, AttachAs, Batch, Collation, Page, Request, Unary};
 use crate::response::in_parts;
 use crate::wire::{put_bytes, Malformed, Out, Reader};
 use crate::{Items, Program};
-
-mod opcode {
-    pub const ATTACH: u8 = 0x01;
-    pub const TICKETS: u8 = 0x02;
-    pub const MESSAGE: u8 = 0x03;
-    pub const LOAD_KEYS: u8 = 0x04;
-    pub const STATUS: u8 = 0x05;
-    pub const COMPARE: u8 = 0x10;
-    pub const SEARCH_PAGE: u8 = 0x11;
-    pub const HASH: u8 = 0x12;
-    pub const ORDER_PREFIX: u8 = 0x14;
-    pub const RANK: u8 = 0x15;
-    pub const DESCEND: u8 = 0x16;
-    pub const ARITHMETIC: u8 = 0x20;
-    pub const UNARY: u8 = 0x21;
-    pub const CONCAT: u8 = 0x22;
-    pub const LIKE: u8 = 0x23;
-    pub const SUBSTRING: u8 = 0x24;
-    pub const LENGTH: u8 = 0x25;
-    pub const EXTRACT: u8 = 0x26;
-    pub const CAST: u8 = 0x27;
-    pub const LIKE_ESCAPE: u8 = 0x28;
-    pub const ADD_INTERVAL: u8 = 0x29;
-    pub const COMPUTE: u8 = 0x2a;
-    pub const AGGREGATE_STEP: u8 = 0x30;
-    pub const AGGREGATE_COMBINE: u8 = 0x31;
-    pub const AGGREGATE_EXPORT: u8 = 0x32;
-    pub const AGGREGATE_IMPORT: u8 = 0x33;
-    pub const AGGREGATE_FINISH: u8 = 0x34;
-    pub const AGGREGATE_DROP: u8 = 0x35;
-    pub const ENCRYPT: u8 = 0x40;
-    pub const DECRYPT: u8 = 0x41;
-    pub const GENERATE_KEY: u8 = 0x42;
-}
 
 impl<'a> Request<'a> {
     /// Reads a request.
@@ -89,7 +55,11 @@ impl<'a> Request<'a> {
 
     fn put_session(&self, into: &mut impl Out) {
         match *self {
-            Self::Attach { kind, database } => {
+            Self::Attach {
+                kind,
+                database,
+                role,
+            } => {
                 let (kind, ticket) = match kind {
                     AttachAs::Client => (0, None),
                     AttachAs::ParallelWorker { ticket } => (1, Some(ticket)),
@@ -97,6 +67,7 @@ impl<'a> Request<'a> {
                 };
                 into.extend_from_slice(&[opcode::ATTACH, kind]);
                 into.extend_from_slice(&database);
+                into.extend_from_slice(&role.to_le_bytes());
                 ticket
                     .iter()
                     .for_each(|ticket| into.extend_from_slice(ticket));
@@ -296,7 +267,7 @@ impl<'a> Request<'a> {
 fn session<'a>(opcode: u8, reader: &mut Reader<'a>) -> Result<Request<'a>, Malformed> {
     Ok(match opcode {
         opcode::ATTACH => {
-            let (kind, database) = (reader.u8()?, reader.array()?);
+            let (kind, database, role) = (reader.u8()?, reader.array()?, reader.u32()?);
             let kind = match kind {
                 0 => AttachAs::Client,
                 1 => AttachAs::ParallelWorker {
@@ -305,7 +276,11 @@ fn session<'a>(opcode: u8, reader: &mut Reader<'a>) -> Result<Request<'a>, Malfo
                 2 => AttachAs::Background,
                 _ => return Err(Malformed),
             };
-            Request::Attach { kind, database }
+            Request::Attach {
+                kind,
+                database,
+                role,
+            }
         }
         opcode::TICKETS => Request::Tickets,
         opcode::MESSAGE => Request::Message(reader.bytes()?),

@@ -27,7 +27,10 @@ impl Connection {
             Ok(()) => Refusal::TooLarge,
             Err(refusal) => refusal,
         };
-        self.counts.refused(refusal);
+        // Whoever is turned away has no share of the log, either.
+        if self.role.is_some() || refusal != Refusal::RoleShare {
+            self.counts.refused(refusal);
+        }
         zeroize::Zeroize::zeroize(response);
         Response::from(refusal).encode(response);
     }
@@ -206,8 +209,14 @@ impl Connection {
     /// What is about the session, and conversions out of cells.
     fn answer_session(&mut self, request: &Request<'_>, into: &mut Vec<u8>) -> Result<(), Refusal> {
         match *request {
-            Request::Attach { kind, database } => {
+            Request::Attach {
+                kind,
+                database,
+                role,
+            } => {
+                // A worker's ticket is good once, also where there is no room for the worker.
                 self.attach(kind, database)?;
+                self.enter(role)?;
                 Response::Done.encode(into);
             }
             Request::Tickets => Response::Tickets(self.tickets()?).encode(into),

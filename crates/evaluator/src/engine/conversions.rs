@@ -54,6 +54,7 @@ impl Connection {
         deterministic: bool,
     ) -> Result<Vec<u8>, Refusal> {
         self.begin_operation()?;
+        self.check_share()?;
         let key = DataKey::generate().map_err(|_| Refusal::NoRandom)?;
         let id = key.id();
         let grant = self.generating_grant(group, id)?;

@@ -160,7 +160,11 @@ impl Connection {
         self.flush_counts(self.number());
         let counts = &mut self.counts;
         (counts.any, counts.news, counts.summed) = (false, false, 0);
-        std::mem::take(&mut counts.events)
+        let events = std::mem::take(&mut counts.events);
+        if let Some(role) = self.role {
+            self.shared.roles.logged(role, events.len());
+        }
+        events
     }
 
     /// What is counted from now on is another session's.

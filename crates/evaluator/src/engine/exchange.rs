@@ -70,6 +70,7 @@ impl Connection {
     }
 
     fn open_session(&mut self, message: &[u8], into: &mut Vec<u8>) -> Result<(), Refusal> {
+        self.check_share()?;
         let offer = self.exchange.offer.take().ok_or(Refusal::MessageRefused)?;
         let opened = offer.open(message, self.now)?;
         let expires = opened.expires.min(self.now.saturating_add(LONGEST));
@@ -123,6 +124,7 @@ impl Connection {
     }
 
     fn command(&mut self, message: &[u8], into: &mut Vec<u8>) -> Result<(), Refusal> {
+        self.check_share()?;
         let session = self.exchange.session.take();
         let mut session = session.ok_or(Refusal::MessageRefused)?;
         let mut over = false;

@@ -27,6 +27,7 @@ mod keys;
 mod operations;
 mod rank;
 mod rights;
+mod roles;
 mod session;
 mod shares;
 mod trees;
@@ -49,6 +50,7 @@ use deposits::Deposits;
 use exchange::Exchange;
 use keys::{Key, KeyIdentity, Owner};
 use rights::Rights;
+use roles::{Role, Roles};
 use session::{Holdings, Leaders, Numbers, Session, Sessions};
 use trees::{Page, PageId, Trees};
 
@@ -77,6 +79,10 @@ pub struct Config {
     pub states: usize,
     /// Pages of indexes that are kept for all connections at most.
     pub pages: usize,
+    /// Connections that database roles share.
+    pub connections: usize,
+    /// What happens is written to a log, of which each role has a share.
+    pub logs: bool,
 }
 
 /// What all connections of a process share.
@@ -93,6 +99,7 @@ struct Shared {
     deposits: Mutex<Deposits>,
     totals: Mutex<Totals>,
     trees: RwLock<Trees>,
+    roles: Roles,
 }
 
 impl Engine {
@@ -101,6 +108,7 @@ impl Engine {
         Self(Arc::new(Shared {
             policy: pgseal_crypto::sha256(&[POLICY]),
             trees: RwLock::new(Trees::new(config.pages)),
+            roles: Roles::new(config.connections, config.logs),
             config,
             epoch: AtomicU64::new(1),
             numbers: Numbers::default(),
@@ -124,6 +132,7 @@ impl Engine {
             states: States::new(config.states),
             shared: Arc::clone(&self.0),
             now: 0,
+            role: None,
             attached: None,
             session: None,
             leads: false,
@@ -190,6 +199,8 @@ impl Shared {
 pub struct Connection {
     shared: Arc<Shared>,
     now: u64,
+    /// Whose share this connection is of.
+    role: Option<Role>,
     attached: Option<DatabaseId>,
     session: Option<Arc<Session>>,
     /// The session is this connection's own, and ends with it.
@@ -243,6 +254,36 @@ impl Connection {
     /// Whether there is a session that has not ended.
     pub fn has_session(&mut self) -> bool {
         self.fresh().is_ok()
+    }
+
+    /// Takes a place of this role's share, once in a connection. One that gets none does nothing.
+    pub fn enter(&mut self, role: Role) -> Result<(), Refusal> {
+        if self.role.is_some() {
+            return Err(Refusal::MalformedRequest);
+        }
+        if let Err(refusal) = self.shared.roles.enter(role, self.now) {
+            self.end_session();
+            (self.attached, self.serves_client) = (None, false);
+            return Err(refusal);
+        }
+        self.role = Some(role);
+        Ok(())
+    }
+
+    /// Whether its role may do what has a record of its own in the log.
+    pub fn may_do(&self) -> bool {
+        let roles = &self.shared.roles;
+        self.role.is_none_or(|role| roles.may_do(role, self.now))
+    }
+
+    /// Whether what its role does is counted in the log now, and not later.
+    pub fn may_count(&self) -> bool {
+        let roles = &self.shared.roles;
+        self.role.is_none_or(|role| roles.may_count(role, self.now))
+    }
+
+    fn check_share(&self) -> Result<(), Refusal> {
+        self.may_do().then_some(()).ok_or(Refusal::RoleShare)
     }
 
     /// Says who this is. Once in a connection.
@@ -419,5 +460,8 @@ impl View {
 impl Drop for Connection {
     fn drop(&mut self) {
         self.end_session();
+        if let Some(role) = self.role {
+            self.shared.roles.leave(role);
+        }
     }
 }

@@ -227,6 +227,7 @@ const ALLOWED: &[i64] = &[
     #[cfg(target_arch = "x86_64")]
     libc::SYS_epoll_wait,
     libc::SYS_fdatasync,
+    libc::SYS_fstatfs,
     libc::SYS_getsockopt,
     #[cfg(target_arch = "x86_64")]
     libc::SYS_poll,

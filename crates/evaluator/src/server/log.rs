@@ -8,6 +8,7 @@ use std::process;
 use std::sync::{Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use nix::sys::statvfs::fstatvfs;
 use pgseal_evaluator::audit::{self, Broken, Chain, Event, Head};
 
 /// The log of this process.
@@ -20,7 +21,12 @@ struct Open {
     file: File,
     chain: Chain,
     unsynced: bool,
+    /// It was said that the disk is nearly full.
+    warned: bool,
 }
+
+/// What is left of the disk when it is said: a part of so many of all.
+const NEARLY_FULL: u64 = 10;
 
 impl Log {
     /// No log.
@@ -49,6 +55,7 @@ impl Log {
                 file,
                 chain: Chain::new(),
                 unsynced: false,
+                warned: false,
             })),
         })
     }
@@ -85,7 +92,26 @@ impl Log {
         let mut open = open.lock().unwrap_or_else(PoisonError::into_inner);
         if std::mem::take(&mut open.unsynced) {
             end_if_failed(open.file.sync_data());
+            open.warn_if_nearly_full();
         }
+    }
+}
+
+impl Open {
+    /// Says so once, while there is time to make room.
+    fn warn_if_nearly_full(&mut self) {
+        let Ok(disk) = fstatvfs(&self.file) else {
+            return;
+        };
+        let is_low = disk.blocks_available() < disk.blocks() / NEARLY_FULL;
+        if is_low && !self.warned {
+            let left = disk.blocks_available().saturating_mul(disk.fragment_size()) >> 10;
+            eprintln!(
+                "pgseal-evaluator: {left} kB are left for the audit log: make room, because this \
+                process ends when it cannot write it"
+            );
+        }
+        self.warned = is_low;
     }
 }
 

@@ -103,6 +103,8 @@ pub fn serve(options: &Serve) -> Result<(), ServeError> {
         cache: options.cache,
         states: options.states,
         pages: options.pages as usize,
+        connections: options.max_connections as usize,
+        logs: options.log.is_some(),
     });
     let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
     // Threads outlive this function's view of them: what they use is never freed.

@@ -64,7 +64,8 @@ fn work(server: &'static Server, link: &Link) {
         if hurried == 0 {
             (seconds, coarse) = now();
         }
-        if taken == Err(RingError::Gone) || connection.has_events() && seconds != logged {
+        let is_due = taken == Err(RingError::Gone) || seconds != logged;
+        if is_due && connection.has_events() && connection.may_count() {
             server.log.write_at(coarse, &connection.take_events());
             logged = seconds;
         }
@@ -81,7 +82,7 @@ fn work(server: &'static Server, link: &Link) {
             Err(RingError::Gone) => continue,
         }
         // What is new is told before its answer is.
-        if connection.has_news() {
+        if connection.has_news() && connection.may_do() {
             server.log.write_at(coarse, &connection.take_events());
             logged = seconds;
         }

@@ -27,6 +27,8 @@ pub fn engine(inline: bool) -> Engine {
         cache: 4096,
         states: 1000,
         pages: 1000,
+        connections: 1000,
+        logs: true,
     })
 }
 

@@ -295,6 +295,7 @@ impl Backend {
         let attach = Request::Attach {
             kind: AttachAs::Client,
             database: DATABASE,
+            role: 10,
         };
         self.call(&attach)?;
         open_by(|message| self.relay(message), owner, owner, &[], &[])?;
@@ -303,13 +304,19 @@ impl Backend {
     }
 
     pub fn attach(socket: &Path, kind: AttachAs) -> Self {
+        Self::attach_for(socket, kind, 10).unwrap()
+    }
+
+    /// One that serves this role; the code of the refusal.
+    pub fn attach_for(socket: &Path, kind: AttachAs, role: u32) -> Result<Self, u16> {
         let mut backend = Self(Ring::connect(socket).unwrap());
         let attach = Request::Attach {
             kind,
             database: DATABASE,
+            role,
         };
-        backend.call(&attach).unwrap();
-        backend
+        backend.call(&attach)?;
+        Ok(backend)
     }
 
     /// Opens a session of the owner itself, and loads its key 11.

@@ -28,6 +28,7 @@ pub struct PgsealAttach {
     peer: c_int,
     socket: *const c_char,
     database: [u8; 16],
+    role: u32,
     nonce: [u8; 32],
     leader: c_int,
     leader_started: i64,
@@ -63,6 +64,7 @@ interface! {
             die: &*attach.die.cast(),
         };
         let shell = shell();
+        shell.role = attach.role;
         let place = match attach.socket.is_null() {
             true => Ok(Place::Inline),
             false => text(attach.socket).map(|socket| Place::Isolated { socket }),
@@ -70,6 +72,10 @@ interface! {
         let outcome = place.and_then(|place| {
             shell.attach(&place, peer(attach), interrupts, attach.database)
         });
+        if outcome.is_err() {
+            // Who is turned away takes nobody's place.
+            shell.detach();
+        }
         report(shell, outcome)
     }
 

@@ -1,0 +1,33 @@
+//! The first byte of each request. A number that was given keeps its meaning.
+
+pub const ATTACH: u8 = 0x01;
+pub const TICKETS: u8 = 0x02;
+pub const MESSAGE: u8 = 0x03;
+pub const LOAD_KEYS: u8 = 0x04;
+pub const STATUS: u8 = 0x05;
+pub const COMPARE: u8 = 0x10;
+pub const SEARCH_PAGE: u8 = 0x11;
+pub const HASH: u8 = 0x12;
+pub const ORDER_PREFIX: u8 = 0x14;
+pub const RANK: u8 = 0x15;
+pub const DESCEND: u8 = 0x16;
+pub const ARITHMETIC: u8 = 0x20;
+pub const UNARY: u8 = 0x21;
+pub const CONCAT: u8 = 0x22;
+pub const LIKE: u8 = 0x23;
+pub const SUBSTRING: u8 = 0x24;
+pub const LENGTH: u8 = 0x25;
+pub const EXTRACT: u8 = 0x26;
+pub const CAST: u8 = 0x27;
+pub const LIKE_ESCAPE: u8 = 0x28;
+pub const ADD_INTERVAL: u8 = 0x29;
+pub const COMPUTE: u8 = 0x2a;
+pub const AGGREGATE_STEP: u8 = 0x30;
+pub const AGGREGATE_COMBINE: u8 = 0x31;
+pub const AGGREGATE_EXPORT: u8 = 0x32;
+pub const AGGREGATE_IMPORT: u8 = 0x33;
+pub const AGGREGATE_FINISH: u8 = 0x34;
+pub const AGGREGATE_DROP: u8 = 0x35;
+pub const ENCRYPT: u8 = 0x40;
+pub const DECRYPT: u8 = 0x41;
+pub const GENERATE_KEY: u8 = 0x42;
