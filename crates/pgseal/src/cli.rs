@@ -120,7 +120,8 @@ impl UnlockOptions {
         Ways {
             unwrap_command: self.key_unwrap_command.clone(),
             key_command: self.encryption_key_command.clone(),
-            passphrase: Source::of_options(self.passphrase_file.clone(), self.passphrase_fd),
+            passphrase: Source::of_options(self.passphrase_file.clone(), self.passphrase_fd)
+                .by_option("--passphrase-file"),
         }
     }
 }
@@ -215,7 +216,8 @@ impl KeyChoice {
             passphrase: Source::of_options(
                 self.key_passphrase_file.clone().map(PathBuf::from),
                 None,
-            ),
+            )
+            .by_option("--key-passphrase-file"),
         }
     }
 }
@@ -240,7 +242,8 @@ impl OldUnlockOptions {
         Ways {
             unwrap_command: self.old_key_unwrap_command.clone(),
             key_command: self.old_encryption_key_command.clone(),
-            passphrase: Source::of_options(self.old_passphrase_file.clone(), None),
+            passphrase: Source::of_options(self.old_passphrase_file.clone(), None)
+                .by_option("--old-passphrase-file"),
         }
     }
 }
@@ -347,8 +350,11 @@ pub struct VerifyArgs {
 #[derive(Args)]
 pub struct AuditArgs {
     /// Data directories, or copies of them; tablespaces and pg_wal are found by their links
-    #[arg(value_name = "DATADIR", required = true)]
+    #[arg(value_name = "DATADIR", required_unless_present = "pgdata")]
     pub directories: Vec<PathBuf>,
+    /// The same, as other subcommands take it; repeatable
+    #[arg(short = 'D', long = "pgdata", value_name = "DATADIR")]
+    pub pgdata: Vec<PathBuf>,
     /// A text that must not be found in clear; repeatable
     #[arg(long, value_name = "TEXT")]
     pub canary: Vec<String>,
@@ -403,6 +409,9 @@ pub struct CheckArgs {
     /// Try every slot, not only until one opens
     #[arg(long, conflicts_with = "show")]
     pub all: bool,
+    /// A file that holds the passphrase of another slot; repeatable
+    #[arg(long, value_name = "FILE", requires = "all")]
+    pub more_passphrase_file: Vec<PathBuf>,
 }
 
 #[derive(Args)]

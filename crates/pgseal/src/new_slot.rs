@@ -46,7 +46,11 @@ pub enum NewSlot {
     /// By a command that prints a key.
     KeyCommand(String),
     /// By a passphrase from a file or, without one, the terminal.
-    Passphrase(Option<PathBuf>),
+    Passphrase {
+        file: Option<PathBuf>,
+        /// the option that would have named one
+        option: &'static str,
+    },
     /// In clear in a file elsewhere.
     File(PathBuf),
 }
@@ -72,7 +76,7 @@ impl NewSlot {
     /// Asks for the passphrase or runs the key command.
     pub fn ready(self, data: &Path) -> Result<Ready, NewSlotError> {
         let secret = match &self {
-            Self::Passphrase(file) => Some(read_new(file.as_deref())?),
+            Self::Passphrase { file, option } => Some(read_new(file.as_deref(), option)?),
             Self::KeyCommand(line) => Some(command_key(&command::key(line, None, data)?)?),
             Self::Plain | Self::Command { .. } | Self::File(_) => None,
         };
@@ -139,7 +143,7 @@ impl Ready {
                 });
             }
             NewSlot::KeyCommand(line) => (SecretSource::Command(line.clone()), Argon2Params::FLOOR),
-            NewSlot::Passphrase(_) => (SecretSource::Passphrase, cost::calibrated()),
+            NewSlot::Passphrase { .. } => (SecretSource::Passphrase, cost::calibrated()),
         };
         let secret = self
             .secret

@@ -20,13 +20,16 @@ pub const FILE: &str = "PGSEAL_PASSPHRASE_FILE";
 /// The longest passphrase that is read.
 const MAX: usize = 4096;
 
+/// A shorter new one is warned of: such are guessed, whatever a guess costs.
+const SHORT: usize = 8;
+
 /// Why there is no passphrase.
 #[derive(Debug, thiserror::Error)]
 pub enum PassphraseError {
     #[error("the passphrase file {0} cannot be read ({1}): check its path, owner and mode")]
     File(PathBuf, io::Error),
-    #[error("there is no terminal to ask for the passphrase: set {FILE}, or name a file by the option (--passphrase-file, --key-passphrase-file or --new-passphrase-file)")]
-    NoTerminal,
+    #[error("there is no terminal to ask for the passphrase: {0}")]
+    NoTerminal(String),
     #[error("no passphrase was typed: try again")]
     Nothing,
     #[error("the passphrase is empty: give one")]
@@ -41,6 +44,8 @@ pub enum PassphraseError {
 #[derive(Clone, Default)]
 pub struct Source {
     place: Place,
+    /// the option of the command at hand that names a file
+    option: Option<&'static str>,
     read: Arc<OnceLock<Secret>>,
 }
 
@@ -58,6 +63,19 @@ enum Place {
 }
 
 impl Source {
+    /// The same, for a command with this option that names a file.
+    pub fn by_option(self, option: &'static str) -> Self {
+        Self {
+            option: Some(option),
+            ..self
+        }
+    }
+
+    /// Is a person asked, who may be asked again?
+    pub fn is_asked(&self) -> bool {
+        matches!(self.place, Place::Default) && file_of_environment().is_none()
+    }
+
     /// The source that two options say, the file first.
     pub fn of_options(file: Option<PathBuf>, fd: Option<i32>) -> Self {
         let place = match (file, fd) {
@@ -102,10 +120,38 @@ impl Source {
             Place::Descriptor(fd) => read_file(Path::new(&format!("/proc/self/fd/{fd}"))),
             Place::Default => match file_of_environment() {
                 Some(path) => read_file(&path),
-                None => return ask(prompt),
+                None => return ask(prompt).map_err(|error| error.advised(&self.advice())),
             },
         }?;
         Ok(self.read.get_or_init(|| secret).clone())
+    }
+
+    /// What to do without a terminal.
+    fn advice(&self) -> String {
+        match self.option {
+            Some(option) => format!("set {FILE}, or name a file with {option}"),
+            None => format!("set {FILE} to the path of a file that holds it"),
+        }
+    }
+}
+
+impl PassphraseError {
+    fn advised(self, advice: &str) -> Self {
+        match self {
+            Self::NoTerminal(_) => Self::NoTerminal(advice.to_owned()),
+            other => other,
+        }
+    }
+}
+
+/// Tells a person that what was typed does not open a slot, before it is asked for again.
+pub fn tell_wrong(slot: u8) {
+    if let Ok(mut terminal) = File::options().write(true).open("/dev/tty") {
+        // The prompt that follows says enough.
+        let _ = writeln!(
+            terminal,
+            "This passphrase does not open slot {slot}: try again."
+        );
     }
 }
 
@@ -117,11 +163,24 @@ pub fn file_of_environment() -> Option<PathBuf> {
         .map(PathBuf::from)
 }
 
-/// A new passphrase: from `file`, or twice from the terminal.
-pub fn read_new(file: Option<&Path>) -> Result<Zeroizing<Vec<u8>>, PassphraseError> {
-    if let Some(file) = file {
-        return read_file(file);
+/// A new passphrase: from `file`, which `option` names, or twice from the terminal.
+pub fn read_new(file: Option<&Path>, option: &str) -> Result<Secret, PassphraseError> {
+    let secret = match file {
+        Some(file) => read_file(file),
+        None => ask_twice().map_err(|error| error.advised(&format!("name a file with {option}"))),
+    }?;
+    if secret.len() < SHORT {
+        // Whether somebody reads it or not, the slot is what was asked for.
+        let _ = writeln!(
+            io::stderr(),
+            "pgseal: warning: the new passphrase has fewer than {SHORT} bytes and can be guessed: \
+             replace it by a longer one with `pgseal key wrap --replace`"
+        );
     }
+    Ok(secret)
+}
+
+fn ask_twice() -> Result<Secret, PassphraseError> {
     let first = ask("New passphrase: ")?;
     if *first != *ask("New passphrase, again: ")? {
         return Err(PassphraseError::Differ);
@@ -158,7 +217,7 @@ fn fill(mut file: File, bytes: &mut [u8]) -> io::Result<usize> {
 /// Asks at the terminal.
 fn ask(prompt: &str) -> Result<Zeroizing<Vec<u8>>, PassphraseError> {
     let mut bytes = Zeroizing::new(vec![0; MAX + 1]);
-    let len = typed(prompt, &mut bytes).map_err(|_| PassphraseError::NoTerminal)?;
+    let len = typed(prompt, &mut bytes).map_err(|_| PassphraseError::NoTerminal(String::new()))?;
     bytes.truncate(len);
     match len {
         0 => Err(PassphraseError::Nothing),

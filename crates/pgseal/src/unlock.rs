@@ -351,9 +351,28 @@ impl<'a> Opener<'a> {
                 kdf,
                 wrapped,
             } => {
-                let secret = self.secret(source, slot.id)?;
-                Ok(open_derived(header, source, kdf, wrapped, &secret)?)
+                let mut tries = self.tries(source);
+                loop {
+                    let secret = self.secret(source, slot.id)?;
+                    tries -= 1;
+                    match open_derived(header, source, kdf, wrapped, &secret) {
+                        Err(DerivedError::Wrong(_)) if tries > 0 => {
+                            passphrase::tell_wrong(slot.id);
+                        }
+                        opened => return Ok(opened?),
+                    }
+                }
             }
+        }
+    }
+
+    /// How often a secret is taken: a person may mistype a passphrase.
+    fn tries(&self, source: &SecretSource) -> u8 {
+        let typed = matches!(source, SecretSource::Passphrase) && self.passphrase.is_asked();
+        if typed {
+            3
+        } else {
+            1
         }
     }
 

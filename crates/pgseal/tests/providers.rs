@@ -251,7 +251,7 @@ fn no_terminal_to_ask_for_the_passphrase() {
         .args(check.get_args())
         .env_clear()
         .stdin(Stdio::null());
-    let sentence = format!("{}: there is no terminal to ask for the passphrase: set PGSEAL_PASSPHRASE_FILE, or name a file by the option (--passphrase-file, --key-passphrase-file or --new-passphrase-file)", cluster.key_bin_path().display());
+    let sentence = format!("{}: there is no terminal to ask for the passphrase: set PGSEAL_PASSPHRASE_FILE, or name a file with --passphrase-file", cluster.key_bin_path().display());
     Transcript::of(&mut detached).refuses(6, &sentence);
 }
 
@@ -372,7 +372,10 @@ fn any_slot_opens_and_each_says_why_it_does_not() {
     let all = Transcript::of(&mut cluster.key("check", &["--all"]));
     assert_eq!(all.code, Some(1));
     assert_eq!(all.stdout, format!("{}slot 1 (command): the unwrap command failed with exit status 3: run it by hand to see why\nslot 2 (command): opens\n", opens(2)));
-    assert_eq!(all.stderr, "pgseal: the key opens, but not through slot 1: replace with `pgseal key wrap --replace` what nobody can open\n");
+    assert_eq!(
+        all.stderr,
+        "pgseal: the key opens, but not through slot 1: the line of each says why\n"
+    );
     slot_list_refuses([bad(), command("true", b"x")]);
 }
 

@@ -24,7 +24,7 @@ fn generation(cluster: &Cluster) -> u64 {
 #[test]
 fn a_slot_of_every_kind_is_added() {
     let cluster = Cluster::new([plain()]);
-    let pass = cluster.write_beside("pass", "secret\n");
+    let pass = cluster.write_beside("pass", "a long secret\n");
     let pass = pass.to_str().expect("UTF-8");
     let key_file = cluster.beside("pg.key");
     let wrap = |args: &[&str]| Transcript::of(&mut cluster.key("wrap", args));

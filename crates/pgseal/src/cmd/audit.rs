@@ -20,7 +20,8 @@ pub fn run(args: &AuditArgs) -> Result<ExitCode, Failure> {
     let (count, start) = (list.len(), Instant::now());
     let canaries = Canaries::new(list)?;
     let (mut files, mut unread) = (Vec::new(), Vec::new());
-    for directory in &args.directories {
+    let directories = [&args.pgdata[..], &args.directories].concat();
+    for directory in &directories {
         let found = walk::walk(directory)?;
         files.extend(found.files);
         let odd = found.others.iter().filter(|odd| odd.holds_data);
@@ -34,7 +35,7 @@ pub fn run(args: &AuditArgs) -> Result<ExitCode, Failure> {
     bar.finish_and_clear();
     let time = start.elapsed();
     let mut report = Report::new(
-        &args.directories,
+        &directories,
         &files,
         audited,
         &canaries,
@@ -42,7 +43,7 @@ pub fn run(args: &AuditArgs) -> Result<ExitCode, Failure> {
         unread,
         time,
     );
-    let names = args.directories.iter().map(|path| not_postgresqls(path));
+    let names = directories.iter().map(|path| not_postgresqls(path));
     report.unlisted = names.flatten().collect();
     output::report(&report, args.scan.json)?;
     Ok(if report.is_finding() {

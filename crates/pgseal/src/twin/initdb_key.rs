@@ -119,10 +119,12 @@ fn ways(split: &Split) -> Result<Vec<NewSlot>, NewKeyError> {
     if let Some(line) = split.value(Name::KeyCommand) {
         ways.push(NewSlot::KeyCommand(line.to_owned()));
     }
-    if let Some(file) = split.value(Name::KeyPassphraseFile) {
-        ways.push(NewSlot::Passphrase(Some(PathBuf::from(file))));
-    } else if split.has(Name::KeyPassphrase) {
-        ways.push(NewSlot::Passphrase(passphrase::file_of_environment()));
+    let file = split.value(Name::KeyPassphraseFile).map(PathBuf::from);
+    if file.is_some() || split.has(Name::KeyPassphrase) {
+        ways.push(NewSlot::Passphrase {
+            file: file.or_else(passphrase::file_of_environment),
+            option: "--key-passphrase-file",
+        });
     }
     if let Some(path) = split.value(Name::KeyFile) {
         ways.push(NewSlot::File(PathBuf::from(path)));

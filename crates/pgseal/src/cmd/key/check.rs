@@ -1,7 +1,11 @@
 //! `pgseal key check`: does the key open? Nothing is changed.
 
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+
+use pgseal_format::{Header, SecretSource, Slot, SlotKind};
+use pgseal_keyring::DerivedError;
 
 use crate::cli::CheckArgs;
 use crate::cluster::Root;
@@ -9,12 +13,27 @@ use crate::describe;
 use crate::exit::Failure;
 use crate::keybin::{CopyError, KeyDir, DIR, SETTINGS};
 use crate::output;
-use crate::unlock::{unlock, Opener, Unlocked, Ways};
+use crate::passphrase::{PassphraseError, Source};
+use crate::unlock::{unlock, Opener, SlotError, UnlockError, Unlocked, Ways};
 
-/// Some slots open and some do not.
+/// Some slots open, and of others that is not known.
 #[derive(Debug, thiserror::Error)]
-#[error("the key opens, but not through {0}: replace with `pgseal key wrap --replace` what nobody can open")]
-pub struct SlotsDoNotOpen(String);
+pub enum SlotsDoNotOpen {
+    #[error("the key opens, but not through {0}: the line of each says why")]
+    Shut(String),
+    #[error(
+        "the key opens, but {0} was not tried: give its passphrase with --more-passphrase-file"
+    )]
+    NotTried(String),
+}
+
+/// What came of one slot.
+enum Outcome {
+    Opens,
+    /// A passphrase was given for each other slot and none for this one.
+    NotTried,
+    Shut(SlotError),
+}
 
 /// `pgseal.toml` is of no use.
 #[derive(Debug, thiserror::Error)]
@@ -39,7 +58,7 @@ pub fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
     let key = opened.header.key_id;
     output::print(format_args!("key {key} opens through {through}\n"))?;
     if args.all {
-        every_slot(&opened, &ways)?;
+        every_slot(&opened, &ways, &args.more_passphrase_file)?;
     }
     KeyDir::of(&opened.root.path)
         .check_copy(&opened.header)
@@ -55,25 +74,93 @@ fn show(data: &Path, ways: &Ways) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn every_slot(opened: &Unlocked, ways: &Ways) -> Result<(), Failure> {
+fn every_slot(opened: &Unlocked, ways: &Ways, more: &[PathBuf]) -> Result<(), Failure> {
     let Some((_, file)) = &opened.file else {
         return Ok(());
     };
-    let source = opened.source.clone();
-    let opener = Opener::new(file.header(), source, &opened.root.path, ways)?;
-    let mut shut = Vec::new();
-    for slot in file.slots() {
-        let name = slot.kind.name();
-        match opener.slot(file.header(), slot) {
-            Ok(_) => output::print(format_args!("slot {} ({name}): opens\n", slot.id))?,
-            Err(error) => {
-                output::print(format_args!("slot {} ({name}): {error}\n", slot.id))?;
-                shut.push(format!("slot {}", slot.id));
+    let openers = openers(opened, file.header(), ways, more)?;
+    let tried = { file.slots().iter() }.map(|slot| opened_by(&openers, file.header(), slot));
+    let tried: Vec<_> = tried.collect();
+    // A passphrase that opens another slot was not given for this one.
+    let slots = file.slots().iter().zip(&tried);
+    let used = slots.filter(|(slot, _)| takes_passphrase(slot));
+    let used: BTreeSet<_> = used.filter_map(|(_, found)| found.as_ref().ok()).collect();
+    let spare = ways.passphrase.is_asked() || used.len() < openers.len();
+    let (mut shut, mut untried) = (Vec::new(), Vec::new());
+    for (slot, found) in file.slots().iter().zip(tried) {
+        let (name, id) = (slot.kind.name(), slot.id);
+        let outcome = outcome(found.map(|_| ()), spare || !takes_passphrase(slot));
+        match &outcome {
+            Outcome::Opens => output::print(format_args!("slot {id} ({name}): opens\n"))?,
+            Outcome::NotTried => {
+                output::print(format_args!(
+                    "slot {id} ({name}): not tried, no passphrase given\n"
+                ))?;
+                untried.push(format!("slot {id}"));
+            }
+            Outcome::Shut(error) => {
+                let error = output::sentence(error);
+                output::print(format_args!("slot {id} ({name}): {error}\n"))?;
+                shut.push(format!("slot {id}"));
             }
         }
     }
-    if shut.is_empty() {
-        return Ok(());
+    match (shut.is_empty(), untried.is_empty()) {
+        (true, true) => Ok(()),
+        (false, _) => Err(SlotsDoNotOpen::Shut(shut.join(", ")).into()),
+        (true, false) => Err(SlotsDoNotOpen::NotTried(untried.join(", ")).into()),
     }
-    Err(SlotsDoNotOpen(shut.join(", ")).into())
+}
+
+/// One for each passphrase that was given; the first knows everything else, too.
+fn openers<'a>(
+    opened: &'a Unlocked,
+    header: &Header,
+    ways: &Ways,
+    more: &[PathBuf],
+) -> Result<Vec<Opener<'a>>, UnlockError> {
+    let more = more.iter().map(|file| Ways {
+        passphrase: Source::of_options(Some(file.clone()), None),
+        ..ways.clone()
+    });
+    let all = [ways.clone()].into_iter().chain(more);
+    let opener = |ways: Ways| Opener::new(header, opened.source.clone(), &opened.root.path, &ways);
+    all.map(opener).collect()
+}
+
+/// Which of the openers opens a slot, by its number, or why the first that could tell does not.
+fn opened_by(openers: &[Opener<'_>], header: &Header, slot: &Slot) -> Result<usize, SlotError> {
+    let count = if takes_passphrase(slot) {
+        openers.len()
+    } else {
+        1
+    };
+    let mut failure = None;
+    for (at, opener) in openers[..count].iter().enumerate() {
+        match opener.slot(header, slot) {
+            Ok(_) => return Ok(at),
+            Err(error) => failure = Some(error),
+        }
+    }
+    Err(failure.expect("there is one opener at least"))
+}
+
+fn takes_passphrase(slot: &Slot) -> bool {
+    let source = match &slot.kind {
+        SlotKind::Derived { source, .. } => source,
+        _ => return false,
+    };
+    matches!(source, SecretSource::Passphrase)
+}
+
+/// `given`: was there a secret that may be this slot's?
+fn outcome(found: Result<(), SlotError>, given: bool) -> Outcome {
+    match found {
+        Ok(()) => Outcome::Opens,
+        Err(SlotError::Passphrase(PassphraseError::NoTerminal(_) | PassphraseError::Nothing)) => {
+            Outcome::NotTried
+        }
+        Err(SlotError::Derived(DerivedError::Wrong(_))) if !given => Outcome::NotTried,
+        Err(error) => Outcome::Shut(error),
+    }
 }

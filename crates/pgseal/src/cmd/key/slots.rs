@@ -124,7 +124,10 @@ fn new_slot(new: &NewOptions, old: Option<&Slot>) -> Result<NewSlot, ChangeError
         return Ok(NewSlot::KeyCommand(line.clone()));
     }
     if new.new_passphrase || new.new_passphrase_file.is_some() {
-        return Ok(NewSlot::Passphrase(new.new_passphrase_file.clone()));
+        return Ok(NewSlot::Passphrase {
+            file: new.new_passphrase_file.clone(),
+            option: "--new-passphrase-file",
+        });
     }
     if let Some(path) = &new.new_key_file {
         return Ok(NewSlot::File(path.clone()));

@@ -1,0 +1,103 @@
+#!/usr/bin/env python3
+"""Passphrases that are asked for, mistyped, short, or not given: what is said, and what to do is an option that the command has."""
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from bad_input import STAGE, BadInput, run  # noqa: E402
+from pgseal_test import TIME_LIMIT, base_environment, main  # noqa: E402
+from terminal import Terminal  # noqa: E402
+
+PGSEAL = STAGE / "dist/bin/pgseal"
+FIRST, SECOND = "the first passphrase", "the second passphrase"
+NO_TERMINAL = "pgseal: {}there is no terminal to ask for the passphrase: {}\n"
+VARIABLE = "set PGSEAL_PASSPHRASE_FILE"
+
+
+class Passphrases(BadInput):
+    """A cluster with two slots, each of a passphrase: one for every day, one for a safe."""
+
+    def setUp(self):
+        super().setUp()
+        self.first, self.second, self.wrong = map(self.file, (FIRST, SECOND, "neither of the two"))
+        self.sealed = self.cluster(key=("--key-passphrase-file", self.first)).init()
+        run([PGSEAL, "key", "wrap", "-D", self.sealed.data, "--passphrase-file", self.first, "--new-passphrase-file", self.second])
+
+    def file(self, words):
+        path = self.directory / words.replace(" ", "-")
+        path.write_text(words + "\n")
+        path.chmod(0o600)
+        return path
+
+    def check_all(self, *files):
+        """What it prints of the slots, its code and its sentence."""
+        options = ["--passphrase-file", files[0]] + [part for file in files[1:] for part in ("--more-passphrase-file", file)]
+        done = run([PGSEAL, "key", "check", "--all", "-D", self.sealed.data, *options], check=False)
+        return done.stdout.splitlines()[1:], done.returncode, done.stderr
+
+    def test_every_slot_is_tried_with_the_passphrases_that_are_given(self):
+        opens = ["slot 1 (passphrase): opens", "slot 2 (passphrase): opens"]
+        for files in [(self.first, self.second), (self.second, self.first)]:
+            self.assertEqual(self.check_all(*files), (opens, 0, ""))
+        untried = "pgseal: the key opens, but slot 2 was not tried: give its passphrase with --more-passphrase-file\n"
+        self.assertEqual(self.check_all(self.first), ([opens[0], "slot 2 (passphrase): not tried, no passphrase given"], 1, untried))
+        lines, code, sentence = self.check_all(self.first, self.wrong)
+        self.assertEqual((code, sentence), (1, "pgseal: the key opens, but not through slot 2: the line of each says why\n"))
+        self.assertRegex(lines[1], r"^slot 2 \(passphrase\): wrong passphrase")
+
+    def test_the_option_that_the_command_has(self):
+        plain = self.cluster("plain", sealed=False).init()
+        for command, cluster, advice in [
+            (["key", "unwrap"], self.sealed, f"{VARIABLE}, or name a file with --passphrase-file"),
+            (["unseal"], self.sealed, f"{VARIABLE}, or name a file with --passphrase-file"),
+            (["rekey", "--key-passphrase"], self.sealed, f"{VARIABLE}, or name a file with --old-passphrase-file"),
+            (["seal", "--key-passphrase"], plain, "name a file with --key-passphrase-file"),
+        ]:
+            with self.subTest(" ".join(command)):
+                done = run([PGSEAL, *command, "-D", cluster.data], check=False, start_new_session=True)
+                self.assertEqual(done.returncode, 6)
+                self.assertTrue(done.stderr.endswith(f"there is no terminal to ask for the passphrase: {advice}\n"), done.stderr)
+        done = self.sealed.run("pg_controldata", "-D", self.sealed.data, check=False, start_new_session=True)
+        self.assertEqual(done.stderr.count(f"{VARIABLE} to the path of a file that holds it"), 2, done.stderr)
+        wrap = [PGSEAL, "key", "wrap", "--new-passphrase", "--passphrase-file", self.first, "-D", self.sealed.data]
+        done = run(wrap, check=False, start_new_session=True)
+        self.assertEqual(done.stderr, NO_TERMINAL.format("", "name a file with --new-passphrase-file"))
+
+    def test_a_person_may_mistype(self):
+        """Three times for each slot; then the next is asked for."""
+        command = [PGSEAL, "key", "check", "-D", self.sealed.data]
+        for typed, code in [(["wrong", "wrong again", FIRST], 0), (["wrong"] * 3 + [SECOND], 0), (["wrong"] * 6, 7)]:
+            terminal = Terminal()
+            process = subprocess.Popen(command, env=base_environment(), text=True, stdout=subprocess.PIPE, **terminal.options())
+            terminal.opened()
+            for number, words in enumerate(typed, 1):
+                deadline = time.monotonic() + TIME_LIMIT
+                while terminal.shown.count(b"Passphrase for ") < number and time.monotonic() < deadline:
+                    time.sleep(0.02)
+                terminal.press(words.encode() + b"\n")
+            printed = process.communicate(timeout=TIME_LIMIT)[0]
+            shown = terminal.close()
+            self.assertEqual(process.returncode, code, shown)
+            self.assertEqual(shown.count("Passphrase for "), len(typed))
+            self.assertEqual(shown.count(": try again."), {3: 2, 4: 2, 6: 4}[len(typed)])
+            self.assertEqual("opens through" in printed, code == 0)
+
+    def test_a_short_one_is_warned_of_where_it_is_made(self):
+        short = self.file("a")
+        done = run([PGSEAL, "key", "wrap", "-D", self.sealed.data, "--passphrase-file", self.first, "--new-passphrase-file", short])
+        self.assertEqual(done.stderr, "pgseal: warning: the new passphrase has fewer than 8 bytes and can be guessed: replace it by a longer "
+                                      "one with `pgseal key wrap --replace`\n")
+        self.assertEqual(run([PGSEAL, "key", "check", "-D", self.sealed.data, "--passphrase-file", short]).stderr, "")
+
+    def test_audit_takes_a_directory_as_the_others_do(self):
+        plain = run([PGSEAL, "audit", self.sealed.data]).stdout
+        by_option = run([PGSEAL, "audit", "-D", self.sealed.data]).stdout
+        self.assertEqual(plain.split(",")[:2], by_option.split(",")[:2])
+        self.assertEqual(run([PGSEAL, "audit"], check=False).returncode, 2)
+
+
+if __name__ == "__main__":
+    main(__file__)
