@@ -117,8 +117,13 @@ pub fn take_out(name: &CStr) -> Option<CString> {
 /// Does this descriptor, just opened with `flags`, lead to what a server hands to nobody? Any role
 /// that may read files would have keys by it, or clear pages (crypto.md A1).
 pub fn withholds(fd: c_int, flags: c_int) -> bool {
-    programs::is_server()
-        && (holds_memory(fd, flags) || openers::has(fd) || is_of_key_directory(fd))
+    programs::is_server() && (holds_memory(fd, flags) || openers::has(fd))
+}
+
+/// The same of a descriptor that a path of SQL's led to: it has no business in a key directory,
+/// from which a raw base backup takes what is there.
+pub fn withholds_from_sql(fd: c_int, flags: c_int) -> bool {
+    withholds(fd, flags) || (programs::is_server() && is_of_key_directory(fd))
 }
 
 /// Does it lead into a key directory? A path that did not, when it was looked at, may do so when it

@@ -125,7 +125,10 @@ fn open_raw(directory: c_int, path: &CStr, flags: c_int) -> c_int {
         Place::Sealed(cluster, class) if is_control(&class) => {
             control::open_carried(cluster).unwrap_or_else(|| super::fail(libc::EIO))
         }
-        _ => open_clear(directory, path, flags, 0),
+        _ => unless_withheld(
+            libc_call!(openat(directory, path.as_ptr(), flags, 0)),
+            flags,
+        ),
     }
 }
 
@@ -141,11 +144,8 @@ fn open_nameless(directory: c_int, path: &CStr, flags: c_int, mode: mode_t) -> c
 /// Opens what is there, as it is stored. Whether a server may have it is decided on the descriptor:
 /// a path may lead elsewhere each time that it is looked at.
 pub fn open_clear(directory: c_int, path: &CStr, flags: c_int, mode: mode_t) -> c_int {
-    let below = untruncated(flags);
-    unless_withheld(
-        libc_call!(openat(directory, path.as_ptr(), below, mode)),
-        flags,
-    )
+    let fd = libc_call!(openat(directory, path.as_ptr(), untruncated(flags), mode));
+    unless(|| server::withholds_from_sql(fd, flags), fd, flags)
 }
 
 /// Does a server ask to have a file emptied that it opens? Not before it is known that it may.
@@ -279,7 +279,7 @@ fn protect(
     }
     let reads = flags & libc::O_ACCMODE == libc::O_RDONLY;
     let hidden = reads && holds_pages(class) && receivers::hides_from_import();
-    if hidden && server::withholds(fd, flags) {
+    if hidden && server::withholds_from_sql(fd, flags) {
         return Err(Unprotected::Withheld);
     }
     files::insert(fd, Stored::Sealed(cluster.open(&spec)), flags, hidden)

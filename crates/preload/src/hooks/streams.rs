@@ -46,6 +46,11 @@ pub unsafe fn fopen(path: *const c_char, mode: *const c_char) -> *mut FILE {
     if fd < 0 {
         return std::ptr::null_mut();
     }
+    if flags & (libc::O_ACCMODE | libc::O_APPEND) == libc::O_WRONLY | libc::O_APPEND {
+        // As fopen does, and fdopen does not.
+        // SAFETY: a descriptor of our own and two numbers.
+        unsafe { libc::lseek(fd, 0, libc::SEEK_END) };
+    }
     // SAFETY: a descriptor of our own and the caller's mode.
     let stream = unsafe { fdopen(fd, mode) };
     if stream.is_null() {
