@@ -136,6 +136,16 @@ class Builds(Case):
                 self.assertEqual((done.returncode, new.exists()), (8, False))
                 self.check_library(version, pg, refused)
 
+    def test_a_copy_of_another_version(self):
+        """Refused before anything is copied."""
+        cluster = self.cluster("main", sealed=False)
+        cluster.bindir = build("16.14")
+        cluster.init().start()
+        copy = self.cluster("copy")
+        done = copy.run("pg_basebackup", "-h", cluster.home, "-D", copy.data, "--data-encryption", "--no-key-wrap", check=False)
+        self.assertRegex(done.stderr, REFUSED.format("16"))
+        self.assertEqual((done.returncode, copy.data.exists()), (8, False))
+
     def check_library(self, version, pg, refused):
         """A cluster that got sealed past all that."""
         cluster = self.cluster(f"main{version}", sealed=False)

@@ -17,6 +17,7 @@ use std::process::ExitCode;
 use std::slice;
 
 use pgseal_storage::control::check_blocks;
+use pgseal_storage::version;
 use zeroize::Zeroizing;
 
 use super::getopt::{Given, PG_BASEBACKUP};
@@ -98,6 +99,7 @@ pub fn copy(
     let Some(copy) = Copy::of(split, given, source, root)? else {
         return Ok(None);
     };
+    version::check(&source.version.to_string())?;
     let [data, wal] = source.block_sizes;
     check_blocks(data, wal)?;
     if !source.logs_hints {
