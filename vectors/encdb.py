@@ -249,3 +249,23 @@ def command_fields(r):
         r.number(4)
         r.take(r.number(4)).decode()
     need(not r.data)
+
+def owners_list(signer, listed, signature):
+    """docs/format/identity.md: what an owner's client keeps of databases, if its signature holds."""
+    try:
+        Ed25519PublicKey.from_public_bytes(signer).verify(signature, b"pgseal/owners-list/1\0" + listed)
+    except InvalidSignature:
+        raise Refused("not signed")
+    r = Reader(listed)
+    def text():
+        return r.take(r.number(2)).decode()
+    need(r.take(9) == b"PGSEALOL\1")
+    databases = []
+    for _ in range(r.number(2)):
+        name = text()
+        columns = [[text() for _ in range(5)] for _ in range(r.number(2))]
+        revocations = r.take(r.number(4))
+        revoked = verify_revocations(revocations, signer) if revocations else []
+        databases.append({"name": name, "columns": columns, "revoked": [serial.hex() for serial in revoked]})
+    need(not r.data and databases == sorted(databases, key=lambda database: database["name"]))
+    return databases

@@ -246,6 +246,11 @@ def grant_revocations(v):
     result, serials = result_of(encdb.verify_revocations, listed, owner)
     return result == v["result"] and (serials is None or [s.hex() for s in serials] == v["serials"])
 
+def identity_lists(v):
+    signer, listed, signature = unhex(v, "signer", "list", "signature")
+    result, databases = result_of(encdb.owners_list, signer, listed, signature)
+    return result == v["result"] and databases == v.get("databases")
+
 def message_sessions(v):
     b = {k: bytes.fromhex(x) if isinstance(x, str) and k not in ("name", "result") else x for k, x in v.items()}
     report, evidence = encdb.evidence_message(b)

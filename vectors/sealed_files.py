@@ -63,16 +63,15 @@ DIR = rf"(?:(?:base/|{SPC})(?P<db>{OID})|(?P<shared>global))/"
 MOVED = rf"(?:base/|{SPC})moved_for_upgrade/(?P<db>{OID})(?:_old_catalogs)?/"
 REL = rf"(?P<rel>{OID})(?:_(?P<fork>fsm|vm|init))?(?:\.(?P<segment>[1-9][0-9]*))?"
 SLRU = r"pg_(?:xact|multixact/(?:offsets|members)|subtrans|commit_ts|serial|notify)/[0-9A-F]{4,16}"
-OWN = (r"(?:clog|commit_ts|dynshmem|encryption|log|logical|multixact|notify|replslot|serial|snapshots|stat|stat_tmp|"
-       r"subtrans|tblspc|twophase|upgrade_output\.d|wal|xact|xlog)")
+OWN = (r"(?:base|global|PG_[^/]*|pg_(?:clog|commit_ts|dynshmem|logical|multixact|notify|replslot|serial|snapshots|stat|stat_tmp|"
+       r"subtrans|tblspc|twophase|upgrade_output\.d|wal|xact|xlog))")
 CLEAR = (rf"(?:base/|{SPC}){OID}/PG_VERSION|"
          rf"{DIR}pg_(?:filenode\.map(?:\.tmp)?|internal\.init[^/]*)|"
          rf"(?:base/|{SPC})moved_for_upgrade/[^/]*/(?:PG_VERSION|pg_filenode\.map[^/]*|pg_internal\.init[^/]*)|"
          r"pg_wal/(?:RECOVERYHISTORY|[^/]*\.history|[^/]*\.backup|archive_status/[^/]*)|"
          r"pg_logical/replorigin_checkpoint(?:\.tmp)?|pg_replslot/[^/]*/state(?:\.tmp)?|"
          r"pg_stat/repmgrd_state\.txt|"
-         r"pg_snapshots/[^/]*|pg_log/.*|pg_upgrade_output\.d/(?![^/]*/dump/[^/]*$).*|pg_(?:hba|ident)\.conf|"
-         rf"pg_(?!{OWN}/)[^/]*/.*\.(?:conf|crt|crl|key|pem|log|csv|json)")
+         r"pg_snapshots/[^/]*|pg_log/.*|pg_upgrade_output\.d/(?![^/]*/dump/[^/]*$).*|pg_(?:hba|ident)\.conf")
 EPHEMERAL = rf"(?:base|{SPC[:-1]})/pgsql_tmp/.*|pg_replslot/[^/]*/[^/]*"
 
 def classify(path, segment_size=None):
@@ -114,7 +113,7 @@ def classify(path, segment_size=None):
         return sealed("shared stream", "ephemeral")
     if matches(r"pg_wal/summaries/[^/]*"):
         return sealed("shared stream", name=b"pg_wal/summaries")
-    if not matches(r"(?:base|global|pg_[^/]*|PG_[^/]*)/.*"):
+    if not matches(rf"{OWN}/.*"):
         return ("clear",)
     name = "pg_stat/pgstat.stat" if path == "pg_stat/pgstat.tmp" else path
     name = re.sub(r"(?:(\.snap)\.[0-9]+)?\.tmp$", r"\1", name)
