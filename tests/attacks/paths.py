@@ -205,9 +205,9 @@ class ServerAndStrangers(Case):
 
     def test_a_path_adds_no_line_to_the_log(self):
         here = self.cluster("here").init().start()
-        here.psql("CREATE ROLE reader LOGIN IN ROLE pg_read_server_files; GRANT EXECUTE ON FUNCTION pg_read_binary_file(text) TO reader")
-        read = r"SELECT pg_read_binary_file(E'pg_dynshmem/x\n2026-01-01 00:00:00 UTC FATAL: forged')"
-        here.psql(read, user="reader", error="Operation not supported")
+        here.psql("CREATE ROLE writer LOGIN IN ROLE pg_write_server_files")
+        write = f"COPY (SELECT 1) TO E'{here.data}/pg_dynshmem/x\\n2026-01-01 00:00:00 UTC FATAL: forged'"
+        here.psql(write, user="writer", error="Operation not supported")
         self.assertIn("pg_dynshmem/x?2026-01-01 00:00:00 UTC FATAL: forged cannot be sealed", here.log())
         self.assertNotIn("\n2026-01-01", here.log())
 
