@@ -10,6 +10,9 @@ use std::path::Path;
 
 use pgseal_storage::classify::{classify, Class};
 
+/// How the names of a server's sockets and of their lock files begin.
+const SOCKET: &[u8] = b".s.PGSQL.";
+
 /// The names at the top of the data directory `data`; a directory's ends with a slash.
 pub fn unlisted(data: &Path) -> io::Result<BTreeSet<String>> {
     let entries = fs::read_dir(data)?.map(|entry| entry.map(|entry| unlisted_name(&entry)));
@@ -22,7 +25,11 @@ pub fn unlisted(data: &Path) -> io::Result<BTreeSet<String>> {
 
 fn unlisted_name(entry: &DirEntry) -> Option<String> {
     let name = entry.file_name();
-    let is_directory = fs::metadata(entry.path()).is_ok_and(|metadata| metadata.is_dir());
+    let kind = fs::metadata(entry.path()).ok()?.file_type();
+    let is_directory = kind.is_dir();
+    if !is_directory && (!kind.is_file() || name.as_bytes().starts_with(SOCKET)) {
+        return None;
+    }
     let path = match is_directory {
         true => [name.as_bytes(), b"/x"].concat(),
         false => name.as_bytes().to_vec(),

@@ -132,13 +132,19 @@ fn whole(mut pages: Vec<u8>) -> Vec<u8> {
 fn every_form_is_brought_as_the_cluster_stores_it() {
     let place = Place::new();
     let own = place.own();
-    for bytes in [place.clear(), own.clone(), place.others()] {
+    for bytes in [own.clone(), place.others()] {
         place.archive(NAME, &bytes);
         place
             .get(&place.archive, &[&place.other_option()], NAME)
             .prints("");
         assert!(place.data.stored(RESTORED) == own);
     }
+    place.archive(NAME, &place.clear());
+    let accepted = place.get(&place.archive, &["--accept-clear"], NAME);
+    assert_eq!(accepted.code, Some(0), "{}", accepted.stderr);
+    assert!(place.data.stored(RESTORED) == own);
+    let refused = place.get(&place.archive, &[], NAME);
+    assert_eq!(refused.code, Some(207), "{}", refused.stderr);
 }
 
 #[test]

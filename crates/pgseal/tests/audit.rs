@@ -224,6 +224,7 @@ fn json_has_the_same() {
             "pages": 1,
         }],
         "not_read": [],
+        "unlisted": [],
         "seconds": null,
     });
     assert_eq!((code, report), (Some(1), expected));

@@ -76,6 +76,7 @@ fn a_good_cluster() {
         "holes": [],
         "unknown": [],
         "odd": [],
+        "shared": [],
         "clear_files": 3,
         "skipped_files": 0,
         "threads": 3,
