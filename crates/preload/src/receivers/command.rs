@@ -19,9 +19,6 @@ const INCREMENTAL: Refusal = "an incremental backup cannot be raw: take a full o
     with a receiver token";
 const UNREADABLE: Refusal = "the options of this base backup cannot be read with certainty: write \
     each as a name and one value";
-/// Found where a raw backup begins.
-pub const NO_KEY_FILE: Refusal = "pg_encryption/key.bin of this cluster is missing or cannot be read, and nobody could open the \
-    backup without it: restore key.bin from a copy, or dump the databases before the server stops";
 const TARGET: Refusal = "with a receiver token a base backup goes to the client only: use \
     pgseal.receiver=raw for other targets";
 

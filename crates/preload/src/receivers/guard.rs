@@ -1,6 +1,6 @@
 //! Where a walsender's command is asked about before anything of it leaves the process.
 
-use super::command::{is_base_backup, judge, Refusal, NO_KEY_FILE};
+use super::command::{is_base_backup, judge, Refusal};
 use super::postgres::{fatal, report_to_client, server, Server};
 use super::session::{has_key_file, HINT};
 use super::{enter, state, State};
@@ -8,6 +8,11 @@ use crate::real::{self, libc_call};
 use crate::{rebind, report};
 use libc::{c_int, c_void, size_t, ssize_t, timeval};
 use std::ffi::CStr;
+
+/// Why a raw base backup does not begin. The file is looked for here: `command` is pure.
+const NO_KEY_FILE: Refusal = "pg_encryption/key.bin of this cluster is missing or cannot be read, \
+    and nobody could open the backup without it: restore key.bin from a copy, or dump the \
+    databases before the server stops";
 
 /// The server calls this when it reports that a command begins, before the command does anything:
 /// the one place where a refusal can be told to the client. Without `track_activities` it is not
