@@ -50,6 +50,22 @@ class View(Case):
                 self.assertEqual(copy.read_bytes(), file.read_bytes(), file)
         self.assertEqual(canaries.found(everything), {})
 
+    def test_what_is_stored_and_nothing_else(self):
+        """Without any key, and with copies by each of the kernel's ways."""
+        self.main.start().psql("CREATE TABLE t AS SELECT 1 AS i; VACUUM t; CHECKPOINT")
+        self.main.stop()
+        key_bin = self.main.data / "pg_encryption/key.bin"
+        key_bin.rename(self.directory / "key.bin")
+        for name, copy in [("cp", "cp -a"), ("plain", "cp -a --reflink=never --sparse=always"), ("tar", None)]:
+            copied = self.directory / name
+            copied.mkdir()
+            script = f"{copy} . {copied}" if copy else f"tar -cf - . | tar -C {copied} -xf -"
+            done = run([PGSEAL, "exec", "--view=stored", "--", "sh", "-euc", script], cwd=self.main.data)
+            self.assertEqual(done.stderr, "")
+            for file in self.main.data.rglob("*"):
+                if file.is_file():
+                    self.assertEqual((copied / file.relative_to(self.main.data)).read_bytes(), file.read_bytes(), file)
+
     def test_what_is_written_there_is_sealed(self):
         self.view(f"cp {CONTROL} {self.directory}/clear; cp {self.directory}/clear {CONTROL}")
         self.assertEqual((self.directory / "clear").read_bytes(), self.clear)

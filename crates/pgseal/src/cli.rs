@@ -450,7 +450,7 @@ pub struct ExecArgs {
         long,
         value_enum,
         value_name = "VIEW",
-        requires = "pgdata",
+        requires_if("backup", "pgdata"),
         conflicts_with_all = ["key_unwrap_command", "encryption_key_command", "passphrase_file", "passphrase_fd"]
     )]
     pub view: Option<View>,
@@ -464,6 +464,8 @@ pub struct ExecArgs {
 pub enum View {
     /// pg_control of DATADIR in clear, all other files as they are stored: what a backup tool needs
     Backup,
+    /// Nothing in clear: what a program needs that copies the files of a running server
+    Stored,
 }
 
 /// Connection options are pg_basebackup's.

@@ -154,8 +154,8 @@ impl Sealed {
         self.command.env(PROGRAMS, names);
     }
 
-    /// Shows the program and its children `pg_control` of these data directories, and what is
-    /// stored in every other file.
+    /// Shows the program and its children `pg_control` of these data directories, if there are any,
+    /// and what is stored in every other file.
     pub fn view(&mut self, directories: &[PathBuf]) -> Result<(), LaunchError> {
         let unfit = |directory: &PathBuf| LaunchError::View(directory.clone());
         let absolute = directories

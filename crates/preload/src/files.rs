@@ -41,6 +41,9 @@ pub enum Stored {
     Sealed(SealedFile<'static>),
     /// As a tar of sealed segments, which this process makes ([`crate::received`]).
     WalTar,
+    /// As those of a sealed file, and so they are read: by a raw base backup, or by a program that
+    /// copies files, beside the server that writes pages of which WAL has no images.
+    Pages,
 }
 
 /// A sealed file that is open, under one or more descriptors.
@@ -56,12 +59,17 @@ pub struct OpenFile {
 }
 
 impl OpenFile {
-    /// The sealed file; a tar that is being made is only written.
+    /// The sealed file; a tar that is being made is only written, and stored pages are only read.
     pub fn sealed(&self) -> Result<&SealedFile<'static>, Errno> {
         match &self.stored {
             Stored::Sealed(sealed) => Ok(sealed),
-            Stored::WalTar => Err(Errno(libc::EBADF)),
+            Stored::WalTar | Stored::Pages => Err(Errno(libc::EBADF)),
         }
+    }
+
+    /// Does the caller see other bytes than the kernel has?
+    pub fn is_ciphered(&self) -> bool {
+        !matches!(self.stored, Stored::Pages)
     }
 
     /// May the caller read? Not through a descriptor that only we made readable.

@@ -116,6 +116,15 @@ fn may_be_sealed(directory: c_int) -> bool {
     clusters::all().next().is_some() || has_keys()
 }
 
+/// Is this a file of a sealed cluster, of such a class? No key is asked for.
+#[inline(never)]
+pub fn is_class(directory: c_int, path: &CStr, class: impl Fn(&Class) -> bool) -> bool {
+    let mut absolute = Absolute::empty();
+    let spelled = spell(&mut absolute, directory, path);
+    let found = spelled.map(|()| locate(&absolute, by_ancestors));
+    matches!(found, Some(Ok(Some(Found { answer, .. }))) if class(&answer.class))
+}
+
 #[inline(never)]
 fn judge(path: &Absolute) -> Place {
     if programs::is_viewer() && !is_in_view(path) {

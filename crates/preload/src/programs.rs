@@ -4,7 +4,9 @@
 //!
 //! Between the two stands a viewer: it sees what is stored in every file but `pg_control`. A backup
 //! tool and its children (`pgseal exec --view=backup`) see that of the data directories in view; a
-//! copy in a repository is none of them. repmgr sees every one.
+//! copy in a repository is none of them. A program that copies files (`--view=stored`) sees none,
+//! repmgr every one. What viewers read beside a server they read with care
+//! ([`Stored::Pages`](crate::files::Stored)).
 
 use libc::c_char;
 use std::ffi::{CStr, CString};

@@ -18,7 +18,7 @@ use crate::layout::{Layout, Root, Spec};
 use crate::wal::WalName;
 use pattern::Capture;
 pub use pattern::{version_directory, RelationName};
-use pgseal_crypto::FileId;
+use pgseal_crypto::{FileId, Fork};
 
 /// What the library does with a file.
 #[allow(clippy::large_enum_variant)] // made on the stack once an open: no heap in the preload
@@ -493,7 +493,11 @@ impl Row {
             Kind::WalSegment => capture.wal.map_or_else(|| stream(path), Class::WalSegment),
             Kind::WalRestored => Class::WalRestored,
             Kind::WalScratch => named(path, Root::Ephemeral, Layout::WAL_SCRATCH),
-            Kind::Slru => sealed(FileId::slru(path), Root::Cluster, Layout::PAGES),
+            Kind::Slru => sealed(
+                FileId::slru(path),
+                Root::Cluster,
+                Layout::PAGES_WITHOUT_IMAGES,
+            ),
             Kind::Stream => stream(path),
             Kind::StreamAs(name) => named(name.as_bytes(), Root::Cluster, Layout::STREAM.shared()),
             Kind::Control => named(b"global/pg_control", Root::Cluster, Layout::CONTROL),
@@ -509,7 +513,11 @@ fn relation(capture: &Capture, path: &[u8]) -> Class {
         return stream(path);
     };
     let id = FileId::relation(capture.database, rel.number, rel.fork, rel.segment);
-    sealed(Some(id), Root::Cluster, Layout::PAGES)
+    let layout = match rel.fork {
+        Fork::Main | Fork::Init => Layout::PAGES,
+        Fork::Fsm | Fork::Vm => Layout::PAGES_WITHOUT_IMAGES,
+    };
+    sealed(Some(id), Root::Cluster, layout)
 }
 
 /// Nobody reads a temporary relation after a restart; the backend is part of the identity because

@@ -23,6 +23,9 @@ pub enum Zeros {
 pub enum Writers {
     /// Whole pages by anybody, other ranges by one process at a time.
     Own,
+    /// The same, and WAL holds no images of the pages: nothing restores a block that was caught half
+    /// written. Who reads beside the writer reads each block until two reads agree.
+    NoImages,
     /// Any range by any process (pg_stat_statements' texts): such transfers lock the file.
     Many,
     /// One process appends while others read without a lock (WAL): a cut last block is read
@@ -52,8 +55,11 @@ pub enum Layout {
 }
 
 impl Layout {
-    /// Relations and SLRUs.
+    /// Relations.
     pub const PAGES: Self = Self::units(Zeros::Page);
+    /// SLRUs, maps of visibility and of free space: pages that recovery changes, and does not
+    /// write whole.
+    pub const PAGES_WITHOUT_IMAGES: Self = Self::units(Zeros::Page).by(Writers::NoImages);
     /// Named files that are written at any length, by one process.
     pub const STREAM: Self = Self::units(Zeros::Block);
 
@@ -71,6 +77,10 @@ impl Layout {
     /// The same layout for files that several processes write at once.
     #[must_use]
     pub const fn shared(self) -> Self {
+        self.by(Writers::Many)
+    }
+
+    const fn by(self, writers: Writers) -> Self {
         match self {
             Self::Units {
                 zeros,
@@ -78,16 +88,13 @@ impl Layout {
                 clear_head,
                 keep_zeros,
                 ..
-            } => {
-                let writers = Writers::Many;
-                Self::Units {
-                    zeros,
-                    first_unit,
-                    clear_head,
-                    keep_zeros,
-                    writers,
-                }
-            }
+            } => Self::Units {
+                zeros,
+                first_unit,
+                clear_head,
+                keep_zeros,
+                writers,
+            },
             Self::Keystream => self,
         }
     }
@@ -121,6 +128,18 @@ impl Layout {
             keep_zeros: false,
             writers: Writers::Racing,
         }
+    }
+
+    /// Has WAL no images of the pages?
+    #[must_use]
+    pub const fn lacks_images(&self) -> bool {
+        matches!(
+            self,
+            Self::Units {
+                writers: Writers::NoImages,
+                ..
+            }
+        )
     }
 
     /// Bytes that are always rewritten together: a page where a hole is a page, else a block.

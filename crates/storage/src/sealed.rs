@@ -16,6 +16,7 @@
 //!
 //! Reads decrypt in the caller's buffer; writes never change it.
 
+pub mod beside;
 mod carried;
 mod extend;
 mod read;

@@ -1,11 +1,12 @@
-//! A read that races the writer of its last block, at WAL's flush boundary: the disk shows another
-//! image at every read.
+//! A read that races the writer of its last block, at WAL's flush boundary, or of a page that no
+//! image in WAL restores: the disk shows another image at every read.
 
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation)] // as in the support module
 
 mod support;
 
 use pgseal_storage::layout::Layout;
+use pgseal_storage::sealed::beside::read_stored;
 use pgseal_storage::{Disk, Errno, Lock};
 use std::cell::RefCell;
 use support::{scratch, Data, Kind, Op, Twin, LENGTHS};
@@ -163,4 +164,72 @@ fn a_page_that_grows_meanwhile_is_right_up_to_there() {
 fn a_page_that_the_end_of_the_file_cuts_is_read_as_far_as_it_goes() {
     let (plain, stored) = image(110, 3);
     assert_eq!(read_page(vec![stored]), Ok(plain));
+}
+
+/// A file of two pages without images: its clear and stored form.
+fn pages(seed: u64) -> (Vec<u8>, Vec<u8>) {
+    let write = Op::Write {
+        offset: 0,
+        len: 2 * 8192,
+        shift: 0,
+        data: Data::Seed(seed),
+    };
+    let twin = Twin::built(without_images(), &[write]);
+    (twin.plain.clone(), twin.disk.stored())
+}
+
+fn without_images() -> Kind {
+    Kind::new(Layout::PAGES_WITHOUT_IMAGES, LENGTHS[2])
+}
+
+/// What a reader beside the writer gets, in clear and as it is stored: 9000 bytes at offset 100.
+fn beside(images: &[Vec<u8>]) -> [Result<Vec<u8>, Errno>; 2] {
+    let disk = || Changing(RefCell::new(images.to_vec()));
+    let (mut clear, mut stored) = (vec![0; 9000], vec![0; 9000]);
+    let opened = without_images()
+        .open()
+        .read_beside(&disk(), &mut scratch(), &mut clear, 100)
+        .map(|got| clear[..got].to_vec());
+    let copied = read_stored(&disk(), &mut scratch(), &mut stored, 100);
+    [opened, copied.map(|got| stored[..got].to_vec())]
+}
+
+/// Three blocks of the first page are half old and half new at the first read: at its start, in its
+/// middle, and at its end. The second page is old and then new.
+#[test]
+fn a_block_without_image_is_read_until_two_reads_agree() {
+    let ((plain, new), (_, old)) = (pages(3), pages(4));
+    let mut torn = new.clone();
+    for at in [0, 4096, 8176] {
+        torn[at..at + 8].copy_from_slice(&old[at..at + 8]);
+    }
+    let expected = [plain[100..9100].to_vec(), new[100..9100].to_vec()];
+    assert_eq!(beside(&[torn, old, new]), expected.map(Ok));
+}
+
+#[test]
+fn a_block_without_image_that_never_settles_is_an_error() {
+    let ((_, one), (_, two)) = (pages(3), pages(4));
+    let images: Vec<_> = (0..300)
+        .map(|i| if i % 2 == 0 { one.clone() } else { two.clone() })
+        .collect();
+    assert_eq!(beside(&images), [Err(Errno::EIO), Err(Errno::EIO)]);
+}
+
+/// As SLRUs do, a page at a time.
+#[test]
+fn a_file_that_grows_is_read_as_it_then_is() {
+    let (plain, whole) = pages(3);
+    let images = [
+        whole[..8192].to_vec(),
+        whole[..8192].to_vec(),
+        whole.clone(),
+    ];
+    let expected = [plain[100..9100].to_vec(), whole[100..9100].to_vec()];
+    assert_eq!(beside(&images), expected.map(Ok));
+    let [clear, stored] = beside(&[whole[..8192].to_vec()]);
+    assert_eq!(
+        (clear, stored),
+        (Ok(plain[100..8192].to_vec()), Ok(whole[100..8192].to_vec()))
+    );
 }

@@ -131,8 +131,19 @@ fn wanted_spec(case: &NamedClass) -> Option<Spec> {
             Some("ephemeral") => Root::Ephemeral,
             other => panic!("{other:?}"),
         },
-        layout: layout(case.layout.as_ref()?, case.first_unit?),
+        layout: match layout(case.layout.as_ref()?, case.first_unit?) {
+            Layout::PAGES if lacks_images(case.id_class?, &id) => Layout::PAGES_WITHOUT_IMAGES,
+            layout => layout,
+        },
     })
+}
+
+/// SLRUs and maps are laid out as other pages and read with more care.
+fn lacks_images(class: u8, id: &[u8]) -> bool {
+    match class {
+        1 => [1, 2].contains(&id[8]),
+        class => class == 4,
+    }
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! `pgseal exec -- COMMAND …`: one program, sealed, with the keys of the clusters that it names.
 //!
-//! With `--view` it gets none: the library unlocks the cluster when the program opens `pg_control`.
-//! Most runs of a backup tool do not, and a restore has no key file before its end.
+//! With `--view=backup` it gets none: the library unlocks the cluster when the program opens `pg_control`.
+//! Most runs of a backup tool do not, and a restore has no key file before its end. With
+//! `--view=stored` no key is ever asked for.
 
 use std::env;
 use std::os::unix::ffi::OsStrExt;
@@ -18,8 +19,11 @@ use crate::unlock::unlock;
 pub fn run(args: ExecArgs) -> Result<ExitCode, Failure> {
     let (name, rest) = args.command.split_first().expect("clap requires a command");
     let mut sealed = Sealed::new(&find(Path::new(name))?, name, rest)?;
-    if let Some(View::Backup) = args.view {
-        sealed.view(&args.pgdata)?;
+    if let Some(view) = args.view {
+        sealed.view(match view {
+            View::Backup => &args.pgdata,
+            View::Stored => &[],
+        })?;
         return Err(sealed.exec());
     }
     sealed.act();

@@ -29,6 +29,9 @@ pub unsafe fn read_pages(
     if at % UNIT as u64 != 0 || !parts.iter().all(whole) || !sealed.opens_in_place() {
         return None;
     }
+    if sealed.lacks_images() && !reads_alone() {
+        return None;
+    }
     let offset = off_t::try_from(at).ok()?;
     let parts_len = c_int::try_from(parts.len()).ok()?;
     for part in parts.iter().filter(|_| !reads_alone()) {
@@ -202,8 +205,11 @@ impl End<'_> {
 pub unsafe fn ioctl(fd: c_int, request: c_ulong, argument: c_ulong) -> c_int {
     const FICLONE: c_ulong = 0x4004_9409;
     const FICLONERANGE: c_ulong = 0x4020_940D;
-    let protected = |fd: c_int| files::get(fd).is_some();
+    let protected = |fd: c_int| files::get(fd).is_some_and(|file| file.file.is_ciphered());
     let allowed = match request {
+        FICLONE if programs::is_viewer() => {
+            !protected(fd) && !c_int::try_from(argument).is_ok_and(protected)
+        }
         FICLONE if programs::acts() => {
             c_int::try_from(argument).map_or(true, |source| may_clone(source, fd))
         }

@@ -75,6 +75,7 @@ pub fn open_at(directory: c_int, path: &CStr, flags: c_int, mode: mode_t) -> c_i
     };
     match place {
         Place::Clear if foreign::refuses(directory, path, flags) => super::fail(libc::EPERM),
+        Place::Clear if copies_pages(directory, path, flags) => open_pages(directory, path, flags),
         Place::Clear => match received::form(path, flags) {
             None => open_clear(directory, path, flags, mode),
             Some(form) => open_received(form, directory, path, flags, mode),
@@ -125,11 +126,22 @@ fn open_raw(directory: c_int, path: &CStr, flags: c_int) -> c_int {
         Place::Sealed(cluster, class) if is_control(&class) => {
             control::open_carried(cluster).unwrap_or_else(|| super::fail(libc::EIO))
         }
+        Place::Sealed(_, class) if lacks_images(&class) => open_pages(directory, path, flags),
         _ => unless_withheld(
             libc_call!(openat(directory, path.as_ptr(), flags, 0)),
             flags,
         ),
     }
+}
+
+/// Opens what is stored for reading beside the server that writes it.
+fn open_pages(directory: c_int, path: &CStr, flags: c_int) -> c_int {
+    let fd = open_clear(directory, path, flags, 0);
+    if fd >= 0 && files::insert(fd, Stored::Pages, flags, false).is_err() {
+        libc_call!(close(fd));
+        return super::fail(libc::EMFILE);
+    }
+    fd
 }
 
 /// A file without a name has no class, and a link may give it one later.
@@ -299,6 +311,17 @@ pub fn spec_of(cluster: &Cluster, class: &Class, fd: c_int) -> Option<Spec> {
 pub fn holds_pages(class: &Class) -> bool {
     let pages = |spec: &Spec| spec.layout.granule() == PAGE || spec.layout == Layout::CONTROL;
     matches!(class, Class::Sealed(spec) if pages(spec)) || matches!(class, Class::WalSegment(_))
+}
+
+/// SLRUs and maps: WAL has no images of their pages.
+pub fn lacks_images(class: &Class) -> bool {
+    matches!(class, Class::Sealed(spec) if spec.layout.lacks_images())
+}
+
+/// Does a program that sees what is stored copy a file of pages without images?
+fn copies_pages(directory: c_int, path: &CStr, flags: c_int) -> bool {
+    let reads = flags & libc::O_ACCMODE == libc::O_RDONLY;
+    reads && programs::is_viewer() && place::is_class(directory, path, lacks_images)
 }
 
 fn is_control(class: &Class) -> bool {

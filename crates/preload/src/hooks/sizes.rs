@@ -73,6 +73,7 @@ fn set_size(file: Protected, size: off_t) -> Result<(), Errno> {
             scratch::with(|scratch| sealed.set_size(&file.disk, scratch, size))
         }
         Stored::WalTar => received::cut_tar(&file.disk, size),
+        Stored::Pages => Err(Errno::EINVAL),
     }
 }
 

@@ -8,6 +8,8 @@ use crate::receivers::{self, guard};
 use crate::{programs, received, scratch};
 use libc::{c_int, c_void, iovec, off_t, size_t, ssize_t};
 use pgseal_crypto::UNIT;
+use pgseal_storage::scratch::Scratch;
+use pgseal_storage::sealed::beside::read_stored;
 use pgseal_storage::{Disk, Errno, Lock};
 
 #[inline]
@@ -156,15 +158,21 @@ pub unsafe fn pread_chk(
 impl Protected {
     pub fn read_at(self, buf: &mut [u8], offset: u64) -> Result<usize, Errno> {
         self.file.readable()?;
+        if let Stored::Pages = self.file.stored {
+            return scratch::with(|scratch| {
+                make_all_resident(scratch);
+                read_stored(&self.disk, scratch, buf, offset)
+            });
+        }
         counters::add(Count::Opened, counters::units(buf.len()));
         let sealed = self.file.sealed()?;
         scratch::with(|scratch| {
-            if sealed.is_raced() || !reads_alone() {
-                make_resident(buf);
-                make_resident(&mut scratch.unit);
-                make_resident(&mut scratch.run[..UNIT]);
+            if reads_alone() && !sealed.is_raced() {
+                return sealed.read_at(&self.disk, scratch, buf, offset);
             }
-            sealed.read_at(&self.disk, scratch, buf, offset)
+            make_resident(buf);
+            make_all_resident(scratch);
+            sealed.read_beside(&self.disk, scratch, buf, offset)
         })
     }
 
@@ -176,6 +184,7 @@ impl Protected {
                 scratch::with(|scratch| sealed.write_at(&self.disk, scratch, data, offset))
             }
             Stored::WalTar => received::write_tar(&self.disk, data, offset),
+            Stored::Pages => Err(Errno(libc::EBADF)),
         }
     }
 
@@ -241,6 +250,12 @@ impl Protected {
 /// writer beside every reader: the startup process of a standby, decoding in SQL, the summarizer.
 pub fn reads_alone() -> bool {
     programs::is_server() && !guard::is_watched(receivers::state())
+}
+
+/// The memory that a read which may race goes through.
+fn make_all_resident(scratch: &mut Scratch) {
+    make_resident(&mut scratch.unit);
+    make_resident(&mut scratch.run[..UNIT]);
 }
 
 /// Touches every page of memory under `buf`. Where the kernel's copy meets one that is not there,

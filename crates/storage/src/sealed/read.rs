@@ -146,27 +146,9 @@ impl SealedFile<'_> {
         buf: &mut [u8],
         offset: u64,
     ) -> Result<usize, Errno> {
-        let mut done = 0;
-        let mut read = || {
-            while done < buf.len() {
-                let at = offset + done as u64;
-                let start = floor(at, PAGE);
-                let end = (offset + buf.len() as u64).min(start + PAGE);
-                let have = self.read_unit(disk, scratch, start, end)?;
-                let (from, to) = (index(at - start), index(end - start).min(have));
-                if from < to {
-                    buf[done..done + to - from].copy_from_slice(&scratch.unit[from..to]);
-                    done += to - from;
-                }
-                if to < index(end - start) {
-                    break;
-                }
-            }
-            Ok(())
-        };
-        let result = read();
-        scratch.unit.fill(0);
-        result.map(|()| done)
+        by_units(scratch, buf, offset, |scratch, start, end| {
+            self.read_unit(disk, scratch, start, end)
+        })
     }
 
     /// Puts the data unit at `start` into `scratch.unit` in clear, as far as `end` at least, and
@@ -224,7 +206,7 @@ impl SealedFile<'_> {
 
     /// Decrypts the `have` first bytes of a unit. Reads ask for whole blocks, so a cut one means
     /// that the file ends there: its tail.
-    fn open_cut_unit(&self, unit: &mut [u8; UNIT], have: usize, start: u64) {
+    pub(super) fn open_cut_unit(&self, unit: &mut [u8; UNIT], have: usize, start: u64) {
         let tail = index(tail_len(have as u64));
         let body = have - tail;
         if body > 0 {
@@ -246,6 +228,37 @@ fn first_difference(one: &[u8; UNIT], other: &[u8]) -> Option<usize> {
         .chunks_exact(BLOCK_LEN)
         .zip(other.chunks_exact(BLOCK_LEN));
     blocks.position(|(one, other)| one != other)
+}
+
+/// Reads any range unit by unit. `load` puts the unit that begins at one offset into
+/// `scratch.unit`, as far as another at least, and says how many of its bytes the file has.
+pub(super) fn by_units(
+    scratch: &mut Scratch,
+    buf: &mut [u8],
+    offset: u64,
+    mut load: impl FnMut(&mut Scratch, u64, u64) -> Result<usize, Errno>,
+) -> Result<usize, Errno> {
+    let mut done = 0;
+    let mut read = || {
+        while done < buf.len() {
+            let at = offset + done as u64;
+            let start = floor(at, PAGE);
+            let end = (offset + buf.len() as u64).min(start + PAGE);
+            let have = load(scratch, start, end)?;
+            let (from, to) = (index(at - start), index(end - start).min(have));
+            if from < to {
+                buf[done..done + to - from].copy_from_slice(&scratch.unit[from..to]);
+                done += to - from;
+            }
+            if to < index(end - start) {
+                break;
+            }
+        }
+        Ok(())
+    };
+    let result = read();
+    scratch.unit.fill(0);
+    result.map(|()| done)
 }
 
 /// Reads the last block of `scratch.unit` again until two reads agree: its writer may be in the

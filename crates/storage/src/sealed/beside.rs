@@ -1,0 +1,85 @@
+//! Reading pages beside the process that writes them: base backups, and programs that copy files.
+//!
+//! The kernel does not copy a page at once, so a read that meets a write may have a part of each. A
+//! block of which a half is old and a half is new decrypts to noise. Recovery replaces such a page
+//! of a relation by the image that WAL holds of it; of SLRUs and maps WAL holds none
+//! ([`Layout::lacks_images`](crate::layout::Layout::lacks_images)). So each block of these is read
+//! until two reads agree, into memory that is aligned for copies of whole blocks.
+
+use super::read::by_units;
+use super::SealedFile;
+use crate::disk::read_full;
+use crate::scratch::Scratch;
+use crate::{Disk, Errno};
+use pgseal_crypto::{BLOCK as BLOCK_LEN, UNIT};
+
+/// A server writes such a page at most at each checkpoint and whenever it needs the page's buffer
+/// for another: it does not write it at every read.
+const TRIES: usize = 100;
+
+impl SealedFile<'_> {
+    /// Must blocks of this file be read until two reads agree?
+    #[must_use]
+    pub fn lacks_images(&self) -> bool {
+        self.layout.lacks_images()
+    }
+
+    /// [`SealedFile::read_at`], beside a process that writes the file. Memory of `scratch` is
+    /// there.
+    pub fn read_beside<D: Disk>(
+        &self,
+        disk: &D,
+        scratch: &mut Scratch,
+        buf: &mut [u8],
+        offset: u64,
+    ) -> Result<usize, Errno> {
+        if !self.lacks_images() {
+            return self.read_at(disk, scratch, buf, offset);
+        }
+        by_units(scratch, buf, offset, |scratch, start, _| {
+            let have = agreed(disk, scratch, start)?;
+            self.open_cut_unit(&mut scratch.unit, have, start);
+            Ok(have)
+        })
+    }
+}
+
+/// The same for what is stored.
+pub fn read_stored<D: Disk>(
+    disk: &D,
+    scratch: &mut Scratch,
+    buf: &mut [u8],
+    offset: u64,
+) -> Result<usize, Errno> {
+    by_units(scratch, buf, offset, |scratch, start, _| {
+        agreed(disk, scratch, start)
+    })
+}
+
+/// Puts what is stored at `start` into `scratch.unit`, each block as two reads in a row found it;
+/// says how many bytes the file has there.
+fn agreed<D: Disk>(disk: &D, scratch: &mut Scratch, start: u64) -> Result<usize, Errno> {
+    let Scratch { run, unit } = scratch;
+    let seen = &mut run[..UNIT];
+    read_full(disk, unit, start)?;
+    let have = read_full(disk, seen, start)?;
+    let blocks = unit[..have].chunks_mut(BLOCK_LEN);
+    let blocks = blocks.zip(seen[..have].chunks_mut(BLOCK_LEN));
+    for (at, (last, now)) in (start..).step_by(BLOCK_LEN).zip(blocks) {
+        agree(disk, last, now, at)?;
+    }
+    Ok(have)
+}
+
+/// Reads one block until it is found `now` as it was the `last` time. A block is read in less time
+/// than a page is written in: that way a writer that never rests does not keep step.
+fn agree<D: Disk>(disk: &D, last: &mut [u8], now: &mut [u8], at: u64) -> Result<(), Errno> {
+    for _ in 0..TRIES {
+        if last == now {
+            return Ok(());
+        }
+        last.copy_from_slice(now);
+        read_full(disk, now, at)?;
+    }
+    Err(Errno::EIO)
+}
