@@ -23,8 +23,9 @@ pub enum Zeros {
 pub enum Writers {
     /// Whole pages by anybody, other ranges by one process at a time.
     Own,
-    /// The same, and WAL holds no images of the pages: nothing restores a block that was caught half
-    /// written. Who reads beside the writer reads each block until two reads agree.
+    /// As [`Writers::Own`], and WAL holds no images of the pages: nothing restores a block that was
+    /// read half written. A process that reads beside the writer reads each block until two reads
+    /// agree.
     NoImages,
     /// Any range by any process (pg_stat_statements' texts): such transfers lock the file.
     Many,

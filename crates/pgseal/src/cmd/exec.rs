@@ -1,8 +1,8 @@
 //! `pgseal exec -- COMMAND …`: one program, sealed, with the keys of the clusters that it names.
 //!
-//! With `--view=backup` it gets none: the library unlocks the cluster when the program opens `pg_control`.
-//! Most runs of a backup tool do not, and a restore has no key file before its end. With
-//! `--view=stored` no key is ever asked for.
+//! With `--view=backup` it gets none: the library unlocks the cluster when the program opens
+//! `pg_control`. Most runs of a backup tool do not, and a restore has no key file before its end.
+//! With `--view=stored` no key is ever asked for.
 
 use std::env;
 use std::os::unix::ffi::OsStrExt;
