@@ -1,7 +1,7 @@
-"""The tables of figures in README.md beside what `pgseal bench report` shows of docs/benchmarks, cell by cell.
+"""The tables of figures in the documents beside what `pgseal bench report` shows of docs/benchmarks, cell by cell.
 
-`differences` names every cell of README's that is not the report's own text, and every table that has figures and is not known
-here. Which file and case a row is of is written down below; nothing else decides what README may say.
+`differences` names every cell that is not the report's own text, and every table that has figures and is not known
+here. Which file and case a row is of is written down below; nothing else decides what a document may say.
 """
 
 import re
@@ -30,8 +30,11 @@ TASKS = {
     "a new connection for each query (throughput)": "cold connections",
 }
 SCENARIO_LOADS = ["1 point", "1 range", "1 write", "2 point", "2 range", "2 write", "3 point on k", "3 range on k"]
-# Every table's first column: no figure is left out.
+AT_A_GLANCE = [row for row in LOADS if not row.startswith("the same")]
+# The documents that have tables of figures, and the first columns of all these tables: no figure is left out.
+DOCUMENTS = ["README.md", "docs/figures.md", "docs/operations/encdb.md"]
 ROWS = {
+    "load at rest": AT_A_GLANCE,
     "scenario": [load for load in SCENARIO_LOADS for _ in range(3 if load.startswith("2") else 2)],
     "load": list(LOADS),
     "what moves pages": list(TASKS),
@@ -89,7 +92,7 @@ class Shown:
         return found[0][column] if found else NOTHING_MOVES
 
     def other(self, case, of=""):
-        """The first figure of another product, as README has it: what we ran is said to be that."""
+        """The first figure of another product; of what we ran the table says so."""
         for row in self.others.get(case, []):
             loss = row.get("loss [95 %]") or row["extra time [95 %]"]
             if row["verdict"].startswith(of):
@@ -97,8 +100,8 @@ class Shown:
         return ""
 
 
-class Readme:
-    """What README's tables should hold."""
+class Documents:
+    """What the documents' tables should hold."""
 
     def __init__(self, pgseal, root):
         self.pgseal, self.root, self.reports = pgseal, root, {}
@@ -109,10 +112,10 @@ class Readme:
         return self.reports[name]
 
     def differences(self):
-        known = {"scenario": self.columns_row, "load": self.load_row, "what moves pages": self.task_row,
-                 "pg_upgrade": self.upgrade_row, "a page of 8 kB": self.cipher_row}
+        known = {"scenario": self.columns_row, "load at rest": self.glance_row, "load": self.load_row,
+                 "what moves pages": self.task_row, "pg_upgrade": self.upgrade_row, "a page of 8 kB": self.cipher_row}
         wrong, missing = [], set(ROWS)
-        for _, columns, rows in tables((self.root / "README.md").read_text()):
+        for columns, rows in self.tables():
             kind = next((name for name in known if columns[0].replace("`", "").startswith(name)), None)
             missing.discard(kind)
             if kind and [row[0] for row in rows] != ROWS[kind]:
@@ -124,6 +127,16 @@ class Readme:
                 else:
                     wrong += [f"a table that is not known has {cell!r}" for cell in row if A_FIGURE.search(cell)]
         return wrong + [f"no table of: {kind}" for kind in sorted(missing)]
+
+    def tables(self):
+        """The names of the columns and the rows of every table of these documents."""
+        for document in DOCUMENTS:
+            yield from ((columns, rows) for _, columns, rows in tables((self.root / document).read_text()))
+
+    def glance_row(self, row):
+        """The columns of the longer table that README has."""
+        of_row = self.load_row(row)
+        return [row[0], of_row[1], of_row[4]]
 
     def load_row(self, row):
         name, case = LOADS[row[0]]
