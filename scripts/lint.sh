@@ -36,3 +36,4 @@ step cargo fmt --manifest-path crates/evaluator-proto/loom/Cargo.toml --check
 step check_scripts
 step check_python
 step cargo xtask tidy
+step cargo xtask shape

@@ -1,7 +1,9 @@
-//! Checks of the tree that no compiler makes: `cargo xtask tidy`, `cargo xtask surface`.
+//! Checks of the tree that no compiler makes: `cargo xtask tidy`, `cargo xtask shape`,
+//! `cargo xtask surface`.
 //!
-//! Each prints one line a finding and exits 1 if there is one. `.ci/run` calls both.
+//! Each prints one line a finding and exits 1 if there is one. `.ci/run` calls all.
 
+mod shape;
 mod source;
 mod surface;
 mod tidy;
@@ -9,7 +11,7 @@ mod tidy;
 use std::path::Path;
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: cargo xtask tidy | surface";
+const USAGE: &str = "usage: cargo xtask tidy | shape | surface";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -18,6 +20,7 @@ fn main() -> ExitCode {
         .expect("xtask lies in the workspace");
     let findings = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["tidy"] => tidy::check(root),
+        ["shape"] => shape::check(root),
         ["surface"] => surface::check(root),
         _ => {
             eprintln!("{USAGE}");

@@ -39,8 +39,8 @@ const HOSTS: [&str; 5] = [
     concat!("proxy.golang", ".org"),
 ];
 
-/// All findings in the tree.
-pub fn check(root: &Path) -> io::Result<Vec<String>> {
+/// The names of all files under version control.
+pub fn tracked(root: &Path) -> io::Result<Vec<String>> {
     let listing = Command::new("git")
         .arg("-C")
         .arg(root)
@@ -48,16 +48,22 @@ pub fn check(root: &Path) -> io::Result<Vec<String>> {
         .output()?;
     if !listing.status.success() {
         return Err(io::Error::other(
-            "git ls-files failed: tidy looks at tracked files",
+            "git ls-files failed: only tracked files are looked at",
         ));
     }
     let names = String::from_utf8_lossy(&listing.stdout).into_owned();
-    let names: Vec<&str> = names.split('\0').filter(|name| !name.is_empty()).collect();
+    let names = names.split('\0').filter(|name| !name.is_empty());
+    Ok(names.map(str::to_owned).collect())
+}
+
+/// All findings in the tree.
+pub fn check(root: &Path) -> io::Result<Vec<String>> {
+    let names = tracked(root)?;
     let mut findings = Vec::new();
-    if !names.contains(&"Cargo.lock") {
+    if !names.iter().any(|name| name == "Cargo.lock") {
         findings.push("Cargo.lock: is not tracked".to_owned());
     }
-    for name in names {
+    for name in &names {
         // Deleted files and links to directories are listed too; data is not text.
         if let Ok(text) = fs::read_to_string(root.join(name)) {
             check_file(name, &text, &mut findings);

@@ -1,0 +1,166 @@
+//! `cargo xtask shape`: figures on how the tree is built, and the most that each may be.
+//!
+//! A figure above its limit is a finding. Limits only go down: who betters a figure lowers its limit.
+
+mod comments;
+mod modules;
+
+use crate::source;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{fs, io};
+
+/// The packages whose trees are counted, and the most packages that they may have. One is what the
+/// directory of wrappers runs, which holds master keys; the other is loaded into every server.
+const TREES: [(&str, usize); 2] = [("pgseal", 190), ("pgseal-preload", 30)];
+/// The most files that use each other in a circle within one package.
+const MAX_CIRCLE: usize = 31;
+/// The most `static` items of the preloaded library.
+const MAX_STATICS: usize = 45;
+/// The most doc comments that open as a fragment, per thousand.
+const MAX_FRAGMENTS: usize = 145;
+/// The most `// SAFETY:` comments that only point elsewhere.
+const MAX_POINTING: usize = 104;
+/// The most references to files that are not in the tree.
+const MAX_DANGLING: usize = 27;
+
+/// A production source file of one package.
+struct File {
+    package: String,
+    /// Below the package's `src`.
+    path: PathBuf,
+    text: String,
+}
+
+/// Prints the figures; returns those that are above their limits.
+pub fn check(root: &Path) -> io::Result<Vec<String>> {
+    let files = production(root)?;
+    let mut findings = Vec::new();
+    let mut figure = |name: String, value: usize, max: Option<usize>| {
+        let limit = max.map_or(String::new(), |max| format!("at most {max}"));
+        println!("{value:>7}  {name:<56} {limit}");
+        if max.is_some_and(|max| value > max) {
+            findings.push(format!("{name}: {value}, {limit}"));
+        }
+    };
+    lengths(&files, &mut figure);
+    for (package, circle) in modules::circles(&files)? {
+        let name = format!("{package}: files in the largest circle of modules");
+        figure(name, circle, Some(MAX_CIRCLE));
+    }
+    let statics = files.iter().filter(|file| file.package == "preload");
+    let statics = statics.map(|file| modules::statics(&file.text)).sum();
+    figure("preload: static items".into(), statics, Some(MAX_STATICS));
+    let said = comments::count(root, &files)?;
+    figure("doc comments".into(), said.docs, None);
+    figure(
+        "doc comments that open as fragments, per thousand".into(),
+        said.fragments * 1000 / said.docs.max(1),
+        Some(MAX_FRAGMENTS),
+    );
+    figure(
+        "SAFETY comments that point elsewhere".into(),
+        said.pointing,
+        Some(MAX_POINTING),
+    );
+    for reference in &said.dangling {
+        println!("         {reference}");
+    }
+    figure(
+        "references to files that are not in the tree".into(),
+        said.dangling.len(),
+        Some(MAX_DANGLING),
+    );
+    for (package, max) in TREES {
+        let name = format!("{package}: packages in its tree");
+        figure(name, packages(root, package)?, Some(max));
+    }
+    Ok(findings)
+}
+
+fn lengths(files: &[File], figure: &mut impl FnMut(String, usize, Option<usize>)) {
+    let lines = files.iter().map(|file| file.text.lines().count());
+    let functions = files
+        .iter()
+        .flat_map(|file| source::functions("a.rs", without_tests(&file.text)))
+        .map(|function| function.len);
+    for (name, lengths) in [
+        ("lines of a file", lines.collect::<Vec<_>>()),
+        ("lines of a function", functions.collect()),
+    ] {
+        let mut sorted = lengths;
+        sorted.sort_unstable();
+        let at = |percent: usize| sorted[(sorted.len() - 1) * percent / 100];
+        figure(format!("{name}, median"), at(50), None);
+        figure(format!("{name}, 90 of 100"), at(90), None);
+        figure(format!("{name}, the longest"), at(100), None);
+    }
+}
+
+/// The part of a file before its inline module of tests.
+fn without_tests(text: &str) -> &str {
+    text.split_once("#[cfg(test)]\nmod ")
+        .filter(|(_, tests)| tests.lines().next().is_some_and(|line| line.ends_with('{')))
+        .map_or(text, |(code, _)| code)
+}
+
+/// The sources of all packages below `crates`, without modules of tests.
+fn production(root: &Path) -> io::Result<Vec<File>> {
+    let mut files = Vec::new();
+    let mut directories = vec![root.join("crates")];
+    while let Some(directory) = directories.pop() {
+        for entry in fs::read_dir(directory)? {
+            let path = entry?.path();
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            let is_test = name == "tests" || name == "tests.rs" || name.ends_with("_tests.rs");
+            if is_test || name == "benches" || name == "examples" || name == "loom" {
+                continue;
+            }
+            if path.is_dir() {
+                directories.push(path);
+            } else if name.ends_with(".rs") && name != "build.rs" {
+                files.extend(file(&path)?);
+            }
+        }
+    }
+    files.sort_by(|a, b| (&a.package, &a.path).cmp(&(&b.package, &b.path)));
+    Ok(files)
+}
+
+/// The file, if it lies below a package's `src`.
+fn file(path: &Path) -> io::Result<Option<File>> {
+    let Some(src) = path.ancestors().find(|path| path.ends_with("src")) else {
+        return Ok(None);
+    };
+    let package = src.parent().and_then(Path::file_name);
+    let package = package.unwrap_or_default().to_string_lossy().into_owned();
+    let inner = path.strip_prefix(src).unwrap_or(path).to_owned();
+    let text = fs::read_to_string(path)?;
+    Ok(Some(File {
+        package,
+        path: inner,
+        text,
+    }))
+}
+
+/// How many packages are built for this one, itself included.
+fn packages(root: &Path, package: &str) -> io::Result<usize> {
+    let output = Command::new(env!("CARGO"))
+        .current_dir(root)
+        .args(["tree", "--locked", "--edges", "normal", "--prefix", "none"])
+        .args(["--package", package])
+        .output()?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        return Err(io::Error::other(said));
+    }
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let mut names: Vec<&str> = text
+        .lines()
+        .map(|line| line.trim_end_matches(" (*)"))
+        .filter(|line| !line.is_empty())
+        .collect();
+    names.sort_unstable();
+    names.dedup();
+    Ok(names.len())
+}
