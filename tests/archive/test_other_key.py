@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""An archive between clusters of different keys, through `pgseal wal-get` and `pgseal wal-put` (io-paths.md A8), by the settings
+"""An archive between clusters of different keys, through `pgseal wal-get` and `pgseal wal-put`, by the settings
 of docs/operations/archive-and-pitr.md where it has them.
 
 The cluster with another key is made by copying a stopped one file by file through the cipher, so that both have the same

@@ -79,7 +79,7 @@ class Bases(Archived):
         self.check_sound(base)
 
     def test_busy_cluster_by_cp(self):
-        """Pages are torn while they are copied: recovery mends them from the archive (io-paths.md A4)."""
+        """Pages are torn while they are copied: recovery restores them from the archive."""
         self.recover_to_a_point(lambda primary: self.online_copy(primary, "base"))
 
     def test_pg_basebackup(self):

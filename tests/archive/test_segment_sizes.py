@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """Archive and recovery with every size of WAL segment that matters: a segment's place, and with it its tweak, comes from
-its name and its size (io-paths.md C11, C12).
+its name and its size.
 
 PGSEAL_TEST_LONG=1 adds segments of 1 GB, which cost 4 GB of disk.
 """

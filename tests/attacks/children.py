@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Programs that the server starts: not PostgreSQL's own, they see what is stored, and get no key (DESIGN 1.3, trap 6)."""
+"""Programs that the server starts: not PostgreSQL's own, they see what is stored, and get no key."""
 
 import base64
 import sys

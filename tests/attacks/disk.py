@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What somebody can do, and see, who reads and writes the disk but has no key.
 
-crypto.md 3 (zeros), 4 (what changes show), 5 (swap and replay). Limits that are documented are pinned here: a whole zeroed
+Limits that SECURITY.md documents (zeros, replay and swapped pages, what two snapshots show) are pinned here: a whole zeroed
 page of a relation or SLRU reads as zeros, and an older page is accepted at its own place. A zeroed block of 16 bytes must not
 read as zeros: 64 commits would vanish without a trace.
 """

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Keys and rows in memory: what a SQL role that may read files, a process of the same user, or a core dump can get.
 
-crypto.md 10, finding A1: without care a role with pg_read_server_files finds the master key through /proc/self/mem.
+Without care a role with pg_read_server_files finds the master key through /proc/self/mem.
 """
 
 import ctypes

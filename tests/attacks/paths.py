@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""One cluster by many paths, and paths into one cluster from inside another (io-paths.md C3, C4)."""
+"""One cluster by many paths, and paths into one cluster from inside another."""
 
 import sys
 from pathlib import Path

@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
 """Reads that race writes at any alignment see blocks of 16 bytes whole: a half-old block would decrypt to noise.
 
-io-paths.md A4 (pages, measured in plain: one torn page in four has a split block at 8 mod 16), A5 (the flush boundary of
-WAL). Writer and reader are Python programs in which the library acts, on a sealed cluster's file names.
+Pages (measured without the library: one torn page in four has a split block at 8 mod 16), and the flush boundary of WAL. Writer and reader are Python programs in which the library acts, on a sealed cluster's file names.
 """
 
 import os

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """A package is upgraded under a running server: its program is another file, or gone, and what it is called then is no name of
-PostgreSQL's (io-paths.md C9). It goes on as a sealed server: files, connections, backups, a crash, commands that ask about it.
+PostgreSQL's. It goes on as a sealed server: files, connections, backups, a crash, commands that ask about it.
 """
 
 import os

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Temporary files live under a key that is made when the postmaster starts and never stored (crypto.md 6)."""
+"""Temporary files live under a key that is made when the postmaster starts and never stored."""
 
 import os
 import signal

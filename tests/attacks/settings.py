@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Settings that go past the file calls are refused with a sentence; those that copy whole files work (io-paths.md B8)."""
+"""Settings that go past the file calls are refused with a sentence; those that copy whole files work."""
 
 import sys
 from pathlib import Path
@@ -26,7 +26,7 @@ class Refused(Case):
 
 
     def test_neither_checksums_nor_logged_hint_bits(self):
-        """A torn page that only hint bits changed would be lost (DESIGN 1.2)."""
+        """A torn page that only hint bits changed would be lost."""
         cluster = self.cluster().init()
         cluster.run("pg_checksums", "--disable", "-D", cluster.data)
         self.assertNotEqual(cluster.try_start(), None)
@@ -36,7 +36,7 @@ class Refused(Case):
 
 
 class Direct(Case):
-    """Direct I/O asks for aligned memory, which our own buffers must have too (io-paths.md C13)."""
+    """Direct I/O asks for aligned memory, which our own buffers must have too."""
 
     def run_with(self, conf):
         canaries = Canaries()

@@ -1,8 +1,5 @@
 #!/usr/bin/env python3
-"""WAL: segments of other sizes, crash recovery, archives, timelines, and what two snapshots of one page show.
-
-io-paths.md A8, A9 (archives), B5 (xlogtemp), C11, C12 (segment sizes); DESIGN 1.2 (why not a stream cipher).
-"""
+"""WAL: segments of other sizes, crash recovery, archives, timelines, and what two snapshots of one page show."""
 
 import re
 import shutil

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Files that are written at odd offsets, by many processes at once, by appending, or across a crash.
 
-io-paths.md C1 (pg_stat_statements' texts), A11 (mappings grow by 36 bytes), DESIGN 1.3 trap 4 (O_APPEND); crypto.md 2.
+pg_stat_statements' texts are written so by all backends, mappings of logical decoding grow by 36 bytes, and logs use O_APPEND.
 """
 
 import random

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""SQL that reads the server's files gives what is stored, unless the session shows a token (io-paths.md B7, crypto.md 9)."""
+"""SQL that reads the server's files gives what is stored, unless the session shows a token."""
 
 import itertools
 import sys

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Who may connect for physical replication, and what each is sent of WAL (DESIGN 1.4, crypto.md 9, io-paths.md B2)."""
+"""Who may connect for physical replication, and what each is sent of WAL."""
 
 import re
 import sys
@@ -201,7 +201,7 @@ class Streams(Receivers):
 
     def test_wal_that_no_file_is_read_for(self):
         """17 and 18 send what is written while they stream out of shared memory, but for the first: nothing of that arrives
-        where it must not, and what does arrive shows that it comes so (io-paths.md B2)."""
+        where it must not, and what does arrive shows that it comes so."""
         cluster = self.serve()
         for receiver, replication, reason in [(None, "true", UNPROVEN), (None, "database", UNPROVEN), ("raw", "true", STREAM_RAW)]:
             with self.subTest(receiver=receiver, replication=replication):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Base backups under a storm of hint bits, of a cluster without data checksums (io-paths.md A4).
+"""Base backups under a storm of hint bits, of a cluster without data checksums.
 
 Hint bits change pages while a backup reads them, and PostgreSQL lets a torn page be: each half is of a page that was there.
 That must hold block by block of the cipher: whatever the backup got of a page is, 16 bytes by 16 bytes, as the server had it

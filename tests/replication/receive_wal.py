@@ -57,7 +57,7 @@ class ReceiveWal(Receiving):
         primary.psql("".join(f"INSERT INTO {table} VALUES ('{word}' || repeat('x', {i % 50}));\n" for i in range(commits)))
 
     def assert_archive_arrived(self, *segments):
-        """The received segments are those that the server archived (io-paths.md A5)."""
+        """The received segments are those that the server archived."""
         for name in segments:
             self.wait_for(self.received / name)
             self.assertEqual((self.received / name).read_bytes(), (self.archive / name).read_bytes(), name)

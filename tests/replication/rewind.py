@@ -105,8 +105,7 @@ class Rewind(Receiving):
         return primary, standby, needed
 
     def test_with_an_archive_in_clear(self):
-        """pg_rewind lets a segment be written under its own name, and reads it: if clear WAL is let in, it is sealed before that
-        (io-paths.md A8)."""
+        """pg_rewind lets a segment be written under its own name, and reads it: if clear WAL is let in, it is sealed before that."""
         primary, standby, needed = self.parted_beside_an_archive_in_clear()
         source = f"--source-server=host={primary.home} user=postgres"
         refused = self.rewind(standby, "-c", source, check=False, PGSEAL_CLEAR_WAL="")

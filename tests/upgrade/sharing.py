@@ -102,8 +102,7 @@ class Names(Case):
         return [(call, number) for call in STEPS for number in sorted({1, calls.count(call)})]
 
     def test_killed_while_a_rename_stores_anew(self):
-        """kill -9 at any step: one of the names has all of it, nothing is in clear, and the same rename can be made again
-        (io-paths.md A7)."""
+        """kill -9 at any step: one of the names has all of it, nothing is in clear, and the same rename can be made again."""
         names, seen = [self.relation, self.ours.data / "base/1/999999"], set()
         clear = self.clear(self.relation)
         blocks = {clear[at:at + 32] for at in range(0, len(clear), 32)} - {"0" * 32}
