@@ -4,7 +4,7 @@ CARGO ?= cargo
 # Debian's own: the vectors' reader needs its packages for Python.
 PYTHON ?= /usr/bin/python3
 
-.PHONY: help build demo demo-confidential demo-stop test test-barman test-bench-page test-builds test-debian test-patroni test-pgbackrest test-tprocc test-world fuzz sanitize
+.PHONY: help build check demo demo-confidential demo-stop test test-barman test-bench-page test-builds test-debian test-patroni test-pgbackrest test-tprocc test-world fuzz sanitize
 .PHONY: test-auto-failover test-extensions test-repmgr lint clean install-extensions
 
 help:
@@ -13,6 +13,7 @@ help:
 	@echo 'make demo         a sealed cluster beside a plain twin: load, kill -9, recover, verify, search'
 	@echo 'make demo-confidential   encrypted columns: evaluator, keys, the published table, what each side sees'
 	@echo 'make demo-stop    stop the server that the demo left running'
+	@echo 'make check        what judges a change in minutes: lint, the tests of the crates, vectors, canaries on disk'
 	@echo 'make test         the tests on PostgreSQL 15'
 	@echo 'make test-auto-failover   two nodes and a monitor under pg_auto_failover'
 	@echo 'make test-barman  Barman: backups of both methods, recovery'
@@ -67,6 +68,12 @@ demo-confidential:
 
 demo-stop:
 	scripts/demo.sh stop
+
+check:
+	scripts/install-deps.sh build test lint
+	scripts/lint.sh
+	$(MAKE) --no-print-directory build
+	$(PYTHON) scripts/test.py check
 
 test:
 	scripts/install-deps.sh build test

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Usage: scripts/test.py [ci|world|auto-failover|barman|bench-page|builds|debian|extensions|patroni|pgbackrest|power|repmgr|tprocc]
-(make test, make test-world …)
+"""Usage: scripts/test.py [ci|check|world|auto-failover|barman|bench-page|builds|debian|extensions|patroni|pgbackrest|power|repmgr|tprocc]
+(make test, make check, make test-world …)
 
 Runs the tests, shows what they print, and ends with a table and the line
 "N passed, N failed, N skipped". The table has a row per step, and one per directory of PostgreSQL's suites. A failed step
@@ -9,7 +9,8 @@ Exit status: 0 if nothing failed.
 
 ci: the crates' tests, with the same random cases each time, the ring's interleavings, vectors/read.py, every program tests/*/*.py on Debian's PostgreSQL 15, PostgreSQL's own regression,
 isolation and TAP suites of 15, and the table of libc calls against what is installed. barman, debian …: the programs of that
-directory, which need packages or time of their own. world: the crates' tests, the suites of 15, 17 and 18, and the programs on 17 and 18, with
+directory, which need packages or time of their own. check: the crates' tests, vectors/read.py, canaries on disk and the documents'
+commands. world: the crates' tests, the suites of 15, 17 and 18, and the programs on 17 and 18, with
 those that take long and a longer crash loop; on 15 those that ci leaves out, and those of
 encrypted columns on clusters that are encrypted on disk. power: the long form of tests/power on 15, 17 and 18. The suites' PostgreSQL is built once by tests/suites/fetch-build.sh.
 """
@@ -40,12 +41,17 @@ ACROSS_VERSIONS = "tests/upgrade/versions.py"
 BY_NAME = ["auto-failover", "barman", "bench-page", "builds", "debian", "extensions", "patroni", "pgbackrest", "repmgr", "tprocc"]
 # Its short form is among the tests; its long one has a name.
 POWER = {"PGSEAL_TEST_LONG": "1", "PGSEAL_POWER_CUTS": "40", "PGSEAL_POWER_SECONDS": "25"}
+KINDS = ["ci", "check", "world", "power", *BY_NAME]
 # Those of them whose packages know no PostgreSQL after Debian's, or that need none.
 DEBIAN_ONLY = ["auto-failover", "barman", "bench-page", "builds", "extensions", "pgbackrest", "repmgr"]
 # Programs of encrypted columns that ci runs on clusters that are encrypted on disk, too: what a server goes through, and what roles
 # may. tests/encdb/test_handover.py makes both kinds itself; the world runs all of them on both.
 ENCRYPTED_IN_CI = ["tests/encdb/test_life.py", "tests/encdb/test_roles.py"]
+# `make check`: what shows most in the least time, a cluster's whole life with canaries that are looked for on disk.
+IN_CHECK = ["tests/nothing-in-clear/run.py", "tests/docs/test_docs.py"]
 MOST_AT_ONCE = 4
+# How many of the slowest rows are named below the table.
+SLOWEST = 10
 WORLD_CRASH_ROUNDS = "300"
 WORLD_TORTURE_ROUNDS = "100"
 
@@ -202,8 +208,10 @@ def built(version):
 
 def steps_of(which):
     """The steps of ci, of world, or of one directory of tests."""
+    vectors = Step("vectors/read.py", [sys.executable, "vectors/read.py"], version="")
+    if which == "check":
+        return [crates(SAME_CASES), vectors, *python_tests("15", DEBIAN_PG, IN_CHECK, SAME_CASES)]
     if which == "ci":
-        vectors = Step("vectors/read.py", [sys.executable, "vectors/read.py"], version="")
         chosen = [name for name in programs(without=BY_NAME) if name not in WORLD_ONLY]
         server = confidential("15", DEBIAN_PG)
         building, *suites_of_15 = suites("15")  # tests/encdb reads PostgreSQL's sources
@@ -276,8 +284,8 @@ class Lines:
 def main():
     """Runs all steps of the chosen kind."""
     which = sys.argv[1] if len(sys.argv) > 1 else "ci"
-    if which not in ("ci", "world", "power", *BY_NAME) or len(sys.argv) > 2:
-        sys.exit(f"usage: scripts/test.py [{'|'.join(['ci', 'world', 'power', *BY_NAME])}]")
+    if which not in KINDS or len(sys.argv) > 2:
+        sys.exit(f"usage: scripts/test.py [{'|'.join(KINDS)}]")
     if os.getuid() == 0:
         stage.test_account()  # before two programs make it at once
     rows = run_all(steps_of(which))
@@ -292,6 +300,8 @@ def show(rows):
     print()
     for cells in [header, *(row.cells() for row in rows)]:
         print(f"{cells[0]:{width}}" + "".join(f" {cell:>8}" for cell in cells[1:]))
+    slowest = sorted(rows, key=lambda row: row.seconds, reverse=True)[:SLOWEST]
+    print("\nslowest: " + ", ".join(f"{row.suite} {row.version} {row.seconds:.0f} s".replace("  ", " ") for row in slowest))
     sums = [sum(getattr(row, name) for row in rows) for name in ("passed", "failed", "skipped")]
     print("\n{} passed, {} failed, {} skipped".format(*sums))
 
