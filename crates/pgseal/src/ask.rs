@@ -6,6 +6,7 @@
 //! sealed would be written in clear. So the library itself answers, before `main`, from inside the
 //! program, which is run for no more than `--version`.
 
+use pgseal_contract::variable;
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io;
@@ -19,9 +20,9 @@ use crate::launch::Sealed;
 use crate::memfd;
 
 /// The descriptor that takes the library's answer.
-const ANSWER: &str = "PGSEAL_ANSWER_FD";
+const ANSWER: &str = variable::ANSWER_FD.as_str();
 /// The file that a server shall take itself for.
-const STARTED_AS: &str = "PGSEAL_STARTED_AS";
+const STARTED_AS: &str = variable::STARTED_AS.as_str();
 
 /// Why a program is not relied on.
 #[derive(Debug, thiserror::Error)]

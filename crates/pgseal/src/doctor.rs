@@ -4,6 +4,7 @@
 
 pub mod key;
 
+use pgseal_contract::variable::EXPECT_KEY;
 use std::collections::BTreeSet;
 use std::fmt::{self, Display, Formatter};
 
@@ -188,7 +189,7 @@ pub fn library_of_server(maps: &str) -> Finding {
 
 /// By /proc/PID/environ of a server.
 pub fn pin(environ: &[u8], key_id: &str) -> Finding {
-    match variable(environ, "PGSEAL_EXPECT_KEY").is_some() {
+    match variable(environ, EXPECT_KEY.as_str()).is_some() {
         true => Finding::good("pin", "the server takes no other cluster than this one"),
         false => Finding::advice(
             "pin",

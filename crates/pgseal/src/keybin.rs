@@ -5,6 +5,7 @@
 //! one raw wrapping, as other products' rotation recipes leave it. The binding inside the payload
 //! vouches for that copy.
 
+use pgseal_contract::file;
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{fchown, DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
@@ -21,13 +22,13 @@ use zeroize::Zeroizing;
 use crate::writer::Source;
 
 /// The directory of a sealed cluster's key file, below its data directory.
-pub const DIR: &str = "pg_encryption";
+pub const DIR: &str = file::KEY_DIRECTORY.as_str();
 /// The key file in it.
-pub const NAME: &str = "key.bin";
+pub const NAME: &str = file::KEY_FILE.as_str();
 /// Where the next one is written before it takes its place.
-pub const ASIDE: &str = "key.bin.new";
+pub const ASIDE: &str = file::NEW_KEY_FILE.as_str();
 /// The header beside it.
-pub const SETTINGS: &str = "pgseal.toml";
+pub const SETTINGS: &str = file::KEY_SETTINGS.as_str();
 
 /// Why a key file cannot be read or written.
 #[derive(Debug, thiserror::Error)]

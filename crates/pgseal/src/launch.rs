@@ -5,6 +5,7 @@
 //! before. A preload that is dropped all the same leaves the program without keys, so it stops at
 //! the sealed control file; one that makes a cluster is asked first (`ask.rs`).
 
+use pgseal_contract::{file, variable};
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -25,17 +26,17 @@ use crate::unlock::Unlocked;
 
 /// The descriptor of the handover record. The server closes it; a tool leaves it open for the twins
 /// that it starts.
-pub const KEYS_FD: &str = "PGSEAL_KEYS_FD";
+pub const KEYS_FD: &str = variable::KEYS_FD.as_str();
 
 /// The program that the twins run by, beside pgseal.
 pub const TWIN: &str = "pgseal-twin";
-const LIBRARY: &str = "libpgseal.so";
-const LIBRARY_PATH: &str = "PGSEAL_LIBRARY";
-const PROGRAM_PATH: &str = "PGSEAL_BIN";
+const LIBRARY: &str = file::LIBRARY.as_str();
+const LIBRARY_PATH: &str = variable::LIBRARY.as_str();
+const PROGRAM_PATH: &str = variable::COMMAND.as_str();
 /// Programs beside PostgreSQL's that the library acts in.
-const PROGRAMS: &str = "PGSEAL_PROGRAMS";
+const PROGRAMS: &str = variable::PROGRAMS.as_str();
 /// Data directories whose pg_control programs see that are neither.
-const VIEW: &str = "PGSEAL_VIEW";
+const VIEW: &str = variable::VIEW.as_str();
 const PRELOAD: &str = "LD_PRELOAD";
 
 /// Why a program is not started.

@@ -3,6 +3,7 @@
 //! Slots are tried in the order of their cost: plain, file, command, key command, passphrase. The
 //! first that opens wins; if none does, each says why.
 
+use pgseal_contract::variable;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read};
@@ -29,7 +30,7 @@ use crate::passphrase::{self, PassphraseError, Source};
 use crate::writer::{self, Rights, WriterError};
 
 /// Variable of the unwrap command, as in other products.
-pub const UNWRAP_COMMAND: &str = "PGDATAKEYUNWRAPCMD";
+pub const UNWRAP_COMMAND: &str = variable::UNWRAP_COMMAND.as_str();
 
 /// Why a cluster stays locked.
 #[derive(Debug, thiserror::Error)]

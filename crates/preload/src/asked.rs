@@ -5,12 +5,13 @@
 use crate::real::libc_call;
 use crate::server;
 use libc::{c_char, c_int};
+use pgseal_contract::variable;
 use std::ffi::{CStr, CString};
 
 /// The descriptor that takes the answer.
-const ANSWER: &CStr = c"PGSEAL_ANSWER_FD";
+const ANSWER: &CStr = variable::ANSWER_FD.as_c_str();
 /// The file that a server shall take itself for.
-const STARTED_AS: &CStr = c"PGSEAL_STARTED_AS";
+const STARTED_AS: &CStr = variable::STARTED_AS.as_c_str();
 
 /// Answers, if somebody asks: two paths, each with a null byte behind it, or just the null bytes.
 /// Called once, before `main`.

@@ -6,6 +6,7 @@
 //! counted.
 
 use crate::real::libc_call;
+use pgseal_contract::variable;
 use pgseal_storage::sealed::is_zero;
 use pgseal_storage::SealedFile;
 use std::ffi::CString;
@@ -52,7 +53,7 @@ pub fn units(bytes: usize) -> u64 {
 
 /// Maps the file, if one is named.
 pub fn start() {
-    let Some(path) = std::env::var_os("PGSEAL_COUNTERS") else {
+    let Some(path) = std::env::var_os(variable::COUNTERS.as_str()) else {
         return;
     };
     let Ok(path) = CString::new(path.as_bytes()) else {

@@ -22,6 +22,7 @@ mod words;
 
 use crate::clusters::{self, Cluster};
 use crate::{control, libpq, programs, rebind, server};
+use pgseal_contract::{receiver, variable};
 use std::ffi::{c_char, c_int, c_void, CStr, CString};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,11 +30,11 @@ use std::sync::OnceLock;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The word that a twin found out, or [`OWN`]. A token is no key, but lets its bearer in.
-const GIVEN: &CStr = c"PGSEAL_RECEIVER";
+const GIVEN: &CStr = variable::RECEIVER.as_c_str();
 /// The same, out of `/proc/PID/environ`.
 static TAKEN: OnceLock<CString> = OnceLock::new();
 /// The word for the connection that brings the WAL into a tar.
-const WAL: &CStr = c"PGSEAL_WAL_RECEIVER";
+const WAL: &CStr = variable::WAL_RECEIVER.as_c_str();
 static TAKEN_FOR_WAL: OnceLock<CString> = OnceLock::new();
 /// In place of a token, before the primary's system identifier: its key is at hand.
 const OWN: &[u8] = b"own.";
@@ -44,9 +45,9 @@ const ASKS: &str = "psql";
 /// How TLS is asked for.
 const SSLMODE: &CStr = c"sslmode";
 /// What takes ciphertext.
-const RAW: &str = "raw";
+const RAW: &str = receiver::RAW.as_str();
 /// How long a token may be used to connect, in seconds; the connection may last longer.
-const LIFETIME: u64 = 3600;
+const LIFETIME: u64 = receiver::LIFETIME;
 
 /// Takes the words out of the environment. Called once, before `main`.
 pub fn start() {

@@ -23,6 +23,7 @@ use crate::receivers::{self, State};
 use crate::{control, programs, server, unlock, wal};
 use libc::c_int;
 use path::{identity, Absolute};
+use pgseal_contract::file;
 use pgseal_storage::classify::{classify, is_inside, version_directory, Class, Classified};
 use pgseal_storage::wal::WalName;
 use std::ffi::{CStr, OsStr};
@@ -110,7 +111,7 @@ fn unspelled(directory: c_int, path: &CStr) -> Result<(), c_int> {
 
 /// Does this process know a cluster, or is this directory one's?
 fn may_be_sealed(directory: c_int) -> bool {
-    let keys = c"pg_encryption".as_ptr();
+    let keys = file::KEY_DIRECTORY.as_c_str().as_ptr();
     // SAFETY: a terminated name.
     let has_keys = || unsafe { libc::faccessat(directory, keys, libc::F_OK, 0) == 0 };
     clusters::all().next().is_some() || has_keys()
@@ -192,10 +193,10 @@ pub fn is_key_directory(name: &CStr) -> bool {
 /// Is this the name of a key file that is being written? It may hold another wrapping of the key,
 /// which its writer takes back, or the key itself.
 pub fn is_unfinished_key_file(name: &CStr) -> bool {
-    name.to_bytes() == b"key.bin.new"
+    name == file::NEW_KEY_FILE.as_c_str()
 }
 
-const KEY_DIRECTORY: &[u8] = b"pg_encryption";
+const KEY_DIRECTORY: &[u8] = file::KEY_DIRECTORY.as_str().as_bytes();
 
 /// A path below a data directory.
 struct Found {

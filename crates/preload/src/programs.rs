@@ -9,62 +9,12 @@
 //! ([`Stored::Pages`](crate::files::Stored)).
 
 use libc::c_char;
+use pgseal_contract::program::{self, Role};
+use pgseal_contract::variable;
 use std::ffi::{CStr, CString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU8, Ordering};
-
-/// Programs that read or write the files of a data directory. pg_checksums_ext is none of
-/// PostgreSQL's own, but Debian puts it beside them.
-const PROGRAMS: &[&str] = &[
-    "initdb",
-    "pg_basebackup",
-    "pg_checksums",
-    "pg_checksums_ext",
-    "pg_combinebackup",
-    "pg_controldata",
-    "pg_createsubscriber",
-    "pg_ctl",
-    "pg_receivewal",
-    "pg_resetwal",
-    "pg_rewind",
-    "pg_upgrade",
-    "pg_verifybackup",
-    "pg_waldump",
-    "pg_walsummary",
-    "postgres",
-];
-
-/// Those among them that start no other program: nobody after them needs keys or commands.
-const STARTING_NONE: &[&str] = &[
-    "pg_basebackup",
-    "pg_checksums",
-    "pg_checksums_ext",
-    "pg_combinebackup",
-    "pg_controldata",
-    "pg_receivewal",
-    "pg_resetwal",
-    "pg_waldump",
-    "pg_walsummary",
-];
-
-/// Reads the state of a server from `pg_control`, and removes data directories whole, with the keys
-/// that PostgreSQL's programs must leave alone.
-const REPMGR: &str = "repmgr";
-
-/// Programs that pg_upgrade runs on files of a cluster: the dumps in pg_upgrade_output.d.
-const HANDS_OF_PG_UPGRADE: &[&str] = &["pg_dump", "pg_dumpall", "pg_restore", "psql"];
-
-/// These unlock: they read key files and control files as they are stored. The library itself
-/// starts the one; the other takes no library where it is linked as it should be.
-const OURS: &[&str] = &["pgseal", "pgseal-twin"];
-
-/// More names, separated by colons: how `pgseal exec` runs other programs sealed.
-const MORE: &str = "PGSEAL_PROGRAMS";
-
-/// What `pgseal exec --view` sets, for the program and its children: data directories, separated by
-/// colons.
-const VIEW: &str = "PGSEAL_VIEW";
 
 const INERT: u8 = 0;
 const TOOL: u8 = 1;
@@ -86,7 +36,9 @@ pub fn is_server() -> bool {
 
 /// Is this a tool that starts no other program?
 pub fn starts_none() -> bool {
-    executable(c"/proc/self/exe").is_some_and(|name| is_among(STARTING_NONE, &name))
+    let name = executable(c"/proc/self/exe");
+    name.and_then(|name| program::find(&name))
+        .is_some_and(|program| !program.starts_others)
 }
 
 /// Is this the program of this name?
@@ -101,10 +53,10 @@ pub fn is_viewer() -> bool {
 
 /// The data directories in view. None: all.
 pub fn viewed() -> Option<Vec<PathBuf>> {
-    if is(REPMGR) {
+    if is(program::REPMGR) {
         return None;
     }
-    let list = std::env::var_os(VIEW).unwrap_or_default();
+    let list = std::env::var_os(variable::VIEW.as_str()).unwrap_or_default();
     Some(std::env::split_paths(&list).collect())
 }
 
@@ -113,22 +65,24 @@ pub fn detect() -> bool {
     let Some(name) = executable(c"/proc/self/exe") else {
         return false;
     };
-    let role = if name == b"postgres" {
-        SERVER
-    } else if is_among(PROGRAMS, &name)
-        || is_listed(&name)
-        || (is_among(HANDS_OF_PG_UPGRADE, &name) && runs_for_pg_upgrade())
-    {
-        TOOL
-    } else if name == REPMGR.as_bytes()
-        || (std::env::var_os(VIEW).is_some() && !is_among(OURS, &name))
-    {
-        VIEWER
-    } else {
-        INERT
-    };
+    let role = role(&name);
     ROLE.store(role, Ordering::Relaxed);
     role != INERT
+}
+
+/// The role of the executable of this name in this process.
+fn role(name: &[u8]) -> u8 {
+    let known = program::find(name).map(|program| program.role);
+    let unlocks = || program::UNLOCKING.iter().any(|own| own.as_bytes() == name);
+    match known {
+        Some(Role::Server) => SERVER,
+        Some(Role::PgCtl | Role::Tool) => TOOL,
+        _ if is_listed(name) => TOOL,
+        Some(Role::Dump) if runs_for_pg_upgrade() => TOOL,
+        _ if name == program::REPMGR.as_bytes() => VIEWER,
+        _ if std::env::var_os(variable::VIEW.as_str()).is_some() && !unlocks() => VIEWER,
+        _ => INERT,
+    }
 }
 
 /// pg_upgrade has psql echo the dump of globals, and with it the hashes of passwords, into a log
@@ -150,10 +104,6 @@ pub unsafe fn silence_echo(arguments: *const *mut c_char) {
             }
         }
     }
-}
-
-fn is_among(programs: &[&str], name: &[u8]) -> bool {
-    programs.iter().any(|program| program.as_bytes() == name)
 }
 
 /// Is pg_upgrade the parent? A shell may stand between the two.
@@ -192,7 +142,7 @@ fn executable(link: &CStr) -> Option<Vec<u8>> {
 }
 
 fn is_listed(name: &[u8]) -> bool {
-    std::env::var_os(MORE).is_some_and(|more| {
+    std::env::var_os(variable::PROGRAMS.as_str()).is_some_and(|more| {
         more.as_bytes()
             .split(|&byte| byte == b':')
             .any(|one| one == name)

@@ -6,6 +6,7 @@ use crate::disk::stat;
 use crate::real::{errno, libc_call, set_errno};
 use crate::{openers, programs, unlock};
 use libc::c_int;
+use pgseal_contract::{file, variable};
 use std::ffi::{CStr, CString, OsStr};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
@@ -15,11 +16,15 @@ use std::sync::{Mutex, PoisonError};
 use zeroize::Zeroize;
 
 /// Variables that hold commands with passphrases in them, or lead to keys.
-const SECRETS: [&CStr; 3] = [unlock::KEYS_FD, c"PGDATAKEYWRAPCMD", c"PGDATAKEYUNWRAPCMD"];
+const SECRETS: [&CStr; 3] = [
+    unlock::KEYS_FD,
+    variable::WRAP_COMMAND.as_c_str(),
+    variable::UNWRAP_COMMAND.as_c_str(),
+];
 
 /// The key that the operator expects; `pgseal` compares it.
-const EXPECT_KEY: &str = "PGSEAL_EXPECT_KEY";
-const KEY_DIRECTORY: &str = "pg_encryption";
+const EXPECT_KEY: &str = variable::EXPECT_KEY.as_str();
+const KEY_DIRECTORY: &str = file::KEY_DIRECTORY.as_str();
 static PINNED: AtomicBool = AtomicBool::new(false);
 
 /// Settings of the environment that were taken out of it, for a cluster that is unlocked later.
@@ -137,7 +142,9 @@ fn is_of_key_directory(fd: c_int) -> bool {
     };
     let name = name.as_bytes();
     directory.ends_with(KEY_DIRECTORY)
-        || (name.starts_with(b"key.bin") || name.starts_with(b"pgseal.toml"))
+        || [file::KEY_FILE, file::KEY_SETTINGS]
+            .iter()
+            .any(|file| name.starts_with(file.as_str().as_bytes()))
             && is_key_directory(directory)
 }
 

@@ -9,6 +9,7 @@ use crate::clusters::{self, Cluster};
 use crate::disk::{check, stat};
 use crate::{openers, programs, real, report, server};
 use libc::{c_char, c_int};
+use pgseal_contract::{file, variable};
 use pgseal_crypto::{without_trace, MasterKey};
 use pgseal_format::handover;
 use std::ffi::{CStr, CString, OsStr};
@@ -17,9 +18,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use zeroize::Zeroizing;
 
 /// The descriptor that holds the keys.
-pub const KEYS_FD: &CStr = c"PGSEAL_KEYS_FD";
+pub const KEYS_FD: &CStr = variable::KEYS_FD.as_c_str();
 /// Where the command is, if it does not lie beside the library.
-const COMMAND: &str = "PGSEAL_BIN";
+const COMMAND: &str = variable::COMMAND.as_str();
 /// Longest record that is read.
 const MAX_RECORD: usize = 1 << 20;
 
@@ -79,7 +80,7 @@ fn remember(entry: &handover::Entry) -> Option<&'static Cluster> {
 }
 
 fn has_key_directory(root: &[u8]) -> bool {
-    CString::new([root, b"/pg_encryption"].concat())
+    CString::new([root, b"/", file::KEY_DIRECTORY.as_str().as_bytes()].concat())
         // SAFETY: a terminated path.
         .is_ok_and(|path| unsafe { libc::access(path.as_ptr(), libc::F_OK) == 0 })
 }

@@ -6,6 +6,7 @@ use crate::disk::FdDisk;
 use crate::real::libc_call;
 use crate::{control, programs, report, scratch};
 use libc::c_int;
+use pgseal_contract::variable;
 use pgseal_crypto::UNIT;
 use pgseal_storage::disk::read_full;
 use pgseal_storage::wal::{is_segment_size, ClearWal, LongHeader, WalName, LONG_HEADER};
@@ -13,10 +14,10 @@ use pgseal_storage::{Disk, Errno};
 use std::ffi::CStr;
 
 /// Where a twin says how long the segments are that its program will receive.
-const SEGMENT_SIZE: &str = "PGSEAL_WAL_SEGMENT_SIZE";
+const SEGMENT_SIZE: &str = variable::WAL_SEGMENT_SIZE.as_str();
 
 /// Where the operator says which WAL in clear is taken from an archive.
-const CLEAR_WAL: &str = "PGSEAL_CLEAR_WAL";
+const CLEAR_WAL: &str = variable::CLEAR_WAL.as_str();
 
 /// The size of segments that are received before there is any `pg_control`.
 pub fn announced_segment_size() -> Option<u64> {

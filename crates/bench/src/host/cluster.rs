@@ -8,6 +8,7 @@
 //! without favour. The shutdown checkpoint is inside on purpose: it writes the pages that the load
 //! dirtied. Pages counted by the library cover the same span.
 
+use pgseal_contract::variable;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -181,7 +182,7 @@ impl Cluster {
         command
             .arg("-D")
             .arg(&self.data)
-            .env("PGSEAL_COUNTERS", &self.counters);
+            .env(variable::COUNTERS.as_str(), &self.counters);
         let errors = log.try_clone().map_err(files(&self.log))?;
         command.stdin(Stdio::null()).stdout(log).stderr(errors);
         let child = process::spawn(&mut command).map_err(|e| BenchError::Start(program, e))?;

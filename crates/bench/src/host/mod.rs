@@ -15,6 +15,7 @@ pub mod process;
 pub mod requirements;
 pub mod serve;
 
+use pgseal_contract::variable;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -74,7 +75,7 @@ impl Host {
         command
             .env("HOME", &self.work)
             .env("PGHOST", &self.work)
-            .env("PGSEAL_LIBRARY", &self.tools.library);
+            .env(variable::LIBRARY.as_str(), &self.tools.library);
         command
     }
 

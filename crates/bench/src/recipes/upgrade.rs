@@ -6,6 +6,7 @@
 //! runs. CPU is that of pg_upgrade and all that it starts, servers too: pg_ctl leaves these to
 //! this process, which waits for them. `loaded` is pg_upgrade by the twins, with nothing sealed.
 
+use pgseal_contract::variable;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -208,7 +209,7 @@ impl Upgrades {
         let mut command = host.command(&programs.join("pg_upgrade"));
         command
             .current_dir(&self.new)
-            .env("PGSEAL_COUNTERS", &new.counters);
+            .env(variable::COUNTERS.as_str(), &new.counters);
         command.args(["-U", "postgres"]).arg("-s").arg(&host.work);
         command.arg("-b").arg(&self.old_pg).arg("-B").arg(programs);
         command

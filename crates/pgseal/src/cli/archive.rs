@@ -1,5 +1,6 @@
 //! The options of `wal-get` and `wal-put`.
 
+use pgseal_contract::variable;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -20,7 +21,7 @@ pub struct WalGetArgs {
     #[arg(
         long,
         value_name = "TIMELINE:LSN",
-        env = "PGSEAL_CLEAR_WAL",
+        env = variable::CLEAR_WAL.as_str(),
         num_args = 0..=1,
         require_equals = true,
         default_missing_value = "accept"

@@ -7,6 +7,7 @@ use std::ffi::OsString;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
+use super::options::{self, Name};
 use super::Twin;
 use crate::exit::Failure;
 
@@ -103,11 +104,7 @@ fn addition(name: &str, args: &[OsString]) -> &'static str {
         ("pg_basebackup", _) => BASEBACKUP,
         ("pg_upgrade", _) => UPGRADE,
         ("pg_waldump", _) => WALDUMP,
-        (
-            "pg_combinebackup" | "pg_ctl" | "pg_receivewal" | "pg_resetwal" | "pg_rewind"
-            | "pg_verifybackup",
-            _,
-        ) => UNWRAP,
+        _ if options::takes(name, Name::UnwrapCommand) => UNWRAP,
         _ => "",
     }
 }

@@ -1,5 +1,6 @@
 //! The key of a new cluster: how long, made or copied, and how it is protected.
 
+use pgseal_contract::variable;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -16,7 +17,7 @@ use crate::passphrase;
 use crate::unlock::{unlock_from, SlotError, UnlockError, Unlocked, UNWRAP_COMMAND};
 
 /// Variable of the wrap command, as in other products.
-pub const WRAP_COMMAND: &str = "PGDATAKEYWRAPCMD";
+pub const WRAP_COMMAND: &str = variable::WRAP_COMMAND.as_str();
 
 /// Why a new cluster has no key.
 #[derive(Debug, thiserror::Error)]

@@ -41,8 +41,8 @@ use crate::unlock::{unlock, unlock_from, Unlocked, Ways, UNWRAP_COMMAND};
 use getopt::{Given, PG_CTL};
 use initdb_key::WRAP_COMMAND;
 use options::{Name, OptionError, Split};
+use pgseal_contract::program::{self, Role};
 use pin::PinError;
-use programs::Role;
 use source::{Source, SourceError};
 
 /// The twins' program was called by somebody else.
@@ -88,7 +88,7 @@ impl Twin {
 
     /// Becomes the program, with the keys of the clusters that its arguments name.
     fn tool(&self, split: Split) -> Result<ExitCode, Failure> {
-        let role = programs::role(&self.name);
+        let role = program::role(&self.name);
         if let (Role::PgCtl, Some(option)) = (role, split.first()) {
             // It starts our initdb, without what was taken out here.
             if is_told(&split.rest, &["init", "initdb"]) {

@@ -216,6 +216,12 @@ impl Split {
     }
 }
 
+/// Whether `program` takes this option of ours.
+pub fn takes(program: &str, name: Name) -> bool {
+    let mut known = KNOWN.iter().filter(|known| known.name == name);
+    known.any(|known| known.programs.contains(&program))
+}
+
 /// Divides the arguments of `program`.
 pub fn split(program: &str, args: Vec<OsString>) -> Result<Split, OptionError> {
     let mut split = Split::default();

@@ -3,6 +3,7 @@
 //! Whoever can replace a whole data directory could put a plain one in its place, or one under a
 //! key of his own; with the pin, the twins refuse both.
 
+use pgseal_contract::variable;
 use std::env;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -16,7 +17,7 @@ use crate::exit::Failure;
 use crate::handover::HandoverFdError;
 use crate::unlock::Unlocked;
 
-const EXPECT_KEY: &str = "PGSEAL_EXPECT_KEY";
+const EXPECT_KEY: &str = variable::EXPECT_KEY.as_str();
 
 /// Why a directory is not the expected one.
 #[derive(Debug, thiserror::Error)]

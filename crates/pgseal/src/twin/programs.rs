@@ -4,73 +4,11 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-/// How a program meets data directories.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
-    /// Talks to servers only, or mostly, as repmgr, or looks at names alone, as pg_archivecleanup:
-    /// it runs with the library and without keys.
-    Client,
-    /// Talks to servers, and writes or reads pg_upgrade's dumps: it keeps the keys that pg_upgrade
-    /// hands down, and asks for none.
-    Dump,
-    /// The server.
-    Server,
-    /// Starts and stops servers; the library fetches the key if `promote` needs it.
-    PgCtl,
-    /// Reads or writes files of the clusters that it is given.
-    Tool,
-}
-
-const CLIENTS: [&str; 21] = [
-    "clusterdb",
-    "createdb",
-    "createuser",
-    "dropdb",
-    "dropuser",
-    "ecpg",
-    "oid2name",
-    "pg_amcheck",
-    "pg_archivecleanup",
-    "pg_catcheck",
-    "pg_config",
-    "pg_isready",
-    "pg_recvlogical",
-    "pg_test_fsync",
-    "pg_test_timing",
-    "pgbench",
-    "reindexdb",
-    "repmgr",
-    "repmgrd",
-    "vacuumdb",
-    "vacuumlo",
-];
-
-/// The role of the program `name`; what is unknown is taken for a tool.
-pub fn role(name: &str) -> Role {
-    match name {
-        "postgres" | "postmaster" => Role::Server,
-        "pg_ctl" => Role::PgCtl,
-        "pg_dump" | "pg_dumpall" | "pg_restore" | "psql" => Role::Dump,
-        _ if CLIENTS.contains(&name) => Role::Client,
-        _ => Role::Tool,
-    }
-}
+use pgseal_contract::program;
 
 /// The short options of `name` that take a value, in all of PostgreSQL 15 to 18.
 pub fn short_with_value(name: &str) -> &'static str {
-    match name {
-        "initdb" => "ADELTUXc",
-        "pg_basebackup" => "cDdFhilprsStTUXZ",
-        "pg_combinebackup" => "oT",
-        "pg_ctl" => "DelmNopPStU",
-        "pg_receivewal" => "dDEhpsSUZ",
-        "pg_resetwal" => "cDelmoOux",
-        "pg_rewind" => "D",
-        "pg_upgrade" => "bBdDjoOpPsU",
-        "pg_verifybackup" => "imwF",
-        "pg_waldump" => "BeFnprRst",
-        _ => "",
-    }
+    program::find(name.as_bytes()).map_or("", |program| program.short_with_value)
 }
 
 /// Whether `option`, a long one of `name` without a value, takes the next word for another

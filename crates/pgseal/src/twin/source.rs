@@ -4,6 +4,7 @@
 //! PG* variable, service, password file and TLS setting means what it means to the program that
 //! will copy. That connection declares itself raw: it takes no page, only the wrapped key.
 
+use pgseal_contract::{receiver, variable};
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -20,16 +21,16 @@ use crate::exit::Failure;
 
 /// Tells the library in the program what to declare: `raw`, a token, or that it holds the server's
 /// key and shall make a token at each connection.
-pub const RECEIVER: &str = "PGSEAL_RECEIVER";
+pub const RECEIVER: &str = variable::RECEIVER.as_str();
 /// The same for a second connection, which brings WAL while the first brings what is stored.
-pub const WAL_RECEIVER: &str = "PGSEAL_WAL_RECEIVER";
+pub const WAL_RECEIVER: &str = variable::WAL_RECEIVER.as_str();
 /// Tells it how long the segments are that come in.
-pub const SEGMENT_SIZE: &str = "PGSEAL_WAL_SEGMENT_SIZE";
+pub const SEGMENT_SIZE: &str = variable::WAL_SEGMENT_SIZE.as_str();
 /// What takes ciphertext.
-pub const RAW: &str = "raw";
+pub const RAW: &str = receiver::RAW.as_str();
 
 /// A token's lifetime in seconds: a copy begins, and connects again when the checkpoint is over.
-const LIFETIME: u64 = 3600;
+const LIFETIME: u64 = receiver::LIFETIME;
 
 /// Of a setting that the server does not know.
 const UNDEFINED_OBJECT: &str = "42704";

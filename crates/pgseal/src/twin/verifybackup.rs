@@ -7,6 +7,7 @@
 //! From version 2 on of the manifest, PostgreSQL 17's, pg_verifybackup also looks into pg_control,
 //! which nobody can without the key: that file is left out then, and `pgseal verify` checks it.
 
+use pgseal_contract::file;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,7 +17,7 @@ use super::getopt::{Given, PG_VERIFYBACKUP};
 use super::{options, Twin};
 use crate::exit::Failure;
 
-const KEY_FILE: &str = "pg_encryption/key.bin";
+const KEY_FILE: &str = file::KEY_PATH.as_str();
 const CONTROL_FILE: &str = "global/pg_control";
 
 /// pg_verifybackup, sealed unless the backup is raw.

@@ -14,6 +14,7 @@ use crate::programs;
 use crate::real::libc_call;
 use crate::receivers::guard;
 use libc::{c_char, c_int, c_uint, dirent, DIR};
+use pgseal_contract::file;
 use std::ffi::CStr;
 
 pub unsafe fn rename(from: *const c_char, to: *const c_char) -> c_int {
@@ -127,7 +128,7 @@ unsafe fn denied_at(directory: c_int, path: *const c_char) -> Option<c_int> {
     if openers::are_named(directory, name) {
         return Some(libc::EACCES);
     }
-    let needle = b"pg_encryption";
+    let needle = file::KEY_DIRECTORY.as_str().as_bytes();
     if !name
         .to_bytes()
         .windows(needle.len())

@@ -12,6 +12,7 @@ use crate::place::{self, Place};
 use crate::real::libc_call;
 use crate::server::setting;
 use libc::{c_char, c_int, c_void};
+use pgseal_contract::{file, variable};
 use pgseal_format::{hex, ReceiverToken};
 use std::ffi::{CStr, CString};
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
@@ -200,7 +201,7 @@ pub fn has_key_file() -> bool {
 }
 
 fn key_file(cluster: &Cluster) -> Option<Vec<u8>> {
-    let path = [&cluster.root[..], b"/pg_encryption/key.bin"].concat();
+    let path = [&cluster.root[..], b"/", file::KEY_PATH.as_str().as_bytes()].concat();
     let path = CString::new(path).ok()?;
     let fd = libc_call!(open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC, 0));
     let mut bytes = vec![0; pgseal_format::MAX_FILE];
@@ -275,7 +276,7 @@ fn given() -> Option<&'static [u8]> {
 
 /// Does this token let this very connection have clear pages?
 fn proven(server: &Server, token: &[u8]) -> Result<(), String> {
-    if std::env::var_os("PGSEAL_RECEIVERS").is_some_and(|value| value == "off") {
+    if std::env::var_os(variable::RECEIVERS.as_str()).is_some_and(|value| value == "off") {
         return Err("this server gives no clear pages: PGSEAL_RECEIVERS is off".to_owned());
     }
     let token = ReceiverToken::parse(token).map_err(|error| error.to_string())?;

@@ -1,0 +1,16 @@
+//! Files that pgseal adds to a data directory, and those that it installs.
+
+use crate::Word;
+
+/// The directory below the data directory that holds the wrapped key.
+pub const KEY_DIRECTORY: Word = Word(c"pg_encryption");
+/// The wrapped key, in [`KEY_DIRECTORY`].
+pub const KEY_FILE: Word = Word(c"key.bin");
+/// The name that a new key file has until it is complete and was seen to open.
+pub const NEW_KEY_FILE: Word = Word(c"key.bin.new");
+/// The header of the key for a cluster that one command unlocks, in [`KEY_DIRECTORY`].
+pub const KEY_SETTINGS: Word = Word(c"pgseal.toml");
+/// The path of the wrapped key below the data directory.
+pub const KEY_PATH: Word = Word(c"pg_encryption/key.bin");
+/// The preloaded library, as it is installed.
+pub const LIBRARY: Word = Word(c"libpgseal.so");

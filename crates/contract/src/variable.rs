@@ -1,0 +1,39 @@
+//! Environment variables. Those that users set are documented in `docs/`.
+
+use crate::Word;
+
+/// The command that wraps a new cluster's key; EDB's name.
+pub const WRAP_COMMAND: Word = Word(c"PGDATAKEYWRAPCMD");
+/// The command that unwraps a cluster's key; EDB's name.
+pub const UNWRAP_COMMAND: Word = Word(c"PGDATAKEYUNWRAPCMD");
+/// The id of the one key that a server may run with.
+pub const EXPECT_KEY: Word = Word(c"PGSEAL_EXPECT_KEY");
+/// What a server does with WAL that an archive gives in clear.
+pub const CLEAR_WAL: Word = Word(c"PGSEAL_CLEAR_WAL");
+/// `off` refuses all replication clients.
+pub const RECEIVERS: Word = Word(c"PGSEAL_RECEIVERS");
+/// A file for the library's counters, which `pgseal bench` reads.
+pub const COUNTERS: Word = Word(c"PGSEAL_COUNTERS");
+/// The library's path, where it does not lie beside the command.
+pub const LIBRARY: Word = Word(c"PGSEAL_LIBRARY");
+
+// The rest is between the wrappers and the library: no user sets it.
+
+/// The descriptor of the memory file that holds the keys.
+pub const KEYS_FD: Word = Word(c"PGSEAL_KEYS_FD");
+/// The path of the command, which the library runs to unlock a cluster that it meets.
+pub const COMMAND: Word = Word(c"PGSEAL_BIN");
+/// More programs in which the library acts: their names, separated by colons.
+pub const PROGRAMS: Word = Word(c"PGSEAL_PROGRAMS");
+/// The data directories of which a viewer sees `pg_control` in clear, separated by colons.
+pub const VIEW: Word = Word(c"PGSEAL_VIEW");
+/// The descriptor on which the library answers a wrapper's question.
+pub const ANSWER_FD: Word = Word(c"PGSEAL_ANSWER_FD");
+/// The path that a program was started as, while a wrapper asks about it.
+pub const STARTED_AS: Word = Word(c"PGSEAL_STARTED_AS");
+/// What the connections of a receiver show for its pages: a token, or `raw`.
+pub const RECEIVER: Word = Word(c"PGSEAL_RECEIVER");
+/// What the connection of a receiver shows for its WAL.
+pub const WAL_RECEIVER: Word = Word(c"PGSEAL_WAL_RECEIVER");
+/// The size in bytes of the segments that a receiver writes.
+pub const WAL_SEGMENT_SIZE: Word = Word(c"PGSEAL_WAL_SEGMENT_SIZE");
