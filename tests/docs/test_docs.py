@@ -121,7 +121,7 @@ def command_lines(text):
     inline = [code for code in re.findall(r"`([^`\n]+)`", text) if re.match(r"pgseal [a-z]", code)]
     block = [match[1] for match in re.finditer(r"^ *(?:\$ )?(?:dist/bin/)?(pgseal [a-z].*)$", text, re.M)]
     in_blocks = [line for line in block if not re.search(r"`", line)]
-    return [re.split(r"\s*(?:\||&&|>|…|\.\.\.|-- )", line)[0] for line in inline + in_blocks]
+    return [re.split(r"\s*(?:\||&&|;|>|…|\.\.\.|-- )", line)[0] for line in inline + in_blocks]
 
 
 class Sessions(unittest.TestCase):
