@@ -87,6 +87,40 @@ class Administrator(Case):
         self.assertEqual((cluster.data / "pg_conf.d/site.conf").read_text(), "work_mem = 5MB\n")
         self.assert_follows_edits(cluster)
 
+    def test_after_a_crash(self):
+        """Recovery opens every file to sync it: that is no write, and nothing of it is in the log."""
+        cluster = self.make("crashed")
+        self.edit(cluster, "pg_conf/extra.inc", "fsync = on\n")
+        self.edit(cluster, "pg_archive/000000010000000000000001", "noise")
+        cluster.start()
+        cluster.psql("CREATE TABLE t AS SELECT 1 AS i")
+        cluster.kill9()
+        cluster.start()
+        self.assertEqual(cluster.psql("SELECT i FROM t"), "1")
+        log = b"".join(file.read_bytes() for file in (cluster.data / "pg_logs").iterdir()).decode() + cluster.log()
+        self.assertNotIn("Operation not permitted", log)
+        self.assertNotIn(REFUSED, log)
+        self.assertEqual((cluster.data / "pg_archive/000000010000000000000001").read_text(), "noise")
+
+    def test_a_log_in_directories_of_its_name(self):
+        cluster = self.cluster("deep", conf=CONF.replace("'postgresql.log", "'deep/er/postgresql.log")).init()
+        self.edit(cluster, "pg_conf.d/site.conf", "work_mem = 5MB\n")
+        self.edit(cluster, "pg_conf/extra.inc", "")
+        (cluster.data / "pg_run").mkdir()
+        (cluster.data / "pg_logs/deep/er").mkdir(parents=True)
+        cluster.start()
+        cluster.psql("SELECT 'shown'")
+        cluster.stop()
+        self.assertTrue(any(b"shown" in file.read_bytes() for file in (cluster.data / "pg_logs/deep/er").iterdir()))
+
+    def test_a_link_out_of_the_data_directory(self):
+        """What lies outside is outside, by whatever name."""
+        cluster = self.cluster("linked").init().start()
+        (self.directory / "outside").mkdir(mode=0o777)
+        (cluster.data / "export").symlink_to(self.directory / "outside")
+        cluster.psql(f"COPY (SELECT 'row') TO '{cluster.data}/export/rows'")
+        self.assertEqual((self.directory / "outside/rows").read_text(), "row\n")
+
     def test_what_a_server_does_not_write(self):
         """Neither by open nor by fopen, neither new files nor old ones, in no spelling."""
         cluster = self.make("refused").start()

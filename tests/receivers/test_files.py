@@ -4,6 +4,7 @@
 import itertools
 import sys
 import time
+import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
@@ -96,12 +97,44 @@ class Files(Receivers):
         self.assertNotIn(self.canaries.mark, done.stderr + cluster.psql("SELECT string_agg(line, ' ') FROM lines"))
         self.assertNotIn(self.canaries.mark, cluster.log())
 
-    def test_a_link_that_changes(self):
-        """The name leads elsewhere after each look-up of it: what is given is what is stored, or nothing. What is refused by its
-        name is refused by any."""
+    def serve_changing_link(self):
+        """A server under which a link changes while it is looked at."""
         library, link = self.directory / "flip.so", self.directory / "link"
         run(["cc", "-O2", "-shared", "-fPIC", "-o", library, STAGE / "tests/lib/flip.c", "-ldl"])
         cluster = self.cluster(environment={"LD_PRELOAD": str(library), "PGSEAL_TEST_LINK": str(link)}).init().start()
+        return cluster, link
+
+    def test_a_link_that_changes_under_a_writer(self):
+        """COPY TO by a name that leads elsewhere after each look-up of it: whatever class its file had, no key file is written."""
+        cluster, link = self.serve_changing_link()
+        names = {"harmless": self.directory / "harmless", "pages": cluster.data / "base/5/99999", "wal": cluster.data / "pg_wal/RECOVERYXLOG",
+                 "stream": cluster.data / "pg_replslot/unknown"}
+        for name in names.values():
+            name.write_bytes(b"")
+        keys = [cluster.data / "pg_encryption" / name for name in ("key.bin", "key.bin.0123", "pgseal.toml")]
+        keys[1].write_bytes(b"another")
+        before = [key.read_bytes() for key in keys]
+        for (first, place), key in itertools.product(names.items(), keys):
+            for look_up in range(1, 5):
+                with self.subTest(first=first, key=key.name, look_up=look_up):
+                    self.flip(link, place, key, look_up)
+                    self.receive(cluster, "psql", "-X", "-c", f"COPY (SELECT 'gone') TO '{link}'")
+                    self.assertEqual([key.read_bytes() for key in keys], before)
+
+    @unittest.skipIf(major_version() >= 17, "adminpack, which removes files by SQL, left with 17")
+    def test_a_link_to_the_key_directory(self):
+        cluster = self.cluster().init().start()
+        (cluster.data / "linked").symlink_to("pg_encryption")
+        cluster.psql("CREATE EXTENSION adminpack")
+        for command in ["pg_file_unlink('linked/key.bin')", "pg_file_rename('linked/key.bin', 'gone')", "pg_file_sync('linked/key.bin')"]:
+            with self.subTest(command=command):
+                self.receive(cluster, "psql", "-X", "-c", f"SELECT {command}")
+                self.assertTrue((cluster.data / "pg_encryption/key.bin").exists())
+
+    def test_a_link_that_changes(self):
+        """The name leads elsewhere after each look-up of it: what is given is what is stored, or nothing. What is refused by its
+        name is refused by any."""
+        cluster, link = self.serve_changing_link()
         cluster.psql(f"CREATE TABLE t AS SELECT '{self.canaries['row']}' || i AS word FROM generate_series(1, 20000) i; CHECKPOINT")
         files = {"harmless": self.directory / "harmless", "pages": cluster.data / cluster.psql("SELECT pg_relation_filepath('t')"),
                  "stream": cluster.data / "pg_replslot/unknown", "key": cluster.data / "pg_encryption/key.bin",

@@ -176,13 +176,14 @@ fn is_in_view(path: &Absolute) -> bool {
 pub fn is_foreign(directory: c_int, path: &CStr) -> bool {
     let mut absolute = Absolute::empty();
     let found = spell(&mut absolute, directory, path).map(|()| locate(&absolute, nearest));
-    matches!(
-        found,
-        Some(Ok(Some(Found {
-            is_foreign: true,
-            ..
-        })))
-    )
+    let is_foreign = |found: &Option<Found>| found.as_ref().is_some_and(|found| found.is_foreign);
+    matches!(found, Some(Ok(found)) if is_foreign(&found)) && !leads_out(&absolute)
+}
+
+/// Does a link lead from this name to a place outside all data directories?
+fn leads_out(path: &Absolute) -> bool {
+    let real = path.real().filter(|real| real.bytes() != path.bytes());
+    real.is_some_and(|real| matches!(nearest(&real), Ok(None)))
 }
 
 /// Would this directory entry give the key directory away?

@@ -148,6 +148,23 @@ fn is_of_key_directory(fd: c_int) -> bool {
             && is_key_directory(directory)
 }
 
+/// Does this name lie in a key directory, by whatever path? A server removes nothing there.
+pub fn lies_in_key_directory(directory: c_int, path: &CStr) -> bool {
+    if !programs::is_server() {
+        return false;
+    }
+    let path = Path::new(OsStr::from_bytes(path.to_bytes()));
+    let parent = match path.parent() {
+        Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
+        Some(parent) => parent,
+        None => return false,
+    };
+    match directory {
+        libc::AT_FDCWD => is_key_directory(parent),
+        _ => is_key_directory(&Path::new(&format!("/proc/self/fd/{directory}")).join(parent)),
+    }
+}
+
 fn is_key_directory(directory: &Path) -> bool {
     let kept = errno();
     let identity =

@@ -10,35 +10,68 @@ use std::ffi::{CStr, OsStr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// Must a server not open this file of no class with these flags? Then one line says so.
-pub fn refuses(directory: c_int, path: &CStr, flags: c_int) -> bool {
-    let writes = flags & libc::O_ACCMODE != libc::O_RDONLY || flags & libc::O_CREAT != 0;
-    if !writes || !programs::is_server() || !place::is_foreign(directory, path) {
-        return false;
+/// The flags with which a server opens this file of no class. None: it must not open it, and one
+/// line says so. Recovery opens every file that is there for reading and writing, and only syncs it
+/// (SyncDataDirectory): so a file is opened for reading.
+pub fn allowed(directory: c_int, path: &CStr, flags: c_int) -> Option<c_int> {
+    let changes = flags & (libc::O_CREAT | libc::O_TRUNC | libc::O_APPEND) != 0;
+    match flags & libc::O_ACCMODE {
+        libc::O_RDONLY if !changes => Some(flags),
+        _ if is_free(directory, path) => Some(flags),
+        libc::O_RDWR if !changes => Some(flags & !libc::O_ACCMODE | libc::O_RDONLY),
+        _ => {
+            report_refused(path);
+            None
+        }
     }
-    // The archiver sees what is stored, and writes that.
-    if is_set(path) || server::is_archiver() {
-        return false;
+}
+
+/// Must a server not give a file this name? Then one line says so.
+pub fn refuses_name(directory: c_int, path: &CStr) -> bool {
+    let refused = !is_free(directory, path);
+    if refused {
+        report_refused(path);
     }
+    refused
+}
+
+/// May this process write the file? The archiver sees what is stored, and writes that.
+fn is_free(directory: c_int, path: &CStr) -> bool {
+    !programs::is_server()
+        || !place::is_foreign(directory, path)
+        || is_set(path)
+        || server::is_archiver()
+}
+
+fn report_refused(path: &CStr) {
     report::line(&format!(
         "{} would be in clear, in a directory that PostgreSQL does not have: keep it outside the data directory",
         report::shown(path)
     ));
-    true
 }
 
-/// Does a setting of this server name the file, or its directory?
+/// Settings that name a directory of logs: PostgreSQL's, and that of pgauditlogtofile.
+const LOG_DIRECTORIES: [&CStr; 2] = [c"log_directory", c"pgaudit.log_directory"];
+
+/// Does a setting of this server name the file, or a directory above it? `log_filename` may have
+/// directories in it.
 fn is_set(path: &CStr) -> bool {
-    let path = Path::new(OsStr::from_bytes(path.to_bytes()));
+    let path = without_dot(Path::new(OsStr::from_bytes(path.to_bytes())));
+    let mut logs = LOG_DIRECTORIES.into_iter().filter_map(named_by);
     is_lock_of_a_socket(path)
-        || named_by(c"log_directory").is_some_and(|logs| path.parent() == Some(logs))
+        || logs.any(|logs| path.starts_with(logs))
         || named_by(c"external_pid_file").is_some_and(|file| path == file)
+}
+
+/// `./log/a` is `log/a`: recovery spells names so.
+fn without_dot(path: &Path) -> &Path {
+    path.strip_prefix(".").unwrap_or(path)
 }
 
 /// A server opens its files by the names that its settings give, from its data directory.
 fn named_by(setting: &CStr) -> Option<&'static Path> {
     let value = server::setting(setting)?.to_bytes();
-    (!value.is_empty()).then(|| Path::new(OsStr::from_bytes(value)))
+    (!value.is_empty()).then(|| without_dot(Path::new(OsStr::from_bytes(value))))
 }
 
 /// It holds process numbers and paths.

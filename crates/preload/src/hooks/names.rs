@@ -13,6 +13,7 @@ use crate::place::{self, Place};
 use crate::programs;
 use crate::real::libc_call;
 use crate::receivers::guard;
+use crate::server;
 use libc::{c_char, c_int, c_uint, dirent, DIR};
 use pgseal_contract::file;
 use std::ffi::CStr;
@@ -83,7 +84,11 @@ pub unsafe fn unlink(path: *const c_char) -> c_int {
     // SAFETY: as the caller promises.
     match unsafe { denied(path) } {
         Some(errno) => fail(errno),
-        None => libc_call!(unlink(path)),
+        None => {
+            // SAFETY: the caller's path; null is for libc to refuse.
+            moving::forget_unfinished(unsafe { path.as_ref().map(|path| CStr::from_ptr(path)) });
+            libc_call!(unlink(path))
+        }
     }
 }
 
@@ -125,7 +130,7 @@ unsafe fn denied_at(directory: c_int, path: *const c_char) -> Option<c_int> {
     }
     // SAFETY: the caller's C string.
     let name = unsafe { CStr::from_ptr(path) };
-    if openers::are_named(directory, name) {
+    if openers::are_named(directory, name) || server::lies_in_key_directory(directory, name) {
         return Some(libc::EACCES);
     }
     let needle = file::KEY_DIRECTORY.as_str().as_bytes();

@@ -12,7 +12,7 @@ use crate::place::{self, direct, Place};
 use crate::real::libc_call;
 use crate::received::{self, Form};
 use crate::receivers::guard::{self, Opens};
-use crate::{control, files, openers, programs, receivers, report, server, wal, zero_fill};
+use crate::{control, files, programs, receivers, report, server, wal, zero_fill};
 use libc::{c_char, c_int, mode_t};
 use pgseal_storage::classify::Class;
 use pgseal_storage::layout::{Layout, Spec, PAGE};
@@ -74,15 +74,18 @@ pub fn open_at(directory: c_int, path: &CStr, flags: c_int, mode: mode_t) -> c_i
         },
     };
     match place {
-        Place::Clear if foreign::refuses(directory, path, flags) => super::fail(libc::EPERM),
         Place::Clear if copies_pages(directory, path, flags) => open_pages(directory, path, flags),
-        Place::Clear => match received::form(path, flags) {
-            None => open_clear(directory, path, flags, mode),
-            Some(form) => open_received(form, directory, path, flags, mode),
+        Place::Clear => match (
+            foreign::allowed(directory, path, flags),
+            received::form(path, flags),
+        ) {
+            (None, _) => super::fail(libc::EPERM),
+            (Some(flags), None) => open_clear(directory, path, flags, mode),
+            (Some(flags), Some(form)) => open_received(form, directory, path, flags, mode),
         },
         Place::Denied(errno) => super::fail(errno),
         Place::Sealed(_, Class::WalRestored | Class::Clear | Class::KeyDirectory) => {
-            libc_call!(openat(directory, path.as_ptr(), flags, mode))
+            open_clear(directory, path, flags, mode)
         }
         Place::Sealed(_, Class::Refused(advice)) => {
             report::line(&format!(
@@ -113,9 +116,9 @@ fn open_direct(directory: c_int, path: &CStr, flags: c_int, mode: mode_t) -> Opt
     if received::form(path, flags).is_some() {
         return None;
     }
-    if foreign::refuses(directory, path, flags) {
+    let Some(flags) = foreign::allowed(directory, path, flags) else {
         return Some(super::fail(libc::EPERM));
-    }
+    };
     direct::open(directory, path, untruncated(flags), mode).map(|fd| unless_withheld(fd, flags))
 }
 
@@ -147,6 +150,12 @@ fn open_pages(directory: c_int, path: &CStr, flags: c_int) -> c_int {
 /// A file without a name has no class, and a link may give it one later.
 fn open_nameless(directory: c_int, path: &CStr, flags: c_int, mode: mode_t) -> c_int {
     match place::at(directory, path) {
+        // A server would keep in clear what an extension links into a directory of its own later.
+        Place::Clear
+            if programs::is_server() && !matches!(place::owner(directory, path), Ok(None)) =>
+        {
+            super::fail(libc::EOPNOTSUPP)
+        }
         Place::Clear => libc_call!(openat(directory, path.as_ptr(), flags, mode)),
         Place::Denied(errno) => super::fail(errno),
         Place::Sealed(..) => super::fail(libc::EOPNOTSUPP),
@@ -175,12 +184,6 @@ fn untruncated(flags: c_int) -> c_int {
 /// What was opened, unless a server must not open it; emptied, if that was asked for.
 fn unless_withheld(fd: c_int, flags: c_int) -> c_int {
     unless(|| server::withholds(fd, flags), fd, flags)
-}
-
-/// The same for a file that is sealed by its name, which is no process's memory. One that opens the
-/// key may lie below such a name too; relations, transaction status and WAL have none.
-fn unless_opener(fd: c_int, flags: c_int) -> c_int {
-    unless(|| openers::has(fd), fd, flags)
 }
 
 fn unless(withheld: impl FnOnce() -> bool, fd: c_int, flags: c_int) -> c_int {
@@ -240,13 +243,9 @@ fn open_sealed(
     if flags & libc::O_ACCMODE == libc::O_WRONLY {
         below = below & !libc::O_ACCMODE | libc::O_RDWR;
     }
-    let fd = match holds_pages(class) {
-        true => libc_call!(openat(directory, path.as_ptr(), below, mode)),
-        false => {
-            let fd = libc_call!(openat(directory, path.as_ptr(), untruncated(below), mode));
-            unless_opener(fd, flags)
-        }
-    };
+    let fd = libc_call!(openat(directory, path.as_ptr(), untruncated(below), mode));
+    let withheld = || may_come_from_sql(class, flags) && server::withholds_from_sql(fd, flags);
+    let fd = unless(withheld, fd, flags);
     if fd < 0 {
         return fd;
     }
@@ -267,6 +266,14 @@ fn open_sealed(
         libc_call!(unlinkat(directory, path.as_ptr(), 0));
     }
     super::fail(errno)
+}
+
+/// May a path of SQL's have led to this file? A name can lead elsewhere when it is opened than when
+/// its class was found: to the cluster's key file, above all. PostgreSQL itself opens pages for
+/// reading and writing, neither empties nor appends to their files, and never only writes.
+fn may_come_from_sql(class: &Class, flags: c_int) -> bool {
+    let only_writes = flags & libc::O_ACCMODE == libc::O_WRONLY;
+    only_writes || flags & (libc::O_TRUNC | libc::O_APPEND) != 0 || !holds_pages(class)
 }
 
 /// Why an open file is given to nobody.

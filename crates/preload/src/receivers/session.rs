@@ -14,7 +14,8 @@ use crate::server::setting;
 use libc::{c_char, c_int, c_void};
 use pgseal_contract::{file, variable};
 use pgseal_format::{hex, ReceiverToken};
-use std::ffi::{CStr, CString};
+use std::ffi::{CStr, CString, OsStr};
+use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::sync::Mutex;
 
@@ -195,14 +196,22 @@ unsafe extern "C" fn show_key_file() -> *const c_char {
 
 /// Is there a key file that can be shown? Without one nobody can open what is stored.
 pub fn has_key_file() -> bool {
-    own_cluster()
-        .and_then(key_file)
-        .is_some_and(|digits| !digits.is_empty())
+    let Some(path) = own_cluster().and_then(key_path) else {
+        return false;
+    };
+    // SAFETY: a terminated path.
+    let readable = unsafe { libc::access(path.as_ptr(), libc::R_OK) } == 0;
+    let has_content = |file: std::fs::Metadata| file.is_file() && file.len() > 0;
+    readable && std::fs::metadata(OsStr::from_bytes(path.to_bytes())).is_ok_and(has_content)
+}
+
+fn key_path(cluster: &Cluster) -> Option<CString> {
+    let path = [&cluster.root[..], b"/", file::KEY_PATH.as_str().as_bytes()].concat();
+    CString::new(path).ok()
 }
 
 fn key_file(cluster: &Cluster) -> Option<Vec<u8>> {
-    let path = [&cluster.root[..], b"/", file::KEY_PATH.as_str().as_bytes()].concat();
-    let path = CString::new(path).ok()?;
+    let path = key_path(cluster)?;
     let fd = libc_call!(open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC, 0));
     let mut bytes = vec![0; pgseal_format::MAX_FILE];
     let len = libc_call!(read(fd, bytes.as_mut_ptr().cast(), bytes.len()));

@@ -3,9 +3,9 @@
 use super::super::opening::{holds_pages, spec_of};
 use crate::clusters::Cluster;
 use crate::disk::{check, stat, FdDisk};
-use crate::hooks::fail;
+use crate::hooks::{fail, foreign};
 use crate::place::{self, Place};
-use crate::real::libc_call;
+use crate::real::{errno, libc_call, set_errno};
 use crate::{programs, report, scratch, wal, zero_fill};
 use libc::{c_int, c_uint};
 use pgseal_crypto::UNIT;
@@ -108,6 +108,7 @@ fn content(name: &Name) -> Result<Content, c_int> {
 
 pub fn rename(from: &Name, to: &Name, flags: c_uint) -> c_int {
     let change = match compare(from, to) {
+        Difference::None if foreign::refuses_name(to.0, to.1) => return fail(libc::EPERM),
         Difference::None => return plain(from, to, flags),
         Difference::Denied(errno) => return fail(errno),
         Difference::Some(change) if programs::is_server() && change.shows_data() => {
@@ -143,6 +144,7 @@ pub fn link(from: &Name, to: &Name, flags: c_int) -> c_int {
     match compare(from, to) {
         Difference::Some(change) if flags == 0 && change.installs_wal() => change.link(from, to),
         _ => match may_share(from, to) {
+            Ok(()) if foreign::refuses_name(to.0, to.1) => fail(libc::EPERM),
             Ok(()) => plain_link(from, to, flags),
             Err(errno) => fail(errno),
         },
@@ -456,8 +458,21 @@ fn create_like(source: &Fd, name: &Name) -> Result<Fd, Errno> {
     }
 }
 
-/// The name of a file that takes another one's place when it is whole. PostgreSQL removes such a
-/// file of its own at the next start.
+/// Removes what a crash left of a restored segment that was being encrypted, when PostgreSQL removes
+/// the segment that it was made of: at the end of archive recovery, if not before.
+pub fn forget_unfinished(path: Option<&CStr>) {
+    let is_restored = |path: &&CStr| path.to_bytes().ends_with(b"pg_wal/RECOVERYXLOG");
+    let Some(path) = path.filter(is_restored).filter(|_| programs::is_server()) else {
+        return;
+    };
+    let kept = errno();
+    if let Ok(unfinished) = aside(&Name::of(path)) {
+        remove(&Name::of(&unfinished));
+    }
+    set_errno(kept);
+}
+
+/// The name of a file that takes another one's place when it is whole.
 fn aside(name: &Name) -> Result<CString, Errno> {
     CString::new([name.1.to_bytes(), b".pgseal"].concat()).map_err(|_| Errno::EINVAL)
 }
