@@ -1,4 +1,5 @@
-//! Comments that a reader cannot use: fragments, reasons that are elsewhere, and names of files that are not here.
+//! Comments that a reader cannot use: fragments, reasons that are elsewhere, and names of files
+//! that are not in the tree.
 
 use super::File;
 use std::io;

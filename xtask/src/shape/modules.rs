@@ -1,7 +1,7 @@
 //! Which file of a package uses which, and how many use each other in a circle.
 //!
-//! A path of code (`crate::a::B`, `super::c`) uses the file in which its name is declared; names that
-//! a module passes on (`pub use`) are followed to their own file. Paths in macros are not seen.
+//! A path of code (`crate::a::B`, `super::c`) uses the file in which its name is declared; names
+//! that a module passes on (`pub use`) are followed to their own file. Macros are not looked into.
 
 use super::File;
 use std::collections::{BTreeMap, BTreeSet, HashMap};

@@ -85,7 +85,7 @@ pub unsafe fn unlink(path: *const c_char) -> c_int {
     match unsafe { denied(path) } {
         Some(errno) => fail(errno),
         None => {
-            // SAFETY: the caller's path; null is for libc to refuse.
+            // SAFETY: unlink's argument is null, which libc refuses, or a terminated path.
             moving::forget_unfinished(unsafe { path.as_ref().map(|path| CStr::from_ptr(path)) });
             libc_call!(unlink(path))
         }

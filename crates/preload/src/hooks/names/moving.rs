@@ -458,8 +458,8 @@ fn create_like(source: &Fd, name: &Name) -> Result<Fd, Errno> {
     }
 }
 
-/// Removes what a crash left of a restored segment that was being encrypted, when PostgreSQL removes
-/// the segment that it was made of: at the end of archive recovery, if not before.
+/// Removes the file that a crash left of a restored segment which was being encrypted, when
+/// PostgreSQL removes the segment itself: at the end of archive recovery, if not before.
 pub fn forget_unfinished(path: Option<&CStr>) {
     let is_restored = |path: &&CStr| path.to_bytes().ends_with(b"pg_wal/RECOVERYXLOG");
     let Some(path) = path.filter(is_restored).filter(|_| programs::is_server()) else {
