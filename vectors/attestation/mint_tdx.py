@@ -147,7 +147,7 @@ def of_quotes(maker, case):
         case("debug", "Debug", maker.quote(SECURE | 1)),
         case("profiling", "Debug", maker.quote(SECURE | 16)),
         case("reserved", "Quote", maker.quote(SECURE | 128)),
-        case("migratable", "Quote", maker.quote(SECURE | 1 << 29)),
+        case("migratable", "Migration", maker.quote(SECURE | 1 << 29)),
         case("exceptions are not disabled", "Quote", maker.quote(0)),
         case("its platform is pinned", "accepted", None, POLICY + f'chips = ["{PPID.hex()}"]\n'),
         case("another platform is pinned", "Platform", None, POLICY + f'chips = ["{"07" * 16}"]\n'),

@@ -24,6 +24,9 @@ use crate::{Attested, BackEnd, Collateral, Measurement, Policy, Refusal, Verifie
 /// Bits of the attributes by which a domain is under test: DEBUG and what is reserved beside it.
 const UNDER_TEST: u8 = 0xff;
 
+/// Bit 29 of the attributes, MIGRATABLE: another domain may move this one to another platform.
+const MIGRATABLE: (usize, u8) = (3, 1 << 5);
+
 /// Checks quotes of TDX.
 #[derive(Clone, Copy, Debug)]
 pub struct Tdx<'a> {
@@ -51,7 +54,7 @@ impl Verifier for Tdx<'_> {
     ) -> Result<Attested, Refusal> {
         let table = policy.tdx.as_ref();
         let table = table.ok_or(Refusal::NotAllowed(BackEnd::Tdx))?;
-        one_spelling(evidence, self.root)?;
+        stays(&one_spelling(evidence, self.root)?)?;
         let json = collateral
             .intel
             .ok_or(Refusal::Missing("Intel's collateral"))?;
@@ -80,7 +83,7 @@ const PEM_CHAIN: u16 = 5;
 
 /// What stands around the signed parts of a quote could be spelt in many ways: here all lengths are
 /// exact, only zeros may follow, and the chain is in PEM's plain form and ends with the root.
-fn one_spelling(evidence: &[u8], root: &[u8]) -> Result<(), Refusal> {
+fn one_spelling(evidence: &[u8], root: &[u8]) -> Result<Quote, Refusal> {
     let quote = Quote::parse(evidence).map_err(|_| QUOTE)?;
     let rest = evidence.get(quote.signed_length()..).ok_or(QUOTE)?;
     let (len, rest) = rest.split_first_chunk().ok_or(QUOTE)?;
@@ -93,9 +96,19 @@ fn one_spelling(evidence: &[u8], root: &[u8]) -> Result<(), Refusal> {
     let chain = chain.get(usize::from(u16::from_le_bytes(*own))..);
     let pem = certified(chain.ok_or(QUOTE)?, PEM_CHAIN)?;
     if zeros.iter().all(|byte| *byte == 0) && is_chain(pem, root).is_some_and(|is| is) {
-        Ok(())
+        Ok(quote)
     } else {
         Err(QUOTE)
+    }
+}
+
+/// Whether the domain stays where it is. `dcap-qvl` refuses one that may be moved, too, as it does
+/// a quote that is not authentic: here it has its own name, whoever signed it.
+fn stays(quote: &Quote) -> Result<(), Refusal> {
+    let (byte, bit) = MIGRATABLE;
+    match quote.report.as_td10() {
+        Some(report) if report.td_attributes[byte] & bit != 0 => Err(Refusal::Migration),
+        _ => Ok(()),
     }
 }
 
