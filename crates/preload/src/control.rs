@@ -138,7 +138,7 @@ fn has_usual_blocks() -> bool {
 
 /// Without data checksums and `wal_log_hints` a page that changes by hint bits alone is in no WAL
 /// record, and a copy that reads it while it is written may hold half a cipher block of each
-/// version: nothing would find or mend it (io-paths.md A4).
+/// version, which no checksum shows and no full-page image replaces.
 fn allows_postmaster(cluster: &Cluster) -> bool {
     let Some(control) = read_or_say(cluster) else {
         return false;

@@ -1,4 +1,4 @@
-//! Receivers: who is given clear pages and WAL by a sealed server (DESIGN 1.4, crypto.md 9).
+//! Receivers: who is given clear pages and WAL by an encrypted server (docs/format/receiver.md).
 //!
 //! A connection says what it is in `pgseal.receiver`, which it can set at its start only: a token
 //! that somebody with the master key made, or the word `raw`. A bad token ends a walsender; any
@@ -85,8 +85,8 @@ pub fn start() {
     }
 }
 
-/// Is a file given as it is stored to whoever opens it as a stream? pg_read_binary_file and COPY do
-/// (io-paths.md B7), in sessions and in workers; the server opens its tables and WAL otherwise.
+/// Is a file given as it is stored to whoever opens it as a stream? pg_read_binary_file and COPY do,
+/// in sessions and in workers; the server opens its tables and WAL otherwise.
 /// Statistics it reads so itself: in the startup process, which runs no SQL, and in the postmaster.
 ///
 /// This asks for no path: whatever a name leads to when it is opened, the stream gives what is

@@ -1,7 +1,7 @@
 //! Memory for master keys: `memfd_secret`, which no other process, no `/proc/PID/mem` and no core
-//! dump can read, and which survives fork (crypto.md 10); where the kernel has none (before 5.14,
-//! and before 6.5 unless started with `secretmem.enable=1`), pages that are left out of core dumps,
-//! and locked in every process. A server says in its log if they could not be locked.
+//! dump can read, and which survives fork; where the kernel has none (before 5.14, and before 6.5
+//! unless started with `secretmem.enable=1`), pages that are left out of core dumps, and locked in
+//! every process. A server says in its log if they could not be locked.
 
 use crate::{programs, report};
 use pgseal_crypto::MasterKey;

@@ -76,7 +76,7 @@ fn wipe(setting: CString) {
 }
 
 /// A core dump holds anonymous shared memory by default, and so every page in shared buffers, in
-/// clear (crypto.md 10). 0x31 is the default without it.
+/// clear. 0x31 is the default without it.
 fn leave_shared_buffers_out_of_cores() {
     const FILTER: &[u8] = b"0x31";
     let path = c"/proc/self/coredump_filter";
@@ -120,7 +120,7 @@ pub fn take_out(name: &CStr) -> Option<CString> {
 }
 
 /// Does this descriptor, just opened with `flags`, lead to what a server hands to nobody? Any role
-/// that may read files would have keys by it, or clear pages (crypto.md A1).
+/// that may read files would have keys by it, or clear pages.
 pub fn withholds(fd: c_int, flags: c_int) -> bool {
     programs::is_server() && (holds_memory(fd, flags) || openers::has(fd))
 }
@@ -235,9 +235,9 @@ fn target(fd: c_int) -> Option<Vec<u8>> {
     Some(path.get(..usize::try_from(len).ok()?)?.to_vec())
 }
 
-/// Is this the archiver? What it hands to an archive library must be what is stored
-/// (io-paths.md A9), and so must be what the library makes of it, wherever that lies: of all that
-/// no row of the table names, the archiver sees the stored bytes.
+/// Is this the archiver? What it gives to an archive library must be what is stored, and so must be
+/// what the library makes of it, wherever that lies: of all that no row of the table names, the
+/// archiver sees the stored bytes.
 pub fn is_archiver() -> bool {
     backend_is(c"archiver")
 }

@@ -1,7 +1,7 @@
 //! pg_upgrade copies `pg_xact` and `pg_multixact` by running `cp -Rf "OLD" "NEW"`. A program that
 //! is not ours would bring them over as they are stored: noise under the new cluster's key, which
-//! no checksum covers, so the fate of every transaction would be random (io-paths.md A1). So the
-//! copy is made here instead, file by file through the cipher, whatever `cp` is on the machine.
+//! no checksum covers, so the fate of every transaction would be random. So the copy
+//! is made here, file by file through the cipher, whatever `cp` is on the machine.
 
 use super::names::moving::{copy_file, Name};
 use crate::report;

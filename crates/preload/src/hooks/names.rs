@@ -60,7 +60,8 @@ pub unsafe fn link(from: *const c_char, to: *const c_char) -> c_int {
     unsafe { linkat(libc::AT_FDCWD, from, libc::AT_FDCWD, to, 0) }
 }
 
-/// One file under two names is one set of stored bytes: both must mean the same (io-paths.md A6).
+/// One file under two names is one set of stored bytes: both names must give them one meaning, so
+/// a link from a file that is encrypted to a name that is not, or to one of another key, is refused.
 pub unsafe fn linkat(
     from_directory: c_int,
     from: *const c_char,
@@ -121,9 +122,9 @@ unsafe fn denied(path: *const c_char) -> Option<c_int> {
     unsafe { denied_at(libc::AT_FDCWD, path) }
 }
 
-/// The key directory is nobody's but pgseal's: pg_rewind removes whatever its source lacks
-/// (io-paths.md A3). Only names that can be below it are looked up. What opens a server's key is
-/// removed by nobody whom the server serves.
+/// The key directory is nobody's but pgseal's: pg_rewind removes whatever its source lacks. Only
+/// names that can be below it are looked up. What opens a server's key is removed by nobody whom
+/// the server serves.
 unsafe fn denied_at(directory: c_int, path: *const c_char) -> Option<c_int> {
     if !programs::acts() || path.is_null() {
         return None;

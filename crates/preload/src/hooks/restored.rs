@@ -1,8 +1,7 @@
 //! WAL that `restore_command` brought to pg_rewind. A server has it written to RECOVERYXLOG, and
 //! looks at it when it is renamed; pg_rewind lets it be written under the segment's own name, and
 //! opens that next (`RestoreArchivedFile`, src/fe_utils/archive.c). So it is looked at there: a
-//! clear one, a plain primary's, is sealed before it is read, and does not stay in clear
-//! (io-paths.md A8).
+//! clear one, a plain primary's, is sealed before it is read, and does not stay in clear.
 
 use super::names::moving::{self, Name};
 use libc::c_int;

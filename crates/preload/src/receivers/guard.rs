@@ -123,8 +123,8 @@ pub enum Opens {
 }
 
 /// How is `path` opened here? A backup's names begin with `./` or are a tablespace's own;
-/// pg_control and WAL segments have their usual names, which no walsender opens for itself
-/// (io-paths.md C8).
+/// pg_control and WAL segments have their usual names, which no walsender opens for itself. One
+/// walsender reads catalogs and sends a backup, so each opening is judged, not the process.
 pub fn opens(path: &CStr, flags: c_int) -> Opens {
     if !is_watched(state()) || flags & libc::O_ACCMODE != libc::O_RDONLY {
         return Opens::Usual;

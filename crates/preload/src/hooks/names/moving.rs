@@ -75,7 +75,7 @@ pub fn compare(from: &Name, to: &Name) -> Difference {
 
 /// Do stored bytes mean the same under two names? For files in clear the clusters count: pg_upgrade
 /// links and clones PG_VERSION to learn whether the old and the new one can share files, before it
-/// disables the old one (io-paths.md A2, A6).
+/// disables the old one.
 pub fn may_share(from: &Name, to: &Name) -> Result<(), c_int> {
     match compare(from, to) {
         Difference::Denied(errno) => return Err(errno),
@@ -384,7 +384,8 @@ enum Restored {
     Refused,
 }
 
-/// Looks at it. What is none of these is neither renamed nor changed (io-paths.md A8).
+/// Looks at it. What is none of these, as a segment under another cluster's key, is neither renamed
+/// nor changed: recovery would read noise, and take it for the end of WAL.
 fn restored(source: &Fd, cluster: &Cluster, name: WalName, to: &Name) -> Result<Restored, Errno> {
     let disk = source.disk();
     let mut page = [0; UNIT];
