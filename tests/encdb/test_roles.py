@@ -184,6 +184,40 @@ class Roles(Confidential):
         else:
             self.fail("its place is free again")
 
+    def test_a_role_leaves_the_evaluators_memory_to_others(self):
+        """Groups' states are there as long as their cursor is open."""
+        server = self.server("memory", "isolated", self.evaluator("memory", ["--memory", "256"]).socket)
+        self.as_owner(server, TABLE + "CREATE ROLE one LOGIN;"
+                      "CREATE TABLE long AS SELECT g, encdb.enc_text_encrypt(repeat('x', 3000000) || g) AS c FROM generate_series(1, 8) g;"
+                      "GRANT SELECT ON t, long TO one, mallory")
+        grouped = self.opening() + ("SET enable_sort = off; SET max_parallel_workers_per_gather = 0; BEGIN;"
+                                    "DECLARE c CURSOR FOR SELECT g, max(c) FROM long, generate_series(1, 3) GROUP BY g; MOVE 1 FROM c;\n")
+        sessions = [server.session(user="one") for _ in range(2)]
+        for session in sessions:
+            session.stdin.write(grouped + "\\echo grouped\n")
+            while (line := session.stdout.readline()) != "grouped\n":
+                self.assertNotRegex(line, "ERROR|^$")
+        server.psql(grouped, user="one", error="this database role has its share of the evaluator's connections, memory or log")
+        largest = "SELECT g FROM long ORDER BY c DESC LIMIT 1; SELECT count(max) FROM (SELECT g, max(c) FROM long, generate_series(1, 3) GROUP BY g) s"
+        self.assertEqual(server.psql(self.opening() + largest, user="mallory").split()[-2:], ["8", "8"])
+        sessions[0].stdin.write("COMMIT;\n\\echo done\n")
+        while "done" not in sessions[0].stdout.readline():
+            pass
+        self.assertEqual(server.psql(self.opening() + largest, user="one").split()[-2:], ["8", "8"])
+
+    def test_a_worker_is_told_of_its_leaders_share(self):
+        """The leader asks for its workers' connections, and says as the evaluator does why there is none."""
+        server = self.server("workers", "isolated", self.evaluator("workers", ["--max-connections", "4"]).socket)
+        self.as_owner(server, TABLE)
+        other = server.session()
+        other.stdin.write("SELECT encdb_process_message('\\x00');\n")
+        self.assertIn("the message is malformed", other.stdout.readline())
+        for _ in range(100):  # until the connection that made the table has ended, the leader itself has no place
+            said = self.as_owner(server, PARALLEL.format("on") + COMPARED[0], error="this database role has its share|parallel worker")
+            if "parallel worker" in said:
+                break
+        self.assertRegex(said, "(?s)this database role has its share.*CONTEXT:  parallel worker")
+
 
 if __name__ == "__main__":
     main(__file__, TOOLS)

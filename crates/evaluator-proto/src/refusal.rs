@@ -104,7 +104,7 @@ pub enum Refusal {
     #[error("there is not enough memory for values of this size: raise the limits of memory, or take smaller ones")]
     OutOfMemory,
     /// Others than this role need the rest.
-    #[error("this database role has its share of the evaluator's connections or log: close some sessions, or wait")]
+    #[error("this database role has its share of the evaluator's connections, memory or log: close some sessions, or wait")]
     RoleShare,
     /// What PostgreSQL says of values.
     #[error(transparent)]
@@ -262,6 +262,15 @@ impl From<Refusal> for Report<'static> {
 }
 
 impl<'a> Report<'a> {
+    /// The same, to keep.
+    pub fn into_owned(self) -> Report<'static> {
+        Report {
+            code: self.code,
+            sqlstate: self.sqlstate,
+            text: Cow::Owned(self.text.into_owned()),
+        }
+    }
+
     pub(crate) fn read(reader: &mut Reader<'a>) -> Result<Self, Malformed> {
         Ok(Self {
             code: reader.u16()?,

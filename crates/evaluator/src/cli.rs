@@ -51,6 +51,10 @@ pub struct Serve {
     /// Aggregates' states that each connection keeps at most
     #[arg(long, value_name = "STATES", default_value_t = 262_144)]
     pub states: usize,
+    /// Megabytes that sessions, aggregates and large requests of all connections take at most
+    #[arg(long, value_name = "MB", default_value_t = 1024)]
+    #[arg(value_parser = clap::value_parser!(u64).range(256..=1_048_576))]
+    pub memory: u64,
     /// Pages of indexes that are kept for all connections at most, up to 32 kB each
     #[arg(long, value_name = "PAGES", default_value_t = 16_384)]
     #[arg(value_parser = clap::value_parser!(u32).range(0..=16_777_216))]

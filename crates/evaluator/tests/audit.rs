@@ -46,6 +46,7 @@ fn policy_of_software() -> [u8; 32] {
         states: 1,
         pages: 0,
         connections: 1000,
+        memory: 1 << 30,
         logs: true,
     };
     pgseal_evaluator::engine::Engine::new(config).policy()

@@ -297,6 +297,54 @@ fn one_roles_connections_leave_room_for_anothers() {
     evaluator.stop();
 }
 
+/// A role's states fill what it has of the memory, and its large requests find no room there. Those
+/// of another do.
+#[test]
+fn one_roles_memory_leaves_room_for_anothers() {
+    let evaluator = Evaluator::start(&["--memory", "256"]);
+    let session = |role, owner: &Party| {
+        let mut backend = Backend::attach_for(&evaluator.socket(), AttachAs::Client, role).unwrap();
+        backend.open(owner, &[]);
+        backend
+    };
+    let (alice, bob) = (party(1), party(2));
+    let mut ones = [(); 3].map(|()| session(7, &alice));
+    let cell = alice.key(11, false).text(&"x".repeat(1 << 20));
+    let cells: [&[u8]; 1] = [&cell];
+    let batch = Batch {
+        kind: AggregateKind::Max,
+        collation: Collation::C,
+        cells: items(&cells),
+    };
+    let step = Request::AggregateStep { state: 0, batch };
+    // One connection has no more than 64 MB of states, and one role no more than half of all.
+    let codes = ones.each_mut().map(|one| loop {
+        if let Err(code) = one.call(&step) {
+            break code;
+        }
+    });
+    let share = Refusal::RoleShare.code();
+    assert_eq!(codes[0], Refusal::TooMany.code());
+    assert_eq!(codes[2], share);
+    let text = |owner: &Party| owner.key(11, false).text(&"x".repeat(3 << 20));
+    let compare = |backend: &mut Backend, cell: &[u8]| backend.compare(cell, cell);
+    let start = Instant::now();
+    assert_eq!(compare(&mut ones[2], &text(&alice)), Err(share));
+    assert!(
+        start.elapsed() > Duration::from_secs(3),
+        "it waits for others"
+    );
+    let mut other = session(8, &bob);
+    assert_eq!(compare(&mut other, &text(&bob)), Ok(0));
+    // The key's bytes are the same.
+    assert!((0..20).all(|_| other.call(&step).is_ok()));
+    // What a session had is there when it has ended.
+    let [first, _, mut third] = ones;
+    drop(first);
+    assert!(soon(|| compare(&mut third, &text(&alice)) == Ok(0)));
+    evaluator.stop();
+}
+
 #[test]
 fn each_connection_may_have_its_descriptor() {
     let connections = ["--max-connections", "60"];

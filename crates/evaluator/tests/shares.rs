@@ -5,8 +5,9 @@ mod common;
 
 use common::*;
 use pgseal_cell::grant::{Operation, Subject};
-use pgseal_evaluator::engine::{Connection, Engine};
+use pgseal_evaluator::engine::{CollationId, Connection, Engine};
 use pgseal_evaluator_proto::{AttachAs, Refusal, Request};
+use pgseal_value::AggregateKind;
 
 /// Bytes of the log that a role fills at once, and in a second; about what a record takes.
 const BURST: usize = 16 << 20;
@@ -48,9 +49,7 @@ fn a_role_that_opens_sessions_without_end_waits_and_others_do_not() {
     // What it does is counted, and told when there is room again.
     load(&mut rogue, &alice.key(11, false));
     let cell = alice.key(11, false).int4(1);
-    rogue
-        .compare(&cell, &cell, pgseal_evaluator::engine::CollationId::C)
-        .unwrap();
+    rogue.compare(&cell, &cell, CollationId::C).unwrap();
     assert!(rogue.has_news() && !rogue.may_do() && !rogue.may_count());
     let mut other = of_role(&engine, 2, NOW).unwrap();
     open(&mut other, &bob, &bob, &[], &[]).unwrap();
@@ -60,6 +59,64 @@ fn a_role_that_opens_sessions_without_end_waits_and_others_do_not() {
     let more = fill(&mut rogue, &alice);
     let expected = usize::try_from(60 * RATE).unwrap() / RECORD;
     assert!(more.abs_diff(expected) < 60, "{more}");
+}
+
+/// A parallel query without end: each of its workers is in the log. When the role has filled its
+/// share of that, workers are turned away, which is in no log, and others are not.
+#[test]
+fn a_role_that_runs_parallel_queries_without_end_fills_no_more_of_the_log() {
+    let engine = engine(false);
+    let alice = Party::new(1);
+    let leader = |role| {
+        let mut leader = of_role(&engine, role, NOW).unwrap();
+        open(&mut leader, &alice, &alice, &[], &[]).unwrap();
+        let tickets = tickets(&mut leader);
+        (leader, tickets)
+    };
+    let worker = |role, ticket, now| {
+        let mut worker = engine.connect();
+        worker.set_time(now);
+        let attach = Request::Attach {
+            kind: AttachAs::ParallelWorker { ticket },
+            database: DATABASE,
+            role,
+        };
+        let attached = call(&mut worker, &attach).map(drop);
+        (attached, worker.close().len())
+    };
+    let ((mut rogue, mut tickets), mut records) = (leader(1), 1);
+    loop {
+        let (attached, left) = worker(1, tickets.ticket(), NOW);
+        tickets.advance();
+        if attached.is_err() {
+            assert_eq!(attached, Err(Refusal::RoleShare.code()));
+            assert_eq!(left, 0);
+            break;
+        }
+        records += left;
+    }
+    records += rogue.take_events().len();
+    assert!(records.abs_diff(BURST / RECORD) < 5, "{records}");
+    // Nor by tickets that are none: an evaluator that was started again knows no leader's.
+    assert_eq!(worker(1, [7; 16], NOW), (Err(Refusal::RoleShare.code()), 0));
+    assert_eq!(
+        worker(2, [7; 16], NOW),
+        (Err(Refusal::UnknownTicket.code()), 1)
+    );
+    // Another role's workers are let in, and told of.
+    let (_other, others) = leader(2);
+    assert_eq!(worker(2, others.ticket(), NOW), (Ok(()), 1));
+    // A ticket that was shown is good no more, and the next one is when there is room again.
+    assert_eq!(
+        worker(1, tickets.ticket(), NOW).0,
+        Err(Refusal::RoleShare.code())
+    );
+    assert_eq!(
+        worker(1, tickets.ticket(), NOW + 60).0,
+        Err(Refusal::UnknownTicket.code())
+    );
+    tickets.advance();
+    assert_eq!(worker(1, tickets.ticket(), NOW + 60).0, Ok(()));
 }
 
 #[test]
@@ -98,4 +155,115 @@ fn a_connection_is_of_one_role_and_its_place_is_free_when_it_ends() {
     assert_eq!(others.len(), 499);
     drop(first);
     assert!(of_role(&engine, 1, NOW).is_ok());
+}
+
+/// What all connections have of memory beside what each has a bound for, as `common::engine` says.
+const MEMORY: usize = 64 << 20;
+
+/// A session of this owner for this role, and its key.
+fn session(engine: &Engine, role: u32, owner: &Party) -> (Connection, Sealer) {
+    let mut connection = of_role(engine, role, NOW).unwrap();
+    open(&mut connection, owner, owner, &[], &[]).unwrap();
+    let key = owner.key(11, false);
+    assert_eq!(load(&mut connection, &key), 1);
+    (connection, key)
+}
+
+/// The states of a query that goes on, or of a cursor: a `GROUP BY` with a long text for each group.
+fn fill_states(connection: &mut Connection, cell: &[u8]) -> usize {
+    let begin = |_: &usize| match step(connection, 0, AggregateKind::Max, &[cell]) {
+        Ok(_) => true,
+        Err(refusal) => {
+            assert_eq!(refusal, Refusal::RoleShare);
+            false
+        }
+    };
+    (0..1000).take_while(begin).count() * 2 * cell.len()
+}
+
+#[test]
+fn a_role_whose_aggregates_fill_memory_leaves_some_to_others() {
+    let engine = engine(false);
+    let (alice, bob) = (Party::new(1), Party::new(2));
+    let mut sessions = [(); 3].map(|()| session(&engine, 1, &alice).0);
+    let cell = alice.key(11, false).text(&"x".repeat(100_000));
+    let filled: usize = { sessions.iter_mut() }
+        .map(|one| fill_states(one, &cell))
+        .sum();
+    assert!(filled.abs_diff(MEMORY / 2) < MEMORY / 20, "{filled}");
+    // Another role's sessions, and their states, are what they would be without.
+    let (mut other, mut key) = session(&engine, 2, &bob);
+    let cells: Vec<_> = (0..100).map(|number| key.int4(number)).collect();
+    for cell in &cells {
+        assert!(step(&mut other, 0, AggregateKind::Max, &[cell]).is_ok());
+    }
+    assert!(fill_states(&mut other, &key.text(&"x".repeat(100_000))) > MEMORY / 5);
+    // What has ended leaves its room, by a transaction's end and by a session's.
+    let dropped = Request::AggregateDrop(1);
+    assert!(call(&mut sessions[0], &dropped).is_ok());
+    assert!(step(&mut sessions[0], 0, AggregateKind::Max, &[&cell]).is_ok());
+    let [first, mut second, _third] = sessions;
+    drop(first);
+    assert!(fill_states(&mut second, &cell) > MEMORY / 5);
+}
+
+#[test]
+fn a_role_whose_sessions_hold_many_keys_leaves_memory_to_others() {
+    let engine = engine(false);
+    let (alice, bob) = (Party::new(1), Party::new(2));
+    let row = |number: u32| {
+        let mut bytes = [7; 32];
+        bytes[..4].copy_from_slice(&number.to_le_bytes());
+        alice.key_of(bytes, false).row
+    };
+    let rows: Vec<_> = (0..2000).map(row).collect();
+    let mut sessions = Vec::new();
+    let refused = loop {
+        let mut one = of_role(&engine, 1, NOW).unwrap();
+        let opened = open(&mut one, &alice, &alice, &[], &[]);
+        let loaded = one.load_keys(rows.iter().map(Vec::as_slice));
+        sessions.push(one);
+        assert!(sessions.len() < 100);
+        if opened.is_err() || loaded != Ok(2000) {
+            break loaded;
+        }
+    };
+    assert_eq!(refused, Err(Refusal::RoleShare));
+    let (mut other, mut key) = session(&engine, 2, &bob);
+    let (a, b) = (key.int4(1), key.int4(2));
+    assert!(other.compare(&a, &b, CollationId::C).is_ok());
+    drop(sessions);
+    session(&engine, 1, &alice);
+}
+
+#[test]
+fn a_role_with_many_owners_leaves_pages_to_others() {
+    let (engine, alice) = (engine(false), Party::new(1));
+    let (mut one, mut key) = session(&engine, 1, &alice);
+    let cells = [key.int4(1), key.int4(2)];
+    let cells = [cells[0].as_slice(), &cells[1]];
+    let kept = |connection: &mut Connection, cell: &[u8], block| {
+        let found = connection.descend(cell, start(block, None), CollationId::C);
+        found.unwrap().count > 0
+    };
+    for block in 1..400 {
+        one.descend(cells[0], start(block, Some(leaf(&cells))), CollationId::C)
+            .unwrap();
+    }
+    // 1000 pages are kept: each owner of the other role has three of them.
+    let mut rogues = Vec::new();
+    for number in 0..400 {
+        let mut seed = [9; 32];
+        seed[..4].copy_from_slice(&u32::to_le_bytes(number));
+        let owner = Party::of(seed);
+        let (mut rogue, mut key) = session(&engine, 2, &owner);
+        let cell = key.int4(1);
+        for block in 1..4 {
+            rogue
+                .descend(&cell, start(block, Some(leaf(&[&cell]))), CollationId::C)
+                .unwrap();
+        }
+        rogues.push(rogue);
+    }
+    assert!((1..400).all(|block| kept(&mut one, cells[0], block)));
 }

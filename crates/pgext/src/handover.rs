@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{SigSet, SigmaskHow};
 use pgseal_evaluator::client::{Ends, Ring, PATIENCE};
-use pgseal_evaluator_proto::{AttachAs, Refusal, Request, Response, Tickets};
+use pgseal_evaluator_proto::{AttachAs, Refusal, Report, Request, Response, Tickets};
 
 use crate::peers::{self, IsWorker, Meeting};
 
@@ -136,7 +136,7 @@ fn give(peer: &UnixStream, left: &Mutex<Left>, is_worker: IsWorker) -> io::Resul
                 &Response::Done,
                 &[ends.socket.as_fd(), ends.memory.as_fd()],
             ),
-            Err(refusal) => pass(peer, &Response::from(refusal), &[]),
+            Err(report) => pass(peer, &Response::Refused(report), &[]),
         },
     }
 }
@@ -148,19 +148,19 @@ fn pass(peer: &UnixStream, answer: &Response<'_>, ends: &[BorrowedFd<'_>]) -> io
 }
 
 impl Door {
-    /// A connection in the session, for one worker. One that was given up on may have taken its
-    /// ticket: then the next is good.
-    fn admit_one(&mut self) -> Result<Ends, Refusal> {
+    /// A connection in the session, for one worker, or why there is none, as the worker is to say
+    /// it. One that was given up on may have taken its ticket: then the next is good.
+    fn admit_one(&mut self) -> Result<Ends, Report<'static>> {
         match self.attach() {
-            Err(Refusal::UnknownTicket) => self.attach(),
+            Err(report) if report.code == Refusal::UnknownTicket.code() => self.attach(),
             attached => attached,
         }
     }
 
-    fn attach(&mut self) -> Result<Ends, Refusal> {
+    fn attach(&mut self) -> Result<Ends, Report<'static>> {
         let until = Instant::now() + PATIENCE;
         let goes_on = || Instant::now() < until;
-        let ends = Ends::reach(&self.socket, goes_on)?;
+        let ends = Ends::reach(&self.socket, goes_on).map_err(Refusal::from)?;
         let again = ends.try_clone().map_err(|_| Refusal::EvaluatorAbsent)?;
         let (mut request, mut answer) = (Vec::new(), Vec::new());
         let attach = Request::Attach {
@@ -171,11 +171,13 @@ impl Door {
             role: self.role,
         };
         attach.encode(&mut request);
-        Ring::over(again)?.call(&request, &mut answer, goes_on)?;
+        let mut ring = Ring::over(again).map_err(Refusal::from)?;
+        ring.call(&request, &mut answer, goes_on)?;
         self.tickets.advance();
         match Response::parse(&answer) {
             Ok(Response::Done) => Ok(ends),
-            _ => Err(Refusal::UnknownTicket),
+            Ok(Response::Refused(report)) => Err(report.into_owned()),
+            _ => Err(Refusal::UnknownTicket.into()),
         }
     }
 }

@@ -76,6 +76,7 @@ impl Inline {
             states: STATES,
             pages: 0,
             connections: usize::MAX,
+            memory: usize::MAX,
             logs: false,
         });
         let mut connection = engine.connect();

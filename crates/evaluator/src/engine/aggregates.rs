@@ -17,6 +17,7 @@ use pgseal_value::{Aggregate, AggregateKind, Collate, Value, C};
 use super::cache::Opened;
 use super::cells::Origin;
 use super::counts::Asked;
+use super::roles::Room;
 use super::{CollationId, Connection};
 
 const LABEL: &[u8] = b"pgseal/aggregate/3\0";
@@ -31,11 +32,16 @@ pub(super) struct States {
     most: usize,
     /// What all take beside themselves.
     bytes: usize,
+    /// What all take, of the role's share.
+    room: Room,
 }
 
 /// The most that sums and leading cells take in a connection: PostgreSQL, where the rows come from,
 /// sees no more of a state than its handle, and keeps no account of it.
 const MOST_BYTES: usize = 64 << 20;
+
+/// What a state takes beside its bytes: itself, and its part of the map.
+const EACH: usize = size_of::<State>() + 48;
 
 struct State {
     kind: AggregateKind,
@@ -72,12 +78,19 @@ impl States {
             last: 0,
             most,
             bytes: 0,
+            room: Room::default(),
         }
+    }
+
+    /// States are of this role's share from now on; there is none yet.
+    pub(super) fn count_with(&mut self, room: Room) {
+        self.room = room;
     }
 
     pub(super) fn clear(&mut self) {
         self.by_handle.clear();
         self.bytes = 0;
+        self.settle();
     }
 
     fn add(&mut self, state: State) -> Result<u64, Refusal> {
@@ -105,9 +118,17 @@ impl States {
         if self.bytes + state.bytes() > MOST_BYTES {
             return Err(Refusal::TooMany);
         }
+        let states = self.by_handle.len() + 1;
+        self.room.fit(self.bytes + state.bytes() + states * EACH)?;
         self.bytes += state.bytes();
         self.by_handle.insert(handle, state);
         Ok(())
+    }
+
+    /// Gives back what states that have ended took of the role's share.
+    pub(super) fn settle(&mut self) {
+        // It is no more than there was.
+        let _ = self.room.fit(self.bytes + self.by_handle.len() * EACH);
     }
 }
 

@@ -1,7 +1,8 @@
 //! Requests as bytes: reads one, does it, writes the answer.
 
-use pgseal_evaluator_proto::{Batch, Items, Refusal, Request, Response, Status};
+use pgseal_evaluator_proto::{AttachAs, Batch, Items, Refusal, Request, Response, Status};
 
+use super::roles::Role;
 use super::{Connection, Start};
 
 /// The longest answer: one value of PostgreSQL.
@@ -16,6 +17,23 @@ pub const fn most_memory(request: usize) -> usize {
 }
 
 impl Connection {
+    /// Says for which role this is and who it is. What comes of it is in the log by that role's
+    /// share, so one that has none left is turned away before anything is begun.
+    fn attach_for(
+        &mut self,
+        role: Role,
+        kind: AttachAs,
+        database: [u8; 16],
+    ) -> Result<(), Refusal> {
+        let entered = self.enter(role);
+        if let (Err(_), AttachAs::ParallelWorker { ticket }) = (entered, kind) {
+            // It is good once, also where there is no room for the worker.
+            let _ = self.shared.leaders().admit(&ticket);
+        }
+        entered?;
+        self.attach(kind, database)
+    }
+
     /// Answers one request, in place of what `response` held. Whatever comes in is answered.
     pub fn call(&mut self, request: &[u8], response: &mut Vec<u8>) {
         response.clear();
@@ -101,7 +119,11 @@ impl Connection {
             | Request::AggregateExport(_)
             | Request::AggregateImport(_)
             | Request::AggregateFinish { .. }
-            | Request::AggregateDrop(_) => self.answer_aggregate(request, into),
+            | Request::AggregateDrop(_) => {
+                let answered = self.answer_aggregate(request, into);
+                self.states.settle();
+                answered
+            }
             _ => self.answer_session(request, into),
         }
     }
@@ -214,9 +236,7 @@ impl Connection {
                 database,
                 role,
             } => {
-                // A worker's ticket is good once, also where there is no room for the worker.
-                self.attach(kind, database)?;
-                self.enter(role)?;
+                self.attach_for(role, kind, database)?;
                 Response::Done.encode(into);
             }
             Request::Tickets => Response::Tickets(self.tickets()?).encode(into),

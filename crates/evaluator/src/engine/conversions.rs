@@ -121,6 +121,8 @@ impl Connection {
             match session.load(row) {
                 Ok(true) => loaded += 1,
                 Ok(false) => {}
+                // That is no fault of the row's.
+                Err(Refusal::RoleShare) => return Err(Refusal::RoleShare),
                 Err(refusal) => self.counts.refused(refusal),
             }
         }

@@ -16,8 +16,9 @@ use pgseal_evaluator_proto::Refusal;
 
 use super::keys::Owner;
 use super::rights::{Asker, Held};
+use super::roles::Role;
 use super::session::Holdings;
-use super::shares::{Full, Shares};
+use super::shares::{Full, Holder, Shares};
 
 /// Bytes of deposits, and of lists, that are kept at most.
 const MOST_LEFT: usize = 64 << 20;
@@ -31,9 +32,9 @@ const MOST_HANDED_OUT: usize = 1024;
 
 /// What is kept beyond sessions.
 pub struct Deposits {
-    /// By the clients that left them
+    /// By the clients that left them, each of a role
     left: Shares<Deposit>,
-    /// What each owner took back, in all its lists
+    /// What each owner took back, in all the lists that a role showed
     taken_back: Shares<BTreeSet<Serial>>,
     /// How many deposits there have been.
     number: u64,
@@ -64,12 +65,12 @@ impl Default for Deposits {
 }
 
 impl Deposits {
-    /// Keeps an owner's keys for the subject of a grant, if it is for others. `client` left them.
+    /// Keeps an owner's keys for the subject of a grant, if it is for others. This client left them.
     pub fn keep(
         &mut self,
         owner: &Arc<Owner>,
         held: &Held,
-        client: PublicKey,
+        client: Holder,
         now: u64,
     ) -> Result<(), Refusal> {
         let terms = held.grant.terms();
@@ -101,7 +102,12 @@ impl Deposits {
 
     /// Drops what a list takes back, and keeps its serials if it `concerns` whoever showed it and
     /// there is room. None if all of them were taken back before.
-    pub fn revoke(&mut self, list: &VerifiedRevocations, concerns: bool) -> Option<Taken> {
+    pub fn revoke(
+        &mut self,
+        list: &VerifiedRevocations,
+        role: Option<Role>,
+        concerns: bool,
+    ) -> Option<Taken> {
         let owner = list.owner();
         let is_new = |serial: &&Serial| !self.revoked(owner, **serial);
         let new: Vec<Serial> = list.serials().iter().filter(is_new).copied().collect();
@@ -114,13 +120,13 @@ impl Deposits {
             changed |= !stays;
             stays
         });
-        let kept = concerns && self.take_back(owner, &new);
+        let kept = concerns && self.take_back((role, owner), &new);
         let changed = changed || kept;
         Some(Taken { kept, changed })
     }
 
-    /// Keeps these serials beside those that the owner took back before. Whether there is room.
-    fn take_back(&mut self, owner: PublicKey, new: &[Serial]) -> bool {
+    /// Keeps these serials beside those that the owner took back there before. Whether there is room.
+    fn take_back(&mut self, owner: Holder, new: &[Serial]) -> bool {
         let weight = |serials: &BTreeSet<Serial>| LIST + SERIAL * serials.len();
         let mut all = self.taken_back.take(owner).unwrap_or_default();
         all.extend(new);
@@ -150,15 +156,14 @@ impl Deposits {
 
     /// Adds to a session what was left for it: of everybody the first, then of everybody the
     /// second, so that who leaves much hinders nobody.
-    pub fn hand_out(&self, holdings: &mut Holdings, asker: &Asker) {
+    pub fn hand_out(&self, holdings: &mut Holdings, asker: &Asker) -> Result<(), Refusal> {
         let meant = |of_one| Iterator::filter(of_one, |kept: &&Deposit| kept.is_for(asker));
         let mut all: Vec<_> = { self.left.all() }
             .flat_map(|of_one| meant(of_one).enumerate())
             .collect();
         all.sort_by_key(|(place, kept)| (*place, kept.number));
-        for (_, kept) in all.into_iter().take(MOST_HANDED_OUT) {
-            holdings.hand(&kept.owner, &kept.held);
-        }
+        let mut first = all.into_iter().take(MOST_HANDED_OUT);
+        first.try_for_each(|(_, kept)| holdings.hand(&kept.owner, &kept.held))
     }
 }
 

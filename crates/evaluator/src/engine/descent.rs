@@ -185,7 +185,7 @@ impl Connection {
         let mut trees = self.shared.trees_to_change();
         // A session ends before its owners' pages go: either that is seen here, or the page there.
         if !session.is_closed() {
-            let gone = trees.put(owner, id, Arc::clone(&page));
+            let gone = trees.put(self.role, owner, id, Arc::clone(&page));
             drop(trees);
             drop(gone);
         }

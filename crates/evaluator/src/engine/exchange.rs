@@ -16,6 +16,7 @@ use pgseal_evaluator_proto::Refusal;
 use super::deposits::Taken;
 use super::keys::Owner;
 use super::rights::{Asker, Held};
+use super::roles::Room;
 use super::session::Holdings;
 use super::Connection;
 use crate::audit::Event;
@@ -81,7 +82,7 @@ impl Connection {
         let (owner, client) = (opened.owner, opened.client);
         let grants = std::mem::take(&mut opened.grants);
         let lists = verified(std::mem::take(&mut opened.revocations))?;
-        let (holdings, session, answer) = holdings_of(opened, expires);
+        let (holdings, session, answer) = holdings_of(opened, expires, self.room());
         let database = self.attached.ok_or(Refusal::NoSession)?;
         let asker = holdings.asker(database, self.now);
         self.begin(holdings)?;
@@ -114,12 +115,15 @@ impl Connection {
             return;
         };
         let mut holdings = session.write();
-        self.shared.deposits().hand_out(&mut holdings, asker);
+        let handed = self.shared.deposits().hand_out(&mut holdings, asker);
         let (session, grants) = (session.number, holdings.handed as u64);
         drop(holdings);
         self.shared.advance();
         if grants > 0 {
             self.counts.event(Event::Handed { session, grants });
+        }
+        if let Err(refusal) = handed {
+            self.counts.refused(refusal);
         }
     }
 
@@ -176,7 +180,7 @@ impl Connection {
         let issuer = { own }.find(|own| own.public == owner);
         if let Some(owner) = issuer.filter(|_| !held.revoked) {
             if let Some(client) = holdings.speaks_for(owner, self.now) {
-                deposits.keep(owner, &held, client, self.now)?;
+                deposits.keep(owner, &held, (self.role, client), self.now)?;
             }
         }
         drop(deposits);
@@ -198,7 +202,7 @@ impl Connection {
         let session = self.session.as_ref();
         let concerns = session.is_some_and(|session| session.read().concerns(list.owner()));
         // It is kept first: a grant that comes meanwhile meets it there, or in its session.
-        let taken = self.shared.deposits().revoke(list, concerns);
+        let taken = self.shared.deposits().revoke(list, self.role, concerns);
         let Some(Taken { kept, mut changed }) = taken else {
             return Ok(());
         };
@@ -231,18 +235,10 @@ fn verified(lists: Vec<Revocations>) -> Result<Vec<VerifiedRevocations>, Refusal
 }
 
 /// What a session of this opening holds at first.
-fn holdings_of(opened: Opened, expires: u64) -> (Holdings, EvaluatorSession, Vec<u8>) {
+fn holdings_of(opened: Opened, expires: u64, room: Room) -> (Holdings, EvaluatorSession, Vec<u8>) {
     let (client, public) = (opened.client, opened.owner);
     let (master, session, answer) = opened.accept(expires);
-    let holdings = Holdings {
-        subject: Some(client),
-        expires,
-        owners: vec![Arc::new(Owner::new(master, public))],
-        own: 1,
-        keys: Vec::new(),
-        rows: Vec::new(),
-        grants: Vec::new(),
-        handed: 0,
-    };
+    let owner = Arc::new(Owner::new(master, public));
+    let holdings = Holdings::new(Some(client), expires, vec![owner], room);
     (holdings, session, answer)
 }

@@ -14,6 +14,7 @@ use zeroize::Zeroizing;
 
 use super::keys::Owner;
 use super::rights::Held;
+use super::roles::Room;
 use super::session::{Holdings, Session};
 use super::Connection;
 
@@ -64,16 +65,8 @@ fn read(bytes: &[u8]) -> Option<Session> {
     let subject = PublicKey(rest.array()?);
     let mut states_key = Zeroizing::new(rest.array()?);
     let (count, own) = (rest.number()?, rest.number()?);
-    let mut holdings = Holdings {
-        subject: Some(subject),
-        expires,
-        owners: Vec::new(),
-        own,
-        keys: Vec::new(),
-        rows: Vec::new(),
-        grants: Vec::new(),
-        handed: 0,
-    };
+    let mut holdings = Holdings::new(Some(subject), expires, Vec::new(), Room::default());
+    holdings.own = own;
     for _ in 0..count {
         let mut master = Zeroizing::new(rest.array()?);
         let master = MasterKey::from_bytes(&mut master);

@@ -56,6 +56,7 @@ use trees::{Page, PageId, Trees};
 
 pub use answer::most_memory;
 pub use descent::{Findings, Start};
+pub use roles::Room;
 
 /// What sessions may do without a grant, as owners' clients check it in the evidence.
 const POLICY: &[u8] =
@@ -81,6 +82,9 @@ pub struct Config {
     pub pages: usize,
     /// Connections that database roles share.
     pub connections: usize,
+    /// Bytes that they share, beside what each connection has a bound for: of sessions, of states,
+    /// and of large requests.
+    pub memory: usize,
     /// What happens is written to a log, of which each role has a share.
     pub logs: bool,
 }
@@ -91,7 +95,7 @@ pub struct Engine(Arc<Shared>);
 struct Shared {
     config: Config,
     policy: [u8; 32],
-    /// Grows with every change of keys, grants and revocations, and with every session's end.
+    /// Grows with every change of grants and revocations, and with every session's begin and end.
     epoch: AtomicU64,
     numbers: Numbers,
     sessions: Mutex<Sessions>,
@@ -99,7 +103,7 @@ struct Shared {
     deposits: Mutex<Deposits>,
     totals: Mutex<Totals>,
     trees: RwLock<Trees>,
-    roles: Roles,
+    roles: Arc<Roles>,
 }
 
 impl Engine {
@@ -108,7 +112,7 @@ impl Engine {
         Self(Arc::new(Shared {
             policy: pgseal_crypto::sha256(&[POLICY]),
             trees: RwLock::new(Trees::new(config.pages)),
-            roles: Roles::new(config.connections, config.logs),
+            roles: Arc::new(Roles::new(config.connections, config.memory, config.logs)),
             config,
             epoch: AtomicU64::new(1),
             numbers: Numbers::default(),
@@ -256,18 +260,25 @@ impl Connection {
         self.fresh().is_ok()
     }
 
-    /// Takes a place of this role's share, once in a connection. One that gets none does nothing.
+    /// Takes a place of this role's share, once in a connection, before anything else is done in it.
     pub fn enter(&mut self, role: Role) -> Result<(), Refusal> {
         if self.role.is_some() {
             return Err(Refusal::MalformedRequest);
         }
-        if let Err(refusal) = self.shared.roles.enter(role, self.now) {
-            self.end_session();
-            (self.attached, self.serves_client) = (None, false);
-            return Err(refusal);
-        }
+        self.shared.roles.enter(role, self.now)?;
         self.role = Some(role);
+        self.states.count_with(self.room());
         Ok(())
+    }
+
+    /// Grows with every change of grants and revocations, and with every session's begin and end.
+    pub fn epoch(&self) -> u64 {
+        self.shared.epoch.load(Ordering::Acquire)
+    }
+
+    /// Room of its role's share of the memory, none yet.
+    pub fn room(&self) -> Room {
+        Room::new(&self.shared.roles, self.role)
     }
 
     /// Whether its role may do what has a record of its own in the log.
@@ -311,16 +322,7 @@ impl Connection {
 
     /// A session of what owners left for background work, if they left anything.
     fn begin_background(&mut self, database: DatabaseId) -> Result<(), Refusal> {
-        let holdings = Holdings {
-            subject: None,
-            expires: u64::MAX,
-            owners: Vec::new(),
-            own: 0,
-            keys: Vec::new(),
-            rows: Vec::new(),
-            grants: Vec::new(),
-            handed: 0,
-        };
+        let holdings = Holdings::new(None, u64::MAX, Vec::new(), self.room());
         let asker = holdings.asker(database, self.now);
         if self.shared.deposits().left_for(&asker) {
             self.begin(holdings)?;

@@ -5,6 +5,8 @@
 //! for this session's subject. [`Rights`] is the sum of what holds at one moment; with it comes
 //! until when it stays the sum.
 
+use std::sync::Arc;
+
 use pgseal_cell::grant::{
     verify, DatabaseId, Grant, GrantError, Operation, Operations, Subject, VerifiedGrant,
     VerifiedRevocations,
@@ -46,13 +48,14 @@ pub struct Asker {
     pub now: u64,
 }
 
-/// A grant that a session holds, with what is known of its revocation.
+/// A grant that a session holds, with what is known of its revocation. All who hold it have one
+/// copy: anybody leaves large ones for others.
 #[derive(Clone)]
 pub struct Held {
     /// The grant.
-    pub grant: VerifiedGrant,
+    pub grant: Arc<VerifiedGrant>,
     /// The same as it came, for parallel workers.
-    pub signed: Grant,
+    pub signed: Arc<Grant>,
     /// Its owner took it back.
     pub revoked: bool,
 }
@@ -62,8 +65,8 @@ impl Held {
     pub fn verify(grant: &Grant) -> Result<Self, GrantError> {
         let terms = grant.terms();
         Ok(Self {
-            grant: verify(grant, &terms.owner, terms.not_before, None)?,
-            signed: grant.clone(),
+            grant: Arc::new(verify(grant, &terms.owner, terms.not_before, None)?),
+            signed: Arc::new(grant.clone()),
             revoked: false,
         })
     }

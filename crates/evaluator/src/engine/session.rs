@@ -8,6 +8,7 @@
 //!
 //! States of a session: open, closed. Nothing opens a closed one.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
 
@@ -19,6 +20,7 @@ use pgseal_evaluator_proto::{KeyRow, Refusal, Ticket, Tickets};
 
 use super::keys::{Key, Owner};
 use super::rights::{Asker, Held};
+use super::roles::Room;
 
 /// Data keys that one session takes of its own owner, and of all others together.
 const MOST_KEYS: usize = 16_384;
@@ -26,6 +28,10 @@ const MOST_KEYS: usize = 16_384;
 const LONGEST_NAME: usize = 1024;
 /// Grants that one session takes of its client.
 const MOST_GRANTS: usize = 1024;
+/// What a key takes beside its row, expanded, and a grant beside what its owner signed, which is
+/// there twice.
+const KEY: usize = 3072;
+const GRANT: usize = 512;
 
 /// A session, shared by a connection and its parallel workers.
 pub struct Session {
@@ -59,6 +65,13 @@ pub struct Holdings {
     pub grants: Vec<Held>,
     /// How many of the grants came with keys that others left.
     pub handed: usize,
+    /// The numbers of the keys.
+    ids: BTreeSet<u32>,
+    /// How many keys there are of each owner.
+    of_owners: Vec<usize>,
+    /// What all this takes, and that it is taken of the role's share.
+    bytes: usize,
+    room: Room,
 }
 
 impl Session {
@@ -129,6 +142,36 @@ impl Session {
 }
 
 impl Holdings {
+    /// Nothing yet of this subject, whose own owners these are.
+    pub fn new(
+        subject: Option<PublicKey>,
+        expires: u64,
+        owners: Vec<Arc<Owner>>,
+        room: Room,
+    ) -> Self {
+        Self {
+            subject,
+            expires,
+            own: owners.len(),
+            owners,
+            keys: Vec::new(),
+            rows: Vec::new(),
+            grants: Vec::new(),
+            handed: 0,
+            ids: BTreeSet::new(),
+            of_owners: Vec::new(),
+            bytes: 0,
+            room,
+        }
+    }
+
+    /// Takes so many bytes more of the role's share.
+    fn take_room(&mut self, bytes: usize) -> Result<(), Refusal> {
+        self.room.fit(self.bytes + bytes)?;
+        self.bytes += bytes;
+        Ok(())
+    }
+
     /// Who asks, for rights.
     pub fn asker(&self, database: DatabaseId, now: u64) -> Asker {
         Asker {
@@ -148,9 +191,8 @@ impl Holdings {
         }
         let wrapped = WrappedKey::parse(row.wrapped)?;
         let owner = { self.owners.iter() }.position(|owner| owner.id == wrapped.owner());
-        let is_here = self.keys.iter().any(|key| key.id == wrapped.id());
         match owner {
-            Some(owner) if !is_here => {
+            Some(owner) if !self.ids.contains(&wrapped.id().0) => {
                 if !self.has_room(owner) {
                     return Err(Refusal::TooMany);
                 }
@@ -164,9 +206,7 @@ impl Holdings {
     /// Whether a key more of this owner is taken. Of those who share theirs each has as much room
     /// as any other: nobody fills what another needs.
     fn has_room(&self, owner: usize) -> bool {
-        let taken = { self.keys.iter() }
-            .filter(|key| key.owner == owner)
-            .count();
+        let taken = self.of_owners.get(owner).map_or(0, |keys| *keys);
         let sharing = if owner < self.own {
             1
         } else {
@@ -181,6 +221,10 @@ impl Holdings {
         let wrapped = WrappedKey::parse(row.wrapped)?;
         let owners = self.owners.iter().map(Arc::as_ref);
         let key = Key::unwrap(&wrapped, row.name, owners)?;
+        self.take_room(KEY + item.len())?;
+        self.ids.insert(key.id.0);
+        self.of_owners.resize(self.owners.len(), 0);
+        self.of_owners[key.owner] += 1;
         self.keys.push(Arc::new(key));
         self.rows.push(item.to_vec());
         Ok(())
@@ -212,16 +256,21 @@ impl Holdings {
         if self.grants.len() - self.handed >= MOST_GRANTS && !self.has(&grant) {
             return Err(Refusal::TooMany);
         }
+        if !self.has(&grant) {
+            self.take_room(GRANT + 2 * grant.signed.encode().len())?;
+        }
         self.insert(grant);
         Ok(())
     }
 
     /// Takes in what somebody left.
-    pub fn hand(&mut self, owner: &Arc<Owner>, grant: &Held) {
+    pub fn hand(&mut self, owner: &Arc<Owner>, grant: &Held) -> Result<(), Refusal> {
+        self.take_room(GRANT)?;
         if !self.holds(owner.id) {
             self.owners.push(Arc::clone(owner));
         }
         self.handed += usize::from(self.insert(grant.clone()));
+        Ok(())
     }
 
     /// Whether this owner's keys are here.

@@ -5,7 +5,8 @@
 //! 2. What is kept of a page holds wherever its cells are: it may be out of date.
 //! 3. Pages go with the last session that has their owner's keys: nobody's values stay behind. One
 //!    that has expired is none, and they go when that is noticed.
-//! 4. So many are kept and no more; room comes from the owner who has the most.
+//! 4. So many are kept and no more; room comes from the database role that has handed over the most,
+//!    and among its owners from the one who has the most.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,6 +18,7 @@ use pgseal_evaluator_proto::Page as Given;
 use pgseal_value::Value;
 
 use super::keys::KeyIdentity;
+use super::roles::Role;
 
 /// Which page.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -125,6 +127,8 @@ impl Page {
 /// The pages of all owners.
 pub struct Trees {
     of: HashMap<OwnerId, Tree>,
+    /// How many each role has handed over of those that are kept.
+    roles: HashMap<Option<Role>, usize>,
     kept: usize,
     most: usize,
 }
@@ -133,16 +137,22 @@ pub struct Trees {
 #[derive(Default)]
 pub struct Tree {
     pages: HashMap<PageId, Arc<Page>>,
-    /// In the order in which they are looked at for eviction.
-    queue: VecDeque<PageId>,
+    /// Those that each role handed over, in the order in which they are looked at for eviction.
+    queues: HashMap<Option<Role>, VecDeque<PageId>>,
 }
 
 impl Tree {
-    /// Takes out the first page that was not found since it was looked at last.
-    fn evict(&mut self) -> Option<Arc<Page>> {
-        while let Some(id) = self.queue.pop_front() {
+    /// How many this role handed over.
+    fn of_role(&self, role: Option<Role>) -> usize {
+        self.queues.get(&role).map_or(0, VecDeque::len)
+    }
+
+    /// Takes out the first page of this role that was not found since it was looked at last.
+    fn evict(&mut self, role: Option<Role>) -> Option<Arc<Page>> {
+        let queue = self.queues.get_mut(&role)?;
+        while let Some(id) = queue.pop_front() {
             match self.pages.get(&id) {
-                Some(page) if page.used.swap(false, Ordering::Relaxed) => self.queue.push_back(id),
+                Some(page) if page.used.swap(false, Ordering::Relaxed) => queue.push_back(id),
                 _ => return self.pages.remove(&id),
             }
         }
@@ -155,6 +165,7 @@ impl Trees {
     pub fn new(most: usize) -> Self {
         Self {
             of: HashMap::new(),
+            roles: HashMap::new(),
             kept: 0,
             most,
         }
@@ -167,8 +178,15 @@ impl Trees {
         Some(Arc::clone(page))
     }
 
-    /// Keeps a page. Gives back what goes for it, which is long to wipe: not while others wait.
-    pub fn put(&mut self, owner: OwnerId, id: PageId, page: Arc<Page>) -> Option<Arc<Page>> {
+    /// Keeps a page that this role hands over; in place of the same one it is still of the role that
+    /// handed that over. Gives back what goes for it, which is long to wipe: not while others wait.
+    pub fn put(
+        &mut self,
+        role: Option<Role>,
+        owner: OwnerId,
+        id: PageId,
+        page: Arc<Page>,
+    ) -> Option<Arc<Page>> {
         let tree = self.of.get_mut(&owner);
         if let Some(there) = tree.and_then(|tree| tree.pages.get_mut(&id)) {
             return Some(std::mem::replace(there, page));
@@ -177,31 +195,51 @@ impl Trees {
             return None;
         }
         let gone = match self.kept == self.most {
-            true => self.make_room(),
+            true => self.make_room(role),
             false => None,
         };
         let tree = self.of.entry(owner).or_default();
         tree.pages.insert(id, page);
-        tree.queue.push_back(id);
+        tree.queues.entry(role).or_default().push_back(id);
+        *self.roles.entry(role).or_default() += 1;
         self.kept += 1;
         gone
     }
 
-    fn make_room(&mut self) -> Option<Arc<Page>> {
-        let fullest = { self.of.iter_mut() }.max_by_key(|(_, tree)| tree.pages.len());
+    /// One page goes: of the role that has the most, if that is more than this one has.
+    fn make_room(&mut self, own: Option<Role>) -> Option<Arc<Page>> {
+        let (&fullest, &most) = { self.roles.iter() }.max_by_key(|(_, pages)| **pages)?;
+        let has = self.roles.get(&own).map_or(0, |pages| *pages);
+        let role = if most > has { fullest } else { own };
+        let fullest = { self.of.iter_mut() }.max_by_key(|(_, tree)| tree.of_role(role));
         let (&owner, tree) = fullest?;
-        let gone = tree.evict();
-        self.kept -= usize::from(gone.is_some());
+        let gone = tree.evict(role);
+        if tree.of_role(role) == 0 {
+            tree.queues.remove(&role);
+        }
         if tree.pages.is_empty() {
             self.of.remove(&owner);
         }
+        self.forget(role, usize::from(gone.is_some()));
         gone
+    }
+
+    fn forget(&mut self, role: Option<Role>, pages: usize) {
+        self.kept -= pages;
+        if let Some(has) = self.roles.get_mut(&role) {
+            *has -= pages;
+            if *has == 0 {
+                self.roles.remove(&role);
+            }
+        }
     }
 
     /// Takes the pages of this owner out.
     pub fn take(&mut self, owner: OwnerId) -> Option<Tree> {
         let tree = self.of.remove(&owner)?;
-        self.kept -= tree.pages.len();
+        for (role, queue) in &tree.queues {
+            self.forget(*role, queue.len());
+        }
         Some(tree)
     }
 }
@@ -230,8 +268,26 @@ mod tests {
     }
 
     fn put(trees: &mut Trees, owner: u8, block: u32) {
+        put_for(trees, 1, owner, block);
+    }
+
+    fn put_for(trees: &mut Trees, role: Role, owner: u8, block: u32) {
         let page = Arc::new(page(&[b"cell"], &[], 0));
-        trees.put(OwnerId([owner; 16]), id(block), page);
+        trees.put(Some(role), OwnerId([owner; 16]), id(block), page);
+    }
+
+    #[test]
+    fn a_role_with_pages_of_many_owners_leaves_room_to_another() {
+        let mut trees = Trees::new(100);
+        (0..100).for_each(|owner| put_for(&mut trees, 1, owner, 0));
+        (0..50).for_each(|block| put_for(&mut trees, 2, 200, block));
+        (100..200).for_each(|owner| put_for(&mut trees, 1, owner, 0));
+        assert_eq!(blocks(&trees, 200), (0..50).collect::<Vec<_>>());
+        // What another hands over again stays whose it was.
+        (0..50).for_each(|block| put_for(&mut trees, 1, 200, block));
+        assert_eq!((trees.roles[&Some(1)], trees.roles[&Some(2)]), (50, 50));
+        assert!(trees.take(OwnerId([200; 16])).is_some());
+        assert_eq!((trees.kept, trees.roles.len()), (50, 1));
     }
 
     fn blocks(trees: &Trees, owner: u8) -> Vec<u32> {

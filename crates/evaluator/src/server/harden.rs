@@ -13,9 +13,10 @@ use nix::unistd::{self, User};
 use pgseal_evaluator::os;
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, SeccompRule, TargetArch};
 
-/// Locked memory that a process needs at least, and for each connection: its ring counts, too.
+/// Locked memory that a process needs at least, and for each connection: its ring, what it keeps
+/// open, and its buffers, as large as they become.
 const LEAST_LOCKED: u64 = 64 << 20;
-const LOCKED_EACH: u64 = 20 << 20;
+const LOCKED_EACH: u64 = 32 << 20;
 /// And for each page of an index that is kept.
 const LOCKED_PAGE: u64 = 32 << 10;
 
@@ -29,7 +30,8 @@ pub enum HardenError {
     /// The limit on locked memory is too low.
     #[error(
         "only {0} kB may be locked into memory, and {1} kB are needed: raise the limit \
-        (LimitMEMLOCK=infinity), give it CAP_IPC_LOCK, or allow fewer connections or pages"
+        (LimitMEMLOCK=infinity), give it CAP_IPC_LOCK, or allow fewer connections, less memory or \
+        fewer pages"
     )]
     LockLimit(u64, u64),
     /// Locking failed within the limit.
@@ -79,8 +81,14 @@ pub enum Within {
     Capability,
 }
 
-/// All memory of now and later is locked; core dumps have no byte.
-pub fn memory(connections: u32, pages: u32, lock: Lock) -> Result<Within, HardenError> {
+/// All memory of now and later is locked; core dumps have no byte. `shared` is what connections take
+/// beside what each of them needs.
+pub fn memory(
+    connections: u32,
+    pages: u32,
+    shared: u64,
+    lock: Lock,
+) -> Result<Within, HardenError> {
     setrlimit(Resource::RLIMIT_CORE, 0, 0)
         .map_err(|errno| HardenError::Kernel("a core limit of 0", errno))?;
     if lock == Lock::AsFar {
@@ -91,7 +99,7 @@ pub fn memory(connections: u32, pages: u32, lock: Lock) -> Result<Within, Harden
     let (limit, _) = getrlimit(Resource::RLIMIT_MEMLOCK)
         .map_err(|errno| HardenError::Kernel("to tell a limit", errno))?;
     let each = LOCKED_EACH * u64::from(connections) + LOCKED_PAGE * u64::from(pages);
-    let needed = LEAST_LOCKED + each;
+    let needed = LEAST_LOCKED + each + shared;
     let within = match limit < needed {
         false => Within::Limit,
         true if os::may_lock() => Within::Capability,

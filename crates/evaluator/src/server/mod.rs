@@ -82,7 +82,8 @@ pub fn serve(options: &Serve) -> Result<(), ServeError> {
         true => Lock::AsFar,
         false => Lock::All,
     };
-    let within = harden::memory(options.max_connections, options.pages, lock)?;
+    let memory = options.memory << 20;
+    let within = harden::memory(options.max_connections, options.pages, memory, lock)?;
     harden::descriptors(options.max_connections)?;
     let allowed = allowed_users(&options.allow_uid)?;
     let in_socket = |error| ServeError::Socket(path.display().to_string(), error);
@@ -104,6 +105,7 @@ pub fn serve(options: &Serve) -> Result<(), ServeError> {
         states: options.states,
         pages: options.pages as usize,
         connections: options.max_connections as usize,
+        memory: usize::try_from(memory).unwrap_or(usize::MAX),
         logs: options.log.is_some(),
     });
     let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());

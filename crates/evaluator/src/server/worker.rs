@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use nix::time::{clock_gettime, ClockId};
-use pgseal_evaluator::engine::most_memory;
+use pgseal_evaluator::engine::{most_memory, Connection, Room};
 use pgseal_evaluator::os::has_room;
 use pgseal_evaluator_proto::ring::{shrink, Futex, Mapping, RingError, RingServer};
 use pgseal_evaluator_proto::{Refusal, Response};
@@ -20,6 +20,11 @@ const STACK: usize = 256 << 10;
 /// How long to sleep at most, when nothing is to be logged, and when something is.
 const IDLE: Duration = Duration::from_secs(30);
 const SOON: Duration = Duration::from_secs(1);
+/// The longest request that the connection's own room is enough for.
+const SMALL: usize = 64 << 10;
+/// How often, and after what, a large request looks whether there is room of its role's share.
+const LOOKS: u32 = 250;
+const LOOK: Duration = Duration::from_millis(20);
 /// Requests without a sleep between them that share a look at the clock.
 const SAME_MOMENT: u32 = 16;
 
@@ -73,10 +78,7 @@ fn work(server: &'static Server, link: &Link) {
             Ok(()) => {
                 place.be_at(ring.shared_core());
                 connection.set_time(seconds);
-                match has_room(most_memory(request.len())) {
-                    true => connection.call(&request, &mut response),
-                    false => refuse(Refusal::OutOfMemory, &mut response),
-                }
+                answer(link, &mut connection, &request, &mut response);
             }
             Err(RingError::TooLarge) => refuse(Refusal::TooLarge, &mut response),
             Err(RingError::Gone) => continue,
@@ -96,6 +98,34 @@ fn work(server: &'static Server, link: &Link) {
     }
     server.log.write(&connection.close());
     server.links.remove(link);
+}
+
+/// Answers a request, once there is room for it.
+fn answer(link: &Link, connection: &mut Connection, request: &[u8], response: &mut Vec<u8>) {
+    let most = most_memory(request.len());
+    let mut room = connection.room();
+    if request.len() > SMALL && !take(&mut room, most, link) {
+        refuse(Refusal::RoleShare, response);
+    } else if !has_room(most) {
+        refuse(Refusal::OutOfMemory, response);
+    } else {
+        connection.call(request, response);
+    }
+}
+
+/// Takes what a large request needs of the role's share. Others of the role are answered meanwhile,
+/// and give theirs back.
+fn take(room: &mut Room, bytes: usize, link: &Link) -> bool {
+    for _ in 0..LOOKS {
+        if room.fit(bytes).is_ok() {
+            return true;
+        }
+        if link.is_ending() {
+            break;
+        }
+        thread::sleep(LOOK);
+    }
+    false
 }
 
 fn refuse(refusal: Refusal, response: &mut Vec<u8>) {

@@ -28,6 +28,7 @@ pub fn engine(inline: bool) -> Engine {
         states: 1000,
         pages: 1000,
         connections: 1000,
+        memory: 64 << 20,
         logs: true,
     })
 }
@@ -68,12 +69,18 @@ pub struct Party {
 
 impl Party {
     pub fn new(seed: u8) -> Self {
+        Self::of([seed; 32])
+    }
+
+    pub fn of(mut seed: [u8; 32]) -> Self {
+        let mut signing = seed.map(|byte| byte ^ 0x55);
+        let number = seed[0];
         Self {
             now: NOW,
-            master: MasterKey::from_bytes(&mut [seed; 32]),
-            signing: SigningKey::from_seed(&Secret::from_bytes(&mut [seed ^ 0x55; 32])),
+            master: MasterKey::from_bytes(&mut seed),
+            signing: SigningKey::from_seed(&Secret::from_bytes(&mut signing)),
             serials: std::cell::Cell::new(0),
-            seed,
+            seed: number,
         }
     }
 
