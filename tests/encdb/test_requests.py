@@ -146,6 +146,20 @@ SELECT pg_stat_force_next_flush();
         # The two that were used by name, and when the session was opened none.
         self.assertLessEqual(int(server.psql(read)), 2 * KEYS)
 
+    def test_a_message_in_an_open_session_brings_no_keys_again(self):
+        """An opening does. Of other messages the session learns of no row more, however many there are."""
+        server = self.isolated()
+        # The message, and whether a session is open.
+        asked = "SELECT encdb_process_message(:'hello')"
+        self.assertEqual(self.counts(server, [asked, asked]), [2, 2])
+        self.as_owner(server, f"SELECT count(encdb.dek_generate('key ' || g)) FROM generate_series(1, {KEYS}) g")
+        self.assertEqual(self.counts(server, [asked, asked]), [2, 2])
+        rows = ("SELECT pg_stat_force_next_flush(); SELECT 'rows ' || seq_tup_read FROM pg_stat_all_tables "
+                "WHERE relid = 'encdb.data_key'::regclass;\n")
+        message = asked + " IS NOT NULL;\n"
+        read = re.findall(r"^rows (\d+)$", self.as_owner(server, rows + 5 * message + rows), re.M)
+        self.assertEqual(read[0], read[1])
+
 
 if __name__ == "__main__":
     main(__file__, TOOLS)

@@ -12,6 +12,7 @@ use nix::sys::prctl;
 use pgseal_cell::{CellRef, WrappedKey};
 use pgseal_crypto::Secret;
 use pgseal_evaluator::os;
+use pgseal_evaluator_proto::message::Kind;
 use pgseal_evaluator_proto::ring::{shrink, MAX_MESSAGE};
 use pgseal_evaluator_proto::{
     AttachAs, Collation, Items, KeyRow, Refusal, Report, Request, Response, Tickets, MOST_FINDINGS,
@@ -85,6 +86,8 @@ pub(crate) struct Shell {
     /// The last message's, which holds while other requests are made.
     answer: Vec<u8>,
     handover: Option<Handover>,
+    /// The epoch of what it has.
+    left_at: Option<u64>,
     pub(crate) states: States,
     /// The last call was given up: the evaluator may be at work on it still.
     gave_up: bool,
@@ -107,6 +110,7 @@ impl Shell {
             response: Vec::new(),
             answer: Vec::new(),
             handover: None,
+            left_at: None,
             states: States::default(),
             gave_up: false,
             dropped: Vec::new(),
@@ -200,7 +204,9 @@ impl Shell {
         }
     }
 
-    /// Relays a message; true if a session is open now, whose keys are to be loaded.
+    /// Relays a message; true if it opened a session, whose keys are to be loaded. Other messages bring
+    /// no owner, so that of no row more would come a key; a key that another session has made since
+    /// is loaded when its first cell is met.
     pub(crate) fn message(&mut self, message: &[u8]) -> Result<(&[u8], bool), Failure> {
         // Anybody may send one, and it is copied before the ring refuses it.
         if message.len() > MAX_MESSAGE {
@@ -211,8 +217,12 @@ impl Shell {
             Response::Status(status) => Some(status.open),
             _ => None,
         })?;
-        self.leave(open)?;
-        Ok((&self.answer, open))
+        let opened = open && Kind::of(message) == Ok(Kind::Open);
+        // Otherwise workers have what they need, unless grants have changed.
+        if opened || !open || self.epoch() != self.left_at {
+            self.leave(open)?;
+        }
+        Ok((&self.answer, opened))
     }
 
     /// Hands over wrapped keys, by name.
@@ -238,6 +248,15 @@ impl Shell {
         self.ask(&Request::LoadKeys(rows), number).map(drop)
     }
 
+    /// Grows when what workers need of the session changes, beside keys, which they load themselves.
+    /// None where the evaluator outside gives it to them.
+    fn epoch(&self) -> Option<u64> {
+        match &self.way {
+            Way::Inline(inline) => Some(inline.connection.epoch()),
+            _ => None,
+        }
+    }
+
     /// Leaves the session as it is now for parallel workers. Where they cannot be waited for they
     /// have none, and are refused; this session goes on.
     fn leave(&mut self, open: bool) -> Result<(), Failure> {
@@ -252,6 +271,7 @@ impl Shell {
         if let Some(handover) = &self.handover {
             handover.leave(left);
         }
+        self.left_at = self.epoch();
         Ok(())
     }
 
@@ -273,7 +293,8 @@ impl Shell {
         }))
     }
 
-    fn leave_nothing(&self) {
+    fn leave_nothing(&mut self) {
+        self.left_at = None;
         if let Some(handover) = &self.handover {
             handover.leave(Left::Nothing);
         }

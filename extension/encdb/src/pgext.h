@@ -68,7 +68,7 @@ extern void pgseal_refusal(PgsealRefusal *refusal);
 /* How many requests an evaluator outside has been asked by this process */
 extern uint64_t pgseal_requests(void);
 
-/* The session's messages, relayed; `opened` says that the keys' rows are wanted now */
+/* The session's messages, relayed; `opened` says that this one opened a session, so that the keys' rows are wanted now */
 extern int	pgseal_message(PgsealBytes message, PgsealBytes *answer, int *opened);
 
 /*
