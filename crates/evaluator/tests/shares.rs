@@ -169,7 +169,7 @@ fn session(engine: &Engine, role: u32, owner: &Party) -> (Connection, Sealer) {
     (connection, key)
 }
 
-/// The states of a query that goes on, or of a cursor: a `GROUP BY` with a long text for each group.
+/// The states of a query, or of a cursor: a `GROUP BY` with a long text for each group.
 fn fill_states(connection: &mut Connection, cell: &[u8]) -> usize {
     let begin = |_: &usize| match step(connection, 0, AggregateKind::Max, &[cell]) {
         Ok(_) => true,

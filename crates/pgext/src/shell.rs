@@ -204,9 +204,9 @@ impl Shell {
         }
     }
 
-    /// Relays a message; true if it opened a session, whose keys are to be loaded. Other messages bring
-    /// no owner, so that of no row more would come a key; a key that another session has made since
-    /// is loaded when its first cell is met.
+    /// Relays a message; true if it opened a session, whose keys are to be loaded. Other messages
+    /// bring no owner, so that of no row more would come a key; a key that another session has made
+    /// since is loaded when its first cell is met.
     pub(crate) fn message(&mut self, message: &[u8]) -> Result<(&[u8], bool), Failure> {
         // Anybody may send one, and it is copied before the ring refuses it.
         if message.len() > MAX_MESSAGE {
@@ -248,8 +248,8 @@ impl Shell {
         self.ask(&Request::LoadKeys(rows), number).map(drop)
     }
 
-    /// Grows when what workers need of the session changes, beside keys, which they load themselves.
-    /// None where the evaluator outside gives it to them.
+    /// Grows when what workers need of the session changes, beside keys, which they load
+    /// themselves. None where the evaluator outside gives it to them.
     fn epoch(&self) -> Option<u64> {
         match &self.way {
             Way::Inline(inline) => Some(inline.connection.epoch()),

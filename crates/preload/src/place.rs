@@ -430,8 +430,8 @@ fn is_of_version(directory: &[u8], root: &Absolute) -> bool {
     version.is_none_or(|version| directory.starts_with(&own(version)))
 }
 
-/// pg_basebackup writes tablespaces before the links to them. Which of them it is does not matter to
-/// a file that a base backup holds (pgseal_storage::classify).
+/// pg_basebackup writes tablespaces before the links to them. Which of them it is does not matter
+/// to a file that a base backup holds (pgseal_storage::classify).
 fn being_copied(path: &Absolute) -> Option<Found> {
     if !programs::is("pg_basebackup") {
         return None;

@@ -65,7 +65,7 @@ impl Default for Deposits {
 }
 
 impl Deposits {
-    /// Keeps an owner's keys for the subject of a grant, if it is for others. This client left them.
+    /// Keeps an owner's keys for the subject of a grant, if it is for others. `client` left them.
     pub fn keep(
         &mut self,
         owner: &Arc<Owner>,
@@ -125,7 +125,7 @@ impl Deposits {
         Some(Taken { kept, changed })
     }
 
-    /// Keeps these serials beside those that the owner took back there before. Whether there is room.
+    /// Keeps these serials beside those that the owner took back before. Whether there is room.
     fn take_back(&mut self, owner: Holder, new: &[Serial]) -> bool {
         let weight = |serials: &BTreeSet<Serial>| LIST + SERIAL * serials.len();
         let mut all = self.taken_back.take(owner).unwrap_or_default();

@@ -260,7 +260,7 @@ impl Connection {
         self.fresh().is_ok()
     }
 
-    /// Takes a place of this role's share, once in a connection, before anything else is done in it.
+    /// Takes a place of this role's share, once in a connection, before all else is done in it.
     pub fn enter(&mut self, role: Role) -> Result<(), Refusal> {
         if self.role.is_some() {
             return Err(Refusal::MalformedRequest);

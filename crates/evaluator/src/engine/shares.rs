@@ -1,7 +1,7 @@
 //! Room that is shared out among database roles, and what a role has among public keys. Anybody
-//! makes as many keys as he likes and fills what they are given: what is too much goes from the role
-//! that has the most, and there from the key that has the most. Nobody gets room by making others'
-//! shares smaller than his own.
+//! makes as many keys as he likes and fills what they are given: what is too much goes from the
+//! role that has the most, and there from the key that has the most. Nobody gets room by making
+//! others' shares smaller than his own.
 
 use std::collections::{BTreeMap, VecDeque};
 

@@ -5,8 +5,8 @@
 //! 2. What is kept of a page holds wherever its cells are: it may be out of date.
 //! 3. Pages go with the last session that has their owner's keys: nobody's values stay behind. One
 //!    that has expired is none, and they go when that is noticed.
-//! 4. So many are kept and no more; room comes from the database role that has handed over the most,
-//!    and among its owners from the one who has the most.
+//! 4. So many are kept and no more; room comes from the database role that has handed over the
+//!    most, and among its owners from the one who has the most.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -178,7 +178,7 @@ impl Trees {
         Some(Arc::clone(page))
     }
 
-    /// Keeps a page that this role hands over; in place of the same one it is still of the role that
+    /// Keeps a page that this role hands over; in place of the same one it is of the role that
     /// handed that over. Gives back what goes for it, which is long to wipe: not while others wait.
     pub fn put(
         &mut self,

@@ -81,8 +81,8 @@ pub enum Within {
     Capability,
 }
 
-/// All memory of now and later is locked; core dumps have no byte. `shared` is what connections take
-/// beside what each of them needs.
+/// All memory of now and later is locked; core dumps have no byte. `shared` is what connections
+/// take beside what each of them needs.
 pub fn memory(
     connections: u32,
     pages: u32,

@@ -60,8 +60,8 @@ pub unsafe fn link(from: *const c_char, to: *const c_char) -> c_int {
     unsafe { linkat(libc::AT_FDCWD, from, libc::AT_FDCWD, to, 0) }
 }
 
-/// One file under two names is one set of stored bytes: both names must give them one meaning, so
-/// a link from a file that is encrypted to a name that is not, or to one of another key, is refused.
+/// One file under two names is one set of stored bytes: both names must give them one meaning. A
+/// link from an encrypted file to a name of another key, or to one that is in clear, is refused.
 pub unsafe fn linkat(
     from_directory: c_int,
     from: *const c_char,
