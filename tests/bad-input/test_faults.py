@@ -95,6 +95,18 @@ class Faults(BadInput):
     def test_short_transfers_of_pages(self):
         self.both(PAGES)
 
+    def test_a_two_phase_state_that_is_cut(self):
+        """Sealed only: PostgreSQL before 15.20 leaves it under its name, and after a crash does not start with it."""
+        sealed = self.made(True)
+        sealed.psql(f"BEGIN; {CHANGE}; PREPARE TRANSACTION 'p'")
+        sealed.plan.write(2, WRITE, ENOSPC, 33, "*/pg_twophase/*")
+        self.assertIsNotNone(self.ends(sealed, "CHECKPOINT"))
+        self.assertTrue(sealed.plan.struck(), "the fault did not strike")
+        self.assertEqual([file.name for file in (sealed.data / "pg_twophase").iterdir() if file.suffix != ".tmp"], [])
+        sealed.kill9()
+        sealed.start()
+        sealed.psql("COMMIT PREPARED 'p'")
+
     def test_statistics_at_shutdown(self):
         """Sealed only: the server writes this file through stdio, whose calls inside libc no preload library sees."""
         sealed = self.made(True)

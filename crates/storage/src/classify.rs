@@ -316,6 +316,7 @@ pub static TABLE: &[Row] = &[
         Kind::Stream,
         "prepared transactions: names, locks, invalidations",
     ),
+    row("pg_twophase/*.tmp", Kind::Stream, "the same, being written"),
     row(
         "pg_stat/pgstat.tmp",
         Kind::StreamAs("pg_stat/pgstat.stat"),

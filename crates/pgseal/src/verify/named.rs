@@ -31,7 +31,9 @@ impl Format {
         let file = name.rsplit('/').next().unwrap_or(name);
         match kind {
             Some(Kind::Control) => Some(Self::Control),
-            Some(Kind::Stream) if name.starts_with("pg_twophase/") => Some(Self::TwoPhase),
+            Some(Kind::Stream) if name.starts_with("pg_twophase/") => {
+                (!file.ends_with(".tmp")).then_some(Self::TwoPhase)
+            }
             Some(Kind::Stream) if name.starts_with("pg_logical/snapshots/") => {
                 file.ends_with(".snap").then_some(Self::Snapshot)
             }

@@ -3,17 +3,26 @@
 use super::{fail, withdrawn};
 use crate::files::{self, Protected};
 use crate::real::{self, libc_call};
-use crate::{programs, zero_fill};
+use crate::{programs, two_phase, zero_fill};
 use libc::{c_int, c_uint, c_ulong};
+use pgseal_storage::Errno;
 
 #[inline]
 pub unsafe fn close(fd: c_int) -> c_int {
-    if let Some(file) = files::get(fd) {
-        zero_fill::end(file);
-        // Before libc's: afterwards another thread may have the number.
-        files::remove(fd);
+    match files::get(fd) {
+        Some(file) => close_protected(file),
+        None => libc_call!(close(fd)),
     }
-    libc_call!(close(fd))
+}
+
+fn close_protected(file: Protected) -> c_int {
+    let fd = file.disk.0;
+    zero_fill::end(file);
+    let named = two_phase::end(file);
+    // Before libc's: afterwards another thread may have the number.
+    files::remove(fd);
+    let closed = libc_call!(close(fd));
+    named.map_or_else(|Errno(errno)| fail(errno), |()| closed)
 }
 
 /// Closes a descriptor of our own after a failure whose errno the caller must see.

@@ -12,7 +12,7 @@ use crate::place::{self, direct, Place};
 use crate::real::libc_call;
 use crate::received::{self, Form};
 use crate::receivers::guard::{self, Opens};
-use crate::{control, files, programs, receivers, report, server, wal, zero_fill};
+use crate::{control, files, programs, receivers, report, server, two_phase, wal, zero_fill};
 use libc::{c_char, c_int, mode_t};
 use pgseal_storage::classify::Class;
 use pgseal_storage::layout::{Layout, Spec, PAGE};
@@ -201,9 +201,7 @@ fn unless(withheld: impl FnOnce() -> bool, fd: c_int, flags: c_int) -> c_int {
     fd
 }
 
-/// As O_TRUNC does: what is no regular file stays as it is. A new one is empty already, and is so
-/// for others to see until it is written: a base backup takes even an empty two-phase state along,
-/// with which no server starts, so that time is to be short, as it is without us.
+/// As O_TRUNC does: what is no regular file stays as it is. A new one is empty already.
 fn empty(fd: c_int) -> Result<(), Errno> {
     let file = stat(fd)?;
     if file.st_mode & libc::S_IFMT != libc::S_IFREG || file.st_size == 0 {
@@ -239,13 +237,8 @@ fn open_sealed(
     flags: c_int,
     mode: mode_t,
 ) -> c_int {
-    let mut below = flags & !libc::O_APPEND;
-    if flags & libc::O_ACCMODE == libc::O_WRONLY {
-        below = below & !libc::O_ACCMODE | libc::O_RDWR;
-    }
-    let fd = libc_call!(openat(directory, path.as_ptr(), untruncated(below), mode));
-    let withheld = || may_come_from_sql(class, flags) && server::withholds_from_sql(fd, flags);
-    let fd = unless(withheld, fd, flags);
+    let fd = two_phase::open(path, flags, mode)
+        .unwrap_or_else(|| open_stored(class, directory, path, flags, mode));
     if fd < 0 {
         return fd;
     }
@@ -259,6 +252,7 @@ fn open_sealed(
             libc::EIO
         }
     };
+    two_phase::forget(fd);
     libc_call!(close(fd));
     // Whoever closes another file and tries again is to find no file that was made here.
     let makes = libc::O_CREAT | libc::O_EXCL;
@@ -274,6 +268,17 @@ fn open_sealed(
 fn may_come_from_sql(class: &Class, flags: c_int) -> bool {
     let only_writes = flags & libc::O_ACCMODE == libc::O_WRONLY;
     only_writes || flags & (libc::O_TRUNC | libc::O_APPEND) != 0 || !holds_pages(class)
+}
+
+/// Opens what is stored, for what the library does with it.
+fn open_stored(class: &Class, directory: c_int, path: &CStr, flags: c_int, mode: mode_t) -> c_int {
+    let mut below = flags & !libc::O_APPEND;
+    if flags & libc::O_ACCMODE == libc::O_WRONLY {
+        below = below & !libc::O_ACCMODE | libc::O_RDWR;
+    }
+    let fd = libc_call!(openat(directory, path.as_ptr(), untruncated(below), mode));
+    let withheld = || may_come_from_sql(class, flags) && server::withholds_from_sql(fd, flags);
+    unless(withheld, fd, flags)
 }
 
 /// Why an open file is given to nobody.

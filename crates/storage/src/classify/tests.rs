@@ -95,6 +95,7 @@ fn outside_of_the_directories_that_fail_closed_everything_is_clear() {
 fn names_that_are_renamed_into_each_other_share_an_identity() {
     for (from, to) in [
         ("pg_stat/pgstat.tmp", "pg_stat/pgstat.stat"),
+        ("pg_twophase/000002EA.tmp", "pg_twophase/000002EA"),
         (
             "pg_stat/pg_stat_statements.stat.tmp",
             "pg_stat/pg_stat_statements.stat",

@@ -1,0 +1,165 @@
+//! A two-phase state gets its name when it is whole.
+//!
+//! PostgreSQL makes `pg_twophase/XXXXXXXX` empty, and then writes, syncs and closes it
+//! (`RecreateTwoPhaseFile`, twophase.c). A base backup that copies it in between has a file that is
+//! empty or cut, and no server starts with that. So a new file of this kind has no name until it is
+//! closed. A crash before that leaves nothing behind. The server syncs the directory itself, after
+//! it has closed all of a checkpoint's files.
+//!
+//! Invariant: a file gets a name here only if it is as long as its head says. What a failed write
+//! has cut is gone when it is closed.
+//!
+//! The file is made as the server asks where the name is taken, or where the file system has no
+//! files without a name, or has once refused one its name.
+
+use crate::disk::{check, lstat, FdDisk};
+use crate::files::{OpenFile, Protected};
+use crate::real::{self, libc_call};
+use crate::{programs, scratch};
+use libc::{c_int, mode_t};
+use pgseal_storage::{Disk, Errno};
+use std::ffi::{CStr, CString};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering};
+
+const DIRECTORY: &CStr = c"pg_twophase";
+
+/// The descriptor of the file that has no name yet: a process writes one after the other.
+static OPEN: AtomicI32 = AtomicI32::new(NONE);
+const NONE: c_int = -1;
+
+/// The name that it will have.
+static TRANSACTION: AtomicU64 = AtomicU64::new(0);
+static DIGITS: AtomicUsize = AtomicUsize::new(0);
+
+/// A file could not be given its name here.
+static REFUSED: AtomicBool = AtomicBool::new(false);
+
+/// A server's own name for such a file; its working directory is the data directory.
+struct Name {
+    transaction: u64,
+    /// 8, or 16 from PostgreSQL 17 on.
+    digits: usize,
+}
+
+impl Name {
+    fn parse(path: &CStr) -> Option<Self> {
+        let number = path.to_str().ok()?.strip_prefix("pg_twophase/")?;
+        let name = Self {
+            transaction: u64::from_str_radix(number, 16).ok()?,
+            digits: number.len(),
+        };
+        (name.path()?.as_c_str() == path).then_some(name)
+    }
+
+    fn path(&self) -> Option<CString> {
+        let (transaction, digits) = (self.transaction, self.digits);
+        CString::new(format!("pg_twophase/{transaction:0digits$X}")).ok()
+    }
+}
+
+/// Opens what a server makes and empties under such a name. None: it is no such file, or it has to
+/// have its name from the start.
+pub fn open(path: &CStr, flags: c_int, mode: mode_t) -> Option<c_int> {
+    const MAKES: c_int = libc::O_CREAT | libc::O_TRUNC;
+    if flags & (MAKES | libc::O_EXCL) != MAKES || !programs::is_server() {
+        return None;
+    }
+    let name = Name::parse(path)?;
+    if REFUSED.load(Ordering::Relaxed) {
+        return None;
+    }
+    let errno = real::errno();
+    let fd = open_nameless(path, flags & !MAKES, mode);
+    real::set_errno(errno);
+    if let Some(fd) = fd {
+        TRANSACTION.store(name.transaction, Ordering::Relaxed);
+        DIGITS.store(name.digits, Ordering::Relaxed);
+        OPEN.store(fd, Ordering::Relaxed);
+    }
+    fd
+}
+
+fn open_nameless(path: &CStr, flags: c_int, mode: mode_t) -> Option<c_int> {
+    if lstat(libc::AT_FDCWD, path).err() != Some(Errno(libc::ENOENT)) {
+        return None;
+    }
+    let below = flags & !libc::O_ACCMODE | libc::O_RDWR | libc::O_TMPFILE;
+    let fd = libc_call!(openat(libc::AT_FDCWD, DIRECTORY.as_ptr(), below, mode));
+    (fd >= 0).then_some(fd)
+}
+
+/// What was opened as `fd` is given to nobody.
+pub fn forget(fd: c_int) {
+    let (set, failed) = (Ordering::Relaxed, Ordering::Relaxed);
+    let _ = OPEN.compare_exchange(fd, NONE, set, failed);
+}
+
+/// A protected descriptor is about to be closed. The errno says that the file is lost.
+#[inline]
+pub fn end(file: Protected) -> Result<(), Errno> {
+    if file.disk.0 != OPEN.load(Ordering::Relaxed) {
+        return Ok(());
+    }
+    OPEN.store(NONE, Ordering::Relaxed);
+    settle(file)
+}
+
+#[inline(never)] // a buffer of its own, for these files alone
+fn settle(Protected { file, disk }: Protected) -> Result<(), Errno> {
+    if !is_whole(file, &disk)? {
+        return Err(Errno::EIO);
+    }
+    let name = Name {
+        transaction: TRANSACTION.load(Ordering::Relaxed),
+        digits: DIGITS.load(Ordering::Relaxed),
+    };
+    link(disk.0, &name).inspect_err(|_| REFUSED.store(true, Ordering::Relaxed))
+}
+
+fn link(fd: c_int, name: &Name) -> Result<(), Errno> {
+    let nameless = CString::new(format!("/proc/self/fd/{fd}")).map_err(|_| Errno::EINVAL)?;
+    let path = name.path().ok_or(Errno::EINVAL)?;
+    check(libc_call!(linkat(
+        libc::AT_FDCWD,
+        nameless.as_ptr(),
+        libc::AT_FDCWD,
+        path.as_ptr(),
+        libc::AT_SYMLINK_FOLLOW
+    )))
+    .map(|_| ())
+}
+
+/// Is it as long as its head says? That is `TwoPhaseFileHeader`: a magic number, and a length that
+/// counts the checksum at the end.
+fn is_whole(file: &OpenFile, disk: &FdDisk) -> Result<bool, Errno> {
+    let mut head = [0; 8];
+    let sealed = file.sealed()?;
+    let read = scratch::with(|scratch| sealed.read_at(disk, scratch, &mut head, 0))?;
+    let [.., a, b, c, d] = head;
+    let total = u32::from_ne_bytes([a, b, c, d]);
+    Ok(read == head.len() && disk.size()? == u64::from(total))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_that_a_server_spells() {
+        for path in [c"pg_twophase/000002EA", c"pg_twophase/00000001000002EA"] {
+            let name = Name::parse(path).expect("a server's own name");
+            assert_eq!(name.path().as_deref(), Some(path));
+        }
+        for path in [
+            c"pg_twophase/000002ea",
+            c"pg_twophase/+00002EA",
+            c"pg_twophase/000002EA.tmp",
+            c"pg_twophase/",
+            c"./pg_twophase/000002EA",
+            c"/data/pg_twophase/000002EA",
+            c"pg_xact/0000",
+        ] {
+            assert!(Name::parse(path).is_none(), "{path:?}");
+        }
+    }
+}
