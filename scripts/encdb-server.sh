@@ -18,28 +18,7 @@ bindir=$(realpath "$1")
 into=$2
 [ -x "$bindir/pg_config" ] || die "$bindir has no pg_config; as root run: apt-get install postgresql-server-dev-15"
 
-# Debian's layout: programs and modules below lib, the rest below share.
-copy_debian() {
-    local version=$1
-    mkdir -p "$into/lib/postgresql" "$into/share/postgresql" "$into/include"
-    cp -a "/usr/lib/postgresql/$version" "$into/lib/postgresql/"
-    rm -rf "$into/lib/postgresql/$version/lib/bitcode"
-    cp -aL "/usr/share/postgresql/$version" "$into/share/postgresql/"
-    ln -s /usr/include/postgresql "$into/include/postgresql"
-    echo "lib/postgresql/$version/bin" >"$into/bindir"
-}
-
-copy_prefix() {
-    cp -a "$(dirname "$bindir")/." "$into/"
-    echo bin >"$into/bindir"
-}
-
-rm -rf "$into"
-mkdir -p "$into"
-case $bindir in
-    /usr/lib/postgresql/*/bin) copy_debian "$(basename "$(dirname "$bindir")")" ;;
-    *) copy_prefix ;;
-esac
+scripts/copy-server.sh "$bindir" "$into"
 nice cargo build --release --locked -p pgseal-evaluator
 nice cargo build --release --locked -p pgseal-pgext --example owner
 nice cargo build --release --locked -p pgseal-client --example taken_back

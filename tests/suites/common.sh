@@ -1,5 +1,6 @@
 # shellcheck shell=bash disable=SC2034  # the sourcing scripts use what is set here
-# Shared by the scripts of tests/suites (sourced, bash): where the built PostgreSQLs are, and how a script gives up.
+# Shared by the scripts that fetch and build (sourced, bash): where the built PostgreSQLs are, where sources come from, and how
+# a script gives up.
 
 die() {
     echo "$(basename "$0"): $*" >&2
@@ -12,3 +13,12 @@ default_cache() {
 }
 
 cache=${PGSEAL_CACHE:-$(default_cache)}
+
+# URI of the mirror from which this machine takes its own Debian release.
+mirror() {
+    local codename
+    codename=$(. /etc/os-release && echo "$VERSION_CODENAME")
+    # shellcheck disable=SC2016  # $(…) here is apt's own notation
+    apt-get indextargets --format '$(RELEASE) $(COMPONENT) $(REPO_URI)' 'Created-By: Packages' |
+        awk -v release="$codename" '$1 == release && $2 == "main" && !uri { uri = $3 } END { print uri }'
+}

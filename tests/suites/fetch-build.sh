@@ -65,15 +65,6 @@ has_locale() {
     locale -a | grep -x "${listed%.ISO-8859-9}" >/dev/null
 }
 
-# URI of the mirror from which this machine takes its own Debian release.
-mirror() {
-    local codename
-    codename=$(. /etc/os-release && echo "$VERSION_CODENAME")
-    # shellcheck disable=SC2016  # $(…) here is apt's own notation
-    apt-get indextargets --format '$(RELEASE) $(COMPONENT) $(REPO_URI)' 'Created-By: Packages' |
-        awk -v release="$codename" '$1 == release && $2 == "main" && !uri { uri = $3 } END { print uri }'
-}
-
 # The release that is taken where a mirror's index names one that its pool does not hold: its Debian version, and the
 # SHA-256 of its .dsc, whose signature by PostgreSQL's maintainers in Debian was checked when it was written down here.
 known_release() {
