@@ -20,7 +20,7 @@ help:
 	@echo "make test-bench-page   the page of a benchmark's report, in Chromium"
 	@echo "make test-builds   PostgreSQL as others build it: old minors, builds that were moved, other versions"
 	@echo "make test-debian  Debian's scripts and checkers, systemd's units, a container's steps"
-	@echo 'make test-extensions   forty extensions that Debian packages, beside a plain twin'
+	@echo 'make test-extensions   forty extensions that Debian packages, and some built from source, beside a plain cluster'
 	@echo 'make test-patroni three nodes under Patroni and etcd'
 	@echo 'make test-pgbackrest   pgBackRest: backups of all types, restores'
 	@echo 'make test-power   power cuts below ext4 and XFS: loads and commands, sealed and plain, on 15, 17 and 18'

@@ -21,8 +21,9 @@ bench_page_packages=(chromium chromium-driver fonts-dejavu-core)
 builds_packages=(postgresql-15 python3)
 command -v npm >/dev/null || builds_packages+=(npm)
 debian_packages=(postgresql-15 postgresql-common postgresql-15-pg-catcheck postgresql-15-pg-checksums systemd util-linux dpkg openssl)
-# Less than 320 MB, most of it what PostGIS brings.
-extensions_packages=(postgresql-15 pgagent postgresql-plperl-15 postgresql-plpython3-15 postgresql-pltcl-15
+# Less than 320 MB, most of it what PostGIS brings; the first line is what scripts/fetch-extensions.sh builds with.
+extensions_packages=(build-essential cmake libkrb5-dev libssl-dev postgresql-server-dev-15 xz-utils
+    postgresql-15 pgagent postgresql-plperl-15 postgresql-plpython3-15 postgresql-pltcl-15
     postgresql-15-{cron,decoderbufs,dirtyread,hll,hypopg,ip4r,jsquery,londiste-sql,ogr-fdw,orafce,partman,periods}
     postgresql-15-{pg-catcheck,pg-checksums,pg-qualstats,pg-stat-kcache,pg-track-settings,pg-wait-sampling,pgaudit,pgauditlogtofile}
     postgresql-15-{pgfincore,pglogical,pgq-node,pgq3,pgrouting,pgtap,pldebugger,pllua,plpgsql-check,plprofiler,plproxy,plsh}

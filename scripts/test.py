@@ -140,6 +140,8 @@ class Tally:
 GO_TPC = Step("build go-tpc", ["scripts/fetch-go-tpc.sh"], tests=False, version="")
 # What tests/builds runs.
 BUILDS = Step("fetch builds", ["scripts/fetch-builds.sh"], tests=False, version="")
+# What tests/extensions builds from source.
+EXTENSIONS = Step("build extensions", ["scripts/fetch-extensions.sh"], tests=False, version="15")
 # The ring of shared memory in a model checker, whose atomics are not the processor's.
 LOOM = Step("interleavings of the ring",
             ["cargo", "test", "--manifest-path", "crates/evaluator-proto/loom/Cargo.toml", "--target-dir", "target/loom", "--locked"],
@@ -218,14 +220,14 @@ def steps_of(which):
         tests = python_tests("15", DEBIAN_PG, chosen, SAME_CASES) + encrypted("15", DEBIAN_PG, ENCRYPTED_IN_CI, SAME_CASES)
         return [crates(SAME_CASES), LOOM, vectors, building, server, *tests, *suites_of_15, SURFACE]
     if which in BY_NAME:
-        first = {"tprocc": [GO_TPC], "builds": [BUILDS], "debian": [confidential("15", DEBIAN_PG)]}.get(which, [])
+        first = {"tprocc": [GO_TPC], "builds": [BUILDS], "extensions": [EXTENSIONS], "debian": [confidential("15", DEBIAN_PG)]}.get(which, [])
         return first + python_tests("15", DEBIAN_PG, programs([which]))
     if which == "power":
         versions = [[build(version), *python_tests(version, built(version), programs(["power"]), POWER)] for version in ["15", "17", "18"]]
         return list(itertools.chain(*versions))
     helper = Step("programs that tests use", ["cargo", "build", "--workspace", "--examples", "--locked"], tests=False,
                   version="")
-    steps = [helper, crates({}), GO_TPC, BUILDS, *suites("15"), *suites("17"), *suites("18"), SURFACE]
+    steps = [helper, crates({}), GO_TPC, BUILDS, EXTENSIONS, *suites("15"), *suites("17"), *suites("18"), SURFACE]
     steps += [build("13"), *python_tests("13-18", built("15"), [ACROSS_VERSIONS])]
     steps += python_tests("15", built("15"), WORLD_ONLY + LONG, {"PGSEAL_TEST_LONG": "1"})
     for version in ["17", "18"]:

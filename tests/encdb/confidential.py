@@ -12,7 +12,8 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
-from pgseal_test import PG, PGSEAL, STAGE, TIME_LIMIT, Case, base_environment, run  # noqa: E402
+from copied import wrappers_of_copy  # noqa: E402
+from pgseal_test import PG, STAGE, TIME_LIMIT, Case, base_environment, run  # noqa: E402
 
 VERSION = re.search(r"\d+", subprocess.run([PG / "pg_config", "--version"], text=True, capture_output=True, check=True).stdout)[0]
 # Below the tree for the supervisor, and below the stage for the test itself.
@@ -30,19 +31,8 @@ def programs():
 
 
 def wrappers(pg):
-    """The wrappers of the copy's programs, made at their first use. The copy is not where PostgreSQL was built for, so they lie
-    in a directory that looks like it."""
-    directory, original = STAGE / "work/wrappers", INSTALLED
-    into = directory / pg.relative_to(INSTALLED)
-    if not into.exists():
-        for part in pg.relative_to(INSTALLED).parts:
-            directory.mkdir()
-            for entry in original.iterdir():
-                if entry.name != part:
-                    (directory / entry.name).symlink_to(entry)
-            directory, original = directory / part, original / part
-        run([PGSEAL, "bindir", "--pg", pg, "--into", into])
-    return into
+    """The wrappers of the copy's programs."""
+    return wrappers_of_copy(pg, INSTALLED)
 
 
 class Evaluator:

@@ -411,6 +411,12 @@ pub static TABLE: &[Row] = &[
     row("tablespace_map*", Kind::Clear, "where tablespaces lie"),
     row("*.signal", Kind::Clear, "start in recovery"),
     row("log/**", Kind::Clear, "server log"),
+    // An extension's: the name cannot be set.
+    row(
+        "pg_bulkload/*.loadstatus",
+        Kind::Clear,
+        "pg_bulkload's note of a load: OIDs and numbers of blocks",
+    ),
 ];
 
 /// Says what the file at `path` is.

@@ -93,6 +93,7 @@ fn what_is_clear_is_named() {
             "pg_log/**",
             "pg_upgrade_output.d/**",
             "log/**",
+            "pg_bulkload/*.loadstatus",
         ]
     );
 }
