@@ -94,27 +94,33 @@ class PageOfExtensions(Case):
     def test_files_of_functions(self):
         cluster = self.served()
         cluster.psql("CREATE EXTENSION plpython3u; CREATE EXTENSION orafce")
-        self.assertEqual(self.written(cluster, "files"), ["python True", "sqlite True", "utl_file t"])
-        python, sqlite, utl_file = self.written(cluster, "pg_files")
+        self.assertEqual(self.written(cluster, cluster.home / "files"), ["python True", "sqlite True", "utl_file t"])
+        python, sqlite, utl_file = self.written(cluster, cluster.data / "pg_stat/files")
         self.assertEqual((python, sqlite), ("python True", "sqlite disk I/O error"))
         self.assertNotEqual(utl_file, "utl_file t")
         self.assertIn("pgseal: a protected file cannot be locked by its user: transfers lock it", cluster.log())
+        for said in self.said(cluster, cluster.data / "files"):
+            self.assertRegex(said, "ERROR: +(PermissionError: .*Operation not permitted|UTL_FILE_INVALID_OPERATION)")
         found = self.canaries.found(cluster.data)
         shown = {label: {str(Path(file).relative_to(cluster.data)) for file in files} for label, files in found.items()}
-        self.assertEqual(shown, {"written": {"files/python", "files/ora"}, "child": {"files/output", "pg_files/output"}})
+        self.assertEqual(shown, {"child": {"pg_stat/files/output"}})
 
-    def written(self, cluster, directory):
+    def written(self, cluster, place):
         """What a function in PL/Python and utl_file say of what they wrote and read again."""
-        place = cluster.data / directory
+        said = self.said(cluster, place)
+        python = re.search(r"\('python', (\w+), 'sqlite', (?:OperationalError\('(.*?)'\)|(\w+))\)", said[0])
+        utl_file = re.search(r"(?:NOTICE|ERROR): +(.*)", said[1])
+        return [f"python {python[1]}", f"sqlite {python[2] or python[3]}", utl_file[1]]
+
+    def said(self, cluster, place):
+        """All that the two say."""
         place.mkdir()
         said = []
         for sql in (PYTHON, UTL_FILE):
             for name, value in {"place": place, "word": self.canaries["written"], "child": self.canaries["child"]}.items():
                 sql = sql.replace("{" + name + "}", str(value))
             said.append(self.psql_messages(cluster, sql))
-        python = re.search(r"\('python', (\w+), 'sqlite', (?:OperationalError\('(.*?)'\)|(\w+))\)", said[0])
-        utl_file = re.search(r"(?:NOTICE|ERROR): +(.*)", said[1])
-        return [f"python {python[1]}", f"sqlite {python[2] or python[3]}", utl_file[1]]
+        return said
 
     def psql_messages(self, cluster, sql):
         done = run([PG / "psql", "-X", "-q"], cluster.environment, input=sql)
