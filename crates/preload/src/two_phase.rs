@@ -136,7 +136,7 @@ fn is_whole(file: &OpenFile, disk: &FdDisk) -> Result<bool, Errno> {
     let sealed = file.sealed()?;
     let read = scratch::with(|scratch| sealed.read_at(disk, scratch, &mut head, 0))?;
     let [.., a, b, c, d] = head;
-    let total = u32::from_ne_bytes([a, b, c, d]);
+    let total = u32::from_le_bytes([a, b, c, d]);
     Ok(read == head.len() && disk.size()? == u64::from(total))
 }
 
