@@ -17,9 +17,8 @@
 //! they come from, [`openers`] what else leads to them; [`files`] holds the open sealed files by
 //! descriptor; [`declaration`] is what we say of ourselves to other servers, [`received`] what
 //! becomes of WAL that they send and that is not stored as segments; [`asked`] answers pgseal;
-//! [`zero_fill`] knows the new segment that no key shows in, [`two_phase`] names files that are whole.
-//! [`disk`] and [`scratch`] are what
-//! `pgseal_storage` works on.
+//! [`zero_fill`] knows the new segment that no key shows in, [`two_phase`] names a state that is
+//! whole. [`disk`] and [`scratch`] are what `pgseal_storage` works on.
 
 #![allow(unsafe_code)] // this crate is the edge to libc: every block says why it is sound
 
