@@ -314,6 +314,15 @@ class Unknown(BadInput):
             with self.subTest(command):
                 self.assert_refused(run([PGSEAL, *command, "-D", self.sealed.data], check=False), 3, sentence)
 
+    def test_a_pid_file_that_names_no_process(self):
+        """A server that starts makes the file, and then writes into it."""
+        for text in ["", "17", "x\n"]:
+            (self.sealed.data / "postmaster.pid").write_text(text)
+            sentence = r"postmaster.pid names no process, so a server may be starting, or a crash has left the file: if no .*"
+            for command in LOOKING[:-1]:
+                with self.subTest(f"{command} {text!r}"):
+                    self.assert_refused(run([PGSEAL, *command, "-D", self.sealed.data], check=False), 3, sentence)
+
     def assert_all_refuse(self, directory, code, sentence):
         for command in LOOKING:
             with self.subTest(" ".join(command)):

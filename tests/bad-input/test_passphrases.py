@@ -66,6 +66,36 @@ class Passphrases(BadInput):
         done = run(wrap, check=False, start_new_session=True)
         self.assertEqual(done.stderr, NO_TERMINAL.format("", "name a file with --new-passphrase-file"))
 
+    def test_a_server_that_runs_already(self):
+        """It is said before anybody is asked, by PostgreSQL's own programs or in their words; an old pid file keeps nobody out."""
+        sealed, data = self.sealed, self.sealed.data
+        sealed.environment["PGSEAL_PASSPHRASE_FILE"] = str(self.first)
+        sealed.start()
+        del sealed.environment["PGSEAL_PASSPHRASE_FILE"]
+        pid = sealed.server.pid
+        second = f'lock file "postmaster.pid" already exists: is another postmaster (PID {pid}) running in data directory "{data}"?\n'
+        for arguments in [["postgres", "-D", data], ["postgres", "--single", "-D", data, "postgres"]]:
+            done = sealed.run(*arguments, check=False, start_new_session=True)
+            self.assertEqual((done.returncode, done.stderr), (1, f"pgseal: {second}"))
+        done = sealed.run("pg_ctl", "-D", data, "-l", self.directory / "second", "start", check=False, start_new_session=True)
+        self.assertEqual((done.returncode, done.stderr), (1, "pg_ctl: another server might be running; trying to start server anyway\n"
+                                                              "pg_ctl: could not start server\nExamine the log output.\n"))
+        self.assertEqual((self.directory / "second").read_text(), f"pgseal: {second}")
+        done = sealed.run("pg_resetwal", "-n", "-D", data, check=False, start_new_session=True)
+        self.assertEqual((done.returncode, done.stderr.splitlines()[0]), (1, 'pg_resetwal: error: lock file "postmaster.pid" exists'))
+        sealed.kill9()
+        done = sealed.run("pg_ctl", "-D", data, "start", check=False, start_new_session=True)
+        self.assertEqual(done.returncode, 6, done.stderr)
+        sealed.environment["PGSEAL_PASSPHRASE_FILE"] = str(self.first)
+        sealed.start().stop()
+
+    def test_what_initdb_refuses(self):
+        """It is said before a passphrase is asked for."""
+        new = self.cluster("new", key=("--key-passphrase",))
+        done = new.run("initdb", "-D", new.data, "-y", "--key-passphrase", "--wal-segsize=3", check=False, start_new_session=True)
+        self.assertEqual((done.returncode, new.data.exists()), (1, False))
+        self.assertRegex(done.stderr, r"^initdb: error: argument of --wal-segsize must be a power of ")
+
     def test_a_person_may_mistype(self):
         """Three times for each slot; then the next is asked for."""
         command = [PGSEAL, "key", "check", "-D", self.sealed.data]

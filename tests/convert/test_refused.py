@@ -41,6 +41,19 @@ class Refused(ConvertCase):
             cluster.start().stop()
             self.convert(command, cluster, *([] if command == "unseal" else PLAIN_KEY))
 
+    def test_a_server_that_is_starting(self):
+        """It has made its pid file, and not written its number into it."""
+        for cluster, command in [(self.plain(), "seal"), (self.sealed(), "unseal"), (self.cluster("third").init(), "rekey")]:
+            pid_file = cluster.data / "postmaster.pid"
+            pid_file.touch()
+            sentence = f"{pid_file} names no process, so a server may be starting, or a crash has left the file: if no server runs, remove it"
+            self.refused(command, cluster, 3, sentence, *([] if command == "unseal" else PLAIN_KEY))
+            if command == "seal":
+                self.assertEqual(cluster.try_start(), 1)
+                self.assertIn('FATAL:  lock file "postmaster.pid" is empty', cluster.log())
+            pid_file.unlink()
+            self.convert(command, cluster, *([] if command == "unseal" else PLAIN_KEY))
+
     def test_sealed_and_not_sealed(self):
         plain, sealed = self.plain(), self.sealed()
         self.refused("seal", sealed, 2, f"{sealed.data} is sealed already: `pgseal rekey` gives it another key", *PLAIN_KEY)

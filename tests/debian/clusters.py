@@ -95,6 +95,17 @@ class Clusters(Machine):
         self.psql("CHECKPOINT")
         self.assertEqual(self.found(WORD, MAIN), [])
 
+    def test_2b_each_start_derives_the_key_once(self):
+        """So often the passphrase is read; all else asks for none."""
+        calls = Path("/tmp/pgseal-test.calls")
+        actions = ["stop", "start", "status", "reload", "restart", "stop"]
+        script = "; ".join(f"pg_ctlcluster 15 main {action}" for action in actions)
+        self.run_as_root(["strace", "-f", "-qq", "-e", "trace=openat", "-o", calls, "bash", "-e", "-c", script])
+        reads = calls.read_text().count('"/etc/pgseal/passphrase"')
+        calls.unlink()
+        self.assertEqual(reads, 2)
+        self.run_as_root(["pg_ctlcluster", "15", "main", "start"])
+
     def test_3_the_pin(self):
         """Somebody puts a plain cluster in the place of the sealed one."""
         self.run_as_root(["pg_ctlcluster", "15", "main", "stop"])

@@ -158,6 +158,32 @@ class Programs(Machine):
                 self.wait_for(lambda: list(places()))
                 self.assertRegex(self.out("pg_walsummary", *sorted(places())), r"TS \d+, DB \d+, REL \d+")
 
+    def test_3_root_is_refused_by_postgresql_and_asked_nothing(self):
+        """There is no passphrase, so a wrapper that asked for one would say that."""
+        data, new = HOME / "sealed", HOME / "root"
+        server = '"root" execution of the PostgreSQL server is not permitted.'
+        cannot, executed = "{}: cannot be run as root", '{}: error: cannot be executed by "root"'
+        key = ["--data-encryption", "--key-passphrase"]
+        for command, said in [
+            (["postgres", "-D", data], server), (["postgres", "--single", "-D", data, "postgres"], server),
+            (["pg_ctl", "-D", data, "start"], cannot), (["pg_ctl", "-D", data, "restart"], cannot),
+            (["initdb", "-D", new, *key], "{}: error: cannot be run as root"), (["pg_resetwal", "-D", data], executed),
+            (["pg_rewind", "-D", data, "--source-pgdata", data], executed),
+            (["pg_upgrade", "-b", BIN, "-B", BIN, "-d", data, "-D", data], cannot),
+            (["pg_createsubscriber", "-D", data, "-d", "postgres", "-P", "port=1"], executed),
+        ]:
+            program = command[0]
+            if not (STOCK / program).exists():
+                continue
+            with self.subTest(program):
+                done = self.run_as_root([BIN / program, *command[1:]], check=False)
+                self.assertEqual(done.returncode, 1)
+                lines = [line for line in (done.stdout + done.stderr).splitlines() if line]
+                self.assertEqual(lines[0], said.format(program))
+                self.assertEqual(self.run_as_root([BIN / program, "--version"]).returncode, 0)
+        self.assertFalse(new.exists())
+        self.assertRegex(self.run_as_root([BIN / "postgres", "-C", "port", "-D", data]).stdout, r"^5602$")
+
     def test_3_pgseal_clone(self):
         """Of the programs that the page names."""
         for kind, port in PORTS.items():

@@ -26,6 +26,8 @@ pub struct Program {
     pub role: Role,
     /// Whether it starts other programs, which then need keys and commands too.
     pub starts_others: bool,
+    /// Whether it refuses root, in each version, before it opens anything of a cluster.
+    pub refuses_root: bool,
     /// Its short options that take a value, where its wrapper takes options of pgseal's own out of
     /// its command line.
     pub short_with_value: &'static str,
@@ -36,6 +38,7 @@ const fn program(name: &'static str, role: Role, short_with_value: &'static str)
         name,
         role,
         starts_others: true,
+        refuses_root: false,
         short_with_value,
     }
 }
@@ -60,15 +63,22 @@ const fn lone(name: &'static str, short_with_value: &'static str) -> Program {
     }
 }
 
+const fn not_for_root(program: Program) -> Program {
+    Program {
+        refuses_root: true,
+        ..program
+    }
+}
+
 /// All programs that are known. `pg_checksums_ext` and `pg_catcheck` are not PostgreSQL's own, but
 /// Debian puts them beside its programs; `repmgr` and `repmgrd` lie there too.
 pub const PROGRAMS: [Program; 41] = [
-    program("postgres", Role::Server, ""),
-    program("pg_ctl", Role::PgCtl, "DelmNopPStU"),
-    tool("initdb", "ADELTUXc"),
-    tool("pg_createsubscriber", ""),
-    tool("pg_rewind", "D"),
-    tool("pg_upgrade", "bBdDjoOpPsU"),
+    not_for_root(program("postgres", Role::Server, "")),
+    not_for_root(program("pg_ctl", Role::PgCtl, "DelmNopPStU")),
+    not_for_root(tool("initdb", "ADELTUXc")),
+    not_for_root(tool("pg_createsubscriber", "")),
+    not_for_root(tool("pg_rewind", "D")),
+    not_for_root(tool("pg_upgrade", "bBdDjoOpPsU")),
     tool("pg_verifybackup", "imwF"),
     lone("pg_basebackup", "cDdFhilprsStTUXZ"),
     lone("pg_checksums", ""),
@@ -76,7 +86,7 @@ pub const PROGRAMS: [Program; 41] = [
     lone("pg_combinebackup", "oT"),
     lone("pg_controldata", ""),
     lone("pg_receivewal", "dDEhpsSUZ"),
-    lone("pg_resetwal", "cDelmoOux"),
+    not_for_root(lone("pg_resetwal", "cDelmoOux")),
     lone("pg_waldump", "BeFnprRst"),
     lone("pg_walsummary", ""),
     dump("pg_dump"),

@@ -1,10 +1,10 @@
 //! Exit codes: a documented interface, decided here and nowhere else.
 //!
-//! 0 ok · 1 the check found something · 2 usage · 3 I/O error · 4 not a sealed cluster · 5 key file
-//! damaged, incomplete or newer · 6 a provider or its command failed · 7 wrong key · 8 sealed
-//! execution cannot be guaranteed · 9 busy · 10 a server or evaluator refused · 141 nobody reads
-//! standard output. `exec` and the twins pass on their program's own code. `wal-get` adds 200 to
-//! what is not 0 or "not in the archive".
+//! 0 ok · 1 the check found something, or PostgreSQL would end with it · 2 usage · 3 I/O error ·
+//! 4 not a sealed cluster · 5 key file damaged, incomplete or newer · 6 a provider or its command
+//! failed · 7 wrong key · 8 sealed execution cannot be guaranteed · 9 busy · 10 a server or evaluator
+//! refused · 141 nobody reads standard output. `exec` and the twins pass on their program's own code.
+//! `wal-get` adds 200 to what is not 0 or "not in the archive".
 
 use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;
@@ -41,6 +41,7 @@ use crate::twin::initdb_key::NewKeyError;
 use crate::twin::options::OptionError;
 use crate::twin::pin::PinError;
 use crate::twin::receivewal::Compressed;
+use crate::twin::running::AlreadyRunning;
 use crate::twin::source::SourceError;
 use crate::twin::start::StartError;
 use crate::twin::NotATwin;
@@ -48,6 +49,8 @@ use crate::unlock::{OutrankingError, SlotError, UnlockError};
 
 /// What `verify`, `audit` and `key check` end with when they found something.
 pub const FOUND: u8 = 1;
+/// What PostgreSQL's programs end with when they refuse what a wrapper refuses for them.
+const AS_POSTGRESQL: u8 = 1;
 const USAGE: u8 = 2;
 const IO: u8 = 3;
 const NOT_SEALED: u8 = 4;
@@ -69,6 +72,7 @@ const STOPS_RECOVERY: u8 = 200;
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub enum Failure {
+    AlreadyRunning(#[from] AlreadyRunning),
     Archive(#[from] ArchiveError),
     Ask(#[from] AskError),
     Backup(#[from] BackupError),
@@ -125,6 +129,7 @@ impl Failure {
 
     fn code(&self) -> u8 {
         match self {
+            Self::AlreadyRunning(_) => AS_POSTGRESQL,
             Self::Archive(error) => archive(error),
             Self::Ask(AskError::Io(..)) => IO,
             Self::Ask(_) => NOT_GUARANTEED,

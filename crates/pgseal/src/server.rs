@@ -1,23 +1,85 @@
 //! The server that runs on a data directory, if there is one, by its pid file; and whether the
-//! library is in it. Read by `status`, `doctor`, `verify` and the conversions.
+//! library is in it. Read by `status`, `doctor`, `verify`, the conversions and the wrappers.
 //!
-//! Invariant: "stopped" is said only of a pid file that is missing or was read.
+//! Invariant: "stopped" is said only of a pid file that is missing, or that names a process.
 
 use std::fmt::{self, Display, Formatter};
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 
 use serde::Serialize;
+
+/// The pid file of a data directory.
+pub const PID_FILE: &str = "postmaster.pid";
 
 /// What PostgreSQL's server is started by.
 const SERVERS: [&str; 2] = ["postgres", "postmaster"];
 
+/// A server writes into its file at once after it has made it: so often we look, and so long we
+/// wait in between.
+const LOOKS: u32 = 200;
+const PAUSE: Duration = Duration::from_millis(10);
+
 /// Nobody knows whether a server runs.
 #[derive(Debug, thiserror::Error)]
-#[error("{} cannot be read ({}), which tells whether a server runs: run this as the server's user or root", .0.display(), .1)]
-pub struct PidFileError(PathBuf, io::Error);
+pub enum PidFileError {
+    #[error("{} cannot be read ({}), which tells whether a server runs: run this as the server's user or root", .0.display(), .1)]
+    Read(PathBuf, io::Error),
+    #[error("{} names no process, so a server may be starting, or a crash has left the file: if no server runs, remove it", .0.display())]
+    NoProcess(PathBuf),
+}
+
+/// The process that a pid file names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Named {
+    pub pid: u32,
+    /// A single-user server, and a conversion, write their number with a minus.
+    pub is_postmaster: bool,
+}
+
+impl Named {
+    /// What PostgreSQL calls it.
+    pub fn program(self) -> &'static str {
+        match self.is_postmaster {
+            true => "postmaster",
+            false => "postgres",
+        }
+    }
+
+    /// The first line, whole: what has no end yet may be half a number.
+    fn parse(bytes: &[u8]) -> Option<Self> {
+        let end = bytes.iter().position(|&byte| byte == b'\n')?;
+        let number: i32 = std::str::from_utf8(&bytes[..end])
+            .ok()?
+            .trim()
+            .parse()
+            .ok()?;
+        (number != 0).then_some(Self {
+            pid: number.unsigned_abs(),
+            is_postmaster: number > 0,
+        })
+    }
+}
+
+/// The process that a pid file names; none if there is no such file. An empty one is looked at
+/// again for a while.
+pub fn named(pid_file: &Path) -> Result<Option<Named>, PidFileError> {
+    for _ in 0..LOOKS {
+        match fs::read(pid_file) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(PidFileError::Read(pid_file.to_owned(), error)),
+            Ok(bytes) => match Named::parse(&bytes) {
+                Some(named) => return Ok(Some(named)),
+                None => thread::sleep(PAUSE),
+            },
+        }
+    }
+    Err(PidFileError::NoProcess(pid_file.to_owned()))
+}
 
 /// Whether a server runs, and with the library or without.
 #[derive(Serialize)]
@@ -75,26 +137,17 @@ impl Display for Server {
     }
 }
 
-/// The server that runs on a data directory. A single-user server writes its number with a minus.
+/// The server that runs on a data directory.
 pub fn of(data: &Path) -> Result<Server, PidFileError> {
-    of_pid_file(&data.join("postmaster.pid"), data)
+    of_pid_file(&data.join(PID_FILE), data)
 }
 
 /// The server of this pid file, which may have got another name.
 pub fn of_pid_file(pid_file: &Path, data: &Path) -> Result<Server, PidFileError> {
-    let text = match fs::read(pid_file) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Server::Stopped),
-        read => read.map_err(|error| PidFileError(pid_file.to_owned(), error))?,
-    };
-    // It names the data directory, in whatever bytes.
-    let text = String::from_utf8_lossy(&text);
-    let first = text.lines().next().unwrap_or_default();
-    let Ok(pid) = first.trim().trim_start_matches('-').parse() else {
+    let running = named(pid_file)?.filter(|named| is_server(named.pid, data));
+    let Some(Named { pid, .. }) = running else {
         return Ok(Server::Stopped);
     };
-    if !is_server(pid, data) {
-        return Ok(Server::Stopped);
-    }
     Ok(match fs::read_to_string(format!("/proc/{pid}/maps")) {
         Ok(maps) if maps.contains("libpgseal.so") => Server::RunningSealed { pid },
         Ok(_) => Server::RunningUnsealed { pid },
@@ -119,5 +172,44 @@ fn is_server(pid: u32, data: &Path) -> bool {
     match name.trim_end() {
         "pgseal" => false,
         name => SERVERS.contains(&name) || SERVERS.contains(&program) || at_home(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn who_is_named() {
+        let named =
+            |bytes: &[u8]| Named::parse(bytes).map(|named| (named.pid, named.is_postmaster));
+        assert_eq!(named(b"17\n/data\xff\n"), Some((17, true)));
+        assert_eq!(named(b"-17\n"), Some((17, false)));
+        for nobody in [
+            &b""[..],
+            b"1",
+            b"17",
+            b"\n17\n",
+            b"0\n",
+            b"x\n",
+            b"99999999999\n",
+        ] {
+            assert_eq!(named(nobody), None);
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_written_meanwhile() {
+        let data = tempfile::tempdir().unwrap();
+        let pid_file = data.path().join(PID_FILE);
+        fs::write(&pid_file, "").unwrap();
+        let path = pid_file.clone();
+        let server = thread::spawn(move || {
+            thread::sleep(5 * PAUSE);
+            fs::write(path, "17\n").unwrap();
+        });
+        assert_eq!(named(&pid_file).unwrap().map(|named| named.pid), Some(17));
+        server.join().unwrap();
     }
 }

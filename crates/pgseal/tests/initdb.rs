@@ -129,6 +129,29 @@ fn initdb_copies_a_key() {
     );
 }
 
+/// As root, or for an option that it cannot use.
+#[test]
+fn what_initdb_refuses_is_said_before_a_key_is_made() {
+    let place = Place::new();
+    let wrap = format!("touch {}; cat > %p", place.path("asked").display());
+    let args = [
+        "-D",
+        "data",
+        "-y",
+        "--key-wrap-command",
+        &wrap,
+        "--key-unwrap-command",
+        CAT,
+    ];
+    let mut twin = place.twin("initdb", &args);
+    let refused = Transcript::of(twin.env("REFUSAL", "cannot be run as root"));
+    let said = "initdb: error: cannot be run as root\n";
+    assert_eq!((refused.code, &*refused.stderr), (Some(1), said));
+    assert!(!place.path("asked").exists() && !place.path("data").exists());
+    assert_eq!(place.initdb(&args).code, Some(0));
+    assert!(place.path("asked").exists());
+}
+
 #[test]
 fn initdb_refuses_what_it_cannot_do() {
     let place = Place::new();

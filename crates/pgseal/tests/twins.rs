@@ -11,7 +11,9 @@ use std::path::Path;
 use std::process::Command;
 
 use common::programs::{told, with_library, Place, RUNNER};
-use common::{alone, command, payload, pgseal, plain, program, Cluster, Transcript, CAT, KEY_ID};
+use common::{
+    alone, command, payload, pgseal, plain, program, script, Cluster, Transcript, CAT, KEY_ID,
+};
 
 #[test]
 fn the_server_gets_its_key_and_loses_its_commands() {
@@ -99,6 +101,101 @@ fn a_cluster_that_stays_locked_starts_nothing() {
     ] {
         Transcript::of(&mut place.twin(name, &args)).refuses(6, &sentence);
     }
+}
+
+/// PostgreSQL's own programs, as /bin/true here is one of the machine's, refuse root before they
+/// open anything. A script may become another user.
+#[test]
+fn what_refuses_root_is_given_no_key() {
+    let place = Place::new();
+    let cluster = Cluster::new([command("touch %D/asked; exit 1", b"x")]);
+    let data = cluster.data().to_str().expect("UTF-8").to_owned();
+    for (name, args) in [
+        ("postgres", vec!["-D", &data]),
+        ("postmaster", vec!["-D", &data]),
+        ("pg_ctl", vec!["-D", &data, "start"]),
+        ("pg_ctl", vec!["-D", &data, "restart"]),
+        ("pg_resetwal", vec!["-D", &data]),
+        ("pg_rewind", vec!["-D", &data]),
+        ("pg_upgrade", vec!["-d", &data]),
+        ("pg_createsubscriber", vec!["-D", &data]),
+    ] {
+        let path = place.path("pg").join(name);
+        program(Path::new("/bin/true"), &path);
+        let code = Transcript::of(&mut place.twin(name, &args)).code;
+        let asked = fs::remove_file(cluster.data().join("asked")).is_ok();
+        match nix::unistd::geteuid().is_root() {
+            true => assert_eq!((code, asked), (Some(0), false), "{name}"),
+            false => assert_eq!((code, asked), (Some(6), true), "{name}"),
+        }
+        script(&path, "#!/bin/sh\n");
+        let code = Transcript::of(&mut place.twin(name, &args)).code;
+        let asked = fs::remove_file(cluster.data().join("asked")).is_ok();
+        assert_eq!((code, asked), (Some(6), true), "{name}");
+    }
+}
+
+/// PostgreSQL's rule: a process of this user has the number, and it is neither the server's own nor
+/// its parents'.
+#[test]
+fn a_second_server_is_refused_before_a_key_is_asked_for() {
+    let place = Place::new();
+    let cluster = Cluster::new([command("exit 1", b"x")]);
+    let data = cluster.data().to_str().expect("UTF-8").to_owned();
+    let pid_file = cluster.data().join("postmaster.pid");
+    let locked = format!(
+        "{}: the unwrap command failed with exit status 1: run it by hand to see why",
+        cluster.key_bin_path().display()
+    );
+    let mut process = Command::new("sleep").arg("60").spawn().expect("it starts");
+    let pid = process.id();
+    let start = || Transcript::of(&mut place.twin("postgres", &["-D", &data]));
+    let start_by = |args: &[&str]| Transcript::of(&mut place.twin("pg_ctl", args));
+    for (number, program) in [
+        (format!("{pid}"), "postmaster"),
+        (format!("-{pid}"), "postgres"),
+    ] {
+        fs::write(&pid_file, format!("{number}\n{data}\n")).expect("a file");
+        let sentence = format!("lock file \"postmaster.pid\" already exists: is another {program} (PID {pid}) running in data directory \"{data}\"?");
+        start().refuses(1, &sentence);
+        Transcript::of(place.twin("postgres", &[]).env("PGDATA", &data)).refuses(1, &sentence);
+        let told = start_by(&["-D", &data, "start"]);
+        assert_eq!(
+            (told.code, told.stdout.contains("record=")),
+            (Some(42), false)
+        );
+        start_by(&["-D", &data, "restart"]).refuses(6, &locked);
+    }
+    let elsewhere = format!("--hba_file={data}/pg_hba.conf");
+    Transcript::of(&mut place.twin("postgres", &["-D", "other", &elsewhere])).refuses(6, &locked);
+    let grandparent = pid.to_string();
+    let by_pg_ctl = Transcript::of(
+        place
+            .twin("postgres", &["-D", &data])
+            .env("PG_GRANDPARENT_PID", grandparent),
+    );
+    by_pg_ctl.refuses(6, &locked);
+    process.kill().expect("it runs");
+    process.wait().expect("it ends");
+    start().refuses(6, &locked);
+    fs::write(&pid_file, format!("{}\n", std::process::id())).expect("a file");
+    start().refuses(6, &locked);
+}
+
+/// Any pid file is enough for it.
+#[test]
+fn pg_resetwal_beside_a_pid_file_is_given_no_key() {
+    let place = Place::new();
+    script(
+        &place.path("pg/pg_resetwal"),
+        &common::programs::answering("exit 42"),
+    );
+    let cluster = Cluster::new([command("exit 1", b"x")]);
+    let data = cluster.data().to_str().expect("UTF-8").to_owned();
+    let reset = || Transcript::of(&mut place.twin("pg_resetwal", &["-D", &data])).code;
+    assert_eq!(reset(), Some(6));
+    fs::write(cluster.data().join("postmaster.pid"), "99999999\n").expect("a file");
+    assert_eq!(reset(), Some(42));
 }
 
 #[test]

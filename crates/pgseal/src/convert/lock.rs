@@ -12,9 +12,7 @@ use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 use nix::unistd::geteuid;
 
-use crate::server::{self, PidFileError};
-
-const PID_FILE: &str = "postmaster.pid";
+use crate::server::{self, PidFileError, Server, PID_FILE};
 
 /// A server that has seen an old pid file removes it within so long, or sees ours.
 const SETTLED: Duration = Duration::from_millis(200);
@@ -75,10 +73,7 @@ impl Lock {
     pub fn keep_servers_out(&mut self) -> Result<(), LockError> {
         let path = self.data.join(PID_FILE);
         let written = match write_pid_file(&path, &self.data) {
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-                wait_for_content(&path);
-                self.replace_old(&path)?
-            }
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => self.replace_old(&path)?,
             written => written,
         };
         if let Err(error) = written {
@@ -97,12 +92,12 @@ impl Lock {
         refuse_server(&self.data)?;
         let aside = self.data.join(format!("{PID_FILE}.{}", process::id()));
         fs::rename(path, &aside).map_err(failed)?;
-        wait_for_content(&aside);
-        if let Some(pid) = server::of_pid_file(&aside, &self.data)?.pid() {
+        if !matches!(server::of_pid_file(&aside, &self.data), Ok(Server::Stopped)) {
             // It came between the look and the rename. A link takes no other's place.
             let _ = fs::hard_link(&aside, path);
             let _ = fs::remove_file(&aside);
-            return Err(LockError::Server(self.data.clone(), pid));
+            refuse_server(&self.data)?;
+            return Err(failed(ErrorKind::AlreadyExists.into()));
         }
         fs::remove_file(&aside).map_err(failed)?;
         let written = write_pid_file(path, &self.data);
@@ -122,17 +117,6 @@ impl Drop for Lock {
         if let Some(path) = self.pid_file.as_ref().filter(|path| is_ours(path)) {
             // If it stays, it names a process that is gone.
             let _ = fs::remove_file(path);
-        }
-    }
-}
-
-/// A server that is starting writes into its file as soon as it has made it; one that was killed in
-/// between never will.
-fn wait_for_content(path: &Path) {
-    for _ in 0..20 {
-        match fs::metadata(path) {
-            Ok(metadata) if metadata.len() == 0 => thread::sleep(Duration::from_millis(100)),
-            _ => return,
         }
     }
 }
@@ -195,6 +179,21 @@ mod tests {
             assert_eq!(pid_file.exists(), theirs);
         }
         assert_eq!(fs::read_dir(data.path()).unwrap().count(), 2);
+    }
+
+    /// PostgreSQL makes its file, and then writes its number into it.
+    #[test]
+    fn a_pid_file_that_names_nobody_yet_is_not_taken_for_a_stopped_server() {
+        let (data, pid_file) = crashed();
+        let sentence = format!("{} names no process, so a server may be starting, or a crash has left the file: if no server runs, remove it", pid_file.display());
+        let mut lock = Lock::take(data.path()).unwrap();
+        fs::write(&pid_file, "").unwrap();
+        let said = lock.keep_servers_out().unwrap_err().to_string();
+        assert_eq!(said, sentence);
+        drop(lock);
+        let said = Lock::take(data.path()).map(drop).unwrap_err().to_string();
+        assert_eq!(said, sentence);
+        assert_eq!(fs::read(&pid_file).unwrap(), b"");
     }
 
     #[test]

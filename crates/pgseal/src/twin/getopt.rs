@@ -294,6 +294,12 @@ pub const PG_CTL: Options = Options {
     ],
 };
 
+/// The server of PostgreSQL 15 to 18, whose long options carry their values.
+pub const POSTGRES: Options = Options {
+    short: "B:bC:c:D:d:EeFf:h:ijk:lN:nOPp:r:S:sTt:v:W:",
+    long: &[],
+};
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -7,7 +7,7 @@
 use std::env::{self, VarError};
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, DirBuilder};
-use std::io;
+use std::io::{self, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -75,10 +75,29 @@ pub fn run(twin: &Twin, args: Vec<OsString>) -> Result<ExitCode, Failure> {
         return Err(twin.sealed(&split.rest)?.exec());
     }
     version::check(&twin.asked()?.version)?;
+    let mut args = split.rest.clone();
+    checksums(twin, &mut args)?;
+    if let Some(code) = refusal(twin, &args)? {
+        return Ok(code);
+    }
     let _directory = NewDirectory::make(&root.path)?;
     let key = new_key(&split, root)?;
     pin::check_new(key.cluster.header.key_id)?;
-    make(twin, split.rest, key)
+    make(twin, &args, key)
+}
+
+/// What initdb refuses before it makes anything, as root and options that it cannot use: said before
+/// a key is made, and a passphrase asked for. With `--show` it comes so far, and ends.
+fn refusal(twin: &Twin, args: &[OsString]) -> Result<Option<ExitCode>, Failure> {
+    let show = [&["--show".into()], args].concat();
+    let output = twin.sealed(&show)?.output()?;
+    if output.status.success() {
+        return Ok(None);
+    }
+    // The exit code is left, if nobody reads.
+    let _ = io::stdout().write_all(&output.stdout);
+    let _ = io::stderr().write_all(&output.stderr);
+    Ok(Some(code_of(output.status)))
 }
 
 /// As PostgreSQL does it, unless the operator expects a sealed cluster.
@@ -165,10 +184,9 @@ impl Drop for NewDirectory {
 }
 
 /// Runs the real initdb and commits the key file.
-fn make(twin: &Twin, mut args: Vec<OsString>, key: NewKey) -> Result<ExitCode, Failure> {
-    checksums(twin, &mut args)?;
+fn make(twin: &Twin, args: &[OsString], key: NewKey) -> Result<ExitCode, Failure> {
     let cluster = &key.cluster;
-    let mut sealed = twin.sealed(&args)?;
+    let mut sealed = twin.sealed(args)?;
     sealed.keys(slice::from_ref(cluster))?;
     sealed.scrub(WRAP_COMMAND);
     sealed.scrub(UNWRAP_COMMAND);

@@ -18,6 +18,7 @@ pub mod paths;
 pub mod pin;
 pub mod programs;
 pub mod receivewal;
+pub mod running;
 pub mod source;
 pub mod start;
 mod verifybackup;
@@ -106,7 +107,7 @@ impl Twin {
             if let Some(record) = &inherited {
                 sealed.record(record)?;
             }
-        } else if needs_keys(role, &split.rest) {
+        } else if needs_keys(role, &split.rest) && !self.will_refuse(&split.rest)? {
             let record = record(&split, inherited)?;
             if let Some(record) = &record {
                 sealed.record(record)?;
@@ -125,6 +126,22 @@ impl Twin {
             }
         }
         Err(sealed.exec())
+    }
+
+    /// Whether the program itself will refuse, before it needs a key; or refuses what a server would.
+    fn will_refuse(&self, args: &[OsString]) -> Result<bool, Failure> {
+        if programs::refuses_user(&self.name, &self.program) {
+            return Ok(true);
+        }
+        match program::role(&self.name) {
+            Role::Server => running::refuse_second(args).map(|()| false),
+            Role::PgCtl if is_told(args, &["start"]) => Ok(running::pg_ctl_finds_one(args)?),
+            Role::Tool if self.name == "pg_resetwal" => {
+                let roots = paths::sealed_roots(&paths::candidates(args))?;
+                Ok(running::pg_resetwal_refuses(&roots))
+            }
+            _ => Ok(false),
+        }
     }
 
     /// What the server says. If it does not answer, and nothing says that its data must be sealed,

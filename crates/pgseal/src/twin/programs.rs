@@ -4,7 +4,15 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
+use nix::unistd::geteuid;
 use pgseal_contract::program;
+
+/// Whether `program`, which is called `name`, will refuse its user: root. A script in its place may
+/// become another user first.
+pub fn refuses_user(name: &str, program: &Path) -> bool {
+    let known = program::find(name.as_bytes());
+    known.is_some_and(|known| known.refuses_root) && geteuid().is_root() && is_elf(program)
+}
 
 /// The short options of `name` that take a value, in all of PostgreSQL 15 to 18.
 pub fn short_with_value(name: &str) -> &'static str {

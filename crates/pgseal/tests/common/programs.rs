@@ -42,6 +42,7 @@ const INITDB: &str = r#"
 for arg; do case $arg in
 --help) echo "initdb initializes"; exit ;;
 --version) echo "initdb (PostgreSQL) 15.1"; exit ;;
+--show) [ -z "$REFUSAL" ] || echo "initdb: error: $REFUSAL" >&2; [ -z "$REFUSAL" ]; exit ;;
 esac; done
 echo "args=$*"
 echo "record=$(head -c 8 /proc/self/fd/$PGSEAL_KEYS_FD)"

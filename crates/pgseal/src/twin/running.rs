@@ -1,0 +1,82 @@
+//! A server that runs already, or is starting: the program says so and ends, so nobody is asked for
+//! a passphrase first.
+//!
+//! Invariant: what is told here comes true by itself. pg_ctl and pg_resetwal run without the key and
+//! say it; if the other server has gone meanwhile, the server's own wrapper, or the library, asks for
+//! the key. postgres would open `pg_control` before it says anything, so its wrapper speaks for it.
+
+use std::env;
+use std::ffi::OsString;
+use std::os::unix::process::parent_id;
+use std::path::{Path, PathBuf};
+use std::process;
+
+use nix::errno::Errno;
+use nix::sys::signal::kill;
+use nix::unistd::Pid;
+
+use super::getopt::{Options, PG_CTL, POSTGRES};
+use crate::cluster::Root;
+use crate::convert::refuse_converting;
+use crate::exit::Failure;
+use crate::server::{named, Named, PidFileError, PID_FILE};
+
+/// pg_ctl tells the server who started pg_ctl.
+const GRANDPARENT: &str = "PG_GRANDPARENT_PID";
+
+/// What PostgreSQL says.
+#[derive(Debug, thiserror::Error)]
+#[error("lock file {PID_FILE:?} already exists: is another {} (PID {}) running in data directory {:?}?", .other.program(), .other.pid, .data)]
+pub struct AlreadyRunning {
+    data: PathBuf,
+    other: Named,
+}
+
+/// Whether pg_ctl, told to start a server, will find one.
+pub fn pg_ctl_finds_one(args: &[OsString]) -> Result<bool, PidFileError> {
+    let Some(data) = directory(&PG_CTL, args) else {
+        return Ok(false);
+    };
+    Ok(another(&data)?.is_some())
+}
+
+/// Refuses a second server in an encrypted data directory.
+pub fn refuse_second(args: &[OsString]) -> Result<(), Failure> {
+    let Some(data) = directory(&POSTGRES, args) else {
+        return Ok(());
+    };
+    let Some(root) = Root::around(&data)? else {
+        return Ok(());
+    };
+    refuse_converting(&root.path)?;
+    match another(&data)? {
+        Some(other) => Err(AlreadyRunning { data, other }.into()),
+        None => Ok(()),
+    }
+}
+
+/// Whether pg_resetwal, which takes one data directory and nothing else that is a path, will refuse
+/// it: the file is enough.
+pub fn pg_resetwal_refuses(roots: &[Root]) -> bool {
+    roots.iter().any(|root| root.path.join(PID_FILE).exists())
+}
+
+fn directory(options: &Options, args: &[OsString]) -> Option<PathBuf> {
+    let given = options.read(args);
+    let named = given.value("D").map(OsString::from);
+    let named = named.or_else(|| env::var_os("PGDATA"));
+    named.filter(|data| !data.is_empty()).map(PathBuf::from)
+}
+
+/// The live process that the pid file names, by PostgreSQL's own rule: neither we, nor those that
+/// started us, whose numbers may be those of a server before the machine was started again; and no
+/// process of another user, which cannot have made the file.
+fn another(data: &Path) -> Result<Option<Named>, PidFileError> {
+    let grandparent = env::var(GRANDPARENT).ok().and_then(|pid| pid.parse().ok());
+    let own = [Some(process::id()), Some(parent_id()), grandparent];
+    let other = named(&data.join(PID_FILE))?.filter(|named| !own.contains(&Some(named.pid)));
+    Ok(other.filter(|named| {
+        let pid = i32::try_from(named.pid).map(Pid::from_raw);
+        pid.is_ok_and(|pid| !matches!(kill(pid, None), Err(Errno::ESRCH | Errno::EPERM)))
+    }))
+}
