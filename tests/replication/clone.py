@@ -10,8 +10,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from pgseal_test import PGSEAL, TIME_LIMIT, base_environment, main, major_version, read_raw, run, stage  # noqa: E402
+from pgseal_test import PGSEAL, TIME_LIMIT, base_environment, major_version, read_raw, run, stage  # noqa: E402
 from receiving import Receiving  # noqa: E402
+from small_disk import main, needs_mounts, remount, small_disk  # noqa: E402
 from terminal import run_on_terminal  # noqa: E402
 
 NEW = ("--new-key", "--no-key-wrap")
@@ -104,6 +105,72 @@ class Clone(Receiving):
         self.clone(primary, standby, *NEW)
         self.start(standby)
         self.assertEqual(standby.psql("SELECT pg_is_in_recovery()"), "t")
+
+    def refused(self, primary, standby, code, sentence, *options, **environment):
+        """A clone that is refused before anything is made."""
+        done = self.clone(primary, standby, *options, check=False, **environment)
+        self.assertEqual((done.returncode, done.stderr, standby.data.exists()), (code, f"pgseal: {sentence}\n", False))
+
+    def test_tablespaces_without_a_place(self):
+        """Each is named before the server begins to send, and nobody is asked for a key."""
+        primary, standby = self.primary(tablespaces=("one", "two")), self.copy("standby")
+        one, two = primary.home / "one", primary.home / "two"
+        advice = f"is not empty: give it another directory by `-T {one}=NEW` after `--`"
+        self.refused(primary, standby, 2, f"{one}, where tablespace one would come to lie, {advice}", PGSEAL_EXPECT_KEY="0" * 32)
+        own = standby.home / "own"
+        own.mkdir()
+        mapped = ["--", "-T", f"{two}={standby.home}/two", "-T", f"{one}={own}"]
+        (own / "file").touch()
+        self.refused(primary, standby, 2, f"{own}, where tablespace one would come to lie, {advice}", *mapped)
+        (own / "file").unlink()
+        typed = f"{primary.home}/tow"
+        known = f"it has them in {one}, {two}"
+        self.refused(primary, standby, 2, f"the server has no tablespace in {typed}, which -T names: {known}",
+                     "--", "-T", f"{one}={own}", "-T", f"{typed}={standby.home}/two")
+        shut = standby.home / "shut"
+        shut.mkdir(mode=0o500)
+        denied = f"{shut}/two cannot be used (Permission denied): check its owner and mode, and those of the directory above it; "
+        denied += "a tablespace gets another directory by `-T OLD=NEW` after `--`"
+        self.refused(primary, standby, 3, denied, "--", "-T", f"{one}={own}", "-T", f"{two}={shut}/two")
+        done = self.clone(primary, standby, *mapped)
+        self.assertEqual(done.stderr, "")
+        self.start(standby)
+        self.assert_rows(standby, "t_two")
+
+    @needs_mounts
+    def test_a_disk_that_is_too_small(self):
+        primary, standby = self.primary(tablespaces=("one",)), self.copy("standby")
+        one, disk = primary.home / "one", small_disk(self, standby.home / "disk", 1)
+        primary.psql("CREATE TABLE big TABLESPACE one AS SELECT repeat('x', 900) FROM generate_series(1, 3000)")
+        bytes_of_one = primary.psql("SELECT pg_tablespace_size('one')")
+        free = os.statvfs(disk).f_bavail * os.statvfs(disk).f_frsize
+        sentence = (f"the file system of {disk} has {free} bytes free, and the server's files there are of {bytes_of_one} bytes: make room, "
+                    "map tablespaces elsewhere by `-T OLD=NEW` after `--`, or add --no-estimate-size there to try it")
+        mapped = ["--", "-T", f"{one}={disk}/one"]
+        self.refused(primary, standby, 3, sentence, *mapped)
+        tried = self.clone(primary, standby, *mapped, "--no-estimate-size", check=False)
+        self.assertIn("No space left on device", tried.stderr)
+        run(["rm", "-rf", disk / "one", standby.data])
+        remount(disk, 64)
+        self.clone(primary, standby, *mapped)
+
+    def test_what_the_server_does_not_tell(self):
+        """It is said, and the copy is made."""
+        primary = self.primary(tablespaces=("one",))
+        for statement in ["CREATE ROLE repl REPLICATION LOGIN", "REVOKE CONNECT ON DATABASE postgres FROM PUBLIC"]:
+            primary.psql(statement)
+        first, second, third = map(self.copy, ("first", "second", "third"))
+        said = self.by_role(primary, first)
+        self.assertRegex(said, r'^pgseal: the server does not tell its tablespaces \(psql: error: .* permission denied for database "postgres"\): '
+                               r"their directories and free space are not looked at\n$")
+        primary.psql("GRANT CONNECT ON DATABASE postgres TO repl")
+        self.assertEqual(self.by_role(primary, second), "pgseal: the role may not see the size of one, so there may be too little room: grant it pg_read_all_stats\n")
+        primary.psql("GRANT pg_read_all_stats TO repl")
+        self.assertEqual(self.by_role(primary, third), "")
+
+    def by_role(self, primary, copy):
+        """What a clone says that a role for replication makes."""
+        return self.clone(primary, copy, "--", "-U", "repl", "-T", f"{primary.home / 'one'}={copy.home / 'one'}").stderr
 
     def test_programs_of_another_version(self):
         primary, standby = self.primary(), self.copy("standby")

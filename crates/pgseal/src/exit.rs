@@ -21,7 +21,7 @@ use crate::audit::CanaryError;
 use crate::cluster::ClusterError;
 use crate::cmd::bindir::BindirError;
 use crate::cmd::client::ClientFailure;
-use crate::cmd::clone::CloneError;
+use crate::cmd::clone::{CloneError, RoomError};
 use crate::cmd::key::{ChangeError, NoCopy, OnTerminal, SlotsDoNotOpen};
 use crate::cmd::verify::ServerRuns;
 use crate::command::CommandError;
@@ -140,6 +140,7 @@ impl Failure {
             Self::Change(error) => change(error),
             Self::Client(error) => client(error),
             Self::Clone(CloneError::Target(..)) => IO,
+            Self::Clone(CloneError::Room(RoomError::Unusable(..) | RoomError::Space(..))) => IO,
             Self::Clone(CloneError::PlainServer) => NOT_SEALED,
             Self::Clone(_) => USAGE,
             Self::Cluster(error) => cluster(error),

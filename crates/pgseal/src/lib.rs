@@ -24,6 +24,7 @@ mod cost;
 mod describe;
 mod doctor;
 mod exit;
+mod free_space;
 mod handover;
 mod interrupt;
 mod keybin;

@@ -1,22 +1,27 @@
 //! `pgseal clone`: a base backup that ends as a sealed standby.
 //!
 //! The machinery is pg_basebackup's twin; what is added: it is always a standby (`-R`), it is never
-//! plain, and it refuses early what would stop the standby later.
+//! plain, and it refuses early what would stop the copy, or the standby later.
+
+mod room;
+mod tablespaces;
 
 use std::env;
 use std::ffi::OsString;
 use std::fs;
-use std::io::{self, IsTerminal};
+use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use crate::cli::CloneArgs;
 use crate::exit::Failure;
 use crate::output;
-use crate::twin::getopt::PG_BASEBACKUP;
+use crate::twin::getopt::{Given, PG_BASEBACKUP};
 use crate::twin::programs::is_elf;
 use crate::twin::source::{self, Source};
 use crate::twin::{basebackup, options, Twin};
+pub use room::RoomError;
+use tablespaces::Tablespace;
 
 /// Why there is no clone.
 #[derive(Debug, thiserror::Error)]
@@ -41,6 +46,8 @@ pub enum CloneError {
     UnknownVersion(PathBuf),
     #[error("how a key is protected can be said of a new one only: add --new-key, or change the present key's protection with `pgseal key rotate`")]
     NotNew,
+    #[error(transparent)]
+    Room(#[from] RoomError),
 }
 
 pub fn run(args: CloneArgs) -> Result<ExitCode, Failure> {
@@ -69,6 +76,7 @@ pub fn run(args: CloneArgs) -> Result<ExitCode, Failure> {
         _ => {}
     }
     check_version(&twin, &source)?;
+    check_room(&twin, &given, &target)?;
     let code = basebackup::copy(&twin, &split, &given, &source)?;
     let code = code.expect("a plain server without a new key was refused");
     if code == ExitCode::SUCCESS {
@@ -118,6 +126,38 @@ fn check_empty(target: &Path) -> Result<(), CloneError> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(unreadable(error)),
     }
+}
+
+/// Places and room, as far as the server tells what will come. What it does not tell is said:
+/// pg_basebackup finds it out while it copies.
+fn check_room(twin: &Twin, given: &Given, target: &Path) -> Result<(), Failure> {
+    let unknown = match tablespaces::ask(twin, given)? {
+        Ok(tablespaces) => {
+            room::check(target, given, &tablespaces).map_err(CloneError::Room)?;
+            unseen(&tablespaces)
+        }
+        Err(reason) => {
+            let reason = reason.lines().next().unwrap_or_default();
+            Some(format!("the server does not tell its tablespaces ({reason}): their directories and free space are not looked at"))
+        }
+    };
+    if let Some(unknown) = unknown {
+        // The copy is made, whether anybody reads it or not.
+        let _ = writeln!(io::stderr(), "pgseal: {unknown}");
+    }
+    Ok(())
+}
+
+/// Tablespaces whose sizes the role may not see; pg_global never grows large.
+fn unseen(tablespaces: &[Tablespace]) -> Option<String> {
+    let unseen = tablespaces
+        .iter()
+        .filter(|tablespace| tablespace.bytes.is_none());
+    let names: Vec<_> = unseen
+        .map(|tablespace| tablespace.name.as_str())
+        .filter(|name| *name != "pg_global")
+        .collect();
+    (!names.is_empty()).then(|| format!("the role may not see the size of {}, so there may be too little room: grant it pg_read_all_stats", names.join(", ")))
 }
 
 /// The standby is started by the programs beside this one. pg_basebackup itself copies from older

@@ -10,13 +10,13 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use nix::sys::statvfs::statvfs;
 use pgseal_convert::plan::{batches, Geometry, Plan};
 use pgseal_convert::{Journal, Kind, Phase};
 use pgseal_storage::control::Control;
 use serde::Serialize;
 
 use super::obstacle::{self, Obstacle};
+use crate::free_space::free_space;
 use crate::output;
 use crate::scan::walk::{walk, Walk, WalkError};
 use crate::unlisted::unlisted;
@@ -125,7 +125,8 @@ fn space(data: &Path, plan: &Plan, jobs: NonZeroUsize) -> Result<Vec<Space>, Sur
     let space = |(path, mut bytes): (PathBuf, Vec<u64>)| {
         bytes.sort_unstable_by(|a, b| b.cmp(a));
         let needed = bytes.iter().take(jobs.get()).sum();
-        let available = available(&path)?;
+        let available =
+            free_space(&path).map_err(|error| SurveyError::Look(path.clone(), error))?;
         Ok(Space {
             path,
             needed,
@@ -133,11 +134,6 @@ fn space(data: &Path, plan: &Plan, jobs: NonZeroUsize) -> Result<Vec<Space>, Sur
         })
     };
     systems.into_values().map(space).collect()
-}
-
-fn available(path: &Path) -> Result<u64, SurveyError> {
-    let system = statvfs(path).map_err(|errno| SurveyError::Look(path.to_owned(), errno.into()))?;
-    Ok(system.blocks_available() * system.fragment_size())
 }
 
 pub fn look(path: &Path) -> Result<fs::Metadata, SurveyError> {

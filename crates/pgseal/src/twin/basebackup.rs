@@ -96,16 +96,29 @@ pub fn copy(
     if key_dir.exists() {
         return Err(BackupError::Exists(key_dir).into());
     }
-    let Some(copy) = Copy::of(split, given, source, root)? else {
+    if !is_encrypted(split, source) {
         return Ok(None);
-    };
+    }
+    check_server(source)?;
+    Copy::of(split, given, source, root)?
+        .make(twin, &split.rest, source)
+        .map(Some)
+}
+
+/// Whether options or server want an encrypted copy.
+fn is_encrypted(split: &Split, source: &Source) -> bool {
+    source.key_file.is_some() || ANOTHER_KEY.iter().any(|name| split.has(*name))
+}
+
+/// Would a server start on an encrypted copy?
+fn check_server(source: &Source) -> Result<(), Failure> {
     version::check(&source.version.to_string())?;
     let [data, wal] = source.block_sizes;
     check_blocks(data, wal)?;
-    if !source.logs_hints {
-        return Err(BackupError::NoHints.into());
+    match source.logs_hints {
+        true => Ok(()),
+        false => Err(BackupError::NoHints.into()),
     }
-    copy.make(twin, &split.rest, source).map(Some)
 }
 
 /// Whether pg_basebackup hands on what the server sends instead of laying it out.
@@ -195,19 +208,16 @@ struct Copy {
 }
 
 impl Copy {
-    /// What options and server say; none for a plain copy of a plain server.
-    fn of(
-        split: &Split,
-        given: &Given,
-        source: &Source,
-        root: Root,
-    ) -> Result<Option<Self>, Failure> {
-        let (new, copied) = (
-            split.has(Name::DataEncryption),
-            split.has(Name::CopyKeyFrom),
-        );
-        if !new && !copied {
-            return Self::same_key(split, source, root);
+    /// What options and server say, of which one wants it [encrypted](is_encrypted).
+    fn of(split: &Split, given: &Given, source: &Source, root: Root) -> Result<Self, Failure> {
+        if !ANOTHER_KEY.iter().any(|name| split.has(*name)) {
+            let theirs = source.key_file.as_ref();
+            return Self::same_key(
+                split,
+                source,
+                theirs.expect("the server is encrypted"),
+                root,
+            );
         }
         let key = new_key(split, root)?;
         pin::check_key(&key.cluster)?;
@@ -215,21 +225,23 @@ impl Copy {
             Some(theirs) => token(source, theirs, &key.cluster, given)?,
             None => None,
         };
-        Ok(Some(Self { key, token }))
+        Ok(Self { key, token })
     }
 
-    fn same_key(split: &Split, source: &Source, root: Root) -> Result<Option<Self>, Failure> {
-        let Some(theirs) = &source.key_file else {
-            return Ok(None);
-        };
+    fn same_key(
+        split: &Split,
+        source: &Source,
+        theirs: &[u8],
+        root: Root,
+    ) -> Result<Self, Failure> {
         if let Some(option) = split.first_of(&OF_A_NEW_KEY) {
             return Err(OptionError::NotSealed(option).into());
         }
         let cluster = unlock_received(theirs, &Source::origin(), root, &split.ways())?;
         pin::check_key(&cluster)?;
         let token = Some(source.own_token());
-        let key = NewKey::existing(cluster, Zeroizing::new(theirs.clone()));
-        Ok(Some(Self { key, token }))
+        let key = NewKey::existing(cluster, Zeroizing::new(theirs.to_vec()));
+        Ok(Self { key, token })
     }
 
     /// Runs pg_basebackup and commits the key file.

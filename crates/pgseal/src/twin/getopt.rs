@@ -36,6 +36,12 @@ impl Given {
         found.next().and_then(|(_, value)| value.as_deref())
     }
 
+    /// All values, of an option that may be given several times.
+    pub fn values<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a OsStr> {
+        let found = self.options.iter().filter(move |(other, _)| other == name);
+        found.filter_map(|(_, value)| value.as_deref())
+    }
+
     /// Which of these options counts: the last one that is there.
     pub fn last_of(&self, names: &[&str]) -> Option<&str> {
         let mut given = self.options.iter().rev().map(|(name, _)| name.as_str());

@@ -176,7 +176,7 @@ impl Twin {
     }
 
     /// The real program with the library.
-    fn sealed(&self, args: &[OsString]) -> Result<Sealed, Failure> {
+    pub fn sealed(&self, args: &[OsString]) -> Result<Sealed, Failure> {
         Ok(Sealed::new(&self.program, &self.argv0, args)?)
     }
 }

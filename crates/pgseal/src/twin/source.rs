@@ -76,13 +76,7 @@ pub struct Source {
 impl Source {
     /// Asks the server that a receiver's options name.
     pub fn ask(twin: &Twin, given: &Given) -> Result<Self, Failure> {
-        let program = psql(&twin.program)?;
-        let psql = Twin {
-            argv0: program.clone().into_os_string(),
-            name: "psql".to_owned(),
-            program,
-        };
-        let mut sealed = psql.sealed(&questions(given))?;
+        let mut sealed = psql(twin)?.sealed(&questions(given))?;
         sealed.act();
         sealed.tell(RECEIVER, RAW);
         let output = sealed.output()?;
@@ -162,20 +156,16 @@ pub fn key_id(key_file: &[u8]) -> Option<KeyId> {
     }
 }
 
-/// psql's arguments: connection options as the receiver has them, and what to ask.
+/// psql's arguments: how to connect, and what to ask.
 fn questions(given: &Given) -> Vec<OsString> {
-    let mut args: Vec<OsString> = ["-X", "-A", "-t", "-q", "-v", "VERBOSITY=sqlstate"]
-        .map(OsString::from)
-        .into();
-    args.extend(["-d".into(), for_replication(given.value("d"))]);
-    for letter in ["h", "p", "U"] {
-        if let Some(value) = given.value(letter) {
-            args.extend([format!("-{letter}").into(), value.to_owned()]);
-        }
-    }
-    for letter in ["w", "W"].into_iter().filter(|letter| given.has(letter)) {
-        args.push(format!("-{letter}").into());
-    }
+    let mut args = connection(given, Some(for_replication(given.value("d"))));
+    args.extend(["-v", "VERBOSITY=sqlstate"].map(OsString::from));
+    args.extend(
+        ["w", "W"]
+            .iter()
+            .filter(|letter| given.has(letter))
+            .map(|letter| format!("-{letter}").into()),
+    );
     let commands = [
         r"\echo :USER",
         "IDENTIFY_SYSTEM",
@@ -192,6 +182,22 @@ fn questions(given: &Given) -> Vec<OsString> {
             .into_iter()
             .flat_map(|command| ["-c".into(), command.into()]),
     );
+    args
+}
+
+/// psql's options for bare answers over a connection as the receiver's, with this connection string.
+pub fn connection(given: &Given, conninfo: Option<OsString>) -> Vec<OsString> {
+    let mut args: Vec<OsString> = ["-X", "-A", "-t", "-q"].map(OsString::from).into();
+    args.extend(
+        conninfo
+            .into_iter()
+            .flat_map(|conninfo| ["-d".into(), conninfo]),
+    );
+    for letter in ["h", "p", "U"] {
+        if let Some(value) = given.value(letter) {
+            args.extend([format!("-{letter}").into(), value.to_owned()]);
+        }
+    }
     args
 }
 
@@ -238,9 +244,19 @@ fn unhex(text: &str) -> Option<Vec<u8>> {
         .filter(|bytes| !bytes.is_empty())
 }
 
-/// The psql of the installation that `program` belongs to. `pgseal-divert` moves the programs that
-/// touch data directories aside, into a directory beside `bin`, and leaves psql where it was.
-fn psql(program: &Path) -> Result<PathBuf, SourceError> {
+/// The psql of the installation that a receiver belongs to.
+pub fn psql(receiver: &Twin) -> Result<Twin, SourceError> {
+    let program = psql_of(&receiver.program)?;
+    Ok(Twin {
+        argv0: program.clone().into_os_string(),
+        name: "psql".to_owned(),
+        program,
+    })
+}
+
+/// `pgseal-divert` moves the programs that touch data directories aside, into a directory beside
+/// `bin`, and leaves psql where it was.
+fn psql_of(program: &Path) -> Result<PathBuf, SourceError> {
     let own = program.parent().unwrap_or(Path::new("/"));
     let places = [own.join("psql"), own.join("../bin/psql")];
     let found = places.into_iter().find(|place| is_elf(place));
@@ -277,7 +293,7 @@ mod tests {
         for directory in [&stock, &bin] {
             fs::create_dir(directory).expect("a directory");
         }
-        let found = || psql(&stock.join("pg_basebackup")).ok();
+        let found = || psql_of(&stock.join("pg_basebackup")).ok();
         fs::write(bin.join("psql"), "#!/opt/pgseal-twin /opt/psql\n").expect("a file");
         assert_eq!(found(), None);
         fs::write(bin.join("psql"), "\x7fELF").expect("a file");
