@@ -1,10 +1,10 @@
 //! Exit codes: a documented interface, decided here and nowhere else.
 //!
-//! 0 ok · 1 the check found something, or PostgreSQL would end with it · 2 usage · 3 I/O error ·
-//! 4 not a sealed cluster · 5 key file damaged, incomplete or newer · 6 a provider or its command
-//! failed · 7 wrong key · 8 sealed execution cannot be guaranteed · 9 busy · 10 a server or evaluator
-//! refused · 141 nobody reads standard output. `exec` and the twins pass on their program's own code.
-//! `wal-get` adds 200 to what is not 0 or "not in the archive".
+//! 0 ok · 1 the check found something, or PostgreSQL would end with it · 2 usage · 3 I/O error · 4
+//! not a sealed cluster · 5 key file damaged, incomplete or newer · 6 a provider or its command
+//! failed · 7 wrong key · 8 sealed execution cannot be guaranteed · 9 busy · 10 a server or
+//! evaluator refused · 141 nobody reads standard output. `exec` and the twins pass on their
+//! program's own code. `wal-get` adds 200 to what is not 0 or "not in the archive".
 
 use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;
@@ -41,7 +41,7 @@ use crate::twin::initdb_key::NewKeyError;
 use crate::twin::options::OptionError;
 use crate::twin::pin::PinError;
 use crate::twin::receivewal::Compressed;
-use crate::twin::running::AlreadyRunning;
+use crate::twin::running::RunningError;
 use crate::twin::source::SourceError;
 use crate::twin::start::StartError;
 use crate::twin::NotATwin;
@@ -72,7 +72,6 @@ const STOPS_RECOVERY: u8 = 200;
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub enum Failure {
-    AlreadyRunning(#[from] AlreadyRunning),
     Archive(#[from] ArchiveError),
     Ask(#[from] AskError),
     Backup(#[from] BackupError),
@@ -102,6 +101,7 @@ pub enum Failure {
     Output(#[from] OutputError),
     PidFile(#[from] PidFileError),
     Pin(#[from] PinError),
+    Running(#[from] RunningError),
     ServerRuns(#[from] ServerRuns),
     SlotsDoNotOpen(#[from] SlotsDoNotOpen),
     Source(#[from] SourceError),
@@ -129,7 +129,6 @@ impl Failure {
 
     fn code(&self) -> u8 {
         match self {
-            Self::AlreadyRunning(_) => AS_POSTGRESQL,
             Self::Archive(error) => archive(error),
             Self::Ask(AskError::Io(..)) => IO,
             Self::Ask(_) => NOT_GUARANTEED,
@@ -144,12 +143,13 @@ impl Failure {
             Self::Clone(CloneError::PlainServer) => NOT_SEALED,
             Self::Clone(_) => USAGE,
             Self::Cluster(error) => cluster(error),
-            Self::HandoverFd(_) | Self::PidFile(_) => IO,
+            Self::HandoverFd(_) | Self::PidFile(_) | Self::Running(RunningError::PidFile(_)) => IO,
             Self::Convert(error) => convert(error),
             Self::Converting(error) => converting(error),
             Self::Lock(error) => lock(error),
             Self::Control(ControlError::Blocks(..) | ControlError::Version(_)) => NOT_GUARANTEED,
             Self::Control(_) | Self::ControlRead(_) | Self::Walk(_) => IO,
+            Self::Running(RunningError::Another(..)) => AS_POSTGRESQL,
             Self::ServerRuns(_) => BUSY,
             Self::Initdb(InitdbError::NotSealed(_)) => NOT_GUARANTEED,
             Self::Initdb(InitdbError::Exists(_)) => USAGE,

@@ -4,10 +4,9 @@
 //! plain, and it refuses early what would stop the copy, or the standby later.
 
 mod room;
-mod tablespaces;
 
 use std::env;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -21,7 +20,10 @@ use crate::twin::programs::is_elf;
 use crate::twin::source::{self, Source};
 use crate::twin::{basebackup, options, Twin};
 pub use room::RoomError;
-use tablespaces::Tablespace;
+use room::Tablespace;
+
+/// Names the database that is asked, if the operator names one.
+const DATABASE: &str = "PGDATABASE";
 
 /// Why there is no clone.
 #[derive(Debug, thiserror::Error)]
@@ -131,13 +133,12 @@ fn check_empty(target: &Path) -> Result<(), CloneError> {
 /// Places and room, as far as the server tells what will come. What it does not tell is said:
 /// pg_basebackup finds it out while it copies.
 fn check_room(twin: &Twin, given: &Given, target: &Path) -> Result<(), Failure> {
-    let unknown = match tablespaces::ask(twin, given)? {
+    let unknown = match tablespaces(twin, given)? {
         Ok(tablespaces) => {
             room::check(target, given, &tablespaces).map_err(CloneError::Room)?;
             unseen(&tablespaces)
         }
         Err(reason) => {
-            let reason = reason.lines().next().unwrap_or_default();
             Some(format!("the server does not tell its tablespaces ({reason}): their directories and free space are not looked at"))
         }
     };
@@ -146,6 +147,30 @@ fn check_room(twin: &Twin, given: &Given, target: &Path) -> Result<(), Failure> 
         let _ = writeln!(io::stderr(), "pgseal: {unknown}");
     }
     Ok(())
+}
+
+/// What the server tells of its tablespaces, or why it does not. A connection for replication takes
+/// no SQL, and the role that copies may have no right to make another.
+fn tablespaces(twin: &Twin, given: &Given) -> Result<Result<Vec<Tablespace>, String>, Failure> {
+    let mut args = source::connection(given, given.value("d").map(OsStr::to_owned));
+    // A password that is typed would be asked for once more.
+    args.extend(["-w", "-0", "-z", "-c", room::QUESTION].map(Into::into));
+    let mut sealed = source::psql(twin)?.sealed(&args)?;
+    if env::var_os(DATABASE).is_none() {
+        sealed.tell(DATABASE, "postgres");
+    }
+    let output = sealed.output()?;
+    if output.status.success() {
+        let answer = Tablespace::parse(&output.stdout);
+        return Ok(answer.ok_or_else(|| "its answer cannot be understood".into()));
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    Ok(Err(said
+        .lines()
+        .next()
+        .unwrap_or_default()
+        .trim()
+        .to_owned()))
 }
 
 /// Tablespaces whose sizes the role may not see; pg_global never grows large.

@@ -86,8 +86,8 @@ pub fn run(twin: &Twin, args: Vec<OsString>) -> Result<ExitCode, Failure> {
     make(twin, &args, key)
 }
 
-/// What initdb refuses before it makes anything, as root and options that it cannot use: said before
-/// a key is made, and a passphrase asked for. With `--show` it comes so far, and ends.
+/// What initdb refuses before it makes anything, as root and options that it cannot use: said
+/// before a key is made, and a passphrase asked for. With `--show` it comes so far, and ends.
 fn refusal(twin: &Twin, args: &[OsString]) -> Result<Option<ExitCode>, Failure> {
     let show = [&["--show".into()], args].concat();
     let output = twin.sealed(&show)?.output()?;

@@ -33,13 +33,15 @@ use zeroize::Zeroizing;
 use crate::archive;
 use crate::ask::{ask, Answer};
 use crate::cluster::Root;
+use crate::convert::refuse_converting;
 use crate::exit::Failure;
 use crate::handover::{self, HandoverFdError};
 use crate::keybin::KeyDir;
 use crate::launch::{Sealed, KEYS_FD};
 use crate::memfd;
+use crate::server::PID_FILE;
 use crate::unlock::{unlock, unlock_from, Unlocked, Ways, UNWRAP_COMMAND};
-use getopt::{Given, PG_CTL};
+use getopt::{Given, PG_CTL, POSTGRES};
 use initdb_key::WRAP_COMMAND;
 use options::{Name, OptionError, Split};
 use pgseal_contract::program::{self, Role};
@@ -128,17 +130,23 @@ impl Twin {
         Err(sealed.exec())
     }
 
-    /// Whether the program itself will refuse, before it needs a key; or refuses what a server would.
+    /// Whether the program itself will refuse, before it needs a key. What a server would refuse
+    /// with its key at hand is refused here.
     fn will_refuse(&self, args: &[OsString]) -> Result<bool, Failure> {
         if programs::refuses_user(&self.name, &self.program) {
             return Ok(true);
         }
         match program::role(&self.name) {
-            Role::Server => running::refuse_second(args).map(|()| false),
-            Role::PgCtl if is_told(args, &["start"]) => Ok(running::pg_ctl_finds_one(args)?),
+            Role::Server => refuse_second(args).map(|()| false),
+            Role::PgCtl if is_told(args, &["start"]) => {
+                let data = running::directory(&PG_CTL, args);
+                let found = data.map(|data| running::another(&data)).transpose()?;
+                Ok(found.flatten().is_some())
+            }
             Role::Tool if self.name == "pg_resetwal" => {
+                // It takes one data directory, and the file is enough for it.
                 let roots = paths::sealed_roots(&paths::candidates(args))?;
-                Ok(running::pg_resetwal_refuses(&roots))
+                Ok(roots.iter().any(|root| root.path.join(PID_FILE).exists()))
             }
             _ => Ok(false),
         }
@@ -202,6 +210,18 @@ fn is_told(args: &[OsString], actions: &[&str]) -> bool {
     let words = PG_CTL.read(args).words;
     let action = words.first().and_then(|word| word.to_str());
     action.is_some_and(|action| actions.contains(&action))
+}
+
+/// Refuses a second server in an encrypted data directory.
+fn refuse_second(args: &[OsString]) -> Result<(), Failure> {
+    let Some(data) = running::directory(&POSTGRES, args) else {
+        return Ok(());
+    };
+    if let Some(root) = Root::around(&data)? {
+        refuse_converting(&root.path)?;
+        running::refuse_second(&data)?;
+    }
+    Ok(())
 }
 
 /// The keys for a command line: those that a twin further up unlocked, if they are enough.

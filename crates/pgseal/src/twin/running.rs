@@ -1,9 +1,10 @@
 //! A server that runs already, or is starting: the program says so and ends, so nobody is asked for
 //! a passphrase first.
 //!
-//! Invariant: what is told here comes true by itself. pg_ctl and pg_resetwal run without the key and
-//! say it; if the other server has gone meanwhile, the server's own wrapper, or the library, asks for
-//! the key. postgres would open `pg_control` before it says anything, so its wrapper speaks for it.
+//! Invariant: what is told here comes true by itself. `pg_ctl` and `pg_resetwal` run without the
+//! key and say it; if the other server has gone meanwhile, the server's own wrapper asks for the
+//! key, or the library. postgres would open `pg_control` before it says anything, so its wrapper
+//! speaks for it.
 
 use std::env;
 use std::ffi::OsString;
@@ -15,53 +16,32 @@ use nix::errno::Errno;
 use nix::sys::signal::kill;
 use nix::unistd::Pid;
 
-use super::getopt::{Options, PG_CTL, POSTGRES};
-use crate::cluster::Root;
-use crate::convert::refuse_converting;
-use crate::exit::Failure;
+use super::getopt::Options;
 use crate::server::{named, Named, PidFileError, PID_FILE};
 
 /// pg_ctl tells the server who started pg_ctl.
 const GRANDPARENT: &str = "PG_GRANDPARENT_PID";
 
-/// What PostgreSQL says.
+/// Why no second server starts.
 #[derive(Debug, thiserror::Error)]
-#[error("lock file {PID_FILE:?} already exists: is another {} (PID {}) running in data directory {:?}?", .other.program(), .other.pid, .data)]
-pub struct AlreadyRunning {
-    data: PathBuf,
-    other: Named,
+pub enum RunningError {
+    /// What PostgreSQL says.
+    #[error("lock file {PID_FILE:?} already exists: is another {} (PID {}) running in data directory {:?}?", .1.program(), .1.pid, .0)]
+    Another(PathBuf, Named),
+    #[error(transparent)]
+    PidFile(#[from] PidFileError),
 }
 
-/// Whether pg_ctl, told to start a server, will find one.
-pub fn pg_ctl_finds_one(args: &[OsString]) -> Result<bool, PidFileError> {
-    let Some(data) = directory(&PG_CTL, args) else {
-        return Ok(false);
-    };
-    Ok(another(&data)?.is_some())
-}
-
-/// Refuses a second server in an encrypted data directory.
-pub fn refuse_second(args: &[OsString]) -> Result<(), Failure> {
-    let Some(data) = directory(&POSTGRES, args) else {
-        return Ok(());
-    };
-    let Some(root) = Root::around(&data)? else {
-        return Ok(());
-    };
-    refuse_converting(&root.path)?;
-    match another(&data)? {
-        Some(other) => Err(AlreadyRunning { data, other }.into()),
+/// Refuses a second server.
+pub fn refuse_second(data: &Path) -> Result<(), RunningError> {
+    match another(data)? {
+        Some(other) => Err(RunningError::Another(data.to_owned(), other)),
         None => Ok(()),
     }
 }
 
-/// Whether pg_resetwal, which takes one data directory and nothing else that is a path, will refuse
-/// it: the file is enough.
-pub fn pg_resetwal_refuses(roots: &[Root]) -> bool {
-    roots.iter().any(|root| root.path.join(PID_FILE).exists())
-}
-
-fn directory(options: &Options, args: &[OsString]) -> Option<PathBuf> {
+/// The data directory that `args` name, or else the environment.
+pub fn directory(options: &Options, args: &[OsString]) -> Option<PathBuf> {
     let given = options.read(args);
     let named = given.value("D").map(OsString::from);
     let named = named.or_else(|| env::var_os("PGDATA"));
@@ -71,7 +51,7 @@ fn directory(options: &Options, args: &[OsString]) -> Option<PathBuf> {
 /// The live process that the pid file names, by PostgreSQL's own rule: neither we, nor those that
 /// started us, whose numbers may be those of a server before the machine was started again; and no
 /// process of another user, which cannot have made the file.
-fn another(data: &Path) -> Result<Option<Named>, PidFileError> {
+pub fn another(data: &Path) -> Result<Option<Named>, PidFileError> {
     let grandparent = env::var(GRANDPARENT).ok().and_then(|pid| pid.parse().ok());
     let own = [Some(process::id()), Some(parent_id()), grandparent];
     let other = named(&data.join(PID_FILE))?.filter(|named| !own.contains(&Some(named.pid)));

@@ -185,7 +185,7 @@ fn questions(given: &Given) -> Vec<OsString> {
     args
 }
 
-/// psql's options for bare answers over a connection as the receiver's, with this connection string.
+/// psql's options for bare answers over a connection as the receiver's, with this string.
 pub fn connection(given: &Given, conninfo: Option<OsString>) -> Vec<OsString> {
     let mut args: Vec<OsString> = ["-X", "-A", "-t", "-q"].map(OsString::from).into();
     args.extend(

@@ -14,9 +14,53 @@ use std::path::{Path, PathBuf};
 
 use nix::unistd::{eaccess, AccessFlags};
 
-use super::tablespaces::Tablespace;
 use crate::free_space::free_space;
 use crate::twin::getopt::Given;
+
+/// The size is shown to who may use the tablespace, or see all statistics.
+pub const QUESTION: &str = "
+    SELECT spcname, pg_tablespace_location(oid),
+        CASE WHEN pg_has_role('pg_read_all_stats', 'USAGE')
+                OR has_tablespace_privilege(oid, 'CREATE')
+                OR oid = (SELECT dattablespace FROM pg_database
+                    WHERE datname = current_database())
+            THEN pg_tablespace_size(oid) END
+    FROM pg_tablespace ORDER BY oid";
+
+/// A tablespace of the server.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Tablespace {
+    pub name: String,
+    /// Its directory; none in the data directory.
+    pub location: Option<PathBuf>,
+    /// What its files take, if the role may see that.
+    pub bytes: Option<u64>,
+}
+
+impl Tablespace {
+    /// What psql answers, each field ended by a zero byte.
+    pub fn parse(answer: &[u8]) -> Option<Vec<Self>> {
+        let ended = answer.strip_suffix(b"\0")?;
+        let fields: Vec<&[u8]> = ended.split(|&byte| byte == 0).collect();
+        fields.chunks(3).map(Self::of_row).collect()
+    }
+
+    /// Its name, where it is, and its size, if the role may see that.
+    fn of_row(row: &[&[u8]]) -> Option<Self> {
+        let [name, location, bytes] = row else {
+            return None;
+        };
+        let location = PathBuf::from(OsStr::from_bytes(location));
+        Some(Self {
+            name: String::from_utf8_lossy(name).into_owned(),
+            location: Some(location).filter(|path| path.is_absolute()),
+            bytes: match bytes {
+                [] => None,
+                digits => Some(std::str::from_utf8(digits).ok()?.parse().ok()?),
+            },
+        })
+    }
+}
 
 /// Why there is no place for the copy.
 #[derive(Debug, thiserror::Error)]
@@ -159,5 +203,42 @@ mod tests {
         let mappings = [(PathBuf::from("/a/b/"), PathBuf::from("/c"))];
         assert_eq!(mapped(Path::new("/a//b"), &mappings), Path::new("/c"));
         assert_eq!(mapped(Path::new("/a"), &mappings), Path::new("/a"));
+    }
+
+    fn answer(fields: &[&str]) -> Option<Vec<Tablespace>> {
+        let ended = fields.iter().map(|field| format!("{field}\0"));
+        Tablespace::parse(ended.collect::<String>().as_bytes())
+    }
+
+    #[test]
+    fn answers() {
+        let tablespace = |name: &str, location: Option<&str>, bytes| Tablespace {
+            name: name.to_owned(),
+            location: location.map(PathBuf::from),
+            bytes,
+        };
+        let rows = [
+            ["pg_default", "", "1024"],
+            ["pg_global", "", ""],
+            ["a", "/a b\n", "17"],
+            ["in", "pg_tblspc/16384", "17"],
+        ];
+        let expected = vec![
+            tablespace("pg_default", None, Some(1024)),
+            tablespace("pg_global", None, None),
+            tablespace("a", Some("/a b\n"), Some(17)),
+            tablespace("in", None, Some(17)),
+        ];
+        assert_eq!(answer(rows.as_flattened()), Some(expected));
+        for bad in [
+            &[][..],
+            &[""],
+            &["a", ""],
+            &["a", "", "x"],
+            &["a", "", "1", "b"],
+        ] {
+            assert_eq!(answer(bad), None, "{bad:?}");
+        }
+        assert_eq!(Tablespace::parse(b"a\0x"), None);
     }
 }
