@@ -103,8 +103,11 @@ fn work(server: &'static Server, link: &Link) {
 /// Answers a request, once there is room for it.
 fn answer(link: &Link, connection: &mut Connection, request: &[u8], response: &mut Vec<u8>) {
     let most = most_memory(request.len());
-    let mut room = connection.room();
-    if request.len() > SMALL && !take(&mut room, most, link) {
+    let room = match request.len() {
+        len if len > SMALL => take(connection.room(), most, link),
+        _ => Some(Room::default()),
+    };
+    if room.is_none() {
         refuse(Refusal::RoleShare, response);
     } else if !has_room(most) {
         refuse(Refusal::OutOfMemory, response);
@@ -113,19 +116,19 @@ fn answer(link: &Link, connection: &mut Connection, request: &[u8], response: &m
     }
 }
 
-/// Takes what a large request needs of the role's share. Others of the role are answered meanwhile,
-/// and give theirs back.
-fn take(room: &mut Room, bytes: usize, link: &Link) -> bool {
+/// What a large request needs of the role's share. Others of the role are answered meanwhile, and
+/// give theirs back.
+fn take(mut room: Room, bytes: usize, link: &Link) -> Option<Room> {
     for _ in 0..LOOKS {
         if room.fit(bytes).is_ok() {
-            return true;
+            return Some(room);
         }
         if link.is_ending() {
             break;
         }
         thread::sleep(LOOK);
     }
-    false
+    None
 }
 
 fn refuse(refusal: Refusal, response: &mut Vec<u8>) {
