@@ -4,8 +4,10 @@
 mod common;
 
 use common::*;
-use pgseal_cell::grant::{Operation, Subject};
+use pgseal_cell::grant::{KeyScope, Operation, Subject};
+use pgseal_cell::DataKeyId;
 use pgseal_evaluator::engine::{CollationId, Connection, Engine};
+use pgseal_evaluator_proto::message::Command;
 use pgseal_evaluator_proto::{AttachAs, Refusal, Request};
 use pgseal_value::AggregateKind;
 
@@ -266,4 +268,39 @@ fn a_role_with_many_owners_leaves_pages_to_others() {
         rogues.push(rogue);
     }
     assert!((1..400).all(|block| kept(&mut one, cells[0], block)));
+}
+
+/// Keys that owners left for others outlive sessions. A role leaves some in the name of ever more
+/// owners, none of whom has more than one.
+#[test]
+fn a_role_with_many_owners_leaves_room_for_what_others_leave() {
+    let engine = engine(false);
+    // As long as a grant may be: about 2000 of these fill all the room that there is.
+    let long = |owner: &Party| {
+        let keys = (0..3900).map(DataKeyId).collect();
+        owner.grant_with(Subject::Background, &[Operation::CompareStored], |terms| {
+            terms.keys = KeyScope::Keys(keys);
+        })
+    };
+    let mut rogue = of_role(&engine, 1, NOW).unwrap();
+    for number in 0..2100 {
+        let mut seed = [9; 32];
+        seed[..4].copy_from_slice(&u32::to_le_bytes(number));
+        let owner = Party::of(seed);
+        open(&mut rogue, &owner, &owner, &[long(&owner)], &[]).unwrap();
+    }
+    // Another's second one is more than any of those owners has.
+    let (alice, mut other) = (Party::new(1), of_role(&engine, 2, NOW).unwrap());
+    let mut session = open(&mut other, &alice, &alice, &[], &[]).unwrap();
+    for _ in 0..20 {
+        let grant = long(&alice).encode();
+        let shown = command(&mut other, &mut session, &Command::AddGrant(&grant));
+        assert_eq!(shown, Ok(None));
+    }
+    // The role that has the most gets no more.
+    let bob = Party::new(2);
+    let mut session = open(&mut rogue, &bob, &bob, &[], &[]).unwrap();
+    let grant = long(&bob).encode();
+    let shown = command(&mut rogue, &mut session, &Command::AddGrant(&grant));
+    assert_eq!(shown, Err(Refusal::TooMany.code()));
 }
