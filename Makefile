@@ -5,7 +5,7 @@ CARGO ?= cargo
 PYTHON ?= /usr/bin/python3
 
 .PHONY: help build check demo demo-confidential demo-stop test test-barman test-bench-page test-builds test-debian test-patroni test-pgbackrest test-tprocc test-world fuzz sanitize
-.PHONY: test-auto-failover test-extensions test-repmgr lint clean install-extensions
+.PHONY: test-auto-failover test-extensions test-other-backups test-repmgr lint clean install-extensions
 
 help:
 	@echo 'make build        the command and the library, into dist/bin and dist/lib'
@@ -21,6 +21,7 @@ help:
 	@echo "make test-builds   PostgreSQL as others build it: old minors, builds that were moved, other versions"
 	@echo "make test-debian  Debian's scripts and checkers, systemd's units, a container's steps"
 	@echo 'make test-extensions   forty extensions that Debian packages, and some built from source, beside a plain cluster'
+	@echo 'make test-other-backups   WAL-G and pg_rman, where their programs are named'
 	@echo 'make test-patroni three nodes under Patroni and etcd'
 	@echo 'make test-pgbackrest   pgBackRest: backups of all types, restores'
 	@echo 'make test-power   power cuts below ext4 and XFS: loads and commands, sealed and plain, on 15, 17 and 18'
@@ -80,13 +81,13 @@ test:
 	$(MAKE) --no-print-directory build
 	$(PYTHON) scripts/test.py ci
 
-test-auto-failover test-barman test-bench-page test-builds test-debian test-extensions test-patroni test-pgbackrest test-power test-repmgr test-tprocc: test-%:
+test-auto-failover test-barman test-bench-page test-builds test-debian test-extensions test-other-backups test-patroni test-pgbackrest test-power test-repmgr test-tprocc: test-%:
 	scripts/install-deps.sh build test $*
 	$(MAKE) --no-print-directory build
 	$(PYTHON) scripts/test.py $*
 
 test-world:
-	scripts/install-deps.sh build test auto-failover barman bench-page builds debian extensions patroni pgbackrest repmgr tprocc
+	scripts/install-deps.sh build test auto-failover barman bench-page builds debian extensions other-backups patroni pgbackrest repmgr tprocc
 	$(MAKE) --no-print-directory build
 	$(PYTHON) scripts/test.py world
 

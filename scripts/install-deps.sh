@@ -1,5 +1,5 @@
 #!/bin/bash
-# Usage: scripts/install-deps.sh [build|demo|test|auto-failover|barman|bench-page|builds|debian|extensions|patroni|pgbackrest|power|repmgr|tprocc|lint]…   (none: all)
+# Usage: scripts/install-deps.sh [build|demo|test|auto-failover|barman|bench-page|builds|debian|extensions|other-backups|patroni|pgbackrest|power|repmgr|tprocc|lint]…   (none: all)
 #
 # Purpose: the Debian packages that a make target needs. Called by the Makefile and .ci/run.
 # As root it installs what is missing; otherwise it names what is missing and fails. With everything in place it does
@@ -28,6 +28,7 @@ extensions_packages=(build-essential cmake libkrb5-dev libssl-dev postgresql-ser
     postgresql-15-{pg-catcheck,pg-checksums,pg-qualstats,pg-stat-kcache,pg-track-settings,pg-wait-sampling,pgaudit,pgauditlogtofile}
     postgresql-15-{pgfincore,pglogical,pgq-node,pgq3,pgrouting,pgtap,pldebugger,pllua,plpgsql-check,plprofiler,plproxy,plsh}
     postgresql-15-{postgis-3,postgis-3-scripts,powa,prefix,q3c,repack,rum,set-user,tablelog,tdigest,toastinfo,wal2json})
+other_backups_packages=(postgresql-15 lz4)
 patroni_packages=(postgresql-15 patroni etcd-server)
 pgbackrest_packages=(postgresql-15 pgbackrest)
 repmgr_packages=(postgresql-15 repmgr postgresql-15-repmgr openssl python3-psycopg2)
@@ -52,6 +53,7 @@ packages_of() {
         builds) echo "${builds_packages[@]}" ;;
         debian) echo "${debian_packages[@]}" ;;
         extensions) echo "${extensions_packages[@]}" ;;
+        other-backups) echo "${other_backups_packages[@]}" ;;
         patroni) echo "${patroni_packages[@]}" ;;
         pgbackrest) echo "${pgbackrest_packages[@]}" ;;
         power) echo "${power_packages[@]}" ;;
@@ -76,7 +78,7 @@ missing_of() {
 }
 
 command -v dpkg-query >/dev/null || die "this is not Debian; install the packages that $0 names by hand"
-[ $# -gt 0 ] || set -- build demo test auto-failover barman bench-page builds debian extensions patroni pgbackrest power repmgr tprocc lint
+[ $# -gt 0 ] || set -- build demo test auto-failover barman bench-page builds debian extensions other-backups patroni pgbackrest power repmgr tprocc lint
 for group in "$@"; do packages_of "$group" >/dev/null; done
 mapfile -t missing < <(missing_of "$@")
 if [ ${#missing[@]} -gt 0 ]; then

@@ -38,12 +38,12 @@ LONG = ["tests/archive/test_segment_sizes.py", "tests/tablespaces/test_relations
 # Needs every version, and 13 to come from: once, in the world.
 ACROSS_VERSIONS = "tests/upgrade/versions.py"
 # Directories whose programs need packages or time of their own: run by their name, and in the world.
-BY_NAME = ["auto-failover", "barman", "bench-page", "builds", "debian", "extensions", "patroni", "pgbackrest", "repmgr", "tprocc"]
+BY_NAME = ["auto-failover", "barman", "bench-page", "builds", "debian", "extensions", "other-backups", "patroni", "pgbackrest", "repmgr", "tprocc"]
 # Its short form is among the tests; its long one has a name.
 POWER = {"PGSEAL_TEST_LONG": "1", "PGSEAL_POWER_CUTS": "40", "PGSEAL_POWER_SECONDS": "25"}
 KINDS = ["ci", "check", "world", "power", *BY_NAME]
 # Those of them whose packages know no PostgreSQL after Debian's, or that need none.
-DEBIAN_ONLY = ["auto-failover", "barman", "bench-page", "builds", "extensions", "pgbackrest", "repmgr"]
+DEBIAN_ONLY = ["auto-failover", "barman", "bench-page", "builds", "extensions", "other-backups", "pgbackrest", "repmgr"]
 # Programs of encrypted columns that ci runs on clusters that are encrypted on disk, too: what a server goes through, and what roles
 # may. tests/encdb/test_handover.py makes both kinds itself; the world runs all of them on both.
 ENCRYPTED_IN_CI = ["tests/encdb/test_life.py", "tests/encdb/test_roles.py"]
