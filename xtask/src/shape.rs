@@ -17,13 +17,13 @@ const TREES: [(&str, usize); 2] = [("pgseal", 191), ("pgseal-preload", 31)];
 /// The most files that use each other in a circle within one package.
 const MAX_CIRCLE: usize = 31;
 /// The most `static` items of the preloaded library.
-const MAX_STATICS: usize = 45;
+const MAX_STATICS: usize = 49;
 /// The most doc comments that open as a fragment, per thousand.
 const MAX_FRAGMENTS: usize = 145;
 /// The most `// SAFETY:` comments that only point elsewhere.
 const MAX_POINTING: usize = 104;
 /// The most references to files that are not in the tree.
-const MAX_DANGLING: usize = 27;
+const MAX_DANGLING: usize = 0;
 
 /// A production source file of one package.
 struct File {
