@@ -313,7 +313,18 @@ class ManyPaths(Case):
             self.assertEqual(cluster.psql(f"SELECT pg_read_file('{target}')", receiver=cluster.token()), word)
             self.assertFalse((cluster.data / source).exists())
             self.assertEqual(canaries.found(cluster.data), {})
+        self.by_way_of_new_wal(cluster, canaries["word"])
+        self.assertEqual(canaries.found(cluster.data), {})
         cluster.stop()
+
+    def by_way_of_new_wal(self, cluster, word):
+        """A server renames new WAL to segments, and new histories, which are clear, from the same names. A session may not."""
+        cluster.psql("SELECT pg_file_rename('pg_stat/five', 'pg_wal/xlogtemp.1')")
+        for target in ["shown", "pg_wal/00000009.history", "pg_stat/shown"]:
+            cluster.psql(f"SELECT pg_file_rename('pg_wal/xlogtemp.1', '{target}')", error="Permission denied")
+            self.assertFalse((cluster.data / target).exists())
+        imported = cluster.psql("SELECT lo_import('pg_wal/xlogtemp.1', 4711) AS number; SELECT lo_get(4711)")
+        self.assertNotIn(word.encode().hex(), imported)
 
 
 if __name__ == "__main__":

@@ -319,9 +319,10 @@ pub fn spec_of(cluster: &Cluster, class: &Class, fd: c_int) -> Option<Spec> {
     }
 }
 
-/// Relations, SLRUs, WAL and pg_control.
+/// Relations, SLRUs, WAL, under the name that it is made by too, and pg_control.
 pub fn holds_pages(class: &Class) -> bool {
-    let pages = |spec: &Spec| spec.layout.granule() == PAGE || spec.layout == Layout::CONTROL;
+    let others = [Layout::CONTROL, Layout::WAL_SCRATCH];
+    let pages = |spec: &Spec| spec.layout.granule() == PAGE || others.contains(&spec.layout);
     matches!(class, Class::Sealed(spec) if pages(spec)) || matches!(class, Class::WalSegment(_))
 }
 

@@ -6,7 +6,7 @@ use crate::disk::{check, stat, FdDisk};
 use crate::hooks::{fail, foreign};
 use crate::place::{self, Place};
 use crate::real::{errno, libc_call, set_errno};
-use crate::{programs, report, scratch, wal, zero_fill};
+use crate::{programs, receivers, report, scratch, server, wal, zero_fill};
 use libc::{c_int, c_uint};
 use pgseal_crypto::UNIT;
 use pgseal_storage::classify::Class;
@@ -240,20 +240,16 @@ impl Change {
     }
 
     /// Would it bring what is sealed under a name by which SQL gives it in clear? Of a server's own
-    /// renames none does: they are of new WAL, of what was restored, and of segments among
-    /// themselves. The others are those of a role that may rename files, on PostgreSQL 15 and 16.
+    /// renames none does: they are of new WAL, of timelines' histories, of what was restored, and
+    /// of segments among themselves. The others are those of a role that may rename files, on
+    /// PostgreSQL 15 and 16.
     fn shows_data(&self) -> bool {
         match (&self.from, &self.to) {
             (Content::Clear | Content::Sealed(_, Class::WalRestored), _) => false,
-            (Content::Sealed(_, class), _) if is_wal_scratch(class) => false,
-            (
-                Content::Sealed(_, Class::WalSegment(_)),
-                Content::Sealed(_, Class::WalSegment(_)),
-            ) => false,
-            (Content::Sealed(..), Content::Clear) => true,
             (Content::Sealed(_, class), Content::Sealed(_, to)) => {
                 holds_pages(class) && !holds_pages(to)
             }
+            (Content::Sealed(_, class), Content::Clear) => !is_wal_scratch(class) || runs_sql(),
         }
     }
 
@@ -368,6 +364,11 @@ fn sealed(content: &Content, fd: &Fd) -> Result<Option<SealedFile<'static>>, Err
             Ok(Some(cluster.open(&spec)))
         }
     }
+}
+
+/// May this process be told by SQL what to rename? Timelines' histories come from two that may not.
+fn runs_sql() -> bool {
+    receivers::hides_from_sql() && !server::backend_is(c"walreceiver")
 }
 
 fn is_wal_scratch(class: &Class) -> bool {
