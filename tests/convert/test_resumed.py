@@ -62,11 +62,15 @@ class Resumed(InterruptCase):
         self.prepare("unseal")
         calls = self.calls("unseal")
         # The last unlink is that of the pid file.
-        for call, before, left in [("rename", 0, "pg_encryption/conversion"), ("unlink", 1, "pg_encryption.old/conversion")]:
+        placing = "all is converted, and not all of it in its place: an interrupted conversion would go on"
+        ended = "not encrypted any more: only what is left of its key directory would be removed"
+        for call, before, left, stage in [("rename", 0, "pg_encryption/conversion", placing),
+                                          ("unlink", 1, "pg_encryption.old/conversion", ended)]:
             with self.subTest(call=call):
                 self.restore("unseal")
                 self.inject("unseal", call, calls.count(call) - before)
                 self.assertTrue((self.main.data / left).exists())
+                self.assertEqual(self.stage("unseal"), stage)
                 become(self.main, sealed=False)
                 self.main.start()
                 self.main.psql("INSERT INTO t VALUES (0, 'later')")
@@ -87,10 +91,34 @@ class Resumed(InterruptCase):
                 self.assertEqual(self.main.psql("SELECT word FROM t WHERE i = 0"), "later")
                 self.main.stop()
 
+    def stage(self, command):
+        """What state the cluster is in, by --check, which ends with what stands in the way."""
+        told = self.convert(command, self.main, "--check").stdout.splitlines()
+        self.assertEqual(told[-1], "nothing stands in the way")
+        return told[0].removeprefix(f"{self.main.data}: ")
+
+    def test_what_check_says_of_the_state(self):
+        """Of each command, before it has begun, half way, and when it has ended."""
+        for command in ["seal", "rekey", "unseal"]:
+            if command == "seal":
+                self.prepare(command)
+            key = [] if command == "unseal" else PLAIN_KEY
+            outlook = self.convert(command, self.main, *key, "--check", "--json")
+            self.assertEqual(json.loads(outlook.stdout)["stage"], "new")
+            self.inject(command, "rename", 100)
+            self.assertEqual(self.stage(command), "partly converted: an interrupted conversion would go on")
+            self.convert(command, self.main, *key)
+            if command == "seal":
+                done = self.convert("seal", self.main, *key, "--check", code=2)
+                self.assertIn("is sealed already: ", done.stderr)
+        done = self.convert("unseal", self.main, "--check", code=4)
+        self.assertIn("is not a sealed cluster: it has no pg_encryption directory", done.stderr)
+
     def test_pg_resetwal_before_the_gate_was_shut(self):
         """Segments of another size: what the journal said of the cluster counts no more."""
         self.prepare("seal")
         self.begun("signal=KILL")
+        self.assertEqual(self.stage("seal"), "nothing is converted yet: an interrupted conversion would go on")
         (self.main.data / "postmaster.pid").unlink()
         self.main.run("pg_resetwal", "--wal-segsize=2", "-D", self.main.data)
         self.convert("seal", self.main, *PLAIN_KEY)

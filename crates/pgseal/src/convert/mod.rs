@@ -45,7 +45,7 @@ pub use key_directory::{refuse_converting, Converting};
 use lock::Lock;
 pub use lock::LockError;
 use obstacle::Obstacle;
-use report::{Done, Outlook};
+use report::{Done, Outlook, Stage};
 use survey::{Survey, SurveyError};
 use tree::Tree;
 
@@ -184,7 +184,7 @@ impl Conversion<'_> {
                 obstacles,
                 ..Survey::default()
             };
-            return self.tell(&rest, true);
+            return self.tell(&rest, Stage::Ended);
         }
         self.refuse_for(&obstacle::state(self.kind, &self.data, &control))?;
         self.keep_servers_out(lock, None)?;
@@ -206,7 +206,7 @@ impl Conversion<'_> {
         });
         let new = new.transpose()?;
         if self.request.options.check {
-            return self.tell(&survey, false);
+            return self.tell(&survey, Stage::New);
         }
         let control = self.keep_servers_out(lock, from.as_ref())?;
         let to = new.as_ref().map(|new| new.cluster.header.key_id);
@@ -232,7 +232,7 @@ impl Conversion<'_> {
         let mut rest = Survey::of_rest(&self.data, &journal).map_err(ConvertError::Survey)?;
         rest.obstacles.extend(self.of_plain_server(&journal)?);
         if self.request.options.check {
-            return self.tell(&rest, true);
+            return self.tell(&rest, self.stage(journal.phase));
         }
         self.refuse_for(&rest.obstacles)?;
         if journal.phase == Phase::Placing {
@@ -261,6 +261,14 @@ impl Conversion<'_> {
         }
         lock.keep_servers_out()?;
         self.convert(journal, &secrets)
+    }
+
+    fn stage(&self, phase: Phase) -> Stage {
+        match phase {
+            Phase::Placing => Stage::Placing,
+            Phase::Storing if self.tree.path(CONTROL).exists() => Stage::Begun,
+            Phase::Storing => Stage::Storing,
+        }
     }
 
     /// An unseal that is almost through has a `pg_control` in clear, or none. Where it is in clear
@@ -333,9 +341,9 @@ impl Conversion<'_> {
     }
 
     /// `--check`.
-    fn tell(&self, survey: &Survey, resumes: bool) -> Result<ExitCode, Failure> {
+    fn tell(&self, survey: &Survey, stage: Stage) -> Result<ExitCode, Failure> {
         let speed = estimate::bytes_per_second(&self.tree, &survey.plan, self.jobs);
-        let outlook = Outlook::new(self.kind, &self.data, survey, resumes, speed);
+        let outlook = Outlook::new(self.kind, &self.data, survey, stage, speed);
         output::report(&outlook, self.request.options.scan.json)?;
         Ok(ExitCode::from(match survey.obstacles.is_empty() {
             true => 0,

@@ -17,6 +17,40 @@ use super::survey::{Space, Survey};
 use crate::output;
 use crate::unlisted::listed;
 
+/// How far the conversion has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stage {
+    /// Nobody has begun it.
+    New,
+    /// It was interrupted before the first file was stored.
+    Begun,
+    /// It was interrupted while files were stored.
+    Storing,
+    /// It was interrupted when all files were stored, and not all of them had their names.
+    Placing,
+    /// An unseal is through, but for what it leaves.
+    Ended,
+}
+
+impl Stage {
+    /// What state the cluster is in.
+    fn state(self) -> Option<&'static str> {
+        match self {
+            Self::New => None,
+            Self::Begun => Some("nothing is converted yet: an interrupted conversion would go on"),
+            Self::Storing => Some("partly converted: an interrupted conversion would go on"),
+            Self::Placing => Some(
+                "all is converted, and not all of it in its place: an interrupted conversion would \
+                 go on",
+            ),
+            Self::Ended => Some(
+                "not encrypted any more: only what is left of its key directory would be removed",
+            ),
+        }
+    }
+}
+
 /// What would be done.
 #[derive(Serialize)]
 pub struct Outlook<'a> {
@@ -25,6 +59,7 @@ pub struct Outlook<'a> {
     data_directory: &'a Path,
     /// An interrupted conversion goes on.
     resumes: bool,
+    stage: Stage,
     files: usize,
     bytes: u64,
     files_to_delete: usize,
@@ -42,14 +77,15 @@ impl<'a> Outlook<'a> {
         kind: Kind,
         data: &'a Path,
         survey: &'a Survey,
-        resumes: bool,
+        stage: Stage,
         bytes_per_second: Option<f64>,
     ) -> Self {
         let bytes = bytes(&survey.plan);
         Self {
             command: kind.command(),
             data_directory: data,
-            resumes,
+            resumes: stage != Stage::New,
+            stage,
             files: survey.plan.store.len(),
             bytes,
             files_to_delete: survey.plan.delete.len(),
@@ -64,8 +100,8 @@ impl<'a> Outlook<'a> {
 impl Display for Outlook<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let data = self.data_directory.display();
-        if self.resumes {
-            writeln!(f, "{data}: an interrupted conversion would go on")?;
+        if let Some(state) = self.stage.state() {
+            writeln!(f, "{data}: {state}")?;
         }
         writeln!(
             f,
