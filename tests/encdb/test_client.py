@@ -3,48 +3,24 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from confidential import FORMS, INSTALLED, TOOLS, Confidential  # noqa: E402
+from confidential import FORMS, INSTALLED, TOOLS  # noqa: E402
+from owners_client import (IO, KEY_FILE, NO_ENCDB, NOT_TRUSTED, PGSEAL, REFUSED, USAGE, WRONG_KEY,  # noqa: E402
+                           OwnersClient)
 from page import Page  # noqa: E402
 from pgseal_test import STAGE, TIME_LIMIT, base_environment, main, run  # noqa: E402
 
 PAGE = "docs/operations/client.md"
 SERVERS_PAGE = "docs/operations/encdb.md"
-PGSEAL = STAGE / "dist/bin/pgseal"
-DONE, USAGE, IO, NO_ENCDB, KEY_FILE, WRONG_KEY, NOT_TRUSTED, REFUSED = 0, 2, 3, 4, 5, 7, 8, 10
 
 
-class Client(Confidential):
-    def server_with_encdb(self, form):
-        socket = self.evaluator().socket if form == "isolated" else ""
-        return self.server(form, form=form, socket=socket)
-
-    def client(self, cluster, *arguments, identity="owner", code=DONE, stdin="", trusts=True):
-        """Runs pgseal client; what it printed, or said if it was to fail."""
-        environment = {**base_environment(), **cluster.environment, "PGSEAL_IDENTITY": str(self.directory / identity)}
-        if trusts:
-            environment["PGSEAL_ACCEPT"] = "software"
-        done = subprocess.run([PGSEAL, "client", *arguments], env=environment, input=stdin, text=True, capture_output=True,
-                              timeout=TIME_LIMIT, check=False)
-        self.assertEqual(done.returncode, code, f"{arguments}: {done.stdout}{done.stderr}")
-        return done.stdout if code == DONE else done.stderr
-
-    def rows(self, cluster, *arguments, **options):
-        return self.client(cluster, "sql", "-tA", *arguments, **options).splitlines()
-
-    def ready(self, form, allow="all"):
-        cluster = self.server_with_encdb(form)
-        self.client(cluster, "init")
-        self.client(cluster, "key", "new")
-        if allow:
-            self.client(cluster, "grant", "add", "--allow", allow)
-        return cluster
-
+class Client(OwnersClient):
     def test_a_key_that_is_rolled_back_seals_nothing_more(self):
         """The session would have it until its end, and nobody what it sealed."""
         cluster = self.server_with_encdb("isolated")
@@ -218,56 +194,6 @@ class Client(Confidential):
         os.chmod(self.directory / "owner", 0o600)
         self.client(cluster, "connect", "-p", "1", code=IO)
 
-    def logged(self, *statements):
-        """An owner and a server that logs whatever it is sent, with these tables."""
-        conf = "log_statement = all\nlog_parameter_max_length = -1\nlog_parameter_max_length_on_error = -1\n"
-        cluster = self.server("logged", conf=conf)
-        for command in (["init"], ["key", "new"], ["grant", "add", "--allow", "all"]):
-            self.client(cluster, *command)
-        for statement in statements:
-            cluster.psql(statement)
-        return cluster
-
-    def assert_unseen(self, cluster, secret):
-        log = (cluster.home / "log").read_text()
-        self.assertIn("SELECT encdb.process_message($1)", log)
-        self.assertNotRegex(log, secret)
-
-    def test_what_must_be_sealed_is_not_sent_in_clear(self):
-        """Whatever the server calls it: the log has what it was sent."""
-        cluster = self.logged("CREATE TABLE t (c enc_text, n int)", "CREATE DOMAIN mail AS enc_text", "CREATE TABLE dom (m mail)",
-                              "CREATE TYPE pair AS (a enc_text, b int)", "CREATE TABLE comp (p pair)",
-                              "CREATE TYPE span AS RANGE (subtype = enc_int4)")
-        self.client(cluster, "sql", "INSERT INTO t (c) VALUES ($1)", "secretPlaced")
-        self.client(cluster, "sql", "INSERT INTO dom VALUES ($1)", "secretDomain")
-        self.assertEqual(self.rows(cluster, "SELECT m FROM dom WHERE m = $1", "secretDomain"), ["secretDomain"])
-        self.assertEqual(self.rows(cluster, "SELECT c FROM t WHERE c = ANY($1)", '{secretAny,NULL,"secretPlaced"}'), ["secretPlaced"])
-        for statement, value, said in (("INSERT INTO comp VALUES ($1)", "(secretPair,1)", "is a composite"),
-                                       ("SELECT $1::span", "[secretSpan,]", "is a composite"),
-                                       ("SELECT c FROM t WHERE upper(encdb.decrypt(c)) = upper($1)", "secretIexact", "--plain 1"),
-                                       ("SELECT NULL::enc_text WHERE $1::text IS NULL", "secretText", "--plain 1"),
-                                       ("SELECT c FROM t WHERE $1 = ANY(ARRAY[NULL]::text[])", "secretItem", "--plain 1"),
-                                       ("SELECT c FROM t WHERE n = ANY($1)", "{1}", "--plain 1"),
-                                       ("INSERT INTO t (c) VALUES ($1)", "secretCalledPlain", "do not call its value plain")):
-            plain = ["--plain", "1"] if "CalledPlain" in value else []
-            refused = self.client(cluster, "sql", *plain, statement, value, code=USAGE)
-            self.assertIn(said, refused)
-            self.assertNotIn(value, refused)
-        self.assertEqual(self.rows(cluster, "--plain", "1", "SELECT $1::int + 1", "41"), ["42"])
-        self.assert_unseen(cluster, "secret")
-        # The test would see it.
-        self.client(cluster, "sql", "--plain", "1", "SELECT $1::text", "secretSaidToBePlain")
-        self.assertIn("secretSaidToBePlain", (cluster.home / "log").read_text())
-
-    def test_a_column_that_became_plain_is_sent_nothing(self):
-        cluster = self.logged("CREATE TABLE t (c enc_text)", "CREATE TABLE u (c enc_text)")
-        self.client(cluster, "sql", "INSERT INTO t VALUES ($1)", "secretSealed")
-        cluster.psql("ALTER TABLE t ALTER COLUMN c TYPE text USING NULL")
-        self.assertIn("--plain 1", self.client(cluster, "sql", "INSERT INTO t VALUES ($1)", "secretInserted", code=USAGE))
-        cluster.psql("CREATE SCHEMA postgres CREATE TABLE u (c text)")  # "$user" comes before public
-        self.assertIn("--plain 1", self.client(cluster, "sql", "INSERT INTO u VALUES ($1)", "secretPathed", code=USAGE))
-        self.assert_unseen(cluster, "secret")
-
     def test_statements_of_one_session(self):
         cluster = self.ready("isolated")
         cluster.psql("CREATE TABLE t (id int, c enc_text, tag det_type)")
@@ -296,41 +222,6 @@ class Client(Confidential):
         self.assertIn("\\bind", self.client(cluster, *script, stdin="SELECT 1 \\watch 1;", code=USAGE))
         self.assertIn("--literals", self.client(cluster, *script, stdin="SELECT FROM t WHERE c = 'x';", code=USAGE))
 
-    def test_copy_seals_and_opens(self):
-        cluster = self.logged("CREATE TABLE t (id int, c enc_text, a enc_int4[], n interval, g int GENERATED ALWAYS AS (id) STORED)",
-                              "CREATE TABLE plain (c text)")
-        rows = "1\tsecret\\tOne\t{1,NULL}\t1 day\n2\t\\N\t\\N\t\\N\n3\tsecretThree\t{}\t02:00:00\n"
-        copy = ["sql", "--plain", "1,4", "COPY t FROM STDIN"]
-        self.assertEqual(self.client(cluster, *copy, stdin=rows), "COPY 3\n")
-        self.assertEqual(self.client(cluster, "sql", "COPY t TO STDOUT"), rows)
-        self.assertEqual(self.client(cluster, "sql", "COPY (SELECT c, a FROM t WHERE id = ANY(ARRAY(SELECT max(id) FROM t))) TO STDOUT"),
-                         "secretThree\t{}\n")
-        self.assertRegex(cluster.psql("COPY t (c) TO STDOUT").splitlines()[0], r"^\\\\x[0-9a-f]{70,}$")
-        # Nothing of a COPY whose last line is refused is stored.
-        said = self.client(cluster, *copy, stdin=rows + "4\tsecret\t{x}\t\\N\n", code=USAGE)
-        self.assertIn("line 4: ", said)
-        self.assertIn("line 2: the row has 1 fields", self.client(cluster, *copy, stdin="1\t\\N\t\\N\t\\N\n2\n", code=USAGE))
-        self.assertEqual(self.rows(cluster, "SELECT count(*) FROM t"), ["3"])
-        self.assertIn("--plain 1", self.client(cluster, "sql", "COPY plain FROM STDIN", stdin="secretPlain\n", code=USAGE))
-        self.assertIn("--plain 1", self.client(cluster, "sql", "COPY t (n) FROM STDIN", stdin="1 day\n", code=USAGE))
-        self.assertIn("do not call", self.client(cluster, "sql", "--plain", "1", "COPY t (c) FROM STDIN", stdin="x\n", code=USAGE))
-        self.assertIn("--sealed-only", self.client(cluster, "sql", "--sealed-only", "COPY t TO STDOUT", code=USAGE))
-        self.assertIn("without options", self.client(cluster, "sql", "COPY t TO STDOUT (FORMAT csv)", code=USAGE))
-        cluster.psql("ALTER TABLE t ALTER c TYPE text USING NULL")
-        self.assertIn("--plain 2", self.client(cluster, *copy, stdin=rows, code=USAGE))
-        self.assert_unseen(cluster, "secret")
-        # The key of a column is the list's.
-        cluster.psql("CREATE TABLE listed (c enc_text)")
-        self.client(cluster, "key", "new", "other")
-        self.client(cluster, "column", "add", "--key", "other", "public.listed.c")
-        self.client(cluster, "sql", "COPY listed FROM STDIN", stdin="x\n")
-        self.assertEqual(self.key_of(cluster, "listed"), "other")
-
-    def key_of(self, cluster, table):
-        """The key that sealed the only value of a table: bytes 3 to 6 of the cell name it."""
-        cell = cluster.psql(f"COPY {table} TO STDOUT").removeprefix("\\\\x")
-        return cluster.psql(f"SELECT keyname FROM encdb.data_key WHERE to_hex(key_id) = ltrim('{cell[6:14]}', '0')")
-
     def test_the_first_example_of_the_servers_page(self):
         """docs/operations/encdb.md, by the commands that it names."""
         text = (STAGE / SERVERS_PAGE).read_text()
@@ -353,69 +244,6 @@ class Client(Confidential):
         self.assertIn("--key NAME", said)
         self.client(cluster, "key", "new", "mine", identity="second")
         self.assertEqual(self.rows(cluster, "--key", "mine", "SELECT $1::enc_text", "x", identity="second"), ["x"])
-
-    def test_literals_beside_encrypted_columns_are_not_sent(self):
-        """The statement of a PREPARE that fails is in the log as it was sent."""
-        cluster = self.logged("CREATE TABLE t (c enc_text, n int)", "CREATE VIEW v AS SELECT c FROM t", "CREATE TABLE u (n int)")
-        self.client(cluster, "column", "add", "public.t.c")
-        for statement in ("SELECT c FROM t WHERE c = 'secretQuoted'", "INSERT INTO t VALUES (E'secret\\'Escaped')",
-                          "SELECT * FROM v WHERE c = $$secretDollar$$", "SELECT 'secretCast'::enc_text", "SELECT * FROM t WHERE c = 41",
-                          "SELECT encdb.enc_text_encrypt('secretConverted')", 'SELECT * FROM U&"\\0074" WHERE U&"\\0063" = \'secretUnicode\'',
-                          "SELECT c /* 'x' */ FROM T WHERE c LIKE U&'secret%'"):
-            refused = self.client(cluster, "sql", statement, code=USAGE)
-            self.assertIn("--literals", refused)
-            self.assertNotRegex(refused, "secret[A-Z]")
-        self.assert_unseen(cluster, "secret[A-Z%]")
-        self.assertEqual(self.rows(cluster, "SELECT c FROM t WHERE c = $1 LIMIT 3", "x"), [])
-        self.assertEqual(self.rows(cluster, "SELECT count(*) FROM u WHERE n > 41"), ["0"])
-        self.assertEqual(self.rows(cluster, "--literals", "SELECT count(*) FROM t WHERE n > 41"), ["0"])
-        self.client(cluster, "sql", "--literals", "SELECT c FROM t WHERE c = 'secretSent'", code=REFUSED)
-        self.assertRegex((cluster.home / "log").read_text(), "STATEMENT: .*secretSent")
-
-    def test_the_owners_list_decides_what_is_encrypted(self):
-        """And a server that says otherwise is handed no keys, and no statement."""
-        cluster = self.logged("CREATE TABLE t (c enc_text, n int)", "CREATE SCHEMA s",
-                              "CREATE TABLE s.u (d enc_int4[])", "CREATE DOMAIN mail AS enc_text", "CREATE TABLE s.v (e mail)")
-        self.assertIn("of int4", self.client(cluster, "column", "add", "public.t.n", code=USAGE))
-        self.assertIn("no column", self.client(cluster, "column", "add", "public.t.x", code=NOT_TRUSTED))
-        self.client(cluster, "column", "add", "--key", "other", "public.t.c")
-        added = self.client(cluster, "column", "add", "--all")
-        self.assertNotIn("public.t.c", added)
-        listed = [re.split(r" +\| ", line.strip()) for line in self.client(cluster, "column", "list").splitlines()[2:5]]
-        self.assertEqual(listed, [["public.t.c", "enc_text", "other"], ["s.u.d", "enc_int4[]", "|postgres|postgres|"],
-                                  ["s.v.e", "enc_text", "|postgres|postgres|"]])
-        self.assertEqual((self.directory / "owner").stat().st_mode & 0o777, 0o600)
-        self.client(cluster, "sql", "INSERT INTO t (c) VALUES ($1)", "secretFirst")
-        ask = ["sql", "-tA", "SELECT c FROM t"]
-        self.assertEqual(self.client(cluster, *ask), "secretFirst\n")
-        for change, undo, said in (
-                ("ALTER TABLE t ALTER c TYPE text USING NULL", "ALTER TABLE t ALTER c TYPE enc_text USING NULL", "of type text on"),
-                ("ALTER TABLE t RENAME c TO b", "ALTER TABLE t RENAME b TO c", "no column public.t.c"),
-                ("ALTER TABLE t RENAME TO t_; CREATE VIEW t AS SELECT 'made up' AS c FROM t_",
-                 "DROP VIEW t; ALTER TABLE t_ RENAME TO t", "of type text on"),
-                ("ALTER TABLE s.u ALTER d TYPE enc_int4 USING NULL", "ALTER TABLE s.u ALTER d TYPE enc_int4[] USING NULL",
-                 "of type enc_int4 on the server, and of type enc_int4[]"),
-                ("ALTER TABLE s.v RENAME TO w; DROP DOMAIN mail CASCADE; CREATE DOMAIN mail AS text; CREATE TABLE s.v (e mail)",
-                 "DROP TABLE s.v; DROP DOMAIN mail; CREATE DOMAIN mail AS enc_text; CREATE TABLE s.v (e mail)", "s.v.e is of type text")):
-            cluster.psql(change)
-            asked = (cluster.home / "log").read_text().count("process_message")
-            refused = self.client(cluster, *ask, code=NOT_TRUSTED)
-            self.assertIn(said, refused)
-            self.assertIn("pgseal client column forget", refused)
-            self.assertEqual((cluster.home / "log").read_text().count("process_message"), asked, "it was handed keys")
-            cluster.psql(undo)
-        # Another table is found first: only statements that name the table without its schema are refused.
-        cluster.psql("CREATE SCHEMA postgres CREATE TABLE t (c text)")
-        self.assertIn("another table than public.t", self.client(cluster, *ask, code=NOT_TRUSTED))
-        self.client(cluster, "sql", "SELECT c FROM public.t AS found")
-        cluster.psql("DROP SCHEMA postgres CASCADE; DROP TABLE t")
-        self.client(cluster, "connect", code=NOT_TRUSTED)
-        self.assertIn("not a column that this identity keeps", self.client(cluster, "column", "forget", "public.x.c", code=USAGE))
-        self.client(cluster, "column", "forget", "public.t.c")
-        self.client(cluster, "connect")
-        # An application's identity knows what its owner's did.
-        self.client(cluster, "init", str(self.directory / "application"), "--application-of", str(self.directory / "owner"))
-        self.assertIn("s.u.d", self.client(cluster, "column", "list", identity="application"))
 
     def test_a_revocation_does_not_come_undone_unseen(self):
         """A superuser deletes it, and the evaluator is started again."""
@@ -445,6 +273,50 @@ class Client(Confidential):
         self.assertRegex(self.client(cluster, "connect"), r"revocations +1\n")
         cluster.psql("DELETE FROM encdb.revocation; INSERT INTO encdb.revocation TABLE kept")
         self.client(cluster, "connect")
+
+    def test_another_list_of_the_same_number_is_not_taken(self):
+        """Two copies of an identity signed them, and the database kept one of them only."""
+        evaluator = self.evaluator()
+        cluster = self.server("main", form="isolated", socket=evaluator.socket)
+        self.client(cluster, "init")
+        self.client(cluster, "key", "new")
+        subject = self.client(cluster, "init", str(self.directory / "application"), "--application-of",
+                              str(self.directory / "owner")).split()[-1]
+        add = ["sql", "SELECT $1::enc_int4 + $2::enc_int4", "1", "2"]
+        first, second = (self.client(cluster, "grant", "add", "--to", subject, "--allow", "arithmetic").split()[1] for _ in range(2))
+        shutil.copy(self.directory / "owner", self.directory / "copy")
+        self.client(cluster, "grant", "revoke", first)
+        cluster.psql("DELETE FROM encdb.revocation")
+        evaluator.kill9()
+        evaluator.start()
+        self.client(cluster, "grant", "revoke", second, identity="copy")
+        self.client(cluster, *add, identity="application")  # by the first, as documented
+        for command in (["connect"], ["grant", "revoke", second]):
+            said = self.client(cluster, *command, code=NOT_TRUSTED)
+            self.assertIn("shows another list 1 of revoked grants than this identity has seen", said)
+        self.client(cluster, "grant", "restore")
+        for identity in ("owner", "copy"):
+            self.assertRegex(self.client(cluster, "connect", identity=identity), r"revocations +2\n")
+        self.assertEqual(self.client(cluster, "grant", "list").count("revoked"), 2)
+        self.client(cluster, *add, identity="application", code=REFUSED)
+
+    def test_an_identity_that_cannot_be_written_is_used(self):
+        cluster = self.ready("inline")
+        closed = self.directory / "closed"
+        closed.mkdir()
+        shutil.copy(self.directory / "owner", closed)
+        serial = self.client(cluster, "grant", "add", "--allow", "text").split()[1]
+        self.client(cluster, "grant", "revoke", serial)
+        closed.chmod(0o500)
+        self.addCleanup(closed.chmod, 0o700)
+        for _ in range(2):
+            shown = self.client(cluster, "connect", identity="closed/owner", warned="cannot be written.*which grants were revoked")
+            self.assertRegex(shown, r"revocations +1\n")
+        self.assertEqual(self.rows(cluster, "SELECT $1::enc_int4", "1", identity="closed/owner", warned="cannot be written"), ["1"])
+        closed.chmod(0o700)
+        self.client(cluster, "connect", identity="closed/owner")
+        closed.chmod(0o500)
+        self.client(cluster, "connect", identity="closed/owner")
 
     def test_arrays_are_sealed_and_opened_element_by_element(self):
         for form in FORMS:

@@ -6,8 +6,7 @@ use zeroize::Zeroizing;
 use crate::array::Array;
 use crate::column::{Encrypted, Shape};
 use crate::hex::{from_hex, to_hex};
-use crate::list::quoted;
-use crate::statement::{name_of, Statement, Token};
+use crate::statement::{is_word, name_of, Statement, Token};
 use crate::{ClientError, KeyRing, Type, Value};
 
 /// What stands for NULL.
@@ -49,10 +48,6 @@ impl<'s> Copy<'s> {
     }
 }
 
-fn is_word(token: Token<'_>, word: &str) -> bool {
-    matches!(token, Token::Word(found) if found.eq_ignore_ascii_case(word))
-}
-
 /// Of `a.b (c, d)`: the names of the table, and those of columns.
 fn table(tokens: &[Token<'_>]) -> Result<(Vec<String>, Option<Vec<String>>), ClientError> {
     let bracket = tokens.iter().position(|token| *token == Token::Sign('('));
@@ -77,9 +72,11 @@ fn listed(tokens: &[Token<'_>], sign: char) -> Option<Vec<String>> {
     parts.map(name).collect()
 }
 
-/// A table or columns as a statement needs them.
+/// A table or columns as a statement needs them. All are quoted: unquoted, `user` is a function,
+/// and `order` ends the list.
 pub(crate) fn joined(names: &[String], between: &str) -> String {
-    let names: Vec<String> = names.iter().map(|name| quoted(name)).collect();
+    let quoted = |name: &String| format!("\"{}\"", name.replace('"', "\"\""));
+    let names: Vec<String> = names.iter().map(quoted).collect();
     names.join(between)
 }
 

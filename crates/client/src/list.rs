@@ -56,6 +56,13 @@ pub enum ListError {
          sent"
     )]
     Literal(String),
+    /// A literal for code that may do anything with it.
+    #[error(
+        "the statement has a literal, nothing tells what {0} does with it, and the database has \
+         encrypted columns: the server and its log would see it. Say --literals if none is a \
+         secret; nothing was sent"
+    )]
+    Code(&'static str),
     /// Fewer revocations than there were.
     #[error(
         "the server shows list {shown} of revoked grants, and this identity has seen list {kept}: \
@@ -67,6 +74,13 @@ pub enum ListError {
         /// Its number; 0 is none
         shown: u64,
     },
+    /// Two lists of one number, each without something that was revoked.
+    #[error(
+        "the server shows another list {0} of revoked grants than this identity has seen: what \
+         one of them revokes the other does not; the owner runs pgseal client grant restore, \
+         which signs both as one"
+    )]
+    Forked(u64),
     /// A name that is none.
     #[error("give a column as schema.table.column, in double quotes what SQL would have so")]
     Name,
@@ -109,8 +123,8 @@ impl FromStr for ColumnName {
     }
 }
 
-/// As an SQL statement needs it.
-pub(crate) fn quoted(name: &str) -> String {
+/// As a reader expects it, and [`Statement`] reads it. SQL quotes its key words too.
+fn quoted(name: &str) -> String {
     let is_small = |c: char| c == '_' || c.is_ascii_lowercase();
     let is_bare =
         name.starts_with(is_small) && name.chars().all(|c| is_small(c) || c.is_ascii_digit());
@@ -221,23 +235,20 @@ impl OwnersList {
     }
 
     /// Refuses a statement with literals that names something encrypted: a table or a column of the
-    /// list, a table of which the server says so, or a type of encdb. Nothing tells what a literal
-    /// is for, and a statement that fails is in the server's log as it was sent.
-    pub fn literals(
-        &self,
-        statement: &Statement<'_>,
-        shown: &[ShownColumn],
-    ) -> Result<(), ListError> {
+    /// list, one of the names that the server says ([`crate::encrypted_names`]), or a type of
+    /// encdb; and one that runs code, if there is any of these. Nothing tells what a literal is
+    /// for, and a statement that fails is in the server's log as it was sent.
+    pub fn literals(&self, statement: &Statement<'_>, names: &[String]) -> Result<(), ListError> {
         if !statement.has_literals() {
             return Ok(());
         }
         let listed = { self.columns.keys() }.flat_map(|name| [&name.table, &name.column]);
-        let shown = shown.iter().map(|shown| &shown.name.table);
-        let named = { listed.chain(shown) }.find(|name| statement.names(name));
-        let refused = |name: &String| Err(ListError::Literal(quoted(name)));
-        match (named, statement.encrypted_type()) {
-            (Some(name), _) => refused(name),
-            (None, Some(name)) => refused(&name),
+        let mut encrypted = listed.chain(names).peekable();
+        let code = { statement.runs_code() }.filter(|_| encrypted.peek().is_some());
+        let named = encrypted.find(|name| statement.names(name));
+        match (named.cloned().or_else(|| statement.encrypted_type()), code) {
+            (Some(name), _) => Err(ListError::Literal(quoted(&name))),
+            (None, Some(code)) => Err(ListError::Code(code)),
             (None, None) => Ok(()),
         }
     }
@@ -269,7 +280,7 @@ impl OwnersList {
     }
 
     /// Which list of revoked grants holds: what the server shows, or refused, if it shows less than
-    /// was seen. Who restores takes what was seen.
+    /// was seen, or something else. Who restores takes what was seen.
     pub fn latest(
         &self,
         owner: &PublicKey,
@@ -277,12 +288,14 @@ impl OwnersList {
         restores: bool,
     ) -> Result<Option<VerifiedRevocations>, ListError> {
         let number = shown.as_ref().map_or(0, VerifiedRevocations::sequence);
-        if number >= self.sequence() {
+        let is_kept = shown.as_ref().map(VerifiedRevocations::list) == self.revocations();
+        if number > self.sequence() || is_kept {
             return Ok(shown);
         }
         let kept = self.revocations.clone();
         match kept.and_then(|kept| kept.verify(owner).ok()) {
             Some(kept) if restores => Ok(Some(kept)),
+            _ if number == self.sequence() => Err(ListError::Forked(number)),
             _ => Err(ListError::Withheld {
                 kept: self.sequence(),
                 shown: number,
@@ -433,7 +446,7 @@ mod tests {
     #[test]
     fn literals_beside_what_is_encrypted_are_refused() {
         let list = listed(&["s.t.secret"]);
-        let view = shown("s.view.c", Some("enc_text"), "s");
+        let view = ["view".to_owned()];
         let check = |sql| list.literals(&Statement::new(sql), &view);
         for sql in [
             "SELECT * FROM t WHERE secret = 'x'",
@@ -442,9 +455,13 @@ mod tests {
             "SELECT * FROM view LIMIT (1)",
             "SELECT 'x'::enc_text",
             "SELECT encdb.enc_int4_encrypt(1)",
+            "SELECT '{x}'::_enc_text",
         ] {
             assert!(matches!(check(sql), Err(ListError::Literal(_))), "{sql}");
         }
+        assert_eq!(check("DO $$ $$"), Err(ListError::Code("DO")));
+        let nothing = OwnersList::default().literals(&Statement::new("DO $$ $$"), &[]);
+        assert_eq!(nothing, Ok(()));
         for sql in [
             "SELECT * FROM t WHERE secret = $1 LIMIT 3",
             "SELECT * FROM plain WHERE c = 'x'",
@@ -482,6 +499,16 @@ mod tests {
             assert_eq!(latest(&list, shown, false), Err(withheld));
             assert_eq!(latest(&list, shown, true), Ok(2));
         }
+        let other = next(Some(&first), 4);
+        assert_eq!(
+            latest(&list, Some(&other), false),
+            Err(ListError::Forked(2))
+        );
+        let restored = list.latest(&owner, Some(other), true).ok().flatten();
+        assert_eq!(
+            restored.map(|list| list.list().clone()),
+            Some(second.list().clone())
+        );
         assert_eq!(latest(&list, Some(&next(Some(&second), 3)), false), Ok(3));
     }
 }

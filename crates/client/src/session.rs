@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use pgseal_cell::grant::{DatabaseId, Grant, Revocations, Serial, VerifiedRevocations};
+use pgseal_cell::grant::{DatabaseId, Grant, Serial, VerifiedRevocations};
 use pgseal_evaluator_proto::message::{ClientSession, Command, Hello, Offer, OpenTerms, Reply};
 use tokio_postgres::Client;
 
@@ -23,7 +23,7 @@ use crate::grants::{self, Papers, Wanted};
 use crate::list::{ColumnName, OwnersList};
 use crate::statement::Statement as Read;
 use crate::{Argument, ClientError, Identity, KeyRing, NewKey, Policy, Resolver};
-pub use catalog::{encrypted_columns, shown_columns};
+pub use catalog::{encrypted_columns, encrypted_names, shown_columns};
 pub use prepared::Prepared;
 use prepared::{as_sql, Target};
 pub use row::Row;
@@ -151,11 +151,25 @@ impl Session {
     }
 
     /// Puts the list of revoked grants that was seen back: into the evaluator and the database.
+    /// Where these have another one of its number, the next number is for both together.
     pub async fn restore(&mut self) -> Result<(), ClientError> {
-        if let Some(list) = self.list.revocations().map(Revocations::encode) {
-            self.command(&Command::Revoke(&list)).await?;
-            store::add_revocations(&self.client, &list).await?;
+        let owner = self.identity.owner();
+        let Some(kept) = self.list.revocations().cloned() else {
+            return Ok(());
+        };
+        let mut list = kept.verify(&owner)?;
+        let shown = last_list(&self.client, &self.identity).await?;
+        let is_other = |shown: &VerifiedRevocations| {
+            shown.sequence() == list.sequence() && shown.list() != list.list()
+        };
+        if let Some(shown) = shown.filter(is_other) {
+            let both = grants::revoke(&self.identity, Some(&shown), list.serials())?;
+            list = both.verify(&owner)?;
         }
+        let signed = list.list().encode();
+        self.command(&Command::Revoke(&signed)).await?;
+        store::add_revocations(&self.client, &signed).await?;
+        self.list.saw(&list);
         Ok(())
     }
 

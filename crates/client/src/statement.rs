@@ -88,12 +88,32 @@ impl<'s> Statement<'s> {
         self.tokens().any(|token| is_name(token, name))
     }
 
-    /// A name that begins as those of encdb's types and their functions do.
+    /// A name that begins as those of encdb's types, of arrays of them and of their functions do.
     pub(crate) fn encrypted_type(&self) -> Option<String> {
         let begins = |name: &String| {
-            name.starts_with("enc_") || matches!(name.as_str(), "det_type" | "rnd_type")
+            let name = name.strip_prefix('_').unwrap_or(name);
+            name.starts_with("enc_") || matches!(name, "det_type" | "rnd_type")
         };
         self.tokens().filter_map(name_of).find(begins)
+    }
+
+    /// The key word of a statement that does not name what its literals are for: that is in a
+    /// body of code, in a statement that was prepared, or behind a procedure.
+    pub(crate) fn runs_code(&self) -> Option<&'static str> {
+        let has = |word: &str| self.tokens().any(|token| is_word(token, word));
+        let begins = |word: &str| {
+            self.first_word()
+                .is_some_and(|it| it.eq_ignore_ascii_case(word))
+        };
+        let makes = |what: &str| begins("create") && has(what);
+        match () {
+            () if begins("do") => Some("DO"),
+            () if makes("function") => Some("CREATE FUNCTION"),
+            () if makes("procedure") => Some("CREATE PROCEDURE"),
+            () if has("execute") => Some("EXECUTE"),
+            () if has("call") => Some("CALL"),
+            () => None,
+        }
     }
 
     /// Whether this table's name occurs without its schema before it.
@@ -108,7 +128,8 @@ impl<'s> Statement<'s> {
         { tokens.iter().enumerate() }.any(|(at, token)| is_name(*token, table) && is_bare(at))
     }
 
-    /// Whether it has a string or a number, other than how many rows LIMIT and OFFSET give.
+    /// Whether it has a string, a number, other than how many rows LIMIT and OFFSET give, or a
+    /// boolean.
     pub fn has_literals(&self) -> bool {
         let mut before = None;
         self.tokens().any(|token| {
@@ -118,7 +139,7 @@ impl<'s> Statement<'s> {
             match token {
                 Token::Text | Token::Unknown => true,
                 Token::Number => !counts,
-                _ => false,
+                token => is_word(token, "true") || is_word(token, "false"),
             }
         })
     }
@@ -145,6 +166,11 @@ pub(crate) fn name_of(token: Token<'_>) -> Option<String> {
         Token::Quoted(name) => Some(name.replace("\"\"", "\"")),
         _ => None,
     }
+}
+
+/// Whether a token is this key word.
+pub(crate) fn is_word(token: Token<'_>, word: &str) -> bool {
+    matches!(token, Token::Word(found) if found.eq_ignore_ascii_case(word))
 }
 
 fn is_name(token: Token<'_>, name: &str) -> bool {
@@ -386,11 +412,32 @@ mod tests {
             "a-1",
             "U&\"c\"",
             "\"open",
+            "b = true",
+            "b IS NOT False",
         ] {
             assert!(Statement::new(text).has_literals(), "{text}");
         }
+        assert!(!Statement::new("SELECT \"true\"").has_literals());
         assert_eq!(tokens("a--b"), [Token::Word("a")]);
         assert_eq!(tokens(" /* c */ -- d"), []);
+    }
+
+    #[test]
+    fn statements_that_run_code_are_told() {
+        for (text, word) in [
+            ("do $$ x $$", Some("DO")),
+            (
+                "CREATE OR REPLACE function f() AS 'x'",
+                Some("CREATE FUNCTION"),
+            ),
+            ("CREATE PROCEDURE f() AS 'x'", Some("CREATE PROCEDURE")),
+            ("Explain Execute q(1)", Some("EXECUTE")),
+            ("CALL p(1)", Some("CALL")),
+            ("INSERT INTO t VALUES (1) ON CONFLICT DO NOTHING", None),
+            ("SELECT \"call\", 'execute' FROM t", None),
+        ] {
+            assert_eq!(Statement::new(text).runs_code(), word, "{text}");
+        }
     }
 
     #[test]

@@ -326,7 +326,8 @@ fn of_session(error: &ClientError) -> u8 {
             ListError::Name
             | ListError::Plain(..)
             | ListError::NotPlain(_)
-            | ListError::Literal(_) => USAGE,
+            | ListError::Literal(_)
+            | ListError::Code(_) => USAGE,
             _ => NOT_GUARANTEED,
         },
         ClientError::NoKey(_)

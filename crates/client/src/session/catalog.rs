@@ -67,10 +67,42 @@ pub async fn encrypted_columns(client: &Client) -> Result<Vec<ShownColumn>, Clie
         JOIN pg_catalog.pg_namespace n ON n.oid = r.relnamespace \
         WHERE a.attnum > 0 AND NOT a.attisdropped AND n.nspname !~ '^pg_' \
         ORDER BY 1, 2, 3";
-    let any = ["det_type", "rnd_type"];
-    let names: Vec<&str> = NAMES.iter().map(|(name, _)| *name).chain(any).collect();
-    let rows = client.query(sql, &[&names]).await?;
+    let rows = client.query(sql, &[&own_types()]).await?;
     rows.iter().map(shown).collect()
+}
+
+/// What holds something encrypted, as the server says, by its bare name: tables, views and types,
+/// within composites, arrays, domains and ranges too, and functions that take such values.
+pub async fn encrypted_names(client: &Client) -> Result<Vec<String>, ClientError> {
+    let sql = "WITH RECURSIVE part(of, whole) AS ( \
+            SELECT typbasetype, oid FROM pg_catalog.pg_type WHERE typtype = 'd' \
+            UNION ALL SELECT typelem, oid FROM pg_catalog.pg_type \
+                WHERE typcategory = 'A' AND typelem <> 0 \
+            UNION ALL SELECT a.atttypid, r.reltype FROM pg_catalog.pg_attribute a \
+                JOIN pg_catalog.pg_class r ON r.oid = a.attrelid \
+                WHERE a.attnum > 0 AND NOT a.attisdropped AND r.reltype <> 0 \
+            UNION ALL SELECT rngsubtype, rngtypid FROM pg_catalog.pg_range \
+            UNION ALL SELECT rngsubtype, rngmultitypid FROM pg_catalog.pg_range), \
+        own AS (SELECT oid, typarray FROM pg_catalog.pg_type \
+            WHERE typname = ANY($1::pg_catalog.text[])), \
+        enc(type) AS (SELECT oid FROM own \
+            UNION SELECT part.whole FROM enc JOIN part ON part.of = enc.type) \
+        SELECT t.typname::pg_catalog.text FROM enc JOIN pg_catalog.pg_type t ON t.oid = enc.type \
+        WHERE NOT EXISTS (SELECT FROM own WHERE t.oid IN (own.oid, own.typarray)) \
+        UNION SELECT p.proname::pg_catalog.text FROM pg_catalog.pg_proc p \
+        WHERE EXISTS (SELECT FROM enc WHERE enc.type = ANY(p.proargtypes)) \
+            AND NOT EXISTS (SELECT FROM pg_catalog.pg_depend d \
+                JOIN pg_catalog.pg_extension e ON e.oid = d.refobjid AND e.extname = 'encdb' \
+                WHERE d.classid = 'pg_catalog.pg_proc'::pg_catalog.regclass \
+                    AND d.objid = p.oid AND d.deptype = 'e')";
+    let rows = client.query(sql, &[&own_types()]).await?;
+    rows.iter().map(|row| Ok(row.try_get(0)?)).collect()
+}
+
+/// Encdb's own types.
+fn own_types() -> Vec<&'static str> {
+    let any = ["det_type", "rnd_type"];
+    NAMES.iter().map(|(name, _)| *name).chain(any).collect()
 }
 
 fn shown(row: &Row) -> Result<ShownColumn, ClientError> {

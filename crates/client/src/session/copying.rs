@@ -8,6 +8,7 @@ use tokio_postgres::types::private::BytesMut;
 use tokio_postgres::types::Type as PgType;
 use zeroize::Zeroizing;
 
+use super::prepared::Target;
 use super::Session;
 use crate::column::Shape;
 use crate::copy::{joined, open, Copy, Place};
@@ -76,21 +77,21 @@ impl Session {
             return Err(ClientError::Copy);
         };
         let columns = self.copied(&table, columns.as_deref()).await?;
-        let keynames: Vec<String> = { columns.iter() }
-            .map(|column| self.copy_target(&table, &column.name))
-            .collect();
-        self.settle(keynames.iter().map(String::as_str)).await?;
-        let place = |(number, (column, keyname)): (usize, (&CopiedColumn, _))| Place {
-            number,
-            shape: Shape::of(&column.ty),
-            keyname,
-            is_plain: plain.contains(&number),
-            ty: types.get(&number).copied(),
-        };
-        let places: Vec<Place<'_>> = (1..)
-            .zip(columns.iter().zip(keynames.iter().map(String::as_str)))
-            .map(place)
-            .collect();
+        let targets = self.copy_targets(&table, &columns).await?;
+        self.settle(targets.iter().map(|target| target.keyname.as_str()))
+            .await?;
+        let mut places = Vec::with_capacity(columns.len());
+        for (number, (column, target)) in (1..).zip(columns.iter().zip(&targets)) {
+            let is_plain = plain.contains(&number);
+            self.may_be_plain(&table, column, is_plain)?;
+            places.push(Place {
+                number,
+                shape: Shape::of(&column.ty),
+                keyname: &target.keyname,
+                is_plain,
+                ty: types.get(&number).copied(),
+            });
+        }
         let mut sink = pin!(self.client.copy_in::<_, BytesMut>(sql).await?);
         let mut block = String::with_capacity(2 * ENOUGH);
         for (line, row) in (1..).zip(rows) {
@@ -116,21 +117,54 @@ impl Session {
         Ok(())
     }
 
-    /// The key for a column of the table, which may be named without its schema.
-    fn copy_target(&self, table: &[String], column: &str) -> String {
+    /// Refuses that a column's fields go in clear if the list has the column, in whatever schema
+    /// where none is named: the server, which says what the search path finds, does not decide it.
+    fn may_be_plain(
+        &self,
+        table: &[String],
+        column: &CopiedColumn,
+        is_plain: bool,
+    ) -> Result<(), ClientError> {
         let is_it = |name: &&ColumnName| {
-            let (last, schema) = match table {
-                [schema, last] => (last, Some(schema)),
-                [.., last] => (last, None),
-                [] => return false,
-            };
-            name.column == column
-                && name.table == *last
-                && schema.is_none_or(|schema| *schema == name.schema)
+            let mut names = [&name.table, &name.schema].into_iter();
+            column.name == name.column && { table.iter().rev().take(2) }
+                .all(|part| names.next() == Some(part))
         };
-        let listed = self.list.columns().map(|(name, _)| name).find(is_it);
-        let name = listed.map(ToString::to_string).unwrap_or_default();
-        self.target(&name).keyname
+        let mut listed = self.list.columns().map(|(name, _)| name).filter(is_it);
+        listed.try_for_each(|name| Ok(self.list.argument(name, is_plain)?))
+    }
+
+    /// The keys for the columns. Where the table is named without its schema, the search path says
+    /// which one it is.
+    async fn copy_targets(
+        &self,
+        table: &[String],
+        columns: &[CopiedColumn],
+    ) -> Result<Vec<Target>, ClientError> {
+        let (table, schema) = match table {
+            [.., schema, last] => (last, schema.clone()),
+            [last] => (last, self.schema_of(last).await?),
+            [] => return Err(ClientError::Copy),
+        };
+        let target = |column: &CopiedColumn| {
+            let name = ColumnName {
+                schema: schema.clone(),
+                table: table.clone(),
+                column: column.name.clone(),
+            };
+            self.target(&name.to_string())
+        };
+        Ok(columns.iter().map(target).collect())
+    }
+
+    /// Where the search path finds a table of this name.
+    async fn schema_of(&self, table: &str) -> Result<String, ClientError> {
+        let sql = "SELECT n.nspname::pg_catalog.text FROM pg_catalog.pg_class r \
+            JOIN pg_catalog.pg_namespace n ON n.oid = r.relnamespace \
+            WHERE r.oid = pg_catalog.to_regclass(pg_catalog.quote_ident($1))";
+        let found = self.client.query_opt(sql, &[&table]).await?;
+        let name = found.map(|row| row.try_get(0)).transpose()?;
+        name.ok_or(ClientError::Copy)
     }
 
     /// The columns of a table that COPY has if it names none, or those that it names.

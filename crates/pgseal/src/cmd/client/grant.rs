@@ -155,5 +155,6 @@ pub async fn revoke(args: &GrantRevokeArgs) -> Result<(), ClientFailure> {
 
 pub async fn restore(args: &GrantRestoreArgs) -> Result<(), ClientFailure> {
     let mut session = args.client.session_that(&args.trust, None, true).await?;
-    Ok(session.restore().await?)
+    session.restore().await?;
+    args.client.keep(&session)
 }

@@ -13,7 +13,7 @@ mod value;
 
 use std::fs;
 use std::future::Future;
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -147,7 +147,8 @@ impl ClientOptions {
     }
 
     /// Keeps the list of revoked grants that a session saw. An application's file keeps what it
-    /// was made with: it may be one that only its owner can write.
+    /// was made with: it may be one that only its owner can write. Where the owner's own cannot be
+    /// written either, what was seen holds until the command ends.
     fn keep(&self, session: &Session) -> Result<(), ClientFailure> {
         let (mut file, database) = (self.file()?, self.database()?);
         let seen = session.list().revocations();
@@ -156,10 +157,21 @@ impl ClientOptions {
         }
         let owner = session.identity().owner();
         let seen = seen.and_then(|seen| seen.clone().verify(&owner).ok());
-        Ok(file.update(|kept| {
+        let kept = file.update(|kept| {
             seen.iter()
                 .for_each(|seen| _ = kept.database_mut(&database).saw(seen));
-        })?)
+        });
+        match kept {
+            Err(unwritten @ IdentityFileError::Write(..)) => {
+                warn(&format!(
+                    "{unwritten}: it does not keep which grants were revoked, and the next \
+                     command does not notice when the server shows fewer; let the file and its \
+                     directory be written"
+                ));
+                Ok(())
+            }
+            kept => Ok(kept?),
+        }
     }
 }
 
@@ -197,14 +209,26 @@ fn bytes<const N: usize>(text: &str) -> Option<[u8; N]> {
     from_hex(text)?.as_slice().try_into().ok()
 }
 
-/// All of standard input, without the last end of line.
+/// All of standard input as one value, without the last end of line.
 fn input() -> io::Result<Zeroizing<String>> {
-    let mut text = Zeroizing::new(String::new());
-    io::stdin().read_to_string(&mut text)?;
+    let mut text = lines()?;
     if text.ends_with('\n') {
         text.pop();
     }
     Ok(text)
+}
+
+/// All of standard input. Where each line is a row, an empty last one is a row too.
+fn lines() -> io::Result<Zeroizing<String>> {
+    let mut text = Zeroizing::new(String::new());
+    io::stdin().read_to_string(&mut text)?;
+    Ok(text)
+}
+
+/// Says on standard error what does not keep a command from its work.
+fn warn(text: &str) {
+    // Nobody is left to be told if that fails.
+    let _ = writeln!(io::stderr(), "pgseal: warning: {text}");
 }
 
 /// Seconds since 1970.

@@ -61,22 +61,18 @@ impl<'s> Script<'s> {
         Ok(Some(step))
     }
 
-    /// The rows behind a COPY, up to a line of `\.`.
-    pub fn rows(&mut self) -> Result<Vec<&'s str>, ScriptError> {
-        let (_, mut rest) = self.0.split_once('\n').ok_or(ScriptError::Rows)?;
-        let mut rows = Vec::new();
-        loop {
-            let (row, left) = rest.split_once('\n').unwrap_or((rest, ""));
-            rest = left;
-            if row == "\\." {
-                self.0 = rest;
-                return Ok(rows);
+    /// The rows behind a COPY, each with its end of line, up to a line of `\.`.
+    pub fn rows(&mut self) -> Result<&'s str, ScriptError> {
+        let (_, rows) = self.0.split_once('\n').ok_or(ScriptError::Rows)?;
+        let mut end = 0;
+        for line in rows.split_inclusive('\n') {
+            if line.trim_end_matches('\n') == "\\." {
+                self.0 = &rows[end + line.len()..];
+                return Ok(&rows[..end]);
             }
-            if rest.is_empty() {
-                return Err(ScriptError::Rows);
-            }
-            rows.push(row);
+            end += line.len();
         }
+        Err(ScriptError::Rows)
     }
 
     /// Steps over what ends a statement, if it is next.
@@ -211,7 +207,7 @@ mod tests {
     fn rows_end_with_a_line_of_their_own() {
         let mut script = Script::new("COPY t FROM STDIN;\n1\ta;b\n\n\\.\nCOMMIT;\n");
         assert!(script.step().is_ok_and(|step| step.is_some()));
-        assert_eq!(script.rows().ok(), Some(vec!["1\ta;b", ""]));
+        assert_eq!(script.rows().ok(), Some("1\ta;b\n\n"));
         let next = script.step().ok().flatten().map(|step| step.statement);
         assert_eq!(next.as_deref(), Some("COMMIT"));
         for text in ["COPY t FROM STDIN;", "COPY t FROM STDIN;\n1\n"] {

@@ -5,12 +5,12 @@
 use std::collections::BTreeMap;
 
 use pgseal_client::{
-    encrypted_columns, Argument, ClientError, Prepared, Row, Session, Statement, Type, Value,
+    encrypted_names, Argument, ClientError, Prepared, Row, Session, Statement, Type, Value,
 };
 use zeroize::Zeroizing;
 
 use super::script::{Script, Step};
-use super::{input, not, print, ClientFailure};
+use super::{input, lines, not, print, ClientFailure};
 use crate::cli::client::SqlArgs;
 use crate::output;
 
@@ -34,7 +34,7 @@ pub async fn run(args: &SqlArgs) -> Result<(), ClientFailure> {
         types: args.types.clone(),
     };
     match copies(statement) {
-        true => work.copy(&step, &|| Ok(input()?)).await,
+        true => work.copy(&step, &|| Ok(lines()?)).await,
         false => work.statement(&step).await,
     }
 }
@@ -59,10 +59,10 @@ impl Work<'_> {
                 continue;
             }
             let rows = match Statement::new(&step.statement).names("stdin") {
-                true => script.rows()?.join("\n"),
-                false => String::new(),
+                true => script.rows()?,
+                false => "",
             };
-            self.copy(&step, &|| Ok(Zeroizing::new(rows.clone())))
+            self.copy(&step, &|| Ok(Zeroizing::new(rows.to_owned())))
                 .await?;
         }
         Ok(())
@@ -74,10 +74,10 @@ impl Work<'_> {
         if self.args.literals || !statement.has_literals() {
             return Ok(());
         }
-        let shown = encrypted_columns(self.session.client()).await?;
+        let names = encrypted_names(self.session.client()).await?;
         let list = self.session.list();
         Ok(list
-            .literals(&statement, &shown)
+            .literals(&statement, &names)
             .map_err(ClientError::from)?)
     }
 
@@ -103,7 +103,7 @@ impl Work<'_> {
 
     async fn each_line(&self, statement: &str) -> Result<(), ClientFailure> {
         let prepared = self.prepare(statement).await?;
-        let (lines, mut touched) = (input()?, 0);
+        let (lines, mut touched) = (lines()?, 0);
         for (number, line) in (1..).zip(lines.lines()) {
             let step = Step {
                 statement: String::new(),
