@@ -34,24 +34,49 @@ pub fn passphrase_files(command: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Whether a passphrase or key stands in `command` itself, as far as openssl's and gpg's options
-/// and a plain `echo` tell: whoever reads the command has it.
+/// and a plain `echo` tell: whoever reads the command has it. What a shell puts in, from a variable
+/// or another command, does not stand there.
 pub fn tells_secret(command: &str) -> bool {
-    let ends = |letter: char| letter.is_whitespace() || "'\"`;|&()<>".contains(letter);
-    let words: Vec<&str> = command
-        .split(ends)
-        .filter(|word| !word.is_empty())
-        .collect();
-    let is_openssl = words
-        .iter()
-        .any(|word| word.rsplit('/').next() == Some("openssl"));
-    words.iter().enumerate().any(|(at, word)| {
-        let prints = at == 0 && ["echo", "printf"].contains(word);
-        prints
-            || word.starts_with("pass:")
-            || word.starts_with("--passphrase=")
-            || *word == "--passphrase"
-            || (is_openssl && ["-k", "-K"].contains(word))
-    })
+    let words = words(command);
+    let is_openssl =
+        |word: &&str| word.trim_start_matches('`').rsplit('/').next() == Some("openssl");
+    let is_openssl = words.iter().any(is_openssl);
+    let mut given = (0..words.len()).filter_map(|at| given(&words[at..], is_openssl));
+    prints(command) || given.any(|word| !is_put_in(word))
+}
+
+/// Does the command begin with an `echo` of its own text?
+fn prints(command: &str) -> bool {
+    let first = command.split(['|', ';', '&']).next().unwrap_or_default();
+    match words(first)[..] {
+        ["echo" | "printf", ref printed @ ..] => !printed.iter().any(|word| is_put_in(word)),
+        _ => false,
+    }
+}
+
+/// The words of a command, as far as no quote or parenthesis divides them.
+fn words(command: &str) -> Vec<&str> {
+    let ends = |letter: char| letter.is_whitespace() || "'\";|&()<>".contains(letter);
+    let words = command.split(ends);
+    words.filter(|word| !word.is_empty()).collect()
+}
+
+/// Does a shell put something in the place of this word?
+fn is_put_in(word: &str) -> bool {
+    word.starts_with(['$', '`'])
+}
+
+/// The secret that the first of `words` is an option for.
+fn given<'a>(words: &[&'a str], is_openssl: bool) -> Option<&'a str> {
+    let (option, rest) = words.split_first()?;
+    let joined = ["pass:", "--passphrase="].map(|start| option.strip_prefix(start));
+    let is_apart = *option == "--passphrase" || (is_openssl && ["-k", "-K"].contains(option));
+    match joined.into_iter().flatten().next() {
+        // A quote ended the word.
+        Some("") => rest.first().copied(),
+        None if is_apart => rest.first().copied(),
+        joined => joined,
+    }
 }
 
 #[cfg(test)]
@@ -76,6 +101,27 @@ mod tests {
             ),
             ("pass show postgresql", false),
             ("cat %p; touch echo", false),
+            ("printf %s 00112233445566778899aabbccddeeff", true),
+            ("printf '00112233445566778899aabbccddeeff'", true),
+            (
+                "echo -n '00112233445566778899aabbccddeeff' | xxd -r -p",
+                true,
+            ),
+            ("gpg --passphrase='ok' -d %p", true),
+            ("`/usr/bin/openssl enc -d -k ok -in %p`", true),
+            ("printf %s \"$MYKEY\"", false),
+            ("printf '%s\\n' \"${MYKEY}\"", false),
+            ("printf 'key: %s' `cat /etc/p`", false),
+            ("echo -n \"$(cat /etc/p)\"", false),
+            ("gpg --batch --passphrase \"$(cat /etc/p)\" -d %p", false),
+            ("gpg --batch --passphrase=$WORD -d %p", false),
+            ("gpg --batch --passphrase=\"$WORD\" -d %p", false),
+            ("gpg --batch --passphrase `cat /etc/p` -d %p", false),
+            ("openssl enc -d -K $K -iv 0 -in %p", false),
+            ("openssl enc -d -k \"$(cat /etc/p)\" -in %p", false),
+            ("openssl enc -d -pass pass:$WORD -in %p", false),
+            ("openssl enc -d -pass \"pass:$(cat /etc/p)\" -in %p", false),
+            ("openssl enc -d -pass pass:\"$WORD\" -in %p", false),
         ] {
             assert_eq!(tells_secret(command), expected, "{command}");
         }
