@@ -24,6 +24,7 @@ class Layouts(ConvertCase):
             key = [] if command == "unseal" else PLAIN_KEY
             check = self.convert(command, cluster, *key, "--check")
             self.assertIn("nothing stands in the way", check.stdout)
+            self.assertNotIn("not encrypted", check.stdout)
             self.convert(command, cluster, *key)
             if cluster.sealed:
                 self.assertEqual((self.verify(cluster)["bad"], self.canaries.found(cluster.home)), ([], {}))

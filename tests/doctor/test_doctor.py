@@ -49,6 +49,33 @@ class Doctor(Case):
         cluster.start()
         self.assertEqual(self.findings(cluster)["pin"][0], "good")
 
+    def test_logs_in_the_data_directory(self):
+        """They are in clear, and hold statements and rows."""
+        cluster = self.cluster(conf="logging_collector = on\nlog_statement = all\n").init()
+        self.assertEqual(self.findings(cluster)["clear files"], ("good", "only files of PostgreSQL's"))
+        self.assertEqual(self.findings(cluster)["logs"], ("good", "none in the data directory's own places for them"))
+        cluster.start()
+        cluster.psql("SELECT 'a row'")
+        cluster.stop()
+        self.assertIn("a row", "".join(file.read_text() for file in (cluster.data / "log").iterdir()))
+        verdict, text = self.findings(cluster)["logs"]
+        self.assertEqual((verdict, text.split(":")[:2]), ("advice", ["not encrypted, and can hold statements and rows", " log/"]))
+        self.assertEqual(self.findings(cluster)["clear files"], ("good", "only files of PostgreSQL's"))
+
+    def test_tablespaces_in_the_data_directory(self):
+        """They are encrypted under the names of their links, as a pg_wal elsewhere is."""
+        cluster = self.cluster().init().start()
+        for place in ["ts", "spaces/ts"]:
+            (cluster.data / place).mkdir(parents=True)
+            cluster.psql(f"CREATE TABLESPACE \"{place}\" LOCATION '{cluster.data / place}'")
+        cluster.stop()
+        (cluster.data / "pg_wal").rename(cluster.data / "wal")
+        (cluster.data / "pg_wal").symlink_to("wal")
+        self.assertEqual(self.findings(cluster)["clear files"], ("good", "only files of PostgreSQL's"))
+        self.assertNotIn("not encrypted", run([PGSEAL, "audit", cluster.data]).stdout)
+        (cluster.data / "spaces/note").write_text("a row")
+        self.assertEqual(self.findings(cluster)["clear files"][1].split(":")[1], " spaces/")
+
     def test_a_library_that_was_replaced_under_its_server(self):
         cluster = self.cluster().init()
         installed = self.directory / "dist"

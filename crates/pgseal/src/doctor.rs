@@ -82,12 +82,28 @@ impl Display for Finding {
 pub fn clear_files(names: &BTreeSet<String>) -> Finding {
     let about = "clear files";
     if names.is_empty() {
-        return Finding::good(about, "only files of PostgreSQL's that hold no rows");
+        return Finding::good(about, "only files of PostgreSQL's");
     }
     Finding::advice(
         about,
         format_args!(
             "not PostgreSQL's, and not encrypted: {}: check that they hold no data",
+            listed(names)
+        ),
+    )
+}
+
+/// By the directories of logs in the data directory that are not empty.
+pub fn logs(names: &BTreeSet<String>) -> Finding {
+    let about = "logs";
+    if names.is_empty() {
+        return Finding::good(about, "none in the data directory's own places for them");
+    }
+    Finding::advice(
+        about,
+        format_args!(
+            "not encrypted, and can hold statements and rows: {}: keep logs on an encrypted file \
+             system (log_directory), and remove those that nobody needs",
             listed(names)
         ),
     )

@@ -29,7 +29,7 @@ use crate::output;
 use crate::passphrase;
 use crate::postgres;
 use crate::server::{self, Server};
-use crate::unlisted::unlisted;
+use crate::unlisted::{logs, unlisted};
 use crate::unlock::{unlock, Opener, Unlocked, Ways};
 use crate::writer;
 
@@ -107,6 +107,7 @@ fn of_cluster(root: Root, ways: &Ways) -> Result<Vec<Finding>, Failure> {
         doctor::key::slots(&image),
         Finding::of("key file", written),
         clear_files(&data),
+        doctor::logs(&logs(&data)),
     ];
     findings.extend(copy);
     findings.extend(secret_files(files, &data));

@@ -8,7 +8,7 @@
 //! Invariant: no directory is gone through twice, whatever links, mounts and nested tablespaces
 //! lead to it; if PostgreSQL has a name for it, that one counts.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, DirEntry, Metadata};
 use std::io::{self, ErrorKind};
@@ -91,11 +91,21 @@ const PLACES: [&str; 18] = [
     "pg_xact",
 ];
 /// Where server logs are by default; they may be two names for one directory.
-const LOGS: [&str; 2] = ["log", "pg_log"];
+pub const LOGS: [&str; 2] = ["log", "pg_log"];
 
 /// Does PostgreSQL make a directory of this name directly below the data directory?
 pub fn is_place(name: &[u8]) -> bool {
     PLACES.iter().any(|place| place.as_bytes() == name)
+}
+
+/// The directories to which the names of PostgreSQL's lead, links too: what it makes directly below
+/// the data directory `root`, and the locations of tablespaces.
+pub fn places(root: &Path) -> HashSet<Inode> {
+    let links = root.join("pg_tblspc");
+    let tablespaces = names_in(&links).into_iter().map(|oid| links.join(oid));
+    let places = PLACES.iter().map(|name| root.join(name)).chain(tablespaces);
+    let metadata = places.filter_map(|path| fs::metadata(path).ok());
+    metadata.map(|metadata| inode(&metadata)).collect()
 }
 
 /// Is this the name of a tablespace: `pg_tblspc/16384`?
@@ -289,7 +299,8 @@ fn metadata(path: &Path, name: &[u8], dir: &[u8]) -> io::Result<Metadata> {
     }
 }
 
-fn inode(metadata: &Metadata) -> Inode {
+/// Of a file or directory that was looked at.
+pub fn inode(metadata: &Metadata) -> Inode {
     (metadata.dev(), metadata.ino())
 }
 
