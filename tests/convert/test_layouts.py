@@ -101,10 +101,10 @@ class Layouts(ConvertCase):
 
         self.there_and_back(cluster, look_there_too)
 
-    def test_what_a_sealed_server_wrote_in_a_directory_of_its_own(self):
+    def test_what_a_sealed_server_wrote_beside_its_databases(self):
         """An extension's files, say: rekey and unseal convert them."""
         cluster = self.cluster().init()
-        file = cluster.data / "pg_extension/words"
+        file = cluster.data / "base/extension/words"
         file.parent.mkdir()
         cluster.start()
         cluster.psql(f"COPY (SELECT '{self.canaries['copied']}' FROM generate_series(1, 500)) TO '{file}'")
