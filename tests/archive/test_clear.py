@@ -39,7 +39,7 @@ class SealedInPlace(Archived):
 
     def restored(self, name, bound, restore):
         """The base, told to recover."""
-        copy = self.cluster(name, environment={"PGSEAL_CLEAR_WAL": bound} if bound else {})
+        copy = self.cluster(name, environment={} if bound is None else {"PGSEAL_CLEAR_WAL": bound})
         run(["cp", "-a", self.base, copy.data])
         self.follow(copy, f"recovery_target_name = '{name.split('_')[0]}'", restore)
         return copy
@@ -77,10 +77,18 @@ class SealedInPlace(Archived):
         self.assertEqual(self.end(self.restored("before_cp", self.bound, f"cp {clear}/%f %p")), "1")
 
     def test_unmarked(self):
-        for name, restore in [("before_get", self.wal_get()), ("before_cp", CP_RESTORE)]:
-            copy = self.restored(name, None, restore)
+        """An empty setting is none, and one that is misspelled says so, to the server and to wal-get."""
+        refused = "pgseal: WAL segment [0-9A-F]{24} came in clear, and is refused, because "
+        unreadable = "cannot be understood: it must be `accept` or TIMELINE:LSN"
+        for name, bound, restore, said in [
+            ("before_get", None, self.wal_get(), refused), ("before_cp", None, CP_RESTORE, refused),
+            ("before_get_empty", "", self.wal_get(), refused), ("before_cp_empty", "", CP_RESTORE, refused),
+            ("before_get_wrong", "acept", self.wal_get(), "invalid value 'acept' [^\n]*: it must be `accept` or TIMELINE:LSN"),
+            ("before_cp_wrong", "acept", CP_RESTORE, f"{refused}PGSEAL_CLEAR_WAL is `acept` and {unreadable}"),
+        ]:
+            copy = self.restored(name, bound, restore)
             self.assertEqual(copy.try_start(), 1)
-            self.assertRegex(copy.log(), "pgseal: WAL segment [0-9A-F]{24} came in clear, and is refused, because")
+            self.assertRegex(copy.log(), said)
 
     def test_behind_the_bound(self):
         """Who writes the archive goes on in clear where the cluster does not."""

@@ -60,22 +60,26 @@ pub fn opens(cluster: &Cluster, name: WalName, size: u64, disk: &FdDisk) -> Resu
 pub fn admits_clear(path: &CStr, header: &LongHeader) -> bool {
     let file = path.to_bytes().rsplit(|&byte| byte == b'/').next();
     let file = file.unwrap_or_default();
-    let shown = String::from_utf8_lossy(file);
-    let given = std::env::var(CLEAR_WAL).unwrap_or_default();
-    let rule: ClearWal = given.parse().unwrap_or_default();
-    if rule.admits(file, header) {
-        report::line(&format!(
-            "WAL segment {shown} came in clear, and is encrypted and replayed, because {CLEAR_WAL} \
-             is {given}"
-        ));
-        return true;
-    }
-    report::line(&format!(
-        "WAL segment {shown} came in clear, and is refused, because whoever can write such an \
-         archive can make himself superuser: if a plain cluster wrote it, set {CLEAR_WAL} in the \
-         environment, to `accept` or to TIMELINE:LSN, up to where its WAL is in clear"
-    ));
-    false
+    let given = std::env::var_os(CLEAR_WAL).unwrap_or_default();
+    let given = given.to_string_lossy();
+    let rule = given.parse::<ClearWal>();
+    let admits = rule.is_ok_and(|rule| rule.admits(file, header));
+    let done = match rule {
+        _ if admits => format!("is encrypted and replayed, because {CLEAR_WAL} is {given}"),
+        Err(error) => {
+            format!(
+                "is refused, because {CLEAR_WAL} is `{given}` and cannot be understood: {error}"
+            )
+        }
+        Ok(_) => format!(
+            "is refused, because whoever can write such an archive can make himself superuser: if \
+             a plain cluster wrote it, set {CLEAR_WAL} in the environment, to `accept` or to \
+             TIMELINE:LSN, up to where its WAL is in clear"
+        ),
+    };
+    let file = String::from_utf8_lossy(file);
+    report::line(&format!("WAL segment {file} came in clear, and {done}"));
+    admits
 }
 
 /// Does the file begin with a segment's header in clear?

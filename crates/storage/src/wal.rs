@@ -100,9 +100,12 @@ pub struct NoClearWal;
 impl FromStr for ClearWal {
     type Err = NoClearWal;
 
+    /// As the operator writes it; an empty setting is none.
     fn from_str(text: &str) -> Result<Self, NoClearWal> {
-        if text == "accept" {
-            return Ok(Self::Accepted);
+        match text {
+            "" => return Ok(Self::Refused),
+            "accept" => return Ok(Self::Accepted),
+            _ => {}
         }
         let (timeline, lsn) = text.split_once(':').ok_or(NoClearWal)?;
         let (high, low) = lsn.split_once('/').ok_or(NoClearWal)?;
@@ -252,9 +255,11 @@ mod tests {
         assert!(!admits(until, "000000020000000A00000003", 0xA_0300_0000));
         assert!(!admits(until, "000000030000000A00000002", 0xA_0200_0000));
         assert!(!admits(until, "RECOVERYXLOG", 0));
+        assert_eq!(rule(""), Ok(ClearWal::Refused));
         for text in [
-            "",
             "off",
+            " ",
+            "acept",
             "1",
             "1:3000028",
             "x:0/1",
