@@ -87,12 +87,17 @@ class Connections(Receivers):
         self.assertNotEqual(self.command(cluster, "SHOW pgseal.key_file").returncode, 0)
 
     def test_receivers_can_be_switched_off(self):
+        """What cannot be understood was meant to; an empty value is none."""
         cluster = self.serve()
-        cluster.stop()
-        cluster.environment["PGSEAL_RECEIVERS"] = "off"
-        cluster.start()
-        self.assertRefused(self.command(cluster, "IDENTIFY_SYSTEM", cluster.token()), "PGSEAL_RECEIVERS is off")
-        self.assertEqual(self.command(cluster, "IDENTIFY_SYSTEM", "raw").returncode, 0)
+        for value, refused in [("off", "PGSEAL_RECEIVERS is off"), ("Off", "PGSEAL_RECEIVERS is `Off` and cannot be understood"), ("", None)]:
+            cluster.stop()
+            cluster.environment["PGSEAL_RECEIVERS"] = value
+            cluster.start()
+            done = self.command(cluster, "IDENTIFY_SYSTEM", cluster.token())
+            if refused:
+                self.assertRefused(done, refused)
+            self.assertEqual(self.command(cluster, "IDENTIFY_SYSTEM", "raw").returncode, 0)
+        self.assertEqual(done.returncode, 0)
 
     def test_the_key_file_is_shown_to_receivers(self):
         cluster = self.serve()

@@ -283,11 +283,22 @@ fn given() -> Option<&'static [u8]> {
     (!value.is_empty()).then_some(value)
 }
 
+/// May connections have clear pages, by what the operator set? What cannot be understood was meant
+/// to forbid something.
+fn switched_on(switch: &str) -> Result<(), String> {
+    match switch {
+        "" => Ok(()),
+        "off" => Err("this server gives no clear pages: PGSEAL_RECEIVERS is off".to_owned()),
+        other => Err(format!(
+            "PGSEAL_RECEIVERS is `{other}` and cannot be understood: set it to `off`, or not at all"
+        )),
+    }
+}
+
 /// Does this token let this very connection have clear pages?
 fn proven(server: &Server, token: &[u8]) -> Result<(), String> {
-    if std::env::var_os(variable::RECEIVERS.as_str()).is_some_and(|value| value == "off") {
-        return Err("this server gives no clear pages: PGSEAL_RECEIVERS is off".to_owned());
-    }
+    let switch = std::env::var_os(variable::RECEIVERS.as_str()).unwrap_or_default();
+    switched_on(&switch.to_string_lossy())?;
     let token = ReceiverToken::parse(token).map_err(|error| error.to_string())?;
     let cluster = own_cluster().ok_or(NOTHING_SHOWN)?;
     let role = setting(c"session_authorization").unwrap_or_default();
