@@ -66,6 +66,20 @@ class View(Case):
                 if file.is_file():
                     self.assertEqual((copied / file.relative_to(self.main.data)).read_bytes(), file.read_bytes(), file)
 
+    def test_programs_of_postgresql_are_no_viewers(self):
+        """A script in a view starts them as any other does: they read in clear, and need the key."""
+        for view in ["--view=stored"], ["--view=backup", "-D", self.main.data]:
+            command = [PGSEAL, "exec", *view, "--", "sh", "-euc", f"{self.main.pg}/pg_controldata {self.main.data}; cp {CONTROL} {{}}"]
+            copy = self.directory / view[0]
+            command[-1] = command[-1].format(copy)
+            done = run(command, cwd=self.main.data)
+            self.assertRegex(done.stdout, r"(?m)^Database cluster state: +shut down$")
+            self.assertNotIn("CRC", done.stdout + done.stderr)
+            self.assertEqual(copy.read_bytes(), self.stored if view == ["--view=stored"] else self.clear)
+        key_bin = self.main.data / "pg_encryption/key.bin"
+        key_bin.rename(self.directory / "key.bin")
+        self.assertNotEqual(run(command, check=False).returncode, 0)
+
     def test_what_is_written_there_is_sealed(self):
         self.view(f"cp {CONTROL} {self.directory}/clear; cp {self.directory}/clear {CONTROL}")
         self.assertEqual((self.directory / "clear").read_bytes(), self.clear)

@@ -464,7 +464,8 @@ pub struct ExecArgs {
 pub enum View {
     /// pg_control of DATADIR in clear, all other files as they are stored: what a backup tool needs
     Backup,
-    /// Nothing in clear: what a program needs that copies the files of a running server
+    /// Nothing in clear: what a program needs that copies the files of a running server.
+    /// PostgreSQL's own programs read in clear in either view
     Stored,
 }
 

@@ -5,7 +5,8 @@
 //! Between the two stands a viewer: it sees what is stored in every file but `pg_control`. A backup
 //! tool and its children (`pgseal exec --view=backup`) see that of the data directories in view; a
 //! copy in a repository is none of them. A program that copies files (`--view=stored`) sees none,
-//! repmgr every one. What viewers read beside a server they read with care
+//! repmgr every one. PostgreSQL's own programs are no viewers there: a pg_basebackup that was one
+//! would write a cluster in clear. What viewers read beside a server they read with care
 //! ([`Stored::Pages`](crate::files::Stored)).
 
 use libc::c_char;

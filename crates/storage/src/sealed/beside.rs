@@ -4,7 +4,9 @@
 //! block of which a half is old and a half is new decrypts to noise. Recovery replaces such a page
 //! of a relation by the image that WAL holds of it; of SLRUs and maps WAL holds none
 //! ([`Layout::lacks_images`](crate::layout::Layout::lacks_images)). So each block of these is read
-//! until two reads agree, into memory that is aligned for copies of whole blocks.
+//! until two reads agree, into memory that is aligned for copies of whole blocks. Two reads agree
+//! on a torn block only if its writer was interrupted inside it, on a processor that copies less
+//! than a block at a time, and has not gone on before the second.
 
 use super::read::by_units;
 use super::SealedFile;
