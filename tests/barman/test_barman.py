@@ -63,7 +63,7 @@ class Barman(Case):
         page = Page(DOCUMENT, {
             "host=pg user=barman": f"host={cluster.home} user=postgres",
             "host=pg user=streaming_barman": f"host={cluster.home} user=postgres",
-            "/usr/lib/pgseal/15/bin": str(cluster.bindir),
+            "/usr/local/lib/pgseal/15": str(cluster.bindir),
             "/var/lib/postgresql/staging": str(self.directory / "staging"),
             "barman@backup:/var/lib/barman": str(self.kept),
             "/var/lib/postgresql/15/main": str(cluster.data),

@@ -58,6 +58,11 @@ class Links(unittest.TestCase):
                     dead.append(f"{document.relative_to(ROOT)}: {path}")
         self.assertEqual(dead, [])
 
+    def test_the_table_of_files_uses_what_is_defined_above_it(self):
+        section = (ROOT / "docs/format/files.md").read_text().split("\n## Classes\n")[1].split("\n## ")[0]
+        above, table = section.split("\n| names |")[0], "".join(re.findall(r"^\|.*\n", section, re.M))
+        self.assertEqual(set(re.findall(r"<\w+>", above)) - {"<number>"}, set(re.findall(r"<\w+>", table)))
+
 
 class CommandLines(unittest.TestCase):
     """Every `pgseal …` of the documents names a subcommand and options that its help lists."""
@@ -83,6 +88,18 @@ class CommandLines(unittest.TestCase):
     def help(self, command):
         done = subprocess.run([ROOT / "dist/bin/pgseal", *command, "--help"], text=True, capture_output=True, check=False)
         return done.stdout if done.returncode == 0 else None
+
+    def test_wrappers_lie_in_one_directory_that_bindir_takes(self):
+        """The documents, and what is packaged, say one path; below another root the same last names count."""
+        packaged = [file for file in (ROOT / "packaging").rglob("*") if file.is_file()]
+        texts = [file.read_text() for file in documents() + packaged]
+        named = {path for text in texts for path in re.findall(r"/[a-z/]+/pgseal/\d+(?:/bin\b)?", text)}
+        self.assertEqual(named, {"/usr/local/lib/pgseal/15"})
+        with tempfile.TemporaryDirectory(prefix="pgseal-docs.") as root:
+            for path in named:
+                command = [ROOT / "dist/bin/pgseal", "bindir", "--pg", DEBIAN_PG, "--into", root + path]
+                done = subprocess.run(command, text=True, capture_output=True, check=False)
+                self.assertEqual((done.returncode, done.stderr), (0, ""), path)
 
 
 class Figures(unittest.TestCase):

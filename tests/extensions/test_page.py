@@ -46,7 +46,7 @@ class PageOfExtensions(Case):
         return cluster
 
     def page(self, cluster):
-        return Page(DOCUMENT, {"/usr/lib/pgseal/15/bin": str(cluster.bindir), "-h /run/postgresql": f"-h {cluster.home}",
+        return Page(DOCUMENT, {"/usr/local/lib/pgseal/15": str(cluster.bindir), "-h /run/postgresql": f"-h {cluster.home}",
                                "/var/lib/postgresql/15/main": str(cluster.data), "/srv/encrypted/audit": f"{cluster.home}/audit"})
 
     def do(self, cluster, commands, check=True):
