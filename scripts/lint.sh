@@ -30,9 +30,9 @@ step cargo fmt --all --check
 step cargo clippy --workspace --all-targets --locked -- -D warnings
 step cargo clippy --manifest-path fuzz/Cargo.toml --target-dir target --locked -- -D warnings
 step cargo fmt --manifest-path fuzz/Cargo.toml --check
-step env RUSTFLAGS='--cfg loom' cargo clippy --manifest-path crates/evaluator-proto/loom/Cargo.toml --target-dir target/loom \
+step env RUSTFLAGS='--cfg loom' cargo clippy --manifest-path crates/encdb/evaluator-proto/loom/Cargo.toml --target-dir target/loom \
     --locked --all-targets -- -D warnings
-step cargo fmt --manifest-path crates/evaluator-proto/loom/Cargo.toml --check
+step cargo fmt --manifest-path crates/encdb/evaluator-proto/loom/Cargo.toml --check
 step check_scripts
 step check_python
 step cargo xtask tidy

@@ -144,7 +144,7 @@ BUILDS = Step("fetch builds", ["scripts/fetch-builds.sh"], tests=False, version=
 EXTENSIONS = Step("build extensions", ["scripts/fetch-extensions.sh"], tests=False, version="15")
 # The ring of shared memory in a model checker, whose atomics are not the processor's.
 LOOM = Step("interleavings of the ring",
-            ["cargo", "test", "--manifest-path", "crates/evaluator-proto/loom/Cargo.toml", "--target-dir", "target/loom", "--locked"],
+            ["cargo", "test", "--manifest-path", "crates/encdb/evaluator-proto/loom/Cargo.toml", "--target-dir", "target/loom", "--locked"],
             {"RUSTFLAGS": "--cfg loom"}, version="")
 # Last, because it looks at every PostgreSQL that is there.
 SURFACE = Step("cargo xtask surface", ["cargo", "xtask", "surface"], tests=False, version="")

@@ -3,7 +3,7 @@
 
 #![no_main]
 
-#[path = "../../crates/preload/src/receivers/command.rs"]
+#[path = "../../crates/tde/preload/src/receivers/command.rs"]
 mod command;
 
 use command::{is_base_backup, judge};

@@ -3,7 +3,7 @@
 
 #![no_main]
 
-#[path = "../../crates/storage/tests/support/mod.rs"]
+#[path = "../../crates/tde/storage/tests/support/mod.rs"]
 mod support;
 
 use libfuzzer_sys::fuzz_target;

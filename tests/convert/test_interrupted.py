@@ -4,7 +4,7 @@ the same command again ends it, and every byte is there.
 
 The calls are counted and hit by strace: the first and last ones, where journal, gate and key file change, and some between
 them; PGSEAL_CONVERT_POINTS says how many of each. The whole range, power loss included, is gone through on a model
-(crates/convert/tests/power.rs).
+(crates/tde/convert/tests/power.rs).
 """
 
 import os

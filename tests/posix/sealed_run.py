@@ -1,7 +1,7 @@
 """Runs a compiled program natively in a plain directory and preloaded in a sealed one.
 
 Needs neither `pgseal` nor PostgreSQL: the key is made here and handed over as the command does it
-(crates/format/src/handover.rs), and an empty `pg_encryption/` makes a directory a sealed cluster's.
+(crates/tde/format/src/handover.rs), and an empty `pg_encryption/` makes a directory a sealed cluster's.
 """
 
 import fcntl

@@ -22,7 +22,7 @@ typedef struct varlena Cell;
 #define CellType(cell)		(((const uint8_t *) VARDATA_ANY(cell))[1])
 #define CellForm(cell)		(((const uint8_t *) VARDATA_ANY(cell))[2])
 
-/* Types whose handling is their own; the others are crates/value's business */
+/* Types whose handling is their own; the others are crates/encdb/value's business */
 #define TYPE_TEXT			0x39
 
 /* The power of numerics changed in 16 */

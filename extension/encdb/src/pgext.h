@@ -1,6 +1,6 @@
 /*
  * pgext.h
- *	  What libpgseal_pgext.a gives to the C shell: crates/pgext, in Rust.
+ *	  What libpgseal_pgext.a gives to the C shell: crates/encdb/pgext, in Rust.
  *
  * 1. Every call that can be refused returns 0 when done, else a number that
  *	  pgseal_refusal() describes until the next call.

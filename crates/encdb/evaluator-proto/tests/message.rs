@@ -100,7 +100,7 @@ impl Session {
 
 #[test]
 fn every_session_goes_as_it_must() {
-    let vectors = include_str!("../../../vectors/message.json");
+    let vectors = include_str!("../../../../vectors/message.json");
     let Vectors { sessions } = serde_json::from_str(vectors).expect("the vectors are JSON");
     assert_eq!(sessions.len(), 24);
     for case in sessions {

@@ -50,7 +50,7 @@ fn row(refusal: Refusal) -> String {
 
 #[test]
 fn the_table_has_a_row_for_each_and_no_other() {
-    let table = include_str!("../../../docs/encdb-errors.md");
+    let table = include_str!("../../../../docs/encdb-errors.md");
     let rows: Vec<_> = table
         .lines()
         .filter(|line| line.starts_with("| PE") || line.starts_with("| 53200"))
@@ -76,12 +76,12 @@ fn sentence(source: &str) -> String {
 
 #[test]
 fn the_table_has_a_row_for_what_the_extension_says_by_itself() {
-    let table = include_str!("../../../docs/encdb-errors.md");
+    let table = include_str!("../../../../docs/encdb-errors.md");
     let own: Vec<_> = { table.lines() }
         .filter_map(|line| line.split_once(" | | "))
         .map(|(_, sentence)| sentence)
         .collect();
-    let sources = concat!(env!("CARGO_MANIFEST_DIR"), "/../../extension/encdb/src");
+    let sources = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../extension/encdb/src");
     let mut told = 0;
     for file in std::fs::read_dir(sources).expect("the extension's sources") {
         let source = std::fs::read_to_string(file.expect("a file").path()).expect("a text");

@@ -69,7 +69,7 @@ fn main() -> Outcome<()> {
             seal(&Owner::new(seed)?, keyname, wrapped, ty, value)?
         }
         ["show", seed, keyname, wrapped, cell] => show(&Owner::new(seed)?, keyname, wrapped, cell)?,
-        _ => return Err("see the head of crates/pgext/examples/owner.rs".into()),
+        _ => return Err("see the head of crates/encdb/pgext/examples/owner.rs".into()),
     };
     println!("{answer}");
     Ok(())

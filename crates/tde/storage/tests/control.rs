@@ -49,7 +49,7 @@ struct Carried {
 }
 
 fn vectors() -> Vectors {
-    serde_json::from_str(include_str!("../../../vectors/control.json")).unwrap()
+    serde_json::from_str(include_str!("../../../../vectors/control.json")).unwrap()
 }
 
 #[test]

@@ -16,7 +16,7 @@ use crate::{Attested, Policy, Refusal};
 
 /// A file of `vectors/attestation/`.
 fn stored(name: &str) -> Vec<u8> {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../vectors/attestation/");
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../vectors/attestation/");
     fs::read(format!("{folder}{name}")).expect("the vectors lie beside the crates")
 }
 

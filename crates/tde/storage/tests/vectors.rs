@@ -85,7 +85,7 @@ impl Edit {
 }
 
 fn vectors() -> Vectors {
-    serde_json::from_str(include_str!("../../../vectors/files.json")).unwrap()
+    serde_json::from_str(include_str!("../../../../vectors/files.json")).unwrap()
 }
 
 fn spec(path: &str, segment_size: Option<u64>) -> Option<Spec> {
@@ -171,7 +171,7 @@ fn names_are_what_the_table_says() {
 /// docs/format/files.md names every row of the table.
 #[test]
 fn the_document_has_every_row() {
-    let document = include_str!("../../../docs/format/files.md");
+    let document = include_str!("../../../../docs/format/files.md");
     for row in TABLE {
         // Tablespaces repeat what stands for base/.
         let local = row.pattern.replace("pg_tblspc/<oid>/<catver>/", "base/");

@@ -4,7 +4,7 @@
 use pgseal_evaluator::audit::{hex, verify, Broken, Chain, Event};
 
 fn vectors() -> Vec<serde_json::Value> {
-    let vectors = include_str!("../../../vectors/audit_log.json");
+    let vectors = include_str!("../../../../vectors/audit_log.json");
     let vectors: serde_json::Value = serde_json::from_str(vectors).unwrap();
     vectors["logs"].as_array().unwrap().clone()
 }

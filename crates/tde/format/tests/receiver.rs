@@ -40,7 +40,7 @@ impl Case {
 }
 
 fn cases() -> Vec<Case> {
-    let vectors = include_str!("../../../vectors/receiver.json");
+    let vectors = include_str!("../../../../vectors/receiver.json");
     let Vectors { cases } = serde_json::from_str(vectors).expect("the vectors are JSON");
     assert_eq!(cases.len(), 40);
     cases

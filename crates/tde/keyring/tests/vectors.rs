@@ -134,7 +134,7 @@ fn authenticated(file: UnverifiedKeyFile, master: &MasterKey) -> Outcome {
 }
 
 fn vectors() -> Vec<Case> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../vectors/keyfile.json");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../vectors/keyfile.json");
     let text = std::fs::read_to_string(path).expect("the vectors are in the tree");
     let vectors: Vectors = serde_json::from_str(&text).expect("the vectors are JSON");
     vectors.cases

@@ -21,7 +21,7 @@ fn array<const N: usize>(digits: &str) -> [u8; N] {
 
 macro_rules! vectors {
     ($name:literal) => {
-        serde_json::from_str(include_str!(concat!("../../../vectors/", $name)))
+        serde_json::from_str(include_str!(concat!("../../../../vectors/", $name)))
             .expect("the vectors are JSON")
     };
 }
