@@ -64,11 +64,11 @@ VACUUM counted;
 VACUUM FULL counted;
 """
 
-# What recovery of a sound cluster may say after a cut. A torn page of these forks is zeroed in memory and rebuilt (RBM_ZERO_ON_ERROR); and a
-# DROP DATABASE is replayed whose directory had gone (dbase_redo, rmtree).
+# What recovery of a sound cluster may say after a cut. A torn page of these forks is zeroed in memory and rebuilt (RBM_ZERO_ON_ERROR), of which
+# 18 tells the log twice; and a DROP DATABASE is replayed whose directory had gone (dbase_redo, rmtree).
 CONTEXT = r"(?:\n\S+ CONTEXT:  .*)?"
-HARMLESS = re.compile(r"^\S+ WARNING:  page verification failed, calculated .*" + CONTEXT + r"\n\S+ WARNING:  invalid page in block \d+ of"
-                      r" relation \S+_(?:vm|fsm); zeroing out page" + CONTEXT + r"$"
+HARMLESS = re.compile(r"^\S+ (?:WARNING|LOG):  page verification failed, calculated .*" + CONTEXT + r"(?:\n\S+ (?:WARNING|LOG):  invalid page in"
+                      r" block \d+ of relation \S+_(?:vm|fsm)\"?; zeroing out page" + CONTEXT + r")+$"
                       r'|^\S+ WARNING:  could not open directory "base/\d+": No such file or directory$', re.MULTILINE)
 # PostgreSQL's own faults. Logical decoding skips the mappings of a rewritten catalog whose transaction the cut undid, while the relation map was already
 # replaced (UpdateLogicalMappings); and redo of a hash index reads a torn bucket page that the record holds no image of (REGBUF_NO_IMAGE).
