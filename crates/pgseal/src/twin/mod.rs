@@ -41,7 +41,7 @@ use crate::launch::{Sealed, KEYS_FD};
 use crate::memfd;
 use crate::server::PID_FILE;
 use crate::unlock::{unlock, unlock_from, Unlocked, Ways, UNWRAP_COMMAND};
-use getopt::{Given, PG_CTL, POSTGRES};
+use getopt::{Given, Options, PG_CTL, POSTGRES};
 use initdb_key::WRAP_COMMAND;
 use options::{Name, OptionError, Split};
 use pgseal_contract::program::{self, Role};
@@ -137,11 +137,9 @@ impl Twin {
             return Ok(true);
         }
         match program::role(&self.name) {
-            Role::Server => refuse_second(args).map(|()| false),
+            Role::Server => refuse_second(&POSTGRES, args).map(|()| false),
             Role::PgCtl if is_told(args, &["start"]) => {
-                let data = running::directory(&PG_CTL, args);
-                let found = data.map(|data| running::another(&data)).transpose()?;
-                Ok(found.flatten().is_some())
+                refuse_second(&PG_CTL, args).map(|()| false)
             }
             Role::Tool if self.name == "pg_resetwal" => {
                 // It takes one data directory, and the file is enough for it.
@@ -213,8 +211,8 @@ fn is_told(args: &[OsString], actions: &[&str]) -> bool {
 }
 
 /// Refuses a second server in an encrypted data directory.
-fn refuse_second(args: &[OsString]) -> Result<(), Failure> {
-    let Some(data) = running::directory(&POSTGRES, args) else {
+fn refuse_second(options: &Options, args: &[OsString]) -> Result<(), Failure> {
+    let Some(data) = running::directory(options, args) else {
         return Ok(());
     };
     if let Some(root) = Root::around(&data)? {

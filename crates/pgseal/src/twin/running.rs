@@ -1,10 +1,8 @@
-//! A server that runs already, or is starting: the program says so and ends, so nobody is asked for
-//! a passphrase first.
+//! A server that runs already: said before anybody is asked for a passphrase.
 //!
-//! Invariant: what is told here comes true by itself. `pg_ctl` and `pg_resetwal` run without the
-//! key and say it; if the other server has gone meanwhile, the server's own wrapper asks for the
-//! key, or the library. postgres would open `pg_control` before it says anything, so its wrapper
-//! speaks for it.
+//! postgres opens `pg_control` before it looks for another server, and `pg_ctl` of 18 opens it when
+//! the server that it started has ended; so their wrappers speak for them, by PostgreSQL's own rule
+//! and nearly in its words.
 
 use std::env;
 use std::ffi::OsString;
@@ -51,7 +49,7 @@ pub fn directory(options: &Options, args: &[OsString]) -> Option<PathBuf> {
 /// The live process that the pid file names, by PostgreSQL's own rule: neither we, nor those that
 /// started us, whose numbers may be those of a server before the machine was started again; and no
 /// process of another user, which cannot have made the file.
-pub fn another(data: &Path) -> Result<Option<Named>, PidFileError> {
+fn another(data: &Path) -> Result<Option<Named>, PidFileError> {
     let grandparent = env::var(GRANDPARENT).ok().and_then(|pid| pid.parse().ok());
     let own = [Some(process::id()), Some(parent_id()), grandparent];
     let other = named(&data.join(PID_FILE))?.filter(|named| !own.contains(&Some(named.pid)));
