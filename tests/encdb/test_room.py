@@ -19,6 +19,23 @@ LIMIT = r"""SELECT pg_backend_pid() AS pid \gset
 \! prlimit --pid=$PID --as=$((($(awk '/VmSize/ { print $2 }' /proc/$PID/status) + LEFT) * 1024))
 """
 OPERATIONS = ["c || c", "(c || c) || (c || c)", "c < c || c", "lower(c)", "encdb.decrypt(c)", "max(c)", "c LIKE c"]
+# What anybody may call without a session or a key: megabytes that the backend gets, and the refusal.
+STRANGERS = {
+    "encdb.revocation_insert(list)": (250, "PE023"),
+    "encdb.revocation_insert(substring(list FOR 30000000))": (250, "PE023"),
+    "encdb.revocation_insert(fitting)": (40, "PE014"),
+    "encdb.revocation_insert(fitting || fitting)": (40, "53200"),
+    "encdb.grant_insert(list)": (100, "PE023"),
+    "encdb.dek_insert('|stranger|', list)": (100, "PE019"),
+    "encdb.process_message(list)": (100, "PE023"),
+    "extract(name FROM day)": (150, "53200"),
+}
+
+
+def unsigned_list(serials):
+    """A list of revocations as docs/format/grant.md has it, but for the signature."""
+    head = b"PGSEALRV" + bytes([1]) + bytes(32) + (7).to_bytes(8, "little") + serials.to_bytes(4, "little")
+    return head + b"".join(serial.to_bytes(16, "big") for serial in range(serials)) + bytes(64)
 
 
 class Room(Confidential):
@@ -41,6 +58,22 @@ class Room(Confidential):
         server = self.server(conf="max_parallel_workers_per_gather = 0")
         self.as_owner(server, TABLE + BIG)
         self.refused(server, [f"SELECT {operation} FROM big" for operation in OPERATIONS], 5 * MEGABYTES, "53200")
+
+    def test_what_anybody_may_pass_is_not_copied_before_it_is_judged(self):
+        server = self.server()
+        for name, serials in ("list", 4000000), ("fitting", 400000):
+            (self.directory / name).write_bytes(unsigned_list(serials))
+        read = [f"pg_read_binary_file('{self.directory / name}') AS {name}" for name in ("list", "fitting")]
+        self.as_owner(server, f"""{TABLE}CREATE TABLE papers AS SELECT {', '.join(read)}, repeat('x', 100000000) AS name,
+            encdb.enc_date_encrypt('2020-01-01') AS day;
+            CREATE ROLE stranger; GRANT SELECT ON papers TO PUBLIC;""")
+        before = self.helpers(server)
+        for call, (left, code) in STRANGERS.items():
+            sql = LIMIT.replace("LEFT", str(left * 1000)) + "SET ROLE stranger;\n\\set ON_ERROR_STOP 0\n\\set VERBOSITY sqlstate\n"
+            sql += f"SELECT {call} FROM papers;\n\\echo :LAST_ERROR_SQLSTATE\nSELECT 'goes on'"
+            with self.subTest(call=call):
+                self.assertEqual(server.psql(sql), f"{code}\ngoes on")
+        self.assertEqual(self.helpers(server), before, "no backend ended the others")
 
     def test_a_request_that_is_too_large_for_the_ring_is_not_made(self):
         """64 operands of some megabytes would be copied before they are refused."""

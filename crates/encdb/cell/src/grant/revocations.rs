@@ -19,6 +19,8 @@ pub struct Revocations {
     owner: PublicKey,
     sequence: u64,
     serials: Vec<Serial>,
+    /// The label and what it says: what the signature is over, kept as it came.
+    signed: Vec<u8>,
     signature: [u8; SIGNATURE],
 }
 
@@ -27,64 +29,55 @@ impl Revocations {
     pub fn sign(sequence: u64, mut serials: Vec<Serial>, key: &SigningKey) -> Self {
         serials.sort_unstable();
         serials.dedup();
-        let mut list = Self {
-            owner: key.public(),
+        let owner = key.public();
+        let signed = [LABEL, &body(&owner, sequence, &serials)].concat();
+        Self {
+            owner,
             sequence,
             serials,
-            signature: [0; SIGNATURE],
-        };
-        list.signature = key.sign(&list.signed());
-        list
+            signature: key.sign(&signed),
+            signed,
+        }
     }
 
-    /// Reads a list.
+    /// Reads a list. What that takes is [`Revocations::most_memory`].
     pub fn parse(bytes: &[u8]) -> Result<Self, GrantError> {
         match bytes.strip_prefix(MAGIC).and_then(<[u8]>::first) {
             Some(&VERSION) => {}
             Some(0) | None => return Err(GrantError::Malformed),
             Some(_) => return Err(GrantError::Unknown),
         }
-        let reader = Reader::new(&bytes[MAGIC.len() + 1..]);
-        Self::read(reader).ok_or(GrantError::Malformed)
+        Self::read(bytes).ok_or(GrantError::Malformed)
     }
 
-    fn read(mut reader: Reader<'_>) -> Option<Self> {
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let (body, signature) = bytes.split_last_chunk()?;
+        let mut reader = Reader::new(body.get(MAGIC.len() + 1..)?);
         let owner = PublicKey(*reader.array()?);
         let sequence = reader.u64()?;
         let count = usize::try_from(reader.u32()?).ok()?;
-        let mut list = Reader::new(reader.take(count.checked_mul(16)?)?);
-        let serials: Vec<Serial> =
-            std::iter::from_fn(|| list.array().map(|serial| Serial(*serial))).collect();
-        let signature = *reader.array()?;
-        let list = Self {
+        let list = reader.rest();
+        let (list, rest) = list.as_chunks();
+        if list.len() != count || !rest.is_empty() || !list.is_sorted_by(|a, b| a < b) {
+            return None;
+        }
+        Some(Self {
             owner,
             sequence,
-            serials,
-            signature,
-        };
-        (reader.is_empty() && list.serials.is_sorted_by(|a, b| a < b)).then_some(list)
+            serials: list.iter().copied().map(Serial).collect(),
+            signed: [LABEL, body].concat(),
+            signature: *signature,
+        })
+    }
+
+    /// What a list of so many bytes takes beside them, when it is read and verified.
+    pub const fn most_memory(bytes: usize) -> usize {
+        bytes.saturating_mul(2).saturating_add(LABEL.len())
     }
 
     /// The bytes that are handed on.
     pub fn encode(&self) -> Vec<u8> {
-        [&self.body()[..], &self.signature].concat()
-    }
-
-    fn body(&self) -> Vec<u8> {
-        let count = u32::try_from(self.serials.len()).expect("fewer than 2^32 serials in memory");
-        let mut out = MAGIC.to_vec();
-        out.push(VERSION);
-        out.extend_from_slice(&self.owner.0);
-        out.extend_from_slice(&self.sequence.to_le_bytes());
-        out.extend_from_slice(&count.to_le_bytes());
-        self.serials
-            .iter()
-            .for_each(|serial| out.extend_from_slice(&serial.0));
-        out
-    }
-
-    fn signed(&self) -> Vec<u8> {
-        [LABEL, &self.body()].concat()
+        [&self.signed[LABEL.len()..], &self.signature].concat()
     }
 
     /// Whose it claims to be.
@@ -99,11 +92,24 @@ impl Revocations {
 
     /// Vouches for a list: signed by `owner`.
     pub fn verify(self, owner: &PublicKey) -> Result<VerifiedRevocations, GrantError> {
-        if self.owner != *owner || !owner.verify(&self.signed(), &self.signature) {
+        if self.owner != *owner || !owner.verify(&self.signed, &self.signature) {
             return Err(GrantError::Foreign);
         }
         Ok(VerifiedRevocations(self))
     }
+}
+
+fn body(owner: &PublicKey, sequence: u64, serials: &[Serial]) -> Vec<u8> {
+    let count = u32::try_from(serials.len()).expect("fewer than 2^32 serials in memory");
+    let mut out = MAGIC.to_vec();
+    out.push(VERSION);
+    out.extend_from_slice(&owner.0);
+    out.extend_from_slice(&sequence.to_le_bytes());
+    out.extend_from_slice(&count.to_le_bytes());
+    serials
+        .iter()
+        .for_each(|serial| out.extend_from_slice(&serial.0));
+    out
 }
 
 /// A list that its owner signed.

@@ -3,6 +3,8 @@
 use std::ffi::c_int;
 
 use pgseal_cell::grant::{self, Grant, GrantError, GrantTerms, Revocations, Subject};
+use pgseal_evaluator::os;
+use pgseal_evaluator_proto::ring::MAX_MESSAGE;
 use pgseal_evaluator_proto::Refusal;
 
 use super::{put, report, shell, PgsealBytes};
@@ -20,18 +22,29 @@ pub struct PgsealGrant {
 interface! {
     /// What a grant says of itself, if its owner has signed it.
     fn pgseal_grant(bytes: PgsealBytes, terms: *mut PgsealGrant) -> c_int {
-        let outcome = read(bytes.get()).map_err(Refusal::from).map_err(Failure::from);
-        put(shell(), outcome, terms)
+        let outcome = paper(bytes.get()).and_then(|bytes| Ok(read(bytes)?));
+        put(shell(), outcome.map_err(Failure::from), terms)
     }
 
     /// Whose list of revocations this is, and which, if its owner has signed it.
     fn pgseal_revocations(bytes: PgsealBytes, owner: *mut u8, sequence: *mut i64) -> c_int {
-        let outcome = read_list(bytes.get()).map(|(public, number)| {
+        let outcome = paper(bytes.get()).and_then(|bytes| Ok(read_list(bytes)?));
+        let outcome = outcome.map(|(public, number)| {
             owner.cast::<[u8; 32]>().write(public);
             sequence.write(number);
         });
-        report(shell(), outcome.map_err(|error| Refusal::from(error).into()))
+        report(shell(), outcome.map_err(Failure::from))
     }
+}
+
+/// These bytes, if there is room to read them. What no message brings to an evaluator is of no use,
+/// and anybody may pass anything: a session and a signature of somebody known are not needed.
+fn paper(bytes: &[u8]) -> Result<&[u8], Refusal> {
+    if bytes.len() > MAX_MESSAGE {
+        return Err(Refusal::TooLarge);
+    }
+    let is_there = os::has_room(Revocations::most_memory(bytes.len()));
+    is_there.then_some(bytes).ok_or(Refusal::OutOfMemory)
 }
 
 fn read(bytes: &[u8]) -> Result<PgsealGrant, GrantError> {

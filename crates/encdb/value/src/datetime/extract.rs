@@ -118,9 +118,9 @@ impl Field {
     /// The field of one of the names that PostgreSQL takes. The case does not matter, nor what
     /// stands behind ten characters.
     pub fn from_name(name: &str) -> Option<Self> {
-        let name = name.to_ascii_lowercase();
-        let name = name.get(..10).unwrap_or(&name);
-        Some(match name {
+        // Names are of any length, and of the rest there is no copy.
+        let name = name.get(..name.len().min(10))?.to_ascii_lowercase();
+        Some(match name.as_str() {
             "c" | "cent" | "centuries" | "century" => Self::Century,
             "d" | "day" | "days" => Self::Day,
             "dec" | "decade" | "decades" | "decs" => Self::Decade,
