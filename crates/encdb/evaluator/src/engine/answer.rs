@@ -2,7 +2,7 @@
 
 use pgseal_evaluator_proto::{AttachAs, Batch, Items, Refusal, Request, Response, Status};
 
-use super::roles::Role;
+use super::roles::{Deed, Role};
 use super::{Connection, Start};
 
 /// The longest answer: one value of PostgreSQL.
@@ -25,7 +25,10 @@ impl Connection {
         kind: AttachAs,
         database: [u8; 16],
     ) -> Result<(), Refusal> {
-        let entered = self.enter(role);
+        let entered = match kind {
+            AttachAs::ParallelWorker { .. } => self.enter_for(role, Deed::Add),
+            _ => self.enter(role),
+        };
         if let (Err(_), AttachAs::ParallelWorker { ticket }) = (entered, kind) {
             // It is good once, also where there is no room for the worker.
             let _ = self.shared.leaders().admit(&ticket);

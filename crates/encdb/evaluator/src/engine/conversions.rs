@@ -7,6 +7,7 @@ use pgseal_evaluator_proto::{KeyRow, Refusal};
 use pgseal_value::Value;
 
 use super::cells::{Origin, Side};
+use super::roles::Deed;
 use super::Connection;
 use crate::audit::Event;
 
@@ -54,7 +55,7 @@ impl Connection {
         deterministic: bool,
     ) -> Result<Vec<u8>, Refusal> {
         self.begin_operation()?;
-        self.check_share()?;
+        self.check_share(Deed::Add)?;
         let key = DataKey::generate().map_err(|_| Refusal::NoRandom)?;
         let id = key.id();
         let grant = self.generating_grant(group, id)?;

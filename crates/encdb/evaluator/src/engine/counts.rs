@@ -23,14 +23,28 @@ pub(super) struct Counts {
     uses: Vec<Uses>,
     /// By the place of the key in the session's list.
     cells: Vec<Cells>,
-    /// With how often since it was told last; 0 once it was.
-    refused: Vec<(Refusal, u64)>,
+    refused: Vec<Refused>,
     events: Vec<Event>,
     /// How many of the events are in the engine's totals.
     summed: usize,
     any: bool,
     /// Something happened for the first time in this session.
     news: bool,
+}
+
+/// Which counts are told.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Tell {
+    All,
+    /// Those of what was not told before in this session.
+    New,
+}
+
+/// How often something was refused since it was told.
+struct Refused {
+    refusal: Refusal,
+    count: u64,
+    told: bool,
 }
 
 /// The uses of one grant.
@@ -89,11 +103,16 @@ impl Counts {
     #[cold]
     pub(super) fn refused(&mut self, refusal: Refusal) {
         self.any = true;
-        match self.refused.iter_mut().find(|(known, _)| *known == refusal) {
-            Some((_, count)) => *count += 1,
+        let mut refused = self.refused.iter_mut();
+        match refused.find(|known| known.refusal == refusal) {
+            Some(known) => known.count += 1,
             None => {
                 self.news = true;
-                self.refused.push((refusal, 1));
+                self.refused.push(Refused {
+                    refusal,
+                    count: 1,
+                    told: false,
+                });
             }
         }
     }
@@ -157,9 +176,23 @@ impl Connection {
 
     /// What happened since the last time, in order; counts last.
     pub fn take_events(&mut self) -> Vec<Event> {
-        self.flush_counts(self.number());
+        self.flush_counts(self.number(), Tell::All);
+        self.counts.any = false;
+        self.take_told()
+    }
+
+    /// What is to be told before the next answer: what has a record of its own, and counts of what
+    /// was not told in this session, if counts are written now. All else goes on to be counted.
+    pub fn take_news(&mut self) -> Vec<Event> {
+        if self.may_count() {
+            self.flush_counts(self.number(), Tell::New);
+        }
+        self.take_told()
+    }
+
+    fn take_told(&mut self) -> Vec<Event> {
         let counts = &mut self.counts;
-        (counts.any, counts.news, counts.summed) = (false, false, 0);
+        (counts.news, counts.summed) = (false, 0);
         let events = std::mem::take(&mut counts.events);
         if let Some(role) = self.role {
             self.shared.roles.logged(role, events.len());
@@ -181,14 +214,14 @@ impl Connection {
     }
 
     /// Turns counts into events of this session.
-    pub(super) fn flush_counts(&mut self, session: u64) {
+    pub(super) fn flush_counts(&mut self, session: u64, tell: Tell) {
         if let Some(held) = self.session.clone() {
             let holdings = held.read();
-            self.counts.tell_uses(session, &holdings);
-            self.counts.tell_cells(session, &holdings);
+            self.counts.tell_uses(session, &holdings, tell);
+            self.counts.tell_cells(session, &holdings, tell);
         }
         let counts = &mut self.counts;
-        counts.tell_refusals(session);
+        counts.tell_refusals(session, tell);
         let mut totals = self.shared.totals();
         let new = &counts.events[counts.summed..];
         new.iter().for_each(|event| totals.add(event));
@@ -198,10 +231,13 @@ impl Connection {
 }
 
 impl Counts {
-    fn tell_uses(&mut self, session: u64, holdings: &Holdings) {
+    fn tell_uses(&mut self, session: u64, holdings: &Holdings, tell: Tell) {
         for (uses, held) in self.uses.iter_mut().zip(&holdings.grants) {
             let counted = uses.counts.iter_mut().zip(Operation::ALL);
             for (count, operation) in counted.filter(|(count, _)| **count > 0) {
+                if tell == Tell::New && uses.told.has(operation) {
+                    continue;
+                }
                 uses.told = uses.told.with(operation);
                 self.events.push(Event::Use {
                     session,
@@ -213,8 +249,9 @@ impl Counts {
         }
     }
 
-    fn tell_cells(&mut self, session: u64, holdings: &Holdings) {
-        for (cells, key) in self.cells.iter_mut().zip(&holdings.keys) {
+    fn tell_cells(&mut self, session: u64, holdings: &Holdings, tell: Tell) {
+        let cells = self.cells.iter_mut().zip(&holdings.keys);
+        for (cells, key) in cells.filter(|(cells, _)| tell == Tell::All || !cells.told) {
             let [compared, hashed, ranked] = std::mem::take(&mut cells.counts);
             if compared + hashed + ranked > 0 {
                 cells.told = true;
@@ -229,9 +266,17 @@ impl Counts {
         }
     }
 
-    fn tell_refusals(&mut self, session: u64) {
-        let refused = { self.refused.iter_mut() }.filter(|(_, count)| *count > 0);
-        for (refusal, count) in refused {
+    fn tell_refusals(&mut self, session: u64, tell: Tell) {
+        for Refused {
+            refusal,
+            count,
+            told,
+        } in &mut self.refused
+        {
+            if *count == 0 || tell == Tell::New && *told {
+                continue;
+            }
+            *told = true;
             self.events.push(Event::Refused {
                 session,
                 refusal: refusal.sqlstate(),

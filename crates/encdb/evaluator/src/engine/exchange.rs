@@ -16,6 +16,7 @@ use pgseal_evaluator_proto::Refusal;
 use super::deposits::Taken;
 use super::keys::Owner;
 use super::rights::{Asker, Held};
+use super::roles::Deed;
 use super::roles::Room;
 use super::session::Holdings;
 use super::Connection;
@@ -71,7 +72,7 @@ impl Connection {
     }
 
     fn open_session(&mut self, message: &[u8], into: &mut Vec<u8>) -> Result<(), Refusal> {
-        self.check_share()?;
+        self.check_share(Deed::Open)?;
         let offer = self.exchange.offer.take().ok_or(Refusal::MessageRefused)?;
         let opened = offer.open(message, self.now)?;
         let expires = opened.expires.min(self.now.saturating_add(LONGEST));
@@ -128,17 +129,18 @@ impl Connection {
     }
 
     fn command(&mut self, message: &[u8], into: &mut Vec<u8>) -> Result<(), Refusal> {
-        self.check_share()?;
         let session = self.exchange.session.take();
         let mut session = session.ok_or(Refusal::MessageRefused)?;
         let mut over = false;
         let answer = session.command(message, |command| match command {
             Command::AddGrant(grant) => {
+                self.check_share(Deed::Add)?;
                 let grant = Grant::parse(grant)?;
                 self.fresh()?;
                 self.add_grant(&grant, &[]).map(|()| None)
             }
             Command::Revoke(list) => {
+                self.check_share(Deed::Revoke)?;
                 let list = Revocations::parse(list)?;
                 let lists = verified(vec![list])?;
                 { lists.iter() }.try_for_each(|list| self.revoke(list))?;
@@ -164,7 +166,8 @@ impl Connection {
     }
 
     /// Takes a grant in that its owner signed, whenever it holds: every use asks for the time.
-    /// `lists` were shown with it.
+    /// `lists` were shown with it. Anybody stores grants of owners that he makes up, for whom he
+    /// likes: only its own owner's has a record, another's is told when it is used.
     fn add_grant(&mut self, grant: &Grant, lists: &[VerifiedRevocations]) -> Result<(), Refusal> {
         let session = self.session.as_ref().ok_or(Refusal::NoSession)?;
         if grant.encode().len() > LONGEST_GRANT {
@@ -178,6 +181,7 @@ impl Connection {
             deposits.revoked(owner, serial) || lists.iter().any(|list| held.revoked_by(list));
         let own = holdings.owners[..holdings.own].iter();
         let issuer = { own }.find(|own| own.public == owner);
+        let is_own = issuer.is_some();
         if let Some(owner) = issuer.filter(|_| !held.revoked) {
             if let Some(client) = holdings.speaks_for(owner, self.now) {
                 deposits.keep(owner, &held, (self.role, client), self.now)?;
@@ -188,10 +192,12 @@ impl Connection {
         drop(holdings);
         let session = session.number;
         self.shared.advance();
-        self.counts.event(Event::Granted {
-            session,
-            grant: serial.0,
-        });
+        if is_own {
+            self.counts.event(Event::Granted {
+                session,
+                grant: serial.0,
+            });
+        }
         Ok(())
     }
 

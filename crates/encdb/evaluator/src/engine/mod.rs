@@ -45,12 +45,12 @@ use crate::evidence::Evidence;
 use aggregates::States;
 use cache::Cache;
 use cells::Spare;
-use counts::{Counts, Totals};
+use counts::{Counts, Tell, Totals};
 use deposits::Deposits;
 use exchange::Exchange;
 use keys::{Key, KeyIdentity, Owner};
 use rights::Rights;
-use roles::{Role, Roles};
+use roles::{Deed, Role, Roles};
 use session::{Holdings, Leaders, Numbers, Session, Sessions};
 use trees::{Page, PageId, Trees};
 
@@ -262,10 +262,15 @@ impl Connection {
 
     /// Takes a place of this role's share, once in a connection, before all else is done in it.
     pub fn enter(&mut self, role: Role) -> Result<(), Refusal> {
+        self.enter_for(role, Deed::Revoke)
+    }
+
+    /// The same, for what is then done at least.
+    fn enter_for(&mut self, role: Role, deed: Deed) -> Result<(), Refusal> {
         if self.role.is_some() {
             return Err(Refusal::MalformedRequest);
         }
-        self.shared.roles.enter(role, self.now)?;
+        self.shared.roles.enter(role, deed, self.now)?;
         self.role = Some(role);
         self.states.count_with(self.room());
         Ok(())
@@ -281,20 +286,17 @@ impl Connection {
         Room::new(&self.shared.roles, self.role)
     }
 
-    /// Whether its role may do what has a record of its own in the log.
-    pub fn may_do(&self) -> bool {
-        let roles = &self.shared.roles;
-        self.role.is_none_or(|role| roles.may_do(role, self.now))
-    }
-
     /// Whether what its role does is counted in the log now, and not later.
     pub fn may_count(&self) -> bool {
         let roles = &self.shared.roles;
         self.role.is_none_or(|role| roles.may_count(role, self.now))
     }
 
-    fn check_share(&self) -> Result<(), Refusal> {
-        self.may_do().then_some(()).ok_or(Refusal::RoleShare)
+    /// Refused if its role has no room for this in the log.
+    fn check_share(&self, deed: Deed) -> Result<(), Refusal> {
+        let roles = &self.shared.roles;
+        let may = self.role.is_none_or(|role| roles.may(role, deed, self.now));
+        may.then_some(()).ok_or(Refusal::RoleShare)
     }
 
     /// Says who this is. Once in a connection.
@@ -358,7 +360,7 @@ impl Connection {
 
     /// Ends the session, if there is one, and forgets all that came of it.
     fn end_session(&mut self) {
-        self.flush_counts(self.number());
+        self.flush_counts(self.number(), Tell::All);
         let Some(session) = self.session.take() else {
             return;
         };

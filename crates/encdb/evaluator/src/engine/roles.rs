@@ -2,9 +2,10 @@
 //!
 //! The backend says which role it serves. Of connections and of memory a role gets more while it
 //! then has no more than is free: alone it gets half of all, and a role that has none finds some as
-//! long as any is free. Of the log each has a burst and a rate: what a role does is written as long
-//! as it has some of that left; then it opens no sessions, and what is counted waits. Nothing is
-//! left out.
+//! long as any is free. Of the log each has a burst and a rate, in three parts: what is counted is
+//! written in the first, and waits then; what has a record of its own comes in the first two. The
+//! last part is for revocations, for what ends, and for a session a second, so that an owner takes
+//! grants back whatever else the role does. Nothing is left out.
 //!
 //! Memory is what lives across requests, and what large requests take while they are answered. All
 //! else a connection has a bound for, and is counted with the connections.
@@ -22,6 +23,9 @@ const RECORD: i64 = 320;
 /// Bytes of the log that a role may fill at once, and in a second.
 const BURST: i64 = 16 << 20;
 const RATE: i64 = 16 << 10;
+/// What counts leave of the burst, and what all leave that may wait.
+const COUNTS_LEAVE: i64 = BURST / 2;
+const LAST: i64 = BURST / 8;
 /// Roles that are remembered beside those that have something.
 const MOST_IDLE: usize = 4096;
 /// Memory is taken in such pieces, and so much is held on to: it is not asked for at each row.
@@ -50,6 +54,19 @@ struct Share {
     /// Bytes of the log that are left, as of this second.
     left: i64,
     at: u64,
+    /// When a session was opened of the last part.
+    opened: u64,
+}
+
+/// What has a record of its own in the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deed {
+    /// A session is opened.
+    Open,
+    /// A grant, a key or a parallel worker comes.
+    Add,
+    /// Grants are taken back.
+    Revoke,
 }
 
 /// Whether a role that has so much gets more, where this is free: it then has no more than is free.
@@ -66,6 +83,7 @@ impl Share {
             memory: 0,
             left: BURST,
             at: now,
+            opened: 0,
         }
     }
 
@@ -79,6 +97,16 @@ impl Share {
         self.left = self.left.saturating_add(gained).min(BURST);
         self.at = self.at.max(now);
         self.left
+    }
+
+    fn may(&mut self, deed: Deed, now: u64) -> bool {
+        let left = self.left(now);
+        match deed {
+            _ if left > LAST => true,
+            Deed::Add => false,
+            Deed::Revoke => left > 0,
+            Deed::Open => left > 0 && std::mem::replace(&mut self.opened, now) < now,
+        }
     }
 }
 
@@ -97,15 +125,15 @@ impl Roles {
         self.shares.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One connection more of this role.
-    pub fn enter(&self, role: Role, now: u64) -> Result<(), Refusal> {
+    /// One connection more of this role, for what is then done at least.
+    pub fn enter(&self, role: Role, deed: Deed, now: u64) -> Result<(), Refusal> {
         let mut shares = self.shares();
         let free = self.connections.saturating_sub(shares.connections);
         if shares.of.len() > MOST_IDLE {
             shares.of.retain(|_, share| !share.is_idle(now));
         }
         let share = shares.of.entry(role).or_insert_with(|| Share::new(now));
-        if !may_have(share.connections, 1, free) || self.logs && share.left(now) <= 0 {
+        if !may_have(share.connections, 1, free) || self.logs && !share.may(deed, now) {
             return Err(Refusal::RoleShare);
         }
         share.connections += 1;
@@ -143,20 +171,18 @@ impl Roles {
         }
     }
 
-    /// Whether this role may do what has a record of its own.
-    pub fn may_do(&self, role: Role, now: u64) -> bool {
-        !self.logs || self.left(role, now) > 0
+    /// Whether this role may do this now. Who asks to open a session, opens it.
+    pub fn may(&self, role: Role, deed: Deed, now: u64) -> bool {
+        !self.logs || self.share(role, |share| share.may(deed, now))
     }
 
     /// Whether what is counted is written: it leaves half for what has a record of its own.
     pub fn may_count(&self, role: Role, now: u64) -> bool {
-        !self.logs || self.left(role, now) > BURST / 2
+        !self.logs || self.share(role, |share| share.left(now) > COUNTS_LEAVE)
     }
 
-    fn left(&self, role: Role, now: u64) -> i64 {
-        let mut shares = self.shares();
-        let share = shares.of.get_mut(&role);
-        share.map_or(0, |share| share.left(now))
+    fn share(&self, role: Role, ask: impl FnOnce(&mut Share) -> bool) -> bool {
+        self.shares().of.get_mut(&role).is_some_and(ask)
     }
 
     /// So many records were written for this role.
@@ -222,7 +248,9 @@ mod tests {
     use super::*;
 
     fn entered(roles: &Roles, role: Role) -> usize {
-        (0..).take_while(|_| roles.enter(role, 0).is_ok()).count()
+        (0..)
+            .take_while(|_| roles.enter(role, Deed::Revoke, 0).is_ok())
+            .count()
     }
 
     #[test]
@@ -230,17 +258,17 @@ mod tests {
         let roles = Roles::new(1000, 0, false);
         assert_eq!(entered(&roles, 1), 500);
         assert_eq!([2, 3, 4].map(|role| entered(&roles, role)), [250, 125, 63]);
-        assert!(roles.enter(5, 0).is_ok());
-        assert_eq!(roles.enter(1, 0), Err(Refusal::RoleShare));
+        assert!(roles.enter(5, Deed::Revoke, 0).is_ok());
+        assert_eq!(roles.enter(1, Deed::Revoke, 0), Err(Refusal::RoleShare));
         (0..400).for_each(|_| roles.leave(1));
-        assert!(entered(&roles, 2) > 0 && roles.enter(1, 0).is_ok());
+        assert!(entered(&roles, 2) > 0 && roles.enter(1, Deed::Revoke, 0).is_ok());
         let one = Roles::new(1, 0, false);
         assert_eq!((entered(&one, 1), entered(&one, 2)), (1, 0));
     }
 
     /// Takes memory by the megabyte until that is refused.
     fn filled(roles: &Arc<Roles>, role: Role) -> Vec<Room> {
-        assert!(roles.enter(role, 0).is_ok());
+        assert!(roles.enter(role, Deed::Revoke, 0).is_ok());
         let more = || {
             let mut room = Room::new(roles, Some(role));
             room.fit(1 << 20).is_ok().then_some(room)
@@ -260,7 +288,7 @@ mod tests {
             Err(Refusal::RoleShare),
             "who has no connection"
         );
-        assert!(roles.enter(4, 0).is_ok());
+        assert!(roles.enter(4, Deed::Revoke, 0).is_ok());
         assert_eq!(four.fit(63 << 20), Err(Refusal::RoleShare));
         assert!(four.fit(62 << 20).is_ok());
         assert_eq!((roles.shares().memory >> 20, four.taken >> 20), (937, 62));
@@ -283,7 +311,7 @@ mod tests {
     }
 
     fn filled_with(roles: &Arc<Roles>, bytes: usize) -> Room {
-        assert!(roles.enter(1, 0).is_ok());
+        assert!(roles.enter(1, Deed::Revoke, 0).is_ok());
         let mut room = Room::new(roles, Some(1));
         assert!(room.fit(bytes).is_ok());
         room
@@ -292,28 +320,53 @@ mod tests {
     #[test]
     fn a_role_that_fills_the_log_waits_and_the_others_do_not() {
         let roles = Roles::new(1000, 0, true);
-        assert!([1, 2].iter().all(|role| roles.enter(*role, 100).is_ok()));
+        assert!([1, 2]
+            .iter()
+            .all(|role| roles.enter(*role, Deed::Revoke, 100).is_ok()));
+        let may = |role, now| [Deed::Open, Deed::Add].map(|deed| roles.may(role, deed, now));
         let burst = usize::try_from(BURST / RECORD).expect("a number");
         roles.logged(1, burst / 2 + 1);
-        assert!(roles.may_do(1, 100) && !roles.may_count(1, 100));
+        assert!(may(1, 100) == [true; 2] && !roles.may_count(1, 100));
         roles.logged(1, burst);
-        assert!(!roles.may_do(1, 100) && roles.enter(1, 100).is_err());
-        assert!(roles.may_do(2, 100) && roles.may_count(2, 100));
+        assert!(may(1, 100) == [false; 2] && roles.enter(1, Deed::Revoke, 100).is_err());
+        assert!(may(2, 100) == [true; 2] && roles.may_count(2, 100));
         // What it wrote too much takes as long as it takes.
-        let later = 100 + u64::try_from(BURST / 2 / RATE).expect("a number") + 2;
-        assert!(!roles.may_do(1, 101) && roles.may_do(1, later) && roles.enter(1, later).is_ok());
-        assert!(!roles.may_count(1, later) && roles.may_count(1, later + 1000));
+        let gained = |bytes: i64| 100 + u64::try_from(bytes / RATE).expect("a number") + 2;
+        let later = gained(BURST / 2 + LAST);
+        assert!(may(1, 101) == [false; 2] && may(1, later) == [true; 2]);
+        assert!(roles.enter(1, Deed::Revoke, later).is_ok() && !roles.may_count(1, later));
+        assert!(roles.may_count(1, later + 1000));
         // A clock that goes back gives nothing.
-        assert!(roles.may_do(1, 0));
+        assert!(roles.may(1, Deed::Add, 0));
         let none = Roles::new(1000, 0, false);
-        assert!(none.may_do(7, 0) && none.may_count(7, 0));
+        assert!(none.may(7, Deed::Add, 0) && none.may_count(7, 0));
+    }
+
+    #[test]
+    fn the_last_part_is_for_revocations_and_for_a_session_a_second() {
+        let roles = Roles::new(1000, 0, true);
+        assert!(roles.enter(1, Deed::Revoke, 100).is_ok());
+        roles.logged(
+            1,
+            usize::try_from((BURST - LAST) / RECORD).expect("a number") + 1,
+        );
+        assert!(!roles.may(1, Deed::Add, 100) && roles.may(1, Deed::Revoke, 100));
+        assert_eq!(
+            [100, 100, 101].map(|now| {
+                roles.logged(1, 100);
+                roles.may(1, Deed::Open, now)
+            }),
+            [true, false, true]
+        );
+        roles.logged(1, usize::try_from(LAST / RECORD).expect("a number"));
+        assert!(!roles.may(1, Deed::Open, 103) && !roles.may(1, Deed::Revoke, 103));
     }
 
     #[test]
     fn roles_that_are_gone_are_forgotten() {
         let roles = Roles::new(10, 0, true);
         for role in 0..10_000 {
-            assert!(roles.enter(role, 0).is_ok());
+            assert!(roles.enter(role, Deed::Revoke, 0).is_ok());
             roles.leave(role);
         }
         assert!(roles.shares().of.len() <= MOST_IDLE + 1);

@@ -119,15 +119,17 @@ impl Session {
         self.loaded.load(Ordering::Acquire)
     }
 
-    /// Takes grants back. Whether it held one of them.
+    /// Takes grants back. Whether that changes what it may do: it held one of them, and keys of
+    /// their owner.
     pub fn revoke(&self, list: &VerifiedRevocations) -> bool {
         let mut revoked = false;
-        for held in &mut self.write().grants {
+        let mut holdings = self.write();
+        for held in &mut holdings.grants {
             if !held.revoked && held.revoked_by(list) {
                 (held.revoked, revoked) = (true, true);
             }
         }
-        revoked
+        revoked && holdings.concerns(list.owner())
     }
 
     /// Ends it for everybody.

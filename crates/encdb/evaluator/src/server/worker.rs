@@ -84,9 +84,8 @@ fn work(server: &'static Server, link: &Link) {
             Err(RingError::Gone) => continue,
         }
         // What is new is told before its answer is.
-        if connection.has_news() && connection.may_do() {
-            server.log.write_at(coarse, &connection.take_events());
-            logged = seconds;
+        if connection.has_news() {
+            server.log.write_at(coarse, &connection.take_news());
         }
         if ring.answer(&response).is_err() {
             refuse(Refusal::TooLarge, &mut response);
