@@ -102,6 +102,35 @@ class Handover(Confidential):
                 self.as_owner(server, f"{ONE_WORKER} {LEAST}; DISCARD ALL; {ONE_WORKER} {LEAST};", error="no session is open")
                 self.assertEqual(self.as_owner(server, f"DISCARD ALL; {self.opening()} {ONE_WORKER} {LEAST}").split()[-1], "1000")
 
+    def test_a_key_of_another_session_shuts_no_worker_out(self):
+        """The leader meets its first cell and loads all keys, while workers are on their way."""
+        for form in FORMS:
+            with self.subTest(form):
+                server = self.at(form, "plain")
+                self.as_owner(server, TABLE)
+                (one, _), (other, _) = self.leader(server), self.leader(server)
+                self.said(one, PARALLEL)
+                for number in range(1, 121):
+                    self.said(other, f"SELECT encdb.dek_generate('key {number}');")
+                    self.said(other, f"UPDATE t SET k = encdb.enc_int4_encrypt(0, 'key {number}') WHERE id = {number};")
+                    self.assertEqual(self.said(one, "SELECT count(*) FROM t WHERE k >= k;"), ["3000"], number)
+
+    def test_workers_of_a_session_that_is_lost_say_so(self):
+        """Where the leader takes no part it does not ask the evaluator itself; clients open anew where the evaluator is said to be gone."""
+        evaluator = self.evaluator()
+        server = self.server(form="isolated", socket=evaluator.socket)
+        self.as_owner(server, TABLE)
+        leader, _ = self.leader(server)
+        self.said(leader, f"{PARALLEL} SET parallel_leader_participation = off;\n\\set VERBOSITY sqlstate\n\\set ON_ERROR_STOP 0")
+        count = "SELECT count(*) FROM t WHERE k >= k;"
+        self.assertEqual(self.said(leader, count), ["3000"])
+        evaluator.kill9()
+        evaluator.start()
+        for _ in range(2):
+            self.assertEqual(set(self.said(leader, count)), {"ERROR:  PE015"})
+        self.assertEqual(self.said(leader, self.opening()), ["t"])
+        self.assertEqual(self.said(leader, count), ["3000"])
+
     def test_each_worker_is_in_the_log(self):
         logs = self.directory / "logs"
         logs.mkdir()

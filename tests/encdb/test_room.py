@@ -23,12 +23,12 @@ OPERATIONS = ["c || c", "(c || c) || (c || c)", "c < c || c", "lower(c)", "encdb
 STRANGERS = {
     "encdb.revocation_insert(list)": (250, "PE023"),
     "encdb.revocation_insert(substring(list FOR 30000000))": (250, "PE023"),
-    "encdb.revocation_insert(fitting)": (40, "PE014"),
-    "encdb.revocation_insert(fitting || fitting)": (40, "53200"),
-    "encdb.grant_insert(list)": (100, "PE023"),
-    "encdb.dek_insert('|stranger|', list)": (100, "PE019"),
-    "encdb.process_message(list)": (100, "PE023"),
-    "extract(name FROM day)": (150, "53200"),
+    "encdb.revocation_insert(fitting)": (150, "PE014"),
+    "encdb.revocation_insert(fitting || '')": (30, "53200"),
+    "encdb.grant_insert(list)": (250, "PE023"),
+    "encdb.dek_insert('|stranger|', list)": (250, "PE019"),
+    "encdb.process_message(list)": (250, "PE023"),
+    "pg_catalog.extract(field, day)": (150, "53200"),
 }
 
 
@@ -64,7 +64,7 @@ class Room(Confidential):
         for name, serials in ("list", 4000000), ("fitting", 400000):
             (self.directory / name).write_bytes(unsigned_list(serials))
         read = [f"pg_read_binary_file('{self.directory / name}') AS {name}" for name in ("list", "fitting")]
-        self.as_owner(server, f"""{TABLE}CREATE TABLE papers AS SELECT {', '.join(read)}, repeat('x', 100000000) AS name,
+        self.as_owner(server, f"""{TABLE}CREATE TABLE papers AS SELECT {', '.join(read)}, repeat('x', 100000000) AS field,
             encdb.enc_date_encrypt('2020-01-01') AS day;
             CREATE ROLE stranger; GRANT SELECT ON papers TO PUBLIC;""")
         before = self.helpers(server)

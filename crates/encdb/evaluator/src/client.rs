@@ -138,6 +138,21 @@ impl Ring {
     pub fn is_open(&self) -> bool {
         is_open(&self.socket)
     }
+
+    /// For those who only ask whether the evaluator still lives.
+    pub fn life(&self) -> io::Result<Life> {
+        self.socket.try_clone().map(Life)
+    }
+}
+
+/// Tells of a connection to an evaluator whether its other end is still there.
+pub struct Life(UnixStream);
+
+impl Life {
+    /// Whether the evaluator that took the connection still lives.
+    pub fn lasts(&self) -> bool {
+        is_open(&self.0)
+    }
 }
 
 /// A socket to who listens there. Its queue may be full, of one that was stopped; without a time

@@ -18,7 +18,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{SigSet, SigmaskHow};
-use pgseal_evaluator::client::{Ends, Ring, PATIENCE};
+use pgseal_evaluator::client::{Ends, Life, Ring, PATIENCE};
 use pgseal_evaluator_proto::{AttachAs, Refusal, Report, Request, Response, Tickets};
 
 use crate::peers::{self, IsWorker, Meeting};
@@ -49,6 +49,8 @@ pub(crate) struct Door {
     /// Of whose share the workers' connections are.
     pub(crate) role: u32,
     pub(crate) tickets: Tickets,
+    /// Of the connection that leads the session.
+    pub(crate) life: Life,
 }
 
 /// What a worker was given.
@@ -149,11 +151,18 @@ fn pass(peer: &UnixStream, answer: &Response<'_>, ends: &[BorrowedFd<'_>]) -> io
 
 impl Door {
     /// A connection in the session, for one worker, or why there is none, as the worker is to say
-    /// it. One that was given up on may have taken its ticket: then the next is good.
+    /// it. One that was given up on may have taken its ticket: then the next is good. Another
+    /// evaluator knows none: then the session went with the one that had it.
     fn admit_one(&mut self) -> Result<Ends, Report<'static>> {
-        match self.attach() {
-            Err(report) if report.code == Refusal::UnknownTicket.code() => self.attach(),
+        let admitted = match self.attach() {
+            Err(report) if is_unknown(&report) => self.attach(),
             attached => attached,
+        };
+        match admitted {
+            Err(report) if is_unknown(&report) && !self.life.lasts() => {
+                Err(Refusal::EvaluatorAbsent.into())
+            }
+            admitted => admitted,
         }
     }
 
@@ -173,13 +182,21 @@ impl Door {
         attach.encode(&mut request);
         let mut ring = Ring::over(again).map_err(Refusal::from)?;
         ring.call(&request, &mut answer, goes_on)?;
-        self.tickets.advance();
-        match Response::parse(&answer) {
+        let attached = match Response::parse(&answer) {
             Ok(Response::Done) => Ok(ends),
             Ok(Response::Refused(report)) => Err(report.into_owned()),
-            _ => Err(Refusal::UnknownTicket.into()),
+            _ => Err(Refusal::MalformedRequest.into()),
+        };
+        // Refused for another reason, it may be good still: the leader is never ahead.
+        if attached.as_ref().err().is_none_or(is_unknown) {
+            self.tickets.advance();
         }
+        attached
     }
+}
+
+fn is_unknown(report: &Report<'_>) -> bool {
+    report.code == Refusal::UnknownTicket.code()
 }
 
 #[cfg(test)]

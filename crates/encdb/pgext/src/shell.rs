@@ -238,7 +238,11 @@ impl Shell {
         for portion in portions(&rows, PORTION) {
             self.ask(&Request::LoadKeys(Items::Listed(&portion)), number)?;
         }
-        self.leave(true)
+        // The evaluator outside has them for workers too.
+        match self.way {
+            Way::Inline(_) => self.leave(true),
+            _ => Ok(()),
+        }
     }
 
     /// Hands over one more wrapped key. Workers that meet its cells load it themselves.
@@ -275,12 +279,18 @@ impl Shell {
         Ok(())
     }
 
+    /// Once in a session of the evaluator outside: the tickets of a worker that is on its way are
+    /// not to change.
     fn left(&mut self) -> Result<Left, Failure> {
-        if let Way::Inline(inline) = &mut self.way {
-            let mut session = Vec::new();
-            inline.connection.export_session(&mut session)?;
-            return Ok(Left::Session(session));
-        }
+        let life = match &mut self.way {
+            Way::Inline(inline) => {
+                let mut session = Vec::new();
+                inline.connection.export_session(&mut session)?;
+                return Ok(Left::Session(session));
+            }
+            Way::Isolated(isolated) => isolated.life()?,
+            Way::None => return Ok(Left::Nothing),
+        };
         let tickets = self.ask(&Request::Tickets, |response| match response {
             Response::Tickets(mut secret) => Some(Tickets::new(Secret::from_bytes(&mut secret))),
             _ => None,
@@ -290,6 +300,7 @@ impl Shell {
             database: self.database,
             role: self.role,
             tickets,
+            life,
         }))
     }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use pgseal_evaluator::client::{Ends, Ring};
+use pgseal_evaluator::client::{Ends, Life, Ring};
 use pgseal_evaluator::engine::{most_memory, CollationId, Config, Connection, Engine};
 use pgseal_evaluator::evidence::Software;
 use pgseal_evaluator::os;
@@ -151,6 +151,11 @@ impl Isolated {
     /// False if the evaluator has gone: whatever it held is gone too.
     pub(crate) fn is_open(&self) -> bool {
         self.ring.is_open()
+    }
+
+    /// For its workers, as [`Ring::life`].
+    pub(crate) fn life(&self) -> Result<Life, Refusal> {
+        self.ring.life().map_err(|_| Refusal::EvaluatorAbsent)
     }
 
     fn call(&mut self, request: &[u8], response: &mut Vec<u8>) -> Result<(), Failure> {
