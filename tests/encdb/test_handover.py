@@ -128,6 +128,8 @@ class Handover(Confidential):
         evaluator.start()
         for _ in range(2):
             self.assertEqual(set(self.said(leader, count)), {"ERROR:  PE015"})
+        # The leader itself learns it from its own next request, and is then attached anew.
+        self.assertEqual(self.said(leader, f"SET max_parallel_workers_per_gather = 0; {count}"), ["ERROR:  PE015"])
         self.assertEqual(self.said(leader, self.opening()), ["t"])
         self.assertEqual(self.said(leader, count), ["3000"])
 
