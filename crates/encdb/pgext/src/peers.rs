@@ -50,8 +50,10 @@ pub(crate) struct Meeting {
 }
 
 impl Meeting {
-    /// Of the leader with this process id, which started at this time: of a cluster with this
-    /// nonce, which nobody else knows.
+    /// Names the meeting of the leader with this process id, which started at this time, in a
+    /// cluster with this nonce. A role that reads the server's files can find the name, and take it
+    /// first: then the leader's workers have no session. The name proves nothing; both sides check
+    /// each other's process.
     pub(crate) fn new(nonce: &[u8; 32], started: i64, leader: i32) -> Self {
         let label = b"pgseal encdb meeting\0";
         let parts = [
