@@ -188,6 +188,7 @@ class ReceiveWal(Receiving):
         primary = self.archiving_primary(sealed=False)
         primary.bindir = self.copy("twins").bindir
         process = self.receive(primary)
+        self.wait_for_partial()  # it begins with the segment that is the server's when it connects
         self.load(primary, "a")
         self.assert_archive_arrived(self.switch(primary))
         self.end(process)
