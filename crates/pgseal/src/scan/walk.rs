@@ -16,7 +16,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use pgseal_storage::classify::version_directory;
+use pgseal_storage::classify::{version_directory, DIRECTORIES};
 
 /// A regular file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,33 +69,12 @@ pub struct Walk {
 #[error("{} cannot be read ({}): run pgseal as the server's user, and check that it is mounted", .0.display(), .1)]
 pub struct WalkError(PathBuf, io::Error);
 
-/// Directories that PostgreSQL has directly below the data directory, and `pg_encryption`.
-const PLACES: [&str; 18] = [
-    "base",
-    "global",
-    "pg_commit_ts",
-    "pg_dynshmem",
-    "pg_encryption",
-    "pg_logical",
-    "pg_multixact",
-    "pg_notify",
-    "pg_replslot",
-    "pg_serial",
-    "pg_snapshots",
-    "pg_stat",
-    "pg_stat_tmp",
-    "pg_subtrans",
-    "pg_tblspc",
-    "pg_twophase",
-    "pg_wal",
-    "pg_xact",
-];
 /// Where server logs are by default; they may be two names for one directory.
 pub const LOGS: [&str; 2] = ["log", "pg_log"];
 
 /// Does PostgreSQL make a directory of this name directly below the data directory?
 pub fn is_place(name: &[u8]) -> bool {
-    PLACES.iter().any(|place| place.as_bytes() == name)
+    DIRECTORIES.iter().any(|place| place.as_bytes() == name)
 }
 
 /// The directories to which the names of PostgreSQL's lead, links too: what it makes directly below
@@ -103,7 +82,10 @@ pub fn is_place(name: &[u8]) -> bool {
 pub fn places(root: &Path) -> HashSet<Inode> {
     let links = root.join("pg_tblspc");
     let tablespaces = names_in(&links).into_iter().map(|oid| links.join(oid));
-    let places = PLACES.iter().map(|name| root.join(name)).chain(tablespaces);
+    let places = DIRECTORIES
+        .iter()
+        .map(|name| root.join(name))
+        .chain(tablespaces);
     let metadata = places.filter_map(|path| fs::metadata(path).ok());
     metadata.map(|metadata| inode(&metadata)).collect()
 }
@@ -154,7 +136,7 @@ fn doors(root: &Path) -> HashMap<Inode, Vec<u8>> {
             }
         }
     }
-    for name in PLACES.iter().chain(&LOGS) {
+    for name in DIRECTORIES.iter().chain(&LOGS) {
         add(&root.join(name), name.as_bytes().to_vec());
     }
     doors

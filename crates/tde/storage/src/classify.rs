@@ -438,11 +438,11 @@ pub fn classify(path: &[u8]) -> Classified {
     Classified { class, row: None }
 }
 
-/// The directories of data that PostgreSQL makes or has made, and ours.
-const OWN_DIRECTORIES: &[&str] = &[
+/// The directories that PostgreSQL 15 to 18 have directly below the data directory, and
+/// `pg_encryption`.
+pub const DIRECTORIES: [&str; 18] = [
     "base",
     "global",
-    "pg_clog",
     "pg_commit_ts",
     "pg_dynshmem",
     "pg_encryption",
@@ -457,17 +457,18 @@ const OWN_DIRECTORIES: &[&str] = &[
     "pg_subtrans",
     "pg_tblspc",
     "pg_twophase",
-    "pg_upgrade_output.d",
     "pg_wal",
     "pg_xact",
-    "pg_xlog",
 ];
+/// Directories of earlier versions, and that of pg_upgrade.
+const OTHER_DIRECTORIES: [&str; 3] = ["pg_clog", "pg_upgrade_output.d", "pg_xlog"];
 
 /// Does this path lie in one of the directories whose unknown files are sealed? A path that lies in
 /// none of them is clear, and needs no cluster looked for.
 #[must_use]
 pub fn is_inside(path: &[u8]) -> bool {
-    let own = |top: &[u8]| OWN_DIRECTORIES.iter().any(|own| own.as_bytes() == top);
+    let mut all = DIRECTORIES.iter().chain(&OTHER_DIRECTORIES);
+    let mut own = |top: &[u8]| all.any(|own| own.as_bytes() == top);
     directory(path).is_some_and(|top| own(top) || top.starts_with(b"PG_"))
 }
 
