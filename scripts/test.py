@@ -55,6 +55,9 @@ SLOWEST = 10
 WORLD_CRASH_ROUNDS = "300"
 WORLD_TORTURE_ROUNDS = "100"
 
+# What makes a module of tests a program; an example in a comment is indented.
+IS_PROGRAM = re.compile(r'^if __name__ == "__main__":', re.MULTILINE)
+
 # How runners tell their results: cargo, vectors/read.py, tests/suites/run.sh, tests/suites/tap.py.
 CARGO = re.compile(r"test result: \w+\. (?P<passed>\d+) passed; (?P<failed>\d+) failed; (?P<skipped>\d+) ignored")
 READER = re.compile(r"(?P<passed>\d+) passed, (?P<failed>\d+) failed$")
@@ -166,7 +169,7 @@ def programs(directories=None, without=()):
     files = [file for file in sorted(ROOT.glob("tests/*/*.py")) if file.parent.name not in without]
     if directories is not None:
         files = [file for file in files if file.parent.name in directories]
-    names = [str(file.relative_to(ROOT)) for file in files if 'if __name__ == "__main__":' in file.read_text()]
+    names = [str(file.relative_to(ROOT)) for file in files if IS_PROGRAM.search(file.read_text())]
     return [name for name in names if name != ACROSS_VERSIONS]
 
 
