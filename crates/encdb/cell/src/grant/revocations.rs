@@ -75,7 +75,7 @@ impl Revocations {
         bytes.saturating_mul(2).saturating_add(LABEL.len())
     }
 
-    /// The bytes that are handed on.
+    /// Returns the bytes that are stored and sent.
     pub fn encode(&self) -> Vec<u8> {
         [&self.signed[LABEL.len()..], &self.signature].concat()
     }

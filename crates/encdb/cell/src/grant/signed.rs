@@ -77,7 +77,7 @@ impl Grant {
         Ok(Self { terms, signature })
     }
 
-    /// The bytes that are handed on.
+    /// Returns the bytes that are stored and sent.
     pub fn encode(&self) -> Vec<u8> {
         [&self.terms.encode()[..], &self.signature].concat()
     }

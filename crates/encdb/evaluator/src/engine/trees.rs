@@ -127,7 +127,7 @@ impl Page {
 /// The pages of all owners.
 pub struct Trees {
     of: HashMap<OwnerId, Tree>,
-    /// How many each role has handed over of those that are kept.
+    /// Counts the kept pages by the role that sent them.
     roles: HashMap<Option<Role>, usize>,
     kept: usize,
     most: usize,
@@ -137,7 +137,7 @@ pub struct Trees {
 #[derive(Default)]
 pub struct Tree {
     pages: HashMap<PageId, Arc<Page>>,
-    /// Those that each role handed over, in the order in which they are looked at for eviction.
+    /// Lists each role's pages in the order in which they are considered for eviction.
     queues: HashMap<Option<Role>, VecDeque<PageId>>,
 }
 
