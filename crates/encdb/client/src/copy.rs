@@ -9,22 +9,22 @@ use crate::hex::{from_hex, to_hex};
 use crate::statement::{is_word, name_of, Statement, Token};
 use crate::{ClientError, KeyRing, Type, Value};
 
-/// What stands for NULL.
+/// The text that means NULL.
 const NULL: &str = "\\N";
 
 /// A COPY from or to the client, in text format.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Copy<'s> {
-    /// From standard input into a table, and into these columns if they are named
+    /// Reads standard input into a table, or into these columns of it
     In(Vec<String>, Option<Vec<String>>),
-    /// To standard output, all of a table or these columns
+    /// Writes a table, or these columns of it, to standard output
     Table(Vec<String>, Option<Vec<String>>),
-    /// To standard output, what this query gives
+    /// Writes the rows of this query to standard output
     Query(&'s str),
 }
 
 impl<'s> Copy<'s> {
-    /// What a statement that begins with COPY asks for; refused is all that is not understood.
+    /// Parses a statement that begins with COPY. A form that is not understood is an error.
     pub(crate) fn read(sql: &'s str) -> Result<Self, ClientError> {
         let sql = sql.trim_end().trim_end_matches(';');
         let statement = Statement::new(sql);

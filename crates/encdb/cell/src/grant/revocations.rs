@@ -70,7 +70,7 @@ impl Revocations {
         })
     }
 
-    /// What a list of so many bytes takes beside them, when it is read and verified.
+    /// The bytes of memory that reading and verifying a list of this length takes besides it.
     pub const fn most_memory(bytes: usize) -> usize {
         bytes.saturating_mul(2).saturating_add(LABEL.len())
     }
