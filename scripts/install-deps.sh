@@ -35,7 +35,7 @@ repmgr_packages=(postgresql-15 repmgr postgresql-15-repmgr openssl python3-psyco
 # Go from elsewhere does as well.
 tprocc_packages=(postgresql-15)
 command -v go >/dev/null || tprocc_packages+=(golang-go)
-lint_packages=(git shellcheck python3)
+lint_packages=(git shellcheck pyflakes3)
 
 die() {
     echo "$(basename "$0"): $*" >&2

@@ -22,8 +22,7 @@ check_scripts() {
 }
 
 check_python() {
-    git ls-files -z --cached --others --exclude-standard -- '*.py' |
-        xargs -0 /usr/bin/python3 -c 'import ast, sys; [ast.parse(open(name).read(), name) for name in sys.argv[1:]]'
+    git ls-files -z --cached --others --exclude-standard -- '*.py' | xargs -0 pyflakes3
 }
 
 step cargo fmt --all --check

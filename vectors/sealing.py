@@ -2,7 +2,9 @@
 
 A part of read.py; written from RFC 8452, RFC 9180 and the SipHash paper.
 """
-import hashlib, hmac, struct
+import hmac
+import struct
+
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes

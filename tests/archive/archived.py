@@ -7,11 +7,11 @@ copy what is stored, so they hold ciphertext and the wrapped key; nothing reads 
 
 import re
 import sys
-import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
-from pgseal_test import TIME_LIMIT, Canaries, Case, run  # noqa: E402
+from pgseal_test import Canaries, Case, run  # noqa: E402
+from waiting import eventually
 
 CP_ARCHIVE = "archive_mode = on\narchive_command = 'test ! -f {archive}/%f && cp %p {archive}/%f'\n"
 CP_RESTORE = "cp {archive}/%f %p"
@@ -58,7 +58,7 @@ class Archived(Case):
         """Starts the copy on the archive and waits until it has left recovery."""
         self.follow(copy, target, restore, conf, signal)
         copy.start()
-        self.wait_for(lambda: copy.psql("SELECT pg_is_in_recovery()") == "f")
+        eventually(lambda: copy.psql("SELECT pg_is_in_recovery()") == "f")
         return copy
 
     def follow(self, copy, target="", restore=CP_RESTORE, conf="archive_mode = off\n", signal="recovery.signal"):
@@ -73,15 +73,9 @@ class Archived(Case):
         """Waits until everything so far is in the archive; returns the last segment's name."""
         last = cluster.psql("SELECT pg_walfile_name(pg_current_wal_lsn())")
         cluster.psql("SELECT pg_switch_wal()")
-        self.wait_for((self.archive / last).exists)
-        self.wait_for(lambda: cluster.psql(f"SELECT last_archived_wal >= '{last}' FROM pg_stat_archiver") == "t")
+        eventually((self.archive / last).exists)
+        eventually(lambda: cluster.psql(f"SELECT last_archived_wal >= '{last}' FROM pg_stat_archiver") == "t")
         return last
-
-    def wait_for(self, condition):
-        deadline = time.monotonic() + TIME_LIMIT
-        while not condition():
-            self.assertLess(time.monotonic(), deadline)
-            time.sleep(0.05)
 
     def check_sound(self, cluster, stop=True):
         """Every page and index of the running cluster is sound, its log shows no damage, and it verifies."""

@@ -12,6 +12,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from archived import CP_RESTORE, Archived  # noqa: E402
 from page import Page  # noqa: E402
 from pgseal_test import PGSEAL, base_environment, main, run, twins  # noqa: E402
+from waiting import eventually
 
 
 class SealedInPlace(Archived):
@@ -47,7 +48,7 @@ class SealedInPlace(Archived):
     def end(self, copy):
         """The rows, when recovery is through."""
         copy.start()
-        self.wait_for(lambda: copy.psql("SELECT pg_is_in_recovery()") == "f")
+        eventually(lambda: copy.psql("SELECT pg_is_in_recovery()") == "f")
         rows = copy.psql("SELECT string_agg(i::text, ' ' ORDER BY i) FROM t")
         copy.stop()
         return rows
@@ -100,7 +101,7 @@ class SealedInPlace(Archived):
         for name, restore in [("after_get", self.wal_get()), ("after_cp", CP_RESTORE)]:
             copy = self.restored(name, self.bound, restore)
             copy.try_start()  # it may be consistent before it comes to that segment
-            self.wait_for(lambda: copy.server is None or copy.server.poll() is not None)
+            eventually(lambda: copy.server is None or copy.server.poll() is not None)
             self.assertIn(f"pgseal: WAL segment {first} came in clear, and is refused, because", copy.log())
 
 

@@ -15,6 +15,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from archived import CP_ARCHIVE, Archived  # noqa: E402
 from page import Page  # noqa: E402
 from pgseal_test import PGSEAL, base_environment, main, run  # noqa: E402
+from waiting import eventually
 
 PAGE = "docs/operations/archive-and-pitr.md"
 PATH = {"PATH": f"{PGSEAL.parent}:{base_environment()['PATH']}"}
@@ -65,7 +66,7 @@ class OtherKey(Archived):
         """Follows the archive until it has the row that `a` wrote second."""
         self.follow(copy, restore=restore, conf=conf, signal="standby.signal")
         copy.start()
-        self.wait_for(lambda: copy.psql(ROWS) == "a2")
+        eventually(lambda: copy.psql(ROWS) == "a2")
 
     def promote(self, copy):
         copy.psql("SELECT pg_promote()")
@@ -97,7 +98,7 @@ class OtherKey(Archived):
         self.write(primary, "a")
         last = primary.psql("SELECT pg_walfile_name(pg_current_wal_lsn())")
         primary.psql("SELECT pg_switch_wal()")
-        self.wait_for(lambda: primary.psql(f"SELECT last_archived_wal >= '{last}' FROM pg_stat_archiver") == "t")
+        eventually(lambda: primary.psql(f"SELECT last_archived_wal >= '{last}' FROM pg_stat_archiver") == "t")
         primary.stop()
         _, fetched, _ = self.page_settings()
         self.recover(copy, restore="false", conf=f"archive_mode = off\n{fetched}")

@@ -11,6 +11,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 from archived import CP_ARCHIVE, Archived  # noqa: E402
 from pgseal_test import PGSEAL, base_environment, main, run  # noqa: E402
+from waiting import eventually
 
 
 class Targets(Archived):
@@ -132,7 +133,7 @@ class Timelines(Archived):
         self.recover(copy, f"{target}\nrecovery_target_timeline = {timeline}", conf=conf)
         copy.psql("CHECKPOINT")
         self.assertEqual(copy.psql("SELECT timeline_id FROM pg_control_checkpoint()"), str(timeline + 1))
-        self.wait_for((self.archive / f"0000000{timeline + 1}.history").exists)
+        eventually((self.archive / f"0000000{timeline + 1}.history").exists)
         return copy
 
     def end_of(self, base, timeline, rows):

@@ -13,14 +13,14 @@ import signal
 import struct
 import subprocess
 import sys
-import time
 import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
 
 import no_secretmem
-from pgseal_test import PGSEAL, TIME_LIMIT, Canaries, Case, base_environment, main, read_raw
+from pgseal_test import PGSEAL, Canaries, Case, base_environment, main, read_raw
+from waiting import eventually
 
 def has_secret_memory():
     fd = ctypes.CDLL(None).syscall(no_secretmem.SYS_MEMFD_SECRET, os.O_CLOEXEC)
@@ -46,10 +46,7 @@ GRANT EXECUTE ON FUNCTION pg_read_file(text), pg_ls_dir(text) TO spy;
 def processes(cluster):
     """When those of psql that have ended are gone, whose backends may outlive them."""
     clients = f"SELECT count(*) FROM ({PROCESSES} AND backend_type = 'client backend') others"
-    deadline = time.monotonic() + TIME_LIMIT / 3
-    while cluster.psql(clients) != str(len(cluster.sessions)):
-        assert time.monotonic() < deadline, "a client that has ended still has its backend"
-        time.sleep(0.01)
+    eventually(lambda: cluster.psql(clients) == str(len(cluster.sessions)), "a client that has ended still has its backend")
     return [cluster.server.pid, *map(int, cluster.psql(PROCESSES).split())]
 
 
@@ -169,10 +166,7 @@ class Environment(Case):
         with subprocess.Popen([cluster.bindir / "pg_receivewal", "-D", archive, "--no-loop"],
                               env={**base_environment(), **cluster.environment}) as tool:
             self.addCleanup(tool.kill)
-            deadline = time.monotonic() + TIME_LIMIT / 3
-            while cluster.psql("SELECT state FROM pg_stat_replication") != "streaming":
-                self.assertLess(time.monotonic(), deadline)
-                time.sleep(0.02)
+            eventually(lambda: cluster.psql("SELECT state FROM pg_stat_replication") == "streaming")
             links = [os.readlink(link) for link in Path(f"/proc/{tool.pid}/fd").iterdir()]
             environment = read_raw(f"/proc/{tool.pid}/environ")
             tool.terminate()
@@ -387,11 +381,7 @@ class Command(Case):
         command = [PGSEAL, "key", "wrap", "-D", self.data, "--new-wrap-command", wrap, "--new-unwrap-command", 'cat "%p"']
         process = subprocess.Popen(command, cwd=self.directory, env=base_environment(), stdin=subprocess.DEVNULL,
                                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        deadline = time.monotonic() + TIME_LIMIT / 3
-        while not seen.exists():
-            self.assertIsNone(process.poll())
-            self.assertLess(time.monotonic(), deadline)
-            time.sleep(0.02)
+        eventually(seen.exists, process=process)
         return process, seen.read_text().split()
 
     @staticmethod

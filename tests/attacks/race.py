@@ -114,7 +114,8 @@ import io
 import subprocess
 import tarfile
 
-from pgseal_test import PGSEAL, TIME_LIMIT, Case, base_environment, main
+from pgseal_test import PGSEAL, Case, base_environment, main
+from waiting import eventually
 
 
 class Race(Case):
@@ -138,11 +139,7 @@ class Race(Case):
 
     def wait_for_bytes(self, path, writing):
         """The file that the writer makes last has something in it."""
-        deadline = time.monotonic() + TIME_LIMIT / 3
-        while not (path.exists() and path.stat().st_size):
-            self.assertIsNone(writing.poll())
-            self.assertLess(time.monotonic(), deadline)
-            time.sleep(0.01)
+        eventually(lambda: path.exists() and path.stat().st_size, process=writing)
 
     def test_pages(self):
         file = self.sealed.data / "base/5/99999"

@@ -4,12 +4,12 @@
 import os
 import signal
 import sys
-import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
 
 from pgseal_test import PGSEAL, Canaries, Case, base_environment, main, run
+from waiting import eventually
 
 SPILL = ("BEGIN; SET LOCAL work_mem = '64kB'; DECLARE c CURSOR FOR SELECT word FROM (SELECT i || '{}' AS word "
          "FROM generate_series(1, 20000) i OFFSET 0) s ORDER BY word; FETCH 1 FROM c;\n")
@@ -66,10 +66,7 @@ class Ephemeral(Case):
         victim = cluster.session()
         victim.stdin.write("SELECT pg_backend_pid();\n" + SPILL.format("x"))
         os.kill(int(victim.stdout.readline()), signal.SIGKILL)
-        deadline = time.monotonic() + 60
-        while cluster.log().count("database system is ready to accept connections") < 2:
-            self.assertLess(time.monotonic(), deadline)
-            time.sleep(0.05)
+        eventually(lambda: cluster.log().count("database system is ready to accept connections") >= 2)
         session = cluster.session()
         session.stdin.write(SPILL.format("y"))
         self.assertEqual(session.stdout.readline(), "10000y\n")

@@ -6,13 +6,13 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
 
 from control import crc32c
 from pgseal_test import PGSEAL, Canaries, Case, base_environment, main, read_raw, run
+from waiting import eventually
 
 PAGE = 8192
 BALANCES = ("SELECT (SELECT sum(abalance) FROM pgbench_accounts), (SELECT sum(bbalance) FROM pgbench_branches), "
@@ -234,8 +234,7 @@ class Archive(Case):
         self.configure_recovery(restored, target)
         restored.start()
         # Ready comes before the end.
-        while restored.psql("SELECT pg_is_in_recovery()") == "t":
-            time.sleep(0.05)
+        eventually(lambda: restored.psql("SELECT pg_is_in_recovery()") == "f", restored.log)
 
     def recover_from_archive(self, conf, change_archive=None, number="", **options):
         """A cold copy, an archive that shows nothing, recovery to a point, a new timeline, and a crash on it."""

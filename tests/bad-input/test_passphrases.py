@@ -3,12 +3,12 @@
 
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from bad_input import STAGE, BadInput, run  # noqa: E402
 from pgseal_test import TIME_LIMIT, base_environment, main  # noqa: E402
+from waiting import eventually
 from terminal import Terminal  # noqa: E402
 
 PGSEAL = STAGE / "dist/bin/pgseal"
@@ -100,9 +100,7 @@ class Passphrases(BadInput):
             process = subprocess.Popen(command, env=base_environment(), text=True, stdout=subprocess.PIPE, **terminal.options())
             terminal.opened()
             for number, words in enumerate(typed, 1):
-                deadline = time.monotonic() + TIME_LIMIT
-                while terminal.shown.count(b"Passphrase for ") < number and time.monotonic() < deadline:
-                    time.sleep(0.02)
+                eventually(lambda: terminal.shown.count(b"Passphrase for ") >= number, "no question")
                 terminal.press(words.encode() + b"\n")
             printed = process.communicate(timeout=TIME_LIMIT)[0]
             shown = terminal.close()

@@ -11,12 +11,12 @@ import re
 import shutil
 import sys
 import tarfile
-import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
 from page import Page  # noqa: E402
 from pgseal_test import PGSEAL, Canaries, Case, main, run  # noqa: E402
+from waiting import eventually
 
 DOCUMENT = "docs/operations/barman.md"
 RSYNC, TAR, STREAMING = range(3)  # methods, in the order of the page
@@ -104,10 +104,7 @@ class Barman(Case):
         self.wait_for(lambda: self.do("barman archive-wal main") and (self.kept / "main/wals" / last[:16] / last).exists())
 
     def wait_for(self, condition):
-        deadline = time.monotonic() + 60
-        while not condition():
-            self.assertLess(time.monotonic(), deadline, self.main.log()[-3000:])
-            time.sleep(0.1)
+        eventually(condition, lambda: self.main.log()[-3000:])
 
     def labels(self):
         """The labels of the rows, in the order of their insertion, from a server that has left recovery."""

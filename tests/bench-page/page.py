@@ -7,7 +7,6 @@ The reports in invented/ are invented sample data, one of each recipe; nobody me
 
 import json
 import sys
-import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))

@@ -17,6 +17,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
 
 import stage  # noqa: E402
 from pgseal_test import PG, PGSEAL, Case, base_environment, main  # noqa: E402
+from waiting import eventually
 from running import TIME_LIMIT  # noqa: E402
 from terminal import Terminal  # noqa: E402
 
@@ -52,11 +53,7 @@ class Bench(Case):
 
     def wait_for_a_round(self, run):
         """Until the report on disk has one."""
-        deadline = time.monotonic() + TIME_LIMIT
-        while not self.json.exists():
-            self.assertIsNone(run.poll(), run.poll() and run.communicate())
-            self.assertLess(time.monotonic(), deadline, "no round ended")
-            time.sleep(0.05)
+        eventually(self.json.exists, "no round ended", process=run)
 
     def report(self):
         return json.loads(self.json.read_text())
@@ -215,10 +212,11 @@ class Ends(Bench):
         below = stage.descendants(run.pid)
         os.kill(run.pid, signal.SIGKILL)
         run.communicate(timeout=TIME_LIMIT)
-        deadline = time.monotonic() + TIME_LIMIT
-        while living := [pid for pid in below if stage.is_alive(pid)] + self.of_clusters():
-            self.assertLess(time.monotonic(), deadline, living)
-            time.sleep(0.05)
+
+        def living():
+            return [pid for pid in below if stage.is_alive(pid)] + self.of_clusters()
+
+        eventually(lambda: not living(), lambda: str(living()))
 
     def of_clusters(self):
         """Processes that were started for a cluster of the run, also after it was looked at."""
@@ -233,11 +231,7 @@ class Ends(Bench):
 
     def postmaster(self, run):
         """Of a server that takes connections."""
-        deadline = time.monotonic() + TIME_LIMIT
-        while time.monotonic() < deadline:
-            if servers := self.servers(run):
-                return min(servers)
-        raise AssertionError("no server of the run took connections")
+        return min(eventually(lambda: self.servers(run), "no server of the run took connections"))
 
 
 class Refused(Bench):

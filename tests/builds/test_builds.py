@@ -7,11 +7,11 @@ Reads what scripts/fetch-builds.sh has fetched; PGSEAL_TEST_BUILDS names its dir
 import os
 import re
 import sys
-import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
-from pgseal_test import PG, PGSEAL, STAGE, TIME_LIMIT, Canaries, Case, main, run  # noqa: E402
+from pgseal_test import PG, PGSEAL, STAGE, Canaries, Case, main, run  # noqa: E402
+from waiting import eventually
 
 BUILDS = Path(os.environ.get("PGSEAL_TEST_BUILDS", "/var/cache/pgseal/builds"))
 OLD_MINORS = ["15.0", "15.8", "15.10", "17.0", "18.0"]
@@ -65,10 +65,7 @@ class Builds(Case):
         self.assertEqual(re.findall(r"pgseal: .*|PANIC.*|could not (?!send data to client).*", cluster.log()), [])
 
     def wait_for_timeline(self, cluster):
-        deadline = time.monotonic() + TIME_LIMIT
-        while cluster.psql("SELECT pg_is_in_recovery()") != "f":
-            self.assertLess(time.monotonic(), deadline, cluster.log()[-2000:])
-            time.sleep(0.05)
+        eventually(lambda: cluster.psql("SELECT pg_is_in_recovery()") == "f", lambda: cluster.log()[-2000:])
 
     def check_stored(self, cluster, canaries):
         cluster.stop()

@@ -7,12 +7,12 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from converting import PLAIN_KEY, ConvertCase, become
 from pgseal_test import PGSEAL, TIME_LIMIT, base_environment, main
+from waiting import eventually
 
 NOT_SHUT_DOWN = "the server was not shut down in order: start it, stop it, and try again"
 
@@ -246,12 +246,8 @@ class Refused(ConvertCase):
 
     def stopped(self, cluster, calls):
         """The process of the conversion, when strace says that it has been stopped."""
-        deadline = time.monotonic() + TIME_LIMIT / 3
-        while time.monotonic() < deadline:
-            if calls.exists() and "stopped by SIGSTOP" in calls.read_text():
-                return -int((cluster.data / "postmaster.pid").read_text().split()[0])
-            time.sleep(0.02)
-        raise AssertionError("the conversion does not come to its fourth fsync")
+        eventually(lambda: calls.exists() and "stopped by SIGSTOP" in calls.read_text(), "the conversion does not come to its fourth fsync")
+        return -int((cluster.data / "postmaster.pid").read_text().split()[0])
 
 
 def end(pid):

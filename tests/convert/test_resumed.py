@@ -3,14 +3,13 @@
 runs, or crashes, pg_resetwal changes the cluster. All of it is seen, and nothing is done over it."""
 
 import json
-import os
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from converting import PLAIN_KEY, become, content
 from interrupting import InterruptCase
-from pgseal_test import main, run
+from pgseal_test import main
 
 
 class Resumed(InterruptCase):

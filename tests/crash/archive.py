@@ -15,6 +15,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
 from pgseal_test import PGSEAL, Canaries, Case, base_environment, main, run  # noqa: E402
+from waiting import eventually
 
 KILLS = 4
 BAD_LOG = re.compile(r"^.*(?:PANIC|pgseal: |invalid page|verification failed).*$", re.MULTILINE)
@@ -51,7 +52,7 @@ class Archive(Case):
         self.configure_copy(copy, archive)
         self.kill_in_recovery(copy)
         copy.start()
-        self.wait_for(lambda: copy.psql("SELECT pg_is_in_recovery()") == "f")
+        eventually(lambda: copy.psql("SELECT pg_is_in_recovery()") == "f")
         self.assertEqual(copy.psql(SUMS), expected)
         self.assertIn("restored log file", copy.log())
         self.kill_under_load(copy)
@@ -67,7 +68,7 @@ class Archive(Case):
         origin.psql("UPDATE kept SET b = b || 'again'; CHECKPOINT")
         expected = origin.psql(SUMS)
         last = origin.psql("SELECT pg_walfile_name(pg_switch_wal())")
-        self.wait_for(lambda: origin.psql("SELECT last_archived_wal FROM pg_stat_archiver") >= last)
+        eventually(lambda: origin.psql("SELECT last_archived_wal FROM pg_stat_archiver") >= last)
         origin.kill9()
         return expected
 
@@ -98,12 +99,6 @@ class Archive(Case):
                 copy.kill9()
             copy.start()
             copy.run("pg_amcheck", "--heapallindexed", "--install-missing", "-d", "postgres")
-
-    def wait_for(self, condition):
-        deadline = time.monotonic() + 60
-        while not condition():
-            self.assertLess(time.monotonic(), deadline)
-            time.sleep(0.05)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
 from load import LOAD, SCALE, SCHEMA, Load, Told  # noqa: E402
-from pgseal_test import PGSEAL, TIME_LIMIT, Canaries, Case, major_version, run, stage  # noqa: E402
+from pgseal_test import PGSEAL, Canaries, Case, major_version, run, stage  # noqa: E402
+from waiting import eventually
 
 PLAIN = os.environ.get("PGSEAL_CRASH_PLAIN") == "1"
 SEED = os.environ.setdefault("PGSEAL_CRASH_SEED", str(time.time_ns() % 1_000_000))
@@ -104,11 +105,7 @@ class Rounds(Case):
         log = len(self.cluster.log())
         query = f"SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend' AND application_name = '{LOAD}'"
         os.kill(self.random.choice([int(pid) for pid in self.cluster.psql(query).split()]), signal.SIGKILL)
-        deadline = time.monotonic() + TIME_LIMIT
-        while "ready to accept connections" not in self.cluster.log()[log:]:
-            self.assertIsNone(self.cluster.server.poll(), self.cluster.log()[log:])
-            self.assertLess(time.monotonic(), deadline, self.cluster.log()[log:])
-            time.sleep(0.02)
+        eventually(lambda: "ready to accept connections" in self.cluster.log()[log:], lambda: self.cluster.log()[log:], process=self.cluster.server)
 
     def check_log(self, log):
         self.assertEqual(BAD_LOG.findall(RACE.sub("", log)), [])

@@ -19,6 +19,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
 
 from pgseal_test import PGSEAL, TIME_LIMIT, Canaries, Case, base_environment, main, run  # noqa: E402
+from waiting import eventually
 
 ROUNDS = int(os.environ.get("PGSEAL_STANDBY_ROUNDS", "4"))
 SEED = os.environ.setdefault("PGSEAL_CRASH_SEED", str(time.time_ns() % 1_000_000))
@@ -136,10 +137,7 @@ class Standbys(Case):
     def check(self):
         primary, standby = self.primary, self.standby
         end = primary.psql("SELECT pg_switch_wal(); SELECT pg_current_wal_lsn()").splitlines()[-1]
-        deadline = time.monotonic() + TIME_LIMIT
-        while standby.psql(f"SELECT pg_last_wal_replay_lsn() >= '{end}'") != "t":
-            self.assertLess(time.monotonic(), deadline, standby.log()[-4000:])
-            time.sleep(0.1)
+        eventually(lambda: standby.psql(f"SELECT pg_last_wal_replay_lsn() >= '{end}'") == "t", lambda: standby.log()[-4000:])
         rows = "SELECT count(*), sum(hashtext(w::text)) FROM w; SELECT sum(hashtext(a::text)) FROM pgbench_accounts a; " \
                "SELECT count(*), sum(delta) FROM pgbench_history"
         self.assertEqual(primary.psql(rows), standby.psql(rows))

@@ -4,14 +4,13 @@
 COPY takes from dist/, where the first stage's `make build` puts its results; RUN and ENV do what they say.
 """
 
-import os
 import re
 import secrets
 import subprocess
-import time
 from pathlib import Path
 
 from machine import ROOT, Machine, as_postgres, blocks, main
+from waiting import eventually
 
 DATA = Path("/var/lib/postgresql/data")
 STAGE = (ROOT / "packaging/container/Dockerfile").read_text().split("\nFROM ")[-1]
@@ -62,18 +61,14 @@ class Container(Machine):
 
     def until_ready(self, server):
         """Until the server is the process that the entry point became, and takes connections."""
-        pid_file = DATA / "postmaster.pid"
-        for _ in range(2400):
-            if server.poll() is not None:
-                self.fail(server.stderr.read())
+        def is_ready():
             try:
-                lines = pid_file.read_text().splitlines()
+                lines = (DATA / "postmaster.pid").read_text().splitlines()
             except FileNotFoundError:  # initdb's and the first server's comes and goes
-                lines = []
-            if len(lines) > 7 and lines[0] == str(server.pid) and lines[7].strip() == "ready":
-                return
-            time.sleep(0.05)
-        self.fail("the server is not ready")
+                return False
+            return len(lines) > 7 and lines[0] == str(server.pid) and lines[7].strip() == "ready"
+
+        eventually(is_ready, lambda: server.stderr.read() if server.poll() is not None else "", process=server)
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ import unittest
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests/lib"))
 INSIDE = "PGSEAL_TEST_MACHINE"
 OVERLAYS = ["/etc", "/usr/local", "/usr/lib/postgresql", "/var/lib"]
 EMPTIED = {"/var/lib/postgresql": 0o755, "/var/log/postgresql": 0o1775, "/run": 0o755}

@@ -7,10 +7,10 @@ and nothing of what brings up a whole machine, which would clear the real /tmp. 
 
 import os
 import subprocess
-import time
 from pathlib import Path
 
 from machine import INSIDE, ROOT, Machine, run, server_logs
+from waiting import eventually
 
 UNITS = Path("/etc/systemd/system")
 BOOT = """
@@ -79,11 +79,7 @@ class Managed(Machine):
 
     @classmethod
     def wait_for(cls, condition):
-        deadline = time.monotonic() + 120
-        while not condition():
-            if time.monotonic() > deadline:
-                raise AssertionError(Path(cls.console.name).read_text()[-3000:])
-            time.sleep(0.05)
+        eventually(condition, lambda: Path(cls.console.name).read_text()[-3000:])
 
     @classmethod
     def inside(cls):

@@ -6,10 +6,10 @@ runs.
 """
 
 import subprocess
-import time
 from pathlib import Path
 
 from machine import Machine, as_postgres, main
+from waiting import eventually
 
 TWINS = Path("/usr/local/lib/pgseal/15")
 HOME = Path("/var/lib/postgresql")
@@ -97,13 +97,8 @@ class Policy(Machine):
         self.assertEqual(server.returncode, 0)
 
     def until_ready(self, server):
-        for _ in range(1200):
-            if self.psql("SELECT 1", check=False).returncode == 0:
-                return
-            if server.poll() is not None:
-                self.fail(server.stderr.read())
-            time.sleep(0.05)
-        self.fail("the server is not ready")
+        eventually(lambda: self.psql("SELECT 1", check=False).returncode == 0,
+                   lambda: server.stderr.read() if server.poll() is not None else "", process=server)
 
 
 if __name__ == "__main__":

@@ -9,11 +9,11 @@ import os
 import re
 import shutil
 import subprocess
-import time
 from contextlib import contextmanager
 from pathlib import Path
 
 from machine import Machine, as_postgres, blocks, main
+from waiting import eventually
 
 PG = Path(os.environ.get("PGSEAL_TEST_PG", "/usr/lib/postgresql/15/bin"))
 VERSION = re.search(r"\d+", subprocess.run([PG / "pg_config", "--version"], text=True, capture_output=True, check=True).stdout)[0]
@@ -155,7 +155,7 @@ class Programs(Machine):
                 self.psql("CREATE TABLE summed AS SELECT 1 AS a", port)
                 self.psql("CHECKPOINT", port)
                 places = (HOME / kind / "pg_wal/summaries").iterdir
-                self.wait_for(lambda: list(places()))
+                eventually(lambda: list(places()))
                 self.assertRegex(self.out("pg_walsummary", *sorted(places())), r"TS \d+, DB \d+, REL \d+")
 
     def test_3_root_is_refused_by_postgresql_and_asked_nothing(self):
@@ -228,12 +228,6 @@ class Programs(Machine):
         self.out("pg_ctl", "-w", "-D", copy, "-l", f"{copy}.log", "-o", "-p 5690", "start")
         self.assertEqual(self.psql("SELECT min(answer) FROM t", 5690), "42")
         self.out("pg_ctl", "-w", "-D", copy, "stop")
-
-    def wait_for(self, condition):
-        deadline = time.monotonic() + 120
-        while not condition():
-            self.assertLess(time.monotonic(), deadline)
-            time.sleep(0.1)
 
 
 

@@ -2,7 +2,6 @@
 """docs/operations/systemd.md is run as printed, and systemd runs its units: credentials, clear and encrypted, a unit of one's own,
 a boot after the plug was pulled."""
 
-import re
 import signal
 from pathlib import Path
 

@@ -8,12 +8,12 @@ import os
 import re
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
 from copied import wrappers_of_copy  # noqa: E402
-from pgseal_test import PG, STAGE, TIME_LIMIT, Case, base_environment, run  # noqa: E402
+from pgseal_test import PG, STAGE, Case, base_environment, run  # noqa: E402
+from waiting import eventually
 
 VERSION = re.search(r"\d+", subprocess.run([PG / "pg_config", "--version"], text=True, capture_output=True, check=True).stdout)[0]
 # Below the tree for the supervisor, and below the stage for the test itself.
@@ -49,11 +49,7 @@ class Evaluator:
                    *self.options]
         with open(self.log_file, "a") as log:
             self.process = subprocess.Popen(command, env=base_environment(), stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-        deadline = time.monotonic() + TIME_LIMIT
-        while "listening" not in self.log_file.read_text():
-            if self.process.poll() is not None or time.monotonic() > deadline:
-                raise AssertionError(f"the evaluator did not start\n{self.log_file.read_text()}")
-            time.sleep(0.02)
+        eventually(lambda: "listening" in self.log_file.read_text(), self.log_file.read_text, process=self.process)
         return self
 
     def kill9(self):

@@ -8,16 +8,14 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from confidential import TOOLS, Confidential  # noqa: E402
 from pgseal_test import TIME_LIMIT  # noqa: E402
+from waiting import eventually
 from small_disk import fill_up, main, needs_mounts, small_disk  # noqa: E402
 
 
 @needs_mounts
 class AuditDisk(Confidential):
     def told(self, evaluator, words):
-        deadline = time.monotonic() + TIME_LIMIT
-        while words not in evaluator.log_file.read_text():
-            self.assertLess(time.monotonic(), deadline, evaluator.log_file.read_text())
-            time.sleep(0.05)
+        eventually(lambda: words in evaluator.log_file.read_text(), evaluator.log_file.read_text)
 
     def test_a_disk_that_fills_up(self):
         disk = small_disk(self, self.directory / "disk", 4)

@@ -6,7 +6,6 @@ import re
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
@@ -15,6 +14,7 @@ from owners_client import (IO, KEY_FILE, NO_ENCDB, NOT_TRUSTED, PGSEAL, REFUSED,
                            OwnersClient)
 from page import Page  # noqa: E402
 from pgseal_test import STAGE, TIME_LIMIT, base_environment, main, run  # noqa: E402
+from waiting import eventually
 
 PAGE = "docs/operations/client.md"
 SERVERS_PAGE = "docs/operations/encdb.md"
@@ -163,10 +163,7 @@ class Client(OwnersClient):
                                    stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.addCleanup(started.kill)
         prepared = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'pgseal' AND query LIKE 'INSERT%'"
-        deadline = time.monotonic() + TIME_LIMIT
-        while cluster.psql(prepared).strip() != "1":
-            self.assertLess(time.monotonic(), deadline, "the session is not opened")
-            time.sleep(0.05)
+        eventually(lambda: cluster.psql(prepared).strip() == "1", "the session is not opened")
         return started
 
     def test_nothing_goes_to_whom_it_does_not_trust(self):

@@ -4,12 +4,12 @@
 import re
 import shutil
 import sys
-import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from confidential import FORMS, TOOLS, Confidential, wrappers  # noqa: E402
-from pgseal_test import TIME_LIMIT, main  # noqa: E402
+from pgseal_test import main  # noqa: E402
+from waiting import eventually
 
 TABLE = """
 SELECT encdb.dek_generate(encdb.default_keyname()) IS NOT NULL;
@@ -234,7 +234,7 @@ class Life(Confidential):
         self.as_owner(server, "INSERT INTO log SELECT g, encdb.enc_text_encrypt('x' || g) FROM generate_series(1, 20) g;"
                               "UPDATE log SET x = encdb.enc_text_encrypt('new') WHERE id = 3; DELETE FROM log WHERE id = 4;")
         rows = "SELECT count(*), count(x), sum(id) FROM log"
-        self.wait(lambda: subscriber.psql(rows) == server.psql(rows))
+        eventually(lambda: subscriber.psql(rows) == server.psql(rows))
         self.assertEqual(subscriber.psql("SELECT x FROM log ORDER BY id"), server.psql("SELECT x FROM log ORDER BY id"))
         self.assertEqual(last(self.as_owner(subscriber, "SELECT encdb.decrypt(x) FROM log WHERE id = 3")), "new")
         subscriber.psql("DROP SUBSCRIPTION s")
@@ -249,11 +249,11 @@ class Life(Confidential):
         subscriber.psql(f"COPY encdb.data_key FROM STDIN;\n{keys}\n\\.\n")
         self.as_owner(subscriber, "SELECT 1", operations="background")
         subscriber.psql(f"CREATE SUBSCRIPTION s CONNECTION 'host={server.home} user=postgres dbname=postgres' PUBLICATION p")
-        self.wait(lambda: subscriber.psql("SELECT count(*) FROM t") == "500")
+        eventually(lambda: subscriber.psql("SELECT count(*) FROM t") == "500")
         at = "(SELECT encdb.enc_int4_encrypt(5, '|postgres|postgres|'))"
         self.as_owner(server, f"UPDATE t SET c = encdb.enc_text_encrypt('new') WHERE id = {at};"
                               "DELETE FROM t WHERE id > (SELECT encdb.enc_int4_encrypt(400));")
-        self.wait(lambda: subscriber.psql("SELECT count(*) FROM t") == "400")
+        eventually(lambda: subscriber.psql("SELECT count(*) FROM t") == "400")
         self.assertEqual(last(self.as_owner(subscriber, f"SELECT encdb.decrypt(c) FROM t WHERE id = {at};")), "new")
         self.assertNotIn("ERROR", subscriber.log())
         subscriber.psql("DROP SUBSCRIPTION s")
@@ -268,13 +268,13 @@ class Life(Confidential):
         subscriber.psql(table + f"COPY encdb.data_key FROM STDIN;\n{server.psql('COPY encdb.data_key TO STDOUT')}\n\\.\n")
         subscriber.psql(f"CREATE SUBSCRIPTION s CONNECTION 'host={server.home} user=postgres dbname=postgres' PUBLICATION p "
                         "WITH (disable_on_error = true)")
-        self.wait(lambda: subscriber.psql("SELECT count(*) FROM log") == "5")
+        eventually(lambda: subscriber.psql("SELECT count(*) FROM log") == "5")
         server.psql("UPDATE log SET n = 100 WHERE n = 3")
-        self.wait(lambda: subscriber.psql("SELECT subenabled FROM pg_subscription") == "f")
+        eventually(lambda: subscriber.psql("SELECT subenabled FROM pg_subscription") == "f")
         self.assertIn("ERROR:  no session is open", subscriber.log())
         self.as_owner(subscriber, "SELECT 1", operations="background")
         subscriber.psql("ALTER SUBSCRIPTION s ENABLE")
-        self.wait(lambda: subscriber.psql("SELECT max(n) FROM log") == "100")
+        eventually(lambda: subscriber.psql("SELECT max(n) FROM log") == "100")
         subscriber.psql("DROP SUBSCRIPTION s")
 
     def test_inline_nothing_is_left_for_background_work(self):
@@ -287,7 +287,7 @@ class Life(Confidential):
         self.as_owner(subscriber, "SELECT 1", operations="background")
         subscriber.psql(f"CREATE SUBSCRIPTION s CONNECTION 'host={server.home} user=postgres dbname=postgres' PUBLICATION p "
                         "WITH (disable_on_error = true)")
-        self.wait(lambda: subscriber.psql("SELECT subenabled FROM pg_subscription") == "f")
+        eventually(lambda: subscriber.psql("SELECT subenabled FROM pg_subscription") == "f")
         self.assertIn("ERROR:  no session is open", subscriber.log())
         subscriber.psql("DROP SUBSCRIPTION s")
 
@@ -339,7 +339,7 @@ class Life(Confidential):
         runs = "SELECT autovacuum_count > {0} AND autoanalyze_count > {0} FROM pg_stat_user_tables WHERE relname = 't'"
         for number in range(2):
             self.as_owner(server, "UPDATE t SET c = c; DELETE FROM t WHERE c IS NULL;")
-            self.wait(lambda: server.psql(runs.format(number)) == "t")
+            eventually(lambda: server.psql(runs.format(number)) == "t")
         self.assertNotRegex(server.log(), r"ERROR|failed to re-find")
         self.assertEqual(last(self.as_owner(server, ROWS)), ANSWER)
         self.assertEqual(last(self.as_owner(server, POINT)), "row 77")
@@ -532,12 +532,6 @@ class Life(Confidential):
         said = self.until(session, "over")
         self.assertEqual(said[-2], "300000000")
         self.assertRegex(said[-1], "ERROR:  the state of the aggregate is gone")
-
-    def wait(self, condition):
-        deadline = time.monotonic() + TIME_LIMIT
-        while not condition():
-            self.assertLess(time.monotonic(), deadline)
-            time.sleep(0.1)
 
     def until(self, session, word):
         """The lines of a session before this word."""

@@ -12,12 +12,12 @@ import resource
 import secrets
 import signal
 import sys
-import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from confidential import TOOLS, Confidential  # noqa: E402
-from pgseal_test import TIME_LIMIT, main  # noqa: E402
+from pgseal_test import main  # noqa: E402
+from waiting import eventually
 
 NUMBER = secrets.randbits(60) | 1 << 60
 OWNER = 183
@@ -93,10 +93,7 @@ class Memory(Confidential):
             self.skipTest(f"this kernel does not leave core files where processes crash, but at {pattern}")
         resource.prlimit(pid, resource.RLIMIT_CORE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
         os.kill(pid, signal.SIGABRT)
-        deadline = time.monotonic() + TIME_LIMIT
-        while f"(PID {pid}) was terminated by signal 6" not in server.log():
-            self.assertLess(time.monotonic(), deadline, server.log())
-            time.sleep(0.05)
+        eventually(lambda: f"(PID {pid}) was terminated by signal 6" in server.log(), server.log)
         self.assertEqual(list(server.data.glob("core*")), [])
 
     def test_isolated(self):

@@ -1,10 +1,10 @@
 """A cluster's life with extensions: made and used, killed, used again, restarted, used again (imported, not run)."""
 
 import re
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 from pgseal_test import PG, PGSEAL, Canaries, run
+from waiting import eventually
 
 CONF = """autovacuum = off
 max_worker_processes = 30
@@ -57,12 +57,9 @@ class Life:
 
     def wait(self):
         """For what background workers do in their own time."""
-        deadline = time.monotonic() + PATIENCE
         for entry in filter(lambda entry: entry.until, self.entries):
-            while self.cluster.psql(entry.until, db=entry.name) != "t":
-                if time.monotonic() > deadline:
-                    raise AssertionError(f"{entry.name} is not done\n{self.cluster.log()[-3000:]}")
-                time.sleep(0.5)
+            eventually(lambda entry=entry: self.cluster.psql(entry.until, db=entry.name) == "t",
+                       lambda entry=entry: f"{entry.name} is not done\n{self.cluster.log()[-3000:]}")
 
     def look(self):
         self.found.append(self.canaries.found(self.cluster.data))

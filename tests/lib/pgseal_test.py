@@ -38,11 +38,11 @@ import unittest
 from pathlib import Path
 
 import stage
+from waiting import TIME_LIMIT
 
 PG = Path(os.environ.get("PGSEAL_TEST_PG", "/usr/lib/postgresql/15/bin"))
 STAGE = Path(os.environ.get("PGSEAL_TEST_STAGE", "/nonexistent"))
 PGSEAL = STAGE / "dist/bin/pgseal"
-TIME_LIMIT = 180
 CLOSE_LIMIT = 10  # twice the time that the server gives its own children
 STOP_SIGNALS = {"smart": signal.SIGTERM, "fast": signal.SIGINT, "immediate": signal.SIGQUIT}
 

@@ -17,6 +17,7 @@ import psycopg2
 
 import stage
 from pgseal_test import PGSEAL, run
+from waiting import eventually
 
 PATIENCE = 240
 TAKEN = set()
@@ -38,14 +39,9 @@ def free_ports(count):
     return found
 
 
-def until(condition, what, patience=PATIENCE):
-    """Waits for a true value and returns it."""
-    deadline = time.monotonic() + patience
-    while not (value := condition()):
-        if time.monotonic() > deadline:
-            raise AssertionError(f"not within {patience} s: {what}")
-        time.sleep(0.5)
-    return value
+def until(condition, what):
+    """Waits, for as long as a failover may take, until `condition()` is true, and returns its value."""
+    return eventually(condition, what, seconds=PATIENCE)
 
 
 def reap(names):

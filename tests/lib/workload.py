@@ -9,7 +9,8 @@ Open sessions hold what exists only for the length of a query: sorts, hash joins
 
 import re
 import subprocess
-import time
+
+from waiting import eventually
 
 CONF = """
 autovacuum = off
@@ -181,7 +182,8 @@ class Workload:
         """A parallel hash join whose processes sleep over their batches."""
         session = self.cluster.session()
         session.stdin.write(PARALLEL)
-        self.wait_for("SELECT count(*) >= 2 FROM pg_stat_activity WHERE wait_event = 'PgSleep'")
+        asleep = "SELECT count(*) >= 2 FROM pg_stat_activity WHERE wait_event = 'PgSleep'"
+        eventually(lambda: self.cluster.psql(asleep) == "t", "no two processes sleep")
 
     def follow_slot(self):
         """A walsender that decodes the open transaction and spills it."""
@@ -189,18 +191,8 @@ class Workload:
         environment = {"PATH": "/usr/bin:/bin", **self.cluster.environment}
         receiver = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         self.cluster.sessions.append(receiver)
-        deadline = time.monotonic() + 60
-        while not list((self.cluster.data / "pg_replslot/spilling").glob("*.spill")):
-            if time.monotonic() > deadline:
-                raise AssertionError("the slot does not spill")
-            time.sleep(0.05)
-
-    def wait_for(self, condition):
-        deadline = time.monotonic() + 60
-        while self.cluster.psql(condition) != "t":
-            if time.monotonic() > deadline:
-                raise AssertionError(f"still not true: {condition}")
-            time.sleep(0.05)
+        spilled = self.cluster.data / "pg_replslot/spilling"
+        eventually(lambda: list(spilled.glob("*.spill")), "the slot does not spill", process=receiver)
 
     def places(self):
         """(label, pattern of the stored file's path) of every canary; asks the running server for its relations."""

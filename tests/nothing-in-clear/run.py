@@ -9,12 +9,12 @@ a clean stop.
 import os
 import re
 import sys
-import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
 
 from pgseal_test import Canaries, Case, files_below, main
+from waiting import eventually
 from workload import CONF, Workload
 
 
@@ -77,18 +77,12 @@ class NothingInClear(Case):
                         "PUBLICATION p WITH (streaming = on)")
         writer = publisher.session()
         writer.stdin.write(f"BEGIN; INSERT INTO t SELECT '{canaries['streamed']}' FROM generate_series(1, 20000);\n")
-        self.wait_until(lambda: any(file.stat().st_size >= 8192  # the first of BufFile's blocks
+        eventually(lambda: any(file.stat().st_size >= 8192  # the first of BufFile's blocks
                                     for file in subscriber.data.glob("base/pgsql_tmp/*.fileset/*.changes*")))
         found = canaries.found(subscriber.data)
         writer.stdin.write("COMMIT;\n")
-        self.wait_until(lambda: subscriber.psql("SELECT count(*) FROM t") == "20000")
+        eventually(lambda: subscriber.psql("SELECT count(*) FROM t") == "20000")
         return found
-
-    def wait_until(self, condition):
-        deadline = time.monotonic() + 60
-        while not condition():
-            self.assertLess(time.monotonic(), deadline, "it does not come to pass")
-            time.sleep(0.05)
 
     def test_a_full_page_image_shows_nothing(self):
         self.assertEqual(self.full_page_image(sealed=True), {})

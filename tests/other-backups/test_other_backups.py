@@ -7,12 +7,12 @@ Neither is packaged by Debian 12: PGSEAL_TEST_WALG and PGSEAL_TEST_PG_RMAN name 
 import json
 import os
 import sys
-import time
 import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
-from pgseal_test import PGSEAL, TIME_LIMIT, Canaries, Case, main, run  # noqa: E402
+from pgseal_test import PGSEAL, Canaries, Case, main, run  # noqa: E402
+from waiting import eventually
 
 WALG = os.environ.get("PGSEAL_TEST_WALG")
 PG_RMAN = os.environ.get("PGSEAL_TEST_PG_RMAN")
@@ -43,10 +43,7 @@ class Tool(Case):
     def archived(self, cluster):
         """Ends a segment and waits until it is in the archive."""
         wanted = cluster.psql("SELECT pg_walfile_name(pg_switch_wal())")
-        deadline = time.monotonic() + TIME_LIMIT
-        while cluster.psql("SELECT coalesce(last_archived_wal, '') FROM pg_stat_archiver") < wanted:
-            self.assertLess(time.monotonic(), deadline, cluster.log()[-3000:])
-            time.sleep(0.2)
+        eventually(lambda: cluster.psql("SELECT coalesce(last_archived_wal, '') FROM pg_stat_archiver") >= wanted, lambda: cluster.log()[-3000:])
 
     def assert_rows(self, cluster, batches):
         count = batches * ROWS
@@ -58,10 +55,7 @@ class Tool(Case):
         cluster.configure(conf + (f"recovery_target_name = '{target}'\n" if target else ""))
         (cluster.data / "recovery.signal").touch()
         cluster.start()
-        deadline = time.monotonic() + TIME_LIMIT
-        while cluster.psql("SELECT pg_is_in_recovery()") != "f":
-            self.assertLess(time.monotonic(), deadline, cluster.log()[-3000:])
-            time.sleep(0.2)
+        eventually(lambda: cluster.psql("SELECT pg_is_in_recovery()") == "f", lambda: cluster.log()[-3000:])
 
     def assert_sound(self, cluster):
         cluster.stop()

@@ -17,7 +17,7 @@ import psycopg2
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
 
 import takeover
-from pgseal_test import PG, STAGE, base_environment, run, twins
+from pgseal_test import STAGE, base_environment, run, twins
 from takeover import PATIENCE, free_ports
 
 PASSWORD = "first"

@@ -6,12 +6,12 @@ without the key."""
 import re
 import shutil
 import sys
-import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
 from page import Page  # noqa: E402
-from pgseal_test import PGSEAL, STAGE, Canaries, Case, main, run  # noqa: E402
+from pgseal_test import PGSEAL, Canaries, Case, main, run  # noqa: E402
+from waiting import eventually
 
 DOCUMENT = "docs/operations/pgbackrest.md"
 VIEW = re.compile(r"pgseal exec --view=backup -D \S+ -- pgbackrest")
@@ -82,17 +82,11 @@ class PgBackRest(Case):
     def archived(self):
         """Waits until all WAL so far is in the repository."""
         last = self.main.psql("SELECT pg_walfile_name(pg_switch_wal())")
-        deadline = time.monotonic() + 60
-        while not list(self.repository.glob(f"archive/main/*/*/{last}-*")):
-            self.assertLess(time.monotonic(), deadline, self.main.log()[-3000:])
-            time.sleep(0.1)
+        eventually(lambda: list(self.repository.glob(f"archive/main/*/*/{last}-*")), lambda: self.main.log()[-3000:])
 
     def labels(self):
         """The labels of the rows, in the order of their insertion, from a server that has left recovery."""
-        deadline = time.monotonic() + 60
-        while self.main.psql("SELECT pg_is_in_recovery()") != "f":
-            self.assertLess(time.monotonic(), deadline, self.main.log()[-3000:])
-            time.sleep(0.1)
+        eventually(lambda: self.main.psql("SELECT pg_is_in_recovery()") == "f", lambda: self.main.log()[-3000:])
         return re.findall(rf"{self.canaries.mark}_(\w+)_", self.main.psql("SELECT b FROM t ORDER BY n"))
 
     def damage(self):

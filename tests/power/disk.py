@@ -26,7 +26,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 import unittest
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,13 +33,14 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
 import pgseal_test  # noqa: E402
 import stage  # noqa: E402
+from waiting import eventually  # noqa: E402
 from states import MODES, Disk, Log  # noqa: E402
 
 SERVICE = "PGSEAL_TEST_DISK"
 NAMESPACE = ["unshare", "--mount", "--propagation", "private"]
 SIZE = 1 << 30
 MAKE = {"ext4": ["mkfs.ext4", "-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0"], "xfs": ["mkfs.xfs", "-q", "-f"]}
-LIMIT = 120
+LIMIT = 120  # seconds for a recorder to end
 
 needs_disk = unittest.skipUnless(SERVICE in os.environ, "a disk whose writes are recorded needs root, /dev/fuse and a loop device")
 
@@ -189,7 +189,7 @@ class Service:
     def mount_recorded(self, make=None):
         """The file system on the recorder's disk, made first if so wished."""
         self.recorder = subprocess.Popen([self.program, self.fuse, self.store, str(SIZE)])
-        wait_for(lambda: (self.fuse / "disk").exists(), "the recorder's file")
+        eventually(lambda: (self.fuse / "disk").exists(), "the recorder's file")
         device = attach(self.fuse / "disk")
         if make:
             call(*make, device)
@@ -210,7 +210,7 @@ class Service:
 
     def stop_recorder(self):
         """The loop device lets go of its file a moment after the file system is gone."""
-        wait_for(lambda: subprocess.run(["umount", self.fuse], capture_output=True, check=False).returncode == 0,
+        eventually(lambda: subprocess.run(["umount", self.fuse], capture_output=True, check=False).returncode == 0,
                  "the end of the recorder's mount")
         self.recorder.wait(LIMIT)
         self.recorder = None
@@ -258,11 +258,3 @@ def call(*command):
     done = subprocess.run(command, text=True, capture_output=True, check=False)
     if done.returncode != 0:
         raise RuntimeError(f"{[str(word) for word in command]} exited with {done.returncode}: {done.stdout}{done.stderr}")
-
-
-def wait_for(condition, what):
-    deadline = time.monotonic() + LIMIT
-    while not condition():
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"no {what} within {LIMIT} s")
-        time.sleep(0.02)

@@ -15,6 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from receivers import TCP, Receivers
 from pgseal_test import STAGE, TIME_LIMIT, base_environment, main, run
+from waiting import eventually
 
 TOKEN = re.compile(rb"v1\.[0-9]+\.\w+\.[0-9a-f]{32}")
 WANTED = ("server does not support SSL, but SSL was required", "set ssl = on at the server, and connect with sslmode=verify-full")
@@ -130,10 +131,7 @@ class Wire(Receivers):
         return cluster, man
 
     def wait_for_log(self, cluster, sentence):
-        deadline = time.monotonic() + TIME_LIMIT / 3
-        while sentence not in cluster.log():
-            self.assertLess(time.monotonic(), deadline, cluster.log()[-3000:])
-            time.sleep(0.05)
+        eventually(lambda: sentence in cluster.log(), lambda: cluster.log()[-3000:])
 
     def standby(self, cluster):
         """A copy that has come over the local socket, and is to follow."""
@@ -262,10 +260,7 @@ class Wire(Receivers):
 
     def expiries(self, relay, wanted):
         """When the tokens expire that clients came with, once there are so many; in seconds"""
-        deadline = time.monotonic() + TIME_LIMIT
-        while len(relay.tokens) < wanted:
-            self.assertLess(time.monotonic(), deadline, relay.tokens)
-            time.sleep(0.05)
+        eventually(lambda: len(relay.tokens) >= wanted, lambda: str(relay.tokens))
         return [int(token.split(b".")[1]) for token in relay.tokens]
 
     def test_a_token_for_each_connection(self):
@@ -278,10 +273,7 @@ class Wire(Receivers):
         receiver = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env={**base_environment(), **cluster.environment, **place})
         cluster.sessions.append(receiver)
         self.expiries(relay, 1)
-        deadline = time.monotonic() + TIME_LIMIT
-        while cluster.psql("SELECT state FROM pg_stat_replication") != "streaming":
-            self.assertLess(time.monotonic(), deadline)
-            time.sleep(0.05)
+        eventually(lambda: cluster.psql("SELECT state FROM pg_stat_replication") == "streaming")
         relay.hang_up()
         first, second = self.expiries(relay, 2)
         self.assertGreater(second, first)

@@ -5,12 +5,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from pgseal_test import PGSEAL, TIME_LIMIT, base_environment, major_version, read_raw, run, stage  # noqa: E402
+from waiting import eventually
 from receiving import Receiving  # noqa: E402
 from small_disk import main, needs_mounts, remount, small_disk  # noqa: E402
 from terminal import run_on_terminal  # noqa: E402
@@ -246,11 +246,7 @@ class Clone(Receiving):
         """Ends a slow clone by a signal to pgseal when it has begun to write, and waits until all of it has ended."""
         clone = subprocess.Popen(self.command(primary, standby, *options, "--", "--max-rate=2M"), stdout=subprocess.DEVNULL,
                                  stderr=subprocess.DEVNULL, env=base_environment(), start_new_session=True)
-        deadline = time.monotonic() + TIME_LIMIT
-        while not (standby.data / "base/1").exists():
-            self.assertIsNone(clone.poll())
-            self.assertLess(time.monotonic(), deadline)
-            time.sleep(0.01)
+        eventually(lambda: (standby.data / "base/1").exists(), process=clone)
         for process in stage.descendants(clone.pid):
             self.assertNotIn(b"v1.", read_raw(f"/proc/{process}/environ"))
         if end == signal.SIGKILL:

@@ -15,6 +15,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from pgseal_test import PGSEAL, TIME_LIMIT, base_environment, main, run  # noqa: E402
+from waiting import eventually
 from receiving import Receiving  # noqa: E402
 
 PAGE, BLOCK = 8192, 16
@@ -66,7 +67,7 @@ class HintBits(Receiving):
             self.addCleanup(running[copy].wait)
             self.addCleanup(running[copy].kill)
         sending = "SELECT count(*) FROM pg_stat_progress_basebackup WHERE phase = 'streaming database files'"
-        self.wait_until(lambda: cluster.psql(sending) == "2")
+        eventually(lambda: cluster.psql(sending) == "2")
         return running
 
     def storm(self, cluster, seed):

@@ -4,12 +4,12 @@
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from pgseal_test import STAGE, TIME_LIMIT, base_environment, main, run  # noqa: E402
+from waiting import eventually
 from receiving import Receiving  # noqa: E402
 
 
@@ -38,10 +38,7 @@ class ReceiveWal(Receiving):
 
     def wait_for_partial(self):
         """Waits until pg_receivewal has begun a segment."""
-        deadline = time.monotonic() + TIME_LIMIT / 3
-        while not list(self.received.glob("*.partial")):
-            self.assertLess(time.monotonic(), deadline, "nothing comes")
-            time.sleep(0.05)
+        eventually(lambda: list(self.received.glob("*.partial")), "nothing comes")
 
     def switch(self, primary):
         """Ends the present segment, and returns its name when the archive has it."""
@@ -132,7 +129,7 @@ class ReceiveWal(Receiving):
         self.load(primary, f"{end}_within", 20)
         place = primary.psql("SELECT pg_current_wal_flush_lsn()")
         written = f"SELECT count(*) FROM pg_stat_replication WHERE application_name = 'pg_receivewal' AND write_lsn >= '{place}'"
-        self.wait_until(lambda: primary.psql(written) == "1")
+        eventually(lambda: primary.psql(written) == "1")
         self.end(process)
         [partial] = self.received.glob(f"*.{end}.partial")
         blocks = self.unpacked(partial)

@@ -1,8 +1,8 @@
 """What the tests of receivers share: a primary full of canaries, copies of it, and standbys (imported, not run)."""
 
-import time
 
-from pgseal_test import TIME_LIMIT, Canaries, Case, major_version
+from pgseal_test import Canaries, Case, major_version
+from waiting import eventually
 
 ROWS = 2000
 
@@ -59,27 +59,13 @@ class Receiving(Case):
     def catch_up(self, primary, standby):
         """Waits until the standby has replayed what the primary has written."""
         target = primary.psql("SELECT pg_current_wal_lsn()")
-        deadline = time.monotonic() + TIME_LIMIT / 3
-        while standby.psql(f"SELECT pg_last_wal_replay_lsn() >= '{target}'") != "t":
-            if time.monotonic() > deadline:
-                raise AssertionError(f"the standby does not follow\n{standby.log()[-3000:]}\n{primary.log()[-3000:]}")
-            time.sleep(0.05)
+        eventually(lambda: standby.psql(f"SELECT pg_last_wal_replay_lsn() >= '{target}'") == "t",
+                   lambda: f"the standby does not follow\n{standby.log()[-3000:]}\n{primary.log()[-3000:]}")
 
     def wait_for(self, path):
         """Waits until the file is there."""
-        self.wait_until(path.exists, lambda: f"{path.name} does not come: {list(path.parent.iterdir())}")
-
-    def wait_until(self, is_so, otherwise=lambda: "it does not come to that"):
-        """Waits for a condition."""
-        deadline = time.monotonic() + TIME_LIMIT / 3
-        while not is_so():
-            self.assertLess(time.monotonic(), deadline, otherwise())
-            time.sleep(0.05)
+        eventually(path.exists, lambda: f"{path.name} does not come: {list(path.parent.iterdir())}")
 
     def wait_for_log(self, cluster, sentence):
         """Waits until the server has written this."""
-        deadline = time.monotonic() + TIME_LIMIT / 3
-        while sentence not in cluster.log():
-            if time.monotonic() > deadline:
-                raise AssertionError(f"{sentence!r} does not come\n{cluster.log()[-3000:]}")
-            time.sleep(0.05)
+        eventually(lambda: sentence in cluster.log(), lambda: f"{sentence!r} does not come\n{cluster.log()[-3000:]}")

@@ -8,6 +8,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from pgseal_test import main  # noqa: E402
+from waiting import eventually
 from receiving import Receiving  # noqa: E402
 
 OWN_KEY = ("--data-encryption", "--no-key-wrap")
@@ -98,7 +99,7 @@ class Rewind(Receiving):
                   "SELECT pg_switch_wal(); CREATE TABLE behind (a int)")
         primary, standby = self.parted(*OWN_KEY, conf=self.archiving(), sealed=False, before=before)
         self.write_on(standby, "new")
-        self.wait_until(lambda: "shared" in self.canaries.found(self.archive))
+        eventually(lambda: "shared" in self.canaries.found(self.archive))
         [needed] = map(Path, self.canaries.found(self.archive)["shared"])
         self.assertFalse((standby.data / "pg_wal" / needed.name).exists())
         standby.stop()

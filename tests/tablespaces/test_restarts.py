@@ -4,12 +4,12 @@
 import re
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 from twins import Twins  # noqa: E402
 from pgseal_test import base_environment, main  # noqa: E402
+from waiting import eventually
 
 
 class Prepared(Twins):
@@ -91,11 +91,7 @@ class LogicalSlots(Twins):
         receiver = subprocess.Popen(command, env={**base_environment(), **cluster.environment}, stdout=subprocess.DEVNULL,
                                     stderr=subprocess.DEVNULL)
         cluster.sessions.append(receiver)
-        deadline = time.monotonic() + 60
-        while not list((cluster.data / "pg_replslot/slow").glob(f"xid-{transaction}-*.spill")):
-            self.assertLess(time.monotonic(), deadline)
-            self.assertIsNone(receiver.poll())
-            time.sleep(0.05)
+        eventually(lambda: list((cluster.data / "pg_replslot/slow").glob(f"xid-{transaction}-*.spill")), process=receiver)
 
 
 class Prewarm(Twins):
@@ -119,10 +115,7 @@ class Prewarm(Twins):
         self.assertEqual(cluster.psql("SELECT autoprewarm_dump_now() > 0, count(*), sum(i) FROM t"), "t|50000|1250025000")
 
     def wait_for_log(self, cluster, pattern):
-        deadline = time.monotonic() + 60
-        while not re.search(pattern, cluster.log()):
-            self.assertLess(time.monotonic(), deadline, cluster.log())
-            time.sleep(0.05)
+        eventually(lambda: re.search(pattern, cluster.log()), cluster.log)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "bench"))
 
 from pgseal_test import PG, PGSEAL, base_environment, main  # noqa: E402
-from running import Bench, VARIANTS  # noqa: E402
+from running import Bench  # noqa: E402
 
 CURVES = ["cpu_percent", "data_read_kb_s", "data_write_kb_s", "memory_mb", "nopm", "wal_write_kb_s"]
 

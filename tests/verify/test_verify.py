@@ -7,11 +7,11 @@ import json
 import re
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
-from pgseal_test import PGSEAL, TIME_LIMIT, Canaries, Case, base_environment, files_below, main, run
+from pgseal_test import PGSEAL, Canaries, Case, base_environment, files_below, main, run
+from waiting import eventually
 
 PAGE = 8192
 CONF = "wal_level = logical\nmax_prepared_transactions = 2\n"
@@ -154,10 +154,7 @@ class Verify(Case):
         server = subprocess.Popen([cluster.bindir / "postmaster", "-D", cluster.data], stdin=subprocess.DEVNULL,
                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=base_environment())
         cluster.server = server
-        deadline = time.monotonic() + TIME_LIMIT
-        while not cluster.is_ready():
-            self.assertLess(time.monotonic(), deadline)
-            time.sleep(0.02)
+        eventually(cluster.is_ready)
         said = json.loads(run([PGSEAL, "status", "-D", cluster.data, "--json"]).stdout)
         self.assertEqual(said["server"], {"state": "running_sealed", "pid": server.pid})
         done = run([PGSEAL, "verify", "-D", cluster.data], check=False)
