@@ -10,7 +10,7 @@ PYTHON ?= /usr/bin/python3
 help:
 	@echo 'make build        the command and the library, into dist/bin and dist/lib'
 	@echo 'make install-extensions PG_CONFIG=...   encdb, into the PostgreSQL of that pg_config'
-	@echo 'make demo         a sealed cluster beside a plain twin: load, kill -9, recover, verify, search'
+	@echo 'make demo         a sealed cluster beside a plain reference cluster: load, kill -9, recover, verify, search'
 	@echo 'make demo-confidential   encrypted columns: evaluator, keys, the published table, what each side sees'
 	@echo 'make demo-stop    stop the server that the demo left running'
 	@echo 'make check        what judges a change in minutes: lint, the tests of the crates, vectors, canaries on disk'
@@ -33,7 +33,7 @@ help:
 	@echo 'make lint         formatting, clippy, shellcheck, tidy'
 	@echo 'make clean        remove what was built'
 
-# The command and the library, where `pgseal bindir` expects them; the evaluator beside the command. What the twins run by
+# The command and the library, where `pgseal bindir` expects them; the evaluator beside the command. What the wrappers run by
 # starts with every program of PostgreSQL: static, it needs no loader, and is not preloaded itself.
 build:
 	$(CARGO) build --release --locked -p pgseal -p pgseal-preload -p pgseal-evaluator --lib --bin pgseal --bin pgseal-evaluator

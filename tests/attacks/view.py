@@ -104,7 +104,7 @@ class View(Case):
     def test_a_server_refuses_pg_control_in_clear(self):
         (self.main.data / CONTROL).write_bytes(self.clear)
         self.assertEqual(self.main.try_start(), 8)
-        self.assertIn("pg_control is in clear, as a backup tool leaves it: restore again", self.main.log())
+        self.assertIn("pg_control is not encrypted, as a backup tool leaves it: restore again", self.main.log())
 
     def test_wrong_usage(self):
         for options in ([], ["-D", self.main.data, "--passphrase-file=x"], ["-D", self.main.data, "-K", "x"]):

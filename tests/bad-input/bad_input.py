@@ -80,7 +80,7 @@ class BadInput(Case):
             verify = run([STAGE / "dist/bin/pgseal", "verify", "-D", cluster.data], check=False)
             self.assertEqual(verify.returncode, checksums.returncode, verify.stdout + checksums.stderr)
             findings = re.findall(r"^\S+/\S+: .*$", verify.stdout.partition("  files ")[0], re.MULTILINE)
-            self.assertEqual([line for line in findings if "is no whole number of pages" not in line], [])
+            self.assertEqual([line for line in findings if "is not a multiple of the page size" not in line], [])
         return checksums.returncode
 
 

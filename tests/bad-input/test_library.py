@@ -76,7 +76,7 @@ class UnfitProgram(BadInput):
         shutil.copy("/bin/true", program)
         program.chmod(0o4755)
         done = run([STAGE / "dist/bin/pgseal", "exec", "--", program], check=False)
-        self.assert_refused(done, 8, r"copy is set-uid or set-gid, which drops the library: use a copy without")
+        self.assert_refused(done, 8, r"copy is set-uid or set-gid, so the library is not loaded: use a copy without these bits")
 
 
 if __name__ == "__main__":

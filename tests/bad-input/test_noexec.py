@@ -13,7 +13,7 @@ class Noexec(OwnLibrary):
         run(["mount", "-t", "tmpfs", "-o", "noexec,size=64m,mode=755", "none", self.library.parent])
         self.addCleanup(run, ["umount", "--lazy", self.library.parent])
         self.library.write_bytes(whole)
-        pattern = (r"libpgseal\.so lies on a file system that is mounted noexec, from which no program loads it: "
+        pattern = (r"libpgseal\.so is on a file system that is mounted noexec, so no program can load it: "
                    r"install pgseal elsewhere, or mount that with exec")
         self.assert_nothing_starts(pattern)
         self.assert_said_by_bindir_and_doctor(pattern)

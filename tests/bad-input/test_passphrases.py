@@ -13,7 +13,7 @@ from terminal import Terminal  # noqa: E402
 
 PGSEAL = STAGE / "dist/bin/pgseal"
 FIRST, SECOND = "the first passphrase", "the second passphrase"
-NO_TERMINAL = "pgseal: {}there is no terminal to ask for the passphrase: {}\n"
+NO_TERMINAL = "pgseal: {}no passphrase is set, and there is no terminal to prompt on: {}\n"
 VARIABLE = "set PGSEAL_PASSPHRASE_FILE"
 
 
@@ -59,7 +59,7 @@ class Passphrases(BadInput):
             with self.subTest(" ".join(command)):
                 done = run([PGSEAL, *command, "-D", cluster.data], check=False, start_new_session=True)
                 self.assertEqual(done.returncode, 6)
-                self.assertTrue(done.stderr.endswith(f"there is no terminal to ask for the passphrase: {advice}\n"), done.stderr)
+                self.assertTrue(done.stderr.endswith(f"no passphrase is set, and there is no terminal to prompt on: {advice}\n"), done.stderr)
         done = self.sealed.run("pg_controldata", "-D", self.sealed.data, check=False, start_new_session=True)
         self.assertEqual(done.stderr.count(f"{VARIABLE} to the path of a file that holds it"), 2, done.stderr)
         wrap = [PGSEAL, "key", "wrap", "--new-passphrase", "--passphrase-file", self.first, "-D", self.sealed.data]

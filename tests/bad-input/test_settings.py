@@ -36,7 +36,7 @@ class Settings(BadInput):
             done = run([PGSEAL, "seal", "-D", cluster.data, "--no-key-wrap"], check=False)
             self.assert_refused(done, 1, OTHER_BLOCKS.format(kind, size))
             done = run([PGSEAL, "seal", "--check", "-D", cluster.data, "--no-key-wrap"], check=False)
-            self.assertRegex(done.stdout, "(?m)^in the way: " + OTHER_BLOCKS.format(kind, size))
+            self.assertRegex(done.stdout, "(?m)^blocker: " + OTHER_BLOCKS.format(kind, size))
             self.assertEqual(done.returncode, 1, done.stderr)
             self.assert_untouched(cluster.data, before)
 
@@ -86,7 +86,7 @@ class Settings(BadInput):
         self.assert_refused(self.postgres(cluster), 8, sentence)
         self.assert_refused(run([PGSEAL, "rekey", "-D", cluster.data, "--no-key-wrap"], check=False), 1, sentence)
         status = run([PGSEAL, "status", "-D", cluster.data], check=False)
-        self.assertRegex(status.stdout, "(?m)^key check: +fails: " + sentence)
+        self.assertRegex(status.stdout, "(?m)^unlock test: +failed: " + sentence)
         self.assertEqual(status.returncode, 1, status.stderr)
         doctor = run([PGSEAL, "doctor", "--json", "-D", cluster.data], check=False)
         wrong = [found for found in json.loads(doctor.stdout)["findings"] if found["verdict"] == "wrong"]

@@ -32,7 +32,7 @@ class ConvertCase(Case):
         before = content(cluster.data)
         for check in [(), ("--check",)] if code != 2 else [()]:
             done = self.convert(command, cluster, *options, *check, code=code)
-            said = done.stderr if done.stderr else "\n".join(re.findall("^in the way: (.*)$", done.stdout, re.M))
+            said = done.stderr if done.stderr else "\n".join(re.findall("^blocker: (.*)$", done.stdout, re.M))
             self.assertRegex(said, f"^(pgseal: )?({re.escape(str(cluster.data))}: )?{sentence}\n?$")
         self.assertEqual(content(cluster.data), before)
 

@@ -78,7 +78,7 @@ class DiskFull(ConvertCase):
         remount(disk, 16)
         done = self.convert("seal", cluster, "--jobs=1", *PLAIN_KEY, code=3)
         self.assertRegex(done.stderr, r"^pgseal: cannot make a copy of pg_tblspc/\S+ \(No space left on device\): nothing is lost; "
-                         "mend that and run `pgseal seal` again\n$")
+                         "fix that and run `pgseal seal` again\n$")
         self.assertEqual(list(disk.rglob("*.part")), [])
         self.assertNotEqual(self.canaries.found(disk), {})
         remount(disk, 32)

@@ -67,7 +67,7 @@ class Interrupted(InterruptCase):
                 with self.subTest(call=call, number=number):
                     done = self.inject("seal", call, number, f"error={error}")
                     self.assertEqual(done.returncode, 3, done.stderr)
-                    sentence = rf"^pgseal: cannot [a-z ]+ [a-z]\S+ \({words}\): nothing is lost; mend that and "
+                    sentence = rf"^pgseal: cannot [a-z ]+ [a-z]\S+ \({words}\): nothing is lost; fix that and "
                     sentence += "run `pgseal seal` again\n$"
                     self.assertRegex(done.stderr, sentence)
                     self.assertEqual([name for name in self.names_of_ours() if name.endswith((".part", ".pid"))], [])
@@ -100,7 +100,7 @@ class Interrupted(InterruptCase):
                 done = self.convert(other, self.main, *([] if other == "unseal" else PLAIN_KEY), code=9)
                 self.assertIn("run `pgseal seal` on it again", done.stderr)
             check = self.convert("seal", self.main, "--check")
-            self.assertIn("an interrupted conversion would go on", check.stdout)
+            self.assertIn("the interrupted conversion would continue", check.stdout)
             if needs_key:
                 done = self.convert("seal", self.main, f"--key-passphrase-file={wrong}", code=7)
                 self.assertEqual(done.stderr.count("\n"), 1)

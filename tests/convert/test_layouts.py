@@ -23,7 +23,7 @@ class Layouts(ConvertCase):
         for command in ["seal", "rekey", "unseal"]:
             key = [] if command == "unseal" else PLAIN_KEY
             check = self.convert(command, cluster, *key, "--check")
-            self.assertIn("nothing stands in the way", check.stdout)
+            self.assertIn("nothing blocks it", check.stdout)
             self.assertNotIn("not encrypted", check.stdout)
             self.convert(command, cluster, *key)
             if cluster.sealed:

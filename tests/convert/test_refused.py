@@ -14,7 +14,7 @@ from converting import PLAIN_KEY, ConvertCase, become
 from pgseal_test import PGSEAL, TIME_LIMIT, base_environment, main
 from waiting import eventually
 
-NOT_SHUT_DOWN = "the server was not shut down in order: start it, stop it, and try again"
+NOT_SHUT_DOWN = "the server was not shut down cleanly: start it, stop it, and try again"
 
 
 class Refused(ConvertCase):
@@ -88,7 +88,7 @@ class Refused(ConvertCase):
         self.assertEqual(done.stderr.count("\n"), 1)
 
     def test_no_way_to_protect_the_key(self):
-        self.refused("seal", self.plain(), 2, "a sealed cluster needs a way to protect its key: give --key-wrap-command.*")
+        self.refused("seal", self.plain(), 2, "choose how to protect the key: give --key-wrap-command.*")
 
     def test_without_checksums_and_log_hints(self):
         cluster = self.plain()
@@ -112,11 +112,11 @@ class Refused(ConvertCase):
         cluster = self.plain()
         data = cluster.data
         for make, sentence in [
-            (lambda: (data / "base/5/1").symlink_to("/etc/passwd"), "base/5/1 is no file, or a link where PostgreSQL .*"),
-            (lambda: os.mkfifo(data / "base/5/1"), "base/5/1 is no file, or a link where PostgreSQL makes none: .*"),
+            (lambda: (data / "base/5/1").symlink_to("/etc/passwd"), "base/5/1 is not a file, or is a link where PostgreSQL .*"),
+            (lambda: os.mkfifo(data / "base/5/1"), "base/5/1 is not a file, or is a link where PostgreSQL makes none: .*"),
             (lambda: (data / "base/5/1.pgseal").touch(), "base/5/1.pgseal has a name that conversions use: move it away"),
             (lambda: (data / "pg_wal/0000000100000000FFFFFFFF").touch(), "pg_wal/0000000100000000FFFFFFFF cannot be conv.*"),
-            (lambda: (data / "pg_tblspc/16400").symlink_to("/nonexistent"), "pg_tblspc/16400 leads nowhere: mount .*"),
+            (lambda: (data / "pg_tblspc/16400").symlink_to("/nonexistent"), "pg_tblspc/16400 is a dangling link: mount .*"),
         ]:
             make()
             self.refused("seal", cluster, 1, sentence, *PLAIN_KEY)
@@ -137,12 +137,12 @@ class Refused(ConvertCase):
                 place = (cluster.data / name).resolve()
                 place.rename(self.directory / "away")
                 (place / "lost+found").mkdir(parents=True)
-                sentence = f"{name} does not hold this cluster's files: mount what belongs there"
+                sentence = f"{name} does not contain this cluster's files: mount the right file system"
                 self.refused(command, cluster, 1, sentence, *key)
                 if command == "rekey" and name == tablespace:
                     bad = self.verify(cluster, 1)["bad"]
                     self.assertEqual([(found["file"], found["reason"]) for found in bad],
-                                     [(tablespace, "holds no directory of this cluster: mount what belongs there")])
+                                     [(tablespace, "contains no directory of this cluster: mount the right file system")])
                 shutil.rmtree(place)
                 (self.directory / "away").rename(place)
             self.convert(command, cluster, *key)
@@ -157,8 +157,8 @@ class Refused(ConvertCase):
         cluster = self.plain()
         wal = "000000010000000000000001"
         archive = "cannot be converted: an archive of WAL keeps the bytes that it was given: move it out of the data directory"
-        clear = "is stored in clear, so no sealed server wrote it: move it out of the data directory"
-        foreign = "is no file of PostgreSQL's: move it out of the data directory"
+        clear = "is not encrypted, so no sealed server wrote it: move it out of the data directory"
+        foreign = "is not a file of PostgreSQL: move it out of the data directory"
         for command in ["seal", "rekey", "unseal"]:
             key = [] if command == "unseal" else PLAIN_KEY
             for name, said in [(f"pg_wal/archive/{wal}", archive), (f"base/archive/{wal}.partial", archive),
@@ -167,7 +167,7 @@ class Refused(ConvertCase):
                 path.parent.mkdir()
                 path.write_text("other people's words " * 500)
                 done = self.convert(command, cluster, *key, "--check", code=1)
-                self.assertIn(f"in the way: {name} {said}\n", done.stdout)
+                self.assertIn(f"blocker: {name} {said}\n", done.stdout)
                 self.assertEqual(self.convert(command, cluster, *key, code=1).stderr.count("\n"), 1)
                 self.assertEqual(path.read_text(), "other people's words " * 500)
                 shutil.rmtree(path.parent)
@@ -191,7 +191,7 @@ class Refused(ConvertCase):
         """As refused(), beside a file that the test cannot read either."""
         before = sorted(path for path in cluster.data.rglob("*"))
         done = self.convert("seal", cluster, *PLAIN_KEY, "--check", code=1)
-        self.assertIn(f"in the way: {sentence}\n", done.stdout)
+        self.assertIn(f"blocker: {sentence}\n", done.stdout)
         done = self.convert("seal", cluster, *PLAIN_KEY, code=1)
         self.assertEqual(done.stderr, f"pgseal: {cluster.data}: {sentence}\n")
         self.assertEqual(sorted(path for path in cluster.data.rglob("*")), before)
@@ -213,7 +213,7 @@ class Refused(ConvertCase):
         cluster = self.cluster("none", sealed=False)
         cluster.data.mkdir()
         done = self.convert("seal", cluster, *PLAIN_KEY, code=2)
-        sentence = "is no data directory: it has no PG_VERSION; give one with -D"
+        sentence = "is not a data directory: it has no PG_VERSION; give one with -D"
         self.assertEqual(done.stderr, f"pgseal: {cluster.data} {sentence}\n")
 
     def test_two_at_once(self):
@@ -223,7 +223,7 @@ class Refused(ConvertCase):
         fcntl.flock(directory, fcntl.LOCK_EX)
         for check in [[], ["--check"]]:
             done = self.convert("seal", cluster, *PLAIN_KEY, *check, code=9)
-            self.assertEqual(done.stderr, f"pgseal: another pgseal is converting {cluster.data}: wait until it is through\n")
+            self.assertEqual(done.stderr, f"pgseal: another pgseal is converting {cluster.data}: wait until it has finished\n")
 
     def test_a_server_that_starts_meanwhile(self):
         """While a conversion works no server starts, with PostgreSQL's own reason, and pg_ctl does not stop it."""

@@ -17,8 +17,8 @@ class Resumed(InterruptCase):
         """A machine that was started again has not mounted everything: nothing is done until it has, in both phases."""
         space, away = self.main.home / "space", self.directory / "away"
         tablespace = next((self.main.data / "pg_tblspc").iterdir()).name
-        unmounted = f"pg_tblspc/{tablespace} does not hold this cluster's files: mount what belongs there"
-        nowhere = f"pg_tblspc/{tablespace} leads nowhere: mount what it links to, or remove the link"
+        unmounted = f"pg_tblspc/{tablespace} does not contain this cluster's files: mount the right file system"
+        nowhere = f"pg_tblspc/{tablespace} is a dangling link: mount its target, or remove the link"
         self.prepare("rekey")
         total = self.calls("rekey").count("rename")
         for when, phase in [(100, 1), (total - 20, 2)]:
@@ -33,7 +33,7 @@ class Resumed(InterruptCase):
                 done = self.convert("rekey", self.main, *PLAIN_KEY, code=1)
                 self.assertEqual(done.stderr, f"pgseal: {self.main.data}: {sentence}\n")
                 done = self.convert("rekey", self.main, *PLAIN_KEY, "--check", code=1)
-                self.assertIn(f"in the way: {sentence}\n", done.stdout)
+                self.assertIn(f"blocker: {sentence}\n", done.stdout)
             space.rmdir()
             away.rename(space)
             self.assert_same_files(before, content(self.main.data))
@@ -48,7 +48,7 @@ class Resumed(InterruptCase):
         self.main.psql("INSERT INTO t VALUES (0, 'later')")
         self.main.kill9()
         done = self.convert("seal", self.main, *PLAIN_KEY, code=1)
-        self.assertIn("the server was not shut down in order", done.stderr)
+        self.assertIn("the server was not shut down cleanly", done.stderr)
         become(self.main, sealed=False)
         self.main.start().stop()
         self.convert("seal", self.main, *PLAIN_KEY)
@@ -61,8 +61,8 @@ class Resumed(InterruptCase):
         self.prepare("unseal")
         calls = self.calls("unseal")
         # The last unlink is that of the pid file.
-        placing = "all is converted, and not all of it in its place: an interrupted conversion would go on"
-        ended = "not encrypted any more: only what is left of its key directory would be removed"
+        placing = "all files are converted, but not all have their names: the interrupted conversion would continue"
+        ended = "decrypted: only the rest of its key directory would be removed"
         for call, before, left, stage in [("rename", 0, "pg_encryption/conversion", placing),
                                           ("unlink", 1, "pg_encryption.old/conversion", ended)]:
             with self.subTest(call=call):
@@ -75,9 +75,9 @@ class Resumed(InterruptCase):
                 self.main.psql("INSERT INTO t VALUES (0, 'later')")
                 self.main.kill9()
                 done = self.convert("unseal", self.main, "--check", code=1)
-                self.assertIn("in the way: the server was not shut down in order: start it", done.stdout)
+                self.assertIn("blocker: the server was not shut down cleanly: start it", done.stdout)
                 done = self.convert("unseal", self.main, code=1)
-                self.assertIn("the server was not shut down in order: start it, stop it, and try again", done.stderr)
+                self.assertIn("the server was not shut down cleanly: start it, stop it, and try again", done.stderr)
                 self.assertTrue((self.main.data / "postmaster.pid").exists())
                 become(self.main, sealed=False)
                 self.main.start().stop()
@@ -91,9 +91,9 @@ class Resumed(InterruptCase):
                 self.main.stop()
 
     def stage(self, command):
-        """What state the cluster is in, by --check, which ends with what stands in the way."""
+        """What state the cluster is in, by --check, which ends with the blockers."""
         told = self.convert(command, self.main, "--check").stdout.splitlines()
-        self.assertEqual(told[-1], "nothing stands in the way")
+        self.assertEqual(told[-1], "nothing blocks it")
         return told[0].removeprefix(f"{self.main.data}: ")
 
     def test_what_check_says_of_the_state(self):
@@ -105,7 +105,7 @@ class Resumed(InterruptCase):
             outlook = self.convert(command, self.main, *key, "--check", "--json")
             self.assertEqual(json.loads(outlook.stdout)["stage"], "new")
             self.inject(command, "rename", 100)
-            self.assertEqual(self.stage(command), "partly converted: an interrupted conversion would go on")
+            self.assertEqual(self.stage(command), "partly converted: the interrupted conversion would continue")
             self.convert(command, self.main, *key)
             if command == "seal":
                 done = self.convert("seal", self.main, *key, "--check", code=2)
@@ -117,7 +117,7 @@ class Resumed(InterruptCase):
         """Segments of another size: what the journal said of the cluster counts no more."""
         self.prepare("seal")
         self.begun("signal=KILL")
-        self.assertEqual(self.stage("seal"), "nothing is converted yet: an interrupted conversion would go on")
+        self.assertEqual(self.stage("seal"), "nothing is converted yet: the interrupted conversion would continue")
         (self.main.data / "postmaster.pid").unlink()
         self.main.run("pg_resetwal", "--wal-segsize=2", "-D", self.main.data)
         self.convert("seal", self.main, *PLAIN_KEY)
@@ -136,7 +136,7 @@ class Resumed(InterruptCase):
         self.prepare("seal")
         done = self.begun("error=EIO", key)
         self.assertEqual(done.returncode, 3, done.stderr)
-        self.assertRegex(done.stderr, "^pgseal: pg_encryption of .* cannot be written .*: mend that and try again\\n$")
+        self.assertRegex(done.stderr, "^pgseal: pg_encryption of .* cannot be written .*: fix that and try again\\n$")
         self.convert("seal", self.main, *self.key)
         self.verify(self.main)
 

@@ -180,7 +180,7 @@ class Sessions(unittest.TestCase):
         self.addCleanup(self.end_server)
         output = self.run_lines(session)
         self.assertRegex(output, r"number of failed transactions: 0 ")
-        self.assertRegex(output, r"key check\W.*opens")
+        self.assertRegex(output, r"unlock test\W.*ok")
         self.assertFalse((self.directory / "data/postmaster.pid").exists())
 
     def test_the_session_stops_at_its_first_failure(self):

@@ -78,7 +78,7 @@ class Administrator(Case):
         cluster = self.make("later", sealed=False)
         cluster.start().stop()
         check = run([PGSEAL, "seal", "-D", cluster.data, "--no-key-wrap", "--check"])
-        self.assertIn(f"not PostgreSQL's, and not encrypted: {OWN}\n", check.stdout)
+        self.assertIn(f"not files of PostgreSQL, and not encrypted: {OWN}\n", check.stdout)
         run([PGSEAL, "seal", "-D", cluster.data, "--no-key-wrap"])
         cluster.bindir = twins(cluster.pg)
         self.assertEqual((cluster.data / "pg_conf.d/site.conf").read_text(), "work_mem = 5MB\n")
@@ -139,9 +139,9 @@ class Administrator(Case):
         cluster.psql(f"COPY (SELECT 'row') TO '{self.directory}/elsewhere'")
         cluster.stop()
         doctor = run([PGSEAL, "doctor", "-D", cluster.data], check=False).stdout
-        self.assertIn(f"advice  clear files:     not PostgreSQL's, and not encrypted: orioledb_data/, {OWN}: check", doctor)
+        self.assertIn(f"advice  clear files:     not files of PostgreSQL, and not encrypted: orioledb_data/, {OWN}: check", doctor)
         audit = run([PGSEAL, "audit", cluster.data]).stdout
-        self.assertIn(f"; not PostgreSQL's, and not encrypted: orioledb_data/, {OWN}\n", audit)
+        self.assertIn(f"; not files of PostgreSQL, and not encrypted: orioledb_data/, {OWN}\n", audit)
 
     @unittest.skipIf(major_version() < 16, "pg_hba.conf includes other files from PostgreSQL 16 on")
     def test_who_may_connect(self):

@@ -185,7 +185,7 @@ class Sealed(PgBackRest):
         self.main.data.mkdir(mode=0o700)
         self.do(self.stock(self.to_the_end.replace("--delta ", "")))
         self.assertEqual(self.main.try_start(), 8)
-        self.assertIn("pg_control is in clear, as a backup tool leaves it: restore again, through pgseal exec --view=backup",
+        self.assertIn("pg_control is not encrypted, as a backup tool leaves it: restore again, through pgseal exec --view=backup",
                       self.main.log())
         self.do(self.to_the_end)
         self.main.start()

@@ -41,7 +41,7 @@ class Clone(Receiving):
         primary = self.primary(tablespaces=("one",))
         standby = self.copy("standby")
         done = self.clone(primary, standby, "--", "-T", f"{primary.home / 'one'}={standby.home / 'one'}")
-        self.assertEqual(done.stdout, f"{standby.data} is a sealed standby: start it with the sealed twin\n")
+        self.assertEqual(done.stdout, f"{standby.data} is a sealed standby: start it with the wrapper of postgres or pg_ctl\n")
         self.assertEqual(standby.master_key(), primary.master_key())
         self.assert_sealed(standby.home)
         self.start(standby)
@@ -53,7 +53,7 @@ class Clone(Receiving):
         primary = self.primary()
         first, second = self.copy("first"), self.copy("second")
         status, printed, shown = run_on_terminal(self.command(primary, first))
-        self.assertEqual((status, printed), (0, f"{first.data} is a sealed standby: start it with the sealed twin\n"), shown)
+        self.assertEqual((status, printed), (0, f"{first.data} is a sealed standby: start it with the wrapper of postgres or pg_ctl\n"), shown)
         self.assertRegex(shown, r"\d+/\d+ kB \(100%\), 1/1 tablespace")
         self.assertEqual(self.clone(primary, second).stderr, "")
 

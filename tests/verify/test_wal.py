@@ -14,7 +14,7 @@ from pgseal_test import PGSEAL, TIME_LIMIT, Case, main, run  # noqa: E402
 
 PAGE = 8192
 SECTOR = 512
-NO_HEADER = "has no WAL page header: damaged, moved, or sealed with another key"
+NO_HEADER = "has no WAL page header: damaged, moved, or encrypted with another key"
 ENDS = ("has no WAL page header, and recovery ends before it: after a power cut that may be the end of WAL, otherwise it is "
         "damaged and commits are lost")
 SEGMENT = 1 << 20

@@ -12,21 +12,21 @@ use crate::recipes::{checksums, cipher, readonly, tpcb, tprocc, upgrade, worst, 
 /// The recipes, and what is done with their reports.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// pgbench -S: transactions per second by scale and connections
+    /// pgbench -S, by scale and number of connections
     Readonly(Box<readonly::Readonly>),
-    /// pgbench's default script, reindexed before each run: by scale and connections
+    /// pgbench's default script, by scale and number of connections
     Tpcb(Box<tpcb::TpcB>),
-    /// pgbench -N out of the kernel's cache: every key length, with data checksums and without
+    /// pgbench -N from the kernel's cache, by key length and data checksums
     Checksums(Box<checksums::Checksums>),
-    /// A TPC-C load: new orders per minute at a ramp of virtual users and at a steady number
+    /// TPC-C: new orders per minute, in a ramp and in a steady state
     Tprocc(Box<tprocc::Tprocc>),
-    /// pg_upgrade of one plain cluster into plain and sealed ones: elapsed time and CPU
+    /// pg_upgrade into plain and encrypted clusters: elapsed time and CPU time
     Upgrade(Box<upgrade::Upgrade>),
-    /// Loads that do little else than move pages or WAL
+    /// Loads that do little more than move pages or WAL
     Worst(Box<worst::Worst>),
-    /// What a page costs, beside AWS-LC's own speed and OpenSSL's
+    /// Speed of the page cipher, beside AWS-LC and OpenSSL
     Cipher(cipher::Cipher),
-    /// Two reports, before a change and after it; exit status 1 if something got worse
+    /// Compare two reports; exit status 1 if something got worse
     Compare(CompareArgs),
     /// Show a report again: tables, or a page with charts
     Report(ReportArgs),
@@ -70,10 +70,10 @@ impl Command {
 /// Options of `compare`.
 #[derive(Debug, Args)]
 pub struct CompareArgs {
-    /// What --json wrote before
+    /// Report that --json wrote before the change
     #[arg(value_name = "A.json")]
     pub before: PathBuf,
-    /// And after
+    /// Report that --json wrote after the change
     #[arg(value_name = "B.json")]
     pub after: PathBuf,
 }
@@ -81,10 +81,10 @@ pub struct CompareArgs {
 /// Options of `report`.
 #[derive(Debug, Args)]
 pub struct ReportArgs {
-    /// What --json wrote
+    /// Report that --json wrote
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// The page with charts
+    /// Write a page with charts
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
 }
@@ -92,32 +92,32 @@ pub struct ReportArgs {
 /// What all recipes have.
 #[derive(Debug, Args)]
 pub struct RunOptions {
-    /// The directory of PostgreSQL's programs, such as /usr/lib/postgresql/15/bin
+    /// Directory of PostgreSQL's programs, such as /usr/lib/postgresql/15/bin
     #[arg(long, value_name = "PGBIN")]
     pub pg: PathBuf,
-    /// Where throw-away clusters are made, on the disk that shall be measured
+    /// Directory for throw-away clusters, on the disk to measure
     #[arg(long, value_name = "DIR", default_value = "/var/tmp")]
     pub data: PathBuf,
-    /// Leave the clusters there
+    /// Keep the clusters
     #[arg(long)]
     pub keep: bool,
-    /// Some three minutes instead of a published shape
+    /// Run about three minutes instead of the published shape
     #[arg(long)]
     pub quick: bool,
-    /// How often everything runs; an interval of 95 % takes 6
+    /// Number of rounds; an interval of 95 % needs 6
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub rounds: Option<u32>,
-    /// Sets of clusters that share the rounds: clusters made alike differ by some per cent, which
-    /// six sets or more show
+    /// Sets of clusters that share the rounds: equal clusters differ by some per cent, which six
+    /// sets or more show
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub sets: Option<u32>,
-    /// Go on until no loss's interval reaches further to either side than that: 0.5%
+    /// Continue until each loss is known to within this: 0.5%
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     pub until_ci: Option<f64>,
-    /// Begin no round that would end later: 90s, 30min, 2h [default: 1h with --until-ci]
+    /// Start no round that would end later: 90s, 30min, 2h [default: 1h with --until-ci]
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     pub time_limit: Option<Duration>,
-    /// Key lengths of the sealed clusters: 256,192,128
+    /// Key lengths of the encrypted clusters: 256,192,128
     #[arg(
         long,
         value_name = "BITS",
@@ -125,7 +125,7 @@ pub struct RunOptions {
         value_parser = PossibleValuesParser::new(["128", "192", "256"])
     )]
     pub key_lengths: Option<Vec<String>>,
-    /// A foreign directory of PostgreSQL's programs that stands beside, used as it is; repeatable
+    /// Directory of another PostgreSQL's programs to compare with; repeatable
     #[arg(long, value_name = "NAME=PGBIN", value_parser = pair)]
     pub peer: Vec<(String, String)>,
     /// Options for a peer's initdb; repeatable
@@ -139,16 +139,16 @@ pub struct RunOptions {
 /// What becomes of a run.
 #[derive(Debug, Args)]
 pub struct Output {
-    /// Of the order in a round, and of the loads [default: another each time]
+    /// Seed of the order in a round and of the loads [default: random]
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
-    /// The report with every raw round; - is standard output, and then the only thing there
+    /// Write the report with every round as JSON; - is standard output
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// The report as a page with charts
+    /// Write the report as a page with charts
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
-    /// No bar on a terminal, and no lines elsewhere
+    /// Do not show progress
     #[arg(long)]
     pub no_progress: bool,
 }

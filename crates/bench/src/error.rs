@@ -12,7 +12,7 @@ pub enum BenchError {
     #[error("{0}")]
     Usage(String),
     /// PostgreSQL refuses it, too.
-    #[error("PostgreSQL's servers do not run as root: run it as the user who shall own the files, as in setpriv --reuid=postgres --regid=postgres --init-groups pgseal bench …")]
+    #[error("PostgreSQL's servers do not run as root: run it as the user that will own the files, as in setpriv --reuid=postgres --regid=postgres --init-groups pgseal bench …")]
     Root,
     /// Two at once would measure each other.
     #[error("another pgseal bench runs on this machine, and each would disturb the other: wait until it has ended")]
@@ -21,7 +21,7 @@ pub enum BenchError {
     #[error("{0}")]
     Needs(String),
     /// Files of its own.
-    #[error("{0}: {1}: choose another place with --data, or mend it")]
+    #[error("{0}: {1}: fix it, or choose another directory with --data")]
     Files(PathBuf, io::Error),
     /// A program cannot be started at all.
     #[error("{0} cannot be started ({1}): check that it is there, and --pg")]

@@ -2,6 +2,8 @@
 
 pub mod archive;
 pub mod client;
+#[cfg(test)]
+mod help;
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal};
@@ -19,7 +21,12 @@ use crate::unlock::Ways;
 
 /// Transparent encryption for unmodified PostgreSQL.
 #[derive(Parser)]
-#[command(name = "pgseal", version, arg_required_else_help = true)]
+#[command(
+    name = "pgseal",
+    version,
+    arg_required_else_help = true,
+    term_width = 80
+)]
 pub struct Cli {
     #[command(subcommand)]
     pub command: Command,
@@ -27,63 +34,64 @@ pub struct Cli {
 
 #[derive(Subcommand)]
 pub enum Command {
-    /// Write sealed twins of PostgreSQL's programs into a directory for PATH
+    /// Create wrappers of PostgreSQL's programs in a directory for PATH
     Bindir(BindirArgs),
-    /// Run one program sealed
+    /// Run one program with access to an encrypted cluster
     Exec(ExecArgs),
-    /// Copy a running cluster into a sealed standby
+    /// Create an encrypted standby of a running cluster
     #[command(disable_help_flag = true)]
     Clone(CloneArgs),
-    /// Tell whether a cluster is sealed, how, and whether its key opens
+    /// Show whether a cluster is encrypted, and whether its key opens
     Status(StatusArgs),
-    /// Tell what on this machine, or around a cluster, stops or weakens sealed servers
+    /// Check this machine and a cluster for problems and weaknesses
     Doctor(DoctorArgs),
     /// Decrypt and check every page of a stopped cluster
     Verify(VerifyArgs),
-    /// Make a stopped plain cluster a sealed one, in place
+    /// Encrypt a stopped cluster in place
     Seal(SealArgs),
-    /// Make a stopped sealed cluster a plain one, in place
+    /// Decrypt a stopped cluster in place
     Unseal(UnsealArgs),
-    /// Give a stopped sealed cluster another master key, in place
+    /// Encrypt a stopped cluster anew, under another master key
     Rekey(RekeyArgs),
-    /// Look for clear text in the raw files of data directories; needs no key
+    /// Search stored files for unencrypted data; needs no key
     Audit(AuditArgs),
-    /// Protect the key of a cluster in another way, or check how it is protected
+    /// Manage the key slots of a cluster
     #[command(subcommand)]
     Key(KeyCommand),
-    /// Let receivers have clear pages and WAL from a sealed server
+    /// Authorize standbys and backup clients to receive decrypted data
     #[command(subcommand)]
     Receiver(ReceiverCommand),
-    /// Work with encrypted columns as their owner: identities, keys, grants, values
+    /// Manage and query encrypted columns as their owner
     #[command(subcommand)]
     Client(client::ClientCommand),
-    /// Bring a WAL file from an archive that may have another key (for restore_command)
+    /// Fetch a WAL file from an archive (for restore_command)
     WalGet(WalGetArgs),
-    /// Store a WAL file in an archive that may have another key (for archive_command)
+    /// Store a WAL file in an archive (for archive_command)
     WalPut(WalPutArgs),
-    /// Measure what encryption costs on this machine, on throw-away clusters beside stock
+    /// Measure the cost of encryption on this machine
     #[command(subcommand)]
     Bench(pgseal_bench::cli::Command),
-    /// Hand a cluster's key to the library (which calls this)
+    /// Pass a cluster's key to the library (which calls this)
     #[command(hide = true)]
     Unlock(UnlockArgs),
 }
 
 #[derive(Subcommand)]
 pub enum KeyCommand {
-    /// Add a way to open the key, or replace one
+    /// Add a key slot, or replace one
     Wrap(WrapArgs),
     /// Print the key's payload, for other tools
     Unwrap(UnwrapArgs),
-    /// Try whether the key opens
+    /// Check that the key opens
     Check(CheckArgs),
-    /// Replace the way that opens the key by a new one
+    /// Replace a key slot by a new one
     Rotate(RotateArgs),
 }
 
 #[derive(Subcommand)]
 pub enum ReceiverCommand {
-    /// Print a token for a receiver that does not hold the cluster's key
+    /// Print a token for a client that does not hold the cluster's key
+    #[command(override_usage = "pgseal receiver grant [OPTIONS] --role <ROLE> --until <TIME>")]
     Grant(GrantArgs),
 }
 
@@ -100,16 +108,16 @@ pub struct ClusterOptions {
 /// How to open a cluster's key.
 #[derive(Args)]
 pub struct UnlockOptions {
-    /// The command that unwraps the key: reads "%p", prints it
+    /// Command that unwraps the key: it reads "%p" and prints the key
     #[arg(long, value_name = "COMMAND")]
     pub key_unwrap_command: Option<String>,
-    /// The command that prints the key that the cluster's key is protected by
+    /// Command that prints the key-encryption key
     #[arg(short = 'K', long, value_name = "COMMAND")]
     pub encryption_key_command: Option<String>,
-    /// A file that holds the passphrase
+    /// File that contains the passphrase
     #[arg(long, value_name = "FILE")]
     pub passphrase_file: Option<PathBuf>,
-    /// An open descriptor that gives the passphrase
+    /// Open descriptor to read the passphrase from
     #[arg(long, value_name = "FD", conflicts_with = "passphrase_file")]
     pub passphrase_fd: Option<i32>,
 }
@@ -129,10 +137,11 @@ impl UnlockOptions {
 /// How the key shall be protected from now on.
 #[derive(Args)]
 pub struct NewOptions {
-    /// Command that wraps the key: reads it, writes "%p" [default: $PGDATAKEYWRAPCMD]
+    /// Command that wraps the key: it reads the key and writes "%p" [default: $PGDATAKEYWRAPCMD]
     #[arg(long, value_name = "COMMAND", group = "new")]
     pub new_wrap_command: Option<String>,
-    /// Command that unwraps it: reads "%p", prints it [default: $PGDATAKEYUNWRAPCMD, or as before]
+    /// Command that unwraps the key: it reads "%p" and prints the key [default:
+    /// $PGDATAKEYUNWRAPCMD, or as before]
     #[arg(
         long,
         value_name = "COMMAND",
@@ -145,19 +154,19 @@ pub struct NewOptions {
         ]
     )]
     pub new_unwrap_command: Option<String>,
-    /// Command that prints a key in hexadecimal, which the cluster's key is then protected by
+    /// Command that prints a key-encryption key in hexadecimal
     #[arg(long, value_name = "COMMAND", group = "new")]
     pub new_key_command: Option<String>,
-    /// A passphrase from the terminal
+    /// Prompt for a passphrase
     #[arg(long, group = "new")]
     pub new_passphrase: bool,
-    /// The passphrase in FILE
+    /// Use the passphrase in FILE
     #[arg(long, value_name = "FILE", group = "new")]
     pub new_passphrase_file: Option<PathBuf>,
-    /// The key in clear in a new file, outside the data directory
+    /// Store the unencrypted key in FILE, outside the data directory
     #[arg(long, value_name = "FILE", group = "new")]
     pub new_key_file: Option<PathBuf>,
-    /// No protection: the key in clear in key.bin
+    /// Store the unencrypted key in key.bin: no protection
     #[arg(long, group = "new")]
     pub new_plain: bool,
 }
@@ -165,28 +174,29 @@ pub struct NewOptions {
 /// The key of a cluster that shall be sealed, as initdb takes it.
 #[derive(Args)]
 pub struct KeyChoice {
-    /// Bits of the AES keys: 128, 192 or 256 [default: 256]
+    /// Length of the AES keys in bits: 128, 192 or 256 [default: 256]
     #[arg(short = 'y', long, value_name = "BITS")]
     pub data_encryption: Option<String>,
-    /// Command that wraps the key: reads it, writes "%p" [default: $PGDATAKEYWRAPCMD]
+    /// Command that wraps the key: it reads the key and writes "%p" [default: $PGDATAKEYWRAPCMD]
     #[arg(long, value_name = "COMMAND")]
     pub key_wrap_command: Option<String>,
-    /// Command that unwraps it: reads "%p", prints it [default: $PGDATAKEYUNWRAPCMD]
+    /// Command that unwraps the key: it reads "%p" and prints the key [default:
+    /// $PGDATAKEYUNWRAPCMD]
     #[arg(long, value_name = "COMMAND")]
     pub key_unwrap_command: Option<String>,
-    /// No protection: the key in clear in key.bin
+    /// Store the unencrypted key in key.bin: no protection
     #[arg(long)]
     pub no_key_wrap: bool,
-    /// Command that prints a key in hexadecimal, which the cluster's key is then protected by
+    /// Command that prints a key-encryption key in hexadecimal
     #[arg(short = 'K', long, value_name = "COMMAND")]
     pub encryption_key_command: Option<String>,
-    /// A passphrase from the terminal, or from the file that $PGSEAL_PASSPHRASE_FILE names
+    /// Prompt for a passphrase, or read it from $PGSEAL_PASSPHRASE_FILE
     #[arg(long)]
     pub key_passphrase: bool,
-    /// The passphrase in FILE
+    /// Use the passphrase in FILE
     #[arg(long, value_name = "FILE")]
     pub key_passphrase_file: Option<String>,
-    /// The key in clear in a new file, outside the data directory
+    /// Store the unencrypted key in FILE, outside the data directory
     #[arg(long, value_name = "FILE")]
     pub key_file: Option<String>,
 }
@@ -225,13 +235,13 @@ impl KeyChoice {
 /// How to open the key that a cluster has until now.
 #[derive(Args)]
 pub struct OldUnlockOptions {
-    /// The command that unwraps the present key: reads "%p", prints it
+    /// Command that unwraps the present key: it reads "%p" and prints the key
     #[arg(long, value_name = "COMMAND")]
     pub old_key_unwrap_command: Option<String>,
-    /// The command that prints the key that the present key is protected by
+    /// Command that prints the present key-encryption key
     #[arg(long, value_name = "COMMAND")]
     pub old_encryption_key_command: Option<String>,
-    /// A file that holds the present passphrase
+    /// File that contains the present passphrase
     #[arg(long, value_name = "FILE")]
     pub old_passphrase_file: Option<PathBuf>,
 }
@@ -251,13 +261,13 @@ impl OldUnlockOptions {
 /// What all have that go through a whole cluster.
 #[derive(Args)]
 pub struct ScanOptions {
-    /// Threads [default: one for each core]
+    /// Number of threads [default: one for each core]
     #[arg(long, value_name = "N")]
     pub jobs: Option<NonZeroUsize>,
-    /// For machines
+    /// Print JSON
     #[arg(long)]
     pub json: bool,
-    /// No bar on a terminal
+    /// Do not show a progress bar
     #[arg(long)]
     pub no_progress: bool,
 }
@@ -275,7 +285,7 @@ pub struct ConvertOptions {
     /// The data directory
     #[arg(short = 'D', long = "pgdata", value_name = "DATADIR", env = "PGDATA")]
     pub pgdata: PathBuf,
-    /// Change nothing: say what would be done, what stands in the way, and what it takes
+    /// Change nothing: report what would be done, and what blocks it
     #[arg(long)]
     pub check: bool,
     #[command(flatten)]
@@ -310,12 +320,12 @@ pub struct RekeyArgs {
 
 #[derive(Args)]
 pub struct DoctorArgs {
-    /// The data directory of a sealed cluster [default: the machine alone]
+    /// The data directory of an encrypted cluster [default: check the machine only]
     #[arg(short = 'D', long = "pgdata", value_name = "DATADIR", env = "PGDATA")]
     pub pgdata: Option<PathBuf>,
     #[command(flatten)]
     pub unlock: UnlockOptions,
-    /// For machines
+    /// Print JSON
     #[arg(long)]
     pub json: bool,
 }
@@ -324,13 +334,13 @@ pub struct DoctorArgs {
 pub struct StatusArgs {
     #[command(flatten)]
     pub cluster: ClusterOptions,
-    /// Do not try whether the key opens: run no command, ask nothing
+    /// Do not open the key: run no command and do not prompt
     #[arg(long)]
     pub no_check: bool,
-    /// Print the stored commands, and run none
+    /// Print the stored commands; run none
     #[arg(long)]
     pub show: bool,
-    /// For machines
+    /// Print JSON
     #[arg(long)]
     pub json: bool,
 }
@@ -352,16 +362,16 @@ pub struct AuditArgs {
     /// Data directories, or copies of them; tablespaces and pg_wal are found by their links
     #[arg(value_name = "DATADIR", required_unless_present = "pgdata")]
     pub directories: Vec<PathBuf>,
-    /// The same, as other subcommands take it; repeatable
+    /// Data directory, as for other subcommands; repeatable
     #[arg(short = 'D', long = "pgdata", value_name = "DATADIR")]
     pub pgdata: Vec<PathBuf>,
-    /// A text that must not be found in clear; repeatable
+    /// Text that must not be found unencrypted; repeatable
     #[arg(long, value_name = "TEXT")]
     pub canary: Vec<String>,
-    /// The same in hexadecimal; repeatable
+    /// Bytes that must not be found, in hexadecimal; repeatable
     #[arg(long, value_name = "HEX")]
     pub canary_hex: Vec<String>,
-    /// A file with one such text a line; repeatable
+    /// File with one such text per line; repeatable
     #[arg(long, value_name = "FILE")]
     pub canary_file: Vec<PathBuf>,
     #[command(flatten)]
@@ -374,7 +384,7 @@ pub struct WrapArgs {
     pub cluster: ClusterOptions,
     #[command(flatten)]
     pub new: NewOptions,
-    /// The slot to replace; without it one is added
+    /// Slot to replace [default: add one]
     #[arg(long, value_name = "SLOT", value_parser = clap::value_parser!(u8).range(1..=16))]
     pub replace: Option<u8>,
 }
@@ -385,7 +395,7 @@ pub struct RotateArgs {
     pub cluster: ClusterOptions,
     #[command(flatten)]
     pub new: NewOptions,
-    /// The slot to replace [default: the one that opens]
+    /// Slot to replace [default: the one that opens]
     #[arg(long, value_name = "SLOT", value_parser = clap::value_parser!(u8).range(1..=16))]
     pub slot: Option<u8>,
 }
@@ -394,7 +404,7 @@ pub struct RotateArgs {
 pub struct UnwrapArgs {
     #[command(flatten)]
     pub cluster: ClusterOptions,
-    /// Print the secret even to a terminal
+    /// Print the secret even if the output is a terminal
     #[arg(long)]
     pub reveal: bool,
 }
@@ -403,13 +413,13 @@ pub struct UnwrapArgs {
 pub struct CheckArgs {
     #[command(flatten)]
     pub cluster: ClusterOptions,
-    /// Print the slots and their commands, and run none
+    /// Print the slots and their commands; run none
     #[arg(long)]
     pub show: bool,
-    /// Try every slot, not only until one opens
+    /// Check every slot, not only until one opens
     #[arg(long, conflicts_with = "show")]
     pub all: bool,
-    /// A file that holds the passphrase of another slot; repeatable
+    /// File that contains the passphrase of another slot; repeatable
     #[arg(long, value_name = "FILE", requires = "all")]
     pub more_passphrase_file: Vec<PathBuf>,
 }
@@ -418,34 +428,33 @@ pub struct CheckArgs {
 pub struct GrantArgs {
     #[command(flatten)]
     pub cluster: ClusterOptions,
-    /// The role that the receiver connects as
+    /// Role that the client connects as
     #[arg(long, value_name = "ROLE", value_parser = NonEmptyStringValueParser::new())]
     pub role: String,
-    /// How long the token holds: 12h, 30days, or until 2027-01-31T12:00:00Z
+    /// Lifetime of the token: 12h, 30days, or a time such as 2027-01-31T12:00:00Z
     #[arg(long, value_name = "TIME", value_parser = parse_until)]
     pub until: u64,
 }
 
 #[derive(Args)]
 pub struct BindirArgs {
-    /// The directory of PostgreSQL's programs, such as /usr/lib/postgresql/15/bin
+    /// Directory of PostgreSQL's programs, such as /usr/lib/postgresql/15/bin
     #[arg(long, value_name = "PGBIN")]
     pub pg: PathBuf,
-    /// The directory for the twins; it is made if it does not exist, and nothing in it is
-    /// overwritten but twins
+    /// Directory for the wrappers, created if missing; only wrappers in it are overwritten
     #[arg(long, value_name = "DIR")]
     pub into: PathBuf,
 }
 
 #[derive(Args)]
 pub struct ExecArgs {
-    /// A data directory to unlock, beside those that the command line names; repeatable
+    /// Data directory to unlock, in addition to those in the command; repeatable
     #[arg(short = 'D', long = "pgdata", value_name = "DATADIR")]
     pub pgdata: Vec<PathBuf>,
     #[command(flatten)]
     pub unlock: UnlockOptions,
-    /// What the program and its children see in clear [default: all, and its children nothing];
-    /// keys come from where a server takes them that is started without options
+    /// What the program and its children can read decrypted [default: the program everything, its
+    /// children nothing]; keys are found as for a server that is started without options
     #[arg(
         long,
         value_enum,
@@ -454,7 +463,7 @@ pub struct ExecArgs {
         conflicts_with_all = ["key_unwrap_command", "encryption_key_command", "passphrase_file", "passphrase_fd"]
     )]
     pub view: Option<View>,
-    /// The program and its arguments
+    /// Program and its arguments
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
     pub command: Vec<OsString>,
 }
@@ -462,17 +471,17 @@ pub struct ExecArgs {
 /// What a program sees that must not see everything.
 #[derive(Clone, Copy, ValueEnum)]
 pub enum View {
-    /// pg_control of DATADIR in clear, all other files as they are stored: what a backup tool needs
+    /// pg_control of DATADIR decrypted, all other files as they are stored: for backup tools
     Backup,
-    /// Nothing in clear: what a program needs that copies the files of a running server.
-    /// PostgreSQL's own programs read in clear in either view
+    /// All files as they are stored: for programs that copy the files of a running server.
+    /// PostgreSQL's own programs read decrypted data in either view
     Stored,
 }
 
 /// Connection options are pg_basebackup's.
 #[derive(Args)]
 pub struct CloneArgs {
-    /// The directory of PostgreSQL's programs [default: where PATH finds pg_basebackup]
+    /// Directory of PostgreSQL's programs [default: where PATH finds pg_basebackup]
     #[arg(long, value_name = "PGBIN")]
     pub pg: Option<PathBuf>,
     /// The new data directory
@@ -481,13 +490,13 @@ pub struct CloneArgs {
     /// The primary's host or socket directory
     #[arg(short = 'h', long, value_name = "HOSTNAME")]
     pub host: Option<OsString>,
-    /// Its port
+    /// Port of the primary
     #[arg(short = 'p', long, value_name = "PORT")]
     pub port: Option<OsString>,
-    /// The role to connect as
+    /// Role to connect as
     #[arg(short = 'U', long, value_name = "NAME")]
     pub username: Option<OsString>,
-    /// A connection string
+    /// Connection string
     #[arg(short = 'd', long, value_name = "CONNSTR")]
     pub dbname: Option<OsString>,
     /// Never prompt for a password
@@ -496,15 +505,15 @@ pub struct CloneArgs {
     /// Prompt for a password
     #[arg(short = 'W', long)]
     pub password: bool,
-    /// The command that unwraps the key: reads "%p", prints it
+    /// Command that unwraps the key: it reads "%p" and prints the key
     #[arg(long, value_name = "COMMAND")]
     pub key_unwrap_command: Option<String>,
-    /// Seal the standby under a key of its own; always so if the primary is not sealed
+    /// Encrypt the standby under its own key; required if the primary is not encrypted
     #[arg(long)]
     pub new_key: bool,
     #[command(flatten)]
     pub protection: CloneProtection,
-    /// Bits of the new key [default: 256]
+    /// Length of the new AES keys in bits [default: 256]
     #[arg(long, value_name = "BITS", requires = "new_key")]
     pub data_encryption: Option<u16>,
     /// Print help
@@ -518,19 +527,19 @@ pub struct CloneArgs {
 /// How a clone's new key shall be protected: initdb's options.
 #[derive(Args)]
 pub struct CloneProtection {
-    /// The command that wraps the new key: reads it, writes "%p"
+    /// Command that wraps the new key: it reads the key and writes "%p"
     #[arg(long, value_name = "COMMAND")]
     pub key_wrap_command: Option<String>,
-    /// Protect the new key by a passphrase from the terminal
+    /// Prompt for a passphrase that protects the new key
     #[arg(long)]
     pub key_passphrase: bool,
-    /// Protect it by the passphrase in FILE
+    /// Protect the new key by the passphrase in FILE
     #[arg(long, value_name = "FILE")]
     pub key_passphrase_file: Option<PathBuf>,
-    /// Keep it in FILE, outside the data directory
+    /// Store the unencrypted new key in FILE, outside the data directory
     #[arg(long, value_name = "FILE")]
     pub key_file: Option<PathBuf>,
-    /// Leave it unprotected, for tests
+    /// Store the unencrypted new key in key.bin: for tests
     #[arg(long)]
     pub no_key_wrap: bool,
 }

@@ -89,7 +89,9 @@ pub enum CommandError {
     TooMuch(Purpose),
     #[error("the wrap command wrote more than {MAX_WRAPPED} bytes to %p: check what it writes")]
     TooMuchWritten,
-    #[error("the {0} did not end within {1} seconds and was killed: mend it, or raise {TIMEOUT}")]
+    #[error(
+        "the {0} did not finish within {1} seconds and was killed: fix it, or raise {TIMEOUT}"
+    )]
     TimeLimit(Purpose, u64),
     #[error(
         "the {0} cannot be run ({1}): check that sh, /proc and the temporary directory are usable"

@@ -4,10 +4,11 @@
 
 pub mod key;
 
-use pgseal_contract::variable::EXPECT_KEY;
 use std::collections::BTreeSet;
 use std::fmt::{self, Display, Formatter};
 
+use console::style;
+use pgseal_contract::variable::EXPECT_KEY;
 use serde::Serialize;
 
 use crate::output;
@@ -64,17 +65,13 @@ impl Finding {
 
 impl Display for Finding {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        // In colour on a terminal only, and not with NO_COLOR.
         let sign = match self.verdict {
-            Verdict::Good => "ok",
-            Verdict::Advice => "advice",
-            Verdict::Wrong => "WRONG",
+            Verdict::Good => style("ok      ").green(),
+            Verdict::Advice => style("advice  ").yellow(),
+            Verdict::Wrong => style("WRONG   ").red().bold(),
         };
-        writeln!(
-            f,
-            "{sign:<8}{:<17}{}",
-            format!("{}:", self.about),
-            self.text
-        )
+        writeln!(f, "{sign}{:<17}{}", format!("{}:", self.about), self.text)
     }
 }
 
@@ -82,12 +79,12 @@ impl Display for Finding {
 pub fn clear_files(names: &BTreeSet<String>) -> Finding {
     let about = "clear files";
     if names.is_empty() {
-        return Finding::good(about, "only files of PostgreSQL's");
+        return Finding::good(about, "only files of PostgreSQL");
     }
     Finding::advice(
         about,
         format_args!(
-            "not PostgreSQL's, and not encrypted: {}: check that they hold no data",
+            "not files of PostgreSQL, and not encrypted: {}: check that they contain no data",
             listed(names)
         ),
     )
@@ -97,13 +94,13 @@ pub fn clear_files(names: &BTreeSet<String>) -> Finding {
 pub fn logs(names: &BTreeSet<String>) -> Finding {
     let about = "logs";
     if names.is_empty() {
-        return Finding::good(about, "none in the data directory's own places for them");
+        return Finding::good(about, "none in the data directory");
     }
     Finding::advice(
         about,
         format_args!(
-            "not encrypted, and can hold statements and rows: {}: keep logs on an encrypted file \
-             system (log_directory), and remove those that nobody needs",
+            "not encrypted, and can contain statements and rows: {}: keep logs on an encrypted \
+            file system (log_directory), and remove those that you do not need",
             listed(names)
         ),
     )
@@ -136,7 +133,11 @@ pub fn core_dumps(limits: &str, pattern: &str) -> Finding {
     let program = pattern.strip_prefix(['|', '@']);
     let program = program.map(|line| line.split_whitespace().next().unwrap_or_default());
     match (limit, program) {
-        (None, _) => Finding::advice(about, "cannot be judged: ask as the server's user or root"),
+        (None, _) => Finding::advice(
+            about,
+            "cannot be checked: run this as the server's user or \
+            root",
+        ),
         (Some("0"), None) => Finding::good(about, "are not written"),
         (Some("0"), Some(program)) if program.ends_with("/systemd-coredump") => Finding::good(
             about,
@@ -145,14 +146,16 @@ pub fn core_dumps(limits: &str, pattern: &str) -> Finding {
         (Some(_), Some(program)) if !program.ends_with("/systemd-coredump") => Finding::advice(
             about,
             format_args!(
-                "of a server would hold clear pages, though no keys, and go to {program} whatever \
+                "of a server would contain decrypted pages, though no keys, and go to {program} \
+                whatever \
                  the server's limit is: see that it keeps none, or set kernel.core_pattern to core \
                  and LimitCORE=0"
             ),
         ),
         (Some(_), _) => Finding::advice(
             about,
-            "of a server would hold clear pages, though no keys: set LimitCORE=0 in its unit, or \
+            "of a server would contain decrypted pages, though no keys: set LimitCORE=0 in its \
+            unit, or \
              `ulimit -c 0` before it starts",
         ),
     }
@@ -168,8 +171,8 @@ pub fn swap(swaps: &str, shown_on: impl Fn(&str) -> Option<String>) -> Finding {
         false => Finding::advice(
             "swap",
             format_args!(
-                "clear pages of servers, though no keys, may be written to {}: encrypt it, or do \
-                 without",
+                "decrypted pages of servers, though no keys, may be written to {}: encrypt it, \
+                or use no swap",
                 open.join(", ")
             ),
         ),
@@ -197,7 +200,7 @@ pub fn library_of_server(maps: &str) -> Finding {
     match maps.contains("libpgseal.so (deleted)") {
         true => Finding::advice(
             "server",
-            "runs sealed, with a library that was replaced since: restart it for the new one",
+            "runs sealed, with a library that was replaced since: restart it to load the new one",
         ),
         false => Finding::good("server", "runs sealed, with the library that is installed"),
     }
@@ -206,12 +209,15 @@ pub fn library_of_server(maps: &str) -> Finding {
 /// By /proc/PID/environ of a server.
 pub fn pin(environ: &[u8], key_id: &str) -> Finding {
     match variable(environ, EXPECT_KEY.as_str()).is_some() {
-        true => Finding::good("pin", "the server takes no other cluster than this one"),
+        true => Finding::good(
+            "pin",
+            "the server accepts this cluster only (PGSEAL_EXPECT_KEY)",
+        ),
         false => Finding::advice(
             "pin",
             format_args!(
-                "whoever can replace the data directory can have the server start on a plain one: \
-                 start it with PGSEAL_EXPECT_KEY={key_id}"
+                "anyone who can replace the data directory can make the server start on an \
+                unencrypted one: start it with PGSEAL_EXPECT_KEY={key_id}"
             ),
         ),
     }
@@ -228,13 +234,13 @@ pub fn variable<'a>(environ: &'a [u8], name: &str) -> Option<&'a [u8]> {
 pub fn ways(count: usize) -> Finding {
     match count {
         0 | 1 => Finding::advice(
-            "ways to the key",
-            "there is one, and without it there are no data: add another with `pgseal key wrap`, \
-             and keep it elsewhere",
+            "key slots",
+            "only one: if its secret is lost, the data is lost. Add another with `pgseal key \
+            wrap`, and keep its secret elsewhere",
         ),
         count => Finding::good(
-            "ways to the key",
-            format_args!("{count}; `pgseal key check --all` tries them"),
+            "key slots",
+            format_args!("{count}; `pgseal key check --all` checks them"),
         ),
     }
 }

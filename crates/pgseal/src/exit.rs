@@ -6,7 +6,7 @@
 //! evaluator refused · 141 nobody reads standard output. `exec` and the twins pass on their
 //! program's own code. `wal-get` adds 200 to what is not 0 or "not in the archive".
 
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::process::ExitCode;
 
 use pgseal_bench::error::BenchError;
@@ -181,12 +181,25 @@ pub fn usage(error: &clap::Error) -> ExitCode {
         .nth(1)
         .is_some_and(|arg| arg == "wal-get");
     // Nobody is left to hear that the message cannot be printed.
-    let _ = error.print();
+    let _ = print_usage(error);
     match error.exit_code() {
         0 => ExitCode::SUCCESS,
         _ if restores => ExitCode::from(STOPS_RECOVERY + USAGE),
         _ => ExitCode::from(USAGE),
     }
+}
+
+/// The parser calls its errors `error:`; ours name the program, as all of its messages do.
+fn print_usage(error: &clap::Error) -> io::Result<()> {
+    if !error.use_stderr() {
+        return error.print();
+    }
+    let mut stderr = io::stderr();
+    let text = match stderr.is_terminal() {
+        true => error.render().ansi().to_string(),
+        false => error.render().to_string(),
+    };
+    stderr.write_all(text.replacen("error:", "pgseal:", 1).as_bytes())
 }
 
 fn archive(error: &ArchiveError) -> u8 {

@@ -18,7 +18,7 @@ use crate::unlock::Unlocked;
 /// Why keys cannot be handed over.
 #[derive(Debug, thiserror::Error)]
 pub enum HandoverFdError {
-    #[error("keys cannot be handed over ({0}): check the limit of open files")]
+    #[error("keys cannot be passed to the program ({0}): check the limit of open files")]
     Io(#[from] io::Error),
     #[error(transparent)]
     Record(#[from] HandoverError),

@@ -45,7 +45,7 @@ pub enum KeyBinError {
     Format(PathBuf, KeyFileError),
     #[error("{0} holds a raw wrapped key, and {1} beside it does not say the cluster's header: restore both from a copy")]
     NoHeader(PathBuf, &'static str),
-    #[error("another pgseal is changing {0}: wait until it is through")]
+    #[error("another pgseal is changing {0}: wait until it has finished")]
     Busy(PathBuf),
 }
 

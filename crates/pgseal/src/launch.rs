@@ -48,13 +48,17 @@ pub enum LaunchError {
     Unreadable(PathBuf, io::Error),
     #[error("{0} is not a shared library of this machine: install pgseal again")]
     NotALibrary(PathBuf),
-    #[error("{0} lies on a file system that is mounted noexec, from which no program loads it: install pgseal elsewhere, or mount that with exec")]
+    #[error("{0} is on a file system that is mounted noexec, so no program can load it: install pgseal elsewhere, or mount that with exec")]
     NoExec(PathBuf),
-    #[error("{0} holds a space or colon, which {PRELOAD} cannot hold: install pgseal elsewhere")]
+    #[error(
+        "{0} contains a space or colon, which {PRELOAD} cannot contain: install pgseal elsewhere"
+    )]
     LibraryPath(PathBuf),
-    #[error("{0} is set-uid or set-gid, which drops the library: use a copy without")]
+    #[error(
+        "{0} is set-uid or set-gid, so the library is not loaded: use a copy without these bits"
+    )]
     SetUid(PathBuf),
-    #[error("{0} has file capabilities, which drop the library: use a copy without")]
+    #[error("{0} has file capabilities, so the library is not loaded: use a copy without them")]
     Capabilities(PathBuf),
     #[error("{0} cannot be in view: a colon in its path would end it; use a link without")]
     View(PathBuf),

@@ -17,7 +17,7 @@ pub enum OutputError {
     Closed,
     #[error("standard output cannot be written ({0}): make room or send it elsewhere, and run this again")]
     Write(io::Error),
-    #[error("what was asked for is done, and only its report is lost, for standard output cannot be written ({0}): do not run it again")]
+    #[error("the command is done, but its report is lost, because standard output cannot be written ({0}): do not run it again")]
     Done(io::Error),
 }
 
@@ -72,6 +72,11 @@ pub fn sentence(text: &impl Display) -> String {
         }
     }
     out
+}
+
+/// A speed for people, who get sizes in MiB and GiB; JSON has powers of ten.
+pub fn gibibytes(gigabytes: f64) -> f64 {
+    gigabytes * 1e9 / f64::from(1 << 30)
 }
 
 fn told(written: io::Result<()>) -> Result<(), OutputError> {

@@ -28,7 +28,7 @@ const SHORT: usize = 8;
 pub enum PassphraseError {
     #[error("the passphrase file {0} cannot be read ({1}): check its path, owner and mode")]
     File(PathBuf, io::Error),
-    #[error("there is no terminal to ask for the passphrase: {0}")]
+    #[error("no passphrase is set, and there is no terminal to prompt on: {0}")]
     NoTerminal(String),
     #[error("no passphrase was typed: try again")]
     Nothing,

@@ -70,7 +70,7 @@ pub enum SlotError {
 
 /// A command that is not the slot's own fails.
 #[derive(Debug, thiserror::Error)]
-#[error("{error}; that command is from {place}, which ranks before key.bin")]
+#[error("{error}; that command comes from {place}, which takes precedence over key.bin")]
 pub struct OutrankingError {
     pub error: CommandError,
     place: &'static str,

@@ -17,9 +17,9 @@ use nix::unistd::geteuid;
 /// Why a stored command is not run.
 #[derive(Debug, thiserror::Error)]
 pub enum WriterError {
-    #[error("{0} belongs to the user with number {1}, and a command from a key file runs only if all around it is of the user with number {2} or of root: read it with `pgseal key check --show`, and if you trust it give it by --key-unwrap-command or -K")]
+    #[error("{0} is owned by uid {1}, and a command from a key file runs only if the file and the directories above it are owned by uid {2} or root: read the command with `pgseal key check --show`, and if you trust it give it with --key-unwrap-command or -K")]
     Stranger(PathBuf, u32, u32),
-    #[error("the owner of {0} cannot be told ({1}): check the directories above it")]
+    #[error("the owner of {0} cannot be determined ({1}): check the directories above it")]
     Unknown(PathBuf, io::Error),
     #[error("a command runs only from a key file that was read here: give it by --key-unwrap-command or -K")]
     NotRead,

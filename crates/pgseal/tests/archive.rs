@@ -201,7 +201,7 @@ fn failures_stop_recovery() {
     );
     place.get(&place.archive, &[], "postgresql.conf").refuses(
         202,
-        "postgresql.conf is no name of a WAL, history or backup file: give %f here",
+        "postgresql.conf is not the name of a WAL, history or backup file: give %f here",
     );
     let wrong = place.get(&place.archive, &["--nonsense"], NAME);
     assert_eq!(wrong.code, Some(202));
@@ -216,7 +216,12 @@ fn failures_stop_recovery() {
 fn a_segment_that_no_key_reads_stops_recovery() {
     let place = Place::new();
     let path = place.archived(NAME);
-    let sentence = format!("{} is neither in clear nor sealed with the key of this cluster or of --key-file-name: name the key file of the cluster that archived it", path.display());
+    let sentence = format!(
+        "{} is neither unencrypted nor encrypted with the key of this cluster \
+        or of --key-file-name: give the key file of the cluster that archived it with \
+        --key-file-name",
+        path.display()
+    );
     place.archive(NAME, &place.others());
     place.get(&place.archive, &[], NAME).refuses(207, &sentence);
     // Right, but in another place: it is sealed for its own.
@@ -237,7 +242,7 @@ fn a_segment_of_another_cluster_stops_recovery() {
     place.get(&place.archive, &[], NAME).refuses(
         207,
         &format!(
-            "{} is of the cluster 77, and this one is {own}: look for this cluster's archive",
+            "{} belongs to cluster 77, and this is cluster {own}: use this cluster's archive",
             path.display()
         ),
     );
@@ -265,7 +270,8 @@ fn only_a_sealed_cluster_restores() {
     fs::remove_dir_all(place.data.path("pg_encryption")).expect("a directory");
     place.get(&place.archive, &[], NAME).refuses(
         204,
-        "pg_wal/RECOVERYXLOG does not lie in a sealed cluster: give %p here, and use cp for a plain cluster",
+        "pg_wal/RECOVERYXLOG is not in a sealed cluster: give %p here, and use cp for a plain \
+        cluster",
     );
 }
 
@@ -314,7 +320,10 @@ fn clear_segments_are_not_archived() {
     place.data.clear(WAL, &place.clear());
     place.put(&[], NAME).refuses(
         4,
-        &format!("pg_wal/{NAME} is in clear, and would be so in the archive: name its key with --key-file-name"),
+        &format!(
+            "pg_wal/{NAME} is not encrypted, and would not be in the archive: give its key \
+            file with --key-file-name"
+        ),
     );
     assert!(place.names().is_empty());
     let wrong = place.put(&["--nonsense"], NAME);

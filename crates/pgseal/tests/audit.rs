@@ -180,7 +180,7 @@ fn what_links_keep_away_is_told() {
     symlink("/nonexistent", data.path("pg_tblspc/77777")).expect("a link");
     let _socket = UnixListener::bind(data.path(".s.PGSQL.5432")).expect("a socket");
     let link = "a link where PostgreSQL has none, or a device: audit what it leads to by itself";
-    let dangling = "leads nowhere: mount what it links to";
+    let dangling = "is a dangling link: mount its target";
     let said = audit(&data.0.data(), &["--canary", CANARY]);
     let lines: Vec<&str> = said.stdout.lines().collect();
     let expected = [

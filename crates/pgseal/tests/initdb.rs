@@ -43,8 +43,8 @@ fn initdb_commits_a_key_file() {
     for line in [
         "sealed:         yes",
         "key length:     192 bits",
-        "opened by:      slot 1 (plain)",
-        "key check:      opens through slot 1",
+        "key slot:       slot 1 (plain)",
+        "unlock test:    ok, slot 1",
         "server:         not running",
     ] {
         assert!(
@@ -167,7 +167,9 @@ fn initdb_refuses_what_it_cannot_do() {
             .initdb(&["-D", "data", &option, "--no-key-wrap"])
             .refuses(2, &sentence);
     }
-    let no_way = "a sealed cluster needs a way to protect its key: give --key-wrap-command and --key-unwrap-command (or PGDATAKEYWRAPCMD and PGDATAKEYUNWRAPCMD), --key-passphrase, -K, --key-file, or --no-key-wrap for tests";
+    let no_way = "choose how to protect the key: give --key-wrap-command and \
+        --key-unwrap-command (or PGDATAKEYWRAPCMD and PGDATAKEYUNWRAPCMD), --key-passphrase, -K, \
+        --key-file, or --no-key-wrap for tests";
     place.initdb(&["-D", "data", "-y"]).refuses(2, no_way);
     let half = "wrap and unwrap command go together: give both, or - for both to leave the key unprotected";
     place
@@ -182,8 +184,7 @@ fn initdb_refuses_what_it_cannot_do() {
             "--key-unwrap-command=cat %p",
         ])
         .refuses(2, half);
-    let more =
-        "--no-key-wrap leaves the key unprotected, so no other way of protecting it can be given";
+    let more = "--no-key-wrap leaves the key unprotected, so no other protection can be given";
     place
         .initdb(&[
             "-D",

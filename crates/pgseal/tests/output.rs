@@ -16,8 +16,8 @@ use serde_json::Value;
 
 const FULL: &str = "standard output cannot be written (No space left on device): \
                     make room or send it elsewhere, and run this again";
-const LOST: &str = "what was asked for is done, and only its report is lost, for standard output \
-                    cannot be written (No space left on device): do not run it again";
+const LOST: &str = "the command is done, but its report is lost, because standard output cannot \
+    be written (No space left on device): do not run it again";
 
 fn full() -> Stdio {
     let file = File::options().write(true).open("/dev/full");

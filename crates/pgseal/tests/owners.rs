@@ -67,9 +67,9 @@ fn a_planted_command_does_not_run() {
         cluster.check().refuses(
             6,
             &format!(
-                "{}: {} belongs to the user with number {STRANGER}, and a command from a \
-                key file runs only if all around it is of the user with number {data} or of root: \
-                read it with `pgseal key check --show`, and if you trust it give it by \
+                "{}: {} is owned by uid {STRANGER}, and a command from a key file runs only if \
+                the file and the directories above it are owned by uid {data} or root: read the \
+                command with `pgseal key check --show`, and if you trust it give it with \
                 --key-unwrap-command or -K",
                 cluster.key_bin_path().display(),
                 keys.display().to_string().trim_end_matches('/'),

@@ -136,7 +136,11 @@ fn a_command_that_hangs() {
     )]);
     let start = Instant::now();
     let transcript = Transcript::of(cluster.key("check", &[]).env("PGSEAL_COMMAND_TIMEOUT", "5"));
-    let sentence = format!("{}: the unwrap command did not end within 5 seconds and was killed: mend it, or raise PGSEAL_COMMAND_TIMEOUT", cluster.key_bin_path().display());
+    let sentence = format!(
+        "{}: the unwrap command did not finish within 5 seconds and was \
+        killed: fix it, or raise PGSEAL_COMMAND_TIMEOUT",
+        cluster.key_bin_path().display()
+    );
     transcript.refuses(6, &sentence);
     assert!(
         start.elapsed() < Duration::from_secs(60),
@@ -199,7 +203,7 @@ fn a_command_is_shown_and_not_run() {
     assert_eq!(status.code, Some(0), "{status:?}");
     assert!(status
         .stdout
-        .contains("opened by:      slot 1 (command), from key.bin: touch"));
+        .contains("key slot:       slot 1 (command), from key.bin: touch"));
     assert!(!data.join("ran").exists());
 }
 
@@ -251,7 +255,11 @@ fn no_terminal_to_ask_for_the_passphrase() {
         .args(check.get_args())
         .env_clear()
         .stdin(Stdio::null());
-    let sentence = format!("{}: there is no terminal to ask for the passphrase: set PGSEAL_PASSPHRASE_FILE, or name a file with --passphrase-file", cluster.key_bin_path().display());
+    let sentence = format!(
+        "{}: no passphrase is set, and there is no terminal to prompt on: set \
+        PGSEAL_PASSPHRASE_FILE, or name a file with --passphrase-file",
+        cluster.key_bin_path().display()
+    );
     Transcript::of(&mut detached).refuses(6, &sentence);
 }
 

@@ -295,7 +295,12 @@ fn a_command_of_the_environment() {
     let with = |verb: &str, options: &[&str], unwrap: &str| {
         Transcript::of(cluster.key(verb, options).env("PGDATAKEYUNWRAPCMD", unwrap))
     };
-    let sentence = format!("{}: the unwrap command failed with exit status 3: run it by hand to see why; that command is from PGDATAKEYUNWRAPCMD, which ranks before key.bin", cluster.key_bin_path().display());
+    let sentence = format!(
+        "{}: the unwrap command failed with exit status 3: run it by hand to \
+        see why; that command comes from PGDATAKEYUNWRAPCMD, which takes precedence over \
+        key.bin",
+        cluster.key_bin_path().display()
+    );
     with("check", &[], "exit 3").refuses(6, &sentence);
     let new = [
         "--new-wrap-command",
@@ -304,7 +309,8 @@ fn a_command_of_the_environment() {
         "cat < \"%p\"",
     ];
     let done = "slot 2 opens the key now, slot 1 is gone\n";
-    let warning = "warning: another unwrap command, from PGDATAKEYUNWRAPCMD, ranks before the new slot's: take it away or change it before the next start\n";
+    let warning = "warning: another unwrap command, from PGDATAKEYUNWRAPCMD, takes precedence \
+        over the new slot's: remove it or change it before the next start\n";
     with("rotate", &new, "cat \"%p\"").prints(&format!("{done}{warning}"));
     let done = "slot 1 opens the key now, slot 2 is gone\n";
     with("rotate", &new, new[3]).prints(done);

@@ -276,7 +276,7 @@ fn two_at_once() {
     }
     let second = Transcript::of(&mut cluster.key("wrap", &["--new-plain"]));
     let sentence = format!(
-        "another pgseal is changing {}: wait until it is through",
+        "another pgseal is changing {}: wait until it has finished",
         cluster.key_bin_path().display()
     );
     second.refuses(9, &sentence);
@@ -317,7 +317,7 @@ fn the_payload_leaves_only_by_a_pipe_or_by_request() {
     let refused = on_terminal("");
     assert_eq!(refused.code, Some(2), "{refused:?}");
     assert!(refused.stdout.contains(
-        "pgseal: this prints the key in clear: send it into a pipe or file, or say --reveal"
+        "pgseal: this prints the unencrypted key: send it to a pipe or file, or give --reveal"
     ));
     assert!(!refused.stdout.contains("pgsealk1"));
     assert!(on_terminal("--reveal").stdout.contains("pgsealk1"));

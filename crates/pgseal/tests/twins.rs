@@ -260,7 +260,7 @@ fn programs_that_drop_the_library_are_not_started() {
     let program = place.path("pg/psql");
     fs::set_permissions(&program, fs::Permissions::from_mode(0o4755)).expect("a mode");
     let sentence = format!(
-        "{} is set-uid or set-gid, which drops the library: use a copy without",
+        "{} is set-uid or set-gid, so the library is not loaded: use a copy without these bits",
         program.display()
     );
     Transcript::of(&mut place.twin("psql", &[])).refuses(8, &sentence);
@@ -314,10 +314,10 @@ fn bindir() {
                 .arg(place.path(into)),
         )
     };
-    make("it's").prints(&format!("6 twins in {}\n", place.path("it's").display()));
+    make("it's").prints(&format!("6 wrappers in {}\n", place.path("it's").display()));
     assert_runs(&place.path("it's/psql"), &place.path("pg/psql"));
     let own = format!(
-        "{} is no twin, and would be overwritten: choose another directory with --into",
+        "{} is not a wrapper, and would be overwritten: choose another directory with --into",
         place.path("pg/initdb").display()
     );
     make("pg").refuses(2, &own);
@@ -328,7 +328,7 @@ fn bindir() {
             .arg(place.path("more")),
     );
     let sentence = format!(
-        "{} holds twins already: give the directory of PostgreSQL's own programs with --pg",
+        "{} contains wrappers already: give the directory of PostgreSQL's own programs with --pg",
         place.path("it's").display()
     );
     of_twins.refuses(2, &sentence);
@@ -365,7 +365,7 @@ fn everybody_may_run_twins() {
     .args([env!("CARGO_BIN_EXE_pgseal")])
     .args([place.path("pg"), strict.join("new/15")]);
     let into = strict.join("new/15");
-    Transcript::of(&mut make).prints(&format!("6 twins in {}\n", into.display()));
+    Transcript::of(&mut make).prints(&format!("6 wrappers in {}\n", into.display()));
     let mode = |path: &Path| fs::metadata(path).expect("it exists").mode() & 0o7777;
     for made in [strict.join("new"), into.clone(), into.join("psql")] {
         assert_eq!(mode(&made), 0o755, "{}", made.display());
@@ -385,7 +385,7 @@ fn twins_overwrite_nothing_but_twins() {
         Transcript::of(make.arg(pg).arg("--into").arg(&into))
     };
     let sentence = format!(
-        "{} is no twin, and would be overwritten: choose another directory with --into",
+        "{} is not a wrapper, and would be overwritten: choose another directory with --into",
         into.join("psql").display()
     );
     bindir(&place.path("pg")).refuses(2, &sentence);
@@ -407,10 +407,10 @@ fn twins_of_another_version_are_replaced() {
         let mut make = with_library(pgseal(&["bindir", "--pg"]));
         Transcript::of(make.arg(pg).arg("--into").arg(&into))
     };
-    bindir(&newer).prints(&format!("7 twins in {}\n", into.display()));
+    bindir(&newer).prints(&format!("7 wrappers in {}\n", into.display()));
     fs::write(into.join("notes"), "mine").expect("a file");
     symlink("postgres", into.join("link")).expect("a link");
-    bindir(&place.path("pg")).prints(&format!("6 twins in {}\n", into.display()));
+    bindir(&place.path("pg")).prints(&format!("6 wrappers in {}\n", into.display()));
     let mut expected = names(&place.path("pg"));
     expected.extend(["link".to_owned(), "notes".to_owned()]);
     expected.sort();
@@ -455,14 +455,15 @@ fn the_text_of_a_twin() {
             let mut make = with_library(pgseal(&["bindir", "--pg"]));
             Transcript::of(make.arg(pg).arg("--into").arg(into))
         };
-        make(&pg, &into).prints(&format!("6 twins in {}\n", into.display()));
+        make(&pg, &into).prints(&format!("6 wrappers in {}\n", into.display()));
         let text = fs::read_to_string(into.join("psql")).expect("a twin");
         let line = format!("#!{RUNNER} {}\n", pg.join("psql").display());
         assert_eq!(text == line, !by_shell, "{text}");
         assert_eq!(text.starts_with("#!/bin/sh\nexec "), by_shell, "{text}");
         assert_runs(&into.join("psql"), &pg.join("psql"));
         let sentence = format!(
-            "{} holds twins already: give the directory of PostgreSQL's own programs with --pg",
+            "{} contains wrappers already: give the directory of PostgreSQL's own programs with \
+            --pg",
             into.display()
         );
         make(&into, &place.path("more")).refuses(2, &sentence);
@@ -484,7 +485,7 @@ fn what_the_twins_run_by() {
     );
     Transcript::of(make.arg("--pg").arg(place.path("pg"))).refuses(8, &sentence);
     let sentence =
-        "pgseal-twin is only run by twins: make them with `pgseal bindir`, and call those";
+        "pgseal-twin is started only by wrappers: create them with `pgseal bindir`, and run those";
     for args in [&[][..], &["psql"]] {
         Transcript::of(alone(Path::new(RUNNER)).args(args)).refuses(2, sentence);
     }

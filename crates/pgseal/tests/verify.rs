@@ -15,12 +15,11 @@ use serde_json::{json, Value};
 
 const PAGE: usize = 8192;
 const SEGMENT: usize = 16 << 20;
-const DAMAGED_WAL: &str = "has no WAL page header: damaged, moved, or sealed with another key";
+const DAMAGED_WAL: &str = "has no WAL page header: damaged, moved, or encrypted with another key";
 const NO_CHECKSUMS: &str =
     "note: data checksums are off, or pg_control is damaged: only page headers could be checked";
-const NOISE: &str =
-    "reads as noise: overwritten, moved from another place, or sealed with another key";
-const CLEAR: &str = "is stored in clear and should be sealed";
+const NOISE: &str = "decrypts to random bytes: overwritten, moved, or encrypted with another key";
+const CLEAR: &str = "is stored unencrypted and should be encrypted";
 
 fn verify(data: &Data, options: &[&str]) -> Transcript {
     let mut command = common::pgseal(&["verify", "-D"]);
@@ -161,7 +160,7 @@ fn zeros_at_the_end_are_room() {
 fn a_page_that_is_zeroed_in_part() {
     let data = Data::new();
     data.change(RELATION, |bytes| bytes[4096..PAGE].fill(0));
-    finds(&data, &["base/5/16384: block 0: is zeroed in part"]);
+    finds(&data, &["base/5/16384: block 0: is zero in part"]);
 }
 
 #[test]
@@ -197,7 +196,7 @@ fn a_stream_in_clear() {
 fn a_cut_relation() {
     let data = Data::new();
     data.change(RELATION, |bytes| bytes.truncate(6 * PAGE - 100));
-    let line = "base/5/16384: size 49052 is no whole number of pages: cut or damaged";
+    let line = "base/5/16384: size 49052 is not a multiple of the page size: truncated or damaged";
     finds(&data, &[line]);
 }
 
@@ -207,7 +206,8 @@ fn a_segment_after_a_gap() {
     data.seal("base/5/16384.2", &[]);
     says(&data, &[], 0, &[]);
     data.seal("base/5/16384.1", &[0; PAGE]);
-    let line = "base/5/16384.1: the segment before it is missing or not whole, so PostgreSQL does \
+    let line =
+        "base/5/16384.1: the segment before it is missing or incomplete, so PostgreSQL does \
                 not read this one";
     finds(&data, &[line]);
 }
@@ -228,7 +228,7 @@ fn slru_pages_moved_and_zeroed_in_part() {
     data.seal_as("pg_xact/0001", "pg_xact/0000", &sample(10));
     data.change("pg_xact/0000", |bytes| bytes[160..176].fill(0));
     let moved = format!("pg_xact/0001: block 0: {NOISE}");
-    finds(&data, &["pg_xact/0000: block 0: is zeroed in part", &moved]);
+    finds(&data, &["pg_xact/0000: block 0: is zero in part", &moved]);
 }
 
 #[test]
@@ -397,9 +397,9 @@ fn what_needs_no_key_is_skipped_and_what_is_unknown_is_told() {
     symlink("/", data.path("base/5/link")).expect("a link");
     symlink("/nonexistent", data.path("pg_wal_old")).expect("a link");
     let warnings = [
-        "pg_wal_old: leads nowhere: mount what it links to",
-        "warning: notes.txt: no rule names this file; it is kept in clear",
-        "warning: base/5/notes.txt: no rule names this file; it is kept sealed",
+        "pg_wal_old: is a dangling link: mount its target",
+        "warning: notes.txt: no rule names this file; it is stored unencrypted",
+        "warning: base/5/notes.txt: no rule names this file; it is stored encrypted",
         "warning: base/5/link: not a file, or a link where PostgreSQL has none: not read",
     ];
     let Transcript { code, stdout, .. } = verify(&data, &[]);
@@ -408,7 +408,7 @@ fn what_needs_no_key_is_skipped_and_what_is_unknown_is_told() {
     let mut expected = warnings.to_vec();
     expected.sort_unstable();
     assert_eq!((code, before), (Some(1), expected));
-    let rest = "not read: 4 clear files, 1 that this key does not open";
+    let rest = "not read: 4 unencrypted files, 1 that this key does not open";
     assert!(stdout.contains(rest), "{stdout}");
 }
 
@@ -420,7 +420,7 @@ fn a_tablespace_is_verified_for_this_version_only() {
     fs::create_dir_all(&space).expect("a directory");
     symlink(space, data.path("pg_tblspc/16390")).expect("a link");
     data.clear("pg_tblspc/16390/PG_17_202406281/5/16391", &sample(0));
-    let unmounted = "holds no directory of this cluster: mount what belongs there";
+    let unmounted = "contains no directory of this cluster: mount the right file system";
     finds(&data, &[&format!("pg_tblspc/16390: {unmounted}")]);
     fs::create_dir(data.path("pg_tblspc/16390/PG_15_202209061")).expect("a directory");
     says(&data, &[], 0, &[]);
@@ -464,7 +464,7 @@ fn a_key_of_another_cluster() {
     );
     verify(&data, &[]).refuses(7, &sentence);
     let status = Transcript::of(common::pgseal(&["status", "-D"]).arg(data.0.data()));
-    let check = format!("key check:      fails: {sentence}");
+    let check = format!("unlock test:    failed: {sentence}");
     assert!(
         status.stdout.lines().any(|line| line == check),
         "{status:?}"

@@ -25,11 +25,11 @@ pub struct Checksums {
     #[arg(short = 'c', long = "client", value_name = "N", default_value = "3",
           value_parser = clap::value_parser!(u32).range(1..))]
     client: u32,
-    /// Seconds of a run, in turns of a tenth [default: 60; --quick: 4]
+    /// Seconds of a run, interleaved in slices of 0.1 s [default: 60; --quick: 4]
     #[arg(short = 'T', long = "time", value_name = "SECONDS",
           value_parser = clap::value_parser!(u32).range(1..))]
     time: Option<u32>,
-    /// As in postgresql.conf
+    /// shared_buffers in MB
     #[arg(long, value_name = "SIZE_MB", default_value = "1",
           value_parser = clap::value_parser!(u32).range(1..))]
     shared_buffers: u32,

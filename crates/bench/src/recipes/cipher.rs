@@ -43,10 +43,10 @@ const PAIR: [u8; 64] = {
 /// Options of `cipher`.
 #[derive(Debug, Args)]
 pub struct Cipher {
-    /// Two minutes instead of six
+    /// Run two minutes instead of six
     #[arg(long)]
     quick: bool,
-    /// How often everything runs [default: 60; --quick: 20]
+    /// Number of rounds [default: 60; --quick: 20]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     rounds: Option<u32>,
     #[command(flatten)]

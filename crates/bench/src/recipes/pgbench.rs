@@ -58,11 +58,11 @@ pub struct Cells {
     #[arg(short = 'c', long = "client", value_name = "N", value_delimiter = ',',
           value_parser = clap::value_parser!(u32).range(1..))]
     pub client: Option<Vec<u32>>,
-    /// Seconds of a run, in turns of a tenth [default: 30; --quick: 4]
+    /// Seconds of a run, interleaved in slices of 0.1 s [default: 30; --quick: 4]
     #[arg(short = 'T', long = "time", value_name = "SECONDS",
           value_parser = clap::value_parser!(u32).range(1..))]
     pub time: Option<u32>,
-    /// As in postgresql.conf [default: room for all data, at most an eighth of memory]
+    /// shared_buffers in MB [default: all data, at most an eighth of memory]
     #[arg(long, value_name = "SIZE_MB", value_parser = clap::value_parser!(u32).range(1..))]
     pub shared_buffers: Option<u32>,
 }

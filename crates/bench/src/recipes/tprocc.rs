@@ -44,36 +44,36 @@ const BYTES_PER_USER: u64 = 12 << 20;
 pub struct Tprocc {
     #[command(flatten)]
     pub(crate) run: RunOptions,
-    /// The published shape: 2000 warehouses, 5 to 95 users by 5 of 20 minutes each, then 75 users,
-    /// for an hour after 5 minutes, with its settings
+    /// The published shape: 2000 warehouses, 5 to 95 users in steps of 5 for 20 minutes each, then
+    /// 75 users for an hour after 5 minutes of warm-up, with the published settings
     #[arg(long, conflicts_with = "quick")]
     published: bool,
-    /// Warehouses, each some 100 MB [default: 10; --quick: 2]
+    /// Number of warehouses, about 100 MB each [default: 10; --quick: 2]
     #[arg(short = 'w', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     warehouses: Option<u32>,
-    /// Virtual users of the steady state, without thinking times [default: 8; --quick: 4]
+    /// Virtual users in the steady state, without think time [default: 8; --quick: 4]
     #[arg(short = 'u', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     users: Option<u32>,
-    /// Seconds that users run before they are measured [default: 10; --quick: 1]
+    /// Seconds of warm-up [default: 10; --quick: 1]
     #[arg(long, value_name = "SECONDS")]
     ramp_up: Option<u32>,
     /// Seconds of the steady state [default: 120; --quick: 4]
     #[arg(short = 'T', long = "time", value_name = "SECONDS",
           value_parser = clap::value_parser!(u32).range(1..))]
     time: Option<u32>,
-    /// Numbers of virtual users before it, or none [default: 2:8:2; --quick: none]
+    /// Numbers of virtual users in the ramp, or none [default: 2:8:2; --quick: none]
     #[arg(long, value_name = "FROM:TO:STEP", value_parser = ramp)]
     ramp: Option<Ramp>,
     /// Seconds of each step of the ramp [default: 30]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..))]
     ramp_time: Option<u32>,
-    /// As in postgresql.conf [default: 18 MB a warehouse, as published]
+    /// shared_buffers in MB [default: 18 for each warehouse, as published]
     #[arg(long, value_name = "SIZE_MB", value_parser = clap::value_parser!(u32).range(16..))]
     shared_buffers: Option<u32>,
-    /// A line of postgresql.conf; repeatable
+    /// Line of postgresql.conf; repeatable
     #[arg(long, value_name = "NAME = VALUE")]
     setting: Vec<String>,
-    /// go-tpc [default: what scripts/fetch-go-tpc.sh built]
+    /// Path of go-tpc [default: the one that scripts/fetch-go-tpc.sh builds]
     #[arg(long, value_name = "PROGRAM")]
     driver: Option<PathBuf>,
 }

@@ -36,13 +36,13 @@ const PUBLISHED_SCALE: u32 = 20_000;
 pub struct Upgrade {
     #[command(flatten)]
     pub(crate) run: RunOptions,
-    /// The published size, 300 GB
+    /// Use the published size, 300 GB
     #[arg(long, conflicts_with = "quick")]
     published: bool,
     /// pgbench's scale factor of the old cluster [default: 80; --quick: 20]
     #[arg(short = 's', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     scale: Option<u32>,
-    /// The directory of the old version's programs [default: that of --pg]
+    /// Directory of the old version's programs [default: that of --pg]
     #[arg(long, value_name = "PGBIN")]
     old_pg: Option<PathBuf>,
 }

@@ -36,23 +36,23 @@ const BYTES_PER_CONNECTION: u64 = 12 << 20;
 pub struct Worst {
     #[command(flatten)]
     pub(crate) run: RunOptions,
-    /// Only these
+    /// Run only these loads
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     task: Vec<Kind>,
-    /// Megabytes of the table [default: 1000; --quick: 96]
+    /// Size of the table in MB [default: 1000; --quick: 96]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     megabytes: Option<u32>,
     /// Connections that write WAL at once
     #[arg(long, value_name = "N", default_value_t = 32,
           value_parser = clap::value_parser!(u32).range(1..))]
     writers: u32,
-    /// Tables that are made and used [default: 5000; --quick: 100]
+    /// Number of tables that are created and used [default: 5000; --quick: 100]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     tables: Option<u32>,
     /// Connections that each run one query [default: 2000; --quick: 300]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     connections: Option<u32>,
-    /// As in postgresql.conf
+    /// shared_buffers in MB
     #[arg(long, value_name = "SIZE_MB", default_value_t = 16,
           value_parser = clap::value_parser!(u32).range(1..))]
     shared_buffers: u32,

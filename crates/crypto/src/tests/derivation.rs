@@ -1,6 +1,7 @@
 //! Keys from the master key: every file and purpose, and what happens if K1 should equal K2.
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 
 use serde::Deserialize;
 
@@ -83,6 +84,8 @@ fn expand_pair(master: &MasterKey, length: KeyLength, id: &FileId) -> Vec<u8> {
 #[test]
 fn keys_of_the_cluster() {
     let File { cluster, .. } = vectors!("derive.json");
+    let purposes: BTreeSet<_> = cluster.iter().map(|case| case.purpose).collect();
+    assert_eq!(purposes, BTreeSet::from([4, 5, 6, 7]));
     for case in &cluster {
         let purpose = match case.purpose {
             4 => ClusterPurpose::KeyId,

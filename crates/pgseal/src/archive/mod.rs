@@ -32,16 +32,16 @@ pub enum ArchiveError {
     Read(PathBuf, io::Error),
     #[error("{0} cannot be copied to {1} ({2}): check owners, modes and free space")]
     Copy(PathBuf, PathBuf, io::Error),
-    #[error("{0} is no name of a WAL, history or backup file: give %f here")]
+    #[error("{0} is not the name of a WAL, history or backup file: give %f here")]
     Name(PathBuf),
-    #[error("{0} does not lie in a sealed cluster: give %p here, and use cp for a plain cluster")]
+    #[error("{0} is not in a sealed cluster: give %p here, and use cp for a plain cluster")]
     NotSealed(PathBuf),
     #[error(
-        "{0} is neither in clear nor sealed with the key of this cluster or of --key-file-name: \
-         name the key file of the cluster that archived it"
+        "{0} is neither unencrypted nor encrypted with the key of this cluster or of \
+        --key-file-name: give the key file of the cluster that archived it with --key-file-name"
     )]
     NoKey(PathBuf),
-    #[error("{0} is of the cluster {1}, and this one is {2}: look for this cluster's archive")]
+    #[error("{0} belongs to cluster {1}, and this is cluster {2}: use this cluster's archive")]
     Foreign(PathBuf, u64, u64),
     #[error(
         "WAL segment {0} came in clear, and is refused, because whoever can write such an archive \
@@ -49,7 +49,7 @@ pub enum ArchiveError {
          --accept-clear=TIMELINE:LSN, up to where its WAL is in clear"
     )]
     ClearRefused(PathBuf),
-    #[error("{0} is in clear, and would be so in the archive: name its key with --key-file-name")]
+    #[error("{0} is not encrypted, and would not be in the archive: give its key file with --key-file-name")]
     Clear(PathBuf),
     #[error("{0} is there already and holds something else: give each cluster its own archive")]
     Exists(PathBuf),

@@ -45,7 +45,7 @@ impl Unread {
     pub fn dangling(path: &Path) -> Self {
         Self {
             file: shown(path),
-            why: "leads nowhere: mount what it links to",
+            why: "is a dangling link: mount its target",
         }
     }
 }
@@ -135,7 +135,7 @@ impl Display for Report {
         )?;
         if !self.unlisted.is_empty() {
             let names = listed(&self.unlisted);
-            write!(f, "; not PostgreSQL's, and not encrypted: {names}")?;
+            write!(f, "; not files of PostgreSQL, and not encrypted: {names}")?;
         }
         writeln!(f)
     }

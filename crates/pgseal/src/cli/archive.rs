@@ -11,13 +11,14 @@ use super::UnlockOptions;
 
 #[derive(Args)]
 pub struct WalGetArgs {
-    /// The archive's directory, or the file itself
+    /// Directory of the archive, or the file itself
     #[arg(long, value_name = "ARCHIVE")]
     pub from: PathBuf,
-    /// A key file (key.bin) of a cluster that wrote to the archive, if not of this one; repeatable
+    /// Key file (key.bin) of another cluster that wrote to the archive; repeatable
     #[arg(long, value_name = "FILE")]
     pub key_file_name: Vec<PathBuf>,
-    /// Take segments in clear, all or up to TIMELINE:LSN, from an archive that nobody else writes
+    /// Accept unencrypted segments, all or up to TIMELINE:LSN; safe only if nobody else can write
+    /// to the archive
     #[arg(
         long,
         value_name = "TIMELINE:LSN",
@@ -30,29 +31,29 @@ pub struct WalGetArgs {
     /// For those key files: this cluster's own key opens by itself, or by /etc/pgseal
     #[command(flatten)]
     pub unlock: UnlockOptions,
-    /// The file's name: %f
+    /// Name of the file: %f
     #[arg(value_name = "%f")]
     pub file: OsString,
-    /// Where the server wants it: %p, in the cluster's pg_wal
+    /// Destination: %p, in the cluster's pg_wal
     #[arg(value_name = "%p")]
     pub path: PathBuf,
 }
 
 #[derive(Args)]
 pub struct WalPutArgs {
-    /// The archive's directory
+    /// Directory of the archive
     #[arg(long, value_name = "ARCHIVE")]
     pub to: PathBuf,
-    /// The key file (key.bin) of the archive's cluster, if it is not this one
+    /// Key file (key.bin) of the archive's cluster, if it is another one
     #[arg(long, value_name = "FILE")]
     pub key_file_name: Option<PathBuf>,
     /// For that key file; this cluster's own opens by itself or by /etc/pgseal
     #[command(flatten)]
     pub unlock: UnlockOptions,
-    /// The file: %p, in the cluster's pg_wal
+    /// File: %p, in the cluster's pg_wal
     #[arg(value_name = "%p")]
     pub path: PathBuf,
-    /// Its name: %f
+    /// Name of the file: %f
     #[arg(value_name = "%f")]
     pub file: OsString,
 }

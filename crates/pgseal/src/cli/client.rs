@@ -10,27 +10,27 @@ use crate::cmd::receiver::parse_until;
 
 #[derive(Subcommand)]
 pub enum ClientCommand {
-    /// Make an identity: an owner's, or an application's of an owner's data
+    /// Create an identity for an owner, or for an application of an owner
     Init(InitArgs),
-    /// Open a session, and show what the evaluator showed
+    /// Open a session, and show the evaluator's evidence
     #[command(disable_help_flag = true)]
     Connect(ConnectArgs),
-    /// The data keys of an owner
+    /// List or create data keys
     #[command(subcommand)]
     Key(ClientKeyCommand),
-    /// Read a value from standard input and print its cell
+    /// Encrypt a value from standard input and print its cell
     #[command(disable_help_flag = true)]
     Seal(SealValueArgs),
-    /// Print the value of a cell
+    /// Decrypt a cell and print its value
     #[command(disable_help_flag = true)]
     Open(OpenCellArgs),
-    /// What others may do with an owner's keys
+    /// Manage what others may do with an owner's keys
     #[command(subcommand)]
     Grant(ClientGrantCommand),
-    /// Which columns of a database are encrypted, whatever its server says
+    /// Record which columns of a database are encrypted
     #[command(subcommand)]
     Column(ClientColumnCommand),
-    /// Run statements: their parameters are sealed, their rows opened
+    /// Run statements: encrypt parameters, decrypt rows
     #[command(disable_help_flag = true)]
     Sql(SqlArgs),
 }
@@ -40,36 +40,36 @@ pub enum ClientKeyCommand {
     /// List this owner's data keys
     #[command(disable_help_flag = true)]
     List(KeyListArgs),
-    /// Make a data key here, and store it wrapped in the database
+    /// Create a data key, and store it wrapped in the database
     #[command(disable_help_flag = true)]
     New(KeyNewArgs),
 }
 
 #[derive(Subcommand)]
 pub enum ClientGrantCommand {
-    /// Sign a grant, store it in the database, and show it to the evaluator
+    /// Sign a grant and store it in the database
     #[command(disable_help_flag = true)]
     Add(GrantAddArgs),
     /// List this owner's grants
     #[command(disable_help_flag = true)]
     List(GrantListArgs),
-    /// Take grants back, at once
+    /// Revoke grants at once
     #[command(disable_help_flag = true)]
     Revoke(GrantRevokeArgs),
-    /// Put the list of revoked grants back that this identity has seen and the server has lost
+    /// Restore the list of revoked grants that the server has lost
     #[command(disable_help_flag = true)]
     Restore(GrantRestoreArgs),
 }
 
 #[derive(Subcommand)]
 pub enum ClientColumnCommand {
-    /// Keep in the identity that these columns are encrypted, with the types that they have now
+    /// Record in the identity that these columns are encrypted
     #[command(disable_help_flag = true)]
     Add(ColumnAddArgs),
-    /// List what the identity keeps of this database
+    /// List the columns that the identity records for this database
     #[command(disable_help_flag = true)]
     List(ColumnListArgs),
-    /// Keep nothing more of these columns, which were dropped or changed
+    /// Remove columns that were dropped or changed from the identity
     #[command(disable_help_flag = true)]
     Forget(ColumnForgetArgs),
 }
@@ -80,16 +80,16 @@ pub struct ClientOptions {
     /// The identity file
     #[arg(short, long, value_name = "FILE", env = "PGSEAL_IDENTITY")]
     pub identity: PathBuf,
-    /// The server's host or socket directory [default: $PGHOST, or the local socket]
+    /// Host or socket directory of the server [default: $PGHOST, or the local socket]
     #[arg(short = 'h', long, value_name = "HOSTNAME")]
     pub host: Option<String>,
-    /// Its port [default: $PGPORT, or 5432]
+    /// Port of the server [default: $PGPORT, or 5432]
     #[arg(short = 'p', long, value_name = "PORT")]
     pub port: Option<u16>,
-    /// The role to connect as [default: $PGUSER]
+    /// Role to connect as [default: $PGUSER]
     #[arg(short = 'U', long, value_name = "NAME")]
     pub username: Option<String>,
-    /// The database, or a connection string [default: $PGDATABASE]
+    /// Database, or a connection string [default: $PGDATABASE]
     #[arg(short = 'd', long, value_name = "DBNAME")]
     pub dbname: Option<String>,
     /// Print help
@@ -100,7 +100,7 @@ pub struct ClientOptions {
 /// Whom to hand the keys to, and for how long.
 #[derive(Args)]
 pub struct TrustOptions {
-    /// Which evaluators are trusted with the keys, by their evidence (docs/format/evidence.md)
+    /// Policy that says which evaluators get the keys, by their evidence
     #[arg(
         long,
         value_name = "FILE",
@@ -109,20 +109,20 @@ pub struct TrustOptions {
         conflicts_with = "accept"
     )]
     pub policy: Option<PathBuf>,
-    /// Instead of a policy: `software:KEY` trusts the evaluator with this key, an ordinary process
-    /// that prints it when it starts; `software` trusts anybody who answers in its place, too
+    /// Instead of a policy: `software:KEY` trusts the evaluator that printed this key when it
+    /// started; `software` trusts any evaluator that answers
     #[arg(long, value_name = "KIND", env = "PGSEAL_ACCEPT")]
     pub accept: Option<Accept>,
-    /// AMD's certificates for the policy, in DER, one after the other
+    /// AMD's certificates for the policy, concatenated in DER
     #[arg(long, value_name = "FILE")]
     pub amd_certificates: Option<PathBuf>,
-    /// Intel's collateral for the policy, as JSON
+    /// Intel's collateral for the policy, in JSON
     #[arg(long, value_name = "FILE")]
     pub intel_collateral: Option<PathBuf>,
-    /// The hash of the rules that it must follow, as connect shows it [default: any]
+    /// Hash of the rules that the evaluator must follow, as `connect` shows it [default: any]
     #[arg(long, value_name = "HEX", env = "PGSEAL_ACCEPT_RULES")]
     pub rules: Option<String>,
-    /// When the session ends: 8h, or a time
+    /// End of the session: 8h, or a time
     #[arg(long, value_name = "TIME", default_value = "8h", value_parser = parse_until)]
     pub until: u64,
 }
@@ -147,10 +147,10 @@ impl FromStr for Accept {
 
 #[derive(Args)]
 pub struct InitArgs {
-    /// The new identity file; it is never written over
+    /// New identity file; an existing file is never overwritten
     #[arg(value_name = "FILE", env = "PGSEAL_IDENTITY")]
     pub file: PathBuf,
-    /// Make an application's identity, of the data of this owner: it can make no grants
+    /// Create an identity for an application of this owner's data: it cannot sign grants
     #[arg(long, value_name = "FILE")]
     pub application_of: Option<PathBuf>,
 }
@@ -173,13 +173,14 @@ pub struct KeyListArgs {
 pub struct KeyNewArgs {
     #[command(flatten)]
     pub client: ClientOptions,
-    /// Its name [default: the one named after role and database]
+    /// Name of the key [default: the one named after role and database]
     #[arg(value_name = "KEYNAME")]
     pub name: Option<String>,
-    /// What grants may name
+    /// Group of the key, which grants can name
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub group: u32,
-    /// Equal values give equal cells, as det_type needs; whoever sees them sees which are equal
+    /// Encrypt equal values to equal cells, as det_type needs; anyone who sees the cells sees which
+    /// are equal
     #[arg(long)]
     pub deterministic: bool,
 }
@@ -188,10 +189,10 @@ pub struct KeyNewArgs {
 pub struct SealValueArgs {
     #[command(flatten)]
     pub client: ClientOptions,
-    /// The type: integer, int8, numeric, text, enc_text …
+    /// Type: integer, int8, numeric, text, enc_text …
     #[arg(short = 't', long = "type", value_name = "TYPE")]
     pub ty: String,
-    /// The data key [default: the one named after role and database]
+    /// Data key [default: the one named after role and database]
     #[arg(short, long, value_name = "KEYNAME")]
     pub key: Option<String>,
 }
@@ -200,10 +201,10 @@ pub struct SealValueArgs {
 pub struct OpenCellArgs {
     #[command(flatten)]
     pub client: ClientOptions,
-    /// The type that it must be of [default: any]
+    /// Type that the cell must have [default: any]
     #[arg(short = 't', long = "type", value_name = "TYPE")]
     pub ty: Option<String>,
-    /// The cell, as psql shows it [default: from standard input]
+    /// Cell, as psql shows it [default: read from standard input]
     #[arg(value_name = "\\x…")]
     pub cell: Option<String>,
 }
@@ -214,25 +215,25 @@ pub struct GrantAddArgs {
     pub client: ClientOptions,
     #[command(flatten)]
     pub trust: TrustOptions,
-    /// To whom: owner, background, or the subject that `pgseal client init` printed
+    /// Subject: owner, background, or the one that `pgseal client init` printed
     #[arg(long, value_name = "SUBJECT", default_value = "owner")]
     pub to: String,
     /// Operations: all, or names such as arithmetic,aggregate,convert-in
     #[arg(long, value_name = "OPERATION", value_delimiter = ',', required = true)]
     pub allow: Vec<String>,
-    /// From when on: a time to come [default: now]
+    /// Start: a time in the future [default: now]
     #[arg(long, value_name = "TIME", value_parser = parse_until)]
     pub valid_from: Option<u64>,
-    /// Until when: 30days, or a time
+    /// End: 30days, or a time
     #[arg(long, value_name = "TIME", default_value = "365days", value_parser = parse_until)]
     pub valid_until: u64,
-    /// Only with keys of this group; repeatable
+    /// Limit to the keys of this group; repeatable
     #[arg(long, value_name = "N", conflicts_with = "key")]
     pub group: Vec<u32>,
-    /// Only with this data key; repeatable
+    /// Limit to this data key; repeatable
     #[arg(long, value_name = "KEYNAME")]
     pub key: Vec<String>,
-    /// Only in this database
+    /// Limit to this database
     #[arg(long)]
     pub this_database: bool,
 }
@@ -249,7 +250,7 @@ pub struct GrantRevokeArgs {
     pub client: ClientOptions,
     #[command(flatten)]
     pub trust: TrustOptions,
-    /// Their serials, as `grant list` shows them
+    /// Serials of the grants, as `grant list` shows them
     #[arg(value_name = "SERIAL", required = true)]
     pub serials: Vec<String>,
 }
@@ -266,10 +267,10 @@ pub struct GrantRestoreArgs {
 pub struct ColumnAddArgs {
     #[command(flatten)]
     pub client: ClientOptions,
-    /// The data key that seals for them [default: the one named after role and database]
+    /// Data key of the columns [default: the one named after role and database]
     #[arg(short, long, value_name = "KEYNAME")]
     pub key: Option<String>,
-    /// All encrypted columns that the server shows, and the identity does not keep yet
+    /// All encrypted columns that the server shows and the identity does not record yet
     #[arg(long, conflicts_with = "names", required_unless_present = "names")]
     pub all: bool,
     /// Columns, as schema.table.column
@@ -319,22 +320,22 @@ pub struct SqlArgs {
     pub client: ClientOptions,
     #[command(flatten)]
     pub trust: TrustOptions,
-    /// The data key for parameters [default: the one named after role and database]
+    /// Data key for parameters [default: the one named after role and database]
     #[arg(short, long, value_name = "KEYNAME")]
     pub key: Option<String>,
-    /// $N is no secret and goes to the server in clear; all others are sealed, or refused
+    /// Send $N to the server unencrypted; all others are encrypted, or refused
     #[arg(long, value_name = "N", value_delimiter = ',')]
     pub plain: Vec<usize>,
-    /// The type of the value for $N, where the server's is det_type or rnd_type
+    /// Type of the value for $N, if the server's type is det_type or rnd_type
     #[arg(long = "type", value_name = "N=TYPE", value_delimiter = ',')]
     pub types: Vec<NamedType>,
-    /// Send a statement with literals that names encrypted tables or columns: none is a secret
+    /// Send literals in statements that name encrypted tables or columns: none is a secret
     #[arg(long)]
     pub literals: bool,
-    /// Refuse a statement that gives a column that the server calls plain
+    /// Refuse statements that return a column that the server calls plain
     #[arg(long)]
     pub sealed_only: bool,
-    /// Run it once for each line of standard input: $1, $2 … are its fields, between tabs
+    /// Run the statement for each line of standard input: $1, $2 … are its tab-separated fields
     #[arg(long, conflicts_with = "values", requires = "statement")]
     pub each_line: bool,
     /// Print rows only
@@ -343,11 +344,11 @@ pub struct SqlArgs {
     /// Print values with | between them, unaligned
     #[arg(short = 'A', long)]
     pub no_align: bool,
-    /// The statement, with parameters $1, $2 … [default: the statements of standard input, each to
-    /// its semicolon, in one session; parameters as \bind VALUE …, \plain N …, \type N=TYPE …]
+    /// Statement, with parameters $1, $2 … [default: the statements of standard input, each to its
+    /// semicolon, in one session; parameters as \bind VALUE …, \plain N …, \type N=TYPE …]
     #[arg(value_name = "STATEMENT")]
     pub statement: Option<String>,
-    /// $1, $2 …; \N is NULL. Other users of the machine see them: --each-line hides them
+    /// $1, $2 …; \N is NULL. Other users of the machine can see them: --each-line hides them
     #[arg(value_name = "VALUE", allow_hyphen_values = true)]
     pub values: Vec<String>,
 }

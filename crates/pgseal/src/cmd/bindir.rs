@@ -36,9 +36,13 @@ pub enum BindirError {
     NoPrograms(PathBuf),
     #[error("{0} is not UTF-8: choose a directory whose name is")]
     Name(PathBuf),
-    #[error("{0} holds twins already: give the directory of PostgreSQL's own programs with --pg")]
+    #[error(
+        "{0} contains wrappers already: give the directory of PostgreSQL's own programs with --pg"
+    )]
     Twins(PathBuf),
-    #[error("{0} is no twin, and would be overwritten: choose another directory with --into")]
+    #[error(
+        "{0} is not a wrapper, and would be overwritten: choose another directory with --into"
+    )]
     Other(PathBuf),
     #[error("{0} does not exist: install it beside pgseal")]
     NoTwin(PathBuf),
@@ -74,7 +78,7 @@ pub fn run(args: &BindirArgs) -> Result<ExitCode, Failure> {
     made.keep();
     remove_stale(&into, &programs)?;
     let (count, into) = (programs.len(), into.display());
-    output::print_done(format_args!("{count} twins in {into}\n"))?;
+    output::print_done(format_args!("{count} wrappers in {into}\n"))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -34,9 +34,9 @@ pub enum CloneError {
     Target(PathBuf, io::Error),
     #[error("PostgreSQL's own pg_basebackup is not on PATH: give its directory with --pg")]
     NoProgram,
-    #[error("{0} is missing, or a twin or script, and what it starts may copy in clear: give the directory of PostgreSQL's own programs with --pg")]
+    #[error("{0} is missing, or is a wrapper or script, which may start programs that copy unencrypted data: give the directory of PostgreSQL's own programs with --pg")]
     NotOwn(PathBuf),
-    #[error("pgseal clone makes a whole standby in {0}: leave --format=tar, --incremental, --target and another -D out of what follows `--`, or run the twin of pg_basebackup")]
+    #[error("pgseal clone makes a whole standby in {0}: leave --format=tar, --incremental, --target and another -D out of what follows `--`, or run the wrapper of pg_basebackup")]
     NotWhole(PathBuf),
     #[error("the server is not sealed, so there is no key to share: add --new-key, and how it shall be protected")]
     PlainServer,
@@ -83,7 +83,7 @@ pub fn run(args: CloneArgs) -> Result<ExitCode, Failure> {
     let code = code.expect("a plain server without a new key was refused");
     if code == ExitCode::SUCCESS {
         output::print_done(format_args!(
-            "{} is a sealed standby: start it with the sealed twin\n",
+            "{} is a sealed standby: start it with the wrapper of postgres or pg_ctl\n",
             target.display()
         ))?;
     }

@@ -100,7 +100,7 @@ fn of_cluster(root: Root, ways: &Ways) -> Result<Vec<Finding>, Failure> {
     let mut findings = vec![
         Finding::of(
             "version",
-            postgres::check_cluster(&data).map(|()| "is one that is tested"),
+            postgres::check_cluster(&data).map(|()| "supported"),
         ),
         Finding::of("key", opens),
         doctor::ways(count),
@@ -122,7 +122,7 @@ fn blocks(unlocked: &Unlocked) -> Finding {
     let checked = control_file::read(data, &unlocked.master, header.length)
         .map_err(Failure::from)
         .and_then(|read| Ok(read.said?.check_blocks()?));
-    Finding::of("blocks", checked.map(|()| "of 8 kB, as all that is sealed"))
+    Finding::of("blocks", checked.map(|()| "8 kB (supported)"))
 }
 
 fn clear_files(data: &Path) -> Finding {
@@ -154,12 +154,12 @@ fn of_server(server: &Server, key_id: &str) -> Vec<Finding> {
         Server::RunningUnsealed { pid } | Server::RunningPlain { pid } => vec![Finding::wrong(
             "server",
             format_args!(
-                "process {pid} runs without the library: stop it, and start it by its twin"
+                "process {pid} runs without the library: stop it, and start it by its wrapper"
             ),
         )],
         Server::RunningUnknown { pid } => vec![Finding::advice(
             "server",
-            format_args!("process {pid} cannot be looked into: run this as root"),
+            format_args!("process {pid} cannot be inspected: run this as root"),
         )],
     }
 }
@@ -177,14 +177,14 @@ fn secret_files(mut files: Vec<PathBuf>, data: &Path) -> Vec<Finding> {
         Err(error) => Some(Finding::advice(
             about,
             format_args!(
-                "{} cannot be judged ({error}): run this as root",
+                "{} cannot be checked ({error}): run this as root",
                 file.display()
             ),
         )),
     });
     let found: Vec<_> = judged.collect();
     match found.is_empty() {
-        true => vec![Finding::good(about, "no others may read them")],
+        true => vec![Finding::good(about, "no other user can read them")],
         false => found,
     }
 }

@@ -170,9 +170,9 @@ impl Display for Status {
             row("cluster id", &file.cluster_id)?;
             row("key id", &file.key_id)?;
             for slot in &file.slots {
-                row("opened by", &slot.line())?;
+                row("key slot", &slot.line())?;
             }
-            row("key check", &words(&file.key_check))?;
+            row("unlock test", &words(&file.key_check))?;
             if let Some(wrong) = &file.pgseal_toml {
                 row("pgseal.toml", wrong)?;
             }
@@ -183,9 +183,9 @@ impl Display for Status {
 
 fn words(check: &KeyCheck) -> String {
     match check {
-        KeyCheck::Opens { slot: Some(slot) } => format!("opens through slot {slot}"),
-        KeyCheck::Opens { slot: None } => "opens".into(),
-        KeyCheck::Fails { error } => format!("fails: {error}"),
-        KeyCheck::NotTried => "not tried".into(),
+        KeyCheck::Opens { slot: Some(slot) } => format!("ok, slot {slot}"),
+        KeyCheck::Opens { slot: None } => "ok".into(),
+        KeyCheck::Fails { error } => format!("failed: {error}"),
+        KeyCheck::NotTried => "not run".into(),
     }
 }

@@ -20,13 +20,13 @@ const SETTLED: Duration = Duration::from_millis(200);
 /// Why the data directory is not ours.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
-    #[error("{} is no data directory: it has no PG_VERSION; give one with -D", .0.display())]
+    #[error("{} is not a data directory: it has no PG_VERSION; give one with -D", .0.display())]
     NoCluster(PathBuf),
     #[error("{} belongs to another user: run this as its owner, who is the server's user", .0.display())]
     Owner(PathBuf),
     #[error("a server is running on {} (process {}): stop it first", .0.display(), .1)]
     Server(PathBuf, u32),
-    #[error("another pgseal is converting {}: wait until it is through", .0.display())]
+    #[error("another pgseal is converting {}: wait until it has finished", .0.display())]
     Other(PathBuf),
     #[error(transparent)]
     PidFile(#[from] PidFileError),

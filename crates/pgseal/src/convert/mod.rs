@@ -62,11 +62,11 @@ pub enum ConvertError {
     Obstacles(PathBuf, Vec<String>),
     #[error("the key at hand is not that of the interrupted `pgseal {}`: restore {DIR} of {}", .1.command(), .0.display())]
     OtherKey(PathBuf, Kind),
-    #[error("{} says that its cluster is unsealed but for the end, and pg_control is sealed: if the data directory came from a copy, and nothing converts it, remove this file", .0.display())]
+    #[error("{} says that its cluster is decrypted almost to the end, and pg_control is encrypted: if the data directory is a copy, and no conversion of it runs, remove this file", .0.display())]
     OtherCopy(PathBuf),
-    #[error("{DIR} of {} cannot be written ({}): mend that and try again", .0.display(), .1)]
+    #[error("{DIR} of {} cannot be written ({}): fix that and try again", .0.display(), .1)]
     Begin(PathBuf, io::Error),
-    #[error("cannot {} {} ({}): nothing is lost; mend that and run `pgseal {}` again", .0.doing, printable(&.0.name), words(.0.errno), .1.command())]
+    #[error("cannot {} {} ({}): nothing is lost; fix that and run `pgseal {}` again", .0.doing, printable(&.0.name), words(.0.errno), .1.command())]
     Step(Failed, Kind),
     #[error(transparent)]
     Survey(#[from] SurveyError),

@@ -30,7 +30,7 @@ use crate::verify::printable;
 /// Something that must change before the cluster can be converted.
 #[derive(Debug, thiserror::Error)]
 pub enum Obstacle {
-    #[error("the server was not shut down in order: start it, stop it, and try again")]
+    #[error("the server was not shut down cleanly: start it, stop it, and try again")]
     NotShutDown,
     #[error(transparent)]
     Version(Unsupported),
@@ -40,13 +40,11 @@ pub enum Obstacle {
     NoChecksums,
     #[error("{0} has another hard link, which would keep its present bytes (after pg_upgrade --link: remove the old cluster)")]
     HardLink(String),
-    #[error(
-        "{0} is no file, or a link where PostgreSQL makes none: put the file itself in its place"
-    )]
+    #[error("{0} is not a file, or is a link where PostgreSQL makes none: replace it by the file")]
     Odd(String),
-    #[error("{0} leads nowhere: mount what it links to, or remove the link")]
+    #[error("{0} is a dangling link: mount its target, or remove the link")]
     Dangling(String),
-    #[error("{0} does not hold this cluster's files: mount what belongs there")]
+    #[error("{0} does not contain this cluster's files: mount the right file system")]
     Unmounted(String),
     #[error("{0} and {1} are the same file: remove one of the names")]
     Same(String, String),
@@ -58,10 +56,10 @@ pub enum Obstacle {
     Unwritable(String),
     #[error("{0} has a group that this user is not in, and could not keep it: change the group")]
     Group(String),
-    #[error("{0} is no file of PostgreSQL's: move it out of the data directory")]
+    #[error("{0} is not a file of PostgreSQL: move it out of the data directory")]
     Foreign(String),
     #[error(
-        "{0} is stored in clear, so no sealed server wrote it: move it out of the data directory"
+        "{0} is not encrypted, so no sealed server wrote it: move it out of the data directory"
     )]
     Clear(String),
     #[error("{} was not made by a conversion: move it away", .0.display())]

@@ -5,6 +5,7 @@ use std::fmt::{self, Display, Formatter};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use indicatif::HumanBytes;
 use nix::sys::resource::{getrusage, UsageWho};
 use nix::sys::time::TimeValLike;
 use pgseal_convert::plan::Plan;
@@ -38,15 +39,16 @@ impl Stage {
     fn state(self) -> Option<&'static str> {
         match self {
             Self::New => None,
-            Self::Begun => Some("nothing is converted yet: an interrupted conversion would go on"),
-            Self::Storing => Some("partly converted: an interrupted conversion would go on"),
+            Self::Begun => Some(
+                "nothing is converted yet: the interrupted conversion would \
+                continue",
+            ),
+            Self::Storing => Some("partly converted: the interrupted conversion would continue"),
             Self::Placing => Some(
-                "all is converted, and not all of it in its place: an interrupted conversion would \
-                 go on",
+                "all files are converted, but not all have their names: the interrupted \
+                conversion would continue",
             ),
-            Self::Ended => Some(
-                "not encrypted any more: only what is left of its key directory would be removed",
-            ),
+            Self::Ended => Some("decrypted: only the rest of its key directory would be removed"),
         }
     }
 }
@@ -55,6 +57,9 @@ impl Stage {
 #[derive(Serialize)]
 pub struct Outlook<'a> {
     command: &'static str,
+    /// What the command does to files, for people.
+    #[serde(skip)]
+    verb: &'static str,
     #[serde(serialize_with = "output::lossy")]
     data_directory: &'a Path,
     /// An interrupted conversion goes on.
@@ -83,6 +88,7 @@ impl<'a> Outlook<'a> {
         let bytes = bytes(&survey.plan);
         Self {
             command: kind.command(),
+            verb: kind.verb(),
             data_directory: data,
             resumes: stage != Stage::New,
             stage,
@@ -105,33 +111,34 @@ impl Display for Outlook<'_> {
         }
         writeln!(
             f,
-            "{}: {} files, {} bytes would be stored again, {} temporary files deleted",
-            self.command, self.files, self.bytes, self.files_to_delete
+            "{}: would {} {} files ({}) and delete {} temporary files",
+            self.command,
+            self.verb,
+            self.files,
+            HumanBytes(self.bytes),
+            self.files_to_delete
         )?;
         for space in self.space {
             writeln!(
                 f,
-                "space: {}: {} bytes for copies, {} free",
+                "space: {}: {} for copies, {} free",
                 space.path.display(),
-                space.needed,
-                space.available
+                HumanBytes(space.needed),
+                HumanBytes(space.available)
             )?;
         }
         if let Some(seconds) = self.seconds_at_least {
-            writeln!(
-                f,
-                "time: at least {seconds:.1} seconds; writing may take longer"
-            )?;
+            writeln!(f, "time: at least {seconds:.1} s; writing may take longer")?;
         }
         if !self.unlisted.is_empty() {
             let names = listed(self.unlisted);
-            writeln!(f, "not PostgreSQL's, and not encrypted: {names}")?;
+            writeln!(f, "not files of PostgreSQL, and not encrypted: {names}")?;
         }
         for obstacle in &self.obstacles {
-            writeln!(f, "in the way: {obstacle}")?;
+            writeln!(f, "blocker: {obstacle}")?;
         }
         if self.obstacles.is_empty() {
-            writeln!(f, "nothing stands in the way")?;
+            writeln!(f, "nothing blocks it")?;
         }
         Ok(())
     }
@@ -197,26 +204,26 @@ impl Display for Done {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "{}: {} files, {} bytes in {:.2} seconds ({:.2} GB/s, {:.2} seconds of CPU) on {} threads",
+            "{}: {} files, {} in {:.2} s ({:.2} GiB/s, {:.2} s of CPU time) on {} threads",
             self.command,
             self.files,
-            self.bytes,
+            HumanBytes(self.bytes),
             self.seconds,
-            self.gigabytes_per_second,
+            output::gibibytes(self.gigabytes_per_second),
             self.cpu_seconds,
             self.threads
         )?;
         if let Some(path) = &self.kept_key_file {
             writeln!(
                 f,
-                "the old key file is {path}: keep it as long as WAL archives and backups need it"
+                "the old key file is {path}: keep it while WAL archives and backups need it"
             )?;
         }
         if let Some(until) = &self.clear_wal {
             writeln!(
                 f,
-                "WAL that was archived before is in clear: a recovery that needs it takes it with \
-                 PGSEAL_CLEAR_WAL={until}, and no other"
+                "WAL that was archived before is not encrypted: a recovery that needs it accepts \
+                it with PGSEAL_CLEAR_WAL={until}"
             )?;
         }
         Ok(())

@@ -25,19 +25,21 @@ pub fn slots(image: &KeyImage) -> Finding {
     };
     let (clear, told) = (named(is_clear), named(tells));
     match (clear.is_empty(), told.is_empty()) {
-        (true, true) => Finding::good(about, "none holds the key or a passphrase in clear"),
+        (true, true) => Finding::good(about, "none contains the key or a passphrase unencrypted"),
         (false, _) => Finding::wrong(
             about,
             format_args!(
-                "slot {clear} holds the master key in clear in key.bin, so every copy of the data \
-                 directory opens: replace it with `pgseal key wrap --replace`"
+                "slot {clear} holds the master key unencrypted in key.bin, so anyone who has a \
+                copy of the data directory can read it: replace it with `pgseal key wrap \
+                --replace`"
             ),
         ),
         (true, false) => Finding::wrong(
             about,
             format_args!(
-                "the command of slot {told} holds its passphrase in clear in key.bin, so every \
-                 copy of the data directory opens: replace it with `pgseal key wrap --replace`, \
+                "the command of slot {told} contains its passphrase in key.bin, so anyone who \
+                has a copy of the data directory can read it: replace it with `pgseal key wrap \
+                --replace`, \
                  and name a file or a key service in the command"
             ),
         ),
@@ -71,12 +73,12 @@ pub fn secret_file(path: &Path, metadata: &Metadata, user: u32) -> Option<Findin
     let path = path.display();
     let text = match metadata.is_file() {
         false => return None,
-        true if owner != 0 && owner != user => format!(
-            "{path} belongs to the user with number {owner}: give it to the server's user or to root"
-        ),
+        true if owner != 0 && owner != user => {
+            format!("{path} is owned by uid {owner}: give it to the server's user or to root")
+        }
         true if mode & excess != 0 => format!(
-            "{path} has mode {mode:04o}, so others may read or write what opens the cluster: \
-             chmod {chmod} it"
+            "{path} has mode {mode:04o}, so others can read or write a secret that opens the \
+            cluster: chmod {chmod} it"
         ),
         true => return None,
     };
@@ -91,7 +93,11 @@ pub fn memory(maps: &str, status: &str) -> Finding {
     let locked = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
     let is_secret = maps.contains("/secretmem");
     match (is_secret, locked) {
-        (_, None) => Finding::advice(about, "cannot be judged: ask as the server's user or root"),
+        (_, None) => Finding::advice(
+            about,
+            "cannot be checked: run this as the server's user or \
+            root",
+        ),
         (true, Some(kilobytes)) if kilobytes > 4 => Finding::good(
             about,
             "the server's keys are locked, and its master key is secret memory",
@@ -158,7 +164,7 @@ mod tests {
             (secret, locked("4"), Verdict::Advice, "open files are not"),
             ("", locked("68"), Verdict::Advice, "no secret memory"),
             ("", locked("0"), Verdict::Advice, "its master key too"),
-            ("", String::new(), Verdict::Advice, "cannot be judged"),
+            ("", String::new(), Verdict::Advice, "cannot be checked"),
         ] {
             let found = memory(maps, &status);
             assert_eq!(found.verdict, verdict, "{part}");

@@ -1,8 +1,9 @@
-//! The bar on a terminal: how far, how fast, how long still. Elsewhere nothing is written.
+//! The bar on a terminal: how far, how fast, how long still, within 80 columns. Elsewhere nothing
+//! is written.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-const LOOK: &str = "{bar:30} {percent:>3}%  {bytes} of {total_bytes}  {bytes_per_sec}  {eta} left";
+const LOOK: &str = "{bar:20} {percent:>3}%  {bytes} of {total_bytes}  {bytes_per_sec}  {eta} left";
 
 /// A bar over `total` bytes on standard error.
 pub fn bar(total: u64, shown: bool) -> ProgressBar {

@@ -28,13 +28,11 @@ pub enum NewKeyError {
     LengthText(String),
     #[error("--data-encryption={wanted}, but the key is of {have} bits: leave the length out, or use a key of that length")]
     LengthDiffers { wanted: u16, have: u16 },
-    #[error("a sealed cluster needs a way to protect its key: give --key-wrap-command and --key-unwrap-command (or {WRAP_COMMAND} and {UNWRAP_COMMAND}), --key-passphrase, -K, --key-file, or --no-key-wrap for tests")]
+    #[error("choose how to protect the key: give --key-wrap-command and --key-unwrap-command (or {WRAP_COMMAND} and {UNWRAP_COMMAND}), --key-passphrase, -K, --key-file, or --no-key-wrap for tests")]
     NoWay,
     #[error("wrap and unwrap command go together: give both, or - for both to leave the key unprotected")]
     HalfAPair,
-    #[error(
-        "--no-key-wrap leaves the key unprotected, so no other way of protecting it can be given"
-    )]
+    #[error("--no-key-wrap leaves the key unprotected, so no other protection can be given")]
     PlainAndMore,
     #[error("--copy-key-from copies the key with its protection: change that afterwards with `pgseal key rotate`")]
     CopyAndMore,

@@ -50,7 +50,7 @@ use source::{Source, SourceError};
 
 /// The twins' program was called by somebody else.
 #[derive(Debug, thiserror::Error)]
-#[error("pgseal-twin is only run by twins: make them with `pgseal bindir`, and call those")]
+#[error("pgseal-twin is started only by wrappers: create them with `pgseal bindir`, and run those")]
 pub struct NotATwin;
 
 /// As a twin names them: the program's path, the twin's, the arguments.

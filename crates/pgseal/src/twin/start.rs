@@ -26,7 +26,7 @@ pub enum StartError {
         "{0} is damaged, or the key in {1} is another cluster's: restore this cluster's own {DIR}"
     )]
     WrongKey(PathBuf, PathBuf),
-    #[error("{0} is in clear, as a backup tool leaves it: restore again, through pgseal exec --view=backup")]
+    #[error("{0} is not encrypted, as a backup tool leaves it: restore again, through pgseal exec --view=backup")]
     InClear(PathBuf),
 }
 

@@ -9,25 +9,27 @@ use crate::scan::raw::words;
 /// One finding.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
-    #[error("is stored in clear and should be sealed")]
+    #[error("is stored unencrypted and should be encrypted")]
     Clear,
     #[error("page checksum is {stored:04x} and should be {computed:04x}: damaged")]
     Checksum { stored: u16, computed: u16 },
     #[error("page header is damaged")]
     Header,
-    #[error("reads as noise: overwritten, moved from another place, or sealed with another key")]
+    #[error("decrypts to random bytes: overwritten, moved, or encrypted with another key")]
     Noise,
-    #[error("is zeroed in part")]
+    #[error("is zero in part")]
     ZeroedInPart,
     #[error("is all zeros, below a page that was written (--strict)")]
     Hole,
-    #[error("size {0} is no whole number of pages: cut or damaged")]
+    #[error("size {0} is not a multiple of the page size: truncated or damaged")]
     Size(u64),
-    #[error("the segment before it is missing or not whole, so PostgreSQL does not read this one")]
+    #[error(
+        "the segment before it is missing or incomplete, so PostgreSQL does not read this one"
+    )]
     AfterGap,
     #[error("size {0} is not that of a WAL segment of this cluster")]
     WalSize(u64),
-    #[error("has no WAL page header: damaged, moved, or sealed with another key")]
+    #[error("has no WAL page header: damaged, moved, or encrypted with another key")]
     WalHeader,
     #[error("has no WAL page header, and recovery ends before it: after a power cut that may be the end of WAL, otherwise it is damaged and commits are lost")]
     WalEnds,
@@ -47,9 +49,9 @@ pub enum Fault {
     Crc(&'static str),
     #[error(transparent)]
     HeaderCopy(#[from] CopyError),
-    #[error("leads nowhere: mount what it links to")]
+    #[error("is a dangling link: mount its target")]
     Dangling,
-    #[error("holds no directory of this cluster: mount what belongs there")]
+    #[error("contains no directory of this cluster: mount the right file system")]
     Unmounted,
     #[error("cannot be sealed: {0}")]
     Refused(&'static str),

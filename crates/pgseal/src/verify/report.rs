@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use indicatif::HumanBytes;
 use serde::Serialize;
 
 use super::remedy::Remedy;
@@ -138,9 +139,10 @@ impl Display for Report {
         self.table(f)?;
         writeln!(
             f,
-            "{:.2} seconds, {:.2} GB/s on {} threads; not read: {} clear files, {} that this key does not open",
+            "{:.2} s, {:.2} GiB/s on {} threads; not read: {} unencrypted files, {} that this \
+            key does not open",
             self.seconds,
-            self.gigabytes_per_second,
+            output::gibibytes(self.gigabytes_per_second),
             self.threads,
             self.clear_files,
             self.skipped_files
@@ -187,10 +189,10 @@ impl Report {
             )?;
         }
         for Unknown { file, sealed } in &self.unknown {
-            let how = if *sealed { "sealed" } else { "in clear" };
+            let how = if *sealed { "encrypted" } else { "unencrypted" };
             writeln!(
                 f,
-                "warning: {file}: no rule names this file; it is kept {how}"
+                "warning: {file}: no rule names this file; it is stored {how}"
             )?;
         }
         for name in &self.odd {
@@ -212,7 +214,7 @@ impl Report {
         writeln!(
             f,
             "{:<10} {:>8} {:>12} {:>12} {:>8} {:>16}",
-            "", "files", "pages", "zero pages", "bad", "bytes"
+            "", "files", "pages", "zero pages", "bad", "size"
         )?;
         for (name, sum) in [
             ("relations", self.results.relations),
@@ -228,9 +230,10 @@ impl Report {
                 bad,
                 bytes,
             } = sum;
+            let size = HumanBytes(bytes).to_string();
             writeln!(
                 f,
-                "{name:<10} {files:>8} {pages:>12} {zero_pages:>12} {bad:>8} {bytes:>16}"
+                "{name:<10} {files:>8} {pages:>12} {zero_pages:>12} {bad:>8} {size:>16}"
             )?;
         }
         Ok(())

@@ -31,6 +31,16 @@ impl Kind {
             Self::Rekey => "rekey",
         }
     }
+
+    /// The verb for what it does to files.
+    #[must_use]
+    pub fn verb(self) -> &'static str {
+        match self {
+            Self::Seal => "encrypt",
+            Self::Unseal => "decrypt",
+            Self::Rekey => "reencrypt",
+        }
+    }
 }
 
 /// How far it is.

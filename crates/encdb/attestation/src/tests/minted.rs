@@ -98,7 +98,10 @@ impl Cases {
 
 #[test]
 fn reports_of_sev_snp() {
-    for snp in minted().snp {
+    let products = minted().snp;
+    let kinds: Vec<_> = products.iter().map(|snp| snp.kind.as_str()).collect();
+    assert_eq!(kinds, ["Milan", "Turin"]);
+    for snp in products {
         let (ark, ask) = (unhex(&snp.ark), unhex(&snp.ask));
         let kind = if snp.kind == "Turin" {
             Kind::Turin

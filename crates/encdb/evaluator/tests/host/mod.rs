@@ -407,7 +407,12 @@ pub fn scribble(socket: &Path, random: &mut Random) {
 /// A child of this test program that works until it is killed.
 pub fn child(socket: &Path) -> Child {
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["a_client_until_it_is_killed", "--exact", "--nocapture"])
+        .args([
+            "a_client_until_it_is_killed",
+            "--exact",
+            "--ignored",
+            "--nocapture",
+        ])
         .env(CHILD, socket)
         .stdout(Stdio::piped())
         .stderr(Stdio::null())

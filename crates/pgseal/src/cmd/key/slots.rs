@@ -75,7 +75,10 @@ pub fn change(cluster: &ClusterOptions, new: &NewOptions, replace: Replace) -> R
     ready.keep_if_named(dir.read().ok().as_ref());
     let id = added.map_err(|error| ChangeError::Rewrite(Box::new(error)))?;
     let warning = outranked.map_or(String::new(), |place| {
-        format!("warning: another unwrap command, from {place}, ranks before the new slot's: take it away or change it before the next start\n")
+        format!(
+            "warning: another unwrap command, from {place}, takes precedence over the new \
+            slot's: remove it or change it before the next start\n"
+        )
     });
     Ok(output::print_done(told(id, old, raw) + &warning)?)
 }

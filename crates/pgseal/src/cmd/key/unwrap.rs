@@ -13,7 +13,7 @@ use crate::unlock::unlock;
 
 /// A secret does not belong on a screen.
 #[derive(Debug, thiserror::Error)]
-#[error("this prints the key in clear: send it into a pipe or file, or say --reveal")]
+#[error("this prints the unencrypted key: send it to a pipe or file, or give --reveal")]
 pub struct OnTerminal;
 
 pub fn run(args: &UnwrapArgs) -> Result<ExitCode, Failure> {
