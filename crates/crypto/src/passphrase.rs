@@ -1,7 +1,7 @@
 //! Wrapping under a passphrase: Argon2id makes a key-encryption key, AES-256-GCM wraps under it.
 //!
 //! Invariant: every wrapping has a fresh random salt, hence a fresh key, hence nonce 0 is used
-//! once; `Kek::wrap` consumes the key to keep it so. Called by the keyring crate.
+//! once; `Kek::wrap` consumes the key to keep it so. Called by the crate of keys.
 
 use argon2::{Algorithm, Argon2, Block, Params, Version};
 use aws_lc_rs::aead::{Aad, LessSafeKey, Nonce, UnboundKey, AES_256_GCM, NONCE_LEN};

@@ -4,6 +4,7 @@ pub mod archive;
 pub mod client;
 #[cfg(test)]
 mod help;
+mod until;
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal};
@@ -12,12 +13,13 @@ use std::path::PathBuf;
 
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use pgseal_keys::new_key::{key_length, KeyProtection, NewKeyError};
+use pgseal_keys::passphrase::Source;
+use pgseal_keys::unlock::Ways;
 
 use self::archive::{WalGetArgs, WalPutArgs};
-use crate::cmd::receiver::parse_until;
-use crate::passphrase::Source;
-use crate::twin::options::{Name, Split};
-use crate::unlock::Ways;
+use self::until::parse_until;
+use crate::convert::Request;
 
 /// Transparent encryption for unmodified PostgreSQL.
 #[derive(Parser)]
@@ -202,33 +204,20 @@ pub struct KeyChoice {
 }
 
 impl KeyChoice {
-    /// As initdb's twin has it.
-    pub fn split(&self) -> Split {
-        let flag = |set: bool| set.then(String::new);
-        let all = [
-            (Name::DataEncryption, self.data_encryption.clone()),
-            (Name::WrapCommand, self.key_wrap_command.clone()),
-            (Name::UnwrapCommand, self.key_unwrap_command.clone()),
-            (Name::NoKeyWrap, flag(self.no_key_wrap)),
-            (Name::KeyCommand, self.encryption_key_command.clone()),
-            (Name::KeyPassphrase, flag(self.key_passphrase)),
-            (Name::KeyPassphraseFile, self.key_passphrase_file.clone()),
-            (Name::KeyFile, self.key_file.clone()),
-        ];
-        Split::of(all.into_iter().filter(|(_, value)| value.is_some()))
-    }
-
-    /// How a key that was made so opens.
-    pub fn ways(&self) -> Ways {
-        Ways {
+    /// What is asked of the new key.
+    pub fn protection(&self) -> Result<KeyProtection, NewKeyError> {
+        let length = self.data_encryption.as_deref().map(key_length);
+        Ok(KeyProtection {
+            length: length.transpose()?,
+            wrap_command: self.key_wrap_command.clone(),
             unwrap_command: self.key_unwrap_command.clone(),
             key_command: self.encryption_key_command.clone(),
-            passphrase: Source::of_options(
-                self.key_passphrase_file.clone().map(PathBuf::from),
-                None,
-            )
-            .by_option("--key-passphrase-file"),
-        }
+            passphrase: self.key_passphrase,
+            passphrase_file: self.key_passphrase_file.clone().map(PathBuf::from),
+            key_file: self.key_file.clone().map(PathBuf::from),
+            plain: self.no_key_wrap,
+            copy_from: None,
+        })
     }
 }
 
@@ -290,6 +279,21 @@ pub struct ConvertOptions {
     pub check: bool,
     #[command(flatten)]
     pub scan: ScanOptions,
+}
+
+impl ConvertOptions {
+    /// What they ask for, without keys.
+    pub fn request(&self) -> Request {
+        Request {
+            data: self.pgdata.clone(),
+            check: self.check,
+            jobs: self.scan.jobs,
+            json: self.scan.json,
+            shows_progress: self.scan.shows_progress(),
+            old: None,
+            new: None,
+        }
+    }
 }
 
 #[derive(Args)]
@@ -550,7 +554,7 @@ impl CloneProtection {
         !self.arguments().is_empty()
     }
 
-    /// As a twin takes it.
+    /// As a wrapper takes it.
     pub fn arguments(&self) -> Vec<OsString> {
         let path = |path: &Option<PathBuf>| path.clone().map(PathBuf::into_os_string);
         let with_value = [

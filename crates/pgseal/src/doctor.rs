@@ -9,9 +9,9 @@ use std::fmt::{self, Display, Formatter};
 
 use console::style;
 use pgseal_contract::variable::EXPECT_KEY;
+use pgseal_keys::exit;
 use serde::Serialize;
 
-use crate::output;
 use crate::unlisted::listed;
 
 /// What a check came to.
@@ -54,7 +54,7 @@ impl Finding {
     }
 
     fn new(about: &'static str, verdict: Verdict, text: impl Display) -> Self {
-        let text = output::sentence(&text);
+        let text = exit::sentence(&text);
         Self {
             about,
             verdict,

@@ -1,80 +1,65 @@
-//! `pgseal`: keys, sealed twins of PostgreSQL's programs, and a look at sealed clusters.
+//! `pgseal`, the command: every subcommand is one file in `cmd/`.
 //!
-//! Two programs are made of this. `pgseal` is the command: every subcommand is one file in `cmd/`.
-//! `pgseal-twin` is what the twins run by, once for each program that is started: it is linked
-//! without the command's parser, benchmarks and client, because they would cost every start.
-//!
-//! Exit codes are decided in `exit.rs` alone, and standard output is written in `output.rs`.
+//! Unlocking is pgseal-keys', and running PostgreSQL's programs pgseal-wrapper's. Each error says
+//! its exit code; standard output is written in `output.rs`.
 //! Nothing here is `unsafe`, and no secret is in an argument, the environment, a message or a core.
 
 #![forbid(unsafe_code)]
-// They abort when they fail: standard output is for `output.rs`, and an error for `exit.rs`.
+// They abort when they fail: standard output is for `output.rs`, and an error for the caller.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod archive;
-mod ask;
 mod audit;
 mod cli;
-mod cluster;
 mod cmd;
-mod command;
-mod control_file;
 mod convert;
-mod cost;
-mod describe;
 mod doctor;
-mod exit;
 mod free_space;
-mod handover;
-mod interrupt;
-mod keybin;
-mod launch;
-mod machine;
-mod memfd;
-mod new_slot;
 mod output;
 mod pages;
-mod passphrase;
-mod postgres;
 mod scan;
-mod server;
-mod supervise;
-mod terminal;
-mod twin;
 mod unlisted;
-mod unlock;
 mod verify;
-mod writer;
 
+use std::env;
+use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
 use clap::Parser;
-use nix::sys::prctl::set_dumpable;
+use pgseal_keys::exit::Code;
+use pgseal_keys::{interrupt, memory};
 
 /// `pgseal SUBCOMMAND …`
 pub fn command() -> ExitCode {
-    keep_memory();
+    memory::keep();
     interrupt::heed_children();
     match cli::Cli::try_parse() {
-        Ok(cli) => ended(cmd::run(cli.command)),
-        Err(error) => exit::usage(&error),
+        Ok(cli) => cmd::run(cli.command).unwrap_or_else(|failure| failure.report()),
+        Err(error) => usage(&error),
     }
 }
 
-/// `pgseal-twin PROGRAM TWIN ARGUMENT…`: the kernel runs it so for a file of `pgseal bindir`.
-pub fn twin() -> ExitCode {
-    keep_memory();
-    interrupt::heed_children();
-    ended(twin::run(std::env::args_os().skip(1)))
+/// Prints what is wrong with the command line, or the help that it asks for.
+fn usage(error: &clap::Error) -> ExitCode {
+    let restores = env::args_os().nth(1).is_some_and(|arg| arg == "wal-get");
+    // Nobody is left to hear that the message cannot be printed.
+    let _ = print_usage(error);
+    match error.exit_code() {
+        0 => ExitCode::SUCCESS,
+        _ if restores => Code::Usage.to_recovery(),
+        _ => Code::Usage.into(),
+    }
 }
 
-/// From here on the kernel dumps no core of us, whatever the limit is and wherever cores go, and
-/// shows our memory to no other process of the same user. It holds for this program alone: exec
-/// gives the next one, a server or a command, what is usual there.
-fn keep_memory() {
-    set_dumpable(false).expect("Linux knows the attribute, and 0 is a value of it");
-}
-
-fn ended(result: Result<ExitCode, exit::Failure>) -> ExitCode {
-    result.unwrap_or_else(|failure| failure.report())
+/// The parser calls its errors `error:`; ours name the program, as all of its messages do.
+fn print_usage(error: &clap::Error) -> io::Result<()> {
+    if !error.use_stderr() {
+        return error.print();
+    }
+    let mut stderr = io::stderr();
+    let text = match stderr.is_terminal() {
+        true => error.render().ansi().to_string(),
+        false => error.render().to_string(),
+    };
+    stderr.write_all(text.replacen("error:", "pgseal:", 1).as_bytes())
 }

@@ -8,6 +8,7 @@ use std::fmt::Display;
 use std::io::{self, ErrorKind, Write};
 use std::path::Path;
 
+use pgseal_keys::exit::{Code, Exit};
 use serde::{Serialize, Serializer};
 
 /// Why a result could not be told.
@@ -19,6 +20,15 @@ pub enum OutputError {
     Write(io::Error),
     #[error("the command is done, but its report is lost, because standard output cannot be written ({0}): do not run it again")]
     Done(io::Error),
+}
+
+impl Exit for OutputError {
+    fn code(&self) -> Code {
+        match self {
+            Self::Closed => Code::NoReader,
+            Self::Write(_) | Self::Done(_) => Code::Io,
+        }
+    }
 }
 
 /// Prints what is said as it is, ends of lines included.
@@ -57,23 +67,6 @@ pub fn lossy<S: Serializer>(path: impl AsRef<Path>, to: S) -> Result<S::Ok, S::E
     to.serialize_str(&path.as_ref().to_string_lossy())
 }
 
-/// A sentence without the numbers that Rust adds to what the system says of an error.
-pub fn sentence(text: &impl Display) -> String {
-    const NUMBER: &str = " (os error ";
-    let text = text.to_string();
-    let mut parts = text.split(NUMBER);
-    let mut out = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
-        match part.split_once(')') {
-            Some((number, rest)) if number.bytes().all(|byte| byte.is_ascii_digit()) => {
-                out.push_str(rest);
-            }
-            _ => out.extend([NUMBER, part]),
-        }
-    }
-    out
-}
-
 /// A speed for people, who get sizes in MiB and GiB; JSON has powers of ten.
 pub fn gibibytes(gigabytes: f64) -> f64 {
     gigabytes * 1e9 / f64::from(1 << 30)
@@ -96,25 +89,4 @@ fn write(text: impl Display) -> io::Result<()> {
     let mut out = io::stdout().lock();
     write!(out, "{text}")?;
     out.flush()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::sentence;
-
-    #[test]
-    fn what_the_system_says_has_no_number() {
-        for (text, said) in [
-            (
-                "x cannot be read (No such file (os error 2)): go",
-                "x cannot be read (No such file): go",
-            ),
-            ("a (os error 2) b (os error 13)", "a b"),
-            ("a (os error two)", "a (os error two)"),
-            ("a (os error 2", "a (os error 2"),
-            ("", ""),
-        ] {
-            assert_eq!(sentence(&text), said);
-        }
-    }
 }

@@ -19,7 +19,7 @@ use nix::pty::{openpty, OpenptyResult};
 use nix::sys::termios::{tcgetattr, LocalFlags};
 use pgseal_crypto::passphrase::Argon2Params;
 use pgseal_format::{SecretSource, SlotKind};
-use pgseal_keyring::seal_derived;
+use pgseal_keys::seal_derived;
 
 fn opens(slot: u8) -> String {
     format!("key {KEY_ID} opens through slot {slot}\n")

@@ -11,9 +11,8 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsE
 use std::path::Path;
 
 use nix::fcntl::{Flock, FlockArg};
+use pgseal_keys::keybin::set_mode;
 use tempfile::{Builder, NamedTempFile};
-
-use crate::keybin::set_mode;
 
 const DIR: &str = ".pgseal";
 

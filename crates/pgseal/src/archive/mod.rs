@@ -15,14 +15,11 @@ use std::fs::File;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
+use pgseal_keys::exit::{Code, Exit};
 use pgseal_storage::wal::{WalName, NAME_LEN};
 
-use crate::cluster::Root;
-use crate::exit::Failure;
-use crate::keybin::KeyDir;
-use crate::unlock::{unlock_from, Unlocked, Ways};
 pub use segment::{Form, Segment};
 
 /// Why a file is not brought or stored.
@@ -53,6 +50,17 @@ pub enum ArchiveError {
     Clear(PathBuf),
     #[error("{0} is there already and holds something else: give each cluster its own archive")]
     Exists(PathBuf),
+}
+
+impl Exit for ArchiveError {
+    fn code(&self) -> Code {
+        match self {
+            Self::Read(..) | Self::Copy(..) | Self::Exists(_) => Code::Io,
+            Self::Name(_) => Code::Usage,
+            Self::NotSealed(_) | Self::Clear(_) => Code::NotSealed,
+            Self::NoKey(_) | Self::Foreign(..) | Self::ClearRefused(_) => Code::WrongKey,
+        }
+    }
 }
 
 /// The files that PostgreSQL archives.
@@ -114,13 +122,6 @@ impl Source {
     pub fn copy(&self, mut target: &File) -> io::Result<()> {
         io::copy(&mut &self.file, &mut target).map(|_| ())
     }
-}
-
-/// Opens the key file that `--key-file-name` names, wherever it lies.
-pub fn named_key(file: &Path, ways: &Ways) -> Result<Unlocked, Failure> {
-    let file = std::path::absolute(file).unwrap_or(file.to_owned());
-    let root = Root::pending(file.parent().unwrap_or(&file))?;
-    Ok(unlock_from(&KeyDir::around(&file), root, ways)?)
 }
 
 #[cfg(test)]

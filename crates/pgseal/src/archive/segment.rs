@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io;
 
 use pgseal_crypto::{FileCipher, UNIT};
+use pgseal_keys::unlock::Unlocked;
 use pgseal_storage::disk::read_full;
 use pgseal_storage::layout::Spec;
 use pgseal_storage::restore::{copy, Stored};
@@ -13,7 +14,6 @@ use pgseal_storage::{Errno, SealedFile};
 
 use super::on_disk::OnDisk;
 use super::{ArchiveError, Source};
-use crate::unlock::Unlocked;
 
 /// A segment that is read.
 pub struct Segment<'a> {

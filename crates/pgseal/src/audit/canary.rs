@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use aho_corasick::{AhoCorasick, BuildError};
+use pgseal_keys::exit::{Code, Exit};
 
 /// One of them, with the way it is shown.
 #[derive(Debug, PartialEq, Eq)]
@@ -24,6 +25,15 @@ pub enum CanaryError {
     File(PathBuf, io::Error),
     #[error("the canaries cannot be looked for at once ({0}): give fewer")]
     Many(BuildError),
+}
+
+impl Exit for CanaryError {
+    fn code(&self) -> Code {
+        match self {
+            Self::File(..) => Code::Io,
+            Self::Hex(_) | Self::Short(_) | Self::Many(_) => Code::Usage,
+        }
+    }
 }
 
 /// In a terabyte of ciphertext a string of this length turns up once in 256 times.

@@ -18,15 +18,15 @@ use std::io::ErrorKind;
 
 use indicatif::ProgressBar;
 use pgseal_crypto::UNIT;
+use pgseal_keys::keybin::{ASIDE, DIR};
+use pgseal_keys::raw::Raw;
 use pgseal_storage::classify::{classify, Class, Kind};
 use pgseal_storage::disk::read_full;
 use pgseal_storage::layout::{Layout, Zeros};
 use pgseal_storage::Errno;
 
-use crate::keybin::{ASIDE, DIR};
 use crate::pages::randomness::{look_between_holes, Look, BLOCK, SECTOR};
 use crate::pages::{header, Page};
-use crate::scan::raw::Raw;
 use crate::scan::walk::Found;
 pub use canary::{Canaries, Canary, CanaryError};
 pub use report::{Report, Unread};

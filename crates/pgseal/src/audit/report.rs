@@ -5,10 +5,10 @@ use std::fmt::{self, Display, Formatter};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use pgseal_keys::raw::words;
 use serde::Serialize;
 
 use super::{Audited, Canaries, What};
-use crate::scan::raw::words;
 use crate::scan::walk::Found;
 use crate::unlisted::listed;
 

@@ -1,10 +1,10 @@
 //! The options of `wal-get` and `wal-put`.
 
-use pgseal_contract::variable;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::Args;
+use pgseal_contract::variable;
 use pgseal_storage::wal::ClearWal;
 
 use super::UnlockOptions;

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use clap::{ArgAction, Args, Subcommand};
 use pgseal_client::{from_hex, type_by_name, ColumnName, PublicKey, Type};
 
-use crate::cmd::receiver::parse_until;
+use super::until::parse_until;
 
 #[derive(Subcommand)]
 pub enum ClientCommand {

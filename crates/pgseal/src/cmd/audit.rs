@@ -8,9 +8,10 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
 
+use pgseal_keys::exit::{Code, Failure};
+
 use crate::audit::{audit, Canaries, Canary, CanaryError, Report, Unread};
 use crate::cli::AuditArgs;
-use crate::exit::{Failure, FOUND};
 use crate::output;
 use crate::scan::{pool, progress, walk};
 use crate::unlisted::unlisted;
@@ -47,7 +48,7 @@ pub fn run(args: &AuditArgs) -> Result<ExitCode, Failure> {
     report.unlisted = names.flatten().collect();
     output::report(&report, args.scan.json)?;
     Ok(if report.is_finding() {
-        ExitCode::from(FOUND)
+        ExitCode::from(Code::Found)
     } else {
         ExitCode::SUCCESS
     })

@@ -1,13 +1,13 @@
-//! `pgseal bindir`: a directory of twins, one for each program of a PostgreSQL installation.
+//! `pgseal bindir`: a directory of wrappers, one for each program of a PostgreSQL installation.
 //!
-//! A twin is one line, `#!…/pgseal-twin …/PROGRAM`, by which the kernel starts the one with the
-//! path of the other, and then the twin's own; no shell stands between. It is not a symbolic link:
+//! A wrapper is one line, `#!…/pgseal-twin …/PROGRAM`, by which the kernel starts the one with the
+//! path of the other, and then the wrapper's own; no shell stands between. It is no symbolic link:
 //! PostgreSQL finds its other programs beside the file that it was started from, and follows links
 //! to find it.
 //!
 //! Invariants: whatever is refused is refused before anything is written, and what cannot be
-//! finished is taken back; of the files that are there only twins are replaced or removed;
-//! everybody may run twins, whatever the umask of their maker.
+//! finished is taken back; of the files that are there only wrappers are replaced or removed;
+//! everybody may run wrappers, whatever the umask of their maker.
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, Permissions};
@@ -16,16 +16,16 @@ use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use pgseal_keys::exit::{Code, Exit, Failure};
 use pgseal_storage::version;
+use pgseal_wrapper::ask::{ask, Files};
+use pgseal_wrapper::launch::{self, WRAPPER};
 use tempfile::NamedTempFile;
 
-use crate::ask::{ask, Files};
 use crate::cli::BindirArgs;
-use crate::exit::Failure;
-use crate::launch::{self, TWIN};
 use crate::output;
 
-/// Why there are no twins.
+/// Why there are no wrappers.
 #[derive(Debug, thiserror::Error)]
 pub enum BindirError {
     #[error("{0} cannot be read ({1}): give the directory of PostgreSQL's programs with --pg")]
@@ -39,13 +39,13 @@ pub enum BindirError {
     #[error(
         "{0} contains wrappers already: give the directory of PostgreSQL's own programs with --pg"
     )]
-    Twins(PathBuf),
+    Wrappers(PathBuf),
     #[error(
         "{0} is not a wrapper, and would be overwritten: choose another directory with --into"
     )]
     Other(PathBuf),
     #[error("{0} does not exist: install it beside pgseal")]
-    NoTwin(PathBuf),
+    NoWrapper(PathBuf),
     #[error("{0} does not tell where it looks for its files: give the directory of an unmodified PostgreSQL with --pg")]
     Silent(PathBuf),
     #[error("from {0} PostgreSQL looks for its files in {1}, and they are in {2}: choose a directory whose last names differ from {3}")]
@@ -56,7 +56,22 @@ pub enum BindirError {
     NotFound(PathBuf, PathBuf, PathBuf),
 }
 
-/// Of twins and of the directories that are made for them.
+impl Exit for BindirError {
+    fn code(&self) -> Code {
+        match self {
+            Self::Read(..) | Self::Write(..) => Code::Io,
+            Self::NoPrograms(_) | Self::Other(_) | Self::Wrappers(_) => Code::Usage,
+            Self::Alike(..)
+            | Self::Moved(..)
+            | Self::NotFound(..)
+            | Self::Silent(_)
+            | Self::NoWrapper(_)
+            | Self::Name(_) => Code::NotGuaranteed,
+        }
+    }
+}
+
+/// Of wrappers and of the directories that are made for them.
 const MODE: u32 = 0o755;
 
 pub fn run(args: &BindirArgs) -> Result<ExitCode, Failure> {
@@ -73,7 +88,7 @@ pub fn run(args: &BindirArgs) -> Result<ExitCode, Failure> {
     refuse_others(&into, &programs)?;
     check_files(&pg, &into)?;
     for name in &programs {
-        made.twin(&into.join(name), &twin(&runner, &pg.join(name))?)?;
+        made.wrapper(&into.join(name), &wrapper(&runner, &pg.join(name))?)?;
     }
     made.keep();
     remove_stale(&into, &programs)?;
@@ -90,9 +105,9 @@ fn installation(pg: &Path) -> Result<PathBuf, BindirError> {
     if !postgres.is_file() {
         return Err(BindirError::NoPrograms(pg));
     }
-    match is_twin(&postgres) {
+    match is_wrapper(&postgres) {
         Ok(false) => Ok(pg),
-        Ok(true) => Err(BindirError::Twins(pg)),
+        Ok(true) => Err(BindirError::Wrappers(pg)),
         Err(error) => Err(BindirError::Read(postgres, error)),
     }
 }
@@ -112,17 +127,17 @@ fn programs(pg: &Path) -> Result<Vec<OsString>, BindirError> {
     Ok(names)
 }
 
-/// What the twins run by.
+/// What the wrappers run by.
 fn runner() -> Result<PathBuf, Failure> {
-    let runner = launch::pgseal()?.with_file_name(TWIN);
+    let runner = launch::pgseal()?.with_file_name(WRAPPER);
     match runner.is_file() {
         true => Ok(runner),
-        false => Err(BindirError::NoTwin(runner).into()),
+        false => Err(BindirError::NoWrapper(runner).into()),
     }
 }
 
-/// The text of a twin. What the kernel cannot take from a first line, a shell does.
-fn twin(runner: &Path, program: &Path) -> Result<String, BindirError> {
+/// The text of a wrapper. What the kernel cannot take from a first line, a shell does.
+fn wrapper(runner: &Path, program: &Path) -> Result<String, BindirError> {
     let (runner, program) = (text(runner)?, text(program)?);
     let line = format!("#!{runner} {program}\n");
     if line.len() <= LONGEST_LINE && line.split_whitespace().count() == 2 {
@@ -138,14 +153,14 @@ fn twin(runner: &Path, program: &Path) -> Result<String, BindirError> {
 const LONGEST_LINE: usize = 127;
 
 /// Is this one of ours?
-fn is_twin(program: &Path) -> io::Result<bool> {
+fn is_wrapper(program: &Path) -> io::Result<bool> {
     const LONGEST: u64 = 16_384;
     let mut head = Vec::new();
     fs::File::open(program)?
         .take(LONGEST)
         .read_to_end(&mut head)?;
     let mut lines = head.split(|&byte| byte == b'\n').take(2);
-    Ok(head.starts_with(b"#!") && lines.any(|line| find(line, TWIN.as_bytes())))
+    Ok(head.starts_with(b"#!") && lines.any(|line| find(line, WRAPPER.as_bytes())))
 }
 
 fn find(text: &[u8], part: &[u8]) -> bool {
@@ -162,25 +177,25 @@ fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }
 
-/// What has the name of a program must be a twin already, of whatever version.
+/// What has the name of a program must be a wrapper already, of whatever version.
 fn refuse_others(into: &Path, programs: &[OsString]) -> Result<(), BindirError> {
     let paths = programs.iter().map(|name| into.join(name));
     let mut there = paths.filter(|path| path.symlink_metadata().is_ok());
-    match there.find(|path| !is_twin(path).unwrap_or(false)) {
+    match there.find(|path| !is_wrapper(path).unwrap_or(false)) {
         Some(other) => Err(BindirError::Other(other)),
         None => Ok(()),
     }
 }
 
-/// Twins of programs that this installation does not have lead to another one, or nowhere. A link
-/// to a twin is somebody else's: Debian's postmaster is one.
+/// Wrappers of programs that this installation does not have lead to another one, or nowhere. A
+/// link to a wrapper is somebody else's: Debian's postmaster is one.
 fn remove_stale(into: &Path, programs: &[OsString]) -> Result<(), BindirError> {
     let failed = |error| BindirError::Write(into.to_owned(), error);
     for entry in fs::read_dir(into).map_err(failed)? {
         let entry = entry.map_err(failed)?;
         let is_file = entry.file_type().map_err(failed)?.is_file();
         let is_known = programs.contains(&entry.file_name());
-        if is_file && !is_known && is_twin(&entry.path()).unwrap_or(false) {
+        if is_file && !is_known && is_wrapper(&entry.path()).unwrap_or(false) {
             fs::remove_file(entry.path()).map_err(failed)?;
         }
     }
@@ -207,9 +222,9 @@ impl Made {
         path.canonicalize()
     }
 
-    fn twin(&mut self, path: &Path, text: &str) -> Result<(), BindirError> {
+    fn wrapper(&mut self, path: &Path, text: &str) -> Result<(), BindirError> {
         let new = !path.exists();
-        write_twin(path, text).map_err(|error| BindirError::Write(path.to_owned(), error))?;
+        write_wrapper(path, text).map_err(|error| BindirError::Write(path.to_owned(), error))?;
         if new {
             self.0.push(path.to_owned());
         }
@@ -229,8 +244,8 @@ impl Drop for Made {
     }
 }
 
-/// Written aside: a twin may be running.
-fn write_twin(path: &Path, text: &str) -> io::Result<()> {
+/// Written aside: a wrapper may be running.
+fn write_wrapper(path: &Path, text: &str) -> io::Result<()> {
     let mut aside = executable(path.parent().unwrap_or(Path::new("/")))?;
     aside.write_all(text.as_bytes())?;
     aside.persist(path)?;
@@ -252,8 +267,8 @@ fn files(postgres: &Path, started_as: &Path) -> Result<Files, Failure> {
 
 /// PostgreSQL looks for its files below the directory that its programs are started from, where the
 /// end of that one's name is the end of the one that it was built for, and else where it was built
-/// for. From the twins it must find what it finds from its own programs, and not another
-/// installation's. Programs that were moved aside find nothing; what the twins find counts then.
+/// for. From the wrappers it must find what it finds from its own programs, and not another
+/// installation's. Programs that were moved aside find nothing; what the wrappers find counts then.
 fn check_files(pg: &Path, into: &Path) -> Result<(), Failure> {
     let postgres = pg.join("postgres");
     let own = files(&postgres, &postgres)?;

@@ -1,7 +1,7 @@
 //! `pgseal clone`: a base backup that ends as a sealed standby.
 //!
-//! The machinery is pg_basebackup's twin; what is added: it is always a standby (`-R`), it is never
-//! plain, and it refuses early what would stop the copy, or the standby later.
+//! The machinery is pg_basebackup's wrapper; what is added: it is always a standby (`-R`), it is
+//! never plain, and it refuses early what would stop the copy, or the standby later.
 
 mod room;
 
@@ -12,13 +12,14 @@ use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
+use pgseal_keys::exit::{Code, Exit, Failure};
+use pgseal_wrapper::getopt::{Given, PG_BASEBACKUP};
+use pgseal_wrapper::programs::is_elf;
+use pgseal_wrapper::source::{self, Source};
+use pgseal_wrapper::{basebackup, options, Wrapper};
+
 use crate::cli::CloneArgs;
-use crate::exit::Failure;
 use crate::output;
-use crate::twin::getopt::{Given, PG_BASEBACKUP};
-use crate::twin::programs::is_elf;
-use crate::twin::source::{self, Source};
-use crate::twin::{basebackup, options, Twin};
 pub use room::RoomError;
 use room::Tablespace;
 
@@ -52,10 +53,28 @@ pub enum CloneError {
     Room(#[from] RoomError),
 }
 
+impl Exit for CloneError {
+    fn code(&self) -> Code {
+        match self {
+            Self::Target(..) => Code::Io,
+            Self::Room(error) => error.code(),
+            Self::PlainServer => Code::NotSealed,
+            Self::NotEmpty(_)
+            | Self::NoProgram
+            | Self::NotOwn(_)
+            | Self::NotWhole(_)
+            | Self::NoToken
+            | Self::Version(..)
+            | Self::UnknownVersion(_)
+            | Self::NotNew => Code::Usage,
+        }
+    }
+}
+
 pub fn run(args: CloneArgs) -> Result<ExitCode, Failure> {
     check_empty(&args.pgdata)?;
     let program = program(args.pg.as_deref())?;
-    let twin = Twin {
+    let wrapper = Wrapper {
         argv0: program.clone().into_os_string(),
         program,
         name: "pg_basebackup".to_owned(),
@@ -65,21 +84,21 @@ pub fn run(args: CloneArgs) -> Result<ExitCode, Failure> {
         return Err(CloneError::NotNew.into());
     }
     let target = args.pgdata.clone();
-    let split = options::split(&twin.name, arguments(args))?;
+    let split = options::split(&wrapper.name, arguments(args))?;
     let given = PG_BASEBACKUP.read(&split.rest);
     if basebackup::is_raw(&given) || given.has("i") || given.value("D") != Some(target.as_os_str())
     {
         return Err(CloneError::NotWhole(target).into());
     }
-    let source = Source::ask(&twin, &given)?;
+    let source = Source::ask(&wrapper, &given)?;
     match (&source.key_file, new_key) {
         (None, false) => return Err(CloneError::PlainServer.into()),
         (Some(_), true) if !source::is_declared(&given) => return Err(CloneError::NoToken.into()),
         _ => {}
     }
-    check_version(&twin, &source)?;
-    check_room(&twin, &given, &target)?;
-    let code = basebackup::copy(&twin, &split, &given, &source)?;
+    check_version(&wrapper, &source)?;
+    check_room(&wrapper, &given, &target)?;
+    let code = basebackup::copy(&wrapper, &split, &given, &source)?;
     let code = code.expect("a plain server without a new key was refused");
     if code == ExitCode::SUCCESS {
         output::print_done(format_args!(
@@ -90,7 +109,7 @@ pub fn run(args: CloneArgs) -> Result<ExitCode, Failure> {
     Ok(code)
 }
 
-/// What pg_basebackup's twin is asked for; what comes last counts.
+/// What pg_basebackup's wrapper is asked for; what comes last counts.
 fn arguments(args: CloneArgs) -> Vec<OsString> {
     let mut line: Vec<OsString> = vec!["-R".into(), "--checkpoint=fast".into()];
     line.extend(["-D".into(), args.pgdata.into_os_string()]);
@@ -132,8 +151,8 @@ fn check_empty(target: &Path) -> Result<(), CloneError> {
 
 /// Places and room, as far as the server tells what will come. What it does not tell is said:
 /// pg_basebackup finds it out while it copies.
-fn check_room(twin: &Twin, given: &Given, target: &Path) -> Result<(), Failure> {
-    let unknown = match tablespaces(twin, given)? {
+fn check_room(wrapper: &Wrapper, given: &Given, target: &Path) -> Result<(), Failure> {
+    let unknown = match tablespaces(wrapper, given)? {
         Ok(tablespaces) => {
             room::check(target, given, &tablespaces).map_err(CloneError::Room)?;
             unseen(&tablespaces)
@@ -151,11 +170,14 @@ fn check_room(twin: &Twin, given: &Given, target: &Path) -> Result<(), Failure> 
 
 /// What the server tells of its tablespaces, or why it does not. A connection for replication takes
 /// no SQL, and the role that copies may have no right to make another.
-fn tablespaces(twin: &Twin, given: &Given) -> Result<Result<Vec<Tablespace>, String>, Failure> {
+fn tablespaces(
+    wrapper: &Wrapper,
+    given: &Given,
+) -> Result<Result<Vec<Tablespace>, String>, Failure> {
     let mut args = source::connection(given, given.value("d").map(OsStr::to_owned));
     // A password that is typed would be asked for once more.
     args.extend(["-w", "-0", "-z", "-c", room::QUESTION].map(Into::into));
-    let mut sealed = source::psql(twin)?.sealed(&args)?;
+    let mut sealed = source::psql(wrapper)?.sealed(&args)?;
     if env::var_os(DATABASE).is_none() {
         sealed.tell(DATABASE, "postgres");
     }
@@ -187,17 +209,17 @@ fn unseen(tablespaces: &[Tablespace]) -> Option<String> {
 
 /// The standby is started by the programs beside this one. pg_basebackup itself copies from older
 /// servers too.
-fn check_version(twin: &Twin, source: &Source) -> Result<(), CloneError> {
-    let output = Command::new(&twin.program).arg("--version").output();
+fn check_version(wrapper: &Wrapper, source: &Source) -> Result<(), CloneError> {
+    let output = Command::new(&wrapper.program).arg("--version").output();
     let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
     let version = text.ok().and_then(|text| major(&text));
     match version {
         Some(version) if version == source.version => Ok(()),
         Some(version) => {
-            let program = twin.program.clone();
+            let program = wrapper.program.clone();
             Err(CloneError::Version(program, version, source.version))
         }
-        None => Err(CloneError::UnknownVersion(twin.program.clone())),
+        None => Err(CloneError::UnknownVersion(wrapper.program.clone())),
     }
 }
 
@@ -209,7 +231,7 @@ fn major(text: &str) -> Option<u32> {
 }
 
 /// PostgreSQL's own pg_basebackup: distributions put scripts of that name on PATH, and the library
-/// does not come through a twin.
+/// does not come through a wrapper.
 fn program(pg: Option<&Path>) -> Result<PathBuf, CloneError> {
     let Some(directory) = pg else {
         return on_path()

@@ -13,25 +13,25 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use pgseal_format::KeyImage;
+use pgseal_keys::cluster::Root;
+use pgseal_keys::control_file;
+use pgseal_keys::exit::{Code, Failure};
+use pgseal_keys::keybin::KeyDir;
+use pgseal_keys::machine::Machine;
+use pgseal_keys::passphrase;
+use pgseal_keys::postgres;
+use pgseal_keys::server::{self, Server};
+use pgseal_keys::unlock::{unlock, Opener, Unlocked, Ways};
+use pgseal_keys::writer;
+use pgseal_wrapper::ask::ask;
+use pgseal_wrapper::launch;
 use serde::Serialize;
 
-use crate::ask::ask;
 use crate::cli::DoctorArgs;
-use crate::cluster::Root;
-use crate::control_file;
-use crate::convert::refuse_converting;
 use crate::doctor::{self, Finding, Verdict};
-use crate::exit::{Failure, FOUND};
-use crate::keybin::KeyDir;
-use crate::launch;
-use crate::machine::Machine;
 use crate::output;
-use crate::passphrase;
-use crate::postgres;
-use crate::server::{self, Server};
 use crate::unlisted::{logs, unlisted};
-use crate::unlock::{unlock, Opener, Unlocked, Ways};
-use crate::writer;
+use pgseal_keys::conversion::refuse_converting;
 
 #[derive(Serialize)]
 struct Report {
@@ -50,7 +50,10 @@ pub fn run(args: &DoctorArgs) -> Result<ExitCode, Failure> {
     }
     let is_wrong = findings.iter().any(|found| found.verdict == Verdict::Wrong);
     output::report(&Report { findings }, args.json)?;
-    Ok(ExitCode::from(if is_wrong { FOUND } else { 0 }))
+    Ok(match is_wrong {
+        true => Code::Found.into(),
+        false => ExitCode::SUCCESS,
+    })
 }
 
 fn of_machine() -> Vec<Finding> {

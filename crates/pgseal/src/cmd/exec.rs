@@ -9,12 +9,14 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use pgseal_keys::exit::Failure;
+use pgseal_keys::key_set::KeySet;
+use pgseal_keys::pin;
+use pgseal_keys::unlock::unlock;
+use pgseal_wrapper::launch::{LaunchError, Sealed};
+use pgseal_wrapper::paths;
+
 use crate::cli::{ExecArgs, View};
-use crate::exit::Failure;
-use crate::handover;
-use crate::launch::{LaunchError, Sealed};
-use crate::twin::{paths, pin};
-use crate::unlock::unlock;
 
 pub fn run(args: ExecArgs) -> Result<ExitCode, Failure> {
     let (name, rest) = args.command.split_first().expect("clap requires a command");
@@ -35,9 +37,9 @@ pub fn run(args: ExecArgs) -> Result<ExitCode, Failure> {
         .map(|root| unlock(root, &ways))
         .collect::<Result<Vec<_>, _>>()?;
     if !clusters.is_empty() {
-        let record = handover::record(&clusters)?;
-        pin::check_record(&record)?;
-        sealed.record(&record)?;
+        let keys = KeySet::of(&clusters);
+        pin::check_keys(&keys)?;
+        sealed.keys(&keys)?;
     }
     Err(sealed.exec())
 }

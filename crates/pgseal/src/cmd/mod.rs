@@ -20,8 +20,9 @@ mod wal_put;
 
 use std::process::ExitCode;
 
+use pgseal_keys::exit::Failure;
+
 use crate::cli::{Command, KeyCommand, ReceiverCommand};
-use crate::exit::Failure;
 
 /// Does what the command line says.
 pub fn run(command: Command) -> Result<ExitCode, Failure> {

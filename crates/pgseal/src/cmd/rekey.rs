@@ -4,14 +4,15 @@
 
 use std::process::ExitCode;
 
+use pgseal_keys::exit::Failure;
+
 use crate::cli::RekeyArgs;
 use crate::convert::{self, Request};
-use crate::exit::Failure;
 
 pub fn run(args: &RekeyArgs) -> Result<ExitCode, Failure> {
     convert::run(&Request {
-        options: &args.convert,
         old: Some(args.old.ways()),
-        new: Some(&args.key),
+        new: Some(args.key.protection()?),
+        ..args.convert.request()
     })
 }

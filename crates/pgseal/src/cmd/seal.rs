@@ -5,14 +5,15 @@
 
 use std::process::ExitCode;
 
+use pgseal_keys::exit::Failure;
+
 use crate::cli::SealArgs;
 use crate::convert::{self, Request};
-use crate::exit::Failure;
 
 pub fn run(args: &SealArgs) -> Result<ExitCode, Failure> {
     convert::run(&Request {
-        options: &args.convert,
         old: None,
-        new: Some(&args.key),
+        new: Some(args.key.protection()?),
+        ..args.convert.request()
     })
 }

@@ -11,19 +11,19 @@ use std::process::ExitCode;
 
 use pgseal_crypto::Suite;
 use pgseal_format::{Header, KeyImage};
+use pgseal_keys::check;
+use pgseal_keys::cluster::{ClusterError, Root};
+use pgseal_keys::describe::{self, SlotView};
+use pgseal_keys::exit::{self, Failure};
+use pgseal_keys::keybin::KeyDir;
+use pgseal_keys::postgres;
+use pgseal_keys::server::{self, Server};
+use pgseal_keys::unlock::{unlock, Unlocked};
 use serde::Serialize;
 
 use crate::cli::StatusArgs;
-use crate::cluster::{ClusterError, Root};
-use crate::convert::refuse_converting;
-use crate::describe::{self, SlotView};
-use crate::exit::Failure;
-use crate::keybin::KeyDir;
 use crate::output;
-use crate::postgres;
-use crate::server::{self, Server};
-use crate::twin::start;
-use crate::unlock::{unlock, Unlocked};
+use pgseal_keys::conversion::refuse_converting;
 
 #[derive(Serialize)]
 struct Status {
@@ -106,7 +106,7 @@ fn sealed(root: Root, args: &StatusArgs) -> Result<Status, Failure> {
                 slot: opened.file.map(|(slot, _)| slot),
             },
             Err(error) => KeyCheck::Fails {
-                error: output::sentence(&error),
+                error: exit::sentence(&error),
             },
         }
     };
@@ -129,7 +129,7 @@ fn unsupported(data: &Path) -> Option<String> {
 
 /// The key, which must be this cluster's too.
 fn checked(opened: Unlocked) -> Result<Unlocked, Failure> {
-    start::check_key(&opened.root.path, &opened.master, opened.header.length)?;
+    check::check_key(&opened.root.path, &opened.master, opened.header.length)?;
     Ok(opened)
 }
 

@@ -3,18 +3,20 @@
 use std::io::Write;
 use std::process::ExitCode;
 
+use pgseal_keys::cluster::Root;
+use pgseal_keys::exit::Failure;
+use pgseal_keys::key_set::{self, KeySet, KeySetError};
+use pgseal_keys::pin;
+use pgseal_keys::unlock::{unlock, Ways};
+
 use crate::cli::UnlockArgs;
-use crate::cluster::Root;
-use crate::exit::Failure;
-use crate::handover::{self, HandoverFdError};
-use crate::twin::pin;
-use crate::unlock::{unlock, Ways};
 
 pub fn run(args: &UnlockArgs) -> Result<ExitCode, Failure> {
-    let mut receiver = handover::receiver(args.fd)?;
+    let mut receiver = key_set::receiver(args.fd)?;
     let unlocked = unlock(Root::required(&args.root)?, &Ways::default())?;
-    let record = handover::record(&[unlocked])?;
-    pin::check_record(&record)?;
-    receiver.write_all(&record).map_err(HandoverFdError::from)?;
+    let keys = KeySet::of(&[unlocked]);
+    pin::check_keys(&keys)?;
+    let record = keys.encode()?;
+    receiver.write_all(&record).map_err(KeySetError::from)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -4,14 +4,15 @@
 
 use std::process::ExitCode;
 
+use pgseal_keys::exit::Failure;
+
 use crate::cli::UnsealArgs;
 use crate::convert::{self, Request};
-use crate::exit::Failure;
 
 pub fn run(args: &UnsealArgs) -> Result<ExitCode, Failure> {
     convert::run(&Request {
-        options: &args.convert,
         old: Some(args.unlock.ways()),
         new: None,
+        ..args.convert.request()
     })
 }

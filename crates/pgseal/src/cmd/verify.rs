@@ -7,18 +7,18 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
+use pgseal_keys::check::CheckError;
+use pgseal_keys::cluster::Root;
+use pgseal_keys::control_file;
+use pgseal_keys::exit::{Code, Exit, Failure};
+use pgseal_keys::keybin::{KeyDir, DIR, SETTINGS};
+use pgseal_keys::server;
+use pgseal_keys::unlock::{unlock, Unlocked};
 use pgseal_storage::scratch::Scratch;
 
 use crate::cli::VerifyArgs;
-use crate::cluster::Root;
-use crate::control_file;
-use crate::exit::{Failure, FOUND};
-use crate::keybin::{KeyDir, DIR, SETTINGS};
 use crate::output;
 use crate::scan::{pool, progress, walk};
-use crate::server;
-use crate::twin::start::StartError;
-use crate::unlock::{unlock, Unlocked};
 use crate::verify::{printable, Cluster, Fault, Plan, Report, Results, Verdict};
 
 /// The pages change while they are read.
@@ -28,6 +28,12 @@ use crate::verify::{printable, Cluster, Fault, Plan, Report, Results, Verdict};
 )]
 pub struct ServerRuns(PathBuf, u32);
 
+impl Exit for ServerRuns {
+    fn code(&self) -> Code {
+        Code::Busy
+    }
+}
+
 pub fn run(args: &VerifyArgs) -> Result<ExitCode, Failure> {
     let root = Root::required(&args.cluster.pgdata)?;
     refuse_running(&root.path)?;
@@ -36,7 +42,7 @@ pub fn run(args: &VerifyArgs) -> Result<ExitCode, Failure> {
     output::report(&report, args.scan.json)?;
     Ok(match report.results.verdict() {
         Verdict::Good => ExitCode::SUCCESS,
-        Verdict::Bad => ExitCode::from(FOUND),
+        Verdict::Bad => ExitCode::from(Code::Found),
     })
 }
 
@@ -58,7 +64,7 @@ fn verify(unlocked: &Unlocked, args: &VerifyArgs) -> Result<Report, Failure> {
     let unmounted = unmounted(&found, &cluster);
     let plan = Plan::new(found.files, &cluster);
     if cluster.is_of_another_key(&plan.tasks) {
-        return Err(StartError::WrongKey(control_file::path(data), data.join(DIR)).into());
+        return Err(CheckError::WrongKey(control_file::path(data), data.join(DIR)).into());
     }
     let shown = args.scan.shows_progress();
     let bar = progress::bar(plan.tasks.iter().map(|task| task.found.len).sum(), shown);

@@ -15,20 +15,24 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use pgseal_keys::cluster::Root;
+use pgseal_keys::control_file;
+use pgseal_keys::exit::{Code, Failure};
+use pgseal_keys::unlock::{unlock, unlock_named, Unlocked, Ways};
 use pgseal_storage::wal::{LongHeader, WalName};
 
-use crate::archive::{named_key, ArchiveError, Archived, Form, Segment, Source};
+use crate::archive::{ArchiveError, Archived, Form, Segment, Source};
 use crate::cli::archive::WalGetArgs;
-use crate::cluster::Root;
-use crate::control_file;
-use crate::exit::{Failure, FOUND};
-use crate::unlock::{unlock, Unlocked, Ways};
 
 pub fn run(args: &WalGetArgs) -> ExitCode {
     match bring(args) {
         Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::from(FOUND),
-        Err(failure) => failure.report_to_recovery(),
+        Ok(false) => ExitCode::from(Code::Found),
+        Err(failure) => {
+            // The number is another to a server that recovers.
+            let _ = failure.report();
+            failure.code().to_recovery()
+        }
     }
 }
 
@@ -79,7 +83,7 @@ fn segment(args: &WalGetArgs, name: WalName, source: Source) -> Result<(), Failu
     let to = Form::Sealed(&own);
     let named = match segment.form_among([Form::Clear, to]) {
         Some(_) => Vec::new(),
-        None => named_keys(args)?,
+        None => unlock_nameds(args)?,
     };
     let forms = named.iter().map(Form::Sealed).chain([Form::Clear, to]);
     let Some((from, header)) = segment.form_among(forms) else {
@@ -112,10 +116,10 @@ fn admit_clear(args: &WalGetArgs, header: &LongHeader) -> Result<(), ArchiveErro
     Ok(())
 }
 
-fn named_keys(args: &WalGetArgs) -> Result<Vec<Unlocked>, Failure> {
+fn unlock_nameds(args: &WalGetArgs) -> Result<Vec<Unlocked>, Failure> {
     let ways = args.unlock.ways();
     let keys = args.key_file_name.iter();
-    keys.map(|file| named_key(file, &ways)).collect()
+    keys.map(|file| unlock_named(file, &ways)).collect()
 }
 
 /// Writes aside and renames, because the archive may be the very file. Without fsync: PostgreSQL

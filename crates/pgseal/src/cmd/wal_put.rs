@@ -10,14 +10,14 @@ use std::io::{self, Read};
 use std::path::Path;
 use std::process::ExitCode;
 
+use pgseal_keys::cluster::Root;
+use pgseal_keys::exit::Failure;
+use pgseal_keys::unlock::{unlock, unlock_named, Unlocked, Ways};
 use pgseal_storage::wal::WalName;
 use tempfile::PersistError;
 
-use crate::archive::{aside, named_key, ArchiveError, Archived, Form, Segment, Source};
+use crate::archive::{aside, ArchiveError, Archived, Form, Segment, Source};
 use crate::cli::archive::WalPutArgs;
-use crate::cluster::Root;
-use crate::exit::Failure;
-use crate::unlock::{unlock, Unlocked, Ways};
 
 pub fn run(args: &WalPutArgs) -> Result<ExitCode, Failure> {
     let archived = Archived::parse(&args.file)?;
@@ -60,7 +60,7 @@ fn segment(args: &WalPutArgs, name: WalName, source: &Source, to: &File) -> Resu
         }
         return Ok(source.copy(to).map_err(failed)?);
     };
-    let (own, archive) = (own(&args.path)?, named_key(file, &args.unlock.ways())?);
+    let (own, archive) = (own(&args.path)?, unlock_named(file, &args.unlock.ways())?);
     let forms = own.iter().map(Form::Sealed).chain([Form::Clear]);
     let Some((from, _)) = segment.form_among(forms) else {
         return Err(ArchiveError::NoKey(source.path.clone()).into());

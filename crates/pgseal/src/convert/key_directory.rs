@@ -13,54 +13,23 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use pgseal_convert::journal::JournalError;
 use pgseal_convert::{Journal, KeyDirectory, Kind, Phase};
 use pgseal_crypto::KeyId;
 use pgseal_format::Header;
+use pgseal_keys::conversion::JOURNAL;
+use pgseal_keys::keybin::{
+    kept_name, set_mode, settings, write_durably, KeyDir, DIR, NAME, SETTINGS,
+};
 use pgseal_storage::Errno;
 use zeroize::Zeroizing;
 
 use super::tree::{errno, sync_directory};
-use crate::keybin::{kept_name, set_mode, settings, write_durably, KeyDir, DIR, NAME, SETTINGS};
 
-pub const JOURNAL: &str = "conversion";
 const JOURNAL_ASIDE: &str = "conversion.new";
 const NEXT_KEY: &str = "key.bin.next";
 const NEXT_SETTINGS: &str = "pgseal.toml.next";
 const DIR_BEFORE: &str = "pg_encryption.new";
 const DIR_AFTER: &str = "pg_encryption.old";
-
-/// The cluster is being converted, so nothing else can be done with it.
-#[derive(Debug, thiserror::Error)]
-pub enum Converting {
-    #[error("{} is only partly converted: run `pgseal {}` on it again, which goes on where it was interrupted", .0.display(), .1.command())]
-    Begun(PathBuf, Kind),
-    #[error("{} {}", .0.display(), .1)]
-    Journal(PathBuf, JournalError),
-    #[error("{} cannot be read ({}): check its owner and mode", .0.display(), .1)]
-    Read(PathBuf, io::Error),
-}
-
-/// The journal of the cluster at `data`, if it is being converted.
-pub fn journal(data: &Path) -> Result<Option<Journal>, Converting> {
-    let path = data.join(DIR).join(JOURNAL);
-    match fs::read(&path) {
-        Ok(bytes) => match Journal::decode(&bytes) {
-            Ok(journal) => Ok(Some(journal)),
-            Err(error) => Err(Converting::Journal(path, error)),
-        },
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(Converting::Read(path, error)),
-    }
-}
-
-/// Refuses a cluster that is being converted.
-pub fn refuse_converting(data: &Path) -> Result<(), Converting> {
-    match journal(data)? {
-        Some(journal) => Err(Converting::Begun(data.to_owned(), journal.kind)),
-        None => Ok(()),
-    }
-}
 
 /// The key directory of the cluster at `data`.
 pub struct Keys {

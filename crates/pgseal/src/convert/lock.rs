@@ -11,8 +11,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 use nix::unistd::geteuid;
-
-use crate::server::{self, PidFileError, Server, PID_FILE};
+use pgseal_keys::exit::{Code, Exit};
+use pgseal_keys::server::{self, PidFileError, Server, PID_FILE};
 
 /// A server that has seen an old pid file removes it within so long, or sees ours.
 const SETTLED: Duration = Duration::from_millis(200);
@@ -32,6 +32,16 @@ pub enum LockError {
     PidFile(#[from] PidFileError),
     #[error("{} cannot be locked ({}): check its owner and mode, and free space", .0.display(), .1)]
     Io(PathBuf, io::Error),
+}
+
+impl Exit for LockError {
+    fn code(&self) -> Code {
+        match self {
+            Self::NoCluster(_) | Self::Owner(_) => Code::Usage,
+            Self::Server(..) | Self::Other(_) => Code::Busy,
+            Self::Io(..) | Self::PidFile(_) => Code::Io,
+        }
+    }
 }
 
 /// The right to convert a cluster, until it is dropped.

@@ -24,27 +24,25 @@ use pgseal_convert::plan::{Geometry, Plan, Task, CONTROL};
 use pgseal_convert::steps::{self, ControlFailed, Ends, Failed, Key};
 use pgseal_convert::{Journal, KeyDirectory, Kind, Phase};
 use pgseal_crypto::KeyId;
+use pgseal_keys::cluster::Root;
+use pgseal_keys::exit::{Code, Exit, Failure};
+use pgseal_keys::keybin::{KeyDir, DIR};
+use pgseal_keys::new_key::{new_key, KeyProtection, NewKey};
+use pgseal_keys::raw::words;
+use pgseal_keys::unlock::{unlock_from, Unlocked, Ways};
 use pgseal_storage::control::{Control, ControlError, State};
 use pgseal_storage::scratch::Scratch;
 use pgseal_storage::wal::ClearWal;
 use pgseal_storage::Errno;
 
-use crate::cli::{ConvertOptions, KeyChoice};
-use crate::cluster::Root;
-use crate::exit::{Failure, FOUND};
-use crate::keybin::{KeyDir, DIR};
 use crate::output;
-use crate::scan::raw::words;
 use crate::scan::walk::{walk, WalkError};
 use crate::scan::{pool, progress};
-use crate::twin::initdb_key::{new_key, NewKey};
-use crate::unlock::{unlock_from, Unlocked, Ways};
 use crate::verify::printable;
 use key_directory::Keys;
-pub use key_directory::{refuse_converting, Converting};
 use lock::Lock;
-pub use lock::LockError;
 use obstacle::Obstacle;
+use pgseal_keys::conversion::{self, Converting};
 use report::{Done, Outlook, Stage};
 use survey::{Survey, SurveyError};
 use tree::Tree;
@@ -74,6 +72,22 @@ pub enum ConvertError {
     Walk(#[from] WalkError),
 }
 
+impl Exit for ConvertError {
+    fn code(&self) -> Code {
+        match self {
+            Self::AlreadySealed(_) => Code::Usage,
+            Self::Control(..) | Self::Obstacles(..) => Code::Found,
+            Self::OtherKey(..) => Code::WrongKey,
+            Self::OtherCopy(_) => Code::KeyFile,
+            Self::ReadControl(..)
+            | Self::Begin(..)
+            | Self::Step(..)
+            | Self::Survey(_)
+            | Self::Walk(_) => Code::Io,
+        }
+    }
+}
+
 fn more(others: usize) -> String {
     match others {
         0 => String::new(),
@@ -82,12 +96,19 @@ fn more(others: usize) -> String {
 }
 
 /// What is asked for: seal has a new key, unseal an old one, rekey both.
-pub struct Request<'a> {
-    pub options: &'a ConvertOptions,
+pub struct Request {
+    pub data: PathBuf,
+    /// Nothing is changed: what would be done is said.
+    pub check: bool,
+    /// Threads, if not one for each core.
+    pub jobs: Option<NonZeroUsize>,
+    /// The report is for machines.
+    pub json: bool,
+    pub shows_progress: bool,
     /// How the key that the files are under opens.
     pub old: Option<Ways>,
-    /// How the key that they shall be under is protected.
-    pub new: Option<&'a KeyChoice>,
+    /// What is asked of the key that they shall be under.
+    pub new: Option<KeyProtection>,
 }
 
 /// The keys at both ends.
@@ -121,21 +142,20 @@ fn key_id(unlocked: Option<&Unlocked>) -> Option<KeyId> {
 struct Conversion<'a> {
     data: PathBuf,
     kind: Kind,
-    request: &'a Request<'a>,
+    request: &'a Request,
     tree: Tree,
     keys: Keys,
     jobs: NonZeroUsize,
 }
 
 /// Does what is asked for, or says what it would be.
-pub fn run(request: &Request<'_>) -> Result<ExitCode, Failure> {
-    let options = request.options;
-    let kind = match (&request.old, request.new) {
+pub fn run(request: &Request) -> Result<ExitCode, Failure> {
+    let kind = match (&request.old, &request.new) {
         (None, _) => Kind::Seal,
         (Some(_), None) => Kind::Unseal,
         (Some(_), Some(_)) => Kind::Rekey,
     };
-    let data = Root::pending(&options.pgdata)?.path;
+    let data = Root::pending(&request.data)?.path;
     let ended = kind == Kind::Unseal && Keys::of(&data).has_ended();
     if kind != Kind::Seal && !ended {
         Root::required(&data)?;
@@ -144,7 +164,7 @@ pub fn run(request: &Request<'_>) -> Result<ExitCode, Failure> {
     let conversion = Conversion {
         tree: Tree(data.clone()),
         keys: Keys::of(&data),
-        jobs: pool::jobs(options.scan.jobs),
+        jobs: pool::jobs(request.jobs),
         data,
         kind,
         request,
@@ -154,7 +174,7 @@ pub fn run(request: &Request<'_>) -> Result<ExitCode, Failure> {
 
 impl Conversion<'_> {
     fn run(&self, lock: &mut Lock) -> Result<ExitCode, Failure> {
-        let journal = key_directory::journal(&self.data)?;
+        let journal = conversion::journal(&self.data)?;
         if let Some(other) = journal.as_ref().filter(|journal| journal.kind != self.kind) {
             return Err(Converting::Begun(self.data.clone(), other.kind).into());
         }
@@ -178,7 +198,7 @@ impl Conversion<'_> {
     /// An unseal that is through, but for what it leaves. A plain server may have run since.
     fn clear_up(&self, lock: &mut Lock) -> Result<ExitCode, Failure> {
         let control = self.control(None)?;
-        if self.request.options.check {
+        if self.request.check {
             let obstacles = obstacle::state(self.kind, &self.data, &control);
             let rest = Survey {
                 obstacles,
@@ -197,15 +217,15 @@ impl Conversion<'_> {
     fn begin(&self, lock: &mut Lock) -> Result<ExitCode, Failure> {
         let from = self.open_old()?;
         let survey = self.survey(from.as_ref(), false)?;
-        if !self.request.options.check {
+        if !self.request.check {
             self.refuse_for(&survey.obstacles)?;
         }
-        let new = self.request.new.map(|choice| {
+        let new = self.request.new.as_ref().map(|new| {
             let root = Root::pending(&self.data)?;
-            Ok::<_, Failure>(new_key(&choice.split(), root)?)
+            Ok::<_, Failure>(new_key(new, root)?)
         });
         let new = new.transpose()?;
-        if self.request.options.check {
+        if self.request.check {
             return self.tell(&survey, Stage::New);
         }
         let control = self.keep_servers_out(lock, from.as_ref())?;
@@ -221,7 +241,7 @@ impl Conversion<'_> {
             (None, _) => self.keys.remove_leftovers(),
         };
         // If it failed when all was in place, the key counts.
-        let counts = begun.is_ok() || !matches!(key_directory::journal(&self.data), Ok(None));
+        let counts = begun.is_ok() || !matches!(conversion::journal(&self.data), Ok(None));
         let to = new.filter(|_| counts).map(NewKey::keep);
         begun.map_err(|error| ConvertError::Begin(self.data.clone(), error))?;
         self.convert(journal, &Secrets { from, to })
@@ -231,7 +251,7 @@ impl Conversion<'_> {
     fn go_on(&self, journal: Journal, lock: &mut Lock) -> Result<ExitCode, Failure> {
         let mut rest = Survey::of_rest(&self.data, &journal).map_err(ConvertError::Survey)?;
         rest.obstacles.extend(self.of_plain_server(&journal)?);
-        if self.request.options.check {
+        if self.request.check {
             return self.tell(&rest, self.stage(journal.phase));
         }
         self.refuse_for(&rest.obstacles)?;
@@ -279,7 +299,7 @@ impl Conversion<'_> {
         if !is_in_clear || !self.tree.path(CONTROL).exists() {
             return Ok(Vec::new());
         }
-        let journal = || self.data.join(DIR).join(key_directory::JOURNAL);
+        let journal = || self.data.join(DIR).join(conversion::JOURNAL);
         let control = { self.control(None) }.map_err(|_| ConvertError::OtherCopy(journal()))?;
         Ok(obstacle::state(self.kind, &self.data, &control))
     }
@@ -294,11 +314,11 @@ impl Conversion<'_> {
 
     /// The new key, from where it waits.
     fn open_next(&self) -> Result<Option<Unlocked>, Failure> {
-        let Some(choice) = self.request.new else {
+        let Some(new) = &self.request.new else {
             return Ok(None);
         };
         let root = Root::pending(&self.data)?;
-        Ok(Some(unlock_from(&self.keys.next(), root, &choice.ways())?))
+        Ok(Some(unlock_from(&self.keys.next(), root, &new.ways())?))
     }
 
     fn survey(&self, from: Option<&Unlocked>, begun: bool) -> Result<Survey, ConvertError> {
@@ -344,11 +364,11 @@ impl Conversion<'_> {
     fn tell(&self, survey: &Survey, stage: Stage) -> Result<ExitCode, Failure> {
         let speed = estimate::bytes_per_second(&self.tree, &survey.plan, self.jobs);
         let outlook = Outlook::new(self.kind, &self.data, survey, stage, speed);
-        output::report(&outlook, self.request.options.scan.json)?;
-        Ok(ExitCode::from(match survey.obstacles.is_empty() {
-            true => 0,
-            false => FOUND,
-        }))
+        output::report(&outlook, self.request.json)?;
+        Ok(match survey.obstacles.is_empty() {
+            true => ExitCode::SUCCESS,
+            false => Code::Found.into(),
+        })
     }
 
     /// To the end, from where `journal` says.
@@ -360,8 +380,7 @@ impl Conversion<'_> {
         if journal.phase == Phase::Storing {
             let plan = self.plan(&geometry)?;
             done.count(&plan);
-            let options = self.request.options;
-            let shown = options.scan.shows_progress();
+            let shown = self.request.shows_progress;
             let bar = progress::bar(done.bytes, shown);
             let ends = secrets.ends();
             let store_all = |batches: Vec<_>| self.store_all(&batches, &ends, &bar);
@@ -388,7 +407,7 @@ impl Conversion<'_> {
     }
 
     fn tell_done(&self, done: &Done) -> Result<ExitCode, Failure> {
-        match self.request.options.scan.json {
+        match self.request.json {
             true => output::print_done(output::json(done))?,
             false => output::print_done(done)?,
         }

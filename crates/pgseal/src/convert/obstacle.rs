@@ -13,6 +13,8 @@ use pgseal_convert::files::directory_of;
 use pgseal_convert::plan::{action, is_copy, Action, Geometry};
 use pgseal_convert::Kind;
 use pgseal_crypto::UNIT;
+use pgseal_keys::postgres::check_cluster;
+use pgseal_keys::raw::Raw;
 use pgseal_storage::classify::{classify, is_inside};
 use pgseal_storage::control::{Control, ControlError, State};
 use pgseal_storage::disk::read_full;
@@ -22,8 +24,6 @@ use pgseal_storage::wal::{WalName, NAME_LEN};
 use super::key_directory::Keys;
 use super::survey::{look, SurveyError};
 use crate::pages::randomness::{look_between_holes, Look, BLOCK};
-use crate::postgres::check_cluster;
-use crate::scan::raw::Raw;
 use crate::scan::walk::{is_place, Found, Inode, Odd, Walk};
 use crate::verify::printable;
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt::{self, Display, Formatter};
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -12,7 +13,6 @@ use pgseal_convert::plan::Plan;
 use pgseal_convert::Kind;
 use pgseal_storage::wal::ClearWal;
 use serde::Serialize;
-use std::num::NonZeroUsize;
 
 use super::survey::{Space, Survey};
 use crate::output;

@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use pgseal_format::{KeyImage, SecretSource, Slot, SlotKind};
-use pgseal_keyring::tells_secret;
+use pgseal_keys::tells_secret;
 
 use super::Finding;
 

@@ -3,5 +3,4 @@
 
 pub mod pool;
 pub mod progress;
-pub mod raw;
 pub mod walk;

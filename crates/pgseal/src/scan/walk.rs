@@ -16,6 +16,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use pgseal_keys::exit::{Code, Exit};
 use pgseal_storage::classify::{version_directory, DIRECTORIES};
 
 /// A regular file.
@@ -68,6 +69,12 @@ pub struct Walk {
 #[derive(Debug, thiserror::Error)]
 #[error("{} cannot be read ({}): run pgseal as the server's user, and check that it is mounted", .0.display(), .1)]
 pub struct WalkError(PathBuf, io::Error);
+
+impl Exit for WalkError {
+    fn code(&self) -> Code {
+        Code::Io
+    }
+}
 
 /// Where server logs are by default; they may be two names for one directory.
 pub const LOGS: [&str; 2] = ["log", "pg_log"];

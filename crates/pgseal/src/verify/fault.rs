@@ -1,10 +1,9 @@
 //! What can be wrong with a page or a file, in the words that the operator reads.
 
+use pgseal_keys::keybin::CopyError;
+use pgseal_keys::raw::words;
 use pgseal_storage::control::ControlError;
 use pgseal_storage::Errno;
-
-use crate::keybin::CopyError;
-use crate::scan::raw::words;
 
 /// One finding.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]

@@ -31,14 +31,14 @@ use std::path::Path;
 
 use indicatif::ProgressBar;
 use pgseal_crypto::{FileCipher, KeyLength, MasterKey, UNIT};
+use pgseal_keys::control_file::{self, ControlReadError, Read};
+use pgseal_keys::raw::Raw;
 use pgseal_storage::classify::{classify, Class, Kind};
 use pgseal_storage::control::{Control, ControlError, State};
 use pgseal_storage::layout::{Root, Spec};
 use pgseal_storage::scratch::Scratch;
 use pgseal_storage::{Errno, SealedFile};
 
-use crate::control_file::{self, ControlReadError, Read};
-use crate::scan::raw::Raw;
 use crate::scan::walk::Found;
 pub use fault::Fault;
 use recovery::{Recovery, WalSegment};

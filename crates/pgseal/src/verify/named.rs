@@ -4,6 +4,7 @@
 
 use indicatif::ProgressBar;
 use pgseal_crypto::UNIT;
+use pgseal_keys::raw::Raw;
 use pgseal_storage::classify::Kind;
 use pgseal_storage::control::Control;
 use pgseal_storage::disk::read_full;
@@ -13,7 +14,6 @@ use pgseal_storage::{Errno, SealedFile};
 
 use super::{le32, Checked, Cluster, Fault};
 use crate::pages::randomness::{look_between_holes, Look, BLOCK};
-use crate::scan::raw::Raw;
 
 /// A file with a format that can be checked.
 #[derive(Clone, Copy)]

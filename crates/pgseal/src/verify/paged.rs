@@ -2,6 +2,7 @@
 
 use indicatif::ProgressBar;
 use pgseal_crypto::UNIT;
+use pgseal_keys::raw::Raw;
 use pgseal_storage::disk::read_full;
 use pgseal_storage::scratch::Scratch;
 use pgseal_storage::SealedFile;
@@ -13,7 +14,6 @@ use crate::pages::checksum::{checksum, stored};
 use crate::pages::header;
 use crate::pages::randomness::{look, look_between_holes, Look, BLOCK};
 use crate::pages::Page;
-use crate::scan::raw::Raw;
 
 impl Cluster<'_> {
     pub(super) fn relation(

@@ -2,13 +2,13 @@
 
 use indicatif::ProgressBar;
 use pgseal_crypto::{BLOCK, UNIT};
+use pgseal_keys::raw::Raw;
 use pgseal_storage::disk::read_full;
 use pgseal_storage::layout::PAGE;
 use pgseal_storage::scratch::Scratch;
 use pgseal_storage::{Errno, SealedFile};
 
 use crate::pages::Page;
-use crate::scan::raw::Raw;
 
 /// A page in both forms. A hole is zeros in clear.
 pub struct Pair<'a> {

@@ -7,6 +7,7 @@
 //! that is damage depends on [how far WAL is read](super::recovery).
 
 use indicatif::ProgressBar;
+use pgseal_keys::raw::Raw;
 use pgseal_storage::layout::PAGE;
 use pgseal_storage::scratch::Scratch;
 use pgseal_storage::wal::{LongHeader, WalName, LONG_HEADER};
@@ -15,7 +16,6 @@ use super::reader::{is_zero, pages, Pair};
 use super::recovery::WalSegment;
 use super::{Checked, Cluster, Fault};
 use crate::pages::Page;
-use crate::scan::raw::Raw;
 
 /// What a segment is, by the pages so far.
 enum Segment {

@@ -3,11 +3,22 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 
 use super::{alone, script, Transcript};
 
-/// What the twins run by.
-pub const RUNNER: &str = env!("CARGO_BIN_EXE_pgseal-twin");
+/// What wrappers run: the program of another package, beside the command. `cargo test` of both
+/// packages builds it.
+pub fn runner() -> &'static str {
+    let command = env!("CARGO_BIN_EXE_pgseal");
+    static RUNNER: OnceLock<String> = OnceLock::new();
+    RUNNER.get_or_init(|| {
+        let runner = format!("{command}-twin");
+        let there = Path::new(&runner).exists();
+        assert!(there, "test pgseal and pgseal-wrapper in one call of cargo");
+        runner
+    })
+}
 
 /// What the library answers in a program, and `--version`: `SHARE` and `VERSION` are other answers,
 /// in the directory `other` too. With `UNLOADED` the library is not there.
@@ -78,7 +89,7 @@ impl Place {
     }
 
     pub fn twin(&self, name: &str, args: &[&str]) -> Command {
-        let mut twin = with_library(alone(Path::new(RUNNER)));
+        let mut twin = with_library(alone(Path::new(runner())));
         twin.arg(self.path("pg").join(name))
             .arg("/twins/it")
             .args(args);

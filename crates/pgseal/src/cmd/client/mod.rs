@@ -3,6 +3,7 @@
 
 mod column;
 mod connect;
+mod exit;
 mod grant;
 mod init;
 mod key;
@@ -23,13 +24,13 @@ use pgseal_client::{
     from_hex, ClientError, ConnectOptions, Identity, IdentityFile, IdentityFileError, Policy,
     PolicyError, Resolver, Session, SessionOptions, Target,
 };
+use pgseal_keys::exit::Failure;
 use zeroize::Zeroizing;
 
 use crate::cli::client::{
     Accept, ClientColumnCommand, ClientCommand, ClientGrantCommand, ClientKeyCommand,
     ClientOptions, TrustOptions,
 };
-use crate::exit::Failure;
 use crate::output::OutputError;
 
 /// Why a subcommand of `client` ended.

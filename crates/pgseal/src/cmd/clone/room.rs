@@ -13,9 +13,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use nix::unistd::{eaccess, AccessFlags};
+use pgseal_keys::exit::{Code, Exit};
+use pgseal_wrapper::getopt::Given;
 
 use crate::free_space::free_space;
-use crate::twin::getopt::Given;
 
 /// The size is shown to who may use the tablespace, or see all statistics.
 pub const QUESTION: &str = "
@@ -77,6 +78,15 @@ pub enum RoomError {
     NoTablespace(PathBuf, String),
     #[error("the file system of {} has {} bytes free, and the server's files there are of {} bytes: make room, map tablespaces elsewhere by `-T OLD=NEW` after `--`, or add --no-estimate-size there to try it", .0.display(), .1, .2)]
     Space(PathBuf, u64, u64),
+}
+
+impl Exit for RoomError {
+    fn code(&self) -> Code {
+        match self {
+            Self::Unusable(..) | Self::Space(..) => Code::Io,
+            Self::NotEmpty { .. } | Self::NoTablespace(..) => Code::Usage,
+        }
+    }
 }
 
 /// Looks at the places of `target` and of the tablespaces, as `given` maps them.

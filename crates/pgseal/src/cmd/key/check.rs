@@ -5,16 +5,16 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use pgseal_format::{Header, SecretSource, Slot, SlotKind};
-use pgseal_keyring::DerivedError;
+use pgseal_keys::cluster::Root;
+use pgseal_keys::describe;
+use pgseal_keys::exit::{self, Code, Exit, Failure};
+use pgseal_keys::keybin::{CopyError, KeyDir, DIR, SETTINGS};
+use pgseal_keys::passphrase::{PassphraseError, Source};
+use pgseal_keys::unlock::{unlock, Opener, SlotError, UnlockError, Unlocked, Ways};
+use pgseal_keys::DerivedError;
 
 use crate::cli::CheckArgs;
-use crate::cluster::Root;
-use crate::describe;
-use crate::exit::Failure;
-use crate::keybin::{CopyError, KeyDir, DIR, SETTINGS};
 use crate::output;
-use crate::passphrase::{PassphraseError, Source};
-use crate::unlock::{unlock, Opener, SlotError, UnlockError, Unlocked, Ways};
 
 /// Some slots open, and of others that is not known.
 #[derive(Debug, thiserror::Error)]
@@ -39,6 +39,18 @@ enum Outcome {
 #[derive(Debug, thiserror::Error)]
 #[error("the key opens, but {DIR}/{SETTINGS} {0}")]
 pub struct NoCopy(#[from] CopyError);
+
+impl Exit for SlotsDoNotOpen {
+    fn code(&self) -> Code {
+        Code::Found
+    }
+}
+
+impl Exit for NoCopy {
+    fn code(&self) -> Code {
+        Code::Found
+    }
+}
 
 pub fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
     let root = Root::required(&args.cluster.pgdata)?;
@@ -99,7 +111,7 @@ fn every_slot(opened: &Unlocked, ways: &Ways, more: &[PathBuf]) -> Result<(), Fa
                 untried.push(format!("slot {id}"));
             }
             Outcome::Shut(error) => {
-                let error = output::sentence(error);
+                let error = exit::sentence(error);
                 output::print(format_args!("slot {id} ({name}): {error}\n"))?;
                 shut.push(format!("slot {id}"));
             }

@@ -5,7 +5,3 @@ pub mod rotate;
 mod slots;
 pub mod unwrap;
 pub mod wrap;
-
-pub use check::{NoCopy, SlotsDoNotOpen};
-pub use slots::ChangeError;
-pub use unwrap::OnTerminal;

@@ -3,17 +3,17 @@
 use std::path::Path;
 
 use pgseal_format::{Header, KeyFile, Slot, SlotKind};
-use pgseal_keyring::{add_slot, RewriteError};
+use pgseal_keys::cluster::Root;
+use pgseal_keys::command;
+use pgseal_keys::exit::{Code, Exit, Failure};
+use pgseal_keys::keybin::{KeyBinError, KeyDir};
+use pgseal_keys::new_key::WRAP_COMMAND;
+use pgseal_keys::new_slot::{NewSlot, NewSlotError};
+use pgseal_keys::unlock::{outranking, unlock, Opener, SlotError, Ways, UNWRAP_COMMAND};
+use pgseal_keys::{add_slot, RewriteError};
 
 use crate::cli::{ClusterOptions, NewOptions};
-use crate::cluster::Root;
-use crate::command;
-use crate::exit::Failure;
-use crate::keybin::{KeyBinError, KeyDir};
-use crate::new_slot::{NewSlot, NewSlotError};
 use crate::output;
-use crate::twin::initdb_key::WRAP_COMMAND;
-use crate::unlock::{outranking, unlock, Opener, SlotError, Ways, UNWRAP_COMMAND};
 
 /// Why the slots stay as they were.
 #[derive(Debug, thiserror::Error)]
@@ -28,6 +28,22 @@ pub enum ChangeError {
     New(#[from] NewSlotError),
     #[error(transparent)]
     Rewrite(Box<RewriteError<KeyBinError, SlotError>>),
+}
+
+impl Exit for ChangeError {
+    fn code(&self) -> Code {
+        match self {
+            Self::NoWay | Self::NoUnwrap | Self::NoSlot(_) => Code::Usage,
+            Self::New(error) => error.code(),
+            Self::Rewrite(error) => match &**error {
+                RewriteError::Store(error) => error.code(),
+                RewriteError::Add(_) => Code::Usage,
+                RewriteError::Open(error) => error.code(),
+                RewriteError::OtherKey => Code::WrongKey,
+                RewriteError::ReadBack => Code::Io,
+            },
+        }
+    }
 }
 
 /// Which slot goes.

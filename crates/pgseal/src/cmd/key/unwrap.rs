@@ -4,17 +4,23 @@ use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
 use pgseal_format::Payload;
+use pgseal_keys::cluster::Root;
+use pgseal_keys::exit::{Code, Exit, Failure};
+use pgseal_keys::unlock::unlock;
 
 use crate::cli::UnwrapArgs;
-use crate::cluster::Root;
-use crate::exit::Failure;
 use crate::output;
-use crate::unlock::unlock;
 
 /// A secret does not belong on a screen.
 #[derive(Debug, thiserror::Error)]
 #[error("this prints the unencrypted key: send it to a pipe or file, or give --reveal")]
 pub struct OnTerminal;
+
+impl Exit for OnTerminal {
+    fn code(&self) -> Code {
+        Code::Usage
+    }
+}
 
 pub fn run(args: &UnwrapArgs) -> Result<ExitCode, Failure> {
     if io::stdout().is_terminal() && !args.reveal {

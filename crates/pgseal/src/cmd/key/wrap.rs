@@ -2,9 +2,10 @@
 
 use std::process::ExitCode;
 
+use pgseal_keys::exit::Failure;
+
 use super::slots::{change, Replace};
 use crate::cli::WrapArgs;
-use crate::exit::Failure;
 
 pub fn run(args: WrapArgs) -> Result<ExitCode, Failure> {
     let replace = args.replace.map_or(Replace::None, Replace::Slot);

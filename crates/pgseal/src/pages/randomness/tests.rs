@@ -2,10 +2,11 @@
 
 #![allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // of small whole numbers
 
+use pgseal_crypto::{FileCipher, FileId, Fork, KeyLength, MasterKey};
+
 use super::super::samples::{sample, SAMPLES};
 use super::super::{header, Page};
 use super::*;
-use pgseal_crypto::{FileCipher, FileId, Fork, KeyLength, MasterKey};
 
 /// ln n!, by Stirling's series above 20.
 fn ln_factorial(n: f64) -> f64 {

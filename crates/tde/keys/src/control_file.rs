@@ -1,0 +1,88 @@
+//! A data directory's `global/pg_control`, looked at from outside: what it says, read with its
+//! key, and whether it is sealed at all.
+//!
+//! That it is sealed proves that the library was at work in a program that made the directory: the
+//! wrappers ask before they put a key file in place, and before they start a server without one.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::Duration;
+
+use pgseal_crypto::{FileCipher, KeyLength, MasterKey, UNIT};
+use pgseal_storage::classify::{classify, Class};
+use pgseal_storage::control::{Control, ControlError};
+use pgseal_storage::scratch::Scratch;
+use pgseal_storage::{Errno, SealedFile};
+
+use crate::exit::{Code, Exit};
+use crate::raw::Raw;
+
+/// `pg_control` is not there or cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[error("{} cannot be read ({}): give a data directory with -D, and run pgseal as the server's user", .0.display(), .1)]
+pub struct ControlReadError(PathBuf, io::Error);
+
+impl Exit for ControlReadError {
+    fn code(&self) -> Code {
+        Code::Io
+    }
+}
+
+impl Exit for ControlError {
+    fn code(&self) -> Code {
+        match self {
+            Self::Blocks(..) | Self::Version(_) => Code::NotGuaranteed,
+            _ => Code::Io,
+        }
+    }
+}
+
+/// The file, below `data`.
+pub fn path(data: &Path) -> PathBuf {
+    data.join("global/pg_control")
+}
+
+/// In clear it ends in zeros; so does one that a raw base backup carried, but that one's values
+/// make no sense.
+pub fn is_sealed(data: &Path) -> io::Result<bool> {
+    let bytes = fs::read(path(data))?;
+    let tail = bytes.get(4096..).unwrap_or_default();
+    let carried = matches!(Control::parse(&bytes), Err(ControlError::Value(_)));
+    Ok(carried || tail.iter().any(|&byte| byte != 0))
+}
+
+/// What it says, and its bytes in clear.
+pub struct Read {
+    pub said: Result<Control, ControlError>,
+    pub page: Vec<u8>,
+}
+
+/// Reads it with its key. A server may be writing it meanwhile.
+pub fn read(data: &Path, master: &MasterKey, length: KeyLength) -> Result<Read, ControlReadError> {
+    const TRIES: usize = 10;
+    let mut tries = 1..TRIES;
+    loop {
+        let page = page(&path(data), master, length);
+        let page = page.map_err(|error| ControlReadError(path(data), error))?;
+        let said = Control::parse(&page);
+        if said != Err(ControlError::Checksum) || tries.next().is_none() {
+            return Ok(Read { said, page });
+        }
+        sleep(Duration::from_millis(10));
+    }
+}
+
+fn page(path: &Path, master: &MasterKey, length: KeyLength) -> io::Result<Vec<u8>> {
+    let Class::Sealed(spec) = classify(b"global/pg_control").class else {
+        unreachable!("pg_control is sealed");
+    };
+    let sealed = SealedFile::new(FileCipher::new(master, length, &spec.id), spec.layout);
+    let (disk, mut page) = (Raw(File::open(path)?), vec![0; UNIT]);
+    let done = sealed
+        .read_at(&disk, &mut Scratch::new(), &mut page, 0)
+        .map_err(|Errno(code)| io::Error::from_raw_os_error(code))?;
+    page.truncate(done);
+    Ok(page)
+}

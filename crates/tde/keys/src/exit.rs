@@ -1,0 +1,184 @@
+//! Exit codes: a documented interface (docs/exit-codes.md).
+//!
+//! An error says its own code, beside its definition, by [`Exit`]; this module knows none of them.
+//! [`Failure`] is any such error on its way to `main`, which reports it as one sentence.
+
+use std::error::Error;
+use std::fmt::{self, Display, Formatter};
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+/// How a program of ours ends if it does not succeed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Code {
+    /// A check found something.
+    Found,
+    /// PostgreSQL's program would end so, and its wrapper refuses for it.
+    AsPostgres,
+    /// The command line or the environment is wrong.
+    Usage,
+    /// A file, a process or the system fails.
+    Io,
+    /// The cluster is not sealed.
+    NotSealed,
+    /// The key file is damaged, incomplete or newer.
+    KeyFile,
+    /// A provider or its command fails.
+    Provider,
+    /// The key is another one.
+    WrongKey,
+    /// It cannot be guaranteed that the program runs sealed.
+    NotGuaranteed,
+    /// Another process is at work.
+    Busy,
+    /// A server or an evaluator refuses.
+    Refused,
+    /// Ctrl-C ended the program, in a shell's numbers.
+    Interrupted,
+    /// Nobody reads standard output, in a shell's numbers.
+    NoReader,
+}
+
+impl Code {
+    /// `wal-get` adds this to every code: PostgreSQL takes 1 to 125 of restore_command for the end
+    /// of the archive, and stops from 126 on. No signal has these numbers, less 128.
+    const STOPS_RECOVERY: u8 = 200;
+
+    /// The number that the operating system is given.
+    #[must_use]
+    pub fn number(self) -> u8 {
+        match self {
+            Self::Found | Self::AsPostgres => 1,
+            Self::Usage => 2,
+            Self::Io => 3,
+            Self::NotSealed => 4,
+            Self::KeyFile => 5,
+            Self::Provider => 6,
+            Self::WrongKey => 7,
+            Self::NotGuaranteed => 8,
+            Self::Busy => 9,
+            Self::Refused => 10,
+            Self::Interrupted => 130,
+            Self::NoReader => 141,
+        }
+    }
+
+    /// The code as a server that recovers must be given it.
+    #[must_use]
+    pub fn to_recovery(self) -> ExitCode {
+        ExitCode::from(Self::STOPS_RECOVERY + self.number())
+    }
+}
+
+impl From<Code> for ExitCode {
+    fn from(code: Code) -> Self {
+        Self::from(code.number())
+    }
+}
+
+/// An error that ends a program: one sentence for the operator, and a code.
+pub trait Exit: Error + 'static {
+    /// The documented code.
+    fn code(&self) -> Code;
+}
+
+/// Why a program ended.
+#[derive(Debug)]
+pub struct Failure(Box<dyn Exit>);
+
+impl<E: Exit> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self(Box::new(error))
+    }
+}
+
+impl Display for Failure {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl Failure {
+    /// The error, if it is an `E`.
+    #[must_use]
+    pub fn cause<E: Exit>(&self) -> Option<&E> {
+        let error: &(dyn Error + 'static) = &*self.0;
+        error.downcast_ref()
+    }
+
+    /// The documented code.
+    #[must_use]
+    pub fn code(&self) -> Code {
+        self.0.code()
+    }
+
+    /// Says it on standard error, except that nobody reads standard output: filters say nothing.
+    #[must_use]
+    pub fn report(&self) -> ExitCode {
+        if self.code() != Code::NoReader {
+            // The exit code is left, if nobody reads that either.
+            let _ = writeln!(io::stderr(), "pgseal: {}", sentence(self));
+        }
+        self.code().into()
+    }
+}
+
+/// A sentence without the numbers that Rust adds to what the system says of an error.
+pub fn sentence(text: &impl Display) -> String {
+    const NUMBER: &str = " (os error ";
+    let text = text.to_string();
+    let mut parts = text.split(NUMBER);
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        match part.split_once(')') {
+            Some((number, rest)) if number.bytes().all(|byte| byte.is_ascii_digit()) => {
+                out.push_str(rest);
+            }
+            _ => out.extend([NUMBER, part]),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_the_documented_ones() {
+        let codes = [
+            (Code::Found, 1),
+            (Code::AsPostgres, 1),
+            (Code::Usage, 2),
+            (Code::Io, 3),
+            (Code::NotSealed, 4),
+            (Code::KeyFile, 5),
+            (Code::Provider, 6),
+            (Code::WrongKey, 7),
+            (Code::NotGuaranteed, 8),
+            (Code::Busy, 9),
+            (Code::Refused, 10),
+            (Code::Interrupted, 130),
+            (Code::NoReader, 141),
+        ];
+        for (code, number) in codes {
+            assert_eq!(code.number(), number, "{code:?}");
+        }
+    }
+
+    #[test]
+    fn what_the_system_says_has_no_number() {
+        for (text, said) in [
+            (
+                "x cannot be read (No such file (os error 2)): go",
+                "x cannot be read (No such file): go",
+            ),
+            ("a (os error 2) b (os error 13)", "a b"),
+            ("a (os error two)", "a (os error two)"),
+            ("a (os error 2", "a (os error 2"),
+            ("", ""),
+        ] {
+            assert_eq!(sentence(&text), said);
+        }
+    }
+}

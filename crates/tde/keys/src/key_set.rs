@@ -1,0 +1,222 @@
+//! The keys of clusters on their way to a program: one typed set. It is decoded once, from what a
+//! wrapper further up left, and encoded once, when a program is given it.
+//!
+//! The record lies in a memfd that can never change; `PGSEAL_KEYS_FD` names its descriptor.
+
+use std::collections::BTreeSet;
+use std::env;
+use std::ffi::OsStr;
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{self, Path, PathBuf};
+use std::sync::Arc;
+
+use nix::unistd::close;
+use pgseal_contract::variable;
+use pgseal_crypto::{KeyId, KeyLength, MasterKey, Suite};
+use pgseal_format::handover::{self, Entry, HandoverError};
+use pgseal_format::ClusterId;
+use zeroize::Zeroizing;
+
+use crate::cluster::Root;
+use crate::exit::{Code, Exit};
+use crate::memfd;
+use crate::unlock::Unlocked;
+
+/// The variable that names the descriptor of a program's keys. A server closes the descriptor; a
+/// tool leaves it open for the wrappers that it starts.
+pub const KEYS_FD: &str = variable::KEYS_FD.as_str();
+
+/// Why keys cannot be passed on.
+#[derive(Debug, thiserror::Error)]
+pub enum KeySetError {
+    #[error("keys cannot be passed to the program ({0}): check the limit of open files")]
+    Io(#[from] io::Error),
+    #[error(transparent)]
+    Record(#[from] HandoverError),
+}
+
+impl Exit for KeySetError {
+    fn code(&self) -> Code {
+        Code::Io
+    }
+}
+
+/// The key of the cluster at one path.
+pub struct ClusterKey {
+    pub root: PathBuf,
+    pub suite: Suite,
+    pub length: KeyLength,
+    pub cluster: ClusterId,
+    pub key_id: KeyId,
+    pub master: Arc<MasterKey>,
+}
+
+/// Keys of clusters, each under every spelling of its path, and the key material files.
+pub struct KeySet {
+    keys: Vec<ClusterKey>,
+    /// Files that open the clusters, as the kernel is to find them: a server shows them to nobody.
+    files: BTreeSet<PathBuf>,
+}
+
+impl KeySet {
+    /// The keys of these clusters.
+    #[must_use]
+    pub fn of(clusters: &[Unlocked]) -> Self {
+        let spelled = clusters.iter().flat_map(|cluster| {
+            let roots = std::iter::once(&cluster.root.path).chain(&cluster.root.aliases);
+            roots.map(|root| ClusterKey::of(cluster, root))
+        });
+        Self {
+            keys: spelled.collect(),
+            files: openers(clusters),
+        }
+    }
+
+    /// The keys that a wrapper further up left open for this process; their descriptor is closed.
+    /// A number that no longer means our memfd is none of our business, nor is a record that
+    /// cannot be read.
+    pub fn inherited() -> Result<Option<Self>, KeySetError> {
+        let Some(fd) = env::var(KEYS_FD).ok().and_then(|text| text.parse().ok()) else {
+            return Ok(None);
+        };
+        if !memfd::is_ours(fd) {
+            return Ok(None);
+        }
+        let record = Zeroizing::new(fs::read(format!("/proc/self/fd/{fd}"))?);
+        close(fd).map_err(io::Error::from)?;
+        Ok(Self::decode(&record).ok())
+    }
+
+    /// Reads a record.
+    pub fn decode(record: &[u8]) -> Result<Self, HandoverError> {
+        let path = |bytes| PathBuf::from(OsStr::from_bytes(bytes));
+        Ok(Self {
+            keys: handover::decode(record)?.map(ClusterKey::decoded).collect(),
+            files: handover::files(record)?.map(path).collect(),
+        })
+    }
+
+    /// The record that a program is given.
+    pub fn encode(&self) -> Result<Zeroizing<Vec<u8>>, KeySetError> {
+        let entries: Vec<_> = self.keys.iter().map(ClusterKey::entry).collect();
+        let files = self.files.iter().map(|file| file.as_os_str().as_bytes());
+        Ok(handover::encode(&entries, &files.collect::<Vec<_>>())?)
+    }
+
+    /// A memfd that holds the record, can never change again, and stays open across exec.
+    pub fn memfd(&self) -> Result<OwnedFd, KeySetError> {
+        Ok(memfd::sealed(&self.encode()?)?)
+    }
+
+    /// The keys, one for each path.
+    #[must_use]
+    pub fn keys(&self) -> &[ClusterKey] {
+        &self.keys
+    }
+
+    /// Whether there is a key for each of these clusters.
+    #[must_use]
+    pub fn covers(&self, roots: &[Root]) -> bool {
+        let has = |root: &Root| self.keys.iter().any(|key| key.root == root.path);
+        roots.iter().all(has)
+    }
+}
+
+impl ClusterKey {
+    fn of(cluster: &Unlocked, root: &Path) -> Self {
+        Self {
+            root: root.to_owned(),
+            suite: cluster.header.suite,
+            length: cluster.header.length,
+            cluster: cluster.header.cluster,
+            key_id: cluster.header.key_id,
+            master: Arc::clone(&cluster.master),
+        }
+    }
+
+    fn decoded(entry: Entry<'_>) -> Self {
+        let mut bytes = Zeroizing::new(*entry.master);
+        Self {
+            root: PathBuf::from(OsStr::from_bytes(entry.root)),
+            suite: entry.suite,
+            length: entry.length,
+            cluster: entry.cluster,
+            key_id: entry.key_id,
+            master: Arc::new(MasterKey::from_bytes(&mut bytes)),
+        }
+    }
+
+    fn entry(&self) -> Entry<'_> {
+        Entry {
+            root: self.root.as_os_str().as_bytes(),
+            suite: self.suite,
+            length: self.length,
+            cluster: self.cluster,
+            key_id: self.key_id,
+            master: self.master.expose(),
+        }
+    }
+}
+
+/// The files that open the clusters, each once. A text that cannot be a path to a file names none.
+fn openers(clusters: &[Unlocked]) -> BTreeSet<PathBuf> {
+    const MAX_PATH: usize = 4096;
+    let files = clusters.iter().flat_map(|cluster| &cluster.openers);
+    let absolute = files.filter_map(|file| path::absolute(file).ok());
+    let plain = absolute.map(|file| file.components().collect::<PathBuf>());
+    let fits = |file: &PathBuf| {
+        let bytes = file.as_os_str().as_bytes();
+        bytes.len() <= MAX_PATH && !bytes.contains(&0)
+    };
+    plain.filter(fits).collect()
+}
+
+/// The memfd or pipe that the caller left open as `fd`, so that no command that runs meanwhile
+/// gets hold of it.
+pub fn receiver(fd: i32) -> Result<File, KeySetError> {
+    let path = format!("/proc/self/fd/{fd}");
+    let file = OpenOptions::new().write(true).open(path)?;
+    close(fd).map_err(io::Error::from)?;
+    Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(root: &str, byte: u8) -> ClusterKey {
+        let master = MasterKey::from_bytes(&mut [byte; 32]);
+        ClusterKey {
+            root: root.into(),
+            suite: Suite::AesXts,
+            length: KeyLength::Bits192,
+            cluster: ClusterId([byte; 16]),
+            key_id: master.key_id(),
+            master: Arc::new(master),
+        }
+    }
+
+    #[test]
+    fn what_is_encoded_reads_back() {
+        let set = KeySet {
+            keys: vec![key("/one", 1), key("/alias", 1), key("/two", 2)],
+            files: ["/etc/passphrase", "/a b"].map(PathBuf::from).into(),
+        };
+        let record = set.encode().expect("it fits");
+        let again = KeySet::decode(&record).expect("a record");
+        assert_eq!(again.encode().expect("it fits"), record);
+        let roots = |names: &[&str]| {
+            let root = |name: &&str| Root {
+                path: name.into(),
+                aliases: Vec::new(),
+            };
+            names.iter().map(root).collect::<Vec<_>>()
+        };
+        assert!(again.covers(&roots(&["/two", "/alias"])));
+        assert!(!again.covers(&roots(&["/two", "/three"])));
+        assert!(KeySet::decode(&record[..record.len() - 1]).is_err());
+    }
+}

@@ -1,0 +1,372 @@
+//! The key file on disk: reading it, locking it, writing it so that a crash leaves the old or the
+//! new.
+//!
+//! `pg_encryption/pgseal.toml` keeps a copy of the bound header for one case: a `key.bin` that is
+//! one raw wrapping, as other products' rotation recipes leave it. The binding inside the payload
+//! vouches for that copy.
+
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{fchown, DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use nix::errno::Errno;
+use nix::fcntl::{Flock, FlockArg};
+use nix::unistd::geteuid;
+use pgseal_contract::file;
+use pgseal_format::{Header, KeyFileError, KeyImage, BOUND_HEADER, MAX_FILE};
+use serde::{Deserialize, Serialize};
+use zeroize::Zeroizing;
+
+use crate::exit::{Code, Exit};
+use crate::writer::Source;
+use crate::Store;
+
+/// The directory of a sealed cluster's key file, below its data directory.
+pub const DIR: &str = file::KEY_DIRECTORY.as_str();
+/// The key file in it.
+pub const NAME: &str = file::KEY_FILE.as_str();
+/// Where the next one is written before it takes its place.
+pub const ASIDE: &str = file::NEW_KEY_FILE.as_str();
+/// The header beside it.
+pub const SETTINGS: &str = file::KEY_SETTINGS.as_str();
+
+/// Why a key file cannot be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum KeyBinError {
+    #[error("{0} is missing: restore it from a copy")]
+    Missing(PathBuf),
+    #[error("{0} cannot be read ({1}): check its owner and mode")]
+    Read(PathBuf, io::Error),
+    #[error("{0} cannot be written ({1}): check the owner, mode and free space of its directory")]
+    Write(PathBuf, io::Error),
+    #[error("{0} is left over from a change of {NAME}, may hold the key, and cannot be removed ({1}): remove it")]
+    Leftover(PathBuf, io::Error),
+    #[error("{0} {1}")]
+    Format(PathBuf, KeyFileError),
+    #[error("{0} holds a raw wrapped key, and {1} beside it does not say the cluster's header: restore both from a copy")]
+    NoHeader(PathBuf, &'static str),
+    #[error("another pgseal is changing {0}: wait until it has finished")]
+    Busy(PathBuf),
+}
+
+impl Exit for KeyBinError {
+    fn code(&self) -> Code {
+        match self {
+            Self::Read(..) | Self::Write(..) | Self::Leftover(..) => Code::Io,
+            Self::Missing(_) | Self::Format(..) | Self::NoHeader(..) => Code::KeyFile,
+            Self::Busy(_) => Code::Busy,
+        }
+    }
+}
+
+/// What `pgseal.toml` is, if it is of no use. The key opens all the same.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}, so a key.bin that is rotated by hand would not open: `pgseal key rotate` or `pgseal key wrap` writes it anew")]
+pub struct CopyError(&'static str);
+
+#[derive(Serialize, Deserialize)]
+struct Settings {
+    /// the bound header in hexadecimal
+    header: String,
+}
+
+/// The directory of a cluster's key file.
+pub struct KeyDir {
+    path: PathBuf,
+    key_bin: PathBuf,
+}
+
+impl KeyDir {
+    /// That of the cluster at `root`.
+    pub fn of(root: &Path) -> Self {
+        Self::around(&root.join(DIR).join(NAME))
+    }
+
+    /// That of the key file at `path`.
+    pub fn around(path: &Path) -> Self {
+        let dir = path.parent().unwrap_or(Path::new(""));
+        Self {
+            path: dir.to_owned(),
+            key_bin: path.to_owned(),
+        }
+    }
+
+    /// The key file's path.
+    pub fn key_bin(&self) -> PathBuf {
+        self.key_bin.clone()
+    }
+
+    /// The key file.
+    pub fn read(&self) -> Result<KeyImage, KeyBinError> {
+        self.open().map(|(image, _)| image)
+    }
+
+    /// The key file, and who wrote it.
+    pub fn open(&self) -> Result<(KeyImage, Source), KeyBinError> {
+        let (bytes, source) = read(&self.key_bin)?;
+        let image = KeyImage::decode(&bytes);
+        let image = image.map_err(|error| KeyBinError::Format(self.key_bin(), error))?;
+        Ok((image, source))
+    }
+
+    /// The bytes of the key file, whatever they are.
+    pub fn bytes(&self) -> Result<Zeroizing<Vec<u8>>, KeyBinError> {
+        read(&self.key_bin).map(|(bytes, _)| bytes)
+    }
+
+    /// The header that a raw `key.bin` lacks.
+    pub fn header(&self) -> Result<Header, KeyBinError> {
+        let [beside, own] = [SETTINGS.to_owned(), self.settings_of_the_same_end()]
+            .map(|name| fs::read_to_string(self.path.join(name)).ok());
+        own.or(beside)
+            .as_deref()
+            .and_then(|text| toml::from_str::<Settings>(text).ok())
+            .and_then(|settings| unhex(&settings.header))
+            .and_then(|bytes| Header::from_bound(&bytes))
+            .ok_or_else(|| KeyBinError::NoHeader(self.key_bin(), SETTINGS))
+    }
+
+    /// Does `pgseal.toml` say `header`, that of a key file which is not raw? Nothing else reads it
+    /// until somebody makes `key.bin` raw, and then it is the only place that says it.
+    pub fn check_copy(&self, header: &Header) -> Result<(), CopyError> {
+        match self.header() {
+            Ok(copy) if copy == *header => Ok(()),
+            Ok(_) => Err(CopyError("says another header than key.bin")),
+            Err(_) if !self.path.join(SETTINGS).exists() => Err(CopyError("is missing")),
+            Err(_) => Err(CopyError("is damaged or cannot be read")),
+        }
+    }
+
+    /// A key file that was kept under another name, `key.bin.<key id>`, has its own: one for all
+    /// that were kept of that key.
+    fn settings_of_the_same_end(&self) -> String {
+        let name = self.key_bin.file_name().unwrap_or_default();
+        let name = name.to_string_lossy();
+        let name = kept_name(&name).unwrap_or(&name);
+        format!("{SETTINGS}{}", name.strip_prefix(NAME).unwrap_or_default())
+    }
+
+    /// Makes the directory for a new cluster, with what `image` and `header` say in it. Group
+    /// access is as on the data directory.
+    pub fn create(&self, image: &[u8], header: &Header) -> Result<(), KeyBinError> {
+        let failed = |error| KeyBinError::Write(self.key_bin(), error);
+        let data = self.path.parent().unwrap_or(Path::new("/"));
+        let mode = fs::metadata(data).map_err(failed)?.permissions().mode();
+        DirBuilder::new()
+            .mode(mode & 0o750)
+            .create(&self.path)
+            .and_then(|()| set_mode(&self.path, mode & 0o750))
+            .map_err(failed)?;
+        let text = settings(header);
+        write_durably(&self.path.join(SETTINGS), text.as_bytes()).map_err(failed)?;
+        let mut store = KeyStore { dir: self };
+        store.write_aside(image)?;
+        store.publish()?;
+        File::open(data)
+            .and_then(|dir| dir.sync_all())
+            .map_err(failed)
+    }
+
+    /// What a killed change left beside the key file: a wrapping that nobody has looked at.
+    pub fn leftover(&self) -> Option<PathBuf> {
+        let path = self.path.join(ASIDE);
+        path.symlink_metadata().is_ok().then_some(path)
+    }
+
+    /// Keeps others from changing the key file meanwhile, and takes away what a killed one left.
+    pub fn lock(&self) -> Result<Locked<'_>, KeyBinError> {
+        let dir =
+            File::open(&self.path).map_err(|error| KeyBinError::Read(self.path.clone(), error))?;
+        match Flock::lock(dir, FlockArg::LockExclusiveNonblock) {
+            Ok(lock) => {
+                let mut store = KeyStore { dir: self };
+                store.discard()?;
+                Ok(Locked { store, _lock: lock })
+            }
+            Err((_, Errno::EWOULDBLOCK)) => Err(KeyBinError::Busy(self.key_bin())),
+            Err((_, errno)) => Err(KeyBinError::Read(self.path.clone(), errno.into())),
+        }
+    }
+}
+
+/// The right to change a key file.
+pub struct Locked<'a> {
+    pub store: KeyStore<'a>,
+    _lock: Flock<File>,
+}
+
+/// Where rotation writes.
+pub struct KeyStore<'a> {
+    dir: &'a KeyDir,
+}
+
+impl KeyStore<'_> {
+    fn failed(&self, error: io::Error) -> KeyBinError {
+        KeyBinError::Write(self.dir.key_bin(), error)
+    }
+
+    /// Writes the copy of the header anew if it does not say `header`, which has been proved.
+    pub fn restore_copy(&mut self, header: &Header) -> Result<(), KeyBinError> {
+        if self.dir.check_copy(header).is_ok() {
+            return Ok(());
+        }
+        let path = self.dir.path.join(SETTINGS);
+        write_durably(&path, settings(header).as_bytes())
+            .and_then(|()| File::open(&self.dir.path)?.sync_all())
+            .map_err(|error| KeyBinError::Write(path, error))
+    }
+}
+
+impl Store for KeyStore<'_> {
+    type Error = KeyBinError;
+
+    fn write_aside(&mut self, bytes: &[u8]) -> Result<(), KeyBinError> {
+        write_durably(&self.dir.path.join(ASIDE), bytes).map_err(|error| self.failed(error))
+    }
+
+    fn read_aside(&mut self) -> Result<Vec<u8>, KeyBinError> {
+        read(&self.dir.path.join(ASIDE)).map(|(bytes, _)| bytes.to_vec())
+    }
+
+    fn publish(&mut self) -> Result<(), KeyBinError> {
+        fs::rename(self.dir.path.join(ASIDE), self.dir.key_bin())
+            .and_then(|()| File::open(&self.dir.path)?.sync_all())
+            .map_err(|error| self.failed(error))
+    }
+
+    fn discard(&mut self) -> Result<(), KeyBinError> {
+        let aside = self.dir.path.join(ASIDE);
+        let removed = match fs::remove_file(&aside) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            removed => removed,
+        };
+        removed
+            .and_then(|()| File::open(&self.dir.path)?.sync_all())
+            .map_err(|error| KeyBinError::Leftover(aside, error))
+    }
+}
+
+/// The name of a file that was kept once another key had come, `key.bin.<key id>`, without the
+/// number that further ones of that key have.
+pub fn kept_name(name: &str) -> Option<&str> {
+    const ID: usize = 32;
+    [NAME, SETTINGS].iter().find_map(|file| {
+        let end = name.strip_prefix(file)?.strip_prefix('.')?;
+        let (id, number) = end.split_at_checked(ID)?;
+        let is_id = id.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let is_number = number.is_empty() || number.strip_prefix('.')?.parse::<u32>().is_ok();
+        (is_id && is_number).then(|| &name[..name.len() - number.len()])
+    })
+}
+
+/// The bytes of a key file; one byte more than the largest is enough to refuse it.
+fn read(path: &Path) -> Result<(Zeroizing<Vec<u8>>, Source), KeyBinError> {
+    let mut bytes = Zeroizing::new(Vec::new());
+    let limit = u64::try_from(MAX_FILE).map_or(u64::MAX, |limit| limit + 1);
+    let read = File::open(path).and_then(|file| {
+        let source = Source::of(path, &file)?;
+        file.take(limit).read_to_end(&mut bytes)?;
+        Ok(source)
+    });
+    match read {
+        Ok(source) => Ok((bytes, source)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Err(KeyBinError::Missing(path.to_owned()))
+        }
+        Err(error) => Err(KeyBinError::Read(path.to_owned(), error)),
+    }
+}
+
+/// The text of `pgseal.toml`.
+pub fn settings(header: &Header) -> String {
+    let settings = Settings {
+        header: hex(&header.bound()),
+    };
+    let text = toml::to_string(&settings).expect("a table of strings is TOML");
+    format!("# Written with the key; used only if key.bin is one raw wrapped key.\n{text}")
+}
+
+/// Gives a file that we have just made to whom `like` belongs, if we are root: what root makes in
+/// somebody's cluster has to be his, or his server does not start.
+pub fn give_as(file: &File, like: &Path) -> io::Result<()> {
+    if !geteuid().is_root() {
+        return Ok(());
+    }
+    let owner = fs::metadata(like)?;
+    fchown(file, Some(owner.uid()), Some(owner.gid()))
+}
+
+/// Writes a file of the key directory, as its owner would, in place of what an earlier crash left
+/// at `path`: never into what a link there leads to.
+pub fn write_durably(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let dir = path.parent().unwrap_or(Path::new("/"));
+    let mode = fs::metadata(dir)?.permissions().mode() & 0o640;
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut options = OpenOptions::new();
+    let mut file = options.write(true).create_new(true).mode(mode).open(path)?;
+    give_as(&file, dir)?;
+    file.set_permissions(Permissions::from_mode(mode))?;
+    file.write_all(bytes)?;
+    file.sync_all()
+}
+
+/// Whatever the operator's umask takes: a cluster with group access has it on its key file too.
+pub fn set_mode(path: &Path, mode: u32) -> io::Result<()> {
+    fs::set_permissions(path, Permissions::from_mode(mode))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn unhex(text: &str) -> Option<[u8; BOUND_HEADER]> {
+    let mut out = [0; BOUND_HEADER];
+    if text.len() != 2 * BOUND_HEADER || !text.is_ascii() {
+        return None;
+    }
+    for (at, byte) in out.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(&text[2 * at..2 * at + 2], 16).ok()?;
+    }
+    Some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pgseal_crypto::{KeyLength, MasterKey, Suite};
+    use pgseal_format::ClusterId;
+
+    /// As a rekey keeps it beside the new one; what somebody has copied has none.
+    #[test]
+    fn a_kept_key_file_has_a_header_of_its_own() {
+        let header = |byte: u8| Header {
+            suite: Suite::AesXts,
+            length: KeyLength::Bits256,
+            cluster: ClusterId([byte; 16]),
+            key_id: MasterKey::from_bytes(&mut [byte; 32]).key_id(),
+            created: 1,
+        };
+        let dir = tempfile::tempdir().expect("a directory");
+        let kept = header(1).key_id;
+        for (end, byte) in [(String::new(), 2), (format!(".{kept}"), 1)] {
+            let path = dir.path().join(format!("{SETTINGS}{end}"));
+            fs::write(path, settings(&header(byte))).expect("a file");
+        }
+        for (name, byte) in [
+            (NAME.to_owned(), 2),
+            (format!("{NAME}.{kept}"), 1),
+            (format!("{NAME}.{kept}.2"), 1),
+            (format!("{NAME}.{kept}.copy"), 2),
+            (format!("{NAME}.copy"), 2),
+            ("copy".to_owned(), 2),
+        ] {
+            let found = KeyDir::around(&dir.path().join(&name)).header();
+            let cluster = found.expect("a header").cluster;
+            assert_eq!(cluster.0, [byte; 16], "{name}");
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! All that unlocks: who may open a cluster's key file, by which slot, and the keys that it gives.
+//!
+//! The command and the wrappers stand on this crate, and it knows neither. `recipe`, `rewrite`,
+//! `slot` and `source` are pure; the rest runs commands, asks at the terminal and reads files.
+//! No secret is in an argument, the environment, a message or a core.
+
+#![forbid(unsafe_code)]
+// They abort when they fail, and standard output is the command's.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+// The variants of an error are explained by their sentences.
+#![allow(missing_docs)]
+
+pub mod check;
+pub mod cluster;
+pub mod command;
+pub mod control_file;
+pub mod conversion;
+mod cost;
+pub mod describe;
+pub mod exit;
+pub mod interrupt;
+pub mod key_set;
+pub mod keybin;
+pub mod machine;
+pub mod memfd;
+pub mod memory;
+pub mod new_key;
+pub mod new_slot;
+pub mod passphrase;
+pub mod pin;
+pub mod postgres;
+pub mod raw;
+mod recipe;
+mod rewrite;
+pub mod server;
+mod slot;
+mod source;
+mod terminal;
+pub mod unlock;
+pub mod writer;
+
+pub use recipe::{expand, passphrase_files, tells_secret};
+pub use rewrite::{add_slot, RewriteError, Store};
+pub use slot::{command_key, open_derived, open_text, seal_derived, DerivedError, NotAnAesKey};
+pub use source::{Origin, SourceError, Sources};

@@ -1,0 +1,220 @@
+//! What this machine says about unlocking: `/etc/pgseal/policy.toml` and `/etc/pgseal/<cluster
+//! id>.toml`.
+//!
+//! `policy.toml`: `policy = "external"` lets no command from a data directory run.
+//! `<cluster id>.toml`: `key_unwrap_command`, `encryption_key_command`, `passphrase_file`.
+//!
+//! Invariant: a file that others than root can write is refused, not passed over: it would decide
+//! what runs as the server's user.
+
+use std::fs::{self, Metadata};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use pgseal_format::ClusterId;
+use serde::de::DeserializeOwned;
+use serde::Deserialize;
+
+use crate::exit::{Code, Exit};
+
+const DIR: &str = "/etc/pgseal";
+
+/// Why the machine's settings cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum MachineError {
+    #[error("{0} cannot be read ({1}): check its mode")]
+    Read(PathBuf, io::Error),
+    #[error("{0} cannot be entered ({1}): chmod a+x it, for it may say how clusters are unlocked")]
+    Enter(PathBuf, io::Error),
+    #[error("{0} must belong to root and be writable by root alone: chown root and chmod go-w it")]
+    Owner(PathBuf),
+    #[error("{0} is not understood: {1}")]
+    Syntax(PathBuf, String),
+}
+
+impl Exit for MachineError {
+    fn code(&self) -> Code {
+        Code::Provider
+    }
+}
+
+/// What the machine says about one cluster.
+#[derive(Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cluster {
+    pub key_unwrap_command: Option<String>,
+    pub encryption_key_command: Option<String>,
+    pub passphrase_file: Option<PathBuf>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Policy {
+    #[serde(default)]
+    policy: Rule,
+}
+
+#[derive(Default, Deserialize, PartialEq)]
+#[serde(rename_all = "lowercase")]
+enum Rule {
+    #[default]
+    Stored,
+    External,
+}
+
+/// A directory of settings, and who must own it.
+pub struct Machine<'a> {
+    dir: &'a Path,
+    owner: u32,
+}
+
+impl Machine<'static> {
+    /// This machine.
+    pub fn this() -> Self {
+        Self {
+            dir: Path::new(DIR),
+            owner: 0,
+        }
+    }
+}
+
+impl Machine<'_> {
+    /// Whether no stored command may run.
+    pub fn is_external(&self) -> Result<bool, MachineError> {
+        let policy: Policy = self.read("policy.toml")?;
+        Ok(policy.policy == Rule::External)
+    }
+
+    /// The settings of one cluster.
+    pub fn cluster(&self, id: ClusterId) -> Result<Cluster, MachineError> {
+        self.read(&Self::name_of(id))
+    }
+
+    /// Where they are, if there are any.
+    pub fn of_cluster(&self, id: ClusterId) -> PathBuf {
+        self.dir.join(Self::name_of(id))
+    }
+
+    fn name_of(id: ClusterId) -> String {
+        format!("{id}.toml")
+    }
+
+    fn read<T: DeserializeOwned + Default>(&self, name: &str) -> Result<T, MachineError> {
+        let path = self.dir.join(name);
+        let text = match fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(T::default()),
+            Err(error) => return Err(self.unreadable(path, error)),
+        };
+        for path in [&path, self.dir] {
+            let metadata = fs::metadata(path);
+            let metadata = metadata.map_err(|error| MachineError::Read(path.to_owned(), error))?;
+            if !self.is_trusted(&metadata) {
+                return Err(MachineError::Owner(path.to_owned()));
+            }
+        }
+        toml::from_str(&text).map_err(|error| MachineError::Syntax(path, error.message().into()))
+    }
+
+    /// A directory that cannot be entered hides whether there is such a file.
+    fn unreadable(&self, path: PathBuf, error: io::Error) -> MachineError {
+        match fs::symlink_metadata(&path) {
+            Err(hidden) if hidden.kind() == io::ErrorKind::PermissionDenied => {
+                MachineError::Enter(self.dir.to_owned(), hidden)
+            }
+            _ => MachineError::Read(path, error),
+        }
+    }
+
+    fn is_trusted(&self, metadata: &Metadata) -> bool {
+        metadata.uid() == self.owner && metadata.mode() & 0o022 == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    const ID: ClusterId = ClusterId([0xab; 16]);
+
+    struct Etc(tempfile::TempDir);
+
+    impl Etc {
+        fn new() -> Self {
+            Self(tempfile::tempdir().expect("a directory"))
+        }
+
+        fn write(&self, name: &str, text: &str, mode: u32) {
+            let path = self.0.path().join(name);
+            fs::write(&path, text).expect("a file");
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).expect("a mode");
+        }
+
+        fn machine(&self) -> Machine<'_> {
+            let owner = fs::metadata(self.0.path()).expect("it exists").uid();
+            Machine {
+                dir: self.0.path(),
+                owner,
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_is_said_by_default() {
+        let etc = Etc::new();
+        assert!(!etc.machine().is_external().expect("no file"));
+        assert_eq!(
+            etc.machine().cluster(ID).expect("no file"),
+            Cluster::default()
+        );
+    }
+
+    #[test]
+    fn settings_are_read() {
+        let etc = Etc::new();
+        etc.write("policy.toml", "policy = \"external\"\n", 0o644);
+        let name = format!("{ID}.toml");
+        assert_eq!(name, "abababababababababababababababab.toml");
+        etc.write(&name, "key_unwrap_command = 'cat \"%p\"'\n", 0o600);
+        assert!(etc.machine().is_external().expect("a good file"));
+        let cluster = etc.machine().cluster(ID).expect("a good file");
+        assert_eq!(cluster.key_unwrap_command.as_deref(), Some("cat \"%p\""));
+    }
+
+    #[test]
+    fn what_others_can_write_is_refused() {
+        let etc = Etc::new();
+        etc.write("policy.toml", "policy = \"stored\"\n", 0o664);
+        assert!(matches!(
+            etc.machine().is_external(),
+            Err(MachineError::Owner(_))
+        ));
+        etc.write("policy.toml", "policy = \"stored\"\n", 0o644);
+        let stranger = Machine {
+            owner: etc.machine().owner + 1,
+            ..etc.machine()
+        };
+        assert!(matches!(
+            stranger.is_external(),
+            Err(MachineError::Owner(_))
+        ));
+    }
+
+    #[test]
+    fn a_misspelt_policy_is_not_passed_over() {
+        let etc = Etc::new();
+        for text in [
+            "policy = external\n",
+            "policy = \"extern\"\n",
+            "polcy = \"external\"\n",
+        ] {
+            etc.write("policy.toml", text, 0o644);
+            assert!(
+                matches!(etc.machine().is_external(), Err(MachineError::Syntax(..))),
+                "{text}"
+            );
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! The memory of this process, which holds keys.
+
+use nix::sys::prctl::set_dumpable;
+
+/// From here on the kernel dumps no core of us, whatever the limit is and wherever cores go, and
+/// shows our memory to no other process of the same user. It holds for this program alone: exec
+/// gives the next one, a server or a command, what is usual there.
+pub fn keep() {
+    set_dumpable(false).expect("Linux knows the attribute, and 0 is a value of it");
+}

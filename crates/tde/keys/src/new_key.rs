@@ -1,0 +1,277 @@
+//! The key of a new cluster: how long, made or copied, and how it is protected.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use pgseal_contract::variable;
+use pgseal_crypto::{random_bytes, KeyLength, MasterKey, RandomError, Suite, UnknownKeyLength};
+use pgseal_format::{AddError, ClusterId, Header, KeyFile, KeyImage};
+use zeroize::Zeroizing;
+
+use crate::cluster::Root;
+use crate::command;
+use crate::exit::{Code, Exit};
+use crate::keybin::KeyDir;
+use crate::new_slot::{NewSlot, NewSlotError, Ready};
+use crate::passphrase::{self, Source};
+use crate::unlock::{unlock_from, SlotError, UnlockError, Unlocked, Ways, UNWRAP_COMMAND};
+
+/// Variable of the wrap command, as in other products.
+pub const WRAP_COMMAND: &str = variable::WRAP_COMMAND.as_str();
+
+/// The option that names the file of a new key's passphrase.
+const PASSPHRASE_FILE: &str = "--key-passphrase-file";
+
+/// Why a new cluster has no key.
+#[derive(Debug, thiserror::Error)]
+pub enum NewKeyError {
+    #[error("{0}")]
+    Length(UnknownKeyLength),
+    #[error("{0:?} is not a key length: use 128, 192 or 256")]
+    LengthText(String),
+    #[error("--data-encryption={wanted}, but the key is of {have} bits: leave the length out, or use a key of that length")]
+    LengthDiffers { wanted: u16, have: u16 },
+    #[error("choose how to protect the key: give --key-wrap-command and --key-unwrap-command (or {WRAP_COMMAND} and {UNWRAP_COMMAND}), --key-passphrase, -K, --key-file, or --no-key-wrap for tests")]
+    NoWay,
+    #[error("wrap and unwrap command go together: give both, or - for both to leave the key unprotected")]
+    HalfAPair,
+    #[error("--no-key-wrap leaves the key unprotected, so no other protection can be given")]
+    PlainAndMore,
+    #[error("--copy-key-from copies the key with its protection: change that afterwards with `pgseal key rotate`")]
+    CopyAndMore,
+    #[error(transparent)]
+    Random(#[from] RandomError),
+    #[error(transparent)]
+    NewSlot(#[from] NewSlotError),
+    #[error(transparent)]
+    Add(#[from] AddError),
+    #[error("the key cannot be unwrapped again: {0}")]
+    Check(Box<SlotError>),
+    #[error(transparent)]
+    Unlock(#[from] UnlockError),
+}
+
+impl Exit for NewKeyError {
+    fn code(&self) -> Code {
+        match self {
+            Self::Random(_) => Code::Io,
+            Self::NewSlot(error) => error.code(),
+            Self::Check(error) => error.code(),
+            Self::Unlock(error) => error.code(),
+            Self::Length(_)
+            | Self::LengthText(_)
+            | Self::LengthDiffers { .. }
+            | Self::NoWay
+            | Self::HalfAPair
+            | Self::PlainAndMore
+            | Self::CopyAndMore
+            | Self::Add(_) => Code::Usage,
+        }
+    }
+}
+
+/// A key that is not committed yet, with the bytes of its key file.
+pub struct NewKey {
+    pub cluster: Unlocked,
+    pub image: Zeroizing<Vec<u8>>,
+    ready: Vec<Ready>,
+}
+
+impl NewKey {
+    /// The key that another cluster's key file `image` holds.
+    pub fn existing(cluster: Unlocked, image: Zeroizing<Vec<u8>>) -> Self {
+        Self {
+            cluster,
+            image,
+            ready: Vec::new(),
+        }
+    }
+
+    /// The key is committed: what was made for it stays.
+    pub fn keep(mut self) -> Unlocked {
+        self.ready.iter_mut().for_each(Ready::keep);
+        self.cluster
+    }
+}
+
+/// What is asked of a new key: its length, and how it is protected. Both command lines, the
+/// command's and the wrappers', are parsed into this.
+#[derive(Default)]
+pub struct KeyProtection {
+    pub length: Option<KeyLength>,
+    /// Wrap and unwrap command; an empty one is none, and stands before the variable's.
+    pub wrap_command: Option<String>,
+    pub unwrap_command: Option<String>,
+    /// The command that prints the key by which the new one is protected.
+    pub key_command: Option<String>,
+    /// A passphrase, from the terminal unless a file is named here or by the environment.
+    pub passphrase: bool,
+    pub passphrase_file: Option<PathBuf>,
+    /// The file that holds the key in clear.
+    pub key_file: Option<PathBuf>,
+    /// The key in clear in `key.bin`.
+    pub plain: bool,
+    /// The key file of another cluster, which is copied as it is.
+    pub copy_from: Option<PathBuf>,
+}
+
+impl KeyProtection {
+    /// How a key that was made so opens.
+    #[must_use]
+    pub fn ways(&self) -> Ways {
+        Ways {
+            unwrap_command: self.unwrap_command.clone(),
+            key_command: self.key_command.clone(),
+            passphrase: Source::of_options(self.passphrase_file.clone(), None)
+                .by_option(PASSPHRASE_FILE),
+        }
+    }
+
+    /// The slots that are named. The environment counts only if none is.
+    fn slots(&self) -> Result<Vec<NewSlot>, NewKeyError> {
+        let mut slots = Vec::new();
+        slots.extend(self.key_command.clone().map(NewSlot::KeyCommand));
+        if self.passphrase || self.passphrase_file.is_some() {
+            let file = self.passphrase_file.clone();
+            slots.push(NewSlot::Passphrase {
+                file: file.or_else(passphrase::file_of_environment),
+                option: PASSPHRASE_FILE,
+            });
+        }
+        slots.extend(self.key_file.clone().map(NewSlot::File));
+        let pair_named = self.wrap_command.is_some() || self.unwrap_command.is_some();
+        if self.plain {
+            slots.push(NewSlot::Plain);
+        } else if pair_named || slots.is_empty() {
+            slots.push(self.pair()?);
+        }
+        let more = slots.len() > 1 || self.plain && pair_named;
+        match slots.contains(&NewSlot::Plain) && more {
+            true => Err(NewKeyError::PlainAndMore),
+            false => Ok(slots),
+        }
+    }
+
+    /// Wrap and unwrap command, each from its option or else from its variable.
+    fn pair(&self) -> Result<NewSlot, NewKeyError> {
+        let command = |option: &Option<String>, variable| match option {
+            Some(option) => Ok(Some(option.clone()).filter(|command| !command.is_empty())),
+            None => command::of_environment(variable).map_err(NewSlotError::from),
+        };
+        let wrap = command(&self.wrap_command, WRAP_COMMAND)?;
+        let unwrap = command(&self.unwrap_command, UNWRAP_COMMAND)?;
+        match (wrap, unwrap) {
+            (None, None) => Err(NewKeyError::NoWay),
+            (Some(wrap), Some(unwrap)) => match (wrap == "-", unwrap == "-") {
+                (true, true) => Ok(NewSlot::Plain),
+                (false, false) => Ok(NewSlot::Command { wrap, unwrap }),
+                _ => Err(NewKeyError::HalfAPair),
+            },
+            _ => Err(NewKeyError::HalfAPair),
+        }
+    }
+
+    /// Whether a protection is named that a copied key file cannot get.
+    fn is_more_than_a_copy(&self) -> bool {
+        self.plain
+            || self.key_command.is_some()
+            || self.passphrase
+            || self.passphrase_file.is_some()
+            || self.key_file.is_some()
+    }
+}
+
+/// The length that an option asks for, in bits.
+pub fn key_length(text: &str) -> Result<KeyLength, NewKeyError> {
+    let bits = text.parse::<u16>();
+    let bits = bits.map_err(|_| NewKeyError::LengthText(text.to_owned()))?;
+    KeyLength::try_from(bits).map_err(NewKeyError::Length)
+}
+
+/// The key that is asked for, opened once from the bytes that will be stored.
+pub fn new_key(protection: &KeyProtection, root: Root) -> Result<NewKey, NewKeyError> {
+    if let Some(path) = &protection.copy_from {
+        return copied(protection, path, root);
+    }
+    let slots = protection.slots()?.into_iter();
+    let ready = slots.map(|slot| slot.ready(&root.path));
+    let ready = ready.collect::<Result<Vec<_>, _>>()?;
+    let have = ready.iter().find_map(Ready::key_bits);
+    let length = effective_length(protection.length, have)?;
+    made(ready, root, length)
+}
+
+/// What was asked for, or the length of the key that came in, or 256.
+fn effective_length(asked: Option<KeyLength>, key: Option<u16>) -> Result<KeyLength, NewKeyError> {
+    match (asked, key) {
+        (Some(wanted), Some(have)) if wanted.bits() != have => Err(NewKeyError::LengthDiffers {
+            wanted: wanted.bits(),
+            have,
+        }),
+        (Some(wanted), _) => Ok(wanted),
+        (None, Some(have)) => KeyLength::try_from(have).map_err(NewKeyError::Length),
+        (None, None) => Ok(KeyLength::Bits256),
+    }
+}
+
+fn made(mut ready: Vec<Ready>, root: Root, length: KeyLength) -> Result<NewKey, NewKeyError> {
+    let master = MasterKey::generate()?;
+    let header = Header {
+        suite: Suite::AesXts,
+        length,
+        cluster: ClusterId(random_bytes()?),
+        key_id: master.key_id(),
+        created: SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |since| since.as_secs()),
+    };
+    let mut file = KeyFile::new(header.clone());
+    for way in &mut ready {
+        file.add(way.make(&header, &master, &root.path)?)?;
+    }
+    let image = file.write(&master);
+    check(&image, &ready, &root.path)?;
+    let cluster = Unlocked {
+        root,
+        header,
+        master: Arc::new(master),
+        file: None,
+        source: None,
+        openers: Vec::new(),
+    };
+    Ok(NewKey {
+        cluster,
+        image,
+        ready,
+    })
+}
+
+/// Every slot must open from the bytes that will be stored.
+fn check(image: &[u8], ready: &[Ready], data: &Path) -> Result<(), NewKeyError> {
+    let Ok(KeyImage::File(file)) = KeyImage::decode(image) else {
+        unreachable!("a key file that was just written is read back");
+    };
+    for (slot, way) in file.slots().iter().zip(ready) {
+        let opened = way.open(file.header(), slot, data);
+        opened.map_err(|error| NewKeyError::Check(Box::new(error)))?;
+    }
+    Ok(())
+}
+
+/// The key file of another cluster as it is: the target of pg_upgrade shares the source's key.
+fn copied(protection: &KeyProtection, path: &Path, root: Root) -> Result<NewKey, NewKeyError> {
+    if protection.is_more_than_a_copy() {
+        return Err(NewKeyError::CopyAndMore);
+    }
+    let source = KeyDir::around(path);
+    // No option of a copy names a passphrase.
+    let ways = Ways {
+        passphrase: Source::default(),
+        ..protection.ways()
+    };
+    let cluster = unlock_from(&source, root, &ways)?;
+    effective_length(protection.length, Some(cluster.header.length.bits()))?;
+    let image = source.bytes().map_err(UnlockError::from)?;
+    Ok(NewKey::existing(cluster, image))
+}

@@ -1,0 +1,23 @@
+//! Which PostgreSQL a data directory is of, and whether it may be sealed (pgseal_storage::version).
+
+use std::fs;
+use std::path::Path;
+
+use pgseal_storage::version::{self, Unsupported};
+
+use crate::exit::{Code, Exit};
+
+impl Exit for Unsupported {
+    fn code(&self) -> Code {
+        Code::NotGuaranteed
+    }
+}
+
+/// May the cluster at `data` be sealed, by its PG_VERSION? A directory without one is no cluster,
+/// which PostgreSQL says.
+pub fn check_cluster(data: &Path) -> Result<(), Unsupported> {
+    match fs::read_to_string(data.join("PG_VERSION")) {
+        Ok(version) => version::check(version.trim()),
+        Err(_) => Ok(()),
+    }
+}

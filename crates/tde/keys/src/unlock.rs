@@ -1,0 +1,511 @@
+//! Unlocking a cluster: from its key file to an authenticated master key.
+//!
+//! Slots are tried in the order of their cost: plain, file, command, key command, passphrase. The
+//! first that opens wins; if none does, each says why.
+
+mod error;
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use pgseal_contract::variable;
+use pgseal_crypto::MasterKey;
+use pgseal_format::{
+    Altered, Header, KeyFile, KeyImage, SecretSource, Slot, SlotKind, UnverifiedKeyFile, PAYLOAD,
+};
+use zeroize::Zeroizing;
+
+use crate::cluster::Root;
+use crate::command::{self, CommandError};
+use crate::conversion::refuse_converting;
+use crate::exit::Failure;
+use crate::keybin::{KeyBinError, KeyDir};
+use crate::machine::Machine;
+use crate::passphrase::{self, Source};
+use crate::writer::{self, Rights, WriterError};
+use crate::{
+    command_key, expand, open_derived, open_text, passphrase_files, DerivedError, Origin, Sources,
+};
+pub use error::{KeyFileReadError, OutrankingError, SlotError, UnlockError};
+
+/// Variable of the unwrap command, as in other products.
+pub const UNWRAP_COMMAND: &str = variable::UNWRAP_COMMAND.as_str();
+
+/// What the caller knows about unlocking.
+#[derive(Clone, Default)]
+pub struct Ways {
+    pub unwrap_command: Option<String>,
+    pub key_command: Option<String>,
+    pub passphrase: Source,
+}
+
+/// A cluster whose key is at hand.
+pub struct Unlocked {
+    pub root: Root,
+    pub header: Header,
+    pub master: Arc<MasterKey>,
+    /// The slot that opened and the authenticated file; a raw `key.bin` has neither.
+    pub file: Option<(u8, KeyFile)>,
+    /// Whose that file is, if it was read here.
+    pub source: Option<writer::Source>,
+    /// Files that open it, or say how: a server shows them to nobody.
+    pub openers: Vec<PathBuf>,
+}
+
+/// Opens the key file of `root`, unless its files are under two keys at present.
+pub fn unlock(root: Root, ways: &Ways) -> Result<Unlocked, UnlockError> {
+    refuse_converting(&root.path)?;
+    unlock_from(&KeyDir::of(&root.path), root, ways)
+}
+
+/// Opens the key file in `dir` for the cluster at `root`.
+pub fn unlock_from(dir: &KeyDir, root: Root, ways: &Ways) -> Result<Unlocked, UnlockError> {
+    let (image, source) = dir.open()?;
+    let source = Some(source);
+    match image {
+        KeyImage::File(file) => {
+            let opener = Opener::new(file.header(), source.clone(), &root.path, ways)?;
+            let opened = opener.file(file, &dir.key_bin())?;
+            Ok(opened.of(root, source))
+        }
+        KeyImage::Raw(wrapped) => {
+            let header = dir.header()?;
+            let opener = Opener::new(&header, source.clone(), &root.path, ways)?;
+            let opened = opener.command_slot(&header, None, &wrapped);
+            let master = opened.map_err(|error| slot_error(dir.key_bin(), error))?;
+            let master = Arc::new(master);
+            let openers = opener.openers(&[]);
+            Ok(Unlocked {
+                root,
+                header,
+                master,
+                file: None,
+                source,
+                openers,
+            })
+        }
+    }
+}
+
+/// Opens the key file that `--key-file-name` names, wherever it lies.
+pub fn unlock_named(file: &Path, ways: &Ways) -> Result<Unlocked, Failure> {
+    let file = std::path::absolute(file).unwrap_or(file.to_owned());
+    let root = Root::pending(file.parent().unwrap_or(&file))?;
+    Ok(unlock_from(&KeyDir::around(&file), root, ways)?)
+}
+
+/// Opens a key file that came over the wire, and which `origin` names, for the cluster at `root`.
+/// No command that it holds is run.
+pub fn unlock_received(
+    bytes: &[u8],
+    origin: &Path,
+    root: Root,
+    ways: &Ways,
+) -> Result<Unlocked, UnlockError> {
+    let image = KeyImage::decode(bytes);
+    match image.map_err(|error| KeyBinError::Format(origin.to_owned(), error))? {
+        KeyImage::File(file) => {
+            let mut opener = Opener::new(file.header(), None, &root.path, ways)?;
+            opener.unwrap.external = true;
+            opener.key.external = true;
+            let opened = opener.file(file, origin)?;
+            Ok(opened.of(root, None))
+        }
+        KeyImage::Raw(_) => Err(UnlockError::RawReceived(origin.to_owned())),
+    }
+}
+
+/// Files that may hold the passphrase. Another than is taken this time may open the cluster, too.
+fn passphrases(ways: &Ways, of_machine: Option<&PathBuf>) -> Vec<PathBuf> {
+    let files = [
+        ways.passphrase.file(),
+        passphrase::file_of_environment(),
+        of_machine.cloned(),
+    ];
+    files.into_iter().flatten().collect()
+}
+
+/// A key file that opened, before it is said whose it is.
+struct Opened {
+    slot: u8,
+    master: MasterKey,
+    file: KeyFile,
+    openers: Vec<PathBuf>,
+}
+
+impl Opened {
+    fn of(self, root: Root, source: Option<writer::Source>) -> Unlocked {
+        Unlocked {
+            root,
+            header: self.file.header().clone(),
+            master: Arc::new(self.master),
+            file: Some((self.slot, self.file)),
+            source,
+            openers: self.openers,
+        }
+    }
+}
+
+/// Opens the slots of one cluster.
+pub struct Opener<'a> {
+    source: Option<writer::Source>,
+    data: &'a Path,
+    unwrap: Sources,
+    key: Sources,
+    passphrase: Source,
+    /// Those that may hold the passphrase.
+    files: Vec<PathBuf>,
+    /// This machine's about the cluster, if it is there.
+    of_machine: Option<PathBuf>,
+}
+
+impl<'a> Opener<'a> {
+    /// Gathers what command line, environment and machine say. Commands of the key file itself are
+    /// run only if it is said who wrote it.
+    pub fn new(
+        header: &Header,
+        source: Option<writer::Source>,
+        data: &'a Path,
+        ways: &Ways,
+    ) -> Result<Self, UnlockError> {
+        let machine = Machine::this();
+        let external = machine.is_external()?;
+        let cluster = machine.cluster(header.cluster)?;
+        let files = passphrases(ways, cluster.passphrase_file.as_ref());
+        let command_line = ways.unwrap_command.clone().and_then(given);
+        let environment = match command_line {
+            Some(_) => None,
+            None => command::of_environment(UNWRAP_COMMAND).map_err(UnlockError::Variable)?,
+        };
+        let unwrap = Sources {
+            command_line,
+            environment: environment.and_then(given),
+            machine: cluster.key_unwrap_command,
+            external,
+        };
+        let key = Sources {
+            command_line: ways.key_command.clone(),
+            environment: None,
+            machine: cluster.encryption_key_command,
+            external,
+        };
+        let passphrase = ways.passphrase.or_file(cluster.passphrase_file);
+        let of_machine = Some(machine.of_cluster(header.cluster)).filter(|path| path.exists());
+        Ok(Self {
+            source,
+            data,
+            unwrap,
+            key,
+            files,
+            of_machine,
+            passphrase,
+        })
+    }
+
+    /// Knows one unwrap command, or none, and nothing else.
+    pub fn fixed(data: &'a Path, unwrap: Option<String>) -> Self {
+        let unwrap = Sources {
+            command_line: unwrap,
+            ..Sources::default()
+        };
+        Self {
+            source: None,
+            data,
+            unwrap,
+            key: Sources::default(),
+            passphrase: Source::default(),
+            files: Vec::new(),
+            of_machine: None,
+        }
+    }
+
+    /// The commands that rank before a stored unwrap command.
+    pub fn unwrap_sources(&self) -> &Sources {
+        &self.unwrap
+    }
+
+    /// The commands that rank before a stored key command.
+    pub fn key_sources(&self) -> &Sources {
+        &self.key
+    }
+
+    /// Opens and authenticates a key file, which `origin` names.
+    fn file(&self, file: UnverifiedKeyFile, origin: &Path) -> Result<Opened, UnlockError> {
+        let (slot, master) = self.any_slot(&file, origin)?;
+        let authentic = file.authenticate(&master);
+        let file = authentic.map_err(|Altered| UnlockError::Altered(origin.to_owned()))?;
+        let openers = self.openers(file.slots());
+        Ok(Opened {
+            slot,
+            master,
+            file,
+            openers,
+        })
+    }
+
+    /// All files that open these slots, or say how, as far as they are named.
+    fn openers(&self, slots: &[Slot]) -> Vec<PathBuf> {
+        let mut openers = self.secret_files(slots);
+        openers.extend(self.of_machine.clone());
+        openers
+    }
+
+    /// All files that hold a secret which opens these slots, as far as they are named.
+    pub fn secret_files(&self, slots: &[Slot]) -> Vec<PathBuf> {
+        let given = [&self.unwrap, &self.key].into_iter();
+        let given = given.flat_map(|from| [&from.command_line, &from.environment, &from.machine]);
+        let given = given.flatten().map(String::as_str);
+        let stored = slots.iter().filter_map(|slot| match &slot.kind {
+            SlotKind::Command { unwrap, .. } => Some(unwrap.as_str()),
+            SlotKind::Derived {
+                source: SecretSource::Command(line),
+                ..
+            } => Some(line.as_str()),
+            _ => None,
+        });
+        let mut files = self.files.clone();
+        let data = self.data.to_string_lossy();
+        let of_commands = given.chain(stored).flat_map(passphrase_files);
+        files.extend(of_commands.map(|file| self.data.join(expand(file, "", &data))));
+        files.extend(slots.iter().filter_map(|slot| match &slot.kind {
+            SlotKind::File { path } => Some(PathBuf::from(OsStr::from_bytes(path))),
+            _ => None,
+        }));
+        files
+    }
+
+    fn any_slot(
+        &self,
+        file: &UnverifiedKeyFile,
+        path: &Path,
+    ) -> Result<(u8, MasterKey), UnlockError> {
+        let mut slots: Vec<&Slot> = file.slots().iter().collect();
+        slots.sort_by_key(|slot| cost(&slot.kind));
+        let mut failures = Vec::new();
+        for slot in slots {
+            match self.slot(file.header(), slot) {
+                Ok(master) => return Ok((slot.id, master)),
+                Err(error) => failures.push((slot.id, error)),
+            }
+        }
+        Err(match failures.len() {
+            1 => slot_error(path.to_owned(), failures.remove(0).1),
+            _ => UnlockError::Slots(path.to_owned(), failures),
+        })
+    }
+
+    /// Opens one slot.
+    pub fn slot(&self, header: &Header, slot: &Slot) -> Result<MasterKey, SlotError> {
+        match &slot.kind {
+            SlotKind::Plain { payload } => Ok(open_text(payload, header)?),
+            SlotKind::File { path } => {
+                let path = Path::new(OsStr::from_bytes(path));
+                Ok(open_text(&read_payload(path)?, header)?)
+            }
+            SlotKind::Command { unwrap, wrapped } => {
+                self.command_slot(header, Some(unwrap), wrapped)
+            }
+            SlotKind::Derived {
+                source,
+                kdf,
+                wrapped,
+            } => {
+                let mut tries = self.tries(source);
+                loop {
+                    let secret = self.secret(source, slot.id)?;
+                    tries -= 1;
+                    match open_derived(header, source, kdf, wrapped, &secret) {
+                        Err(DerivedError::Wrong(_)) if tries > 0 => {
+                            passphrase::tell_wrong(slot.id);
+                        }
+                        opened => return Ok(opened?),
+                    }
+                }
+            }
+        }
+    }
+
+    /// How often a secret is taken: a person may mistype a passphrase.
+    fn tries(&self, source: &SecretSource) -> u8 {
+        let typed = matches!(source, SecretSource::Passphrase) && self.passphrase.is_asked();
+        if typed {
+            3
+        } else {
+            1
+        }
+    }
+
+    fn command_slot(
+        &self,
+        header: &Header,
+        stored: Option<&str>,
+        wrapped: &[u8],
+    ) -> Result<MasterKey, SlotError> {
+        let found = self.unwrap.choose(stored)?;
+        let rights = self.rights(found)?;
+        let text = command::unwrap(found.0, rights, wrapped, self.data).map_err(by(found))?;
+        Ok(open_text(&text, header)?)
+    }
+
+    /// Those that a command runs with, or none but ours.
+    fn rights(&self, (_, origin): (&str, Origin)) -> Result<Option<Rights>, WriterError> {
+        match origin {
+            Origin::KeyFile => {
+                let source = self.source.as_ref().ok_or(WriterError::NotRead)?;
+                writer::check(source, self.data).map(Some)
+            }
+            Origin::CommandLine | Origin::Environment | Origin::Machine => Ok(None),
+        }
+    }
+
+    fn secret(&self, source: &SecretSource, slot: u8) -> Result<Zeroizing<Vec<u8>>, SlotError> {
+        match source {
+            SecretSource::Passphrase => {
+                let prompt = format!("Passphrase for {} (slot {slot}): ", self.data.display());
+                Ok(self.passphrase.read(&prompt)?)
+            }
+            SecretSource::Command(stored) => {
+                let found = self.key.choose(Some(stored))?;
+                let rights = self.rights(found)?;
+                let text = command::key(found.0, rights, self.data).map_err(by(found))?;
+                Ok(command_key(&text)?)
+            }
+        }
+    }
+}
+
+/// Where a command stands that ranks before a slot's own, though nobody asked for it just now.
+pub fn outranking(origin: Origin) -> Option<&'static str> {
+    match origin {
+        Origin::Environment => Some(UNWRAP_COMMAND),
+        Origin::Machine => Some("/etc/pgseal"),
+        Origin::CommandLine | Origin::KeyFile => None,
+    }
+}
+
+/// How a command fails that was found so.
+fn by((_, origin): (&str, Origin)) -> impl FnOnce(CommandError) -> SlotError {
+    move |error| match outranking(origin) {
+        Some(place) => OutrankingError { error, place }.into(),
+        None => error.into(),
+    }
+}
+
+/// Cheap ways first; a person is asked last.
+fn cost(kind: &SlotKind) -> u8 {
+    match kind {
+        SlotKind::Plain { .. } => 0,
+        SlotKind::File { .. } => 1,
+        SlotKind::Command { .. } => 2,
+        SlotKind::Derived {
+            source: SecretSource::Command(_),
+            ..
+        } => 3,
+        SlotKind::Derived {
+            source: SecretSource::Passphrase,
+            ..
+        } => 4,
+    }
+}
+
+/// An empty command or `-` means none, as in other products.
+fn given(command: String) -> Option<String> {
+    (!command.is_empty() && command != "-").then_some(command)
+}
+
+/// A payload and some white space; whatever else `path` is, no more of it is read.
+fn read_payload(path: &Path) -> Result<Zeroizing<Vec<u8>>, KeyFileReadError> {
+    let mut text = Zeroizing::new(Vec::with_capacity(PAYLOAD + 8));
+    File::open(path)
+        .and_then(|file| file.take(112).read_to_end(&mut text))
+        .map_err(|error| KeyFileReadError(path.to_owned(), error))?;
+    Ok(text)
+}
+
+fn slot_error(path: PathBuf, error: SlotError) -> UnlockError {
+    UnlockError::Slot(path, Box::new(error))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::MetadataExt;
+
+    use super::*;
+    use crate::SourceError;
+    use pgseal_crypto::{KeyLength, Suite};
+    use pgseal_format::{ClusterId, PayloadError};
+
+    fn header() -> Header {
+        let master = MasterKey::from_bytes(&mut [1; 32]);
+        Header {
+            suite: Suite::AesXts,
+            length: KeyLength::Bits256,
+            cluster: ClusterId([2; 16]),
+            key_id: master.key_id(),
+            created: 0,
+        }
+    }
+
+    /// The outcome of a slot whose stored command leaves a trace.
+    fn tried(external: bool) -> (SlotError, bool) {
+        let data = tempfile::tempdir().expect("a directory");
+        let refusal = tried_in(data.path(), external, "echo ran | tee canary");
+        (refusal, data.path().join("canary").exists())
+    }
+
+    fn tried_in(data: &Path, external: bool, command: &str) -> SlotError {
+        let sources = || Sources {
+            external,
+            ..Sources::default()
+        };
+        let key_bin = data.join("key.bin");
+        std::fs::write(&key_bin, "").expect("a file");
+        let owner = std::fs::metadata(data).expect("it exists").uid();
+        std::os::unix::fs::chown(&key_bin, Some(owner), None).expect("of whose it is");
+        let file = File::open(&key_bin).expect("it was just made");
+        let opener = Opener {
+            source: writer::Source::of(&key_bin, &file).ok(),
+            data,
+            unwrap: sources(),
+            key: sources(),
+            passphrase: Source::default(),
+            files: Vec::new(),
+            of_machine: None,
+        };
+        let kind = SlotKind::Command {
+            unwrap: command.into(),
+            wrapped: vec![0],
+        };
+        let refusal = opener.slot(&header(), &Slot { id: 1, kind }).err();
+        refusal.expect("the command prints no key")
+    }
+
+    #[test]
+    fn a_stored_command_has_the_rights_of_who_wrote_it() {
+        const NOBODY: u32 = 65534;
+        let data = tempfile::tempdir().expect("a directory");
+        let mut user = nix::unistd::geteuid().as_raw();
+        if user == 0 {
+            std::os::unix::fs::chown(data.path(), Some(NOBODY), Some(NOBODY)).expect("root may");
+            user = NOBODY;
+        }
+        tried_in(data.path(), false, "id -u | tee user; id -G > groups");
+        let seen = |file| std::fs::read_to_string(data.path().join(file)).expect("it ran");
+        assert_eq!(seen("user"), format!("{user}\n"));
+        assert!(user != NOBODY || seen("groups") == format!("{NOBODY}\n"));
+    }
+
+    #[test]
+    fn a_foreign_directory_runs_nothing_under_the_external_policy() {
+        let (refusal, ran) = tried(true);
+        assert!(matches!(refusal, SlotError::Source(SourceError::External)));
+        assert!(!ran);
+        let (refusal, ran) = tried(false);
+        assert!(matches!(refusal, SlotError::Payload(PayloadError::NotAKey)));
+        assert!(ran);
+    }
+}

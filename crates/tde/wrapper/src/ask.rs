@@ -1,0 +1,113 @@
+//! Asking a program before it is relied on: its version, whether the library is in it, and of a
+//! server where it looks for its files.
+//!
+//! The loader drops a library that it cannot map (a file system mounted noexec, a rule of the
+//! machine's), says so on standard error at best, and runs the program without. What is to be
+//! sealed would be written in clear. So the library itself answers, before `main`, from inside the
+//! program, which is run for no more than `--version`.
+
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+use pgseal_contract::variable;
+use pgseal_keys::exit::{Code, Exit, Failure};
+use pgseal_keys::memfd;
+
+use crate::launch::Sealed;
+
+/// The descriptor that takes the library's answer.
+const ANSWER: &str = variable::ANSWER_FD.as_str();
+/// The file that a server shall take itself for.
+const STARTED_AS: &str = variable::STARTED_AS.as_str();
+
+/// Why a program is not relied on.
+#[derive(Debug, thiserror::Error)]
+pub enum AskError {
+    #[error("{0} runs without libpgseal.so, so it would write in clear ({1}): see that this machine lets programs load the library")]
+    NotLoaded(PathBuf, String),
+    #[error("{0} fails ({1}): run it by hand to see why")]
+    Fails(PathBuf, String),
+    #[error("{0} cannot be asked ({1}): check the limit of open files")]
+    Io(PathBuf, io::Error),
+}
+
+impl Exit for AskError {
+    fn code(&self) -> Code {
+        match self {
+            Self::Io(..) => Code::Io,
+            Self::NotLoaded(..) | Self::Fails(..) => Code::NotGuaranteed,
+        }
+    }
+}
+
+/// What a program is.
+pub struct Answer {
+    /// As `--version` says it.
+    pub version: String,
+    /// Where it looks for its files, if it is a server.
+    pub files: Option<Files>,
+}
+
+/// Where a server looks for its files.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Files {
+    pub share: PathBuf,
+    pub library: PathBuf,
+}
+
+/// Asks `program`, which is to take itself for the file `started_as`.
+pub fn ask(program: &Path, started_as: &Path) -> Result<Answer, Failure> {
+    let failed = |error| AskError::Io(program.to_owned(), error);
+    let answer = memfd::open().map_err(failed)?;
+    let mut sealed = Sealed::new(program, program.as_os_str(), &["--version".into()])?;
+    sealed.tell(ANSWER, answer.as_raw_fd().to_string());
+    sealed.tell(STARTED_AS, started_as);
+    let output = sealed.output()?;
+    let answer = content(&answer).map_err(failed)?;
+    if answer.is_empty() {
+        return Err(AskError::NotLoaded(program.to_owned(), first_line(&output)).into());
+    }
+    if !output.status.success() {
+        return Err(AskError::Fails(program.to_owned(), first_line(&output)).into());
+    }
+    Ok(Answer {
+        version: version(&output.stdout),
+        files: files(&answer),
+    })
+}
+
+fn content(answer: &File) -> io::Result<Vec<u8>> {
+    fs::read(format!("/proc/self/fd/{}", answer.as_raw_fd()))
+}
+
+/// What the loader or the program said first.
+fn first_line(output: &Output) -> String {
+    let said = String::from_utf8_lossy(&output.stderr);
+    let line = said.lines().find(|line| !line.trim().is_empty());
+    line.map_or_else(|| output.status.to_string(), |line| line.trim().to_owned())
+}
+
+/// `postgres (PostgreSQL) 15.8 (Debian 15.8-1)`: the third word.
+fn version(said: &[u8]) -> String {
+    let said = String::from_utf8_lossy(said);
+    said.split_whitespace()
+        .nth(2)
+        .unwrap_or_default()
+        .to_owned()
+}
+
+fn files(answer: &[u8]) -> Option<Files> {
+    let mut paths = answer
+        .split(|&byte| byte == 0)
+        .map(|path| PathBuf::from(OsStr::from_bytes(path)));
+    let files = Files {
+        share: paths.next()?,
+        library: paths.next()?,
+    };
+    (!files.share.as_os_str().is_empty()).then_some(files)
+}

@@ -1,0 +1,70 @@
+//! A server that runs already: said before anybody is asked for a passphrase.
+//!
+//! postgres opens `pg_control` before it looks for another server, and `pg_ctl` of 18 opens it when
+//! the server that it started has ended; so their wrappers speak for them, by PostgreSQL's own rule
+//! and nearly in its words.
+
+use std::env;
+use std::ffi::OsString;
+use std::os::unix::process::parent_id;
+use std::path::{Path, PathBuf};
+use std::process;
+
+use nix::errno::Errno;
+use nix::sys::signal::kill;
+use nix::unistd::Pid;
+use pgseal_keys::exit::{Code, Exit};
+use pgseal_keys::server::{named, Named, PidFileError, PID_FILE};
+
+use crate::getopt::Options;
+
+/// pg_ctl tells the server who started pg_ctl.
+const GRANDPARENT: &str = "PG_GRANDPARENT_PID";
+
+/// Why no second server starts.
+#[derive(Debug, thiserror::Error)]
+pub enum RunningError {
+    /// What PostgreSQL says.
+    #[error("lock file {PID_FILE:?} already exists: is another {} (PID {}) running in data directory {:?}?", .1.program(), .1.pid, .0)]
+    Another(PathBuf, Named),
+    #[error(transparent)]
+    PidFile(#[from] PidFileError),
+}
+
+impl Exit for RunningError {
+    fn code(&self) -> Code {
+        match self {
+            Self::PidFile(error) => error.code(),
+            Self::Another(..) => Code::AsPostgres,
+        }
+    }
+}
+
+/// Refuses a second server.
+pub fn refuse_second(data: &Path) -> Result<(), RunningError> {
+    match another(data)? {
+        Some(other) => Err(RunningError::Another(data.to_owned(), other)),
+        None => Ok(()),
+    }
+}
+
+/// The data directory that `args` name, or else the environment.
+pub fn directory(options: &Options, args: &[OsString]) -> Option<PathBuf> {
+    let given = options.read(args);
+    let named = given.value("D").map(OsString::from);
+    let named = named.or_else(|| env::var_os("PGDATA"));
+    named.filter(|data| !data.is_empty()).map(PathBuf::from)
+}
+
+/// The live process that the pid file names, by PostgreSQL's own rule: neither we, nor those that
+/// started us, whose numbers may be those of a server before the machine was started again; and no
+/// process of another user, which cannot have made the file.
+fn another(data: &Path) -> Result<Option<Named>, PidFileError> {
+    let grandparent = env::var(GRANDPARENT).ok().and_then(|pid| pid.parse().ok());
+    let own = [Some(process::id()), Some(parent_id()), grandparent];
+    let other = named(&data.join(PID_FILE))?.filter(|named| !own.contains(&Some(named.pid)));
+    Ok(other.filter(|named| {
+        let pid = i32::try_from(named.pid).map(Pid::from_raw);
+        pid.is_ok_and(|pid| !matches!(kill(pid, None), Err(Errno::ESRCH | Errno::EPERM)))
+    }))
+}
