@@ -216,7 +216,7 @@ class OtherKey(Archived):
             self.follow(copy, restore=self.wal_get(other.data / "pg_encryption/key.bin"), signal=signal)
             self.assertEqual(copy.try_start(), 1)
             (copy.data / signal).unlink()
-        self.assertEqual(copy.log().count("name the key file of the cluster that archived it"), 2)
+        self.assertEqual(copy.log().count("give the key file of the cluster that archived it"), 2)
         self.assertRegex(copy.log(), "FATAL: .*could not restore file .*: child process exited with exit code 207")
         self.assertNotIn("selected new timeline", copy.log())
         self.assertEqual(list((copy.data / "pg_wal").glob("0*.history")), [])

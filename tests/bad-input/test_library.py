@@ -67,7 +67,7 @@ class SpoiltLibrary(OwnLibrary):
         spaced = self.directory / "a b"
         shutil.move(self.dist, spaced)
         self.assert_refused(run([spaced / "bin/pgseal", "exec", "--", "true"], check=False), 8,
-                            r"holds a space or colon, which LD_PRELOAD cannot hold: install pgseal elsewhere")
+                            r"contains a space or colon, which LD_PRELOAD cannot contain: install pgseal elsewhere")
 
 
 class UnfitProgram(BadInput):

@@ -98,7 +98,7 @@ class Limits(Case):
                 copy.configure(f"restore_command = '{PGSEAL} wal-get --from {archive} %f %p'")
                 (copy.data / "recovery.signal").touch()
                 self.assertEqual(copy.try_start(), 1)
-                sentence = "name the key file of the cluster that archived it" if sealed else "look for this cluster's archive"
+                sentence = "give the key file of the cluster that archived it with --key-file-name" if sealed else "use this cluster's archive"
                 self.assertEqual(len(re.findall(rf"^pgseal: .*{sentence}$", copy.log(), re.M)), 1, copy.log())
                 self.assertIn("exit code 207", copy.log())
 

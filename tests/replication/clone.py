@@ -215,7 +215,7 @@ class Clone(Receiving):
                 command = ["clone", "--pg", place, "-h", primary.home, "-U", "postgres", "-D", standby.data, *NEW]
                 refused = run([PGSEAL, *command], check=False)
                 self.assertEqual((refused.returncode, standby.data.exists()), (2, False))
-                self.assertIn(f"{place}/pg_basebackup is missing, or a twin or script", refused.stderr)
+                self.assertIn(f"{place}/pg_basebackup is missing, or is a wrapper or script", refused.stderr)
 
     def test_interrupted(self):
         self.interrupted(self.primary(), [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
