@@ -131,6 +131,47 @@ class Files(Receivers):
                 self.receive(cluster, "psql", "-X", "-c", f"SELECT {command}")
                 self.assertTrue((cluster.data / "pg_encryption/key.bin").exists())
 
+    def linked_keys(self):
+        """A cluster whose key directory is a link, as PostgreSQL's pg_wal may be."""
+        cluster = self.cluster().init()
+        keys = self.directory / "keys"
+        (cluster.data / "pg_encryption").rename(keys)
+        (cluster.data / "pg_encryption").symlink_to(keys)
+        return cluster.start(), keys
+
+    def test_the_real_name_of_a_linked_key_directory(self):
+        cluster, keys = self.linked_keys()
+        before = {file.name: file.read_bytes() for file in keys.iterdir()}
+        for name in ["key.bin", "pgseal.toml"]:
+            with self.subTest(name=name):
+                done = self.receive(cluster, "psql", "-X", "-c", f"COPY (SELECT 1) TO '{keys / name}'")
+                self.assertRegex(done.stderr, "could not open file .*: Permission denied")
+        if major_version() < 17:
+            cluster.psql("CREATE EXTENSION adminpack")
+            for command in [f"pg_file_unlink('{keys}/key.bin')", f"pg_file_rename('{keys}/key.bin', '{self.directory}/gone')",
+                            f"pg_file_rename('{cluster.data}/PG_VERSION', '{keys}/key.bin')"]:
+                with self.subTest(command=command):
+                    self.receive(cluster, "psql", "-X", "-c", f"SELECT {command}")
+        self.assertEqual({file.name: file.read_bytes() for file in keys.iterdir()}, before)
+        self.assertTrue((cluster.data / "PG_VERSION").exists())
+        cluster.stop()
+        cluster.start()
+
+    @unittest.skipIf(major_version() >= 17, "adminpack, which renames files by SQL, left with 17")
+    def test_a_link_where_a_renamed_file_is_stored_first(self):
+        """A rename into the cluster stores the file under a name of its own beside the old one, in a directory of anybody's."""
+        cluster = self.cluster().init().start()
+        cluster.psql("CREATE EXTENSION adminpack")
+        key = cluster.data / "pg_encryption/key.bin"
+        before = key.read_bytes()
+        (self.directory / "a").write_bytes(b"clear")
+        (self.directory / "a.pgseal").symlink_to(key)
+        self.receive(cluster, "psql", "-X", "-c", f"SELECT pg_file_rename('{self.directory}/a', '{cluster.data}/base/5/99998')")
+        self.assertEqual(key.read_bytes(), before)
+        stored = cluster.data / "base/5/99998"
+        self.assertFalse(stored.is_symlink())
+        self.assertNotIn(b"clear", stored.read_bytes())
+
     def test_a_link_that_changes(self):
         """The name leads elsewhere after each look-up of it: what is given is what is stored, or nothing. What is refused by its
         name is refused by any."""

@@ -135,7 +135,7 @@ pub fn withholds_from_sql(fd: c_int, flags: c_int) -> bool {
 /// is opened. Where `pg_encryption` is a link the directory has another name, and its files have
 /// theirs.
 fn is_of_key_directory(fd: c_int) -> bool {
-    let Some(path) = target(fd) else { return false };
+    let Some(path) = target(fd) else { return true };
     let path = Path::new(OsStr::from_bytes(&path));
     let (Some(directory), Some(name)) = (path.parent(), path.file_name()) else {
         return false;
@@ -148,7 +148,8 @@ fn is_of_key_directory(fd: c_int) -> bool {
             && is_key_directory(directory)
 }
 
-/// Does this name lie in a key directory, by whatever path? A server removes nothing there.
+/// Does this name lie in a key directory, by whatever path? A server removes, renames and links
+/// nothing there.
 pub fn lies_in_key_directory(directory: c_int, path: &CStr) -> bool {
     if !programs::is_server() {
         return false;

@@ -45,7 +45,11 @@ pub unsafe fn renameat2(
     }
     // SAFETY: the caller's C strings.
     let (from, to) = unsafe { (CStr::from_ptr(from), CStr::from_ptr(to)) };
-    if openers::lie_at(from_directory, from) || openers::lie_at(to_directory, to) {
+    if openers::lie_at(from_directory, from)
+        || openers::lie_at(to_directory, to)
+        || server::lies_in_key_directory(from_directory, from)
+        || server::lies_in_key_directory(to_directory, to)
+    {
         return fail(libc::EACCES);
     }
     moving::rename(
@@ -74,6 +78,11 @@ pub unsafe fn linkat(
     }
     // SAFETY: the caller's C strings.
     let (from, to) = unsafe { (CStr::from_ptr(from), CStr::from_ptr(to)) };
+    if server::lies_in_key_directory(from_directory, from)
+        || server::lies_in_key_directory(to_directory, to)
+    {
+        return fail(libc::EACCES);
+    }
     moving::link(
         &moving::Name(from_directory, from),
         &moving::Name(to_directory, to),

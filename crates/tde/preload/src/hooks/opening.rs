@@ -119,7 +119,8 @@ fn open_direct(directory: c_int, path: &CStr, flags: c_int, mode: mode_t) -> Opt
     let Some(flags) = foreign::allowed(directory, path, flags) else {
         return Some(super::fail(libc::EPERM));
     };
-    direct::open(directory, path, untruncated(flags), mode).map(|fd| unless_withheld(fd, flags))
+    let fd = direct::open(directory, path, untruncated(flags), mode)?;
+    Some(unless(|| server::withholds_from_sql(fd, flags), fd, flags))
 }
 
 /// For a raw base backup: what is stored, but for pg_control, whose stored page the server refuses.

@@ -331,6 +331,8 @@ impl Change {
 
     /// The same clear bytes, as the target stores them, in a new file that is safe on disk.
     fn store_aside(&self, source: &Fd, aside: &Name) -> Result<(), Errno> {
+        // What a crash left, or a link that somebody put there.
+        remove(aside);
         let target = create_like(source, aside)?;
         let stored = self.copy(source, &target).and_then(|()| target.sync());
         if stored.is_err() {
@@ -443,9 +445,11 @@ fn open_file(name: &Name, access: c_int) -> Result<Option<Fd>, Errno> {
     Ok(regular.then_some(fd))
 }
 
+/// Creates a file of this name, with the mode and the owners of `source`. It opens nothing that is
+/// there already: a link of that name could lead to the key file, in a directory of another user.
 fn create_like(source: &Fd, name: &Name) -> Result<Fd, Errno> {
     let like = stat(source.0)?;
-    let flags = libc::O_RDWR | libc::O_CREAT | libc::O_TRUNC | libc::O_CLOEXEC;
+    let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW | libc::O_CLOEXEC;
     let mode = like.st_mode & 0o7777;
     let fd = check(libc_call!(openat(name.0, name.1.as_ptr(), flags, mode)))?;
     let created = Fd(c_int::try_from(fd).map_err(|_| Errno::EIO)?);
