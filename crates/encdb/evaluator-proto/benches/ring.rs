@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use pgseal_cell::Type;
 use pgseal_evaluator_proto::ring::{Crowd, Futex, Mapping, RingClient, RingServer};
-use pgseal_evaluator_proto::{Collation, Request, Response};
+use pgseal_evaluator_proto::{Collation, ComparisonRequest, Request, Response};
 
 fn main() {
     codec();
@@ -64,11 +64,11 @@ fn round_trip(cores: u32, len: usize, calls: usize) -> f64 {
 fn codec() {
     let cell = [Type::Int4 as u8; 39];
     let mut bytes = Vec::new();
-    let compare = Request::Compare {
+    let compare = Request::Comparison(ComparisonRequest::Compare {
         collation: Collation::C,
         left: &cell,
         right: &cell,
-    };
+    });
     time("encode a comparison", || {
         bytes.clear();
         std::hint::black_box(&compare).encode(&mut bytes);

@@ -27,7 +27,10 @@ mod wire;
 pub use items::{Items, KeyRow};
 pub use program::{Program, Step};
 pub use refusal::{Refusal, Report};
-pub use request::{AttachAs, Batch, Collation, Page, Request, Unary, MOST_CELLS};
+pub use request::{
+    AggregateRequest, AttachAs, Batch, Collation, ComparisonRequest, ConversionRequest,
+    OperationRequest, Page, Request, SessionRequest, Unary, MOST_CELLS,
+};
 pub use response::{Finding, Position, Response, Status, MOST_EQUAL, MOST_FINDINGS};
 pub use tickets::{Ticket, Tickets};
 pub use wire::Malformed;

@@ -6,8 +6,9 @@ use std::cmp::Ordering;
 
 use pgseal_cell::{DataKeyId, Type};
 use pgseal_evaluator_proto::{
-    AttachAs, Batch, Collation, Finding, Items, KeyRow, Malformed, Page, Position, Program, Report,
-    Request, Response, Status, Unary,
+    AggregateRequest, AttachAs, Batch, Collation, ComparisonRequest, ConversionRequest, Finding,
+    Items, KeyRow, Malformed, OperationRequest, Page, Position, Program, Report, Request, Response,
+    SessionRequest, Status, Unary,
 };
 use pgseal_value::{AggregateKind, Arithmetic, Field, Interval};
 use proptest::prelude::*;
@@ -16,133 +17,137 @@ const CELLS: Items<'_> = Items::Listed(&[b"first", b"", b"third"]);
 const LIBC: Collation<'_> = Collation::Libc("de_DE.utf8");
 
 fn session() -> Vec<Request<'static>> {
-    let attach = |kind| Request::Attach {
-        kind,
-        database: [7; 16],
-        role: 16_384,
+    let attach = |kind| {
+        Request::Session(SessionRequest::Attach {
+            kind,
+            database: [7; 16],
+            role: 16_384,
+        })
     };
     vec![
         attach(AttachAs::Client),
         attach(AttachAs::ParallelWorker { ticket: [1; 16] }),
         attach(AttachAs::Background),
-        Request::Tickets,
-        Request::Message(b"message"),
-        Request::LoadKeys(CELLS),
-        Request::LoadKeys(Items::Listed(&[])),
-        Request::Status,
-        Request::Encrypt {
+        Request::Session(SessionRequest::Tickets),
+        Request::Session(SessionRequest::Message(b"message")),
+        Request::Session(SessionRequest::LoadKeys(CELLS)),
+        Request::Session(SessionRequest::LoadKeys(Items::Listed(&[]))),
+        Request::Session(SessionRequest::Status),
+        Request::Conversion(ConversionRequest::Encrypt {
             key: DataKeyId(0x0102_0304),
             ty: Type::Text,
             plain: b"plain",
-        },
-        Request::Decrypt(b"cell"),
-        Request::GenerateKey {
+        }),
+        Request::Conversion(ConversionRequest::Decrypt(b"cell")),
+        Request::Conversion(ConversionRequest::GenerateKey {
             name: "|alice|shop|",
             group: 5,
             deterministic: true,
-        },
+        }),
     ]
 }
 
 fn descend(page: Option<Page<'static>>) -> Request<'static> {
-    Request::Descend {
+    Request::Comparison(ComparisonRequest::Descend {
         collation: LIBC,
         probe: b"probe",
         index: [7; 16],
         block: 5,
         page,
-    }
+    })
 }
 
 fn comparisons() -> Vec<Request<'static>> {
     vec![
-        Request::Compare {
+        Request::Comparison(ComparisonRequest::Compare {
             collation: Collation::C,
             left: b"left",
             right: b"",
-        },
-        Request::SearchPage {
+        }),
+        Request::Comparison(ComparisonRequest::SearchPage {
             collation: LIBC,
             probe: b"probe",
             cells: CELLS,
-        },
-        Request::Hash {
+        }),
+        Request::Comparison(ComparisonRequest::Hash {
             seed: u64::MAX,
             cell: b"cell",
-        },
+        }),
         descend(None),
         descend(Some(Page {
             cells: CELLS,
             children: &[1, 0, 0, 0, 2, 0, 0, 0],
             right: 3,
         })),
-        Request::Rank {
+        Request::Comparison(ComparisonRequest::Rank {
             collation: LIBC,
             cells: CELLS,
-        },
-        Request::OrderPrefix(b"cell"),
+        }),
+        Request::Comparison(ComparisonRequest::OrderPrefix(b"cell")),
     ]
 }
 
 fn operations() -> Vec<Request<'static>> {
-    let like = |insensitive| Request::Like {
-        insensitive,
-        text: b"text",
-        pattern: b"pattern",
+    let like = |insensitive| {
+        Request::Operation(OperationRequest::Like {
+            insensitive,
+            text: b"text",
+            pattern: b"pattern",
+        })
     };
     vec![
-        Request::Arithmetic {
+        Request::Operation(OperationRequest::Arithmetic {
             op: Arithmetic::Power,
             left: b"l",
             right: b"r",
-        },
-        Request::Unary {
+        }),
+        Request::Operation(OperationRequest::Unary {
             op: Unary::Upper,
             collation: LIBC,
             cell: b"cell",
-        },
-        Request::Concat {
+        }),
+        Request::Operation(OperationRequest::Concat {
             left: b"l",
             right: b"r",
-        },
+        }),
         like(None),
         like(Some(LIBC)),
         like(Some(Collation::C)),
-        Request::LikeEscape {
+        Request::Operation(OperationRequest::LikeEscape {
             escape: "\u{10ffff}",
             pattern: b"pattern",
-        },
-        Request::AddInterval {
+        }),
+        Request::Operation(OperationRequest::AddInterval {
             interval: Interval {
                 months: i32::MIN,
                 days: 1,
                 microseconds: i64::MAX,
             },
             cell: b"cell",
-        },
-        Request::Substring {
+        }),
+        Request::Operation(OperationRequest::Substring {
             from: i32::MIN,
             len: None,
             cell: b"cell",
-        },
-        Request::Substring {
+        }),
+        Request::Operation(OperationRequest::Substring {
             from: 1,
             len: Some(-1),
             cell: b"cell",
-        },
-        Request::Length(b"cell"),
-        Request::Extract {
+        }),
+        Request::Operation(OperationRequest::Length(b"cell")),
+        Request::Operation(OperationRequest::Extract {
             field: Field::Year,
             cell: b"cell",
-        },
-        Request::Cast {
+        }),
+        Request::Operation(OperationRequest::Cast {
             to: Type::Uuid,
             cell: b"cell",
-        },
-        Request::Compute {
+        }),
+        Request::Operation(OperationRequest::Compute {
             program: Program::parse(b"$$M*$-", CELLS.len()).expect("it fits"),
             operands: CELLS,
-        },
+        }),
     ]
 }
 
@@ -152,19 +157,21 @@ fn aggregates() -> Vec<Request<'static>> {
         collation: LIBC,
         cells: CELLS,
     };
-    let finish = |stays| Request::AggregateFinish {
-        state: 1,
-        batch,
-        stays,
+    let finish = |stays| {
+        Request::Aggregate(AggregateRequest::Finish {
+            state: 1,
+            batch,
+            stays,
+        })
     };
     vec![
-        Request::AggregateStep { state: 3, batch },
-        Request::AggregateCombine { into: 1, from: 2 },
-        Request::AggregateExport(1),
-        Request::AggregateImport(b"state"),
+        Request::Aggregate(AggregateRequest::Step { state: 3, batch }),
+        Request::Aggregate(AggregateRequest::Combine { into: 1, from: 2 }),
+        Request::Aggregate(AggregateRequest::Export(1)),
+        Request::Aggregate(AggregateRequest::Import(b"state")),
         finish(false),
         finish(true),
-        Request::AggregateDrop(u64::MAX),
+        Request::Aggregate(AggregateRequest::Drop(u64::MAX)),
     ]
 }
 
@@ -294,11 +301,11 @@ fn opcodes_are_distinct_and_others_are_refused() {
 
 #[test]
 fn the_bytes_of_a_comparison() {
-    let request = Request::Compare {
+    let request = Request::Comparison(ComparisonRequest::Compare {
         collation: Collation::C,
         left: b"ab",
         right: b"c",
-    };
+    });
     assert_eq!(
         encoded(&request),
         [0x10, 0, 0, 0, 0, 2, 0, 0, 0, b'a', b'b', 1, 0, 0, 0, b'c']
@@ -307,8 +314,8 @@ fn the_bytes_of_a_comparison() {
 
 #[test]
 fn lists_give_what_was_listed() {
-    let bytes = encoded(&Request::LoadKeys(CELLS));
-    let Ok(Request::LoadKeys(items)) = Request::parse(&bytes) else {
+    let bytes = encoded(&Request::Session(SessionRequest::LoadKeys(CELLS)));
+    let Ok(Request::Session(SessionRequest::LoadKeys(items))) = Request::parse(&bytes) else {
         panic!("it was a list");
     };
     let all: Vec<_> = items.iter().collect();

@@ -19,7 +19,7 @@ use host::{party, Evaluator};
 use pgseal_cell::grant::{Grant, Operation, Subject};
 use pgseal_evaluator::engine::{CollationId, Connection, Engine};
 use pgseal_evaluator::os::{route_crypto, LockedHeap};
-use pgseal_evaluator_proto::{AttachAs, Collation, Request};
+use pgseal_evaluator_proto::{AttachAs, Collation, ComparisonRequest, Request};
 use pgseal_value::{AggregateKind, Arithmetic};
 
 #[global_allocator]
@@ -70,11 +70,11 @@ fn plain_compare(a: &[u8], b: &[u8]) -> std::cmp::Ordering {
 fn encode_compare(left: &[u8], right: &[u8], into: &mut Vec<u8>) {
     into.clear();
     let collation = Collation::C;
-    Request::Compare {
+    Request::Comparison(ComparisonRequest::Compare {
         collation,
         left,
         right,
-    }
+    })
     .encode(into);
 }
 

@@ -7,7 +7,10 @@ mod common;
 use common::*;
 use pgseal_cell::grant::{Operation, Subject};
 use pgseal_evaluator::engine::{CollationId, Connection};
-use pgseal_evaluator_proto::{AttachAs, Batch, Collation, Refusal, Request, Response};
+use pgseal_evaluator_proto::{
+    AggregateRequest, AttachAs, Batch, Collation, ComparisonRequest, ConversionRequest,
+    OperationRequest, Refusal, Request, Response, SessionRequest,
+};
 use pgseal_value::{AggregateKind, Value};
 
 const C: CollationId = CollationId::C;
@@ -65,11 +68,11 @@ fn finish(
         cells: items(cells),
     };
     let (mut request, mut response) = (Vec::new(), Vec::new());
-    Request::AggregateFinish {
+    Request::Aggregate(AggregateRequest::Finish {
         state,
         batch,
         stays,
-    }
+    })
     .encode(&mut request);
     connection.call(&request, &mut response);
     match Response::parse(&response).unwrap() {
@@ -291,27 +294,27 @@ fn any_request_is_answered_and_harms_nothing() {
     let (a, text) = (key.int4(20), key.text("text"));
     let cells: [&[u8]; 2] = [&a, &text];
     let requests = [
-        Request::Status,
-        Request::Hash { seed: 1, cell: &a },
-        Request::OrderPrefix(&a),
-        Request::Length(&text),
-        Request::Decrypt(&text),
-        Request::AggregateImport(&a),
-        Request::LoadKeys(items(&cells)),
-        Request::Descend {
+        Request::Session(SessionRequest::Status),
+        Request::Comparison(ComparisonRequest::Hash { seed: 1, cell: &a }),
+        Request::Comparison(ComparisonRequest::OrderPrefix(&a)),
+        Request::Operation(OperationRequest::Length(&text)),
+        Request::Conversion(ConversionRequest::Decrypt(&text)),
+        Request::Aggregate(AggregateRequest::Import(&a)),
+        Request::Session(SessionRequest::LoadKeys(items(&cells))),
+        Request::Comparison(ComparisonRequest::Descend {
             collation: Collation::C,
             probe: &a,
             index: [1; 16],
             block: 1,
             page: Some(leaf(&cells)),
-        },
-        Request::Descend {
+        }),
+        Request::Comparison(ComparisonRequest::Descend {
             collation: Collation::C,
             probe: &a,
             index: [1; 16],
             block: 1,
             page: None,
-        },
+        }),
     ];
     let mut state: u64 = 1;
     let mut random = |bound: usize| {

@@ -9,7 +9,10 @@ use common::*;
 use pgseal_cell::grant::Operation;
 use pgseal_cell::{CellRef, DataKeyId, Mode};
 use pgseal_evaluator::engine::Connection;
-use pgseal_evaluator_proto::{Batch, Collation, Items, Page, Program, Request, Response, Unary};
+use pgseal_evaluator_proto::{
+    AggregateRequest, Batch, Collation, ComparisonRequest, ConversionRequest, Items,
+    OperationRequest, Page, Program, Request, Response, Unary,
+};
 use pgseal_value::{AggregateKind, Arithmetic, Field, Interval, Type, Value};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -172,7 +175,7 @@ impl Asker {
             1 => self.aggregated(step, items(&several)),
             _ => self.computed(step, items(&both)),
         };
-        let begins = matches!(request, Request::AggregateStep { .. });
+        let begins = matches!(request, Request::Aggregate(AggregateRequest::Step { .. }));
         let (mut bytes, mut response) = (Vec::new(), Vec::new());
         request.encode(&mut bytes);
         self.connection.call(&bytes, &mut response);
@@ -191,17 +194,17 @@ impl Asker {
         let (left, right) = self.two(step);
         let collation = pick(&COLLATIONS, d);
         match kind / 4 % 9 {
-            0 => Request::Compare {
+            0 => Request::Comparison(ComparisonRequest::Compare {
                 collation,
                 left,
                 right,
-            },
-            1 => Request::SearchPage {
+            }),
+            1 => Request::Comparison(ComparisonRequest::SearchPage {
                 collation,
                 probe: left,
                 cells,
-            },
-            2 | 3 => Request::Descend {
+            }),
+            2 | 3 => Request::Comparison(ComparisonRequest::Descend {
                 collation,
                 probe: left,
                 index: [0; 16],
@@ -211,19 +214,19 @@ impl Asker {
                     children: &children[..4 * (d as usize % 3)],
                     right: d % 4,
                 }),
-            },
-            4 => Request::Hash {
+            }),
+            4 => Request::Comparison(ComparisonRequest::Hash {
                 seed: u64::from(d),
                 cell: left,
-            },
-            5 => Request::Rank { collation, cells },
-            6 => Request::Like {
+            }),
+            5 => Request::Comparison(ComparisonRequest::Rank { collation, cells }),
+            6 => Request::Operation(OperationRequest::Like {
                 insensitive: (e % 2 == 0).then_some(collation),
                 text: left,
                 pattern: right,
-            },
-            7 => Request::Decrypt(left),
-            _ => Request::OrderPrefix(left),
+            }),
+            7 => Request::Conversion(ConversionRequest::Decrypt(left)),
+            _ => Request::Comparison(ComparisonRequest::OrderPrefix(left)),
         }
     }
 
@@ -236,18 +239,18 @@ impl Asker {
             cells,
         };
         match kind / 4 % 6 {
-            0 | 1 => Request::AggregateStep { state, batch },
-            2 => Request::AggregateCombine {
+            0 | 1 => Request::Aggregate(AggregateRequest::Step { state, batch }),
+            2 => Request::Aggregate(AggregateRequest::Combine {
                 into: state,
                 from: other,
-            },
-            3 => Request::AggregateExport(state),
-            4 => Request::AggregateDrop(state),
-            _ => Request::AggregateFinish {
+            }),
+            3 => Request::Aggregate(AggregateRequest::Export(state)),
+            4 => Request::Aggregate(AggregateRequest::Drop(state)),
+            _ => Request::Aggregate(AggregateRequest::Finish {
                 state,
                 batch,
                 stays: d % 2 == 0,
-            },
+            }),
         }
     }
 
@@ -257,48 +260,48 @@ impl Asker {
         let (left, right) = self.two(step);
         let (number, other) = (pick(&NUMBERS, e), pick(&NUMBERS, d));
         match kind / 4 % 11 {
-            0 | 1 => Request::Arithmetic {
+            0 | 1 => Request::Operation(OperationRequest::Arithmetic {
                 op: pick(&Arithmetic::ALL, d),
                 left,
                 right,
-            },
-            2 => Request::AddInterval {
+            }),
+            2 => Request::Operation(OperationRequest::AddInterval {
                 interval: interval(step),
                 cell: left,
-            },
-            3 => Request::Unary {
+            }),
+            3 => Request::Operation(OperationRequest::Unary {
                 op: pick(&UNARY, c),
                 collation: pick(&COLLATIONS, d),
                 cell: left,
-            },
-            4 => Request::Concat { left, right },
-            5 => Request::LikeEscape {
+            }),
+            4 => Request::Operation(OperationRequest::Concat { left, right }),
+            5 => Request::Operation(OperationRequest::LikeEscape {
                 escape: pick(&["", "\\", "é", "ab"], d),
                 pattern: left,
-            },
-            6 => Request::Substring {
+            }),
+            6 => Request::Operation(OperationRequest::Substring {
                 from: number,
                 len: (c % 2 == 0).then_some(other),
                 cell: left,
-            },
-            7 => Request::Extract {
+            }),
+            7 => Request::Operation(OperationRequest::Extract {
                 field: pick(&Field::ALL, d),
                 cell: left,
-            },
-            8 => Request::Cast {
+            }),
+            8 => Request::Operation(OperationRequest::Cast {
                 to: pick(&Type::ALL, d),
                 cell: left,
-            },
-            9 => Request::Compute {
+            }),
+            9 => Request::Operation(OperationRequest::Compute {
                 program: Program::parse(pick(&PROGRAMS, d), 2).unwrap(),
                 operands,
-            },
-            _ if a % 2 == 0 => Request::Length(left),
-            _ => Request::Encrypt {
+            }),
+            _ if a % 2 == 0 => Request::Operation(OperationRequest::Length(left)),
+            _ => Request::Conversion(ConversionRequest::Encrypt {
                 key: DataKeyId(self.key.0 ^ u32::from(b % 8 == 0)),
                 ty: pick(&Type::ALL, d),
                 plain: right,
-            },
+            }),
         }
     }
 }

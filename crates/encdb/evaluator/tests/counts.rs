@@ -7,7 +7,7 @@ use common::*;
 use pgseal_cell::grant::{Operation, Subject};
 use pgseal_evaluator::audit::Event;
 use pgseal_evaluator::engine::{CollationId, Connection};
-use pgseal_evaluator_proto::{AttachAs, Collation, Page, Request};
+use pgseal_evaluator_proto::{AttachAs, Collation, ComparisonRequest, Page, Request};
 use pgseal_value::{AggregateKind, Arithmetic};
 
 const C: CollationId = CollationId::C;
@@ -176,11 +176,11 @@ fn the_first_cell_of_a_session_is_news() {
     let (mut connection, _, mut key) = alice_with(&engine, &[]);
     drop(connection.take_events());
     let cell = key.int4(1);
-    let request = Request::Compare {
+    let request = Request::Comparison(ComparisonRequest::Compare {
         collation: Collation::C,
         left: &cell,
         right: &cell,
-    };
+    });
     assert!(!connection.has_events());
     call(&mut connection, &request).unwrap();
     assert!(connection.has_news());

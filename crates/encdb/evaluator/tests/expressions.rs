@@ -7,7 +7,7 @@ use common::*;
 use pgseal_cell::grant::{KeyScope, Operation, Subject};
 use pgseal_cell::{CellRef, DataKeyId, Mode, Type};
 use pgseal_evaluator::engine::{CollationId, Connection};
-use pgseal_evaluator_proto::{AttachAs, Program, Refusal, Request, Step, Unary};
+use pgseal_evaluator_proto::{AttachAs, OperationRequest, Program, Refusal, Request, Step, Unary};
 use pgseal_value::Value;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -208,7 +208,11 @@ fn a_request_is_answered_by_a_cell_or_null() {
     let mut ask = |operands: &[&[u8]]| {
         let program = Program::parse(b"$$+~", 2).unwrap();
         let operands = items(operands);
-        call(&mut connection, &Request::Compute { program, operands }).unwrap()
+        call(
+            &mut connection,
+            &Request::Operation(OperationRequest::Compute { program, operands }),
+        )
+        .unwrap()
     };
     let (cell, null) = (ask(&operands[..2]), ask(&operands[1..]));
     assert!(cell.len() > cells[0].len() && null.len() == 1, "{null:?}");

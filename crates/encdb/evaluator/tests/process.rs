@@ -19,7 +19,10 @@ use nix::sched::{sched_getaffinity, sched_setaffinity, CpuSet};
 use nix::unistd::Pid;
 use pgseal_cell::grant::{Operation, Subject};
 use pgseal_evaluator::client::{ConnectError, Ring};
-use pgseal_evaluator_proto::{AttachAs, Batch, Collation, Refusal, Request, Response};
+use pgseal_evaluator_proto::{
+    AggregateRequest, AttachAs, Batch, Collation, ComparisonRequest, OperationRequest, Refusal,
+    Request, Response, SessionRequest,
+};
 use pgseal_value::{AggregateKind, Arithmetic};
 
 #[test]
@@ -34,11 +37,11 @@ fn a_session_is_opened_over_the_ring_and_everything_is_logged() {
     let mut key = alice.key(11, false);
     let (a, b) = (key.int4(20), key.int4(22));
     assert_eq!(backend.compare(&a, &b), Ok(255));
-    let sum = Request::Arithmetic {
+    let sum = Request::Operation(OperationRequest::Arithmetic {
         op: Arithmetic::Add,
         left: &a,
         right: &b,
-    };
+    });
     let cell = backend.call_cell(&sum).unwrap();
     assert_eq!(key.open_int4(&cell), 42);
     assert_eq!(
@@ -48,17 +51,17 @@ fn a_session_is_opened_over_the_ring_and_everything_is_logged() {
     let (text, big) = ("x".repeat(1 << 20), "x".repeat(1 << 20) + "y");
     let (text, big) = (key.text(&text), key.text(&big));
     assert_eq!(backend.compare(&text, &big), Ok(255));
-    let named = Request::Compare {
+    let named = Request::Comparison(ComparisonRequest::Compare {
         collation: Collation::Libc("C.UTF-8"),
         left: &text,
         right: &big,
-    };
+    });
     assert_eq!(backend.call(&named).unwrap()[1], 255);
-    let unknown = Request::Compare {
+    let unknown = Request::Comparison(ComparisonRequest::Compare {
         collation: Collation::Libc("xx_YY"),
         left: &a,
         right: &b,
-    };
+    });
     assert_eq!(
         backend.call(&unknown),
         Err(Refusal::UnknownCollation.code())
@@ -69,7 +72,7 @@ fn a_session_is_opened_over_the_ring_and_everything_is_logged() {
         collation: Collation::C,
         cells: items(&cells),
     };
-    let step = Request::AggregateStep { state: 0, batch };
+    let step = Request::Aggregate(AggregateRequest::Step { state: 0, batch });
     assert!(backend.call(&step).is_ok());
     drop(backend);
     let log = evaluator.stop();
@@ -180,11 +183,11 @@ fn malformed_frames_and_a_scribbled_ring_harm_nobody_else() {
     let mut key = alice.key(11, false);
     let (a, b) = (key.int4(1), key.int4(2));
     let mut valid = Vec::new();
-    Request::Compare {
+    Request::Comparison(ComparisonRequest::Compare {
         collation: Collation::C,
         left: &a,
         right: &b,
-    }
+    })
     .encode(&mut valid);
     let mut random = Random(7);
     let mut rogue = Backend::attach(&evaluator.socket(), AttachAs::Client);
@@ -216,7 +219,9 @@ fn malformed_frames_and_a_scribbled_ring_harm_nobody_else() {
 fn it_cannot_be_looked_into_and_leaves_no_core() {
     let evaluator = Evaluator::start(&[]);
     let mut backend = evaluator.backend(&party(1), &[]);
-    backend.call(&Request::Status).unwrap();
+    backend
+        .call(&Request::Session(SessionRequest::Status))
+        .unwrap();
     let pid = evaluator.pid();
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let field = |name: &str| {
@@ -316,7 +321,7 @@ fn one_roles_memory_leaves_room_for_anothers() {
         collation: Collation::C,
         cells: items(&cells),
     };
-    let step = Request::AggregateStep { state: 0, batch };
+    let step = Request::Aggregate(AggregateRequest::Step { state: 0, batch });
     // One connection has no more than 64 MB of states, and one role no more than half of all.
     let codes = ones.each_mut().map(|one| loop {
         if let Err(code) = one.call(&step) {

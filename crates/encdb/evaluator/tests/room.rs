@@ -10,7 +10,10 @@ use pgseal_cell::grant::Operation;
 use pgseal_cell::Type;
 use pgseal_evaluator::engine::{most_memory, Engine};
 use pgseal_evaluator::os::LockedHeap;
-use pgseal_evaluator_proto::{Batch, Collation, Program, Request, Unary};
+use pgseal_evaluator_proto::{
+    AggregateRequest, Batch, Collation, ComparisonRequest, ConversionRequest, OperationRequest,
+    Program, Request, Unary,
+};
 use pgseal_value::{AggregateKind, Value};
 
 /// It gives what is large back to the kernel at once, so that the kernel counts what there is.
@@ -63,49 +66,53 @@ fn answer(engine: &Engine, request: &Request<'_>) -> f64 {
 }
 
 fn of_two<'a>(left: &'a [u8], right: &'a [u8], both: &'a [&'a [u8]]) -> Vec<Request<'a>> {
-    let like = |insensitive| Request::Like {
-        insensitive,
-        text: left,
-        pattern: right,
+    let like = |insensitive| {
+        Request::Operation(OperationRequest::Like {
+            insensitive,
+            text: left,
+            pattern: right,
+        })
     };
     vec![
-        Request::Compare {
+        Request::Comparison(ComparisonRequest::Compare {
             collation: Collation::C,
             left,
             right,
-        },
-        Request::SearchPage {
+        }),
+        Request::Comparison(ComparisonRequest::SearchPage {
             collation: Collation::C,
             probe: left,
             cells: items(both),
-        },
-        Request::Concat { left, right },
+        }),
+        Request::Operation(OperationRequest::Concat { left, right }),
         like(None),
         like(Some(UTF8)),
     ]
 }
 
 fn of_one(cell: &[u8]) -> Vec<Request<'_>> {
-    let unary = |op| Request::Unary {
-        op,
-        collation: UTF8,
-        cell,
+    let unary = |op| {
+        Request::Operation(OperationRequest::Unary {
+            op,
+            collation: UTF8,
+            cell,
+        })
     };
     vec![
-        Request::Hash { seed: 0, cell },
+        Request::Comparison(ComparisonRequest::Hash { seed: 0, cell }),
         unary(Unary::Lower),
         unary(Unary::Upper),
-        Request::LikeEscape {
+        Request::Operation(OperationRequest::LikeEscape {
             escape: "#",
             pattern: cell,
-        },
-        Request::Substring {
+        }),
+        Request::Operation(OperationRequest::Substring {
             from: 2,
             len: None,
             cell,
-        },
-        Request::Length(cell),
-        Request::Decrypt(cell),
+        }),
+        Request::Operation(OperationRequest::Length(cell)),
+        Request::Conversion(ConversionRequest::Decrypt(cell)),
     ]
 }
 
@@ -116,16 +123,16 @@ fn of_many<'a>(cells: &'a [&'a [u8]]) -> Vec<Request<'a>> {
         cells: items(cells),
     };
     vec![
-        Request::Rank {
+        Request::Comparison(ComparisonRequest::Rank {
             collation: Collation::C,
             cells: items(cells),
-        },
-        Request::AggregateStep { state: 0, batch },
-        Request::AggregateFinish {
+        }),
+        Request::Aggregate(AggregateRequest::Step { state: 0, batch }),
+        Request::Aggregate(AggregateRequest::Finish {
             state: 0,
             batch,
             stays: false,
-        },
+        }),
     ]
 }
 
@@ -144,15 +151,15 @@ fn no_request_takes_more_than_is_asked_for() {
     requests.extend(of_two(&bytes, &bytes, &pair));
     requests.extend(of_one(&text).into_iter().chain(of_one(&other)));
     requests.extend(of_many(&four).into_iter().chain(of_many(&short)));
-    requests.push(Request::Compute {
+    requests.push(Request::Operation(OperationRequest::Compute {
         program: Program::parse(b"$$|$|$|", 4).unwrap(),
         operands: items(&four),
-    });
-    requests.push(Request::Encrypt {
+    }));
+    requests.push(Request::Conversion(ConversionRequest::Encrypt {
         key: key.cipher.id(),
         ty: Type::Text,
         plain: &plain,
-    });
+    }));
     let most = requests.iter().map(|request| answer(&engine, request));
     // What is asked for is not far more than what is needed, either.
     assert!(most.fold(0.0, f64::max) > 4.0);

@@ -11,7 +11,7 @@ use pgseal_cell::grant::{Operation, Subject};
 use pgseal_evaluator::audit::Event;
 use pgseal_evaluator::engine::{CollationId, Connection, Engine};
 use pgseal_evaluator_proto::message::Command;
-use pgseal_evaluator_proto::{AttachAs, Refusal, Request, Response, Ticket};
+use pgseal_evaluator_proto::{AttachAs, Refusal, Request, Response, SessionRequest, Ticket};
 use pgseal_value::AggregateKind;
 
 const C: CollationId = CollationId::C;
@@ -83,7 +83,7 @@ fn a_ticket_is_good_for_one_worker_and_each_of_them_is_in_the_log() {
 /// What the engine says of itself: counts by their names.
 fn counters(connection: &mut Connection) -> BTreeMap<String, u64> {
     let (mut request, mut response) = (Vec::new(), Vec::new());
-    Request::Status.encode(&mut request);
+    Request::Session(SessionRequest::Status).encode(&mut request);
     connection.call(&request, &mut response);
     let Ok(Response::Status(status)) = Response::parse(&response) else {
         panic!("a status was asked for");
@@ -207,9 +207,9 @@ fn an_inline_session_goes_to_its_workers_by_export() {
 fn requests_before_attaching_and_malformed_ones_are_answered() {
     let engine = engine(false);
     let mut connection = engine.connect();
-    let refused = call(&mut connection, &Request::Tickets);
+    let refused = call(&mut connection, &Request::Session(SessionRequest::Tickets));
     assert_eq!(refused, Err(Refusal::NoSession.code()));
-    assert!(call(&mut connection, &Request::Status).is_ok());
+    assert!(call(&mut connection, &Request::Session(SessionRequest::Status)).is_ok());
     let mut response = Vec::new();
     for bytes in [&b""[..], b"\0", b"\xff\xff", &[7; 100]] {
         connection.call(bytes, &mut response);
@@ -218,11 +218,11 @@ fn requests_before_attaching_and_malformed_ones_are_answered() {
             Ok(Response::Refused(_))
         ));
     }
-    let attach = Request::Attach {
+    let attach = Request::Session(SessionRequest::Attach {
         kind: AttachAs::Client,
         database: DATABASE,
         role: 10,
-    };
+    });
     assert!(call(&mut connection, &attach).is_ok());
     assert_eq!(
         call(&mut connection, &attach),

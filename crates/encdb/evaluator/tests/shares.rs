@@ -9,7 +9,7 @@ use pgseal_cell::DataKeyId;
 use pgseal_evaluator::audit::Event;
 use pgseal_evaluator::engine::{CollationId, Connection, Engine};
 use pgseal_evaluator_proto::message::Command;
-use pgseal_evaluator_proto::{AttachAs, Refusal, Request};
+use pgseal_evaluator_proto::{AggregateRequest, AttachAs, Refusal, Request, SessionRequest};
 use pgseal_value::AggregateKind;
 
 /// Bytes of the log that a role fills at once, and in a second; about what a record takes.
@@ -145,11 +145,11 @@ fn a_role_that_runs_parallel_queries_without_end_fills_no_more_of_the_log() {
     let worker = |role, ticket, now| {
         let mut worker = engine.connect();
         worker.set_time(now);
-        let attach = Request::Attach {
+        let attach = Request::Session(SessionRequest::Attach {
             kind: AttachAs::ParallelWorker { ticket },
             database: DATABASE,
             role,
-        };
+        });
         let attached = call(&mut worker, &attach).map(drop);
         (attached, worker.close().len())
     };
@@ -196,10 +196,12 @@ fn who_is_turned_away_does_nothing_and_leaves_no_record() {
         .collect();
     let mut connection = engine.connect();
     connection.set_time(NOW);
-    let attach = |role| Request::Attach {
-        kind: AttachAs::Client,
-        database: DATABASE,
-        role,
+    let attach = |role| {
+        Request::Session(SessionRequest::Attach {
+            kind: AttachAs::Client,
+            database: DATABASE,
+            role,
+        })
     };
     assert_eq!(
         call(&mut connection, &attach(1)),
@@ -268,7 +270,7 @@ fn a_role_whose_aggregates_fill_memory_leaves_some_to_others() {
     }
     assert!(fill_states(&mut other, &key.text(&"x".repeat(100_000))) > MEMORY / 5);
     // What has ended leaves its room, by a transaction's end and by a session's.
-    let dropped = Request::AggregateDrop(1);
+    let dropped = Request::Aggregate(AggregateRequest::Drop(1));
     assert!(call(&mut sessions[0], &dropped).is_ok());
     assert!(step(&mut sessions[0], 0, AggregateKind::Max, &[&cell]).is_ok());
     let [first, mut second, _third] = sessions;

@@ -19,7 +19,9 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{SigSet, SigmaskHow};
 use pgseal_evaluator::client::{Ends, Life, Ring, PATIENCE};
-use pgseal_evaluator_proto::{AttachAs, Refusal, Report, Request, Response, Tickets};
+use pgseal_evaluator_proto::{
+    AttachAs, Refusal, Report, Request, Response, SessionRequest, Tickets,
+};
 
 use crate::peers::{self, IsWorker, Meeting};
 
@@ -172,13 +174,13 @@ impl Door {
         let ends = Ends::reach(&self.socket, goes_on).map_err(Refusal::from)?;
         let again = ends.try_clone().map_err(|_| Refusal::EvaluatorAbsent)?;
         let (mut request, mut answer) = (Vec::new(), Vec::new());
-        let attach = Request::Attach {
+        let attach = Request::Session(SessionRequest::Attach {
             kind: AttachAs::ParallelWorker {
                 ticket: self.tickets.ticket(),
             },
             database: self.database,
             role: self.role,
-        };
+        });
         attach.encode(&mut request);
         let mut ring = Ring::over(again).map_err(Refusal::from)?;
         ring.call(&request, &mut answer, goes_on)?;

@@ -15,7 +15,8 @@ use pgseal_evaluator::os;
 use pgseal_evaluator_proto::message::Kind;
 use pgseal_evaluator_proto::ring::{shrink, MAX_MESSAGE};
 use pgseal_evaluator_proto::{
-    AttachAs, Collation, Items, KeyRow, Refusal, Report, Request, Response, Tickets, MOST_FINDINGS,
+    AggregateRequest, AttachAs, Collation, ComparisonRequest, Items, KeyRow, Refusal, Report,
+    Request, Response, SessionRequest, Tickets, MOST_FINDINGS,
 };
 
 use crate::handover::{self, Door, Handover, Left, Taken};
@@ -156,11 +157,11 @@ impl Shell {
             None => Way::Inline(Box::new(Inline::new())),
             Some(socket) => Way::Isolated(Box::new(Isolated::connect(socket, interrupts)?)),
         };
-        self.done(&Request::Attach {
+        self.done(&Request::Session(SessionRequest::Attach {
             kind,
             database,
             role: self.role,
-        })
+        }))
     }
 
     /// Goes on as a worker with what its leader gave; false if that is nothing.
@@ -212,11 +213,16 @@ impl Shell {
         if message.len() > MAX_MESSAGE {
             return Err(Refusal::TooLarge.into());
         }
-        self.answer = self.bytes(&Request::Message(message))?.to_vec();
-        let open = self.ask(&Request::Status, |response| match response {
-            Response::Status(status) => Some(status.open),
-            _ => None,
-        })?;
+        self.answer = self
+            .bytes(&Request::Session(SessionRequest::Message(message)))?
+            .to_vec();
+        let open = self.ask(
+            &Request::Session(SessionRequest::Status),
+            |response| match response {
+                Response::Status(status) => Some(status.open),
+                _ => None,
+            },
+        )?;
         let opened = open && Kind::of(message) == Ok(Kind::Open);
         // Otherwise workers have what they need, unless grants have changed.
         if opened || !open || self.epoch() != self.left_at {
@@ -236,7 +242,10 @@ impl Shell {
         }
         let rows: Vec<Vec<u8>> = rows.iter().map(KeyRow::encode).collect();
         for portion in portions(&rows, PORTION) {
-            self.ask(&Request::LoadKeys(Items::Listed(&portion)), number)?;
+            self.ask(
+                &Request::Session(SessionRequest::LoadKeys(Items::Listed(&portion))),
+                number,
+            )?;
         }
         // The evaluator outside has them for workers too.
         match self.way {
@@ -249,7 +258,8 @@ impl Shell {
     pub(crate) fn add_key(&mut self, row: KeyRow<'_>) -> Result<(), Failure> {
         let row = row.encode();
         let rows = Items::Listed(&[&row]);
-        self.ask(&Request::LoadKeys(rows), number).map(drop)
+        self.ask(&Request::Session(SessionRequest::LoadKeys(rows)), number)
+            .map(drop)
     }
 
     /// Grows when what workers need of the session changes, beside keys, which they load
@@ -291,10 +301,16 @@ impl Shell {
             Way::Isolated(isolated) => isolated.life()?,
             Way::None => return Ok(Left::Nothing),
         };
-        let tickets = self.ask(&Request::Tickets, |response| match response {
-            Response::Tickets(mut secret) => Some(Tickets::new(Secret::from_bytes(&mut secret))),
-            _ => None,
-        })?;
+        let tickets =
+            self.ask(
+                &Request::Session(SessionRequest::Tickets),
+                |response| match response {
+                    Response::Tickets(mut secret) => {
+                        Some(Tickets::new(Secret::from_bytes(&mut secret)))
+                    }
+                    _ => None,
+                },
+            )?;
         Ok(Left::Evaluator(Door {
             socket: self.outside.clone().unwrap_or_default(),
             database: self.database,
@@ -323,11 +339,11 @@ impl Shell {
             let collation = inline.collation(locale)?;
             return Ok(inline.connection.compare(left, right, collation)?);
         }
-        let request = Request::Compare {
+        let request = Request::Comparison(ComparisonRequest::Compare {
             collation: locale,
             left,
             right,
-        };
+        });
         self.ask(&request, |response| match response {
             Response::Order(order) => Some(order),
             _ => None,
@@ -339,7 +355,10 @@ impl Shell {
             Inline::room(cell.len())?;
             return Ok(inline.connection.hash(seed, cell)?);
         }
-        self.ask(&Request::Hash { seed, cell }, hash)
+        self.ask(
+            &Request::Comparison(ComparisonRequest::Hash { seed, cell }),
+            hash,
+        )
     }
 
     pub(crate) fn order_prefix(&mut self, cell: &[u8]) -> Result<u64, Failure> {
@@ -347,7 +366,10 @@ impl Shell {
             Inline::room(cell.len())?;
             return Ok(inline.connection.order_prefix(cell)?);
         }
-        self.ask(&Request::OrderPrefix(cell), hash)
+        self.ask(
+            &Request::Comparison(ComparisonRequest::OrderPrefix(cell)),
+            hash,
+        )
     }
 
     /// What is answered by a cell.
@@ -401,7 +423,7 @@ impl Shell {
         };
         match self.gave_up {
             true => self.dropped.push(state),
-            false => drop(self.done(&Request::AggregateDrop(state))),
+            false => drop(self.done(&Request::Aggregate(AggregateRequest::Drop(state)))),
         }
     }
 
@@ -424,7 +446,7 @@ impl Shell {
 
     fn send(&mut self, request: &Request<'_>) -> Result<(), Failure> {
         while let Some(state) = self.dropped.pop() {
-            self.send_now(&Request::AggregateDrop(state))?;
+            self.send_now(&Request::Aggregate(AggregateRequest::Drop(state)))?;
         }
         self.send_now(request)
     }
@@ -512,11 +534,11 @@ mod tests {
         );
         assert_eq!(shell.request.capacity(), 0);
         let cell = vec![0; 2 << 20];
-        let compare = Request::Compare {
+        let compare = Request::Comparison(ComparisonRequest::Compare {
             collation: Collation::C,
             left: &cell,
             right: &cell,
-        };
+        });
         assert!(shell.done(&compare).is_err());
         assert_eq!(shell.request.capacity(), 0);
     }

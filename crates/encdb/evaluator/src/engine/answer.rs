@@ -1,6 +1,9 @@
 //! Requests as bytes: reads one, does it, writes the answer.
 
-use pgseal_evaluator_proto::{AttachAs, Batch, Items, Refusal, Request, Response, Status};
+use pgseal_evaluator_proto::{
+    AggregateRequest, AttachAs, Batch, ComparisonRequest, ConversionRequest, Items,
+    OperationRequest, Refusal, Request, Response, SessionRequest, Status,
+};
 
 use super::roles::{Deed, Role};
 use super::{Connection, Start};
@@ -58,7 +61,26 @@ impl Connection {
 
     fn answer(&mut self, request: &Request<'_>, into: &mut Vec<u8>) -> Result<(), Refusal> {
         match *request {
-            Request::Compare {
+            Request::Comparison(request) => self.answer_comparison(request, into),
+            Request::Operation(request) => self.answer_operation(request, into),
+            Request::Aggregate(request) => {
+                let answered = self.answer_aggregate(request, into);
+                self.states.settle();
+                answered
+            }
+            Request::Conversion(request) => self.answer_conversion(request, into),
+            Request::Session(request) => self.answer_session(request, into),
+        }
+    }
+
+    #[inline]
+    fn answer_comparison(
+        &mut self,
+        request: ComparisonRequest<'_>,
+        into: &mut Vec<u8>,
+    ) -> Result<(), Refusal> {
+        match request {
+            ComparisonRequest::Compare {
                 collation,
                 left,
                 right,
@@ -67,7 +89,7 @@ impl Connection {
                 let order = self.compare(left, right, collation)?;
                 Response::Order(order).encode(into);
             }
-            Request::SearchPage {
+            ComparisonRequest::SearchPage {
                 collation,
                 probe,
                 cells,
@@ -77,7 +99,7 @@ impl Connection {
                 let position = self.search_page(probe, &cells, collation)?;
                 Response::Position(position).encode(into);
             }
-            Request::Descend {
+            ComparisonRequest::Descend {
                 collation,
                 probe,
                 index,
@@ -90,57 +112,48 @@ impl Connection {
                 let (count, bytes) = (found.count, &found.items[..]);
                 Response::Findings(Items::Received { count, bytes }).encode(into);
             }
-            Request::Rank { collation, cells } => {
+            ComparisonRequest::Rank { collation, cells } => {
                 let collation = self.collation(collation)?;
                 let cells: Vec<&[u8]> = cells.iter().collect();
                 let ranks = self.rank(&cells, collation)?;
                 let bytes: Vec<u8> = ranks.iter().flat_map(|rank| rank.to_le_bytes()).collect();
                 Response::Ranks(&bytes).encode(into);
             }
-            Request::Hash { seed, cell } => Response::Hash(self.hash(seed, cell)?).encode(into),
-            Request::OrderPrefix(cell) => Response::Hash(self.order_prefix(cell)?).encode(into),
-            _ => return self.answer_others(request, into),
+            ComparisonRequest::Hash { seed, cell } => {
+                Response::Hash(self.hash(seed, cell)?).encode(into);
+            }
+            ComparisonRequest::OrderPrefix(cell) => {
+                Response::Hash(self.order_prefix(cell)?).encode(into);
+            }
         }
         Ok(())
     }
 
-    fn answer_others(&mut self, request: &Request<'_>, into: &mut Vec<u8>) -> Result<(), Refusal> {
-        match request {
-            Request::Arithmetic { .. }
-            | Request::Unary { .. }
-            | Request::Concat { .. }
-            | Request::AddInterval { .. }
-            | Request::LikeEscape { .. }
-            | Request::Substring { .. }
-            | Request::Length(_)
-            | Request::Extract { .. }
-            | Request::Cast { .. }
-            | Request::Compute { .. }
-            | Request::Encrypt { .. } => self.answer_cell(request, into),
-            Request::AggregateStep { .. }
-            | Request::AggregateCombine { .. }
-            | Request::AggregateExport(_)
-            | Request::AggregateImport(_)
-            | Request::AggregateFinish { .. }
-            | Request::AggregateDrop(_) => {
-                let answered = self.answer_aggregate(request, into);
-                self.states.settle();
-                answered
-            }
-            _ => self.answer_session(request, into),
-        }
-    }
-
-    /// What is answered by a cell.
-    fn answer_cell(&mut self, request: &Request<'_>, into: &mut Vec<u8>) -> Result<(), Refusal> {
+    fn answer_operation(
+        &mut self,
+        request: OperationRequest<'_>,
+        into: &mut Vec<u8>,
+    ) -> Result<(), Refusal> {
         let mut cell_out = Vec::new();
         let out = &mut cell_out;
-        let there = match *request {
-            Request::Arithmetic { op, left, right } => {
+        let there = match request {
+            OperationRequest::Like {
+                insensitive,
+                text,
+                pattern,
+            } => {
+                let insensitive = insensitive.map(|name| self.collation(name)).transpose()?;
+                let truth = self.like(text, pattern, insensitive)?;
+                Response::Truth(truth).encode(into);
+                return Ok(());
+            }
+            OperationRequest::Arithmetic { op, left, right } => {
                 self.arithmetic(op, left, right, out).map(|()| true)?
             }
-            Request::Concat { left, right } => self.concat(left, right, out).map(|()| true)?,
-            Request::Unary {
+            OperationRequest::Concat { left, right } => {
+                self.concat(left, right, out).map(|()| true)?
+            }
+            OperationRequest::Unary {
                 op,
                 collation,
                 cell,
@@ -148,17 +161,21 @@ impl Connection {
                 let collation = self.collation(collation)?;
                 self.apply(op, cell, collation, out)?
             }
-            Request::AddInterval { interval, cell } => self.add_interval(interval, cell, out)?,
-            Request::LikeEscape { escape, pattern } => self.like_escape(pattern, escape, out)?,
-            Request::Substring { from, len, cell } => self.substring(cell, from, len, out)?,
-            Request::Length(cell) => self.length(cell, out)?,
-            Request::Extract { field, cell } => self.extract(field, cell, out)?,
-            Request::Cast { to, cell } => self.cast(to, cell, out)?,
-            Request::Compute { program, operands } => self.compute(program, operands, out)?,
-            Request::Encrypt { key, ty, plain } => {
-                self.encrypt(key, ty, plain, out).map(|()| true)?
+            OperationRequest::AddInterval { interval, cell } => {
+                self.add_interval(interval, cell, out)?
             }
-            _ => return Err(Refusal::MalformedRequest),
+            OperationRequest::LikeEscape { escape, pattern } => {
+                self.like_escape(pattern, escape, out)?
+            }
+            OperationRequest::Substring { from, len, cell } => {
+                self.substring(cell, from, len, out)?
+            }
+            OperationRequest::Length(cell) => self.length(cell, out)?,
+            OperationRequest::Extract { field, cell } => self.extract(field, cell, out)?,
+            OperationRequest::Cast { to, cell } => self.cast(to, cell, out)?,
+            OperationRequest::Compute { program, operands } => {
+                self.compute(program, operands, out)?
+            }
         };
         encode_cell(there, out, into);
         Ok(())
@@ -166,26 +183,26 @@ impl Connection {
 
     fn answer_aggregate(
         &mut self,
-        request: &Request<'_>,
+        request: AggregateRequest<'_>,
         into: &mut Vec<u8>,
     ) -> Result<(), Refusal> {
         let mut out = Vec::new();
-        match *request {
-            Request::AggregateStep { state, batch } => {
+        match request {
+            AggregateRequest::Step { state, batch } => {
                 Response::Number(self.take_batch(state, batch)?).encode(into);
             }
-            Request::AggregateCombine { into: stays, from } => {
+            AggregateRequest::Combine { into: stays, from } => {
                 self.aggregate_combine(stays, from)?;
                 Response::Done.encode(into);
             }
-            Request::AggregateExport(state) => {
+            AggregateRequest::Export(state) => {
                 self.aggregate_export(state, &mut out)?;
                 Response::Bytes(&out).encode(into);
             }
-            Request::AggregateImport(sealed) => {
+            AggregateRequest::Import(sealed) => {
                 Response::Number(self.aggregate_import(sealed)?).encode(into);
             }
-            Request::AggregateFinish {
+            AggregateRequest::Finish {
                 state,
                 batch,
                 stays,
@@ -193,11 +210,38 @@ impl Connection {
                 let there = self.result(state, batch, stays, &mut out)?;
                 encode_cell(there, &out, into);
             }
-            Request::AggregateDrop(state) => {
+            AggregateRequest::Drop(state) => {
                 self.aggregate_drop(state)?;
                 Response::Done.encode(into);
             }
-            _ => return Err(Refusal::MalformedRequest),
+        }
+        Ok(())
+    }
+
+    fn answer_conversion(
+        &mut self,
+        request: ConversionRequest<'_>,
+        into: &mut Vec<u8>,
+    ) -> Result<(), Refusal> {
+        match request {
+            ConversionRequest::Encrypt { key, ty, plain } => {
+                let mut cell = Vec::new();
+                self.encrypt(key, ty, plain, &mut cell)?;
+                Response::Cell(&cell).encode(into);
+            }
+            ConversionRequest::Decrypt(cell) => {
+                let mut plain = zeroize::Zeroizing::new(Vec::new());
+                self.decrypt_to(cell, &mut plain)?;
+                Response::Bytes(&plain).encode(into);
+            }
+            ConversionRequest::GenerateKey {
+                name,
+                group,
+                deterministic,
+            } => {
+                let wrapped = self.generate_key(name, group, deterministic)?;
+                Response::Bytes(&wrapped).encode(into);
+            }
         }
         Ok(())
     }
@@ -231,10 +275,13 @@ impl Connection {
         }
     }
 
-    /// What is about the session, and conversions out of cells.
-    fn answer_session(&mut self, request: &Request<'_>, into: &mut Vec<u8>) -> Result<(), Refusal> {
-        match *request {
-            Request::Attach {
+    fn answer_session(
+        &mut self,
+        request: SessionRequest<'_>,
+        into: &mut Vec<u8>,
+    ) -> Result<(), Refusal> {
+        match request {
+            SessionRequest::Attach {
                 kind,
                 database,
                 role,
@@ -242,44 +289,21 @@ impl Connection {
                 self.attach_for(role, kind, database)?;
                 Response::Done.encode(into);
             }
-            Request::Tickets => Response::Tickets(self.tickets()?).encode(into),
-            Request::Message(message) => {
+            SessionRequest::Tickets => Response::Tickets(self.tickets()?).encode(into),
+            SessionRequest::Message(message) => {
                 let mut answer = Vec::new();
                 self.message(message, &mut answer)?;
                 Response::Bytes(&answer).encode(into);
             }
-            Request::LoadKeys(rows) => {
+            SessionRequest::LoadKeys(rows) => {
                 Response::Number(self.load_keys(rows.iter())?.into()).encode(into);
             }
-            Request::Like {
-                insensitive,
-                text,
-                pattern,
-            } => {
-                let insensitive = insensitive.map(|name| self.collation(name)).transpose()?;
-                let truth = self.like(text, pattern, insensitive)?;
-                Response::Truth(truth).encode(into);
-            }
-            Request::Decrypt(cell) => {
-                let mut plain = zeroize::Zeroizing::new(Vec::new());
-                self.decrypt_to(cell, &mut plain)?;
-                Response::Bytes(&plain).encode(into);
-            }
-            Request::GenerateKey {
-                name,
-                group,
-                deterministic,
-            } => {
-                let wrapped = self.generate_key(name, group, deterministic)?;
-                Response::Bytes(&wrapped).encode(into);
-            }
-            Request::Status => self.status(into),
-            _ => return Err(Refusal::MalformedRequest),
+            SessionRequest::Status => self.status(into),
         }
         Ok(())
     }
 
-    /// How the engine fares, and this connection.
+    /// Answers with figures of the engine and of this connection.
     fn status(&mut self, into: &mut Vec<u8>) {
         let open = self.has_session();
         let expires = match (&self.session, open) {

@@ -11,7 +11,9 @@ use pgseal_evaluator::evidence::Software;
 use pgseal_evaluator_proto::message::{
     Claims, ClientSession, Command, Hello, OpenTerms, Reply, SigningKey, VerifyEvidence,
 };
-use pgseal_evaluator_proto::{AttachAs, Items, KeyRow, Page, Refusal, Request, Response, Tickets};
+use pgseal_evaluator_proto::{
+    AttachAs, Items, KeyRow, Page, Refusal, Request, Response, SessionRequest, Tickets,
+};
 use pgseal_value::{AggregateKind, Value};
 
 pub const NOW: u64 = 1_800_000_000;
@@ -205,7 +207,7 @@ impl Sealer {
 /// Sends a client's message through `call`, as the server relays it.
 pub fn relay(connection: &mut Connection, message: &[u8]) -> Result<Vec<u8>, u16> {
     let (mut request, mut response) = (Vec::new(), Vec::new());
-    Request::Message(message).encode(&mut request);
+    Request::Session(SessionRequest::Message(message)).encode(&mut request);
     connection.call(&request, &mut response);
     match Response::parse(&response).unwrap() {
         Response::Bytes(bytes) => Ok(bytes.to_vec()),

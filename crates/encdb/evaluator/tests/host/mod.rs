@@ -15,7 +15,9 @@ use std::time::{Duration, Instant};
 use pgseal_cell::grant::Grant;
 use pgseal_evaluator::client::{receive_ring, Ring};
 use pgseal_evaluator_proto::ring::{wake_server, Futex, Mapping};
-use pgseal_evaluator_proto::{AttachAs, Collation, Request, Response};
+use pgseal_evaluator_proto::{
+    AttachAs, Collation, ComparisonRequest, Request, Response, SessionRequest,
+};
 use tempfile::TempDir;
 
 use crate::common::{items, open_by, Party, DATABASE};
@@ -292,15 +294,18 @@ impl Backend {
 
     /// Attaches and opens a session, unless the evaluator dies.
     pub fn try_open(&mut self, owner: &Party) -> Result<(), u16> {
-        let attach = Request::Attach {
+        let attach = Request::Session(SessionRequest::Attach {
             kind: AttachAs::Client,
             database: DATABASE,
             role: 10,
-        };
+        });
         self.call(&attach)?;
         open_by(|message| self.relay(message), owner, owner, &[], &[])?;
         let key = owner.key(11, false);
-        self.call(&Request::LoadKeys(items(&[&key.row]))).map(drop)
+        self.call(&Request::Session(SessionRequest::LoadKeys(items(&[
+            &key.row
+        ]))))
+        .map(drop)
     }
 
     pub fn attach(socket: &Path, kind: AttachAs) -> Self {
@@ -310,11 +315,11 @@ impl Backend {
     /// One that serves this role; the code of the refusal.
     pub fn attach_for(socket: &Path, kind: AttachAs, role: u32) -> Result<Self, u16> {
         let mut backend = Self(Ring::connect(socket).unwrap());
-        let attach = Request::Attach {
+        let attach = Request::Session(SessionRequest::Attach {
             kind,
             database: DATABASE,
             role,
-        };
+        });
         backend.call(&attach)?;
         Ok(backend)
     }
@@ -323,12 +328,16 @@ impl Backend {
     pub fn open(&mut self, owner: &Party, grants: &[Grant]) {
         open_by(|message| self.relay(message), owner, owner, grants, &[]).unwrap();
         let key = owner.key(11, false);
-        let loaded = self.call(&Request::LoadKeys(items(&[&key.row]))).unwrap();
+        let loaded = self
+            .call(&Request::Session(SessionRequest::LoadKeys(items(&[
+                &key.row
+            ]))))
+            .unwrap();
         assert_eq!(Response::parse(&loaded), Ok(Response::Number(1)));
     }
 
     fn relay(&mut self, message: &[u8]) -> Result<Vec<u8>, u16> {
-        let answer = self.call(&Request::Message(message))?;
+        let answer = self.call(&Request::Session(SessionRequest::Message(message)))?;
         match Response::parse(&answer).unwrap() {
             Response::Bytes(bytes) => Ok(bytes.to_vec()),
             other => panic!("{other:?}"),
@@ -369,11 +378,11 @@ impl Backend {
     /// The order of two cells: 255, 0 or 1.
     pub fn compare(&mut self, left: &[u8], right: &[u8]) -> Result<u8, u16> {
         let collation = Collation::C;
-        let answer = self.call(&Request::Compare {
+        let answer = self.call(&Request::Comparison(ComparisonRequest::Compare {
             collation,
             left,
             right,
-        })?;
+        }))?;
         Ok(answer[1])
     }
 }

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_char, c_int};
 
-use pgseal_evaluator_proto::{Batch, Items, Request};
+use pgseal_evaluator_proto::{AggregateRequest, Batch, Items, Request};
 use pgseal_value::AggregateKind;
 
 use super::{list, locale, put, report, shell, PgsealBytes};
@@ -47,7 +47,7 @@ interface! {
         let shell = shell();
         let outcome = (*batch).with(|batch| {
             let state = shell.states.inner(state.read())?;
-            shell.state(&Request::AggregateStep { state, batch })
+            shell.state(&Request::Aggregate(AggregateRequest::Step { state, batch }))
         });
         put(shell, outcome, state)
     }
@@ -57,7 +57,10 @@ interface! {
         let shell = shell();
         let both = (shell.states.inner(into), shell.states.inner(from));
         let outcome = match both {
-            (Ok(into), Ok(from)) => shell.done(&Request::AggregateCombine { into, from }),
+            (Ok(into), Ok(from)) => {
+                let request = AggregateRequest::Combine { into, from };
+                shell.done(&Request::Aggregate(request))
+            }
             (Err(gone), _) | (_, Err(gone)) => Err(gone.into()),
         };
         report(shell, outcome)
@@ -67,7 +70,10 @@ interface! {
     fn pgseal_aggregate_export(state: u64, sealed: *mut PgsealBytes) -> c_int {
         let shell = shell();
         let outcome = match shell.states.inner(state) {
-            Ok(state) => shell.bytes(&Request::AggregateExport(state)).map(PgsealBytes::from),
+            Ok(state) => {
+                let request = Request::Aggregate(AggregateRequest::Export(state));
+                shell.bytes(&request).map(PgsealBytes::from)
+            }
             Err(gone) => Err(gone.into()),
         };
         put(shell, outcome, sealed)
@@ -76,7 +82,7 @@ interface! {
     /// A state that was exported.
     fn pgseal_aggregate_import(sealed: PgsealBytes, state: *mut u64) -> c_int {
         let shell = shell();
-        let outcome = shell.state(&Request::AggregateImport(sealed.get()));
+        let outcome = shell.state(&Request::Aggregate(AggregateRequest::Import(sealed.get())));
         put(shell, outcome, state)
     }
 
@@ -90,11 +96,11 @@ interface! {
     ) -> c_int {
         let shell = shell();
         let outcome = (*batch).with(|batch| {
-            let request = Request::AggregateFinish {
+            let request = Request::Aggregate(AggregateRequest::Finish {
                 state: shell.states.inner(state)?,
                 batch,
                 stays: stays != 0,
-            };
+            });
             let cell = shell.cell_or_null(&request)?;
             is_null.write(c_int::from(cell.is_none()));
             Ok(PgsealBytes::from(cell.unwrap_or_default()))

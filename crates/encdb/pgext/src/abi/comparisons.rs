@@ -3,7 +3,8 @@
 use std::ffi::{c_char, c_int};
 
 use pgseal_evaluator_proto::{
-    Finding, Items, Page, Position, Refusal, Request, Response, MOST_EQUAL,
+    ComparisonRequest, Finding, Items, OperationRequest, Page, Position, Refusal, Request,
+    Response, MOST_EQUAL,
 };
 
 use super::{list, locale, put, report, shell, PgsealBytes};
@@ -119,11 +120,11 @@ interface! {
         let shell = shell();
         let both = list(cells, ncells).and_then(|cells| Ok((cells, locale(name)?)));
         let outcome = both.and_then(|(cells, collation)| {
-            let request = Request::SearchPage {
+            let request = Request::Comparison(ComparisonRequest::SearchPage {
                 collation,
                 probe: probe.get(),
                 cells: Items::Listed(&cells),
-            };
+            });
             shell.ask(&request, |response| match response {
                 Response::Position(position) => Some(position.into()),
                 _ => None,
@@ -151,13 +152,13 @@ interface! {
                 children: &children,
                 right: start.right,
             });
-            let request = Request::Descend {
+            let request = Request::Comparison(ComparisonRequest::Descend {
                 collation,
                 probe: probe.get(),
                 index: start.index,
                 block: start.block,
                 page,
-            };
+            });
             let found = shell.findings(&request)?;
             for (at, item) in found.iter().enumerate() {
                 let finding = Finding::parse(item).map_err(Refusal::from)?;
@@ -178,10 +179,10 @@ interface! {
         let shell = shell();
         let both = list(cells, ncells).and_then(|cells| Ok((cells, locale(name)?)));
         let outcome = both.and_then(|(cells, collation)| {
-            let request = Request::Rank {
+            let request = Request::Comparison(ComparisonRequest::Rank {
                 collation,
                 cells: Items::Listed(&cells),
-            };
+            });
             shell.ask(&request, |response| match response {
                 Response::Ranks(bytes) if bytes.len() == 4 * ncells => {
                     for (at, rank) in bytes.chunks_exact(4).enumerate() {
@@ -220,11 +221,11 @@ interface! {
     ) -> c_int {
         let shell = shell();
         let outcome = locale(name).and_then(|collation| {
-            let request = Request::Like {
+            let request = Request::Operation(OperationRequest::Like {
                 insensitive: (insensitive != 0).then_some(collation),
                 text: text.get(),
                 pattern: pattern.get(),
-            };
+            });
             shell.ask(&request, |response| match response {
                 Response::Truth(truth) => Some(c_int::from(truth)),
                 _ => None,

@@ -3,7 +3,9 @@
 use std::ffi::{c_char, c_int};
 
 use pgseal_cell::Type;
-use pgseal_evaluator_proto::{Collation, Items, Program, Refusal, Request, Step, Unary};
+use pgseal_evaluator_proto::{
+    Collation, Items, OperationRequest, Program, Refusal, Request, Step, Unary,
+};
 use pgseal_value::{Field, Interval};
 
 use super::{answer_cell, list, locale, put, report, shell, PgsealBytes};
@@ -39,11 +41,11 @@ interface! {
         let Some(Step::Arithmetic(op)) = Step::from_byte(operator) else {
             return report(shell(), Err(Refusal::MalformedRequest.into()));
         };
-        let request = Request::Arithmetic {
+        let request = Request::Operation(OperationRequest::Arithmetic {
             op,
             left: left.get(),
             right: right.get(),
-        };
+        });
         answer_cell(&request, result)
     }
 
@@ -60,7 +62,11 @@ interface! {
             b'-' => interval.negated(),
             _ => return report(shell(), Err(Refusal::MalformedRequest.into())),
         };
-        answer_cell(&Request::AddInterval { interval, cell: cell.get() }, result)
+        let request = Request::Operation(OperationRequest::AddInterval {
+            interval,
+            cell: cell.get(),
+        });
+        answer_cell(&request, result)
     }
 
     /// The negative, `~`, or the absolute value, `@`.
@@ -70,11 +76,11 @@ interface! {
             Some(Step::Absolute) => Unary::Absolute,
             _ => return report(shell(), Err(Refusal::MalformedRequest.into())),
         };
-        let request = Request::Unary {
+        let request = Request::Operation(OperationRequest::Unary {
             op,
             collation: Collation::C,
             cell: cell.get(),
-        };
+        });
         answer_cell(&request, result)
     }
 
@@ -89,11 +95,11 @@ interface! {
             Ok(collation) => collation,
             Err(failure) => return report(shell(), Err(failure)),
         };
-        let request = Request::Unary {
+        let request = Request::Operation(OperationRequest::Unary {
             op: if upper == 0 { Unary::Lower } else { Unary::Upper },
             collation,
             cell: cell.get(),
-        };
+        });
         answer_cell(&request, result)
     }
 
@@ -102,7 +108,7 @@ interface! {
         let Some(to) = Type::from_byte(ty) else {
             return report(shell(), Err(Refusal::WrongType.into()));
         };
-        answer_cell(&Request::Cast { to, cell: cell.get() }, result)
+        answer_cell(&Request::Operation(OperationRequest::Cast { to, cell: cell.get() }), result)
     }
 
     /// A field of a date or time; NULL of an infinite one.
@@ -116,7 +122,7 @@ interface! {
         let Some(field) = field(name.get()) else {
             return report(shell, Err(Refusal::MalformedRequest.into()));
         };
-        let request = Request::Extract { field, cell: cell.get() };
+        let request = Request::Operation(OperationRequest::Extract { field, cell: cell.get() });
         let outcome = cell_or_null(shell, &request, is_null);
         put(shell, outcome, result)
     }
@@ -137,17 +143,18 @@ interface! {
             Ok(operands) => operands,
             Err(failure) => return report(shell, Err(failure)),
         };
-        let request = Request::Compute { program, operands: Items::Listed(&operands) };
+        let operands = Items::Listed(&operands);
+        let request = Request::Operation(OperationRequest::Compute { program, operands });
         let outcome = cell_or_null(shell, &request, is_null);
         put(shell, outcome, result)
     }
 
     /// `||`
     fn pgseal_concat(left: PgsealBytes, right: PgsealBytes, result: *mut PgsealBytes) -> c_int {
-        let request = Request::Concat {
+        let request = Request::Operation(OperationRequest::Concat {
             left: left.get(),
             right: right.get(),
-        };
+        });
         answer_cell(&request, result)
     }
 
@@ -160,7 +167,11 @@ interface! {
         let Ok(escape) = std::str::from_utf8(escape.get()) else {
             return report(shell(), Err(Refusal::MalformedRequest.into()));
         };
-        answer_cell(&Request::LikeEscape { escape, pattern: pattern.get() }, result)
+        let request = Request::Operation(OperationRequest::LikeEscape {
+            escape,
+            pattern: pattern.get(),
+        });
+        answer_cell(&request, result)
     }
 
     /// A part of a text; without a length, to its end.
@@ -170,17 +181,17 @@ interface! {
         length: *const i32,
         result: *mut PgsealBytes,
     ) -> c_int {
-        let request = Request::Substring {
+        let request = Request::Operation(OperationRequest::Substring {
             from,
             len: length.as_ref().copied(),
             cell: cell.get(),
-        };
+        });
         answer_cell(&request, result)
     }
 
     /// How many characters a text has.
     fn pgseal_length(cell: PgsealBytes, result: *mut PgsealBytes) -> c_int {
-        answer_cell(&Request::Length(cell.get()), result)
+        answer_cell(&Request::Operation(OperationRequest::Length(cell.get())), result)
     }
 
     /// Whether EXTRACT knows a field.

@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_int};
 
 use pgseal_cell::{DataKeyId, Type};
-use pgseal_evaluator_proto::{KeyRow, Refusal, Request};
+use pgseal_evaluator_proto::{ConversionRequest, KeyRow, Refusal, Request};
 
 use super::{answer_cell, put, report, shell, text, PgsealBytes};
 use crate::peers::{IsWorker, Meeting};
@@ -143,11 +143,11 @@ interface! {
         let name = std::str::from_utf8(wanted.keyname.get());
         let name = name.map_err(|_| Refusal::MalformedRequest.into());
         let outcome = name.and_then(|name| {
-            let request = Request::GenerateKey {
+            let request = Request::Conversion(ConversionRequest::GenerateKey {
                 name,
                 group: wanted.group,
                 deterministic: wanted.deterministic != 0,
-            };
+            });
             shell.bytes(&request).map(PgsealBytes::from)
         });
         put(shell, outcome, wrapped)
@@ -158,19 +158,20 @@ interface! {
         let Some(ty) = Type::from_byte(ty) else {
             return report(shell(), Err(Refusal::WrongType.into()));
         };
-        let request = Request::Encrypt {
+        let request = Request::Conversion(ConversionRequest::Encrypt {
             key: DataKeyId(key),
             ty,
             plain: plain.get(),
-        };
+        });
         answer_cell(&request, cell)
     }
 
     /// The plain bytes of a cell.
     fn pgseal_decrypt(cell: PgsealBytes, ty: u8, plain: *mut PgsealBytes) -> c_int {
         let shell = shell();
+        let request = Request::Conversion(ConversionRequest::Decrypt(cell.get()));
         let outcome = other_side::check(cell.get(), ty)
-            .and_then(|()| shell.bytes(&Request::Decrypt(cell.get())).map(PgsealBytes::from));
+            .and_then(|()| shell.bytes(&request).map(PgsealBytes::from));
         put(shell, outcome, plain)
     }
 }

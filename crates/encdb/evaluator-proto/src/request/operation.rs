@@ -1,0 +1,292 @@
+//! Operators and functions of cells.
+
+use pgseal_cell::Type;
+use pgseal_value::{Arithmetic, Field, Interval};
+
+use super::fields::{collation, numbered, optional, put_collation, ty};
+use super::{opcode, Collation};
+use crate::wire::{put_bytes, Malformed, Out, Reader};
+use crate::{Items, Program};
+
+/// An operator or function of one cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Unary {
+    /// `-x`
+    Negate = 1,
+    /// `abs(x)`
+    Absolute = 2,
+    /// `lower(x)`
+    Lower = 3,
+    /// `upper(x)`
+    Upper = 4,
+}
+
+/// An operator or function of cells.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum OperationRequest<'a> {
+    /// Computes with two cells; answered by `Cell`.
+    Arithmetic {
+        /// The operator.
+        op: Arithmetic,
+        /// The cell on the left.
+        left: &'a [u8],
+        /// The cell on the right.
+        right: &'a [u8],
+    },
+    /// Adds an interval, which is plain, to a date or instant; answered by `Cell`.
+    AddInterval {
+        /// The interval; negated, where it is subtracted.
+        interval: Interval,
+        /// The date or instant.
+        cell: &'a [u8],
+    },
+    /// Applies a function of one cell; answered by `Cell`.
+    Unary {
+        /// The function.
+        op: Unary,
+        /// The collation of lower and upper.
+        collation: Collation<'a>,
+        /// The cell.
+        cell: &'a [u8],
+    },
+    /// Joins two cells by `||`; answered by `Cell`.
+    Concat {
+        /// The cell on the left.
+        left: &'a [u8],
+        /// The cell on the right.
+        right: &'a [u8],
+    },
+    /// Matches a text by LIKE or ILIKE; answered by `Truth`.
+    Like {
+        /// The collation of ILIKE's folding; none is LIKE.
+        insensitive: Option<Collation<'a>>,
+        /// The text.
+        text: &'a [u8],
+        /// The pattern.
+        pattern: &'a [u8],
+    },
+    /// Makes a pattern whose escape is the backslash of one with another; answered by `Cell`.
+    LikeEscape {
+        /// The escape: one character, or none.
+        escape: &'a str,
+        /// The pattern.
+        pattern: &'a [u8],
+    },
+    /// Takes a part of a text or of bytes; answered by `Cell`.
+    Substring {
+        /// The place of the first character or byte, from 1 on.
+        from: i32,
+        /// The length; none is to the end.
+        len: Option<i32>,
+        /// The cell.
+        cell: &'a [u8],
+    },
+    /// Counts characters or bytes; answered by `Cell`, an integer.
+    Length(&'a [u8]),
+    /// Takes a field of a date or instant; answered by `Cell`, a numeric, or `Null`.
+    Extract {
+        /// The field.
+        field: Field,
+        /// The cell.
+        cell: &'a [u8],
+    },
+    /// Casts a cell; answered by `Cell`.
+    Cast {
+        /// The type of the result.
+        to: Type,
+        /// The cell.
+        cell: &'a [u8],
+    },
+    /// Runs operators and casts one on another, and makes no cell for what is made on the way;
+    /// answered by `Cell` or `Null`.
+    Compute {
+        /// The program that is run with the operands.
+        program: Program<'a>,
+        /// The cells; an empty one is NULL.
+        operands: Items<'a>,
+    },
+}
+
+impl<'a> OperationRequest<'a> {
+    pub(super) fn parse(opcode: u8, reader: &mut Reader<'a>) -> Result<Self, Malformed> {
+        Ok(match opcode {
+            opcode::ARITHMETIC => Self::Arithmetic {
+                op: numbered(reader.u8()?, &Arithmetic::ALL, operator)?,
+                left: reader.bytes()?,
+                right: reader.bytes()?,
+            },
+            opcode::UNARY => Self::Unary {
+                op: unary(reader.u8()?)?,
+                collation: collation(reader)?,
+                cell: reader.bytes()?,
+            },
+            opcode::CONCAT => Self::Concat {
+                left: reader.bytes()?,
+                right: reader.bytes()?,
+            },
+            opcode::LIKE => like(reader)?,
+            opcode::SUBSTRING => substring(reader)?,
+            opcode::LENGTH => Self::Length(reader.bytes()?),
+            opcode::EXTRACT => Self::Extract {
+                field: field(reader.u8()?)?,
+                cell: reader.bytes()?,
+            },
+            opcode::CAST => Self::Cast {
+                to: ty(reader.u8()?)?,
+                cell: reader.bytes()?,
+            },
+            opcode::LIKE_ESCAPE => Self::LikeEscape {
+                escape: reader.text()?,
+                pattern: reader.bytes()?,
+            },
+            opcode::ADD_INTERVAL => Self::AddInterval {
+                interval: interval(reader)?,
+                cell: reader.bytes()?,
+            },
+            opcode::COMPUTE => compute(reader)?,
+            _ => return Err(Malformed),
+        })
+    }
+
+    pub(super) fn put(&self, into: &mut impl Out) {
+        match *self {
+            Self::Arithmetic { op, left, right } => {
+                put_call(into, &[opcode::ARITHMETIC, operator(op)], &[left, right]);
+            }
+            Self::Unary {
+                op,
+                collation,
+                cell,
+            } => {
+                into.extend_from_slice(&[opcode::UNARY, op as u8]);
+                put_collation(into, collation);
+                put_bytes(into, cell);
+            }
+            Self::Concat { left, right } => put_call(into, &[opcode::CONCAT], &[left, right]),
+            Self::Like {
+                insensitive,
+                text,
+                pattern,
+            } => {
+                into.extend_from_slice(&[opcode::LIKE, u8::from(insensitive.is_some())]);
+                put_collation(into, insensitive.unwrap_or(Collation::C));
+                put_call(into, &[], &[text, pattern]);
+            }
+            Self::LikeEscape { escape, pattern } => {
+                put_call(into, &[opcode::LIKE_ESCAPE], &[escape.as_bytes(), pattern]);
+            }
+            Self::AddInterval { interval, cell } => {
+                into.push(opcode::ADD_INTERVAL);
+                put_interval(into, interval);
+                put_bytes(into, cell);
+            }
+            Self::Substring { from, len, cell } => {
+                into.extend_from_slice(&[opcode::SUBSTRING, u8::from(len.is_some())]);
+                into.extend_from_slice(&from.to_le_bytes());
+                into.extend_from_slice(&len.unwrap_or(0).to_le_bytes());
+                put_bytes(into, cell);
+            }
+            Self::Length(cell) => put_call(into, &[opcode::LENGTH], &[cell]),
+            Self::Extract { field, cell } => {
+                put_call(into, &[opcode::EXTRACT, field as u8], &[cell]);
+            }
+            Self::Cast { to, cell } => put_call(into, &[opcode::CAST, to as u8], &[cell]),
+            Self::Compute { program, operands } => {
+                put_call(into, &[opcode::COMPUTE], &[program.bytes()]);
+                operands.write(into);
+            }
+        }
+    }
+}
+
+/// Writes bytes as they are, then byte strings, each with its length before it.
+fn put_call(into: &mut impl Out, head: &[u8], strings: &[&[u8]]) {
+    into.extend_from_slice(head);
+    for string in strings {
+        put_bytes(into, string);
+    }
+}
+
+fn like<'a>(reader: &mut Reader<'a>) -> Result<OperationRequest<'a>, Malformed> {
+    let insensitive = reader.flag()?;
+    let collation = collation(reader)?;
+    Ok(OperationRequest::Like {
+        insensitive: optional(insensitive, collation, Collation::C)?,
+        text: reader.bytes()?,
+        pattern: reader.bytes()?,
+    })
+}
+
+fn substring<'a>(reader: &mut Reader<'a>) -> Result<OperationRequest<'a>, Malformed> {
+    let bounded = reader.flag()?;
+    let (from, len) = (reader.i32()?, reader.i32()?);
+    let cell = reader.bytes()?;
+    let len = optional(bounded, len, 0)?;
+    Ok(OperationRequest::Substring { from, len, cell })
+}
+
+fn compute<'a>(reader: &mut Reader<'a>) -> Result<OperationRequest<'a>, Malformed> {
+    let (program, operands) = (reader.bytes()?, Items::read(reader)?);
+    let program = Program::parse(program, operands.len())?;
+    Ok(OperationRequest::Compute { program, operands })
+}
+
+fn interval(reader: &mut Reader<'_>) -> Result<Interval, Malformed> {
+    Ok(Interval {
+        months: reader.i32()?,
+        days: reader.i32()?,
+        microseconds: reader.i64()?,
+    })
+}
+
+fn put_interval(into: &mut impl Out, interval: Interval) {
+    into.extend_from_slice(&interval.months.to_le_bytes());
+    into.extend_from_slice(&interval.days.to_le_bytes());
+    into.extend_from_slice(&interval.microseconds.to_le_bytes());
+}
+
+fn operator(op: Arithmetic) -> u8 {
+    match op {
+        Arithmetic::Add => 1,
+        Arithmetic::Sub => 2,
+        Arithmetic::Mul => 3,
+        Arithmetic::Div => 4,
+        Arithmetic::Mod => 5,
+        Arithmetic::Power => 6,
+        Arithmetic::PowerSince16 => 7,
+    }
+}
+
+fn unary(byte: u8) -> Result<Unary, Malformed> {
+    const ALL: [Unary; 4] = [Unary::Negate, Unary::Absolute, Unary::Lower, Unary::Upper];
+    numbered(byte, &ALL, |op| op as u8)
+}
+
+fn field(byte: u8) -> Result<Field, Malformed> {
+    const ALL: [Field; 22] = [
+        Field::Century,
+        Field::Day,
+        Field::Decade,
+        Field::Dow,
+        Field::Doy,
+        Field::Epoch,
+        Field::Hour,
+        Field::IsoDow,
+        Field::IsoYear,
+        Field::Julian,
+        Field::Microseconds,
+        Field::Millennium,
+        Field::Milliseconds,
+        Field::Minute,
+        Field::Month,
+        Field::Quarter,
+        Field::Second,
+        Field::Timezone,
+        Field::TimezoneHour,
+        Field::TimezoneMinute,
+        Field::Week,
+        Field::Year,
+    ];
+    numbered(byte, &ALL, |field| field as u8)
+}
