@@ -331,9 +331,14 @@ impl Change {
 
     /// The same clear bytes, as the target stores them, in a new file that is safe on disk.
     fn store_aside(&self, source: &Fd, aside: &Name) -> Result<(), Errno> {
-        // What a crash left, or a link that somebody put there.
-        remove(aside);
-        let target = create_like(source, aside)?;
+        let target = match create_like(source, aside) {
+            // What a crash left, or a link that somebody put there.
+            Err(Errno(libc::EEXIST)) => {
+                remove(aside);
+                create_like(source, aside)?
+            }
+            created => created?,
+        };
         let stored = self.copy(source, &target).and_then(|()| target.sync());
         if stored.is_err() {
             remove(aside);
