@@ -20,7 +20,7 @@ fuzz_target!(|data: &[u8]| {
     wrapped(data);
 });
 
-/// What nobody sealed is opened by nobody.
+/// Asserts that our keys open no bytes that they did not seal.
 fn judge(data: &[u8]) {
     let Ok(cell) = CellRef::parse(data) else {
         return;

@@ -23,7 +23,7 @@ fuzz_target!(|data: &[u8]| {
     signed(&grant, &owner);
 });
 
-/// The same terms, signed by somebody whose key we have.
+/// Signs the grant's terms with our key and checks the verdict on them.
 fn signed(grant: &Grant, owner: &SigningKey) {
     let ours = Grant::sign(grant.terms().clone(), owner);
     let again = Grant::parse(&ours.encode()).expect("what we wrote");

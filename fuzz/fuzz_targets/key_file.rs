@@ -1,5 +1,5 @@
 //! key.bin, as anybody may have written it: nothing panics, and what was authenticated is written
-//! again as the same values, byte for byte but for the generation and the MAC.
+//! again as the same values, byte for byte except for the generation and the MAC.
 
 #![no_main]
 
@@ -8,7 +8,7 @@ use pgseal_crypto::mac::KeyFileMac;
 use pgseal_crypto::MasterKey;
 use pgseal_format::KeyImage;
 
-/// Where the generation stands: magic, length, bound header.
+/// The place of the generation, after magic, length and bound header.
 const GENERATION: std::ops::Range<usize> = 61..69;
 const MAC: usize = 32;
 

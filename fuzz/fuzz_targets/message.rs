@@ -36,7 +36,7 @@ fuzz_target!(|data: &[u8]| {
     assert!(open_inside(&message, &evidence, data));
 });
 
-/// What a client seals that does not know how: refused, for it is not signed.
+/// Seals `inside` as a client would but does not sign it; returns whether it is refused.
 fn open_inside(hello: &[u8], evidence: &[u8], inside: &[u8]) -> bool {
     let transcript = sha256(&[b"pgseal/transcript/1\0", hello, evidence]);
     let (encapsulated, mut sender) = Sender::begin(&key().public(), &transcript).expect("a key");

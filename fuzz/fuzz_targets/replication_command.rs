@@ -1,5 +1,5 @@
-//! What a walsender's client may type: nothing panics, and no spelling gets a physical stream or a
-//! base backup past a session that proved nothing.
+//! Commands that a walsender's client may type: nothing panics, and no spelling gets a physical
+//! stream or a base backup past a session that proved nothing.
 
 #![no_main]
 

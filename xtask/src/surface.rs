@@ -26,7 +26,7 @@ const RUNTIME: [&str; 8] = [
     "statx",
 ];
 
-/// What a row of the table says of its symbols.
+/// The decision that a row of the table states for its symbols.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Decision {
     Interposed,

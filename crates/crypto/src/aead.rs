@@ -2,7 +2,7 @@
 //! AES-128-GCM for what others wrote.
 //!
 //! A key is expanded once; sealing and opening allocate nothing and may run in many threads at
-//! once. A nonce that comes twice tells of two values of one key only whether they are equal.
+//! once. A nonce that is used twice under one key reveals only whether the two values are equal.
 
 use aws_lc_rs::aead::{
     Aad, Algorithm, LessSafeKey, Nonce, UnboundKey, AES_128_GCM, AES_256_GCM_SIV,
@@ -37,7 +37,7 @@ impl Aead {
         seal(&self.0, nonce, ad, text)
     }
 
-    /// Decrypts `sealed` to `out`, which has its length; zeros if it is refused.
+    /// Decrypts `sealed` into `out`, which has the same length; zeroes `out` if the tag is wrong.
     #[inline]
     pub fn open(
         &self,
@@ -60,7 +60,7 @@ impl LegacyAead {
         Self(expanded(&AES_128_GCM, key))
     }
 
-    /// Decrypts `sealed` to `out`, which has its length; zeros if it is refused.
+    /// Decrypts `sealed` into `out`, which has the same length; zeroes `out` if the tag is wrong.
     pub fn open(
         &self,
         nonce: &[u8; NONCE],

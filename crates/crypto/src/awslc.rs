@@ -1,4 +1,5 @@
-//! AWS-LC's C functions behind types that cannot be misused. Unsafe, as `wipe` is and nothing else.
+//! AWS-LC's C functions behind types that cannot be misused. Only this module and `wipe` have
+//! unsafe code.
 //!
 //! Called by `xts`, `cipher`, `derive`, `mac`, `secret` and `exchange`. AWS-LC fails here for two
 //! reasons only: no memory is left, or our arguments are wrong. Neither leaves a safe way on, so
@@ -104,7 +105,7 @@ impl Context {
         assert_eq!(done, 1, "a keyed context takes an IV");
     }
 
-    /// Runs the cipher from `input` to `out`; whole blocks only, but for CTR.
+    /// Runs the cipher from `input` to `out`, on whole blocks except in counter mode.
     #[inline]
     pub fn run(&mut self, input: &[u8], out: &mut [u8]) {
         assert_eq!(input.len(), out.len(), "the cipher keeps lengths");
@@ -112,7 +113,7 @@ impl Context {
         unsafe { self.run_raw(input.as_ptr(), out.as_mut_ptr(), out.len()) }
     }
 
-    /// Runs the cipher in place; whole blocks only, but for CTR.
+    /// Runs the cipher in place, on whole blocks except in counter mode.
     #[inline]
     pub fn run_in_place(&mut self, buf: &mut [u8]) {
         let start = buf.as_mut_ptr();
@@ -124,7 +125,8 @@ impl Context {
     /// `input` and `out` point to `len` bytes each, and are equal or do not overlap.
     #[inline]
     unsafe fn run_raw(&mut self, input: *const u8, out: *mut u8, len: usize) {
-        // SAFETY: the context is live; the caller answers for the buffers.
+        // SAFETY: the context is live; by this function's contract both pointers cover `len` bytes
+        // and are equal or do not overlap.
         let done = unsafe { ffi::EVP_Cipher(self.0.as_ptr(), out, input, len) };
         assert_eq!(done, 1, "a started context takes a unit");
     }
@@ -185,7 +187,8 @@ pub struct HmacKey(NonNull<ffi::HMAC_CTX>);
 
 // SAFETY: plain memory that this value alone owns and that nothing changes after it was made.
 unsafe impl Send for HmacKey {}
-// SAFETY: as above.
+// SAFETY: after `new`, `tag` only copies the context and only `drop`, which owns it, frees it, so
+// that no two threads write to it.
 unsafe impl Sync for HmacKey {}
 
 impl HmacKey {
@@ -239,11 +242,12 @@ pub struct HpkeKey(NonNull<ffi::EVP_HPKE_KEY>);
 
 // SAFETY: plain memory that this value alone owns and that nothing changes after it was made.
 unsafe impl Send for HpkeKey {}
-// SAFETY: as above.
+// SAFETY: after the constructors, the pair is only read, and only `drop`, which owns it, frees it,
+// so that no two threads write to it.
 unsafe impl Sync for HpkeKey {}
 
 impl HpkeKey {
-    /// A new pair.
+    /// Makes a random pair.
     pub fn generate() -> Self {
         let key = Self::empty();
         // SAFETY: the key is live and zeroed; the KEM is a constant table.
@@ -254,7 +258,7 @@ impl HpkeKey {
         key
     }
 
-    /// The pair of a private key.
+    /// Returns the pair of a private key, which any 32 bytes are.
     pub fn from_bytes(private: &[u8; 32]) -> Self {
         let key = Self::empty();
         // SAFETY: the key is live and zeroed; the pointer goes with its length.
@@ -298,7 +302,7 @@ pub struct HpkeContext(NonNull<ffi::EVP_HPKE_CTX>);
 unsafe impl Send for HpkeContext {}
 
 impl HpkeContext {
-    /// What AES-256-GCM adds to a message.
+    /// The bytes that AES-256-GCM adds to a message: its tag.
     const OVERHEAD: usize = 16;
 
     /// The sender's end, and what the recipient needs; none if `public` is no key.
@@ -424,8 +428,8 @@ pub type Reallocate = unsafe extern "C" fn(*mut c_void, usize, *const c_char, c_
 /// Wipes an allocation (AWS-LC leaves that to it) and frees it; never called with null.
 pub type Release = unsafe extern "C" fn(*mut c_void, *const c_char, c_int);
 
-/// Hands all memory of AWS-LC's contexts to the caller, so that expanded keys can lie in locked
-/// memory. False, and no change, if it was done before.
+/// Makes AWS-LC allocate its contexts with the caller's functions, so that expanded keys can be
+/// kept in locked memory. Returns false and changes nothing if that was done before.
 ///
 /// # Safety
 /// Nothing of this crate was used before in this process, or its memory would be freed by the wrong
@@ -435,7 +439,8 @@ pub unsafe fn route_allocations(
     reallocate: Reallocate,
     release: Release,
 ) -> bool {
-    // SAFETY: the caller answers for the functions and for the time.
+    // SAFETY: by this function's contract the three functions keep theirs and AWS-LC holds no
+    // memory that another allocator gave.
     let done =
         unsafe { ffi::CRYPTO_set_mem_functions(Some(allocate), Some(reallocate), Some(release)) };
     done == 1
@@ -503,7 +508,8 @@ mod tests {
         }
         // SAFETY: this process runs no other test.
         assert!(unsafe { route_allocations(allocate, reallocate, release) });
-        // SAFETY: as above; a second time changes nothing.
+        // SAFETY: this process runs no other test; AWS-LC refuses to be routed twice and changes
+        // nothing.
         assert!(!unsafe { route_allocations(allocate, reallocate, release) });
         let master = MasterKey::from_bytes(&mut [7; 32]);
         for (length, first) in [

@@ -2,9 +2,9 @@
 //!
 //! `key = HKDF-Expand-SHA256(master, info, length)`, where
 //! `info = "pgseal/1" || purpose u8 || suite u8 || keybits u16be || class u8 || idlen u8 || id`.
-//! Without an extract step: the master key is 32 uniform bytes. Suite and key length are inside,
-//! for a short output of HKDF is a prefix of a long one. Keys of the cluster (not of a file) have
-//! zeros for suite, bits and class, and an empty id.
+//! There is no extract step, because the master key is 32 uniform bytes. Suite and key length are
+//! inside, because a short output of HKDF is a prefix of a long one. Keys of the cluster (not of a
+//! file) have zeros for suite, bits and class, and an empty id.
 //!
 //! Invariant: no two uses of a key share an `info`.
 //!
@@ -18,7 +18,7 @@ use crate::file_id::FileId;
 use crate::xts::{Schedule, MAX_KEY_BYTES};
 use crate::{KeyLength, MasterKey, Suite};
 
-/// What a file's key is for. The numbers are part of the key.
+/// The uses of a file's keys. The numbers are part of each key's derivation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum FilePurpose {
@@ -30,8 +30,8 @@ pub enum FilePurpose {
     Keystream = 9,
 }
 
-/// What a cluster's key is for. The numbers are part of the key; 3 and 8 are spoken for (tags,
-/// freshness).
+/// The uses of a cluster's keys. The numbers are part of each key's derivation; 3 and 8 are
+/// reserved (tags, freshness).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum ClusterPurpose {
@@ -48,10 +48,10 @@ pub enum ClusterPurpose {
 const LABEL: &[u8; 8] = b"pgseal/1";
 const HEADER: usize = LABEL.len() + 6;
 
-/// What is appended, and derived again, should K1 equal K2.
+/// The byte that is appended to `info` for a second derivation if K1 equals K2.
 const AGAIN: u8 = 1;
 
-/// The input that tells keys apart: header, identity, and room for `AGAIN`.
+/// HKDF's `info`, which no two uses share: header, identity, and room for `AGAIN`.
 pub struct Info {
     bytes: [u8; HEADER + 255 + 1],
     len: usize,

@@ -1,10 +1,10 @@
-//! Handing secrets to somebody whose public key is known: HPKE (RFC 9180) in base mode, with
+//! Sends secrets to the holder of a known public key, by HPKE (RFC 9180) in base mode, with
 //! DHKEM(X25519, HKDF-SHA256), HKDF-SHA256 and AES-256-GCM.
 
 use crate::awslc::{HpkeContext, HpkeKey};
 use crate::{NotAuthentic, Secret};
 
-/// What the receiver keeps; made anew for each exchange.
+/// The receiver's key pair; a new one is made for each exchange.
 pub struct ExchangeKey(HpkeKey);
 
 impl ExchangeKey {
@@ -18,7 +18,7 @@ impl ExchangeKey {
         Self(HpkeKey::from_bytes(secret.expose()))
     }
 
-    /// What the sender must know.
+    /// Returns the public key, which the sender needs.
     pub fn public(&self) -> [u8; 32] {
         self.0.public()
     }

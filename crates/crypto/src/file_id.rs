@@ -1,4 +1,4 @@
-//! Who a file is: the part of a key's derivation that tells files apart.
+//! The identity of a file: the part of a key's derivation that differs between files.
 //!
 //! An identity survives copies, hard links and pg_upgrade; it holds no tablespace and no path of
 //! the machine. Which file has which identity the storage crate decides; the bytes are fixed here.
@@ -7,7 +7,7 @@
 
 use std::fmt;
 
-/// What an identity names. The numbers are part of every key.
+/// The kinds of file that an identity names. The numbers are part of every key's derivation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Class {
@@ -102,7 +102,7 @@ impl FileId {
         &self.bytes[..usize::from(self.len)]
     }
 
-    /// `None` for an empty path and for one that is too long.
+    /// Returns `None` for an empty path and for one of more than 255 bytes.
     fn from_path(class: Class, path: &[u8]) -> Option<Self> {
         (1..=MAX)
             .contains(&path.len())

@@ -1,7 +1,7 @@
-//! Signatures that others made with keys of theirs: what evidence of hardware is checked with.
+//! Checks signatures that others made with their own keys, as evidence of hardware needs.
 //!
-//! Nothing here signs. A public key is what stands in a certificate's subjectPublicKey: a point of
-//! a curve, or RSA's modulus and exponent. Bytes that are no key never signed.
+//! Nothing here signs. A public key has the form of a certificate's subjectPublicKey: a point of a
+//! curve, or RSA's modulus and exponent. Bytes that are no key verify nothing.
 
 use aws_lc_rs::digest::{digest, SHA384};
 use aws_lc_rs::signature::{
@@ -11,7 +11,7 @@ use aws_lc_rs::signature::{
 
 use crate::NotAuthentic;
 
-/// How others sign.
+/// A signature scheme that others use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheme {
     /// ECDSA over P-256 with SHA-256, the signature in DER: Intel

@@ -1,8 +1,8 @@
 //! Everything that pgseal does with a key. No other crate names an algorithm.
 //!
-//! A cluster has one [`MasterKey`]. Every file gets keys of its own, derived from the master and
-//! the file's [`FileId`]; a [`FileCipher`] turns its bytes into what is stored and back. Beside
-//! that: the MACs of the key file ([`mac`]) and the wrapping of a master key under a passphrase
+//! A cluster has one [`MasterKey`]. Every file gets its own keys, derived from the master and the
+//! file's [`FileId`]; a [`FileCipher`] turns its bytes into what is stored and back. Beside that:
+//! the MACs of the key file ([`mac`]) and the wrapping of a master key under a passphrase
 //! ([`passphrase`]). For columns that the server cannot read: [`Secret`]s and what is derived from
 //! them, authenticated encryption ([`aead`]), signatures ([`sign`]), sealed exchange
 //! ([`exchange`]), digests, and the check of what others signed ([`foreign`]).
@@ -45,7 +45,7 @@ pub use master::{random_bytes, KeyId, MasterKey, RandomError};
 pub use secret::{Mac, Nonces, Secret};
 pub use wipe::without_trace;
 
-/// What the benchmark sets beside [`FileCipher`]: AWS-LC as it is, and both engines of XTS.
+/// Items for measurement: AWS-LC alone and both engines of XTS, to compare with [`FileCipher`].
 #[doc(hidden)]
 pub mod internals {
     pub use crate::awslc::{hkdf_expand, Context, Direction, Mode};

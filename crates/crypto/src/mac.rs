@@ -1,5 +1,5 @@
 //! The two MACs of a key file and that of a receiver's token. HMAC-SHA256 under keys derived from
-//! the master key, so only who has unwrapped the master can make or check one.
+//! the master key, so that only a holder of the unwrapped master can make or check one.
 
 use zeroize::Zeroizing;
 
@@ -29,7 +29,7 @@ impl BindMac {
     }
 }
 
-/// Authenticates all of a key file that stands before the tag.
+/// Authenticates all bytes of a key file before the tag.
 pub struct KeyFileMac(Zeroizing<[u8; 32]>);
 
 impl KeyFileMac {
@@ -54,7 +54,7 @@ impl KeyFileMac {
 pub struct ReceiverMac<'k>(&'k MasterKey);
 
 impl<'k> ReceiverMac<'k> {
-    /// That of `master`.
+    /// Keeps `master`, from which each tag derives its key.
     pub fn new(master: &'k MasterKey) -> Self {
         Self(master)
     }

@@ -45,7 +45,7 @@ impl Drop for MasterKey {
     }
 }
 
-/// Names a master key and tells nothing about it: a one-way function of its 256 random bits.
+/// Names a master key and reveals nothing about it: a one-way function of its 256 random bits.
 #[derive(Clone, Copy, Eq)]
 pub struct KeyId(pub [u8; 16]);
 

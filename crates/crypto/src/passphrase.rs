@@ -41,7 +41,7 @@ impl Argon2Params {
         lanes: 16,
     };
 
-    /// For a new wrapping: between floor and ceiling in each part.
+    /// Checks the cost of a new wrapping: each part is between floor and ceiling.
     pub fn for_writing(memory_kib: u32, passes: u32, lanes: u32) -> Result<Self, ParamsError> {
         let floor = Self::FLOOR;
         if memory_kib < floor.memory_kib || passes < floor.passes || lanes < floor.lanes {
@@ -50,7 +50,7 @@ impl Argon2Params {
         Self::for_reading(memory_kib, passes, lanes)
     }
 
-    /// For an existing wrapping: what Argon2 allows, up to the ceiling.
+    /// Checks the cost of an existing wrapping: Argon2 allows it, and no part exceeds the ceiling.
     pub fn for_reading(memory_kib: u32, passes: u32, lanes: u32) -> Result<Self, ParamsError> {
         let most = Self::CEILING;
         if memory_kib > most.memory_kib || passes > most.passes || lanes > most.lanes {
@@ -108,7 +108,7 @@ pub enum ParamsError {
 /// Why no key came out of a passphrase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DeriveError {
-    /// The memory cannot be had.
+    /// The memory is not available.
     #[error(
         "Argon2id needs {0} KiB of memory that this machine does not give: free some or raise the \
          limit"
@@ -156,7 +156,7 @@ impl Kek {
         wrapped
     }
 
-    /// Unwraps, or says that the passphrase is wrong or the bytes were altered: no one can tell.
+    /// Unwraps. An error means a wrong passphrase or altered bytes; AES-GCM does not show which.
     pub fn open(&self, wrapped: &[u8], aad: &[u8]) -> Result<Zeroizing<Vec<u8>>, WrongKey> {
         let mut buf = Zeroizing::new(wrapped.to_vec());
         let len = self

@@ -1,6 +1,6 @@
 //! 32 secret bytes, what is derived from them, and a supply of random nonces.
 //!
-//! Called by `pgseal-cell`, which gives every key a type of its own and every derivation its input:
+//! Called by `pgseal-cell`, which gives every key its own type and every derivation its own input:
 //! no two uses of a [`Secret`] may share an `info`.
 
 use zeroize::{Zeroize, Zeroizing};

@@ -1,7 +1,7 @@
 //! Signatures of owners and clients: Ed25519 (RFC 8032).
 //!
-//! A caller signs nothing but a label of its own followed by what it means, so that no signature
-//! can be shown for something else.
+//! A caller signs only its own label followed by what it means, so that no signature can be shown
+//! for something else.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ use crate::Secret;
 /// Bytes of a signature.
 pub const SIGNATURE: usize = 64;
 
-/// What signs.
+/// The private key of an owner or of a client.
 pub struct SigningKey(Ed25519KeyPair);
 
 impl SigningKey {
@@ -21,7 +21,7 @@ impl SigningKey {
         Self(Ed25519KeyPair::from_seed_unchecked(seed.expose()).expect("a seed of 32 bytes"))
     }
 
-    /// Who signs.
+    /// Returns the public key that verifies its signatures.
     pub fn public(&self) -> PublicKey {
         let mut public = [0; 32];
         public.copy_from_slice(self.0.public_key().as_ref());
@@ -36,7 +36,7 @@ impl SigningKey {
     }
 }
 
-/// Who signed: an owner or a client.
+/// The public key of a signer: an owner or a client.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PublicKey(pub [u8; 32]);
 

@@ -1,5 +1,5 @@
-//! Leaves nothing of a key behind: on the stack, and in registers. Unsafe, as `awslc` is and
-//! nothing else. Called by what derives a key and expands it, and by `preload` when keys arrive.
+//! Wipes what a key leaves on the stack and in registers. Only this module and `awslc` have unsafe
+//! code. Called by what derives a key and expands it, and by `preload` when keys arrive.
 #![allow(unsafe_code)]
 
 use std::arch::asm;
@@ -56,7 +56,8 @@ fn wipe_registers() {
     }
 }
 
-/// As above; `v8` to `v15` are their caller's.
+/// Zeroes the vector registers that a call need not preserve. `v8` to `v15` are left out, because a
+/// call preserves their lower halves.
 #[cfg(target_arch = "aarch64")]
 #[inline(never)]
 fn wipe_registers() {
@@ -80,7 +81,7 @@ fn wipe_stack() {
     cleanse(&mut dead);
 }
 
-/// What the vector registers hold; nothing where they have 16 bytes only.
+/// Returns what the vector registers hold; zeros on a processor without AVX.
 #[cfg(all(test, target_arch = "x86_64"))]
 #[inline(always)]
 pub fn registers() -> Vec<u8> {

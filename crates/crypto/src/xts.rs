@@ -3,12 +3,12 @@
 //! 256: AWS-LC's own. It has no other length, so 128 and 192 are composed from its AES-ECB:
 //! `C = E_K1(P ^ T) ^ T`, `T_0 = E_K2(le128(unit))`, `T_(i+1) = T_i * alpha` in GF(2^128) modulo
 //! x^128 + x^7 + x^2 + x + 1, little-endian. The composed code runs 256 too, so that the tests can
-//! hold it against AWS-LC's.
+//! compare it with AWS-LC's.
 //!
 //! Invariants:
 //! 1. K1 != K2 ([`Schedule::new`] refuses).
 //! 2. Whole blocks only, no ciphertext stealing: what is left is for `FileCipher::mask_tail`.
-//! 3. Keys are kept as AWS-LC expands them, in memory of its own; running them allocates nothing.
+//! 3. Keys are kept as AWS-LC expands them, in its own memory; running them allocates nothing.
 
 use crate::awslc::{Context, Direction, Mode};
 use crate::{equal, KeyLength, BLOCK};
@@ -16,7 +16,7 @@ use crate::{equal, KeyLength, BLOCK};
 /// Room for the longest pair of keys.
 pub const MAX_KEY_BYTES: usize = 64;
 
-/// Bytes that are whitened and handed to AES-ECB at once: enough to keep AES busy, small enough to
+/// Bytes that are whitened and passed to AES-ECB at once: enough to keep AES busy, small enough to
 /// stay in the first-level cache beside its tweaks.
 const CHUNK: usize = 2048;
 
@@ -47,7 +47,7 @@ impl Schedule {
         Self::on(engine, direction, length, pair)
     }
 
-    /// As `new`, on a chosen engine.
+    /// Expands the keys as `new` does, for a chosen engine.
     pub fn on(
         engine: Engine,
         direction: Direction,
@@ -94,7 +94,7 @@ impl Schedule {
         }
     }
 
-    /// As `run`, in place.
+    /// Runs whole blocks of the unit at `position` in place.
     #[inline]
     pub fn run_in_place(&mut self, position: [u8; BLOCK], buf: &mut [u8]) {
         match &mut self.0 {

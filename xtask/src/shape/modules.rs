@@ -42,7 +42,7 @@ pub fn statics(text: &str) -> usize {
     statics.0
 }
 
-/// For each file the files that it uses, by their numbers.
+/// Returns for each file the numbers of the files that it uses.
 fn uses(files: &[&File]) -> io::Result<Vec<BTreeSet<usize>>> {
     let names: Vec<Name> = files.iter().map(|file| module_of(file)).collect();
     let by_name: HashMap<&[String], usize> = (0..).zip(&names).map(|(i, n)| (&n[..], i)).collect();

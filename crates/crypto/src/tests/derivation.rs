@@ -66,7 +66,7 @@ fn keys_of_files() {
     }
 }
 
-/// The pair that `schedule` hands to XTS.
+/// The pair of keys that `schedule` expands for XTS.
 fn expand_pair(master: &MasterKey, length: KeyLength, id: &FileId) -> Vec<u8> {
     let pair = RefCell::new(Vec::new());
     schedule_by(

@@ -1,4 +1,4 @@
-//! What the storage crate builds on, for any key length, unit, length and alignment.
+//! Properties that the storage crate relies on, for any key length, unit, length and alignment.
 
 use proptest::collection::vec;
 use proptest::prelude::*;

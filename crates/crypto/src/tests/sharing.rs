@@ -1,4 +1,4 @@
-//! One cipher in many hands: threads, and code that interrupts itself.
+//! One cipher is used by several threads, and by code that interrupts itself.
 
 use std::cell::Cell;
 use std::panic::{catch_unwind, AssertUnwindSafe};

@@ -1,4 +1,4 @@
-//! What deriving a key leaves on the stack, which core dumps and the swap take along, and in
+//! Deriving a key leaves nothing on the stack, which core dumps and the swap contain, nor in
 //! registers, which signals and the dynamic linker save there.
 
 use std::fs::File;
@@ -11,10 +11,11 @@ use crate::mac::ReceiverMac;
 use crate::wipe::without_trace;
 use crate::{FileCipher, FileId, Fork, KeyLength, MasterKey};
 
-/// How far below its caller a trace is looked for.
+/// Bytes of the stack below the caller that are searched for traces.
 const SEEN: usize = 128 << 10;
 
-/// Where the stack is now, and `SEEN` bytes of it below: dead memory, so the kernel reads it.
+/// Fills `dead` with the bytes of the stack below this frame. They are dead memory, so the kernel
+/// reads them.
 #[inline(never)]
 fn stack(dead: &mut [u8]) {
     let here = 0u8;
@@ -31,7 +32,7 @@ fn deeper(act: &dyn Fn()) {
     std::hint::black_box(room);
 }
 
-/// Which 16-byte pieces of `keys` lie on the stack after `act`.
+/// Counts the 16-byte pieces of `keys` that are on the stack after `act`.
 fn left(keys: &[Vec<u8>], act: &dyn Fn()) -> usize {
     let mut dead = vec![0; SEEN];
     deeper(act);

@@ -10,7 +10,7 @@ use pgseal_storage::scratch::{Scratch, RUN_UNITS};
 use pgseal_storage::{Disk, Errno};
 use zeroize::Zeroize;
 
-/// What becomes of whole pages that read as zeros.
+/// How whole pages that read as zeros are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Zeros {
     /// They are written like all others.
@@ -55,7 +55,8 @@ impl Drop for Work {
     }
 }
 
-/// Copies all of `source` to the empty file `target`, and tells `progress` the bytes of each run.
+/// Copies all of `source` to the empty file `target`, and calls `progress` with the bytes of each
+/// run. Fails with EIO if it copies more or less than `source` had at the start.
 pub fn copy<D: Disk>(
     (source, from): (&D, &Stored),
     (target, to): (&D, &Stored),

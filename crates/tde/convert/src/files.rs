@@ -1,16 +1,17 @@
-//! What a conversion asks of the file system. Names are paths below the data directory.
+//! The calls that a conversion makes to the file system. Names are paths below the data directory.
 
 use crate::journal::Journal;
 use pgseal_storage::{Disk, Errno};
 
-/// The files of a cluster. Several threads use it, each on directories or files of its own.
+/// The files of a cluster. Several threads use it, each on its own directories or files.
 pub trait Files: Sync {
     /// An open file.
     type File: Disk;
 
     /// Opens a file for reading.
     fn open(&self, name: &[u8]) -> Result<Self::File, Errno>;
-    /// Makes an empty file with the owner, group and mode of `like`; what has the name is replaced.
+    /// Makes an empty file with the owner, group and mode of `like`; a file of that name is
+    /// replaced.
     fn create(&self, name: &[u8], like: &Self::File) -> Result<Self::File, Errno>;
     /// Has the file fewer blocks than its size needs?
     fn is_sparse(&self, file: &Self::File) -> Result<bool, Errno>;
@@ -29,19 +30,19 @@ pub trait Files: Sync {
     fn sync_directory(&self, name: &[u8]) -> Result<(), Errno>;
 }
 
-/// What lies in `pg_encryption/`. Every change is on the medium when the call returns.
+/// The files in `pg_encryption/`. Every change is on the medium when the call returns.
 pub trait KeyDirectory {
     /// Replaces the journal, whole.
     fn write_journal(&self, journal: &Journal) -> Result<(), Errno>;
-    /// The new key file takes the place of the old one, which is kept under a name of its own;
-    /// nothing if it did that already.
+    /// Replaces the key file by the new one and keeps the old one under another name; does nothing
+    /// if that was done before.
     fn publish_key(&self, journal: &Journal) -> Result<(), Errno>;
     /// Ends the conversion: no journal any more, and after unseal no key directory, but its key
     /// files elsewhere.
     fn end(&self, journal: &Journal) -> Result<(), Errno>;
 }
 
-/// The name of the directory that `name` lies in; empty for the data directory.
+/// The name of the directory that `name` is in; empty for the data directory.
 #[must_use]
 pub fn directory_of(name: &[u8]) -> &[u8] {
     let slash = name.iter().rposition(|&byte| byte == b'/');

@@ -10,7 +10,7 @@ const MAGIC: &[u8; 8] = b"PGSEALCV";
 const FORMAT: u16 = 1;
 const CRC: usize = SIZE - 4;
 
-/// What is being done.
+/// The kinds of conversion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A plain cluster becomes a sealed one.
@@ -43,7 +43,7 @@ impl Kind {
     }
 }
 
-/// How far it is.
+/// The phases of a conversion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// Files are being stored beside themselves, under names of their own.
@@ -52,12 +52,12 @@ pub enum Phase {
     Placing = 2,
 }
 
-/// What is being done, to which cluster.
+/// The state of a conversion, and the cluster that it converts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Journal {
-    /// What is being done.
+    /// The kind of conversion.
     pub kind: Kind,
-    /// How far it is.
+    /// The phase that it is in.
     pub phase: Phase,
     /// Bytes of a WAL segment.
     pub wal_segment_size: u32,
@@ -122,7 +122,7 @@ impl Journal {
         bytes
     }
 
-    /// Reads one.
+    /// Decodes a journal.
     pub fn decode(bytes: &[u8]) -> Result<Self, JournalError> {
         let magic = bytes.get(..8) == Some(MAGIC);
         if magic && bytes.len() >= 10 && u16::from_le_bytes(array(bytes, 8)) > FORMAT {
@@ -135,7 +135,7 @@ impl Journal {
         Self::fields(bytes).ok_or(JournalError::Damaged)
     }
 
-    /// None if a value is one that nobody writes.
+    /// Returns `None` if a value is one that no version writes.
     fn fields(bytes: &[u8]) -> Option<Self> {
         let id = |at| {
             Some(array(bytes, at))

@@ -1,4 +1,5 @@
-//! What becomes of which file, by its name (docs/format/conversion.md#what-becomes-of-a-file).
+//! Decides by a file's name what a conversion does with it
+//! (docs/format/conversion.md#what-becomes-of-a-file).
 
 use crate::files::directory_of;
 use crate::journal::Journal;
@@ -37,7 +38,7 @@ pub fn is_copy(name: &[u8], geometry: &Geometry) -> bool {
     original.is_some_and(|name| matches!(action(name, geometry), Action::Store(..)))
 }
 
-/// What the names of files are judged by.
+/// The facts about a cluster on which the meaning of file names depends.
 #[derive(Clone, Copy, Debug)]
 pub struct Geometry {
     /// Bytes of a WAL segment.
@@ -77,7 +78,7 @@ pub struct Task {
     pub keeps_zeros: bool,
 }
 
-/// What is done with one file.
+/// The action of a conversion on one file.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
     /// Nothing.
@@ -90,7 +91,7 @@ pub enum Action {
     Refuse(&'static str),
 }
 
-/// Decides.
+/// Decides what a conversion does with the file `name`.
 #[must_use]
 pub fn action(name: &[u8], geometry: &Geometry) -> Action {
     if is_foreign(name, geometry) {
@@ -149,9 +150,9 @@ fn is_foreign(name: &[u8], geometry: &Geometry) -> bool {
 /// All files of a cluster, sorted out.
 #[derive(Debug, Default, PartialEq)]
 pub struct Plan {
-    /// To be stored, in the order of the files. `pg_control` is not among them.
+    /// Files that are stored again, in the order of the listing. `pg_control` is not among them.
     pub store: Vec<Task>,
-    /// To be deleted.
+    /// Files that are deleted.
     pub delete: Vec<Vec<u8>>,
     /// Copies that were not finished, and files that have a whole copy: to be removed. `pg_control`
     /// is not among them, nor below.
@@ -160,12 +161,13 @@ pub struct Plan {
     pub stored: Vec<Vec<u8>>,
     /// All directories: one whose files are gone may still hold them on the medium.
     pub directories: Vec<Vec<u8>>,
-    /// Files that stand in the way, and why.
+    /// Files that prevent the conversion, and why.
     pub refused: Vec<(Vec<u8>, &'static str)>,
 }
 
 impl Plan {
-    /// Of the names and sizes that are there.
+    /// Makes the plan of a cluster with these files, of these sizes in bytes, and these
+    /// directories.
     #[must_use]
     pub fn new(files: &[(&[u8], u64)], directories: &[Vec<u8>], geometry: &Geometry) -> Self {
         let mut plan = Self {
@@ -220,7 +222,7 @@ pub fn control_task() -> Task {
 }
 
 /// Divides tasks into batches of one directory each: few names are synced at once, and little space
-/// is held. A large file is a batch of its own. The order of the tasks is kept, largest first.
+/// is held. A large file is one batch. The order of the tasks is kept, largest first.
 #[must_use]
 pub fn batches(tasks: Vec<Task>) -> Vec<Vec<Task>> {
     const FILES: usize = 32;
@@ -297,8 +299,8 @@ mod tests {
         }
     }
 
-    /// What others call so stays as it is: another cluster's conversion in a tablespace's location,
-    /// and whatever a conversion does not store.
+    /// A name that only looks like a copy's stays as it is: another cluster's conversion in a
+    /// tablespace's location, and whatever a conversion does not store.
     #[test]
     fn copies_are_those_of_files_that_are_stored() {
         let files: Vec<(&[u8], u64)> = [

@@ -15,11 +15,11 @@ use pgseal_storage::{Errno, SealedFile};
 /// A step that failed. Nothing is lost: the conversion can go on when the reason is gone.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Failed {
-    /// What was done, as a verb: "read", "write" …
+    /// The step, as a verb: "read", "write" …
     pub doing: &'static str,
-    /// To which file.
+    /// The file.
     pub name: Vec<u8>,
-    /// Why not.
+    /// The system's error.
     pub errno: Errno,
 }
 
@@ -32,12 +32,12 @@ pub struct Key<'k> {
     pub length: KeyLength,
 }
 
-/// Under which keys files are, and shall be; none means in clear.
+/// The keys of files before and after a conversion; `None` means in clear.
 #[derive(Clone, Copy)]
 pub struct Ends<'k> {
-    /// As they are.
+    /// The key before.
     pub from: Option<Key<'k>>,
-    /// As they shall be.
+    /// The key after.
     pub to: Option<Key<'k>>,
 }
 
@@ -50,7 +50,7 @@ fn end<'a, 'k>(file: &'a Option<SealedFile<'k>>) -> Stored<'a, 'k> {
     file.as_ref().map_or(Stored::Clear, Stored::Sealed)
 }
 
-/// Why `pg_control` tells nothing.
+/// Why `pg_control` cannot be used.
 #[derive(Debug)]
 pub enum ControlFailed {
     /// It cannot be read.
@@ -74,8 +74,8 @@ pub fn read_control(
     Control::parse(&page[..have]).map_err(ControlFailed::Content)
 }
 
-/// Phase 1, from wherever it is to its end. `plan` is that of the present files; `store_all` calls
-/// [`store`] with every batch, in any order, on any threads.
+/// Runs phase 1 from wherever it is to its end. `plan` is that of the present files; `store_all`
+/// calls [`store`] with every batch, in any order, on any threads.
 pub fn storing<E: From<Failed>>(
     files: &impl Files,
     keys: &impl KeyDirectory,
@@ -101,7 +101,7 @@ fn shut_gate(files: &impl Files, ends: &Ends<'_>) -> Result<(), Failed> {
     sync_directory(files, directory_of(CONTROL))
 }
 
-/// S1 to S3 for files of one directory.
+/// Runs S1 to S3 for files of one directory; on an error it removes their unfinished copies.
 pub fn store(
     files: &impl Files,
     ends: &Ends<'_>,
@@ -173,8 +173,8 @@ fn write_part<F: Files>(
     Ok(target)
 }
 
-/// Before a conversion goes on: what an earlier run did reaches the medium, and what it left half
-/// done is removed. Without the syncs a power loss could still take back what is now built upon.
+/// Syncs what an earlier run did and removes what it left half done, before a conversion goes on.
+/// Without the syncs a power loss could still undo what the next steps rely on.
 fn settle(
     files: &impl Files,
     keys: &impl KeyDirectory,
@@ -189,7 +189,7 @@ fn settle(
     Ok(())
 }
 
-/// The end of phase 1 (S4). `plan` is that of the files before they were stored.
+/// Ends phase 1 (S4). `plan` is that of the files before they were stored.
 fn finish_storing(
     files: &impl Files,
     keys: &impl KeyDirectory,
@@ -204,9 +204,9 @@ fn finish_storing(
     write_journal(keys, journal)
 }
 
-/// Phase 2 (P0 to P4): what has a whole copy by `plan` gives way to it. The journal is written
-/// again first: if a killed run's phase 2 were taken back by a power loss, with files in their
-/// places already, they would be stored twice.
+/// Runs phase 2 (P0 to P4): every file that has a whole copy by `plan` is replaced by it. The
+/// journal is written again first: if a killed run's phase 2 were taken back by a power loss, with
+/// files in their places already, they would be stored twice.
 pub fn placing(
     files: &impl Files,
     keys: &impl KeyDirectory,

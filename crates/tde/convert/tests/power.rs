@@ -56,7 +56,7 @@ fn control(number: u8) -> Vec<u8> {
     page
 }
 
-/// What the cluster holds, in clear; the first ones stay as they are.
+/// Files that no conversion changes.
 const UNTOUCHED: [&str; 2] = ["postgresql.conf", "base/5/PG_VERSION"];
 const DELETED: [&str; 2] = ["base/pgsql_tmp/pgsql_tmp1.0", "pg_wal/xlogtemp.5"];
 
@@ -136,7 +136,7 @@ fn site(kind: Kind, files: &Clear) -> Site {
     site
 }
 
-/// What the command does, from whatever is there.
+/// Converts as the command does, from whatever state the cluster is in.
 fn convert(site: &Site, kind: Kind) -> Result<(), Failed> {
     let ends = ends(kind);
     let journal = site.keys().journal;
@@ -167,7 +167,7 @@ fn plan(site: &Site, journal: &Journal) -> Plan {
     Plan::new(&named, &site.directories(), &Geometry::from(journal))
 }
 
-/// Ended, with every file as it shall be.
+/// Asserts that the conversion has ended and every file is as it must be.
 fn check_ended(site: &Site, kind: Kind, files: &Clear) {
     let keys = site.keys();
     assert!(keys.journal.is_none() && keys.published);

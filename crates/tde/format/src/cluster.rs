@@ -1,8 +1,8 @@
-//! What a key file says about its cluster in clear.
+//! The header of a key file, which describes its cluster in clear.
 //!
 //! The *bound header* is the part that never changes in a cluster's life: its MAC travels inside
 //! every wrapped payload, so that a wrapping fits one cluster only. The generation counts the
-//! writes of the key file; it stands outside, for rotation must not touch other slots.
+//! writes of the key file; it is outside, because rotation must not touch other slots.
 
 use std::fmt;
 
@@ -69,7 +69,7 @@ impl Header {
             .expect("the parts of a header have fixed lengths")
     }
 
-    /// The header that `bytes` are, if they are nothing else.
+    /// Decodes a bound header; `None` if a value is one that this version does not know.
     pub fn from_bound(bytes: &[u8; BOUND_HEADER]) -> Option<Self> {
         Self::read(&mut Reader::new(bytes)).ok()
     }

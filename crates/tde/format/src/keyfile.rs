@@ -84,7 +84,7 @@ pub enum AddError {
     NoRoom,
 }
 
-/// What the bytes of `key.bin` are.
+/// The two forms of `key.bin`.
 pub enum KeyImage {
     /// One wrapping without header, for the configured unwrap command.
     Raw(Vec<u8>),
@@ -93,7 +93,7 @@ pub enum KeyImage {
 }
 
 impl KeyImage {
-    /// Tells the two apart and reads the second.
+    /// Distinguishes the two forms by the magic, and decodes a key file.
     pub fn decode(bytes: &[u8]) -> Result<Self, KeyFileError> {
         if bytes.is_empty() {
             return Err(KeyFileError::Empty);
@@ -108,7 +108,7 @@ impl KeyImage {
     }
 }
 
-/// A well-formed key file that nobody has vouched for: good for finding a way to unlock it.
+/// A well-formed key file that is not authenticated; it only serves to find a slot that unlocks it.
 pub struct UnverifiedKeyFile {
     bytes: Zeroizing<Vec<u8>>,
     header: Header,
@@ -134,7 +134,7 @@ impl UnverifiedKeyFile {
         })
     }
 
-    /// What the file claims about its cluster.
+    /// Returns the header that the file claims.
     pub fn header(&self) -> &Header {
         &self.header
     }
@@ -144,12 +144,12 @@ impl UnverifiedKeyFile {
         self.generation
     }
 
-    /// The ways in that the file offers.
+    /// Returns the key slots that the file claims.
     pub fn slots(&self) -> &[Slot] {
         &self.slots
     }
 
-    /// Vouches for the file with the key that one of its slots gave.
+    /// Authenticates the file with the master key that one of its slots gave.
     pub fn authenticate(self, master: &MasterKey) -> Result<KeyFile, Altered> {
         let (body, tag) = self.bytes.split_last_chunk::<MAC>().ok_or(Altered)?;
         if !KeyFileMac::new(master).verify(body, tag) {
@@ -180,7 +180,7 @@ impl KeyFile {
         }
     }
 
-    /// What the file says about its cluster.
+    /// Returns the file's header.
     pub fn header(&self) -> &Header {
         &self.header
     }
@@ -190,12 +190,12 @@ impl KeyFile {
         self.generation
     }
 
-    /// The ways in.
+    /// Returns the key slots.
     pub fn slots(&self) -> &[Slot] {
         &self.slots
     }
 
-    /// Adds a way in under the lowest free id, which is returned.
+    /// Adds a key slot under the lowest free id, which is returned.
     pub fn add(&mut self, kind: SlotKind) -> Result<u8, AddError> {
         if !kind.fits() {
             return Err(AddError::TooLong);
@@ -212,12 +212,12 @@ impl KeyFile {
         Ok(id)
     }
 
-    /// Whether a slot must go before another can come.
+    /// Whether all ids are taken, so that a slot must be removed before another is added.
     pub fn is_full(&self) -> bool {
         self.slots.len() == MAX_SLOTS
     }
 
-    /// Takes a way in out; tells whether it was there.
+    /// Removes a key slot; returns whether it existed.
     pub fn remove(&mut self, id: u8) -> bool {
         let before = self.slots.len();
         self.slots.retain(|slot| slot.id != id);
@@ -255,7 +255,7 @@ impl KeyFile {
 
 const CUT: KeyFileError = KeyFileError::Damaged("a field is cut short");
 
-/// What stands between the length and the MAC, if the length is right.
+/// Returns the bytes between the length and the MAC, if the length is right.
 fn body(bytes: &[u8]) -> Result<&[u8], KeyFileError> {
     let have = bytes.len();
     if have < FIXED + MAC {
@@ -264,7 +264,7 @@ fn body(bytes: &[u8]) -> Result<&[u8], KeyFileError> {
     let mut reader = Reader::new(&bytes[MAGIC.len()..have - MAC]);
     let length = reader.u32().ok_or(CUT)?;
     let body = reader.rest();
-    // A later format may count its length in another way; its number is what the reader must hear.
+    // A later format may count its length in another way; the error must name that format.
     let format = Reader::new(body).u16().ok_or(CUT)?;
     if format > Header::FORMAT {
         return Err(KeyFileError::NewerFormat(format));

@@ -1,5 +1,5 @@
-//! Byte layouts of what pgseal stores and hands over: the key file, the payload that providers
-//! wrap, the handover record, and receiver tokens. Pure: bytes in, types out.
+//! Byte layouts of what pgseal stores and passes on: the key file, the payload that providers wrap,
+//! the handover record, and receiver tokens. Pure: bytes in, types out.
 //!
 //! Invariants:
 //! 1. All integers are little-endian; `docs/format/` restates each layout.

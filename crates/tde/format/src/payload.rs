@@ -2,8 +2,8 @@
 //!
 //! `"pgsealk1" || hex(master) || hex(bind)`, bind = the MAC of the bound header under a key derived
 //! from the master. ASCII, because some key services take text only; with its own binding, because
-//! providers cannot be told to authenticate our header, and because the exit status of `openssl`
-//! does not tell a wrong passphrase.
+//! providers do not authenticate our header, and because the exit status of `openssl` does not show
+//! a wrong passphrase.
 //!
 //! Invariant: a [`Payload`] is well formed, nothing more. Only [`Payload::verify`] says whose it
 //! is.
@@ -25,7 +25,7 @@ pub struct Payload {
     bind: [u8; 16],
 }
 
-/// What is wrong with what an unwrapping gave.
+/// Why the output of an unwrapping gives no master key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PayloadError {
     /// Anything but a payload: the usual sign of a wrong passphrase or a damaged wrapping.
@@ -45,7 +45,7 @@ pub enum PayloadError {
 }
 
 impl Payload {
-    /// What to wrap for a cluster.
+    /// Encodes the bytes that a provider wraps for a cluster.
     pub fn encode(master: &MasterKey, header: &Header) -> Zeroizing<Vec<u8>> {
         let mut out = Zeroizing::new(Vec::with_capacity(PAYLOAD));
         out.extend_from_slice(MAGIC);
@@ -54,7 +54,7 @@ impl Payload {
         out
     }
 
-    /// Takes what an unwrapping printed; white space may follow it.
+    /// Decodes the output of an unwrapping; white space may follow it.
     pub fn decode(text: &[u8]) -> Result<Self, PayloadError> {
         let digits = text
             .trim_ascii_end()

@@ -1,11 +1,11 @@
 //! A cursor over bytes that may be cut short anywhere. Every step returns `None` at the end.
 //! Integers are little-endian.
 
-/// What is left to read.
+/// The bytes that are left to read.
 pub struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
-    /// At the start of `bytes`.
+    /// Starts at the first of `bytes`.
     pub fn new(bytes: &'a [u8]) -> Self {
         Self(bytes)
     }

@@ -1,9 +1,9 @@
-//! Receiver tokens: `v1.<expiry>.<role>.<mac>`, what a replication connection shows to be given
-//! clear pages and WAL.
+//! Receiver tokens: `v1.<expiry>.<role>.<mac>`, which a replication connection shows to get clear
+//! pages and WAL.
 //!
-//! The MAC is made under the cluster's master key over the system identifier, the expiry in
-//! seconds since 1970, and the role (`docs/format/receiver.md`). Who holds the master makes a
-//! token by itself; others are granted one (`pgseal receiver grant`).
+//! The MAC is made under the cluster's master key over the system identifier, the expiry in seconds
+//! since 1970, and the role (`docs/format/receiver.md`). A holder of the master makes its own
+//! token; others are granted one (`pgseal receiver grant`).
 //!
 //! Invariant: a token has one spelling. It is a bearer's right, so it has no `Debug`; a
 //! [`ReceiverToken`] is well formed, nothing more: only [`ReceiverToken::verify`] says whether it
@@ -66,7 +66,8 @@ impl<'a> ReceiverToken<'a> {
         })
     }
 
-    /// Does it let `role` have clear pages of the cluster `system_id` at the time `now`?
+    /// Checks that the token lets `role` have clear pages of the cluster `system_id` at the time
+    /// `now`, in seconds since 1970.
     pub fn verify(
         &self,
         master: &MasterKey,

@@ -1,4 +1,4 @@
-//! One way into a key file.
+//! One key slot of a key file.
 //!
 //! `u8 id || u8 type || u16 parameters' length || parameters || u16 blob's length || blob`
 //!
@@ -11,7 +11,7 @@
 //! | 5 file | the path of a file that holds the payload in clear | none |
 //!
 //! Types 3 and 4 differ in where the secret comes from. A key that a command prints goes through
-//! Argon2id like a passphrase: nobody can tell how random it really is.
+//! Argon2id like a passphrase: nobody can know how random it really is.
 
 use pgseal_crypto::passphrase::{Argon2Params, ParamsError, SALT};
 use zeroize::Zeroizing;
@@ -28,17 +28,17 @@ const PASSPHRASE: u8 = 3;
 const COMMAND_KEY: u8 = 4;
 const FILE: u8 = 5;
 
-/// A way in, and the number it is called by.
+/// A key slot and its number.
 pub struct Slot {
     /// 1 to 16
     pub id: u8,
-    /// What it takes
+    /// how it is opened
     pub kind: SlotKind,
 }
 
-/// What it takes to open a slot.
+/// The ways to open a slot.
 pub enum SlotKind {
-    /// Nothing: the payload stands in clear.
+    /// Nothing is needed: the payload is in clear.
     Plain {
         /// the payload
         payload: Zeroizing<Vec<u8>>,
@@ -94,8 +94,8 @@ pub(crate) enum SlotError {
 }
 
 impl Argon2Slot {
-    /// What a wrapping under this slot authenticates beside the payload: the bound header, the
-    /// slot's type and its parameters.
+    /// Returns the associated data of a wrapping under this slot, which its tag covers beside the
+    /// payload: the bound header, the slot's type and its parameters.
     pub fn aad(&self, header: &Header, source: &SecretSource) -> Vec<u8> {
         let mut aad = header.bound().to_vec();
         aad.push(source.slot_type());
@@ -133,7 +133,7 @@ impl SecretSource {
 }
 
 impl SlotKind {
-    /// What people call it.
+    /// The name of this kind in messages.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Plain { .. } => "plain",

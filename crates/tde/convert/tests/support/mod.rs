@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 use storage::{MemDisk, Rng};
 
-/// What a call gets when the run has ended: no errno of a disk.
+/// The error of a call when the run has ended; no disk returns it.
 pub const CUT: Errno = Errno(9999);
 
 type Name = Vec<u8>;
@@ -37,7 +37,7 @@ impl Change {
     }
 }
 
-/// What lies in `pg_encryption/`: replaced whole.
+/// The contents of `pg_encryption/`, which are replaced whole.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Keys {
     pub journal: Option<Journal>,
