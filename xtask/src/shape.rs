@@ -26,7 +26,7 @@ const MAX_CIRCLE: usize = 16;
 /// The most `static` items of the preloaded library.
 const MAX_STATICS: usize = 49;
 /// The most doc comments that open as a fragment, per thousand.
-const MAX_FRAGMENTS: usize = 129;
+const MAX_FRAGMENTS: usize = 119;
 /// The most `// SAFETY:` comments that only point elsewhere.
 const MAX_POINTING: usize = 101;
 /// The most references to files that are not in the tree.

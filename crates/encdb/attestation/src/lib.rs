@@ -1,16 +1,17 @@
-//! Whether an evaluator's evidence of the machine that it runs on is to be trusted
-//! (`docs/format/evidence.md`).
+//! Verification of an evaluator's evidence: it decides whether an owner may trust the machine that
+//! the evaluator runs on (`docs/format/evidence.md`).
 //!
-//! A client calls [`verify`], or hands a [`Judge`] to the handshake, before it lets a key go. A
-//! back end is one maker's kind of evidence; each stands behind [`Verifier`]. What the owner trusts
-//! is a [`Policy`]; what a maker publishes beside the evidence is [`Collateral`]. Time is given.
+//! A client calls [`verify`], or gives a [`Judge`] to the handshake, before it sends a key. Each
+//! back end is one maker's kind of evidence and has one [`Verifier`]. A [`Policy`] says what the
+//! owner trusts; [`Collateral`] is what a maker publishes beside the evidence. The caller passes
+//! the time.
 //!
 //! Invariants:
-//! 1. [`Attested`] comes from a verifier only: whoever holds one knows that the signatures, the
-//!    chain to a known root, the dates and the policy were checked, in this order.
+//! 1. Only a verifier makes an [`Attested`]: its signatures, the chain to a known root, the dates
+//!    and the policy were checked, in this order.
 //! 2. A back end that the policy does not name is refused; nothing is trusted by default.
-//! 3. Evidence has one spelling: any other bytes, be they of no meaning, are refused.
-//! 4. Nothing here asks the network, the clock or a file.
+//! 3. Evidence has one spelling: any other bytes are refused, even if their meaning is the same.
+//! 4. Nothing here uses the network, the clock or a file.
 
 mod nitro;
 mod policy;
@@ -35,11 +36,11 @@ pub use snp::{SevSnp, Tcb};
 pub use software::Software;
 pub use tdx::Tdx;
 
-/// A kind of evidence, by the number that messages give it.
+/// A kind of evidence. Messages carry its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum BackEnd {
-    /// An ordinary process: proves nothing
+    /// An ordinary process, which proves nothing about the machine
     Software = 0,
     /// AMD SEV-SNP
     SevSnp = 1,
@@ -50,7 +51,7 @@ pub enum BackEnd {
 }
 
 impl BackEnd {
-    /// The back end's verifier, with the maker's own roots.
+    /// Returns the back end's verifier, with the maker's own roots.
     pub fn verifier(self) -> &'static dyn Verifier {
         match self {
             Self::Software => &Software,
@@ -86,19 +87,20 @@ impl fmt::Display for BackEnd {
     }
 }
 
-/// What a maker publishes that is not in the evidence itself. It need not be trusted: it is signed.
+/// Data that a maker publishes beside the evidence. It need not come from a trusted place, because
+/// it is signed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Collateral<'a> {
-    /// AMD: the chip's certificate and, if need be, its issuer's, in DER, one after the other; not
-    /// looked at if the evidence carries them
+    /// AMD: the chip's certificate and, if needed, its issuer's, in DER, one after the other;
+    /// ignored if the evidence carries them
     pub amd: &'a [u8],
     /// Intel: TCB information, identity of the quoting enclave and revocations, as JSON
     pub intel: Option<&'a str>,
 }
 
-/// One kind of evidence, and how it is checked.
+/// The checks of one kind of evidence.
 pub trait Verifier: Sync {
-    /// Which kind.
+    /// Returns the kind of evidence that this checks.
     fn back_end(&self) -> BackEnd;
 
     /// Checks evidence at `now`, in seconds since 1970.
@@ -124,7 +126,7 @@ pub fn verify(
         .verify(evidence, collateral, policy, now)
 }
 
-/// What verified evidence says.
+/// The statements of verified evidence.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Attested {
     back_end: BackEnd,
@@ -133,22 +135,22 @@ pub struct Attested {
 }
 
 impl Attested {
-    /// Whose evidence it was.
+    /// Returns the kind of evidence.
     pub fn back_end(&self) -> BackEnd {
         self.back_end
     }
 
-    /// The bytes that whoever asked for the evidence had bound.
+    /// Returns the bytes that the evaluator had to bind into the evidence.
     pub fn report_data(&self) -> &[u8; 64] {
         &self.report_data
     }
 
-    /// What runs there.
+    /// Returns the measurement of the software that runs there.
     pub fn measurement(&self) -> &Measurement {
         &self.measurement
     }
 
-    /// Whether the evidence was made for these bytes, so for this handshake.
+    /// Checks that the evidence was made for these bytes, and so for this handshake.
     pub fn vouches_for(&self, report_data: &[u8; 64]) -> Result<(), Refusal> {
         if self.report_data == *report_data {
             Ok(())
@@ -158,32 +160,33 @@ impl Attested {
     }
 }
 
-/// What runs in the place that the evidence is of, in the maker's own terms.
+/// The software that the evidence measured, in the maker's own terms.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Measurement {
-    /// Nothing is known
+    /// Nothing is known of the software
     Nothing,
     /// The launch digest
     SevSnp([u8; 48]),
-    /// The build of the domain, and what was loaded later
+    /// The domain as it was built, and the software that was loaded later
     Tdx {
         /// MRTD
         mrtd: [u8; 48],
         /// RTMR0 to RTMR3
         rtmr: [[u8; 48]; 4],
     },
-    /// Platform configuration registers by number, those that are not zero
+    /// Platform configuration registers by number, without those that are zero
     Nitro(std::collections::BTreeMap<u8, [u8; 48]>),
 }
 
-/// Verifies offers of evaluators: evidence, policy, and that it was made for this handshake.
+/// Verifies the offers of evaluators: the evidence, the policy, and that the evidence was made for
+/// this handshake.
 #[derive(Clone, Copy, Debug)]
 pub struct Judge<'a> {
-    /// Whom the owner trusts
+    /// The evidence that the owner trusts
     pub policy: &'a Policy,
-    /// What the makers publish
+    /// The data that the makers publish
     pub collateral: Collateral<'a>,
-    /// In seconds since 1970
+    /// The time in seconds since 1970
     pub now: u64,
 }
 
@@ -203,31 +206,31 @@ impl VerifyEvidence for Judge<'_> {
     }
 }
 
-/// Why evidence is not trusted. Each is one thing that its reader would do.
+/// The reason why evidence is not trusted. Each variant calls for one action of its reader.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// Not evidence of this kind.
+    /// The bytes are not evidence of this kind.
     #[error("the evidence is malformed: {0}")]
     Malformed(&'static str),
-    /// Of a kind, or a version of it, that came later.
+    /// The kind of evidence, or its version, is newer than this pgseal.
     #[error("evidence of kind {0} is unknown to this pgseal: install a newer pgseal")]
     UnknownBackEnd(u8),
-    /// A report in a layout that came later.
+    /// The layout of the report is newer than this pgseal.
     #[error("the report has version {0}, which this pgseal does not know: install a newer pgseal")]
     UnknownVersion(u32),
-    /// The owner does not trust this kind.
+    /// The owner does not trust this kind of evidence.
     #[error("the policy has no table [{0}]: it trusts no evidence of this kind")]
     NotAllowed(BackEnd),
-    /// What is needed beside the evidence was not given.
+    /// Something is missing that is needed beside the evidence.
     #[error("{0} is needed to verify the evidence and was not given")]
     Missing(&'static str),
     /// A signature does not hold.
     #[error("{0} is not authentic: it was altered, or signed with another key")]
     NotAuthentic(&'static str),
-    /// The chain ends elsewhere.
+    /// The chain of certificates ends at another root.
     #[error("the certificates do not lead to a root that is trusted")]
     OtherRoot,
-    /// Not yet or no longer valid.
+    /// A certificate or a list is not yet valid, or no longer valid.
     #[error("{0} is not valid now: fetch it again, and check this machine's clock")]
     Expired(&'static str),
     /// Certificates and evidence are of different chips or versions.
@@ -236,31 +239,31 @@ pub enum Refusal {
     /// Intel's rules refuse the quote.
     #[error("the quote does not verify: {0}")]
     Quote(String),
-    /// Whoever runs the machine can look inside.
+    /// The machine's operator can read the evaluator's memory.
     #[error("the evaluator runs in debug mode: its memory can be read from outside")]
     Debug,
-    /// The guest may be moved to where the policy does not see.
+    /// The guest may be moved to a place that the policy does not describe.
     #[error("the guest may be migrated by an agent that this evidence does not describe")]
     Migration,
-    /// The report was asked for by code that may not speak for the guest.
+    /// The code that requested the report may not speak for the guest.
     #[error("the report was made at VMPL {0}, which the policy does not trust")]
     Privilege(u32),
-    /// Other software than the owner accepts.
+    /// The software is not one that the owner accepts.
     #[error("the measurement is not one that the policy accepts: {0}")]
     Measurement(String),
-    /// Hardware whose firmware is too old.
+    /// The hardware's firmware is too old.
     #[error("the platform's firmware is older than the policy accepts: {0}")]
     Tcb(String),
-    /// Hardware that the owner does not accept.
+    /// The owner does not accept the hardware.
     #[error("the policy does not accept {0}")]
     Platform(String),
-    /// Software whose key was not shown.
+    /// The policy names keys, and the evidence is not signed.
     #[error("the evidence is not signed, and the policy names the keys that must have signed it: start the evaluator with --identity")]
     Unsigned,
-    /// Software with another key.
+    /// The policy does not name the key that signed the evidence.
     #[error("the evidence is signed by {0}, which the policy does not name: ask whoever runs the evaluator for its key")]
     OtherKey(PublicKey),
-    /// Made for another handshake.
+    /// The evidence was made for another handshake.
     #[error("the evidence was made for another handshake")]
     ReportData,
 }

@@ -1,5 +1,6 @@
-//! AWS Nitro Enclaves: a document in CBOR, signed (COSE_Sign1, ES384) with a key that a certificate
-//! in it names, whose chain in it begins with AWS's root. The policy names the root.
+//! AWS Nitro Enclaves: a document in CBOR, signed as COSE_Sign1 with ES384. The document carries
+//! the certificate of the signing key and its chain, which begins with AWS's root. The policy names
+//! the root.
 
 use std::collections::BTreeMap;
 
@@ -45,7 +46,7 @@ impl Verifier for Nitro {
     }
 }
 
-/// The envelope, in the only spelling that the hypervisor writes: ES384 and no other header.
+/// Reads the envelope in the only spelling that the hypervisor writes: ES384 and no other header.
 fn envelope(evidence: &[u8]) -> Result<CoseSign1, Refusal> {
     let envelope = CoseSign1::from_slice(evidence).map_err(|_| MALFORMED)?;
     let header = Header {
@@ -61,7 +62,7 @@ fn envelope(evidence: &[u8]) -> Result<CoseSign1, Refusal> {
     }
 }
 
-/// A document; whether it is signed is not known yet.
+/// A document whose signature may not have been checked yet.
 struct Document {
     registers: BTreeMap<u8, [u8; 48]>,
     certificate: Vec<u8>,
@@ -92,7 +93,7 @@ impl Document {
         })
     }
 
-    /// The certificate of the key that signs, if the policy's root vouches for it.
+    /// Returns the certificate of the signing key, if the policy's root vouches for it.
     fn leaf(&self, table: &NitroPolicy, now: u64) -> Result<Certificate, Refusal> {
         let root = self.authorities.first().ok_or(MALFORMED)?;
         if sha256(&[root]) != table.root.0 {
@@ -126,7 +127,7 @@ impl Document {
     }
 }
 
-/// The document's fields by name, each of which stands there once.
+/// The document's fields by name. Each name occurs once.
 struct Fields(BTreeMap<String, Value>);
 
 impl Fields {
@@ -146,7 +147,7 @@ impl Fields {
     }
 }
 
-/// The registers that are not zero.
+/// Reads the registers and drops those that are zero.
 fn registers(value: Value) -> Result<BTreeMap<u8, [u8; 48]>, Refusal> {
     let mut registers = BTreeMap::new();
     for (number, value) in value.into_map().map_err(|_| MALFORMED)? {

@@ -1,14 +1,14 @@
-//! What an owner trusts: a table for each kind of evidence (`docs/format/evidence.md`).
+//! The owner's policy: a table for each kind of evidence (`docs/format/evidence.md`).
 //!
-//! A kind without a table is refused, as is a name that is not known here: a misspelt rule must not
-//! become no rule.
+//! A kind without a table is refused, and so is an unknown name: a misspelt rule must not become no
+//! rule.
 
 use serde::de::{Deserializer, Error};
 use serde::Deserialize;
 
 use crate::snp::Tcb;
 
-/// Whom the owner trusts.
+/// The evidence that an owner trusts. A kind without a table is not trusted.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Policy {
@@ -23,38 +23,39 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// Reads a policy as it is written: TOML.
+    /// Reads a policy in TOML.
     pub fn parse(text: &str) -> Result<Self, PolicyError> {
         toml::from_str(text).map_err(|error| PolicyError(error.message().to_owned()))
     }
 }
 
-/// The policy cannot be read.
+/// The error of a policy that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the attestation policy is wrong: {0}")]
 pub struct PolicyError(String);
 
-/// Whether an ordinary process will do.
+/// The rules for ordinary processes.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct SoftwarePolicy {
-    /// Said by name: it proves nothing of the machine
+    /// `true` accepts ordinary processes, which prove nothing about the machine; the policy must
+    /// say so
     pub allowed: bool,
-    /// Evaluators by the keys that sign their evidence; anybody if there is no such list
+    /// The keys that may sign the evidence; without this list anybody may
     pub keys: Option<Vec<Hex<32>>>,
 }
 
-/// Which SEV-SNP guests will do.
+/// The rules for SEV-SNP guests.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct SnpPolicy {
-    /// Launch digests
+    /// The launch digests that are accepted
     pub measurements: Vec<Hex<48>>,
-    /// Processors, each with the oldest firmware
+    /// The kinds of processor that are accepted, each with its oldest firmware
     pub minimum_tcb: SnpProducts,
-    /// Chips by their identifier; any if there is no such list
+    /// The identifiers of the chips that are accepted; without this list any chip is
     pub chips: Option<Vec<Hex<64>>>,
-    /// Whether a key that AMD gave to the cloud's owner may sign, instead of the chip's own
+    /// Whether a key that AMD gave to the cloud's operator may sign, instead of the chip's own
     #[serde(default)]
     pub vlek: bool,
     /// The least privileged level of the guest that may speak for it
@@ -62,7 +63,7 @@ pub struct SnpPolicy {
     pub maximum_vmpl: u32,
 }
 
-/// The oldest firmware for each kind of processor; who is not listed is refused.
+/// The oldest firmware for each kind of processor. A kind that is not listed is refused.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct SnpProducts {
@@ -74,19 +75,19 @@ pub struct SnpProducts {
     pub turin: Option<Tcb>,
 }
 
-/// Which TDX domains will do.
+/// The rules for TDX domains.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct TdxPolicy {
-    /// Any of these
+    /// The measurements of which a domain must have one
     pub measurements: Vec<TdxMeasurement>,
-    /// What Intel may say of the platform's firmware
+    /// The states of the platform's firmware, as Intel reports them, that are accepted
     #[serde(default = "up_to_date")]
     pub statuses: Vec<TdxStatus>,
-    /// The oldest of Intel's evaluations to judge by
+    /// The lowest number of Intel's evaluations that may have judged the platform
     #[serde(default)]
     pub minimum_evaluation: u32,
-    /// Platforms by their PPID; any if there is no such list
+    /// The PPIDs of the platforms that are accepted; without this list any platform is
     pub chips: Option<Vec<Hex<16>>>,
 }
 
@@ -94,7 +95,7 @@ fn up_to_date() -> Vec<TdxStatus> {
     vec![TdxStatus::UpToDate]
 }
 
-/// What a domain was built from, and loaded later.
+/// The measurements of a domain as it was built, and of the software that it loaded later.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 pub struct TdxMeasurement {
@@ -106,16 +107,16 @@ pub struct TdxMeasurement {
     pub rtmr1: Register,
     /// Command line and initial ram disk
     pub rtmr2: Register,
-    /// What the system itself added
+    /// Measurements that the domain's own system added
     pub rtmr3: Register,
 }
 
-/// A register's value, or that it does not matter.
+/// The rule for one register.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Register {
-    /// Just this
+    /// The register must have this value
     Is([u8; 48]),
-    /// `"any"`
+    /// `"any"`: every value is accepted
     Any,
 }
 
@@ -138,34 +139,35 @@ impl<'de> Deserialize<'de> for Register {
     }
 }
 
-/// What Intel says of a platform; worse ones cannot be accepted.
+/// A state of a platform, as Intel reports it. Worse states than these cannot be accepted.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 pub enum TdxStatus {
-    /// Nothing is known against it
+    /// Nothing is known against the platform
     UpToDate,
     /// Software has to be hardened
     SWHardeningNeeded,
-    /// The platform has to be configured otherwise
+    /// The configuration of the platform has to change
     ConfigurationNeeded,
-    /// Both
+    /// Software has to be hardened, and the configuration of the platform has to change
     ConfigurationAndSWHardeningNeeded,
-    /// Its firmware has known faults
+    /// The platform's firmware has known faults
     OutOfDate,
-    /// And it has to be configured otherwise
+    /// The platform's firmware has known faults, and its configuration has to change
     OutOfDateConfigurationNeeded,
 }
 
-/// Which enclaves will do.
+/// The rules for Nitro enclaves.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct NitroPolicy {
     /// SHA-256 of the root certificate in DER, which AWS publishes
     pub root: Hex<32>,
-    /// Any of these
+    /// The measurements of which an enclave must have one
     pub measurements: Vec<NitroMeasurement>,
 }
 
-/// Registers of an enclave; what is not listed does not matter.
+/// The values that an enclave's registers must have. A register that is not listed may have any
+/// value.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 pub struct NitroMeasurement {
@@ -175,11 +177,11 @@ pub struct NitroMeasurement {
     pub pcr1: Option<Hex<48>>,
     /// The application
     pub pcr2: Option<Hex<48>>,
-    /// The parent's role
+    /// The role of the parent instance
     pub pcr3: Option<Hex<48>>,
-    /// The parent's instance: pins the machine
+    /// The identifier of the parent instance, which pins the machine
     pub pcr4: Option<Hex<48>>,
-    /// Who signed the image
+    /// The certificate that signed the image
     pub pcr8: Option<Hex<48>>,
 }
 
@@ -201,7 +203,7 @@ impl NitroMeasurement {
     }
 }
 
-/// Bytes that are written as hexadecimal digits.
+/// Bytes that the policy writes as hexadecimal digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hex<const N: usize>(pub [u8; N]);
 
@@ -230,7 +232,7 @@ fn bytes<const N: usize>(text: &str) -> Result<[u8; N], String> {
     Ok(out)
 }
 
-/// Hexadecimal digits, for sentences.
+/// Formats bytes as hexadecimal digits, for messages.
 pub(crate) fn digits(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -1,7 +1,8 @@
-//! AMD SEV-SNP: a report of 1184 bytes, signed by a key of the chip (VCEK) or one that AMD gave to
-//! the cloud's owner (VLEK), whose certificate leads to AMD's root for the kind of processor.
+//! AMD SEV-SNP: a report of 1184 bytes, signed by a key of the chip (VCEK) or by one that AMD gave
+//! to the cloud's operator (VLEK). The key's certificate leads to AMD's root for the kind of
+//! processor.
 //!
-//! The signature is checked first: whatever else is read comes from the firmware.
+//! The signature is checked first, so all other fields that are read come from the firmware.
 
 mod report;
 
@@ -23,19 +24,19 @@ const SNP: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.4.1.3704.1.3
 const MICROCODE: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.4.1.3704.1.3.8");
 const FMC: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.4.1.3704.1.3.9");
 
-/// Versions of the parts of a platform's firmware. None may be older than what is asked for.
+/// Versions of the parts of a platform's firmware. No part may be older than the policy requires.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 pub struct Tcb {
-    /// Of the boot loader
+    /// The boot loader's version
     pub bootloader: u8,
-    /// Of the secure processor's system
+    /// The version of the secure processor's system
     pub tee: u8,
-    /// Of SNP's firmware
+    /// The version of SNP's firmware
     pub snp: u8,
-    /// Of the cores' microcode
+    /// The version of the cores' microcode
     pub microcode: u8,
-    /// Of the first mutable code; Turin only
+    /// The version of the first mutable code, on Turin only
     #[serde(default)]
     pub fmc: u8,
 }
@@ -60,7 +61,7 @@ impl Tcb {
     }
 }
 
-/// A kind of processor.
+/// A kind of processor, each with a root of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Milan,
@@ -111,7 +112,7 @@ pub struct SevSnp<'a> {
 }
 
 impl SevSnp<'static> {
-    /// Under AMD's roots.
+    /// Reports that lead to AMD's own roots.
     pub const AMD: Self = Self {
         products: &PRODUCTS,
     };
@@ -151,7 +152,8 @@ impl Verifier for SevSnp<'_> {
 }
 
 impl SevSnp<'_> {
-    /// The certificate of the key that signed, if AMD vouches for it.
+    /// Returns the certificate of the signing key and the kind of processor, if AMD vouches for the
+    /// certificate.
     fn leaf(&self, given: &[u8], now: u64) -> Result<(Kind, Certificate), Refusal> {
         let mut given = Certificate::parse_all(given)?.into_iter();
         let leaf = given
@@ -182,7 +184,7 @@ fn signed_report(bytes: &[u8; LEN], kind: Kind, leaf: &Certificate) -> Result<Re
     Report::parse(bytes, kind == Kind::Turin)
 }
 
-/// The certificate names the chip and the firmware for which its key was made.
+/// Checks that the certificate names the chip and the firmware of the report.
 fn belongs(report: &Report, kind: Kind, leaf: &Certificate) -> Result<(), Refusal> {
     if certified_tcb(leaf, kind) != Some(report.reported_tcb) {
         return Err(Refusal::OtherCertificate("the version of the firmware"));

@@ -1,28 +1,28 @@
-//! Evidence of an ordinary process: a statement that it proves nothing of the machine, the bytes to
-//! be bound, and, if the process has a key of its own, that key and its signature.
+//! Evidence of an ordinary process: a statement that it proves nothing about the machine, the bytes
+//! to be bound, and, if the process has a key of its own, that key and its signature.
 //!
-//! Without the key anybody makes such evidence. A policy that names keys takes it of their holders
-//! only, so of nobody who merely stands between client and evaluator.
+//! Anybody can make such evidence without a key. A policy that names keys accepts it only from
+//! their holders, so nobody between client and evaluator can make it.
 
 use pgseal_crypto::sign::{PublicKey, SIGNATURE};
 
 use crate::{Attested, BackEnd, Collateral, Measurement, Policy, Refusal, Verifier};
 
-/// What evidence without a key begins with.
+/// The beginning of evidence without a key.
 const STATEMENT: &[u8] = b"pgseal software evaluator: an ordinary process. \
     This proves nothing about hardware: whoever controls the machine can read its memory.\n";
 
-/// And evidence that is signed.
+/// The beginning of evidence with a key and a signature.
 const SIGNED_STATEMENT: &[u8] =
     b"pgseal software evaluator: an ordinary process, known by its key. \
     This proves nothing about hardware: whoever controls the machine can read its memory.\n";
 
-/// Takes the statement for what it is, if the policy allows it by name.
+/// Accepts the statement, which proves nothing, if the policy allows it by name.
 #[derive(Clone, Copy, Debug)]
 pub struct Software;
 
 impl Software {
-    /// Who signed evidence of this kind; nothing is checked.
+    /// Returns the key that claims to have signed the evidence. Nothing is checked.
     pub fn claimed_key(evidence: &[u8]) -> Option<PublicKey> {
         let rest = evidence.strip_prefix(SIGNED_STATEMENT)?;
         Some(PublicKey(rest.get(64..96)?.try_into().ok()?))
@@ -58,7 +58,8 @@ impl Verifier for Software {
     }
 }
 
-/// What is bound, and by whom, if it is signed.
+/// Returns the bound bytes, and the key that signed them, if there is a signature. The signature is
+/// checked.
 fn opened(evidence: &[u8]) -> Result<([u8; 64], Option<PublicKey>), Refusal> {
     let malformed = Refusal::Malformed("not the statement, 64 bytes, and a key with its signature");
     if let Some(bound) = evidence.strip_prefix(STATEMENT) {

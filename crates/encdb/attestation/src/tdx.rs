@@ -1,9 +1,9 @@
-//! Intel TDX: a quote of version 4 or 5, signed by a quoting enclave, which a key of the platform
-//! (PCK) vouches for, whose certificate the quote carries and leads to Intel's root.
+//! Intel TDX: a quote of version 4 or 5, signed by a quoting enclave. A key of the platform (PCK)
+//! vouches for the enclave; the quote carries the key's certificate, which leads to Intel's root.
 //!
-//! Intel's rules (levels of firmware, identity of the quoting enclave, revocations) are those of
-//! `dcap-qvl`; it is given our algorithms, our root and the time, and asked nothing else. What it
-//! does not do is here: one spelling of a quote, and the owner's policy.
+//! `dcap-qvl` applies Intel's rules: levels of firmware, identity of the quoting enclave,
+//! revocations. It gets our algorithms, our root and the time. This module does the rest: a quote
+//! has one spelling, and the owner's policy decides.
 
 use dcap_qvl::config::{Config, CryptoProvider};
 use dcap_qvl::quote::{Quote, TDReport10};
@@ -21,10 +21,12 @@ use x509_cert::Certificate;
 use crate::policy::{digits, TdxMeasurement, TdxPolicy, TdxStatus};
 use crate::{Attested, BackEnd, Collateral, Measurement, Policy, Refusal, Verifier};
 
-/// Bits of the attributes by which a domain is under test: DEBUG and what is reserved beside it.
+/// The first byte of the attributes: DEBUG, and the reserved bits beside it. A domain with any of
+/// them set is under test.
 const UNDER_TEST: u8 = 0xff;
 
-/// Bit 29 of the attributes, MIGRATABLE: another domain may move this one to another platform.
+/// The byte and the bit of the attribute MIGRATABLE (bit 29): another domain may move this one to
+/// another platform.
 const MIGRATABLE: (usize, u8) = (3, 1 << 5);
 
 /// Checks quotes of TDX.
@@ -34,7 +36,7 @@ pub struct Tdx<'a> {
 }
 
 impl Tdx<'static> {
-    /// Under Intel's root.
+    /// Quotes that lead to Intel's own root.
     pub const INTEL: Self = Self {
         root: include_bytes!("tdx/intel-root.der"),
     };
@@ -71,18 +73,20 @@ impl Verifier for Tdx<'_> {
 
 const QUOTE: Refusal = Refusal::Malformed("not one whole quote with its chain of certificates");
 
-/// Bytes between the signed part and the certification data: a length, a signature and a key.
+/// The bytes between the signed part and the certification data: a length, a signature and a key.
 const BEFORE_CERTIFICATION: usize = 4 + 64 + 64;
 
-/// Bytes of certification data before the enclave's own: kind, length, report, signature.
+/// The bytes of the certification data before the enclave's own: kind, length, report, signature.
 const BEFORE_OWN: usize = 2 + 4 + 384 + 64;
 
-/// The numbers of certification data: of the quoting enclave, and a chain as PEM.
+/// The kind of certification data that holds a quoting enclave's report; the next is a chain in
+/// PEM.
 const ENCLAVE: u16 = 6;
 const PEM_CHAIN: u16 = 5;
 
-/// What stands around the signed parts of a quote could be spelt in many ways: here all lengths are
-/// exact, only zeros may follow, and the chain is in PEM's plain form and ends with the root.
+/// Reads a quote and refuses all spellings but one. The parts around the signed ones could be
+/// written in many ways; here all lengths are exact, only zeros may follow, and the chain is in
+/// PEM's plain form and ends with the root.
 fn one_spelling(evidence: &[u8], root: &[u8]) -> Result<Quote, Refusal> {
     let quote = Quote::parse(evidence).map_err(|_| QUOTE)?;
     let rest = evidence.get(quote.signed_length()..).ok_or(QUOTE)?;
@@ -102,8 +106,8 @@ fn one_spelling(evidence: &[u8], root: &[u8]) -> Result<Quote, Refusal> {
     }
 }
 
-/// Whether the domain stays where it is. `dcap-qvl` refuses one that may be moved, too, as it does
-/// a quote that is not authentic: here it has its own name, whoever signed it.
+/// Refuses a domain that may be moved. `dcap-qvl` refuses it too, but as a quote that is not
+/// authentic; this check gives it an error of its own, and needs no signature.
 fn stays(quote: &Quote) -> Result<(), Refusal> {
     let (byte, bit) = MIGRATABLE;
     match quote.report.as_td10() {
@@ -112,7 +116,7 @@ fn stays(quote: &Quote) -> Result<(), Refusal> {
     }
 }
 
-/// What follows kind and length, if it has just that length.
+/// Returns the bytes after kind and length, if the kind is this one and the length is exact.
 fn certified(bytes: &[u8], kind: u16) -> Result<&[u8], Refusal> {
     let (found, rest) = bytes.split_first_chunk().ok_or(QUOTE)?;
     let (len, body) = rest.split_first_chunk().ok_or(QUOTE)?;
@@ -124,7 +128,8 @@ fn certified(bytes: &[u8], kind: u16) -> Result<&[u8], Refusal> {
     }
 }
 
-/// Whether these are three certificates in PEM, the last of them the root; C's zero may follow.
+/// Whether the bytes are three certificates in PEM, the last of them the root. A zero byte may
+/// follow, which ends a string in C.
 fn is_chain(pem: &[u8], root: &[u8]) -> Option<bool> {
     let pem = pem.strip_suffix(&[0]).unwrap_or(pem);
     let chain = Certificate::load_pem_chain(pem).ok()?;
@@ -207,7 +212,7 @@ impl TdxStatus {
     }
 }
 
-/// Takes what `dcap-qvl` found: the owner's policy is applied after it.
+/// Accepts every quote that `dcap-qvl` verified, because the owner's policy is applied afterwards.
 struct Everything;
 
 impl dcap_qvl::Policy for Everything {
@@ -216,7 +221,7 @@ impl dcap_qvl::Policy for Everything {
     }
 }
 
-/// Our algorithms, for `dcap-qvl`.
+/// Connects `dcap-qvl` to our implementations of the algorithms.
 struct AwsLc;
 
 impl Config for AwsLc {
@@ -239,7 +244,7 @@ impl CryptoProvider for AwsLc {
     }
 }
 
-/// The one scheme of Intel's quotes, certificates and lists.
+/// ECDSA over P-256, the only scheme of Intel's quotes, certificates and lists.
 #[derive(Debug)]
 struct P256;
 

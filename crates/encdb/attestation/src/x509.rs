@@ -1,7 +1,8 @@
-//! Certificates of makers: read strictly, and chains checked to a root that the caller trusts.
+//! Certificates of makers. They are read strictly, and chains are checked to a root that the caller
+//! trusts.
 //!
-//! No path is searched for: the caller knows the order. All signatures of a chain are of one
-//! scheme, which its maker uses.
+//! Nothing searches for a path: the caller knows the order. All signatures of a chain have one
+//! scheme, the one that its maker uses.
 
 use pgseal_crypto::foreign::Scheme;
 use x509_cert::der::asn1::ObjectIdentifier;
@@ -22,14 +23,14 @@ const ECDSA_SHA384: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.100
 const BASIC_CONSTRAINTS: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.19");
 const KEY_USAGE: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.15");
 
-/// A certificate that was read; nobody vouches for it yet.
+/// A certificate that was read. Its signature is not checked yet.
 pub struct Certificate {
     parsed: Parsed,
     signed: Vec<u8>,
 }
 
 impl Certificate {
-    /// Reads one, in the only form that DER allows.
+    /// Reads one certificate, in the only form that DER allows.
     pub fn parse(der: &[u8]) -> Result<Self, Refusal> {
         let parsed = Parsed::from_der(der).map_err(|_| MALFORMED)?;
         let signed = parsed.tbs_certificate().to_der().map_err(|_| MALFORMED)?;
@@ -40,7 +41,7 @@ impl Certificate {
         Ok(Self { parsed, signed })
     }
 
-    /// Reads those that stand one after the other.
+    /// Reads certificates that follow each other without a gap.
     pub fn parse_all(ders: &[u8]) -> Result<Vec<Self>, Refusal> {
         let mut reader = SliceReader::new(ders).map_err(|_| MALFORMED)?;
         let mut certificates = Vec::new();
@@ -51,12 +52,12 @@ impl Certificate {
         Ok(certificates)
     }
 
-    /// Whether `issuer` is named as this one's issuer.
+    /// Whether the certificate names `issuer` as its issuer.
     pub fn names_issuer(&self, issuer: &Self) -> bool {
         self.tbs().issuer() == issuer.tbs().subject()
     }
 
-    /// The point of a P-384 key.
+    /// Returns the point of a P-384 key. Fails if the key is of another kind.
     pub fn p384_key(&self) -> Result<&[u8], Refusal> {
         let info = self.tbs().subject_public_key_info();
         let curve = curve(&info.algorithm);
@@ -66,7 +67,7 @@ impl Certificate {
         self.key()
     }
 
-    /// An extension's value.
+    /// Returns the value of the extension of this name.
     pub fn extension(&self, name: ObjectIdentifier) -> Option<&[u8]> {
         let extensions = self.tbs().extensions()?;
         let found = extensions.iter().find(|found| found.extn_id == name)?;
@@ -89,7 +90,7 @@ impl Certificate {
         from <= now && now <= until
     }
 
-    /// Whether it may issue others, with so many between it and the leaf.
+    /// Whether the certificate may issue others, with `below` authorities between it and the leaf.
     fn is_authority(&self, below: usize) -> bool {
         let constraints = self.tbs().get_extension::<BasicConstraints>();
         let usage = self.tbs().get_extension::<KeyUsage>();
@@ -102,7 +103,7 @@ impl Certificate {
             && usage.is_none_or(|(_, usage)| usage.key_cert_sign())
     }
 
-    /// Whether everything that must be understood is, and is said once.
+    /// Whether every critical extension is known, and no extension occurs twice.
     fn is_understood(&self) -> bool {
         let extensions = self.tbs().extensions().map_or(&[][..], Vec::as_slice);
         let known = [BASIC_CONSTRAINTS, KEY_USAGE];
@@ -130,7 +131,8 @@ fn curve(algorithm: &AlgorithmIdentifierOwned) -> Option<ObjectIdentifier> {
     algorithm.parameters.as_ref()?.decode_as().ok()
 }
 
-/// Checks a chain, the leaf first and the root, which the caller trusts, last.
+/// Checks a chain at `now`, in seconds since 1970. The leaf comes first, and the root, which the
+/// caller trusts, comes last.
 pub fn verify_chain(chain: &[&Certificate], scheme: Scheme, now: u64) -> Result<(), Refusal> {
     let issued = chain.iter().zip(chain.iter().skip(1)).enumerate();
     for (below, (subject, issuer)) in issued {

@@ -1,5 +1,5 @@
-//! What a cell costs: `cargo bench -p pgseal-cell`. Medians over rounds, one thread; nothing is
-//! asserted.
+//! Measures the cost of a cell: `cargo bench -p pgseal-cell`. It prints medians over rounds, on one
+//! thread, and asserts nothing.
 
 use std::hint::black_box;
 use std::time::Instant;

@@ -1,11 +1,11 @@
-//! The envelope of one encrypted value, parsed and never trusted.
+//! The envelope of one encrypted value: it is parsed, and never trusted.
 //!
-//! Version 1: `check u8 | type u8 | 0x10 | mode | key id u32be | nonce 12 | tag 16 | ciphertext`.
-//! Version 0, as others publish it: `check u8 | type u8 | algorithm u8 | IV 12 | tag 16 |
-//! ciphertext`, the plaintext followed by one byte. `check` is the exclusive or of all behind it.
+//! Version 1 is `check u8 | type u8 | 0x10 | mode | key id u32be | nonce 12 | tag 16 | ciphertext`.
+//! Version 0, as others publish it, is `check u8 | type u8 | algorithm u8 | IV 12 | tag 16 |
+//! ciphertext`; one byte follows the plaintext. `check` is the exclusive or of all bytes after it.
 //!
 //! Invariant: a [`CellRef`] has a known version, type and mode, a right check byte, and a length
-//! that its type can have. Whether it is authentic only a key says.
+//! that its type can have. Only a key shows whether it is authentic.
 
 use pgseal_value::Type;
 
@@ -21,56 +21,57 @@ const LEGACY: u8 = 0;
 const VERSION_1: u8 = 1;
 const AES_128_GCM: u8 = 0;
 
-/// Why bytes are no cell that we can use. No variant holds a value.
+/// The reason why bytes are no cell that we can use. No variant holds a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CellError {
-    /// Too short for a header, or not a length that its type has.
+    /// The bytes are too short for a header, or have a length that no value of the type has.
     #[error("the encrypted value has a wrong length")]
     WrongLength,
     /// The check byte does not match.
     #[error("the encrypted value is malformed: its check byte does not match")]
     Malformed,
-    /// A version that is not 0 or 1.
+    /// The version is neither 0 nor 1.
     #[error("the encrypted value is of a version that this pgseal does not know")]
     UnknownVersion,
-    /// An algorithm of version 0, or a mode of version 1, that is not known.
+    /// The algorithm of version 0, or the mode of version 1, is not known.
     #[error("the encrypted value names an algorithm that this pgseal does not know")]
     UnknownAlgorithm,
-    /// A type byte that is not known, or not known in this version.
+    /// The type byte is not known, or not known in this version.
     #[error("the encrypted value is of a type that this pgseal does not know")]
     UnknownType,
-    /// Another key, or something was altered.
+    /// The cell was sealed under another key, or was altered.
     #[error("the encrypted value is not authentic")]
     NotAuthentic,
 }
 
-/// Who made a cell of version 1, and whether equal values give equal cells.
+/// The maker of a cell of version 1. It decides whether equal values give equal cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Mode {
-    /// Made by a client or an authorised conversion, with a random nonce.
+    /// A client or an authorised conversion made the cell, with a random nonce.
     Randomised = 1,
-    /// Made likewise, with a nonce that is a keyed function of the value.
+    /// A client or an authorised conversion made the cell; its nonce is a keyed function of the
+    /// value, so equal values give equal cells.
     Deterministic = 2,
-    /// Made by an evaluator from other cells, with a random nonce.
+    /// An evaluator made the cell from other cells, with a random nonce.
     Derived = 3,
 }
 
-/// What stands before the nonce.
+/// The part of a cell before its nonce: version, and in version 1 mode and key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Envelope {
-    /// Version 0, AES-128-GCM: names no key.
+    /// Version 0, AES-128-GCM. It names no key.
     Legacy,
-    /// Version 1.
+    /// Version 1, AES-256-GCM-SIV.
     Sealed {
-        /// How it was made
+        /// How the cell was made
         mode: Mode,
-        /// Whose data key sealed it
+        /// The data key that sealed the cell
         key: DataKeyId,
     },
 }
 
-/// A well-formed cell, borrowed.
+/// A borrowed cell that is well formed, and perhaps not authentic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CellRef<'a> {
     bytes: &'a [u8],
@@ -79,7 +80,7 @@ pub struct CellRef<'a> {
 }
 
 impl<'a> CellRef<'a> {
-    /// Reads a cell.
+    /// Reads a cell, and checks all but its tag.
     #[inline]
     pub fn parse(bytes: &'a [u8]) -> Result<Self, CellError> {
         let &[check, ty, form, ref rest @ ..] = bytes else {
@@ -106,19 +107,19 @@ impl<'a> CellRef<'a> {
         Ok(cell)
     }
 
-    /// What the value is.
+    /// Returns the type of the value, which the tag protects.
     #[inline]
     pub fn ty(&self) -> Type {
         self.ty
     }
 
-    /// Version, mode and key.
+    /// Returns version, mode and key.
     #[inline]
     pub fn envelope(&self) -> Envelope {
         self.envelope
     }
 
-    /// How it was made; what others wrote counts as made by a client.
+    /// Returns how the cell was made. A cell of version 0 counts as made by a client.
     #[inline]
     pub fn mode(&self) -> Mode {
         match self.envelope {
@@ -127,7 +128,7 @@ impl<'a> CellRef<'a> {
         }
     }
 
-    /// The data key, if the cell names one.
+    /// Returns the data key. Version 0 names none.
     #[inline]
     pub fn key_id(&self) -> Option<DataKeyId> {
         match self.envelope {
@@ -136,31 +137,32 @@ impl<'a> CellRef<'a> {
         }
     }
 
-    /// The whole cell.
+    /// Returns the whole cell.
     #[inline]
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
 
-    /// The nonce.
+    /// Returns the nonce.
     #[inline]
     pub fn nonce(&self) -> &'a [u8; 12] {
         self.part(self.header() - 28)
     }
 
-    /// The tag.
+    /// Returns the tag.
     #[inline]
     pub fn tag(&self) -> &'a [u8; 16] {
         self.part(self.header() - 16)
     }
 
-    /// The encrypted bytes.
+    /// Returns the encrypted bytes, one more than the value has in version 0.
     #[inline]
     pub fn ciphertext(&self) -> &'a [u8] {
         &self.bytes[self.header()..]
     }
 
-    /// Bytes of the value in PostgreSQL's binary format.
+    /// Returns the length of the value in PostgreSQL's binary format, in bytes. Version 0 appends a
+    /// byte to the value, which does not count.
     #[inline]
     pub fn plain_len(&self) -> usize {
         match self.envelope {
@@ -196,7 +198,8 @@ impl<'a> CellRef<'a> {
     }
 }
 
-/// Bytes of a value in PostgreSQL's binary format, where they are always as many.
+/// Returns the length of the type's values in PostgreSQL's binary format, in bytes, if all values
+/// have the same length.
 fn fixed_len(ty: Type) -> Option<usize> {
     match ty {
         Type::Bool => Some(1),
@@ -207,7 +210,7 @@ fn fixed_len(ty: Type) -> Option<usize> {
     }
 }
 
-/// The types whose bytes are published; what other bytes of version 0 mean is not known.
+/// Whether version 0 has this type. Only two type bytes of version 0 are published.
 fn is_published(ty: Type) -> bool {
     matches!(ty, Type::Int4 | Type::Text)
 }
@@ -232,7 +235,8 @@ fn sealed(form: u8, rest: &[u8]) -> Result<Envelope, CellError> {
     Ok(Envelope::Sealed { mode, key })
 }
 
-/// The exclusive or of all bytes.
+/// Returns the exclusive or of all bytes. It works on words of 8 bytes, because every cell that is
+/// read or made needs it.
 pub(crate) fn check_byte(bytes: &[u8]) -> u8 {
     let words = bytes.chunks_exact(8);
     let rest = words.remainder();

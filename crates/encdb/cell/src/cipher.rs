@@ -1,5 +1,5 @@
-//! Sealing and opening of cells of version 1. Called for every value that a statement touches:
-//! nothing here allocates, but for growing the caller's buffer.
+//! Sealing and opening of cells of version 1. A statement calls these functions for every value
+//! that it touches, so nothing here allocates, except to grow the caller's buffer.
 
 use pgseal_crypto::aead::Aead;
 use pgseal_crypto::{Mac, Nonces, RandomError};
@@ -10,11 +10,11 @@ use crate::cell::{check_byte, HEADER};
 use crate::{CellError, CellRef, DataKey, DataKeyId, Envelope, Mode};
 
 const LABEL: &[u8; 14] = b"pgseal/cell/1\0";
-/// Label, type, form, key id.
+/// The length of the associated data in bytes: label, type, form, key id.
 const AD: usize = LABEL.len() + 6;
 const VERSION_1: u8 = 0x10;
 
-/// A data key, expanded.
+/// The keys that are derived from a data key, ready to seal and open cells.
 pub struct CellCipher {
     id: DataKeyId,
     aead: Aead,
@@ -22,7 +22,7 @@ pub struct CellCipher {
 }
 
 impl CellCipher {
-    /// Expands a key.
+    /// Derives and expands the keys, once for many cells.
     pub fn new(key: &DataKey) -> Self {
         Self {
             id: key.id(),
@@ -31,13 +31,14 @@ impl CellCipher {
         }
     }
 
-    /// The name that its cells carry.
+    /// Returns the id that the cells of this key carry.
     #[inline]
     pub fn id(&self) -> DataKeyId {
         self.id
     }
 
-    /// Appends the cell of a value, given in PostgreSQL's binary format.
+    /// Seals a value, given in PostgreSQL's binary format, and appends its cell to `into`. Fails
+    /// only if the system has no randomness for the nonce.
     pub fn seal(
         &self,
         ty: Type,
@@ -55,8 +56,8 @@ impl CellCipher {
         Ok(())
     }
 
-    /// The value of a cell, in PostgreSQL's binary format, to `out`, which has its
-    /// [length](CellRef::plain_len); zeros if it is refused.
+    /// Opens a cell and writes its value, in PostgreSQL's binary format, to `out`. `out` must have
+    /// the value's [length](CellRef::plain_len). It is all zeros if the cell is refused.
     #[inline]
     pub fn open_to(&self, cell: &CellRef<'_>, out: &mut [u8]) -> Result<(), CellError> {
         let mode = self.mode_of(cell).filter(|_| out.len() == cell.plain_len());
@@ -70,7 +71,7 @@ impl CellCipher {
             .map_err(|_| CellError::NotAuthentic)
     }
 
-    /// The mode of a cell that names this key.
+    /// Returns the mode of a cell that names this key.
     fn mode_of(&self, cell: &CellRef<'_>) -> Option<Mode> {
         match cell.envelope() {
             Envelope::Sealed { mode, key } if key == self.id => Some(mode),
@@ -78,7 +79,8 @@ impl CellCipher {
         }
     }
 
-    /// The value of a cell in place of what `into` held. A buffer that grows is wiped first.
+    /// Opens a cell and replaces the contents of `into` with its value. A buffer that must grow is
+    /// wiped first, because growing leaves its old memory behind.
     #[inline]
     pub fn open(&self, cell: &CellRef<'_>, into: &mut Vec<u8>) -> Result<(), CellError> {
         if into.capacity() < cell.plain_len() {
@@ -97,7 +99,8 @@ impl CellCipher {
         ad
     }
 
-    /// The synthetic nonce of deterministic cells: a keyed function of value, type and key.
+    /// Returns the synthetic nonce of deterministic cells, a keyed function of value, type, mode
+    /// and key.
     fn nonce(&self, ad: &[u8], plain: &[u8]) -> [u8; 12] {
         let mut nonce = [0; 12];
         nonce.copy_from_slice(&self.nonces.tag(&[ad, plain])[..12]);

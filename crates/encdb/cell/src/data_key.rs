@@ -1,11 +1,11 @@
-//! Data keys, which seal cells, and their wrapped form, which lies in the database.
+//! Data keys, which seal cells, and their wrapped form, which the database stores.
 //!
-//! `version u8 | algorithm u8 | flags u8 | group u32 | key id u32be | owner id 16 | nonce 12 |
-//! tag 16 | wrapped key`. The key name stands beside it in the table; name and all that comes
-//! before the nonce are bound.
+//! The wrapped form is `version u8 | algorithm u8 | flags u8 | group u32 | key id u32be | owner id
+//! 16 | nonce 12 | tag 16 | wrapped key`.
+//! The table stores the key name beside it. The tag binds the name and all fields before the nonce.
 //!
-//! States, each a type: [`WrappedKey`] (well formed; anybody may have written it), then
-//! [`Unwrapped`] (its tag was checked under the owner's master key).
+//! Each state is a type: [`WrappedKey`] is well formed, but anybody may have written it; the tag of
+//! [`Unwrapped`] was checked under the owner's master key.
 
 use std::fmt;
 
@@ -22,7 +22,7 @@ const DETERMINISTIC: u8 = 1;
 const BOUND: usize = 27;
 const LABEL: &[u8] = b"pgseal/datakey/1\0";
 
-/// The public name of a data key: a one-way function of it.
+/// The public name of a data key. It is a one-way function of the key.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DataKeyId(pub u32);
 
@@ -38,21 +38,21 @@ impl fmt::Debug for DataKeyId {
     }
 }
 
-/// The 32 random bytes that the keys of a column's cells are derived from.
+/// The 32 random bytes from which the keys of a column's cells are derived.
 pub struct DataKey(Secret);
 
 impl DataKey {
-    /// A new key.
+    /// Generates a random key.
     pub fn generate() -> Result<Self, RandomError> {
         Secret::generate().map(Self)
     }
 
-    /// Moves a key in: the source is wiped.
+    /// Moves a key in and wipes the source.
     pub fn from_bytes(bytes: &mut [u8; 32]) -> Self {
         Self(Secret::from_bytes(bytes))
     }
 
-    /// The public name of this key.
+    /// Returns the public name of this key.
     pub fn id(&self) -> DataKeyId {
         DataKeyId(u32::from_be_bytes(
             self.0.derive_public(b"pgseal/cell/1 id\0"),
@@ -68,42 +68,42 @@ impl DataKey {
     }
 }
 
-/// What a data key is for.
+/// The kind of cells that a data key is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum KeyAlgorithm {
-    /// AES-128-GCM of version 0; a key of 16 bytes that opens only
+    /// AES-128-GCM of version 0; the key has 16 bytes and only opens cells
     Legacy = 0,
     /// AES-256-GCM-SIV of version 1
     Sealed = 1,
 }
 
-/// Why a data key does not open.
+/// The reason why a data key cannot be unwrapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnwrapError {
-    /// Not a wrapped key.
+    /// The bytes are not a wrapped key.
     #[error("the data key is malformed: restore its row from a copy")]
     Malformed,
-    /// Written by a later pgseal.
+    /// A later pgseal wrote the key.
     #[error("the data key is of a form that this pgseal does not know: install a newer pgseal")]
     Unknown,
-    /// Another owner's, or wrapped under an earlier master key.
+    /// The key is another owner's, or is wrapped under an earlier master key.
     #[error("the data key is not wrapped under this owner's master key")]
     OtherOwner,
-    /// Altered, or under another name than it was made for.
+    /// The key was altered, or stored under another name than it was made for.
     #[error("the data key is not authentic: restore its row from a copy")]
     NotAuthentic,
 }
 
-/// A data key that was unwrapped.
+/// A data key that was unwrapped, so an authentic one.
 pub enum Unwrapped {
-    /// For cells of version 1.
+    /// The key seals and opens cells of version 1.
     Sealed(DataKey),
-    /// For cells of version 0.
+    /// The key opens cells of version 0.
     Legacy(LegacyKey),
 }
 
-/// A wrapped data key, well formed, borrowed.
+/// A borrowed wrapped key that is well formed, and perhaps not authentic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WrappedKey<'a> {
     bound: &'a [u8; BOUND],
@@ -118,7 +118,7 @@ pub struct WrappedKey<'a> {
 }
 
 impl<'a> WrappedKey<'a> {
-    /// Reads a wrapped key.
+    /// Reads a wrapped key. Fails with [`UnwrapError::Malformed`] or [`UnwrapError::Unknown`].
     pub fn parse(bytes: &'a [u8]) -> Result<Self, UnwrapError> {
         match bytes.first() {
             Some(&VERSION) => {}
@@ -152,37 +152,38 @@ impl<'a> WrappedKey<'a> {
         })
     }
 
-    /// What the key is for.
+    /// Returns the kind of cells that the key is for.
     pub fn algorithm(&self) -> KeyAlgorithm {
         self.algorithm
     }
 
-    /// Whether conversions on the server make deterministic cells of it.
+    /// Whether conversions on the server make deterministic cells with this key.
     pub fn deterministic(&self) -> bool {
         self.deterministic
     }
 
-    /// The group that grants may name.
+    /// Returns the key's group, which grants may name.
     pub fn group(&self) -> u32 {
         self.group
     }
 
-    /// The name that cells carry.
+    /// Returns the id that the key's cells carry.
     pub fn id(&self) -> DataKeyId {
         self.id
     }
 
-    /// Whose it claims to be.
+    /// Returns the owner that the key claims.
     pub fn owner(&self) -> OwnerId {
         self.owner
     }
 
-    /// A hash that no other wrapped key has.
+    /// Returns a hash that no other wrapped key has.
     pub fn identity(&self) -> [u8; 32] {
         pgseal_crypto::sha256(&[self.bound, self.nonce, self.tag, self.sealed])
     }
 
-    /// The key, if it was wrapped under this master key for this owner and this name.
+    /// Unwraps the key. Fails unless it was wrapped under this master key, for this owner and this
+    /// name.
     pub fn unwrap(
         &self,
         master: &MasterKey,
@@ -223,7 +224,7 @@ impl<'a> WrappedKey<'a> {
 }
 
 impl Unwrapped {
-    /// The public name of this key.
+    /// Returns the public name of this key.
     pub fn id(&self) -> DataKeyId {
         match self {
             Self::Sealed(key) => key.id(),
@@ -231,7 +232,7 @@ impl Unwrapped {
         }
     }
 
-    /// The key wrapped, for the table of data keys.
+    /// Wraps the key for the table of data keys.
     pub fn wrap(
         &self,
         master: &MasterKey,

@@ -1,14 +1,14 @@
-//! Encrypted values of columns: the cell that stands for one value, the keys that seal cells, and
-//! the grants by which an owner lets others compute with them. Pure: bytes in, types out.
+//! Encrypted values of columns: the cell that holds one value, the keys that seal cells, and the
+//! grants by which an owner lets others compute with them. The crate does no input or output.
 //!
 //! Invariants:
 //! 1. Parsing takes any bytes: it never panics, and every refusal is a typed error.
-//! 2. A cell that was opened had the type, mode and key that stand in it; moved under another of
-//!    these it is refused.
+//! 2. An opened cell had the type, mode and key that its envelope names. A cell whose envelope was
+//!    changed is refused.
 //! 3. No cell is an unkeyed function of its plaintext.
-//! 4. Key material is in types that are wiped; no error text holds a value.
+//! 4. Types that are wiped hold the key material, and no error text holds a value.
 //!
-//! `docs/format/cell.md`, `datakey.md` and `grant.md` restate each layout.
+//! `docs/format/cell.md`, `datakey.md` and `grant.md` specify the layouts.
 
 #![forbid(unsafe_code)]
 

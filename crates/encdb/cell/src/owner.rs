@@ -1,4 +1,4 @@
-//! An owner's master key: what wraps data keys, and what hashes values.
+//! An owner's master key. It wraps the data keys and hashes the values.
 
 use pgseal_crypto::sign::PublicKey;
 use pgseal_crypto::{Prf, RandomError, Secret};
@@ -8,29 +8,30 @@ use pgseal_value::Type;
 pub struct MasterKey(Secret);
 
 impl MasterKey {
-    /// A new key.
+    /// Generates a random key.
     pub fn generate() -> Result<Self, RandomError> {
         Secret::generate().map(Self)
     }
 
-    /// Moves a key in: the source is wiped.
+    /// Moves a key in and wipes the source.
     pub fn from_bytes(bytes: &mut [u8; 32]) -> Self {
         Self(Secret::from_bytes(bytes))
     }
 
-    /// The bytes, for the owner's own keeping and for the sealed exchange.
+    /// Returns the bytes, for the owner's own file and for the sealed exchange with an evaluator.
     pub fn expose(&self) -> &[u8; 32] {
         self.0.expose()
     }
 
-    /// The name of this key in the hands of this owner. Who claims another's public key without its
-    /// master key gets another name.
+    /// Returns the name of this master key together with the owner's public key. Anybody who claims
+    /// another owner's public key, but has another master key, gets another name.
     pub fn owner_id(&self, owner: &PublicKey) -> OwnerId {
         let info = [OWNER_ID, &owner.0].concat();
         OwnerId(self.0.derive_public(&info))
     }
 
-    /// The key by which values are hashed: one for all data keys of an owner, so that joins work.
+    /// Returns the key that hashes values. All data keys of an owner share it, so that joins
+    /// between columns of different keys work.
     pub fn hash_key(&self) -> HashKey {
         HashKey(Prf::new(self.0.derive(HASH)))
     }
@@ -44,15 +45,16 @@ const OWNER_ID: &[u8] = b"pgseal/owner/1 id\0";
 const HASH: &[u8] = b"pgseal/owner/1 hash\0";
 const WRAP: &[u8] = b"pgseal/owner/1 wrap\0";
 
-/// Names an owner's master key and signing key together; public.
+/// The public name of an owner's master key together with its signing key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OwnerId(pub [u8; 16]);
 
-/// Hashes values of one owner.
+/// The key that hashes the values of one owner.
 pub struct HashKey(Prf);
 
 impl HashKey {
-    /// The hash of a value in canonical form. Its low half with seed 0 is the 32-bit hash.
+    /// Hashes a value in canonical form. PostgreSQL's 32-bit hash is the low half of the hash with
+    /// seed 0.
     #[inline]
     pub fn hash(&self, ty: Type, canonical: &[u8], seed: u64) -> u64 {
         self.0.of(&[&seed.to_le_bytes(), &[ty as u8], canonical])

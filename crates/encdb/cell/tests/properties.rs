@@ -1,5 +1,5 @@
-//! What holds of all cells: what was sealed is opened, equal values show only where the mode says
-//! so, and a cell holds for its type, mode and key alone.
+//! Properties of all cells: a sealed value opens again, equal values give equal cells only in
+//! deterministic mode, and a cell opens only under its own type, mode and key.
 
 use pgseal_cell::{CellCipher, CellError, CellRef, DataKey, Mode, Nonces, Type};
 use proptest::prelude::*;
@@ -23,7 +23,7 @@ fn open(cipher: &CellCipher, cell: &[u8]) -> Result<Vec<u8>, CellError> {
     Ok(plain)
 }
 
-/// A type that takes any length: the rest of the envelope is the same for all.
+/// Returns a type that takes any length. The rest of the envelope is the same for all types.
 fn any_length() -> impl Strategy<Value = Type> {
     prop::sample::select(vec![Type::Text, Type::Bytea, Type::Decimal])
 }

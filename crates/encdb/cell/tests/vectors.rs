@@ -1,5 +1,5 @@
-//! `vectors/cell.json`, `datakey.json`, `grant.json`: cells, keys and grants, most of them bad, and
-//! what must come of each.
+//! `vectors/cell.json`, `datakey.json` and `grant.json`: cells, keys and grants, most of them bad,
+//! each with the result that is expected.
 
 use pgseal_cell::grant::{verify, Grant, GrantError, Revocations, Serial};
 use pgseal_cell::{
@@ -149,7 +149,7 @@ fn cells_are_sealed_as_they_were() {
     }
 }
 
-/// Opens deterministic cells of version 0 without a key: their nonce is an unkeyed hash.
+/// Opens deterministic cells of version 0 without a key, because their nonce is an unkeyed hash.
 fn dictionary(cell: &[u8]) -> Vec<Vec<u8>> {
     let nonce = *CellRef::parse(cell).expect("a cell").nonce();
     let numbers = (-500_i32..=500).flat_map(|i| [i.to_le_bytes(), i.to_be_bytes()]);
@@ -301,7 +301,7 @@ struct RevocationCase {
     result: String,
 }
 
-/// The owner of most vectors: RFC 8032's first.
+/// The owner of most vectors: the first test vector of RFC 8032.
 fn owner_key() -> SigningKey {
     let seed = "9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60";
     SigningKey::from_seed(&Secret::from_bytes(&mut array(seed)))

@@ -1,33 +1,34 @@
-//! The layout of a report: AMD 56860 "SEV-SNP Firmware ABI", ATTESTATION_REPORT. Little-endian.
+//! The layout of a report: AMD 56860 "SEV-SNP Firmware ABI", ATTESTATION_REPORT. Integers are
+//! little-endian.
 
 use crate::snp::Tcb;
 use crate::Refusal;
 
-/// Bytes of a report.
+/// The length of a report in bytes.
 pub const LEN: usize = 1184;
 
-/// Bytes of it that are signed.
+/// The length of its signed part in bytes.
 pub const SIGNED: usize = 0x2a0;
 
-/// Versions whose layout is this one.
+/// The versions that have this layout.
 const VERSIONS: std::ops::RangeInclusive<u32> = 2..=5;
 
-/// The number of ECDSA over P-384 with SHA-384.
+/// The report's number for ECDSA over P-384 with SHA-384.
 const ECDSA_P384: u32 = 1;
 
 const DEBUG: u32 = 1 << 19;
 const MIGRATION: u32 = 1 << 18;
 
-/// Whose key signed.
+/// The key that signed a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signer {
-    /// The chip's own (VCEK)
+    /// The chip's own key (VCEK)
     Chip,
-    /// One that AMD gave to the cloud's owner (VLEK)
+    /// A key that AMD gave to the cloud's operator (VLEK)
     Cloud,
 }
 
-/// What a report says, as far as it matters here.
+/// The fields of a report that are checked.
 pub struct Report {
     pub debug: bool,
     pub migration: bool,
@@ -40,7 +41,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Reads a report whose signature was checked.
+    /// Reads a report. The caller has checked its signature.
     pub fn parse(bytes: &[u8; LEN], turin: bool) -> Result<Self, Refusal> {
         let version = word(bytes, 0);
         if !VERSIONS.contains(&version) {
@@ -64,7 +65,8 @@ impl Report {
         })
     }
 
-    /// Whether a certificate's chip is this one. Turin's identifiers are shorter, and zeros follow.
+    /// Whether a certificate is for the chip of this report. Turin's identifiers are shorter than
+    /// the field, and zeros follow them.
     pub fn is_of_chip(&self, certified: &[u8]) -> bool {
         let (chip, rest) = self.chip.split_at(certified.len().min(self.chip.len()));
         let is_zero = chip.iter().all(|byte| *byte == 0);
@@ -104,7 +106,8 @@ fn tcb(bytes: [u8; 8], turin: bool) -> Tcb {
     }
 }
 
-/// The signature as r and s, big-endian; in the report they are little-endian, and zeros follow.
+/// Returns the signature as r and s, 48 bytes each, big-endian. The report stores them
+/// little-endian, each followed by zeros.
 pub fn signature(bytes: &[u8; LEN]) -> Result<[u8; 96], Refusal> {
     let stored = &bytes[SIGNED..];
     let (r, s, rest) = (&stored[..72], &stored[72..144], &stored[144..]);

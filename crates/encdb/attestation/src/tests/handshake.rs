@@ -1,11 +1,11 @@
-//! Evidence in the handshake that it is for.
+//! Evidence in the handshake that it was made for.
 
 use pgseal_evaluator_proto::message::{Hello, MessageError, Offer, OfferTerms, Welcome};
 
 use super::policy::statement;
 use crate::{Collateral, Judge, Policy, Refusal};
 
-/// An offer of a back end, with evidence made of what it must contain.
+/// Makes an offer of a back end, with evidence that binds the bytes of the handshake.
 fn offer(backend: u8, evidence: fn(&[u8; 64]) -> Vec<u8>) -> Offer {
     let hello = Hello::new().expect("random bytes");
     let terms = OfferTerms {

@@ -1,4 +1,4 @@
-//! Evidence under roots made for the purpose: `vectors/attestation/minted.json`.
+//! Evidence under roots that were made for these tests: `vectors/attestation/minted.json`.
 
 use serde::Deserialize;
 
@@ -50,7 +50,7 @@ pub fn minted() -> Minted {
 }
 
 impl Cases {
-    /// The first case's evidence and policy, which are good.
+    /// Returns the evidence and the policy of the first case, which are good.
     pub fn good(&self) -> (Vec<u8>, Policy) {
         let first = &self.cases[0];
         let evidence = first.evidence.as_deref().map(unhex);
@@ -59,7 +59,7 @@ impl Cases {
         (evidence.expect("it has some"), policy)
     }
 
-    /// What a case says, or the first for it.
+    /// Returns a field of a case. A case without it takes the field of the first case.
     fn said<'a>(&'a self, case: &'a Case, of: fn(&Case) -> Option<&String>) -> Option<&'a str> {
         of(case).or(of(&self.cases[0])).map(String::as_str)
     }

@@ -1,4 +1,5 @@
-//! Every back end, with stored evidence: AMD's and Intel's own, and minted, most of it bad.
+//! Tests of every back end with stored evidence: AMD's and Intel's own, and minted evidence, most
+//! of it bad.
 
 mod handshake;
 mod minted;
@@ -14,7 +15,7 @@ use proptest::test_runner::TestCaseError;
 
 use crate::{Attested, Policy, Refusal};
 
-/// A file of `vectors/attestation/`.
+/// Reads a file of `vectors/attestation/`.
 fn stored(name: &str) -> Vec<u8> {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../vectors/attestation/");
     fs::read(format!("{folder}{name}")).expect("the vectors lie beside the crates")
@@ -30,12 +31,12 @@ fn unhex(digits: &str) -> Vec<u8> {
     pairs.map(|one| pair(one).expect("digits")).collect()
 }
 
-/// A policy that is well written.
+/// Parses a policy that is well written.
 fn policy_of(text: &str) -> Policy {
     Policy::parse(text).expect("a policy")
 }
 
-/// A refusal's name, or `accepted`.
+/// Returns the name of the refusal, or `accepted`.
 fn outcome(result: &Result<Attested, Refusal>) -> String {
     let Err(refusal) = result else {
         return "accepted".into();
@@ -47,7 +48,7 @@ fn outcome(result: &Result<Attested, Refusal>) -> String {
 
 type Check<'a> = dyn Fn(&[u8]) -> Result<Attested, Refusal> + 'a;
 
-/// One bit of every byte, another from byte to byte, is what no verifier may miss.
+/// Flips one bit in each byte, a different one from byte to byte. The verifier must refuse each.
 fn refuses_a_flip_in_each_byte(evidence: &[u8], check: &Check<'_>) {
     assert_eq!(outcome(&check(evidence)), "accepted");
     for place in 0..evidence.len() {
@@ -57,7 +58,7 @@ fn refuses_a_flip_in_each_byte(evidence: &[u8], check: &Check<'_>) {
     }
 }
 
-/// Any bit at all, and any shorter evidence.
+/// Flips random bits and cuts the evidence at random places. The verifier must refuse each.
 fn refuses_flips_and_cuts(evidence: &[u8], check: &Check<'_>) {
     assert_eq!(outcome(&check(evidence)), "accepted");
     let places = (0..evidence.len(), 0..8u8);

@@ -1,4 +1,4 @@
-//! A minted document, at its time and at others, and bit by bit.
+//! Tests of a minted document, at its time, at other times, and bit by bit.
 
 use super::minted::minted;
 use super::{outcome, refuses_a_flip_in_each_byte, refuses_flips_and_cuts};

@@ -1,4 +1,4 @@
-//! Policies: what is written is what holds, and nothing is guessed.
+//! Policies hold as they are written, and nothing is guessed.
 
 use pgseal_crypto::sign::SigningKey;
 use pgseal_crypto::Secret;
@@ -6,7 +6,7 @@ use pgseal_crypto::Secret;
 use super::policy_of;
 use crate::{verify, BackEnd, Collateral, Policy, Refusal, Software, Verifier};
 
-/// What an evaluator shows that is an ordinary process (docs/format/evidence.md).
+/// Makes the evidence of an evaluator that is an ordinary process (docs/format/evidence.md).
 pub fn statement(bound: &[u8; 64]) -> Vec<u8> {
     let text = "pgseal software evaluator: an ordinary process. This proves nothing about \
                 hardware: whoever controls the machine can read its memory.\n";
@@ -58,7 +58,7 @@ fn key(seed: u8) -> SigningKey {
     SigningKey::from_seed(&Secret::from_bytes(&mut [seed; 32]))
 }
 
-/// The statement of an evaluator with this key.
+/// Makes the statement of an evaluator with this key, and signs it.
 fn signed(seed: u8) -> Vec<u8> {
     let text = "pgseal software evaluator: an ordinary process, known by its key. This proves \
                 nothing about hardware: whoever controls the machine can read its memory.\n";

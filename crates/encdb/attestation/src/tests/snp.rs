@@ -1,4 +1,4 @@
-//! A report of a Milan that AMD's own root vouches for.
+//! Tests of a report of a Milan processor that AMD's own root vouches for.
 
 use super::{outcome, refuses_a_flip_in_each_byte, refuses_flips_and_cuts, stored, unhex};
 use crate::{verify, Attested, BackEnd, Collateral, Measurement, Policy, Refusal};

@@ -1,4 +1,5 @@
-//! Quotes of version 4 and 5 that Intel's own root vouches for, with collateral of their time.
+//! Tests of quotes of version 4 and 5 that Intel's own root vouches for, with collateral of the
+//! same time.
 
 use super::{
     outcome, policy_of, refuses_a_flip_in_each_byte, refuses_flips_and_cuts, stored, stored_text,
@@ -6,19 +7,19 @@ use super::{
 use crate::policy::digits;
 use crate::{verify, Attested, BackEnd, Collateral, Measurement, Refusal};
 
-/// A stored quote, and when its collateral held.
+/// A stored quote, its collateral, and a time at which the collateral was valid.
 struct Sample {
     quote: Vec<u8>,
     collateral: String,
     now: u64,
 }
 
-/// Offset of MRTD in a quote of version 4, and of RTMR0.
+/// The offsets of MRTD and RTMR0 in a quote of version 4, in bytes.
 const MRTD: usize = 48 + 136;
 const RTMR: usize = 48 + 328;
 
 impl Sample {
-    /// Version 4, July 2025.
+    /// Returns a quote of version 4, from July 2025.
     fn v4() -> Self {
         Self {
             quote: stored("tdx-v4-quote.bin"),
@@ -27,7 +28,7 @@ impl Sample {
         }
     }
 
-    /// Version 5 with a report of TDX 1.5, October 2026.
+    /// Returns a quote of version 5 with a report of TDX 1.5, from October 2026.
     fn v5() -> Self {
         Self {
             quote: stored("tdx-v5-quote.bin"),
@@ -36,7 +37,7 @@ impl Sample {
         }
     }
 
-    /// The registers from an offset of version 4 on, as digits.
+    /// Returns the register at this offset of version 4, as hexadecimal digits.
     fn register(&self, at: usize) -> String {
         let shift = if self.quote[0] == 5 { 6 } else { 0 };
         digits(&self.quote[at + shift..at + shift + 48])
@@ -54,7 +55,7 @@ impl Sample {
         text + " }]\n"
     }
 
-    /// The quote without the zeros that may follow it, but for the one that ends its text.
+    /// Returns the quote without the zeros that follow it, except the one that ends its text.
     fn whole(&self) -> &[u8] {
         let end = self.quote.iter().rposition(|byte| *byte != 0);
         &self.quote[..end.map_or(0, |last| last + 2)]

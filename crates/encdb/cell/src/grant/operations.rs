@@ -1,4 +1,5 @@
-//! What can be granted, as a set. The numbers of the bits are part of what owners sign.
+//! Sets of operations that an owner can grant. Owners sign the numbers of the bits, so no number
+//! ever changes.
 
 use std::fmt;
 
@@ -6,27 +7,27 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Operation {
-    /// Compare and hash cells that clients or conversions made.
+    /// Compare and hash cells that clients or conversions made
     CompareStored = 0,
-    /// Compare and hash cells that an evaluator made from others.
+    /// Compare and hash cells that an evaluator made from others
     CompareDerived = 1,
-    /// `+ - * / % ^`, negation, absolute value.
+    /// `+ - * / % ^`, negation, absolute value
     Arithmetic = 2,
-    /// `||`, substring, LIKE, length, lower, upper.
+    /// `||`, substring, LIKE, length, lower, upper
     Text = 3,
-    /// sum, avg, min, max.
+    /// sum, avg, min, max
     Aggregate = 4,
-    /// Casts between encrypted types.
+    /// Casts between encrypted types
     Cast = 5,
-    /// extract.
+    /// extract
     Extract = 6,
-    /// Plaintext to cells, on the server.
+    /// Convert plaintext to cells, on the server
     ConvertIn = 7,
-    /// Cells to plaintext, on the server.
+    /// Convert cells to plaintext, on the server
     ConvertOut = 8,
-    /// New data keys, made on the server.
+    /// Make new data keys, on the server
     KeyGenerate = 9,
-    /// Use of keys that the owner's own session opened, by another's session.
+    /// Use keys that a session of the owner opened, from a session of somebody else
     Share = 10,
 }
 
@@ -46,7 +47,7 @@ impl Operation {
         Self::Share,
     ];
 
-    /// As an owner writes it in a command.
+    /// Returns the name by which an owner writes the operation in a command.
     pub fn name(self) -> &'static str {
         match self {
             Self::CompareStored => "compare-stored",
@@ -63,7 +64,7 @@ impl Operation {
         }
     }
 
-    /// The operation of this name.
+    /// Returns the operation of this name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|op| op.name() == name)
     }
@@ -78,18 +79,18 @@ impl Operation {
 pub struct Operations(u32);
 
 impl Operations {
-    /// Nothing.
+    /// The empty set.
     pub const NONE: Self = Self(0);
 
-    /// What background work can be granted at most.
+    /// The operations that background work can be granted at most.
     pub const BACKGROUND: Self = Self::NONE
         .with(Operation::CompareStored)
         .with(Operation::CompareDerived);
 
-    /// Everything.
+    /// All operations.
     pub const ALL: Self = Self((1 << Operation::ALL.len()) - 1);
 
-    /// The set of these bits, if all of them are known.
+    /// Makes the set of these bits, if all of them are known.
     pub const fn from_bits(bits: u32) -> Option<Self> {
         if bits & !Self::ALL.0 == 0 {
             Some(Self(bits))
@@ -98,36 +99,36 @@ impl Operations {
         }
     }
 
-    /// The bits that are signed.
+    /// Returns the bits as they are signed.
     pub const fn bits(self) -> u32 {
         self.0
     }
 
-    /// The set with one more.
+    /// Adds one operation.
     #[must_use]
     pub const fn with(self, operation: Operation) -> Self {
         Self(self.0 | operation.bit())
     }
 
-    /// What is in both sets.
+    /// Returns the operations that are in both sets.
     #[must_use]
     pub const fn and(self, other: Self) -> Self {
         Self(self.0 & other.0)
     }
 
-    /// What is in either set.
+    /// Returns the operations that are in either set.
     #[must_use]
     pub const fn or(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// Whether the set has it.
+    /// Whether the set holds the operation.
     #[inline]
     pub const fn has(self, operation: Operation) -> bool {
         self.0 & operation.bit() != 0
     }
 
-    /// Whether all of these are in `other`.
+    /// Whether `other` holds all of these.
     pub const fn within(self, other: Self) -> bool {
         self.0 & !other.0 == 0
     }

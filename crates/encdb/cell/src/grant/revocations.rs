@@ -1,7 +1,7 @@
-//! The grants that an owner took back, as one signed list. A later list replaces an earlier one.
+//! The grants that an owner revoked, as one signed list. A later list replaces an earlier one.
 //!
-//! `"PGSEALRV" | version u8 | owner 32 | sequence u64 | count u32 | serials | signature 64`; the
-//! serials ascend.
+//! The layout is `"PGSEALRV" | version u8 | owner 32 | sequence u64 | count u32 | serials |
+//! signature 64`. The serials ascend.
 
 use pgseal_crypto::sign::{PublicKey, SigningKey, SIGNATURE};
 
@@ -13,19 +13,20 @@ const MAGIC: &[u8; 8] = b"PGSEALRV";
 const VERSION: u8 = 1;
 const LABEL: &[u8] = b"pgseal/revocations/1\0";
 
-/// A well-formed list that nobody has vouched for.
+/// A well-formed list whose signature is not checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Revocations {
     owner: PublicKey,
     sequence: u64,
     serials: Vec<Serial>,
-    /// The label and what it says: what the signature is over, kept as it came.
+    /// The label and the body, in the bytes that were read: the signature is over these.
     signed: Vec<u8>,
     signature: [u8; SIGNATURE],
 }
 
 impl Revocations {
-    /// The list of this number; an evaluator takes no list below the last one.
+    /// Signs a list with this sequence number. A database replaces its list only by one of a higher
+    /// number.
     pub fn sign(sequence: u64, mut serials: Vec<Serial>, key: &SigningKey) -> Self {
         serials.sort_unstable();
         serials.dedup();
@@ -40,7 +41,7 @@ impl Revocations {
         }
     }
 
-    /// Reads a list. What that takes is [`Revocations::most_memory`].
+    /// Reads a list. [`Revocations::most_memory`] says how much memory that takes.
     pub fn parse(bytes: &[u8]) -> Result<Self, GrantError> {
         match bytes.strip_prefix(MAGIC).and_then(<[u8]>::first) {
             Some(&VERSION) => {}
@@ -70,7 +71,7 @@ impl Revocations {
         })
     }
 
-    /// The bytes of memory that reading and verifying a list of this length takes besides it.
+    /// Returns the memory that reading and verifying takes besides a list of this length, in bytes.
     pub const fn most_memory(bytes: usize) -> usize {
         bytes.saturating_mul(2).saturating_add(LABEL.len())
     }
@@ -80,17 +81,17 @@ impl Revocations {
         [&self.signed[LABEL.len()..], &self.signature].concat()
     }
 
-    /// Whose it claims to be.
+    /// Returns the owner that the list claims.
     pub fn owner(&self) -> PublicKey {
         self.owner
     }
 
-    /// Its number, as it claims.
+    /// Returns the sequence number that the list claims.
     pub fn sequence(&self) -> u64 {
         self.sequence
     }
 
-    /// Vouches for a list: signed by `owner`.
+    /// Checks that `owner` signed the list.
     pub fn verify(self, owner: &PublicKey) -> Result<VerifiedRevocations, GrantError> {
         if self.owner != *owner || !owner.verify(&self.signed, &self.signature) {
             return Err(GrantError::Foreign);
@@ -117,27 +118,27 @@ fn body(owner: &PublicKey, sequence: u64, serials: &[Serial]) -> Vec<u8> {
 pub struct VerifiedRevocations(Revocations);
 
 impl VerifiedRevocations {
-    /// The list itself.
+    /// Returns the list itself.
     pub fn list(&self) -> &Revocations {
         &self.0
     }
 
-    /// Whose grants.
+    /// Returns the owner who signed the list.
     pub fn owner(&self) -> PublicKey {
         self.0.owner
     }
 
-    /// Its number; a higher one replaces a lower one.
+    /// Returns the sequence number. A list of a higher number replaces one of a lower number.
     pub fn sequence(&self) -> u64 {
         self.0.sequence
     }
 
-    /// The grants that were taken back, ascending: a later list holds them too.
+    /// Returns the serials of the revoked grants, ascending. A later list holds them too.
     pub fn serials(&self) -> &[Serial] {
         &self.0.serials
     }
 
-    /// Whether this owner's grant of this serial was taken back.
+    /// Whether the list revokes this owner's grant of this serial.
     pub fn revokes(&self, owner: PublicKey, serial: Serial) -> bool {
         self.0.owner == owner && self.0.serials.binary_search(&serial).is_ok()
     }

@@ -1,4 +1,4 @@
-//! For whom, where and for which keys a grant holds.
+//! The subject, the database and the keys that a grant is limited to.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use pgseal_crypto::sign::PublicKey;
 use crate::DataKeyId;
 use pgseal_format::Reader;
 
-/// The random number that a grant is revoked by.
+/// The random number that names a grant in a list of revocations.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Serial(pub [u8; 16]);
 
@@ -23,34 +23,34 @@ impl fmt::Debug for Serial {
     }
 }
 
-/// A database, by 16 bytes that the extension made for it.
+/// The 16 bytes that the extension made to identify a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DatabaseId(pub [u8; 16]);
 
-/// Who may use a grant.
+/// The party that may use a grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Subject {
-    /// The owner itself: who signs with the owner's own key.
+    /// The owner, in a session that the owner's own key opened.
     Owner,
-    /// The client of this public key.
+    /// The client that holds the secret key of this public key.
     Client(PublicKey),
     /// Work of the server without a client: autovacuum, ANALYZE, REINDEX, replication.
     Background,
 }
 
-/// The keys that a grant is about.
+/// The keys that a grant covers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeyScope {
-    /// All of the owner's, also those made later.
+    /// All keys of the owner, including keys that are made later.
     All,
-    /// Those of these groups.
+    /// The owner's keys in these groups.
     Groups(Vec<u32>),
-    /// Just these.
+    /// Only these keys.
     Keys(Vec<DataKeyId>),
 }
 
 impl KeyScope {
-    /// Whether a key of this group is meant.
+    /// Whether the scope covers this key of this group.
     pub fn covers(&self, group: u32, id: DataKeyId) -> bool {
         match self {
             Self::All => true,
@@ -59,7 +59,7 @@ impl KeyScope {
         }
     }
 
-    /// The same scope in the one order that is signed.
+    /// Sorts the scope and drops duplicates: a grant has one spelling, which is signed.
     pub(super) fn canonical(mut self) -> Self {
         match &mut self {
             Self::All => {}
@@ -75,7 +75,7 @@ impl KeyScope {
         self
     }
 
-    /// `kind u8 | count u16 | u32…`, ascending.
+    /// Appends `kind u8 | count u16 | u32…`, the numbers ascending.
     pub(super) fn write(&self, into: &mut Vec<u8>) {
         let (kind, numbers): (u8, Vec<u32>) = match self {
             Self::All => (0, Vec::new()),

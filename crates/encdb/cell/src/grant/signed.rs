@@ -1,9 +1,10 @@
-//! The grant itself: read, signed, verified.
+//! Grants: how they are read, signed and verified.
 //!
-//! `"PGSEALGR" | version u8 | subject kind u8 | serial 16 | owner 32 | subject 32 | database kind
-//! u8 | database 16 | operations u32 | not before u64 | not after u64 | key scope | signature 64`.
-//! The signature is over a label and everything before it. A grant has one spelling: what is unused
-//! is zero, lists ascend.
+//! The layout is `"PGSEALGR" | version u8 | subject kind u8 | serial 16 | owner 32 | subject 32 |
+//! database kind u8 | database 16 | operations u32 | not before u64 | not after u64 | key scope |
+//! signature 64`.
+//! The signature is over a label and everything before it. A grant has one spelling: unused fields
+//! are zero, and lists ascend.
 
 use pgseal_crypto::sign::{PublicKey, SigningKey, SIGNATURE};
 
@@ -20,28 +21,28 @@ const LABEL: &[u8] = b"pgseal/grant/1\0";
 const NOBODY: [u8; 32] = [0; 32];
 const EVERYWHERE: [u8; 16] = [0; 16];
 
-/// What a grant says.
+/// The terms of a grant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GrantTerms {
-    /// What it is revoked by
+    /// The serial by which the owner can revoke the grant
     pub serial: Serial,
-    /// Whose keys
+    /// The owner whose keys the grant covers
     pub owner: PublicKey,
-    /// Who may use it
+    /// The party that may use the grant
     pub subject: Subject,
-    /// Where; none is everywhere
+    /// The only database where the grant holds; without one it holds everywhere
     pub database: Option<DatabaseId>,
-    /// What may be done
+    /// The operations that the grant allows
     pub operations: Operations,
-    /// From this second on
+    /// The first second in which the grant holds, since 1970
     pub not_before: u64,
-    /// Before this second
+    /// The first second in which the grant no longer holds, since 1970
     pub not_after: u64,
-    /// With which keys
+    /// The keys that the grant covers
     pub keys: KeyScope,
 }
 
-/// A well-formed grant that nobody has vouched for.
+/// A well-formed grant whose signature is not checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant {
     terms: GrantTerms,
@@ -49,7 +50,7 @@ pub struct Grant {
 }
 
 impl Grant {
-    /// A grant by the owner; its `owner` is the key's own.
+    /// Signs a grant. The key's public half replaces the `owner` of the terms.
     pub fn sign(terms: GrantTerms, key: &SigningKey) -> Self {
         let terms = GrantTerms {
             owner: key.public(),
@@ -82,7 +83,7 @@ impl Grant {
         [&self.terms.encode()[..], &self.signature].concat()
     }
 
-    /// What it claims.
+    /// Returns the terms that the grant claims.
     pub fn terms(&self) -> &GrantTerms {
         &self.terms
     }
@@ -143,12 +144,12 @@ fn signed(terms: &[u8]) -> Vec<u8> {
     [LABEL, terms].concat()
 }
 
-/// A grant that its owner signed and that held when it was verified.
+/// A grant that its owner signed, and that held when it was verified.
 #[derive(Clone, Debug)]
 pub struct VerifiedGrant(GrantTerms);
 
-/// Vouches for a grant: signed by `owner`, for no more than its subject can have, begun, not over
-/// and not revoked at `now`.
+/// Checks that `owner` signed the grant, that it allows its subject no more than such a subject can
+/// have, and that it holds at `now`: begun, not expired, not revoked.
 pub fn verify(
     grant: &Grant,
     owner: &PublicKey,
@@ -167,12 +168,13 @@ pub fn verify(
 }
 
 impl VerifiedGrant {
-    /// What it says.
+    /// Returns the terms of the grant.
     pub fn terms(&self) -> &GrantTerms {
         &self.0
     }
 
-    /// Whether it still holds.
+    /// Checks that the grant holds at `now`. A session asks again each time, because grants expire
+    /// and are revoked while it lasts.
     pub fn holds(
         &self,
         now: u64,
@@ -190,7 +192,7 @@ impl VerifiedGrant {
         }
     }
 
-    /// Whether it lets its subject do this with this key in this database.
+    /// Whether the grant allows the operation with this key in this database.
     pub fn allows(
         &self,
         operation: Operation,
