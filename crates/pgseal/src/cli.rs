@@ -204,7 +204,7 @@ pub struct KeyChoice {
 }
 
 impl KeyChoice {
-    /// What is asked of the new key.
+    /// The length and the protection of the new key.
     pub fn protection(&self) -> Result<KeyProtection, NewKeyError> {
         let length = self.data_encryption.as_deref().map(key_length);
         Ok(KeyProtection {
@@ -282,7 +282,7 @@ pub struct ConvertOptions {
 }
 
 impl ConvertOptions {
-    /// What they ask for, without keys.
+    /// The choices that the options make, without keys.
     pub fn request(&self) -> Request {
         Request {
             data: self.pgdata.clone(),
@@ -457,8 +457,8 @@ pub struct ExecArgs {
     pub pgdata: Vec<PathBuf>,
     #[command(flatten)]
     pub unlock: UnlockOptions,
-    /// What the program and its children can read decrypted [default: the program everything, its
-    /// children nothing]; keys are found as for a server that is started without options
+    /// Data that are decrypted for the program and its children [default: all for the program, none
+    /// for its children]; keys are found as for a server that is started without options
     #[arg(
         long,
         value_enum,

@@ -1,4 +1,4 @@
-//! What `--help` must keep to.
+//! `--help` fits a terminal of 80 columns: a test of every subcommand.
 
 use clap::CommandFactory;
 

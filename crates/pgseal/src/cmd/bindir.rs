@@ -71,7 +71,7 @@ impl Exit for BindirError {
     }
 }
 
-/// Of wrappers and of the directories that are made for them.
+/// Names of wrappers and of the directories that are made for them.
 const MODE: u32 = 0o755;
 
 pub fn run(args: &BindirArgs) -> Result<ExitCode, Failure> {
@@ -127,7 +127,7 @@ fn programs(pg: &Path) -> Result<Vec<OsString>, BindirError> {
     Ok(names)
 }
 
-/// What the wrappers run by.
+/// The program that the kernel starts for each wrapper.
 fn runner() -> Result<PathBuf, Failure> {
     let runner = launch::pgseal()?.with_file_name(WRAPPER);
     match runner.is_file() {
@@ -177,7 +177,7 @@ fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }
 
-/// What has the name of a program must be a wrapper already, of whatever version.
+/// A file with the name of a program must be a wrapper already, of any version.
 fn refuse_others(into: &Path, programs: &[OsString]) -> Result<(), BindirError> {
     let paths = programs.iter().map(|name| into.join(name));
     let mut there = paths.filter(|path| path.symlink_metadata().is_ok());

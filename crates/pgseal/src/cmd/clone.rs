@@ -109,7 +109,7 @@ pub fn run(args: CloneArgs) -> Result<ExitCode, Failure> {
     Ok(code)
 }
 
-/// What pg_basebackup's wrapper is asked for; what comes last counts.
+/// The request to pg_basebackup's wrapper; the last option counts.
 fn arguments(args: CloneArgs) -> Vec<OsString> {
     let mut line: Vec<OsString> = vec!["-R".into(), "--checkpoint=fast".into()];
     line.extend(["-D".into(), args.pgdata.into_os_string()]);

@@ -107,7 +107,7 @@ pub struct Request {
     pub shows_progress: bool,
     /// How the key that the files are under opens.
     pub old: Option<Ways>,
-    /// What is asked of the key that they shall be under.
+    /// The length and the protection of the key that they get.
     pub new: Option<KeyProtection>,
 }
 

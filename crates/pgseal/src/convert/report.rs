@@ -57,7 +57,7 @@ impl Stage {
 #[derive(Serialize)]
 pub struct Outlook<'a> {
     command: &'static str,
-    /// What the command does to files, for people.
+    /// The verb for the command's work on files, for people.
     #[serde(skip)]
     verb: &'static str,
     #[serde(serialize_with = "output::lossy")]

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 use super::{alone, script, Transcript};
 
-/// What wrappers run: the program of another package, beside the command. `cargo test` of both
+/// Wrappers run this: the program of another package, beside the command. `cargo test` of both
 /// packages builds it.
 pub fn runner() -> &'static str {
     let command = env!("CARGO_BIN_EXE_pgseal");

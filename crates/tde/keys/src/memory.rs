@@ -2,7 +2,7 @@
 
 use nix::sys::prctl::set_dumpable;
 
-/// From here on the kernel dumps no core of us, whatever the limit is and wherever cores go, and
+/// The kernel dumps no core of us from here on, whatever the limit is and wherever cores go, and
 /// shows our memory to no other process of the same user. It holds for this program alone: exec
 /// gives the next one, a server or a command, what is usual there.
 pub fn keep() {

@@ -95,7 +95,7 @@ impl NewKey {
     }
 }
 
-/// What is asked of a new key: its length, and how it is protected. Both command lines, the
+/// The request for a new key: its length, and how it is protected. Both command lines, the
 /// command's and the wrappers', are parsed into this.
 #[derive(Default)]
 pub struct KeyProtection {
@@ -202,7 +202,7 @@ pub fn new_key(protection: &KeyProtection, root: Root) -> Result<NewKey, NewKeyE
     made(ready, root, length)
 }
 
-/// What was asked for, or the length of the key that came in, or 256.
+/// The length that was asked for, or the length of the key that came in, or 256.
 fn effective_length(asked: Option<KeyLength>, key: Option<u16>) -> Result<KeyLength, NewKeyError> {
     match (asked, key) {
         (Some(wanted), Some(have)) if wanted.bits() != have => Err(NewKeyError::LengthDiffers {

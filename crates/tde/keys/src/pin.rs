@@ -1,7 +1,7 @@
 //! `PGSEAL_EXPECT_KEY`: the one key that the operator expects.
 //!
 //! Whoever can replace a whole data directory could put a plain one in its place, or one under a
-//! key of his own; with the pin, the wrappers refuse both.
+//! key of their own; with the pin, the wrappers refuse both.
 
 use std::env;
 use std::path::PathBuf;

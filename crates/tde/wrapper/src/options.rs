@@ -211,7 +211,7 @@ impl Split {
         }
     }
 
-    /// What the options ask of a new key.
+    /// The length and the protection that the options ask of a new key.
     pub fn protection(&self) -> Result<KeyProtection, NewKeyError> {
         let text = |name| self.value(name).map(str::to_owned);
         let path = |name| self.value(name).map(PathBuf::from);

@@ -1,4 +1,4 @@
-//! What the wrappers know about PostgreSQL's programs.
+//! The wrappers' knowledge of PostgreSQL's programs.
 
 use std::fs::File;
 use std::io::Read;
