@@ -10,6 +10,7 @@ import os
 import re
 import socket
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 PTRACE_ATTACH, PTRACE_DETACH = 16, 17
@@ -52,15 +53,16 @@ def descriptors(pid):
 
 
 def worker(pid):
-    """What a leader tells its workers, to one who says that he is one."""
+    """What a leader tells its workers, to one who claims to be one. A leader whose session ends in that moment tells nothing."""
     got = []
     for name in CLIENTS.findall(Path("/proc/net/unix").read_text()):
-        with socket.socket(socket.AF_UNIX) as client:
+        with socket.socket(socket.AF_UNIX) as client, suppress(ConnectionRefusedError, ConnectionResetError):
             client.settimeout(10)
             client.connect("\0" + name)
             if told := client.recv(65536):
+                got += [f"told {len(told)} bytes"]
                 client.send(told)
-                got += [f"told {len(told)} bytes", f"and {len(client.recv(65536))}"]
+                got += [f"and {len(client.recv(65536))}"]
             got += ["asked a leader"]
     return got
 

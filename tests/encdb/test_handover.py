@@ -9,6 +9,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from confidential import FORMS, TOOLS, VERSION, Confidential  # noqa: E402
 from pgseal_test import STAGE, main  # noqa: E402
+from waiting import eventually
 
 # 400 pages, so that there is work for two.
 TABLE = """
@@ -101,6 +102,19 @@ class Handover(Confidential):
                 server.psql(ONE_WORKER + LEAST, error="no session is open")
                 self.as_owner(server, f"{ONE_WORKER} {LEAST}; DISCARD ALL; {ONE_WORKER} {LEAST};", error="no session is open")
                 self.assertEqual(self.as_owner(server, f"DISCARD ALL; {self.opening()} {ONE_WORKER} {LEAST}").split()[-1], "1000")
+
+    def test_workers_find_a_leader_that_came_after_others(self):
+        """Backend IDs have gaps where earlier sessions have ended; the worker itself takes one of them."""
+        for form in FORMS:
+            with self.subTest(form):
+                server = self.at(form, "plain")
+                self.as_owner(server, TABLE)
+                *earlier, (last, _) = [self.leader(server) for _ in range(4)]
+                for session, _ in earlier:
+                    session.stdin.write("\\q\n")
+                of_them = f"FROM pg_stat_activity WHERE pid IN ({','.join(str(pid) for _, pid in earlier)})"
+                eventually(lambda: self.said(last, f"SELECT count(*) {of_them};") == ["0"], "the end of three sessions")
+                self.assertEqual(self.said(last, f"{ONE_WORKER} {LEAST};"), ["1000"])
 
     def test_a_key_of_another_session_shuts_no_worker_out(self):
         """The leader meets its first cell and loads all keys, while workers are on their way."""

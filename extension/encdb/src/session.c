@@ -48,21 +48,34 @@ HasClient(BackendType type)
 	return type == B_BACKEND || type == B_WAL_SENDER;
 }
 
+/* The entry of a process in the list of backends, or NULL */
+static PgBackendStatus *
+StatusOf(PGPROC *proc)
+{
+#if PG_VERSION_NUM >= 170000
+	return pgstat_get_beentry_by_proc_number(GetNumberFromPGProc(proc));
+#elif PG_VERSION_NUM >= 160000
+	return pgstat_get_beentry_by_backend_id(proc->backendId);
+#else
+	/* Before 16 an entry is found by its position, which is the backend ID only while no lower ID is free */
+	for (int position = 1; position <= pgstat_fetch_stat_numbackends(); position++)
+	{
+		PgBackendStatus *status = pgstat_fetch_stat_beentry(position);
+
+		if (status && status->st_procpid == proc->pid)
+			return status;
+	}
+	return NULL;
+#endif
+}
+
 /* What the list of backends says of a parallel worker's leader; NULL if that is gone */
 PgBackendStatus *
 encdb_leader_status(void)
 {
 	PGPROC	   *leader = MyProc->lockGroupLeader;
-	PgBackendStatus *status = NULL;
+	PgBackendStatus *status = leader ? StatusOf(leader) : NULL;
 
-	if (leader)
-#if PG_VERSION_NUM >= 170000
-		status = pgstat_get_beentry_by_proc_number(GetNumberFromPGProc(leader));
-#elif PG_VERSION_NUM >= 160000
-		status = pgstat_get_beentry_by_backend_id(leader->backendId);
-#else
-		status = pgstat_fetch_stat_beentry(leader->backendId);
-#endif
 	return status && status->st_procpid == leader->pid ? status : NULL;
 }
 
