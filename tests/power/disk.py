@@ -38,7 +38,7 @@ from states import MODES, Disk, Log  # noqa: E402
 
 SERVICE = "PGSEAL_TEST_DISK"
 NAMESPACE = ["unshare", "--mount", "--propagation", "private"]
-SIZE = 1 << 30
+SIZE = 2 << 30
 MAKE = {"ext4": ["mkfs.ext4", "-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0"], "xfs": ["mkfs.xfs", "-q", "-f"]}
 LIMIT = 120  # seconds for a recorder to end
 

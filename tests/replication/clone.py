@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
@@ -12,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from pgseal_test import PGSEAL, TIME_LIMIT, base_environment, major_version, read_raw, run, stage  # noqa: E402
 from waiting import eventually
 from receiving import Receiving  # noqa: E402
-from small_disk import main, needs_mounts, remount, small_disk  # noqa: E402
+from small_disk import MAY_MOUNT, main, needs_mounts, remount, small_disk  # noqa: E402
 from terminal import run_on_terminal  # noqa: E402
 
 NEW = ("--new-key", "--no-key-wrap")
@@ -136,6 +137,28 @@ class Clone(Receiving):
         self.assertEqual(done.stderr, "")
         self.start(standby)
         self.assert_rows(standby, "t_two")
+
+    def test_a_directory_of_wal(self):
+        """It is looked at before the server begins to send, and nobody is asked for a key."""
+        primary, standby = self.primary(), self.copy("standby")
+        wal = standby.home / "wal"
+        wal.mkdir()
+        (wal / "file").touch()
+        refusal = f"{wal}, which --waldir names, is not empty: name another directory, or empty this one"
+        self.refused(primary, standby, 2, refusal, "--", "--waldir", wal, PGSEAL_EXPECT_KEY="0" * 32)
+        (wal / "file").unlink()
+        self.clone(primary, standby, "--", "--waldir", wal)
+        self.assertTrue((standby.data / "pg_wal").is_symlink())
+        self.start(standby)
+        self.assert_follows(primary, standby)
+
+    @unittest.skipUnless(MAY_MOUNT, "this kernel gives an ordinary user no namespace in which it is root")
+    def test_as_root(self):
+        """The standby is root's, and a server refuses to run as root."""
+        primary, standby = self.primary(), self.copy("standby")
+        done = run(["unshare", "--user", "--map-root-user", *self.command(primary, standby)])
+        self.assertEqual(done.stdout, f"{standby.data} is a sealed standby, which root owns: give it and its tablespaces to the server's user "
+                                      "with `chown -R`, then start it with the wrapper of postgres or pg_ctl\n")
 
     @needs_mounts
     def test_a_disk_that_is_too_small(self):

@@ -12,6 +12,7 @@ use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
+use nix::unistd::geteuid;
 use pgseal_keys::exit::{Code, Exit, Failure};
 use pgseal_wrapper::getopt::{Given, PG_BASEBACKUP};
 use pgseal_wrapper::programs::is_elf;
@@ -101,8 +102,12 @@ pub fn run(args: CloneArgs) -> Result<ExitCode, Failure> {
     let code = basebackup::copy(&wrapper, &split, &given, &source)?;
     let code = code.expect("a plain server without a new key was refused");
     if code == ExitCode::SUCCESS {
+        let owner = match geteuid().is_root() {
+            true => ", which root owns: give it and its tablespaces to the server's user with `chown -R`, then",
+            false => ":",
+        };
         output::print_done(format_args!(
-            "{} is a sealed standby: start it with the wrapper of postgres or pg_ctl\n",
+            "{} is a sealed standby{owner} start it with the wrapper of postgres or pg_ctl\n",
             target.display()
         ))?;
     }

@@ -72,6 +72,8 @@ pub enum RoomError {
         name: String,
         old: PathBuf,
     },
+    #[error("{}, which --waldir names, is not empty: name another directory, or empty this one", .0.display())]
+    WalNotEmpty(PathBuf),
     #[error("{} cannot be used ({}): check its owner and mode, and those of the directory above it; a tablespace gets another directory by `-T OLD=NEW` after `--`", .0.display(), .1)]
     Unusable(PathBuf, io::Error),
     #[error("the server has no tablespace in {}, which -T names: {}", .0.display(), .1)]
@@ -84,15 +86,17 @@ impl Exit for RoomError {
     fn code(&self) -> Code {
         match self {
             Self::Unusable(..) | Self::Space(..) => Code::Io,
-            Self::NotEmpty { .. } | Self::NoTablespace(..) => Code::Usage,
+            Self::NotEmpty { .. } | Self::WalNotEmpty(_) | Self::NoTablespace(..) => Code::Usage,
         }
     }
 }
 
-/// Looks at the places of `target` and of the tablespaces, as `given` maps them.
+/// Looks at the directories of WAL, of `target` and of the tablespaces, as `given` maps them. How
+/// much WAL will come nobody knows.
 pub fn check(target: &Path, given: &Given, tablespaces: &[Tablespace]) -> Result<(), RoomError> {
     let mappings: Vec<_> = given.values("T").filter_map(mapping).collect();
     refuse_unknown(&mappings, tablespaces)?;
+    given.value("waldir").map(Path::new).map_or(Ok(()), check_wal)?;
     let mut systems = BTreeMap::<u64, (PathBuf, u64)>::new();
     for tablespace in tablespaces {
         let place = match &tablespace.location {
@@ -111,6 +115,15 @@ pub fn check(target: &Path, given: &Given, tablespaces: &[Tablespace]) -> Result
         return Ok(());
     }
     systems.into_values().try_for_each(has_room)
+}
+
+/// pg_basebackup looks at it too, after the key was asked for.
+fn check_wal(directory: &Path) -> Result<(), RoomError> {
+    usable(directory).map_err(|error| RoomError::Unusable(directory.to_owned(), error))?;
+    match holds_files(directory) {
+        true => Err(RoomError::WalNotEmpty(directory.to_owned())),
+        false => Ok(()),
+    }
 }
 
 fn has_room((directory, needed): (PathBuf, u64)) -> Result<(), RoomError> {
