@@ -11,7 +11,7 @@ mod reserve;
 pub use capability::{keep_lock_alone, may_lock};
 pub use locale::{collation, Locale};
 pub use memory::{route_crypto, unlocked_bytes, LockedHeap};
-pub use reserve::has_room;
+pub use reserve::{has_room, promise};
 
 /// Closes what the process inherited beside its three standard descriptors. To be called before it
 /// opens any.

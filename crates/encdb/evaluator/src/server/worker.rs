@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use nix::time::{clock_gettime, ClockId};
 use pgseal_evaluator::engine::{most_memory, Connection, Room};
-use pgseal_evaluator::os::has_room;
+use pgseal_evaluator::os::promise;
 use pgseal_evaluator_proto::ring::{shrink, Futex, Mapping, RingError, RingServer};
 use pgseal_evaluator_proto::{Refusal, Response};
 
@@ -107,11 +107,11 @@ fn answer(link: &Link, connection: &mut Connection, request: &[u8], response: &m
         _ => Some(Room::default()),
     };
     if room.is_none() {
-        refuse(Refusal::RoleShare, response);
-    } else if !has_room(most) {
-        refuse(Refusal::OutOfMemory, response);
-    } else {
-        connection.call(request, response);
+        return refuse(Refusal::RoleShare, response);
+    }
+    match promise(most) {
+        Some(_promise) => connection.call(request, response),
+        None => refuse(Refusal::OutOfMemory, response),
     }
 }
 

@@ -96,7 +96,10 @@ impl Exit for RoomError {
 pub fn check(target: &Path, given: &Given, tablespaces: &[Tablespace]) -> Result<(), RoomError> {
     let mappings: Vec<_> = given.values("T").filter_map(mapping).collect();
     refuse_unknown(&mappings, tablespaces)?;
-    given.value("waldir").map(Path::new).map_or(Ok(()), check_wal)?;
+    given
+        .value("waldir")
+        .map(Path::new)
+        .map_or(Ok(()), check_wal)?;
     let mut systems = BTreeMap::<u64, (PathBuf, u64)>::new();
     for tablespace in tablespaces {
         let place = match &tablespace.location {
