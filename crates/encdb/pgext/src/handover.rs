@@ -38,8 +38,8 @@ const EVALUATOR: u8 = b'E';
 pub(crate) enum Left {
     /// It has no session.
     Nothing,
-    /// Its session, of an engine in this process.
-    Session(Vec<u8>),
+    /// Its session, of an engine in this process. The heap wipes it when its last owner drops it.
+    Session(Arc<Vec<u8>>),
     /// Its session in an evaluator's process.
     Evaluator(Door),
 }
@@ -130,11 +130,11 @@ fn wait(listener: &UnixListener, left: &Mutex<Left>, is_worker: IsWorker) {
 
 fn give(peer: &UnixStream, left: &Mutex<Left>, is_worker: IsWorker) -> io::Result<()> {
     peers::know_worker(peer, is_worker)?;
-    // Kept while it goes over: what a session leaves ends with it.
-    match &mut *lock(left) {
-        Left::Nothing => peers::send(peer, NOTHING, &[], &[]),
-        Left::Session(session) => peers::send(peer, SESSION, session, &[]),
-        Left::Evaluator(door) => match door.admit_one() {
+    // The lock is not held here: the leader does not wait for a worker that does not read.
+    match Gift::of(left) {
+        Gift::Nothing => peers::send(peer, NOTHING, &[], &[]),
+        Gift::Session(session) => peers::send(peer, SESSION, &session, &[]),
+        Gift::Evaluator(admitted) => match admitted {
             Ok(ends) => pass(
                 peer,
                 &Response::Done,
@@ -142,6 +142,26 @@ fn give(peer: &UnixStream, left: &Mutex<Left>, is_worker: IsWorker) -> io::Resul
             ),
             Err(report) => pass(peer, &Response::Refused(report), &[]),
         },
+    }
+}
+
+/// What goes to one worker.
+enum Gift {
+    Nothing,
+    Session(Arc<Vec<u8>>),
+    Evaluator(Result<Ends, Report<'static>>),
+}
+
+impl Gift {
+    /// Takes it from what is left now. A door stays locked while the evaluator admits the worker:
+    /// its tickets advance, and it holds the leader's connection, with which the session ends. So
+    /// no door outlives [`Handover::leave`].
+    fn of(left: &Mutex<Left>) -> Self {
+        match &mut *lock(left) {
+            Left::Nothing => Self::Nothing,
+            Left::Session(session) => Self::Session(Arc::clone(session)),
+            Left::Evaluator(door) => Self::Evaluator(door.admit_one()),
+        }
     }
 }
 
@@ -230,7 +250,7 @@ mod tests {
         let handover = Handover::begin(&meeting(this()), anybody).expect("a socket");
         assert!(matches!(given(), Taken::Nothing));
         for len in [0, 7, 3 << 20] {
-            handover.leave(Left::Session(vec![7; len]));
+            handover.leave(Left::Session(vec![7; len].into()));
             assert!(matches!(given(), Taken::Session(bytes) if bytes == vec![7; len]));
         }
         handover.leave(Left::Nothing);
@@ -239,10 +259,28 @@ mod tests {
     }
 
     #[test]
+    fn a_worker_that_does_not_read_its_session_does_not_hold_up_its_leader() {
+        let meeting = Meeting::new(&[5; 32], 1, this());
+        let handover = Handover::begin(&meeting, anybody).expect("a socket");
+        // More than the kernel keeps for the worker.
+        handover.leave(Left::Session(vec![7; 3 << 20].into()));
+        let mut worker = meeting
+            .go(&mut || true)
+            .expect("an answer")
+            .expect("a leader");
+        let mut first = [0];
+        worker.read_exact(&mut first).expect("the session's head");
+        assert_eq!(first, [SESSION]);
+        let begun = Instant::now();
+        handover.leave(Left::Nothing);
+        assert!(begun.elapsed() < PATIENCE / 5);
+    }
+
+    #[test]
     fn who_is_no_worker_is_told_nothing() {
         let meeting = Meeting::new(&[2; 32], 1, this());
         let handover = Handover::begin(&meeting, nobody).expect("a socket");
-        handover.leave(Left::Session(b"session".to_vec()));
+        handover.leave(Left::Session(b"session".to_vec().into()));
         assert!(take(&meeting, || true).is_err());
         let mut stranger = meeting.connect();
         let mut told = Vec::new();
@@ -255,7 +293,7 @@ mod tests {
     fn an_answer_of_another_process_is_none() {
         let meeting = Meeting::new(&[3; 32], 1, this());
         let handover = Handover::begin(&meeting, anybody).expect("a socket");
-        handover.leave(Left::Session(b"session".to_vec()));
+        handover.leave(Left::Session(b"session".to_vec().into()));
         let worker = meeting.connect();
         let child = std::process::Command::new("cat")
             .stdin(OwnedFd::from(worker.try_clone().expect("a descriptor")))

@@ -296,7 +296,7 @@ impl Shell {
             Way::Inline(inline) => {
                 let mut session = Vec::new();
                 inline.connection.export_session(&mut session)?;
-                return Ok(Left::Session(session));
+                return Ok(Left::Session(session.into()));
             }
             Way::Isolated(isolated) => isolated.life()?,
             Way::None => return Ok(Left::Nothing),
