@@ -2,7 +2,10 @@
 """How a session reaches the parallel workers of its backend, on plain and on encrypted clusters: they are in it, the log tells of each,
 and nobody else gets at it, be it a role that reads files or a program of the server's own user."""
 
+import hashlib
 import re
+import socket
+import struct
 import sys
 from pathlib import Path
 
@@ -146,6 +149,24 @@ class Handover(Confidential):
         self.assertEqual(self.said(leader, f"SET max_parallel_workers_per_gather = 0; {count}"), ["ERROR:  PE015"])
         self.assertEqual(self.said(leader, self.opening()), ["t"])
         self.assertEqual(self.said(leader, count), ["3000"])
+
+    def test_the_log_says_why_workers_have_no_session(self):
+        """Once: here somebody has taken the name of where they meet."""
+        server = self.at("inline", "plain")
+        self.as_owner(server, TABLE)
+        session = server.session()
+        pid, started = map(int, self.said(session, "SELECT pg_backend_pid() || '|' || (extract(epoch FROM backend_start) * 1000000)::bigint"
+                                                   " FROM pg_stat_activity WHERE pid = pg_backend_pid();")[0].split("|"))
+        # PostgreSQL counts from 2000.
+        started -= 946684800 * 1000000
+        shown = re.search(r"Mock authentication nonce: +([0-9a-f]{64})", server.run("pg_controldata", server.data).stdout)
+        name = hashlib.sha256(b"pgseal encdb meeting\0" + bytes.fromhex(shown[1]) + struct.pack("<qi", started, pid)).hexdigest()[:32]
+        with socket.socket(socket.AF_UNIX) as taken:
+            taken.bind(f"\0pgseal-encdb-{name}")
+            for _ in range(2):
+                self.assertEqual(self.said(session, self.opening()), ["t"])
+        reason = "parallel workers of this backend have no session and are refused: Address already in use"
+        self.assertEqual(server.log().count(reason), 1)
 
     def test_each_worker_is_in_the_log(self):
         logs = self.directory / "logs"

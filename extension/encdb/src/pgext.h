@@ -71,6 +71,9 @@ extern uint64_t pgseal_requests(void);
 /* The session's messages, relayed; `opened` says that this one opened a session, so that the keys' rows are wanted now */
 extern int	pgseal_message(PgsealBytes message, PgsealBytes *answer, int *opened);
 
+/* Why this session's parallel workers get no session, told once by each process; NULL: they get it, or it has been told */
+extern const char *pgseal_warning(void);
+
 /*
  * Wrapped data keys, their names in UTF-8, in as many requests as they need; what is no key of the session's owners is passed
  * over.

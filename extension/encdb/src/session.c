@@ -191,6 +191,16 @@ encdb_session_init(void)
 	ProcessUtility_hook = Utility;
 }
 
+/* The session goes on without its workers, whose own refusal does not say why */
+static void
+WarnOfWorkers(void)
+{
+	const char *reason = pgseal_warning();
+
+	if (reason)
+		ereport(LOG, (errmsg("encdb: parallel workers of this backend have no session and are refused: %s", reason)));
+}
+
 /* encdb_process_message(bytea): what client and evaluator say to each other */
 PG_FUNCTION_INFO_V1(encdb_process_message);
 Datum
@@ -205,6 +215,7 @@ encdb_process_message(PG_FUNCTION_ARGS)
 		encdb_refuse();
 	encdb_epoch++;
 	result = encdb_cell_datum(answer);
+	WarnOfWorkers();
 	if (opened && !encdb_load_keys())
 		encdb_refuse();
 	return result;

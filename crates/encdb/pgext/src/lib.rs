@@ -4,7 +4,7 @@
 //! [`abi`] turns C's arguments into slices and is the only place that is unsafe; [`shell`] is what
 //! one backend has of an evaluator, be it the engine in this process or the process behind a
 //! socket; [`handover`] brings a session to parallel workers, which [`peers`] tells from others;
-//! [`states`] keeps the numbers of aggregates' states apart.
+//! [`states`] keeps the numbers of aggregates' states apart, and [`warning`] what the log says.
 //!
 //! Invariants:
 //! 1. C calls from one thread, and is called back for one question alone, which needs no shell:
@@ -19,6 +19,7 @@ mod handover;
 mod peers;
 mod shell;
 mod states;
+mod warning;
 mod way;
 
 /// Whatever is allocated here may hold a key or a value.

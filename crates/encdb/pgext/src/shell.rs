@@ -5,7 +5,7 @@
 //! way it goes.
 
 use std::cmp::Ordering;
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::path::PathBuf;
 
 use nix::sys::prctl;
@@ -22,6 +22,7 @@ use pgseal_evaluator_proto::{
 use crate::handover::{self, Door, Handover, Left, Taken};
 use crate::peers::{IsWorker, Meeting};
 use crate::states::States;
+use crate::warning::Warning;
 use crate::way::{Inline, Interrupts, Isolated, Way};
 
 /// Bytes of wrapped keys that go into one request, a fraction of what fits: anybody may have added
@@ -87,6 +88,7 @@ pub(crate) struct Shell {
     /// The last message's, which holds while other requests are made.
     answer: Vec<u8>,
     handover: Option<Handover>,
+    warning: Warning,
     /// The epoch of what it has.
     left_at: Option<u64>,
     pub(crate) states: States,
@@ -111,6 +113,7 @@ impl Shell {
             response: Vec::new(),
             answer: Vec::new(),
             handover: None,
+            warning: Warning::default(),
             left_at: None,
             states: States::default(),
             gave_up: false,
@@ -272,14 +275,17 @@ impl Shell {
     }
 
     /// Leaves the session as it is now for parallel workers. Where they cannot be waited for they
-    /// have none, and are refused; this session goes on.
+    /// have none, and are refused; this session goes on, and warns of it.
     fn leave(&mut self, open: bool) -> Result<(), Failure> {
         let (true, Some(leader)) = (open, &self.leader) else {
             self.leave_nothing();
             return Ok(());
         };
         if self.handover.is_none() {
-            self.handover = Handover::begin(&leader.meeting, leader.is_worker).ok();
+            match Handover::begin(&leader.meeting, leader.is_worker) {
+                Ok(handover) => self.handover = Some(handover),
+                Err(error) => self.warning.raise(&error),
+            }
         }
         let left = self.left()?;
         if let Some(handover) = &self.handover {
@@ -318,6 +324,11 @@ impl Shell {
             tickets,
             life,
         }))
+    }
+
+    /// Why parallel workers get no session, once.
+    pub(crate) fn warning(&mut self) -> Option<&CStr> {
+        self.warning.take()
     }
 
     fn leave_nothing(&mut self) {
@@ -541,6 +552,28 @@ mod tests {
         });
         assert!(shell.done(&compare).is_err());
         assert_eq!(shell.request.capacity(), 0);
+    }
+
+    extern "C" fn nobody(_: std::ffi::c_int) -> std::ffi::c_int {
+        0
+    }
+
+    #[test]
+    fn a_session_whose_workers_cannot_be_waited_for_says_why_once() {
+        let this = i32::try_from(std::process::id()).expect("a process id");
+        let meeting = || Meeting::new(&[6; 32], 1, this);
+        let taken = meeting().listen().expect("a socket");
+        let mut shell = Shell::new();
+        shell.leader = Some(Leader {
+            meeting: meeting(),
+            is_worker: nobody,
+        });
+        assert!(shell.leave(true).is_ok() && shell.handover.is_none());
+        let warned = shell.warning().map(CStr::to_string_lossy);
+        assert!(warned.is_some_and(|text| text.contains("in use")));
+        assert!(shell.leave(true).is_ok() && shell.warning().is_none());
+        drop(taken);
+        assert!(shell.leave(true).is_ok() && shell.handover.is_some());
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The way to the evaluator, and what is about keys.
 
-use std::ffi::{c_char, c_int};
+use std::ffi::{c_char, c_int, CStr};
+use std::ptr;
 
 use pgseal_cell::{DataKeyId, Type};
 use pgseal_evaluator_proto::{ConversionRequest, KeyRow, Refusal, Request};
@@ -107,6 +108,11 @@ interface! {
             PgsealBytes::from(bytes)
         });
         put(shell, outcome, answer)
+    }
+
+    /// Why this session's parallel workers get no session, told once, or NULL.
+    fn pgseal_warning() -> *const c_char {
+        shell().warning().map_or(ptr::null(), CStr::as_ptr)
     }
 
     /// Hands over wrapped keys.
