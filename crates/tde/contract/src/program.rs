@@ -116,7 +116,8 @@ pub const PROGRAMS: [Program; 41] = [
     client("vacuumlo"),
 ];
 
-/// Reads the state of a server from `pg_control`, and removes data directories whole.
+/// The name of repmgr, which reads the state of a server from `pg_control`, and removes data
+/// directories whole.
 pub const REPMGR: &str = "repmgr";
 /// The programs of pgseal that unlock: they read key files and control files as they are stored.
 pub const UNLOCKING: [&str; 2] = ["pgseal", "pgseal-twin"];

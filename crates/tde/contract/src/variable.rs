@@ -8,9 +8,9 @@ pub const WRAP_COMMAND: Word = Word(c"PGDATAKEYWRAPCMD");
 pub const UNWRAP_COMMAND: Word = Word(c"PGDATAKEYUNWRAPCMD");
 /// The id of the one key that a server may run with.
 pub const EXPECT_KEY: Word = Word(c"PGSEAL_EXPECT_KEY");
-/// What a server does with WAL that an archive gives in clear.
+/// The setting that says which WAL a server accepts in clear from an archive.
 pub const CLEAR_WAL: Word = Word(c"PGSEAL_CLEAR_WAL");
-/// `off` refuses all replication clients.
+/// The setting whose value `off` refuses all replication clients.
 pub const RECEIVERS: Word = Word(c"PGSEAL_RECEIVERS");
 /// A file for the library's counters, which `pgseal bench` reads.
 pub const COUNTERS: Word = Word(c"PGSEAL_COUNTERS");
@@ -31,9 +31,9 @@ pub const VIEW: Word = Word(c"PGSEAL_VIEW");
 pub const ANSWER_FD: Word = Word(c"PGSEAL_ANSWER_FD");
 /// The path that a program was started as, while a wrapper asks about it.
 pub const STARTED_AS: Word = Word(c"PGSEAL_STARTED_AS");
-/// What the connections of a receiver show for its pages: a token, or `raw`.
+/// The credential that a receiver's connections show for pages: a token, or `raw`.
 pub const RECEIVER: Word = Word(c"PGSEAL_RECEIVER");
-/// What the connection of a receiver shows for its WAL.
+/// The credential that a receiver's connection shows for WAL.
 pub const WAL_RECEIVER: Word = Word(c"PGSEAL_WAL_RECEIVER");
 /// The size in bytes of the segments that a receiver writes.
 pub const WAL_SEGMENT_SIZE: Word = Word(c"PGSEAL_WAL_SEGMENT_SIZE");
