@@ -8,7 +8,7 @@
 //! 3. Two names that PostgreSQL renames into each other give the same identity wherever a re-store
 //!    would cost something.
 //!
-//! Called by the preload library on every open and rename in a sealed cluster, and by
+//! The preload library calls this on every open and rename in a sealed cluster, and so does
 //! `pgseal verify`. Paths are relative to the data directory, normalised, without a leading slash;
 //! a tablespace's own location appears as `pg_tblspc/<oid>/…`.
 
@@ -20,7 +20,7 @@ use pattern::Capture;
 pub use pattern::{version_directory, RelationName};
 use pgseal_crypto::{FileId, Fork};
 
-/// What the library does with a file.
+/// The treatment that the library gives a file.
 #[allow(clippy::large_enum_variant)] // made on the stack once an open: no heap in the preload
 #[derive(Clone, Debug, PartialEq)]
 pub enum Class {
@@ -41,7 +41,7 @@ pub enum Class {
 /// The answer for one path.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Classified {
-    /// What to do with the file.
+    /// The class of the file.
     pub class: Class,
     /// The row that named it; none means that the name is unknown.
     pub row: Option<&'static Row>,
@@ -52,9 +52,9 @@ pub struct Classified {
 pub struct Row {
     /// Path pattern, see [`pattern`].
     pub pattern: &'static str,
-    /// What such a file holds, and where it is written.
+    /// A note of what such a file holds, and where it is written.
     pub holds: &'static str,
-    /// What sort of file it is.
+    /// The sort of the file.
     pub kind: Kind,
 }
 
@@ -63,13 +63,13 @@ pub struct Row {
 pub enum Kind {
     /// Stored as it is.
     Clear,
-    /// Below `pg_encryption/`.
+    /// The cluster's own key directory, `pg_encryption/`.
     KeyDirectory,
-    /// Cannot be sealed, and what to change.
+    /// A file that cannot be sealed; the string says what to change.
     Refused(&'static str),
     /// A segment of a relation's fork.
     Relation,
-    /// The same of a temporary table.
+    /// A segment of a temporary table's fork.
     TempRelation,
     /// WAL under its final name.
     WalSegment,
@@ -87,9 +87,9 @@ pub enum Kind {
     Control,
     /// Tuple moves, under a keystream.
     Mapping,
-    /// Under the postmaster's key; several processes may write.
+    /// A file under the postmaster's key that several processes may write.
     Scratch,
-    /// Under the postmaster's key; one process writes.
+    /// A file under the postmaster's key that one process writes.
     ScratchOwned,
 }
 
@@ -528,8 +528,8 @@ fn relation(capture: &Capture, path: &[u8]) -> Class {
     sealed(Some(id), Root::Cluster, layout)
 }
 
-/// Nobody reads a temporary relation after a restart; the backend is part of the identity because
-/// a permanent relation may have the same number.
+/// Classifies a temporary relation. It is not read after a restart; the backend is part of the
+/// identity because a permanent relation may have the same number.
 fn temp_relation(capture: &Capture, path: &[u8]) -> Class {
     let (Some(rel), Some(backend)) = (capture.rel, capture.backend) else {
         return stream(path);
@@ -557,7 +557,7 @@ fn sealed(id: Option<FileId>, root: Root, layout: Layout) -> Class {
     }
 }
 
-/// What lies in a tablespace is named from its version directory on: pg_basebackup writes it before
+/// Names a tablespace's file from its version directory on: `pg_basebackup` writes the file before
 /// it is told which tablespace that is.
 fn without_tablespace(path: &[u8]) -> &[u8] {
     let below = path.strip_prefix(b"pg_tblspc/").unwrap_or_default();
@@ -567,8 +567,8 @@ fn without_tablespace(path: &[u8]) -> &[u8] {
     }
 }
 
-/// The name a temporary file will be renamed to: without `.tmp`, and for snapshots without the
-/// process id before it (`0-15.snap.4711.tmp`).
+/// Returns the name that a temporary file will be renamed to: without `.tmp`, and for snapshots
+/// without the process id before it (`0-15.snap.4711.tmp`).
 fn final_name(path: &[u8]) -> &[u8] {
     let Some(stem) = path.strip_suffix(b".tmp") else {
         return path;

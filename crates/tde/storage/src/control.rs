@@ -1,8 +1,8 @@
 //! `pg_control`: the few fields that decide something.
 //!
-//! Read from a clear page by `pgseal` (identifier, sizes, state) and by the preload library (a
-//! sealed server runs only with data checksums or `wal_log_hints`). Offsets are those of
-//! catalog/pg_control.h of PostgreSQL 15 (and 13, 14, 16), 17 and 18 on 64-bit little-endian
+//! `pgseal` reads them from a clear page (identifier, sizes, state), and so does the preload
+//! library (a sealed server runs only with data checksums or `wal_log_hints`). Offsets are those
+//! of catalog/pg_control.h of PostgreSQL 15 (and 13, 14, 16), 17 and 18 on 64-bit little-endian
 //! machines.
 //!
 //! Invariant: no field is believed before the page's CRC fits.
@@ -42,7 +42,7 @@ impl State {
     ];
 }
 
-/// What a `pg_control` says.
+/// The fields of a `pg_control` that decide something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Control {
     /// The cluster's system identifier.
@@ -53,8 +53,8 @@ pub struct Control {
     pub catalog_version: u32,
     /// Running, stopped or crashed.
     pub state: State,
-    /// Where the record of the last checkpoint begins. Of a cluster that was shut down, the last
-    /// record.
+    /// The position where the record of the last checkpoint begins. In a cluster that was shut
+    /// down, that record is the last one.
     pub checkpoint: u64,
     /// The timeline of that checkpoint.
     pub timeline: u32,
@@ -110,12 +110,13 @@ const WAL_BLOCK_SIZE: usize = 224;
 const WAL_SEGMENT_SIZE: usize = 228;
 const CHECKSUM_VERSION: usize = 252;
 const CRC: usize = 4;
-/// Bytes that PostgreSQL promises not to exceed, for the sake of one disk sector.
+/// The size in bytes that PostgreSQL promises not to exceed, so that the file fits one disk
+/// sector.
 pub(crate) const MAX_SIZE: usize = 512;
 
 impl Control {
-    /// Is this a `pg_control` in clear? A sealed one's CRC does not fit; one that a raw base backup
-    /// carried has a CRC that does, over values that make no sense.
+    /// Is this a `pg_control` in clear? The CRC of a sealed one does not fit. The CRC of one that
+    /// a raw base backup carried does fit, but its values make no sense.
     #[must_use]
     pub fn is_clear(page: &[u8]) -> bool {
         Self::parse(page).is_ok()
@@ -165,8 +166,8 @@ pub fn check_blocks(data: u32, wal: u32) -> Result<(), ControlError> {
     Ok(())
 }
 
-/// Where the CRC lies, if all of a control file's bytes are such as a server sends that checked it
-/// and sends nothing else: the CRC fits, and zeros follow.
+/// Returns where the CRC lies. None unless the CRC fits and zeros follow it, as in a control file
+/// that a server checked before it sent it.
 pub(crate) fn checked(page: &[u8]) -> Option<usize> {
     let head = page.get(..MAX_SIZE)?;
     let crc_at = crc_offset(le32(head, VERSION))?;
@@ -175,14 +176,14 @@ pub(crate) fn checked(page: &[u8]) -> Option<usize> {
     (fits && ends).then_some(crc_at)
 }
 
-/// Puts the CRC of what lies before it at `crc_at`, and zeros after it.
+/// Puts the CRC of the bytes before `crc_at` there, and zeros after it.
 pub(crate) fn complete(page: &mut [u8], crc_at: usize) {
     let crc = crc32c::crc32c(&page[..crc_at]);
     page[crc_at..crc_at + CRC].copy_from_slice(&crc.to_le_bytes());
     page[crc_at + CRC..].fill(0);
 }
 
-/// Where the CRC lies, which covers all before it. 18 put a field before it.
+/// Returns where the CRC lies, which covers all before it. Version 18 put a field before it.
 fn crc_offset(version: u32) -> Option<usize> {
     match version {
         1300 | 1700 => Some(288),

@@ -1,7 +1,7 @@
 //! The disk below a sealed file: positioned transfers on one open file.
 //!
-//! Implemented by the preload library over libc, by `pgseal verify` over the raw directory, and by
-//! the tests over memory with torn sectors, lost writes and errors.
+//! The preload library implements it over libc, `pgseal verify` over the raw directory, and the
+//! tests over memory with torn sectors, lost writes and errors.
 
 /// An errno value, as libc reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,5 +1,5 @@
-//! From a class of files to what decides how its bytes are stored: the key's identity, which master
-//! key it hangs on, and the layout of cipher blocks (docs/format/files.md).
+//! The rules by which a class of files is stored: the identity of the key, the master key that it
+//! is derived from, and the layout of cipher blocks (docs/format/files.md).
 
 use pgseal_crypto::{FileId, UNIT};
 
@@ -18,16 +18,16 @@ pub enum Zeros {
     Block,
 }
 
-/// Who may write a file while it is read or written here.
+/// The processes that may write a file while it is read or written here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Writers {
-    /// Whole pages by anybody, other ranges by one process at a time.
+    /// Any process writes whole pages; one process at a time writes other ranges.
     Own,
-    /// As [`Writers::Own`], and WAL holds no images of the pages: nothing restores a block that was
-    /// read half written. A process that reads beside the writer reads each block until two reads
-    /// agree.
+    /// As [`Writers::Own`], but WAL holds no images of the pages, so nothing restores a block that
+    /// was read half written. A process that reads beside the writer reads each block until two
+    /// reads agree.
     NoImages,
-    /// Any range by any process (pg_stat_statements' texts): such transfers lock the file.
+    /// Any process writes any range (pg_stat_statements' texts); such transfers lock the file.
     Many,
     /// One process appends while others read without a lock (WAL): a cut last block is read
     /// until two reads agree.
@@ -47,7 +47,7 @@ pub enum Layout {
         clear_head: bool,
         /// Zero blocks that are written stay zeros (a WAL segment being filled for later use).
         keep_zeros: bool,
-        /// Who else may be writing.
+        /// The processes that may write the file at the same time.
         writers: Writers,
     },
     /// A position-only keystream: one format for body and tail, so that a crash that separates
@@ -75,7 +75,7 @@ impl Layout {
         }
     }
 
-    /// The same layout for files that several processes write at once.
+    /// Returns the same layout for files that several processes write at once.
     #[must_use]
     pub const fn shared(self) -> Self {
         self.by(Writers::Many)
@@ -160,7 +160,7 @@ impl Layout {
 pub enum Root {
     /// The cluster's master key.
     Cluster,
-    /// The key that the postmaster made at its start and nobody stores.
+    /// The key that the postmaster makes at its start, and that is stored nowhere.
     Ephemeral,
 }
 
@@ -169,7 +169,7 @@ pub enum Root {
 pub struct Spec {
     /// The key's identity.
     pub id: FileId,
-    /// The master key it hangs on.
+    /// The master key that the file's key is derived from.
     pub root: Root,
     /// The layout of its bytes.
     pub layout: Layout,

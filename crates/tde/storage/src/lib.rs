@@ -1,10 +1,11 @@
-//! What a sealed cluster's files look like on disk: which class a name belongs to, which key and
-//! tweak that gives, and how reads, writes, truncations and renames of any range become transfers
-//! of whole cipher blocks.
+//! The form that a sealed cluster's files have on disk: which class a name belongs to, which key
+//! and tweak that gives, and how reads, writes, truncations and renames of any range become
+//! transfers of whole cipher blocks.
 //!
-//! Pure over [`Disk`]: no file, no environment, no clock. The preload library and `pgseal verify`
-//! bring the real disk; the tests bring one that fails. Nothing above this crate knows the mode:
-//! a suite (here [`pgseal_crypto::FileCipher`]) turns a run of a data unit into bytes.
+//! The crate knows only [`Disk`]: no file, no environment, no clock. The preload library and
+//! `pgseal verify` bring the real disk; the tests bring one that fails. Nothing above this crate
+//! knows the mode: a suite (here [`pgseal_crypto::FileCipher`]) turns a run of a data unit into
+//! bytes.
 //!
 //! Reading order: [`classify`] (names to classes), [`layout`] (classes to keys and rules),
 //! [`sealed`] (ranges to transfers), [`restore`] (renames across identities), [`wal`] (segment

@@ -6,17 +6,18 @@ use pgseal_crypto::UNIT;
 /// Data units that one transfer to the disk carries at most.
 pub const RUN_UNITS: usize = 32;
 
-/// Aligned for O_DIRECT, and so for what the kernel copies in pieces of whole blocks.
+/// The memory of one transfer, aligned for `O_DIRECT` and for the kernel, which copies aligned
+/// memory in pieces of whole blocks.
 #[repr(C, align(4096))]
 pub struct Scratch {
-    /// What goes to the disk: ciphertext only.
+    /// The bytes that go to the disk, or came from it: ciphertext only.
     pub run: [u8; RUN_UNITS * UNIT],
     /// One data unit in clear.
     pub unit: [u8; UNIT],
 }
 
 impl Scratch {
-    /// An empty one.
+    /// Returns a scratch of zeros.
     #[must_use]
     pub const fn new() -> Self {
         Self {

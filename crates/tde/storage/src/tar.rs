@@ -1,5 +1,5 @@
-//! A tar of WAL as pg_basebackup writes it (walmethods.c): the segments in it are to be exactly the
-//! bytes that their files would hold, whatever else the tar holds is clear.
+//! A tar of WAL as pg_basebackup writes it (walmethods.c). The segments in it get exactly the
+//! bytes that their files would hold; whatever else the tar holds is clear.
 //!
 //! pg_basebackup writes a header of size 0, then the member, then the same header with its size.
 //! A segment is filled with zeros to its whole size: at its beginning in a file ([`TarFile`]),
@@ -17,7 +17,7 @@ use crate::{Disk, Errno, Lock, SealedFile};
 /// Bytes of a header, and the unit that members are filled up to.
 pub const HEADER: usize = 512;
 
-/// What a member's header announces.
+/// The member that a header announces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Member {
     /// A segment; empty where the header is the one before it.
@@ -39,7 +39,7 @@ fn segment<'k>(keys: &impl Keys<'k>, name: WalName) -> Result<SealedFile<'k>, Er
     Ok(keys.open(&spec))
 }
 
-/// What bytes outside a segment may be.
+/// The state that decides which bytes may stand outside a segment.
 #[derive(Default)]
 struct Outside {
     /// Did the last header announce a member in clear?
@@ -47,7 +47,7 @@ struct Outside {
 }
 
 impl Outside {
-    /// The segment that `data` announces, if it may pass at all.
+    /// Returns the segment that `data` announces, if any. Fails with EIO if `data` may not pass.
     fn judge(&mut self, data: &[u8]) -> Result<Option<(WalName, bool)>, Errno> {
         match data.try_into().ok().filter(is_header) {
             Some(header) => match member(&header).ok_or(Errno::EIO)? {
@@ -149,7 +149,7 @@ impl<'k> TarStream<'k> {
     }
 }
 
-/// A header's own checksum tells it from what a member may hold.
+/// Is this block a header? Its own checksum tells it from what a member may hold.
 fn is_header(block: &[u8; HEADER]) -> bool {
     const SUM: std::ops::Range<usize> = 148..156;
     let blanks = u64::from(b' ') * SUM.len() as u64;
@@ -158,7 +158,7 @@ fn is_header(block: &[u8; HEADER]) -> bool {
     &block[257..263] == b"ustar\0" && octal(&block[SUM]) == Some(sum)
 }
 
-/// None for what pg_basebackup does not put into a tar of WAL.
+/// Reads a header. Returns none for a member that pg_basebackup does not put into a tar of WAL.
 fn member(header: &[u8; HEADER]) -> Option<Member> {
     let name = header[..100].split(|&byte| byte == 0).next()?;
     if let Some(name) = WalName::parse(name) {
@@ -178,7 +178,7 @@ fn octal(digits: &[u8]) -> Option<u64> {
     })
 }
 
-/// A member as a file of its own.
+/// The part of a tar that one member takes, as a file of its own.
 struct Region<'d, D> {
     disk: &'d D,
     start: u64,

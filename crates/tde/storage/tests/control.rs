@@ -180,7 +180,7 @@ fn padded(hex: &str) -> [u8; UNIT] {
     page
 }
 
-/// What a file with these stored bytes reads as, in one go and in the server's way.
+/// Returns what a file with these stored bytes reads as, at once and as the server reads it.
 fn read(file: &SealedFile, stored: &[u8]) -> Vec<u8> {
     let disk = MemDisk::default();
     disk.write_at(stored, 0).unwrap();
@@ -206,7 +206,7 @@ fn carried_files_are_made_and_read() {
     }
 }
 
-/// Whatever was altered, the CRC says so.
+/// The CRC shows every alteration.
 #[test]
 fn carried_files_are_not_believed_when_altered() {
     let vectors = vectors();

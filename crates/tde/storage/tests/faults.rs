@@ -125,7 +125,7 @@ fn a_full_disk_takes_as_much_as_of_a_plain_file() {
     }
 }
 
-/// The same for pages that lie apart in memory, also where the disk stops in a later transfer.
+/// A full disk takes as much of pages that lie apart, also where it stops in a later transfer.
 #[test]
 fn a_full_disk_takes_as_much_of_pages_that_lie_apart() {
     for layout in [Layout::PAGES, Layout::STREAM] {
@@ -169,7 +169,7 @@ fn offsets_that_libc_cannot_name_are_refused() {
     }
 }
 
-/// Whatever fails, no clear byte stays in the working memory.
+/// No clear byte stays in the working memory, whatever fails.
 #[test]
 fn the_scratch_holds_nothing_clear() {
     let layouts = [

@@ -147,7 +147,7 @@ fn a_page_whose_block_never_settles_is_an_error() {
     assert_eq!(read_page(images.collect()), Err(Errno::EIO));
 }
 
-/// What was read before stays right when the writer goes on behind it.
+/// A page is right up to where it was written, even if the writer goes on behind that.
 #[test]
 fn a_page_that_grows_meanwhile_is_right_up_to_there() {
     let (plain, new) = image(16384, 3);
@@ -182,7 +182,7 @@ fn without_images() -> Kind {
     Kind::new(Layout::PAGES_WITHOUT_IMAGES, LENGTHS[2])
 }
 
-/// What a reader beside the writer gets, in clear and as it is stored: 9000 bytes at offset 100.
+/// Returns 9000 bytes at offset 100 as a reader beside the writer gets them: clear, and stored.
 fn beside(images: &[Vec<u8>]) -> [Result<Vec<u8>, Errno>; 2] {
     let disk = || Changing(RefCell::new(images.to_vec()));
     let (mut clear, mut stored) = (vec![0; 9000], vec![0; 9000]);

@@ -1,4 +1,4 @@
-//! What the stored bytes show and what they read as: zeros, granularity, snapshots.
+//! Tests of what the stored bytes show, and of what they read as: zeros, granularity, snapshots.
 
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation)] // as in the support module
 

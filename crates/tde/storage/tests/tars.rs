@@ -33,7 +33,7 @@ fn open(name: &str) -> SealedFile<'static> {
     Segments.open(&name.spec(SIZE as u64).unwrap())
 }
 
-/// What the file of a segment holds.
+/// Returns what the file of a segment holds.
 fn stored(name: &str, clear: &[u8]) -> Vec<u8> {
     let disk = MemDisk::default();
     open(name)
@@ -146,7 +146,7 @@ fn a_tar_in_a_file() {
     assert!(disk.stored() == expected());
 }
 
-/// With compression: the zeros come last, and headers come again where the segment ends.
+/// The zeros come last in a compressed tar, and headers come again where the segment ends.
 #[test]
 fn a_tar_that_is_compressed() {
     let mut tar = TarStream::default();
@@ -172,7 +172,7 @@ fn a_tar_that_is_compressed() {
     assert!(whole == expected());
 }
 
-/// What might be WAL and cannot be sealed is refused, by both.
+/// Both kinds of tar refuse what might be WAL and cannot be sealed.
 #[test]
 fn nothing_unknown_passes() {
     let segment = header(NAMES[0], 0);

@@ -25,7 +25,7 @@ pub struct RelationName {
     pub segment: u32,
 }
 
-/// What the placeholders of a pattern stood for.
+/// The values that the placeholders of a pattern have in a path.
 #[derive(Debug, Default)]
 pub(super) struct Capture {
     pub database: u32,
@@ -34,7 +34,7 @@ pub(super) struct Capture {
     pub wal: Option<WalName>,
 }
 
-/// Matches a whole path.
+/// Matches a whole path; none if the path does not fit the pattern.
 pub(super) fn matches(pattern: &str, path: &[u8]) -> Option<Capture> {
     if differs_at_once(pattern.as_bytes(), path) {
         return None;
@@ -51,7 +51,7 @@ pub(super) fn matches(pattern: &str, path: &[u8]) -> Option<Capture> {
     segments.next().is_none().then_some(capture)
 }
 
-/// Does a byte before the first placeholder differ? So it is for nearly every row, at every open.
+/// Does a byte before the first placeholder differ? It does for nearly every row, at every open.
 fn differs_at_once(pattern: &[u8], path: &[u8]) -> bool {
     let literal = |byte: &&u8| !matches!(byte, b'<' | b'*');
     let literals = pattern.iter().take_while(literal);
@@ -85,7 +85,7 @@ fn segment_matches(part: &[u8], segment: &[u8], capture: &mut Capture) -> Option
     Some(())
 }
 
-/// A literal, or a prefix and a suffix around one `*` that stands for at least nothing.
+/// Matches a literal, or a prefix and a suffix around one `*`, which may stand for nothing.
 fn glob(part: &[u8], segment: &[u8]) -> Option<()> {
     match split_once(part, b'*') {
         None => (part == segment).then_some(()),

@@ -15,8 +15,8 @@ use crate::scratch::Scratch;
 use crate::{Disk, Errno};
 use pgseal_crypto::{BLOCK as BLOCK_LEN, UNIT};
 
-/// A server writes such a page at most at each checkpoint and whenever it needs the page's buffer
-/// for another: it does not write it at every read.
+/// The most reads of one block. A server writes such a page only at a checkpoint, or when it needs
+/// the page's buffer for another, so it does not write it at every read.
 const TRIES: usize = 100;
 
 impl SealedFile<'_> {
@@ -26,8 +26,8 @@ impl SealedFile<'_> {
         self.layout.lacks_images()
     }
 
-    /// [`SealedFile::read_at`], beside a process that writes the file. Memory of `scratch` is
-    /// there.
+    /// Reads as [`SealedFile::read_at`] does, beside a process that writes the file. The caller
+    /// must have touched the memory of `scratch` before.
     pub fn read_beside<D: Disk>(
         &self,
         disk: &D,
@@ -46,7 +46,7 @@ impl SealedFile<'_> {
     }
 }
 
-/// The same for what is stored.
+/// Reads stored bytes beside a process that writes the file: each block until two reads agree.
 pub fn read_stored<D: Disk>(
     disk: &D,
     scratch: &mut Scratch,
@@ -73,8 +73,8 @@ fn agreed<D: Disk>(disk: &D, scratch: &mut Scratch, start: u64) -> Result<usize,
     Ok(have)
 }
 
-/// Reads one block until it is found `now` as it was the `last` time. A block is read in less time
-/// than a page is written in: that way a writer that never rests does not keep step.
+/// Reads one block until it is found `now` as it was the `last` time. One block is read faster
+/// than a page is written, so a writer that never rests does not keep step.
 fn agree<D: Disk>(disk: &D, last: &mut [u8], now: &mut [u8], at: u64) -> Result<(), Errno> {
     for _ in 0..TRIES {
         if last == now {

@@ -7,7 +7,8 @@ use crate::scratch::Scratch;
 use crate::{Disk, Errno, Lock};
 
 impl SealedFile<'_> {
-    /// `ftruncate`: the file has `new` bytes afterwards; what it gains reads as zeros.
+    /// Sets the size as `ftruncate` does: the file then has `new` bytes, and what it gains reads
+    /// as zeros.
     pub fn set_size<D: Disk>(
         &self,
         disk: &D,
@@ -23,7 +24,7 @@ impl SealedFile<'_> {
         })
     }
 
-    /// `posix_fallocate`: the range has space; what the file gains reads as zeros.
+    /// Reserves space as `posix_fallocate` does: what the file gains reads as zeros.
     pub fn allocate<D: Disk>(
         &self,
         disk: &D,
@@ -41,7 +42,7 @@ impl SealedFile<'_> {
         })
     }
 
-    /// From `size` to `new` bytes, or not at all.
+    /// Grows the file from `size` to `new` bytes. If that fails, the file keeps its size.
     fn grow<D: Disk>(
         &self,
         disk: &D,
@@ -51,7 +52,7 @@ impl SealedFile<'_> {
         extend: impl FnOnce() -> Result<(), Errno>,
     ) -> Result<(), Errno> {
         let result = if self.layout == Layout::Keystream {
-            // The size first: the disk knows at once whether it can be had.
+            // The size comes first: the disk knows at once whether it has the space.
             extend().and_then(|()| self.keystream_zeros(disk, scratch, size, new))
         } else {
             self.grow_units(disk, scratch, size, new, extend)
@@ -62,8 +63,8 @@ impl SealedFile<'_> {
         result
     }
 
-    /// The old last granule is completed, `extend` adds a hole, and the new last granule is written
-    /// if it is partial, because a partial one is never a hole.
+    /// Completes the old last granule, adds a hole by `extend`, and writes the new last granule if
+    /// it is partial, because a partial one is never a hole.
     fn grow_units<D: Disk>(
         &self,
         disk: &D,
@@ -84,7 +85,7 @@ impl SealedFile<'_> {
         Ok(())
     }
 
-    /// After a failure: takes back what a file of `size` bytes has grown.
+    /// Takes back, after a failure, what a file of `size` bytes has grown.
     pub(super) fn undo_growth<D: Disk>(
         &self,
         disk: &D,
@@ -97,9 +98,9 @@ impl SealedFile<'_> {
         Ok(())
     }
 
-    /// To `new` bytes, fewer than now: what becomes the last, partial granule is sealed again. The
-    /// new tail can only follow the cut: a crash between them, or a disk that refuses to rewrite
-    /// it, turns it into noise (docs/format/files.md#failures).
+    /// Cuts the file to `new` bytes, fewer than now, and seals what becomes the last, partial
+    /// granule again. The new tail can only follow the cut: a crash between them, or a disk that
+    /// refuses to rewrite the tail, turns it into noise (docs/format/files.md#failures).
     fn shrink<D: Disk>(&self, disk: &D, scratch: &mut Scratch, new: u64) -> Result<(), Errno> {
         self.forget_size_above(new);
         let granule = self.layout.granule();

@@ -43,16 +43,17 @@ impl SealedFile<'_> {
         })
     }
 
-    /// Whether memory at this address may be read into and decrypted where it lies. Alignment is
-    /// correctness: the kernel copies what is aligned in pieces of whole blocks, so a read that
-    /// races a write sees each block old or new, never half. By the line: with only 16 bytes of
-    /// alignment, AMD's processors copy the bytes before the next line one by one. And only memory
-    /// that is there: a caller whose reads may race touches it, and the scratch, first.
+    /// Whether memory at this address may be read into and decrypted where it lies. Correctness
+    /// needs the alignment: the kernel copies aligned memory in pieces of whole blocks, so a read
+    /// that races a write sees each block old or new, never half. The alignment is that of a cache
+    /// line: with only 16 bytes, AMD's processors copy the bytes before the next line one by one.
+    /// The memory must also be resident: a caller whose reads may race touches it, and the
+    /// scratch, first.
     pub fn may_read_into(address: usize) -> bool {
         address % LINE == 0
     }
 
-    /// Does somebody append to the file, without a lock, while others read it?
+    /// Does a process append to the file, without a lock, while others read it?
     pub fn is_raced(&self) -> bool {
         let Layout::Units { writers, .. } = self.layout else {
             return false;
@@ -60,10 +61,10 @@ impl SealedFile<'_> {
         writers == Writers::Racing
     }
 
-    /// One page of WAL. Who reads it whole knows how far it is flushed, and we do not: so it is
-    /// read twice. Up to the first block that differs nobody was writing. That one may be where
-    /// the flush ends, in the middle of a block that was written again meanwhile, and is read
-    /// until it settles; of what follows nothing was flushed before the first read.
+    /// Reads one page of WAL. A reader of a whole page knows how far WAL is flushed, and this code
+    /// does not, so it reads the page twice. Nothing was being written before the first block that
+    /// differs. That block may be where the flush ends, written again meanwhile, so it is read
+    /// until it settles. Nothing behind it was flushed before the first read.
     fn read_raced_page<D: Disk>(
         &self,
         disk: &D,
@@ -84,8 +85,8 @@ impl SealedFile<'_> {
         Ok(UNIT)
     }
 
-    /// Whole pages, in place. Only a page that the end of the file cuts may have to be read again
-    /// the long way: for its tail, or because others may be growing it.
+    /// Reads whole pages in place. Only a page that the end of the file cuts may have to be read
+    /// again the long way: for its tail, or because other processes may be growing it.
     fn read_pages<D: Disk>(
         &self,
         disk: &D,
@@ -137,8 +138,8 @@ impl SealedFile<'_> {
         }
     }
 
-    /// Any range, through the scratch: each data unit from its start, because the cipher's tweak
-    /// runs from there.
+    /// Reads any range through the scratch: each data unit from its start, because the cipher's
+    /// tweak runs from there.
     fn read_range<D: Disk>(
         &self,
         disk: &D,
@@ -165,7 +166,7 @@ impl SealedFile<'_> {
         Ok(have)
     }
 
-    /// The same, and keeps the stored bytes in `scratch.run[UNIT..]`.
+    /// Does what `read_unit` does, and keeps the stored bytes in `scratch.run[UNIT..]`.
     pub(super) fn load_unit<D: Disk>(
         &self,
         disk: &D,
@@ -295,7 +296,7 @@ impl Sectors {
     /// A hole.
     const ALL: Self = Self(u16::MAX);
 
-    /// None in what is not a whole page.
+    /// Finds the sectors of zeros in a stored page. Bytes that are not a whole page have none.
     fn unwritten(page: &[u8]) -> Self {
         if page.len() != UNIT {
             return Self(0);
@@ -313,9 +314,10 @@ impl Sectors {
         self.0 >> i & 1 == 1
     }
 
-    /// After decryption: an empty page, which has zeros behind its header, has them in the sectors,
-    /// too, that were not written. PostgreSQL extends relations by such pages without WAL. In any
-    /// other page they stay noise: whoever can write the disk could delete rows by them.
+    /// Fills the unwritten sectors of a decrypted page with zeros if the page is empty, that is,
+    /// has only zeros behind its header. PostgreSQL extends relations by such pages without WAL.
+    /// In any other page the sectors stay noise: whoever can write the disk could delete rows by
+    /// them.
     fn restore_in_empty(self, page: &mut [u8]) {
         let sectors = || page.chunks_exact(SECTOR).enumerate();
         let is_empty = |i, sector: &[u8]| match i {

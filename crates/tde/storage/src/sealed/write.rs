@@ -35,8 +35,8 @@ impl SealedFile<'_> {
         })
     }
 
-    /// The same for whole pages that lie apart in memory, with no more transfers than for pages
-    /// that lie together. None if pages cannot be written as such there.
+    /// Writes whole pages that lie apart in memory, with no more transfers than for pages that lie
+    /// together. Returns none if whole pages cannot be written at `offset`.
     pub fn write_gathered<'p, D: Disk>(
         &self,
         disk: &D,
@@ -68,8 +68,8 @@ impl SealedFile<'_> {
         Ok(size % granule == 0 || offset <= floor(size, granule))
     }
 
-    /// Whole pages: sealed run by run into the scratch, one transfer each. A gap before them is a
-    /// hole, because no granule before them is partial.
+    /// Writes whole pages: seals them run by run into the scratch, with one transfer for each run.
+    /// A gap before them is a hole, because no granule before them is partial.
     fn write_pages<'p, D: Disk>(
         &self,
         disk: &D,
@@ -101,7 +101,7 @@ impl SealedFile<'_> {
         Ok(done)
     }
 
-    /// Seals whole pages into `out`, one after the other.
+    /// Seals whole pages into `out`, one after another.
     fn seal_units<'p>(&self, pages: impl Iterator<Item = &'p [u8]>, out: &mut [u8], offset: u64) {
         let units = pages.zip(out.chunks_mut(UNIT));
         for (start, (page, out)) in (offset..).step_by(UNIT).zip(units) {
@@ -131,14 +131,14 @@ impl SealedFile<'_> {
         }
     }
 
-    /// What is stored from here on depends on the file's key.
+    /// Notes that what is stored from here on depends on the file's key.
     fn note_data(&self) {
         if self.keeps_zeros() {
             self.wrote_data.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Any range: each data unit is put together in clear from what it held and what is new.
+    /// Writes any range: puts each data unit together in clear from what it held and what is new.
     fn write_range<D: Disk>(
         &self,
         disk: &D,
@@ -177,9 +177,9 @@ impl SealedFile<'_> {
     }
 
     /// Rewrites the granules of one data unit that `part` at `at` touches; the file has no partial
-    /// granule before them. On failure: how many bytes of `part` the disk took. Granules that
-    /// `part` fills only partly are then put back as they were, because they hold bytes that nobody
-    /// asked to change.
+    /// granule before them. On failure, returns how many bytes of `part` the disk took. Granules
+    /// that `part` fills only partly are then put back as they were: the caller did not ask to
+    /// change their other bytes.
     fn patch<D: Disk>(
         &self,
         disk: &D,
@@ -252,8 +252,8 @@ impl SealedFile<'_> {
         }
     }
 
-    /// The disk took `taken` bytes of `part`, which begins a block at `at`. Says how many of them
-    /// count: half a block counts only if it now ends the file, where it is made the tail.
+    /// Says how many of the `taken` bytes count that the disk took of `part`, which begins a block
+    /// at `at`. Half a block counts only if it now ends the file, where it is made the tail.
     fn count_taken<D: Disk>(
         &self,
         disk: &D,
@@ -275,7 +275,8 @@ impl SealedFile<'_> {
         Ok(taken)
     }
 
-    /// The stream depends on the position alone: any range, no block to complete.
+    /// Writes any range under the keystream. That depends on the position alone, so no block needs
+    /// completing.
     fn write_keystream<D: Disk>(
         &self,
         disk: &D,
@@ -328,8 +329,8 @@ impl SealedFile<'_> {
     }
 }
 
-/// Undoes a rewrite that failed half-way: the bytes that it replaced, and no byte more. They lie on
-/// space that the file already has, so that a full disk does not refuse them.
+/// Undoes a rewrite that failed half-way: restores the bytes that it replaced, and no byte more.
+/// They lie on space that the file already has, so that a full disk does not refuse them.
 fn put_back<D: Disk>(disk: &D, stored: &[u8], low: u64, old_size: u64) -> Result<(), Errno> {
     write_full(disk, stored, low).map_err(|(_, errno)| errno)?;
     if disk.size()? > old_size {

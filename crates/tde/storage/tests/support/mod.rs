@@ -1,5 +1,5 @@
-//! What the tests share: a disk in memory that fails on demand, files of every layout, and the
-//! plain twin that a sealed file must equal.
+//! Common parts of the tests: a disk in memory that fails on demand, files of every layout, and
+//! the plain twin that a sealed file must equal.
 #![allow(dead_code, unused_imports)] // each test program uses its part
 // A test may panic; sizes are small.
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation)]
@@ -97,7 +97,7 @@ pub fn kinds() -> impl Strategy<Value = Kind> {
     (layout, length).prop_map(|(layout, length)| Kind::new(layout, length))
 }
 
-/// What an earlier transfer may have left behind must not matter.
+/// Returns a scratch with remains of an earlier transfer, which must not matter.
 pub fn scratch() -> Box<Scratch> {
     let mut scratch = Box::new(Scratch::new());
     scratch.unit.fill(0xEE);
@@ -164,7 +164,7 @@ pub enum Op {
     Reopen,
 }
 
-/// What is written.
+/// The bytes that a write brings.
 #[derive(Clone, Copy, Debug)]
 pub enum Data {
     Zeros,
@@ -307,7 +307,7 @@ impl Twin {
             .write_at(&self.disk, &mut self.scratch, &buf[shift..], offset as u64)
     }
 
-    /// The same, of pages that lie apart in memory, if the file takes them so.
+    /// Writes pages that lie apart in memory, if the file takes them so.
     pub fn write_gathered(&mut self, data: &[u8], offset: usize) -> Result<Option<usize>, Errno> {
         let pages: Vec<Box<[u8]>> = data.chunks(PAGE).map(Box::from).collect();
         let pages = pages.iter().map(AsRef::as_ref);
@@ -325,8 +325,8 @@ impl Twin {
             .allocate(&self.disk, &mut self.scratch, offset as u64, len as u64)
     }
 
-    /// What holds between any two calls: same bytes through a fresh open file, same size, and no
-    /// stored block of zeros that was written.
+    /// Checks what holds between any two calls: same bytes through a fresh open file, same size,
+    /// and no stored block of zeros that was written.
     pub fn check(&self) {
         let content = self.kind.content(&self.disk);
         assert_eq!(content.len(), self.plain.len(), "size");
