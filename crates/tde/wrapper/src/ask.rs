@@ -1,5 +1,5 @@
-//! Asking a program before it is relied on: its version, whether the library is in it, and of a
-//! server where it looks for its files.
+//! Asking a program before it is relied on: its version, whether the library is in it, and where
+//! it looks for its files if it is a server.
 //!
 //! The loader drops a library that it cannot map (a file system mounted noexec, a rule of the
 //! machine's), says so on standard error at best, and runs the program without. What is to be
@@ -22,7 +22,7 @@ use crate::launch::Sealed;
 
 /// The descriptor that takes the library's answer.
 const ANSWER: &str = variable::ANSWER_FD.as_str();
-/// The file that a server shall take itself for.
+/// The path that a server takes for its own.
 const STARTED_AS: &str = variable::STARTED_AS.as_str();
 
 /// Why a program is not relied on.
@@ -45,9 +45,9 @@ impl Exit for AskError {
     }
 }
 
-/// What a program is.
+/// The answer that a program gives about itself.
 pub struct Answer {
-    /// As `--version` says it.
+    /// The version, as `--version` prints it.
     pub version: String,
     /// Where it looks for its files, if it is a server.
     pub files: Option<Files>,
@@ -60,7 +60,7 @@ pub struct Files {
     pub library: PathBuf,
 }
 
-/// Asks `program`, which is to take itself for the file `started_as`.
+/// Asks `program`, which takes the path `started_as` for its own.
 pub fn ask(program: &Path, started_as: &Path) -> Result<Answer, Failure> {
     let failed = |error| AskError::Io(program.to_owned(), error);
     let answer = memfd::open().map_err(failed)?;
@@ -85,14 +85,15 @@ fn content(answer: &File) -> io::Result<Vec<u8>> {
     fs::read(format!("/proc/self/fd/{}", answer.as_raw_fd()))
 }
 
-/// What the loader or the program said first.
+/// Returns the first line that the loader or the program wrote to standard error, or else the exit
+/// status.
 fn first_line(output: &Output) -> String {
     let said = String::from_utf8_lossy(&output.stderr);
     let line = said.lines().find(|line| !line.trim().is_empty());
     line.map_or_else(|| output.status.to_string(), |line| line.trim().to_owned())
 }
 
-/// `postgres (PostgreSQL) 15.8 (Debian 15.8-1)`: the third word.
+/// Returns the version in `postgres (PostgreSQL) 15.8 (Debian 15.8-1)`: the third word.
 fn version(said: &[u8]) -> String {
     let said = String::from_utf8_lossy(said);
     said.split_whitespace()

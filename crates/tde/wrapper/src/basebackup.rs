@@ -3,12 +3,12 @@
 //! A copy in plain format from a sealed server is sealed under the server's own key, unless
 //! `--data-encryption` asks for a new one, or `--copy-key-from` for another's. A copy that
 //! pg_basebackup does not lay out in a directory (tar, standard output, a target on the server) is
-//! raw: ciphertext as the server stores it, with its key file. That needs no key, but for the WAL
-//! that is streamed into a tar of its own: it comes in clear, and is sealed on its way.
+//! raw: ciphertext as the server stores it, with its key file. A raw copy needs no key, except for
+//! WAL that is streamed into a tar of its own: that comes in clear, and is sealed on its way.
 //!
-//! States of a sealed copy, as of initdb's: (1) the key is at hand; (2) pg_basebackup is through,
-//! and nobody can open what it wrote, for its key file is missing; (3) `key.bin` is in place.
-//! Whatever ends us before (3) leaves nothing that starts.
+//! States of a sealed copy, as of initdb's: (1) the key is at hand; (2) pg_basebackup has
+//! finished, and what it wrote cannot be opened, because its key file is missing; (3) `key.bin` is
+//! in place. Whatever ends the wrapper before (3) leaves nothing that starts.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -79,7 +79,7 @@ impl Exit for BackupError {
     }
 }
 
-/// pg_basebackup, sealed if the server is or an option asks for it.
+/// Runs pg_basebackup, sealed if the server is or an option asks for it.
 pub fn run(wrapper: &Wrapper, args: Vec<OsString>) -> Result<ExitCode, Failure> {
     let split = options::split("pg_basebackup", args)?;
     if help::is_informative(&split.rest) {
@@ -152,7 +152,8 @@ fn has_target(given: &Given) -> bool {
     given.value("t").is_some_and(|target| target != "client")
 }
 
-/// A copy of what a sealed server stores; a plain one's is PostgreSQL's business.
+/// Makes a raw copy of what a sealed server stores. If the server is not sealed, PostgreSQL makes
+/// the copy.
 fn raw(wrapper: &Wrapper, split: &Split, given: &Given) -> Result<ExitCode, Failure> {
     let Some(source) = wrapper.ask(split, given)? else {
         return wrapper.plain(split);
@@ -182,15 +183,15 @@ fn raw(wrapper: &Wrapper, split: &Split, given: &Given) -> Result<ExitCode, Fail
     Err(sealed.exec())
 }
 
-/// Whether pg_basebackup streams WAL into a tar beside the others. Into a pipe and to a target it
-/// cannot.
+/// Whether pg_basebackup streams WAL into a tar beside the others. It cannot do so into a pipe or
+/// to a target.
 fn streams_wal(given: &Given) -> bool {
     let method = given.value("X").and_then(OsStr::to_str);
     matches!(method, None | Some("s" | "stream"))
         && given.value("D").is_some_and(|directory| directory != "-")
 }
 
-/// The library in pg_basebackup seals the stream as the server stores it.
+/// Makes the library in pg_basebackup seal the stream as the server stores it.
 fn seal_stream(
     sealed: &mut Sealed,
     split: &Split,
@@ -221,12 +222,13 @@ const OF_A_NEW_KEY: [Name; 5] = [
 /// A sealed copy to be made.
 struct Copy {
     key: NewKey,
-    /// what opens the server, if that is sealed
+    /// the token that opens the server, if that is sealed
     token: Option<OsString>,
 }
 
 impl Copy {
-    /// What options and server say, of which one wants it [encrypted](is_encrypted).
+    /// Decides the key and the token of a copy that options or server want
+    /// [encrypted](is_encrypted).
     fn of(split: &Split, given: &Given, source: &Source, root: Root) -> Result<Self, Failure> {
         if !ANOTHER_KEY.iter().any(|name| split.has(*name)) {
             let theirs = source.key_file.as_ref();
@@ -291,8 +293,8 @@ impl Copy {
     }
 }
 
-/// What opens a server with the key file `theirs`. Somebody who was granted a token declares it
-/// himself, and need not be able to open the server's key.
+/// Returns the token that opens a server with the key file `theirs`. An operator who was granted a
+/// token declares it, and need not be able to open the server's key; then there is none here.
 fn token(
     source: &Source,
     theirs: &[u8],

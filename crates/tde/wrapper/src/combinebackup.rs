@@ -1,11 +1,11 @@
 //! The wrapper of pg_combinebackup: the synthetic full backup is encrypted as its last input is, if
 //! all inputs are encrypted.
 //!
-//! Links and clones share stored bytes, which mean something else under another key: then all
-//! inputs must have the last one's.
+//! Links and clones share stored bytes, which mean something else under another key. With them,
+//! all inputs must have the last one's key.
 //!
 //! States, as of a base backup: (1) the inputs' keys are at hand, and the output's is that of the
-//! last input; (2) pg_combinebackup is through, and nobody can open what it wrote; (3) the last
+//! last input; (2) pg_combinebackup has finished, and what it wrote cannot be opened; (3) the last
 //! input's `key.bin` is in place there.
 
 use std::ffi::OsString;
@@ -27,7 +27,7 @@ use crate::source::SEGMENT_SIZE;
 use crate::supervise::code_of;
 use crate::{help, paths, pin, Wrapper};
 
-/// pg_combinebackup, sealed if an input is.
+/// Runs pg_combinebackup, sealed if an input is.
 pub fn run(wrapper: &Wrapper, args: Vec<OsString>) -> Result<ExitCode, Failure> {
     let split = options::split("pg_combinebackup", args)?;
     let given = PG_COMBINEBACKUP.read(&split.rest);
@@ -74,7 +74,8 @@ fn of<'a>(clusters: &'a [Unlocked], root: &Root) -> Option<&'a Unlocked> {
         .find(|cluster| cluster.root.path == root.path)
 }
 
-/// A plain input would be encrypted into the result, and nothing vouches for what it holds.
+/// Refuses a plain input: it would be encrypted into the result, and nothing vouches for what it
+/// holds.
 fn check_all_sealed(inputs: &[PathBuf]) -> Result<(), Failure> {
     for input in inputs {
         if Root::around(input)?.is_none() {
@@ -84,7 +85,7 @@ fn check_all_sealed(inputs: &[PathBuf]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// With `--link` and `--clone` every input must have the key that the output gets.
+/// Checks that every input has the key that the output gets, if `--link` or `--clone` is given.
 fn check_sharing(
     given: &Given,
     inputs: &[PathBuf],
@@ -110,7 +111,7 @@ fn check_sharing(
     Ok(())
 }
 
-/// The inputs, opened. The output is reached as another path of the last one, whose key it gets.
+/// Opens the inputs. The output is another path of the last input, whose key it gets.
 fn unlocked(
     split: &Split,
     roots: Vec<Root>,

@@ -1,15 +1,15 @@
-//! What a command line says to a program of PostgreSQL, read as glibc's `getopt_long` reads it:
-//! long options may be cut short as long as one is meant, options and other words may be mixed.
+//! The command line of a program of PostgreSQL, read as glibc's `getopt_long` reads it: long
+//! options may be cut short as long as one is meant, and options and other words may be mixed.
 //!
-//! Reading only: what the program is given stays as it is. What the program itself will refuse is
-//! passed over.
+//! The command line is only read: the program gets it as it is. What the program itself will
+//! refuse is passed over.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
 /// The options of a program.
 pub struct Options {
-    /// As `getopt` takes them: a colon follows a letter that takes a value.
+    /// Short options as `getopt` takes them: a colon follows a letter that takes a value.
     pub short: &'static str,
     /// Long names; one that takes a value ends with `=`. After a blank, the letter that means the
     /// same.

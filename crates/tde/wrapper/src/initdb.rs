@@ -1,8 +1,8 @@
 //! The wrapper of initdb: makes a master key, runs the real initdb sealed, commits the key file.
 //!
 //! States: (1) the key file's bytes exist in memory and were opened once; (2) the real initdb has
-//! made a cluster that nobody can open, for its key file is missing; (3) `key.bin` is in place.
-//! A failure before (3) removes what was made, so that nothing is left that starts.
+//! made a cluster that cannot be opened, because its key file is missing; (3) `key.bin` is in
+//! place. A failure before (3) removes what was made, so that nothing is left that starts.
 
 use std::env::{self, VarError};
 use std::ffi::{OsStr, OsString};
@@ -59,7 +59,7 @@ impl Exit for InitdbError {
     }
 }
 
-/// initdb, sealed if an option or `PGSEAL_INITDB_OPTIONS` asks for it.
+/// Runs initdb, sealed if an option or `PGSEAL_INITDB_OPTIONS` asks for it.
 pub fn run(wrapper: &Wrapper, args: Vec<OsString>) -> Result<ExitCode, Failure> {
     let named = options::split("initdb", args.clone())?;
     if !makes_a_cluster(&named.rest) {
@@ -97,8 +97,8 @@ pub fn run(wrapper: &Wrapper, args: Vec<OsString>) -> Result<ExitCode, Failure> 
     make(wrapper, &args, key)
 }
 
-/// What initdb refuses before it makes anything, as root and options that it cannot use: said
-/// before a key is made, and a passphrase asked for. With `--show` it comes so far, and ends.
+/// Runs initdb with `--show`, which refuses root and unusable options, and makes nothing. Returns
+/// the exit code of a refusal. So a refusal comes before a key is made, or a passphrase asked for.
 fn refusal(wrapper: &Wrapper, args: &[OsString]) -> Result<Option<ExitCode>, Failure> {
     let show = [&["--show".into()], args].concat();
     let output = wrapper.sealed(&show)?.output()?;
@@ -111,7 +111,7 @@ fn refusal(wrapper: &Wrapper, args: &[OsString]) -> Result<Option<ExitCode>, Fai
     Ok(Some(code_of(output.status)))
 }
 
-/// As PostgreSQL does it, unless the operator expects a sealed cluster.
+/// Runs initdb as PostgreSQL does, unless the operator expects a sealed cluster.
 fn plain(wrapper: &Wrapper, split: &Split) -> Result<ExitCode, Failure> {
     if pin::expected()?.is_some() {
         return Err(PinError::New.into());
@@ -119,7 +119,7 @@ fn plain(wrapper: &Wrapper, split: &Split) -> Result<ExitCode, Failure> {
     Err(wrapper.sealed(&split.rest)?.exec())
 }
 
-/// `PGSEAL_INITDB_OPTIONS`, then the command line.
+/// Returns the options of `PGSEAL_INITDB_OPTIONS`, then those of the command line.
 fn with_default_options(args: Vec<OsString>) -> Result<Vec<OsString>, OptionError> {
     let text = match env::var(OPTIONS) {
         Err(VarError::NotUnicode(_)) => return Err(OptionError::DefaultsNotText),
@@ -133,13 +133,13 @@ fn with_default_options(args: Vec<OsString>) -> Result<Vec<OsString>, OptionErro
         .collect())
 }
 
-/// Not `--help`, `--version`, `--show` or `--sync-only`.
+/// Whether none of `--help`, `--version`, `--show` and `--sync-only` is given.
 fn makes_a_cluster(args: &[OsString]) -> bool {
     let given = INITDB.read(args);
     !["?", "V", "s", "S"].iter().any(|other| given.has(other))
 }
 
-/// Where initdb will make the cluster: `-D`, else the first bare word, else PGDATA.
+/// Returns where initdb will make the cluster: `-D`, else the first bare word, else PGDATA.
 fn data_directory(args: &[OsString]) -> Option<PathBuf> {
     let given = INITDB.read(args);
     let named = given.value("D").or(given.words.first().map(OsStr::new));
@@ -150,7 +150,7 @@ fn data_directory(args: &[OsString]) -> Option<PathBuf> {
         .map(PathBuf::from)
 }
 
-/// Missing or empty: whatever is in it afterwards, we made.
+/// Whether the directory is missing or empty, so that whatever is in it afterwards was made here.
 fn is_new(data: &Path) -> bool {
     match fs::read_dir(data) {
         Ok(mut entries) => entries.next().is_none(),
@@ -158,8 +158,9 @@ fn is_new(data: &Path) -> bool {
     }
 }
 
-/// The data directory, made so that wrap and unwrap command run in it as they will later. If we
-/// made it and it is empty in the end, it goes away again, before a signal ends us.
+/// The data directory, made so that the wrap and unwrap commands run in it as they will later. If
+/// the wrapper made it and it is empty in the end, it is removed, before a signal ends the
+/// wrapper.
 struct NewDirectory {
     made: Option<PathBuf>,
     _signals: PutOff,
@@ -215,8 +216,8 @@ fn make(wrapper: &Wrapper, args: &[OsString], key: NewKey) -> Result<ExitCode, F
     Ok(ExitCode::SUCCESS)
 }
 
-/// A sealed cluster runs with data checksums unless told not to. Before PostgreSQL 18, which has
-/// them by default, initdb does not know how to be told: then the option is ours.
+/// Turns data checksums on unless an option declines them. Before PostgreSQL 18, which has them by
+/// default, initdb does not know that option, so it is taken out here.
 fn checksums(wrapper: &Wrapper, args: &mut Vec<OsString>) -> Result<(), Failure> {
     let asked = args
         .iter()

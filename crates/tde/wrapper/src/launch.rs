@@ -220,7 +220,7 @@ fn with_library(library: &Path) -> OsString {
     list
 }
 
-/// What a preload list holds beside the library.
+/// Returns the entries of a preload list other than the library.
 fn others(list: &OsStr) -> impl Iterator<Item = &[u8]> {
     let entries = list.as_bytes().split(|byte| b" :".contains(byte));
     entries.filter(|entry| !entry.is_empty() && !entry.ends_with(LIBRARY.as_bytes()))

@@ -5,7 +5,7 @@
 //! other wrappers beside it.
 //!
 //! Tools such as initdb and `pg_ctl start` start other wrappers, which inherit the descriptor that
-//! `PGSEAL_KEYS_FD` names: nobody is asked for a passphrase twice, or away from the terminal.
+//! `PGSEAL_KEYS_FD` names. So a passphrase is never asked for twice, or away from the terminal.
 
 #![forbid(unsafe_code)]
 // They abort when they fail, and standard output is the program's.
@@ -51,7 +51,7 @@ use getopt::{Given, Options, PG_CTL, POSTGRES};
 use options::{Name, OptionError, Split};
 use source::{Source, SourceError};
 
-/// The wrappers' program was called by somebody else.
+/// The wrappers' program was not started by a wrapper.
 #[derive(Debug, thiserror::Error)]
 #[error("pgseal-twin is started only by wrappers: create them with `pgseal bindir`, and run those")]
 pub struct NotAWrapper;
@@ -62,7 +62,8 @@ impl Exit for NotAWrapper {
     }
 }
 
-/// As a wrapper names them: the program's path, the wrapper's, the arguments.
+/// Runs a wrapper. The arguments are those that wrappers pass: the program's path, the wrapper's,
+/// and then the program's arguments.
 pub fn run(mut args: impl Iterator<Item = OsString>) -> Result<ExitCode, Failure> {
     let (program, argv0) = args.next().zip(args.next()).ok_or(NotAWrapper)?;
     let program = PathBuf::from(program);
@@ -136,8 +137,8 @@ impl Wrapper {
         Err(sealed.exec())
     }
 
-    /// Whether the program itself will refuse, before it needs a key. What a server would refuse
-    /// with its key at hand is refused here.
+    /// Whether the program itself will refuse before it needs a key. Fails here if a server would
+    /// refuse with its key at hand.
     fn will_refuse(&self, args: &[OsString]) -> Result<bool, Failure> {
         if programs::refuses_user(&self.name, &self.program) {
             return Ok(true);
@@ -156,9 +157,9 @@ impl Wrapper {
         }
     }
 
-    /// What the server says. If it does not answer, and nothing says that its data must be sealed,
-    /// then the program itself tells what is wrong; it declares nothing, so a sealed server refuses
-    /// it.
+    /// Asks the server about itself. None if it does not answer, and nothing says that its data
+    /// must be sealed. Then the program itself tells what is wrong; it declares nothing, so a
+    /// sealed server refuses it.
     fn ask(&self, split: &Split, given: &Given) -> Result<Option<Source>, Failure> {
         match Source::ask(self, given) {
             Err(failure)
@@ -170,7 +171,8 @@ impl Wrapper {
         }
     }
 
-    /// As PostgreSQL does it, with a server that is not sealed; unless the operator expects one.
+    /// Runs the program as PostgreSQL does, with a server that is not sealed. Fails if the
+    /// operator expects a sealed one.
     fn plain(&self, split: &Split) -> Result<ExitCode, Failure> {
         if let Some(option) = split.first() {
             return Err(OptionError::NotSealed(option).into());
@@ -181,13 +183,12 @@ impl Wrapper {
         Err(self.sealed(&split.rest)?.exec())
     }
 
-    /// What the program itself is, which has the library in it: to be asked before it makes what
-    /// shall be sealed.
+    /// Asks the program itself, with the library in it, before it makes what shall be sealed.
     fn asked(&self) -> Result<Answer, Failure> {
         ask(&self.program, Path::new(&self.argv0))
     }
 
-    /// The real program with the library.
+    /// Returns the real program with the library.
     pub fn sealed(&self, args: &[OsString]) -> Result<Sealed, Failure> {
         Ok(Sealed::new(&self.program, &self.argv0, args)?)
     }
@@ -233,7 +234,8 @@ fn refuse_second(options: &Options, args: &[OsString]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The keys for a command line: those that a wrapper further up unlocked, if they are enough.
+/// Returns the keys for a command line: those that a wrapper further up unlocked, if they are
+/// enough.
 fn keys(split: &Split, inherited: Option<KeySet>) -> Result<Option<KeySet>, Failure> {
     let paths = paths::candidates(&split.rest);
     let roots = paths::sealed_roots(&paths)?;
@@ -260,8 +262,8 @@ fn unlocked(split: &Split, roots: Vec<Root>) -> Result<Vec<Unlocked>, Failure> {
     Ok(unlocked.collect::<Result<_, _>>()?)
 }
 
-/// `pg_waldump --key-file-name`: for the cluster that the arguments name, or else the file's own,
-/// or for none, as beside an archive.
+/// Opens the key file of `pg_waldump --key-file-name`: for the cluster that the arguments name,
+/// else for the one that the file lies in, else for none, as beside an archive.
 fn named_key_file(file: &Path, roots: Vec<Root>, ways: &Ways) -> Result<Unlocked, Failure> {
     let root = match roots.into_iter().next() {
         Some(root) => Some(root),

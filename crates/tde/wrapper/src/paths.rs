@@ -10,7 +10,8 @@ use pgseal_keys::cluster::{ClusterError, Root};
 /// Variables that name data directories; the last two are pg_upgrade's.
 const VARIABLES: [&str; 3] = ["PGDATA", "PGDATAOLD", "PGDATANEW"];
 
-/// What may be a path among `args` (`-D x`, `-Dx`, `--pgdata=x`, `x`), and in the environment.
+/// Returns what may be a path among `args` (`-D x`, `-Dx`, `--pgdata=x`, `x`), and in the
+/// environment.
 pub fn candidates(args: &[OsString]) -> Vec<PathBuf> {
     let named = args
         .iter()
@@ -24,7 +25,7 @@ pub fn candidates(args: &[OsString]) -> Vec<PathBuf> {
         .collect()
 }
 
-/// The sealed clusters that `paths` lie in, each once.
+/// Returns the sealed clusters that `paths` lie in, each once.
 pub fn sealed_roots(paths: &[PathBuf]) -> Result<Vec<Root>, ClusterError> {
     let mut roots = Vec::<Root>::new();
     for path in paths {

@@ -1,4 +1,4 @@
-//! A server that runs already: said before anybody is asked for a passphrase.
+//! A server that runs already: reported before a passphrase is asked for.
 //!
 //! postgres opens `pg_control` before it looks for another server, and `pg_ctl` of 18 opens it when
 //! the server that it started has ended; so their wrappers speak for them, by PostgreSQL's own rule
@@ -24,7 +24,7 @@ const GRANDPARENT: &str = "PG_GRANDPARENT_PID";
 /// Why no second server starts.
 #[derive(Debug, thiserror::Error)]
 pub enum RunningError {
-    /// What PostgreSQL says.
+    /// A live server of the directory, reported as PostgreSQL reports it.
     #[error("lock file {PID_FILE:?} already exists: is another {} (PID {}) running in data directory {:?}?", .1.program(), .1.pid, .0)]
     Another(PathBuf, Named),
     #[error(transparent)]
@@ -48,7 +48,7 @@ pub fn refuse_second(data: &Path) -> Result<(), RunningError> {
     }
 }
 
-/// The data directory that `args` name, or else the environment.
+/// Returns the data directory that `args` name, or else the environment.
 pub fn directory(options: &Options, args: &[OsString]) -> Option<PathBuf> {
     let given = options.read(args);
     let named = given.value("D").map(OsString::from);
@@ -56,9 +56,9 @@ pub fn directory(options: &Options, args: &[OsString]) -> Option<PathBuf> {
     named.filter(|data| !data.is_empty()).map(PathBuf::from)
 }
 
-/// The live process that the pid file names, by PostgreSQL's own rule: neither we, nor those that
-/// started us, whose numbers may be those of a server before the machine was started again; and no
-/// process of another user, which cannot have made the file.
+/// Returns the live process that the pid file names, by PostgreSQL's own rule. It is not this
+/// process, nor one that started it: their numbers may be those of a server before the machine was
+/// restarted. It is no process of another user either, which cannot have made the file.
 fn another(data: &Path) -> Result<Option<Named>, PidFileError> {
     let grandparent = env::var(GRANDPARENT).ok().and_then(|pid| pid.parse().ok());
     let own = [Some(process::id()), Some(parent_id()), grandparent];

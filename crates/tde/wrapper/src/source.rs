@@ -19,20 +19,21 @@ use crate::getopt::Given;
 use crate::programs::is_elf;
 use crate::Wrapper;
 
-/// Tells the library in the program what to declare: `raw`, a token, or that it holds the server's
-/// key and shall make a token at each connection.
+/// The variable that tells the library in the program what to declare: `raw`, a token, or that it
+/// holds the server's key and makes a token at each connection.
 pub const RECEIVER: &str = variable::RECEIVER.as_str();
-/// The same for a second connection, which brings WAL while the first brings what is stored.
+/// The variable that tells it what to declare on a second connection, which brings WAL while the
+/// first brings stored pages.
 pub const WAL_RECEIVER: &str = variable::WAL_RECEIVER.as_str();
-/// Tells it how long the segments are that come in.
+/// The variable that tells it how long the incoming segments are.
 pub const SEGMENT_SIZE: &str = variable::WAL_SEGMENT_SIZE.as_str();
-/// What takes ciphertext.
+/// The declaration of a receiver that takes ciphertext.
 pub const RAW: &str = receiver::RAW.as_str();
 
 /// A token's lifetime in seconds: a copy begins, and connects again when the checkpoint is over.
 const LIFETIME: u64 = receiver::LIFETIME;
 
-/// Of a setting that the server does not know.
+/// The SQLSTATE for a setting that the server does not know.
 const UNDEFINED_OBJECT: &str = "42704";
 
 /// Why the server could not be asked.
@@ -63,7 +64,7 @@ impl Exit for SourceError {
     }
 }
 
-/// What the server says of itself.
+/// The facts that a server tells about itself.
 pub struct Source {
     pub system_id: u64,
     pub segment_size: u64,
@@ -126,14 +127,14 @@ impl Source {
         })
     }
 
-    /// Says that the library holds this server's key, so that no token's lifetime ends before the
-    /// program does.
+    /// Returns the declaration that the library holds this server's key, so that no token's
+    /// lifetime ends before the program does.
     pub fn own_token(&self) -> OsString {
         format!("own.{}", self.system_id).into()
     }
 
-    /// A token for a program whose library holds another key than this server's, `master`: until
-    /// it expires, the program may connect.
+    /// Returns a token for a program whose library holds another key than this server's, `master`.
+    /// The program may connect until it expires.
     pub fn token(&self, master: &MasterKey) -> OsString {
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let expiry = now.map_or(0, |now| now.as_secs()) + LIFETIME;
@@ -141,20 +142,20 @@ impl Source {
         OsString::from_vec(ReceiverToken::grant(master, self.system_id, role, expiry))
     }
 
-    /// Where its key file came from, for people.
+    /// Returns words for where its key file came from.
     pub fn origin() -> PathBuf {
         PathBuf::from("the server's key file")
     }
 }
 
-/// Whether the operator declares the receiver himself, with a token that he was granted.
+/// Whether the operator declares the receiver, with a token that was granted.
 pub fn is_declared(given: &Given) -> bool {
     let own = env::var_os("PGOPTIONS");
     let declares = |text: &OsStr| text.to_string_lossy().contains("pgseal.receiver");
     own.as_deref().is_some_and(declares) || given.value("d").is_some_and(declares)
 }
 
-/// The public name of the key in a key file.
+/// Returns the public name of the key in a key file.
 pub fn key_id(key_file: &[u8]) -> Option<KeyId> {
     match KeyImage::decode(key_file) {
         Ok(KeyImage::File(file)) => Some(file.header().key_id),
@@ -162,7 +163,7 @@ pub fn key_id(key_file: &[u8]) -> Option<KeyId> {
     }
 }
 
-/// psql's arguments: how to connect, and what to ask.
+/// Returns psql's arguments: how to connect, and what to ask.
 fn questions(given: &Given) -> Vec<OsString> {
     let mut args = connection(given, Some(for_replication(given.value("d"))));
     args.extend(["-v", "VERBOSITY=sqlstate"].map(OsString::from));
@@ -191,7 +192,7 @@ fn questions(given: &Given) -> Vec<OsString> {
     args
 }
 
-/// psql's options for bare answers over a connection as the receiver's, with this string.
+/// Returns psql's options for bare answers over a connection as the receiver's, with this string.
 pub fn connection(given: &Given, conninfo: Option<OsString>) -> Vec<OsString> {
     let mut args: Vec<OsString> = ["-X", "-A", "-t", "-q"].map(OsString::from).into();
     args.extend(
@@ -207,7 +208,7 @@ pub fn connection(given: &Given, conninfo: Option<OsString>) -> Vec<OsString> {
     args
 }
 
-/// A connection string with what a receiver adds to it; what comes last counts.
+/// Returns a connection string with what a receiver adds to it; the last value counts.
 fn for_replication(conninfo: Option<&OsStr>) -> OsString {
     let given = conninfo.unwrap_or_default().as_bytes();
     let uri = given.starts_with(b"postgresql://") || given.starts_with(b"postgres://");
@@ -226,7 +227,7 @@ fn for_replication(conninfo: Option<&OsStr>) -> OsString {
     OsString::from_vec(parts.concat())
 }
 
-/// `16MB`, `1GB`.
+/// Reads a size such as `16MB` or `1GB`, in bytes.
 fn bytes_of(text: &str) -> Option<u64> {
     let digits = text.trim_end_matches(|letter: char| !letter.is_ascii_digit());
     let unit = match &text[digits.len()..] {
@@ -250,7 +251,7 @@ fn unhex(text: &str) -> Option<Vec<u8>> {
         .filter(|bytes| !bytes.is_empty())
 }
 
-/// The psql of the installation that a receiver belongs to.
+/// Returns the psql of the installation that a receiver belongs to.
 pub fn psql(receiver: &Wrapper) -> Result<Wrapper, SourceError> {
     let program = psql_of(&receiver.program)?;
     Ok(Wrapper {
@@ -260,8 +261,8 @@ pub fn psql(receiver: &Wrapper) -> Result<Wrapper, SourceError> {
     })
 }
 
-/// `pgseal-divert` moves the programs that touch data directories aside, into a directory beside
-/// `bin`, and leaves psql where it was.
+/// Finds psql. `pgseal-divert` moves the programs that touch data directories into a directory
+/// beside `bin`, and leaves psql where it was.
 fn psql_of(program: &Path) -> Result<PathBuf, SourceError> {
     let own = program.parent().unwrap_or(Path::new("/"));
     let places = [own.join("psql"), own.join("../bin/psql")];

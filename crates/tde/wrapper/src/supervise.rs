@@ -1,7 +1,7 @@
-//! Running a program in our place.
+//! Running a program in place of the wrapper.
 //!
-//! Signals that would end us are passed on, and we go when the program has gone: it is the program
-//! that cleans up, and whoever waits for us must find everything ended.
+//! Signals that would end the wrapper are passed on, and it ends when the program has ended. The
+//! program cleans up, and whoever waits for the wrapper must find everything ended.
 
 use std::io;
 use std::os::unix::process::ExitStatusExt;
@@ -36,13 +36,13 @@ pub fn run(command: &mut Command) -> io::Result<ExitStatus> {
     Ok(ended)
 }
 
-/// To a child that has its number as long as we have not waited for it.
+/// Passes a signal to a child, which has its number as long as it has not been waited for.
 fn pass_on(signal: Signal, child: &Child) {
     let number = i32::try_from(child.id()).expect("a process id fits pid_t");
     let _ = kill(Pid::from_raw(number), signal);
 }
 
-/// As a shell tells it.
+/// Returns the exit code that a shell reports.
 pub fn code_of(status: ExitStatus) -> ExitCode {
     let code = status
         .code()
