@@ -30,8 +30,8 @@ impl Exit for CheckError {
     }
 }
 
-/// Does the key open this cluster, and are its version and its blocks such as can be sealed? A new
-/// one has nothing yet to be opened.
+/// Checks that the key opens this cluster, and that its version and its blocks can be sealed. A
+/// new cluster has nothing to open yet.
 pub fn check_key(root: &Path, master: &MasterKey, length: KeyLength) -> Result<(), Failure> {
     postgres::check_cluster(root)?;
     let path = control_file::path(root);

@@ -1,4 +1,4 @@
-//! Which sealed cluster a path lies in: that of the nearest ancestor with `pg_encryption/`. (A
+//! The sealed cluster that a path lies in: that of the nearest ancestor with `pg_encryption/`. (A
 //! missing key file inside is an error to report, not a plain cluster.)
 //!
 //! A cluster can be reached by several spellings of its path (symbolic links, `..`). PostgreSQL
@@ -60,7 +60,7 @@ impl Exit for ClusterError {
 }
 
 impl Root {
-    /// The cluster that `path` lies in, if it is sealed.
+    /// Returns the cluster that `path` lies in, if it is sealed.
     pub fn around(path: &Path) -> Result<Option<Self>, ClusterError> {
         let spelled = absolute(path)?;
         let real = real(&spelled);
@@ -73,19 +73,20 @@ impl Root {
         Ok(None)
     }
 
-    /// The sealed cluster that `path` itself is, or lies in. [`ClusterError::NotSealed`] is said of
-    /// what was seen to be a plain cluster, and of nothing else.
+    /// Returns the sealed cluster that `path` is, or lies in. Fails with
+    /// [`ClusterError::NotSealed`] only for what was seen to be a plain cluster.
     pub fn required(path: &Path) -> Result<Self, ClusterError> {
         Self::around(path)?.ok_or_else(|| why_none(path))
     }
 
-    /// The data directory `path`, whether it is sealed, or exists, or not.
+    /// Returns the data directory `path`, whether or not it is sealed or exists.
     pub fn pending(path: &Path) -> Result<Self, ClusterError> {
         let spelled = absolute(path)?;
         Ok(Self::new(&spelled, &spelled))
     }
 
-    /// `spelled` is any path within; the part of it that means `dir` becomes an alias.
+    /// Makes a root of `dir`. Of `spelled`, any path within, the part that means `dir` becomes an
+    /// alias.
     fn new(dir: &Path, spelled: &Path) -> Self {
         let path = real(dir);
         let aliases = spelled
@@ -97,7 +98,7 @@ impl Root {
     }
 }
 
-/// What is at `path`, in or above which no key directory was found.
+/// Returns why `path` is in no sealed cluster, after no key directory was found in or above it.
 fn why_none(path: &Path) -> ClusterError {
     let given = path.to_owned();
     let seen = fs::metadata(path).and_then(|_| match fs::metadata(path.join(DIR)) {
@@ -116,7 +117,7 @@ fn why_none(path: &Path) -> ClusterError {
     }
 }
 
-/// Joined with the working directory, `.` and `..` resolved by spelling.
+/// Joins a path with the working directory, and resolves `.` and `..` by spelling.
 fn absolute(path: &Path) -> Result<PathBuf, ClusterError> {
     let joined = std::path::absolute(path).map_err(ClusterError::WorkingDirectory)?;
     let mut out = PathBuf::new();
@@ -132,7 +133,7 @@ fn absolute(path: &Path) -> Result<PathBuf, ClusterError> {
     Ok(out)
 }
 
-/// The path without symbolic links, as far down as it exists.
+/// Returns the path without symbolic links, as far down as it exists.
 fn real(path: &Path) -> PathBuf {
     for ancestor in path.ancestors() {
         if let Ok(real) = ancestor.canonicalize() {

@@ -1,10 +1,10 @@
 //! Running wrap, unwrap and key commands.
 //!
 //! A command runs by `sh -c` in the data directory, in a process group of its own, which is killed
-//! when the command takes too long or prints too much, or a signal ends us. An unwrap command finds
-//! the wrapped key in `%p`, a sealed memfd; a wrap command gets the payload on standard input and
-//! writes `%p`, a file of mode 0600 in a private directory. What a command says on standard error
-//! is passed on.
+//! when the command takes too long or prints too much, or a signal ends this process. An unwrap
+//! command finds the wrapped key in `%p`, a sealed memfd; a wrap command gets the payload on
+//! standard input and writes `%p`, a file of mode 0600 in a private directory. What a command
+//! writes to standard error is passed on.
 //!
 //! Invariant: nothing that a command printed, and no command line (which may hold a passphrase),
 //! appears in an error.
@@ -43,7 +43,7 @@ const MAX_OUTPUT: usize = 1024;
 /// The most that a wrap command may write.
 const MAX_WRAPPED: u64 = 60_000;
 
-/// What a command is for.
+/// The purpose of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     Wrap,
@@ -61,8 +61,8 @@ impl std::fmt::Display for Purpose {
     }
 }
 
-/// The command that a variable holds. One that does not arrive whole must not count as none:
-/// another would run, or an unprotected key be made.
+/// Returns the command that a variable holds. A command that does not arrive whole must not count
+/// as none: another would run, or an unprotected key be made.
 pub fn of_environment(variable: &'static str) -> Result<Option<String>, CommandError> {
     match env::var(variable) {
         Ok(command) => Ok(Some(command).filter(|command| !command.is_empty())),
@@ -111,7 +111,7 @@ impl Exit for CommandError {
     }
 }
 
-/// What an unwrap command prints for `wrapped`.
+/// Runs an unwrap command, and returns what it prints for `wrapped`.
 pub fn unwrap(
     line: &str,
     rights: Option<Rights>,
@@ -124,12 +124,12 @@ pub fn unwrap(
     run(purpose, (line, rights), &file, data, Stdin::Inherited)
 }
 
-/// What a key command prints.
+/// Runs a key command, and returns what it prints.
 pub fn key(line: &str, rights: Option<Rights>, data: &Path) -> Result<Secret, CommandError> {
     run(Purpose::Key, (line, rights), "%p", data, Stdin::Inherited)
 }
 
-/// What the wrap command `template` writes for `payload`.
+/// Runs the wrap command `template`, and returns what it writes for `payload`.
 pub fn wrap(template: &str, payload: &[u8], data: &Path) -> Result<Vec<u8>, CommandError> {
     let failed = |error| CommandError::Io(Purpose::Wrap, error);
     let dir = tempfile::Builder::new()
@@ -158,7 +158,7 @@ pub fn wrap(template: &str, payload: &[u8], data: &Path) -> Result<Vec<u8>, Comm
     }
 }
 
-/// What a command printed.
+/// The output of a command.
 pub type Secret = Zeroizing<Vec<u8>>;
 
 enum Stdin<'a> {
@@ -215,7 +215,7 @@ fn time_limit() -> Result<u64, CommandError> {
         .ok_or(CommandError::BadTimeLimit)
 }
 
-/// The command with an environment that shows no trace of us.
+/// Returns the command with an environment that shows no trace of pgseal.
 fn shell(line: &str, data: &Path) -> Command {
     let mut command = Command::new("sh");
     command.arg("-c").arg(line).process_group(0);
@@ -229,7 +229,8 @@ fn shell(line: &str, data: &Path) -> Command {
     command
 }
 
-/// What else the caller may do, its supplementary groups too, the command may not.
+/// Limits the command to `rights` if root runs it: the caller's supplementary groups are dropped
+/// too.
 fn limit(command: &mut Command, rights: Rights) {
     if geteuid().is_root() && rights.uid != 0 {
         command.uid(rights.uid).gid(rights.gid);
@@ -244,7 +245,8 @@ fn without_library(list: &OsString) -> OsString {
     OsString::from_vec(others.join(&b':'))
 }
 
-/// A wrap command's output belongs to the operator, not to whoever reads our standard output.
+/// Returns standard error for a wrap command's output, which belongs to the operator, not to
+/// whoever reads this program's standard output.
 fn own_stderr() -> io::Result<Stdio> {
     Ok(Stdio::from(io::stderr().as_fd().try_clone_to_owned()?))
 }
@@ -258,16 +260,16 @@ fn check_status(purpose: Purpose, status: ExitStatus) -> Result<(), CommandError
     }
 }
 
-/// A command at work. Dropped before its end, it is killed with all that it started.
+/// A command that runs. If it is dropped before its end, it is killed with all that it started.
 struct Running {
     child: Child,
     purpose: Purpose,
     seconds: u64,
     deadline: Instant,
     ended: bool,
-    /// gives the terminal back when the command is through
+    /// gives the terminal back when the command has ended
     _foreground: Option<Foreground>,
-    /// ends us after all that
+    /// lets a signal that came meanwhile end this process after all that
     signals: PutOff,
 }
 
@@ -291,7 +293,8 @@ impl Running {
         })
     }
 
-    /// A command that does not read its input is not at fault for that.
+    /// Writes the payload to the command. A command that does not read its input does not fail by
+    /// that.
     fn feed(&mut self, payload: &[u8]) -> io::Result<()> {
         match self
             .child
@@ -304,7 +307,7 @@ impl Running {
         }
     }
 
-    /// All that the command prints, up to the limits.
+    /// Reads all that the command prints, up to the limits.
     fn output(&mut self) -> Result<Secret, CommandError> {
         // Never reallocated: a growing buffer would leave copies of a key behind.
         let mut output = Zeroizing::new(Vec::with_capacity(MAX_OUTPUT + 1));
@@ -370,12 +373,12 @@ impl Drop for Running {
     }
 }
 
-/// Its group is gone already if all of it has just ended.
+/// Kills the command's group, which is gone already if all of it has just ended.
 fn kill(child: &Child) {
     let _ = killpg(group(child), Signal::SIGKILL);
 }
 
-/// The command's process group, whose number is that of its shell.
+/// Returns the command's process group, whose number is that of its shell.
 fn group(child: &Child) -> Pid {
     Pid::from_raw(i32::try_from(child.id()).expect("a process id fits pid_t"))
 }

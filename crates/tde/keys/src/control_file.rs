@@ -1,8 +1,9 @@
-//! A data directory's `global/pg_control`, looked at from outside: what it says, read with its
-//! key, and whether it is sealed at all.
+//! A data directory's `global/pg_control`, read from outside: its fields, read with its key, and
+//! whether it is sealed at all.
 //!
-//! That it is sealed proves that the library was at work in a program that made the directory: the
-//! wrappers ask before they put a key file in place, and before they start a server without one.
+//! A sealed file proves that the library was at work in a program that made the directory. The
+//! wrappers ask for that before they put a key file in place, and before they start a server
+//! without one.
 
 use std::fs::{self, File};
 use std::io;
@@ -39,13 +40,13 @@ impl Exit for ControlError {
     }
 }
 
-/// The file, below `data`.
+/// Returns the path of the file below `data`.
 pub fn path(data: &Path) -> PathBuf {
     data.join("global/pg_control")
 }
 
-/// In clear it ends in zeros; so does one that a raw base backup carried, but that one's values
-/// make no sense.
+/// Whether the file is sealed. A clear one ends in zeros. So does one that a raw base backup
+/// carried, but its values make no sense.
 pub fn is_sealed(data: &Path) -> io::Result<bool> {
     let bytes = fs::read(path(data))?;
     let tail = bytes.get(4096..).unwrap_or_default();
@@ -53,13 +54,14 @@ pub fn is_sealed(data: &Path) -> io::Result<bool> {
     Ok(carried || tail.iter().any(|&byte| byte != 0))
 }
 
-/// What it says, and its bytes in clear.
+/// The file's fields, and its bytes in clear.
 pub struct Read {
     pub said: Result<Control, ControlError>,
     pub page: Vec<u8>,
 }
 
-/// Reads it with its key. A server may be writing it meanwhile.
+/// Reads the file with its key. A server may be writing it meanwhile, so a wrong checksum is read
+/// again.
 pub fn read(data: &Path, master: &MasterKey, length: KeyLength) -> Result<Read, ControlReadError> {
     const TRIES: usize = 10;
     let mut tries = 1..TRIES;

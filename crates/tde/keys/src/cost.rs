@@ -1,5 +1,5 @@
-//! How dear a passphrase is made: memory for about one second of Argon2id on this machine, never
-//! below the floor, and never more than an eighth of what this process may use.
+//! The cost of a passphrase: memory for about one second of Argon2id on this machine, never below
+//! the floor, and never more than an eighth of what this process may use.
 
 use std::fs;
 use std::time::Instant;
@@ -8,7 +8,7 @@ use pgseal_crypto::passphrase::{derive, Argon2Params, SALT};
 
 const TARGET_MILLIS: u64 = 1000;
 
-/// The cost for a new passphrase slot.
+/// Returns the cost for a new passphrase slot.
 pub fn calibrated() -> Argon2Params {
     let floor = Argon2Params::FLOOR;
     let start = Instant::now();
@@ -32,7 +32,7 @@ fn within(by_time: u64, available_kib: u64) -> u32 {
     wanted.clamp(floor, ceiling)
 }
 
-/// The machine's memory or the control group's, whichever is less.
+/// Returns the memory in KiB of the machine or of the control group, whichever is less.
 fn available_kib() -> u64 {
     let machine = fs::read_to_string("/proc/meminfo")
         .ok()

@@ -31,7 +31,8 @@ pub struct CommandView {
 }
 
 impl SlotView {
-    /// One line for people. What a foreign key file says cannot move their cursor.
+    /// Returns one line for people. Control characters of a foreign key file are escaped, so they
+    /// cannot move the cursor.
     pub fn line(&self) -> String {
         let name = match self.id {
             Some(id) => format!("slot {id} ({})", self.kind),
@@ -56,7 +57,7 @@ impl SlotView {
     }
 }
 
-/// The slots of a key file, with the commands that would open them now.
+/// Returns the slots of a key file, with the commands that would open them now.
 pub fn slots(
     image: &KeyImage,
     dir: &KeyDir,

@@ -1,19 +1,19 @@
 //! Exit codes: a documented interface (docs/exit-codes.md).
 //!
-//! An error says its own code, beside its definition, by [`Exit`]; this module knows none of them.
-//! [`Failure`] is any such error on its way to `main`, which reports it as one sentence.
+//! An error tells its own code, beside its definition, by [`Exit`]; this module knows none of
+//! them. [`Failure`] is any such error on its way to `main`, which reports it as one sentence.
 
 use std::error::Error;
 use std::fmt::{self, Display, Formatter};
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-/// How a program of ours ends if it does not succeed.
+/// The way in which a program of pgseal ends if it does not succeed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Code {
     /// A check found something.
     Found,
-    /// PostgreSQL's program would end so, and its wrapper refuses for it.
+    /// PostgreSQL's program would end with this code, and its wrapper refuses in its place.
     AsPostgres,
     /// The command line or the environment is wrong.
     Usage,
@@ -33,9 +33,9 @@ pub enum Code {
     Busy,
     /// A server or an evaluator refuses.
     Refused,
-    /// Ctrl-C ended the program, in a shell's numbers.
+    /// Ctrl-C ended the program; the number is that of a shell.
     Interrupted,
-    /// Nobody reads standard output, in a shell's numbers.
+    /// Standard output has no reader; the number is that of a shell.
     NoReader,
 }
 
@@ -63,7 +63,7 @@ impl Code {
         }
     }
 
-    /// The code as a server that recovers must be given it.
+    /// Returns the code that a recovering server must get.
     #[must_use]
     pub fn to_recovery(self) -> ExitCode {
         ExitCode::from(Self::STOPS_RECOVERY + self.number())
@@ -112,7 +112,8 @@ impl Failure {
         self.0.code()
     }
 
-    /// Says it on standard error, except that nobody reads standard output: filters say nothing.
+    /// Writes the error to standard error, unless it is that standard output has no reader:
+    /// filters then write nothing.
     #[must_use]
     pub fn report(&self) -> ExitCode {
         if self.code() != Code::NoReader {
@@ -123,7 +124,7 @@ impl Failure {
     }
 }
 
-/// A sentence without the numbers that Rust adds to what the system says of an error.
+/// Returns a sentence without the numbers that Rust adds to the system's words for an error.
 pub fn sentence(text: &impl Display) -> String {
     const NUMBER: &str = " (os error ";
     let text = text.to_string();

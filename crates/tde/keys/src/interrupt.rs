@@ -1,10 +1,10 @@
-//! Signals that would end us, put off while something must be put right first: the terminal that
-//! does not echo, a program that would go on without us, a directory that nobody needs.
+//! Signals that would end this process, put off while something must be put right first: a
+//! terminal that does not echo, a program that would go on alone, a directory that is not needed.
 //!
-//! A signal that came is noted; whoever waits gives up, and when the last [`PutOff`] is dropped it
-//! ends us as it would have. Declared before what must be put right, it is dropped after that.
-//! Signals are caught and not blocked: what is started meanwhile would inherit a block, and nobody
-//! could end it.
+//! A signal that comes is noted, and waits are given up. When the last [`PutOff`] is dropped, the
+//! signal ends this process as it would have. A [`PutOff`] that is declared before what must be
+//! put right is dropped after it. Signals are caught and not blocked: a program that is started
+//! meanwhile would inherit a block, and could not be ended.
 
 use std::fs;
 use std::io::{self, Read};
@@ -19,7 +19,7 @@ use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
 use nix::sys::signal::Signal;
 use signal_hook::{flag, low_level};
 
-/// What ends a program from outside, and can be put off.
+/// The signals that end a program from outside, and can be put off.
 pub const ENDING: [Signal; 4] = [
     Signal::SIGHUP,
     Signal::SIGINT,
@@ -27,18 +27,18 @@ pub const ENDING: [Signal; 4] = [
     Signal::SIGTERM,
 ];
 
-/// Signals are put off as long as one of these lives.
+/// A guard: signals are put off as long as one of these lives.
 pub struct PutOff(&'static Handlers);
 
-/// How signals are met once they were put off for the first time: for the life of the process.
+/// The handlers of signals, installed when signals are first put off, for the life of the process.
 struct Handlers {
-    /// how many put them off
+    /// the number of guards that put signals off
     holders: AtomicUsize,
-    /// whether they end us: if nobody does
+    /// whether signals end this process: true while there is no guard
     end: Arc<AtomicBool>,
-    /// the one that came while they did not, or 0
+    /// the signal that came while signals were put off, or 0
     came: Arc<AtomicUsize>,
-    /// has something to read then, and never blocks
+    /// has something to read after a signal, and never blocks
     bell: UnixStream,
 }
 
@@ -74,7 +74,7 @@ impl Handlers {
 }
 
 impl PutOff {
-    /// From now on.
+    /// Puts signals off from now on.
     pub fn new() -> io::Result<Self> {
         let handlers = Handlers::get()?;
         handlers.holders.fetch_add(1, Ordering::SeqCst);
@@ -82,7 +82,8 @@ impl PutOff {
         Ok(Self(handlers))
     }
 
-    /// The signal that came, for whoever deals with it in our place: it does not end us any more.
+    /// Takes the signal that came, for a caller that deals with it. It no longer ends this
+    /// process.
     pub fn take(&self) -> Option<Signal> {
         let came = self.0.came.swap(0, Ordering::SeqCst);
         while matches!((&self.0.bell).read(&mut [0; 8]), Ok(1..)) {}
@@ -107,7 +108,7 @@ impl PutOff {
         PollFd::new(self.0.bell.as_fd(), PollFlags::POLLIN)
     }
 
-    /// Whether there is something to read; the first of `fds` tells of signals.
+    /// Whether there is something to read; the first of `fds` reports signals.
     fn wait(fds: &mut [PollFd<'_>], time: PollTimeout) -> io::Result<bool> {
         match poll(fds, time) {
             Err(Errno::EINTR) => return Ok(false),
@@ -132,8 +133,8 @@ impl Drop for PutOff {
     }
 }
 
-/// Whoever started us may ignore SIGCHLD, and then the kernel reaps our children before we do: from
-/// now on it is caught, and what we run in our place has the default.
+/// Catches SIGCHLD if the parent left it ignored: the kernel would reap children before this
+/// process does. A caught signal has its default again in a program that is executed.
 pub fn heed_children() {
     const CHILD: i32 = Signal::SIGCHLD as i32;
     if ignored().is_ok_and(|ignored| ignored & (1 << (CHILD - 1)) != 0) {
@@ -141,7 +142,7 @@ pub fn heed_children() {
     }
 }
 
-/// The signals that this process ignores, as under nohup: they interrupt nothing.
+/// Returns the signals that this process ignores, as under nohup: they interrupt nothing.
 fn ignored() -> io::Result<u64> {
     let status = fs::read_to_string("/proc/self/status")?;
     let mask = status

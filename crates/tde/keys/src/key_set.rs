@@ -57,12 +57,12 @@ pub struct ClusterKey {
 /// Keys of clusters, each under every spelling of its path, and the key material files.
 pub struct KeySet {
     keys: Vec<ClusterKey>,
-    /// Files that open the clusters, as the kernel is to find them: a server shows them to nobody.
+    /// The key material files, as the kernel is to find them: a server shows them to no client.
     files: BTreeSet<PathBuf>,
 }
 
 impl KeySet {
-    /// The keys of these clusters.
+    /// Returns the keys of these clusters.
     #[must_use]
     pub fn of(clusters: &[Unlocked]) -> Self {
         let spelled = clusters.iter().flat_map(|cluster| {
@@ -75,9 +75,9 @@ impl KeySet {
         }
     }
 
-    /// The keys that a wrapper further up left open for this process; their descriptor is closed.
-    /// A number that no longer means our memfd is none of our business, nor is a record that
-    /// cannot be read.
+    /// Takes the keys that a wrapper further up left open for this process, and closes their
+    /// descriptor. None if the number is no longer that of pgseal's memfd, or the record cannot be
+    /// read.
     pub fn inherited() -> Result<Option<Self>, KeySetError> {
         let Some(fd) = env::var(KEYS_FD).ok().and_then(|text| text.parse().ok()) else {
             return Ok(None);
@@ -99,19 +99,19 @@ impl KeySet {
         })
     }
 
-    /// The record that a program is given.
+    /// Returns the record that a program is given.
     pub fn encode(&self) -> Result<Zeroizing<Vec<u8>>, KeySetError> {
         let entries: Vec<_> = self.keys.iter().map(ClusterKey::entry).collect();
         let files = self.files.iter().map(|file| file.as_os_str().as_bytes());
         Ok(handover::encode(&entries, &files.collect::<Vec<_>>())?)
     }
 
-    /// A memfd that holds the record, can never change again, and stays open across exec.
+    /// Makes a memfd that holds the record, can never change again, and stays open across exec.
     pub fn memfd(&self) -> Result<OwnedFd, KeySetError> {
         Ok(memfd::sealed(&self.encode()?)?)
     }
 
-    /// The keys, one for each path.
+    /// Returns the keys, one for each path.
     #[must_use]
     pub fn keys(&self) -> &[ClusterKey] {
         &self.keys
@@ -161,7 +161,7 @@ impl ClusterKey {
     }
 }
 
-/// The files that open the clusters, each once. A text that cannot be a path to a file names none.
+/// Returns the key material files, each once. A text that cannot be a path to a file names none.
 fn openers(clusters: &[Unlocked]) -> BTreeSet<PathBuf> {
     const MAX_PATH: usize = 4096;
     let files = clusters.iter().flat_map(|cluster| &cluster.openers);
@@ -174,8 +174,8 @@ fn openers(clusters: &[Unlocked]) -> BTreeSet<PathBuf> {
     plain.filter(fits).collect()
 }
 
-/// The memfd or pipe that the caller left open as `fd`, so that no command that runs meanwhile
-/// gets hold of it.
+/// Opens the memfd or pipe that the caller left open as `fd`, and closes `fd`, so that no command
+/// that runs meanwhile gets hold of it.
 pub fn receiver(fd: i32) -> Result<File, KeySetError> {
     let path = format!("/proc/self/fd/{fd}");
     let file = OpenOptions::new().write(true).open(path)?;

@@ -1,5 +1,5 @@
-//! The key file on disk: reading it, locking it, writing it so that a crash leaves the old or the
-//! new.
+//! The key file on disk: reading it, locking it, and writing it so that a crash leaves the old
+//! file or the new one.
 //!
 //! `pg_encryption/pgseal.toml` keeps a copy of the bound header for one case: a `key.bin` that is
 //! one raw wrapping, as other products' rotation recipes leave it. The binding inside the payload
@@ -26,9 +26,9 @@ use crate::Store;
 pub const DIR: &str = file::KEY_DIRECTORY.as_str();
 /// The key file in it.
 pub const NAME: &str = file::KEY_FILE.as_str();
-/// Where the next one is written before it takes its place.
+/// The name under which the next key file is written before it takes its place.
 pub const ASIDE: &str = file::NEW_KEY_FILE.as_str();
-/// The header beside it.
+/// The name of the header beside the key file.
 pub const SETTINGS: &str = file::KEY_SETTINGS.as_str();
 
 /// Why a key file cannot be read or written.
@@ -60,7 +60,7 @@ impl Exit for KeyBinError {
     }
 }
 
-/// What `pgseal.toml` is, if it is of no use. The key opens all the same.
+/// The reason why `pgseal.toml` is of no use. The key opens all the same.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}, so a key.bin that is rotated by hand would not open: `pgseal key rotate` or `pgseal key wrap` writes it anew")]
 pub struct CopyError(&'static str);
@@ -78,12 +78,12 @@ pub struct KeyDir {
 }
 
 impl KeyDir {
-    /// That of the cluster at `root`.
+    /// Returns the key directory of the cluster at `root`.
     pub fn of(root: &Path) -> Self {
         Self::around(&root.join(DIR).join(NAME))
     }
 
-    /// That of the key file at `path`.
+    /// Returns the key directory of the key file at `path`.
     pub fn around(path: &Path) -> Self {
         let dir = path.parent().unwrap_or(Path::new(""));
         Self {
@@ -92,17 +92,17 @@ impl KeyDir {
         }
     }
 
-    /// The key file's path.
+    /// Returns the key file's path.
     pub fn key_bin(&self) -> PathBuf {
         self.key_bin.clone()
     }
 
-    /// The key file.
+    /// Reads the key file.
     pub fn read(&self) -> Result<KeyImage, KeyBinError> {
         self.open().map(|(image, _)| image)
     }
 
-    /// The key file, and who wrote it.
+    /// Reads the key file, and the user who wrote it.
     pub fn open(&self) -> Result<(KeyImage, Source), KeyBinError> {
         let (bytes, source) = read(&self.key_bin)?;
         let image = KeyImage::decode(&bytes);
@@ -110,12 +110,12 @@ impl KeyDir {
         Ok((image, source))
     }
 
-    /// The bytes of the key file, whatever they are.
+    /// Reads the bytes of the key file, whatever they are.
     pub fn bytes(&self) -> Result<Zeroizing<Vec<u8>>, KeyBinError> {
         read(&self.key_bin).map(|(bytes, _)| bytes)
     }
 
-    /// The header that a raw `key.bin` lacks.
+    /// Returns the header that a raw `key.bin` lacks.
     pub fn header(&self) -> Result<Header, KeyBinError> {
         let [beside, own] = [SETTINGS.to_owned(), self.settings_of_the_same_end()]
             .map(|name| fs::read_to_string(self.path.join(name)).ok());
@@ -127,8 +127,8 @@ impl KeyDir {
             .ok_or_else(|| KeyBinError::NoHeader(self.key_bin(), SETTINGS))
     }
 
-    /// Does `pgseal.toml` say `header`, that of a key file which is not raw? Nothing else reads it
-    /// until somebody makes `key.bin` raw, and then it is the only place that says it.
+    /// Checks that `pgseal.toml` has `header`, that of a key file which is not raw. The copy is
+    /// read only once `key.bin` is made raw, and then it is the only one.
     pub fn check_copy(&self, header: &Header) -> Result<(), CopyError> {
         match self.header() {
             Ok(copy) if copy == *header => Ok(()),
@@ -138,8 +138,8 @@ impl KeyDir {
         }
     }
 
-    /// A key file that was kept under another name, `key.bin.<key id>`, has its own: one for all
-    /// that were kept of that key.
+    /// Returns the name of the settings for this key file. One that was kept under another name,
+    /// `key.bin.<key id>`, has its own, which all files kept of that key share.
     fn settings_of_the_same_end(&self) -> String {
         let name = self.key_bin.file_name().unwrap_or_default();
         let name = name.to_string_lossy();
@@ -147,8 +147,8 @@ impl KeyDir {
         format!("{SETTINGS}{}", name.strip_prefix(NAME).unwrap_or_default())
     }
 
-    /// Makes the directory for a new cluster, with what `image` and `header` say in it. Group
-    /// access is as on the data directory.
+    /// Makes the directory for a new cluster, with `image` and `header` in it. Group access is as
+    /// on the data directory.
     pub fn create(&self, image: &[u8], header: &Header) -> Result<(), KeyBinError> {
         let failed = |error| KeyBinError::Write(self.key_bin(), error);
         let data = self.path.parent().unwrap_or(Path::new("/"));
@@ -168,13 +168,14 @@ impl KeyDir {
             .map_err(failed)
     }
 
-    /// What a killed change left beside the key file: a wrapping that nobody has looked at.
+    /// Returns the path of what a killed change left beside the key file: a wrapping that was not
+    /// checked.
     pub fn leftover(&self) -> Option<PathBuf> {
         let path = self.path.join(ASIDE);
         path.symlink_metadata().is_ok().then_some(path)
     }
 
-    /// Keeps others from changing the key file meanwhile, and takes away what a killed one left.
+    /// Keeps other processes from changing the key file, and removes what a killed change left.
     pub fn lock(&self) -> Result<Locked<'_>, KeyBinError> {
         let dir =
             File::open(&self.path).map_err(|error| KeyBinError::Read(self.path.clone(), error))?;
@@ -196,7 +197,7 @@ pub struct Locked<'a> {
     _lock: Flock<File>,
 }
 
-/// Where rotation writes.
+/// The store that rotation writes to.
 pub struct KeyStore<'a> {
     dir: &'a KeyDir,
 }
@@ -206,7 +207,7 @@ impl KeyStore<'_> {
         KeyBinError::Write(self.dir.key_bin(), error)
     }
 
-    /// Writes the copy of the header anew if it does not say `header`, which has been proved.
+    /// Writes the copy of the header anew if it differs from `header`, which has been proved.
     pub fn restore_copy(&mut self, header: &Header) -> Result<(), KeyBinError> {
         if self.dir.check_copy(header).is_ok() {
             return Ok(());
@@ -247,8 +248,8 @@ impl Store for KeyStore<'_> {
     }
 }
 
-/// The name of a file that was kept once another key had come, `key.bin.<key id>`, without the
-/// number that further ones of that key have.
+/// Returns the name of a file that was kept when another key came, `key.bin.<key id>`, without the
+/// number that further files of that key have.
 pub fn kept_name(name: &str) -> Option<&str> {
     const ID: usize = 32;
     [NAME, SETTINGS].iter().find_map(|file| {
@@ -260,7 +261,7 @@ pub fn kept_name(name: &str) -> Option<&str> {
     })
 }
 
-/// The bytes of a key file; one byte more than the largest is enough to refuse it.
+/// Reads the bytes of a key file. One byte more than the largest file is enough to refuse it.
 fn read(path: &Path) -> Result<(Zeroizing<Vec<u8>>, Source), KeyBinError> {
     let mut bytes = Zeroizing::new(Vec::new());
     let limit = u64::try_from(MAX_FILE).map_or(u64::MAX, |limit| limit + 1);
@@ -278,7 +279,7 @@ fn read(path: &Path) -> Result<(Zeroizing<Vec<u8>>, Source), KeyBinError> {
     }
 }
 
-/// The text of `pgseal.toml`.
+/// Returns the text of `pgseal.toml`.
 pub fn settings(header: &Header) -> String {
     let settings = Settings {
         header: hex(&header.bound()),
@@ -287,8 +288,8 @@ pub fn settings(header: &Header) -> String {
     format!("# Written with the key; used only if key.bin is one raw wrapped key.\n{text}")
 }
 
-/// Gives a file that we have just made to whom `like` belongs, if we are root: what root makes in
-/// somebody's cluster has to be his, or his server does not start.
+/// Gives a file that was just made to the owner of `like`, if this process is root. A server does
+/// not start if root owns files in its cluster.
 pub fn give_as(file: &File, like: &Path) -> io::Result<()> {
     if !geteuid().is_root() {
         return Ok(());
@@ -298,7 +299,7 @@ pub fn give_as(file: &File, like: &Path) -> io::Result<()> {
 }
 
 /// Writes a file of the key directory, as its owner would, in place of what an earlier crash left
-/// at `path`: never into what a link there leads to.
+/// at `path`. A link at `path` is replaced, never followed.
 pub fn write_durably(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let dir = path.parent().unwrap_or(Path::new("/"));
     let mode = fs::metadata(dir)?.permissions().mode() & 0o640;
@@ -314,7 +315,7 @@ pub fn write_durably(path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.sync_all()
 }
 
-/// Whatever the operator's umask takes: a cluster with group access has it on its key file too.
+/// Sets the mode whatever the umask: a cluster with group access has it on its key file too.
 pub fn set_mode(path: &Path, mode: u32) -> io::Result<()> {
     fs::set_permissions(path, Permissions::from_mode(mode))
 }
@@ -340,7 +341,8 @@ mod tests {
     use pgseal_crypto::{KeyLength, MasterKey, Suite};
     use pgseal_format::ClusterId;
 
-    /// As a rekey keeps it beside the new one; what somebody has copied has none.
+    /// A rekey keeps the old header beside the new one; a key file that was copied by hand has
+    /// none.
     #[test]
     fn a_kept_key_file_has_a_header_of_its_own() {
         let header = |byte: u8| Header {

@@ -1,8 +1,8 @@
-//! All that unlocks: who may open a cluster's key file, by which slot, and the keys that it gives.
+//! Unlocking: who may open a cluster's key file, by which slot, and the keys that it gives.
 //!
-//! The command and the wrappers stand on this crate, and it knows neither. `recipe`, `rewrite`,
-//! `slot` and `source` are pure; the rest runs commands, asks at the terminal and reads files.
-//! No secret is in an argument, the environment, a message or a core.
+//! The command and the wrappers use this crate, and it knows neither. `recipe`, `rewrite`, `slot`
+//! and `source` are pure; the rest runs commands, asks at the terminal and reads files. No secret
+//! is in an argument, the environment, a message or a core.
 
 #![forbid(unsafe_code)]
 // They abort when they fail, and standard output is the command's.

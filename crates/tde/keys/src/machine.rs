@@ -1,11 +1,11 @@
-//! What this machine says about unlocking: `/etc/pgseal/policy.toml` and `/etc/pgseal/<cluster
+//! The settings of this machine for unlocking: `/etc/pgseal/policy.toml` and `/etc/pgseal/<cluster
 //! id>.toml`.
 //!
 //! `policy.toml`: `policy = "external"` lets no command from a data directory run.
 //! `<cluster id>.toml`: `key_unwrap_command`, `encryption_key_command`, `passphrase_file`.
 //!
-//! Invariant: a file that others than root can write is refused, not passed over: it would decide
-//! what runs as the server's user.
+//! Invariant: a file that users other than root can write is refused, not passed over: it would
+//! decide what runs as the server's user.
 
 use std::fs::{self, Metadata};
 use std::io;
@@ -39,7 +39,7 @@ impl Exit for MachineError {
     }
 }
 
-/// What the machine says about one cluster.
+/// The machine's settings for one cluster.
 #[derive(Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cluster {
@@ -70,7 +70,7 @@ pub struct Machine<'a> {
 }
 
 impl Machine<'static> {
-    /// This machine.
+    /// Returns the settings of this machine.
     pub fn this() -> Self {
         Self {
             dir: Path::new(DIR),
@@ -86,12 +86,12 @@ impl Machine<'_> {
         Ok(policy.policy == Rule::External)
     }
 
-    /// The settings of one cluster.
+    /// Reads the settings of one cluster.
     pub fn cluster(&self, id: ClusterId) -> Result<Cluster, MachineError> {
         self.read(&Self::name_of(id))
     }
 
-    /// Where they are, if there are any.
+    /// Returns the path of a cluster's settings, whether or not they exist.
     pub fn of_cluster(&self, id: ClusterId) -> PathBuf {
         self.dir.join(Self::name_of(id))
     }
@@ -117,7 +117,8 @@ impl Machine<'_> {
         toml::from_str(&text).map_err(|error| MachineError::Syntax(path, error.message().into()))
     }
 
-    /// A directory that cannot be entered hides whether there is such a file.
+    /// Returns the error for a file that cannot be read. A directory that cannot be entered hides
+    /// whether there is such a file.
     fn unreadable(&self, path: PathBuf, error: io::Error) -> MachineError {
         match fs::symlink_metadata(&path) {
             Err(hidden) if hidden.kind() == io::ErrorKind::PermissionDenied => {

@@ -1,4 +1,4 @@
-//! Memfds: bytes for another process that nobody can change, and place for what it answers.
+//! Memfds: bytes for another process that no process can change, and room for its answer.
 
 use std::ffi::CStr;
 use std::fs::{self, File};
@@ -9,21 +9,21 @@ use std::os::unix::ffi::OsStrExt;
 use nix::fcntl::{fcntl, FcntlArg, SealFlag};
 use nix::sys::memfd::{memfd_create, MFdFlags};
 
-/// What the kernel calls them.
+/// The name that the kernel shows for them.
 const NAME: &CStr = c"pgseal";
 
-/// Whether the descriptor `fd` is one, as far as its name tells.
+/// Whether the descriptor `fd` is a memfd of pgseal, as far as its name tells.
 pub fn is_ours(fd: i32) -> bool {
     let link = fs::read_link(format!("/proc/self/fd/{fd}"));
     link.is_ok_and(|target| target.as_os_str().as_bytes().starts_with(b"/memfd:pgseal "))
 }
 
-/// An empty memfd that others may write to, open across exec.
+/// Opens an empty memfd that other processes may write to, open across exec.
 pub fn open() -> io::Result<File> {
     Ok(File::from(memfd_create(NAME, MFdFlags::empty())?))
 }
 
-/// A memfd that holds `bytes`, can never change again, and stays open across exec.
+/// Makes a memfd that holds `bytes`, can never change again, and stays open across exec.
 pub fn sealed(bytes: &[u8]) -> io::Result<OwnedFd> {
     let mut file = File::from(memfd_create(NAME, MFdFlags::MFD_ALLOW_SEALING)?);
     file.write_all(bytes)?;

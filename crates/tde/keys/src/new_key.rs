@@ -1,4 +1,4 @@
-//! The key of a new cluster: how long, made or copied, and how it is protected.
+//! The key of a new cluster: its length, whether it is made or copied, and how it is protected.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -79,7 +79,7 @@ pub struct NewKey {
 }
 
 impl NewKey {
-    /// The key that another cluster's key file `image` holds.
+    /// Returns the key that another cluster's key file `image` holds.
     pub fn existing(cluster: Unlocked, image: Zeroizing<Vec<u8>>) -> Self {
         Self {
             cluster,
@@ -88,7 +88,7 @@ impl NewKey {
         }
     }
 
-    /// The key is committed: what was made for it stays.
+    /// Keeps what was made for the key, because the key is committed.
     pub fn keep(mut self) -> Unlocked {
         self.ready.iter_mut().for_each(Ready::keep);
         self.cluster
@@ -117,7 +117,7 @@ pub struct KeyProtection {
 }
 
 impl KeyProtection {
-    /// How a key that was made so opens.
+    /// Returns the ways by which a key that was made so opens.
     #[must_use]
     pub fn ways(&self) -> Ways {
         Ways {
@@ -128,7 +128,7 @@ impl KeyProtection {
         }
     }
 
-    /// The slots that are named. The environment counts only if none is.
+    /// Returns the slots that are named. The environment counts only if none is.
     fn slots(&self) -> Result<Vec<NewSlot>, NewKeyError> {
         let mut slots = Vec::new();
         slots.extend(self.key_command.clone().map(NewSlot::KeyCommand));
@@ -153,7 +153,7 @@ impl KeyProtection {
         }
     }
 
-    /// Wrap and unwrap command, each from its option or else from its variable.
+    /// Returns the wrap and unwrap commands, each from its option or else from its variable.
     fn pair(&self) -> Result<NewSlot, NewKeyError> {
         let command = |option: &Option<String>, variable| match option {
             Some(option) => Ok(Some(option.clone()).filter(|command| !command.is_empty())),
@@ -182,14 +182,15 @@ impl KeyProtection {
     }
 }
 
-/// The length that an option asks for, in bits.
+/// Reads the length that an option asks for, in bits.
 pub fn key_length(text: &str) -> Result<KeyLength, NewKeyError> {
     let bits = text.parse::<u16>();
     let bits = bits.map_err(|_| NewKeyError::LengthText(text.to_owned()))?;
     KeyLength::try_from(bits).map_err(NewKeyError::Length)
 }
 
-/// The key that is asked for, opened once from the bytes that will be stored.
+/// Makes or copies the key that is asked for, and opens it once from the bytes that will be
+/// stored.
 pub fn new_key(protection: &KeyProtection, root: Root) -> Result<NewKey, NewKeyError> {
     if let Some(path) = &protection.copy_from {
         return copied(protection, path, root);
@@ -202,7 +203,7 @@ pub fn new_key(protection: &KeyProtection, root: Root) -> Result<NewKey, NewKeyE
     made(ready, root, length)
 }
 
-/// The length that was asked for, or the length of the key that came in, or 256.
+/// Returns the length that was asked for, else the length of the key that came in, else 256 bits.
 fn effective_length(asked: Option<KeyLength>, key: Option<u16>) -> Result<KeyLength, NewKeyError> {
     match (asked, key) {
         (Some(wanted), Some(have)) if wanted.bits() != have => Err(NewKeyError::LengthDiffers {
@@ -247,7 +248,7 @@ fn made(mut ready: Vec<Ready>, root: Root, length: KeyLength) -> Result<NewKey, 
     })
 }
 
-/// Every slot must open from the bytes that will be stored.
+/// Checks that every slot opens from the bytes that will be stored.
 fn check(image: &[u8], ready: &[Ready], data: &Path) -> Result<(), NewKeyError> {
     let Ok(KeyImage::File(file)) = KeyImage::decode(image) else {
         unreachable!("a key file that was just written is read back");
@@ -259,7 +260,8 @@ fn check(image: &[u8], ready: &[Ready], data: &Path) -> Result<(), NewKeyError> 
     Ok(())
 }
 
-/// The key file of another cluster as it is: the target of pg_upgrade shares the source's key.
+/// Copies the key file of another cluster as it is: the target of pg_upgrade shares the source's
+/// key.
 fn copied(protection: &KeyProtection, path: &Path, root: Root) -> Result<NewKey, NewKeyError> {
     if protection.is_more_than_a_copy() {
         return Err(NewKeyError::CopyAndMore);

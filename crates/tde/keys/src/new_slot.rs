@@ -1,4 +1,4 @@
-//! Making slots: what initdb, `key wrap` and `key rotate` can protect a master key with.
+//! Making slots: the ways in which initdb, `key wrap` and `key rotate` can protect a master key.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -52,24 +52,24 @@ impl Exit for NewSlotError {
 /// A way to protect a key, as the operator asked for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NewSlot {
-    /// In clear in the key file.
+    /// The key stands in clear in the key file.
     Plain,
-    /// By a pair of commands.
+    /// A pair of commands wraps and unwraps the key.
     Command { wrap: String, unwrap: String },
-    /// By a command that prints a key.
+    /// A command prints a key that protects it.
     KeyCommand(String),
-    /// By a passphrase from a file or, without one, the terminal.
+    /// A passphrase protects the key. It comes from a file or, without one, from the terminal.
     Passphrase {
         file: Option<PathBuf>,
-        /// the option that would have named one
+        /// the option that would have named a file
         option: &'static str,
     },
-    /// In clear in a file elsewhere.
+    /// The key stands in clear in a file elsewhere.
     File(PathBuf),
 }
 
-/// A way with its secret at hand, if it has one: nobody is asked twice. A key file that it has made
-/// is removed again, unless it is kept.
+/// A way with its secret, if it has one, at hand, so that the secret is asked for once. A key file
+/// that it has made is removed again, unless it is kept.
 pub struct Ready {
     way: NewSlot,
     secret: Option<Zeroizing<Vec<u8>>>,
@@ -102,7 +102,7 @@ impl NewSlot {
 }
 
 impl Ready {
-    /// The length of the key that a key command printed.
+    /// Returns the length in bits of the key that a key command printed.
     pub fn key_bits(&self) -> Option<u16> {
         match (&self.way, &self.secret) {
             (NewSlot::KeyCommand(_), Some(key)) => u16::try_from(8 * key.len()).ok(),
@@ -110,12 +110,12 @@ impl Ready {
         }
     }
 
-    /// What was made belongs to a cluster from now on.
+    /// Keeps the key file that was made, because it belongs to a cluster from now on.
     pub fn keep(&mut self) {
         self.key_file = None;
     }
 
-    /// The same, unless this key file is known not to name it.
+    /// Keeps the key file that was made, unless `image` is known not to name it.
     pub fn keep_if_named(&mut self, image: Option<&KeyImage>) {
         let Some(KeyImage::File(file)) = image else {
             return self.keep();
@@ -186,7 +186,8 @@ impl Ready {
     }
 }
 
-/// Never over an existing file: that may be the only key of another cluster.
+/// Writes the payload to a new file, never over an existing one: that may be the only key of
+/// another cluster.
 fn write_payload(path: &Path, payload: &[u8], data: &Path) -> Result<PathBuf, NewSlotError> {
     let failed = |error| NewSlotError::KeyFile(path.to_owned(), error);
     let absolute = std::path::absolute(path).map_err(failed)?;
@@ -214,7 +215,7 @@ fn write_payload(path: &Path, payload: &[u8], data: &Path) -> Result<PathBuf, Ne
     fs::canonicalize(&absolute).map_err(failed)
 }
 
-/// Root makes it for the server's user, who has to read it.
+/// Fills the file. If root makes it, it belongs to the server's user, who has to read it.
 fn fill(mut file: File, payload: &[u8], data: &Path) -> io::Result<()> {
     give_as(&file, data)?;
     file.write_all(payload)?;

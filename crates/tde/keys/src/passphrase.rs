@@ -1,5 +1,5 @@
-//! Where a passphrase comes from: a file, a descriptor, or the terminal. Never an argument or the
-//! environment: other users see the one, other programs the other.
+//! The sources of a passphrase: a file, a descriptor, or the terminal. It never comes from an
+//! argument or the environment: other users see the one, other programs the other.
 
 use std::env;
 use std::fs::File;
@@ -20,7 +20,7 @@ pub const FILE: &str = "PGSEAL_PASSPHRASE_FILE";
 /// The longest passphrase that is read.
 const MAX: usize = 4096;
 
-/// A shorter new one is warned of: such are guessed, whatever a guess costs.
+/// The length below which a new passphrase is warned of: such are guessed, whatever a guess costs.
 const SHORT: usize = 8;
 
 /// Why there is no passphrase.
@@ -40,11 +40,11 @@ pub enum PassphraseError {
     Differ,
 }
 
-/// Where to look. What a pipe held is read once, and is there for every slot and cluster.
+/// The source to read from. What a pipe held is read once, and serves every slot and cluster.
 #[derive(Clone, Default)]
 pub struct Source {
     place: Place,
-    /// the option of the command at hand that names a file
+    /// the option of the present command that names a file
     option: Option<&'static str>,
     read: Arc<OnceLock<Secret>>,
 }
@@ -63,7 +63,7 @@ enum Place {
 }
 
 impl Source {
-    /// The same, for a command with this option that names a file.
+    /// Returns the same source for a command with this option that names a file.
     pub fn by_option(self, option: &'static str) -> Self {
         Self {
             option: Some(option),
@@ -71,12 +71,12 @@ impl Source {
         }
     }
 
-    /// Is a person asked, who may be asked again?
+    /// Is a user asked, who may be asked again?
     pub fn is_asked(&self) -> bool {
         matches!(self.place, Place::Default) && file_of_environment().is_none()
     }
 
-    /// The source that two options say, the file first.
+    /// Returns the source that two options name, the file first.
     pub fn of_options(file: Option<PathBuf>, fd: Option<i32>) -> Self {
         let place = match (file, fd) {
             (Some(file), _) => Place::File(file),
@@ -89,7 +89,7 @@ impl Source {
         }
     }
 
-    /// This one, or `file` if nothing was said.
+    /// Returns this source, or `file` if no source was named.
     pub fn or_file(&self, file: Option<PathBuf>) -> Self {
         match (&self.place, file) {
             (Place::Default, Some(file)) => Self::of_options(Some(file), None),
@@ -97,7 +97,7 @@ impl Source {
         }
     }
 
-    /// The file that was said to hold it.
+    /// Returns the file that was named to hold it.
     pub fn file(&self) -> Option<PathBuf> {
         match &self.place {
             Place::File(path) => Some(path.clone()),
@@ -105,7 +105,7 @@ impl Source {
         }
     }
 
-    /// An existing passphrase. A person is asked each time, by `prompt`.
+    /// Reads an existing passphrase. A user is asked each time, by `prompt`.
     pub fn read(&self, prompt: &str) -> Result<Secret, PassphraseError> {
         if let Some(read) = self.read.get() {
             return Ok(read.clone());
@@ -126,7 +126,7 @@ impl Source {
         Ok(self.read.get_or_init(|| secret).clone())
     }
 
-    /// What to do without a terminal.
+    /// Returns advice for a command that has no terminal.
     fn advice(&self) -> String {
         match self.option {
             Some(option) => format!("set {FILE}, or name a file with {option}"),
@@ -144,7 +144,7 @@ impl PassphraseError {
     }
 }
 
-/// Tells a person that what was typed does not open a slot, before it is asked for again.
+/// Tells the user that what was typed does not open a slot, before it is asked for again.
 pub fn tell_wrong(slot: u8) {
     if let Ok(mut terminal) = File::options().write(true).open("/dev/tty") {
         // The prompt that follows says enough.
@@ -155,15 +155,15 @@ pub fn tell_wrong(slot: u8) {
     }
 }
 
-/// The file that `PGSEAL_PASSPHRASE_FILE` names. It holds the present passphrase of a cluster, so
-/// only initdb may take a new one from it.
+/// Returns the file that `PGSEAL_PASSPHRASE_FILE` names. It holds the present passphrase of a
+/// cluster, so only initdb may take a new one from it.
 pub fn file_of_environment() -> Option<PathBuf> {
     env::var_os(FILE)
         .filter(|path| !path.is_empty())
         .map(PathBuf::from)
 }
 
-/// A new passphrase: from `file`, which `option` names, or twice from the terminal.
+/// Reads a new passphrase: from `file`, which `option` names, or twice from the terminal.
 pub fn read_new(file: Option<&Path>, option: &str) -> Result<Secret, PassphraseError> {
     let secret = match file {
         Some(file) => read_file(file),
@@ -266,7 +266,7 @@ impl Drop for Hidden<'_> {
     }
 }
 
-/// The first line; its end does not belong to it.
+/// Returns the first line without its end.
 fn first_line(mut bytes: Zeroizing<Vec<u8>>) -> Result<Zeroizing<Vec<u8>>, PassphraseError> {
     if let Some(end) = bytes.iter().position(|&byte| byte == b'\n') {
         bytes.truncate(end);

@@ -1,7 +1,7 @@
 //! `PGSEAL_EXPECT_KEY`: the one key that the operator expects.
 //!
-//! Whoever can replace a whole data directory could put a plain one in its place, or one under a
-//! key of their own; with the pin, the wrappers refuse both.
+//! An attacker who can replace a whole data directory could put a plain one in its place, or one
+//! under another key. With the pin, the wrappers refuse both.
 
 use std::env;
 use std::path::PathBuf;
@@ -85,7 +85,7 @@ pub fn check_new(key: KeyId) -> Result<(), PinError> {
     }
 }
 
-/// The expected key, if one is set.
+/// Returns the expected key, if one is set.
 pub fn expected() -> Result<Option<KeyId>, PinError> {
     let Some(text) = env::var_os(EXPECT_KEY).filter(|text| !text.is_empty()) else {
         return Ok(None);

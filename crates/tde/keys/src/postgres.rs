@@ -1,4 +1,5 @@
-//! Which PostgreSQL a data directory is of, and whether it may be sealed (pgseal_storage::version).
+//! The PostgreSQL version of a data directory, and whether it may be sealed
+//! (pgseal_storage::version).
 
 use std::fs;
 use std::path::Path;
@@ -13,8 +14,8 @@ impl Exit for Unsupported {
     }
 }
 
-/// May the cluster at `data` be sealed, by its PG_VERSION? A directory without one is no cluster,
-/// which PostgreSQL says.
+/// May the cluster at `data` be sealed, by its `PG_VERSION`? A directory without one is no
+/// cluster, which PostgreSQL reports.
 pub fn check_cluster(data: &Path) -> Result<(), Unsupported> {
     match fs::read_to_string(data.join("PG_VERSION")) {
         Ok(version) => version::check(version.trim()),

@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 use nix::errno::Errno as Name;
 use pgseal_storage::{Disk, Errno, Lock};
 
-/// An open file of a data directory that nobody writes: it needs no locks.
+/// An open file of a data directory that is not written meanwhile, so it needs no locks.
 pub struct Raw(pub File);
 
 const READ_ONLY: Errno = Errno(Name::EROFS as i32);
@@ -48,7 +48,7 @@ fn errno(error: &io::Error) -> Errno {
     error.raw_os_error().map_or(Errno::EIO, Errno)
 }
 
-/// In the system's words.
+/// Returns the system's words for an error.
 pub fn words(errno: Errno) -> &'static str {
     Name::from_raw(errno.0).desc()
 }

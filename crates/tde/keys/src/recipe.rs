@@ -4,7 +4,7 @@
 //! sign. Anything else stays as it is: recipes call `date +%s` and the like. Nothing is quoted,
 //! for published recipes bring their own quotes.
 
-/// `template` with its placeholders filled in.
+/// Returns `template` with its placeholders filled in.
 pub fn expand(template: &str, file: &str, data: &str) -> String {
     let mut out = String::with_capacity(template.len() + file.len());
     let mut rest = template;
@@ -23,8 +23,8 @@ pub fn expand(template: &str, file: &str, data: &str) -> String {
     out
 }
 
-/// The files in which openssl finds the passphrases of `command` (`-pass file:…`), as far as no
-/// shell makes up their names.
+/// Returns the files in which openssl finds the passphrases of `command` (`-pass file:…`), as far
+/// as no shell makes up their names.
 pub fn passphrase_files(command: &str) -> impl Iterator<Item = &str> {
     let ends = |letter: char| letter.is_whitespace() || "'\"`;|&()<>".contains(letter);
     let named = command
@@ -34,8 +34,8 @@ pub fn passphrase_files(command: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Whether a passphrase or key stands in `command` itself, as far as openssl's and gpg's options
-/// and a plain `echo` tell: whoever reads the command has it. What a shell puts in, from a variable
-/// or another command, does not stand there.
+/// and a plain `echo` tell: whoever reads the command has it. Text that a shell puts in, from a
+/// variable or another command, does not count.
 pub fn tells_secret(command: &str) -> bool {
     let words = words(command);
     let is_openssl =
@@ -54,7 +54,7 @@ fn prints(command: &str) -> bool {
     }
 }
 
-/// The words of a command, as far as no quote or parenthesis divides them.
+/// Returns the words of a command, as far as no quote or parenthesis divides them.
 fn words(command: &str) -> Vec<&str> {
     let ends = |letter: char| letter.is_whitespace() || "'\";|&()<>".contains(letter);
     let words = command.split(ends);
@@ -66,7 +66,7 @@ fn is_put_in(word: &str) -> bool {
     word.starts_with(['$', '`'])
 }
 
-/// The secret that the first of `words` is an option for.
+/// Returns the secret that the first of `words` is an option for.
 fn given<'a>(words: &[&'a str], is_openssl: bool) -> Option<&'a str> {
     let (option, rest) = words.split_first()?;
     let joined = ["pass:", "--passphrase="].map(|start| option.strip_prefix(start));

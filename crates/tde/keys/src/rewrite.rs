@@ -1,13 +1,13 @@
 //! Changing the slots of a key file, so that a crash at any moment leaves a file that opens.
 //!
-//! Steps of one generation: (1) write the new bytes aside and make them durable; (2) read them
+//! The steps of one generation: (1) write the new bytes aside and make them durable; (2) read them
 //! back; (3) open the slot that matters through its provider and compare the key; (4) publish. A
 //! rotation is two generations: the first has the old slot and the new one, the second only the
 //! new. A full file changes in one. Before (4) the old file stands; after it the new one, whose
 //! slot was just seen to open.
 //!
-//! What was written aside holds a wrapping that nobody has looked at, perhaps the key in clear: a
-//! generation that fails takes it away again.
+//! What was written aside holds a wrapping that was not checked, perhaps the key in clear, so a
+//! generation that fails removes it.
 //!
 //! The caller holds the lock on the key file.
 
@@ -16,17 +16,17 @@ use pgseal_format::{
     AddError, Altered, Header, KeyFile, KeyFileError, KeyImage, Slot, SlotKind, UnverifiedKeyFile,
 };
 
-/// Where key files are kept.
+/// The store of a key file.
 pub trait Store {
-    /// What can go wrong there.
+    /// The error of the store.
     type Error;
     /// Writes `bytes` beside the key file, durably.
     fn write_aside(&mut self, bytes: &[u8]) -> Result<(), Self::Error>;
     /// The bytes that `write_aside` wrote, read anew.
     fn read_aside(&mut self) -> Result<Vec<u8>, Self::Error>;
-    /// Makes them the key file, atomically and durably.
+    /// Makes those bytes the key file, atomically and durably.
     fn publish(&mut self) -> Result<(), Self::Error>;
-    /// Takes away durably what `write_aside` wrote, if it is there.
+    /// Removes durably what `write_aside` wrote, if it is there.
     fn discard(&mut self) -> Result<(), Self::Error>;
 }
 
@@ -45,13 +45,13 @@ pub enum RewriteError<S, O> {
     /// The new slot opens to something else.
     #[error("the new slot gives another key, so key.bin was left as it was: check the new wrap and unwrap commands")]
     OtherKey,
-    /// What was read back is not what was written.
+    /// The bytes that were read back are not those that were written.
     #[error("the new key.bin cannot be read back, so the old one was left: check the file system")]
     ReadBack,
 }
 
-/// Adds `new` to `file`, and then takes the slot `old` out; at once if there is room for one of
-/// them only. `open` opens a slot through its provider. Returns the id of the new slot.
+/// Adds `new` to `file`, and then takes the slot `old` out; both in one generation if the file is
+/// full. `open` opens a slot through its provider. Returns the id of the new slot.
 pub fn add_slot<S: Store, O>(
     store: &mut S,
     file: &mut KeyFile,
@@ -83,7 +83,7 @@ fn publish_or_discard<S: Store, O>(
     published
 }
 
-/// One generation; the slot `id` must open.
+/// Writes one generation, in which the slot `id` must open.
 fn publish<S: Store, O>(
     store: &mut S,
     file: &mut KeyFile,

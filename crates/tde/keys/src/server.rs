@@ -1,7 +1,8 @@
 //! The server that runs on a data directory, if there is one, by its pid file; and whether the
-//! library is in it. Read by `status`, `doctor`, `verify`, the conversions and the wrappers.
+//! library is in it. `status`, `doctor`, `verify`, the conversions and the wrappers read it.
 //!
-//! Invariant: "stopped" is said only of a pid file that is missing, or that names a process.
+//! Invariant: "stopped" is reported only if the pid file is missing, or names a process that is no
+//! server.
 
 use std::fmt::{self, Display, Formatter};
 use std::fs;
@@ -18,15 +19,15 @@ use crate::exit::{Code, Exit};
 /// The pid file of a data directory.
 pub const PID_FILE: &str = "postmaster.pid";
 
-/// What PostgreSQL's server is started by.
+/// The names that PostgreSQL's server is started by.
 const SERVERS: [&str; 2] = ["postgres", "postmaster"];
 
-/// A server writes into its file at once after it has made it: so often we look, and so long we
-/// wait in between.
+/// The number of looks at a pid file, with a pause in between: a server writes into its file at
+/// once after it has made it.
 const LOOKS: u32 = 200;
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Nobody knows whether a server runs.
+/// It is not known whether a server runs.
 #[derive(Debug, thiserror::Error)]
 pub enum PidFileError {
     #[error("{} cannot be read ({}), which tells whether a server runs: run this as the server's user or root", .0.display(), .1)]
@@ -50,7 +51,7 @@ pub struct Named {
 }
 
 impl Named {
-    /// What PostgreSQL calls it.
+    /// Returns PostgreSQL's name for the process.
     pub fn program(self) -> &'static str {
         match self.is_postmaster {
             true => "postmaster",
@@ -58,7 +59,7 @@ impl Named {
         }
     }
 
-    /// The first line, whole: what has no end yet may be half a number.
+    /// Reads the first line, which must be whole: without its end it may be half a number.
     fn parse(bytes: &[u8]) -> Option<Self> {
         let end = bytes.iter().position(|&byte| byte == b'\n')?;
         let number: i32 = std::str::from_utf8(&bytes[..end])
@@ -73,8 +74,8 @@ impl Named {
     }
 }
 
-/// The process that a pid file names; none if there is no such file. An empty one is looked at
-/// again for a while.
+/// Returns the process that a pid file names; none if there is no such file. An empty file is
+/// looked at again for a while.
 pub fn named(pid_file: &Path) -> Result<Option<Named>, PidFileError> {
     for _ in 0..LOOKS {
         match fs::read(pid_file) {
@@ -100,19 +101,19 @@ pub enum Server {
     RunningUnsealed {
         pid: u32,
     },
-    /// On a cluster that is not sealed, with the library or without: a wrapper puts it into every
-    /// server.
+    /// A server of a cluster that is not sealed, with the library or without: a wrapper puts it
+    /// into every server.
     RunningPlain {
         pid: u32,
     },
-    /// Another user's process, whose libraries cannot be seen.
+    /// A server of another user, whose libraries cannot be seen.
     RunningUnknown {
         pid: u32,
     },
 }
 
 impl Server {
-    /// The process, if there is one.
+    /// Returns the process, if there is one.
     pub fn pid(&self) -> Option<u32> {
         match self {
             Self::Stopped => None,
@@ -123,7 +124,7 @@ impl Server {
         }
     }
 
-    /// The same of a cluster that is not sealed.
+    /// Returns the same server as one of a cluster that is not sealed.
     pub fn of_plain_cluster(self) -> Self {
         self.pid()
             .map_or(Self::Stopped, |pid| Self::RunningPlain { pid })
@@ -145,12 +146,12 @@ impl Display for Server {
     }
 }
 
-/// The server that runs on a data directory.
+/// Returns the server that runs on a data directory.
 pub fn of(data: &Path) -> Result<Server, PidFileError> {
     of_pid_file(&data.join(PID_FILE), data)
 }
 
-/// The server of this pid file, which may have got another name.
+/// Returns the server of this pid file, which may have got another name.
 pub fn of_pid_file(pid_file: &Path, data: &Path) -> Result<Server, PidFileError> {
     let running = named(pid_file)?.filter(|named| is_server(named.pid, data));
     let Some(Named { pid, .. }) = running else {
@@ -163,9 +164,9 @@ pub fn of_pid_file(pid_file: &Path, data: &Path) -> Result<Server, PidFileError>
     })
 }
 
-/// Is the process a server, by the name that it was started by or by its program's; or, whatever
-/// it is called, does it work in the data directory, as servers do? A conversion, whose number may
-/// stand in the pid file too, is none.
+/// Is the process a server? It is by the name that it was started by, by its program's name, or
+/// because it works in the data directory, as servers do. A conversion, whose number may stand in
+/// the pid file too, is none.
 fn is_server(pid: u32, data: &Path) -> bool {
     let process = PathBuf::from(format!("/proc/{pid}"));
     let Ok(name) = fs::read_to_string(process.join("comm")) else {

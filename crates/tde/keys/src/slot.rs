@@ -24,18 +24,18 @@ pub enum DerivedError {
     Random(#[from] RandomError),
 }
 
-/// What a key command printed is not an AES key.
+/// The output of a key command is not an AES key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the key command must print a key of 128, 192 or 256 bits as 32, 48 or 64 hexadecimal digits and nothing else")]
 pub struct NotAnAesKey;
 
-/// The master key in a payload that stands in clear: in a plain slot, in a file, or on the standard
-/// output of an unwrap command.
+/// Returns the master key in a payload that stands in clear: in a plain slot, in a file, or on the
+/// standard output of an unwrap command.
 pub fn open_text(text: &[u8], header: &Header) -> Result<MasterKey, PayloadError> {
     Payload::decode(text)?.verify(header)
 }
 
-/// The master key under a passphrase or a printed key.
+/// Returns the master key under a passphrase or a printed key.
 pub fn open_derived(
     header: &Header,
     source: &SecretSource,
@@ -48,7 +48,7 @@ pub fn open_derived(
     Ok(open_text(&text, header)?)
 }
 
-/// A new slot that `secret` opens.
+/// Makes a new slot that `secret` opens.
 pub fn seal_derived(
     header: &Header,
     master: &MasterKey,
@@ -67,7 +67,8 @@ pub fn seal_derived(
     })
 }
 
-/// The secret that a key command printed: the bytes of an AES key, whatever case its digits have.
+/// Returns the secret that a key command printed: the bytes of an AES key, whatever case its
+/// digits have.
 pub fn command_key(printed: &[u8]) -> Result<Zeroizing<Vec<u8>>, NotAnAesKey> {
     let digits = printed.trim_ascii();
     if !matches!(digits.len(), 32 | 48 | 64) {
@@ -105,7 +106,7 @@ mod tests {
         }
     }
 
-    /// Opens a slot of type 3 or 4 after `change`.
+    /// Opens a slot of type 3 or 4.
     fn opened(kind: SlotKind, header: &Header, secret: &[u8]) -> Result<MasterKey, DerivedError> {
         let SlotKind::Derived {
             source,

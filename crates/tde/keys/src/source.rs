@@ -1,10 +1,10 @@
-//! Which command opens a slot: the order of sources, and the policy on stored commands.
+//! The command that opens a slot: the order of sources, and the policy on stored commands.
 //!
 //! A command stored in a data directory is code that runs for whoever wrote the directory. That is
-//! accepted for one's own (as `archive_command` is), not for restored or foreign ones: under
-//! `policy = "external"` a stored command never runs.
+//! accepted for one's own directory (as `archive_command` is), not for a restored or foreign one:
+//! under `policy = "external"` a stored command never runs.
 
-/// Where a command was found.
+/// The place where a command was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// An option.
@@ -18,7 +18,7 @@ pub enum Origin {
 }
 
 impl Origin {
-    /// What people call it.
+    /// Returns the name that is shown to the operator.
     pub fn name(self) -> &'static str {
         match self {
             Self::CommandLine => "command line",
@@ -45,18 +45,18 @@ pub enum SourceError {
 /// The commands that may override a stored one, in the order of their rank.
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
-    /// From an option.
+    /// The command of an option.
     pub command_line: Option<String>,
-    /// From PGDATAKEYUNWRAPCMD.
+    /// The command of `PGDATAKEYUNWRAPCMD`.
     pub environment: Option<String>,
-    /// From a root-owned file of this machine.
+    /// The command of a root-owned file of this machine.
     pub machine: Option<String>,
     /// Whether a stored command must not run.
     pub external: bool,
 }
 
 impl Sources {
-    /// The command that opens a slot whose own command is `stored`.
+    /// Returns the command that opens a slot whose own command is `stored`.
     pub fn choose<'a>(&'a self, stored: Option<&'a str>) -> Result<(&'a str, Origin), SourceError> {
         let ranked = [
             (&self.command_line, Origin::CommandLine),

@@ -1,8 +1,8 @@
 //! Lending the terminal to a command, so that it can ask for a passphrase.
 //!
 //! A command has a process group of its own, and only the foreground group may read the terminal.
-//! What reads before it may is stopped, or fails: openssl catches the signal and gives up. So the
-//! command's shell stops itself with [`STOP`] first, and goes on when the terminal is lent.
+//! A command that reads too early is stopped, or fails: openssl catches the signal and gives up.
+//! So the command's shell stops itself with [`STOP`] first, and goes on when the terminal is lent.
 
 use std::fs::File;
 
@@ -11,17 +11,17 @@ use nix::sys::signal::{killpg, SigSet, Signal};
 use nix::sys::wait::{waitid, Id, WaitPidFlag};
 use nix::unistd::{getpgrp, tcgetpgrp, tcsetpgrp, Pid};
 
-/// What the shell of a command does before anything else, if the terminal will be lent to it.
+/// The start of a command's shell line if the terminal will be lent to it.
 pub const STOP: &str = "kill -STOP $$; ";
 
-/// The terminal, which is ours: we are its foreground group.
+/// The terminal of this process, which is in its foreground group.
 pub struct Terminal {
     file: File,
     own: Pid,
 }
 
 impl Terminal {
-    /// The terminal, if there is one and it is ours.
+    /// Returns the terminal, if there is one and this process is in its foreground group.
     pub fn ours() -> Option<Self> {
         let file = File::options().read(true).write(true).open("/dev/tty");
         let (file, own) = (file.ok()?, getpgrp());
@@ -51,7 +51,7 @@ impl Terminal {
     }
 }
 
-/// The terminal is lent out; it comes back when this is dropped.
+/// A terminal that is lent out; it comes back when this is dropped.
 pub struct Foreground(Terminal);
 
 impl Drop for Foreground {

@@ -35,7 +35,7 @@ pub use error::{KeyFileReadError, OutrankingError, SlotError, UnlockError};
 /// Variable of the unwrap command, as in other products.
 pub const UNWRAP_COMMAND: &str = variable::UNWRAP_COMMAND.as_str();
 
-/// What the caller knows about unlocking.
+/// The means of unlocking that the caller names.
 #[derive(Clone, Default)]
 pub struct Ways {
     pub unwrap_command: Option<String>,
@@ -50,9 +50,9 @@ pub struct Unlocked {
     pub master: Arc<MasterKey>,
     /// The slot that opened and the authenticated file; a raw `key.bin` has neither.
     pub file: Option<(u8, KeyFile)>,
-    /// Whose that file is, if it was read here.
+    /// The path and the owner of that file, if it was read here.
     pub source: Option<writer::Source>,
-    /// Files that open it, or say how: a server shows them to nobody.
+    /// The key material files, which open it or tell how: a server shows them to no client.
     pub openers: Vec<PathBuf>,
 }
 
@@ -98,8 +98,8 @@ pub fn unlock_named(file: &Path, ways: &Ways) -> Result<Unlocked, Failure> {
     Ok(unlock_from(&KeyDir::around(&file), root, ways)?)
 }
 
-/// Opens a key file that came over the wire, and which `origin` names, for the cluster at `root`.
-/// No command that it holds is run.
+/// Opens a key file that came over the network, and which `origin` names, for the cluster at
+/// `root`. No command that it holds is run.
 pub fn unlock_received(
     bytes: &[u8],
     origin: &Path,
@@ -119,7 +119,8 @@ pub fn unlock_received(
     }
 }
 
-/// Files that may hold the passphrase. Another than is taken this time may open the cluster, too.
+/// Returns the files that may hold the passphrase. A file that is not read this time may open the
+/// cluster too.
 fn passphrases(ways: &Ways, of_machine: Option<&PathBuf>) -> Vec<PathBuf> {
     let files = [
         ways.passphrase.file(),
@@ -129,7 +130,7 @@ fn passphrases(ways: &Ways, of_machine: Option<&PathBuf>) -> Vec<PathBuf> {
     files.into_iter().flatten().collect()
 }
 
-/// A key file that opened, before it is said whose it is.
+/// A key file that opened, before its cluster is known.
 struct Opened {
     slot: u8,
     master: MasterKey,
@@ -157,15 +158,15 @@ pub struct Opener<'a> {
     unwrap: Sources,
     key: Sources,
     passphrase: Source,
-    /// Those that may hold the passphrase.
+    /// The files that may hold the passphrase.
     files: Vec<PathBuf>,
-    /// This machine's about the cluster, if it is there.
+    /// This machine's file about the cluster, if it exists.
     of_machine: Option<PathBuf>,
 }
 
 impl<'a> Opener<'a> {
-    /// Gathers what command line, environment and machine say. Commands of the key file itself are
-    /// run only if it is said who wrote it.
+    /// Gathers what command line, environment and machine name. Commands of the key file itself
+    /// are run only if `source` tells who wrote it.
     pub fn new(
         header: &Header,
         source: Option<writer::Source>,
@@ -206,7 +207,7 @@ impl<'a> Opener<'a> {
         })
     }
 
-    /// Knows one unwrap command, or none, and nothing else.
+    /// Makes an opener that knows one unwrap command, or none, and nothing else.
     pub fn fixed(data: &'a Path, unwrap: Option<String>) -> Self {
         let unwrap = Sources {
             command_line: unwrap,
@@ -223,12 +224,12 @@ impl<'a> Opener<'a> {
         }
     }
 
-    /// The commands that rank before a stored unwrap command.
+    /// Returns the commands that rank before a stored unwrap command.
     pub fn unwrap_sources(&self) -> &Sources {
         &self.unwrap
     }
 
-    /// The commands that rank before a stored key command.
+    /// Returns the commands that rank before a stored key command.
     pub fn key_sources(&self) -> &Sources {
         &self.key
     }
@@ -247,14 +248,14 @@ impl<'a> Opener<'a> {
         })
     }
 
-    /// All files that open these slots, or say how, as far as they are named.
+    /// Returns all key material files of these slots, as far as they are named.
     fn openers(&self, slots: &[Slot]) -> Vec<PathBuf> {
         let mut openers = self.secret_files(slots);
         openers.extend(self.of_machine.clone());
         openers
     }
 
-    /// All files that hold a secret which opens these slots, as far as they are named.
+    /// Returns all files that hold a secret which opens these slots, as far as they are named.
     pub fn secret_files(&self, slots: &[Slot]) -> Vec<PathBuf> {
         let given = [&self.unwrap, &self.key].into_iter();
         let given = given.flat_map(|from| [&from.command_line, &from.environment, &from.machine]);
@@ -329,7 +330,7 @@ impl<'a> Opener<'a> {
         }
     }
 
-    /// How often a secret is taken: a person may mistype a passphrase.
+    /// Returns how often a secret is taken: a user may mistype a passphrase.
     fn tries(&self, source: &SecretSource) -> u8 {
         let typed = matches!(source, SecretSource::Passphrase) && self.passphrase.is_asked();
         if typed {
@@ -351,7 +352,7 @@ impl<'a> Opener<'a> {
         Ok(open_text(&text, header)?)
     }
 
-    /// Those that a command runs with, or none but ours.
+    /// Returns the rights that a command runs with; none means those of this process.
     fn rights(&self, (_, origin): (&str, Origin)) -> Result<Option<Rights>, WriterError> {
         match origin {
             Origin::KeyFile => {
@@ -378,7 +379,8 @@ impl<'a> Opener<'a> {
     }
 }
 
-/// Where a command stands that ranks before a slot's own, though nobody asked for it just now.
+/// Returns where a command of this origin stands, if it ranks before a slot's own and is no
+/// option.
 pub fn outranking(origin: Origin) -> Option<&'static str> {
     match origin {
         Origin::Environment => Some(UNWRAP_COMMAND),
@@ -387,7 +389,7 @@ pub fn outranking(origin: Origin) -> Option<&'static str> {
     }
 }
 
-/// How a command fails that was found so.
+/// Returns the error of a command that was found so.
 fn by((_, origin): (&str, Origin)) -> impl FnOnce(CommandError) -> SlotError {
     move |error| match outranking(origin) {
         Some(place) => OutrankingError { error, place }.into(),
@@ -395,7 +397,7 @@ fn by((_, origin): (&str, Origin)) -> impl FnOnce(CommandError) -> SlotError {
     }
 }
 
-/// Cheap ways first; a person is asked last.
+/// Returns the rank of a slot: cheap ones first; a user is asked last.
 fn cost(kind: &SlotKind) -> u8 {
     match kind {
         SlotKind::Plain { .. } => 0,
@@ -412,12 +414,12 @@ fn cost(kind: &SlotKind) -> u8 {
     }
 }
 
-/// An empty command or `-` means none, as in other products.
+/// Returns the command. An empty one or `-` means none, as in other products.
 fn given(command: String) -> Option<String> {
     (!command.is_empty() && command != "-").then_some(command)
 }
 
-/// A payload and some white space; whatever else `path` is, no more of it is read.
+/// Reads a payload and some white space. Whatever else `path` is, no more of it is read.
 fn read_payload(path: &Path) -> Result<Zeroizing<Vec<u8>>, KeyFileReadError> {
     let mut text = Zeroizing::new(Vec::with_capacity(PAYLOAD + 8));
     File::open(path)
@@ -450,7 +452,7 @@ mod tests {
         }
     }
 
-    /// The outcome of a slot whose stored command leaves a trace.
+    /// Returns the outcome of a slot whose stored command leaves a trace, and whether it ran.
     fn tried(external: bool) -> (SlotError, bool) {
         let data = tempfile::tempdir().expect("a directory");
         let refusal = tried_in(data.path(), external, "echo ran | tee canary");

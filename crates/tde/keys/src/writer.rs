@@ -1,10 +1,10 @@
-//! Who wrote a key file, and whether the commands in it may run.
+//! The owner of a key file, and whether the commands in it may run.
 //!
-//! A stored command runs with the rights of the data directory's owner, so nobody else may be able
-//! to have put it there: not into a directory that all may write to, such as `/tmp`, above
-//! somebody's cluster or archive. Called before each stored command.
+//! A stored command runs with the rights of the data directory's owner, so no other user may be
+//! able to have put it there: a directory that all may write to, such as `/tmp`, may lie above a
+//! cluster or archive. [`check`] is called before each stored command.
 //!
-//! Paths can be led elsewhere between two looks at them. So the owner of a key file is that of the
+//! A path can be led elsewhere between two looks at it. So the owner of a key file is that of the
 //! open file that was read, and rights are those of the data directory whose owner was compared.
 
 use std::fs::{self, File, Metadata};
@@ -25,7 +25,7 @@ pub enum WriterError {
     NotRead,
 }
 
-/// A key file that was read: what its path leads to by now may be another.
+/// A key file that was read. Its path may lead to another file by now.
 #[derive(Clone, Debug)]
 pub struct Source {
     path: PathBuf,
@@ -33,7 +33,7 @@ pub struct Source {
 }
 
 impl Source {
-    /// Of the open file that `path` led to.
+    /// Returns the source that the open file is, to which `path` led.
     pub fn of(path: &Path, file: &File) -> io::Result<Self> {
         Ok(Self {
             path: path.to_owned(),
@@ -42,15 +42,16 @@ impl Source {
     }
 }
 
-/// Whom a stored command runs as, where root runs it.
+/// The user and group that a stored command runs as, where root runs it.
 #[derive(Clone, Copy, Debug)]
 pub struct Rights {
     pub uid: u32,
     pub gid: u32,
 }
 
-/// Refuses a key file for the cluster at `data` that another user than the cluster's may have
-/// written, or, unless we are root, another than we. Says with whose rights its commands run.
+/// Returns the rights with which the commands of a key file run for the cluster at `data`. Refuses
+/// a file that another user than the cluster's, or than this process's unless it is root's, may
+/// have written.
 pub fn check(source: &Source, data: &Path) -> Result<Rights, WriterError> {
     let (euid, [link, directory]) = (geteuid(), told(data)?);
     let user = match euid.is_root() {
@@ -72,7 +73,7 @@ pub fn check(source: &Source, data: &Path) -> Result<Rights, WriterError> {
     }
 }
 
-/// What is said of a link, and of what it leads to.
+/// Returns the metadata of a link, and of what it leads to.
 fn told(path: &Path) -> Result<[Metadata; 2], WriterError> {
     fs::symlink_metadata(path)
         .and_then(|link| Ok([link, fs::metadata(path)?]))
@@ -87,7 +88,7 @@ mod tests {
     const SOMEBODY: u32 = 4242;
     const STRANGER: u32 = 65534;
 
-    /// A cluster of `data`'s, whose key directory and key file are others'.
+    /// Makes a cluster whose directory, key directory and key file have these owners.
     fn cluster(data: u32, directory: u32, file: u32) -> tempfile::TempDir {
         let root = tempfile::tempdir().expect("a directory");
         let keys = root.path().join("pg_encryption");

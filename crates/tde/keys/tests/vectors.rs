@@ -27,7 +27,7 @@ struct Case {
     keybits: Option<u16>,
 }
 
-/// What came of a key file.
+/// The outcome of a key file.
 #[derive(Debug, PartialEq)]
 struct Outcome {
     result: &'static str,
