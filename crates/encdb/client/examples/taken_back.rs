@@ -1,7 +1,7 @@
-//! A data key that is made in a transaction which is rolled back, for tests: what a session says of
-//! it before and after. Where the server is says the environment, as to psql.
+//! A test of a data key that is made in a transaction which is rolled back: what a session says of
+//! it before and after. The environment names the server, as for psql.
 //!
-//! Prints a line for each step, `sealed` or why not.
+//! The program prints a line for each step: `sealed`, or why not.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -46,7 +46,7 @@ async fn run() -> Outcome {
     Ok(())
 }
 
-/// What comes of a row whose cell is sealed under the key.
+/// Inserts a row whose cell is sealed under the key. Returns `sealed` or the error.
 async fn insert(session: &Session) -> String {
     let inserted = async {
         let insert = session.prepare("INSERT INTO t VALUES ($1)").await?;

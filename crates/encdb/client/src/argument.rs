@@ -1,8 +1,8 @@
 //! How an argument goes to the wire: sealed, or in clear because its caller says that it is plain.
 //!
-//! The server says of what type a parameter is, and a server may lie. So its word never decides
-//! that something is sent in clear: an argument is sealed or refused, but for
-//! [`Argument::Plain`] and [`Argument::PlainText`].
+//! The server tells the type of a parameter, and a server may lie. So its word never decides that
+//! something is sent in clear: an argument is sealed or refused, except for [`Argument::Plain`]
+//! and [`Argument::PlainText`].
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -21,15 +21,15 @@ use crate::{ClientError, KeyRing};
 pub enum Argument<'a> {
     /// NULL is never encrypted.
     Null,
-    /// Sealed, or not sent at all.
+    /// A value that is sealed, or not sent at all.
     Sealed(&'a Value),
-    /// Each element sealed, or nothing sent.
+    /// An array of which each element is sealed, or nothing is sent.
     SealedArray(&'a Array<Value>),
-    /// Sealed or not sent, read from text as the parameter's type is: a value, or an array.
+    /// A text that is read as the parameter's type, a value or an array, and sealed or not sent.
     SealedText(&'a str),
-    /// In clear, for the caller says that it is no secret.
+    /// A value that is sent in clear: the caller says that it is no secret.
     Plain(&'a Value),
-    /// In clear, and read by the server.
+    /// A text that is sent in clear, and read by the server.
     PlainText(&'a str),
 }
 
@@ -40,7 +40,7 @@ impl Argument<'_> {
     }
 }
 
-/// Which data key seals for which column.
+/// The data keys that seal for columns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resolver {
     default: String,
@@ -48,7 +48,7 @@ pub struct Resolver {
 }
 
 impl Resolver {
-    /// What no column is named for is sealed under this key.
+    /// Makes a resolver with this key for all columns for which no key is named.
     pub fn new(default: &str) -> Self {
         Self {
             default: default.to_owned(),
@@ -56,7 +56,8 @@ impl Resolver {
         }
     }
 
-    /// Values for this column, by whatever name its user gives it, are sealed under this key.
+    /// Names the key that seals values for this column, by whatever name its user gives the
+    /// column.
     #[must_use]
     pub fn column(mut self, column: &str, keyname: &str) -> Self {
         self.columns.insert(column.to_owned(), keyname.to_owned());
@@ -68,7 +69,7 @@ impl Resolver {
         self.columns.contains_key(column)
     }
 
-    /// The key for a column.
+    /// Returns the name of the key for a column.
     pub fn keyname(&self, column: &str) -> &str {
         self.columns.get(column).unwrap_or(&self.default)
     }
@@ -81,7 +82,7 @@ pub(crate) struct Parameter<'a> {
     pub(crate) keyname: &'a str,
 }
 
-/// What is sent for an argument.
+/// The form in which an argument is sent.
 pub(crate) enum Wire {
     Null,
     Binary(Zeroizing<Vec<u8>>),
@@ -89,7 +90,7 @@ pub(crate) enum Wire {
 }
 
 impl Parameter<'_> {
-    /// The argument as this parameter takes it.
+    /// Returns the argument as this parameter takes it.
     pub(crate) fn wire(&self, argument: Argument<'_>, keys: &KeyRing) -> Result<Wire, ClientError> {
         let shape = Shape::of(self.ty);
         match (argument, shape) {
@@ -263,7 +264,7 @@ mod tests {
         PgType::new(name.to_owned(), 70001, kind, "public".to_owned())
     }
 
-    /// What comes back, as text.
+    /// Returns what comes back, as text.
     fn read(ty: &PgType, wire: &Wire, keys: &KeyRing) -> String {
         let field = Field::read(ty, "c", bytes(wire), keys).expect("it was sealed so");
         field.to_text().to_string()

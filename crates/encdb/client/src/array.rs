@@ -1,13 +1,14 @@
 //! Arrays as PostgreSQL sends and shows them, of whatever their elements are.
 //!
-//! Pure. The elements are sealed and opened one by one by who calls this: the server sees how many
-//! there are and which are NULL, as it does of columns. No error holds a part of what was read.
+//! The module is pure. Its caller seals and opens the elements one by one: the server sees how
+//! many there are and which are NULL, as it does of columns. No error holds a part of what was
+//! read.
 
 mod text;
 
 use crate::ClientError;
 
-/// As many as PostgreSQL has.
+/// The most dimensions that PostgreSQL has.
 const MOST_DIMENSIONS: usize = 6;
 
 /// One dimension.
@@ -25,7 +26,7 @@ pub struct Array<T> {
 }
 
 impl<T> Array<T> {
-    /// An array of one dimension, which begins at 1.
+    /// Returns an array of one dimension, which begins at 1.
     pub fn new(items: Vec<Option<T>>) -> Self {
         let length = i32::try_from(items.len()).unwrap_or(i32::MAX);
         let dimension = Dimension { length, lower: 1 };
@@ -36,12 +37,13 @@ impl<T> Array<T> {
         Self { dimensions, items }
     }
 
-    /// The elements.
+    /// Returns the elements.
     pub fn items(&self) -> &[Option<T>] {
         &self.items
     }
 
-    /// The same array of what `with` makes of each element; NULL stays NULL.
+    /// Returns an array of the same form with the result of `with` for each element; NULL stays
+    /// NULL.
     pub fn map<U, E>(&self, mut with: impl FnMut(&T) -> Result<U, E>) -> Result<Array<U>, E> {
         let mut item = |item: &Option<T>| item.as_ref().map(&mut with).transpose();
         Ok(Array {
@@ -83,7 +85,7 @@ impl<'a> Array<&'a [u8]> {
 }
 
 impl<T: AsRef<[u8]>> Array<T> {
-    /// Appends PostgreSQL's send format, of elements of this type. Refused if it is too long.
+    /// Appends PostgreSQL's send format, with elements of this type. Fails if it is too long.
     pub(crate) fn encode(&self, oid: u32, into: &mut Vec<u8>) -> Result<(), ClientError> {
         let length = |length: usize| i32::try_from(length).map_err(|_| ClientError::Array);
         into.extend_from_slice(&length(self.dimensions.len())?.to_be_bytes());

@@ -1,4 +1,4 @@
-//! What a type of the server says of a column or parameter.
+//! The types that the server gives columns and parameters, and which of them are encrypted.
 
 use pgseal_cell::Type;
 use tokio_postgres::types::{Kind, Type as PgType};
@@ -28,7 +28,7 @@ pub(crate) const NAMES: [(&str, Type); 12] = [
 ];
 
 impl Encrypted {
-    /// The type of this name; none if it is no type of encdb.
+    /// Returns the type of this name; none if it is no type of encdb.
     pub fn from_name(name: &str) -> Option<Self> {
         if matches!(name, "det_type" | "rnd_type") {
             return Some(Self::Any);
@@ -38,7 +38,7 @@ impl Encrypted {
     }
 }
 
-/// What the values of a type of the server are made of.
+/// The form of the values of a type of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
     /// A cell
@@ -52,7 +52,7 @@ pub(crate) enum Shape {
 }
 
 impl Shape {
-    /// Domains are what they are domains of, whatever their names.
+    /// Returns the form of a type's values. A domain has that of its base type, whatever its name.
     pub(crate) fn of(ty: &PgType) -> Self {
         if let Some(encrypted) = Encrypted::from_name(ty.name()) {
             return Self::Cell(encrypted);
@@ -86,7 +86,7 @@ impl Shape {
     }
 }
 
-/// What a domain is a domain of; any other type is itself.
+/// Returns the base type of a domain; any other type is returned as it is.
 pub(crate) fn base(ty: &PgType) -> &PgType {
     match ty.kind() {
         Kind::Domain(of) => base(of),
@@ -94,7 +94,7 @@ pub(crate) fn base(ty: &PgType) -> &PgType {
     }
 }
 
-/// A type by any name that a DBA may give it: `enc_int4`, `int4`, `integer`, `numeric`.
+/// Returns the type of any name that a DBA may give it: `enc_int4`, `int4`, `integer`, `numeric`.
 pub fn type_by_name(name: &str) -> Option<Type> {
     match Encrypted::from_name(name) {
         Some(Encrypted::Of(ty)) => return Some(ty),
@@ -112,7 +112,7 @@ pub fn type_by_name(name: &str) -> Option<Type> {
     }
 }
 
-/// The plain type whose values a type of encdb holds.
+/// Returns the cell type of the values of a plain type of the server; none if there is none.
 pub(crate) fn plain_type(ty: &PgType) -> Option<Type> {
     let known = [
         (PgType::INT4, Type::Int4),

@@ -1,4 +1,4 @@
-//! Where the server is: what psql's options and libpq's variables say.
+//! Finding the server by psql's options and libpq's variables.
 //!
 //! Keys and values of encrypted columns are sealed on their way in any case; TLS protects
 //! passwords, plain columns and statements.
@@ -15,7 +15,7 @@ use zeroize::Zeroizing;
 use crate::tls::{take_settings, Tls};
 use crate::ClientError;
 
-/// Where Debian's servers and many others have their sockets.
+/// The directories in which Debian's servers and many others have their sockets.
 const SOCKETS: [&str; 2] = ["/var/run/postgresql", "/tmp"];
 
 /// psql's options; what is not given comes from the environment.
@@ -34,21 +34,21 @@ pub struct ConnectOptions {
 /// A server, and how it is spoken with.
 #[derive(Clone, Debug)]
 pub struct Target {
-    /// What the driver is told
+    /// The configuration of the driver
     pub config: Config,
     /// None where every host is a socket's directory: libpq speaks no TLS there.
     tls: Option<Tls>,
 }
 
 impl Target {
-    /// The database. The server is not asked.
+    /// Returns the database's name. The server is not asked.
     pub fn database(&self) -> &str {
         let user = self.config.get_user().unwrap_or_default();
         self.config.get_dbname().unwrap_or(user)
     }
 
-    /// The name of the key for whatever this role has in this database, as encdb makes it. The
-    /// server is not asked: whoever names the key chooses who may open what is sealed.
+    /// Returns the name of the key for whatever this role has in this database, as encdb makes it.
+    /// The server is not asked: whoever names the key chooses who may open what is sealed.
     pub fn default_keyname(&self) -> String {
         let user = self.config.get_user().unwrap_or_default();
         format!("|{user}|{}|", self.database())
@@ -75,7 +75,7 @@ impl Target {
 }
 
 impl ConnectOptions {
-    /// What libpq would make of it.
+    /// Returns the target that libpq would make of the options.
     pub fn target(&self) -> Result<Target, ClientError> {
         self.target_in(&|name| env::var(name).ok().filter(|value| !value.is_empty()))
     }
@@ -101,7 +101,8 @@ impl ConnectOptions {
         Ok(Target { config, tls })
     }
 
-    /// `string` is a connection string without what the driver does not know.
+    /// Makes the configuration. `string` is a connection string without what the driver does not
+    /// know.
     fn config_in(
         &self,
         string: &str,
@@ -140,7 +141,7 @@ impl ConnectOptions {
         Ok(config)
     }
 
-    /// From the environment, or from the password file.
+    /// Sets the password from the environment, or from the password file, if none is set.
     fn password(&self, config: &mut Config, variable: &dyn Fn(&str) -> Option<String>) {
         if config.get_password().is_some() {
             return;
@@ -174,7 +175,7 @@ fn not_a(what: &str) -> ClientError {
     ))
 }
 
-/// What a line of the password file must match: host, port, database, user.
+/// Returns the fields that a line of the password file must match: host, port, database, user.
 fn asked(config: &Config) -> [String; 4] {
     let host = match config.get_hosts().first() {
         Some(Host::Tcp(host)) => host.clone(),
@@ -199,7 +200,7 @@ fn asked(config: &Config) -> [String; 4] {
     ]
 }
 
-/// The password of the first line that matches; `\:` and `\\` are characters of a field.
+/// Returns the password of the first matching line; `\:` and `\\` are characters of a field.
 fn password_of(text: &str, asked: &[String; 4]) -> Option<Zeroizing<String>> {
     let of_line = |line: &str| {
         let mut fields = vec![Zeroizing::new(String::with_capacity(line.len()))];
@@ -268,7 +269,7 @@ mod tests {
         assert_eq!(found.get_dbname(), Some("shop"));
     }
 
-    /// As `encdb.default_keyname()` has it, which is not asked.
+    /// The name is that of `encdb.default_keyname()`, which is not asked.
     #[test]
     fn the_key_is_named_after_role_and_database() {
         let named = |text: &str| {

@@ -1,5 +1,5 @@
 //! COPY between a server and a client that seals and opens: which statement is one, and the fields
-//! of its text format. Pure.
+//! of its text format. The module is pure.
 
 use zeroize::Zeroizing;
 
@@ -48,7 +48,7 @@ impl<'s> Copy<'s> {
     }
 }
 
-/// Of `a.b (c, d)`: the names of the table, and those of columns.
+/// Reads the names of the table and of the columns from `a.b (c, d)`.
 fn table(tokens: &[Token<'_>]) -> Result<(Vec<String>, Option<Vec<String>>), ClientError> {
     let bracket = tokens.iter().position(|token| *token == Token::Sign('('));
     let (head, columns) = tokens.split_at(bracket.unwrap_or(tokens.len()));
@@ -62,7 +62,7 @@ fn table(tokens: &[Token<'_>]) -> Result<(Vec<String>, Option<Vec<String>>), Cli
     }
 }
 
-/// Names, with this sign between them.
+/// Reads names with this sign between them.
 fn listed(tokens: &[Token<'_>], sign: char) -> Option<Vec<String>> {
     let parts = tokens.split(|token| *token == Token::Sign(sign));
     let name = |part: &[Token<'_>]| match part {
@@ -72,23 +72,23 @@ fn listed(tokens: &[Token<'_>], sign: char) -> Option<Vec<String>> {
     parts.map(name).collect()
 }
 
-/// A table or columns as a statement needs them. All are quoted: unquoted, `user` is a function,
-/// and `order` ends the list.
+/// Returns a table or columns as a statement needs them. All are quoted: unquoted, `user` is a
+/// function, and `order` ends the list.
 pub(crate) fn joined(names: &[String], between: &str) -> String {
     let quoted = |name: &String| format!("\"{}\"", name.replace('"', "\"\""));
     let names: Vec<String> = names.iter().map(quoted).collect();
     names.join(between)
 }
 
-/// What a field is in the column that it comes from or goes to.
+/// The column that a field goes to.
 pub(crate) struct Place<'a> {
-    /// From 1 on
+    /// The column's number, from 1 on
     pub(crate) number: usize,
     pub(crate) shape: Shape,
     pub(crate) keyname: &'a str,
-    /// Its caller says that it is no secret
+    /// Whether the caller says that the fields are no secret
     pub(crate) is_plain: bool,
-    /// Where the column takes values of all types
+    /// The type of the values, where the column takes values of all types
     pub(crate) ty: Option<Type>,
 }
 
@@ -167,7 +167,7 @@ pub(crate) fn open(
     Ok(())
 }
 
-/// A field as COPY reads it, of the escapes that COPY writes.
+/// Reads a field as COPY does, with the escapes that COPY writes.
 fn unescaped(field: &str) -> Result<Zeroizing<String>, ClientError> {
     let mut text = Zeroizing::new(String::with_capacity(field.len()));
     let mut rest = field.chars();

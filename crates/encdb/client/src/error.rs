@@ -1,4 +1,4 @@
-//! Why something was not done; a variant is what its reader must do.
+//! Errors of the client. A variant tells its reader what to do.
 
 use pgseal_cell::grant::GrantError;
 use pgseal_cell::{CellError, DataKeyId, UnwrapError};
@@ -9,19 +9,19 @@ use pgseal_value::ValueError;
 
 use crate::{EvidenceError, ListError};
 
-/// Of a session, a key or a value. No text holds a secret or a value.
+/// An error of a session, a key or a value. No text holds a secret or a value.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// The server, or the way to it.
+    /// The server, or the connection to it, fails.
     #[error("{}", server_text(.0))]
     Server(#[from] tokio_postgres::Error),
-    /// What was asked for makes no connection.
+    /// The options make no connection.
     #[error("{0}")]
     Connection(String),
-    /// What TLS needs.
+    /// TLS cannot be set up.
     #[error("{0}")]
     Tls(String),
-    /// No extension.
+    /// The database has no extension encdb.
     #[error("the database has no extension encdb: CREATE EXTENSION encdb")]
     NotInstalled,
     /// The role may not read or write a table of the extension.
@@ -30,18 +30,18 @@ pub enum ClientError {
     /// The evaluator is not trusted.
     #[error("{0}; nothing was sent to it")]
     Evidence(#[from] EvidenceError),
-    /// The exchange with the evaluator.
+    /// The exchange with the evaluator fails.
     #[error("{0}")]
     Message(#[from] MessageError),
     /// The evaluator refuses a command.
     #[error("the evaluator refuses: {text}")]
     Refused {
-        /// As docs/encdb-errors.md has it
+        /// The code that docs/encdb-errors.md lists
         sqlstate: String,
         /// One sentence
         text: String,
     },
-    /// No key of this name.
+    /// There is no key of this name.
     #[error("there is no data key {0:?} of this owner: make it with pgseal client key, or encdb.dek_generate")]
     NoKey(String),
     /// The name of a new key is taken.
@@ -54,7 +54,7 @@ pub enum ClientError {
     /// The row of a key does not open.
     #[error("the data key {0:?} is refused: {1}")]
     KeyRefused(String, #[source] UnwrapError),
-    /// A key of version 0.
+    /// A key of version 0 cannot seal.
     #[error(
         "the data key {0:?} is of version 0, which opens cells and seals none: name another key"
     )]
@@ -76,9 +76,9 @@ pub enum ClientError {
     /// Another number of arguments than of parameters.
     #[error("the statement has {parameters} parameters, and {arguments} arguments were given")]
     Arguments {
-        /// Of the statement
+        /// The number of the statement's parameters
         parameters: usize,
-        /// That were given
+        /// The number of arguments that were given
         arguments: usize,
     },
     /// A value that was not called plain, for a parameter that the server calls so.
@@ -116,9 +116,9 @@ pub enum ClientError {
     /// A row of another length than the table.
     #[error("the row has {fields} fields between tabs, and COPY has {columns} columns")]
     CopyFields {
-        /// Of the COPY
+        /// The number of columns of the COPY
         columns: usize,
-        /// Of the row
+        /// The number of fields of the row
         fields: usize,
     },
     /// A row that cannot be sent; nothing of the COPY is stored.
@@ -130,9 +130,9 @@ pub enum ClientError {
     /// A value of another type than its parameter.
     #[error("parameter ${place} is of type {expected}")]
     ParameterType {
-        /// From 1 on
+        /// The parameter's place, from 1 on
         place: usize,
-        /// As the server names it
+        /// The type as the server names it
         expected: String,
     },
     /// A column of a plain type that this client does not know.
@@ -160,22 +160,23 @@ pub enum ClientError {
     /// The identity of an application makes no grants.
     #[error("grants are made and revoked with the owner's identity; this one is an application's")]
     NotTheOwner,
-    /// The evaluator knows of it, and whoever is shown the grant after it will not.
+    /// The evaluator knows of the revocation, but an evaluator that is shown the grant later will
+    /// not.
     #[error("the database does not keep the list of revoked grants: revoke them again")]
     RevocationNotKept,
     /// A grant, or a list of revocations, that gives no right.
     #[error("the grant cannot be used: {0}")]
     Grant(#[from] GrantError),
-    /// The server says other than the owner's list.
+    /// The server contradicts the owner's list.
     #[error(transparent)]
     List(#[from] ListError),
-    /// No random bytes.
+    /// The system gives no random bytes.
     #[error(transparent)]
     Random(#[from] RandomError),
 }
 
 impl ClientError {
-    /// The SQLSTATE, of a refusal by server or evaluator.
+    /// Returns the SQLSTATE of a refusal by server or evaluator.
     pub fn sqlstate(&self) -> Option<&str> {
         match self {
             Self::Server(error) => error.code().map(tokio_postgres::error::SqlState::code),
@@ -195,7 +196,7 @@ impl From<Report<'_>> for ClientError {
     }
 }
 
-/// As psql shows it; the driver's own text says little more than "db error".
+/// Returns the error as psql shows it; the driver's own text is little more than "db error".
 fn server_text(error: &tokio_postgres::Error) -> String {
     match error.as_db_error() {
         Some(error) => {

@@ -1,8 +1,8 @@
-//! Whom a client trusts with a master key: which kinds of machine, running what, under which rules.
+//! The trust that a client puts in evaluators: which kinds of machine, running what, under which
+//! rules.
 //!
-//! What evidence is worth is `pgseal-attestation`'s to say; here stands what its user has decided,
-//! and what the makers of the hardware publish beside the evidence. Nothing is accepted until it is
-//! said.
+//! `pgseal-attestation` judges evidence. This module has what its user has decided, and what the
+//! makers of the hardware publish beside the evidence. Nothing is accepted until the user says so.
 
 use pgseal_attestation::{BackEnd, Collateral, Judge, PolicyError, Refusal};
 use pgseal_crypto::sign::PublicKey;
@@ -11,15 +11,15 @@ use pgseal_evaluator_proto::message::{Claims, VerifyEvidence};
 /// Why evidence is not trusted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EvidenceError {
-    /// The evidence, or what it is of.
+    /// The evidence is refused, or what it is of.
     #[error("the evaluator's evidence is not accepted: {0}")]
     Refused(#[from] Refusal),
-    /// It would follow other rules.
+    /// The evaluator would follow other rules.
     #[error("the evaluator follows rules that are not accepted here: their hash is {0}")]
     Rules(String),
 }
 
-/// What is accepted.
+/// The evidence and rules that a client accepts.
 pub struct Policy {
     evidence: pgseal_attestation::Policy,
     amd: Vec<u8>,
@@ -28,7 +28,7 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// What a policy's text accepts (`docs/format/evidence.md`).
+    /// Reads a policy's text (`docs/format/evidence.md`).
     pub fn parse(text: &str) -> Result<Self, PolicyError> {
         Ok(Self {
             evidence: pgseal_attestation::Policy::parse(text)?,
@@ -49,14 +49,14 @@ impl Policy {
         Self::parse(&text).expect("it is a policy")
     }
 
-    /// With certificates of AMD's chips, in DER, one after the other.
+    /// Sets the certificates of AMD's chips, in DER, one after the other.
     #[must_use]
     pub fn amd(mut self, certificates: Vec<u8>) -> Self {
         self.amd = certificates;
         self
     }
 
-    /// With what Intel publishes, as JSON.
+    /// Sets the collateral that Intel publishes, as JSON.
     #[must_use]
     pub fn intel(mut self, collateral: String) -> Self {
         self.intel = Some(collateral);
@@ -70,7 +70,7 @@ impl Policy {
         self
     }
 
-    /// Decides at this time, in seconds since 1970.
+    /// Returns the decision of this policy at this time, in seconds since 1970.
     pub fn at(&self, now: u64) -> impl VerifyEvidence<Error = EvidenceError> + '_ {
         Decision { policy: self, now }
     }
@@ -102,12 +102,13 @@ impl VerifyEvidence for Decision<'_> {
     }
 }
 
-/// Whose signature evidence of software bears, to be shown; the policy decides.
+/// Returns the key whose signature evidence of software bears. It is only shown; the policy
+/// decides.
 pub fn evidence_key(evidence: &[u8]) -> Option<PublicKey> {
     pgseal_attestation::Software::claimed_key(evidence)
 }
 
-/// `software`, `sev-snp`, `tdx`, `nitro`.
+/// Returns the name of a back end: `software`, `sev-snp`, `tdx`, `nitro`.
 pub fn back_end_name(back_end: u8) -> String {
     BackEnd::try_from(back_end).map_or_else(|_| "unknown".to_owned(), |known| known.to_string())
 }

@@ -9,7 +9,7 @@ use crate::array::Array;
 use crate::column::{base, plain_type, Encrypted, Shape};
 use crate::{ClientError, KeyRing};
 
-/// What a field holds that is not NULL.
+/// The content of a field that is not NULL.
 pub enum Field {
     /// One value
     Value(Value),
@@ -18,7 +18,7 @@ pub enum Field {
 }
 
 impl Field {
-    /// As PostgreSQL shows it.
+    /// Returns the text that PostgreSQL shows.
     pub fn to_text(&self) -> Zeroizing<String> {
         match self {
             Self::Value(value) => Zeroizing::new(value.to_text()),

@@ -1,5 +1,5 @@
-//! Grants that an owner makes, and lists of those that it took back. Pure: the session stores them
-//! in the database and tells the evaluator.
+//! Grants that an owner makes, and lists of those that it took back. The module is pure: the
+//! session stores them in the database and tells the evaluator.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,25 +12,25 @@ use pgseal_crypto::random_bytes;
 
 use crate::{ClientError, Identity};
 
-/// What an owner wants to grant.
+/// The terms of a grant that an owner wants to make.
 #[derive(Clone, Debug)]
 pub struct Wanted {
-    /// To whom
+    /// The subject that gets the grant
     pub subject: Subject,
-    /// What may be done
+    /// The operations that it allows
     pub operations: Operations,
-    /// With which keys
+    /// The keys that it allows them with
     pub keys: KeyScope,
-    /// Where; none is everywhere
+    /// The database that it is for; none is every database
     pub database: Option<DatabaseId>,
-    /// From this second on
+    /// The second from which it holds
     pub not_before: u64,
-    /// Before this second
+    /// The second at which it ends
     pub not_after: u64,
 }
 
 impl Wanted {
-    /// Everything with all keys, for whoever signs as the owner.
+    /// Returns terms that allow everything with all keys, for whoever signs as the owner.
     pub fn all_for_owner(not_before: u64, not_after: u64) -> Self {
         Self {
             subject: Subject::Owner,
@@ -42,7 +42,7 @@ impl Wanted {
         }
     }
 
-    /// The grant, signed.
+    /// Signs the grant.
     pub fn sign(self, identity: &Identity) -> Result<Grant, ClientError> {
         if !identity.is_owner() {
             return Err(ClientError::NotTheOwner);
@@ -72,16 +72,17 @@ pub(crate) const LONGEST_LIST: i32 = 1 << 18;
 /// Bytes of others' grants and lists that are shown: an opening is one message of at most 8 MB.
 const OTHERS: usize = 2 << 20;
 
-/// What is shown at an opening.
+/// The grants and lists that are shown at an opening.
 pub(crate) struct Papers {
-    /// Of the owner, or to this subject
+    /// The grants of the owner, or to this subject
     pub grants: Vec<Grant>,
-    /// Of whoever signed them
+    /// The lists of the owners who signed them
     pub lists: Vec<Revocations>,
 }
 
 impl Papers {
-    /// Adds what others signed, as far as it fits. No grant is shown without its owner's list.
+    /// Adds what other owners signed, as far as it fits. No grant is shown without its owner's
+    /// list.
     pub fn add_others(&mut self, grants: Vec<Grant>, mut lists: Lists) {
         let mut room = OTHERS;
         lists.retain(|owner, _| !self.lists.iter().any(|shown| shown.owner() == *owner));
@@ -103,23 +104,24 @@ impl Papers {
     }
 }
 
-/// Grants that an evaluator takes of one client.
+/// The number of grants that an evaluator takes of one client.
 const MOST: usize = 1024;
 
-/// Those that are shown, of the newest first: what is over comes last, for it says no more than
-/// that it is over. Owners who keep their grants short have made many.
+/// Returns at most `MOST` of these grants, which come newest first. Expired ones go last, because
+/// they say no more than that they have expired: owners who keep their grants short have made
+/// many.
 pub(crate) fn shown(mut grants: Vec<Grant>, now: u64) -> Vec<Grant> {
     grants.sort_by_key(|grant| grant.terms().not_after <= now);
     grants.truncate(MOST);
     grants
 }
 
-/// Who signed them.
+/// Returns the owners who signed these grants.
 pub(crate) fn owners(grants: &[Grant]) -> BTreeSet<PublicKey> {
     grants.iter().map(|grant| grant.terms().owner).collect()
 }
 
-/// The list that follows `last` and takes these grants back too.
+/// Returns the list that follows `last` and takes these grants back too.
 pub(crate) fn revoke(
     identity: &Identity,
     last: Option<&VerifiedRevocations>,
@@ -162,7 +164,7 @@ mod tests {
         assert_eq!(holds(Some(&two)), Err(GrantError::Revoked));
     }
 
-    /// Grants of these owners, each with so many numbers of keys, to one subject.
+    /// Makes grants of these owners, each with so many numbers of keys, to one subject.
     fn granted(owners: &[(u8, u16)]) -> Vec<Grant> {
         let grant = |(owner, keys): &(u8, u16)| {
             let wanted = Wanted {

@@ -2,7 +2,7 @@
 
 use zeroize::Zeroizing;
 
-/// Two lower-case digits for each byte.
+/// Returns two lower-case digits for each byte.
 pub fn to_hex(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let mut text = String::with_capacity(bytes.len() * 2);
@@ -13,7 +13,7 @@ pub fn to_hex(bytes: &[u8]) -> String {
     text
 }
 
-/// The bytes of pairs of digits, of either case; none if they are something else.
+/// Returns the bytes of pairs of digits, of either case; none if they are something else.
 pub fn from_hex(text: &str) -> Option<Zeroizing<Vec<u8>>> {
     let pairs = text.as_bytes().chunks_exact(2);
     if !pairs.remainder().is_empty() {

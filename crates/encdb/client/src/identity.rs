@@ -1,4 +1,4 @@
-//! Who somebody is to evaluators: an owner's master key, and a key that signs.
+//! The identity that a client has for evaluators: an owner's master key, and a key that signs.
 //!
 //! The owner's own identity signs with the owner's key: it may make grants. The identity of an
 //! application opens the same data, but signs with a key of its own: it can do what the owner has
@@ -18,7 +18,7 @@ use crate::list::Kept;
 
 const HEAD: &str =
     "# pgseal identity: whoever reads this file can read its owner's encrypted data\n";
-/// Of a file that keeps nothing, and of one with its last two lines.
+/// The version of a file that keeps no list, and of one that does: it has the last two lines.
 const VERSIONS: [&str; 2] = ["1", "2"];
 /// Names of lines, in the order in which they are written.
 const NAMES: [&str; 8] = [
@@ -31,7 +31,7 @@ const NAMES: [&str; 8] = [
     "list",
     "signature",
 ];
-/// What a signature of the list is for.
+/// The label that a signature of the list begins with.
 const LABEL: &[u8] = b"pgseal/owners-list/1\0";
 
 /// Why a text is no identity. No variant holds a part of it.
@@ -48,7 +48,7 @@ pub enum IdentityError {
     Altered,
 }
 
-/// Keys by which a session is opened.
+/// The keys by which a session is opened.
 pub struct Identity {
     master: MasterKey,
     owner: PublicKey,
@@ -57,22 +57,22 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// A new owner.
+    /// Makes a new owner.
     pub fn generate() -> Result<Self, RandomError> {
         let seed = Secret::generate()?;
         let owner = SigningKey::from_seed(&seed).public();
         Ok(Self::new(MasterKey::generate()?, owner, seed))
     }
 
-    /// A new application of the same owner's data: it can do nothing but compare until the owner
-    /// grants more to its [subject](Self::subject).
+    /// Makes a new application of the same owner's data. It can do nothing but compare until the
+    /// owner grants more to its [subject](Self::subject).
     pub fn application(&self) -> Result<Self, RandomError> {
         let mut master = Zeroizing::new(*self.master.expose());
         let master = MasterKey::from_bytes(&mut master);
         Ok(Self::new(master, self.owner, Secret::generate()?))
     }
 
-    /// The same owner for the same number, for tests: everybody knows its keys.
+    /// Returns the same owner for the same number, for tests: its keys are public.
     #[doc(hidden)]
     pub fn for_tests(number: u8) -> Self {
         let seed = Secret::from_bytes(&mut [!number; 32]);
@@ -89,37 +89,37 @@ impl Identity {
         }
     }
 
-    /// Whose data it opens.
+    /// Returns the owner whose data it opens.
     pub fn owner(&self) -> PublicKey {
         self.owner
     }
 
-    /// Who it is itself: what grants name.
+    /// Returns the key that it signs with, by which grants name it.
     pub fn subject(&self) -> PublicKey {
         self.signing.public()
     }
 
-    /// Whether it is the owner's own, which can make grants.
+    /// Whether it is the owner's own identity, which can make grants.
     pub fn is_owner(&self) -> bool {
         self.subject() == self.owner
     }
 
-    /// The public name of owner and master key together.
+    /// Returns the public name of owner and master key together.
     pub fn owner_id(&self) -> OwnerId {
         self.master.owner_id(&self.owner)
     }
 
-    /// The owner's master key.
+    /// Returns the owner's master key.
     pub(crate) fn master(&self) -> &MasterKey {
         &self.master
     }
 
-    /// What it signs with.
+    /// Returns the secret key that it signs with.
     pub(crate) fn signing(&self) -> &SigningKey {
         &self.signing
     }
 
-    /// The text of an identity file that keeps this; none if that is too long for it.
+    /// Returns the text of an identity file that keeps this; none if that is too long for it.
     pub fn encode(&self, kept: &Kept) -> Option<Zeroizing<String>> {
         let secret = |secret: &[u8; 32]| Zeroizing::new(to_hex(secret));
         let public = |text: String| Zeroizing::new(text);
@@ -196,7 +196,7 @@ impl Identity {
         is_named.then_some(identity).ok_or(IdentityError::Altered)
     }
 
-    /// What was signed by this identity, and nothing else.
+    /// Reads the list if this identity signed it.
     fn kept(&self, list: &str, signature: &str) -> Result<Kept, IdentityError> {
         let list = from_hex(list).ok_or(IdentityError::Malformed)?;
         let signature = from_hex(signature).ok_or(IdentityError::Malformed)?;
@@ -209,7 +209,7 @@ impl Identity {
     }
 }
 
-/// Of `name = "value"`.
+/// Reads `name = "value"`.
 fn name_and_value(line: &str) -> Option<(&str, &str)> {
     let (name, value) = line.split_once('=')?;
     let value = value.trim().strip_prefix('"')?.strip_suffix('"')?;

@@ -1,7 +1,8 @@
-//! The data keys of an owner, unwrapped on this side: what values are sealed by and cells opened.
+//! The data keys of an owner, unwrapped on the client's side, which seal values and open cells.
 //!
 //! Rows come from a table that the server's administrator writes. A row of another owner is passed
-//! over; one that claims to be this owner's and does not open is remembered, and its name refused.
+//! over; a row that claims to be this owner's and does not open is remembered, and its name
+//! refused.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,16 +17,16 @@ use zeroize::Zeroizing;
 use crate::error::ClientError;
 use crate::Identity;
 
-/// What may be known of a data key.
+/// The public facts of a data key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyInfo {
     /// Its name in the table of data keys
     pub name: String,
     /// Its name in cells
     pub id: DataKeyId,
-    /// What grants may name
+    /// The number by which grants may name it
     pub group: u32,
-    /// Equal values give equal cells
+    /// Whether equal values give equal cells
     pub deterministic: bool,
     /// Whether it seals; a key of version 0 opens only
     pub seals: bool,
@@ -47,12 +48,12 @@ struct Named {
 }
 
 impl KeyRing {
-    /// No keys.
+    /// Makes a ring without keys.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Takes a row of the table of data keys in; whether it is this owner's and opens.
+    /// Takes a row of the table of data keys in. Returns whether it is this owner's and opens.
     pub fn take(&mut self, identity: &Identity, name: &str, wrapped: &[u8]) -> bool {
         match unwrap(identity, name, wrapped) {
             Ok((info, key)) => {
@@ -82,17 +83,17 @@ impl KeyRing {
         self.named.insert(info.name.clone(), Named { info, cipher });
     }
 
-    /// All keys, by their names.
+    /// Returns all keys, by their names.
     pub fn all(&self) -> impl Iterator<Item = &KeyInfo> {
         self.named.values().map(|named| &named.info)
     }
 
-    /// Rows that claim to be this owner's and do not open.
+    /// Returns the rows that claim to be this owner's and do not open.
     pub fn refused(&self) -> impl Iterator<Item = (&str, UnwrapError)> {
         { self.refused.iter() }.map(|(name, error)| (name.as_str(), *error))
     }
 
-    /// What is known of the key of this name.
+    /// Returns the facts of the key of this name.
     pub fn named(&self, name: &str) -> Result<&KeyInfo, ClientError> {
         self.key(name).map(|named| &named.info)
     }
@@ -123,7 +124,7 @@ impl KeyRing {
         Ok(())
     }
 
-    /// The value of a cell.
+    /// Opens a cell and returns its value.
     pub fn open(&self, cell: &[u8]) -> Result<Value, ClientError> {
         let cell = CellRef::parse(cell)?;
         let plain = match cell.envelope() {
@@ -133,7 +134,7 @@ impl KeyRing {
         Ok(Value::decode(cell.ty(), &plain)?)
     }
 
-    /// The value of a cell of a column of this type.
+    /// Opens a cell of a column of this type and returns its value.
     pub fn open_as(&self, ty: Type, cell: &[u8]) -> Result<Value, ClientError> {
         let value = self.open(cell)?;
         match value.ty() == ty {
@@ -156,7 +157,7 @@ impl KeyRing {
         Ok(plain)
     }
 
-    /// Cells of version 0 name no key: the one that opens it is it.
+    /// Opens a cell of version 0, which names no key: the key that opens it is the right one.
     fn open_legacy(&self, cell: &CellRef<'_>) -> Result<Zeroizing<Vec<u8>>, ClientError> {
         let mut opened = self
             .legacy
@@ -183,24 +184,25 @@ fn unwrap(
     Ok((info, key))
 }
 
-/// What a data key shall be.
+/// The request for a new data key.
 #[derive(Clone, Copy, Debug)]
 pub struct NewKey<'a> {
     /// Its name in the table of data keys
     pub name: &'a str,
-    /// What grants may name
+    /// The number by which grants may name it
     pub group: u32,
-    /// Equal values shall give equal cells
+    /// Whether equal values give equal cells
     pub deterministic: bool,
 }
 
 impl NewKey<'_> {
-    /// A new key of this identity's owner, wrapped for the table of data keys.
+    /// Makes a new key of this identity's owner, wrapped for the table of data keys.
     pub fn generate(&self, identity: &Identity) -> Result<Vec<u8>, ClientError> {
         self.wrap(identity, &Unwrapped::Sealed(DataKey::generate()?))
     }
 
-    /// A key of 16 bytes that others made, for their cells of version 0; the source is wiped.
+    /// Wraps a key of 16 bytes that another program made, for its cells of version 0. Wipes the
+    /// source.
     pub fn import(&self, identity: &Identity, key: &mut [u8; 16]) -> Result<Vec<u8>, ClientError> {
         self.wrap(identity, &Unwrapped::Legacy(LegacyKey::from_bytes(key)))
     }

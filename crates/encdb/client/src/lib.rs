@@ -1,13 +1,14 @@
 //! A client of encdb: what an owner of encrypted columns, and the programs that it trusts, do
 //! against a server that can read none of the values.
 //!
-//! The core is pure: who somebody is ([`Identity`]), whom it trusts ([`Policy`]), its data keys and
-//! what they seal and open ([`KeyRing`]), what it grants ([`grants`]), how an argument goes to the
-//! wire and a column comes back ([`Argument`], [`Row`]). [`Session`] drives it over tokio-postgres,
-//! and [`ConnectOptions`] finds the server; nothing else does I/O.
+//! The core is pure: the client's identity ([`Identity`]), the evaluators that it trusts
+//! ([`Policy`]), its data keys and what they seal and open ([`KeyRing`]), what it grants
+//! ([`grants`]), how an argument goes to the wire and a column comes back ([`Argument`], [`Row`]).
+//! [`Session`] drives it over tokio-postgres, and [`ConnectOptions`] finds the server; nothing
+//! else does I/O.
 //!
 //! Invariants:
-//! 1. A master key is sent to nobody whose evidence the [`Policy`] does not accept.
+//! 1. A master key is sent only to an evaluator whose evidence the [`Policy`] accepts.
 //! 2. An argument leaves in clear only if its caller calls it plain, whatever the server says.
 //! 3. Secrets and opened values are in types that are wiped; no error text holds one.
 //! 4. No global state: sessions and identities stand beside each other.

@@ -1,10 +1,10 @@
-//! What an owner's client knows by itself of each database, so that no server tells it otherwise:
+//! The list that an owner's client keeps of each database, so that no server tells it otherwise:
 //! which columns are encrypted, and which grants were taken back.
 //!
-//! Pure. The list decides, not the server's word: [`OwnersList::agrees`] compares what the server
-//! says of columns, [`OwnersList::argument`] says whether an argument may be plain, and
-//! [`OwnersList::latest`] which list of revocations holds. An identity keeps it, signed
-//! (`docs/format/identity.md`).
+//! The module is pure. The list decides, not the server's word: [`OwnersList::agrees`] compares
+//! what the server says of columns, [`OwnersList::argument`] says whether an argument may be
+//! plain, and [`OwnersList::latest`] which list of revocations holds. An identity keeps the list,
+//! signed (`docs/format/identity.md`).
 
 mod bytes;
 
@@ -33,7 +33,7 @@ pub enum ListError {
          list: if you changed it, run pgseal client column forget {column}; nothing was sent"
     )]
     Changed {
-        /// Which
+        /// The column's name
         column: String,
         /// As the list has it
         listed: String,
@@ -123,7 +123,8 @@ impl FromStr for ColumnName {
     }
 }
 
-/// As a reader expects it, and [`Statement`] reads it. SQL quotes its key words too.
+/// Writes a name as a reader expects it, and as [`Statement`] reads it. SQL quotes its key words
+/// too.
 fn quoted(name: &str) -> String {
     let is_small = |c: char| c == '_' || c.is_ascii_lowercase();
     let is_bare =
@@ -134,7 +135,7 @@ fn quoted(name: &str) -> String {
     }
 }
 
-/// What is known of a column.
+/// The entry of a column in the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListedColumn {
     /// The type that its domains and arrays are made of, with `[]` for an array: `enc_text[]`
@@ -143,18 +144,18 @@ pub struct ListedColumn {
     pub keyname: String,
 }
 
-/// What the server says of a column.
+/// A column as the server shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShownColumn {
-    /// Which
+    /// The column's name
     pub name: ColumnName,
-    /// As [`ListedColumn::ty`]; none if it is not there
+    /// The type as in [`ListedColumn::ty`]; none if the column is not there
     pub ty: Option<String>,
     /// Schema of the table that the search path finds by this table's name; none finds none
     pub found: Option<String>,
 }
 
-/// What is known of one database.
+/// The list of one database.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OwnersList {
     columns: BTreeMap<ColumnName, ListedColumn>,
@@ -162,17 +163,17 @@ pub struct OwnersList {
 }
 
 impl OwnersList {
-    /// The columns that are encrypted.
+    /// Returns the columns that are encrypted.
     pub fn columns(&self) -> impl Iterator<Item = (&ColumnName, &ListedColumn)> {
         self.columns.iter()
     }
 
-    /// What is known of a column.
+    /// Returns the entry of a column.
     pub fn column(&self, name: &ColumnName) -> Option<&ListedColumn> {
         self.columns.get(name)
     }
 
-    /// Takes a column in, in place of what was known of it.
+    /// Takes a column in, in place of an earlier entry.
     pub fn add(&mut self, name: ColumnName, column: ListedColumn) -> Result<(), ListError> {
         if Encrypted::from_name(column.ty.trim_end_matches("[]")).is_none() {
             return Err(ListError::Plain(name.to_string(), column.ty));
@@ -181,12 +182,12 @@ impl OwnersList {
         Ok(())
     }
 
-    /// Forgets a column; whether it was there.
+    /// Forgets a column. Returns whether it was there.
     pub fn forget(&mut self, name: &ColumnName) -> bool {
         self.columns.remove(name).is_some()
     }
 
-    /// The columns whose tables a statement names.
+    /// Returns the columns whose tables a statement names.
     pub(crate) fn tables_in<'l>(
         &'l self,
         statement: &'l Statement<'_>,
@@ -196,8 +197,8 @@ impl OwnersList {
             .filter(|name| statement.names(&name.table))
     }
 
-    /// Refuses what the server says of columns if the list has it otherwise. `statement` is what
-    /// meets them; without one nobody names a table yet, and no search path matters.
+    /// Refuses columns that the server shows otherwise than the list has them. `statement` is the
+    /// one that meets them; without one no table is named yet, and no search path matters.
     pub fn agrees(
         &self,
         shown: &[ShownColumn],
@@ -219,7 +220,7 @@ impl OwnersList {
         })
     }
 
-    /// A table that is named without its schema must be one of the list.
+    /// Checks that a table which is named without its schema is one of the list.
     fn is_found(&self, shown: &ShownColumn, statement: &Statement<'_>) -> Result<(), ListError> {
         let ColumnName { schema, table, .. } = &shown.name;
         let Some(found) = &shown.found else {
@@ -234,10 +235,10 @@ impl OwnersList {
         Err(ListError::Hidden(full, quoted(table)))
     }
 
-    /// Refuses a statement with literals that names something encrypted: a table or a column of the
-    /// list, one of the names that the server says ([`crate::encrypted_names`]), or a type of
-    /// encdb; and one that runs code, if there is any of these. Nothing tells what a literal is
-    /// for, and a statement that fails is in the server's log as it was sent.
+    /// Refuses a statement with literals that names something encrypted: a table or a column of
+    /// the list, one of the names that the server says ([`crate::encrypted_names`]), or a type of
+    /// encdb. Refuses one that runs code, too, if there is any of these names. Nothing tells what
+    /// a literal is for, and a statement that fails is in the server's log as it was sent.
     pub fn literals(&self, statement: &Statement<'_>, names: &[String]) -> Result<(), ListError> {
         if !statement.has_literals() {
             return Ok(());
@@ -253,7 +254,7 @@ impl OwnersList {
         }
     }
 
-    /// Refuses that an argument for this column is sent in clear.
+    /// Refuses an argument for this column that is to be sent in clear.
     pub fn argument(&self, column: &ColumnName, is_plain: bool) -> Result<(), ListError> {
         match is_plain && self.columns.contains_key(column) {
             true => Err(ListError::NotPlain(column.to_string())),
@@ -261,12 +262,12 @@ impl OwnersList {
         }
     }
 
-    /// The last list of revoked grants that was seen.
+    /// Returns the last list of revoked grants that was seen.
     pub fn revocations(&self) -> Option<&Revocations> {
         self.revocations.as_ref()
     }
 
-    /// Keeps a list of revoked grants if it is a later one; whether it is.
+    /// Keeps a list of revoked grants if it is a later one. Returns whether it is.
     pub fn saw(&mut self, list: &VerifiedRevocations) -> bool {
         let is_later = list.sequence() > self.sequence();
         if is_later {
@@ -279,8 +280,9 @@ impl OwnersList {
         self.revocations.as_ref().map_or(0, Revocations::sequence)
     }
 
-    /// Which list of revoked grants holds: what the server shows, or refused, if it shows less than
-    /// was seen, or something else. Who restores takes what was seen.
+    /// Returns the list of revoked grants that holds: the one that the server shows. Fails if that
+    /// has less than was seen, or something else; a client that restores gets the list that was
+    /// seen.
     pub fn latest(
         &self,
         owner: &PublicKey,
@@ -304,22 +306,23 @@ impl OwnersList {
     }
 }
 
-/// What an identity keeps: a list for each database, by the name that its clients connect to.
+/// The lists that an identity keeps: one for each database, by the name that its clients connect
+/// to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Kept(BTreeMap<String, OwnersList>);
 
 impl Kept {
-    /// What is known of a database.
+    /// Returns the list of a database; an empty one if none is kept.
     pub fn database(&self, name: &str) -> OwnersList {
         self.0.get(name).cloned().unwrap_or_default()
     }
 
-    /// What is known of a database, to be changed.
+    /// Returns the list of a database, to be changed.
     pub fn database_mut(&mut self, name: &str) -> &mut OwnersList {
         self.0.entry(name.to_owned()).or_default()
     }
 
-    /// What the example of `docs/format/identity.md` keeps.
+    /// Returns the lists of the example in `docs/format/identity.md`.
     #[cfg(test)]
     pub(crate) fn for_tests() -> Self {
         let mut kept = Self::default();
@@ -338,7 +341,7 @@ impl Kept {
         kept
     }
 
-    /// Whether nothing is known of any.
+    /// Whether all lists are empty.
     pub fn is_empty(&self) -> bool {
         { self.0.values() }.all(|list| *list == OwnersList::default())
     }

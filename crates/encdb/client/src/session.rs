@@ -29,27 +29,29 @@ use prepared::{as_sql, Target};
 pub use row::Row;
 use settling::Settling;
 
-/// How long a session lasts if nobody says it.
+/// The lifetime of a session for which none is given.
 const LIFETIME: Duration = Duration::from_secs(8 * 3600);
-/// How often a list of revocations is signed anew, if others come first.
+/// The number of times that a list of revocations is signed anew, if other clients come first.
 const REVOCATIONS: usize = 5;
 
-/// How a session is opened.
+/// The options by which a session is opened.
 pub struct SessionOptions {
-    /// How long it shall last; the evaluator may make it shorter
+    /// The lifetime that is asked for; the evaluator may make it shorter
     pub lifetime: Duration,
-    /// Which data key seals what
+    /// The data keys that seal
     pub resolver: Resolver,
     /// Grants to show beside those in the database
     pub grants: Vec<Grant>,
-    /// What the identity keeps of this database; a server that says otherwise gets no keys
+    /// The list that the identity keeps of this database; a server that says otherwise gets no
+    /// keys
     pub list: OwnersList,
-    /// Show the list of revoked grants that the identity keeps, where the server has an older one
+    /// Whether to show the list of revoked grants that the identity keeps, where the server has an
+    /// older one
     pub restores: bool,
 }
 
 impl SessionOptions {
-    /// A session of eight hours whose values are sealed under these keys.
+    /// Returns options for a session of eight hours whose values are sealed under these keys.
     pub fn new(resolver: Resolver) -> Self {
         Self {
             lifetime: LIFETIME,
@@ -61,16 +63,16 @@ impl SessionOptions {
     }
 }
 
-/// What the evaluator showed of itself, and was accepted.
+/// The evidence that the evaluator showed, and that was accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Evidence {
-    /// Where it comes from: 0 software, 1 SEV-SNP, 2 TDX, 3 Nitro
+    /// The number of its back end: 0 software, 1 SEV-SNP, 2 TDX, 3 Nitro
     pub back_end: u8,
     /// The hash of the rules that it follows
     pub rules: [u8; 32],
-    /// In the back end's own form
+    /// The evidence in the back end's own form
     pub bytes: Vec<u8>,
-    /// Until when the offer held, in seconds since 1970
+    /// The end of the offer, in seconds since 1970
     pub offer_expires: u64,
 }
 
@@ -138,20 +140,21 @@ impl Session {
         self.fetch_keys().await
     }
 
-    /// The owner's list in the database; refused if it is older than what was seen.
+    /// Fetches the owner's list in the database. Fails if it is older than what was seen.
     async fn last_list(&self) -> Result<Option<VerifiedRevocations>, ClientError> {
         let shown = last_list(&self.client, &self.identity).await?;
         let owner = self.identity.owner();
         Ok(self.list.latest(&owner, shown, self.restores)?)
     }
 
-    /// What is known of the database, with the revocations that were seen: the identity keeps it.
+    /// Returns the list of the database, with the revocations that were seen, for the identity to
+    /// keep.
     pub fn list(&self) -> &OwnersList {
         &self.list
     }
 
-    /// Puts the list of revoked grants that was seen back: into the evaluator and the database.
-    /// Where these have another one of its number, the next number is for both together.
+    /// Puts the list of revoked grants that was seen back into the evaluator and the database. If
+    /// these have another list of the same number, the next number is for both together.
     pub async fn restore(&mut self) -> Result<(), ClientError> {
         let owner = self.identity.owner();
         let Some(kept) = self.list.revocations().cloned() else {
@@ -173,38 +176,38 @@ impl Session {
         Ok(())
     }
 
-    /// The connection, for what needs no sealing.
+    /// Returns the connection, for what needs no sealing.
     pub fn client(&self) -> &Client {
         &self.client
     }
 
-    /// Who opened it.
+    /// Returns the identity that opened it.
     pub fn identity(&self) -> &Identity {
         &self.identity
     }
 
-    /// What the evaluator showed.
+    /// Returns the evidence of the evaluator.
     pub fn evidence(&self) -> &Evidence {
         &self.evidence
     }
 
-    /// When it ends, in seconds since 1970.
+    /// Returns the time when it ends, in seconds since 1970.
     pub fn expires(&self) -> u64 {
         self.channel.expires()
     }
 
-    /// Its public name.
+    /// Returns its public name.
     pub fn id(&self) -> [u8; 16] {
         self.channel.id()
     }
 
-    /// The data keys. Statements look whether one that was made in a transaction is still there;
-    /// who seals with this ring does not.
+    /// Returns the data keys. Statements check that a key which was made in a transaction is still
+    /// there; a caller that seals with this ring does not.
     pub fn keys(&self) -> &KeyRing {
         &self.keys
     }
 
-    /// Fetches the data keys: others may have made more.
+    /// Fetches the data keys: other clients may have made more.
     pub async fn fetch_keys(&mut self) -> Result<(), ClientError> {
         for row in store::data_keys(&self.client).await? {
             let known = self.keys.named(&row.name).is_ok();
@@ -216,14 +219,14 @@ impl Session {
         Ok(())
     }
 
-    /// Makes a data key here, stores it wrapped, and takes it into use. In a transaction it is of
-    /// use at once, and no more if that is rolled back.
+    /// Makes a data key here, stores it wrapped, and takes it into use. In a transaction the key
+    /// can be used at once, and no longer if that is rolled back.
     pub async fn new_key(&mut self, key: NewKey<'_>) -> Result<(), ClientError> {
         let wrapped = key.generate(&self.identity)?;
         self.add_key(key.name, &wrapped).await
     }
 
-    /// Takes a key of 16 bytes that others made into use, for their cells of version 0.
+    /// Takes a key of 16 bytes that another program made into use, for its cells of version 0.
     pub async fn import_key(
         &mut self,
         key: NewKey<'_>,
@@ -240,7 +243,7 @@ impl Session {
         self.settle([name]).await
     }
 
-    /// Looks after those of these keys that a transaction may have taken back.
+    /// Checks those of these keys that a transaction may have taken back.
     async fn settle<'n>(
         &self,
         names: impl IntoIterator<Item = &'n str>,
@@ -304,12 +307,12 @@ impl Session {
         Err(ClientError::RevocationNotKept)
     }
 
-    /// The owner's grants in the database, and whether each was taken back.
+    /// Returns the owner's grants in the database, and whether each was taken back.
     pub async fn grants(&self) -> Result<Vec<(Grant, bool)>, ClientError> {
         grants_of(&self.client, &self.identity, &self.list).await
     }
 
-    /// The database, as a grant for it alone names it.
+    /// Returns the database's id, by which a grant for it alone names it.
     pub async fn database(&self) -> Result<DatabaseId, ClientError> {
         store::database_id(&self.client).await
     }
@@ -336,8 +339,9 @@ impl Session {
         self.prepare_for(sql, &[]).await
     }
 
-    /// Asks the server for a statement's types. `columns` says what column each parameter is for,
-    /// as the resolver names it, which finds the key; those that are left out have the default.
+    /// Asks the server for a statement's types. `columns` names the column that each parameter is
+    /// for, as the resolver names it, which finds the key; those that are left out have the
+    /// default.
     pub async fn prepare_for(&self, sql: &str, columns: &[&str]) -> Result<Prepared, ClientError> {
         let read = Read::new(sql);
         let named: Vec<&ColumnName> = self.list.tables_in(&read).collect();
@@ -349,7 +353,8 @@ impl Session {
         Ok(Prepared { statement, targets })
     }
 
-    /// What a parameter is for: the resolver's key, or else that of the owner's list.
+    /// Returns the key and the listed column of a parameter: the key is the resolver's, or else
+    /// that of the owner's list.
     fn target(&self, column: &str) -> Target {
         let listed: Option<ColumnName> = column.parse().ok();
         let listed = listed.filter(|name| self.list.column(name).is_some());
@@ -380,7 +385,7 @@ impl Session {
         Ok(rows.into_iter().map(row).collect())
     }
 
-    /// Runs a statement that gives no rows; how many rows it touched.
+    /// Runs a statement that gives no rows. Returns how many rows it touched.
     pub async fn execute(
         &self,
         prepared: &Prepared,
@@ -395,8 +400,8 @@ impl Session {
     }
 }
 
-/// The owner's grants in a database, and whether each was taken back, be it that the server has
-/// forgotten that.
+/// Returns the owner's grants in a database, and whether each was taken back, even if the server
+/// has forgotten that.
 pub async fn grants_of(
     client: &Client,
     identity: &Identity,
@@ -414,7 +419,8 @@ pub async fn grants_of(
     Ok(all.into_iter().map(with_state).collect())
 }
 
-/// The owner's list in a database. Whoever keeps the database can withhold it, and can make none.
+/// Fetches the owner's list in a database. Whoever keeps the database can withhold the list, but
+/// cannot make one.
 async fn last_list(
     client: &Client,
     identity: &Identity,
@@ -425,9 +431,10 @@ async fn last_list(
     Ok(list.and_then(|list| list.verify(&owner).ok()))
 }
 
-/// The data keys of a database, for whoever needs no evaluator: they are opened and made here.
+/// The data keys of a database, for a client that needs no evaluator: it opens and makes them
+/// itself.
 pub struct KeyStore {
-    /// This owner's
+    /// The keys of this owner
     pub keys: KeyRing,
 }
 
@@ -455,7 +462,7 @@ impl KeyStore {
     }
 }
 
-/// Hello, evidence, open, opened.
+/// Runs the exchange with the evaluator: hello, evidence, open, opened.
 async fn exchange(
     client: &Client,
     identity: &Identity,
@@ -480,9 +487,9 @@ async fn exchange(
     Ok((session, evidence))
 }
 
-/// What is shown at the opening: the owner's grants and those that the caller names, with the lists
-/// of who signed them, of which the owner's is `last`; then what others stored for this subject, as
-/// far as it fits.
+/// Collects what is shown at the opening: the owner's grants and those that the caller names, with
+/// the lists of their signers, of which the owner's is `last`; then what other owners stored for
+/// this subject, as far as it fits.
 async fn papers(
     client: &Client,
     identity: &Identity,
@@ -518,7 +525,7 @@ fn evidence_of(offer: &Offer) -> Evidence {
     }
 }
 
-/// Seconds since 1970.
+/// Returns the time in seconds since 1970.
 fn now() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |since| since.as_secs())

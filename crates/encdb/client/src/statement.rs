@@ -1,14 +1,14 @@
 //! The tokens of an SQL statement, before anything of it is sent: which names it has, whether it
 //! has literals, and where it ends.
 //!
-//! Pure. A parser is not needed for that, and a parser of other dialects would have to be believed;
-//! these are the rules of PostgreSQL's own scanner (scan.l), and what is in doubt counts as a
-//! literal and as every name. So a refusal may be unnecessary, and none is missing.
+//! The module is pure. A parser is not needed for that, and a parser of other dialects would have
+//! to be believed. These are the rules of PostgreSQL's own scanner (scan.l), and what is in doubt
+//! counts as a literal and as every name. So a refusal may be unnecessary, and none is missing.
 
-/// Of a name, in bytes.
+/// The length of the longest name, in bytes.
 const LONGEST_NAME: usize = 63;
 
-/// What a statement is made of.
+/// A token of a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Token<'s> {
     /// An unquoted name or key word, as written
@@ -31,7 +31,7 @@ pub(crate) enum Token<'s> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Statement<'s> {
     tokens: Vec<Token<'s>>,
-    /// Where each token begins
+    /// The offset at which each token begins
     starts: Vec<usize>,
 }
 
@@ -43,13 +43,13 @@ impl<'s> Statement<'s> {
         Self { tokens, starts }
     }
 
-    /// Its tokens.
+    /// Returns its tokens.
     pub(crate) fn tokens(&self) -> impl Iterator<Item = Token<'s>> + '_ {
         self.tokens.iter().copied()
     }
 
-    /// Where the first of several statements ends: at a `;` outside of brackets, or at a backslash,
-    /// which no statement has; none if neither comes.
+    /// Returns where the first of several statements ends: at a `;` outside of brackets, or at a
+    /// backslash, which no statement has; none if neither comes.
     pub fn end(text: &str) -> Option<usize> {
         let mut scanner = Scanner { text, at: 0 };
         let mut depth = 0_usize;
@@ -65,12 +65,12 @@ impl<'s> Statement<'s> {
         None
     }
 
-    /// Where the tokens begin.
+    /// Returns the offsets at which the tokens begin.
     pub(crate) fn starts(&self) -> &[usize] {
         &self.starts
     }
 
-    /// The key word that it begins with.
+    /// Returns the key word that it begins with.
     pub fn first_word(&self) -> Option<&'s str> {
         match self.tokens.first() {
             Some(Token::Word(word)) => Some(word),
@@ -88,7 +88,8 @@ impl<'s> Statement<'s> {
         self.tokens().any(|token| is_name(token, name))
     }
 
-    /// A name that begins as those of encdb's types, of arrays of them and of their functions do.
+    /// Returns a name that begins as those of encdb's types, of arrays of them and of their
+    /// functions do.
     pub(crate) fn encrypted_type(&self) -> Option<String> {
         let begins = |name: &String| {
             let name = name.strip_prefix('_').unwrap_or(name);
@@ -97,8 +98,8 @@ impl<'s> Statement<'s> {
         self.tokens().filter_map(name_of).find(begins)
     }
 
-    /// The key word of a statement that does not name what its literals are for: that is in a
-    /// body of code, in a statement that was prepared, or behind a procedure.
+    /// Returns the key word of a statement that does not tell what its literals are for, because
+    /// that is in a body of code, in a statement that was prepared, or behind a procedure.
     pub(crate) fn runs_code(&self) -> Option<&'static str> {
         let has = |word: &str| self.tokens().any(|token| is_word(token, word));
         let begins = |word: &str| {
@@ -128,8 +129,7 @@ impl<'s> Statement<'s> {
         { tokens.iter().enumerate() }.any(|(at, token)| is_name(*token, table) && is_bare(at))
     }
 
-    /// Whether it has a string, a number, other than how many rows LIMIT and OFFSET give, or a
-    /// boolean.
+    /// Whether it has a string, a boolean, or a number that does not follow LIMIT or OFFSET.
     pub fn has_literals(&self) -> bool {
         let mut before = None;
         self.tokens().any(|token| {
@@ -144,7 +144,7 @@ impl<'s> Statement<'s> {
         })
     }
 
-    /// The names of `a.b.c`, if it is nothing else; otherwise none.
+    /// Returns the names of `a.b.c`, if it is nothing else; otherwise none.
     pub(crate) fn qualified_name(&self) -> Vec<String> {
         let tokens = &self.tokens;
         let name = |(at, token): (usize, &Token<'s>)| match (at % 2, token) {
@@ -158,7 +158,7 @@ impl<'s> Statement<'s> {
     }
 }
 
-/// The name that a token is, as the catalog has it.
+/// Returns the name that a token is, as the catalog has it.
 pub(crate) fn name_of(token: Token<'_>) -> Option<String> {
     match token {
         // PostgreSQL folds other letters in encodings of one byte only.
@@ -223,7 +223,7 @@ impl<'s> Scanner<'s> {
         Some((start, token))
     }
 
-    /// Space and comments, which nest; whether there was any.
+    /// Skips space and comments, which nest. Returns whether there was any.
     fn space(&mut self) -> bool {
         let start = self.at;
         self.skip(|c| matches!(c, ' ' | '\t' | '\n' | '\r' | '\x0b' | '\x0c'));
@@ -257,7 +257,7 @@ impl<'s> Scanner<'s> {
         }
     }
 
-    /// Up to the quote that is not doubled, nor escaped; whether it came.
+    /// Skips to the quote that is neither doubled nor escaped. Returns whether it came.
     fn quoted(&mut self, quote: char, escapes: bool) -> bool {
         self.at += 1;
         while let Some(next) = self.peek() {
@@ -285,7 +285,7 @@ impl<'s> Scanner<'s> {
         }
     }
 
-    /// `$1`, `$$…$$`, `$tag$…$tag$`, or a sign.
+    /// Reads `$1`, `$$…$$`, `$tag$…$tag$`, or a sign.
     fn dollar(&mut self) -> Token<'s> {
         let start = self.at;
         self.at += 1;
@@ -306,7 +306,8 @@ impl<'s> Scanner<'s> {
         Token::Text
     }
 
-    /// With a sign in an exponent, and whatever letters follow: `1e-5`, `0x1F`, `1_000`.
+    /// Reads a number, with a sign in its exponent and whatever letters follow: `1e-5`, `0x1F`,
+    /// `1_000`.
     fn number(&mut self) -> Token<'s> {
         loop {
             self.skip(|c| is_part(c) || c == '.');
@@ -319,7 +320,8 @@ impl<'s> Scanner<'s> {
         }
     }
 
-    /// A name, or the letters before a string: `E'…'`, `B'…'`, `X'…'`, `N'…'`, `U&'…'`, `U&"…"`.
+    /// Reads a name, or a string with letters before it: `E'…'`, `B'…'`, `X'…'`, `N'…'`, `U&'…'`,
+    /// `U&"…"`.
     fn word(&mut self) -> Token<'s> {
         let start = self.at;
         self.skip(is_part);

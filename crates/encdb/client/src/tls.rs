@@ -1,9 +1,9 @@
 //! TLS to the server, by libpq's settings: `sslmode`, `sslrootcert`, `sslcert`, `sslkey`.
 //!
-//! `prefer` (what holds if nothing is said) and `require` take any certificate, unless there is a
-//! root file; `verify-ca` and `verify-full` check it, the second with the server's name. Other than
-//! libpq: what `prefer` begins it does not give up for clear text, and a name is looked up in the
-//! certificate's subjectAltName alone.
+//! `prefer` (the default) and `require` take any certificate, unless there is a root file;
+//! `verify-ca` and `verify-full` check it, the second with the server's name. Two things differ
+//! from libpq: what `prefer` begins it does not give up for clear text, and a name is looked up in
+//! the certificate's subjectAltName alone.
 
 mod settings;
 mod verifier;
@@ -23,10 +23,10 @@ use verifier::{Names, Verifier};
 
 use crate::ClientError;
 
-/// What PostgreSQL 17 and later want to hear; older ones do not listen.
+/// The protocol name (ALPN) that PostgreSQL 17 and later expect; older versions ignore it.
 const PROTOCOL: &[u8] = b"postgresql";
 
-/// How much the server must show.
+/// The proof that the server must show.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Mode {
     Disable,
@@ -37,7 +37,7 @@ enum Mode {
     VerifyFull,
 }
 
-/// Who says that a certificate is good.
+/// The certificates by which a server's certificate is checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Roots {
     Nobody,
@@ -45,7 +45,7 @@ enum Roots {
     File(PathBuf),
 }
 
-/// How TLS is spoken with one server.
+/// The settings of TLS with one server.
 #[derive(Clone, Debug)]
 pub struct Tls {
     mode: Mode,
@@ -55,7 +55,7 @@ pub struct Tls {
 }
 
 impl Tls {
-    /// From what `setting` knows by libpq's names, and from the files of ~/.postgresql.
+    /// Reads what `setting` knows by libpq's names, and the files of ~/.postgresql.
     pub fn new(
         setting: &dyn Fn(&str) -> Option<String>,
         home: Option<String>,
@@ -81,7 +81,7 @@ impl Tls {
         })
     }
 
-    /// What the driver is told.
+    /// Returns the mode that the driver is told.
     pub fn mode(&self) -> SslMode {
         match self.mode {
             Mode::Disable => SslMode::Disable,
@@ -90,7 +90,7 @@ impl Tls {
         }
     }
 
-    /// Who speaks it; reads the files.
+    /// Reads the files, and returns the connector for the driver.
     pub fn connector(&self) -> Result<MakeRustlsConnect, ClientError> {
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let names = match self.mode {
@@ -132,7 +132,7 @@ fn mode_of(name: &str) -> Result<Mode, ClientError> {
     }
 }
 
-/// The mode that holds, as libpq decides it: the authorities of a system vouch for anybody's name.
+/// Returns the mode that holds, as libpq decides it: a system's authorities vouch for any name.
 fn checked_mode(mode: Option<Mode>, roots: &Roots) -> Result<Mode, ClientError> {
     let refused = |text: &str| Err(ClientError::Connection(text.to_owned()));
     match (mode, roots) {
@@ -161,7 +161,8 @@ fn certificates(path: &std::path::Path) -> Result<Vec<CertificateDer<'static>>, 
     }
 }
 
-/// As libpq: others must not read it, but root's file may be its group's.
+/// Reads a private key. As with libpq, other users must not be able to read it, but root's file
+/// may be its group's.
 fn private_key(path: &std::path::Path) -> Result<PrivateKeyDer<'static>, ClientError> {
     let metadata = std::fs::metadata(path).map_err(|error| not_used(path, error))?;
     let others = if metadata.uid() == 0 { 0o037 } else { 0o077 };

@@ -24,7 +24,7 @@ pub struct Load<'a> {
     pub by_k: bool,
 }
 
-/// What a connection did.
+/// The work that a connection did.
 #[derive(Clone, Copy, Default)]
 pub struct Done {
     pub transactions: u64,
@@ -58,13 +58,13 @@ enum Peer {
 pub struct Worker {
     peer: Peer,
     tables: Vec<Table>,
-    /// Rows that it has deleted, to be inserted again
+    /// Rows that it has deleted, and will insert again
     gone: Vec<(usize, i32)>,
     rng: Rng,
     share: Share,
 }
 
-/// The ids that are a connection's own to write: every `of`th from `first` on.
+/// The ids that a connection alone writes: every `of`th from `first` on.
 #[derive(Clone, Copy)]
 struct Share {
     first: u32,
@@ -114,7 +114,7 @@ impl Worker {
         Ok(done)
     }
 
-    /// Puts back what was deleted.
+    /// Inserts again what was deleted.
     pub async fn restore(&mut self) -> Outcome<()> {
         while let Some((table, id)) = self.gone.pop() {
             self.insert(table, id).await?;
@@ -194,7 +194,7 @@ impl Worker {
         i32::try_from(id.min(rows)).unwrap_or(i32::MAX)
     }
 
-    /// Groups of eleven digits, as the published load has them.
+    /// Returns groups of eleven digits, as the published load has them.
     fn text(&mut self, groups: u32) -> Value {
         let group = |_| format!("{:011}", self.rng.u64(..100_000_000_000));
         Value::Text((0..groups).map(group).collect::<Vec<_>>().join("-"))
@@ -232,7 +232,7 @@ impl Peer {
         })
     }
 
-    /// Reads, and opens, all that came.
+    /// Reads and opens all rows of the answer.
     async fn read(&self, statement: &Ready, values: &[&Value]) -> Outcome<u64> {
         match (self, statement) {
             (Self::Plain(client), Ready::Plain(statement)) => {
@@ -285,7 +285,7 @@ fn read_plain(rows: &[Row]) -> Outcome<u64> {
     Ok(rows.len() as u64)
 }
 
-/// Values as [`Database::Bytes`] has them.
+/// Returns values as [`Database::Bytes`] has them.
 fn bytes(values: &[&Value]) -> Vec<Vec<u8>> {
     let bytes = |value: &&Value| {
         let mut bytes = vec![0; HEADER];
@@ -314,7 +314,8 @@ fn plain<'a>(values: &[&'a Value]) -> Vec<&'a (dyn ToSql + Sync)> {
     values.iter().map(plain).collect()
 }
 
-/// Keys of scenario 1 are plain, and the server says so: the load has no secrets.
+/// Returns the arguments. Keys of scenario 1 are plain, as the server says, which is enough here:
+/// the load has no secrets.
 fn arguments<'a>(statement: &Prepared, values: &[&'a Value]) -> Vec<Argument<'a>> {
     let types = statement.statement().params().iter();
     { types.zip(values) }

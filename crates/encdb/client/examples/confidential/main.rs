@@ -3,12 +3,12 @@
 //!     confidential prepare …     makes the databases: plain, encrypted, with page requests …
 //!     confidential run …         measures, and prints a report that `pgseal bench report` shows
 //!
-//! Beside them stand the same rows in clear, as bytes that are as long as cells: what cells cost
-//! by their size alone, whatever opens them. Ranges are counted there and k is set, because bytes
-//! are not calculated with.
+//! The same rows stand beside them in clear, as bytes as long as cells, which shows what cells
+//! cost by their size alone, whatever opens them. Ranges are counted there and k is set, because
+//! bytes are not calculated with.
 //!
-//! Three scenarios as published: all columns but the key encrypted; all encrypted, asked by id; all
-//! encrypted, asked by k. Each round runs every case, and in each case every variant, by turns of
+//! Three scenarios as published: all columns but the key encrypted; all encrypted, asked by id;
+//! all encrypted, asked by k. Each round runs every case. In each case the variants take turns of
 //! a tenth of a second in random order on the same server, at first unmeasured. A transaction is
 //! one statement, prepared; results are opened. The processor time is that of the whole server and
 //! of the evaluator.
@@ -44,7 +44,7 @@ enum Command {
     Run(Run),
 }
 
-/// Where, and how much.
+/// The server and the size of the load.
 #[derive(Args)]
 struct Options {
     /// The directory of the server's socket, or its host
@@ -83,7 +83,7 @@ struct Run {
     /// How often everything runs
     #[arg(long, default_value_t = 6)]
     rounds: u32,
-    /// Of the order of variants, and of the loads
+    /// The seed of the order of variants, and of the loads
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Only these scenarios
@@ -100,7 +100,7 @@ struct Run {
     evaluator_pid: Option<u32>,
 }
 
-/// Where cells are opened.
+/// The process in which cells are opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Form {
     Inline,
@@ -115,7 +115,7 @@ enum Kind {
     Write,
 }
 
-/// Its name on the command line.
+/// Returns the name on the command line.
 fn name(value: &impl ValueEnum) -> String {
     let name = value.to_possible_value();
     name.map(|name| name.get_name().to_owned())

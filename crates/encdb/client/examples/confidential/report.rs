@@ -22,10 +22,10 @@ const ENCRYPTED: &str = "encrypted";
 const PAGED: &str = "encdb_btree";
 const BYTES: &str = "bytes as long";
 
-/// How often a variant has its turn.
+/// The number of turns that a variant has in each second.
 const TURNS_A_SECOND: u32 = 10;
 
-/// One published row, at 8 threads, in transactions per second, and the losses that are aimed at.
+/// A published row, at 8 threads, in transactions per second, and the losses that are aimed at.
 struct Row {
     scenario: u32,
     kind: Kind,
@@ -160,7 +160,7 @@ impl Server {
     }
 }
 
-/// One sample of each variant, by turns: machines change faster than a sample lasts.
+/// Takes one sample of each variant, in turns: machines change faster than a sample lasts.
 async fn samples(
     run: &Run,
     (row, form): (&Row, Form),
@@ -223,12 +223,12 @@ impl<'a> Runner<'a> {
         })
     }
 
-    /// What was done up to now does not count.
+    /// Begins the sample: earlier work does not count.
     fn begin(&mut self) {
         (self.total, self.elapsed, self.spent) = Default::default();
     }
 
-    /// All connections work, each until its last transaction has ended.
+    /// Lets all connections work, each until its last transaction has ended.
     async fn turn(&mut self, server: &Server) -> Outcome<()> {
         let Load {
             run, form, kind, ..

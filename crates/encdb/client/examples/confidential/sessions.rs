@@ -13,19 +13,20 @@ pub const KEY: &str = "bench";
 /// Bytes of a cell beside its value (docs/format/cell.md).
 pub const HEADER: usize = 35;
 
-/// What stands beside each other; a database each.
+/// The databases that are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Database {
     Plain,
-    /// In clear, as bytes that are as long as cells: what cells cost by their size alone.
+    /// All columns are in clear, as bytes as long as cells: the cost of cells by their size alone.
     Bytes,
-    /// All but the primary key; no page of an index is asked for as a whole, here and in `Whole`.
+    /// All columns but the primary key are encrypted. No page of an index is asked for as a whole,
+    /// here and in `Whole`.
     Columns,
-    /// The same, whose index on k is asked for by pages.
+    /// All columns but the primary key are encrypted; the index on k is asked for by pages.
     ColumnsPaged,
-    /// All.
+    /// All columns are encrypted.
     Whole,
-    /// All, whose indexes are asked for by pages.
+    /// All columns are encrypted; indexes are asked for by pages.
     WholePaged,
 }
 
@@ -42,12 +43,12 @@ impl Database {
     }
 }
 
-/// Everybody's: it protects random numbers.
+/// Returns an identity whose keys are public: it protects random numbers.
 pub fn identity() -> Arc<Identity> {
     Arc::new(Identity::for_tests(42))
 }
 
-/// A connection to a database by its name, whose backend has this form of evaluator.
+/// Connects to a database by its name; its backend has this form of evaluator.
 pub async fn connect(options: &Options, database: &str, form: Form) -> Outcome<Client> {
     let connect = ConnectOptions {
         host: options.host.clone(),
@@ -64,7 +65,7 @@ pub async fn connect(options: &Options, database: &str, form: Form) -> Outcome<C
     Ok(target.connect().await?)
 }
 
-/// The owner's session on a connection, which makes its key and its grant if they are not there.
+/// Opens the owner's session on a connection. Makes its key and its grant if they are missing.
 pub async fn open(client: Client) -> Outcome<Session> {
     let policy = Arc::new(Policy::software());
     let options = SessionOptions::new(Resolver::new(KEY));

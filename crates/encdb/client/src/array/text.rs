@@ -18,7 +18,7 @@ impl Array<Zeroizing<String>> {
 }
 
 impl<T> Array<T> {
-    /// As PostgreSQL shows it.
+    /// Returns the text that PostgreSQL shows.
     pub fn to_text(&self, show: impl Fn(&T) -> Zeroizing<String>) -> Zeroizing<String> {
         let mut out = Zeroizing::new(String::with_capacity(64));
         if self.dimensions.iter().any(|dimension| dimension.lower != 1) {
@@ -61,7 +61,7 @@ fn write<'a, T: 'a>(
     out.push('}');
 }
 
-/// Quoted where `array_out` quotes.
+/// Writes an element, in quotes where `array_out` quotes.
 fn write_item(item: &str, out: &mut String) {
     let special = |c: char| matches!(c, '"' | '\\' | '{' | '}' | ',') || is_space(c);
     if !item.is_empty() && !item.eq_ignore_ascii_case("null") && !item.contains(special) {
@@ -78,7 +78,7 @@ fn write_item(item: &str, out: &mut String) {
     out.push('"');
 }
 
-/// What PostgreSQL's `array_isspace` takes for space.
+/// Whether PostgreSQL's `array_isspace` takes the character for space.
 fn is_space(character: char) -> bool {
     matches!(character, ' ' | '\t' | '\n' | '\r' | '\x0b' | '\x0c')
 }
@@ -86,9 +86,9 @@ fn is_space(character: char) -> bool {
 struct Parser<'a> {
     rest: Peekable<Chars<'a>>,
     size: usize,
-    /// Of each depth, once its first list has ended
+    /// The length of the lists of each depth, once the first one has ended
     lengths: Vec<Option<i32>>,
-    /// How deep the elements are, once one was met
+    /// The depth of the elements, once one was met
     leaf: Option<usize>,
     items: Vec<Option<Zeroizing<String>>>,
 }
@@ -134,7 +134,7 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// `[l:u]` once for each dimension, and `=`; nothing is nothing.
+    /// Reads `[l:u]` once for each dimension, and `=`; or nothing.
     fn lowers(&mut self) -> Option<Vec<(i32, i32)>> {
         let mut lowers = Vec::new();
         self.spaces();
@@ -164,7 +164,7 @@ impl<'a> Parser<'a> {
         self.rest.next_if_eq(&character).is_some()
     }
 
-    /// `{…}` at this depth: lists or elements, all lists of one depth of one length.
+    /// Reads `{…}` at this depth: lists or elements. All lists of one depth have one length.
     fn list(&mut self, depth: usize) -> Option<()> {
         self.spaces();
         if depth == MOST_DIMENSIONS || !self.take('{') {

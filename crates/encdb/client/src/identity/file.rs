@@ -1,8 +1,8 @@
-//! An identity in a file: readable by its user alone, or it is not taken.
+//! An identity in a file: it is refused unless only its user may read it.
 //!
 //! The keys are never written over. What the file keeps beside them changes: then a whole new file
-//! takes its place, under a lock on the old one, so that of two clients none loses what the other
-//! has kept.
+//! takes its place, under a lock on the old one, so that two clients never lose what the other has
+//! kept.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
@@ -16,45 +16,45 @@ use zeroize::Zeroizing;
 use super::{Identity, IdentityError};
 use crate::list::Kept;
 
-/// No identity is longer.
+/// The longest identity file, in bytes.
 const LONGEST: u64 = 4 << 20;
 
 /// Why an identity file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum IdentityFileError {
-    /// Not there, or not readable.
+    /// The file is missing, or cannot be read.
     #[error("the identity {0} cannot be read: {1}")]
     Read(PathBuf, #[source] io::Error),
-    /// Not written.
+    /// The file cannot be written.
     #[error("the identity {0} cannot be written: {1}")]
     Write(PathBuf, #[source] io::Error),
     /// A file is never replaced: with its keys the data would be lost.
     #[error("{0} exists: an identity is never written over, give another name")]
     Exists(PathBuf),
-    /// Others may read it.
+    /// Other users may read the file.
     #[error(
         "the identity {0} can be read by others: chmod 600 it, and think about who has read it"
     )]
     Open(PathBuf),
-    /// Not an identity.
+    /// The file holds no identity.
     #[error("the identity {0} cannot be used: {1}")]
     Text(PathBuf, #[source] IdentityError),
-    /// What is to be kept does not fit.
+    /// The list to keep does not fit into the file.
     #[error("the identity {0} would be longer than 4 MB: forget columns that are gone")]
     TooLong(PathBuf),
 }
 
-/// An identity, where it lies, and what it keeps.
+/// An identity, its path, and what it keeps.
 pub struct IdentityFile {
     path: PathBuf,
-    /// Whose
+    /// The identity of the file
     pub identity: Identity,
-    /// What its client knows of databases
+    /// The lists of databases that its client keeps
     pub kept: Kept,
 }
 
 impl IdentityFile {
-    /// Reads a file that nobody but its user may read.
+    /// Reads a file that only its user may read.
     pub fn load(path: &Path) -> Result<Self, IdentityFileError> {
         let unreadable = |error| IdentityFileError::Read(path.to_owned(), error);
         // A link stays one: what it leads to is replaced.
@@ -88,7 +88,7 @@ impl IdentityFile {
         })
     }
 
-    /// Writes a new file that nobody but its user may read.
+    /// Writes a new file that only its user may read.
     pub fn create(path: &Path, identity: &Identity, kept: &Kept) -> Result<(), IdentityFileError> {
         let unwritten = |error| IdentityFileError::Write(path.to_owned(), error);
         let text = text(path, identity, kept)?;
@@ -104,8 +104,8 @@ impl IdentityFile {
             .map_err(unwritten)
     }
 
-    /// Changes what is kept. Others may have changed it meanwhile, so it is changed as it is in the
-    /// file now.
+    /// Changes what is kept. Another client may have changed it meanwhile, so the change is made
+    /// to what is in the file now.
     pub fn update(&mut self, change: impl FnOnce(&mut Kept)) -> Result<(), IdentityFileError> {
         let old = self.locked()?;
         let mut kept = Self::read(&self.path, &old)?.kept;
@@ -120,7 +120,8 @@ impl IdentityFile {
         Ok(())
     }
 
-    /// The file, whose lock is held until it is closed. One that was replaced meanwhile is left.
+    /// Opens the file and holds its lock until it is closed. A file that was replaced meanwhile is
+    /// left.
     fn locked(&self) -> Result<Flock<File>, IdentityFileError> {
         let unreadable = |error| IdentityFileError::Read(self.path.clone(), error);
         loop {
@@ -135,7 +136,8 @@ impl IdentityFile {
         }
     }
 
-    /// What lies aside is of an attempt that was cut short: the lock is held.
+    /// Replaces the file. The lock is held, so a file that lies aside is left from an attempt that
+    /// was cut short.
     fn replace(&self, old: &File, text: &str) -> io::Result<()> {
         let mut aside = OsString::from(&self.path);
         aside.push(".new");

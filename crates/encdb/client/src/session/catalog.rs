@@ -1,5 +1,5 @@
-//! What a server says of columns. It is believed nowhere by itself: an owner's list is compared
-//! with it, and what it calls encrypted is refused more, not less.
+//! The server's account of columns. It is believed nowhere by itself: an owner's list is compared
+//! with it, and what the server calls encrypted is refused more, not less.
 
 use tokio_postgres::{Client, Row};
 
@@ -7,7 +7,7 @@ use crate::column::NAMES;
 use crate::list::{ColumnName, ShownColumn};
 use crate::ClientError;
 
-/// Of these columns, in their order.
+/// Returns these columns as the server shows them, in their order.
 pub async fn shown_columns(
     client: &Client,
     names: impl IntoIterator<Item = &ColumnName>,
@@ -50,7 +50,7 @@ pub async fn shown_columns(
     rows.iter().map(shown).collect()
 }
 
-/// All that are encrypted, as the server says: domains and arrays are seen through.
+/// Returns all columns that the server calls encrypted: domains and arrays are seen through.
 pub async fn encrypted_columns(client: &Client) -> Result<Vec<ShownColumn>, ClientError> {
     let sql = "WITH RECURSIVE enc(type, name) AS ( \
             SELECT t.oid, t.typname::pg_catalog.text FROM pg_catalog.pg_type t \
@@ -71,8 +71,8 @@ pub async fn encrypted_columns(client: &Client) -> Result<Vec<ShownColumn>, Clie
     rows.iter().map(shown).collect()
 }
 
-/// What holds something encrypted, as the server says, by its bare name: tables, views and types,
-/// within composites, arrays, domains and ranges too, and functions that take such values.
+/// Returns the bare names of all that the server says holds something encrypted: tables, views and
+/// types, within composites, arrays, domains and ranges too, and functions that take such values.
 pub async fn encrypted_names(client: &Client) -> Result<Vec<String>, ClientError> {
     let sql = "WITH RECURSIVE part(of, whole) AS ( \
             SELECT typbasetype, oid FROM pg_catalog.pg_type WHERE typtype = 'd' \
@@ -99,7 +99,7 @@ pub async fn encrypted_names(client: &Client) -> Result<Vec<String>, ClientError
     rows.iter().map(|row| Ok(row.try_get(0)?)).collect()
 }
 
-/// Encdb's own types.
+/// Returns encdb's own types.
 fn own_types() -> Vec<&'static str> {
     let any = ["det_type", "rnd_type"];
     NAMES.iter().map(|(name, _)| *name).chain(any).collect()

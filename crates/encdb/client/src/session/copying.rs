@@ -14,7 +14,7 @@ use crate::column::Shape;
 use crate::copy::{joined, open, Copy, Place};
 use crate::{ClientError, ColumnName, Type};
 
-/// Of rows that are sent in one message.
+/// The size in bytes from which collected rows are sent as one message.
 const ENOUGH: usize = 64 << 10;
 
 /// A column that COPY reads or writes.
@@ -24,7 +24,8 @@ struct CopiedColumn {
 }
 
 impl Session {
-    /// Runs `COPY … TO STDOUT`; `each` gets the rows in COPY's text format, opened. How many.
+    /// Runs `COPY … TO STDOUT`; `each` gets the rows in COPY's text format, opened. Returns their
+    /// number.
     pub async fn copy_out<E: From<ClientError>>(
         &self,
         sql: &str,
@@ -64,9 +65,9 @@ impl Session {
         Ok(out)
     }
 
-    /// Runs `COPY … FROM STDIN` with these rows in COPY's text format; how many it stored. The
-    /// fields of columns in `plain`, from 1 on, go in clear; all others are sealed, or refused.
-    /// `types` are those of values for columns of all types.
+    /// Runs `COPY … FROM STDIN` with these rows in COPY's text format. Returns how many it stored.
+    /// The fields of columns in `plain`, from 1 on, go in clear; all others are sealed, or
+    /// refused. `types` are those of values for columns of all types.
     pub async fn copy_in<'r>(
         &self,
         sql: &str,
@@ -117,8 +118,9 @@ impl Session {
         Ok(())
     }
 
-    /// Refuses that a column's fields go in clear if the list has the column, in whatever schema
-    /// where none is named: the server, which says what the search path finds, does not decide it.
+    /// Refuses that a column's fields go in clear if the list has the column. If no schema is
+    /// named, the column may be in any: the server, which says what the search path finds, does
+    /// not decide it.
     fn may_be_plain(
         &self,
         table: &[String],
@@ -134,8 +136,8 @@ impl Session {
         listed.try_for_each(|name| Ok(self.list.argument(name, is_plain)?))
     }
 
-    /// The keys for the columns. Where the table is named without its schema, the search path says
-    /// which one it is.
+    /// Returns the keys for the columns. If the table is named without its schema, the search path
+    /// says which one it is.
     async fn copy_targets(
         &self,
         table: &[String],
@@ -157,7 +159,7 @@ impl Session {
         Ok(columns.iter().map(target).collect())
     }
 
-    /// Where the search path finds a table of this name.
+    /// Returns the schema in which the search path finds a table of this name.
     async fn schema_of(&self, table: &str) -> Result<String, ClientError> {
         let sql = "SELECT n.nspname::pg_catalog.text FROM pg_catalog.pg_class r \
             JOIN pg_catalog.pg_namespace n ON n.oid = r.relnamespace \
@@ -167,7 +169,8 @@ impl Session {
         name.ok_or(ClientError::Copy)
     }
 
-    /// The columns of a table that COPY has if it names none, or those that it names.
+    /// Returns the columns of a COPY: those that it names, or if it names none, those of the
+    /// table.
     async fn copied(
         &self,
         table: &[String],
@@ -190,7 +193,8 @@ impl Session {
         rows.iter().map(|row| Ok(row.try_get(0)?)).collect()
     }
 
-    /// What a query gives, compared with the owner's list as any statement is.
+    /// Returns the columns that a query gives, after it is compared with the owner's list as any
+    /// statement is.
     async fn selected(&self, query: &str) -> Result<Vec<CopiedColumn>, ClientError> {
         let prepared = self.prepare(query).await?;
         let column = |column: &tokio_postgres::Column| CopiedColumn {

@@ -15,7 +15,7 @@ pub struct Prepared {
     pub(super) targets: Vec<Target>,
 }
 
-/// What a parameter is for.
+/// The key and the column of a parameter.
 pub(super) struct Target {
     /// The key that seals it
     pub(super) keyname: String,
@@ -24,17 +24,18 @@ pub(super) struct Target {
 }
 
 impl Prepared {
-    /// As the server describes it.
+    /// Returns the statement as the server describes it.
     pub fn statement(&self) -> &Statement {
         &self.statement
     }
 
-    /// Refuses a statement that gives columns of plain types: the server makes up what is in them.
+    /// Refuses a statement that gives columns of plain types: the server can make up what is in
+    /// them.
     pub fn gives_sealed(&self) -> Result<(), ClientError> {
         self.statement.columns().iter().try_for_each(row::is_sealed)
     }
 
-    /// The keys that seal its parameters.
+    /// Returns the keys that seal its parameters.
     pub(super) fn sealing(&self) -> impl Iterator<Item = &str> {
         let sealed = { self.statement.params().iter().zip(&self.targets) }
             .filter(|(ty, _)| Shape::of(ty) != Shape::Plain);

@@ -20,12 +20,12 @@ impl<'s> Row<'s> {
         Self { row, keys }
     }
 
-    /// As the server describes them.
+    /// Returns the columns as the server describes them.
     pub fn columns(&self) -> &[Column] {
         self.row.columns()
     }
 
-    /// What a column holds, from 0 on; none is NULL.
+    /// Returns the content of a column, whose place counts from 0; none is NULL.
     pub fn field(&self, place: usize) -> Result<Option<Field>, ClientError> {
         let Some(bytes) = self.bytes(place)? else {
             return Ok(None);
@@ -34,7 +34,7 @@ impl<'s> Row<'s> {
         Field::read(column.type_(), column.name(), bytes, self.keys).map(Some)
     }
 
-    /// The value of a column that holds no arrays.
+    /// Returns the value of a column that holds no arrays.
     pub fn value(&self, place: usize) -> Result<Option<Value>, ClientError> {
         match self.field(place)? {
             None => Ok(None),
@@ -46,21 +46,21 @@ impl<'s> Row<'s> {
         }
     }
 
-    /// The value of a column that the server must not make up: it is refused if it is of a plain
-    /// type. That it is NULL is the server's word.
+    /// Returns the value of a column that the server must not make up. Fails if the column is of a
+    /// plain type. That a value is NULL is the server's word.
     pub fn sealed(&self, place: usize) -> Result<Option<Value>, ClientError> {
         is_sealed(&self.row.columns()[place])?;
         self.value(place)
     }
 
-    /// The bytes that the server sent: the cell of an encrypted column.
+    /// Returns the bytes that the server sent: the cell of an encrypted column.
     pub fn bytes(&self, place: usize) -> Result<Option<&[u8]>, ClientError> {
         let raw: Option<Raw<'_>> = self.row.try_get(place)?;
         Ok(raw.map(|raw| raw.0))
     }
 }
 
-/// Whether the server says that a column holds cells, which it can make none of.
+/// Checks that the server says a column holds cells, which it cannot make.
 pub(super) fn is_sealed(column: &Column) -> Result<(), ClientError> {
     match Shape::of(column.type_()) {
         Shape::Cell(_) | Shape::Cells(..) => Ok(()),
@@ -68,7 +68,7 @@ pub(super) fn is_sealed(column: &Column) -> Result<(), ClientError> {
     }
 }
 
-/// Whatever a column holds, as it was sent.
+/// The bytes of any column, as they were sent.
 struct Raw<'a>(&'a [u8]);
 
 impl<'a> FromSql<'a> for Raw<'a> {

@@ -1,8 +1,8 @@
 //! Keys that a transaction may take back: made in one, or read in one that has written.
 //!
-//! Where it was rolled back the wrapped key is in no table any more, and what it seals would be
-//! lost with the session. So each is looked for before a statement seals with it, until it was seen
-//! outside of such a transaction.
+//! If that transaction is rolled back, the wrapped key is in no table any more, and what it seals
+//! would be lost with the session. So each key is looked for before a statement seals with it,
+//! until it was seen outside of such a transaction.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -16,12 +16,12 @@ impl Settling {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A key to look after.
+    /// Adds a key to look for.
     pub(super) fn watch(&self, name: &str) {
         self.names().insert(name.to_owned());
     }
 
-    /// Which of these are to be looked for.
+    /// Returns those of these keys that are to be looked for.
     pub(super) fn watched<'n>(&self, among: impl IntoIterator<Item = &'n str>) -> BTreeSet<String> {
         let names = self.names();
         if names.is_empty() {
@@ -31,7 +31,7 @@ impl Settling {
         watched.map(str::to_owned).collect()
     }
 
-    /// It stays.
+    /// Removes a key that stays.
     pub(super) fn settled(&self, name: &str) {
         self.names().remove(name);
     }

@@ -1,5 +1,5 @@
-//! What the extension keeps for its clients, and the relay: every statement that a session runs by
-//! itself. Nothing that comes from here is believed before it was verified.
+//! The tables and functions of the extension for its clients, and the relay: every statement that
+//! a session runs by itself. Nothing that comes from here is believed before it was verified.
 
 use std::collections::BTreeSet;
 
@@ -12,11 +12,11 @@ use tokio_postgres::{Client, Row};
 use crate::grants::Lists;
 use crate::{ClientError, Identity};
 
-/// Of others' grants to a subject, the most and the longest that are looked at.
+/// The number, and the size in bytes, of other owners' grants to a subject that are looked at.
 const MOST_GRANTS: i64 = 1024;
 const LONGEST_GRANT: i32 = 16_384;
 
-/// Hands a message to the evaluator, and its answer back.
+/// Hands a message to the evaluator, and returns its answer.
 pub(super) async fn relay(client: &Client, message: &[u8]) -> Result<Vec<u8>, ClientError> {
     let row = { client.query_one("SELECT encdb.process_message($1)", &[&message]) }.await;
     Ok(row
@@ -35,11 +35,11 @@ pub(super) async fn database_id(client: &Client) -> Result<DatabaseId, ClientErr
 pub(super) struct KeyRow {
     pub(super) name: String,
     pub(super) wrapped: Vec<u8>,
-    /// No transaction is open that may have made it and may take it back
+    /// Whether no transaction is open that may have made it and may take it back
     pub(super) settled: bool,
 }
 
-/// The rows of all owners.
+/// Returns the rows of all owners.
 pub(super) async fn data_keys(client: &Client) -> Result<Vec<KeyRow>, ClientError> {
     let sql =
         "SELECT keyname, wrapped, pg_current_xact_id_if_assigned() IS NULL FROM encdb.data_key";
@@ -55,7 +55,7 @@ pub(super) async fn data_keys(client: &Client) -> Result<Vec<KeyRow>, ClientErro
     rows.iter().map(read).collect()
 }
 
-/// Whether a key is settled; nothing if it is not there.
+/// Returns whether a key is settled; none if it is not there.
 pub(super) async fn settled(
     client: &Client,
     name: &str,
@@ -83,7 +83,7 @@ pub(super) async fn add_data_key(
     Ok(())
 }
 
-/// Grants that this owner made, the oldest first; rubbish is passed over.
+/// Returns grants that this owner made, the oldest first. Rows that hold no grant are passed over.
 pub(super) async fn grants_by(
     client: &Client,
     owner: PublicKey,
@@ -92,8 +92,8 @@ pub(super) async fn grants_by(
     grants(client.query(sql, &[&&owner.0[..]]).await)
 }
 
-/// Grants that others made to this subject. Anybody can store such: of everybody the newest, then
-/// of everybody the one before it, until it is enough.
+/// Returns grants that other owners made to this subject. Any role can store such grants, so the
+/// newest of each owner comes first, then the one before it of each, up to the limit.
 pub(super) async fn grants_to(
     client: &Client,
     identity: &Identity,
@@ -124,8 +124,8 @@ pub(super) async fn add_grant(client: &Client, grant: &Grant) -> Result<(), Clie
     Ok(())
 }
 
-/// The lists of these owners; none in place of one that is longer. What its owner did not sign is
-/// passed over.
+/// Returns the lists of these owners; none in place of one that is longer. A list that its owner
+/// did not sign is passed over.
 pub(super) async fn revocations(
     client: &Client,
     owners: &BTreeSet<PublicKey>,
@@ -148,7 +148,7 @@ pub(super) async fn revocations(
     Ok(rows.iter().filter_map(list).collect())
 }
 
-/// Keeps a list in place of the owner's earlier ones.
+/// Stores a list in place of the owner's earlier ones.
 pub(super) async fn add_revocations(client: &Client, signed: &[u8]) -> Result<(), ClientError> {
     let sql = "SELECT encdb.revocation_insert($1)";
     let added = client.execute(sql, &[&signed]).await;
@@ -156,7 +156,7 @@ pub(super) async fn add_revocations(client: &Client, signed: &[u8]) -> Result<()
     Ok(())
 }
 
-/// What of a server's refusal its user can mend.
+/// Turns a server's refusal into the error that tells the user what to do, if there is one.
 fn explain(error: tokio_postgres::Error, wanted: &'static str) -> ClientError {
     match error.code() {
         Some(

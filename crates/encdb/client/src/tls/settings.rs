@@ -7,7 +7,7 @@ const NAMES: [&str; 4] = ["sslmode", "sslrootcert", "sslcert", "sslkey"];
 
 type Settings = Vec<(String, String)>;
 
-/// The rest of a connection string, as URI or of keywords, and its settings of TLS.
+/// Returns the rest of a connection string, a URI or keywords, and its settings of TLS.
 pub fn take_settings(text: &str) -> (String, Settings) {
     match text.contains("://") {
         true => of_uri(text),
@@ -34,7 +34,7 @@ fn of_uri(text: &str) -> (String, Settings) {
     (rest, settings.collect())
 }
 
-/// What has no form of a keyword stays for the driver, which says so.
+/// Splits a string of keywords. Text in another form stays for the driver, which reports it.
 fn of_keywords(text: &str) -> (String, Settings) {
     let (mut rest, mut settings) = (String::new(), Settings::new());
     let mut left = text.trim_start();
@@ -52,7 +52,7 @@ fn of_keywords(text: &str) -> (String, Settings) {
     (rest + left, settings)
 }
 
-/// The value that a text begins with, and how many bytes of the text it takes.
+/// Returns the value that a text begins with, and how many bytes of the text it takes.
 fn value_of(text: &str) -> (String, usize) {
     let quoted = text.starts_with('\'');
     let mut value = String::new();

@@ -1,4 +1,4 @@
-//! Whether a server's certificate is taken. Signatures of the handshake are checked in every mode.
+//! The check of a server's certificate. Signatures of the handshake are checked in every mode.
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{verify_server_cert_signed_by_trust_anchor, verify_server_name};
@@ -17,13 +17,13 @@ pub enum Names {
     Ignored,
 }
 
-/// Who vouches for a certificate.
+/// The certificates that are trusted.
 #[derive(Debug)]
 enum Trust {
     Anybody,
     Roots {
         authorities: RootCertStore,
-        /// The root file's, byte for byte: a server that signed its own certificate.
+        /// The certificates of the root file, byte for byte: a server may have signed its own.
         servers: Vec<CertificateDer<'static>>,
         names: Names,
     },
@@ -53,7 +53,7 @@ impl Verifier {
         )
     }
 
-    /// `None` if no certificate of the file has a form that is understood.
+    /// Makes a verifier; none if no certificate of the file has a form that is understood.
     pub fn of_file(
         provider: &CryptoProvider,
         names: Names,
@@ -135,7 +135,8 @@ impl ServerCertVerifier for Verifier {
     }
 }
 
-/// What the chain's check does for certificates that have one.
+/// Checks the dates of a certificate, as the chain's check does for certificates that have a
+/// chain.
 fn check_dates(certificate: &CertificateDer<'_>, now: UnixTime) -> Result<(), Error> {
     let parsed = Certificate::from_der(certificate)
         .map_err(|_| Error::InvalidCertificate(CertificateError::BadEncoding))?;
