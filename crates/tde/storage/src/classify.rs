@@ -151,8 +151,8 @@ pub static TABLE: &[Row] = &[
         Kind::Stream,
         "changed blocks",
     ),
-    // Sorts, hashes, subscription streams, the server's own manifest: nobody reads them after a
-    // restart, so nobody keeps their key.
+    // Sorts, hashes, subscription streams, the server's own manifest: they are not read after a
+    // restart, so their key is not kept.
     row("base/pgsql_tmp/**", Kind::ScratchOwned, "temporary files"),
     row(
         "pg_tblspc/<oid>/<catver>/pgsql_tmp/**",
@@ -473,11 +473,11 @@ pub fn is_inside(path: &[u8]) -> bool {
 }
 
 impl Classified {
-    /// Does the path that was classified lie in a directory that PostgreSQL does not have, and that
-    /// no row names? Such a file is an administrator's, or an extension's: configuration,
+    /// Does the path that was classified lie in a directory that PostgreSQL does not have, and
+    /// that no row names? Such a file is an administrator's, or an extension's: configuration,
     /// certificates, lists of users, logs. Editors write it and people read it, so it is stored as
-    /// it is. Nobody can tell from its name whether it holds data, so a server writes there only
-    /// what its settings name.
+    /// it is. Its name does not tell whether it holds data, so a server writes there only what its
+    /// settings name.
     #[must_use]
     pub fn is_foreign(&self, path: &[u8]) -> bool {
         self.row.is_none() && self.class == Class::Clear && directory(path).is_some()

@@ -21,9 +21,9 @@ impl Errno {
 /// How a range is locked against other processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lock {
-    /// Others may read, nobody may change a unit that is not whole.
+    /// Other processes may read; none may change a unit that is not whole.
     Shared,
-    /// Nobody else reads or writes a unit that is not whole.
+    /// No other process reads or writes a unit that is not whole.
     Exclusive,
     /// Gives the lock back.
     None,

@@ -1,8 +1,8 @@
-//! A WAL segment that passes by: its clear bytes go in, in order and in pieces of any length, and
+//! A WAL segment in transit: its clear bytes go in, in order and in pieces of any length, and
 //! exactly the bytes that its file would hold come out.
 //!
-//! For where a byte that came out cannot be changed any more, because it is compressed next. So
-//! the last block is held back until it is whole; at an early end it is filled up with zeros.
+//! It serves where a byte that came out cannot be changed any more, because it is compressed next.
+//! So the last block is held back until it is whole; at an early end it is filled up with zeros.
 
 use crate::layout::BLOCK;
 use crate::scratch::Scratch;
@@ -11,7 +11,7 @@ use std::cell::RefCell;
 
 const BLOCK_LEN: usize = pgseal_crypto::BLOCK;
 
-/// A segment on its way.
+/// A segment in transit.
 pub struct Passing<'k> {
     file: SealedFile<'k>,
     /// Bytes that have come out; whole blocks.
@@ -21,7 +21,7 @@ pub struct Passing<'k> {
 }
 
 impl<'k> Passing<'k> {
-    /// One of which nothing has come yet.
+    /// Returns a segment of which nothing has come yet.
     #[must_use]
     pub const fn new(file: SealedFile<'k>) -> Self {
         Self {
@@ -32,7 +32,7 @@ impl<'k> Passing<'k> {
         }
     }
 
-    /// Bytes that have gone in.
+    /// Returns how many bytes have gone in.
     #[must_use]
     pub const fn taken(&self) -> u64 {
         self.out + self.held_len as u64
@@ -63,7 +63,7 @@ impl<'k> Passing<'k> {
         Ok(())
     }
 
-    /// Nothing follows: what is held back comes out as a whole block.
+    /// Lets what is held back out as a whole block, because nothing follows.
     pub fn finish(&mut self, scratch: &mut Scratch, out: &mut Vec<u8>) -> Result<(), Errno> {
         if self.held_len == 0 {
             return Ok(());
@@ -97,7 +97,7 @@ impl<'k> Passing<'k> {
 /// The end of a file that is not there: whole blocks are appended, nothing is read.
 struct End<'v> {
     start: u64,
-    /// How many bytes came, and where they are.
+    /// The number of bytes that came, and where they are.
     written: RefCell<(u64, &'v mut Vec<u8>)>,
 }
 

@@ -1,8 +1,8 @@
 //! Renames across identities: the same clear bytes under another key and tweak.
 //!
-//! A rename that changes identity makes a new file, never rewrites the old one in place: a crash
-//! between the two steps must leave the source as it was, and a hard link may share its bytes
-//!. The caller fsyncs and renames the new file.
+//! A rename that changes identity makes a new file, and never rewrites the old one in place. A
+//! crash between the two steps must leave the source as it was, and a hard link may share its
+//! bytes. The caller fsyncs and renames the new file.
 
 use crate::disk::{read_full, write_full};
 use crate::layout::PAGE;
@@ -11,11 +11,11 @@ use crate::sealed::is_zero;
 use crate::{Disk, Errno, SealedFile};
 use pgseal_crypto::UNIT;
 
-/// How one end of a copy is stored.
+/// The form in which one end of a copy is stored.
 pub enum Stored<'a, 'k> {
-    /// As it is.
+    /// The bytes are stored as they are.
     Clear,
-    /// Sealed.
+    /// The bytes are sealed.
     Sealed(&'a SealedFile<'k>),
 }
 
@@ -73,8 +73,8 @@ pub fn copy<S: Disk, T: Disk>(
 }
 
 /// Re-stores the first page of a recycled WAL segment, so that a tool which looks into the first
-/// file of `pg_wal` for the segment size still finds a header. The rest of the
-/// old segment is noise under the new name, as it is leftovers in plain PostgreSQL.
+/// file of `pg_wal` for the segment size still finds a header. The rest of the old segment is
+/// noise under the new name, as plain PostgreSQL leaves old bytes there.
 pub fn first_page<D: Disk>(
     disk: &D,
     from: &SealedFile,

@@ -1,9 +1,9 @@
-//! Which PostgreSQL may run a sealed cluster: the one list. The library asks it of its server,
-//! `pgseal` of programs and data directories.
+//! The one list of PostgreSQL's versions that may run a sealed cluster. The library checks its
+//! server against it, and `pgseal` checks programs and data directories.
 //!
-//! Invariant: a version that the list lacks is refused. Another version writes other files, other
-//! fields of `pg_control`, and asks for them in other ways: 14 loses its statistics, 19 escapes
-//! what is asked of `pg_control`.
+//! Invariant: a version that the list lacks is refused. Another version writes other files and
+//! other fields of `pg_control`, and reads them in other ways: 14 loses its statistics, and 19
+//! bypasses the checks of `pg_control`.
 
 /// Major versions: those that the tests run on.
 pub const MAJORS: [u32; 3] = [15, 17, 18];
@@ -29,7 +29,7 @@ pub fn check(version: &str) -> Result<(), Unsupported> {
     }
 }
 
-/// The list, as it is read: `15, 17 and 18`.
+/// Returns the list as text: `15, 17 and 18`.
 #[must_use]
 pub fn majors() -> String {
     let [first @ .., last] = MAJORS.map(|major| major.to_string());

@@ -37,14 +37,15 @@ impl WalName {
         })
     }
 
-    /// The timeline in a segment's name. It decides nothing about how the segment is stored.
+    /// Returns the timeline in a segment's name. It decides nothing about how the segment is
+    /// stored.
     #[must_use]
     pub fn timeline(name: &[u8]) -> Option<u32> {
         Self::parse(name)?;
         hex32(&name[..8])
     }
 
-    /// The segment's first LSN, if `segment_size` can have such a segment.
+    /// Returns the segment's first LSN, if `segment_size` can have such a segment.
     #[must_use]
     pub fn start(self, segment_size: u64) -> Option<u64> {
         let in_log = u64::from(self.segment).checked_mul(segment_size)?;
@@ -52,7 +53,7 @@ impl WalName {
             .then(|| (u64::from(self.log) << 32) + in_log)
     }
 
-    /// The header of this very segment, if `page` begins with it in clear.
+    /// Returns the header of this very segment, if `page` begins with it in clear.
     #[must_use]
     pub fn header(self, page: &[u8]) -> Option<LongHeader> {
         let header = LongHeader::parse(page.first_chunk()?)?;
@@ -60,7 +61,7 @@ impl WalName {
         (start == Some(header.page_address)).then_some(header)
     }
 
-    /// Key and layout of the segment.
+    /// Returns the key's identity and the layout of the segment.
     #[must_use]
     pub fn spec(self, segment_size: u64) -> Option<Spec> {
         let start = self.start(segment_size)?;
@@ -77,7 +78,7 @@ impl WalName {
 /// files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ClearWal {
-    /// None: what a cluster does that nobody has told otherwise.
+    /// None: the rule of a cluster for which no other is set.
     #[default]
     Refused,
     /// Segments that end at or before this LSN, on this timeline or an earlier one: what a plain
@@ -100,7 +101,7 @@ pub struct NoClearWal;
 impl FromStr for ClearWal {
     type Err = NoClearWal;
 
-    /// As the operator writes it; an empty setting is none.
+    /// Reads the operator's setting; an empty one is no rule.
     fn from_str(text: &str) -> Result<Self, NoClearWal> {
         match text {
             "" => return Ok(Self::Refused),
@@ -130,7 +131,7 @@ impl Display for ClearWal {
 }
 
 impl ClearWal {
-    /// Is the segment taken that has this name, or one that goes on behind it, and this header?
+    /// Does the rule admit a segment with this header, whose file name is or begins with `name`?
     #[must_use]
     pub fn admits(self, name: &[u8], header: &LongHeader) -> bool {
         let of = name.get(..NAME_LEN).and_then(WalName::timeline);

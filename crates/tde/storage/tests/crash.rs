@@ -163,8 +163,8 @@ proptest! {
     }
 }
 
-/// The loss that is documented, so that nobody believes it away: size 20 of a stream, then 40
-/// bytes; the new size without the new data turns the four bytes of the old tail into noise.
+/// The documented loss is real: size 20 of a stream, then 40 bytes; the new size without the new
+/// data turns the four bytes of the old tail into noise.
 #[test]
 fn the_tail_of_a_stream_can_be_lost() {
     let before = Op::Write {

@@ -1,9 +1,9 @@
 //! `pg_control` as a raw base backup carries it (docs/format/files.md).
 //!
 //! Newer minor releases (seen in 15.20) read as many bytes as the file's fields have, check the
-//! CRC, and send those bytes and zeros. So a raw session is given, in place of the stored page: the
-//! fields before the CRC sealed as a file of that length, and a CRC over what they became. All that
-//! the file says is in it, an unsealed server finds no values that it could start with, and whoever
+//! CRC, and send those bytes and zeros. So a raw session is given, in place of the stored page:
+//! the fields before the CRC, sealed as a file of that length, and a CRC over the result. The page
+//! keeps all fields; an unsealed server finds no values that it could start with; and whoever
 //! reads the restored file with its key gets the clear page.
 
 use super::SealedFile;
@@ -12,7 +12,7 @@ use crate::layout::BLOCK;
 use pgseal_crypto::{BLOCK as BLOCK_LEN, UNIT};
 
 impl SealedFile<'_> {
-    /// The page to carry for a clear one; none for bytes that are no control file.
+    /// Returns the page to carry for a clear one; none for bytes that are no control file.
     #[must_use]
     pub fn carry_control(&self, clear: &[u8; UNIT]) -> Option<[u8; UNIT]> {
         let end = checked(clear)?;
@@ -26,7 +26,7 @@ impl SealedFile<'_> {
         Some(page)
     }
 
-    /// Puts the clear page in place of a carried one; says whether it was one.
+    /// Puts the clear page in place of a carried one. Returns whether it was one.
     pub(super) fn open_carried(&self, unit: &mut [u8]) -> bool {
         let Some(end) = checked(unit) else {
             return false;
