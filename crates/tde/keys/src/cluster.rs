@@ -3,7 +3,7 @@
 //!
 //! A cluster can be reached by several spellings of its path (symbolic links, `..`). PostgreSQL
 //! changes into its data directory, so the real path matters most; the spelling that the operator
-//! used is handed over as well.
+//! used is passed on as well.
 
 use std::fs;
 use std::io::{self, ErrorKind};

@@ -117,7 +117,7 @@ impl Failure {
     #[must_use]
     pub fn report(&self) -> ExitCode {
         if self.code() != Code::NoReader {
-            // The exit code is left, if nobody reads that either.
+            // Only the exit code is left, if standard error has no reader either.
             let _ = writeln!(io::stderr(), "pgseal: {}", sentence(self));
         }
         self.code().into()

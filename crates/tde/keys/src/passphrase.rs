@@ -170,7 +170,7 @@ pub fn read_new(file: Option<&Path>, option: &str) -> Result<Secret, PassphraseE
         None => ask_twice().map_err(|error| error.advised(&format!("name a file with {option}"))),
     }?;
     if secret.len() < SHORT {
-        // Whether somebody reads it or not, the slot is what was asked for.
+        // Whether or not the warning is read, the slot is what was asked for.
         let _ = writeln!(
             io::stderr(),
             "pgseal: warning: the new passphrase has fewer than {SHORT} bytes and can be guessed: \
