@@ -11,8 +11,8 @@ use std::os::unix::ffi::OsStrExt;
 pub struct Options {
     /// Short options as `getopt` takes them: a colon follows a letter that takes a value.
     pub short: &'static str,
-    /// Long names; one that takes a value ends with `=`. After a blank, the letter that means the
-    /// same.
+    /// Long names; one that takes a value ends with `=`. A blank and a letter follow if a letter
+    /// means the same.
     pub long: &'static [&'static str],
 }
 
@@ -20,7 +20,7 @@ pub struct Options {
 #[derive(Debug, Default, PartialEq)]
 pub struct Given {
     options: Vec<(String, Option<OsString>)>,
-    /// what is no option, nor an option's value
+    /// the words that are no options, nor values of options
     pub words: Vec<OsString>,
 }
 
@@ -30,19 +30,19 @@ impl Given {
         self.options.iter().any(|(other, _)| other == name)
     }
 
-    /// The value that counts: the last one.
+    /// Returns the value that counts: the last one.
     pub fn value(&self, name: &str) -> Option<&OsStr> {
         let mut found = self.options.iter().rev().filter(|(other, _)| other == name);
         found.next().and_then(|(_, value)| value.as_deref())
     }
 
-    /// All values, of an option that may be given several times.
+    /// Returns all values of an option that may be given several times.
     pub fn values<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a OsStr> {
         let found = self.options.iter().filter(move |(other, _)| other == name);
         found.filter_map(|(_, value)| value.as_deref())
     }
 
-    /// Which of these options counts: the last one that is there.
+    /// Returns which of these options counts: the last one that is there.
     pub fn last_of(&self, names: &[&str]) -> Option<&str> {
         let mut given = self.options.iter().rev().map(|(name, _)| name.as_str());
         given.find(|name| names.contains(name))
@@ -89,7 +89,7 @@ impl Options {
         ))
     }
 
-    /// The long option and its letter: by its whole name, or by a beginning that no other has.
+    /// Finds a long option and its letter by its whole name, or by a beginning that no other has.
     fn meant(&self, name: &str) -> Option<(&'static str, Option<&'static str>)> {
         let divided = self.long.iter().map(|entry| match entry.split_once(' ') {
             Some((long, letter)) => (long, Some(letter)),

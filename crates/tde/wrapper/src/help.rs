@@ -1,4 +1,4 @@
-//! `--help` and `--version` of the wrappers: PostgreSQL's text, then ours.
+//! `--help` and `--version` of the wrappers: PostgreSQL's text, then that of pgseal.
 //!
 //! Invariant: both parts leave in one write. PostgreSQL's programs ask each other for their version
 //! through a pipe, read one line and close it; a later write would end in SIGPIPE.
@@ -74,12 +74,12 @@ pub fn is_informative(args: &[OsString]) -> bool {
     first.is_some_and(|first| INFORMATIVE.contains(&first))
 }
 
-/// Whether we have something to add to what the program tells.
+/// Whether the wrapper adds something to what the program tells.
 pub fn is_asked_for(name: &str, args: &[OsString]) -> bool {
     is_informative(args) && !addition(name, args).is_empty()
 }
 
-/// Runs the program and adds our part.
+/// Runs the program and adds the text of pgseal.
 pub fn show(wrapper: &Wrapper, args: &[OsString]) -> Result<ExitCode, Failure> {
     let output = wrapper.sealed(args)?.output()?;
     let mut text = output.stdout;

@@ -105,7 +105,7 @@ fn refusal(wrapper: &Wrapper, args: &[OsString]) -> Result<Option<ExitCode>, Fai
     if output.status.success() {
         return Ok(None);
     }
-    // The exit code is left, if nobody reads.
+    // Only the exit code is left, if the output has no reader.
     let _ = io::stdout().write_all(&output.stdout);
     let _ = io::stderr().write_all(&output.stderr);
     Ok(Some(code_of(output.status)))

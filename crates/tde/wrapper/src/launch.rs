@@ -23,14 +23,14 @@ use pgseal_keys::key_set::{KeySet, KeySetError, KEYS_FD};
 
 use crate::supervise;
 
-/// The program that the wrappers run by, beside pgseal.
+/// The name of the wrappers' program, which lies beside pgseal.
 pub const WRAPPER: &str = "pgseal-twin";
 const LIBRARY: &str = file::LIBRARY.as_str();
 const LIBRARY_PATH: &str = variable::LIBRARY.as_str();
 const PROGRAM_PATH: &str = variable::COMMAND.as_str();
-/// Programs beside PostgreSQL's that the library acts in.
+/// The variable of programs beside PostgreSQL's in which the library acts.
 const PROGRAMS: &str = variable::PROGRAMS.as_str();
-/// Data directories whose pg_control programs see that are neither.
+/// The variable of data directories whose `pg_control` all other programs see in clear.
 const VIEW: &str = variable::VIEW.as_str();
 const PRELOAD: &str = "LD_PRELOAD";
 
@@ -73,7 +73,7 @@ impl Exit for LaunchError {
     }
 }
 
-/// The path of pgseal, which is running, or lies beside the wrappers' program, which is.
+/// Returns the path of pgseal: that of the running program, or beside it if that is the wrappers'.
 pub fn pgseal() -> Result<PathBuf, LaunchError> {
     let myself = env::current_exe().map_err(LaunchError::Myself)?;
     if myself.file_name() == Some(OsStr::new(WRAPPER)) {
@@ -82,7 +82,7 @@ pub fn pgseal() -> Result<PathBuf, LaunchError> {
     Ok(myself)
 }
 
-/// The library, checked.
+/// Returns the path of the library, after it was checked.
 pub fn library() -> Result<PathBuf, LaunchError> {
     let pgseal = pgseal()?;
     let dir = pgseal.parent().unwrap_or(Path::new("/"));
@@ -112,12 +112,12 @@ pub fn library() -> Result<PathBuf, LaunchError> {
 pub struct Sealed {
     command: Command,
     program: PathBuf,
-    /// open until the program has it
+    /// stays open until the program has it
     keys: Option<OwnedFd>,
 }
 
 impl Sealed {
-    /// `program`, called by the name `argv0`.
+    /// Makes a command for `program`, called by the name `argv0`.
     pub fn new(program: &Path, argv0: &OsStr, args: &[OsString]) -> Result<Self, LaunchError> {
         let library = library()?;
         check_program(program)?;
@@ -159,8 +159,8 @@ impl Sealed {
         self.command.env(PROGRAMS, names);
     }
 
-    /// Shows the program and its children `pg_control` of these data directories, if there are any,
-    /// and what is stored in every other file.
+    /// Shows the program and its children `pg_control` of these data directories in clear, if
+    /// there are any, and what is stored in every other file.
     pub fn view(&mut self, directories: &[PathBuf]) -> Result<(), LaunchError> {
         let unfit = |directory: &PathBuf| LaunchError::View(directory.clone());
         let absolute = directories
@@ -195,7 +195,7 @@ impl Sealed {
         LaunchError::Exec(self.program, error).into()
     }
 
-    /// Runs the program and waits for it; whoever ends us ends it.
+    /// Runs the program and waits for it. A signal that would end this process is passed on.
     pub fn run(mut self) -> Result<std::process::ExitStatus, LaunchError> {
         let status = supervise::run(&mut self.command);
         status.map_err(|error| LaunchError::Exec(self.program, error))

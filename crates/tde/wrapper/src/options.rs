@@ -1,4 +1,4 @@
-//! The options that sealed programs have more than PostgreSQL's: EDB's and CYBERTEC's spellings.
+//! The options of sealed programs beyond PostgreSQL's, in EDB's and CYBERTEC's spellings.
 //!
 //! They are taken out of the argument list; everything else stays, in its order.
 
@@ -12,7 +12,7 @@ use pgseal_keys::unlock::Ways;
 
 use crate::programs::{passes_options_on, short_with_value};
 
-/// An option of ours.
+/// An option of pgseal's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Name {
     DataEncryption,
@@ -43,7 +43,7 @@ struct Known {
     programs: &'static [&'static str],
 }
 
-/// Those that make a cluster with a key of its own.
+/// The programs that make a cluster with a key of its own.
 const NEW_KEY: &[&str] = &["initdb", "pg_basebackup"];
 const UNWRAPPERS: &[&str] = &[
     "initdb",
@@ -180,12 +180,12 @@ pub struct Split {
 }
 
 impl Split {
-    /// Whether an option of ours is there.
+    /// Whether an option of pgseal's is there.
     pub fn has(&self, name: Name) -> bool {
         self.ours.iter().any(|(other, _)| *other == name)
     }
 
-    /// The long name of the first option of ours, if there is one.
+    /// Returns the long name of the first option of pgseal's, if there is one.
     pub fn first(&self) -> Option<&'static str> {
         let (name, _) = self.ours.first()?;
         KNOWN
@@ -194,7 +194,7 @@ impl Split {
             .map(|known| known.long)
     }
 
-    /// The long name of one of these options, if one is there.
+    /// Returns the long name of one of these options, if one is there.
     pub fn first_of(&self, names: &[Name]) -> Option<&'static str> {
         let mut known = KNOWN.iter().filter(|known| names.contains(&known.name));
         known
@@ -202,7 +202,7 @@ impl Split {
             .map(|known| known.long)
     }
 
-    /// How to open a key, as far as options say.
+    /// Returns the ways to open a key that the options name.
     pub fn ways(&self) -> Ways {
         Ways {
             unwrap_command: self.value(Name::UnwrapCommand).map(str::to_owned),
@@ -211,7 +211,7 @@ impl Split {
         }
     }
 
-    /// The length and the protection that the options ask of a new key.
+    /// Returns the length and the protection that the options ask of a new key.
     pub fn protection(&self) -> Result<KeyProtection, NewKeyError> {
         let text = |name| self.value(name).map(str::to_owned);
         let path = |name| self.value(name).map(PathBuf::from);
@@ -229,14 +229,14 @@ impl Split {
         })
     }
 
-    /// The last value of an option.
+    /// Returns the last value of an option.
     pub fn value(&self, name: Name) -> Option<&str> {
         let mut found = self.ours.iter().rev().filter(|(other, _)| *other == name);
         found.next().and_then(|(_, value)| value.as_deref())
     }
 }
 
-/// Whether `program` takes this option of ours.
+/// Whether `program` takes this option of pgseal's.
 pub fn takes(program: &str, name: Name) -> bool {
     let mut known = KNOWN.iter().filter(|known| known.name == name);
     known.any(|known| known.programs.contains(&program))
@@ -274,7 +274,8 @@ pub fn split(program: &str, args: Vec<OsString>) -> Result<Split, OptionError> {
     Ok(split)
 }
 
-/// pg_upgrade itself takes the last way that it is given; ours is out of the list by then.
+/// Refuses `--copy-by-block` beside another transfer. pg_upgrade itself takes the last transfer
+/// that it is given, and this option is out of its list by then.
 fn only_transfer(rest: &[OsString]) -> Result<(), OptionError> {
     const OTHERS: [&str; 5] = ["--link", "-k", "--clone", "--copy-file-range", "--swap"];
     let mut words = rest.iter().filter_map(|arg| arg.to_str());
@@ -300,7 +301,7 @@ fn long_option(
     known.with(value, args).map(Some)
 }
 
-/// A cluster of short options: `-ky128`. What is not ours is put together again.
+/// Divides a cluster of short options, such as `-ky128`. PostgreSQL's are put together again.
 fn short_options(
     program: &str,
     cluster: &[u8],

@@ -3,7 +3,7 @@
 //!
 //! The key comes from the server at each start, so nothing is kept beside the segments. A sealed
 //! server restores from there with plain `cp`; pg_waldump reads them with the server's key file.
-//! What `--compress` makes is the same, compressed: the library seals it before.
+//! With `--compress` the files hold the same bytes, compressed: the library seals before.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -21,7 +21,8 @@ use crate::options::{self, Split};
 use crate::source::{Source, RECEIVER, SEGMENT_SIZE};
 use crate::{help, pin, Wrapper};
 
-/// A flush ends in the middle of a block, which is sealed and compressed when it is whole.
+/// The refusal of compression with flushes at each commit. A flush ends in the middle of a block,
+/// which is sealed and compressed when it is whole.
 #[derive(Debug, thiserror::Error)]
 #[error("compressed segments of a sealed server cannot be flushed at each commit: leave --compress or --synchronous out")]
 pub struct Compressed;
@@ -32,7 +33,7 @@ impl Exit for Compressed {
     }
 }
 
-/// pg_receivewal, sealed if the server is.
+/// Runs pg_receivewal, sealed if the server is.
 pub fn run(wrapper: &Wrapper, args: Vec<OsString>) -> Result<ExitCode, Failure> {
     let split: Split = options::split("pg_receivewal", args)?;
     if help::is_informative(&split.rest) {

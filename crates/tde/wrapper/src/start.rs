@@ -1,7 +1,7 @@
-//! Before a server starts: does its key open the cluster, and can it stay sealed? Asked here,
-//! because PostgreSQL itself would say only that the checksum of `pg_control` is wrong: after a
-//! restore without the key directory, with another cluster's key file, or by a backup tool that was
-//! not in its view.
+//! Checks before a server starts: whether its key opens the cluster, and whether that can stay
+//! sealed. PostgreSQL itself would report only that the checksum of `pg_control` is wrong: after a
+//! restore without the key directory, with another cluster's key file, or by a backup tool that
+//! was not in its view.
 
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ use pgseal_keys::control_file;
 use pgseal_keys::exit::Failure;
 use pgseal_keys::key_set::KeySet;
 
-/// Looks at the clusters that the server has keys for, or without any at those of its command line.
+/// Checks the clusters that the server has keys for, or without keys those of its command line.
 pub fn check(keys: Option<&KeySet>, paths: &[PathBuf]) -> Result<(), Failure> {
     match keys {
         Some(keys) => check_sealed(keys),
@@ -27,7 +27,7 @@ fn check_sealed(keys: &KeySet) -> Result<(), Failure> {
 
 fn check_plain(paths: &[PathBuf]) -> Result<(), Failure> {
     for path in paths {
-        // What cannot be read is PostgreSQL's to refuse.
+        // PostgreSQL itself refuses what cannot be read.
         if Root::around(path)?.is_none() && control_file::is_sealed(path).unwrap_or(false) {
             return Err(ClusterError::NoKeyDirectory(path.clone()).into());
         }

@@ -4,8 +4,8 @@
 //! file; any other manifest holds those of clear bytes and does not, because the key file is hidden
 //! from base backups. So the manifest itself tells, and a raw backup is verified without the key.
 //!
-//! From version 2 on of the manifest, PostgreSQL 17's, pg_verifybackup also looks into pg_control,
-//! which nobody can without the key: that file is left out then, and `pgseal verify` checks it.
+//! From version 2 of the manifest on, PostgreSQL 17's, pg_verifybackup also reads pg_control,
+//! which needs the key. That file is left out then, and `pgseal verify` checks it.
 
 use std::ffi::OsString;
 use std::fs;
@@ -21,7 +21,7 @@ use crate::{options, Wrapper};
 const KEY_FILE: &str = file::KEY_PATH.as_str();
 const CONTROL_FILE: &str = "global/pg_control";
 
-/// pg_verifybackup, sealed unless the backup is raw.
+/// Runs pg_verifybackup, sealed unless the backup is raw.
 pub fn run(wrapper: &Wrapper, args: Vec<OsString>) -> Result<ExitCode, Failure> {
     let split = options::split("pg_verifybackup", args)?;
     let given = PG_VERIFYBACKUP.read(&split.rest);
@@ -38,7 +38,7 @@ pub fn run(wrapper: &Wrapper, args: Vec<OsString>) -> Result<ExitCode, Failure> 
     Err(sealed.exec())
 }
 
-/// `-m`, or in the backup.
+/// Returns the path of the manifest: that of `-m`, or in the backup.
 fn manifest_path(given: &Given) -> Option<PathBuf> {
     let named = given.value("m").map(PathBuf::from);
     named.or_else(|| Some(Path::new(given.words.first()?).join("backup_manifest")))
