@@ -1,8 +1,8 @@
 //! Memory that is asked for before it is needed.
 //!
 //! An allocation that fails ends the process, and a backend that ends so ends all backends. So a
-//! request is made and answered only if the kernel would give what that takes at most ([`has_room`],
-//! and [`promise`] where many threads answer). Beside that a reserve is held: pages that nobody
+//! request is made and answered only if the kernel gives what that takes at most, [`has_room`],
+//! and [`promise`] where many threads answer. Beside that a reserve is held: pages that nothing
 //! touches, which the heap gives back when the kernel gives it no more. What was begun goes on with
 //! them, and nothing else is begun until the reserve is held again.
 
