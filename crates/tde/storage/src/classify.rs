@@ -460,7 +460,7 @@ pub const DIRECTORIES: [&str; 18] = [
     "pg_wal",
     "pg_xact",
 ];
-/// Directories of earlier versions, and that of pg_upgrade.
+/// Directories of earlier versions, and that of `pg_upgrade`.
 const OTHER_DIRECTORIES: [&str; 3] = ["pg_clog", "pg_upgrade_output.d", "pg_xlog"];
 
 /// Does this path lie in one of the directories whose unknown files are sealed? A path that lies in

@@ -27,7 +27,7 @@ pub enum Writers {
     /// was read half written. A process that reads beside the writer reads each block until two
     /// reads agree.
     NoImages,
-    /// Any process writes any range (pg_stat_statements' texts); such transfers lock the file.
+    /// Any process writes any range (`pg_stat_statements`' texts); such transfers lock the file.
     Many,
     /// One process appends while others read without a lock (WAL): a cut last block is read
     /// until two reads agree.

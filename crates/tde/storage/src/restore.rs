@@ -72,9 +72,9 @@ pub fn copy<S: Disk, T: Disk>(
     result
 }
 
-/// Re-stores the first page of a recycled WAL segment, so that a tool which looks into the first
-/// file of `pg_wal` for the segment size still finds a header. The rest of the old segment is
-/// noise under the new name, as plain PostgreSQL leaves old bytes there.
+/// Re-stores the first page of a recycled WAL segment. So a tool that looks for the segment size
+/// in the first file of `pg_wal` still finds a header. The rest of the old segment is noise under
+/// the new name, as plain PostgreSQL leaves old bytes there.
 pub fn first_page<D: Disk>(
     disk: &D,
     from: &SealedFile,

@@ -1,7 +1,7 @@
-//! A tar of WAL as pg_basebackup writes it (walmethods.c). The segments in it get exactly the
+//! A tar of WAL as `pg_basebackup` writes it (walmethods.c). The segments in it get exactly the
 //! bytes that their files would hold; whatever else the tar holds is clear.
 //!
-//! pg_basebackup writes a header of size 0, then the member, then the same header with its size.
+//! `pg_basebackup` writes a header of size 0, then the member, then the same header with its size.
 //! A segment is filled with zeros to its whole size: at its beginning in a file ([`TarFile`]),
 //! where it is then written over; at its end in a stream that is compressed ([`TarStream`]).
 //!
@@ -158,7 +158,7 @@ fn is_header(block: &[u8; HEADER]) -> bool {
     &block[257..263] == b"ustar\0" && octal(&block[SUM]) == Some(sum)
 }
 
-/// Reads a header. Returns none for a member that pg_basebackup does not put into a tar of WAL.
+/// Reads a header. Returns none for a member that `pg_basebackup` does not put into a tar of WAL.
 fn member(header: &[u8; HEADER]) -> Option<Member> {
     let name = header[..100].split(|&byte| byte == 0).next()?;
     if let Some(name) = WalName::parse(name) {

@@ -1,5 +1,5 @@
-//! Many processes write neighbouring ranges of one file at once, as pg_stat_statements does: each
-//! reserves a range, then writes it; readers read what is written.
+//! Many processes write neighbouring ranges of one file at once, as `pg_stat_statements` does:
+//! each reserves a range, then writes it; readers read what is written.
 
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation)] // as in the support module
 

@@ -15,8 +15,8 @@ use crate::scratch::Scratch;
 use crate::{Disk, Errno};
 use pgseal_crypto::{BLOCK as BLOCK_LEN, UNIT};
 
-/// The most reads of one block. A server writes such a page only at a checkpoint, or when it needs
-/// the page's buffer for another, so it does not write it at every read.
+/// The most reads of one block. A server does not write such a page at every read, but only at a
+/// checkpoint, or when it needs the page's buffer for another.
 const TRIES: usize = 100;
 
 impl SealedFile<'_> {

@@ -63,8 +63,8 @@ impl SealedFile<'_> {
         result
     }
 
-    /// Completes the old last granule, adds a hole by `extend`, and writes the new last granule if
-    /// it is partial, because a partial one is never a hole.
+    /// Completes the old last granule and adds a hole by `extend`. A new last granule that is
+    /// partial is then written, because a partial one is never a hole.
     fn grow_units<D: Disk>(
         &self,
         disk: &D,
