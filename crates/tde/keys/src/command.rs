@@ -1,9 +1,9 @@
 //! Running wrap, unwrap and key commands.
 //!
-//! A command runs by `sh -c` in the data directory, in a process group of its own, which is killed
-//! when the command takes too long or prints too much, or a signal ends this process. An unwrap
-//! command finds the wrapped key in `%p`, a sealed memfd; a wrap command gets the payload on
-//! standard input and writes `%p`, a file of mode 0600 in a private directory. What a command
+//! A command runs by `sh -c` in the data directory, in a process group of its own. The group is
+//! killed when the command takes too long or prints too much, or a signal ends this process. An
+//! unwrap command finds the wrapped key in `%p`, a sealed memfd. A wrap command gets the payload
+//! on standard input and writes `%p`, a file of mode 0600 in a private directory. What a command
 //! writes to standard error is passed on.
 //!
 //! Invariant: nothing that a command printed, and no command line (which may hold a passphrase),

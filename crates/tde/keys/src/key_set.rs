@@ -174,8 +174,8 @@ fn openers(clusters: &[Unlocked]) -> BTreeSet<PathBuf> {
     plain.filter(fits).collect()
 }
 
-/// Opens the memfd or pipe that the caller left open as `fd`, and closes `fd`, so that no command
-/// that runs meanwhile gets hold of it.
+/// Opens the memfd or pipe that the caller left open as `fd`, and closes `fd`: a command that runs
+/// meanwhile must not get hold of it.
 pub fn receiver(fd: i32) -> Result<File, KeySetError> {
     let path = format!("/proc/self/fd/{fd}");
     let file = OpenOptions::new().write(true).open(path)?;

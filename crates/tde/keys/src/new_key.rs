@@ -260,7 +260,7 @@ fn check(image: &[u8], ready: &[Ready], data: &Path) -> Result<(), NewKeyError> 
     Ok(())
 }
 
-/// Copies the key file of another cluster as it is: the target of pg_upgrade shares the source's
+/// Copies the key file of another cluster as it is: the target of `pg_upgrade` shares the source's
 /// key.
 fn copied(protection: &KeyProtection, path: &Path, root: Root) -> Result<NewKey, NewKeyError> {
     if protection.is_more_than_a_copy() {

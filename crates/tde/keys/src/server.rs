@@ -164,9 +164,9 @@ pub fn of_pid_file(pid_file: &Path, data: &Path) -> Result<Server, PidFileError>
     })
 }
 
-/// Is the process a server? It is by the name that it was started by, by its program's name, or
-/// because it works in the data directory, as servers do. A conversion, whose number may stand in
-/// the pid file too, is none.
+/// Is the process a server? The name that it was started by tells, or its program's name, or that
+/// it works in the data directory, as servers do. A conversion, whose number may stand in the pid
+/// file too, is none.
 fn is_server(pid: u32, data: &Path) -> bool {
     let process = PathBuf::from(format!("/proc/{pid}"));
     let Ok(name) = fs::read_to_string(process.join("comm")) else {

@@ -49,9 +49,9 @@ pub struct Rights {
     pub gid: u32,
 }
 
-/// Returns the rights with which the commands of a key file run for the cluster at `data`. Refuses
-/// a file that another user than the cluster's, or than this process's unless it is root's, may
-/// have written.
+/// Returns the rights with which the commands of a key file run for the cluster at `data`. Only
+/// root and one other user may have written the file: the cluster's owner if this process is
+/// root's, else this process's user.
 pub fn check(source: &Source, data: &Path) -> Result<Rights, WriterError> {
     let (euid, [link, directory]) = (geteuid(), told(data)?);
     let user = match euid.is_root() {
