@@ -1,10 +1,10 @@
 //! Asking a program before it is relied on: its version, whether the library is in it, and where
 //! it looks for its files if it is a server.
 //!
-//! The loader drops a library that it cannot map (a file system mounted noexec, a rule of the
-//! machine's), says so on standard error at best, and runs the program without. What is to be
-//! sealed would be written in clear. So the library itself answers, before `main`, from inside the
-//! program, which is run for no more than `--version`.
+//! The loader drops a library that it cannot map: a file system is mounted noexec, or a rule of
+//! the machine forbids it. It reports that on standard error at best, and runs the program without
+//! the library. What is to be sealed would be written in clear. So the library itself answers,
+//! before `main`, from inside the program, which is run for no more than `--version`.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};

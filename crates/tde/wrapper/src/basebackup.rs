@@ -1,12 +1,12 @@
-//! The wrapper of pg_basebackup: a copy that is sealed as its options say.
+//! The wrapper of `pg_basebackup`: a copy that is sealed as its options say.
 //!
 //! A copy in plain format from a sealed server is sealed under the server's own key, unless
 //! `--data-encryption` asks for a new one, or `--copy-key-from` for another's. A copy that
-//! pg_basebackup does not lay out in a directory (tar, standard output, a target on the server) is
-//! raw: ciphertext as the server stores it, with its key file. A raw copy needs no key, except for
-//! WAL that is streamed into a tar of its own: that comes in clear, and is sealed on its way.
+//! `pg_basebackup` does not lay out in a directory (tar, standard output, a target on the server)
+//! is raw: ciphertext as the server stores it, with its key file. A raw copy needs no key, except
+//! for WAL that is streamed into a tar of its own: that comes in clear, and is sealed on its way.
 //!
-//! States of a sealed copy, as of initdb's: (1) the key is at hand; (2) pg_basebackup has
+//! States of a sealed copy, as of initdb's: (1) the key is at hand; (2) `pg_basebackup` has
 //! finished, and what it wrote cannot be opened, because its key file is missing; (3) `key.bin` is
 //! in place. Whatever ends the wrapper before (3) leaves nothing that starts.
 
@@ -79,7 +79,7 @@ impl Exit for BackupError {
     }
 }
 
-/// Runs pg_basebackup, sealed if the server is or an option asks for it.
+/// Runs `pg_basebackup`, sealed if the server is or an option asks for it.
 pub fn run(wrapper: &Wrapper, args: Vec<OsString>) -> Result<ExitCode, Failure> {
     let split = options::split("pg_basebackup", args)?;
     if help::is_informative(&split.rest) {
@@ -102,7 +102,7 @@ pub fn run(wrapper: &Wrapper, args: Vec<OsString>) -> Result<ExitCode, Failure> 
 }
 
 /// Makes a sealed copy of `source` in the directory that the options name; none if they ask for a
-/// plain one. pg_basebackup's exit code is passed on.
+/// plain one. `pg_basebackup`'s exit code is passed on.
 pub fn copy(
     wrapper: &Wrapper,
     split: &Split,
@@ -139,7 +139,7 @@ fn check_server(source: &Source) -> Result<(), Failure> {
     }
 }
 
-/// Whether pg_basebackup hands on what the server sends instead of laying it out.
+/// Whether `pg_basebackup` hands on what the server sends instead of laying it out.
 pub fn is_raw(given: &Given) -> bool {
     let tar = given
         .value("F")
@@ -183,15 +183,15 @@ fn raw(wrapper: &Wrapper, split: &Split, given: &Given) -> Result<ExitCode, Fail
     Err(sealed.exec())
 }
 
-/// Whether pg_basebackup streams WAL into a tar beside the others. It cannot do so into a pipe or
-/// to a target.
+/// Whether `pg_basebackup` streams WAL into a tar beside the others. It cannot do so into a pipe
+/// or to a target.
 fn streams_wal(given: &Given) -> bool {
     let method = given.value("X").and_then(OsStr::to_str);
     matches!(method, None | Some("s" | "stream"))
         && given.value("D").is_some_and(|directory| directory != "-")
 }
 
-/// Makes the library in pg_basebackup seal the stream as the server stores it.
+/// Makes the library in `pg_basebackup` seal the stream as the server stores it.
 fn seal_stream(
     sealed: &mut Sealed,
     split: &Split,
@@ -264,7 +264,7 @@ impl Copy {
         Ok(Self { key, token })
     }
 
-    /// Runs pg_basebackup and commits the key file.
+    /// Runs `pg_basebackup` and commits the key file.
     fn make(
         self,
         wrapper: &Wrapper,

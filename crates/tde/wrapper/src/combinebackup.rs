@@ -1,12 +1,12 @@
-//! The wrapper of pg_combinebackup: the synthetic full backup is encrypted as its last input is, if
-//! all inputs are encrypted.
+//! The wrapper of `pg_combinebackup`: the synthetic full backup is encrypted as its last input is,
+//! if all inputs are encrypted.
 //!
 //! Links and clones share stored bytes, which mean something else under another key. With them,
 //! all inputs must have the last one's key.
 //!
 //! States, as of a base backup: (1) the inputs' keys are at hand, and the output's is that of the
-//! last input; (2) pg_combinebackup has finished, and what it wrote cannot be opened; (3) the last
-//! input's `key.bin` is in place there.
+//! last input; (2) `pg_combinebackup` has finished, and what it wrote cannot be opened; (3) the
+//! last input's `key.bin` is in place there.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ use crate::source::SEGMENT_SIZE;
 use crate::supervise::code_of;
 use crate::{help, paths, pin, Wrapper};
 
-/// Runs pg_combinebackup, sealed if an input is.
+/// Runs `pg_combinebackup`, sealed if an input is.
 pub fn run(wrapper: &Wrapper, args: Vec<OsString>) -> Result<ExitCode, Failure> {
     let split = options::split("pg_combinebackup", args)?;
     let given = PG_COMBINEBACKUP.read(&split.rest);

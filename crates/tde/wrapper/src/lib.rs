@@ -215,7 +215,7 @@ fn needs_keys(role: Role, args: &[OsString]) -> bool {
     }
 }
 
-/// Whether pg_ctl is told to do one of these.
+/// Whether `pg_ctl` is told to do one of these.
 fn is_told(args: &[OsString], actions: &[&str]) -> bool {
     let words = PG_CTL.read(args).words;
     let action = words.first().and_then(|word| word.to_str());

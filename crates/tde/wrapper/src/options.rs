@@ -274,7 +274,7 @@ pub fn split(program: &str, args: Vec<OsString>) -> Result<Split, OptionError> {
     Ok(split)
 }
 
-/// Refuses `--copy-by-block` beside another transfer. pg_upgrade itself takes the last transfer
+/// Refuses `--copy-by-block` beside another transfer. `pg_upgrade` itself takes the last transfer
 /// that it is given, and this option is out of its list by then.
 fn only_transfer(rest: &[OsString]) -> Result<(), OptionError> {
     const OTHERS: [&str; 5] = ["--link", "-k", "--clone", "--copy-file-range", "--swap"];

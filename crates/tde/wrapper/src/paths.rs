@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use pgseal_keys::cluster::{ClusterError, Root};
 
-/// Variables that name data directories; the last two are pg_upgrade's.
+/// Variables that name data directories; the last two are `pg_upgrade`'s.
 const VARIABLES: [&str; 3] = ["PGDATA", "PGDATAOLD", "PGDATANEW"];
 
 /// Returns what may be a path among `args` (`-D x`, `-Dx`, `--pgdata=x`, `x`), and in the

@@ -1,8 +1,9 @@
-//! The wrapper of pg_receivewal: what it receives from a sealed server lies in its directory as the
-//! server's own archive would hold it, sealed under the server's key, whatever the directory is.
+//! The wrapper of `pg_receivewal`: what it receives from a sealed server lies in its directory as
+//! the server's own archive would hold it, sealed under the server's key, whatever the directory
+//! is.
 //!
 //! The key comes from the server at each start, so nothing is kept beside the segments. A sealed
-//! server restores from there with plain `cp`; pg_waldump reads them with the server's key file.
+//! server restores from there with plain `cp`; `pg_waldump` reads them with the server's key file.
 //! With `--compress` the files hold the same bytes, compressed: the library seals before.
 
 use std::ffi::{OsStr, OsString};
@@ -33,7 +34,7 @@ impl Exit for Compressed {
     }
 }
 
-/// Runs pg_receivewal, sealed if the server is.
+/// Runs `pg_receivewal`, sealed if the server is.
 pub fn run(wrapper: &Wrapper, args: Vec<OsString>) -> Result<ExitCode, Failure> {
     let split: Split = options::split("pg_receivewal", args)?;
     if help::is_informative(&split.rest) {

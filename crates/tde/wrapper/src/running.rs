@@ -18,7 +18,7 @@ use pgseal_keys::server::{named, Named, PidFileError, PID_FILE};
 
 use crate::getopt::Options;
 
-/// pg_ctl tells the server who started pg_ctl.
+/// `pg_ctl` tells the server who started `pg_ctl`.
 const GRANDPARENT: &str = "PG_GRANDPARENT_PID";
 
 /// Why no second server starts.

@@ -1,10 +1,10 @@
-//! The wrapper of pg_verifybackup, which must know what a backup's manifest is about.
+//! The wrapper of `pg_verifybackup`, which must know what a backup's manifest is about.
 //!
 //! The manifest of a raw backup holds checksums of what the sealed server stores, and names the key
 //! file; any other manifest holds those of clear bytes and does not, because the key file is hidden
 //! from base backups. So the manifest itself tells, and a raw backup is verified without the key.
 //!
-//! From version 2 of the manifest on, PostgreSQL 17's, pg_verifybackup also reads pg_control,
+//! From version 2 of the manifest on, PostgreSQL 17's, `pg_verifybackup` also reads `pg_control`,
 //! which needs the key. That file is left out then, and `pgseal verify` checks it.
 
 use std::ffi::OsString;
@@ -21,7 +21,7 @@ use crate::{options, Wrapper};
 const KEY_FILE: &str = file::KEY_PATH.as_str();
 const CONTROL_FILE: &str = "global/pg_control";
 
-/// Runs pg_verifybackup, sealed unless the backup is raw.
+/// Runs `pg_verifybackup`, sealed unless the backup is raw.
 pub fn run(wrapper: &Wrapper, args: Vec<OsString>) -> Result<ExitCode, Failure> {
     let split = options::split("pg_verifybackup", args)?;
     let given = PG_VERIFYBACKUP.read(&split.rest);
