@@ -1,9 +1,9 @@
-//! A client of encdb: what an owner of encrypted columns, and the programs that it trusts, do
+//! A client of encdb. Owners of encrypted columns, and the programs that they trust, use it
 //! against a server that can read none of the values.
 //!
 //! The core is pure: the client's identity ([`Identity`]), the evaluators that it trusts
-//! ([`Policy`]), its data keys and what they seal and open ([`KeyRing`]), what it grants
-//! ([`grants`]), how an argument goes to the wire and a column comes back ([`Argument`], [`Row`]).
+//! ([`Policy`]), its data keys ([`KeyRing`]) and what it grants ([`grants`]). It seals arguments
+//! on their way to the server ([`Argument`]) and opens columns that come back ([`Row`]).
 //! [`Session`] drives it over tokio-postgres, and [`ConnectOptions`] finds the server; nothing
 //! else does I/O.
 //!

@@ -98,8 +98,8 @@ impl<'s> Statement<'s> {
         self.tokens().filter_map(name_of).find(begins)
     }
 
-    /// Returns the key word of a statement that does not tell what its literals are for, because
-    /// that is in a body of code, in a statement that was prepared, or behind a procedure.
+    /// Returns the key word of a statement that does not tell what its literals are for. That is
+    /// in a body of code, in a statement that was prepared, or behind a procedure.
     pub(crate) fn runs_code(&self) -> Option<&'static str> {
         let has = |word: &str| self.tokens().any(|token| is_word(token, word));
         let begins = |word: &str| {

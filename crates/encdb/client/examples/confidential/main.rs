@@ -3,9 +3,9 @@
 //!     confidential prepare …     makes the databases: plain, encrypted, with page requests …
 //!     confidential run …         measures, and prints a report that `pgseal bench report` shows
 //!
-//! The same rows stand beside them in clear, as bytes as long as cells, which shows what cells
-//! cost by their size alone, whatever opens them. Ranges are counted there and k is set, because
-//! bytes are not calculated with.
+//! The same rows stand beside them in clear, as bytes as long as cells: the cost of cells by their
+//! size alone, whatever opens them. Ranges are counted there and k is set, because bytes are not
+//! calculated with.
 //!
 //! Three scenarios as published: all columns but the key encrypted; all encrypted, asked by id;
 //! all encrypted, asked by k. Each round runs every case. In each case the variants take turns of

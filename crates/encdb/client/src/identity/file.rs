@@ -1,8 +1,8 @@
 //! An identity in a file: it is refused unless only its user may read it.
 //!
-//! The keys are never written over. What the file keeps beside them changes: then a whole new file
-//! takes its place, under a lock on the old one, so that two clients never lose what the other has
-//! kept.
+//! The keys are never written over. When what the file keeps beside them changes, a whole new file
+//! takes its place. A lock on the old one is held, so that two clients never lose what the other
+//! has kept.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
