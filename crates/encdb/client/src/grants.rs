@@ -222,7 +222,8 @@ mod tests {
             let wanted = Wanted::all_for_owner(0, until).sign(&owner);
             wanted.expect("it is the owner")
         };
-        let newest_first: Vec<Grant> = { [90, 200].into_iter() }
+        let newest_first: Vec<Grant> = [90, 200]
+            .into_iter()
             .chain(std::iter::repeat_n(80, 2000))
             .chain([300])
             .map(grant)

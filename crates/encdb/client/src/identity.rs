@@ -256,7 +256,8 @@ mod tests {
     #[test]
     fn the_examples_of_the_document_are_these_texts() {
         let document = include_str!("../../../../docs/format/identity.md");
-        let blocks: Vec<String> = { document.split("\n\n") }
+        let blocks: Vec<String> = document
+            .split("\n\n")
             .filter(|block| block.starts_with("    # pgseal identity"))
             .map(|block| {
                 block

@@ -90,7 +90,9 @@ impl KeyRing {
 
     /// Returns the rows that claim to be this owner's and do not open.
     pub fn refused(&self) -> impl Iterator<Item = (&str, UnwrapError)> {
-        { self.refused.iter() }.map(|(name, error)| (name.as_str(), *error))
+        self.refused
+            .iter()
+            .map(|(name, error)| (name.as_str(), *error))
     }
 
     /// Returns the facts of the key of this name.
@@ -110,8 +112,10 @@ impl KeyRing {
     /// Appends the cell of a value under the key of this name.
     pub fn seal(&self, name: &str, value: &Value, into: &mut Vec<u8>) -> Result<(), ClientError> {
         let named = self.key(name)?;
-        let cipher =
-            { named.cipher.as_ref() }.ok_or_else(|| ClientError::OpensOnly(name.into()))?;
+        let cipher = named
+            .cipher
+            .as_ref()
+            .ok_or_else(|| ClientError::OpensOnly(name.into()))?;
         let mode = match named.info.deterministic {
             true => Mode::Deterministic,
             false => Mode::Randomised,

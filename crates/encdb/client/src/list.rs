@@ -243,9 +243,12 @@ impl OwnersList {
         if !statement.has_literals() {
             return Ok(());
         }
-        let listed = { self.columns.keys() }.flat_map(|name| [&name.table, &name.column]);
+        let listed = self
+            .columns
+            .keys()
+            .flat_map(|name| [&name.table, &name.column]);
         let mut encrypted = listed.chain(names).peekable();
-        let code = { statement.runs_code() }.filter(|_| encrypted.peek().is_some());
+        let code = statement.runs_code().filter(|_| encrypted.peek().is_some());
         let named = encrypted.find(|name| statement.names(name));
         match (named.cloned().or_else(|| statement.encrypted_type()), code) {
             (Some(name), _) => Err(ListError::Literal(quoted(&name))),
@@ -343,7 +346,7 @@ impl Kept {
 
     /// Whether all lists are empty.
     pub fn is_empty(&self) -> bool {
-        { self.0.values() }.all(|list| *list == OwnersList::default())
+        self.0.values().all(|list| *list == OwnersList::default())
     }
 }
 

@@ -358,7 +358,7 @@ impl Session {
     fn target(&self, column: &str) -> Target {
         let listed: Option<ColumnName> = column.parse().ok();
         let listed = listed.filter(|name| self.list.column(name).is_some());
-        let known = { listed.as_ref() }.and_then(|name| self.list.column(name));
+        let known = listed.as_ref().and_then(|name| self.list.column(name));
         let keyname = match known {
             Some(known) if !self.resolver.knows(column) => &known.keyname,
             _ => self.resolver.keyname(column),

@@ -126,7 +126,10 @@ impl<'s> Statement<'s> {
             }
             _ => true,
         };
-        { tokens.iter().enumerate() }.any(|(at, token)| is_name(*token, table) && is_bare(at))
+        tokens
+            .iter()
+            .enumerate()
+            .any(|(at, token)| is_name(*token, table) && is_bare(at))
     }
 
     /// Whether it has a string, a boolean, or a number that does not follow LIMIT or OFFSET.

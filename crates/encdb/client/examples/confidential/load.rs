@@ -318,7 +318,8 @@ fn plain<'a>(values: &[&'a Value]) -> Vec<&'a (dyn ToSql + Sync)> {
 /// the load has no secrets.
 fn arguments<'a>(statement: &Prepared, values: &[&'a Value]) -> Vec<Argument<'a>> {
     let types = statement.statement().params().iter();
-    { types.zip(values) }
+    types
+        .zip(values)
         .map(|(ty, value)| match *ty {
             PgType::INT4 => Argument::Plain(value),
             _ => Argument::Sealed(value),

@@ -129,8 +129,12 @@ impl Session {
     ) -> Result<(), ClientError> {
         let is_it = |name: &&ColumnName| {
             let mut names = [&name.table, &name.schema].into_iter();
-            column.name == name.column && { table.iter().rev().take(2) }
-                .all(|part| names.next() == Some(part))
+            column.name == name.column
+                && table
+                    .iter()
+                    .rev()
+                    .take(2)
+                    .all(|part| names.next() == Some(part))
         };
         let mut listed = self.list.columns().map(|(name, _)| name).filter(is_it);
         listed.try_for_each(|name| Ok(self.list.argument(name, is_plain)?))

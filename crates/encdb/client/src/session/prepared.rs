@@ -37,7 +37,11 @@ impl Prepared {
 
     /// Returns the keys that seal its parameters.
     pub(super) fn sealing(&self) -> impl Iterator<Item = &str> {
-        let sealed = { self.statement.params().iter().zip(&self.targets) }
+        let sealed = self
+            .statement
+            .params()
+            .iter()
+            .zip(&self.targets)
             .filter(|(ty, _)| Shape::of(ty) != Shape::Plain);
         sealed.map(|(_, target)| target.keyname.as_str())
     }

@@ -27,7 +27,7 @@ impl Settling {
         if names.is_empty() {
             return BTreeSet::new();
         }
-        let watched = { among.into_iter() }.filter(|name| names.contains(*name));
+        let watched = among.into_iter().filter(|name| names.contains(*name));
         watched.map(str::to_owned).collect()
     }
 

@@ -18,7 +18,9 @@ const LONGEST_GRANT: i32 = 16_384;
 
 /// Hands a message to the evaluator, and returns its answer.
 pub(super) async fn relay(client: &Client, message: &[u8]) -> Result<Vec<u8>, ClientError> {
-    let row = { client.query_one("SELECT encdb.process_message($1)", &[&message]) }.await;
+    let row = client
+        .query_one("SELECT encdb.process_message($1)", &[&message])
+        .await;
     Ok(row
         .map_err(|error| explain(error, "call encdb.process_message"))?
         .try_get(0)?)
@@ -134,7 +136,7 @@ pub(super) async fn revocations(
     let sql = "SELECT owner, CASE WHEN octet_length(signed) <= $2 THEN signed END \
                FROM encdb.revocation WHERE owner = ANY($1)";
     let owners: Vec<&[u8]> = owners.iter().map(|owner| &owner.0[..]).collect();
-    let rows = { client.query(sql, &[&owners, &longest]) }.await;
+    let rows = client.query(sql, &[&owners, &longest]).await;
     let rows = rows.map_err(|error| explain(error, "read encdb.revocation"))?;
     let list = |row: &Row| {
         let owner = PublicKey(row.try_get::<_, &[u8]>(0).ok()?.try_into().ok()?);
