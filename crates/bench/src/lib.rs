@@ -13,6 +13,7 @@ pub mod error;
 pub mod figures;
 pub mod host;
 pub mod model;
+pub mod options;
 mod output;
 mod progress;
 pub mod published;

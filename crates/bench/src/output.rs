@@ -4,10 +4,10 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 
-use crate::cli::{CompareArgs, Output, ReportArgs};
 use crate::compare;
 use crate::error::BenchError;
 use crate::model::{Report, FORMAT};
+use crate::options::{CompareArgs, Output, ReportArgs};
 use crate::report;
 
 /// All that was asked for. JSON on standard output is alone there.

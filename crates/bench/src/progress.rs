@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::cli::Output;
 use crate::model::Report;
+use crate::options::Output;
 
 const LOOK: &str = "{bar:20} {pos}/{len} runs  {eta} left  {wide_msg}";
 

@@ -14,13 +14,13 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use tempfile::TempDir;
 
 use crate::cipher_speed;
-use crate::cli::RunOptions;
 use crate::error::{files, BenchError};
 use crate::figures::widest;
 use crate::host::contender;
 use crate::host::process::{self, Stop};
 use crate::host::{lock, machine, requirements, Host, Tools};
 use crate::model::{Asked, CipherSpeed, Report, Round, FORMAT};
+use crate::options::RunOptions;
 use crate::output;
 use crate::progress;
 use crate::recipes::{Recipe, Runs, Set};

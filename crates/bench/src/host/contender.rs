@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::cli::RunOptions;
 use crate::error::{files, BenchError};
 use crate::host::process::{self, Stop};
 use crate::model::{Variant, STOCK};
+use crate::options::RunOptions;
 
 /// How a contender stores its data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,8 +7,8 @@
 
 use clap::Args;
 
-use crate::cli::RunOptions;
 use crate::model::{Case, Metric};
+use crate::options::RunOptions;
 use crate::published::checksums;
 use crate::recipes::pgbench::{Cell, Pgbench, Script};
 use crate::schedule::Defaults;

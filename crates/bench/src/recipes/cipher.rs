@@ -21,11 +21,11 @@ use nix::time::{clock_gettime, ClockId};
 use pgseal_crypto::internals::{Context, Direction, Mode};
 use pgseal_crypto::{FileCipher, FileId, Fork, KeyLength, MasterKey, UNIT};
 
-use crate::cli::Output;
 use crate::error::{files, BenchError};
 use crate::host::process::{self, Stop};
 use crate::host::{lock, machine};
 use crate::model::{Asked, Case, Metric, Report, Round, Sample, Variant, FORMAT, STOCK};
+use crate::options::Output;
 use crate::statistics::median;
 use crate::{output, progress, run, schedule};
 

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use crate::cli::RunOptions;
+use crate::options::RunOptions;
 use crate::published::{nearest, open_pg_tde, READ_ONLY};
 use crate::recipes::pgbench::{Cells, Load, Pgbench, Script};
 

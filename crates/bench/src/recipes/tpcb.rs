@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use crate::cli::RunOptions;
+use crate::options::RunOptions;
 use crate::published::{nearest, open_pg_tde, TPC_B};
 use crate::recipes::pgbench::{Cells, Load, Pgbench, Script};
 

@@ -15,13 +15,13 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use crate::cli::RunOptions;
 use crate::error::BenchError;
 use crate::host::cluster::Cluster;
 use crate::host::contender::{Contender, Kind};
 use crate::host::requirements::Needs;
 use crate::host::Host;
 use crate::model::{Case, Metric, Origin, Published};
+use crate::options::RunOptions;
 use crate::recipes::{Recipe, Set};
 use crate::schedule::Defaults;
 use clusters::Clusters;

@@ -13,7 +13,6 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use crate::cli::RunOptions;
 use crate::error::{files, BenchError};
 use crate::host::cluster::{Cluster, Settings};
 use crate::host::contender::{self, Contender, Kind};
@@ -21,6 +20,7 @@ use crate::host::process::{self, Cpu};
 use crate::host::requirements::Needs;
 use crate::host::Host;
 use crate::model::{Case, Metric, Origin, Published, Sample};
+use crate::options::RunOptions;
 use crate::recipes::{Recipe, Runs, Samples, Set};
 use crate::schedule::Defaults;
 

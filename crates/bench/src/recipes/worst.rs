@@ -13,12 +13,12 @@ use std::path::Path;
 
 use clap::Args;
 
-use crate::cli::RunOptions;
 use crate::error::BenchError;
 use crate::host::contender::Contender;
 use crate::host::requirements::Needs;
 use crate::host::Host;
 use crate::model::Case;
+use crate::options::RunOptions;
 use crate::recipes::{Recipe, Set};
 use crate::schedule::Defaults;
 use clusters::{Clusters, Fixed};
