@@ -3,43 +3,7 @@
 //! Mixed operands meet as PostgreSQL's parser lets them: int4 < int8 < numeric, all of them with
 //! floats in double precision. Dates take and give numbers of days.
 
-use crate::{cast, datetime, decimal, float, integer, Type, Value, ValueError};
-
-/// A binary operator.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Arithmetic {
-    /// `+`
-    Add,
-    /// `-`
-    Sub,
-    /// `*`
-    Mul,
-    /// `/`
-    Div,
-    /// `%`
-    Mod,
-    /// `^`; numerics with integer exponents get the scale that PostgreSQL 15 gives them
-    Power,
-    /// `^`, with the scale that it has since PostgreSQL 16
-    PowerSince16,
-}
-
-impl Arithmetic {
-    /// Every operator.
-    pub const ALL: [Self; 7] = [
-        Self::Add,
-        Self::Sub,
-        Self::Mul,
-        Self::Div,
-        Self::Mod,
-        Self::Power,
-        Self::PowerSince16,
-    ];
-
-    fn is_power(self) -> bool {
-        matches!(self, Self::Power | Self::PowerSince16)
-    }
-}
+use crate::{cast, datetime, decimal, float, integer, Arithmetic, Type, Value, ValueError};
 
 /// The operator's result, in the type that PostgreSQL gives it.
 #[inline]
