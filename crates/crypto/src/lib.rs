@@ -29,6 +29,7 @@ pub mod foreign;
 pub mod mac;
 mod master;
 pub mod passphrase;
+mod random;
 mod secret;
 pub mod sign;
 #[cfg(test)]
@@ -41,7 +42,8 @@ pub use awslc::{route_allocations, Allocate, Reallocate, Release};
 pub use cipher::FileCipher;
 pub use digest::{sha256, sha512, Prf};
 pub use file_id::{FileId, Fork};
-pub use master::{random_bytes, KeyId, MasterKey, RandomError};
+pub use master::{KeyId, MasterKey};
+pub use random::{random_bytes, RandomError};
 pub use secret::{Mac, Nonces, Secret};
 pub use wipe::without_trace;
 

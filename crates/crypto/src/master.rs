@@ -1,10 +1,11 @@
-//! The master key of a cluster, its public name, and where random bytes come from.
+//! The master key of a cluster, and its public name.
 
 use std::fmt;
 
 use zeroize::Zeroize;
 
 use crate::derive::{cluster_key, ClusterPurpose};
+use crate::{random_bytes, RandomError};
 
 /// The 32 random bytes that every key of a cluster is derived from.
 ///
@@ -66,16 +67,3 @@ impl fmt::Debug for KeyId {
         write!(f, "KeyId({self})")
     }
 }
-
-/// `N` bytes of getrandom(2): all of them, whatever signals arrive, and never a state of our own
-/// that a fork could copy.
-pub fn random_bytes<const N: usize>() -> Result<[u8; N], RandomError> {
-    let mut bytes = [0; N];
-    getrandom::fill(&mut bytes).map_err(RandomError)?;
-    Ok(bytes)
-}
-
-/// The kernel gave no random bytes.
-#[derive(Debug, thiserror::Error)]
-#[error("the kernel gave no random bytes ({0}): check that no seccomp filter blocks getrandom(2)")]
-pub struct RandomError(getrandom::Error);
