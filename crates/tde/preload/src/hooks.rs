@@ -1,6 +1,7 @@
 //! What each interposed function does. One file a theme; every function first lets libc have what
 //! is not protected.
 
+mod buffers;
 pub mod commands;
 pub mod commit_logs;
 pub mod compressors;
@@ -10,6 +11,8 @@ pub mod descriptors;
 mod foreign;
 pub mod names;
 pub mod opening;
+mod page_runs;
+mod racing;
 pub mod restored;
 pub mod sizes;
 pub mod streams;

@@ -179,13 +179,13 @@ fn is_key_directory(directory: &Path) -> bool {
 }
 
 /// Does it lead to what a process keeps in memory? The file system tells most files from these by
-/// one call, whatever path led to them.
+/// one call, whatever path led to them. A file whose file system does not answer counts as one.
 fn holds_memory(fd: c_int, flags: c_int) -> bool {
     let mut filesystem = std::mem::MaybeUninit::<libc::statfs>::uninit();
     // SAFETY: fstatfs fills the structure when it returns 0.
     let kind = unsafe {
         if libc::fstatfs(fd, filesystem.as_mut_ptr()) != 0 {
-            return false;
+            return true;
         }
         filesystem.assume_init().f_type
     };
@@ -300,4 +300,17 @@ pub fn symbol(name: &CStr) -> Option<*mut libc::c_void> {
     // SAFETY: a terminated name.
     let address = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
     (!address.is_null()).then_some(address)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsRawFd;
+
+    #[test]
+    fn what_cannot_be_asked_for_its_file_system_counts_as_memory() {
+        let program = std::fs::File::open("/proc/self/exe").expect("this program");
+        assert!(!holds_memory(program.as_raw_fd(), libc::O_RDONLY));
+        assert!(holds_memory(-1, libc::O_RDONLY));
+    }
 }

@@ -131,7 +131,7 @@ unsafe fn seal(data: *const c_void, len: usize) -> Result<Vec<u8>, Errno> {
     let mut out = sealed();
     out.clear();
     // SAFETY: as the caller promises.
-    let data = unsafe { super::transfers::bytes(data, len) };
+    let data = unsafe { super::buffers::bytes(data, len) };
     match received::pass(data, &mut out) {
         Ok(()) => Ok(out),
         Err(errno) => Err(refused(errno)),

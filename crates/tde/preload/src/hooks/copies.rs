@@ -1,89 +1,15 @@
-//! Calls that move whole ranges: vectors of pages, and the kernel's own copies between files.
+//! Copies that the kernel makes by itself between two files, in place of which pages go through the
+//! cipher.
 
 use super::names::moving;
-use super::transfers::{bytes, bytes_mut, make_resident, reads_alone};
-use crate::counters::{self, Count};
 use crate::disk::check;
-use crate::files::{self, Protected};
+use crate::files;
 use crate::programs;
 use crate::real::libc_call;
-use crate::scratch;
-use libc::{c_int, c_uint, c_ulong, iovec, off_t, size_t, ssize_t};
+use libc::{c_int, c_uint, c_ulong, off_t, size_t, ssize_t};
 use pgseal_crypto::UNIT;
-use pgseal_storage::{Errno, SealedFile};
+use pgseal_storage::Errno;
 use zeroize::Zeroizing;
-
-/// PostgreSQL 17 and 18 read runs of pages into scattered buffers with one call; so do we. None if
-/// the parts are not whole, aligned pages: then they are read one by one.
-///
-/// # Safety
-/// The vectors name the caller's buffers.
-pub unsafe fn read_pages(
-    file: Protected,
-    parts: &[iovec],
-    at: u64,
-) -> Option<Result<usize, Errno>> {
-    let whole =
-        |part: &iovec| part.iov_len % UNIT == 0 && SealedFile::may_read_into(part.iov_base.addr());
-    let sealed = file.file.sealed().ok()?;
-    if at % UNIT as u64 != 0 || !parts.iter().all(whole) || !sealed.opens_in_place() {
-        return None;
-    }
-    if sealed.lacks_images() && !reads_alone() {
-        return None;
-    }
-    let offset = off_t::try_from(at).ok()?;
-    let parts_len = c_int::try_from(parts.len()).ok()?;
-    for part in parts.iter().filter(|_| !reads_alone()) {
-        // SAFETY: the caller's buffer.
-        make_resident(unsafe { bytes_mut(part.iov_base, part.iov_len) });
-    }
-    let got = check(libc_call!(preadv(
-        file.disk.0,
-        parts.as_ptr(),
-        parts_len,
-        offset
-    )));
-    let Ok(got) = got else { return Some(got) };
-    if got % UNIT != 0 {
-        return None;
-    }
-    counters::add(Count::Opened, counters::units(got));
-    let mut done = 0;
-    for part in parts {
-        let len = part.iov_len.min(got - done);
-        // SAFETY: the caller's buffer, just filled to `len` bytes.
-        let buf = unsafe { bytes_mut(part.iov_base, len) };
-        sealed.open_in_place(buf, at + done as u64);
-        done += len;
-    }
-    Some(Ok(got))
-}
-
-/// A new WAL segment is filled by calls with 32 pages each. None if the parts are not whole pages,
-/// or cannot be written as such: then they are written one by one.
-///
-/// # Safety
-/// The vectors name the caller's buffers.
-pub unsafe fn write_pages(
-    file: Protected,
-    parts: &[iovec],
-    at: u64,
-) -> Option<Result<usize, Errno>> {
-    if parts.len() < 2 || parts.iter().any(|part| part.iov_len % UNIT != 0) {
-        return None;
-    }
-    let sealed = file.file.sealed().ok()?;
-    // SAFETY: the caller's buffers.
-    let part = |part: &iovec| unsafe { bytes(part.iov_base, part.iov_len) };
-    let pages = || parts.iter().flat_map(|one| part(one).chunks(UNIT));
-    let written = scratch::with(|scratch| sealed.write_gathered(&file.disk, scratch, pages(), at))
-        .transpose();
-    if matches!(written, Some(Ok(_))) {
-        counters::add_sealed(sealed, pages());
-    }
-    written
-}
 
 pub unsafe fn copy_file_range(
     from: c_int,

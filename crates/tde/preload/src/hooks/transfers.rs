@@ -1,14 +1,14 @@
 //! Reads and writes on descriptors.
 
-use super::count;
+use super::buffers::{bytes, bytes_mut};
+use super::racing::{make_all_resident, make_resident, reads_alone};
+use super::{count, page_runs};
 use crate::counters::{self, Count};
 use crate::files::{self, Protected, Stored};
 use crate::real::libc_call;
-use crate::receivers::{self, guard};
-use crate::{programs, received, scratch};
+use crate::{received, scratch};
 use libc::{c_int, c_void, iovec, off_t, size_t, ssize_t};
 use pgseal_crypto::UNIT;
-use pgseal_storage::scratch::Scratch;
 use pgseal_storage::sealed::beside::read_stored;
 use pgseal_storage::{Disk, Errno, Lock};
 
@@ -245,62 +245,12 @@ impl Protected {
     }
 }
 
-/// Does nobody write the pages of relations that this process reads meanwhile? The server's buffers
-/// are locked against it; its walsenders, and other programs, read beside its writers. WAL has its
-/// writer beside every reader: the startup process of a standby, decoding in SQL, the summarizer.
-pub fn reads_alone() -> bool {
-    programs::is_server() && !guard::is_watched(receivers::state())
-}
-
-/// The memory that a read which may race goes through.
-fn make_all_resident(scratch: &mut Scratch) {
-    make_resident(&mut scratch.unit);
-    make_resident(&mut scratch.run[..UNIT]);
-}
-
-/// Touches every page of memory under `buf`. Where the kernel's copy meets one that is not there,
-/// it goes on byte by byte, and a write may come between two bytes of a cipher block: then the
-/// whole block is noise. With the pages there, aligned blocks are copied in one piece.
-pub fn make_resident(buf: &mut [u8]) {
-    const PAGE_BYTES: usize = 4096;
-    let to_boundary = buf.as_ptr().align_offset(PAGE_BYTES).min(buf.len());
-    let (first, rest) = buf.split_at_mut(to_boundary);
-    for page in std::iter::once(first).chain(rest.chunks_mut(PAGE_BYTES)) {
-        if let Some(byte) = page.first_mut() {
-            *byte = std::hint::black_box(*byte);
-        }
-    }
-}
-
 fn position(offset: off_t) -> Result<u64, Errno> {
     u64::try_from(offset).map_err(|_| Errno::EINVAL)
 }
 
 fn position_of(offset: u64, done: usize) -> Result<off_t, Errno> {
     off_t::try_from(offset + done as u64).map_err(|_| Errno::EFBIG)
-}
-
-/// # Safety
-/// `buf` is the caller's buffer of `len` bytes.
-pub unsafe fn bytes_mut<'a>(buf: *mut c_void, len: size_t) -> &'a mut [u8] {
-    if len == 0 {
-        return &mut [];
-    }
-    // SAFETY: as the caller promises.
-    unsafe { std::slice::from_raw_parts_mut(buf.cast(), len) }
-}
-
-/// The bytes may change while they are read: PostgreSQL sets hint bits in a page that is being
-/// written under a share lock. Each is read once, by the cipher, into our own memory.
-///
-/// # Safety
-/// `buf` is the caller's buffer of `len` bytes.
-pub unsafe fn bytes<'a>(buf: *const c_void, len: size_t) -> &'a [u8] {
-    if len == 0 {
-        return &[];
-    }
-    // SAFETY: as the caller promises.
-    unsafe { std::slice::from_raw_parts(buf.cast(), len) }
 }
 
 /// # Safety
@@ -320,7 +270,7 @@ unsafe fn vectors<'a>(parts: *const iovec, len: c_int) -> Result<&'a [iovec], Er
 unsafe fn read_parts(file: Protected, parts: &[iovec], at: u64) -> Result<usize, Errno> {
     file.file.readable()?;
     // SAFETY: as above.
-    if let Some(done) = unsafe { super::copies::read_pages(file, parts, at) } {
+    if let Some(done) = unsafe { page_runs::read_pages(file, parts, at) } {
         return done;
     }
     let mut done = 0;
@@ -342,7 +292,7 @@ unsafe fn read_parts(file: Protected, parts: &[iovec], at: u64) -> Result<usize,
 unsafe fn write_parts(file: Protected, parts: &[iovec], at: u64) -> Result<usize, Errno> {
     file.file.writable()?;
     // SAFETY: as above.
-    if let Some(done) = unsafe { super::copies::write_pages(file, parts, at) } {
+    if let Some(done) = unsafe { page_runs::write_pages(file, parts, at) } {
         return done;
     }
     let mut done = 0;
