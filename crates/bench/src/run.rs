@@ -27,7 +27,7 @@ use crate::recipes::{Recipe, Runs, Set};
 use crate::schedule::{self, Next, Plan, Turn};
 
 /// Of a servers's socket, whose path the kernel keeps in 108 bytes.
-const LONGEST_WORK: usize = 107 - "/.s.PGSQL.65535".len();
+const MAX_WORK_PATH: usize = 107 - "/.s.PGSQL.65535".len();
 /// With `--until-ci`, unless the command line says another.
 const DEFAULT_LIMIT: Duration = Duration::from_secs(3600);
 
@@ -161,7 +161,7 @@ fn work_directory(options: &RunOptions) -> Result<TempDir, BenchError> {
         .prefix("pgseal-bench.")
         .tempdir_in(&data)
         .map_err(unusable())?;
-    if work.path().as_os_str().len() > LONGEST_WORK {
+    if work.path().as_os_str().len() > MAX_WORK_PATH {
         return Err(BenchError::Usage(format!(
             "the path {} is too long for a server's socket: name a shorter one with --data",
             data.display()

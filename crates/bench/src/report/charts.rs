@@ -21,7 +21,7 @@ const FRACTION: Scale = Scale {
     least: 0.01,
 };
 /// Curves are averaged into so many steps: a page must stay small when a run lasts an hour.
-const MOST_STEPS: usize = 240;
+const MAX_STEPS: usize = 240;
 
 /// A chart of the page.
 #[derive(Debug, Clone, PartialEq)]
@@ -320,7 +320,7 @@ fn seconds(at: f64) -> String {
 
 /// A curve's points, averaged into few enough.
 fn steps(curve: &[(f64, f64)]) -> Vec<Point> {
-    let size = curve.len().div_ceil(MOST_STEPS).max(1);
+    let size = curve.len().div_ceil(MAX_STEPS).max(1);
     let mean = |values: &mut dyn Iterator<Item = f64>| {
         let (sum, count) =
             values.fold((0.0, 0.0), |(sum, count), value| (sum + value, count + 1.0));

@@ -28,7 +28,7 @@ const TEXT_SIZE: f64 = 32.0;
 const ROW_HEIGHT: u32 = 40;
 const FOOT: u32 = 44;
 /// More labels than these would touch.
-const MOST_TICKS: usize = 12;
+const MAX_TICKS: usize = 12;
 
 /// How values are shown.
 #[derive(Debug, Clone, Copy)]
@@ -155,7 +155,7 @@ impl Lines {
         let mut places: Vec<f64> = points.map(|point| point.x).collect();
         places.sort_by(f64::total_cmp);
         places.dedup();
-        let each = places.len().div_ceil(MOST_TICKS).max(1);
+        let each = places.len().div_ceil(MAX_TICKS).max(1);
         let places = places.into_iter().step_by(each).collect();
         Ticks { axis, places }
     }

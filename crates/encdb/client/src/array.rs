@@ -9,7 +9,7 @@ mod text;
 use crate::ClientError;
 
 /// The most dimensions that PostgreSQL has.
-const MOST_DIMENSIONS: usize = 6;
+const MAX_DIMENSIONS: usize = 6;
 
 /// One dimension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +64,7 @@ impl<'a> Array<&'a [u8]> {
     fn take(rest: &mut &'a [u8]) -> Option<Self> {
         let (count, _flags, _type) = (int(rest)?, int(rest)?, int(rest)?);
         let count = usize::try_from(count).ok()?;
-        if count > MOST_DIMENSIONS {
+        if count > MAX_DIMENSIONS {
             return None;
         }
         let (mut dimensions, mut number) = (Vec::new(), usize::from(count > 0));

@@ -68,7 +68,7 @@ impl Wanted {
 pub(crate) type Lists = BTreeMap<PublicKey, Option<Revocations>>;
 
 /// The longest list of another owner that is shown, in bytes: 16 thousand grants.
-pub(crate) const LONGEST_LIST: i32 = 1 << 18;
+pub(crate) const MAX_LIST: i32 = 1 << 18;
 /// Bytes of others' grants and lists that are shown: an opening is one message of at most 8 MB.
 const OTHERS: usize = 2 << 20;
 
@@ -105,14 +105,14 @@ impl Papers {
 }
 
 /// The number of grants that an evaluator takes of one client.
-const MOST: usize = 1024;
+const MAX_SHOWN: usize = 1024;
 
-/// Returns at most `MOST` of these grants, which come newest first. Expired ones go last, because
-/// they say no more than that they have expired: owners who keep their grants short have made
-/// many.
+/// Returns at most `MAX_SHOWN` of these grants, which come newest first. Expired ones go last,
+/// because they say no more than that they have expired: owners who keep their grants short have
+/// made many.
 pub(crate) fn shown(mut grants: Vec<Grant>, now: u64) -> Vec<Grant> {
     grants.sort_by_key(|grant| grant.terms().not_after <= now);
-    grants.truncate(MOST);
+    grants.truncate(MAX_SHOWN);
     grants
 }
 
@@ -230,7 +230,10 @@ mod tests {
             .collect();
         let shown = shown(newest_first, 100);
         let ends: Vec<u64> = shown.iter().map(|grant| grant.terms().not_after).collect();
-        assert_eq!((&ends[..4], ends.len()), (&[200, 300, 90, 80][..], MOST));
+        assert_eq!(
+            (&ends[..4], ends.len()),
+            (&[200, 300, 90, 80][..], MAX_SHOWN)
+        );
     }
 
     #[test]

@@ -508,7 +508,7 @@ async fn papers(
         lists: lists.into_values().flatten().collect(),
     };
     let others = store::grants_to(client, identity).await?;
-    let longest = grants::LONGEST_LIST;
+    let longest = grants::MAX_LIST;
     let lists = store::revocations(client, &grants::owners(&others), longest).await?;
     papers.add_others(others, lists);
     papers.grants = grants::shown(papers.grants, now());

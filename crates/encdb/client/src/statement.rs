@@ -6,7 +6,7 @@
 //! counts as a literal and as every name. So a refusal may be unnecessary, and none is missing.
 
 /// The length of the longest name, in bytes.
-const LONGEST_NAME: usize = 63;
+const MAX_NAME: usize = 63;
 
 /// A token of a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -179,7 +179,7 @@ pub(crate) fn is_word(token: Token<'_>, word: &str) -> bool {
 fn is_name(token: Token<'_>, name: &str) -> bool {
     match token {
         // The server cuts it: what is left may be any name.
-        Token::Word(word) | Token::Quoted(word) if word.len() > LONGEST_NAME => true,
+        Token::Word(word) | Token::Quoted(word) if word.len() > MAX_NAME => true,
         // What it folds beyond ASCII depends on its encoding.
         Token::Word(word) => word.to_lowercase() == name.to_lowercase(),
         Token::Unknown => true,

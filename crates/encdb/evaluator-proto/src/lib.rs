@@ -29,8 +29,8 @@ pub use program::{Program, Step};
 pub use refusal::{Refusal, Report};
 pub use request::{
     AggregateRequest, AttachAs, Batch, Collation, ComparisonRequest, ConversionRequest,
-    OperationRequest, Page, Request, SessionRequest, Unary, MOST_CELLS,
+    OperationRequest, Page, Request, SessionRequest, Unary, MAX_CELLS,
 };
-pub use response::{Finding, Position, Response, Status, MOST_EQUAL, MOST_FINDINGS};
+pub use response::{Finding, Position, Response, Status, MAX_EQUAL, MAX_FINDINGS};
 pub use tickets::{Ticket, Tickets};
 pub use wire::Malformed;

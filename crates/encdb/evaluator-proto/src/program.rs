@@ -13,9 +13,9 @@ use crate::Malformed;
 
 /// Operands of a program at most: PostgreSQL's functions have 100 arguments. The extension's header
 /// says the same.
-const MOST_OPERANDS: usize = 64;
+const MAX_OPERANDS: usize = 64;
 /// Steps of a program at most.
-const MOST_STEPS: usize = 256;
+const MAX_STEPS: usize = 256;
 
 const CAST: u8 = 0x40;
 
@@ -72,7 +72,7 @@ pub struct Program<'a>(&'a [u8]);
 impl<'a> Program<'a> {
     /// The program of these bytes, for so many operands.
     pub fn parse(bytes: &'a [u8], operands: usize) -> Result<Self, Malformed> {
-        if bytes.len() > MOST_STEPS || operands > MOST_OPERANDS {
+        if bytes.len() > MAX_STEPS || operands > MAX_OPERANDS {
             return Err(Malformed);
         }
         let (mut values, mut taken) = (0_usize, 0);
@@ -143,10 +143,10 @@ mod tests {
     #[test]
     fn programs_end_somewhere() {
         let long = |operators| format!("${}", "~".repeat(operators));
-        assert!(Program::parse(long(MOST_STEPS - 1).as_bytes(), 1).is_ok());
-        assert!(Program::parse(long(MOST_STEPS).as_bytes(), 1).is_err());
+        assert!(Program::parse(long(MAX_STEPS - 1).as_bytes(), 1).is_ok());
+        assert!(Program::parse(long(MAX_STEPS).as_bytes(), 1).is_err());
         let wide = |operands| format!("{}{}", "$".repeat(operands), "+".repeat(operands - 1));
-        assert!(Program::parse(wide(MOST_OPERANDS).as_bytes(), MOST_OPERANDS).is_ok());
-        assert!(Program::parse(wide(MOST_OPERANDS + 1).as_bytes(), MOST_OPERANDS + 1).is_err());
+        assert!(Program::parse(wide(MAX_OPERANDS).as_bytes(), MAX_OPERANDS).is_ok());
+        assert!(Program::parse(wide(MAX_OPERANDS + 1).as_bytes(), MAX_OPERANDS + 1).is_err());
     }
 }

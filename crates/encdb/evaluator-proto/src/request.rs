@@ -13,7 +13,7 @@ mod operation;
 mod session;
 
 pub use aggregate::{AggregateRequest, Batch};
-pub use comparison::{ComparisonRequest, Page, MOST_CELLS};
+pub use comparison::{ComparisonRequest, Page, MAX_CELLS};
 pub use conversion::ConversionRequest;
 pub use operation::{OperationRequest, Unary};
 pub use session::{AttachAs, SessionRequest};

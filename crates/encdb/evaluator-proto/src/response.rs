@@ -51,9 +51,9 @@ pub struct Position {
 }
 
 /// Findings of one search at most.
-pub const MOST_FINDINGS: u32 = 16;
+pub const MAX_FINDINGS: u32 = 16;
 /// Equal cells of a finding at most.
-pub const MOST_EQUAL: usize = 2;
+pub const MAX_EQUAL: usize = 2;
 
 /// What a search found of a page: where the probe stands on it as the evaluator has it, and which
 /// cells stand beside it. That holds of the cells wherever they are by now. Of a page that came

@@ -80,7 +80,7 @@ const COLLATIONS: [Collation<'static>; 5] = [
     Collation::Libc("xx_XX"),
 ];
 /// Cells and states that are remembered at most.
-const MOST: usize = 400;
+const MAX_BYTES: usize = 400;
 
 /// Random numbers that say what is asked.
 type Step = [u32; 6];
@@ -180,8 +180,8 @@ impl Asker {
         request.encode(&mut bytes);
         self.connection.call(&bytes, &mut response);
         match Response::parse(&response).unwrap() {
-            Response::Cell(cell) if self.cells.len() < MOST => self.cells.push(cell.to_vec()),
-            Response::Number(state) if begins && self.states.len() < MOST => {
+            Response::Cell(cell) if self.cells.len() < MAX_BYTES => self.cells.push(cell.to_vec()),
+            Response::Number(state) if begins && self.states.len() < MAX_BYTES => {
                 self.states.push(state)
             }
             _ => (),

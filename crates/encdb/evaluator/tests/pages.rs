@@ -10,7 +10,7 @@ use common::*;
 use pgseal_cell::grant::Operation;
 use pgseal_evaluator::engine::{CollationId, Connection, Engine};
 use pgseal_evaluator_proto::{
-    AttachAs, Finding, Items, Page, Position, Refusal, MOST_CELLS, MOST_FINDINGS,
+    AttachAs, Finding, Items, Page, Position, Refusal, MAX_CELLS, MAX_FINDINGS,
 };
 use pgseal_value::Value;
 use proptest::prelude::*;
@@ -199,7 +199,7 @@ proptest! {
             prop_assert_eq!(finding, &page(finding.block).plain(probe));
             next = page(finding.block).next(probe);
         }
-        prop_assert!(next.is_none() || told.len() == MOST_FINDINGS as usize);
+        prop_assert!(next.is_none() || told.len() == MAX_FINDINGS as usize);
     }
 }
 
@@ -265,7 +265,7 @@ fn a_page_is_replaced_by_the_page_that_is_handed_over_and_no_other_is() {
     assert_eq!(told[0].equal, std::slice::from_ref(&two));
     assert_eq!((tell(6, &[], 0).len(), tell(7, &[], 0).len()), (1, 0));
     // A page that is the next of itself ends the search.
-    assert_eq!(tell(8, &[&one_more, &one], 8).len(), MOST_FINDINGS as usize);
+    assert_eq!(tell(8, &[&one_more, &one], 8).len(), MAX_FINDINGS as usize);
 }
 
 #[test]
@@ -352,7 +352,7 @@ fn pages_of_two_keys_are_answered_and_not_kept() {
 fn what_is_no_page_is_refused() {
     let (mut connection, _, mut key) = alice_with(&engine(false), &[]);
     let one = key.int4(1);
-    let many = vec![one.as_slice(); MOST_CELLS + 1];
+    let many = vec![one.as_slice(); MAX_CELLS + 1];
     // More than any page of PostgreSQL's has, and more than the usual one, which is not kept.
     let large = key.text(&"x".repeat(8_200));
     let word = key.text("y");

@@ -39,9 +39,9 @@ type Challenge = [u8; CHALLENGE];
 /// A kind of message, and how many bytes follow.
 const HEAD: usize = 5;
 /// More than the keys and the grants of any session.
-const MOST: usize = 1 << 30;
+const MAX_MESSAGE: usize = 1 << 30;
 /// Descriptors that one message brings.
-pub(crate) const MOST_DESCRIPTORS: usize = 2;
+pub(crate) const MAX_DESCRIPTORS: usize = 2;
 
 /// Where a leader and its workers meet.
 pub(crate) struct Meeting {
@@ -178,7 +178,7 @@ pub(crate) fn receive(
     let descriptors = read(socket, &mut head, goes_on)?;
     let [kind, len @ ..] = head;
     let len = usize::try_from(u32::from_le_bytes(len)).map_err(io::Error::other)?;
-    if len > MOST {
+    if len > MAX_MESSAGE {
         return Err(io::ErrorKind::InvalidData.into());
     }
     // Reserved at once: growing would leave copies behind.
@@ -219,7 +219,7 @@ fn read(
     into: &mut [u8],
     goes_on: &mut dyn FnMut() -> bool,
 ) -> io::Result<Vec<OwnedFd>> {
-    let mut space = cmsg_space!([RawFd; MOST_DESCRIPTORS]);
+    let mut space = cmsg_space!([RawFd; MAX_DESCRIPTORS]);
     let (mut descriptors, mut got) = (Vec::new(), 0);
     while got < into.len() {
         let mut parts = [IoSliceMut::new(&mut into[got..])];

@@ -16,7 +16,7 @@ use pgseal_evaluator_proto::message::Kind;
 use pgseal_evaluator_proto::ring::{shrink, MAX_MESSAGE};
 use pgseal_evaluator_proto::{
     AggregateRequest, AttachAs, Collation, ComparisonRequest, Items, KeyRow, Refusal, Report,
-    Request, Response, SessionRequest, Tickets, MOST_FINDINGS,
+    Request, Response, SessionRequest, Tickets, MAX_FINDINGS,
 };
 
 use crate::handover::{self, Door, Handover, Left, Taken};
@@ -410,11 +410,11 @@ impl Shell {
         }
     }
 
-    /// What is answered by findings, [`MOST_FINDINGS`] at most.
+    /// What is answered by findings, [`MAX_FINDINGS`] at most.
     pub(crate) fn findings(&mut self, request: &Request<'_>) -> Result<Items<'_>, Failure> {
         self.send(request)?;
         match understand(&self.response)? {
-            Response::Findings(found) if found.len() <= MOST_FINDINGS as usize => Ok(found),
+            Response::Findings(found) if found.len() <= MAX_FINDINGS as usize => Ok(found),
             _ => Err(Refusal::MalformedRequest.into()),
         }
     }

@@ -11,7 +11,7 @@ use crate::{Collate, Value, ValueError};
 
 /// Bytes that are compared in vain at most: seconds. A pattern behind whose `%` nearly all matches,
 /// again and again, takes hours, and nobody could stop it.
-const MOST_STEPS: usize = 1 << 31;
+const MAX_STEPS: usize = 1 << 31;
 /// Bytes of a search times those that are searched, up to which each place is looked at.
 const FEW: usize = 1 << 20;
 
@@ -166,7 +166,7 @@ fn matches(subject: Subject, pattern: &[u8]) -> Result<bool, ValueError> {
     if pattern == b"%" {
         return Ok(true);
     }
-    matches_within(Steps(MOST_STEPS), subject, pattern)
+    matches_within(Steps(MAX_STEPS), subject, pattern)
 }
 
 fn matches_within(mut left: Steps, subject: Subject, pattern: &[u8]) -> Result<bool, ValueError> {

@@ -140,7 +140,7 @@ fn runner() -> Result<PathBuf, Failure> {
 fn wrapper(runner: &Path, program: &Path) -> Result<String, BindirError> {
     let (runner, program) = (text(runner)?, text(program)?);
     let line = format!("#!{runner} {program}\n");
-    if line.len() <= LONGEST_LINE && line.split_whitespace().count() == 2 {
+    if line.len() <= MAX_LINE && line.split_whitespace().count() == 2 {
         return Ok(line);
     }
     let (runner, program) = (quoted(runner), quoted(program));
@@ -150,14 +150,14 @@ fn wrapper(runner: &Path, program: &Path) -> Result<String, BindirError> {
 }
 
 /// What every kernel reads; since 5.1 it is twice as much.
-const LONGEST_LINE: usize = 127;
+const MAX_LINE: usize = 127;
 
 /// Is this one of ours?
 fn is_wrapper(program: &Path) -> io::Result<bool> {
-    const LONGEST: u64 = 16_384;
+    const MAX_BYTES: u64 = 16_384;
     let mut head = Vec::new();
     fs::File::open(program)?
-        .take(LONGEST)
+        .take(MAX_BYTES)
         .read_to_end(&mut head)?;
     let mut lines = head.split(|&byte| byte == b'\n').take(2);
     Ok(head.starts_with(b"#!") && lines.any(|line| find(line, WRAPPER.as_bytes())))

@@ -16,7 +16,7 @@ const PART: &[u8] = b".pgseal.part";
 /// Ends the name of a copy that is whole.
 const STORED: &[u8] = b".pgseal";
 /// Room for the longer of them in a file's name.
-const LONGEST_NAME: usize = 255 - PART.len();
+const MAX_NAME: usize = 255 - PART.len();
 
 /// The name of a copy of `name` that is being written.
 #[must_use]
@@ -113,7 +113,7 @@ pub fn action(name: &[u8], geometry: &Geometry) -> Action {
     };
     let own = name.len() - directory_of(name).len();
     match action {
-        Action::Store(..) if own > LONGEST_NAME => Action::Refuse("use shorter file names"),
+        Action::Store(..) if own > MAX_NAME => Action::Refuse("use shorter file names"),
         action => action,
     }
 }

@@ -38,12 +38,12 @@ fn value(setting: Option<CString>) -> Option<CString> {
 fn path(function: &CStr, started_as: &CStr) -> Option<CString> {
     type PathOf = unsafe extern "C" fn(*const c_char, *mut c_char);
     /// MAXPGPATH, and room.
-    const LONGEST: usize = 4096;
+    const MAX_LEN: usize = 4096;
     if started_as.count_bytes() >= 1000 {
         return None;
     }
     let address = server::symbol(function)?;
-    let mut found = [0u8; LONGEST];
+    let mut found = [0u8; MAX_LEN];
     // SAFETY: exported by every server with this type (port.h): it takes a path shorter than
     // MAXPGPATH (1024) and fills a buffer of that size with a terminated one.
     unsafe {

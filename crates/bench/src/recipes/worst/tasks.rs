@@ -13,7 +13,7 @@ const MESSAGE: u64 = 8000;
 const DATABASES_OF_TABLES: &str = "many";
 /// A task is repeated until so much of the table has gone through it.
 const ENOUGH_MB: usize = 64;
-const MOST_REPEATS: usize = 4;
+const MAX_REPEATS: usize = 4;
 /// A scan is short.
 const SCANS: usize = 4;
 
@@ -170,7 +170,7 @@ impl Kind {
 impl Size {
     /// How many times a short task runs, each time on every server.
     pub(super) fn repeats(self) -> usize {
-        (ENOUGH_MB / self.megabytes as usize).clamp(1, MOST_REPEATS)
+        (ENOUGH_MB / self.megabytes as usize).clamp(1, MAX_REPEATS)
     }
 }
 
@@ -233,7 +233,7 @@ fn load(kind: Kind, size: Size) -> Load {
 fn tables(size: Size) -> Load {
     let database = |n: usize| format!("{DATABASES_OF_TABLES}{n}");
     let all = || (0..size.repeats()).map(database);
-    let drop = (0..MOST_REPEATS).map(|n| format!("DROP DATABASE IF EXISTS {}", database(n)));
+    let drop = (0..MAX_REPEATS).map(|n| format!("DROP DATABASE IF EXISTS {}", database(n)));
     let create = all().map(|name| format!("CREATE DATABASE {name}"));
     let session = |database| Session {
         database,
@@ -281,7 +281,7 @@ fn copies(count: usize) -> Vec<String> {
 
 fn drop_copies() -> Vec<String> {
     let drop = |n| format!("DROP TABLE IF EXISTS work{n}");
-    (0..MOST_REPEATS).map(drop).collect()
+    (0..MAX_REPEATS).map(drop).collect()
 }
 
 /// Fifty tables a transaction, because it locks all that it touches.

@@ -5,7 +5,7 @@ use std::str::Chars;
 
 use zeroize::Zeroizing;
 
-use super::{Array, Dimension, MOST_DIMENSIONS};
+use super::{Array, Dimension, MAX_DIMENSIONS};
 use crate::ClientError;
 
 impl Array<Zeroizing<String>> {
@@ -167,7 +167,7 @@ impl<'a> Parser<'a> {
     /// Reads `{…}` at this depth: lists or elements. All lists of one depth have one length.
     fn list(&mut self, depth: usize) -> Option<()> {
         self.spaces();
-        if depth == MOST_DIMENSIONS || !self.take('{') {
+        if depth == MAX_DIMENSIONS || !self.take('{') {
             return None;
         }
         if self.lengths.len() == depth {

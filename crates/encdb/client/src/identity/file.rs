@@ -17,7 +17,7 @@ use super::{Identity, IdentityError};
 use crate::list::Kept;
 
 /// The longest identity file, in bytes.
-const LONGEST: u64 = 4 << 20;
+const MAX_FILE: u64 = 4 << 20;
 
 /// Why an identity file cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -69,7 +69,7 @@ impl IdentityFile {
             return Err(IdentityFileError::Open(path.to_owned()));
         }
         let not_a_text = |error| IdentityFileError::Text(path.to_owned(), error);
-        if metadata.len() > LONGEST {
+        if metadata.len() > MAX_FILE {
             return Err(not_a_text(IdentityError::Malformed));
         }
         // One more than there is: the buffer with the keys never moves.
@@ -163,7 +163,7 @@ fn text(
     kept: &Kept,
 ) -> Result<Zeroizing<String>, IdentityFileError> {
     let text = identity.encode(kept);
-    let text = text.filter(|text| text.len() as u64 <= LONGEST);
+    let text = text.filter(|text| text.len() as u64 <= MAX_FILE);
     text.ok_or_else(|| IdentityFileError::TooLong(path.to_owned()))
 }
 

@@ -13,8 +13,8 @@ use crate::grants::Lists;
 use crate::{ClientError, Identity};
 
 /// The number, and the size in bytes, of other owners' grants to a subject that are looked at.
-const MOST_GRANTS: i64 = 1024;
-const LONGEST_GRANT: i32 = 16_384;
+const MAX_GRANTS: i64 = 1024;
+const MAX_GRANT: i32 = 16_384;
 
 /// Hands a message to the evaluator, and returns its answer.
 pub(super) async fn relay(client: &Client, message: &[u8]) -> Result<Vec<u8>, ClientError> {
@@ -106,7 +106,7 @@ pub(super) async fn grants_to(
                ORDER BY row_number() OVER (PARTITION BY owner ORDER BY created DESC), created \
                LIMIT $4";
     let (subject, owner) = (&subject.0[..], &owner.0[..]);
-    let values: [&(dyn ToSql + Sync); 4] = [&subject, &owner, &LONGEST_GRANT, &MOST_GRANTS];
+    let values: [&(dyn ToSql + Sync); 4] = [&subject, &owner, &MAX_GRANT, &MAX_GRANTS];
     grants(client.query(sql, &values).await)
 }
 

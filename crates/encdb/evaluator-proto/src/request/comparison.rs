@@ -7,7 +7,7 @@ use crate::wire::{put_bytes, Malformed, Out, Reader};
 use crate::Items;
 
 /// The most cells of a page that a request sends.
-pub const MOST_CELLS: usize = 256;
+pub const MAX_CELLS: usize = 256;
 
 /// A page of an index, as a request sends it.
 #[derive(Clone, Copy, Debug, PartialEq)]

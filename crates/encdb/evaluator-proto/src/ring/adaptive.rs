@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 /// About what sleeping and being woken costs: who spins longer had better slept at once. A model
 /// has no clock: it is eager, then sleeps.
-const MOST: Duration = Duration::from_micros(if cfg!(loom) { 0 } else { 40 });
-const LEAST: Duration = Duration::from_micros(if cfg!(loom) { 0 } else { 1 });
+const MAX_PATIENCE: Duration = Duration::from_micros(if cfg!(loom) { 0 } else { 40 });
+const MIN_PATIENCE: Duration = Duration::from_micros(if cfg!(loom) { 0 } else { 1 });
 
 /// Turns before the first pause: a fraction of a microsecond.
 const EAGER: u32 = if cfg!(loom) { 2 } else { 100 };
@@ -23,7 +23,9 @@ pub(super) struct Adaptive {
 
 impl Adaptive {
     pub(super) fn new() -> Self {
-        Self { patience: MOST }
+        Self {
+            patience: MAX_PATIENCE,
+        }
     }
 
     /// Spins until `ready` gives something, or patience ends. Each success doubles patience, each
@@ -38,8 +40,8 @@ impl Adaptive {
         }
         let found = self.spin_on(ready);
         self.patience = match found {
-            Some(_) => (self.patience * 2).min(MOST),
-            None => (self.patience / 2).max(LEAST),
+            Some(_) => (self.patience * 2).min(MAX_PATIENCE),
+            None => (self.patience / 2).max(MIN_PATIENCE),
         };
         found
     }

@@ -38,7 +38,7 @@ pub(super) struct States {
 
 /// The most that sums and leading cells take in a connection: PostgreSQL, where the rows come from,
 /// sees no more of a state than its handle, and keeps no account of it.
-const MOST_BYTES: usize = 64 << 20;
+const MAX_BYTES: usize = 64 << 20;
 
 /// What a state takes beside its bytes: itself, and its part of the map.
 const EACH: usize = size_of::<State>() + 48;
@@ -115,7 +115,7 @@ impl States {
 
     /// Keeps a state under the handle that it was taken by, if there is room for it.
     fn put_back(&mut self, handle: u64, state: State) -> Result<(), Refusal> {
-        if self.bytes + state.bytes() > MOST_BYTES {
+        if self.bytes + state.bytes() > MAX_BYTES {
             return Err(Refusal::TooMany);
         }
         let states = self.by_handle.len() + 1;

@@ -9,7 +9,7 @@ use super::roles::{Deed, Role};
 use super::{Connection, Start};
 
 /// The longest answer: one value of PostgreSQL.
-const LONGEST: usize = 1 << 30;
+const MAX_ANSWER: usize = 1 << 30;
 /// How often the bytes of a request are in memory at most while it is answered: with it, opened,
 /// computed with, sealed, and in the answer. Beside that an answer takes what is small.
 const COPIES: usize = 7;
@@ -47,7 +47,7 @@ impl Connection {
             .map_err(Refusal::from)
             .and_then(|request| self.answer(&request, response));
         let refusal = match answered {
-            Ok(()) if response.len() <= LONGEST => return,
+            Ok(()) if response.len() <= MAX_ANSWER => return,
             Ok(()) => Refusal::TooLarge,
             Err(refusal) => refusal,
         };

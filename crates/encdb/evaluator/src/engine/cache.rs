@@ -9,7 +9,7 @@
 //! Into a set that is full a cell comes when it is met for the second time: most that a search in
 //! an index meets are never met again, and to take one in costs as much as to open it. It begins
 //! small and doubles while it has no room, up to the limit that [`Cache::new`] is given. Cells that
-//! are long take at most [`MOST_LONG`] bytes together.
+//! are long take at most [`MAX_LONG`] bytes together.
 
 use pgseal_value::Value;
 
@@ -28,12 +28,12 @@ pub struct Opened {
 pub struct Place(u32);
 
 /// The longest cell that is kept.
-pub const LONGEST: usize = 4096;
+pub const MAX_LEN: usize = 4096;
 /// What long cells and what they hold may take: locked memory is dear, and each connection has
 /// some.
-const MOST_LONG: usize = 8 << 20;
+const MAX_LONG: usize = 8 << 20;
 /// Slots that are looked at for one cell's room.
-const MOST_LOOKED: usize = 1024;
+const MAX_LOOKED: usize = 1024;
 
 const WAYS: usize = 4;
 const FIRST_SETS: usize = 64;
@@ -184,7 +184,7 @@ impl Cache {
         content: Opened,
         keep: Option<Place>,
     ) -> Result<Place, Opened> {
-        match cell.len() <= LONGEST && self.is_welcome(cell) && self.make_room(cell, keep) {
+        match cell.len() <= MAX_LEN && self.is_welcome(cell) && self.make_room(cell, keep) {
             true => Ok(self.insert(cell, content, keep)),
             false => Err(content),
         }
@@ -198,8 +198,8 @@ impl Cache {
     }
 
     fn push_out(&mut self, bytes: usize, keep: Option<Place>) -> bool {
-        for _ in 0..MOST_LOOKED {
-            if self.long + bytes <= MOST_LONG {
+        for _ in 0..MAX_LOOKED {
+            if self.long + bytes <= MAX_LONG {
                 break;
             }
             self.hand = (self.hand + 1) % self.slots.len();
@@ -214,7 +214,7 @@ impl Cache {
                 _ => self.tags[set][way] &= !USED,
             }
         }
-        self.long + bytes <= MOST_LONG
+        self.long + bytes <= MAX_LONG
     }
 
     fn empty(&mut self, set: usize, way: usize) {
@@ -236,7 +236,7 @@ impl Cache {
         met
     }
 
-    /// Takes a cell in, of at most [`LONGEST`] bytes, at another place than the one to be kept.
+    /// Takes a cell in, of at most [`MAX_LEN`] bytes, at another place than the one to be kept.
     pub fn insert(&mut self, cell: &[u8], content: Opened, keep: Option<Place>) -> Place {
         let hash = hash(cell).expect("a cell that was opened has a header");
         let (set, tag) = place_of(hash, self.tags.len());
@@ -394,7 +394,7 @@ mod tests {
             assert!(cache.admit(cell, opened(0), None).is_ok());
             assert!(cache.find(cell).is_some());
         }
-        assert!(cache.admit(&cell(1, LONGEST + 1), opened(0), None).is_err());
+        assert!(cache.admit(&cell(1, MAX_LEN + 1), opened(0), None).is_err());
     }
 
     #[test]
@@ -410,10 +410,10 @@ mod tests {
             assert_eq!(number(&cache, kept), -1);
             cache.grow();
             let slots = cache.slots.iter().map(Slot::long).sum();
-            assert!(cache.long == slots && slots <= MOST_LONG);
+            assert!(cache.long == slots && slots <= MAX_LONG);
         }
         // Nearly all of the room is used, and small ones take none of it.
-        assert!(cache.long > MOST_LONG - 2 * 8000);
+        assert!(cache.long > MAX_LONG - 2 * 8000);
         let small = cell(9000, 39);
         assert!(cache.admit(&small, opened(9000), None).is_ok() && cache.find(&small).is_some());
         cache.clear();

@@ -5,7 +5,7 @@ use pgseal_cell::{CellError, CellRef, Mode};
 use pgseal_evaluator_proto::Refusal;
 use pgseal_value::Value;
 
-use super::cache::{Opened, Place, LONGEST};
+use super::cache::{Opened, Place, MAX_LEN};
 use super::counts::Asked;
 use super::rights::why_not;
 use super::Connection;
@@ -50,7 +50,7 @@ impl Spare {
     fn hold(&mut self, cell: &[u8], content: Opened, side: Side) {
         let held = &mut self.0[side as usize];
         held.cell.clear();
-        if cell.len() <= LONGEST {
+        if cell.len() <= MAX_LEN {
             held.cell.extend_from_slice(cell);
         }
         held.content = Some(content);
@@ -304,7 +304,7 @@ impl Connection {
         let start = into.len();
         self.seal(&value, key, Mode::Derived, into)?;
         let cell = &into[start..];
-        if cell.len() <= LONGEST && self.cache.make_room(cell, None) {
+        if cell.len() <= MAX_LEN && self.cache.make_room(cell, None) {
             let opened = Opened {
                 value,
                 key,
@@ -353,7 +353,7 @@ mod tests {
         assert!(spare.holds(&[1; 39], Side::Left) && !spare.holds(&[1; 39], Side::Right));
         assert!(!spare.holds(&[1; 38], Side::Left) && !spare.holds(&[], Side::Left));
         // Nothing is taken for a cell that is too long, not even no cell.
-        let long = vec![1; LONGEST + 1];
+        let long = vec![1; MAX_LEN + 1];
         spare.hold(&long, opened(), Side::Left);
         for cell in [&long[..], &[1; 39], &[]] {
             assert!(!spare.holds(cell, Side::Left));

@@ -21,14 +21,14 @@ use super::session::Holdings;
 use super::shares::{Full, Holder, Shares};
 
 /// Bytes of deposits, and of lists, that are kept at most.
-const MOST_LEFT: usize = 64 << 20;
-const MOST_LISTED: usize = 16 << 20;
+const MAX_LEFT: usize = 64 << 20;
+const MAX_LISTED: usize = 16 << 20;
 /// What a deposit and an owner's lists take beside the numbers in them, and what a number takes.
 const DEPOSIT: usize = 1024;
 const LIST: usize = 128;
 const SERIAL: usize = 32;
 /// Deposits that one session is handed out.
-const MOST_HANDED_OUT: usize = 1024;
+const MAX_HANDED_OUT: usize = 1024;
 
 /// What is kept beyond sessions.
 pub struct Deposits {
@@ -57,8 +57,8 @@ struct Deposit {
 impl Default for Deposits {
     fn default() -> Self {
         Self {
-            left: Shares::new(MOST_LEFT),
-            taken_back: Shares::new(MOST_LISTED),
+            left: Shares::new(MAX_LEFT),
+            taken_back: Shares::new(MAX_LISTED),
             number: 0,
         }
     }
@@ -162,7 +162,7 @@ impl Deposits {
             .flat_map(|of_one| meant(of_one).enumerate())
             .collect();
         all.sort_by_key(|(place, kept)| (*place, kept.number));
-        let mut first = all.into_iter().take(MOST_HANDED_OUT);
+        let mut first = all.into_iter().take(MAX_HANDED_OUT);
         first.try_for_each(|(_, kept)| holdings.hand(&kept.owner, &kept.held))
     }
 }

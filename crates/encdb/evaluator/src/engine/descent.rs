@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use pgseal_cell::{CellRef, OwnerId};
 use pgseal_evaluator_proto::{
-    Finding, Items, Page as Given, Position, Refusal, MOST_CELLS, MOST_EQUAL, MOST_FINDINGS,
+    Finding, Items, Page as Given, Position, Refusal, MAX_CELLS, MAX_EQUAL, MAX_FINDINGS,
 };
 
 use super::cells::{At, Origin, Side};
@@ -22,9 +22,9 @@ use super::trees::{Known, Page, PageId};
 use super::{CollationId, Connection};
 
 /// Bytes of a page's cells at most: PostgreSQL's largest page.
-const MOST_BYTES: usize = 32 << 10;
+const MAX_BYTES: usize = 32 << 10;
 /// Bytes of the cells of a page that is kept, at most: of PostgreSQL's usual pages.
-const MOST_KEPT: usize = 8 << 10;
+const MAX_KEPT: usize = 8 << 10;
 
 /// Where a search begins.
 #[derive(Clone, Copy)]
@@ -87,7 +87,7 @@ impl Findings {
 }
 
 /// The first and the last place of what is equal, if anything is.
-fn ends(position: Position) -> [usize; MOST_EQUAL] {
+fn ends(position: Position) -> [usize; MAX_EQUAL] {
     [
         position.before as usize,
         (position.through as usize).saturating_sub(1),
@@ -141,7 +141,7 @@ impl Connection {
         collation: CollationId,
     ) -> Result<Findings, Refusal> {
         let (mut findings, mut next) = (Findings::default(), Some(start.block));
-        while let Some(block) = next.filter(|_| findings.count < MOST_FINDINGS) {
+        while let Some(block) = next.filter(|_| findings.count < MAX_FINDINGS) {
             let is_given = given.is_some();
             let id = self.page_id(start, block)?;
             let Some(page) = given.take().or_else(|| self.shared.find_page(owner, &id)) else {
@@ -197,7 +197,7 @@ impl Connection {
         let key_id = |cell| CellRef::parse(cell).ok()?.key_id();
         let mut cells = given.cells.iter().map(key_id);
         let first = cells.next()??;
-        if bytes(given) > MOST_KEPT || !cells.all(|key| key == Some(first)) {
+        if bytes(given) > MAX_KEPT || !cells.all(|key| key == Some(first)) {
             return None;
         }
         let mut keys = self.view.keys.iter();
@@ -224,7 +224,7 @@ fn bytes(page: &Given<'_>) -> usize {
 
 fn check_size(page: &Given<'_>) -> Result<(), Refusal> {
     let cells = page.cells.len();
-    match cells <= MOST_CELLS && bytes(page) <= MOST_BYTES && page.children.len() / 4 <= cells + 1 {
+    match cells <= MAX_CELLS && bytes(page) <= MAX_BYTES && page.children.len() / 4 <= cells + 1 {
         true => Ok(()),
         false => Err(Refusal::TooMany),
     }

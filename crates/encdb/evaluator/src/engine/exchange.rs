@@ -25,9 +25,9 @@ use crate::audit::Event;
 /// How long an offer waits for its answer, in seconds.
 const OFFER: u64 = 300;
 /// The longest session, in seconds: a week.
-const LONGEST: u64 = 7 * 24 * 3600;
+const MAX_LIFETIME: u64 = 7 * 24 * 3600;
 /// The longest grant, in bytes: some thousand keys. Each session keeps a thousand grants.
-const LONGEST_GRANT: usize = 16 << 10;
+const MAX_GRANT: usize = 16 << 10;
 
 /// Where the exchange with the client stands. An offer and an open session may be there together:
 /// a client of a pool opens its own session after another's.
@@ -75,7 +75,7 @@ impl Connection {
         self.check_share(Deed::Open)?;
         let offer = self.exchange.offer.take().ok_or(Refusal::MessageRefused)?;
         let opened = offer.open(message, self.now)?;
-        let expires = opened.expires.min(self.now.saturating_add(LONGEST));
+        let expires = opened.expires.min(self.now.saturating_add(MAX_LIFETIME));
         if self.now >= expires {
             return Err(MessageError::Expired.into());
         }
@@ -170,7 +170,7 @@ impl Connection {
     /// likes: only its own owner's has a record, another's is told when it is used.
     fn add_grant(&mut self, grant: &Grant, lists: &[VerifiedRevocations]) -> Result<(), Refusal> {
         let session = self.session.as_ref().ok_or(Refusal::NoSession)?;
-        if grant.encode().len() > LONGEST_GRANT {
+        if grant.encode().len() > MAX_GRANT {
             return Err(Refusal::TooLarge);
         }
         let mut held = Held::verify(grant)?;

@@ -14,7 +14,7 @@ use super::expressions::{Made, Operand};
 use super::{CollationId, Connection, SharedCollation};
 
 /// Collations that a connection knows at most.
-const MOST_COLLATIONS: usize = 256;
+const MAX_COLLATIONS: usize = 256;
 
 /// Where a probe stands among `len` sorted values; `order` is that of one of them beside it.
 pub(super) fn position(
@@ -304,7 +304,7 @@ impl Connection {
         let known = self.collations.iter().position(|(known, _)| known == name);
         let index = match known {
             Some(index) => index,
-            None if self.collations.len() >= MOST_COLLATIONS => return Err(Refusal::TooMany),
+            None if self.collations.len() >= MAX_COLLATIONS => return Err(Refusal::TooMany),
             None => {
                 let rules = (self.shared.config.collation)(name);
                 let rules = rules.ok_or(Refusal::UnknownCollation)?;

@@ -27,7 +27,7 @@ const RATE: i64 = 16 << 10;
 const COUNTS_LEAVE: i64 = BURST / 2;
 const LAST: i64 = BURST / 8;
 /// Roles that are remembered beside those that have something.
-const MOST_IDLE: usize = 4096;
+const MAX_IDLE: usize = 4096;
 /// Memory is taken in such pieces, and so much is held on to: it is not asked for at each row.
 const PIECE: usize = 16 << 10;
 const HELD: usize = 16 * PIECE;
@@ -129,7 +129,7 @@ impl Roles {
     pub fn enter(&self, role: Role, deed: Deed, now: u64) -> Result<(), Refusal> {
         let mut shares = self.shares();
         let free = self.connections.saturating_sub(shares.connections);
-        if shares.of.len() > MOST_IDLE {
+        if shares.of.len() > MAX_IDLE {
             shares.of.retain(|_, share| !share.is_idle(now));
         }
         let share = shares.of.entry(role).or_insert_with(|| Share::new(now));
@@ -369,6 +369,6 @@ mod tests {
             assert!(roles.enter(role, Deed::Revoke, 0).is_ok());
             roles.leave(role);
         }
-        assert!(roles.shares().of.len() <= MOST_IDLE + 1);
+        assert!(roles.shares().of.len() <= MAX_IDLE + 1);
     }
 }

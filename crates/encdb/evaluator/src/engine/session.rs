@@ -23,11 +23,11 @@ use super::rights::{Asker, Held};
 use super::roles::Room;
 
 /// Data keys that one session takes of its own owner, and of all others together.
-const MOST_KEYS: usize = 16_384;
+const MAX_KEYS: usize = 16_384;
 /// The longest name of a key, in bytes: that of `encdb.data_key`.
-const LONGEST_NAME: usize = 1024;
+const MAX_NAME: usize = 1024;
 /// Grants that one session takes of its client.
-const MOST_GRANTS: usize = 1024;
+const MAX_GRANTS: usize = 1024;
 /// What a key takes beside its row, expanded, and a grant beside what its owner signed, which is
 /// there twice.
 const KEY: usize = 3072;
@@ -188,7 +188,7 @@ impl Holdings {
     /// conversions name their keys by it alone.
     pub fn load(&mut self, item: &[u8]) -> Result<bool, Refusal> {
         let row = KeyRow::parse(item)?;
-        if row.name.len() > LONGEST_NAME {
+        if row.name.len() > MAX_NAME {
             return Ok(false);
         }
         let wrapped = WrappedKey::parse(row.wrapped)?;
@@ -214,7 +214,7 @@ impl Holdings {
         } else {
             self.owners.len() - self.own
         };
-        taken < MOST_KEYS / sharing
+        taken < MAX_KEYS / sharing
     }
 
     /// Takes a row in that is new and of an owner whose keys are here.
@@ -255,7 +255,7 @@ impl Holdings {
 
     /// Takes a grant of the client's in.
     pub fn grant(&mut self, grant: Held) -> Result<(), Refusal> {
-        if self.grants.len() - self.handed >= MOST_GRANTS && !self.has(&grant) {
+        if self.grants.len() - self.handed >= MAX_GRANTS && !self.has(&grant) {
             return Err(Refusal::TooMany);
         }
         if !self.has(&grant) {

@@ -6,7 +6,7 @@
 //! engine inside another process names it as the global allocator of that library.
 //!
 //! Blocks are powers of two, cut from chunks, and kept in one list for each size; what is larger
-//! than [`LARGEST`] has a mapping of its own. Where pages cannot be locked the heap goes on and
+//! than [`MAX_BLOCK`] has a mapping of its own. Where pages cannot be locked the heap goes on and
 //! counts them ([`unlocked_bytes`]): whoever starts the process sees to the limit.
 
 use std::alloc::{GlobalAlloc, Layout};
@@ -17,9 +17,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::reserve;
 
-const SMALLEST: usize = 16;
-const LARGEST: usize = 32 << 10;
-const CLASSES: usize = (LARGEST / SMALLEST).trailing_zeros() as usize + 1;
+const MIN_BLOCK: usize = 16;
+const MAX_BLOCK: usize = 32 << 10;
+const CLASSES: usize = (MAX_BLOCK / MIN_BLOCK).trailing_zeros() as usize + 1;
 const CHUNK: usize = 256 << 10;
 const PAGE: usize = 4096;
 /// In front of a block of AWS-LC: its size.
@@ -61,7 +61,7 @@ impl LockedHeap {
     }
 
     fn class(&self, size: usize) -> MutexGuard<'_, Class> {
-        let index = (size / SMALLEST).trailing_zeros() as usize;
+        let index = (size / MIN_BLOCK).trailing_zeros() as usize;
         self.classes[index]
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -77,7 +77,7 @@ impl Default for LockedHeap {
 /// The size of the block for a layout: at least its alignment, because blocks are aligned to their
 /// size.
 fn block(layout: Layout) -> usize {
-    let size = layout.size().max(layout.align()).max(SMALLEST);
+    let size = layout.size().max(layout.align()).max(MIN_BLOCK);
     size.checked_next_power_of_two().unwrap_or(usize::MAX)
 }
 
@@ -91,7 +91,7 @@ unsafe impl GlobalAlloc for LockedHeap {
             return null_mut();
         }
         match block(layout) {
-            size if size > LARGEST => map(layout.size()),
+            size if size > MAX_BLOCK => map(layout.size()),
             size => self.class(size).take(size),
         }
     }
@@ -102,7 +102,7 @@ unsafe impl GlobalAlloc for LockedHeap {
         unsafe {
             wipe(start, layout.size());
             let size = block(layout);
-            if size > LARGEST {
+            if size > MAX_BLOCK {
                 unmap(start, layout.size());
             } else {
                 self.class(size).give_back(start);
@@ -259,7 +259,7 @@ mod tests {
         let heap = LockedHeap::new();
         let layouts: Vec<Layout> = (0..2000)
             .map(|i| layout(1 + (i * 37) % 5000, 1 << (i % 8)))
-            .chain([layout(1 << 20, 8), layout(LARGEST, 4096)])
+            .chain([layout(1 << 20, 8), layout(MAX_BLOCK, 4096)])
             .collect();
         for _ in 0..3 {
             let blocks: Vec<*mut u8> = layouts

@@ -15,14 +15,14 @@ use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, SeccompRule, TargetA
 
 /// Locked memory that a process needs at least, and for each connection: its ring, what it keeps
 /// open, and its buffers, as large as they become.
-const LEAST_LOCKED: u64 = 64 << 20;
+const MIN_LOCKED: u64 = 64 << 20;
 const LOCKED_EACH: u64 = 32 << 20;
 /// And for each page of an index that is kept.
 const LOCKED_PAGE: u64 = 32 << 10;
 
 /// Descriptors beside one for each connection: standard ones, socket, signals, epoll, the log, and
 /// what is open for a moment.
-const LEAST_DESCRIPTORS: u64 = 24;
+const MIN_DESCRIPTORS: u64 = 24;
 
 /// Why the process does not start. Each names what to change.
 #[derive(Debug, thiserror::Error)]
@@ -99,7 +99,7 @@ pub fn memory(
     let (limit, _) = getrlimit(Resource::RLIMIT_MEMLOCK)
         .map_err(|errno| HardenError::Kernel("to tell a limit", errno))?;
     let each = LOCKED_EACH * u64::from(connections) + LOCKED_PAGE * u64::from(pages);
-    let needed = LEAST_LOCKED + each + shared;
+    let needed = MIN_LOCKED + each + shared;
     let within = match limit < needed {
         false => Within::Limit,
         true if os::may_lock() => Within::Capability,
@@ -115,7 +115,7 @@ pub fn memory(
 /// Each connection may have its descriptor. What is missing is taken within the hard limit, and
 /// beyond it as root.
 pub fn descriptors(connections: u32) -> Result<(), HardenError> {
-    let needed = LEAST_DESCRIPTORS + u64::from(connections);
+    let needed = MIN_DESCRIPTORS + u64::from(connections);
     let limits = || {
         getrlimit(Resource::RLIMIT_NOFILE)
             .map_err(|errno| HardenError::Kernel("to tell a limit", errno))

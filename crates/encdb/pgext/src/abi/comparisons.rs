@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_int};
 
 use pgseal_evaluator_proto::{
     ComparisonRequest, Finding, Items, OperationRequest, Page, Position, Refusal, Request,
-    Response, MOST_EQUAL,
+    Response, MAX_EQUAL,
 };
 
 use super::{list, locale, put, report, shell, PgsealBytes};
@@ -63,7 +63,7 @@ pub struct PgsealFinding {
     position: PgsealPosition,
     below: PgsealBytes,
     above: PgsealBytes,
-    equal: [PgsealBytes; MOST_EQUAL],
+    equal: [PgsealBytes; MAX_EQUAL],
     nequal: usize,
     far: PgsealBytes,
     uniform: c_int,
@@ -71,7 +71,7 @@ pub struct PgsealFinding {
 
 impl From<Finding<'_>> for PgsealFinding {
     fn from(finding: Finding<'_>) -> Self {
-        let mut equal = [PgsealBytes::from(&[][..]); MOST_EQUAL];
+        let mut equal = [PgsealBytes::from(&[][..]); MAX_EQUAL];
         for (place, cell) in equal.iter_mut().zip(finding.equal.iter()) {
             *place = cell.into();
         }
@@ -81,7 +81,7 @@ impl From<Finding<'_>> for PgsealFinding {
             below: finding.below.into(),
             above: finding.above.into(),
             equal,
-            nequal: finding.equal.len().min(MOST_EQUAL),
+            nequal: finding.equal.len().min(MAX_EQUAL),
             far: finding.far.into(),
             uniform: c_int::from(finding.uniform),
         }

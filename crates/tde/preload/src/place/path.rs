@@ -109,9 +109,9 @@ impl Absolute {
     /// The same for a file that is not there. A link that hangs leads to where `open` makes one.
     #[inline(never)]
     fn real_of_missing(&self) -> Option<Self> {
-        const MOST_LINKS: usize = 40; // as many as the kernel follows
+        const MAX_LINKS: usize = 40; // as many as the kernel follows
         let mut path = Self::from_bytes(self.bytes())?;
-        for _ in 0..=MOST_LINKS {
+        for _ in 0..=MAX_LINKS {
             path = path.in_real_directory()?;
             let Ok(target) = std::fs::read_link(OsStr::from_bytes(path.bytes())) else {
                 return Some(path);
