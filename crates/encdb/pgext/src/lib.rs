@@ -19,8 +19,8 @@ mod handover;
 mod peers;
 mod shell;
 mod states;
+mod transport;
 mod warning;
-mod way;
 
 /// Whatever is allocated here may hold a key or a value.
 #[global_allocator]

@@ -1,8 +1,8 @@
-//! What one backend has of an evaluator: a way to it, and why its last call was refused.
+//! One backend's side of an evaluator: the transport to it, and why its last call was refused.
 //!
-//! States: without a way (before [`Shell::attach`], after [`Shell::detach`]), inline, isolated. The
-//! inline way has short cuts for what a query does most; everything else is a request, whichever
-//! way it goes.
+//! States: without a transport (before [`Shell::attach`], after [`Shell::detach`]), inline,
+//! isolated. The inline transport has short cuts for what a query does most; everything else is a
+//! request over either.
 
 use std::cmp::Ordering;
 use std::ffi::{CStr, CString};
@@ -22,8 +22,8 @@ use pgseal_evaluator_proto::{
 use crate::handover::{self, Door, Handover, Left, Taken};
 use crate::peers::{IsWorker, Meeting};
 use crate::states::States;
+use crate::transport::{Inline, Interrupts, Isolated, Transport};
 use crate::warning::Warning;
-use crate::way::{Inline, Interrupts, Isolated, Way};
 
 /// Bytes of wrapped keys that go into one request, a fraction of what fits: anybody may have added
 /// rows, of any number and length.
@@ -75,7 +75,7 @@ pub(crate) enum Place<'a> {
 
 /// A backend's side.
 pub(crate) struct Shell {
-    way: Way,
+    transport: Transport,
     /// The role that this backend serves, of whose share its connection is.
     pub(crate) role: u32,
     /// For sessions of its own, which its parallel workers share.
@@ -104,7 +104,7 @@ pub(crate) struct Shell {
 impl Shell {
     pub(crate) fn new() -> Self {
         Self {
-            way: Way::None,
+            transport: Transport::None,
             role: 0,
             leader: None,
             outside: None,
@@ -156,9 +156,9 @@ impl Shell {
                 AttachAs::Client
             }
         };
-        self.way = match &self.outside {
-            None => Way::Inline(Box::new(Inline::new())),
-            Some(socket) => Way::Isolated(Box::new(Isolated::connect(socket, interrupts)?)),
+        self.transport = match &self.outside {
+            None => Transport::Inline(Box::new(Inline::new())),
+            Some(socket) => Transport::Isolated(Box::new(Isolated::connect(socket, interrupts)?)),
         };
         self.done(&Request::Session(SessionRequest::Attach {
             kind,
@@ -169,17 +169,17 @@ impl Shell {
 
     /// Goes on as a worker with what its leader gave; false if that is nothing.
     fn follow(&mut self, taken: Taken, interrupts: Interrupts) -> Result<bool, Failure> {
-        self.way = match (taken, &self.outside) {
+        self.transport = match (taken, &self.outside) {
             (Taken::Nothing, _) => return Ok(false),
             (Taken::Session(session), None) => {
                 let mut inline = Inline::new();
                 let connection = &mut inline.connection;
                 connection.import_session(&session, self.database)?;
-                Way::Inline(Box::new(inline))
+                Transport::Inline(Box::new(inline))
             }
             (Taken::Evaluator(answer, ends), Some(_)) => match (understand(&answer)?, ends) {
                 (Response::Done, Some(ends)) => {
-                    Way::Isolated(Box::new(Isolated::over(ends, interrupts)?))
+                    Transport::Isolated(Box::new(Isolated::over(ends, interrupts)?))
                 }
                 _ => return Err(Refusal::UnknownTicket.into()),
             },
@@ -190,20 +190,20 @@ impl Shell {
 
     /// Ends the session, if there is one.
     pub(crate) fn detach(&mut self) {
-        self.way = Way::None;
+        self.transport = Transport::None;
         self.leader = None;
         self.leave_nothing();
         self.gave_up = false;
         self.dropped.clear();
     }
 
-    /// Whether there was a way, and its other end is gone.
+    /// Returns whether there was a transport whose other end is gone.
     pub(crate) fn is_lost(&self) -> bool {
-        matches!(&self.way, Way::Isolated(isolated) if !isolated.is_open())
+        matches!(&self.transport, Transport::Isolated(isolated) if !isolated.is_open())
     }
 
     pub(crate) fn set_time(&mut self, now: u64) {
-        if let Way::Inline(inline) = &mut self.way {
+        if let Transport::Inline(inline) = &mut self.transport {
             inline.connection.set_time(now);
         }
     }
@@ -239,7 +239,7 @@ impl Shell {
         let lengths = rows
             .iter()
             .map(|row| row.name.len() + row.wrapped.len() + ROW);
-        self.way.room(PORTION)?;
+        self.transport.room(PORTION)?;
         if !os::has_room(lengths.sum()) {
             return Err(Refusal::OutOfMemory.into());
         }
@@ -251,8 +251,8 @@ impl Shell {
             )?;
         }
         // The evaluator outside has them for workers too.
-        match self.way {
-            Way::Inline(_) => self.leave(true),
+        match self.transport {
+            Transport::Inline(_) => self.leave(true),
             _ => Ok(()),
         }
     }
@@ -268,8 +268,8 @@ impl Shell {
     /// Grows when what workers need of the session changes, beside keys, which they load
     /// themselves. None where the evaluator outside gives it to them.
     fn epoch(&self) -> Option<u64> {
-        match &self.way {
-            Way::Inline(inline) => Some(inline.connection.epoch()),
+        match &self.transport {
+            Transport::Inline(inline) => Some(inline.connection.epoch()),
             _ => None,
         }
     }
@@ -298,14 +298,14 @@ impl Shell {
     /// Once in a session of the evaluator outside: the tickets of a worker that is on its way are
     /// not to change.
     fn left(&mut self) -> Result<Left, Failure> {
-        let life = match &mut self.way {
-            Way::Inline(inline) => {
+        let life = match &mut self.transport {
+            Transport::Inline(inline) => {
                 let mut session = Vec::new();
                 inline.connection.export_session(&mut session)?;
                 return Ok(Left::Session(session.into()));
             }
-            Way::Isolated(isolated) => isolated.life()?,
-            Way::None => return Ok(Left::Nothing),
+            Transport::Isolated(isolated) => isolated.life()?,
+            Transport::None => return Ok(Left::Nothing),
         };
         let tickets =
             self.ask(
@@ -345,7 +345,7 @@ impl Shell {
         right: &[u8],
         locale: Collation<'_>,
     ) -> Result<Ordering, Failure> {
-        if let Way::Inline(inline) = &mut self.way {
+        if let Transport::Inline(inline) = &mut self.transport {
             Inline::room(left.len().saturating_add(right.len()))?;
             let collation = inline.collation(locale)?;
             return Ok(inline.connection.compare(left, right, collation)?);
@@ -362,7 +362,7 @@ impl Shell {
     }
 
     pub(crate) fn hash(&mut self, seed: u64, cell: &[u8]) -> Result<u64, Failure> {
-        if let Way::Inline(inline) = &mut self.way {
+        if let Transport::Inline(inline) = &mut self.transport {
             Inline::room(cell.len())?;
             return Ok(inline.connection.hash(seed, cell)?);
         }
@@ -373,7 +373,7 @@ impl Shell {
     }
 
     pub(crate) fn order_prefix(&mut self, cell: &[u8]) -> Result<u64, Failure> {
-        if let Way::Inline(inline) = &mut self.way {
+        if let Transport::Inline(inline) = &mut self.transport {
             Inline::room(cell.len())?;
             return Ok(inline.connection.order_prefix(cell)?);
         }
@@ -466,11 +466,11 @@ impl Shell {
         self.request.clear();
         shrink(&mut self.response);
         let len = request.encoded_len();
-        self.way.room(len)?;
+        self.transport.room(len)?;
         self.request.reserve_exact(len);
         request.encode(&mut self.request);
-        self.requests += u64::from(matches!(self.way, Way::Isolated(_)));
-        let called = self.way.call(&self.request, &mut self.response);
+        self.requests += u64::from(matches!(self.transport, Transport::Isolated(_)));
+        let called = self.transport.call(&self.request, &mut self.response);
         self.gave_up = called.is_err();
         shrink(&mut self.request);
         called

@@ -1,4 +1,4 @@
-//! The way to the evaluator, and what is about keys.
+//! Calls that attach a session to the evaluator, and those that bring keys.
 
 use std::ffi::{c_char, c_int, CStr};
 use std::ptr;
@@ -9,7 +9,7 @@ use pgseal_evaluator_proto::{ConversionRequest, KeyRow, Refusal, Request};
 use super::{answer_cell, put, report, shell, text, PgsealBytes};
 use crate::peers::{IsWorker, Meeting};
 use crate::shell::{self as other_side, Failure, Leader, Peer, Place, Shell};
-use crate::way::Interrupts;
+use crate::transport::Interrupts;
 
 /// `PgsealRefusal`.
 #[repr(C)]

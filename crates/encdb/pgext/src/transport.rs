@@ -1,4 +1,4 @@
-//! The two ways to an evaluator: the engine in this process, and the process behind a socket.
+//! The transports to an evaluator: the engine in this process, or the process behind a socket.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
@@ -18,13 +18,13 @@ const CACHE: usize = 4096;
 const STATES: usize = 1 << 20;
 
 /// Where requests go.
-pub(crate) enum Way {
+pub(crate) enum Transport {
     None,
     Inline(Box<Inline>),
     Isolated(Box<Isolated>),
 }
 
-impl Way {
+impl Transport {
     /// Asks for the memory that a request of so many bytes takes, before it is made.
     pub(crate) fn room(&self, request: usize) -> Result<(), Refusal> {
         let bytes = match self {
@@ -59,7 +59,7 @@ pub(crate) struct Inline {
 }
 
 impl Inline {
-    /// As [`Way::room`].
+    /// As [`Transport::room`].
     #[inline]
     pub(crate) fn room(request: usize) -> Result<(), Refusal> {
         let is_there = os::has_room(most_memory(request));
