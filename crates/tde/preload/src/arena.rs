@@ -69,7 +69,7 @@ impl<const SIZE: usize> Arena<SIZE> {
         base != 0 && (base..base + Self::BYTES).contains(&address)
     }
 
-    /// In a forked child: the mapping is inherited, its locks are not.
+    /// Locks the memory again in a forked child, which inherits the mapping but not its locks.
     pub fn relock(&self) {
         lock(
             self.base.load(Ordering::Acquire),
@@ -167,7 +167,7 @@ mod tests {
 
     extern "C" fn nothing() {}
 
-    /// In a child, which keeps its limit to itself.
+    /// Runs in a child, which keeps its limit to itself.
     #[test]
     fn a_slot_without_memory_is_refused_and_stays_free() {
         // SAFETY: the child only makes system calls before it ends.
@@ -210,7 +210,7 @@ mod tests {
         let old = limit.rlim_cur;
         if let Some(new) = new {
             limit.rlim_cur = new;
-            // SAFETY: as above.
+            // SAFETY: `limit` is a structure of our own, which the call only reads.
             unsafe { libc::setrlimit(libc::RLIMIT_DATA, &raw const limit) };
         }
         old

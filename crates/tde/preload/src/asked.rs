@@ -1,6 +1,7 @@
-//! What `pgseal` asks of a program before it relies on it: is the library in it? The loader drops a
-//! library that it cannot map, with a warning at best, and the program would write in clear. A
-//! server also tells where it looks for its files when it is started as another file.
+//! The answer to a question that `pgseal` asks of a program before it relies on it: is the library
+//! in it? The loader drops a library that it cannot map, with a warning at best, and the program
+//! would write in clear. A server also tells where it looks for its files when it is started as
+//! another file.
 
 use crate::real::libc_call;
 use crate::server;
@@ -34,7 +35,7 @@ fn value(setting: Option<CString>) -> Option<CString> {
     CString::new(&setting[start..]).ok()
 }
 
-/// What this function of the server says of a server that is started as `started_as`.
+/// Returns the path that this function of the server finds for a start as `started_as`.
 fn path(function: &CStr, started_as: &CStr) -> Option<CString> {
     type PathOf = unsafe extern "C" fn(*const c_char, *mut c_char);
     /// MAXPGPATH, and room.

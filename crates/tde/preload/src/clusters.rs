@@ -65,7 +65,7 @@ impl Cluster {
         Some(self.segment_size.load(Ordering::Relaxed)).filter(|&size| size != 0)
     }
 
-    /// From now on WAL segments have `size` bytes.
+    /// Sets the size of WAL segments, in bytes, for all later uses.
     pub fn remember_segment_size(&self, size: u32) {
         self.segment_size.store(size, Ordering::Relaxed);
     }

@@ -136,9 +136,10 @@ fn has_usual_blocks() -> bool {
     checked.is_ok()
 }
 
-/// Without data checksums and `wal_log_hints` a page that changes by hint bits alone is in no WAL
-/// record, and a copy that reads it while it is written may hold half a cipher block of each
-/// version, which no checksum shows and no full-page image replaces.
+/// Returns whether a postmaster may run on this cluster. Without data checksums and
+/// `wal_log_hints`, a page that changes by hint bits alone is in no WAL record. A copy that reads
+/// it while it is written may hold half a cipher block of each version, which no checksum shows and
+/// no full-page image replaces.
 fn allows_postmaster(cluster: &Cluster) -> bool {
     let Some(control) = read_or_say(cluster) else {
         return false;

@@ -13,7 +13,7 @@ use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-/// What is counted, by its place in a slot.
+/// The counters, each with its index in a slot.
 #[derive(Clone, Copy)]
 pub enum Count {
     Opened = 0,

@@ -1,9 +1,10 @@
-//! What a connection says of itself to a sealed primary: `-c pgseal.receiver=<word>`.
+//! The word by which a connection declares itself to a sealed primary: `-c pgseal.receiver=<word>`.
 //!
 //! The word is `raw`, or a token that lets this receiver have clear pages because it will store
-//! them sealed. Who holds the primary's key makes a token of his own at each connection, however
-//! long ago he started: walreceiver and pg_rewind from their cluster, others from what a twin says
-//! of the server ([`OWN`]). Where the key is another one, the twin hands over a token ([`GIVEN`]).
+//! them sealed. A program that holds the primary's key makes its own token at each connection,
+//! however long ago it started: walreceiver and pg_rewind from their cluster, others from what a
+//! wrapper says of the server ([`OWN`]). Where the key is another one, the wrapper passes on a
+//! token ([`GIVEN`]).
 //!
 //! psql stores no copy: what it asks over a physical replication connection, it asks as raw.
 //!
@@ -29,14 +30,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::OnceLock;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The word that a twin found out, or [`OWN`]. A token is no key, but lets its bearer in.
+/// The word that a wrapper found out, or [`OWN`]. A token is no key, but lets its bearer in.
 const GIVEN: &CStr = variable::RECEIVER.as_c_str();
-/// The same, out of `/proc/PID/environ`.
+/// The word of [`GIVEN`], after it was taken out of `/proc/PID/environ`.
 static TAKEN: OnceLock<CString> = OnceLock::new();
 /// The word for the connection that brings the WAL into a tar.
 const WAL: &CStr = variable::WAL_RECEIVER.as_c_str();
 static TAKEN_FOR_WAL: OnceLock<CString> = OnceLock::new();
-/// In place of a token, before the primary's system identifier: its key is at hand.
+/// The word in place of a token, before the primary's system identifier: its key is at hand.
 const OWN: &[u8] = b"own.";
 /// Has the backup begun? Its own connection was made before.
 static BACKUP_RUNS: AtomicBool = AtomicBool::new(false);
@@ -44,7 +45,7 @@ static BACKUP_RUNS: AtomicBool = AtomicBool::new(false);
 const ASKS: &str = "psql";
 /// How TLS is asked for.
 const SSLMODE: &CStr = c"sslmode";
-/// What takes ciphertext.
+/// The word of a receiver that takes ciphertext.
 const RAW: &str = receiver::RAW.as_str();
 /// How long a token may be used to connect, in seconds; the connection may last longer.
 const LIFETIME: u64 = receiver::LIFETIME;
@@ -65,7 +66,8 @@ pub fn start() {
 /// gets no WAL.
 unsafe extern "C" fn send_query(connection: libpq::Connection, query: *const c_char) -> c_int {
     type SendQuery = unsafe extern "C" fn(libpq::Connection, *const c_char) -> c_int;
-    // SAFETY: the caller's C string; libpq's function with the caller's arguments.
+    // SAFETY: `query` is null or a C string that PQsendQuery's caller owns; libpq's own function
+    // gets that caller's arguments.
     unsafe {
         if !query.is_null() && CStr::from_ptr(query).to_bytes().starts_with(b"BASE_BACKUP") {
             BACKUP_RUNS.store(true, Ordering::Relaxed);
@@ -80,7 +82,7 @@ unsafe extern "C" fn send_query(connection: libpq::Connection, query: *const c_c
 /// A connection parameter: keyword and value.
 pub type Setting = (&'static CStr, CString);
 
-/// What to connect with besides the caller's parameters, and instead of what they say.
+/// Returns the parameters to connect with besides the caller's, which they override.
 pub fn settings(parameters: &libpq::Parameters) -> Vec<Setting> {
     let Some(resolved) = parameters.resolve() else {
         return Vec::new();
@@ -158,7 +160,7 @@ fn is_physical(replication: &[u8]) -> bool {
 /// # Safety
 /// `options` is a C string that the caller may change.
 pub unsafe fn withdraw(options: *mut c_char) {
-    // SAFETY: as above.
+    // SAFETY: `options` is a C string, by this function's contract.
     let text = unsafe { CStr::from_ptr(options) }.to_bytes();
     let left = match programs::is_server() {
         true if receives_for_its_cluster() => words::without_any(text),

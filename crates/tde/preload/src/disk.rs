@@ -82,7 +82,7 @@ pub fn stat(fd: c_int) -> Result<libc::stat, Errno> {
     }
 }
 
-/// The same of a name, and of a link itself.
+/// Returns the status of a name, without following a link that it names (`fstatat`).
 pub fn lstat(directory: c_int, path: &CStr) -> Result<libc::stat, Errno> {
     let mut stat = std::mem::MaybeUninit::uninit();
     let flags = libc::AT_SYMLINK_NOFOLLOW;

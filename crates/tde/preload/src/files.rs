@@ -232,8 +232,8 @@ fn entry(fd: c_int) -> Option<&'static AtomicPtr<OpenFile>> {
     Some(&chunk[fd % CHUNK])
 }
 
-/// The same, with its chunk mapped now if need be. None if the number is too high, or if the kernel
-/// gives no memory.
+/// Returns the entry for a descriptor's file, and maps its chunk if there is none yet. None if the
+/// number is too high, or if the kernel gives no memory.
 fn made_entry(fd: c_int) -> Option<&'static AtomicPtr<OpenFile>> {
     if let Some(entry) = entry(fd) {
         return Some(entry);

@@ -1,5 +1,5 @@
-//! What each interposed function does. One file a theme; every function first lets libc have what
-//! is not protected.
+//! The functions behind the interposed symbols, with a file for each theme. Every function first
+//! lets libc have what is not protected.
 
 mod buffers;
 pub mod commands;

@@ -84,7 +84,7 @@ std::arch::global_asm!(
 extern "C" fn start(_count: c_int, arguments: *const *mut c_char) {
     asked::answer();
     if programs::detect() {
-        // SAFETY: as above.
+        // SAFETY: `arguments` is `main`'s array: glibc gives initialisers what it gives `main`.
         unsafe { programs::silence_echo(arguments) };
         process::start();
         unlock::take_handover();

@@ -61,7 +61,7 @@ fn find(name: &CStr) -> Option<*mut c_void> {
     }
 }
 
-/// What libpq makes of parameters together with environment, service file and defaults.
+/// The parameters that libpq makes of what it is given, environment, service file and defaults.
 pub struct Resolved {
     /// The role to connect as.
     pub role: Vec<u8>,
@@ -87,13 +87,14 @@ impl Parameters {
     /// The caller's.
     ///
     /// # Safety
-    /// Two arrays of C strings that outlive this, the first with a null at its end.
+    /// The arguments are arrays of C strings that outlive this, the first with a null at its end;
+    /// the second is as long.
     pub unsafe fn new(
         keywords: *const *const c_char,
         values: *const *const c_char,
         expand_dbname: c_int,
     ) -> Self {
-        // SAFETY: as above.
+        // SAFETY: `at` stops at the null that ends `keywords`, and `values` is as long.
         let given = |array: *const *const c_char, at| unsafe { *array.add(at) };
         let count = (0..)
             .take_while(|&at| !given(keywords, at).is_null())
@@ -208,7 +209,7 @@ pub fn has_tls() -> bool {
     }
 }
 
-/// What libpq tells of a connection's parameters.
+/// The array in which libpq tells a connection's parameters.
 struct Told {
     first: *mut Info,
     free: unsafe extern "C" fn(*mut Info),
@@ -246,22 +247,22 @@ impl Drop for Told {
     }
 }
 
-/// What libpq says of this connection by its function `name`.
+/// Returns what libpq says of this connection by its function `name`; empty without one.
 ///
 /// # Safety
-/// A connection, and a function that takes one and gives null or a C string.
+/// `connection` is valid for the function, which returns null or a C string.
 pub unsafe fn said(name: &CStr, connection: Connection) -> Vec<u8> {
-    // SAFETY: as above.
+    // SAFETY: the function takes `connection` and returns null or a C string, by this contract.
     unsafe { function::<Text>(name).map_or(Vec::new(), |say| text(say(connection))) }
 }
 
 /// # Safety
-/// Null or a C string.
+/// `pointer` is null or a C string.
 unsafe fn text(pointer: *const c_char) -> Vec<u8> {
     if pointer.is_null() {
         return Vec::new();
     }
-    // SAFETY: as above.
+    // SAFETY: `pointer` is not null, so it is a C string, by this function's contract.
     unsafe { CStr::from_ptr(pointer) }.to_bytes().to_vec()
 }
 

@@ -30,7 +30,7 @@ use std::ffi::{CStr, OsStr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-/// What a path leads to.
+/// The kind of file that a path leads to.
 #[allow(clippy::large_enum_variant)] // made on the stack once a call: no heap in the preload
 pub enum Place {
     /// Not protected: libc's business.
@@ -41,12 +41,12 @@ pub enum Place {
     Sealed(&'static Cluster, Class),
 }
 
-/// Finds out.
+/// Finds out where a path leads.
 pub fn of(path: &CStr) -> Place {
     at(libc::AT_FDCWD, path)
 }
 
-/// The same for a name below a directory descriptor.
+/// Finds out where a name below a directory descriptor leads.
 ///
 /// Not inlined, as all that holds a path: each is a page of the stack, and a function touches all
 /// of its pages, whichever it needs; a new process pays for each.
@@ -60,7 +60,7 @@ pub fn at(directory: c_int, path: &CStr) -> Place {
     }
 }
 
-/// What the spelling of a name says. None: it is clear if no part of it is a symbolic link, which
+/// Judges a name by its spelling. None: it is clear if no part of it is a symbolic link, which
 /// [`direct::open`] finds out; else [`at`] must be asked.
 #[inline(never)]
 pub fn by_spelling(directory: c_int, path: &CStr) -> Option<Place> {
@@ -211,7 +211,7 @@ struct Found {
     is_certain: bool,
 }
 
-/// Whose data directory it is.
+/// The owner of a data directory.
 enum Owner {
     Known(&'static Cluster),
     /// Sealed, and nothing of it was needed yet. `pg_ctl stop` needs nothing: it must not ask for a
@@ -372,7 +372,7 @@ fn by_links(path: &Absolute) -> Option<Found> {
     in_tablespace(path).or_else(|| in_wal(path))
 }
 
-/// By its names alone; nothing without a cluster.
+/// Returns whether a path may lead through a link, by its names alone; false without a cluster.
 fn may_be_linked(path: &Absolute) -> bool {
     clusters::all().next().is_some() && (version_above(path).is_some() || may_be_wal(path))
 }
@@ -440,7 +440,7 @@ fn being_copied(path: &Absolute) -> Option<Found> {
     Some(Found::new(owner, in_some_tablespace(path)?.bytes()))
 }
 
-/// What a file would be if its version directory were a tablespace's.
+/// Returns the path that a file would have if its version directory were a tablespace's.
 fn in_some_tablespace(path: &Absolute) -> Option<Absolute> {
     let location = path::parent(version_above(path)?)?;
     Absolute::from_bytes(b"pg_tblspc/0")?.join(path.after(location))

@@ -1,7 +1,7 @@
-//! Whose memory this is. After `vfork` a child runs in its parent's memory until it execs, and may
-//! close or copy descriptors on its way (PL/Python's subprocess closes all of them): the table of
-//! open files is its parent's and must stay as it is, or the parent's next write to a sealed file
-//! would be in clear.
+//! The owner of the memory that this process runs in. After `vfork` a child runs in its parent's
+//! memory until it execs, and may close or copy descriptors before that (PL/Python's subprocess
+//! closes all of them). The table of open files is its parent's and must stay as it is, or the
+//! parent's next write to a sealed file would be in clear.
 //!
 //! The owner's process id lies in a page that the kernel wipes at every fork that copies memory,
 //! by whatever call: wiped means a copy of our own, another id means borrowed memory.

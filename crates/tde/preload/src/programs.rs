@@ -95,7 +95,7 @@ pub unsafe fn silence_echo(arguments: *const *mut c_char) {
     if !is("psql") || !runs_for_pg_upgrade() {
         return;
     }
-    // SAFETY: as the caller promises.
+    // SAFETY: `arguments` is an array that ends with a null, where the reading stops.
     let all = (0..).map(|i| unsafe { *arguments.add(i) });
     for argument in all.take_while(|argument| !argument.is_null()) {
         // SAFETY: a terminated string, and a shorter one that takes its place.

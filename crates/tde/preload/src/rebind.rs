@@ -18,9 +18,9 @@ use std::{ptr, slice};
 /// name in another object: then there is nothing to lead.
 ///
 /// # Safety
-/// Nobody else runs; `hook` is a function of the type that the callers expect.
+/// No other thread runs; `hook` is a function of the type that the callers expect.
 pub unsafe fn lead(name: &CStr, hook: *const c_void) -> bool {
-    // SAFETY: as the caller promises.
+    // SAFETY: no other thread runs, and `hook` has the right type, by this function's contract.
     Object::executable().is_some_and(|executable| unsafe { executable.lead(name, hook) })
 }
 
@@ -62,12 +62,12 @@ struct Relocation {
     addend: i64,
 }
 
-/// What of a program's or a library's image is needed (elf(5)).
+/// The parts of a program's or a library's image that are needed (elf(5)).
 #[derive(Clone, Copy)]
 pub struct Object {
     base: usize,
     dynamic: usize,
-    /// What the loader has made read-only: start and length.
+    /// The range that the loader has made read-only: start and length in bytes.
     read_only: (usize, usize),
 }
 
@@ -78,7 +78,7 @@ const OF_CALLS: [u64; 2] = if cfg!(target_arch = "aarch64") {
     [6, 7]
 };
 
-/// Whose object is looked for, and what was found.
+/// A search for an object, with its result.
 struct Search<'a> {
     /// the last name of its path; None for the program, which the loader lists first
     file: Option<&'a [u8]>,
@@ -98,7 +98,7 @@ impl Object {
 
     fn search(file: Option<&[u8]>) -> Option<Self> {
         unsafe extern "C" fn look(info: *mut dl_phdr_info, _: size_t, out: *mut c_void) -> c_int {
-            // SAFETY: the loader's description of an object, and `search` below.
+            // SAFETY: `info` is the loader's description of an object; `out` is `search` below.
             let (info, search) = unsafe { (&*info, &mut *out.cast::<Search<'_>>()) };
             let is_it = search.file.is_none_or(|file| {
                 // SAFETY: a C string of the loader's.
@@ -106,7 +106,8 @@ impl Object {
                 path.rsplit(|&byte| byte == b'/').next() == Some(file)
             });
             if is_it {
-                // SAFETY: as above.
+                // SAFETY: `info` is the loader's description; nothing unloads the program or a
+                // server's module.
                 search.found = Some(unsafe { Object::of(info) });
             }
             c_int::from(is_it)
@@ -118,7 +119,7 @@ impl Object {
     }
 
     /// # Safety
-    /// The loader's description of an object that stays loaded.
+    /// `info` is the loader's description of an object that stays loaded.
     unsafe fn of(info: &dl_phdr_info) -> Self {
         let number = |value| usize::try_from(value).unwrap_or(0);
         let mut found = Self {
@@ -127,7 +128,7 @@ impl Object {
             read_only: (0, 0),
         };
         let count = usize::from(info.dlpi_phnum);
-        // SAFETY: as above.
+        // SAFETY: `dlpi_phdr` points to `dlpi_phnum` headers of an object that stays loaded.
         for header in unsafe { slice::from_raw_parts(info.dlpi_phdr, count) } {
             let start = found.base + number(header.p_vaddr);
             match header.p_type {
@@ -142,11 +143,11 @@ impl Object {
     /// Leads this object's calls of `name` to `hook`. False if there are none.
     ///
     /// # Safety
-    /// As of [`lead`].
+    /// The contract is that of the function [`lead`].
     pub unsafe fn lead(&self, name: &CStr, hook: *const c_void) -> bool {
         let mut led = false;
         for entry in self.entries(name) {
-            // SAFETY: as the caller promises; the entry is this object's own.
+            // SAFETY: `entry` is this object's own; no other thread runs, by this contract.
             led |= unsafe { self.replace(entry, hook) };
         }
         led

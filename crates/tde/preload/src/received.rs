@@ -46,7 +46,7 @@ pub enum Form {
     History,
 }
 
-/// What the file that is being written takes next.
+/// The content that the file that is being written takes next.
 #[derive(Default)]
 enum Flow {
     #[default]

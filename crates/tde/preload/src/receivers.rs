@@ -28,8 +28,8 @@ mod session;
 use crate::{programs, server};
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// What this process may send. Set once when a connection has started; inherited from the
-/// postmaster as `Undecided`.
+/// The verdict on what this process may send. It is set once, when a connection has started, and
+/// inherited from the postmaster as `Undecided`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum State {
@@ -101,7 +101,7 @@ pub fn hides_from_sql() -> bool {
     serves && gated && !server::backend_is(c"startup")
 }
 
-/// The same for `lo_import`, in sessions.
+/// Returns whether `lo_import` gets a file as it is stored, in sessions.
 pub fn hides_from_import() -> bool {
     matches!(state(), State::Session | State::Unproven | State::Raw)
 }

@@ -46,7 +46,7 @@ pub fn keep(
              limit of locked memory (LimitMEMLOCK in its unit, ulimit -l)",
         );
     }
-    // SAFETY: as above; never unmapped.
+    // SAFETY: the pair was written above, is only read from now on, and is never unmapped.
     unsafe { Some((&(*pair).cluster, &(*pair).ephemeral)) }
 }
 

@@ -1,4 +1,4 @@
-//! What the server needs: its memory and its environment give no key away, and settings under
+//! The server's hardening: its memory and its environment give no key away, and settings under
 //! which a cluster cannot stay sealed are refused. Tools that start no program of PostgreSQL's are
 //! hardened like it, because a server of the same user could read their environment.
 
@@ -98,7 +98,7 @@ pub fn is_own(root: &[u8]) -> bool {
     if own.is_null() {
         return false;
     }
-    // SAFETY: as above.
+    // SAFETY: `own` is not null, so it is the server's C string, which stays.
     let own = OsStr::from_bytes(unsafe { CStr::from_ptr(own) }.to_bytes());
     let [own, root] = [own, OsStr::from_bytes(root)].map(std::fs::metadata);
     matches!((own, root), (Ok(own), Ok(root)) if (own.dev(), own.ino()) == (root.dev(), root.ino()))
@@ -125,8 +125,8 @@ pub fn withholds(fd: c_int, flags: c_int) -> bool {
     programs::is_server() && (holds_memory(fd, flags) || openers::has(fd))
 }
 
-/// The same of a descriptor that a path of SQL's led to: it has no business in a key directory,
-/// from which a raw base backup takes what is there.
+/// Does this descriptor, which a path of SQL's led to, lead to such a file, or into a key
+/// directory? SQL has no business there, and a raw base backup takes what is in it.
 pub fn withholds_from_sql(fd: c_int, flags: c_int) -> bool {
     withholds(fd, flags) || (programs::is_server() && is_of_key_directory(fd))
 }
@@ -199,12 +199,12 @@ fn holds_memory(fd: c_int, flags: c_int) -> bool {
     }
 }
 
-/// linux/magic.h.
+/// The magic number of procfs (linux/magic.h).
 const PROC_MAGIC: u64 = 0x9fa0;
-/// The same.
+/// The magic number of tmpfs (linux/magic.h).
 const TMPFS_MAGIC: u64 = 0x0102_1994;
-/// The same. A pipe without a name is opened through another process's descriptors: a command
-/// may be handing a passphrase over.
+/// The magic number of pipes (linux/magic.h). A pipe without a name is opened through another
+/// process's descriptors: a command may be passing a passphrase through it.
 const PIPEFS_MAGIC: u64 = 0x5049_5045;
 
 /// A file of procfs: memory, and what the kernel lets only a process's own user read, where that is
@@ -295,7 +295,7 @@ pub fn setting(name: &CStr) -> Option<&'static CStr> {
     }
 }
 
-/// What the server exports by this name.
+/// Returns the address that the server exports by this name.
 pub fn symbol(name: &CStr) -> Option<*mut libc::c_void> {
     // SAFETY: a terminated name.
     let address = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };

@@ -88,7 +88,7 @@ fn open_nameless(path: &CStr, flags: c_int, mode: mode_t) -> Option<c_int> {
     (fd >= 0).then_some(fd)
 }
 
-/// What was opened as `fd` is given to nobody.
+/// Forgets the file that was opened as `fd`, which its opener does not get.
 pub fn forget(fd: c_int) {
     let (set, failed) = (Ordering::Relaxed, Ordering::Relaxed);
     let _ = OPEN.compare_exchange(fd, NONE, set, failed);

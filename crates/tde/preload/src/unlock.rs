@@ -61,7 +61,7 @@ fn take(fd: c_int) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// What opens these keys, of a record that was decoded.
+/// Withholds the key material files that a decoded record names.
 fn withhold_openers(record: &[u8]) {
     if let Ok(files) = handover::files(record) {
         files.for_each(openers::withhold);
@@ -181,7 +181,7 @@ fn spawn(arguments: &[&CStr]) -> bool {
 /// # Safety
 /// `own` is a terminated array.
 unsafe fn environment(own: *const *mut c_char, aside: &[CString]) -> Vec<*mut c_char> {
-    // SAFETY: as above: the array is read up to its end.
+    // SAFETY: `own` is an array that ends with a null, where the reading stops.
     let own = (0..)
         .map(|i| unsafe { *own.add(i) })
         .take_while(|entry| !entry.is_null());

@@ -1,5 +1,5 @@
-//! What can be known of a WAL segment before it is opened: its size, and who can read its first
-//! page.
+//! The facts that can be known of a WAL segment before it is opened: its size, and who can read its
+//! first page.
 
 use crate::clusters::Cluster;
 use crate::disk::FdDisk;
@@ -13,7 +13,7 @@ use pgseal_storage::wal::{is_segment_size, ClearWal, LongHeader, WalName, LONG_H
 use pgseal_storage::{Disk, Errno};
 use std::ffi::CStr;
 
-/// Where a twin says how long the segments are that its program will receive.
+/// The variable in which a wrapper says how long the segments are that its program will receive.
 const SEGMENT_SIZE: &str = variable::WAL_SEGMENT_SIZE.as_str();
 
 /// Where the operator says which WAL in clear is taken from an archive.

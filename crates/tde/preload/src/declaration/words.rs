@@ -6,7 +6,7 @@ const SETTING: &[u8] = b"pgseal.receiver=";
 /// Two blanks tell ours from what people write.
 const PREFIX: &[u8] = b"  -c pgseal.receiver=";
 
-/// What `options` declare.
+/// Returns the words that `options` declare.
 pub fn declared(options: &[u8]) -> impl Iterator<Item = Vec<u8>> + '_ {
     words(options).filter_map(value)
 }
@@ -55,8 +55,8 @@ fn words(mut rest: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// What one word declares: `pgseal.receiver=` after `-c`, `-c` and nothing, or `--`; names of
-/// settings have no case.
+/// Returns what one word declares: `pgseal.receiver=` after `-c`, `-c` and nothing, or `--`. Names
+/// of settings have no case.
 fn value(word: &[u8]) -> Option<Vec<u8>> {
     let mut bytes = word.iter();
     let next = || match bytes.next() {

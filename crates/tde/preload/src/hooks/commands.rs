@@ -10,7 +10,7 @@ pub unsafe fn system(command: *const c_char) -> c_int {
     if !programs::acts() || command.is_null() {
         return libc_call!(system(command));
     }
-    // SAFETY: the caller's C string.
+    // SAFETY: `command` is not null, so it is a C string that system(3)'s caller owns.
     let text = unsafe { CStr::from_ptr(command) }.to_bytes();
     if commit_logs::is_copy(text) && programs::is("pg_upgrade") {
         return commit_logs::copy(text);

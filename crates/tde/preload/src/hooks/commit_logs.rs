@@ -17,7 +17,7 @@ pub fn is_copy(command: &[u8]) -> bool {
     command.starts_with(b"cp ")
 }
 
-/// What `system` gives for such a command.
+/// Copies as the command asks, and returns what `system` returns for it.
 pub fn copy(command: &[u8]) -> c_int {
     match copy_directory(command) {
         Ok(()) => 0,
@@ -29,7 +29,7 @@ pub fn copy(command: &[u8]) -> c_int {
     }
 }
 
-/// What `system` gives for a child that exits with 1.
+/// The status that `system` returns for a child that exits with 1.
 const EXIT_FAILURE: c_int = 1 << 8;
 
 fn copy_directory(command: &[u8]) -> io::Result<()> {

@@ -56,7 +56,7 @@ static DEFLATE: OnceLock<Deflate> = OnceLock::new();
 static GZIP: OnceLock<(GzWrite, GzClose)> = OnceLock::new();
 static LZ4: OnceLock<(Lz4Update, Lz4End)> = OnceLock::new();
 
-/// Leads the calls here, as those below do. Called before `main`.
+/// Leads the program's calls of `deflate` to this module. Called before `main`.
 pub fn take_deflate() {
     // SAFETY: the type of zlib.h, for the original and for our function.
     unsafe {
@@ -70,7 +70,7 @@ pub fn take_deflate() {
     }
 }
 
-/// The same for gzFiles.
+/// Leads the program's calls of `gzwrite` and `gzclose` to this module. Called before `main`.
 pub fn take_gzip() {
     // SAFETY: the types of zlib.h, for the originals and for our functions.
     unsafe {
@@ -86,7 +86,7 @@ pub fn take_gzip() {
     }
 }
 
-/// The same for LZ4 frames.
+/// Leads the program's calls that make LZ4 frames to this module. Called before `main`.
 pub fn take_lz4() {
     // SAFETY: the types of lz4frame.h, for the originals and for our functions.
     unsafe {
@@ -103,16 +103,16 @@ pub fn take_lz4() {
 }
 
 /// # Safety
-/// As of [`rebind::lead`].
+/// The contract is that of [`rebind::lead`].
 unsafe fn take(compressor: Compressor, calls: &[(&CStr, *const c_void)]) {
-    // SAFETY: as the caller promises.
+    // SAFETY: no other thread runs, and each hook has its function's type, by this contract.
     let all = calls
         .iter()
         .all(|(name, hook)| unsafe { rebind::lead(name, *hook) });
     LED[compressor as usize].store(all, Ordering::Relaxed);
 }
 
-/// What was sealed last: zlib reads from here until it has taken all.
+/// The bytes that were sealed last: zlib reads from here until it has taken all.
 static SEALED: Mutex<Vec<u8>> = Mutex::new(Vec::new());
 
 fn sealed() -> Vec<u8> {
@@ -126,11 +126,11 @@ fn keep(bytes: Vec<u8>) {
 /// Seals `len` bytes at `data` into a buffer of ours.
 ///
 /// # Safety
-/// They are the caller's.
+/// `data` points to `len` bytes that the caller owns until this returns.
 unsafe fn seal(data: *const c_void, len: usize) -> Result<Vec<u8>, Errno> {
     let mut out = sealed();
     out.clear();
-    // SAFETY: as the caller promises.
+    // SAFETY: `data` points to `len` bytes that live until this returns, by this contract.
     let data = unsafe { super::buffers::bytes(data, len) };
     match received::pass(data, &mut out) {
         Ok(()) => Ok(out),
@@ -153,7 +153,8 @@ unsafe extern "C" fn deflate(stream: *mut Stream, flush: c_int) -> c_int {
     let Some(original) = DEFLATE.get() else {
         return Z_STREAM_ERROR;
     };
-    // SAFETY: the caller's stream and its input; ours stays where it is until the next input.
+    // SAFETY: `stream` is deflate's caller's, with `avail_in` bytes at `next_in`. Our bytes stay in
+    // `SEALED` until the next input.
     unsafe {
         let (input, len) = ((*stream).next_in, (*stream).avail_in);
         if len > 0 && !is_ours(input) {
@@ -177,7 +178,7 @@ fn is_ours(input: *const u8) -> bool {
 }
 
 unsafe extern "C" fn gzwrite(file: *mut c_void, data: *const c_void, len: c_uint) -> c_int {
-    // SAFETY: the caller's data and file.
+    // SAFETY: gzwrite's caller passes an open gzFile, and `len` bytes at `data`.
     unsafe {
         match seal(data, usize::try_from(len).unwrap_or(0)) {
             Ok(out) => match write_sealed(file, out) {
@@ -196,7 +197,7 @@ unsafe extern "C" fn gzclose(file: *mut c_void) -> c_int {
     let Some((_, close)) = GZIP.get() else {
         return Z_ERRNO;
     };
-    // SAFETY: the caller's file.
+    // SAFETY: `file` is an open gzFile that gzclose's caller gives up.
     unsafe {
         let last = held_back();
         let written = last.is_ok_and(|out| write_sealed(file, out));
@@ -208,12 +209,13 @@ unsafe extern "C" fn gzclose(file: *mut c_void) -> c_int {
 }
 
 /// # Safety
-/// An open gzFile.
+/// `file` is an open `gzFile`.
 unsafe fn write_sealed(file: *mut c_void, out: Vec<u8>) -> bool {
     let (data, len) = (out.as_ptr(), c_uint::try_from(out.len()).unwrap_or(0));
     let done = len == 0
         || GZIP.get().is_some_and(|(write, _)| {
-            // SAFETY: our own bytes and the caller's file; zlib takes them all or fails.
+            // SAFETY: `data` and `len` are those of `out`, and `file` is an open gzFile, by this
+            // contract; zlib takes all bytes or fails.
             let written = unsafe { write(file, data.cast(), len) };
             c_uint::try_from(written) == Ok(len)
         });
@@ -238,15 +240,16 @@ unsafe extern "C" fn lz4_update(
     len: size_t,
     options: *const c_void,
 ) -> size_t {
-    // SAFETY: the caller's data.
+    // SAFETY: `data` points to `len` bytes that LZ4F_compressUpdate's caller owns.
     let Ok(out) = (unsafe { seal(data, len) }) else {
         return LZ4_ERROR;
     };
-    // SAFETY: the caller's context and room.
+    // SAFETY: LZ4F_compressUpdate's caller passes its context, `room` bytes at `to`, and options.
     unsafe { update_sealed(context, to, room, out, options) }
 }
 
-/// What was held back is less than a block that LZ4 works on, so that `room` is enough for both.
+/// Compresses what was held back, and ends the frame. The rest is less than a block that LZ4 works
+/// on, so that `room` is enough for both.
 unsafe extern "C" fn lz4_end(
     context: *mut c_void,
     to: *mut c_void,
@@ -256,7 +259,8 @@ unsafe extern "C" fn lz4_end(
     let (Ok(out), Some((_, end))) = (held_back(), LZ4.get()) else {
         return LZ4_ERROR;
     };
-    // SAFETY: the caller's context and room.
+    // SAFETY: LZ4F_compressEnd's caller passes its context, `room` bytes at `to`, and options. The
+    // first part fits in `room`, so that the second one starts within it.
     unsafe {
         let first = update_sealed(context, to, room, out, ptr::null());
         if first > room {
@@ -271,7 +275,7 @@ unsafe extern "C" fn lz4_end(
 }
 
 /// # Safety
-/// As of LZ4F_compressUpdate.
+/// The contract is that of `LZ4F_compressUpdate`, except for its input.
 unsafe fn update_sealed(
     context: *mut c_void,
     to: *mut c_void,
@@ -285,7 +289,7 @@ unsafe fn update_sealed(
     let (data, len) = (out.as_ptr(), out.len());
     let done = match len {
         0 => 0,
-        // SAFETY: our own bytes; the rest is the caller's.
+        // SAFETY: `data` and `len` are those of `out`; the rest is valid by this contract.
         _ => unsafe { update(context, to, room, data.cast(), len, options) },
     };
     keep(out);

@@ -18,10 +18,10 @@ const TLS: &str = "a receiver token goes over TLS or a local socket only, so ssl
 
 /// The server's module that connects.
 const MODULE: &[u8] = b"libpqwalreceiver.so";
-/// The same of a libpq that can do nothing of the kind.
+/// The text for a libpq that was built without TLS.
 const NO_TLS: &str = "a receiver token goes over TLS or a local socket only, and this program's \
     libpq was built without TLS: connect over a local socket, or use a PostgreSQL built with it";
-/// What the server asks of each module as soon as it is loaded (fmgr.h).
+/// The function that the server looks up in each module as soon as it is loaded (fmgr.h).
 const MAGIC: &CStr = c"Pg_magic_func";
 
 /// Leads the calls here. Called before `main`.
@@ -36,7 +36,7 @@ pub fn take() {
 }
 
 /// # Safety
-/// Nobody else runs.
+/// No other thread runs.
 unsafe fn take_of(object: Object) {
     let calls: [(&CStr, *const c_void); 4] = [
         (c"PQconnectdbParams", connect_params as *const c_void),
@@ -45,7 +45,7 @@ unsafe fn take_of(object: Object) {
         (c"PQconninfo", conninfo as *const c_void),
     ];
     for (name, hook) in calls {
-        // SAFETY: as the caller promises; the types of libpq-fe.h.
+        // SAFETY: no other thread runs, by this contract; the hooks have the types of libpq-fe.h.
         unsafe { object.lead(name, hook) };
     }
 }
@@ -53,7 +53,7 @@ unsafe fn take_of(object: Object) {
 /// The server's own: a process has one thread. What it loads is led before it is called.
 unsafe extern "C" fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void {
     static TAKEN: AtomicBool = AtomicBool::new(false);
-    // SAFETY: the caller's arguments.
+    // SAFETY: `name` is a C string that dlsym(3)'s caller owns; the server has one thread.
     unsafe {
         if !TAKEN.load(Ordering::Relaxed) && CStr::from_ptr(name) == MAGIC {
             if let Some(module) = Object::library(MODULE) {
@@ -70,7 +70,8 @@ unsafe extern "C" fn connect_params(
     values: *const *const c_char,
     expand_dbname: c_int,
 ) -> Connection {
-    // SAFETY: as the caller promises.
+    // SAFETY: PQconnectdbParams' caller passes arrays of C strings, the first with a null at its
+    // end; `explain_failure` takes what that function returns.
     unsafe {
         let name = c"PQconnectdbParams";
         with_params(name, explain_failure, keywords, values, expand_dbname)
@@ -82,7 +83,8 @@ unsafe extern "C" fn start_params(
     values: *const *const c_char,
     expand_dbname: c_int,
 ) -> Connection {
-    // SAFETY: as the caller promises.
+    // SAFETY: PQconnectStartParams' caller passes arrays of C strings, the first with a null at its
+    // end; `explain_ahead` takes what that function returns.
     unsafe {
         let name = c"PQconnectStartParams";
         with_params(name, explain_ahead, keywords, values, expand_dbname)
@@ -109,9 +111,10 @@ unsafe fn with_params(
     }
 }
 
-/// What is no connection string goes to libpq as it is, for its error.
+/// Connects. Text that is no connection string goes to libpq as it is, for its error.
 unsafe extern "C" fn connect(conninfo: *const c_char) -> Connection {
-    // SAFETY: as the caller promises.
+    // SAFETY: `conninfo` is null or a C string that PQconnectdb's caller owns; the functions have
+    // the types of libpq-fe.h, and `explain_failure` takes what they return.
     unsafe {
         let Some(connect) = next::<Connect>(c"PQconnectdb") else {
             return ptr::null_mut();
@@ -137,15 +140,15 @@ unsafe fn declared(
     let settings = declaration::settings(parameters);
     let connection = parameters.connect(connect, &settings);
     if declaration::raises_sslmode(&settings) {
-        // SAFETY: as the caller promises.
+        // SAFETY: `explain` takes what `connect` returned, by this function's contract.
         unsafe { explain(connection) };
     }
     connection
 }
 
-/// Of a connection that was waited for.
+/// Explains why a connection failed that was waited for.
 unsafe fn explain_failure(connection: Connection) {
-    // SAFETY: as the caller promises; both functions take null too.
+    // SAFETY: `connection` is what libpq just returned, null or not: PQerrorMessage takes both.
     let error = unsafe { libpq::said(c"PQerrorMessage", connection) };
     let has_tls = libpq::has_tls();
     if !has_tls || error.windows(3).any(|word| word == b"SSL") {
@@ -153,9 +156,9 @@ unsafe fn explain_failure(connection: Connection) {
     }
 }
 
-/// Of one that is not made yet, to a server elsewhere.
+/// Says what a connection to a server elsewhere needs, before it is made.
 unsafe fn explain_ahead(connection: Connection) {
-    // SAFETY: as the caller promises.
+    // SAFETY: `connection` is what libpq just returned, null or not: PQhost takes both.
     let host = unsafe { libpq::said(c"PQhost", connection) };
     if !libpq::is_socket(&host) {
         report::line(if libpq::has_tls() { TLS } else { NO_TLS });
@@ -164,8 +167,8 @@ unsafe fn explain_ahead(connection: Connection) {
 
 /// PostgreSQL writes what it is told here into `primary_conninfo`: without our word.
 unsafe extern "C" fn conninfo(connection: Connection) -> *mut Info {
-    // SAFETY: as the caller promises; libpq's array ends with a null keyword, and its values are
-    // the caller's to change.
+    // SAFETY: `connection` is null or valid, as PQconninfo's caller guarantees. libpq's array ends
+    // with a null keyword, and its values are ours to change until we return it.
     unsafe {
         let Some(conninfo) = next::<Conninfo>(c"PQconninfo") else {
             return ptr::null_mut();
@@ -185,7 +188,7 @@ unsafe extern "C" fn conninfo(connection: Connection) -> *mut Info {
 /// # Safety
 /// `F` is the type of libpq's function `name`.
 unsafe fn next<F: Copy>(name: &CStr) -> Option<F> {
-    // SAFETY: as above.
+    // SAFETY: `F` is the type of libpq's function `name`, by this function's contract.
     let found = unsafe { libpq::function(name) };
     if found.is_none() {
         let name = name.to_string_lossy();

@@ -32,7 +32,7 @@ pub unsafe fn copy_file_range(
     if flags != 0 {
         return super::count(Err(Errno::EINVAL));
     }
-    // SAFETY: the caller's offsets, or null.
+    // SAFETY: each is null or an offset that copy_file_range(2)'s caller lets us change.
     let offsets = unsafe { (from_offset.as_mut(), to_offset.as_mut()) };
     super::count(copy(
         End {
@@ -90,7 +90,7 @@ impl End<'_> {
             None => self.seek(0)?,
         };
         let (pointer, len) = (buf.as_mut_ptr().cast(), buf.len());
-        // SAFETY: our own buffer.
+        // SAFETY: `pointer` and `len` are those of `buf`, which we hold exclusively.
         check(unsafe { super::transfers::pread(self.fd, pointer, len, at) })
     }
 
@@ -98,10 +98,10 @@ impl End<'_> {
     fn write(&mut self, data: &[u8]) -> Result<usize, Errno> {
         let (pointer, len) = (data.as_ptr().cast(), data.len());
         let Some(offset) = &self.offset else {
-            // SAFETY: our own buffer.
+            // SAFETY: `pointer` and `len` are those of `data`, which we borrow.
             return check(unsafe { super::transfers::write(self.fd, pointer, len) });
         };
-        // SAFETY: our own buffer.
+        // SAFETY: `pointer` and `len` are those of `data`, which we borrow.
         let done = check(unsafe { super::transfers::pwrite(self.fd, pointer, len, **offset) })?;
         self.skip(done)?;
         Ok(done)

@@ -1,4 +1,4 @@
-//! What a server writes into directories of its cluster that PostgreSQL does not have.
+//! Files that a server writes into directories of its cluster that PostgreSQL does not have.
 //!
 //! Such a file is stored as it is, because editors and people share it (docs/format/files.md). An
 //! extension that kept data there would leave it in clear without a word, so a server is refused.

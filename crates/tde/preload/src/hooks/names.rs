@@ -19,7 +19,7 @@ use pgseal_contract::file;
 use std::ffi::CStr;
 
 pub unsafe fn rename(from: *const c_char, to: *const c_char) -> c_int {
-    // SAFETY: as the caller promises.
+    // SAFETY: `from` and `to` are null or C strings that rename(2)'s caller owns.
     unsafe { renameat2(libc::AT_FDCWD, from, libc::AT_FDCWD, to, 0) }
 }
 
@@ -29,7 +29,7 @@ pub unsafe fn renameat(
     to_directory: c_int,
     to: *const c_char,
 ) -> c_int {
-    // SAFETY: as the caller promises.
+    // SAFETY: `from` and `to` are null or C strings that renameat(2)'s caller owns.
     unsafe { renameat2(from_directory, from, to_directory, to, 0) }
 }
 
@@ -43,7 +43,7 @@ pub unsafe fn renameat2(
     if !programs::acts() || from.is_null() || to.is_null() {
         return libc_call!(renameat2(from_directory, from, to_directory, to, flags));
     }
-    // SAFETY: the caller's C strings.
+    // SAFETY: neither is null, so both are C strings that renameat2(2)'s caller owns.
     let (from, to) = unsafe { (CStr::from_ptr(from), CStr::from_ptr(to)) };
     if openers::lie_at(from_directory, from)
         || openers::lie_at(to_directory, to)
@@ -60,7 +60,7 @@ pub unsafe fn renameat2(
 }
 
 pub unsafe fn link(from: *const c_char, to: *const c_char) -> c_int {
-    // SAFETY: as the caller promises.
+    // SAFETY: `from` and `to` are null or C strings that link(2)'s caller owns.
     unsafe { linkat(libc::AT_FDCWD, from, libc::AT_FDCWD, to, 0) }
 }
 
@@ -76,7 +76,7 @@ pub unsafe fn linkat(
     if !programs::acts() || from.is_null() || to.is_null() {
         return libc_call!(linkat(from_directory, from, to_directory, to, flags));
     }
-    // SAFETY: the caller's C strings.
+    // SAFETY: neither is null, so both are C strings that linkat(2)'s caller owns.
     let (from, to) = unsafe { (CStr::from_ptr(from), CStr::from_ptr(to)) };
     if server::lies_in_key_directory(from_directory, from)
         || server::lies_in_key_directory(to_directory, to)
@@ -91,7 +91,7 @@ pub unsafe fn linkat(
 }
 
 pub unsafe fn unlink(path: *const c_char) -> c_int {
-    // SAFETY: as the caller promises.
+    // SAFETY: `path` is null or a C string that unlink(2)'s caller owns.
     match unsafe { denied(path) } {
         Some(errno) => fail(errno),
         None => {
@@ -103,7 +103,7 @@ pub unsafe fn unlink(path: *const c_char) -> c_int {
 }
 
 pub unsafe fn rmdir(path: *const c_char) -> c_int {
-    // SAFETY: as the caller promises.
+    // SAFETY: `path` is null or a C string that rmdir(2)'s caller owns.
     match unsafe { denied(path) } {
         Some(errno) => fail(errno),
         None => libc_call!(rmdir(path)),
@@ -111,7 +111,7 @@ pub unsafe fn rmdir(path: *const c_char) -> c_int {
 }
 
 pub unsafe fn unlinkat(directory: c_int, path: *const c_char, flags: c_int) -> c_int {
-    // SAFETY: as the caller promises.
+    // SAFETY: `path` is null or a C string that unlinkat(2)'s caller owns.
     match unsafe { denied_at(directory, path) } {
         Some(errno) => fail(errno),
         None => libc_call!(unlinkat(directory, path, flags)),
@@ -119,7 +119,7 @@ pub unsafe fn unlinkat(directory: c_int, path: *const c_char, flags: c_int) -> c
 }
 
 pub unsafe fn remove(path: *const c_char) -> c_int {
-    // SAFETY: as the caller promises.
+    // SAFETY: `path` is null or a C string that remove(3)'s caller owns.
     match unsafe { denied(path) } {
         Some(errno) => fail(errno),
         None => libc_call!(remove(path)),
@@ -127,18 +127,18 @@ pub unsafe fn remove(path: *const c_char) -> c_int {
 }
 
 unsafe fn denied(path: *const c_char) -> Option<c_int> {
-    // SAFETY: as the caller promises.
+    // SAFETY: `path` is null or a C string: `unlink`, `rmdir` and `remove` pass on what they get.
     unsafe { denied_at(libc::AT_FDCWD, path) }
 }
 
-/// The key directory is nobody's but pgseal's: pg_rewind removes whatever its source lacks. Only
-/// names that can be below it are looked up. What opens a server's key is removed by nobody whom
-/// the server serves.
+/// Refuses what lies in the key directory, which belongs to pgseal alone: pg_rewind removes
+/// whatever its source lacks. Only names that can be below it are looked up. Nor may a program that
+/// the server serves remove a server's key material files.
 unsafe fn denied_at(directory: c_int, path: *const c_char) -> Option<c_int> {
     if !programs::acts() || path.is_null() {
         return None;
     }
-    // SAFETY: the caller's C string.
+    // SAFETY: `path` is not null, so it is a C string that the removing call's caller owns.
     let name = unsafe { CStr::from_ptr(path) };
     if openers::are_named(directory, name) || server::lies_in_key_directory(directory, name) {
         return Some(libc::EACCES);
@@ -159,7 +159,7 @@ unsafe fn denied_at(directory: c_int, path: *const c_char) -> Option<c_int> {
 
 /// libc closes the directory's descriptor inside itself.
 pub unsafe fn closedir(directory: *mut DIR) -> c_int {
-    // SAFETY: the caller's open directory.
+    // SAFETY: `directory` is an open stream that closedir(3)'s caller gives up.
     files::remove(unsafe { libc::dirfd(directory) });
     libc_call!(closedir(directory))
 }

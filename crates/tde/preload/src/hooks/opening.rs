@@ -23,7 +23,7 @@ pub unsafe fn open(path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
     if !programs::acts() || path.is_null() {
         return libc_call!(open(path, flags, mode));
     }
-    // SAFETY: the caller's path, a C string.
+    // SAFETY: `path` is not null, so it is a C string that open(2)'s caller owns.
     let name = unsafe { CStr::from_ptr(path) };
     open_at(libc::AT_FDCWD, name, flags, mode)
 }
@@ -32,24 +32,24 @@ pub unsafe fn openat(directory: c_int, path: *const c_char, flags: c_int, mode: 
     if !programs::acts() || path.is_null() {
         return libc_call!(openat(directory, path, flags, mode));
     }
-    // SAFETY: the caller's path, a C string.
+    // SAFETY: `path` is not null, so it is a C string that openat(2)'s caller owns.
     let name = unsafe { CStr::from_ptr(path) };
     open_at(directory, name, flags, mode)
 }
 
 /// The fortified names: no mode, because O_CREAT is not among the flags.
 pub unsafe fn open_2(path: *const c_char, flags: c_int) -> c_int {
-    // SAFETY: as the caller promises.
+    // SAFETY: `path` is null or a C string: `__open_2` takes it as `open` does.
     unsafe { open(path, flags, 0) }
 }
 
 pub unsafe fn openat_2(directory: c_int, path: *const c_char, flags: c_int) -> c_int {
-    // SAFETY: as the caller promises.
+    // SAFETY: `path` is null or a C string: `__openat_2` takes it as `openat` does.
     unsafe { openat(directory, path, flags, 0) }
 }
 
 pub unsafe fn creat(path: *const c_char, mode: mode_t) -> c_int {
-    // SAFETY: as the caller promises.
+    // SAFETY: `path` is null or a C string: creat(2) is `open` with these flags.
     unsafe { open(path, libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC, mode) }
 }
 
@@ -123,7 +123,8 @@ fn open_direct(directory: c_int, path: &CStr, flags: c_int, mode: mode_t) -> Opt
     Some(unless(|| server::withholds_from_sql(fd, flags), fd, flags))
 }
 
-/// For a raw base backup: what is stored, but for pg_control, whose stored page the server refuses.
+/// Opens a file for a raw base backup: as stored, except `pg_control`, because the server refuses
+/// its stored page.
 #[inline(never)] // holds pages of a file, on the stack
 fn open_raw(directory: c_int, path: &CStr, flags: c_int) -> c_int {
     match place::at(directory, path) {
@@ -182,7 +183,7 @@ fn untruncated(flags: c_int) -> c_int {
     }
 }
 
-/// What was opened, unless a server must not open it; emptied, if that was asked for.
+/// Returns `fd` unless a server must not open it. Empties the file if `flags` ask for that.
 fn unless_withheld(fd: c_int, flags: c_int) -> c_int {
     unless(|| server::withholds(fd, flags), fd, flags)
 }
@@ -342,7 +343,8 @@ fn is_control(class: &Class) -> bool {
     matches!(class, Class::Sealed(spec) if spec.layout == Layout::CONTROL)
 }
 
-/// What a server opens first of a cluster: `pg_control`, or, if it makes the cluster, new WAL.
+/// Returns whether a server opens this first of a cluster: `pg_control`, or, if it makes the
+/// cluster, new WAL.
 fn comes_first(class: &Class) -> bool {
     let first = [Layout::CONTROL, Layout::WAL_SCRATCH];
     matches!(class, Class::Sealed(spec) if first.contains(&spec.layout))

@@ -33,7 +33,7 @@ pub unsafe fn read_pages(
     let offset = off_t::try_from(at).ok()?;
     let parts_len = c_int::try_from(parts.len()).ok()?;
     for part in parts.iter().filter(|_| !reads_alone()) {
-        // SAFETY: the caller's buffer.
+        // SAFETY: `iov_base` is `iov_len` bytes that may be written, by this function's contract.
         make_resident(unsafe { bytes_mut(part.iov_base, part.iov_len) });
     }
     let got = check(libc_call!(preadv(
@@ -50,7 +50,7 @@ pub unsafe fn read_pages(
     let mut done = 0;
     for part in parts {
         let len = part.iov_len.min(got - done);
-        // SAFETY: the caller's buffer, just filled to `len` bytes.
+        // SAFETY: `iov_base` is at least `len` bytes, which preadv(2) just filled.
         let buf = unsafe { bytes_mut(part.iov_base, len) };
         sealed.open_in_place(buf, at + done as u64);
         done += len;
@@ -72,7 +72,7 @@ pub unsafe fn write_pages(
         return None;
     }
     let sealed = file.file.sealed().ok()?;
-    // SAFETY: the caller's buffers.
+    // SAFETY: `iov_base` is `iov_len` bytes that may be read, by this function's contract.
     let part = |part: &iovec| unsafe { bytes(part.iov_base, part.iov_len) };
     let pages = || parts.iter().flat_map(|one| part(one).chunks(UNIT));
     let written = scratch::with(|scratch| sealed.write_gathered(&file.disk, scratch, pages(), at))

@@ -18,7 +18,7 @@ pub fn expect() {
     EXPECTED.store(true, Ordering::Relaxed);
 }
 
-/// To be called before a file is opened: the errno says that it must not be.
+/// Seals a restored segment before it is opened. An error is the errno for refusing to open it.
 pub fn settle(class: &Class, directory: c_int, path: &CStr, flags: c_int) -> Result<(), c_int> {
     let reads = flags & libc::O_ACCMODE == libc::O_RDONLY;
     let is_segment = reads && matches!(class, Class::WalSegment(_));

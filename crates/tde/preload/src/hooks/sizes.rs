@@ -21,7 +21,7 @@ pub unsafe fn truncate(path: *const c_char, size: off_t) -> c_int {
     if !programs::acts() || path.is_null() {
         return libc_call!(truncate(path, size));
     }
-    // SAFETY: the caller's path, a C string.
+    // SAFETY: `path` is not null, so it is a C string that truncate(2)'s caller owns.
     let name = unsafe { CStr::from_ptr(path) };
     match place::of(name) {
         Place::Clear => libc_call!(truncate(path, size)),

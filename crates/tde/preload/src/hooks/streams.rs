@@ -32,7 +32,7 @@ pub unsafe fn fopen(path: *const c_char, mode: *const c_char) -> *mut FILE {
     if !programs::acts() || path.is_null() || mode.is_null() {
         return libc_call!(fopen(path, mode));
     }
-    // SAFETY: the caller's C strings.
+    // SAFETY: neither is null, so both are C strings that fopen(3)'s caller owns.
     let (name, mode_name) = unsafe { (CStr::from_ptr(path), CStr::from_ptr(mode)) };
     let Some(flags) = flags_of(mode_name) else {
         return libc_call!(fopen(path, mode));
@@ -68,7 +68,7 @@ pub unsafe fn fdopen(fd: c_int, mode: *const c_char) -> *mut FILE {
     let Some(protected) = files::get(fd) else {
         return libc_call!(fdopen(fd, mode));
     };
-    // SAFETY: the caller's C string.
+    // SAFETY: `mode` is a C string that fdopen(3)'s caller owns.
     if !adopt_mode(protected, unsafe { CStr::from_ptr(mode) }) {
         real::set_errno(libc::EINVAL);
         return std::ptr::null_mut();
@@ -117,7 +117,7 @@ fn adopt_mode(protected: Protected, mode: &CStr) -> bool {
 
 /// A protected stream can neither replace another nor be replaced: libc offers no way.
 pub unsafe fn freopen(path: *const c_char, mode: *const c_char, stream: *mut FILE) -> *mut FILE {
-    // SAFETY: the caller's path, if there is one.
+    // SAFETY: `path` is not null here, so it is a C string that freopen(3)'s caller owns.
     let leads_to_clear = || path.is_null() || is_clear(unsafe { CStr::from_ptr(path) });
     if !programs::acts() || (descriptor_of(stream).is_none() && leads_to_clear()) {
         // As in `fclose`: the number stays, what it stands for does not.
@@ -144,13 +144,14 @@ pub unsafe fn fclose(stream: *mut FILE) -> c_int {
     libc_call!(fclose(stream))
 }
 
-/// From the current place, glibc seeks a cookie's stream wrongly after a write: the next write
-/// lands on it. So that place is looked up first. `off_t` is `fseek`'s `long` too.
+/// Seeks by way of the position. glibc seeks a cookie's stream wrongly from the current position
+/// after a write: the next write lands on it. So the position is looked up first. `off_t` is
+/// `fseek`'s `long` too.
 pub unsafe fn fseek(stream: *mut FILE, offset: off_t, whence: c_int) -> c_int {
     if whence != libc::SEEK_CUR || descriptor_of(stream).is_none() {
         return libc_call!(fseeko(stream, offset, whence));
     }
-    // SAFETY: the caller's stream.
+    // SAFETY: `stream` is an open stream that fseek(3)'s caller owns.
     let at = unsafe { libc::ftello(stream) };
     if at < 0 {
         return -1;

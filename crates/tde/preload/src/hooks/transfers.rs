@@ -17,7 +17,7 @@ pub unsafe fn pread(fd: c_int, buf: *mut c_void, len: size_t, offset: off_t) -> 
     let Some(file) = files::get(fd) else {
         return libc_call!(pread(fd, buf, len, offset));
     };
-    // SAFETY: the caller's buffer.
+    // SAFETY: `buf` is `len` bytes that pread(2)'s caller lets us write until this returns.
     let buf = unsafe { bytes_mut(buf, len) };
     count(position(offset).and_then(|offset| file.read_at(buf, offset)))
 }
@@ -27,7 +27,7 @@ pub unsafe fn pwrite(fd: c_int, buf: *const c_void, len: size_t, offset: off_t) 
     let Some(file) = files::get(fd) else {
         return libc_call!(pwrite(fd, buf, len, offset));
     };
-    // SAFETY: the caller's buffer.
+    // SAFETY: `buf` is `len` bytes that pwrite(2)'s caller lets us read until this returns.
     let data = unsafe { bytes(buf, len) };
     let write = |at| file.write_at(data, at);
     count(position(offset).and_then(|offset| file.write_there(write, offset)))
@@ -41,7 +41,7 @@ pub unsafe fn read(fd: c_int, buf: *mut c_void, len: size_t) -> ssize_t {
     if file.file.hides_from(len) {
         return libc_call!(read(fd, buf, len));
     }
-    // SAFETY: the caller's buffer.
+    // SAFETY: `buf` is `len` bytes that read(2)'s caller lets us write until this returns.
     let buf = unsafe { bytes_mut(buf, len) };
     count(file.advance(|offset| file.read_at(buf, offset)))
 }
@@ -51,7 +51,7 @@ pub unsafe fn write(fd: c_int, buf: *const c_void, len: size_t) -> ssize_t {
     let Some(file) = files::get(fd) else {
         return libc_call!(write(fd, buf, len));
     };
-    // SAFETY: the caller's buffer.
+    // SAFETY: `buf` is `len` bytes that write(2)'s caller lets us read until this returns.
     let data = unsafe { bytes(buf, len) };
     count(file.write_on(|offset| file.write_at(data, offset)))
 }
@@ -60,9 +60,9 @@ pub unsafe fn readv(fd: c_int, parts: *const iovec, parts_len: c_int) -> ssize_t
     let Some(file) = files::get(fd) else {
         return libc_call!(readv(fd, parts, parts_len));
     };
-    // SAFETY: the caller's array.
+    // SAFETY: `parts` is an array of `parts_len` vectors that readv(2)'s caller owns.
     let parts = unsafe { vectors(parts, parts_len) };
-    // SAFETY: the caller's buffers.
+    // SAFETY: each vector names a buffer that readv(2)'s caller lets us write until this returns.
     count(file.advance(|offset| unsafe { read_parts(file, parts?, offset) }))
 }
 
@@ -70,7 +70,8 @@ pub unsafe fn preadv(fd: c_int, parts: *const iovec, parts_len: c_int, at: off_t
     let Some(file) = files::get(fd) else {
         return libc_call!(preadv(fd, parts, parts_len, at));
     };
-    // SAFETY: the caller's array and its buffers.
+    // SAFETY: `parts` is an array of `parts_len` vectors; preadv(2)'s caller owns it and lets us
+    // write the buffers that they name until this returns.
     count(position(at).and_then(|at| unsafe { read_parts(file, vectors(parts, parts_len)?, at) }))
 }
 
@@ -86,9 +87,10 @@ pub unsafe fn preadv2(
         return libc_call!(preadv2(fd, parts, parts_len, at, flags));
     }
     match (flags, at) {
-        // SAFETY: as the caller promises; -1 stands for the descriptor's position.
+        // SAFETY: without flags, and with -1 for the descriptor's position, preadv2's contract is
+        // that of `readv`.
         (0, -1) => unsafe { readv(fd, parts, parts_len) },
-        // SAFETY: as the caller promises.
+        // SAFETY: without flags preadv2's contract is that of `preadv`.
         (0, _) => unsafe { preadv(fd, parts, parts_len, at) },
         _ => count(Err(Errno(libc::EOPNOTSUPP))),
     }
@@ -105,9 +107,10 @@ pub unsafe fn pwritev2(
         return libc_call!(pwritev2(fd, parts, parts_len, at, flags));
     }
     match (flags, at) {
-        // SAFETY: as the caller promises; -1 stands for the descriptor's position.
+        // SAFETY: without flags, and with -1 for the descriptor's position, pwritev2's contract is
+        // that of `writev`.
         (0, -1) => unsafe { writev(fd, parts, parts_len) },
-        // SAFETY: as the caller promises.
+        // SAFETY: without flags pwritev2's contract is that of `pwritev`.
         (0, _) => unsafe { pwritev(fd, parts, parts_len, at) },
         _ => count(Err(Errno(libc::EOPNOTSUPP))),
     }
@@ -117,9 +120,9 @@ pub unsafe fn writev(fd: c_int, parts: *const iovec, parts_len: c_int) -> ssize_
     let Some(file) = files::get(fd) else {
         return libc_call!(writev(fd, parts, parts_len));
     };
-    // SAFETY: the caller's array.
+    // SAFETY: `parts` is an array of `parts_len` vectors that writev(2)'s caller owns.
     let parts = unsafe { vectors(parts, parts_len) };
-    // SAFETY: the caller's buffers.
+    // SAFETY: each vector names bytes that writev(2)'s caller lets us read until this returns.
     let write = |offset| unsafe { write_parts(file, parts?, offset) };
     count(file.write_on(write))
 }
@@ -128,7 +131,8 @@ pub unsafe fn pwritev(fd: c_int, parts: *const iovec, parts_len: c_int, at: off_
     let Some(file) = files::get(fd) else {
         return libc_call!(pwritev(fd, parts, parts_len, at));
     };
-    // SAFETY: the caller's array and its buffers.
+    // SAFETY: `parts` is an array of `parts_len` vectors; pwritev(2)'s caller owns it and lets us
+    // read the bytes that they name until this returns.
     let write = |at| unsafe { write_parts(file, vectors(parts, parts_len)?, at) };
     count(position(at).and_then(|at| file.write_there(write, at)))
 }
@@ -137,7 +141,7 @@ pub unsafe fn read_chk(fd: c_int, buf: *mut c_void, len: size_t, room: size_t) -
     if len > room {
         return libc_call!(__read_chk(fd, buf, len, room));
     }
-    // SAFETY: the same call without its check.
+    // SAFETY: `buf` has `room` bytes, at least `len`; otherwise the contract is that of `read`.
     unsafe { read(fd, buf, len) }
 }
 
@@ -151,7 +155,7 @@ pub unsafe fn pread_chk(
     if len > room {
         return libc_call!(__pread_chk(fd, buf, len, offset, room));
     }
-    // SAFETY: the same call without its check.
+    // SAFETY: `buf` has `room` bytes, at least `len`; otherwise the contract is that of `pread`.
     unsafe { pread(fd, buf, len, offset) }
 }
 
@@ -254,28 +258,28 @@ fn position_of(offset: u64, done: usize) -> Result<off_t, Errno> {
 }
 
 /// # Safety
-/// `parts` is the caller's array.
+/// `parts` points to `len` vectors that the caller owns for `'a`, if `len` is in range.
 unsafe fn vectors<'a>(parts: *const iovec, len: c_int) -> Result<&'a [iovec], Errno> {
     const IOV_MAX: usize = 1024;
     match usize::try_from(len) {
         Ok(0) => Ok(&[]),
-        // SAFETY: as the caller promises.
+        // SAFETY: `parts` points to `len` vectors that live for `'a`, by this function's contract.
         Ok(len) if len <= IOV_MAX => Ok(unsafe { std::slice::from_raw_parts(parts, len) }),
         _ => Err(Errno::EINVAL),
     }
 }
 
 /// # Safety
-/// The vectors name the caller's buffers.
+/// Each vector names a buffer that may be written until this returns.
 unsafe fn read_parts(file: Protected, parts: &[iovec], at: u64) -> Result<usize, Errno> {
     file.file.readable()?;
-    // SAFETY: as above.
+    // SAFETY: each vector names a buffer that may be written, by this function's contract.
     if let Some(done) = unsafe { page_runs::read_pages(file, parts, at) } {
         return done;
     }
     let mut done = 0;
     for part in parts {
-        // SAFETY: as above.
+        // SAFETY: `iov_base` is `iov_len` bytes that may be written, by this function's contract.
         let buf = unsafe { bytes_mut(part.iov_base, part.iov_len) };
         match file.read_at(buf, at + done as u64) {
             Ok(n) if n < buf.len() => return Ok(done + n),
@@ -288,16 +292,16 @@ unsafe fn read_parts(file: Protected, parts: &[iovec], at: u64) -> Result<usize,
 }
 
 /// # Safety
-/// The vectors name the caller's buffers.
+/// Each vector names bytes that may be read until this returns.
 unsafe fn write_parts(file: Protected, parts: &[iovec], at: u64) -> Result<usize, Errno> {
     file.file.writable()?;
-    // SAFETY: as above.
+    // SAFETY: each vector names bytes that may be read, by this function's contract.
     if let Some(done) = unsafe { page_runs::write_pages(file, parts, at) } {
         return done;
     }
     let mut done = 0;
     for part in parts {
-        // SAFETY: as above.
+        // SAFETY: `iov_base` is `iov_len` bytes that may be read, by this function's contract.
         let data = unsafe { bytes(part.iov_base, part.iov_len) };
         match file.write_at(data, at + done as u64) {
             Ok(n) if n < data.len() => return Ok(done + n),

@@ -1,5 +1,5 @@
-//! What cannot be honoured on a protected file is withdrawn, with the errno that says so: never
-//! stored bytes in place of clear ones.
+//! Calls that cannot be honoured on a protected file. They fail with the errno that says so, and
+//! never give stored bytes in place of clear ones.
 
 use super::fail;
 use crate::files;

@@ -20,9 +20,9 @@ struct How {
 
 const RESOLVE_NO_SYMLINKS: u64 = 4;
 
-/// What `openat` gives for a path without links: a descriptor, or that there is no such file; or
-/// that a signal ended the wait (for a FIFO's other end), which the caller must see. None if there
-/// is a link on the way, or if it cannot be known.
+/// Opens a path without links, and returns what `openat` would: a descriptor, or -1 with ENOENT, or
+/// with EINTR, which the caller must see (a signal ended the wait for a FIFO's other end). None if
+/// there is a link on the way, or if it cannot be known.
 pub fn open(directory: c_int, path: &CStr, flags: c_int, mode: mode_t) -> Option<c_int> {
     let errno = real::errno();
     let fd = openat2(directory, path, flags, mode);

@@ -72,7 +72,7 @@ impl Absolute {
             .is_some_and(|rest| rest.starts_with(b"/"))
     }
 
-    /// What follows the directory `root` and its slash.
+    /// Returns what follows the directory `root` and its slash; empty if the path is not below it.
     pub fn after(&self, root: &[u8]) -> &[u8] {
         let rest = self.bytes().strip_prefix(root);
         rest.and_then(|rest| rest.strip_prefix(b"/"))
@@ -96,8 +96,8 @@ impl Absolute {
         })
     }
 
-    /// Without symbolic links. The last name need not exist yet; the directory above it must, if a
-    /// link leads to it.
+    /// Returns the path without symbolic links. The last name need not exist yet; the directory
+    /// above it must, if a link leads to it.
     pub fn real(&self) -> Option<Self> {
         let path = self.terminated()?;
         if direct::is_direct(path) {
@@ -106,7 +106,8 @@ impl Absolute {
         real_path(path).or_else(|| self.real_of_missing())
     }
 
-    /// The same for a file that is not there. A link that hangs leads to where `open` makes one.
+    /// Returns the real path of a file that is not there. A link that hangs leads to where `open`
+    /// makes one.
     #[inline(never)]
     fn real_of_missing(&self) -> Option<Self> {
         const MAX_LINKS: usize = 40; // as many as the kernel follows

@@ -111,7 +111,7 @@ fn for_each_option<'a>(
 enum Word<'a> {
     /// A keyword, an identifier, a number or a position.
     Bare(&'a [u8]),
-    /// What stood in quotes, without them; doubled single quotes as they are.
+    /// Text that stood in quotes, without them; doubled single quotes stay as they are.
     Quoted(&'a [u8]),
     /// Any other character.
     Mark(u8),
@@ -150,8 +150,8 @@ impl<'a> Iterator for Words<'a> {
     }
 }
 
-/// What the quotes at the start of `text` hold, and how long it is with them. Doubled single quotes
-/// stand for one; double quotes end at the first.
+/// Returns what the quotes at the start of `text` hold, and its length with them in bytes. Doubled
+/// single quotes stand for one; double quotes end at the first.
 fn quoted(text: &[u8], quote: u8) -> (Word<'_>, usize) {
     let mut end = 1;
     while end < text.len() {

@@ -22,7 +22,7 @@ unsafe extern "C" fn gettimeofday(time: *mut timeval, zone: *mut c_void) -> c_in
     if is_watched(state()) {
         refuse_with_a_message();
     }
-    // SAFETY: the caller's arguments, to libc's own function.
+    // SAFETY: libc's own function gets the arguments that gettimeofday(2)'s caller passed.
     unsafe { libc::gettimeofday(time, zone.cast()) }
 }
 

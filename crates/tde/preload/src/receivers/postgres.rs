@@ -37,7 +37,7 @@ macro_rules! symbols {
         #[allow(non_snake_case)] // PostgreSQL's own names
         pub struct Server {
             $(pub $name: $type,)*
-            /// In builds with TLS only.
+            /// Exported only by builds with TLS.
             pub be_tls_get_version: Option<unsafe extern "C" fn(*mut c_void) -> *const c_char>,
         }
 
@@ -80,7 +80,7 @@ symbols! {
 
 // SAFETY: addresses that stay; what they lead to is the server's, whose processes have one thread.
 unsafe impl Sync for Server {}
-// SAFETY: as above.
+// SAFETY: the addresses are valid in every thread, and no second thread of a server uses them.
 unsafe impl Send for Server {}
 
 static SERVER: OnceLock<Option<Server>> = OnceLock::new();

@@ -19,7 +19,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::sync::Mutex;
 
-/// What a receiver can be.
+/// The hint that says how a receiver may connect.
 pub const HINT: &CStr =
     c"Connect with options='-c pgseal.receiver=TOKEN', a token of pgseal receiver \
     grant, for clear pages and WAL over TLS or a local socket, or with \
@@ -28,10 +28,10 @@ pub const HINT: &CStr =
 const SESSION_HINT: &CStr = c"The session goes on without it, and reads sealed files as they are \
     stored: connect with options='-c pgseal.receiver=TOKEN', a token of pgseal receiver grant.";
 
-/// What takes ciphertext.
+/// The word of a receiver that takes ciphertext.
 const RAW: &[u8] = b"raw";
 
-/// What the connection's start gave for `pgseal.receiver`; the server's own string.
+/// The value that the connection's start gave for `pgseal.receiver`; the server's own string.
 static RECEIVER: AtomicPtr<c_char> = AtomicPtr::new(std::ptr::null_mut());
 /// Never set: `pgseal.key_file` is made when it is shown.
 static KEY_FILE: AtomicPtr<c_char> = AtomicPtr::new(std::ptr::null_mut());
@@ -55,7 +55,7 @@ pub fn install() {
     }
 }
 
-/// In the postmaster, at its start and after a crash of a process.
+/// Defines the setting in the postmaster, at its start and after a crash of a process.
 unsafe extern "C" fn memory_is_shared() {
     let next = NEXT_STARTUP_HOOK.lock().ok().and_then(|next| *next);
     if let Some(next) = next {
@@ -129,7 +129,7 @@ fn define_receiver(server: &Server) {
 
 fn define_key_file(server: &Server) {
     let flags = Flags::of_this_version();
-    // SAFETY: as above.
+    // SAFETY: strings and a variable that stay; the hook has the type of guc.h.
     unsafe {
         (server.DefineCustomStringVariable)(
             c"pgseal.key_file".as_ptr(),
@@ -221,9 +221,9 @@ fn key_file(cluster: &Cluster) -> Option<Vec<u8>> {
     Some(digits)
 }
 
-/// At the first commit, which InitPostgres makes when it has read the connection's options. The
-/// verdict holds as long as the connection: a session that is given clear bytes now and stored ones
-/// later would take the one for the other.
+/// Gives the verdict at the first commit, which InitPostgres makes when it has read the
+/// connection's options. The verdict holds as long as the connection: a session that is given clear
+/// bytes now and stored ones later would take the one for the other.
 unsafe extern "C" fn options_are_read(event: c_int, _: *mut c_void) {
     const XACT_EVENT_PRE_COMMIT: c_int = 5;
     let (State::Undecided, XACT_EVENT_PRE_COMMIT, Some(server)) = (state(), event, server()) else {
@@ -272,7 +272,7 @@ fn admit_walsender(server: &Server) {
 const NOTHING_SHOWN: &str =
     "this cluster is sealed, and the connection does not say what it may receive of it";
 
-/// What the connection gave, if it gave something.
+/// Returns the word that the connection gave, if it gave one.
 fn given() -> Option<&'static [u8]> {
     let value = RECEIVER.load(Ordering::Relaxed);
     if value.is_null() {

@@ -28,7 +28,7 @@ impl<'a> Name<'a> {
     }
 }
 
-/// What lies, or will lie, under a name.
+/// The content that lies, or will lie, under a name.
 #[allow(clippy::large_enum_variant)] // made on the stack once a call: no heap in the preload
 #[derive(Clone)]
 enum Content {
@@ -36,7 +36,7 @@ enum Content {
     Sealed(&'static Cluster, Class),
 }
 
-/// What a rename or link changes.
+/// The change that a rename or link makes.
 #[allow(clippy::large_enum_variant)] // made on the stack once a call: no heap in the preload
 pub enum Difference {
     /// Nothing: the same bytes mean the same under both names.
@@ -47,13 +47,13 @@ pub enum Difference {
     Denied(c_int),
 }
 
-/// From what to what.
+/// A change of content, from one to the other.
 pub struct Change {
     from: Content,
     to: Content,
 }
 
-/// What a rename would change.
+/// Returns what a rename would change.
 pub fn compare(from: &Name, to: &Name) -> Difference {
     let (from, to) = match (content(from), content(to)) {
         (Err(errno), _) | (_, Err(errno)) => return Difference::Denied(errno),
@@ -317,7 +317,7 @@ impl Change {
         Ok(())
     }
 
-    /// The same clear bytes, in a new file that takes the target's name.
+    /// Stores the clear bytes of `source` in a new file that takes the target's name.
     fn store_as(&self, source: &Fd, from: &Name, to: &Name, flags: c_uint) -> Result<(), Errno> {
         let aside = aside(from)?;
         let aside = Name(from.0, &aside);
@@ -329,10 +329,10 @@ impl Change {
         moved
     }
 
-    /// The same clear bytes, as the target stores them, in a new file that is safe on disk.
+    /// Stores the clear bytes of `source`, as the target does, in a new file that is safe on disk.
     fn store_aside(&self, source: &Fd, aside: &Name) -> Result<(), Errno> {
         let target = match create_like(source, aside) {
-            // What a crash left, or a link that somebody put there.
+            // A crash left it, or another program put a link there.
             Err(Errno(libc::EEXIST)) => {
                 remove(aside);
                 create_like(source, aside)?
@@ -382,7 +382,7 @@ fn is_wal_scratch(class: &Class) -> bool {
     matches!(class, Class::Sealed(spec) if spec.layout == Layout::WAL_SCRATCH)
 }
 
-/// What `restore_command` brought, of which the log has told.
+/// The file that `restore_command` brought, of which the log has told.
 enum Restored {
     /// Sealed with the cluster's key.
     Ours,
@@ -392,7 +392,7 @@ enum Restored {
     Refused,
 }
 
-/// Looks at it. What is none of these, as a segment under another cluster's key, is neither renamed
+/// Looks at it. Any other file, as a segment under another cluster's key, is neither renamed
 /// nor changed: recovery would read noise, and take it for the end of WAL.
 fn restored(source: &Fd, cluster: &Cluster, name: WalName, to: &Name) -> Result<Restored, Errno> {
     let disk = source.disk();
