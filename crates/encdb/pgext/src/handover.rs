@@ -26,7 +26,7 @@ use pgseal_evaluator_proto::{
 use crate::peers::{self, IsWorker, Meeting};
 
 const STACK: usize = 256 << 10;
-/// How long nobody is accepted after the kernel refused.
+/// The pause, after the kernel refused, before a worker is accepted again.
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// Kinds of messages.
@@ -34,7 +34,7 @@ const NOTHING: u8 = b'N';
 const SESSION: u8 = b'S';
 const EVALUATOR: u8 = b'E';
 
-/// What a leader has for its workers.
+/// The things that a leader has for its workers.
 pub(crate) enum Left {
     /// It has no session.
     Nothing,
@@ -48,14 +48,14 @@ pub(crate) enum Left {
 pub(crate) struct Door {
     pub(crate) socket: PathBuf,
     pub(crate) database: [u8; 16],
-    /// Of whose share the workers' connections are.
+    /// The role of whose share the workers' connections are.
     pub(crate) role: u32,
     pub(crate) tickets: Tickets,
-    /// Of the connection that leads the session.
+    /// The life of the connection that leads the session.
     pub(crate) life: Life,
 }
 
-/// What a worker was given.
+/// The things that a worker was given.
 pub(crate) enum Taken {
     /// Its leader has no session.
     Nothing,
@@ -85,7 +85,7 @@ impl Handover {
     }
 }
 
-/// What its leader gives to this parallel worker.
+/// Takes what its leader gives to this parallel worker.
 pub(crate) fn take(meeting: &Meeting, mut goes_on: impl FnMut() -> bool) -> io::Result<Taken> {
     let until = Instant::now() + PATIENCE;
     let mut goes_on = || goes_on() && Instant::now() < until;
@@ -145,7 +145,7 @@ fn give(peer: &UnixStream, left: &Mutex<Left>, is_worker: IsWorker) -> io::Resul
     }
 }
 
-/// What goes to one worker.
+/// The things that go to one worker.
 enum Gift {
     Nothing,
     Session(Arc<Vec<u8>>),

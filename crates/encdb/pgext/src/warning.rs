@@ -1,4 +1,4 @@
-//! What a backend says once in its life: why its parallel workers get no session.
+//! The warning that a backend gives once in its life: why its parallel workers get no session.
 
 use std::ffi::{CStr, CString};
 use std::io;

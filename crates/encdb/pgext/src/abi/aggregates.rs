@@ -26,7 +26,7 @@ impl PgsealBatch {
         &self,
         used: impl FnOnce(Batch<'_>) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        // SAFETY: the caller's promise.
+        // SAFETY: cells and locale are readable during the call, by this function's contract.
         let (cells, collation) = unsafe { (list(self.cells, self.ncells)?, locale(self.locale)?) };
         used(Batch {
             kind: match self.kind {

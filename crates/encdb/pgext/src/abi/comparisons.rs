@@ -1,4 +1,4 @@
-//! What is asked of cells and answered in clear: order, equality, hashes.
+//! Questions about cells that are answered in clear: order, equality, hashes.
 
 use std::ffi::{c_char, c_int};
 
@@ -44,11 +44,11 @@ impl PgsealStart {
     /// The blocks of the children, as a request takes them.
     ///
     /// # Safety
-    /// So many are readable.
+    /// `children` points to `nchildren` numbers that are readable.
     unsafe fn children(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(4 * self.nchildren);
         for at in 0..self.nchildren {
-            // SAFETY: as the caller's.
+            // SAFETY: `at` is below `nchildren`, so that number is readable, by this contract.
             let block = unsafe { self.children.add(at).read() };
             bytes.extend_from_slice(&block.to_le_bytes());
         }

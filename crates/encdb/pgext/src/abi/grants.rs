@@ -1,4 +1,4 @@
-//! What signed papers say of themselves. No key and no evaluator is needed: signatures are public.
+//! The terms of signed papers. No key and no evaluator is needed: signatures are public.
 
 use std::ffi::c_int;
 
@@ -20,13 +20,13 @@ pub struct PgsealGrant {
 }
 
 interface! {
-    /// What a grant says of itself, if its owner has signed it.
+    /// Reads the terms of a grant, if its owner has signed it.
     fn pgseal_grant(bytes: PgsealBytes, terms: *mut PgsealGrant) -> c_int {
         let outcome = paper(bytes.get()).and_then(|bytes| Ok(read(bytes)?));
         put(shell(), outcome.map_err(Failure::from), terms)
     }
 
-    /// Whose list of revocations this is, and which, if its owner has signed it.
+    /// Reads the owner and the number of a list of revocations, if that owner has signed it.
     fn pgseal_revocations(bytes: PgsealBytes, owner: *mut u8, sequence: *mut i64) -> c_int {
         let outcome = paper(bytes.get()).and_then(|bytes| Ok(read_list(bytes)?));
         let outcome = outcome.map(|(public, number)| {
@@ -37,8 +37,8 @@ interface! {
     }
 }
 
-/// These bytes, if there is room to read them. What no message brings to an evaluator is of no use,
-/// and anybody may pass anything: a session and a signature of somebody known are not needed.
+/// Returns these bytes if there is room to read them. What no message brings to an evaluator is of
+/// no use, and any caller may pass anything, without a session or a known signer.
 fn paper(bytes: &[u8]) -> Result<&[u8], Refusal> {
     if bytes.len() > MAX_MESSAGE {
         return Err(Refusal::TooLarge);

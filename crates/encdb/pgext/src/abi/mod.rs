@@ -28,7 +28,7 @@ macro_rules! interface {
             #[no_mangle]
             #[allow(unused_unsafe)]
             pub unsafe extern "C" fn $name($($arg: $ty),*) $(-> $out)? {
-                // SAFETY: what the header promises of arguments.
+                // SAFETY: arguments are as `pgext.h` says, by this function's contract.
                 unsafe { $body }
             }
         )*
@@ -58,7 +58,8 @@ impl PgsealBytes {
         if self.len == 0 {
             return &[];
         }
-        // SAFETY: the caller's promise; the length is not 0, so the pointer is one.
+        // SAFETY: `data` points to `len` bytes that are readable during the call, by this contract;
+        // `len` is not 0, so `data` is not null.
         unsafe { slice::from_raw_parts(self.data, self.len) }
     }
 }
@@ -105,7 +106,7 @@ fn report(shell: &mut Shell, outcome: Result<(), Failure>) -> c_int {
 unsafe fn answer_cell(request: &Request<'_>, result: *mut PgsealBytes) -> c_int {
     let shell = shell();
     let outcome = shell.cell(request).map(PgsealBytes::from);
-    // SAFETY: as the caller's.
+    // SAFETY: `result` is writable, by this function's contract.
     unsafe { put(shell, outcome, result) }
 }
 
@@ -115,34 +116,34 @@ unsafe fn answer_cell(request: &Request<'_>, result: *mut PgsealBytes) -> c_int 
 /// `place` is writable.
 unsafe fn put<T>(shell: &mut Shell, outcome: Result<T, Failure>, place: *mut T) -> c_int {
     let outcome = outcome.map(|value| {
-        // SAFETY: as the caller's.
+        // SAFETY: `place` is writable, by this function's contract.
         unsafe { place.write(value) }
     });
     report(shell, outcome)
 }
 
 /// # Safety
-/// NULL or a string, readable during the call.
+/// `name` is NULL or a string that is readable during the call.
 unsafe fn locale<'a>(name: *const c_char) -> Result<Collation<'a>, Failure> {
     if name.is_null() {
         return Ok(Collation::C);
     }
-    // SAFETY: as the caller's.
+    // SAFETY: `name` is not null, so it is a string that is readable during the call.
     let name = unsafe { CStr::from_ptr(name) };
     let name = name.to_str().map_err(|_| Refusal::UnknownCollation)?;
     Ok(Collation::Libc(name))
 }
 
 /// # Safety
-/// A string, readable during the call.
+/// `text` is a string that is readable during the call.
 unsafe fn text<'a>(text: *const c_char) -> Result<&'a str, Failure> {
-    // SAFETY: as the caller's.
+    // SAFETY: `text` is a string that is readable during the call, by this contract.
     let text = unsafe { CStr::from_ptr(text) };
     Ok(text.to_str().map_err(|_| Refusal::MalformedRequest)?)
 }
 
 /// # Safety
-/// So many cells are readable.
+/// `cells` points to `n` cells; they and their bytes are readable during the call.
 unsafe fn list<'a>(cells: *const PgsealBytes, n: usize) -> Result<Vec<&'a [u8]>, Failure> {
     let mut list = Vec::new();
     if n == 0 {
@@ -150,9 +151,9 @@ unsafe fn list<'a>(cells: *const PgsealBytes, n: usize) -> Result<Vec<&'a [u8]>,
     }
     list.try_reserve_exact(n)
         .map_err(|_| Refusal::OutOfMemory)?;
-    // SAFETY: as the caller's, here and for the bytes of each.
+    // SAFETY: `cells` points to `n` cells, by this contract, and `n` is not 0.
     let cells = unsafe { slice::from_raw_parts(cells, n) };
-    // SAFETY: as above.
+    // SAFETY: each cell's bytes are readable during the call, by this contract.
     list.extend(cells.iter().map(|cell| unsafe { cell.get() }));
     Ok(list)
 }

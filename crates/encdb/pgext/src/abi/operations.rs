@@ -1,4 +1,4 @@
-//! What makes new cells of cells.
+//! Operations that make new cells of cells.
 
 use std::ffi::{c_char, c_int};
 
@@ -200,7 +200,7 @@ interface! {
     }
 }
 
-/// What a request gives that is answered by a cell or by nothing.
+/// Makes a request that is answered by a cell or by nothing.
 ///
 /// # Safety
 /// `is_null` is writable.
@@ -210,7 +210,7 @@ unsafe fn cell_or_null(
     is_null: *mut c_int,
 ) -> Result<PgsealBytes, Failure> {
     let cell = shell.cell_or_null(request)?;
-    // SAFETY: as the caller's.
+    // SAFETY: `is_null` is writable, by this function's contract.
     unsafe { is_null.write(c_int::from(cell.is_none())) };
     Ok(PgsealBytes::from(cell.unwrap_or_default()))
 }
