@@ -169,7 +169,8 @@ fn read_or_say(cluster: &Cluster) -> Option<Control> {
 }
 
 /// Is this the `pg_control` of a plain cluster, opened by a server whose environment names the key
-/// that it must have? The twins look first; a server that is preloaded without them has only this.
+/// that it must have? The wrappers look first; a server that is preloaded without them relies on
+/// this alone.
 pub fn is_unexpected(path: &[u8]) -> bool {
     let plain = server::is_pinned() && path.ends_with(b"/global/pg_control");
     if plain {

@@ -217,7 +217,7 @@ struct Told {
 
 impl Told {
     /// # Safety
-    /// Null or a connection.
+    /// `connection` is null or valid.
     unsafe fn of(connection: Connection) -> Option<Self> {
         // SAFETY: the types of libpq-fe.h; libpq answers null to null.
         let (first, free) = unsafe {

@@ -47,7 +47,7 @@ pub fn is(program: &str) -> bool {
     executable(c"/proc/self/exe").is_some_and(|name| name == program.as_bytes())
 }
 
-/// Is this one that sees what is stored, but for `pg_control`?
+/// Does this program see what is stored, except `pg_control`?
 pub fn is_viewer() -> bool {
     ROLE.load(Ordering::Relaxed) == VIEWER
 }

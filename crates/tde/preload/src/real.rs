@@ -99,12 +99,13 @@ pub(crate) use libc_call;
 
 static TABLE: AtomicPtr<Real> = AtomicPtr::new(std::ptr::null_mut());
 
-/// Where the table is kept. Not on the heap: an allocator maps memory and opens files while it
-/// starts itself, holding its lock. Two threads, or a call from inside dlsym, may get there at
-/// once: nobody can wait for another, so each makes the same table in a place of his own.
+/// The memory that keeps the table. It is not on the heap: an allocator maps memory and opens files
+/// while it starts itself, holding its lock. Two threads, or a call from inside dlsym, may get
+/// there at once. No thread can wait for another, so each makes the same table in a slot of its
+/// own.
 struct Places([UnsafeCell<MaybeUninit<Real>>; 8]);
 
-// SAFETY: each is written once, by who has taken it.
+// SAFETY: each slot is written once, by the thread that has taken it.
 unsafe impl Sync for Places {}
 
 static PLACES: Places = Places([const { UnsafeCell::new(MaybeUninit::uninit()) }; 8]);
@@ -130,7 +131,7 @@ fn make() -> &'static Real {
         }
         return real();
     };
-    // SAFETY: nobody else has this place.
+    // SAFETY: no other thread has this slot, because each number is given once.
     let table = unsafe { (*place.get()).write(Real::resolve()) };
     TABLE.store(table, Ordering::Release);
     table

@@ -27,7 +27,7 @@ pub unsafe fn lead(name: &CStr, hook: *const c_void) -> bool {
 /// The function that the executable's calls of `name` went to, as a function of type `F`.
 ///
 /// # Safety
-/// `F` is its type.
+/// `F` is the type of that function.
 pub unsafe fn original<F: Copy>(name: &CStr) -> Option<F> {
     const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
     // SAFETY: a terminated name.
@@ -213,7 +213,7 @@ impl Object {
     }
 
     /// # Safety
-    /// `entry` is one of [`Self::entries`]; nobody else runs.
+    /// `entry` is one of [`Self::entries`]; no other thread runs.
     unsafe fn replace(&self, entry: usize, hook: *const c_void) -> bool {
         // SAFETY: no arguments that matter.
         let size = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) });

@@ -7,7 +7,7 @@
 //! compressed, and what lies in the tar, are the very bytes that the segments' files would hold.
 //!
 //! Invariants:
-//! 1. It applies where a twin has said how long the segments of a sealed server are.
+//! 1. It applies where a wrapper has said how long the segments of a sealed server are.
 //! 2. A file for compressed WAL is opened only if the program's calls of that compressor lead here.
 //! 3. Both programs write one such file at a time; what comes out of order is refused.
 

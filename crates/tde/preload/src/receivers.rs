@@ -85,9 +85,9 @@ pub fn start() {
     }
 }
 
-/// Is a file given as it is stored to whoever opens it as a stream? pg_read_binary_file and COPY
-/// do, in sessions and in workers; the server opens its tables and WAL otherwise.
-/// Statistics it reads so itself: in the startup process, which runs no SQL, and in the postmaster.
+/// Is a file given as it is stored to whatever opens it as a stream? `pg_read_binary_file` and COPY
+/// do, in sessions and in workers; the server opens its tables and WAL otherwise. It reads
+/// statistics so: in the startup process, which runs no SQL, and in the postmaster.
 ///
 /// This asks for no path: whatever a name leads to when it is opened, the stream gives what is
 /// stored.

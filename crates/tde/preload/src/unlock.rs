@@ -1,4 +1,4 @@
-//! Where keys come from: a sealed memfd that the twin hands over, or, for a cluster that is met
+//! The sources of keys: a sealed memfd that the wrapper passes on, or, for a cluster that is met
 //! later, `pgseal unlock` run as a child. The library itself knows no provider and runs no command
 //! of a data directory.
 //!
@@ -179,7 +179,7 @@ fn spawn(arguments: &[&CStr]) -> bool {
 /// The environment, with what was taken out of it.
 ///
 /// # Safety
-/// `own` is a terminated array.
+/// `own` is an array that ends with a null.
 unsafe fn environment(own: *const *mut c_char, aside: &[CString]) -> Vec<*mut c_char> {
     // SAFETY: `own` is an array that ends with a null, where the reading stops.
     let own = (0..)

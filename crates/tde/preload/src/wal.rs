@@ -28,10 +28,10 @@ pub fn announced_segment_size() -> Option<u64> {
     is_segment_size(size).then_some(size)
 }
 
-/// The size of segments, where an open one has its place by it: what a twin said, or the cluster's,
-/// which a segment that was cut, or is being made, does not have itself. A whole segment of another
-/// size, in an archive that is older than pg_resetwal --wal-segsize, opens by its own; and so does
-/// any where there is no `pg_control` (docs/format/files.md).
+/// Returns the size of a segment in bytes, which the layout of an open one needs. It is what a
+/// wrapper said, or else the cluster's: a segment that was cut or is being made does not show it. A
+/// whole segment of another size, in an archive that is older than `pg_resetwal --wal-segsize`,
+/// opens by its own; so does any segment where there is no `pg_control` (docs/format/files.md).
 pub fn segment_size(cluster: &Cluster, name: WalName, fd: c_int) -> Option<u64> {
     if let Some(size) = announced_segment_size() {
         return Some(size);

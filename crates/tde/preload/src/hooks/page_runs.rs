@@ -15,7 +15,7 @@ use pgseal_storage::{Errno, SealedFile};
 /// the parts are not whole, aligned pages: then they are read one by one.
 ///
 /// # Safety
-/// The vectors name the caller's buffers.
+/// Each vector names a buffer that may be written until this returns.
 pub unsafe fn read_pages(
     file: Protected,
     parts: &[iovec],
@@ -62,7 +62,7 @@ pub unsafe fn read_pages(
 /// or cannot be written as such: then they are written one by one.
 ///
 /// # Safety
-/// The vectors name the caller's buffers.
+/// Each vector names bytes that may be read until this returns.
 pub unsafe fn write_pages(
     file: Protected,
     parts: &[iovec],

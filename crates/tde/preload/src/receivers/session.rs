@@ -237,7 +237,7 @@ unsafe extern "C" fn options_are_read(event: c_int, _: *mut c_void) {
 }
 
 /// A session lives without trust, so a bad token does not end it: `PGOPTIONS` with an old one would
-/// lock psql out. Who counted on it must learn why he is given what is stored.
+/// lock psql out. A user who counted on it must learn why the session is given what is stored.
 fn admit_session(server: &Server) -> State {
     let Some(token) = given().filter(|word| *word != RAW) else {
         return State::Session;

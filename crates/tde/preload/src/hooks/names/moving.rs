@@ -392,8 +392,8 @@ enum Restored {
     Refused,
 }
 
-/// Looks at it. Any other file, as a segment under another cluster's key, is neither renamed
-/// nor changed: recovery would read noise, and take it for the end of WAL.
+/// Judges a restored file. Any other one, such as a segment under another cluster's key, is neither
+/// renamed nor changed: recovery would read noise, and take it for the end of WAL.
 fn restored(source: &Fd, cluster: &Cluster, name: WalName, to: &Name) -> Result<Restored, Errno> {
     let disk = source.disk();
     let mut page = [0; UNIT];
