@@ -1,4 +1,4 @@
-//! How a session reaches the parallel workers of its backend.
+//! The transfer of a session to the parallel workers of its backend.
 //!
 //! A leader is at work while its workers begin, so a thread of its own waits for them ([`peers`]),
 //! and gives each what it needs: the session itself where the engine is in the backend, and
@@ -6,8 +6,8 @@
 //! stay with the leader. Nothing lies in a file, in shared memory or under a name; what goes over
 //! is in the kernel's memory, which is never swapped, until the worker reads it.
 //!
-//! The thread calls nothing of PostgreSQL's but [`IsWorker`], and takes no signals: PostgreSQL's
-//! handlers are for its own.
+//! The thread calls nothing of PostgreSQL's except [`IsWorker`], and takes no signals: PostgreSQL's
+//! handlers are for its own threads.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -44,7 +44,7 @@ pub(crate) enum Left {
     Evaluator(Door),
 }
 
-/// The way into a session in an evaluator's process.
+/// The door to a session in an evaluator's process.
 pub(crate) struct Door {
     pub(crate) socket: PathBuf,
     pub(crate) database: [u8; 16],
@@ -110,7 +110,7 @@ fn lock(left: &Mutex<Left>) -> MutexGuard<'_, Left> {
     left.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A thread that begins now inherits that no signal is for it.
+/// Runs `begin` with all signals blocked, so that a thread that it begins takes none.
 fn without_signals<T>(begin: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     let before = SigSet::all().thread_swap_mask(SigmaskHow::SIG_SETMASK)?;
     let begun = begin();
@@ -121,7 +121,7 @@ fn without_signals<T>(begin: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
 fn wait(listener: &UnixListener, left: &Mutex<Left>, is_worker: IsWorker) {
     loop {
         match listener.accept() {
-            // Who is no worker is told nothing, and one that is gone needs nothing.
+            // A process that is no worker is told nothing, and one that is gone needs nothing.
             Ok((peer, _)) => drop(give(&peer, left, is_worker)),
             Err(_) => thread::sleep(PAUSE),
         }
@@ -172,9 +172,9 @@ fn pass(peer: &UnixStream, answer: &Response<'_>, ends: &[BorrowedFd<'_>]) -> io
 }
 
 impl Door {
-    /// A connection in the session, for one worker, or why there is none, as the worker is to say
-    /// it. One that was given up on may have taken its ticket: then the next is good. Another
-    /// evaluator knows none: then the session went with the one that had it.
+    /// Returns a connection in the session, for one worker, or why there is none, in the worker's
+    /// words. An attempt that was given up may have taken its ticket: then the next is good.
+    /// Another evaluator knows none: then the session ended with the one that had it.
     fn admit_one(&mut self) -> Result<Ends, Report<'static>> {
         let admitted = match self.attach() {
             Err(report) if is_unknown(&report) => self.attach(),
@@ -209,7 +209,7 @@ impl Door {
             Ok(Response::Refused(report)) => Err(report.into_owned()),
             _ => Err(Refusal::MalformedRequest.into()),
         };
-        // Refused for another reason, it may be good still: the leader is never ahead.
+        // Refused for another reason, the ticket may still be good: the leader is never ahead.
         if attached.as_ref().err().is_none_or(is_unknown) {
             self.tickets.advance();
         }

@@ -1,4 +1,4 @@
-//! What the extension `encdb` links: an evaluator behind the C interface of
+//! The library that the extension `encdb` links: an evaluator behind the C interface of
 //! `extension/encdb/src/pgext.h`.
 //!
 //! [`abi`] turns C's arguments into slices and is the only place that is unsafe; [`shell`] is what
@@ -22,6 +22,6 @@ mod states;
 mod transport;
 mod warning;
 
-/// Whatever is allocated here may hold a key or a value.
+/// The heap. Any allocation here may hold a key or a value.
 #[global_allocator]
 static HEAP: LockedHeap = LockedHeap::new();

@@ -1,7 +1,7 @@
-//! Where a leader and its parallel workers meet, and how each knows the other for what it is.
+//! The meeting of a leader and its parallel workers, and how each proves the other's identity.
 //!
 //! The leader listens at a socket whose name is in no file system. Others see the name while the
-//! socket is there, and may connect; they do not know it before, so that nobody takes it first.
+//! socket is there, and may connect; they do not know it before, so that no process takes it first.
 //!
 //! - The worker asks the kernel which process listens: it is the leader of its lock group.
 //! - The leader asks the kernel which process has connected, and PostgreSQL whether that one is a
@@ -9,7 +9,7 @@
 //!   worker may get its number. So the leader holds on to the process first, then asks PostgreSQL,
 //!   then sends a challenge: the answer is the worker's if the kernel says so of its sender, and if
 //!   the process that the leader held on to still lives when the answer has come. Its number is
-//!   nobody else's that long.
+//!   no other process's that long.
 #![allow(unsafe_code)]
 
 use std::ffi::c_int;
@@ -30,20 +30,20 @@ use nix::sys::socket::{
 use nix::unistd::Uid;
 use pgseal_evaluator::client::{reach, PATIENCE};
 
-/// Whether PostgreSQL has a process as a parallel worker of this backend. Asked in a thread.
+/// Tells whether PostgreSQL has a process as a parallel worker of this backend. Called in a thread.
 pub(crate) type IsWorker = extern "C" fn(c_int) -> c_int;
 
 const CHALLENGE: usize = 16;
 type Challenge = [u8; CHALLENGE];
 
-/// A kind of message, and how many bytes follow.
+/// The length of a message's head in bytes: its kind, and how many bytes follow.
 const HEAD: usize = 5;
-/// More than the keys and the grants of any session.
+/// The limit of a message in bytes, which is more than the keys and the grants of any session.
 const MAX_MESSAGE: usize = 1 << 30;
-/// Descriptors that one message brings.
+/// The number of descriptors that one message brings at most.
 pub(crate) const MAX_DESCRIPTORS: usize = 2;
 
-/// Where a leader and its workers meet.
+/// The name under which a leader and its workers meet.
 pub(crate) struct Meeting {
     name: String,
     leader: i32,
@@ -69,17 +69,17 @@ impl Meeting {
         Self { name, leader }
     }
 
-    /// The leader's end.
+    /// Opens the leader's end.
     pub(crate) fn listen(&self) -> io::Result<UnixListener> {
         UnixListener::bind_addr(&self.address()?)
     }
 
-    /// No path: it ends with the last who listens.
+    /// Returns the abstract address, which is no path: it ends with the last listener.
     pub(crate) fn address(&self) -> io::Result<SocketAddr> {
         SocketAddr::from_abstract_name(&self.name)
     }
 
-    /// A worker's way to its leader, which knows it; none if the leader does not listen.
+    /// Connects a worker to its leader, and checks it; none if the leader does not listen.
     pub(crate) fn go(&self, goes_on: &mut dyn FnMut() -> bool) -> io::Result<Option<UnixStream>> {
         let address = UnixAddr::new_abstract(self.name.as_bytes())?;
         let socket = match reach(&address, goes_on) {
@@ -110,14 +110,14 @@ pub(crate) fn know_worker(peer: &UnixStream, is_worker: IsWorker) -> io::Result<
     let challenge: Challenge = pgseal_crypto::random_bytes().map_err(io::Error::other)?;
     write(peer, &challenge, &[])?;
     let (answer, sender) = read_signed(peer)?;
-    // In this order: it lives after its answer has come.
+    // The order counts: the process lives after its answer has come.
     match answer == challenge && sender == Some(pid) && process.lives() {
         true => Ok(()),
         false => Err(refused()),
     }
 }
 
-/// The process at the other end, of the server's own user.
+/// Returns the process at the other end. Fails unless it is of the server's own user.
 fn server_process(socket: &UnixStream) -> io::Result<i32> {
     let other = getsockopt(socket, PeerCredentials)?;
     match Uid::from_raw(other.uid()) == Uid::effective() {
@@ -130,12 +130,12 @@ fn refused() -> io::Error {
     io::ErrorKind::PermissionDenied.into()
 }
 
-/// A process that is held on to: nobody else is taken for it.
+/// A process that is held by descriptor, so that no other one is taken for it.
 struct Process(OwnedFd);
 
 impl Process {
     fn hold(pid: i32) -> io::Result<Self> {
-        // SAFETY: takes no pointer.
+        // SAFETY: pidfd_open(2) takes no pointer.
         let raw = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
         let raw = RawFd::try_from(raw).map_err(io::Error::other)?;
         if raw < 0 {
@@ -151,7 +151,7 @@ impl Process {
 }
 
 fn own(descriptor: RawFd) -> OwnedFd {
-    // SAFETY: the kernel just made it for the caller, which names it once.
+    // SAFETY: the kernel just made `descriptor` for the caller, which passes it on once.
     unsafe { OwnedFd::from_raw_fd(descriptor) }
 }
 
@@ -213,7 +213,7 @@ fn write(socket: &UnixStream, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> i
     Ok(())
 }
 
-/// Reads until `into` is full, and gives the descriptors that came with it.
+/// Reads until `into` is full, and returns the descriptors that came with it.
 fn read(
     socket: &UnixStream,
     into: &mut [u8],
@@ -241,14 +241,14 @@ fn read(
     Ok(descriptors)
 }
 
-/// Reads an answer to a challenge, and which process has sent it.
+/// Reads an answer to a challenge, and returns it with the process that has sent it.
 fn read_signed(socket: &UnixStream) -> io::Result<(Challenge, Option<i32>)> {
     let mut answer: Challenge = [0; CHALLENGE];
     // There is room for nothing else: descriptors do not come in.
     let mut space = cmsg_space!(UnixCredentials);
     let mut parts = [IoSliceMut::new(&mut answer)];
     let flags = MsgFlags::MSG_CMSG_CLOEXEC;
-    // What one process has sent is never read together with what another has.
+    // Bytes of one process are never read together with those of another.
     let message = recvmsg::<()>(socket.as_raw_fd(), &mut parts, Some(&mut space), flags)?;
     let whole = message.bytes == CHALLENGE;
     let sender = message.cmsgs()?.find_map(|control| match control {

@@ -25,13 +25,13 @@ use crate::states::States;
 use crate::transport::{Inline, Interrupts, Isolated, Transport};
 use crate::warning::Warning;
 
-/// Bytes of wrapped keys that go into one request, a fraction of what fits: anybody may have added
+/// Bytes of wrapped keys that go into one request, a fraction of what fits: any role may have added
 /// rows, of any number and length.
 const PORTION: usize = 1 << 20;
-/// What a row takes beside its bytes.
+/// The bytes that a row takes beside its name and key.
 const ROW: usize = 128;
 
-/// Why a call was refused, as C is told.
+/// The reason why a call was refused, as C is told.
 pub(crate) struct Failure {
     pub(crate) code: u16,
     pub(crate) sqlstate: [u8; 5],
@@ -54,14 +54,14 @@ impl From<Report<'_>> for Failure {
     }
 }
 
-/// As whom a backend speaks. A leader and its workers name one meeting.
+/// The part in which a backend speaks. A leader and its workers name one meeting.
 pub(crate) enum Peer {
     Client(Leader),
     ParallelWorker(Meeting),
     Background,
 }
 
-/// What a backend needs that may have parallel workers.
+/// The facts that a backend needs if it may have parallel workers.
 pub(crate) struct Leader {
     pub(crate) meeting: Meeting,
     pub(crate) is_worker: IsWorker,
@@ -78,25 +78,25 @@ pub(crate) struct Shell {
     transport: Transport,
     /// The role that this backend serves, of whose share its connection is.
     pub(crate) role: u32,
-    /// For sessions of its own, which its parallel workers share.
+    /// Present if it may have sessions of its own, which its parallel workers share.
     leader: Option<Leader>,
     /// The evaluator's process, and the database that it was told.
     outside: Option<PathBuf>,
     database: [u8; 16],
     request: Vec<u8>,
     response: Vec<u8>,
-    /// The last message's, which holds while other requests are made.
+    /// The answer to the last message, which holds while other requests are made.
     answer: Vec<u8>,
     handover: Option<Handover>,
     warning: Warning,
-    /// The epoch of what it has.
+    /// The epoch of the session that was last left for workers.
     left_at: Option<u64>,
     pub(crate) states: States,
     /// The last call was given up: the evaluator may be at work on it still.
     gave_up: bool,
     /// States that are to be dropped before it is asked for anything else.
     dropped: Vec<u64>,
-    /// Made of an evaluator outside, since the process began.
+    /// The requests that an evaluator outside was asked, since the process began.
     pub(crate) requests: u64,
     pub(crate) failure: Failure,
 }
@@ -209,10 +209,10 @@ impl Shell {
     }
 
     /// Relays a message; true if it opened a session, whose keys are to be loaded. Other messages
-    /// bring no owner, so that of no row more would come a key; a key that another session has made
-    /// since is loaded when its first cell is met.
+    /// bring no owner, so no more rows would give a key. A key that another session has made since
+    /// is loaded when its first cell is met.
     pub(crate) fn message(&mut self, message: &[u8]) -> Result<(&[u8], bool), Failure> {
-        // Anybody may send one, and it is copied before the ring refuses it.
+        // Any client may send one, and it is copied before the ring refuses it.
         if message.len() > MAX_MESSAGE {
             return Err(Refusal::TooLarge.into());
         }
@@ -234,7 +234,7 @@ impl Shell {
         Ok((&self.answer, opened))
     }
 
-    /// Hands over wrapped keys, by name.
+    /// Passes wrapped keys, by name.
     pub(crate) fn load_keys(&mut self, rows: &[KeyRow<'_>]) -> Result<(), Failure> {
         let lengths = rows
             .iter()
@@ -257,7 +257,7 @@ impl Shell {
         }
     }
 
-    /// Hands over one more wrapped key. Workers that meet its cells load it themselves.
+    /// Passes one more wrapped key. Workers that meet its cells load it themselves.
     pub(crate) fn add_key(&mut self, row: KeyRow<'_>) -> Result<(), Failure> {
         let row = row.encode();
         let rows = Items::Listed(&[&row]);
@@ -265,8 +265,8 @@ impl Shell {
             .map(drop)
     }
 
-    /// Grows when what workers need of the session changes, beside keys, which they load
-    /// themselves. None where the evaluator outside gives it to them.
+    /// Returns a number that grows when what workers need of the session changes, except keys,
+    /// which they load themselves. None where the evaluator outside gives it to them.
     fn epoch(&self) -> Option<u64> {
         match &self.transport {
             Transport::Inline(inline) => Some(inline.connection.epoch()),
@@ -295,8 +295,8 @@ impl Shell {
         Ok(())
     }
 
-    /// Once in a session of the evaluator outside: the tickets of a worker that is on its way are
-    /// not to change.
+    /// Returns what workers get. Called once in a session of the evaluator outside: the tickets of
+    /// a worker that is on its way must not change.
     fn left(&mut self) -> Result<Left, Failure> {
         let life = match &mut self.transport {
             Transport::Inline(inline) => {
@@ -326,7 +326,7 @@ impl Shell {
         }))
     }
 
-    /// Why parallel workers get no session, once.
+    /// Returns, once, why parallel workers get no session.
     pub(crate) fn warning(&mut self) -> Option<&CStr> {
         self.warning.take()
     }
@@ -383,7 +383,7 @@ impl Shell {
         )
     }
 
-    /// What is answered by a cell.
+    /// Makes a request that is answered by a cell.
     pub(crate) fn cell(&mut self, request: &Request<'_>) -> Result<&[u8], Failure> {
         match self.cell_or_null(request)? {
             Some(cell) => Ok(cell),
@@ -391,7 +391,7 @@ impl Shell {
         }
     }
 
-    /// What is answered by a cell or by nothing.
+    /// Makes a request that is answered by a cell or by nothing.
     pub(crate) fn cell_or_null(&mut self, request: &Request<'_>) -> Result<Option<&[u8]>, Failure> {
         self.send(request)?;
         match understand(&self.response)? {
@@ -401,7 +401,7 @@ impl Shell {
         }
     }
 
-    /// What is answered by bytes that are no cell.
+    /// Makes a request that is answered by bytes that are no cell.
     pub(crate) fn bytes(&mut self, request: &Request<'_>) -> Result<&[u8], Failure> {
         self.send(request)?;
         match understand(&self.response)? {
@@ -410,7 +410,7 @@ impl Shell {
         }
     }
 
-    /// What is answered by findings, [`MAX_FINDINGS`] at most.
+    /// Makes a request that is answered by findings, [`MAX_FINDINGS`] at most.
     pub(crate) fn findings(&mut self, request: &Request<'_>) -> Result<Items<'_>, Failure> {
         self.send(request)?;
         match understand(&self.response)? {
@@ -419,14 +419,14 @@ impl Shell {
         }
     }
 
-    /// What is answered by the number of a state; C's number of it.
+    /// Makes a request that is answered by the number of a state, and returns C's number of it.
     pub(crate) fn state(&mut self, request: &Request<'_>) -> Result<u64, Failure> {
         let made = self.ask(request, number)?;
         Ok(self.states.outer(made)?)
     }
 
-    /// Ends a state. Where a transaction is aborted, because a call was given up, nobody can give
-    /// up another: then it ends later.
+    /// Ends a state, later if the last call was given up: its transaction is aborted then, and no
+    /// other call can be given up.
     pub(crate) fn drop_state(&mut self, outer: u64) {
         // The session may have ended, and the state with it.
         let Ok(state) = self.states.inner(outer) else {
@@ -444,7 +444,7 @@ impl Shell {
         })
     }
 
-    /// What is answered by something that `read` copies out of the answer.
+    /// Makes a request, and returns what `read` copies out of its answer.
     pub(crate) fn ask<T>(
         &mut self,
         request: &Request<'_>,
@@ -477,7 +477,7 @@ impl Shell {
     }
 }
 
-/// Rows in requests of so many bytes at most, one request at least; a longer row is in none.
+/// Returns rows in requests of at most so many bytes, one request at least, without longer rows.
 fn portions(rows: &[Vec<u8>], most: usize) -> Vec<Vec<&[u8]>> {
     let mut portions = vec![Vec::new()];
     let mut room = most;
@@ -493,7 +493,7 @@ fn portions(rows: &[Vec<u8>], most: usize) -> Vec<Vec<&[u8]>> {
     portions
 }
 
-/// The answer, or why there is none.
+/// Returns the answer, or why there is none.
 fn understand(response: &[u8]) -> Result<Response<'_>, Failure> {
     match Response::parse(response) {
         Ok(Response::Refused(report)) => Err(report.into()),

@@ -6,7 +6,7 @@
 
 use pgseal_evaluator_proto::Refusal;
 
-/// Between C's numbers and those of the connection that there is.
+/// The relation between C's numbers and those of the present connection.
 #[derive(Default)]
 pub(crate) struct States {
     /// C's last number of the connections before.
@@ -15,12 +15,12 @@ pub(crate) struct States {
 }
 
 impl States {
-    /// A connection begins.
+    /// Begins the numbers of a new connection.
     pub(crate) fn begin(&mut self) {
         self.before = self.last;
     }
 
-    /// C's number of a state that the evaluator made.
+    /// Returns C's number of a state that the evaluator made.
     pub(crate) fn outer(&mut self, number: u64) -> Result<u64, Refusal> {
         let outer = self.before.checked_add(number);
         let outer = outer.ok_or(Refusal::MalformedRequest)?;
@@ -28,7 +28,7 @@ impl States {
         Ok(outer)
     }
 
-    /// The evaluator's number of a state that C names.
+    /// Returns the evaluator's number of a state that C names.
     pub(crate) fn inner(&self, outer: u64) -> Result<u64, Refusal> {
         match outer.checked_sub(self.before) {
             _ if outer == 0 => Ok(0),

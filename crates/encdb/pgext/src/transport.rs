@@ -13,7 +13,7 @@ use pgseal_evaluator_proto::{Collation, Refusal};
 
 use crate::shell::Failure;
 
-/// Cells that a backend keeps open, and aggregates that it may have at once.
+/// The number of cells that a backend keeps open, and of aggregates that it may have at once.
 const CACHE: usize = 4096;
 const STATES: usize = 1 << 20;
 
@@ -59,7 +59,7 @@ pub(crate) struct Inline {
 }
 
 impl Inline {
-    /// As [`Transport::room`].
+    /// Asks for memory as [`Transport::room`] does.
     #[inline]
     pub(crate) fn room(request: usize) -> Result<(), Refusal> {
         let is_there = os::has_room(most_memory(request));
@@ -89,7 +89,7 @@ impl Inline {
 
     fn call(&mut self, request: &[u8], response: &mut Vec<u8>) {
         self.connection.call(request, response);
-        // Nobody logs here, and what happened is not to pile up in a backend that lives for days.
+        // No log is kept here, and events must not pile up in a backend that lives for days.
         if self.connection.has_news() {
             drop(self.connection.take_events());
         }
@@ -122,7 +122,7 @@ pub(crate) struct Isolated {
     interrupts: Interrupts,
 }
 
-/// What PostgreSQL's signal handlers set when a query or a backend is to end.
+/// The flags that PostgreSQL's signal handlers set when a query or a backend is to end.
 #[derive(Clone, Copy)]
 pub(crate) struct Interrupts {
     pub(crate) cancel: &'static AtomicI32,
@@ -130,7 +130,7 @@ pub(crate) struct Interrupts {
 }
 
 impl Interrupts {
-    /// Neither is to end.
+    /// Returns whether neither is to end.
     pub(crate) fn go_on(self) -> bool {
         self.cancel.load(Relaxed) == 0 && self.die.load(Relaxed) == 0
     }
@@ -148,12 +148,12 @@ impl Isolated {
         Ok(Self { ring, interrupts })
     }
 
-    /// False if the evaluator has gone: whatever it held is gone too.
+    /// Returns false if the evaluator has gone: whatever it held is gone too.
     pub(crate) fn is_open(&self) -> bool {
         self.ring.is_open()
     }
 
-    /// For its workers, as [`Ring::life`].
+    /// Returns the connection's life for the workers, by [`Ring::life`].
     pub(crate) fn life(&self) -> Result<Life, Refusal> {
         self.ring.life().map_err(|_| Refusal::EvaluatorAbsent)
     }

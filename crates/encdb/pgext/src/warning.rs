@@ -16,7 +16,7 @@ impl Warning {
             .get_or_insert_with(|| CString::new(error.to_string()).unwrap_or_default());
     }
 
-    /// The reason, if there is one that nobody has taken.
+    /// Returns the reason, unless there is none or it was taken before.
     pub(crate) fn take(&mut self) -> Option<&CStr> {
         let text = self.text.as_deref().filter(|_| !self.taken)?;
         self.taken = true;

@@ -18,7 +18,7 @@ pub struct PgsealBatch {
 }
 
 impl PgsealBatch {
-    /// Makes use of it as a request has it.
+    /// Calls `used` with the batch as a request has it.
     ///
     /// # Safety
     /// Its cells and its locale are readable, as the header demands.
@@ -66,7 +66,7 @@ interface! {
         report(shell, outcome)
     }
 
-    /// The state, sealed for another process of the query.
+    /// Exports the state, sealed for another process of the query.
     fn pgseal_aggregate_export(state: u64, sealed: *mut PgsealBytes) -> c_int {
         let shell = shell();
         let outcome = match shell.states.inner(state) {
@@ -79,14 +79,14 @@ interface! {
         put(shell, outcome, sealed)
     }
 
-    /// A state that was exported.
+    /// Imports a state that was exported.
     fn pgseal_aggregate_import(sealed: PgsealBytes, state: *mut u64) -> c_int {
         let shell = shell();
         let outcome = shell.state(&Request::Aggregate(AggregateRequest::Import(sealed.get())));
         put(shell, outcome, state)
     }
 
-    /// The result, after the last cells.
+    /// Returns the result, after the last cells.
     fn pgseal_aggregate_finish(
         state: u64,
         batch: *const PgsealBatch,
@@ -108,7 +108,7 @@ interface! {
         put(shell, outcome, result)
     }
 
-    /// Ends a state; one that is gone is gone.
+    /// Ends a state. Does nothing if it is gone.
     fn pgseal_aggregate_drop(state: u64) {
         shell().drop_state(state);
     }

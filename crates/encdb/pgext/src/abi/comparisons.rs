@@ -41,7 +41,7 @@ pub struct PgsealStart {
 }
 
 impl PgsealStart {
-    /// The blocks of the children, as a request takes them.
+    /// Returns the blocks of the children, as a request takes them.
     ///
     /// # Safety
     /// `children` points to `nchildren` numbers that are readable.
@@ -89,13 +89,13 @@ impl From<Finding<'_>> for PgsealFinding {
 }
 
 interface! {
-    /// Whether these bytes are a cell, of this type unless it is 0.
+    /// Fails unless these bytes are a cell, of this type unless it is 0.
     fn pgseal_check(cell: PgsealBytes, ty: u8) -> c_int {
         let outcome = other_side::check(cell.get(), ty);
         report(shell(), outcome)
     }
 
-    /// The order of two cells: below, at or above 0.
+    /// Returns the order of two cells: below, at or above 0.
     fn pgseal_compare(
         left: PgsealBytes,
         right: PgsealBytes,
@@ -109,7 +109,7 @@ interface! {
         put(shell, outcome, order)
     }
 
-    /// Where a probe stands among the sorted cells of a page.
+    /// Finds where a probe stands among the sorted cells of a page.
     fn pgseal_search(
         probe: PgsealBytes,
         cells: *const PgsealBytes,
@@ -133,8 +133,8 @@ interface! {
         put(shell, outcome, position)
     }
 
-    /// Where a probe stands in an index, from a page on. What is found lies in the answer, and is
-    /// there until the next call.
+    /// Finds where a probe stands in an index, from a page on. The findings lie in the answer,
+    /// until the next call.
     fn pgseal_descend(
         probe: PgsealBytes,
         start: *const PgsealStart,
@@ -169,7 +169,7 @@ interface! {
         put(shell, outcome, nfindings)
     }
 
-    /// The ranks of cells: a sort of all of them.
+    /// Returns the ranks of cells: a sort of all of them.
     fn pgseal_rank(
         cells: *const PgsealBytes,
         ncells: usize,
@@ -197,21 +197,21 @@ interface! {
         report(shell, outcome)
     }
 
-    /// The keyed hash of a cell's value.
+    /// Returns the keyed hash of a cell's value.
     fn pgseal_hash(cell: PgsealBytes, seed: u64, hash: *mut u64) -> c_int {
         let shell = shell();
         let outcome = shell.hash(seed, cell.get());
         put(shell, outcome, hash)
     }
 
-    /// A number that sorts as the cell does, as far as it goes.
+    /// Returns a number that sorts as the cell does, as far as it goes.
     fn pgseal_order_prefix(cell: PgsealBytes, prefix: *mut u64) -> c_int {
         let shell = shell();
         let outcome = shell.order_prefix(cell.get());
         put(shell, outcome, prefix)
     }
 
-    /// LIKE and ILIKE, with the backslash as escape.
+    /// Answers LIKE and ILIKE, with the backslash as escape.
     fn pgseal_like(
         text: PgsealBytes,
         pattern: PgsealBytes,

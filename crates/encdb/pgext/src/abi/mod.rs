@@ -1,9 +1,8 @@
-//! The C interface, `extension/encdb/src/pgext.h`. The only place of this crate that is unsafe, but
-//! for what `peers.rs` asks of the kernel.
+//! The C interface, `extension/encdb/src/pgext.h`. It is the only unsafe part of this crate, except
+//! what `peers.rs` asks of the kernel.
 //!
-//! What the header promises of arguments is what every block here relies on: bytes are readable
-//! for their length, strings end in zero, places for results are writable, all for the time of the
-//! call.
+//! Every block here relies on what the header promises of arguments. Bytes are readable for their
+//! length, strings end in zero, and memory for results is writable, all for the time of the call.
 #![allow(unsafe_code)]
 
 use std::cell::UnsafeCell;
@@ -50,7 +49,7 @@ pub struct PgsealBytes {
 }
 
 impl PgsealBytes {
-    /// The bytes, for as long as C lets them be.
+    /// Returns the bytes, which stay valid as long as C lets them.
     ///
     /// # Safety
     /// They are readable during the call, as the header demands.
@@ -82,12 +81,12 @@ unsafe impl Sync for Cupboard {}
 static SHELL: Cupboard = Cupboard(UnsafeCell::new(None));
 
 fn shell() -> &'static mut Shell {
-    // SAFETY: one thread, and calls do not nest: every function of the interface takes the shell
-    // once, and the reference is gone when it returns.
+    // SAFETY: C calls from one thread, and calls do not nest: every function of the interface takes
+    // the shell once, and the reference is gone when it returns.
     unsafe { &mut *SHELL.0.get() }.get_or_insert_with(Shell::new)
 }
 
-/// 0, or the number of the refusal, which is kept for `pgseal_refusal`.
+/// Returns 0, or the number of the refusal, which is kept for `pgseal_refusal`.
 fn report(shell: &mut Shell, outcome: Result<(), Failure>) -> c_int {
     match outcome {
         Ok(()) => 0,
@@ -99,7 +98,7 @@ fn report(shell: &mut Shell, outcome: Result<(), Failure>) -> c_int {
     }
 }
 
-/// A request that is answered by a cell.
+/// Makes a request that is answered by a cell.
 ///
 /// # Safety
 /// `result` is writable.

@@ -31,7 +31,7 @@ impl From<PgsealInterval> for Interval {
 }
 
 interface! {
-    /// An operator of two cells, by its sign.
+    /// Applies an operator of two cells, named by its sign.
     fn pgseal_arithmetic(
         operator: u8,
         left: PgsealBytes,
@@ -49,7 +49,7 @@ interface! {
         answer_cell(&request, result)
     }
 
-    /// `+` or `-` of a date or time and an interval.
+    /// Adds an interval to a date or time, or subtracts it.
     fn pgseal_add_interval(
         operator: u8,
         cell: PgsealBytes,
@@ -69,7 +69,7 @@ interface! {
         answer_cell(&request, result)
     }
 
-    /// The negative, `~`, or the absolute value, `@`.
+    /// Returns the negative, `~`, or the absolute value, `@`.
     fn pgseal_unary(operator: u8, cell: PgsealBytes, result: *mut PgsealBytes) -> c_int {
         let op = match Step::from_byte(operator) {
             Some(Step::Negate) => Unary::Negate,
@@ -84,7 +84,7 @@ interface! {
         answer_cell(&request, result)
     }
 
-    /// Lower or upper case.
+    /// Returns a text in lower or upper case.
     fn pgseal_change_case(
         cell: PgsealBytes,
         upper: c_int,
@@ -103,7 +103,7 @@ interface! {
         answer_cell(&request, result)
     }
 
-    /// The value in another type.
+    /// Casts the value to another type.
     fn pgseal_cast(cell: PgsealBytes, ty: u8, result: *mut PgsealBytes) -> c_int {
         let Some(to) = Type::from_byte(ty) else {
             return report(shell(), Err(Refusal::WrongType.into()));
@@ -111,7 +111,7 @@ interface! {
         answer_cell(&Request::Operation(OperationRequest::Cast { to, cell: cell.get() }), result)
     }
 
-    /// A field of a date or time; NULL of an infinite one.
+    /// Returns a field of a date or time; NULL of an infinite one.
     fn pgseal_extract(
         name: PgsealBytes,
         cell: PgsealBytes,
@@ -127,7 +127,7 @@ interface! {
         put(shell, outcome, result)
     }
 
-    /// Operators and casts one on another; an operand without bytes is NULL.
+    /// Applies operators and casts one on another; an operand without bytes is NULL.
     fn pgseal_compute(
         program: PgsealBytes,
         operands: *const PgsealBytes,
@@ -149,7 +149,7 @@ interface! {
         put(shell, outcome, result)
     }
 
-    /// `||`
+    /// Concatenates, as `||` does.
     fn pgseal_concat(left: PgsealBytes, right: PgsealBytes, result: *mut PgsealBytes) -> c_int {
         let request = Request::Operation(OperationRequest::Concat {
             left: left.get(),
@@ -158,7 +158,7 @@ interface! {
         answer_cell(&request, result)
     }
 
-    /// A pattern with another escape than the backslash, as one with the backslash.
+    /// Rewrites a pattern with another escape than the backslash as one with the backslash.
     fn pgseal_like_escape(
         pattern: PgsealBytes,
         escape: PgsealBytes,
@@ -174,7 +174,7 @@ interface! {
         answer_cell(&request, result)
     }
 
-    /// A part of a text; without a length, to its end.
+    /// Returns a part of a text; without a length, to its end.
     fn pgseal_substring(
         cell: PgsealBytes,
         from: i32,
@@ -189,12 +189,12 @@ interface! {
         answer_cell(&request, result)
     }
 
-    /// How many characters a text has.
+    /// Returns how many characters a text has.
     fn pgseal_length(cell: PgsealBytes, result: *mut PgsealBytes) -> c_int {
         answer_cell(&Request::Operation(OperationRequest::Length(cell.get())), result)
     }
 
-    /// Whether EXTRACT knows a field.
+    /// Returns whether EXTRACT knows a field.
     fn pgseal_is_field(name: PgsealBytes) -> c_int {
         c_int::from(field(name.get()).is_some())
     }

@@ -74,7 +74,7 @@ interface! {
             shell.attach(&place, peer(attach), interrupts, attach.database)
         });
         if outcome.is_err() {
-            // Who is turned away takes nobody's place.
+            // A backend that is turned away gives up its connection, which another may need.
             shell.detach();
         }
         report(shell, outcome)
@@ -85,12 +85,12 @@ interface! {
         shell().detach();
     }
 
-    /// What time it is, in seconds since 1970.
+    /// Sets the time, in seconds since 1970.
     fn pgseal_set_time(now: i64) {
         shell().set_time(u64::try_from(now).unwrap_or(0));
     }
 
-    /// How many requests an evaluator outside has been asked.
+    /// Returns how many requests an evaluator outside has been asked.
     fn pgseal_requests() -> u64 {
         shell().requests
     }
@@ -110,19 +110,19 @@ interface! {
         put(shell, outcome, answer)
     }
 
-    /// Why this session's parallel workers get no session, told once, or NULL.
+    /// Returns, once, why this session's parallel workers get no session, or NULL.
     fn pgseal_warning() -> *const c_char {
         shell().warning().map_or(ptr::null(), CStr::as_ptr)
     }
 
-    /// Hands over wrapped keys.
+    /// Passes wrapped keys to the evaluator.
     fn pgseal_load_keys(rows: *const PgsealKeyRow, nrows: usize) -> c_int {
         let shell = shell();
         let outcome = key_rows(rows, nrows).and_then(|rows| shell.load_keys(&rows));
         report(shell, outcome)
     }
 
-    /// Hands over one more wrapped key.
+    /// Passes one more wrapped key to the evaluator.
     fn pgseal_add_key(row: *const PgsealKeyRow) -> c_int {
         let shell = shell();
         let outcome = key_rows(row, 1).and_then(|rows| match rows.first() {
@@ -132,7 +132,7 @@ interface! {
         report(shell, outcome)
     }
 
-    /// What a wrapped key says of itself.
+    /// Reads the number of a wrapped key, and whether it is deterministic.
     fn pgseal_wrapped_key(wrapped: PgsealBytes, id: *mut u32, deterministic: *mut c_int) -> c_int {
         let shell = shell();
         let outcome = other_side::wrapped_key(wrapped.get()).map(|(number, is_deterministic)| {
@@ -159,7 +159,7 @@ interface! {
         put(shell, outcome, wrapped)
     }
 
-    /// A cell of plain bytes.
+    /// Makes a cell of plain bytes.
     fn pgseal_encrypt(key: u32, ty: u8, plain: PgsealBytes, cell: *mut PgsealBytes) -> c_int {
         let Some(ty) = Type::from_byte(ty) else {
             return report(shell(), Err(Refusal::WrongType.into()));
@@ -172,7 +172,7 @@ interface! {
         answer_cell(&request, cell)
     }
 
-    /// The plain bytes of a cell.
+    /// Returns the plain bytes of a cell.
     fn pgseal_decrypt(cell: PgsealBytes, ty: u8, plain: *mut PgsealBytes) -> c_int {
         let shell = shell();
         let request = Request::Conversion(ConversionRequest::Decrypt(cell.get()));
@@ -213,10 +213,10 @@ fn describe(shell: &Shell) -> PgsealRefusal {
     }
 }
 
-/// The rows that may be keys: a name that is not UTF-8 has none.
+/// Returns the rows that may be keys, which excludes names that are not UTF-8.
 ///
 /// # Safety
-/// So many rows are readable.
+/// `rows` points to `n` rows; they and their bytes are readable during the call.
 unsafe fn key_rows<'a>(rows: *const PgsealKeyRow, n: usize) -> Result<Vec<KeyRow<'a>>, Failure> {
     let mut list = Vec::new();
     if n == 0 {
@@ -224,10 +224,10 @@ unsafe fn key_rows<'a>(rows: *const PgsealKeyRow, n: usize) -> Result<Vec<KeyRow
     }
     list.try_reserve_exact(n)
         .map_err(|_| Refusal::OutOfMemory)?;
-    // SAFETY: as the caller's.
+    // SAFETY: `rows` points to `n` rows, by this contract, and `n` is not 0.
     let rows = unsafe { std::slice::from_raw_parts(rows, n) };
     list.extend(rows.iter().filter_map(|row| {
-        // SAFETY: bytes of C, as the header says.
+        // SAFETY: the bytes of each row are readable during the call, by this contract.
         let (name, wrapped) = unsafe { (row.keyname.get(), row.wrapped.get()) };
         let name = std::str::from_utf8(name).ok()?;
         Some(KeyRow { name, wrapped })
