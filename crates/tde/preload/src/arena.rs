@@ -1,4 +1,4 @@
-//! Memory for what holds keys: locked, kept out of core dumps, wiped when given back.
+//! Memory for objects that hold keys: locked, kept out of core dumps, wiped when given back.
 //!
 //! One reserved range of equal slots with a bitmap over it: taking and giving back are a few atomic
 //! operations, safe in a signal handler and in a forked child. The range is made accessible and
@@ -28,7 +28,7 @@ pub struct Arena<const SIZE: usize> {
 impl<const SIZE: usize> Arena<SIZE> {
     const BYTES: usize = SLOTS * SIZE;
 
-    /// An empty one, nothing mapped yet.
+    /// Returns an empty arena, of which nothing is mapped yet.
     pub const fn new(after_fork: unsafe extern "C" fn()) -> Self {
         const { assert!(SIZE % 64 == 0) };
         Self {
@@ -39,8 +39,8 @@ impl<const SIZE: usize> Arena<SIZE> {
         }
     }
 
-    /// A free slot, now the caller's alone; its bytes are zeros. None if all are taken, or if the
-    /// kernel gives no more memory.
+    /// Returns a free slot, now the caller's alone; its bytes are zeros. None if all are taken, or
+    /// if the kernel gives no more memory.
     pub fn take(&self) -> Option<NonNull<u8>> {
         let base = self.base()?;
         let index = self.claim()?;
@@ -48,16 +48,16 @@ impl<const SIZE: usize> Arena<SIZE> {
             self.release(index);
             return None;
         }
-        // SAFETY: within the mapping.
+        // SAFETY: the slot lies within the mapping.
         NonNull::new(unsafe { base.add(index * SIZE) })
     }
 
     /// Wipes a slot and gives it back.
     ///
     /// # Safety
-    /// `slot` came from [`Arena::take`], and nobody uses it any more.
+    /// `slot` came from [`Arena::take`], and no other code uses it any more.
     pub unsafe fn give_back(&self, slot: NonNull<u8>) {
-        // SAFETY: by the contract above; the bytes stay mapped and are overwritten whole.
+        // SAFETY: `slot` is ours by the contract above; its bytes stay mapped.
         unsafe { libc::explicit_bzero(slot.as_ptr().cast(), SIZE) };
         let base = self.base.load(Ordering::Acquire);
         self.release((slot.addr().get() - base.addr()) / SIZE);
@@ -109,11 +109,11 @@ impl<const SIZE: usize> Arena<SIZE> {
             self.base
                 .compare_exchange(null_mut(), map, Ordering::AcqRel, Ordering::Acquire);
         if let Err(first) = first {
-            // SAFETY: our own mapping, which nobody has seen.
+            // SAFETY: the mapping is our own, and no other thread has seen it.
             unsafe { libc::munmap(map.cast(), Self::BYTES) };
             return Some(first);
         }
-        // SAFETY: a handler that only calls mlock.
+        // SAFETY: the handler only calls mlock, which a forked child may call.
         unsafe { libc::pthread_atfork(None, None, Some(self.after_fork)) };
         Some(map)
     }
@@ -128,7 +128,7 @@ impl<const SIZE: usize> Arena<SIZE> {
         let end = end.next_multiple_of(CHUNK).min(Self::BYTES);
         let (start, len) = (base.wrapping_add(opened), end - opened);
         let access = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: a range of our own mapping.
+        // SAFETY: the range lies within our own mapping.
         if unsafe { libc::mprotect(start.cast(), len, access) } != 0 {
             return false;
         }
@@ -141,14 +141,14 @@ impl<const SIZE: usize> Arena<SIZE> {
 /// Locks pages as they come into use: a forked child shares most of its parent's, and must not copy
 /// them all only to lock them. A refusal changes nothing.
 fn lock(start: *mut u8, len: usize) {
-    // SAFETY: a range of our own mapping, or an empty one.
+    // SAFETY: the range lies within our own mapping, or is empty.
     unsafe { libc::mlock2(start.cast(), len, libc::MLOCK_ONFAULT) };
 }
 
 /// Reserves addresses, nothing of them accessible.
 fn map(len: usize) -> Option<*mut u8> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-    // SAFETY: a fresh anonymous mapping, and advice on it.
+    // SAFETY: the anonymous mapping is new, at no fixed address; the advice is on it alone.
     unsafe {
         let map = libc::mmap(null_mut(), len, libc::PROT_NONE, flags, -1, 0);
         if map == libc::MAP_FAILED {

@@ -14,8 +14,8 @@ const ANSWER: &CStr = variable::ANSWER_FD.as_c_str();
 /// The file that a server shall take itself for.
 const STARTED_AS: &CStr = variable::STARTED_AS.as_c_str();
 
-/// Answers, if somebody asks: two paths, each with a null byte behind it, or just the null bytes.
-/// Called once, before `main`.
+/// Answers if the variable asks for it: two paths, each with a null byte behind it, or just the
+/// null bytes. Called once, before `main`.
 pub fn answer() {
     let fd = value(server::take_out(ANSWER)).and_then(|fd| fd.to_str().ok()?.parse::<c_int>().ok());
     let started_as = value(server::take_out(STARTED_AS)).unwrap_or_default();

@@ -29,12 +29,12 @@ pub struct Cluster {
     length: KeyLength,
     master: &'static MasterKey,
     ephemeral: &'static MasterKey,
-    /// Bytes of a WAL segment; 0 while nobody has said.
+    /// The size of a WAL segment in bytes; 0 until it is known.
     segment_size: AtomicU32,
 }
 
 impl Cluster {
-    /// A sealed file of this cluster.
+    /// Returns a sealed file of this cluster.
     pub fn open(&self, spec: &Spec) -> SealedFile<'static> {
         let master = match spec.root {
             Root::Cluster => self.master,
@@ -54,13 +54,13 @@ impl Cluster {
         token.verify(self.master, system_id, role, now)
     }
 
-    /// A token that lets `role` receive clear pages of the cluster `system_id`, if that has our
-    /// key.
+    /// Returns a token that lets `role` receive clear pages of the cluster `system_id`, if that has
+    /// our key.
     pub fn token(&self, system_id: u64, role: &[u8], expiry: u64) -> Vec<u8> {
         ReceiverToken::grant(self.master, system_id, role, expiry)
     }
 
-    /// Bytes of a WAL segment, if that was remembered.
+    /// Returns the size of a WAL segment in bytes, if it was remembered.
     pub fn segment_size(&self) -> Option<u32> {
         Some(self.segment_size.load(Ordering::Relaxed)).filter(|&size| size != 0)
     }
@@ -80,12 +80,12 @@ impl Cluster {
 pub fn all() -> impl Iterator<Item = &'static Cluster> {
     KNOWN.iter().map_while(|entry| {
         let cluster = entry.load(Ordering::Acquire);
-        // SAFETY: published below and never freed.
+        // SAFETY: the entry was published by `publish` and is never freed.
         (!cluster.is_null()).then(|| unsafe { &*cluster })
     })
 }
 
-/// The one cluster whose key this process holds, if there is one only.
+/// Returns the one cluster whose key this process holds, if there is one only.
 pub fn sole() -> Option<&'static Cluster> {
     let mut known = all();
     let cluster = known.next()?;

@@ -22,7 +22,7 @@ extern "C" fn relock() {
 
 extern "C" fn allocate(size: size_t) -> *mut c_void {
     let slot = (size <= SLOT_SIZE).then(|| SLOTS.take()).flatten();
-    // SAFETY: plain memory, with the caller's size.
+    // SAFETY: malloc takes any size.
     slot.map_or_else(
         || unsafe { libc::malloc(size) },
         |slot| slot.as_ptr().cast(),
@@ -34,7 +34,7 @@ unsafe extern "C" fn room(block: *mut c_void) -> size_t {
     if SLOTS.holds(block.addr()) {
         return SLOT_SIZE;
     }
-    // SAFETY: not in the arena, so from malloc.
+    // SAFETY: the block is not in the arena, so it came from malloc.
     unsafe { libc::malloc_usable_size(block) }
 }
 
@@ -42,7 +42,7 @@ unsafe extern "C" fn release(block: *mut c_void) {
     let Some(slot) = NonNull::new(block) else {
         return;
     };
-    // SAFETY: a block of `allocate`, which AWS-LC is done with.
+    // SAFETY: the block came from `allocate`, and AWS-LC is done with it.
     unsafe {
         if SLOTS.holds(block.addr()) {
             SLOTS.give_back(slot.cast());

@@ -27,8 +27,8 @@ fn read(cluster: &Cluster) -> Option<Result<Control, ControlError>> {
     Some(control)
 }
 
-/// Bytes of the cluster's WAL segments. While a server runs they stay, and its children inherit
-/// what the postmaster read; a tool may change them itself (pg_resetwal).
+/// Returns the size of the cluster's WAL segments in bytes. While a server runs it stays, and its
+/// children inherit what the postmaster read; a tool may change it itself (pg_resetwal).
 pub fn wal_segment_size(cluster: &Cluster) -> Option<u64> {
     let known = cluster.segment_size();
     let size = known.or_else(|| Some(read(cluster)?.ok()?.wal_segment_size))?;
@@ -51,8 +51,8 @@ fn read_page(cluster: &Cluster, file: &SealedFile) -> Option<[u8; UNIT]> {
     Some(page)
 }
 
-/// A descriptor for what a raw base backup carries of it (docs/format/files.md). The server may be
-/// writing it meanwhile.
+/// Returns a descriptor for what a raw base backup carries of it (docs/format/files.md). The server
+/// may be writing it meanwhile.
 pub fn open_carried(cluster: &Cluster) -> Option<c_int> {
     const TRIES: usize = 10;
     let file = sealed(cluster)?;
@@ -66,7 +66,7 @@ pub fn open_carried(cluster: &Cluster) -> Option<c_int> {
     None
 }
 
-/// A file without a name that holds `content`, at its start.
+/// Returns a file without a name that holds `content`, at its start.
 fn memory_file(content: &[u8]) -> Option<c_int> {
     // SAFETY: a C string.
     let fd = unsafe { libc::memfd_create(c"pg_control".as_ptr(), libc::MFD_CLOEXEC) };
@@ -77,7 +77,7 @@ fn memory_file(content: &[u8]) -> Option<c_int> {
     None
 }
 
-/// The system identifier, from the block of `pg_control` that is stored in clear.
+/// Returns the system identifier, from the block of `pg_control` that is stored in clear.
 pub fn system_id(cluster: &Cluster) -> Option<u64> {
     let mut id = [0; 8];
     let read = with_stored(cluster, |disk| read_full(disk, &mut id, 0))?;

@@ -1,9 +1,9 @@
-//! Pages that went through the cipher, for whoever measures: a shared file named by
-//! `PGSEAL_COUNTERS`, 64 slots of eight little-endian u64: units opened, units sealed, files
-//! opened, five spare. Pages of zeros that fill a new WAL segment count for nothing: they are
-//! stored as they are; those that make room in a table are encrypted. Each process adds to the slot
-//! of its number, so that two of them rarely share a cache line. Without the variable nothing is
-//! counted.
+//! Counters of pages that went through the cipher, for measurements. They lie in a shared file that
+//! `PGSEAL_COUNTERS` names. It has 64 slots of eight little-endian u64: units opened, units sealed,
+//! files opened, five spare. Pages of zeros that fill a new WAL segment are not counted, because
+//! they are stored as they are; those that make room in a table are encrypted. Each process adds to
+//! the slot of its number, so that two of them rarely share a cache line. Without the variable
+//! nothing is counted.
 
 use crate::real::libc_call;
 use pgseal_contract::variable;
@@ -32,7 +32,7 @@ static MINE: AtomicPtr<Slot> = AtomicPtr::new(std::ptr::null_mut());
 pub fn add(count: Count, n: u64) {
     let slot = MINE.load(Ordering::Relaxed);
     if !slot.is_null() {
-        // SAFETY: set once, to a slot of a mapping that stays.
+        // SAFETY: the pointer is set once, to a slot of a mapping that stays.
         unsafe { (*slot)[count as usize].fetch_add(n, Ordering::Relaxed) };
     }
 }
@@ -76,14 +76,14 @@ pub fn start() {
     if map != libc::MAP_FAILED {
         FILE.store(map.cast(), Ordering::Release);
         choose_slot();
-        // SAFETY: registers a function that only stores a pointer.
+        // SAFETY: the handler that is registered only stores a pointer.
         unsafe { libc::pthread_atfork(None, None, Some(choose_slot)) };
     }
 }
 
 extern "C" fn choose_slot() {
     let index = std::process::id() as usize % SLOTS;
-    // SAFETY: within the mapping, which is never unmapped.
+    // SAFETY: the slot lies within the mapping, which is never unmapped.
     let slot = unsafe { FILE.load(Ordering::Acquire).add(index) };
     MINE.store(slot, Ordering::Relaxed);
 }

@@ -100,7 +100,7 @@ pub fn settings(parameters: &libpq::Parameters) -> Vec<Setting> {
     settings
 }
 
-/// The options to connect with instead of the caller's, if there is a word to add.
+/// Returns the options to connect with instead of the caller's, if there is a word to add.
 fn options(resolved: &libpq::Resolved) -> Option<Vec<u8>> {
     let given = given();
     let asks = given.is_none() && programs::is(ASKS) && is_physical(&resolved.replication);
@@ -122,10 +122,10 @@ fn options(resolved: &libpq::Resolved) -> Option<Vec<u8>> {
     Some(words::declare(&resolved.options, &word))
 }
 
-/// Nobody on the way may read a token, or the pages that it opens: weaker modes fall back to clear
-/// text when somebody on the way says that the server has no TLS. libpq heeds none of this on a
-/// local socket, if it was built with TLS. GSS the server does not count as private; who demands it
-/// is left to its refusal.
+/// Returns settings that keep a token, and the pages that it opens, from being read on the way.
+/// Weaker modes fall back to clear text when an attacker says that the server has no TLS. libpq
+/// heeds none of this on a local socket, if it was built with TLS. The server does not count GSS as
+/// private; a caller that demands it is left to the server's refusal.
 fn private(resolved: &libpq::Resolved) -> impl Iterator<Item = Setting> {
     let weak: [&[u8]; 3] = [b"disable", b"allow", b"prefer"];
     let tls = weak.contains(&&resolved.sslmode[..]);
@@ -169,7 +169,7 @@ pub unsafe fn withdraw(options: *mut c_char) {
         }
         _ => return,
     };
-    // SAFETY: not longer than the string, whose place it takes.
+    // SAFETY: `left` is not longer than the string that it replaces.
     unsafe {
         ptr::copy_nonoverlapping(left.as_ptr().cast(), options, left.len());
         *options.add(left.len()) = 0;
@@ -197,7 +197,7 @@ fn decimal(digits: &[u8]) -> Option<u64> {
     std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
-/// A new token under the one key at hand.
+/// Returns a new token under the one key at hand.
 fn token(system_id: impl Fn(&Cluster) -> Option<u64>, role: &[u8]) -> Option<Vec<u8>> {
     let cluster = clusters::sole()?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;

@@ -72,7 +72,7 @@ impl Disk for FdDisk {
     }
 }
 
-/// `fstat`.
+/// Returns the status of an open file (`fstat`).
 pub fn stat(fd: c_int) -> Result<libc::stat, Errno> {
     let mut stat = std::mem::MaybeUninit::uninit();
     // SAFETY: fstat fills the whole structure when it returns 0.

@@ -72,7 +72,7 @@ impl OpenFile {
         !matches!(self.stored, Stored::Pages)
     }
 
-    /// May the caller read? Not through a descriptor that only we made readable.
+    /// May the caller read? Not through a descriptor that only this library made readable.
     pub fn readable(&self) -> Result<(), Errno> {
         match self.flags() & libc::O_ACCMODE {
             libc::O_RDONLY | libc::O_RDWR => Ok(()),
@@ -132,7 +132,7 @@ pub struct Protected {
     pub disk: FdDisk,
 }
 
-/// The sealed file behind `fd`, if it is one.
+/// Returns the sealed file behind `fd`, if it is one.
 #[inline]
 pub fn get(fd: c_int) -> Option<Protected> {
     let file = entry(fd)?.load(Ordering::Acquire);
@@ -168,13 +168,13 @@ pub fn insert(
     }
     let entry = made_entry(fd).ok_or(TooMany)?;
     let slot = FILES.take().ok_or(TooMany)?.cast::<OpenFile>();
-    // SAFETY: a slot of ours alone, large enough and aligned.
+    // SAFETY: the slot is ours alone, large enough and aligned.
     unsafe { slot.write(file) };
     drop_entry(entry.swap(slot.as_ptr(), Ordering::AcqRel));
     Ok(())
 }
 
-/// `copy` now names the same open file as `fd`, protected or not.
+/// Makes `copy` name the same open file as `fd`, protected or not.
 pub fn duplicate(fd: c_int, copy: c_int) -> Result<(), TooMany> {
     let Some(Protected { file, .. }) = get(fd) else {
         remove(copy);
@@ -190,7 +190,7 @@ pub fn duplicate(fd: c_int, copy: c_int) -> Result<(), TooMany> {
     Ok(())
 }
 
-/// `fd` is being closed.
+/// Removes the entry of `fd`, which is being closed.
 #[inline]
 pub fn remove(fd: c_int) {
     let Some(entry) = entry(fd) else {
@@ -216,18 +216,18 @@ fn drop_entry(file: *mut OpenFile) {
     }
 }
 
-/// The protected descriptors from `first` to `last`.
+/// Returns the protected descriptors from `first` to `last`.
 pub fn within(first: c_int, last: c_int) -> impl Iterator<Item = c_int> {
     let limit = c_int::try_from(MAX_FD - 1).unwrap_or(c_int::MAX);
     (first.max(0)..=last.min(limit)).filter(|&fd| get(fd).is_some())
 }
 
-/// The place for a descriptor's file, if one of its chunk was ever protected.
+/// Returns the entry for a descriptor's file, if one of its chunk was ever protected.
 #[inline]
 fn entry(fd: c_int) -> Option<&'static AtomicPtr<OpenFile>> {
     let fd = usize::try_from(fd).ok()?;
     let chunk = TABLE.get(fd / CHUNK)?.load(Ordering::Acquire);
-    // SAFETY: null, or a chunk that stays mapped.
+    // SAFETY: the pointer is null, or leads to a chunk that stays mapped.
     let chunk = unsafe { chunk.as_ref() }?;
     Some(&chunk[fd % CHUNK])
 }
@@ -242,7 +242,7 @@ fn made_entry(fd: c_int) -> Option<&'static AtomicPtr<OpenFile>> {
     let new = map_chunk()?;
     let first = place.compare_exchange(null_mut(), new, Ordering::AcqRel, Ordering::Acquire);
     if first.is_err() {
-        // SAFETY: our own mapping, which nobody has seen.
+        // SAFETY: the mapping is our own, and no other thread has seen it.
         unsafe { libc::munmap(new.cast(), size_of::<Chunk>()) };
     }
     entry(fd)
@@ -251,7 +251,7 @@ fn made_entry(fd: c_int) -> Option<&'static AtomicPtr<OpenFile>> {
 fn map_chunk() -> Option<*mut Chunk> {
     let access = libc::PROT_READ | libc::PROT_WRITE;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-    // SAFETY: a fresh mapping; its zeros are null pointers.
+    // SAFETY: the mapping is new; its zeros are null pointers.
     let map = unsafe { libc::mmap(null_mut(), size_of::<Chunk>(), access, flags, -1, 0) };
     (map != libc::MAP_FAILED).then_some(map.cast())
 }

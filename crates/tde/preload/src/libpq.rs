@@ -31,20 +31,20 @@ pub type Conninfo = unsafe extern "C" fn(Connection) -> *mut Info;
 type Text = unsafe extern "C" fn(Connection) -> *mut c_char;
 type Finish = unsafe extern "C" fn(Connection);
 
-/// libpq's function `name` as a function of type `F`.
+/// Returns libpq's function `name` as a function of type `F`.
 ///
 /// # Safety
 /// `F` is the type that libpq-fe.h gives it.
 pub unsafe fn function<F: Copy>(name: &CStr) -> Option<F> {
     let address = find(name)?;
     const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
-    // SAFETY: a function's address, of the type that the caller vouches for.
+    // SAFETY: `address` is a function's, of the type that the caller vouches for.
     Some(unsafe { ptr::read(ptr::from_ref(&address).cast::<F>()) })
 }
 
-/// The program's own; a libpq that was loaded for a module is not in line.
+/// Finds the program's own function; a libpq that was loaded for a module is not in line.
 fn find(name: &CStr) -> Option<*mut c_void> {
-    // SAFETY: terminated names; the handle is of a library that stays loaded as long as its caller.
+    // SAFETY: both names are terminated; the handle's library stays loaded as long as its user.
     unsafe {
         let next = libc::dlsym(libc::RTLD_NEXT, name.as_ptr());
         if !next.is_null() {
@@ -84,7 +84,7 @@ pub struct Parameters {
 }
 
 impl Parameters {
-    /// The caller's.
+    /// Takes the caller's parameters.
     ///
     /// # Safety
     /// The arguments are arrays of C strings that outlive this, the first with a null at its end;
@@ -106,7 +106,7 @@ impl Parameters {
         }
     }
 
-    /// Those of a connection string.
+    /// Takes those of a connection string.
     pub fn of_string(conninfo: &CStr) -> Self {
         let given = !conninfo.is_empty();
         Self {
@@ -116,11 +116,12 @@ impl Parameters {
         }
     }
 
-    /// Asks libpq. It tells what it would connect with once it has been told to connect; nobody can
-    /// listen below /dev/null, so that attempt ends at once.
+    /// Asks libpq. It tells what it would connect with once it has been told to connect; no server
+    /// can listen below /dev/null, so that attempt ends at once.
     pub fn resolve(&self) -> Option<Resolved> {
         let nowhere = [(c"host", c"/dev/null"), (c"hostaddr", c""), (c"port", c"1")];
-        // SAFETY: the types of libpq-fe.h; the connection is finished once, after its last use.
+        // SAFETY: the types are those of libpq-fe.h; the connection is finished once, after all
+        // its uses.
         let told = unsafe {
             let start = function::<ConnectParams>(c"PQconnectStartParams")?;
             let finish = function::<Finish>(c"PQfinish")?;
@@ -185,7 +186,7 @@ impl Parameters {
             .chain(ours)
             .chain([ptr::null()])
             .collect();
-        // SAFETY: terminated arrays of live strings, as libpq asks.
+        // SAFETY: both arrays end with a null and hold live strings, as libpq asks.
         unsafe { connect(keywords.as_ptr(), values.as_ptr(), self.expand_dbname) }
     }
 }
@@ -200,7 +201,8 @@ pub fn has_tls() -> bool {
     type Version = unsafe extern "C" fn() -> c_int;
     type Attribute = unsafe extern "C" fn(Connection, *const c_char) -> *const c_char;
     const SAYS_SO: c_int = 150_000;
-    // SAFETY: the types of libpq-fe.h; from that version on this attribute needs no connection.
+    // SAFETY: the type is that of libpq-fe.h; from that version on this attribute needs no
+    // connection.
     unsafe {
         let version = function::<Version>(c"PQlibVersion").map_or(0, |version| version());
         let attribute = function::<Attribute>(c"PQsslAttribute");
@@ -219,7 +221,7 @@ impl Told {
     /// # Safety
     /// `connection` is null or valid.
     unsafe fn of(connection: Connection) -> Option<Self> {
-        // SAFETY: the types of libpq-fe.h; libpq answers null to null.
+        // SAFETY: the types are those of libpq-fe.h; libpq answers null to null.
         let (first, free) = unsafe {
             let tell = function::<Conninfo>(c"PQconninfo")?;
             (tell(connection), function(c"PQconninfoFree")?)
@@ -227,7 +229,7 @@ impl Told {
         (!first.is_null()).then_some(Self { first, free })
     }
 
-    /// The value of `keyword`; nothing if it has none.
+    /// Returns the value of `keyword`; nothing if it has none.
     fn value(&self, keyword: &CStr) -> Vec<u8> {
         // SAFETY: the array ends with a null keyword; keywords and values are C strings.
         unsafe {
@@ -242,7 +244,7 @@ impl Told {
 
 impl Drop for Told {
     fn drop(&mut self) {
-        // SAFETY: libpq's own, freed once.
+        // SAFETY: the array is libpq's own, and is freed once.
         unsafe { (self.free)(self.first) };
     }
 }

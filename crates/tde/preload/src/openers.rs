@@ -1,11 +1,12 @@
-//! Files that open the cluster's key, or say how: a passphrase's, one that holds the key itself,
-//! `/etc/pgseal`'s about the cluster. The server's user can read them, or nothing could start the
-//! server; so a role that may read files by SQL could, and had the key. The server itself never
-//! needs them: `pgseal` reads them for it. So it opens them for nobody.
+//! Key material files: those that open the cluster's key, or say how. They are a passphrase's file,
+//! one that holds the key itself, and those of `/etc/pgseal` about the cluster. The server's user
+//! can read them, or nothing could start the server; so a role that may read files by SQL could
+//! read them and have the key. The server itself never needs them: `pgseal` reads them for it. So
+//! the server opens them for no role.
 //!
-//! The handover names them. What was opened is compared with what each name leads to just then: a
-//! file is reached by many paths, and a passphrase that is changed is another file. So the server
-//! gives none of them, and nothing on the way to one, another name either.
+//! The record of keys names them. A file that was opened is compared with what each name leads to
+//! just then: a file is reached by many paths, and a passphrase that is changed is another file. So
+//! the server gives none of them, and nothing on the path to one, another name either.
 
 use crate::disk::{lstat, stat};
 use crate::programs;
@@ -19,16 +20,16 @@ use std::path::Path;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// One of them, and the one that was named before it.
+/// A key material file, and the one that was named before it.
 struct Named {
     path: Vec<u8>,
     before: *const Named,
 }
 
-/// The last one; what is named stays.
+/// The last file that was named; a file that is named stays.
 static LAST: AtomicPtr<Named> = AtomicPtr::new(null_mut());
 
-/// A server withholds this file from now on. Called by one thread at a time.
+/// Makes the server withhold this file from now on. Called by one thread at a time.
 pub fn withhold(path: &[u8]) {
     if programs::is_server() {
         let before = LAST.load(Ordering::Relaxed);
@@ -96,7 +97,7 @@ fn is_at(part: &Path, named: &libc::stat) -> bool {
 }
 
 fn names() -> impl Iterator<Item = &'static [u8]> {
-    // SAFETY: null, or what `withhold` leaked.
+    // SAFETY: the pointer is null, or leads to what `withhold` leaked, which stays.
     let known = |named: *const Named| unsafe { named.as_ref() };
     let last = known(LAST.load(Ordering::Acquire));
     std::iter::successors(last, move |named| known(named.before)).map(|named| named.path.as_slice())

@@ -48,8 +48,8 @@ pub fn of(path: &CStr) -> Place {
 
 /// Finds out where a name below a directory descriptor leads.
 ///
-/// Not inlined, as all that holds a path: each is a page of the stack, and a function touches all
-/// of its pages, whichever it needs; a new process pays for each.
+/// It is not inlined, like every function that holds a path. Each path is a page of the stack. A
+/// function touches all of its pages, whichever it needs, and a new process pays for each.
 #[inline(never)]
 pub fn at(directory: c_int, path: &CStr) -> Place {
     // Judged where it was made: many calls come here.
@@ -112,7 +112,7 @@ fn unspelled(directory: c_int, path: &CStr) -> Result<(), c_int> {
 /// Does this process know a cluster, or is this directory one's?
 fn may_be_sealed(directory: c_int) -> bool {
     let keys = file::KEY_DIRECTORY.as_c_str().as_ptr();
-    // SAFETY: a terminated name.
+    // SAFETY: the name is terminated.
     let has_keys = || unsafe { libc::faccessat(directory, keys, libc::F_OK, 0) == 0 };
     clusters::all().next().is_some() || has_keys()
 }

@@ -14,7 +14,7 @@ const PAGE: usize = 4096;
 /// May this process change what it finds in memory?
 pub fn owns_memory() -> bool {
     let Some(owner) = owner() else { return true };
-    // SAFETY: no arguments.
+    // SAFETY: getpid(2) takes no arguments.
     let me = unsafe { libc::getpid() };
     match owner.load(Ordering::Acquire) {
         0 => {
@@ -29,7 +29,7 @@ pub fn owns_memory() -> bool {
 /// before 4.14, which cannot wipe it.
 fn owner() -> Option<&'static AtomicI32> {
     let page = OWNER.load(Ordering::Acquire);
-    // SAFETY: set below to a page that stays mapped.
+    // SAFETY: the pointer is set below, to a page that stays mapped.
     unsafe { page.as_ref() }
 }
 
@@ -37,7 +37,7 @@ fn owner() -> Option<&'static AtomicI32> {
 pub fn start() {
     let access = libc::PROT_READ | libc::PROT_WRITE;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-    // SAFETY: a fresh page of our own, and advice on it.
+    // SAFETY: the page is new and our own; the advice is on it alone.
     unsafe {
         let page = libc::mmap(std::ptr::null_mut(), PAGE, access, flags, -1, 0);
         if page != libc::MAP_FAILED && libc::madvise(page, PAGE, libc::MADV_WIPEONFORK) == 0 {

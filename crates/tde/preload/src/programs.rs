@@ -2,12 +2,12 @@
 //! the executable. `LD_PRELOAD` reaches every child; `sh`, `cp`, `tar` and the commands of
 //! `archive_command` must copy what is stored.
 //!
-//! Between the two stands a viewer: it sees what is stored in every file but `pg_control`. A backup
-//! tool and its children (`pgseal exec --view=backup`) see that of the data directories in view; a
-//! copy in a repository is none of them. A program that copies files (`--view=stored`) sees none,
-//! repmgr every one. PostgreSQL's own programs are no viewers there: a pg_basebackup that was one
-//! would write a cluster in clear. What viewers read beside a server they read with care
-//! ([`Stored::Pages`](crate::files::Stored)).
+//! A viewer stands between the two: it sees what is stored in every file except `pg_control`. A
+//! backup tool and its children (`pgseal exec --view=backup`) see that file of the data directories
+//! in view; a copy in a repository is none of them. A program that copies files (`--view=stored`)
+//! sees it of none, repmgr of every one. PostgreSQL's own programs are no viewers there: a
+//! pg_basebackup that was one would write a cluster in clear. What viewers read beside a server
+//! they read with care ([`Stored::Pages`](crate::files::Stored)).
 
 use libc::c_char;
 use pgseal_contract::program::{self, Role};
@@ -86,8 +86,8 @@ fn role(name: &[u8]) -> u8 {
     }
 }
 
-/// pg_upgrade has psql echo the dump of globals, and with it the hashes of passwords, into a log
-/// that is in clear. It must not.
+/// Keeps the hashes of passwords out of a log that is in clear: pg_upgrade has psql echo the dump
+/// of globals, which holds them, into it.
 ///
 /// # Safety
 /// `arguments` are `main`'s: writable terminated strings in a terminated array.
@@ -98,7 +98,7 @@ pub unsafe fn silence_echo(arguments: *const *mut c_char) {
     // SAFETY: `arguments` is an array that ends with a null, where the reading stops.
     let all = (0..).map(|i| unsafe { *arguments.add(i) });
     for argument in all.take_while(|argument| !argument.is_null()) {
-        // SAFETY: a terminated string, and a shorter one that takes its place.
+        // SAFETY: the string is terminated and writable, and the one that replaces it is shorter.
         unsafe {
             if CStr::from_ptr(argument) == c"--echo-queries" {
                 libc::strcpy(argument, c"--quiet".as_ptr());
@@ -135,7 +135,7 @@ fn parent_of(process: Option<u32>) -> Option<u32> {
 /// leaves `postgres (deleted)`.
 fn executable(link: &CStr) -> Option<Vec<u8>> {
     let mut path = [0u8; libc::PATH_MAX as usize];
-    // SAFETY: a terminated path; the buffer's own pointer and length.
+    // SAFETY: the path is terminated; the pointer and the length are the buffer's own.
     let len = unsafe { libc::readlink(link.as_ptr(), path.as_mut_ptr().cast(), path.len()) };
     let path = path.get(..usize::try_from(len).ok()?)?;
     let path = path.strip_suffix(b" (deleted)").unwrap_or(path);

@@ -118,14 +118,14 @@ pub fn real() -> &'static Real {
     if table.is_null() {
         return make();
     }
-    // SAFETY: published below and never changed again.
+    // SAFETY: the table was published by `make` and is never changed again.
     unsafe { &*table }
 }
 
 #[cold]
 fn make() -> &'static Real {
     let Some(place) = PLACES.0.get(TAKEN.fetch_add(1, Ordering::Relaxed)) else {
-        // So many began before: one of them is through soon.
+        // All slots are taken: one of the threads that took them finishes soon.
         while TABLE.load(Ordering::Acquire).is_null() {
             std::hint::spin_loop();
         }
@@ -154,12 +154,12 @@ fn next(name: &str) -> *mut c_void {
 
 /// The calling thread's errno.
 pub fn errno() -> c_int {
-    // SAFETY: always a valid pointer, of this thread.
+    // SAFETY: the pointer is always valid in its own thread.
     unsafe { *libc::__errno_location() }
 }
 
 /// Sets the calling thread's errno.
 pub fn set_errno(value: c_int) {
-    // SAFETY: always a valid pointer, of this thread.
+    // SAFETY: the pointer is always valid in its own thread.
     unsafe { *libc::__errno_location() = value }
 }

@@ -7,8 +7,8 @@
 //!
 //! For functions of libc that one kind of process must be watched at, and all others call often.
 //!
-//! Called when the loader has filled the table and nobody else runs: before `main`, or in a process
-//! of the server, which has one thread.
+//! Called when the loader has filled the table and no other thread runs: before `main`, or in a
+//! process of the server, which has one thread.
 
 use libc::{c_char, c_int, c_void, dl_phdr_info, size_t};
 use std::ffi::CStr;
@@ -24,15 +24,15 @@ pub unsafe fn lead(name: &CStr, hook: *const c_void) -> bool {
     Object::executable().is_some_and(|executable| unsafe { executable.lead(name, hook) })
 }
 
-/// The function that the executable's calls of `name` went to, as a function of type `F`.
+/// Returns the function that the executable's calls of `name` went to, as one of type `F`.
 ///
 /// # Safety
 /// `F` is the type of that function.
 pub unsafe fn original<F: Copy>(name: &CStr) -> Option<F> {
     const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
-    // SAFETY: a terminated name.
+    // SAFETY: `name` is terminated.
     let address = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
-    // SAFETY: a function's address, of the type that the caller vouches for.
+    // SAFETY: `address` is a function's, of the type that the caller vouches for.
     (!address.is_null()).then(|| unsafe { ptr::read(ptr::from_ref(&address).cast::<F>()) })
 }
 
@@ -86,12 +86,12 @@ struct Search<'a> {
 }
 
 impl Object {
-    /// The program.
+    /// Finds the program.
     pub fn executable() -> Option<Self> {
         Self::search(None)
     }
 
-    /// The library whose file has this name, if it is loaded.
+    /// Finds the library whose file has this name, if it is loaded.
     pub fn library(file: &[u8]) -> Option<Self> {
         Self::search(Some(file))
     }
@@ -101,7 +101,7 @@ impl Object {
             // SAFETY: `info` is the loader's description of an object; `out` is `search` below.
             let (info, search) = unsafe { (&*info, &mut *out.cast::<Search<'_>>()) };
             let is_it = search.file.is_none_or(|file| {
-                // SAFETY: a C string of the loader's.
+                // SAFETY: `dlpi_name` is a C string that the loader owns.
                 let path = unsafe { CStr::from_ptr(info.dlpi_name) }.to_bytes();
                 path.rsplit(|&byte| byte == b'/').next() == Some(file)
             });
@@ -113,7 +113,7 @@ impl Object {
             c_int::from(is_it)
         }
         let mut search = Search { file, found: None };
-        // SAFETY: `look` is given what it takes.
+        // SAFETY: `look` gets a description from the loader and `search`, which outlives the call.
         unsafe { libc::dl_iterate_phdr(Some(look), (&raw mut search).cast()) };
         search.found.filter(|object| object.dynamic != 0)
     }
@@ -153,7 +153,7 @@ impl Object {
         led
     }
 
-    /// A value of the dynamic section.
+    /// Returns a value of the dynamic section.
     fn value(&self, tag: i64) -> Option<usize> {
         const DT_NULL: i64 = 0;
         let section: *const Dynamic = ptr::with_exposed_provenance(self.dynamic);
@@ -207,7 +207,7 @@ impl Object {
         let tables = tables.map(|(start, size)| Some((self.address(start)?, self.value(size)?)));
         tables.into_iter().flatten().flat_map(|(start, size)| {
             let count = size / size_of::<Relocation>();
-            // SAFETY: the object's own table, which stays.
+            // SAFETY: the table is the object's own, and stays.
             unsafe { slice::from_raw_parts(ptr::with_exposed_provenance(start), count) }
         })
     }
@@ -215,7 +215,7 @@ impl Object {
     /// # Safety
     /// `entry` is one of [`Self::entries`]; no other thread runs.
     unsafe fn replace(&self, entry: usize, hook: *const c_void) -> bool {
-        // SAFETY: no arguments that matter.
+        // SAFETY: sysconf(3) takes any number.
         let size = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) });
         let size = size.unwrap_or(4096);
         let page = (entry & !(size - 1), size);
@@ -223,7 +223,7 @@ impl Object {
         // glibc protects whole pages: the last one may hold data that is written.
         let protected = (start..(start + len) & !(size - 1)).contains(&entry);
         let protect = |access| {
-            // SAFETY: a page of the object's own data.
+            // SAFETY: the page holds data of the object's own.
             let answer =
                 unsafe { libc::mprotect(ptr::with_exposed_provenance_mut(page.0), page.1, access) };
             answer == 0
@@ -231,7 +231,7 @@ impl Object {
         if protected && !protect(libc::PROT_READ | libc::PROT_WRITE) {
             return false;
         }
-        // SAFETY: an aligned entry of the table, writable now.
+        // SAFETY: `entry` is an aligned address in the table, writable now.
         unsafe { ptr::with_exposed_provenance_mut::<*const c_void>(entry).write(hook) };
         !protected || protect(libc::PROT_READ)
     }

@@ -2,8 +2,8 @@
 //! later, `pgseal unlock` run as a child. The library itself knows no provider and runs no command
 //! of a data directory.
 //!
-//! A handover is taken once, before `main`, and closed. Tools that start PostgreSQL's programs
-//! leave it open for them, so that nobody is asked for a passphrase twice.
+//! Keys are taken once, before `main`, and their descriptor is closed. Tools that start
+//! PostgreSQL's programs leave it open for them, so that no user is asked for a passphrase twice.
 
 use crate::clusters::{self, Cluster};
 use crate::disk::{check, stat};
@@ -68,8 +68,8 @@ fn withhold_openers(record: &[u8]) {
     }
 }
 
-/// Moving the key copies it, and PostgreSQL copies old stack into its heap, as the padding of
-/// structures.
+/// Remembers a cluster and its key, without a trace of the key on the stack: moving it copies it,
+/// and PostgreSQL copies old stack into its heap, as the padding of structures.
 fn remember(entry: &handover::Entry) -> Option<&'static Cluster> {
     let pending = !has_key_directory(entry.root);
     without_trace(|| {
@@ -81,13 +81,13 @@ fn remember(entry: &handover::Entry) -> Option<&'static Cluster> {
 
 fn has_key_directory(root: &[u8]) -> bool {
     CString::new([root, b"/", file::KEY_DIRECTORY.as_str().as_bytes()].concat())
-        // SAFETY: a terminated path.
+        // SAFETY: the path is terminated.
         .is_ok_and(|path| unsafe { libc::access(path.as_ptr(), libc::F_OK) == 0 })
 }
 
-/// The bytes of a memfd that nobody can change any more.
+/// Returns the bytes of a memfd that no process can change any more.
 fn read_sealed(fd: c_int) -> Option<Zeroizing<Vec<u8>>> {
-    // SAFETY: asks for the seals of a descriptor; fails on anything but a memfd.
+    // SAFETY: the call asks for the seals of a descriptor; it fails on anything but a memfd.
     let seals = unsafe { libc::fcntl(fd, libc::F_GET_SEALS) };
     let needed = libc::F_SEAL_WRITE | libc::F_SEAL_SHRINK | libc::F_SEAL_GROW;
     if seals < 0 || seals & needed != needed {
@@ -101,7 +101,7 @@ fn read_all(fd: c_int) -> Option<Zeroizing<Vec<u8>>> {
         .ok()
         .filter(|&size| size <= MAX_RECORD)?;
     let mut record = Zeroizing::new(vec![0; size]);
-    // SAFETY: the buffer's own pointer and length; not through the hooks.
+    // SAFETY: the pointer and the length are the buffer's own; the call bypasses the hooks.
     let got = unsafe { libc::syscall(libc::SYS_pread64, fd, record.as_mut_ptr(), size, 0) };
     (check(got) == Ok(size)).then_some(record)
 }
@@ -145,7 +145,7 @@ fn refuse(reason: &str, root: &[u8]) -> Result<&'static Cluster, Failed> {
 /// Runs `pgseal unlock` with a memfd to write to. The child's stderr is ours: it says what failed.
 fn run_command(root: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
     let command = command()?;
-    // SAFETY: a new descriptor, closed below.
+    // SAFETY: the name is terminated; the descriptor is new, and closed below.
     let fd = unsafe { libc::memfd_create(c"pgseal".as_ptr(), 0) };
     if fd < 0 {
         return None;
@@ -154,7 +154,7 @@ fn run_command(root: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
     let root = CString::new(root).ok()?;
     let arguments = [&command, c"unlock", c"--fd", &descriptor, c"--root", &root];
     let record = spawn(&arguments).then(|| read_all(fd)).flatten();
-    // SAFETY: ours.
+    // SAFETY: the descriptor is ours.
     unsafe { libc::close(fd) };
     record
 }
@@ -170,13 +170,14 @@ fn spawn(arguments: &[&CStr]) -> bool {
         .collect();
     pointers.push(std::ptr::null_mut());
     server::with_set_aside(|aside| {
-        // SAFETY: nobody changes the environment while a server unlocks; its strings outlive this.
+        // SAFETY: `environ` ends with a null; no thread changes it while a server unlocks, and its
+        // strings outlive this.
         let environment = unsafe { environment(environ, aside) };
         run(&pointers, &environment)
     })
 }
 
-/// The environment, with what was taken out of it.
+/// Returns the environment, with what was taken out of it.
 ///
 /// # Safety
 /// `own` is an array that ends with a null.
@@ -192,7 +193,7 @@ unsafe fn environment(own: *const *mut c_char, aside: &[CString]) -> Vec<*mut c_
 fn run(arguments: &[*mut c_char], environment: &[*mut c_char]) -> bool {
     let children = OwnChildren::new();
     let (mut child, mut status, none) = (0, -1, std::ptr::null());
-    // SAFETY: terminated strings in terminated arrays; attributes that were made.
+    // SAFETY: all strings and arrays are terminated, and the attributes were made.
     unsafe {
         let started = libc::posix_spawn(
             &raw mut child,
@@ -209,8 +210,9 @@ fn run(arguments: &[*mut c_char], environment: &[*mut c_char]) -> bool {
     libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0
 }
 
-/// As long as this lives, nobody but us reaps a child: SIGCHLD is blocked, for the postmaster's
-/// handler would, and where it is ignored, as by whoever started this program, the kernel would.
+/// A guard that keeps all other code from reaping a child while it lives. It blocks SIGCHLD, for
+/// which the postmaster's handler would reap. Where the signal is ignored, as the program was
+/// started, it takes the default for it, because the kernel would reap.
 struct OwnChildren {
     mask: libc::sigset_t,
     action: libc::sigaction,
@@ -245,7 +247,7 @@ impl OwnChildren {
 
 impl Drop for OwnChildren {
     fn drop(&mut self) {
-        // SAFETY: what `new` made and found.
+        // SAFETY: the attributes, the set and the action are those that `new` made and found.
         unsafe {
             libc::posix_spawnattr_destroy(&raw mut self.of_child);
             libc::sigaction(libc::SIGCHLD, &raw const self.action, std::ptr::null_mut());
@@ -274,7 +276,7 @@ fn command() -> Option<CString> {
     let directory = std::path::Path::new(OsStr::from_bytes(library.as_bytes())).parent()?;
     ["../bin/pgseal", "pgseal"].iter().find_map(|place| {
         let path = CString::new(directory.join(place).as_os_str().as_bytes()).ok()?;
-        // SAFETY: a terminated path.
+        // SAFETY: the path is terminated.
         let runs = unsafe { libc::access(path.as_ptr(), libc::X_OK) == 0 };
         runs.then_some(path)
     })

@@ -40,7 +40,7 @@ pub fn is_direct(path: &CStr) -> bool {
     let fd = open(libc::AT_FDCWD, path, libc::O_PATH | libc::O_CLOEXEC, 0);
     let direct = fd.is_some_and(|fd| fd >= 0 || real::errno() == libc::ENOENT);
     if let Some(fd @ 0..) = fd {
-        // SAFETY: ours, just opened: no entry of ours names it.
+        // SAFETY: the descriptor is ours and just opened: no entry of ours names it.
         unsafe { libc::syscall(libc::SYS_close, fd) };
     }
     real::set_errno(errno);
@@ -55,7 +55,7 @@ fn openat2(directory: c_int, path: &CStr, flags: c_int, mode: mode_t) -> c_int {
         resolve: RESOLVE_NO_SYMLINKS,
     };
     let size = size_of::<How>();
-    // SAFETY: a terminated path, and a structure of the kernel's layout with its size.
+    // SAFETY: the path is terminated; the structure has the kernel's layout and goes with its size.
     let fd: c_long = unsafe {
         let how = &raw const how;
         libc::syscall(libc::SYS_openat2, directory, path.as_ptr(), how, size)

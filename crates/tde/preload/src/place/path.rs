@@ -56,7 +56,7 @@ impl Absolute {
 
     /// Its bytes, without a NUL.
     pub fn bytes(&self) -> &[u8] {
-        // SAFETY: the type's invariant.
+        // SAFETY: the first `len` bytes are initialised, by the type's invariant.
         unsafe { std::slice::from_raw_parts(self.buf.as_ptr().cast(), self.len) }
     }
 
@@ -144,7 +144,7 @@ impl Absolute {
     fn push(&mut self, bytes: &[u8]) -> Option<()> {
         // One byte stays for the NUL.
         let end = self.len.checked_add(bytes.len()).filter(|&end| end < MAX)?;
-        // SAFETY: within the buffer, as just checked; the two do not overlap.
+        // SAFETY: the range lies within the buffer, as just checked; the two do not overlap.
         unsafe {
             let target = self.buf.as_mut_ptr().add(self.len).cast();
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), target, bytes.len());
@@ -188,7 +188,7 @@ impl Absolute {
     }
 
     fn append_working_directory(&mut self) -> Option<()> {
-        // SAFETY: the buffer's own pointer and length.
+        // SAFETY: the pointer and the length are the buffer's own.
         let len = unsafe { libc::syscall(libc::SYS_getcwd, self.buf.as_mut_ptr(), MAX) };
         // The length counts the NUL; "(unreachable)" is no path.
         let len = usize::try_from(len).ok().filter(|&len| len > 1)? - 1;
@@ -201,7 +201,7 @@ impl Absolute {
     }
 
     fn read_link(&mut self, link: &CStr) -> Option<()> {
-        // SAFETY: the buffer's own pointer and length.
+        // SAFETY: the pointer and the length are the buffer's own.
         let len = unsafe { libc::readlink(link.as_ptr(), self.buf.as_mut_ptr().cast(), MAX) };
         self.set_len(usize::try_from(len).ok().filter(|&len| len < MAX)?);
         self.bytes().starts_with(b"/").then_some(())
@@ -214,7 +214,7 @@ impl Absolute {
     }
 
     fn terminated(&self) -> Option<&CStr> {
-        // SAFETY: the type's invariant: one byte more is the NUL.
+        // SAFETY: a NUL follows the first `len` bytes, by the type's invariant.
         let bytes = unsafe { std::slice::from_raw_parts(self.buf.as_ptr().cast(), self.len + 1) };
         CStr::from_bytes_with_nul(bytes).ok()
     }
@@ -226,7 +226,7 @@ pub fn identity(pieces: &[&[u8]]) -> Option<(u64, u64)> {
     pieces.iter().try_for_each(|piece| path.push(piece))?;
     let path = path.terminated()?;
     let mut stat = MaybeUninit::<libc::stat>::uninit();
-    // SAFETY: a terminated path; stat fills the structure when it returns 0.
+    // SAFETY: the path is terminated; stat fills the structure when it returns 0.
     unsafe {
         (libc::stat(path.as_ptr(), stat.as_mut_ptr()) == 0).then(|| {
             let stat = stat.assume_init();
@@ -240,7 +240,7 @@ pub fn identity(pieces: &[&[u8]]) -> Option<(u64, u64)> {
 pub fn leads_nowhere(directory: c_int, path: &CStr) -> bool {
     let mut names = path.to_bytes().split(|&byte| byte == b'/');
     let mut stat = MaybeUninit::<libc::stat>::uninit();
-    // SAFETY: a terminated path; fstatat fills the structure when it returns 0.
+    // SAFETY: the path is terminated; fstatat fills the structure when it returns 0.
     unsafe {
         let flags = libc::AT_EMPTY_PATH;
         let found = libc::fstatat(directory, c"".as_ptr(), stat.as_mut_ptr(), flags) == 0;
