@@ -42,7 +42,7 @@ IsExtreme(const AggregateState *state)
 }
 
 static void
-Drop(void *argument)
+EncdbAggregateDrop(void *argument)
 {
 	AggregateState *state = argument;
 
@@ -61,7 +61,7 @@ MakeState(FunctionCallInfo fcinfo, char kind)
 	state = MemoryContextAllocZero(context, sizeof(AggregateState));
 	state->kind = kind;
 	state->context = context;
-	state->gone.func = Drop;
+	state->gone.func = EncdbAggregateDrop;
 	state->gone.arg = state;
 	MemoryContextRegisterResetCallback(context, &state->gone);
 	return state;
@@ -69,7 +69,7 @@ MakeState(FunctionCallInfo fcinfo, char kind)
 
 /* The cells that were collected; `cells` has room for BATCH */
 static PgsealBatch
-Collected(const AggregateState *state, PgsealBytes *cells)
+EncdbAggregateCollected(const AggregateState *state, PgsealBytes *cells)
 {
 	uint8	   *next = state->bytes;
 
@@ -85,7 +85,7 @@ Collected(const AggregateState *state, PgsealBytes *cells)
 }
 
 static void
-Forget(AggregateState *state)
+EncdbAggregateForget(AggregateState *state)
 {
 	state->ncells = 0;
 	state->used = 0;
@@ -93,21 +93,21 @@ Forget(AggregateState *state)
 
 /* Hands over the cells that were collected */
 static void
-Flush(AggregateState *state)
+EncdbAggregateFlush(AggregateState *state)
 {
 	PgsealBytes cells[BATCH];
 	PgsealBatch batch;
 
 	if (state->ncells == 0)
 		return;
-	batch = Collected(state, cells);
+	batch = EncdbAggregateCollected(state, cells);
 	ENCDB_CALL(pgseal_aggregate_step(&state->number, &batch));
-	Forget(state);
+	EncdbAggregateForget(state);
 }
 
 /* Makes room for so many bytes more */
 static void
-Reserve(AggregateState *state, Size more)
+EncdbAggregateReserve(AggregateState *state, Size more)
 {
 	Size		wanted = Max(state->allocated, FIRST_BYTES);
 
@@ -123,12 +123,12 @@ Reserve(AggregateState *state, Size more)
 }
 
 static void
-Collect(AggregateState *state, PgsealBytes cell)
+EncdbAggregateCollect(AggregateState *state, PgsealBytes cell)
 {
 	uint32		len = (uint32) cell.len;
 
 	if (state->ncells == BATCH || state->used + len > BATCH_BYTES)
-		Flush(state);
+		EncdbAggregateFlush(state);
 	if (len > BATCH_BYTES)
 	{
 		PgsealBatch batch = {state->kind, state->locale, &cell, 1};
@@ -136,7 +136,7 @@ Collect(AggregateState *state, PgsealBytes cell)
 		ENCDB_CALL(pgseal_aggregate_step(&state->number, &batch));
 		return;
 	}
-	Reserve(state, sizeof(len) + len);
+	EncdbAggregateReserve(state, sizeof(len) + len);
 	memcpy(state->bytes + state->used, &len, sizeof(len));
 	memcpy(state->bytes + state->used + sizeof(len), cell.data, len);
 	state->used += sizeof(len) + len;
@@ -144,7 +144,7 @@ Collect(AggregateState *state, PgsealBytes cell)
 }
 
 static Datum
-Step(FunctionCallInfo fcinfo, char kind)
+EncdbAggregateStep(FunctionCallInfo fcinfo, char kind)
 {
 	AggregateState *state = PG_ARGISNULL(0) ? NULL : (AggregateState *) PG_GETARG_POINTER(0);
 
@@ -156,7 +156,7 @@ Step(FunctionCallInfo fcinfo, char kind)
 			state = MakeState(fcinfo, kind);
 		if (IsExtreme(state))
 			state->locale = encdb_locale_of(cell, PG_GET_COLLATION());
-		Collect(state, CellBytes(cell));
+		EncdbAggregateCollect(state, CellBytes(cell));
 		PG_FREE_IF_COPY(cell, 1);
 	}
 	if (!state)
@@ -168,28 +168,28 @@ PG_FUNCTION_INFO_V1(encdb_sum_step);
 Datum
 encdb_sum_step(PG_FUNCTION_ARGS)
 {
-	return Step(fcinfo, 's');
+	return EncdbAggregateStep(fcinfo, 's');
 }
 
 PG_FUNCTION_INFO_V1(encdb_avg_step);
 Datum
 encdb_avg_step(PG_FUNCTION_ARGS)
 {
-	return Step(fcinfo, 'a');
+	return EncdbAggregateStep(fcinfo, 'a');
 }
 
 PG_FUNCTION_INFO_V1(encdb_min_step);
 Datum
 encdb_min_step(PG_FUNCTION_ARGS)
 {
-	return Step(fcinfo, '<');
+	return EncdbAggregateStep(fcinfo, '<');
 }
 
 PG_FUNCTION_INFO_V1(encdb_max_step);
 Datum
 encdb_max_step(PG_FUNCTION_ARGS)
 {
-	return Step(fcinfo, '>');
+	return EncdbAggregateStep(fcinfo, '>');
 }
 
 /* Takes the second state into the first */
@@ -206,7 +206,7 @@ encdb_aggregate_combine(PG_FUNCTION_ARGS)
 			PG_RETURN_NULL();
 		PG_RETURN_POINTER(state);
 	}
-	Flush(other);
+	EncdbAggregateFlush(other);
 	if (!state)
 	{
 		state = MakeState(fcinfo, other->kind);
@@ -214,7 +214,7 @@ encdb_aggregate_combine(PG_FUNCTION_ARGS)
 		other->number = 0;
 		PG_RETURN_POINTER(state);
 	}
-	Flush(state);
+	EncdbAggregateFlush(state);
 	ENCDB_CALL(pgseal_aggregate_combine(state->number, other->number));
 	other->number = 0;
 	PG_RETURN_POINTER(state);
@@ -229,7 +229,7 @@ encdb_aggregate_serialize(PG_FUNCTION_ARGS)
 	StringInfoData message;
 	PgsealBytes sealed;
 
-	Flush(state);
+	EncdbAggregateFlush(state);
 	ENCDB_CALL(pgseal_aggregate_export(state->number, &sealed));
 	pq_begintypsend(&message);
 	pq_sendbyte(&message, state->kind);
@@ -255,7 +255,7 @@ encdb_aggregate_deserialize(PG_FUNCTION_ARGS)
 }
 
 static Datum
-Result(FunctionCallInfo fcinfo, PgsealBytes result, bool is_null)
+EncdbAggregateResult(FunctionCallInfo fcinfo, PgsealBytes result, bool is_null)
 {
 	if (is_null)
 		PG_RETURN_NULL();
@@ -272,21 +272,21 @@ WindowResult(FunctionCallInfo fcinfo, AggregateState *state)
 	int			is_null;
 
 	if (state->asked && state->number == 0)
-		Flush(state);
-	batch = Collected(state, cells);
+		EncdbAggregateFlush(state);
+	batch = EncdbAggregateCollected(state, cells);
 	ENCDB_CALL(pgseal_aggregate_finish(state->number, &batch, state->number != 0, &result, &is_null));
 	state->asked = true;
 	if (state->number != 0)
-		Forget(state);
-	return Result(fcinfo, result, is_null != 0);
+		EncdbAggregateForget(state);
+	return EncdbAggregateResult(fcinfo, result, is_null != 0);
 }
 
 /* Asks for the result and ends the state. Aggregates that differ in their final function alone share it, so the result is kept */
 static void
-End(AggregateState *state)
+EncdbAggregateEnd(AggregateState *state)
 {
 	PgsealBytes cells[BATCH];
-	PgsealBatch batch = Collected(state, cells);
+	PgsealBatch batch = EncdbAggregateCollected(state, cells);
 	PgsealBytes result;
 	int			is_null;
 
@@ -294,8 +294,8 @@ End(AggregateState *state)
 	state->number = 0;
 	state->ended = true;
 	state->is_null = is_null != 0;
-	Forget(state);
-	Reserve(state, result.len);
+	EncdbAggregateForget(state);
+	EncdbAggregateReserve(state, result.len);
 	memcpy(state->bytes, result.data, result.len);
 	state->used = result.len;
 }
@@ -318,12 +318,12 @@ encdb_aggregate_final(PG_FUNCTION_ARGS)
 		PG_RETURN_NULL();
 	if (IsOnlyCell(state))
 	{
-		Collected(state, &only);
+		EncdbAggregateCollected(state, &only);
 		return encdb_cell_datum(only);
 	}
 	if (AggCheckCallContext(fcinfo, NULL) == AGG_CONTEXT_WINDOW)
 		return WindowResult(fcinfo, state);
 	if (!state->ended)
-		End(state);
-	return Result(fcinfo, (PgsealBytes) {state->bytes, state->used}, state->is_null);
+		EncdbAggregateEnd(state);
+	return EncdbAggregateResult(fcinfo, (PgsealBytes) {state->bytes, state->used}, state->is_null);
 }

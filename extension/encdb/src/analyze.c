@@ -58,7 +58,7 @@ encdb_in_analyze(void)
 }
 
 static void
-Keep(Report *report)
+EncdbAnalyzeKeep(Report *report)
 {
 	report->table = MyBEEntry->st_progress_command_target;
 	memcpy(report->numbers, MyBEEntry->st_progress_param, sizeof(report->numbers));
@@ -75,7 +75,7 @@ PutBack(const Report *report)
 }
 
 static void
-Close(void *unused)
+EncdbAnalyzeClose(void *unused)
 {
 	nested--;
 }
@@ -87,13 +87,13 @@ CountUntilReset(MemoryContext context)
 	MemoryContextCallback *callback;
 
 	callback = MemoryContextAllocZero(context, sizeof(MemoryContextCallback));
-	callback->func = Close;
+	callback->func = EncdbAnalyzeClose;
 	MemoryContextRegisterResetCallback(context, callback);
 	nested++;
 }
 
 static void
-ExecutorStarts(QueryDesc *query, int flags)
+EncdbAnalyzeExecutorStarts(QueryDesc *query, int flags)
 {
 	if (next_executor_start)
 		next_executor_start(query, flags);
@@ -113,8 +113,8 @@ RunUtility(PlannedStmt *statement, const char *query, bool read_only_tree, Proce
 }
 
 static void
-Utility(PlannedStmt *statement, const char *query, bool read_only_tree, ProcessUtilityContext context,
-		ParamListInfo params, QueryEnvironment *environment, DestReceiver *dest, QueryCompletion *completion)
+EncdbAnalyzeUtility(PlannedStmt *statement, const char *query, bool read_only_tree, ProcessUtilityContext context,
+					ParamListInfo params, QueryEnvironment *environment, DestReceiver *dest, QueryCompletion *completion)
 {
 	Report		report;
 
@@ -123,7 +123,7 @@ Utility(PlannedStmt *statement, const char *query, bool read_only_tree, ProcessU
 		RunUtility(statement, query, read_only_tree, context, params, environment, dest, completion);
 		return;
 	}
-	Keep(&report);
+	EncdbAnalyzeKeep(&report);
 	nested++;
 	PG_TRY();
 	{
@@ -138,7 +138,7 @@ Utility(PlannedStmt *statement, const char *query, bool read_only_tree, ProcessU
 }
 
 static void
-SubXactChanges(SubXactEvent event, SubTransactionId id, SubTransactionId parent, void *unused)
+EncdbAnalyzeSubXactChanges(SubXactEvent event, SubTransactionId id, SubTransactionId parent, void *unused)
 {
 	if (event == SUBXACT_EVENT_START_SUB && IsInAnalyze())
 	{
@@ -146,7 +146,7 @@ SubXactChanges(SubXactEvent event, SubTransactionId id, SubTransactionId parent,
 
 		begun->id = id;
 		begun->outer = inner;
-		Keep(&begun->report);
+		EncdbAnalyzeKeep(&begun->report);
 		inner = begun;
 	}
 	else if ((event == SUBXACT_EVENT_ABORT_SUB || event == SUBXACT_EVENT_COMMIT_SUB) && inner && inner->id == id)
@@ -162,7 +162,7 @@ SubXactChanges(SubXactEvent event, SubTransactionId id, SubTransactionId parent,
 
 /* ANALYZE of a table ends with a transaction, or before */
 static void
-XactEnds(XactEvent event, void *unused)
+EncdbAnalyzeXactEnds(XactEvent event, void *unused)
 {
 	if (event != XACT_EVENT_PRE_COMMIT && event != XACT_EVENT_PRE_PREPARE)
 	{
@@ -192,11 +192,11 @@ void
 encdb_analyze_init(void)
 {
 	next_executor_start = ExecutorStart_hook;
-	ExecutorStart_hook = ExecutorStarts;
+	ExecutorStart_hook = EncdbAnalyzeExecutorStarts;
 	next_process_utility = ProcessUtility_hook;
-	ProcessUtility_hook = Utility;
-	RegisterSubXactCallback(SubXactChanges, NULL);
-	RegisterXactCallback(XactEnds, NULL);
+	ProcessUtility_hook = EncdbAnalyzeUtility;
+	RegisterSubXactCallback(EncdbAnalyzeSubXactChanges, NULL);
+	RegisterXactCallback(EncdbAnalyzeXactEnds, NULL);
 	if (IsInAnalyze())
 		ComeInside();
 }

@@ -9,18 +9,18 @@
 
 #define BINARY(name, operator) \
 	PG_FUNCTION_INFO_V1(encdb_##name); \
-	Datum encdb_##name(PG_FUNCTION_ARGS) { return Binary(fcinfo, operator); }
+	Datum encdb_##name(PG_FUNCTION_ARGS) { return EncdbArithmeticBinary(fcinfo, operator); }
 
 #define UNARY(name, operator) \
 	PG_FUNCTION_INFO_V1(encdb_##name); \
-	Datum encdb_##name(PG_FUNCTION_ARGS) { return Unary(fcinfo, operator); }
+	Datum encdb_##name(PG_FUNCTION_ARGS) { return EncdbArithmeticUnary(fcinfo, operator); }
 
 #define CAST(name, byte) \
 	PG_FUNCTION_INFO_V1(encdb_##name); \
-	Datum encdb_##name(PG_FUNCTION_ARGS) { return Convert(fcinfo, byte); }
+	Datum encdb_##name(PG_FUNCTION_ARGS) { return EncdbArithmeticConvert(fcinfo, byte); }
 
 static Datum
-Binary(FunctionCallInfo fcinfo, uint8 operator)
+EncdbArithmeticBinary(FunctionCallInfo fcinfo, uint8 operator)
 {
 	Cell	   *left = PG_GETARG_CELL(0);
 	Cell	   *right = PG_GETARG_CELL(1);
@@ -32,7 +32,7 @@ Binary(FunctionCallInfo fcinfo, uint8 operator)
 }
 
 static Datum
-Unary(FunctionCallInfo fcinfo, uint8 operator)
+EncdbArithmeticUnary(FunctionCallInfo fcinfo, uint8 operator)
 {
 	Cell	   *cell = PG_GETARG_CELL(0);
 	PgsealBytes result;
@@ -43,7 +43,7 @@ Unary(FunctionCallInfo fcinfo, uint8 operator)
 }
 
 static Datum
-Convert(FunctionCallInfo fcinfo, uint8 type)
+EncdbArithmeticConvert(FunctionCallInfo fcinfo, uint8 type)
 {
 	Cell	   *cell = PG_GETARG_CELL(0);
 	PgsealBytes result;

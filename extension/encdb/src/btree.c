@@ -36,16 +36,16 @@ int64		encdb_btree_requests = 0;
 
 /* Whether requests are dear, and the evaluator keeps pages: then one is for a whole descent */
 static bool
-Descends(void)
+EncdbBtreeDescends(void)
 {
 	return encdb_evaluator == EVALUATOR_ISOLATED;
 }
 
 /* Comparisons with one page before it is worth a request: a descent is no more, a scan is many */
 static int
-Patience(void)
+EncdbBtreePatience(void)
 {
-	return encdb_page_requests == PAGE_REQUESTS_AUTO && !Descends() ? DESCENT : 0;
+	return encdb_page_requests == PAGE_REQUESTS_AUTO && !EncdbBtreeDescends() ? DESCENT : 0;
 }
 
 /* Whether a page has been compared with often enough to be asked for */
@@ -62,7 +62,7 @@ IsWorthIt(Page page)
 		epoch = encdb_epoch;
 		met = 0;
 	}
-	return ++met > Patience();
+	return ++met > EncdbBtreePatience();
 }
 
 /* Whether the probe lies before all on this page, because it does on the page to its left */
@@ -81,16 +81,16 @@ IsPassed(const Question *question, const PageLinks *links,
 
 /* What is remembered of an inner page */
 static Memory **
-Inner(Page page)
+EncdbBtreeInner(Page page)
 {
 	return &inner[((Size) ((char *) page - BufferBlocks) / BLCKSZ) % INNER];
 }
 
 /* Where a page is to be remembered: an inner one in its place, a leaf in the place of what was remembered longest */
 static Memory *
-Room(Page page)
+EncdbBtreeRoom(Page page)
 {
-	Memory	  **place = Inner(page);
+	Memory	  **place = EncdbBtreeInner(page);
 
 	if (encdb_btree_is_leaf(page))
 	{
@@ -107,8 +107,8 @@ Room(Page page)
 
 /* Asks about this page alone */
 static bool
-Search(const Question *question, const PageLinks *links,
-	   Memory *memory, PgsealPosition *position)
+EncdbBtreeSearch(const Question *question, const PageLinks *links,
+				 Memory *memory, PgsealPosition *position)
 {
 	static PageCells cells;
 
@@ -121,12 +121,12 @@ Search(const Question *question, const PageLinks *links,
 }
 
 static bool
-Find(const Question *question, const PageLinks *links, Memory *memory,
-	 PgsealPosition *position, bool *is_sorted)
+EncdbBtreeFind(const Question *question, const PageLinks *links, Memory *memory,
+			   PgsealPosition *position, bool *is_sorted)
 {
-	if (Descends())
+	if (EncdbBtreeDescends())
 		return encdb_btree_descend(question, links, memory, position, is_sorted);
-	if (!Search(question, links, memory, position))
+	if (!EncdbBtreeSearch(question, links, memory, position))
 		return false;
 	/* Of equal cells it is not known which way they are sorted */
 	*is_sorted = position->through > 0 || position->descending;
@@ -135,7 +135,7 @@ Find(const Question *question, const PageLinks *links, Memory *memory,
 
 /* Learns where the probe stands on a page; NULL if that is refused */
 static Memory *
-Learn(const Question *question)
+EncdbBtreeLearn(const Question *question)
 {
 	PageLinks	links;
 	PgsealPosition position;
@@ -148,10 +148,10 @@ Learn(const Question *question)
 		return NULL;
 	links = encdb_btree_links(question->page);
 	passed = encdb_btree_is_leaf(question->page) && IsPassed(question, &links, &position);
-	memory = Room(question->page);
+	memory = EncdbBtreeRoom(question->page);
 	memory->epoch = 0;
 	if (!(passed ? encdb_btree_look(memory, question, &links) :
-		  Find(question, &links, memory, &position, &is_sorted)))
+		  EncdbBtreeFind(question, &links, memory, &position, &is_sorted)))
 		return NULL;
 	encdb_btree_answered(memory, question, position);
 	memory->passed = is_sorted && position.through < (uint32) memory->ncells;
@@ -159,9 +159,9 @@ Learn(const Question *question)
 }
 
 static bool
-Recall(const Question *question, int *order)
+EncdbBtreeRecall(const Question *question, int *order)
 {
-	Memory	   *memory = *Inner(question->page);
+	Memory	   *memory = *EncdbBtreeInner(question->page);
 
 	if (memory && encdb_btree_recall(memory, question, order))
 		return true;
@@ -182,23 +182,23 @@ RecallEqual(const Question *question, int *order)
 		if (!encdb_btree_is_equal(&memories[i], question))
 			continue;
 		other.probe = (PgsealBytes) {memories[i].probe, (size_t) memories[i].probe_len};
-		if (Recall(&other, order))
+		if (EncdbBtreeRecall(&other, order))
 			return true;
 	}
 	return false;
 }
 
 static bool
-Answer(const Question *question, int *order)
+EncdbBtreeAnswer(const Question *question, int *order)
 {
 	Memory	   *memory;
 
-	if (Recall(question, order) || RecallEqual(question, order))
+	if (EncdbBtreeRecall(question, order) || RecallEqual(question, order))
 	{
 		answered++;
 		return true;
 	}
-	memory = Learn(question);
+	memory = EncdbBtreeLearn(question);
 	return memory && encdb_btree_recall(memory, question, order);
 }
 
@@ -224,7 +224,7 @@ encdb_btree_compare(Cell *left, Cell *right, const char *locale, int *order)
 				 errhint("The page is damaged: REINDEX makes the index anew.")));
 	if (encdb_page_requests == PAGE_REQUESTS_OFF || question.probe.len > MAX_PROBE || question.place % 8 != 0)
 		return false;
-	return IsWorthIt(page) && Answer(&question, order);
+	return IsWorthIt(page) && EncdbBtreeAnswer(&question, order);
 }
 
 /* encdb.page_statistics(): what this session has saved */

@@ -33,7 +33,7 @@ static int	oldest = 0;
 
 /* What this probe was told in this index, or NULL if it has asked nothing yet */
 static Descent *
-Of(const Question *question, const IndexId *index)
+EncdbDescentOf(const Question *question, const IndexId *index)
 {
 	for (int i = 0; i < REMEMBERED; i++)
 	{
@@ -49,9 +49,9 @@ Of(const Question *question, const IndexId *index)
 }
 
 static Descent *
-Begin(const Question *question, const IndexId *index)
+EncdbDescentBegin(const Question *question, const IndexId *index)
 {
-	Descent    *descent = Of(question, index);
+	Descent    *descent = EncdbDescentOf(question, index);
 
 	if (descent)
 		return descent;
@@ -67,7 +67,7 @@ Begin(const Question *question, const IndexId *index)
 
 /* Copies a cell out of the answer; false if there is no room */
 static bool
-Copy(Descent *descent, PgsealBytes *cell)
+EncdbDescentCopy(Descent *descent, PgsealBytes *cell)
 {
 	if (cell->len > MOST_BYTES - descent->used)
 		return false;
@@ -82,19 +82,19 @@ static bool
 CopyAll(Descent *descent, PgsealFinding *finding)
 {
 	for (size_t i = 0; i < finding->nequal; i++)
-		if (!Copy(descent, &finding->equal[i]))
+		if (!EncdbDescentCopy(descent, &finding->equal[i]))
 			return false;
-	return Copy(descent, &finding->below) && Copy(descent, &finding->above) &&
-		Copy(descent, &finding->far);
+	return EncdbDescentCopy(descent, &finding->below) && EncdbDescentCopy(descent, &finding->above) &&
+		EncdbDescentCopy(descent, &finding->far);
 }
 
 /* Asks from a page on, which is handed over if there are cells; NULL if that is refused */
 static Descent *
-Ask(const Question *question, const PageLinks *links,
-	const PageCells *cells)
+EncdbDescentAsk(const Question *question, const PageLinks *links,
+				const PageCells *cells)
 {
 	PgsealStart start = {.block = links->block,.right = links->right};
-	Descent    *descent = Begin(question, &links->index);
+	Descent    *descent = EncdbDescentBegin(question, &links->index);
 
 	StaticAssertStmt(sizeof(links->index) <= sizeof(start.index), "an index has a name of 16 bytes");
 	memcpy(start.index, &links->index, sizeof(links->index));
@@ -121,12 +121,12 @@ Ask(const Question *question, const PageLinks *links,
 
 /* What the evaluator told of a page; NULL if it has not got it, or refuses */
 static const PgsealFinding *
-Told(const Question *question, const PageLinks *links)
+EncdbDescentTold(const Question *question, const PageLinks *links)
 {
-	Descent    *descent = Of(question, &links->index);
+	Descent    *descent = EncdbDescentOf(question, &links->index);
 
 	if (!descent)
-		descent = Ask(question, links, NULL);
+		descent = EncdbDescentAsk(question, links, NULL);
 	if (!descent)
 		return NULL;
 	for (size_t i = 0; i < descent->nfindings; i++)
@@ -146,7 +146,7 @@ HandOver(const Question *question, const PageLinks *links,
 	if (!encdb_btree_cells(question, &cells) || cells.ncells > PGSEAL_MOST_CELLS)
 		return NULL;
 	encdb_btree_remember(memory, question->page, &cells, links);
-	descent = Ask(question, links, &cells);
+	descent = EncdbDescentAsk(question, links, &cells);
 	if (!descent || descent->nfindings == 0 ||
 		descent->findings[0].position.through > (uint32) memory->ncells)
 		return NULL;
@@ -159,7 +159,7 @@ bool
 encdb_btree_descend(const Question *question, const PageLinks *links,
 					Memory *memory, PgsealPosition *position, bool *is_sorted)
 {
-	const PgsealFinding *finding = Told(question, links);
+	const PgsealFinding *finding = EncdbDescentTold(question, links);
 
 	if (!(finding && encdb_btree_knows(memory, question, links) &&
 		  encdb_btree_stands(memory, finding, position)) &&

@@ -60,7 +60,7 @@ IsCell(const Memory *memory, int ordinal, PgsealBytes cell)
 
 /* The key's place among the page's, if it is the cell that it was, else -1 */
 static int
-Ordinal(const Memory *memory, const Question *question)
+EncdbMemoryOrdinal(const Memory *memory, const Question *question)
 {
 	int			ordinal = memory->ordinal[question->place / 8] - 1;
 
@@ -76,7 +76,7 @@ encdb_btree_knows(const Memory *memory, const Question *question, const PageLink
 {
 	return memory->page == question->page && memory->links.block == links->block &&
 		memcmp(&memory->links.index, &links->index, sizeof(links->index)) == 0 &&
-		Ordinal(memory, question) >= 0;
+		EncdbMemoryOrdinal(memory, question) >= 0;
 }
 
 static bool
@@ -90,7 +90,7 @@ IsOneOf(const Memory *memory, int ordinal, const PgsealFinding *finding)
 
 /* Where a cell stands, which mostly is where it was; -1 if it has gone */
 static int
-Place(const Memory *memory, PgsealBytes cell, int hint)
+EncdbMemoryPlace(const Memory *memory, PgsealBytes cell, int hint)
 {
 	if (hint >= 0 && hint < memory->ncells && IsCell(memory, hint, cell))
 		return hint;
@@ -102,13 +102,13 @@ Place(const Memory *memory, PgsealBytes cell, int hint)
 
 /* How many cells stand before the probe, by the last of them; -1 if it has gone */
 static int
-Before(const Memory *memory, const PgsealFinding *finding)
+EncdbMemoryBefore(const Memory *memory, const PgsealFinding *finding)
 {
 	int			ordinal;
 
 	if (finding->below.len == 0)
 		return 0;
-	ordinal = Place(memory, finding->below, (int) finding->position.before - 1);
+	ordinal = EncdbMemoryPlace(memory, finding->below, (int) finding->position.before - 1);
 	if (ordinal < 0)
 		return -1;
 	do
@@ -119,7 +119,7 @@ Before(const Memory *memory, const PgsealFinding *finding)
 
 /* How many cells stand before or with the probe: what lies between cells that are equal to it is equal, too */
 static int
-Through(const Memory *memory, const PgsealFinding *finding, int before)
+EncdbMemoryThrough(const Memory *memory, const PgsealFinding *finding, int before)
 {
 	int			through = before;
 	int			last = memory->ncells - 1;
@@ -147,7 +147,7 @@ IsSortedSo(const Memory *memory, const PgsealFinding *finding, int before, int t
 		return true;
 	if (known == 0 || finding->far.len == 0)
 		return false;
-	far = Place(memory, finding->far, before > 0 ? 0 : memory->ncells - 1);
+	far = EncdbMemoryPlace(memory, finding->far, before > 0 ? 0 : memory->ncells - 1);
 	return far >= 0 && (before > 0 ? far < before - 1 : far > through);
 }
 
@@ -166,12 +166,12 @@ IsUniform(const Memory *memory, const PgsealFinding *finding, int before, int th
 bool
 encdb_btree_stands(const Memory *memory, const PgsealFinding *finding, PgsealPosition *position)
 {
-	int			before = Before(memory, finding);
+	int			before = EncdbMemoryBefore(memory, finding);
 	int			through;
 
 	if (before < 0)
 		return false;
-	through = Through(memory, finding, before);
+	through = EncdbMemoryThrough(memory, finding, before);
 	if (through < memory->ncells ? !IsCell(memory, through, finding->above) : finding->above.len > 0)
 		return false;
 	/* All are equal to the probe, or it is known what else there is */
@@ -224,7 +224,7 @@ encdb_btree_recall(const Memory *memory, const Question *question, int *order)
 
 	if (memory->page != question->page || !IsAnswerTo(memory, question))
 		return false;
-	ordinal = Ordinal(memory, question);
+	ordinal = EncdbMemoryOrdinal(memory, question);
 	if (ordinal < 0)
 		return false;
 	if ((uint32) ordinal < position.before)

@@ -121,7 +121,7 @@ FirstKey(const PageItem *item)
 
 /* False: a page whose keys are not to be read, or are more than a page holds */
 static bool
-Add(Page page, const PageItem *item, PageCells *cells)
+EncdbPageAdd(Page page, const PageItem *item, PageCells *cells)
 {
 	char	   *key = FirstKey(item);
 
@@ -185,10 +185,10 @@ encdb_btree_cells(const Question *question, PageCells *cells)
 	}
 	for (; number <= last; number++)
 	{
-		if (!ItemOf(page, number, &item) || !Add(page, &item, cells))
+		if (!ItemOf(page, number, &item) || !EncdbPageAdd(page, &item, cells))
 			return false;
 		if (!P_ISLEAF(opaque))
 			AddChild(&item, cells);
 	}
-	return P_RIGHTMOST(opaque) || (last >= P_HIKEY && ItemOf(page, P_HIKEY, &item) && Add(page, &item, cells));
+	return P_RIGHTMOST(opaque) || (last >= P_HIKEY && ItemOf(page, P_HIKEY, &item) && EncdbPageAdd(page, &item, cells));
 }

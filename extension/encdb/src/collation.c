@@ -37,7 +37,7 @@ static HTAB *known = NULL;
 static KnownCollation *last = NULL;
 
 static void
-Forget(Datum arg, int cacheid, uint32 hashvalue)
+EncdbCollationForget(Datum arg, int cacheid, uint32 hashvalue)
 {
 	last = NULL;
 	if (known)
@@ -48,11 +48,11 @@ Forget(Datum arg, int cacheid, uint32 hashvalue)
 void
 encdb_collation_init(void)
 {
-	CacheRegisterSyscacheCallback(COLLOID, Forget, (Datum) 0);
+	CacheRegisterSyscacheCallback(COLLOID, EncdbCollationForget, (Datum) 0);
 }
 
 static Description
-Describe(Oid collation)
+EncdbCollationDescribe(Oid collation)
 {
 	Description description = {COLLOID, collation, Anum_pg_collation_collprovider,
 	Anum_pg_collation_collcollate, Anum_pg_collation_collctype, 0};
@@ -96,9 +96,9 @@ ResolveBuiltin(KnownCollation *entry, char *locale)
 }
 
 static void
-Resolve(KnownCollation *entry)
+EncdbCollationResolve(KnownCollation *entry)
 {
-	Description description = Describe(entry->collation);
+	Description description = EncdbCollationDescribe(entry->collation);
 	HeapTuple	tuple = SearchSysCache1(description.cache, ObjectIdGetDatum(description.oid));
 	bool		isnull;
 	char		provider;
@@ -122,7 +122,7 @@ Resolve(KnownCollation *entry)
 }
 
 static KnownCollation *
-Find(Oid collation)
+EncdbCollationFind(Oid collation)
 {
 	HASHCTL		control = {.keysize = sizeof(Oid),.entrysize = sizeof(KnownCollation)};
 	KnownCollation *entry;
@@ -142,7 +142,7 @@ Find(Oid collation)
 	if (entry)
 		return last = entry;
 	/* May look at catalogs, and so forget all that is known */
-	Resolve(&fresh);
+	EncdbCollationResolve(&fresh);
 	if (!known)
 		known = hash_create("encdb collations", 16, &control, HASH_ELEM | HASH_BLOBS);
 	entry = hash_search(known, &collation, HASH_ENTER, &found);
@@ -157,7 +157,7 @@ encdb_locale(Oid collation)
 	/* Spares the look-up of what nearly every key of an index has */
 	if (collation == C_COLLATION_OID)
 		return NULL;
-	return Find(collation)->collate;
+	return EncdbCollationFind(collation)->collate;
 }
 
 /* The locale that knows upper and lower case */
@@ -168,7 +168,7 @@ encdb_ctype(Oid collation)
 
 	if (collation == C_COLLATION_OID)
 		return NULL;
-	found = Find(collation);
+	found = EncdbCollationFind(collation);
 	if (found->no_case)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),

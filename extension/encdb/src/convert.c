@@ -29,7 +29,7 @@ typedef struct Conversion
 static uint64 rollbacks = 0;
 
 static void
-SubXactEnds(SubXactEvent event, SubTransactionId ended, SubTransactionId parent, void *unused)
+EncdbConvertSubXactEnds(SubXactEvent event, SubTransactionId ended, SubTransactionId parent, void *unused)
 {
 	if (event == SUBXACT_EVENT_ABORT_SUB)
 		rollbacks++;
@@ -38,11 +38,11 @@ SubXactEnds(SubXactEvent event, SubTransactionId ended, SubTransactionId parent,
 void
 encdb_convert_init(void)
 {
-	RegisterSubXactCallback(SubXactEnds, NULL);
+	RegisterSubXactCallback(EncdbConvertSubXactEnds, NULL);
 }
 
 static Conversion *
-Start(FunctionCallInfo fcinfo, Oid plain, bool encrypt)
+EncdbConvertStart(FunctionCallInfo fcinfo, Oid plain, bool encrypt)
 {
 	Conversion *conversion = fcinfo->flinfo->fn_extra;
 	Oid			function;
@@ -118,9 +118,9 @@ PlainBytes(FunctionCallInfo fcinfo, Conversion *conversion, Oid plain)
 }
 
 static Datum
-Encrypt(FunctionCallInfo fcinfo, uint8 type, Oid plain)
+EncdbConvertEncrypt(FunctionCallInfo fcinfo, uint8 type, Oid plain)
 {
-	Conversion *conversion = Start(fcinfo, plain, true);
+	Conversion *conversion = EncdbConvertStart(fcinfo, plain, true);
 	PgsealBytes bytes;
 	PgsealBytes cell;
 
@@ -131,9 +131,9 @@ Encrypt(FunctionCallInfo fcinfo, uint8 type, Oid plain)
 }
 
 static Datum
-Decrypt(FunctionCallInfo fcinfo, uint8 type, Oid plain)
+EncdbConvertDecrypt(FunctionCallInfo fcinfo, uint8 type, Oid plain)
 {
-	Conversion *conversion = Start(fcinfo, plain, false);
+	Conversion *conversion = EncdbConvertStart(fcinfo, plain, false);
 	Cell	   *cell = PG_GETARG_CELL(0);
 	PgsealBytes bytes;
 	StringInfoData message;
@@ -148,9 +148,9 @@ Decrypt(FunctionCallInfo fcinfo, uint8 type, Oid plain)
 
 #define CONVERSION(name, byte, plain) \
 	PG_FUNCTION_INFO_V1(encdb_encrypt_##name); \
-	Datum encdb_encrypt_##name(PG_FUNCTION_ARGS) { return Encrypt(fcinfo, byte, plain); } \
+	Datum encdb_encrypt_##name(PG_FUNCTION_ARGS) { return EncdbConvertEncrypt(fcinfo, byte, plain); } \
 	PG_FUNCTION_INFO_V1(encdb_decrypt_##name); \
-	Datum encdb_decrypt_##name(PG_FUNCTION_ARGS) { return Decrypt(fcinfo, byte, plain); }
+	Datum encdb_decrypt_##name(PG_FUNCTION_ARGS) { return EncdbConvertDecrypt(fcinfo, byte, plain); }
 
 CONVERSION(int4, 0x09, INT4OID)
 CONVERSION(int8, 0x0a, INT8OID)

@@ -38,7 +38,7 @@ static ExecutorStart_hook_type next_executor_start = NULL;
 static Readers open_readers = {0, 0};
 
 static void
-Count(const Aggref *aggregate, Readers *readers)
+EncdbDistinctCount(const Aggref *aggregate, Readers *readers)
 {
 	bool		reads = aggregate->aggdistinct != NIL || AGGKIND_IS_ORDERED_SET(aggregate->aggkind);
 
@@ -55,7 +55,7 @@ Count(const Aggref *aggregate, Readers *readers)
 }
 
 static bool
-Walk(PlanState *state, void *readers)
+EncdbDistinctWalk(PlanState *state, void *readers)
 {
 	if (state == NULL)
 		return false;
@@ -64,13 +64,13 @@ Walk(PlanState *state, void *readers)
 		ListCell   *cell;
 
 		foreach(cell, ((AggState *) state)->aggs)
-			Count(lfirst_node(Aggref, cell), readers);
+			EncdbDistinctCount(lfirst_node(Aggref, cell), readers);
 	}
-	return planstate_tree_walker(state, Walk, readers);
+	return planstate_tree_walker(state, EncdbDistinctWalk, readers);
 }
 
 static void
-Close(void *argument)
+EncdbDistinctClose(void *argument)
 {
 	Reading    *reading = argument;
 
@@ -80,12 +80,12 @@ Close(void *argument)
 
 /* The memory of a query, or a transaction, goes at its end and after its error alike */
 static void
-Open(MemoryContext context, Readers readers)
+EncdbDistinctOpen(MemoryContext context, Readers readers)
 {
 	Reading    *reading = MemoryContextAllocZero(context, sizeof(Reading));
 
 	reading->readers = readers;
-	reading->closed.func = Close;
+	reading->closed.func = EncdbDistinctClose;
 	reading->closed.arg = reading;
 	MemoryContextRegisterResetCallback(context, &reading->closed);
 	open_readers.datums += readers.datums;
@@ -93,7 +93,7 @@ Open(MemoryContext context, Readers readers)
 }
 
 static void
-ExecutorStarts(QueryDesc *query, int flags)
+EncdbDistinctExecutorStarts(QueryDesc *query, int flags)
 {
 	Readers		readers = {0, 0};
 
@@ -102,9 +102,9 @@ ExecutorStarts(QueryDesc *query, int flags)
 	else
 		standard_ExecutorStart(query, flags);
 	/* Inline, sorts number nothing; but a cursor may outlive that setting */
-	(void) Walk(query->planstate, &readers);
+	(void) EncdbDistinctWalk(query->planstate, &readers);
 	if (readers.datums + readers.tuples > 0)
-		Open(query->estate->es_query_cxt, readers);
+		EncdbDistinctOpen(query->estate->es_query_cxt, readers);
 }
 
 /* Whether keys are read of sorts of tuples, or of bare datums */
@@ -118,7 +118,7 @@ void
 encdb_distinct_init(void)
 {
 	next_executor_start = ExecutorStart_hook;
-	ExecutorStart_hook = ExecutorStarts;
+	ExecutorStart_hook = EncdbDistinctExecutorStarts;
 	if (IsTransactionState())
-		Open(TopTransactionContext, (Readers) {1, 1});
+		EncdbDistinctOpen(TopTransactionContext, (Readers) {1, 1});
 }

@@ -15,7 +15,7 @@
 
 /* False: some character has no place in the other encoding, or is none */
 static bool
-Recode(PgsealBytes from, int from_encoding, int to_encoding, PgsealBytes *to)
+EncdbEncodingRecode(PgsealBytes from, int from_encoding, int to_encoding, PgsealBytes *to)
 {
 	Oid			conversion = FindDefaultConversionProc(from_encoding, to_encoding);
 	Size		room = from.len * MAX_CONVERSION_GROWTH + 1;
@@ -51,7 +51,7 @@ encdb_to_utf8(text *value, PgsealBytes *utf8)
 	*utf8 = CellBytes(value);
 	if (ServerHasUtf8())
 		return IsUtf8(*utf8);
-	return Recode(*utf8, GetDatabaseEncoding(), PG_UTF8, utf8);
+	return EncdbEncodingRecode(*utf8, GetDatabaseEncoding(), PG_UTF8, utf8);
 }
 
 PgsealBytes
@@ -72,7 +72,7 @@ encdb_text(PgsealBytes utf8)
 {
 	PgsealBytes own = utf8;
 
-	if (!(ServerHasUtf8() ? IsUtf8(utf8) : Recode(utf8, PG_UTF8, GetDatabaseEncoding(), &own)))
+	if (!(ServerHasUtf8() ? IsUtf8(utf8) : EncdbEncodingRecode(utf8, PG_UTF8, GetDatabaseEncoding(), &own)))
 		ereport(ERROR,
 				(errcode(ERRCODE_UNTRANSLATABLE_CHARACTER),
 				 errmsg("the value holds a character that the encoding of the database does not have")));

@@ -119,7 +119,7 @@ HasDefaultRights(Oid function)
 
 /* The function and the arguments of a call that goes into programs, and its step; else 0 */
 static char
-Call(const Program *program, Node *node, Oid *function, List **arguments)
+EncdbExpressionCall(const Program *program, Node *node, Oid *function, List **arguments)
 {
 	char		step;
 
@@ -184,7 +184,7 @@ TakeIn(Program *program, Node *node)
 {
 	Oid			function;
 	List	   *arguments;
-	char		step = Call(program, node, &function, &arguments);
+	char		step = EncdbExpressionCall(program, node, &function, &arguments);
 
 	if (step != 0)
 		TakeInCall(program, step, function, arguments);
@@ -197,7 +197,7 @@ TakeIn(Program *program, Node *node)
 
 /* encdb.computed or encdb.computed_stable */
 static Oid
-Computed(const char *name)
+EncdbExpressionComputed(const char *name)
 {
 	Oid			types[] = {TEXTOID, ANYOID};
 
@@ -215,7 +215,7 @@ IsTooLarge(const Program *program)
 
 /* The one call instead of many; NULL where there is but one, no room, or another order */
 static Node *
-Replacement(Program *program, const FuncExpr *call)
+EncdbExpressionReplacement(Program *program, const FuncExpr *call)
 {
 	Oid			function;
 	Const	   *steps;
@@ -223,7 +223,7 @@ Replacement(Program *program, const FuncExpr *call)
 	/* As many steps as operands and the call itself: none of the arguments is a call */
 	if (program->steps.len == list_length(program->operands) + 1 || IsTooLarge(program) || program->reorders)
 		return NULL;
-	function = Computed(program->stable ? "computed_stable" : "computed");
+	function = EncdbExpressionComputed(program->stable ? "computed_stable" : "computed");
 	if (!OidIsValid(function) || !HasDefaultRights(function))
 		return NULL;
 	steps = makeConst(TEXTOID, -1, DEFAULT_COLLATION_OID, -1, CStringGetTextDatum(program->steps.data), false, false);
@@ -263,12 +263,12 @@ CompileCall(const SupportRequestSimplify *request, Program *program)
 	Node	   *replacement;
 	ListCell   *cell;
 
-	step = Call(program, (Node *) call, &function, &arguments);
+	step = EncdbExpressionCall(program, (Node *) call, &function, &arguments);
 	if (step == 0 || step == STEP_PROGRAM)
 		return NULL;
 	initStringInfo(&program->steps);
 	TakeInCall(program, step, function, arguments);
-	replacement = Replacement(program, call);
+	replacement = EncdbExpressionReplacement(program, call);
 	if (replacement && request->root)
 		foreach(cell, program->functions)
 			record_plan_function_dependency(request->root, lfirst_oid(cell));
@@ -276,7 +276,7 @@ CompileCall(const SupportRequestSimplify *request, Program *program)
 }
 
 static Node *
-Compile(const SupportRequestSimplify *request)
+EncdbExpressionCompile(const SupportRequestSimplify *request)
 {
 	Oid			support = get_func_support(request->fcall->funcid);
 	Program		whole = {.support = support};
@@ -295,7 +295,7 @@ encdb_compile(PG_FUNCTION_ARGS)
 {
 	Node	   *request = (Node *) PG_GETARG_POINTER(0);
 
-	PG_RETURN_POINTER(IsA(request, SupportRequestSimplify) ? Compile((SupportRequestSimplify *) request) : NULL);
+	PG_RETURN_POINTER(IsA(request, SupportRequestSimplify) ? EncdbExpressionCompile((SupportRequestSimplify *) request) : NULL);
 }
 
 /* Raise a statement's own call, which may bring anything as program and operands */

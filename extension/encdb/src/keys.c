@@ -95,7 +95,7 @@ typedef struct Rows
 } Rows;
 
 static PgsealBytes
-Wrapped(HeapTuple row, TupleDesc columns)
+EncdbKeysWrapped(HeapTuple row, TupleDesc columns)
 {
 	bool		isnull;
 	Datum		value = heap_getattr(row, DATA_KEY_WRAPPED, columns, &isnull);
@@ -120,7 +120,7 @@ TakeWrapped(HeapTuple row, TupleDesc columns, void *argument)
 		rows->allocated *= 2;
 		rows->rows = repalloc(rows->rows, rows->allocated * sizeof(PgsealKeyRow));
 	}
-	rows->rows[rows->nrows++] = (PgsealKeyRow) {utf8, Wrapped(row, columns)};
+	rows->rows[rows->nrows++] = (PgsealKeyRow) {utf8, EncdbKeysWrapped(row, columns)};
 	return true;
 }
 
@@ -195,7 +195,7 @@ encdb_default_keyname(void)
  * user's: every name in the statement, operators too, must be qualified.
  */
 static uint64
-Insert(const char *statement, int nvalues, Oid *types, Datum *values)
+EncdbKeysInsert(const char *statement, int nvalues, Oid *types, Datum *values)
 {
 	Oid			user;
 	int			context;
@@ -240,7 +240,7 @@ CheckName(text *keyname)
 
 /* Keeps a wrapped key, hands it to the evaluator, and returns its number */
 static int64
-Keep(text *keyname, PgsealBytes name, PgsealBytes wrapped)
+EncdbKeysKeep(text *keyname, PgsealBytes name, PgsealBytes wrapped)
 {
 	PgsealKeyRow row = {name};
 	uint32		id;
@@ -252,8 +252,8 @@ Keep(text *keyname, PgsealBytes name, PgsealBytes wrapped)
 		encdb_refuse();
 	values[1] = Int64GetDatum(id);
 	values[2] = BoolGetDatum(deterministic != 0);
-	if (Insert("INSERT INTO encdb.data_key (keyname, key_id, deterministic, wrapped) "
-			   "VALUES ($1, $2, $3, $4) ON CONFLICT (keyname) DO NOTHING", 4, types, values) == 0)
+	if (EncdbKeysInsert("INSERT INTO encdb.data_key (keyname, key_id, deterministic, wrapped) "
+						"VALUES ($1, $2, $3, $4) ON CONFLICT (keyname) DO NOTHING", 4, types, values) == 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNIQUE_VIOLATION),
 				 errmsg("there is a data key \"%s\" already, of this owner or of another",
@@ -281,7 +281,7 @@ encdb_generate_key(PG_FUNCTION_ARGS)
 	PgsealBytes wrapped;
 
 	ENCDB_CALL(pgseal_generate_key(&wanted, &wrapped));
-	PG_RETURN_INT64(Keep(keyname, name, wrapped));
+	PG_RETURN_INT64(EncdbKeysKeep(keyname, name, wrapped));
 }
 
 /* encdb.dek_insert(keyname, wrapped): the client has made it */
@@ -292,7 +292,7 @@ encdb_dek_insert(PG_FUNCTION_ARGS)
 	text	   *keyname = PG_GETARG_TEXT_PP(0);
 	bytea	   *wrapped = PG_GETARG_BYTEA_PP(1);
 
-	PG_RETURN_INT64(Keep(keyname, CheckName(keyname), CellBytes(wrapped)));
+	PG_RETURN_INT64(EncdbKeysKeep(keyname, CheckName(keyname), CellBytes(wrapped)));
 }
 
 PG_FUNCTION_INFO_V1(encdb_keyname);
@@ -318,7 +318,7 @@ encdb_grant_insert(PG_FUNCTION_ARGS)
 	values[1] = encdb_cell_datum((PgsealBytes) {terms.owner, sizeof(terms.owner)});
 	values[2] = encdb_cell_datum((PgsealBytes) {terms.subject, terms.subject_len});
 	values[3] = PointerGetDatum(grant);
-	(void) Insert("INSERT INTO encdb.grant_ (serial, owner, subject, signed) VALUES ($1, $2, $3, $4)",
+	(void) EncdbKeysInsert("INSERT INTO encdb.grant_ (serial, owner, subject, signed) VALUES ($1, $2, $3, $4)",
 		   4, types, values);
 	return values[0];
 }
@@ -339,7 +339,7 @@ encdb_revocation_insert(PG_FUNCTION_ARGS)
 	values[0] = encdb_cell_datum((PgsealBytes) {owner, sizeof(owner)});
 	values[1] = Int64GetDatum(sequence);
 	values[2] = PointerGetDatum(list);
-	(void) Insert("INSERT INTO encdb.revocation (owner, sequence, signed) VALUES ($1, $2, $3) "
+	(void) EncdbKeysInsert("INSERT INTO encdb.revocation (owner, sequence, signed) VALUES ($1, $2, $3) "
 		   "ON CONFLICT (owner) DO UPDATE SET sequence = excluded.sequence, signed = excluded.signed, "
 		   "created = excluded.created "
 		   "WHERE revocation.sequence OPERATOR(pg_catalog.<) excluded.sequence",

@@ -22,7 +22,7 @@
 static planner_hook_type next_planner = NULL;
 
 static void
-Refuse(const char *to)
+EncdbPlainRefuse(const char *to)
 {
 	ereport(ERROR,
 			(errcode(MAKE_SQLSTATE('P', 'E', '0', '2', '8')),
@@ -37,7 +37,7 @@ PG_FUNCTION_INFO_V1(encdb_refuse_cast);
 Datum
 encdb_refuse_cast(PG_FUNCTION_ARGS)
 {
-	Refuse(format_type_be(get_func_rettype(fcinfo->flinfo->fn_oid)));
+	EncdbPlainRefuse(format_type_be(get_func_rettype(fcinfo->flinfo->fn_oid)));
 	PG_RETURN_NULL();
 }
 
@@ -49,7 +49,7 @@ encdb_refuse_plan(PG_FUNCTION_ARGS)
 	Node	   *request = (Node *) PG_GETARG_POINTER(0);
 
 	if (IsA(request, SupportRequestSimplify))
-		Refuse(format_type_be(((SupportRequestSimplify *) request)->fcall->funcresulttype));
+		EncdbPlainRefuse(format_type_be(((SupportRequestSimplify *) request)->fcall->funcresulttype));
 	PG_RETURN_POINTER(NULL);
 }
 
@@ -80,7 +80,7 @@ RefuseCells(List *arguments, const char *to)
 
 	foreach(cell, arguments)
 		if (IsOfCells(exprType(lfirst(cell))))
-			Refuse(to);
+			EncdbPlainRefuse(to);
 }
 
 static bool
@@ -101,12 +101,12 @@ WritesAnything(Oid function)
 
 /* Raise what writes cells as text, in a query and all below it */
 static bool
-Look(Node *node, void *unused)
+EncdbPlainLook(Node *node, void *unused)
 {
 	if (node == NULL)
 		return false;
 	if (IsA(node, Query))
-		return query_tree_walker((Query *) node, Look, NULL, 0);
+		return query_tree_walker((Query *) node, EncdbPlainLook, NULL, 0);
 	if (IsA(node, FuncExpr) && WritesAnything(((FuncExpr *) node)->funcid))
 		RefuseCells(((FuncExpr *) node)->args, "text");
 	else if (IsA(node, XmlExpr))
@@ -116,13 +116,13 @@ Look(Node *node, void *unused)
 	}
 	else if (IsA(node, CoerceViaIO))
 		RefuseCells(list_make1(((CoerceViaIO *) node)->arg), format_type_be(((CoerceViaIO *) node)->resulttype));
-	return expression_tree_walker(node, Look, NULL);
+	return expression_tree_walker(node, EncdbPlainLook, NULL);
 }
 
 static PlannedStmt *
 PlanQuery(Query *query, const char *text, int options, ParamListInfo parameters)
 {
-	Look((Node *) query, NULL);
+	EncdbPlainLook((Node *) query, NULL);
 	if (next_planner)
 		return next_planner(query, text, options, parameters);
 	return standard_planner(query, text, options, parameters);

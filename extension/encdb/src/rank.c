@@ -32,13 +32,13 @@ typedef struct Work
 } Work;
 
 static bool
-Fits(const Work *work, PgsealBytes cell)
+EncdbRankFits(const Work *work, PgsealBytes cell)
 {
 	return work->nrequest < work->most && work->nbytes + cell.len + sizeof(uint32) <= MOST_BYTES;
 }
 
 static void
-Add(Work *work, int number)
+EncdbRankAdd(Work *work, int number)
 {
 	work->number[work->nrequest] = number;
 	work->request[work->nrequest++] = work->cells[number];
@@ -46,14 +46,14 @@ Add(Work *work, int number)
 }
 
 static void
-Ask(Work *work)
+EncdbRankAsk(Work *work)
 {
 	CHECK_FOR_INTERRUPTS();
 	ENCDB_CALL(pgseal_rank(work->request, work->nrequest, work->locale, work->ranks));
 }
 
 static void
-Clear(Work *work, int keep)
+EncdbRankClear(Work *work, int keep)
 {
 	work->nrequest = keep;
 	work->nbytes = 0;
@@ -91,7 +91,7 @@ BucketOf(uint32 rank, const uint32 *pivots, int npivots)
 
 /* First pass: the bucket of each cell. False: the pivots alone do not fit */
 static bool
-Distribute(Work *work, int npivots, int *buckets)
+EncdbRankDistribute(Work *work, int npivots, int *buckets)
 {
 	uint32	   *pivots = palloc(npivots * sizeof(uint32));
 	int			next = 0;
@@ -100,18 +100,18 @@ Distribute(Work *work, int npivots, int *buckets)
 	{
 		int			number = (int) ((int64) i * work->ncells / npivots);
 
-		if (!Fits(work, work->cells[number]))
+		if (!EncdbRankFits(work, work->cells[number]))
 			return false;
-		Add(work, number);
+		EncdbRankAdd(work, number);
 	}
 	while (next < work->ncells)
 	{
-		Clear(work, npivots);
-		while (next < work->ncells && Fits(work, work->cells[next]))
-			Add(work, next++);
+		EncdbRankClear(work, npivots);
+		while (next < work->ncells && EncdbRankFits(work, work->cells[next]))
+			EncdbRankAdd(work, next++);
 		if (work->nrequest == npivots)
 			return false;
-		Ask(work);
+		EncdbRankAsk(work);
 		memcpy(pivots, work->ranks, npivots * sizeof(uint32));
 		qsort(pivots, npivots, sizeof(uint32), CompareRanks);
 		for (int i = npivots; i < work->nrequest; i++)
@@ -147,13 +147,13 @@ RankRequest(Work *work, uint32 base, uint32 *ranks)
 	uint32		next = base;
 
 	if (work->nrequest > 0)
-		Ask(work);
+		EncdbRankAsk(work);
 	for (int i = 0; i < work->nrequest; i++)
 	{
 		ranks[work->number[i]] = base + work->ranks[i];
 		next = Max(next, base + work->ranks[i] + 1);
 	}
-	Clear(work, 0);
+	EncdbRankClear(work, 0);
 	return next;
 }
 
@@ -163,7 +163,7 @@ RankBuckets(Work *work, int nbuckets, const int *order, const int *starts, uint3
 {
 	uint32		base = 0;
 
-	Clear(work, 0);
+	EncdbRankClear(work, 0);
 	for (int bucket = 0; bucket < nbuckets; bucket++)
 	{
 		int			begun = work->nrequest;
@@ -172,14 +172,14 @@ RankBuckets(Work *work, int nbuckets, const int *order, const int *starts, uint3
 		/* All of an odd bucket are equal: its first stands for them */
 		int			end = bucket % 2 == 1 ? Min(at + 1, starts[bucket + 1]) : starts[bucket + 1];
 
-		while (at < end && Fits(work, work->cells[order[at]]))
-			Add(work, order[at++]);
+		while (at < end && EncdbRankFits(work, work->cells[order[at]]))
+			EncdbRankAdd(work, order[at++]);
 		if (at == end)
 			continue;
 		if (begun == 0)
 			return false;
 		/* The bucket begins the next request */
-		Clear(work, begun);
+		EncdbRankClear(work, begun);
 		base = RankRequest(work, base, ranks);
 		bucket--;
 	}
@@ -198,7 +198,7 @@ RankMany(Work *work, uint32 *ranks)
 	int		   *buckets = palloc_extended(work->ncells * sizeof(int), MCXT_ALLOC_HUGE);
 	int		   *starts = palloc((nbuckets + 1) * sizeof(int));
 
-	if (!Distribute(work, npivots, buckets))
+	if (!EncdbRankDistribute(work, npivots, buckets))
 		return false;
 	return RankBuckets(work, nbuckets, ByBucket(work, nbuckets, buckets, starts), starts, ranks);
 }
@@ -220,13 +220,13 @@ encdb_rank(const PgsealBytes *cells, int ncells, const char *locale, uint32 *ran
 	work.request = palloc(most * sizeof(PgsealBytes));
 	work.number = palloc(most * sizeof(int));
 	work.ranks = palloc(most * sizeof(uint32));
-	while (number < ncells && Fits(&work, cells[number]))
-		Add(&work, number++);
+	while (number < ncells && EncdbRankFits(&work, cells[number]))
+		EncdbRankAdd(&work, number++);
 	if (number == ncells)
 		RankRequest(&work, 0, ranks);
 	else
 	{
-		Clear(&work, 0);
+		EncdbRankClear(&work, 0);
 		ranked = RankMany(&work, ranks);
 	}
 	MemoryContextSwitchTo(old);

@@ -89,7 +89,7 @@ PeerOfWorker(void)
 }
 
 static PgsealPeer
-Peer(void)
+EncdbSessionPeer(void)
 {
 	if (IsParallelWorker())
 		return PeerOfWorker();
@@ -104,7 +104,7 @@ Peer(void)
  * A slot whose process ended may keep its number, but not the latch's.
  */
 static int
-IsWorker(int process)
+EncdbIsWorker(int process)
 {
 	for (uint32 i = 0; i < ProcGlobal->allProcCount; i++)
 	{
@@ -126,14 +126,14 @@ SetLeader(PgsealAttach *attach)
 	memcpy(attach->nonce, GetMockAuthenticationNonce(), sizeof(attach->nonce));
 	attach->leader = leader ? leader->st_procpid : MyProcPid;
 	attach->leader_started = leader ? leader->st_proc_start_timestamp : MyStartTimestamp;
-	attach->is_worker = IsWorker;
+	attach->is_worker = EncdbIsWorker;
 	leading = MyProc;
 }
 
 bool
 encdb_attach(void)
 {
-	PgsealAttach attach = {.peer = Peer(),.cancel = &QueryCancelPending,.die = &ProcDiePending};
+	PgsealAttach attach = {.peer = EncdbSessionPeer(),.cancel = &QueryCancelPending,.die = &ProcDiePending};
 
 	if (encdb_evaluator == EVALUATOR_ISOLATED)
 		attach.socket = encdb_socket;
@@ -172,8 +172,8 @@ encdb_forget_session(void)
  * else then, who is not to have the session of whoever had it before.
  */
 static void
-Utility(PlannedStmt *statement, const char *query, bool read_only_tree, ProcessUtilityContext context,
-		ParamListInfo params, QueryEnvironment *environment, DestReceiver *dest, QueryCompletion *completion)
+EncdbProcessUtility(PlannedStmt *statement, const char *query, bool read_only_tree, ProcessUtilityContext context,
+					ParamListInfo params, QueryEnvironment *environment, DestReceiver *dest, QueryCompletion *completion)
 {
 	Node	   *node = statement->utilityStmt;
 	bool		all = IsA(node, DiscardStmt) && ((DiscardStmt *) node)->target == DISCARD_ALL;
@@ -188,7 +188,7 @@ void
 encdb_session_init(void)
 {
 	next_process_utility = ProcessUtility_hook;
-	ProcessUtility_hook = Utility;
+	ProcessUtility_hook = EncdbProcessUtility;
 }
 
 /* The session goes on without its workers, whose own refusal does not say why */

@@ -43,7 +43,7 @@ typedef struct Ranking
 } Ranking;
 
 static int
-Compare(Datum x, Datum y, Oid collation)
+EncdbSortCompare(Datum x, Datum y, Oid collation)
 {
 	Cell	   *left = PG_DETOAST_DATUM_PACKED(x);
 	Cell	   *right = PG_DETOAST_DATUM_PACKED(y);
@@ -59,7 +59,7 @@ Compare(Datum x, Datum y, Oid collation)
 static int
 SortCompare(Datum x, Datum y, SortSupport ssup)
 {
-	return Compare(x, y, ssup->ssup_collation);
+	return EncdbSortCompare(x, y, ssup->ssup_collation);
 }
 
 /* Text whose collation is not known is refused, also where its keys alone are compared; other types have none */
@@ -71,7 +71,7 @@ CheckCollation(Cell *cell, SortSupport ssup)
 }
 
 static Datum
-Prefix(Datum original, SortSupport ssup)
+EncdbSortPrefix(Datum original, SortSupport ssup)
 {
 	Cell	   *cell = PG_DETOAST_DATUM_PACKED(original);
 	uint64		prefix;
@@ -91,7 +91,7 @@ NeverAbort(int memtupcount, SortSupport ssup)
 }
 
 static void
-Forget(Ranking *ranking)
+EncdbSortForget(Ranking *ranking)
 {
 	MemoryContextReset(ranking->waiting);
 	ranking->base = ranking->ncells;
@@ -102,7 +102,7 @@ Forget(Ranking *ranking)
 
 /* Keeps a copy of a cell until it is ranked; its number is the abbreviated key */
 static Datum
-Number(Datum original, SortSupport ssup)
+EncdbSortNumber(Datum original, SortSupport ssup)
 {
 	Ranking    *ranking = ssup->ssup_extra;
 	int			waiting = (int) (ranking->ncells - ranking->base);
@@ -113,7 +113,7 @@ Number(Datum original, SortSupport ssup)
 	/* More than a sort may hold: whatever waits is compared in full */
 	if (ranking->nbytes > ranking->most_bytes)
 	{
-		Forget(ranking);
+		EncdbSortForget(ranking);
 		waiting = 0;
 	}
 	if (waiting == ranking->allocated)
@@ -135,7 +135,7 @@ Number(Datum original, SortSupport ssup)
 
 /* Ranks what waits, in the place of what was ranked before */
 static void
-Rank(Ranking *ranking)
+EncdbSortRank(Ranking *ranking)
 {
 	int			count = (int) (ranking->ncells - ranking->base);
 
@@ -146,7 +146,7 @@ Rank(Ranking *ranking)
 	ranking->first = ranking->end = ranking->base;
 	if (encdb_rank(ranking->cells, count, ranking->locale, ranking->ranks))
 		ranking->end = ranking->ncells;
-	Forget(ranking);
+	EncdbSortForget(ranking);
 }
 
 static int
@@ -162,7 +162,7 @@ CompareNumbers(Datum x, Datum y, SortSupport ssup)
 	/* A sort that keeps the best few meets new cells one by one: they are not worth a request */
 	if (Min(left, right) >= ranking->base && waiting >= FEWEST_CELLS &&
 		2 * waiting >= ranking->end - ranking->first)
-		Rank(ranking);
+		EncdbSortRank(ranking);
 	ranking->known_equal = false;
 	if (Min(left, right) < ranking->first || Max(left, right) >= ranking->end)
 		return 0;
@@ -183,7 +183,7 @@ CompareInFull(Datum x, Datum y, SortSupport ssup)
 		ranking->known_equal = false;
 		return 0;
 	}
-	return Compare(x, y, ssup->ssup_collation);
+	return EncdbSortCompare(x, y, ssup->ssup_collation);
 }
 
 static void
@@ -191,7 +191,7 @@ UsePrefixes(SortSupport ssup)
 {
 	ssup->abbrev_full_comparator = SortCompare;
 	ssup->comparator = ssup_datum_unsigned_cmp;
-	ssup->abbrev_converter = Prefix;
+	ssup->abbrev_converter = EncdbSortPrefix;
 	ssup->abbrev_abort = NeverAbort;
 }
 
@@ -203,11 +203,11 @@ UseRanks(SortSupport ssup, const char *locale)
 	ranking->waiting = AllocSetContextCreate(ssup->ssup_cxt, "encdb sort", ALLOCSET_DEFAULT_SIZES);
 	ranking->locale = locale;
 	ranking->most_bytes = Max(work_mem, maintenance_work_mem) * (Size) 1024;
-	Forget(ranking);
+	EncdbSortForget(ranking);
 	ssup->ssup_extra = ranking;
 	ssup->abbrev_full_comparator = CompareInFull;
 	ssup->comparator = CompareNumbers;
-	ssup->abbrev_converter = Number;
+	ssup->abbrev_converter = EncdbSortNumber;
 	ssup->abbrev_abort = NeverAbort;
 }
 

@@ -22,7 +22,7 @@ encdb_concat(PG_FUNCTION_ARGS)
  * rather than for empty.
  */
 static bool
-Like(FunctionCallInfo fcinfo, bool insensitive, bool wanted)
+EncdbTextLike(FunctionCallInfo fcinfo, bool insensitive, bool wanted)
 {
 	Cell	   *text = PG_GETARG_CELL(0);
 	Cell	   *pattern = PG_GETARG_CELL(1);
@@ -44,28 +44,28 @@ PG_FUNCTION_INFO_V1(encdb_like);
 Datum
 encdb_like(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_BOOL(Like(fcinfo, false, true));
+	PG_RETURN_BOOL(EncdbTextLike(fcinfo, false, true));
 }
 
 PG_FUNCTION_INFO_V1(encdb_nlike);
 Datum
 encdb_nlike(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_BOOL(Like(fcinfo, false, false));
+	PG_RETURN_BOOL(EncdbTextLike(fcinfo, false, false));
 }
 
 PG_FUNCTION_INFO_V1(encdb_ilike);
 Datum
 encdb_ilike(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_BOOL(Like(fcinfo, true, true));
+	PG_RETURN_BOOL(EncdbTextLike(fcinfo, true, true));
 }
 
 PG_FUNCTION_INFO_V1(encdb_nilike);
 Datum
 encdb_nilike(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_BOOL(Like(fcinfo, true, false));
+	PG_RETURN_BOOL(EncdbTextLike(fcinfo, true, false));
 }
 
 /* What LIKE ... ESCAPE calls with its pattern; the escape is plain */

@@ -14,7 +14,7 @@
 #define ASSUMED_DISTINCT	(-0.5)
 
 static void
-Compute(VacAttrStatsP stats, AnalyzeAttrFetchFunc fetch, int samplerows, double totalrows)
+EncdbTypanalyzeCompute(VacAttrStatsP stats, AnalyzeAttrFetchFunc fetch, int samplerows, double totalrows)
 {
 	int			nulls = 0;
 	double		width = 0;
@@ -55,7 +55,7 @@ encdb_typanalyze(PG_FUNCTION_ARGS)
 		stats->attr->attstattarget;
 #endif
 
-	stats->compute_stats = Compute;
+	stats->compute_stats = EncdbTypanalyzeCompute;
 	stats->minrows = 300 * target;
 	PG_RETURN_BOOL(true);
 }
