@@ -1,4 +1,4 @@
-//! What a call through the ring costs: `cargo bench -p pgseal-evaluator-proto`. The server gives
+//! The cost of a call through the ring: `cargo bench -p pgseal-evaluator-proto`. The server gives
 //! each request back; both sides spin, or both sleep. Medians over calls; nothing is asserted.
 
 use std::os::fd::AsFd;

@@ -1,4 +1,4 @@
-//! What the extension, a client and an evaluator say to each other. Pure but for `ring/host.rs`:
+//! The protocol between the extension, a client and an evaluator. All but `ring/host.rs` is pure:
 //! bytes in, types out.
 //!
 //! - [`Request`] and [`Response`]: one call of the extension, which the evaluator answers;

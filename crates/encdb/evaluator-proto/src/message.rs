@@ -44,14 +44,14 @@ mod kind {
     pub const REPLY: u8 = 6;
 }
 
-/// What a message is, by its first bytes, for an evaluator to choose by.
+/// The kind of a client's message, by its first bytes, for an evaluator to choose by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A client asks for evidence.
     Hello,
     /// A client opens the session that it was offered.
     Open,
-    /// A client of an open session.
+    /// A client gives a command in an open session.
     Command,
 }
 
@@ -76,16 +76,16 @@ pub enum MessageError {
     /// Not a message, or not one that is expected now.
     #[error("the message is malformed: client and evaluator must be of one version")]
     Malformed,
-    /// Of a later version.
+    /// The message is of a later version.
     #[error("the message is of a version that this pgseal does not know: install a newer pgseal")]
     Unknown,
-    /// Of another session, altered, or seen before.
+    /// The message is of another session, altered, or seen before.
     #[error("the message is not authentic: it was altered, repeated, or made for another session")]
     Refused,
-    /// What was offered is over.
+    /// The offer has expired.
     #[error("the evaluator's offer has expired: begin again")]
     Expired,
-    /// No random bytes.
+    /// The kernel gave no random bytes.
     #[error("the kernel gave no random bytes: check that no seccomp filter blocks getrandom(2)")]
     Random,
 }

@@ -19,7 +19,7 @@ const MAX_STEPS: usize = 256;
 
 const CAST: u8 = 0x40;
 
-/// What is done next.
+/// A step of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Puts the next operand on the stack.

@@ -106,7 +106,7 @@ pub enum Refusal {
     /// Others than this role need the rest.
     #[error("this database role has its share of the evaluator's connections, memory or log: close some sessions, or wait")]
     RoleShare,
-    /// What PostgreSQL says of values.
+    /// The value has an error of PostgreSQL's own.
     #[error(transparent)]
     Value(ValueError),
 }
@@ -149,7 +149,8 @@ impl Refusal {
         }
     }
 
-    /// What a program sees. Class PE is ours; values' errors have PostgreSQL's own.
+    /// Returns the SQLSTATE that a program sees. Class PE is pgseal's; errors of values have
+    /// PostgreSQL's own.
     pub fn sqlstate(self) -> &'static str {
         match self {
             Self::MalformedCell => "PE001",
@@ -262,7 +263,7 @@ impl From<Refusal> for Report<'static> {
 }
 
 impl<'a> Report<'a> {
-    /// The same, to keep.
+    /// Returns the report with a text of its own, to keep.
     pub fn into_owned(self) -> Report<'static> {
         Report {
             code: self.code,

@@ -1,4 +1,4 @@
-//! What a backend asks of its evaluator. `opcode u8`, then the fields in their order.
+//! Requests of a backend to its evaluator: `opcode u8`, then the fields in their order.
 //!
 //! The upper four bits of an opcode name the family of the request; each family has a type, and
 //! reads and writes its own requests. A connection is one session: who asks is known from where the

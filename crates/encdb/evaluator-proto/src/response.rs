@@ -1,4 +1,4 @@
-//! What an evaluator answers. `kind u8`, then the fields in their order.
+//! Answers of an evaluator: `kind u8`, then the fields in their order.
 
 use std::cmp::Ordering;
 
@@ -55,9 +55,9 @@ pub const MAX_FINDINGS: u32 = 16;
 /// Equal cells of a finding at most.
 pub const MAX_EQUAL: usize = 2;
 
-/// What a search found of a page: where the probe stands on it as the evaluator has it, and which
-/// cells stand beside it. That holds of the cells wherever they are by now. Of a page that came
-/// with the request and is not kept, the position alone is told.
+/// The result of a search on a page: the position of the probe on the evaluator's page, and the
+/// cells beside it. It holds for these cells wherever they are by now. For a page that came with
+/// the request and is not kept, only the position is told.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Finding<'a> {
     /// The page
@@ -77,7 +77,7 @@ pub struct Finding<'a> {
     pub uniform: bool,
 }
 
-/// What an operator may know of an evaluator.
+/// The status of an evaluator, as far as an operator may know it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Status<'a> {
     /// The form, and the back end that its evidence comes from

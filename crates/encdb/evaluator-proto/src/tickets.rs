@@ -18,7 +18,7 @@ impl Tickets {
         Self(secret)
     }
 
-    /// What they follow from, for the other side.
+    /// Returns the secret that the tickets follow from, for the other side.
     pub fn secret(&self) -> &[u8; 32] {
         self.0.expose()
     }

@@ -37,7 +37,7 @@ struct Session {
     handed: Option<Handed>,
 }
 
-/// What stands in a vector whose session is opened.
+/// The part of a vector that it has if its session is opened.
 #[derive(Deserialize)]
 struct Handed {
     master: String,

@@ -60,7 +60,7 @@ fn the_table_has_a_row_for_each_and_no_other() {
     assert_eq!(rows, expected, "\n{}", expected.join("\n"));
 }
 
-/// What stands in a string of C, up to its end or its first value.
+/// Returns the text of a string literal of C, up to its end or its first value.
 fn sentence(source: &str) -> String {
     let mut said = String::new();
     let mut rest = source.chars();

@@ -153,8 +153,8 @@ fn both_look_first_and_are_woken_for_no_reason() {
     model(2, 64, [1, 1]);
 }
 
-/// Whoever gives up posts while the server may still copy what it gave up on: that may be torn, and
-/// its answer is nobody's.
+/// A client that gives up posts its next request while the server may still copy the first. That
+/// copy may be torn, and its answer is for no call.
 #[test]
 fn given_up_and_called_again() {
     let mut model = loom::model::Builder::new();

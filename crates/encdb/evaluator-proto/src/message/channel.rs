@@ -14,7 +14,7 @@ use crate::wire::Reader;
 
 const HEADER: usize = 26;
 
-/// What an exchange exports to its two ends.
+/// An end of an exchange, from which secrets are exported that both ends share.
 pub(super) trait Export {
     fn export(&self, context: &[u8]) -> Secret;
 }
@@ -38,7 +38,7 @@ pub(super) struct Channel {
     from_evaluator: Aead,
 }
 
-/// Who seals.
+/// The side that seals a message.
 #[derive(Clone, Copy)]
 pub(super) enum Sealer {
     Client,

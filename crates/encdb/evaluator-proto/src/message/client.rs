@@ -36,7 +36,7 @@ impl Hello {
         Self { nonce }
     }
 
-    /// What to send.
+    /// The message to send to the evaluator.
     pub fn message(&self) -> Vec<u8> {
         hello(&self.nonce)
     }
@@ -64,7 +64,7 @@ pub struct Offer {
 }
 
 impl Offer {
-    /// What the evidence must vouch for.
+    /// The claims that the evidence must vouch for.
     pub fn claims(&self) -> Claims<'_> {
         Claims {
             terms: self.terms,
@@ -83,17 +83,17 @@ impl Offer {
 /// An offer whose evidence was verified.
 pub struct TrustedOffer(Offer);
 
-/// What a client hands over.
+/// The keys and terms that a client hands over.
 pub struct OpenTerms<'a> {
-    /// The owner's
+    /// The owner's master key
     pub master: &'a MasterKey,
-    /// Whose keys
+    /// The owner's public key
     pub owner: PublicKey,
     /// The client's own: the subject of grants
     pub client: &'a SigningKey,
     /// When the session ends, in seconds since 1970
     pub expires: u64,
-    /// To this client, or to background work
+    /// Grants to this client, or to background work
     pub grants: &'a [Grant],
     /// The owners' latest lists
     pub revocations: &'a [Revocations],
@@ -102,7 +102,7 @@ pub struct OpenTerms<'a> {
 const OPEN_LABEL: &[u8] = b"pgseal/open/1\0";
 
 impl TrustedOffer {
-    /// Seals the terms to the evaluator; the second is what to send.
+    /// Seals the terms to the evaluator. The second part of the result is the message to send.
     pub fn open(self, terms: &OpenTerms<'_>) -> Result<(Opening, Vec<u8>), MessageError> {
         let Offer {
             public, transcript, ..
@@ -140,7 +140,7 @@ impl TrustedOffer {
     }
 }
 
-/// What the client signs: that it opens just this session, for this owner.
+/// The bytes that the client signs: that it opens just this session, for this owner.
 pub(super) fn signed_open(
     transcript: &[u8; 32],
     encapsulated: &[u8; 32],
@@ -199,7 +199,7 @@ impl ClientSession {
         self.channel.id()
     }
 
-    /// What to send.
+    /// Seals a command and returns the message to send.
     pub fn command(&mut self, command: &Command<'_>) -> Vec<u8> {
         self.last += 1;
         let plain = command.encode();

@@ -1,4 +1,4 @@
-//! What a client says in an open session, and what it is told.
+//! Commands that a client gives in an open session, and the replies to them.
 
 use zeroize::Zeroizing;
 
@@ -17,7 +17,7 @@ pub enum Command<'a> {
     GenerateKey {
         /// The key name
         name: &'a str,
-        /// What grants may name
+        /// The group of the key, which grants may name
         group: u32,
         /// Whether conversions make deterministic cells
         deterministic: bool,
@@ -75,14 +75,14 @@ impl<'a> Command<'a> {
     }
 }
 
-/// What an evaluator replies.
+/// A reply of an evaluator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply<'a> {
     /// Done, and nothing to say.
     Done,
     /// A data key, wrapped under the owner's master key.
     WrappedKey(&'a [u8]),
-    /// Why not.
+    /// The evaluator refuses; the report says why.
     Refused(Report<'a>),
 }
 
@@ -120,7 +120,7 @@ impl<'a> Reply<'a> {
 pub struct ReplyBuffer(pub(super) Zeroizing<Vec<u8>>);
 
 impl ReplyBuffer {
-    /// What it says.
+    /// Reads the reply. Fails if its bytes are malformed.
     pub fn reply(&self) -> Result<Reply<'_>, MessageError> {
         Ok(Reply::parse(&self.0)?)
     }

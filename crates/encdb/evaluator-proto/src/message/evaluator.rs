@@ -60,7 +60,7 @@ impl Welcome {
         })
     }
 
-    /// What to send.
+    /// The message to send to the client.
     pub fn message(&self) -> &[u8] {
         &self.message
     }
@@ -86,17 +86,17 @@ impl Welcome {
     }
 }
 
-/// What a client handed over; its signature was checked, its grants were not.
+/// The keys and terms that a client handed over. Its signature was checked, its grants were not.
 pub struct Opened {
-    /// The owner's
+    /// The owner's master key
     pub master: MasterKey,
-    /// Whose keys
+    /// The owner's public key
     pub owner: PublicKey,
-    /// Who opened the session: the subject of grants
+    /// The key of the client that opened the session: the subject of grants
     pub client: PublicKey,
     /// When the client wants the session to end, in seconds since 1970
     pub expires: u64,
-    /// To this client, or to background work
+    /// Grants to this client, or to background work
     pub grants: Vec<Grant>,
     /// Owners' lists
     pub revocations: Vec<Revocations>,

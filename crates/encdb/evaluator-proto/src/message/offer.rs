@@ -1,4 +1,5 @@
-//! What an evaluator offers: its public key, what it is, until when; and what evidence must bind.
+//! The offer of an evaluator: its public key, its back end, its policy and its end. Evidence must
+//! bind them all.
 
 use pgseal_crypto::{sha256, sha512};
 
@@ -8,7 +9,7 @@ use crate::wire::{put_bytes, Reader};
 const EVIDENCE_LABEL: &[u8] = b"pgseal/evidence/1\0";
 const TRANSCRIPT_LABEL: &[u8] = b"pgseal/transcript/1\0";
 
-/// What an evaluator decides about an offer.
+/// The part of an offer that the evaluator decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OfferTerms {
     /// Where its evidence comes from: 0 software, 1 SEV-SNP, 2 TDX, 3 Nitro
@@ -19,14 +20,14 @@ pub struct OfferTerms {
     pub expires: u64,
 }
 
-/// What evidence must vouch for.
+/// The claims that evidence must vouch for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claims<'a> {
-    /// What the evaluator decided
+    /// The terms that the evaluator decided
     pub terms: OfferTerms,
     /// The 64 bytes that the evidence must contain: they bind the rest
     pub report_data: [u8; 64],
-    /// In the back end's own form
+    /// The evidence, in the back end's own form
     pub evidence: &'a [u8],
 }
 
@@ -85,7 +86,7 @@ impl<'a> Parts<'a> {
         out
     }
 
-    /// What evidence for this offer, made for this client, must contain.
+    /// Returns the bytes that evidence for this offer, made for this client, must contain.
     pub(super) fn report_data(&self, client_nonce: &[u8; 32]) -> [u8; 64] {
         sha512(&[
             EVIDENCE_LABEL,
@@ -99,7 +100,7 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// What both ends have seen before the session is opened.
+/// Returns the hash of the messages that both ends have seen before the session is opened.
 pub(super) fn transcript(hello: &[u8], evidence: &[u8]) -> [u8; 32] {
     sha256(&[TRANSCRIPT_LABEL, hello, evidence])
 }

@@ -16,7 +16,7 @@ const EAGER: u32 = if cfg!(loom) { 2 } else { 100 };
 /// Turns between two looks at the clock.
 const TURNS: u32 = 32;
 
-/// What one side has learned of the other's pace.
+/// The pace of the other side, as far as one side has learned it.
 pub(super) struct Adaptive {
     patience: Duration,
 }
@@ -80,7 +80,7 @@ pub struct Crowd {
 }
 
 impl Crowd {
-    /// Of a machine with so many cores.
+    /// Returns the crowd of a machine with so many cores.
     pub const fn new(cores: u32) -> Self {
         Self {
             cores,

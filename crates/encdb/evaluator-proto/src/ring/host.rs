@@ -20,7 +20,7 @@ pub struct Mapping(NonNull<AtomicU64>);
 
 // SAFETY: a mapping that this value alone unmaps, of words that any thread may use.
 unsafe impl Send for Mapping {}
-// SAFETY: as above.
+// SAFETY: a shared reference gives access to atomic words only, which any thread may use.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
@@ -34,7 +34,7 @@ impl Mapping {
         let memory = unsafe { OwnedFd::from_raw_fd(raw) };
         // SAFETY: these take no pointers.
         check(unsafe { libc::ftruncate(raw, BYTES as libc::off_t) })?;
-        // SAFETY: as above.
+        // SAFETY: this command of fcntl(2) takes an integer, no pointer.
         check(unsafe { libc::fcntl(raw, libc::F_ADD_SEALS, SEALS) })?;
         let mapping = Self::map(memory.as_fd())?;
         format(mapping.as_ref());

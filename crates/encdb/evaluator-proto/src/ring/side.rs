@@ -24,13 +24,13 @@ impl<'a> Side<'a> {
         Self { head, words }
     }
 
-    /// What was published last; its bytes may be read.
+    /// Returns the head that was published last; the bytes of its message may be read.
     #[inline]
     pub(super) fn published(&self) -> Head {
         split(self.head.load(Acquire))
     }
 
-    /// As `published`, for who has said that it will sleep.
+    /// As `published`, for a side that has said that it will sleep.
     pub(super) fn published_in_order(&self) -> Head {
         split(self.head.load(SeqCst))
     }

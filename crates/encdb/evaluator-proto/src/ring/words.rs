@@ -1,4 +1,4 @@
-//! What a ring is made of: words that two processes use at once, and how many.
+//! The words of a ring, which two processes use at once, and how many there are.
 //!
 //! Under `--cfg loom` (`loom/` of this crate) they are the model checker's, and few, so that every
 //! interleaving of both sides can be tried; nobody else sees those.
