@@ -38,7 +38,8 @@ fn answer(line: &str) -> String {
     }
 }
 
-/// What must hold of every value: it comes back from its bytes and its text.
+/// Returns the form that a value does not come back from: its bytes or its text. Every value must
+/// come back from both.
 fn broken(value: &Value) -> Option<&'static str> {
     let mut bytes = Vec::new();
     value.encode(&mut bytes);

@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 use crate::decimal::{Decimal, Number, Sum};
 use crate::{compare, float, Arithmetic, Collate, Type, Value, ValueError};
 
-/// What is aggregated. The numbers stand in encoded states.
+/// The kind of an aggregate. The numbers stand in encoded states.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum AggregateKind {
@@ -94,7 +94,7 @@ impl Aggregate {
         }
     }
 
-    /// What is aggregated.
+    /// The kind of the aggregate.
     pub fn kind(&self) -> AggregateKind {
         self.kind
     }

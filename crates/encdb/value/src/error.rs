@@ -1,4 +1,4 @@
-//! What can be wrong with values: PostgreSQL's own errors, by their SQLSTATE.
+//! The errors of values: PostgreSQL's own, by their SQLSTATE.
 //!
 //! The texts are PostgreSQL's without the value that it would quote: they reach logs.
 

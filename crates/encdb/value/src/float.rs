@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 
 use crate::{Arithmetic, Type, ValueError};
 
-/// What the rules need of `f32` and `f64`.
+/// The operations that the rules need of `f32` and `f64`.
 pub(crate) trait Float: Copy + PartialOrd {
     /// The type in SQL.
     const TYPE: Type;

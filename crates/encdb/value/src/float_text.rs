@@ -35,7 +35,8 @@ pub(crate) fn parse_float8(text: &str) -> Result<f64, ValueError> {
     in_range(parsed, f64::is_infinite, Type::Float8)
 }
 
-/// What a text said: a name, or digits; then it is told whether one of them is not 0.
+/// The result of reading a text: a name, or digits. For digits `nonzero` says whether one of them
+/// is not 0.
 struct Parsed<F> {
     value: F,
     nonzero: Option<bool>,
@@ -139,7 +140,7 @@ pub(crate) fn print_float8(value: f64) -> String {
     )
 }
 
-/// What printing needs of a float.
+/// A float that can be printed.
 pub(crate) trait Shortest:
     Copy + PartialOrd + FromStr + std::fmt::LowerExp + Default
 {

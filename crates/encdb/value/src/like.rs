@@ -85,7 +85,8 @@ fn with_backslashes<T: Copy + PartialEq + From<u8>>(
     }
 }
 
-/// What is matched; `_` stands for a character of a text, and for a byte of bytes.
+/// The text or bytes that are matched; `_` stands for a character of a text, and for a byte of
+/// bytes.
 #[derive(Clone, Copy)]
 enum Subject<'a> {
     Bytes(&'a [u8]),
@@ -100,7 +101,7 @@ impl<'a> Subject<'a> {
         }
     }
 
-    /// What follows the first unit of an end of this.
+    /// Returns what follows the first unit of `end`, which is an end of this.
     fn skip(self, end: &'a [u8]) -> &'a [u8] {
         let mut rest = &end[1..];
         while let (Self::Text(_), [0x80..=0xbf, after @ ..]) = (self, rest) {
@@ -109,7 +110,7 @@ impl<'a> Subject<'a> {
         rest
     }
 
-    /// What follows the first `needle` in an end of this.
+    /// Returns what follows the first `needle` in `end`, which is an end of this.
     fn behind(self, end: &'a [u8], needle: &[u8]) -> Option<&'a [u8]> {
         let at = match (self, std::str::from_utf8(needle)) {
             (Self::Text(text), Ok(needle)) => text.get(text.len() - end.len()..)?.find(needle)?,
@@ -120,8 +121,8 @@ impl<'a> Subject<'a> {
     }
 }
 
-/// In time linear in what it finds: a pattern of many parts takes hours if each looks at all that
-/// follows.
+/// Returns where `needle` begins, in time linear in what is found: a pattern of many parts takes
+/// hours if each part looks at all that follows.
 fn find_bytes(bytes: &[u8], needle: &[u8]) -> Option<usize> {
     let mut len = needle.len();
     while len < bytes.len() {
@@ -212,12 +213,12 @@ fn matches_within(mut left: Steps, subject: Subject, pattern: &[u8]) -> Result<b
     }
 }
 
-/// What follows a run of wildcards.
+/// The outcome of a run of wildcards.
 enum Percent<'a> {
     Decided(bool),
     /// Literals were found, up to the next `%`
     Found(&'a [u8], &'a [u8]),
-    /// To be tried at each place
+    /// The rest of the pattern is to be tried at each place
     Search(&'a [u8], &'a [u8]),
 }
 

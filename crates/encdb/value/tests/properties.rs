@@ -1,6 +1,5 @@
-//! What holds of all values, whatever they are: forms lead back, orders are orders, and simple
-//! models of arithmetic, LIKE, substring and aggregates agree. PostgreSQL itself is asked by
-//! tests/encdb-values.
+//! Properties of all values: forms lead back, orders are orders, and simple models of arithmetic,
+//! LIKE, substring and aggregates agree. PostgreSQL itself is asked by tests/encdb-values.
 
 use std::cmp::Ordering;
 

@@ -1,5 +1,5 @@
-//! What the fields of a date mean: DecodeDateTime, with dates in the order month, day, year, and
-//! zones as offsets.
+//! The meaning of the fields of a date: `DecodeDateTime`, with dates in the order month, day,
+//! year, and zones as offsets.
 //!
 //! Every field fills parts of the date, and none may be filled twice; `filled` has a bit for each.
 
@@ -22,7 +22,7 @@ pub(super) enum Fault {
     Name,
 }
 
-/// What the text said.
+/// The meaning of a text.
 pub(super) enum Decoded {
     /// A day and a time; the zone in seconds west of UTC.
     Moment(Moment),

@@ -18,7 +18,8 @@ pub(super) fn integer(text: &[u8]) -> (Option<i32>, &[u8]) {
     (i32::try_from(value).ok(), rest)
 }
 
-/// The same of 64 bits, without a sign.
+/// Reads digits as a number of 64 bits without a sign, and returns it with the text behind them.
+/// None if the number does not fit.
 pub(super) fn wide_integer(text: &[u8]) -> Option<(i64, &[u8])> {
     let len = text.iter().take_while(|c| c.is_ascii_digit()).count();
     let value = saturated(&text[..len]);

@@ -57,7 +57,7 @@ fn shifted(instant: i64, interval: Interval, ty: Type) -> Result<i64, ValueError
         .ok_or(ValueError::OutOfRange(ty))
 }
 
-/// The same day of another month, or its last one.
+/// Returns the instant on the same day of another month, or on its last one.
 fn after_months(instant: i64, months: i32) -> Option<i64> {
     if months == 0 {
         return Some(instant);

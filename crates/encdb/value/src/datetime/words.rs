@@ -1,7 +1,7 @@
 //! The words that dates may have: datetktbl, without those that mean the clock (`now`, `today`),
 //! and of the zones those that are UTC by another name.
 
-/// What a word says.
+/// The meaning of a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Word {
     /// A month, from 1
@@ -12,7 +12,7 @@ pub(super) enum Word {
     Era(bool),
     /// am (false) or pm (true)
     Half(bool),
-    /// What the next number is
+    /// The unit of the next number
     Unit(Unit),
     /// `T`: a time follows
     Time,
@@ -32,7 +32,7 @@ pub(super) enum Word {
     Filler,
 }
 
-/// What a number is that follows a label.
+/// The unit of a number that follows a label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unit {
     Year,

@@ -24,7 +24,7 @@ use power::ScaleOfPower;
 const SIGNIFICANT: i32 = 16;
 const MAX_DISPLAY_SCALE: i32 = 1000;
 const MAX_RESULT_SCALE: i32 = 2000;
-/// What a number can have when it is a value.
+/// The bounds of scale and weight of a number that is a value.
 const MAX_SCALE: i32 = 0x3fff;
 const MAX_WEIGHT: i32 = 0x7fff;
 const MIN_WEIGHT: i32 = -0x8000;

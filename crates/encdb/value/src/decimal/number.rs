@@ -111,7 +111,7 @@ impl Number {
         }
     }
 
-    /// The same digits without the sign.
+    /// Returns the same digits without the sign.
     pub(super) fn absolute(&self) -> Self {
         let mut result = self.duplicate();
         result.negative = false;
@@ -334,7 +334,7 @@ pub(super) fn count(len: usize) -> i32 {
     i32::try_from(len).unwrap_or(i32::MAX)
 }
 
-/// What stands behind so many decimals of a digit counts up to this.
+/// Returns the exclusive upper bound of what stands behind so many decimals of a digit.
 fn power_behind(decimals: i32) -> u16 {
     match decimals {
         1 => 1000,

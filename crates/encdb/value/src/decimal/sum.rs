@@ -6,7 +6,7 @@ use super::number::{count, Number, BASE};
 use super::{Decimal, Repr, MAX_SCALE, MAX_WEIGHT, MIN_WEIGHT};
 use crate::ValueError;
 
-/// What was added; places hold up to 2^49 values before they would overflow.
+/// A sum of values; its places hold up to 2^49 values before they would overflow.
 pub(crate) struct Sum {
     values: u64,
     nan: bool,
