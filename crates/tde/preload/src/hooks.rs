@@ -23,7 +23,7 @@ use crate::real;
 use libc::{c_int, ssize_t};
 use pgseal_storage::Errno;
 
-/// A count or errno, as libc gives it.
+/// Returns a count or errno, as libc does.
 fn count(result: Result<usize, Errno>) -> ssize_t {
     match result {
         Ok(count) => ssize_t::try_from(count).unwrap_or(ssize_t::MAX),
@@ -34,7 +34,7 @@ fn count(result: Result<usize, Errno>) -> ssize_t {
     }
 }
 
-/// Success or errno, as libc gives it.
+/// Returns success or errno, as libc does.
 fn status(result: Result<(), Errno>) -> c_int {
     match result {
         Ok(()) => 0,
@@ -42,7 +42,7 @@ fn status(result: Result<(), Errno>) -> c_int {
     }
 }
 
-/// -1 and errno.
+/// Sets errno, and returns -1.
 fn fail(errno: c_int) -> c_int {
     real::set_errno(errno);
     -1

@@ -95,7 +95,7 @@ pub fn hides_from_sql() -> bool {
     let Some(server) = postgres::server() else {
         return false;
     };
-    // SAFETY: the server's own flag.
+    // SAFETY: the flag is the server's own.
     let serves = unsafe { *server.IsUnderPostmaster };
     let gated = !matches!(state(), State::Off | State::Trusted | State::Clear);
     serves && gated && !server::backend_is(c"startup")

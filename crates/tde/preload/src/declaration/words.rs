@@ -3,7 +3,7 @@
 
 /// The setting that carries the word.
 const SETTING: &[u8] = b"pgseal.receiver=";
-/// Two blanks tell ours from what people write.
+/// The prefix of our word. Its two blanks tell it from words that users write.
 const PREFIX: &[u8] = b"  -c pgseal.receiver=";
 
 /// Returns the words that `options` declare.
@@ -11,7 +11,7 @@ pub fn declared(options: &[u8]) -> impl Iterator<Item = Vec<u8>> + '_ {
     words(options).filter_map(value)
 }
 
-/// `options` with our word after what people wrote.
+/// Returns `options` with our word after those of users.
 pub fn declare(options: &[u8], word: &[u8]) -> Vec<u8> {
     let each = word.iter().flat_map(|&byte| {
         let escape = (byte == b'\\' || is_blank(byte)).then_some(b'\\');
@@ -20,13 +20,13 @@ pub fn declare(options: &[u8], word: &[u8]) -> Vec<u8> {
     options.iter().chain(PREFIX).copied().chain(each).collect()
 }
 
-/// `options` without our word, which is the last.
+/// Returns `options` without our word, which is the last.
 pub fn without_ours(options: &[u8]) -> &[u8] {
     let ours = options.windows(PREFIX.len()).rposition(|at| at == PREFIX);
     &options[..ours.unwrap_or(options.len())]
 }
 
-/// `options` without anybody's; not longer than they were.
+/// Returns `options` without any such word; not longer than they were.
 pub fn without_any(options: &[u8]) -> Vec<u8> {
     let mut kept: Vec<&[u8]> = Vec::new();
     for word in words(options) {
@@ -70,7 +70,7 @@ fn value(word: &[u8]) -> Option<Vec<u8>> {
     Some(word[at + SETTING.len()..].to_vec())
 }
 
-/// As isspace() in the C locale.
+/// Returns what `isspace` does in the C locale.
 fn is_blank(byte: u8) -> bool {
     byte.is_ascii_whitespace() || byte == 0x0b
 }

@@ -53,7 +53,8 @@ struct End<'a> {
     offset: Option<&'a mut off_t>,
 }
 
-/// A copy through the cipher. What fails after a part was copied is for the next call to tell.
+/// Copies through the cipher, and returns how many bytes. An error after a part was copied is left
+/// for the next call to tell.
 fn copy(mut from: End, mut to: End, len: usize) -> Result<usize, Errno> {
     const STEP: usize = 32 * UNIT;
     let mut buf = Zeroizing::new(vec![0u8; len.min(STEP)]);
@@ -70,8 +71,8 @@ fn copy(mut from: End, mut to: End, len: usize) -> Result<usize, Errno> {
     Ok(done)
 }
 
-/// Both ends move by what was written: a caller that finds the source moved would never copy the
-/// bytes between.
+/// Copies a part. Both ends move by what was written: a caller that finds the source moved further
+/// would never copy the bytes between.
 fn copy_some(from: &mut End, to: &mut End, buf: &mut [u8]) -> Result<usize, Errno> {
     let have = from.peek(buf)?;
     if have == 0 {
@@ -118,9 +119,9 @@ impl End<'_> {
         Ok(())
     }
 
-    /// Moves the descriptor's position by `len` bytes; where it is now.
+    /// Moves the descriptor's position by `len` bytes, and returns where it is now.
     fn seek(&self, len: off_t) -> Result<off_t, Errno> {
-        // SAFETY: a descriptor and two numbers.
+        // SAFETY: lseek(2) takes no pointer.
         let at = unsafe { libc::lseek(self.fd, len, libc::SEEK_CUR) };
         check(at).map(|_| at)
     }

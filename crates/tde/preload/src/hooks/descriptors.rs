@@ -105,7 +105,7 @@ pub unsafe fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
         return -1;
     }
     for fd in protected() {
-        // SAFETY: a descriptor.
+        // SAFETY: the call takes no pointer.
         unsafe { close(fd) };
     }
     0

@@ -1,8 +1,8 @@
 //! Names: rename, link, unlink, and what a directory shows.
 //!
-//! A rename that changes identity re-stores the content (pgseal_storage::restore): into a new file,
-//! fsync, rename over the target, unlink the source. Recycling a WAL segment re-stores its first
-//! page only.
+//! A rename that changes identity re-stores the content (`pgseal_storage::restore`). It writes a
+//! new file, syncs it, renames it over the target, and unlinks the source. Recycling a WAL segment
+//! re-stores its first page only.
 
 pub mod moving;
 
@@ -164,15 +164,15 @@ pub unsafe fn closedir(directory: *mut DIR) -> c_int {
     libc_call!(closedir(directory))
 }
 
-/// The next entry that is not the key directory; a raw base backup carries that too, without what
-/// is unfinished in it, and so does a backup tool.
+/// Returns the next entry that is not the key directory. A raw base backup and a backup tool see
+/// that too, without what is unfinished in it.
 pub unsafe fn readdir(directory: *mut DIR) -> *mut dirent {
     loop {
         let entry = libc_call!(readdir(directory));
         if entry.is_null() || !programs::acts() || programs::is_viewer() {
             return entry;
         }
-        // SAFETY: libc's entry, with a terminated name.
+        // SAFETY: `entry` is libc's, with a terminated name.
         let name = unsafe { CStr::from_ptr((*entry).d_name.as_ptr()) };
         let is_hidden = match place::is_key_directory(name) {
             true => !guard::shows_key_directory(),

@@ -149,7 +149,8 @@ fn open_pages(directory: c_int, path: &CStr, flags: c_int) -> c_int {
     fd
 }
 
-/// A file without a name has no class, and a link may give it one later.
+/// Opens a file without a name where files are in clear, and refuses it in a sealed cluster: it has
+/// no class, and a link may give it a name later.
 fn open_nameless(directory: c_int, path: &CStr, flags: c_int, mode: mode_t) -> c_int {
     match place::at(directory, path) {
         // A server would keep in clear what an extension links into a directory of its own later.
@@ -256,7 +257,7 @@ fn open_sealed(
     };
     two_phase::forget(fd);
     libc_call!(close(fd));
-    // Whoever closes another file and tries again is to find no file that was made here.
+    // A caller that closes another file and tries again must find no file that was made here.
     let makes = libc::O_CREAT | libc::O_EXCL;
     if flags & makes == makes {
         libc_call!(unlinkat(directory, path.as_ptr(), 0));
@@ -283,7 +284,7 @@ fn open_stored(class: &Class, directory: c_int, path: &CStr, flags: c_int, mode:
     unless(withheld, fd, flags)
 }
 
-/// Why an open file is given to nobody.
+/// The reason why an open file is given to no caller.
 enum Unprotected {
     /// PostgreSQL closes others and tries again, as at its own limit.
     TooMany,
@@ -312,7 +313,7 @@ fn protect(
         .map_err(|files::TooMany| Unprotected::TooMany)
 }
 
-/// Key and layout for an open file.
+/// Returns the key and layout for an open file.
 pub fn spec_of(cluster: &Cluster, class: &Class, fd: c_int) -> Option<Spec> {
     match class {
         Class::Sealed(spec) => Some(spec.clone()),

@@ -31,7 +31,7 @@ pub unsafe fn truncate(path: *const c_char, size: off_t) -> c_int {
             if fd < 0 {
                 return fd;
             }
-            // SAFETY: a descriptor of our own.
+            // SAFETY: ftruncate takes no pointer; the descriptor is our own.
             let answer = unsafe { ftruncate(fd, size) };
             super::descriptors::close_keeping_errno(fd);
             answer
@@ -39,7 +39,7 @@ pub unsafe fn truncate(path: *const c_char, size: off_t) -> c_int {
     }
 }
 
-/// Gives the error as its value, as libc's does.
+/// Returns the error as its value, as libc's `posix_fallocate` does.
 pub unsafe fn posix_fallocate(fd: c_int, offset: off_t, len: off_t) -> c_int {
     let Some(file) = files::get(fd) else {
         return libc_call!(posix_fallocate(fd, offset, len));

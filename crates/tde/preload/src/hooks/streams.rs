@@ -48,10 +48,10 @@ pub unsafe fn fopen(path: *const c_char, mode: *const c_char) -> *mut FILE {
     }
     if flags & (libc::O_ACCMODE | libc::O_APPEND) == libc::O_WRONLY | libc::O_APPEND {
         // As fopen does, and fdopen does not.
-        // SAFETY: a descriptor of our own and two numbers.
+        // SAFETY: lseek(2) takes no pointer; the descriptor is our own.
         unsafe { libc::lseek(fd, 0, libc::SEEK_END) };
     }
-    // SAFETY: a descriptor of our own and the caller's mode.
+    // SAFETY: `mode` is a C string that fopen(3)'s caller owns; the descriptor is our own.
     let stream = unsafe { fdopen(fd, mode) };
     if stream.is_null() {
         descriptors::close_keeping_errno(fd);
@@ -59,7 +59,7 @@ pub unsafe fn fopen(path: *const c_char, mode: *const c_char) -> *mut FILE {
     stream
 }
 
-/// Unprotected, for a stream that libc opens by itself.
+/// Returns whether a name is unprotected, for a stream that libc opens by itself.
 fn is_clear(name: &CStr) -> bool {
     matches!(place::of(name), Place::Clear)
 }
@@ -108,7 +108,7 @@ fn adopt_mode(protected: Protected, mode: &CStr) -> bool {
     if asked & libc::O_APPEND != 0 {
         protected.file.set_appends(true);
         if access == libc::O_WRONLY {
-            // SAFETY: a descriptor and two numbers.
+            // SAFETY: lseek(2) takes no pointer.
             unsafe { libc::lseek(protected.disk.0, 0, libc::SEEK_END) };
         }
     }
@@ -162,7 +162,7 @@ pub unsafe fn fseek(stream: *mut FILE, offset: off_t, whence: c_int) -> c_int {
     }
 }
 
-/// The descriptor behind a stream of ours.
+/// Returns the descriptor behind a stream of ours.
 fn descriptor_of(stream: *mut FILE) -> Option<c_int> {
     let open = in_use().find(|open| open.stream.load(Ordering::Acquire) == stream)?;
     Some(open.fd.load(Ordering::Acquire))
@@ -184,7 +184,7 @@ fn reserve(fd: c_int) -> Option<&'static Open> {
     STREAMS.get(index)
 }
 
-/// The streams over `fd` are closed.
+/// Forgets the streams over `fd`, which are closed.
 fn forget(fd: c_int) {
     for open in in_use().filter(|open| open.fd.load(Ordering::Acquire) == fd) {
         open.stream.store(std::ptr::null_mut(), Ordering::Release);
@@ -192,7 +192,7 @@ fn forget(fd: c_int) {
     }
 }
 
-/// `fopen`'s mode as `open`'s flags (POSIX fopen, glibc's `e` and `x`).
+/// Returns `fopen`'s mode as `open`'s flags (POSIX fopen, glibc's `e` and `x`).
 fn flags_of(mode: &CStr) -> Option<c_int> {
     let mode = mode.to_bytes();
     let update = mode.contains(&b'+');
@@ -220,24 +220,24 @@ extern "C" {
     fn fopencookie(cookie: *mut c_void, mode: *const c_char, calls: Cookie) -> *mut FILE;
 }
 
-/// The descriptor that the cookie is.
+/// Returns the descriptor that the cookie is.
 fn descriptor(cookie: *mut c_void) -> c_int {
     c_int::try_from(cookie.addr()).unwrap_or(-1)
 }
 
 unsafe extern "C" fn read(cookie: *mut c_void, buf: *mut c_char, len: size_t) -> ssize_t {
-    // SAFETY: stdio's buffer.
+    // SAFETY: stdio passes a buffer of this length, which it owns until this returns.
     unsafe { transfers::read(descriptor(cookie), buf.cast(), len) }
 }
 
 /// glibc takes 0 for an error here, and sets no errno of its own.
 unsafe extern "C" fn write(cookie: *mut c_void, buf: *const c_char, len: size_t) -> ssize_t {
-    // SAFETY: stdio's buffer.
+    // SAFETY: stdio passes a buffer of this length, which it owns until this returns.
     unsafe { transfers::write(descriptor(cookie), buf.cast(), len) }.max(0)
 }
 
 unsafe extern "C" fn seek(cookie: *mut c_void, offset: *mut off64_t, whence: c_int) -> c_int {
-    // SAFETY: a descriptor, and stdio's own offset.
+    // SAFETY: the offset is stdio's own, and valid until this returns.
     unsafe {
         let at = libc::lseek64(descriptor(cookie), *offset, whence);
         if at < 0 {
@@ -251,6 +251,6 @@ unsafe extern "C" fn seek(cookie: *mut c_void, offset: *mut off64_t, whence: c_i
 unsafe extern "C" fn close(cookie: *mut c_void) -> c_int {
     let fd = descriptor(cookie);
     forget(fd);
-    // SAFETY: the stream owned the descriptor.
+    // SAFETY: close(2) takes no pointer; the stream owned the descriptor.
     unsafe { descriptors::close(fd) }
 }

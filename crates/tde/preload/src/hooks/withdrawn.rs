@@ -8,7 +8,7 @@ use crate::{programs, report};
 use libc::{c_int, c_uint, c_void, off_t, size_t, ssize_t};
 use std::ffi::CStr;
 
-/// A mapping would show what is stored.
+/// Refuses to map a protected file, because a mapping would show what is stored.
 pub unsafe fn mmap(
     address: *mut c_void,
     len: size_t,
@@ -98,8 +98,8 @@ fn liburing(name: &CStr) -> Option<*mut c_void> {
         );
         return None;
     }
-    // SAFETY: terminated names; a handle of a library that stays loaded as long as its caller. One
-    // that was loaded for a module only is not in line.
+    // SAFETY: all names are terminated; the handle's library stays loaded as long as its user. A
+    // library that was loaded for a module only is not in line.
     unsafe {
         let mut init = libc::dlsym(libc::RTLD_NEXT, name.as_ptr());
         if init.is_null() {

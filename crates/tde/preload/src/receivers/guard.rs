@@ -1,4 +1,4 @@
-//! Where a walsender's command is asked about before anything of it leaves the process.
+//! The point where a walsender's command is judged before anything of it leaves the process.
 
 use super::command::{is_base_backup, judge, Refusal};
 use super::postgres::{fatal, report_to_client, server, Server};
@@ -9,7 +9,7 @@ use crate::{rebind, report};
 use libc::{c_int, c_void, size_t, ssize_t, timeval};
 use std::ffi::CStr;
 
-/// Why a raw base backup does not begin. The file is looked for here: `command` is pure.
+/// The refusal of a raw base backup without a key file. It is looked for here: `command` is pure.
 const NO_KEY_FILE: Refusal = "pg_encryption/key.bin of this cluster is missing or cannot be read, \
     and nobody could open the backup without it: restore key.bin from a copy, or dump the \
     databases before the server stops";
@@ -26,9 +26,9 @@ unsafe extern "C" fn gettimeofday(time: *mut timeval, zone: *mut c_void) -> c_in
     unsafe { libc::gettimeofday(time, zone.cast()) }
 }
 
-/// This process is a walsender: its commands are judged from now on.
+/// Makes this process, a walsender, judge its commands from now on.
 pub fn watch() {
-    // SAFETY: a server's process has one thread; the hook is of the type of its libc function.
+    // SAFETY: a server's process has one thread; the hook has the type of its libc function.
     unsafe { rebind::lead(c"gettimeofday", gettimeofday as *const c_void) };
 }
 
@@ -49,7 +49,7 @@ pub fn is_watched(state: State) -> bool {
 #[cold]
 fn refuse_with_a_message() {
     let Some(server) = server() else { return };
-    // SAFETY: the server's own variables. In a critical section FATAL would be PANIC.
+    // SAFETY: the variables are the server's own. In a critical section FATAL would be PANIC.
     let possible = unsafe { *server.pgstat_track_activities && *server.CritSectionCount == 0 };
     if let (true, Err(reason)) = (
         possible,
@@ -72,7 +72,7 @@ fn refuses_to_send() -> bool {
     let (state, Some(server)) = (state(), server()) else {
         return false;
     };
-    // SAFETY: the server's own flag.
+    // SAFETY: the flag is the server's own.
     let unseen = state == State::Undecided && unsafe { *server.am_walsender };
     if state == State::Cut {
         return true;
@@ -104,7 +104,7 @@ fn key_goes_along(server: &Server) -> Result<(), Refusal> {
 }
 
 fn current_command(server: &Server) -> Option<&'static CStr> {
-    // SAFETY: the server's own variable: null, or the text of the command that runs.
+    // SAFETY: the server's own variable is null, or the text of the command that runs.
     unsafe {
         let text = *server.debug_query_string;
         (!text.is_null()).then(|| CStr::from_ptr(text))

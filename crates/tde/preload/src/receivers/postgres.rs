@@ -46,12 +46,12 @@ macro_rules! symbols {
                 $($name: {
                     let name = concat!(stringify!($name), "\0").as_bytes();
                     let address = symbol(CStr::from_bytes_with_nul(name).ok()?)?;
-                    // SAFETY: a pointer to what the server exports by this name, or a function of
-                    // this type (PostgreSQL's headers).
+                    // SAFETY: the type is a pointer to what the server exports by this name, or a
+                    // function of this type (PostgreSQL's headers).
                     unsafe { std::mem::transmute_copy::<*mut c_void, $type>(&address) }
                 },)*
                 be_tls_get_version: symbol(c"be_tls_get_version").map(|address| {
-                    // SAFETY: a function of this type (libpq-be.h).
+                    // SAFETY: the function has this type (libpq-be.h).
                     unsafe { std::mem::transmute::<*mut c_void, _>(address) }
                 }),
             })
@@ -78,7 +78,7 @@ symbols! {
     shmem_startup_hook: *mut Option<StartupHook>,
 }
 
-// SAFETY: addresses that stay; what they lead to is the server's, whose processes have one thread.
+// SAFETY: the addresses stay; what they lead to is the server's, whose processes have one thread.
 unsafe impl Sync for Server {}
 // SAFETY: the addresses are valid in every thread, and no second thread of a server uses them.
 unsafe impl Send for Server {}
@@ -90,7 +90,7 @@ pub fn find() -> bool {
     SERVER.get_or_init(resolve).is_some()
 }
 
-/// The server, in a process where it was found.
+/// Returns the server, in a process where it was found.
 pub fn server() -> Option<&'static Server> {
     SERVER.get()?.as_ref()
 }
@@ -101,13 +101,13 @@ pub fn fatal(message: &str, hint: &CStr) {
     report(FATAL, message, hint);
 }
 
-/// A warning to log and client.
+/// Sends a warning to log and client.
 pub fn warn(message: &str, hint: &CStr) {
     const WARNING: c_int = 19;
     report(WARNING, message, hint);
 }
 
-/// A notice to the client.
+/// Sends a notice to the client.
 pub fn report_to_client(message: &str, hint: &CStr) {
     const NOTICE: c_int = 18;
     report(NOTICE, message, hint);

@@ -45,7 +45,7 @@ pub fn install() {
         return;
     };
     if let (Ok(mut next), Ok(mut next_startup)) = (NEXT_HOOK.lock(), NEXT_STARTUP_HOOK.lock()) {
-        // SAFETY: the server's own variables, before `main`.
+        // SAFETY: the variables are the server's own, and `main` has not begun.
         unsafe {
             *next = server
                 .ClientAuthentication_hook
@@ -59,7 +59,7 @@ pub fn install() {
 unsafe extern "C" fn memory_is_shared() {
     let next = NEXT_STARTUP_HOOK.lock().ok().and_then(|next| *next);
     if let Some(next) = next {
-        // SAFETY: another hook.
+        // SAFETY: the server would call this other hook in the same way.
         unsafe { next() };
     }
     if let (Some(server), Some(_)) = (server(), own_cluster()) {
@@ -70,7 +70,7 @@ unsafe extern "C" fn memory_is_shared() {
 unsafe extern "C" fn authenticated(port: *mut c_void, status: c_int) {
     let next = NEXT_HOOK.lock().ok().and_then(|next| *next);
     if let Some(next) = next {
-        // SAFETY: another hook, with the server's own arguments.
+        // SAFETY: the server would call this other hook with the same arguments.
         unsafe { next(port, status) };
     }
     const STATUS_OK: c_int = 0;
@@ -84,15 +84,15 @@ fn begin(server: &'static Server) {
         return enter(State::Off);
     }
     define_receiver(server);
-    // SAFETY: set by ProcessStartupPacket, before authentication.
+    // SAFETY: ProcessStartupPacket has set the variable, before authentication.
     if unsafe { *server.am_walsender } {
         define_key_file(server);
     }
-    // SAFETY: registers a function of this type; it stays.
+    // SAFETY: the function that is registered has the right type, and stays.
     unsafe { (server.RegisterXactCallback)(options_are_read, std::ptr::null_mut()) };
 }
 
-/// The sealed cluster that this server runs; its processes stand in the data directory.
+/// Returns the sealed cluster that this server runs; its processes stand in the data directory.
 fn own_cluster() -> Option<&'static Cluster> {
     match place::of(c"global/pg_control") {
         Place::Sealed(cluster, _) => Some(cluster),
@@ -103,14 +103,15 @@ fn own_cluster() -> Option<&'static Cluster> {
 const PGC_INTERNAL: c_int = 0;
 const PGC_BACKEND: c_int = 4;
 
-/// Once: a connection makes it itself only where an extension dropped our hook in the postmaster.
+/// Defines the setting once. A connection makes it itself only where an extension dropped our hook
+/// in the postmaster.
 fn define_receiver(server: &Server) {
     static DEFINED: AtomicBool = AtomicBool::new(false);
     if DEFINED.swap(true, Ordering::Relaxed) {
         return;
     }
     let flags = Flags::of_this_version();
-    // SAFETY: strings and variables that stay; the hooks have the types of guc.h.
+    // SAFETY: the strings and variables stay; the hooks have the types of guc.h.
     unsafe {
         (server.DefineCustomStringVariable)(
             c"pgseal.receiver".as_ptr(),
@@ -129,7 +130,7 @@ fn define_receiver(server: &Server) {
 
 fn define_key_file(server: &Server) {
     let flags = Flags::of_this_version();
-    // SAFETY: strings and a variable that stay; the hook has the type of guc.h.
+    // SAFETY: the strings and the variable stay; the hook has the type of guc.h.
     unsafe {
         (server.DefineCustomStringVariable)(
             c"pgseal.key_file".as_ptr(),
@@ -188,18 +189,18 @@ unsafe extern "C" fn show_key_file() -> *const c_char {
     let text = CString::new(text).unwrap_or_default().into_raw();
     let last = SHOWN.swap(text, Ordering::Relaxed);
     if !last.is_null() {
-        // SAFETY: made by into_raw above; the server copied it when it was shown.
+        // SAFETY: the pointer was made by `into_raw` above; the server copied the text when shown.
         drop(unsafe { CString::from_raw(last) });
     }
     text
 }
 
-/// Is there a key file that can be shown? Without one nobody can open what is stored.
+/// Is there a key file that can be shown? Without one no program can open what is stored.
 pub fn has_key_file() -> bool {
     let Some(path) = own_cluster().and_then(key_path) else {
         return false;
     };
-    // SAFETY: a terminated path.
+    // SAFETY: the path is terminated.
     let readable = unsafe { libc::access(path.as_ptr(), libc::R_OK) } == 0;
     let has_content = |file: std::fs::Metadata| file.is_file() && file.len() > 0;
     readable && std::fs::metadata(OsStr::from_bytes(path.to_bytes())).is_ok_and(has_content)
@@ -229,7 +230,7 @@ unsafe extern "C" fn options_are_read(event: c_int, _: *mut c_void) {
     let (State::Undecided, XACT_EVENT_PRE_COMMIT, Some(server)) = (state(), event, server()) else {
         return;
     };
-    // SAFETY: set by ProcessStartupPacket, before authentication.
+    // SAFETY: ProcessStartupPacket has set the variable, before authentication.
     if unsafe { *server.am_walsender } {
         return admit_walsender(server);
     }
@@ -278,7 +279,7 @@ fn given() -> Option<&'static [u8]> {
     if value.is_null() {
         return None;
     }
-    // SAFETY: the setting's current value, which a connection cannot change any more.
+    // SAFETY: `value` is the setting's current value, which a connection cannot change any more.
     let value = unsafe { CStr::from_ptr(value) }.to_bytes();
     (!value.is_empty()).then_some(value)
 }
@@ -302,7 +303,7 @@ fn proven(server: &Server, token: &[u8]) -> Result<(), String> {
     let token = ReceiverToken::parse(token).map_err(|error| error.to_string())?;
     let cluster = own_cluster().ok_or(NOTHING_SHOWN)?;
     let role = setting(c"session_authorization").unwrap_or_default();
-    // SAFETY: a function without arguments, in a server that has read its pg_control.
+    // SAFETY: the function takes no arguments; the server has read its `pg_control`.
     let system_id = unsafe { (server.GetSystemIdentifier)() };
     let now = std::time::UNIX_EPOCH
         .elapsed()
@@ -318,9 +319,9 @@ fn proven(server: &Server, token: &[u8]) -> Result<(), String> {
     Ok(())
 }
 
-/// Is the connection one that nobody on the way can read?
+/// Is the connection one that no third party can read?
 fn is_private(server: &Server) -> bool {
-    // SAFETY: set in every session; the socket is the first field of Port (libpq-be.h).
+    // SAFETY: the port is set in every session; the socket is its first field (libpq-be.h).
     let (port, socket) = unsafe {
         let port = *server.MyProcPort;
         if port.is_null() {
@@ -328,7 +329,7 @@ fn is_private(server: &Server) -> bool {
         }
         (port, *port.cast::<c_int>())
     };
-    // SAFETY: a function of the server, for its own connection.
+    // SAFETY: the function is the server's, and gets the server's own connection.
     let tls = server
         .be_tls_get_version
         .is_some_and(|version| unsafe { !version(port).is_null() });

@@ -221,8 +221,8 @@ impl Change {
         }
     }
 
-    /// As [`Self::carry_out`], but the old name stays, and a name that is taken stays as it is. The
-    /// new name never shows a file that is not whole.
+    /// Does what [`Self::carry_out`] does, but the old name stays, and a name that is taken stays
+    /// as it is. The new name never shows a file that is not whole.
     fn try_link(&self, from: &Name, to: &Name) -> Result<(), Errno> {
         let source = open_file(from, libc::O_RDWR)?.ok_or(Errno(libc::EXDEV))?;
         if is_there(to)? {
@@ -300,7 +300,7 @@ impl Change {
         })
     }
 
-    /// One segment becomes another: its first page carries the new name's tweak.
+    /// Makes one segment another: its first page carries the new name's tweak.
     fn recycle(&self, source: &Fd) -> Result<(), Errno> {
         let (Some(from), Some(to)) = (sealed(&self.from, source)?, sealed(&self.to, source)?)
         else {
@@ -310,7 +310,7 @@ impl Change {
         scratch::with(|scratch| restore::first_page(&source.disk(), &from, &to, scratch, &mut page))
     }
 
-    /// As [`Self::store_as`]; the old name goes.
+    /// Does what [`Self::store_as`] does, and removes the old name.
     fn store_anew(&self, source: &Fd, from: &Name, to: &Name, flags: c_uint) -> Result<(), Errno> {
         self.store_as(source, from, to, flags)?;
         remove(from);
@@ -362,7 +362,7 @@ impl Change {
     }
 }
 
-/// The sealed file that `fd` is under this content; none where bytes are stored as they are.
+/// Returns the sealed file that `fd` is under this content; none where bytes are stored unchanged.
 fn sealed(content: &Content, fd: &Fd) -> Result<Option<SealedFile<'static>>, Errno> {
     match content {
         Content::Clear | Content::Sealed(_, Class::WalRestored) => Ok(None),
@@ -427,7 +427,7 @@ impl Fd {
     }
 
     fn sync(&self) -> Result<(), Errno> {
-        // SAFETY: a descriptor.
+        // SAFETY: fsync(2) takes no pointer.
         check(unsafe { libc::fsync(self.0) }).map(|_| ())
     }
 }
@@ -459,7 +459,7 @@ fn create_like(source: &Fd, name: &Name) -> Result<Fd, Errno> {
     let fd = check(libc_call!(openat(name.0, name.1.as_ptr(), flags, mode)))?;
     let created = Fd(c_int::try_from(fd).map_err(|_| Errno::EIO)?);
     // A restore that runs as root leaves files that are the server's.
-    // SAFETY: a descriptor and two numbers.
+    // SAFETY: fchown(2) takes no pointer.
     match check(unsafe { libc::fchown(created.0, like.st_uid, like.st_gid) }) {
         Ok(_) => Ok(created),
         Err(errno) => {
@@ -483,7 +483,7 @@ pub fn forget_unfinished(path: Option<&CStr>) {
     set_errno(kept);
 }
 
-/// The name of a file that takes another one's place when it is whole.
+/// Returns the name of a file that takes another one's place when it is whole.
 fn aside(name: &Name) -> Result<CString, Errno> {
     CString::new([name.1.to_bytes(), b".pgseal"].concat()).map_err(|_| Errno::EINVAL)
 }
@@ -491,7 +491,7 @@ fn aside(name: &Name) -> Result<CString, Errno> {
 fn is_there(name: &Name) -> Result<bool, Errno> {
     let mut stat = MaybeUninit::<libc::stat>::uninit();
     let flags = libc::AT_SYMLINK_NOFOLLOW;
-    // SAFETY: a terminated name; the buffer's own pointer.
+    // SAFETY: the name is terminated; the pointer is the buffer's own.
     match check(unsafe { libc::fstatat(name.0, name.1.as_ptr(), stat.as_mut_ptr(), flags) }) {
         Ok(_) => Ok(true),
         Err(Errno(libc::ENOENT)) => Ok(false),
@@ -500,6 +500,6 @@ fn is_there(name: &Name) -> Result<bool, Errno> {
 }
 
 fn remove(name: &Name) {
-    // SAFETY: a terminated name.
+    // SAFETY: the name is terminated.
     unsafe { libc::unlinkat(name.0, name.1.as_ptr(), 0) };
 }
