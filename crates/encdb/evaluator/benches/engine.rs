@@ -1,4 +1,4 @@
-//! What an operation costs, inline and isolated, beside a plain function call in the same run:
+//! The cost of an operation, inline and isolated, beside a plain function call in the same run:
 //! `cargo bench -p pgseal-evaluator --bench engine`, and behind `--` parts of variants' names.
 //!
 //! Every round runs all variants in a rotating order; figures are medians over the rounds, and the

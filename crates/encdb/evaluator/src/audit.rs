@@ -226,7 +226,7 @@ fn fields(event: &Event, line: &mut String) {
     }
 }
 
-/// What was counted.
+/// Writes the fields of an event that was counted.
 fn count(event: &Event, fields: &mut Fields<'_>) {
     match event {
         Event::Use {

@@ -22,7 +22,7 @@ use nix::sys::time::TimeVal;
 use pgseal_evaluator_proto::ring::{Futex, Mapping, RingClient, RingError};
 use pgseal_evaluator_proto::Refusal;
 
-/// What an evaluator says first.
+/// The bytes that an evaluator sends first.
 pub const GREETING: [u8; 8] = *b"PGSEALEV";
 /// The version of greeting, ring and requests.
 pub const VERSION: u8 = 3;
@@ -33,7 +33,7 @@ pub const PATIENCE: Duration = Duration::from_secs(5);
 /// Why there is no ring.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// Nobody listens there, or we may not go there.
+    /// No process listens there, or we may not go there.
     #[error("no evaluator listens at the socket: {0}")]
     Absent(io::Error),
     /// It has no place.
@@ -57,11 +57,11 @@ impl From<ConnectError> for Refusal {
     }
 }
 
-/// What a connection is made of: as descriptors it goes from one process to another.
+/// The ends of a connection: as descriptors they go from one process to another.
 pub struct Ends {
     /// That it is open says that both sides live
     pub socket: UnixStream,
-    /// Of the ring
+    /// The memory of the ring
     pub memory: OwnedFd,
 }
 
@@ -77,7 +77,7 @@ impl Ends {
         Ok(Self { socket, memory })
     }
 
-    /// The same connection once more.
+    /// Returns the same connection once more.
     pub fn try_clone(&self) -> io::Result<Self> {
         Ok(Self {
             socket: self.socket.try_clone()?,
@@ -98,8 +98,8 @@ impl Ring {
         Self::connect_while(path, || true)
     }
 
-    /// The same; `goes_on` is asked after every signal whether to wait on for its greeting, and for
-    /// a place in its queue.
+    /// Connects as [`Ring::connect`]; `goes_on` is asked after every signal whether to wait on for
+    /// the evaluator's greeting, and for a place in its queue.
     pub fn connect_while(path: &Path, goes_on: impl FnMut() -> bool) -> Result<Self, ConnectError> {
         Self::over(Ends::reach(path, goes_on)?)
     }
@@ -139,7 +139,7 @@ impl Ring {
         is_open(&self.socket)
     }
 
-    /// For those who only ask whether the evaluator still lives.
+    /// Returns a handle for a caller that only asks whether the evaluator still lives.
     pub fn life(&self) -> io::Result<Life> {
         self.socket.try_clone().map(Life)
     }

@@ -27,7 +27,7 @@ impl Software {
     /// The number of this kind.
     pub const BACK_END: u8 = 0;
 
-    /// What the evidence begins with; the 64 bytes that were to be bound follow.
+    /// The text that the evidence begins with; the 64 bytes that were to be bound follow.
     pub const STATEMENT: &'static str = "pgseal software evaluator: an ordinary process. \
         This proves nothing about hardware: whoever controls the machine can read its memory.\n";
 }
@@ -42,11 +42,12 @@ impl Evidence for Software {
     }
 }
 
-/// The same with a key of its own, by which a client tells it from whoever answers in its place.
+/// An ordinary process with a key of its own, by which a client tells it from an impostor.
 pub struct SignedSoftware(SigningKey);
 
 impl SignedSoftware {
-    /// What the evidence begins with; the 64 bytes, the public key and the signature of all follow.
+    /// The text that the evidence begins with; the 64 bytes, the public key and the signature of
+    /// all follow.
     pub const STATEMENT: &'static str =
         "pgseal software evaluator: an ordinary process, known by its key. \
         This proves nothing about hardware: whoever controls the machine can read its memory.\n";

@@ -17,7 +17,7 @@ use pgseal_value::{AggregateKind, Arithmetic, Field, Interval, Type, Value};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-/// What every type's border cases look like; each is tried as every type.
+/// The texts of every type's border cases; each is tried as every type.
 const TEXTS: [&str; 34] = [
     "0",
     "1",

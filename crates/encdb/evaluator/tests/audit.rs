@@ -36,7 +36,7 @@ fn every_log_is_judged_as_the_vectors_say() {
     }
 }
 
-/// What an evaluator without hardware evidence says of itself.
+/// Returns the policy that an evaluator without hardware evidence states.
 fn policy_of_software() -> [u8; 32] {
     let config = pgseal_evaluator::engine::Config {
         evidence: Box::new(pgseal_evaluator::evidence::Software),

@@ -1,4 +1,4 @@
-//! What is counted of cells that are compared, hashed and ranked: docs/format/audit-log.md.
+//! Counts of cells that are compared, hashed and ranked: docs/format/audit-log.md.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -12,8 +12,8 @@ use pgseal_value::{AggregateKind, Arithmetic};
 
 const C: CollationId = CollationId::C;
 
-/// What one connection counted of each key since it was asked last: the key, and cells compared,
-/// hashed and ranked.
+/// Returns the counts of one connection for each key since it was asked last: the key, and cells
+/// compared, hashed and ranked.
 fn cells(connection: &mut Connection) -> Vec<(u32, [u64; 3])> {
     let events = connection.take_events().into_iter();
     let counted = events.filter_map(|event| match event {

@@ -15,7 +15,7 @@ use proptest::prelude::*;
 /// A cell, or nothing for NULL.
 type Outcome = Result<Option<Vec<u8>>, Refusal>;
 
-/// What steps need, and what lets a value come under another key.
+/// The operations that steps need, and the one that lets a value come under another key.
 const OPERATIONS: [Operation; 4] = [
     Operation::Arithmetic,
     Operation::Text,
@@ -105,7 +105,7 @@ fn value(number: u8) -> Value {
     }
 }
 
-/// What a cell says of itself, and its value's bytes.
+/// Returns what a cell says of itself, and its value's bytes.
 fn read(keys: &[Sealer; 2], cell: &[u8]) -> (Type, Mode, DataKeyId, Vec<u8>) {
     let parsed = CellRef::parse(cell).unwrap();
     let id = parsed.key_id().unwrap();
@@ -115,7 +115,7 @@ fn read(keys: &[Sealer; 2], cell: &[u8]) -> (Type, Mode, DataKeyId, Vec<u8>) {
     (parsed.ty(), parsed.mode(), id, plain)
 }
 
-/// The same value under the same key, or the same refusal.
+/// Whether both are the same value under the same key, or the same refusal.
 fn same(keys: &[Sealer; 2], compiled: &Outcome, alone: &Outcome) -> bool {
     match (compiled, alone) {
         (Ok(Some(a)), Ok(Some(b))) => read(keys, a) == read(keys, b),
@@ -187,7 +187,7 @@ fn each_step_needs_its_grant() {
     }
 }
 
-/// What a program made is as derived as what a step made: it is not compared without a grant.
+/// The result of a program is as derived as that of a step: it is not compared without a grant.
 #[test]
 fn what_is_made_is_derived() {
     let (mut connection, [mut key, _]) = session([15, 0]);

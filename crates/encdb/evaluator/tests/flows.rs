@@ -66,7 +66,7 @@ fn a_result_goes_under_no_key_with_which_more_may_be_done() {
     }
 }
 
-/// Whoever may make cells with a key, or new keys, learns no more from what comes under it.
+/// A session that may make cells with a key, or new keys, learns no more from what comes under it.
 #[test]
 fn what_is_not_done_with_derived_values_hinders_no_flow() {
     let wide = [
@@ -137,7 +137,7 @@ fn states_that_meet_are_asked_for_all_their_keys() {
     assert_eq!(met, Err(no_grant(Operation::ConvertOut)));
 }
 
-/// Of two keys one may be compared with what was derived. An extreme that such a cell leads is
+/// One of two keys may be compared with what was derived. An extreme that such a cell leads is
 /// compared with the other one too.
 #[test]
 fn an_extreme_is_compared_with_every_cell_that_may_lead() {

@@ -141,7 +141,7 @@ fn a_pattern_that_was_derived_is_a_comparison() {
     }
 }
 
-/// Whatever grants there are for a key, it is used as far as some grant shares it.
+/// A key is used as far as some grant shares it, whatever grants there are for it.
 #[test]
 fn what_is_shared_of_one_key_opens_no_other() {
     let engine = engine(false);
@@ -170,7 +170,7 @@ fn what_is_shared_of_one_key_opens_no_other() {
     assert_eq!(refused, Err(no_grant(Operation::CompareStored)));
 }
 
-/// Who makes more keys than a session takes, and shares them, displaces nobody's.
+/// An owner who makes more keys than a session takes, and shares them, displaces no other owner's.
 #[test]
 fn keys_that_a_stranger_shares_leave_room_for_all_others() {
     const EACH: u32 = 16_384 / 2;

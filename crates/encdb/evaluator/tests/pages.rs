@@ -68,7 +68,7 @@ fn another(engine: &Engine, alice: &Party, key: &Sealer) -> Connection {
     connection
 }
 
-/// What a page has, in clear and as cells.
+/// The contents of a page, in clear and as cells.
 struct Clear {
     block: u32,
     values: Vec<i32>,
@@ -101,7 +101,7 @@ impl Clear {
         found(connection, probe, self.block, Some(page)).unwrap()
     }
 
-    /// By looking at every value.
+    /// Finds the probe by looking at every value.
     fn plain(&self, probe: i32) -> Found {
         let values = &self.values;
         let descending = values.first() > values.last();

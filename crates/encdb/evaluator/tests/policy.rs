@@ -1,5 +1,5 @@
-//! What a session may do, and what it may not: the rules of the grants, asked of the engine as a
-//! server would, with the attacks that they are there for.
+//! The rights of a session: the rules of the grants, asked of the engine as a server would, with
+//! the attacks that they are there for.
 #![allow(clippy::unwrap_used)]
 
 mod common;

@@ -1,4 +1,4 @@
-//! What a request takes of memory while it is answered: no more than is asked of the kernel before.
+//! Memory that a request takes while it is answered: no more than is asked of the kernel before.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -28,7 +28,7 @@ fn counted(line: &str) -> usize {
     kilobytes << 10
 }
 
-/// What is small, and not asked for.
+/// The bytes that are small, and not asked for.
 const SMALL: usize = 1 << 20;
 const LONG: usize = 4 << 20;
 

@@ -80,7 +80,7 @@ fn a_ticket_is_good_for_one_worker_and_each_of_them_is_in_the_log() {
     assert!(attach_by(&engine, after).is_ok());
 }
 
-/// What the engine says of itself: counts by their names.
+/// Returns the counts that the engine tells of itself, by their names.
 fn counters(connection: &mut Connection) -> BTreeMap<String, u64> {
     let (mut request, mut response) = (Vec::new(), Vec::new());
     Request::Session(SessionRequest::Status).encode(&mut request);

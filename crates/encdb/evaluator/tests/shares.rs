@@ -1,4 +1,4 @@
-//! What one database role leaves to the others: docs/operations/evaluator.md.
+//! The room that one database role leaves to the others: docs/operations/evaluator.md.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -16,7 +16,7 @@ use pgseal_value::AggregateKind;
 const BURST: usize = 16 << 20;
 const RATE: u64 = 16 << 10;
 const RECORD: usize = 320;
-/// What it cannot fill: that is for revocations, for what ends, and for a session a second.
+/// The bytes that it cannot fill: for revocations, for what ends, and for a session a second.
 const LAST: usize = BURST / 8;
 
 fn of_role(engine: &Engine, role: u32, now: u64) -> Result<Connection, Refusal> {
@@ -228,7 +228,8 @@ fn a_connection_is_of_one_role_and_its_place_is_free_when_it_ends() {
     assert!(of_role(&engine, 1, NOW).is_ok());
 }
 
-/// What all connections have of memory beside what each has a bound for, as `common::engine` says.
+/// The memory that all connections share beside what each has a bound for, as `common::engine`
+/// says.
 const MEMORY: usize = 64 << 20;
 
 /// A session of this owner for this role, and its key.

@@ -30,9 +30,9 @@ pub(super) struct States {
     /// The handle that was given last, in any session.
     last: u64,
     most: usize,
-    /// What all take beside themselves.
+    /// The sum of [`State::bytes`] of all states.
     bytes: usize,
-    /// What all take, of the role's share.
+    /// The bytes that all states take, of the role's share.
     room: Room,
 }
 
@@ -40,14 +40,14 @@ pub(super) struct States {
 /// sees no more of a state than its handle, and keeps no account of it.
 const MAX_BYTES: usize = 64 << 20;
 
-/// What a state takes beside its bytes: itself, and its part of the map.
+/// The bytes that a state takes beside [`State::bytes`]: itself, and its part of the map.
 const EACH: usize = size_of::<State>() + 48;
 
 struct State {
     kind: AggregateKind,
     sum: Sum,
-    /// What decided about the use of the cells that were taken in, of each kind one. The result is
-    /// sealed under the first one's key.
+    /// The origins of the cells that were taken in, each kind once. The result is sealed under the
+    /// first one's key.
     origins: Vec<Origin>,
     collation: CollationId,
 }
@@ -60,8 +60,8 @@ enum Sum {
 }
 
 impl State {
-    /// What it takes beside itself: the keys that it met, and a sum's places, or a leading cell
-    /// twice, as it came and opened.
+    /// The bytes that it takes beside itself: the keys that it met, and a sum's places, or a
+    /// leading cell twice, as it came and opened.
     fn bytes(&self) -> usize {
         let sum = match &self.sum {
             Sum::Whole(sum) => sum.bytes(),

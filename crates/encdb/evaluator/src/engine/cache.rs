@@ -13,7 +13,7 @@
 
 use pgseal_value::Value;
 
-/// What a cell holds, and what decides about its use.
+/// The value of a cell, and what decides about its use.
 pub struct Opened {
     /// The value.
     pub value: Value,
@@ -29,8 +29,8 @@ pub struct Place(u32);
 
 /// The longest cell that is kept.
 pub const MAX_LEN: usize = 4096;
-/// What long cells and what they hold may take: locked memory is dear, and each connection has
-/// some.
+/// The bytes that long cells and what they hold may take: locked memory is dear, and each
+/// connection has some.
 const MAX_LONG: usize = 8 << 20;
 /// Slots that are looked at for one cell's room.
 const MAX_LOOKED: usize = 1024;
@@ -42,9 +42,9 @@ const SMALL: usize = 62;
 /// Cells that were met once and are remembered as such, for every slot.
 const SEEN: usize = 4;
 
-/// In a tag: the slot is filled.
+/// The bit of a tag that says that the slot is filled.
 const FILLED: u32 = 1;
-/// In a tag: it was found since it was last looked at for eviction.
+/// The bit of a tag that says that the slot was found since it was last looked at for eviction.
 const USED: u32 = 2;
 
 /// Opened cells of one session.
@@ -57,7 +57,7 @@ pub struct Cache {
     most_sets: usize,
     /// Cells that were pushed out or not taken in since it last grew.
     crowded: usize,
-    /// What long cells take.
+    /// The bytes that long cells take.
     long: usize,
     /// The slot that was looked at last for a long cell to push out.
     hand: usize,
@@ -92,7 +92,8 @@ impl Slot {
         }
     }
 
-    /// What a long cell takes beside the slot: it is there as it came and, about as long, opened.
+    /// The bytes that a long cell takes beside the slot: it is there as it came and, about as
+    /// long, opened.
     fn long(&self) -> usize {
         self.long.as_ref().map_or(0, |cell| 2 * cell.len())
     }
@@ -166,7 +167,7 @@ impl Cache {
         None
     }
 
-    /// What a place holds.
+    /// Returns what the slot at a place holds.
     #[inline]
     pub fn at(&self, place: Place) -> &Opened {
         self.slots[place.0 as usize]

@@ -13,9 +13,9 @@ use super::Connection;
 /// Where an opened cell lies until the next operation.
 #[derive(Clone, Copy)]
 pub(super) enum At {
-    /// In the cache.
+    /// The cell lies in the cache.
     Cached(Place),
-    /// Beside it, because it is too long, or there is no room for it.
+    /// The cell lies beside the cache, because it is too long, or there is no room for it.
     Spare(Side),
 }
 
@@ -28,8 +28,8 @@ pub(super) enum Side {
     Right,
 }
 
-/// Of each side the last cell that the cache did not take: a probe is an operand of all comparisons
-/// of its search.
+/// The last cell of each side that the cache did not take: a probe is an operand of all
+/// comparisons of its search.
 #[derive(Default)]
 pub(super) struct Spare([Held; 2]);
 
@@ -57,7 +57,7 @@ impl Spare {
     }
 }
 
-/// What an operand says about its use.
+/// The facts about an operand that decide about its use.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Origin {
     /// The place of its key.
@@ -67,7 +67,7 @@ pub(super) struct Origin {
 }
 
 impl Opened {
-    /// What decides about its use.
+    /// Returns the facts that decide about the cell's use.
     #[inline]
     pub(super) fn origin(&self) -> Origin {
         Origin {
@@ -78,7 +78,8 @@ impl Opened {
 }
 
 impl Connection {
-    /// What has to be done before the operands of an operation are looked up.
+    /// Makes ready for a lookup of the operands of an operation. Fails without a session that has
+    /// not ended.
     #[inline]
     pub(super) fn begin_operation(&mut self) -> Result<(), Refusal> {
         self.cache.grow();
@@ -167,7 +168,7 @@ impl Connection {
         }
     }
 
-    /// What decides about the use of an opened cell.
+    /// Returns the facts that decide about the use of an opened cell.
     #[inline]
     pub(super) fn origin(&self, at: At) -> Origin {
         self.at(at).origin()

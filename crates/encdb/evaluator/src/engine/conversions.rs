@@ -1,5 +1,5 @@
-//! What turns plaintext into cells and back on the server, and makes keys there. Nothing of this
-//! happens without a grant.
+//! Conversion of plaintext into cells and back on the server, and generation of keys there.
+//! Nothing of this happens without a grant.
 
 use pgseal_cell::grant::{Operation, Subject};
 use pgseal_cell::{DataKey, DataKeyId, Mode, Type, Unwrapped};

@@ -1,5 +1,5 @@
-//! What is counted for the log: uses of grants, cells that were compared, refusals, and single
-//! events in their order.
+//! Counts for the log: uses of grants, cells that were compared, refusals, and single events in
+//! their order.
 //!
 //! A connection counts as it works and tells what it counted when it is asked
 //! ([`Connection::take_events`]): a record says how often, so that a statement over a million rows
@@ -16,12 +16,12 @@ use crate::audit::Event;
 
 const OPERATIONS: usize = Operation::ALL.len();
 
-/// What one connection counted since it was last asked.
+/// The counts of one connection since it was last asked.
 #[derive(Default)]
 pub(super) struct Counts {
-    /// By the place of the grant in the session's list, and by operation.
+    /// The uses, by the place of the grant in the session's list, and by operation.
     uses: Vec<Uses>,
-    /// By the place of the key in the session's list.
+    /// The cells, by the place of the key in the session's list.
     cells: Vec<Cells>,
     refused: Vec<Refused>,
     events: Vec<Event>,
@@ -54,7 +54,7 @@ struct Uses {
     told: Operations,
 }
 
-/// What a cell was asked for that its owner's session needs no grant for.
+/// The use of a cell for which its owner's session needs no grant.
 #[derive(Clone, Copy)]
 pub(super) enum Asked {
     /// Its order beside another cell.
@@ -125,7 +125,7 @@ impl Counts {
     }
 }
 
-/// What was counted since the engine began, by name, for [`Status`](super::Engine).
+/// The counts since the engine began, by name, for [`Status`](super::Engine).
 #[derive(Default)]
 pub(super) struct Totals(BTreeMap<String, u64>);
 
@@ -174,15 +174,16 @@ impl Connection {
         self.counts.news
     }
 
-    /// What happened since the last time, in order; counts last.
+    /// Returns what happened since the last call, in order; counts come last.
     pub fn take_events(&mut self) -> Vec<Event> {
         self.flush_counts(self.number(), Tell::All);
         self.counts.any = false;
         self.take_told()
     }
 
-    /// What is to be told before the next answer: what has a record of its own, and counts of what
-    /// was not told in this session, if counts are written now. All else goes on to be counted.
+    /// Returns what is to be told before the next answer: events with a record of their own, and
+    /// counts of what was not told in this session, if counts are written now. All else goes on to
+    /// be counted.
     pub fn take_news(&mut self) -> Vec<Event> {
         if self.may_count() {
             self.flush_counts(self.number(), Tell::New);
@@ -200,7 +201,7 @@ impl Connection {
         events
     }
 
-    /// What is counted from now on is another session's.
+    /// Clears the counts: what is counted from now on is another session's.
     pub(super) fn begin_counts(&mut self) {
         self.counts.uses.clear();
         self.counts.cells.clear();

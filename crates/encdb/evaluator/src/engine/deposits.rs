@@ -1,5 +1,5 @@
-//! What outlives sessions: keys that owners left for work that their own sessions do not do, and
-//! lists of the grants that they took back.
+//! Keys and lists that outlive sessions: keys that owners left for work that their own sessions do
+//! not do, and lists of the grants that they took back.
 //!
 //! A deposit is one grant and one pair of master key and public key. Anybody can claim a public
 //! key, so another pair beside the same grant is another deposit, and displaces none. A list acts
@@ -23,24 +23,25 @@ use super::shares::{Full, Holder, Shares};
 /// Bytes of deposits, and of lists, that are kept at most.
 const MAX_LEFT: usize = 64 << 20;
 const MAX_LISTED: usize = 16 << 20;
-/// What a deposit and an owner's lists take beside the numbers in them, and what a number takes.
+/// The bytes that a deposit takes, those of an owner's lists beside the numbers in them, and those
+/// of a number.
 const DEPOSIT: usize = 1024;
 const LIST: usize = 128;
 const SERIAL: usize = 32;
 /// Deposits that one session is handed out.
 const MAX_HANDED_OUT: usize = 1024;
 
-/// What is kept beyond sessions.
+/// The keys and lists that are kept beyond sessions.
 pub struct Deposits {
-    /// By the clients that left them, each of a role
+    /// The deposits, by the clients that left them, each of a role
     left: Shares<Deposit>,
-    /// What each owner took back, in all the lists that a role showed
+    /// The grants that each owner took back, in all the lists that a role showed
     taken_back: Shares<BTreeSet<Serial>>,
     /// How many deposits there have been.
     number: u64,
 }
 
-/// What a list came to.
+/// The outcome of a list.
 pub struct Taken {
     /// It is kept for grants that are shown later.
     pub kept: bool,

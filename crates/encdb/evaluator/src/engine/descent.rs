@@ -37,7 +37,7 @@ pub struct Start<'a> {
     pub page: Option<Given<'a>>,
 }
 
-/// What a search was told: items of [`Finding`]s.
+/// The results of a search: items of [`Finding`]s.
 #[derive(Default)]
 pub struct Findings {
     /// How many.

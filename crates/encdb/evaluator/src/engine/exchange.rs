@@ -240,7 +240,8 @@ fn verified(lists: Vec<Revocations>) -> Result<Vec<VerifiedRevocations>, Refusal
     verified.collect()
 }
 
-/// What a session of this opening holds at first.
+/// Returns what a session of this opening holds at first, with its channel to the client and the
+/// answer.
 fn holdings_of(opened: Opened, expires: u64, room: Room) -> (Holdings, EvaluatorSession, Vec<u8>) {
     let (client, public) = (opened.client, opened.owner);
     let (master, session, answer) = opened.accept(expires);

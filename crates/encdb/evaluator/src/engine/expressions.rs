@@ -14,14 +14,14 @@ pub(super) struct Made {
     pub key: u16,
 }
 
-/// What a step takes.
+/// An operand of a step.
 pub(super) enum Operand<'a> {
     /// Opened when its step comes: until then another may take its place in the cache.
     Cell(&'a [u8]),
     Made(Made),
 }
 
-/// What steps take next is at its end; nothing is NULL.
+/// The operands of the steps to come, the next one at the end; None is NULL.
 type Stack<'a> = Vec<Option<Operand<'a>>>;
 
 impl Connection {
@@ -93,7 +93,7 @@ impl Connection {
         }
     }
 
-    /// What is made of two values, if the session may.
+    /// Computes a value from two, if the session may.
     pub(super) fn of_both(
         &mut self,
         operation: Operation,
@@ -110,7 +110,7 @@ impl Connection {
         Ok(Made { value, key })
     }
 
-    /// What is made of one value, if the session may; nothing is NULL.
+    /// Computes a value from one, if the session may; None is NULL.
     pub(super) fn of_one(
         &mut self,
         operation: Operation,

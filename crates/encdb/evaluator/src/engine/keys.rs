@@ -7,13 +7,13 @@ use pgseal_cell::{
 
 /// An owner whose master key was opened here.
 pub struct Owner {
-    /// What wraps its data keys.
+    /// The key that wraps its data keys.
     pub master: MasterKey,
-    /// What its grants are signed with.
+    /// The public key that its grants are verified with.
     pub public: PublicKey,
     /// Both together, as wrapped keys name it.
     pub id: OwnerId,
-    /// What its values are hashed with.
+    /// The key that its values are hashed with.
     pub hash: HashKey,
 }
 
@@ -35,7 +35,8 @@ pub struct KeyIdentity([u8; 32]);
 
 /// A data key in use.
 pub struct Key {
-    /// What tells it from every other, also from one of its owner's that had its number before.
+    /// The identity that tells it from every other, also from one of its owner's that had its
+    /// number before.
     pub identity: KeyIdentity,
     /// As its cells name it; cells of version 0 name none.
     pub id: DataKeyId,
@@ -43,7 +44,7 @@ pub struct Key {
     pub group: u32,
     /// Conversions make deterministic cells of it.
     pub deterministic: bool,
-    /// Whose it is: its place in the session's list of owners.
+    /// The place of its owner in the session's list of owners.
     pub owner: usize,
     cipher: Cipher,
 }
@@ -107,7 +108,7 @@ impl Key {
         }
     }
 
-    /// What seals new cells; none for a key of version 0, which only opens.
+    /// Returns the cipher that seals new cells; None for a key of version 0, which only opens.
     pub fn sealing(&self) -> Option<&CellCipher> {
         match &self.cipher {
             Cipher::Sealed(cipher) => Some(cipher),

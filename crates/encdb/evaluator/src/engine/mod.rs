@@ -58,7 +58,7 @@ pub use answer::most_memory;
 pub use descent::{Findings, Start};
 pub use roles::Room;
 
-/// What sessions may do without a grant, as owners' clients check it in the evidence.
+/// The rules for sessions without a grant, as owners' clients check them in the evidence.
 const POLICY: &[u8] =
     b"pgseal evaluator policy 1: without a grant the owner's session compares and \
 hashes stored cells of its own keys, and nothing else; what is computed here is derived";
@@ -68,7 +68,7 @@ pub type SharedCollation = Arc<dyn Collate + Send + Sync>;
 
 /// How an engine is set up.
 pub struct Config {
-    /// What it shows to clients.
+    /// The evidence that it shows to clients.
     pub evidence: Box<dyn Evidence>,
     /// The order and cases of a locale of libc, by its name.
     pub collation: fn(&str) -> Option<SharedCollation>,
@@ -85,11 +85,11 @@ pub struct Config {
     /// Bytes that they share, beside what each connection has a bound for: of sessions, of states,
     /// and of large requests.
     pub memory: usize,
-    /// What happens is written to a log, of which each role has a share.
+    /// Events are written to a log, of which each role has a share.
     pub logs: bool,
 }
 
-/// What all connections of a process share.
+/// The state that all connections of a process share.
 pub struct Engine(Arc<Shared>);
 
 struct Shared {
@@ -203,7 +203,7 @@ impl Shared {
 pub struct Connection {
     shared: Arc<Shared>,
     now: u64,
-    /// Whose share this connection is of.
+    /// The role whose share this connection is of.
     role: Option<Role>,
     attached: Option<DatabaseId>,
     session: Option<Arc<Session>>,
@@ -244,12 +244,12 @@ struct Granted {
 pub struct CollationId(u32);
 
 impl CollationId {
-    /// By code point; for all that is no text, too.
+    /// The order by code point; also for all that is no text.
     pub const C: Self = Self(0);
 }
 
 impl Connection {
-    /// What time it is, in seconds since 1970, from now on.
+    /// Sets the time, in seconds since 1970.
     #[inline]
     pub fn set_time(&mut self, now: u64) {
         self.now = now;
@@ -265,7 +265,7 @@ impl Connection {
         self.enter_for(role, Deed::Revoke)
     }
 
-    /// The same, for what is then done at least.
+    /// Takes a place as [`Self::enter`], for what is then done at least.
     fn enter_for(&mut self, role: Role, deed: Deed) -> Result<(), Refusal> {
         if self.role.is_some() {
             return Err(Refusal::MalformedRequest);

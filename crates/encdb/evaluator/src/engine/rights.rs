@@ -1,4 +1,4 @@
-//! What a session may do with a key, and by which grant.
+//! The rights of a session to use a key, and the grants that they come from.
 //!
 //! Without a grant the owner's own session compares and hashes what clients made, and nothing else.
 //! All else, and everything of another owner's keys, comes from grants that the key's owner signed
@@ -16,7 +16,7 @@ use pgseal_cell::PublicKey;
 use super::keys::Key;
 
 const OPERATIONS: usize = Operation::ALL.len();
-/// What may be done with a value that was derived here.
+/// The operations on a value that was derived here.
 const WITH_DERIVED: [Operation; 7] = [
     Operation::ConvertOut,
     Operation::CompareDerived,
@@ -29,7 +29,7 @@ const WITH_DERIVED: [Operation; 7] = [
 /// No grant: by default, or not at all.
 const NO_GRANT: u16 = u16::MAX;
 
-/// What may be done with one key now.
+/// The operations that are allowed with one key now.
 #[derive(Clone)]
 pub struct Rights {
     allowed: Operations,
@@ -37,7 +37,7 @@ pub struct Rights {
     by: [u16; OPERATIONS],
 }
 
-/// Whose session asks, where and when.
+/// The session that asks for rights: for whom, in which database, and when.
 #[derive(Clone, Copy)]
 pub struct Asker {
     /// The client's key; none for background work.
@@ -54,7 +54,7 @@ pub struct Asker {
 pub struct Held {
     /// The grant.
     pub grant: Arc<VerifiedGrant>,
-    /// The same as it came, for parallel workers.
+    /// The grant as it came, for parallel workers.
     pub signed: Arc<Grant>,
     /// Its owner took it back.
     pub revoked: bool,
@@ -156,7 +156,7 @@ impl Rights {
         self.allowed.has(operation)
     }
 
-    /// What may be done with derived values by these rights, and not by the others.
+    /// Returns an operation on derived values that these rights allow, and the others do not.
     pub fn beyond(&self, others: &Self) -> Option<Operation> {
         let mut gained = WITH_DERIVED.into_iter();
         gained.find(|operation| self.allows(*operation) && !others.allows(*operation))

@@ -1,4 +1,4 @@
-//! What each database role has of the process: connections, memory, and room in the audit log.
+//! The share of each database role in the process: connections, memory, and room in the audit log.
 //!
 //! The backend says which role it serves. Of connections and of memory a role gets more while it
 //! then has no more than is free: alone it gets half of all, and a role that has none finds some as
@@ -23,7 +23,8 @@ const RECORD: i64 = 320;
 /// Bytes of the log that a role may fill at once, and in a second.
 const BURST: i64 = 16 << 20;
 const RATE: i64 = 16 << 10;
-/// What counts leave of the burst, and what all leave that may wait.
+/// The bytes of the burst that counts leave free, and those that all records leave free that may
+/// wait.
 const COUNTS_LEAVE: i64 = BURST / 2;
 const LAST: i64 = BURST / 8;
 /// Roles that are remembered beside those that have something.
@@ -58,7 +59,7 @@ struct Share {
     opened: u64,
 }
 
-/// What has a record of its own in the log.
+/// A deed that has a record of its own in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deed {
     /// A session is opened.

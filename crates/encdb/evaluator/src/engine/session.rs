@@ -28,8 +28,8 @@ const MAX_KEYS: usize = 16_384;
 const MAX_NAME: usize = 1024;
 /// Grants that one session takes of its client.
 const MAX_GRANTS: usize = 1024;
-/// What a key takes beside its row, expanded, and a grant beside what its owner signed, which is
-/// there twice.
+/// The bytes that a key takes beside its row, expanded, and a grant beside what its owner signed,
+/// which is there twice.
 const KEY: usize = 3072;
 const GRANT: usize = 512;
 
@@ -37,9 +37,10 @@ const GRANT: usize = 512;
 pub struct Session {
     /// Its number in the log, from 1 on.
     pub number: u64,
-    /// What seals the states of aggregates on their way between its processes.
+    /// The cipher that seals the states of aggregates on their way between the session's
+    /// processes.
     pub states: Aead,
-    /// What [`Session::states`] was made of.
+    /// The key that [`Session::states`] was made of.
     pub states_key: Secret,
     closed: AtomicBool,
     /// How many keys it holds.
@@ -47,7 +48,7 @@ pub struct Session {
     holdings: RwLock<Holdings>,
 }
 
-/// What a session holds. Lists only grow, so that a place in them keeps its meaning.
+/// The contents of a session. Lists only grow, so that a place in them keeps its meaning.
 pub struct Holdings {
     /// The client; none for background work.
     pub subject: Option<PublicKey>,
@@ -69,7 +70,7 @@ pub struct Holdings {
     ids: BTreeSet<u32>,
     /// How many keys there are of each owner.
     of_owners: Vec<usize>,
-    /// What all this takes, and that it is taken of the role's share.
+    /// The bytes that all this takes, and their part of the role's share.
     bytes: usize,
     room: Room,
 }
@@ -92,12 +93,12 @@ impl Session {
         }
     }
 
-    /// What it holds, to read.
+    /// Returns the holdings, to read.
     pub fn read(&self) -> RwLockReadGuard<'_, Holdings> {
         self.holdings.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What it holds, to change; the engine's epoch is to be advanced afterwards.
+    /// Returns the holdings, to change; the caller advances the engine's epoch afterwards.
     pub fn write(&self) -> RwLockWriteGuard<'_, Holdings> {
         self.holdings
             .write()
@@ -174,7 +175,7 @@ impl Holdings {
         Ok(())
     }
 
-    /// Who asks, for rights.
+    /// Returns the session as it asks for rights.
     pub fn asker(&self, database: DatabaseId, now: u64) -> Asker {
         Asker {
             subject: self.subject,

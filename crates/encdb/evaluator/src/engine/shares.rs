@@ -9,13 +9,13 @@ use pgseal_cell::PublicKey;
 
 use super::roles::Role;
 
-/// Who has a thing: a key, by the role that brought it; none is a role, too.
+/// The holder of a thing: a key, by the role that brought it; None is a role, too.
 pub type Holder = (Option<Role>, PublicKey);
 
-/// What holders have here, each thing with its weight, at most so much of all.
+/// The things that holders have here, each with its weight, at most so much of all.
 pub struct Shares<T> {
     of: BTreeMap<Holder, Share<T>>,
-    /// What the keys of each role have together.
+    /// The weight of what the keys of each role have together.
     roles: BTreeMap<Option<Role>, usize>,
     taken: usize,
     most: usize,
@@ -44,12 +44,12 @@ impl<T> Shares<T> {
         }
     }
 
-    /// What each holder has, the oldest first.
+    /// Returns the things of each holder, the oldest first.
     pub fn all(&self) -> impl Iterator<Item = impl Iterator<Item = &T>> {
         { self.of.values() }.map(|share| share.things.iter().map(|(_, thing)| thing))
     }
 
-    /// What this key has, whichever role brought it.
+    /// Returns the things of this key, whichever role brought it.
     pub fn of(&self, key: PublicKey) -> impl Iterator<Item = &T> {
         let shares = { self.roles.keys() }.filter_map(move |role| self.of.get(&(*role, key)));
         shares.flat_map(|share| share.things.iter().map(|(_, thing)| thing))
@@ -88,8 +88,8 @@ impl<T> Shares<T> {
         Ok(())
     }
 
-    /// Of the role that has the most the key that has the most, if the holder has less with this
-    /// weight more.
+    /// Returns the key that has the most, of the role that has the most. None if `who` has no less
+    /// with this weight more.
     fn who_gives(&self, who: Holder, weight: usize) -> Option<Holder> {
         let own = self.roles.get(&who.0).map_or(0, |own| *own) + weight;
         let (&role, &heaviest) = self.roles.iter().max_by_key(|(_, weight)| **weight)?;

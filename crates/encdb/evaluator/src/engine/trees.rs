@@ -33,7 +33,7 @@ pub struct PageId {
 
 /// A page as a backend handed it over.
 pub struct Page {
-    /// What its cells are sealed with.
+    /// The identity of the key that its cells are sealed with.
     pub key: KeyIdentity,
     cells: Box<[u8]>,
     /// Where each cell ends.
@@ -45,7 +45,7 @@ pub struct Page {
     used: AtomicBool,
 }
 
-/// What a cell of a page holds.
+/// The content of a cell of a page.
 pub struct Known {
     /// The value.
     pub value: Value,
@@ -101,7 +101,7 @@ impl Page {
             .map_or(self.cells.len(), |end| usize::from(*end))
     }
 
-    /// What the cell holds, which `open` finds if nobody did before.
+    /// Returns the content of the cell, which `open` finds if it was not found before.
     pub fn known<E>(
         &self,
         at: usize,

@@ -24,7 +24,7 @@ pub struct Locale(libc::locale_t);
 // SAFETY: glibc's locale objects do not change after they were made; the functions that take one
 // may be called by several threads.
 unsafe impl Send for Locale {}
-// SAFETY: as above.
+// SAFETY: glibc's locale objects do not change after they were made, so threads may share one.
 unsafe impl Sync for Locale {}
 
 extern "C" {

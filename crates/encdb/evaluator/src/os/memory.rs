@@ -22,7 +22,7 @@ const MAX_BLOCK: usize = 32 << 10;
 const CLASSES: usize = (MAX_BLOCK / MIN_BLOCK).trailing_zeros() as usize + 1;
 const CHUNK: usize = 256 << 10;
 const PAGE: usize = 4096;
-/// In front of a block of AWS-LC: its size.
+/// The bytes in front of a block of AWS-LC, which hold its size.
 const HEADER: usize = 16;
 
 static UNLOCKED: AtomicUsize = AtomicUsize::new(0);
@@ -249,7 +249,7 @@ mod tests {
         Layout::from_size_align(size, align).expect("a layout")
     }
 
-    /// What fills a block: not zero, and not its neighbour's.
+    /// Returns the byte that fills a block: not zero, and not its neighbour's.
     fn mark(index: usize) -> u8 {
         u8::try_from(index % 251).expect("a byte") + 1
     }
@@ -275,7 +275,8 @@ mod tests {
                 bytes.fill(mark(index));
             }
             for (index, (start, layout)) in blocks.iter().zip(&layouts).enumerate() {
-                // SAFETY: as above.
+                // SAFETY: `start` is a live block of `heap` with `layout.size()` bytes, all
+                // written above.
                 let bytes = unsafe { std::slice::from_raw_parts(*start, layout.size()) };
                 assert!(bytes.iter().all(|byte| *byte == mark(index)));
                 // SAFETY: given back once.

@@ -1,4 +1,5 @@
-//! What only the kernel and libc can do. All `unsafe` code of this crate is below this directory.
+//! Tasks that only the kernel and libc can do. All `unsafe` code of this crate is below this
+//! directory.
 #![allow(unsafe_code)]
 
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};

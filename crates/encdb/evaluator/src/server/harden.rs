@@ -1,7 +1,7 @@
-//! What the process gives up before it takes the first connection.
+//! Rights that the process gives up before it takes the first connection.
 //!
-//! In this order: limits and locked memory while it may still be root, then root itself, then the
-//! right to be looked into ([`no_inspection`]), last the system calls ([`fence`]).
+//! They go in this order: limits and locked memory while it may still be root, then root itself,
+//! then the right to be looked into ([`no_inspection`]), last the system calls ([`fence`]).
 
 use std::collections::BTreeMap;
 
@@ -72,7 +72,7 @@ pub enum Lock {
     AsFar,
 }
 
-/// What memory is locked by, once root's rights are gone.
+/// The bound within which memory is locked, once root's rights are gone.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Within {
     /// The limit suffices, or need not.
@@ -186,7 +186,8 @@ fn apply(calls: &[i64], others: SeccompAction, these: SeccompAction) -> Result<(
     seccompiler::apply_filter_all_threads(&program).map_err(|error| fence(&error))
 }
 
-/// What serving takes: memory, threads, waiting, the sockets that are there, the log.
+/// The system calls that serving takes: memory, threads, waiting, the sockets that are there, the
+/// log.
 const ALLOWED: &[i64] = &[
     // memory: the heap, stacks, rings
     libc::SYS_brk,
@@ -249,7 +250,7 @@ const ALLOWED: &[i64] = &[
     libc::SYS_write,
 ];
 
-/// What nobody calls here but an intruder.
+/// The system calls that only an intruder makes here.
 const FATAL: &[i64] = &[
     libc::SYS_bpf,
     libc::SYS_connect,

@@ -12,7 +12,7 @@ use nix::sys::socket::{sendmsg, ControlMessage, MsgFlags};
 use pgseal_evaluator::client::{GREETING, VERSION};
 use pgseal_evaluator_proto::ring::{wake_server, Futex, Mapping};
 
-/// What a client is told beside the greeting.
+/// The answers to a client, beside the greeting.
 const WELCOME: u8 = 0;
 const TOO_MANY: u8 = 1;
 

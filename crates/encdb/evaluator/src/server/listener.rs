@@ -136,7 +136,7 @@ mod tests {
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
     }
 
-    /// Whoever may write the directory swaps the new socket for a link to a file of ours.
+    /// An attacker who may write the directory swaps the new socket for a link to a file of ours.
     #[test]
     fn a_file_that_takes_the_sockets_place_keeps_its_mode() {
         let directory = tempfile::tempdir().unwrap();

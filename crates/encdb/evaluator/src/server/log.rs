@@ -25,7 +25,7 @@ struct Open {
     warned: bool,
 }
 
-/// What is left of the disk when it is said: a part of so many of all.
+/// The log warns when less than one block in so many of the disk is free.
 const NEARLY_FULL: u64 = 10;
 
 impl Log {

@@ -58,7 +58,7 @@ pub enum ServeError {
     Kernel(&'static str, Errno),
 }
 
-/// What every thread works with; lives as long as the process.
+/// The state that every thread works with; it lives as long as the process.
 pub struct Server {
     engine: Engine,
     log: Log,

@@ -115,8 +115,8 @@ fn answer(link: &Link, connection: &mut Connection, request: &[u8], response: &m
     }
 }
 
-/// What a large request needs of the role's share. Others of the role are answered meanwhile, and
-/// give theirs back.
+/// Takes the bytes that a large request needs of the role's share. Others of the role are answered
+/// meanwhile, and give theirs back. None if they do not suffice in time, or the connection ends.
 fn take(mut room: Room, bytes: usize, link: &Link) -> Option<Room> {
     for _ in 0..LOOKS {
         if room.fit(bytes).is_ok() {

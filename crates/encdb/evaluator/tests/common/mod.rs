@@ -233,7 +233,7 @@ pub fn open(
     )
 }
 
-/// The same, by whatever relays messages.
+/// Opens `owner`'s keys for the client `client` by any `relay` of messages.
 pub fn open_by(
     mut relay: impl FnMut(&[u8]) -> Result<Vec<u8>, u16>,
     owner: &Party,
@@ -293,7 +293,7 @@ pub fn load(connection: &mut Connection, key: &Sealer) -> u32 {
         .unwrap()
 }
 
-/// What a request is answered by, or the code of the refusal.
+/// Returns the answer to a request, or the code of the refusal.
 pub fn call(connection: &mut Connection, request: &Request<'_>) -> Result<Vec<u8>, u16> {
     let (mut bytes, mut response) = (Vec::new(), Vec::new());
     request.encode(&mut bytes);
