@@ -1,4 +1,5 @@
-//! What a page costs the cipher alone, measured in this process before and after a recipe's rounds.
+//! Measures the cost of a page for the cipher alone, in this process, before and after a recipe's
+//! rounds.
 //!
 //! `FileCipher` is what the library runs; it is measured on one page that stays in the processor's
 //! caches, on one thread. The figure is the median over short rounds, so that a neighbour that
@@ -17,9 +18,9 @@ const CALLS: u32 = 200;
 /// Nanoseconds that a page takes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PageCost {
-    /// To decrypt it.
+    /// The time that decryption takes, in nanoseconds.
     pub open_ns: f64,
-    /// To encrypt it.
+    /// The time that encryption takes, in nanoseconds.
     pub seal_ns: f64,
 }
 

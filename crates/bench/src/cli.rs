@@ -33,7 +33,7 @@ pub enum Command {
     Serve(Serve),
 }
 
-/// What is to be done.
+/// A task that the command line asks for.
 pub enum Task<'a> {
     /// Run a recipe.
     Run(&'a RunOptions, Box<dyn Recipe>),
@@ -48,7 +48,7 @@ pub enum Task<'a> {
 }
 
 impl Command {
-    /// What the command line says.
+    /// Returns the task that the command line asks for.
     pub fn task(&self) -> Task<'_> {
         match self {
             Self::Readonly(args) => Task::Run(&args.run, Box::new(args.recipe())),

@@ -16,7 +16,7 @@ use crate::statistics::{difference, estimate, Difference, Estimate, LEVEL};
 /// Why they cannot be compared.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Incomparable {
-    /// Of different recipes.
+    /// The two reports are of different recipes.
     #[error("one is of {0} and the other of {1}: give two reports of one recipe")]
     Recipes(String, String),
     /// No variant of a case is in both.
@@ -24,7 +24,7 @@ pub enum Incomparable {
     NothingInBoth,
 }
 
-/// What became of a figure.
+/// The change of a figure between two reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
     /// The interval of the difference lies below zero.
@@ -69,12 +69,12 @@ pub struct Row {
     pub a: Estimate,
     /// After.
     pub b: Estimate,
-    /// Of the means; none if there are too few rounds.
+    /// The difference of the means; none if there are too few rounds.
     pub difference: Option<Difference>,
 }
 
 impl Row {
-    /// What became of it.
+    /// Returns the change of the figure.
     pub fn change(&self) -> Change {
         self.difference.map_or(Change::TooFewRounds, Change::of)
     }
@@ -83,11 +83,11 @@ impl Row {
 /// Both, figure by figure.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Comparison {
-    /// What is in both.
+    /// The figures that both reports have.
     pub rows: Vec<Row>,
-    /// What is in one only, by name.
+    /// The names of figures that only one report has.
     pub left_out: Vec<String>,
-    /// What was asked for in another way, by its name among the parameters.
+    /// The names of the parameters that differ.
     pub parameters: Vec<String>,
     /// Machines or versions differ: what changed may be theirs.
     pub elsewhere: bool,
@@ -155,7 +155,7 @@ pub fn compare(a: &Report, b: &Report) -> Result<Comparison, Incomparable> {
     })
 }
 
-/// What was measured of a variant in a case.
+/// The measured ratios of a variant in a case.
 struct Named {
     case: String,
     variant: String,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use crate::compare::Incomparable;
 
-/// What a recipe, or what prepares it, ends with.
+/// An error that ends a recipe or its preparation.
 #[derive(Debug, thiserror::Error)]
 pub enum BenchError {
     /// Asked for something that cannot be.

@@ -1,4 +1,5 @@
-//! From raw rounds to figures; pure. Whoever shows a report or compares two computes them here.
+//! Computes figures from raw rounds; pure. Reports and comparisons both compute their figures
+//! here.
 //!
 //! Everything is compared within a round, where the variants shared the state of the machine: a
 //! figure is the median over the rounds of a ratio to stock (or of a difference from it). Clusters
@@ -15,7 +16,7 @@ use crate::statistics::{estimate, median, Estimate};
 /// scale up noise.
 const PAGES_THAT_COUNT: f64 = 0.01;
 
-/// What may be said of a loss, given the limit that is aimed at.
+/// The conclusion that a loss allows, given the limit that is aimed at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// The interval includes "no loss" and ends at the limit or before.
@@ -33,7 +34,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// What `loss` says.
+    /// Returns the verdict on `loss`.
     pub fn of(loss: Estimate, limit: f64) -> Self {
         match (loss.low <= 0.0, loss.high <= limit) {
             _ if !loss.decides() => Self::TooFewRounds,
@@ -55,9 +56,10 @@ pub struct Figure {
     pub rounds: usize,
     /// Median of its values, in the case's metric.
     pub value: f64,
-    /// Of throughput, or of time: as a fraction of stock's. 0.01 is 1 % worse, negative is better.
+    /// The loss of throughput, or of time, as a fraction of stock's. 0.01 is 1 % worse; negative
+    /// is better.
     pub loss: Estimate,
-    /// What the loss says; none for stock itself.
+    /// The verdict on the loss; none for stock itself.
     pub verdict: Option<Verdict>,
     /// Median of CPU microseconds per unit of work.
     pub cpu_us: f64,
@@ -65,13 +67,13 @@ pub struct Figure {
     pub cpu_ratio: Estimate,
     /// CPU microseconds per unit of work more than stock's.
     pub extra_us: Estimate,
-    /// Of sealed variants.
+    /// The share of the cipher; only sealed variants have one.
     pub cipher: Option<CipherShare>,
     /// Medians of the samples' further figures (`hit_rate` …).
     pub extra: BTreeMap<String, f64>,
 }
 
-/// What of the extra CPU is the cipher.
+/// The part of the extra CPU that the cipher takes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CipherShare {
     /// Median of pages decrypted per unit of work.
@@ -121,7 +123,7 @@ pub fn cpu_us(sample: &Sample) -> f64 {
     (sample.user_s + sample.system_s) * 1e6 / sample.work
 }
 
-/// What is compared with another report's: independent values of one variant of one case.
+/// Independent values of one variant of one case, to compare with another report's.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ratios {
     /// Losses, as a fraction of stock's value.

@@ -168,7 +168,7 @@ fn scattered(random: &mut fastrand::Rng, sets: u32, rounds_per_set: u32) -> Repo
     report(&rounds)
 }
 
-/// What share of the intervals includes the truth.
+/// Returns the share of the intervals that include the truth.
 fn covered(sets: u32, rounds_per_set: u32) -> f64 {
     const RUNS: u32 = 1000;
     let mut random = fastrand::Rng::with_seed(1);

@@ -1,4 +1,5 @@
-//! What a recipe measured: its JSON file is a [`Report`], and reports are made from nothing else.
+//! The measurements of a recipe: its JSON file is a [`Report`], and reports are made from nothing
+//! else.
 //!
 //! Raw rounds are kept, figures are not: whoever reads the file computes them again. A round of a
 //! case runs every variant once, in random order; only samples of one round are compared, because
@@ -23,20 +24,21 @@ pub struct Report {
     pub recipe: String,
     /// Where it ran.
     pub machine: Machine,
-    /// What was asked for and what followed from it (scale, seconds, settings …), for the reader.
+    /// The parameters asked for, and what followed from them (scale, seconds, settings …), for the
+    /// reader.
     pub parameters: BTreeMap<String, serde_json::Value>,
     /// How long it was to go on; older files do not say it.
     #[serde(default)]
     pub asked: Option<Asked>,
-    /// Of the order of variants and of the loads' own randomness.
+    /// The seed of the order of variants and of the loads' own randomness.
     pub seed: u64,
     /// When it began, RFC 3339, UTC.
     pub started: String,
     /// Why it ended early: interrupted, time limit, a server that died. None: all was run.
     pub ended_early: Option<String>,
-    /// In the order of tables; [`STOCK`] is one of them.
+    /// The variants, in the order of tables; [`STOCK`] is one of them.
     pub variants: Vec<Variant>,
-    /// In the order of tables.
+    /// The cases, in the order of tables.
     pub cases: Vec<Case>,
     /// The cipher's own speed in the same run, before and after, by key length.
     pub cipher: Vec<CipherSpeed>,
@@ -57,7 +59,7 @@ pub struct Asked {
     pub time_limit_s: Option<u64>,
 }
 
-/// What stands beside stock.
+/// A measured variant: stock or one beside it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Variant {
     /// `stock`, `loaded` (the library preloaded, nothing sealed), `sealed-256` …, or a peer's name.
@@ -94,17 +96,18 @@ pub struct Case {
     pub group: String,
     /// Place on the group's axis, if it has one: (`connections`, 12).
     pub axis: Option<(String, f64)>,
-    /// What [`Sample::value`] says.
+    /// The meaning of [`Sample::value`].
     pub metric: Metric,
     /// The loss that is aimed at, as a fraction: 0.005 is half a per cent.
     pub limit: f64,
-    /// What others published for this case, or lost when we ran them: fractions of their stock.
+    /// The losses that others published for this case, or had when we ran them: fractions of their
+    /// stock.
     pub published: Vec<Published>,
     /// One per round that was finished.
     pub rounds: Vec<Round>,
 }
 
-/// What is compared.
+/// The quantity that is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Metric {
@@ -135,7 +138,7 @@ impl Metric {
     }
 }
 
-/// Whose word a figure of another product is.
+/// The source of a figure of another product.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Origin {
@@ -154,7 +157,7 @@ pub struct Published {
     pub origin: Origin,
     /// Whose: `pg_tde, 2026-07`.
     pub source: String,
-    /// What was measured there: `TDE-9 on`, `128 bits, checksums`.
+    /// The variant that was measured there: `TDE-9 on`, `128 bits, checksums`.
     pub variant: String,
     /// Their stock's figure, in the case's metric, where it was published.
     pub stock: Option<f64>,
@@ -167,18 +170,18 @@ pub struct Published {
 /// All variants once.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Round {
-    /// From 0.
+    /// The number of the round, counted from 0.
     pub number: u32,
     /// Which set of clusters it ran on, from 0: clusters made alike differ by some per cent.
     pub set: u32,
-    /// By name of variant.
+    /// The samples, by name of variant.
     pub samples: BTreeMap<String, Sample>,
 }
 
 /// One run of one variant.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
-    /// In the case's metric.
+    /// The measured value, in the case's metric.
     pub value: f64,
     /// Transactions, or tasks, that the processor time below was spent on.
     pub work: f64,
@@ -186,7 +189,7 @@ pub struct Sample {
     pub user_s: f64,
     /// System seconds, likewise.
     pub system_s: f64,
-    /// What the library counted; zeros where none was loaded.
+    /// The pages that the library counted; zeros where none was loaded.
     pub pages: Pages,
     /// Other figures worth a column: `hit_rate` …
     pub extra: BTreeMap<String, f64>,
@@ -204,7 +207,7 @@ pub struct Pages {
     pub sealed: u64,
 }
 
-/// What one page of 8 kB costs the cipher alone, on one thread.
+/// The cost of one page of 8 kB for the cipher alone, on one thread.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CipherSpeed {
     /// Key length in bits.

@@ -1,4 +1,4 @@
-//! What a run leaves: its JSON file, replaced whole after every round, the page, and the tables.
+//! The output of a run: its JSON file, replaced whole after every round, the page, and the tables.
 
 use std::fs;
 use std::io::{self, Write};
@@ -60,7 +60,7 @@ fn read(path: &Path) -> Result<Report, BenchError> {
     }
 }
 
-/// To standard output.
+/// Prints `text` to standard output.
 fn print(text: &str) -> Result<(), BenchError> {
     let mut out = io::stdout().lock();
     writeln!(out, "{}", text.trim_end())

@@ -128,7 +128,8 @@ pub const CHECKSUMS: [(u16, [f64; 2]); 4] = [
     (256, [2450.3, 2443.1]),
 ];
 
-/// What stands beside a pgbench case: the table's nearest scale, and its nearest row.
+/// Returns the published figures for a pgbench case: the table's nearest scale, and its nearest
+/// row.
 pub fn nearest(tables: &[Table], scale: u32, connections: u32) -> Vec<Published> {
     let far = |a: u32, b: u32| (f64::from(a) / f64::from(b)).ln().abs();
     let closer = |a: f64, b: f64| a.total_cmp(&b);
@@ -161,7 +162,8 @@ fn of_row(scale: u32, row: &Row) -> Vec<Published> {
     vec![published("TDE-9", on_9), published("TDE-4", on_4)]
 }
 
-/// What stands beside a column of the table of checksums: each key length against no TDE.
+/// Returns the published figures for a column of the table of checksums: each key length against
+/// no TDE.
 pub fn checksums(on: bool) -> Vec<Published> {
     let (_, stock) = CHECKSUMS[0];
     let column = usize::from(on);

@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use fastrand::Rng;
 
-/// What a recipe does if the command line says nothing else.
+/// The defaults of a recipe, for what the command line does not say.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Defaults {
     /// Rounds.
     pub rounds: u32,
     /// Rounds that one set of clusters serves: 1, unless making a set takes long.
     pub rounds_per_set: u32,
-    /// Of the sealed variants, in bits.
+    /// The key lengths of the sealed variants, in bits.
     pub key_lengths: &'static [u16],
 }
 
@@ -28,12 +28,12 @@ pub struct Plan {
     pub time_limit: Option<Duration>,
 }
 
-/// What comes now.
+/// The next step of a schedule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
     /// One more round, on this set of clusters.
     Round {
-        /// From 0.
+        /// The number of the set, counted from 0.
         set: u32,
     },
     /// All is done.
@@ -55,7 +55,8 @@ impl Plan {
         }
     }
 
-    /// What comes after `done` rounds in `elapsed`, when the widest interval reaches that far.
+    /// Returns the step after `done` rounds in `elapsed`, when the widest interval reaches that
+    /// far.
     pub fn next(&self, done: u32, widest: Option<f64>, elapsed: Duration) -> Next {
         if done >= self.rounds && self.is_narrow(widest) {
             return Next::Enough;
@@ -99,7 +100,7 @@ pub struct Turn {
     pub case: usize,
     /// Its contenders, by their places.
     pub contenders: Vec<usize>,
-    /// For the loads' own randomness, which is the same for all of them.
+    /// The seed of the loads' own randomness, which is the same for all of them.
     pub seed: u64,
 }
 

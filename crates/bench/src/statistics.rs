@@ -1,4 +1,4 @@
-//! What may be concluded from few independent values: medians with exact intervals, and differences
+//! Concludes from few independent values: medians with exact intervals, and differences
 //! of means; pure. `figures` and `compare` decide which values those are.
 //!
 //! An interval of a median goes from one value to another of those measured: it misses the median
@@ -38,7 +38,7 @@ impl Estimate {
         self.level >= LEVEL
     }
 
-    /// What a ratio is more than 1.
+    /// Returns the excess of a ratio over 1.
     pub fn over_one(self) -> Self {
         Self {
             median: self.median - 1.0,
@@ -100,7 +100,7 @@ fn left_out(values: usize) -> (usize, f64) {
     (0, 1.0 - missed)
 }
 
-/// By how much the mean of `b` is more than that of `a`, with an interval that misses the truth
+/// Returns how much the mean of `b` exceeds that of `a`, with an interval that misses the truth
 /// that often. Both have two values or more.
 pub fn difference(a: &[f64], b: &[f64], misses: f64) -> Difference {
     let ((mean_a, square_a), (mean_b, square_b)) = (mean(a), mean(b));
@@ -127,8 +127,9 @@ fn mean(values: &[f64]) -> (f64, f64) {
     (mean, squares / (count - 1.0) / count)
 }
 
-/// What Student's t is beyond, to either side, that often: by the angle whose tangent is t over the
-/// root of the degrees of freedom, since its density is a power of the cosine.
+/// Returns the value that Student's t is beyond, to either side, that often. It uses the angle
+/// whose tangent is t over the root of the degrees of freedom, since its density is a power of the
+/// cosine.
 fn student(freedom: f64, misses: f64) -> f64 {
     let width = FRAC_PI_2 / f64::from(SLICES);
     let slice = |at: u32| ((f64::from(at) + 0.5) * width).cos().powf(freedom - 1.0);

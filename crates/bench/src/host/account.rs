@@ -1,4 +1,4 @@
-//! What a server's processes have cost so far, read from /proc while they live.
+//! Reads from /proc what a server's processes have cost so far, while they live.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -9,7 +9,7 @@ use nix::unistd::{sysconf, SysconfVar};
 
 use crate::host::process::Cpu;
 
-/// Of /proc/PID/stat, counted after the program's name.
+/// The fields of /proc/PID/stat, counted after the program's name.
 const PARENT: usize = 1;
 const UTIME: usize = 11;
 const STIME: usize = 12;

@@ -36,7 +36,7 @@ const LOOK: Duration = Duration::from_millis(10);
 /// Beside the usual one, which a cluster has while it is filled.
 const FIRST_PORT: usize = 5433;
 
-/// For all clusters: no checkpoint and no vacuum begins by itself while a load runs.
+/// The settings of all clusters: no checkpoint and no vacuum begins by itself while a load runs.
 const SETTINGS: &str = "listen_addresses = ''
 fsync = on
 autovacuum = off
@@ -45,7 +45,7 @@ max_wal_size = 16GB
 min_wal_size = 512MB
 ";
 
-/// What a cluster is made with.
+/// The settings that a cluster is made with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     /// Data checksums. A sealed cluster without them gets `wal_log_hints`: it is refused otherwise.
@@ -64,10 +64,10 @@ pub struct Cluster {
     pub counters: PathBuf,
 }
 
-/// What a load cost its server.
+/// The cost of a load for its server.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Spent {
-    /// Of the whole server.
+    /// The processor time of the whole server.
     pub cpu: Cpu,
     /// That its library decrypted and encrypted.
     pub pages: Pages,
@@ -345,7 +345,7 @@ impl Server<'_> {
         self.pid_file(0) == self.pid().to_string() && self.pid_file(7) == "ready"
     }
 
-    /// What its socket is named by.
+    /// Returns the port, which names the server's socket.
     pub fn port(&self) -> String {
         self.pid_file(3)
     }

@@ -1,4 +1,4 @@
-//! What stands beside each other in a round: the variants, and how each runs its programs.
+//! The contenders of a round: the variants, and how each runs its programs.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use crate::options::RunOptions;
 pub enum Kind {
     /// Stock PostgreSQL.
     Stock,
-    /// The same on the same data, with the library preloaded and nothing sealed.
+    /// Stock's programs on the same data, with the library preloaded and nothing sealed.
     Loaded,
     /// A sealed cluster.
     Sealed,
@@ -50,7 +50,7 @@ impl Contender {
     }
 }
 
-/// What the command line asks for: stock first.
+/// Returns the contenders that the command line asks for, stock first.
 pub fn all(
     options: &RunOptions,
     key_lengths: &[u16],

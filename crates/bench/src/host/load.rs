@@ -17,7 +17,7 @@ use crate::host::Host;
 
 const TURN: Duration = Duration::from_millis(100);
 const LOOK: Duration = Duration::from_millis(20);
-/// For a client that was asked to end.
+/// The time that a client has to end once it is asked to.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A client on a server that is paused when it is not its turn.
@@ -31,12 +31,12 @@ pub struct Load<'l, 's> {
     ran: Duration,
 }
 
-/// What came of a load.
+/// The result of a load.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Done {
-    /// What the client printed.
+    /// The text that the client printed.
     pub output: String,
-    /// Of its server's turns, together.
+    /// The sum of the times of its server's turns.
     pub seconds: f64,
 }
 

@@ -84,7 +84,7 @@ impl Host {
         self.command(&self.pg.join(name))
     }
 
-    /// What the others are compared with.
+    /// Returns stock, which the others are compared with.
     pub fn stock(&self) -> &Contender {
         &self.contenders[0]
     }

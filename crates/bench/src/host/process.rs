@@ -29,9 +29,9 @@ use crate::host::account;
 const LOOK: Duration = Duration::from_millis(100);
 /// A program that is asked to end gets that long before it is killed.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// What a program left behind gets that long to end.
+/// The time that programs have to end when another program left them behind.
 const ORPHANS_LIMIT: Duration = Duration::from_secs(60);
-/// Of what a program or server printed, shown with an error.
+/// The number of lines, of a program's or server's output, that an error shows.
 const LAST_LINES: usize = 12;
 
 /// Set when the user wants it to stop.
@@ -48,14 +48,14 @@ impl Stop {
 /// User and system seconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Cpu {
-    /// In the programs.
+    /// The time in the programs.
     pub user_s: f64,
-    /// In the kernel for them.
+    /// The time in the kernel for them.
     pub system_s: f64,
 }
 
 impl Cpu {
-    /// What came since.
+    /// Returns the time since `before`.
     pub fn since(self, before: Self) -> Self {
         Self {
             user_s: self.user_s - before.user_s,
@@ -78,13 +78,13 @@ pub struct Finished {
     program: String,
     /// How it ended.
     pub status: ExitStatus,
-    /// What it printed.
+    /// The text on its standard output.
     pub stdout: String,
-    /// What it printed there.
+    /// The text on its standard error.
     pub stderr: String,
-    /// From its start to its end.
+    /// The time from its start to its end.
     pub elapsed: Duration,
-    /// Of it and all that it waited for.
+    /// The processor time of the program and of all that it waited for.
     pub cpu: Cpu,
 }
 
@@ -161,7 +161,7 @@ impl Program {
         }
     }
 
-    /// What came of it, once it has ended.
+    /// Returns the result of the program, once it has ended.
     pub fn finish(mut self) -> Result<Finished, BenchError> {
         let elapsed = self.since.elapsed();
         let child = self.child.as_mut().expect("it is finished once only");
@@ -306,7 +306,7 @@ pub fn last_lines_of(path: &Path) -> Result<String, BenchError> {
     Ok(last_lines(&String::from_utf8_lossy(&bytes)))
 }
 
-/// What all that was waited for has cost.
+/// Returns the processor time of all children that were waited for.
 pub fn children_cpu() -> io::Result<Cpu> {
     let usage = getrusage(UsageWho::RUSAGE_CHILDREN)?;
     Ok(Cpu {

@@ -1,4 +1,4 @@
-//! What a run needs, computed before anything is made, against what there is.
+//! Compares the needs of a run with what there is, before anything is made.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use nix::sys::statvfs::statvfs;
 use crate::error::BenchError;
 use crate::host::machine;
 
-/// What a set of clusters takes at its largest.
+/// The most that a set of clusters takes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Needs {
     /// Bytes below the data directory.

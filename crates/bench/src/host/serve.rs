@@ -18,13 +18,13 @@ use nix::unistd::{getppid, Pid};
 use crate::error::BenchError;
 use crate::host::Host;
 
-/// What it becomes.
+/// The process that becomes the server.
 #[derive(Debug, Args)]
 pub struct Serve {
     /// The benchmark's process id
     #[arg(long)]
     parent: i32,
-    /// For LD_PRELOAD
+    /// The library for `LD_PRELOAD`
     #[arg(long)]
     preload: Option<PathBuf>,
     program: PathBuf,

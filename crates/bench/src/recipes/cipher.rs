@@ -53,7 +53,7 @@ pub struct Cipher {
     output: Output,
 }
 
-/// What is measured, in the order of the variants.
+/// The implementation that is measured, in the order of the variants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Subject {
     AwsLc,
@@ -249,7 +249,7 @@ fn aws_lc(cell: Cell) -> Result<f64, BenchError> {
     })
 }
 
-/// What is encrypted.
+/// The pages that are encrypted.
 struct Pages(Vec<[u8; UNIT]>);
 
 impl Pages {

@@ -1,4 +1,4 @@
-//! What a recipe is, and all of them, one file each.
+//! The definition of a recipe, and all recipes, one file each.
 //!
 //! A recipe says what it measures ([`Recipe::cases`]), what that takes, and makes sets of what its
 //! samples run on. The driver (`run.rs`) decides the order, keeps the rounds, and ends what runs. A
@@ -35,13 +35,13 @@ pub trait Recipe {
     /// How many rounds, on how many sets of clusters, if the command line does not say it.
     fn defaults(&self) -> Defaults;
 
-    /// What was asked for, for the report's reader.
+    /// Returns the parameters that were asked for, for the report's reader.
     fn parameters(&self) -> BTreeMap<String, serde_json::Value>;
 
     /// The cases in the order of tables, without rounds.
     fn cases(&self) -> Vec<Case>;
 
-    /// What one set of clusters for these takes at its largest.
+    /// Returns the most that one set of clusters for these contenders takes.
     fn needs(&self, contenders: &[Contender]) -> Needs;
 
     /// Makes what samples run on, below `home`, an empty directory that goes when the set is
@@ -49,13 +49,14 @@ pub trait Recipe {
     fn make_set(&mut self, home: &Path, host: &Host) -> Result<Box<dyn Set>, BenchError>;
 }
 
-/// What the samples of some rounds run on: for each contender the same, but for what stores it.
+/// The data that the samples of some rounds run on. All contenders have the same, stored their own
+/// way.
 pub trait Set {
     /// One run of each contender, which leaves the set fit for the next.
     fn run(&mut self, runs: &Runs<'_>) -> Result<Samples, BenchError>;
 }
 
-/// By contenders' names.
+/// Samples, by contenders' names.
 pub type Samples = BTreeMap<String, Sample>;
 
 /// A case of a round: one run of each contender.
@@ -64,7 +65,7 @@ pub struct Runs<'a> {
     pub case: usize,
     /// All of them, in random order.
     pub contenders: &'a [&'a Contender],
-    /// For the loads' own randomness, which is the same for all of them.
+    /// The seed of the loads' own randomness, which is the same for all contenders.
     pub seed: u64,
     /// Where they run.
     pub host: &'a Host,
@@ -105,7 +106,7 @@ impl Runs<'_> {
         Ok(())
     }
 
-    /// What came of runs by turns.
+    /// Names the samples of runs that alternate between the contenders.
     pub fn samples(&self, each: impl Iterator<Item = Sample>) -> Samples {
         self.host.bar.inc(self.contenders.len() as u64);
         let names = self.contenders.iter().map(|one| one.name().to_owned());

@@ -1,4 +1,5 @@
-//! What the recipes that run pgbench share: their cases, what these take, and their options.
+//! The common part of the recipes that run pgbench: their cases, what these take, and their
+//! options.
 
 mod clusters;
 
@@ -19,7 +20,7 @@ use crate::schedule::Defaults;
 pub(crate) use clusters::transactions;
 use clusters::{keys, Clusters, Key};
 
-/// What a branch takes on disk, with its indexes and room to grow.
+/// The bytes that a branch takes on disk, with its indexes and room to grow.
 const BYTES_PER_SCALE: u64 = 18 << 20;
 /// About twice what its tables and indexes take.
 const BUFFERS_MB_PER_SCALE: u32 = 32;
@@ -67,15 +68,15 @@ pub struct Cells {
     pub shared_buffers: Option<u32>,
 }
 
-/// What a recipe by scale and connections adds.
+/// The part that a recipe adds to its scales and connections.
 pub struct Load {
     /// The recipe's name.
     pub name: &'static str,
-    /// What pgbench runs.
+    /// The script that pgbench runs.
     pub script: Script,
     /// The loss that is aimed at.
     pub limit: f64,
-    /// What stands beside a scale and a number of connections.
+    /// The figures of others for a scale and a number of connections.
     pub published: fn(u32, u32) -> Vec<Published>,
 }
 
@@ -150,11 +151,11 @@ pub struct Cell {
 pub struct Pgbench {
     /// The recipe's name.
     pub name: &'static str,
-    /// What pgbench runs.
+    /// The script that pgbench runs.
     pub script: Script,
     /// The cases.
     pub cells: Vec<Cell>,
-    /// Of one run.
+    /// The duration of one run.
     pub seconds: u32,
     /// shared_buffers.
     pub buffers_mb: u32,

@@ -27,7 +27,7 @@ use crate::schedule::Defaults;
 use clusters::Clusters;
 use driver::Driver;
 
-/// What a warehouse takes when it is loaded, with its indexes.
+/// The bytes that a loaded warehouse takes, with its indexes.
 const BYTES_PER_WAREHOUSE: u64 = 110 << 20;
 /// 36 GB for 2000 warehouses, as published: a sixth of the data.
 const BUFFERS_MB_PER_WAREHOUSE: u32 = 18;
@@ -82,7 +82,7 @@ pub struct Tprocc {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Ramp(Vec<u32>);
 
-/// What an option stands for that was not given.
+/// The values of options that were not given.
 struct Shape {
     warehouses: u32,
     users: u32,
@@ -264,7 +264,7 @@ pub struct TprocC {
     settings: Vec<String>,
     driver: Option<PathBuf>,
     rounds_per_set: u32,
-    /// What the driver has filled, by contender, and all sets are copies of.
+    /// The clusters that the driver has filled, by contender. All sets are copies of them.
     loaded: BTreeMap<String, Cluster>,
     defaults: Defaults,
 }

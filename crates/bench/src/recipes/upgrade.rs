@@ -71,7 +71,7 @@ pub struct PgUpgrade {
     rounds: u32,
 }
 
-/// In the order of the cases.
+/// The index of the case of elapsed time, in the order of the cases.
 const ELAPSED: usize = 0;
 
 impl Recipe for PgUpgrade {

@@ -27,7 +27,7 @@ const MAX_STEPS: usize = 240;
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Chart {
     pub(super) title: String,
-    /// For those who do not see it.
+    /// The description for readers who do not see the chart.
     pub(super) description: String,
     /// Colours and what they stand for, in the order of the report.
     pub(super) legend: Vec<(Colour, String)>,
@@ -232,7 +232,7 @@ fn bars(group: &Group, scale: Scale, case: impl Fn(&Measured) -> BarCase) -> Dra
     Bars { cases, scale }.draw()
 }
 
-/// Of 95 %, or none.
+/// Returns the median, and the interval of 95 % if there is one.
 fn interval(estimate: Estimate) -> (f64, Option<(f64, f64)>) {
     let interval = (estimate.low, estimate.high);
     (estimate.median, estimate.decides().then_some(interval))
@@ -334,7 +334,7 @@ fn steps(curve: &[(f64, f64)]) -> Vec<Point> {
     curve.chunks(size).map(step).collect()
 }
 
-/// What the cases have, in the order of the axis.
+/// Returns the points of the cases, in the order of the axis.
 fn along_axis(
     group: &Group,
     value: impl Fn(&Measured) -> Option<(f64, Option<(f64, f64)>)>,

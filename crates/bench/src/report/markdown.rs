@@ -61,7 +61,7 @@ fn table(table: &Table) -> String {
     text
 }
 
-/// With one full stop.
+/// Returns the text, escaped, with one full stop.
 fn sentence(text: &str) -> String {
     format!("{}.", escape(text).trim_end_matches('.'))
 }

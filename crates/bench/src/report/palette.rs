@@ -38,7 +38,8 @@ pub(super) const PUBLISHED: Colour = Colour(3);
 pub(super) const STOCK: Colour = Colour(4);
 
 impl Colour {
-    /// Of the variant at this place among those that are not stock; more than seven share.
+    /// Returns the colour of the variant at this place among those that are not stock. Beyond
+    /// seven, variants share colours.
     pub(super) fn of_variant(place: usize) -> Self {
         Self(FIRST_VARIANT + place % (ROLES.len() - FIRST_VARIANT))
     }

@@ -43,7 +43,7 @@ pub(super) struct Scale {
 #[derive(Debug, Clone)]
 pub(super) struct Lines {
     pub(super) lines: Vec<Line>,
-    /// Of the upright axis.
+    /// The scale of the upright axis.
     pub(super) scale: Scale,
     /// As the labels of the level axis show a place.
     pub(super) place: fn(f64) -> String,
@@ -92,7 +92,7 @@ pub(super) struct Bar {
     pub(super) interval: Option<(f64, f64)>,
 }
 
-/// What was drawn: its height beside [`WIDTH`], and the elements.
+/// A finished drawing: its height beside [`WIDTH`], and the elements.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Drawn {
     pub(super) height: u32,

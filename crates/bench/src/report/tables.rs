@@ -1,4 +1,4 @@
-//! What the tables of a report hold, the same for Markdown and the page.
+//! The content of a report's tables, the same for Markdown and the page.
 //!
 //! Figures of others are rows below ours, with their names where ours have verdicts. A column in
 //! which nothing stands is left out.
@@ -303,7 +303,7 @@ pub(super) fn cipher_speed(report: &Report) -> Table {
     }
 }
 
-/// Of what takes so many nanoseconds a page.
+/// Returns the speed of work that takes `ns` nanoseconds a page.
 fn speed(metric: Metric, ns: f64) -> Option<String> {
     (metric == Metric::NanosecondsPerPage).then(|| format!("{:.2}", PAGE / ns))
 }

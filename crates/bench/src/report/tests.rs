@@ -8,7 +8,7 @@ use crate::figures::Verdict;
 use crate::model::{Asked, CipherSpeed, Machine, Origin, Pages, Published, Round, Sample, Variant};
 use crate::statistics::Estimate;
 
-/// What a peer, a machine or a file could be called.
+/// A possible name of a peer, a machine or a file.
 const NASTY: &str = "a|b\n\u{1b}[31m<img src=x onerror=alert(1)> *x* `y` ![z](u) \"q\" '&amp;";
 
 fn variant(name: &str, bits: Option<u16>) -> Variant {

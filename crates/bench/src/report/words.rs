@@ -4,7 +4,7 @@ use crate::figures::Verdict;
 use crate::model::{Metric, Origin, Published};
 use crate::statistics::Estimate;
 
-/// What a report is called, by its recipe.
+/// Returns the title of a report, by its recipe.
 pub(super) fn title(recipe: &str) -> String {
     let what = match recipe {
         "readonly" => "pgbench, read-only",
@@ -19,7 +19,7 @@ pub(super) fn title(recipe: &str) -> String {
     format!("What encryption costs: {what}")
 }
 
-/// What a case's value is.
+/// Returns the name of a case's value.
 pub(super) fn value_name(metric: Metric) -> &'static str {
     match metric {
         Metric::TransactionsPerSecond => "transactions per second",
@@ -29,7 +29,7 @@ pub(super) fn value_name(metric: Metric) -> &'static str {
     }
 }
 
-/// What a positive loss is.
+/// Returns the name of a positive loss.
 pub(super) fn loss_name(metric: Metric) -> &'static str {
     if metric.more_is_better() {
         "loss"
@@ -38,7 +38,7 @@ pub(super) fn loss_name(metric: Metric) -> &'static str {
     }
 }
 
-/// What the processor time of a sample is divided by.
+/// Returns the name of the work that the processor time of a sample is divided by.
 pub(super) fn work_name(metric: Metric) -> &'static str {
     match metric {
         Metric::TransactionsPerSecond | Metric::NewOrdersPerMinute => "transaction",
@@ -138,7 +138,7 @@ pub(super) fn significant(value: f64) -> String {
     fixed(value, digits)
 }
 
-/// Without a minus before a zero.
+/// Formats `value` without a minus before a zero.
 fn fixed(value: f64, digits: usize) -> String {
     let text = format!("{value:.digits$}");
     match text.strip_prefix('-') {
@@ -147,7 +147,7 @@ fn fixed(value: f64, digits: usize) -> String {
     }
 }
 
-/// Who says it.
+/// Returns the words for the origin of a figure.
 pub(super) fn origin(published: &Published) -> &'static str {
     match published.origin {
         Origin::Published => "published",
@@ -155,7 +155,7 @@ pub(super) fn origin(published: &Published) -> &'static str {
     }
 }
 
-/// Whose figure it is, and of what.
+/// Returns what a figure was measured of, and its source.
 pub(super) fn published_name(published: &Published) -> String {
     format!("{} ({})", published.variant, published.source)
 }
@@ -182,7 +182,7 @@ pub(super) fn curve_name(name: &str) -> String {
     format!("{}{unit}", words.collect::<Vec<_>>().join(" "))
 }
 
-/// With a large first letter.
+/// Returns `text` with a large first letter.
 pub(super) fn capital(text: &str) -> String {
     let mut letters = text.chars();
     let first = letters

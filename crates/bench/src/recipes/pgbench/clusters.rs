@@ -42,7 +42,7 @@ const FILL_BUFFERS: [&str; 5] = [
     "SET max_parallel_workers_per_gather = 0",
     "SELECT sum(abalance) FROM pgbench_accounts WHERE aid > 0",
 ];
-/// What the last run left behind goes.
+/// The statements that remove what the last run left behind.
 const TIDY: [&str; 4] = [
     "VACUUM pgbench_branches",
     "VACUUM pgbench_tellers",
@@ -99,7 +99,7 @@ pub fn keys<'a>(
 
 /// One set of them.
 pub struct Clusters {
-    /// What runs on them.
+    /// The recipe that runs on them.
     pub recipe: Pgbench,
     clusters: BTreeMap<Key, Cluster>,
 }
@@ -140,7 +140,7 @@ impl Clusters {
         Ok(Self { recipe, clusters })
     }
 
-    /// Of each case, what a run costs beside its transactions.
+    /// Returns, for each case, the cost of a run beside its transactions.
     pub fn fixed_costs(&mut self, host: &Host) -> Result<Vec<Cpu>, BenchError> {
         (0..self.recipe.cells.len())
             .map(|case| self.fixed_cost(case, host))
@@ -289,7 +289,7 @@ fn filled(
     Ok(cluster)
 }
 
-/// What a server's turns came to.
+/// The sum of a server's turns.
 struct Run {
     transactions: f64,
     elapsed_s: f64,
@@ -311,7 +311,8 @@ impl Run {
     }
 }
 
-/// What pgbench says that it has done. A run with failed transactions is none.
+/// Reads the number of transactions from pgbench's output. A run with failed transactions is an
+/// error.
 pub(crate) fn transactions(output: &str) -> Result<f64, BenchError> {
     let number = |name: &str| {
         let mut lines = output.lines().filter_map(|line| line.strip_prefix(name));

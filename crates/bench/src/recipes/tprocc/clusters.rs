@@ -222,7 +222,7 @@ impl TprocC {
         run
     }
 
-    /// What the driver prints when it checks the data.
+    /// Returns what the driver prints when it checks the data.
     fn checked(
         &self,
         driver: &Driver,

@@ -24,10 +24,10 @@ const CONDITIONS_OF_LOAD: usize = 12;
 #[derive(Debug, Clone)]
 pub struct Driver(PathBuf);
 
-/// What a run did.
+/// The work of a run.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// Of all five kinds.
+    /// The transactions of all five kinds.
     pub transactions: u64,
     /// Transactions that PostgreSQL ended because they waited for each other.
     pub deadlocks: u64,
@@ -107,7 +107,7 @@ pub fn consistent(output: &str, warehouses: u32) -> Result<(), String> {
     all_checked(output, warehouses, CONDITIONS)
 }
 
-/// The same, of `check --check-all` after the load.
+/// Reads the output of `check --check-all` after the load in the same way.
 pub fn loaded(output: &str, warehouses: u32) -> Result<(), String> {
     all_checked(output, warehouses, CONDITIONS_OF_LOAD)
 }

@@ -1,4 +1,4 @@
-//! What a server does while the driver runs, at equal distances: the curves of a sample.
+//! Records what a server does while the driver runs, at equal distances: the curves of a sample.
 //!
 //! Its figures are the server's own. New orders are those that are committed in the tables, as
 //! TPROC-C counts them. Data read and written are pages that PostgreSQL asked the kernel for, from
@@ -152,7 +152,7 @@ pub struct Interval {
     to: Reading,
 }
 
-/// What lay between each reading and the next.
+/// Returns the intervals between each reading and the next.
 pub fn intervals(readings: &[Reading]) -> impl Iterator<Item = Interval> + '_ {
     let pairs = readings.iter().zip(readings.iter().skip(1));
     pairs.map(|(&from, &to)| Interval { from, to })

@@ -34,15 +34,15 @@ pub(super) struct Clusters {
     script: PathBuf,
 }
 
-/// What a run costs beside its task: CPU of all its sessions and of the server's end, and the time
-/// in which one client starts and connects.
+/// The cost of a run beside its task: CPU of all its sessions and of the server's end, and the
+/// time in which one client starts and connects.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Fixed {
     cpu: Cpu,
     seconds: f64,
 }
 
-/// What a load did.
+/// The work of a load.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct Work {
     /// Tasks, or transactions.
@@ -153,7 +153,7 @@ impl Clusters {
         })
     }
 
-    /// What runs a load, by its number.
+    /// Returns the command of a load's client, by its number.
     fn client(&self, load: &Load, number: usize, host: &Host) -> Result<Command, BenchError> {
         match load {
             Load::Statements { sessions, .. } => {
@@ -220,7 +220,7 @@ struct Running<'a> {
 }
 
 impl Load {
-    /// What one of its clients did.
+    /// Returns the work of one of its clients.
     fn work(&self, output: &str) -> Result<f64, BenchError> {
         match self {
             Self::Statements { .. } => Ok(1.0),

@@ -5,9 +5,10 @@ use clap::ValueEnum;
 use super::Size;
 use crate::model::{Case, Metric, Origin, Published};
 
-/// What a row of the table takes, its line pointer and its share of the page's header too.
+/// The bytes that a row of the table takes, with its line pointer and its share of the page's
+/// header.
 const BYTES_PER_ROW: u32 = 232;
-/// What a writer's transaction adds to WAL.
+/// The bytes that a writer's transaction adds to WAL.
 const MESSAGE: u64 = 8000;
 /// Where the tables of `tables` are made, with a number.
 const DATABASES_OF_TABLES: &str = "many";
@@ -17,7 +18,7 @@ const MAX_REPEATS: usize = 4;
 /// A scan is short.
 const SCANS: usize = 4;
 
-/// By the name on the command line.
+/// A kind of task, by its name on the command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Kind {
     /// CREATE TABLE AS
@@ -47,7 +48,7 @@ pub(super) struct Task {
     pub(super) load: Load,
 }
 
-/// What runs for a case.
+/// The load of a case.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Load {
     /// Sessions one after the other, after statements that prepare all of them.
@@ -59,10 +60,10 @@ pub(super) enum Load {
     Pgbench {
         script: &'static str,
         clients: u32,
-        /// Of each client.
+        /// The number of transactions of each client.
         transactions: u32,
         option: Option<&'static str>,
-        /// Of the sessions: PGOPTIONS.
+        /// The settings of the sessions, in `PGOPTIONS`.
         settings: &'static str,
     },
 }
@@ -84,7 +85,7 @@ impl Session {
 }
 
 impl Load {
-    /// What prepares it; its time and its CPU do not count.
+    /// Returns the statements that prepare the load; their time and CPU do not count.
     pub(super) fn before(&self) -> &[String] {
         match self {
             Self::Statements { before, .. } => before,
@@ -301,7 +302,7 @@ fn make_and_use(tables: u32) -> Vec<String> {
     ]
 }
 
-/// What makes the table that all are about.
+/// Returns the statements that make the table that all tasks use.
 pub(super) fn base(size: Size) -> Vec<String> {
     let rows = u64::from(size.megabytes) * 1_000_000 / u64::from(BYTES_PER_ROW);
     vec![
