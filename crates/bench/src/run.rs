@@ -26,9 +26,9 @@ use crate::progress;
 use crate::recipes::{Recipe, Runs, Set};
 use crate::schedule::{self, Next, Plan, Turn};
 
-/// Of a servers's socket, whose path the kernel keeps in 108 bytes.
+/// The longest path of a work directory: the kernel keeps a socket's path in 108 bytes.
 const MAX_WORK_PATH: usize = 107 - "/.s.PGSQL.65535".len();
-/// With `--until-ci`, unless the command line says another.
+/// The limit with `--until-ci`, unless the command line says another.
 const DEFAULT_LIMIT: Duration = Duration::from_secs(3600);
 
 /// Runs the recipe. What was measured is kept as `--json` and told to `show`, also when an error
