@@ -30,7 +30,7 @@ impl<'a> Items<'a> {
         self.len() == 0
     }
 
-    /// One after the other.
+    /// Returns the items one after the other.
     pub fn iter(&self) -> impl Iterator<Item = &'a [u8]> + Clone + use<'a> {
         let (listed, mut received) = match *self {
             Self::Listed(list) => (list, Reader::new(&[])),

@@ -73,7 +73,7 @@ impl Kind {
 /// Why a message is not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MessageError {
-    /// Not a message, or not one that is expected now.
+    /// The bytes are not a message, or not one that is expected now.
     #[error("the message is malformed: client and evaluator must be of one version")]
     Malformed,
     /// The message is of a later version.

@@ -93,7 +93,7 @@ impl<'a> Program<'a> {
         self.0
     }
 
-    /// One after the other.
+    /// Returns the steps one after the other.
     pub fn steps(self) -> impl Iterator<Item = Step> + use<'a> {
         self.0.iter().filter_map(|byte| Step::from_byte(*byte))
     }

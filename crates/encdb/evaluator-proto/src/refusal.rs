@@ -59,7 +59,7 @@ pub enum Refusal {
     /// Not a grant of this owner for this subject.
     #[error("the grant is malformed or not the owner's")]
     GrantRefused,
-    /// Nobody answers.
+    /// No evaluator answers.
     #[error(
         "the evaluator does not answer: start pgseal-evaluator, or see the setting encdb.socket"
     )]

@@ -34,7 +34,7 @@ pub enum Response<'a> {
     Tickets([u8; 32]),
     /// How the evaluator fares.
     Status(Status<'a>),
-    /// Why not.
+    /// The evaluator refuses; the report says why.
     Refused(Report<'a>),
 }
 

@@ -87,7 +87,7 @@ impl<'a> Reader<'a> {
         self.0
     }
 
-    /// Nothing may follow.
+    /// Fails if anything follows.
     #[inline]
     pub(crate) fn end(self) -> Result<(), Malformed> {
         if self.0.is_empty() {

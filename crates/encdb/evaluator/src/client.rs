@@ -36,13 +36,13 @@ pub enum ConnectError {
     /// No process listens there, or we may not go there.
     #[error("no evaluator listens at the socket: {0}")]
     Absent(io::Error),
-    /// It has no place.
+    /// The evaluator takes no more connections.
     #[error("the evaluator takes no more connections")]
     Full,
-    /// It does not want this user.
+    /// The evaluator does not want this user.
     #[error("the evaluator takes no connections from this user")]
     Refused,
-    /// It says something else than we understand.
+    /// The evaluator says something else than we understand.
     #[error("the evaluator is of another version")]
     Version,
 }
@@ -59,7 +59,7 @@ impl From<ConnectError> for Refusal {
 
 /// The ends of a connection: as descriptors they go from one process to another.
 pub struct Ends {
-    /// That it is open says that both sides live
+    /// The socket: as long as it is open, both sides live
     pub socket: UnixStream,
     /// The memory of the ring
     pub memory: OwnedFd,
@@ -104,7 +104,7 @@ impl Ring {
         Self::over(Ends::reach(path, goes_on)?)
     }
 
-    /// Goes on with a connection, which nobody else uses from now on.
+    /// Goes on with a connection, which has no other user from now on.
     pub fn over(ends: Ends) -> Result<Self, ConnectError> {
         let mapping = Mapping::open(ends.memory.as_fd()).map_err(|_| ConnectError::Version)?;
         Ok(Self {

@@ -48,7 +48,7 @@ fn is_negated_minimum(number: &str, minimum: i64) -> bool {
     number.parse() == Ok(-i128::from(minimum))
 }
 
-/// An operator on two integers, but for `Power`, which integers do not have.
+/// An operator on two integers, except `Power`, which integers do not have.
 #[inline]
 pub(crate) fn int4(op: Arithmetic, a: i32, b: i32) -> Result<i32, ValueError> {
     let none = Err(ValueError::Undefined(Type::Int4, Type::Int4));
@@ -64,7 +64,7 @@ pub(crate) fn int4(op: Arithmetic, a: i32, b: i32) -> Result<i32, ValueError> {
     result.ok_or(ValueError::OutOfRange(Type::Int4))
 }
 
-/// An operator on two bigints, but for `Power`.
+/// An operator on two bigints, except `Power`.
 #[inline]
 pub(crate) fn int8(op: Arithmetic, a: i64, b: i64) -> Result<i64, ValueError> {
     let none = Err(ValueError::Undefined(Type::Int8, Type::Int8));

@@ -134,7 +134,7 @@ fn find_bytes(bytes: &[u8], needle: &[u8]) -> Option<usize> {
     (bytes == needle).then_some(0)
 }
 
-/// As the standard library searches texts: those of which each byte is a character.
+/// Searches as the standard library searches a text of which each byte is a character.
 fn find_in(bytes: &[u8], needle: &[u8]) -> Option<usize> {
     let text = |bytes: &[u8]| {
         // Its size at once: growing would leave copies behind.

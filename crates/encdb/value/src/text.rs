@@ -104,7 +104,7 @@ fn window(from: i32, len: Option<i32>) -> Result<(usize, Option<usize>), ValueEr
     Ok((skip, Some(usize::try_from(take).unwrap_or(0))))
 }
 
-/// Where the character of this index begins, or the end of the text.
+/// Returns where the character of this index begins, or the end of the text.
 fn char_offset(text: &str, index: usize) -> usize {
     let mut offsets = text.char_indices();
     offsets.nth(index).map_or(text.len(), |(offset, _)| offset)

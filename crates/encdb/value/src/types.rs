@@ -52,7 +52,7 @@ impl Type {
         Self::ALL.into_iter().find(|ty| *ty as u8 == byte)
     }
 
-    /// As PostgreSQL names it: `double precision`.
+    /// Returns PostgreSQL's name of the type: `double precision`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Int4 => "integer",

@@ -149,7 +149,8 @@ impl Value {
         })
     }
 
-    /// As PostgreSQL prints it: dates in ISO form, instants in UTC, bytes in hexadecimal.
+    /// Returns the text that PostgreSQL prints: dates in ISO form, instants in UTC, bytes in
+    /// hexadecimal.
     pub fn to_text(&self) -> String {
         match self {
             Self::Int4(value) => value.to_string(),

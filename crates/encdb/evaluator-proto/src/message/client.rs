@@ -14,7 +14,7 @@ use crate::wire::{put_bytes, put_len, Reader};
 
 /// Decides whether evidence is to be trusted. A verifier must find `report_data` in the evidence.
 pub trait VerifyEvidence {
-    /// Why not.
+    /// The reason why evidence does not hold.
     type Error;
     /// Whether the evidence vouches for the claims.
     fn verify(&self, claims: &Claims<'_>) -> Result<(), Self::Error>;

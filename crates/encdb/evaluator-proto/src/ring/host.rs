@@ -30,7 +30,7 @@ impl Mapping {
         // SAFETY: the name is a C string; the result is checked.
         let raw = unsafe { libc::memfd_create(c"pgseal-ring".as_ptr(), flags) };
         check(raw)?;
-        // SAFETY: just made, and nobody else's.
+        // SAFETY: the descriptor was just made and has no other owner.
         let memory = unsafe { OwnedFd::from_raw_fd(raw) };
         // SAFETY: these take no pointers.
         check(unsafe { libc::ftruncate(raw, BYTES as libc::off_t) })?;
@@ -41,7 +41,7 @@ impl Mapping {
         Ok((mapping, memory))
     }
 
-    /// The ring of a descriptor that somebody handed over.
+    /// Opens the ring of a descriptor that was handed over. Fails if the memory is no ring.
     pub fn open(memory: BorrowedFd<'_>) -> io::Result<Self> {
         // SAFETY: takes no pointer; fails for what is not a memfd.
         let seals = check(unsafe { libc::fcntl(memory.as_raw_fd(), libc::F_GET_SEALS) })?;
@@ -61,7 +61,7 @@ impl Mapping {
     }
 
     fn map(memory: BorrowedFd<'_>) -> io::Result<Self> {
-        // SAFETY: a new mapping at a place of the kernel's choice.
+        // SAFETY: a new mapping, at an address of the kernel's choice.
         let start = unsafe {
             libc::mmap(
                 ptr::null_mut(),

@@ -37,9 +37,9 @@ impl<'c, M: AsRef<[AtomicU64]>, W: Wait> RingServer<'c, M, W> {
         }
     }
 
-    /// Waits for the next request, which takes the place of what `request` held. `goes_on` is asked
-    /// whether it should before it sleeps, after each `look` of sleep, and when
-    /// [somebody](super::wake_server) wakes it.
+    /// Waits for the next request, which takes the place of what `request` held. `goes_on` is
+    /// asked whether it should before it sleeps, after each `look` of sleep, and when
+    /// [`wake_server`](super::wake_server) wakes it.
     #[inline]
     pub fn next(
         &mut self,

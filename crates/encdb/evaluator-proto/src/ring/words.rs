@@ -1,7 +1,7 @@
 //! The words of a ring, which two processes use at once, and how many there are.
 //!
 //! Under `--cfg loom` (`loom/` of this crate) they are the model checker's, and few, so that every
-//! interleaving of both sides can be tried; nobody else sees those.
+//! interleaving of both sides can be tried; no other build sees those.
 
 #[cfg(not(loom))]
 pub use std::sync::atomic::AtomicU64;

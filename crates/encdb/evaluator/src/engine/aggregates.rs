@@ -267,8 +267,8 @@ impl Connection {
         there
     }
 
-    /// Takes the last cells into a state, 0 for one that they make, and appends the result's cell;
-    /// false if there is none. The state ends, also by a refusal, but for that of a missing key.
+    /// Takes the last cells into a state, 0 for one that they make, and appends the result's cell.
+    /// False if there is none. The state ends, also by a refusal, except that of a missing key.
     pub fn aggregate_end<'c>(
         &mut self,
         state: u64,

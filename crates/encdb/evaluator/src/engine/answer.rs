@@ -264,7 +264,7 @@ impl Connection {
                 let collation = self.collation(batch.collation)?;
                 self.aggregate_end(state, batch.kind, collation, batch.cells.iter(), out)
             }
-            // Nobody would know the number of a state that begins here.
+            // No caller would know the number of a state that begins here.
             true if state == 0 => Err(Refusal::UnknownState),
             true => {
                 if !batch.cells.is_empty() {

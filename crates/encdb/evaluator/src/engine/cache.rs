@@ -153,7 +153,7 @@ impl Cache {
         (self.crowded, self.long, self.hand) = (0, 0, 0);
     }
 
-    /// Where the cell is, if it is here.
+    /// Returns where the cell is, if it is here.
     #[inline]
     pub fn find(&mut self, cell: &[u8]) -> Option<Place> {
         let (set, tag) = place_of(hash(cell)?, self.tags.len());

@@ -10,7 +10,7 @@ use super::counts::Asked;
 use super::rights::why_not;
 use super::Connection;
 
-/// Where an opened cell lies until the next operation.
+/// The place of an opened cell until the next operation.
 #[derive(Clone, Copy)]
 pub(super) enum At {
     /// The cell lies in the cache.
@@ -19,7 +19,7 @@ pub(super) enum At {
     Spare(Side),
 }
 
-/// Which operand.
+/// The side of an operand.
 #[derive(Clone, Copy)]
 pub(super) enum Side {
     /// The left one, or the only one.
@@ -35,7 +35,7 @@ pub(super) struct Spare([Held; 2]);
 
 #[derive(Default)]
 struct Held {
-    /// Nothing if it is too long to be looked for.
+    /// The cell; empty if it is too long to be looked for.
     cell: Vec<u8>,
     content: Option<Opened>,
 }
@@ -124,7 +124,7 @@ impl Connection {
         })
     }
 
-    /// Is there a key that may be this cell's?
+    /// Fails if there is no key that may be this cell's.
     pub(super) fn has_key(&self, cell: &[u8]) -> Result<(), Refusal> {
         let cell = CellRef::parse(cell)?;
         let mut keys = self.view.keys.iter();

@@ -32,7 +32,7 @@ pub(super) struct Counts {
     news: bool,
 }
 
-/// Which counts are told.
+/// The counts that are told.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tell {
     All,

@@ -155,8 +155,8 @@ impl Deposits {
         { self.left.all() }.flatten().any(|kept| kept.is_for(asker))
     }
 
-    /// Adds to a session what was left for it: of everybody the first, then of everybody the
-    /// second, so that who leaves much hinders nobody.
+    /// Adds to a session what was left for it: first the first deposit of each holder, then the
+    /// second of each. So a holder that leaves much hinders no other.
     pub fn hand_out(&self, holdings: &mut Holdings, asker: &Asker) -> Result<(), Refusal> {
         let meant = |of_one| Iterator::filter(of_one, |kept: &&Deposit| kept.is_for(asker));
         let mut all: Vec<_> = { self.left.all() }

@@ -155,7 +155,7 @@ impl Connection {
                 key,
                 probe,
             };
-            // Of a page that somebody else handed over it is only said what can be said.
+            // Only what can be told of a page that another handed over is told.
             match of.position(self, collation) {
                 Ok((position, uniform)) => {
                     findings.tell(&page, block, position, uniform);

@@ -11,7 +11,7 @@ pub struct Owner {
     pub master: MasterKey,
     /// The public key that its grants are verified with.
     pub public: PublicKey,
-    /// Both together, as wrapped keys name it.
+    /// The identity of both together, as wrapped keys name it.
     pub id: OwnerId,
     /// The key that its values are hashed with.
     pub hash: HashKey,
@@ -29,7 +29,7 @@ impl Owner {
     }
 }
 
-/// Which key: a hash of it as it came, wrapped.
+/// The identity of a key: a hash of it as it came, wrapped.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub struct KeyIdentity([u8; 32]);
 
@@ -38,7 +38,7 @@ pub struct Key {
     /// The identity that tells it from every other, also from one of its owner's that had its
     /// number before.
     pub identity: KeyIdentity,
-    /// As its cells name it; cells of version 0 name none.
+    /// The number that its cells name; cells of version 0 name none.
     pub id: DataKeyId,
     /// The group that grants may name.
     pub group: u32,

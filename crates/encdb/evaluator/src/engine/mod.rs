@@ -1,13 +1,13 @@
 //! The engine: cells in, cells and booleans out, under the grants of their owners.
 //!
 //! [`Engine`] is what all connections of a process share; [`Connection`] is one backend's side of
-//! it, and all work is done there. Pure but for random bytes: time is given in
+//! it, and all work is done there. The engine is pure except for random bytes: time is given in
 //! ([`Connection::set_time`]), what happened is taken out ([`Connection::take_events`]).
 //!
 //! Invariants:
 //! 1. Every use of a value is preceded by asking whether the session may ([`rights`]): of every
 //!    operand's key, with every operand's making (by a client, or derived here).
-//! 2. Keys and values leave as cells, orders, truths and hashes, but for the two operations that
+//! 2. Keys and values leave as cells, orders, truths and hashes, except by the two operations that
 //!    have grants of their own for it: conversion to plaintext and the order prefix (inline only).
 //! 3. What the engine makes of cells is derived: it has its own mode, under deterministic keys too.
 //! 4. Any bytes may come in; nothing panics, and nothing that was asked wrongly changes a state.
@@ -128,7 +128,7 @@ impl Engine {
         self.0.policy
     }
 
-    /// One backend's side, not attached yet.
+    /// Returns one backend's side, not attached yet.
     pub fn connect(&self) -> Connection {
         let config = &self.0.config;
         Connection {

@@ -112,7 +112,7 @@ impl Share {
 }
 
 impl Roles {
-    /// Nobody yet, and so many connections and bytes of memory for all.
+    /// Returns no roles yet, and so many connections and bytes of memory for all.
     pub fn new(connections: usize, memory: usize, logs: bool) -> Self {
         Self {
             shares: Mutex::default(),
@@ -126,7 +126,7 @@ impl Roles {
         self.shares.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One connection more of this role, for what is then done at least.
+    /// Adds a connection of this role, for what is then done at least.
     pub fn enter(&self, role: Role, deed: Deed, now: u64) -> Result<(), Refusal> {
         let mut shares = self.shares();
         let free = self.connections.saturating_sub(shares.connections);
@@ -142,7 +142,7 @@ impl Roles {
         Ok(())
     }
 
-    /// One less.
+    /// Removes a connection of this role.
     pub fn leave(&self, role: Role) {
         let mut shares = self.shares();
         if let Some(share) = shares.of.get_mut(&role) {
@@ -151,7 +151,7 @@ impl Roles {
         }
     }
 
-    /// So many bytes more of this role, which has a connection.
+    /// Takes so many bytes more for this role, which has a connection.
     fn take(&self, role: Role, bytes: usize) -> Result<(), Refusal> {
         let mut shares = self.shares();
         let free = self.memory.saturating_sub(shares.memory);
@@ -186,7 +186,7 @@ impl Roles {
         self.shares().of.get_mut(&role).is_some_and(ask)
     }
 
-    /// So many records were written for this role.
+    /// Counts so many records that were written for this role.
     pub fn logged(&self, role: Role, records: usize) {
         let bytes = i64::try_from(records)
             .unwrap_or(i64::MAX)
@@ -200,13 +200,13 @@ impl Roles {
 /// Memory that something takes of a role's share, as long as it lives.
 #[derive(Default)]
 pub struct Room {
-    /// Whose; nobody's, who has no role.
+    /// The role whose share it is; None without a role.
     of: Option<(Arc<Roles>, Role)>,
     taken: usize,
 }
 
 impl Room {
-    /// None yet of this role's.
+    /// Returns room that has taken nothing yet of this role's share.
     pub fn new(roles: &Arc<Roles>, role: Option<Role>) -> Self {
         Self {
             of: role.map(|role| (Arc::clone(roles), role)),

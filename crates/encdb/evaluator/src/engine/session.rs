@@ -184,8 +184,8 @@ impl Holdings {
         }
     }
 
-    /// Takes a row of the table of data keys in, if there is room. False if the key is here, or of
-    /// somebody whose keys are not. A session has one key of an id, as that table has: states and
+    /// Takes a row of the table of data keys in, if there is room. False if the key is here, or
+    /// its owner's keys are not. A session has one key of an id, as that table has: states and
     /// conversions name their keys by it alone.
     pub fn load(&mut self, item: &[u8]) -> Result<bool, Refusal> {
         let row = KeyRow::parse(item)?;
@@ -206,8 +206,8 @@ impl Holdings {
         }
     }
 
-    /// Whether a key more of this owner is taken. Of those who share theirs each has as much room
-    /// as any other: nobody fills what another needs.
+    /// Whether one more key of this owner is taken. Each of those who share theirs has as much
+    /// room as any other, so that none fills what another needs.
     fn has_room(&self, owner: usize) -> bool {
         let taken = self.of_owners.get(owner).map_or(0, |keys| *keys);
         let sharing = if owner < self.own {
@@ -234,7 +234,7 @@ impl Holdings {
     }
 
     /// The client, if it may leave this owner's keys for others: it is the owner, or the owner
-    /// signed a grant for it. Anybody may claim a public key beside a master key of his own.
+    /// signed a grant for it. Anyone may claim a public key beside a master key of their own.
     pub fn speaks_for(&self, owner: &Owner, now: u64) -> Option<PublicKey> {
         let client = self.subject?;
         let is_for_client = |held: &Held| {
@@ -266,7 +266,7 @@ impl Holdings {
         Ok(())
     }
 
-    /// Takes in what somebody left.
+    /// Takes in an owner and a grant that were left for it.
     pub fn hand(&mut self, owner: &Arc<Owner>, grant: &Held) -> Result<(), Refusal> {
         self.take_room(GRANT)?;
         if !self.holds(owner.id) {
@@ -305,13 +305,13 @@ impl Holdings {
 pub struct Sessions(Vec<Weak<Session>>);
 
 impl Sessions {
-    /// One that begins.
+    /// Adds a session that begins.
     pub fn add(&mut self, session: &Arc<Session>) {
         self.0.retain(|session| session.strong_count() > 0);
         self.0.push(Arc::downgrade(session));
     }
 
-    /// All that have not ended.
+    /// Returns all sessions that have not ended.
     pub fn all(&self) -> Vec<Arc<Session>> {
         self.0.iter().filter_map(Weak::upgrade).collect()
     }

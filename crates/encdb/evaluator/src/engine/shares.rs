@@ -1,7 +1,7 @@
-//! Room that is shared out among database roles, and what a role has among public keys. Anybody
-//! makes as many keys as he likes and fills what they are given: what is too much goes from the
-//! role that has the most, and there from the key that has the most. Nobody gets room by making
-//! others' shares smaller than his own.
+//! Room that is shared out among database roles, and what a role has among public keys. Any user
+//! can make any number of keys and fill what they are given. What is too much goes from the role
+//! that has the most, and there from the key that has the most. No role or key gets room by making
+//! others' shares smaller than its own.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -27,7 +27,7 @@ struct Share<T> {
     weight: usize,
 }
 
-/// There is no room for this, and nobody has more.
+/// There is no room for this, and no holder has more.
 pub struct Full<T>(pub T);
 
 const FIRST: PublicKey = PublicKey([0; 32]);
@@ -69,7 +69,7 @@ impl<T> Shares<T> {
         self.taken = self.roles.values().sum();
     }
 
-    /// One thing more of this holder; the oldest of those that have more make room for it.
+    /// Adds a thing of this holder; the oldest of those that have more make room for it.
     pub fn add(&mut self, who: Holder, weight: usize, thing: T) -> Result<(), Full<T>> {
         while self.taken + weight > self.most {
             match self.who_gives(who, weight) {

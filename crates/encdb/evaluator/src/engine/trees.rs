@@ -3,8 +3,8 @@
 //! Invariants:
 //! 1. A page has cells of one data key, and is found only by who holds that very key.
 //! 2. What is kept of a page holds wherever its cells are: it may be out of date.
-//! 3. Pages go with the last session that has their owner's keys: nobody's values stay behind. One
-//!    that has expired is none, and they go when that is noticed.
+//! 3. Pages go with the last session that has their owner's keys: no owner's values stay behind. A
+//!    session that has expired does not count, and they go when that is noticed.
 //! 4. So many are kept and no more; room comes from the database role that has handed over the
 //!    most, and among its owners from the one who has the most.
 
@@ -20,7 +20,7 @@ use pgseal_value::Value;
 use super::keys::KeyIdentity;
 use super::roles::Role;
 
-/// Which page.
+/// The identity of a page.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PageId {
     /// The database that the connection named.
@@ -206,7 +206,8 @@ impl Trees {
         gone
     }
 
-    /// One page goes: of the role that has the most, if that is more than this one has.
+    /// Removes and returns a page of the role that has the most, if that is more than this one
+    /// has.
     fn make_room(&mut self, own: Option<Role>) -> Option<Arc<Page>> {
         let (&fullest, &most) = { self.roles.iter() }.max_by_key(|(_, pages)| **pages)?;
         let has = self.roles.get(&own).map_or(0, |pages| *pages);

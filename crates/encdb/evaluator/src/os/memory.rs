@@ -82,7 +82,7 @@ fn block(layout: Layout) -> usize {
 }
 
 // SAFETY: blocks are disjoint, at least as large as the layout says and aligned to their size (or
-// to a page); each is in nobody's hands until it is given out, and stays where it is until given
+// to a page); each has no user until it is given out, and stays where it is until it is given
 // back.
 unsafe impl GlobalAlloc for LockedHeap {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
@@ -138,7 +138,7 @@ impl Class {
     }
 
     /// # Safety
-    /// `start` is a block of this class that nobody uses.
+    /// `start` is a block of this class that is not in use.
     unsafe fn give_back(&mut self, start: *mut u8) {
         // SAFETY: the smallest block has room for an address and is aligned for it.
         unsafe { start.cast::<*mut u8>().write(self.free) };
@@ -147,7 +147,7 @@ impl Class {
 }
 
 /// # Safety
-/// `start` points to `len` bytes that nobody else uses.
+/// `start` points to `len` bytes that no other code uses.
 unsafe fn wipe(start: *mut u8, len: usize) {
     // SAFETY: by the contract; unlike an assignment the call is not optimised away.
     unsafe { libc::explicit_bzero(start.cast(), len) }
@@ -177,7 +177,7 @@ fn map(len: usize) -> *mut u8 {
 }
 
 /// # Safety
-/// `start` is a mapping of `len` bytes from [`map`] that nobody uses.
+/// `start` is a mapping of `len` bytes from [`map`] that is not in use.
 unsafe fn unmap(start: *mut u8, len: usize) {
     // SAFETY: by the contract.
     unsafe { libc::munmap(start.cast(), len) };

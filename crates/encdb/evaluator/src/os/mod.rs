@@ -17,11 +17,12 @@ pub use reserve::{has_room, promise};
 /// Closes what the process inherited beside its three standard descriptors. To be called before it
 /// opens any.
 pub fn close_inherited() {
-    // SAFETY: nobody has taken a descriptor yet, so that none is closed under its owner.
+    // SAFETY: no descriptor has an owner yet, so that none is closed under its owner.
     unsafe { libc::close_range(3, libc::c_uint::MAX, 0) };
 }
 
-/// The descriptor that came with a message: nobody else's, since the kernel just made it.
+/// Takes the descriptor that came with a message: it has no other owner, since the kernel just
+/// made it.
 pub(crate) fn own(descriptor: RawFd) -> OwnedFd {
     // SAFETY: the caller received it in a control message, which names it once.
     unsafe { OwnedFd::from_raw_fd(descriptor) }

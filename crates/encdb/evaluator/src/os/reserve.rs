@@ -97,7 +97,7 @@ fn would_give(bytes: usize) -> bool {
     !start.is_null()
 }
 
-/// Maps pages that nobody touches: the kernel commits to give them.
+/// Maps pages that are never touched: the kernel commits to give them.
 fn map(len: usize) -> *mut libc::c_void {
     let (access, flags) = (
         libc::PROT_READ | libc::PROT_WRITE,

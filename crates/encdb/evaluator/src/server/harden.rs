@@ -17,7 +17,7 @@ use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, SeccompRule, TargetA
 /// open, and its buffers, as large as they become.
 const MIN_LOCKED: u64 = 64 << 20;
 const LOCKED_EACH: u64 = 32 << 20;
-/// And for each page of an index that is kept.
+/// The bytes of locked memory for each page of an index that is kept.
 const LOCKED_PAGE: u64 = 32 << 10;
 
 /// Descriptors beside one for each connection: standard ones, socket, signals, epoll, the log, and
@@ -81,7 +81,7 @@ pub enum Within {
     Capability,
 }
 
-/// All memory of now and later is locked; core dumps have no byte. `shared` is what connections
+/// Locks all memory of now and later, and gives core dumps no byte. `shared` is what connections
 /// take beside what each of them needs.
 pub fn memory(
     connections: u32,
@@ -158,7 +158,7 @@ pub fn become_user(user: &User, within: Within) -> Result<(), HardenError> {
     Ok(())
 }
 
-/// Nobody but root looks into the process from now on, and it gets no more rights than it has.
+/// Lets only root look into the process from now on, and lets it get no more rights than it has.
 pub fn no_inspection() -> Result<(), HardenError> {
     if unistd::geteuid().is_root() {
         return Err(HardenError::Root);
@@ -167,8 +167,8 @@ pub fn no_inspection() -> Result<(), HardenError> {
     prctl::set_no_new_privs().map_err(|e| HardenError::Kernel("no new privileges", e))
 }
 
-/// Only the calls of [`ALLOWED`] succeed from now on, in every thread; those of [`FATAL`] end the
-/// process.
+/// Lets only the calls of [`ALLOWED`] succeed from now on, in every thread; those of [`FATAL`] end
+/// the process.
 pub fn fence() -> Result<(), HardenError> {
     let denied = SeccompAction::Errno(libc::EPERM as u32);
     // In this order: the second leaves no way to add a third.

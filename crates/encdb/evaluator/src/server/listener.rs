@@ -12,7 +12,7 @@ use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use nix::sys::stat::{umask, Mode};
 use nix::unistd::Uid;
 
-/// How long nobody is accepted after the kernel refused.
+/// The time for which no connection is accepted after the kernel refused one.
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// A socket that listens.
@@ -30,9 +30,9 @@ impl AsFd for Listener {
 }
 
 impl Listener {
-    /// Listens at `path` for these users. A socket that was left there by a process that is gone is
-    /// replaced; anything else is not. Nobody but root and `owner` may put anything in its place,
-    /// for whoever may answers backends, and leads a process that is still root astray.
+    /// Listens at `path` for these users. It replaces a socket that was left there by a process
+    /// that is gone, and nothing else. Only root and `owner` may put anything in its place, for
+    /// whoever may answers backends, and leads a process that is still root astray.
     pub fn bind(path: &Path, allowed: Vec<Uid>, owner: Uid) -> io::Result<Self> {
         let path = &own_place(path, owner)?;
         if fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket()) {
@@ -56,8 +56,8 @@ impl Listener {
         })
     }
 
-    /// The next connection, if it is from somebody who may. Where the kernel has no descriptor for
-    /// it, it waits, and is asked for again soon, not at once and without an end.
+    /// Returns the next connection, if its user may connect. If the kernel has no descriptor for
+    /// it, the connection waits. It is asked for again soon, not at once and without an end.
     pub fn accept(&self) -> Option<UnixStream> {
         let (socket, _) = match self.socket.accept() {
             Ok(accepted) => accepted,
@@ -82,8 +82,8 @@ impl Listener {
     }
 }
 
-/// The path without links, if nobody but root and `owner` may write its directory, and, where this
-/// is root, nobody else may move what lies above that.
+/// Returns the path without links, if only root and `owner` may write its directory, and, where
+/// this is root, no other user may move what lies above that.
 fn own_place(path: &Path, owner: Uid) -> io::Result<PathBuf> {
     let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
     let given = path.parent().filter(|parent| *parent != Path::new(""));

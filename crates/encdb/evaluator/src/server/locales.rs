@@ -29,7 +29,7 @@ pub fn find(name: &str) -> Option<SharedCollation> {
     LOCALES.get()?.get(&normal(name)).cloned()
 }
 
-/// One spelling for `de_DE.UTF-8` and `de_DE.utf8`.
+/// Returns one spelling for `de_DE.UTF-8` and `de_DE.utf8`.
 fn normal(name: &str) -> String {
     match name.split_once('.') {
         None => name.to_owned(),

@@ -2,7 +2,7 @@
 //! connection of the engine.
 //!
 //! The main thread accepts, notices who hangs up, and ends all when a signal says so; a
-//! connection's thread does that connection's work and nothing else. Nobody waits for anybody.
+//! connection's thread does that connection's work and nothing else. No thread waits for another.
 
 mod harden;
 mod identity;
@@ -184,7 +184,7 @@ fn ending_signals() -> nix::Result<SignalFd> {
     SignalFd::with_flags(&set, SfdFlags::SFD_CLOEXEC)
 }
 
-/// Until a signal comes.
+/// Serves until a signal comes.
 fn serve_events(server: &'static Server, listener: &Listener, events: &Epoll) -> nix::Result<()> {
     let mut happened = [EpollEvent::empty(); 64];
     let mut ticked = Instant::now();

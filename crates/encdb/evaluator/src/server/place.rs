@@ -7,7 +7,7 @@
 use nix::sched::{sched_getaffinity, sched_setaffinity, CpuSet};
 use nix::unistd::Pid;
 
-/// So many requests in a row come from elsewhere before a thread follows: to move is dear, too.
+/// The requests in a row from elsewhere after which a thread follows: to move is dear, too.
 const SETTLED: u32 = 4;
 
 /// The place of this thread.

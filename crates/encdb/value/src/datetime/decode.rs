@@ -12,7 +12,7 @@ use super::{DAY, SECOND};
 /// Why text is no date.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// It does not look like one.
+    /// It does not look like a date.
     Format,
     /// A part is out of range.
     Range,

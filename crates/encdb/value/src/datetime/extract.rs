@@ -87,7 +87,7 @@ impl Field {
         Self::ALL.into_iter().find(|field| *field as u8 == byte)
     }
 
-    /// As SQL names it.
+    /// Returns the name of the field in SQL.
     pub fn name(self) -> &'static str {
         match self {
             Self::Century => "century",

@@ -23,7 +23,7 @@ pub(super) fn whole(value: f64) -> i32 {
 }
 
 impl Number {
-    /// As a float, infinite if it is out of range.
+    /// Returns the number as a float, infinite if it is out of range.
     pub(super) fn to_f64(&self) -> f64 {
         self.to_text().parse().unwrap_or(f64::NAN)
     }

@@ -98,7 +98,7 @@ impl Decimal {
         matches!(self.0, Repr::NaN)
     }
 
-    /// -1, 0 or 1; NaN counts as 0, but nobody asks.
+    /// -1, 0 or 1; NaN counts as 0, but no caller asks.
     pub(crate) fn sign(&self) -> i32 {
         match &self.0 {
             Repr::Finite(number) => number.sign(),
@@ -132,7 +132,7 @@ impl Decimal {
         Self::new(Number::parse(text)?)
     }
 
-    /// As PostgreSQL prints it.
+    /// Returns the text that PostgreSQL prints.
     pub(crate) fn to_text(&self) -> String {
         match &self.0 {
             Repr::Finite(number) => number.to_text(),

@@ -87,7 +87,7 @@ impl Number {
         number
     }
 
-    /// As an i64, rounded; nothing if it is out of range.
+    /// Returns the number as an `i64`, rounded; None if it is out of range.
     pub(crate) fn to_i64(&self) -> Option<i64> {
         let mut rounded = self.duplicate();
         rounded.round(0);

@@ -25,7 +25,7 @@ impl Drop for Sum {
 }
 
 impl Sum {
-    /// Nothing yet.
+    /// Returns a sum of no values.
     pub(crate) fn new() -> Self {
         Self {
             values: 0,

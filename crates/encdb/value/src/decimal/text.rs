@@ -63,7 +63,7 @@ impl Number {
         }
     }
 
-    /// As PostgreSQL prints it.
+    /// Returns the text that PostgreSQL prints.
     pub(crate) fn to_text(&self) -> String {
         let scale = usize::try_from(self.scale).unwrap_or(0);
         let whole = usize::try_from(self.weight + 1).unwrap_or(0) * 4;
