@@ -247,7 +247,7 @@ impl OldUnlockOptions {
     }
 }
 
-/// What all have that go through a whole cluster.
+/// The options of commands that go through a whole cluster.
 #[derive(Args)]
 pub struct ScanOptions {
     /// Number of threads [default: one for each core]
@@ -268,7 +268,7 @@ impl ScanOptions {
     }
 }
 
-/// What all conversions have.
+/// The options of all conversions.
 #[derive(Args)]
 pub struct ConvertOptions {
     /// The data directory
@@ -472,7 +472,7 @@ pub struct ExecArgs {
     pub command: Vec<OsString>,
 }
 
-/// What a program sees that must not see everything.
+/// The view of a program that must not see everything.
 #[derive(Clone, Copy, ValueEnum)]
 pub enum View {
     /// pg_control of DATADIR decrypted, all other files as they are stored: for backup tools

@@ -1,5 +1,5 @@
-//! What `pgseal doctor` makes of what the machine and a cluster's processes say: texts of /proc go
-//! in, findings come out. Advice is what weakens the protection and stops nothing; what is wrong
+//! Judges for `pgseal doctor` what the machine and a cluster's processes say: texts of /proc go
+//! in, findings come out. Advice is what weakens the protection and stops nothing. What is wrong
 //! keeps a sealed server from starting, or from being sealed, or opens its files to others.
 
 pub mod key;
@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use crate::unlisted::listed;
 
-/// What a check came to.
+/// The verdict of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
@@ -28,7 +28,7 @@ pub enum Verdict {
 pub struct Finding {
     pub about: &'static str,
     pub verdict: Verdict,
-    /// What is there, or what to do.
+    /// The text that says what is there, or what to do.
     pub text: String,
 }
 
@@ -45,7 +45,7 @@ impl Finding {
         Self::new(about, Verdict::Wrong, text)
     }
 
-    /// What a step gave, or why it failed.
+    /// Returns the finding of a step: what it gave, or why it failed.
     pub fn of(about: &'static str, result: Result<impl Display, impl Display>) -> Self {
         match result {
             Ok(text) => Self::good(about, text),
@@ -75,7 +75,7 @@ impl Display for Finding {
     }
 }
 
-/// By the names in the data directory that are none of PostgreSQL's.
+/// Judges the names in the data directory that are none of PostgreSQL's.
 pub fn clear_files(names: &BTreeSet<String>) -> Finding {
     let about = "clear files";
     if names.is_empty() {
@@ -90,7 +90,7 @@ pub fn clear_files(names: &BTreeSet<String>) -> Finding {
     )
 }
 
-/// By the directories of logs in the data directory that are not empty.
+/// Judges the directories of logs in the data directory that are not empty.
 pub fn logs(names: &BTreeSet<String>) -> Finding {
     let about = "logs";
     if names.is_empty() {
@@ -106,7 +106,7 @@ pub fn logs(names: &BTreeSet<String>) -> Finding {
     )
 }
 
-/// By /proc/cpuinfo: x86 says "flags", Arm "Features".
+/// Judges the processor by /proc/cpuinfo: x86 says "flags", Arm "Features".
 pub fn processor(cpuinfo: &str) -> Finding {
     let is_list = |line: &&str| line.starts_with("flags") || line.starts_with("Features");
     let list = cpuinfo.lines().find(is_list).unwrap_or_default();
@@ -120,10 +120,10 @@ pub fn processor(cpuinfo: &str) -> Finding {
     }
 }
 
-/// By the soft limit of /proc/PID/limits, and /proc/sys/kernel/core_pattern: where that begins with
-/// `|`, or since Linux 6.16 with `@`, the kernel gives cores to a program, or to who listens on a
-/// socket, and asks for no limit (core(5)). systemd-coredump heeds one that leaves room for
-/// nothing, by itself.
+/// Judges the soft limit of /proc/PID/limits, and /proc/sys/kernel/core_pattern. If the pattern
+/// begins with `|`, or since Linux 6.16 with `@`, the kernel asks for no limit (core(5)). It gives
+/// cores to a program, or to the listener of a socket. systemd-coredump, by itself, heeds a limit
+/// that leaves room for nothing.
 pub fn core_dumps(limits: &str, pattern: &str) -> Finding {
     let about = "core dumps";
     let line = limits
@@ -161,7 +161,7 @@ pub fn core_dumps(limits: &str, pattern: &str) -> Finding {
     }
 }
 
-/// By /proc/swaps; `shown_on` says where the pages of such a device outlive power in clear.
+/// Judges swap by /proc/swaps; `shown_on` says where a device's pages outlive power in clear.
 pub fn swap(swaps: &str, shown_on: impl Fn(&str) -> Option<String>) -> Finding {
     let devices = swaps.lines().skip(1);
     let devices = devices.filter_map(|line| line.split_whitespace().next());
@@ -195,7 +195,7 @@ pub fn shown_on(device: &str, said: &impl Fn(&str, &str) -> String) -> Option<St
     }
 }
 
-/// By /proc/PID/maps of a server with the library.
+/// Judges by /proc/PID/maps of a server whether its library was replaced since.
 pub fn library_of_server(maps: &str) -> Finding {
     match maps.contains("libpgseal.so (deleted)") {
         true => Finding::advice(
@@ -206,7 +206,7 @@ pub fn library_of_server(maps: &str) -> Finding {
     }
 }
 
-/// By /proc/PID/environ of a server.
+/// Judges by /proc/PID/environ of a server whether it accepts this cluster only.
 pub fn pin(environ: &[u8], key_id: &str) -> Finding {
     match variable(environ, EXPECT_KEY.as_str()).is_some() {
         true => Finding::good(
@@ -223,14 +223,14 @@ pub fn pin(environ: &[u8], key_id: &str) -> Finding {
     }
 }
 
-/// What a variable of /proc/PID/environ says, if it says something.
+/// Returns the value of a variable in /proc/PID/environ, unless it is empty.
 pub fn variable<'a>(environ: &'a [u8], name: &str) -> Option<&'a [u8]> {
     let mut settings = environ.split(|byte| *byte == 0);
     let value = |text: &'a [u8]| text.strip_prefix(name.as_bytes())?.strip_prefix(b"=");
     settings.find_map(value).filter(|value| !value.is_empty())
 }
 
-/// By the number of ways in which the key opens.
+/// Judges the number of ways in which the key opens.
 pub fn ways(count: usize) -> Finding {
     match count {
         0 | 1 => Finding::advice(

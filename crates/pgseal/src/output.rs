@@ -36,7 +36,7 @@ pub fn print(text: impl Display) -> Result<(), OutputError> {
     told(write(text))
 }
 
-/// The same after something was changed: whoever cannot be told must not take it for undone.
+/// Prints `text` after a change; if that fails, the error says that the change is made.
 pub fn print_done(text: impl Display) -> Result<(), OutputError> {
     write(text).map_err(OutputError::Done)
 }

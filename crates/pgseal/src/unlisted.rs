@@ -1,6 +1,6 @@
-//! What lies in a data directory in clear and is none of PostgreSQL's files: configuration,
+//! Finds files that lie in a data directory in clear and are none of PostgreSQL's: configuration,
 //! certificates and logs of an administrator, and what an extension keeps beside `base/`. Only its
-//! owner knows whether it holds data, so `doctor`, `audit` and `seal` name it.
+//! owner knows whether such a file holds data, so `doctor`, `audit` and `seal` name it.
 //!
 //! A directory to which a link of PostgreSQL's leads, in `pg_tblspc` or as `pg_wal`, is encrypted
 //! by the name of the link, whatever its own is.
@@ -74,7 +74,7 @@ pub fn logs(data: &Path) -> BTreeSet<String> {
         .collect()
 }
 
-/// For a sentence: `certs/, server.key`.
+/// Joins names for a sentence: `certs/, server.key`.
 pub fn listed(names: &BTreeSet<String>) -> String {
     names
         .iter()

@@ -54,13 +54,13 @@ impl Place {
         whole(wal(&control(0)[..8]))
     }
 
-    /// The same, sealed with the cluster's key.
+    /// Returns a segment of this cluster, sealed with the cluster's key.
     fn own(&self) -> Vec<u8> {
         self.data.seal_as("own", WAL, &self.clear());
         self.data.stored("own")
     }
 
-    /// The same, sealed with the other key.
+    /// Returns a segment of this cluster, sealed with the other key.
     fn others(&self) -> Vec<u8> {
         let key = other_key();
         self.data.seal_with(&key, "others", WAL, &self.clear());

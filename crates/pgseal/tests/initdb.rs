@@ -399,7 +399,8 @@ fn pg_ctl_initdb_does_not_drop_our_options() {
     }
 }
 
-/// What lets a group read a cluster lets it read the key file, whatever the operator's umask.
+/// A mode that lets a group read a cluster lets it read the key file, whatever the operator's
+/// umask.
 #[test]
 fn group_access_is_the_clusters() {
     let place = Place::new();

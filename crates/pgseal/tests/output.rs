@@ -1,5 +1,5 @@
-//! What becomes of a result that cannot be told as it is: nobody reads standard output, it is full,
-//! or a path is no UTF-8.
+//! Tests results that cannot be told as they are: standard output has no reader or is full, or a
+//! path is no UTF-8.
 
 mod common;
 
@@ -33,7 +33,7 @@ fn closed() -> Stdio {
     pipe.into()
 }
 
-/// What `pgseal ARGUMENTS… DIRECTORY` says and ends with, with this standard output.
+/// Returns the transcript of `pgseal ARGUMENTS… DIRECTORY` with this standard output.
 fn to(stdout: Stdio, args: &[&str], directory: &Path) -> Transcript {
     let mut command = with_library(pgseal(args));
     let child = command

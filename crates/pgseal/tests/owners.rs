@@ -1,4 +1,4 @@
-//! Whose files are whose: what root does in another user's cluster, and what strangers plant.
+//! Tests who owns files: what root does in another user's cluster, and what strangers plant.
 
 mod common;
 

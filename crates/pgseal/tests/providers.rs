@@ -263,7 +263,7 @@ fn no_terminal_to_ask_for_the_passphrase() {
     Transcript::of(&mut detached).refuses(6, &sentence);
 }
 
-/// What a pipe holds can be read once: it serves every slot, also in the second look that `--all`
+/// A pipe can be read once: its content serves every slot, also in the second look that `--all`
 /// takes.
 #[test]
 fn a_passphrase_from_a_pipe_is_tried_at_every_slot() {
@@ -281,8 +281,8 @@ fn a_passphrase_from_a_pipe_is_tried_at_every_slot() {
     check([passphrase(b"right"), passphrase(b"right")], &["--all"]).prints(&(opens(1) + all));
 }
 
-/// What is typed at the prompt is not shown; whatever ends the prompt, the terminal shows again
-/// what is typed after it.
+/// The terminal does not show what is typed at the prompt; whatever ends the prompt, it shows
+/// again what is typed after it.
 #[test]
 fn the_terminal_is_asked() {
     let cluster = Cluster::new([derived(SecretSource::Passphrase, b"right")]);

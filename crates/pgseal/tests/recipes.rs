@@ -288,7 +288,7 @@ fn a_rotation_by_hand() {
         .prints(&format!("key {KEY_ID} opens through slot 1\n"));
 }
 
-/// Whose command it is that fails, or that will stand before a new slot's.
+/// Messages name the source of a command that fails, or that takes precedence over a new slot's.
 #[test]
 fn a_command_of_the_environment() {
     let cluster = Cluster::new([command("cat \"%p\"", &payload())]);
@@ -349,7 +349,8 @@ fn damaged_wrappings_that_openssl_lets_pass() {
     );
 }
 
-/// What the command slot 2 of `cluster` holds: the end of its key file, before the MAC.
+/// Returns the content of the command slot 2 of `cluster`: the end of its key file, before the
+/// MAC.
 fn wrapping(cluster: &Cluster) -> Vec<u8> {
     let bytes = cluster.key_bin();
     let salted = bytes

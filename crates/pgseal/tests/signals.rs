@@ -13,8 +13,8 @@ use nix::errno::Errno;
 use nix::sys::signal::{kill, Signal};
 use nix::unistd::Pid;
 
-/// Whoever ends us does not leave the command behind, without anybody who would count its seconds,
-/// from its first moment on.
+/// A signal that ends pgseal ends the command too, from its first moment on: without pgseal, no
+/// process would count its seconds.
 #[test]
 fn a_command_ends_with_us() {
     let hanging = "echo $$ > %D/pid; sleep 977";
@@ -69,7 +69,7 @@ fn a_program_ends_with_its_twin() {
     assert_eq!(kill(number(program), None), Err(Errno::ESRCH));
 }
 
-/// The same, which learns of its children two seconds after their beginning.
+/// Returns the wrapper as one that learns of its children two seconds after their beginning.
 fn slow_to_start(twin: &Command) -> Command {
     let mut strace = common::alone(Path::new("strace"));
     strace.args([

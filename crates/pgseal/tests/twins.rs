@@ -373,7 +373,7 @@ fn everybody_may_run_twins() {
     assert_eq!(mode(&strict), 0o700);
 }
 
-/// What is no twin is left alone, and so is everything else then.
+/// A file that is no wrapper is left alone, and so is everything else then.
 #[test]
 fn twins_overwrite_nothing_but_twins() {
     let place = Place::new();

@@ -34,7 +34,7 @@ pub fn create(archive: &Path, mode: u32) -> io::Result<NamedTempFile> {
     }
 }
 
-/// Whoever needs the directory again makes it again.
+/// Removes the directory if it is empty; a process that needs it again makes it again.
 pub fn end(archive: &Path) {
     let _ = fs::remove_dir(archive.join(DIR));
 }
@@ -48,7 +48,7 @@ fn make(directory: &Path, archive: &Path) -> io::Result<()> {
     }
 }
 
-/// What cannot be removed stays: the archive is not to wait for it.
+/// Removes leftovers. One that cannot be removed stays: the archive is not to wait for it.
 fn remove_leftovers(directory: &Path) {
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         let path = entry.path();

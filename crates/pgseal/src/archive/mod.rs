@@ -73,7 +73,7 @@ pub enum Archived {
 }
 
 impl Archived {
-    /// What `%f` names.
+    /// Reads the name that `%f` gives.
     pub fn parse(name: &OsStr) -> Result<Self, ArchiveError> {
         let bytes = name.as_bytes();
         let is_hex = |digits: &[u8]| digits.iter().all(u8::is_ascii_hexdigit);

@@ -36,7 +36,8 @@ impl Exit for CanaryError {
     }
 }
 
-/// In a terabyte of ciphertext a string of this length turns up once in 256 times.
+/// The length of the shortest canary, in bytes: in a terabyte of ciphertext a string of this
+/// length turns up once in 256 times.
 const SHORTEST: usize = 6;
 
 impl Canary {

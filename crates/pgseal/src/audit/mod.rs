@@ -34,7 +34,7 @@ pub use report::{Report, Unread};
 /// Bytes that are read at once: whole pages.
 const RUN: usize = 128 * UNIT;
 
-/// What was found at a place in a file.
+/// A finding at a position in a file.
 #[derive(Debug, PartialEq, Eq)]
 pub enum What {
     /// The canary of this index.

@@ -1,4 +1,5 @@
-//! What `audit` says: each hit by file and offset, and what was gone over; or the same as JSON.
+//! The report of `audit`: each hit by file and offset, and what was gone over; or the same as
+//! JSON.
 
 use std::collections::BTreeSet;
 use std::fmt::{self, Display, Formatter};
@@ -34,7 +35,8 @@ pub struct Unread {
 }
 
 impl Unread {
-    /// What the server would follow, and nobody should have made.
+    /// Returns an entry for a link or device that the server would follow, where PostgreSQL makes
+    /// none.
     pub fn link(path: &Path) -> Self {
         Self {
             file: shown(path),
@@ -114,7 +116,7 @@ impl Report {
     }
 }
 
-/// For people.
+/// The report as text, for people.
 impl Display for Report {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         for hit in &self.hits {

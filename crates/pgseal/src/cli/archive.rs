@@ -28,7 +28,7 @@ pub struct WalGetArgs {
         default_missing_value = "accept"
     )]
     pub accept_clear: Option<ClearWal>,
-    /// For those key files: this cluster's own key opens by itself, or by /etc/pgseal
+    /// Options to open those key files: this cluster's own key opens by itself, or by /etc/pgseal
     #[command(flatten)]
     pub unlock: UnlockOptions,
     /// Name of the file: %f
@@ -47,7 +47,7 @@ pub struct WalPutArgs {
     /// Key file (key.bin) of the archive's cluster, if it is another one
     #[arg(long, value_name = "FILE")]
     pub key_file_name: Option<PathBuf>,
-    /// For that key file; this cluster's own opens by itself or by /etc/pgseal
+    /// Options to open that key file; this cluster's own opens by itself or by /etc/pgseal
     #[command(flatten)]
     pub unlock: UnlockOptions,
     /// File: %p, in the cluster's pg_wal

@@ -74,7 +74,7 @@ pub enum ClientColumnCommand {
     Forget(ColumnForgetArgs),
 }
 
-/// Who, and where.
+/// The identity and the connection.
 #[derive(Args)]
 pub struct ClientOptions {
     /// The identity file

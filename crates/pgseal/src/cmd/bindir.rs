@@ -149,7 +149,7 @@ fn wrapper(runner: &Path, program: &Path) -> Result<String, BindirError> {
     ))
 }
 
-/// What every kernel reads; since 5.1 it is twice as much.
+/// The longest `#!` line that every kernel reads, in bytes; since 5.1 it is twice as much.
 const MAX_LINE: usize = 127;
 
 /// Is this one of ours?
@@ -172,7 +172,7 @@ fn text(path: &Path) -> Result<&str, BindirError> {
     path.to_str().ok_or_else(name)
 }
 
-/// In single quotes, for sh.
+/// Quotes `text` in single quotes, for sh.
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }
@@ -202,7 +202,7 @@ fn remove_stale(into: &Path, programs: &[OsString]) -> Result<(), BindirError> {
     Ok(())
 }
 
-/// What was made. Dropped before it is to be kept, it goes away again.
+/// The paths made so far. Dropped before it is to be kept, it removes them.
 #[derive(Default)]
 struct Made(Vec<PathBuf>);
 

@@ -173,8 +173,8 @@ fn check_room(wrapper: &Wrapper, given: &Given, target: &Path) -> Result<(), Fai
     Ok(())
 }
 
-/// What the server tells of its tablespaces, or why it does not. A connection for replication takes
-/// no SQL, and the role that copies may have no right to make another.
+/// Asks the server for its tablespaces; the inner error says why it does not tell. A connection
+/// for replication takes no SQL, and the role that copies may have no right to make another.
 fn tablespaces(
     wrapper: &Wrapper,
     given: &Given,
@@ -228,7 +228,7 @@ fn check_version(wrapper: &Wrapper, source: &Source) -> Result<(), CloneError> {
     }
 }
 
-/// Of `pg_basebackup (PostgreSQL) 15.20 (Debian …)`.
+/// Reads the major version from `pg_basebackup (PostgreSQL) 15.20 (Debian …)`.
 fn major(text: &str) -> Option<u32> {
     let number = text.split_once("(PostgreSQL) ")?.1;
     let end = number.find(|letter: char| !letter.is_ascii_digit());

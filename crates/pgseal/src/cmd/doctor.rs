@@ -119,7 +119,7 @@ fn of_cluster(root: Root, ways: &Ways) -> Result<Vec<Finding>, Failure> {
     Ok(findings)
 }
 
-/// By `pg_control`; what else is wrong with that one says so too.
+/// Checks the block size in `pg_control`; any other error in that file is reported too.
 fn blocks(unlocked: &Unlocked) -> Finding {
     let (data, header) = (&unlocked.root.path, &unlocked.header);
     let checked = control_file::read(data, &unlocked.master, header.length)
@@ -167,7 +167,7 @@ fn of_server(server: &Server, key_id: &str) -> Vec<Finding> {
     }
 }
 
-/// What is wrong with the files that hold a secret, or that nothing is.
+/// Returns the findings on files that hold a secret, or one that says that nothing is wrong.
 fn secret_files(mut files: Vec<PathBuf>, data: &Path) -> Vec<Finding> {
     let about = "secret files";
     files.sort();
@@ -202,14 +202,14 @@ fn core_dumps(limits: impl AsRef<Path>) -> Finding {
     doctor::core_dumps(&text(limits), &text("/proc/sys/kernel/core_pattern"))
 }
 
-/// What a file in /sys/class/block says of a device, which may be named by a link.
+/// Reads a file of a device in /sys/class/block; `device` may be a link.
 fn of_device(device: &str, file: &str) -> String {
     let device = fs::canonicalize(device).unwrap_or_else(|_| device.into());
     let name = device.file_name().unwrap_or_default();
     text(Path::new("/sys/class/block").join(name).join(file))
 }
 
-/// Of a file of the kernel; what is not there says nothing.
+/// Reads a file of the kernel; one that cannot be read gives an empty text.
 fn text(path: impl AsRef<Path>) -> String {
     fs::read_to_string(path).unwrap_or_default()
 }

@@ -49,7 +49,7 @@ struct KeyFileStatus {
     generation: Option<u64>,
     slots: Vec<SlotView>,
     key_check: KeyCheck,
-    /// What is wrong with `pgseal.toml`.
+    /// The error in `pgseal.toml`, if there is one.
     pgseal_toml: Option<String>,
 }
 

@@ -100,7 +100,7 @@ fn segment(args: &WalGetArgs, name: WalName, source: Source) -> Result<(), Failu
     Ok(write(&args.path, &source, store)?)
 }
 
-/// What it says on stderr is in PostgreSQL's log.
+/// Fails if clear WAL is refused; otherwise reports it on stderr, which is PostgreSQL's log.
 fn admit_clear(args: &WalGetArgs, header: &LongHeader) -> Result<(), ArchiveError> {
     let rule = args.accept_clear.unwrap_or_default();
     if !rule.admits(args.file.as_bytes(), header) {

@@ -60,7 +60,8 @@ fn try_one(
     }
 }
 
-/// What is read until the time is up, and what takes everything and keeps nothing.
+/// An end of a copy: the source is read until the time is up; the sink takes everything and keeps
+/// nothing.
 enum End {
     Source(Open, Instant),
     Nowhere(AtomicU64),

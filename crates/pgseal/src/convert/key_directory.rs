@@ -98,8 +98,8 @@ impl Keys {
         sync_directory(&self.dir)
     }
 
-    /// What a crash before the begin or after the end of a conversion left. What an unseal left
-    /// shows by its journal, which goes last.
+    /// Removes the leftovers of a crash before the begin or after the end of a conversion. Those
+    /// of an unseal show by its journal, which goes last.
     pub fn remove_leftovers(&self) -> io::Result<()> {
         for path in [self.data.join(DIR_BEFORE), self.data.join(DIR_AFTER)] {
             if path.is_symlink() {
@@ -237,7 +237,7 @@ fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
-/// What a file of the key directory is called once another key has come.
+/// Returns the name that a file of the key directory has once another key has come.
 fn kept(name: &str, key: KeyId) -> String {
     format!("{name}.{key}")
 }
@@ -284,7 +284,7 @@ fn keep(file: &Path, name: &Path) -> io::Result<()> {
     }
 }
 
-/// With the same mode, whole under its name or not there.
+/// Copies a file with its mode; the copy is whole under its name or not there.
 fn copy(file: &Path, name: &Path) -> io::Result<()> {
     if name.exists() {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Who may touch the data directory: this process, and no server and no other conversion.
+//! Locks the data directory for this process: no server and no other conversion may touch it.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};

@@ -95,7 +95,7 @@ fn more(others: usize) -> String {
     }
 }
 
-/// What is asked for: seal has a new key, unseal an old one, rekey both.
+/// The request for a conversion: seal has a new key, unseal an old one, rekey both.
 pub struct Request {
     pub data: PathBuf,
     /// Nothing is changed: what would be done is said.
@@ -348,7 +348,8 @@ impl Conversion<'_> {
         Err(ConvertError::Obstacles(self.data.clone(), said))
     }
 
-    /// From here on no server can start, and none did since the cluster was looked at.
+    /// Keeps servers from starting from here on. Fails if one ran since the cluster was looked at
+    /// and is not shut down.
     fn keep_servers_out(
         &self,
         lock: &mut Lock,
@@ -371,7 +372,7 @@ impl Conversion<'_> {
         })
     }
 
-    /// To the end, from where `journal` says.
+    /// Runs the conversion to its end, from where `journal` says.
     fn convert(&self, mut journal: Journal, secrets: &Secrets) -> Result<ExitCode, Failure> {
         let start = Instant::now();
         let geometry = Geometry::from(&journal);

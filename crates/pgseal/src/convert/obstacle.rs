@@ -1,6 +1,6 @@
-//! What stands in the way of a conversion: in what `pg_control` says, in how a cluster's files lie,
-//! in one file. All of it is found before anything is written. How the files lie is looked at
-//! again before every run: a mount or a link may have changed meanwhile.
+//! The obstacles to a conversion: in what `pg_control` says, in how a cluster's files lie, in one
+//! file. All of them are found before anything is written. How the files lie is looked at again
+//! before every run: a mount or a link may have changed meanwhile.
 
 use std::collections::BTreeMap;
 use std::fs::{File, Metadata};
@@ -74,7 +74,7 @@ pub enum Obstacle {
     Space(PathBuf, u64, u64),
 }
 
-/// What the cluster's version and its `pg_control` say against it.
+/// Returns the obstacles in the cluster's version and its `pg_control`.
 pub fn state(kind: Kind, data: &Path, control: &Control) -> Vec<Obstacle> {
     let mut obstacles = Vec::new();
     if !matches!(control.state, State::ShutDown | State::ShutDownInRecovery) {
@@ -108,7 +108,7 @@ pub fn layout(
     Ok(obstacles)
 }
 
-/// What is neither a file nor a directory matters where a file would be stored.
+/// An entry that is neither a file nor a directory matters where a file would be stored.
 fn unusual(found: &Walk, geometry: &Geometry) -> Vec<Obstacle> {
     let sealed_below = |odd: &Odd| is_inside(&[&odd.name[..], b"/"].concat());
     let matters = |odd: &&Odd| action(&odd.name, geometry) != Action::Leave || sealed_below(odd);
@@ -173,7 +173,7 @@ fn same(name: &[u8], other: &[u8]) -> Obstacle {
     Obstacle::Same(printable(name), printable(other))
 }
 
-/// Who converts.
+/// The user who runs the conversion.
 struct User {
     is_root: bool,
     groups: Vec<u32>,
@@ -240,7 +240,7 @@ pub fn foreign(
     Ok(obstacles)
 }
 
-/// By its first page; a few bytes do not tell.
+/// Returns whether a file looks clear, judged by its first page; a few bytes do not tell.
 fn looks_clear(file: &Found) -> Result<bool, SurveyError> {
     let failed = |error| SurveyError::Look(file.path.clone(), error);
     let open = match File::open(&file.path) {

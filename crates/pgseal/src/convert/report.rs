@@ -1,4 +1,4 @@
-//! What a conversion tells: before, with `--check`, and after.
+//! The reports of a conversion: before, with `--check`, and after.
 
 use std::collections::BTreeSet;
 use std::fmt::{self, Display, Formatter};
@@ -35,7 +35,7 @@ pub enum Stage {
 }
 
 impl Stage {
-    /// What state the cluster is in.
+    /// Returns the state of the cluster, in words.
     fn state(self) -> Option<&'static str> {
         match self {
             Self::New => None,
@@ -53,7 +53,7 @@ impl Stage {
     }
 }
 
-/// What would be done.
+/// The report before a conversion: what would be done.
 #[derive(Serialize)]
 pub struct Outlook<'a> {
     command: &'static str,
@@ -144,7 +144,7 @@ impl Display for Outlook<'_> {
     }
 }
 
-/// What was done.
+/// The report after a conversion: what was done.
 #[derive(Serialize)]
 pub struct Done {
     command: &'static str,
@@ -185,7 +185,7 @@ impl Done {
         }
     }
 
-    /// What this run stores.
+    /// Counts the files that this run stores and deletes.
     pub fn count(&mut self, plan: &Plan) {
         self.files = plan.store.len();
         self.bytes = bytes(plan);
@@ -234,7 +234,7 @@ fn bytes(plan: &Plan) -> u64 {
     plan.store.iter().map(|task| task.len).sum()
 }
 
-/// Of this process so far, user and system.
+/// Returns the processor time of this process so far, user and system, in seconds.
 fn cpu_seconds() -> f64 {
     let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) else {
         return 0.0;

@@ -33,7 +33,7 @@ pub struct Space {
     pub available: u64,
 }
 
-/// What was seen.
+/// The result of a survey.
 #[derive(Default)]
 pub struct Survey {
     pub plan: Plan,

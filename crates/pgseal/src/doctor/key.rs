@@ -1,6 +1,6 @@
-//! What a cluster's key file and the files that open it give away: a key or a passphrase that lies
-//! in clear where copies of the data directory take it along, files that others may read, and
-//! memory that may be written to disk.
+//! Judges what a cluster's key file and the files that open it give away: a key or a passphrase
+//! that lies in clear where copies of the data directory take it along, files that others may
+//! read, and memory that may be written to disk.
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
@@ -11,8 +11,8 @@ use pgseal_keys::tells_secret;
 
 use super::Finding;
 
-/// By the slots: one that holds the key in clear, or a command with the passphrase in it, protects
-/// nothing from whoever has a copy of key.bin.
+/// Judges the slots. A slot that holds the key in clear, or a command with the passphrase in it,
+/// protects nothing from a reader of a copy of key.bin.
 pub fn slots(image: &KeyImage) -> Finding {
     let about = "slots";
     let slots = match image {
@@ -61,8 +61,8 @@ fn tells(slot: &Slot) -> bool {
     }
 }
 
-/// Of a file that holds a passphrase or the key, if it is a file and there is something to say. As
-/// PostgreSQL asks of `ssl_key_file`: its owner, who is the server's user `user`, may alone read
+/// Judges a file that holds a passphrase or the key; none if it is no file or nothing is wrong.
+/// PostgreSQL asks the same of `ssl_key_file`: its owner, the server's user `user`, may alone read
 /// it, or it is root's and its group may read it too.
 pub fn secret_file(path: &Path, metadata: &Metadata, user: u32) -> Option<Finding> {
     let (owner, mode) = (metadata.uid(), metadata.mode() & 0o777);
@@ -85,8 +85,8 @@ pub fn secret_file(path: &Path, metadata: &Metadata, user: u32) -> Option<Findin
     Some(Finding::wrong("secret files", text))
 }
 
-/// By /proc/PID/maps and /proc/PID/status of a server. `memfd_secret` counts as locked memory, and
-/// has one page.
+/// Judges the memory of a server by /proc/PID/maps and /proc/PID/status. `memfd_secret` counts as
+/// locked memory, and has one page.
 pub fn memory(maps: &str, status: &str) -> Finding {
     let about = "memory";
     let line = status.lines().find_map(|line| line.strip_prefix("VmLck:"));

@@ -12,7 +12,7 @@
 //! What it cannot see: clear bytes that are themselves compressed or encrypted throughout. A page
 //! of a relation that holds such values is told by its header instead ([`super::header`]).
 
-/// What bytes look like.
+/// The kind of content that bytes look like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Look {
     /// As ciphertext does.

@@ -2,7 +2,7 @@
 
 use super::Page;
 
-/// What a sample is: a name, and the block number if it is a page of a relation.
+/// The samples: the name of each, and its block number if it is a page of a relation.
 pub const SAMPLES: [(&str, Option<u32>); 13] = [
     ("heap", Some(0)),
     ("heap", Some(5)),

@@ -32,7 +32,7 @@ pub struct Found {
     pub inode: Inode,
 }
 
-/// What is neither a regular file nor a directory.
+/// An entry that is neither a regular file nor a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Odd {
     /// As that of a file.
@@ -46,7 +46,7 @@ pub struct Odd {
 /// A file or directory itself: device and inode.
 pub type Inode = (u64, u64);
 
-/// What lies in a data directory.
+/// The content of a data directory.
 #[derive(Debug, Default)]
 pub struct Walk {
     /// The files, the largest first.
@@ -288,7 +288,7 @@ fn metadata(path: &Path, name: &[u8], dir: &[u8]) -> io::Result<Metadata> {
     }
 }
 
-/// Of a file or directory that was looked at.
+/// Returns the device and inode of a file or directory.
 pub fn inode(metadata: &Metadata) -> Inode {
     (metadata.dev(), metadata.ino())
 }

@@ -1,4 +1,4 @@
-//! What can be wrong with a page or a file, in the words that the operator reads.
+//! The faults of a page or a file, in the words that the operator reads.
 
 use pgseal_keys::keybin::CopyError;
 use pgseal_keys::raw::words;

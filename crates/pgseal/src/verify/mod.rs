@@ -61,7 +61,7 @@ pub struct Task {
     class: Class,
 }
 
-/// What a check of one file gave.
+/// The result of the check of one file.
 #[derive(Debug)]
 pub struct Checked {
     pub name: String,
@@ -74,7 +74,7 @@ pub struct Checked {
     pub written: u64,
     /// If it is a segment of WAL, what only shows when all are known.
     wal: Option<WalSegment>,
-    /// What is wrong, with the block if it is one.
+    /// The faults, each with its block if it is in one.
     pub faults: Vec<(Option<u64>, Fault)>,
 }
 

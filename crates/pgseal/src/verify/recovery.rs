@@ -35,7 +35,7 @@ const REACHED_TIMELINE: usize = 144;
 /// Bytes of a checkpoint's record: header, length, and the structure CheckPoint.
 const CHECKPOINT_RECORD: u64 = 24 + 2 + 88;
 
-/// What sends a server elsewhere for WAL.
+/// The files that send a server elsewhere for WAL.
 const ELSEWHERE: [&str; 3] = ["backup_label", "recovery.signal", "standby.signal"];
 
 /// A segment of WAL, as far as it can be judged by itself.
@@ -46,11 +46,11 @@ pub struct WalSegment {
     pub start: u64,
     /// Its first page is its own.
     pub in_use: bool,
-    /// What is wrong with pages, if they are read: with the LSN of each.
+    /// The faults that count if recovery reads the page: the block, the LSN and the fault.
     pub gaps: Vec<(u64, u64, Fault)>,
 }
 
-/// What recovery, and those who follow this server, read.
+/// The WAL that recovery, and the servers that follow this one, read.
 pub struct Recovery {
     timeline: u32,
     /// Where each timeline that this one comes from ends.
@@ -64,7 +64,7 @@ pub struct Recovery {
 }
 
 impl Recovery {
-    /// By `control`, which was read from `page`.
+    /// Returns the WAL that is needed by `control`, which was read from `page`.
     pub fn of(data: &Path, control: &Control, page: &[u8]) -> Self {
         let made_on = le32(&page[TIMELINE..]);
         let timeline = made_on.max(le32(&page[REACHED_TIMELINE..]));
@@ -98,7 +98,7 @@ impl Recovery {
             .collect()
     }
 
-    /// What a page at `address` without its header comes to.
+    /// Returns the fault of a page at `address` that lacks its header, if that is one.
     fn fault(&self, timeline: u32, address: u64, followed: bool, fault: Fault) -> Option<Fault> {
         if let Some(end) = self.ancestors.get(&timeline) {
             return (address < *end).then_some(fault);
@@ -168,8 +168,8 @@ fn needed(data: &Path, control: &Control, page: &[u8], timeline: u32) -> Vec<(u6
     named.collect()
 }
 
-/// By the timeline's history file: one line for each timeline before it, with the point where the
-/// next one begins. The first timeline has none.
+/// Reads the timeline's history file: one line for each timeline before it, with the point where
+/// the next one begins. The first timeline has none.
 fn ancestors(data: &Path, timeline: u32) -> HashMap<u32, u64> {
     let file = data.join(format!("pg_wal/{timeline:08X}.history"));
     let text = fs::read_to_string(file).unwrap_or_default();

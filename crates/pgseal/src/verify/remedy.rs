@@ -1,10 +1,10 @@
-//! What helps against a finding: which words the summary ends with.
+//! The remedies for findings, which decide the words that the summary ends with.
 
 use serde::Serialize;
 
 use super::Fault;
 
-/// What the operator does.
+/// The remedy that the operator applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Remedy {

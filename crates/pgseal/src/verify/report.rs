@@ -1,4 +1,4 @@
-//! What `verify` says in the end: findings, notes, a table, one sentence; or the same as JSON.
+//! The final report of `verify`: findings, notes, a table, one sentence; or the same as JSON.
 
 use std::fmt::{self, Display, Formatter};
 use std::ops::Range;
@@ -18,7 +18,7 @@ use crate::output;
 pub struct Report {
     #[serde(serialize_with = "output::lossy")]
     pub data_directory: PathBuf,
-    /// In order; otherwise pages may be torn.
+    /// Whether the cluster was shut down in order; otherwise pages may be torn.
     pub shut_down: bool,
     pub data_checksums: bool,
     #[serde(flatten)]
@@ -35,7 +35,7 @@ pub struct Report {
     pub gigabytes_per_second: f64,
 }
 
-/// What the files gave.
+/// The sums over the checked files.
 #[derive(Serialize)]
 pub struct Results {
     relations: Sum,
@@ -80,7 +80,7 @@ pub struct Unknown {
     pub sealed: bool,
 }
 
-/// What the exit code says.
+/// The verdict that the exit code tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Good,
@@ -131,7 +131,7 @@ impl Results {
     }
 }
 
-/// For people.
+/// The report as text, for people.
 impl Display for Report {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         self.findings(f)?;

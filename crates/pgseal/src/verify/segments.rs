@@ -1,5 +1,5 @@
-//! What only shows when all files are known: gaps between the segments of a relation, and holes
-//! below a page that was written, in the same segment or in a later one.
+//! Finds faults that only show when all files are known: gaps between the segments of a relation,
+//! and holes below a page that was written, in the same segment or in a later one.
 
 use std::collections::HashMap;
 use std::ops::Range;

@@ -17,7 +17,7 @@ use super::recovery::WalSegment;
 use super::{Checked, Cluster, Fault};
 use crate::pages::Page;
 
-/// What a segment is, by the pages so far.
+/// The kind of a segment, judged by the pages so far.
 enum Segment {
     /// Nothing but zeros.
     Empty,

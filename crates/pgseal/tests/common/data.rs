@@ -92,7 +92,7 @@ impl Data {
         self.seal_with(&master(), name, identity, bytes);
     }
 
-    /// The same with another key.
+    /// Seals `bytes` with `key` in the file `name`.
     pub fn seal_with(&self, key: &MasterKey, name: &str, identity: &str, bytes: &[u8]) {
         self.clear(name, b"");
         let spec = spec(identity);

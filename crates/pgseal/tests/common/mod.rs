@@ -1,4 +1,4 @@
-//! What the tests of the command share: clusters that consist of a key file, and transcripts.
+//! The common part of the command's tests: clusters that consist of a key file, and transcripts.
 #![allow(dead_code)] // each test binary uses its own part
 
 pub mod data;
@@ -141,7 +141,7 @@ impl Cluster {
         command
     }
 
-    /// What `pgseal key check` says.
+    /// Returns the transcript of `pgseal key check`.
     pub fn check(&self) -> Transcript {
         Transcript::of(&mut self.key("check", &[]))
     }
@@ -167,7 +167,7 @@ pub fn alone(program: &Path) -> Command {
     command
 }
 
-/// What a program said, and how it ended.
+/// The output of a program, and how it ended.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Transcript {
     pub code: Option<i32>,
@@ -247,7 +247,7 @@ pub fn program(source: &Path, copy: &Path) {
     assert!(status.expect("cp runs").success());
 }
 
-/// What comes to be within a minute.
+/// Waits up to a minute for a value, and returns it.
 pub fn until<T>(mut found: impl FnMut() -> Option<T>) -> T {
     let start = Instant::now();
     loop {

@@ -20,8 +20,8 @@ pub fn runner() -> &'static str {
     })
 }
 
-/// What the library answers in a program, and `--version`: `SHARE` and `VERSION` are other answers,
-/// in the directory `other` too. With `UNLOADED` the library is not there.
+/// A program that answers as the library does in it, and to `--version`: `SHARE` and `VERSION` are
+/// other answers, in the directory `other` too. With `UNLOADED` the library is not there.
 const ANSWERING: &str = r#"#!/bin/sh
 if [ -n "$PGSEAL_ANSWER_FD" ]; then
     case $PGSEAL_STARTED_AS in

@@ -13,7 +13,7 @@ use crate::cli::client::NamedType;
 /// A statement, and what its parameters are given.
 #[derive(Default)]
 pub struct Step {
-    /// Without what ends it
+    /// The statement, without what ends it
     pub statement: String,
     /// $1, $2 …; none is NULL
     pub values: Vec<Option<Zeroizing<String>>>,
@@ -34,7 +34,7 @@ pub enum ScriptError {
     Rows,
 }
 
-/// What is left of a script.
+/// The rest of a script.
 pub struct Script<'s>(&'s str);
 
 impl<'s> Script<'s> {

@@ -14,7 +14,7 @@ use super::{input, lines, not, print, ClientFailure};
 use crate::cli::client::SqlArgs;
 use crate::output;
 
-/// What stands for NULL, as COPY writes it.
+/// The text for NULL, as COPY writes it.
 const NULL: &str = "\\N";
 
 pub async fn run(args: &SqlArgs) -> Result<(), ClientFailure> {

@@ -34,12 +34,12 @@ pub struct Tablespace {
     pub name: String,
     /// Its directory; none in the data directory.
     pub location: Option<PathBuf>,
-    /// What its files take, if the role may see that.
+    /// The bytes that its files take, if the role may see that.
     pub bytes: Option<u64>,
 }
 
 impl Tablespace {
-    /// What psql answers, each field ended by a zero byte.
+    /// Reads psql's answer, in which each field ends with a zero byte.
     pub fn parse(answer: &[u8]) -> Option<Vec<Self>> {
         let ended = answer.strip_suffix(b"\0")?;
         let fields: Vec<&[u8]> = ended.split(|&byte| byte == 0).collect();
@@ -200,7 +200,7 @@ fn usable(place: &Path) -> io::Result<(PathBuf, fs::Metadata)> {
     Err(ErrorKind::NotFound.into())
 }
 
-/// What cannot be read holds something as far as anybody knows.
+/// Returns whether a directory holds files. One that cannot be read counts as one that does.
 fn holds_files(place: &Path) -> bool {
     match fs::read_dir(place) {
         Ok(mut entries) => entries.next().is_some(),

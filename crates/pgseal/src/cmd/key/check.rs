@@ -27,7 +27,7 @@ pub enum SlotsDoNotOpen {
     NotTried(String),
 }
 
-/// What came of one slot.
+/// The result of one slot.
 enum Outcome {
     Opens,
     /// A passphrase was given for each other slot and none for this one.

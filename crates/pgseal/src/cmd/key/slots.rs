@@ -99,7 +99,7 @@ pub fn change(cluster: &ClusterOptions, new: &NewOptions, replace: Replace) -> R
     Ok(output::print_done(told(id, old, raw) + &warning)?)
 }
 
-/// What has happened to the slots.
+/// Returns the message about the changed slots.
 fn told(id: u8, old: Option<u8>, raw: bool) -> String {
     match (old, raw) {
         (Some(old), _) if old == id => format!("slot {id} opens the key now, and not as before\n"),
