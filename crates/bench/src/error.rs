@@ -52,7 +52,7 @@ pub enum BenchError {
     /// The results could not be stored.
     #[error("{0} cannot be written ({1}): the figures are on standard output only")]
     Report(PathBuf, io::Error),
-    /// Nobody reads standard output, or it is full.
+    /// Standard output has no reader, or it is full.
     #[error("standard output cannot be written ({0}): `pgseal bench report` shows again what --json keeps")]
     Output(io::Error),
     /// Two reports that have nothing in common.

@@ -1,7 +1,7 @@
 //! The measurements of a recipe: its JSON file is a [`Report`], and reports are made from nothing
 //! else.
 //!
-//! Raw rounds are kept, figures are not: whoever reads the file computes them again. A round of a
+//! Raw rounds are kept, figures are not: a reader of the file computes them again. A round of a
 //! case runs every variant once, in random order; only samples of one round are compared, because
 //! they shared the state of the machine.
 
@@ -142,7 +142,7 @@ impl Metric {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Origin {
-    /// Its makers, or somebody else, published it. Files that do not say it have no others.
+    /// Its makers, or others, published it. Files that do not say it have no others.
     #[default]
     Published,
     /// We ran that product.

@@ -72,7 +72,7 @@ fn json(report: &Report) -> String {
     serde_json::to_string_pretty(report).expect("a report has no map with keys other than texts")
 }
 
-/// Written aside and renamed: whoever reads it finds the old or the new one.
+/// Writes the file aside and renames it: a reader finds the old or the new one.
 fn replace(path: &Path, text: &str) -> Result<(), BenchError> {
     let directory = path.parent().filter(|parent| *parent != Path::new(""));
     let aside = tempfile::NamedTempFile::new_in(directory.unwrap_or(Path::new(".")));

@@ -1,5 +1,5 @@
-//! The twin of initdb: how a key is made, protected and committed, and what is refused. initdb is
-//! played by a script; the suites run the real one.
+//! The wrapper of initdb: how a key is made, protected and committed, and what is refused. A script
+//! plays initdb; the suites run the real one.
 
 mod common;
 

@@ -408,7 +408,7 @@ fn a_wrap_command_that_fails() {
     assert_eq!(cluster.key_bin(), before);
 }
 
-/// The file for the wrapped key is nobody else's business.
+/// Other users cannot read the file for the wrapped key.
 #[test]
 fn the_wrapping_is_written_in_private() {
     let cluster = Cluster::new([plain()]);

@@ -45,7 +45,7 @@ fn a_directory_goes_with_us() {
     assert!(!place.path("data").exists());
 }
 
-/// A signal that comes when the program has begun and its twin has not yet heard of it.
+/// A signal that comes when the program has begun and its wrapper has not yet heard of it.
 #[test]
 fn a_program_ends_with_its_twin() {
     let place = Place::new();

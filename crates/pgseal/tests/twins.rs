@@ -426,7 +426,7 @@ fn names(directory: &Path) -> Vec<String> {
     names
 }
 
-/// Runs a twin, which becomes the program.
+/// Runs a wrapper, which becomes the program.
 #[track_caller]
 fn assert_runs(twin: &Path, program: &Path) {
     let transcript = Transcript::of(with_library(Command::new(twin)).args(["-c", "select 1"]));
@@ -438,8 +438,8 @@ fn assert_runs(twin: &Path, program: &Path) {
     );
 }
 
-/// A twin is one line for the kernel. Where the kernel would cut that line, or take it apart at the
-/// wrong blank, a shell stands in; both are known for what they are.
+/// A wrapper is one line for the kernel. Where the kernel would cut that line, or take it apart at
+/// the wrong blank, a shell stands in; both are known for what they are.
 #[test]
 fn the_text_of_a_twin() {
     let place = Place::new();

@@ -1,4 +1,4 @@
-//! A client and its server, which run by turns with others.
+//! A client and its server, which alternate with others.
 //!
 //! A machine with neighbours changes from second to second, so what is compared runs in turns of a
 //! tenth of one. While it is the turn of others, every process of the server is stopped where it is

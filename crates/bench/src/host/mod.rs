@@ -94,7 +94,7 @@ impl Host {
         process::run(command, &self.stop)?.checked()
     }
 
-    /// Shows what is being done, if there is somebody to see it.
+    /// Shows what is being done, if there is a terminal to show it.
     pub fn note(&self, text: impl Into<String>) {
         self.bar.set_message(text.into());
     }

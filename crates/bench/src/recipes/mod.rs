@@ -86,8 +86,8 @@ impl Runs<'_> {
         Ok(samples)
     }
 
-    /// Lets loads go on by turns, each time in another random order, until each of them has ended
-    /// or has run so long.
+    /// Alternates between the loads, each time in another random order, until each of them has
+    /// ended or has run so long.
     pub fn by_turns(
         &self,
         loads: &mut [Load<'_, '_>],

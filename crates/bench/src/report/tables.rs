@@ -36,7 +36,7 @@ pub(super) struct Column {
 /// A row has one cell for each column.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Row {
-    /// Somebody else's figure.
+    /// A figure of others.
     pub(super) published: bool,
     /// Begins a case.
     pub(super) first: bool,

@@ -60,7 +60,7 @@ fn remove_leftovers(directory: &Path) {
     }
 }
 
-/// The lock ends with the process. On a file system without locks nobody removes anything.
+/// The lock ends with the process. On a file system without locks nothing is removed.
 fn locked(path: &Path, mode: u32) -> io::Result<File> {
     let mut options = OpenOptions::new();
     let new = options.read(true).write(true).create_new(true).mode(mode);

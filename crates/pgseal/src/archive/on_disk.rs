@@ -1,4 +1,4 @@
-//! An archived segment, or a new one, as the disk below a sealed file: nobody else writes it.
+//! An archived segment, or a new one, as the disk below a sealed file: no other process writes it.
 
 use std::fs::File;
 use std::io;

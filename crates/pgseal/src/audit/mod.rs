@@ -1,4 +1,4 @@
-//! Looking for clear text in raw files, as somebody without the key would.
+//! Looks for clear text in raw files, as a reader without the key would.
 //!
 //! Three searches over every byte of every file:
 //! - canaries: byte strings that must not be there, also across the edges of what is read at once;
@@ -61,9 +61,9 @@ pub struct Audited {
 enum Expected {
     /// They may look as they like.
     Anything,
-    /// Ciphertext, but for whole sectors of zeros.
+    /// Ciphertext, except whole sectors of zeros.
     Pages { relation: bool },
-    /// Ciphertext, but for blocks of zeros and for this many bytes at the start.
+    /// Ciphertext, except blocks of zeros and this many bytes at the start.
     Blocks { clear_head: usize },
 }
 

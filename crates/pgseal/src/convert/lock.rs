@@ -47,7 +47,7 @@ impl Exit for LockError {
 /// The right to convert a cluster, until it is dropped.
 pub struct Lock {
     data: PathBuf,
-    /// Nobody else converts.
+    /// No other process converts.
     _directory: Flock<File>,
     /// No server starts.
     pid_file: Option<PathBuf>,

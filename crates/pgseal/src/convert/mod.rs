@@ -195,7 +195,7 @@ impl Conversion<'_> {
         }
     }
 
-    /// An unseal that is through, but for what it leaves. A plain server may have run since.
+    /// An unseal that is complete except for its leftovers. A plain server may have run since.
     fn clear_up(&self, lock: &mut Lock) -> Result<ExitCode, Failure> {
         let control = self.control(None)?;
         if self.request.check {

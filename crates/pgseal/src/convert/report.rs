@@ -22,7 +22,7 @@ use crate::unlisted::listed;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stage {
-    /// Nobody has begun it.
+    /// The conversion has not begun.
     New,
     /// It was interrupted before the first file was stored.
     Begun,
@@ -30,7 +30,7 @@ pub enum Stage {
     Storing,
     /// It was interrupted when all files were stored, and not all of them had their names.
     Placing,
-    /// An unseal is through, but for what it leaves.
+    /// An unseal is complete except for its leftovers.
     Ended,
 }
 

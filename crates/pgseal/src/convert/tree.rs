@@ -26,7 +26,7 @@ impl Tree {
     }
 }
 
-/// A file that nobody else has open: it needs no locks.
+/// A file that no other process has open: it needs no locks.
 pub struct Open(File);
 
 impl Files for Tree {

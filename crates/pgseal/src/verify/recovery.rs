@@ -115,7 +115,7 @@ impl Recovery {
     }
 }
 
-/// All pages count if nobody knows how far WAL reaches.
+/// Counts all pages, for use when it is not known how far WAL reaches.
 pub fn mark_all(checked: &mut [Checked]) {
     for file in checked {
         let gaps = file.wal.iter_mut().flat_map(|wal| wal.gaps.drain(..));

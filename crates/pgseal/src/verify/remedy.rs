@@ -29,7 +29,7 @@ impl Remedy {
             | Fault::Refused(_)
             | Fault::Control(_)
             | Fault::HeaderCopy(_) => Self::AsSaid,
-            // A disk that cannot be read is not mended by writing to other places of it.
+            // A disk that cannot be read is not repaired by writing to other places of it.
             Fault::Unreadable(_) => Self::Restore,
             _ if is_rebuilt_fork(file) => Self::Vacuum,
             _ if is_made_anew(file) => Self::Start,

@@ -130,7 +130,7 @@ impl Clusters {
         server.stop()
     }
 
-    /// The load by turns, and the readings meanwhile.
+    /// Alternates the load between the contenders, and takes the readings meanwhile.
     fn watched(
         &self,
         running: &mut [Running<'_>],

@@ -104,7 +104,7 @@ impl Drop for Probe {
     }
 }
 
-/// The counters in pages, but for WAL. 16 has them by kind of file, 18 in bytes.
+/// The counters, in pages except WAL. 16 has them by kind of file, 18 in bytes.
 fn query(major: u32) -> String {
     let written = match major {
         ..=15 => {
