@@ -12,8 +12,10 @@ use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 /// Twice the longest message of a ring, and what small things take beside that.
 const RESERVE: usize = 32 << 20;
 
-/// Requests that take no more are not counted: a thousand of them fit into the reserve.
-const SMALL: usize = RESERVE >> 10;
+/// The most bytes of a request that is not counted: what one of 64 KiB takes, which the share of a
+/// role leaves out too. Seventy of them fit into the reserve, and none is refused because another
+/// role's large request is counted.
+const SMALL: usize = 448 << 10;
 
 /// Bytes that requests of all threads have been promised.
 static PROMISED: AtomicUsize = AtomicUsize::new(0);
@@ -31,7 +33,7 @@ pub fn has_room(bytes: usize) -> bool {
 pub struct Promise(usize);
 
 /// Promises memory to a request, if the kernel would give it beside all that is promised already.
-/// What a promised request has taken counts twice, so this errs on the safe side.
+/// Bytes that a promised request has taken already count twice, so this refuses rather too early.
 #[inline]
 pub fn promise(bytes: usize) -> Option<Promise> {
     match bytes {
