@@ -18,7 +18,8 @@
 //! descriptor; [`declaration`] is what we say of ourselves to other servers, [`received`] what
 //! becomes of WAL that they send and that is not stored as segments; [`asked`] answers pgseal;
 //! [`zero_fill`] knows the new segment that no key shows in, [`two_phase`] names a state that is
-//! whole. [`disk`] and [`scratch`] are what `pgseal_storage` works on.
+//! whole, both by what is remembered of a file in [`watched`]. [`disk`] and [`scratch`] are what
+//! `pgseal_storage` works on.
 
 #![allow(unsafe_code)] // this crate is the edge to libc: every block says why it is sound
 
@@ -49,6 +50,7 @@ mod symbols;
 mod two_phase;
 mod unlock;
 mod wal;
+mod watched;
 mod zero_fill;
 
 use libc::{c_char, c_int};

@@ -15,33 +15,16 @@
 use crate::disk::{check, lstat, FdDisk};
 use crate::files::{OpenFile, Protected};
 use crate::real::{self, libc_call};
+use crate::watched::{TwoPhase, TwoPhaseName, WATCHED};
 use crate::{programs, scratch};
 use libc::{c_int, mode_t};
 use pgseal_storage::{Disk, Errno};
 use std::ffi::{CStr, CString};
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering};
 
 const DIRECTORY: &CStr = c"pg_twophase";
 
-/// The descriptor of the file that has no name yet: a process writes one after the other.
-static OPEN: AtomicI32 = AtomicI32::new(NONE);
-const NONE: c_int = -1;
-
-/// The name that it will have.
-static TRANSACTION: AtomicU64 = AtomicU64::new(0);
-static DIGITS: AtomicUsize = AtomicUsize::new(0);
-
-/// A file could not be given its name here.
-static REFUSED: AtomicBool = AtomicBool::new(false);
-
-/// A server's own name for such a file; its working directory is the data directory.
-struct Name {
-    transaction: u64,
-    /// 8, or 16 from PostgreSQL 17 on.
-    digits: usize,
-}
-
-impl Name {
+/// The working directory of a server is its data directory.
+impl TwoPhaseName {
     fn parse(path: &CStr) -> Option<Self> {
         let number = path.to_str().ok()?.strip_prefix("pg_twophase/")?;
         let name = Self {
@@ -64,18 +47,19 @@ pub fn open(path: &CStr, flags: c_int, mode: mode_t) -> Option<c_int> {
     if flags & (MAKES | libc::O_EXCL) != MAKES || !programs::is_server() {
         return None;
     }
-    let name = Name::parse(path)?;
-    if REFUSED.load(Ordering::Relaxed) {
+    let name = TwoPhaseName::parse(path)?;
+    if WATCHED.two_phase.state() == TwoPhase::Refused {
         return None;
     }
     let errno = real::errno();
-    let fd = open_nameless(path, flags & !MAKES, mode);
+    let fd = open_nameless(path, flags & !MAKES, mode).filter(|fd| {
+        let watched = WATCHED.two_phase.watch(*fd, TwoPhase::Unnamed(name));
+        if !watched {
+            libc_call!(close(*fd));
+        }
+        watched
+    });
     real::set_errno(errno);
-    if let Some(fd) = fd {
-        TRANSACTION.store(name.transaction, Ordering::Relaxed);
-        DIGITS.store(name.digits, Ordering::Relaxed);
-        OPEN.store(fd, Ordering::Relaxed);
-    }
     fd
 }
 
@@ -90,33 +74,30 @@ fn open_nameless(path: &CStr, flags: c_int, mode: mode_t) -> Option<c_int> {
 
 /// Forgets the file that was opened as `fd`, which its opener does not get.
 pub fn forget(fd: c_int) {
-    let (set, failed) = (Ordering::Relaxed, Ordering::Relaxed);
-    let _ = OPEN.compare_exchange(fd, NONE, set, failed);
+    let _ = WATCHED.two_phase.take(fd);
 }
 
 /// A protected descriptor is about to be closed. The errno says that the file is lost.
 #[inline]
 pub fn end(file: Protected) -> Result<(), Errno> {
-    if file.disk.0 != OPEN.load(Ordering::Relaxed) {
-        return Ok(());
+    match WATCHED.two_phase.take(file.disk.0) {
+        None => Ok(()),
+        Some(TwoPhase::Unnamed(name)) => settle(file, &name),
+        Some(TwoPhase::Named | TwoPhase::Refused) => Err(Errno::EIO),
     }
-    OPEN.store(NONE, Ordering::Relaxed);
-    settle(file)
 }
 
 #[inline(never)] // a buffer of its own, for these files alone
-fn settle(Protected { file, disk }: Protected) -> Result<(), Errno> {
+fn settle(Protected { file, disk }: Protected, name: &TwoPhaseName) -> Result<(), Errno> {
     if !is_whole(file, &disk)? {
         return Err(Errno::EIO);
     }
-    let name = Name {
-        transaction: TRANSACTION.load(Ordering::Relaxed),
-        digits: DIGITS.load(Ordering::Relaxed),
-    };
-    link(disk.0, &name).inspect_err(|_| REFUSED.store(true, Ordering::Relaxed))
+    link(disk.0, name).inspect_err(|_| {
+        WATCHED.two_phase.enter(TwoPhase::Refused);
+    })
 }
 
-fn link(fd: c_int, name: &Name) -> Result<(), Errno> {
+fn link(fd: c_int, name: &TwoPhaseName) -> Result<(), Errno> {
     let nameless = CString::new(format!("/proc/self/fd/{fd}")).map_err(|_| Errno::EINVAL)?;
     let path = name.path().ok_or(Errno::EINVAL)?;
     check(libc_call!(linkat(
@@ -147,7 +128,7 @@ mod tests {
     #[test]
     fn names_are_those_that_a_server_spells() {
         for path in [c"pg_twophase/000002EA", c"pg_twophase/00000001000002EA"] {
-            let name = Name::parse(path).expect("a server's own name");
+            let name = TwoPhaseName::parse(path).expect("a server's own name");
             assert_eq!(name.path().as_deref(), Some(path));
         }
         for path in [
@@ -159,7 +140,7 @@ mod tests {
             c"/data/pg_twophase/000002EA",
             c"pg_xact/0000",
         ] {
-            assert!(Name::parse(path).is_none(), "{path:?}");
+            assert!(TwoPhaseName::parse(path).is_none(), "{path:?}");
         }
     }
 }

@@ -4,25 +4,23 @@
 //! clear one, a plain primary's, is sealed before it is read, and does not stay in clear.
 
 use super::names::moving::{self, Name};
+use crate::watched::WATCHED;
 use libc::c_int;
 use pgseal_storage::classify::Class;
 use pgseal_storage::Errno;
 use std::ffi::CStr;
-use std::sync::atomic::{AtomicBool, Ordering};
-
-/// A command has ended, and no segment was opened since.
-static EXPECTED: AtomicBool = AtomicBool::new(false);
+use std::sync::atomic::Ordering;
 
 /// The segment that is opened next may be a command's.
 pub fn expect() {
-    EXPECTED.store(true, Ordering::Relaxed);
+    WATCHED.restored.store(true, Ordering::Relaxed);
 }
 
 /// Seals a restored segment before it is opened. An error is the errno for refusing to open it.
 pub fn settle(class: &Class, directory: c_int, path: &CStr, flags: c_int) -> Result<(), c_int> {
     let reads = flags & libc::O_ACCMODE == libc::O_RDONLY;
     let is_segment = reads && matches!(class, Class::WalSegment(_));
-    if !is_segment || !EXPECTED.swap(false, Ordering::Relaxed) {
+    if !is_segment || !WATCHED.restored.swap(false, Ordering::Relaxed) {
         return Ok(());
     }
     match moving::seal_restored(&Name(directory, path)) {
