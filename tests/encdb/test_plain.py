@@ -2,6 +2,7 @@
 """No plain type takes a cell for its digits: every encrypted type with every plain one, by SQL's casts and by PL/pgSQL's assignment.
 
 What applications say is refused with PE028, or not found at all; what sends, dumps and copies cells goes on to work.
+So are expressions that are in no query: those that objects keep, and those that utility statements execute.
 """
 
 import sys
@@ -64,6 +65,76 @@ WRITTEN = [
     "SELECT concat(text_::email) FROM t", "EXPLAIN SELECT concat(text_) FROM t", "CREATE TABLE c AS SELECT concat(text_) FROM t",
     "DO $$ DECLARE a text; BEGIN a := concat((SELECT text_ FROM t)); END $$",
 ]
+# Ways to take a value for its text. The first three are of functions that are not immutable.
+WAYS = ["concat({})", "to_json({})::text", "json_build_object('a', ARRAY[{}])::text", "{}::text", "(ARRAY[{}])::text", "({} || ' '::text)",
+        "quote_literal({})", "xmlelement(name a, {})::text"]
+CELL = "encdb.enc_text_encrypt('x')"
+# Statements, and a value for one of the ways. Each would keep the expression, or execute it at once.
+KEPT = {
+    "CREATE TABLE made (text_ enc_text, CHECK ({} <> ''))": "text_", "ALTER TABLE empty ADD CHECK ({} <> '') NOT VALID": "text_",
+    "ALTER TABLE clear ALTER note TYPE enc_text USING NULL::enc_text, ADD CHECK ({} <> '')": "note",
+    "CREATE TABLE made (note text DEFAULT {})": CELL, "ALTER TABLE noted ALTER note SET DEFAULT {}": CELL,
+    "ALTER TABLE noted ADD more text DEFAULT {}": CELL, "CREATE DOMAIN made AS text DEFAULT {}": CELL,
+    "ALTER DOMAIN words SET DEFAULT {}": CELL, "CREATE DOMAIN made AS enc_text CHECK ({} <> '')": "VALUE",
+    "ALTER DOMAIN email ADD CHECK ({} <> '') NOT VALID": "VALUE", "CREATE STATISTICS made ON int4_, ({}) FROM empty": "text_",
+    "CREATE TRIGGER made BEFORE INSERT ON empty FOR EACH ROW WHEN ({} <> '') EXECUTE FUNCTION fired()": "NEW.text_",
+    "CREATE OR REPLACE TRIGGER fires BEFORE DELETE ON empty FOR EACH ROW WHEN ({} <> '') EXECUTE FUNCTION fired()": "OLD.text_",
+    "CREATE POLICY made ON empty USING ({} <> '')": "text_", "CREATE POLICY made ON empty WITH CHECK ({} <> '')": "text_",
+    "ALTER POLICY own ON empty USING ({} <> '')": "text_", "ALTER POLICY own ON empty WITH CHECK ({} <> '')": "text_",
+    "CREATE FUNCTION made(note text DEFAULT {}) RETURNS text RETURN note": CELL,
+    "CREATE FUNCTION made(c enc_text) RETURNS text RETURN {}": "c",
+    "CREATE OR REPLACE FUNCTION replaced(c enc_text) RETURNS text BEGIN ATOMIC SELECT {} FROM empty; END": "c",
+    "ALTER TABLE empty ALTER text_ TYPE text USING {}": "text_",
+    "ALTER TABLE empty ALTER int4_ TYPE int USING 1, ALTER text_ TYPE boolean USING {} LIKE '%a%'": "text_",
+    "COPY empty FROM '/dev/null' WHERE {} LIKE '%a%'": "text_", "CALL called({})": CELL, "EXECUTE prepared({})": CELL,
+    "DO $$ DECLARE c enc_text; BEGIN SELECT text_ INTO c FROM t; CALL called({}); END $$": "c",
+}
+# Those that PostgreSQL has for immutable expressions only.
+KEPT_IMMUTABLE = {
+    "CREATE TABLE made (text_ enc_text, note text GENERATED ALWAYS AS ({}) STORED)": "text_", "CREATE INDEX made ON empty (({}))": "text_",
+    "CREATE INDEX made ON empty (int4_) WHERE {} <> ''": "text_", "ALTER TABLE empty ADD EXCLUDE (int4_ WITH =) WHERE ({} <> '')": "text_",
+    "CREATE TABLE made (text_ enc_text) PARTITION BY LIST (({}))": "text_",
+    "CREATE TABLE made PARTITION OF parted DEFAULT PARTITION BY RANGE (({}))": "text_",
+    "CREATE SCHEMA made CREATE TABLE made (text_ enc_text) PARTITION BY LIST (({}))": "text_",
+} | ({"ALTER TABLE derived ALTER note SET EXPRESSION AS ({})": "text_"} if int(VERSION) >= 17 else {})
+KEPT_MADE = MADE + """
+CREATE FUNCTION fired() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END';
+CREATE TRIGGER fires BEFORE DELETE ON empty FOR EACH ROW EXECUTE FUNCTION fired();
+CREATE FUNCTION replaced(c enc_text) RETURNS text RETURN NULL;
+CREATE PROCEDURE called(note text) LANGUAGE plpgsql AS 'BEGIN END';
+CREATE POLICY own ON empty USING (true);
+CREATE DOMAIN words AS text;
+CREATE TABLE clear (note text);
+CREATE TABLE derived (text_ enc_text, note text GENERATED ALWAYS AS ('') STORED);
+CREATE TABLE parted (LIKE t) PARTITION BY LIST (int4_);
+CREATE ROLE other;
+"""
+# The same of expressions that are not refused, and what PostgreSQL says of some.
+ACCEPTED = {
+    "CREATE TABLE accepted (text_ enc_text, CHECK (text_ <> lower(text_) AND concat(1) = '1'), note text DEFAULT concat('a', 1))": "00000",
+    "CREATE POLICY accepted ON empty USING (lower(text_) = text_)": "00000", "ALTER POLICY own ON empty USING (text_ IS NOT NULL)": "00000",
+    "CREATE STATISTICS accepted ON int4_, lower(text_) FROM empty": "00000", "CREATE INDEX ON empty (lower(text_)) WHERE text_ IS NOT NULL": "00000",
+    "CREATE DOMAIN accepted_d AS enc_text CHECK (VALUE IS NOT NULL)": "00000", "CREATE VIEW accepted_v AS SELECT concat(text_) FROM t": "00000",
+    "COPY noted FROM '/dev/null' WHERE concat(note) = short || ' '": "00000", "COPY noted FROM '/dev/null' WHERE missing": "42703",
+    "CALL called(concat('a', 1))": "00000", "EXECUTE prepared(concat('a', 1))": "00000", "EXECUTE prepared('a', concat(1))": "42601",
+    "ALTER TABLE IF EXISTS missing ALTER a TYPE text USING concat(a)": "00000", "ALTER TABLE noted ALTER note TYPE text USING concat(short)": "00000",
+    "SET ROLE other; ALTER TABLE empty ALTER text_ TYPE text USING concat(text_)": "42501", "RESET ROLE": "00000",
+    "BEGIN READ ONLY; ALTER TABLE empty ALTER text_ TYPE text USING concat(text_)": "25006", "ROLLBACK": "00000",
+}
+# Made in a session without the library, which finds nothing.
+MADE_BEFORE = """
+CREATE TABLE before (text_ enc_text, CHECK (concat(text_) <> ''));
+CREATE POLICY before ON before USING (concat(text_) <> '');
+CREATE DOMAIN words_before AS text DEFAULT concat(encdb.enc_text_encrypt('x'));
+"""
+# They stay, and nothing like them is made of them.
+AFTERWARDS = {
+    "ALTER POLICY before ON before RENAME TO after": "00000", "ALTER POLICY after ON before TO other": "00000",
+    "ALTER DOMAIN words_before RENAME TO words_after": "00000", "ALTER TABLE before RENAME TO after": "00000",
+    "ALTER TABLE after RENAME CONSTRAINT before_text__check TO after_check": "00000", "VACUUM FULL pg_index": "00000",
+    "CREATE TABLE child () INHERITS (after)": "PE028", "CREATE TABLE child (LIKE after INCLUDING ALL)": "PE028",
+    "ALTER POLICY after ON after USING (concat(text_, 'a') <> '')": "PE028", "DROP OWNED BY other": "00000", "DROP TABLE after": "00000",
+}
 # Of documents alone: nothing tells these from what is meant.
 UNSEEN = ["SELECT t::text LIKE '(%' FROM t"]
 
@@ -77,9 +148,9 @@ class Plain(Confidential):
         self.assertEqual(len(states), len(statements), done.stderr[-2000:])
         return dict(zip(statements, states))
 
-    def made(self):
+    def made(self, made=MADE):
         server = self.server()
-        self.as_owner(server, MADE)
+        self.as_owner(server, made)
         return server
 
     def test_every_type_to_every_plain_type(self):
@@ -104,6 +175,29 @@ class Plain(Confidential):
             states = self.asked(server, statements, prologue)
             self.assertEqual([one for one, state in states.items() if state != "PE028"], [])
         self.assertEqual(set(self.asked(server, UNSEEN).values()), {"00000"})
+
+    def test_kept_expressions(self):
+        server = self.made(KEPT_MADE)
+        loaded = "LOAD 'encdb'; PREPARE prepared(text) AS SELECT $1;\n"
+        statements = [template.format(way.format(value)) for kept, ways in [(KEPT, WAYS), (KEPT_IMMUTABLE, WAYS[3:])]
+                      for template, value in kept.items() for way in ways]
+        states = self.asked(server, statements, loaded)
+        self.assertEqual([(one, state) for one, state in states.items() if state != "PE028"], [])
+        self.assertEqual(server.psql("SELECT relname FROM pg_class WHERE relname = 'made'"), "")
+        self.assertEqual(self.asked(server, list(ACCEPTED), loaded), ACCEPTED)
+
+    def test_expressions_that_were_kept_before(self):
+        server = self.made(KEPT_MADE)
+        server.psql(MADE_BEFORE)
+        self.assertEqual(self.asked(server, list(AFTERWARDS), "LOAD 'encdb';\n"), AFTERWARDS)
+
+    def test_an_upgrade_keeps_expressions(self):
+        """pg_upgrade makes the objects of the old cluster in such a server."""
+        server = self.made()
+        server.stop()
+        server.start("-b")
+        upgraded = {"ALTER TABLE empty ADD CHECK (concat(text_) <> '') NOT VALID": "00000", "CREATE POLICY p ON empty USING (concat(text_) <> '')": "00000"}
+        self.assertEqual(self.asked(server, list(upgraded), "LOAD 'encdb';\n"), upgraded)
 
     def test_cells_are_sent_dumped_and_copied(self):
         server = self.made()

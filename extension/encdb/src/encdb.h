@@ -9,6 +9,7 @@
 
 #include "access/xact.h"
 #include "fmgr.h"
+#include "nodes/nodes.h"
 #if PG_VERSION_NUM >= 160000
 #include "varatt.h"
 #endif
@@ -137,7 +138,11 @@ extern text *encdb_text(PgsealBytes utf8);
 extern void encdb_convert_init(void);
 
 /* plain.c */
+extern void encdb_plain_look(Node *expression);
 extern void encdb_plain_init(void);
+
+/* stored.c */
+extern void encdb_stored_init(void);
 
 /* compare.c */
 extern const char *encdb_locale_of(Cell *cell, Oid collation);

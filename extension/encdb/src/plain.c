@@ -7,7 +7,8 @@
  *	  of our own, which raise (sql/refused); functions of JSON and PL/pgSQL's assignments find them, too.
  * 2. What calls output functions itself asks for no cast: such calls are looked for in queries.
  *	  This needs the library to be loaded before the query is planned.
- * 3. What is sent to a client, dumped or copied is no such call.
+ * 3. Some expressions are in no query, and are looked at by stored.c.
+ * 4. What is sent to a client, dumped or copied is no such call.
  */
 #include "encdb.h"
 
@@ -22,8 +23,10 @@
 static planner_hook_type next_planner = NULL;
 
 static void
-EncdbPlainRefuse(const char *to)
+EncdbPlainRefuse(Oid type)
 {
+	char	   *to = format_type_be(type);
+
 	ereport(ERROR,
 			(errcode(MAKE_SQLSTATE('P', 'E', '0', '2', '8')),
 			 errmsg("a value of an encrypted type is not converted to %s", to),
@@ -37,7 +40,7 @@ PG_FUNCTION_INFO_V1(encdb_refuse_cast);
 Datum
 encdb_refuse_cast(PG_FUNCTION_ARGS)
 {
-	EncdbPlainRefuse(format_type_be(get_func_rettype(fcinfo->flinfo->fn_oid)));
+	EncdbPlainRefuse(get_func_rettype(fcinfo->flinfo->fn_oid));
 	PG_RETURN_NULL();
 }
 
@@ -49,7 +52,7 @@ encdb_refuse_plan(PG_FUNCTION_ARGS)
 	Node	   *request = (Node *) PG_GETARG_POINTER(0);
 
 	if (IsA(request, SupportRequestSimplify))
-		EncdbPlainRefuse(format_type_be(((SupportRequestSimplify *) request)->fcall->funcresulttype));
+		EncdbPlainRefuse(((SupportRequestSimplify *) request)->fcall->funcresulttype);
 	PG_RETURN_POINTER(NULL);
 }
 
@@ -74,7 +77,7 @@ IsOfCells(Oid type)
 }
 
 static void
-RefuseCells(List *arguments, const char *to)
+RefuseCells(List *arguments, Oid to)
 {
 	ListCell   *cell;
 
@@ -83,6 +86,7 @@ RefuseCells(List *arguments, const char *to)
 			EncdbPlainRefuse(to);
 }
 
+/* Whether a function writes any value as text or JSON. Some find the casts that raise, but only when they are executed */
 static bool
 WritesAnything(Oid function)
 {
@@ -93,36 +97,95 @@ WritesAnything(Oid function)
 		case F_FORMAT_TEXT_ANY:
 		case F_ARRAY_TO_STRING_ANYARRAY_TEXT:
 		case F_ARRAY_TO_STRING_ANYARRAY_TEXT_TEXT:
+		case F_ANYTEXTCAT:
+		case F_TEXTANYCAT:
+		case F_QUOTE_LITERAL_ANYELEMENT:
+		case F_QUOTE_NULLABLE_ANYELEMENT:
+		case F_TO_JSON:
+		case F_TO_JSONB:
+		case F_ARRAY_TO_JSON_ANYARRAY:
+		case F_ARRAY_TO_JSON_ANYARRAY_BOOL:
+		case F_JSON_BUILD_ARRAY_ANY:
+		case F_JSON_BUILD_OBJECT_ANY:
+		case F_JSONB_BUILD_ARRAY_ANY:
+		case F_JSONB_BUILD_OBJECT_ANY:
 			return true;
 		default:
 			return false;
 	}
 }
 
-/* Raise what writes cells as text, in a query and all below it */
+/* Whether a function is one of the casts that raise */
 static bool
-EncdbPlainLook(Node *node, void *unused)
+IsRefusedCast(Oid function)
+{
+	Oid			support = function < FirstNormalObjectId ? InvalidOid : get_func_support(function);
+	FmgrInfo	info;
+
+	if (!OidIsValid(support))
+		return false;
+	fmgr_info(support, &info);
+	return info.fn_addr == encdb_refuse_plan;
+}
+
+/* A query's casts raise in the planner */
+static void
+EncdbPlainLookAtCall(Oid function, List *arguments, Oid to, bool planned)
+{
+	if (WritesAnything(function) || (!planned && IsRefusedCast(function)))
+		RefuseCells(arguments, to);
+}
+
+/* Raise what writes cells as text, in a query or an expression and all below it */
+static bool
+EncdbPlainLook(Node *node, void *planned)
 {
 	if (node == NULL)
 		return false;
 	if (IsA(node, Query))
-		return query_tree_walker((Query *) node, EncdbPlainLook, NULL, 0);
-	if (IsA(node, FuncExpr) && WritesAnything(((FuncExpr *) node)->funcid))
-		RefuseCells(((FuncExpr *) node)->args, "text");
+		return query_tree_walker((Query *) node, EncdbPlainLook, planned, 0);
+	if (IsA(node, FuncExpr))
+	{
+		FuncExpr   *call = (FuncExpr *) node;
+
+		EncdbPlainLookAtCall(call->funcid, call->args, call->funcresulttype, *(bool *) planned);
+	}
+	else if (IsA(node, OpExpr))
+	{
+		OpExpr	   *call = (OpExpr *) node;
+
+		set_opfuncid(call);
+		EncdbPlainLookAtCall(call->opfuncid, call->args, call->opresulttype, true);
+	}
 	else if (IsA(node, XmlExpr))
 	{
-		RefuseCells(((XmlExpr *) node)->args, "xml");
-		RefuseCells(((XmlExpr *) node)->named_args, "xml");
+		RefuseCells(((XmlExpr *) node)->args, XMLOID);
+		RefuseCells(((XmlExpr *) node)->named_args, XMLOID);
 	}
+#if PG_VERSION_NUM >= 160000
+	else if (IsA(node, JsonConstructorExpr))
+		RefuseCells(((JsonConstructorExpr *) node)->args, exprType(node));
+#endif
 	else if (IsA(node, CoerceViaIO))
-		RefuseCells(list_make1(((CoerceViaIO *) node)->arg), format_type_be(((CoerceViaIO *) node)->resulttype));
-	return expression_tree_walker(node, EncdbPlainLook, NULL);
+		RefuseCells(list_make1(((CoerceViaIO *) node)->arg), ((CoerceViaIO *) node)->resulttype);
+	return expression_tree_walker(node, EncdbPlainLook, planned);
+}
+
+/* Raise what writes cells as text in an expression that is in no query, its casts included */
+void
+encdb_plain_look(Node *expression)
+{
+	bool		planned = false;
+
+	(void) EncdbPlainLook(expression, &planned);
 }
 
 static PlannedStmt *
 PlanQuery(Query *query, const char *text, int options, ParamListInfo parameters)
 {
-	EncdbPlainLook((Node *) query, NULL);
+	bool		planned = true;
+
+	(void) EncdbPlainLook((Node *) query, &planned);
 	if (next_planner)
 		return next_planner(query, text, options, parameters);
 	return standard_planner(query, text, options, parameters);
