@@ -11,6 +11,7 @@ from confidential import INSTALLED, TOOLS, Confidential  # noqa: E402
 from pgseal_test import main, run  # noqa: E402
 
 ROWS = 5000
+QUERIES = 100
 TABLE = f"""SELECT encdb.dek_generate(encdb.default_keyname()) IS NOT NULL;
 CREATE TABLE numbers AS SELECT g, encdb.enc_int4_encrypt(g * 7 % {ROWS}) AS k FROM generate_series(1, {ROWS}) g;
 """
@@ -20,6 +21,15 @@ KINDS = ["compared", "hashed", "ranked"]
 class Audit(Confidential):
     def counted(self, name, setup, statement, conf=""):
         """The log's counts of cells after this statement, in a session that has no grant, and how many rows it gave."""
+        records, rows = self.records_of(name, setup, statement, conf)
+        counts = Counter()
+        for record in records:
+            if record["event"] == "cells":
+                counts.update({kind: record[kind] for kind in KINDS})
+        return [counts[kind] for kind in KINDS], rows
+
+    def records_of(self, name, setup, statement, conf=""):
+        """The records of the session without a grant that ran this statement, and what it printed."""
         directory = self.directory / f"{name}.logs"
         directory.mkdir()
         evaluator = self.evaluator(name, ["--log", directory])
@@ -32,14 +42,10 @@ class Audit(Confidential):
         records = self.records(directory)
         session = [record["session"] for record in records if record["event"] == "open"][-1]
         records = [record for record in records if record.get("session") == session]
-        counts = Counter()
-        for record in records:
-            if record["event"] == "cells":
-                counts.update({kind: record[kind] for kind in KINDS})
         self.assertEqual([record for record in records if record["event"] == "use"], [], "nothing was granted")
         logs = sorted(directory.glob("evaluator-*.log"))
         self.assertIn("records, head", run([INSTALLED / "pgseal-evaluator", "log", "verify", *logs]).stdout)
-        return [counts[kind] for kind in KINDS], rows.strip()
+        return records, rows.strip()
 
     def records(self, directory):
         return [json.loads(line) for log in sorted(directory.glob("*.log")) for line in log.read_text().splitlines()]
@@ -68,6 +74,24 @@ class Audit(Confidential):
         statement = "SELECT count(*) FROM numbers WHERE k = (SELECT k FROM numbers WHERE g = 1);"
         (compared, _, _), rows = self.counted("workers", "", statement, conf)
         self.assertEqual((rows, compared), ("1", 2 * ROWS))
+
+    def test_parallel_queries_are_one_record_a_second(self):
+        """However many workers there are: they are counted with their leader, and no count is lost."""
+        conf = "parallel_setup_cost = 0\nparallel_tuple_cost = 0\nmin_parallel_table_scan_size = 0\nparallel_leader_participation = off"
+        # 40 pages, so that there is work for several.
+        setup = "CREATE TABLE few WITH (fillfactor = 10, parallel_workers = 2) AS SELECT * FROM numbers LIMIT 300;"
+        statement = "SELECT count(*) FROM few WHERE k >= k;\n"
+        records, _ = self.records_of("many", setup, statement * QUERIES, conf)
+        workers = [record for record in records if record["event"] == "worker"]
+        cells = [record for record in records if record["event"] == "cells"]
+        self.assertEqual(sum(record["compared"] for record in cells), 2 * 300 * QUERIES)
+        self.assertGreaterEqual(sum(record["count"] for record in workers), QUERIES)
+        end = next(record["record"] for record in records if record["event"] == "close")
+        for kind in [workers, cells]:
+            # The first has a record at once, and the last at the session's end.
+            within = [record["time"] // 1000000 for record in kind if record["record"] < end]
+            seconds = Counter(within[1:-1])
+            self.assertEqual(set(seconds.values()) - {1}, set(), seconds)
 
     def test_a_descent_in_kept_pages_is_counted(self):
         setup = "CREATE EXTENSION encdb_btree; CREATE INDEX ON numbers (k);"

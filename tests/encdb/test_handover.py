@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How a session reaches the parallel workers of its backend, on plain and on encrypted clusters: they are in it, the log tells of each,
+"""How a session reaches the parallel workers of its backend, on plain and on encrypted clusters: they are in it, the log counts them,
 and nobody else gets at it, be it a role that reads files or a program of the server's own user."""
 
 import hashlib
@@ -174,8 +174,11 @@ class Handover(Confidential):
         server = self.at("isolated", "plain", ["--log", logs])
         self.as_owner(server, TABLE)
         self.as_owner(server, ONE_WORKER + 3 * f"{LEAST};")
-        events = re.findall(r'"event":"(worker|open)","session":(\d+)', next(logs.iterdir()).read_text())
-        self.assertEqual(events, [("open", "1"), ("open", "2"), *3 * [("worker", "2")]])
+        log = next(logs.iterdir())
+        workers = r'"event":"worker","session":2,"count":(\d+)'
+        eventually(lambda: sum(map(int, re.findall(workers, log.read_text()))) == 3, log.read_text)
+        events = re.findall(r'"event":"(worker|open)","session":(\d+)', log.read_text())
+        self.assertEqual(events[:3], [("open", "1"), ("open", "2"), ("worker", "2")])
 
     def test_a_role_that_reads_files_does_not_find_the_key(self):
         """By whatever name, while workers are given their leader's session."""

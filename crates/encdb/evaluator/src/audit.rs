@@ -46,10 +46,12 @@ pub enum Event {
         /// how many grants they came with
         grants: u64,
     },
-    /// A connection came into a session, of a parallel worker of its backend.
+    /// Connections came into a session, each of a parallel worker of its backend.
     Worker {
         /// number of the session
         session: u64,
+        /// workers since the last such record
+        count: u64,
     },
     /// A grant was used so many times more.
     Use {
@@ -219,9 +221,11 @@ fn fields(event: &Event, line: &mut String) {
             fields.number("session", *session);
             fields.text("key", &format!("{key:08x}"));
         }
-        Event::Worker { session } | Event::Close { session } => {
+        Event::Worker { session, count } => {
             fields.number("session", *session);
+            fields.number("count", *count);
         }
+        Event::Close { session } => fields.number("session", *session),
         Event::Stop => {}
     }
 }

@@ -87,7 +87,10 @@ fn every_event_is_written(previous: Option<[u8; 32]>, expected: &str) {
             session: 1,
             grants: 3,
         },
-        Event::Worker { session: 1 },
+        Event::Worker {
+            session: 1,
+            count: 25,
+        },
         Event::Granted { session: 1, grant },
         Event::Use {
             session: 1,

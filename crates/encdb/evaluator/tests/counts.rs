@@ -6,8 +6,10 @@ mod common;
 use common::*;
 use pgseal_cell::grant::{Operation, Subject};
 use pgseal_evaluator::audit::Event;
-use pgseal_evaluator::engine::{CollationId, Connection};
-use pgseal_evaluator_proto::{AttachAs, Collation, ComparisonRequest, Page, Request};
+use pgseal_evaluator::engine::{CollationId, Connection, Engine};
+use pgseal_evaluator_proto::{
+    AttachAs, Collation, ComparisonRequest, Page, Request, SessionRequest, Tickets,
+};
 use pgseal_value::{AggregateKind, Arithmetic};
 
 const C: CollationId = CollationId::C;
@@ -213,4 +215,116 @@ fn background_work_is_counted_as_its_own_session() {
         )
     };
     assert!(events.iter().any(told), "{events:?}");
+}
+
+/// Attaches a parallel worker with this ticket of its leader.
+fn worker(engine: &Engine, tickets: &mut Tickets) -> Connection {
+    let ticket = tickets.ticket();
+    tickets.advance();
+    connect(engine, AttachAs::ParallelWorker { ticket })
+}
+
+/// Returns the record of a session's cells under a key.
+fn compared(session: u64, key: u32, compared: u64) -> Event {
+    Event::Cells {
+        session,
+        key,
+        compared,
+        hashed: 0,
+        ranked: 0,
+    }
+}
+
+/// The first of a kind has a record at once. All else is one record a second for the session.
+#[test]
+fn counts_of_workers_are_summed_with_their_leaders() {
+    let engine = engine(false);
+    let (mut leader, _, mut key) = alice_with(&engine, &[]);
+    let id = key.cipher.id().0;
+    let (a, b) = (key.int4(1), key.int4(2));
+    let mut tickets = tickets(&mut leader);
+    drop(leader.take_due());
+    let mut news = Vec::new();
+    for _ in 0..25 {
+        let mut worker = worker(&engine, &mut tickets);
+        news.extend(worker.take_news());
+        worker.compare(&a, &b, C).unwrap();
+        news.extend(worker.take_news());
+        worker.compare(&a, &b, C).unwrap();
+        assert_eq!(worker.take_due(), [], "this second has its records");
+        worker.compare(&a, &b, C).unwrap();
+        assert_eq!(worker.close(), []);
+    }
+    let workers = |count| Event::Worker { session: 1, count };
+    assert_eq!(news, [workers(1), compared(1, id, 2)]);
+    leader.compare(&a, &b, C).unwrap();
+    assert_eq!(
+        leader.take_news(),
+        [],
+        "the session has a record of this key"
+    );
+    assert_eq!(leader.take_due(), []);
+    assert_eq!(engine.take_due(NOW), []);
+    let rest = compared(1, id, 2 * (3 * 25 - 1) + 2);
+    assert_eq!(engine.take_due(NOW + 1), [workers(24), rest]);
+    leader.set_time(NOW + 1);
+    leader.compare(&a, &b, C).unwrap();
+    assert_eq!(leader.take_due(), []);
+    leader.set_time(NOW + 2);
+    assert_eq!(leader.take_due(), [compared(1, id, 2)]);
+    assert_eq!(engine.take_due(NOW + 9), []);
+    // A clock that is set back keeps no count from its record.
+    leader.set_time(NOW - 1000);
+    leader.compare(&a, &b, C).unwrap();
+    assert_eq!(leader.take_due(), [compared(1, id, 2)]);
+}
+
+#[test]
+fn refusals_and_uses_of_workers_are_summed_too() {
+    let engine = engine(false);
+    let (mut leader, _, mut key) = alice_with(&engine, &[Operation::Arithmetic]);
+    let (a, b) = (key.int4(1), key.int4(2));
+    let mut tickets = tickets(&mut leader);
+    drop(leader.take_events());
+    let mut out = Vec::new();
+    for _ in 0..3 {
+        let mut worker = worker(&engine, &mut tickets);
+        worker
+            .arithmetic(Arithmetic::Add, &a, &b, &mut out)
+            .unwrap();
+        call(&mut worker, &Request::Session(SessionRequest::Tickets)).unwrap_err();
+        drop(worker.close());
+    }
+    let events = engine.take_due(NOW + 1);
+    let counted = |event: &Event| match event {
+        Event::Worker { count, .. } => ("worker", *count),
+        Event::Use { count, .. } => ("use", *count),
+        Event::Refused { count, .. } => ("refused", *count),
+        other => panic!("{other:?}"),
+    };
+    let counts: Vec<_> = events.iter().map(counted).collect();
+    assert_eq!(counts, [("worker", 3), ("use", 3), ("refused", 3)]);
+}
+
+/// A worker's thread may end after its leader's: no count of it is lost.
+#[test]
+fn what_a_worker_did_is_counted_when_its_leader_has_ended() {
+    let engine = engine(false);
+    let (mut leader, _, mut key) = alice_with(&engine, &[]);
+    let id = key.cipher.id().0;
+    let a = key.int4(1);
+    let mut tickets = tickets(&mut leader);
+    let (mut one, mut other) = (worker(&engine, &mut tickets), worker(&engine, &mut tickets));
+    let _ = leader.take_events();
+    one.compare(&a, &a, C).unwrap();
+    other.compare(&a, &a, C).unwrap();
+    one.close();
+    let closed = Event::Close { session: 1 };
+    assert_eq!(leader.close(), [compared(1, id, 2), closed]);
+    drop(leader);
+    assert_eq!(other.close(), []);
+    drop(other);
+    assert_eq!(engine.take_due(NOW), []);
+    assert_eq!(engine.take_rest(), [compared(1, id, 2)]);
+    assert_eq!(engine.take_rest(), []);
 }

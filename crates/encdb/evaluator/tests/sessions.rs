@@ -60,14 +60,18 @@ fn attach_by(engine: &Engine, ticket: Ticket) -> Result<Connection, Refusal> {
 }
 
 #[test]
-fn a_ticket_is_good_for_one_worker_and_each_of_them_is_in_the_log() {
+fn a_ticket_is_good_for_one_worker_and_each_of_them_is_counted_in_the_log() {
     let engine = engine(false);
     let (mut leader, ..) = alice_with(&engine, &[]);
     let mut tickets = tickets(&mut leader);
     for _ in 0..3 {
         let ticket = tickets.ticket();
         let mut worker = connect(&engine, AttachAs::ParallelWorker { ticket });
-        assert_eq!(worker.take_events(), [Event::Worker { session: 1 }]);
+        let counted = Event::Worker {
+            session: 1,
+            count: 1,
+        };
+        assert_eq!(worker.take_events(), [counted]);
         let mut second = engine.connect();
         let attach = second.attach(AttachAs::ParallelWorker { ticket }, DATABASE);
         assert_eq!(attach, Err(Refusal::UnknownTicket));

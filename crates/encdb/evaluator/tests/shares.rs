@@ -9,7 +9,9 @@ use pgseal_cell::DataKeyId;
 use pgseal_evaluator::audit::Event;
 use pgseal_evaluator::engine::{CollationId, Connection, Engine};
 use pgseal_evaluator_proto::message::Command;
-use pgseal_evaluator_proto::{AggregateRequest, AttachAs, Refusal, Request, SessionRequest};
+use pgseal_evaluator_proto::{
+    AggregateRequest, AttachAs, Refusal, Request, SessionRequest, Ticket,
+};
 use pgseal_value::AggregateKind;
 
 /// Bytes of the log that a role fills at once, and in a second; about what a record takes.
@@ -130,62 +132,102 @@ fn news_leave_what_is_known_to_the_count_of_the_second() {
     assert_eq!(connection.take_events().len(), 2);
 }
 
-/// A parallel query without end: each of its workers is in the log. When the role has filled its
-/// share of that, workers are turned away, which is in no log, and others are not.
+/// Attaches a parallel worker of this role, and returns what came of it and its connection.
+fn worker(engine: &Engine, role: u32, ticket: Ticket) -> (Result<(), u16>, Connection) {
+    let mut worker = engine.connect();
+    worker.set_time(NOW);
+    let attach = Request::Session(SessionRequest::Attach {
+        kind: AttachAs::ParallelWorker { ticket },
+        database: DATABASE,
+        role,
+    });
+    let attached = call(&mut worker, &attach).map(drop);
+    (attached, worker)
+}
+
+/// Parallel queries without end: their workers are counted, and so is what they do.
 #[test]
-fn a_role_that_runs_parallel_queries_without_end_fills_no_more_of_the_log() {
+fn a_role_that_runs_parallel_queries_without_end_fills_no_log() {
+    const WORKERS: usize = BURST / RECORD + 100;
     let engine = engine(false);
     let alice = Party::new(1);
-    let leader = |role| {
-        let mut leader = of_role(&engine, role, NOW).unwrap();
-        open(&mut leader, &alice, &alice, &[], &[]).unwrap();
-        let tickets = tickets(&mut leader);
-        (leader, tickets)
-    };
-    let worker = |role, ticket, now| {
-        let mut worker = engine.connect();
-        worker.set_time(now);
-        let attach = Request::Session(SessionRequest::Attach {
-            kind: AttachAs::ParallelWorker { ticket },
-            database: DATABASE,
-            role,
-        });
-        let attached = call(&mut worker, &attach).map(drop);
-        (attached, worker.close().len())
-    };
-    let ((mut rogue, mut tickets), mut records) = (leader(1), 1);
-    loop {
-        let (attached, left) = worker(1, tickets.ticket(), NOW);
+    let (mut leader, mut key) = session(&engine, 1, &alice);
+    let mut tickets = tickets(&mut leader);
+    let (a, b) = (key.int4(1), key.int4(2));
+    let mut events = leader.take_events();
+    for _ in 0..WORKERS {
+        let (attached, mut worker) = worker(&engine, 1, tickets.ticket());
         tickets.advance();
-        if attached.is_err() {
-            assert_eq!(attached, Err(Refusal::RoleShare.code()));
-            assert_eq!(left, 0);
-            break;
-        }
-        records += left;
+        assert_eq!(attached, Ok(()));
+        events.extend(worker.take_news());
+        worker.compare(&a, &b, CollationId::C).unwrap();
+        worker.hash(0, &a).unwrap();
+        events.extend(worker.take_news());
+        events.extend(worker.close());
     }
-    records += rogue.take_events().len();
+    assert!(leader.may_count() && events.len() < 6, "{events:?}");
+    events.extend(leader.close());
+    let (mut workers, mut counted) = (0, [0; 3]);
+    for event in &events {
+        match event {
+            Event::Worker { count, .. } => workers += count,
+            Event::Cells {
+                compared,
+                hashed,
+                ranked,
+                ..
+            } => {
+                let counts = [compared, hashed, ranked];
+                { counted.iter_mut().zip(counts) }.for_each(|(sum, count)| *sum += count);
+            }
+            _ => {}
+        }
+    }
+    let all = WORKERS as u64;
+    assert_eq!((workers, counted), (all, [2 * all, all, 0]));
+    assert!(events.len() < 8, "{events:?}");
+}
+
+/// An evaluator that was started again knows no leader's tickets. Each refusal has a record, until
+/// the role has filled its share; then none has.
+#[test]
+fn a_role_whose_workers_have_no_tickets_fills_no_more_than_its_share() {
+    let engine = engine(false);
+    let alice = Party::new(1);
+    let (mut leader, _) = session(&engine, 1, &alice);
+    let mut tickets = tickets(&mut leader);
+    let mut records = leader.take_events().len();
+    let refused = |role| {
+        let (attached, mut worker) = worker(&engine, role, [7; 16]);
+        (attached.unwrap_err(), worker.close().len())
+    };
+    while let (code, 1) = refused(1) {
+        assert_eq!(code, Refusal::UnknownTicket.code());
+        records += 1;
+    }
     assert!(records.abs_diff((BURST - LAST) / RECORD) < 5, "{records}");
-    // Nor by tickets that are none: an evaluator that was started again knows no leader's.
-    assert_eq!(worker(1, [7; 16], NOW), (Err(Refusal::RoleShare.code()), 0));
-    assert_eq!(
-        worker(2, [7; 16], NOW),
-        (Err(Refusal::UnknownTicket.code()), 1)
-    );
-    // Another role's workers are let in, and told of.
-    let (_other, others) = leader(2);
-    assert_eq!(worker(2, others.ticket(), NOW), (Ok(()), 1));
-    // A ticket that was shown is good no more, and the next one is when there is room again.
-    assert_eq!(
-        worker(1, tickets.ticket(), NOW).0,
-        Err(Refusal::RoleShare.code())
-    );
-    assert_eq!(
-        worker(1, tickets.ticket(), NOW + 60).0,
-        Err(Refusal::UnknownTicket.code())
-    );
+    assert_eq!(refused(1), (Refusal::RoleShare.code(), 0));
+    assert_eq!(refused(2), (Refusal::UnknownTicket.code(), 1));
+    // A worker of a session is let in, and counted when there is room again.
+    let (attached, mut let_in) = worker(&engine, 1, tickets.ticket());
+    assert_eq!((attached, let_in.take_news()), (Ok(()), Vec::new()));
+    drop(let_in);
+    assert_eq!(engine.take_due(NOW + 1), []);
+    let counted = Event::Worker {
+        session: 1,
+        count: 1,
+    };
+    assert_eq!(engine.take_due(NOW + 1000), [counted]);
+    // A ticket that was shown is good no more, also if there was no place for the worker.
+    let places: Vec<_> = (0..1000)
+        .map_while(|_| of_role(&engine, 1, NOW).ok())
+        .collect();
     tickets.advance();
-    assert_eq!(worker(1, tickets.ticket(), NOW + 60).0, Ok(()));
+    let (full, _) = worker(&engine, 1, tickets.ticket());
+    assert_eq!(full, Err(Refusal::RoleShare.code()));
+    drop(places);
+    let (again, _) = worker(&engine, 2, tickets.ticket());
+    assert_eq!(again, Err(Refusal::UnknownTicket.code()));
 }
 
 #[test]

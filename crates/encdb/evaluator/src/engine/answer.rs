@@ -28,16 +28,18 @@ impl Connection {
         kind: AttachAs,
         database: [u8; 16],
     ) -> Result<(), Refusal> {
-        let entered = match kind {
-            AttachAs::ParallelWorker { .. } => self.enter_for(role, Deed::Add),
-            _ => self.enter(role),
-        };
-        if let (Err(_), AttachAs::ParallelWorker { ticket }) = (entered, kind) {
-            // It is good once, also where there is no room for the worker.
-            let _ = self.shared.leaders().admit(&ticket);
+        if self.role.is_some() || self.attached.is_some() {
+            return Err(Refusal::MalformedRequest);
         }
-        entered?;
-        self.attach(kind, database)
+        // A ticket is good once, also where there is no room for the worker.
+        let leaders = self.leaders_session(kind);
+        let deed = match kind {
+            // The refusal of a worker without a session has a record. The others are counted.
+            AttachAs::ParallelWorker { .. } if leaders.is_none() => Deed::Add,
+            _ => Deed::Revoke,
+        };
+        self.enter_for(role, deed)?;
+        self.attach_to(leaders, kind, database)
     }
 
     /// Answers one request, in place of what `response` held. Whatever comes in is answered.

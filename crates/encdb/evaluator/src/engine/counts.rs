@@ -1,57 +1,35 @@
-//! Counts for the log: uses of grants, cells that were compared, refusals, and single events in
-//! their order.
+//! The counts of one connection for the log: uses of grants, cells that were compared, refusals,
+//! and single events in their order.
 //!
-//! A connection counts as it works and tells what it counted when it is asked
-//! ([`Connection::take_events`]): a record says how often, so that a statement over a million rows
-//! is a few records.
+//! A connection counts as it works. What it counted goes to the [tally](super::tally) of its
+//! session when records are asked for ([`Connection::take_events`]). A record says how often, so
+//! that a statement over a million rows is a few records.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use pgseal_cell::grant::{Operation, Operations};
+use pgseal_cell::grant::Operation;
 use pgseal_evaluator_proto::Refusal;
 
-use super::session::Holdings;
+use super::tally::{Cells, Records, Refused, Uses};
 use super::Connection;
 use crate::audit::Event;
 
-const OPERATIONS: usize = Operation::ALL.len();
-
-/// The counts of one connection since it was last asked.
+/// The counts of one connection since they last went to a tally.
 #[derive(Default)]
 pub(super) struct Counts {
     /// The uses, by the place of the grant in the session's list, and by operation.
-    uses: Vec<Uses>,
+    pub uses: Vec<Uses>,
     /// The cells, by the place of the key in the session's list.
-    cells: Vec<Cells>,
-    refused: Vec<Refused>,
+    pub cells: Vec<Cells>,
+    /// The refusals, each kind once.
+    pub refused: Vec<Refused>,
     events: Vec<Event>,
     /// How many of the events are in the engine's totals.
     summed: usize,
     any: bool,
-    /// Something happened for the first time in this session.
+    /// Something happened for the first time in this session, as far as this connection knows.
     news: bool,
-}
-
-/// The counts that are told.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Tell {
-    All,
-    /// Those of what was not told before in this session.
-    New,
-}
-
-/// How often something was refused since it was told.
-struct Refused {
-    refusal: Refusal,
-    count: u64,
-    told: bool,
-}
-
-/// The uses of one grant.
-#[derive(Clone, Default)]
-struct Uses {
-    counts: [u64; OPERATIONS],
-    told: Operations,
 }
 
 /// The use of a cell for which its owner's session needs no grant.
@@ -65,13 +43,6 @@ pub(super) enum Asked {
     Ranked,
 }
 
-/// The cells of one key by what they were asked for, and whether the log has heard of any.
-#[derive(Clone, Default)]
-struct Cells {
-    counts: [u64; 3],
-    told: bool,
-}
-
 impl Counts {
     /// A cell under the key at this place was asked for something. Nothing is done more often:
     /// these are a few instructions.
@@ -82,7 +53,7 @@ impl Counts {
             self.cells.resize(key + 1, Cells::default());
         }
         let cells = &mut self.cells[key];
-        self.news |= !cells.told;
+        self.news |= !cells.written;
         self.any = true;
         cells.counts[asked as usize] += 1;
     }
@@ -94,7 +65,7 @@ impl Counts {
             self.uses.resize(grant + 1, Uses::default());
         }
         let uses = &mut self.uses[grant];
-        self.news |= !uses.told.has(operation);
+        self.news |= !uses.written.has(operation);
         self.any = true;
         uses.counts[operation as usize] += 1;
     }
@@ -103,18 +74,23 @@ impl Counts {
     #[cold]
     pub(super) fn refused(&mut self, refusal: Refusal) {
         self.any = true;
-        let mut refused = self.refused.iter_mut();
-        match refused.find(|known| known.refusal == refusal) {
+        match self
+            .refused
+            .iter_mut()
+            .find(|known| known.refusal == refusal)
+        {
             Some(known) => known.count += 1,
             None => {
                 self.news = true;
-                self.refused.push(Refused {
-                    refusal,
-                    count: 1,
-                    told: false,
-                });
+                self.refused.push(Refused::new(refusal, 1));
             }
         }
+    }
+
+    /// The connection came into a session, of a parallel worker. The session's tally counts it.
+    pub(super) fn came(&mut self) {
+        self.any = true;
+        self.news = true;
     }
 
     /// Something happened.
@@ -130,7 +106,8 @@ impl Counts {
 pub(super) struct Totals(BTreeMap<String, u64>);
 
 impl Totals {
-    fn add(&mut self, event: &Event) {
+    /// Adds what this event says.
+    pub(super) fn add(&mut self, event: &Event) {
         let (name, count) = match event {
             Event::Use {
                 operation, count, ..
@@ -174,24 +151,36 @@ impl Connection {
         self.counts.news
     }
 
-    /// Returns what happened since the last call, in order; counts come last.
+    /// Returns what happened since the last call, in order. The counts come last; they are those
+    /// of the whole session, of its other connections too.
     pub fn take_events(&mut self) -> Vec<Event> {
-        self.flush_counts(self.number(), Tell::All);
-        self.counts.any = false;
-        self.take_told()
+        self.take_counted(Records::All)
     }
 
-    /// Returns what is to be told before the next answer: events with a record of their own, and
-    /// counts of what was not told in this session, if counts are written now. All else goes on to
+    /// Returns the events as [`Self::take_events`], once a second for each session: its other
+    /// connections and [`Engine::take_due`](super::Engine::take_due) take them, too. In between
+    /// the counts wait in the session's tally.
+    pub fn take_due(&mut self) -> Vec<Event> {
+        self.take_counted(Records::Due)
+    }
+
+    fn take_counted(&mut self, records: Records) -> Vec<Event> {
+        self.flush_counts(records);
+        self.counts.any = false;
+        self.take_written()
+    }
+
+    /// Returns the records that come before the next answer: events with a record of their own, and
+    /// counts of what has none in this session, if counts are written now. All else goes on to
     /// be counted.
     pub fn take_news(&mut self) -> Vec<Event> {
         if self.may_count() {
-            self.flush_counts(self.number(), Tell::New);
+            self.flush_counts(Records::New);
         }
-        self.take_told()
+        self.take_written()
     }
 
-    fn take_told(&mut self) -> Vec<Event> {
+    fn take_written(&mut self) -> Vec<Event> {
         let counts = &mut self.counts;
         (counts.news, counts.summed) = (false, 0);
         let events = std::mem::take(&mut counts.events);
@@ -214,79 +203,25 @@ impl Connection {
         self.take_events()
     }
 
-    /// Turns counts into events of this session.
-    pub(super) fn flush_counts(&mut self, session: u64, tell: Tell) {
-        if let Some(held) = self.session.clone() {
-            let holdings = held.read();
-            self.counts.tell_uses(session, &holdings, tell);
-            self.counts.tell_cells(session, &holdings, tell);
-        }
+    /// Adds what was counted to the session's tally, and turns some of that into events.
+    pub(super) fn flush_counts(&mut self, records: Records) {
+        let tally = match &self.session {
+            Some(session) => Arc::clone(&session.tally),
+            None => Arc::clone(&self.outside),
+        };
         let counts = &mut self.counts;
-        counts.tell_refusals(session, tell);
+        let mut sums = tally.sums();
+        if let Some(session) = &self.session {
+            sums.add_places(counts, &session.read());
+        }
+        sums.add_refusals(&mut counts.refused);
+        sums.write(tally.session, records, self.now, &mut counts.events);
+        sums.show_written(counts);
+        drop(sums);
         let mut totals = self.shared.totals();
         let new = &counts.events[counts.summed..];
         new.iter().for_each(|event| totals.add(event));
         drop(totals);
         counts.summed = counts.events.len();
-    }
-}
-
-impl Counts {
-    fn tell_uses(&mut self, session: u64, holdings: &Holdings, tell: Tell) {
-        for (uses, held) in self.uses.iter_mut().zip(&holdings.grants) {
-            let counted = uses.counts.iter_mut().zip(Operation::ALL);
-            for (count, operation) in counted.filter(|(count, _)| **count > 0) {
-                if tell == Tell::New && uses.told.has(operation) {
-                    continue;
-                }
-                uses.told = uses.told.with(operation);
-                self.events.push(Event::Use {
-                    session,
-                    grant: held.grant.terms().serial.0,
-                    operation: operation.name(),
-                    count: std::mem::take(count),
-                });
-            }
-        }
-    }
-
-    fn tell_cells(&mut self, session: u64, holdings: &Holdings, tell: Tell) {
-        let cells = self.cells.iter_mut().zip(&holdings.keys);
-        for (cells, key) in cells.filter(|(cells, _)| tell == Tell::All || !cells.told) {
-            let [compared, hashed, ranked] = std::mem::take(&mut cells.counts);
-            if compared + hashed + ranked > 0 {
-                cells.told = true;
-                self.events.push(Event::Cells {
-                    session,
-                    key: key.id.0,
-                    compared,
-                    hashed,
-                    ranked,
-                });
-            }
-        }
-    }
-
-    fn tell_refusals(&mut self, session: u64, tell: Tell) {
-        for Refused {
-            refusal,
-            count,
-            told,
-        } in &mut self.refused
-        {
-            if *count == 0 || tell == Tell::New && *told {
-                continue;
-            }
-            *told = true;
-            self.events.push(Event::Refused {
-                session,
-                refusal: refusal.sqlstate(),
-                operation: match refusal {
-                    Refusal::NoGrant(operation) => Some(operation.name()),
-                    _ => None,
-                },
-                count: std::mem::take(count),
-            });
-        }
     }
 }

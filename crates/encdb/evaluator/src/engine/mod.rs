@@ -30,6 +30,7 @@ mod rights;
 mod roles;
 mod session;
 mod shares;
+mod tally;
 mod trees;
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -45,13 +46,14 @@ use crate::evidence::Evidence;
 use aggregates::States;
 use cache::Cache;
 use cells::Spare;
-use counts::{Counts, Tell, Totals};
+use counts::{Counts, Totals};
 use deposits::Deposits;
 use exchange::Exchange;
 use keys::{Key, KeyIdentity, Owner};
 use rights::Rights;
 use roles::{Deed, Role, Roles};
 use session::{Holdings, Leaders, Numbers, Session, Sessions};
+use tally::{Records, Tallies, Tally};
 use trees::{Page, PageId, Trees};
 
 pub use answer::most_memory;
@@ -101,6 +103,7 @@ struct Shared {
     sessions: Mutex<Sessions>,
     leaders: Mutex<Leaders>,
     deposits: Mutex<Deposits>,
+    tallies: Mutex<Tallies>,
     totals: Mutex<Totals>,
     trees: RwLock<Trees>,
     roles: Arc<Roles>,
@@ -119,6 +122,7 @@ impl Engine {
             sessions: Mutex::default(),
             leaders: Mutex::default(),
             deposits: Mutex::default(),
+            tallies: Mutex::default(),
             totals: Mutex::default(),
         }))
     }
@@ -147,6 +151,7 @@ impl Engine {
             plain: Vec::new(),
             nonces: Nonces::new(),
             counts: Counts::default(),
+            outside: Arc::default(),
             collations: Vec::new(),
         }
     }
@@ -163,6 +168,10 @@ impl Shared {
 
     fn deposits(&self) -> MutexGuard<'_, Deposits> {
         self.deposits.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn tallies(&self) -> MutexGuard<'_, Tallies> {
+        self.tallies.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn totals(&self) -> MutexGuard<'_, Totals> {
@@ -220,6 +229,8 @@ pub struct Connection {
     nonces: Nonces,
     states: States,
     counts: Counts,
+    /// The tally of what happens without a session.
+    outside: Arc<Tally>,
     collations: Vec<(String, SharedCollation)>,
 }
 
@@ -304,17 +315,34 @@ impl Connection {
         if self.attached.is_some() {
             return Err(Refusal::MalformedRequest);
         }
+        let leaders = self.leaders_session(kind);
+        self.attach_to(leaders, kind, database)
+    }
+
+    /// The session that a parallel worker has the ticket of, which is good no more.
+    fn leaders_session(&self, kind: AttachAs) -> Option<Arc<Session>> {
+        match kind {
+            AttachAs::ParallelWorker { ticket } => self.shared.leaders().admit(&ticket),
+            _ => None,
+        }
+    }
+
+    /// Attaches as [`Self::attach`], a parallel worker to the session of its leader.
+    fn attach_to(
+        &mut self,
+        leaders: Option<Arc<Session>>,
+        kind: AttachAs,
+        database: [u8; 16],
+    ) -> Result<(), Refusal> {
         let database = DatabaseId(database);
         match kind {
             AttachAs::Client => self.serves_client = true,
-            AttachAs::ParallelWorker { ticket } => {
-                let session = self.shared.leaders().admit(&ticket);
-                let session = session.ok_or(Refusal::UnknownTicket)?;
-                let worker = Event::Worker {
-                    session: session.number,
-                };
+            AttachAs::ParallelWorker { .. } => {
+                let session = leaders.ok_or(Refusal::UnknownTicket)?;
+                self.end_session();
+                session.tally.add_worker();
+                self.counts.came();
                 self.session = Some(session);
-                self.counts.event(worker);
             }
             AttachAs::Background => self.begin_background(database)?,
         }
@@ -353,6 +381,7 @@ impl Connection {
         let session = Session::new(number, holdings).map_err(|_| Refusal::NoRandom)?;
         let session = Arc::new(session);
         self.shared.sessions().add(&session);
+        self.shared.tallies().add(&session.tally);
         self.session = Some(session);
         self.leads = true;
         Ok(())
@@ -360,11 +389,16 @@ impl Connection {
 
     /// Ends the session, if there is one, and forgets all that came of it.
     fn end_session(&mut self) {
-        self.flush_counts(self.number(), Tell::All);
+        // The counts of a parallel worker wait for those of its leader.
+        let is_worker = self.session.is_some() && !self.leads;
+        self.flush_counts(match is_worker {
+            true => Records::None,
+            false => Records::All,
+        });
+        self.begin_counts();
         let Some(session) = self.session.take() else {
             return;
         };
-        self.begin_counts();
         if std::mem::take(&mut self.leads) {
             session.close();
             self.shared.advance();

@@ -64,7 +64,7 @@ struct Share {
 pub enum Deed {
     /// A session is opened.
     Open,
-    /// A grant, a key or a parallel worker comes.
+    /// A grant or a key comes, or a parallel worker without a session.
     Add,
     /// Grants are taken back.
     Revoke,
@@ -179,7 +179,10 @@ impl Roles {
 
     /// Whether what is counted is written: it leaves half for what has a record of its own.
     pub fn may_count(&self, role: Role, now: u64) -> bool {
-        !self.logs || self.share(role, |share| share.left(now) > COUNTS_LEAVE)
+        let mut shares = self.shares();
+        // A role that is forgotten has written nothing lately.
+        let share = shares.of.get_mut(&role);
+        !self.logs || share.is_none_or(|share| share.left(now) > COUNTS_LEAVE)
     }
 
     fn share(&self, role: Role, ask: impl FnOnce(&mut Share) -> bool) -> bool {
@@ -212,6 +215,11 @@ impl Room {
             of: role.map(|role| (Arc::clone(roles), role)),
             taken: 0,
         }
+    }
+
+    /// The role whose share it is of.
+    pub fn role(&self) -> Option<Role> {
+        self.of.as_ref().map(|(_, role)| *role)
     }
 
     /// Takes what is missing for so many bytes in all, or gives back what is too much for them.

@@ -21,6 +21,7 @@ use pgseal_evaluator_proto::{KeyRow, Refusal, Ticket, Tickets};
 use super::keys::{Key, Owner};
 use super::rights::{Asker, Held};
 use super::roles::Room;
+use super::tally::Tally;
 
 /// Data keys that one session takes of its own owner, and of all others together.
 const MAX_KEYS: usize = 16_384;
@@ -42,6 +43,8 @@ pub struct Session {
     pub states: Aead,
     /// The key that [`Session::states`] was made of.
     pub states_key: Secret,
+    /// The counts of its connections.
+    pub tally: Arc<Tally>,
     closed: AtomicBool,
     /// How many keys it holds.
     loaded: AtomicUsize,
@@ -87,6 +90,7 @@ impl Session {
             number,
             states: Aead::new(&states_key),
             states_key,
+            tally: Arc::new(Tally::new(number, holdings.room.role())),
             closed: AtomicBool::new(false),
             loaded: AtomicUsize::new(holdings.keys.len()),
             holdings: RwLock::new(holdings),

@@ -170,6 +170,7 @@ fn run(server: &'static Server, listener: &Listener, path: &Path) -> Result<(), 
     listener.ready();
     serve_events(server, listener, &events).map_err(kernel("epoll"))?;
     server.links.end_all(PATIENCE);
+    server.log.write(&server.engine.take_rest());
     server.log.write(&[Event::Stop]);
     server.log.sync();
     Ok(())
@@ -201,6 +202,10 @@ fn serve_events(server: &'static Server, listener: &Listener, events: &Epoll) ->
             }
         }
         if ticked.elapsed() >= Duration::from_millis(TICK.into()) {
+            let (seconds, coarse) = worker::now();
+            server
+                .log
+                .write_at(coarse, &server.engine.take_due(seconds));
             server.log.sync();
             server.links.remind();
             ticked = Instant::now();

@@ -69,15 +69,15 @@ fn work(server: &'static Server, link: &Link) {
         if hurried == 0 {
             (seconds, coarse) = now();
         }
+        connection.set_time(seconds);
         let is_due = taken == Err(RingError::Gone) || seconds != logged;
         if is_due && connection.has_events() && connection.may_count() {
-            server.log.write_at(coarse, &connection.take_events());
+            server.log.write_at(coarse, &connection.take_due());
             logged = seconds;
         }
         match taken {
             Ok(()) => {
                 place.be_at(ring.shared_core());
-                connection.set_time(seconds);
                 answer(link, &mut connection, &request, &mut response);
             }
             Err(RingError::TooLarge) => refuse(Refusal::TooLarge, &mut response),
@@ -136,7 +136,7 @@ fn refuse(refusal: Refusal, response: &mut Vec<u8>) {
 }
 
 /// Seconds and microseconds since 1970, as of the kernel's last tick: no system call.
-fn now() -> (u64, u64) {
+pub fn now() -> (u64, u64) {
     let Ok(time) = clock_gettime(ClockId::CLOCK_REALTIME_COARSE) else {
         return (0, 0);
     };
