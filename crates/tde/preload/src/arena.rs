@@ -21,28 +21,26 @@ pub struct Arena<const SIZE: usize> {
     base: AtomicPtr<u8>,
     /// Bytes from the base that are accessible, and locked in this process.
     opened: AtomicUsize,
-    /// Calls [`Arena::relock`]; runs in a forked child.
-    after_fork: unsafe extern "C" fn(),
 }
 
 impl<const SIZE: usize> Arena<SIZE> {
     const BYTES: usize = SLOTS * SIZE;
 
     /// Returns an empty arena, of which nothing is mapped yet.
-    pub const fn new(after_fork: unsafe extern "C" fn()) -> Self {
+    pub const fn new() -> Self {
         const { assert!(SIZE % 64 == 0) };
         Self {
             used: [const { AtomicU64::new(0) }; SLOTS / 64],
             base: AtomicPtr::new(null_mut()),
             opened: AtomicUsize::new(0),
-            after_fork,
         }
     }
 
     /// Returns a free slot, now the caller's alone; its bytes are zeros. None if all are taken, or
-    /// if the kernel gives no more memory.
-    pub fn take(&self) -> Option<NonNull<u8>> {
-        let base = self.base()?;
+    /// if the kernel gives no more memory. `after_fork` calls [`Arena::relock`]; it runs in a
+    /// forked child.
+    pub fn take(&self, after_fork: unsafe extern "C" fn()) -> Option<NonNull<u8>> {
+        let base = self.base(after_fork)?;
         let index = self.claim()?;
         if !self.open_to(base, (index + 1) * SIZE) {
             self.release(index);
@@ -99,7 +97,7 @@ impl<const SIZE: usize> Arena<SIZE> {
     }
 
     /// The first byte; mapped at first use.
-    fn base(&self) -> Option<*mut u8> {
+    fn base(&self, after_fork: unsafe extern "C" fn()) -> Option<*mut u8> {
         let base = self.base.load(Ordering::Acquire);
         if !base.is_null() {
             return Some(base);
@@ -114,7 +112,7 @@ impl<const SIZE: usize> Arena<SIZE> {
             return Some(first);
         }
         // SAFETY: the handler only calls mlock, which a forked child may call.
-        unsafe { libc::pthread_atfork(None, None, Some(self.after_fork)) };
+        unsafe { libc::pthread_atfork(None, None, Some(after_fork)) };
         Some(map)
     }
 
@@ -163,7 +161,7 @@ fn map(len: usize) -> Option<*mut u8> {
 mod tests {
     use super::*;
 
-    static SLOTS_OF_64: Arena<64> = Arena::new(nothing);
+    static SLOTS_OF_64: Arena<64> = Arena::new();
 
     extern "C" fn nothing() {}
 
@@ -184,13 +182,13 @@ mod tests {
     }
 
     fn refuses_and_gives() -> bool {
-        let first = SLOTS_OF_64.take();
+        let first = SLOTS_OF_64.take(nothing);
         let limit = data_limit(None);
         data_limit(Some(4096));
-        let rest_of_chunk = (1..CHUNK / 64).all(|_| SLOTS_OF_64.take().is_some());
-        let refused = SLOTS_OF_64.take().is_none();
+        let rest_of_chunk = (1..CHUNK / 64).all(|_| SLOTS_OF_64.take(nothing).is_some());
+        let refused = SLOTS_OF_64.take(nothing).is_none();
         data_limit(Some(limit));
-        let next = SLOTS_OF_64.take();
+        let next = SLOTS_OF_64.take(nothing);
         let follows = first.zip(next).is_some_and(|(first, next)| {
             // SAFETY: a slot of ours alone.
             unsafe { next.write_bytes(1, 64) };

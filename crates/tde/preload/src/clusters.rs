@@ -6,7 +6,7 @@
 //! A cluster is *pending* while its directory has no `pg_encryption/` yet (initdb): then its path
 //! alone says that what is written below it must be sealed.
 
-use crate::secret;
+use crate::secret::Pages;
 use pgseal_crypto::{FileCipher, KeyId, KeyLength, MasterKey};
 use pgseal_format::{ReceiverToken, TokenError};
 use pgseal_storage::layout::{Root, Spec};
@@ -16,7 +16,21 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 /// Clusters that one process can know: pg_upgrade knows two, pg_combinebackup a chain.
 const MAX: usize = 256;
 
-static KNOWN: [AtomicPtr<Cluster>; MAX] = [const { AtomicPtr::new(std::ptr::null_mut()) }; MAX];
+static KEYS: Keys = Keys {
+    clusters: [const { AtomicPtr::new(std::ptr::null_mut()) }; MAX],
+    pages: Pages::new(),
+};
+
+/// The clusters, and the memory that their keys lie in.
+struct Keys {
+    clusters: [AtomicPtr<Cluster>; MAX],
+    pages: Pages,
+}
+
+/// A forked child inherits the pages, not their locks.
+extern "C" fn lock_again() {
+    KEYS.pages.lock();
+}
 
 /// A sealed cluster under one of its paths.
 pub struct Cluster {
@@ -78,7 +92,7 @@ impl Cluster {
 
 /// All known clusters.
 pub fn all() -> impl Iterator<Item = &'static Cluster> {
-    KNOWN.iter().map_while(|entry| {
+    KEYS.clusters.iter().map_while(|entry| {
         let cluster = entry.load(Ordering::Acquire);
         // SAFETY: the entry was published by `publish` and is never freed.
         (!cluster.is_null()).then(|| unsafe { &*cluster })
@@ -113,7 +127,9 @@ pub fn add(
     }
     let (master, ephemeral) = match all().find(|known| known.key_id == key_id) {
         Some(same) => (same.master, same.ephemeral),
-        None => secret::keep(master, MasterKey::generate().ok()?)?,
+        None => KEYS
+            .pages
+            .keep(master, MasterKey::generate().ok()?, lock_again)?,
     };
     publish(Cluster {
         root: root.to_vec(),
@@ -137,7 +153,7 @@ pub fn add_path(cluster: &Cluster, root: &[u8]) -> Option<&'static Cluster> {
 
 fn publish(cluster: Cluster) -> Option<&'static Cluster> {
     let cluster = Box::leak(Box::new(cluster));
-    KNOWN.iter().find_map(|entry| {
+    KEYS.clusters.iter().find_map(|entry| {
         let empty = std::ptr::null_mut();
         entry
             .compare_exchange(empty, cluster, Ordering::AcqRel, Ordering::Relaxed)

@@ -7,21 +7,18 @@
 //!
 //! Invariant: every block begins in the arena or came from `malloc`; the address tells which.
 
-use crate::arena::Arena;
+use crate::memory::{CONTEXT_SIZE, MEMORY};
 use libc::{c_int, c_void, size_t};
 use std::ptr::NonNull;
 
-/// Holds AWS-LC's largest context: that of XTS. What is larger holds no key and lies on the heap.
-const SLOT_SIZE: usize = 640;
-
-static SLOTS: Arena<SLOT_SIZE> = Arena::new(relock);
-
 extern "C" fn relock() {
-    SLOTS.relock();
+    MEMORY.contexts.relock();
 }
 
 extern "C" fn allocate(size: size_t) -> *mut c_void {
-    let slot = (size <= SLOT_SIZE).then(|| SLOTS.take()).flatten();
+    // What is larger holds no key and lies on the heap.
+    let fits = size <= CONTEXT_SIZE;
+    let slot = fits.then(|| MEMORY.contexts.take(relock)).flatten();
     // SAFETY: malloc takes any size.
     slot.map_or_else(
         || unsafe { libc::malloc(size) },
@@ -31,8 +28,8 @@ extern "C" fn allocate(size: size_t) -> *mut c_void {
 
 /// Bytes that a block has room for.
 unsafe extern "C" fn room(block: *mut c_void) -> size_t {
-    if SLOTS.holds(block.addr()) {
-        return SLOT_SIZE;
+    if MEMORY.contexts.holds(block.addr()) {
+        return CONTEXT_SIZE;
     }
     // SAFETY: the block is not in the arena, so it came from malloc.
     unsafe { libc::malloc_usable_size(block) }
@@ -44,8 +41,8 @@ unsafe extern "C" fn release(block: *mut c_void) {
     };
     // SAFETY: the block came from `allocate`, and AWS-LC is done with it.
     unsafe {
-        if SLOTS.holds(block.addr()) {
-            SLOTS.give_back(slot.cast());
+        if MEMORY.contexts.holds(block.addr()) {
+            MEMORY.contexts.give_back(slot.cast());
         } else {
             libc::explicit_bzero(block, room(block));
             libc::free(block);

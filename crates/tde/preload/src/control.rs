@@ -4,6 +4,7 @@
 
 use crate::clusters::Cluster;
 use crate::disk::FdDisk;
+use crate::process::PROCESS;
 use crate::real::libc_call;
 use crate::{programs, receivers, report, scratch, server};
 use libc::c_int;
@@ -13,7 +14,7 @@ use pgseal_storage::disk::read_full;
 use pgseal_storage::layout::{Layout, Root, Spec};
 use pgseal_storage::{version, Disk, Errno, SealedFile};
 use std::ffi::CStr;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -102,11 +103,11 @@ fn with_stored(
 /// May this server, which opens the first thing that tells of its cluster, go on? Its children are
 /// not asked.
 pub fn allows_server(cluster: &Cluster) -> bool {
-    static ASKED: AtomicBool = AtomicBool::new(false);
-    if ASKED.load(Ordering::Relaxed) || !server::is_first() {
+    let checked = &PROCESS.server.checked;
+    if checked.load(Ordering::Relaxed) || !server::is_first() {
         return true;
     }
-    ASKED.store(true, Ordering::Relaxed);
+    checked.store(true, Ordering::Relaxed);
     is_known() && has_usual_blocks() && (!server::is_postmaster() || allows_postmaster(cluster))
 }
 

@@ -24,13 +24,21 @@ pub enum Count {
 const SLOTS: usize = 64;
 type Slot = [AtomicU64; 8];
 
-static FILE: AtomicPtr<Slot> = AtomicPtr::new(std::ptr::null_mut());
-static MINE: AtomicPtr<Slot> = AtomicPtr::new(std::ptr::null_mut());
+static COUNTERS: Counters = Counters {
+    file: AtomicPtr::new(std::ptr::null_mut()),
+    mine: AtomicPtr::new(std::ptr::null_mut()),
+};
+
+/// The file, if it is mapped, and this process's slot in it.
+struct Counters {
+    file: AtomicPtr<Slot>,
+    mine: AtomicPtr<Slot>,
+}
 
 /// Adds to this process's counter.
 #[inline]
 pub fn add(count: Count, n: u64) {
-    let slot = MINE.load(Ordering::Relaxed);
+    let slot = COUNTERS.mine.load(Ordering::Relaxed);
     if !slot.is_null() {
         // SAFETY: the pointer is set once, to a slot of a mapping that stays.
         unsafe { (*slot)[count as usize].fetch_add(n, Ordering::Relaxed) };
@@ -40,7 +48,7 @@ pub fn add(count: Count, n: u64) {
 /// Adds data units that are written to `file`, one each.
 #[inline]
 pub fn add_sealed<'p>(file: &SealedFile, units: impl Iterator<Item = &'p [u8]>) {
-    if !MINE.load(Ordering::Relaxed).is_null() {
+    if !COUNTERS.mine.load(Ordering::Relaxed).is_null() {
         let ciphered = units.filter(|unit| !(file.keeps_zeros() && is_zero(unit)));
         add(Count::Sealed, ciphered.count() as u64);
     }
@@ -74,7 +82,7 @@ pub fn start() {
     let map = libc_call!(mmap(null, size, access, libc::MAP_SHARED, fd, 0));
     libc_call!(close(fd));
     if map != libc::MAP_FAILED {
-        FILE.store(map.cast(), Ordering::Release);
+        COUNTERS.file.store(map.cast(), Ordering::Release);
         choose_slot();
         // SAFETY: the handler that is registered only stores a pointer.
         unsafe { libc::pthread_atfork(None, None, Some(choose_slot)) };
@@ -84,6 +92,6 @@ pub fn start() {
 extern "C" fn choose_slot() {
     let index = std::process::id() as usize % SLOTS;
     // SAFETY: the slot lies within the mapping, which is never unmapped.
-    let slot = unsafe { FILE.load(Ordering::Acquire).add(index) };
-    MINE.store(slot, Ordering::Relaxed);
+    let slot = unsafe { COUNTERS.file.load(Ordering::Acquire).add(index) };
+    COUNTERS.mine.store(slot, Ordering::Relaxed);
 }

@@ -22,25 +22,20 @@
 mod words;
 
 use crate::clusters::{self, Cluster};
+use crate::process::PROCESS;
 use crate::{control, libpq, programs, rebind, server};
 use pgseal_contract::{receiver, variable};
 use std::ffi::{c_char, c_int, c_void, CStr, CString};
 use std::ptr;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::OnceLock;
+use std::sync::atomic::Ordering;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The word that a wrapper found out, or [`OWN`]. A token is no key, but lets its bearer in.
 const GIVEN: &CStr = variable::RECEIVER.as_c_str();
-/// The word of [`GIVEN`], after it was taken out of `/proc/PID/environ`.
-static TAKEN: OnceLock<CString> = OnceLock::new();
 /// The word for the connection that brings the WAL into a tar.
 const WAL: &CStr = variable::WAL_RECEIVER.as_c_str();
-static TAKEN_FOR_WAL: OnceLock<CString> = OnceLock::new();
 /// The word in place of a token, before the primary's system identifier: its key is at hand.
 const OWN: &[u8] = b"own.";
-/// Has the backup begun? Its own connection was made before.
-static BACKUP_RUNS: AtomicBool = AtomicBool::new(false);
 /// The program that asks.
 const ASKS: &str = "psql";
 /// How TLS is asked for.
@@ -53,10 +48,10 @@ const LIFETIME: u64 = receiver::LIFETIME;
 /// Takes the words out of the environment. Called once, before `main`.
 pub fn start() {
     if let Some(setting) = server::take_out(GIVEN) {
-        let _ = TAKEN.set(setting);
+        let _ = PROCESS.taken_out.receiver.set(setting);
     }
     if let Some(setting) = server::take_out(WAL) {
-        let _ = TAKEN_FOR_WAL.set(setting);
+        let _ = PROCESS.taken_out.wal_receiver.set(setting);
         // SAFETY: before `main`; the type of libpq-fe.h.
         unsafe { rebind::lead(c"PQsendQuery", send_query as *const c_void) };
     }
@@ -70,7 +65,7 @@ unsafe extern "C" fn send_query(connection: libpq::Connection, query: *const c_c
     // gets that caller's arguments.
     unsafe {
         if !query.is_null() && CStr::from_ptr(query).to_bytes().starts_with(b"BASE_BACKUP") {
-            BACKUP_RUNS.store(true, Ordering::Relaxed);
+            PROCESS.taken_out.backup_runs.store(true, Ordering::Relaxed);
         }
         match libpq::function::<SendQuery>(c"PQsendQuery") {
             Some(send) => send(connection, query),
@@ -108,7 +103,7 @@ fn options(resolved: &libpq::Resolved) -> Option<Vec<u8>> {
         return None;
     }
     let declares = words::declared(&resolved.options).next().is_some();
-    let overrides = TAKEN_FOR_WAL.get().is_some() || given == Some(RAW.as_bytes());
+    let overrides = PROCESS.taken_out.wal_receiver.get().is_some() || given == Some(RAW.as_bytes());
     if declares && !overrides {
         return None;
     }
@@ -178,10 +173,11 @@ pub unsafe fn withdraw(options: *mut c_char) {
 
 /// A server outlives every word that was in its environment when it started.
 fn given() -> Option<&'static [u8]> {
-    let for_wal = TAKEN_FOR_WAL.get();
-    let word = match for_wal.filter(|_| BACKUP_RUNS.load(Ordering::Relaxed)) {
+    let words = &PROCESS.taken_out;
+    let for_wal = words.wal_receiver.get();
+    let word = match for_wal.filter(|_| words.backup_runs.load(Ordering::Relaxed)) {
         Some(word) => word,
-        None => TAKEN.get()?,
+        None => words.receiver.get()?,
     };
     let setting = word.to_bytes();
     let word = setting.iter().position(|&byte| byte == b'=')? + 1;

@@ -10,13 +10,16 @@
 //! our hooks; `dup` copies it, `close` and the target of `dup2` drop it. A `vfork` child changes
 //! nothing here: the table is its parent's.
 
+mod streams;
+
 use crate::arena::Arena;
 use crate::disk::FdDisk;
-use crate::process;
+use crate::process::PROCESS;
 use libc::c_int;
 use pgseal_storage::{Errno, SealedFile};
 use std::ptr::{null_mut, NonNull};
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering};
+use streams::Streams;
 
 /// Descriptors that can be protected: more than any limit PostgreSQL is run with.
 const MAX_FD: usize = 1 << 20;
@@ -25,13 +28,25 @@ const MAX_FD: usize = 1 << 20;
 type Chunk = [AtomicPtr<OpenFile>; CHUNK];
 const CHUNK: usize = 1024;
 
-static TABLE: [AtomicPtr<Chunk>; MAX_FD / CHUNK] =
-    [const { AtomicPtr::new(null_mut()) }; MAX_FD / CHUNK];
+static FILES: Files = Files {
+    table: [const { AtomicPtr::new(null_mut()) }; MAX_FD / CHUNK],
+    open: Arena::new(),
+    streams: Streams::new(),
+};
 
-static FILES: Arena<{ size_of::<OpenFile>().next_multiple_of(64) }> = Arena::new(relock);
+struct Files {
+    table: [AtomicPtr<Chunk>; MAX_FD / CHUNK],
+    open: Arena<{ size_of::<OpenFile>().next_multiple_of(64) }>,
+    streams: Streams,
+}
 
 extern "C" fn relock() {
-    FILES.relock();
+    FILES.open.relock();
+}
+
+/// Returns the streams over protected descriptors.
+pub fn streams() -> &'static Streams {
+    &FILES.streams
 }
 
 /// How the bytes of an open file are stored.
@@ -163,11 +178,11 @@ pub fn insert(
         descriptors: AtomicU32::new(1),
         hidden_from_import,
     };
-    if !process::owns_memory() {
+    if !PROCESS.owns_memory() {
         return Err(TooMany);
     }
     let entry = made_entry(fd).ok_or(TooMany)?;
-    let slot = FILES.take().ok_or(TooMany)?.cast::<OpenFile>();
+    let slot = FILES.open.take(relock).ok_or(TooMany)?.cast::<OpenFile>();
     // SAFETY: the slot is ours alone, large enough and aligned.
     unsafe { slot.write(file) };
     drop_entry(entry.swap(slot.as_ptr(), Ordering::AcqRel));
@@ -180,7 +195,7 @@ pub fn duplicate(fd: c_int, copy: c_int) -> Result<(), TooMany> {
         remove(copy);
         return Ok(());
     };
-    if !process::owns_memory() {
+    if !PROCESS.owns_memory() {
         return Ok(());
     }
     let entry = made_entry(copy).ok_or(TooMany)?;
@@ -196,7 +211,7 @@ pub fn remove(fd: c_int) {
     let Some(entry) = entry(fd) else {
         return;
     };
-    if !entry.load(Ordering::Acquire).is_null() && process::owns_memory() {
+    if !entry.load(Ordering::Acquire).is_null() && PROCESS.owns_memory() {
         drop_entry(entry.swap(null_mut(), Ordering::AcqRel));
     }
 }
@@ -211,7 +226,7 @@ fn drop_entry(file: *mut OpenFile) {
         // SAFETY: no entry names it any more.
         unsafe {
             std::ptr::drop_in_place(file);
-            FILES.give_back(slot.cast());
+            FILES.open.give_back(slot.cast());
         }
     }
 }
@@ -226,7 +241,7 @@ pub fn within(first: c_int, last: c_int) -> impl Iterator<Item = c_int> {
 #[inline]
 fn entry(fd: c_int) -> Option<&'static AtomicPtr<OpenFile>> {
     let fd = usize::try_from(fd).ok()?;
-    let chunk = TABLE.get(fd / CHUNK)?.load(Ordering::Acquire);
+    let chunk = FILES.table.get(fd / CHUNK)?.load(Ordering::Acquire);
     // SAFETY: the pointer is null, or leads to a chunk that stays mapped.
     let chunk = unsafe { chunk.as_ref() }?;
     Some(&chunk[fd % CHUNK])
@@ -238,7 +253,7 @@ fn made_entry(fd: c_int) -> Option<&'static AtomicPtr<OpenFile>> {
     if let Some(entry) = entry(fd) {
         return Some(entry);
     }
-    let place = TABLE.get(usize::try_from(fd).ok()? / CHUNK)?;
+    let place = FILES.table.get(usize::try_from(fd).ok()? / CHUNK)?;
     let new = map_chunk()?;
     let first = place.compare_exchange(null_mut(), new, Ordering::AcqRel, Ordering::Acquire);
     if first.is_err() {

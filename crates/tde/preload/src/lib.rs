@@ -20,6 +20,9 @@
 //! [`zero_fill`] knows the new segment that no key shows in, [`two_phase`] names a state that is
 //! whole, both by what is remembered of a file in [`watched`]. [`disk`] and [`scratch`] are what
 //! `pgseal_storage` works on.
+//!
+//! State: what a process knows lies in few statics, one for each subject, each of them constant at
+//! first and changed by atomics: [`process`] knows who it is and what it may.
 
 #![allow(unsafe_code)] // this crate is the edge to libc: every block says why it is sound
 
@@ -34,6 +37,8 @@ mod disk;
 mod files;
 mod hooks;
 mod libpq;
+mod list;
+mod memory;
 mod openers;
 mod place;
 mod process;
@@ -88,7 +93,7 @@ extern "C" fn start(_count: c_int, arguments: *const *mut c_char) {
     if programs::detect() {
         // SAFETY: `arguments` is `main`'s array: glibc gives initialisers what it gives `main`.
         unsafe { programs::silence_echo(arguments) };
-        process::start();
+        process::PROCESS.own_memory();
         unlock::take_handover();
         server::harden();
         declaration::start();

@@ -9,6 +9,7 @@
 //! the server gives none of them, and nothing on the path to one, another name either.
 
 use crate::disk::{lstat, stat};
+use crate::process::PROCESS;
 use crate::programs;
 use crate::real::{errno, set_errno};
 use libc::c_int;
@@ -17,27 +18,11 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::ptr::null_mut;
-use std::sync::atomic::{AtomicPtr, Ordering};
-
-/// A key material file, and the one that was named before it.
-struct Named {
-    path: Vec<u8>,
-    before: *const Named,
-}
-
-/// The last file that was named; a file that is named stays.
-static LAST: AtomicPtr<Named> = AtomicPtr::new(null_mut());
 
 /// Makes the server withhold this file from now on. Called by one thread at a time.
 pub fn withhold(path: &[u8]) {
     if programs::is_server() {
-        let before = LAST.load(Ordering::Relaxed);
-        let path = path.to_vec();
-        LAST.store(
-            Box::leak(Box::new(Named { path, before })),
-            Ordering::Release,
-        );
+        PROCESS.server.key_files.push(path.to_vec());
     }
 }
 
@@ -97,8 +82,5 @@ fn is_at(part: &Path, named: &libc::stat) -> bool {
 }
 
 fn names() -> impl Iterator<Item = &'static [u8]> {
-    // SAFETY: the pointer is null, or leads to what `withhold` leaked, which stays.
-    let known = |named: *const Named| unsafe { named.as_ref() };
-    let last = known(LAST.load(Ordering::Acquire));
-    std::iter::successors(last, move |named| known(named.before)).map(|named| named.path.as_slice())
+    PROCESS.server.key_files.iter().map(Vec::as_slice)
 }

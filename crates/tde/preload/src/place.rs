@@ -19,7 +19,7 @@ pub mod direct;
 mod path;
 
 use crate::clusters::{self, Cluster};
-use crate::receivers::{self, State};
+use crate::process::{Connection, PROCESS};
 use crate::{control, programs, server, unlock, wal};
 use libc::c_int;
 use path::{identity, Absolute};
@@ -148,7 +148,7 @@ fn pronounce(path: &Absolute, found: Result<Option<Found>, unlock::Failed>) -> P
 /// base backup would send what is stored as if it were clear, and a tool would leave it in clear in
 /// a sealed cluster's directory. What is gone in a running server is not there, as ever.
 fn is_stray(path: &Absolute, found: Option<&Found>) -> bool {
-    if found.map_or(receivers::state() != State::Clear, |found| {
+    if found.map_or(PROCESS.connection() != Connection::Clear, |found| {
         !found.is_clear()
     }) {
         return false;

@@ -9,30 +9,23 @@
 //! pg_basebackup that was one would write a cluster in clear. What viewers read beside a server
 //! they read with care ([`Stored::Pages`](crate::files::Stored)).
 
+use crate::process::{Role, PROCESS};
 use libc::c_char;
-use pgseal_contract::program::{self, Role};
+use pgseal_contract::program;
 use pgseal_contract::variable;
 use std::ffi::{CStr, CString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU8, Ordering};
-
-const INERT: u8 = 0;
-const TOOL: u8 = 1;
-const SERVER: u8 = 2;
-const VIEWER: u8 = 3;
-
-static ROLE: AtomicU8 = AtomicU8::new(INERT);
 
 /// Does the library act in this program?
 #[inline]
 pub fn acts() -> bool {
-    ROLE.load(Ordering::Relaxed) != INERT
+    PROCESS.acts()
 }
 
 /// Is this the server (in any of its modes)?
 pub fn is_server() -> bool {
-    ROLE.load(Ordering::Relaxed) == SERVER
+    PROCESS.role() == Role::Server
 }
 
 /// Is this a tool that starts no other program?
@@ -49,7 +42,7 @@ pub fn is(program: &str) -> bool {
 
 /// Does this program see what is stored, except `pg_control`?
 pub fn is_viewer() -> bool {
-    ROLE.load(Ordering::Relaxed) == VIEWER
+    PROCESS.role() == Role::Viewer
 }
 
 /// The data directories in view. None: all.
@@ -67,22 +60,22 @@ pub fn detect() -> bool {
         return false;
     };
     let role = role(&name);
-    ROLE.store(role, Ordering::Relaxed);
-    role != INERT
+    PROCESS.set_role(role);
+    role != Role::Inert
 }
 
 /// The role of the executable of this name in this process.
-fn role(name: &[u8]) -> u8 {
+fn role(name: &[u8]) -> Role {
     let known = program::find(name).map(|program| program.role);
     let unlocks = || program::UNLOCKING.iter().any(|own| own.as_bytes() == name);
     match known {
-        Some(Role::Server) => SERVER,
-        Some(Role::PgCtl | Role::Tool) => TOOL,
-        _ if is_listed(name) => TOOL,
-        Some(Role::Dump) if runs_for_pg_upgrade() => TOOL,
-        _ if name == program::REPMGR.as_bytes() => VIEWER,
-        _ if std::env::var_os(variable::VIEW.as_str()).is_some() && !unlocks() => VIEWER,
-        _ => INERT,
+        Some(program::Role::Server) => Role::Server,
+        Some(program::Role::PgCtl | program::Role::Tool) => Role::Tool,
+        _ if is_listed(name) => Role::Tool,
+        Some(program::Role::Dump) if runs_for_pg_upgrade() => Role::Tool,
+        _ if name == program::REPMGR.as_bytes() => Role::Viewer,
+        _ if std::env::var_os(variable::VIEW.as_str()).is_some() && !unlocks() => Role::Viewer,
+        _ => Role::Inert,
     }
 }
 

@@ -97,24 +97,29 @@ macro_rules! libc_call {
 }
 pub(crate) use libc_call;
 
-static TABLE: AtomicPtr<Real> = AtomicPtr::new(std::ptr::null_mut());
+static LIBC: Libc = Libc {
+    table: AtomicPtr::new(std::ptr::null_mut()),
+    slots: [const { UnsafeCell::new(MaybeUninit::uninit()) }; 8],
+    taken: AtomicUsize::new(0),
+};
 
-/// The memory that keeps the table. It is not on the heap: an allocator maps memory and opens files
-/// while it starts itself, holding its lock. Two threads, or a call from inside dlsym, may get
-/// there at once. No thread can wait for another, so each makes the same table in a slot of its
-/// own.
-struct Places([UnsafeCell<MaybeUninit<Real>>; 8]);
+/// The table, and the memory that keeps it. This is not on the heap: an allocator maps memory and
+/// opens files while it starts itself, holding its lock. Two threads, or a call from inside dlsym,
+/// may get there at once. No thread can wait for another, so each makes the same table in a slot of
+/// its own.
+struct Libc {
+    table: AtomicPtr<Real>,
+    slots: [UnsafeCell<MaybeUninit<Real>>; 8],
+    taken: AtomicUsize,
+}
 
 // SAFETY: each slot is written once, by the thread that has taken it.
-unsafe impl Sync for Places {}
-
-static PLACES: Places = Places([const { UnsafeCell::new(MaybeUninit::uninit()) }; 8]);
-static TAKEN: AtomicUsize = AtomicUsize::new(0);
+unsafe impl Sync for Libc {}
 
 /// The table; made at the first call, which may come before our constructor.
 #[inline]
 pub fn real() -> &'static Real {
-    let table = TABLE.load(Ordering::Acquire);
+    let table = LIBC.table.load(Ordering::Acquire);
     if table.is_null() {
         return make();
     }
@@ -124,16 +129,16 @@ pub fn real() -> &'static Real {
 
 #[cold]
 fn make() -> &'static Real {
-    let Some(place) = PLACES.0.get(TAKEN.fetch_add(1, Ordering::Relaxed)) else {
+    let Some(place) = LIBC.slots.get(LIBC.taken.fetch_add(1, Ordering::Relaxed)) else {
         // All slots are taken: one of the threads that took them finishes soon.
-        while TABLE.load(Ordering::Acquire).is_null() {
+        while LIBC.table.load(Ordering::Acquire).is_null() {
             std::hint::spin_loop();
         }
         return real();
     };
     // SAFETY: no other thread has this slot, because each number is given once.
     let table = unsafe { (*place.get()).write(Real::resolve()) };
-    TABLE.store(table, Ordering::Release);
+    LIBC.table.store(table, Ordering::Release);
     table
 }
 

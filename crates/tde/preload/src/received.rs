@@ -13,7 +13,7 @@
 
 use crate::clusters::{self, Cluster};
 use crate::disk::FdDisk;
-use crate::hooks::compressors::{self, Compressor};
+use crate::hooks::compressors::{self, Calls, Compressor};
 use crate::{programs, scratch, wal};
 use libc::c_int;
 use pgseal_storage::layout::Spec;
@@ -24,8 +24,21 @@ use pgseal_storage::{Errno, SealedFile};
 use std::ffi::CStr;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-/// The program, if it receives the WAL of a sealed server.
-static RECEIVER: OnceLock<Receiver> = OnceLock::new();
+/// The WAL that this process receives.
+pub static RECEIVED: Received = Received {
+    receiver: OnceLock::new(),
+    flow: Mutex::new(Flow::Nothing),
+    compressors: Calls::new(),
+};
+
+/// What receives WAL, and what becomes of it.
+pub struct Received {
+    /// The program, if it receives the WAL of a sealed server.
+    receiver: OnceLock<Receiver>,
+    flow: Mutex<Flow>,
+    /// The program's calls of compressors.
+    pub compressors: Calls,
+}
 
 #[derive(Clone, Copy, PartialEq)]
 enum Receiver {
@@ -57,8 +70,6 @@ enum Flow {
     Segment(Passing<'static>),
 }
 
-static FLOW: Mutex<Flow> = Mutex::new(Flow::Nothing);
-
 /// Called once, before `main`.
 pub fn start() {
     if wal::announced_segment_size().is_none() {
@@ -67,17 +78,17 @@ pub fn start() {
     if programs::is("pg_basebackup") {
         // What it compresses by gzwrite is the raw copy.
         compressors::take_deflate();
-        let _ = RECEIVER.set(Receiver::BaseBackup);
+        let _ = RECEIVED.receiver.set(Receiver::BaseBackup);
     } else if programs::is("pg_receivewal") {
         compressors::take_gzip();
         compressors::take_lz4();
-        let _ = RECEIVER.set(Receiver::ReceiveWal);
+        let _ = RECEIVED.receiver.set(Receiver::ReceiveWal);
     }
 }
 
 /// The form of the WAL in the file that is about to be made, if it is another one than a segment's.
 pub fn form(path: &CStr, flags: c_int) -> Option<Form> {
-    let receiver = RECEIVER.get()?;
+    let receiver = RECEIVED.receiver.get()?;
     if flags & libc::O_CREAT == 0 || flags & libc::O_ACCMODE == libc::O_RDONLY {
         return None;
     }
@@ -174,14 +185,15 @@ pub fn finish(out: &mut Vec<u8>) -> Result<(), Errno> {
 /// signal handler finds nothing and is refused.
 fn with<T>(work: impl FnOnce(&Ours, &mut Flow) -> Result<T, Errno>) -> Result<T, Errno> {
     let keys = Ours::find().ok_or(Errno::EIO)?;
-    let mut flow = std::mem::take(&mut *FLOW.lock().unwrap_or_else(PoisonError::into_inner));
+    let mut flow =
+        std::mem::take(&mut *RECEIVED.flow.lock().unwrap_or_else(PoisonError::into_inner));
     let result = work(&keys, &mut flow);
     put(flow);
     result
 }
 
 fn put(flow: Flow) {
-    *FLOW.lock().unwrap_or_else(PoisonError::into_inner) = flow;
+    *RECEIVED.flow.lock().unwrap_or_else(PoisonError::into_inner) = flow;
 }
 
 /// The server's key, and the size of its segments.

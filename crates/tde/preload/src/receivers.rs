@@ -25,62 +25,13 @@ pub mod guard;
 mod postgres;
 mod session;
 
+use crate::process::{Connection, PROCESS};
 use crate::{programs, server};
-use std::sync::atomic::{AtomicU8, Ordering};
-
-/// The verdict on what this process may send. It is set once, when a connection has started, and
-/// inherited from the postmaster as `Undecided`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum State {
-    /// Not the server of a sealed cluster: nothing to gate.
-    Off,
-    /// No connection has started here: the postmaster, a worker, a session before its start.
-    Undecided,
-    /// A session that is no walsender, and showed no good token.
-    Session,
-    /// A session that is no walsender, and showed a good token.
-    Trusted,
-    /// A walsender that proved nothing: logical replication, SQL, and questions such as
-    /// IDENTIFY_SYSTEM, which Patroni asks on connections whose options it sets itself.
-    Unproven,
-    /// A walsender that asked for what is stored.
-    Raw,
-    /// A walsender that showed a good token.
-    Clear,
-    /// Refused: the message to the client may leave, and the process ends.
-    Ending,
-    /// Refused, too late for a message: nothing leaves any more.
-    Cut,
-}
-
-static STATE: AtomicU8 = AtomicU8::new(State::Off as u8);
-
-/// This process's state. Comparisons and no table: `send` asks here, and mostly finds the
-/// processor's caches cold.
-#[inline]
-pub fn state() -> State {
-    match STATE.load(Ordering::Relaxed) {
-        0 => State::Off,
-        1 => State::Undecided,
-        2 => State::Session,
-        3 => State::Trusted,
-        4 => State::Unproven,
-        5 => State::Raw,
-        6 => State::Clear,
-        7 => State::Ending,
-        _ => State::Cut,
-    }
-}
-
-fn enter(state: State) {
-    STATE.store(state as u8, Ordering::Relaxed);
-}
 
 /// Called once, before `main`.
 pub fn start() {
     if programs::is_server() && postgres::find() {
-        enter(State::Undecided);
+        PROCESS.set_connection(Connection::Undecided);
         session::install();
     }
 }
@@ -97,16 +48,22 @@ pub fn hides_from_sql() -> bool {
     };
     // SAFETY: the flag is the server's own.
     let serves = unsafe { *server.IsUnderPostmaster };
-    let gated = !matches!(state(), State::Off | State::Trusted | State::Clear);
+    let gated = !matches!(
+        PROCESS.connection(),
+        Connection::Off | Connection::Trusted | Connection::Clear
+    );
     serves && gated && !server::backend_is(c"startup")
 }
 
 /// Returns whether `lo_import` gets a file as it is stored, in sessions.
 pub fn hides_from_import() -> bool {
-    matches!(state(), State::Session | State::Unproven | State::Raw)
+    matches!(
+        PROCESS.connection(),
+        Connection::Session | Connection::Unproven | Connection::Raw
+    )
 }
 
 /// Can this server be gated? A server that exports too little is not run on a sealed cluster.
 pub fn can_gate() -> bool {
-    state() != State::Off
+    PROCESS.connection() != Connection::Off
 }

@@ -17,37 +17,82 @@ struct Pair {
     locked: *mut Pair,
 }
 
-/// The last page that had to be locked.
-static LOCKED: AtomicPtr<Pair> = AtomicPtr::new(null_mut());
-
 const PAGE: usize = 4096;
 
-/// Puts both keys into secret memory for the life of the process. Called by one thread at a time.
-pub fn keep(
-    cluster: MasterKey,
-    ephemeral: MasterKey,
-) -> Option<(&'static MasterKey, &'static MasterKey)> {
-    const { assert!(size_of::<Pair>() <= PAGE) };
-    let secret = secret_page();
-    let page = secret.or_else(undumped_page)?;
-    let pair = page.cast::<Pair>();
-    // SAFETY: a fresh page of ours, large enough and aligned; after this it is only read.
-    unsafe {
-        pair.write(Pair {
-            cluster,
-            ephemeral,
-            locked: LOCKED.load(Ordering::Relaxed),
-        });
-        libc::mprotect(page, PAGE, libc::PROT_READ);
+/// The pages of this process.
+pub struct Pages {
+    /// The last one that had to be locked.
+    locked: AtomicPtr<Pair>,
+}
+
+impl Pages {
+    /// Returns no pages.
+    pub const fn new() -> Self {
+        Self {
+            locked: AtomicPtr::new(null_mut()),
+        }
     }
-    if secret.is_none() && !lock_in_each_process(pair) && programs::is_server() {
+
+    /// Puts both keys into secret memory for the life of the process. Called by one thread at a
+    /// time. `after_fork` calls [`Pages::lock`]; it runs in a forked child.
+    pub fn keep(
+        &self,
+        cluster: MasterKey,
+        ephemeral: MasterKey,
+        after_fork: unsafe extern "C" fn(),
+    ) -> Option<(&'static MasterKey, &'static MasterKey)> {
+        const { assert!(size_of::<Pair>() <= PAGE) };
+        let secret = secret_page();
+        let page = secret.or_else(undumped_page)?;
+        let pair = page.cast::<Pair>();
+        // SAFETY: a fresh page of ours, large enough and aligned; after this it is only read.
+        unsafe {
+            pair.write(Pair {
+                cluster,
+                ephemeral,
+                locked: self.locked.load(Ordering::Relaxed),
+            });
+            libc::mprotect(page, PAGE, libc::PROT_READ);
+        }
+        if secret.is_none() && !self.lock_in_each_process(pair, after_fork) {
+            report_unlocked();
+        }
+        // SAFETY: the pair was written above, is only read from now on, and is never unmapped.
+        unsafe { Some((&(*pair).cluster, &(*pair).ephemeral)) }
+    }
+
+    /// False: this process could not lock all of them.
+    fn lock_in_each_process(&self, pair: *mut Pair, after_fork: unsafe extern "C" fn()) -> bool {
+        if self.locked.swap(pair, Ordering::Release).is_null() {
+            // SAFETY: the handler only calls mlock, which a forked child may call.
+            unsafe { libc::pthread_atfork(None, None, Some(after_fork)) };
+        }
+        self.lock()
+    }
+
+    /// Locks the pages, which a forked child inherits without their locks. False: not all of them
+    /// can be locked, which changes nothing.
+    pub fn lock(&self) -> bool {
+        let mut locked = true;
+        let mut pair = self.locked.load(Ordering::Acquire);
+        while !pair.is_null() {
+            // SAFETY: our own page, which is read only and never unmapped.
+            unsafe {
+                locked &= libc::mlock(pair.cast(), PAGE) == 0;
+                pair = (*pair).locked;
+            }
+        }
+        locked
+    }
+}
+
+fn report_unlocked() {
+    if programs::is_server() {
         report::line(
             "the keys cannot be locked in memory and may be written to swap: raise the server's \
              limit of locked memory (LimitMEMLOCK in its unit, ulimit -l)",
         );
     }
-    // SAFETY: the pair was written above, is only read from now on, and is never unmapped.
-    unsafe { Some((&(*pair).cluster, &(*pair).ephemeral)) }
 }
 
 fn secret_page() -> Option<*mut libc::c_void> {
@@ -67,33 +112,6 @@ fn undumped_page() -> Option<*mut libc::c_void> {
     // SAFETY: advice on our own page.
     unsafe { libc::madvise(page, PAGE, libc::MADV_DONTDUMP) };
     Some(page)
-}
-
-/// False: this process could not lock all of them.
-fn lock_in_each_process(pair: *mut Pair) -> bool {
-    if LOCKED.swap(pair, Ordering::Release).is_null() {
-        // SAFETY: a handler that only calls mlock.
-        unsafe { libc::pthread_atfork(None, None, Some(lock_again)) };
-    }
-    lock()
-}
-
-/// A forked child inherits the pages, not their locks. A refusal changes nothing.
-extern "C" fn lock_again() {
-    lock();
-}
-
-fn lock() -> bool {
-    let mut locked = true;
-    let mut pair = LOCKED.load(Ordering::Acquire);
-    while !pair.is_null() {
-        // SAFETY: our own page, which is read only and never unmapped.
-        unsafe {
-            locked &= libc::mlock(pair.cast(), PAGE) == 0;
-            pair = (*pair).locked;
-        }
-    }
-    locked
 }
 
 fn map(flags: i32, fd: i32) -> Option<*mut libc::c_void> {

@@ -3,6 +3,7 @@
 //! hardened like it, because a server of the same user could read their environment.
 
 use crate::disk::stat;
+use crate::process::PROCESS;
 use crate::real::{errno, libc_call, set_errno};
 use crate::{openers, programs, unlock};
 use libc::c_int;
@@ -11,8 +12,8 @@ use std::ffi::{CStr, CString, OsStr};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::Ordering;
+use std::sync::PoisonError;
 use zeroize::Zeroize;
 
 /// Variables that hold commands with passphrases in them, or lead to keys.
@@ -25,10 +26,6 @@ const SECRETS: [&CStr; 3] = [
 /// The key that the operator expects; `pgseal` compares it.
 const EXPECT_KEY: &str = variable::EXPECT_KEY.as_str();
 const KEY_DIRECTORY: &str = file::KEY_DIRECTORY.as_str();
-static PINNED: AtomicBool = AtomicBool::new(false);
-
-/// Settings of the environment that were taken out of it, for a cluster that is unlocked later.
-static SET_ASIDE: Mutex<Vec<CString>> = Mutex::new(Vec::new());
 
 /// Called once, before `main`, when the keys have been taken. PostgreSQL copies the environment
 /// when it starts, and the original stays readable in `/proc/PID/environ`: secrets must be out of
@@ -43,7 +40,7 @@ pub fn harden() {
     }
     leave_shared_buffers_out_of_cores();
     let pinned = std::env::var_os(EXPECT_KEY).is_some_and(|key| !key.is_empty());
-    PINNED.store(pinned, Ordering::Relaxed);
+    PROCESS.server.pinned.store(pinned, Ordering::Relaxed);
     let settings: Vec<CString> = SECRETS.iter().filter_map(|name| take_out(name)).collect();
     if crate::clusters::all().next().is_none() {
         with_set_aside(|aside| *aside = settings);
@@ -55,12 +52,18 @@ pub fn harden() {
 /// Is this a server that must not run on a plain cluster?
 #[inline]
 pub fn is_pinned() -> bool {
-    PINNED.load(Ordering::Relaxed)
+    PROCESS.server.pinned.load(Ordering::Relaxed)
 }
 
 /// Runs `work` with the settings that were taken out, as `NAME=value`.
 pub fn with_set_aside<T>(work: impl FnOnce(&mut Vec<CString>) -> T) -> T {
-    work(&mut SET_ASIDE.lock().unwrap_or_else(PoisonError::into_inner))
+    work(
+        &mut PROCESS
+            .taken_out
+            .secrets
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner),
+    )
 }
 
 /// The keys are here: the settings are not needed any more. A tool may meet more clusters.

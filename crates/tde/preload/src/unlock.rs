@@ -7,6 +7,7 @@
 
 use crate::clusters::{self, Cluster};
 use crate::disk::{check, stat};
+use crate::process::PROCESS;
 use crate::{openers, programs, real, report, server};
 use libc::{c_char, c_int};
 use pgseal_contract::{file, variable};
@@ -14,7 +15,7 @@ use pgseal_crypto::{without_trace, MasterKey};
 use pgseal_format::handover;
 use std::ffi::{CStr, CString, OsStr};
 use std::os::unix::ffi::OsStrExt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use zeroize::Zeroizing;
 
 /// The descriptor that holds the keys.
@@ -118,8 +119,8 @@ pub fn ask(root: &[u8]) -> Result<&'static Cluster, Failed> {
     }
     // Nothing may recurse; and one failed attempt is enough to say why: an operator is not asked
     // for a passphrase, or kept waiting for a command, at every file.
-    static BARRED: AtomicBool = AtomicBool::new(false);
-    if BARRED.swap(true, Ordering::AcqRel) {
+    let barred = &PROCESS.server.barred;
+    if barred.swap(true, Ordering::AcqRel) {
         return Err(Failed);
     }
     let errno = real::errno();
@@ -131,7 +132,7 @@ pub fn ask(root: &[u8]) -> Result<&'static Cluster, Failed> {
     real::set_errno(errno);
     if answer.is_some() {
         server::forget_secrets();
-        BARRED.store(false, Ordering::Release);
+        barred.store(false, Ordering::Release);
     }
     answer.map_or_else(|| refuse("could not unlock the cluster at", root), Ok)
 }

@@ -4,13 +4,14 @@
 //! zlib and LZ4 then see fewer or more bytes than the program gave, never others: a block that is
 //! cut waits for its rest. The programs count what they gave.
 
-use crate::{real, rebind, received, report};
+use crate::received::{self, RECEIVED};
+use crate::{real, rebind, report};
 use libc::{c_int, c_uint, c_void, size_t};
 use pgseal_storage::Errno;
 use std::ffi::CStr;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// A way to compress.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -23,12 +24,10 @@ pub enum Compressor {
     Lz4,
 }
 
-static LED: [AtomicBool; 3] = [const { AtomicBool::new(false) }; 3];
-
 impl Compressor {
     /// Do all calls of the program by which it compresses so lead here?
     pub fn leads_here(self) -> bool {
-        LED[self as usize].load(Ordering::Relaxed)
+        program().led[self as usize].load(Ordering::Relaxed)
     }
 }
 
@@ -52,16 +51,45 @@ type Lz4Update = unsafe extern "C" fn(
 ) -> size_t;
 type Lz4End = unsafe extern "C" fn(*mut c_void, *mut c_void, size_t, *const c_void) -> size_t;
 
-static DEFLATE: OnceLock<Deflate> = OnceLock::new();
-static GZIP: OnceLock<(GzWrite, GzClose)> = OnceLock::new();
-static LZ4: OnceLock<(Lz4Update, Lz4End)> = OnceLock::new();
+/// The program's calls of compressors.
+pub struct Calls {
+    /// Which lead here, by the number of the compressor.
+    led: [AtomicBool; 3],
+    deflate: OnceLock<Deflate>,
+    gzip: OnceLock<(GzWrite, GzClose)>,
+    lz4: OnceLock<(Lz4Update, Lz4End)>,
+    /// The bytes that were sealed last: zlib reads from here until it has taken all.
+    sealed: Mutex<Vec<u8>>,
+}
+
+impl Calls {
+    /// Returns the state of a program none of whose calls leads here.
+    pub const fn new() -> Self {
+        Self {
+            led: [const { AtomicBool::new(false) }; 3],
+            deflate: OnceLock::new(),
+            gzip: OnceLock::new(),
+            lz4: OnceLock::new(),
+            sealed: Mutex::new(Vec::new()),
+        }
+    }
+
+    fn last(&self) -> MutexGuard<'_, Vec<u8>> {
+        self.sealed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// This program's calls.
+fn program() -> &'static Calls {
+    &RECEIVED.compressors
+}
 
 /// Leads the program's calls of `deflate` to this module. Called before `main`.
 pub fn take_deflate() {
     // SAFETY: the type of zlib.h, for the original and for our function.
     unsafe {
         if let Some(original) = rebind::original(c"deflate") {
-            let _ = DEFLATE.set(original);
+            let _ = program().deflate.set(original);
             take(
                 Compressor::Deflate,
                 &[(c"deflate", deflate as *const c_void)],
@@ -76,7 +104,7 @@ pub fn take_gzip() {
     unsafe {
         let write = rebind::original(c"gzwrite");
         if let Some(originals) = write.zip(rebind::original(c"gzclose")) {
-            let _ = GZIP.set(originals);
+            let _ = program().gzip.set(originals);
             let calls: [(&CStr, *const c_void); 2] = [
                 (c"gzwrite", gzwrite as *const c_void),
                 (c"gzclose", gzclose as *const c_void),
@@ -92,7 +120,7 @@ pub fn take_lz4() {
     unsafe {
         let update = rebind::original(c"LZ4F_compressUpdate");
         if let Some(originals) = update.zip(rebind::original(c"LZ4F_compressEnd")) {
-            let _ = LZ4.set(originals);
+            let _ = program().lz4.set(originals);
             let calls: [(&CStr, *const c_void); 2] = [
                 (c"LZ4F_compressUpdate", lz4_update as *const c_void),
                 (c"LZ4F_compressEnd", lz4_end as *const c_void),
@@ -109,18 +137,15 @@ unsafe fn take(compressor: Compressor, calls: &[(&CStr, *const c_void)]) {
     let all = calls
         .iter()
         .all(|(name, hook)| unsafe { rebind::lead(name, *hook) });
-    LED[compressor as usize].store(all, Ordering::Relaxed);
+    program().led[compressor as usize].store(all, Ordering::Relaxed);
 }
 
-/// The bytes that were sealed last: zlib reads from here until it has taken all.
-static SEALED: Mutex<Vec<u8>> = Mutex::new(Vec::new());
-
 fn sealed() -> Vec<u8> {
-    std::mem::take(&mut *SEALED.lock().unwrap_or_else(PoisonError::into_inner))
+    std::mem::take(&mut *program().last())
 }
 
 fn keep(bytes: Vec<u8>) {
-    *SEALED.lock().unwrap_or_else(PoisonError::into_inner) = bytes;
+    *program().last() = bytes;
 }
 
 /// Seals `len` bytes at `data` into a buffer of ours.
@@ -150,11 +175,11 @@ const Z_STREAM_ERROR: c_int = -2;
 /// Replaces the caller's input by ours, once; the caller goes on until zlib has taken that.
 unsafe extern "C" fn deflate(stream: *mut Stream, flush: c_int) -> c_int {
     const Z_NO_FLUSH: c_int = 0;
-    let Some(original) = DEFLATE.get() else {
+    let Some(original) = program().deflate.get() else {
         return Z_STREAM_ERROR;
     };
     // SAFETY: `stream` is deflate's caller's, with `avail_in` bytes at `next_in`. Our bytes stay in
-    // `SEALED` until the next input.
+    // `sealed` until the next input.
     unsafe {
         let (input, len) = ((*stream).next_in, (*stream).avail_in);
         if len > 0 && !is_ours(input) {
@@ -173,7 +198,7 @@ unsafe extern "C" fn deflate(stream: *mut Stream, flush: c_int) -> c_int {
 }
 
 fn is_ours(input: *const u8) -> bool {
-    let sealed = SEALED.lock().unwrap_or_else(PoisonError::into_inner);
+    let sealed = program().last();
     sealed.as_ptr_range().contains(&input)
 }
 
@@ -194,7 +219,7 @@ unsafe extern "C" fn gzwrite(file: *mut c_void, data: *const c_void, len: c_uint
 }
 
 unsafe extern "C" fn gzclose(file: *mut c_void) -> c_int {
-    let Some((_, close)) = GZIP.get() else {
+    let Some((_, close)) = program().gzip.get() else {
         return Z_ERRNO;
     };
     // SAFETY: `file` is an open gzFile that gzclose's caller gives up.
@@ -213,7 +238,7 @@ unsafe extern "C" fn gzclose(file: *mut c_void) -> c_int {
 unsafe fn write_sealed(file: *mut c_void, out: Vec<u8>) -> bool {
     let (data, len) = (out.as_ptr(), c_uint::try_from(out.len()).unwrap_or(0));
     let done = len == 0
-        || GZIP.get().is_some_and(|(write, _)| {
+        || program().gzip.get().is_some_and(|(write, _)| {
             // SAFETY: `data` and `len` are those of `out`, and `file` is an open gzFile, by this
             // contract; zlib takes all bytes or fails.
             let written = unsafe { write(file, data.cast(), len) };
@@ -256,7 +281,7 @@ unsafe extern "C" fn lz4_end(
     room: size_t,
     options: *const c_void,
 ) -> size_t {
-    let (Ok(out), Some((_, end))) = (held_back(), LZ4.get()) else {
+    let (Ok(out), Some((_, end))) = (held_back(), program().lz4.get()) else {
         return LZ4_ERROR;
     };
     // SAFETY: LZ4F_compressEnd's caller passes its context, `room` bytes at `to`, and options. The
@@ -283,7 +308,7 @@ unsafe fn update_sealed(
     out: Vec<u8>,
     options: *const c_void,
 ) -> size_t {
-    let Some((update, _)) = LZ4.get() else {
+    let Some((update, _)) = program().lz4.get() else {
         return LZ4_ERROR;
     };
     let (data, len) = (out.as_ptr(), out.len());

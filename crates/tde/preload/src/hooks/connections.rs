@@ -5,12 +5,13 @@
 //! libpqwalreceiver, which is loaded when it is needed.
 
 use crate::libpq::{self, Connect, ConnectParams, Connection, Conninfo, Info, Parameters};
+use crate::process::PROCESS;
 use crate::rebind::{self, Object};
 use crate::{declaration, programs, report};
 use libc::{c_char, c_int, c_void};
 use std::ffi::CStr;
 use std::ptr;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 /// libpq says that TLS was required, and not by whom.
 const TLS: &str = "a receiver token goes over TLS or a local socket only, so sslmode counts as \
@@ -52,13 +53,13 @@ unsafe fn take_of(object: Object) {
 
 /// The server's own: a process has one thread. What it loads is led before it is called.
 unsafe extern "C" fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void {
-    static TAKEN: AtomicBool = AtomicBool::new(false);
+    let taken = &PROCESS.server.walreceiver_led;
     // SAFETY: `name` is a C string that dlsym(3)'s caller owns; the server has one thread.
     unsafe {
-        if !TAKEN.load(Ordering::Relaxed) && CStr::from_ptr(name) == MAGIC {
+        if !taken.load(Ordering::Relaxed) && CStr::from_ptr(name) == MAGIC {
             if let Some(module) = Object::library(MODULE) {
                 take_of(module);
-                TAKEN.store(true, Ordering::Relaxed);
+                taken.store(true, Ordering::Relaxed);
             }
         }
         libc::dlsym(handle, name)

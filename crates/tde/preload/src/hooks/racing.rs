@@ -1,7 +1,8 @@
 //! Reads of pages that another process may be writing at the same moment.
 
+use crate::process::{Connection, PROCESS};
 use crate::programs;
-use crate::receivers::{self, guard, State};
+use crate::receivers::guard;
 use pgseal_crypto::UNIT;
 use pgseal_storage::scratch::Scratch;
 
@@ -10,11 +11,11 @@ use pgseal_storage::scratch::Scratch;
 /// files by name, and other programs read beside its writers. WAL has its writer beside every
 /// reader: the startup process of a standby, decoding in SQL, the summarizer.
 pub fn reads_alone() -> bool {
-    programs::is_server() && has_locks(receivers::state())
+    programs::is_server() && has_locks(PROCESS.connection())
 }
 
-fn has_locks(state: State) -> bool {
-    !guard::is_watched(state) && state != State::Trusted
+fn has_locks(state: Connection) -> bool {
+    !guard::is_watched(state) && state != Connection::Trusted
 }
 
 /// Makes the memory resident that a read goes through which may race.
@@ -43,10 +44,15 @@ mod tests {
 
     #[test]
     fn sessions_that_read_files_by_name_race_with_writers() {
-        for state in [State::Off, State::Undecided, State::Session] {
+        for state in [Connection::Off, Connection::Undecided, Connection::Session] {
             assert!(has_locks(state), "{state:?}");
         }
-        for state in [State::Trusted, State::Unproven, State::Raw, State::Clear] {
+        for state in [
+            Connection::Trusted,
+            Connection::Unproven,
+            Connection::Raw,
+            Connection::Clear,
+        ] {
             assert!(!has_locks(state), "{state:?}");
         }
     }

@@ -9,24 +9,6 @@ use crate::real::{self, libc_call};
 use crate::{programs, receivers, report};
 use libc::{c_char, c_int, c_void, off64_t, off_t, size_t, ssize_t, FILE};
 use std::ffi::CStr;
-use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicUsize, Ordering};
-
-/// Protected streams that can be open at once in a process.
-const MAX: usize = 1024;
-
-struct Open {
-    stream: AtomicPtr<FILE>,
-    fd: AtomicI32,
-}
-
-static STREAMS: [Open; MAX] = [const {
-    Open {
-        stream: AtomicPtr::new(std::ptr::null_mut()),
-        fd: AtomicI32::new(-1),
-    }
-}; MAX];
-/// Slots below this one may be in use; most processes never have any.
-static HIGH: AtomicUsize = AtomicUsize::new(0);
 
 pub unsafe fn fopen(path: *const c_char, mode: *const c_char) -> *mut FILE {
     if !programs::acts() || path.is_null() || mode.is_null() {
@@ -79,7 +61,7 @@ pub unsafe fn fdopen(fd: c_int, mode: *const c_char) -> *mut FILE {
         seek: Some(seek),
         close: Some(close),
     };
-    let Some(open) = reserve(fd) else {
+    let Some(open) = files::streams().reserve(fd) else {
         report::line("too many protected streams are open");
         real::set_errno(libc::EMFILE);
         return std::ptr::null_mut();
@@ -87,10 +69,7 @@ pub unsafe fn fdopen(fd: c_int, mode: *const c_char) -> *mut FILE {
     let cookie = std::ptr::without_provenance_mut(usize::try_from(fd).unwrap_or(usize::MAX));
     // SAFETY: the four functions below take the descriptor as their cookie.
     let stream = unsafe { fopencookie(cookie, mode, calls) };
-    open.stream.store(stream, Ordering::Release);
-    if stream.is_null() {
-        open.fd.store(-1, Ordering::Release);
-    }
+    open.set(stream);
     stream
 }
 
@@ -164,32 +143,7 @@ pub unsafe fn fseek(stream: *mut FILE, offset: off_t, whence: c_int) -> c_int {
 
 /// Returns the descriptor behind a stream of ours.
 fn descriptor_of(stream: *mut FILE) -> Option<c_int> {
-    let open = in_use().find(|open| open.stream.load(Ordering::Acquire) == stream)?;
-    Some(open.fd.load(Ordering::Acquire))
-}
-
-fn in_use() -> impl Iterator<Item = &'static Open> {
-    STREAMS.iter().take(HIGH.load(Ordering::Acquire))
-}
-
-/// Takes a free entry for a stream over `fd`; the stream itself follows.
-fn reserve(fd: c_int) -> Option<&'static Open> {
-    let free = |open: &Open| {
-        open.fd
-            .compare_exchange(-1, fd, Ordering::AcqRel, Ordering::Relaxed)
-            .is_ok()
-    };
-    let index = STREAMS.iter().position(free)?;
-    HIGH.fetch_max(index + 1, Ordering::AcqRel);
-    STREAMS.get(index)
-}
-
-/// Forgets the streams over `fd`, which are closed.
-fn forget(fd: c_int) {
-    for open in in_use().filter(|open| open.fd.load(Ordering::Acquire) == fd) {
-        open.stream.store(std::ptr::null_mut(), Ordering::Release);
-        open.fd.store(-1, Ordering::Release);
-    }
+    files::streams().descriptor_of(stream)
 }
 
 /// Returns `fopen`'s mode as `open`'s flags (POSIX fopen, glibc's `e` and `x`).
@@ -250,7 +204,7 @@ unsafe extern "C" fn seek(cookie: *mut c_void, offset: *mut off64_t, whence: c_i
 
 unsafe extern "C" fn close(cookie: *mut c_void) -> c_int {
     let fd = descriptor(cookie);
-    forget(fd);
+    files::streams().forget(fd);
     // SAFETY: close(2) takes no pointer; the stream owned the descriptor.
     unsafe { descriptors::close(fd) }
 }

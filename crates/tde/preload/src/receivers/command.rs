@@ -4,7 +4,7 @@
 //! The server has parsed a command before it shows it to anybody, so text that its grammar does
 //! not know never gets here; keywords are in capitals, and there are no comments.
 
-use super::State;
+use crate::process::Connection;
 
 /// Why a command is not run, as one sentence to its sender.
 pub type Refusal = &'static str;
@@ -23,17 +23,17 @@ const TARGET: Refusal = "with a receiver token a base backup goes to the client 
     pgseal.receiver=raw for other targets";
 
 /// May a session in this state run `command`? What is no physical replication always may.
-pub fn judge(state: State, command: &[u8]) -> Result<(), Refusal> {
+pub fn judge(state: Connection, command: &[u8]) -> Result<(), Refusal> {
     let mut words = Words(command);
     match words.next() {
         Some(Word::Bare(b"START_REPLICATION")) if !is_logical(words) => match state {
-            State::Clear => Ok(()),
-            State::Raw => Err(STREAM_RAW),
+            Connection::Clear => Ok(()),
+            Connection::Raw => Err(STREAM_RAW),
             _ => Err(UNPROVEN),
         },
         Some(Word::Bare(b"BASE_BACKUP")) => match state {
-            State::Clear => only_to_client(words),
-            State::Raw => raw_backup(words),
+            Connection::Clear => only_to_client(words),
+            Connection::Raw => raw_backup(words),
             _ => Err(UNPROVEN),
         },
         _ => Ok(()),
@@ -178,11 +178,11 @@ fn is_bare(byte: u8) -> bool {
 mod tests {
     use super::*;
 
-    fn allowed(state: State, command: &str) -> bool {
+    fn allowed(state: Connection, command: &str) -> bool {
         judge(state, command.as_bytes()).is_ok()
     }
 
-    const STATES: [State; 3] = [State::Unproven, State::Raw, State::Clear];
+    const STATES: [Connection; 3] = [Connection::Unproven, Connection::Raw, Connection::Clear];
 
     #[test]
     fn streaming_is_for_proven_receivers() {
@@ -238,8 +238,8 @@ mod tests {
                 true,
             ),
         ] {
-            assert_eq!(allowed(State::Raw, command), good, "{command}");
-            assert!(!allowed(State::Unproven, command), "{command}");
+            assert_eq!(allowed(Connection::Raw, command), good, "{command}");
+            assert!(!allowed(Connection::Unproven, command), "{command}");
         }
     }
 
@@ -264,7 +264,7 @@ mod tests {
             ("BASE_BACKUP (\"target\"\"server\")", false),
             ("BASE_BACKUP (LABEL \"x\"\"y\", TARGET 'server')", false),
         ] {
-            assert_eq!(allowed(State::Clear, command), good, "{command}");
+            assert_eq!(allowed(Connection::Clear, command), good, "{command}");
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::command::{is_base_backup, judge, Refusal};
 use super::postgres::{fatal, report_to_client, server, Server};
 use super::session::{has_key_file, HINT};
-use super::{enter, state, State};
+use crate::process::{Connection, PROCESS};
 use crate::real::{self, libc_call};
 use crate::{rebind, report};
 use libc::{c_int, c_void, size_t, ssize_t, timeval};
@@ -19,7 +19,7 @@ const NO_KEY_FILE: Refusal = "pg_encryption/key.bin of this cluster is missing o
 /// called there, and might be called anywhere else: then `send` refuses. Walsenders alone come here
 /// ([`watch`]), because sessions ask for the time often.
 unsafe extern "C" fn gettimeofday(time: *mut timeval, zone: *mut c_void) -> c_int {
-    if is_watched(state()) {
+    if is_watched(PROCESS.connection()) {
         refuse_with_a_message();
     }
     // SAFETY: libc's own function gets the arguments that gettimeofday(2)'s caller passed.
@@ -34,7 +34,7 @@ pub fn watch() {
 
 /// All that a server sends goes through here, encrypted or not.
 pub unsafe fn send(socket: c_int, buf: *const c_void, len: size_t, flags: c_int) -> ssize_t {
-    if state() != State::Off && refuses_to_send() {
+    if PROCESS.connection() != Connection::Off && refuses_to_send() {
         real::set_errno(libc::EPIPE);
         return -1;
     }
@@ -42,8 +42,11 @@ pub unsafe fn send(socket: c_int, buf: *const c_void, len: size_t, flags: c_int)
 }
 
 /// Is this a walsender whose commands are judged?
-pub fn is_watched(state: State) -> bool {
-    matches!(state, State::Unproven | State::Raw | State::Clear)
+pub fn is_watched(state: Connection) -> bool {
+    matches!(
+        state,
+        Connection::Unproven | Connection::Raw | Connection::Clear
+    )
 }
 
 #[cold]
@@ -55,12 +58,12 @@ fn refuse_with_a_message() {
         possible,
         verdict(server).and_then(|()| key_goes_along(server)),
     ) {
-        let hint = if state() == State::Unproven {
+        let hint = if PROCESS.connection() == Connection::Unproven {
             HINT
         } else {
             c""
         };
-        enter(State::Ending);
+        PROCESS.set_connection(Connection::Ending);
         // Stock receivers drop the text of an error that ends the connection, but print notices.
         report_to_client(reason, hint);
         fatal(reason, hint);
@@ -69,12 +72,12 @@ fn refuse_with_a_message() {
 
 /// Also in a walsender that no hook of ours has seen: it counts as unproven.
 fn refuses_to_send() -> bool {
-    let (state, Some(server)) = (state(), server()) else {
+    let (state, Some(server)) = (PROCESS.connection(), server()) else {
         return false;
     };
     // SAFETY: the flag is the server's own.
-    let unseen = state == State::Undecided && unsafe { *server.am_walsender };
-    if state == State::Cut {
+    let unseen = state == Connection::Undecided && unsafe { *server.am_walsender };
+    if state == Connection::Cut {
         return true;
     }
     if !unseen && !is_watched(state) {
@@ -83,20 +86,23 @@ fn refuses_to_send() -> bool {
     let Err(reason) = verdict(server) else {
         return false;
     };
-    enter(State::Cut);
+    PROCESS.set_connection(Connection::Cut);
     report::line(reason);
     true
 }
 
 /// May the command that runs now run?
 fn verdict(server: &Server) -> Result<(), Refusal> {
-    current_command(server).map_or(Ok(()), |command| judge(state(), command.to_bytes()))
+    current_command(server).map_or(Ok(()), |command| {
+        judge(PROCESS.connection(), command.to_bytes())
+    })
 }
 
 /// A raw base backup is worth as much as the key file in it.
 fn key_goes_along(server: &Server) -> Result<(), Refusal> {
     let backs_up = |command: &CStr| is_base_backup(command.to_bytes());
-    let raw = state() == State::Raw && current_command(server).is_some_and(backs_up);
+    let raw =
+        PROCESS.connection() == Connection::Raw && current_command(server).is_some_and(backs_up);
     match raw && !has_key_file() {
         true => Err(NO_KEY_FILE),
         false => Ok(()),
@@ -126,7 +132,7 @@ pub enum Opens {
 /// pg_control and WAL segments have their usual names, which no walsender opens for itself. One
 /// walsender reads catalogs and sends a backup, so each opening is judged, not the process.
 pub fn opens(path: &CStr, flags: c_int) -> Opens {
-    if !is_watched(state()) || flags & libc::O_ACCMODE != libc::O_RDONLY {
+    if !is_watched(PROCESS.connection()) || flags & libc::O_ACCMODE != libc::O_RDONLY {
         return Opens::Usual;
     }
     let path = path.to_bytes();
@@ -139,7 +145,7 @@ pub fn opens(path: &CStr, flags: c_int) -> Opens {
 
 /// Is a raw base backup at work, for which the key directory is an ordinary one?
 pub fn shows_key_directory() -> bool {
-    is_watched(state()) && in_backup() == Opens::Raw
+    is_watched(PROCESS.connection()) && in_backup() == Opens::Raw
 }
 
 fn in_backup() -> Opens {
@@ -148,12 +154,15 @@ fn in_backup() -> Opens {
     };
     match current_command(server).filter(|command| is_base_backup(command.to_bytes())) {
         None => Opens::Usual,
-        Some(command) => match (judge(state(), command.to_bytes()), state()) {
+        Some(command) => match (
+            judge(PROCESS.connection(), command.to_bytes()),
+            PROCESS.connection(),
+        ) {
             (Err(_), _) => Opens::Refused,
             // Asked for each file: it may have been lost since, and is asked for nowhere else if
             // the server does not track its activities.
-            (Ok(()), State::Raw) if has_key_file() => Opens::Raw,
-            (Ok(()), State::Raw) => Opens::Refused,
+            (Ok(()), Connection::Raw) if has_key_file() => Opens::Raw,
+            (Ok(()), Connection::Raw) => Opens::Refused,
             (Ok(()), _) => Opens::Usual,
         },
     }

@@ -4,7 +4,8 @@
 use crate::server::symbol;
 use libc::{c_char, c_int, c_void};
 use std::ffi::{CStr, CString};
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicPtr};
+use std::sync::{Mutex, OnceLock};
 
 /// `ClientAuthentication_hook_type`: the connection, and what came of authentication.
 pub type AuthenticationHook = unsafe extern "C" fn(*mut c_void, c_int);
@@ -83,16 +84,42 @@ unsafe impl Sync for Server {}
 // SAFETY: the addresses are valid in every thread, and no second thread of a server uses them.
 unsafe impl Send for Server {}
 
-static SERVER: OnceLock<Option<Server>> = OnceLock::new();
+/// The gate of this process.
+pub static GATE: Gate = Gate {
+    server: OnceLock::new(),
+    receiver: AtomicPtr::new(std::ptr::null_mut()),
+    is_defined: AtomicBool::new(false),
+    key_file: AtomicPtr::new(std::ptr::null_mut()),
+    shown: AtomicPtr::new(std::ptr::null_mut()),
+    next_authentication: Mutex::new(None),
+    next_startup: Mutex::new(None),
+};
+
+/// What the library knows of the server, and has put into it.
+pub struct Gate {
+    server: OnceLock<Option<Server>>,
+    /// The value that the connection's start gave for `pgseal.receiver`; the server's own string.
+    pub receiver: AtomicPtr<c_char>,
+    /// Is that setting defined?
+    pub is_defined: AtomicBool,
+    /// Never set: `pgseal.key_file` is made when it is shown.
+    pub key_file: AtomicPtr<c_char>,
+    /// The value of it that was shown last.
+    pub shown: AtomicPtr<c_char>,
+    /// The hook that stood before ours.
+    pub next_authentication: Mutex<Option<AuthenticationHook>>,
+    /// The hook that stood before ours.
+    pub next_startup: Mutex<Option<StartupHook>>,
+}
 
 /// Looks all of them up; false if one is missing.
 pub fn find() -> bool {
-    SERVER.get_or_init(resolve).is_some()
+    GATE.server.get_or_init(resolve).is_some()
 }
 
 /// Returns the server, in a process where it was found.
 pub fn server() -> Option<&'static Server> {
-    SERVER.get()?.as_ref()
+    GATE.server.get()?.as_ref()
 }
 
 /// Ends the process with a message to log and client.

@@ -5,10 +5,11 @@
 //! start-up packet are read; the transaction that InitPostgres commits after reading them is where
 //! the verdict falls.
 
-use super::postgres::{fatal, server, warn, AuthenticationHook, Server, StartupHook};
-use super::{enter, guard, state, State};
+use super::guard;
+use super::postgres::{fatal, server, warn, Server, GATE};
 use crate::clusters::Cluster;
 use crate::place::{self, Place};
+use crate::process::{Connection, PROCESS};
 use crate::real::libc_call;
 use crate::server::setting;
 use libc::{c_char, c_int, c_void};
@@ -16,8 +17,7 @@ use pgseal_contract::{file, variable};
 use pgseal_format::{hex, ReceiverToken};
 use std::ffi::{CStr, CString, OsStr};
 use std::os::unix::ffi::OsStrExt;
-use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
-use std::sync::Mutex;
+use std::sync::atomic::Ordering;
 
 /// The hint that says how a receiver may connect.
 pub const HINT: &CStr =
@@ -31,20 +31,13 @@ const SESSION_HINT: &CStr = c"The session goes on without it, and reads sealed f
 /// The word of a receiver that takes ciphertext.
 const RAW: &[u8] = b"raw";
 
-/// The value that the connection's start gave for `pgseal.receiver`; the server's own string.
-static RECEIVER: AtomicPtr<c_char> = AtomicPtr::new(std::ptr::null_mut());
-/// Never set: `pgseal.key_file` is made when it is shown.
-static KEY_FILE: AtomicPtr<c_char> = AtomicPtr::new(std::ptr::null_mut());
-
-static NEXT_HOOK: Mutex<Option<AuthenticationHook>> = Mutex::new(None);
-static NEXT_STARTUP_HOOK: Mutex<Option<StartupHook>> = Mutex::new(None);
-
 /// Takes the hooks. Extensions that come later save ours and call them.
 pub fn install() {
     let Some(server) = server() else {
         return;
     };
-    if let (Ok(mut next), Ok(mut next_startup)) = (NEXT_HOOK.lock(), NEXT_STARTUP_HOOK.lock()) {
+    let hooks = (GATE.next_authentication.lock(), GATE.next_startup.lock());
+    if let (Ok(mut next), Ok(mut next_startup)) = hooks {
         // SAFETY: the variables are the server's own, and `main` has not begun.
         unsafe {
             *next = server
@@ -57,7 +50,7 @@ pub fn install() {
 
 /// Defines the setting in the postmaster, at its start and after a crash of a process.
 unsafe extern "C" fn memory_is_shared() {
-    let next = NEXT_STARTUP_HOOK.lock().ok().and_then(|next| *next);
+    let next = GATE.next_startup.lock().ok().and_then(|next| *next);
     if let Some(next) = next {
         // SAFETY: the server would call this other hook in the same way.
         unsafe { next() };
@@ -68,7 +61,7 @@ unsafe extern "C" fn memory_is_shared() {
 }
 
 unsafe extern "C" fn authenticated(port: *mut c_void, status: c_int) {
-    let next = NEXT_HOOK.lock().ok().and_then(|next| *next);
+    let next = GATE.next_authentication.lock().ok().and_then(|next| *next);
     if let Some(next) = next {
         // SAFETY: the server would call this other hook with the same arguments.
         unsafe { next(port, status) };
@@ -81,7 +74,7 @@ unsafe extern "C" fn authenticated(port: *mut c_void, status: c_int) {
 
 fn begin(server: &'static Server) {
     if matches!(place::of(c"global/pg_control"), Place::Clear) {
-        return enter(State::Off);
+        return PROCESS.set_connection(Connection::Off);
     }
     define_receiver(server);
     // SAFETY: ProcessStartupPacket has set the variable, before authentication.
@@ -106,8 +99,7 @@ const PGC_BACKEND: c_int = 4;
 /// Defines the setting once. A connection makes it itself only where an extension dropped our hook
 /// in the postmaster.
 fn define_receiver(server: &Server) {
-    static DEFINED: AtomicBool = AtomicBool::new(false);
-    if DEFINED.swap(true, Ordering::Relaxed) {
+    if GATE.is_defined.swap(true, Ordering::Relaxed) {
         return;
     }
     let flags = Flags::of_this_version();
@@ -117,7 +109,7 @@ fn define_receiver(server: &Server) {
             c"pgseal.receiver".as_ptr(),
             c"What this connection may receive of a sealed cluster: a token, or raw.".as_ptr(),
             std::ptr::null(),
-            RECEIVER.as_ptr(),
+            GATE.receiver.as_ptr(),
             c"".as_ptr(),
             PGC_BACKEND,
             flags.no_show_all | flags.disallow_in_file | flags.superuser_only,
@@ -136,7 +128,7 @@ fn define_key_file(server: &Server) {
             c"pgseal.key_file".as_ptr(),
             c"The cluster's key file, with the wrapped key, in hexadecimal.".as_ptr(),
             std::ptr::null(),
-            KEY_FILE.as_ptr(),
+            GATE.key_file.as_ptr(),
             c"".as_ptr(),
             PGC_INTERNAL,
             flags.no_show_all | flags.disallow_in_file,
@@ -184,10 +176,9 @@ unsafe extern "C" fn from_client_only(
 
 /// Reads the file anew each time: a rotation replaces it.
 unsafe extern "C" fn show_key_file() -> *const c_char {
-    static SHOWN: AtomicPtr<c_char> = AtomicPtr::new(std::ptr::null_mut());
     let text = own_cluster().and_then(key_file).unwrap_or_default();
     let text = CString::new(text).unwrap_or_default().into_raw();
-    let last = SHOWN.swap(text, Ordering::Relaxed);
+    let last = GATE.shown.swap(text, Ordering::Relaxed);
     if !last.is_null() {
         // SAFETY: the pointer was made by `into_raw` above; the server copied the text when shown.
         drop(unsafe { CString::from_raw(last) });
@@ -227,44 +218,46 @@ fn key_file(cluster: &Cluster) -> Option<Vec<u8>> {
 /// bytes now and stored ones later would take the one for the other.
 unsafe extern "C" fn options_are_read(event: c_int, _: *mut c_void) {
     const XACT_EVENT_PRE_COMMIT: c_int = 5;
-    let (State::Undecided, XACT_EVENT_PRE_COMMIT, Some(server)) = (state(), event, server()) else {
+    let (Connection::Undecided, XACT_EVENT_PRE_COMMIT, Some(server)) =
+        (PROCESS.connection(), event, server())
+    else {
         return;
     };
     // SAFETY: ProcessStartupPacket has set the variable, before authentication.
     if unsafe { *server.am_walsender } {
         return admit_walsender(server);
     }
-    enter(admit_session(server));
+    PROCESS.set_connection(admit_session(server));
 }
 
 /// A session lives without trust, so a bad token does not end it: `PGOPTIONS` with an old one would
 /// lock psql out. A user who counted on it must learn why the session is given what is stored.
-fn admit_session(server: &Server) -> State {
+fn admit_session(server: &Server) -> Connection {
     let Some(token) = given().filter(|word| *word != RAW) else {
-        return State::Session;
+        return Connection::Session;
     };
     match proven(server, token) {
-        Ok(()) => State::Trusted,
+        Ok(()) => Connection::Trusted,
         Err(reason) => {
             warn(&reason, SESSION_HINT);
-            State::Session
+            Connection::Session
         }
     }
 }
 
 fn admit_walsender(server: &Server) {
     let verdict = match given() {
-        None => Ok(State::Unproven),
-        Some(RAW) => Ok(State::Raw),
-        Some(token) => proven(server, token).map(|()| State::Clear),
+        None => Ok(Connection::Unproven),
+        Some(RAW) => Ok(Connection::Raw),
+        Some(token) => proven(server, token).map(|()| Connection::Clear),
     };
     match verdict {
         Ok(state) => {
             guard::watch();
-            enter(state);
+            PROCESS.set_connection(state);
         }
         Err(reason) => {
-            enter(State::Ending);
+            PROCESS.set_connection(Connection::Ending);
             fatal(&reason, HINT);
         }
     }
@@ -275,7 +268,7 @@ const NOTHING_SHOWN: &str =
 
 /// Returns the word that the connection gave, if it gave one.
 fn given() -> Option<&'static [u8]> {
-    let value = RECEIVER.load(Ordering::Relaxed);
+    let value = GATE.receiver.load(Ordering::Relaxed);
     if value.is_null() {
         return None;
     }
