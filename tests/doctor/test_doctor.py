@@ -2,6 +2,7 @@
 """pgseal doctor on real clusters: what is good, what it advises, and what it calls wrong."""
 
 import json
+import re
 import resource
 import shutil
 import sys
@@ -88,6 +89,55 @@ class Doctor(Case):
         library.unlink()
         shutil.copy(LIBRARY, library)
         self.assertEqual(self.findings(cluster)["server"][0], "advice")
+
+    def test_versions(self):
+        """Command, library and server are of one build; without a server there is no third version."""
+        cluster = self.cluster().init()
+        version = run([PGSEAL, "--version"]).stdout.removeprefix("pgseal ").strip()
+        self.assertRegex(version, r"^\d+\.\d+\.\d+ \(commit ([0-9a-f]{12}|unknown), release build\)$")
+        evaluator = run([STAGE / "dist/bin/pgseal-evaluator", "--version"]).stdout
+        self.assertEqual(evaluator, f"pgseal-evaluator {version}\n")
+        self.assertEqual(self.versions(cluster), {"command": version, "library": version, "server_library": None})
+        found = self.findings(cluster)
+        self.assertEqual([found[about] for about in ["command", "library version"]], [("good", version)] * 2)
+        self.assertNotIn("server library", found)
+        cluster.start()
+        self.assertEqual(self.versions(cluster), dict.fromkeys(["command", "library", "server_library"], version))
+        self.assertEqual(self.findings(cluster)["server library"], ("good", version))
+        text = run([PGSEAL, "status", "-D", cluster.data], cluster.environment).stdout
+        for row in ["server library", "library", "pgseal"]:
+            self.assertIn(f"\n{f'{row}:':<16}{version}\n", text)
+
+    def test_a_server_that_runs_an_older_version(self):
+        """An upgrade replaces the files; the server keeps its library, and its version, until it is started again."""
+        cluster = self.cluster().init()
+        installed = self.directory / "dist"
+        shutil.copytree(STAGE / "dist", installed)
+        cluster.bindir = self.directory / "twins"
+        run([installed / "bin/pgseal", "bindir", "--pg", cluster.pg, "--into", cluster.bindir])
+        new = run([PGSEAL, "--version"]).stdout.removeprefix("pgseal ").strip()
+        old = re.sub(r"^\d", "9", new)
+        library = installed / "lib/libpgseal.so"
+        library.write_bytes(LIBRARY.read_bytes().replace(new.encode(), old.encode()))
+        command = [installed / "bin/pgseal", "doctor", "--json"]
+        found = {found["about"]: (found["verdict"], found["text"]) for found in json.loads(run(command).stdout)["findings"]}
+        self.assertEqual(found["library version"], ("advice", f"{old}, but the command is {new}: install both from one build"))
+        cluster.start()
+        library.unlink()
+        shutil.copy(LIBRARY, library)
+        self.assertEqual(self.findings(cluster)["server library"], ("advice", f"{old}: restart the server to use {new}"))
+        self.assertEqual(self.versions(cluster), {"command": new, "library": new, "server_library": old})
+        cluster.stop()
+        cluster.start()
+        self.assertEqual(self.findings(cluster)["server library"], ("good", new))
+
+    def versions(self, cluster):
+        """What status says, as doctor does."""
+        done = run([PGSEAL, "status", "--json", "-D", cluster.data], cluster.environment)
+        said = json.loads(done.stdout)["versions"]
+        doctor = run([PGSEAL, "doctor", "--json", "-D", cluster.data], cluster.environment)
+        self.assertEqual(json.loads(doctor.stdout)["versions"], said)
+        return said
 
     def test_what_is_wrong(self):
         cluster = self.cluster(key=("--key-passphrase-file", self.passphrase("right"))).init()

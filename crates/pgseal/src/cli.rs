@@ -25,7 +25,7 @@ use crate::convert::Request;
 #[derive(Parser)]
 #[command(
     name = "pgseal",
-    version,
+    version = env!("PGSEAL_BUILD"),
     arg_required_else_help = true,
     term_width = 80
 )]

@@ -3,6 +3,7 @@
 //! keeps a sealed server from starting, or from being sealed, or opens its files to others.
 
 pub mod key;
+pub mod version;
 
 use std::collections::BTreeSet;
 use std::fmt::{self, Display, Formatter};
@@ -195,17 +196,6 @@ pub fn shown_on(device: &str, said: &impl Fn(&str, &str) -> String) -> Option<St
     }
 }
 
-/// Judges by /proc/PID/maps of a server whether its library was replaced since.
-pub fn library_of_server(maps: &str) -> Finding {
-    match maps.contains("libpgseal.so (deleted)") {
-        true => Finding::advice(
-            "server",
-            "runs sealed, with a library that was replaced since: restart it to load the new one",
-        ),
-        false => Finding::good("server", "runs sealed, with the library that is installed"),
-    }
-}
-
 /// Judges by /proc/PID/environ of a server whether it accepts this cluster only.
 pub fn pin(environ: &[u8], key_id: &str) -> Finding {
     match variable(environ, EXPECT_KEY.as_str()).is_some() {
@@ -347,13 +337,5 @@ mod tests {
         assert!(is_good(b"A=1\0PGSEAL_EXPECT_KEY=ab\0"));
         assert!(!is_good(b"A=1\0PGSEAL_EXPECT_KEY=\0"));
         assert!(!is_good(b"XPGSEAL_EXPECT_KEY=ab\0"));
-    }
-
-    #[test]
-    fn a_replaced_library_is_seen() {
-        let mapped = "7f00-7f01 r-xp 00000000 fe:00 1 /usr/lib/libpgseal.so";
-        assert_eq!(library_of_server(mapped).verdict, Verdict::Good);
-        let replaced = format!("{mapped} (deleted)\n");
-        assert_eq!(library_of_server(&replaced).verdict, Verdict::Advice);
     }
 }

@@ -20,6 +20,7 @@ mod pages;
 mod scan;
 mod unlisted;
 mod verify;
+mod versions;
 
 use std::env;
 use std::io::{self, IsTerminal, Write};

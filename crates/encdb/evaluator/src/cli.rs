@@ -6,7 +6,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 /// Computes with encrypted values for PostgreSQL servers that cannot read them.
 #[derive(Parser)]
-#[command(version, args_conflicts_with_subcommands = true)]
+#[command(version = env!("PGSEAL_BUILD"), args_conflicts_with_subcommands = true)]
 pub struct Cli {
     /// Something else than serving.
     #[command(subcommand)]

@@ -23,64 +23,68 @@ use pgseal_keys::postgres;
 use pgseal_keys::server::{self, Server};
 use pgseal_keys::unlock::{unlock, Opener, Unlocked, Ways};
 use pgseal_keys::writer;
-use pgseal_wrapper::ask::ask;
-use pgseal_wrapper::launch;
 use serde::Serialize;
 
 use crate::cli::DoctorArgs;
 use crate::doctor::{self, Finding, Verdict};
 use crate::output;
 use crate::unlisted::{logs, unlisted};
+use crate::versions::{Library, Loaded, Versions};
 use pgseal_keys::conversion::refuse_converting;
 
 #[derive(Serialize)]
 struct Report {
+    versions: Versions,
     findings: Vec<Finding>,
 }
 
 pub fn run(args: &DoctorArgs) -> Result<ExitCode, Failure> {
-    let mut findings = of_machine();
+    let library = Library::installed();
+    let mut findings = of_machine(&library);
+    let mut loaded = None;
     match &args.pgdata {
         None => findings.push(core_dumps("/proc/self/limits")),
         Some(pgdata) => {
             let root = Root::required(pgdata)?;
             refuse_converting(&root.path)?;
-            findings.extend(of_cluster(root, &args.unlock.ways())?);
+            let server = server::of(&root.path)?;
+            loaded = Loaded::of(&server);
+            let (cluster, key_id) = of_cluster(root, &args.unlock.ways(), &server)?;
+            findings.extend(cluster);
+            let installed = library.as_ref().ok();
+            findings.extend(of_server(&server, loaded.as_ref(), installed, &key_id));
         }
     }
     let is_wrong = findings.iter().any(|found| found.verdict == Verdict::Wrong);
-    output::report(&Report { findings }, args.json)?;
+    let versions = Versions::of(&library, loaded.as_ref());
+    output::report(&Report { versions, findings }, args.json)?;
     Ok(match is_wrong {
         true => Code::Found.into(),
         false => ExitCode::SUCCESS,
     })
 }
 
-fn of_machine() -> Vec<Finding> {
-    let library = launch::library().map_err(Failure::from);
-    let library = library.and_then(|path| loads().map(|()| path));
+fn of_machine(library: &Result<Library, Failure>) -> Vec<Finding> {
     let external = Machine::this().is_external();
     let policy = external.map(|external| match external {
         true => "no command from a data directory runs",
         false => "commands from key files of the server's own user run",
     });
-    vec![
-        Finding::of("library", library.map(|path| path.display().to_string())),
+    let path = library.as_ref().map(|library| library.path.display());
+    let mut findings = vec![doctor::version::command(), Finding::of("library", path)];
+    findings.extend(library.as_ref().ok().map(doctor::version::library));
+    findings.extend([
         Finding::of("policy", policy),
         doctor::processor(&text("/proc/cpuinfo")),
         doctor::swap(&text("/proc/swaps"), |device| {
             doctor::shown_on(device, &of_device)
         }),
-    ]
+    ]);
+    findings
 }
 
-/// Does a program on this machine load the library? PostgreSQL's own are asked by `bindir`.
-fn loads() -> Result<(), Failure> {
-    let pgseal = launch::pgseal()?;
-    ask(&pgseal, &pgseal).map(drop)
-}
-
-fn of_cluster(root: Root, ways: &Ways) -> Result<Vec<Finding>, Failure> {
+/// Returns the findings on what lies in the data directory, and the key's id.
+fn of_cluster(root: Root, ways: &Ways, server: &Server) -> Result<(Vec<Finding>, String), Failure> {
     let (data, dir) = (root.path.clone(), KeyDir::of(&root.path));
     let (image, source) = dir.open()?;
     let (slots, header) = match &image {
@@ -88,9 +92,8 @@ fn of_cluster(root: Root, ways: &Ways) -> Result<Vec<Finding>, Failure> {
         KeyImage::Raw(_) => (&[][..], dir.header()?),
     };
     let (count, key_id) = (slots.len(), header.key_id.to_string());
-    let server = server::of(&data)?;
     let mut files = Opener::new(&header, None, &data, ways)?.secret_files(slots);
-    files.extend(passphrase_file_of(&server));
+    files.extend(passphrase_file_of(server));
     let unlocked = unlock(root, ways);
     let blocks = unlocked.as_ref().ok().map(blocks);
     let copy = unlocked.as_ref().ok().map(|unlocked| {
@@ -115,8 +118,7 @@ fn of_cluster(root: Root, ways: &Ways) -> Result<Vec<Finding>, Failure> {
     findings.extend(copy);
     findings.extend(secret_files(files, &data));
     findings.extend(blocks);
-    findings.extend(of_server(&server, &key_id));
-    Ok(findings)
+    Ok((findings, key_id))
 }
 
 /// Checks the block size in `pg_control`; any other error in that file is reported too.
@@ -138,22 +140,31 @@ fn clear_files(data: &Path) -> Finding {
     }
 }
 
-fn of_server(server: &Server, key_id: &str) -> Vec<Finding> {
+fn of_server(
+    server: &Server,
+    loaded: Option<&Loaded>,
+    installed: Option<&Library>,
+    key_id: &str,
+) -> Vec<Finding> {
     let process = |pid: u32, name: &str| format!("/proc/{pid}/{name}");
     match server {
         Server::Stopped => vec![
             Finding::good("server", "not running"),
             core_dumps("/proc/self/limits"),
         ],
-        Server::RunningSealed { pid } => vec![
-            doctor::library_of_server(&text(process(*pid, "maps"))),
-            doctor::key::memory(&text(process(*pid, "maps")), &text(process(*pid, "status"))),
-            core_dumps(process(*pid, "limits")),
-            doctor::pin(
-                &fs::read(process(*pid, "environ")).unwrap_or_default(),
-                key_id,
-            ),
-        ],
+        Server::RunningSealed { pid } => {
+            let library = loaded.map(|loaded| doctor::version::server(loaded, installed));
+            let mut findings: Vec<Finding> = library.into_iter().flatten().collect();
+            findings.extend([
+                doctor::key::memory(&text(process(*pid, "maps")), &text(process(*pid, "status"))),
+                core_dumps(process(*pid, "limits")),
+                doctor::pin(
+                    &fs::read(process(*pid, "environ")).unwrap_or_default(),
+                    key_id,
+                ),
+            ]);
+            findings
+        }
         Server::RunningUnsealed { pid } | Server::RunningPlain { pid } => vec![Finding::wrong(
             "server",
             format_args!(

@@ -23,6 +23,7 @@ use serde::Serialize;
 
 use crate::cli::StatusArgs;
 use crate::output;
+use crate::versions::{Library, Loaded, Versions, NOT_KNOWN};
 use pgseal_keys::conversion::refuse_converting;
 
 #[derive(Serialize)]
@@ -36,6 +37,7 @@ struct Status {
     #[serde(flatten)]
     key_file: Option<KeyFileStatus>,
     server: Server,
+    versions: Versions,
 }
 
 #[derive(Serialize)]
@@ -65,13 +67,17 @@ pub fn run(args: &StatusArgs) -> Result<ExitCode, Failure> {
     let given = &args.cluster.pgdata;
     let status = match Root::required(given) {
         Ok(root) => sealed(root, args)?,
-        Err(ClusterError::NotSealed(_)) => Status {
-            data_directory: Root::pending(given)?.path,
-            sealed: false,
-            unsupported: unsupported(given),
-            key_file: None,
-            server: server::of(given)?.of_plain_cluster(),
-        },
+        Err(ClusterError::NotSealed(_)) => {
+            let server = server::of(given)?.of_plain_cluster();
+            Status {
+                data_directory: Root::pending(given)?.path,
+                sealed: false,
+                unsupported: unsupported(given),
+                key_file: None,
+                versions: versions(&server),
+                server,
+            }
+        }
         Err(unknown) => return Err(unknown.into()),
     };
     output::report(&status, args.json)?;
@@ -110,8 +116,10 @@ fn sealed(root: Root, args: &StatusArgs) -> Result<Status, Failure> {
             },
         }
     };
+    let server = server::of(&data)?;
     Ok(Status {
-        server: server::of(&data)?,
+        versions: versions(&server),
+        server,
         unsupported: unsupported(&data),
         data_directory: data,
         sealed: true,
@@ -120,6 +128,10 @@ fn sealed(root: Root, args: &StatusArgs) -> Result<Status, Failure> {
             ..key_file(&header, generation, slots, key_check)
         }),
     })
+}
+
+fn versions(server: &Server) -> Versions {
+    Versions::of(&Library::installed(), Loaded::of(server).as_ref())
 }
 
 fn unsupported(data: &Path) -> Option<String> {
@@ -177,7 +189,13 @@ impl Display for Status {
                 row("pgseal.toml", wrong)?;
             }
         }
-        row("server", &self.server.to_string())
+        row("server", &self.server.to_string())?;
+        let library = |version: &Option<String>| version.clone().unwrap_or(NOT_KNOWN.to_owned());
+        if self.server.pid().is_some() {
+            row("server library", &library(&self.versions.server_library))?;
+        }
+        row("library", &library(&self.versions.library))?;
+        row("pgseal", self.versions.command)
     }
 }
 

@@ -1,10 +1,10 @@
 //! The answer to a question that `pgseal` asks of a program before it relies on it: is the library
 //! in it? The loader drops a library that it cannot map, with a warning at best, and the program
 //! would write in clear. A server also tells where it looks for its files when it is started as
-//! another file.
+//! another file, and the library says its version.
 
 use crate::real::libc_call;
-use crate::server;
+use crate::{server, version};
 use libc::{c_char, c_int};
 use pgseal_contract::variable;
 use std::ffi::{CStr, CString};
@@ -14,8 +14,8 @@ const ANSWER: &CStr = variable::ANSWER_FD.as_c_str();
 /// The file that a server shall take itself for.
 const STARTED_AS: &CStr = variable::STARTED_AS.as_c_str();
 
-/// Answers if the variable asks for it: two paths, each with a null byte behind it, or just the
-/// null bytes. Called once, before `main`.
+/// Answers if the variable asks for it: two paths, or two empty ones, and the library's version,
+/// each with a null byte behind it. Called once, before `main`.
 pub fn answer() {
     let fd = value(server::take_out(ANSWER)).and_then(|fd| fd.to_str().ok()?.parse::<c_int>().ok());
     let started_as = value(server::take_out(STARTED_AS)).unwrap_or_default();
@@ -24,7 +24,7 @@ pub fn answer() {
     };
     let paths = [c"get_share_path", c"get_pkglib_path"].map(|name| path(name, &started_as));
     let [share, library] = paths.map(|path| path.unwrap_or_default().into_bytes_with_nul());
-    let text = [share, library].concat();
+    let text = [&share[..], &library, version::VERSION.as_bytes(), b"\0"].concat();
     libc_call!(write(fd, text.as_ptr().cast(), text.len()));
     libc_call!(close(fd));
 }

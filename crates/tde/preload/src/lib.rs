@@ -18,8 +18,8 @@
 //! descriptor; [`declaration`] is what we say of ourselves to other servers, [`received`] what
 //! becomes of WAL that they send and that is not stored as segments; [`asked`] answers pgseal;
 //! [`zero_fill`] knows the new segment that no key shows in, [`two_phase`] names a state that is
-//! whole, both by what is remembered of a file in [`watched`]. [`disk`] and [`scratch`] are what
-//! `pgseal_storage` works on.
+//! whole, both by what is remembered of a file in [`watched`]; [`version`] shows which library a
+//! server runs. [`disk`] and [`scratch`] are what `pgseal_storage` works on.
 //!
 //! State: what a process knows lies in few statics, one for each subject, each of them constant at
 //! first and changed by atomics: [`process`] knows who it is and what it may.
@@ -54,6 +54,7 @@ mod server;
 mod symbols;
 mod two_phase;
 mod unlock;
+mod version;
 mod wal;
 mod watched;
 mod zero_fill;
@@ -96,6 +97,7 @@ extern "C" fn start(_count: c_int, arguments: *const *mut c_char) {
         process::PROCESS.own_memory();
         unlock::take_handover();
         server::harden();
+        version::show();
         declaration::start();
         received::start();
         counters::start();

@@ -51,6 +51,8 @@ pub struct Answer {
     pub version: String,
     /// Where it looks for its files, if it is a server.
     pub files: Option<Files>,
+    /// The version of the library; none if it is older than this answer.
+    pub library: Option<String>,
 }
 
 /// Where a server looks for its files.
@@ -78,6 +80,7 @@ pub fn ask(program: &Path, started_as: &Path) -> Result<Answer, Failure> {
     Ok(Answer {
         version: version(&output.stdout),
         files: files(&answer),
+        library: library(&answer),
     })
 }
 
@@ -111,4 +114,33 @@ fn files(answer: &[u8]) -> Option<Files> {
         library: paths.next()?,
     };
     (!files.share.as_os_str().is_empty()).then_some(files)
+}
+
+/// Returns the third string of the answer, behind the paths.
+fn library(answer: &[u8]) -> Option<String> {
+    let version = answer.split(|&byte| byte == 0).nth(2)?;
+    let version = String::from_utf8_lossy(version).into_owned();
+    Some(version).filter(|version| !version.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_two_paths_and_a_version() {
+        let server = b"/usr/share\0/usr/lib\x000.1.0 (release build)\0";
+        let found = files(server).expect("a server");
+        assert_eq!(found.library, Path::new("/usr/lib"));
+        assert_eq!(library(server).as_deref(), Some("0.1.0 (release build)"));
+        let tool = b"\0\x000.1.0 (release build)\0";
+        assert_eq!(files(tool), None);
+        assert_eq!(library(tool).as_deref(), Some("0.1.0 (release build)"));
+    }
+
+    #[test]
+    fn an_older_library_says_no_version() {
+        assert_eq!(library(b"/usr/share\0/usr/lib\0"), None);
+        assert_eq!(library(b"\0\0"), None);
+    }
 }
