@@ -79,15 +79,26 @@ class Files(Receivers):
                 self.assertNotIn(self.mark, shown)
 
     def test_in_a_parallel_worker(self):
-        """A worker has shown nothing."""
+        """A worker is given what its leader is given: a token that its leader did not get by with is none."""
         cluster, files = self.serve_files()
         force = "debug_parallel_query" if major_version() >= 16 else "force_parallel_mode"
         cluster.psql("CREATE FUNCTION slurp(text) RETURNS bytea LANGUAGE sql PARALLEL SAFE "
                      "AS 'SELECT pg_read_binary_file($1)'; ALTER FUNCTION pg_read_binary_file(text) PARALLEL SAFE")
         plan = cluster.psql(f"SET {force} = on; EXPLAIN SELECT slurp('{files[0]}')")
         self.assertIn("Gather", plan)
-        shown = cluster.psql(f"SET {force} = on; SELECT slurp('{files[0]}')")
-        self.assertNotIn(self.mark, bytes.fromhex(shown[2:]))
+        slurp = f"SET {force} = on; SELECT slurp('{files[0]}')"
+        clear = self.read(cluster, files[0], receiver=cluster.token())
+        self.assertIn(self.mark, clear)
+        self.assertEqual(bytes.fromhex(cluster.psql(slurp, receiver=cluster.token())[2:]), clear)
+        stored = self.read(cluster, files[0])
+        self.assertNotIn(self.mark, stored)
+        given = {"nothing": None, "raw": "raw", "expired": cluster.token(expiry=int(time.time()) - 1)}
+        for name, receiver in given.items():
+            with self.subTest(given=name):
+                self.assertEqual(bytes.fromhex(cluster.psql(slurp, receiver=receiver)[2:]), stored)
+        over_network = self.receive(cluster, "psql", "-X", "-q", "-A", "-t", "-c", slurp, receiver=cluster.token(), PGHOST="127.0.0.1",
+                                    PGSSLMODE="disable", check=True).stdout
+        self.assertEqual(bytes.fromhex(over_network.strip()[2:]), stored)
 
     def test_copy(self):
         cluster, files = self.serve_files()
@@ -130,6 +141,29 @@ class Files(Receivers):
             with self.subTest(command=command):
                 self.receive(cluster, "psql", "-X", "-c", f"SELECT {command}")
                 self.assertTrue((cluster.data / "pg_encryption/key.bin").exists())
+
+    @unittest.skipIf(major_version() >= 17, "adminpack, which removes files by SQL, left with 17")
+    def test_a_directory_that_changes_under_a_removal(self):
+        """The directory that a name goes through leads elsewhere after each look-up of it, to that of the keys."""
+        library, link, ordinary = self.directory / "flip.so", self.directory / "link", self.directory / "ordinary"
+        run(["cc", "-O2", "-shared", "-fPIC", "-o", library, STAGE / "tests/lib/flip.c", "-ldl"])
+        cluster = self.cluster(environment={"LD_PRELOAD": str(library), "PGSEAL_TEST_DIRECTORY": str(link)}).init().start()
+        cluster.psql("CREATE EXTENSION adminpack")
+        keys = cluster.data / "pg_encryption"
+        before = (keys / "key.bin").read_bytes()
+        ordinary.mkdir()
+        commands = [f"pg_file_unlink('{link}/key.bin')", f"pg_file_rename('{link}/key.bin', '{self.directory}/gone')",
+                    f"pg_file_rename('{self.directory}/another', '{link}/key.bin')"]
+        changed = 0
+        for command, look_up in itertools.product(commands, range(1, 6)):
+            with self.subTest(command=command, look_up=look_up):
+                (ordinary / "key.bin").write_bytes(b"ordinary")
+                (self.directory / "another").write_bytes(b"another")
+                self.flip(link, ordinary, keys, look_up)
+                self.receive(cluster, "psql", "-X", "-c", f"SELECT {command}")
+                changed += link.readlink() == keys
+                self.assertEqual((keys / "key.bin").read_bytes(), before)
+        self.assertGreater(changed, 0)
 
     def linked_keys(self):
         """A cluster whose key directory is a link, as PostgreSQL's pg_wal may be."""

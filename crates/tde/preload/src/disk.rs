@@ -1,6 +1,6 @@
 //! The disk of `pgseal_storage`, over libc's own calls on one descriptor.
 
-use crate::real::{errno, libc_call};
+use crate::real::{errno, libc_call, set_errno};
 use libc::{c_int, c_short};
 use pgseal_storage::{Disk, Errno, Lock};
 use std::ffi::CStr;
@@ -16,6 +16,35 @@ pub fn check(answer: impl TryInto<usize>) -> Result<usize, Errno> {
 
 fn offset(value: u64) -> Result<i64, Errno> {
     i64::try_from(value).map_err(|_| Errno::EFBIG)
+}
+
+/// A descriptor of our own, closed when dropped.
+pub struct Owned(pub c_int);
+
+impl Owned {
+    /// The disk over it.
+    pub fn disk(&self) -> FdDisk {
+        FdDisk(self.0)
+    }
+
+    /// Does one name alone lead to the file?
+    pub fn has_one_name(&self) -> Result<bool, Errno> {
+        Ok(stat(self.0)?.st_nlink == 1)
+    }
+
+    /// Makes the file's content safe on disk.
+    pub fn sync(&self) -> Result<(), Errno> {
+        // SAFETY: fsync(2) takes no pointer.
+        check(unsafe { libc::fsync(self.0) }).map(|_| ())
+    }
+}
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        let kept = errno();
+        libc_call!(close(self.0));
+        set_errno(kept);
+    }
 }
 
 impl Disk for FdDisk {

@@ -75,13 +75,11 @@ table! {
     readv(c_int, *const iovec, c_int) -> ssize_t;
     remove(*const c_char) -> c_int;
     renameat2(c_int, *const c_char, c_int, *const c_char, c_uint) -> c_int;
-    rmdir(*const c_char) -> c_int;
     send(c_int, *const c_void, size_t, c_int) -> ssize_t;
     sendfile(c_int, c_int, *mut off_t, size_t) -> ssize_t;
     splice(c_int, *mut off_t, c_int, *mut off_t, size_t, c_uint) -> ssize_t;
     system(*const c_char) -> c_int;
     truncate(*const c_char, off_t) -> c_int;
-    unlink(*const c_char) -> c_int;
     unlinkat(c_int, *const c_char, c_int) -> c_int;
     write(c_int, *const c_void, size_t) -> ssize_t;
     writev(c_int, *const iovec, c_int) -> ssize_t;

@@ -27,6 +27,7 @@ mod session;
 
 use crate::process::{Connection, PROCESS};
 use crate::{programs, server};
+use std::ffi::CStr;
 
 /// Called once, before `main`.
 pub fn start() {
@@ -46,13 +47,30 @@ pub fn hides_from_sql() -> bool {
     let Some(server) = postgres::server() else {
         return false;
     };
-    // SAFETY: the flag is the server's own.
-    let serves = unsafe { *server.IsUnderPostmaster };
     let gated = !matches!(
         PROCESS.connection(),
         Connection::Off | Connection::Trusted | Connection::Clear
     );
-    serves && gated && !server::backend_is(c"startup")
+    gated
+        && is_child(server)
+        && !server::backend_is(c"startup")
+        && !session::works_for_trusted(server)
+}
+
+/// Does SQL decide what this process opens, renames and removes? Not in the processes that look
+/// after the cluster's own files.
+pub fn runs_sql() -> bool {
+    const OTHERS: [&CStr; 4] = [c"startup", c"checkpointer", c"archiver", c"walreceiver"];
+    let serves = || postgres::server().is_some_and(is_child);
+    PROCESS.connection() != Connection::Off
+        && serves()
+        && !OTHERS.into_iter().any(server::backend_is)
+}
+
+/// Has the postmaster started this process?
+fn is_child(server: &postgres::Server) -> bool {
+    // SAFETY: the flag is the server's own.
+    unsafe { *server.IsUnderPostmaster }
 }
 
 /// Returns whether `lo_import` gets a file as it is stored, in sessions.

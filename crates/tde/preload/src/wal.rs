@@ -28,6 +28,11 @@ pub fn announced_segment_size() -> Option<u64> {
     is_segment_size(size).then_some(size)
 }
 
+/// Returns the size in bytes of a segment that has no content yet.
+pub fn new_segment_size(cluster: &Cluster) -> Option<u64> {
+    announced_segment_size().or_else(|| control::wal_segment_size(cluster))
+}
+
 /// Returns the size of a segment in bytes, which the layout of an open one needs. It is what a
 /// wrapper said, or else the cluster's: a segment that was cut or is being made does not show it. A
 /// whole segment of another size, in an archive that is older than `pg_resetwal --wal-segsize`,

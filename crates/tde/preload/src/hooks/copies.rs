@@ -1,7 +1,7 @@
 //! Copies that the kernel makes by itself between two files, in place of which pages go through the
 //! cipher.
 
-use super::names::moving;
+use super::names::moving::{self, Name};
 use crate::disk::check;
 use crate::files;
 use crate::programs;
@@ -155,5 +155,5 @@ pub unsafe fn ioctl(fd: c_int, request: c_ulong, argument: c_ulong) -> c_int {
 
 /// The empty name below a descriptor is the open file itself.
 fn may_clone(source: c_int, target: c_int) -> bool {
-    moving::may_share(&moving::Name(source, c""), &moving::Name(target, c"")).is_ok()
+    moving::may_share(&Name::at(source, c""), &Name::at(target, c"")).is_ok()
 }

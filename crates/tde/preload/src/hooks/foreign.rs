@@ -4,6 +4,7 @@
 //! extension that kept data there would leave it in clear without a word, so a server is refused.
 //! It writes only what a setting names: its log, its external pid file, and a socket's lock.
 
+use super::names::moving::Name;
 use crate::{place, programs, report, server};
 use libc::c_int;
 use std::ffi::{CStr, OsStr};
@@ -17,7 +18,7 @@ pub fn allowed(directory: c_int, path: &CStr, flags: c_int) -> Option<c_int> {
     let changes = flags & (libc::O_CREAT | libc::O_TRUNC | libc::O_APPEND) != 0;
     match flags & libc::O_ACCMODE {
         libc::O_RDONLY if !changes => Some(flags),
-        _ if is_free(directory, path) => Some(flags),
+        _ if is_free(&Name::at(directory, path)) => Some(flags),
         libc::O_RDWR if !changes => Some(flags & !libc::O_ACCMODE | libc::O_RDONLY),
         _ => {
             report_refused(path);
@@ -27,19 +28,19 @@ pub fn allowed(directory: c_int, path: &CStr, flags: c_int) -> Option<c_int> {
 }
 
 /// Must a server not give a file this name? Then one line says so.
-pub fn refuses_name(directory: c_int, path: &CStr) -> bool {
-    let refused = !is_free(directory, path);
+pub fn refuses_name(name: &Name) -> bool {
+    let refused = !is_free(name);
     if refused {
-        report_refused(path);
+        report_refused(name.given);
     }
     refused
 }
 
 /// May this process write the file? The archiver sees what is stored, and writes that.
-fn is_free(directory: c_int, path: &CStr) -> bool {
+fn is_free(name: &Name) -> bool {
     !programs::is_server()
-        || !place::is_foreign(directory, path)
-        || is_set(path)
+        || !place::is_foreign(name.directory, name.path)
+        || is_set(name.given)
         || server::is_archiver()
 }
 

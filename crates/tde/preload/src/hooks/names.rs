@@ -5,8 +5,10 @@
 //! re-stores its first page only.
 
 pub mod moving;
+mod pinned;
 
-use super::fail;
+use super::status;
+use crate::disk::check;
 use crate::files;
 use crate::openers;
 use crate::place::{self, Place};
@@ -15,7 +17,10 @@ use crate::real::libc_call;
 use crate::receivers::guard;
 use crate::server;
 use libc::{c_char, c_int, c_uint, dirent, DIR};
+use moving::Name;
 use pgseal_contract::file;
+use pgseal_storage::Errno;
+use pinned::Pinned;
 use std::ffi::CStr;
 
 pub unsafe fn rename(from: *const c_char, to: *const c_char) -> c_int {
@@ -45,18 +50,34 @@ pub unsafe fn renameat2(
     }
     // SAFETY: neither is null, so both are C strings that renameat2(2)'s caller owns.
     let (from, to) = unsafe { (CStr::from_ptr(from), CStr::from_ptr(to)) };
-    if openers::lie_at(from_directory, from)
-        || openers::lie_at(to_directory, to)
-        || server::lies_in_key_directory(from_directory, from)
-        || server::lies_in_key_directory(to_directory, to)
-    {
-        return fail(libc::EACCES);
-    }
-    moving::rename(
-        &moving::Name(from_directory, from),
-        &moving::Name(to_directory, to),
-        flags,
+    status(
+        pin_both((from_directory, from), (to_directory, to)).and_then(|(from, to)| {
+            let (from, to) = (from.name(), to.name());
+            if [from, to]
+                .into_iter()
+                .any(|name| openers::lie_at(name.directory, name.path))
+            {
+                return Err(Errno(libc::EACCES));
+            }
+            moving::rename(from, to, flags)
+        }),
     )
+}
+
+/// Two names, outside the key directory: a server renames and links nothing there.
+fn pin_both<'a>(
+    (from_directory, from): (c_int, &'a CStr),
+    (to_directory, to): (c_int, &'a CStr),
+) -> Result<(Pinned<'a>, Pinned<'a>), Errno> {
+    let names = (
+        Pinned::new(from_directory, from)?,
+        Pinned::new(to_directory, to)?,
+    );
+    let lies_there = |name: &Name| server::lies_in_key_directory(name.directory, name.path);
+    match lies_there(names.0.name()) || lies_there(names.1.name()) {
+        true => Err(Errno(libc::EACCES)),
+        false => Ok(names),
+    }
 }
 
 pub unsafe fn link(from: *const c_char, to: *const c_char) -> c_int {
@@ -78,82 +99,75 @@ pub unsafe fn linkat(
     }
     // SAFETY: neither is null, so both are C strings that linkat(2)'s caller owns.
     let (from, to) = unsafe { (CStr::from_ptr(from), CStr::from_ptr(to)) };
-    if server::lies_in_key_directory(from_directory, from)
-        || server::lies_in_key_directory(to_directory, to)
-    {
-        return fail(libc::EACCES);
-    }
-    moving::link(
-        &moving::Name(from_directory, from),
-        &moving::Name(to_directory, to),
-        flags,
+    status(
+        pin_both((from_directory, from), (to_directory, to))
+            .and_then(|(from, to)| moving::link(from.name(), to.name(), flags)),
     )
 }
 
 pub unsafe fn unlink(path: *const c_char) -> c_int {
     // SAFETY: `path` is null or a C string that unlink(2)'s caller owns.
-    match unsafe { denied(path) } {
-        Some(errno) => fail(errno),
-        None => {
-            // SAFETY: unlink's argument is null, which libc refuses, or a terminated path.
-            moving::forget_unfinished(unsafe { path.as_ref().map(|path| CStr::from_ptr(path)) });
-            libc_call!(unlink(path))
-        }
-    }
+    unsafe { unlinkat(libc::AT_FDCWD, path, 0) }
 }
 
 pub unsafe fn rmdir(path: *const c_char) -> c_int {
     // SAFETY: `path` is null or a C string that rmdir(2)'s caller owns.
-    match unsafe { denied(path) } {
-        Some(errno) => fail(errno),
-        None => libc_call!(rmdir(path)),
-    }
+    unsafe { unlinkat(libc::AT_FDCWD, path, libc::AT_REMOVEDIR) }
 }
 
 pub unsafe fn unlinkat(directory: c_int, path: *const c_char, flags: c_int) -> c_int {
-    // SAFETY: `path` is null or a C string that unlinkat(2)'s caller owns.
-    match unsafe { denied_at(directory, path) } {
-        Some(errno) => fail(errno),
-        None => libc_call!(unlinkat(directory, path, flags)),
-    }
-}
-
-pub unsafe fn remove(path: *const c_char) -> c_int {
-    // SAFETY: `path` is null or a C string that remove(3)'s caller owns.
-    match unsafe { denied(path) } {
-        Some(errno) => fail(errno),
-        None => libc_call!(remove(path)),
-    }
-}
-
-unsafe fn denied(path: *const c_char) -> Option<c_int> {
-    // SAFETY: `path` is null or a C string: `unlink`, `rmdir` and `remove` pass on what they get.
-    unsafe { denied_at(libc::AT_FDCWD, path) }
-}
-
-/// Refuses what lies in the key directory, which belongs to pgseal alone: pg_rewind removes
-/// whatever its source lacks. Only names that can be below it are looked up. Nor may a program that
-/// the server serves remove a server's key material files.
-unsafe fn denied_at(directory: c_int, path: *const c_char) -> Option<c_int> {
     if !programs::acts() || path.is_null() {
-        return None;
+        return libc_call!(unlinkat(directory, path, flags));
     }
-    // SAFETY: `path` is not null, so it is a C string that the removing call's caller owns.
-    let name = unsafe { CStr::from_ptr(path) };
-    if openers::are_named(directory, name) || server::lies_in_key_directory(directory, name) {
-        return Some(libc::EACCES);
+    // SAFETY: `path` is not null, so it is a C string that unlinkat(2)'s caller owns.
+    let path = unsafe { CStr::from_ptr(path) };
+    status(removable(directory, path).and_then(|pinned| {
+        if flags & libc::AT_REMOVEDIR == 0 {
+            moving::forget_unfinished(path);
+        }
+        remove_name(pinned.name(), flags)
+    }))
+}
+
+/// Removes a file or an empty directory, as remove(3) does.
+pub unsafe fn remove(path: *const c_char) -> c_int {
+    if !programs::acts() || path.is_null() {
+        return libc_call!(remove(path));
+    }
+    // SAFETY: `path` is not null, so it is a C string that remove(3)'s caller owns.
+    let path = unsafe { CStr::from_ptr(path) };
+    status(
+        removable(libc::AT_FDCWD, path).and_then(|pinned| match remove_name(pinned.name(), 0) {
+            Err(Errno(libc::EISDIR)) => remove_name(pinned.name(), libc::AT_REMOVEDIR),
+            removed => removed,
+        }),
+    )
+}
+
+fn remove_name(name: &Name, flags: c_int) -> Result<(), Errno> {
+    let path = name.path.as_ptr();
+    check(libc_call!(unlinkat(name.directory, path, flags))).map(|_| ())
+}
+
+/// A name that may be removed. What lies in the key directory belongs to pgseal alone: pg_rewind
+/// removes all that its source lacks. Only names that can be below it are looked up. Nor may a
+/// program that the server serves remove a server's key material files.
+fn removable(directory: c_int, path: &CStr) -> Result<Pinned<'_>, Errno> {
+    let pinned = Pinned::new(directory, path)?;
+    let name = pinned.name();
+    if openers::are_named(name.directory, name.path)
+        || server::lies_in_key_directory(name.directory, name.path)
+    {
+        return Err(Errno(libc::EACCES));
     }
     let needle = file::KEY_DIRECTORY.as_str().as_bytes();
-    if !name
+    let may_lie_there = path
         .to_bytes()
         .windows(needle.len())
-        .any(|window| window == needle)
-    {
-        return None;
-    }
-    match place::at(directory, name) {
-        Place::Denied(errno) => Some(errno),
-        _ => None,
+        .any(|part| part == needle);
+    match may_lie_there.then(|| place::at(name.directory, name.path)) {
+        Some(Place::Denied(errno)) => Err(Errno(errno)),
+        _ => Ok(pinned),
     }
 }
 

@@ -223,13 +223,16 @@ fn open_received(form: Form, directory: c_int, path: &CStr, flags: c_int, mode: 
     if form != Form::Tar {
         return libc_call!(openat(directory, path.as_ptr(), flags, mode));
     }
-    let below = flags & !libc::O_ACCMODE | libc::O_RDWR;
+    let below = flags & !(libc::O_ACCMODE | libc::O_TRUNC) | libc::O_RDWR;
     let fd = libc_call!(openat(directory, path.as_ptr(), below, mode));
-    if fd >= 0 && files::insert(fd, Stored::WalTar, flags, false).is_err() {
+    if fd < 0 {
+        return fd;
+    }
+    if files::insert(fd, Stored::WalTar, flags, false).is_err() {
         libc_call!(close(fd));
         return super::fail(libc::EMFILE);
     }
-    fd
+    emptied(fd, flags)
 }
 
 fn open_sealed(
@@ -246,7 +249,7 @@ fn open_sealed(
         return fd;
     }
     let errno = match protect(cluster, class, fd, flags) {
-        Ok(()) => return fd,
+        Ok(()) => return emptied(fd, flags),
         Err(Unprotected::TooMany) => libc::EMFILE,
         Err(Unprotected::Withheld) => libc::EACCES,
         Err(Unprotected::NoSegmentSize) => {
@@ -265,6 +268,17 @@ fn open_sealed(
     super::fail(errno)
 }
 
+/// Empties a protected file if `flags` ask for that. It does so last: a caller that is told EMFILE
+/// must find the file as it was.
+fn emptied(fd: c_int, flags: c_int) -> c_int {
+    if flags & libc::O_TRUNC != 0 && empty(fd).is_err() {
+        files::remove(fd);
+        super::descriptors::close_keeping_errno(fd);
+        return -1;
+    }
+    fd
+}
+
 /// May a path of SQL's have led to this file? A name can lead elsewhere when it is opened than when
 /// its class was found: to the cluster's key file, above all. PostgreSQL itself opens pages for
 /// reading and writing, neither empties nor appends to their files, and never only writes.
@@ -273,15 +287,18 @@ fn may_come_from_sql(class: &Class, flags: c_int) -> bool {
     only_writes || flags & (libc::O_TRUNC | libc::O_APPEND) != 0 || !holds_pages(class)
 }
 
-/// Opens what is stored, for what the library does with it.
+/// Opens what is stored, for what the library does with it. It is not emptied yet.
 fn open_stored(class: &Class, directory: c_int, path: &CStr, flags: c_int, mode: mode_t) -> c_int {
-    let mut below = flags & !libc::O_APPEND;
-    if flags & libc::O_ACCMODE == libc::O_WRONLY {
+    let mut below = flags & !(libc::O_APPEND | libc::O_TRUNC);
+    if flags & libc::O_ACCMODE == libc::O_WRONLY || flags & libc::O_TRUNC != 0 {
         below = below & !libc::O_ACCMODE | libc::O_RDWR;
     }
-    let fd = libc_call!(openat(directory, path.as_ptr(), untruncated(below), mode));
-    let withheld = || may_come_from_sql(class, flags) && server::withholds_from_sql(fd, flags);
-    unless(withheld, fd, flags)
+    let fd = libc_call!(openat(directory, path.as_ptr(), below, mode));
+    if fd >= 0 && may_come_from_sql(class, flags) && server::withholds_from_sql(fd, flags) {
+        libc_call!(close(fd));
+        return super::fail(libc::EACCES);
+    }
+    fd
 }
 
 /// The reason why an open file is given to no caller.
@@ -299,7 +316,11 @@ fn protect(
     fd: c_int,
     flags: c_int,
 ) -> Result<(), Unprotected> {
-    let spec = spec_of(cluster, class, fd).ok_or(Unprotected::NoSegmentSize)?;
+    let spec = match flags & libc::O_TRUNC {
+        0 => spec_of(cluster, class, fd),
+        _ => spec_of_new(cluster, class),
+    };
+    let spec = spec.ok_or(Unprotected::NoSegmentSize)?;
     counters::add(Count::Files, 1);
     if spec.layout == Layout::WAL_SCRATCH {
         zero_fill::begin(fd, flags);
@@ -318,6 +339,15 @@ pub fn spec_of(cluster: &Cluster, class: &Class, fd: c_int) -> Option<Spec> {
     match class {
         Class::Sealed(spec) => Some(spec.clone()),
         Class::WalSegment(name) => name.spec(wal::segment_size(cluster, *name, fd)?),
+        _ => None,
+    }
+}
+
+/// Returns the key and layout for a file without content.
+fn spec_of_new(cluster: &Cluster, class: &Class) -> Option<Spec> {
+    match class {
+        Class::Sealed(spec) => Some(spec.clone()),
+        Class::WalSegment(name) => name.spec(wal::new_segment_size(cluster)?),
         _ => None,
     }
 }
@@ -379,6 +409,14 @@ mod tests {
             let fd = open_sealed(cluster, &class, libc::AT_FDCWD, made, new, 0o600);
             assert_eq!((fd, real::errno()), (-1, libc::EMFILE));
         }
+        // A file that was to be emptied is as it was.
+        let path = made.to_str().expect("a path in UTF-8");
+        std::fs::write(path, b"kept").expect("a file of the test's own");
+        let emptying = libc::O_TRUNC | libc::O_WRONLY;
+        let fd = open_sealed(cluster, &class, libc::AT_FDCWD, made, emptying, 0);
+        assert_eq!((fd, real::errno()), (-1, libc::EMFILE));
+        assert_eq!(std::fs::read(path).expect("the test's file"), b"kept");
+        std::fs::remove_file(path).expect("the test's file");
         files::remove(FIRST);
         let fd = open();
         assert!(files::get(fd).is_some());

@@ -23,7 +23,7 @@ pub fn settle(class: &Class, directory: c_int, path: &CStr, flags: c_int) -> Res
     if !is_segment || !WATCHED.restored.swap(false, Ordering::Relaxed) {
         return Ok(());
     }
-    match moving::seal_restored(&Name(directory, path)) {
+    match moving::seal_restored(&Name::at(directory, path)) {
         // It is opened all the same, and libc says so.
         Err(Errno(libc::ENOENT)) => Ok(()),
         settled => settled.map_err(|Errno(errno)| errno),

@@ -24,10 +24,12 @@ pub unsafe fn truncate(path: *const c_char, size: off_t) -> c_int {
     // SAFETY: `path` is not null, so it is a C string that truncate(2)'s caller owns.
     let name = unsafe { CStr::from_ptr(path) };
     match place::of(name) {
-        Place::Clear => libc_call!(truncate(path, size)),
+        Place::Clear if !programs::is_server() => libc_call!(truncate(path, size)),
         Place::Denied(errno) => fail(errno),
-        Place::Sealed(..) => {
-            let fd = super::opening::open_at(libc::AT_FDCWD, name, libc::O_RDWR, 0);
+        // A server may not open each file, and the name may lead elsewhere by now.
+        Place::Clear | Place::Sealed(..) => {
+            const FLAGS: c_int = libc::O_RDWR | libc::O_NONBLOCK | libc::O_CLOEXEC;
+            let fd = super::opening::open_at(libc::AT_FDCWD, name, FLAGS, 0);
             if fd < 0 {
                 return fd;
             }

@@ -67,6 +67,7 @@ symbols! {
     GetSystemIdentifier: unsafe extern "C" fn() -> u64,
     IsUnderPostmaster: *const bool,
     MyProcPort: *const *mut c_void,
+    ParallelWorkerNumber: *const c_int,
     RegisterXactCallback: unsafe extern "C" fn(TransactionCallback, *mut c_void),
     am_walsender: *const bool,
     debug_query_string: *const *const c_char,

@@ -239,6 +239,7 @@ fn admit_session(server: &Server) -> Connection {
     match proven(server, token) {
         Ok(()) => Connection::Trusted,
         Err(reason) => {
+            withdraw();
             warn(&reason, SESSION_HINT);
             Connection::Session
         }
@@ -275,6 +276,25 @@ fn given() -> Option<&'static [u8]> {
     // SAFETY: `value` is the setting's current value, which a connection cannot change any more.
     let value = unsafe { CStr::from_ptr(value) }.to_bytes();
     (!value.is_empty()).then_some(value)
+}
+
+/// Empties the setting, whose word has proved nothing: parallel workers inherit it.
+fn withdraw() {
+    let value = GATE.receiver.load(Ordering::Relaxed);
+    if !value.is_null() {
+        // SAFETY: `value` is the setting's current value, a C string in the server's own memory
+        // that nobody else changes; a shorter one is a C string, too.
+        unsafe { *value = 0 };
+    }
+}
+
+/// Is this a parallel worker of a session that showed a good token? The server gives a worker its
+/// leader's settings. Only a connection's start sets this one, and a leader keeps no token that has
+/// proved nothing ([`withdraw`]).
+pub fn works_for_trusted(server: &Server) -> bool {
+    // SAFETY: exported by every supported server with this type (parallel.h): -1 in all others.
+    let is_worker = unsafe { *server.ParallelWorkerNumber } >= 0;
+    is_worker && given().is_some_and(|word| word != RAW)
 }
 
 /// May connections have clear pages, by what the operator set? What cannot be understood was meant

@@ -2,8 +2,8 @@
 
 use super::super::opening::{holds_pages, spec_of};
 use crate::clusters::Cluster;
-use crate::disk::{check, stat, FdDisk};
-use crate::hooks::{fail, foreign};
+use crate::disk::{check, stat, Owned};
+use crate::hooks::foreign;
 use crate::place::{self, Place};
 use crate::real::{errno, libc_call, set_errno};
 use crate::{programs, receivers, report, scratch, server, wal, zero_fill};
@@ -18,13 +18,27 @@ use pgseal_storage::{Disk, Errno, SealedFile};
 use std::ffi::{CStr, CString};
 use std::mem::MaybeUninit;
 
-/// A path as it was given: a directory and a name below it.
-pub struct Name<'a>(pub c_int, pub &'a CStr);
+/// A name below a directory.
+pub struct Name<'a> {
+    pub directory: c_int,
+    pub path: &'a CStr,
+    /// The path that the program gave: settings and messages name files by it.
+    pub given: &'a CStr,
+}
 
 impl<'a> Name<'a> {
     /// A path as a program gave it.
     pub fn of(path: &'a CStr) -> Self {
-        Self(libc::AT_FDCWD, path)
+        Self::at(libc::AT_FDCWD, path)
+    }
+
+    /// A path below a directory's descriptor, as a program gave it.
+    pub fn at(directory: c_int, path: &'a CStr) -> Self {
+        Self {
+            directory,
+            path,
+            given: path,
+        }
     }
 }
 
@@ -82,7 +96,10 @@ pub fn may_share(from: &Name, to: &Name) -> Result<(), c_int> {
         Difference::Some(_) => return Err(libc::EXDEV),
         Difference::None => {}
     }
-    let same_keys = match (place::owner(from.0, from.1)?, place::owner(to.0, to.1)?) {
+    let same_keys = match (
+        place::owner(from.directory, from.path)?,
+        place::owner(to.directory, to.path)?,
+    ) {
         (None, None) => true,
         (Some(one), Some(other)) => one.shares_keys(other),
         _ => false,
@@ -98,7 +115,7 @@ pub fn may_share(from: &Name, to: &Name) -> Result<(), c_int> {
 }
 
 fn content(name: &Name) -> Result<Content, c_int> {
-    match place::at(name.0, name.1) {
+    match place::at(name.directory, name.path) {
         Place::Clear => Ok(Content::Clear),
         Place::Denied(errno) => Err(errno),
         Place::Sealed(_, Class::Refused(_)) => Err(libc::ENOTSUP),
@@ -106,47 +123,44 @@ fn content(name: &Name) -> Result<Content, c_int> {
     }
 }
 
-pub fn rename(from: &Name, to: &Name, flags: c_uint) -> c_int {
+pub fn rename(from: &Name, to: &Name, flags: c_uint) -> Result<(), Errno> {
     let change = match compare(from, to) {
-        Difference::None if foreign::refuses_name(to.0, to.1) => return fail(libc::EPERM),
+        Difference::None if foreign::refuses_name(to) => return Err(Errno(libc::EPERM)),
         Difference::None => return plain(from, to, flags),
-        Difference::Denied(errno) => return fail(errno),
+        Difference::Denied(errno) => return Err(Errno(errno)),
         Difference::Some(change) if programs::is_server() && change.shows_data() => {
-            return fail(libc::EACCES)
+            return Err(Errno(libc::EACCES))
         }
         Difference::Some(change) => change,
     };
     let source = match open_file(from, libc::O_RDWR) {
         Ok(Some(fd)) => fd,
         // A directory has no content of its own, but its files would come under another key.
-        Ok(None) if !change.keeps_keys() => return fail(libc::EXDEV),
+        Ok(None) if !change.keeps_keys() => return Err(Errno(libc::EXDEV)),
         // A name that is not there fails as libc says.
         Ok(None) | Err(Errno(libc::ENOENT)) => return plain(from, to, flags),
-        Err(Errno(errno)) => return fail(errno),
+        Err(errno) => return Err(errno),
     };
-    let moved = change.carry_out(&source, from, to, flags);
-    drop(source);
-    match moved {
-        Ok(()) => 0,
-        // Other errors are what `rename` itself may give; the caller reports them.
-        Err(Errno::EIO) => {
-            let (from, to) = (report::shown(from.1), report::shown(to.1));
-            report::line(&format!("could not re-store {from} as {to}"));
-            fail(libc::EIO)
-        }
-        Err(Errno(errno)) => fail(errno),
-    }
+    // Other errors are what `rename` itself may give; the caller reports them.
+    change
+        .carry_out(&source, from, to, flags)
+        .inspect_err(|errno| {
+            if *errno == Errno::EIO {
+                let (from, to) = (report::shown(from.given), report::shown(to.given));
+                report::line(&format!("could not re-store {from} as {to}"));
+            }
+        })
 }
 
 /// Links `from` under another name. Where the two identities differ, the pairs by which the server
 /// installs WAL get what `link` promises by other means ([`Change::installs_wal`]).
-pub fn link(from: &Name, to: &Name, flags: c_int) -> c_int {
+pub fn link(from: &Name, to: &Name, flags: c_int) -> Result<(), Errno> {
     match compare(from, to) {
         Difference::Some(change) if flags == 0 && change.installs_wal() => change.link(from, to),
         _ => match may_share(from, to) {
-            Ok(()) if foreign::refuses_name(to.0, to.1) => fail(libc::EPERM),
+            Ok(()) if foreign::refuses_name(to) => Err(Errno(libc::EPERM)),
             Ok(()) => plain_link(from, to, flags),
-            Err(errno) => fail(errno),
+            Err(errno) => Err(Errno(errno)),
         },
     }
 }
@@ -185,19 +199,16 @@ pub fn seal_restored(name: &Name) -> Result<(), Errno> {
     change.store_as(&source, name, name, 0)
 }
 
-fn plain(from: &Name, to: &Name, flags: c_uint) -> c_int {
-    libc_call!(renameat2(
-        from.0,
-        from.1.as_ptr(),
-        to.0,
-        to.1.as_ptr(),
-        flags
-    ))
+fn plain(from: &Name, to: &Name, flags: c_uint) -> Result<(), Errno> {
+    let (source, target) = (from.path.as_ptr(), to.path.as_ptr());
+    let (from, to) = (from.directory, to.directory);
+    check(libc_call!(renameat2(from, source, to, target, flags))).map(|_| ())
 }
 
-fn plain_link(from: &Name, to: &Name, flags: c_int) -> c_int {
-    let (source, target) = (from.1.as_ptr(), to.1.as_ptr());
-    libc_call!(linkat(from.0, source, to.0, target, flags))
+fn plain_link(from: &Name, to: &Name, flags: c_int) -> Result<(), Errno> {
+    let (source, target) = (from.path.as_ptr(), to.path.as_ptr());
+    let (from, to) = (from.directory, to.directory);
+    check(libc_call!(linkat(from, source, to, target, flags))).map(|_| ())
 }
 
 impl Change {
@@ -214,27 +225,20 @@ impl Change {
         }
     }
 
-    fn link(&self, from: &Name, to: &Name) -> c_int {
-        match self.try_link(from, to) {
-            Ok(()) => 0,
-            Err(Errno(errno)) => fail(errno),
-        }
-    }
-
     /// Does what [`Self::carry_out`] does, but the old name stays, and a name that is taken stays
     /// as it is. The new name never shows a file that is not whole.
-    fn try_link(&self, from: &Name, to: &Name) -> Result<(), Errno> {
+    fn link(&self, from: &Name, to: &Name) -> Result<(), Errno> {
         let source = open_file(from, libc::O_RDWR)?.ok_or(Errno(libc::EXDEV))?;
         if is_there(to)? {
             return Err(Errno(libc::EEXIST));
         }
         if self.fits(&source, to)? {
-            return check(plain_link(from, to, 0)).map(|_| ());
+            return plain_link(from, to, 0);
         }
         let aside = aside(from)?;
-        let aside = Name(from.0, &aside);
+        let aside = Name::at(from.directory, &aside);
         self.store_aside(&source, &aside)?;
-        let linked = check(plain_link(&aside, to, 0)).map(|_| ());
+        let linked = plain_link(&aside, to, 0);
         remove(&aside);
         linked
     }
@@ -261,19 +265,25 @@ impl Change {
         }
     }
 
-    fn carry_out(&self, source: &Fd, from: &Name, to: &Name, flags: c_uint) -> Result<(), Errno> {
+    fn carry_out(
+        &self,
+        source: &Owned,
+        from: &Name,
+        to: &Name,
+        flags: c_uint,
+    ) -> Result<(), Errno> {
         if flags & libc::RENAME_EXCHANGE != 0 {
             return Err(Errno::EINVAL);
         }
         if self.fits(source, to)? {
-            return check(plain(from, to, flags)).map(|_| ());
+            return plain(from, to, flags);
         }
         self.store_anew(source, from, to, flags)
     }
 
     /// Do the stored bytes mean the right thing under the new name, too? Of a segment that becomes
     /// another one they do as soon as its first page is stored anew.
-    fn fits(&self, source: &Fd, to: &Name) -> Result<bool, Errno> {
+    fn fits(&self, source: &Owned, to: &Name) -> Result<bool, Errno> {
         Ok(match (&self.from, &self.to) {
             (
                 Content::Sealed(one, Class::WalSegment(_)),
@@ -301,7 +311,7 @@ impl Change {
     }
 
     /// Makes one segment another: its first page carries the new name's tweak.
-    fn recycle(&self, source: &Fd) -> Result<(), Errno> {
+    fn recycle(&self, source: &Owned) -> Result<(), Errno> {
         let (Some(from), Some(to)) = (sealed(&self.from, source)?, sealed(&self.to, source)?)
         else {
             return Err(Errno::EIO);
@@ -311,18 +321,24 @@ impl Change {
     }
 
     /// Does what [`Self::store_as`] does, and removes the old name.
-    fn store_anew(&self, source: &Fd, from: &Name, to: &Name, flags: c_uint) -> Result<(), Errno> {
+    fn store_anew(
+        &self,
+        source: &Owned,
+        from: &Name,
+        to: &Name,
+        flags: c_uint,
+    ) -> Result<(), Errno> {
         self.store_as(source, from, to, flags)?;
         remove(from);
         Ok(())
     }
 
     /// Stores the clear bytes of `source` in a new file that takes the target's name.
-    fn store_as(&self, source: &Fd, from: &Name, to: &Name, flags: c_uint) -> Result<(), Errno> {
+    fn store_as(&self, source: &Owned, from: &Name, to: &Name, flags: c_uint) -> Result<(), Errno> {
         let aside = aside(from)?;
-        let aside = Name(from.0, &aside);
+        let aside = Name::at(from.directory, &aside);
         self.store_aside(source, &aside)?;
-        let moved = check(plain(&aside, to, flags)).map(|_| ());
+        let moved = plain(&aside, to, flags);
         if moved.is_err() {
             remove(&aside);
         }
@@ -330,7 +346,7 @@ impl Change {
     }
 
     /// Stores the clear bytes of `source`, as the target does, in a new file that is safe on disk.
-    fn store_aside(&self, source: &Fd, aside: &Name) -> Result<(), Errno> {
+    fn store_aside(&self, source: &Owned, aside: &Name) -> Result<(), Errno> {
         let target = match create_like(source, aside) {
             // A crash left it, or another program put a link there.
             Err(Errno(libc::EEXIST)) => {
@@ -346,7 +362,7 @@ impl Change {
         stored
     }
 
-    fn copy(&self, source: &Fd, target: &Fd) -> Result<(), Errno> {
+    fn copy(&self, source: &Owned, target: &Owned) -> Result<(), Errno> {
         let (from, to) = (sealed(&self.from, source)?, sealed(&self.to, source)?);
         let from = from.as_ref().map_or(Stored::Clear, Stored::Sealed);
         let to = to.as_ref().map_or(Stored::Clear, Stored::Sealed);
@@ -363,7 +379,7 @@ impl Change {
 }
 
 /// Returns the sealed file that `fd` is under this content; none where bytes are stored unchanged.
-fn sealed(content: &Content, fd: &Fd) -> Result<Option<SealedFile<'static>>, Errno> {
+fn sealed(content: &Content, fd: &Owned) -> Result<Option<SealedFile<'static>>, Errno> {
     match content {
         Content::Clear | Content::Sealed(_, Class::WalRestored) => Ok(None),
         Content::Sealed(cluster, class) => {
@@ -394,12 +410,17 @@ enum Restored {
 
 /// Judges a restored file. Any other one, such as a segment under another cluster's key, is neither
 /// renamed nor changed: recovery would read noise, and take it for the end of WAL.
-fn restored(source: &Fd, cluster: &Cluster, name: WalName, to: &Name) -> Result<Restored, Errno> {
+fn restored(
+    source: &Owned,
+    cluster: &Cluster,
+    name: WalName,
+    to: &Name,
+) -> Result<Restored, Errno> {
     let disk = source.disk();
     let mut page = [0; UNIT];
     read_full(&disk, &mut page, 0)?;
     if let Some(header) = name.header(&page) {
-        return Ok(match wal::admits_clear(to.1, &header) {
+        return Ok(match wal::admits_clear(to.path, &header) {
             true => Restored::Clear,
             false => Restored::Refused,
         });
@@ -414,37 +435,18 @@ fn restored(source: &Fd, cluster: &Cluster, name: WalName, to: &Name) -> Result<
     Err(Errno::EINVAL)
 }
 
-/// A descriptor of our own, closed when dropped.
-struct Fd(c_int);
-
-impl Fd {
-    fn disk(&self) -> FdDisk {
-        FdDisk(self.0)
-    }
-
-    fn has_one_name(&self) -> Result<bool, Errno> {
-        Ok(stat(self.0)?.st_nlink == 1)
-    }
-
-    fn sync(&self) -> Result<(), Errno> {
-        // SAFETY: fsync(2) takes no pointer.
-        check(unsafe { libc::fsync(self.0) }).map(|_| ())
-    }
-}
-
-impl Drop for Fd {
-    fn drop(&mut self) {
-        libc_call!(close(self.0));
-    }
-}
-
 /// Opens a regular file as it is stored, to read it or to write it too; none if the name is
 /// something else.
-fn open_file(name: &Name, access: c_int) -> Result<Option<Fd>, Errno> {
+fn open_file(name: &Name, access: c_int) -> Result<Option<Owned>, Errno> {
     let flags = access | libc::O_CLOEXEC | libc::O_NOFOLLOW;
-    let fd = match check(libc_call!(openat(name.0, name.1.as_ptr(), flags, 0))) {
+    let fd = match check(libc_call!(openat(
+        name.directory,
+        name.path.as_ptr(),
+        flags,
+        0
+    ))) {
         Err(Errno(libc::EISDIR | libc::ELOOP)) => return Ok(None),
-        opened => Fd(c_int::try_from(opened?).map_err(|_| Errno::EIO)?),
+        opened => Owned(c_int::try_from(opened?).map_err(|_| Errno::EIO)?),
     };
     let regular = stat(fd.0)?.st_mode & libc::S_IFMT == libc::S_IFREG;
     Ok(regular.then_some(fd))
@@ -452,12 +454,17 @@ fn open_file(name: &Name, access: c_int) -> Result<Option<Fd>, Errno> {
 
 /// Creates a file of this name, with the mode and the owners of `source`. It opens nothing that is
 /// there already: a link of that name could lead to the key file, in a directory of another user.
-fn create_like(source: &Fd, name: &Name) -> Result<Fd, Errno> {
+fn create_like(source: &Owned, name: &Name) -> Result<Owned, Errno> {
     let like = stat(source.0)?;
     let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW | libc::O_CLOEXEC;
     let mode = like.st_mode & 0o7777;
-    let fd = check(libc_call!(openat(name.0, name.1.as_ptr(), flags, mode)))?;
-    let created = Fd(c_int::try_from(fd).map_err(|_| Errno::EIO)?);
+    let fd = check(libc_call!(openat(
+        name.directory,
+        name.path.as_ptr(),
+        flags,
+        mode
+    )))?;
+    let created = Owned(c_int::try_from(fd).map_err(|_| Errno::EIO)?);
     // A restore that runs as root leaves files that are the server's.
     // SAFETY: fchown(2) takes no pointer.
     match check(unsafe { libc::fchown(created.0, like.st_uid, like.st_gid) }) {
@@ -471,11 +478,10 @@ fn create_like(source: &Fd, name: &Name) -> Result<Fd, Errno> {
 
 /// Removes the file that a crash left of a restored segment which was being encrypted, when
 /// PostgreSQL removes the segment itself: at the end of archive recovery, if not before.
-pub fn forget_unfinished(path: Option<&CStr>) {
-    let is_restored = |path: &&CStr| path.to_bytes().ends_with(b"pg_wal/RECOVERYXLOG");
-    let Some(path) = path.filter(is_restored).filter(|_| programs::is_server()) else {
+pub fn forget_unfinished(path: &CStr) {
+    if !programs::is_server() || !path.to_bytes().ends_with(b"pg_wal/RECOVERYXLOG") {
         return;
-    };
+    }
     let kept = errno();
     if let Ok(unfinished) = aside(&Name::of(path)) {
         remove(&Name::of(&unfinished));
@@ -485,14 +491,16 @@ pub fn forget_unfinished(path: Option<&CStr>) {
 
 /// Returns the name of a file that takes another one's place when it is whole.
 fn aside(name: &Name) -> Result<CString, Errno> {
-    CString::new([name.1.to_bytes(), b".pgseal"].concat()).map_err(|_| Errno::EINVAL)
+    CString::new([name.path.to_bytes(), b".pgseal"].concat()).map_err(|_| Errno::EINVAL)
 }
 
 fn is_there(name: &Name) -> Result<bool, Errno> {
     let mut stat = MaybeUninit::<libc::stat>::uninit();
     let flags = libc::AT_SYMLINK_NOFOLLOW;
     // SAFETY: the name is terminated; the pointer is the buffer's own.
-    match check(unsafe { libc::fstatat(name.0, name.1.as_ptr(), stat.as_mut_ptr(), flags) }) {
+    match check(unsafe {
+        libc::fstatat(name.directory, name.path.as_ptr(), stat.as_mut_ptr(), flags)
+    }) {
         Ok(_) => Ok(true),
         Err(Errno(libc::ENOENT)) => Ok(false),
         Err(errno) => Err(errno),
@@ -501,5 +509,5 @@ fn is_there(name: &Name) -> Result<bool, Errno> {
 
 fn remove(name: &Name) {
     // SAFETY: the name is terminated.
-    unsafe { libc::unlinkat(name.0, name.1.as_ptr(), 0) };
+    unsafe { libc::unlinkat(name.directory, name.path.as_ptr(), 0) };
 }
