@@ -64,7 +64,11 @@ WRITTEN = [
     "WITH w AS (SELECT concat(text_, text_) AS c FROM t) SELECT count(c) FROM w", "SELECT 1 WHERE EXISTS (SELECT FROM t WHERE concat(text_) LIKE '%a%')",
     "SELECT concat(text_::email) FROM t", "EXPLAIN SELECT concat(text_) FROM t", "CREATE TABLE c AS SELECT concat(text_) FROM t",
     "DO $$ DECLARE a text; BEGIN a := concat((SELECT text_ FROM t)); END $$",
+    "SELECT to_json(text_) FROM empty", "SELECT to_jsonb(text_) FROM empty", "SELECT array_to_json(ARRAY[text_]) FROM empty",
+    "SELECT array_to_json(ARRAY[text_], true) FROM empty", "SELECT json_build_array(text_) FROM empty", "SELECT json_build_object('a', text_) FROM empty",
+    "SELECT jsonb_build_array(text_) FROM empty", "SELECT jsonb_build_object('a', text_) FROM empty",
 ]
+WRITTEN += ["SELECT json_object('a': text_) FROM empty", "SELECT json_array(text_) FROM empty"] * (int(VERSION) >= 16)
 # Ways to take a value for its text. The first three are of functions that are not immutable.
 WAYS = ["concat({})", "to_json({})::text", "json_build_object('a', ARRAY[{}])::text", "{}::text", "(ARRAY[{}])::text", "({} || ' '::text)",
         "quote_literal({})", "xmlelement(name a, {})::text"]
