@@ -30,7 +30,8 @@ FILES = {"int4": 45, "int8": 75, "float4": 45, "float8": 70, "numeric": 550, "te
          "timestamp": 75, "timestamptz": 120, "uuid": 20, "strings": 18, "select_distinct": 17, "aggregates": 65, "union": 55,
          "join": 180}
 # PostgreSQL's create_index.sql makes these; without them some statements compare each row with each.
-INDEXES = [("tenk1", "unique1"), ("tenk1", "unique2"), ("tenk1", "hundred"), ("onek", "unique1"), ("onek", "unique2")]
+INDEXES = [("tenk1", "unique1"), ("tenk1", "unique2"), ("tenk1", "hundred"), ("onek", "unique1"), ("onek", "unique2"),
+           ("tenk1", "thousand, tenthous")]
 QUERIES = {"select", "insert", "update", "delete", "values", "with", "merge", "table", "("}
 ON_BOTH = {"set", "reset", "begin", "start", "commit", "end", "rollback", "savepoint", "release", "analyze", "vacuum", "truncate", "drop"}
 MADE = re.compile(r"create\s+(unique\s+)?(temp\s+|temporary\s+|unlogged\s+|global\s+|local\s+)*(table|index|view)\b", re.I)
