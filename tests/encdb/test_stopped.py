@@ -75,6 +75,25 @@ class Stopped(Confidential):
         self.signal(signal.SIGCONT)
         self.assertEqual(self.said(session, "ROLLBACK;\n" + COMPARE + CURSOR + "COMMIT;\n"), ["0", "f"])
 
+    def test_a_session_that_is_ended_does_not_wait_for_it(self):
+        """While the leader's thread asks it to admit parallel workers."""
+        self.as_owner(self.cluster_of_it, TABLE + "ALTER TABLE t SET (parallel_workers = 2)")
+        session = self.cluster_of_it.session()
+        self.assertEqual(self.said(session, self.opening().replace("\\set ON_ERROR_STOP 1\n", "")), ["t"])
+        parallel = ("SET max_parallel_workers_per_gather = 2; SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0;"
+                    "SET min_parallel_table_scan_size = 0; SET parallel_leader_participation = off;\n")
+        self.assertEqual(self.said(session, parallel + COMPARE), ["0"])
+        self.signal(signal.SIGSTOP)
+        late = threading.Timer(20, self.signal, [signal.SIGCONT])
+        self.addCleanup(late.cancel)
+        late.start()
+        self.assertEqual(self.said(session, "SET statement_timeout = '300ms';\n" + COMPARE)[0], TIMEOUT)
+        begun = time.monotonic()
+        self.assertEqual(self.said(session, "DISCARD ALL;\n"), [])
+        self.assertLess(time.monotonic() - begun, 2)
+        self.signal(signal.SIGCONT)
+        self.assertRegex(self.said(session, COMPARE)[0], NO_SESSION)
+
     def test_one_that_is_full_says_so(self):
         full = self.evaluator("full", options=["--max-connections", "1"])
         server = self.server("full_server", form="isolated", socket=full.socket)

@@ -5,6 +5,7 @@
 //! the other side lives.
 
 use std::io::{self, IoSliceMut};
+use std::net::Shutdown;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -141,7 +142,13 @@ impl Ring {
 
     /// Returns a handle for a caller that only asks whether the evaluator still lives.
     pub fn life(&self) -> io::Result<Life> {
-        self.socket.try_clone().map(Life)
+        Life::of(&self.socket)
+    }
+
+    /// Ends the connection at once, whichever process or thread still has a descriptor of it.
+    pub fn end(&self) {
+        // It fails if the other side has ended it.
+        let _ = self.socket.shutdown(Shutdown::Both);
     }
 }
 
@@ -149,6 +156,11 @@ impl Ring {
 pub struct Life(UnixStream);
 
 impl Life {
+    /// Returns a handle on the connection over this socket.
+    pub fn of(socket: &UnixStream) -> io::Result<Self> {
+        socket.try_clone().map(Self)
+    }
+
     /// Whether the evaluator that took the connection still lives.
     pub fn lasts(&self) -> bool {
         is_open(&self.0)

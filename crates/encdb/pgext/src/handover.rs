@@ -66,22 +66,54 @@ pub(crate) enum Taken {
 }
 
 /// A leader's side, from its first session to the end of the process.
-pub(crate) struct Handover(Arc<Mutex<Left>>);
+pub(crate) struct Handover(Arc<Mutex<Slot>>);
+
+/// The place where a leader leaves things for its workers.
+struct Slot {
+    left: Left,
+    /// How often something was left here.
+    times: u64,
+}
 
 impl Handover {
     /// Begins to wait for workers, with nothing for them.
     pub(crate) fn begin(meeting: &Meeting, is_worker: IsWorker) -> io::Result<Self> {
         let listener = meeting.listen()?;
-        let left = Arc::new(Mutex::new(Left::Nothing));
-        let shared = Arc::clone(&left);
+        let slot = Arc::new(Mutex::new(Slot {
+            left: Left::Nothing,
+            times: 0,
+        }));
+        let shared = Arc::clone(&slot);
         let thread = thread::Builder::new().stack_size(STACK);
         without_signals(|| thread.spawn(move || wait(&listener, &shared, is_worker)))?;
-        Ok(Self(left))
+        Ok(Self(slot))
     }
 
-    /// Leaves this for workers, in place of what was there.
+    /// Leaves this for workers, in place of what was there. It does not wait for an evaluator that
+    /// is asked to admit a worker just then, and may have been stopped.
     pub(crate) fn leave(&self, left: Left) {
-        *lock(&self.0) = left;
+        let mut slot = lock(&self.0);
+        slot.times += 1;
+        slot.left = left;
+    }
+}
+
+impl Slot {
+    /// Takes a door out, or a copy of anything else; also the number by which
+    /// [`Slot::put_back`] knows that nothing else was left here since.
+    fn take(&mut self) -> (Left, u64) {
+        let taken = match &mut self.left {
+            Left::Session(session) => Left::Session(Arc::clone(session)),
+            other => std::mem::replace(other, Left::Nothing),
+        };
+        (taken, self.times)
+    }
+
+    /// Puts a door back, or drops it if the leader has left something else since.
+    fn put_back(&mut self, door: Door, times: u64) {
+        if self.times == times {
+            self.left = Left::Evaluator(door);
+        }
     }
 }
 
@@ -106,8 +138,8 @@ pub(crate) fn take(meeting: &Meeting, mut goes_on: impl FnMut() -> bool) -> io::
     }
 }
 
-fn lock(left: &Mutex<Left>) -> MutexGuard<'_, Left> {
-    left.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(slot: &Mutex<Slot>) -> MutexGuard<'_, Slot> {
+    slot.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Runs `begin` with all signals blocked, so that a thread that it begins takes none.
@@ -118,20 +150,20 @@ fn without_signals<T>(begin: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     begun
 }
 
-fn wait(listener: &UnixListener, left: &Mutex<Left>, is_worker: IsWorker) {
+fn wait(listener: &UnixListener, slot: &Mutex<Slot>, is_worker: IsWorker) {
     loop {
         match listener.accept() {
             // A process that is no worker is told nothing, and one that is gone needs nothing.
-            Ok((peer, _)) => drop(give(&peer, left, is_worker)),
+            Ok((peer, _)) => drop(give(&peer, slot, is_worker)),
             Err(_) => thread::sleep(PAUSE),
         }
     }
 }
 
-fn give(peer: &UnixStream, left: &Mutex<Left>, is_worker: IsWorker) -> io::Result<()> {
+fn give(peer: &UnixStream, slot: &Mutex<Slot>, is_worker: IsWorker) -> io::Result<()> {
     peers::know_worker(peer, is_worker)?;
     // The lock is not held here: the leader does not wait for a worker that does not read.
-    match Gift::of(left) {
+    match Gift::of(slot) {
         Gift::Nothing => peers::send(peer, NOTHING, &[], &[]),
         Gift::Session(session) => peers::send(peer, SESSION, &session, &[]),
         Gift::Evaluator(admitted) => match admitted {
@@ -153,14 +185,19 @@ enum Gift {
 }
 
 impl Gift {
-    /// Takes it from what is left now. A door stays locked while the evaluator admits the worker:
-    /// its tickets advance, and it holds the leader's connection, with which the session ends. So
-    /// no door outlives [`Handover::leave`].
-    fn of(left: &Mutex<Left>) -> Self {
-        match &mut *lock(left) {
+    /// Takes it from what is left now. A door is taken out while the evaluator admits the worker,
+    /// because its tickets advance, and because the leader must not wait for the evaluator. One
+    /// thread does this, so that no other worker misses the door.
+    fn of(slot: &Mutex<Slot>) -> Self {
+        let (left, times) = lock(slot).take();
+        match left {
             Left::Nothing => Self::Nothing,
-            Left::Session(session) => Self::Session(Arc::clone(session)),
-            Left::Evaluator(door) => Self::Evaluator(door.admit_one()),
+            Left::Session(session) => Self::Session(session),
+            Left::Evaluator(mut door) => {
+                let admitted = door.admit_one();
+                lock(slot).put_back(door, times);
+                Self::Evaluator(admitted)
+            }
         }
     }
 }
@@ -228,6 +265,8 @@ mod tests {
     use std::os::fd::OwnedFd;
     use std::os::unix::net::UnixStream as Stream;
 
+    use pgseal_crypto::Secret;
+
     use super::*;
 
     extern "C" fn anybody(_: c_int) -> c_int {
@@ -274,6 +313,48 @@ mod tests {
         let begun = Instant::now();
         handover.leave(Left::Nothing);
         assert!(begun.elapsed() < PATIENCE / 5);
+    }
+
+    #[test]
+    fn a_leader_does_not_wait_for_an_evaluator_that_does_not_answer() {
+        let socket = std::env::temp_dir().join(format!("pgseal-handover-{}", this()));
+        let stopped = UnixListener::bind(&socket).expect("a socket");
+        let (leads, _evaluator) = Stream::pair().expect("two sockets");
+        let door = || Door {
+            socket: socket.clone(),
+            database: [0; 16],
+            role: 10,
+            tickets: Tickets::new(Secret::generate().expect("random bytes")),
+            life: Life::of(&leads).expect("a descriptor"),
+        };
+        let meeting = || Meeting::new(&[7; 32], 1, this());
+        let handover = Handover::begin(&meeting(), anybody).expect("a socket");
+        let asks = || thread::spawn(move || take(&meeting(), || true));
+        let refused = |worker: thread::JoinHandle<io::Result<Taken>>| {
+            let taken = worker.join().expect("no panic").expect("an answer");
+            matches!(taken, Taken::Evaluator(_, None))
+        };
+        for leaves in [Left::Nothing, Left::Session(b"session".to_vec().into())] {
+            handover.leave(Left::Evaluator(door()));
+            let worker = asks();
+            let (asked, _) = stopped.accept().expect("the leader's thread");
+            let begun = Instant::now();
+            handover.leave(leaves);
+            assert!(begun.elapsed() < PATIENCE / 5);
+            drop(asked);
+            assert!(refused(worker));
+            // The next worker gets what was left then, and not the door.
+            let next = asks().join().expect("no panic").expect("an answer");
+            assert!(matches!(next, Taken::Nothing | Taken::Session(_)));
+        }
+        // A door that nothing took the place of is there for the next worker.
+        handover.leave(Left::Evaluator(door()));
+        for _ in 0..2 {
+            let worker = asks();
+            drop(stopped.accept().expect("the leader's thread"));
+            assert!(refused(worker));
+        }
+        std::fs::remove_file(&socket).expect("the socket");
     }
 
     #[test]

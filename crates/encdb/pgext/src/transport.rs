@@ -164,6 +164,14 @@ impl Isolated {
     }
 }
 
+/// The session ends with its backend's side, also while the thread that waits for workers has a
+/// [`Life`] of the connection.
+impl Drop for Isolated {
+    fn drop(&mut self) {
+        self.ring.end();
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
