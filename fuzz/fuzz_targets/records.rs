@@ -4,7 +4,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use pgseal_convert::journal::Journal;
+use pgseal_storage::journal::Journal;
 use pgseal_crypto::MasterKey;
 
 use pgseal_format::{handover, Payload, ReceiverToken};

@@ -15,8 +15,8 @@ use std::{fs, io};
 /// program that wrappers run, which holds master keys, and the library of every server.
 const TREES: [(&str, usize); 3] = [
     ("pgseal", 193),
-    ("pgseal-wrapper", 54),
-    ("pgseal-preload", 31),
+    ("pgseal-wrapper", 43),
+    ("pgseal-preload", 29),
 ];
 /// Packages that are never linked with what holds master keys: a parser of command lines, an
 /// asynchronous runtime, TLS and charts.

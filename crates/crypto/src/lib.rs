@@ -29,6 +29,8 @@ pub mod foreign;
 pub mod mac;
 mod master;
 pub mod passphrase;
+#[cfg(feature = "prf")]
+mod prf;
 mod random;
 mod secret;
 pub mod sign;
@@ -40,9 +42,11 @@ mod xts;
 pub use aead::NotAuthentic;
 pub use awslc::{route_allocations, Allocate, Reallocate, Release};
 pub use cipher::FileCipher;
-pub use digest::{sha256, sha512, Prf};
+pub use digest::{sha256, sha512};
 pub use file_id::{FileId, Fork};
 pub use master::{KeyId, MasterKey};
+#[cfg(feature = "prf")]
+pub use prf::Prf;
 pub use random::{random_bytes, RandomError};
 pub use secret::{Mac, Nonces, Secret};
 pub use wipe::without_trace;
@@ -119,5 +123,5 @@ pub struct UnknownKeyLength(pub u16);
 
 /// Compares in a time that depends only on the lengths.
 pub fn equal(a: &[u8], b: &[u8]) -> bool {
-    subtle::ConstantTimeEq::ct_eq(a, b).into()
+    aws_lc_rs::constant_time::verify_slices_are_equal(a, b).is_ok()
 }

@@ -13,6 +13,7 @@ mod audit;
 mod cli;
 mod cmd;
 mod convert;
+mod describe;
 mod doctor;
 mod free_space;
 mod output;

@@ -13,7 +13,6 @@ use pgseal_crypto::Suite;
 use pgseal_format::{Header, KeyImage};
 use pgseal_keys::check;
 use pgseal_keys::cluster::{ClusterError, Root};
-use pgseal_keys::describe::{self, SlotView};
 use pgseal_keys::exit::{self, Failure};
 use pgseal_keys::keybin::KeyDir;
 use pgseal_keys::postgres;
@@ -22,6 +21,7 @@ use pgseal_keys::unlock::{unlock, Unlocked};
 use serde::Serialize;
 
 use crate::cli::StatusArgs;
+use crate::describe::{self, SlotView};
 use crate::output;
 use crate::versions::{Library, Loaded, Versions, NOT_KNOWN};
 use pgseal_keys::conversion::refuse_converting;
@@ -36,8 +36,20 @@ struct Status {
     unsupported: Option<String>,
     #[serde(flatten)]
     key_file: Option<KeyFileStatus>,
+    #[serde(with = "ServerView")]
     server: Server,
     versions: Versions,
+}
+
+/// A server as JSON has it.
+#[derive(Serialize)]
+#[serde(remote = "Server", tag = "state", rename_all = "snake_case")]
+enum ServerView {
+    Stopped,
+    RunningSealed { pid: u32 },
+    RunningUnsealed { pid: u32 },
+    RunningPlain { pid: u32 },
+    RunningUnknown { pid: u32 },
 }
 
 #[derive(Serialize)]

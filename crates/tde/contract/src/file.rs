@@ -14,6 +14,6 @@ pub const KEY_SETTINGS: Word = Word(c"pgseal.toml");
 pub const KEY_PATH: Word = Word(c"pg_encryption/key.bin");
 /// The preloaded library, as it is installed.
 pub const LIBRARY: Word = Word(c"libpgseal.so");
-/// What the name of a mapping begins with by which a server shows the version of its library; the
+/// The beginning of the name of a mapping by which a server shows the version of its library; the
 /// version follows.
 pub const LIBRARY_MAPPING: Word = Word(c"libpgseal ");

@@ -1,6 +1,6 @@
 //! The calls that a conversion makes to the file system. Names are paths below the data directory.
 
-use crate::journal::Journal;
+use crate::Journal;
 use pgseal_storage::{Disk, Errno};
 
 /// The files of a cluster. Several threads use it, each on its own directories or files.

@@ -8,15 +8,14 @@
 //! Pure over these two traits: the command brings the file system, the tests one that forgets what
 //! was not synced.
 //!
-//! Reading order: [`journal`] (what is being done), [`plan`] (what becomes of which name), [`copy`]
+//! Reading order: [`Journal`] (what is being done), [`plan`] (what becomes of which name), [`copy`]
 //! (the bytes of one file), [`steps`] (the order of writes).
 #![forbid(unsafe_code)]
 
 pub mod copy;
 pub mod files;
-pub mod journal;
 pub mod plan;
 pub mod steps;
 
 pub use files::{Files, KeyDirectory};
-pub use journal::{Journal, Kind, Phase};
+pub use pgseal_storage::journal::{Journal, Kind, Phase};

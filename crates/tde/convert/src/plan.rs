@@ -2,7 +2,7 @@
 //! (docs/format/conversion.md#what-becomes-of-a-file).
 
 use crate::files::directory_of;
-use crate::journal::Journal;
+use crate::Journal;
 use pgseal_storage::classify::{classify, Class, Kind};
 use pgseal_storage::control::Control;
 use pgseal_storage::layout::{Root, Spec};

@@ -3,8 +3,8 @@
 
 use crate::copy::{copy, Work, Zeros};
 use crate::files::{directory_of, Files, KeyDirectory};
-use crate::journal::{Journal, Phase};
 use crate::plan::{batches, control_task, part, stored, Plan, Task, CONTROL};
+use crate::{Journal, Phase};
 use pgseal_crypto::{FileCipher, KeyLength, MasterKey, UNIT};
 use pgseal_storage::control::{Control, ControlError};
 use pgseal_storage::layout::Spec;

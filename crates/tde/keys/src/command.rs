@@ -11,19 +11,19 @@
 
 use std::env::{self, VarError};
 use std::ffi::OsString;
-use std::fs;
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use nix::poll::PollTimeout;
 use nix::sys::signal::{killpg, Signal};
-use nix::unistd::{geteuid, Pid};
+use nix::unistd::{geteuid, mkdtemp, Pid};
 use pgseal_contract::variable;
 use zeroize::Zeroizing;
 
@@ -132,12 +132,12 @@ pub fn key(line: &str, rights: Option<Rights>, data: &Path) -> Result<Secret, Co
 /// Runs the wrap command `template`, and returns what it writes for `payload`.
 pub fn wrap(template: &str, payload: &[u8], data: &Path) -> Result<Vec<u8>, CommandError> {
     let failed = |error| CommandError::Io(Purpose::Wrap, error);
-    let dir = tempfile::Builder::new()
-        .permissions(fs::Permissions::from_mode(0o700))
-        .tempdir()
-        .map_err(failed)?;
-    let file = tempfile::NamedTempFile::new_in(&dir).map_err(failed)?;
-    let name = file.path().to_string_lossy().into_owned();
+    let dir = PrivateDirectory::new().map_err(failed)?;
+    let path = dir.0.join("wrapped");
+    let mut new = OpenOptions::new();
+    let file = new.write(true).create_new(true).mode(0o600).open(&path);
+    file.map_err(failed)?;
+    let name = path.to_string_lossy().into_owned();
     run(
         Purpose::Wrap,
         (template, None),
@@ -146,7 +146,7 @@ pub fn wrap(template: &str, payload: &[u8], data: &Path) -> Result<Vec<u8>, Comm
         Stdin::Payload(payload),
     )?;
     let mut wrapped = Vec::new();
-    let reader = fs::File::open(file.path()).map_err(failed)?;
+    let reader = File::open(&path).map_err(failed)?;
     reader
         .take(MAX_WRAPPED + 1)
         .read_to_end(&mut wrapped)
@@ -155,6 +155,23 @@ pub fn wrap(template: &str, payload: &[u8], data: &Path) -> Result<Vec<u8>, Comm
         0 => Err(CommandError::NothingWritten),
         len if u64::try_from(len).is_ok_and(|len| len <= MAX_WRAPPED) => Ok(wrapped),
         _ => Err(CommandError::TooMuchWritten),
+    }
+}
+
+/// A directory that only this user enters; it is removed with its files when this is dropped.
+struct PrivateDirectory(PathBuf);
+
+impl PrivateDirectory {
+    fn new() -> io::Result<Self> {
+        let template = env::temp_dir().join("pgseal.XXXXXX");
+        Ok(Self(mkdtemp(&template)?))
+    }
+}
+
+impl Drop for PrivateDirectory {
+    fn drop(&mut self) {
+        // A wrapped key that stays there opens nothing without its secret.
+        let _ = fs::remove_dir_all(&self.0);
     }
 }
 

@@ -5,8 +5,7 @@ use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-use pgseal_convert::journal::JournalError;
-use pgseal_convert::{Journal, Kind};
+use pgseal_storage::journal::{Journal, JournalError, Kind};
 
 use crate::exit::{Code, Exit};
 use crate::keybin::DIR;

@@ -15,10 +15,10 @@ use nix::fcntl::{Flock, FlockArg};
 use nix::unistd::geteuid;
 use pgseal_contract::file;
 use pgseal_format::{Header, KeyFileError, KeyImage, BOUND_HEADER, MAX_FILE};
-use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
 use crate::exit::{Code, Exit};
+use crate::settings::Settings;
 use crate::writer::Source;
 use crate::Store;
 
@@ -65,11 +65,8 @@ impl Exit for KeyBinError {
 #[error("{0}, so a key.bin that is rotated by hand would not open: `pgseal key rotate` or `pgseal key wrap` writes it anew")]
 pub struct CopyError(&'static str);
 
-#[derive(Serialize, Deserialize)]
-struct Settings {
-    /// the bound header in hexadecimal
-    header: String,
-}
+/// The setting in `pgseal.toml`: the bound header in hexadecimal.
+const HEADER: &str = "header";
 
 /// The directory of a cluster's key file.
 pub struct KeyDir {
@@ -121,8 +118,8 @@ impl KeyDir {
             .map(|name| fs::read_to_string(self.path.join(name)).ok());
         own.or(beside)
             .as_deref()
-            .and_then(|text| toml::from_str::<Settings>(text).ok())
-            .and_then(|settings| unhex(&settings.header))
+            .and_then(|text| Settings::parse(text).ok()?.take(HEADER).ok()?)
+            .and_then(|header| unhex(&header))
             .and_then(|bytes| Header::from_bound(&bytes))
             .ok_or_else(|| KeyBinError::NoHeader(self.key_bin(), SETTINGS))
     }
@@ -281,11 +278,8 @@ fn read(path: &Path) -> Result<(Zeroizing<Vec<u8>>, Source), KeyBinError> {
 
 /// Returns the text of `pgseal.toml`.
 pub fn settings(header: &Header) -> String {
-    let settings = Settings {
-        header: hex(&header.bound()),
-    };
-    let text = toml::to_string(&settings).expect("a table of strings is TOML");
-    format!("# Written with the key; used only if key.bin is one raw wrapped key.\n{text}")
+    let bound = hex(&header.bound());
+    format!("# Written with the key; used only if key.bin is one raw wrapped key.\n{HEADER} = \"{bound}\"\n")
 }
 
 /// Gives a file that was just made to the owner of `like`, if this process is root. A server does

@@ -13,10 +13,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use pgseal_format::ClusterId;
-use serde::de::DeserializeOwned;
-use serde::Deserialize;
 
 use crate::exit::{Code, Exit};
+use crate::settings::Settings;
 
 const DIR: &str = "/etc/pgseal";
 
@@ -40,27 +39,33 @@ impl Exit for MachineError {
 }
 
 /// The machine's settings for one cluster.
-#[derive(Debug, Default, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Default, PartialEq)]
 pub struct Cluster {
     pub key_unwrap_command: Option<String>,
     pub encryption_key_command: Option<String>,
     pub passphrase_file: Option<PathBuf>,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Policy {
-    #[serde(default)]
-    policy: Rule,
+impl Cluster {
+    fn of(mut settings: Settings) -> Result<Self, String> {
+        let cluster = Self {
+            key_unwrap_command: settings.take("key_unwrap_command")?,
+            encryption_key_command: settings.take("encryption_key_command")?,
+            passphrase_file: settings.take("passphrase_file")?.map(PathBuf::from),
+        };
+        settings.finish().map(|()| cluster)
+    }
 }
 
-#[derive(Default, Deserialize, PartialEq)]
-#[serde(rename_all = "lowercase")]
-enum Rule {
-    #[default]
-    Stored,
-    External,
+/// Whether no stored command may run, by `policy.toml`.
+fn is_external(mut settings: Settings) -> Result<bool, String> {
+    let policy = settings.take("policy")?;
+    settings.finish()?;
+    match policy.as_deref() {
+        None | Some("stored") => Ok(false),
+        Some("external") => Ok(true),
+        Some(other) => Err(format!("policy is {other}, not stored or external")),
+    }
 }
 
 /// A directory of settings, and who must own it.
@@ -82,13 +87,12 @@ impl Machine<'static> {
 impl Machine<'_> {
     /// Whether no stored command may run.
     pub fn is_external(&self) -> Result<bool, MachineError> {
-        let policy: Policy = self.read("policy.toml")?;
-        Ok(policy.policy == Rule::External)
+        self.read("policy.toml", is_external)
     }
 
     /// Reads the settings of one cluster.
     pub fn cluster(&self, id: ClusterId) -> Result<Cluster, MachineError> {
-        self.read(&Self::name_of(id))
+        self.read(&Self::name_of(id), Cluster::of)
     }
 
     /// Returns the path of a cluster's settings, whether or not they exist.
@@ -100,7 +104,12 @@ impl Machine<'_> {
         format!("{id}.toml")
     }
 
-    fn read<T: DeserializeOwned + Default>(&self, name: &str) -> Result<T, MachineError> {
+    /// Reads a file, which `understand` takes apart. A file that is not there says nothing.
+    fn read<T: Default>(
+        &self,
+        name: &str,
+        understand: impl FnOnce(Settings) -> Result<T, String>,
+    ) -> Result<T, MachineError> {
         let path = self.dir.join(name);
         let text = match fs::read_to_string(&path) {
             Ok(text) => text,
@@ -114,7 +123,8 @@ impl Machine<'_> {
                 return Err(MachineError::Owner(path.to_owned()));
             }
         }
-        toml::from_str(&text).map_err(|error| MachineError::Syntax(path, error.message().into()))
+        let understood = Settings::parse(&text).and_then(understand);
+        understood.map_err(|why| MachineError::Syntax(path, why))
     }
 
     /// Returns the error for a file that cannot be read. A directory that cannot be entered hides

@@ -12,8 +12,6 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-use serde::Serialize;
-
 use crate::exit::{Code, Exit};
 
 /// The pid file of a data directory.
@@ -91,8 +89,6 @@ pub fn named(pid_file: &Path) -> Result<Option<Named>, PidFileError> {
 }
 
 /// Whether a server runs, and with the library or without.
-#[derive(Serialize)]
-#[serde(tag = "state", rename_all = "snake_case")]
 pub enum Server {
     Stopped,
     RunningSealed {

@@ -11,12 +11,13 @@
 //! [`sealed`] (ranges to transfers), [`restore`] (renames across identities), [`wal`] (segment
 //! names and page headers), [`tar`] and [`passing`] (segments in a tar, and before compression),
 //! [`control`] (the few fields of `pg_control` that decide something), [`version`] (which
-//! PostgreSQL may run).
+//! PostgreSQL may run), [`journal`] (whether a cluster is being converted).
 #![forbid(unsafe_code)]
 
 pub mod classify;
 pub mod control;
 pub mod disk;
+pub mod journal;
 pub mod layout;
 pub mod passing;
 pub mod restore;

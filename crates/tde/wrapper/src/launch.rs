@@ -20,6 +20,7 @@ use nix::sys::statvfs::{statvfs, FsFlags};
 use pgseal_contract::{file, variable};
 use pgseal_keys::exit::{Code, Exit, Failure};
 use pgseal_keys::key_set::{KeySet, KeySetError, KEYS_FD};
+use rustix::fs::getxattr_query;
 
 use crate::supervise;
 
@@ -283,8 +284,8 @@ fn check_program(path: &Path) -> Result<(), LaunchError> {
     if mode & 0o6000 != 0 {
         return Err(LaunchError::SetUid(path.to_owned()));
     }
-    match xattr::get_deref(path, "security.capability") {
-        Ok(Some(_)) => Err(LaunchError::Capabilities(path.to_owned())),
-        _ => Ok(()),
+    match getxattr_query(path, "security.capability") {
+        Ok(_) => Err(LaunchError::Capabilities(path.to_owned())),
+        Err(_) => Ok(()),
     }
 }

@@ -6,7 +6,6 @@ use std::process::ExitCode;
 
 use pgseal_format::{Header, SecretSource, Slot, SlotKind};
 use pgseal_keys::cluster::Root;
-use pgseal_keys::describe;
 use pgseal_keys::exit::{self, Code, Exit, Failure};
 use pgseal_keys::keybin::{CopyError, KeyDir, DIR, SETTINGS};
 use pgseal_keys::passphrase::{PassphraseError, Source};
@@ -14,6 +13,7 @@ use pgseal_keys::unlock::{unlock, Opener, SlotError, UnlockError, Unlocked, Ways
 use pgseal_keys::DerivedError;
 
 use crate::cli::CheckArgs;
+use crate::describe;
 use crate::output;
 
 /// Some slots open, and of others that is not known.

@@ -1,8 +1,9 @@
-//! The journal: 64 bytes that say what is being done to a cluster, and how far it is.
+//! The journal of a conversion: 64 bytes that say what is being done to a cluster, and how far it
+//! is. Whatever opens a cluster looks for one, so it is here and not with the conversions.
 
+use crate::control::Control;
+use crate::wal::is_segment_size;
 use pgseal_crypto::KeyId;
-use pgseal_storage::control::Control;
-use pgseal_storage::wal::is_segment_size;
 
 /// Bytes of a journal.
 pub const SIZE: usize = 64;
@@ -181,7 +182,7 @@ mod tests {
             system_id: 0x0102_0304_0506_0708,
             version: 1300,
             catalog_version: 202_209_061,
-            state: pgseal_storage::control::State::ShutDown,
+            state: crate::control::State::ShutDown,
             checkpoint: 0x0300_0028,
             timeline: 1,
             block_size: 8192,

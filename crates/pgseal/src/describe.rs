@@ -3,11 +3,10 @@
 use std::path::Path;
 
 use pgseal_format::{KeyImage, SecretSource, Slot, SlotKind};
+use pgseal_keys::keybin::KeyDir;
+use pgseal_keys::unlock::{Opener, UnlockError, Ways};
+use pgseal_keys::{SourceError, Sources};
 use serde::Serialize;
-
-use crate::keybin::KeyDir;
-use crate::unlock::{Opener, UnlockError, Ways};
-use crate::{SourceError, Sources};
 
 /// A slot, for people and machines.
 #[derive(Serialize)]
