@@ -25,7 +25,7 @@ use crate::convert::Request;
 #[derive(Parser)]
 #[command(
     name = "pgseal",
-    version = env!("PGSEAL_BUILD"),
+    version = crate::VERSION,
     arg_required_else_help = true,
     term_width = 80
 )]

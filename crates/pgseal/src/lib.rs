@@ -9,19 +9,11 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod archive;
-mod audit;
 mod cli;
 mod cmd;
 mod convert;
-mod describe;
-mod doctor;
 mod free_space;
 mod output;
-mod pages;
-mod scan;
-mod unlisted;
-mod verify;
-mod versions;
 
 use std::env;
 use std::io::{self, IsTerminal, Write};
@@ -30,6 +22,9 @@ use std::process::ExitCode;
 use clap::Parser;
 use pgseal_keys::exit::Code;
 use pgseal_keys::{interrupt, memory};
+
+/// The version, the commit and the profile of this build.
+const VERSION: &str = env!("PGSEAL_BUILD");
 
 /// `pgseal SUBCOMMAND …`
 pub fn command() -> ExitCode {

@@ -6,10 +6,9 @@
 
 use std::fmt::Display;
 use std::io::{self, ErrorKind, Write};
-use std::path::Path;
 
 use pgseal_keys::exit::{Code, Exit};
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 /// Why a result could not be told.
 #[derive(Debug, thiserror::Error)]
@@ -60,16 +59,6 @@ pub fn json(report: &impl Serialize) -> String {
     let mut text = text.expect("plain data is JSON: its paths are lossy texts");
     text.push('\n');
     text
-}
-
-/// A path as JSON can have it, which is UTF-8 throughout.
-pub fn lossy<S: Serializer>(path: impl AsRef<Path>, to: S) -> Result<S::Ok, S::Error> {
-    to.serialize_str(&path.as_ref().to_string_lossy())
-}
-
-/// A speed for people, who get sizes in MiB and GiB; JSON has powers of ten.
-pub fn gibibytes(gigabytes: f64) -> f64 {
-    gigabytes * 1e9 / f64::from(1 << 30)
 }
 
 fn told(written: io::Result<()>) -> Result<(), OutputError> {

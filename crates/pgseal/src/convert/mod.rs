@@ -19,6 +19,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use indicatif::ProgressBar;
+use pgseal_check::scan::walk::{walk, WalkError};
+use pgseal_check::scan::{pool, progress};
+use pgseal_check::verify::printable;
 use pgseal_convert::copy::Work;
 use pgseal_convert::plan::{Geometry, Plan, Task, CONTROL};
 use pgseal_convert::steps::{self, ControlFailed, Ends, Failed, Key};
@@ -36,9 +39,6 @@ use pgseal_storage::wal::ClearWal;
 use pgseal_storage::Errno;
 
 use crate::output;
-use crate::scan::walk::{walk, WalkError};
-use crate::scan::{pool, progress};
-use crate::verify::printable;
 use key_directory::Keys;
 use lock::Lock;
 use obstacle::Obstacle;

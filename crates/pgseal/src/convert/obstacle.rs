@@ -9,6 +9,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use nix::unistd::{eaccess, getegid, geteuid, getgroups, AccessFlags};
+use pgseal_check::pages::randomness::{look_between_holes, Look, BLOCK};
+use pgseal_check::scan::walk::{is_place, Found, Inode, Odd, Walk};
+use pgseal_check::verify::printable;
 use pgseal_convert::files::directory_of;
 use pgseal_convert::plan::{action, is_copy, Action, Geometry};
 use pgseal_convert::Kind;
@@ -23,9 +26,6 @@ use pgseal_storage::wal::{WalName, NAME_LEN};
 
 use super::key_directory::Keys;
 use super::survey::{look, SurveyError};
-use crate::pages::randomness::{look_between_holes, Look, BLOCK};
-use crate::scan::walk::{is_place, Found, Inode, Odd, Walk};
-use crate::verify::printable;
 
 /// Something that must change before the cluster can be converted.
 #[derive(Debug, thiserror::Error)]
@@ -256,7 +256,7 @@ fn looks_clear(file: &Found) -> Result<bool, SurveyError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scan::walk::walk;
+    use pgseal_check::scan::walk::walk;
 
     #[test]
     fn a_group_that_cannot_be_given_is_an_obstacle() {

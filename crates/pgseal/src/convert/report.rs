@@ -9,14 +9,14 @@ use std::time::Duration;
 use indicatif::HumanBytes;
 use nix::sys::resource::{getrusage, UsageWho};
 use nix::sys::time::TimeValLike;
+use pgseal_check::report::{gibibytes, lossy};
+use pgseal_check::unlisted::listed;
 use pgseal_convert::plan::Plan;
 use pgseal_convert::Kind;
 use pgseal_storage::wal::ClearWal;
 use serde::Serialize;
 
 use super::survey::{Space, Survey};
-use crate::output;
-use crate::unlisted::listed;
 
 /// How far the conversion has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -60,7 +60,7 @@ pub struct Outlook<'a> {
     /// The verb for the command's work on files, for people.
     #[serde(skip)]
     verb: &'static str,
-    #[serde(serialize_with = "output::lossy")]
+    #[serde(serialize_with = "lossy")]
     data_directory: &'a Path,
     /// An interrupted conversion goes on.
     resumes: bool,
@@ -148,7 +148,7 @@ impl Display for Outlook<'_> {
 #[derive(Serialize)]
 pub struct Done {
     command: &'static str,
-    #[serde(serialize_with = "output::lossy")]
+    #[serde(serialize_with = "lossy")]
     data_directory: PathBuf,
     files: usize,
     pub bytes: u64,
@@ -209,7 +209,7 @@ impl Display for Done {
             self.files,
             HumanBytes(self.bytes),
             self.seconds,
-            output::gibibytes(self.gigabytes_per_second),
+            gibibytes(self.gigabytes_per_second),
             self.cpu_seconds,
             self.threads
         )?;

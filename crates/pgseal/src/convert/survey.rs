@@ -10,6 +10,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use pgseal_check::report::lossy;
+use pgseal_check::scan::walk::{walk, Walk, WalkError};
+use pgseal_check::unlisted::unlisted;
 use pgseal_convert::plan::{batches, Geometry, Plan};
 use pgseal_convert::{Journal, Kind, Phase};
 use pgseal_storage::control::Control;
@@ -17,15 +20,12 @@ use serde::Serialize;
 
 use super::obstacle::{self, Obstacle};
 use crate::free_space::free_space;
-use crate::output;
-use crate::scan::walk::{walk, Walk, WalkError};
-use crate::unlisted::unlisted;
 
 /// Space on one file system.
 #[derive(Debug, Serialize)]
 pub struct Space {
     /// A directory on it.
-    #[serde(serialize_with = "output::lossy")]
+    #[serde(serialize_with = "lossy")]
     pub path: PathBuf,
     /// Bytes that copies take at once.
     pub needed: u64,

@@ -19,9 +19,9 @@ pub const WAL_SIZE: u64 = 16 << 20;
 /// The blocks of [`RELATION`]; those between hold zeros that were written.
 pub const HEAP_BLOCKS: [u64; 2] = [0, 5];
 
-/// Page `index` of tests/data/pages15.bin; what it is stands in src/pages/samples.rs.
+/// Returns page `index` of pages15.bin; crates/tde/check/src/pages/samples.rs says what each is.
 pub fn sample(index: usize) -> Vec<u8> {
-    let all = include_bytes!("../data/pages15.bin");
+    let all = include_bytes!("../../../tde/check/tests/data/pages15.bin");
     all[index * UNIT..(index + 1) * UNIT].to_vec()
 }
 

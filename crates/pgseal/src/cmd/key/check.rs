@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use pgseal_check::describe;
 use pgseal_format::{Header, SecretSource, Slot, SlotKind};
 use pgseal_keys::cluster::Root;
 use pgseal_keys::exit::{self, Code, Exit, Failure};
@@ -13,7 +14,6 @@ use pgseal_keys::unlock::{unlock, Opener, SlotError, UnlockError, Unlocked, Ways
 use pgseal_keys::DerivedError;
 
 use crate::cli::CheckArgs;
-use crate::describe;
 use crate::output;
 
 /// Some slots open, and of others that is not known.

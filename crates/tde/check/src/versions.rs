@@ -11,9 +11,6 @@ use pgseal_wrapper::ask::ask;
 use pgseal_wrapper::launch;
 use serde::Serialize;
 
-/// The version of this command.
-pub const COMMAND: &str = env!("PGSEAL_BUILD");
-
 /// The text for a version that nothing says.
 pub const NOT_KNOWN: &str = "not known";
 
@@ -29,10 +26,14 @@ pub struct Versions {
 
 impl Versions {
     /// Returns the versions, with the answer of the library and what the server has mapped.
-    pub fn of(library: &Result<Library, Failure>, loaded: Option<&Loaded>) -> Self {
+    pub fn of(
+        command: &'static str,
+        library: &Result<Library, Failure>,
+        loaded: Option<&Loaded>,
+    ) -> Self {
         let library = library.as_ref().ok();
         Self {
-            command: COMMAND,
+            command,
             library: library.and_then(|library| library.version.clone()),
             server_library: loaded.and_then(|loaded| loaded.version.clone()),
         }

@@ -12,6 +12,7 @@
 
 mod canary;
 mod report;
+mod run;
 
 use std::fs::File;
 use std::io::ErrorKind;
@@ -30,6 +31,7 @@ use crate::pages::{header, Page};
 use crate::scan::walk::Found;
 pub use canary::{Canaries, Canary, CanaryError};
 pub use report::{Report, Unread};
+pub use run::{audit_all, Options};
 
 /// Bytes that are read at once: whole pages.
 const RUN: usize = 128 * UNIT;

@@ -21,6 +21,7 @@ mod reader;
 mod recovery;
 mod remedy;
 mod report;
+mod run;
 mod segments;
 mod shared;
 mod wal;
@@ -43,6 +44,7 @@ use crate::scan::walk::Found;
 pub use fault::Fault;
 use recovery::{Recovery, WalSegment};
 pub use report::{Report, Results, Unknown, Verdict};
+pub use run::{refuse_running, verify, Options, ServerRuns};
 pub use shared::Shared;
 
 /// The rows of the summary.

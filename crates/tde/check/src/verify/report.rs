@@ -11,12 +11,12 @@ use serde::Serialize;
 use super::remedy::Remedy;
 use super::segments::holes_below_writing;
 use super::{Checked, Fault, Shared, Sort};
-use crate::output;
+use crate::report;
 
 /// All of it, as JSON has it.
 #[derive(Serialize)]
 pub struct Report {
-    #[serde(serialize_with = "output::lossy")]
+    #[serde(serialize_with = "report::lossy")]
     pub data_directory: PathBuf,
     /// Whether the cluster was shut down in order; otherwise pages may be torn.
     pub shut_down: bool,
@@ -142,7 +142,7 @@ impl Display for Report {
             "{:.2} s, {:.2} GiB/s on {} threads; not read: {} unencrypted files, {} that this \
             key does not open",
             self.seconds,
-            output::gibibytes(self.gigabytes_per_second),
+            report::gibibytes(self.gigabytes_per_second),
             self.threads,
             self.clear_files,
             self.skipped_files

@@ -3,23 +3,23 @@
 //! started again.
 
 use super::Finding;
-use crate::versions::{Library, Loaded, COMMAND, NOT_KNOWN};
+use crate::versions::{Library, Loaded, NOT_KNOWN};
 
-/// States the version of this command.
-pub fn command() -> Finding {
-    Finding::good("command", COMMAND)
+/// States the version of the command.
+pub fn command(version: &str) -> Finding {
+    Finding::good("command", version)
 }
 
 /// Judges the version of the library that wrappers load: it comes from the same build as the
 /// command.
-pub fn library(library: &Library) -> Finding {
+pub fn library(library: &Library, command: &str) -> Finding {
     let about = "library version";
     match library.version.as_deref() {
-        Some(COMMAND) => Finding::good(about, COMMAND),
+        Some(version) if version == command => Finding::good(about, command),
         version => Finding::advice(
             about,
             format_args!(
-                "{}, but the command is {COMMAND}: install both from one build",
+                "{}, but the command is {command}: install both from one build",
                 version.unwrap_or(NOT_KNOWN)
             ),
         ),
@@ -70,6 +70,7 @@ mod tests {
     use super::*;
     use crate::doctor::Verdict;
 
+    const COMMAND: &str = "0.1.0 (commit 0f04deb9a1b2, release build)";
     const PATH: &str = "/opt/pgseal/lib/libpgseal.so";
 
     fn installed(version: Option<&str>) -> Library {
@@ -89,13 +90,16 @@ mod tests {
 
     #[test]
     fn command_and_library_are_of_one_build() {
-        assert_eq!(library(&installed(Some(COMMAND))).verdict, Verdict::Good);
-        let other = library(&installed(Some("0.0.9 (release build)")));
+        assert_eq!(
+            library(&installed(Some(COMMAND)), COMMAND).verdict,
+            Verdict::Good
+        );
+        let other = library(&installed(Some("0.0.9 (release build)")), COMMAND);
         let sentence = format!(
             "0.0.9 (release build), but the command is {COMMAND}: install both from one build"
         );
         assert_eq!((other.verdict, other.text), (Verdict::Advice, sentence));
-        let older = library(&installed(None));
+        let older = library(&installed(None), COMMAND);
         assert_eq!(older.verdict, Verdict::Advice);
         assert!(older.text.starts_with("not known, but"), "{}", older.text);
     }

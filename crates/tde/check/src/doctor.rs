@@ -2,8 +2,11 @@
 //! in, findings come out. Advice is what weakens the protection and stops nothing. What is wrong
 //! keeps a sealed server from starting, or from being sealed, or opens its files to others.
 
+mod examine;
 pub mod key;
 pub mod version;
+
+pub use examine::{examine, Report};
 
 use std::collections::BTreeSet;
 use std::fmt::{self, Display, Formatter};
