@@ -71,8 +71,8 @@ pub enum Command {
     /// Store a WAL file in an archive (for archive_command)
     WalPut(WalPutArgs),
     /// Measure the cost of encryption on this machine
-    #[command(subcommand)]
-    Bench(pgseal_bench::cli::Command),
+    #[command(disable_help_flag = true, disable_version_flag = true)]
+    Bench(BenchArgs),
     /// Pass a cluster's key to the library (which calls this)
     #[command(hide = true)]
     Unlock(UnlockArgs),
@@ -245,6 +245,18 @@ impl OldUnlockOptions {
                 .by_option("--old-passphrase-file"),
         }
     }
+}
+
+/// The arguments of `pgseal-bench`, which has its own help.
+#[derive(Args)]
+pub struct BenchArgs {
+    /// A recipe and its options; --help lists them
+    #[arg(
+        value_name = "ARGUMENT",
+        trailing_var_arg = true,
+        allow_hyphen_values = true
+    )]
+    pub arguments: Vec<OsString>,
 }
 
 /// The options of commands that go through a whole cluster.

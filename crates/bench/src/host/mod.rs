@@ -28,7 +28,9 @@ use process::{Finished, Stop};
 /// pgseal's own files, which the command knows.
 #[derive(Debug, Clone)]
 pub struct Tools {
-    /// The running program.
+    /// The running program, `pgseal-bench`.
+    pub bench: PathBuf,
+    /// The command.
     pub pgseal: PathBuf,
     /// The library to preload.
     pub library: PathBuf,

@@ -1,4 +1,4 @@
-//! `pgseal bench serve`: becomes a server that ends when its benchmark does, however that ends.
+//! `pgseal-bench serve`: becomes a server that ends when its benchmark does, however that ends.
 //!
 //! A killed process tidies up nothing, so the kernel is asked beforehand: when the benchmark is
 //! gone, it sends the postmaster SIGQUIT, on which this shuts down at once with all of its
@@ -34,8 +34,8 @@ pub struct Serve {
 
 /// A command that becomes `program`, to which arguments are to be added.
 pub fn command(program: &Path, preload: Option<&Path>, host: &Host) -> Command {
-    let mut command = host.command(&host.tools.pgseal);
-    command.args(["bench", "serve"]);
+    let mut command = host.command(&host.tools.bench);
+    command.arg("serve");
     command.arg(format!("--parent={}", std::process::id()));
     if let Some(library) = preload {
         command.arg("--preload").arg(library);

@@ -1,49 +1,34 @@
-//! `pgseal bench`: the measuring is crates/bench's; here it learns where pgseal's own files are.
+//! `pgseal bench`: starts the program that measures, which is installed beside this one. Its exit
+//! codes are its own.
 
-use std::io::ErrorKind;
-use std::process::ExitCode;
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::Command;
 
-use pgseal_bench::cli::Command;
-use pgseal_bench::error::BenchError;
-use pgseal_bench::host::Tools;
 use pgseal_keys::exit::{Code, Exit, Failure};
-use pgseal_wrapper::launch;
+use pgseal_wrapper::launch::{self, LaunchError};
 
-/// A measuring ended early.
+/// The program that measures is not there.
 #[derive(Debug, thiserror::Error)]
-#[error(transparent)]
-struct BenchFailure(#[from] BenchError);
+#[error("{0} is not installed: build it with `make build`, and install it beside pgseal")]
+struct NotInstalled(PathBuf);
 
-impl Exit for BenchFailure {
+impl Exit for NotInstalled {
     fn code(&self) -> Code {
-        match &self.0 {
-            BenchError::Usage(_)
-            | BenchError::Root
-            | BenchError::Needs(_)
-            | BenchError::Incomparable(_)
-            | BenchError::NotAReport(..) => Code::Usage,
-            BenchError::Busy => Code::Busy,
-            BenchError::Interrupted => Code::Interrupted,
-            BenchError::Output(error) if error.kind() == ErrorKind::BrokenPipe => Code::NoReader,
-            BenchError::Files(..)
-            | BenchError::Start(..)
-            | BenchError::Program { .. }
-            | BenchError::ServerDied { .. }
-            | BenchError::Output(_)
-            | BenchError::Report(..) => Code::Io,
-        }
+        Code::Io
     }
 }
 
-pub fn run(command: &Command) -> Result<ExitCode, Failure> {
-    let tools = Tools {
-        pgseal: launch::pgseal()?,
-        library: launch::library()?,
+/// Becomes the program; returns only if that fails.
+pub fn run(arguments: &[OsString]) -> Failure {
+    let program = match launch::pgseal() {
+        Ok(pgseal) => pgseal.with_file_name(launch::BENCH),
+        Err(error) => return error.into(),
     };
-    Ok(
-        match pgseal_bench::main(command, tools).map_err(BenchFailure)? {
-            true => ExitCode::SUCCESS,
-            false => Code::Found.into(),
-        },
-    )
+    if !program.exists() {
+        return NotInstalled(program).into();
+    }
+    let error = Command::new(&program).args(arguments).exec();
+    LaunchError::Exec(program, error).into()
 }

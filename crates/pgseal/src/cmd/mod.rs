@@ -27,7 +27,7 @@ use crate::cli::{Command, KeyCommand, ReceiverCommand};
 /// Does what the command line says.
 pub fn run(command: Command) -> Result<ExitCode, Failure> {
     match command {
-        Command::Bench(command) => bench::run(&command),
+        Command::Bench(args) => Err(bench::run(&args.arguments)),
         Command::Bindir(args) => bindir::run(&args),
         Command::Client(command) => client::run(command),
         Command::Clone(args) => clone::run(args),

@@ -26,6 +26,8 @@ use crate::supervise;
 
 /// The name of the wrappers' program, which lies beside pgseal.
 pub const WRAPPER: &str = "pgseal-twin";
+/// The name of the program behind `pgseal bench`, which lies beside pgseal.
+pub const BENCH: &str = "pgseal-bench";
 const LIBRARY: &str = file::LIBRARY.as_str();
 const LIBRARY_PATH: &str = variable::LIBRARY.as_str();
 const PROGRAM_PATH: &str = variable::COMMAND.as_str();
@@ -74,10 +76,12 @@ impl Exit for LaunchError {
     }
 }
 
-/// Returns the path of pgseal: that of the running program, or beside it if that is the wrappers'.
+/// Returns the path of pgseal: that of the running program, or beside it if that is another of
+/// ours.
 pub fn pgseal() -> Result<PathBuf, LaunchError> {
     let myself = env::current_exe().map_err(LaunchError::Myself)?;
-    if myself.file_name() == Some(OsStr::new(WRAPPER)) {
+    let others = [WRAPPER, BENCH].map(OsStr::new);
+    if others.iter().any(|name| myself.file_name() == Some(name)) {
         return Ok(myself.with_file_name("pgseal"));
     }
     Ok(myself)

@@ -1,0 +1,129 @@
+//! `pgseal-bench`: the program behind `pgseal bench`. It is a program of its own so that charts,
+//! statistics and what they need are not linked with the command, which holds keys.
+//!
+//! Exit codes are the command's; messages name `pgseal`, which people start.
+
+#![forbid(unsafe_code)]
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
+use std::env;
+use std::io::{self, ErrorKind, IsTerminal, Write};
+use std::process::ExitCode;
+
+use clap::Parser;
+use pgseal_bench::cli::Command;
+use pgseal_bench::error::BenchError;
+use pgseal_bench::host::Tools;
+use pgseal_keys::exit::{Code, Exit, Failure};
+use pgseal_keys::interrupt;
+use pgseal_wrapper::launch::{self, LaunchError};
+
+/// Measure the cost of encryption on this machine
+#[derive(Parser)]
+#[command(
+    name = "pgseal-bench",
+    bin_name = "pgseal bench",
+    version = env!("PGSEAL_BUILD"),
+    arg_required_else_help = true,
+    term_width = 80
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// A measuring ended early.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+struct BenchFailure(#[from] BenchError);
+
+impl Exit for BenchFailure {
+    fn code(&self) -> Code {
+        match &self.0 {
+            BenchError::Usage(_)
+            | BenchError::Root
+            | BenchError::Needs(_)
+            | BenchError::Incomparable(_)
+            | BenchError::NotAReport(..) => Code::Usage,
+            BenchError::Busy => Code::Busy,
+            BenchError::Interrupted => Code::Interrupted,
+            BenchError::Output(error) if error.kind() == ErrorKind::BrokenPipe => Code::NoReader,
+            BenchError::Files(..)
+            | BenchError::Start(..)
+            | BenchError::Program { .. }
+            | BenchError::ServerDied { .. }
+            | BenchError::Output(_)
+            | BenchError::Report(..) => Code::Io,
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    interrupt::heed_children();
+    match Cli::try_parse() {
+        Ok(cli) => run(&cli.command).unwrap_or_else(|failure| failure.report()),
+        Err(error) => usage(&error),
+    }
+}
+
+fn run(command: &Command) -> Result<ExitCode, Failure> {
+    let tools = Tools {
+        bench: env::current_exe().map_err(LaunchError::Myself)?,
+        pgseal: launch::pgseal()?,
+        library: launch::library()?,
+    };
+    Ok(
+        match pgseal_bench::main(command, tools).map_err(BenchFailure)? {
+            true => ExitCode::SUCCESS,
+            false => Code::Found.into(),
+        },
+    )
+}
+
+/// Prints what is wrong with the command line, or the help that it asks for.
+fn usage(error: &clap::Error) -> ExitCode {
+    // Nobody is left to hear that the message cannot be printed.
+    let _ = print_usage(error);
+    match error.exit_code() {
+        0 => ExitCode::SUCCESS,
+        _ => Code::Usage.into(),
+    }
+}
+
+/// The parser calls its errors `error:`; ours name the command, as all of its messages do.
+fn print_usage(error: &clap::Error) -> io::Result<()> {
+    if !error.use_stderr() {
+        return error.print();
+    }
+    let mut stderr = io::stderr();
+    let text = match stderr.is_terminal() {
+        true => error.render().ansi().to_string(),
+        false => error.render().to_string(),
+    };
+    stderr.write_all(text.replacen("error:", "pgseal:", 1).as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn help_fits_80_columns() {
+        let mut top = Cli::command();
+        top.build();
+        let mut left = vec![top];
+        let (mut seen, mut wide) = (0, Vec::new());
+        while let Some(mut command) = left.pop() {
+            for help in [command.render_help(), command.render_long_help()] {
+                let text = help.to_string();
+                let lines = text.lines().filter(|line| line.chars().count() > 80);
+                wide.extend(lines.map(str::to_owned));
+            }
+            seen += 1;
+            left.extend(command.get_subcommands().cloned());
+        }
+        assert_eq!(wide, [""; 0]);
+        assert!(seen > 9, "{seen} commands");
+    }
+}
