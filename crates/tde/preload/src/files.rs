@@ -14,6 +14,7 @@ mod streams;
 
 use crate::arena::Arena;
 use crate::disk::FdDisk;
+use crate::habits;
 use crate::process::PROCESS;
 use libc::c_int;
 use pgseal_storage::{Errno, SealedFile};
@@ -108,11 +109,9 @@ impl OpenFile {
         self.flags() & libc::O_APPEND != 0
     }
 
-    /// Is this read one of `lo_import`, which may not see clear bytes? It reads what the server
-    /// itself reads with `pread`, or with `read` by other lengths (copydir.c, xlog.c).
+    /// Is this read one of `lo_import`, which may not see clear bytes?
     pub fn hides_from(&self, len: usize) -> bool {
-        const LARGE_OBJECT_CHUNK: usize = 8192; // be-fsstubs.c
-        self.hidden_from_import && len == LARGE_OBJECT_CHUNK
+        self.hidden_from_import && len == habits::LARGE_OBJECT_CHUNK
     }
 
     /// Does one descriptor alone lead here?

@@ -8,6 +8,7 @@ pub mod compressors;
 pub mod connections;
 pub mod copies;
 pub mod descriptors;
+mod facts;
 mod foreign;
 pub mod names;
 pub mod opening;

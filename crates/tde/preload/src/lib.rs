@@ -13,16 +13,17 @@
 //!
 //! Codemap: [`symbols`] is the table of interposed functions; each leads to one function in
 //! [`hooks`] or [`receivers`], which says what a server's connections are given. [`real`] is libc
-//! itself. [`place`] finds the cluster and class of a path, [`clusters`] the keys, [`unlock`] where
-//! they come from, [`openers`] what else leads to them; [`files`] holds the open sealed files by
-//! descriptor; [`declaration`] is what we say of ourselves to other servers, [`received`] what
-//! becomes of WAL that they send and that is not stored as segments; [`asked`] answers pgseal;
-//! [`zero_fill`] knows the new segment that no key shows in, [`two_phase`] names a state that is
-//! whole, both by what is remembered of a file in [`watched`]; [`version`] shows which library a
-//! server runs. [`disk`] and [`scratch`] are what `pgseal_storage` works on.
+//! itself. [`place`] finds the cluster and class of a path, [`policy`] decides how it is opened, by
+//! what [`habits`] lists of PostgreSQL. [`clusters`] finds the keys, [`unlock`] where they come
+//! from, [`openers`] what else leads to them; [`files`] holds the open sealed files by descriptor;
+//! [`declaration`] is what we say of ourselves to other servers, [`received`] what becomes of WAL
+//! that they send and that is not stored as segments; [`asked`] answers pgseal; [`zero_fill`] knows
+//! the new segment that no key shows in, [`two_phase`] names a state that is whole, both by what is
+//! remembered of a file in [`watched`]; [`version`] shows which library a server runs. [`disk`] and
+//! [`memory`] are what `pgseal_storage` works on.
 //!
-//! State: what a process knows lies in few statics, one for each subject, each of them constant at
-//! first and changed by atomics: [`process`] knows who it is and what it may.
+//! State: what a process knows lies in one static for each subject. No code makes them, because a
+//! hook may run before the constructor. [`process`] knows who the process is and what it may.
 
 #![allow(unsafe_code)] // this crate is the edge to libc: every block says why it is sound
 
@@ -35,12 +36,15 @@ mod counters;
 mod declaration;
 mod disk;
 mod files;
+mod habits;
 mod hooks;
 mod libpq;
 mod list;
 mod memory;
 mod openers;
 mod place;
+#[forbid(unsafe_code)]
+mod policy;
 mod process;
 mod programs;
 mod real;

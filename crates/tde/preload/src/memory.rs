@@ -22,7 +22,7 @@ pub const CONTEXT_SIZE: usize = 640;
 /// Threads and handlers that can transfer at once before one has to allocate.
 const POOL: usize = 4;
 
-/// What transfers and ciphers work on.
+/// The memory that transfers and ciphers work on.
 pub struct Memory {
     /// A small pool, so that a signal handler that interrupts a transfer finds another scratch.
     scratches: [Slot; POOL],

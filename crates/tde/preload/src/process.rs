@@ -1,5 +1,5 @@
-//! What this process is and what it may do: the role of its program, the owner of its memory, what
-//! its connection may receive, what its server was told, and the words that it took out of its
+//! This process, and what it may do: the role of its program, the owner of its memory, what its
+//! connection may receive, what its server was told, and the words that it took out of its
 //! environment. Whatever may be asked of it costs a load or two, in a signal handler too.
 //!
 //! The owner of the memory matters after `vfork`: a child runs in its parent's memory until it
@@ -41,13 +41,13 @@ pub struct Process {
     connection: AtomicU8,
     /// The page of the owner's process id.
     owner: AtomicPtr<AtomicI32>,
-    /// What a server was told, and what it has done once.
+    /// The server, if it is one.
     pub server: Server,
-    /// What was in the environment.
+    /// The settings that are no longer in its environment.
     pub taken_out: TakenOut,
 }
 
-/// What the library does in a program.
+/// The part that the library plays in a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Role {
@@ -87,7 +87,7 @@ pub enum Connection {
     Cut,
 }
 
-/// What a server was told, and what it has done once.
+/// A server, by what it was told and what it has done once.
 pub struct Server {
     /// Its environment names the key that its cluster must have.
     pub pinned: AtomicBool,
@@ -120,7 +120,7 @@ impl Process {
         self.role() != Role::Inert
     }
 
-    /// What does the library do in this program?
+    /// Returns what the library does in this program.
     #[inline]
     pub fn role(&self) -> Role {
         match self.role.load(Ordering::Relaxed) {
@@ -136,8 +136,8 @@ impl Process {
         self.role.store(role as u8, Ordering::Relaxed);
     }
 
-    /// What may its connection receive? Comparisons and no table: `send` asks here, and mostly
-    /// finds the processor's caches cold.
+    /// Returns what its connection may receive. Comparisons and no table: `send` asks here, and
+    /// mostly finds the processor's caches cold.
     #[inline]
     pub fn connection(&self) -> Connection {
         match self.connection.load(Ordering::Relaxed) {

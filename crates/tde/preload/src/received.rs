@@ -31,7 +31,7 @@ pub static RECEIVED: Received = Received {
     compressors: Calls::new(),
 };
 
-/// What receives WAL, and what becomes of it.
+/// The receiver of WAL, and what becomes of it.
 pub struct Received {
     /// The program, if it receives the WAL of a sealed server.
     receiver: OnceLock<Receiver>,

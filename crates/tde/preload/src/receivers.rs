@@ -73,14 +73,6 @@ fn is_child(server: &postgres::Server) -> bool {
     unsafe { *server.IsUnderPostmaster }
 }
 
-/// Returns whether `lo_import` gets a file as it is stored, in sessions.
-pub fn hides_from_import() -> bool {
-    matches!(
-        PROCESS.connection(),
-        Connection::Session | Connection::Unproven | Connection::Raw
-    )
-}
-
 /// Can this server be gated? A server that exports too little is not run on a sealed cluster.
 pub fn can_gate() -> bool {
     PROCESS.connection() != Connection::Off

@@ -16,7 +16,7 @@ use crate::disk::{check, lstat, FdDisk};
 use crate::files::{OpenFile, Protected};
 use crate::real::{self, libc_call};
 use crate::watched::{TwoPhase, TwoPhaseName, WATCHED};
-use crate::{programs, scratch};
+use crate::{habits, programs, scratch};
 use libc::{c_int, mode_t};
 use pgseal_storage::{Disk, Errno};
 use std::ffi::{CStr, CString};
@@ -43,8 +43,7 @@ impl TwoPhaseName {
 /// Opens what a server makes and empties under such a name. None: it is no such file, or it has to
 /// have its name from the start.
 pub fn open(path: &CStr, flags: c_int, mode: mode_t) -> Option<c_int> {
-    const MAKES: c_int = libc::O_CREAT | libc::O_TRUNC;
-    if flags & (MAKES | libc::O_EXCL) != MAKES || !programs::is_server() {
+    if !habits::makes_two_phase_state(flags) || !programs::is_server() {
         return None;
     }
     let name = TwoPhaseName::parse(path)?;
@@ -52,7 +51,7 @@ pub fn open(path: &CStr, flags: c_int, mode: mode_t) -> Option<c_int> {
         return None;
     }
     let errno = real::errno();
-    let fd = open_nameless(path, flags & !MAKES, mode).filter(|fd| {
+    let fd = open_nameless(path, flags & !habits::MAKES_EMPTY, mode).filter(|fd| {
         let watched = WATCHED.two_phase.watch(*fd, TwoPhase::Unnamed(name));
         if !watched {
             libc_call!(close(*fd));
@@ -110,15 +109,12 @@ fn link(fd: c_int, name: &TwoPhaseName) -> Result<(), Errno> {
     .map(|_| ())
 }
 
-/// Is it as long as its head says? That is `TwoPhaseFileHeader`: a magic number, and a length that
-/// counts the checksum at the end.
+/// Is it as long as its head says?
 fn is_whole(file: &OpenFile, disk: &FdDisk) -> Result<bool, Errno> {
     let mut head = [0; 8];
     let sealed = file.sealed()?;
     let read = scratch::with(|scratch| sealed.read_at(disk, scratch, &mut head, 0))?;
-    let [.., a, b, c, d] = head;
-    let total = u32::from_le_bytes([a, b, c, d]);
-    Ok(read == head.len() && disk.size()? == u64::from(total))
+    Ok(read == head.len() && disk.size()? == habits::two_phase_len(head))
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! The facts that can be known of a WAL segment before it is opened: its size, and who can read its
-//! first page.
+//! The facts that can be known of a WAL segment before it is opened: its size, the key and layout
+//! that follow from it, and who can read its first page.
 
 use crate::clusters::Cluster;
 use crate::disk::FdDisk;
@@ -8,7 +8,9 @@ use crate::{control, programs, report, scratch};
 use libc::c_int;
 use pgseal_contract::variable;
 use pgseal_crypto::UNIT;
+use pgseal_storage::classify::Class;
 use pgseal_storage::disk::read_full;
+use pgseal_storage::layout::Spec;
 use pgseal_storage::wal::{is_segment_size, ClearWal, LongHeader, WalName, LONG_HEADER};
 use pgseal_storage::{Disk, Errno};
 use std::ffi::CStr;
@@ -18,6 +20,24 @@ const SEGMENT_SIZE: &str = variable::WAL_SEGMENT_SIZE.as_str();
 
 /// Where the operator says which WAL in clear is taken from an archive.
 const CLEAR_WAL: &str = variable::CLEAR_WAL.as_str();
+
+/// Returns the key and layout for an open file.
+pub fn spec_of(cluster: &Cluster, class: &Class, fd: c_int) -> Option<Spec> {
+    match class {
+        Class::Sealed(spec) => Some(spec.clone()),
+        Class::WalSegment(name) => name.spec(segment_size(cluster, *name, fd)?),
+        _ => None,
+    }
+}
+
+/// Returns the key and layout for a file without content.
+pub fn spec_of_new(cluster: &Cluster, class: &Class) -> Option<Spec> {
+    match class {
+        Class::Sealed(spec) => Some(spec.clone()),
+        Class::WalSegment(name) => name.spec(new_segment_size(cluster)?),
+        _ => None,
+    }
+}
 
 /// The size of segments that are received before there is any `pg_control`.
 pub fn announced_segment_size() -> Option<u64> {

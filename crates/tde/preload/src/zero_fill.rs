@@ -10,15 +10,15 @@
 
 use crate::disk;
 use crate::files::{Protected, Stored};
+use crate::habits;
 use crate::watched::{Inode, ZeroFilled, WATCHED};
 use libc::c_int;
 
 /// A file of this kind was opened as `fd`, with these flags of `open`.
 pub fn begin(fd: c_int, flags: c_int) {
-    const NEW: c_int = libc::O_CREAT | libc::O_EXCL;
     let last = &WATCHED.zero_filled;
     match last.state() {
-        _ if flags & NEW == NEW => last.watch(fd, ZeroFilled::New),
+        _ if habits::makes_new(flags) => last.watch(fd, ZeroFilled::New),
         ZeroFilled::Known(inode) => last.watch(fd, ZeroFilled::Again(inode)),
         _ => last.enter(ZeroFilled::Unknown),
     };

@@ -5,46 +5,38 @@
 //! It writes only what a setting names: its log, its external pid file, and a socket's lock.
 
 use super::names::moving::Name;
-use crate::{place, programs, report, server};
-use libc::c_int;
+use crate::policy::{self, Foreign};
+use crate::process::PROCESS;
+use crate::{habits, place, report, server};
 use std::ffi::{CStr, OsStr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// The flags with which a server opens this file of no class. None: it must not open it, and one
-/// line says so. Recovery opens every file that is there for reading and writing, and only syncs it
-/// (SyncDataDirectory): so a file is opened for reading.
-pub fn allowed(directory: c_int, path: &CStr, flags: c_int) -> Option<c_int> {
-    let changes = flags & (libc::O_CREAT | libc::O_TRUNC | libc::O_APPEND) != 0;
-    match flags & libc::O_ACCMODE {
-        libc::O_RDONLY if !changes => Some(flags),
-        _ if is_free(&Name::at(directory, path)) => Some(flags),
-        libc::O_RDWR if !changes => Some(flags & !libc::O_ACCMODE | libc::O_RDONLY),
-        _ => {
-            report_refused(path);
-            None
-        }
+impl Foreign for Name<'_> {
+    fn is_foreign(&self) -> bool {
+        place::is_foreign(self.directory, self.path)
+    }
+
+    fn is_set(&self) -> bool {
+        is_set(self.given)
+    }
+
+    fn is_archiver(&self) -> bool {
+        server::is_archiver()
     }
 }
 
 /// Must a server not give a file this name? Then one line says so.
 pub fn refuses_name(name: &Name) -> bool {
-    let refused = !is_free(name);
+    let refused = !policy::may_write(PROCESS.role(), name);
     if refused {
         report_refused(name.given);
     }
     refused
 }
 
-/// May this process write the file? The archiver sees what is stored, and writes that.
-fn is_free(name: &Name) -> bool {
-    !programs::is_server()
-        || !place::is_foreign(name.directory, name.path)
-        || is_set(name.given)
-        || server::is_archiver()
-}
-
-fn report_refused(path: &CStr) {
+/// Says that a server may not write this file.
+pub fn report_refused(path: &CStr) {
     report::line(&format!(
         "{} would be in clear, in a directory that PostgreSQL does not have: keep it outside the data directory",
         report::shown(path)
@@ -59,7 +51,7 @@ const LOG_DIRECTORIES: [&CStr; 2] = [c"log_directory", c"pgaudit.log_directory"]
 fn is_set(path: &CStr) -> bool {
     let path = without_dot(Path::new(OsStr::from_bytes(path.to_bytes())));
     let mut logs = LOG_DIRECTORIES.into_iter().filter_map(named_by);
-    is_lock_of_a_socket(path)
+    habits::is_socket_lock(path.file_name().unwrap_or_default().as_bytes())
         || logs.any(|logs| path.starts_with(logs))
         || named_by(c"external_pid_file").is_some_and(|file| path == file)
 }
@@ -73,10 +65,4 @@ fn without_dot(path: &Path) -> &Path {
 fn named_by(setting: &CStr) -> Option<&'static Path> {
     let value = server::setting(setting)?.to_bytes();
     (!value.is_empty()).then(|| without_dot(Path::new(OsStr::from_bytes(value))))
-}
-
-/// It holds process numbers and paths.
-fn is_lock_of_a_socket(path: &Path) -> bool {
-    let name = path.file_name().unwrap_or_default().as_bytes();
-    name.starts_with(b".s.PGSQL.") && name.ends_with(b".lock")
 }

@@ -3,9 +3,10 @@
 use super::command::{is_base_backup, judge, Refusal};
 use super::postgres::{fatal, report_to_client, server, Server};
 use super::session::{has_key_file, HINT};
+use crate::policy::Opens;
 use crate::process::{Connection, PROCESS};
 use crate::real::{self, libc_call};
-use crate::{rebind, report};
+use crate::{habits, rebind, report};
 use libc::{c_int, c_void, size_t, ssize_t, timeval};
 use std::ffi::CStr;
 
@@ -117,27 +118,13 @@ fn current_command(server: &Server) -> Option<&'static CStr> {
     }
 }
 
-/// How a base backup's own opens are answered; the same process reads catalogs meanwhile.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Opens {
-    /// As any other file.
-    Usual,
-    /// As it is stored.
-    Raw,
-    /// Not at all: the backup was refused.
-    Refused,
-}
-
-/// How is `path` opened here? A backup's names begin with `./` or are a tablespace's own;
-/// pg_control and WAL segments have their usual names, which no walsender opens for itself. One
-/// walsender reads catalogs and sends a backup, so each opening is judged, not the process.
+/// How is `path` opened here? One walsender reads catalogs and sends a backup, so each opening is
+/// judged, not the process.
 pub fn opens(path: &CStr, flags: c_int) -> Opens {
     if !is_watched(PROCESS.connection()) || flags & libc::O_ACCMODE != libc::O_RDONLY {
         return Opens::Usual;
     }
-    let path = path.to_bytes();
-    let prefixes: [&[u8]; 5] = [b"./", b"/", b"pg_tblspc/", b"pg_wal/", b"global/pg_control"];
-    if !prefixes.iter().any(|prefix| path.starts_with(prefix)) {
+    if !habits::is_backups_name(path.to_bytes()) {
         return Opens::Usual;
     }
     in_backup()

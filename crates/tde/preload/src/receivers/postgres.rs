@@ -96,7 +96,7 @@ pub static GATE: Gate = Gate {
     next_startup: Mutex::new(None),
 };
 
-/// What the library knows of the server, and has put into it.
+/// The server, and what the library has put into it.
 pub struct Gate {
     server: OnceLock<Option<Server>>,
     /// The value that the connection's start gave for `pgseal.receiver`; the server's own string.

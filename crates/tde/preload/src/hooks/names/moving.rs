@@ -1,10 +1,10 @@
 //! Renaming between identities.
 
-use super::super::opening::{holds_pages, spec_of};
 use crate::clusters::Cluster;
 use crate::disk::{check, stat, Owned};
 use crate::hooks::foreign;
 use crate::place::{self, Place};
+use crate::policy::holds_pages;
 use crate::real::{errno, libc_call, set_errno};
 use crate::{programs, receivers, report, scratch, server, wal, zero_fill};
 use libc::{c_int, c_uint};
@@ -383,7 +383,7 @@ fn sealed(content: &Content, fd: &Owned) -> Result<Option<SealedFile<'static>>, 
     match content {
         Content::Clear | Content::Sealed(_, Class::WalRestored) => Ok(None),
         Content::Sealed(cluster, class) => {
-            let spec = spec_of(cluster, class, fd.0).ok_or(Errno::EIO)?;
+            let spec = wal::spec_of(cluster, class, fd.0).ok_or(Errno::EIO)?;
             Ok(Some(cluster.open(&spec)))
         }
     }
