@@ -4,9 +4,10 @@
 
 use crate::clusters::Cluster;
 use crate::disk::FdDisk;
+use crate::memory::MEMORY;
 use crate::process::PROCESS;
 use crate::real::libc_call;
-use crate::{programs, receivers, report, scratch, server};
+use crate::{receivers, report, server};
 use libc::c_int;
 use pgseal_crypto::{FileId, UNIT};
 use pgseal_storage::control::{check_blocks, Control, ControlError};
@@ -22,7 +23,7 @@ use std::time::Duration;
 fn read(cluster: &Cluster) -> Option<Result<Control, ControlError>> {
     let page = read_page(cluster, &sealed(cluster)?)?;
     let control = Control::parse(&page);
-    if let (Ok(control), true) = (&control, programs::is_server()) {
+    if let (Ok(control), true) = (&control, PROCESS.is_server()) {
         cluster.remember_segment_size(control.wal_segment_size);
     }
     Some(control)
@@ -47,7 +48,7 @@ fn sealed(cluster: &Cluster) -> Option<SealedFile<'_>> {
 fn read_page(cluster: &Cluster, file: &SealedFile) -> Option<[u8; UNIT]> {
     let mut page = [0; UNIT];
     with_stored(cluster, |disk| {
-        scratch::with(|scratch| file.read_at(disk, scratch, &mut page, 0))
+        MEMORY.with_scratch(|scratch| file.read_at(disk, scratch, &mut page, 0))
     })?;
     Some(page)
 }

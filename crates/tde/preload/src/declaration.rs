@@ -137,9 +137,9 @@ pub fn raises_sslmode(settings: &[Setting]) -> bool {
 
 /// Does this process connect in a way that may need our word, or show a token of the caller's?
 pub fn applies() -> bool {
-    match programs::is_server() {
+    match PROCESS.is_server() {
         true => receives_for_its_cluster(),
-        false => programs::acts() || programs::is(ASKS),
+        false => PROCESS.acts() || programs::is(ASKS),
     }
 }
 
@@ -157,7 +157,7 @@ fn is_physical(replication: &[u8]) -> bool {
 pub unsafe fn withdraw(options: *mut c_char) {
     // SAFETY: `options` is a C string, by this function's contract.
     let text = unsafe { CStr::from_ptr(options) }.to_bytes();
-    let left = match programs::is_server() {
+    let left = match PROCESS.is_server() {
         true if receives_for_its_cluster() => words::without_any(text),
         false if given().is_some() || receives_for_its_cluster() => {
             words::without_ours(text).to_vec()
@@ -181,7 +181,7 @@ fn given() -> Option<&'static [u8]> {
     };
     let setting = word.to_bytes();
     let word = setting.iter().position(|&byte| byte == b'=')? + 1;
-    setting.get(word..).filter(|_| !programs::is_server())
+    setting.get(word..).filter(|_| !PROCESS.is_server())
 }
 
 /// Does this process write what it receives into the one cluster whose key it holds?

@@ -52,7 +52,6 @@ mod rebind;
 mod received;
 mod receivers;
 mod report;
-mod scratch;
 mod secret;
 mod server;
 mod symbols;

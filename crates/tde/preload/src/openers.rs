@@ -10,7 +10,6 @@
 
 use crate::disk::{lstat, stat};
 use crate::process::PROCESS;
-use crate::programs;
 use crate::real::{errno, set_errno};
 use libc::c_int;
 use std::ffi::{CStr, OsStr};
@@ -21,7 +20,7 @@ use std::path::Path;
 
 /// Makes the server withhold this file from now on. Called by one thread at a time.
 pub fn withhold(path: &[u8]) {
-    if programs::is_server() {
+    if PROCESS.is_server() {
         PROCESS.server.key_files.push(path.to_vec());
     }
 }

@@ -68,7 +68,7 @@ pub fn by_spelling(directory: c_int, path: &CStr) -> Option<Place> {
     if spell(&mut absolute, directory, path).is_none() {
         return Some(unspelled(directory, path).map_or_else(Place::Denied, |()| Place::Clear));
     }
-    if programs::is_viewer() {
+    if PROCESS.is_viewer() {
         return Some(judge(&absolute));
     }
     match by_ancestors(&absolute) {
@@ -128,7 +128,7 @@ pub fn is_class(directory: c_int, path: &CStr, class: impl Fn(&Class) -> bool) -
 
 #[inline(never)]
 fn judge(path: &Absolute) -> Place {
-    if programs::is_viewer() && !is_in_view(path) {
+    if PROCESS.is_viewer() && !is_in_view(path) {
         return Place::Clear;
     }
     pronounce(path, locate(path, by_ancestors))
@@ -158,7 +158,7 @@ fn is_stray(path: &Absolute, found: Option<&Found>) -> bool {
     };
     answer.row.is_some()
         && answer.class != Class::Clear
-        && (!programs::is_server() || identity(&[path.bytes()]).is_some())
+        && (!PROCESS.is_server() || identity(&[path.bytes()]).is_some())
 }
 
 /// Is this a `pg_control` that a viewer must read and write as if it were in clear?

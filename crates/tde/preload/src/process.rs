@@ -120,6 +120,16 @@ impl Process {
         self.role() != Role::Inert
     }
 
+    /// Is this the server, in any of its modes?
+    pub fn is_server(&self) -> bool {
+        self.role() == Role::Server
+    }
+
+    /// Does this program see what is stored, except `pg_control`?
+    pub fn is_viewer(&self) -> bool {
+        self.role() == Role::Viewer
+    }
+
     /// Returns what the library does in this program.
     #[inline]
     pub fn role(&self) -> Role {

@@ -17,17 +17,6 @@ use std::ffi::{CStr, CString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-/// Does the library act in this program?
-#[inline]
-pub fn acts() -> bool {
-    PROCESS.acts()
-}
-
-/// Is this the server (in any of its modes)?
-pub fn is_server() -> bool {
-    PROCESS.role() == Role::Server
-}
-
 /// Is this a tool that starts no other program?
 pub fn starts_none() -> bool {
     let name = executable(c"/proc/self/exe");
@@ -38,11 +27,6 @@ pub fn starts_none() -> bool {
 /// Is this the program of this name?
 pub fn is(program: &str) -> bool {
     executable(c"/proc/self/exe").is_some_and(|name| name == program.as_bytes())
-}
-
-/// Does this program see what is stored, except `pg_control`?
-pub fn is_viewer() -> bool {
-    PROCESS.role() == Role::Viewer
 }
 
 /// The data directories in view. None: all.

@@ -14,7 +14,8 @@
 use crate::clusters::{self, Cluster};
 use crate::disk::FdDisk;
 use crate::hooks::compressors::{self, Calls, Compressor};
-use crate::{programs, scratch, wal};
+use crate::memory::MEMORY;
+use crate::{programs, wal};
 use libc::c_int;
 use pgseal_storage::layout::Spec;
 use pgseal_storage::passing::Passing;
@@ -145,7 +146,9 @@ pub fn begin(form: Form) -> Result<(), &'static str> {
 /// Writes to the tar.
 pub fn write_tar(disk: &FdDisk, data: &[u8], offset: u64) -> Result<usize, Errno> {
     with(|keys, flow| match flow {
-        Flow::Tar(tar) => scratch::with(|scratch| tar.write_at(keys, disk, scratch, data, offset)),
+        Flow::Tar(tar) => {
+            MEMORY.with_scratch(|scratch| tar.write_at(keys, disk, scratch, data, offset))
+        }
         _ => Err(Errno::EIO),
     })
 }
@@ -161,7 +164,7 @@ pub fn cut_tar(disk: &FdDisk, size: u64) -> Result<(), Errno> {
 /// Appends to `out` what of `data` may be compressed now.
 pub fn pass(data: &[u8], out: &mut Vec<u8>) -> Result<(), Errno> {
     with(|keys, flow| {
-        scratch::with(|scratch| match flow {
+        MEMORY.with_scratch(|scratch| match flow {
             Flow::TarStream(tar) => tar.push(keys, scratch, data, out),
             Flow::Segment(segment) => segment.push(scratch, data, out),
             Flow::Clear => {
@@ -176,7 +179,7 @@ pub fn pass(data: &[u8], out: &mut Vec<u8>) -> Result<(), Errno> {
 /// Appends to `out` what was held back of the file that ends here.
 pub fn finish(out: &mut Vec<u8>) -> Result<(), Errno> {
     with(|_, flow| match std::mem::take(flow) {
-        Flow::Segment(mut segment) => scratch::with(|scratch| segment.finish(scratch, out)),
+        Flow::Segment(mut segment) => MEMORY.with_scratch(|scratch| segment.finish(scratch, out)),
         _ => Ok(()),
     })
 }

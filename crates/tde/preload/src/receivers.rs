@@ -26,12 +26,12 @@ mod postgres;
 mod session;
 
 use crate::process::{Connection, PROCESS};
-use crate::{programs, server};
+use crate::server;
 use std::ffi::CStr;
 
 /// Called once, before `main`.
 pub fn start() {
-    if programs::is_server() && postgres::find() {
+    if PROCESS.is_server() && postgres::find() {
         PROCESS.set_connection(Connection::Undecided);
         session::install();
     }

@@ -3,7 +3,8 @@
 //! unless started with `secretmem.enable=1`), pages that are left out of core dumps, and locked in
 //! every process. A server says in its log if they could not be locked.
 
-use crate::{programs, report};
+use crate::process::PROCESS;
+use crate::report;
 use pgseal_crypto::MasterKey;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -87,7 +88,7 @@ impl Pages {
 }
 
 fn report_unlocked() {
-    if programs::is_server() {
+    if PROCESS.is_server() {
         report::line(
             "the keys cannot be locked in memory and may be written to swap: raise the server's \
              limit of locked memory (LimitMEMLOCK in its unit, ulimit -l)",

@@ -35,7 +35,7 @@ pub fn harden() {
         let commands = SECRETS.iter().filter_map(|name| take_out(name));
         return with_set_aside(|aside| aside.extend(commands));
     }
-    if !programs::is_server() {
+    if !PROCESS.is_server() {
         return;
     }
     leave_shared_buffers_out_of_cores();
@@ -68,7 +68,7 @@ pub fn with_set_aside<T>(work: impl FnOnce(&mut Vec<CString>) -> T) -> T {
 
 /// The keys are here: the settings are not needed any more. A tool may meet more clusters.
 pub fn forget_secrets() {
-    if !programs::is_server() {
+    if !PROCESS.is_server() {
         return;
     }
     with_set_aside(|aside| aside.drain(..).for_each(wipe));
@@ -125,13 +125,13 @@ pub fn take_out(name: &CStr) -> Option<CString> {
 /// Does this descriptor, just opened with `flags`, lead to what a server hands to nobody? Any role
 /// that may read files would have keys by it, or clear pages.
 pub fn withholds(fd: c_int, flags: c_int) -> bool {
-    programs::is_server() && (holds_memory(fd, flags) || openers::has(fd))
+    PROCESS.is_server() && (holds_memory(fd, flags) || openers::has(fd))
 }
 
 /// Does this descriptor, which a path of SQL's led to, lead to such a file, or into a key
 /// directory? SQL has no business there, and a raw base backup takes what is in it.
 pub fn withholds_from_sql(fd: c_int, flags: c_int) -> bool {
-    withholds(fd, flags) || (programs::is_server() && is_of_key_directory(fd))
+    withholds(fd, flags) || (PROCESS.is_server() && is_of_key_directory(fd))
 }
 
 /// Does it lead into a key directory? A path that did not, when it was looked at, may do so when it
@@ -154,7 +154,7 @@ fn is_of_key_directory(fd: c_int) -> bool {
 /// Does this name lie in a key directory, by whatever path? A server removes, renames and links
 /// nothing there.
 pub fn lies_in_key_directory(directory: c_int, path: &CStr) -> bool {
-    if !programs::is_server() {
+    if !PROCESS.is_server() {
         return false;
     }
     let path = Path::new(OsStr::from_bytes(path.to_bytes()));
@@ -248,7 +248,7 @@ pub fn is_archiver() -> bool {
 
 /// Is this a process of the server, of the kind that its process title names so?
 pub fn backend_is(title: &CStr) -> bool {
-    if !programs::is_server() {
+    if !PROCESS.is_server() {
         return false;
     }
     let (Some(kind), Some(describe)) = (symbol(c"MyBackendType"), symbol(c"GetBackendTypeDesc"))
@@ -276,7 +276,7 @@ pub fn is_postmaster() -> bool {
 
 /// Is this the postmaster, or a server that has none: initdb's, or a single user's?
 pub fn is_first() -> bool {
-    programs::is_server() && !is_set(c"IsUnderPostmaster")
+    PROCESS.is_server() && !is_set(c"IsUnderPostmaster")
 }
 
 fn is_set(flag: &CStr) -> bool {

@@ -14,9 +14,11 @@
 
 use crate::disk::{check, lstat, FdDisk};
 use crate::files::{OpenFile, Protected};
+use crate::habits;
+use crate::memory::MEMORY;
+use crate::process::PROCESS;
 use crate::real::{self, libc_call};
 use crate::watched::{TwoPhase, TwoPhaseName, WATCHED};
-use crate::{habits, programs, scratch};
 use libc::{c_int, mode_t};
 use pgseal_storage::{Disk, Errno};
 use std::ffi::{CStr, CString};
@@ -43,7 +45,7 @@ impl TwoPhaseName {
 /// Opens what a server makes and empties under such a name. None: it is no such file, or it has to
 /// have its name from the start.
 pub fn open(path: &CStr, flags: c_int, mode: mode_t) -> Option<c_int> {
-    if !habits::makes_two_phase_state(flags) || !programs::is_server() {
+    if !habits::makes_two_phase_state(flags) || !PROCESS.is_server() {
         return None;
     }
     let name = TwoPhaseName::parse(path)?;
@@ -113,7 +115,7 @@ fn link(fd: c_int, name: &TwoPhaseName) -> Result<(), Errno> {
 fn is_whole(file: &OpenFile, disk: &FdDisk) -> Result<bool, Errno> {
     let mut head = [0; 8];
     let sealed = file.sealed()?;
-    let read = scratch::with(|scratch| sealed.read_at(disk, scratch, &mut head, 0))?;
+    let read = MEMORY.with_scratch(|scratch| sealed.read_at(disk, scratch, &mut head, 0))?;
     Ok(read == head.len() && disk.size()? == habits::two_phase_len(head))
 }
 

@@ -39,7 +39,7 @@ pub fn take_handover() {
         .and_then(|digits| digits.parse::<c_int>().ok());
     let taken = fd.ok_or("it is not a number").and_then(|fd| {
         let result = take(fd);
-        if programs::is_server() || programs::starts_none() {
+        if PROCESS.is_server() || programs::starts_none() {
             // SAFETY: the descriptor is ours by agreement.
             unsafe { libc::close(fd) };
         }
@@ -111,7 +111,7 @@ fn read_all(fd: c_int) -> Option<Zeroizing<Vec<u8>>> {
 /// children: which paths these open is said by whoever is connected, and what unlocks a cluster may
 /// be a command in it.
 pub fn ask(root: &[u8]) -> Result<&'static Cluster, Failed> {
-    if programs::is_server() && !(server::is_first() && server::is_own(root)) {
+    if PROCESS.is_server() && !(server::is_first() && server::is_own(root)) {
         return refuse(
             "a server opens no other cluster than its own, and not the one at",
             root,

@@ -2,7 +2,7 @@
 //! `pgseal status` and `pgseal doctor` read in `/proc/PID/maps`. The file that the library was
 //! loaded from may have been replaced since, so it says nothing.
 
-use crate::programs;
+use crate::process::PROCESS;
 use crate::real::libc_call;
 use pgseal_contract::file::LIBRARY_MAPPING;
 use std::ffi::CString;
@@ -14,7 +14,7 @@ pub const VERSION: &str = env!("PGSEAL_BUILD");
 /// Maps an empty memory file of this name in a server; its children inherit the mapping. It takes
 /// no memory, and nobody can read or write it. Where the kernel refuses, the version is not shown.
 pub fn show() {
-    if !programs::is_server() {
+    if !PROCESS.is_server() {
         return;
     }
     let Ok(name) = CString::new(format!("{}{VERSION}", LIBRARY_MAPPING.as_str())) else {

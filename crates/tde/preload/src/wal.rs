@@ -3,8 +3,10 @@
 
 use crate::clusters::Cluster;
 use crate::disk::FdDisk;
+use crate::memory::MEMORY;
+use crate::process::PROCESS;
 use crate::real::libc_call;
-use crate::{control, programs, report, scratch};
+use crate::{control, report};
 use libc::c_int;
 use pgseal_contract::variable;
 use pgseal_crypto::UNIT;
@@ -41,7 +43,7 @@ pub fn spec_of_new(cluster: &Cluster, class: &Class) -> Option<Spec> {
 
 /// The size of segments that are received before there is any `pg_control`.
 pub fn announced_segment_size() -> Option<u64> {
-    if programs::is_server() {
+    if PROCESS.is_server() {
         return None;
     }
     let size = std::env::var(SEGMENT_SIZE).ok()?.parse().ok()?;
@@ -76,7 +78,7 @@ pub fn segment_size(cluster: &Cluster, name: WalName, fd: c_int) -> Option<u64> 
 pub fn opens(cluster: &Cluster, name: WalName, size: u64, disk: &FdDisk) -> Result<bool, Errno> {
     let spec = name.spec(size).ok_or(Errno::EINVAL)?;
     let mut page = [0; UNIT];
-    scratch::with(|scratch| cluster.open(&spec).read_at(disk, scratch, &mut page, 0))?;
+    MEMORY.with_scratch(|scratch| cluster.open(&spec).read_at(disk, scratch, &mut page, 0))?;
     Ok(name.header(&page).is_some())
 }
 

@@ -1,13 +1,14 @@
 //! Shell commands that PostgreSQL's programs wait for, and that concern files of a cluster.
 
 use super::{commit_logs, restored};
+use crate::process::PROCESS;
 use crate::real::libc_call;
 use crate::{habits, programs};
 use libc::{c_char, c_int};
 use std::ffi::CStr;
 
 pub unsafe fn system(command: *const c_char) -> c_int {
-    if !programs::acts() || command.is_null() {
+    if !PROCESS.acts() || command.is_null() {
         return libc_call!(system(command));
     }
     // SAFETY: `command` is not null, so it is a C string that system(3)'s caller owns.

@@ -7,7 +7,7 @@
 use crate::libpq::{self, Connect, ConnectParams, Connection, Conninfo, Info, Parameters};
 use crate::process::PROCESS;
 use crate::rebind::{self, Object};
-use crate::{declaration, programs, report};
+use crate::{declaration, report};
 use libc::{c_char, c_int, c_void};
 use std::ffi::CStr;
 use std::ptr;
@@ -27,7 +27,7 @@ const MAGIC: &CStr = c"Pg_magic_func";
 
 /// Leads the calls here. Called before `main`.
 pub fn take() {
-    if programs::is_server() {
+    if PROCESS.is_server() {
         // SAFETY: before `main`; the type of dlsym.
         unsafe { rebind::lead(c"dlsym", dlsym as *const c_void) };
     } else if let Some(executable) = Object::executable().filter(|_| declaration::applies()) {
@@ -176,7 +176,7 @@ unsafe extern "C" fn conninfo(connection: Connection) -> *mut Info {
         };
         let infos = conninfo(connection);
         let mut at = infos;
-        while programs::acts() && !at.is_null() && !(*at).keyword.is_null() {
+        while PROCESS.acts() && !at.is_null() && !(*at).keyword.is_null() {
             if CStr::from_ptr((*at).keyword) == c"options" && !(*at).val.is_null() {
                 declaration::withdraw((*at).val);
             }

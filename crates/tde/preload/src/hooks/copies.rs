@@ -4,7 +4,7 @@
 use super::names::moving::{self, Name};
 use crate::disk::check;
 use crate::files;
-use crate::programs;
+use crate::process::PROCESS;
 use crate::real::libc_call;
 use libc::{c_int, c_uint, c_ulong, off_t, size_t, ssize_t};
 use pgseal_crypto::UNIT;
@@ -134,10 +134,10 @@ pub unsafe fn ioctl(fd: c_int, request: c_ulong, argument: c_ulong) -> c_int {
     const FICLONERANGE: c_ulong = 0x4020_940D;
     let protected = |fd: c_int| files::get(fd).is_some_and(|file| file.file.is_ciphered());
     let allowed = match request {
-        FICLONE if programs::is_viewer() => {
+        FICLONE if PROCESS.is_viewer() => {
             !protected(fd) && !c_int::try_from(argument).is_ok_and(protected)
         }
-        FICLONE if programs::acts() => {
+        FICLONE if PROCESS.acts() => {
             c_int::try_from(argument).map_or(true, |source| may_clone(source, fd))
         }
         FICLONERANGE => {

@@ -2,8 +2,9 @@
 
 use super::{fail, withdrawn};
 use crate::files::{self, Protected};
+use crate::process::PROCESS;
 use crate::real::{self, libc_call};
-use crate::{programs, two_phase, zero_fill};
+use crate::{two_phase, zero_fill};
 use libc::{c_int, c_uint, c_ulong};
 use pgseal_storage::Errno;
 
@@ -86,7 +87,7 @@ fn status_flags(protected: Protected, command: c_int, argument: c_ulong) -> c_in
 /// (CLOSE_RANGE_UNSHARE) is refused like an unknown flag: the table is one for all threads.
 pub unsafe fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
     const CLOSE_RANGE_CLOEXEC: c_int = 4;
-    if !programs::acts() || first > last || flags == CLOSE_RANGE_CLOEXEC {
+    if !PROCESS.acts() || first > last || flags == CLOSE_RANGE_CLOEXEC {
         return libc_call!(close_range(first, last, flags));
     }
     if flags != 0 {

@@ -12,7 +12,7 @@ use crate::disk::check;
 use crate::files;
 use crate::openers;
 use crate::place::{self, Place};
-use crate::programs;
+use crate::process::PROCESS;
 use crate::real::libc_call;
 use crate::receivers::guard;
 use crate::server;
@@ -45,7 +45,7 @@ pub unsafe fn renameat2(
     to: *const c_char,
     flags: c_uint,
 ) -> c_int {
-    if !programs::acts() || from.is_null() || to.is_null() {
+    if !PROCESS.acts() || from.is_null() || to.is_null() {
         return libc_call!(renameat2(from_directory, from, to_directory, to, flags));
     }
     // SAFETY: neither is null, so both are C strings that renameat2(2)'s caller owns.
@@ -94,7 +94,7 @@ pub unsafe fn linkat(
     to: *const c_char,
     flags: c_int,
 ) -> c_int {
-    if !programs::acts() || from.is_null() || to.is_null() {
+    if !PROCESS.acts() || from.is_null() || to.is_null() {
         return libc_call!(linkat(from_directory, from, to_directory, to, flags));
     }
     // SAFETY: neither is null, so both are C strings that linkat(2)'s caller owns.
@@ -116,7 +116,7 @@ pub unsafe fn rmdir(path: *const c_char) -> c_int {
 }
 
 pub unsafe fn unlinkat(directory: c_int, path: *const c_char, flags: c_int) -> c_int {
-    if !programs::acts() || path.is_null() {
+    if !PROCESS.acts() || path.is_null() {
         return libc_call!(unlinkat(directory, path, flags));
     }
     // SAFETY: `path` is not null, so it is a C string that unlinkat(2)'s caller owns.
@@ -131,7 +131,7 @@ pub unsafe fn unlinkat(directory: c_int, path: *const c_char, flags: c_int) -> c
 
 /// Removes a file or an empty directory, as remove(3) does.
 pub unsafe fn remove(path: *const c_char) -> c_int {
-    if !programs::acts() || path.is_null() {
+    if !PROCESS.acts() || path.is_null() {
         return libc_call!(remove(path));
     }
     // SAFETY: `path` is not null, so it is a C string that remove(3)'s caller owns.
@@ -183,7 +183,7 @@ pub unsafe fn closedir(directory: *mut DIR) -> c_int {
 pub unsafe fn readdir(directory: *mut DIR) -> *mut dirent {
     loop {
         let entry = libc_call!(readdir(directory));
-        if entry.is_null() || !programs::acts() || programs::is_viewer() {
+        if entry.is_null() || !PROCESS.acts() || PROCESS.is_viewer() {
             return entry;
         }
         // SAFETY: `entry` is libc's, with a terminated name.

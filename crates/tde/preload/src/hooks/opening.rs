@@ -11,9 +11,10 @@ use crate::disk::{check, stat};
 use crate::files::Stored;
 use crate::place::direct;
 use crate::policy::{self, Check, Protection, Reason, Verdict};
+use crate::process::PROCESS;
 use crate::real::libc_call;
 use crate::received::{self, Form};
-use crate::{control, files, programs, report, server, two_phase, wal, zero_fill};
+use crate::{control, files, report, server, two_phase, wal, zero_fill};
 use libc::{c_char, c_int, mode_t};
 use pgseal_storage::classify::Class;
 use pgseal_storage::layout::Layout;
@@ -21,7 +22,7 @@ use pgseal_storage::Errno;
 use std::ffi::CStr;
 
 pub unsafe fn open(path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
-    if !programs::acts() || path.is_null() {
+    if !PROCESS.acts() || path.is_null() {
         return libc_call!(open(path, flags, mode));
     }
     // SAFETY: `path` is not null, so it is a C string that open(2)'s caller owns.
@@ -30,7 +31,7 @@ pub unsafe fn open(path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
 }
 
 pub unsafe fn openat(directory: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
-    if !programs::acts() || path.is_null() {
+    if !PROCESS.acts() || path.is_null() {
         return libc_call!(openat(directory, path, flags, mode));
     }
     // SAFETY: `path` is not null, so it is a C string that openat(2)'s caller owns.
@@ -148,7 +149,7 @@ pub fn open_clear(directory: c_int, path: &CStr, flags: c_int, mode: mode_t) -> 
 
 /// Does a server ask to have a file emptied that it opens? Not before it is known that it may.
 fn empties(flags: c_int) -> bool {
-    flags & libc::O_TRUNC != 0 && programs::is_server()
+    flags & libc::O_TRUNC != 0 && PROCESS.is_server()
 }
 
 fn untruncated(flags: c_int) -> c_int {

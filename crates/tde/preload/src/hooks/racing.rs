@@ -1,7 +1,6 @@
 //! Reads of pages that another process may be writing at the same moment.
 
 use crate::process::{Connection, PROCESS};
-use crate::programs;
 use crate::receivers::guard;
 use pgseal_crypto::UNIT;
 use pgseal_storage::scratch::Scratch;
@@ -11,7 +10,7 @@ use pgseal_storage::scratch::Scratch;
 /// files by name, and other programs read beside its writers. WAL has its writer beside every
 /// reader: the startup process of a standby, decoding in SQL, the summarizer.
 pub fn reads_alone() -> bool {
-    programs::is_server() && has_locks(PROCESS.connection())
+    PROCESS.is_server() && has_locks(PROCESS.connection())
 }
 
 fn has_locks(state: Connection) -> bool {

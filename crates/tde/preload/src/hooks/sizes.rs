@@ -2,9 +2,11 @@
 
 use super::{fail, status};
 use crate::files::{self, Protected, Stored};
+use crate::memory::MEMORY;
 use crate::place::{self, Place};
+use crate::process::PROCESS;
 use crate::real::libc_call;
-use crate::{programs, received, scratch};
+use crate::received;
 use libc::{c_char, c_int, off_t};
 use pgseal_storage::Errno;
 use std::ffi::CStr;
@@ -18,13 +20,13 @@ pub unsafe fn ftruncate(fd: c_int, size: off_t) -> c_int {
 
 /// Truncation by name goes through a descriptor of its own.
 pub unsafe fn truncate(path: *const c_char, size: off_t) -> c_int {
-    if !programs::acts() || path.is_null() {
+    if !PROCESS.acts() || path.is_null() {
         return libc_call!(truncate(path, size));
     }
     // SAFETY: `path` is not null, so it is a C string that truncate(2)'s caller owns.
     let name = unsafe { CStr::from_ptr(path) };
     match place::of(name) {
-        Place::Clear if !programs::is_server() => libc_call!(truncate(path, size)),
+        Place::Clear if !PROCESS.is_server() => libc_call!(truncate(path, size)),
         Place::Denied(errno) => fail(errno),
         // A server may not open each file, and the name may lead elsewhere by now.
         Place::Clear | Place::Sealed(..) => {
@@ -72,7 +74,7 @@ fn set_size(file: Protected, size: off_t) -> Result<(), Errno> {
     let size = u64::try_from(size).map_err(|_| Errno::EINVAL)?;
     match &file.file.stored {
         Stored::Sealed(sealed) => {
-            scratch::with(|scratch| sealed.set_size(&file.disk, scratch, size))
+            MEMORY.with_scratch(|scratch| sealed.set_size(&file.disk, scratch, size))
         }
         Stored::WalTar => received::cut_tar(&file.disk, size),
         Stored::Pages => Err(Errno::EINVAL),
@@ -87,5 +89,5 @@ fn allocate(file: Protected, offset: off_t, len: off_t) -> Result<(), Errno> {
         .ok_or(Errno::EINVAL)?;
     file.file.writable()?;
     let sealed = file.file.sealed()?;
-    scratch::with(|scratch| sealed.allocate(&file.disk, scratch, offset, len))
+    MEMORY.with_scratch(|scratch| sealed.allocate(&file.disk, scratch, offset, len))
 }

@@ -5,13 +5,14 @@
 use super::{descriptors, fail, opening, transfers};
 use crate::files::{self, Protected};
 use crate::place::{self, Place};
+use crate::process::PROCESS;
 use crate::real::{self, libc_call};
-use crate::{programs, receivers, report};
+use crate::{receivers, report};
 use libc::{c_char, c_int, c_void, off64_t, off_t, size_t, ssize_t, FILE};
 use std::ffi::CStr;
 
 pub unsafe fn fopen(path: *const c_char, mode: *const c_char) -> *mut FILE {
-    if !programs::acts() || path.is_null() || mode.is_null() {
+    if !PROCESS.acts() || path.is_null() || mode.is_null() {
         return libc_call!(fopen(path, mode));
     }
     // SAFETY: neither is null, so both are C strings that fopen(3)'s caller owns.
@@ -98,7 +99,7 @@ fn adopt_mode(protected: Protected, mode: &CStr) -> bool {
 pub unsafe fn freopen(path: *const c_char, mode: *const c_char, stream: *mut FILE) -> *mut FILE {
     // SAFETY: `path` is not null here, so it is a C string that freopen(3)'s caller owns.
     let leads_to_clear = || path.is_null() || is_clear(unsafe { CStr::from_ptr(path) });
-    if !programs::acts() || (descriptor_of(stream).is_none() && leads_to_clear()) {
+    if !PROCESS.acts() || (descriptor_of(stream).is_none() && leads_to_clear()) {
         // As in `fclose`: the number stays, what it stands for does not.
         files::remove(libc_call!(fileno(stream)));
         return libc_call!(freopen(path, mode, stream));

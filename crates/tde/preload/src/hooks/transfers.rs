@@ -5,8 +5,9 @@ use super::racing::{make_all_resident, make_resident, reads_alone};
 use super::{count, page_runs};
 use crate::counters::{self, Count};
 use crate::files::{self, Protected, Stored};
+use crate::memory::MEMORY;
 use crate::real::libc_call;
-use crate::{received, scratch};
+use crate::received;
 use libc::{c_int, c_void, iovec, off_t, size_t, ssize_t};
 use pgseal_crypto::UNIT;
 use pgseal_storage::sealed::beside::read_stored;
@@ -163,14 +164,14 @@ impl Protected {
     pub fn read_at(self, buf: &mut [u8], offset: u64) -> Result<usize, Errno> {
         self.file.readable()?;
         if let Stored::Pages = self.file.stored {
-            return scratch::with(|scratch| {
+            return MEMORY.with_scratch(|scratch| {
                 make_all_resident(scratch);
                 read_stored(&self.disk, scratch, buf, offset)
             });
         }
         counters::add(Count::Opened, counters::units(buf.len()));
         let sealed = self.file.sealed()?;
-        scratch::with(|scratch| {
+        MEMORY.with_scratch(|scratch| {
             if reads_alone() && !sealed.is_raced() {
                 return sealed.read_at(&self.disk, scratch, buf, offset);
             }
@@ -185,7 +186,7 @@ impl Protected {
         match &self.file.stored {
             Stored::Sealed(sealed) => {
                 counters::add_sealed(sealed, data.chunks(UNIT));
-                scratch::with(|scratch| sealed.write_at(&self.disk, scratch, data, offset))
+                MEMORY.with_scratch(|scratch| sealed.write_at(&self.disk, scratch, data, offset))
             }
             Stored::WalTar => received::write_tar(&self.disk, data, offset),
             Stored::Pages => Err(Errno(libc::EBADF)),

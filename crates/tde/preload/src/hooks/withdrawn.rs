@@ -3,8 +3,9 @@
 
 use super::fail;
 use crate::files;
+use crate::process::PROCESS;
 use crate::real::libc_call;
-use crate::{programs, report};
+use crate::report;
 use libc::{c_int, c_uint, c_void, off_t, size_t, ssize_t};
 use std::ffi::CStr;
 
@@ -92,7 +93,7 @@ pub unsafe fn io_uring_queue_init_mem(
 }
 
 fn liburing(name: &CStr) -> Option<*mut c_void> {
-    if programs::acts() {
+    if PROCESS.acts() {
         report::line(
             "io_method=io_uring goes past the encryption: set io_method to worker or sync",
         );

@@ -3,10 +3,12 @@
 use crate::clusters::Cluster;
 use crate::disk::{check, stat, Owned};
 use crate::hooks::foreign;
+use crate::memory::MEMORY;
 use crate::place::{self, Place};
 use crate::policy::holds_pages;
+use crate::process::PROCESS;
 use crate::real::{errno, libc_call, set_errno};
-use crate::{programs, receivers, report, scratch, server, wal, zero_fill};
+use crate::{receivers, report, server, wal, zero_fill};
 use libc::{c_int, c_uint};
 use pgseal_crypto::UNIT;
 use pgseal_storage::classify::Class;
@@ -128,7 +130,7 @@ pub fn rename(from: &Name, to: &Name, flags: c_uint) -> Result<(), Errno> {
         Difference::None if foreign::refuses_name(to) => return Err(Errno(libc::EPERM)),
         Difference::None => return plain(from, to, flags),
         Difference::Denied(errno) => return Err(Errno(errno)),
-        Difference::Some(change) if programs::is_server() && change.shows_data() => {
+        Difference::Some(change) if PROCESS.is_server() && change.shows_data() => {
             return Err(Errno(libc::EACCES))
         }
         Difference::Some(change) => change,
@@ -304,7 +306,8 @@ impl Change {
                 if is_wal_scratch(class) =>
             {
                 zero_fill::is(&stat(source.0)?)
-                    || scratch::with(|scratch| restore::is_all_zeros(&source.disk(), scratch))?
+                    || MEMORY
+                        .with_scratch(|scratch| restore::is_all_zeros(&source.disk(), scratch))?
             }
             _ => false,
         })
@@ -317,7 +320,9 @@ impl Change {
             return Err(Errno::EIO);
         };
         let mut page = [0; UNIT];
-        scratch::with(|scratch| restore::first_page(&source.disk(), &from, &to, scratch, &mut page))
+        MEMORY.with_scratch(|scratch| {
+            restore::first_page(&source.disk(), &from, &to, scratch, &mut page)
+        })
     }
 
     /// Does what [`Self::store_as`] does, and removes the old name.
@@ -367,7 +372,7 @@ impl Change {
         let from = from.as_ref().map_or(Stored::Clear, Stored::Sealed);
         let to = to.as_ref().map_or(Stored::Clear, Stored::Sealed);
         let mut page = [0; UNIT];
-        scratch::with(|scratch| {
+        MEMORY.with_scratch(|scratch| {
             restore::copy(
                 (&source.disk(), &from),
                 (&target.disk(), &to),
@@ -479,7 +484,7 @@ fn create_like(source: &Owned, name: &Name) -> Result<Owned, Errno> {
 /// Removes the file that a crash left of a restored segment which was being encrypted, when
 /// PostgreSQL removes the segment itself: at the end of archive recovery, if not before.
 pub fn forget_unfinished(path: &CStr) {
-    if !programs::is_server() || !path.to_bytes().ends_with(b"pg_wal/RECOVERYXLOG") {
+    if !PROCESS.is_server() || !path.to_bytes().ends_with(b"pg_wal/RECOVERYXLOG") {
         return;
     }
     let kept = errno();
