@@ -5,7 +5,8 @@
 //! other fields of `pg_control`, and reads them in other ways: 14 loses its statistics, and 19
 //! bypasses the checks of `pg_control`.
 
-/// Major versions: those that the tests run on.
+/// Major versions: those that the tests run on. Before one is added, its sources are held against
+/// the list of PostgreSQL's habits (`habits.rs` of the preloaded library).
 pub const MAJORS: [u32; 3] = [15, 17, 18];
 
 /// A PostgreSQL that is not in the list.
