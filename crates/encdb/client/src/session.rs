@@ -285,26 +285,13 @@ impl Session {
         Ok(())
     }
 
-    /// Takes grants back: at once in all sessions of this evaluator, and in the database.
+    /// Takes grants back: in the database, and at once in all sessions of this evaluator.
     pub async fn revoke(&mut self, serials: &[Serial]) -> Result<(), ClientError> {
-        for _ in 0..REVOCATIONS {
-            let last = self.last_list().await?;
-            let list = grants::revoke(&self.identity, last.as_ref(), serials)?.encode();
-            self.command(&Command::Revoke(&list)).await?;
-            store::add_revocations(&self.client, &list).await?;
-            // Another client of this owner may have stored a list of the same number before.
-            let kept = last_list(&self.client, &self.identity).await?;
-            let owner = self.identity.owner();
-            let is_kept = |serial| {
-                kept.as_ref()
-                    .is_some_and(|list| list.revokes(owner, serial))
-            };
-            if serials.iter().copied().all(is_kept) {
-                kept.iter().for_each(|kept| _ = self.list.saw(kept));
-                return Ok(());
-            }
-        }
-        Err(ClientError::RevocationNotKept)
+        let (list, restores) = (&mut self.list, self.restores);
+        let kept = revoke(&self.client, &self.identity, list, restores, serials).await?;
+        let signed = kept.list().encode();
+        self.command(&Command::Revoke(&signed)).await?;
+        Ok(())
     }
 
     /// Returns the owner's grants in the database, and whether each was taken back.
@@ -417,6 +404,45 @@ pub async fn grants_of(
     };
     let all = store::grants_by(client, owner).await?;
     Ok(all.into_iter().map(with_state).collect())
+}
+
+/// Takes grants back in a database, and returns the owner's list there. This needs no session, and
+/// so no evaluator that answers: an evaluator gets the list with the next session that is opened.
+///
+/// `list` is what the identity has seen. The server must show as much, unless the caller `restores`
+/// what it lost. Grants that the list has already are not signed anew.
+///
+/// # Errors
+///
+/// [`ClientError::NotTheOwner`] for the identity of an application, [`ClientError::List`] for a
+/// server that withholds a list, [`ClientError::RevocationNotKept`] if other clients of this owner
+/// come first again and again.
+pub async fn revoke(
+    client: &Client,
+    identity: &Identity,
+    list: &mut OwnersList,
+    restores: bool,
+    serials: &[Serial],
+) -> Result<VerifiedRevocations, ClientError> {
+    let owner = identity.owner();
+    for _ in 0..REVOCATIONS {
+        let last = list.latest(&owner, last_list(client, identity).await?, restores)?;
+        let revokes = |list: &VerifiedRevocations| {
+            let mut serials = serials.iter();
+            serials.all(|serial| list.revokes(owner, *serial))
+        };
+        // What another client of this owner stored under the same number may come first.
+        if let Some(kept) = last
+            .as_ref()
+            .filter(|last| identity.is_owner() && revokes(last))
+        {
+            list.saw(kept);
+            return Ok(kept.clone());
+        }
+        let signed = grants::revoke(identity, last.as_ref(), serials)?.encode();
+        store::add_revocations(client, &signed).await?;
+    }
+    Err(ClientError::RevocationNotKept)
 }
 
 /// Fetches the owner's list in a database. Whoever keeps the database can withhold the list, but

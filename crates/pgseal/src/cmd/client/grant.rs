@@ -4,7 +4,7 @@ use pgseal_client::grants::Wanted;
 use pgseal_client::{Grant, KeyScope, Operation, Operations, PublicKey, Serial, Session, Subject};
 
 use super::print::{fields, table, time};
-use super::{bytes, not, now, ClientFailure};
+use super::{bytes, not, now, warn, ClientFailure};
 use crate::cli::client::{GrantAddArgs, GrantListArgs, GrantRestoreArgs, GrantRevokeArgs};
 use crate::output;
 
@@ -148,9 +148,16 @@ pub async fn revoke(args: &GrantRevokeArgs) -> Result<(), ClientFailure> {
         )),
     };
     let serials: Vec<Serial> = args.serials.iter().map(serial).collect::<Result<_, _>>()?;
-    let mut session = args.client.session(&args.trust, None).await?;
-    session.revoke(&serials).await?;
-    args.client.keep(&session)
+    args.client.revoke(&serials).await?;
+    // The evaluator gets the owner's list with the session.
+    let told = args.client.session(&args.trust, None).await;
+    if told.is_err() {
+        warn(
+            "the grants are revoked in the database, but the evaluator does not know yet: a session \
+             that is open keeps them until it ends; run the command again when the evaluator answers",
+        );
+    }
+    told.map(|_| ())
 }
 
 pub async fn restore(args: &GrantRestoreArgs) -> Result<(), ClientFailure> {

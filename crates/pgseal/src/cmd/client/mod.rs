@@ -21,8 +21,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use pgseal_client::tokio_postgres::Client;
 use pgseal_client::{
-    from_hex, ClientError, ConnectOptions, Identity, IdentityFile, IdentityFileError, Policy,
-    PolicyError, Resolver, Session, SessionOptions, Target,
+    from_hex, ClientError, ConnectOptions, Identity, IdentityFile, IdentityFileError, OwnersList,
+    Policy, PolicyError, Resolver, Serial, Session, SessionOptions, Target,
 };
 use pgseal_keys::exit::Failure;
 use zeroize::Zeroizing;
@@ -147,16 +147,28 @@ impl ClientOptions {
         Ok(session)
     }
 
-    /// Keeps the list of revoked grants that a session saw. An application's file keeps what it
+    /// Takes grants back in the database, and keeps the list of them.
+    async fn revoke(&self, serials: &[Serial]) -> Result<(), ClientFailure> {
+        let (file, client) = (self.file()?, self.connect().await?);
+        let mut list = file.kept.database(&self.database()?);
+        pgseal_client::revoke(&client, &file.identity, &mut list, false, serials).await?;
+        self.keep_list(&file.identity, &list)
+    }
+
+    fn keep(&self, session: &Session) -> Result<(), ClientFailure> {
+        self.keep_list(session.identity(), session.list())
+    }
+
+    /// Keeps the list of revoked grants that was seen. An application's file keeps what it
     /// was made with: it may be one that only its owner can write. Where the owner's own cannot be
     /// written either, what was seen holds until the command ends.
-    fn keep(&self, session: &Session) -> Result<(), ClientFailure> {
+    fn keep_list(&self, identity: &Identity, list: &OwnersList) -> Result<(), ClientFailure> {
         let (mut file, database) = (self.file()?, self.database()?);
-        let seen = session.list().revocations();
-        if file.kept.database(&database).revocations() == seen || !session.identity().is_owner() {
+        let seen = list.revocations();
+        if file.kept.database(&database).revocations() == seen || !identity.is_owner() {
             return Ok(());
         }
-        let owner = session.identity().owner();
+        let owner = identity.owner();
         let seen = seen.and_then(|seen| seen.clone().verify(&owner).ok());
         let kept = file.update(|kept| {
             seen.iter()
