@@ -91,6 +91,8 @@ KEPT = {
     "ALTER TABLE empty ALTER text_ TYPE text USING {}": "text_",
     "ALTER TABLE empty ALTER int4_ TYPE int USING 1, ALTER text_ TYPE boolean USING {} LIKE '%a%'": "text_",
     "COPY empty FROM '/dev/null' WHERE {} LIKE '%a%'": "text_", "CALL called({})": CELL, "EXECUTE prepared({})": CELL,
+    "EXPLAIN EXECUTE prepared({})": CELL, "CREATE TABLE made AS EXECUTE prepared({})": CELL,
+    "EXPLAIN CREATE TABLE made AS EXECUTE prepared({})": CELL,
     "DO $$ DECLARE c enc_text; BEGIN SELECT text_ INTO c FROM t; CALL called({}); END $$": "c",
 }
 # Those that PostgreSQL has for immutable expressions only.

@@ -230,9 +230,18 @@ LookAtParameters(List *parameters, const char *query, QueryEnvironment *environm
 			LookAtWritten(lfirst(cell), NULL, EXPR_KIND_EXECUTE_PARAMETER, query, environment);
 }
 
+/* The statement that another one runs or explains, or NULL where that is a query */
+static Node *
+UtilityIn(Node *inner)
+{
+	return inner && IsA(inner, Query) ? ((Query *) inner)->utilityStmt : NULL;
+}
+
 static void
 LookBefore(Node *statement, const char *query, QueryEnvironment *environment)
 {
+	if (statement == NULL)
+		return;
 	if (IsA(statement, CopyStmt))
 		LookAtCopy((CopyStmt *) statement, query, environment);
 	else if (IsA(statement, AlterTableStmt))
@@ -241,6 +250,10 @@ LookBefore(Node *statement, const char *query, QueryEnvironment *environment)
 		encdb_plain_look((Node *) ((CallStmt *) statement)->funcexpr);
 	else if (IsA(statement, ExecuteStmt))
 		LookAtParameters(((ExecuteStmt *) statement)->params, query, environment);
+	else if (IsA(statement, CreateTableAsStmt))
+		LookBefore(UtilityIn(((CreateTableAsStmt *) statement)->query), query, environment);
+	else if (IsA(statement, ExplainStmt))
+		LookBefore(UtilityIn(((ExplainStmt *) statement)->query), query, environment);
 }
 
 /* The key of a new partitioned table */
