@@ -154,7 +154,7 @@ pub async fn revoke(args: &GrantRevokeArgs) -> Result<(), ClientFailure> {
     if told.is_err() {
         warn(
             "the grants are revoked in the database, but the evaluator does not know yet: a session \
-             that is open keeps them until it ends; run the command again when the evaluator answers",
+             that is open keeps them until it ends; run the command again when it answers",
         );
     }
     told.map(|_| ())
