@@ -7,6 +7,7 @@ The runs are as small as they can be: what they measure is not looked at, that t
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -89,6 +90,8 @@ class Rounds(Bench):
             self.assertIn(variant["name"], output)
         self.assertIn("</html>", page.read_text())
         self.assertEqual(self.bench("report", self.json).stdout, output)
+        self.assertLessEqual(max(map(len, output.splitlines())), 80, output)
+        self.assertRegex(self.bench("report", "--wide", self.json).stdout, r"(?m)^\| case +\| variant +\|.*\| verdict +\|")
         self.check_comparisons(report)
 
     def check_report(self, report):
@@ -232,6 +235,34 @@ class Ends(Bench):
     def postmaster(self, run):
         """Of a server that takes connections."""
         return min(eventually(lambda: self.servers(run), "no server of the run took connections"))
+
+
+class Progress(Bench):
+    COMMAND = [PGSEAL, "bench", "cipher", "--rounds=1"]
+
+    def test_on_a_terminal_from_the_start(self):
+        terminal = Terminal()
+        run = subprocess.Popen(self.COMMAND, env=ENVIRONMENT, text=True, stdout=subprocess.PIPE, **terminal.options())
+        self.addCleanup(self.end, run)
+        terminal.opened()
+        run.communicate(timeout=TIME_LIMIT)
+        shown = terminal.close()
+        self.assertEqual(run.returncode, 0, shown)
+        self.assertRegex(shown, r"\A[^\w]*[\w\[]* *preparing")
+        self.assertRegex(shown, r"\d+/21 runs +[\dhms]+ left +round 1, (de|en)crypt, ")
+
+    def test_nothing_elsewhere(self):
+        done = subprocess.run(self.COMMAND, env=ENVIRONMENT, text=True, capture_output=True, timeout=TIME_LIMIT, check=False)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+
+class NotInstalled(Bench):
+    def test_a_sentence_names_the_program(self):
+        alone = self.directory / "pgseal"
+        shutil.copy(PGSEAL, alone)
+        done = subprocess.run([alone, "bench", "report", self.json], env=ENVIRONMENT, text=True, capture_output=True, check=False)
+        sentence = f"pgseal: {alone}-bench is not installed: build it with `make build`, and install it beside pgseal\n"
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (3, "", sentence))
 
 
 class Refused(Bench):

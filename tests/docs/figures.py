@@ -64,7 +64,7 @@ class Shown:
     """A report: the cells of each case and variant, those of the cipher's share too, and the rows of others."""
 
     def __init__(self, pgseal, path):
-        done = subprocess.run([pgseal, "bench", "report", path], text=True, capture_output=True, check=True)
+        done = subprocess.run([pgseal, "bench", "report", "--wide", path], text=True, capture_output=True, check=True)
         self.cells, self.shares, self.others = {}, {}, {}
         for heading, columns, rows in tables(done.stdout):
             if heading.startswith("The cipher alone"):

@@ -108,7 +108,7 @@ class Figures(unittest.TestCase):
         reports = sorted((ROOT / "docs/benchmarks").glob("*"))
         self.assertNotEqual(reports, [])
         for report in reports:
-            shown = subprocess.run([ROOT / "dist/bin/pgseal", "bench", "report", report], text=True, capture_output=True, check=False)
+            shown = subprocess.run([ROOT / "dist/bin/pgseal", "bench", "report", "--wide", report], text=True, capture_output=True, check=False)
             self.assertEqual((shown.returncode, shown.stderr), (0, ""), report)
             self.assertIn("| stock ", shown.stdout, report)
 

@@ -26,6 +26,9 @@ pub struct ReportArgs {
     /// Write a page with charts
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
+    /// Print tables with all columns side by side, wider than 80 columns
+    #[arg(long)]
+    pub wide: bool,
 }
 
 /// Options of every recipe that runs servers.
@@ -87,6 +90,9 @@ pub struct Output {
     /// Write the report as a page with charts
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
+    /// Print tables with all columns side by side, wider than 80 columns
+    #[arg(long)]
+    pub wide: bool,
     /// Do not show progress
     #[arg(long)]
     pub no_progress: bool,

@@ -8,7 +8,7 @@ use crate::compare;
 use crate::error::BenchError;
 use crate::model::{Report, FORMAT};
 use crate::options::{CompareArgs, Output, ReportArgs};
-use crate::report;
+use crate::report::{self, Form};
 
 /// All that was asked for. JSON on standard output is alone there.
 pub fn write(report: &Report, options: &Output) -> Result<(), BenchError> {
@@ -18,7 +18,7 @@ pub fn write(report: &Report, options: &Output) -> Result<(), BenchError> {
     }
     let text = match options.json.as_deref() {
         Some(path) if path == Path::new("-") => json(report),
-        _ => report::markdown(report),
+        _ => report::markdown(report, form(options.wide)),
     };
     print(&text)
 }
@@ -37,7 +37,14 @@ pub fn show(args: &ReportArgs) -> Result<(), BenchError> {
     if let Some(path) = &args.html {
         replace(path, &report::html(&report))?;
     }
-    print(&report::markdown(&report))
+    print(&report::markdown(&report, form(args.wide)))
+}
+
+fn form(is_wide: bool) -> Form {
+    match is_wide {
+        true => Form::Wide,
+        false => Form::Narrow,
+    }
 }
 
 /// Two of them side by side: false if something got worse.

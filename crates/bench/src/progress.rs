@@ -1,8 +1,5 @@
-//! How far a run is: a bar on a terminal, one line a round elsewhere. Drawn between samples only,
-//! so that it costs them nothing.
-
-use std::io::{self, IsTerminal, Write};
-use std::time::Duration;
+//! A bar on a terminal that shows how far a run is, from its start to its end. It is drawn between
+//! samples only, so that it costs them nothing. Elsewhere nothing is written.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
@@ -10,28 +7,32 @@ use crate::model::Report;
 use crate::options::Output;
 
 const LOOK: &str = "{bar:20} {pos}/{len} runs  {eta} left  {wide_msg}";
+/// The look before it is known how many runs there will be.
+const EARLY_LOOK: &str = "{elapsed}  {wide_msg}";
 
-/// On standard error, if that is a terminal.
-pub fn bar() -> ProgressBar {
-    let style = ProgressStyle::with_template(LOOK).expect("the template is well formed");
-    ProgressBar::with_draw_target(Some(1), ProgressDrawTarget::stderr()).with_style(style)
+/// Returns a bar on standard error, if that is a terminal, which shows at once that the run begins.
+pub fn bar(options: &Output) -> ProgressBar {
+    if options.no_progress {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::with_draw_target(Some(1), ProgressDrawTarget::stderr());
+    bar.set_style(style(EARLY_LOOK));
+    bar.set_message("preparing");
+    bar.tick();
+    bar
 }
 
-/// So many rounds are done of so many that will probably be.
+/// Shows that so many rounds are done of so many that will probably be.
 pub fn plan(bar: &ProgressBar, report: &Report, done: u32, rounds: u32) {
+    if done == 0 {
+        bar.set_style(style(LOOK));
+        bar.reset_eta();
+    }
     let runs = report.cases.len() as u64 * report.variants.len() as u64;
     bar.set_length(runs * u64::from(rounds));
     bar.set_position(runs * u64::from(done));
 }
 
-/// Where there is no bar.
-pub fn line(options: &Output, done: u32, elapsed: Duration) {
-    if !options.no_progress && !io::stderr().is_terminal() {
-        // A run does not end because nobody watches it.
-        let _ = writeln!(
-            io::stderr(),
-            "round {done} done after {} s",
-            elapsed.as_secs()
-        );
-    }
+fn style(look: &str) -> ProgressStyle {
+    ProgressStyle::with_template(look).expect("the template is well formed")
 }

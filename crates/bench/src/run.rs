@@ -37,8 +37,9 @@ pub fn run(options: &RunOptions, recipe: &mut dyn Recipe, tools: Tools) -> Resul
     if geteuid().is_root() {
         return Err(BenchError::Root);
     }
+    let bar = progress::bar(&options.output);
     let work = work_directory(options)?;
-    let host = host(options, recipe, tools, &work)?;
+    let host = host(options, recipe, tools, &work, bar)?;
     requirements::check(recipe.needs(&host.contenders), &options.data)?;
     let _lock = lock::take()?;
     watch_signals(&host.stop).map_err(files(work.path()))?;
@@ -93,7 +94,6 @@ fn rounds(
             report.cases[turn.case].rounds.push(round);
         }
         output::save(report, &options.output)?;
-        progress::line(&options.output, done + 1, start.elapsed());
     }
     Ok(())
 }
@@ -175,6 +175,7 @@ fn host(
     recipe: &dyn Recipe,
     tools: Tools,
     work: &TempDir,
+    bar: ProgressBar,
 ) -> Result<Host, BenchError> {
     let twins = work.path().join("twins");
     let contenders = contender::all(options, recipe.defaults().key_lengths, &twins)?;
@@ -185,11 +186,7 @@ fn host(
         work: work.path().to_owned(),
         contenders,
         stop: Stop::default(),
-        bar: if options.output.no_progress {
-            ProgressBar::hidden()
-        } else {
-            progress::bar()
-        },
+        bar,
     })
 }
 

@@ -13,10 +13,11 @@ use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 use clap::Args;
 use fastrand::Rng;
+use indicatif::ProgressBar;
 use nix::time::{clock_gettime, ClockId};
 use pgseal_crypto::internals::{Context, Direction, Mode};
 use pgseal_crypto::{FileCipher, FileId, Fork, KeyLength, MasterKey, UNIT};
@@ -77,11 +78,13 @@ const IN_MEMORY: usize = 1 << 15;
 impl Cipher {
     /// Runs the rounds; what was measured is kept, also when an error ended it.
     pub fn run(&self) -> Result<(), BenchError> {
+        let bar = progress::bar(&self.output);
         let _lock = lock::take()?;
         let stop = Stop::default();
         run::watch_signals(&stop).map_err(files("/proc"))?;
         let mut report = self.empty_report(&stop)?;
-        let ended = self.measure(&stop, &mut report);
+        let ended = self.measure(&stop, &bar, &mut report);
+        bar.finish_and_clear();
         if let Err(error) = &ended {
             report.ended_early = Some(error.to_string());
         }
@@ -91,12 +94,20 @@ impl Cipher {
         ended
     }
 
-    fn measure(&self, stop: &Stop, report: &mut Report) -> Result<(), BenchError> {
-        let (start, mut random) = (Instant::now(), Rng::with_seed(report.seed));
+    fn measure(
+        &self,
+        stop: &Stop,
+        bar: &ProgressBar,
+        report: &mut Report,
+    ) -> Result<(), BenchError> {
+        let mut random = Rng::with_seed(report.seed);
         for number in 0..self.rounds() {
+            progress::plan(bar, report, number, self.rounds());
             let turns = schedule::round(&mut random, report.cases.len(), SUBJECTS.len());
             for turn in turns {
                 let mut samples = BTreeMap::new();
+                let case = &report.cases[turn.case].name;
+                bar.set_message(format!("round {}, {case}", number + 1));
                 let measured = |at: &usize| measures(SUBJECTS[*at], cells()[turn.case]);
                 for at in turn.contenders.into_iter().filter(measured) {
                     let sample = sample(SUBJECTS[at], cells()[turn.case], stop)?;
@@ -109,9 +120,9 @@ impl Cipher {
                     samples,
                 };
                 report.cases[turn.case].rounds.push(round);
+                bar.inc(SUBJECTS.len() as u64);
             }
             output::save(report, &self.output)?;
-            progress::line(&self.output, number + 1, start.elapsed());
         }
         Ok(())
     }

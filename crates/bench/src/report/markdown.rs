@@ -3,44 +3,92 @@
 use std::fmt::Write as _;
 
 use super::tables::{self, Table};
-use super::{words, View};
+use super::{narrow, words, View};
 use crate::model::Report;
 
-/// The report for a terminal or a README.
-pub fn markdown(report: &Report) -> String {
+/// The form of a report's tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// Every line fits 80 columns, for a terminal.
+    Narrow,
+    /// A table has all columns side by side, for a README.
+    Wide,
+}
+
+/// Returns the report for a terminal or a README.
+pub fn markdown(report: &Report, form: Form) -> String {
     let view = View::of(report);
     let mut text = format!("# {}\n\n", escape(&words::title(&report.recipe)));
     if let Some(why) = &report.ended_early {
-        text += &format!(
-            "**Ended early: {}** What was finished is below.\n\n",
-            sentence(why)
-        );
+        let why = sentence(why);
+        let early = format!("**Ended early: {why}** What was finished is below.");
+        text += &line(&early, "", form);
+        text.push('\n');
     }
     for (name, value) in tables::facts(report) {
-        text += &format!("- {}: {}\n", escape(&name), escape(&value));
+        let fact = format!("- {}: {}", escape(&name), escape(&value));
+        text += &line(&fact, "  ", form);
     }
     for group in &view.groups {
-        text += &table(&tables::of_group(group));
+        text += &titled(&tables::of_group(group), form);
     }
     for closing in [tables::cipher_share(&view), tables::cipher_speed(report)] {
         if !closing.rows.is_empty() {
-            text += &table(&closing);
+            text += &titled(&closing, form);
         }
     }
     text
 }
 
-fn table(table: &Table) -> String {
-    let heads = table.columns.iter().map(|column| escape(&column.name));
-    let mut rows = vec![heads.collect::<Vec<_>>()];
-    let cells = |cells: &Vec<String>| cells.iter().map(|cell| escape(cell)).collect();
-    rows.extend(table.rows.iter().map(|row| cells(&row.cells)));
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
-    let widths: Vec<usize> = (0..table.columns.len())
-        .map(|c| width(c).unwrap_or(0).max(3))
-        .collect();
+/// Returns a line with its end; in narrow form as many as it needs, indented from the second on.
+fn line(text: &str, indent: &str, form: Form) -> String {
+    let width = match form {
+        Form::Narrow => narrow::WIDTH - indent.len(),
+        Form::Wide => usize::MAX,
+    };
+    narrow::wrap(text, width).join(&format!("\n{indent}")) + "\n"
+}
 
-    let mut text = format!("\n## {}\n\n", escape(&table.title));
+/// Returns a table below its title.
+fn titled(unescaped: &Table, form: Form) -> String {
+    let escaped = escaped(unescaped);
+    let mut text = format!("\n## {}\n", escaped.title);
+    if form == Form::Wide {
+        return text + "\n" + &table(&escaped);
+    }
+    for case in narrow::by_case(&escaped) {
+        if !case.title.is_empty() {
+            text += &format!("\n### {}\n", case.title);
+        }
+        for part in narrow::parts(&case) {
+            text += "\n";
+            text += &table(&part);
+        }
+    }
+    text
+}
+
+/// Returns the table with all its texts escaped.
+fn escaped(table: &Table) -> Table {
+    let mut escaped = table.clone();
+    escaped.title = escape(&table.title);
+    for column in &mut escaped.columns {
+        column.name = escape(&column.name);
+    }
+    for cell in escaped.rows.iter_mut().flat_map(|row| &mut row.cells) {
+        *cell = escape(cell);
+    }
+    escaped
+}
+
+/// Returns the lines of a table; its texts are escaped.
+fn table(table: &Table) -> String {
+    let widths = table.widths();
+    let heads = table.columns.iter().map(|column| column.name.clone());
+    let mut rows = vec![heads.collect::<Vec<_>>()];
+    rows.extend(table.rows.iter().map(|row| row.cells.clone()));
+
+    let mut text = String::new();
     for (place, row) in rows.iter().enumerate() {
         for ((cell, width), column) in row.iter().zip(&widths).zip(&table.columns) {
             let padding = " ".repeat(width - cell.chars().count());

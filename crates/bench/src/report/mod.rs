@@ -8,6 +8,7 @@
 mod charts;
 mod html;
 mod markdown;
+mod narrow;
 mod palette;
 mod plot;
 mod tables;
@@ -17,7 +18,7 @@ use crate::figures::{figures, Figure};
 use crate::model::{Case, Metric, Report};
 
 pub use html::html;
-pub use markdown::markdown;
+pub use markdown::{markdown, Form};
 
 /// A report with the figures of its cases, in groups: computed once for tables and charts.
 struct View<'a> {

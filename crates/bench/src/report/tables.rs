@@ -25,6 +25,21 @@ pub(super) struct Table {
     pub(super) rows: Vec<Row>,
 }
 
+impl Table {
+    /// Returns the characters that each column takes; three make the line below its head.
+    pub(super) fn widths(&self) -> Vec<usize> {
+        let of = |column: usize| {
+            let cells = self
+                .rows
+                .iter()
+                .map(|row| row.cells[column].chars().count());
+            let head = self.columns[column].name.chars().count();
+            cells.fold(head.max(3), usize::max)
+        };
+        (0..self.columns.len()).map(of).collect()
+    }
+}
+
 /// The head of a column.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Column {

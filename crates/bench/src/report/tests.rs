@@ -98,7 +98,34 @@ fn report() -> Report {
 
 #[test]
 fn markdown_is_this() {
-    assert_eq!(markdown(&report()), include_str!("expected.md"));
+    assert_eq!(markdown(&report(), Form::Wide), include_str!("expected.md"));
+}
+
+#[test]
+fn narrow_markdown_is_this() {
+    assert_eq!(
+        markdown(&report(), Form::Narrow),
+        include_str!("expected-narrow.md")
+    );
+}
+
+#[test]
+fn the_narrow_form_fits_a_terminal_and_loses_nothing() {
+    let mut report = report();
+    report.ended_early = Some("interrupted by somebody ".repeat(8));
+    report.cases[0].published[0].variant = "a product of another name ".repeat(8);
+    let narrow = markdown(&report, Form::Narrow);
+    let long = narrow.lines().filter(|line| line.chars().count() > 80);
+    assert_eq!(long.collect::<Vec<_>>(), [""; 0]);
+    let words = |text: &str| {
+        let words = text.split(|c: char| c.is_whitespace() || "|-:#".contains(c));
+        words
+            .map(str::to_owned)
+            .collect::<std::collections::BTreeSet<_>>()
+    };
+    let (wide, narrow) = (words(&markdown(&report, Form::Wide)), words(&narrow));
+    // The head of a column whose cells are headings here.
+    assert_eq!(wide.difference(&narrow).collect::<Vec<_>>(), ["case"]);
 }
 
 #[test]
@@ -107,7 +134,7 @@ fn an_early_end_comes_first() {
     report.ended_early = Some("interrupted.".to_owned());
     let start = "# What encryption costs: pgbench, TPC-B\n\n\
                  **Ended early: interrupted.** What was finished is below.\n\n- machine";
-    assert!(markdown(&report).starts_with(start));
+    assert!(markdown(&report, Form::Wide).starts_with(start));
     let page = html(&report);
     let (early, machine) = (page.find("Ended early: interrupted."), page.find("machine"));
     assert!(early.is_some() && early < machine);
@@ -145,7 +172,7 @@ fn nothing_of_a_file_is_markup() {
         "{page}"
     );
 
-    let text = markdown(&report);
+    let text = markdown(&report, Form::Wide);
     assert!(text
         .contains(r#"a\|b  [31m\<img src=x onerror=alert(1)> \*x\* \`y\` \![z]\(u) "q" '\&amp;"#));
     assert!(
@@ -164,7 +191,7 @@ fn nothing_of_a_file_is_markup() {
 fn underscores_within_words_stay_as_they_are() {
     let mut report = report();
     report.machine.cpu = "pg_tde _x_".to_owned();
-    assert!(markdown(&report).contains(r"- machine: pg_tde \_x\_, 2 cores"));
+    assert!(markdown(&report, Form::Wide).contains(r"- machine: pg_tde \_x\_, 2 cores"));
 }
 
 #[test]
@@ -172,7 +199,7 @@ fn what_we_ran_is_not_called_published() {
     let mut report = report();
     assert!(html(&report).contains("PostgreSQL 13.1 (published)"));
     report.cases[0].published[0].origin = Origin::OurRun;
-    assert!(markdown(&report).contains("| run by us  |"));
+    assert!(markdown(&report, Form::Wide).contains("| run by us  |"));
     let page = html(&report);
     assert!(page.contains("PostgreSQL 13.1 (run by us)"), "{page}");
     assert!(!page.contains("(published)"), "{page}");
@@ -188,7 +215,7 @@ fn a_file_without_plan_and_origins_is_read() {
     let read: Report = serde_json::from_value(old).expect("it is readable");
     assert_eq!(read.asked, None);
     assert_eq!(read.cases, report().cases);
-    assert!(!markdown(&read).contains("asked for"));
+    assert!(!markdown(&read, Form::Wide).contains("asked for"));
 }
 
 #[test]
@@ -278,7 +305,7 @@ fn cases_along_an_axis_are_lines_and_others_bars() {
     );
     report.cases.iter_mut().for_each(|case| case.rounds.clear());
     assert!(titles(&report).is_empty());
-    assert!(markdown(&report).contains("| 12 connections | not measured"));
+    assert!(markdown(&report, Form::Wide).contains("| 12 connections | not measured"));
 }
 
 #[test]
