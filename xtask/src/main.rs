@@ -3,6 +3,7 @@
 //!
 //! Each prints one line a finding and exits 1 if there is one. `.ci/run` calls all.
 
+mod interface;
 mod shape;
 mod source;
 mod surface;
@@ -19,7 +20,10 @@ fn main() -> ExitCode {
         .parent()
         .expect("xtask lies in the workspace");
     let findings = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["tidy"] => tidy::check(root),
+        ["tidy"] => tidy::check(root).and_then(|mut findings| {
+            findings.extend(interface::check(root)?);
+            Ok(findings)
+        }),
         ["shape"] => shape::check(root),
         ["surface"] => surface::check(root),
         _ => {

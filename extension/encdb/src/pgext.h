@@ -60,6 +60,9 @@ typedef struct PgsealAttach
 	const volatile int *die;
 } PgsealAttach;
 
+/* Of which header the library was built: PGSEAL_INTERFACE, which the Makefile defines, is that of the shell */
+extern uint64_t pgseal_interface(void);
+
 extern int	pgseal_attach(const PgsealAttach *attach);
 extern void pgseal_detach(void);
 extern void pgseal_set_time(int64_t unix_seconds);

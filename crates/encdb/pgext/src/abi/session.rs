@@ -4,6 +4,7 @@ use std::ffi::{c_char, c_int, CStr};
 use std::ptr;
 
 use pgseal_cell::{DataKeyId, Type};
+use pgseal_crypto::sha256;
 use pgseal_evaluator_proto::{ConversionRequest, KeyRow, Refusal, Request};
 
 use super::{answer_cell, put, report, shell, text, PgsealBytes};
@@ -88,6 +89,13 @@ interface! {
     /// Sets the time, in seconds since 1970.
     fn pgseal_set_time(now: i64) {
         shell().set_time(u64::try_from(now).unwrap_or(0));
+    }
+
+    /// Returns the header that this library was built with: the first eight bytes of its SHA-256.
+    fn pgseal_interface() -> u64 {
+        let header = include_bytes!("../../../../../extension/encdb/src/pgext.h");
+        let [a, b, c, d, e, f, g, h, ..] = sha256(&[header]);
+        u64::from_be_bytes([a, b, c, d, e, f, g, h])
     }
 
     /// Returns how many requests an evaluator outside has been asked.
