@@ -22,7 +22,7 @@ const TREES: [(&str, usize); 3] = [
 /// asynchronous runtime, TLS and charts.
 const NEVER_WITH_KEYS: [&str; 4] = ["clap", "tokio", "rustls", "plotters"];
 /// The most files that use each other in a circle within one package.
-const MAX_CIRCLE: usize = 4;
+const MAX_CIRCLE: usize = 3;
 /// The most `static` items of the preloaded library.
 const MAX_STATICS: usize = 10;
 /// The most doc comments that open as a fragment, per thousand.

@@ -325,28 +325,37 @@ impl Kept {
         self.0.entry(name.to_owned()).or_default()
     }
 
-    /// Returns the lists of the example in `docs/format/identity.md`.
-    #[cfg(test)]
-    pub(crate) fn for_tests() -> Self {
-        let mut kept = Self::default();
-        let shop = kept.database_mut("shop");
-        let name: ColumnName = "public.test1.c".parse().expect("it is a name");
-        let column = ListedColumn {
-            ty: "enc_text".to_owned(),
-            keyname: "|ada|shop|".to_owned(),
-        };
-        shop.add(name, column).expect("it is encrypted");
-        let identity = crate::Identity::for_tests(1);
-        let serial = pgseal_cell::grant::Serial([2; 16]);
-        let list = crate::grants::revoke(&identity, None, &[serial]).expect("it is the owner");
-        shop.saw(&list.verify(&identity.owner()).expect("it signed it"));
-        kept.database_mut("crm");
-        kept
-    }
-
     /// Whether all lists are empty.
     pub fn is_empty(&self) -> bool {
         self.0.values().all(|list| *list == OwnersList::default())
+    }
+}
+
+/// The lists of the example in `docs/format/identity.md`.
+#[cfg(test)]
+mod example {
+    use super::{ColumnName, Kept, ListedColumn};
+    use crate::{grants, Identity};
+    use pgseal_cell::grant::Serial;
+
+    impl Kept {
+        /// Returns the lists of the example in `docs/format/identity.md`.
+        pub(crate) fn for_tests() -> Self {
+            let mut kept = Self::default();
+            let shop = kept.database_mut("shop");
+            let name: ColumnName = "public.test1.c".parse().expect("it is a name");
+            let column = ListedColumn {
+                ty: "enc_text".to_owned(),
+                keyname: "|ada|shop|".to_owned(),
+            };
+            shop.add(name, column).expect("it is encrypted");
+            let identity = Identity::for_tests(1);
+            let serial = Serial([2; 16]);
+            let list = grants::revoke(&identity, None, &[serial]).expect("it is the owner");
+            shop.saw(&list.verify(&identity.owner()).expect("it signed it"));
+            kept.database_mut("crm");
+            kept
+        }
     }
 }
 
