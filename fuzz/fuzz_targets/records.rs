@@ -4,8 +4,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use pgseal_storage::journal::Journal;
 use pgseal_crypto::MasterKey;
+use pgseal_storage::journal::Journal;
 
 use pgseal_format::{handover, Payload, ReceiverToken};
 use pgseal_storage::control::Control;

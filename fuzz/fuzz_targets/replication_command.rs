@@ -8,18 +8,22 @@ mod command;
 
 use command::{is_base_backup, judge};
 use libfuzzer_sys::fuzz_target;
+use process::Connection;
 
-/// As in the library; its other states are not asked about commands.
-#[derive(Clone, Copy)]
-pub enum State {
-    Unproven,
-    Raw,
-    Clear,
+/// The library's module, as far as the commands use it.
+mod process {
+    /// As in the library; its other states are not asked about commands.
+    #[derive(Clone, Copy)]
+    pub enum Connection {
+        Unproven,
+        Raw,
+        Clear,
+    }
 }
 
 fuzz_target!(|command: &[u8]| {
-    let allowed =
-        [State::Unproven, State::Raw, State::Clear].map(|state| judge(state, command).is_ok());
+    let allowed = [Connection::Unproven, Connection::Raw, Connection::Clear]
+        .map(|state| judge(state, command).is_ok());
     if is_base_backup(command) {
         assert!(!allowed[0]);
     }
@@ -27,7 +31,7 @@ fuzz_target!(|command: &[u8]| {
     assert!(!allowed[0] || (allowed[1] && allowed[2]));
     let streamed = [b"START_REPLICATION ".as_slice(), command].concat();
     if !command.trim_ascii_start().starts_with(b"SLOT") && starts_a_word(command) {
-        assert!(judge(State::Unproven, &streamed).is_err());
+        assert!(judge(Connection::Unproven, &streamed).is_err());
     }
 });
 

@@ -43,7 +43,7 @@ pub fn run(options: &RunOptions, recipe: &mut dyn Recipe, tools: Tools) -> Resul
     requirements::check(recipe.needs(&host.contenders), &options.data)?;
     let _lock = lock::take()?;
     watch_signals(&host.stop).map_err(files(work.path()))?;
-    host.make_twins()?;
+    host.make_wrappers()?;
     let mut report = empty_report(options, recipe, &host);
     measure_cipher(&mut report, 0);
     let ended = rounds(options, recipe, &host, &mut report);
@@ -177,12 +177,12 @@ fn host(
     work: &TempDir,
     bar: ProgressBar,
 ) -> Result<Host, BenchError> {
-    let twins = work.path().join("twins");
-    let contenders = contender::all(options, recipe.defaults().key_lengths, &twins)?;
+    let wrappers = work.path().join("wrappers");
+    let contenders = contender::all(options, recipe.defaults().key_lengths, &wrappers)?;
     Ok(Host {
         pg: contenders[0].bindir.clone(),
         tools,
-        twins,
+        wrappers,
         work: work.path().to_owned(),
         contenders,
         stop: Stop::default(),

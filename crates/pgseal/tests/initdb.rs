@@ -143,8 +143,8 @@ fn what_initdb_refuses_is_said_before_a_key_is_made() {
         "--key-unwrap-command",
         CAT,
     ];
-    let mut twin = place.twin("initdb", &args);
-    let refused = Transcript::of(twin.env("REFUSAL", "cannot be run as root"));
+    let mut wrapper = place.wrapper("initdb", &args);
+    let refused = Transcript::of(wrapper.env("REFUSAL", "cannot be run as root"));
     let said = "initdb: error: cannot be run as root\n";
     assert_eq!((refused.code, &*refused.stderr), (Some(1), said));
     assert!(!place.path("asked").exists() && !place.path("data").exists());
@@ -219,9 +219,9 @@ fn initdb_is_asked_first() {
     ] {
         let place = Place::new();
         let args = ["-D", "data", "--data-encryption=256", "--no-key-wrap"];
-        let mut twin = place.twin("initdb", &args);
+        let mut wrapper = place.wrapper("initdb", &args);
         let sentence = sentence.replace("{}", &place.path("pg/initdb").display().to_string());
-        Transcript::of(twin.env(variable, value)).refuses(8, &sentence);
+        Transcript::of(wrapper.env(variable, value)).refuses(8, &sentence);
         assert!(!place.path("data").exists());
     }
 }
@@ -230,12 +230,12 @@ fn initdb_is_asked_first() {
 fn a_failed_initdb_leaves_nothing_that_starts() {
     let place = Place::new();
     let args = ["-D", "data", "-y", "--no-key-wrap"];
-    let in_clear = Transcript::of(place.twin("initdb", &args).env("CONTROL", "/dev/zero"));
+    let in_clear = Transcript::of(place.wrapper("initdb", &args).env("CONTROL", "/dev/zero"));
     assert_eq!(in_clear.code, Some(8));
     let sentence = format!("pgseal: initdb left {} in clear, so the library was not at work, and the new directory was emptied: check that libpgseal.so can be loaded\n", place.path("data/global/pg_control").display());
     assert_eq!(in_clear.stderr, sentence);
     assert!(!place.path("data").exists());
-    let failed = Transcript::of(place.twin("initdb", &args).env("STATUS", "7"));
+    let failed = Transcript::of(place.wrapper("initdb", &args).env("STATUS", "7"));
     assert_eq!(failed.code, Some(7));
     assert!(!place.path("data/pg_encryption").exists());
 }
@@ -262,7 +262,7 @@ fn a_key_file_goes_with_the_cluster_that_was_not_made() {
     let key_file = place.path("pg.key");
     let option = format!("--key-file={}", key_file.display());
     let args = ["-D", "data", "-y", &option];
-    let failed = Transcript::of(place.twin("initdb", &args).env("STATUS", "7"));
+    let failed = Transcript::of(place.wrapper("initdb", &args).env("STATUS", "7"));
     assert_eq!(failed.code, Some(7));
     assert!(!key_file.exists());
     fs::remove_dir_all(place.path("data")).expect("what the failed initdb left");
@@ -275,7 +275,7 @@ fn a_key_file_goes_with_the_cluster_that_was_not_made() {
 #[test]
 fn initdb_options_of_the_environment() {
     let place = Place::new();
-    let sealed = Transcript::of(place.twin("initdb", &["-D", "data"]).env(
+    let sealed = Transcript::of(place.wrapper("initdb", &["-D", "data"]).env(
         "PGSEAL_INITDB_OPTIONS",
         "--data-encryption=128 --no-key-wrap --auth='trust'",
     ));
@@ -285,7 +285,7 @@ fn initdb_options_of_the_environment() {
     );
     let open = Transcript::of(
         place
-            .twin("initdb", &["-D", "data"])
+            .wrapper("initdb", &["-D", "data"])
             .env("PGSEAL_INITDB_OPTIONS", "--auth='trust"),
     );
     open.refuses(2, "PGSEAL_INITDB_OPTIONS has an open quote: close it");
@@ -315,8 +315,8 @@ fn initdb_tells_about_itself_and_us() {
 #[test]
 fn an_empty_pgdata_names_no_directory() {
     let place = Place::new();
-    let mut twin = place.twin("initdb", &["-y", "--no-key-wrap"]);
-    let transcript = Transcript::of(twin.env("PGDATA", ""));
+    let mut wrapper = place.wrapper("initdb", &["-y", "--no-key-wrap"]);
+    let transcript = Transcript::of(wrapper.env("PGDATA", ""));
     assert_eq!(transcript.stdout, "args=\nrecord=\n", "{transcript:?}");
     assert!(!transcript.stderr.contains("pgseal:"), "{transcript:?}");
 }
@@ -351,10 +351,10 @@ fn initdb_does_not_drop_the_options_of_a_sealed_cluster() {
 fn default_options_that_are_not_text() {
     let place = Place::new();
     let bytes = b"--data-encryption=256 --no-key-wrap --label=\xfc";
-    let mut twin = place.twin("initdb", &["-D", "data"]);
-    twin.env("PGSEAL_INITDB_OPTIONS", OsStr::from_bytes(bytes));
+    let mut wrapper = place.wrapper("initdb", &["-D", "data"]);
+    wrapper.env("PGSEAL_INITDB_OPTIONS", OsStr::from_bytes(bytes));
     let sentence = "PGSEAL_INITDB_OPTIONS is not UTF-8: write it so, or give the options to initdb";
-    Transcript::of(&mut twin).refuses(2, sentence);
+    Transcript::of(&mut wrapper).refuses(2, sentence);
     assert!(!place.path("data").exists());
 }
 
@@ -362,14 +362,14 @@ fn default_options_that_are_not_text() {
 fn commands_that_are_not_text() {
     let place = Place::new();
     for variable in ["PGDATAKEYWRAPCMD", "PGDATAKEYUNWRAPCMD"] {
-        let mut twin = place.twin("initdb", &["-D", "data", "--data-encryption"]);
-        twin.envs([
+        let mut wrapper = place.wrapper("initdb", &["-D", "data", "--data-encryption"]);
+        wrapper.envs([
             ("PGDATAKEYWRAPCMD", "cat >%p"),
             ("PGDATAKEYUNWRAPCMD", "cat %p"),
         ]);
-        twin.env(variable, OsStr::from_bytes(b"cat %p\xfc"));
+        wrapper.env(variable, OsStr::from_bytes(b"cat %p\xfc"));
         let rest = "is not UTF-8: write it so, or give the option that it stands for";
-        Transcript::of(&mut twin).refuses(2, &format!("{variable} {rest}"));
+        Transcript::of(&mut wrapper).refuses(2, &format!("{variable} {rest}"));
         assert!(!place.path("data").exists());
     }
 }
@@ -384,12 +384,12 @@ fn pg_ctl_initdb_does_not_drop_our_options() {
     ] {
         for word in ["init", "initdb"] {
             let refused =
-                Transcript::of(&mut place.twin("pg_ctl", &[word, "-D", "data", option, "true"]));
+                Transcript::of(&mut place.wrapper("pg_ctl", &[word, "-D", "data", option, "true"]));
             let sentence = format!(
                 "--{name} does not reach initdb from here: give it in -o, with --data-encryption"
             );
             refused.refuses(2, &sentence);
-            let mut elsewhere = place.twin("pg_ctl", &["-D", word, "stop", option, "true"]);
+            let mut elsewhere = place.wrapper("pg_ctl", &["-D", word, "stop", option, "true"]);
             assert_eq!(
                 Transcript::of(&mut elsewhere).code,
                 Some(42),
@@ -407,14 +407,15 @@ fn group_access_is_the_clusters() {
     fs::create_dir(place.path("data")).expect("a directory");
     fs::set_permissions(place.path("data"), fs::Permissions::from_mode(0o750)).expect("a mode");
     let mut under = std::process::Command::new("sh");
-    let twin = place.twin(
+    let wrapper = place.wrapper(
         "initdb",
         &["-D", "data", "--data-encryption=256", "--no-key-wrap"],
     );
     under.args(["-c", "umask 077; exec \"$0\" \"$@\""]);
-    under.arg(twin.get_program()).args(twin.get_args());
+    under.arg(wrapper.get_program()).args(wrapper.get_args());
     under.envs(
-        twin.get_envs()
+        wrapper
+            .get_envs()
             .filter_map(|(name, value)| Some((name, value?))),
     );
     under.current_dir(place.tmp.path());

@@ -34,7 +34,7 @@ fn a_directory_goes_with_us() {
     let ready = place.path("ready");
     let wrap = format!("echo > {}; sleep 977; cat > %p", ready.display());
     let mut child = place
-        .twin("initdb", &["-D", "data", "-y", "--key-wrap-command", &wrap])
+        .wrapper("initdb", &["-D", "data", "-y", "--key-wrap-command", &wrap])
         .args(["--key-unwrap-command", CAT])
         .spawn()
         .expect("it starts");
@@ -56,11 +56,11 @@ fn a_program_ends_with_its_twin() {
         started.display()
     );
     script(&place.path("pg/initdb"), &answering(&tells));
-    let twin = place.twin(
+    let wrapper = place.wrapper(
         "initdb",
         &["-D", "data", "--data-encryption=256", "--no-key-wrap"],
     );
-    let mut child = slow_to_start(&twin).spawn().expect("strace starts");
+    let mut child = slow_to_start(&wrapper).spawn().expect("strace starts");
     let both = until(|| line(&started));
     let (us, program) = both.trim().split_once(' ').expect("two numbers");
     let number = |text: &str| Pid::from_raw(text.parse().expect("a process id"));
@@ -70,7 +70,7 @@ fn a_program_ends_with_its_twin() {
 }
 
 /// Returns the wrapper as one that learns of its children two seconds after their beginning.
-fn slow_to_start(twin: &Command) -> Command {
+fn slow_to_start(wrapper: &Command) -> Command {
     let mut strace = common::alone(Path::new("strace"));
     strace.args([
         "-qq",
@@ -80,12 +80,17 @@ fn slow_to_start(twin: &Command) -> Command {
         "trace=clone,clone3,vfork,fork",
     ]);
     strace.args(["-e", "inject=clone,clone3,vfork,fork:delay_exit=2000000"]);
-    strace.arg(twin.get_program()).args(twin.get_args());
+    strace.arg(wrapper.get_program()).args(wrapper.get_args());
     strace.envs(
-        twin.get_envs()
+        wrapper
+            .get_envs()
             .filter_map(|(name, value)| Some((name, value?))),
     );
-    strace.current_dir(twin.get_current_dir().expect("twins run in their place"));
+    strace.current_dir(
+        wrapper
+            .get_current_dir()
+            .expect("wrappers run in their place"),
+    );
     strace
 }
 

@@ -29,7 +29,7 @@ pub struct Contender {
     pub variant: Variant,
     /// How it stores its data.
     pub kind: Kind,
-    /// Its programs: stock's, the twins, or a peer's.
+    /// Its programs: stock's, the wrappers, or a peer's.
     pub bindir: PathBuf,
     /// Further options of its initdb.
     pub initdb: Vec<String>,
@@ -54,7 +54,7 @@ impl Contender {
 pub fn all(
     options: &RunOptions,
     key_lengths: &[u16],
-    twins: &Path,
+    wrappers: &Path,
 ) -> Result<Vec<Contender>, BenchError> {
     let pg = programs(&options.pg)?;
     let postgres = version(&pg)?;
@@ -76,7 +76,7 @@ pub fn all(
     let given = given.map(|words| words.iter().filter_map(|bits| bits.parse().ok()).collect());
     for bits in given.unwrap_or_else(|| key_lengths.to_vec()) {
         let name = format!("sealed-{bits}");
-        all.push(contender(&name, Kind::Sealed, Some(bits), twins));
+        all.push(contender(&name, Kind::Sealed, Some(bits), wrappers));
     }
     for (name, bindir) in &options.peer {
         all.push(peer(name, Path::new(bindir), &options.peer_initdb)?);

@@ -43,8 +43,8 @@ pub struct Host {
     pub pg: PathBuf,
     /// pgseal's own files.
     pub tools: Tools,
-    /// The directory of the sealed twins of `pg`.
-    pub twins: PathBuf,
+    /// The directory of the sealed wrappers of `pg`.
+    pub wrappers: PathBuf,
     /// The run's own directory; servers have their sockets in it.
     pub work: PathBuf,
     /// All that stand beside each other in a round, stock first.
@@ -56,11 +56,11 @@ pub struct Host {
 }
 
 impl Host {
-    /// Writes the twins below `work`.
-    pub fn make_twins(&self) -> Result<(), BenchError> {
+    /// Writes the wrappers below `work`.
+    pub fn make_wrappers(&self) -> Result<(), BenchError> {
         let mut bindir = self.command(&self.tools.pgseal);
         bindir.arg("bindir").arg("--pg").arg(&self.pg);
-        self.run(bindir.arg("--into").arg(&self.twins))?;
+        self.run(bindir.arg("--into").arg(&self.wrappers))?;
         Ok(())
     }
 

@@ -4,7 +4,7 @@
 //! The old cluster is filled by pgbench once for a set; every run upgrades it into a new cluster
 //! that is made before the clock starts and goes after it stopped. Both cases are of the same
 //! runs. CPU is that of pg_upgrade and all that it starts, servers too: pg_ctl leaves these to
-//! this process, which waits for them. `loaded` is pg_upgrade by the twins, with nothing sealed.
+//! this process, which waits for them. `loaded` is pg_upgrade by the wrappers, with nothing sealed.
 
 use pgseal_contract::variable;
 use std::collections::BTreeMap;
@@ -203,7 +203,7 @@ impl Upgrades {
         self.old.warm(host)?;
         nix::unistd::sync();
         let programs = match contender.kind {
-            Kind::Loaded => &host.twins,
+            Kind::Loaded => &host.wrappers,
             _ => &contender.bindir,
         };
         let mut command = host.command(&programs.join("pg_upgrade"));

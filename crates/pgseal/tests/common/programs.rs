@@ -88,17 +88,18 @@ impl Place {
             .join(name)
     }
 
-    pub fn twin(&self, name: &str, args: &[&str]) -> Command {
-        let mut twin = with_library(alone(Path::new(runner())));
-        twin.arg(self.path("pg").join(name))
-            .arg("/twins/it")
+    pub fn wrapper(&self, name: &str, args: &[&str]) -> Command {
+        let mut wrapper = with_library(alone(Path::new(runner())));
+        wrapper
+            .arg(self.path("pg").join(name))
+            .arg("/wrappers/it")
             .args(args);
-        twin.current_dir(self.tmp.path());
-        twin
+        wrapper.current_dir(self.tmp.path());
+        wrapper
     }
 
     pub fn initdb(&self, args: &[&str]) -> Transcript {
-        Transcript::of(&mut self.twin("initdb", args))
+        Transcript::of(&mut self.wrapper("initdb", args))
     }
 }
 

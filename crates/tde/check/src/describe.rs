@@ -4,7 +4,7 @@ use std::path::Path;
 
 use pgseal_format::{KeyImage, SecretSource, Slot, SlotKind};
 use pgseal_keys::keybin::KeyDir;
-use pgseal_keys::unlock::{Opener, UnlockError, Ways};
+use pgseal_keys::unlock::{UnlockError, Unlocker, Ways};
 use pgseal_keys::{SourceError, Sources};
 use serde::Serialize;
 
@@ -65,16 +65,16 @@ pub fn slots(
 ) -> Result<Vec<SlotView>, UnlockError> {
     match image {
         KeyImage::File(file) => {
-            let opener = Opener::new(file.header(), None, data, ways)?;
+            let unlocker = Unlocker::new(file.header(), None, data, ways)?;
             Ok(file
                 .slots()
                 .iter()
-                .map(|slot| view(slot, &opener))
+                .map(|slot| view(slot, &unlocker))
                 .collect())
         }
         KeyImage::Raw(_) => {
-            let opener = Opener::new(&dir.header()?, None, data, ways)?;
-            let command = command(opener.unwrap_sources(), None);
+            let unlocker = Unlocker::new(&dir.header()?, None, data, ways)?;
+            let command = command(unlocker.unwrap_sources(), None);
             Ok(vec![SlotView {
                 id: None,
                 kind: "raw key.bin",
@@ -85,13 +85,15 @@ pub fn slots(
     }
 }
 
-fn view(slot: &Slot, opener: &Opener<'_>) -> SlotView {
+fn view(slot: &Slot, unlocker: &Unlocker<'_>) -> SlotView {
     let (command, path) = match &slot.kind {
-        SlotKind::Command { unwrap, .. } => (command(opener.unwrap_sources(), Some(unwrap)), None),
+        SlotKind::Command { unwrap, .. } => {
+            (command(unlocker.unwrap_sources(), Some(unwrap)), None)
+        }
         SlotKind::Derived {
             source: SecretSource::Command(stored),
             ..
-        } => (command(opener.key_sources(), Some(stored)), None),
+        } => (command(unlocker.key_sources(), Some(stored)), None),
         SlotKind::File { path } => (None, Some(String::from_utf8_lossy(path).into_owned())),
         SlotKind::Plain { .. } | SlotKind::Derived { .. } => (None, None),
     };

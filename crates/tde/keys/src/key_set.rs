@@ -71,7 +71,7 @@ impl KeySet {
         });
         Self {
             keys: spelled.collect(),
-            files: openers(clusters),
+            files: key_material(clusters),
         }
     }
 
@@ -162,9 +162,9 @@ impl ClusterKey {
 }
 
 /// Returns the key material files, each once. A text that cannot be a path to a file names none.
-fn openers(clusters: &[Unlocked]) -> BTreeSet<PathBuf> {
+fn key_material(clusters: &[Unlocked]) -> BTreeSet<PathBuf> {
     const MAX_PATH: usize = 4096;
-    let files = clusters.iter().flat_map(|cluster| &cluster.openers);
+    let files = clusters.iter().flat_map(|cluster| &cluster.key_material);
     let absolute = files.filter_map(|file| path::absolute(file).ok());
     let plain = absolute.map(|file| file.components().collect::<PathBuf>());
     let fits = |file: &PathBuf| {

@@ -239,7 +239,7 @@ fn made(mut ready: Vec<Ready>, root: Root, length: KeyLength) -> Result<NewKey, 
         master: Arc::new(master),
         file: None,
         source: None,
-        openers: Vec::new(),
+        key_material: Vec::new(),
     };
     Ok(NewKey {
         cluster,

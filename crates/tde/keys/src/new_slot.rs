@@ -17,7 +17,7 @@ use crate::cost;
 use crate::exit::{Code, Exit};
 use crate::keybin::give_as;
 use crate::passphrase::{read_new, PassphraseError};
-use crate::unlock::{Opener, SlotError};
+use crate::unlock::{SlotError, Unlocker};
 use crate::{command_key, open_derived, seal_derived, DerivedError, NotAnAesKey};
 
 /// Why a slot cannot be made.
@@ -182,7 +182,7 @@ impl Ready {
             NewSlot::Command { unwrap, .. } => Some(unwrap.clone()),
             _ => None,
         };
-        Opener::fixed(data, unwrap).slot(header, slot)
+        Unlocker::fixed(data, unwrap).slot(header, slot)
     }
 }
 

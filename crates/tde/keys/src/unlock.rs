@@ -53,7 +53,7 @@ pub struct Unlocked {
     /// The path and the owner of that file, if it was read here.
     pub source: Option<writer::Source>,
     /// The key material files, which open it or tell how: a server shows them to no client.
-    pub openers: Vec<PathBuf>,
+    pub key_material: Vec<PathBuf>,
 }
 
 /// Opens the key file of `root`, unless its files are under two keys at present.
@@ -68,24 +68,24 @@ pub fn unlock_from(dir: &KeyDir, root: Root, ways: &Ways) -> Result<Unlocked, Un
     let source = Some(source);
     match image {
         KeyImage::File(file) => {
-            let opener = Opener::new(file.header(), source.clone(), &root.path, ways)?;
-            let opened = opener.file(file, &dir.key_bin())?;
+            let unlocker = Unlocker::new(file.header(), source.clone(), &root.path, ways)?;
+            let opened = unlocker.file(file, &dir.key_bin())?;
             Ok(opened.of(root, source))
         }
         KeyImage::Raw(wrapped) => {
             let header = dir.header()?;
-            let opener = Opener::new(&header, source.clone(), &root.path, ways)?;
-            let opened = opener.command_slot(&header, None, &wrapped);
+            let unlocker = Unlocker::new(&header, source.clone(), &root.path, ways)?;
+            let opened = unlocker.command_slot(&header, None, &wrapped);
             let master = opened.map_err(|error| slot_error(dir.key_bin(), error))?;
             let master = Arc::new(master);
-            let openers = opener.openers(&[]);
+            let key_material = unlocker.key_material(&[]);
             Ok(Unlocked {
                 root,
                 header,
                 master,
                 file: None,
                 source,
-                openers,
+                key_material,
             })
         }
     }
@@ -109,10 +109,10 @@ pub fn unlock_received(
     let image = KeyImage::decode(bytes);
     match image.map_err(|error| KeyBinError::Format(origin.to_owned(), error))? {
         KeyImage::File(file) => {
-            let mut opener = Opener::new(file.header(), None, &root.path, ways)?;
-            opener.unwrap.external = true;
-            opener.key.external = true;
-            let opened = opener.file(file, origin)?;
+            let mut unlocker = Unlocker::new(file.header(), None, &root.path, ways)?;
+            unlocker.unwrap.external = true;
+            unlocker.key.external = true;
+            let opened = unlocker.file(file, origin)?;
             Ok(opened.of(root, None))
         }
         KeyImage::Raw(_) => Err(UnlockError::RawReceived(origin.to_owned())),
@@ -135,7 +135,7 @@ struct Opened {
     slot: u8,
     master: MasterKey,
     file: KeyFile,
-    openers: Vec<PathBuf>,
+    key_material: Vec<PathBuf>,
 }
 
 impl Opened {
@@ -146,13 +146,13 @@ impl Opened {
             master: Arc::new(self.master),
             file: Some((self.slot, self.file)),
             source,
-            openers: self.openers,
+            key_material: self.key_material,
         }
     }
 }
 
 /// Opens the slots of one cluster.
-pub struct Opener<'a> {
+pub struct Unlocker<'a> {
     source: Option<writer::Source>,
     data: &'a Path,
     unwrap: Sources,
@@ -164,7 +164,7 @@ pub struct Opener<'a> {
     of_machine: Option<PathBuf>,
 }
 
-impl<'a> Opener<'a> {
+impl<'a> Unlocker<'a> {
     /// Gathers what command line, environment and machine name. Commands of the key file itself
     /// are run only if `source` tells who wrote it.
     pub fn new(
@@ -207,7 +207,7 @@ impl<'a> Opener<'a> {
         })
     }
 
-    /// Makes an opener that knows one unwrap command, or none, and nothing else.
+    /// Makes an unlocker that knows one unwrap command, or none, and nothing else.
     pub fn fixed(data: &'a Path, unwrap: Option<String>) -> Self {
         let unwrap = Sources {
             command_line: unwrap,
@@ -239,20 +239,20 @@ impl<'a> Opener<'a> {
         let (slot, master) = self.any_slot(&file, origin)?;
         let authentic = file.authenticate(&master);
         let file = authentic.map_err(|Altered| UnlockError::Altered(origin.to_owned()))?;
-        let openers = self.openers(file.slots());
+        let key_material = self.key_material(file.slots());
         Ok(Opened {
             slot,
             master,
             file,
-            openers,
+            key_material,
         })
     }
 
     /// Returns all key material files of these slots, as far as they are named.
-    fn openers(&self, slots: &[Slot]) -> Vec<PathBuf> {
-        let mut openers = self.secret_files(slots);
-        openers.extend(self.of_machine.clone());
-        openers
+    fn key_material(&self, slots: &[Slot]) -> Vec<PathBuf> {
+        let mut key_material = self.secret_files(slots);
+        key_material.extend(self.of_machine.clone());
+        key_material
     }
 
     /// Returns all files that hold a secret which opens these slots, as far as they are named.
@@ -469,7 +469,7 @@ mod tests {
         let owner = std::fs::metadata(data).expect("it exists").uid();
         std::os::unix::fs::chown(&key_bin, Some(owner), None).expect("of whose it is");
         let file = File::open(&key_bin).expect("it was just made");
-        let opener = Opener {
+        let unlocker = Unlocker {
             source: writer::Source::of(&key_bin, &file).ok(),
             data,
             unwrap: sources(),
@@ -482,7 +482,7 @@ mod tests {
             unwrap: command.into(),
             wrapped: vec![0],
         };
-        let refusal = opener.slot(&header(), &Slot { id: 1, kind }).err();
+        let refusal = unlocker.slot(&header(), &Slot { id: 1, kind }).err();
         refusal.expect("the command prints no key")
     }
 

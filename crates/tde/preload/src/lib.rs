@@ -15,12 +15,12 @@
 //! [`hooks`] or [`receivers`], which says what a server's connections are given. [`real`] is libc
 //! itself. [`place`] finds the cluster and class of a path, [`policy`] decides how it is opened, by
 //! what [`habits`] lists of PostgreSQL. [`clusters`] finds the keys, [`unlock`] where they come
-//! from, [`openers`] what else leads to them; [`files`] holds the open sealed files by descriptor;
-//! [`declaration`] is what we say of ourselves to other servers, [`received`] what becomes of WAL
-//! that they send and that is not stored as segments; [`asked`] answers pgseal; [`zero_fill`] knows
-//! the new segment that no key shows in, [`two_phase`] names a state that is whole, both by what is
-//! remembered of a file in [`watched`]; [`version`] shows which library a server runs. [`disk`] and
-//! [`memory`] are what `pgseal_storage` works on.
+//! from, [`key_material`] what else leads to them; [`files`] holds the open sealed files by
+//! descriptor; [`declaration`] is what we say of ourselves to other servers, [`received`] what
+//! becomes of WAL that they send and that is not stored as segments; [`asked`] answers pgseal;
+//! [`zero_fill`] knows the new segment that no key shows in, [`two_phase`] names a state that is
+//! whole, both by what is remembered of a file in [`watched`]; [`version`] shows which library a
+//! server runs. [`disk`] and [`memory`] are what `pgseal_storage` works on.
 //!
 //! State: what a process knows lies in one static for each subject. No code makes them, because a
 //! hook may run before the constructor. [`process`] knows who the process is and what it may.
@@ -38,10 +38,10 @@ mod disk;
 mod files;
 mod habits;
 mod hooks;
+mod key_material;
 mod libpq;
 mod list;
 mod memory;
-mod openers;
 mod place;
 #[forbid(unsafe_code)]
 mod policy;

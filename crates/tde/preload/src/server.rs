@@ -5,7 +5,7 @@
 use crate::disk::stat;
 use crate::process::PROCESS;
 use crate::real::{errno, libc_call, set_errno};
-use crate::{openers, programs, unlock};
+use crate::{key_material, programs, unlock};
 use libc::c_int;
 use pgseal_contract::{file, variable};
 use std::ffi::{CStr, CString, OsStr};
@@ -125,7 +125,7 @@ pub fn take_out(name: &CStr) -> Option<CString> {
 /// Does this descriptor, just opened with `flags`, lead to what a server hands to nobody? Any role
 /// that may read files would have keys by it, or clear pages.
 pub fn withholds(fd: c_int, flags: c_int) -> bool {
-    PROCESS.is_server() && (holds_memory(fd, flags) || openers::has(fd))
+    PROCESS.is_server() && (holds_memory(fd, flags) || key_material::has(fd))
 }
 
 /// Does this descriptor, which a path of SQL's led to, lead to such a file, or into a key

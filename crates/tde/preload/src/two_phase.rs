@@ -73,7 +73,7 @@ fn open_nameless(path: &CStr, flags: c_int, mode: mode_t) -> Option<c_int> {
     (fd >= 0).then_some(fd)
 }
 
-/// Forgets the file that was opened as `fd`, which its opener does not get.
+/// Forgets the file that was opened as `fd`, which its caller does not get.
 pub fn forget(fd: c_int) {
     let _ = WATCHED.two_phase.take(fd);
 }

@@ -8,7 +8,7 @@
 use crate::clusters::{self, Cluster};
 use crate::disk::{check, stat};
 use crate::process::PROCESS;
-use crate::{openers, programs, real, report, server};
+use crate::{key_material, programs, real, report, server};
 use libc::{c_char, c_int};
 use pgseal_contract::{file, variable};
 use pgseal_crypto::{without_trace, MasterKey};
@@ -47,7 +47,7 @@ pub fn take_handover() {
     });
     if let Err(reason) = taken {
         report::line(&format!(
-            "PGSEAL_KEYS_FD is of no use ({reason}): start through a twin"
+            "PGSEAL_KEYS_FD is of no use ({reason}): start through a wrapper"
         ));
     }
 }
@@ -58,14 +58,14 @@ fn take(fd: c_int) -> Result<(), &'static str> {
     for entry in entries {
         remember(&entry).ok_or("there is no memory for keys")?;
     }
-    withhold_openers(&record);
+    withhold_key_material(&record);
     Ok(())
 }
 
 /// Withholds the key material files that a decoded record names.
-fn withhold_openers(record: &[u8]) {
+fn withhold_key_material(record: &[u8]) {
     if let Ok(files) = handover::files(record) {
-        files.for_each(openers::withhold);
+        files.for_each(key_material::withhold);
     }
 }
 
@@ -126,7 +126,7 @@ pub fn ask(root: &[u8]) -> Result<&'static Cluster, Failed> {
     let errno = real::errno();
     let answer = run_command(root).and_then(|record| {
         let entry = handover::decode(&record).ok()?.next()?;
-        withhold_openers(&record);
+        withhold_key_material(&record);
         remember(&entry)
     });
     real::set_errno(errno);

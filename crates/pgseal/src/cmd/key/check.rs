@@ -10,7 +10,7 @@ use pgseal_keys::cluster::Root;
 use pgseal_keys::exit::{self, Code, Exit, Failure};
 use pgseal_keys::keybin::{CopyError, KeyDir, DIR, SETTINGS};
 use pgseal_keys::passphrase::{PassphraseError, Source};
-use pgseal_keys::unlock::{unlock, Opener, SlotError, UnlockError, Unlocked, Ways};
+use pgseal_keys::unlock::{unlock, SlotError, UnlockError, Unlocked, Unlocker, Ways};
 use pgseal_keys::DerivedError;
 
 use crate::cli::CheckArgs;
@@ -90,14 +90,14 @@ fn every_slot(opened: &Unlocked, ways: &Ways, more: &[PathBuf]) -> Result<(), Fa
     let Some((_, file)) = &opened.file else {
         return Ok(());
     };
-    let openers = openers(opened, file.header(), ways, more)?;
-    let tried = { file.slots().iter() }.map(|slot| opened_by(&openers, file.header(), slot));
+    let unlockers = unlockers(opened, file.header(), ways, more)?;
+    let tried = { file.slots().iter() }.map(|slot| opened_by(&unlockers, file.header(), slot));
     let tried: Vec<_> = tried.collect();
     // A passphrase that opens another slot was not given for this one.
     let slots = file.slots().iter().zip(&tried);
     let used = slots.filter(|(slot, _)| takes_passphrase(slot));
     let used: BTreeSet<_> = used.filter_map(|(_, found)| found.as_ref().ok()).collect();
-    let spare = ways.passphrase.is_asked() || used.len() < openers.len();
+    let spare = ways.passphrase.is_asked() || used.len() < unlockers.len();
     let (mut shut, mut untried) = (Vec::new(), Vec::new());
     for (slot, found) in file.slots().iter().zip(tried) {
         let (name, id) = (slot.kind.name(), slot.id);
@@ -125,36 +125,37 @@ fn every_slot(opened: &Unlocked, ways: &Ways, more: &[PathBuf]) -> Result<(), Fa
 }
 
 /// One for each passphrase that was given; the first knows everything else, too.
-fn openers<'a>(
+fn unlockers<'a>(
     opened: &'a Unlocked,
     header: &Header,
     ways: &Ways,
     more: &[PathBuf],
-) -> Result<Vec<Opener<'a>>, UnlockError> {
+) -> Result<Vec<Unlocker<'a>>, UnlockError> {
     let more = more.iter().map(|file| Ways {
         passphrase: Source::of_options(Some(file.clone()), None),
         ..ways.clone()
     });
     let all = [ways.clone()].into_iter().chain(more);
-    let opener = |ways: Ways| Opener::new(header, opened.source.clone(), &opened.root.path, &ways);
-    all.map(opener).collect()
+    let unlocker =
+        |ways: Ways| Unlocker::new(header, opened.source.clone(), &opened.root.path, &ways);
+    all.map(unlocker).collect()
 }
 
-/// Which of the openers opens a slot, by its number, or why the first that could tell does not.
-fn opened_by(openers: &[Opener<'_>], header: &Header, slot: &Slot) -> Result<usize, SlotError> {
+/// Which of the unlockers opens a slot, by its number, or why the first that could tell does not.
+fn opened_by(unlockers: &[Unlocker<'_>], header: &Header, slot: &Slot) -> Result<usize, SlotError> {
     let count = if takes_passphrase(slot) {
-        openers.len()
+        unlockers.len()
     } else {
         1
     };
     let mut failure = None;
-    for (at, opener) in openers[..count].iter().enumerate() {
-        match opener.slot(header, slot) {
+    for (at, unlocker) in unlockers[..count].iter().enumerate() {
+        match unlocker.slot(header, slot) {
             Ok(_) => return Ok(at),
             Err(error) => failure = Some(error),
         }
     }
-    Err(failure.expect("there is one opener at least"))
+    Err(failure.expect("there is one unlocker at least"))
 }
 
 fn takes_passphrase(slot: &Slot) -> bool {

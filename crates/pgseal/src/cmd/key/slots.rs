@@ -9,7 +9,7 @@ use pgseal_keys::exit::{Code, Exit, Failure};
 use pgseal_keys::keybin::{KeyBinError, KeyDir};
 use pgseal_keys::new_key::WRAP_COMMAND;
 use pgseal_keys::new_slot::{NewSlot, NewSlotError};
-use pgseal_keys::unlock::{outranking, unlock, Opener, SlotError, Ways, UNWRAP_COMMAND};
+use pgseal_keys::unlock::{outranking, unlock, SlotError, Unlocker, Ways, UNWRAP_COMMAND};
 use pgseal_keys::{add_slot, RewriteError};
 
 use crate::cli::{ClusterOptions, NewOptions};
@@ -111,8 +111,8 @@ fn told(id: u8, old: Option<u8>, raw: bool) -> String {
 
 /// Where this process or machine has another command than a new slot's.
 fn outranked(header: &Header, data: &Path, unwrap: &str) -> Result<Option<&'static str>, Failure> {
-    let opener = Opener::new(header, None, data, &Ways::default())?;
-    let found = opener.unwrap_sources().choose(None).ok();
+    let unlocker = Unlocker::new(header, None, data, &Ways::default())?;
+    let found = unlocker.unwrap_sources().choose(None).ok();
     let other = found.filter(|(line, _)| *line != unwrap);
     Ok(other.and_then(|(_, origin)| outranking(origin)))
 }

@@ -18,7 +18,7 @@ use pgseal_keys::machine::Machine;
 use pgseal_keys::passphrase;
 use pgseal_keys::postgres;
 use pgseal_keys::server::{self, Server};
-use pgseal_keys::unlock::{unlock, Opener, Unlocked, Ways};
+use pgseal_keys::unlock::{unlock, Unlocked, Unlocker, Ways};
 use pgseal_keys::writer;
 use serde::Serialize;
 
@@ -101,7 +101,7 @@ fn of_cluster(root: Root, ways: &Ways, server: &Server) -> Result<(Vec<Finding>,
         KeyImage::Raw(_) => (&[][..], dir.header()?),
     };
     let (count, key_id) = (slots.len(), header.key_id.to_string());
-    let mut files = Opener::new(&header, None, &data, ways)?.secret_files(slots);
+    let mut files = Unlocker::new(&header, None, &data, ways)?.secret_files(slots);
     files.extend(passphrase_file_of(server));
     let unlocked = unlock(root, ways);
     let blocks = unlocked.as_ref().ok().map(blocks);

@@ -10,7 +10,7 @@ mod pinned;
 use super::status;
 use crate::disk::check;
 use crate::files;
-use crate::openers;
+use crate::key_material;
 use crate::place::{self, Place};
 use crate::process::PROCESS;
 use crate::real::libc_call;
@@ -55,7 +55,7 @@ pub unsafe fn renameat2(
             let (from, to) = (from.name(), to.name());
             if [from, to]
                 .into_iter()
-                .any(|name| openers::lie_at(name.directory, name.path))
+                .any(|name| key_material::lie_at(name.directory, name.path))
             {
                 return Err(Errno(libc::EACCES));
             }
@@ -155,7 +155,7 @@ fn remove_name(name: &Name, flags: c_int) -> Result<(), Errno> {
 fn removable(directory: c_int, path: &CStr) -> Result<Pinned<'_>, Errno> {
     let pinned = Pinned::new(directory, path)?;
     let name = pinned.name();
-    if openers::are_named(name.directory, name.path)
+    if key_material::are_named(name.directory, name.path)
         || server::lies_in_key_directory(name.directory, name.path)
     {
         return Err(Errno(libc::EACCES));

@@ -1,5 +1,5 @@
-//! The twins: which program is started how, with which keys, and when it is refused. PostgreSQL's
-//! programs are played by scripts; the suites run the real ones.
+//! The wrappers: which program is started how, with which keys, and when it is refused. Scripts
+//! play PostgreSQL's programs; the suites run the real ones.
 
 mod common;
 
@@ -20,11 +20,11 @@ fn the_server_gets_its_key_and_loses_its_commands() {
     let place = Place::new();
     let cluster = Cluster::new([command("exit 1", &payload())]);
     let data = cluster.data();
-    let mut twin = place.twin(
+    let mut wrapper = place.wrapper(
         "postgres",
         &["-D", data.to_str().expect("UTF-8"), "-c", "a=b"],
     );
-    let transcript = Transcript::of(twin.env("PGDATAKEYUNWRAPCMD", CAT));
+    let transcript = Transcript::of(wrapper.env("PGDATAKEYUNWRAPCMD", CAT));
     assert_eq!(transcript.code, Some(42));
     let data = format!("arg={}", data.display());
     let program = format!("argv0={}", place.path("pg/postgres").display());
@@ -53,12 +53,12 @@ fn every_spelling_of_a_data_directory_is_found() {
         vec![format!("{data}/pg_wal/000000010000000000000001")],
     ] {
         let args: Vec<&str> = args.iter().map(String::as_str).collect();
-        let transcript = Transcript::of(&mut place.twin("pg_rewind", &args));
+        let transcript = Transcript::of(&mut place.wrapper("pg_rewind", &args));
         assert!(told(&transcript).contains(&"record=PGSEALHO"), "{args:?}");
     }
-    let by_variable = Transcript::of(place.twin("postgres", &[]).env("PGDATA", &data));
+    let by_variable = Transcript::of(place.wrapper("postgres", &[]).env("PGDATA", &data));
     assert!(told(&by_variable).contains(&"record=PGSEALHO"));
-    let inside = Transcript::of(place.twin("postgres", &["-D", "."]).current_dir(&data));
+    let inside = Transcript::of(place.wrapper("postgres", &["-D", "."]).current_dir(&data));
     assert!(told(&inside).contains(&"record=PGSEALHO"));
 }
 
@@ -76,7 +76,7 @@ fn clients_and_questions_need_no_key() {
         ("postgres", vec!["--version"]),
         ("postgres", vec!["-D", &data, "-C", "port"]),
     ] {
-        let transcript = Transcript::of(place.twin(name, &args).env("PGDATA", &data));
+        let transcript = Transcript::of(place.wrapper(name, &args).env("PGDATA", &data));
         let told = told(&transcript);
         assert!(
             told.contains(&"preloaded") && !told.contains(&"record=PGSEALHO"),
@@ -99,7 +99,7 @@ fn a_cluster_that_stays_locked_starts_nothing() {
         ("pg_ctl", vec!["-D", &data, "start"]),
         ("pg_waldump", vec!["-p", &data]),
     ] {
-        Transcript::of(&mut place.twin(name, &args)).refuses(6, &sentence);
+        Transcript::of(&mut place.wrapper(name, &args)).refuses(6, &sentence);
     }
 }
 
@@ -122,14 +122,14 @@ fn what_refuses_root_is_given_no_key() {
     ] {
         let path = place.path("pg").join(name);
         program(Path::new("/bin/true"), &path);
-        let code = Transcript::of(&mut place.twin(name, &args)).code;
+        let code = Transcript::of(&mut place.wrapper(name, &args)).code;
         let asked = fs::remove_file(cluster.data().join("asked")).is_ok();
         match nix::unistd::geteuid().is_root() {
             true => assert_eq!((code, asked), (Some(0), false), "{name}"),
             false => assert_eq!((code, asked), (Some(6), true), "{name}"),
         }
         script(&path, "#!/bin/sh\n");
-        let code = Transcript::of(&mut place.twin(name, &args)).code;
+        let code = Transcript::of(&mut place.wrapper(name, &args)).code;
         let asked = fs::remove_file(cluster.data().join("asked")).is_ok();
         assert_eq!((code, asked), (Some(6), true), "{name}");
     }
@@ -149,8 +149,8 @@ fn a_second_server_is_refused_before_a_key_is_asked_for() {
     );
     let mut process = Command::new("sleep").arg("60").spawn().expect("it starts");
     let pid = process.id();
-    let start = || Transcript::of(&mut place.twin("postgres", &["-D", &data]));
-    let start_by = |args: &[&str]| Transcript::of(&mut place.twin("pg_ctl", args));
+    let start = || Transcript::of(&mut place.wrapper("postgres", &["-D", &data]));
+    let start_by = |args: &[&str]| Transcript::of(&mut place.wrapper("pg_ctl", args));
     for (number, program) in [
         (format!("{pid}"), "postmaster"),
         (format!("-{pid}"), "postgres"),
@@ -158,16 +158,17 @@ fn a_second_server_is_refused_before_a_key_is_asked_for() {
         fs::write(&pid_file, format!("{number}\n{data}\n")).expect("a file");
         let sentence = format!("lock file \"postmaster.pid\" already exists: is another {program} (PID {pid}) running in data directory \"{data}\"?");
         start().refuses(1, &sentence);
-        Transcript::of(place.twin("postgres", &[]).env("PGDATA", &data)).refuses(1, &sentence);
+        Transcript::of(place.wrapper("postgres", &[]).env("PGDATA", &data)).refuses(1, &sentence);
         start_by(&["-D", &data, "start"]).refuses(1, &sentence);
         start_by(&["-D", &data, "restart"]).refuses(6, &locked);
     }
     let elsewhere = format!("--hba_file={data}/pg_hba.conf");
-    Transcript::of(&mut place.twin("postgres", &["-D", "other", &elsewhere])).refuses(6, &locked);
+    Transcript::of(&mut place.wrapper("postgres", &["-D", "other", &elsewhere]))
+        .refuses(6, &locked);
     let grandparent = pid.to_string();
     let by_pg_ctl = Transcript::of(
         place
-            .twin("postgres", &["-D", &data])
+            .wrapper("postgres", &["-D", &data])
             .env("PG_GRANDPARENT_PID", grandparent),
     );
     by_pg_ctl.refuses(6, &locked);
@@ -188,7 +189,7 @@ fn pg_resetwal_beside_a_pid_file_is_given_no_key() {
     );
     let cluster = Cluster::new([command("exit 1", b"x")]);
     let data = cluster.data().to_str().expect("UTF-8").to_owned();
-    let reset = || Transcript::of(&mut place.twin("pg_resetwal", &["-D", &data])).code;
+    let reset = || Transcript::of(&mut place.wrapper("pg_resetwal", &["-D", &data])).code;
     assert_eq!(reset(), Some(6));
     fs::write(cluster.data().join("postmaster.pid"), "99999999\n").expect("a file");
     assert_eq!(reset(), Some(42));
@@ -211,7 +212,7 @@ fn options_of_other_products() {
         "-n",
         "1",
     ];
-    let transcript = Transcript::of(&mut place.twin("pg_waldump", &args));
+    let transcript = Transcript::of(&mut place.wrapper("pg_waldump", &args));
     let program = format!("argv0={}", place.path("pg/pg_waldump").display());
     let data = format!("arg={data}");
     let expected = [
@@ -233,7 +234,11 @@ fn the_pin() {
     let sealed = Cluster::new([plain()]);
     let start = |data: &Path, pin: &str| {
         let args = ["-D", data.to_str().expect("UTF-8")];
-        Transcript::of(place.twin("postgres", &args).env("PGSEAL_EXPECT_KEY", pin))
+        Transcript::of(
+            place
+                .wrapper("postgres", &args)
+                .env("PGSEAL_EXPECT_KEY", pin),
+        )
     };
     assert_eq!(start(&sealed.data(), KEY_ID).code, Some(42));
     let other = "00000000000000000000000000000000";
@@ -248,8 +253,12 @@ fn the_pin() {
     start(&unsealed, "xyz").refuses(2, sentence);
     let sentence = "initdb would make a new key, but PGSEAL_EXPECT_KEY demands another: unset it, or copy the key with --copy-key-from";
     for args in [&["-D", "data", "-y", "--no-key-wrap"][..], &["-D", "data"]] {
-        Transcript::of(place.twin("initdb", args).env("PGSEAL_EXPECT_KEY", KEY_ID))
-            .refuses(7, sentence);
+        Transcript::of(
+            place
+                .wrapper("initdb", args)
+                .env("PGSEAL_EXPECT_KEY", KEY_ID),
+        )
+        .refuses(7, sentence);
         assert!(!place.path("data").exists());
     }
 }
@@ -263,13 +272,13 @@ fn programs_that_drop_the_library_are_not_started() {
         "{} is set-uid or set-gid, so the library is not loaded: use a copy without these bits",
         program.display()
     );
-    Transcript::of(&mut place.twin("psql", &[])).refuses(8, &sentence);
+    Transcript::of(&mut place.wrapper("psql", &[])).refuses(8, &sentence);
     fs::remove_file(&program).expect("it was there");
     let sentence = format!(
         "{} cannot be started (No such file or directory): check that it is there and executable",
         program.display()
     );
-    Transcript::of(&mut place.twin("psql", &[])).refuses(3, &sentence);
+    Transcript::of(&mut place.wrapper("psql", &[])).refuses(3, &sentence);
 }
 
 /// A copy of the command with nothing, or with rubbish, where its library should be.
@@ -321,7 +330,7 @@ fn bindir() {
         place.path("pg/initdb").display()
     );
     make("pg").refuses(2, &own);
-    let of_twins = Transcript::of(
+    let of_wrappers = Transcript::of(
         with_library(pgseal(&["bindir", "--pg"]))
             .arg(place.path("it's"))
             .arg("--into")
@@ -331,7 +340,7 @@ fn bindir() {
         "{} contains wrappers already: give the directory of PostgreSQL's own programs with --pg",
         place.path("it's").display()
     );
-    of_twins.refuses(2, &sentence);
+    of_wrappers.refuses(2, &sentence);
     assert!(!place.path("more").exists());
     let refuses = |variable: &str, value: &str, code: i32, sentence: &str| {
         let mut make = with_library(pgseal(&["bindir", "--pg"]));
@@ -349,8 +358,8 @@ fn bindir() {
     refuses("UNLOADED", "failed to map segment", 8, &sentence);
 }
 
-/// Others than the one who made the twins start them: his umask does not count, nor are the modes
-/// of directories changed that were there.
+/// Other users than the one who made the wrappers start them. That user's umask does not count, and
+/// directories that were there keep their modes.
 #[test]
 fn everybody_may_run_twins() {
     let place = Place::new();
@@ -428,8 +437,8 @@ fn names(directory: &Path) -> Vec<String> {
 
 /// Runs a wrapper, which becomes the program.
 #[track_caller]
-fn assert_runs(twin: &Path, program: &Path) {
-    let transcript = Transcript::of(with_library(Command::new(twin)).args(["-c", "select 1"]));
+fn assert_runs(wrapper: &Path, program: &Path) {
+    let transcript = Transcript::of(with_library(Command::new(wrapper)).args(["-c", "select 1"]));
     assert_eq!(transcript.code, Some(42), "{transcript:?}");
     let program = format!("argv0={}", program.display());
     assert_eq!(
@@ -456,7 +465,7 @@ fn the_text_of_a_twin() {
             Transcript::of(make.arg(pg).arg("--into").arg(into))
         };
         make(&pg, &into).prints(&format!("6 wrappers in {}\n", into.display()));
-        let text = fs::read_to_string(into.join("psql")).expect("a twin");
+        let text = fs::read_to_string(into.join("psql")).expect("a wrapper");
         let line = format!("#!{} {}\n", runner(), pg.join("psql").display());
         assert_eq!(text == line, !by_shell, "{text}");
         assert_eq!(text.starts_with("#!/bin/sh\nexec "), by_shell, "{text}");
@@ -480,7 +489,7 @@ fn what_the_twins_run_by() {
     let mut make = with_library(alone(&copy));
     let make = make.args(["bindir", "--into"]).arg(place.path("into"));
     let sentence = format!(
-        "{}-twin does not exist: install it beside pgseal",
+        "{}-wrapper does not exist: install it beside pgseal",
         copy.display()
     );
     Transcript::of(make.arg("--pg").arg(place.path("pg"))).refuses(8, &sentence);

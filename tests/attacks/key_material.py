@@ -25,7 +25,7 @@ GRANT pg_write_server_files TO vandal;
 """
 
 
-class Openers(Case):
+class KeyMaterial(Case):
     def setUp(self):
         super().setUp()
         self.word = Canaries()["passphrase"]
