@@ -134,15 +134,6 @@ fn a_sentence_that_nobody_reads_is_an_exit_code() {
     }
 }
 
-#[test]
-fn a_benchmark_that_cannot_be_shown() {
-    let report = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/benchmarks/readonly.json");
-    let sentence = "pgseal: standard output cannot be written (No space left on device): `pgseal bench report` shows again what --json keeps\n";
-    let args = ["bench", "report"];
-    assert_eq!(to(full(), &args, &report), ends(3, sentence));
-    assert_eq!(to(closed(), &args, &report), ends(141, ""));
-}
-
 /// The cluster under a name that is no UTF-8.
 fn odd(data: &Data) -> PathBuf {
     let odd = data.0.data().with_file_name(OsStr::from_bytes(b"d\xff"));

@@ -361,7 +361,7 @@ fn bindir() {
 /// Other users than the one who made the wrappers start them. That user's umask does not count, and
 /// directories that were there keep their modes.
 #[test]
-fn everybody_may_run_twins() {
+fn everybody_may_run_wrappers() {
     let place = Place::new();
     let strict = place.path("strict");
     fs::create_dir(&strict).expect("a directory");
@@ -384,7 +384,7 @@ fn everybody_may_run_twins() {
 
 /// A file that is no wrapper is left alone, and so is everything else then.
 #[test]
-fn twins_overwrite_nothing_but_twins() {
+fn wrappers_overwrite_nothing_but_wrappers() {
     let place = Place::new();
     let into = place.path("other/bin");
     fs::create_dir_all(&into).expect("a directory");
@@ -405,7 +405,7 @@ fn twins_overwrite_nothing_but_twins() {
 
 /// Twins of another version, which this one's would be mixed with, go; other files stay.
 #[test]
-fn twins_of_another_version_are_replaced() {
+fn wrappers_of_another_version_are_replaced() {
     let place = Place::new();
     let (newer, into) = (place.path("newer"), place.path("into"));
     let mut copy = Command::new("cp");
@@ -481,7 +481,7 @@ fn the_text_of_a_twin() {
 
 /// The command alone makes no wrappers.
 #[test]
-fn what_the_twins_run_by() {
+fn the_program_behind_wrappers_is_missing() {
     let place = Place::new();
     fs::create_dir_all(place.path("bin")).expect("a directory");
     let copy = place.path("bin/pgseal");
@@ -489,7 +489,7 @@ fn what_the_twins_run_by() {
     let mut make = with_library(alone(&copy));
     let make = make.args(["bindir", "--into"]).arg(place.path("into"));
     let sentence = format!(
-        "{}-wrapper does not exist: install it beside pgseal",
+        "{}-twin does not exist: install it beside pgseal",
         copy.display()
     );
     Transcript::of(make.arg("--pg").arg(place.path("pg"))).refuses(8, &sentence);
