@@ -15,8 +15,8 @@ use pgseal_evaluator_proto::{Collation, Refusal};
 use pgseal_value::{Aggregate, AggregateKind, Collate, Value, C};
 
 use super::cache::Opened;
-use super::cells::Origin;
 use super::counts::Asked;
+use super::permit::{Guarded, Origin, Permit};
 use super::roles::Room;
 use super::{CollationId, Connection};
 
@@ -56,7 +56,7 @@ enum Sum {
     /// sum, avg, count
     Whole(Aggregate),
     /// min or max: the leading cell and what it holds
-    Extreme(Vec<u8>, Value),
+    Extreme(Vec<u8>, Guarded),
 }
 
 impl State {
@@ -184,7 +184,7 @@ impl Connection {
         kind: AggregateKind,
         collation: CollationId,
         cell: &[u8],
-        asked: &mut Option<Origin>,
+        asked: &mut Option<(Origin, Permit)>,
     ) -> Result<(), Refusal> {
         // A scan would push all else out of the cache: what is not there is not put there.
         let anew;
@@ -196,11 +196,14 @@ impl Connection {
                 (Some(&anew), anew.origin())
             }
         };
-        if *asked != Some(origin) {
-            let met = state.as_ref().map_or(&[][..], |state| &state.origins);
-            self.may_aggregate(kind, &[met, &[origin]].concat())?;
-            *asked = Some(origin);
-        }
+        let permit = match asked {
+            Some((before, permit)) if *before == origin => permit,
+            _ => {
+                let met = state.as_ref().map_or(&[][..], |state| &state.origins);
+                let permit = self.may_aggregate(kind, &[met, &[origin]].concat())?;
+                &mut asked.insert((origin, permit)).1
+            }
+        };
         if is_extreme(kind) {
             self.counts.cell(Asked::Ranked, origin.key);
         }
@@ -209,11 +212,11 @@ impl Connection {
             (None, Some(place)) => self.cache.at(place),
             (None, None) => return Err(Refusal::UnknownState),
         };
-        let rules = self.rules(collation);
+        let rules = self.collations.rules(collation);
         match state {
-            Some(state) => state.take_in(rules, cell, opened),
+            Some(state) => state.take_in(rules, cell, opened, permit),
             None => {
-                *state = Some(State::begin(kind, collation, cell, opened)?);
+                *state = Some(State::begin(kind, collation, cell, opened, permit)?);
                 Ok(())
             }
         }
@@ -221,17 +224,22 @@ impl Connection {
 
     /// Asks for all that meets in a state. A sum is sealed with the first one's key, an extreme may
     /// be any of them.
-    fn may_aggregate(&mut self, kind: AggregateKind, origins: &[Origin]) -> Result<(), Refusal> {
+    fn may_aggregate(
+        &mut self,
+        kind: AggregateKind,
+        origins: &[Origin],
+    ) -> Result<Permit, Refusal> {
         match is_extreme(kind) {
             true => self.may_compare(origins),
             false => self.may_sum(origins),
         }
     }
 
-    fn may_sum(&mut self, origins: &[Origin]) -> Result<(), Refusal> {
-        self.may(Operation::Aggregate, origins)?;
+    fn may_sum(&mut self, origins: &[Origin]) -> Result<Permit, Refusal> {
+        let permit = self.may(Operation::Aggregate, origins)?;
         let flows = |origin: &Origin| self.may_flow(origin.key, origins[0].key);
-        origins.iter().try_for_each(flows)
+        origins.iter().try_for_each(flows)?;
+        Ok(permit)
     }
 
     /// Takes one state into another and ends it.
@@ -240,15 +248,13 @@ impl Connection {
         let from = self.states.take(from)?;
         let state = self.states.take(into)?;
         let mut state = state.asked_as(from.kind, from.collation)?;
-        self.may_aggregate(state.kind, &[&state.origins[..], &from.origins].concat())?;
-        let rules = self.rules(state.collation);
+        let met = [&state.origins[..], &from.origins].concat();
+        let permit = self.may_aggregate(state.kind, &met)?;
+        let rules = self.collations.rules(state.collation);
         match (&mut state.sum, from.sum) {
             (Sum::Whole(sum), Sum::Whole(other)) => sum.combine(&other, rules)?,
             (Sum::Extreme(cell, value), Sum::Extreme(new_cell, new)) => {
-                if new.ty() != value.ty() {
-                    return Err(Refusal::WrongType);
-                }
-                if is_better(&new, value, state.kind, rules)? {
+                if is_better(new.read(&permit), value.read(&permit), state.kind, rules)? {
                     (*cell, *value) = (new_cell, new);
                 }
             }
@@ -283,7 +289,7 @@ impl Connection {
 
     fn finish(&mut self, state: &State, into: &mut Vec<u8>) -> Result<bool, Refusal> {
         // Before anything is computed: errors of values tell of them.
-        self.may_aggregate(state.kind, &state.origins)?;
+        let _permit = self.may_aggregate(state.kind, &state.origins)?;
         let value = match &state.sum {
             Sum::Extreme(cell, _) => {
                 into.extend_from_slice(cell);
@@ -293,7 +299,12 @@ impl Connection {
         };
         match value {
             Some(value) => self
-                .seal(&value, state.origins[0].key, Mode::Derived, into)
+                .seal(
+                    &Guarded::new(value),
+                    state.origins[0].key,
+                    Mode::Derived,
+                    into,
+                )
                 .map(|()| true),
             None => Ok(false),
         }
@@ -309,10 +320,7 @@ impl Connection {
         self.begin_operation()?;
         let session = self.session.as_ref().ok_or(Refusal::NoSession)?;
         let state = self.states.get(handle)?;
-        let collation = match state.collation {
-            CollationId::C => "",
-            CollationId(number) => &self.collations[number as usize - 1].0,
-        };
+        let collation = self.collations.name(state.collation);
         self.plain.clear();
         let len = u8::try_from(collation.len()).map_err(|_| Refusal::TooLarge)?;
         self.plain.extend_from_slice(&[state.kind as u8, len]);
@@ -408,11 +416,12 @@ impl State {
         collation: CollationId,
         cell: &[u8],
         opened: &Opened,
+        permit: &Permit,
     ) -> Result<Self, Refusal> {
-        let value = &opened.value;
         let sum = if is_extreme(kind) {
-            Sum::Extreme(cell.to_vec(), value.duplicate())
+            Sum::Extreme(cell.to_vec(), opened.value.duplicate())
         } else {
+            let value = opened.value.read(permit);
             let mut sum = Aggregate::new(kind, value.ty())?;
             sum.step(value, &C)?;
             Sum::Whole(sum)
@@ -438,16 +447,14 @@ impl State {
         rules: &dyn Collate,
         cell: &[u8],
         opened: &Opened,
+        permit: &Permit,
     ) -> Result<(), Refusal> {
-        let value = &opened.value;
+        let value = opened.value.read(permit);
         match &mut self.sum {
             Sum::Whole(sum) => sum.step(value, rules)?,
             Sum::Extreme(leading, leader) => {
-                if value.ty() != leader.ty() {
-                    return Err(Refusal::WrongType);
-                }
-                if is_better(value, leader, self.kind, rules)? {
-                    (*leading, *leader) = (cell.to_vec(), value.duplicate());
+                if is_better(value, leader.read(permit), self.kind, rules)? {
+                    (*leading, *leader) = (cell.to_vec(), opened.value.duplicate());
                 }
             }
         }
@@ -484,6 +491,9 @@ fn is_better(
     kind: AggregateKind,
     rules: &dyn Collate,
 ) -> Result<bool, Refusal> {
+    if value.ty() != leader.ty() {
+        return Err(Refusal::WrongType);
+    }
     let better = match kind {
         AggregateKind::Min => Ordering::Less,
         _ => Ordering::Greater,

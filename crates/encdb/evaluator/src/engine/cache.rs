@@ -11,12 +11,12 @@
 //! small and doubles while it has no room, up to the limit that [`Cache::new`] is given. Cells that
 //! are long take at most [`MAX_LONG`] bytes together.
 
-use pgseal_value::Value;
+use super::permit::Guarded;
 
 /// The value of a cell, and what decides about its use.
 pub struct Opened {
     /// The value.
-    pub value: Value,
+    pub value: Guarded,
     /// The place of the cell's key in the session's list.
     pub key: u16,
     /// The evaluator made this cell from others.
@@ -308,6 +308,9 @@ impl Cache {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use pgseal_value::Value;
+
+    use super::super::permit::Permit;
     use super::*;
 
     fn cell(number: u32, len: usize) -> Vec<u8> {
@@ -325,14 +328,14 @@ mod tests {
 
     fn opened(number: i32) -> Opened {
         Opened {
-            value: Value::Int4(number),
+            value: Guarded::new(Value::Int4(number)),
             key: 0,
             derived: false,
         }
     }
 
     fn number(cache: &Cache, place: Place) -> i32 {
-        match cache.at(place).value {
+        match *cache.at(place).value.read(&Permit::for_tests()) {
             Value::Int4(number) => number,
             _ => panic!("an int4 was put in"),
         }
@@ -384,7 +387,9 @@ mod tests {
             match cache.admit(cell, opened(number), None) {
                 Ok(_) => assert!(cache.find(cell).is_some()),
                 Err(content) => {
-                    assert!(matches!(content.value, Value::Int4(same) if same == number));
+                    let permit = Permit::for_tests();
+                    let kept = content.value.read(&permit);
+                    assert!(matches!(kept, Value::Int4(same) if *same == number));
                     assert!(cache.find(cell).is_none());
                     turned_away.push(cell);
                 }

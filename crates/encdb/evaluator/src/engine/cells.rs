@@ -1,13 +1,12 @@
-//! Cells to values and back: look-up or opening, the question whether the session may, sealing.
+//! Cells to values and back: look-up or opening, and sealing. An opened value is read with a
+//! [`Permit`](super::permit::Permit).
 
-use pgseal_cell::grant::{GrantError, Operation};
 use pgseal_cell::{CellError, CellRef, Mode};
 use pgseal_evaluator_proto::Refusal;
 use pgseal_value::Value;
 
 use super::cache::{Opened, Place, MAX_LEN};
-use super::counts::Asked;
-use super::rights::why_not;
+use super::permit::{Guarded, Origin};
 use super::Connection;
 
 /// The place of an opened cell until the next operation.
@@ -54,26 +53,6 @@ impl Spare {
             held.cell.extend_from_slice(cell);
         }
         held.content = Some(content);
-    }
-}
-
-/// The facts about an operand that decide about its use.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct Origin {
-    /// The place of its key.
-    pub key: u16,
-    /// It was derived here.
-    pub derived: bool,
-}
-
-impl Opened {
-    /// Returns the facts that decide about the cell's use.
-    #[inline]
-    pub(super) fn origin(&self) -> Origin {
-        Origin {
-            key: self.key,
-            derived: self.derived,
-        }
     }
 }
 
@@ -143,7 +122,7 @@ impl Connection {
             match granted.key.open(&cell, &mut self.plain) {
                 Ok(()) => {
                     return Ok(Opened {
-                        value: Value::decode(cell.ty(), &self.plain)?,
+                        value: Guarded::new(Value::decode(cell.ty(), &self.plain)?),
                         key: u16::try_from(place).map_err(|_| Refusal::TooMany)?,
                         derived: cell.mode() == Mode::Derived,
                     })
@@ -174,123 +153,6 @@ impl Connection {
         self.at(at).origin()
     }
 
-    /// Asks whether these operands may be compared, hashed or ranked, and counts each.
-    #[inline]
-    pub(super) fn may_ask(&mut self, asked: Asked, operands: &[Origin]) -> Result<(), Refusal> {
-        self.may_compare(operands)?;
-        for operand in operands {
-            self.counts.cell(asked, operand.key);
-        }
-        Ok(())
-    }
-
-    /// Asks whether these operands may be compared or hashed. What is of two owners is not,
-    /// whatever they grant: their hashes differ, and a join must give the same rows by hashes as by
-    /// order.
-    #[inline]
-    pub(super) fn may_compare(&mut self, operands: &[Origin]) -> Result<(), Refusal> {
-        if self.of_two(operands) {
-            return Err(Refusal::TwoOwners);
-        }
-        let operation = match operands.iter().any(|operand| operand.derived) {
-            true => Operation::CompareDerived,
-            false => Operation::CompareStored,
-        };
-        self.may(operation, operands)
-    }
-
-    /// Whether the operands are of more than one owner: of its master key, for anybody may claim a
-    /// public one.
-    #[inline]
-    pub(super) fn of_two(&self, operands: &[Origin]) -> bool {
-        let mut pairs = operands.windows(2);
-        pairs.any(|pair| {
-            let (a, b) = (pair[0].key, pair[1].key);
-            a != b && self.key(a).owner != self.key(b).owner
-        })
-    }
-
-    /// Asks whether the operation is allowed with the key of every operand, and counts it.
-    #[inline]
-    pub(super) fn may(&mut self, operation: Operation, operands: &[Origin]) -> Result<(), Refusal> {
-        // Operands of one key are one use.
-        let mut asked = None;
-        for operand in operands {
-            if asked != Some(operand.key) {
-                self.may_with(operation, operand.key)?;
-                asked = Some(operand.key);
-            }
-        }
-        Ok(())
-    }
-
-    #[inline]
-    fn may_with(&mut self, operation: Operation, key: u16) -> Result<(), Refusal> {
-        let rights = &self.view.keys[usize::from(key)].rights;
-        if !rights.allows(operation) {
-            return Err(self.no_grant(operation, key));
-        }
-        if let Some(grant) = rights.grant(operation) {
-            self.counts.used(grant, operation);
-        }
-        Ok(())
-    }
-
-    #[cold]
-    fn no_grant(&self, operation: Operation, key: u16) -> Refusal {
-        let refusal = Refusal::NoGrant(operation);
-        let (Some(session), Some(database)) = (&self.session, self.attached) else {
-            return refusal;
-        };
-        let holdings = session.read();
-        let (key, asker) = (
-            &holdings.keys[usize::from(key)],
-            holdings.asker(database, self.now),
-        );
-        let owner = holdings.owners[key.owner].public;
-        match why_not(operation, key, owner, &holdings.grants, &asker) {
-            Some(GrantError::Expired) => Refusal::GrantExpired,
-            Some(GrantError::Revoked) => Refusal::GrantRevoked,
-            _ => refusal,
-        }
-    }
-
-    /// The key that a result of these operands is sealed with: the left one's. What flows there
-    /// from another key must be allowed to.
-    pub(super) fn result_key(
-        &mut self,
-        left: Origin,
-        right: Option<Origin>,
-    ) -> Result<u16, Refusal> {
-        let Some(right) = right.filter(|right| right.key != left.key) else {
-            return Ok(left.key);
-        };
-        let (into, from) = match self.key(left.key).sealing() {
-            Some(_) => (left.key, right.key),
-            None => (right.key, left.key),
-        };
-        self.may_flow(from, into)?;
-        Ok(into)
-    }
-
-    /// Asks whether values of one key may come under another: with them no more may be done there
-    /// than before. Whoever may convert them to plaintext has them, and may put them anywhere; that
-    /// is needed where the other key is another owner's, who grants what it likes.
-    pub(super) fn may_flow(&mut self, from: u16, into: u16) -> Result<(), Refusal> {
-        if from == into {
-            return Ok(());
-        }
-        let rights = |key: u16| &self.view.keys[usize::from(key)].rights;
-        let gained = rights(into).beyond(rights(from));
-        let is_plain = rights(from).allows(Operation::ConvertOut);
-        let is_foreign = self.key(into).owner != self.key(from).owner;
-        match gained {
-            _ if is_foreign || is_plain => self.may_with(Operation::ConvertOut, from),
-            Some(operation) => self.may_with(operation, from),
-            None => Ok(()),
-        }
-    }
-
     pub(super) fn key(&self, place: u16) -> &super::Key {
         &self.view.keys[usize::from(place)].key
     }
@@ -298,7 +160,7 @@ impl Connection {
     /// Appends the cell of a result, and remembers it, because results are operands soon.
     pub(super) fn seal_result(
         &mut self,
-        value: Value,
+        value: Guarded,
         key: u16,
         into: &mut Vec<u8>,
     ) -> Result<(), Refusal> {
@@ -319,7 +181,7 @@ impl Connection {
     /// Appends the cell of a value.
     pub(super) fn seal(
         &mut self,
-        value: &Value,
+        value: &Guarded,
         key: u16,
         mode: Mode,
         into: &mut Vec<u8>,
@@ -340,7 +202,7 @@ mod tests {
 
     fn opened() -> Opened {
         Opened {
-            value: Value::Bool(true),
+            value: Guarded::new(Value::Bool(true)),
             key: 0,
             derived: false,
         }

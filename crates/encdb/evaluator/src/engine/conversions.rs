@@ -6,7 +6,8 @@ use pgseal_cell::{DataKey, DataKeyId, Mode, Type, Unwrapped};
 use pgseal_evaluator_proto::{KeyRow, Refusal};
 use pgseal_value::Value;
 
-use super::cells::{Origin, Side};
+use super::cells::Side;
+use super::permit::{Guarded, Origin};
 use super::roles::Deed;
 use super::Connection;
 use crate::audit::Event;
@@ -29,8 +30,8 @@ impl Connection {
             key: place,
             derived: false,
         };
-        self.may(Operation::ConvertIn, &[origin])?;
-        let value = Value::decode(ty, plain)?;
+        let _permit = self.may(Operation::ConvertIn, &[origin])?;
+        let value = Guarded::new(Value::decode(ty, plain)?);
         let mode = match self.key(place).deterministic {
             true => Mode::Deterministic,
             false => Mode::Randomised,
@@ -42,8 +43,8 @@ impl Connection {
     pub fn decrypt_to(&mut self, cell: &[u8], into: &mut Vec<u8>) -> Result<(), Refusal> {
         self.begin_operation()?;
         let at = self.open(cell, Side::Left, None)?;
-        self.may(Operation::ConvertOut, &[self.origin(at)])?;
-        self.at(at).value.encode(into);
+        let permit = self.may(Operation::ConvertOut, &[self.origin(at)])?;
+        self.at(at).value.read(&permit).encode(into);
         Ok(())
     }
 

@@ -15,9 +15,10 @@ use pgseal_evaluator_proto::{
     Finding, Items, Page as Given, Position, Refusal, MAX_CELLS, MAX_EQUAL, MAX_FINDINGS,
 };
 
-use super::cells::{At, Origin, Side};
+use super::cells::{At, Side};
 use super::counts::Asked;
 use super::operations::position;
+use super::permit::Origin;
 use super::trees::{Known, Page, PageId};
 use super::{CollationId, Connection};
 
@@ -266,9 +267,11 @@ impl Of<'_> {
     ) -> Result<Ordering, Refusal> {
         let last = self.page.len().saturating_sub(1);
         let (first, last) = (self.cell(connection, 0)?, self.cell(connection, last)?);
-        connection.may_ask(Asked::Compared, &[self.origin(first), self.origin(last)])?;
-        let rules = connection.rules(collation);
-        pgseal_value::compare(&last.value, &first.value, rules).map_err(|_| Refusal::WrongType)
+        let operands = [self.origin(first), self.origin(last)];
+        let permit = connection.may_ask(Asked::Compared, &operands)?;
+        let (first, last) = (first.value.read(&permit), last.value.read(&permit));
+        pgseal_value::compare(last, first, connection.collations.rules(collation))
+            .map_err(|_| Refusal::WrongType)
     }
 
     /// The order of a cell of the page beside the probe.
@@ -280,10 +283,14 @@ impl Of<'_> {
     ) -> Result<Ordering, Refusal> {
         let cell = self.cell(connection, at)?;
         let operands = [self.origin(cell), connection.origin(self.probe)];
-        connection.may_ask(Asked::Compared, &operands)?;
-        let probe = &connection.at(self.probe).value;
-        pgseal_value::compare(&cell.value, probe, connection.rules(collation))
-            .map_err(|_| Refusal::WrongType)
+        let permit = connection.may_ask(Asked::Compared, &operands)?;
+        let probe = connection.at(self.probe).value.read(&permit);
+        pgseal_value::compare(
+            cell.value.read(&permit),
+            probe,
+            connection.collations.rules(collation),
+        )
+        .map_err(|_| Refusal::WrongType)
     }
 
     fn cell(&self, connection: &mut Connection, at: usize) -> Result<&Known, Refusal> {

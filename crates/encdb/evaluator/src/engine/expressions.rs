@@ -5,13 +5,21 @@ use pgseal_cell::grant::Operation;
 use pgseal_evaluator_proto::{Items, Program, Refusal, Step};
 use pgseal_value::{Value, ValueError};
 
-use super::cells::{At, Origin, Side};
+use super::cells::{At, Side};
+use super::permit::{Guarded, Origin};
 use super::Connection;
 
 /// A value that was made here, and the key that it is sealed with.
 pub(super) struct Made {
-    pub value: Value,
+    pub value: Guarded,
     pub key: u16,
+}
+
+impl Made {
+    fn new(value: Value, key: u16) -> Self {
+        let value = Guarded::new(value);
+        Self { value, key }
+    }
 }
 
 /// An operand of a step.
@@ -104,10 +112,11 @@ impl Connection {
         let a = self.look_up(left, Side::Left, None)?;
         let b = self.look_up(right, Side::Right, a)?;
         let origins = [self.origin_of(left, a), self.origin_of(right, b)];
-        self.may(operation, &origins)?;
+        let permit = self.may(operation, &origins)?;
         let key = self.result_key(origins[0], Some(origins[1]))?;
-        let value = compute(self.value_of(left, a), self.value_of(right, b))?;
-        Ok(Made { value, key })
+        let (left, right) = (self.value_of(left, a), self.value_of(right, b));
+        let value = compute(left.read(&permit), right.read(&permit))?;
+        Ok(Made::new(value, key))
     }
 
     /// Computes a value from one, if the session may; None is NULL.
@@ -119,10 +128,10 @@ impl Connection {
     ) -> Result<Option<Made>, Refusal> {
         let at = self.look_up(operand, Side::Left, None)?;
         let origin = self.origin_of(operand, at);
-        self.may(operation, &[origin])?;
+        let permit = self.may(operation, &[origin])?;
         let key = self.result_key(origin, None)?;
-        let value = compute(self.value_of(operand, at))?;
-        Ok(value.map(|value| Made { value, key }))
+        let value = compute(self.value_of(operand, at).read(&permit))?;
+        Ok(value.map(|value| Made::new(value, key)))
     }
 
     /// Where an operand lies that is a cell.
@@ -148,7 +157,7 @@ impl Connection {
         }
     }
 
-    fn value_of<'a>(&'a self, operand: &'a Operand<'_>, at: Option<At>) -> &'a Value {
+    fn value_of<'a>(&'a self, operand: &'a Operand<'_>, at: Option<At>) -> &'a Guarded {
         match (operand, at) {
             (Operand::Made(made), _) => &made.value,
             (Operand::Cell(_), at) => &self.at(at.expect("it was looked up")).value,

@@ -5,7 +5,7 @@
 //! ([`Connection::set_time`]), what happened is taken out ([`Connection::take_events`]).
 //!
 //! Invariants:
-//! 1. Every use of a value is preceded by asking whether the session may ([`rights`]): of every
+//! 1. Every use of a value is preceded by asking whether the session may ([`permit`]): of every
 //!    operand's key, with every operand's making (by a client, or derived here).
 //! 2. Keys and values leave as cells, orders, truths and hashes, except by the two operations that
 //!    have grants of their own for it: conversion to plaintext and the order prefix (inline only).
@@ -16,6 +16,7 @@ mod aggregates;
 mod answer;
 mod cache;
 mod cells;
+mod collations;
 mod conversions;
 mod counts;
 mod deposits;
@@ -25,6 +26,7 @@ mod expressions;
 mod handover;
 mod keys;
 mod operations;
+mod permit;
 mod rank;
 mod rights;
 mod roles;
@@ -39,13 +41,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockWriteGuard};
 use pgseal_cell::grant::DatabaseId;
 use pgseal_cell::{Nonces, OwnerId};
 use pgseal_evaluator_proto::{AttachAs, Refusal};
-use pgseal_value::Collate;
 
 use crate::audit::Event;
 use crate::evidence::Evidence;
 use aggregates::States;
 use cache::Cache;
 use cells::Spare;
+use collations::Collations;
 use counts::{Counts, Totals};
 use deposits::Deposits;
 use exchange::Exchange;
@@ -57,6 +59,7 @@ use tally::{Records, Tallies, Tally};
 use trees::{Page, PageId, Trees};
 
 pub use answer::most_memory;
+pub use collations::{CollationId, SharedCollation};
 pub use descent::{Findings, Start};
 pub use roles::Room;
 
@@ -64,9 +67,6 @@ pub use roles::Room;
 const POLICY: &[u8] =
     b"pgseal evaluator policy 1: without a grant the owner's session compares and \
 hashes stored cells of its own keys, and nothing else; what is computed here is derived";
-
-/// A collation that may be used from several threads.
-pub type SharedCollation = Arc<dyn Collate + Send + Sync>;
 
 /// How an engine is set up.
 pub struct Config {
@@ -152,7 +152,7 @@ impl Engine {
             nonces: Nonces::new(),
             counts: Counts::default(),
             outside: Arc::default(),
-            collations: Vec::new(),
+            collations: Collations::default(),
         }
     }
 }
@@ -231,7 +231,7 @@ pub struct Connection {
     counts: Counts,
     /// The tally of what happens without a session.
     outside: Arc<Tally>,
-    collations: Vec<(String, SharedCollation)>,
+    collations: Collations,
 }
 
 /// The session as this connection saw it last.
@@ -248,15 +248,6 @@ struct View {
 struct Granted {
     key: Arc<Key>,
     rights: Rights,
-}
-
-/// A collation of this connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CollationId(u32);
-
-impl CollationId {
-    /// The order by code point; also for all that is no text.
-    pub const C: Self = Self(0);
 }
 
 impl Connection {

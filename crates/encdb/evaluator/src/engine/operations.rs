@@ -2,19 +2,16 @@
 //! then computes.
 
 use std::cmp::Ordering;
-use std::sync::Arc;
 
 use pgseal_cell::grant::Operation;
 use pgseal_evaluator_proto::{Collation, Position, Refusal, Unary};
-use pgseal_value::{Arithmetic, Collate, Field, Interval, Type, Value, ValueError, C};
+use pgseal_value::{Arithmetic, Field, Interval, Type, Value, ValueError};
 
 use super::cells::{At, Side};
 use super::counts::Asked;
 use super::expressions::{Made, Operand};
-use super::{CollationId, Connection, SharedCollation};
-
-/// Collations that a connection knows at most.
-const MAX_COLLATIONS: usize = 256;
+use super::permit::Guarded;
+use super::{CollationId, Connection};
 
 /// Where a probe stands among `len` sorted values; `order` is that of one of them beside it.
 pub(super) fn position(
@@ -68,9 +65,13 @@ impl Connection {
 
     #[inline]
     fn order(&mut self, a: At, b: At, collation: CollationId) -> Result<Ordering, Refusal> {
-        self.may_ask(Asked::Compared, &[self.origin(a), self.origin(b)])?;
-        let (a, b) = (&self.at(a).value, &self.at(b).value);
-        pgseal_value::compare(a, b, self.rules(collation)).map_err(|_| Refusal::WrongType)
+        let permit = self.may_ask(Asked::Compared, &[self.origin(a), self.origin(b)])?;
+        let (a, b) = (
+            self.at(a).value.read(&permit),
+            self.at(b).value.read(&permit),
+        );
+        pgseal_value::compare(a, b, self.collations.rules(collation))
+            .map_err(|_| Refusal::WrongType)
     }
 
     /// Where a probe stands among cells that are sorted, either way. Only the cells that the search
@@ -99,10 +100,10 @@ impl Connection {
         self.begin_operation()?;
         let at = self.open(cell, Side::Left, None)?;
         let origin = self.origin(at);
-        self.may_ask(Asked::Hashed, &[origin])?;
+        let permit = self.may_ask(Asked::Hashed, &[origin])?;
         let mut canonical = std::mem::take(&mut self.plain);
         canonical.clear();
-        let value = &self.at(at).value;
+        let value = self.at(at).value.read(&permit);
         let ty = pgseal_value::hash_bytes(value, &mut canonical);
         let owner = &self.view.owners[self.key(origin.key).owner];
         let hash = owner.hash.hash(ty, &canonical, seed);
@@ -119,8 +120,8 @@ impl Connection {
         }
         self.begin_operation()?;
         let at = self.open(cell, Side::Left, None)?;
-        self.may_ask(Asked::Ranked, &[self.origin(at)])?;
-        Ok(pgseal_value::order_prefix(&self.at(at).value))
+        let permit = self.may_ask(Asked::Ranked, &[self.origin(at)])?;
+        Ok(pgseal_value::order_prefix(self.at(at).value.read(&permit)))
     }
 
     /// `left op right`
@@ -189,7 +190,7 @@ impl Connection {
             Unary::Negate | Unary::Absolute => Operation::Arithmetic,
             Unary::Lower | Unary::Upper => Operation::Text,
         };
-        let rules = self.owned_rules(collation);
+        let rules = self.collations.owned_rules(collation);
         let result = self.unary(operation, cell, |value| {
             match op {
                 Unary::Negate => pgseal_value::negate(value),
@@ -226,10 +227,11 @@ impl Connection {
         self.begin_operation()?;
         let at = self.open(pattern, Side::Left, None)?;
         let origin = self.origin(at);
-        self.may(Operation::Text, &[origin])?;
-        self.may(Operation::CompareDerived, &[origin])?;
-        let value = pgseal_value::like_escape(&self.at(at).value, escape)?;
-        self.seal_result(value, origin.key, into).map(|()| true)
+        let _text = self.may(Operation::Text, &[origin])?;
+        let permit = self.may(Operation::CompareDerived, &[origin])?;
+        let value = pgseal_value::like_escape(self.at(at).value.read(&permit), escape)?;
+        self.seal_result(Guarded::new(value), origin.key, into)
+            .map(|()| true)
     }
 
     /// A part of a text or of bytes.
@@ -285,56 +287,24 @@ impl Connection {
         self.begin_operation()?;
         let (a, b) = self.open_both(text, pattern)?;
         let operands = [self.origin(a), self.origin(b)];
-        self.may(Operation::Text, &operands)?;
+        let mut permit = self.may(Operation::Text, &operands)?;
         // A pattern that was made here, or by another owner, asks what a comparison would.
         if operands.iter().any(|operand| operand.derived) || self.of_two(&operands) {
-            self.may(Operation::CompareDerived, &operands)?;
+            permit = self.may(Operation::CompareDerived, &operands)?;
         }
-        let rules = insensitive.map(|collation| self.rules(collation));
-        let (text, pattern) = (&self.at(a).value, &self.at(b).value);
+        let rules = insensitive.map(|collation| self.collations.rules(collation));
+        let (text, pattern) = (
+            self.at(a).value.read(&permit),
+            self.at(b).value.read(&permit),
+        );
         Ok(pgseal_value::like(text, pattern, rules)?)
     }
 
     /// The collation of this name, for this connection.
     pub fn collation(&mut self, collation: Collation<'_>) -> Result<CollationId, Refusal> {
-        let name = match collation {
-            Collation::C => return Ok(CollationId::C),
-            Collation::Libc(name) => name,
-        };
-        let known = self.collations.iter().position(|(known, _)| known == name);
-        let index = match known {
-            Some(index) => index,
-            None if self.collations.len() >= MAX_COLLATIONS => return Err(Refusal::TooMany),
-            None => {
-                let rules = (self.shared.config.collation)(name);
-                let rules = rules.ok_or(Refusal::UnknownCollation)?;
-                self.collations.push((name.to_owned(), rules));
-                self.collations.len() - 1
-            }
-        };
-        let number = u32::try_from(index + 1).map_err(|_| Refusal::TooMany)?;
-        Ok(CollationId(number))
-    }
-
-    /// The rules of a collation; C for one that is not this connection's.
-    #[inline]
-    pub(super) fn rules(&self, collation: CollationId) -> &dyn Collate {
-        match self.named(collation) {
-            Some(rules) => &**rules,
-            None => &C,
+        match collation {
+            Collation::C => Ok(CollationId::C),
+            Collation::Libc(name) => self.collations.id(name, self.shared.config.collation),
         }
-    }
-
-    fn owned_rules(&self, collation: CollationId) -> SharedCollation {
-        match self.named(collation) {
-            Some(rules) => Arc::clone(rules),
-            None => Arc::new(C),
-        }
-    }
-
-    #[inline]
-    fn named(&self, collation: CollationId) -> Option<&SharedCollation> {
-        let index = (collation.0 as usize).checked_sub(1)?;
-        self.collations.get(index).map(|(_, rules)| rules)
     }
 }

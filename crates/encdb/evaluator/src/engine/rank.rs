@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 
 use pgseal_evaluator_proto::Refusal;
+use pgseal_value::Value;
 
 use super::cells::Side;
 use super::counts::Asked;
@@ -19,11 +20,15 @@ impl Connection {
             origins.push(self.origin(at));
             values.push(self.at(at).value.duplicate());
         }
-        self.may_ask(Asked::Ranked, &origins)?;
+        let permit = self.may_ask(Asked::Ranked, &origins)?;
+        let values: Vec<Value> = values
+            .into_iter()
+            .map(|value| value.unguard(&permit))
+            .collect();
         if values.windows(2).any(|pair| pair[0].ty() != pair[1].ty()) {
             return Err(Refusal::WrongType);
         }
-        let rules = self.rules(collation);
+        let rules = self.collations.rules(collation);
         let order = |a: usize, b: usize| pgseal_value::compare(&values[a], &values[b], rules);
         let places = sorted(values.len(), order)?;
         ranks(&places, order).map_err(Refusal::from)

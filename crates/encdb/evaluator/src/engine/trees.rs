@@ -15,9 +15,9 @@ use std::sync::{Arc, OnceLock};
 use pgseal_cell::grant::DatabaseId;
 use pgseal_cell::OwnerId;
 use pgseal_evaluator_proto::Page as Given;
-use pgseal_value::Value;
 
 use super::keys::KeyIdentity;
+use super::permit::Guarded;
 use super::roles::Role;
 
 /// The identity of a page.
@@ -48,7 +48,7 @@ pub struct Page {
 /// The content of a cell of a page.
 pub struct Known {
     /// The value.
-    pub value: Value,
+    pub value: Guarded,
     /// The evaluator made this cell from others.
     pub derived: bool,
 }
