@@ -134,6 +134,9 @@ class KeyMaterial(Case):
         segment = "pg_wal/" + cluster.psql("SELECT pg_walfile_name(pg_current_wal_lsn())")
         stored = (cluster.data / relation).read_bytes()
         targets = ["x", "log/x", str(self.directory / "x"), "pg_stat/x.stat", "pg_logical/mappings/x", "base/pgsql_tmp/pgsql_tmp1.1"]
+        # A rename into a directory that is not there fails for that.
+        for directory in ["log", "base/pgsql_tmp"]:
+            (cluster.data / directory).mkdir(exist_ok=True)
         for source in [relation, segment, "global/pg_control", "pg_xact/0000"]:
             for target in targets:
                 with self.subTest(source=source, target=target):

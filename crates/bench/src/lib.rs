@@ -28,11 +28,14 @@ use error::BenchError;
 use host::Tools;
 
 /// Does what the command line says; false if a comparison found something worse.
-pub fn main(command: &Command, tools: Tools) -> Result<bool, BenchError> {
+pub fn main<E: From<BenchError>>(
+    command: &Command,
+    tools: impl FnOnce() -> Result<Tools, E>,
+) -> Result<bool, E> {
     match command.task() {
-        Task::Run(options, mut recipe) => run::run(options, recipe.as_mut(), tools)?,
+        Task::Run(options, mut recipe) => run::run(options, recipe.as_mut(), tools()?)?,
         Task::Cipher(args) => args.run()?,
-        Task::Compare(args) => return output::compare(args),
+        Task::Compare(args) => return Ok(output::compare(args)?),
         Task::Report(args) => output::show(args)?,
         Task::Serve(args) => args.run()?,
     }

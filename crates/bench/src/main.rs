@@ -32,14 +32,23 @@ struct Cli {
     command: Command,
 }
 
-/// A measuring ended early.
+/// Why nothing was measured or shown.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
-struct BenchFailure(#[from] BenchError);
+enum BenchFailure {
+    /// The measuring ended early, or its results cannot be shown.
+    Bench(#[from] BenchError),
+    /// A program or the library is missing.
+    Launch(#[from] LaunchError),
+}
 
 impl Exit for BenchFailure {
     fn code(&self) -> Code {
-        match &self.0 {
+        let error = match self {
+            Self::Bench(error) => error,
+            Self::Launch(error) => return error.code(),
+        };
+        match error {
             BenchError::Usage(_)
             | BenchError::Root
             | BenchError::Needs(_)
@@ -67,17 +76,19 @@ fn main() -> ExitCode {
 }
 
 fn run(command: &Command) -> Result<ExitCode, Failure> {
-    let tools = Tools {
+    Ok(match pgseal_bench::main(command, tools)? {
+        true => ExitCode::SUCCESS,
+        false => Code::Found.into(),
+    })
+}
+
+/// Finds the programs and the library that are measured. What only shows results needs none.
+fn tools() -> Result<Tools, BenchFailure> {
+    Ok(Tools {
         bench: env::current_exe().map_err(LaunchError::Myself)?,
         pgseal: launch::pgseal()?,
         library: launch::library()?,
-    };
-    Ok(
-        match pgseal_bench::main(command, tools).map_err(BenchFailure)? {
-            true => ExitCode::SUCCESS,
-            false => Code::Found.into(),
-        },
-    )
+    })
 }
 
 /// Prints what is wrong with the command line, or the help that it asks for.
