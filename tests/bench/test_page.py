@@ -8,7 +8,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
 from page import Page, PageCase  # noqa: E402
-from pgseal_test import PG, PGSEAL, base_environment, main  # noqa: E402
+from pgseal_test import PG, PGSEAL, base_environment, main, run  # noqa: E402
 
 PAGE = "docs/operations/bench.md"
 SHORTER = {"--quick": "--scale 1 --client 1 --time 1 --rounds 1 --sets 1"}
@@ -26,7 +26,10 @@ class Commands(PageCase):
         made = {path.name for path in self.directory.iterdir()}
         self.assertEqual(made, {"before.json", "before.html", "before.md", "after.json"})
         self.assertEqual(json.loads((self.directory / "after.json").read_text())["recipe"], "readonly")
-        self.assertIn((self.directory / "before.md").read_text(), said)
+        shown = run([PGSEAL, "bench", "report", self.directory / "before.json"]).stdout
+        self.assertIn(shown, said)
+        self.assertEqual([line for line in shown.splitlines() if len(line) > 80], [])
+        self.assertIn("| case ", (self.directory / "before.md").read_text())
 
 
 if __name__ == "__main__":
