@@ -62,8 +62,8 @@ _PG_init(void)
 	if (pgseal_interface() != PGSEAL_INTERFACE)
 		ereport(ERROR,
 				(errcode(ERRCODE_CONFIG_FILE_ERROR),
-				 errmsg("encdb was built of two versions: its library is not of its header"),
-				 errhint("Build the extension again, by make install-extensions.")));
+				 errmsg("the parts of encdb come from different builds"),
+				 errhint("Build and install the extension again with make install-extensions.")));
 	DefineCustomEnumVariable("encdb.evaluator", "Where cells are opened.",
 							 "inline: in the backend; isolated: in the process behind encdb.socket.",
 							 &encdb_evaluator, EVALUATOR_ISOLATED, evaluators,

@@ -3,7 +3,7 @@
 //! and the versions that were seen to do so: 15, 17 and 18 unless it says otherwise. A new major
 //! version is supported only when each entry was looked at again.
 //!
-//! What is not in the list is an interface: symbols that the server exports for extensions
+//! Interfaces are not in the list: symbols that the server exports for extensions
 //! (`receivers::postgres`), and the names of files (`pgseal_storage::classify`).
 //!
 //! Habits that no constant shows:

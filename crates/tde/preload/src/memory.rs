@@ -35,7 +35,7 @@ struct Slot {
     scratch: UnsafeCell<Scratch>,
 }
 
-// SAFETY: the scratch is touched only by whoever set `busy`.
+// SAFETY: only the caller that set `busy` touches the scratch, until it clears `busy`.
 unsafe impl Sync for Slot {}
 
 impl Memory {

@@ -116,7 +116,7 @@ pub enum Check {
 pub struct Protection {
     /// A path of SQL's may have led to it, so that [`Check::FromSql`] is asked.
     pub may_come_from_sql: bool,
-    /// The same is asked, and `lo_import` gets the bytes as they are stored.
+    /// [`Check::FromSql`] is asked, and `lo_import` gets the bytes as they are stored.
     pub hidden_from_import: bool,
 }
 

@@ -2,9 +2,9 @@
 //! closed, or until the next one of their kind: [`crate::zero_fill`] and [`crate::two_phase`] say
 //! what for.
 //!
-//! What is remembered of a file is one state with a name. A lock keeps its parts together. Nobody
-//! waits for it, and it is held for a copy only, never across a libc call. Who finds it taken, a
-//! signal handler or another thread, goes on as if nothing was remembered.
+//! Each file has one state with a name. A lock keeps the parts of the state together. No caller
+//! waits for the lock, and it is held for a copy only, never across a libc call. A signal handler
+//! or another thread that finds the lock taken goes on as if nothing was remembered.
 
 use libc::c_int;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
@@ -17,7 +17,7 @@ pub static WATCHED: Watched = Watched {
     restored: AtomicBool::new(false),
 };
 
-/// What is remembered of the last file of each kind.
+/// The states of the last file of each kind.
 pub struct Watched {
     /// The file that was made last for a WAL segment.
     pub zero_filled: File<ZeroFilled>,
@@ -27,7 +27,7 @@ pub struct Watched {
     pub restored: AtomicBool,
 }
 
-/// What is known of the file that was made last for a WAL segment.
+/// The state of the file that was made last for a WAL segment.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum ZeroFilled {
     /// Nothing.

@@ -150,14 +150,14 @@ pub async fn revoke(args: &GrantRevokeArgs) -> Result<(), ClientFailure> {
     let serials: Vec<Serial> = args.serials.iter().map(serial).collect::<Result<_, _>>()?;
     args.client.revoke(&serials).await?;
     // The evaluator gets the owner's list with the session.
-    let told = args.client.session(&args.trust, None).await;
-    if told.is_err() {
+    let opened = args.client.session(&args.trust, None).await;
+    if opened.is_err() {
         warn(
             "the grants are revoked in the database, but the evaluator does not know yet: a session \
              that is open keeps them until it ends; run the command again when it answers",
         );
     }
-    told.map(|_| ())
+    opened.map(|_| ())
 }
 
 pub async fn restore(args: &GrantRestoreArgs) -> Result<(), ClientFailure> {

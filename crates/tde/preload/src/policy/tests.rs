@@ -34,7 +34,7 @@ enum Answer {
 }
 use Answer::{Checked, Cipher, Clear, No, Stored};
 
-/// What a row of the table is for: reading; reading and writing; writing; and reading and writing
+/// The flags of the table's columns: reading; reading and writing; writing; and reading and writing
 /// with O_CREAT, O_TRUNC and O_APPEND.
 const COLUMNS: [c_int; 6] = [
     libc::O_RDONLY,
