@@ -12,11 +12,12 @@ use std::process::Command;
 use std::{fs, io};
 
 /// The packages whose trees are counted, and the most packages that they may have: the command, the
-/// program that wrappers run, which holds master keys, and the library of every server.
+/// program that wrappers run, which holds master keys, and the library of every server. Procedural
+/// macros and what only they use are not counted: they run in the compiler and are not linked.
 const TREES: [(&str, usize); 3] = [
-    ("pgseal", 186),
-    ("pgseal-wrapper", 43),
-    ("pgseal-preload", 29),
+    ("pgseal", 159),
+    ("pgseal-wrapper", 38),
+    ("pgseal-preload", 24),
 ];
 /// Packages that are never linked with what holds master keys: a parser of command lines, an
 /// asynchronous runtime, TLS and charts.
@@ -80,7 +81,7 @@ pub fn check(root: &Path) -> io::Result<Vec<String>> {
         Some(MAX_DANGLING),
     );
     for (package, max) in TREES {
-        let name = format!("{package}: packages in its tree");
+        let name = format!("{package}: packages that are linked into it");
         figure(name, packages(root, package)?.len(), Some(max));
     }
     let linked = packages(root, "pgseal-wrapper")?;
@@ -158,12 +159,12 @@ fn file(path: &Path) -> io::Result<Option<File>> {
     }))
 }
 
-/// The packages that are built for this one, itself included: each one's name, then its version.
+/// The packages that are linked into this one, itself included: each one's name, then its version.
 fn packages(root: &Path, package: &str) -> io::Result<Vec<String>> {
     let output = Command::new(env!("CARGO"))
         .current_dir(root)
-        .args(["tree", "--locked", "--edges", "normal", "--prefix", "none"])
-        .args(["--package", package])
+        .args(["tree", "--locked", "--edges", "normal,no-proc-macro"])
+        .args(["--prefix", "none", "--package", package])
         .output()?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
