@@ -21,7 +21,9 @@ fn session<const N: usize>(granted: [&[Operation]; N]) -> (Connection, [Sealer; 
         seed += 1;
         alice.key(seed, false)
     });
-    let grants: Vec<Grant> = { keys.iter().zip(granted) }
+    let grants: Vec<Grant> = keys
+        .iter()
+        .zip(granted)
         .map(|(key, operations)| {
             alice.grant_with(Subject::Owner, operations, |terms| {
                 terms.keys = KeyScope::Keys(vec![key.cipher.id()]);

@@ -151,7 +151,9 @@ impl Clear {
 fn tree(values: &[i32], each: usize, key: &mut Sealer) -> Vec<Clear> {
     let leaves: Vec<&[i32]> = values.chunks(each).collect();
     let block = |leaf: usize| u32::try_from(leaf + 2).unwrap();
-    let mut pages: Vec<Clear> = { leaves.iter().enumerate() }
+    let mut pages: Vec<Clear> = leaves
+        .iter()
+        .enumerate()
         .map(|(leaf, values)| {
             let high = leaves.get(leaf + 1).map(|right| right[0]);
             let right = high.map_or(0, |_| block(leaf + 1));

@@ -425,7 +425,7 @@ fn threads_go_to_their_clients_cores_while_all_cores_are_in_use() {
         Pid::from_raw(0),
         sched_getaffinity(Pid::from_raw(0)).unwrap(),
     );
-    let last = { 0..CpuSet::count() }.rfind(|core| anywhere.is_set(*core).unwrap());
+    let last = (0..CpuSet::count()).rfind(|core| anywhere.is_set(*core).unwrap());
     let mut alone = CpuSet::new();
     alone.set(last.unwrap()).unwrap();
     sched_setaffinity(this, &alone).unwrap();

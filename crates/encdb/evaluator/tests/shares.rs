@@ -178,7 +178,10 @@ fn a_role_that_runs_parallel_queries_without_end_fills_no_log() {
                 ..
             } => {
                 let counts = [compared, hashed, ranked];
-                { counted.iter_mut().zip(counts) }.for_each(|(sum, count)| *sum += count);
+                counted
+                    .iter_mut()
+                    .zip(counts)
+                    .for_each(|(sum, count)| *sum += count);
             }
             _ => {}
         }
@@ -301,9 +304,7 @@ fn a_role_whose_aggregates_fill_memory_leaves_some_to_others() {
     let (alice, bob) = (Party::new(1), Party::new(2));
     let mut sessions = [(); 3].map(|()| session(&engine, 1, &alice).0);
     let cell = alice.key(11, false).text(&"x".repeat(100_000));
-    let filled: usize = { sessions.iter_mut() }
-        .map(|one| fill_states(one, &cell))
-        .sum();
+    let filled: usize = sessions.iter_mut().map(|one| fill_states(one, &cell)).sum();
     assert!(filled.abs_diff(MEMORY / 2) < MEMORY / 20, "{filled}");
     // Another role's sessions, and their states, are what they would be without.
     let (mut other, mut key) = session(&engine, 2, &bob);

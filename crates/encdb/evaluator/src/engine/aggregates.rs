@@ -165,7 +165,7 @@ impl Connection {
                 cells.clone().try_for_each(|cell| self.has_key(cell))?;
                 let state = self.states.take(handle)?;
                 // Where no cell comes none is compared, and a collation need not be named.
-                let collation = { cells.clone().next() }.map_or(state.collation, |_| collation);
+                let collation = cells.clone().next().map_or(state.collation, |_| collation);
                 Some(state.asked_as(kind, collation)?)
             }
         };
@@ -359,7 +359,7 @@ impl Connection {
         let unknown = Refusal::UnknownState;
         let (&[kind, len], rest) = plain.split_first_chunk().ok_or(unknown)?;
         let kind = AggregateKind::from_byte(kind).ok_or(unknown)?;
-        let (name, rest) = { rest.split_at_checked(usize::from(len)) }.ok_or(unknown)?;
+        let (name, rest) = rest.split_at_checked(usize::from(len)).ok_or(unknown)?;
         let name = std::str::from_utf8(name).map_err(|_| unknown)?;
         let collation = match name {
             "" => CollationId::C,
@@ -384,8 +384,9 @@ impl Connection {
     }
 
     fn read_origin(&self, bytes: &[u8]) -> Result<Origin, Refusal> {
-        let (&[derived, id @ ..], _) =
-            { bytes.split_first_chunk::<ORIGIN>() }.ok_or(Refusal::UnknownState)?;
+        let (&[derived, id @ ..], _) = bytes
+            .split_first_chunk::<ORIGIN>()
+            .ok_or(Refusal::UnknownState)?;
         let id = DataKeyId(u32::from_be_bytes(id));
         let mut keys = self.view.keys.iter();
         let key = keys.position(|granted| granted.key.id == id);

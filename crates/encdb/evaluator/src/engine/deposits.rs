@@ -152,14 +152,16 @@ impl Deposits {
 
     /// Whether anything was left for this asker.
     pub fn left_for(&self, asker: &Asker) -> bool {
-        { self.left.all() }.flatten().any(|kept| kept.is_for(asker))
+        self.left.all().flatten().any(|kept| kept.is_for(asker))
     }
 
     /// Adds to a session what was left for it: first the first deposit of each holder, then the
     /// second of each. So a holder that leaves much hinders no other.
     pub fn hand_out(&self, holdings: &mut Holdings, asker: &Asker) -> Result<(), Refusal> {
         let meant = |of_one| Iterator::filter(of_one, |kept: &&Deposit| kept.is_for(asker));
-        let mut all: Vec<_> = { self.left.all() }
+        let mut all: Vec<_> = self
+            .left
+            .all()
             .flat_map(|of_one| meant(of_one).enumerate())
             .collect();
         all.sort_by_key(|(place, kept)| (*place, kept.number));

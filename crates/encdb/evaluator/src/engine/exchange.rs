@@ -143,7 +143,7 @@ impl Connection {
                 self.check_share(Deed::Revoke)?;
                 let list = Revocations::parse(list)?;
                 let lists = verified(vec![list])?;
-                { lists.iter() }.try_for_each(|list| self.revoke(list))?;
+                lists.iter().try_for_each(|list| self.revoke(list))?;
                 Ok(None)
             }
             Command::GenerateKey {
@@ -179,8 +179,8 @@ impl Connection {
         let mut deposits = self.shared.deposits();
         held.revoked =
             deposits.revoked(owner, serial) || lists.iter().any(|list| held.revoked_by(list));
-        let own = holdings.owners[..holdings.own].iter();
-        let issuer = { own }.find(|own| own.public == owner);
+        let mut own = holdings.owners[..holdings.own].iter();
+        let issuer = own.find(|own| own.public == owner);
         let is_own = issuer.is_some();
         if let Some(owner) = issuer.filter(|_| !held.revoked) {
             if let Some(client) = holdings.speaks_for(owner, self.now) {

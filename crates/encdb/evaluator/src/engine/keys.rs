@@ -61,8 +61,8 @@ impl Key {
         keyname: &str,
         owners: impl IntoIterator<Item = &'o Owner>,
     ) -> Result<Self, UnwrapError> {
-        let owner = owners.into_iter().enumerate();
-        let (place, owner) = { owner }
+        let mut owners = owners.into_iter().enumerate();
+        let (place, owner) = owners
             .find(|(_, owner)| owner.id == row.owner())
             .ok_or(UnwrapError::OtherOwner)?;
         let cipher = match row.unwrap(&owner.master, &owner.public, keyname)? {

@@ -456,7 +456,10 @@ impl Connection {
 impl View {
     /// The place of this very key.
     fn place_of(&self, identity: &KeyIdentity) -> Option<u16> {
-        let place = { self.keys.iter() }.position(|granted| granted.key.identity == *identity)?;
+        let place = self
+            .keys
+            .iter()
+            .position(|granted| granted.key.identity == *identity)?;
         u16::try_from(place).ok()
     }
 

@@ -197,7 +197,10 @@ impl Holdings {
             return Ok(false);
         }
         let wrapped = WrappedKey::parse(row.wrapped)?;
-        let owner = { self.owners.iter() }.position(|owner| owner.id == wrapped.owner());
+        let owner = self
+            .owners
+            .iter()
+            .position(|owner| owner.id == wrapped.owner());
         match owner {
             Some(owner) if !self.ids.contains(&wrapped.id().0) => {
                 if !self.has_room(owner) {

@@ -46,12 +46,17 @@ impl<T> Shares<T> {
 
     /// Returns the things of each holder, the oldest first.
     pub fn all(&self) -> impl Iterator<Item = impl Iterator<Item = &T>> {
-        { self.of.values() }.map(|share| share.things.iter().map(|(_, thing)| thing))
+        self.of
+            .values()
+            .map(|share| share.things.iter().map(|(_, thing)| thing))
     }
 
     /// Returns the things of this key, whichever role brought it.
     pub fn of(&self, key: PublicKey) -> impl Iterator<Item = &T> {
-        let shares = { self.roles.keys() }.filter_map(move |role| self.of.get(&(*role, key)));
+        let shares = self
+            .roles
+            .keys()
+            .filter_map(move |role| self.of.get(&(*role, key)));
         shares.flat_map(|share| share.things.iter().map(|(_, thing)| thing))
     }
 

@@ -282,7 +282,8 @@ impl Tallies {
 
     /// Drops those that get no more counts and have none that waits for a record.
     fn drop_ended(&mut self) {
-        { &mut self.0 }.retain(|tally| Arc::strong_count(tally) > 1 || tally.sums().waits);
+        self.0
+            .retain(|tally| Arc::strong_count(tally) > 1 || tally.sums().waits);
     }
 }
 

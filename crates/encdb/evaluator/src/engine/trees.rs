@@ -77,7 +77,7 @@ impl Page {
     /// Whether it is the page that is given, under this key.
     pub fn is(&self, key: &KeyIdentity, given: &Given<'_>) -> bool {
         let cells = (0..self.len()).map(|at| self.cell(at));
-        let children = { self.children.iter() }.flat_map(|block| block.to_le_bytes());
+        let children = self.children.iter().flat_map(|block| block.to_le_bytes());
         self.key == *key
             && self.right == given.right
             && cells.eq(given.cells.iter())
@@ -209,10 +209,13 @@ impl Trees {
     /// Removes and returns a page of the role that has the most, if that is more than this one
     /// has.
     fn make_room(&mut self, own: Option<Role>) -> Option<Arc<Page>> {
-        let (&fullest, &most) = { self.roles.iter() }.max_by_key(|(_, pages)| **pages)?;
+        let (&fullest, &most) = self.roles.iter().max_by_key(|(_, pages)| **pages)?;
         let has = self.roles.get(&own).map_or(0, |pages| *pages);
         let role = if most > has { fullest } else { own };
-        let fullest = { self.of.iter_mut() }.max_by_key(|(_, tree)| tree.of_role(role));
+        let fullest = self
+            .of
+            .iter_mut()
+            .max_by_key(|(_, tree)| tree.of_role(role));
         let (&owner, tree) = fullest?;
         let gone = tree.evict(role);
         if tree.of_role(role) == 0 {

@@ -427,8 +427,8 @@ pub fn child(socket: &Path) -> Child {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    assert!({ lines }.any(|line| line.unwrap().contains("works")));
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    assert!(lines.any(|line| line.unwrap().contains("works")));
     child
 }
 
