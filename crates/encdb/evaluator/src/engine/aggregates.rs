@@ -14,10 +14,12 @@ use pgseal_cell::{DataKeyId, Mode};
 use pgseal_evaluator_proto::{Collation, Refusal};
 use pgseal_value::{Aggregate, AggregateKind, Collate, Value, C};
 
+use super::access::Access;
 use super::cache::Opened;
 use super::counts::Asked;
 use super::permit::{Guarded, Origin, Permit};
 use super::roles::Room;
+use super::view::View;
 use super::{CollationId, Connection};
 
 const LABEL: &[u8] = b"pgseal/aggregate/3\0";
@@ -162,7 +164,8 @@ impl Connection {
         let mut state = match state {
             0 => None,
             handle => {
-                cells.clone().try_for_each(|cell| self.has_key(cell))?;
+                let view = &self.access.view;
+                cells.clone().try_for_each(|cell| view.check_key(cell))?;
                 let state = self.states.take(handle)?;
                 // Where no cell comes none is compared, and a collation need not be named.
                 let collation = cells.clone().next().map_or(state.collation, |_| collation);
@@ -188,30 +191,26 @@ impl Connection {
     ) -> Result<(), Refusal> {
         // A scan would push all else out of the cache: what is not there is not put there.
         let anew;
-        let place = self.cache.find(cell);
-        let (opened, origin) = match place {
-            Some(place) => (None, self.cache.at(place).origin()),
+        let opened = match self.cells.find(cell) {
+            Some(at) => self.cells.at(at),
             None => {
-                anew = self.decrypt(cell)?;
-                (Some(&anew), anew.origin())
+                anew = self.cells.decrypt(&self.access.view, cell)?;
+                &anew
             }
         };
+        let origin = opened.origin();
         let permit = match asked {
             Some((before, permit)) if *before == origin => permit,
             _ => {
                 let met = state.as_ref().map_or(&[][..], |state| &state.origins);
-                let permit = self.may_aggregate(kind, &[met, &[origin]].concat())?;
+                let met = [met, &[origin]].concat();
+                let permit = self.access.may_aggregate(kind, &met)?;
                 &mut asked.insert((origin, permit)).1
             }
         };
         if is_extreme(kind) {
-            self.counts.cell(Asked::Ranked, origin.key);
+            self.access.counts.cell(Asked::Ranked, origin.key);
         }
-        let opened = match (opened, place) {
-            (Some(opened), _) => opened,
-            (None, Some(place)) => self.cache.at(place),
-            (None, None) => return Err(Refusal::UnknownState),
-        };
         let rules = self.collations.rules(collation);
         match state {
             Some(state) => state.take_in(rules, cell, opened, permit),
@@ -222,26 +221,6 @@ impl Connection {
         }
     }
 
-    /// Asks for all that meets in a state. A sum is sealed with the first one's key, an extreme may
-    /// be any of them.
-    fn may_aggregate(
-        &mut self,
-        kind: AggregateKind,
-        origins: &[Origin],
-    ) -> Result<Permit, Refusal> {
-        match is_extreme(kind) {
-            true => self.may_compare(origins),
-            false => self.may_sum(origins),
-        }
-    }
-
-    fn may_sum(&mut self, origins: &[Origin]) -> Result<Permit, Refusal> {
-        let permit = self.may(Operation::Aggregate, origins)?;
-        let flows = |origin: &Origin| self.may_flow(origin.key, origins[0].key);
-        origins.iter().try_for_each(flows)?;
-        Ok(permit)
-    }
-
     /// Takes one state into another and ends it.
     pub fn aggregate_combine(&mut self, into: u64, from: u64) -> Result<(), Refusal> {
         self.begin_operation()?;
@@ -249,7 +228,7 @@ impl Connection {
         let state = self.states.take(into)?;
         let mut state = state.asked_as(from.kind, from.collation)?;
         let met = [&state.origins[..], &from.origins].concat();
-        let permit = self.may_aggregate(state.kind, &met)?;
+        let permit = self.access.may_aggregate(state.kind, &met)?;
         let rules = self.collations.rules(state.collation);
         match (&mut state.sum, from.sum) {
             (Sum::Whole(sum), Sum::Whole(other)) => sum.combine(&other, rules)?,
@@ -289,7 +268,7 @@ impl Connection {
 
     fn finish(&mut self, state: &State, into: &mut Vec<u8>) -> Result<bool, Refusal> {
         // Before anything is computed: errors of values tell of them.
-        let _permit = self.may_aggregate(state.kind, &state.origins)?;
+        let _permit = self.access.may_aggregate(state.kind, &state.origins)?;
         let value = match &state.sum {
             Sum::Extreme(cell, _) => {
                 into.extend_from_slice(cell);
@@ -297,17 +276,13 @@ impl Connection {
             }
             Sum::Whole(sum) => sum.finish()?,
         };
-        match value {
-            Some(value) => self
-                .seal(
-                    &Guarded::new(value),
-                    state.origins[0].key,
-                    Mode::Derived,
-                    into,
-                )
-                .map(|()| true),
-            None => Ok(false),
-        }
+        let Some(value) = value else {
+            return Ok(false);
+        };
+        let (view, key) = (&self.access.view, state.origins[0].key);
+        let value = Guarded::new(value);
+        self.cells.seal(view, &value, key, Mode::Derived, into)?;
+        Ok(true)
     }
 
     /// Ends a state.
@@ -318,33 +293,17 @@ impl Connection {
     /// Appends a state, sealed for another process of this session. The state stays.
     pub fn aggregate_export(&mut self, handle: u64, into: &mut Vec<u8>) -> Result<(), Refusal> {
         self.begin_operation()?;
-        let session = self.session.as_ref().ok_or(Refusal::NoSession)?;
+        let (session, _) = self.access.session()?;
         let state = self.states.get(handle)?;
-        let collation = self.collations.name(state.collation);
-        self.plain.clear();
-        let len = u8::try_from(collation.len()).map_err(|_| Refusal::TooLarge)?;
-        self.plain.extend_from_slice(&[state.kind as u8, len]);
-        self.plain.extend_from_slice(collation.as_bytes());
-        let count = u16::try_from(state.origins.len()).map_err(|_| Refusal::TooLarge)?;
-        self.plain.extend_from_slice(&count.to_be_bytes());
-        for origin in &state.origins {
-            let key = self.view.keys[usize::from(origin.key)].key.id;
-            self.plain.push(u8::from(origin.derived));
-            self.plain.extend_from_slice(&key.0.to_be_bytes());
-        }
-        state.sum.write(&mut self.plain);
-        let nonce = self.nonces.take().map_err(|_| Refusal::NoRandom)?;
-        let tag = session.states.seal(&nonce, LABEL, &mut self.plain);
-        into.extend_from_slice(&nonce);
-        into.extend_from_slice(&tag);
-        into.extend_from_slice(&self.plain);
-        Ok(())
+        let (view, collation) = (&self.access.view, self.collations.name(state.collation));
+        let write = |into: &mut Vec<u8>| state.write(view, collation, into);
+        self.cells.seal_bytes(&session.states, LABEL, write, into)
     }
 
     /// A state that a process of this session exported.
     pub fn aggregate_import(&mut self, sealed: &[u8]) -> Result<u64, Refusal> {
         self.begin_operation()?;
-        let session = self.session.as_ref().ok_or(Refusal::NoSession)?;
+        let (session, _) = self.access.session()?;
         let (nonce, rest) = sealed.split_first_chunk().ok_or(Refusal::UnknownState)?;
         let (tag, text) = rest.split_first_chunk().ok_or(Refusal::UnknownState)?;
         let mut plain = zeroize::Zeroizing::new(vec![0; text.len()]);
@@ -370,43 +329,56 @@ impl Connection {
         let (origins, sum) = rest.split_at_checked(len).ok_or(unknown)?;
         let origins = origins.chunks_exact(ORIGIN);
         let origins: Vec<_> = origins
-            .map(|origin| self.read_origin(origin))
+            .map(|origin| Origin::read(&self.access.view, origin))
             .collect::<Result<_, _>>()?;
         if origins.is_empty() {
             return Err(unknown);
         }
         Ok(State {
             kind,
-            sum: self.read_sum(kind, sum)?,
+            sum: Sum::read(kind, sum, |cell| {
+                self.cells.decrypt(&self.access.view, cell)
+            })?,
             origins,
             collation,
         })
     }
+}
 
-    fn read_origin(&self, bytes: &[u8]) -> Result<Origin, Refusal> {
+impl Access {
+    /// Asks for all that meets in a state. A sum is sealed with the first one's key, an extreme may
+    /// be any of them.
+    fn may_aggregate(
+        &mut self,
+        kind: AggregateKind,
+        origins: &[Origin],
+    ) -> Result<Permit, Refusal> {
+        match is_extreme(kind) {
+            true => self.may_compare(origins),
+            false => self.may_sum(origins),
+        }
+    }
+
+    fn may_sum(&mut self, origins: &[Origin]) -> Result<Permit, Refusal> {
+        let permit = self.may(Operation::Aggregate, origins)?;
+        let flows = |origin: &Origin| self.may_flow(origin.key, origins[0].key);
+        origins.iter().try_for_each(flows)?;
+        Ok(permit)
+    }
+}
+
+impl Origin {
+    /// Reads what [`State::write`] wrote.
+    fn read(view: &View, bytes: &[u8]) -> Result<Self, Refusal> {
         let (&[derived, id @ ..], _) = bytes
             .split_first_chunk::<ORIGIN>()
             .ok_or(Refusal::UnknownState)?;
         let id = DataKeyId(u32::from_be_bytes(id));
-        let mut keys = self.view.keys.iter();
-        let key = keys.position(|granted| granted.key.id == id);
-        let key = key.and_then(|place| u16::try_from(place).ok());
-        Ok(Origin {
+        let key = view.place(|key| key.id == id);
+        Ok(Self {
             key: key.ok_or(Refusal::KeyNotLoaded)?,
             derived: derived != 0,
         })
-    }
-
-    fn read_sum(&mut self, kind: AggregateKind, bytes: &[u8]) -> Result<Sum, Refusal> {
-        if is_extreme(kind) {
-            let Opened { value, .. } = self.decrypt(bytes)?;
-            return Ok(Sum::Extreme(bytes.to_vec(), value));
-        }
-        let sum = Aggregate::decode(bytes)?;
-        let is_of_kind = sum.kind() == kind;
-        is_of_kind
-            .then_some(Sum::Whole(sum))
-            .ok_or(Refusal::UnknownState)
     }
 }
 
@@ -463,6 +435,22 @@ impl State {
         Ok(())
     }
 
+    /// Appends what [`Connection::read_state`] reads: `kind u8 | collation, its length before it in
+    /// a byte | origins u16 | (derived u8 | key u32)… | sum`, integers big-endian.
+    fn write(&self, view: &View, collation: &str, into: &mut Vec<u8>) -> Result<(), Refusal> {
+        let len = u8::try_from(collation.len()).map_err(|_| Refusal::TooLarge)?;
+        into.extend_from_slice(&[self.kind as u8, len]);
+        into.extend_from_slice(collation.as_bytes());
+        let count = u16::try_from(self.origins.len()).map_err(|_| Refusal::TooLarge)?;
+        into.extend_from_slice(&count.to_be_bytes());
+        for origin in &self.origins {
+            into.push(u8::from(origin.derived));
+            into.extend_from_slice(&view.key(origin.key).id.0.to_be_bytes());
+        }
+        self.sum.write(into);
+        Ok(())
+    }
+
     #[inline]
     fn meet(&mut self, origin: Origin) {
         if !self.origins.contains(&origin) {
@@ -477,6 +465,22 @@ impl Sum {
             Self::Whole(sum) => sum.encode(into),
             Self::Extreme(cell, _) => into.extend_from_slice(cell),
         }
+    }
+
+    /// Reads what [`Sum::write`] wrote. `open` opens a leading cell.
+    fn read(
+        kind: AggregateKind,
+        bytes: &[u8],
+        open: impl FnOnce(&[u8]) -> Result<Opened, Refusal>,
+    ) -> Result<Self, Refusal> {
+        if is_extreme(kind) {
+            return Ok(Self::Extreme(bytes.to_vec(), open(bytes)?.value));
+        }
+        let sum = Aggregate::decode(bytes)?;
+        let is_of_kind = sum.kind() == kind;
+        is_of_kind
+            .then_some(Self::Whole(sum))
+            .ok_or(Refusal::UnknownState)
     }
 }
 

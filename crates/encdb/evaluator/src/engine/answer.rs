@@ -1,11 +1,10 @@
 //! Requests as bytes: reads one, does it, writes the answer.
 
 use pgseal_evaluator_proto::{
-    AggregateRequest, AttachAs, Batch, ComparisonRequest, ConversionRequest, Items,
-    OperationRequest, Refusal, Request, Response, SessionRequest, Status,
+    AggregateRequest, Batch, ComparisonRequest, ConversionRequest, Items, OperationRequest,
+    Refusal, Request, Response, SessionRequest, Status,
 };
 
-use super::roles::{Deed, Role};
 use super::{Connection, Start};
 
 /// The longest answer: one value of PostgreSQL.
@@ -20,28 +19,6 @@ pub const fn most_memory(request: usize) -> usize {
 }
 
 impl Connection {
-    /// Says for which role this is and who it is. What comes of it is in the log by that role's
-    /// share, so one that has none left is turned away before anything is begun.
-    fn attach_for(
-        &mut self,
-        role: Role,
-        kind: AttachAs,
-        database: [u8; 16],
-    ) -> Result<(), Refusal> {
-        if self.role.is_some() || self.attached.is_some() {
-            return Err(Refusal::MalformedRequest);
-        }
-        // A ticket is good once, also where there is no room for the worker.
-        let leaders = self.leaders_session(kind);
-        let deed = match kind {
-            // The refusal of a worker without a session has a record. The others are counted.
-            AttachAs::ParallelWorker { .. } if leaders.is_none() => Deed::Add,
-            _ => Deed::Revoke,
-        };
-        self.enter_for(role, deed)?;
-        self.attach_to(leaders, kind, database)
-    }
-
     /// Answers one request, in place of what `response` held. Whatever comes in is answered.
     pub fn call(&mut self, request: &[u8], response: &mut Vec<u8>) {
         response.clear();
@@ -54,8 +31,8 @@ impl Connection {
             Err(refusal) => refusal,
         };
         // Whoever is turned away has no share of the log, either.
-        if self.role.is_some() || refusal != Refusal::RoleShare {
-            self.counts.refused(refusal);
+        if self.access.member.role().is_some() || refusal != Refusal::RoleShare {
+            self.access.counts.refused(refusal);
         }
         zeroize::Zeroize::zeroize(response);
         Response::from(refusal).encode(response);
@@ -308,11 +285,12 @@ impl Connection {
     /// Answers with figures of the engine and of this connection.
     fn status(&mut self, into: &mut Vec<u8>) {
         let open = self.has_session();
-        let expires = match (&self.session, open) {
+        let expires = match (&self.access.session, open) {
             (Some(session), true) => session.read().expires,
             _ => 0,
         };
         let counters: Vec<Vec<u8>> = self
+            .access
             .shared
             .totals()
             .iter()
@@ -320,10 +298,10 @@ impl Connection {
             .collect();
         let counters: Vec<&[u8]> = counters.iter().map(Vec::as_slice).collect();
         Response::Status(Status {
-            backend: self.shared.config.evidence.back_end(),
+            backend: self.access.shared.config.evidence.back_end(),
             open,
             expires,
-            keys: u32::try_from(self.view.keys.len()).unwrap_or(u32::MAX),
+            keys: u32::try_from(self.access.view.keys.len()).unwrap_or(u32::MAX),
             counters: Items::Listed(&counters),
         })
         .encode(into);

@@ -1,13 +1,14 @@
 //! Cells to values and back: look-up or opening, and sealing. An opened value is read with a
-//! [`Permit`](super::permit::Permit).
+//! [`Permit`].
 
-use pgseal_cell::{CellError, CellRef, Mode};
+use pgseal_cell::{CellError, CellRef, HashKey, Mode, Nonces};
+use pgseal_crypto::aead::Aead;
 use pgseal_evaluator_proto::Refusal;
 use pgseal_value::Value;
 
-use super::cache::{Opened, Place, MAX_LEN};
-use super::permit::{Guarded, Origin};
-use super::Connection;
+use super::cache::{Cache, Opened, Place, MAX_LEN};
+use super::permit::{Guarded, Origin, Permit};
+use super::view::View;
 
 /// The place of an opened cell until the next operation.
 #[derive(Clone, Copy)]
@@ -56,19 +57,50 @@ impl Spare {
     }
 }
 
-impl Connection {
-    /// Makes ready for a lookup of the operands of an operation. Fails without a session that has
-    /// not ended.
+/// Opens and seals the cells of one connection. The keys are those of its session's [`View`].
+pub(super) struct Cells {
+    cache: Cache,
+    spare: Spare,
+    /// The plain bytes of the cell at hand.
+    plain: Vec<u8>,
+    nonces: Nonces,
+}
+
+impl Cells {
+    /// Returns a cache of at most about so many cells, none yet.
+    pub(super) fn new(most: usize) -> Self {
+        Self {
+            cache: Cache::new(most),
+            spare: Spare::default(),
+            plain: Vec::new(),
+            nonces: Nonces::new(),
+        }
+    }
+
+    /// Makes room for what the last operation met. What was opened before has another place now.
     #[inline]
-    pub(super) fn begin_operation(&mut self) -> Result<(), Refusal> {
+    pub(super) fn grow(&mut self) {
         self.cache.grow();
-        self.fresh()
+    }
+
+    /// Forgets all values.
+    pub(super) fn clear(&mut self) {
+        self.cache.clear();
+        self.spare = Spare::default();
+        zeroize::Zeroize::zeroize(&mut self.plain);
+    }
+
+    /// Returns where a cell is that was opened before and is in the cache.
+    #[inline]
+    pub(super) fn find(&mut self, cell: &[u8]) -> Option<At> {
+        self.cache.find(cell).map(At::Cached)
     }
 
     /// The opened cell of one operand; `keep` is where the other one lies.
     #[inline]
     pub(super) fn open(
         &mut self,
+        view: &View,
         cell: &[u8],
         side: Side,
         keep: Option<At>,
@@ -76,20 +108,37 @@ impl Connection {
         match self.cache.find(cell) {
             Some(place) => Ok(At::Cached(place)),
             None if self.spare.holds(cell, side) => Ok(At::Spare(side)),
-            None => self.open_anew(cell, side, keep),
+            None => self.open_anew(view, cell, side, keep),
         }
+    }
+
+    /// The opened cell of an only operand.
+    #[inline]
+    pub(super) fn open_one(&mut self, view: &View, cell: &[u8]) -> Result<At, Refusal> {
+        self.open(view, cell, Side::Left, None)
     }
 
     /// Both operands.
     #[inline]
-    pub(super) fn open_both(&mut self, left: &[u8], right: &[u8]) -> Result<(At, At), Refusal> {
-        let a = self.open(left, Side::Left, None)?;
-        let b = self.open(right, Side::Right, Some(a))?;
+    pub(super) fn open_both(
+        &mut self,
+        view: &View,
+        left: &[u8],
+        right: &[u8],
+    ) -> Result<(At, At), Refusal> {
+        let a = self.open(view, left, Side::Left, None)?;
+        let b = self.open(view, right, Side::Right, Some(a))?;
         Ok((a, b))
     }
 
-    fn open_anew(&mut self, cell: &[u8], side: Side, keep: Option<At>) -> Result<At, Refusal> {
-        let opened = self.decrypt(cell)?;
+    fn open_anew(
+        &mut self,
+        view: &View,
+        cell: &[u8],
+        side: Side,
+        keep: Option<At>,
+    ) -> Result<At, Refusal> {
+        let opened = self.decrypt(view, cell)?;
         let keep = match keep {
             Some(At::Cached(place)) => Some(place),
             _ => None,
@@ -103,19 +152,11 @@ impl Connection {
         })
     }
 
-    /// Fails if there is no key that may be this cell's.
-    pub(super) fn has_key(&self, cell: &[u8]) -> Result<(), Refusal> {
-        let cell = CellRef::parse(cell)?;
-        let mut keys = self.view.keys.iter();
-        let fits = keys.any(|granted| granted.key.fits(&cell));
-        fits.then_some(()).ok_or(Refusal::KeyNotLoaded)
-    }
-
     /// Opens a cell that is in no cache.
-    pub(super) fn decrypt(&mut self, cell: &[u8]) -> Result<Opened, Refusal> {
+    pub(super) fn decrypt(&mut self, view: &View, cell: &[u8]) -> Result<Opened, Refusal> {
         let cell = CellRef::parse(cell)?;
         let mut refused = Refusal::KeyNotLoaded;
-        for (place, granted) in self.view.keys.iter().enumerate() {
+        for (place, granted) in view.keys.iter().enumerate() {
             if !granted.key.fits(&cell) {
                 continue;
             }
@@ -153,19 +194,33 @@ impl Connection {
         self.at(at).origin()
     }
 
-    pub(super) fn key(&self, place: u16) -> &super::Key {
-        &self.view.keys[usize::from(place)].key
+    /// Returns the value of an opened cell.
+    #[inline]
+    pub(super) fn read(&self, at: At, permit: &Permit) -> &Value {
+        self.at(at).value.read(permit)
+    }
+
+    /// Returns the hash of an opened cell under its owner's key.
+    #[inline]
+    pub(super) fn hash(&mut self, at: At, permit: &Permit, key: &HashKey, seed: u64) -> u64 {
+        let mut canonical = std::mem::take(&mut self.plain);
+        canonical.clear();
+        let ty = pgseal_value::hash_bytes(self.read(at, permit), &mut canonical);
+        let hash = key.hash(ty, &canonical, seed);
+        self.plain = canonical;
+        hash
     }
 
     /// Appends the cell of a result, and remembers it, because results are operands soon.
     pub(super) fn seal_result(
         &mut self,
+        view: &View,
         value: Guarded,
         key: u16,
         into: &mut Vec<u8>,
     ) -> Result<(), Refusal> {
         let start = into.len();
-        self.seal(&value, key, Mode::Derived, into)?;
+        self.seal(view, &value, key, Mode::Derived, into)?;
         let cell = &into[start..];
         if cell.len() <= MAX_LEN && self.cache.make_room(cell, None) {
             let opened = Opened {
@@ -181,6 +236,7 @@ impl Connection {
     /// Appends the cell of a value.
     pub(super) fn seal(
         &mut self,
+        view: &View,
         value: &Guarded,
         key: u16,
         mode: Mode,
@@ -188,11 +244,33 @@ impl Connection {
     ) -> Result<(), Refusal> {
         self.plain.clear();
         value.encode(&mut self.plain);
-        let key = &self.view.keys[usize::from(key)].key;
-        let cipher = key.sealing().ok_or(Refusal::Unsupported)?;
+        let cipher = view.key(key).sealing().ok_or(Refusal::Unsupported)?;
         cipher
             .seal(value.ty(), mode, &self.plain, &mut self.nonces, into)
             .map_err(|_| Refusal::NoRandom)
+    }
+
+    /// Appends what `write` writes, which is no cell, sealed by this cipher: nonce, tag, text.
+    pub(super) fn seal_bytes(
+        &mut self,
+        cipher: &Aead,
+        label: &[u8],
+        write: impl FnOnce(&mut Vec<u8>) -> Result<(), Refusal>,
+        into: &mut Vec<u8>,
+    ) -> Result<(), Refusal> {
+        self.plain.clear();
+        write(&mut self.plain)?;
+        let nonce = self.nonces.take().map_err(|_| Refusal::NoRandom)?;
+        let tag = cipher.seal(&nonce, label, &mut self.plain);
+        into.extend_from_slice(&nonce);
+        into.extend_from_slice(&tag);
+        into.extend_from_slice(&self.plain);
+        Ok(())
+    }
+
+    /// Returns the nonces of all that is sealed in this connection.
+    pub(super) fn nonces(&mut self) -> &mut Nonces {
+        &mut self.nonces
     }
 }
 

@@ -6,7 +6,7 @@ use pgseal_cell::{DataKey, DataKeyId, Mode, Type, Unwrapped};
 use pgseal_evaluator_proto::{KeyRow, Refusal};
 use pgseal_value::Value;
 
-use super::cells::Side;
+use super::access::Access;
 use super::permit::{Guarded, Origin};
 use super::roles::Deed;
 use super::Connection;
@@ -22,29 +22,29 @@ impl Connection {
         into: &mut Vec<u8>,
     ) -> Result<(), Refusal> {
         self.begin_operation()?;
-        let keys = &self.view.keys;
-        let place = keys.iter().position(|granted| granted.key.id == key);
+        let place = self.access.view.place(|known| known.id == key);
         let place = place.ok_or(Refusal::KeyNotLoaded)?;
-        let place = u16::try_from(place).map_err(|_| Refusal::TooMany)?;
         let origin = Origin {
             key: place,
             derived: false,
         };
-        let _permit = self.may(Operation::ConvertIn, &[origin])?;
+        let _permit = self.access.may(Operation::ConvertIn, &[origin])?;
         let value = Guarded::new(Value::decode(ty, plain)?);
-        let mode = match self.key(place).deterministic {
+        let view = &self.access.view;
+        let mode = match view.key(place).deterministic {
             true => Mode::Deterministic,
             false => Mode::Randomised,
         };
-        self.seal(&value, place, mode, into)
+        self.cells.seal(view, &value, place, mode, into)
     }
 
     /// The plain value of a cell in PostgreSQL's binary format.
     pub fn decrypt_to(&mut self, cell: &[u8], into: &mut Vec<u8>) -> Result<(), Refusal> {
         self.begin_operation()?;
-        let at = self.open(cell, Side::Left, None)?;
-        let permit = self.may(Operation::ConvertOut, &[self.origin(at)])?;
-        self.at(at).value.read(&permit).encode(into);
+        let at = self.cells.open_one(&self.access.view, cell)?;
+        let operands = [self.cells.origin(at)];
+        let permit = self.access.may(Operation::ConvertOut, &operands)?;
+        self.cells.read(at, &permit).encode(into);
         Ok(())
     }
 
@@ -56,12 +56,13 @@ impl Connection {
         deterministic: bool,
     ) -> Result<Vec<u8>, Refusal> {
         self.begin_operation()?;
-        self.check_share(Deed::Add)?;
+        self.access.check_share(Deed::Add)?;
         let key = DataKey::generate().map_err(|_| Refusal::NoRandom)?;
         let id = key.id();
-        let grant = self.generating_grant(group, id)?;
-        self.counts.used(grant, Operation::KeyGenerate);
-        let owner = self.view.owners.first().ok_or(Refusal::NoSession)?;
+        let grant = self.access.generating_grant(group, id)?;
+        self.access.counts.used(grant, Operation::KeyGenerate);
+        let owner = self.access.view.owners.first();
+        let owner = owner.ok_or(Refusal::NoSession)?;
         let key = Unwrapped::Sealed(key);
         let wrapped = key
             .wrap(
@@ -70,25 +71,37 @@ impl Connection {
                 name,
                 group,
                 deterministic,
-                &mut self.nonces,
+                self.cells.nonces(),
             )
             .map_err(|_| Refusal::NoRandom)?;
         let row = KeyRow {
             name,
             wrapped: &wrapped,
         };
-        let holder = self.session.as_ref().ok_or(Refusal::NoSession)?;
-        holder.load(&row.encode())?;
-        let session = self.number();
-        self.counts.event(Event::KeyMade { session, key: id.0 });
+        self.access.made_key(&row, id)?;
         Ok(wrapped)
+    }
+
+    /// Takes rows of the table of data keys in, and tells how many opened. Others' keys are left
+    /// out; a row that does not open is counted, and hinders no other.
+    pub fn load_keys<'r>(&mut self, rows: impl Iterator<Item = &'r [u8]>) -> Result<u32, Refusal> {
+        self.access.load_keys(rows)
+    }
+}
+
+impl Access {
+    /// Loads a key that was made here.
+    fn made_key(&mut self, row: &KeyRow<'_>, id: DataKeyId) -> Result<(), Refusal> {
+        let (session, _) = self.session()?;
+        session.load(&row.encode())?;
+        let session = session.number;
+        self.counts.event(Event::KeyMade { session, key: id.0 });
+        Ok(())
     }
 
     /// The place of the grant that lets this session make a key of this group.
     fn generating_grant(&self, group: u32, id: DataKeyId) -> Result<usize, Refusal> {
-        let (Some(session), Some(database)) = (&self.session, self.attached) else {
-            return Err(Refusal::NoSession);
-        };
+        let (session, database) = self.session()?;
         let holdings = session.read();
         let owner = match holdings.owners.first() {
             Some(owner) if holdings.own > 0 => owner.public,
@@ -113,9 +126,7 @@ impl Connection {
         found.ok_or(Refusal::NoGrant(Operation::KeyGenerate))
     }
 
-    /// Takes rows of the table of data keys in, and tells how many opened. Others' keys are left
-    /// out; a row that does not open is counted, and hinders no other.
-    pub fn load_keys<'r>(&mut self, rows: impl Iterator<Item = &'r [u8]>) -> Result<u32, Refusal> {
+    fn load_keys<'r>(&mut self, rows: impl Iterator<Item = &'r [u8]>) -> Result<u32, Refusal> {
         self.fresh()?;
         let session = self.session.as_ref().ok_or(Refusal::NoSession)?;
         let mut loaded = 0;

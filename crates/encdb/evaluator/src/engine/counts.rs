@@ -6,12 +6,13 @@
 //! that a statement over a million rows is a few records.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use pgseal_cell::grant::Operation;
 use pgseal_evaluator_proto::Refusal;
 
-use super::tally::{Cells, Records, Refused, Uses};
+use super::session::Session;
+use super::tally::{Cells, Records, Refused, Tally, Uses};
 use super::Connection;
 use crate::audit::Event;
 
@@ -25,6 +26,8 @@ pub(super) struct Counts {
     /// The refusals, each kind once.
     pub refused: Vec<Refused>,
     events: Vec<Event>,
+    /// The tally of what happens without a session.
+    outside: Arc<Tally>,
     /// How many of the events are in the engine's totals.
     summed: usize,
     any: bool,
@@ -99,6 +102,44 @@ impl Counts {
         self.news = true;
         self.events.push(event);
     }
+
+    /// Clears the counts: what is counted from now on is another session's.
+    pub(super) fn begin(&mut self) {
+        self.uses.clear();
+        self.cells.clear();
+        self.refused.clear();
+    }
+
+    /// Adds what was counted to the tally of this session, and turns some of that into events,
+    /// which are added to the totals.
+    pub(super) fn flush(
+        &mut self,
+        session: Option<&Session>,
+        records: Records,
+        now: u64,
+        totals: &Mutex<Totals>,
+    ) {
+        let tally = Arc::clone(session.map_or(&self.outside, |session| &session.tally));
+        let mut sums = tally.sums();
+        if let Some(session) = session {
+            sums.add_places(self, &session.read());
+        }
+        sums.add_refusals(&mut self.refused);
+        sums.write(tally.session, records, now, &mut self.events);
+        sums.show_written(self);
+        drop(sums);
+        let mut totals = totals.lock().unwrap_or_else(PoisonError::into_inner);
+        let new = &self.events[self.summed..];
+        new.iter().for_each(|event| totals.add(event));
+        drop(totals);
+        self.summed = self.events.len();
+    }
+
+    /// Takes the events, in order.
+    fn take_events(&mut self) -> Vec<Event> {
+        (self.news, self.summed) = (false, 0);
+        std::mem::take(&mut self.events)
+    }
 }
 
 /// The counts since the engine began, by name, for [`Status`](super::Engine).
@@ -143,12 +184,12 @@ impl Totals {
 impl Connection {
     /// Whether something was counted since the events were taken.
     pub fn has_events(&self) -> bool {
-        self.counts.any
+        self.access.counts.any
     }
 
     /// Whether something happened for the first time in this session: worth to be told at once.
     pub fn has_news(&self) -> bool {
-        self.counts.news
+        self.access.counts.news
     }
 
     /// Returns what happened since the last call, in order. The counts come last; they are those
@@ -165,8 +206,8 @@ impl Connection {
     }
 
     fn take_counted(&mut self, records: Records) -> Vec<Event> {
-        self.flush_counts(records);
-        self.counts.any = false;
+        self.access.flush_counts(records);
+        self.access.counts.any = false;
         self.take_written()
     }
 
@@ -175,53 +216,20 @@ impl Connection {
     /// be counted.
     pub fn take_news(&mut self) -> Vec<Event> {
         if self.may_count() {
-            self.flush_counts(Records::New);
+            self.access.flush_counts(Records::New);
         }
         self.take_written()
     }
 
     fn take_written(&mut self) -> Vec<Event> {
-        let counts = &mut self.counts;
-        (counts.news, counts.summed) = (false, 0);
-        let events = std::mem::take(&mut counts.events);
-        if let Some(role) = self.role {
-            self.shared.roles.logged(role, events.len());
-        }
+        let events = self.access.counts.take_events();
+        self.access.member.logged(events.len());
         events
-    }
-
-    /// Clears the counts: what is counted from now on is another session's.
-    pub(super) fn begin_counts(&mut self) {
-        self.counts.uses.clear();
-        self.counts.cells.clear();
-        self.counts.refused.clear();
     }
 
     /// Ends the session if there is one, and gives what happened until then.
     pub fn close(&mut self) -> Vec<Event> {
         self.end_session();
         self.take_events()
-    }
-
-    /// Adds what was counted to the session's tally, and turns some of that into events.
-    pub(super) fn flush_counts(&mut self, records: Records) {
-        let tally = match &self.session {
-            Some(session) => Arc::clone(&session.tally),
-            None => Arc::clone(&self.outside),
-        };
-        let counts = &mut self.counts;
-        let mut sums = tally.sums();
-        if let Some(session) = &self.session {
-            sums.add_places(counts, &session.read());
-        }
-        sums.add_refusals(&mut counts.refused);
-        sums.write(tally.session, records, self.now, &mut counts.events);
-        sums.show_written(counts);
-        drop(sums);
-        let mut totals = self.shared.totals();
-        let new = &counts.events[counts.summed..];
-        new.iter().for_each(|event| totals.add(event));
-        drop(totals);
-        counts.summed = counts.events.len();
     }
 }

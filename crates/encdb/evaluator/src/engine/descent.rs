@@ -15,7 +15,8 @@ use pgseal_evaluator_proto::{
     Finding, Items, Page as Given, Position, Refusal, MAX_CELLS, MAX_EQUAL, MAX_FINDINGS,
 };
 
-use super::cells::{At, Side};
+use super::access::Access;
+use super::cells::At;
 use super::counts::Asked;
 use super::operations::position;
 use super::permit::Origin;
@@ -105,12 +106,13 @@ impl Connection {
         collation: CollationId,
     ) -> Result<Findings, Refusal> {
         self.begin_operation()?;
-        let probe_at = self.open(probe, Side::Left, None)?;
-        let owner = self.owner_of(self.origin(probe_at).key);
+        let probe_at = self.cells.open_one(&self.access.view, probe)?;
+        let owner = self.access.view.owner_id(self.cells.origin(probe_at).key);
         let mut given = None;
         if let Some(page) = &start.page {
             check_size(page)?;
-            given = self.keep(owner, self.page_id(&start, start.block)?, page);
+            let id = self.access.page_id(&start, start.block)?;
+            given = self.access.keep(owner, id, page);
             if given.is_none() {
                 return self.only_this(probe, &start, page, collation);
             }
@@ -144,11 +146,14 @@ impl Connection {
         let (mut findings, mut next) = (Findings::default(), Some(start.block));
         while let Some(block) = next.filter(|_| findings.count < MAX_FINDINGS) {
             let is_given = given.is_some();
-            let id = self.page_id(start, block)?;
-            let Some(page) = given.take().or_else(|| self.shared.find_page(owner, &id)) else {
+            let id = self.access.page_id(start, block)?;
+            let Some(page) = given
+                .take()
+                .or_else(|| self.access.shared.find_page(owner, &id))
+            else {
                 break;
             };
-            let Some(key) = self.view.place_of(&page.key) else {
+            let Some(key) = self.access.view.place(|key| key.identity == page.key) else {
                 break;
             };
             let of = Of {
@@ -168,14 +173,16 @@ impl Connection {
         }
         Ok(findings)
     }
+}
 
+impl Access {
     /// Keeps a page, if all of it is under one of this session's keys, and of the probe's owner.
     fn keep(&mut self, owner: OwnerId, id: PageId, given: &Given<'_>) -> Option<Arc<Page>> {
         let place = self.key_of_all(given)?;
-        if self.owner_of(place) != owner {
+        if self.view.owner_id(place) != owner {
             return None;
         }
-        let identity = self.key(place).identity;
+        let identity = self.view.key(place).identity;
         // What is open of it stays open.
         let there = self.shared.find_page(owner, &id);
         if let Some(there) = there.filter(|there| there.is(&identity, given)) {
@@ -186,7 +193,7 @@ impl Connection {
         let mut trees = self.shared.trees_to_change();
         // A session ends before its owners' pages go: either that is seen here, or the page there.
         if !session.is_closed() {
-            let gone = trees.put(self.role, owner, id, Arc::clone(&page));
+            let gone = trees.put(self.member.role(), owner, id, Arc::clone(&page));
             drop(trees);
             drop(gone);
         }
@@ -201,18 +208,12 @@ impl Connection {
         if bytes(given) > MAX_KEPT || !cells.all(|key| key == Some(first)) {
             return None;
         }
-        let mut keys = self.view.keys.iter();
-        let place = keys.position(|granted| granted.key.is_named(first))?;
-        u16::try_from(place).ok()
-    }
-
-    fn owner_of(&self, key: u16) -> OwnerId {
-        self.view.owners[self.key(key).owner].id
+        self.view.place(|key| key.is_named(first))
     }
 
     fn page_id(&self, start: &Start<'_>, block: u32) -> Result<PageId, Refusal> {
         Ok(PageId {
-            database: self.attached.ok_or(Refusal::NoSession)?,
+            database: self.database.ok_or(Refusal::NoSession)?,
             index: start.index,
             block,
         })
@@ -268,7 +269,7 @@ impl Of<'_> {
         let last = self.page.len().saturating_sub(1);
         let (first, last) = (self.cell(connection, 0)?, self.cell(connection, last)?);
         let operands = [self.origin(first), self.origin(last)];
-        let permit = connection.may_ask(Asked::Compared, &operands)?;
+        let permit = connection.access.may_ask(Asked::Compared, &operands)?;
         let (first, last) = (first.value.read(&permit), last.value.read(&permit));
         pgseal_value::compare(last, first, connection.collations.rules(collation))
             .map_err(|_| Refusal::WrongType)
@@ -282,9 +283,9 @@ impl Of<'_> {
         collation: CollationId,
     ) -> Result<Ordering, Refusal> {
         let cell = self.cell(connection, at)?;
-        let operands = [self.origin(cell), connection.origin(self.probe)];
-        let permit = connection.may_ask(Asked::Compared, &operands)?;
-        let probe = connection.at(self.probe).value.read(&permit);
+        let operands = [self.origin(cell), connection.cells.origin(self.probe)];
+        let permit = connection.access.may_ask(Asked::Compared, &operands)?;
+        let probe = connection.cells.read(self.probe, &permit);
         pgseal_value::compare(
             cell.value.read(&permit),
             probe,
@@ -295,7 +296,7 @@ impl Of<'_> {
 
     fn cell(&self, connection: &mut Connection, at: usize) -> Result<&Known, Refusal> {
         self.page.known(at, |cell| {
-            let opened = connection.decrypt(cell)?;
+            let opened = connection.cells.decrypt(&connection.access.view, cell)?;
             Ok(Known {
                 value: opened.value,
                 derived: opened.derived,

@@ -13,13 +13,14 @@ use pgseal_evaluator_proto::message::{
 };
 use pgseal_evaluator_proto::Refusal;
 
+use super::access::Access;
 use super::deposits::Taken;
 use super::keys::Owner;
 use super::rights::{Asker, Held};
 use super::roles::Deed;
 use super::roles::Room;
 use super::session::Holdings;
-use super::Connection;
+use super::{Connection, Shared};
 use crate::audit::Event;
 
 /// How long an offer waits for its answer, in seconds.
@@ -33,29 +34,36 @@ const MAX_GRANT: usize = 16 << 10;
 /// a client of a pool opens its own session after another's.
 #[derive(Default)]
 pub(super) struct Exchange {
+    /// The connection was attached for a client, which may open sessions.
+    serves_client: bool,
     offer: Option<Welcome>,
     session: Option<EvaluatorSession>,
 }
 
-impl Connection {
-    /// Takes a client's message, and appends what the client is to be sent.
-    pub fn message(&mut self, message: &[u8], into: &mut Vec<u8>) -> Result<(), Refusal> {
-        if !self.serves_client {
-            return Err(Refusal::Unsupported);
-        }
-        match Kind::of(message)? {
-            Kind::Hello => self.welcome(message, into),
-            Kind::Open => self.open_session(message, into),
-            Kind::Command => self.command(message, into),
-        }
+impl Exchange {
+    /// From now on a client may open sessions here.
+    pub(super) fn serve_client(&mut self) {
+        self.serves_client = true;
     }
 
-    fn welcome(&mut self, hello: &[u8], into: &mut Vec<u8>) -> Result<(), Refusal> {
-        let evidence = &self.shared.config.evidence;
+    /// Whether a client may open sessions here.
+    pub(super) fn serves_client(&self) -> bool {
+        self.serves_client
+    }
+
+    /// Answers a client's greeting with an offer.
+    fn welcome(
+        &mut self,
+        shared: &Shared,
+        now: u64,
+        hello: &[u8],
+        into: &mut Vec<u8>,
+    ) -> Result<(), Refusal> {
+        let evidence = &shared.config.evidence;
         let terms = OfferTerms {
             backend: evidence.back_end(),
-            policy: self.shared.policy,
-            expires: self.now.saturating_add(OFFER),
+            policy: shared.policy,
+            expires: now.saturating_add(OFFER),
         };
         // AWS-LC's own random numbers gather entropy for milliseconds in every thread that asks.
         let secret = Secret::generate().map_err(|_| Refusal::NoRandom)?;
@@ -67,16 +75,34 @@ impl Connection {
                 .map_err(|_| Refusal::EvaluatorAbsent)
         })?;
         into.extend_from_slice(offer.message());
-        self.exchange.offer = Some(offer);
+        self.offer = Some(offer);
         Ok(())
+    }
+}
+
+impl Connection {
+    /// Takes a client's message, and appends what the client is to be sent.
+    pub fn message(&mut self, message: &[u8], into: &mut Vec<u8>) -> Result<(), Refusal> {
+        if !self.exchange.serves_client {
+            return Err(Refusal::Unsupported);
+        }
+        match Kind::of(message)? {
+            Kind::Hello => {
+                let (shared, now) = (&self.access.shared, self.access.now);
+                self.exchange.welcome(shared, now, message, into)
+            }
+            Kind::Open => self.open_session(message, into),
+            Kind::Command => self.command(message, into),
+        }
     }
 
     fn open_session(&mut self, message: &[u8], into: &mut Vec<u8>) -> Result<(), Refusal> {
-        self.check_share(Deed::Open)?;
+        self.access.check_share(Deed::Open)?;
         let offer = self.exchange.offer.take().ok_or(Refusal::MessageRefused)?;
-        let opened = offer.open(message, self.now)?;
-        let expires = opened.expires.min(self.now.saturating_add(MAX_LIFETIME));
-        if self.now >= expires {
+        let now = self.access.now;
+        let opened = offer.open(message, now)?;
+        let expires = opened.expires.min(now.saturating_add(MAX_LIFETIME));
+        if now >= expires {
             return Err(MessageError::Expired.into());
         }
         let mut opened = opened;
@@ -84,48 +110,30 @@ impl Connection {
         let grants = std::mem::take(&mut opened.grants);
         let lists = verified(std::mem::take(&mut opened.revocations))?;
         let (holdings, session, answer) = holdings_of(opened, expires, self.room());
-        let database = self.attached.ok_or(Refusal::NoSession)?;
-        let asker = holdings.asker(database, self.now);
+        let database = self.access.database.ok_or(Refusal::NoSession)?;
+        let asker = holdings.asker(database, now);
         self.begin(holdings)?;
         self.exchange.session = Some(session);
-        self.counts.event(Event::Open {
-            session: self.number(),
+        self.access.counts.event(Event::Open {
+            session: self.access.number(),
             owner: owner.0,
             subject: client.0,
             expiry: expires,
         });
         // A grant that is refused takes nothing from the others.
         for grant in grants {
-            if let Err(refusal) = self.add_grant(&grant, &lists) {
-                self.counts.refused(refusal);
+            if let Err(refusal) = self.access.add_grant(&grant, &lists) {
+                self.access.counts.refused(refusal);
             }
         }
         for list in &lists {
-            if let Err(refusal) = self.revoke(list) {
-                self.counts.refused(refusal);
+            if let Err(refusal) = self.access.revoke(list) {
+                self.access.counts.refused(refusal);
             }
         }
-        self.join_shares(&asker);
+        self.access.join_shares(&asker);
         into.extend_from_slice(&answer);
         Ok(())
-    }
-
-    /// Adds keys that other owners left for this asker, whose session it is.
-    pub(super) fn join_shares(&mut self, asker: &Asker) {
-        let Some(session) = &self.session else {
-            return;
-        };
-        let mut holdings = session.write();
-        let handed = self.shared.deposits().hand_out(&mut holdings, asker);
-        let (session, grants) = (session.number, holdings.handed as u64);
-        drop(holdings);
-        self.shared.advance();
-        if grants > 0 {
-            self.counts.event(Event::Handed { session, grants });
-        }
-        if let Err(refusal) = handed {
-            self.counts.refused(refusal);
-        }
     }
 
     fn command(&mut self, message: &[u8], into: &mut Vec<u8>) -> Result<(), Refusal> {
@@ -134,16 +142,16 @@ impl Connection {
         let mut over = false;
         let answer = session.command(message, |command| match command {
             Command::AddGrant(grant) => {
-                self.check_share(Deed::Add)?;
+                self.access.check_share(Deed::Add)?;
                 let grant = Grant::parse(grant)?;
-                self.fresh()?;
-                self.add_grant(&grant, &[]).map(|()| None)
+                self.access.fresh()?;
+                self.access.add_grant(&grant, &[]).map(|()| None)
             }
             Command::Revoke(list) => {
-                self.check_share(Deed::Revoke)?;
+                self.access.check_share(Deed::Revoke)?;
                 let list = Revocations::parse(list)?;
                 let lists = verified(vec![list])?;
-                lists.iter().try_for_each(|list| self.revoke(list))?;
+                lists.iter().try_for_each(|list| self.access.revoke(list))?;
                 Ok(None)
             }
             Command::GenerateKey {
@@ -163,6 +171,26 @@ impl Connection {
         }
         into.extend_from_slice(&answer?);
         Ok(())
+    }
+}
+
+impl Access {
+    /// Adds keys that other owners left for this asker, whose session it is.
+    pub(super) fn join_shares(&mut self, asker: &Asker) {
+        let Some(session) = &self.session else {
+            return;
+        };
+        let mut holdings = session.write();
+        let handed = self.shared.deposits().hand_out(&mut holdings, asker);
+        let (session, grants) = (session.number, holdings.handed as u64);
+        drop(holdings);
+        self.shared.advance();
+        if grants > 0 {
+            self.counts.event(Event::Handed { session, grants });
+        }
+        if let Err(refusal) = handed {
+            self.counts.refused(refusal);
+        }
     }
 
     /// Takes a grant in that its owner signed, whenever it holds: every use asks for the time.
@@ -184,7 +212,7 @@ impl Connection {
         let is_own = issuer.is_some();
         if let Some(owner) = issuer.filter(|_| !held.revoked) {
             if let Some(client) = holdings.speaks_for(owner, self.now) {
-                deposits.keep(owner, &held, (self.role, client), self.now)?;
+                deposits.keep(owner, &held, (self.member.role(), client), self.now)?;
             }
         }
         drop(deposits);
@@ -208,7 +236,10 @@ impl Connection {
         let session = self.session.as_ref();
         let concerns = session.is_some_and(|session| session.read().concerns(list.owner()));
         // It is kept first: a grant that comes meanwhile meets it there, or in its session.
-        let taken = self.shared.deposits().revoke(list, self.role, concerns);
+        let taken = self
+            .shared
+            .deposits()
+            .revoke(list, self.member.role(), concerns);
         let Some(Taken { kept, mut changed }) = taken else {
             return Ok(());
         };

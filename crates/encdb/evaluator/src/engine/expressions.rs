@@ -5,8 +5,9 @@ use pgseal_cell::grant::Operation;
 use pgseal_evaluator_proto::{Items, Program, Refusal, Step};
 use pgseal_value::{Value, ValueError};
 
-use super::cells::{At, Side};
+use super::cells::{At, Cells, Side};
 use super::permit::{Guarded, Origin};
+use super::view::View;
 use super::Connection;
 
 /// A value that was made here, and the key that it is sealed with.
@@ -16,7 +17,8 @@ pub(super) struct Made {
 }
 
 impl Made {
-    fn new(value: Value, key: u16) -> Self {
+    /// Returns a value that was computed here.
+    pub(super) fn new(value: Value, key: u16) -> Self {
         let value = Guarded::new(value);
         Self { value, key }
     }
@@ -109,12 +111,13 @@ impl Connection {
         right: &Operand<'_>,
         compute: impl FnOnce(&Value, &Value) -> Result<Value, ValueError>,
     ) -> Result<Made, Refusal> {
-        let a = self.look_up(left, Side::Left, None)?;
-        let b = self.look_up(right, Side::Right, a)?;
-        let origins = [self.origin_of(left, a), self.origin_of(right, b)];
-        let permit = self.may(operation, &origins)?;
-        let key = self.result_key(origins[0], Some(origins[1]))?;
-        let (left, right) = (self.value_of(left, a), self.value_of(right, b));
+        let (cells, view) = (&mut self.cells, &self.access.view);
+        let a = left.look_up(cells, view, Side::Left, None)?;
+        let b = right.look_up(cells, view, Side::Right, a)?;
+        let origins = [left.origin(cells, a), right.origin(cells, b)];
+        let permit = self.access.may(operation, &origins)?;
+        let key = self.access.result_key(origins[0], Some(origins[1]))?;
+        let (left, right) = (left.value(cells, a), right.value(cells, b));
         let value = compute(left.read(&permit), right.read(&permit))?;
         Ok(Made::new(value, key))
     }
@@ -126,41 +129,45 @@ impl Connection {
         operand: &Operand<'_>,
         compute: impl FnOnce(&Value) -> Result<Option<Value>, ValueError>,
     ) -> Result<Option<Made>, Refusal> {
-        let at = self.look_up(operand, Side::Left, None)?;
-        let origin = self.origin_of(operand, at);
-        let permit = self.may(operation, &[origin])?;
-        let key = self.result_key(origin, None)?;
-        let value = compute(self.value_of(operand, at).read(&permit))?;
+        let cells = &mut self.cells;
+        let at = operand.look_up(cells, &self.access.view, Side::Left, None)?;
+        let origin = operand.origin(cells, at);
+        let permit = self.access.may(operation, &[origin])?;
+        let key = self.access.result_key(origin, None)?;
+        let value = compute(operand.value(cells, at).read(&permit))?;
         Ok(value.map(|value| Made::new(value, key)))
     }
+}
 
-    /// Where an operand lies that is a cell.
+impl Operand<'_> {
+    /// Where the operand lies if it is a cell.
     fn look_up(
-        &mut self,
-        operand: &Operand<'_>,
+        &self,
+        cells: &mut Cells,
+        view: &View,
         side: Side,
         keep: Option<At>,
     ) -> Result<Option<At>, Refusal> {
-        match operand {
-            Operand::Cell(cell) => self.open(cell, side, keep).map(Some),
-            Operand::Made(_) => Ok(None),
+        match self {
+            Self::Cell(cell) => cells.open(view, cell, side, keep).map(Some),
+            Self::Made(_) => Ok(None),
         }
     }
 
-    fn origin_of(&self, operand: &Operand<'_>, at: Option<At>) -> Origin {
-        match (operand, at) {
-            (Operand::Made(made), _) => Origin {
+    fn origin(&self, cells: &Cells, at: Option<At>) -> Origin {
+        match self {
+            Self::Made(made) => Origin {
                 key: made.key,
                 derived: true,
             },
-            (Operand::Cell(_), at) => self.origin(at.expect("it was looked up")),
+            Self::Cell(_) => cells.origin(at.expect("it was looked up")),
         }
     }
 
-    fn value_of<'a>(&'a self, operand: &'a Operand<'_>, at: Option<At>) -> &'a Guarded {
-        match (operand, at) {
-            (Operand::Made(made), _) => &made.value,
-            (Operand::Cell(_), at) => &self.at(at.expect("it was looked up")).value,
+    fn value<'a>(&'a self, cells: &'a Cells, at: Option<At>) -> &'a Guarded {
+        match self {
+            Self::Made(made) => &made.value,
+            Self::Cell(_) => &cells.at(at.expect("it was looked up")).value,
         }
     }
 }

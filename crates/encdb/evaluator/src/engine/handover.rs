@@ -12,6 +12,7 @@ use pgseal_crypto::Secret;
 use pgseal_evaluator_proto::Refusal;
 use zeroize::Zeroizing;
 
+use super::access::Access;
 use super::keys::Owner;
 use super::rights::Held;
 use super::roles::Room;
@@ -21,11 +22,22 @@ use super::Connection;
 impl Connection {
     /// Appends the session, keys and all. Inline only.
     pub fn export_session(&mut self, into: &mut Vec<u8>) -> Result<(), Refusal> {
+        self.access.export(into)
+    }
+
+    /// Attaches as a parallel worker of the session that a leader exported. Inline only.
+    pub fn import_session(&mut self, bytes: &[u8], database: [u8; 16]) -> Result<(), Refusal> {
+        self.access.import(bytes, database)
+    }
+}
+
+impl Access {
+    fn export(&mut self, into: &mut Vec<u8>) -> Result<(), Refusal> {
         if !self.shared.config.inline {
             return Err(Refusal::Unsupported);
         }
         self.fresh()?;
-        let session = self.session.as_ref().ok_or(Refusal::NoSession)?;
+        let (session, _) = self.session()?;
         let holdings = session.read();
         let subject = holdings.subject.ok_or(Refusal::NoSession)?;
         into.extend_from_slice(&session.number.to_le_bytes());
@@ -46,14 +58,13 @@ impl Connection {
         Ok(())
     }
 
-    /// Attaches as a parallel worker of the session that a leader exported. Inline only.
-    pub fn import_session(&mut self, bytes: &[u8], database: [u8; 16]) -> Result<(), Refusal> {
-        if !self.shared.config.inline || self.attached.is_some() {
+    fn import(&mut self, bytes: &[u8], database: [u8; 16]) -> Result<(), Refusal> {
+        if !self.shared.config.inline || self.database.is_some() {
             return Err(Refusal::MalformedRequest);
         }
         let session = read(bytes).ok_or(Refusal::UnknownTicket)?;
         self.session = Some(Arc::new(session));
-        self.attached = Some(DatabaseId(database));
+        self.database = Some(DatabaseId(database));
         Ok(())
     }
 }

@@ -10,7 +10,6 @@ use pgseal_value::{Arithmetic, Field, Interval, Type, Value, ValueError};
 use super::cells::{At, Side};
 use super::counts::Asked;
 use super::expressions::{Made, Operand};
-use super::permit::Guarded;
 use super::{CollationId, Connection};
 
 /// Where a probe stands among `len` sorted values; `order` is that of one of them beside it.
@@ -59,17 +58,15 @@ impl Connection {
         collation: CollationId,
     ) -> Result<Ordering, Refusal> {
         self.begin_operation()?;
-        let (a, b) = self.open_both(left, right)?;
+        let (a, b) = self.cells.open_both(&self.access.view, left, right)?;
         self.order(a, b, collation)
     }
 
     #[inline]
     fn order(&mut self, a: At, b: At, collation: CollationId) -> Result<Ordering, Refusal> {
-        let permit = self.may_ask(Asked::Compared, &[self.origin(a), self.origin(b)])?;
-        let (a, b) = (
-            self.at(a).value.read(&permit),
-            self.at(b).value.read(&permit),
-        );
+        let operands = [self.cells.origin(a), self.cells.origin(b)];
+        let permit = self.access.may_ask(Asked::Compared, &operands)?;
+        let (a, b) = (self.cells.read(a, &permit), self.cells.read(b, &permit));
         pgseal_value::compare(a, b, self.collations.rules(collation))
             .map_err(|_| Refusal::WrongType)
     }
@@ -87,9 +84,10 @@ impl Connection {
             _ => false,
         };
         self.begin_operation()?;
-        let probe = self.open(probe, Side::Left, None)?;
+        let probe = self.cells.open_one(&self.access.view, probe)?;
         position(cells.len(), descending, |at| {
-            let cell = self.open(cells[at], Side::Right, Some(probe))?;
+            let view = &self.access.view;
+            let cell = self.cells.open(view, cells[at], Side::Right, Some(probe))?;
             self.order(cell, probe, collation)
         })
     }
@@ -98,30 +96,25 @@ impl Connection {
     #[inline]
     pub fn hash(&mut self, seed: u64, cell: &[u8]) -> Result<u64, Refusal> {
         self.begin_operation()?;
-        let at = self.open(cell, Side::Left, None)?;
-        let origin = self.origin(at);
-        let permit = self.may_ask(Asked::Hashed, &[origin])?;
-        let mut canonical = std::mem::take(&mut self.plain);
-        canonical.clear();
-        let value = self.at(at).value.read(&permit);
-        let ty = pgseal_value::hash_bytes(value, &mut canonical);
-        let owner = &self.view.owners[self.key(origin.key).owner];
-        let hash = owner.hash.hash(ty, &canonical, seed);
-        self.plain = canonical;
-        Ok(hash)
+        let at = self.cells.open_one(&self.access.view, cell)?;
+        let origin = self.cells.origin(at);
+        let permit = self.access.may_ask(Asked::Hashed, &[origin])?;
+        let owner = self.access.view.owner(origin.key);
+        Ok(self.cells.hash(at, &permit, &owner.hash, seed))
     }
 
     /// A number that sorts as the cell does, as far as it goes. Only where the caller could see the
     /// value anyway.
     #[inline]
     pub fn order_prefix(&mut self, cell: &[u8]) -> Result<u64, Refusal> {
-        if !self.shared.config.inline {
+        if !self.access.shared.config.inline {
             return Err(Refusal::Unsupported);
         }
         self.begin_operation()?;
-        let at = self.open(cell, Side::Left, None)?;
-        let permit = self.may_ask(Asked::Ranked, &[self.origin(at)])?;
-        Ok(pgseal_value::order_prefix(self.at(at).value.read(&permit)))
+        let at = self.cells.open_one(&self.access.view, cell)?;
+        let operands = [self.cells.origin(at)];
+        let permit = self.access.may_ask(Asked::Ranked, &operands)?;
+        Ok(pgseal_value::order_prefix(self.cells.read(at, &permit)))
     }
 
     /// `left op right`
@@ -153,7 +146,8 @@ impl Connection {
         self.begin_operation()?;
         let (left, right) = (Operand::Cell(left), Operand::Cell(right));
         let made = self.of_both(operation, &left, &right, compute)?;
-        self.seal_result(made.value, made.key, into)
+        let view = &self.access.view;
+        self.cells.seal_result(view, made.value, made.key, into)
     }
 
     fn unary(
@@ -173,7 +167,11 @@ impl Connection {
         into: &mut Vec<u8>,
     ) -> Result<bool, Refusal> {
         match result {
-            Some(Made { value, key }) => self.seal_result(value, key, into).map(|()| true),
+            Some(Made { value, key }) => {
+                let view = &self.access.view;
+                self.cells.seal_result(view, value, key, into)?;
+                Ok(true)
+            }
             None => Ok(false),
         }
     }
@@ -225,13 +223,12 @@ impl Connection {
         into: &mut Vec<u8>,
     ) -> Result<bool, Refusal> {
         self.begin_operation()?;
-        let at = self.open(pattern, Side::Left, None)?;
-        let origin = self.origin(at);
-        let _text = self.may(Operation::Text, &[origin])?;
-        let permit = self.may(Operation::CompareDerived, &[origin])?;
-        let value = pgseal_value::like_escape(self.at(at).value.read(&permit), escape)?;
-        self.seal_result(Guarded::new(value), origin.key, into)
-            .map(|()| true)
+        let at = self.cells.open_one(&self.access.view, pattern)?;
+        let origin = self.cells.origin(at);
+        let _text = self.access.may(Operation::Text, &[origin])?;
+        let permit = self.access.may(Operation::CompareDerived, &[origin])?;
+        let value = pgseal_value::like_escape(self.cells.read(at, &permit), escape)?;
+        self.seal_if_any(Some(Made::new(value, origin.key)), into)
     }
 
     /// A part of a text or of bytes.
@@ -285,26 +282,24 @@ impl Connection {
         insensitive: Option<CollationId>,
     ) -> Result<bool, Refusal> {
         self.begin_operation()?;
-        let (a, b) = self.open_both(text, pattern)?;
-        let operands = [self.origin(a), self.origin(b)];
-        let mut permit = self.may(Operation::Text, &operands)?;
+        let (a, b) = self.cells.open_both(&self.access.view, text, pattern)?;
+        let operands = [self.cells.origin(a), self.cells.origin(b)];
+        let mut permit = self.access.may(Operation::Text, &operands)?;
         // A pattern that was made here, or by another owner, asks what a comparison would.
-        if operands.iter().any(|operand| operand.derived) || self.of_two(&operands) {
-            permit = self.may(Operation::CompareDerived, &operands)?;
+        if operands.iter().any(|operand| operand.derived) || self.access.of_two(&operands) {
+            permit = self.access.may(Operation::CompareDerived, &operands)?;
         }
         let rules = insensitive.map(|collation| self.collations.rules(collation));
-        let (text, pattern) = (
-            self.at(a).value.read(&permit),
-            self.at(b).value.read(&permit),
-        );
+        let (text, pattern) = (self.cells.read(a, &permit), self.cells.read(b, &permit));
         Ok(pgseal_value::like(text, pattern, rules)?)
     }
 
     /// The collation of this name, for this connection.
     pub fn collation(&mut self, collation: Collation<'_>) -> Result<CollationId, Refusal> {
+        let find = self.access.shared.config.collation;
         match collation {
             Collation::C => Ok(CollationId::C),
-            Collation::Libc(name) => self.collations.id(name, self.shared.config.collation),
+            Collation::Libc(name) => self.collations.id(name, find),
         }
     }
 }

@@ -9,10 +9,10 @@ use pgseal_cell::grant::{GrantError, Operation};
 use pgseal_evaluator_proto::Refusal;
 use pgseal_value::{Type, Value};
 
+use super::access::Access;
 use super::cache::Opened;
 use super::counts::Asked;
 use super::rights::why_not;
-use super::Connection;
 
 /// The answer that the session may.
 #[must_use]
@@ -82,7 +82,7 @@ impl Opened {
     }
 }
 
-impl Connection {
+impl Access {
     /// Asks whether these operands may be compared, hashed or ranked, and counts each.
     #[inline]
     pub(super) fn may_ask(&mut self, asked: Asked, operands: &[Origin]) -> Result<Permit, Refusal> {
@@ -115,7 +115,7 @@ impl Connection {
         let mut pairs = operands.windows(2);
         pairs.any(|pair| {
             let (a, b) = (pair[0].key, pair[1].key);
-            a != b && self.key(a).owner != self.key(b).owner
+            a != b && self.view.key(a).owner != self.view.key(b).owner
         })
     }
 
@@ -139,7 +139,7 @@ impl Connection {
 
     #[inline]
     fn may_with(&mut self, operation: Operation, key: u16) -> Result<(), Refusal> {
-        let rights = &self.view.keys[usize::from(key)].rights;
+        let rights = self.view.rights(key);
         if !rights.allows(operation) {
             return Err(self.no_grant(operation, key));
         }
@@ -152,7 +152,7 @@ impl Connection {
     #[cold]
     fn no_grant(&self, operation: Operation, key: u16) -> Refusal {
         let refusal = Refusal::NoGrant(operation);
-        let (Some(session), Some(database)) = (&self.session, self.attached) else {
+        let Ok((session, database)) = self.session() else {
             return refusal;
         };
         let holdings = session.read();
@@ -178,7 +178,7 @@ impl Connection {
         let Some(right) = right.filter(|right| right.key != left.key) else {
             return Ok(left.key);
         };
-        let (into, from) = match self.key(left.key).sealing() {
+        let (into, from) = match self.view.key(left.key).sealing() {
             Some(_) => (left.key, right.key),
             None => (right.key, left.key),
         };
@@ -193,10 +193,10 @@ impl Connection {
         if from == into {
             return Ok(());
         }
-        let rights = |key: u16| &self.view.keys[usize::from(key)].rights;
+        let rights = |key| self.view.rights(key);
         let gained = rights(into).beyond(rights(from));
         let is_plain = rights(from).allows(Operation::ConvertOut);
-        let is_foreign = self.key(into).owner != self.key(from).owner;
+        let is_foreign = self.view.key(into).owner != self.view.key(from).owner;
         match gained {
             _ if is_foreign || is_plain => self.may_with(Operation::ConvertOut, from),
             Some(operation) => self.may_with(operation, from),

@@ -5,7 +5,6 @@ use std::cmp::Ordering;
 use pgseal_evaluator_proto::Refusal;
 use pgseal_value::Value;
 
-use super::cells::Side;
 use super::counts::Asked;
 use super::{CollationId, Connection};
 
@@ -16,11 +15,11 @@ impl Connection {
         self.begin_operation()?;
         let (mut values, mut origins) = (Vec::new(), Vec::new());
         for cell in cells {
-            let at = self.open(cell, Side::Left, None)?;
-            origins.push(self.origin(at));
-            values.push(self.at(at).value.duplicate());
+            let at = self.cells.open_one(&self.access.view, cell)?;
+            origins.push(self.cells.origin(at));
+            values.push(self.cells.at(at).value.duplicate());
         }
-        let permit = self.may_ask(Asked::Ranked, &origins)?;
+        let permit = self.access.may_ask(Asked::Ranked, &origins)?;
         let values: Vec<Value> = values
             .into_iter()
             .map(|value| value.unguard(&permit))

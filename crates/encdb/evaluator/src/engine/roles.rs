@@ -200,6 +200,73 @@ impl Roles {
     }
 }
 
+/// The part that one connection has of its role's share, from [`Membership::enter`] until it ends.
+pub(super) struct Membership {
+    roles: Arc<Roles>,
+    role: Option<Role>,
+}
+
+impl Membership {
+    /// Returns that of a connection that has no role yet.
+    pub(super) fn new(roles: &Arc<Roles>) -> Self {
+        Self {
+            roles: Arc::clone(roles),
+            role: None,
+        }
+    }
+
+    /// Takes a place of this role's share, for what is then done at least.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::MalformedRequest`] if the connection has a role, [`Refusal::RoleShare`] if this
+    /// one has no room.
+    pub(super) fn enter(&mut self, role: Role, deed: Deed, now: u64) -> Result<(), Refusal> {
+        if self.role.is_some() {
+            return Err(Refusal::MalformedRequest);
+        }
+        self.roles.enter(role, deed, now)?;
+        self.role = Some(role);
+        Ok(())
+    }
+
+    /// The role; None before it is known.
+    pub(super) fn role(&self) -> Option<Role> {
+        self.role
+    }
+
+    /// Returns room of the role's share of the memory, none taken yet.
+    pub(super) fn room(&self) -> Room {
+        Room::new(&self.roles, self.role)
+    }
+
+    /// Whether what the role does is counted in the log now, and not later.
+    pub(super) fn may_count(&self, now: u64) -> bool {
+        self.role.is_none_or(|role| self.roles.may_count(role, now))
+    }
+
+    /// Refused if the role has no room for this in the log.
+    pub(super) fn check(&self, deed: Deed, now: u64) -> Result<(), Refusal> {
+        let may = self.role.is_none_or(|role| self.roles.may(role, deed, now));
+        may.then_some(()).ok_or(Refusal::RoleShare)
+    }
+
+    /// Counts so many records that were written for the role.
+    pub(super) fn logged(&self, records: usize) {
+        if let Some(role) = self.role {
+            self.roles.logged(role, records);
+        }
+    }
+}
+
+impl Drop for Membership {
+    fn drop(&mut self) {
+        if let Some(role) = self.role {
+            self.roles.leave(role);
+        }
+    }
+}
+
 /// Memory that something takes of a role's share, as long as it lives.
 #[derive(Default)]
 pub struct Room {
@@ -273,6 +340,24 @@ mod tests {
         assert!(entered(&roles, 2) > 0 && roles.enter(1, Deed::Revoke, 0).is_ok());
         let one = Roles::new(1, 0, false);
         assert_eq!((entered(&one, 1), entered(&one, 2)), (1, 0));
+    }
+
+    #[test]
+    fn a_connection_enters_once_and_leaves_when_it_ends() {
+        let roles = Arc::new(Roles::new(2, 0, false));
+        let mut member = Membership::new(&roles);
+        assert!(member.role().is_none() && member.may_count(0));
+        assert!(member.enter(1, Deed::Revoke, 0).is_ok() && member.role() == Some(1));
+        assert_eq!(
+            member.enter(2, Deed::Revoke, 0),
+            Err(Refusal::MalformedRequest)
+        );
+        let mut other = Membership::new(&roles);
+        assert_eq!(other.enter(1, Deed::Revoke, 0), Err(Refusal::RoleShare));
+        drop(member);
+        assert!(other.enter(1, Deed::Revoke, 0).is_ok());
+        drop(other);
+        assert_eq!(roles.shares().connections, 0);
     }
 
     /// Takes memory by the megabyte until that is refused.
