@@ -8,7 +8,7 @@ use pgseal_crypto::{FileCipher, KeyLength, MasterKey, UNIT};
 use pgseal_storage::classify::{classify, Class};
 use pgseal_storage::layout::Spec;
 use pgseal_storage::scratch::Scratch;
-use pgseal_storage::{Disk, Errno, Lock, SealedFile};
+use pgseal_storage::{Disk, Errno, Lock, SealedFile, Transfer};
 use serde_json::Value;
 
 use super::{master, plain, Cluster};
@@ -103,7 +103,11 @@ impl Data {
         let (disk, mut scratch) = (OnDisk(file.expect("a file")), Box::new(Scratch::new()));
         let mut done = 0;
         while done < bytes.len() {
-            let written = sealed.write_at(&disk, &mut scratch, &bytes[done..], done as u64);
+            let written = sealed.write_at(
+                &mut Transfer::new(&disk, &mut scratch),
+                &bytes[done..],
+                done as u64,
+            );
             done += written.expect("it can be written");
         }
     }

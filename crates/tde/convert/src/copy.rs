@@ -7,7 +7,7 @@ use pgseal_crypto::UNIT;
 use pgseal_storage::disk::write_full;
 use pgseal_storage::restore::Stored;
 use pgseal_storage::scratch::{Scratch, RUN_UNITS};
-use pgseal_storage::{Disk, Errno};
+use pgseal_storage::{Disk, Errno, Transfer};
 use zeroize::Zeroize;
 
 /// How whole pages that read as zeros are stored.
@@ -67,9 +67,10 @@ pub fn copy<D: Disk>(
     let size = source.size()?;
     let mut at = 0;
     loop {
-        let have = from.read(source, &mut work.scratch, &mut work.clear, at)?;
-        let clear = &work.clear[..have];
-        write_run((target, to), &mut work.scratch, zeros, clear, at)?;
+        let mut reading = Transfer::new(source, &mut work.scratch);
+        let have = from.read(&mut reading, &mut work.clear, at)?;
+        let mut writing = Transfer::new(target, &mut work.scratch);
+        write_run(to, &mut writing, zeros, &work.clear[..have], at)?;
         at += have as u64;
         progress(have as u64);
         if have < RUN {
@@ -84,15 +85,15 @@ pub fn copy<D: Disk>(
     whole.then_some(()).ok_or(Errno::EIO)
 }
 
-fn write_run<D: Disk>(
-    (target, to): (&D, &Stored),
-    scratch: &mut Scratch,
+fn write_run(
+    to: &Stored,
+    transfer: &mut Transfer<impl Disk>,
     zeros: Zeros,
     clear: &[u8],
     at: u64,
 ) -> Result<(), Errno> {
     if zeros == Zeros::Write {
-        return to.write(target, scratch, clear, at);
+        return to.write(transfer, clear, at);
     }
     let is_hole = |page: &[u8]| page.len() == UNIT && page.iter().all(|&byte| byte == 0);
     let mut done = 0;
@@ -107,8 +108,8 @@ fn write_run<D: Disk>(
         let (run, at) = (&rest[..same], at + done as u64);
         match (hole, zeros) {
             (true, Zeros::Hole) => {}
-            (true, _) => write_full(target, run, at).map_err(|(_, errno)| errno)?,
-            (false, _) => to.write(target, scratch, run, at)?,
+            (true, _) => write_full(transfer.disk, run, at).map_err(|(_, errno)| errno)?,
+            (false, _) => to.write(transfer, run, at)?,
         }
         done += same;
     }

@@ -10,7 +10,7 @@ use pgseal_storage::control::{Control, ControlError};
 use pgseal_storage::layout::Spec;
 use pgseal_storage::restore::Stored;
 use pgseal_storage::scratch::Scratch;
-use pgseal_storage::{Errno, SealedFile};
+use pgseal_storage::{Errno, SealedFile, Transfer};
 
 /// A step that failed. Nothing is lost: the conversion can go on when the reason is gone.
 #[derive(Clone, Debug, PartialEq)]
@@ -69,7 +69,7 @@ pub fn read_control(
     let sealed = sealed(key, &control_task().spec);
     let read = files
         .open(CONTROL)
-        .and_then(|file| end(&sealed).read(&file, scratch, &mut page, 0));
+        .and_then(|file| end(&sealed).read(&mut Transfer::new(&file, scratch), &mut page, 0));
     let have = read.map_err(|errno| ControlFailed::Read(failed("read", CONTROL)(errno)))?;
     Control::parse(&page[..have]).map_err(ControlFailed::Content)
 }

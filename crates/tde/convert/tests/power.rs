@@ -12,7 +12,7 @@ use pgseal_crypto::{FileCipher, KeyLength, MasterKey};
 use pgseal_storage::control::Control;
 use pgseal_storage::restore::Stored;
 use pgseal_storage::scratch::Scratch;
-use pgseal_storage::{Errno, SealedFile};
+use pgseal_storage::{Errno, SealedFile, Transfer};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -111,7 +111,9 @@ fn seal(key: Option<Key<'_>>, name: &str, clear: &[u8]) -> Vec<u8> {
     };
     let (disk, mut scratch) = (MemDisk::default(), Scratch::new());
     let stored = Stored::Sealed(&file);
-    stored.write(&disk, &mut scratch, clear, 0).unwrap();
+    stored
+        .write(&mut Transfer::new(&disk, &mut scratch), clear, 0)
+        .unwrap();
     disk.stored()
 }
 
@@ -122,7 +124,9 @@ fn open(key: Option<Key<'_>>, name: &str, stored: &[u8]) -> Vec<u8> {
     let (disk, mut scratch) = (MemDisk::of(stored.to_vec()), Scratch::new());
     let mut clear = vec![0; stored.len()];
     let stored = Stored::Sealed(&file);
-    let have = stored.read(&disk, &mut scratch, &mut clear, 0).unwrap();
+    let have = stored
+        .read(&mut Transfer::new(&disk, &mut scratch), &mut clear, 0)
+        .unwrap();
     assert_eq!(have, clear.len());
     clear
 }

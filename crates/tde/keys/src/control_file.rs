@@ -15,7 +15,7 @@ use pgseal_crypto::{FileCipher, KeyLength, MasterKey, UNIT};
 use pgseal_storage::classify::{classify, Class};
 use pgseal_storage::control::{Control, ControlError};
 use pgseal_storage::scratch::Scratch;
-use pgseal_storage::{Errno, SealedFile};
+use pgseal_storage::{Errno, SealedFile, Transfer};
 
 use crate::exit::{Code, Exit};
 use crate::raw::Raw;
@@ -83,7 +83,7 @@ fn page(path: &Path, master: &MasterKey, length: KeyLength) -> io::Result<Vec<u8
     let sealed = SealedFile::new(FileCipher::new(master, length, &spec.id), spec.layout);
     let (disk, mut page) = (Raw(File::open(path)?), vec![0; UNIT]);
     let done = sealed
-        .read_at(&disk, &mut Scratch::new(), &mut page, 0)
+        .read_at(&mut Transfer::new(&disk, &mut Scratch::new()), &mut page, 0)
         .map_err(|Errno(code)| io::Error::from_raw_os_error(code))?;
     page.truncate(done);
     Ok(page)

@@ -4,7 +4,6 @@
 
 use crate::clusters::Cluster;
 use crate::disk::FdDisk;
-use crate::memory::MEMORY;
 use crate::process::PROCESS;
 use crate::real::libc_call;
 use crate::{receivers, report, server};
@@ -48,7 +47,7 @@ fn sealed(cluster: &Cluster) -> Option<SealedFile<'_>> {
 fn read_page(cluster: &Cluster, file: &SealedFile) -> Option<[u8; UNIT]> {
     let mut page = [0; UNIT];
     with_stored(cluster, |disk| {
-        MEMORY.with_scratch(|scratch| file.read_at(disk, scratch, &mut page, 0))
+        disk.transfer(|transfer| file.read_at(transfer, &mut page, 0))
     })?;
     Some(page)
 }

@@ -1,13 +1,21 @@
 //! The disk of `pgseal_storage`, over libc's own calls on one descriptor.
 
+use crate::memory::MEMORY;
 use crate::real::{errno, libc_call, set_errno};
 use libc::{c_int, c_short};
-use pgseal_storage::{Disk, Errno, Lock};
+use pgseal_storage::{Disk, Errno, Lock, Transfer};
 use std::ffi::CStr;
 
 /// An open descriptor, borrowed for one call.
 #[derive(Clone, Copy)]
 pub struct FdDisk(pub c_int);
+
+impl FdDisk {
+    /// Runs `work`, which transfers to or from the file, with a scratch of its own.
+    pub fn transfer<T>(&self, work: impl FnOnce(&mut Transfer<Self>) -> T) -> T {
+        MEMORY.with_scratch(|scratch| work(&mut Transfer::new(self, scratch)))
+    }
+}
 
 /// libc's answer as a result: a negative one means errno.
 pub fn check(answer: impl TryInto<usize>) -> Result<usize, Errno> {

@@ -146,9 +146,7 @@ pub fn begin(form: Form) -> Result<(), &'static str> {
 /// Writes to the tar.
 pub fn write_tar(disk: &FdDisk, data: &[u8], offset: u64) -> Result<usize, Errno> {
     with(|keys, flow| match flow {
-        Flow::Tar(tar) => {
-            MEMORY.with_scratch(|scratch| tar.write_at(keys, disk, scratch, data, offset))
-        }
+        Flow::Tar(tar) => disk.transfer(|transfer| tar.write_at(keys, transfer, data, offset)),
         _ => Err(Errno::EIO),
     })
 }

@@ -15,7 +15,6 @@
 use crate::disk::{check, lstat, FdDisk};
 use crate::files::{OpenFile, Protected};
 use crate::habits;
-use crate::memory::MEMORY;
 use crate::process::PROCESS;
 use crate::real::{self, libc_call};
 use crate::watched::{TwoPhase, TwoPhaseName, WATCHED};
@@ -115,7 +114,7 @@ fn link(fd: c_int, name: &TwoPhaseName) -> Result<(), Errno> {
 fn is_whole(file: &OpenFile, disk: &FdDisk) -> Result<bool, Errno> {
     let mut head = [0; 8];
     let sealed = file.sealed()?;
-    let read = MEMORY.with_scratch(|scratch| sealed.read_at(disk, scratch, &mut head, 0))?;
+    let read = disk.transfer(|transfer| sealed.read_at(transfer, &mut head, 0))?;
     Ok(read == head.len() && disk.size()? == habits::two_phase_len(head))
 }
 

@@ -3,7 +3,6 @@
 
 use crate::clusters::Cluster;
 use crate::disk::FdDisk;
-use crate::memory::MEMORY;
 use crate::process::PROCESS;
 use crate::real::libc_call;
 use crate::{control, report};
@@ -78,7 +77,7 @@ pub fn segment_size(cluster: &Cluster, name: WalName, fd: c_int) -> Option<u64> 
 pub fn opens(cluster: &Cluster, name: WalName, size: u64, disk: &FdDisk) -> Result<bool, Errno> {
     let spec = name.spec(size).ok_or(Errno::EINVAL)?;
     let mut page = [0; UNIT];
-    MEMORY.with_scratch(|scratch| cluster.open(&spec).read_at(disk, scratch, &mut page, 0))?;
+    disk.transfer(|transfer| cluster.open(&spec).read_at(transfer, &mut page, 0))?;
     Ok(name.header(&page).is_some())
 }
 

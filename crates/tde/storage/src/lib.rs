@@ -8,10 +8,11 @@
 //! bytes.
 //!
 //! Reading order: [`classify`] (names to classes), [`layout`] (classes to keys and rules),
-//! [`sealed`] (ranges to transfers), [`restore`] (renames across identities), [`wal`] (segment
-//! names and page headers), [`tar`] and [`passing`] (segments in a tar, and before compression),
-//! [`control`] (the few fields of `pg_control` that decide something), [`version`] (which
-//! PostgreSQL may run), [`journal`] (whether a cluster is being converted).
+//! [`transfer`] (what each works with), [`sealed`] (ranges to transfers), [`restore`] (renames
+//! across identities), [`wal`] (segment names and page headers), [`tar`] and [`passing`] (segments
+//! in a tar, and before compression), [`control`] (the few fields of `pg_control` that decide
+//! something), [`version`] (which PostgreSQL may run), [`journal`] (whether a cluster is being
+//! converted).
 #![forbid(unsafe_code)]
 
 pub mod classify;
@@ -24,8 +25,10 @@ pub mod restore;
 pub mod scratch;
 pub mod sealed;
 pub mod tar;
+pub mod transfer;
 pub mod version;
 pub mod wal;
 
 pub use disk::{Disk, Errno, Lock};
 pub use sealed::SealedFile;
+pub use transfer::Transfer;

@@ -6,7 +6,7 @@
 
 use crate::layout::BLOCK;
 use crate::scratch::Scratch;
-use crate::{Disk, Errno, Lock, SealedFile};
+use crate::{Disk, Errno, Lock, SealedFile, Transfer};
 use std::cell::RefCell;
 
 const BLOCK_LEN: usize = pgseal_crypto::BLOCK;
@@ -88,7 +88,8 @@ impl<'k> Passing<'k> {
             start: self.out,
             written: RefCell::new((0, out)),
         };
-        self.file.write_at(&end, scratch, blocks, self.out)?;
+        let mut transfer = Transfer::new(&end, scratch);
+        self.file.write_at(&mut transfer, blocks, self.out)?;
         self.out += blocks.len() as u64;
         Ok(())
     }

@@ -8,7 +8,7 @@ use crate::disk::{read_full, write_full};
 use crate::layout::PAGE;
 use crate::scratch::{Scratch, RUN_UNITS};
 use crate::sealed::is_zero;
-use crate::{Disk, Errno, SealedFile};
+use crate::{Disk, Errno, SealedFile, Transfer};
 use pgseal_crypto::UNIT;
 
 /// The form in which one end of a copy is stored.
@@ -21,33 +21,31 @@ pub enum Stored<'a, 'k> {
 
 impl Stored<'_, '_> {
     /// Reads clear bytes at `at`; a short count is the end of the file.
-    pub fn read<D: Disk>(
+    pub fn read(
         &self,
-        disk: &D,
-        scratch: &mut Scratch,
+        transfer: &mut Transfer<impl Disk>,
         buf: &mut [u8],
         at: u64,
     ) -> Result<usize, Errno> {
         match self {
-            Self::Clear => read_full(disk, buf, at),
-            Self::Sealed(file) => file.read_at(disk, scratch, buf, at),
+            Self::Clear => read_full(transfer.disk, buf, at),
+            Self::Sealed(file) => file.read_at(transfer, buf, at),
         }
     }
 
     /// Writes clear bytes at `at`, all of them.
-    pub fn write<D: Disk>(
+    pub fn write(
         &self,
-        disk: &D,
-        scratch: &mut Scratch,
+        transfer: &mut Transfer<impl Disk>,
         data: &[u8],
         at: u64,
     ) -> Result<(), Errno> {
         let Self::Sealed(file) = self else {
-            return write_full(disk, data, at).map_err(|(_, errno)| errno);
+            return write_full(transfer.disk, data, at).map_err(|(_, errno)| errno);
         };
         let mut done = 0;
         while done < data.len() {
-            done += file.write_at(disk, scratch, &data[done..], at + done as u64)?;
+            done += file.write_at(transfer, &data[done..], at + done as u64)?;
         }
         Ok(())
     }
@@ -75,17 +73,17 @@ pub fn copy<S: Disk, T: Disk>(
 /// Re-stores the first page of a recycled WAL segment. So a tool that looks for the segment size
 /// in the first file of `pg_wal` still finds a header. The rest of the old segment is noise under
 /// the new name, as plain PostgreSQL leaves old bytes there.
-pub fn first_page<D: Disk>(
-    disk: &D,
+pub fn first_page(
+    transfer: &mut Transfer<impl Disk>,
     from: &SealedFile,
     to: &SealedFile,
-    scratch: &mut Scratch,
     page: &mut [u8; UNIT],
 ) -> Result<(), Errno> {
-    let ends = (Stored::Sealed(from), Stored::Sealed(to));
-    let result = copy_page((disk, &ends.0), (disk, &ends.1), scratch, page, 0);
+    let (from, to) = (Stored::Sealed(from), Stored::Sealed(to));
+    let read = from.read(transfer, page, 0);
+    let result = read.and_then(|have| to.write(transfer, &page[..have], 0));
     page.fill(0);
-    result.map(|_| ())
+    result
 }
 
 /// Copies the page at `at`; fewer bytes than a page are the end of the file.
@@ -96,16 +94,16 @@ fn copy_page<S: Disk, T: Disk>(
     page: &mut [u8; UNIT],
     at: u64,
 ) -> Result<usize, Errno> {
-    let have = from.read(source, scratch, page, at)?;
-    to.write(target, scratch, &page[..have], at)?;
+    let have = from.read(&mut Transfer::new(source, scratch), page, at)?;
+    to.write(&mut Transfer::new(target, scratch), &page[..have], at)?;
     Ok(have)
 }
 
 /// Are all bytes of the file zeros? Then no identity shows, and a rename needs no re-store.
-pub fn is_all_zeros<D: Disk>(disk: &D, scratch: &mut Scratch) -> Result<bool, Errno> {
-    for at in (0..disk.size()?).step_by(RUN_UNITS * UNIT) {
-        let have = read_full(disk, &mut scratch.run, at)?;
-        if !is_zero(&scratch.run[..have]) {
+pub fn is_all_zeros(transfer: &mut Transfer<impl Disk>) -> Result<bool, Errno> {
+    for at in (0..transfer.disk.size()?).step_by(RUN_UNITS * UNIT) {
+        let have = read_full(transfer.disk, &mut transfer.scratch.run, at)?;
+        if !is_zero(&transfer.scratch.run[..have]) {
             return Ok(false);
         }
     }

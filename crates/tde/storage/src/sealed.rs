@@ -23,7 +23,7 @@ mod read;
 mod write;
 
 use crate::layout::{Layout, Writers, Zeros, BLOCK, PAGE};
-use crate::{Disk, Errno, Lock};
+use crate::{Disk, Errno, Lock, Transfer};
 use pgseal_crypto::FileCipher;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -127,16 +127,16 @@ impl<'k> SealedFile<'k> {
     /// Runs `work` under the file's lock if other processes may be writing beside us.
     fn locked<D: Disk, T>(
         &self,
-        disk: &D,
+        transfer: &mut Transfer<D>,
         lock: Lock,
-        work: impl FnOnce() -> Result<T, Errno>,
+        work: impl FnOnce(&mut Transfer<D>) -> Result<T, Errno>,
     ) -> Result<T, Errno> {
         if !self.is_shared() {
-            return work();
+            return work(transfer);
         }
-        disk.lock(lock)?;
-        let result = work();
-        disk.lock(Lock::None)?;
+        transfer.disk.lock(lock)?;
+        let result = work(transfer);
+        transfer.disk.lock(Lock::None)?;
         result
     }
 }

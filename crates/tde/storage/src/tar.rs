@@ -12,7 +12,7 @@ use crate::layout::Spec;
 use crate::passing::Passing;
 use crate::scratch::Scratch;
 use crate::wal::WalName;
-use crate::{Disk, Errno, Lock, SealedFile};
+use crate::{Disk, Errno, Lock, SealedFile, Transfer};
 
 /// Bytes of a header, and the unit that members are filled up to.
 pub const HEADER: usize = 512;
@@ -75,11 +75,10 @@ pub struct TarFile<'k> {
 
 impl<'k> TarFile<'k> {
     /// Writes `data` at `offset` of the tar.
-    pub fn write_at<D: Disk>(
+    pub fn write_at(
         &mut self,
         keys: &impl Keys<'k>,
-        disk: &D,
-        scratch: &mut Scratch,
+        transfer: &mut Transfer<impl Disk>,
         data: &[u8],
         offset: u64,
     ) -> Result<usize, Errno> {
@@ -91,11 +90,11 @@ impl<'k> TarFile<'k> {
                     return Err(Errno::EIO);
                 }
                 let region = Region {
-                    disk,
+                    disk: transfer.disk,
                     start: *start,
                     len: size,
                 };
-                return file.write_at(&region, scratch, data, at);
+                return file.write_at(&mut Transfer::new(&region, transfer.scratch), data, at);
             }
         }
         if let Some((name, _)) = self.outside.judge(data)? {
@@ -104,7 +103,7 @@ impl<'k> TarFile<'k> {
                 self.segment = Some((start, segment(keys, name)?));
             }
         }
-        disk.write_at(data, offset)
+        transfer.disk.write_at(data, offset)
     }
 
     /// Cuts the tar before a member that is given up.

@@ -7,7 +7,7 @@ mod support;
 use pgseal_crypto::{FileCipher, FileId, KeyLength, UNIT};
 use pgseal_storage::control::{Control, ControlError};
 use pgseal_storage::layout::Layout;
-use pgseal_storage::{Disk, SealedFile};
+use pgseal_storage::{Disk, SealedFile, Transfer};
 use serde::Deserialize;
 use support::{unhex as bytes, MemDisk, MASTER};
 
@@ -186,8 +186,9 @@ fn read(file: &SealedFile, stored: &[u8]) -> Vec<u8> {
     disk.write_at(stored, 0).unwrap();
     let (mut whole, mut fields) = (vec![0; UNIT], vec![0; 296]);
     let mut scratch = support::scratch();
-    assert_eq!(file.read_at(&disk, &mut scratch, &mut whole, 0), Ok(UNIT));
-    assert_eq!(file.read_at(&disk, &mut scratch, &mut fields, 0), Ok(296));
+    let transfer = &mut Transfer::new(&disk, &mut scratch);
+    assert_eq!(file.read_at(transfer, &mut whole, 0), Ok(UNIT));
+    assert_eq!(file.read_at(transfer, &mut fields, 0), Ok(296));
     assert_eq!(whole[..296], fields);
     whole
 }
@@ -241,7 +242,8 @@ fn a_written_page_takes_the_place_of_a_carried_one() {
     disk.write_at(&file.carry_control(&clear).unwrap(), 0)
         .unwrap();
     let mut scratch = support::scratch();
-    file.write_at(&disk, &mut scratch, &clear, 0).unwrap();
+    let transfer = &mut Transfer::new(&disk, &mut scratch);
+    file.write_at(transfer, &clear, 0).unwrap();
     let mut stored = vec![0; UNIT];
     disk.read_at(&mut stored, 0).unwrap();
     assert!(stored[4096..].chunks(16).all(|block| block != [0; 16]));

@@ -6,6 +6,7 @@
 mod support;
 
 use pgseal_storage::layout::Layout;
+use pgseal_storage::Transfer;
 use proptest::prelude::*;
 use std::sync::atomic::Ordering;
 use support::{cases, kinds, layouts, ops, Data, Kind, Op, Twin, LENGTHS, PAGE};
@@ -167,7 +168,7 @@ fn two_open_files_agree() {
             });
             let to = (offset + 1000) as u64;
             assert_eq!(
-                other.write_at(&twin.disk, &mut scratch, &data, to),
+                other.write_at(&mut Transfer::new(&twin.disk, &mut scratch), &data, to),
                 Ok(PAGE)
             );
             support::put(&mut twin.plain, offset + 1000, &data);

@@ -6,8 +6,7 @@
 mod support;
 
 use pgseal_storage::layout::Layout;
-use pgseal_storage::sealed::beside::read_stored;
-use pgseal_storage::{Disk, Errno, Lock};
+use pgseal_storage::{Disk, Errno, Lock, Transfer};
 use std::cell::RefCell;
 use support::{scratch, Data, Kind, Op, Twin, LENGTHS};
 
@@ -71,7 +70,9 @@ fn image(len: usize, seed: u64) -> (Vec<u8>, Vec<u8>) {
 fn read(images: Vec<Vec<u8>>) -> Result<Vec<u8>, Errno> {
     let mut buf = vec![0; 100];
     let disk = Changing(RefCell::new(images));
-    let got = wal().open().read_at(&disk, &mut scratch(), &mut buf, 4)?;
+    let got = wal()
+        .open()
+        .read_at(&mut Transfer::new(&disk, &mut scratch()), &mut buf, 4)?;
     buf.truncate(got);
     Ok(buf)
 }
@@ -114,7 +115,9 @@ fn a_file_that_changes_its_size_in_between_is_read_as_it_then_is() {
 fn read_page(images: Vec<Vec<u8>>) -> Result<Vec<u8>, Errno> {
     let mut page = vec![0; 8192];
     let disk = Changing(RefCell::new(images));
-    let got = wal().open().read_at(&disk, &mut scratch(), &mut page, 0)?;
+    let got = wal()
+        .open()
+        .read_at(&mut Transfer::new(&disk, &mut scratch()), &mut page, 0)?;
     page.truncate(got);
     Ok(page)
 }
@@ -188,9 +191,9 @@ fn beside(images: &[Vec<u8>]) -> [Result<Vec<u8>, Errno>; 2] {
     let (mut clear, mut stored) = (vec![0; 9000], vec![0; 9000]);
     let opened = without_images()
         .open()
-        .read_beside(&disk(), &mut scratch(), &mut clear, 100)
+        .read_beside(&mut Transfer::new(&disk(), &mut scratch()), &mut clear, 100)
         .map(|got| clear[..got].to_vec());
-    let copied = read_stored(&disk(), &mut scratch(), &mut stored, 100);
+    let copied = Transfer::new(&disk(), &mut scratch()).read_stored(&mut stored, 100);
     [opened, copied.map(|got| stored[..got].to_vec())]
 }
 

@@ -6,7 +6,7 @@ mod support;
 
 use pgseal_storage::layout::Layout;
 use pgseal_storage::restore::{copy, first_page, is_all_zeros, Stored};
-use pgseal_storage::Errno;
+use pgseal_storage::{Errno, Transfer};
 use support::{layouts, scratch, Data, Fault, Kind, MemDisk, Op, Twin, PAGE};
 
 const SIZES: [usize; 10] = [0, 1, 15, 16, 17, 8191, 8192, 8193, 16384, 3 * 8192 + 4099];
@@ -135,10 +135,9 @@ fn the_first_page_of_a_recycled_segment_is_restored() {
         let before = twin.disk.stored();
         let mut page = Box::new([1; PAGE]);
         let result = first_page(
-            &twin.disk,
+            &mut Transfer::new(&twin.disk, &mut scratch()),
             &twin.kind.open(),
             &new.open(),
-            &mut scratch(),
             &mut page,
         );
         assert_eq!(result, Ok(()));
@@ -157,12 +156,17 @@ fn a_file_of_zeros_is_found_so_whatever_its_size() {
         let mut stored = vec![0; size];
         let disk = MemDisk::of(stored.clone());
         disk.fail(Fault::Short(3));
-        assert_eq!(is_all_zeros(&disk, &mut scratch()), Ok(true), "{size}");
+        assert_eq!(
+            is_all_zeros(&mut Transfer::new(&disk, &mut scratch())),
+            Ok(true),
+            "{size}"
+        );
         for at in [0, size / 2, size.wrapping_sub(1)] {
             if let Some(byte) = stored.get_mut(at) {
                 *byte = 1;
+                let disk = MemDisk::of(stored.clone());
                 assert_eq!(
-                    is_all_zeros(&MemDisk::of(stored.clone()), &mut scratch()),
+                    is_all_zeros(&mut Transfer::new(&disk, &mut scratch())),
                     Ok(false)
                 );
                 stored[at] = 0;

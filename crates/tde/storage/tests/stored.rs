@@ -6,6 +6,7 @@ mod support;
 
 use pgseal_storage::layout::Layout;
 use pgseal_storage::scratch::Scratch;
+use pgseal_storage::Transfer;
 use proptest::prelude::*;
 use std::collections::HashSet;
 use support::{cases, kinds, ops, Data, Kind, MemDisk, Op, Twin, BLOCK, LENGTHS, PAGE};
@@ -232,7 +233,8 @@ fn what_was_written_tells_whether_a_new_segment_holds_only_zeros() {
         let (kind, disk) = (kind(layout), MemDisk::of(Vec::new()));
         let file = kind.open();
         let write = |bytes: &[u8], at| {
-            let written = file.write_at(&disk, &mut Scratch::default(), bytes, at);
+            let mut scratch = Scratch::default();
+            let written = file.write_at(&mut Transfer::new(&disk, &mut scratch), bytes, at);
             assert_eq!(written, Ok(bytes.len()));
         };
         write(&vec![0; len], 0);

@@ -9,7 +9,7 @@ use pgseal_storage::layout::Spec;
 use pgseal_storage::passing::Passing;
 use pgseal_storage::tar::{Keys, TarFile, TarStream, HEADER};
 use pgseal_storage::wal::WalName;
-use pgseal_storage::{Errno, SealedFile};
+use pgseal_storage::{Errno, SealedFile, Transfer};
 use support::{scratch, MemDisk, Rng, MASTER};
 
 const SIZE: usize = 1 << 20;
@@ -37,7 +37,7 @@ fn open(name: &str) -> SealedFile<'static> {
 fn stored(name: &str, clear: &[u8]) -> Vec<u8> {
     let disk = MemDisk::default();
     open(name)
-        .write_at(&disk, &mut scratch(), clear, 0)
+        .write_at(&mut Transfer::new(&disk, &mut scratch()), clear, 0)
         .unwrap();
     disk.stored()
 }
@@ -116,7 +116,9 @@ fn segments_pass_by_as_their_files() {
 fn a_tar_in_a_file() {
     let (disk, mut tar, mut at) = (MemDisk::default(), TarFile::default(), 0);
     let mut write = |data: &[u8], at: usize| {
-        let done = tar.write_at(&Segments, &disk, &mut scratch(), data, at as u64);
+        let mut scratch = scratch();
+        let transfer = &mut Transfer::new(&disk, &mut scratch);
+        let done = tar.write_at(&Segments, transfer, data, at as u64);
         assert_eq!(done, Ok(data.len()));
     };
     for (name, clear) in NAMES.iter().zip(contents()) {
@@ -189,16 +191,19 @@ fn nothing_unknown_passes() {
         let (disk, mut file, mut stream) =
             (MemDisk::default(), TarFile::default(), TarStream::default());
         let mut out = Vec::new();
+        let mut write = |data: &[u8], at: usize| {
+            let mut scratch = scratch();
+            let transfer = &mut Transfer::new(&disk, &mut scratch);
+            file.write_at(&Segments, transfer, data, at as u64)
+        };
         if let Some(before) = before {
-            file.write_at(&Segments, &disk, &mut scratch(), before, 0)
-                .unwrap();
+            write(before, 0).unwrap();
             stream
                 .push(&Segments, &mut scratch(), before, &mut out)
                 .unwrap();
         }
         let end = out.len();
-        let written = file.write_at(&Segments, &disk, &mut scratch(), bad, end as u64);
-        assert_eq!(written, Err(Errno::EIO));
+        assert_eq!(write(bad, end), Err(Errno::EIO));
         let pushed = stream.push(&Segments, &mut scratch(), bad, &mut out);
         assert_eq!((pushed, out.len()), (Err(Errno::EIO), end));
         assert_eq!(disk.stored().len(), end);

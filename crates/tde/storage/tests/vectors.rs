@@ -8,6 +8,7 @@ use aws_lc_rs::digest::{digest, SHA256};
 use pgseal_crypto::{FileId, Fork, KeyLength};
 use pgseal_storage::classify::{classify, Class, TABLE};
 use pgseal_storage::layout::{Layout, Root, Spec};
+use pgseal_storage::Transfer;
 use serde::Deserialize;
 use support::{hex, unhex, Kind, MemDisk};
 
@@ -192,10 +193,10 @@ fn stored_and_clear(case: &Bytes) -> (Vec<u8>, Vec<u8>) {
     let (file, disk, mut scratch) = (kind.open(), MemDisk::default(), support::scratch());
     for (at, content) in &case.writes {
         let data = content.bytes();
-        let written = file.write_at(&disk, &mut scratch, &data, *at as u64);
+        let written = file.write_at(&mut Transfer::new(&disk, &mut scratch), &data, *at as u64);
         assert_eq!(written, Ok(data.len()), "{}", case.name);
     }
-    let sized = file.set_size(&disk, &mut scratch, case.size as u64);
+    let sized = file.set_size(&mut Transfer::new(&disk, &mut scratch), case.size as u64);
     assert_eq!(sized, Ok(()), "{}", case.name);
     let mut stored = disk.stored();
     for edit in &case.edits {

@@ -6,6 +6,7 @@
 mod support;
 
 use pgseal_storage::layout::Layout;
+use pgseal_storage::Transfer;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Mutex;
 use std::time::Duration;
@@ -30,7 +31,7 @@ impl File {
             let len = 1 + rng.below(300);
             let record = rng.bytes(len);
             let at = self.end.fetch_add(len as u64, Ordering::Relaxed);
-            let written = file.write_at(&self.disk, &mut scratch, &record, at);
+            let written = file.write_at(&mut Transfer::new(&self.disk, &mut scratch), &record, at);
             assert_eq!(written, Ok(len));
             self.done.lock().unwrap().push((at, record));
         }
@@ -50,7 +51,7 @@ impl File {
             drop(done);
             std::thread::sleep(Duration::from_micros(100)); // writers have to get the lock, too
             let mut buf = vec![0; record.len()];
-            let got = file.read_at(&self.disk, &mut scratch, &mut buf, at);
+            let got = file.read_at(&mut Transfer::new(&self.disk, &mut scratch), &mut buf, at);
             assert_eq!(got, Ok(record.len()));
             assert!(buf == record, "record at {at}");
         }

@@ -38,7 +38,7 @@ use pgseal_storage::classify::{classify, Class, Kind};
 use pgseal_storage::control::{Control, ControlError, State};
 use pgseal_storage::layout::{Root, Spec};
 use pgseal_storage::scratch::Scratch;
-use pgseal_storage::{Errno, SealedFile};
+use pgseal_storage::{Errno, SealedFile, Transfer};
 
 use crate::scan::walk::Found;
 pub use fault::Fault;
@@ -215,13 +215,13 @@ impl<'k> Cluster<'k> {
             return None;
         };
         let disk = Raw(File::open(&task.found.path).ok()?);
-        paged::begins_with_noise(&self.sealed(spec), &disk, scratch)
+        paged::begins_with_noise(&self.sealed(spec), &mut Transfer::new(&disk, scratch))
     }
 
     /// Checks one file. `scratch` holds clear pages.
     pub fn check(&self, task: &Task, scratch: &mut Scratch, bar: &ProgressBar) -> Checked {
         match File::open(&task.found.path) {
-            Ok(file) => self.check_open(task, &Raw(file), scratch, bar),
+            Ok(file) => self.check_open(task, &mut Transfer::new(&Raw(file), scratch), bar),
             Err(error) => {
                 let mut checked = Checked::new(task, task.sort());
                 let errno = error.raw_os_error().map_or(Errno::EIO, Errno);
@@ -231,27 +231,21 @@ impl<'k> Cluster<'k> {
         }
     }
 
-    fn check_open(
-        &self,
-        task: &Task,
-        disk: &Raw,
-        scratch: &mut Scratch,
-        bar: &ProgressBar,
-    ) -> Checked {
+    fn check_open(&self, task: &Task, transfer: &mut Transfer<Raw>, bar: &ProgressBar) -> Checked {
         let mut checked = Checked::new(task, task.sort());
         match (&task.class, task.kind) {
             (Class::Refused(advice), _) => checked.file_fault(Fault::Refused(advice)),
             (Class::WalSegment(name), _) => {
-                self.wal_segment(*name, disk, scratch, bar, &mut checked);
+                self.wal_segment(*name, transfer, bar, &mut checked);
             }
             (Class::Sealed(spec), Some(Kind::Relation)) => {
-                self.relation(&self.sealed(spec), disk, scratch, bar, &mut checked);
+                self.relation(&self.sealed(spec), transfer, bar, &mut checked);
             }
             (Class::Sealed(spec), Some(Kind::Slru)) => {
-                self.slru(&self.sealed(spec), disk, scratch, bar, &mut checked);
+                self.slru(&self.sealed(spec), transfer, bar, &mut checked);
             }
             (Class::Sealed(spec), kind) => {
-                self.named(kind, &self.sealed(spec), disk, scratch, bar, &mut checked);
+                self.named(kind, &self.sealed(spec), transfer, bar, &mut checked);
             }
             (Class::Clear | Class::KeyDirectory | Class::WalRestored, _) => {
                 unreachable!("such files are no tasks")

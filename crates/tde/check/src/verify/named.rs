@@ -9,8 +9,7 @@ use pgseal_storage::classify::Kind;
 use pgseal_storage::control::Control;
 use pgseal_storage::disk::read_full;
 use pgseal_storage::layout::PAGE;
-use pgseal_storage::scratch::Scratch;
-use pgseal_storage::{Errno, SealedFile};
+use pgseal_storage::{Errno, SealedFile, Transfer};
 
 use super::{le32, Checked, Cluster, Fault};
 use crate::pages::randomness::{look_between_holes, Look, BLOCK};
@@ -106,8 +105,7 @@ impl Cluster<'_> {
         &self,
         kind: Option<Kind>,
         sealed: &SealedFile<'_>,
-        disk: &Raw,
-        scratch: &mut Scratch,
+        transfer: &mut Transfer<Raw>,
         bar: &ProgressBar,
         checked: &mut Checked,
     ) {
@@ -115,7 +113,7 @@ impl Cluster<'_> {
         let mut bytes = Vec::new();
         let mut clear = vec![0; UNIT];
         for block in 0..checked.pages {
-            match both(sealed, disk, scratch, &mut clear, block * PAGE) {
+            match both(sealed, transfer, &mut clear, block * PAGE) {
                 Err(errno) => return checked.fault(block, Fault::unreadable(errno)),
                 Ok((_, true)) => return checked.fault(block, Fault::Clear),
                 Ok((have, false)) => {
@@ -135,13 +133,12 @@ impl Cluster<'_> {
 /// Reads a page into `clear`; says its length, and whether it is clear as it is stored.
 fn both(
     sealed: &SealedFile<'_>,
-    disk: &Raw,
-    scratch: &mut Scratch,
+    transfer: &mut Transfer<Raw>,
     clear: &mut [u8],
     offset: u64,
 ) -> Result<(usize, bool), Errno> {
-    let have = read_full(disk, clear, offset)?;
+    let have = read_full(transfer.disk, clear, offset)?;
     let in_clear = look_between_holes(&clear[..have], BLOCK) == Some(Look::Clear);
-    let have = sealed.read_at(disk, scratch, clear, offset)?;
+    let have = sealed.read_at(transfer, clear, offset)?;
     Ok((have, in_clear))
 }

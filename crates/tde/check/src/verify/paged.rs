@@ -5,7 +5,7 @@ use pgseal_crypto::UNIT;
 use pgseal_keys::raw::Raw;
 use pgseal_storage::disk::read_full;
 use pgseal_storage::scratch::Scratch;
-use pgseal_storage::SealedFile;
+use pgseal_storage::{SealedFile, Transfer};
 
 use super::reader::{is_zero, pages, Pair};
 use super::segments::segment_number;
@@ -19,8 +19,7 @@ impl Cluster<'_> {
     pub(super) fn relation(
         &self,
         sealed: &SealedFile<'_>,
-        disk: &Raw,
-        scratch: &mut Scratch,
+        transfer: &mut Transfer<Raw>,
         bar: &ProgressBar,
         checked: &mut Checked,
     ) {
@@ -32,28 +31,26 @@ impl Cluster<'_> {
             let number = u32::try_from(first + block).unwrap_or(u32::MAX);
             relation_page(pair, number, checksums)
         };
-        paged(sealed, disk, scratch, bar, checked, judge);
+        paged(sealed, transfer, bar, checked, judge);
     }
 
     pub(super) fn slru(
         &self,
         sealed: &SealedFile<'_>,
-        disk: &Raw,
-        scratch: &mut Scratch,
+        transfer: &mut Transfer<Raw>,
         bar: &ProgressBar,
         checked: &mut Checked,
     ) {
         // Payloads of NOTIFY are the users' bytes, which may be as random as they like.
         let structured = !checked.name.starts_with("pg_notify/");
         let judge = |_, pair: &Pair<'_>| slru_page(pair, structured);
-        paged(sealed, disk, scratch, bar, checked, judge);
+        paged(sealed, transfer, bar, checked, judge);
     }
 }
 
 fn paged(
     sealed: &SealedFile<'_>,
-    disk: &Raw,
-    scratch: &mut Scratch,
+    transfer: &mut Transfer<Raw>,
     bar: &ProgressBar,
     checked: &mut Checked,
     judge: impl Fn(u64, &Pair<'_>) -> Option<Fault>,
@@ -61,7 +58,7 @@ fn paged(
     if checked.bytes % UNIT as u64 != 0 {
         checked.file_fault(Fault::Size(checked.bytes));
     }
-    pages(disk, sealed, scratch, bar, |block, page| match page {
+    pages(sealed, transfer, bar, |block, page| match page {
         Err(errno) => checked.fault(block, Fault::unreadable(errno)),
         Ok(pair) if pair.is_hole() => checked.hole(block),
         Ok(pair) => {
@@ -76,10 +73,10 @@ fn paged(
 /// Does the first page of a relation read as noise? A hole tells nothing.
 pub(super) fn begins_with_noise(
     sealed: &SealedFile<'_>,
-    disk: &Raw,
-    Scratch { run, unit }: &mut Scratch,
+    transfer: &mut Transfer<Raw>,
 ) -> Option<bool> {
-    let have = read_full(disk, &mut run[..UNIT], 0).ok()?;
+    let Scratch { run, unit } = transfer.scratch;
+    let have = read_full(transfer.disk, &mut run[..UNIT], 0).ok()?;
     let stored: &Page = run[..have].try_into().ok()?;
     unit.copy_from_slice(stored);
     sealed.open_in_place(unit, 0);

@@ -6,7 +6,7 @@ use pgseal_keys::raw::Raw;
 use pgseal_storage::disk::read_full;
 use pgseal_storage::layout::PAGE;
 use pgseal_storage::scratch::Scratch;
-use pgseal_storage::{Errno, SealedFile};
+use pgseal_storage::{Errno, SealedFile, Transfer};
 
 use crate::pages::Page;
 
@@ -32,16 +32,15 @@ impl Pair<'_> {
 /// Gives each whole page of the file to `each`, with its number; a part of a page at the end is
 /// left out.
 pub fn pages(
-    disk: &Raw,
     sealed: &SealedFile<'_>,
-    scratch: &mut Scratch,
+    transfer: &mut Transfer<Raw>,
     bar: &ProgressBar,
     mut each: impl FnMut(u64, Result<Pair<'_>, Errno>),
 ) {
-    let Scratch { run, unit } = scratch;
+    let Scratch { run, unit } = transfer.scratch;
     let mut offset = 0;
     loop {
-        match read_run(disk, run, offset) {
+        match read_run(transfer.disk, run, offset) {
             Ok(have) if have < UNIT => return,
             Ok(have) => {
                 for stored in run[..have].chunks_exact(UNIT) {

@@ -9,8 +9,8 @@
 use indicatif::ProgressBar;
 use pgseal_keys::raw::Raw;
 use pgseal_storage::layout::PAGE;
-use pgseal_storage::scratch::Scratch;
 use pgseal_storage::wal::{LongHeader, WalName, LONG_HEADER};
+use pgseal_storage::Transfer;
 
 use super::reader::{is_zero, pages, Pair};
 use super::recovery::WalSegment;
@@ -35,8 +35,7 @@ impl Cluster<'_> {
     pub(super) fn wal_segment(
         &self,
         name: WalName,
-        disk: &Raw,
-        scratch: &mut Scratch,
+        transfer: &mut Transfer<Raw>,
         bar: &ProgressBar,
         checked: &mut Checked,
     ) {
@@ -58,9 +57,8 @@ impl Cluster<'_> {
         };
         let mut segment = Segment::Unjudged;
         pages(
-            disk,
             &self.sealed(&spec),
-            scratch,
+            transfer,
             bar,
             |block, page| match page {
                 Err(errno) => checked.fault(block, Fault::unreadable(errno)),

@@ -5,7 +5,6 @@ use super::racing::{make_resident, reads_alone};
 use crate::counters::{self, Count};
 use crate::disk::check;
 use crate::files::Protected;
-use crate::memory::MEMORY;
 use crate::real::libc_call;
 use libc::{c_int, iovec, off_t};
 use pgseal_crypto::UNIT;
@@ -75,8 +74,9 @@ pub unsafe fn write_pages(
     // SAFETY: `iov_base` is `iov_len` bytes that may be read, by this function's contract.
     let part = |part: &iovec| unsafe { bytes(part.iov_base, part.iov_len) };
     let pages = || parts.iter().flat_map(|one| part(one).chunks(UNIT));
-    let written = MEMORY
-        .with_scratch(|scratch| sealed.write_gathered(&file.disk, scratch, pages(), at))
+    let written = file
+        .disk
+        .transfer(|transfer| sealed.write_gathered(transfer, pages(), at))
         .transpose();
     if matches!(written, Some(Ok(_))) {
         counters::add_sealed(sealed, pages());

@@ -2,7 +2,6 @@
 
 use super::{fail, status};
 use crate::files::{self, Protected, Stored};
-use crate::memory::MEMORY;
 use crate::place::{self, Place};
 use crate::process::PROCESS;
 use crate::real::libc_call;
@@ -73,9 +72,9 @@ fn set_size(file: Protected, size: off_t) -> Result<(), Errno> {
     file.file.writable().map_err(|_| Errno::EINVAL)?;
     let size = u64::try_from(size).map_err(|_| Errno::EINVAL)?;
     match &file.file.stored {
-        Stored::Sealed(sealed) => {
-            MEMORY.with_scratch(|scratch| sealed.set_size(&file.disk, scratch, size))
-        }
+        Stored::Sealed(sealed) => file
+            .disk
+            .transfer(|transfer| sealed.set_size(transfer, size)),
         Stored::WalTar => received::cut_tar(&file.disk, size),
         Stored::Pages => Err(Errno::EINVAL),
     }
@@ -89,5 +88,6 @@ fn allocate(file: Protected, offset: off_t, len: off_t) -> Result<(), Errno> {
         .ok_or(Errno::EINVAL)?;
     file.file.writable()?;
     let sealed = file.file.sealed()?;
-    MEMORY.with_scratch(|scratch| sealed.allocate(&file.disk, scratch, offset, len))
+    file.disk
+        .transfer(|transfer| sealed.allocate(transfer, offset, len))
 }

@@ -5,12 +5,10 @@ use super::racing::{make_all_resident, make_resident, reads_alone};
 use super::{count, page_runs};
 use crate::counters::{self, Count};
 use crate::files::{self, Protected, Stored};
-use crate::memory::MEMORY;
 use crate::real::libc_call;
 use crate::received;
 use libc::{c_int, c_void, iovec, off_t, size_t, ssize_t};
 use pgseal_crypto::UNIT;
-use pgseal_storage::sealed::beside::read_stored;
 use pgseal_storage::{Disk, Errno, Lock};
 
 #[inline]
@@ -164,20 +162,20 @@ impl Protected {
     pub fn read_at(self, buf: &mut [u8], offset: u64) -> Result<usize, Errno> {
         self.file.readable()?;
         if let Stored::Pages = self.file.stored {
-            return MEMORY.with_scratch(|scratch| {
-                make_all_resident(scratch);
-                read_stored(&self.disk, scratch, buf, offset)
+            return self.disk.transfer(|transfer| {
+                make_all_resident(transfer.scratch);
+                transfer.read_stored(buf, offset)
             });
         }
         counters::add(Count::Opened, counters::units(buf.len()));
         let sealed = self.file.sealed()?;
-        MEMORY.with_scratch(|scratch| {
+        self.disk.transfer(|transfer| {
             if reads_alone() && !sealed.is_raced() {
-                return sealed.read_at(&self.disk, scratch, buf, offset);
+                return sealed.read_at(transfer, buf, offset);
             }
             make_resident(buf);
-            make_all_resident(scratch);
-            sealed.read_beside(&self.disk, scratch, buf, offset)
+            make_all_resident(transfer.scratch);
+            sealed.read_beside(transfer, buf, offset)
         })
     }
 
@@ -186,7 +184,8 @@ impl Protected {
         match &self.file.stored {
             Stored::Sealed(sealed) => {
                 counters::add_sealed(sealed, data.chunks(UNIT));
-                MEMORY.with_scratch(|scratch| sealed.write_at(&self.disk, scratch, data, offset))
+                self.disk
+                    .transfer(|transfer| sealed.write_at(transfer, data, offset))
             }
             Stored::WalTar => received::write_tar(&self.disk, data, offset),
             Stored::Pages => Err(Errno(libc::EBADF)),

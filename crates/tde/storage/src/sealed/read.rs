@@ -4,7 +4,7 @@ use super::{ceil, floor, index, is_zero, tail_len, SealedFile};
 use crate::disk::read_full;
 use crate::layout::{Layout, Writers, Zeros, BLOCK, PAGE};
 use crate::scratch::Scratch;
-use crate::{Disk, Errno, Lock};
+use crate::{Disk, Errno, Lock, Transfer};
 use pgseal_crypto::{BLOCK as BLOCK_LEN, UNIT};
 
 /// Bytes of a line of the processor's caches.
@@ -20,26 +20,25 @@ impl SealedFile<'_> {
     ///
     /// Whole pages into a buffer that [may be read into](SealedFile::may_read_into) take the short
     /// way: one transfer, decrypted where it lies.
-    pub fn read_at<D: Disk>(
+    pub fn read_at(
         &self,
-        disk: &D,
-        scratch: &mut Scratch,
+        transfer: &mut Transfer<impl Disk>,
         buf: &mut [u8],
         offset: u64,
     ) -> Result<usize, Errno> {
         if self.layout == Layout::Keystream {
-            let done = read_full(disk, buf, offset)?;
+            let done = read_full(transfer.disk, buf, offset)?;
             self.cipher.keystream(offset, &mut buf[..done]);
             return Ok(done);
         }
         if self.is_raced() && offset % PAGE == 0 && buf.len() == UNIT {
-            return self.read_raced_page(disk, scratch, buf, offset);
+            return self.read_raced_page(transfer, buf, offset);
         }
         if Self::may_read_into(buf.as_ptr().addr()) && offset % PAGE == 0 && buf.len() % UNIT == 0 {
-            return self.read_pages(disk, scratch, buf, offset);
+            return self.read_pages(transfer, buf, offset);
         }
-        self.locked(disk, Lock::Shared, || {
-            self.read_range(disk, scratch, buf, offset)
+        self.locked(transfer, Lock::Shared, |transfer| {
+            self.read_range(transfer, buf, offset)
         })
     }
 
@@ -65,44 +64,43 @@ impl SealedFile<'_> {
     /// does not, so it reads the page twice. Nothing was being written before the first block that
     /// differs. That block may be where the flush ends, written again meanwhile, so it is read
     /// until it settles. Nothing behind it was flushed before the first read.
-    fn read_raced_page<D: Disk>(
+    fn read_raced_page(
         &self,
-        disk: &D,
-        scratch: &mut Scratch,
+        transfer: &mut Transfer<impl Disk>,
         buf: &mut [u8],
         offset: u64,
     ) -> Result<usize, Errno> {
-        if read_full(disk, &mut scratch.unit, offset)? < UNIT {
-            return self.read_range(disk, scratch, buf, offset);
+        if read_full(transfer.disk, &mut transfer.scratch.unit, offset)? < UNIT {
+            return self.read_range(transfer, buf, offset);
         }
-        read_full(disk, &mut scratch.run[..UNIT], offset)?;
-        if let Some(block) = first_difference(&scratch.unit, &scratch.run[..UNIT]) {
-            settle(disk, scratch, offset, (block + 1) * BLOCK_LEN)?;
+        let again = &mut transfer.scratch.run[..UNIT];
+        read_full(transfer.disk, again, offset)?;
+        if let Some(block) = first_difference(&transfer.scratch.unit, again) {
+            transfer.settle(offset, (block + 1) * BLOCK_LEN)?;
         }
-        self.open_unit(&mut scratch.unit, offset);
-        buf.copy_from_slice(&scratch.unit);
-        scratch.unit.fill(0);
+        self.open_unit(&mut transfer.scratch.unit, offset);
+        buf.copy_from_slice(&transfer.scratch.unit);
+        transfer.scratch.unit.fill(0);
         Ok(UNIT)
     }
 
     /// Reads whole pages in place. Only a page that the end of the file cuts may have to be read
     /// again the long way: for its tail, or because other processes may be growing it.
-    fn read_pages<D: Disk>(
+    fn read_pages(
         &self,
-        disk: &D,
-        scratch: &mut Scratch,
+        transfer: &mut Transfer<impl Disk>,
         buf: &mut [u8],
         offset: u64,
     ) -> Result<usize, Errno> {
-        let done = read_full(disk, buf, offset)?;
+        let done = read_full(transfer.disk, buf, offset)?;
         let kept = done - done % UNIT;
         if kept == done || (done % BLOCK_LEN == 0 && !self.is_shared()) {
             self.open_in_place(&mut buf[..done], offset);
             return Ok(done);
         }
         self.open_in_place(&mut buf[..kept], offset);
-        let rest = self.locked(disk, Lock::Shared, || {
-            self.read_range(disk, scratch, &mut buf[kept..done], offset + kept as u64)
+        let rest = self.locked(transfer, Lock::Shared, |transfer| {
+            self.read_range(transfer, &mut buf[kept..done], offset + kept as u64)
         })?;
         Ok(kept + rest)
     }
@@ -140,50 +138,46 @@ impl SealedFile<'_> {
 
     /// Reads any range through the scratch: each data unit from its start, because the cipher's
     /// tweak runs from there.
-    fn read_range<D: Disk>(
+    fn read_range(
         &self,
-        disk: &D,
-        scratch: &mut Scratch,
+        transfer: &mut Transfer<impl Disk>,
         buf: &mut [u8],
         offset: u64,
     ) -> Result<usize, Errno> {
-        by_units(scratch, buf, offset, |scratch, start, end| {
-            self.read_unit(disk, scratch, start, end)
+        transfer.by_units(buf, offset, |transfer, start, end| {
+            self.read_unit(transfer, start, end)
         })
     }
 
     /// Puts the data unit at `start` into `scratch.unit` in clear, as far as `end` at least, and
     /// says how many of its bytes the file has.
-    pub(super) fn read_unit<D: Disk>(
+    pub(super) fn read_unit(
         &self,
-        disk: &D,
-        scratch: &mut Scratch,
+        transfer: &mut Transfer<impl Disk>,
         start: u64,
         end: u64,
     ) -> Result<usize, Errno> {
-        let have = self.read_stored(disk, scratch, start, end)?;
-        self.open_cut_unit(&mut scratch.unit, have, start);
+        let have = self.read_stored(transfer, start, end)?;
+        self.open_cut_unit(&mut transfer.scratch.unit, have, start);
         Ok(have)
     }
 
     /// Does what `read_unit` does, and keeps the stored bytes in `scratch.run[UNIT..]`.
-    pub(super) fn load_unit<D: Disk>(
+    pub(super) fn load_unit(
         &self,
-        disk: &D,
-        scratch: &mut Scratch,
+        transfer: &mut Transfer<impl Disk>,
         start: u64,
         end: u64,
     ) -> Result<usize, Errno> {
-        let have = self.read_stored(disk, scratch, start, end)?;
-        scratch.run[UNIT..UNIT + have].copy_from_slice(&scratch.unit[..have]);
-        self.open_cut_unit(&mut scratch.unit, have, start);
+        let have = self.read_stored(transfer, start, end)?;
+        transfer.scratch.run[UNIT..UNIT + have].copy_from_slice(&transfer.scratch.unit[..have]);
+        self.open_cut_unit(&mut transfer.scratch.unit, have, start);
         Ok(have)
     }
 
-    fn read_stored<D: Disk>(
+    fn read_stored(
         &self,
-        disk: &D,
-        scratch: &mut Scratch,
+        transfer: &mut Transfer<impl Disk>,
         start: u64,
         end: u64,
     ) -> Result<usize, Errno> {
@@ -193,14 +187,14 @@ impl SealedFile<'_> {
         } else {
             index(ceil(end, BLOCK) - start)
         };
-        let mut have = read_full(disk, &mut scratch.unit[..want], start)?;
+        let mut have = read_full(transfer.disk, &mut transfer.scratch.unit[..want], start)?;
         if self.clear_head() && have == want {
             // Only the whole of a control file tells whether it was carried. Asked for second, so
             // that a range that the file does not take (O_DIRECT) fails as it would natively.
-            have = read_full(disk, &mut scratch.unit, start)?;
+            have = read_full(transfer.disk, &mut transfer.scratch.unit, start)?;
         }
         if self.is_raced() && end % BLOCK != 0 && have > 0 {
-            return settle(disk, scratch, start, have);
+            return transfer.settle(start, have);
         }
         Ok(have)
     }
@@ -231,60 +225,58 @@ fn first_difference(one: &[u8; UNIT], other: &[u8]) -> Option<usize> {
     blocks.position(|(one, other)| one != other)
 }
 
-/// Reads any range unit by unit. `load` puts the unit that begins at one offset into
-/// `scratch.unit`, as far as another at least, and says how many of its bytes the file has.
-pub(super) fn by_units(
-    scratch: &mut Scratch,
-    buf: &mut [u8],
-    offset: u64,
-    mut load: impl FnMut(&mut Scratch, u64, u64) -> Result<usize, Errno>,
-) -> Result<usize, Errno> {
-    let mut done = 0;
-    let mut read = || {
-        while done < buf.len() {
-            let at = offset + done as u64;
-            let start = floor(at, PAGE);
-            let end = (offset + buf.len() as u64).min(start + PAGE);
-            let have = load(scratch, start, end)?;
-            let (from, to) = (index(at - start), index(end - start).min(have));
-            if from < to {
-                buf[done..done + to - from].copy_from_slice(&scratch.unit[from..to]);
-                done += to - from;
+impl<D: Disk> Transfer<'_, D> {
+    /// Reads any range unit by unit. `load` puts the unit that begins at one offset into
+    /// `scratch.unit`, as far as another at least, and says how many of its bytes the file has.
+    pub(super) fn by_units(
+        &mut self,
+        buf: &mut [u8],
+        offset: u64,
+        mut load: impl FnMut(&mut Self, u64, u64) -> Result<usize, Errno>,
+    ) -> Result<usize, Errno> {
+        let mut done = 0;
+        let mut read = || {
+            while done < buf.len() {
+                let at = offset + done as u64;
+                let start = floor(at, PAGE);
+                let end = (offset + buf.len() as u64).min(start + PAGE);
+                let have = load(self, start, end)?;
+                let (from, to) = (index(at - start), index(end - start).min(have));
+                if from < to {
+                    buf[done..done + to - from].copy_from_slice(&self.scratch.unit[from..to]);
+                    done += to - from;
+                }
+                if to < index(end - start) {
+                    break;
+                }
             }
-            if to < index(end - start) {
-                break;
-            }
-        }
-        Ok(())
-    };
-    let result = read();
-    scratch.unit.fill(0);
-    result.map(|()| done)
-}
-
-/// Reads the last block of `scratch.unit` again until two reads agree: its writer may be in the
-/// middle of it, at WAL's flush boundary. The kernel copies an aligned block at
-/// once on the processors that were measured; this holds on the others.
-fn settle<D: Disk>(
-    disk: &D,
-    scratch: &mut Scratch,
-    start: u64,
-    have: usize,
-) -> Result<usize, Errno> {
-    const TRIES: usize = 100;
-    let last = have.saturating_sub(1) / BLOCK_LEN * BLOCK_LEN;
-    let seen = &mut scratch.run[..BLOCK_LEN]; // aligned
-    let mut end = have;
-    for _ in 0..TRIES {
-        let got = read_full(disk, seen, start + last as u64)?;
-        let same = scratch.unit[last..end] == seen[..got];
-        end = last + got;
-        scratch.unit[last..end].copy_from_slice(&seen[..got]);
-        if same {
-            return Ok(end);
-        }
+            Ok(())
+        };
+        let result = read();
+        self.scratch.unit.fill(0);
+        result.map(|()| done)
     }
-    Err(Errno::EIO)
+
+    /// Reads the last block of `scratch.unit` again until two reads agree: its writer may be in
+    /// the middle of it, at WAL's flush boundary. The kernel copies an aligned block at once on the
+    /// processors that were measured; this holds on the others.
+    fn settle(&mut self, start: u64, have: usize) -> Result<usize, Errno> {
+        const TRIES: usize = 100;
+        let Scratch { run, unit } = self.scratch;
+        let last = have.saturating_sub(1) / BLOCK_LEN * BLOCK_LEN;
+        let seen = &mut run[..BLOCK_LEN]; // aligned
+        let mut end = have;
+        for _ in 0..TRIES {
+            let got = read_full(self.disk, seen, start + last as u64)?;
+            let same = unit[last..end] == seen[..got];
+            end = last + got;
+            unit[last..end].copy_from_slice(&seen[..got]);
+            if same {
+                return Ok(end);
+            }
+        }
+        Err(Errno::EIO)
+    }
 }
 
 /// The sectors of a stored page that are zeros: all of them in a hole, and some where a power

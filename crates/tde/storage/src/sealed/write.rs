@@ -4,7 +4,7 @@ use super::{ceil, end_of, floor, index, is_zero, tail_len, SealedFile};
 use crate::disk::write_full;
 use crate::layout::{Layout, BLOCK, PAGE};
 use crate::scratch::{Scratch, RUN_UNITS};
-use crate::{Disk, Errno, Lock};
+use crate::{Disk, Errno, Lock, Transfer};
 use pgseal_crypto::{BLOCK as BLOCK_LEN, UNIT};
 use std::sync::atomic::Ordering;
 
@@ -13,10 +13,9 @@ impl SealedFile<'_> {
     /// took nothing. Bytes outside the range keep their values, and the file ends where it did or
     /// where the count says. Inside the range, what follows the count is undefined: old, new, or
     /// noise in the block where the disk stopped and in what was a hole.
-    pub fn write_at<D: Disk>(
+    pub fn write_at(
         &self,
-        disk: &D,
-        scratch: &mut Scratch,
+        transfer: &mut Transfer<impl Disk>,
         data: &[u8],
         offset: u64,
     ) -> Result<usize, Errno> {
@@ -25,40 +24,39 @@ impl SealedFile<'_> {
             return Ok(0);
         }
         if self.layout == Layout::Keystream {
-            return self.write_keystream(disk, scratch, data, offset);
+            return self.write_keystream(transfer, data, offset);
         }
-        if data.len() % UNIT == 0 && self.takes_pages(disk, offset)? {
-            return self.write_pages(disk, scratch, data.chunks(UNIT), offset);
+        if data.len() % UNIT == 0 && self.takes_pages(transfer.disk, offset)? {
+            return self.write_pages(transfer, data.chunks(UNIT), offset);
         }
-        self.locked(disk, Lock::Exclusive, || {
-            self.write_range(disk, scratch, data, offset)
+        self.locked(transfer, Lock::Exclusive, |transfer| {
+            self.write_range(transfer, data, offset)
         })
     }
 
     /// Writes whole pages that lie apart in memory, with no more transfers than for pages that lie
     /// together. Returns none if whole pages cannot be written at `offset`.
-    pub fn write_gathered<'p, D: Disk>(
+    pub fn write_gathered<'p>(
         &self,
-        disk: &D,
-        scratch: &mut Scratch,
+        transfer: &mut Transfer<impl Disk>,
         pages: impl Iterator<Item = &'p [u8]>,
         offset: u64,
     ) -> Result<Option<usize>, Errno> {
-        if self.layout == Layout::Keystream || !self.takes_pages(disk, offset)? {
+        if self.layout == Layout::Keystream || !self.takes_pages(transfer.disk, offset)? {
             return Ok(None);
         }
-        self.write_pages(disk, scratch, pages, offset).map(Some)
+        self.write_pages(transfer, pages, offset).map(Some)
     }
 
     /// May whole pages be written at `offset` with nothing read before?
-    fn takes_pages<D: Disk>(&self, disk: &D, offset: u64) -> Result<bool, Errno> {
+    fn takes_pages(&self, disk: &impl Disk, offset: u64) -> Result<bool, Errno> {
         let aligned = offset % PAGE == 0 && !self.is_shared();
         Ok(aligned && self.leaves_no_partial_granule(disk, offset)?)
     }
 
     /// May a write begin at `offset` without completing the file's last granule? The size is asked
     /// for only if what is known does not say so.
-    fn leaves_no_partial_granule<D: Disk>(&self, disk: &D, offset: u64) -> Result<bool, Errno> {
+    fn leaves_no_partial_granule(&self, disk: &impl Disk, offset: u64) -> Result<bool, Errno> {
         if offset <= self.known_size.load(Ordering::Relaxed) {
             return Ok(true);
         }
@@ -70,10 +68,9 @@ impl SealedFile<'_> {
 
     /// Writes whole pages: seals them run by run into the scratch, with one transfer for each run.
     /// A gap before them is a hole, because no granule before them is partial.
-    fn write_pages<'p, D: Disk>(
+    fn write_pages<'p>(
         &self,
-        disk: &D,
-        scratch: &mut Scratch,
+        transfer: &mut Transfer<impl Disk>,
         mut pages: impl Iterator<Item = &'p [u8]>,
         offset: u64,
     ) -> Result<usize, Errno> {
@@ -86,13 +83,13 @@ impl SealedFile<'_> {
             if count == 0 {
                 break;
             }
-            self.seal_units(run[..count].iter().copied(), &mut scratch.run, at);
-            match write_full(disk, &scratch.run[..count * UNIT], at) {
+            self.seal_units(run[..count].iter().copied(), &mut transfer.scratch.run, at);
+            match write_full(transfer.disk, &transfer.scratch.run[..count * UNIT], at) {
                 Ok(()) => done += count * UNIT,
                 Err((taken, errno)) => {
                     let whole = taken - taken % UNIT;
                     let (cut, cut_at) = (run[taken / UNIT], at + whole as u64);
-                    done += whole + self.count_taken(disk, scratch, cut, cut_at, taken - whole)?;
+                    done += whole + self.count_taken(transfer, cut, cut_at, taken - whole)?;
                     return if done == 0 { Err(errno) } else { Ok(done) };
                 }
             }
@@ -139,34 +136,31 @@ impl SealedFile<'_> {
     }
 
     /// Writes any range: puts each data unit together in clear from what it held and what is new.
-    fn write_range<D: Disk>(
+    fn write_range(
         &self,
-        disk: &D,
-        scratch: &mut Scratch,
+        transfer: &mut Transfer<impl Disk>,
         data: &[u8],
         offset: u64,
     ) -> Result<usize, Errno> {
-        let size = disk.size()?;
+        let size = transfer.disk.size()?;
         let granule = self.layout.granule();
         if floor(offset, granule) > size {
-            self.write_zeros(disk, scratch, size, ceil(size, granule))?;
+            self.write_zeros(transfer, size, ceil(size, granule))?;
         }
         let mut done = 0;
         while done < data.len() {
             let at = offset + done as u64;
             let room = index(floor(at, PAGE) + PAGE - at);
             let part = &data[done..data.len().min(done + room)];
-            let failed = match self.patch(disk, scratch, part, at) {
+            let failed = match self.patch(transfer, part, at) {
                 Ok(()) => None,
-                Err((taken, errno)) => {
-                    Some((self.count_taken(disk, scratch, part, at, taken)?, errno))
-                }
+                Err((taken, errno)) => Some((self.count_taken(transfer, part, at, taken)?, errno)),
             };
             done += failed.map_or(part.len(), |(taken, _)| taken);
             match failed {
                 None => {}
                 Some((_, errno)) if done == 0 => {
-                    self.undo_growth(disk, scratch, size)?;
+                    self.undo_growth(transfer, size)?;
                     return Err(errno);
                 }
                 Some(_) => return Ok(done),
@@ -180,17 +174,16 @@ impl SealedFile<'_> {
     /// granule before them. On failure, returns how many bytes of `part` the disk took. Granules
     /// that `part` fills only partly are then put back as they were: the caller did not ask to
     /// change their other bytes.
-    fn patch<D: Disk>(
+    fn patch(
         &self,
-        disk: &D,
-        scratch: &mut Scratch,
+        transfer: &mut Transfer<impl Disk>,
         part: &[u8],
         at: u64,
     ) -> Result<(), (usize, Errno)> {
         let nothing = |errno| (0, errno);
         let granule = self.layout.granule();
         let end = at + part.len() as u64;
-        let old_size = disk.size().map_err(nothing)?;
+        let old_size = transfer.disk.size().map_err(nothing)?;
         let start = floor(at, PAGE);
         let (low, high) = (
             floor(at, granule),
@@ -200,32 +193,30 @@ impl SealedFile<'_> {
         let have = if covers {
             0
         } else {
-            self.load_unit(disk, scratch, start, high)
-                .map_err(nothing)?
+            self.load_unit(transfer, start, high).map_err(nothing)?
         };
-        scratch.unit[have..].fill(0);
+        transfer.scratch.unit[have..].fill(0);
         let into = index(at - start);
-        scratch.unit[into..into + part.len()].copy_from_slice(part);
+        transfer.scratch.unit[into..into + part.len()].copy_from_slice(part);
         let (from, to) = (index(low - start), index(high - start));
-        self.seal_cut_unit(scratch, start, to);
-        scratch.unit.fill(0);
-        match write_full(disk, &scratch.run[from..to], low) {
+        self.seal_cut_unit(transfer.scratch, start, to);
+        transfer.scratch.unit.fill(0);
+        match write_full(transfer.disk, &transfer.scratch.run[from..to], low) {
             Ok(()) => Ok(()),
             Err(cut) if covers => Err(cut),
             Err((taken, errno)) => {
                 let kept = have.clamp(from, from + taken);
-                let stored = &scratch.run[UNIT + from..UNIT + kept];
-                put_back(disk, stored, low, old_size).map_err(nothing)?;
+                let stored = &transfer.scratch.run[UNIT + from..UNIT + kept];
+                put_back(transfer.disk, stored, low, old_size).map_err(nothing)?;
                 Err((0, errno))
             }
         }
     }
 
     /// Writes zeros from `from` to `to`, at most a granule, or nothing at all.
-    pub(super) fn write_zeros<D: Disk>(
+    pub(super) fn write_zeros(
         &self,
-        disk: &D,
-        scratch: &mut Scratch,
+        transfer: &mut Transfer<impl Disk>,
         from: u64,
         to: u64,
     ) -> Result<(), Errno> {
@@ -233,7 +224,7 @@ impl SealedFile<'_> {
         if from == to {
             return Ok(());
         }
-        self.patch(disk, scratch, &ZEROS[..index(to - from)], from)
+        self.patch(transfer, &ZEROS[..index(to - from)], from)
             .map_err(|(_, errno)| errno)
     }
 
@@ -254,46 +245,44 @@ impl SealedFile<'_> {
 
     /// Says how many of the `taken` bytes count that the disk took of `part`, which begins a block
     /// at `at`. Half a block counts only if it now ends the file, where it is made the tail.
-    fn count_taken<D: Disk>(
+    fn count_taken(
         &self,
-        disk: &D,
-        scratch: &mut Scratch,
+        transfer: &mut Transfer<impl Disk>,
         part: &[u8],
         at: u64,
         taken: usize,
     ) -> Result<usize, Errno> {
         let whole = taken - taken % BLOCK_LEN;
-        if taken == whole || disk.size()? != at + taken as u64 {
+        if taken == whole || transfer.disk.size()? != at + taken as u64 {
             return Ok(whole);
         }
         let tail_at = at + whole as u64;
-        let tail = &mut scratch.run[..taken - whole];
+        let tail = &mut transfer.scratch.run[..taken - whole];
         tail.copy_from_slice(&part[whole..taken]);
         self.note_data();
         self.cipher.mask_tail(tail_at / BLOCK, tail);
-        write_full(disk, tail, tail_at).map_err(|(_, errno)| errno)?;
+        write_full(transfer.disk, tail, tail_at).map_err(|(_, errno)| errno)?;
         Ok(taken)
     }
 
     /// Writes any range under the keystream. That depends on the position alone, so no block needs
     /// completing.
-    fn write_keystream<D: Disk>(
+    fn write_keystream(
         &self,
-        disk: &D,
-        scratch: &mut Scratch,
+        transfer: &mut Transfer<impl Disk>,
         data: &[u8],
         offset: u64,
     ) -> Result<usize, Errno> {
-        let size = disk.size()?;
+        let size = transfer.disk.size()?;
         let mut done = 0;
         let mut write = || {
-            self.keystream_zeros(disk, scratch, size, offset)?;
-            for part in data.chunks(scratch.run.len()) {
-                let out = &mut scratch.run[..part.len()];
+            self.keystream_zeros(transfer, size, offset)?;
+            for part in data.chunks(transfer.scratch.run.len()) {
+                let out = &mut transfer.scratch.run[..part.len()];
                 out.copy_from_slice(part);
                 let at = offset + done as u64;
                 self.cipher.keystream(at, out);
-                let written = write_full(disk, out, at);
+                let written = write_full(transfer.disk, out, at);
                 done += written.map_or_else(|(taken, _)| taken, |()| part.len());
                 written.map_err(|(_, errno)| errno)?;
             }
@@ -301,7 +290,7 @@ impl SealedFile<'_> {
         };
         match write() {
             Err(errno) if done == 0 => {
-                self.undo_growth(disk, scratch, size)?;
+                self.undo_growth(transfer, size)?;
                 Err(errno)
             }
             _ => Ok(done),
@@ -309,20 +298,19 @@ impl SealedFile<'_> {
     }
 
     /// Fills a gap, if there is one, with zeros in the keystream's form.
-    pub(super) fn keystream_zeros<D: Disk>(
+    pub(super) fn keystream_zeros(
         &self,
-        disk: &D,
-        scratch: &mut Scratch,
+        transfer: &mut Transfer<impl Disk>,
         from: u64,
         to: u64,
     ) -> Result<(), Errno> {
         let mut at = from;
         while at < to {
-            let len = index((to - at).min(scratch.run.len() as u64));
-            let out = &mut scratch.run[..len];
+            let len = index((to - at).min(transfer.scratch.run.len() as u64));
+            let out = &mut transfer.scratch.run[..len];
             out.fill(0);
             self.cipher.keystream(at, out);
-            write_full(disk, out, at).map_err(|(_, errno)| errno)?;
+            write_full(transfer.disk, out, at).map_err(|(_, errno)| errno)?;
             at += len as u64;
         }
         Ok(())

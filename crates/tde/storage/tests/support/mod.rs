@@ -11,7 +11,7 @@ pub use disk::{Fault, MemDisk};
 use pgseal_crypto::{FileCipher, FileId, Fork, KeyLength, MasterKey};
 use pgseal_storage::layout::Layout;
 use pgseal_storage::scratch::Scratch;
-use pgseal_storage::{Disk, Errno, SealedFile};
+use pgseal_storage::{Disk, Errno, SealedFile, Transfer};
 use proptest::prelude::*;
 use std::sync::atomic::Ordering;
 use std::sync::LazyLock;
@@ -71,7 +71,7 @@ impl Kind {
         let mut bytes = vec![0; disk.size().unwrap() as usize + 1];
         let got = self
             .open()
-            .read_at(disk, &mut scratch(), &mut bytes, 0)
+            .read_at(&mut Transfer::new(disk, &mut scratch()), &mut bytes, 0)
             .unwrap();
         bytes.truncate(got);
         bytes
@@ -294,35 +294,34 @@ impl Twin {
         let mut memory = vec![0xEE; len + shift + 63];
         let line = memory.as_ptr().align_offset(64);
         let buf = &mut memory[line + shift..][..len];
-        let got = self
-            .file
-            .read_at(&self.disk, &mut self.scratch, buf, offset as u64)?;
+        let transfer = &mut Transfer::new(&self.disk, &mut self.scratch);
+        let got = self.file.read_at(transfer, buf, offset as u64)?;
         Ok(buf[..got].to_vec())
     }
 
     pub fn write(&mut self, data: &[u8], offset: usize, shift: usize) -> Result<usize, Errno> {
         let mut buf = vec![0xEE; shift];
         buf.extend_from_slice(data);
-        self.file
-            .write_at(&self.disk, &mut self.scratch, &buf[shift..], offset as u64)
+        let transfer = &mut Transfer::new(&self.disk, &mut self.scratch);
+        self.file.write_at(transfer, &buf[shift..], offset as u64)
     }
 
     /// Writes pages that lie apart in memory, if the file takes them so.
     pub fn write_gathered(&mut self, data: &[u8], offset: usize) -> Result<Option<usize>, Errno> {
         let pages: Vec<Box<[u8]>> = data.chunks(PAGE).map(Box::from).collect();
         let pages = pages.iter().map(AsRef::as_ref);
-        self.file
-            .write_gathered(&self.disk, &mut self.scratch, pages, offset as u64)
+        let transfer = &mut Transfer::new(&self.disk, &mut self.scratch);
+        self.file.write_gathered(transfer, pages, offset as u64)
     }
 
     pub fn set_size(&mut self, size: usize) -> Result<(), Errno> {
-        self.file
-            .set_size(&self.disk, &mut self.scratch, size as u64)
+        let transfer = &mut Transfer::new(&self.disk, &mut self.scratch);
+        self.file.set_size(transfer, size as u64)
     }
 
     pub fn allocate(&mut self, offset: usize, len: usize) -> Result<(), Errno> {
-        self.file
-            .allocate(&self.disk, &mut self.scratch, offset as u64, len as u64)
+        let transfer = &mut Transfer::new(&self.disk, &mut self.scratch);
+        self.file.allocate(transfer, offset as u64, len as u64)
     }
 
     /// Checks what holds between any two calls: same bytes through a fresh open file, same size,

@@ -305,9 +305,7 @@ impl Change {
             (Content::Sealed(_, class), Content::Sealed(_, Class::WalSegment(_)))
                 if is_wal_scratch(class) =>
             {
-                zero_fill::is(&stat(source.0)?)
-                    || MEMORY
-                        .with_scratch(|scratch| restore::is_all_zeros(&source.disk(), scratch))?
+                zero_fill::is(&stat(source.0)?) || source.disk().transfer(restore::is_all_zeros)?
             }
             _ => false,
         })
@@ -320,9 +318,8 @@ impl Change {
             return Err(Errno::EIO);
         };
         let mut page = [0; UNIT];
-        MEMORY.with_scratch(|scratch| {
-            restore::first_page(&source.disk(), &from, &to, scratch, &mut page)
-        })
+        let disk = source.disk();
+        disk.transfer(|transfer| restore::first_page(transfer, &from, &to, &mut page))
     }
 
     /// Does what [`Self::store_as`] does, and removes the old name.
