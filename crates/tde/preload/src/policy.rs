@@ -75,6 +75,8 @@ pub trait Facts: Foreign {
     fn takes_received_wal(&self) -> bool;
     /// May this server run on the cluster that the target lies in?
     fn allows_server(&self) -> bool;
+    /// Does this process read streams for SQL, which gets files as they are stored?
+    fn streams_to_sql(&self) -> bool;
 }
 
 /// The way in which a call of `open` is carried out.
@@ -152,6 +154,14 @@ pub fn decide(who: Who, flags: c_int, facts: &impl Facts) -> Verdict {
             allowed_flags(who, flags, facts).map_or(REFUSED_AS_FOREIGN, Verdict::ClearUnlessLinked)
         }
     }
+}
+
+/// Decides how a file is opened for a stream (`fopen`).
+pub fn decide_stream(who: Who, flags: c_int, facts: &impl Facts) -> Verdict {
+    if reads(flags) && facts.streams_to_sql() {
+        return Verdict::AsStored(Check::FromSql);
+    }
+    decide(who, flags, facts)
 }
 
 /// Decides on a name of which a part is a link.

@@ -3,12 +3,12 @@
 
 use super::names::moving::Name;
 use crate::clusters::Cluster;
-use crate::control;
 use crate::place::{self, Place};
 use crate::policy::{lacks_images, Facts, Foreign, Opens, Target, Who};
 use crate::process::PROCESS;
 use crate::received::{self, Form};
 use crate::receivers::guard;
+use crate::{control, receivers};
 use libc::c_int;
 use pgseal_storage::classify::Class;
 use std::cell::OnceCell;
@@ -119,5 +119,9 @@ impl Facts for Opening<'_> {
     fn allows_server(&self) -> bool {
         self.sealed()
             .is_some_and(|(cluster, _)| control::allows_server(cluster))
+    }
+
+    fn streams_to_sql(&self) -> bool {
+        receivers::hides_from_sql()
     }
 }

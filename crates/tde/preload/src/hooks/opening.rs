@@ -62,6 +62,15 @@ pub fn open_at(directory: c_int, path: &CStr, flags: c_int, mode: mode_t) -> c_i
     carry_out(verdict, &opening, mode)
 }
 
+/// Opens what `path` leads to for a stream, as [`policy`] says.
+pub fn open_for_stream(path: &CStr, flags: c_int) -> c_int {
+    /// The mode in which `fopen` makes files.
+    const MODE: mode_t = 0o666;
+    let opening = Opening::new(libc::AT_FDCWD, path, flags);
+    let verdict = policy::decide_stream(who(), flags, &opening);
+    carry_out(verdict, &opening, MODE)
+}
+
 fn carry_out(verdict: Verdict, opening: &Opening, mode: mode_t) -> c_int {
     let &Opening {
         directory,
@@ -142,7 +151,7 @@ fn open_pages(directory: c_int, path: &CStr, flags: c_int) -> c_int {
 
 /// Opens what is there, as it is stored. Whether a server may have it is decided on the descriptor:
 /// a path may lead elsewhere each time that it is looked at.
-pub fn open_clear(directory: c_int, path: &CStr, flags: c_int, mode: mode_t) -> c_int {
+fn open_clear(directory: c_int, path: &CStr, flags: c_int, mode: mode_t) -> c_int {
     let fd = libc_call!(openat(directory, path.as_ptr(), untruncated(flags), mode));
     unless(|| server::withholds_from_sql(fd, flags), fd, flags)
 }

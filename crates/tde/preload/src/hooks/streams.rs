@@ -7,7 +7,7 @@ use crate::files::{self, Protected};
 use crate::place::{self, Place};
 use crate::process::PROCESS;
 use crate::real::{self, libc_call};
-use crate::{receivers, report};
+use crate::report;
 use libc::{c_char, c_int, c_void, off64_t, off_t, size_t, ssize_t, FILE};
 use std::ffi::CStr;
 
@@ -20,12 +20,7 @@ pub unsafe fn fopen(path: *const c_char, mode: *const c_char) -> *mut FILE {
     let Some(flags) = flags_of(mode_name) else {
         return libc_call!(fopen(path, mode));
     };
-    let reads = flags & libc::O_ACCMODE == libc::O_RDONLY;
-    let open = match reads && receivers::hides_from_sql() {
-        true => opening::open_clear,
-        false => opening::open_at,
-    };
-    let fd = open(libc::AT_FDCWD, name, flags, 0o666);
+    let fd = opening::open_for_stream(name, flags);
     if fd < 0 {
         return std::ptr::null_mut();
     }

@@ -1,5 +1,7 @@
 //! Tables of how files are opened, over all roles, connections, classes and flags.
 
+mod streams;
+
 use super::*;
 use pgseal_storage::classify::classify;
 use std::cell::RefCell;
@@ -83,6 +85,7 @@ struct Given<'a> {
     lacks_images: bool,
     takes_received_wal: bool,
     allows_server: bool,
+    streams_to_sql: bool,
     asked: RefCell<Vec<&'static str>>,
 }
 
@@ -100,6 +103,7 @@ impl<'a> Given<'a> {
             lacks_images: false,
             takes_received_wal: false,
             allows_server: true,
+            streams_to_sql: false,
             asked: RefCell::new(Vec::new()),
         }
     }
@@ -152,6 +156,10 @@ impl Facts for Given<'_> {
 
     fn allows_server(&self) -> bool {
         self.ask("allows_server", self.allows_server)
+    }
+
+    fn streams_to_sql(&self) -> bool {
+        self.ask("streams_to_sql", self.streams_to_sql)
     }
 }
 
