@@ -170,8 +170,8 @@ const fn index(value: u64) -> usize {
 #[must_use]
 pub fn is_zero(bytes: &[u8]) -> bool {
     let none = |run: &[u8]| run.iter().fold(0, |seen, byte| seen | byte) == 0;
-    let runs = bytes.chunks_exact(64);
-    none(runs.remainder()) && { runs }.all(none)
+    let mut runs = bytes.chunks_exact(64);
+    none(runs.remainder()) && runs.all(none)
 }
 
 /// Bytes of the tail of a file of `size` bytes.

@@ -24,7 +24,9 @@ pub async fn add(args: &ColumnAddArgs) -> Result<(), ClientFailure> {
         if args.all && list.column(&shown.name).is_some() {
             continue;
         }
-        let ty = { shown.ty }.ok_or_else(|| ListError::Vanished(shown.name.to_string()));
+        let ty = shown
+            .ty
+            .ok_or_else(|| ListError::Vanished(shown.name.to_string()));
         let column = ListedColumn {
             ty: ty.map_err(ClientError::from)?,
             keyname: keyname.clone(),
