@@ -12,7 +12,7 @@
 #define PAGE 8192
 #define LARGE (20 * PAGE)
 
-static char page[PAGE] __attribute__((aligned(4096)));
+static char page[PAGE] __attribute__((aligned(4096), unused));
 static char large[LARGE] __attribute__((aligned(4096)));
 static const char *path;
 

@@ -63,14 +63,16 @@ def control_file(segment_size=1 << 20):
     return bytes(fields) + struct.pack("<I", crc32c(fields)) + bytes(8192 - 292)
 
 
-def handover(roots, bits=256):
-    """A sealed memfd with a master key for each root: {path: 32 bytes}."""
+def handover(roots, bits=256, key_files=()):
+    """A sealed memfd with a master key for each root: {path: 32 bytes}, and the paths of the files that open them."""
     record = struct.pack("<8sII", b"PGSEALHO", 2, len(roots))
     for root, master in roots.items():
         path = os.fsencode(root)
         record += struct.pack("<H", len(path)) + path
         record += struct.pack("<BH16s16s32s", 1, bits, bytes(16), bytes(16), master)
-    record += struct.pack("<I", 0)  # files that open them
+    record += struct.pack("<I", len(key_files))
+    for path in map(os.fsencode, key_files):
+        record += struct.pack("<H", len(path)) + path
     fd = os.memfd_create("keys", os.MFD_ALLOW_SEALING)
     os.write(fd, record)
     seals = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW
@@ -78,13 +80,14 @@ def handover(roots, bits=256):
     return fd
 
 
-def run(program, arguments, cwd, roots=None, bits=256, acts=True, timeout=300, variables=None):
+def run(program, arguments, cwd, roots=None, bits=256, acts=True, timeout=300, variables=None,
+        key_files=()):
     """Runs `program` in `cwd`, natively if `roots` is None, else preloaded with the keys of these, and with these variables.
 
     It is one of the programs that the library acts in, or not. Returns stdout and stderr.
     """
     environment = {"PATH": os.environ["PATH"], "LC_ALL": "C", **(variables or {})}
-    keys = handover(roots, bits) if roots else None
+    keys = handover(roots, bits, key_files) if roots else None
     if roots is not None:
         environment["LD_PRELOAD"] = str(library())
     if roots is not None and acts:
