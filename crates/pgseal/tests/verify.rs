@@ -53,10 +53,8 @@ fn a_good_cluster() {
     says(&data, &[], 0, &[]);
     let Transcript { code, stdout, .. } = verify(&data, &["--json", "--jobs", "3"]);
     let mut report: Value = serde_json::from_str(&stdout).expect("JSON");
-    let (seconds, rate) = (
-        report["seconds"].take(),
-        report["gigabytes_per_second"].take(),
-    );
+    let seconds = report["seconds"].take();
+    let rate = report["gigabytes_per_second"].take();
     assert!(seconds.as_f64() > Some(0.0) && rate.as_f64() > Some(0.0));
     let sum = |files: u64, pages: u64| {
         let bytes = pages * PAGE as u64;

@@ -154,11 +154,10 @@ fn write_part<F: Files>(
     progress: &impl Fn(u64),
 ) -> Result<F::File, Failed> {
     let source = files.open(&task.name).map_err(failed("open", &task.name))?;
-    let sparse = files.is_sparse(&source);
-    let zeros = match (
-        task.keeps_zeros,
-        sparse.map_err(failed("read", &task.name))?,
-    ) {
+    let sparse = files
+        .is_sparse(&source)
+        .map_err(failed("read", &task.name))?;
+    let zeros = match (task.keeps_zeros, sparse) {
         (false, _) => Zeros::Write,
         (true, false) => Zeros::Keep,
         (true, true) => Zeros::Hole,

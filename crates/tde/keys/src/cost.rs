@@ -24,10 +24,8 @@ pub fn calibrated() -> Argon2Params {
 }
 
 fn within(by_time: u64, available_kib: u64) -> u32 {
-    let (floor, ceiling) = (
-        Argon2Params::FLOOR.memory_kib(),
-        Argon2Params::CEILING.memory_kib(),
-    );
+    let floor = Argon2Params::FLOOR.memory_kib();
+    let ceiling = Argon2Params::CEILING.memory_kib();
     let wanted = u32::try_from(by_time.min(available_kib / 8)).unwrap_or(u32::MAX);
     wanted.clamp(floor, ceiling)
 }

@@ -15,10 +15,8 @@ pub async fn add(args: &ColumnAddArgs) -> Result<(), ClientFailure> {
         true => encrypted_columns(&client).await?,
         false => shown_columns(&client, &args.names).await?,
     };
-    let (keyname, mut list) = (
-        args.client.keyname(args.key.as_ref())?,
-        file.kept.database(&database),
-    );
+    let keyname = args.client.keyname(args.key.as_ref())?;
+    let mut list = file.kept.database(&database);
     let mut added = Vec::new();
     for shown in shown {
         if args.all && list.column(&shown.name).is_some() {

@@ -108,11 +108,11 @@ fn clear_fault(page: &Page, block: u32, checksums: bool) -> Option<Fault> {
     if !header::is_plausible(page) {
         return Some(Fault::Header);
     }
-    let (stored, computed) = (
-        stored(page),
-        if checksums { checksum(page, block) } else { 0 },
-    );
-    (checksums && stored != computed).then_some(Fault::Checksum { stored, computed })
+    if !checksums {
+        return None;
+    }
+    let (stored, computed) = (stored(page), checksum(page, block));
+    (stored != computed).then_some(Fault::Checksum { stored, computed })
 }
 
 fn slru_page(pair: &Pair<'_>, structured: bool) -> Option<Fault> {

@@ -185,10 +185,8 @@ impl SealedFile<'_> {
         let end = at + part.len() as u64;
         let old_size = transfer.disk.size().map_err(nothing)?;
         let start = floor(at, PAGE);
-        let (low, high) = (
-            floor(at, granule),
-            ceil(end, granule).min(old_size.max(end)),
-        );
+        let low = floor(at, granule);
+        let high = ceil(end, granule).min(old_size.max(end));
         let covers = at == low && end == high;
         let have = if covers {
             0
