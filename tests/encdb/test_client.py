@@ -271,25 +271,37 @@ class Client(OwnersClient):
         cluster.psql("DELETE FROM encdb.revocation; INSERT INTO encdb.revocation TABLE kept")
         self.client(cluster, "connect")
 
+    def without_evaluator(self, form):
+        """A server with encdb, and two functions: no evaluator answers after the first, and one does after the second."""
+        if form == "isolated":
+            evaluator = self.evaluator()
+            return self.server(form, form=form, socket=evaluator.socket), evaluator.kill9, evaluator.start
+        cluster = self.server(form, form=form, socket=self.directory / "nobody.sock")
+        setting = "ALTER DATABASE postgres {} encdb.evaluator"
+        return (cluster, lambda: cluster.psql(setting.format("SET") + " = isolated"), lambda: cluster.psql(setting.format("RESET")))
+
     def test_a_grant_is_revoked_while_no_evaluator_answers(self):
         """The list is in the database before a session is opened: later sessions of the application are refused."""
-        evaluator = self.evaluator()
-        cluster = self.server("main", form="isolated", socket=evaluator.socket)
-        self.client(cluster, "init")
-        self.client(cluster, "key", "new")
-        subject = self.client(cluster, "init", str(self.directory / "application"), "--application-of",
-                              str(self.directory / "owner")).split()[-1]
-        serial = self.client(cluster, "grant", "add", "--to", subject, "--allow", "arithmetic").split()[1]
-        add = ["sql", "SELECT $1::enc_int4 + $2::enc_int4", "1", "2"]
-        self.client(cluster, *add, identity="application")
-        evaluator.kill9()
-        said = self.client(cluster, "grant", "revoke", serial, code=REFUSED)
-        self.assertIn("the grants are revoked in the database, but the evaluator does not know yet", said)
-        self.assertRegex(self.client(cluster, "grant", "list"), "revoked")
-        evaluator.start()
-        self.client(cluster, *add, identity="application", code=REFUSED)
-        self.client(cluster, "grant", "revoke", serial)
-        self.assertRegex(self.client(cluster, "connect"), r"revocations +1\n")
+        for form in FORMS:
+            with self.subTest(form=form):
+                cluster, stop, start = self.without_evaluator(form)
+                self.client(cluster, "init")
+                self.client(cluster, "key", "new")
+                subject = self.client(cluster, "init", str(self.directory / "application"), "--application-of",
+                                      str(self.directory / "owner")).split()[-1]
+                serial = self.client(cluster, "grant", "add", "--to", subject, "--allow", "arithmetic").split()[1]
+                add = ["sql", "SELECT $1::enc_int4 + $2::enc_int4", "1", "2"]
+                self.client(cluster, *add, identity="application")
+                stop()
+                said = self.client(cluster, "grant", "revoke", serial, code=REFUSED)
+                self.assertIn("the grants are revoked in the database, but the evaluator does not know yet", said)
+                self.assertRegex(self.client(cluster, "grant", "list"), "revoked")
+                start()
+                self.client(cluster, *add, identity="application", code=REFUSED)
+                self.client(cluster, "grant", "revoke", serial)
+                self.assertRegex(self.client(cluster, "connect"), r"revocations +1\n")
+                for identity in ("owner", "application"):
+                    os.unlink(self.directory / identity)
 
     def test_another_list_of_the_same_number_is_not_taken(self):
         """Two copies of an identity signed them, and the database kept one of them only."""
