@@ -7,7 +7,7 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 use std::env;
-use std::io::{self, ErrorKind, IsTerminal, Write};
+use std::io::ErrorKind;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -91,27 +91,12 @@ fn tools() -> Result<Tools, BenchFailure> {
     })
 }
 
-/// Prints what is wrong with the command line, or the help that it asks for.
+/// Answers a command line that is not run.
 fn usage(error: &clap::Error) -> ExitCode {
-    // Nobody is left to hear that the message cannot be printed.
-    let _ = print_usage(error);
-    match error.exit_code() {
-        0 => ExitCode::SUCCESS,
-        _ => Code::Usage.into(),
+    match pgseal_usage::print(error) {
+        false => ExitCode::SUCCESS,
+        true => Code::Usage.into(),
     }
-}
-
-/// The parser calls its errors `error:`; ours name the command, as all of its messages do.
-fn print_usage(error: &clap::Error) -> io::Result<()> {
-    if !error.use_stderr() {
-        return error.print();
-    }
-    let mut stderr = io::stderr();
-    let text = match stderr.is_terminal() {
-        true => error.render().ansi().to_string(),
-        false => error.render().to_string(),
-    };
-    stderr.write_all(text.replacen("error:", "pgseal:", 1).as_bytes())
 }
 
 #[cfg(test)]
@@ -121,20 +106,8 @@ mod tests {
 
     #[test]
     fn help_fits_80_columns() {
-        let mut top = Cli::command();
-        top.build();
-        let mut left = vec![top];
-        let (mut seen, mut wide) = (0, Vec::new());
-        while let Some(mut command) = left.pop() {
-            for help in [command.render_help(), command.render_long_help()] {
-                let text = help.to_string();
-                let lines = text.lines().filter(|line| line.chars().count() > 80);
-                wide.extend(lines.map(str::to_owned));
-            }
-            seen += 1;
-            left.extend(command.get_subcommands().cloned());
-        }
+        let (commands, wide) = pgseal_usage::wide_help(Cli::command());
         assert_eq!(wide, [""; 0]);
-        assert!(seen > 9, "{seen} commands");
+        assert!(commands > 9, "{commands} commands");
     }
 }

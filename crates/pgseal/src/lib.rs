@@ -16,7 +16,6 @@ mod free_space;
 mod output;
 
 use std::env;
-use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -36,27 +35,12 @@ pub fn command() -> ExitCode {
     }
 }
 
-/// Prints what is wrong with the command line, or the help that it asks for.
+/// Answers a command line that is not run.
 fn usage(error: &clap::Error) -> ExitCode {
     let restores = env::args_os().nth(1).is_some_and(|arg| arg == "wal-get");
-    // Nobody is left to hear that the message cannot be printed.
-    let _ = print_usage(error);
-    match error.exit_code() {
-        0 => ExitCode::SUCCESS,
-        _ if restores => Code::Usage.to_recovery(),
-        _ => Code::Usage.into(),
+    match pgseal_usage::print(error) {
+        false => ExitCode::SUCCESS,
+        true if restores => Code::Usage.to_recovery(),
+        true => Code::Usage.into(),
     }
-}
-
-/// The parser calls its errors `error:`; ours name the program, as all of its messages do.
-fn print_usage(error: &clap::Error) -> io::Result<()> {
-    if !error.use_stderr() {
-        return error.print();
-    }
-    let mut stderr = io::stderr();
-    let text = match stderr.is_terminal() {
-        true => error.render().ansi().to_string(),
-        false => error.render().to_string(),
-    };
-    stderr.write_all(text.replacen("error:", "pgseal:", 1).as_bytes())
 }
