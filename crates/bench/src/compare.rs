@@ -1,4 +1,5 @@
-//! Two reports of one recipe, before and after a change; pure. What `pgseal bench compare` says.
+//! Two reports of one recipe, before and after a change; pure. `report/comparison.rs` prints what
+//! comes out.
 //!
 //! Both were measured against their own stock in their own rounds, so what is compared is the loss
 //! and the ratio of CPU, not what the machine gave that day. Something changed if the interval of
@@ -7,7 +8,6 @@
 //! would often differ in some figure.
 
 use std::collections::BTreeSet;
-use std::fmt::Write;
 
 use crate::figures::{ratios, Ratios};
 use crate::model::{Case, Report, Variant, STOCK};
@@ -43,15 +43,6 @@ impl Change {
             (true, _) => Self::Worse,
             (_, true) => Self::Better,
             _ => Self::NotShown,
-        }
-    }
-
-    fn word(self) -> &'static str {
-        match self {
-            Self::Better => "better",
-            Self::NotShown => "no change shown",
-            Self::Worse => "worse",
-            Self::TooFewRounds => "too few rounds",
         }
     }
 }
@@ -97,40 +88,6 @@ impl Comparison {
     /// Did anything get worse, beyond the intervals?
     pub fn is_worse(&self) -> bool {
         self.rows.iter().any(|row| row.change() == Change::Worse)
-    }
-
-    /// As a table.
-    pub fn markdown(&self) -> String {
-        let mut text = "| case | variant | figure | before | after | difference | |\n".to_owned();
-        text.push_str("| --- | --- | --- | --: | --: | --: | --- |\n");
-        for row in &self.rows {
-            let (a, b, change) = (percent(row.a), percent(row.b), row.change().word());
-            let difference = row.difference.map(points).unwrap_or_default();
-            // Writing to a String cannot fail.
-            let _ = writeln!(
-                text,
-                "| {} | {} | {} | {a} | {b} | {difference} | {change} |",
-                row.case, row.variant, row.what
-            );
-        }
-        text.push_str(
-            "\nBefore and after: medians. Difference: of the means, in percentage points; its \
-             intervals hold all together in 95 of 100 comparisons.\n",
-        );
-        if !self.left_out.is_empty() {
-            let _ = writeln!(text, "\nIn one only: {}.", self.left_out.join("; "));
-        }
-        if !self.parameters.is_empty() {
-            let names = self.parameters.join(", ");
-            let _ = writeln!(
-                text,
-                "\nThe parameters {names} differ: the figures may differ by that alone."
-            );
-        }
-        if self.elsewhere {
-            text.push_str("\nThe machines or PostgreSQL's versions differ: so may the figures.\n");
-        }
-        text
     }
 }
 
@@ -265,19 +222,6 @@ fn versions(report: &Report) -> Vec<&str> {
     variants.map(|variant| variant.postgres.as_str()).collect()
 }
 
-fn percent(value: Estimate) -> String {
-    bracketed(value.median, value.low, value.high, " %")
-}
-
-fn points(value: Difference) -> String {
-    bracketed(value.mean, value.low, value.high, "")
-}
-
-fn bracketed(middle: f64, low: f64, high: f64, unit: &str) -> String {
-    let [middle, low, high] = [middle, low, high].map(|part| part * 100.0);
-    format!("{middle:+.2}{unit} [{low:+.2}, {high:+.2}]")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -312,17 +256,6 @@ mod tests {
         let same = compare(&old, &new).expect("one recipe");
         assert_eq!(same.rows[0].change(), Change::NotShown);
         assert!(!same.is_worse());
-        let text = same.markdown();
-        assert!(
-            text.contains("| all | sealed-256 | loss | +3.50 % ["),
-            "{text}"
-        );
-        assert!(
-            text.contains("| +5.00 % [+5.00, +5.00] | +1.50 ["),
-            "{text}"
-        );
-        assert!(text.contains("] | no change shown |\n"), "{text}");
-        assert!(!text.contains("differ:"), "{text}");
     }
 
     #[test]
@@ -391,9 +324,7 @@ mod tests {
         new.machine.cores = 64;
         let compared = compare(&old, &new).expect("one recipe");
         assert_eq!(compared.left_out, ["another, sealed-256"]);
-        let text = compared.markdown();
-        assert!(text.contains("In one only: another, sealed-256."), "{text}");
-        assert!(text.ends_with("so may the figures.\n"), "{text}");
+        assert!(compared.elsewhere);
     }
 
     #[test]
@@ -403,16 +334,10 @@ mod tests {
         new.parameters.insert("seconds".into(), 60.into());
         let same = compare(&old, &new).expect("one recipe");
         assert_eq!(same.parameters, Vec::<String>::new());
-        assert!(!same.markdown().contains("parameters"));
         new.parameters.insert("seconds".into(), 20.into());
         new.parameters.insert("wal_log_hints".into(), true.into());
         let compared = compare(&old, &new).expect("one recipe");
         assert_eq!(compared.parameters, ["seconds", "wal_log_hints"]);
-        let note =
-            "\nThe parameters seconds, wal_log_hints differ: the figures may differ by that \
-                    alone.\n";
-        let text = compared.markdown();
-        assert!(text.ends_with(note), "{text}");
     }
 
     #[test]

@@ -15,6 +15,9 @@ pub struct CompareArgs {
     /// Report that --json wrote after the change
     #[arg(value_name = "B.json")]
     pub after: PathBuf,
+    /// Print the table with all columns side by side, wider than 80 columns
+    #[arg(long)]
+    pub wide: bool,
 }
 
 /// Options of `report`.

@@ -50,7 +50,7 @@ fn form(is_wide: bool) -> Form {
 /// Two of them side by side: false if something got worse.
 pub fn compare(args: &CompareArgs) -> Result<bool, BenchError> {
     let comparison = compare::compare(&read(&args.before)?, &read(&args.after)?)?;
-    print(&comparison.markdown())?;
+    print(&report::comparison(&comparison, form(args.wide)))?;
     Ok(!comparison.is_worse())
 }
 

@@ -41,7 +41,7 @@ pub fn markdown(report: &Report, form: Form) -> String {
 }
 
 /// Returns a line with its end; in narrow form as many as it needs, indented from the second on.
-fn line(text: &str, indent: &str, form: Form) -> String {
+pub(super) fn line(text: &str, indent: &str, form: Form) -> String {
     let width = match form {
         Form::Narrow => narrow::WIDTH - indent.len(),
         Form::Wide => usize::MAX,
@@ -52,11 +52,17 @@ fn line(text: &str, indent: &str, form: Form) -> String {
 /// Returns a table below its title.
 fn titled(unescaped: &Table, form: Form) -> String {
     let escaped = escaped(unescaped);
-    let mut text = format!("\n## {}\n", escaped.title);
+    format!("\n## {}\n", escaped.title) + &body(&escaped, form)
+}
+
+/// Returns a table without its title; in narrow form as many as fit, below the names of cases. Its
+/// texts are escaped.
+pub(super) fn body(escaped: &Table, form: Form) -> String {
     if form == Form::Wide {
-        return text + "\n" + &table(&escaped);
+        return format!("\n{}", table(escaped));
     }
-    for case in narrow::by_case(&escaped) {
+    let mut text = String::new();
+    for case in narrow::by_case(escaped) {
         if !case.title.is_empty() {
             text += &format!("\n### {}\n", case.title);
         }
@@ -69,7 +75,7 @@ fn titled(unescaped: &Table, form: Form) -> String {
 }
 
 /// Returns the table with all its texts escaped.
-fn escaped(table: &Table) -> Table {
+pub(super) fn escaped(table: &Table) -> Table {
     let mut escaped = table.clone();
     escaped.title = escape(&table.title);
     for column in &mut escaped.columns {
@@ -116,7 +122,7 @@ fn sentence(text: &str) -> String {
 
 /// Neither markup nor control characters of terminals come through. Underscores within words mean
 /// nothing to Markdown, and names have many.
-fn escape(text: &str) -> String {
+pub(super) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     let mut letters = text.chars().peekable();
     let mut before = ' ';

@@ -6,6 +6,7 @@
 //! anywhere: it is escaped where it is written, never before.
 
 mod charts;
+mod comparison;
 mod html;
 mod markdown;
 mod narrow;
@@ -17,6 +18,7 @@ mod words;
 use crate::figures::{figures, Figure};
 use crate::model::{Case, Metric, Report};
 
+pub use comparison::comparison;
 pub use html::html;
 pub use markdown::{markdown, Form};
 
