@@ -103,7 +103,6 @@ mod tests {
     use std::process::{Command, Stdio};
     use std::sync::mpsc;
     use std::thread;
-    use std::time::{Duration, Instant};
 
     use super::*;
 
@@ -112,11 +111,12 @@ mod tests {
         let (done, worked) = mpsc::channel();
         let (end, ended) = mpsc::channel::<()>();
         let worker = thread::spawn(move || {
-            let start = Instant::now();
-            while start.elapsed() < Duration::from_millis(300) {
+            // Its own time, and not the clock's: other work may have the processors.
+            let mine = || ran(Path::new("/proc/thread-self"));
+            while mine().is_some_and(|worked| worked <= 0.1) {
                 std::hint::spin_loop();
             }
-            let _ = done.send(ran(Path::new("/proc/thread-self")));
+            let _ = done.send(mine());
             let _ = ended.recv();
         });
         let worked = worked.recv().expect("it works").expect("it ran");
@@ -124,7 +124,7 @@ mod tests {
         let spent = of_process(std::process::id()).expect("/proc is mounted");
         drop(end);
         worker.join().expect("it ends");
-        assert!(worked > 0.05 && spent.user_s + spent.system_s >= worked);
+        assert!(worked > 0.1 && spent.user_s + spent.system_s >= worked);
     }
 
     #[test]
