@@ -22,7 +22,7 @@ class Commands(PageCase):
         environment = {**base_environment(), "PATH": path, "PGSEAL_BENCH_LOCK": f"pgseal-bench-test-{os.getpid()}"}
         said = self.run_commands("".join(blocks), environment)
         # After one round no interval decides anything.
-        self.assertRegex(said, r"(?m)^\| scale 1, 1 connections \| sealed-256 \| loss \|.*\| too few rounds \|$")
+        self.assertRegex(said, r"(?m)^### scale 1, 1 connections$(?s:.*)^\| sealed-256, loss +\| +\| too few rounds \|$")
         made = {path.name for path in self.directory.iterdir()}
         self.assertEqual(made, {"before.json", "before.html", "before.md", "after.json"})
         self.assertEqual(json.loads((self.directory / "after.json").read_text())["recipe"], "readonly")
