@@ -33,15 +33,16 @@ help:
 	@echo 'make lint         formatting, clippy, shellcheck, tidy'
 	@echo 'make clean        remove what was built'
 
-# The command and the library, where `pgseal bindir` expects them; evaluator and benchmark beside the command. What wrappers run
+# The command and the library, where `pgseal bindir` expects them; evaluator, benchmark and proxy beside the command. What wrappers run
 # starts with every program of PostgreSQL: static, it needs no loader, and is not preloaded itself.
 build:
-	$(CARGO) build --release --locked -p pgseal -p pgseal-preload -p pgseal-evaluator -p pgseal-bench --lib --bin pgseal --bin pgseal-evaluator --bin pgseal-bench
+	$(CARGO) build --release --locked -p pgseal -p pgseal-preload -p pgseal-evaluator -p pgseal-bench -p pgseal-proxy --lib --bin pgseal --bin pgseal-evaluator --bin pgseal-bench --bin pgseal-proxy
 	$(CARGO) rustc --release --locked -p pgseal-wrapper --bin pgseal-twin -- -C target-feature=+crt-static
 	install -D -m 755 target/release/pgseal dist/bin/pgseal
 	install -D -m 755 target/release/pgseal-twin dist/bin/pgseal-twin
 	install -D -m 755 target/release/pgseal-evaluator dist/bin/pgseal-evaluator
 	install -D -m 755 target/release/pgseal-bench dist/bin/pgseal-bench
+	install -D -m 755 target/release/pgseal-proxy dist/bin/pgseal-proxy
 	install -D -m 644 target/release/libpgseal.so dist/lib/libpgseal.so
 
 # Built beside the tree's other products, once for each PostgreSQL; DESTDIR is PGXS's.

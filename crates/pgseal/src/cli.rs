@@ -72,7 +72,10 @@ pub enum Command {
     WalPut(WalPutArgs),
     /// Measure the cost of encryption on this machine
     #[command(disable_help_flag = true, disable_version_flag = true)]
-    Bench(BenchArgs),
+    Bench(ProgramArgs),
+    /// Encrypt and decrypt columns for any driver, before its server
+    #[command(disable_help_flag = true, disable_version_flag = true)]
+    Proxy(ProgramArgs),
     /// Pass a cluster's key to the library (which calls this)
     #[command(hide = true)]
     Unlock(UnlockArgs),
@@ -247,15 +250,11 @@ impl OldUnlockOptions {
     }
 }
 
-/// The arguments of `pgseal-bench`, which has its own help.
+/// The arguments of a program of its own, which has its own help.
 #[derive(Args)]
-pub struct BenchArgs {
-    /// A recipe and its options; --help lists them
-    #[arg(
-        value_name = "ARGUMENT",
-        trailing_var_arg = true,
-        allow_hyphen_values = true
-    )]
+pub struct ProgramArgs {
+    /// Arguments of the program; --help lists them
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     pub arguments: Vec<OsString>,
 }
 

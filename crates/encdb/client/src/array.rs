@@ -55,7 +55,7 @@ impl<T> Array<T> {
 
 impl<'a> Array<&'a [u8]> {
     /// Reads PostgreSQL's send format; elements are as they were sent.
-    pub(crate) fn decode(bytes: &'a [u8]) -> Result<Self, ClientError> {
+    pub fn decode(bytes: &'a [u8]) -> Result<Self, ClientError> {
         let mut rest = bytes;
         let array = Self::take(&mut rest).filter(|_| rest.is_empty());
         array.ok_or(ClientError::Array)
@@ -86,7 +86,7 @@ impl<'a> Array<&'a [u8]> {
 
 impl<T: AsRef<[u8]>> Array<T> {
     /// Appends PostgreSQL's send format, with elements of this type. Fails if it is too long.
-    pub(crate) fn encode(&self, oid: u32, into: &mut Vec<u8>) -> Result<(), ClientError> {
+    pub fn encode(&self, oid: u32, into: &mut Vec<u8>) -> Result<(), ClientError> {
         let length = |length: usize| i32::try_from(length).map_err(|_| ClientError::Array);
         into.extend_from_slice(&length(self.dimensions.len())?.to_be_bytes());
         let has_null = self.items.iter().any(Option::is_none);

@@ -112,6 +112,12 @@ pub fn type_by_name(name: &str) -> Option<Type> {
     }
 }
 
+/// Returns the name of the type whose cells hold values of this type.
+pub fn encrypted_name(ty: Type) -> &'static str {
+    let mut known = NAMES.iter().filter(|(_, known)| *known == ty);
+    known.next().map_or("", |(name, _)| name)
+}
+
 /// Returns the cell type of the values of a plain type of the server; none if there is none.
 pub(crate) fn plain_type(ty: &PgType) -> Option<Type> {
     let known = [
@@ -185,6 +191,7 @@ mod tests {
         for ty in Type::ALL {
             assert!(NAMES.iter().any(|(_, known)| *known == ty));
             assert_eq!(type_by_name(ty.name()), Some(ty));
+            assert_eq!(type_by_name(encrypted_name(ty)), Some(ty));
         }
         assert_eq!(type_by_name("enc_decimal"), Some(Type::Decimal));
         assert_eq!(type_by_name("decimal"), Some(Type::Decimal));

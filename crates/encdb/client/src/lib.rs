@@ -34,8 +34,8 @@ mod tls;
 
 pub use argument::{Argument, Resolver};
 pub use array::Array;
-pub use column::{type_by_name, Encrypted};
-pub use connect::{ConnectOptions, Target};
+pub use column::{encrypted_name, type_by_name, Encrypted};
+pub use connect::{ConnectOptions, Stream, Target};
 pub use error::ClientError;
 pub use evidence::{back_end_name, evidence_key, EvidenceError, Policy};
 pub use field::Field;

@@ -48,6 +48,17 @@ impl<'s> Statement<'s> {
         self.tokens.iter().copied()
     }
 
+    /// Returns the number of its parameters, each as often as it occurs.
+    pub fn parameters(&self) -> usize {
+        let is_one = |token: &Token<'_>| matches!(token, Token::Parameter);
+        self.tokens().filter(is_one).count()
+    }
+
+    /// Returns all of its names and key words, as the catalog has them.
+    pub fn names_in_order(&self) -> impl Iterator<Item = String> + '_ {
+        self.tokens().filter_map(name_of)
+    }
+
     /// Returns where the first of several statements ends: at a `;` outside of brackets, or at a
     /// backslash, which no statement has; none if neither comes.
     pub fn end(text: &str) -> Option<usize> {
@@ -90,7 +101,7 @@ impl<'s> Statement<'s> {
 
     /// Returns a name that begins as those of encdb's types, of arrays of them and of their
     /// functions do.
-    pub(crate) fn encrypted_type(&self) -> Option<String> {
+    pub fn encrypted_type(&self) -> Option<String> {
         let begins = |name: &String| {
             let name = name.strip_prefix('_').unwrap_or(name);
             name.starts_with("enc_") || matches!(name, "det_type" | "rnd_type")
@@ -100,7 +111,7 @@ impl<'s> Statement<'s> {
 
     /// Returns the key word of a statement that does not tell what its literals are for. That is
     /// in a body of code, in a statement that was prepared, or behind a procedure.
-    pub(crate) fn runs_code(&self) -> Option<&'static str> {
+    pub fn runs_code(&self) -> Option<&'static str> {
         let has = |word: &str| self.tokens().any(|token| is_word(token, word));
         let begins = |word: &str| {
             self.first_word()

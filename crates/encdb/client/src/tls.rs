@@ -15,12 +15,16 @@ use std::sync::Arc;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use tokio_postgres::config::SslMode;
+use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 pub use settings::take_settings;
 use verifier::{Names, Verifier};
 
+use crate::connect::Stream;
 use crate::ClientError;
 
 /// The protocol name (ALPN) that PostgreSQL 17 and later expect; older versions ignore it.
@@ -116,6 +120,36 @@ impl Tls {
         };
         config.alpn_protocols = vec![PROTOCOL.to_vec()];
         Ok(MakeRustlsConnect::new(config))
+    }
+}
+
+/// `SSLRequest`
+const REQUEST: [u8; 8] = [0, 0, 0, 8, 4, 210, 22, 47];
+
+impl Tls {
+    /// Asks a server for TLS and begins it. With `prefer`, a server that has none is spoken with
+    /// in clear.
+    pub async fn over(
+        &self,
+        mut stream: TcpStream,
+        host: &str,
+    ) -> Result<Box<dyn Stream>, ClientError> {
+        let failed = |error: std::io::Error| ClientError::Tls(error.to_string());
+        stream.write_all(&REQUEST).await.map_err(failed)?;
+        let answer = stream.read_u8().await.map_err(failed)?;
+        match (answer, self.mode()) {
+            (b'S', _) => {}
+            (b'N', SslMode::Prefer) => return Ok(Box::new(stream)),
+            _ => return Err(ClientError::Tls("the server has no TLS".to_owned())),
+        }
+        let mut connector = self.connector()?;
+        let refused = |text: String| ClientError::Tls(text);
+        let connect = MakeTlsConnect::<TcpStream>::make_tls_connect(&mut connector, host);
+        let connect = connect.map_err(|error| refused(error.to_string()))?;
+        let stream = connect.connect(stream).await;
+        Ok(Box::new(
+            stream.map_err(|error| refused(error.to_string()))?,
+        ))
     }
 }
 

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{ArgAction, Args, Subcommand};
-use pgseal_client::{from_hex, type_by_name, ColumnName, PublicKey, Type};
+use pgseal_client::{type_by_name, ColumnName, Type};
+use pgseal_options::EvidenceOptions;
 
 use super::until::parse_until;
 
@@ -97,52 +98,14 @@ pub struct ClientOptions {
     pub help: Option<bool>,
 }
 
-/// Whom to hand the keys to, and for how long.
+/// Which evaluators get the keys, and for how long.
 #[derive(Args)]
 pub struct TrustOptions {
-    /// Policy that says which evaluators get the keys, by their evidence
-    #[arg(
-        long,
-        value_name = "FILE",
-        env = "PGSEAL_POLICY",
-        required_unless_present = "accept",
-        conflicts_with = "accept"
-    )]
-    pub policy: Option<PathBuf>,
-    /// Instead of a policy: `software:KEY` trusts the evaluator that printed this key when it
-    /// started; `software` trusts any evaluator that answers
-    #[arg(long, value_name = "KIND", env = "PGSEAL_ACCEPT")]
-    pub accept: Option<Accept>,
-    /// AMD's certificates for the policy, concatenated in DER
-    #[arg(long, value_name = "FILE")]
-    pub amd_certificates: Option<PathBuf>,
-    /// Intel's collateral for the policy, in JSON
-    #[arg(long, value_name = "FILE")]
-    pub intel_collateral: Option<PathBuf>,
-    /// Hash of the rules that the evaluator must follow, as `connect` shows it [default: any]
-    #[arg(long, value_name = "HEX", env = "PGSEAL_ACCEPT_RULES")]
-    pub rules: Option<String>,
+    #[command(flatten)]
+    pub evidence: EvidenceOptions,
     /// End of the session: 8h, or a time
     #[arg(long, value_name = "TIME", default_value = "8h", value_parser = parse_until)]
     pub until: u64,
-}
-
-/// Ordinary processes: any, or that with a key.
-#[derive(Clone, Copy)]
-pub struct Accept(pub Option<PublicKey>);
-
-impl FromStr for Accept {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let refused = "give software, or software: and the 64 digits that the evaluator prints";
-        let key = text.strip_prefix("software").ok_or(refused)?;
-        let Some(key) = key.strip_prefix(':') else {
-            return key.is_empty().then_some(Self(None)).ok_or(refused);
-        };
-        let key = from_hex(key).and_then(|key| key.as_slice().try_into().ok());
-        Ok(Self(Some(PublicKey(key.ok_or(refused)?))))
-    }
 }
 
 #[derive(Args)]

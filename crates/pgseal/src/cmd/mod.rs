@@ -1,7 +1,7 @@
 //! The subcommands, one file each.
 
 pub mod audit;
-mod bench;
+mod beside;
 pub mod bindir;
 pub mod client;
 pub mod clone;
@@ -21,13 +21,15 @@ mod wal_put;
 use std::process::ExitCode;
 
 use pgseal_keys::exit::Failure;
+use pgseal_wrapper::launch;
 
 use crate::cli::{Command, KeyCommand, ReceiverCommand};
 
 /// Does what the command line says.
 pub fn run(command: Command) -> Result<ExitCode, Failure> {
     match command {
-        Command::Bench(args) => Err(bench::run(&args.arguments)),
+        Command::Bench(args) => Err(beside::run(launch::BENCH, &args.arguments)),
+        Command::Proxy(args) => Err(beside::run(launch::PROXY, &args.arguments)),
         Command::Bindir(args) => bindir::run(&args),
         Command::Client(command) => client::run(command),
         Command::Clone(args) => clone::run(args),

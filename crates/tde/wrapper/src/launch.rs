@@ -28,6 +28,8 @@ use crate::supervise;
 pub const WRAPPER: &str = "pgseal-twin";
 /// The name of the program behind `pgseal bench`, which lies beside pgseal.
 pub const BENCH: &str = "pgseal-bench";
+/// The name of the program behind `pgseal proxy`, which lies beside pgseal.
+pub const PROXY: &str = "pgseal-proxy";
 const LIBRARY: &str = file::LIBRARY.as_str();
 const LIBRARY_PATH: &str = variable::LIBRARY.as_str();
 const PROGRAM_PATH: &str = variable::COMMAND.as_str();
@@ -80,7 +82,7 @@ impl Exit for LaunchError {
 /// ours.
 pub fn pgseal() -> Result<PathBuf, LaunchError> {
     let myself = env::current_exe().map_err(LaunchError::Myself)?;
-    let others = [WRAPPER, BENCH].map(OsStr::new);
+    let others = [WRAPPER, BENCH, PROXY].map(OsStr::new);
     if others.iter().any(|name| myself.file_name() == Some(name)) {
         return Ok(myself.with_file_name("pgseal"));
     }

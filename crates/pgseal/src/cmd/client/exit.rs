@@ -1,9 +1,7 @@
 //! The exit codes of `pgseal client`.
 
-use std::io::ErrorKind;
-
-use pgseal_client::{ClientError, IdentityFileError, ListError};
 use pgseal_keys::exit::{Code, Exit};
+use pgseal_options::exit::{of_identity, of_session};
 
 use super::ClientFailure;
 
@@ -14,68 +12,8 @@ impl Exit for ClientFailure {
             Self::Identity(error) => of_identity(error),
             Self::Output(error) => error.code(),
             Self::Io(_) => Code::Io,
-            Self::Not(..) | Self::Policy(_) | Self::Script(_) => Code::Usage,
+            Self::Evidence(error) => error.code(),
+            Self::Not(..) | Self::Script(_) => Code::Usage,
         }
-    }
-}
-
-fn of_identity(error: &IdentityFileError) -> Code {
-    match error {
-        IdentityFileError::Read(_, error) if error.kind() == ErrorKind::NotFound => Code::KeyFile,
-        IdentityFileError::Read(..) | IdentityFileError::Write(..) => Code::Io,
-        IdentityFileError::Exists(_) | IdentityFileError::TooLong(_) => Code::Usage,
-        IdentityFileError::Open(_) | IdentityFileError::Text(..) => Code::KeyFile,
-    }
-}
-
-fn of_list(error: &ListError) -> Code {
-    match error {
-        ListError::Name
-        | ListError::Plain(..)
-        | ListError::NotPlain(_)
-        | ListError::Literal(_)
-        | ListError::Code(_) => Code::Usage,
-        _ => Code::NotGuaranteed,
-    }
-}
-
-fn of_session(error: &ClientError) -> Code {
-    match error {
-        ClientError::Server(error) if error.code().is_none() => Code::Io,
-        ClientError::Random(_) | ClientError::Tls(_) => Code::Io,
-        ClientError::Server(_)
-        | ClientError::NotAllowed(_)
-        | ClientError::KeyExists(_)
-        | ClientError::RevocationNotKept
-        | ClientError::Message(_)
-        | ClientError::Refused { .. } => Code::Refused,
-        ClientError::Line(_, error) => of_session(error),
-        ClientError::NotInstalled => Code::NotSealed,
-        ClientError::Evidence(_) => Code::NotGuaranteed,
-        ClientError::List(error) => of_list(error),
-        ClientError::NoKey(_)
-        | ClientError::KeyRefused(..)
-        | ClientError::OpensOnly(_)
-        | ClientError::NoKeyOfCell(_)
-        | ClientError::NoLegacyKey
-        | ClientError::Cell(_) => Code::WrongKey,
-        ClientError::Connection(_)
-        | ClientError::Value(_)
-        | ClientError::Arguments { .. }
-        | ClientError::NotEncrypted(_)
-        | ClientError::NotPlain(_)
-        | ClientError::ParameterMixed(_)
-        | ClientError::WhichType(_)
-        | ClientError::Array
-        | ClientError::Copy
-        | ClientError::CopyEscape
-        | ClientError::CopyFields { .. }
-        | ClientError::ColumnArray(_)
-        | ClientError::ColumnMixed { .. }
-        | ClientError::PlainColumn(_)
-        | ClientError::ParameterType { .. }
-        | ClientError::ColumnType { .. }
-        | ClientError::NotTheOwner
-        | ClientError::Grant(_) => Code::Usage,
     }
 }

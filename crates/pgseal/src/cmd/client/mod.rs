@@ -12,7 +12,6 @@ mod script;
 mod sql;
 mod value;
 
-use std::fs;
 use std::future::Future;
 use std::io::{self, Read, Write};
 use std::process::ExitCode;
@@ -22,14 +21,15 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use pgseal_client::tokio_postgres::Client;
 use pgseal_client::{
     from_hex, ClientError, ConnectOptions, Identity, IdentityFile, IdentityFileError, OwnersList,
-    Policy, PolicyError, Resolver, Serial, Session, SessionOptions, Target,
+    Resolver, Serial, Session, SessionOptions, Target,
 };
 use pgseal_keys::exit::Failure;
+use pgseal_options::EvidenceError;
 use zeroize::Zeroizing;
 
 use crate::cli::client::{
-    Accept, ClientColumnCommand, ClientCommand, ClientGrantCommand, ClientKeyCommand,
-    ClientOptions, TrustOptions,
+    ClientColumnCommand, ClientCommand, ClientGrantCommand, ClientKeyCommand, ClientOptions,
+    TrustOptions,
 };
 use crate::output::OutputError;
 
@@ -44,8 +44,8 @@ pub enum ClientFailure {
     Output(#[from] OutputError),
     #[error("the runtime cannot be started, or a file or standard input fails: {0}")]
     Io(#[from] io::Error),
-    #[error("the policy cannot be used: {0}")]
-    Policy(#[from] PolicyError),
+    #[error(transparent)]
+    Evidence(#[from] EvidenceError),
     #[error("{0:?} is not {1}")]
     Not(String, &'static str),
     #[error("{0}")]
@@ -133,7 +133,7 @@ impl ClientOptions {
         key: Option<&String>,
         restores: bool,
     ) -> Result<Session, ClientFailure> {
-        let (file, policy) = (self.file()?, trust.policy()?);
+        let (file, policy) = (self.file()?, trust.evidence.policy()?);
         let options = SessionOptions {
             lifetime: Duration::from_secs(trust.until.saturating_sub(now())),
             list: file.kept.database(&self.database()?),
@@ -185,31 +185,6 @@ impl ClientOptions {
             }
             kept => Ok(kept?),
         }
-    }
-}
-
-impl TrustOptions {
-    fn policy(&self) -> Result<Policy, ClientFailure> {
-        let text = match &self.policy {
-            Some(path) => fs::read_to_string(path)?,
-            None => String::new(),
-        };
-        let mut policy = match &self.accept {
-            Some(Accept(None)) => Policy::software(),
-            Some(Accept(Some(key))) => Policy::software_of(*key),
-            None => Policy::parse(&text)?,
-        };
-        if let Some(path) = &self.amd_certificates {
-            policy = policy.amd(fs::read(path)?);
-        }
-        if let Some(path) = &self.intel_collateral {
-            policy = policy.intel(fs::read_to_string(path)?);
-        }
-        let Some(rules) = &self.rules else {
-            return Ok(policy);
-        };
-        let hash = bytes(rules).ok_or_else(|| not(rules, "a hash of 64 hexadecimal digits"))?;
-        Ok(policy.rules(hash))
     }
 }
 

@@ -1,5 +1,5 @@
-//! `pgseal bench`: starts the program that measures, which is installed beside this one. Its exit
-//! codes are its own.
+//! Subcommands that are programs of their own, installed beside this one: `pgseal bench` and
+//! `pgseal proxy`. Their help and their exit codes are their own.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
@@ -9,7 +9,7 @@ use std::process::Command;
 use pgseal_keys::exit::{Code, Exit, Failure};
 use pgseal_wrapper::launch::{self, LaunchError};
 
-/// The program that measures is not there.
+/// The program is not there.
 #[derive(Debug, thiserror::Error)]
 #[error("{0} is not installed: build it with `make build`, and install it beside pgseal")]
 struct NotInstalled(PathBuf);
@@ -20,10 +20,10 @@ impl Exit for NotInstalled {
     }
 }
 
-/// Becomes the program; returns only if that fails.
-pub fn run(arguments: &[OsString]) -> Failure {
+/// Becomes the program of this name; returns only if that fails.
+pub fn run(name: &str, arguments: &[OsString]) -> Failure {
     let program = match launch::pgseal() {
-        Ok(pgseal) => pgseal.with_file_name(launch::BENCH),
+        Ok(pgseal) => pgseal.with_file_name(name),
         Err(error) => return error.into(),
     };
     if !program.exists() {

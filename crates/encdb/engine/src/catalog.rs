@@ -1,0 +1,295 @@
+//! The columns and functions that are encrypted, as the rewriting of statements needs them.
+//!
+//! The owner's list decides. What the server says is added to it and never takes anything away: a
+//! server that lies makes the engine seal or refuse more, not less.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use pgseal_client::{encrypted_name, type_by_name, ColumnName, Statement, Type};
+
+/// The cells that a column, or anything of its type, holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cells {
+    /// The type of the values; none for `det_type` and `rnd_type`, which hold any.
+    pub ty: Option<Type>,
+    /// Whether each value is an array of cells.
+    pub is_array: bool,
+    /// Whether the column is of a composite or a range with cells in it, which are not followed.
+    pub is_mixed: bool,
+    /// The name of the data key that seals.
+    pub keyname: Arc<str>,
+}
+
+impl Cells {
+    /// Returns the cells of a type by the server's name, `enc_text` or `enc_text[]`; none for a
+    /// plain type.
+    pub fn by_type(name: &str, keyname: &Arc<str>) -> Option<Self> {
+        let named = name.strip_prefix('_').unwrap_or(name);
+        let element = named.trim_end_matches("[]");
+        let is_any = matches!(element, "det_type" | "rnd_type");
+        if !is_any && !element.starts_with("enc_") {
+            return None;
+        }
+        let ty = type_by_name(element);
+        (is_any || ty.is_some()).then(|| Self {
+            ty,
+            is_array: element.len() < name.len(), // `enc_text[]`, or `_enc_text`
+            is_mixed: false,
+            keyname: Arc::clone(keyname),
+        })
+    }
+
+    /// Returns the cells of a column of a composite or a range.
+    pub fn mixed(keyname: &Arc<str>) -> Self {
+        Self {
+            ty: None,
+            is_array: false,
+            is_mixed: true,
+            keyname: Arc::clone(keyname),
+        }
+    }
+
+    /// Returns the name of the type of one cell; none for cells of any type.
+    pub(crate) fn type_name(&self) -> Option<&'static str> {
+        self.ty.map(encrypted_name)
+    }
+
+    /// Returns the cells of one element of an array.
+    pub(crate) fn element(&self) -> Self {
+        Self {
+            is_array: false,
+            ..self.clone()
+        }
+    }
+
+    /// Returns arrays of such cells.
+    pub(crate) fn array(&self) -> Self {
+        Self {
+            is_array: true,
+            ..self.clone()
+        }
+    }
+
+    /// Returns cells of another type under the same key.
+    pub(crate) fn of(&self, ty: Type) -> Self {
+        Self {
+            ty: Some(ty),
+            is_array: false,
+            is_mixed: false,
+            keyname: Arc::clone(&self.keyname),
+        }
+    }
+}
+
+/// A table with encrypted columns.
+#[derive(Clone, Debug)]
+struct Table {
+    schema: String,
+    columns: Columns,
+    /// Those that the owner's list has: the server's word changes nothing of them.
+    listed: Columns,
+}
+
+/// The encrypted columns of one table, by name.
+pub(crate) type Columns = HashMap<String, Cells>;
+
+/// A table that a statement defines, with its encrypted columns.
+#[derive(Clone, Debug)]
+pub struct Definition {
+    /// Its schema; empty: the one that the search path gives
+    pub schema: String,
+    /// Its name
+    pub table: String,
+    /// Its encrypted columns
+    pub columns: HashMap<String, Cells>,
+}
+
+/// The columns, functions and types of one database that are encrypted.
+#[derive(Clone, Debug)]
+pub struct Catalog {
+    tables: HashMap<String, Vec<Table>>,
+    functions: HashMap<String, Vec<Vec<Option<Cells>>>>,
+    types: HashMap<u32, Cells>,
+    oids: HashMap<(Type, bool), u32>,
+    mixed: HashSet<String>,
+    default_key: Arc<str>,
+}
+
+impl Catalog {
+    /// Makes an empty catalog. `default_key` seals where no column names another key.
+    pub fn new(default_key: &str) -> Self {
+        Self {
+            tables: HashMap::new(),
+            functions: HashMap::new(),
+            types: HashMap::new(),
+            oids: HashMap::new(),
+            mixed: HashSet::new(),
+            default_key: default_key.into(),
+        }
+    }
+
+    /// Returns the name of the key that seals where no column names another one.
+    pub fn default_key(&self) -> &Arc<str> {
+        &self.default_key
+    }
+
+    /// Whether nothing is encrypted.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.tables.is_empty() && self.functions.is_empty()
+    }
+
+    /// Adds a column that the server calls encrypted.
+    pub fn add_column(&mut self, name: &ColumnName, cells: Cells) {
+        let table = self.table_mut(&name.schema, &name.table);
+        table.columns.insert(name.column.clone(), cells);
+    }
+
+    /// Adds a column of the owner's list.
+    pub fn add_listed(&mut self, name: &ColumnName, cells: Cells) {
+        let table = self.table_mut(&name.schema, &name.table);
+        table.listed.insert(name.column.clone(), cells);
+    }
+
+    /// Adds what a statement defines.
+    pub(crate) fn define(&mut self, definition: Definition) {
+        let table = self.table_mut(&definition.schema, &definition.table);
+        table.columns.extend(definition.columns);
+    }
+
+    fn table_mut(&mut self, schema: &str, table: &str) -> &mut Table {
+        let tables = self.tables.entry(table.to_owned()).or_default();
+        let at = tables.iter().position(|known| known.schema == schema);
+        let at = at.unwrap_or_else(|| {
+            tables.push(Table {
+                schema: schema.to_owned(),
+                columns: Columns::new(),
+                listed: Columns::new(),
+            });
+            tables.len() - 1
+        });
+        &mut tables[at]
+    }
+
+    /// Adds a function of which some arguments are encrypted; the others are `None`.
+    pub fn add_function(&mut self, name: &str, arguments: Vec<Option<Cells>>) {
+        let known = self.functions.entry(name.to_owned()).or_default();
+        known.push(arguments);
+    }
+
+    /// Adds one of encdb's own types, or an array of one, by the server's OID.
+    pub fn add_own_type(&mut self, oid: u32, cells: Cells) {
+        if let Some(ty) = cells.ty {
+            self.oids.insert((ty, cells.is_array), oid);
+        }
+        self.add_type(oid, cells);
+    }
+
+    /// Adds a type by the server's OID. Results of this type are opened.
+    pub fn add_type(&mut self, oid: u32, cells: Cells) {
+        self.types.insert(oid, cells);
+    }
+
+    /// Returns the cells that a type of this OID holds; none for a plain type.
+    pub(crate) fn type_of(&self, oid: u32) -> Option<&Cells> {
+        self.types.get(&oid)
+    }
+
+    /// Returns the OIDs of all types that hold cells.
+    pub(crate) fn type_oids(&self) -> impl Iterator<Item = u32> + '_ {
+        self.types.keys().copied()
+    }
+
+    /// Returns the OID of encdb's type of these cells; 0 if it is not known.
+    pub(crate) fn oid_of(&self, cells: &Cells) -> u32 {
+        let known = cells.ty.and_then(|ty| self.oids.get(&(ty, cells.is_array)));
+        known.copied().unwrap_or_default()
+    }
+
+    /// Returns the encrypted columns of a table. Without a schema, the tables of this name in all
+    /// schemas are one: which of them the server finds is the server's word. A table that was
+    /// defined without a schema is one of any.
+    pub(crate) fn table(&self, schema: &str, table: &str) -> Option<Columns> {
+        let found = self.tables.get(table)?;
+        let is_it =
+            |known: &&Table| schema.is_empty() || known.schema.is_empty() || known.schema == schema;
+        let mut all: Vec<&Table> = found.iter().filter(is_it).collect();
+        if all.is_empty() {
+            // The schema may be a new name of one that is known.
+            all = found.iter().collect();
+        }
+        let shown = all.iter().flat_map(|table| &table.columns);
+        let listed = all.iter().flat_map(|table| &table.listed);
+        let columns = shown.chain(listed);
+        let columns: Columns = columns
+            .map(|(name, cells)| (name.clone(), cells.clone()))
+            .collect();
+        (!columns.is_empty()).then_some(columns)
+    }
+
+    /// Returns what the arguments of the functions of this name are.
+    pub(crate) fn function(&self, name: &str) -> &[Vec<Option<Cells>>] {
+        self.functions.get(name).map_or(&[], Vec::as_slice)
+    }
+
+    /// Adds the name of a type or function that has something encrypted in it: a domain, a
+    /// composite, a range, or a function that gives cells.
+    pub fn add_mixed(&mut self, name: &str) {
+        self.mixed.insert(name.to_owned());
+    }
+
+    /// Whether something of this name has cells in it, which are not followed.
+    pub(crate) fn is_mixed(&self, name: &str) -> bool {
+        let element = name.strip_prefix('_').unwrap_or(name);
+        self.mixed.contains(element) || self.tables.contains_key(element)
+    }
+
+    /// Whether a statement has a name that is encrypted: a table, a function or a type. One that
+    /// has none is none of the engine's business.
+    pub fn concerns(&self, statement: &Statement<'_>) -> bool {
+        statement.encrypted_type().is_some()
+            || self.tables.keys().any(|name| statement.names(name))
+            || self.functions.keys().any(|name| statement.names(name))
+            || self.mixed.iter().any(|name| statement.names(name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types_are_known_by_the_servers_names() {
+        let key = Arc::from("k");
+        let by = |name: &str| Cells::by_type(name, &key);
+        let text = by("enc_text").expect("a type of encdb");
+        assert_eq!((text.ty, text.is_array), (Some(Type::Text), false));
+        let texts = by("enc_text[]").expect("an array of it");
+        assert_eq!(texts, text.array());
+        assert_eq!(texts.element(), text);
+        assert_eq!(by("rnd_type").map(|cells| cells.ty), Some(None));
+        for plain in ["text", "int4", "enc_nothing", "text[]", ""] {
+            assert_eq!(by(plain), None, "{plain}");
+        }
+    }
+
+    #[test]
+    fn a_table_without_its_schema_is_every_table_of_its_name() {
+        let mut catalog = Catalog::new("k");
+        let cells = |ty: &str| Cells::by_type(ty, &Arc::from("k")).expect("a type of encdb");
+        for (name, ty) in [("a.t.c", "enc_text"), ("b.t.d", "enc_int4")] {
+            catalog.add_column(&name.parse().expect("a name"), cells(ty));
+        }
+        assert_eq!(catalog.table("", "t").map(|found| found.len()), Some(2));
+        assert_eq!(catalog.table("b", "t").map(|found| found.len()), Some(1));
+        assert_eq!(catalog.table("c", "t").map(|found| found.len()), Some(2));
+        for (sql, concerns) in [
+            ("SELECT * FROM t", true),
+            ("SELECT * FROM \"t\"", true),
+            ("SELECT 't' FROM u", false),
+            ("SELECT NULL::enc_int4", true),
+        ] {
+            assert_eq!(catalog.concerns(&Statement::new(sql)), concerns, "{sql}");
+        }
+    }
+}

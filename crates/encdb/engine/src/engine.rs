@@ -1,0 +1,304 @@
+//! One connection of a driver, from its first byte to its last.
+//!
+//! States: the start, in which everything passes (passwords too, which are between driver and
+//! server), the opening of the owner's session, and the relay of statements.
+
+use std::sync::Arc;
+
+use pgseal_client::{ClientError, Session, Type};
+use pgseal_value::Value;
+
+use crate::catalog::Catalog;
+use crate::opening::{Opened, Opening, Owner};
+use crate::refusal::Refusal;
+use crate::relay::{Relay, RelayError, Settings};
+use crate::values::Keys;
+use crate::wire::{self, Frame, Frames, MessageError, Reader};
+use crate::Seal;
+
+/// Why a connection ends.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    /// A side does not speak the protocol.
+    #[error(transparent)]
+    Relay(#[from] RelayError),
+    /// The owner's session cannot be opened; the driver was told.
+    #[error("the owner's session cannot be opened: {0}")]
+    Opening(#[source] ClientError),
+    /// The driver wants to replicate.
+    #[error("a replication connection is not followed; the driver was told")]
+    Replication,
+    /// No owner is known for the database.
+    #[error("there is no identity for database {0}; the driver was told")]
+    Owner(String),
+}
+
+/// Finds the owner of a connection by the role and the database of its start.
+pub trait Owners {
+    /// Returns the owner, whose session is opened; none refuses the connection.
+    fn owner(&self, user: &str, database: &str) -> Option<Owner>;
+}
+
+/// One connection.
+pub struct Engine {
+    owners: Arc<dyn Owners + Send + Sync>,
+    state: State,
+    to_driver: Vec<u8>,
+    to_server: Vec<u8>,
+}
+
+/// The longest start packet that PostgreSQL takes, in bytes.
+const MAX_START: usize = 10_000;
+/// The bytes of a driver that wait while it is not let in yet.
+const MAX_WAITING: usize = 64 << 10;
+
+enum State {
+    /// The driver has sent a part of its start packet.
+    Start(Vec<u8>),
+    /// The server has not been ready yet.
+    Login(Box<Login>),
+    /// The owner's session is being opened.
+    Opening(Box<Login>, Box<Opening>),
+    /// Statements are relayed.
+    Open(Box<Relay>),
+}
+
+/// A connection that is not ready for queries yet.
+struct Login {
+    owner: Owner,
+    driver: Frames,
+    server: Frames,
+    settings: Settings,
+    /// The server's first `ReadyForQuery`
+    ready: Vec<u8>,
+}
+
+impl Engine {
+    /// Makes the engine of a new connection.
+    pub fn new(owners: Arc<dyn Owners + Send + Sync>) -> Self {
+        Self {
+            owners,
+            state: State::Start(Vec::new()),
+            to_driver: Vec::new(),
+            to_server: Vec::new(),
+        }
+    }
+
+    /// Whether bytes of the driver can be taken now. They wait while the session is opened.
+    pub fn takes_driver(&self) -> bool {
+        match &self.state {
+            State::Opening(..) => false,
+            State::Login(login) => login.driver.len() < MAX_WAITING,
+            State::Start(_) | State::Open(_) => true,
+        }
+    }
+
+    /// Takes bytes that the driver sent.
+    pub fn from_driver(&mut self, bytes: &[u8]) -> Result<(), EngineError> {
+        match &mut self.state {
+            State::Start(packet) => {
+                packet.extend_from_slice(bytes);
+                self.start()
+            }
+            State::Login(login) => {
+                login.driver.add(bytes);
+                self.passwords()
+            }
+            State::Opening(login, _) => {
+                login.driver.add(bytes);
+                Ok(())
+            }
+            State::Open(relay) => Ok(relay.from_driver(bytes)?),
+        }
+    }
+
+    /// Takes bytes that the server sent.
+    pub fn from_server(&mut self, bytes: &[u8]) -> Result<(), EngineError> {
+        match &mut self.state {
+            State::Start(_) => Ok(()),
+            State::Login(login) => {
+                login.server.add(bytes);
+                self.login()
+            }
+            State::Opening(..) => self.advance(bytes),
+            State::Open(relay) => Ok(relay.from_server(bytes)?),
+        }
+    }
+
+    /// Takes what is to be sent to the driver.
+    pub fn take_for_driver(&mut self) -> Vec<u8> {
+        let mut out = std::mem::take(&mut self.to_driver);
+        if let State::Open(relay) = &mut self.state {
+            out.extend(relay.take_for_driver());
+        }
+        out
+    }
+
+    /// Takes what is to be sent to the server.
+    pub fn take_for_server(&mut self) -> Vec<u8> {
+        let mut out = std::mem::take(&mut self.to_server);
+        if let State::Open(relay) = &mut self.state {
+            out.extend(relay.take_for_server());
+        }
+        out
+    }
+
+    /// Looks into the start packet: whose connection this is. Nothing behind it is sent yet.
+    fn start(&mut self) -> Result<(), EngineError> {
+        let State::Start(packet) = &self.state else {
+            return Ok(());
+        };
+        let Some(length) = packet.first_chunk().map(|it| u32::from_be_bytes(*it)) else {
+            return Ok(());
+        };
+        let length = usize::try_from(length).unwrap_or(usize::MAX);
+        if !(8..=MAX_START).contains(&length) {
+            return Err(RelayError::from(MessageError(0)).into());
+        }
+        let Some((packet, rest)) = packet.split_at_checked(length) else {
+            return Ok(());
+        };
+        let start = wire::start(packet)?;
+        if start.replicates {
+            let text = "a replication connection is not followed: connect to the server itself";
+            self.to_driver.extend(wire::error("0A000", text));
+            return Err(EngineError::Replication);
+        }
+        let Some(owner) = self.owners.owner(&start.user, &start.database) else {
+            let text = "pgseal has no identity for this database: see its configuration";
+            self.to_driver.extend(wire::error("28000", text));
+            return Err(EngineError::Owner(start.database));
+        };
+        self.to_server.extend_from_slice(packet);
+        let mut driver = Frames::default();
+        driver.add(rest);
+        self.state = State::Login(Box::new(Login {
+            owner,
+            driver,
+            server: Frames::default(),
+            settings: Settings::default(),
+            ready: Vec::new(),
+        }));
+        self.passwords()
+    }
+
+    /// Passes passwords, which are between driver and server. Whatever else the driver has sent
+    /// waits.
+    fn passwords(&mut self) -> Result<(), EngineError> {
+        let State::Login(login) = &mut self.state else {
+            return Ok(());
+        };
+        while login.driver.peek() == Some(b'p') {
+            match login.driver.next(|_| true).map_err(RelayError::from)? {
+                Some(Frame::Message(message)) => self.to_server.extend(message),
+                _ => return Ok(()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Passes what the server says up to its first `ReadyForQuery`, and begins the opening.
+    fn login(&mut self) -> Result<(), EngineError> {
+        let State::Login(login) = &mut self.state else {
+            return Ok(());
+        };
+        while let Some(frame) = login.server.next(|_| true).map_err(RelayError::from)? {
+            let Frame::Message(message) = frame else {
+                continue;
+            };
+            match message[0] {
+                b'Z' => {
+                    login.ready = message;
+                    return self.begin();
+                }
+                b'S' => {
+                    let mut reader = Reader::new(&message);
+                    login.settings.set(reader.string()?, reader.string()?);
+                    self.to_driver.extend(message);
+                }
+                _ => self.to_driver.extend(message),
+            }
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self) -> Result<(), EngineError> {
+        let state = std::mem::replace(&mut self.state, State::Start(Vec::new()));
+        let State::Login(mut login) = state else {
+            return Ok(());
+        };
+        let opening = Opening::new(login.owner.clone());
+        let rest = login.server.take_rest();
+        self.state = State::Opening(login, Box::new(opening));
+        self.advance(&rest)
+    }
+
+    fn advance(&mut self, bytes: &[u8]) -> Result<(), EngineError> {
+        let State::Opening(login, opening) = &mut self.state else {
+            return Ok(());
+        };
+        let (out, ended) = opening.advance(bytes);
+        self.to_server.extend(out);
+        let Some(ended) = ended else {
+            return Ok(());
+        };
+        let has_none = login.owner.list.columns().next().is_none();
+        let (catalog, keys): (Catalog, Arc<dyn Keys + Send + Sync>) = match ended {
+            Ok(Opened { session, catalog }) => (catalog, Arc::new(SessionKeys(session))),
+            Err(ClientError::NotInstalled) if has_none => (Catalog::new(""), Arc::new(NoKeys)),
+            Err(error) => {
+                self.to_driver
+                    .extend(wire::error("PE009", &error.to_string()));
+                return Err(EngineError::Opening(error));
+            }
+        };
+        self.to_driver.extend_from_slice(&login.ready);
+        let relay = Relay::new(Arc::new(catalog), keys);
+        let mut relay = Box::new(relay.with_settings(login.settings));
+        relay.from_driver(&login.driver.take_rest())?;
+        self.state = State::Open(relay);
+        Ok(())
+    }
+}
+
+/// The keys where encdb is not installed and the owner knows of nothing encrypted.
+struct NoKeys;
+
+impl Seal for NoKeys {
+    fn seal(&self, _: &str, _: &Value) -> Result<Vec<u8>, Refusal> {
+        Err(Refusal::Client(ClientError::NotInstalled))
+    }
+}
+
+impl Keys for NoKeys {
+    fn open(&self, _: Option<Type>, _: &[u8]) -> Result<Value, Refusal> {
+        Err(Refusal::Client(ClientError::NotInstalled))
+    }
+}
+
+/// The data keys of an open session.
+struct SessionKeys(Session);
+
+impl Seal for SessionKeys {
+    fn seal(&self, keyname: &str, value: &Value) -> Result<Vec<u8>, Refusal> {
+        let mut cell = Vec::with_capacity(64);
+        self.0.keys().seal(keyname, value, &mut cell)?;
+        Ok(cell)
+    }
+}
+
+impl Keys for SessionKeys {
+    fn open(&self, ty: Option<Type>, cell: &[u8]) -> Result<Value, Refusal> {
+        let keys = self.0.keys();
+        Ok(match ty {
+            Some(ty) => keys.open_as(ty, cell)?,
+            None => keys.open(cell)?,
+        })
+    }
+}
+
+impl From<MessageError> for EngineError {
+    fn from(error: MessageError) -> Self {
+        Self::Relay(error.into())
+    }
+}

@@ -1,0 +1,33 @@
+//! The engine between a driver and its server, by which an application that knows nothing of encdb
+//! works with encrypted columns. The crate does no input or output.
+//!
+//! [`analyze`] reads a statement: it seals literals, and tells what each parameter is for, by the
+//! [`Catalog`] that the owner's list gives.
+//!
+//! Invariants:
+//! 1. A literal or parameter leaves in clear only if what it meets is certainly plain. What cannot
+//!    be decided is a [`Refusal`], and nothing is sent.
+//! 2. The server's word adds to the catalog and takes nothing away.
+//! 3. No refusal holds a value.
+
+#![forbid(unsafe_code)]
+
+mod catalog;
+mod engine;
+mod opening;
+mod refusal;
+mod relay;
+mod sql;
+mod values;
+mod wire;
+
+pub use catalog::{Catalog, Cells};
+pub use engine::{Engine, EngineError, Owners};
+pub use opening::{Opened, Opening, Owner};
+pub use refusal::Refusal;
+pub use relay::{Relay, RelayError};
+pub use sql::{
+    analyze, converted, hexadecimal, value_of_text, Analysis, Cast, Parameter, PreparedByName, Seal,
+};
+pub use values::Keys;
+pub use wire::{FrameError, MessageError};

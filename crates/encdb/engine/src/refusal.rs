@@ -1,0 +1,113 @@
+//! Why a statement is not sent. Each has the SQLSTATE that PostgreSQL would give, and says how to
+//! write the statement. None holds a value.
+
+use pgseal_client::ClientError;
+use pgseal_value::{Type, ValueError};
+
+/// Why a statement is not sent.
+#[derive(Debug, thiserror::Error)]
+pub enum Refusal {
+    /// A literal or parameter is in an expression whose value meets an encrypted column.
+    #[error(
+        "an encrypted value meets an expression with a literal or a parameter, which the server \
+         would see: give the value of the whole expression as one parameter; nothing was sent"
+    )]
+    Expression,
+    /// Nothing tells what a literal or parameter is for.
+    #[error(
+        "nothing tells whether a literal or a parameter of this statement ({0}) is for an \
+         encrypted column: cast it to its type, such as $1::enc_text; nothing was sent"
+    )]
+    Undecided(&'static str),
+    /// A body of code, which is a literal to the parser.
+    #[error(
+        "nothing tells what {0} does with the literals in it, and the database has encrypted \
+         columns: run it with psql as a user who knows that none is a secret; nothing was sent"
+    )]
+    Code(&'static str),
+    /// `INSERT` without a list of columns.
+    #[error(
+        "INSERT into table {0}, which has encrypted columns, does not name its columns, and only \
+         the server knows their order: name them; nothing was sent"
+    )]
+    NoColumns(String),
+    /// A parameter that is plain in one use and encrypted in another.
+    #[error(
+        "parameter ${0} is for an encrypted column and for something else: write two parameters; \
+         nothing was sent"
+    )]
+    TwoUses(usize),
+    /// A literal of a kind that its column does not take.
+    #[error("a literal is not of the type of its encrypted column: write it as {0}")]
+    LiteralType(&'static str),
+    /// A literal for a column of any type.
+    #[error("a literal for a column of type det_type or rnd_type has no type: write a parameter")]
+    AnyType,
+    /// A cast to a type that the engine does not follow.
+    #[error(
+        "a value for an encrypted column is cast to type {0}, which is not followed: leave the \
+         cast out; nothing was sent"
+    )]
+    Cast(String),
+    /// A statement that PostgreSQL's parser does not take. Its message would repeat a part.
+    #[error(
+        "PostgreSQL's parser does not take the statement, and it names something encrypted: \
+         correct its syntax, or make it less deep; nothing was sent"
+    )]
+    Syntax,
+    /// Bytes of a type whose values are text
+    #[error("a value for an encrypted column is not valid UTF-8: set client_encoding to UTF8")]
+    Encoding,
+    /// Strings whose backslashes the parser here would not take as the server does
+    #[error(
+        "standard_conforming_strings is off, so a literal may mean another value to the server: \
+         set it on; nothing was sent"
+    )]
+    Strings,
+    /// Something else than a cell in an encrypted column
+    #[error("the server sent something that is no cell in an encrypted column")]
+    NoCell,
+    /// COPY into encrypted columns
+    #[error("COPY into encrypted columns is not followed: INSERT the rows; nothing was sent")]
+    Copy,
+    /// A parameter of a statement that is not known
+    #[error("the statement has {expected} parameters, and {given} were given")]
+    Parameters {
+        /// The number that the statement has
+        expected: usize,
+        /// The number that the driver sent
+        given: usize,
+    },
+    /// A message that does not have what its type has
+    #[error(transparent)]
+    Message(#[from] crate::wire::MessageError),
+    /// The value itself
+    #[error(transparent)]
+    Value(#[from] ValueError),
+    /// Sealing it
+    #[error(transparent)]
+    Client(#[from] ClientError),
+}
+
+impl Refusal {
+    /// Returns the SQLSTATE with which an application is told.
+    pub fn sqlstate(&self) -> &'static str {
+        match self {
+            Self::Expression | Self::Undecided(_) | Self::NoColumns(_) | Self::Cast(_) => "0A000",
+            Self::Copy | Self::Code(_) | Self::Strings => "0A000",
+            Self::Encoding => "22021",
+            Self::NoCell => "XX001",
+            Self::Parameters { .. } | Self::Message(_) => "08P01",
+            Self::TwoUses(_) | Self::AnyType => "42P18",
+            Self::LiteralType(_) => "42804",
+            Self::Syntax => "42601",
+            Self::Value(error) => error.sqlstate(),
+            Self::Client(_) => "PE001",
+        }
+    }
+
+    /// Returns the refusal of a literal that a column of this type does not take.
+    pub(crate) fn literal(ty: Type) -> Self {
+        Self::LiteralType(ty.name())
+    }
+}

@@ -1,0 +1,319 @@
+//! Messages of the driver.
+
+use std::sync::{Arc, OnceLock};
+
+use super::{Expected, Named, Portal, Relay, RelayError, Statement};
+use crate::refusal::Refusal;
+use crate::sql::{analyze, deallocated, Analysis, Parameter, Seal};
+use crate::values::{self, Given, Keys, BINARY};
+use crate::wire::{self, Bind, Frame, MessageError, Parse, Reader, Writer};
+
+/// A text that is no statement: the server answers with an error, as an application's error would.
+const FAILS: &[u8] = b"pgseal_refused";
+/// The lowest OID that PostgreSQL gives what users make.
+const FIRST_USER_OID: u32 = 16384;
+
+impl Relay {
+    /// Takes bytes that the driver sent.
+    pub fn from_driver(&mut self, bytes: &[u8]) -> Result<(), RelayError> {
+        self.driver.add(bytes);
+        // Blocks of COPY pass.
+        while let Some(frame) = self.driver.next(|tag| tag != b'd')? {
+            match frame {
+                Frame::Message(message) => self.driver_message(message)?,
+                Frame::Part { .. } if self.drops_driver => {}
+                Frame::Part { bytes, .. } => self.to_server.extend(bytes),
+            }
+        }
+        Ok(())
+    }
+
+    fn driver_message(&mut self, message: Vec<u8>) -> Result<(), RelayError> {
+        let tag = message[0];
+        if self.drops_driver && !matches!(tag, b'S' | b'X') {
+            return Ok(());
+        }
+        match tag {
+            b'Q' => return self.query(message),
+            b'P' => return self.parse(message),
+            b'B' => return self.bind(message),
+            b'F' => return self.function_call(message),
+            b'D' => self.describe(&message)?,
+            b'E' => {
+                let portal = self.portal(Reader::new(&message).string()?);
+                self.expected.push_back(Expected::Rows(portal));
+            }
+            b'C' => self.close(&message)?,
+            b'S' if self.copies => {}
+            b'S' => {
+                self.drops_driver = false;
+                self.expected.push_back(Expected::Ready);
+            }
+            b'c' | b'f' => {
+                self.copies = false;
+                self.expected.push_back(Expected::EndOfCopy);
+            }
+            _ => {}
+        }
+        self.to_server.extend(message);
+        Ok(())
+    }
+
+    fn analyzed(&self, text: &[u8]) -> Result<Analysis, Refusal> {
+        if !self.catalog.is_empty() {
+            self.settings.check(text)?;
+        }
+        let seal = Sealing(&*self.keys);
+        let lossy = String::from_utf8_lossy(text);
+        let analysis = analyze(&lossy, &self.catalog, &self.prepared, &seal)?;
+        if analysis.concerns {
+            std::str::from_utf8(text).map_err(|_| Refusal::Encoding)?;
+        }
+        Ok(analysis)
+    }
+
+    /// Takes what a statement prepares and defines. A name that is in use keeps its statement, for
+    /// the server refuses it.
+    fn learn(&mut self, analysis: &mut Analysis) {
+        for (name, parameters) in analysis.prepared.drain() {
+            self.prepare(name, parameters);
+        }
+        if !analysis.defined.is_empty() {
+            let catalog = Arc::make_mut(&mut self.catalog);
+            analysis.defined.drain(..).for_each(|it| catalog.define(it));
+        }
+    }
+
+    fn prepare(&mut self, name: String, parameters: Option<Vec<Parameter>>) {
+        let known = self
+            .prepared
+            .entry(name)
+            .or_insert_with(|| parameters.clone());
+        if *known != parameters {
+            *known = None;
+        }
+    }
+
+    fn query(&mut self, message: Vec<u8>) -> Result<(), RelayError> {
+        let text = Reader::new(&message).string()?;
+        let portal = Portal {
+            statement: Arc::new(Statement {
+                deallocates: deallocated(text),
+                ..Statement::default()
+            }),
+            ..Portal::default()
+        };
+        let send = |text: &[u8]| {
+            let mut writer = Writer::new(b'Q');
+            writer.string(text);
+            writer.end()
+        };
+        match self.analyzed(text) {
+            Ok(mut analysis) => {
+                self.learn(&mut analysis);
+                match analysis.text {
+                    None => self.to_server.extend(message),
+                    Some(text) => self.to_server.extend(send(text.as_bytes())?),
+                }
+            }
+            Err(refusal) => {
+                self.to_server.extend(send(FAILS)?);
+                self.refuse(&refusal);
+            }
+        }
+        self.expected.push_back(Expected::Query(Arc::new(portal)));
+        Ok(())
+    }
+
+    fn parse(&mut self, message: Vec<u8>) -> Result<(), RelayError> {
+        let parse = Parse::read(&message)?;
+        let mut analysis = match self.analyzed(parse.text) {
+            Ok(analysis) => analysis,
+            Err(refusal) => return self.refuse_in_pipeline(&refusal),
+        };
+        self.learn(&mut analysis);
+        let statement = Arc::new(Statement {
+            parameters: analysis.parameters,
+            declared: parse.types.clone(),
+            deallocates: deallocated(parse.text),
+            ..Statement::default()
+        });
+        let before = self
+            .statements
+            .insert(parse.name.to_vec(), Arc::clone(&statement));
+        self.expected.push_back(Expected::Parsed(Named {
+            name: parse.name.to_vec(),
+            statement: Arc::clone(&statement),
+            before,
+        }));
+        if !analysis.concerns {
+            self.to_server.extend(message);
+            return Ok(());
+        }
+        if let (Ok(name), false) = (std::str::from_utf8(parse.name), parse.name.is_empty()) {
+            self.prepare(name.to_owned(), Some(statement.parameters.clone()));
+        }
+        let text = analysis.text.as_deref().map_or(parse.text, str::as_bytes);
+        let types = statement.declared_to_server(&self.catalog);
+        self.to_server
+            .extend(wire::parse(parse.name, text, &types)?);
+        self.to_server.extend(wire::describe_statement(parse.name)?);
+        self.expected.push_back(Expected::Statement {
+            of: statement,
+            is_hidden: true,
+        });
+        Ok(())
+    }
+
+    /// Returns the statement of this name: one of the protocol's, or one that SQL prepared.
+    fn statement(&self, name: &[u8]) -> Option<Arc<Statement>> {
+        if let Some(known) = self.statements.get(name) {
+            return Some(Arc::clone(known));
+        }
+        let name = std::str::from_utf8(name).ok()?;
+        let parameters = self.prepared.get(name)?.clone()?;
+        Some(Arc::new(Statement {
+            parameters,
+            ..Statement::default()
+        }))
+    }
+
+    fn bind(&mut self, message: Vec<u8>) -> Result<(), RelayError> {
+        let bind = Bind::read(&message)?;
+        let statement = self.statement(bind.statement);
+        let is_unknown = statement.is_none() && !bind.values.is_empty();
+        let statement = statement.unwrap_or_default();
+        let sealed = match statement.is_told_otherwise(&self.catalog) {
+            _ if is_unknown && !self.catalog.is_empty() => {
+                Err(Refusal::Undecided("a statement that is not known"))
+            }
+            true => Err(Refusal::Undecided(
+                "a parameter that the server calls encrypted",
+            )),
+            false if statement.is_encrypted() => self.sealed(&bind, &statement).map(Some),
+            false => Ok(None),
+        };
+        let sealed = match sealed {
+            Ok(sealed) => sealed,
+            Err(refusal) => return self.refuse_in_pipeline(&refusal),
+        };
+        let portal = Portal {
+            statement,
+            formats: bind.result_formats(),
+        };
+        self.portals.insert(bind.portal.to_vec(), Arc::new(portal));
+        self.to_server.extend(sealed.unwrap_or(message));
+        self.expected.push_back(Expected::One(b'2'));
+        Ok(())
+    }
+
+    /// Returns `Bind` with cells in place of the values for encrypted columns.
+    fn sealed(&self, bind: &Bind<'_>, statement: &Statement) -> Result<Vec<u8>, Refusal> {
+        let (parameters, given) = (&statement.parameters, bind.values.len());
+        if parameters.len() > given {
+            let expected = parameters.len();
+            return Err(Refusal::Parameters { expected, given });
+        }
+        let mut sealed = Vec::with_capacity(given);
+        for (at, value) in bind.values.iter().enumerate() {
+            sealed.push(match (value, parameters.get(at)) {
+                (Some(bytes), Some(Parameter::Cells(cells, by))) => {
+                    let given = Given {
+                        bytes,
+                        format: bind.format(at),
+                        oid: statement.declared.get(at).copied().unwrap_or_default(),
+                    };
+                    let element = self.catalog.oid_of(&cells.element());
+                    let cell = values::sealed(&given, cells, *by, element, &*self.keys)?;
+                    (BINARY, Some(cell))
+                }
+                (value, _) => (bind.format(at), value.map(<[u8]>::to_vec)),
+            });
+        }
+        wire::bind(bind, &sealed).map_err(Refusal::from)
+    }
+
+    /// Passes a call of one of PostgreSQL's own functions: nothing tells what others take.
+    fn function_call(&mut self, message: Vec<u8>) -> Result<(), RelayError> {
+        let function = Reader::new(&message).int32()?;
+        if function >= FIRST_USER_OID && !self.catalog.is_empty() {
+            let mut fails = Writer::new(b'Q');
+            fails.string(FAILS);
+            self.to_server.extend(fails.end()?);
+            self.refuse(&Refusal::Undecided("a call of a function by the protocol"));
+        } else {
+            self.to_server.extend(message);
+        }
+        self.expected.push_back(Expected::Query(Arc::default()));
+        Ok(())
+    }
+
+    fn describe(&mut self, message: &[u8]) -> Result<(), MessageError> {
+        let mut reader = Reader::new(message);
+        let (kind, name) = (reader.byte()?, reader.string()?);
+        self.expected.push_back(match kind {
+            b'S' => Expected::Statement {
+                of: self.statement(name).unwrap_or_default(),
+                is_hidden: false,
+            },
+            _ => Expected::Portal(self.portal(name)),
+        });
+        Ok(())
+    }
+
+    fn portal(&self, name: &[u8]) -> Arc<Portal> {
+        self.portals.get(name).cloned().unwrap_or_default()
+    }
+
+    fn close(&mut self, message: &[u8]) -> Result<(), MessageError> {
+        let mut reader = Reader::new(message);
+        let (kind, name) = (reader.byte()?, reader.string()?);
+        self.expected.push_back(match kind {
+            b'S' => Expected::Closed(name.to_vec(), self.statements.remove(name)),
+            _ => {
+                self.portals.remove(name);
+                Expected::One(b'3')
+            }
+        });
+        Ok(())
+    }
+
+    /// Puts the engine's error where the server's comes.
+    fn refuse(&mut self, refusal: &Refusal) {
+        let error = wire::error(refusal.sqlstate(), &refusal.to_string());
+        self.expected.push_back(Expected::Refused(error));
+    }
+
+    /// Refuses in a pipeline, whose rest up to `Sync` the server passes over.
+    fn refuse_in_pipeline(&mut self, refusal: &Refusal) -> Result<(), RelayError> {
+        self.to_server.extend(wire::parse(b"", FAILS, &[])?);
+        self.refuse(refusal);
+        self.drops_driver = true;
+        Ok(())
+    }
+}
+
+/// Seals by the owner's keys.
+struct Sealing<'k>(&'k (dyn Keys + Send + Sync));
+
+impl Seal for Sealing<'_> {
+    fn seal(&self, keyname: &str, value: &pgseal_value::Value) -> Result<Vec<u8>, Refusal> {
+        self.0.seal(keyname, value)
+    }
+}
+
+impl Portal {
+    /// Returns the result of one statement of a simple query.
+    pub(super) fn of_query(query: &Self, columns: super::Columns, formats: Vec<u16>) -> Self {
+        let known = OnceLock::new();
+        let _ = known.set(columns);
+        Self {
+            statement: Arc::new(Statement {
+                columns: known,
+                deallocates: query.statement.deallocates.clone(),
+                ..Statement::default()
+            }),
+            formats,
+        }
+    }
+}

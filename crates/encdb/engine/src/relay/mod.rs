@@ -1,0 +1,222 @@
+//! The protocol between a driver and its server, with cells in between that only the server sees.
+//!
+//! Bytes of either side go in, and bytes for either side come out. Each message of the driver that
+//! the server answers is kept in the order of the answers ([`Expected`]), with what the engine adds
+//! and hides. Statements are rewritten before they are sent, so nothing ever waits for an answer:
+//! a pipeline stays one. What is refused is sent as a statement that fails, so that the transaction
+//! fails as it would under any error, and the engine's error stands in place of the server's.
+
+mod driver;
+mod server;
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, OnceLock};
+
+use crate::catalog::{Catalog, Cells};
+use crate::refusal::Refusal;
+use crate::sql::{Parameter, PreparedByName};
+use crate::values::Keys;
+use crate::wire::{FrameError, Frames, MessageError};
+
+/// Why a connection ends: a side does not speak the protocol.
+#[derive(Debug, thiserror::Error)]
+pub enum RelayError {
+    /// A length that no message has
+    #[error(transparent)]
+    Frame(#[from] FrameError),
+    /// Fields that its type does not have
+    #[error(transparent)]
+    Message(#[from] MessageError),
+    /// An answer that nothing asked for
+    #[error("the server sent a message of type {:?} that nothing asked for", char::from(*.0))]
+    Unasked(u8),
+}
+
+/// A statement that the server was given.
+#[derive(Debug, Default)]
+struct Statement {
+    parameters: Vec<Parameter>,
+    /// The types that the driver declared
+    declared: Vec<u32>,
+    /// The types of parameters, once the server has told them
+    told: OnceLock<Vec<u32>>,
+    /// The cells of each column, once the server has told them
+    columns: OnceLock<Columns>,
+    /// The name of the statement that this one deallocates; empty: all
+    deallocates: Option<String>,
+}
+
+type Columns = Vec<Option<Cells>>;
+
+/// A portal, or the result of a simple query: its columns and their formats.
+#[derive(Debug, Default)]
+struct Portal {
+    statement: Arc<Statement>,
+    formats: Vec<u16>,
+}
+
+impl Portal {
+    /// Returns the columns if one of them is encrypted.
+    fn encrypted(&self) -> Option<&Columns> {
+        let columns = self.statement.columns.get()?;
+        columns.iter().any(Option::is_some).then_some(columns)
+    }
+}
+
+/// A statement that gets a name, and the one that had it before.
+#[derive(Debug)]
+struct Named {
+    name: Vec<u8>,
+    statement: Arc<Statement>,
+    before: Option<Arc<Statement>>,
+}
+
+/// The next answer of the server.
+#[derive(Debug)]
+enum Expected {
+    /// `ParseComplete` of a statement
+    Parsed(Named),
+    /// `BindComplete`, or `CloseComplete` of a portal: one message of this type
+    One(u8),
+    /// `CloseComplete` of a statement's name, with the statement
+    Closed(Vec<u8>, Option<Arc<Statement>>),
+    /// The description of a statement, whose answer is hidden if the driver did not ask for it
+    Statement { of: Arc<Statement>, is_hidden: bool },
+    /// The description of a portal
+    Portal(Arc<Portal>),
+    /// Rows, and what ends them
+    Rows(Arc<Portal>),
+    /// Everything up to `ReadyForQuery`, of a simple query or a function call
+    Query(Arc<Portal>),
+    /// `ReadyForQuery`
+    Ready,
+    /// Nothing: here the driver ended its rows of COPY
+    EndOfCopy,
+    /// An error, in whose place the driver gets this one
+    Refused(Vec<u8>),
+}
+
+/// One connection.
+pub struct Relay {
+    catalog: Arc<Catalog>,
+    keys: Arc<dyn Keys + Send + Sync>,
+    driver: Frames,
+    server: Frames,
+    to_driver: Vec<u8>,
+    to_server: Vec<u8>,
+    expected: VecDeque<Expected>,
+    statements: HashMap<Vec<u8>, Arc<Statement>>,
+    portals: HashMap<Vec<u8>, Arc<Portal>>,
+    /// Statements with something encrypted, by the names that SQL has for them
+    prepared: PreparedByName,
+    settings: Settings,
+    /// The server takes rows of COPY in a pipeline, and passes over `Sync` until their end.
+    copies: bool,
+    /// Messages of the driver are dropped up to its `Sync`, as the server drops them.
+    drops_driver: bool,
+    /// Answers are dropped up to `ReadyForQuery`: the driver got an error in their place.
+    drops_server: bool,
+}
+
+/// Settings of the server on which the reading of statements depends, as it reports them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Settings {
+    is_utf8: bool,
+    standard_strings: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            is_utf8: true,
+            standard_strings: true,
+        }
+    }
+}
+
+impl Settings {
+    /// Notes a setting.
+    pub(crate) fn set(&mut self, name: &[u8], value: &[u8]) {
+        match name {
+            b"client_encoding" => self.is_utf8 = value.eq_ignore_ascii_case(b"UTF8"),
+            b"standard_conforming_strings" => self.standard_strings = value == b"on",
+            _ => {}
+        }
+    }
+
+    /// Refuses to read a text that means something else under these settings.
+    fn check(self, text: &[u8]) -> Result<(), Refusal> {
+        match (self.is_utf8, self.standard_strings) {
+            (false, _) if !text.is_ascii() => Err(Refusal::Encoding),
+            (_, false) if text.contains(&b'\\') => Err(Refusal::Strings),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Relay {
+    /// Makes the relay of a connection that is ready for queries.
+    pub fn new(catalog: Arc<Catalog>, keys: Arc<dyn Keys + Send + Sync>) -> Self {
+        Self {
+            catalog,
+            keys,
+            driver: Frames::default(),
+            server: Frames::default(),
+            to_driver: Vec::new(),
+            to_server: Vec::new(),
+            expected: VecDeque::new(),
+            statements: HashMap::new(),
+            portals: HashMap::new(),
+            prepared: PreparedByName::new(),
+            settings: Settings::default(),
+            copies: false,
+            drops_driver: false,
+            drops_server: false,
+        }
+    }
+
+    /// Sets what the server has reported up to now.
+    pub(crate) fn with_settings(mut self, settings: Settings) -> Self {
+        self.settings = settings;
+        self
+    }
+
+    /// Takes what is to be sent to the driver.
+    pub fn take_for_driver(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.to_driver)
+    }
+
+    /// Takes what is to be sent to the server.
+    pub fn take_for_server(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.to_server)
+    }
+}
+
+impl Statement {
+    /// Whether a parameter of it is sealed.
+    fn is_encrypted(&self) -> bool {
+        let mut all = self.parameters.iter();
+        all.any(|parameter| matches!(parameter, Parameter::Cells(..)))
+    }
+
+    /// Returns the types of parameters as the server is told them: cells have encdb's.
+    fn declared_to_server(&self, catalog: &Catalog) -> Vec<u32> {
+        let of = |at: usize| match self.parameters.get(at) {
+            Some(Parameter::Cells(cells, _)) => catalog.oid_of(cells),
+            _ => self.declared.get(at).copied().unwrap_or_default(),
+        };
+        let count = self.declared.len().max(self.parameters.len());
+        (0..count).map(of).collect()
+    }
+
+    /// Whether the server calls a parameter encrypted that is not sealed.
+    fn is_told_otherwise(&self, catalog: &Catalog) -> bool {
+        let told = self.told.get().map_or(&[][..], Vec::as_slice);
+        let is_sealed = |at| matches!(self.parameters.get(at), Some(Parameter::Cells(..)));
+        let mut told = told.iter().enumerate();
+        told.any(|(at, oid)| catalog.type_of(*oid).is_some() && !is_sealed(at))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,325 @@
+//! Messages of the server.
+
+use std::sync::Arc;
+
+use super::{Columns, Expected, Named, Portal, Relay, RelayError};
+use crate::refusal::Refusal;
+use crate::sql::Parameter;
+use crate::values::{self, plain_oid, Keys};
+use crate::wire::{self, Frame, Reader, Writer};
+
+impl Relay {
+    /// Takes bytes that the server sent.
+    pub fn from_server(&mut self, bytes: &[u8]) -> Result<(), RelayError> {
+        self.server.add(bytes);
+        loop {
+            let opens = self.rows().is_some_and(|rows| rows.encrypted().is_some());
+            let collects = |tag| match tag {
+                b'D' => opens,
+                b'd' => false,
+                _ => true,
+            };
+            match self.server.next(collects)? {
+                None => return Ok(()),
+                Some(Frame::Message(message)) => self.server_message(&message)?,
+                Some(Frame::Part { .. }) if self.drops_server => {}
+                Some(Frame::Part { bytes, .. }) => self.to_driver.extend(bytes),
+            }
+        }
+    }
+
+    /// Returns the rows that come now.
+    fn rows(&self) -> Option<&Portal> {
+        match self.expected.front() {
+            Some(Expected::Rows(portal) | Expected::Query(portal)) => Some(portal),
+            _ => None,
+        }
+    }
+
+    fn server_message(&mut self, message: &[u8]) -> Result<(), RelayError> {
+        match message[0] {
+            b'N' | b'A' => self.to_driver.extend_from_slice(message),
+            b'S' => {
+                let mut reader = Reader::new(message);
+                self.settings.set(reader.string()?, reader.string()?);
+                self.to_driver.extend_from_slice(message);
+            }
+            b'Z' => self.ready(message),
+            b'E' => self.error(message),
+            b'D' => self.row(message)?,
+            b'T' => self.description(message)?,
+            b't' => self.parameters(message)?,
+            b'n' => self.no_data(message)?,
+            b'1' | b'2' | b'3' => self.one(message)?,
+            b'G' => {
+                self.copy_begins();
+                self.forward(message);
+            }
+            b'C' | b'I' | b's' => self.end_of_rows(message)?,
+            _ => self.forward(message),
+        }
+        while let Some(Expected::EndOfCopy) = self.expected.front() {
+            self.expected.pop_front();
+        }
+        Ok(())
+    }
+
+    fn forward(&mut self, message: &[u8]) {
+        if !self.drops_server {
+            self.to_driver.extend_from_slice(message);
+        }
+    }
+
+    /// Takes the end of a cycle. Portals end with their transaction.
+    fn ready(&mut self, message: &[u8]) {
+        self.drops_server = false;
+        if message.last() == Some(&b'I') && self.expected.len() <= 1 {
+            self.portals.clear();
+        }
+        while let Some(expected) = self.expected.pop_front() {
+            if matches!(expected, Expected::Ready | Expected::Query(_)) {
+                break;
+            }
+        }
+        self.to_driver.extend_from_slice(message);
+    }
+
+    /// Takes an error, after which the server answers nothing more up to `Sync`.
+    fn error(&mut self, message: &[u8]) {
+        self.copies = false;
+        let own = match self.expected.front_mut() {
+            Some(Expected::Refused(error)) => Some(std::mem::take(error)),
+            _ => None,
+        };
+        self.forward(own.as_deref().unwrap_or(message));
+        if own.is_some() {
+            self.expected.pop_front();
+        }
+        if let Some(Expected::Query(_)) = self.expected.front() {
+            return;
+        }
+        let is_ready = |it: &Expected| matches!(it, Expected::Ready);
+        let end = self.expected.iter().position(is_ready);
+        let skipped: Vec<Expected> = self
+            .expected
+            .drain(..end.unwrap_or(self.expected.len()))
+            .collect();
+        // The server takes nothing more before the driver's `Sync`.
+        self.drops_driver |= end.is_none();
+        skipped.into_iter().rev().for_each(|it| self.undo(it));
+    }
+
+    /// Gives a name back that a skipped message would have changed, unless a later one has it.
+    fn undo(&mut self, skipped: Expected) {
+        match skipped {
+            Expected::Parsed(named) => {
+                let has_it = self.statements.get(&named.name);
+                if has_it.is_some_and(|it| Arc::ptr_eq(it, &named.statement)) {
+                    self.statements.remove(&named.name);
+                    named
+                        .before
+                        .map(|before| self.statements.insert(named.name, before));
+                }
+            }
+            Expected::Closed(name, Some(before)) => {
+                self.statements.entry(name).or_insert(before);
+            }
+            _ => {}
+        }
+    }
+
+    /// The server has a statement now, whatever came before.
+    fn parsed(&mut self, named: Named) {
+        let is_later = |it: &Expected| matches!(it, Expected::Parsed(it) if it.name == named.name);
+        if !self.expected.iter().any(is_later) {
+            self.statements.insert(named.name, named.statement);
+        }
+    }
+
+    /// Takes `ParseComplete`, `BindComplete` or `CloseComplete`.
+    fn one(&mut self, message: &[u8]) -> Result<(), RelayError> {
+        let tag = message[0];
+        let is_it = match self.expected.front() {
+            Some(Expected::Parsed(..)) => tag == b'1',
+            Some(Expected::Closed(..)) => tag == b'3',
+            Some(Expected::One(one)) => tag == *one,
+            _ => false,
+        };
+        if !is_it {
+            return Err(RelayError::Unasked(tag));
+        }
+        if let Some(Expected::Parsed(named)) = self.expected.pop_front() {
+            self.parsed(named);
+        }
+        self.forward(message);
+        Ok(())
+    }
+
+    /// The server takes rows of COPY from now on. It passes over each `Sync` before their end.
+    fn copy_begins(&mut self) {
+        if !matches!(self.expected.front(), Some(Expected::Rows(_))) {
+            return;
+        }
+        let is_end = |it: &Expected| matches!(it, Expected::EndOfCopy);
+        let end = self.expected.iter().position(is_end);
+        self.copies = end.is_none();
+        let (mut number, end) = (0, end.unwrap_or(usize::MAX));
+        self.expected.retain(|it| {
+            number += 1;
+            number > end || !matches!(it, Expected::Ready)
+        });
+    }
+
+    /// Takes what ends the rows of one statement.
+    fn end_of_rows(&mut self, message: &[u8]) -> Result<(), RelayError> {
+        let deallocates = self
+            .rows()
+            .and_then(|rows| rows.statement.deallocates.clone());
+        if let Some(name) = deallocates.filter(|_| is_deallocation(message)) {
+            self.deallocated(&name);
+        }
+        if let Some(Expected::Rows(_)) = self.expected.front() {
+            self.expected.pop_front();
+        }
+        self.forward(message);
+        Ok(())
+    }
+
+    /// Forgets a statement; without a name, all.
+    fn deallocated(&mut self, name: &str) {
+        match name.is_empty() {
+            true => {
+                let is_later = |it: &Expected| matches!(it, Expected::Parsed(_));
+                if !self.expected.iter().any(is_later) {
+                    self.statements.clear();
+                    self.prepared.clear();
+                }
+            }
+            false => {
+                // A later Parse of the name, which is on its way, keeps it.
+                let is_later = |it: &Expected| match it {
+                    Expected::Parsed(it) => it.name == name.as_bytes(),
+                    _ => false,
+                };
+                if !self.expected.iter().any(is_later) {
+                    self.statements.remove(name.as_bytes());
+                    self.prepared.remove(name);
+                }
+            }
+        }
+    }
+
+    fn row(&mut self, message: &[u8]) -> Result<(), RelayError> {
+        let Some(portal) = self.rows() else {
+            return Err(RelayError::Unasked(b'D'));
+        };
+        let (columns, keys) = (portal.encrypted(), &*self.keys);
+        let opened = columns.map(|columns| opened_row(message, portal, columns, keys));
+        match opened.transpose() {
+            Ok(Some(row)) => self.forward(&row),
+            Ok(None) => self.forward(message),
+            Err(refusal) => {
+                let error = wire::error(refusal.sqlstate(), &refusal.to_string());
+                self.forward(&error);
+                self.drops_server = true;
+            }
+        }
+        Ok(())
+    }
+
+    fn description(&mut self, message: &[u8]) -> Result<(), RelayError> {
+        let described = wire::describe_plain(message, &self.catalog)?;
+        let is_hidden = match self.expected.front_mut() {
+            Some(Expected::Statement { of, is_hidden }) => {
+                _ = of.columns.set(described.columns);
+                let is_hidden = *is_hidden;
+                self.expected.pop_front();
+                is_hidden
+            }
+            Some(Expected::Portal(portal)) => {
+                _ = portal.statement.columns.set(described.columns);
+                self.expected.pop_front();
+                false
+            }
+            // Each statement of a simple query has its own.
+            Some(Expected::Query(portal)) => {
+                let result = Portal::of_query(portal, described.columns, described.formats);
+                *portal = Arc::new(result);
+                false
+            }
+            _ => return Err(RelayError::Unasked(b'T')),
+        };
+        if !is_hidden {
+            self.forward(&described.message);
+        }
+        Ok(())
+    }
+
+    /// Takes the types of a statement's parameters; the description of its columns follows. The
+    /// driver is told plain types, and those that it declared as it did.
+    fn parameters(&mut self, message: &[u8]) -> Result<(), RelayError> {
+        let Some(Expected::Statement { of, is_hidden }) = self.expected.front() else {
+            return Err(RelayError::Unasked(b't'));
+        };
+        let types = Reader::new(message).list(Reader::int32)?;
+        _ = of.told.set(types.clone());
+        let plain = |(at, oid): (usize, &u32)| {
+            let declared = of.declared.get(at).copied().filter(|oid| *oid != 0);
+            let known = match (declared, of.parameters.get(at)) {
+                (Some(declared), _) => Some(declared),
+                (None, Some(Parameter::Cells(_, Some(by)))) => values::oid_of_cast(*by),
+                _ => self.catalog.type_of(*oid).and_then(plain_oid),
+            };
+            known.unwrap_or(*oid)
+        };
+        let plain: Vec<u32> = types.iter().enumerate().map(plain).collect();
+        if !*is_hidden {
+            let mut writer = Writer::new(b't');
+            writer.int16(u16::try_from(plain.len()).unwrap_or(u16::MAX));
+            plain.iter().for_each(|oid| _ = writer.int32(*oid));
+            let message = writer.end()?;
+            self.forward(&message);
+        }
+        Ok(())
+    }
+
+    fn no_data(&mut self, message: &[u8]) -> Result<(), RelayError> {
+        match self.expected.pop_front() {
+            Some(Expected::Statement {
+                is_hidden: true, ..
+            }) => {}
+            Some(Expected::Statement { .. } | Expected::Portal(_)) => self.forward(message),
+            _ => return Err(RelayError::Unasked(b'n')),
+        }
+        Ok(())
+    }
+}
+
+/// Returns a row with what its cells hold.
+fn opened_row(
+    message: &[u8],
+    portal: &Portal,
+    columns: &Columns,
+    keys: &dyn Keys,
+) -> Result<Vec<u8>, Refusal> {
+    let values = Reader::new(message).list(Reader::value)?;
+    let mut writer = Writer::new(b'D');
+    writer.int16(u16::try_from(values.len()).unwrap_or(u16::MAX));
+    for (at, value) in values.iter().enumerate() {
+        match (value, columns.get(at)) {
+            (Some(bytes), Some(Some(cells))) => {
+                let format = wire::format_of(&portal.formats, at);
+                let plain = values::opened(bytes, format, cells, keys)?;
+                writer.value(Some(&plain))?;
+            }
+            (value, _) => _ = writer.value(*value)?,
+        }
+    }
+    Ok(writer.end()?)
+}
+
+/// Whether this is the completion of DEALLOCATE or DISCARD.
+fn is_deallocation(message: &[u8]) -> bool {
+    let tag = message.get(5..).unwrap_or_default();
+    message[0] == b'C' && (tag.starts_with(b"DEALLOCATE") || tag.starts_with(b"DISCARD"))
+}

@@ -1,0 +1,52 @@
+-- Statements, each with the one that is sent: <key:type:value> is a cell.
+
+SELECT * FROM person WHERE name = 'ada'
+-- SELECT * FROM person WHERE name = '<n:text:ada>'
+
+SELECT 1 FROM person WHERE 'ada' = name AND id = 7
+-- SELECT 1 FROM person WHERE '<n:text:ada>' = name AND id = 7
+
+SELECT p.id FROM person p WHERE p.name LIKE 'ada'
+-- SELECT p.id FROM person p WHERE p.name LIKE '<n:text:ada>'
+
+DELETE FROM public.person WHERE age > 41
+-- DELETE FROM public.person WHERE age > '<a:integer:41>'
+
+DELETE FROM person WHERE age > -41
+-- DELETE FROM person WHERE age > '<a:integer:-41>'
+
+DELETE FROM person WHERE age IN (1, 2)
+-- DELETE FROM person WHERE age IN ('<a:integer:1>', '<a:integer:2>')
+
+DELETE FROM person WHERE age BETWEEN 1 AND 2
+-- DELETE FROM person WHERE age BETWEEN '<a:integer:1>' AND '<a:integer:2>'
+
+DELETE FROM person WHERE name = 'ada'::varchar
+-- DELETE FROM person WHERE name = '<n:text:ada>'
+
+DELETE FROM person WHERE born = date '2024-01-02'
+-- DELETE FROM person WHERE born = '<b:date:2024-01-02>'
+
+DELETE FROM person WHERE paid > 1.50
+-- DELETE FROM person WHERE paid > '<p:numeric:1.50>'
+
+UPDATE person SET age = age + 1, note = 'x' WHERE id = 3
+-- UPDATE person SET age = age + '<a:integer:1>', note = 'x' WHERE id = 3
+
+UPDATE person SET (name, id) = ('ada', 4)
+-- UPDATE person SET (name, id) = ('<n:text:ada>', 4)
+
+INSERT INTO person (id, name) VALUES (1, 'ada'), (2, NULL), (3, DEFAULT)
+-- INSERT INTO person (id, name) VALUES (1, '<n:text:ada>'), (2, NULL), (3, DEFAULT)
+
+INSERT INTO person (name, id) SELECT 'ada', 5
+-- INSERT INTO person (name, id) SELECT '<n:text:ada>', 5
+
+SELECT coalesce(name, 'ada') FROM person
+-- SELECT COALESCE(name, '<n:text:ada>') FROM person
+
+SELECT name FROM person UNION SELECT 'ada'
+-- SELECT name FROM person UNION SELECT '<n:text:ada>'
+
+SELECT 1 FROM person WHERE tags @> '{a,b}' AND 'c' = ANY(tags)
+-- SELECT 1 FROM person WHERE tags @> '{"<t:text:a>","<t:text:b>"}' AND '<t:text:c>' = ANY(tags)

@@ -1,0 +1,45 @@
+-- Statements that are sent as they are.
+
+SELECT id, note FROM person WHERE note = 'x' AND id IN (1, 2) ORDER BY id LIMIT 10 OFFSET 5
+
+COPY person (id, note) FROM STDIN
+
+COPY person TO STDOUT
+
+INSERT INTO person SELECT * FROM person
+
+INSERT INTO person DEFAULT VALUES
+
+INSERT INTO person (id, note) VALUES (1, 'x'), (2, 'y') ON CONFLICT (id) DO UPDATE SET note = excluded.note || '!'
+
+UPDATE person SET note = 'x', name = NULL WHERE id = 1 AND name IS NOT NULL
+
+SELECT count(*), date_trunc('day', now()) FROM person WHERE name = name
+
+SELECT p.name, o.total FROM person p LEFT JOIN orders o ON o.person = p.id AND o.state = 'open' WHERE o.total > 10.5
+
+SELECT substr(name, 1, 3), lag(name, 1) OVER (PARTITION BY note ORDER BY id) FROM person
+
+SELECT name FROM person WHERE born > born + '1 day'::interval
+
+WITH q AS (SELECT id, 'x' AS tag FROM orders) SELECT person.name, q.tag FROM person JOIN q ON q.id = person.id WHERE q.tag = 'x'
+
+SELECT name FROM person WHERE id = ANY('{1,2}') AND EXISTS (SELECT 1 FROM orders WHERE orders.person = person.id AND state = 'x')
+
+BEGIN; SAVEPOINT a; LOCK TABLE person; TRUNCATE person; COMMIT
+
+CREATE INDEX ON person (name) WHERE note = 'x'
+
+ALTER TABLE person RENAME COLUMN name TO nom
+
+GRANT SELECT ON person TO joe
+
+COMMENT ON TABLE person IS 'people'
+
+EXPLAIN (COSTS OFF) SELECT name FROM person WHERE id = 1
+
+SELECT 'x' AS label, name FROM person UNION ALL SELECT 'y', nick FROM pet
+
+SELECT name FROM person WHERE age BETWEEN age AND age AND (id, note) = (1, 'x')
+
+DECLARE c CURSOR FOR SELECT name FROM person WHERE id < 100

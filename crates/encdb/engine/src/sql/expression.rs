@@ -1,0 +1,453 @@
+//! Expressions: each literal and parameter is sealed, or certainly meets nothing encrypted, or the
+//! statement is refused.
+//!
+//! [`Rewriter::walk`] goes through an expression whose value meets nothing encrypted, and
+//! [`Rewriter::seal`] through one whose value meets cells. Values that meet each other are a group
+//! ([`Rewriter::group`]): if one of them is cells, the others are sealed or refused.
+
+use pg_query::protobuf::{a_const, AExpr, AExprKind, CaseExpr, Node, SubLink, SubLinkType};
+use pg_query::NodeEnum;
+use pgseal_client::Type;
+
+use super::kind::{cast_cells, kind_of, star, subquery_output};
+use super::literal::Cast;
+use super::parts::{has_open, is_open, parts_mut};
+use super::scope::{last_name, Kind, Scope};
+use super::Rewriter;
+use crate::catalog::Cells;
+use crate::refusal::Refusal;
+
+/// Functions of encdb whose first argument is text and whose others count characters.
+pub(super) const OF_TEXT: [&str; 6] = [
+    "lower",
+    "upper",
+    "substr",
+    "substring",
+    "length",
+    "char_length",
+];
+
+/// The thing that a value meets.
+#[derive(Clone, Debug)]
+pub(super) enum Met {
+    /// Nothing encrypted
+    Plain,
+    /// Cells: what is open is sealed
+    Cells(Cells),
+    /// Something that is not known: nothing may be open
+    Unknown,
+}
+
+impl Met {
+    /// Returns what a value meets that meets values of this kind.
+    pub(super) fn of(kind: &Kind) -> Self {
+        match kind {
+            Kind::Cell(cells) => Self::Cells(cells.clone()),
+            Kind::Unknown => Self::Unknown,
+            Kind::Open | Kind::Derived | Kind::Plain => Self::Plain,
+        }
+    }
+}
+
+impl Rewriter<'_> {
+    /// Goes through expressions that may be missing, whose values meet nothing encrypted.
+    pub(super) fn walk_all<'n>(
+        &mut self,
+        nodes: impl IntoIterator<Item = &'n mut Node>,
+        scope: &Scope<'_>,
+    ) -> Result<(), Refusal> {
+        let mut nodes = nodes.into_iter();
+        nodes.try_for_each(|node| self.walk(node, scope))
+    }
+
+    /// Goes through an expression.
+    pub(super) fn meet(
+        &mut self,
+        node: &mut Node,
+        met: &Met,
+        scope: &Scope<'_>,
+    ) -> Result<(), Refusal> {
+        match met {
+            Met::Plain => self.walk(node, scope),
+            Met::Cells(cells) => self.seal(node, cells, scope),
+            Met::Unknown if has_open(node, scope) => Err(Refusal::Expression),
+            Met::Unknown => self.walk(node, scope),
+        }
+    }
+
+    /// Goes through an expression whose value meets nothing encrypted.
+    pub(super) fn walk(&mut self, node: &mut Node, scope: &Scope<'_>) -> Result<(), Refusal> {
+        let Some(inner) = &mut node.node else {
+            return Ok(());
+        };
+        match inner {
+            NodeEnum::AConst(literal) => {
+                self.plain_literal(literal);
+                Ok(())
+            }
+            NodeEnum::ParamRef(parameter) => self.plain_parameter(parameter.number),
+            NodeEnum::AExpr(operator) => self.operator(operator, scope),
+            NodeEnum::SubLink(link) => self.subquery(link, scope),
+            NodeEnum::FuncCall(call) => self.function(call, scope),
+            NodeEnum::CaseExpr(case) => {
+                self.group(results(case), scope)?;
+                self.conditions(case, scope)
+            }
+            NodeEnum::CoalesceExpr(all) => self.group(all.args.iter_mut().collect(), scope),
+            NodeEnum::MinMaxExpr(all) => self.group(all.args.iter_mut().collect(), scope),
+            NodeEnum::AArrayExpr(array) => self.group(array.elements.iter_mut().collect(), scope),
+            NodeEnum::TypeCast(cast) => match (cast_cells(cast, scope), cast.arg.as_deref_mut()) {
+                (Some(cells), Some(arg)) => self.seal(arg, &cells, scope),
+                (None, Some(arg)) => {
+                    let name = cast
+                        .type_name
+                        .as_ref()
+                        .map_or("", |it| last_name(&it.names));
+                    let met = match scope.catalog().is_mixed(name) {
+                        true => Met::Unknown,
+                        false => Met::Plain,
+                    };
+                    self.meet(arg, &met, scope)
+                }
+                (_, None) => Ok(()),
+            },
+            other => {
+                let parts = parts_mut(other).ok_or(Refusal::Undecided("an expression"))?;
+                self.walk_all(parts, scope)
+            }
+        }
+    }
+
+    /// Goes through expressions whose values meet each other.
+    pub(super) fn group(
+        &mut self,
+        nodes: Vec<&mut Node>,
+        scope: &Scope<'_>,
+    ) -> Result<(), Refusal> {
+        let kinds = nodes.iter().map(|node| kind_of(Some(node), scope));
+        let met = Met::of(&Kind::common(kinds));
+        self.group_with(nodes, &met, scope)
+    }
+
+    fn group_with(
+        &mut self,
+        nodes: Vec<&mut Node>,
+        met: &Met,
+        scope: &Scope<'_>,
+    ) -> Result<(), Refusal> {
+        for node in nodes {
+            match kind_of(Some(node), scope) {
+                Kind::Cell(_) => self.walk(node, scope)?,
+                _ => self.meet(node, met, scope)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Goes through an expression whose value meets these cells.
+    pub(super) fn seal(
+        &mut self,
+        node: &mut Node,
+        cells: &Cells,
+        scope: &Scope<'_>,
+    ) -> Result<(), Refusal> {
+        if let Some(sealed) = self.sealed(node, cells, scope)? {
+            node.node = Some(sealed);
+            return Ok(());
+        }
+        let (kind, open) = (kind_of(Some(node), scope), has_open(node, scope));
+        let Some(inner) = &mut node.node else {
+            return Ok(());
+        };
+        let with = Met::Cells(cells.clone());
+        match inner {
+            NodeEnum::CollateClause(clause) => self.group_with(
+                clause.arg.as_deref_mut().into_iter().collect(),
+                &with,
+                scope,
+            ),
+            NodeEnum::List(list) => self.group_with(list.items.iter_mut().collect(), &with, scope),
+            NodeEnum::CoalesceExpr(all) => {
+                self.group_with(all.args.iter_mut().collect(), &with, scope)
+            }
+            NodeEnum::MinMaxExpr(all) => {
+                self.group_with(all.args.iter_mut().collect(), &with, scope)
+            }
+            NodeEnum::AArrayExpr(array) => {
+                let element = Met::Cells(cells.element());
+                self.group_with(array.elements.iter_mut().collect(), &element, scope)
+            }
+            NodeEnum::CaseExpr(case) => {
+                self.group_with(results(case), &with, scope)?;
+                self.conditions(case, scope)
+            }
+            NodeEnum::SubLink(link) if link.sub_link_type() == SubLinkType::ExprSublink => {
+                self.query_of(link, &[with], scope)
+            }
+            NodeEnum::AExpr(operator) if computes(operator) => {
+                self.computed(operator, cells, scope)
+            }
+            NodeEnum::FuncCall(call) if OF_TEXT.contains(&last_name(&call.funcname)) => {
+                self.text_function(call, cells, scope)
+            }
+            _ => match kind {
+                Kind::Cell(_) => self.walk(node, scope),
+                Kind::Plain if !open => self.walk(node, scope),
+                _ => Err(Refusal::Expression),
+            },
+        }
+    }
+
+    /// Returns what stands in place of a literal or a parameter, with or without casts; none if
+    /// the node is something else.
+    fn sealed(
+        &mut self,
+        node: &Node,
+        cells: &Cells,
+        scope: &Scope<'_>,
+    ) -> Result<Option<NodeEnum>, Refusal> {
+        let (mut inner, mut by) = (node, None);
+        while let Some(NodeEnum::TypeCast(cast)) = &inner.node {
+            let (Some(name), Some(arg)) = (&cast.type_name, &cast.arg) else {
+                return Ok(None);
+            };
+            if !is_open(arg) {
+                return Ok(None);
+            }
+            // A cast to encdb's own type says nothing more; several would be taken in turn.
+            if cast_cells(cast, scope).is_none() {
+                match by {
+                    None => by = Some(Cast::read(name, cells.is_array)?),
+                    Some(_) => return Err(Refusal::Cast("several types".to_owned())),
+                }
+            }
+            inner = arg;
+        }
+        match &inner.node {
+            Some(NodeEnum::ParamRef(parameter)) => {
+                self.sealed_parameter(parameter.number, cells, by)?;
+                Ok(inner.node.clone())
+            }
+            Some(NodeEnum::AConst(literal)) if !literal.isnull => {
+                self.literal(literal, cells, by).map(Some)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    fn operator(&mut self, operator: &mut AExpr, scope: &Scope<'_>) -> Result<(), Refusal> {
+        let name = last_name(&operator.name).to_owned();
+        let of_array = matches!(
+            AExprKind::try_from(operator.kind),
+            Ok(AExprKind::AexprOpAny | AExprKind::AexprOpAll)
+        );
+        let (Some(left), Some(right)) = (&mut operator.lexpr, &mut operator.rexpr) else {
+            let both = [&mut operator.lexpr, &mut operator.rexpr];
+            return self.walk_all(both.into_iter().flatten().map(Box::as_mut), scope);
+        };
+        if is_row(left) || is_row(right) {
+            return self.rows(left, right, scope);
+        }
+        if let Some(NodeEnum::List(list)) = &mut right.node {
+            let all = std::iter::once(left.as_mut()).chain(&mut list.items);
+            return self.group(all.collect(), scope);
+        }
+        match (kind_of(Some(left), scope), kind_of(Some(right), scope)) {
+            (Kind::Cell(cells), Kind::Cell(_)) if !of_array || cells.is_array => {
+                self.walk(left, scope)?;
+                self.walk(right, scope)
+            }
+            (Kind::Cell(cells), _) => {
+                let met = if of_array {
+                    cells.array()
+                } else {
+                    met_by(&name, &cells, right)
+                };
+                self.seal_operand(right, &met, &name, scope)?;
+                self.walk(left, scope)
+            }
+            (_, Kind::Cell(cells)) => {
+                let met = if of_array { cells.element() } else { cells };
+                self.seal_operand(left, &met, &name, scope)?;
+                self.walk(right, scope)
+            }
+            _ => self.group(vec![left, right], scope),
+        }
+    }
+
+    /// Goes through what an operator takes beside cells. An interval that a date is moved by is
+    /// plain.
+    fn seal_operand(
+        &mut self,
+        node: &mut Node,
+        cells: &Cells,
+        operator: &str,
+        scope: &Scope<'_>,
+    ) -> Result<(), Refusal> {
+        let is_interval = matches!(&node.node, Some(NodeEnum::TypeCast(cast))
+            if cast.type_name.as_ref().is_some_and(|it| last_name(&it.names) == "interval"));
+        match is_interval && matches!(operator, "+" | "-") {
+            true => self.walk(node, scope),
+            false => self.seal(node, cells, scope),
+        }
+    }
+
+    /// Goes through comparisons of rows, column by column: with a row, or with a list of rows.
+    fn rows(
+        &mut self,
+        left: &mut Node,
+        right: &mut Node,
+        scope: &Scope<'_>,
+    ) -> Result<(), Refusal> {
+        let kinds = [&*left, &*right].map(|node| kind_of(Some(node), scope));
+        match (&mut left.node, &mut right.node) {
+            (Some(NodeEnum::RowExpr(left)), Some(NodeEnum::RowExpr(right))) => {
+                self.pairs(&mut left.args, &mut right.args, scope)
+            }
+            (Some(NodeEnum::RowExpr(left)), Some(NodeEnum::List(list))) => {
+                for item in &mut list.items {
+                    match &mut item.node {
+                        Some(NodeEnum::RowExpr(row)) => {
+                            self.pairs(&mut left.args, &mut row.args, scope)?;
+                        }
+                        _ => return Err(Refusal::Undecided("a comparison of rows")),
+                    }
+                }
+                Ok(())
+            }
+            _ if Kind::common(kinds) == Kind::Unknown => Err(Refusal::Expression),
+            _ => {
+                self.walk(left, scope)?;
+                self.walk(right, scope)
+            }
+        }
+    }
+
+    fn pairs(
+        &mut self,
+        left: &mut [Node],
+        right: &mut [Node],
+        scope: &Scope<'_>,
+    ) -> Result<(), Refusal> {
+        let mut all = left.iter().chain(right.iter());
+        if left.len() != right.len() || all.any(|it| star(Some(it)).is_some()) {
+            return Err(Refusal::Undecided("a comparison of rows"));
+        }
+        let mut both = left.iter_mut().zip(right);
+        both.try_for_each(|(left, right)| match is_row(left) || is_row(right) {
+            true => self.rows(left, right, scope),
+            false => self.group(vec![left, right], scope),
+        })
+    }
+
+    /// Goes through `a + b` whose value meets these cells, or is cells.
+    fn computed(
+        &mut self,
+        operator: &mut AExpr,
+        cells: &Cells,
+        scope: &Scope<'_>,
+    ) -> Result<(), Refusal> {
+        let name = last_name(&operator.name).to_owned();
+        let sides = [&operator.lexpr, &operator.rexpr].map(|node| kind_of(node.as_deref(), scope));
+        let own = match Kind::common(sides) {
+            Kind::Cell(own) => own,
+            _ => cells.clone(),
+        };
+        let both = [&mut operator.lexpr, &mut operator.rexpr];
+        for side in both.into_iter().flatten() {
+            match kind_of(Some(side), scope) {
+                Kind::Cell(_) => self.walk(side, scope)?,
+                _ => {
+                    let met = met_by(&name, &own, side);
+                    self.seal_operand(side, &met, &name, scope)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Goes through what decides in a CASE: conditions, or values that are compared with one.
+    fn conditions(&mut self, case: &mut CaseExpr, scope: &Scope<'_>) -> Result<(), Refusal> {
+        let mut values: Vec<&mut Node> = Vec::with_capacity(case.args.len() + 1);
+        for when in &mut case.args {
+            if let Some(NodeEnum::CaseWhen(when)) = &mut when.node {
+                values.extend(when.expr.as_deref_mut());
+            }
+        }
+        match case.arg.as_deref_mut() {
+            None => self.walk_all(values, scope),
+            Some(compared) => {
+                values.push(compared);
+                self.group(values, scope)
+            }
+        }
+    }
+
+    /// Goes through a subquery, and what is compared with its columns.
+    fn subquery(&mut self, link: &mut SubLink, scope: &Scope<'_>) -> Result<(), Refusal> {
+        let output = subquery_output(link, scope);
+        let Some(test) = link.testexpr.as_deref_mut() else {
+            return self.query_of(link, &[], scope);
+        };
+        let tested: Vec<&mut Node> = match &mut test.node {
+            Some(NodeEnum::RowExpr(row)) => row.args.iter_mut().collect(),
+            _ => vec![test],
+        };
+        let given = output.kinds().filter(|kinds| kinds.len() == tested.len());
+        let unknown = || vec![Kind::computed([output.common()]); tested.len()];
+        let given = given.unwrap_or_else(unknown);
+        let mut wanted = Vec::with_capacity(given.len());
+        for (test, given) in tested.into_iter().zip(&given) {
+            let common = Kind::common([kind_of(Some(test), scope), given.clone()]);
+            wanted.push(Met::of(&common));
+            self.group_with(vec![test], &Met::of(&common), scope)?;
+        }
+        self.query_of(link, &wanted, scope)
+    }
+
+    fn query_of(
+        &mut self,
+        link: &mut SubLink,
+        wanted: &[Met],
+        scope: &Scope<'_>,
+    ) -> Result<(), Refusal> {
+        match link.subselect.as_deref_mut() {
+            Some(query) => self.query(query, wanted, scope),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Returns the results of a CASE.
+fn results(case: &mut CaseExpr) -> Vec<&mut Node> {
+    let mut results: Vec<&mut Node> = Vec::with_capacity(case.args.len() + 1);
+    for when in &mut case.args {
+        if let Some(NodeEnum::CaseWhen(when)) = &mut when.node {
+            results.extend(when.result.as_deref_mut());
+        }
+    }
+    results.extend(case.defresult.as_deref_mut());
+    results
+}
+
+fn is_row(node: &Node) -> bool {
+    matches!(node.node, Some(NodeEnum::RowExpr(_)))
+}
+
+fn computes(operator: &AExpr) -> bool {
+    let is_plain = operator.kind == AExprKind::AexprOp as i32;
+    let name = last_name(&operator.name);
+    operator.kind == AExprKind::AexprNullif as i32
+        || is_plain && super::kind::COMPUTING.contains(&name)
+}
+
+/// Returns the cells that an operator takes beside these: a date is moved by a number of days.
+fn met_by(operator: &str, cells: &Cells, other: &Node) -> Cells {
+    let is_number = matches!(&other.node, Some(NodeEnum::AConst(it))
+        if matches!(it.val, Some(a_const::Val::Ival(_))));
+    match (operator, cells.ty) {
+        ("+", Some(Type::Date)) => cells.of(Type::Int4),
+        ("-", Some(Type::Date)) if is_number => cells.of(Type::Int4),
+        _ => cells.clone(),
+    }
+}

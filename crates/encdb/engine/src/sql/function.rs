@@ -1,0 +1,154 @@
+//! Functions: which of their arguments are encrypted.
+
+use pg_query::protobuf::{a_const, FuncCall, Node};
+use pg_query::NodeEnum;
+use pgseal_client::Type;
+
+use super::expression::{Met, OF_TEXT};
+use super::kind::{common_of, kind_of};
+use super::parts::has_open;
+use super::scope::{last_name, name_of, Kind, Scope};
+use super::Rewriter;
+use crate::catalog::Cells;
+use crate::refusal::Refusal;
+
+/// Window functions whose second argument counts rows, and whose third is a value like the first.
+const COUNTING: [&str; 3] = ["lag", "lead", "nth_value"];
+
+impl Rewriter<'_> {
+    /// Goes through a call.
+    pub(super) fn function(
+        &mut self,
+        call: &mut FuncCall,
+        scope: &Scope<'_>,
+    ) -> Result<(), Refusal> {
+        let name = last_name(&call.funcname).to_owned();
+        let known = scope.catalog().function(&name);
+        let names_arguments = call.func_variadic
+            || call
+                .args
+                .iter()
+                .any(|it| matches!(it.node, Some(NodeEnum::NamedArgExpr(_))));
+        match known {
+            [] => self.arguments(call, scope)?,
+            [arguments] if arguments.len() == call.args.len() && !names_arguments => {
+                for (value, cells) in call.args.iter_mut().zip(arguments) {
+                    let met = cells
+                        .as_ref()
+                        .map_or(Met::Plain, |it| Met::Cells(it.clone()));
+                    self.meet(value, &met, scope)?;
+                }
+            }
+            _ => self.nothing_open(&mut call.args, "an argument of a function", scope)?,
+        }
+        self.aggregate(call, scope)
+    }
+
+    /// Goes through the order, the filter and the window of an aggregate.
+    fn aggregate(&mut self, call: &mut FuncCall, scope: &Scope<'_>) -> Result<(), Refusal> {
+        let is_encrypted = matches!(
+            common_of(&call.agg_order, scope),
+            Kind::Cell(_) | Kind::Unknown
+        );
+        let compares = call.agg_within_group && is_encrypted;
+        if compares && call.args.iter().any(|it| has_open(it, scope)) {
+            return Err(Refusal::Undecided(
+                "an argument of an aggregate within a group",
+            ));
+        }
+        self.walk_all(&mut call.agg_order, scope)?;
+        self.walk_all(call.agg_filter.as_deref_mut(), scope)?;
+        match call.over.as_deref_mut() {
+            Some(window) => self.window(window, scope),
+            None => Ok(()),
+        }
+    }
+
+    /// Goes through the arguments of a function of encdb, or of PostgreSQL.
+    fn arguments(&mut self, call: &mut FuncCall, scope: &Scope<'_>) -> Result<(), Refusal> {
+        let name = last_name(&call.funcname).to_owned();
+        let is_own = name.starts_with("enc_")
+            || call
+                .funcname
+                .iter()
+                .filter_map(name_of)
+                .any(|it| it == "encdb")
+            || scope.catalog().is_mixed(&name);
+        if is_own {
+            return self.nothing_open(&mut call.args, "an argument of a function of encdb", scope);
+        }
+        match (
+            kind_of(call.args.first(), scope),
+            common_of(&call.args, scope),
+        ) {
+            (Kind::Cell(cells), _) if OF_TEXT.contains(&name.as_str()) => {
+                self.text_function(call, &cells, scope)
+            }
+            (Kind::Cell(cells), _) if COUNTING.contains(&name.as_str()) => {
+                let (first, rest) = call.args.split_at_mut(1);
+                self.walk_all(first, scope)?;
+                let (count, value) = rest.split_at_mut(rest.len().min(1));
+                self.counts(count, true, scope)?;
+                self.columns(value.iter_mut(), &[Met::Cells(cells)], scope)
+            }
+            (_, Kind::Cell(_) | Kind::Unknown) => {
+                self.nothing_open(&mut call.args, "an argument of a function", scope)
+            }
+            _ => self.walk_all(&mut call.args, scope),
+        }
+    }
+
+    /// Goes through `substr(c, 1, 2)` and its like: the first argument is text, the others count.
+    pub(super) fn text_function(
+        &mut self,
+        call: &mut FuncCall,
+        cells: &Cells,
+        scope: &Scope<'_>,
+    ) -> Result<(), Refusal> {
+        // The second argument of `substring` may be a pattern.
+        let counts = last_name(&call.funcname) != "substring";
+        let Some((first, rest)) = call.args.split_first_mut() else {
+            return Ok(());
+        };
+        match kind_of(Some(first), scope) {
+            Kind::Cell(_) => self.walk(first, scope)?,
+            _ => self.seal(first, &cells.of(Type::Text), scope)?,
+        }
+        self.counts(rest, counts, scope)
+    }
+
+    /// Goes through arguments that count, which are no secret: whole numbers, and parameters if
+    /// they certainly count.
+    fn counts(
+        &mut self,
+        arguments: &mut [Node],
+        parameters: bool,
+        scope: &Scope<'_>,
+    ) -> Result<(), Refusal> {
+        for argument in arguments {
+            match &argument.node {
+                Some(NodeEnum::ParamRef(_)) if parameters => self.walk(argument, scope)?,
+                Some(NodeEnum::AConst(literal))
+                    if matches!(literal.val, Some(a_const::Val::Ival(_))) =>
+                {
+                    self.walk(argument, scope)?;
+                }
+                _ => self.meet(argument, &Met::Unknown, scope)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Goes through expressions of which none may have a literal or a parameter.
+    pub(super) fn nothing_open(
+        &mut self,
+        nodes: &mut [Node],
+        what: &'static str,
+        scope: &Scope<'_>,
+    ) -> Result<(), Refusal> {
+        match nodes.iter().any(|it| has_open(it, scope)) {
+            true => Err(Refusal::Undecided(what)),
+            false => self.walk_all(nodes, scope),
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! The kind of an expression's value, found before anything of it is changed.
+//!
+//! An expression that is not known is of the kind that is computed from its parts: cells in it make
+//! it unknown, and a literal or parameter makes it derived. Neither may meet cells.
+
+use pg_query::protobuf::{
+    AExpr, AExprKind, FuncCall, Node, SubLink, SubLinkType, TypeCast, TypeName,
+};
+use pg_query::NodeEnum;
+use pgseal_client::Type;
+
+use super::parts::parts_of;
+use super::query::output_of;
+use super::scope::{last_name, name_of, Kind, Output, Scope};
+use crate::catalog::Cells;
+
+/// Operators that give a value of their operands' type.
+pub(super) const COMPUTING: [&str; 6] = ["+", "-", "*", "/", "%", "||"];
+/// Operators that give a truth value.
+const COMPARING: [&str; 18] = [
+    "=", "<>", "!=", "<", "<=", ">", ">=", "~~", "!~~", "~~*", "!~~*", "~", "!~", "~*", "!~*",
+    "@>", "<@", "&&",
+];
+/// Functions and aggregates that give cells of the type of their first argument.
+const SAME_TYPE: [&str; 12] = [
+    "lower",
+    "upper",
+    "substr",
+    "substring",
+    "min",
+    "max",
+    "abs",
+    "lag",
+    "lead",
+    "first_value",
+    "last_value",
+    "nth_value",
+];
+
+/// Returns the kind of an expression that may be missing.
+pub(crate) fn kind_of(node: Option<&Node>, scope: &Scope<'_>) -> Kind {
+    match node.and_then(|node| node.node.as_ref()) {
+        Some(node) => kind(node, scope),
+        None => Kind::Plain,
+    }
+}
+
+/// Returns the kind of an expression.
+fn kind(node: &NodeEnum, scope: &Scope<'_>) -> Kind {
+    let of = |node: &Option<Box<Node>>| kind_of(node.as_deref(), scope);
+    match node {
+        NodeEnum::ParamRef(_) => Kind::Open,
+        NodeEnum::AConst(literal) => match literal.isnull {
+            true => Kind::Plain,
+            false => Kind::Open,
+        },
+        NodeEnum::ColumnRef(column) => scope.column(&column.fields),
+        NodeEnum::TypeCast(cast) => of_cast(cast, scope),
+        NodeEnum::AExpr(operator) => of_operator(operator, scope),
+        NodeEnum::FuncCall(call) => of_function(call, scope),
+        NodeEnum::CollateClause(clause) => of(&clause.arg),
+        NodeEnum::CaseExpr(case) => {
+            let results = case.args.iter().map(|when| match &when.node {
+                Some(NodeEnum::CaseWhen(when)) => of(&when.result),
+                _ => Kind::Plain,
+            });
+            derived(Kind::common(results.chain([of(&case.defresult)])))
+        }
+        NodeEnum::CoalesceExpr(all) => derived(common_of(&all.args, scope)),
+        NodeEnum::MinMaxExpr(all) => derived(common_of(&all.args, scope)),
+        NodeEnum::AArrayExpr(array) => match derived(common_of(&array.elements, scope)) {
+            Kind::Cell(cells) => Kind::Cell(cells.array()),
+            kind => kind,
+        },
+        NodeEnum::List(list) => common_of(&list.items, scope),
+        NodeEnum::AIndirection(part) => of_part(part, scope),
+        NodeEnum::SubLink(link) => of_subquery(link, scope),
+        // Truth values
+        NodeEnum::BoolExpr(_) | NodeEnum::NullTest(_) | NodeEnum::BooleanTest(_) => Kind::Plain,
+        NodeEnum::SetToDefault(_) | NodeEnum::SqlvalueFunction(_) => Kind::Plain,
+        other => match parts_of(other) {
+            Some(parts) => Kind::computed(parts.into_iter().map(|it| kind_of(Some(it), scope))),
+            None => Kind::Unknown,
+        },
+    }
+}
+
+/// Returns the kind of a value that may be one of several: none of them stands alone any more.
+fn derived(common: Kind) -> Kind {
+    match common {
+        Kind::Open => Kind::Derived,
+        kind => kind,
+    }
+}
+
+/// Returns the kind that all of these have in common.
+pub(crate) fn common_of(nodes: &[Node], scope: &Scope<'_>) -> Kind {
+    Kind::common(nodes.iter().map(|node| kind_of(Some(node), scope)))
+}
+
+/// Returns the cells to which a cast leads; none for a plain type.
+pub(crate) fn cast_cells(cast: &TypeCast, scope: &Scope<'_>) -> Option<Cells> {
+    type_cells(cast.type_name.as_ref()?, scope)
+}
+
+/// Returns the cells that a type has; none for a plain type.
+pub(crate) fn type_cells(name: &TypeName, scope: &Scope<'_>) -> Option<Cells> {
+    let cells = Cells::by_type(last_name(&name.names), scope.catalog().default_key())?;
+    match name.array_bounds.is_empty() {
+        true => Some(cells),
+        false => Some(cells.array()),
+    }
+}
+
+fn of_cast(cast: &TypeCast, scope: &Scope<'_>) -> Kind {
+    if let Some(cells) = cast_cells(cast, scope) {
+        return Kind::Cell(cells);
+    }
+    let name = cast
+        .type_name
+        .as_ref()
+        .map_or("", |name| last_name(&name.names));
+    let kind = kind_of(cast.arg.as_deref(), scope);
+    match scope.catalog().is_mixed(name) {
+        true => Kind::Unknown,
+        false if kind == Kind::Open => Kind::Open,
+        false => Kind::computed([kind]),
+    }
+}
+
+fn of_part(part: &pg_query::protobuf::AIndirection, scope: &Scope<'_>) -> Kind {
+    let names_field = part.indirection.iter().any(|it| name_of(it).is_some());
+    match kind_of(part.arg.as_deref(), scope) {
+        Kind::Cell(cells) if cells.is_array && !names_field => Kind::Cell(cells.element()),
+        kind => Kind::computed([kind]),
+    }
+}
+
+fn of_operator(operator: &AExpr, scope: &Scope<'_>) -> Kind {
+    let name = last_name(&operator.name);
+    let operands = [&operator.lexpr, &operator.rexpr].map(|node| kind_of(node.as_deref(), scope));
+    match AExprKind::try_from(operator.kind) {
+        Ok(AExprKind::AexprNullif) => derived(Kind::common(operands)),
+        Ok(AExprKind::AexprOp) if COMPUTING.contains(&name) => {
+            let is_date = |kind: &Kind| matches!(kind, Kind::Cell(it) if it.ty == Some(Type::Date));
+            match operands.iter().filter(|kind| is_date(kind)).count() {
+                // A number of days
+                2 => of_type(operands, Type::Int4),
+                _ => derived(Kind::common(operands)),
+            }
+        }
+        Ok(AExprKind::AexprOp) if !COMPARING.contains(&name) => Kind::computed(operands),
+        _ => Kind::Plain,
+    }
+}
+
+fn of_type(kinds: [Kind; 2], ty: Type) -> Kind {
+    match Kind::common(kinds) {
+        Kind::Cell(cells) => Kind::Cell(cells.of(ty)),
+        kind => kind,
+    }
+}
+
+fn of_function(call: &FuncCall, scope: &Scope<'_>) -> Kind {
+    let kinds: Vec<Kind> = call
+        .args
+        .iter()
+        .map(|it| kind_of(Some(it), scope))
+        .collect();
+    let name = last_name(&call.funcname);
+    if name == "count" {
+        return Kind::Plain;
+    }
+    let order = common_of(&call.agg_order, scope);
+    if scope.catalog().is_mixed(name) || call.agg_within_group && order != Kind::Plain {
+        return Kind::Unknown;
+    }
+    let Some(Kind::Cell(first)) = kinds.first().cloned() else {
+        return Kind::computed(kinds);
+    };
+    let to = |ty| Kind::Cell(first.of(ty));
+    match (name, first.ty) {
+        (name, _) if SAME_TYPE.contains(&name) => Kind::Cell(first),
+        ("array_agg", _) => Kind::Cell(first.array()),
+        ("length" | "char_length", _) => to(Type::Int4),
+        ("sum", Some(Type::Int4)) => to(Type::Int8),
+        ("sum" | "avg", Some(Type::Int4 | Type::Int8 | Type::Decimal)) => to(Type::Decimal),
+        ("avg", Some(Type::Float4)) => to(Type::Float8),
+        ("sum" | "avg", Some(ty)) => to(ty),
+        _ => Kind::Unknown,
+    }
+}
+
+fn of_subquery(link: &SubLink, scope: &Scope<'_>) -> Kind {
+    match link.sub_link_type() {
+        SubLinkType::ExprSublink => derived(subquery_kind(link, scope)),
+        SubLinkType::ArraySublink => match derived(subquery_kind(link, scope)) {
+            Kind::Cell(cells) => Kind::Cell(cells.array()),
+            kind => kind,
+        },
+        _ => Kind::Plain,
+    }
+}
+
+/// Returns the columns of a subquery.
+pub(crate) fn subquery_output(link: &SubLink, scope: &Scope<'_>) -> Output {
+    let query = link.subselect.as_deref();
+    query.map_or_else(Output::default, |query| output_of(query, scope))
+}
+
+/// Returns what the only column of a subquery gives; several are one row.
+pub(crate) fn subquery_kind(link: &SubLink, scope: &Scope<'_>) -> Kind {
+    let output = subquery_output(link, scope);
+    match (output.has_star, output.columns.as_slice()) {
+        (false, [(_, kind)]) => kind.clone(),
+        _ => Kind::computed([output.common()]),
+    }
+}
+
+/// Returns the name under which a column of a result is known.
+pub(crate) fn output_name<'n>(name: &'n str, value: Option<&'n Node>) -> &'n str {
+    if !name.is_empty() {
+        return name;
+    }
+    match value.and_then(|value| value.node.as_ref()) {
+        Some(NodeEnum::ColumnRef(column)) => last_name(&column.fields),
+        Some(NodeEnum::FuncCall(call)) => last_name(&call.funcname),
+        Some(NodeEnum::TypeCast(cast)) => output_name("", cast.arg.as_deref()),
+        Some(NodeEnum::CollateClause(clause)) => output_name("", clause.arg.as_deref()),
+        Some(NodeEnum::CoalesceExpr(_)) => "coalesce",
+        Some(NodeEnum::CaseExpr(_)) => "case",
+        _ => "",
+    }
+}
+
+/// Whether a node is `*` or `t.*`. Returns the table that it names.
+pub(crate) fn star(value: Option<&Node>) -> Option<Option<&str>> {
+    let column = match value.and_then(|value| value.node.as_ref())? {
+        NodeEnum::ColumnRef(column) => column,
+        // `(c).*` has the fields of a composite, which no table here has.
+        NodeEnum::AIndirection(part) if part.indirection.last().is_some_and(is_star) => {
+            return Some(Some("*"));
+        }
+        _ => return None,
+    };
+    match column.fields.as_slice() {
+        [one] if is_star(one) => Some(None),
+        [.., table, last] if is_star(last) => Some(name_of(table)),
+        _ => None,
+    }
+}
+
+fn is_star(node: &Node) -> bool {
+    matches!(node.node, Some(NodeEnum::AStar(_)))
+}

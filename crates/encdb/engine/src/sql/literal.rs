@@ -1,0 +1,92 @@
+//! A literal or parameter as a value of the type that its column's cells have.
+
+use pg_query::protobuf::{a_const, AConst, TypeName};
+use pgseal_client::{type_by_name, Type};
+use pgseal_value::{cast, Value, ValueError};
+
+use super::scope::last_name;
+use crate::refusal::Refusal;
+
+/// The plain type to which a statement casts a literal or a parameter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cast {
+    /// A type that cells have
+    To(Type),
+    /// `int2`
+    Int2,
+}
+
+impl Cast {
+    /// Reads a cast to a plain type. `varchar` and `char` have no length then: PostgreSQL would cut
+    /// the value.
+    pub(crate) fn read(name: &TypeName, of_array: bool) -> Result<Self, Refusal> {
+        let known = last_name(&name.names);
+        let known = if of_array {
+            known.strip_prefix('_').unwrap_or(known)
+        } else {
+            known
+        };
+        let refused = || Refusal::Cast(known.to_owned());
+        let keeps_all = name.typmods.is_empty() && (of_array || name.array_bounds.is_empty());
+        let found = match known {
+            "int2" | "smallint" => Some(Self::Int2),
+            "varchar" | "name" | "unknown" => Some(Self::To(Type::Text)),
+            // `char` is char(1), `bpchar` without a length is not.
+            "bpchar" if keeps_all => Some(Self::To(Type::Text)),
+            other => type_by_name(other).map(Self::To),
+        };
+        found.filter(|_| keeps_all).ok_or_else(refused)
+    }
+
+    /// Returns the type that the value has before it is one of its column.
+    pub(crate) fn ty(self) -> Type {
+        match self {
+            Self::To(ty) => ty,
+            Self::Int2 => Type::Int4,
+        }
+    }
+
+    /// Makes a value one of this type.
+    pub(crate) fn convert(self, value: Value) -> Result<Value, Refusal> {
+        let value = converted(value, self.ty())?;
+        match (self, &value) {
+            (Self::Int2, Value::Int4(number)) if i16::try_from(*number).is_err() => {
+                Err(ValueError::TextOutOfRange(Type::Int4).into())
+            }
+            _ => Ok(value),
+        }
+    }
+}
+
+/// Reads a text as a value for cells of this type: by way of the cast, if there is one.
+pub fn value_of_text(text: &str, by: Option<Cast>, ty: Type) -> Result<Value, Refusal> {
+    match by {
+        None => Ok(Value::parse(ty, text)?),
+        Some(by) => converted(by.convert(Value::parse(by.ty(), text)?)?, ty),
+    }
+}
+
+/// Makes a value one of the column's type. Ranges are checked.
+pub fn converted(value: Value, ty: Type) -> Result<Value, Refusal> {
+    match value.ty() == ty {
+        true => Ok(value),
+        false => Ok(cast(&value, ty)?),
+    }
+}
+
+/// Returns the text of a literal if a column of this type takes it.
+pub(crate) fn text_of(literal: &AConst, ty: Type) -> Result<String, Refusal> {
+    let is_number = matches!(
+        ty,
+        Type::Int4 | Type::Int8 | Type::Float4 | Type::Float8 | Type::Decimal
+    );
+    match &literal.val {
+        Some(a_const::Val::Sval(text)) => Ok(text.sval.clone()),
+        Some(a_const::Val::Ival(number)) if is_number => Ok(number.ival.to_string()),
+        Some(a_const::Val::Fval(number)) if is_number => Ok(number.fval.clone()),
+        Some(a_const::Val::Boolval(truth)) if ty == Type::Bool => {
+            Ok(if truth.boolval { "t" } else { "f" }.to_owned())
+        }
+        _ => Err(Refusal::literal(ty)),
+    }
+}

@@ -1,0 +1,282 @@
+//! Statements as they are sent: literals beside encrypted columns are sealed in the text, and
+//! parameters are told apart.
+//!
+//! PostgreSQL's own parser reads a statement, and names are resolved as the server resolves them,
+//! as far as encrypted columns are concerned. A literal or parameter is sealed if its value meets
+//! such a column: compared with it, assigned to it, computed with it. It stays as it is if what it
+//! meets is certainly plain. In between, the statement is refused: a server that computes with a
+//! plain value sees it. So a new kind of statement or expression is refused until it is known here.
+
+mod change;
+mod expression;
+mod function;
+mod kind;
+mod literal;
+mod parts;
+mod query;
+mod scope;
+mod utility;
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use pg_query::protobuf::{
+    a_const, AConst, DiscardMode, Node, ParseResult, RawStmt, String as Text, TypeCast,
+};
+use pg_query::NodeEnum;
+use pgseal_client::{Array, Statement};
+use pgseal_value::Value;
+
+use crate::catalog::{Catalog, Cells, Definition};
+use crate::refusal::Refusal;
+pub use literal::{converted, value_of_text, Cast};
+use scope::Scope;
+
+/// The use that a statement has for a parameter.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Parameter {
+    /// The statement does not use it.
+    #[default]
+    Unused,
+    /// Nothing encrypted
+    Plain,
+    /// Cells, and the type to which the statement cast the value
+    Cells(Cells, Option<Cast>),
+}
+
+/// Statements of `PREPARE` by their names, with their parameters.
+/// Two statements that were given one name are none: nobody knows which of them the server took.
+pub type PreparedByName = HashMap<String, Option<Vec<Parameter>>>;
+
+/// The result of reading the text of one or several statements.
+#[derive(Debug, Default)]
+pub struct Analysis {
+    /// The text to send; none if it is sent as it is.
+    pub text: Option<String>,
+    /// The parameters, `$1` first.
+    pub parameters: Vec<Parameter>,
+    /// The statements that the text prepares by name.
+    pub prepared: PreparedByName,
+    /// The tables that it defines, with columns that are encrypted.
+    pub defined: Vec<Definition>,
+    /// Whether it has a name that is encrypted.
+    pub concerns: bool,
+}
+
+/// The most parameters that a message of the protocol has.
+const MAX_PARAMETERS: usize = 65_535;
+
+/// Seals values.
+pub trait Seal {
+    /// Returns the cell of a value under a key, in binary.
+    fn seal(&self, keyname: &str, value: &Value) -> Result<Vec<u8>, Refusal>;
+}
+
+/// Reads the text of a statement, or of several, and seals its literals.
+pub fn analyze(
+    text: &str,
+    catalog: &Catalog,
+    prepared: &PreparedByName,
+    seal: &dyn Seal,
+) -> Result<Analysis, Refusal> {
+    let statement = Statement::new(text);
+    if let (Some(code), false) = (code_in(text), catalog.is_empty()) {
+        return Err(Refusal::Code(code));
+    }
+    let names_prepared = || prepared.keys().any(|name| statement.names(name));
+    if !catalog.concerns(&statement) && !names_prepared() {
+        return Ok(Analysis::default());
+    }
+    let parsed = pg_query::parse(text, 0);
+    let mut tree = parsed.map_err(|_| Refusal::Syntax)?;
+    let mut rewriter = Rewriter {
+        seal,
+        prepared,
+        analysis: Analysis {
+            concerns: true,
+            ..Analysis::default()
+        },
+        is_changed: false,
+        open: 0,
+        seen_parameters: 0,
+    };
+    rewriter.statements(&mut tree.protobuf, catalog)?;
+    if rewriter.seen_parameters < statement.parameters() {
+        return Err(Refusal::Undecided("a parameter"));
+    }
+    if rewriter.is_changed {
+        let text = pg_query::deparse(&tree.protobuf, Default::default());
+        rewriter.analysis.text = Some(text.map_err(|_| Refusal::Syntax)?);
+    }
+    Ok(rewriter.analysis)
+}
+
+/// Returns the name of the statement that a `DEALLOCATE` names, if the text is nothing else; empty:
+/// all, as after `DISCARD ALL`.
+pub(crate) fn deallocated(text: &[u8]) -> Option<String> {
+    let text = std::str::from_utf8(text).ok()?;
+    let word = Statement::new(text).first_word()?;
+    if !["deallocate", "discard"]
+        .iter()
+        .any(|it| word.eq_ignore_ascii_case(it))
+    {
+        return None;
+    }
+    let tree = pg_query::parse(text, 0).ok()?.protobuf;
+    let [only] = tree.stmts.as_slice() else {
+        return None;
+    };
+    match &only.stmt.as_deref()?.node {
+        Some(NodeEnum::DeallocateStmt(it)) if it.isall => Some(String::new()),
+        Some(NodeEnum::DeallocateStmt(it)) => Some(it.name.clone()),
+        Some(NodeEnum::DiscardStmt(it)) if it.target() == DiscardMode::DiscardAll => {
+            Some(String::new())
+        }
+        _ => None,
+    }
+}
+
+/// Returns the key word of a statement, of several, that has a body of code.
+fn code_in(mut text: &str) -> Option<&'static str> {
+    loop {
+        let end = Statement::end(text);
+        let statement = Statement::new(&text[..end.unwrap_or(text.len())]);
+        let code = statement
+            .runs_code()
+            .filter(|it| !matches!(*it, "CALL" | "EXECUTE"));
+        if code.is_some() && statement.has_literals() {
+            return code;
+        }
+        text = text.get(end? + 1..)?;
+    }
+}
+
+/// Goes through a statement, changes it, and notes what its parameters are.
+struct Rewriter<'s> {
+    seal: &'s dyn Seal,
+    prepared: &'s PreparedByName,
+    analysis: Analysis,
+    is_changed: bool,
+    /// The number of literals and parameters that were left plain.
+    open: usize,
+    /// The number of parameters that were gone through.
+    seen_parameters: usize,
+}
+
+impl Rewriter<'_> {
+    /// Goes through statements, each of which sees what those before it define.
+    fn statements(&mut self, tree: &mut ParseResult, catalog: &Catalog) -> Result<(), Refusal> {
+        let mut catalog = Cow::Borrowed(catalog);
+        for RawStmt { stmt, .. } in &mut tree.stmts {
+            let known = self.analysis.defined.len();
+            if let Some(statement) = stmt.as_deref_mut() {
+                self.statement(statement, &Scope::new(&catalog))?;
+            }
+            for definition in &self.analysis.defined[known..] {
+                catalog.to_mut().define(definition.clone());
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns how many literals and parameters were left plain so far.
+    fn open(&self) -> usize {
+        self.open
+    }
+
+    fn parameter(&mut self, number: i32) -> Result<&mut Parameter, Refusal> {
+        let number = usize::try_from(number).unwrap_or_default().max(1);
+        if number > MAX_PARAMETERS {
+            return Err(Refusal::Undecided("the number of a parameter"));
+        }
+        let parameters = &mut self.analysis.parameters;
+        if parameters.len() < number {
+            parameters.resize_with(number, Parameter::default);
+        }
+        parameters
+            .get_mut(number - 1)
+            .ok_or(Refusal::TwoUses(number))
+    }
+
+    /// Notes a literal that stays.
+    fn plain_literal(&mut self, literal: &AConst) {
+        self.open += usize::from(!literal.isnull);
+    }
+
+    fn plain_parameter(&mut self, number: i32) -> Result<(), Refusal> {
+        self.open += 1;
+        self.use_parameter(number, Parameter::Plain)
+    }
+
+    fn sealed_parameter(
+        &mut self,
+        number: i32,
+        cells: &Cells,
+        by: Option<Cast>,
+    ) -> Result<(), Refusal> {
+        // A cast to the plain type is left out.
+        self.is_changed |= by.is_some();
+        self.use_parameter(number, Parameter::Cells(cells.clone(), by))
+    }
+
+    fn use_parameter(&mut self, number: i32, used: Parameter) -> Result<(), Refusal> {
+        self.seen_parameters += 1;
+        let place = self.parameter(number)?;
+        match *place == Parameter::Unused || *place == used {
+            true => *place = used,
+            false => {
+                return Err(Refusal::TwoUses(
+                    usize::try_from(number).unwrap_or_default(),
+                ))
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the literal of sealed cells that stands in place of a plain one.
+    fn literal(
+        &mut self,
+        literal: &AConst,
+        cells: &Cells,
+        by: Option<Cast>,
+    ) -> Result<NodeEnum, Refusal> {
+        let ty = cells.ty.ok_or(Refusal::AnyType)?;
+        let text = literal::text_of(literal, ty)?;
+        let cell = |text: &str| {
+            let value = value_of_text(text, by, ty)?;
+            Ok::<_, Refusal>(hexadecimal(&self.seal.seal(&cells.keyname, &value)?))
+        };
+        let sealed = match cells.is_array {
+            false => cell(&text)?,
+            true => {
+                let array = Array::parse(&text)?.map(|item| cell(item))?;
+                let text = array.to_text(|cell| cell.clone().into());
+                text.to_string()
+            }
+        };
+        self.is_changed = true;
+        let constant = NodeEnum::AConst(AConst {
+            val: Some(a_const::Val::Sval(Text { sval: sealed })),
+            ..AConst::default()
+        });
+        // With its type, for what gives it none: CASE, ARRAY.
+        Ok(NodeEnum::TypeCast(Box::new(TypeCast {
+            arg: Some(Box::new(Node {
+                node: Some(constant),
+            })),
+            type_name: utility::type_name(cells),
+            location: -1,
+        })))
+    }
+}
+
+/// Returns bytes as the text that types of cells read, `\x` and hexadecimal digits.
+pub fn hexadecimal(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(2 + 2 * bytes.len());
+    text.push_str("\\x");
+    text.push_str(&pgseal_client::to_hex(bytes));
+    text
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,204 @@
+//! Tests of statements: what is sealed in them, what their parameters are, what is refused.
+
+use super::*;
+use pgseal_client::{from_hex, ColumnName};
+
+/// "Seals" a value so that a test can read it: its key, its type and its text.
+struct Legible;
+
+impl Seal for Legible {
+    fn seal(&self, keyname: &str, value: &Value) -> Result<Vec<u8>, Refusal> {
+        Ok(format!("{keyname}:{}:{}", value.ty().name(), value.to_text()).into_bytes())
+    }
+}
+
+fn catalog() -> Catalog {
+    let mut catalog = Catalog::new("d");
+    let columns = [
+        ("public.person.name", "enc_text"),
+        ("public.person.age", "enc_int4"),
+        ("public.person.born", "enc_date"),
+        ("public.person.tags", "enc_text[]"),
+        ("public.person.paid", "enc_decimal"),
+        ("public.person.any_", "rnd_type"),
+        ("public.person.flag", "enc_bool"),
+        ("public.pet.nick", "enc_text"),
+    ];
+    for (name, ty) in columns {
+        let name: ColumnName = name.parse().expect("a name");
+        let key = name.column[..1].into();
+        catalog.add_column(&name, Cells::by_type(ty, &key).expect("a type of encdb"));
+    }
+    let text = Cells::by_type("enc_text", &"f".into());
+    let addr = "public.person.addr".parse().expect("a name");
+    catalog.add_column(&addr, Cells::mixed(&"a".into()));
+    for mixed in ["mail", "person_like"] {
+        catalog.add_mixed(mixed);
+    }
+    catalog.add_function("store", vec![None, text.clone()]);
+    catalog.add_function("twice", vec![None, text.clone()]);
+    catalog.add_function("twice", vec![text, None]);
+    catalog
+}
+
+/// Reads a file of statements, each with a comment of one line behind it.
+fn cases(file: &'static str) -> Vec<(&'static str, &'static str)> {
+    let parts = file.split("\n\n").skip(1);
+    let case = |part: &'static str| part.trim_end().rsplit_once("\n-- ").expect("a case");
+    parts.map(case).collect()
+}
+
+fn analyzed(sql: &str) -> Result<Analysis, Refusal> {
+    analyze(sql, &catalog(), &PreparedByName::new(), &Legible)
+}
+
+/// Returns the text that is sent, with cells legible: `<key:type:value>`.
+fn sent(sql: &str) -> String {
+    let analysis = analyzed(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
+    legible(&analysis.text.unwrap_or_else(|| sql.to_owned()))
+}
+
+fn legible(sql: &str) -> String {
+    // Strings with backslashes are E'…', and those within an array have a second one.
+    let sql = sql
+        .replace("E'", "'")
+        .replace("\\\\", "\\")
+        .replace("\\\\", "\\");
+    let mut parts = sql.split("\\x");
+    let mut shown = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let end = part.find(|c: char| !c.is_ascii_hexdigit());
+        let (digits, rest) = part.split_at(end.unwrap_or(part.len()));
+        let bytes = from_hex(digits).expect("hexadecimal digits");
+        shown.push_str(&format!("<{}>{rest}", String::from_utf8_lossy(&bytes)));
+    }
+    // Each has its type.
+    let typed = shown.matches("'::enc_").count();
+    let ends = shown.matches(">'").count() + shown.matches(">\"}'").count();
+    assert!(typed >= ends, "{shown}");
+    let mut parts = shown.split("'::enc_");
+    let mut bare = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let rest = part.trim_start_matches(|c: char| c.is_ascii_alphanumeric());
+        bare.push_str(&format!("'{}", rest.strip_prefix("[]").unwrap_or(rest)));
+    }
+    bare
+}
+
+/// Returns what each parameter is: `-` plain, otherwise key and type.
+fn parameters(sql: &str) -> String {
+    let analysis = analyzed(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
+    let shown = |parameter: &Parameter| match parameter {
+        Parameter::Unused => "?".to_owned(),
+        Parameter::Plain => "-".to_owned(),
+        Parameter::Cells(cells, by) => {
+            let ty = cells.type_name().unwrap_or("any");
+            let array = if cells.is_array { "[]" } else { "" };
+            let by = by.map_or(String::new(), |by| format!("<{by:?}"));
+            format!("{}:{ty}{array}{by}", cells.keyname)
+        }
+    };
+    let all: Vec<String> = analysis.parameters.iter().map(shown).collect();
+    all.join(" ")
+}
+
+#[test]
+fn what_names_nothing_encrypted_is_left_alone() {
+    for sql in ["SELECT 'ada' FROM t WHERE name = 'x'", "nonsense (", ""] {
+        let analysis = analyzed(sql).expect("it is none of our business");
+        assert!(analysis.text.is_none() && !analysis.concerns, "{sql}");
+    }
+}
+
+#[test]
+fn literals_beside_encrypted_columns_are_sealed() {
+    for (sql, expected) in cases(include_str!("cases/literals.sql")) {
+        assert_eq!(sent(sql), expected, "{sql}");
+    }
+}
+
+#[test]
+fn names_are_resolved_as_the_server_does() {
+    for (sql, cells) in cases(include_str!("cases/names.sql")) {
+        let sent = sent(sql);
+        for cell in cells.split(' ') {
+            assert!(sent.contains(cell), "{sql}\n{sent}");
+        }
+        for plain in ["'a'", "'b'", "'c'", "'d'"] {
+            assert!(!sent.contains(plain), "{sql}\n{sent}");
+        }
+    }
+}
+
+#[test]
+fn parameters_are_told_apart() {
+    for (sql, expected) in [
+        (
+            "SELECT * FROM person WHERE name = $2 AND id = $1 LIMIT $3",
+            "- n:enc_text -",
+        ),
+        (
+            "SELECT * FROM person WHERE name = $1::varchar",
+            "n:enc_text<To(Text)",
+        ),
+        (
+            "SELECT * FROM person WHERE age = $1::smallint",
+            "a:enc_int4<Int2",
+        ),
+        ("SELECT * FROM person WHERE age = ANY($1)", "a:enc_int4[]"),
+        ("SELECT * FROM person WHERE $1 = ANY(tags)", "t:enc_text"),
+        (
+            "SELECT * FROM person WHERE name IN ($1, $2)",
+            "n:enc_text n:enc_text",
+        ),
+        (
+            "INSERT INTO person (id, name, any_) VALUES ($1, $2, $3)",
+            "- n:enc_text a:any",
+        ),
+        (
+            "UPDATE person SET born = born + $1 WHERE age > $3",
+            "b:enc_int4 ? a:enc_int4",
+        ),
+        (
+            "UPDATE person SET name = $1, age = age * $2 WHERE id = $3",
+            "n:enc_text a:enc_int4 -",
+        ),
+        (
+            "SELECT * FROM person WHERE name = $1 OR name > $1",
+            "n:enc_text",
+        ),
+        ("SELECT * FROM person WHERE $1 IS NULL OR id = 1", "-"),
+    ] {
+        assert_eq!(parameters(sql), expected, "{sql}");
+    }
+    assert_eq!(
+        sent("SELECT 1 FROM person WHERE name = CAST($1 AS varchar)"),
+        "SELECT 1 FROM person WHERE name = $1"
+    );
+}
+
+#[test]
+fn what_cannot_be_decided_is_refused() {
+    let file = include_str!("cases/refused.sql").split("\n\n").skip(1);
+    let mut sent = Vec::new();
+    for sql in file.map(str::trim_end) {
+        match analyzed(sql) {
+            Err(refusal) => {
+                let shown = format!("{refusal} {refusal:?}");
+                assert!(!shown.contains("xyzzy"), "{shown}");
+                assert!(!shown.contains("3000000000"), "{shown}");
+                assert_eq!(refusal.sqlstate().len(), 5);
+            }
+            Ok(analysis) => sent.push((sql, analysis.text)),
+        }
+    }
+    assert!(sent.is_empty(), "{sent:#?}");
+}
+
+#[test]
+fn what_is_plain_is_sent_as_it_is() {
+    for sql in include_str!("cases/plain.sql").split("\n\n").skip(1) {
+        let analysis = analyzed(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
+        assert_eq!(analysis.text, None, "{sql}");
+    }
+}

@@ -1,0 +1,179 @@
+//! Values between the form that a driver knows and the cells that the server has.
+
+use pgseal_client::{Array, Type};
+use pgseal_value::Value;
+
+use crate::catalog::Cells;
+use crate::refusal::Refusal;
+use crate::sql::{converted, value_of_text, Cast};
+
+/// The formats of the protocol.
+pub(crate) const BINARY: u16 = 1;
+
+/// The owner's keys.
+pub trait Keys: crate::Seal {
+    /// Opens a cell, which must be of this type if one is given.
+    fn open(&self, ty: Option<Type>, cell: &[u8]) -> Result<Value, Refusal>;
+}
+
+/// The types by which drivers declare a value, by their OIDs (`pg_type.dat`).
+fn declared(oid: u32) -> Option<Cast> {
+    Some(match oid {
+        16 => Cast::To(Type::Bool),
+        17 => Cast::To(Type::Bytea),
+        20 => Cast::To(Type::Int8),
+        21 => Cast::Int2,
+        23 => Cast::To(Type::Int4),
+        700 => Cast::To(Type::Float4),
+        701 => Cast::To(Type::Float8),
+        19 | 25 | 1042 | 1043 => Cast::To(Type::Text),
+        1082 => Cast::To(Type::Date),
+        1114 => Cast::To(Type::Timestamp),
+        1184 => Cast::To(Type::TimestampTz),
+        1700 => Cast::To(Type::Decimal),
+        2950 => Cast::To(Type::Uuid),
+        _ => return None,
+    })
+}
+
+/// Returns the OID of the type to which a statement casts; none for one that has several.
+pub(crate) fn oid_of_cast(by: Cast) -> Option<u32> {
+    match by {
+        Cast::Int2 => Some(21),
+        Cast::To(ty) => plain_oid(&Cells {
+            ty: Some(ty),
+            is_array: false,
+            is_mixed: false,
+            keyname: "".into(),
+        }),
+    }
+}
+
+/// Returns the OID of the plain type of cells, as drivers are told.
+pub(crate) fn plain_oid(cells: &Cells) -> Option<u32> {
+    let (one, array) = match cells.ty? {
+        Type::Bool => (16, 1000),
+        Type::Bytea => (17, 1001),
+        Type::Int8 => (20, 1016),
+        Type::Int4 => (23, 1007),
+        Type::Text => (25, 1009),
+        Type::Float4 => (700, 1021),
+        Type::Float8 => (701, 1022),
+        Type::Date => (1082, 1182),
+        Type::Timestamp => (1114, 1115),
+        Type::TimestampTz => (1184, 1185),
+        Type::Decimal => (1700, 1231),
+        Type::Uuid => (2950, 2951),
+    };
+    Some(if cells.is_array { array } else { one })
+}
+
+/// Returns the length of values of a type, as `RowDescription` tells it: -1 is any.
+pub(crate) fn plain_length(cells: &Cells) -> u16 {
+    let length: i16 = match cells.ty {
+        _ if cells.is_array => -1,
+        Some(Type::Bool) => 1,
+        Some(Type::Int4 | Type::Float4 | Type::Date) => 4,
+        Some(Type::Int8 | Type::Float8 | Type::Timestamp | Type::TimestampTz) => 8,
+        Some(Type::Uuid) => 16,
+        _ => -1,
+    };
+    u16::from_be_bytes(length.to_be_bytes())
+}
+
+/// A parameter as a driver sends it.
+pub(crate) struct Given<'m> {
+    pub(crate) bytes: &'m [u8],
+    pub(crate) format: u16,
+    /// The type that the driver declared; 0 none
+    pub(crate) oid: u32,
+}
+
+/// Returns the cell, or the array of cells, of a parameter, in binary. `by` is the statement's own
+/// cast, and `element` the OID of the type of the cells.
+pub(crate) fn sealed(
+    given: &Given<'_>,
+    cells: &Cells,
+    by: Option<Cast>,
+    element: u32,
+    keys: &dyn Keys,
+) -> Result<Vec<u8>, Refusal> {
+    let value = |bytes: &[u8]| {
+        let casts = (by, declared(given.oid));
+        let value = value_of(bytes, given.format, casts, cells.ty)?;
+        keys.seal(&cells.keyname, &value)
+    };
+    if !cells.is_array {
+        return value(given.bytes);
+    }
+    let sealed = match given.format {
+        BINARY => Array::decode(given.bytes)?.map(|item| value(item))?,
+        _ => Array::parse(text(given.bytes)?)?.map(|item| value(item.as_bytes()))?,
+    };
+    let mut bytes = Vec::new();
+    sealed.encode(element, &mut bytes)?;
+    Ok(bytes)
+}
+
+/// Reads a value of the type that the driver declared, then follows the statement's cast, and makes
+/// it one of the column's type.
+fn value_of(
+    bytes: &[u8],
+    format: u16,
+    (by, declared): (Option<Cast>, Option<Cast>),
+    ty: Option<Type>,
+) -> Result<Value, Refusal> {
+    let source = declared.or(by);
+    let to = ty.or(source.map(Cast::ty)).ok_or(Refusal::AnyType)?;
+    let value = match (format, source, bytes) {
+        (BINARY, Some(Cast::Int2), &[a, b]) => Value::Int4(i16::from_be_bytes([a, b]).into()),
+        (BINARY, source, bytes) => Value::decode(source.map_or(to, Cast::ty), bytes)?,
+        (_, None, bytes) => value_of_text(text(bytes)?, None, to)?,
+        (_, Some(source), bytes) => value_of_text(text(bytes)?, Some(source), source.ty())?,
+    };
+    match by {
+        Some(by) => by.convert(value).and_then(|value| converted(value, to)),
+        None => converted(value, to),
+    }
+}
+
+/// Returns what a driver gets of a cell or of an array of cells, in the same format.
+pub(crate) fn opened(
+    bytes: &[u8],
+    format: u16,
+    cells: &Cells,
+    keys: &dyn Keys,
+) -> Result<Vec<u8>, Refusal> {
+    let open = |cell: &[u8]| keys.open(cells.ty, cell);
+    let open_text = |text: &str| {
+        let digits = text.strip_prefix("\\x").ok_or(Refusal::NoCell)?;
+        open(&pgseal_client::from_hex(digits).ok_or(Refusal::NoCell)?)
+    };
+    match (format, cells.is_array) {
+        (BINARY, false) => {
+            let mut out = Vec::new();
+            open(bytes)?.encode(&mut out);
+            Ok(out)
+        }
+        (BINARY, true) => {
+            let plain = Array::decode(bytes)?.map(|cell| {
+                let mut out = Vec::new();
+                open(cell)?.encode(&mut out);
+                Ok::<_, Refusal>(out)
+            })?;
+            let mut out = Vec::new();
+            plain.encode(plain_oid(&cells.element()).unwrap_or(25), &mut out)?;
+            Ok(out)
+        }
+        (_, false) => Ok(open_text(text(bytes)?)?.to_text().into_bytes()),
+        (_, true) => {
+            let plain = Array::parse(text(bytes)?)?.map(|cell| open_text(cell))?;
+            let shown = plain.to_text(|value| value.to_text().into());
+            Ok(shown.as_bytes().to_vec())
+        }
+    }
+}
+
+fn text(bytes: &[u8]) -> Result<&str, Refusal> {
+    std::str::from_utf8(bytes).map_err(|_| Refusal::Encoding)
+}

@@ -1,0 +1,52 @@
+//! Descriptions of parameters and rows, with the plain type in place of each encrypted one.
+
+use crate::catalog::{Catalog, Cells};
+use crate::values::{plain_length, plain_oid};
+
+use super::message::{MessageError, Reader, Writer};
+
+/// `RowDescription`
+pub(crate) struct Described {
+    /// The message for the driver
+    pub(crate) message: Vec<u8>,
+    /// The cells of each column
+    pub(crate) columns: Vec<Option<Cells>>,
+    /// The format of each column
+    pub(crate) formats: Vec<u16>,
+}
+
+/// Reads `RowDescription` and writes it with plain types.
+pub(crate) fn describe_plain(message: &[u8], catalog: &Catalog) -> Result<Described, MessageError> {
+    let mut reader = Reader::new(message);
+    let mut writer = Writer::new(b'T');
+    let count = reader.int16()?;
+    writer.int16(count);
+    let (mut columns, mut formats) = (Vec::new(), Vec::new());
+    for _ in 0..count {
+        writer.string(reader.string()?);
+        writer.bytes(reader.bytes(6)?); // the table and its column
+        let (oid, length, modifier) = (reader.int32()?, reader.int16()?, reader.int32()?);
+        let cells = catalog.type_of(oid);
+        match cells.and_then(|cells| plain_oid(cells).map(|oid| (cells, oid))) {
+            Some((cells, plain)) => {
+                writer
+                    .int32(plain)
+                    .int16(plain_length(cells))
+                    .int32(u32::MAX);
+                columns.push(Some(cells.clone()));
+            }
+            None => {
+                writer.int32(oid).int16(length).int32(modifier);
+                columns.push(None);
+            }
+        }
+        let format = reader.int16()?;
+        formats.push(format);
+        writer.int16(format);
+    }
+    Ok(Described {
+        message: writer.end()?,
+        columns,
+        formats,
+    })
+}

@@ -1,0 +1,12 @@
+//! The bytes of PostgreSQL's protocol, version 3.
+
+mod description;
+mod frames;
+mod message;
+
+pub(crate) use description::describe_plain;
+pub use frames::FrameError;
+pub(crate) use frames::{Frame, Frames};
+pub use message::MessageError;
+pub(crate) use message::{bind, describe_statement, error, format_of, parse, start};
+pub(crate) use message::{Bind, Parse, Reader, Writer};

@@ -1,0 +1,110 @@
+//! Sockets that drivers connect to, on this machine or a network.
+//!
+//! A unix socket is made with mode 0600. One that a proxy left behind, which nobody answers at, is
+//! replaced; one that is answered is not.
+
+use std::convert::Infallible;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use nix::sys::stat::{umask, Mode};
+use pgseal_client::Stream;
+use tokio::net::{TcpListener, UnixListener, UnixStream};
+
+/// An address as an option has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Address {
+    /// The path of a socket
+    Unix(PathBuf),
+    /// HOST:PORT
+    Tcp(String),
+}
+
+impl FromStr for Address {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Ok(match text.contains('/') {
+            true => Self::Unix(text.into()),
+            false => Self::Tcp(text.to_owned()),
+        })
+    }
+}
+
+/// A socket that listens. A unix socket is removed with it.
+pub enum Listener {
+    /// A socket for users of this machine
+    Unix(UnixListener, PathBuf),
+    /// An address of a network
+    Tcp(TcpListener),
+}
+
+impl Listener {
+    /// Listens at an address.
+    pub async fn bind(address: &Address) -> io::Result<Self> {
+        match address {
+            Address::Unix(path) => {
+                remove_unanswered(path).await?;
+                Ok(Self::Unix(bind_private(path)?, path.clone()))
+            }
+            Address::Tcp(address) => Ok(Self::Tcp(TcpListener::bind(address).await?)),
+        }
+    }
+
+    /// Waits for a driver.
+    pub async fn accept(&self) -> io::Result<Box<dyn Stream>> {
+        match self {
+            Self::Unix(listener, _) => Ok(Box::new(listener.accept().await?.0)),
+            Self::Tcp(listener) => {
+                let (stream, _) = listener.accept().await?;
+                stream.set_nodelay(true)?;
+                Ok(Box::new(stream))
+            }
+        }
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if let Self::Unix(_, path) = self {
+            // Nobody is left to hear of it; the next proxy replaces it.
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+/// Makes the socket so that no other user can ever connect. No other thread makes files meanwhile.
+fn bind_private(path: &Path) -> io::Result<UnixListener> {
+    let before = umask(Mode::from_bits_truncate(0o177));
+    let listener = UnixListener::bind(path);
+    umask(before);
+    listener
+}
+
+async fn remove_unanswered(path: &Path) -> io::Result<()> {
+    match UnixStream::connect(path).await {
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => fs::remove_file(path),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_a_slash_is_a_socket() {
+        let of = |text: &str| {
+            text.parse::<Address>()
+                .unwrap_or(Address::Tcp(String::new()))
+        };
+        assert_eq!(of("./s"), Address::Unix("./s".into()));
+        assert_eq!(
+            of("127.0.0.1:6432"),
+            Address::Tcp("127.0.0.1:6432".to_owned())
+        );
+        assert_eq!(of("[::1]:6432"), Address::Tcp("[::1]:6432".to_owned()));
+    }
+}
