@@ -32,6 +32,7 @@ use serve::ProxyError;
     name = "pgseal-proxy",
     bin_name = "pgseal proxy",
     version = env!("PGSEAL_BUILD"),
+    override_usage = "pgseal proxy --listen <ADDRESS>... --server <CONNSTR> [OPTIONS]",
     term_width = 80
 )]
 struct Cli {
