@@ -1,8 +1,8 @@
 //! `pgseal-proxy`: the program behind `pgseal proxy`. Drivers connect to it as to a server; it
 //! seals what they send to encrypted columns, and opens what comes back, with the owner's keys.
 //!
-//! It runs on the owner's side: whoever reads its memory reads the keys. Messages name `pgseal`,
-//! which people start.
+//! It runs on the owner's side, for a process that reads its memory reads the keys. Messages name
+//! `pgseal`, which people start.
 
 #![forbid(unsafe_code)]
 #![deny(clippy::print_stdout, clippy::print_stderr)]

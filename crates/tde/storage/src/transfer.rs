@@ -1,4 +1,4 @@
-//! What every transfer of a sealed file works with: the open file, and memory.
+//! The open file and the memory with which every transfer of a sealed file works.
 
 use crate::scratch::Scratch;
 use crate::Disk;

@@ -1,4 +1,4 @@
-//! Who asks, and what is granted: a connection's role, its session, and the keys and rights of the
+//! The rights of a connection: its role, its session, and the keys and rights of the
 //! session as the connection saw them last.
 //!
 //! The questions whether the session may are in [`permit`](super::permit). Each is counted here, so
@@ -31,7 +31,7 @@ pub(super) struct Access {
     /// The session is this connection's own, and ends with it.
     pub leads: bool,
     pub view: View,
-    /// What was asked, granted and refused.
+    /// The counts of requests, grants and refusals.
     pub counts: Counts,
 }
 

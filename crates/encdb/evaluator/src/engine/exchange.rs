@@ -41,7 +41,7 @@ pub(super) struct Exchange {
 }
 
 impl Exchange {
-    /// From now on a client may open sessions here.
+    /// Lets a client open sessions here from now on.
     pub(super) fn serve_client(&mut self) {
         self.serves_client = true;
     }
