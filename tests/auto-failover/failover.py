@@ -26,7 +26,7 @@ class Failover(Case):
         takeover.reap({"postgres", "pg_autoctl"})
         self.monitor = Server(self.directory, "monitor")
         self.nodes = [Server(self.directory, name, self.monitor, create=1) for name in ("node1", "node2")]
-        self.addCleanup(lambda: stage.end_processes(stage.descendants(os.getpid())))
+        self.addCleanup(stage.end_descendants)
 
     def test_failover(self):
         try:

@@ -177,7 +177,7 @@ class Killed(BadInput):
             except ProcessLookupError:
                 pass
         ended = initdb.wait() != 0
-        stage.end_processes(stage.descendants(os.getpid()), patience=60)  # those too that were born meanwhile
+        stage.end_descendants(patience=60)  # those too that were born meanwhile
         return ended
 
     def check_what_is_left(self, cluster):

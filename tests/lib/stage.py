@@ -43,7 +43,7 @@ def supervise(test_file, tools):
         fill(stage, root, tools)
         status = run(stage, Path(test_file).resolve().relative_to(root))
     finally:
-        end_processes(descendants(os.getpid()))
+        end_descendants()
         if status != 0 and os.environ.get("PGSEAL_TEST_KEEP") == "1":
             print(f"kept: {stage}", file=sys.stderr)
         else:
@@ -121,6 +121,13 @@ def process_fields(entry):
 def is_alive(pid):
     fields = process_fields(Path("/proc") / str(pid))
     return fields is not None and fields[0] != "Z"
+
+
+def end_descendants(patience=0.0):
+    """Ends every process below this one. A list of them is old when it is read: one on it may fork before it dies."""
+    deadline = time.monotonic() + patience
+    while pids := descendants(os.getpid()):
+        end_processes(pids, deadline - time.monotonic())
 
 
 def end_processes(pids, patience=0.0):

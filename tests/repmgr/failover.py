@@ -37,7 +37,7 @@ class Failover(PageCase):
 
     def end_servers(self):
         """All that runs below us: servers, and repmgrd."""
-        stage.end_processes(stage.descendants(os.getpid()))
+        stage.end_descendants()
 
     def test_failover(self):
         try:

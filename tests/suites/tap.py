@@ -263,7 +263,7 @@ class Job:
             self.look(seen)
             time.sleep(LOOK_EVERY)
             status = reap(driver.pid)
-        stage.end_processes(stage.descendants(os.getpid()))
+        stage.end_descendants()
         (self.work / "seen").write_text(json.dumps(seen))
         return 1 if status is None else status
 
