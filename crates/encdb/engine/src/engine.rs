@@ -89,7 +89,8 @@ impl Engine {
         match &self.state {
             State::Opening(..) => false,
             State::Login(login) => login.driver.len() < MAX_WAITING,
-            State::Start(_) | State::Open(_) => true,
+            State::Open(relay) => relay.takes_driver(),
+            State::Start(_) => true,
         }
     }
 

@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 mod catalog;
+mod copy;
 mod engine;
 mod opening;
 mod refusal;
@@ -22,6 +23,7 @@ mod values;
 mod wire;
 
 pub use catalog::{Catalog, Cells};
+pub use copy::{CopyColumn, CopyFormat, CopyPlan, Header, Marks, Quotes};
 pub use engine::{Engine, EngineError, Owners};
 pub use opening::{Opened, Opening, Owner};
 pub use refusal::Refusal;

@@ -25,12 +25,12 @@ pub enum Refusal {
          columns: run it with psql as a user who knows that none is a secret; nothing was sent"
     )]
     Code(&'static str),
-    /// `INSERT` without a list of columns.
+    /// `INSERT` or `COPY` without a list of columns.
     #[error(
-        "INSERT into table {0}, which has encrypted columns, does not name its columns, and only \
+        "{0} into table {1}, which has encrypted columns, does not name its columns, and only \
          the server knows their order: name them; nothing was sent"
     )]
-    NoColumns(String),
+    NoColumns(&'static str, String),
     /// A parameter that is plain in one use and encrypted in another.
     #[error(
         "parameter ${0} is for an encrypted column and for something else: write two parameters; \
@@ -67,9 +67,18 @@ pub enum Refusal {
     /// Something else than a cell in an encrypted column
     #[error("the server sent something that is no cell in an encrypted column")]
     NoCell,
-    /// COPY into encrypted columns
-    #[error("COPY into encrypted columns is not followed: INSERT the rows; nothing was sent")]
-    Copy,
+    /// COPY from the server's files or programs
+    #[error(
+        "COPY into encrypted columns from a file or a program of the server, which would have \
+         the rows in clear: copy them from the client's standard input; nothing was sent"
+    )]
+    CopyFile,
+    /// Rows of COPY that are not as COPY's formats have them
+    #[error("{0}: correct the rows")]
+    Copied(&'static str),
+    /// A row of COPY
+    #[error("row {0} of COPY: {1}; the row was not sent")]
+    Row(u64, #[source] Box<Refusal>),
     /// A parameter of a statement that is not known
     #[error("the statement has {expected} parameters, and {given} were given")]
     Parameters {
@@ -93,8 +102,10 @@ impl Refusal {
     /// Returns the SQLSTATE with which an application is told.
     pub fn sqlstate(&self) -> &'static str {
         match self {
-            Self::Expression | Self::Undecided(_) | Self::NoColumns(_) | Self::Cast(_) => "0A000",
-            Self::Copy | Self::Code(_) | Self::Strings => "0A000",
+            Self::Expression | Self::Undecided(_) | Self::NoColumns(..) | Self::Cast(_) => "0A000",
+            Self::CopyFile | Self::Code(_) | Self::Strings => "0A000",
+            Self::Copied(_) => "22P04",
+            Self::Row(_, refusal) => refusal.sqlstate(),
             Self::Encoding => "22021",
             Self::NoCell => "XX001",
             Self::Parameters { .. } | Self::Message(_) => "08P01",

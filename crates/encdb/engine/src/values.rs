@@ -5,9 +5,10 @@ use pgseal_value::Value;
 
 use crate::catalog::Cells;
 use crate::refusal::Refusal;
-use crate::sql::{converted, value_of_text, Cast};
+use crate::sql::{converted, hexadecimal, value_of_text, Cast};
 
 /// The formats of the protocol.
+pub(crate) const TEXT: u16 = 0;
 pub(crate) const BINARY: u16 = 1;
 
 /// The owner's keys.
@@ -115,6 +116,27 @@ pub(crate) fn sealed(
     Ok(bytes)
 }
 
+/// Returns the cell, or the array of cells, of a text, as the server reads it in text format.
+pub(crate) fn sealed_text(
+    text: &str,
+    cells: &Cells,
+    by: Option<Cast>,
+    seal: impl Fn(&Value) -> Result<Vec<u8>, Refusal>,
+) -> Result<String, Refusal> {
+    let ty = cells.ty.ok_or(Refusal::AnyType)?;
+    let cell = |text: &str| {
+        let value = value_of_text(text, by, ty)?;
+        Ok::<_, Refusal>(hexadecimal(&seal(&value)?))
+    };
+    match cells.is_array {
+        false => cell(text),
+        true => {
+            let array = Array::parse(text)?.map(|item| cell(item))?;
+            Ok(array.to_text(|cell| cell.clone().into()).to_string())
+        }
+    }
+}
+
 /// Reads a value of the type that the driver declared, then follows the statement's cast, and makes
 /// it one of the column's type.
 fn value_of(
@@ -174,6 +196,6 @@ pub(crate) fn opened(
     }
 }
 
-fn text(bytes: &[u8]) -> Result<&str, Refusal> {
+pub(crate) fn text(bytes: &[u8]) -> Result<&str, Refusal> {
     std::str::from_utf8(bytes).map_err(|_| Refusal::Encoding)
 }

@@ -2,9 +2,10 @@
 
 use std::sync::{Arc, OnceLock};
 
-use super::{Expected, Named, Portal, Relay, RelayError, Statement};
+use super::{Expected, Named, Portal, Query, Relay, RelayError, Statement};
+use crate::copy::CopyPlan;
 use crate::refusal::Refusal;
-use crate::sql::{analyze, deallocated, Analysis, Parameter, Seal};
+use crate::sql::{analyze, deallocated, may_copy, Analysis, Parameter, Seal};
 use crate::values::{self, Given, Keys, BINARY};
 use crate::wire::{self, Bind, Frame, MessageError, Parse, Reader, Writer};
 
@@ -17,12 +18,16 @@ impl Relay {
     /// Takes bytes that the driver sent.
     pub fn from_driver(&mut self, bytes: &[u8]) -> Result<(), RelayError> {
         self.driver.add(bytes);
-        // Blocks of COPY pass.
-        while let Some(frame) = self.driver.next(|tag| tag != b'd')? {
-            match frame {
-                Frame::Message(message) => self.driver_message(message)?,
-                Frame::Part { .. } if self.drops_driver => {}
-                Frame::Part { bytes, .. } => self.to_server.extend(bytes),
+        self.driver_messages()
+    }
+
+    /// Takes the messages of the driver that are there.
+    pub(super) fn driver_messages(&mut self) -> Result<(), RelayError> {
+        while !self.rows_wait() {
+            match self.driver.next(|tag| tag != b'd')? {
+                Some(Frame::Message(message)) => self.driver_message(message)?,
+                Some(Frame::Part { bytes, ends, .. }) => self.rows_from_driver(bytes, ends)?,
+                None => break,
             }
         }
         Ok(())
@@ -44,15 +49,12 @@ impl Relay {
                 self.expected.push_back(Expected::Rows(portal));
             }
             b'C' => self.close(&message)?,
-            b'S' if self.copies => {}
+            b'S' if self.copies.takes_rows() => {}
             b'S' => {
                 self.drops_driver = false;
                 self.expected.push_back(Expected::Ready);
             }
-            b'c' | b'f' => {
-                self.copies = false;
-                self.expected.push_back(Expected::EndOfCopy);
-            }
+            b'c' | b'f' => return self.rows_end(message),
             _ => {}
         }
         self.to_server.extend(message);
@@ -96,12 +98,9 @@ impl Relay {
 
     fn query(&mut self, message: Vec<u8>) -> Result<(), RelayError> {
         let text = Reader::new(&message).string()?;
-        let portal = Portal {
-            statement: Arc::new(Statement {
-                deallocates: deallocated(text),
-                ..Statement::default()
-            }),
-            ..Portal::default()
+        let mut statement = Statement {
+            deallocates: deallocated(text),
+            ..Statement::default()
         };
         let send = |text: &[u8]| {
             let mut writer = Writer::new(b'Q');
@@ -111,6 +110,7 @@ impl Relay {
         match self.analyzed(text) {
             Ok(mut analysis) => {
                 self.learn(&mut analysis);
+                statement.copies = analysis.concerns.then(|| copies(&mut analysis));
                 match analysis.text {
                     None => self.to_server.extend(message),
                     Some(text) => self.to_server.extend(send(text.as_bytes())?),
@@ -121,7 +121,10 @@ impl Relay {
                 self.refuse(&refusal);
             }
         }
-        self.expected.push_back(Expected::Query(Arc::new(portal)));
+        self.expected.push_back(Expected::Query(Query {
+            statement: Arc::new(statement),
+            ..Query::default()
+        }));
         Ok(())
     }
 
@@ -133,6 +136,8 @@ impl Relay {
         };
         self.learn(&mut analysis);
         let statement = Arc::new(Statement {
+            may_copy: may_copy(parse.text),
+            copies: analysis.concerns.then(|| copies(&mut analysis)),
             parameters: analysis.parameters,
             declared: parse.types.clone(),
             deallocates: deallocated(parse.text),
@@ -244,7 +249,7 @@ impl Relay {
         } else {
             self.to_server.extend(message);
         }
-        self.expected.push_back(Expected::Query(Arc::default()));
+        self.expected.push_back(Expected::Query(Query::default()));
         Ok(())
     }
 
@@ -293,6 +298,12 @@ impl Relay {
     }
 }
 
+/// Takes what becomes of the rows of each COPY.
+fn copies(analysis: &mut Analysis) -> Vec<Option<Arc<CopyPlan>>> {
+    let copies = analysis.copies.drain(..);
+    copies.map(|plan| plan.map(Arc::new)).collect()
+}
+
 /// Seals by the owner's keys.
 struct Sealing<'k>(&'k (dyn Keys + Send + Sync));
 
@@ -304,13 +315,12 @@ impl Seal for Sealing<'_> {
 
 impl Portal {
     /// Returns the result of one statement of a simple query.
-    pub(super) fn of_query(query: &Self, columns: super::Columns, formats: Vec<u16>) -> Self {
+    pub(super) fn of_query(columns: super::Columns, formats: Vec<u16>) -> Self {
         let known = OnceLock::new();
         let _ = known.set(columns);
         Self {
             statement: Arc::new(Statement {
                 columns: known,
-                deallocates: query.statement.deallocates.clone(),
                 ..Statement::default()
             }),
             formats,

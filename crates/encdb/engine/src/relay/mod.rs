@@ -6,6 +6,7 @@
 //! a pipeline stays one. What is refused is sent as a statement that fails, so that the transaction
 //! fails as it would under any error, and the engine's error stands in place of the server's.
 
+mod copying;
 mod driver;
 mod server;
 
@@ -13,10 +14,15 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, OnceLock};
 
 use crate::catalog::{Catalog, Cells};
+use crate::copy::CopyPlan;
 use crate::refusal::Refusal;
 use crate::sql::{Parameter, PreparedByName};
 use crate::values::Keys;
 use crate::wire::{FrameError, Frames, MessageError};
+use copying::Copies;
+
+/// The bytes of a driver's rows that wait.
+const MAX_WAITING: usize = 64 << 10;
 
 /// Why a connection ends: a side does not speak the protocol.
 #[derive(Debug, thiserror::Error)]
@@ -44,6 +50,10 @@ struct Statement {
     columns: OnceLock<Columns>,
     /// The name of the statement that this one deallocates; empty: all
     deallocates: Option<String>,
+    /// Whether it may be a COPY, as its first word tells
+    may_copy: bool,
+    /// What becomes of the rows of each COPY in it; none if it names nothing encrypted
+    copies: Option<Vec<Option<Arc<CopyPlan>>>>,
 }
 
 type Columns = Vec<Option<Cells>>;
@@ -61,6 +71,16 @@ impl Portal {
         let columns = self.statement.columns.get()?;
         columns.iter().any(Option::is_some).then_some(columns)
     }
+}
+
+/// A text of statements that the driver sent as a simple query, or a function call.
+#[derive(Debug, Default)]
+struct Query {
+    statement: Arc<Statement>,
+    /// The result that comes now
+    result: Portal,
+    /// The number of COPYs that have begun
+    copies: usize,
 }
 
 /// A statement that gets a name, and the one that had it before.
@@ -87,11 +107,9 @@ enum Expected {
     /// Rows, and what ends them
     Rows(Arc<Portal>),
     /// Everything up to `ReadyForQuery`, of a simple query or a function call
-    Query(Arc<Portal>),
+    Query(Query),
     /// `ReadyForQuery`
     Ready,
-    /// Nothing: here the driver ended its rows of COPY
-    EndOfCopy,
     /// An error, in whose place the driver gets this one
     Refused(Vec<u8>),
 }
@@ -110,8 +128,7 @@ pub struct Relay {
     /// Statements with something encrypted, by the names that SQL has for them
     prepared: PreparedByName,
     settings: Settings,
-    /// The server takes rows of COPY in a pipeline, and passes over `Sync` until their end.
-    copies: bool,
+    copies: Copies,
     /// Messages of the driver are dropped up to its `Sync`, as the server drops them.
     drops_driver: bool,
     /// Answers are dropped up to `ReadyForQuery`: the driver got an error in their place.
@@ -169,7 +186,7 @@ impl Relay {
             portals: HashMap::new(),
             prepared: PreparedByName::new(),
             settings: Settings::default(),
-            copies: false,
+            copies: Copies::default(),
             drops_driver: false,
             drops_server: false,
         }
@@ -179,6 +196,11 @@ impl Relay {
     pub(crate) fn with_settings(mut self, settings: Settings) -> Self {
         self.settings = settings;
         self
+    }
+
+    /// Whether bytes of the driver can be taken now. Rows wait until the server takes them.
+    pub(crate) fn takes_driver(&self) -> bool {
+        !self.rows_wait() || self.driver.len() < MAX_WAITING
     }
 
     /// Takes what is to be sent to the driver.

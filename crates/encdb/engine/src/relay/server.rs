@@ -21,7 +21,15 @@ impl Relay {
             };
             match self.server.next(collects)? {
                 None => return Ok(()),
-                Some(Frame::Message(message)) => self.server_message(&message)?,
+                Some(Frame::Message(message)) => {
+                    self.server_message(&message)?;
+                    self.driver_messages()?;
+                }
+                Some(Frame::Part {
+                    tag: b'd',
+                    bytes,
+                    ends,
+                }) => self.rows_from_server(bytes, ends)?,
                 Some(Frame::Part { .. }) if self.drops_server => {}
                 Some(Frame::Part { bytes, .. }) => self.to_driver.extend(bytes),
             }
@@ -31,7 +39,8 @@ impl Relay {
     /// Returns the rows that come now.
     fn rows(&self) -> Option<&Portal> {
         match self.expected.front() {
-            Some(Expected::Rows(portal) | Expected::Query(portal)) => Some(portal),
+            Some(Expected::Rows(portal)) => Some(portal),
+            Some(Expected::Query(query)) => Some(&query.result),
             _ => None,
         }
     }
@@ -51,20 +60,16 @@ impl Relay {
             b't' => self.parameters(message)?,
             b'n' => self.no_data(message)?,
             b'1' | b'2' | b'3' => self.one(message)?,
-            b'G' => {
-                self.copy_begins();
-                self.forward(message);
-            }
+            b'G' => self.copy_in_begins(message)?,
+            b'H' => self.copy_out_begins(message)?,
+            b'c' => self.rows_ended(message)?,
             b'C' | b'I' | b's' => self.end_of_rows(message)?,
             _ => self.forward(message),
-        }
-        while let Some(Expected::EndOfCopy) = self.expected.front() {
-            self.expected.pop_front();
         }
         Ok(())
     }
 
-    fn forward(&mut self, message: &[u8]) {
+    pub(super) fn forward(&mut self, message: &[u8]) {
         if !self.drops_server {
             self.to_driver.extend_from_slice(message);
         }
@@ -86,7 +91,7 @@ impl Relay {
 
     /// Takes an error, after which the server answers nothing more up to `Sync`.
     fn error(&mut self, message: &[u8]) {
-        self.copies = false;
+        self.copies.stop();
         let own = match self.expected.front_mut() {
             Some(Expected::Refused(error)) => Some(std::mem::take(error)),
             _ => None,
@@ -155,26 +160,14 @@ impl Relay {
         Ok(())
     }
 
-    /// The server takes rows of COPY from now on. It passes over each `Sync` before their end.
-    fn copy_begins(&mut self) {
-        if !matches!(self.expected.front(), Some(Expected::Rows(_))) {
-            return;
-        }
-        let is_end = |it: &Expected| matches!(it, Expected::EndOfCopy);
-        let end = self.expected.iter().position(is_end);
-        self.copies = end.is_none();
-        let (mut number, end) = (0, end.unwrap_or(usize::MAX));
-        self.expected.retain(|it| {
-            number += 1;
-            number > end || !matches!(it, Expected::Ready)
-        });
-    }
-
     /// Takes what ends the rows of one statement.
     fn end_of_rows(&mut self, message: &[u8]) -> Result<(), RelayError> {
-        let deallocates = self
-            .rows()
-            .and_then(|rows| rows.statement.deallocates.clone());
+        let statement = match self.expected.front() {
+            Some(Expected::Rows(portal)) => Some(&portal.statement),
+            Some(Expected::Query(query)) => Some(&query.statement),
+            _ => None,
+        };
+        let deallocates = statement.and_then(|it| it.deallocates.clone());
         if let Some(name) = deallocates.filter(|_| is_deallocation(message)) {
             self.deallocated(&name);
         }
@@ -242,9 +235,8 @@ impl Relay {
                 false
             }
             // Each statement of a simple query has its own.
-            Some(Expected::Query(portal)) => {
-                let result = Portal::of_query(portal, described.columns, described.formats);
-                *portal = Arc::new(result);
+            Some(Expected::Query(query)) => {
+                query.result = Portal::of_query(described.columns, described.formats);
                 false
             }
             _ => return Err(RelayError::Unasked(b'T')),

@@ -41,7 +41,7 @@ impl Rewriter<'_> {
             let names_none = insert.cols.is_empty() && !columns.is_empty();
             if names_none && (gives_open || self.open() > before) {
                 let name = relation.map_or("", |relation| &relation.relname);
-                return Err(Refusal::NoColumns(name.to_owned()));
+                return Err(Refusal::NoColumns("INSERT", name.to_owned()));
             }
         }
         if let Some(conflict) = insert.on_conflict_clause.as_deref_mut() {
@@ -144,7 +144,7 @@ impl Rewriter<'_> {
             return self.assignments(&mut when.target_list, columns, scope);
         }
         if when.target_list.is_empty() && !columns.is_empty() {
-            return Err(Refusal::NoColumns("of MERGE".to_owned()));
+            return Err(Refusal::NoColumns("INSERT", "of MERGE".to_owned()));
         }
         let wanted: Vec<_> = when
             .target_list

@@ -8,6 +8,7 @@
 //! plain value sees it. So a new kind of statement or expression is refused until it is known here.
 
 mod change;
+mod copy;
 mod expression;
 mod function;
 mod kind;
@@ -24,11 +25,13 @@ use pg_query::protobuf::{
     a_const, AConst, DiscardMode, Node, ParseResult, RawStmt, String as Text, TypeCast,
 };
 use pg_query::NodeEnum;
-use pgseal_client::{Array, Statement};
+use pgseal_client::Statement;
 use pgseal_value::Value;
 
 use crate::catalog::{Catalog, Cells, Definition};
+use crate::copy::CopyPlan;
 use crate::refusal::Refusal;
+use crate::values;
 pub use literal::{converted, value_of_text, Cast};
 use scope::Scope;
 
@@ -59,6 +62,8 @@ pub struct Analysis {
     pub prepared: PreparedByName,
     /// The tables that it defines, with columns that are encrypted.
     pub defined: Vec<Definition>,
+    /// What becomes of the rows of each COPY from or to the driver, in order; none: they pass.
+    pub copies: Vec<Option<CopyPlan>>,
     /// Whether it has a name that is encrypted.
     pub concerns: bool,
 }
@@ -109,6 +114,13 @@ pub fn analyze(
         rewriter.analysis.text = Some(text.map_err(|_| Refusal::Syntax)?);
     }
     Ok(rewriter.analysis)
+}
+
+/// Whether a statement may be a `COPY`.
+pub(crate) fn may_copy(text: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(text);
+    let word = Statement::new(&text).first_word();
+    word.is_some_and(|word| word.eq_ignore_ascii_case("copy"))
 }
 
 /// Returns the name of the statement that a `DEALLOCATE` names, if the text is nothing else; empty:
@@ -242,18 +254,8 @@ impl Rewriter<'_> {
     ) -> Result<NodeEnum, Refusal> {
         let ty = cells.ty.ok_or(Refusal::AnyType)?;
         let text = literal::text_of(literal, ty)?;
-        let cell = |text: &str| {
-            let value = value_of_text(text, by, ty)?;
-            Ok::<_, Refusal>(hexadecimal(&self.seal.seal(&cells.keyname, &value)?))
-        };
-        let sealed = match cells.is_array {
-            false => cell(&text)?,
-            true => {
-                let array = Array::parse(&text)?.map(|item| cell(item))?;
-                let text = array.to_text(|cell| cell.clone().into());
-                text.to_string()
-            }
-        };
+        let seal = |value: &_| self.seal.seal(&cells.keyname, value);
+        let sealed = values::sealed_text(&text, cells, by, seal)?;
         self.is_changed = true;
         let constant = NodeEnum::AConst(AConst {
             val: Some(a_const::Val::Sval(Text { sval: sealed })),

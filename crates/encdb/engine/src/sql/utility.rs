@@ -3,15 +3,15 @@
 use std::slice;
 
 use pg_query::protobuf::{
-    AlterTableStmt, ColumnDef, CopyStmt, CreateStmt, ExecuteStmt, IndexStmt, Node, ObjectType,
-    PrepareStmt, RangeVar, RenameStmt, TypeName,
+    AlterTableStmt, ColumnDef, CreateStmt, ExecuteStmt, IndexStmt, Node, ObjectType, PrepareStmt,
+    RangeVar, RenameStmt, TypeName,
 };
 use pg_query::NodeEnum;
 
 use super::expression::Met;
 use super::kind::type_cells;
 use super::query::output_of;
-use super::scope::{last_name, name_of, Kind, Scope, Source};
+use super::scope::{last_name, Kind, Scope, Source};
 use super::{Parameter, Rewriter};
 use crate::catalog::{Cells, Columns, Definition};
 use crate::refusal::Refusal;
@@ -87,23 +87,6 @@ impl Rewriter<'_> {
             Some(statement) => self.statement(statement, scope),
             None => Ok(()),
         }
-    }
-
-    /// Goes through `COPY`. Rows that are copied into encrypted columns are refused.
-    fn copy(&mut self, copy: &mut CopyStmt, scope: &Scope<'_>) -> Result<(), Refusal> {
-        self.optional(&mut copy.query, scope)?;
-        let mut inner = scope.inner();
-        let relation = copy.relation.as_ref();
-        let columns = relation.map_or_else(Columns::new, |it| inner.add_target(it));
-        let mut named = copy.attlist.iter().filter_map(name_of);
-        let is_encrypted = match copy.attlist.is_empty() {
-            true => !columns.is_empty(),
-            false => named.any(|name| columns.contains_key(name)),
-        };
-        if copy.is_from && is_encrypted {
-            return Err(Refusal::Copy);
-        }
-        self.walk_all(copy.where_clause.as_deref_mut(), &inner)
     }
 
     /// Notes a table with these encrypted columns.

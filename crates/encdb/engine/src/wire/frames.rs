@@ -52,9 +52,10 @@ impl Frames {
         rest
     }
 
-    /// Returns the type of the message that comes next.
+    /// Returns the type of the message that comes next; none within one.
     pub(crate) fn peek(&self) -> Option<u8> {
-        self.waiting().first().copied()
+        let first = self.waiting().first().copied();
+        first.filter(|_| self.passing.is_none())
     }
 
     fn waiting(&self) -> &[u8] {

@@ -227,6 +227,13 @@ impl Writer {
     }
 }
 
+/// Returns a message with these bytes.
+pub(crate) fn message(tag: u8, body: &[u8]) -> Result<Vec<u8>, MessageError> {
+    let mut writer = Writer::new(tag);
+    writer.bytes(body);
+    writer.end()
+}
+
 /// Returns `Describe` of a statement.
 pub(crate) fn describe_statement(name: &[u8]) -> Result<Vec<u8>, MessageError> {
     let mut writer = Writer::new(b'D');

@@ -6,7 +6,7 @@ mod message;
 
 pub(crate) use description::describe_plain;
 pub use frames::FrameError;
-pub(crate) use frames::{Frame, Frames};
+pub(crate) use frames::{Frame, Frames, HEADER};
 pub use message::MessageError;
-pub(crate) use message::{bind, describe_statement, error, format_of, parse, start};
+pub(crate) use message::{bind, describe_statement, error, format_of, message, parse, start};
 pub(crate) use message::{Bind, Parse, Reader, Writer};

@@ -28,7 +28,17 @@ INSERT INTO person SELECT 1, 'xyzzy'
 
 COPY person FROM STDIN
 
-COPY person (id, name) FROM STDIN WITH (FORMAT csv)
+COPY person (id, name) FROM '/tmp/rows'
+
+COPY person (id, name) FROM PROGRAM 'cat'
+
+COPY person (id, any_) FROM STDIN
+
+COPY person (id, name) FROM STDIN (FORMAT csv, FORCE_NULL (name))
+
+COPY person (id, name) FROM STDIN (DEFAULT 'x')
+
+COPY person (id, name) FROM STDIN (ENCODING 'LATIN1')
 
 INSERT INTO person (id, any_) VALUES (1, 'xyzzy')
 

@@ -1,0 +1,213 @@
+//! Rows of COPY in either direction.
+//!
+//! Rows of the driver wait until the server has said that it takes them: before that, nothing
+//! tells which of the driver's statements they are for. Rows that nobody takes, because the
+//! statement failed meanwhile, are not sent, though the server would pass over them.
+
+use std::sync::Arc;
+
+use super::{Expected, Relay, RelayError};
+use crate::copy::{Converter, CopyPlan, Copying, Direction};
+use crate::refusal::Refusal;
+use crate::wire::{self, HEADER};
+
+/// The most bytes of rows in one message to the server. PostgreSQL takes 1 GB; cells are longer
+/// than values.
+const MAX_ROWS: usize = 1 << 20;
+/// The text of `CopyFail`. The driver gets the engine's own error in place of the server's.
+const FAILS: &[u8] = b"pgseal refused a row\0";
+
+/// What becomes of rows.
+#[derive(Debug)]
+pub(super) enum Rows {
+    /// They pass.
+    Plain,
+    /// Some of their columns are encrypted.
+    Cells(Copying),
+}
+
+/// The rows of the driver, and of the server.
+#[derive(Debug, Default)]
+pub(super) struct Copies {
+    /// The rows that the server takes now; none if it takes none
+    from_driver: Option<Rows>,
+    /// The rows that the server sends now, if they have cells in them
+    from_server: Option<Copying>,
+    /// A message with rows of the driver has begun, and goes on: it passes, or not.
+    passes: Option<bool>,
+    /// A message with rows of the server has begun, and goes on.
+    is_within: bool,
+}
+
+impl Copies {
+    /// Whether the server takes rows, and passes over `Sync` until their end.
+    pub(super) fn takes_rows(&self) -> bool {
+        self.from_driver.is_some()
+    }
+
+    /// Takes an error or the end of a statement, after which there are no rows.
+    pub(super) fn stop(&mut self) {
+        (self.from_driver, self.from_server) = (None, None);
+    }
+}
+
+impl Relay {
+    /// Whether a message that waits is one of rows, and the server has still to say whether it
+    /// takes them.
+    pub(super) fn rows_wait(&self) -> bool {
+        let of_rows = matches!(self.driver.peek(), Some(b'd' | b'c' | b'f'));
+        let may_copy = |expected: &Expected| match expected {
+            Expected::Query(_) => true,
+            Expected::Rows(portal) => portal.statement.may_copy,
+            _ => false,
+        };
+        let is_open = self.copies.from_driver.is_none() && !self.drops_driver;
+        of_rows && is_open && self.expected.iter().any(may_copy)
+    }
+
+    /// Takes `CopyInResponse`. A server that takes rows passes over each `Sync` before their end.
+    pub(super) fn copy_in_begins(&mut self, message: &[u8]) -> Result<(), RelayError> {
+        let plan = self.next_copy()?;
+        if self.drops_server {
+            // The driver does not hear of it.
+            self.to_server.extend(wire::message(b'f', FAILS)?);
+            return Ok(());
+        }
+        self.copies.from_driver =
+            Some(plan.map_or(Rows::Plain, |it| Rows::Cells(Copying::new(it))));
+        if let Some(Expected::Rows(_)) = self.expected.front() {
+            self.expected.retain(|it| !matches!(it, Expected::Ready));
+        }
+        self.forward(message);
+        Ok(())
+    }
+
+    /// Takes `CopyOutResponse`.
+    pub(super) fn copy_out_begins(&mut self, message: &[u8]) -> Result<(), RelayError> {
+        self.copies.from_server = self.next_copy()?.map(Copying::new);
+        self.forward(message);
+        Ok(())
+    }
+
+    /// Returns what becomes of the rows of the COPY that begins.
+    fn next_copy(&mut self) -> Result<Option<Arc<CopyPlan>>, RelayError> {
+        let (statement, at) = match self.expected.front_mut() {
+            Some(Expected::Query(query)) => {
+                query.copies += 1;
+                (&query.statement, query.copies - 1)
+            }
+            Some(Expected::Rows(portal)) => (&portal.statement, 0),
+            _ => return Err(RelayError::Unasked(b'G')),
+        };
+        match &statement.copies {
+            None => Ok(None),
+            Some(copies) => copies.get(at).cloned().ok_or(RelayError::Unasked(b'G')),
+        }
+    }
+
+    /// Takes a part of a message with rows of the driver.
+    pub(super) fn rows_from_driver(
+        &mut self,
+        bytes: Vec<u8>,
+        ends: bool,
+    ) -> Result<(), RelayError> {
+        let is_start = self.copies.passes.is_none();
+        let may_pass = || matches!(self.copies.from_driver, Some(Rows::Plain));
+        // A message that has begun to pass goes on, whatever comes between.
+        let passes = self.copies.passes.unwrap_or_else(may_pass);
+        self.copies.passes = (!ends).then_some(passes);
+        if passes {
+            self.to_server.extend(bytes);
+            return Ok(());
+        }
+        let by = &self.converter(Direction::ToServer);
+        let Some(Rows::Cells(rows)) = &mut self.copies.from_driver else {
+            return Ok(());
+        };
+        let taken = rows.take(&bytes[if is_start { HEADER } else { 0 }..], by);
+        self.send_rows(taken)
+    }
+
+    /// Takes the driver's end of its rows, `CopyDone` or `CopyFail`.
+    pub(super) fn rows_end(&mut self, message: Vec<u8>) -> Result<(), RelayError> {
+        let by = &self.converter(Direction::ToServer);
+        let taken = match &mut self.copies.from_driver {
+            None => return Ok(()),
+            Some(Rows::Cells(rows)) if message[0] == b'c' => rows.end(by),
+            Some(_) => Ok(Vec::new()),
+        };
+        self.send_rows(taken)?;
+        if self.copies.from_driver.take().is_some() {
+            self.to_server.extend(message);
+        }
+        Ok(())
+    }
+
+    fn send_rows(&mut self, taken: Result<Vec<u8>, Refusal>) -> Result<(), RelayError> {
+        match taken {
+            Ok(rows) => {
+                for part in rows.chunks(MAX_ROWS) {
+                    self.to_server.extend(wire::message(b'd', part)?);
+                }
+            }
+            Err(refusal) => {
+                self.copies.from_driver = None;
+                self.to_server.extend(wire::message(b'f', FAILS)?);
+                let error = wire::error(refusal.sqlstate(), &refusal.to_string());
+                self.expected.push_front(Expected::Refused(error));
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes a part of a message with rows of the server.
+    pub(super) fn rows_from_server(
+        &mut self,
+        bytes: Vec<u8>,
+        ends: bool,
+    ) -> Result<(), RelayError> {
+        let is_start = !self.copies.is_within;
+        self.copies.is_within = !ends;
+        if self.drops_server {
+            return Ok(());
+        }
+        let by = &self.converter(Direction::ToDriver);
+        let Some(rows) = &mut self.copies.from_server else {
+            self.to_driver.extend(bytes);
+            return Ok(());
+        };
+        let taken = rows.take(&bytes[if is_start { HEADER } else { 0 }..], by);
+        self.give_rows(taken)
+    }
+
+    /// Takes the server's end of its rows.
+    pub(super) fn rows_ended(&mut self, message: &[u8]) -> Result<(), RelayError> {
+        let by = &self.converter(Direction::ToDriver);
+        if let Some(mut rows) = self.copies.from_server.take() {
+            self.give_rows(rows.end(by))?;
+        }
+        self.forward(message);
+        Ok(())
+    }
+
+    fn give_rows(&mut self, taken: Result<Vec<u8>, Refusal>) -> Result<(), RelayError> {
+        match taken {
+            Ok(rows) if rows.is_empty() => {}
+            Ok(rows) => self.to_driver.extend(wire::message(b'd', &rows)?),
+            Err(refusal) => {
+                let error = wire::error(refusal.sqlstate(), &refusal.to_string());
+                self.forward(&error);
+                self.drops_server = true;
+            }
+        }
+        Ok(())
+    }
+
+    fn converter(&self, direction: Direction) -> Converter {
+        Converter {
+            direction,
+            catalog: Arc::clone(&self.catalog),
+            keys: Arc::clone(&self.keys),
+        }
+    }
+}
