@@ -114,6 +114,8 @@ pub struct Catalog {
     oids: HashMap<(Type, bool), u32>,
     mixed: HashSet<String>,
     default_key: Arc<str>,
+    /// The number of definitions that statements have added
+    definitions: u64,
 }
 
 impl Catalog {
@@ -126,7 +128,13 @@ impl Catalog {
             oids: HashMap::new(),
             mixed: HashSet::new(),
             default_key: default_key.into(),
+            definitions: 0,
         }
+    }
+
+    /// Returns the number of definitions that the driver's own statements have added.
+    pub(crate) fn definitions(&self) -> u64 {
+        self.definitions
     }
 
     /// Returns the name of the key that seals where no column names another one.
@@ -153,6 +161,7 @@ impl Catalog {
 
     /// Adds what a statement defines.
     pub(crate) fn define(&mut self, definition: Definition) {
+        self.definitions += 1;
         let table = self.table_mut(&definition.schema, &definition.table);
         table.columns.extend(definition.columns);
     }

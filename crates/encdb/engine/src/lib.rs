@@ -23,7 +23,7 @@ mod values;
 mod wire;
 
 pub use catalog::{Catalog, Cells};
-pub use copy::{CopyColumn, CopyFormat, CopyPlan, Header, Marks, Quotes};
+pub use copy::{CopyColumn, CopyFormat, CopyPlan, CopyRows, Direction, Header, Marks, Quotes};
 pub use engine::{Engine, EngineError, Owners};
 pub use opening::{Opened, Opening, Owner};
 pub use refusal::Refusal;

@@ -31,6 +31,10 @@ pub enum Refusal {
          the server knows their order: name them; nothing was sent"
     )]
     NoColumns(&'static str, String),
+    /// A statement that would be another one, had it been prepared now. Drivers know PostgreSQL's
+    /// own sentence, and prepare the statement again.
+    #[error("cached plan must not change result type")]
+    Stale,
     /// A parameter that is plain in one use and encrypted in another.
     #[error(
         "parameter ${0} is for an encrypted column and for something else: write two parameters; \
@@ -103,7 +107,7 @@ impl Refusal {
     pub fn sqlstate(&self) -> &'static str {
         match self {
             Self::Expression | Self::Undecided(_) | Self::NoColumns(..) | Self::Cast(_) => "0A000",
-            Self::CopyFile | Self::Code(_) | Self::Strings => "0A000",
+            Self::Stale | Self::CopyFile | Self::Code(_) | Self::Strings => "0A000",
             Self::Copied(_) => "22P04",
             Self::Row(_, refusal) => refusal.sqlstate(),
             Self::Encoding => "22021",
@@ -115,6 +119,19 @@ impl Refusal {
             Self::Value(error) => error.sqlstate(),
             Self::Client(_) => "PE001",
         }
+    }
+
+    /// Returns the message with which a driver is told.
+    pub(crate) fn response(&self) -> Vec<u8> {
+        let text = self.to_string();
+        let mut fields = vec![(b'C', self.sqlstate()), (b'M', &text)];
+        if let Self::Stale = self {
+            let detail =
+                "The statement was prepared before a table had encrypted columns: prepare \
+                it again.";
+            fields.extend([(b'D', detail), (b'R', "RevalidateCachedQuery")]);
+        }
+        crate::wire::error_of(&fields)
     }
 
     /// Returns the refusal of a literal that a column of this type does not take.

@@ -77,6 +77,15 @@ pub struct CopyPlan {
     pub format: CopyFormat,
 }
 
+/// The rows of a COPY between the driver and the server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CopyRows {
+    /// Their direction
+    pub direction: Direction,
+    /// What becomes of them; none: they pass.
+    pub plan: Option<Arc<CopyPlan>>,
+}
+
 /// Converts values on their way between the driver and the server.
 pub(crate) struct Converter {
     pub(crate) direction: Direction,
@@ -87,7 +96,7 @@ pub(crate) struct Converter {
 
 /// The direction of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Direction {
+pub enum Direction {
     /// Values are sealed.
     ToServer,
     /// Cells are opened.

@@ -67,7 +67,7 @@ impl Relay {
 
     /// Takes `CopyInResponse`. A server that takes rows passes over each `Sync` before their end.
     pub(super) fn copy_in_begins(&mut self, message: &[u8]) -> Result<(), RelayError> {
-        let plan = self.next_copy()?;
+        let plan = self.next_copy(Direction::ToServer)?;
         if self.drops_server {
             // The driver does not hear of it.
             self.to_server.extend(wire::message(b'f', FAILS)?);
@@ -84,24 +84,33 @@ impl Relay {
 
     /// Takes `CopyOutResponse`.
     pub(super) fn copy_out_begins(&mut self, message: &[u8]) -> Result<(), RelayError> {
-        self.copies.from_server = self.next_copy()?.map(Copying::new);
+        self.copies.from_server = self.next_copy(Direction::ToDriver)?.map(Copying::new);
         self.forward(message);
         Ok(())
     }
 
-    /// Returns what becomes of the rows of the COPY that begins.
-    fn next_copy(&mut self) -> Result<Option<Arc<CopyPlan>>, RelayError> {
+    /// Returns what becomes of the rows of the COPY that begins. A server that begins another one
+    /// than the statement's, or one before the driver has ended its rows, would get rows in clear.
+    fn next_copy(&mut self, direction: Direction) -> Result<Option<Arc<CopyPlan>>, RelayError> {
+        let unasked = RelayError::Unasked(match direction {
+            Direction::ToServer => b'G',
+            Direction::ToDriver => b'H',
+        });
         let (statement, at) = match self.expected.front_mut() {
             Some(Expected::Query(query)) => {
                 query.copies += 1;
                 (&query.statement, query.copies - 1)
             }
             Some(Expected::Rows(portal)) => (&portal.statement, 0),
-            _ => return Err(RelayError::Unasked(b'G')),
+            _ => return Err(unasked),
         };
         match &statement.copies {
+            _ if self.copies.takes_rows() => Err(unasked),
             None => Ok(None),
-            Some(copies) => copies.get(at).cloned().ok_or(RelayError::Unasked(b'G')),
+            Some(copies) => match copies.get(at) {
+                Some(rows) if rows.direction == direction => Ok(rows.plan.clone()),
+                _ => Err(unasked),
+            },
         }
     }
 
@@ -153,8 +162,8 @@ impl Relay {
             Err(refusal) => {
                 self.copies.from_driver = None;
                 self.to_server.extend(wire::message(b'f', FAILS)?);
-                let error = wire::error(refusal.sqlstate(), &refusal.to_string());
-                self.expected.push_front(Expected::Refused(error));
+                self.expected
+                    .push_front(Expected::Refused(refusal.response()));
             }
         }
         Ok(())
@@ -195,8 +204,7 @@ impl Relay {
             Ok(rows) if rows.is_empty() => {}
             Ok(rows) => self.to_driver.extend(wire::message(b'd', &rows)?),
             Err(refusal) => {
-                let error = wire::error(refusal.sqlstate(), &refusal.to_string());
-                self.forward(&error);
+                self.forward(&refusal.response());
                 self.drops_server = true;
             }
         }

@@ -1,9 +1,9 @@
 //! Messages of the driver.
 
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock};
 
-use super::{Expected, Named, Portal, Query, Relay, RelayError, Statement};
-use crate::copy::CopyPlan;
+use super::{Expected, Portal, Query, Relay, RelayError, Statement};
 use crate::refusal::Refusal;
 use crate::sql::{analyze, deallocated, may_copy, Analysis, Parameter, Seal};
 use crate::values::{self, Given, Keys, BINARY};
@@ -11,8 +11,10 @@ use crate::wire::{self, Bind, Frame, MessageError, Parse, Reader, Writer};
 
 /// A text that is no statement: the server answers with an error, as an application's error would.
 const FAILS: &[u8] = b"pgseal_refused";
-/// The lowest OID that PostgreSQL gives what users make.
-const FIRST_USER_OID: u32 = 16384;
+/// The functions of large objects (`pg_proc.dat`), which libpq and pgjdbc call by the protocol.
+const OF_LARGE_OBJECTS: [u32; 16] = [
+    715, 764, 765, 767, 952, 953, 954, 955, 956, 957, 958, 964, 1004, 3170, 3171, 3172,
+];
 
 impl Relay {
     /// Takes bytes that the driver sent.
@@ -67,32 +69,25 @@ impl Relay {
         }
         let seal = Sealing(&*self.keys);
         let lossy = String::from_utf8_lossy(text);
-        let analysis = analyze(&lossy, &self.catalog, &self.prepared, &seal)?;
+        let analysis = analyze(&lossy, &self.catalog, self.statements.prepared(), &seal)?;
         if analysis.concerns {
             std::str::from_utf8(text).map_err(|_| Refusal::Encoding)?;
+        }
+        if analysis.copies.iter().any(|it| it.plan.is_some()) {
+            self.settings.check_rows()?;
         }
         Ok(analysis)
     }
 
-    /// Takes what a statement prepares and defines. A name that is in use keeps its statement, for
-    /// the server refuses it.
-    fn learn(&mut self, analysis: &mut Analysis) {
-        for (name, parameters) in analysis.prepared.drain() {
-            self.prepare(name, parameters);
-        }
+    /// Takes what a statement prepares and defines.
+    fn learn(&mut self, analysis: &mut Analysis, number: u64) {
         if !analysis.defined.is_empty() {
             let catalog = Arc::make_mut(&mut self.catalog);
             analysis.defined.drain(..).for_each(|it| catalog.define(it));
+            self.statements.doubt_prepared();
         }
-    }
-
-    fn prepare(&mut self, name: String, parameters: Option<Vec<Parameter>>) {
-        let known = self
-            .prepared
-            .entry(name)
-            .or_insert_with(|| parameters.clone());
-        if *known != parameters {
-            *known = None;
+        for (name, parameters) in analysis.prepared.drain() {
+            self.statements.prepare_in(number, name, parameters);
         }
     }
 
@@ -100,6 +95,7 @@ impl Relay {
         let text = Reader::new(&message).string()?;
         let mut statement = Statement {
             deallocates: deallocated(text),
+            number: self.statements.next_number(),
             ..Statement::default()
         };
         let send = |text: &[u8]| {
@@ -109,14 +105,16 @@ impl Relay {
         };
         match self.analyzed(text) {
             Ok(mut analysis) => {
-                self.learn(&mut analysis);
-                statement.copies = analysis.concerns.then(|| copies(&mut analysis));
+                self.learn(&mut analysis, statement.number);
+                statement.copies = analysis.concerns.then_some(analysis.copies);
                 match analysis.text {
                     None => self.to_server.extend(message),
                     Some(text) => self.to_server.extend(send(text.as_bytes())?),
                 }
             }
             Err(refusal) => {
+                // Whatever the server makes of it, it takes no rows.
+                statement.copies = Some(Vec::new());
                 self.to_server.extend(send(FAILS)?);
                 self.refuse(&refusal);
             }
@@ -134,29 +132,28 @@ impl Relay {
             Ok(analysis) => analysis,
             Err(refusal) => return self.refuse_in_pipeline(&refusal),
         };
-        self.learn(&mut analysis);
+        let number = self.statements.next_number();
+        self.learn(&mut analysis, number);
         let statement = Arc::new(Statement {
             may_copy: may_copy(parse.text),
-            copies: analysis.concerns.then(|| copies(&mut analysis)),
+            copies: analysis.concerns.then_some(analysis.copies),
             parameters: analysis.parameters,
             declared: parse.types.clone(),
             deallocates: deallocated(parse.text),
+            number,
+            text: parse.text.to_vec(),
+            definitions: self.catalog.definitions().into(),
             ..Statement::default()
         });
-        let before = self
-            .statements
-            .insert(parse.name.to_vec(), Arc::clone(&statement));
-        self.expected.push_back(Expected::Parsed(Named {
-            name: parse.name.to_vec(),
-            statement: Arc::clone(&statement),
-            before,
-        }));
+        let named = self.statements.parse(parse.name, Arc::clone(&statement));
+        self.expected.push_back(Expected::Parsed(named));
         if !analysis.concerns {
             self.to_server.extend(message);
             return Ok(());
         }
         if let (Ok(name), false) = (std::str::from_utf8(parse.name), parse.name.is_empty()) {
-            self.prepare(name.to_owned(), Some(statement.parameters.clone()));
+            let parameters = Some(statement.parameters.clone());
+            self.statements.prepare(name.to_owned(), parameters);
         }
         let text = analysis.text.as_deref().map_or(parse.text, str::as_bytes);
         let types = statement.declared_to_server(&self.catalog);
@@ -170,22 +167,23 @@ impl Relay {
         Ok(())
     }
 
-    /// Returns the statement of this name: one of the protocol's, or one that SQL prepared.
-    fn statement(&self, name: &[u8]) -> Option<Arc<Statement>> {
-        if let Some(known) = self.statements.get(name) {
-            return Some(Arc::clone(known));
+    /// Whether a statement is another one by what the driver has defined since.
+    fn is_stale(&self, statement: &Statement) -> bool {
+        let (now, read) = (self.catalog.definitions(), &statement.definitions);
+        if statement.text.is_empty() || read.load(Relaxed) == now {
+            return false;
         }
-        let name = std::str::from_utf8(name).ok()?;
-        let parameters = self.prepared.get(name)?.clone()?;
-        Some(Arc::new(Statement {
-            parameters,
-            ..Statement::default()
-        }))
+        let analysis = self.analyzed(&statement.text);
+        let is_same = analysis.is_ok_and(|it| it.parameters == statement.parameters);
+        if is_same {
+            read.store(now, Relaxed);
+        }
+        !is_same
     }
 
     fn bind(&mut self, message: Vec<u8>) -> Result<(), RelayError> {
         let bind = Bind::read(&message)?;
-        let statement = self.statement(bind.statement);
+        let statement = self.statements.find(bind.statement);
         let is_unknown = statement.is_none() && !bind.values.is_empty();
         let statement = statement.unwrap_or_default();
         let sealed = match statement.is_told_otherwise(&self.catalog) {
@@ -195,6 +193,7 @@ impl Relay {
             true => Err(Refusal::Undecided(
                 "a parameter that the server calls encrypted",
             )),
+            false if !bind.values.is_empty() && self.is_stale(&statement) => Err(Refusal::Stale),
             false if statement.is_encrypted() => self.sealed(&bind, &statement).map(Some),
             false => Ok(None),
         };
@@ -238,10 +237,10 @@ impl Relay {
         wire::bind(bind, &sealed).map_err(Refusal::from)
     }
 
-    /// Passes a call of one of PostgreSQL's own functions: nothing tells what others take.
+    /// Passes a call of a function of large objects: nothing tells what others take.
     fn function_call(&mut self, message: Vec<u8>) -> Result<(), RelayError> {
         let function = Reader::new(&message).int32()?;
-        if function >= FIRST_USER_OID && !self.catalog.is_empty() {
+        if !OF_LARGE_OBJECTS.contains(&function) && !self.catalog.is_empty() {
             let mut fails = Writer::new(b'Q');
             fails.string(FAILS);
             self.to_server.extend(fails.end()?);
@@ -258,7 +257,7 @@ impl Relay {
         let (kind, name) = (reader.byte()?, reader.string()?);
         self.expected.push_back(match kind {
             b'S' => Expected::Statement {
-                of: self.statement(name).unwrap_or_default(),
+                of: self.statements.find(name).unwrap_or_default(),
                 is_hidden: false,
             },
             _ => Expected::Portal(self.portal(name)),
@@ -274,7 +273,7 @@ impl Relay {
         let mut reader = Reader::new(message);
         let (kind, name) = (reader.byte()?, reader.string()?);
         self.expected.push_back(match kind {
-            b'S' => Expected::Closed(name.to_vec(), self.statements.remove(name)),
+            b'S' => Expected::Closed(name.to_vec(), self.statements.close(name)),
             _ => {
                 self.portals.remove(name);
                 Expected::One(b'3')
@@ -285,8 +284,8 @@ impl Relay {
 
     /// Puts the engine's error where the server's comes.
     fn refuse(&mut self, refusal: &Refusal) {
-        let error = wire::error(refusal.sqlstate(), &refusal.to_string());
-        self.expected.push_back(Expected::Refused(error));
+        self.expected
+            .push_back(Expected::Refused(refusal.response()));
     }
 
     /// Refuses in a pipeline, whose rest up to `Sync` the server passes over.
@@ -296,12 +295,6 @@ impl Relay {
         self.drops_driver = true;
         Ok(())
     }
-}
-
-/// Takes what becomes of the rows of each COPY.
-fn copies(analysis: &mut Analysis) -> Vec<Option<Arc<CopyPlan>>> {
-    let copies = analysis.copies.drain(..);
-    copies.map(|plan| plan.map(Arc::new)).collect()
 }
 
 /// Seals by the owner's keys.

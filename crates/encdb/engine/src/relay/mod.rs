@@ -9,17 +9,17 @@
 mod copying;
 mod driver;
 mod server;
+mod statements;
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use crate::catalog::{Catalog, Cells};
-use crate::copy::CopyPlan;
 use crate::refusal::Refusal;
-use crate::sql::{Parameter, PreparedByName};
 use crate::values::Keys;
 use crate::wire::{FrameError, Frames, MessageError};
 use copying::Copies;
+use statements::{Named, Statement, Statements};
 
 /// The bytes of a driver's rows that wait.
 const MAX_WAITING: usize = 64 << 10;
@@ -36,24 +36,6 @@ pub enum RelayError {
     /// An answer that nothing asked for
     #[error("the server sent a message of type {:?} that nothing asked for", char::from(*.0))]
     Unasked(u8),
-}
-
-/// A statement that the server was given.
-#[derive(Debug, Default)]
-struct Statement {
-    parameters: Vec<Parameter>,
-    /// The types that the driver declared
-    declared: Vec<u32>,
-    /// The types of parameters, once the server has told them
-    told: OnceLock<Vec<u32>>,
-    /// The cells of each column, once the server has told them
-    columns: OnceLock<Columns>,
-    /// The name of the statement that this one deallocates; empty: all
-    deallocates: Option<String>,
-    /// Whether it may be a COPY, as its first word tells
-    may_copy: bool,
-    /// What becomes of the rows of each COPY in it; none if it names nothing encrypted
-    copies: Option<Vec<Option<Arc<CopyPlan>>>>,
 }
 
 type Columns = Vec<Option<Cells>>;
@@ -81,14 +63,6 @@ struct Query {
     result: Portal,
     /// The number of COPYs that have begun
     copies: usize,
-}
-
-/// A statement that gets a name, and the one that had it before.
-#[derive(Debug)]
-struct Named {
-    name: Vec<u8>,
-    statement: Arc<Statement>,
-    before: Option<Arc<Statement>>,
 }
 
 /// The next answer of the server.
@@ -123,10 +97,8 @@ pub struct Relay {
     to_driver: Vec<u8>,
     to_server: Vec<u8>,
     expected: VecDeque<Expected>,
-    statements: HashMap<Vec<u8>, Arc<Statement>>,
+    statements: Statements,
     portals: HashMap<Vec<u8>, Arc<Portal>>,
-    /// Statements with something encrypted, by the names that SQL has for them
-    prepared: PreparedByName,
     settings: Settings,
     copies: Copies,
     /// Messages of the driver are dropped up to its `Sync`, as the server drops them.
@@ -169,6 +141,14 @@ impl Settings {
             _ => Ok(()),
         }
     }
+
+    /// Refuses rows in an encoding in whose characters a byte of ASCII may be a part.
+    fn check_rows(self) -> Result<(), Refusal> {
+        match self.is_utf8 {
+            true => Ok(()),
+            false => Err(Refusal::Encoding),
+        }
+    }
 }
 
 impl Relay {
@@ -182,9 +162,8 @@ impl Relay {
             to_driver: Vec::new(),
             to_server: Vec::new(),
             expected: VecDeque::new(),
-            statements: HashMap::new(),
+            statements: Statements::default(),
             portals: HashMap::new(),
-            prepared: PreparedByName::new(),
             settings: Settings::default(),
             copies: Copies::default(),
             drops_driver: false,
@@ -211,32 +190,6 @@ impl Relay {
     /// Takes what is to be sent to the server.
     pub fn take_for_server(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.to_server)
-    }
-}
-
-impl Statement {
-    /// Whether a parameter of it is sealed.
-    fn is_encrypted(&self) -> bool {
-        let mut all = self.parameters.iter();
-        all.any(|parameter| matches!(parameter, Parameter::Cells(..)))
-    }
-
-    /// Returns the types of parameters as the server is told them: cells have encdb's.
-    fn declared_to_server(&self, catalog: &Catalog) -> Vec<u32> {
-        let of = |at: usize| match self.parameters.get(at) {
-            Some(Parameter::Cells(cells, _)) => catalog.oid_of(cells),
-            _ => self.declared.get(at).copied().unwrap_or_default(),
-        };
-        let count = self.declared.len().max(self.parameters.len());
-        (0..count).map(of).collect()
-    }
-
-    /// Whether the server calls a parameter encrypted that is not sealed.
-    fn is_told_otherwise(&self, catalog: &Catalog) -> bool {
-        let told = self.told.get().map_or(&[][..], Vec::as_slice);
-        let is_sealed = |at| matches!(self.parameters.get(at), Some(Parameter::Cells(..)));
-        let mut told = told.iter().enumerate();
-        told.any(|(at, oid)| catalog.type_of(*oid).is_some() && !is_sealed(at))
     }
 }
 

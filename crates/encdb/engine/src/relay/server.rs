@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Columns, Expected, Named, Portal, Relay, RelayError};
+use super::{Columns, Expected, Portal, Relay, RelayError, Statement};
 use crate::refusal::Refusal;
 use crate::sql::Parameter;
 use crate::values::{self, plain_oid, Keys};
@@ -117,27 +117,9 @@ impl Relay {
     /// Gives a name back that a skipped message would have changed, unless a later one has it.
     fn undo(&mut self, skipped: Expected) {
         match skipped {
-            Expected::Parsed(named) => {
-                let has_it = self.statements.get(&named.name);
-                if has_it.is_some_and(|it| Arc::ptr_eq(it, &named.statement)) {
-                    self.statements.remove(&named.name);
-                    named
-                        .before
-                        .map(|before| self.statements.insert(named.name, before));
-                }
-            }
-            Expected::Closed(name, Some(before)) => {
-                self.statements.entry(name).or_insert(before);
-            }
+            Expected::Parsed(named) => self.statements.undo_parse(named),
+            Expected::Closed(name, Some(before)) => self.statements.undo_close(name, before),
             _ => {}
-        }
-    }
-
-    /// The server has a statement now, whatever came before.
-    fn parsed(&mut self, named: Named) {
-        let is_later = |it: &Expected| matches!(it, Expected::Parsed(it) if it.name == named.name);
-        if !self.expected.iter().any(is_later) {
-            self.statements.insert(named.name, named.statement);
         }
     }
 
@@ -154,7 +136,7 @@ impl Relay {
             return Err(RelayError::Unasked(tag));
         }
         if let Some(Expected::Parsed(named)) = self.expected.pop_front() {
-            self.parsed(named);
+            self.statements.parsed(named);
         }
         self.forward(message);
         Ok(())
@@ -167,39 +149,21 @@ impl Relay {
             Some(Expected::Query(query)) => Some(&query.statement),
             _ => None,
         };
-        let deallocates = statement.and_then(|it| it.deallocates.clone());
-        if let Some(name) = deallocates.filter(|_| is_deallocation(message)) {
-            self.deallocated(&name);
+        let names = |it: &Arc<Statement>| Some((it.deallocates.clone()?, it.number));
+        let deallocates = statement
+            .filter(|_| is_deallocation(message))
+            .and_then(names);
+        if let Some((name, number)) = deallocates {
+            self.statements.deallocated(&name, number);
+        }
+        if self.copies.takes_rows() {
+            return Err(RelayError::Unasked(message[0])); // The driver has not ended its rows.
         }
         if let Some(Expected::Rows(_)) = self.expected.front() {
             self.expected.pop_front();
         }
         self.forward(message);
         Ok(())
-    }
-
-    /// Forgets a statement; without a name, all.
-    fn deallocated(&mut self, name: &str) {
-        match name.is_empty() {
-            true => {
-                let is_later = |it: &Expected| matches!(it, Expected::Parsed(_));
-                if !self.expected.iter().any(is_later) {
-                    self.statements.clear();
-                    self.prepared.clear();
-                }
-            }
-            false => {
-                // A later Parse of the name, which is on its way, keeps it.
-                let is_later = |it: &Expected| match it {
-                    Expected::Parsed(it) => it.name == name.as_bytes(),
-                    _ => false,
-                };
-                if !self.expected.iter().any(is_later) {
-                    self.statements.remove(name.as_bytes());
-                    self.prepared.remove(name);
-                }
-            }
-        }
     }
 
     fn row(&mut self, message: &[u8]) -> Result<(), RelayError> {
@@ -212,8 +176,7 @@ impl Relay {
             Ok(Some(row)) => self.forward(&row),
             Ok(None) => self.forward(message),
             Err(refusal) => {
-                let error = wire::error(refusal.sqlstate(), &refusal.to_string());
-                self.forward(&error);
+                self.forward(&refusal.response());
                 self.drops_server = true;
             }
         }

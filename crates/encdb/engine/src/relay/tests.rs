@@ -1,6 +1,7 @@
 //! Tests of the relay with a driver and a server that are bytes.
 
 mod copying;
+mod names;
 
 use proptest::prelude::*;
 
@@ -262,67 +263,30 @@ fn a_refusal_comes_in_its_turn_and_ends_at_sync() {
     );
 }
 
+fn is_in_clear(sent: &[u8]) -> bool {
+    sent.windows(3).any(|it| it == b"xyz")
+}
+
 #[test]
-fn names_are_those_that_the_server_has() {
-    let mut relay = relay();
-    let sync = message(b'S', &[]);
-    let parse = |sql: &str| message(b'P', &[b"s\0", sql.as_bytes(), b"\0", &[0, 0]]);
-    let error = message(b'E', &[b"C42P05\0\0"]);
-    let described = [
-        message(b't', &[&[0, 1], &ENC_TEXT.to_be_bytes()]),
-        message(b'n', &[]),
-    ];
-    to_server(
-        &mut relay,
-        &[parse("DELETE FROM t WHERE c = $1"), sync.clone()],
-    );
-    to_driver(
-        &mut relay,
-        &[&[message(b'1', &[])], &described[..], &[ready()]].concat(),
-    );
-    // The name is in use: the server keeps the first statement, and so does the engine.
-    to_server(
-        &mut relay,
-        &[parse("DELETE FROM u WHERE n = $1"), sync.clone()],
-    );
-    to_driver(&mut relay, &[error.clone(), ready()]);
-    let is_sealed = |sent: &[u8]| !sent.windows(3).any(|it| it == b"xyz");
-    assert!(is_sealed(&to_server(
-        &mut relay,
-        &[bind(b"xyz"), sync.clone()]
-    )));
-    to_driver(&mut relay, &[message(b'2', &[]), ready()]);
-    // Closed behind an error, it is not closed.
-    let fails = message(b'P', &[b"\0nonsense\0", &[0, 0]]);
-    to_server(
-        &mut relay,
-        &[fails, message(b'C', &[b"Ss\0"]), sync.clone()],
-    );
-    to_driver(&mut relay, &[error, ready()]);
-    assert!(is_sealed(&to_server(
-        &mut relay,
-        &[bind(b"xyz"), sync.clone()]
-    )));
-    to_driver(&mut relay, &[message(b'2', &[]), ready()]);
-    // SQL has the same names.
-    let sent = to_server(&mut relay, &[query("EXECUTE s('xyz')")]);
-    assert!(is_sealed(&sent));
-    to_driver(&mut relay, &[complete(), ready()]);
-    to_server(
-        &mut relay,
-        &[query("PREPARE p AS DELETE FROM t WHERE c = $1")],
-    );
-    to_driver(&mut relay, &[complete(), ready()]);
-    let bound = message(
-        b'B',
-        &[b"\0p\0", &[0, 0, 0, 1, 0, 0, 0, 3], b"xyz", &[0, 0]],
-    );
-    assert!(is_sealed(&to_server(&mut relay, &[bound, sync])));
-    // What is deallocated is forgotten.
-    to_driver(&mut relay, &[message(b'2', &[]), ready()]);
-    to_server(&mut relay, &[query("DEALLOCATE s")]);
-    to_driver(&mut relay, &[message(b'C', &[b"DEALLOCATE\0"]), ready()]);
-    assert!(!relay.statements.contains_key(&b"s"[..]) && !relay.prepared.contains_key("s"));
+fn functions_are_called_by_the_protocol_for_large_objects_alone() {
+    let call = |oid: u32| {
+        message(
+            b'F',
+            &[
+                &oid.to_be_bytes(),
+                &[0, 0, 0, 1, 0, 0, 0, 3],
+                b"xyz",
+                &[0, 0],
+            ],
+        )
+    };
+    for (oid, passes) in [(955, true), (2000, false), (20000, false)] {
+        assert_eq!(
+            is_in_clear(&to_server(&mut relay(), &[call(oid)])),
+            passes,
+            "{oid}"
+        );
+    }
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! `COPY`: what its fields are for, and how they are written.
 
+use std::sync::Arc;
+
 use pg_query::protobuf::{CopyStmt, DefElem, Node};
 use pg_query::NodeEnum;
 
@@ -7,7 +9,7 @@ use super::query::output_of;
 use super::scope::{name_of, Kind, Scope};
 use super::Rewriter;
 use crate::catalog::Columns;
-use crate::copy::{CopyColumn, CopyFormat, CopyPlan, Header, Marks, Quotes};
+use crate::copy::{CopyColumn, CopyFormat, CopyPlan, CopyRows, Direction, Header, Marks, Quotes};
 use crate::refusal::Refusal;
 
 /// Options that change nothing of how fields are read.
@@ -56,12 +58,13 @@ impl Rewriter<'_> {
                     return Err(Refusal::Undecided("a row of COPY"));
                 }
                 let format = format(&copy.options)?;
-                self.analysis.copies.push(Some(CopyPlan {
+                let plan = CopyPlan {
                     columns: named,
                     format,
-                }));
+                };
+                self.note_rows(Direction::ToServer, Some(plan));
             }
-            (false, true) => self.analysis.copies.push(None),
+            (false, true) => self.note_rows(Direction::ToServer, None),
             (false, false) => {}
         }
         Ok(())
@@ -88,8 +91,13 @@ impl Rewriter<'_> {
             let format = format(&copy.options)?;
             Ok::<_, Refusal>(CopyPlan { columns, format })
         });
-        self.analysis.copies.push(plan.transpose()?);
+        self.note_rows(Direction::ToDriver, plan.transpose()?);
         Ok(())
+    }
+
+    fn note_rows(&mut self, direction: Direction, plan: Option<CopyPlan>) {
+        let plan = plan.map(Arc::new);
+        self.analysis.copies.push(CopyRows { direction, plan });
     }
 }
 

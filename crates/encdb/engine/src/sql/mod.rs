@@ -29,7 +29,7 @@ use pgseal_client::Statement;
 use pgseal_value::Value;
 
 use crate::catalog::{Catalog, Cells, Definition};
-use crate::copy::CopyPlan;
+use crate::copy::CopyRows;
 use crate::refusal::Refusal;
 use crate::values;
 pub use literal::{converted, value_of_text, Cast};
@@ -62,8 +62,8 @@ pub struct Analysis {
     pub prepared: PreparedByName,
     /// The tables that it defines, with columns that are encrypted.
     pub defined: Vec<Definition>,
-    /// What becomes of the rows of each COPY from or to the driver, in order; none: they pass.
-    pub copies: Vec<Option<CopyPlan>>,
+    /// The rows of each COPY from or to the driver, in order.
+    pub copies: Vec<CopyRows>,
     /// Whether it has a name that is encrypted.
     pub concerns: bool,
 }
@@ -89,7 +89,9 @@ pub fn analyze(
         return Err(Refusal::Code(code));
     }
     let names_prepared = || prepared.keys().any(|name| statement.names(name));
-    if !catalog.concerns(&statement) && !names_prepared() {
+    // What was prepared before a table had encrypted columns is not known.
+    let may_execute = || catalog.definitions() > 0 && statement.runs_code() == Some("EXECUTE");
+    if !catalog.concerns(&statement) && !names_prepared() && !may_execute() {
         return Ok(Analysis::default());
     }
     let parsed = pg_query::parse(text, 0);

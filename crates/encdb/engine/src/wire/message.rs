@@ -274,14 +274,14 @@ pub(crate) fn bind(
 
 /// Returns `ErrorResponse`.
 pub(crate) fn error(sqlstate: &str, text: &str) -> Vec<u8> {
+    error_of(&[(b'C', sqlstate), (b'M', text)])
+}
+
+/// Returns `ErrorResponse` with these fields.
+pub(crate) fn error_of(fields: &[(u8, &str)]) -> Vec<u8> {
     let mut writer = Writer::new(b'E');
-    for (field, value) in [
-        (b'S', "ERROR"),
-        (b'V', "ERROR"),
-        (b'C', sqlstate),
-        (b'M', text),
-    ] {
-        writer.bytes(&[field]).string(value.as_bytes());
+    for (field, value) in [(b'S', "ERROR"), (b'V', "ERROR")].iter().chain(fields) {
+        writer.bytes(&[*field]).string(value.as_bytes());
     }
     writer.bytes(&[0]);
     writer.end().unwrap_or_default()

@@ -8,5 +8,7 @@ pub(crate) use description::describe_plain;
 pub use frames::FrameError;
 pub(crate) use frames::{Frame, Frames, HEADER};
 pub use message::MessageError;
-pub(crate) use message::{bind, describe_statement, error, format_of, message, parse, start};
+pub(crate) use message::{
+    bind, describe_statement, error, error_of, format_of, message, parse, start,
+};
 pub(crate) use message::{Bind, Parse, Reader, Writer};

@@ -9,7 +9,11 @@ fn a_sync_within_copy_has_no_answer() {
         let execute = message(b'E', &[b"\0", &[0; 4]]);
         let sync = message(b'S', &[]);
         let rows = [message(b'd', &[b"x"]), message(b'c', &[]), sync.clone()];
-        to_server(relay, &[execute, sync]);
+        let parse = message(b'P', &[b"\0COPY u FROM STDIN\0", &[0, 0]]);
+        let bind = message(b'B', &[b"\0\0", &[0; 6]]);
+        to_server(relay, &[parse, bind, execute, sync]);
+        let begun = [message(b'1', &[]), message(b'2', &[])].concat();
+        assert_eq!(tags(&to_driver(relay, &[begun])), "12");
         let begun = message(b'G', &[&[0, 0, 1, 0, 0]]);
         if at_once {
             to_server(relay, &rows);
@@ -147,4 +151,48 @@ fn rows_that_are_copied_out_are_opened() {
         ready(),
     ];
     assert_eq!(tags(&to_driver(&mut relay, &answer)), "HEZ");
+}
+
+/// A server that begins another COPY than the statement's would get rows in clear.
+#[test]
+fn a_server_gets_no_rows_that_were_not_for_it() {
+    let rows = [message(b'd', &[b"1\txyz\n"]), message(b'c', &[])];
+    for (text, answer) in [
+        // The statement was refused, and an error replaced: nothing is to be copied.
+        (
+            "COPY t FROM STDIN",
+            vec![message(b'E', &[b"C42601\0\0"]), copies_in()],
+        ),
+        (
+            "COPY u TO STDOUT; COPY t (a, c) FROM STDIN",
+            vec![copies_in()],
+        ),
+        (
+            "COPY t (a, c) FROM STDIN; COPY u FROM STDIN",
+            vec![copies_in(), copies_in()],
+        ),
+        (
+            "COPY t (a, c) FROM STDIN; COPY u FROM STDIN",
+            vec![copies_in(), complete()],
+        ),
+    ] {
+        let mut relay = relay();
+        to_server(&mut relay, &[query(text), rows.concat()]);
+        let mut other = super::relay();
+        other.from_driver(&query(text)).expect("it is the protocol");
+        assert!(other.from_server(&answer.concat()).is_err(), "{text}");
+        let _ = relay.from_server(&answer.concat());
+        assert!(!is_in_clear(&relay.take_for_server()), "{text}");
+    }
+}
+
+#[test]
+fn rows_in_an_encoding_that_hides_delimiters_are_refused() {
+    let mut relay = relay();
+    let encoding = message(b'S', &[b"client_encoding\0SJIS\0"]);
+    to_driver(&mut relay, &[encoding]);
+    to_server(&mut relay, &[query("COPY t (a, c) FROM STDIN")]);
+    let error = message(b'E', &[b"C42601\0\0"]);
+    let told = to_driver(&mut relay, &[error, ready()]);
+    assert!(told.windows(5).any(|it| it == b"22021"));
 }
