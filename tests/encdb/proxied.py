@@ -30,7 +30,8 @@ class Proxied(OwnersClient):
     """A server with encrypted columns, and a proxy before it."""
 
     def shop(self, form="inline"):
-        at = self.evaluator().socket if form == "isolated" else ""
+        self.evaluator_ = self.evaluator() if form == "isolated" else None
+        at = self.evaluator_.socket if self.evaluator_ else ""
         self.cluster_ = cluster = self.server(form, form=form, socket=at, conf=LOG_ALL)
         for command in (["init"], ["key", "new"], ["grant", "add", "--allow", "all"]):
             self.client(cluster, *command)

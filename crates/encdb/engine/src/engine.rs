@@ -1,7 +1,8 @@
 //! One connection of a driver, from its first byte to its last.
 //!
 //! States: the start, in which everything passes (passwords too, which are between driver and
-//! server), the opening of the owner's session, and the relay of statements.
+//! server), the opening of the owner's session, and the relay of statements, in which a session
+//! that is lost is opened again.
 
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use pgseal_client::{ClientError, Session, Type};
 use pgseal_value::Value;
 
 use crate::catalog::Catalog;
-use crate::opening::{Opened, Opening, Owner};
+use crate::opening::{Opened, Opening, Owner, When};
 use crate::refusal::Refusal;
 use crate::relay::{Relay, RelayError, Settings};
 use crate::values::Keys;
@@ -42,6 +43,8 @@ pub trait Owners {
 /// One connection.
 pub struct Engine {
     owners: Arc<dyn Owners + Send + Sync>,
+    /// The owner, once the driver's start has told whose connection it is
+    owner: Option<Owner>,
     state: State,
     to_driver: Vec<u8>,
     to_server: Vec<u8>,
@@ -61,6 +64,8 @@ enum State {
     Opening(Box<Login>, Box<Opening>),
     /// Statements are relayed.
     Open(Box<Relay>),
+    /// The session was lost, and another one is being opened.
+    Reopening(Box<Relay>, Box<Opening>),
 }
 
 /// A connection that is not ready for queries yet.
@@ -78,6 +83,7 @@ impl Engine {
     pub fn new(owners: Arc<dyn Owners + Send + Sync>) -> Self {
         Self {
             owners,
+            owner: None,
             state: State::Start(Vec::new()),
             to_driver: Vec::new(),
             to_server: Vec::new(),
@@ -89,7 +95,7 @@ impl Engine {
         match &self.state {
             State::Opening(..) => false,
             State::Login(login) => login.driver.len() < MAX_WAITING,
-            State::Open(relay) => relay.takes_driver(),
+            State::Open(relay) | State::Reopening(relay, _) => relay.takes_driver(),
             State::Start(_) => true,
         }
     }
@@ -109,7 +115,7 @@ impl Engine {
                 login.driver.add(bytes);
                 Ok(())
             }
-            State::Open(relay) => Ok(relay.from_driver(bytes)?),
+            State::Open(relay) | State::Reopening(relay, _) => Ok(relay.from_driver(bytes)?),
         }
     }
 
@@ -122,14 +128,21 @@ impl Engine {
                 self.login()
             }
             State::Opening(..) => self.advance(bytes),
-            State::Open(relay) => Ok(relay.from_server(bytes)?),
+            State::Reopening(..) => self.reopen(bytes),
+            State::Open(relay) => {
+                relay.from_server(bytes)?;
+                match relay.wants_session() {
+                    true => self.lost(),
+                    false => Ok(()),
+                }
+            }
         }
     }
 
     /// Takes what is to be sent to the driver.
     pub fn take_for_driver(&mut self) -> Vec<u8> {
         let mut out = std::mem::take(&mut self.to_driver);
-        if let State::Open(relay) = &mut self.state {
+        if let State::Open(relay) | State::Reopening(relay, _) = &mut self.state {
             out.extend(relay.take_for_driver());
         }
         out
@@ -138,7 +151,7 @@ impl Engine {
     /// Takes what is to be sent to the server.
     pub fn take_for_server(&mut self) -> Vec<u8> {
         let mut out = std::mem::take(&mut self.to_server);
-        if let State::Open(relay) = &mut self.state {
+        if let State::Open(relay) | State::Reopening(relay, _) = &mut self.state {
             out.extend(relay.take_for_server());
         }
         out
@@ -228,7 +241,8 @@ impl Engine {
         let State::Login(mut login) = state else {
             return Ok(());
         };
-        let opening = Opening::new(login.owner.clone());
+        let opening = Opening::new(login.owner.clone(), When::AtStart);
+        self.owner = Some(login.owner.clone());
         let rest = login.server.take_rest();
         self.state = State::Opening(login, Box::new(opening));
         self.advance(&rest)
@@ -238,9 +252,10 @@ impl Engine {
         let State::Opening(login, opening) = &mut self.state else {
             return Ok(());
         };
-        let (out, ended) = opening.advance(bytes);
-        self.to_server.extend(out);
-        let Some(ended) = ended else {
+        let turn = opening.advance(bytes);
+        self.to_server.extend(turn.to_server);
+        self.to_driver.extend(turn.notifications);
+        let Some(ended) = turn.ended else {
             return Ok(());
         };
         let has_none = login.owner.list.columns().next().is_none();
@@ -258,6 +273,44 @@ impl Engine {
         let mut relay = Box::new(relay.with_settings(login.settings));
         relay.from_driver(&login.driver.take_rest())?;
         self.state = State::Open(relay);
+        Ok(())
+    }
+
+    /// Begins to open another session, on a connection that is idle.
+    fn lost(&mut self) -> Result<(), EngineError> {
+        let state = std::mem::replace(&mut self.state, State::Start(Vec::new()));
+        let (State::Open(mut relay), Some(owner)) = (state, &self.owner) else {
+            return Ok(());
+        };
+        let rest = relay.take_server_rest();
+        self.to_driver.extend(relay.take_for_driver());
+        self.to_server.extend(relay.take_for_server());
+        let opening = Opening::new(owner.clone(), When::Again);
+        self.state = State::Reopening(relay, Box::new(opening));
+        self.reopen(&rest)
+    }
+
+    /// Goes on with the opening of another session. Then the relay does.
+    fn reopen(&mut self, bytes: &[u8]) -> Result<(), EngineError> {
+        let State::Reopening(relay, opening) = &mut self.state else {
+            return Ok(());
+        };
+        let turn = opening.advance(bytes);
+        self.to_server.extend(turn.to_server);
+        self.to_driver.extend(turn.notifications);
+        let Some(ended) = turn.ended else {
+            return Ok(());
+        };
+        match ended {
+            Ok(Opened { session, catalog }) => {
+                relay.restored(Arc::new(catalog), Arc::new(SessionKeys(session)))?;
+            }
+            Err(error) => relay.not_restored(&error)?,
+        }
+        let state = std::mem::replace(&mut self.state, State::Start(Vec::new()));
+        if let State::Reopening(relay, _) = state {
+            self.state = State::Open(relay);
+        }
         Ok(())
     }
 }

@@ -25,7 +25,7 @@ mod wire;
 pub use catalog::{Catalog, Cells};
 pub use copy::{CopyColumn, CopyFormat, CopyPlan, CopyRows, Direction, Header, Marks, Quotes};
 pub use engine::{Engine, EngineError, Owners};
-pub use opening::{Opened, Opening, Owner};
+pub use opening::{Opened, Opening, Owner, Turn, When};
 pub use refusal::Refusal;
 pub use relay::{Relay, RelayError};
 pub use sql::{

@@ -17,10 +17,13 @@ use pgseal_client::{
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
 
 use crate::catalog::{Catalog, Cells};
-use crate::wire::{Frame, Frames, Writer};
+use crate::wire::{message, Frame, Frames, Reader, Writer};
 
 /// The bytes that the stream holds in each direction.
 const STREAM: usize = 1 << 20;
+
+/// What is before the names of the session's own statements.
+const PREFIX: &[u8] = b"pgseal_";
 
 /// An owner, as one connection opens a session.
 #[derive(Clone)]
@@ -57,6 +60,26 @@ pub struct Opening {
     ended: Option<Result<Opened, ClientError>>,
 }
 
+/// When a session is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum When {
+    /// Before the driver's first statement
+    AtStart,
+    /// When one was lost. The driver's statements stay.
+    Again,
+}
+
+/// What became of the bytes that the server sent.
+#[derive(Default)]
+pub struct Turn {
+    /// What it is to be sent
+    pub to_server: Vec<u8>,
+    /// Notifications for the driver
+    pub notifications: Vec<u8>,
+    /// The session, or why it cannot be opened, when the server expects nothing more of it
+    pub ended: Option<Result<Opened, ClientError>>,
+}
+
 /// The cycles that the server has still to end with `ReadyForQuery`: a session that cannot be
 /// opened ends before them.
 #[derive(Default)]
@@ -67,27 +90,57 @@ struct Cycles {
 }
 
 impl Cycles {
-    fn sent(&mut self, bytes: &[u8]) {
+    /// Takes bytes of the session. Returns them with names of statements that no driver has.
+    fn sent(&mut self, bytes: &[u8]) -> Vec<u8> {
         self.sent.add(bytes);
+        let mut out = Vec::with_capacity(bytes.len());
         while let Ok(Some(Frame::Message(message))) = self.sent.next(|_| true) {
             self.open += usize::from(matches!(message[0], b'S' | b'Q'));
+            out.extend(renamed(&message).unwrap_or(message));
         }
+        out
     }
 
-    fn received(&mut self, bytes: &[u8]) {
+    /// Takes bytes of the server. Returns those for the session, and notifications.
+    fn received(&mut self, bytes: &[u8]) -> (Vec<u8>, Vec<u8>) {
         self.received.add(bytes);
+        let (mut all, mut notifications) = (Vec::new(), Vec::new());
         while let Ok(Some(Frame::Message(message))) = self.received.next(|_| true) {
             self.open = self.open.saturating_sub(usize::from(message[0] == b'Z'));
+            match message[0] {
+                b'A' => notifications.extend(message),
+                _ => all.extend(message),
+            }
         }
+        (all, notifications)
     }
+}
+
+/// Returns a message with another name of its statement; none if it has no name.
+fn renamed(message: &[u8]) -> Option<Vec<u8>> {
+    let tag = message[0];
+    let mut reader = Reader::new(message);
+    let mut writer = Writer::new(tag);
+    match tag {
+        b'P' => {}
+        b'B' => _ = writer.string(reader.string().ok()?),
+        b'D' | b'C' => {
+            let kind = reader.byte().ok().filter(|kind| *kind == b'S')?;
+            writer.bytes(&[kind]);
+        }
+        _ => return None,
+    }
+    let name = reader.string().ok().filter(|name| !name.is_empty())?;
+    writer.bytes(PREFIX).string(name).bytes(reader.rest());
+    writer.end().ok()
 }
 
 impl Opening {
     /// Begins to open a session. Nothing is sent before [`Opening::advance`].
-    pub fn new(owner: Owner) -> Self {
+    pub fn new(owner: Owner, when: When) -> Self {
         let (stream, theirs) = tokio::io::duplex(STREAM);
         Self {
-            task: Box::pin(open(owner, theirs)),
+            task: Box::pin(open(owner, when, theirs)),
             stream,
             waiting: Vec::new(),
             starts: true,
@@ -96,19 +149,23 @@ impl Opening {
         }
     }
 
-    /// Takes bytes that the server sent. Returns those that it is to be sent, and the session when
-    /// it is open and the server expects nothing more of it.
-    pub fn advance(&mut self, bytes: &[u8]) -> (Vec<u8>, Option<Result<Opened, ClientError>>) {
-        self.cycles.received(bytes);
-        self.waiting.extend_from_slice(bytes);
+    /// Takes bytes that the server sent.
+    pub fn advance(&mut self, bytes: &[u8]) -> Turn {
+        let (received, notifications) = self.cycles.received(bytes);
+        self.waiting.extend(received);
         let mut out = Vec::new();
         if self.ended.is_none() {
             self.turn(&mut out);
         }
-        self.cycles.sent(&out);
-        match self.cycles.open {
-            0 => (out, self.ended.take()),
-            _ => (out, None),
+        let to_server = self.cycles.sent(&out);
+        let ended = match self.cycles.open {
+            0 => self.ended.take(),
+            _ => None,
+        };
+        Turn {
+            to_server,
+            notifications,
+            ended,
         }
     }
 
@@ -161,11 +218,7 @@ impl Opening {
 
 /// Returns what a server answers to a start that needs no password.
 fn started() -> Vec<u8> {
-    let message = |tag: u8, body: &[u8]| {
-        let mut writer = Writer::new(tag);
-        writer.bytes(body);
-        writer.end().unwrap_or_default()
-    };
+    let message = |tag, body: &[u8]| message(tag, body).unwrap_or_default();
     [
         message(b'R', &[0; 4]),
         message(b'K', &[0; 8]),
@@ -174,12 +227,12 @@ fn started() -> Vec<u8> {
     .concat()
 }
 
-async fn open(owner: Owner, stream: DuplexStream) -> Result<Opened, ClientError> {
+async fn open(owner: Owner, when: When, stream: DuplexStream) -> Result<Opened, ClientError> {
     let mut config = Config::new();
     config.user("session");
     let (client, connection) = config.connect_raw(stream, NoTls).await?;
     let mut connection = Box::pin(connection);
-    let mut opened = pin!(session(owner, client));
+    let mut opened = pin!(session(owner, when, client));
     poll_fn(|context| {
         // Its errors are those of the calls that wait for it.
         let _ = connection.as_mut().poll(context);
@@ -188,13 +241,15 @@ async fn open(owner: Owner, stream: DuplexStream) -> Result<Opened, ClientError>
     .await
 }
 
-async fn session(owner: Owner, client: Client) -> Result<Opened, ClientError> {
+async fn session(owner: Owner, when: When, client: Client) -> Result<Opened, ClientError> {
     let mut options = SessionOptions::new(Resolver::new(&owner.keyname));
     options.list = owner.list;
     let session = Session::open(client, owner.identity, owner.policy, options).await?;
     let catalog = catalog(&session, &owner.keyname).await?;
-    // The driver's names of statements must not meet those of this session's.
-    session.client().batch_execute("DEALLOCATE ALL").await?;
+    if when == When::AtStart {
+        // The driver finds a connection without statements.
+        session.client().batch_execute("DEALLOCATE ALL").await?;
+    }
     Ok(Opened { session, catalog })
 }
 

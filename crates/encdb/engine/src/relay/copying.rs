@@ -120,6 +120,7 @@ impl Relay {
         bytes: Vec<u8>,
         ends: bool,
     ) -> Result<(), RelayError> {
+        self.replay.spoil();
         let is_start = self.copies.passes.is_none();
         let may_pass = || matches!(self.copies.from_driver, Some(Rows::Plain));
         // A message that has begun to pass goes on, whatever comes between.
@@ -175,6 +176,7 @@ impl Relay {
         bytes: Vec<u8>,
         ends: bool,
     ) -> Result<(), RelayError> {
+        self.replay.spoil();
         let is_start = !self.copies.is_within;
         self.copies.is_within = !ends;
         if self.drops_server {

@@ -25,7 +25,7 @@ impl Relay {
 
     /// Takes the messages of the driver that are there.
     pub(super) fn driver_messages(&mut self) -> Result<(), RelayError> {
-        while !self.rows_wait() {
+        while !self.waits() {
             match self.driver.next(|tag| tag != b'd')? {
                 Some(Frame::Message(message)) => self.driver_message(message)?,
                 Some(Frame::Part { bytes, ends, .. }) => self.rows_from_driver(bytes, ends)?,
@@ -35,7 +35,8 @@ impl Relay {
         Ok(())
     }
 
-    fn driver_message(&mut self, message: Vec<u8>) -> Result<(), RelayError> {
+    pub(super) fn driver_message(&mut self, message: Vec<u8>) -> Result<(), RelayError> {
+        self.replay.keep(&message);
         let tag = message[0];
         if self.drops_driver && !matches!(tag, b'S' | b'X') {
             return Ok(());

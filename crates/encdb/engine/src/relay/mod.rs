@@ -8,6 +8,7 @@
 
 mod copying;
 mod driver;
+mod replay;
 mod server;
 mod statements;
 
@@ -19,6 +20,7 @@ use crate::refusal::Refusal;
 use crate::values::Keys;
 use crate::wire::{FrameError, Frames, MessageError};
 use copying::Copies;
+use replay::Replay;
 use statements::{Named, Statement, Statements};
 
 /// The bytes of a driver's rows that wait.
@@ -101,6 +103,7 @@ pub struct Relay {
     portals: HashMap<Vec<u8>, Arc<Portal>>,
     settings: Settings,
     copies: Copies,
+    replay: Replay,
     /// Messages of the driver are dropped up to its `Sync`, as the server drops them.
     drops_driver: bool,
     /// Answers are dropped up to `ReadyForQuery`: the driver got an error in their place.
@@ -166,6 +169,7 @@ impl Relay {
             portals: HashMap::new(),
             settings: Settings::default(),
             copies: Copies::default(),
+            replay: Replay::default(),
             drops_driver: false,
             drops_server: false,
         }
@@ -177,9 +181,14 @@ impl Relay {
         self
     }
 
-    /// Whether bytes of the driver can be taken now. Rows wait until the server takes them.
+    /// Whether bytes of the driver can be taken now. Rows wait until the server takes them, and
+    /// all wait while a session is opened.
     pub(crate) fn takes_driver(&self) -> bool {
-        !self.rows_wait() || self.driver.len() < MAX_WAITING
+        !self.waits() || self.driver.len() < MAX_WAITING
+    }
+
+    fn waits(&self) -> bool {
+        self.rows_wait() || self.replay.is_restoring()
     }
 
     /// Takes what is to be sent to the driver.

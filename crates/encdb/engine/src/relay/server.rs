@@ -31,7 +31,10 @@ impl Relay {
                     ends,
                 }) => self.rows_from_server(bytes, ends)?,
                 Some(Frame::Part { .. }) if self.drops_server => {}
-                Some(Frame::Part { bytes, .. }) => self.to_driver.extend(bytes),
+                Some(Frame::Part { bytes, .. }) => {
+                    self.replay.spoil();
+                    self.to_driver.extend(bytes);
+                }
             }
         }
     }
@@ -46,13 +49,12 @@ impl Relay {
     }
 
     fn server_message(&mut self, message: &[u8]) -> Result<(), RelayError> {
+        if self.replay.is_restoring() {
+            return self.restore(message);
+        }
         match message[0] {
             b'N' | b'A' => self.to_driver.extend_from_slice(message),
-            b'S' => {
-                let mut reader = Reader::new(message);
-                self.settings.set(reader.string()?, reader.string()?);
-                self.to_driver.extend_from_slice(message);
-            }
+            b'S' => self.reported(message)?,
             b'Z' => self.ready(message),
             b'E' => self.error(message),
             b'D' => self.row(message)?,
@@ -69,8 +71,16 @@ impl Relay {
         Ok(())
     }
 
+    /// Takes a setting that the server reports.
+    pub(super) fn reported(&mut self, message: &[u8]) -> Result<(), RelayError> {
+        let mut reader = Reader::new(message);
+        self.settings.set(reader.string()?, reader.string()?);
+        self.to_driver.extend_from_slice(message);
+        Ok(())
+    }
+
     pub(super) fn forward(&mut self, message: &[u8]) {
-        if !self.drops_server {
+        if !self.drops_server && !self.replay.gives(message) {
             self.to_driver.extend_from_slice(message);
         }
     }
@@ -86,12 +96,17 @@ impl Relay {
                 break;
             }
         }
-        self.to_driver.extend_from_slice(message);
+        self.forward(message);
+        self.is_idle(message.last() == Some(&b'I'));
     }
 
     /// Takes an error, after which the server answers nothing more up to `Sync`.
     fn error(&mut self, message: &[u8]) {
         self.copies.stop();
+        let is_own = matches!(self.expected.front(), Some(Expected::Refused(_)));
+        if !is_own && self.loses_session(message) {
+            return;
+        }
         let own = match self.expected.front_mut() {
             Some(Expected::Refused(error)) => Some(std::mem::take(error)),
             _ => None,
@@ -115,7 +130,7 @@ impl Relay {
     }
 
     /// Gives a name back that a skipped message would have changed, unless a later one has it.
-    fn undo(&mut self, skipped: Expected) {
+    pub(super) fn undo(&mut self, skipped: Expected) {
         match skipped {
             Expected::Parsed(named) => self.statements.undo_parse(named),
             Expected::Closed(name, Some(before)) => self.statements.undo_close(name, before),

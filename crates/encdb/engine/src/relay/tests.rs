@@ -2,6 +2,7 @@
 
 mod copying;
 mod names;
+mod replay;
 
 use proptest::prelude::*;
 

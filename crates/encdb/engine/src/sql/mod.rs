@@ -125,6 +125,25 @@ pub(crate) fn may_copy(text: &[u8]) -> bool {
     word.is_some_and(|word| word.eq_ignore_ascii_case("copy"))
 }
 
+/// Whether a text has a statement that may commit by itself, in a procedure or a block.
+pub(crate) fn may_commit(text: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(text);
+    let is_it = |it: &Statement<'_>| matches!(it.runs_code(), Some("DO" | "CALL"));
+    let found = statements(&text).any(|statement| is_it(&statement));
+    found
+}
+
+/// Returns the statements of a text, as far as its signs tell them apart.
+fn statements(text: &str) -> impl Iterator<Item = Statement<'_>> {
+    let mut rest = Some(text);
+    std::iter::from_fn(move || {
+        let text = rest?;
+        let end = Statement::end(text);
+        rest = end.and_then(|end| text.get(end + 1..));
+        Some(Statement::new(&text[..end.unwrap_or(text.len())]))
+    })
+}
+
 /// Returns the name of the statement that a `DEALLOCATE` names, if the text is nothing else; empty:
 /// all, as after `DISCARD ALL`.
 pub(crate) fn deallocated(text: &[u8]) -> Option<String> {
@@ -151,18 +170,11 @@ pub(crate) fn deallocated(text: &[u8]) -> Option<String> {
 }
 
 /// Returns the key word of a statement, of several, that has a body of code.
-fn code_in(mut text: &str) -> Option<&'static str> {
-    loop {
-        let end = Statement::end(text);
-        let statement = Statement::new(&text[..end.unwrap_or(text.len())]);
-        let code = statement
-            .runs_code()
-            .filter(|it| !matches!(*it, "CALL" | "EXECUTE"));
-        if code.is_some() && statement.has_literals() {
-            return code;
-        }
-        text = text.get(end? + 1..)?;
-    }
+fn code_in(text: &str) -> Option<&'static str> {
+    statements(text).find_map(|statement| {
+        let code = statement.runs_code();
+        code.filter(|it| !matches!(*it, "CALL" | "EXECUTE") && statement.has_literals())
+    })
 }
 
 /// Goes through a statement, changes it, and notes what its parameters are.

@@ -277,6 +277,17 @@ pub(crate) fn error(sqlstate: &str, text: &str) -> Vec<u8> {
     error_of(&[(b'C', sqlstate), (b'M', text)])
 }
 
+/// Returns the SQLSTATE of an `ErrorResponse`.
+pub(crate) fn sqlstate(message: &[u8]) -> Option<&[u8]> {
+    let mut reader = Reader::new(message);
+    loop {
+        let (field, value) = (reader.byte().ok()?, reader.string().ok()?);
+        if field == b'C' {
+            return Some(value);
+        }
+    }
+}
+
 /// Returns `ErrorResponse` with these fields.
 pub(crate) fn error_of(fields: &[(u8, &str)]) -> Vec<u8> {
     let mut writer = Writer::new(b'E');

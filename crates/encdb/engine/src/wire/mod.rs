@@ -9,6 +9,6 @@ pub use frames::FrameError;
 pub(crate) use frames::{Frame, Frames, HEADER};
 pub use message::MessageError;
 pub(crate) use message::{
-    bind, describe_statement, error, error_of, format_of, message, parse, start,
+    bind, describe_statement, error, error_of, format_of, message, parse, sqlstate, start,
 };
 pub(crate) use message::{Bind, Parse, Reader, Writer};

@@ -1,0 +1,135 @@
+#!/usr/bin/env python3
+"""The owner's session behind pgseal proxy is opened again when it is lost, and the application does not see it."""
+
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import psycopg2
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from confidential import TOOLS, programs  # noqa: E402
+from pgseal_test import base_environment, main  # noqa: E402
+from proxied import PORT, Proxied  # noqa: E402
+
+QUERY = "SELECT name FROM person WHERE name = 'secretAda'"
+FOUND = [("secretAda",)]
+
+
+class Sessions(Proxied):
+    def rows(self, cursor, sql=QUERY):
+        cursor.execute(sql)
+        return cursor.fetchall()
+
+    def with_a_row(self, form="inline"):
+        connection = self.connect(self.shop(form))
+        connection.autocommit = True
+        cursor = connection.cursor()
+        cursor.execute("INSERT INTO person (id, name, age) VALUES (1, 'secretAda', 1)")
+        self.assertEqual(self.rows(cursor), FOUND)
+        return connection, cursor
+
+    def test_discard_all(self):
+        """As pools send it between two users of a connection."""
+        connection, cursor = self.with_a_row()
+        for _ in range(3):
+            cursor.execute("DISCARD ALL")
+            self.assertEqual(self.rows(cursor), FOUND)
+        connection.autocommit = False
+        cursor.execute("SELECT 1")
+        connection.rollback()
+        for isolation in ("READ COMMITTED", "SERIALIZABLE"):
+            connection.autocommit = True
+            cursor.execute("DISCARD ALL")
+            connection.set_session(isolation_level=isolation, autocommit=False)
+            self.assertEqual(self.rows(cursor), FOUND)  # BEGIN comes first
+            self.assertEqual(self.rows(cursor, "SHOW transaction_isolation"), [(isolation.lower(),)])
+            connection.commit()
+        self.assert_never_in_clear("secret")
+
+    def test_discard_all_within_a_script(self):
+        directory = self.shop()
+        self.assertEqual(self.psql(directory, """
+            INSERT INTO person (id, name) VALUES (1, 'secretOne');
+            PREPARE p (text) AS SELECT id FROM person WHERE name = $1;
+            EXECUTE p('secretOne');
+            DISCARD ALL;
+            SELECT name FROM person WHERE name = 'secretOne';
+            DISCARD ALL;
+            BEGIN; UPDATE person SET name = 'secretTwo' WHERE name = 'secretOne'; COMMIT;
+            DISCARD ALL;
+            SELECT name, count(*) FROM person GROUP BY name;
+        """), ["1", "secretOne", "secretTwo|1"])
+        self.assert_never_in_clear("secret")
+
+    def test_an_evaluator_that_was_started_again(self):
+        connection, cursor = self.with_a_row("isolated")
+        first = self.evaluator_
+        first.kill9()
+        with self.assertRaises(psycopg2.Error) as refused:
+            self.rows(cursor)
+        self.assertEqual(refused.exception.pgcode, "PE015")
+        self.assertEqual(self.rows(cursor, "SELECT count(*) FROM person"), [(1,)])
+        first.start()
+        self.assertEqual(self.rows(cursor), FOUND)
+        first.kill9()
+        first.start()
+        connection.autocommit = False
+        self.assertEqual(self.rows(cursor), FOUND)
+        self.assertEqual(self.rows(cursor), FOUND)
+        first.kill9()
+        first.start()
+        with self.assertRaises(psycopg2.Error) as refused:  # what the transaction has read may have changed meanwhile
+            self.rows(cursor)
+        self.assertEqual(refused.exception.pgcode, "PE015")
+        connection.rollback()
+        self.assertEqual(self.rows(cursor), FOUND)
+
+    def test_statements_that_libpq_prepared(self):
+        """pgbench prepares once; its sessions end under it."""
+        directory = self.shop("isolated")
+        self.psql(directory, "INSERT INTO person (id, name, age) VALUES (1, 'secretName', 1)")
+        script = self.directory / "script"
+        script.write_text("\\set age random(1, 1000)\nBEGIN;\nUPDATE person SET age = :age WHERE id = 1;\nEND;\n"
+                          "\\sleep 1 s\nSELECT name FROM person WHERE name = 'secretName' AND age = :age;\n")
+        run = subprocess.Popen([programs() / "pgbench", "-n", "-M", "prepared", "-t", "4", "-f", script, "-h", directory, "-p", str(PORT),
+                                "-U", "postgres", "postgres"], env=base_environment(), text=True, stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE)
+        self.addCleanup(run.wait)
+        self.addCleanup(run.kill)
+        for _ in range(3):
+            time.sleep(0.9)
+            self.evaluator_.kill9()
+            self.evaluator_.start()
+        out, errors = run.communicate(timeout=60)
+        self.assertEqual(run.returncode, 0, errors)
+        self.assertIn("actually processed: 4/4", out)
+
+    def test_notifications_that_come_meanwhile(self):
+        connection, cursor = self.with_a_row("isolated")
+        cursor.execute("LISTEN calls")
+        sent, stop = [], threading.Event()
+
+        def call():
+            while not stop.is_set():
+                self.cluster_.psql(f"NOTIFY calls, '{len(sent)}'")
+                sent.append(str(len(sent)))
+        thread = threading.Thread(target=call)
+        thread.start()
+        try:
+            for _ in range(5):
+                self.evaluator_.kill9()
+                self.evaluator_.start()
+                self.assertEqual(self.rows(cursor), FOUND)
+        finally:
+            stop.set()
+            thread.join()
+        self.assertEqual(self.rows(cursor), FOUND)
+        connection.poll()
+        self.assertEqual([it.payload for it in connection.notifies], sent)
+
+
+if __name__ == "__main__":
+    main(__file__, TOOLS)
