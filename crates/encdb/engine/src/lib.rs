@@ -32,4 +32,4 @@ pub use sql::{
     analyze, converted, hexadecimal, value_of_text, Analysis, Cast, Parameter, PreparedByName, Seal,
 };
 pub use values::Keys;
-pub use wire::{FrameError, MessageError};
+pub use wire::{error as error_response, FrameError, MessageError};

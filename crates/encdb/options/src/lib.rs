@@ -1,5 +1,5 @@
-//! The options of programs that open an owner's sessions: which evaluators get the keys. Their
-//! exit codes are here too.
+//! The options of programs that open an owner's sessions: the server, and which evaluators get the
+//! keys. Their exit codes are here too.
 
 #![forbid(unsafe_code)]
 
@@ -10,7 +10,9 @@ use std::str::FromStr;
 use std::{fs, io};
 
 use clap::Args;
-use pgseal_client::{from_hex, Policy, PolicyError, PublicKey};
+use pgseal_client::{
+    from_hex, ClientError, ConnectOptions, Policy, PolicyError, PublicKey, Target,
+};
 use pgseal_keys::exit::{Code, Exit};
 
 /// Why the options name no policy.
@@ -33,6 +35,36 @@ impl Exit for EvidenceError {
             Self::Read(..) => Code::Io,
             Self::Policy(_) | Self::Rules(_) => Code::Usage,
         }
+    }
+}
+
+/// The server, by psql's options.
+#[derive(Args)]
+pub struct ConnectionOptions {
+    /// Host or socket directory of the server [default: $PGHOST, or the local socket]
+    #[arg(short = 'h', long, value_name = "HOSTNAME")]
+    pub host: Option<String>,
+    /// Port of the server [default: $PGPORT, or 5432]
+    #[arg(short = 'p', long, value_name = "PORT")]
+    pub port: Option<u16>,
+    /// Role to connect as [default: $PGUSER]
+    #[arg(short = 'U', long, value_name = "NAME")]
+    pub username: Option<String>,
+    /// Database, or a connection string [default: $PGDATABASE]
+    #[arg(short = 'd', long, value_name = "DBNAME")]
+    pub dbname: Option<String>,
+}
+
+impl ConnectionOptions {
+    /// Returns the server that libpq would make of the options and its variables.
+    pub fn target(&self) -> Result<Target, ClientError> {
+        let options = ConnectOptions {
+            host: self.host.clone(),
+            port: self.port,
+            user: self.username.clone(),
+            dbname: self.dbname.clone(),
+        };
+        options.target()
     }
 }
 

@@ -4,6 +4,7 @@
 //! replaced; one that is answered is not.
 
 use std::convert::Infallible;
+use std::fmt::{self, Display, Formatter};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -30,6 +31,15 @@ impl FromStr for Address {
             true => Self::Unix(text.into()),
             false => Self::Tcp(text.to_owned()),
         })
+    }
+}
+
+impl Display for Address {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unix(path) => path.display().fmt(f),
+            Self::Tcp(address) => address.fmt(f),
+        }
     }
 }
 

@@ -1,5 +1,6 @@
-//! `pgseal-proxy`: the program behind `pgseal proxy`. Drivers connect to it as to a server; it
-//! seals what they send to encrypted columns, and opens what comes back, with the owner's keys.
+//! `pgseal-proxy`: the program behind `pgseal proxy` and `pgseal client exec`. Drivers connect to
+//! it as to a server; it seals what they send to encrypted columns, and opens what comes back, with
+//! the owner's keys.
 //!
 //! It runs on the owner's side, for a process that reads its memory reads the keys. Messages name
 //! `pgseal`, which people start.
@@ -7,73 +8,78 @@
 #![forbid(unsafe_code)]
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
-mod listener;
-mod serve;
+mod cli;
 
-use std::path::PathBuf;
+use std::env;
+use std::ffi::OsString;
+use std::io;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Parser;
-use pgseal_client::{ConnectOptions, Identity, IdentityFile, Kept, Policy};
-use pgseal_engine::{Owner, Owners};
-use pgseal_keys::exit::{Code, Failure};
-use pgseal_options::EvidenceOptions;
+use pgseal_client::{ClientError, ConnectOptions, IdentityFileError, Target};
+use pgseal_keys::exit::{Code, Exit, Failure};
+use pgseal_options::exit::{of_identity, of_session};
+use pgseal_options::{EvidenceError, EvidenceOptions};
+use pgseal_proxy::{client_exec, serve, ExecError, OneOwner, ServeError, Service};
+use tokio::runtime::{Builder, Runtime};
 
-use listener::Address;
-use serve::ProxyError;
+use cli::{Exec, Proxy, CLIENT_EXEC};
 
-/// Encrypt and decrypt columns for any driver, between it and its server
-///
-/// Drivers connect to the proxy as to the server, with the same role, database and password. Run
-/// it on the machine of the application, never on that of the database: it holds the owner's keys.
-#[derive(Parser)]
-#[command(
-    name = "pgseal-proxy",
-    bin_name = "pgseal proxy",
-    version = env!("PGSEAL_BUILD"),
-    override_usage = "pgseal proxy --listen <ADDRESS>... --server <CONNSTR> [OPTIONS]",
-    term_width = 80
-)]
-struct Cli {
-    /// Address for drivers: the path of a unix socket, such as
-    /// /run/user/1000/.s.PGSQL.5432, or HOST:PORT; repeatable
-    #[arg(long, value_name = "ADDRESS", required = true)]
-    listen: Vec<Address>,
-    /// Server, as a connection string: its host, port, and how TLS checks it
-    #[arg(long, value_name = "CONNSTR")]
-    server: String,
-    /// The identity file
-    #[arg(short, long, value_name = "FILE", env = "PGSEAL_IDENTITY")]
-    identity: PathBuf,
-    #[command(flatten)]
-    evidence: EvidenceOptions,
+/// Why the program ends.
+#[derive(Debug, thiserror::Error)]
+enum ProxyError {
+    /// The server's address is none.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// The identity cannot be used.
+    #[error(transparent)]
+    Identity(#[from] IdentityFileError),
+    /// The options name no policy.
+    #[error(transparent)]
+    Evidence(#[from] EvidenceError),
+    /// Nothing can be served.
+    #[error(transparent)]
+    Serve(#[from] ServeError),
+    /// The program of `client exec` was not run.
+    #[error(transparent)]
+    Exec(#[from] ExecError),
+    /// The runtime fails.
+    #[error("the runtime cannot be started: {0}")]
+    Io(#[from] io::Error),
 }
 
-/// The one owner whose keys a proxy has.
-struct OneOwner {
-    identity: Arc<Identity>,
-    kept: Kept,
-    policy: Arc<Policy>,
-}
-
-impl Owners for OneOwner {
-    fn owner(&self, user: &str, database: &str) -> Option<Owner> {
-        Some(Owner {
-            identity: Arc::clone(&self.identity),
-            policy: Arc::clone(&self.policy),
-            list: self.kept.database(database),
-            keyname: format!("|{user}|{database}|"),
-        })
+impl Exit for ProxyError {
+    fn code(&self) -> Code {
+        match self {
+            Self::Client(error) => of_session(error),
+            Self::Identity(error) => of_identity(error),
+            Self::Evidence(error) => error.code(),
+            Self::Serve(error) => error.code(),
+            Self::Exec(error) => error.code(),
+            Self::Io(_) => Code::Io,
+        }
     }
 }
 
 fn main() -> ExitCode {
-    match Cli::try_parse() {
-        Ok(cli) => match run(cli) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(failure) => Failure::from(failure).report(),
-        },
+    let mut words: Vec<OsString> = env::args_os().collect();
+    if words.get(1).is_some_and(|word| word == CLIENT_EXEC) {
+        words.remove(1);
+        return ended(Exec::try_parse_from(words), run_program);
+    }
+    ended(Proxy::try_parse_from(words), run_proxy)
+}
+
+/// Does what a command line says, and reports.
+fn ended<C>(
+    parsed: Result<C, clap::Error>,
+    run: impl FnOnce(C) -> Result<ExitCode, ProxyError>,
+) -> ExitCode {
+    match parsed.map(run) {
+        Ok(Ok(code)) => code,
+        Ok(Err(error)) => Failure::from(error).report(),
         Err(error) => match pgseal_usage::print(&error) {
             false => ExitCode::SUCCESS,
             true => Code::Usage.into(),
@@ -81,31 +87,31 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(cli: Cli) -> Result<(), ProxyError> {
+fn run_proxy(proxy: Proxy) -> Result<ExitCode, ProxyError> {
     let options = ConnectOptions {
-        dbname: Some(cli.server),
+        dbname: Some(proxy.server),
         ..ConnectOptions::default()
     };
-    let target = options.target()?;
-    let IdentityFile { identity, kept, .. } = IdentityFile::load(&cli.identity)?;
-    let owner = OneOwner {
-        identity: Arc::new(identity),
-        kept,
-        policy: Arc::new(cli.evidence.policy()?),
-    };
-    let mut runtime = tokio::runtime::Builder::new_current_thread();
-    let runtime = runtime.enable_all().build()?;
-    runtime.block_on(serve::serve(&cli.listen, target, Arc::new(owner)))
+    let service = service(options.target()?, &proxy.identity, &proxy.evidence)?;
+    runtime()?.block_on(serve(&proxy.listen, service))?;
+    Ok(ExitCode::SUCCESS)
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use clap::CommandFactory;
+fn run_program(exec: Exec) -> Result<ExitCode, ProxyError> {
+    let service = service(exec.connection.target()?, &exec.identity, &exec.evidence)?;
+    let code = runtime()?.block_on(client_exec(service, &exec.command))?;
+    Ok(code.into())
+}
 
-    #[test]
-    fn help_fits_80_columns() {
-        let (commands, wide) = pgseal_usage::wide_help(Cli::command());
-        assert_eq!((commands, wide), (1, Vec::new()));
-    }
+fn service(
+    target: Target,
+    identity: &Path,
+    evidence: &EvidenceOptions,
+) -> Result<Service, ProxyError> {
+    let owners = Arc::new(OneOwner::load(identity, evidence.policy()?)?);
+    Ok(Service { target, owners })
+}
+
+fn runtime() -> io::Result<Runtime> {
+    Builder::new_current_thread().enable_all().build()
 }

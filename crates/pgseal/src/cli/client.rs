@@ -5,9 +5,10 @@ use std::str::FromStr;
 
 use clap::{ArgAction, Args, Subcommand};
 use pgseal_client::{type_by_name, ColumnName, Type};
-use pgseal_options::EvidenceOptions;
+use pgseal_options::{ConnectionOptions, EvidenceOptions};
 
 use super::until::parse_until;
+use super::ProgramArgs;
 
 #[derive(Subcommand)]
 pub enum ClientCommand {
@@ -34,6 +35,9 @@ pub enum ClientCommand {
     /// Run statements: encrypt parameters, decrypt rows
     #[command(disable_help_flag = true)]
     Sql(SqlArgs),
+    /// Run one program whose connections encrypt and decrypt columns
+    #[command(disable_help_flag = true, disable_version_flag = true)]
+    Exec(ProgramArgs),
 }
 
 #[derive(Subcommand)]
@@ -81,18 +85,8 @@ pub struct ClientOptions {
     /// The identity file
     #[arg(short, long, value_name = "FILE", env = "PGSEAL_IDENTITY")]
     pub identity: PathBuf,
-    /// Host or socket directory of the server [default: $PGHOST, or the local socket]
-    #[arg(short = 'h', long, value_name = "HOSTNAME")]
-    pub host: Option<String>,
-    /// Port of the server [default: $PGPORT, or 5432]
-    #[arg(short = 'p', long, value_name = "PORT")]
-    pub port: Option<u16>,
-    /// Role to connect as [default: $PGUSER]
-    #[arg(short = 'U', long, value_name = "NAME")]
-    pub username: Option<String>,
-    /// Database, or a connection string [default: $PGDATABASE]
-    #[arg(short = 'd', long, value_name = "DBNAME")]
-    pub dbname: Option<String>,
+    #[command(flatten)]
+    pub connection: ConnectionOptions,
     /// Print help
     #[arg(long, action = ArgAction::Help)]
     pub help: Option<bool>,

@@ -1,5 +1,5 @@
-//! Subcommands that are programs of their own, installed beside this one: `pgseal bench` and
-//! `pgseal proxy`. Their help and their exit codes are their own.
+//! Subcommands that are programs of their own, installed beside this one: `pgseal bench`, `pgseal
+//! proxy` and `pgseal client exec`. Their help and their exit codes are their own.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
@@ -18,6 +18,15 @@ impl Exit for NotInstalled {
     fn code(&self) -> Code {
         Code::Io
     }
+}
+
+/// The first argument that makes the proxy's program run `pgseal client exec`.
+const CLIENT_EXEC: &str = "client-exec";
+
+/// Becomes the program behind `pgseal client exec`; returns only if that fails.
+pub fn client_exec(mut arguments: Vec<OsString>) -> Failure {
+    arguments.insert(0, CLIENT_EXEC.into());
+    run(launch::PROXY, &arguments)
 }
 
 /// Becomes the program of this name; returns only if that fails.

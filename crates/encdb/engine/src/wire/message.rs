@@ -273,7 +273,7 @@ pub(crate) fn bind(
 }
 
 /// Returns `ErrorResponse`.
-pub(crate) fn error(sqlstate: &str, text: &str) -> Vec<u8> {
+pub fn error(sqlstate: &str, text: &str) -> Vec<u8> {
     error_of(&[(b'C', sqlstate), (b'M', text)])
 }
 

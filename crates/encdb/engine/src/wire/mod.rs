@@ -7,8 +7,9 @@ mod message;
 pub(crate) use description::describe_plain;
 pub use frames::FrameError;
 pub(crate) use frames::{Frame, Frames, HEADER};
+pub use message::error;
 pub use message::MessageError;
 pub(crate) use message::{
-    bind, describe_statement, error, error_of, format_of, message, parse, sqlstate, start,
+    bind, describe_statement, error_of, format_of, message, parse, sqlstate, start,
 };
 pub(crate) use message::{Bind, Parse, Reader, Writer};

@@ -20,8 +20,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use pgseal_client::tokio_postgres::Client;
 use pgseal_client::{
-    from_hex, ClientError, ConnectOptions, Identity, IdentityFile, IdentityFileError, OwnersList,
-    Resolver, Serial, Session, SessionOptions, Target,
+    from_hex, ClientError, Identity, IdentityFile, IdentityFileError, OwnersList, Resolver, Serial,
+    Session, SessionOptions, Target,
 };
 use pgseal_keys::exit::Failure;
 use pgseal_options::EvidenceError;
@@ -31,6 +31,7 @@ use crate::cli::client::{
     ClientColumnCommand, ClientCommand, ClientGrantCommand, ClientKeyCommand, ClientOptions,
     TrustOptions,
 };
+use crate::cmd::beside;
 use crate::output::OutputError;
 
 /// Why a subcommand of `client` ended.
@@ -54,12 +55,8 @@ pub enum ClientFailure {
 
 /// Does what the command line says.
 pub fn run(command: ClientCommand) -> Result<ExitCode, Failure> {
-    done(command)?;
-    Ok(ExitCode::SUCCESS)
-}
-
-fn done(command: ClientCommand) -> Result<(), ClientFailure> {
     match command {
+        ClientCommand::Exec(args) => return Err(beside::client_exec(args.arguments)),
         ClientCommand::Init(args) => init::run(&args),
         ClientCommand::Connect(args) => wait_for(connect::run(&args)),
         ClientCommand::Key(ClientKeyCommand::List(args)) => wait_for(key::list(&args)),
@@ -74,7 +71,8 @@ fn done(command: ClientCommand) -> Result<(), ClientFailure> {
         ClientCommand::Column(ClientColumnCommand::List(args)) => column::list(&args),
         ClientCommand::Column(ClientColumnCommand::Forget(args)) => column::forget(&args),
         ClientCommand::Sql(args) => wait_for(sql::run(&args)),
-    }
+    }?;
+    Ok(ExitCode::SUCCESS)
 }
 
 fn wait_for(work: impl Future<Output = Result<(), ClientFailure>>) -> Result<(), ClientFailure> {
@@ -97,13 +95,7 @@ impl ClientOptions {
     }
 
     fn target(&self) -> Result<Target, ClientError> {
-        let options = ConnectOptions {
-            host: self.host.clone(),
-            port: self.port,
-            user: self.username.clone(),
-            dbname: self.dbname.clone(),
-        };
-        options.target()
+        self.connection.target()
     }
 
     async fn connect(&self) -> Result<Client, ClientError> {

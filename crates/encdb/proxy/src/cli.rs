@@ -1,0 +1,87 @@
+//! The command lines of `pgseal proxy` and `pgseal client exec`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{ArgAction, Parser};
+use pgseal_options::{ConnectionOptions, EvidenceOptions};
+use pgseal_proxy::Address;
+
+/// The first argument by which `pgseal` says that it is `pgseal client exec`.
+pub const CLIENT_EXEC: &str = "client-exec";
+
+/// Encrypt and decrypt columns for any driver, between it and its server
+///
+/// Drivers connect to the proxy as to the server, with the same role, database and password. Run
+/// it on the machine of the application, never on that of the database: it holds the owner's keys.
+#[derive(Parser)]
+#[command(
+    name = "pgseal-proxy",
+    bin_name = "pgseal proxy",
+    version = env!("PGSEAL_BUILD"),
+    override_usage = "pgseal proxy --listen <ADDRESS>... --server <CONNSTR> [OPTIONS]",
+    term_width = 80
+)]
+pub struct Proxy {
+    /// Address for drivers: the path of a unix socket, such as
+    /// /run/user/1000/.s.PGSQL.5432, or HOST:PORT; repeatable
+    #[arg(long, value_name = "ADDRESS", required = true)]
+    pub listen: Vec<Address>,
+    /// Server, as a connection string: its host, port, and how TLS checks it
+    #[arg(long, value_name = "CONNSTR")]
+    pub server: String,
+    /// The identity file
+    #[arg(short, long, value_name = "FILE", env = "PGSEAL_IDENTITY")]
+    pub identity: PathBuf,
+    #[command(flatten)]
+    pub evidence: EvidenceOptions,
+}
+
+/// Run one program whose connections encrypt and decrypt columns
+///
+/// The program finds a proxy of its own in PGHOST and DATABASE_URL, which ends with it. No other
+/// user can connect to that. A program that names a host itself does not use the proxy.
+#[derive(Parser)]
+#[command(
+    name = "pgseal-proxy",
+    bin_name = "pgseal client exec",
+    override_usage = "pgseal client exec [OPTIONS] -- <COMMAND>...",
+    disable_help_flag = true,
+    term_width = 80
+)]
+pub struct Exec {
+    /// The identity file
+    #[arg(short, long, value_name = "FILE", env = "PGSEAL_IDENTITY")]
+    pub identity: PathBuf,
+    #[command(flatten)]
+    pub connection: ConnectionOptions,
+    #[command(flatten)]
+    pub evidence: EvidenceOptions,
+    /// Print help
+    #[arg(long, action = ArgAction::Help)]
+    pub help: Option<bool>,
+    /// Program and its arguments
+    #[arg(value_name = "COMMAND", required = true, trailing_var_arg = true)]
+    pub command: Vec<OsString>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn help_fits_80_columns() {
+        for command in [Proxy::command(), Exec::command()] {
+            assert_eq!(pgseal_usage::wide_help(command), (1, Vec::new()));
+        }
+    }
+
+    #[test]
+    fn options_behind_the_command_are_its_own() {
+        let words = "pgseal-proxy -i f --accept software -d shop psql -h db --help";
+        let exec = Exec::try_parse_from(words.split(' ')).expect("a command line");
+        assert_eq!(exec.command, ["psql", "-h", "db", "--help"]);
+        assert_eq!(exec.connection.dbname.as_deref(), Some("shop"));
+    }
+}

@@ -1,0 +1,28 @@
+//! Engines behind sockets: drivers connect as to their server, and each connection has an engine
+//! that seals what is sent to encrypted columns, and opens what comes back.
+//!
+//! A [`Service`] says which server, whose keys and by which rules; a [`Server`] listens and serves
+//! by it. [`client_exec`] runs one program with a server of its own.
+//!
+//! Invariants:
+//! 1. A connection is served by an engine from its start packet on, or ends.
+//! 2. A unix socket is open to its user alone, unless somebody else made it.
+
+#![forbid(unsafe_code)]
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
+mod connection;
+mod environment;
+mod exec;
+mod listener;
+mod pump;
+mod serve;
+mod service;
+mod signals;
+
+pub use connection::ConnectionError;
+pub use environment::VariableError;
+pub use exec::{client_exec, ExecError};
+pub use listener::{Address, Listener};
+pub use serve::{serve, ServeError, Server};
+pub use service::{OneOwner, Service};

@@ -1,0 +1,103 @@
+//! Bytes between a driver, its engine and the server.
+//!
+//! Both directions move at once, for a driver may send much before it reads. A side whose bytes
+//! wait in the other direction is not read meanwhile, so a slow one slows the other down, and
+//! little is held. When one side ends, the other still gets what was sent to it before.
+
+use std::time::Duration;
+
+use pgseal_client::Stream;
+use pgseal_engine::Engine;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf};
+use tokio::time::timeout;
+
+use crate::connection::ConnectionError;
+
+/// The bytes that are read at once, and so what a connection holds in each direction.
+const BLOCK: usize = 64 << 10;
+/// The time for the last bytes of a connection to be taken.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The two sides of a connection.
+pub struct Sides {
+    /// The application's side
+    pub driver: Box<dyn Stream>,
+    /// The database's side
+    pub server: Box<dyn Stream>,
+}
+
+/// One side, with what waits to be sent to it.
+struct Side {
+    input: ReadHalf<Box<dyn Stream>>,
+    output: WriteHalf<Box<dyn Stream>>,
+    block: Vec<u8>,
+    waiting: Vec<u8>,
+}
+
+impl Side {
+    fn new(stream: Box<dyn Stream>) -> Self {
+        let (input, output) = tokio::io::split(stream);
+        Self {
+            input,
+            output,
+            block: vec![0; BLOCK],
+            waiting: Vec::new(),
+        }
+    }
+
+    fn is_free(&self) -> bool {
+        self.waiting.len() < BLOCK
+    }
+
+    /// Sends what waits, and that nothing follows. A side that takes nothing is given up.
+    async fn end(mut self) {
+        let last = async {
+            self.output.write_all(&self.waiting).await?;
+            self.output.shutdown().await
+        };
+        // It may be gone already.
+        let _ = timeout(PATIENCE, last).await;
+    }
+}
+
+/// Moves bytes until either side ends.
+pub async fn relay(engine: &mut Engine, first: &[u8], sides: Sides) -> Result<(), ConnectionError> {
+    let (mut driver, mut server) = (Side::new(sides.driver), Side::new(sides.server));
+    let outcome = match engine.from_driver(first) {
+        Ok(()) => step_by_step(engine, &mut driver, &mut server).await,
+        Err(error) => Err(error.into()),
+    };
+    driver.waiting.extend(engine.take_for_driver());
+    server.waiting.extend(engine.take_for_server());
+    tokio::join!(driver.end(), server.end());
+    outcome
+}
+
+async fn step_by_step(
+    engine: &mut Engine,
+    driver: &mut Side,
+    server: &mut Side,
+) -> Result<(), ConnectionError> {
+    loop {
+        driver.waiting.extend(engine.take_for_driver());
+        server.waiting.extend(engine.take_for_server());
+        let (takes_driver, takes_server) =
+            (engine.takes_driver() && server.is_free(), driver.is_free());
+        tokio::select! {
+            written = driver.output.write(&driver.waiting), if !driver.waiting.is_empty() => {
+                driver.waiting.drain(..written?);
+            }
+            written = server.output.write(&server.waiting), if !server.waiting.is_empty() => {
+                server.waiting.drain(..written?);
+            }
+            read = driver.input.read(&mut driver.block), if takes_driver => match read? {
+                0 => return Ok(()),
+                length => engine.from_driver(&driver.block[..length])?,
+            },
+            read = server.input.read(&mut server.block), if takes_server => match read? {
+                0 => return Ok(()),
+                length => engine.from_server(&server.block[..length])?,
+            },
+        }
+    }
+}

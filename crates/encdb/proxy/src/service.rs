@@ -1,0 +1,45 @@
+//! What connections are served by: the server, and the owners whose keys are used.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use pgseal_client::{Identity, IdentityFile, IdentityFileError, Kept, Policy, Target};
+use pgseal_engine::{Owner, Owners};
+
+/// What a connection needs to know. A connection keeps the one that it began with.
+pub struct Service {
+    /// The server
+    pub target: Target,
+    /// Whose keys a connection uses
+    pub owners: Arc<dyn Owners + Send + Sync>,
+}
+
+/// One owner for all databases.
+pub struct OneOwner {
+    identity: Arc<Identity>,
+    kept: Kept,
+    policy: Arc<Policy>,
+}
+
+impl OneOwner {
+    /// Reads the identity.
+    pub fn load(identity: &Path, policy: Policy) -> Result<Self, IdentityFileError> {
+        let IdentityFile { identity, kept, .. } = IdentityFile::load(identity)?;
+        Ok(Self {
+            identity: Arc::new(identity),
+            kept,
+            policy: Arc::new(policy),
+        })
+    }
+}
+
+impl Owners for OneOwner {
+    fn owner(&self, user: &str, database: &str) -> Option<Owner> {
+        Some(Owner {
+            identity: Arc::clone(&self.identity),
+            policy: Arc::clone(&self.policy),
+            list: self.kept.database(database),
+            keyname: format!("|{user}|{database}|"),
+        })
+    }
+}
