@@ -39,7 +39,7 @@ class Proxied(OwnersClient):
         self.client(cluster, "column", "add", "--all")
         return self.proxy(cluster)
 
-    def proxy(self, cluster, *options, accept="software"):
+    def proxy(self, cluster, *options, accept="software", server=""):
         """A directory with the proxy's socket, its log, and the environment that leads there."""
         directory = self.directory / f"proxy{len(list(self.directory.glob('proxy*')))}"
         directory.mkdir()
@@ -47,8 +47,8 @@ class Proxied(OwnersClient):
         log = open(directory / "log", "w")
         self.addCleanup(log.close)
         self.process = subprocess.Popen(
-            [PGSEAL, "proxy", "--listen", path, "--server", f"host={cluster.home}", "--identity", self.directory / "owner",
-             "--accept", accept, *options], env={**base_environment(), **cluster.environment}, stdout=log, stderr=log)
+            [PGSEAL, "proxy", "--listen", path, "--server", server or f"host={cluster.home}", "--identity",
+             self.directory / "owner", "--accept", accept, *options], env={**base_environment(), **cluster.environment}, stdout=log, stderr=log)
         self.addCleanup(self.process.wait)
         self.addCleanup(self.process.kill)
         eventually(lambda: answers(path), process=self.process)

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
+from certificates import Certificates  # noqa: E402
 from confidential import TOOLS, Confidential  # noqa: E402
 from pgseal_test import STAGE, TIME_LIMIT, base_environment, main, run  # noqa: E402
 
@@ -21,25 +22,14 @@ HBA = "local all all trust\nhostssl all strict all cert\nhostssl all all all tru
 class ClientTls(Confidential):
     def setUp(self):
         super().setUp()
+        self.certificates = Certificates(self.directory)
+        self.path = self.certificates.path
         for name in ("root", "stranger"):
-            self.self_signed(name, "/CN=" + name)
-        self.signed("server", "/CN=localhost", "DNS:localhost")
-        self.signed("strict", "/CN=strict")
+            self.certificates.self_signed(name, "/CN=" + name)
+        self.certificates.signed("server", "/CN=localhost", "DNS:localhost")
+        self.certificates.signed("strict", "/CN=strict")
         run([PGSEAL, "client", "init", self.directory / "owner"])
         self.pg = self.serve("server")
-
-    def self_signed(self, name, subject, *options):
-        run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", subject, *options,
-             "-keyout", self.path(name, "key"), "-out", self.path(name, "crt")])
-        self.path(name, "key").chmod(0o600)
-
-    def signed(self, name, subject, names="DNS:none"):
-        """A certificate by the authority `root`."""
-        self.self_signed(name, subject, "-addext", f"subjectAltName={names}", "-addext", "basicConstraints=critical,CA:FALSE",
-                         "-CA", self.path("root", "crt"), "-CAkey", self.path("root", "key"))
-
-    def path(self, name, kind):
-        return self.directory / f"{name}.{kind}"
 
     def serve(self, name):
         self.port = self.reserved_port()
@@ -110,7 +100,7 @@ class ClientTls(Confidential):
         self.assertIn("cannot be used", self.ask(own + str(self.path("root", "key")), IO))
 
     def test_a_server_that_signed_its_own_certificate(self):
-        self.self_signed("alone", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost")
+        self.certificates.self_signed("alone", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost")
         self.pg = self.serve("alone")
         pinned = f"sslrootcert={self.path('alone', 'crt')}"
         self.assertEqual(self.ask(f"sslmode=verify-full {pinned}"), "true")

@@ -13,6 +13,7 @@ use crate::catalog::Catalog;
 use crate::opening::{Opened, Opening, Owner, When};
 use crate::refusal::Refusal;
 use crate::relay::{Relay, RelayError, Settings};
+use crate::scram;
 use crate::values::Keys;
 use crate::wire::{self, Frame, Frames, MessageError, Reader};
 use crate::Seal;
@@ -29,6 +30,9 @@ pub enum EngineError {
     /// The driver wants to replicate.
     #[error("a replication connection is not followed; the driver was told")]
     Replication,
+    /// The driver demands to bind its password to a certificate that it does not see.
+    #[error("the driver sets no channel_binding=disable; it was told")]
+    ChannelBinding,
     /// No owner is known for the database.
     #[error("there is no identity for database {0}; the driver was told")]
     Owner(String),
@@ -74,6 +78,8 @@ struct Login {
     driver: Frames,
     server: Frames,
     settings: Settings,
+    /// The server offers to bind passwords to its certificate, which the driver was not told
+    binds: bool,
     /// The server's first `ReadyForQuery`
     ready: Vec<u8>,
 }
@@ -191,6 +197,7 @@ impl Engine {
             driver,
             server: Frames::default(),
             settings: Settings::default(),
+            binds: false,
             ready: Vec::new(),
         }));
         self.passwords()
@@ -204,7 +211,15 @@ impl Engine {
         };
         while login.driver.peek() == Some(b'p') {
             match login.driver.next(|_| true).map_err(RelayError::from)? {
-                Some(Frame::Message(message)) => self.to_server.extend(message),
+                Some(Frame::Message(message)) => {
+                    if std::mem::take(&mut login.binds) && scram::could_bind(&message) {
+                        let text = "pgseal ends TLS, and the server's certificate with it: set \
+                            channel_binding=disable in the driver";
+                        self.to_driver.extend(wire::error("28000", text));
+                        return Err(EngineError::ChannelBinding);
+                    }
+                    self.to_server.extend(message);
+                }
                 _ => return Ok(()),
             }
         }
@@ -229,6 +244,11 @@ impl Engine {
                     let mut reader = Reader::new(&message);
                     login.settings.set(reader.string()?, reader.string()?);
                     self.to_driver.extend(message);
+                }
+                b'R' => {
+                    let changed = scram::without_binding(&message)?;
+                    login.binds |= changed.is_some();
+                    self.to_driver.extend(changed.unwrap_or(message));
                 }
                 _ => self.to_driver.extend(message),
             }

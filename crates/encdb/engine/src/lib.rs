@@ -18,6 +18,7 @@ mod engine;
 mod opening;
 mod refusal;
 mod relay;
+mod scram;
 mod sql;
 mod values;
 mod wire;

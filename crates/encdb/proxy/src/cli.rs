@@ -3,9 +3,9 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{ArgAction, Parser};
+use clap::{ArgAction, Args, Parser};
 use pgseal_options::{ConnectionOptions, EvidenceOptions};
-use pgseal_proxy::Address;
+use pgseal_proxy::{Address, TlsFiles};
 
 /// The first argument by which `pgseal` says that it is `pgseal client exec`.
 pub const CLIENT_EXEC: &str = "client-exec";
@@ -24,7 +24,8 @@ pub const CLIENT_EXEC: &str = "client-exec";
 )]
 pub struct Proxy {
     /// Address for drivers: the path of a unix socket, such as
-    /// /run/user/1000/.s.PGSQL.5432, or HOST:PORT; repeatable
+    /// /run/user/1000/.s.PGSQL.5432, or HOST:PORT, which is loopback or needs
+    /// --tls-cert; repeatable
     #[arg(long, value_name = "ADDRESS", required = true)]
     pub listen: Vec<Address>,
     /// Server, as a connection string: its host, port, and how TLS checks it
@@ -35,6 +36,33 @@ pub struct Proxy {
     pub identity: PathBuf,
     #[command(flatten)]
     pub evidence: EvidenceOptions,
+    #[command(flatten)]
+    pub tls: TlsOptions,
+}
+
+/// TLS with drivers.
+#[derive(Args)]
+pub struct TlsOptions {
+    /// Certificate for drivers that connect over TCP, in PEM; they must use TLS then
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub tls_cert: Option<PathBuf>,
+    /// Private key of the certificate, in PEM
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub tls_key: Option<PathBuf>,
+    /// Authorities of drivers' certificates, in PEM; a driver must have one then
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub tls_client_ca: Option<PathBuf>,
+}
+
+impl TlsOptions {
+    /// Returns the files, if there are any.
+    pub fn files(&self) -> Option<TlsFiles> {
+        Some(TlsFiles {
+            certificate: self.tls_cert.clone()?,
+            key: self.tls_key.clone()?,
+            client_ca: self.tls_client_ca.clone(),
+        })
+    }
 }
 
 /// Run one program whose connections encrypt and decrypt columns

@@ -6,7 +6,8 @@
 //!
 //! Invariants:
 //! 1. A connection is served by an engine from its start packet on, or ends.
-//! 2. A unix socket is open to its user alone, unless somebody else made it.
+//! 2. A unix socket is open to its user alone.
+//! 3. Nothing crosses a network in clear.
 
 #![forbid(unsafe_code)]
 #![deny(clippy::print_stdout, clippy::print_stderr)]
@@ -14,15 +15,18 @@
 mod connection;
 mod environment;
 mod exec;
+mod greeting;
 mod listener;
 mod pump;
 mod serve;
 mod service;
 mod signals;
+mod tls;
 
 pub use connection::ConnectionError;
 pub use environment::VariableError;
 pub use exec::{client_exec, ExecError};
-pub use listener::{Address, Listener};
+pub use listener::{Address, ListenError, Listener};
 pub use serve::{serve, ServeError, Server};
 pub use service::{OneOwner, Service};
+pub use tls::{acceptor, TlsError, TlsFiles};

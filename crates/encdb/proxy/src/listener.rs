@@ -11,8 +11,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use nix::sys::stat::{umask, Mode};
-use pgseal_client::Stream;
-use tokio::net::{TcpListener, UnixListener, UnixStream};
+use tokio::net::{lookup_host, TcpListener, TcpStream, UnixListener, UnixStream};
 
 /// An address as an option has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,26 +50,53 @@ pub enum Listener {
     Tcp(TcpListener),
 }
 
+/// A driver that was accepted.
+pub enum Socket {
+    /// At a unix socket
+    Unix(UnixStream),
+    /// At an address of a network
+    Tcp(TcpStream),
+}
+
+/// Why an address cannot be listened at.
+#[derive(Debug, thiserror::Error)]
+pub enum ListenError {
+    /// Passwords and values would cross a network in clear.
+    #[error("{0} is no loopback address, and what crosses a network needs TLS: give --tls-cert and --tls-key, or listen at a unix socket or at 127.0.0.1")]
+    Clear(Address),
+    /// The system refuses.
+    #[error("{0} cannot be listened at: {1}")]
+    Io(Address, #[source] io::Error),
+}
+
 impl Listener {
-    /// Listens at an address.
-    pub async fn bind(address: &Address) -> io::Result<Self> {
+    /// Listens at an address; without TLS at none of a network.
+    pub async fn bind(address: &Address, has_tls: bool) -> Result<Self, ListenError> {
+        let failed = |error| ListenError::Io(address.clone(), error);
         match address {
             Address::Unix(path) => {
-                remove_unanswered(path).await?;
-                Ok(Self::Unix(bind_private(path)?, path.clone()))
+                remove_unanswered(path).await.map_err(failed)?;
+                let listener = bind_private(path).map_err(failed)?;
+                Ok(Self::Unix(listener, path.clone()))
             }
-            Address::Tcp(address) => Ok(Self::Tcp(TcpListener::bind(address).await?)),
+            Address::Tcp(text) => {
+                let found: Vec<_> = lookup_host(text).await.map_err(failed)?.collect();
+                if !has_tls && !found.iter().all(|it| it.ip().is_loopback()) {
+                    return Err(ListenError::Clear(address.clone()));
+                }
+                Ok(Self::Tcp(TcpListener::bind(&*found).await.map_err(failed)?))
+            }
         }
     }
 
     /// Waits for a driver.
-    pub async fn accept(&self) -> io::Result<Box<dyn Stream>> {
+    pub async fn accept(&self) -> io::Result<Socket> {
         match self {
-            Self::Unix(listener, _) => Ok(Box::new(listener.accept().await?.0)),
+            Self::Unix(listener, _) => Ok(Socket::Unix(listener.accept().await?.0)),
             Self::Tcp(listener) => {
                 let (stream, _) = listener.accept().await?;
                 stream.set_nodelay(true)?;
-                Ok(Box::new(stream))
+                Ok(Socket::Tcp(stream))
             }
         }
     }

@@ -22,7 +22,9 @@ use pgseal_client::{ClientError, ConnectOptions, IdentityFileError, Target};
 use pgseal_keys::exit::{Code, Exit, Failure};
 use pgseal_options::exit::{of_identity, of_session};
 use pgseal_options::{EvidenceError, EvidenceOptions};
-use pgseal_proxy::{client_exec, serve, ExecError, OneOwner, ServeError, Service};
+use pgseal_proxy::{
+    acceptor, client_exec, serve, ExecError, OneOwner, ServeError, Service, TlsError,
+};
 use tokio::runtime::{Builder, Runtime};
 
 use cli::{Exec, Proxy, CLIENT_EXEC};
@@ -39,6 +41,9 @@ enum ProxyError {
     /// The options name no policy.
     #[error(transparent)]
     Evidence(#[from] EvidenceError),
+    /// A file of TLS cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// Nothing can be served.
     #[error(transparent)]
     Serve(#[from] ServeError),
@@ -56,6 +61,7 @@ impl Exit for ProxyError {
             Self::Client(error) => of_session(error),
             Self::Identity(error) => of_identity(error),
             Self::Evidence(error) => error.code(),
+            Self::Tls(error) => error.code(),
             Self::Serve(error) => error.code(),
             Self::Exec(error) => error.code(),
             Self::Io(_) => Code::Io,
@@ -92,7 +98,8 @@ fn run_proxy(proxy: Proxy) -> Result<ExitCode, ProxyError> {
         dbname: Some(proxy.server),
         ..ConnectOptions::default()
     };
-    let service = service(options.target()?, &proxy.identity, &proxy.evidence)?;
+    let mut service = service(options.target()?, &proxy.identity, &proxy.evidence)?;
+    service.tls = proxy.tls.files().as_ref().map(acceptor).transpose()?;
     runtime()?.block_on(serve(&proxy.listen, service))?;
     Ok(ExitCode::SUCCESS)
 }
@@ -109,7 +116,11 @@ fn service(
     evidence: &EvidenceOptions,
 ) -> Result<Service, ProxyError> {
     let owners = Arc::new(OneOwner::load(identity, evidence.policy()?)?);
-    Ok(Service { target, owners })
+    Ok(Service {
+        target,
+        owners,
+        tls: None,
+    })
 }
 
 fn runtime() -> io::Result<Runtime> {

@@ -4,6 +4,7 @@
 //! wait in the other direction is not read meanwhile, so a slow one slows the other down, and
 //! little is held. When one side ends, the other still gets what was sent to it before.
 
+use std::io;
 use std::time::Duration;
 
 use pgseal_client::Stream;
@@ -90,14 +91,23 @@ async fn step_by_step(
             written = server.output.write(&server.waiting), if !server.waiting.is_empty() => {
                 server.waiting.drain(..written?);
             }
-            read = driver.input.read(&mut driver.block), if takes_driver => match read? {
+            read = driver.input.read(&mut driver.block), if takes_driver => match length(read)? {
                 0 => return Ok(()),
                 length => engine.from_driver(&driver.block[..length])?,
             },
-            read = server.input.read(&mut server.block), if takes_server => match read? {
+            read = server.input.read(&mut server.block), if takes_server => match length(read)? {
                 0 => return Ok(()),
                 length => engine.from_server(&server.block[..length])?,
             },
         }
+    }
+}
+
+/// Returns how much was read. A side that ends without the last word of TLS has ended, too: the
+/// protocol between the sides has its own.
+fn length(read: io::Result<usize>) -> io::Result<usize> {
+    match read {
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(0),
+        read => read,
     }
 }

@@ -8,13 +8,12 @@ use std::task::Poll;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
-use pgseal_client::Stream;
 use pgseal_keys::exit::{Code, Exit};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use crate::connection::{self, ConnectionError};
-use crate::listener::{Address, Listener};
+use crate::listener::{Address, ListenError, Listener, Socket};
 use crate::service::Service;
 use crate::signals::Signals;
 
@@ -27,8 +26,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// An address cannot be listened at.
-    #[error("{0} cannot be listened at: {1}")]
-    Listen(Address, #[source] io::Error),
+    #[error(transparent)]
+    Listen(#[from] ListenError),
     /// The runtime fails.
     #[error("the runtime cannot be started: {0}")]
     Io(#[from] io::Error),
@@ -36,7 +35,10 @@ pub enum ServeError {
 
 impl Exit for ServeError {
     fn code(&self) -> Code {
-        Code::Io
+        match self {
+            Self::Listen(ListenError::Clear(_)) => Code::Usage,
+            Self::Listen(ListenError::Io(..)) | Self::Io(_) => Code::Io,
+        }
     }
 }
 
@@ -52,8 +54,7 @@ impl Server {
     pub async fn listen(addresses: &[Address], service: Service) -> Result<Self, ServeError> {
         let mut listeners = Vec::new();
         for address in addresses {
-            let listener = Listener::bind(address).await;
-            listeners.push(listener.map_err(|error| ServeError::Listen(address.clone(), error))?);
+            listeners.push(Listener::bind(address, service.tls.is_some()).await?);
         }
         Ok(Self {
             listeners,
@@ -105,7 +106,7 @@ pub async fn serve(addresses: &[Address], service: Service) -> Result<(), ServeE
 }
 
 /// Waits for a driver at any of the listeners.
-async fn any(listeners: &[Listener]) -> io::Result<Box<dyn Stream>> {
+async fn any(listeners: &[Listener]) -> io::Result<Socket> {
     let mut accepting: Vec<_> = listeners.iter().map(|it| Box::pin(it.accept())).collect();
     poll_fn(|context| {
         let mut polled = accepting.iter_mut().map(|it| it.as_mut().poll(context));

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use pgseal_client::{Identity, IdentityFile, IdentityFileError, Kept, Policy, Target};
 use pgseal_engine::{Owner, Owners};
+use tokio_rustls::TlsAcceptor;
 
 /// What a connection needs to know. A connection keeps the one that it began with.
 pub struct Service {
@@ -12,6 +13,8 @@ pub struct Service {
     pub target: Target,
     /// Whose keys a connection uses
     pub owners: Arc<dyn Owners + Send + Sync>,
+    /// TLS with drivers that come over a network; none: they come over loopback alone
+    pub tls: Option<TlsAcceptor>,
 }
 
 /// One owner for all databases.
