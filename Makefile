@@ -4,11 +4,12 @@ CARGO ?= cargo
 # Debian's own: the vectors' reader needs its packages for Python.
 PYTHON ?= /usr/bin/python3
 
-.PHONY: help build check demo demo-confidential demo-stop test test-barman test-bench-page test-builds test-debian test-patroni test-pgbackrest test-tprocc test-world fuzz sanitize
+.PHONY: help build check demo demo-confidential demo-stop test test-barman test-bench-page test-builds test-debian test-patroni test-pgbackrest test-tprocc test-world wheels fuzz sanitize
 .PHONY: test-auto-failover test-extensions test-other-backups test-repmgr lint clean install-extensions
 
 help:
 	@echo 'make build        the command and the library, into dist/bin and dist/lib'
+	@echo "make wheels       Python's package pgseal, into dist/wheels"
 	@echo 'make install-extensions PG_CONFIG=...   encdb, into the PostgreSQL of that pg_config'
 	@echo 'make demo         a sealed cluster beside a plain reference cluster: load, kill -9, recover, verify, search'
 	@echo 'make demo-confidential   encrypted columns: evaluator, keys, the published table, what each side sees'
@@ -36,7 +37,7 @@ help:
 # The command and the library, where `pgseal bindir` expects them; evaluator, benchmark and proxy beside the command. What wrappers run
 # starts with every program of PostgreSQL: static, it needs no loader, and is not preloaded itself.
 build:
-	$(CARGO) build --release --locked -p pgseal -p pgseal-preload -p pgseal-evaluator -p pgseal-bench -p pgseal-proxy --lib --bin pgseal --bin pgseal-evaluator --bin pgseal-bench --bin pgseal-proxy
+	$(CARGO) build --release --locked -p pgseal -p pgseal-preload -p pgseal-evaluator -p pgseal-bench -p pgseal-proxy -p pgseal-client-library --lib --bin pgseal --bin pgseal-evaluator --bin pgseal-bench --bin pgseal-proxy
 	$(CARGO) rustc --release --locked -p pgseal-wrapper --bin pgseal-twin -- -C target-feature=+crt-static
 	install -D -m 755 target/release/pgseal dist/bin/pgseal
 	install -D -m 755 target/release/pgseal-twin dist/bin/pgseal-twin
@@ -44,6 +45,13 @@ build:
 	install -D -m 755 target/release/pgseal-bench dist/bin/pgseal-bench
 	install -D -m 755 target/release/pgseal-proxy dist/bin/pgseal-proxy
 	install -D -m 644 target/release/libpgseal.so dist/lib/libpgseal.so
+	install -D -m 644 target/release/libpgseal_client_library.so dist/lib/libpgseal_client.so.0
+	ln -sf libpgseal_client.so.0 dist/lib/libpgseal_client.so
+	install -D -m 644 crates/encdb/library/include/pgseal_client.h dist/include/pgseal_client.h
+
+# Python's package, with the client library in it.
+wheels: build
+	scripts/wheels.sh
 
 # Built beside the tree's other products, once for each PostgreSQL; DESTDIR is PGXS's.
 PG_CONFIG ?= pg_config
@@ -80,7 +88,7 @@ check:
 
 test:
 	scripts/install-deps.sh build test
-	$(MAKE) --no-print-directory build
+	$(MAKE) --no-print-directory build wheels
 	$(PYTHON) scripts/test.py ci
 
 test-auto-failover test-barman test-bench-page test-builds test-debian test-extensions test-other-backups test-patroni test-pgbackrest test-power test-repmgr test-tprocc: test-%:

@@ -22,7 +22,7 @@ use crate::wire::{message, Frame, Frames, Reader, Writer};
 /// The bytes that the stream holds in each direction.
 const STREAM: usize = 1 << 20;
 
-/// What is before the names of the session's own statements.
+/// The prefix of the names of the session's own statements.
 const PREFIX: &[u8] = b"pgseal_";
 
 /// An owner, as one connection opens a session.
@@ -60,19 +60,19 @@ pub struct Opening {
     ended: Option<Result<Opened, ClientError>>,
 }
 
-/// When a session is opened.
+/// The moment at which a session is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum When {
     /// Before the driver's first statement
     AtStart,
-    /// When one was lost. The driver's statements stay.
+    /// After another one was lost. The driver's statements stay.
     Again,
 }
 
-/// What became of the bytes that the server sent.
+/// The outcome of bytes that the server sent.
 #[derive(Default)]
 pub struct Turn {
-    /// What it is to be sent
+    /// The bytes that it is to be sent
     pub to_server: Vec<u8>,
     /// Notifications for the driver
     pub notifications: Vec<u8>,

@@ -10,8 +10,8 @@ use percent_encoding::{utf8_percent_encode, AsciiSet, NON_ALPHANUMERIC};
 use pgseal_client::Target;
 use pgseal_keys::exit::{Code, Exit};
 
-/// The port in the name of the socket.
-pub const PORT: u16 = 5432;
+use crate::private::PORT;
+
 /// What a URL has in a host, a user or a database without a percent sign.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')

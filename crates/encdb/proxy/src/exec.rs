@@ -6,9 +6,9 @@
 
 use std::env;
 use std::ffi::OsString;
-use std::fs::{self, OpenOptions, Permissions};
+use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
@@ -17,11 +17,11 @@ use nix::sys::signal::{kill, Signal};
 use nix::unistd::Pid;
 use pgseal_client::Target;
 use pgseal_keys::exit::{Code, Exit};
-use tempfile::TempDir;
 use tokio::process::{Child, Command};
 
-use crate::environment::{changes, VariableError, PORT};
+use crate::environment::{changes, VariableError};
 use crate::listener::Address;
+use crate::private::{private_directory, PORT};
 use crate::serve::{ServeError, Server};
 use crate::service::Service;
 use crate::signals::Signals;
@@ -85,16 +85,6 @@ pub async fn client_exec(service: Service, words: &[OsString]) -> Result<u8, Exe
     let failed = |error| ExecError::Command(name.into(), error);
     let status = run(command, &mut server).await.map_err(failed)?;
     Ok(code(status))
-}
-
-/// Makes a directory of mode 0700, where the user's session has its sockets if it has such a place.
-fn private_directory() -> io::Result<TempDir> {
-    let mut builder = tempfile::Builder::new();
-    builder.prefix("pgseal-");
-    builder.permissions(Permissions::from_mode(0o700));
-    let runtime = env::var_os("XDG_RUNTIME_DIR").filter(|it| !it.is_empty());
-    let made = runtime.and_then(|runtime| builder.tempdir_in(runtime).ok());
-    made.map_or_else(|| builder.tempdir(), Ok)
 }
 
 /// Writes a password file for the socket, if the connection string or the user's password file has

@@ -56,11 +56,16 @@ impl Server {
         for address in addresses {
             listeners.push(Listener::bind(address, service.tls.is_some()).await?);
         }
-        Ok(Self {
+        Ok(Self::of(listeners, service))
+    }
+
+    /// Serves sockets that listen.
+    pub(crate) fn of(listeners: Vec<Listener>, service: Service) -> Self {
+        Self {
             listeners,
             service: Arc::new(service),
             connections: JoinSet::new(),
-        })
+        }
     }
 
     /// Serves for ever. It may be dropped and called again.

@@ -4,7 +4,7 @@ use super::{Converter, CopyColumn, Direction};
 use crate::refusal::Refusal;
 use crate::values::{self, Given, BINARY};
 
-/// What a file of rows begins with.
+/// The first bytes of rows in binary format.
 const SIGNATURE: &[u8] = b"PGCOPY\n\xff\r\n\0";
 /// The signature, flags, and the length of what extends the header.
 const HEADER: usize = SIGNATURE.len() + 4 + 4;
@@ -20,7 +20,7 @@ pub(super) struct Tuples {
     part: Part,
 }
 
-/// What comes next.
+/// The part of the stream that comes next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Part {
     #[default]

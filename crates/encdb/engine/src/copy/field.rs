@@ -6,7 +6,7 @@ use crate::catalog::Cells;
 use crate::refusal::Refusal;
 use crate::values::{self, TEXT};
 
-/// What ends the rows of a text format before their end; alone in a line.
+/// The line that ends the rows of a text format before their end.
 const END_OF_ROWS: &[u8] = b"\\.";
 
 /// Appends a line with its cells sealed or opened. Fields of plain columns stay as they are.

@@ -27,7 +27,7 @@ pub enum CopyFormat {
     Binary,
 }
 
-/// What is between fields, and what stands for NULL.
+/// The signs of a format: between fields, and in place of NULL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Marks {
     /// The byte between two fields
@@ -38,7 +38,7 @@ pub struct Marks {
     pub header: Header,
 }
 
-/// What the first row of a text or CSV format holds.
+/// The content of the first row of a text or CSV format.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Header {
     /// Values
@@ -82,7 +82,7 @@ pub struct CopyPlan {
 pub struct CopyRows {
     /// Their direction
     pub direction: Direction,
-    /// What becomes of them; none: they pass.
+    /// The conversion of their fields; none: they pass.
     pub plan: Option<Arc<CopyPlan>>,
 }
 

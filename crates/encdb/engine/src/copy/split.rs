@@ -20,7 +20,7 @@ pub(super) struct Lines {
     given: usize,
     /// The bytes that were looked at
     seen: usize,
-    /// Where fields of the line that is looked at begin, behind its first byte
+    /// The places where fields of the current line begin, behind its first byte
     starts: Vec<usize>,
     state: State,
 }
@@ -31,7 +31,7 @@ enum Syntax {
     Csv(Quotes),
 }
 
-/// What the byte that comes next is part of.
+/// The part of a line that the next byte belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     /// A field, or the start of one

@@ -17,7 +17,7 @@ const MAX_ROWS: usize = 1 << 20;
 /// The text of `CopyFail`. The driver gets the engine's own error in place of the server's.
 const FAILS: &[u8] = b"pgseal refused a row\0";
 
-/// What becomes of rows.
+/// The conversion of rows.
 #[derive(Debug)]
 pub(super) enum Rows {
     /// They pass.

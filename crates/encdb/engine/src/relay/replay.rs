@@ -1,10 +1,10 @@
 //! Statements that are sent again after the owner's session was lost.
 //!
-//! A session ends with `DISCARD ALL`, with its time, and with the evaluator. The next statement that
-//! meets cells fails then. If the driver has been given nothing yet that comes from data, the
-//! transaction is rolled back, a session is opened on the same connection, and the driver's messages
-//! since the connection was idle are taken again. What the driver was given before is not given
-//! twice. Otherwise the driver gets the error, and its next transaction finds a session.
+//! A session ends with `DISCARD ALL`, with its time, and with the evaluator. The next statement
+//! that meets cells fails then. If the driver has been given nothing yet that comes from data, the
+//! transaction is rolled back, a session is opened on the same connection, and the driver's
+//! messages since the connection was idle are taken again. What the driver was given before is not
+//! given twice. Otherwise the driver gets the error, and its next transaction finds a session.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ const LOST: [&[u8]; 3] = [b"PE009", b"PE010", b"PE015"];
 /// Statements whose completion tells nothing of data.
 const EMPTY: [&[u8]; 4] = [b"BEGIN", b"START TRANSACTION", b"SET", b"SAVEPOINT"];
 
-/// What is kept of a connection since it was idle.
+/// A connection's messages since it was idle.
 #[derive(Debug, Default)]
 pub(super) struct Replay {
     /// The driver's messages

@@ -73,10 +73,9 @@ pub(super) struct Named {
 /// The statements of one connection.
 #[derive(Debug, Default)]
 pub(super) struct Statements {
-    /// Those of `Parse`
+    /// The statements of `Parse`
     parsed: HashMap<Vec<u8>, Arc<Statement>>,
-    /// Those with something encrypted, of `PREPARE` and of `Parse`, by the names that SQL has for
-    /// them
+    /// The statements with something encrypted, of `PREPARE` and of `Parse`, by their names in SQL
     prepared: PreparedByName,
     /// The number of the text that SQL prepared a name in last
     prepared_in: HashMap<String, u64>,

@@ -45,7 +45,7 @@ fn a_statement_without_a_session_is_sent_again() {
     assert_eq!(tags(&to_driver(&mut relay, &[complete(), ready()])), "CZ");
 }
 
-/// As psycopg 2 and 3 send it: `BEGIN` is answered before the statement that finds no session.
+/// Psycopg 2 and 3 do so: `BEGIN` is answered before the statement that finds no session.
 #[test]
 fn a_transaction_that_has_done_nothing_begins_again() {
     let mut relay = relay();
