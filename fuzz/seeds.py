@@ -3,7 +3,7 @@
 
 Writes what the fuzzers begin from into DIR/TARGET: the vectors' key files (without magic, length and MAC, which the target
 adds), tokens, pages and paths, cells, grants and messages, some replication commands, some values and requests,
-evidence of hardware and policies.
+evidence of hardware and policies, traffic of a driver and its server.
 """
 
 import hashlib
@@ -29,6 +29,32 @@ VALUES = [
 ]
 
 
+def step(is_driver, *messages):
+    """Bytes of one side, as fuzz_targets/relay.rs splits its input."""
+    data = b"".join(tag + (len(body) + 4).to_bytes(4, "big") + body for tag, body in messages)
+    pieces = [data[at:at + 127] for at in range(0, len(data), 127)]
+    return b"".join(bytes([len(piece) << 1 | (not is_driver)]) + piece for piece in pieces)
+
+
+READY = (b"Z", b"I")
+ENC_TEXT = (70001).to_bytes(4, "big")
+DESCRIPTION = (b"T", b"\0\1c\0" + bytes(6) + ENC_TEXT + b"\xff\xff" + b"\xff" * 4 + b"\0\0")
+TRAFFIC = [
+    step(True, (b"Q", b"SELECT c FROM t WHERE c = 'ada' AND n IN (1, 2)\0"))
+    + step(False, DESCRIPTION, (b"D", b"\0\1\0\0\0\x08\\x616461"), (b"C", b"SELECT 1\0"), READY),
+    step(True, (b"P", b"s\0INSERT INTO t (c, n) VALUES ($1, $2)\0\0\0"), (b"B", b"\0s\0\0\0\0\2\0\0\0\1x\0\0\0\1" b"7\0\0"),
+         (b"D", b"P\0"), (b"E", b"\0\0\0\0\0"), (b"C", b"Ss\0"), (b"S", b""))
+    + step(False, (b"1", b""), (b"t", b"\0\2" + ENC_TEXT + b"\0\0\0\x17"), (b"n", b""), (b"2", b""), (b"n", b""), (b"C", b"INSERT 0 1\0"),
+           (b"3", b""), READY),
+    step(True, (b"Q", b"COPY t (x, c, a) FROM STDIN (FORMAT csv)\0")) + step(False, (b"G", b"\0\0\3" + bytes(6)))
+    + step(True, (b"d", b'1,"a ""b""",{"x",NULL}\n'), (b"d", b"2,,\n"), (b"c", b"")) + step(False, (b"C", b"COPY 2\0"), READY),
+    step(True, (b"Q", b"COPY (SELECT c, 1 FROM t) TO STDOUT\0"))
+    + step(False, (b"H", b"\0\0\2" + bytes(4)), (b"d", b"\\\\x616461\t1\n"), (b"c", b""), (b"C", b"COPY 1\0"), READY),
+    step(True, (b"Q", b"BEGIN\0")) + step(False, (b"C", b"BEGIN\0"), (b"Z", b"T")) + step(True, (b"Q", b"DELETE FROM t WHERE n > 5\0"))
+    + step(False, (b"E", b"SERROR\0CPE009\0Mx\0\0"), (b"Z", b"E"), (b"C", b"ROLLBACK\0"), READY),
+]
+
+
 def cases(name, group):
     return json.loads((VECTORS / f"{name}.json").read_text())[group]
 
@@ -45,6 +71,8 @@ def seeds():
         yield "names", case["path"].encode()
     for command in COMMANDS:
         yield "replication_command", command.encode()
+    for traffic in TRAFFIC:
+        yield "relay", traffic
     for value in VALUES:
         yield "values", value
     for case in cases("cell", "cases"):

@@ -87,6 +87,22 @@ nil;3
                "secretTwo,nil", "nil,nil"])
         self.assert_never_in_clear("secret")
 
+    def test_a_table_without_a_list_of_columns(self):
+        directory = self.shop()
+        self.cluster_.psql("ALTER TABLE person DROP note, ADD twice int GENERATED ALWAYS AS (id * 2) STORED, ADD note text")
+        self.psql(directory, "INSERT INTO person (id, name, age) VALUES (1, 'secretOne', 7)")
+        columns = "id,name,age,born,paid,seen,tags,note"
+        self.assertEqual(self.psql(directory, "COPY person TO STDOUT (FORMAT csv, HEADER)"), [columns, "1,secretOne,7,,,,,"])
+        # Columns that this connection adds, or another one, are not known: no wrong field is opened.
+        added = self.psql(directory, "ALTER TABLE person ADD more enc_text;\nCOPY person TO STDOUT (FORMAT csv)")
+        self.assertRegex(added[0], r"^1,\\x[0-9a-f]+,")
+        with self.connect(directory) as connection, connection.cursor() as cursor:
+            self.cluster_.psql("ALTER TABLE person ADD last int")
+            out = io.StringIO()
+            cursor.copy_expert("COPY person TO STDOUT", out)
+            self.assertRegex(out.getvalue(), r"^1\t\\\\x")
+        self.assert_never_in_clear("secret")
+
     def test_a_row_that_is_wrong_ends_the_copy_and_not_the_connection(self):
         with self.connect(self.shop()) as connection, connection.cursor() as cursor:
             for rows, sqlstate, sentence in (("1\tsecretOne\t1\n2\tsecretTwo\t2147483648\n", "22003", "row 5002 of COPY"),

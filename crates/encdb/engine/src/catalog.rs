@@ -89,6 +89,8 @@ struct Table {
     columns: Columns,
     /// Those that the owner's list has: the server's word changes nothing of them.
     listed: Columns,
+    /// The names of all its columns in their order, by the server's word; none if not known
+    order: Option<Vec<String>>,
 }
 
 /// The encrypted columns of one table, by name.
@@ -159,11 +161,25 @@ impl Catalog {
         table.listed.insert(name.column.clone(), cells);
     }
 
+    /// Adds the order of a table's columns.
+    pub(crate) fn add_order(&mut self, schema: &str, table: &str, columns: Vec<String>) {
+        self.table_mut(schema, table).order = Some(columns);
+    }
+
+    /// Returns the names of a table's columns in their order, if one table alone can be meant.
+    pub(crate) fn order(&self, schema: &str, table: &str) -> Option<&[String]> {
+        let found = self.tables.get(table)?.iter();
+        let mut found = found.filter(|known| schema.is_empty() || known.schema == schema);
+        let only = found.next().filter(|_| found.next().is_none());
+        only?.order.as_deref()
+    }
+
     /// Adds what a statement defines.
     pub(crate) fn define(&mut self, definition: Definition) {
         self.definitions += 1;
         let table = self.table_mut(&definition.schema, &definition.table);
         table.columns.extend(definition.columns);
+        table.order = None;
     }
 
     fn table_mut(&mut self, schema: &str, table: &str) -> &mut Table {
@@ -174,6 +190,7 @@ impl Catalog {
                 schema: schema.to_owned(),
                 columns: Columns::new(),
                 listed: Columns::new(),
+                order: None,
             });
             tables.len() - 1
         });

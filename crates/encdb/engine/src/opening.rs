@@ -273,6 +273,7 @@ async fn catalog(session: &Session, keyname: &str) -> Result<Catalog, ClientErro
     }
     add_types(&mut catalog, session).await?;
     add_mixed_columns(&mut catalog, session).await?;
+    add_orders(&mut catalog, session).await?;
     add_functions(&mut catalog, session).await?;
     Ok(catalog)
 }
@@ -330,6 +331,24 @@ async fn add_mixed_columns(catalog: &mut Catalog, session: &Session) -> Result<(
         };
         let cells = Cells::mixed(catalog.default_key());
         catalog.add_column(&name, cells);
+    }
+    Ok(())
+}
+
+/// Adds the order of columns of tables with cells, for the rows of `COPY ... TO`. It decides what
+/// is opened, and never what is sealed.
+async fn add_orders(catalog: &mut Catalog, session: &Session) -> Result<(), ClientError> {
+    let sql = "SELECT n.nspname::pg_catalog.text, r.relname::pg_catalog.text, \
+            pg_catalog.array_agg(a.attname::pg_catalog.text ORDER BY a.attnum) \
+        FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_class r ON r.oid = a.attrelid \
+        JOIN pg_catalog.pg_namespace n ON n.oid = r.relnamespace \
+        WHERE a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = '' \
+            AND r.relkind IN ('r', 'f') AND EXISTS (SELECT FROM pg_catalog.pg_attribute e \
+                WHERE e.attrelid = r.oid AND e.attnum > 0 AND e.atttypid = ANY($1)) \
+        GROUP BY 1, 2";
+    let types: Vec<u32> = catalog.type_oids().collect();
+    for row in session.client().query(sql, &[&types]).await? {
+        catalog.add_order(row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
     }
     Ok(())
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::{Expected, Relay, RelayError};
 use crate::copy::{Converter, CopyPlan, Copying, Direction};
 use crate::refusal::Refusal;
-use crate::wire::{self, HEADER};
+use crate::wire::{self, Reader, HEADER};
 
 /// The most bytes of rows in one message to the server. PostgreSQL takes 1 GB; cells are longer
 /// than values.
@@ -84,7 +84,12 @@ impl Relay {
 
     /// Takes `CopyOutResponse`.
     pub(super) fn copy_out_begins(&mut self, message: &[u8]) -> Result<(), RelayError> {
-        self.copies.from_server = self.next_copy(Direction::ToDriver)?.map(Copying::new);
+        let mut reader = Reader::new(message);
+        let (_, columns) = (reader.byte()?, usize::from(reader.int16()?));
+        // A table may have other columns by now, and then its cells are given as they are.
+        let plan = self.next_copy(Direction::ToDriver)?;
+        let plan = plan.filter(|plan| plan.columns.len() == columns);
+        self.copies.from_server = plan.map(Copying::new);
         self.forward(message);
         Ok(())
     }

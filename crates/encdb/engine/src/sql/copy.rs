@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pg_query::protobuf::{CopyStmt, DefElem, Node};
+use pg_query::protobuf::{CopyStmt, DefElem, Node, RangeVar};
 use pg_query::NodeEnum;
 
 use super::query::output_of;
@@ -83,7 +83,7 @@ impl Rewriter<'_> {
         }
         let found = match copy.query.as_deref() {
             Some(query) => selected(query, scope),
-            None => Some(named(copy, columns)).filter(|named| !named.is_empty()),
+            None => Some(all(copy, columns, scope)).filter(|all| !all.is_empty()),
         };
         let is_encrypted =
             |columns: &Vec<_>| columns.iter().any(|it: &CopyColumn| it.cells.is_some());
@@ -104,11 +104,24 @@ impl Rewriter<'_> {
 /// Returns the columns that a COPY names.
 fn named(copy: &CopyStmt, columns: &Columns) -> Vec<CopyColumn> {
     let names = copy.attlist.iter().filter_map(name_of);
-    let column = |name: &str| CopyColumn {
+    names.map(|name| column(name, columns)).collect()
+}
+
+/// Returns the columns that a COPY names, or those of its table.
+fn all(copy: &CopyStmt, columns: &Columns, scope: &Scope<'_>) -> Vec<CopyColumn> {
+    let table = copy.relation.as_ref().filter(|_| copy.attlist.is_empty());
+    let order = |it: &RangeVar| scope.catalog().order(&it.schemaname, &it.relname);
+    match table.and_then(order) {
+        Some(names) => names.iter().map(|name| column(name, columns)).collect(),
+        None => named(copy, columns),
+    }
+}
+
+fn column(name: &str, columns: &Columns) -> CopyColumn {
+    CopyColumn {
         name: name.to_owned(),
         cells: columns.get(name).cloned(),
-    };
-    names.map(column).collect()
+    }
 }
 
 /// Returns the columns of a query's rows; none if only the server knows them.
