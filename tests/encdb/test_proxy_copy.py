@@ -110,7 +110,7 @@ nil;3
                                              ("1\tsecretOne\tNaN\n", "22P02", "row 5001 of COPY")):
                 with self.subTest(rows):
                     # The server has had a part of the rows; many more are on their way.
-                    before, after = ("".join(f"{row}\tsecretMany\t0\n" for row in range(*part)) for part in ((10, 5010), (10**5, 3 * 10**5)))
+                    before, after = (self.many(*part) for part in ((10, 5010), (10**5, 3 * 10**5)))
                     source = io.StringIO(before + rows + after)
                     with self.assertRaises(psycopg2.Error) as refused:
                         cursor.copy_expert("COPY person (id, name, age) FROM STDIN", source)
@@ -121,6 +121,9 @@ nil;3
                     cursor.execute("SELECT count(*) FROM person")
                     self.assertEqual(cursor.fetchall(), [(0,)])
         self.assert_never_in_clear("secret", "2147483648")
+
+    def many(self, first, last):
+        return "".join(f"{row}\tsecretMany\t0\n" for row in range(first, last))
 
     def test_a_copy_that_the_server_refuses(self):
         """Its rows are not sent: the server would see them and pass over them."""
