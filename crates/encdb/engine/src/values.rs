@@ -37,15 +37,14 @@ fn declared(oid: u32) -> Option<Cast> {
     })
 }
 
-/// Returns the OID of the type to which a statement casts; none for one that has several.
-pub(crate) fn oid_of_cast(by: Cast) -> Option<u32> {
-    match by {
-        Cast::Int2 => Some(21),
-        Cast::To(ty) => plain_oid(&Cells {
-            ty: Some(ty),
-            is_array: false,
-            is_mixed: false,
-            keyname: "".into(),
+/// Returns the OID of the type to which a statement casts a value for these cells.
+pub(crate) fn oid_of_cast(by: Cast, cells: &Cells) -> Option<u32> {
+    match (by, cells.is_array) {
+        (Cast::Int2, false) => Some(21),
+        (Cast::Int2, true) => Some(1005),
+        (by, is_array) => plain_oid(&Cells {
+            is_array,
+            ..cells.of(by.ty())
         }),
     }
 }

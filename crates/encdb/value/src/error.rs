@@ -19,6 +19,9 @@ pub enum ValueError {
     /// A numeric has too many digits.
     #[error("value overflows numeric format")]
     NumericOverflow,
+    /// A numeric has more digits than its column.
+    #[error("numeric field overflow")]
+    FieldOverflow,
     /// Text that is a number, but too large a one.
     #[error("value is out of range for type {}", .0.name())]
     TextOutOfRange(Type),
@@ -103,6 +106,7 @@ impl ValueError {
             Self::OutOfRange(Type::Date | Type::Timestamp | Type::TimestampTz) => "22008",
             Self::OutOfRange(_) | Self::TextOutOfRange(_) => "22003",
             Self::Overflow | Self::Underflow | Self::NumericOverflow => "22003",
+            Self::FieldOverflow => "22003",
             Self::DatetimeRange(_) | Self::InfiniteDates => "22008",
             Self::ZoneRange => "22009",
             Self::DivisionByZero => "22012",

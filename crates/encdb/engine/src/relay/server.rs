@@ -237,7 +237,7 @@ impl Relay {
             let declared = of.declared.get(at).copied().filter(|oid| *oid != 0);
             let known = match (declared, of.parameters.get(at)) {
                 (Some(declared), _) => Some(declared),
-                (None, Some(Parameter::Cells(_, Some(by)))) => values::oid_of_cast(*by),
+                (None, Some(Parameter::Cells(cells, Some(by)))) => values::oid_of_cast(*by, cells),
                 _ => self.catalog.type_of(*oid).and_then(plain_oid),
             };
             known.unwrap_or(*oid)

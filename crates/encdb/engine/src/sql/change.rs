@@ -2,13 +2,14 @@
 
 use pg_query::protobuf::{
     DeleteStmt, InsertStmt, MergeStmt, MergeWhenClause, MultiAssignRef, Node, OnConflictClause,
-    ResTarget, ReturningClause, UpdateStmt,
+    ResTarget, ReturningClause, SelectStmt, UpdateStmt,
 };
 use pg_query::NodeEnum;
 
 use super::expression::Met;
+use super::kind::star;
 use super::query::{add_changed, add_source, add_sources, output_of};
-use super::scope::{Kind, Scope, Source};
+use super::scope::{last_name, Kind, Scope, Source};
 use super::Rewriter;
 use crate::catalog::Columns;
 use crate::refusal::Refusal;
@@ -27,19 +28,8 @@ impl Rewriter<'_> {
         let columns = relation.map_or_else(Columns::new, |it| add_changed(&mut scope, it));
         let wanted: Vec<_> = insert.cols.iter().map(|it| target(it, &columns)).collect();
         if let Some(rows) = insert.select_stmt.as_deref_mut() {
-            let given = output_of(rows, &queries);
-            let kinds = given
-                .columns
-                .iter()
-                .map(|(_, kind)| kind)
-                .chain([&given.rest]);
-            let gives_open = kinds
-                .into_iter()
-                .any(|it| matches!(it, Kind::Open | Kind::Derived));
-            let before = self.open();
-            self.query(rows, &wanted, &queries)?;
             let names_none = insert.cols.is_empty() && !columns.is_empty();
-            if names_none && (gives_open || self.open() > before) {
+            if self.rows_of(rows, &wanted, &queries)? && names_none {
                 let name = relation.map_or("", |relation| &relation.relname);
                 return Err(Refusal::NoColumns("INSERT", name.to_owned()));
             }
@@ -49,6 +39,46 @@ impl Rewriter<'_> {
             self.conflict(conflict, &columns, &scope)?;
         }
         self.returning(insert.returning_clause.as_mut(), &scope)
+    }
+
+    /// Goes through the rows that are inserted. Returns whether a plain literal or parameter is in
+    /// them.
+    fn rows_of(
+        &mut self,
+        rows: &mut Node,
+        wanted: &[Met],
+        queries: &Scope<'_>,
+    ) -> Result<bool, Refusal> {
+        let is_own = !queries.catalog().function("unnest").is_empty();
+        if let Some(arrays) = unnested(rows).filter(|it| it.len() == wanted.len() && !is_own) {
+            self.arrays(arrays, wanted, queries)?;
+            return Ok(false);
+        }
+        let given = output_of(rows, queries);
+        let mut kinds = given.columns.iter().map(|(_, kind)| kind);
+        let is_open = |it: &Kind| matches!(it, Kind::Open | Kind::Derived);
+        let gives_open = kinds.any(is_open) || is_open(&given.rest);
+        let before = self.open();
+        self.query(rows, wanted, queries)?;
+        Ok(gives_open || self.open() > before)
+    }
+
+    /// Goes through arrays of which each has the values of one column.
+    fn arrays(
+        &mut self,
+        arrays: &mut [Node],
+        wanted: &[Met],
+        scope: &Scope<'_>,
+    ) -> Result<(), Refusal> {
+        for (array, wanted) in arrays.iter_mut().zip(wanted) {
+            let met = match wanted {
+                Met::Cells(cells) if cells.is_array => Met::Unknown,
+                Met::Cells(cells) => Met::Cells(cells.array()),
+                met => met.clone(),
+            };
+            self.meet(array, &met, scope)?;
+        }
+        Ok(())
     }
 
     fn conflict(
@@ -62,7 +92,7 @@ impl Rewriter<'_> {
             self.walk_all(infer.where_clause.as_deref_mut(), scope)?;
         }
         self.assignments(&mut conflict.target_list, columns, scope)?;
-        self.walk_all(conflict.where_clause.as_deref_mut(), scope)
+        self.optional_condition(&mut conflict.where_clause, scope)
     }
 
     /// Goes through the columns and expressions of an index.
@@ -91,7 +121,7 @@ impl Rewriter<'_> {
         add_sources(&mut scope, &update.from_clause);
         self.sources(&mut update.from_clause, &scope)?;
         self.assignments(&mut update.target_list, &columns, &scope)?;
-        self.walk_all(update.where_clause.as_deref_mut(), &scope)?;
+        self.optional_condition(&mut update.where_clause, &scope)?;
         self.returning(update.returning_clause.as_mut(), &scope)
     }
 
@@ -107,7 +137,7 @@ impl Rewriter<'_> {
         }
         add_sources(&mut scope, &delete.using_clause);
         self.sources(&mut delete.using_clause, &scope)?;
-        self.walk_all(delete.where_clause.as_deref_mut(), &scope)?;
+        self.optional_condition(&mut delete.where_clause, &scope)?;
         self.returning(delete.returning_clause.as_mut(), &scope)
     }
 
@@ -124,7 +154,7 @@ impl Rewriter<'_> {
             add_source(&mut scope, source);
             self.source(source, &scope)?;
         }
-        self.walk_all(merge.join_condition.as_deref_mut(), &scope)?;
+        self.optional_condition(&mut merge.join_condition, &scope)?;
         for when in &mut merge.merge_when_clauses {
             if let Some(NodeEnum::MergeWhenClause(when)) = &mut when.node {
                 self.merge_when(when, &columns, &scope)?;
@@ -139,7 +169,7 @@ impl Rewriter<'_> {
         columns: &Columns,
         scope: &Scope<'_>,
     ) -> Result<(), Refusal> {
-        self.walk_all(when.condition.as_deref_mut(), scope)?;
+        self.optional_condition(&mut when.condition, scope)?;
         if when.values.is_empty() {
             return self.assignments(&mut when.target_list, columns, scope);
         }
@@ -230,6 +260,53 @@ impl Rewriter<'_> {
             }
             None => Ok(()),
         }
+    }
+}
+
+/// Returns the arguments of `SELECT * FROM unnest(...)`, if the query has nothing else.
+fn unnested(query: &mut Node) -> Option<&mut [Node]> {
+    let Some(NodeEnum::SelectStmt(select)) = &mut query.node else {
+        return None;
+    };
+    if select.target_list.len() != 1 || select.from_clause.len() != 1 {
+        return None;
+    }
+    let rest = SelectStmt {
+        target_list: Vec::new(),
+        from_clause: Vec::new(),
+        ..select.as_ref().clone()
+    };
+    let is_bare = rest == bare(&rest);
+    let ([target], [source]) = (&mut *select.target_list, &mut *select.from_clause) else {
+        return None;
+    };
+    let is_all = star(super::query::value_of(target).as_deref()) == Some(None);
+    let Some(NodeEnum::RangeFunction(source)) = &mut source.node else {
+        return None;
+    };
+    let has_more = source.ordinality || source.is_rowsfrom || !source.coldeflist.is_empty();
+    let [Node {
+        node: Some(NodeEnum::List(list)),
+    }] = &mut *source.functions
+    else {
+        return None;
+    };
+    match list.items.first_mut().and_then(|it| it.node.as_mut()) {
+        Some(NodeEnum::FuncCall(call)) if is_bare && is_all && !has_more => {
+            let has_more = call.agg_filter.is_some() || call.over.is_some();
+            let is_bare = !has_more && call.agg_order.is_empty() && !call.func_variadic;
+            (is_bare && last_name(&call.funcname) == "unnest").then_some(&mut *call.args)
+        }
+        _ => None,
+    }
+}
+
+/// Returns what a query has in common with one that only has results and sources.
+fn bare(query: &SelectStmt) -> SelectStmt {
+    SelectStmt {
+        limit_option: query.limit_option,
+        op: pg_query::protobuf::SetOperation::SetopNone.into(),
+        ..SelectStmt::default()
     }
 }
 

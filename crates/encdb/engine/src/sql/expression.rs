@@ -9,7 +9,7 @@ use pg_query::protobuf::{a_const, AExpr, AExprKind, CaseExpr, Node, SubLink, Sub
 use pg_query::NodeEnum;
 use pgseal_client::Type;
 
-use super::kind::{cast_cells, kind_of, star, subquery_output};
+use super::kind::{cast_cells, is_cast_of_open, kind_of, star, subquery_output};
 use super::literal::Cast;
 use super::parts::{has_open, is_open, parts_mut};
 use super::scope::{last_name, Kind, Scope};
@@ -18,13 +18,14 @@ use crate::catalog::Cells;
 use crate::refusal::Refusal;
 
 /// Functions of encdb whose first argument is text and whose others count characters.
-pub(super) const OF_TEXT: [&str; 6] = [
+pub(super) const OF_TEXT: [&str; 7] = [
     "lower",
     "upper",
     "substr",
     "substring",
     "length",
     "char_length",
+    "like_escape",
 ];
 
 /// The thing that a value meets.
@@ -96,21 +97,12 @@ impl Rewriter<'_> {
             NodeEnum::CoalesceExpr(all) => self.group(all.args.iter_mut().collect(), scope),
             NodeEnum::MinMaxExpr(all) => self.group(all.args.iter_mut().collect(), scope),
             NodeEnum::AArrayExpr(array) => self.group(array.elements.iter_mut().collect(), scope),
-            NodeEnum::TypeCast(cast) => match (cast_cells(cast, scope), cast.arg.as_deref_mut()) {
-                (Some(cells), Some(arg)) => self.seal(arg, &cells, scope),
-                (None, Some(arg)) => {
-                    let name = cast
-                        .type_name
-                        .as_ref()
-                        .map_or("", |it| last_name(&it.names));
-                    let met = match scope.catalog().is_mixed(name) {
-                        true => Met::Unknown,
-                        false => Met::Plain,
-                    };
-                    self.meet(arg, &met, scope)
-                }
-                (_, None) => Ok(()),
-            },
+            NodeEnum::TypeCast(cast) => self.cast(cast, scope),
+            NodeEnum::BoolExpr(all) => {
+                let mut conditions = all.args.iter_mut();
+                conditions.try_for_each(|it| self.condition(it, scope))
+            }
+            NodeEnum::BooleanTest(test) => self.optional_condition(&mut test.arg, scope),
             other => {
                 let parts = parts_mut(other).ok_or(Refusal::Undecided("an expression"))?;
                 self.walk_all(parts, scope)
@@ -151,7 +143,7 @@ impl Rewriter<'_> {
         cells: &Cells,
         scope: &Scope<'_>,
     ) -> Result<(), Refusal> {
-        if let Some(sealed) = self.sealed(node, cells, scope)? {
+        if let Some(sealed) = self.sealed(node, cells, None, scope)? {
             node.node = Some(sealed);
             return Ok(());
         }
@@ -177,6 +169,9 @@ impl Rewriter<'_> {
                 let element = Met::Cells(cells.element());
                 self.group_with(array.elements.iter_mut().collect(), &element, scope)
             }
+            NodeEnum::TypeCast(cast) if is_cast_of_open(cast, scope) => {
+                self.seal_cast(cast, cells, scope)
+            }
             NodeEnum::CaseExpr(case) => {
                 self.group_with(results(case), &with, scope)?;
                 self.conditions(case, scope)
@@ -199,14 +194,15 @@ impl Rewriter<'_> {
     }
 
     /// Returns what stands in place of a literal or a parameter, with or without casts; none if
-    /// the node is something else.
-    fn sealed(
+    /// the node is something else. `by` is a cast of the whole.
+    pub(super) fn sealed(
         &mut self,
         node: &Node,
         cells: &Cells,
+        mut by: Option<Cast>,
         scope: &Scope<'_>,
     ) -> Result<Option<NodeEnum>, Refusal> {
-        let (mut inner, mut by) = (node, None);
+        let mut inner = node;
         while let Some(NodeEnum::TypeCast(cast)) = &inner.node {
             let (Some(name), Some(arg)) = (&cast.type_name, &cast.arg) else {
                 return Ok(None);
@@ -216,9 +212,9 @@ impl Rewriter<'_> {
             }
             // A cast to encdb's own type says nothing more; several would be taken in turn.
             if cast_cells(cast, scope).is_none() {
-                match by {
-                    None => by = Some(Cast::read(name, cells.is_array)?),
-                    Some(_) => return Err(Refusal::Cast("several types".to_owned())),
+                let read = Cast::read(name, cells.is_array)?;
+                if by.replace(read).is_some_and(|by| by != read) {
+                    return Err(Refusal::Cast("several types".to_owned()));
                 }
             }
             inner = arg;
@@ -367,7 +363,11 @@ impl Rewriter<'_> {
     }
 
     /// Goes through what decides in a CASE: conditions, or values that are compared with one.
-    fn conditions(&mut self, case: &mut CaseExpr, scope: &Scope<'_>) -> Result<(), Refusal> {
+    pub(super) fn conditions(
+        &mut self,
+        case: &mut CaseExpr,
+        scope: &Scope<'_>,
+    ) -> Result<(), Refusal> {
         let mut values: Vec<&mut Node> = Vec::with_capacity(case.args.len() + 1);
         for when in &mut case.args {
             if let Some(NodeEnum::CaseWhen(when)) = &mut when.node {
@@ -375,7 +375,9 @@ impl Rewriter<'_> {
             }
         }
         match case.arg.as_deref_mut() {
-            None => self.walk_all(values, scope),
+            None => values
+                .into_iter()
+                .try_for_each(|it| self.condition(it, scope)),
             Some(compared) => {
                 values.push(compared);
                 self.group(values, scope)
@@ -419,7 +421,7 @@ impl Rewriter<'_> {
 }
 
 /// Returns the results of a CASE.
-fn results(case: &mut CaseExpr) -> Vec<&mut Node> {
+pub(super) fn results(case: &mut CaseExpr) -> Vec<&mut Node> {
     let mut results: Vec<&mut Node> = Vec::with_capacity(case.args.len() + 1);
     for when in &mut case.args {
         if let Some(NodeEnum::CaseWhen(when)) = &mut when.node {

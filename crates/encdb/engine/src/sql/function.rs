@@ -57,7 +57,7 @@ impl Rewriter<'_> {
             ));
         }
         self.walk_all(&mut call.agg_order, scope)?;
-        self.walk_all(call.agg_filter.as_deref_mut(), scope)?;
+        self.optional_condition(&mut call.agg_filter, scope)?;
         match call.over.as_deref_mut() {
             Some(window) => self.window(window, scope),
             None => Ok(()),
@@ -99,14 +99,16 @@ impl Rewriter<'_> {
     }
 
     /// Goes through `substr(c, 1, 2)` and its like: the first argument is text, the others count.
+    /// `LIKE ... ESCAPE` is such a call, too.
     pub(super) fn text_function(
         &mut self,
         call: &mut FuncCall,
         cells: &Cells,
         scope: &Scope<'_>,
     ) -> Result<(), Refusal> {
+        let name = last_name(&call.funcname);
         // The second argument of `substring` may be a pattern.
-        let counts = last_name(&call.funcname) != "substring";
+        let (counts, escapes) = (name != "substring", name == "like_escape");
         let Some((first, rest)) = call.args.split_first_mut() else {
             return Ok(());
         };
@@ -114,7 +116,25 @@ impl Rewriter<'_> {
             Kind::Cell(_) => self.walk(first, scope)?,
             _ => self.seal(first, &cells.of(Type::Text), scope)?,
         }
-        self.counts(rest, counts, scope)
+        match escapes {
+            true => self.escape(rest, scope),
+            false => self.counts(rest, counts, scope),
+        }
+    }
+
+    /// Goes through the character that escapes in a pattern, or none. It is no secret.
+    fn escape(&mut self, arguments: &mut [Node], scope: &Scope<'_>) -> Result<(), Refusal> {
+        let is_character = |node: &Node| match &node.node {
+            Some(NodeEnum::AConst(literal)) => match &literal.val {
+                Some(a_const::Val::Sval(text)) => text.sval.chars().count() <= 1,
+                _ => false,
+            },
+            _ => false,
+        };
+        match arguments.iter().all(is_character) {
+            true => self.walk_all(arguments, scope),
+            false => Err(Refusal::Expression),
+        }
     }
 
     /// Goes through arguments that count, which are no secret: whole numbers, and parameters if

@@ -9,7 +9,8 @@ use pg_query::protobuf::{
 use pg_query::NodeEnum;
 use pgseal_client::Type;
 
-use super::parts::parts_of;
+use super::literal::Cast;
+use super::parts::{has_open, parts_of};
 use super::query::output_of;
 use super::scope::{last_name, name_of, Kind, Output, Scope};
 use crate::catalog::Cells;
@@ -22,7 +23,8 @@ const COMPARING: [&str; 18] = [
     "@>", "<@", "&&",
 ];
 /// Functions and aggregates that give cells of the type of their first argument.
-const SAME_TYPE: [&str; 12] = [
+const SAME_TYPE: [&str; 13] = [
+    "like_escape",
     "lower",
     "upper",
     "substr",
@@ -120,12 +122,44 @@ fn of_cast(cast: &TypeCast, scope: &Scope<'_>) -> Kind {
         .type_name
         .as_ref()
         .map_or("", |name| last_name(&name.names));
+    if let Some(cells) = cast_of_cells(cast, scope) {
+        return Kind::Cell(cells);
+    }
     let kind = kind_of(cast.arg.as_deref(), scope);
     match scope.catalog().is_mixed(name) {
         true => Kind::Unknown,
         false if kind == Kind::Open => Kind::Open,
         false => Kind::computed([kind]),
     }
+}
+
+/// Returns the cells that a cast of cells to a plain type gives: those of that type.
+pub(crate) fn cast_of_cells(cast: &TypeCast, scope: &Scope<'_>) -> Option<Cells> {
+    let name = cast.type_name.as_ref()?;
+    let Kind::Cell(cells) = kind_of(cast.arg.as_deref(), scope) else {
+        return None;
+    };
+    let is_array = !name.array_bounds.is_empty() || last_name(&name.names).starts_with('_');
+    let is_followed = cells.ty.is_some() && is_array == cells.is_array;
+    match Cast::read(name, cells.is_array) {
+        Ok(Cast::To(ty)) if is_followed && !scope.catalog().is_mixed(last_name(&name.names)) => {
+            Some(Cells {
+                is_array,
+                ..cells.of(ty)
+            })
+        }
+        _ => None,
+    }
+}
+
+/// Whether a cast to a plain type has a literal, a parameter or NULL in it.
+pub(crate) fn is_cast_of_open(cast: &TypeCast, scope: &Scope<'_>) -> bool {
+    let Some(arg) = cast.arg.as_deref() else {
+        return false;
+    };
+    let is_null = matches!(&arg.node, Some(NodeEnum::AConst(it)) if it.isnull);
+    let is_plain = cast_cells(cast, scope).is_none() && cast_of_cells(cast, scope).is_none();
+    is_plain && (is_null || has_open(arg, scope))
 }
 
 fn of_part(part: &pg_query::protobuf::AIndirection, scope: &Scope<'_>) -> Kind {

@@ -1,8 +1,9 @@
 //! A literal or parameter as a value of the type that its column's cells have.
 
-use pg_query::protobuf::{a_const, AConst, TypeName};
+use pg_query::protobuf::{a_const, AConst, Node, TypeName};
+use pg_query::NodeEnum;
 use pgseal_client::{type_by_name, Type};
-use pgseal_value::{cast, Value, ValueError};
+use pgseal_value::{cast, substring, Value, ValueError};
 
 use super::scope::last_name;
 use crate::refusal::Refusal;
@@ -14,11 +15,17 @@ pub enum Cast {
     To(Type),
     /// `int2`
     Int2,
+    /// `varchar(n)`, which cuts
+    Varchar(u16),
+    /// `numeric(precision, scale)`, which rounds
+    Numeric(u16, u16),
 }
 
+/// The digits behind the point of a second in `timestamp` without a number.
+const MICROSECONDS: u16 = 6;
+
 impl Cast {
-    /// Reads a cast to a plain type. `varchar` and `char` have no length then: PostgreSQL would cut
-    /// the value.
+    /// Reads a cast to a plain type; of arrays, that to the type of their elements.
     pub(crate) fn read(name: &TypeName, of_array: bool) -> Result<Self, Refusal> {
         let known = last_name(&name.names);
         let known = if of_array {
@@ -26,16 +33,24 @@ impl Cast {
         } else {
             known
         };
-        let refused = || Refusal::Cast(known.to_owned());
-        let keeps_all = name.typmods.is_empty() && (of_array || name.array_bounds.is_empty());
-        let found = match known {
-            "int2" | "smallint" => Some(Self::Int2),
-            "varchar" | "name" | "unknown" => Some(Self::To(Type::Text)),
+        let numbers: Option<Vec<u16>> = name.typmods.iter().map(whole_number).collect();
+        let is_one = of_array || name.array_bounds.is_empty();
+        let found = match (known, numbers.as_deref().filter(|_| is_one)) {
+            ("int2" | "smallint", Some([])) => Some(Self::Int2),
+            ("varchar" | "name" | "unknown", Some([])) => Some(Self::To(Type::Text)),
+            ("varchar", Some([length])) if *length > 0 => Some(Self::Varchar(*length)),
             // `char` is char(1), `bpchar` without a length is not.
-            "bpchar" if keeps_all => Some(Self::To(Type::Text)),
-            other => type_by_name(other).map(Self::To),
+            ("bpchar", Some([])) => Some(Self::To(Type::Text)),
+            ("numeric", Some([precision])) if *precision > 0 => Some(Self::Numeric(*precision, 0)),
+            ("numeric", Some([precision, scale])) if *precision > 0 => {
+                Some(Self::Numeric(*precision, *scale))
+            }
+            ("timestamp" | "timestamptz", Some([MICROSECONDS])) | (_, Some([])) => {
+                type_by_name(known).map(Self::To)
+            }
+            _ => None,
         };
-        found.filter(|_| keeps_all).ok_or_else(refused)
+        found.ok_or_else(|| Refusal::Cast(known.to_owned()))
     }
 
     /// Returns the type that the value has before it is one of its column.
@@ -43,6 +58,8 @@ impl Cast {
         match self {
             Self::To(ty) => ty,
             Self::Int2 => Type::Int4,
+            Self::Varchar(_) => Type::Text,
+            Self::Numeric(..) => Type::Decimal,
         }
     }
 
@@ -53,8 +70,25 @@ impl Cast {
             (Self::Int2, Value::Int4(number)) if i16::try_from(*number).is_err() => {
                 Err(ValueError::TextOutOfRange(Type::Int4).into())
             }
+            (Self::Varchar(length), Value::Text(_)) => {
+                Ok(substring(&value, 1, Some(length.into()))?)
+            }
+            (Self::Numeric(precision, scale), Value::Decimal(number)) => {
+                Ok(Value::Decimal(number.limited(precision, scale)?))
+            }
             _ => Ok(value),
         }
+    }
+}
+
+/// Returns the number that a type is given in parentheses.
+fn whole_number(node: &Node) -> Option<u16> {
+    match &node.node {
+        Some(NodeEnum::AConst(AConst {
+            val: Some(a_const::Val::Ival(number)),
+            ..
+        })) => number.ival.try_into().ok(),
+        _ => None,
     }
 }
 

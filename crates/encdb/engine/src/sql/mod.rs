@@ -7,6 +7,7 @@
 //! meets is certainly plain. In between, the statement is refused: a server that computes with a
 //! plain value sees it. So a new kind of statement or expression is refused until it is known here.
 
+mod casting;
 mod change;
 mod copy;
 mod expression;

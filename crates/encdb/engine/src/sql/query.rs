@@ -261,9 +261,9 @@ impl Rewriter<'_> {
         self.sources(&mut select.from_clause, &scope)?;
         self.values(&mut select.values_lists, wanted, &scope)?;
         self.targets(&mut select.target_list, wanted, &scope)?;
-        self.walk_all(select.where_clause.as_deref_mut(), &scope)?;
+        self.optional_condition(&mut select.where_clause, &scope)?;
         self.walk_all(&mut select.group_clause, &scope)?;
-        self.walk_all(select.having_clause.as_deref_mut(), &scope)?;
+        self.optional_condition(&mut select.having_clause, &scope)?;
         self.walk_all(&mut select.distinct_clause, &scope)?;
         for window in &mut select.window_clause {
             if let Some(NodeEnum::WindowDef(window)) = &mut window.node {
@@ -432,7 +432,7 @@ impl Rewriter<'_> {
                     .any(|it| scope.mixes(it))
                 {
                     true => Err(Refusal::Expression),
-                    false => self.walk_all(join.quals.as_deref_mut(), scope),
+                    false => self.optional_condition(&mut join.quals, scope),
                 }
             }
             Some(NodeEnum::RangeFunction(function)) => {

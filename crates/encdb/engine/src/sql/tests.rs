@@ -168,6 +168,14 @@ fn parameters_are_told_apart() {
             "n:enc_text",
         ),
         ("SELECT * FROM person WHERE $1 IS NULL OR id = 1", "-"),
+        (
+            "INSERT INTO person (id, name) SELECT * FROM unnest($1::int[], $2::varchar(9)[]) t",
+            "- n:enc_text[]<Varchar(9)",
+        ),
+        (
+            "SELECT 1 FROM person WHERE paid = $1::numeric(10, 2) AND born = $2::date::date",
+            "p:enc_decimal<Numeric(10, 2) b:enc_date<To(Date)",
+        ),
     ] {
         assert_eq!(parameters(sql), expected, "{sql}");
     }

@@ -64,6 +64,21 @@ impl Decimal {
         })
     }
 
+    /// The number as a column of `numeric(precision, scale)` holds it: apply_typmod.
+    pub fn limited(&self, precision: u16, scale: u16) -> Result<Self, ValueError> {
+        let mut number = match &self.0 {
+            Repr::Finite(number) => number.duplicate(),
+            Repr::NaN => return Ok(Self::nan()),
+            Repr::Infinite { .. } => return Err(ValueError::FieldOverflow),
+        };
+        number.round(i32::from(scale));
+        number.strip();
+        match number.integer_digits() <= i32::from(precision) - i32::from(scale) {
+            true => Self::new(number),
+            false => Err(ValueError::FieldOverflow),
+        }
+    }
+
     /// NaN.
     pub(crate) fn nan() -> Self {
         Self(Repr::NaN)
@@ -388,6 +403,41 @@ mod tests {
         assert_eq!(encoded("NaN"), [0, 0, NAN, 0]);
         assert_eq!(encoded("Infinity"), [0, 0, INFINITY, 0x20]);
         assert_eq!(encoded("-inf"), [0, 0, NEGATIVE_INFINITY, 0x20]);
+    }
+
+    #[test]
+    fn a_column_limits_digits() {
+        let limited = |text: &str, precision, scale| {
+            let number = Decimal::parse(text).expect("a number");
+            number.limited(precision, scale).map(|it| it.to_text())
+        };
+        for (text, precision, scale, expected) in [
+            ("1.255", 4, 2, "1.26"),
+            ("-0.005", 3, 2, "-0.01"),
+            ("0", 2, 2, "0.00"),
+            ("0.99", 2, 2, "0.99"),
+            ("0.004", 2, 2, "0.00"),
+            ("7", 5, 3, "7.000"),
+            ("123456789", 9, 0, "123456789"),
+            ("99994.4", 5, 0, "99994"),
+            ("NaN", 1, 0, "NaN"),
+        ] {
+            assert_eq!(
+                limited(text, precision, scale).as_deref(),
+                Ok(expected),
+                "{text}"
+            );
+        }
+        for (text, precision, scale) in [
+            ("99.995", 4, 2),
+            ("0.999", 2, 2),
+            ("9999.5", 4, 0),
+            ("10000", 4, 0),
+            ("-inf", 9, 0),
+        ] {
+            let refused = limited(text, precision, scale).expect_err(text);
+            assert_eq!(refused.sqlstate(), "22003", "{text}");
+        }
     }
 
     #[test]

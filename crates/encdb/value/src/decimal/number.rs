@@ -132,6 +132,18 @@ impl Number {
         self.digits.is_empty() || count(self.digits.len()) <= self.weight + 1
     }
 
+    /// The number of decimal digits before the point, without leading zeros; less than 1 if there
+    /// are only fractions. Zeros are stripped already.
+    pub(super) fn integer_digits(&self) -> i32 {
+        match self.digits.first() {
+            None => i32::MIN,
+            Some(first) => {
+                let leading = 1 + i32::try_from(first.max(&1).ilog10()).unwrap_or_default();
+                self.weight * DECIMALS + leading
+            }
+        }
+    }
+
     /// Is it an odd integer?
     pub(super) fn is_odd(&self) -> bool {
         let last = self.digits.last().copied().unwrap_or(0);

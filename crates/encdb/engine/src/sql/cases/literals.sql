@@ -24,6 +24,33 @@ DELETE FROM person WHERE age BETWEEN 1 AND 2
 DELETE FROM person WHERE name = 'ada'::varchar
 -- DELETE FROM person WHERE name = '<n:text:ada>'
 
+DELETE FROM person WHERE name = 'adamant'::varchar(3) AND paid = 1.255::numeric(4, 2)
+-- DELETE FROM person WHERE name = '<n:text:ada>' AND paid = '<p:numeric:1.26>'
+
+SELECT 1 FROM person WHERE name LIKE '%' || 'a/%' || '%' ESCAPE '/' AND note LIKE 'x' ESCAPE '!'
+-- SELECT 1 FROM person WHERE name LIKE pg_catalog.like_escape('<n:text:%>' || '<n:text:a/%>' || '<n:text:%>', '/') AND note LIKE pg_catalog.like_escape('x', '!')
+
+SELECT 1 FROM person WHERE upper(name::text) LIKE upper('%ada%')
+-- SELECT 1 FROM person WHERE upper(name::enc_text) LIKE upper('<n:text:%ada%>')
+
+SELECT 1 FROM person WHERE age::bigint = 3000000000 AND CAST(age AS varchar) = '7'
+-- SELECT 1 FROM person WHERE age::enc_int8 = '<a:bigint:3000000000>' AND age::enc_text = '<a:text:7>'
+
+UPDATE person SET name = (CASE WHEN flag THEN 'adamant' ELSE NULL END)::varchar(3), tags = NULL::text[]
+-- UPDATE person SET name = CASE WHEN flag = '<f:boolean:t>' THEN '<n:text:ada>' ELSE NULL END::enc_text, tags = NULL::enc_text[]
+
+UPDATE person SET name = ('ada' || $1)::text, age = coalesce(7, NULL)::int
+-- UPDATE person SET name = ('<n:text:ada>' || $1)::enc_text, age = COALESCE('<a:integer:7>', NULL)::enc_int4
+
+SELECT 1 FROM person WHERE flag AND NOT flag OR flag IS NOT TRUE
+-- SELECT 1 FROM person WHERE (flag = '<f:boolean:t>' AND NOT flag = '<f:boolean:t>') OR flag = '<f:boolean:t>' IS NOT TRUE
+
+SELECT count(*) FILTER (WHERE p.flag) FROM person p JOIN pet ON p.flag WHERE p.flag
+-- SELECT count(*) FILTER (WHERE p.flag = '<f:boolean:t>') FROM person p JOIN pet ON p.flag = '<f:boolean:t>' WHERE p.flag = '<f:boolean:t>'
+
+INSERT INTO person (id, name) SELECT * FROM unnest(ARRAY[1, 2]::int[], ARRAY['ada', NULL]::varchar(9)[])
+-- INSERT INTO person (id, name) SELECT * FROM unnest(ARRAY[1, 2]::int[], ARRAY['<n:text:ada>', NULL]::enc_text[])
+
 DELETE FROM person WHERE born = date '2024-01-02'
 -- DELETE FROM person WHERE born = '<b:date:2024-01-02>'
 

@@ -10,7 +10,29 @@ SELECT 1 FROM person WHERE f(name) = 'xyzzy'
 
 SELECT twice(1, 'xyzzy')
 
-SELECT 1 FROM person WHERE name = 'xyzzy'::varchar(3)
+SELECT 1 FROM person WHERE name = 'xyzzy'::char(3)
+
+SELECT 1 FROM person WHERE paid = 'xyzzy'::numeric(4, -2)
+
+SELECT 1 FROM person WHERE name LIKE 'xyzzy' ESCAPE 'xyzzy'
+
+SELECT 1 FROM person WHERE name LIKE $1 ESCAPE $2
+
+SELECT 1 FROM person WHERE name LIKE 'xyzzy' ESCAPE note
+
+SELECT 1 FROM person WHERE name::varchar(3) = 'xyzzy'
+
+SELECT 1 FROM person WHERE tags::text = '{xyzzy}'
+
+UPDATE person SET name = ('xyzzy' || note)::varchar(3)
+
+UPDATE person SET name = (CASE WHEN f(name) THEN concat('xyzzy', 'b') END)::text
+
+SELECT 1 FROM person WHERE flag AND name = f('xyzzy')
+
+SELECT 1 FROM person WHERE name::mail = 'xyzzy'
+
+SELECT 1 FROM person WHERE name SIMILAR TO 'xyzzy'
 
 SELECT 1 FROM person WHERE person = ROW(1, 'xyzzy')
 
@@ -62,7 +84,21 @@ INSERT INTO person (name) SELECT p0::varchar FROM (VALUES ($1, 0)) v(p0, n)
 
 MERGE INTO person p USING (SELECT 1 AS id, 'xyzzy' AS name) s ON p.id = s.id WHEN MATCHED THEN UPDATE SET name = s.name
 
-INSERT INTO person (id, name) SELECT * FROM unnest($1::int[], $2::text[])
+INSERT INTO person (id, name) SELECT * FROM unnest($1::int[], $2::text[]) WHERE true
+
+INSERT INTO person (id, name) SELECT * FROM unnest($1::int[], $2::text[]) LIMIT 5
+
+INSERT INTO person (id, name) SELECT * FROM unnest($1::int[], $2::text[]) WITH ORDINALITY
+
+INSERT INTO person (id, name) SELECT * FROM unnest($1::int[], $2::text[], $3::text[])
+
+INSERT INTO person (id, name) SELECT a, b FROM unnest($1::int[], $2::text[]) AS u(a, b)
+
+INSERT INTO person (id, tags) SELECT * FROM unnest($1::int[], $2::text[])
+
+INSERT INTO person SELECT * FROM unnest($1::int[], '{xyzzy}'::text[])
+
+INSERT INTO person (id, name) SELECT * FROM unnest('{1}'::int[], ARRAY[f('xyzzy')]::text[])
 
 UPDATE person SET name = v.n FROM (VALUES (1, 'xyzzy')) v(id, n) WHERE person.id = v.id
 
