@@ -4,7 +4,7 @@ CARGO ?= cargo
 # Debian's own: the vectors' reader needs its packages for Python.
 PYTHON ?= /usr/bin/python3
 
-.PHONY: help build check demo demo-confidential demo-stop test test-barman test-bench-page test-builds test-debian test-patroni test-pgbackrest test-tprocc test-world wheels fuzz sanitize
+.PHONY: help build check demo demo-confidential demo-stop test test-barman test-bench-page test-builds test-debian test-drivers test-patroni test-pgbackrest test-tprocc test-world wheels fuzz sanitize
 .PHONY: test-auto-failover test-extensions test-other-backups test-repmgr lint clean install-extensions
 
 help:
@@ -21,6 +21,7 @@ help:
 	@echo "make test-bench-page   the page of a benchmark's report, in Chromium"
 	@echo "make test-builds   PostgreSQL as others build it: old minors, builds that were moved, other versions"
 	@echo "make test-debian  Debian's scripts and checkers, systemd's units, a container's steps"
+	@echo 'make test-drivers drivers and ORMs of six languages, unmodified, before pgseal proxy'
 	@echo 'make test-extensions   forty extensions that Debian packages, and some built from source, beside a plain cluster'
 	@echo 'make test-other-backups   WAL-G and pg_rman, where their programs are named'
 	@echo 'make test-patroni three nodes under Patroni and etcd'
@@ -91,13 +92,13 @@ test:
 	$(MAKE) --no-print-directory build wheels
 	$(PYTHON) scripts/test.py ci
 
-test-auto-failover test-barman test-bench-page test-builds test-debian test-extensions test-other-backups test-patroni test-pgbackrest test-power test-repmgr test-tprocc: test-%:
+test-auto-failover test-barman test-bench-page test-builds test-debian test-drivers test-extensions test-other-backups test-patroni test-pgbackrest test-power test-repmgr test-tprocc: test-%:
 	scripts/install-deps.sh build test $*
 	$(MAKE) --no-print-directory build
 	$(PYTHON) scripts/test.py $*
 
 test-world:
-	scripts/install-deps.sh build test auto-failover barman bench-page builds debian extensions other-backups patroni pgbackrest repmgr tprocc
+	scripts/install-deps.sh build test auto-failover barman bench-page builds debian drivers extensions other-backups patroni pgbackrest repmgr tprocc
 	$(MAKE) --no-print-directory build
 	$(PYTHON) scripts/test.py world
 

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Usage: scripts/install-deps.sh [build|demo|test|auto-failover|barman|bench-page|builds|debian|extensions|other-backups|patroni|pgbackrest|power|repmgr|tprocc|lint]…   (none: all)
+# Usage: scripts/install-deps.sh [build|demo|test|auto-failover|barman|bench-page|builds|debian|drivers|extensions|other-backups|patroni|pgbackrest|power|repmgr|tprocc|lint]…   (none: all)
 #
 # Purpose: the Debian packages that a make target needs. Called by the Makefile and .ci/run.
 # As root it installs what is missing; otherwise it names what is missing and fails. With everything in place it does
@@ -11,7 +11,7 @@ build_packages=(build-essential ca-certificates libclang-dev)
 demo_packages=(postgresql-15 wamerican iso-codes openssl procps)
 # The packages that PostgreSQL's own sources need are installed by tests/suites/fetch-build.sh.
 test_packages=(git jq lz4 postgresql-15 postgresql-server-dev-15 openssl python3 python3-cryptography python3-argon2 python3-psycopg2
-    python3-setuptools python3-wheel procps binutils strace zstd)
+    python3-setuptools python3-venv python3-wheel procps binutils strace zstd)
 # File systems on a disk whose writes are recorded; tests/power has a short form among the tests.
 power_packages=(e2fsprogs libfuse3-dev mount pkg-config xfsprogs)
 test_packages+=("${power_packages[@]}")
@@ -22,6 +22,10 @@ bench_page_packages=(chromium chromium-driver fonts-dejavu-core)
 builds_packages=(postgresql-15 python3)
 command -v npm >/dev/null || builds_packages+=(npm)
 debian_packages=(postgresql-15 postgresql-common postgresql-15-pg-catcheck postgresql-15-pg-checksums systemd util-linux dpkg openssl)
+# Node, Java and Go from elsewhere do as well; of Go, tests/drivers needs a later one than Debian 12 has.
+drivers_packages=(postgresql-15 python3-venv sysbench)
+command -v npm >/dev/null || drivers_packages+=(npm)
+command -v mvn >/dev/null || drivers_packages+=(maven)
 # Less than 320 MB, most of it what PostGIS brings; the first line is what scripts/fetch-extensions.sh builds with.
 extensions_packages=(build-essential cmake libkrb5-dev libssl-dev postgresql-server-dev-15 xz-utils
     postgresql-15 pgagent postgresql-plperl-15 postgresql-plpython3-15 postgresql-pltcl-15
@@ -53,6 +57,7 @@ packages_of() {
         bench-page) echo "${bench_page_packages[@]}" ;;
         builds) echo "${builds_packages[@]}" ;;
         debian) echo "${debian_packages[@]}" ;;
+        drivers) echo "${drivers_packages[@]}" ;;
         extensions) echo "${extensions_packages[@]}" ;;
         other-backups) echo "${other_backups_packages[@]}" ;;
         patroni) echo "${patroni_packages[@]}" ;;
@@ -79,7 +84,7 @@ missing_of() {
 }
 
 command -v dpkg-query >/dev/null || die "this is not Debian; install the packages that $0 names by hand"
-[ $# -gt 0 ] || set -- build demo test auto-failover barman bench-page builds debian extensions other-backups patroni pgbackrest power repmgr tprocc lint
+[ $# -gt 0 ] || set -- build demo test auto-failover barman bench-page builds debian drivers extensions other-backups patroni pgbackrest power repmgr tprocc lint
 for group in "$@"; do packages_of "$group" >/dev/null; done
 mapfile -t missing < <(missing_of "$@")
 if [ ${#missing[@]} -gt 0 ]; then

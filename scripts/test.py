@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Usage: scripts/test.py [ci|check|world|auto-failover|barman|bench-page|builds|debian|extensions|patroni|pgbackrest|power|repmgr|tprocc]
+"""Usage: scripts/test.py [ci|check|world|auto-failover|barman|bench-page|builds|debian|drivers|extensions|patroni|pgbackrest|power|repmgr|tprocc]
 (make test, make check, make test-world …)
 
 Runs the tests, shows what they print, and ends with a table and the line
@@ -38,12 +38,16 @@ LONG = ["tests/archive/test_segment_sizes.py", "tests/tablespaces/test_relations
 # Needs every version, and 13 to come from: once, in the world.
 ACROSS_VERSIONS = "tests/upgrade/versions.py"
 # Directories whose programs need packages or time of their own: run by their name, and in the world.
-BY_NAME = ["auto-failover", "barman", "bench-page", "builds", "debian", "extensions", "other-backups", "patroni", "pgbackrest", "repmgr", "tprocc"]
+BY_NAME = ["auto-failover", "barman", "bench-page", "builds", "debian", "drivers", "extensions", "other-backups", "patroni", "pgbackrest", "repmgr",
+           "tprocc"]
+LONG_FORM = {"PGSEAL_TEST_LONG": "1"}
 # Its short form is among the tests; its long one has a name.
-POWER = {"PGSEAL_TEST_LONG": "1", "PGSEAL_POWER_CUTS": "40", "PGSEAL_POWER_SECONDS": "25"}
+POWER = {**LONG_FORM, "PGSEAL_POWER_CUTS": "40", "PGSEAL_POWER_SECONDS": "25"}
 KINDS = ["ci", "check", "world", "power", *BY_NAME]
 # Those of them whose packages know no PostgreSQL after Debian's, or that need none.
-DEBIAN_ONLY = ["auto-failover", "barman", "bench-page", "builds", "extensions", "other-backups", "pgbackrest", "repmgr"]
+DEBIAN_ONLY = ["auto-failover", "barman", "bench-page", "builds", "drivers", "extensions", "other-backups", "pgbackrest", "repmgr"]
+# Drivers that ci runs, too: they are installed in seconds.
+DRIVERS_IN_CI = ["tests/drivers/test_psycopg2.py", "tests/drivers/test_python.py", "tests/drivers/test_sqlalchemy.py"]
 # Programs of encrypted columns that ci runs on clusters that are encrypted on disk, too: what a server goes through, and what roles
 # may. tests/encdb/test_handover.py makes both kinds itself; the world runs all of them on both.
 ENCRYPTED_IN_CI = ["tests/encdb/test_life.py", "tests/encdb/test_roles.py"]
@@ -147,6 +151,9 @@ GO_TPC = Step("build go-tpc", ["scripts/fetch-go-tpc.sh"], tests=False, version=
 BUILDS = Step("fetch builds", ["scripts/fetch-builds.sh"], tests=False, version="")
 # What tests/extensions builds from source.
 EXTENSIONS = Step("build extensions", ["scripts/fetch-extensions.sh"], tests=False, version="15")
+# What tests/drivers runs: those of Python alone, and all.
+DRIVERS_OF_PYTHON = Step("fetch drivers", ["scripts/fetch-drivers.sh", "python"], tests=False, version="")
+DRIVERS = Step("fetch drivers", ["scripts/fetch-drivers.sh"], tests=False, version="")
 # The ring of shared memory in a model checker, whose atomics are not the processor's.
 LOOM = Step("interleavings of the ring",
             ["cargo", "test", "--manifest-path", "crates/encdb/evaluator-proto/loom/Cargo.toml", "--target-dir", "target/loom", "--locked"],
@@ -178,7 +185,7 @@ def programs(directories=None, without=()):
 def python_tests(version, pg, names, environment=None):
     """The programs of these names, on the PostgreSQL in `pg`."""
     variables = {"PGSEAL_TEST_PG": pg, **(environment or {})}
-    alone = [name.split("/")[1] in BY_NAME for name in names]
+    alone = [name.split("/")[1] in BY_NAME and name not in DRIVERS_IN_CI for name in names]
     return [Step(name, [sys.executable, name], variables, True, version, one) for name, one in zip(names, alone)]
 
 
@@ -219,11 +226,14 @@ def steps_of(which):
     if which == "check":
         return [crates(SAME_CASES), vectors, *python_tests("15", DEBIAN_PG, IN_CHECK, SAME_CASES)]
     if which == "ci":
-        chosen = [name for name in programs(without=BY_NAME) if name not in WORLD_ONLY]
+        chosen = [name for name in programs(without=BY_NAME) if name not in WORLD_ONLY] + DRIVERS_IN_CI
         server = confidential("15", DEBIAN_PG)
         building, *suites_of_15 = suites("15")  # tests/encdb reads PostgreSQL's sources
         tests = python_tests("15", DEBIAN_PG, chosen, SAME_CASES) + encrypted("15", DEBIAN_PG, ENCRYPTED_IN_CI, SAME_CASES)
-        return [crates(SAME_CASES), LOOM, vectors, building, server, *tests, *suites_of_15, SURFACE]
+        return [crates(SAME_CASES), LOOM, vectors, building, server, DRIVERS_OF_PYTHON, *tests, *suites_of_15, SURFACE]
+    if which == "drivers":
+        first, names = [confidential("15", DEBIAN_PG), DRIVERS], programs(["drivers"])
+        return first + python_tests("15", DEBIAN_PG, names, LONG_FORM) + encrypted("15", DEBIAN_PG, names)
     if which in BY_NAME:
         first = {"tprocc": [GO_TPC], "builds": [BUILDS], "extensions": [EXTENSIONS], "debian": [confidential("15", DEBIAN_PG)]}.get(which, [])
         return first + python_tests("15", DEBIAN_PG, programs([which]))
@@ -232,9 +242,9 @@ def steps_of(which):
         return list(itertools.chain(*versions))
     helper = Step("programs that tests use", ["cargo", "build", "--workspace", "--examples", "--locked"], tests=False,
                   version="")
-    steps = [helper, crates({}), GO_TPC, BUILDS, EXTENSIONS, *suites("15"), *suites("17"), *suites("18"), SURFACE]
+    steps = [helper, crates({}), GO_TPC, BUILDS, EXTENSIONS, DRIVERS, *suites("15"), *suites("17"), *suites("18"), SURFACE]
     steps += [build("13"), *python_tests("13-18", built("15"), [ACROSS_VERSIONS])]
-    steps += python_tests("15", built("15"), WORLD_ONLY + LONG, {"PGSEAL_TEST_LONG": "1"})
+    steps += python_tests("15", built("15"), WORLD_ONLY + LONG, LONG_FORM)
     for version in ["17", "18"]:
         environment = {"PGSEAL_CRASH_ROUNDS": WORLD_CRASH_ROUNDS, "PGSEAL_TEST_LONG": "1",
                        "PGSEAL_CONVERT_POINTS": "12", "PGSEAL_TORTURE_ROUNDS": WORLD_TORTURE_ROUNDS}

@@ -1,0 +1,42 @@
+#!/bin/bash
+# Usage: scripts/fetch-drivers.sh [python|node|go|java|rust]…   (none: all)
+#
+# Purpose: what tests/drivers runs and Debian does not package: drivers of the versions that the lock files below tests/drivers
+# name, and the programs there that use them, in CACHE/drivers/NAME-DIGEST (tests/drivers/places.py). What is there is kept.
+# CACHE is $PGSEAL_CACHE, else /var/cache/pgseal for root, else ~/.cache/pgseal.
+set -euo pipefail
+umask 022
+
+# shellcheck source-path=SCRIPTDIR source=../tests/suites/common.sh
+. "$(dirname "$0")/../tests/suites/common.sh"
+
+here=$(cd "$(dirname "$0")/../tests/drivers" && pwd)
+
+# Debian's interpreter, which an unprivileged user can run.
+build_python() {
+    /usr/bin/python3 -m venv "$1"
+    "$1/bin/pip" install --quiet --no-cache-dir --disable-pip-version-check --require-hashes --only-binary :all: -r "$here/python/requirements.txt"
+}
+
+build_node() {
+    cp "$here"/node/package*.json "$1"
+    npm ci --prefix "$1" --ignore-scripts --no-audit --no-fund --silent
+}
+
+# The module says which Go it needs; Debian 12's is older.
+build_go() {
+    command -v go >/dev/null || die "go is missing; install the version that tests/drivers/go/go.mod names, or a later one"
+    (cd "$here/go" && nice go build -mod=readonly -trimpath -buildvcs=false -o "$1/drivers" .)
+}
+
+[ $# -gt 0 ] || set -- python
+for name in "$@"; do
+    place=$(/usr/bin/python3 "$here/places.py" "$name")
+    if [ ! -e "$place/complete" ]; then
+        rm -rf "$place"
+        mkdir -p "$place"
+        "build_$name" "$place"
+        touch "$place/complete"
+    fi
+    echo "drivers of $name: $place"
+done

@@ -1,0 +1,53 @@
+#!/usr/bin/env python3
+"""pgx through pgseal proxy, by itself and below Go's database/sql."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from harness import NATIVE, Drivers  # noqa: E402
+from confidential import TOOLS  # noqa: E402
+from pgseal_test import main  # noqa: E402
+
+GO = {"int4": {"int32"}, "int8": {"int64"}, "numeric": {"pgtype.Numeric"}, "float4": {"float32"}, "float8": {"float64"}, "text": {"string"},
+      "bool": {"bool"}, "date": {"time.Time"}, "timestamp": {"time.Time"}, "timestamptz": {"time.Time"}, "uuid": {"[16]byte"},
+      "bytea": {"[]byte"}}
+assert GO.keys() == NATIVE.keys()
+# What database/sql has no type for is text.
+SQL = {**GO, "int4": {"int64", "int32"}, "numeric": {"string"}, "float4": {"float64"}, "uuid": {"string"}}
+
+
+class Go(Drivers):
+    own_errors = {"ranges/too large"}
+
+    def runs(self, kind, form="inline"):
+        self.runs_scenarios([self.built("go") / "drivers", kind], form)
+
+
+class Pgx(Go):
+    native = GO
+
+    def test_inline(self):
+        self.runs("pgx")
+
+    def test_isolated(self):
+        self.runs("pgx", "isolated")
+
+    def test_literals(self):
+        """Its simple protocol."""
+        self.runs("pgx-text")
+
+
+class DatabaseSql(Go):
+    native = SQL
+    own_errors = {"ranges/too large", "cancelled/cancel"}
+
+    def test_inline(self):
+        self.runs("sql")
+
+    def test_isolated(self):
+        self.runs("sql", "isolated")
+
+
+if __name__ == "__main__":
+    main(__file__, TOOLS)
