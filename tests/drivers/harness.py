@@ -25,7 +25,7 @@ import scenarios  # noqa: E402
 from places import place  # noqa: E402
 from pgseal_test import STAGE, base_environment, files_below, read_raw  # noqa: E402
 from recorder import Recorder  # noqa: E402
-from test_proxy import LOG_ALL, PORT, Proxied  # noqa: E402
+from proxied import LOG_ALL, PORT, Proxied  # noqa: E402
 
 LONG = os.environ.get("PGSEAL_TEST_LONG") == "1"
 LONG_VALUE = 100 << 20

@@ -19,8 +19,8 @@ use crate::catalog::Cells;
 use crate::refusal::Refusal;
 
 impl Rewriter<'_> {
-    /// Goes through a cast whose value meets nothing encrypted. One of cells to a plain type becomes
-    /// one to the type of its cells.
+    /// Goes through a cast whose value meets nothing encrypted. One of cells to a plain type
+    /// becomes one to the type of its cells.
     pub(super) fn cast(&mut self, cast: &mut TypeCast, scope: &Scope<'_>) -> Result<(), Refusal> {
         let (to, given) = (cast_cells(cast, scope), cast_of_cells(cast, scope));
         let name = cast.type_name.as_ref();
