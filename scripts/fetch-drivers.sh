@@ -29,7 +29,12 @@ build_go() {
     (cd "$here/go" && nice go build -mod=readonly -trimpath -buildvcs=false -o "$1/drivers" .)
 }
 
-[ $# -gt 0 ] || set -- python
+build_java() {
+    cp -r "$here"/java/. "$1"
+    nice mvn --batch-mode --quiet --file "$1/pom.xml" compile dependency:copy-dependencies -DincludeScope=runtime
+}
+
+[ $# -gt 0 ] || set -- python node go java
 for name in "$@"; do
     place=$(/usr/bin/python3 "$here/places.py" "$name")
     if [ ! -e "$place/complete" ]; then
