@@ -34,7 +34,13 @@ build_java() {
     nice mvn --batch-mode --quiet --file "$1/pom.xml" compile dependency:copy-dependencies -DincludeScope=runtime
 }
 
-[ $# -gt 0 ] || set -- python node go java
+build_rust() {
+    nice cargo build --quiet --release --locked --manifest-path "$here/rust/Cargo.toml" --target-dir "$1/target"
+    install -m 755 "$1/target/release/drivers" "$1/drivers"
+    rm -rf "$1/target"
+}
+
+[ $# -gt 0 ] || set -- python node go java rust
 for name in "$@"; do
     place=$(/usr/bin/python3 "$here/places.py" "$name")
     if [ ! -e "$place/complete" ]; then

@@ -47,6 +47,7 @@ class Drivers(Proxied):
 
     native = NATIVE
     unit = "microseconds"  # of the driver's times
+    keeps_scale = True  # zeros at the end of a numeric
     absent = {}  # steps that a driver cannot do, each with the reason
     uncounted = set()  # steps whose number of rows a driver does not give
     own_errors = set()  # steps whose error may come from the driver itself
@@ -132,7 +133,8 @@ class Drivers(Proxied):
 
     def comparable(self, type, value):
         if type == "numeric":
-            return str(Decimal(value))
+            digits = format(Decimal(value), "f")
+            return digits if self.keeps_scale or "." not in digits else digits.rstrip("0").rstrip(".")
         if type == "float4":
             return f"{float(value):.6e}"
         if type == "float8":
@@ -146,23 +148,27 @@ class Drivers(Proxied):
 
     def assert_unseen_anywhere(self, words, activity):
         """Nothing that the server saw or keeps has a secret in it; what it sees plainly shows that each search finds."""
+        cluster, secrets = self.cluster_, [text.encode() for text in words.texts()] + words.binaries()
+        places = self.places(activity)
+        for name in ("log", "record"):
+            self.assertIn(words.plain.encode(), places[name], name)
+        stored = [name for name, content in places.items() if words.plain.encode() in content]
+        for area in ("base/", "pg_wal/"):
+            self.assertEqual(any(name.startswith(area) for name in stored), not cluster.sealed, area)
+        found = [(name, secret) for name, content in places.items() for secret in secrets if secret in content]
+        self.assertEqual(found, [])
+
+    def places(self, activity, named=b"person"):
+        """All that the server was sent and keeps. It is stopped then."""
         cluster = self.cluster_
         statements = cluster.psql("SELECT query FROM pg_stat_statements")
         cluster.psql("CHECKPOINT")
         places = {"log": cluster.log().encode(), "pg_stat_statements": statements.encode(),
                   "pg_stat_activity": "\n".join(activity).encode(), "record": self.record.read_bytes()}
         for name, content in places.items():
-            self.assertIn(b"person", content, name)
-        for name in ("log", "record"):
-            self.assertIn(words.plain.encode(), places[name], name)
+            self.assertIn(named, content, name)
         cluster.stop()
-        stored = {str(path.relative_to(cluster.data)): read_raw(path) for path in files_below(cluster.data)}
-        if not cluster.sealed:
-            for area in ("base/", "pg_wal/"):
-                self.assertTrue(any(words.plain.encode() in content for name, content in stored.items() if name.startswith(area)), area)
-        secrets = [text.encode() for text in words.texts()] + words.binaries()
-        found = [(name, secret) for name, content in {**places, **stored}.items() for secret in secrets if secret in content]
-        self.assertEqual(found, [])
+        return {**places, **{str(path.relative_to(cluster.data)): read_raw(path) for path in files_below(cluster.data)}}
 
     def python(self, *command):
         """A program of tests/drivers/python, under the interpreter that has the drivers."""

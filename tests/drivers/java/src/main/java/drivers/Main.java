@@ -11,7 +11,7 @@ import java.util.TreeMap;
 
 /**
  * Runs the scenarios with pgjdbc, or with Hibernate on it (tests/drivers/scenarios.py says what is in the file, and what is
- * printed). Usage: Main jdbc|jdbc-rewrites|jdbc-simple|hibernate CONFIG
+ * printed), or prints what the catalog shows of a table. Usage: Main jdbc|jdbc-rewrites|jdbc-simple|hibernate|catalog CONFIG
  */
 public final class Main {
     /** What came back: rows and the OIDs of their types, or a count. */
@@ -56,6 +56,10 @@ public final class Main {
     public static void main(String[] arguments) throws Exception {
         JsonObject config = new Gson().fromJson(new FileReader(arguments[1]), JsonObject.class);
         String url = "jdbc:postgresql://127.0.0.1:" + config.get("tcp").getAsInt() + "/postgres?user=postgres";
+        if (arguments[0].equals("catalog")) {
+            System.out.println(new Gson().toJson(WithJdbc.catalog(url, "person")));
+            return;
+        }
         try (Driver driver = arguments[0].equals("hibernate") ? new WithHibernate(url) : new WithJdbc(url, arguments[0])) {
             for (JsonElement scenario : config.getAsJsonArray("scenarios")) {
                 String name = scenario.getAsJsonObject().get("name").getAsString();

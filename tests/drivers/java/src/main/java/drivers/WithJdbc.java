@@ -39,6 +39,18 @@ final class WithJdbc implements Main.Driver {
         });
     }
 
+    /** The types of a table's columns, as DatabaseMetaData has them. */
+    static Map<String, String> catalog(String url, String table) throws SQLException {
+        Map<String, String> types = new HashMap<>();
+        try (Connection connection = DriverManager.getConnection(url);
+            ResultSet columns = connection.getMetaData().getColumns(null, null, table, null)) {
+            while (columns.next()) {
+                types.put(columns.getString("COLUMN_NAME"), columns.getString("TYPE_NAME"));
+            }
+        }
+        return types;
+    }
+
     @Override
     public void close() throws SQLException {
         connection.close();
