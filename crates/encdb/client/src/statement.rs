@@ -94,6 +94,16 @@ impl<'s> Statement<'s> {
         self.tokens.is_empty()
     }
 
+    /// Whether it has a name that the server may read as another one: what it folds and where it
+    /// cuts depends on its encoding.
+    pub fn has_doubtful_name(&self) -> bool {
+        self.tokens().any(|token| match token {
+            Token::Word(word) if word.chars().any(|c| !c.is_ascii() && c.is_uppercase()) => true,
+            Token::Word(word) | Token::Quoted(word) => !word.is_ascii() && word.len() > MAX_NAME,
+            _ => false,
+        })
+    }
+
     /// Whether this name occurs in it.
     pub fn names(&self, name: &str) -> bool {
         self.tokens().any(|token| is_name(token, name))
@@ -237,6 +247,17 @@ impl<'s> Scanner<'s> {
         Some((start, token))
     }
 
+    /// Skips space and comments that end with their line.
+    fn lines(&mut self) {
+        loop {
+            self.skip(|c| matches!(c, ' ' | '\t' | '\n' | '\r' | '\x0b' | '\x0c'));
+            if !self.rest().starts_with("--") {
+                return;
+            }
+            self.skip(|c| !matches!(c, '\n' | '\r'));
+        }
+    }
+
     /// Skips space and comments, which nest. Returns whether there was any.
     fn space(&mut self) -> bool {
         let start = self.at;
@@ -286,9 +307,18 @@ impl<'s> Scanner<'s> {
         false
     }
 
+    /// Reads a string. One that goes on behind a new line keeps its escapes.
     fn text(&mut self, escapes: bool) -> Token<'s> {
-        self.quoted('\'', escapes);
-        Token::Text
+        loop {
+            let ends = self.quoted('\'', escapes);
+            let end = self.at;
+            self.lines();
+            let goes_on = self.text[end..self.at].contains(['\n', '\r']) && ends;
+            if !goes_on || self.peek() != Some('\'') {
+                self.at = end;
+                return Token::Text;
+            }
+        }
     }
 
     fn name(&mut self, escapes: bool) -> Token<'s> {
@@ -323,11 +353,16 @@ impl<'s> Scanner<'s> {
     /// Reads a number, with a sign in its exponent and whatever letters follow: `1e-5`, `0x1F`,
     /// `1_000`.
     fn number(&mut self) -> Token<'s> {
+        let start = self.at;
         loop {
             self.skip(|c| is_part(c) || c == '.');
             let exponent = self.text[..self.at].ends_with(['e', 'E']);
             let sign = self.peek().is_some_and(|c| matches!(c, '+' | '-'));
-            if !exponent || !sign {
+            // Where every digit may be a letter, there is no exponent.
+            let is_decimal = self.text[start..self.at].bytes().all(|digit| {
+                matches!(digit, b'0'..=b'9' | b'.' | b'_' | b'e' | b'E' | b'+' | b'-')
+            });
+            if !exponent || !sign || !is_decimal {
                 return Token::Number;
             }
             self.at += 1;
@@ -397,6 +432,45 @@ mod tests {
         }
         for text in ["1", "1.5", ".5", "1e-5", "1E+5", "0x1F", "1_000", "1."] {
             assert_eq!(tokens(text), [Token::Number], "{text}");
+        }
+    }
+
+    #[test]
+    fn a_string_goes_on_behind_a_new_line() {
+        for text in [
+            "E'a'\n'b\\'c'",
+            "E'a' \t\r 'b\\' FROM person'",
+            "'a'\n  'b'\n'c'",
+            "E'a' -- it's\n'b\\''",
+        ] {
+            assert_eq!(tokens(text), [Token::Text], "{text}");
+        }
+        assert_eq!(tokens("'a' 'b'"), [Token::Text, Token::Text]);
+        assert_eq!(tokens("E'a'\n"), [Token::Text]);
+        assert_eq!(tokens("E'a' /* \n */ 'b'").len(), 2);
+        let shown = "SELECT E'a'\n'b\\'', 1 FROM person WHERE name = 'c'";
+        assert!(Statement::new(shown).names("person"));
+    }
+
+    #[test]
+    fn hexadecimal_numbers_have_no_exponent() {
+        assert!(Statement::new("SELECT 0x1e-store(1)").names("store"));
+        assert!(Statement::new("SELECT 0X1E+store(1)").names("store"));
+        assert_eq!(tokens("1_0e-5"), [Token::Number]);
+        assert_eq!(tokens(".5E+3"), [Token::Number]);
+    }
+
+    #[test]
+    fn names_that_depend_on_the_encoding_are_doubtful() {
+        let doubtful = |text| Statement::new(text).has_doubtful_name();
+        let long = "\u{e9}".repeat(40);
+        let long = format!("SELECT \"{long}\"");
+        assert!(doubtful("SELECT 1 FROM K\u{c4}UFER") && doubtful(&long));
+        for text in [
+            "SELECT \"K\u{c4}UFER\", k\u{e4}ufer, '\u{c4}'",
+            &"a".repeat(70),
+        ] {
+            assert!(!doubtful(text), "{text}");
         }
     }
 
