@@ -50,8 +50,8 @@ pub use pgseal_cell::grant::{
 pub use pgseal_cell::{DataKeyId, PublicKey, Type};
 pub use pgseal_value::Value;
 pub use session::{
-    encrypted_columns, encrypted_names, grants_of, revoke, shown_columns, Evidence, KeyStore,
-    Prepared, Row, Session, SessionOptions,
+    encrypted_columns, encrypted_names, encrypted_types, grants_of, revoke, shown_columns,
+    Evidence, KeyStore, Prepared, Row, Session, SessionOptions,
 };
 pub use statement::Statement;
 pub use tokio_postgres;

@@ -23,7 +23,7 @@ use crate::grants::{self, Papers, Wanted};
 use crate::list::{ColumnName, OwnersList};
 use crate::statement::Statement as Read;
 use crate::{Argument, ClientError, Identity, KeyRing, NewKey, Policy, Resolver};
-pub use catalog::{encrypted_columns, encrypted_names, shown_columns};
+pub use catalog::{encrypted_columns, encrypted_names, encrypted_types, shown_columns};
 pub use prepared::Prepared;
 use prepared::{as_sql, Target};
 pub use row::Row;

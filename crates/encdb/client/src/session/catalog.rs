@@ -71,9 +71,9 @@ pub async fn encrypted_columns(client: &Client) -> Result<Vec<ShownColumn>, Clie
     rows.iter().map(shown).collect()
 }
 
-/// Returns the bare names of all that the server says holds something encrypted: tables, views and
-/// types, within composites, arrays, domains and ranges too, and functions that take such values.
-pub async fn encrypted_names(client: &Client) -> Result<Vec<String>, ClientError> {
+/// Returns the OIDs of all types that the server says hold something encrypted: encdb's own, arrays
+/// and domains of them, and composites and ranges with them in it, however deep.
+pub async fn encrypted_types(client: &Client) -> Result<Vec<u32>, ClientError> {
     let sql = "WITH RECURSIVE part(of, whole) AS ( \
             SELECT typbasetype, oid FROM pg_catalog.pg_type WHERE typtype = 'd' \
             UNION ALL SELECT typelem, oid FROM pg_catalog.pg_type \
@@ -83,19 +83,30 @@ pub async fn encrypted_names(client: &Client) -> Result<Vec<String>, ClientError
                 WHERE a.attnum > 0 AND NOT a.attisdropped AND r.reltype <> 0 \
             UNION ALL SELECT rngsubtype, rngtypid FROM pg_catalog.pg_range \
             UNION ALL SELECT rngsubtype, rngmultitypid FROM pg_catalog.pg_range), \
-        own AS (SELECT oid, typarray FROM pg_catalog.pg_type \
-            WHERE typname = ANY($1::pg_catalog.text[])), \
-        enc(type) AS (SELECT oid FROM own \
+        enc(type) AS (SELECT oid FROM pg_catalog.pg_type \
+                WHERE typname = ANY($1::pg_catalog.text[]) \
             UNION SELECT part.whole FROM enc JOIN part ON part.of = enc.type) \
-        SELECT t.typname::pg_catalog.text FROM enc JOIN pg_catalog.pg_type t ON t.oid = enc.type \
-        WHERE NOT EXISTS (SELECT FROM own WHERE t.oid IN (own.oid, own.typarray)) \
+        SELECT type FROM enc";
+    let rows = client.query(sql, &[&own_types()]).await?;
+    rows.iter().map(|row| Ok(row.try_get(0)?)).collect()
+}
+
+/// Returns the bare names of all that the server says holds something encrypted: tables, views and
+/// types, and functions that take or give such values.
+pub async fn encrypted_names(client: &Client) -> Result<Vec<String>, ClientError> {
+    let types = encrypted_types(client).await?;
+    let sql = "WITH own AS (SELECT oid, typarray FROM pg_catalog.pg_type \
+            WHERE typname = ANY($1::pg_catalog.text[])) \
+        SELECT t.typname::pg_catalog.text FROM pg_catalog.pg_type t WHERE t.oid = ANY($2) \
+            AND NOT EXISTS (SELECT FROM own WHERE t.oid IN (own.oid, own.typarray)) \
         UNION SELECT p.proname::pg_catalog.text FROM pg_catalog.pg_proc p \
-        WHERE EXISTS (SELECT FROM enc WHERE enc.type = ANY(p.proargtypes)) \
+        WHERE (p.prorettype = ANY($2) OR p.proargtypes::pg_catalog.oid[] && $2 \
+                OR coalesce(p.proallargtypes && $2, false)) \
             AND NOT EXISTS (SELECT FROM pg_catalog.pg_depend d \
                 JOIN pg_catalog.pg_extension e ON e.oid = d.refobjid AND e.extname = 'encdb' \
                 WHERE d.classid = 'pg_catalog.pg_proc'::pg_catalog.regclass \
                     AND d.objid = p.oid AND d.deptype = 'e')";
-    let rows = client.query(sql, &[&own_types()]).await?;
+    let rows = client.query(sql, &[&own_types(), &types]).await?;
     rows.iter().map(|row| Ok(row.try_get(0)?)).collect()
 }
 
