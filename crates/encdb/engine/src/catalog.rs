@@ -82,6 +82,12 @@ impl Cells {
     }
 }
 
+/// Whether a name is as those of encdb's types, of arrays of them and of their functions are.
+fn is_own(name: &str) -> bool {
+    let name = name.strip_prefix('_').unwrap_or(name);
+    name.starts_with("enc_") || matches!(name, "det_type" | "rnd_type")
+}
+
 /// A table with encrypted columns.
 #[derive(Clone, Debug)]
 struct Table {
@@ -105,6 +111,38 @@ pub struct Definition {
     pub table: String,
     /// Its encrypted columns
     pub columns: HashMap<String, Cells>,
+    /// What else it changes
+    pub reach: Reach,
+}
+
+impl Definition {
+    /// Returns what changes something else than one table.
+    pub(crate) fn of_all(reach: Reach) -> Self {
+        Self {
+            schema: String::new(),
+            table: String::new(),
+            columns: HashMap::new(),
+            reach,
+        }
+    }
+}
+
+/// What a definition changes beside its table.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Reach {
+    /// Nothing
+    #[default]
+    Itself,
+    /// Its columns are those of the tables that inherit from it, too.
+    Children,
+    /// It inherits from the table of this name.
+    Child(String),
+    /// It is the table that had this name.
+    Renamed(String),
+    /// Nobody knows which table inherits from which.
+    Inherited,
+    /// A schema has another name.
+    Schemas,
 }
 
 /// The columns, functions and types of one database that are encrypted.
@@ -118,6 +156,14 @@ pub struct Catalog {
     default_key: Arc<str>,
     /// The number of definitions that statements have added
     definitions: u64,
+    /// The schemas and names of the tables that inherit from those of a name
+    children: HashMap<String, Vec<(String, String)>>,
+    /// Whether statements have changed which tables inherit, in a way that is not known
+    some_inherit: bool,
+    /// Columns of tables that are not known: each table may have them.
+    anywhere: Columns,
+    /// Whether schemas have other names now
+    ignores_schemas: bool,
 }
 
 impl Catalog {
@@ -131,6 +177,10 @@ impl Catalog {
             mixed: HashSet::new(),
             default_key: default_key.into(),
             definitions: 0,
+            children: HashMap::new(),
+            some_inherit: false,
+            anywhere: Columns::new(),
+            ignores_schemas: false,
         }
     }
 
@@ -146,7 +196,36 @@ impl Catalog {
 
     /// Whether nothing is encrypted.
     pub(crate) fn is_empty(&self) -> bool {
-        self.tables.is_empty() && self.functions.is_empty()
+        self.tables.is_empty() && self.functions.is_empty() && self.types.is_empty()
+    }
+
+    /// Adds a table that inherits from those of another name.
+    pub fn add_child(&mut self, parent: &str, schema: &str, table: &str) {
+        let child = (schema.to_owned(), table.to_owned());
+        let children = self.children.entry(parent.to_owned()).or_default();
+        if !children.contains(&child) {
+            children.push(child);
+        }
+    }
+
+    /// Whether some tables are known to inherit from others.
+    pub(crate) fn has_children(&self) -> bool {
+        !self.children.is_empty()
+    }
+
+    /// Returns the tables that inherit from those of this name, directly or not.
+    fn descendants(&self, table: &str) -> Vec<(String, String)> {
+        let mut found: Vec<(String, String)> = Vec::new();
+        let mut names = vec![table.to_owned()];
+        while let Some(name) = names.pop() {
+            for child in self.children.get(&name).into_iter().flatten() {
+                if !found.contains(child) {
+                    names.push(child.1.clone());
+                    found.push(child.clone());
+                }
+            }
+        }
+        found
     }
 
     /// Adds a column that the server calls encrypted.
@@ -176,10 +255,50 @@ impl Catalog {
 
     /// Adds what a statement defines.
     pub(crate) fn define(&mut self, definition: Definition) {
+        match &definition.reach {
+            Reach::Inherited => {
+                self.some_inherit = true;
+                return;
+            }
+            Reach::Child(parent) => {
+                self.add_child(parent, &definition.schema, &definition.table);
+            }
+            Reach::Renamed(old) => self.rename(old, &definition),
+            Reach::Children => {
+                for (schema, table) in self.descendants(&definition.table) {
+                    self.add_columns(&schema, &table, definition.columns.clone());
+                }
+                if self.some_inherit {
+                    self.anywhere.extend(definition.columns.clone());
+                }
+            }
+            Reach::Schemas => self.ignores_schemas = true,
+            Reach::Itself => {}
+        }
         self.definitions += 1;
-        let table = self.table_mut(&definition.schema, &definition.table);
-        table.columns.extend(definition.columns);
+        if !definition.columns.is_empty() {
+            self.add_columns(&definition.schema, &definition.table, definition.columns);
+        }
+    }
+
+    fn add_columns(&mut self, schema: &str, table: &str, columns: Columns) {
+        let table = self.table_mut(schema, table);
+        table.columns.extend(columns);
         table.order = None;
+    }
+
+    /// Notes that a table has another name, as a parent and as a child.
+    fn rename(&mut self, old: &str, new: &Definition) {
+        let children = self.children.get(old).cloned().unwrap_or_default();
+        let is_child = |of: &Vec<(String, String)>| of.iter().any(|(_, table)| table == old);
+        let parents = self.children.iter().filter(|(_, of)| is_child(of));
+        let parents: Vec<String> = parents.map(|(parent, _)| parent.clone()).collect();
+        for (schema, table) in children {
+            self.add_child(&new.table, &schema, &table);
+        }
+        for parent in parents {
+            self.add_child(&parent, &new.schema, &new.table);
+        }
     }
 
     fn table_mut(&mut self, schema: &str, table: &str) -> &mut Table {
@@ -236,9 +355,9 @@ impl Catalog {
     /// schemas are one: which of them the server finds is the server's word. A table that was
     /// defined without a schema is one of any.
     pub(crate) fn table(&self, schema: &str, table: &str) -> Option<Columns> {
-        let found = self.tables.get(table)?;
-        let is_it =
-            |known: &&Table| schema.is_empty() || known.schema.is_empty() || known.schema == schema;
+        let found = self.tables.get(table).map_or(&[][..], Vec::as_slice);
+        let any = schema.is_empty() || self.ignores_schemas;
+        let is_it = |known: &&Table| any || known.schema.is_empty() || known.schema == schema;
         let mut all: Vec<&Table> = found.iter().filter(is_it).collect();
         if all.is_empty() {
             // The schema may be a new name of one that is known.
@@ -246,7 +365,7 @@ impl Catalog {
         }
         let shown = all.iter().flat_map(|table| &table.columns);
         let listed = all.iter().flat_map(|table| &table.listed);
-        let columns = shown.chain(listed);
+        let columns = self.anywhere.iter().chain(shown).chain(listed);
         let columns: Columns = columns
             .map(|(name, cells)| (name.clone(), cells.clone()))
             .collect();
@@ -270,10 +389,16 @@ impl Catalog {
         self.mixed.contains(element) || self.tables.contains_key(element)
     }
 
+    /// Whether this is the name of a type or function with cells in it, encdb's or another.
+    pub(crate) fn is_encrypted_name(&self, name: &str) -> bool {
+        is_own(name) || self.is_mixed(name)
+    }
+
     /// Whether a statement has a name that is encrypted: a table, a function or a type. One that
     /// has none is none of the engine's business.
     pub fn concerns(&self, statement: &Statement<'_>) -> bool {
-        statement.encrypted_type().is_some()
+        !self.anywhere.is_empty()
+            || statement.encrypted_type().is_some()
             || self.tables.keys().any(|name| statement.names(name))
             || self.functions.keys().any(|name| statement.names(name))
             || self.mixed.iter().any(|name| statement.names(name))

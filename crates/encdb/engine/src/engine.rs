@@ -192,11 +192,15 @@ impl Engine {
         self.to_server.extend_from_slice(packet);
         let mut driver = Frames::default();
         driver.add(rest);
+        let mut settings = Settings::default();
+        for (name, value) in &start.settings {
+            settings.start(name, value);
+        }
         self.state = State::Login(Box::new(Login {
             owner,
             driver,
             server: Frames::default(),
-            settings: Settings::default(),
+            settings,
             binds: false,
             ready: Vec::new(),
         }));

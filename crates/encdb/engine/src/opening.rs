@@ -11,8 +11,8 @@ use std::task::{Context, Poll, Waker};
 
 use pgseal_client::tokio_postgres::{Client, Config, NoTls};
 use pgseal_client::{
-    encrypted_columns, encrypted_names, ClientError, ColumnName, Identity, OwnersList, Policy,
-    Resolver, Session, SessionOptions,
+    encrypted_columns, encrypted_names, encrypted_types, ClientError, ColumnName, Identity,
+    OwnersList, Policy, Resolver, Session, SessionOptions,
 };
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
 
@@ -274,6 +274,7 @@ async fn catalog(session: &Session, keyname: &str) -> Result<Catalog, ClientErro
     add_types(&mut catalog, session).await?;
     add_mixed_columns(&mut catalog, session).await?;
     add_orders(&mut catalog, session).await?;
+    add_children(&mut catalog, session).await?;
     add_functions(&mut catalog, session).await?;
     Ok(catalog)
 }
@@ -304,26 +305,16 @@ async fn add_types(catalog: &mut Catalog, session: &Session) -> Result<(), Clien
 
 /// Adds columns of composites and ranges that have cells in them.
 async fn add_mixed_columns(catalog: &mut Catalog, session: &Session) -> Result<(), ClientError> {
-    let sql = "WITH RECURSIVE part(of, whole) AS ( \
-            SELECT typbasetype, oid FROM pg_catalog.pg_type WHERE typtype = 'd' \
-            UNION ALL SELECT typelem, oid FROM pg_catalog.pg_type \
-                WHERE typcategory = 'A' AND typelem <> 0 \
-            UNION ALL SELECT a.atttypid, r.reltype FROM pg_catalog.pg_attribute a \
-                JOIN pg_catalog.pg_class r ON r.oid = a.attrelid \
-                WHERE a.attnum > 0 AND NOT a.attisdropped AND r.reltype <> 0 \
-            UNION ALL SELECT rngsubtype, rngtypid FROM pg_catalog.pg_range \
-            UNION ALL SELECT rngsubtype, rngmultitypid FROM pg_catalog.pg_range), \
-        enc(type) AS (SELECT pg_catalog.unnest($1::pg_catalog.oid[]) \
-            UNION SELECT part.whole FROM enc JOIN part ON part.of = enc.type) \
-        SELECT n.nspname::pg_catalog.text, r.relname::pg_catalog.text, \
+    let sql = "SELECT n.nspname::pg_catalog.text, r.relname::pg_catalog.text, \
             a.attname::pg_catalog.text \
-        FROM enc JOIN pg_catalog.pg_attribute a ON a.atttypid = enc.type \
-        JOIN pg_catalog.pg_class r ON r.oid = a.attrelid \
+        FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_class r ON r.oid = a.attrelid \
             AND r.relkind IN ('r', 'p', 'v', 'm', 'f') \
         JOIN pg_catalog.pg_namespace n ON n.oid = r.relnamespace \
-        WHERE a.attnum > 0 AND NOT a.attisdropped AND a.atttypid <> ALL ($1)";
+        WHERE a.attnum > 0 AND NOT a.attisdropped AND a.atttypid = ANY($1) \
+            AND a.atttypid <> ALL ($2)";
+    let encrypted = encrypted_types(session.client()).await?;
     let types: Vec<u32> = catalog.type_oids().collect();
-    for row in session.client().query(sql, &[&types]).await? {
+    for row in session.client().query(sql, &[&encrypted, &types]).await? {
         let name = ColumnName {
             schema: row.try_get(0)?,
             table: row.try_get(1)?,
@@ -353,17 +344,23 @@ async fn add_orders(catalog: &mut Catalog, session: &Session) -> Result<(), Clie
     Ok(())
 }
 
-/// Adds functions and procedures, other than encdb's own, that take encrypted arguments, and names
-/// those that give something encrypted.
+/// Adds which tables inherit from which, partitions too: a new column of one is theirs.
+async fn add_children(catalog: &mut Catalog, session: &Session) -> Result<(), ClientError> {
+    let sql = "SELECT p.relname::pg_catalog.text, n.nspname::pg_catalog.text, \
+            c.relname::pg_catalog.text FROM pg_catalog.pg_inherits i \
+        JOIN pg_catalog.pg_class p ON p.oid = i.inhparent \
+        JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid AND c.relkind IN ('r', 'p', 'f') \
+        JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace";
+    for row in session.client().query(sql, &[]).await? {
+        catalog.add_child(row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+    }
+    Ok(())
+}
+
+/// Adds functions and procedures, other than encdb's own, that take encrypted arguments.
 async fn add_functions(catalog: &mut Catalog, session: &Session) -> Result<(), ClientError> {
-    let sql = "SELECT p.proname::pg_catalog.text, p.proargtypes::pg_catalog.oid[], \
-            given.it FROM pg_catalog.pg_proc p, \
-        LATERAL (SELECT coalesce(p.proallargtypes && $1, false) OR p.prorettype = ANY($1) \
-            OR EXISTS (SELECT FROM pg_catalog.pg_class r \
-                JOIN pg_catalog.pg_attribute a ON a.attrelid = r.oid \
-                WHERE r.reltype = p.prorettype AND r.reltype <> 0 \
-                    AND a.atttypid = ANY($1))) given(it) \
-        WHERE (p.proargtypes::pg_catalog.oid[] && $1 OR given.it) \
+    let sql = "SELECT p.proname::pg_catalog.text, p.proargtypes::pg_catalog.oid[] \
+        FROM pg_catalog.pg_proc p WHERE p.proargtypes::pg_catalog.oid[] && $1 \
             AND NOT EXISTS (SELECT FROM pg_catalog.pg_depend d \
                 JOIN pg_catalog.pg_extension e ON e.oid = d.refobjid AND e.extname = 'encdb' \
                 WHERE d.classid = 'pg_catalog.pg_proc'::pg_catalog.regclass \
@@ -371,17 +368,9 @@ async fn add_functions(catalog: &mut Catalog, session: &Session) -> Result<(), C
     let types: Vec<u32> = catalog.type_oids().collect();
     for row in session.client().query(sql, &[&types]).await? {
         let (name, types): (&str, Vec<u32>) = (row.try_get(0)?, row.try_get(1)?);
-        let gives: bool = row.try_get(2)?;
-        let arguments: Vec<_> = types
-            .iter()
-            .map(|oid| catalog.type_of(*oid).cloned())
-            .collect();
-        if gives {
-            catalog.add_mixed(name);
-        }
-        if arguments.iter().any(Option::is_some) {
-            catalog.add_function(name, arguments);
-        }
+        let arguments = types.iter().map(|oid| catalog.type_of(*oid).cloned());
+        let arguments = arguments.collect();
+        catalog.add_function(name, arguments);
     }
     Ok(())
 }

@@ -19,6 +19,13 @@ pub enum Refusal {
          encrypted column: cast it to its type, such as $1::enc_text; nothing was sent"
     )]
     Undecided(&'static str),
+    /// A literal or parameter that meets no column, beside one that is sealed
+    #[error(
+        "a literal or a parameter meets no column, and may be the value that is encrypted \
+         elsewhere in the statement: leave a condition out that compares it with nothing of a \
+         table, or write $1 IS NULL; nothing was sent"
+    )]
+    Loose,
     /// A body of code, which is a literal to the parser.
     #[error(
         "nothing tells what {0} does with the literals in it, and the database has encrypted \
@@ -35,6 +42,12 @@ pub enum Refusal {
     /// own sentence, and prepare the statement again.
     #[error("cached plan must not change result type")]
     Stale,
+    /// A table that is made of a query, with an encrypted column whose name nobody knows
+    #[error(
+        "an encrypted column of the query has no certain name in the table that is made of it: \
+         name it with AS; nothing was sent"
+    )]
+    Nameless,
     /// A parameter that is plain in one use and encrypted in another.
     #[error(
         "parameter ${0} is for an encrypted column and for something else: write two parameters; \
@@ -107,7 +120,8 @@ impl Refusal {
     pub fn sqlstate(&self) -> &'static str {
         match self {
             Self::Expression | Self::Undecided(_) | Self::NoColumns(..) | Self::Cast(_) => "0A000",
-            Self::Stale | Self::CopyFile | Self::Code(_) | Self::Strings => "0A000",
+            Self::CopyFile | Self::Code(_) | Self::Strings | Self::Nameless => "0A000",
+            Self::Stale | Self::Loose => "0A000",
             Self::Copied(_) => "22P04",
             Self::Row(_, refusal) => refusal.sqlstate(),
             Self::Encoding => "22021",

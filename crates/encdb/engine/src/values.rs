@@ -5,7 +5,7 @@ use pgseal_value::Value;
 
 use crate::catalog::Cells;
 use crate::refusal::Refusal;
-use crate::sql::{converted, hexadecimal, value_of_text, Cast};
+use crate::sql::{converted, hexadecimal, value_of_text, Cast, Parameter};
 
 /// The formats of the protocol.
 pub(crate) const TEXT: u16 = 0;
@@ -87,6 +87,23 @@ pub(crate) struct Given<'m> {
     pub(crate) format: u16,
     /// The type that the driver declared; 0 none
     pub(crate) oid: u32,
+}
+
+/// Whether a parameter that meets nothing is the value of one that is sealed. Values that are short
+/// of a meaning are not compared: nothing, and the numbers 0 and 1.
+pub(crate) fn are_loose(values: &[Option<&[u8]>], parameters: &[Parameter]) -> bool {
+    let of = |wanted: fn(&Parameter) -> bool| {
+        let all = values.iter().zip(parameters);
+        all.filter_map(move |(value, parameter)| value.filter(|_| wanted(parameter)))
+    };
+    let is_short = |value: &[u8]| match value.split_last() {
+        Some((last, rest)) => {
+            matches!(last, 0 | 1 | b'0' | b'1') && rest.iter().all(|byte| *byte == 0)
+        }
+        None => true,
+    };
+    let mut loose = of(|it| matches!(it, Parameter::Loose)).filter(|value| !is_short(value));
+    loose.any(|value| of(|it| matches!(it, Parameter::Cells(..))).any(|sealed| sealed == value))
 }
 
 /// Returns the cell, or the array of cells, of a parameter, in binary. `by` is the statement's own

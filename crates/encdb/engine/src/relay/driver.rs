@@ -67,13 +67,11 @@ impl Relay {
     fn analyzed(&self, text: &[u8]) -> Result<Analysis, Refusal> {
         if !self.catalog.is_empty() {
             self.settings.check(text)?;
+            std::str::from_utf8(text).map_err(|_| Refusal::Encoding)?;
         }
         let seal = Sealing(&*self.keys);
         let lossy = String::from_utf8_lossy(text);
         let analysis = analyze(&lossy, &self.catalog, self.statements.prepared(), &seal)?;
-        if analysis.concerns {
-            std::str::from_utf8(text).map_err(|_| Refusal::Encoding)?;
-        }
         if analysis.copies.iter().any(|it| it.plan.is_some()) {
             self.settings.check_rows()?;
         }
@@ -94,6 +92,7 @@ impl Relay {
 
     fn query(&mut self, message: Vec<u8>) -> Result<(), RelayError> {
         let text = Reader::new(&message).string()?;
+        self.settings.doubt(text);
         let mut statement = Statement {
             deallocates: deallocated(text),
             number: self.statements.next_number(),
@@ -129,6 +128,7 @@ impl Relay {
 
     fn parse(&mut self, message: Vec<u8>) -> Result<(), RelayError> {
         let parse = Parse::read(&message)?;
+        self.settings.doubt(parse.text);
         let mut analysis = match self.analyzed(parse.text) {
             Ok(analysis) => analysis,
             Err(refusal) => return self.refuse_in_pipeline(&refusal),
@@ -219,6 +219,9 @@ impl Relay {
             let expected = parameters.len();
             return Err(Refusal::Parameters { expected, given });
         }
+        if values::are_loose(&bind.values, parameters) {
+            return Err(Refusal::Loose);
+        }
         let mut sealed = Vec::with_capacity(given);
         for (at, value) in bind.values.iter().enumerate() {
             sealed.push(match (value, parameters.get(at)) {
@@ -232,6 +235,8 @@ impl Relay {
                     let cell = values::sealed(&given, cells, *by, element, &*self.keys)?;
                     (BINARY, Some(cell))
                 }
+                // The server learns whether it is null.
+                (value, Some(Parameter::OnlyNull(_))) => (BINARY, value.map(|_| vec![1])),
                 (value, _) => (bind.format(at), value.map(<[u8]>::to_vec)),
             });
         }

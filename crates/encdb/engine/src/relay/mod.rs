@@ -10,17 +10,18 @@ mod copying;
 mod driver;
 mod replay;
 mod server;
+mod settings;
 mod statements;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use crate::catalog::{Catalog, Cells};
-use crate::refusal::Refusal;
 use crate::values::Keys;
 use crate::wire::{FrameError, Frames, MessageError};
 use copying::Copies;
 use replay::Replay;
+pub(crate) use settings::Settings;
 use statements::{Named, Statement, Statements};
 
 /// The bytes of a driver's rows that wait.
@@ -108,50 +109,6 @@ pub struct Relay {
     drops_driver: bool,
     /// Answers are dropped up to `ReadyForQuery`: the driver got an error in their place.
     drops_server: bool,
-}
-
-/// Settings of the server on which the reading of statements depends, as it reports them.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Settings {
-    is_utf8: bool,
-    standard_strings: bool,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            is_utf8: true,
-            standard_strings: true,
-        }
-    }
-}
-
-impl Settings {
-    /// Notes a setting.
-    pub(crate) fn set(&mut self, name: &[u8], value: &[u8]) {
-        match name {
-            b"client_encoding" => self.is_utf8 = value.eq_ignore_ascii_case(b"UTF8"),
-            b"standard_conforming_strings" => self.standard_strings = value == b"on",
-            _ => {}
-        }
-    }
-
-    /// Refuses to read a text that means something else under these settings.
-    fn check(self, text: &[u8]) -> Result<(), Refusal> {
-        match (self.is_utf8, self.standard_strings) {
-            (false, _) if !text.is_ascii() => Err(Refusal::Encoding),
-            (_, false) if text.contains(&b'\\') => Err(Refusal::Strings),
-            _ => Ok(()),
-        }
-    }
-
-    /// Refuses rows in an encoding in whose characters a byte of ASCII may be a part.
-    fn check_rows(self) -> Result<(), Refusal> {
-        match self.is_utf8 {
-            true => Ok(()),
-            false => Err(Refusal::Encoding),
-        }
-    }
 }
 
 impl Relay {

@@ -2,9 +2,12 @@
 
 use std::sync::Arc;
 
+use pgseal_client::Type;
+
 use super::{Columns, Expected, Portal, Relay, RelayError, Statement};
+use crate::catalog::Cells;
 use crate::refusal::Refusal;
-use crate::sql::Parameter;
+use crate::sql::{Cast, Parameter};
 use crate::values::{self, plain_oid, Keys};
 use crate::wire::{self, Frame, Reader, Writer};
 
@@ -238,6 +241,10 @@ impl Relay {
             let known = match (declared, of.parameters.get(at)) {
                 (Some(declared), _) => Some(declared),
                 (None, Some(Parameter::Cells(cells, Some(by)))) => values::oid_of_cast(*by, cells),
+                (None, Some(Parameter::OnlyNull(by))) => {
+                    let ty = by.map_or(Type::Text, Cast::ty);
+                    plain_oid(&Cells::mixed(self.catalog.default_key()).of(ty))
+                }
                 _ => self.catalog.type_of(*oid).and_then(plain_oid),
             };
             known.unwrap_or(*oid)

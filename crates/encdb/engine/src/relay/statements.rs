@@ -12,6 +12,9 @@ use crate::catalog::Catalog;
 use crate::copy::CopyRows;
 use crate::sql::{Parameter, PreparedByName};
 
+/// The OID of `bool`, the type of a parameter of which the server learns only whether it is null
+const BOOL: u32 = 16;
+
 /// A statement that the server was given.
 #[derive(Debug, Default)]
 pub(super) struct Statement {
@@ -37,16 +40,17 @@ pub(super) struct Statement {
 }
 
 impl Statement {
-    /// Whether a parameter of it is sealed.
+    /// Whether a parameter of it is sealed, or not sent.
     pub(super) fn is_encrypted(&self) -> bool {
         let mut all = self.parameters.iter();
-        all.any(|parameter| matches!(parameter, Parameter::Cells(..)))
+        all.any(|parameter| matches!(parameter, Parameter::Cells(..) | Parameter::OnlyNull(_)))
     }
 
     /// Returns the types of parameters as the server is told them: cells have encdb's.
     pub(super) fn declared_to_server(&self, catalog: &Catalog) -> Vec<u32> {
         let of = |at: usize| match self.parameters.get(at) {
             Some(Parameter::Cells(cells, _)) => catalog.oid_of(cells),
+            Some(Parameter::OnlyNull(_)) => BOOL,
             _ => self.declared.get(at).copied().unwrap_or_default(),
         };
         let count = self.declared.len().max(self.parameters.len());

@@ -7,6 +7,7 @@ mod replay;
 use proptest::prelude::*;
 
 use super::*;
+use crate::refusal::Refusal;
 use crate::sql::hexadecimal;
 use crate::wire::Writer;
 use pgseal_client::Type;
@@ -266,6 +267,55 @@ fn a_refusal_comes_in_its_turn_and_ends_at_sync() {
 
 fn is_in_clear(sent: &[u8]) -> bool {
     sent.windows(3).any(|it| it == b"xyz")
+}
+
+/// Returns a `Bind` of these values, in text.
+fn bind_all(values: &[Option<&[u8]>]) -> Vec<u8> {
+    let mut writer = Writer::new(b'B');
+    let count = u16::try_from(values.len()).expect("it is short");
+    writer.bytes(b"\0s\0").int16(0).int16(count);
+    for value in values {
+        writer.value(*value).expect("it is short");
+    }
+    writer.int16(0);
+    writer.end().expect("it is short")
+}
+
+#[test]
+fn of_a_parameter_that_is_asked_for_null_the_server_learns_that_alone() {
+    let mut relay = relay();
+    let text = b"SELECT 1 FROM t WHERE ($1::text IS NULL OR c = $2)\0";
+    let types = [0, 2, 0, 0, 4, 19, 0, 0, 4, 19]; // varchar
+    let sent = to_server(&mut relay, &[message(b'P', &[b"s\0", text, &types])]);
+    let sent = String::from_utf8_lossy(&sent).into_owned();
+    assert!(
+        sent.contains("$1 IS NULL OR c = $2\0\0\u{2}\0\0\0\u{10}"),
+        "{sent:?}"
+    );
+    let sent = to_server(&mut relay, &[bind_all(&[Some(b"xyzzy"), Some(b"xyzzy")])]);
+    assert!(!sent.windows(5).any(|part| part == b"xyzzy"), "{sent:?}");
+    assert!(
+        sent.windows(7).any(|part| part == [0, 2, 0, 0, 0, 1, 1]),
+        "{sent:?}"
+    );
+    let sent = to_server(&mut relay, &[bind_all(&[None, None])]);
+    assert!(
+        sent.windows(6)
+            .any(|part| part == [0, 2, 255, 255, 255, 255]),
+        "{sent:?}"
+    );
+}
+
+#[test]
+fn a_parameter_that_meets_nothing_is_not_one_that_is_sealed() {
+    for (value, is_sent) in [(&b"xyzzy"[..], false), (b"other", true)] {
+        let mut relay = relay();
+        let text = b"SELECT $1, c FROM t WHERE c = $2\0";
+        to_server(&mut relay, &[message(b'P', &[b"s\0", text, &[0, 0]])]);
+        let sent = to_server(&mut relay, &[bind_all(&[Some(value), Some(b"xyzzy")])]);
+        assert!(!sent.windows(5).any(|part| part == b"xyzzy"), "{sent:?}");
+        assert_eq!(tags(&sent), if is_sent { "B" } else { "P" });
+    }
 }
 
 #[test]

@@ -27,7 +27,7 @@ impl Rewriter<'_> {
         let name = name.map_or("", |it| last_name(&it.names));
         let met = match scope.catalog().is_mixed(name) {
             true => Met::Unknown,
-            false => Met::Plain,
+            false => Met::Nothing,
         };
         let Some(arg) = cast.arg.as_deref_mut() else {
             return Ok(());

@@ -7,8 +7,9 @@ use pg_query::protobuf::{
 use pg_query::NodeEnum;
 
 use super::expression::Met;
-use super::kind::star;
-use super::query::{add_changed, add_source, add_sources, output_of};
+use super::kind::{star, Star};
+use super::output::{add_versions, output_of};
+use super::query::MAX_COLUMNS;
 use super::scope::{last_name, Kind, Scope, Source};
 use super::Rewriter;
 use crate::catalog::Columns;
@@ -25,8 +26,11 @@ impl Rewriter<'_> {
         self.with(insert.with_clause.as_mut(), &mut queries)?;
         let mut scope = queries.inner();
         let relation = insert.relation.as_ref();
-        let columns = relation.map_or_else(Columns::new, |it| add_changed(&mut scope, it));
-        let wanted: Vec<_> = insert.cols.iter().map(|it| target(it, &columns)).collect();
+        let columns = relation.map_or_else(Columns::new, |it| scope.add_target(it));
+        let wanted: Vec<_> = match columns.is_empty() && insert.cols.is_empty() {
+            true => vec![Met::Plain; MAX_COLUMNS],
+            false => insert.cols.iter().map(|it| target(it, &columns)).collect(),
+        };
         if let Some(rows) = insert.select_stmt.as_deref_mut() {
             let names_none = insert.cols.is_empty() && !columns.is_empty();
             if self.rows_of(rows, &wanted, &queries)? && names_none {
@@ -38,7 +42,7 @@ impl Rewriter<'_> {
             scope.add("excluded", Source::of_table(&columns));
             self.conflict(conflict, &columns, &scope)?;
         }
-        self.returning(insert.returning_clause.as_mut(), &scope)
+        self.returning(insert.returning_clause.as_mut(), &columns, &mut scope)
     }
 
     /// Goes through the rows that are inserted. Returns whether a plain literal or parameter is in
@@ -56,8 +60,7 @@ impl Rewriter<'_> {
         }
         let given = output_of(rows, queries);
         let mut kinds = given.columns.iter().map(|(_, kind)| kind);
-        let is_open = |it: &Kind| matches!(it, Kind::Open | Kind::Derived);
-        let gives_open = kinds.any(is_open) || is_open(&given.rest);
+        let gives_open = kinds.any(Kind::is_open) || given.rest.is_open();
         let before = self.open();
         self.query(rows, wanted, queries)?;
         Ok(gives_open || self.open() > before)
@@ -114,15 +117,15 @@ impl Rewriter<'_> {
         update: &mut UpdateStmt,
         outer: &Scope<'_>,
     ) -> Result<(), Refusal> {
-        let mut scope = outer.inner();
-        self.with(update.with_clause.as_mut(), &mut scope)?;
+        let mut queries = outer.inner();
+        self.with(update.with_clause.as_mut(), &mut queries)?;
+        let mut scope = queries.inner();
         let relation = update.relation.as_ref();
-        let columns = relation.map_or_else(Columns::new, |it| add_changed(&mut scope, it));
-        add_sources(&mut scope, &update.from_clause);
-        self.sources(&mut update.from_clause, &scope)?;
+        let columns = relation.map_or_else(Columns::new, |it| scope.add_target(it));
+        self.sources(&mut update.from_clause, &mut scope)?;
         self.assignments(&mut update.target_list, &columns, &scope)?;
         self.optional_condition(&mut update.where_clause, &scope)?;
-        self.returning(update.returning_clause.as_mut(), &scope)
+        self.returning(update.returning_clause.as_mut(), &columns, &mut scope)
     }
 
     pub(super) fn delete(
@@ -130,15 +133,14 @@ impl Rewriter<'_> {
         delete: &mut DeleteStmt,
         outer: &Scope<'_>,
     ) -> Result<(), Refusal> {
-        let mut scope = outer.inner();
-        self.with(delete.with_clause.as_mut(), &mut scope)?;
-        if let Some(relation) = &delete.relation {
-            add_changed(&mut scope, relation);
-        }
-        add_sources(&mut scope, &delete.using_clause);
-        self.sources(&mut delete.using_clause, &scope)?;
+        let mut queries = outer.inner();
+        self.with(delete.with_clause.as_mut(), &mut queries)?;
+        let mut scope = queries.inner();
+        let relation = delete.relation.as_ref();
+        let columns = relation.map_or_else(Columns::new, |it| scope.add_target(it));
+        self.sources(&mut delete.using_clause, &mut scope)?;
         self.optional_condition(&mut delete.where_clause, &scope)?;
-        self.returning(delete.returning_clause.as_mut(), &scope)
+        self.returning(delete.returning_clause.as_mut(), &columns, &mut scope)
     }
 
     pub(super) fn merge(
@@ -146,13 +148,13 @@ impl Rewriter<'_> {
         merge: &mut MergeStmt,
         outer: &Scope<'_>,
     ) -> Result<(), Refusal> {
-        let mut scope = outer.inner();
-        self.with(merge.with_clause.as_mut(), &mut scope)?;
+        let mut queries = outer.inner();
+        self.with(merge.with_clause.as_mut(), &mut queries)?;
+        let mut scope = queries.inner();
         let relation = merge.relation.as_ref();
-        let columns = relation.map_or_else(Columns::new, |it| add_changed(&mut scope, it));
+        let columns = relation.map_or_else(Columns::new, |it| scope.add_target(it));
         if let Some(source) = merge.source_relation.as_deref_mut() {
-            add_source(&mut scope, source);
-            self.source(source, &scope)?;
+            self.source(source, &mut scope)?;
         }
         self.optional_condition(&mut merge.join_condition, &scope)?;
         for when in &mut merge.merge_when_clauses {
@@ -160,7 +162,7 @@ impl Rewriter<'_> {
                 self.merge_when(when, &columns, &scope)?;
             }
         }
-        self.returning(merge.returning_clause.as_mut(), &scope)
+        self.returning(merge.returning_clause.as_mut(), &columns, &mut scope)
     }
 
     fn merge_when(
@@ -247,8 +249,10 @@ impl Rewriter<'_> {
     fn returning(
         &mut self,
         clause: Option<&mut ReturningClause>,
-        scope: &Scope<'_>,
+        columns: &Columns,
+        scope: &mut Scope<'_>,
     ) -> Result<(), Refusal> {
+        add_versions(scope, columns);
         match clause {
             // Other names of the rows before and after
             Some(clause) if !clause.options.is_empty() => {
@@ -280,7 +284,10 @@ fn unnested(query: &mut Node) -> Option<&mut [Node]> {
     let ([target], [source]) = (&mut *select.target_list, &mut *select.from_clause) else {
         return None;
     };
-    let is_all = star(super::query::value_of(target).as_deref()) == Some(None);
+    let is_all = matches!(
+        star(super::query::value_of(target).as_deref()),
+        Some(Star::All)
+    );
     let Some(NodeEnum::RangeFunction(source)) = &mut source.node else {
         return None;
     };

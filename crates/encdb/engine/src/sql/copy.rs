@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pg_query::protobuf::{CopyStmt, DefElem, Node, RangeVar};
 use pg_query::NodeEnum;
 
-use super::query::output_of;
+use super::output::output_of;
 use super::scope::{name_of, Kind, Scope};
 use super::Rewriter;
 use crate::catalog::Columns;

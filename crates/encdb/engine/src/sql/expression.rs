@@ -9,10 +9,10 @@ use pg_query::protobuf::{a_const, AExpr, AExprKind, CaseExpr, Node, SubLink, Sub
 use pg_query::NodeEnum;
 use pgseal_client::Type;
 
-use super::kind::{cast_cells, is_cast_of_open, kind_of, star, subquery_output};
+use super::kind::{cast_cells, compares, is_cast_of_open, kind_of, star, subquery_output};
 use super::literal::Cast;
-use super::parts::{has_open, is_open, parts_mut};
-use super::scope::{last_name, Kind, Scope};
+use super::parts::{has_open, has_plain, is_open, parts_mut};
+use super::scope::{last_name, name_of, Kind, Scope};
 use super::Rewriter;
 use crate::catalog::Cells;
 use crate::refusal::Refusal;
@@ -31,7 +31,9 @@ pub(super) const OF_TEXT: [&str; 7] = [
 /// The thing that a value meets.
 #[derive(Clone, Debug)]
 pub(super) enum Met {
-    /// Nothing encrypted
+    /// Nothing that is known
+    Nothing,
+    /// Something that is certainly plain
     Plain,
     /// Cells: what is open is sealed
     Cells(Cells),
@@ -44,9 +46,23 @@ impl Met {
     pub(super) fn of(kind: &Kind) -> Self {
         match kind {
             Kind::Cell(cells) => Self::Cells(cells.clone()),
-            Kind::Unknown => Self::Unknown,
-            Kind::Open | Kind::Derived | Kind::Plain => Self::Plain,
+            Kind::Unknown | Kind::Mixed => Self::Unknown,
+            Kind::Open | Kind::Derived => Self::Nothing,
+            Kind::Plain => Self::Plain,
         }
+    }
+
+    /// Returns what values of these kinds meet that meet each other.
+    pub(super) fn of_all(kinds: &[Kind]) -> Self {
+        match Self::of(&Kind::common(kinds.iter().cloned())) {
+            Self::Nothing if kinds.contains(&Kind::Plain) => Self::Plain,
+            met => met,
+        }
+    }
+
+    /// Whether a value that meets this needs no seal.
+    pub(super) fn is_plain(&self) -> bool {
+        matches!(self, Self::Plain | Self::Nothing)
     }
 }
 
@@ -69,7 +85,8 @@ impl Rewriter<'_> {
         scope: &Scope<'_>,
     ) -> Result<(), Refusal> {
         match met {
-            Met::Plain => self.walk(node, scope),
+            Met::Nothing => self.walk(node, scope),
+            Met::Plain => self.anchored(|this| this.walk(node, scope)),
             Met::Cells(cells) => self.seal(node, cells, scope),
             Met::Unknown if has_open(node, scope) => Err(Refusal::Expression),
             Met::Unknown => self.walk(node, scope),
@@ -90,6 +107,12 @@ impl Rewriter<'_> {
             NodeEnum::AExpr(operator) => self.operator(operator, scope),
             NodeEnum::SubLink(link) => self.subquery(link, scope),
             NodeEnum::FuncCall(call) => self.function(call, scope),
+            NodeEnum::NullTest(test) => {
+                if let Some(answer) = self.null_test(test, scope)? {
+                    node.node = Some(answer);
+                }
+                Ok(())
+            }
             NodeEnum::CaseExpr(case) => {
                 self.group(results(case), scope)?;
                 self.conditions(case, scope)
@@ -103,11 +126,28 @@ impl Rewriter<'_> {
                 conditions.try_for_each(|it| self.condition(it, scope))
             }
             NodeEnum::BooleanTest(test) => self.optional_condition(&mut test.arg, scope),
+            // `(x).f` may be f(x).
+            NodeEnum::AIndirection(part)
+                if part
+                    .indirection
+                    .iter()
+                    .filter_map(name_of)
+                    .any(|name| scope.catalog().is_encrypted_name(name))
+                    && part.arg.as_deref().is_some_and(|arg| has_open(arg, scope)) =>
+            {
+                Err(Refusal::Expression)
+            }
             other => {
                 let parts = parts_mut(other).ok_or(Refusal::Undecided("an expression"))?;
                 self.walk_all(parts, scope)
             }
         }
+    }
+
+    /// Goes through expressions whose values are compared with each other.
+    fn compared(&mut self, nodes: Vec<&mut Node>, scope: &Scope<'_>) -> Result<(), Refusal> {
+        self.compare_alone(&nodes);
+        self.loosely(|this| this.group(nodes, scope))
     }
 
     /// Goes through expressions whose values meet each other.
@@ -116,8 +156,19 @@ impl Rewriter<'_> {
         nodes: Vec<&mut Node>,
         scope: &Scope<'_>,
     ) -> Result<(), Refusal> {
+        let deciding = Kind::common(nodes.iter().map(|node| deciding(node, scope)));
         let kinds = nodes.iter().map(|node| kind_of(Some(node), scope));
-        let met = Met::of(&Kind::common(kinds));
+        let common = match deciding.is_encrypted() {
+            true => deciding,
+            false => Kind::common(kinds),
+        };
+        let met = match Met::of(&common) {
+            met if met.is_plain() => match nodes.iter().any(|node| has_plain(node, scope)) {
+                true => Met::Plain,
+                false => Met::Nothing,
+            },
+            met => met,
+        };
         self.group_with(nodes, &met, scope)
     }
 
@@ -128,7 +179,7 @@ impl Rewriter<'_> {
         scope: &Scope<'_>,
     ) -> Result<(), Refusal> {
         for node in nodes {
-            match kind_of(Some(node), scope) {
+            match deciding(node, scope) {
                 Kind::Cell(_) => self.walk(node, scope)?,
                 _ => self.meet(node, met, scope)?,
             }
@@ -237,6 +288,7 @@ impl Rewriter<'_> {
             AExprKind::try_from(operator.kind),
             Ok(AExprKind::AexprOpAny | AExprKind::AexprOpAll)
         );
+        let computes = operator.kind == AExprKind::AexprOp as i32 && !compares(operator);
         let (Some(left), Some(right)) = (&mut operator.lexpr, &mut operator.rexpr) else {
             let both = [&mut operator.lexpr, &mut operator.rexpr];
             return self.walk_all(both.into_iter().flatten().map(Box::as_mut), scope);
@@ -246,9 +298,14 @@ impl Rewriter<'_> {
         }
         if let Some(NodeEnum::List(list)) = &mut right.node {
             let all = std::iter::once(left.as_mut()).chain(&mut list.items);
-            return self.group(all.collect(), scope);
+            return self.compared(all.collect(), scope);
         }
-        match (kind_of(Some(left), scope), kind_of(Some(right), scope)) {
+        let both = [&*left, &*right].map(|side| deciding(side, scope));
+        let [left_kind, right_kind] = match both.iter().any(Kind::is_encrypted) {
+            true => both,
+            false => [&*left, &*right].map(|side| kind_of(Some(side), scope)),
+        };
+        match (left_kind, right_kind) {
             (Kind::Cell(cells), Kind::Cell(_)) if !of_array || cells.is_array => {
                 self.walk(left, scope)?;
                 self.walk(right, scope)
@@ -259,32 +316,40 @@ impl Rewriter<'_> {
                 } else {
                     met_by(&name, &cells, right)
                 };
-                self.seal_operand(right, &met, &name, scope)?;
+                self.seal_operand(right, (&cells, &met), &name, scope)?;
                 self.walk(left, scope)
             }
             (_, Kind::Cell(cells)) => {
-                let met = if of_array { cells.element() } else { cells };
-                self.seal_operand(left, &met, &name, scope)?;
+                let met = match of_array {
+                    true => cells.element(),
+                    false => cells.clone(),
+                };
+                self.seal_operand(left, (&cells, &met), &name, scope)?;
                 self.walk(right, scope)
             }
-            _ => self.group(vec![left, right], scope),
+            _ if computes => self.group(vec![left, right], scope),
+            _ => self.compared(vec![left, right], scope),
         }
     }
 
-    /// Goes through what an operator takes beside cells. An interval that a date is moved by is
-    /// plain.
+    /// Goes through what an operator takes beside cells, and the cells that it is then. An interval
+    /// that a date or a time is moved by is plain.
     fn seal_operand(
         &mut self,
         node: &mut Node,
-        cells: &Cells,
+        (beside, met): (&Cells, &Cells),
         operator: &str,
         scope: &Scope<'_>,
     ) -> Result<(), Refusal> {
         let is_interval = matches!(&node.node, Some(NodeEnum::TypeCast(cast))
             if cast.type_name.as_ref().is_some_and(|it| last_name(&it.names) == "interval"));
-        match is_interval && matches!(operator, "+" | "-") {
-            true => self.walk(node, scope),
-            false => self.seal(node, cells, scope),
+        let is_moved = matches!(
+            beside.ty,
+            Some(Type::Date | Type::Timestamp | Type::TimestampTz)
+        );
+        match is_interval && is_moved && matches!(operator, "+" | "-") {
+            true => self.meet(node, &Met::Plain, scope),
+            false => self.seal(node, met, scope),
         }
     }
 
@@ -298,20 +363,19 @@ impl Rewriter<'_> {
         let kinds = [&*left, &*right].map(|node| kind_of(Some(node), scope));
         match (&mut left.node, &mut right.node) {
             (Some(NodeEnum::RowExpr(left)), Some(NodeEnum::RowExpr(right))) => {
-                self.pairs(&mut left.args, &mut right.args, scope)
+                self.row_by_row(vec![&mut left.args, &mut right.args], scope)
             }
             (Some(NodeEnum::RowExpr(left)), Some(NodeEnum::List(list))) => {
+                let mut rows = vec![left.args.as_mut_slice()];
                 for item in &mut list.items {
                     match &mut item.node {
-                        Some(NodeEnum::RowExpr(row)) => {
-                            self.pairs(&mut left.args, &mut row.args, scope)?;
-                        }
+                        Some(NodeEnum::RowExpr(row)) => rows.push(&mut row.args),
                         _ => return Err(Refusal::Undecided("a comparison of rows")),
                     }
                 }
-                Ok(())
+                self.row_by_row(rows, scope)
             }
-            _ if Kind::common(kinds) == Kind::Unknown => Err(Refusal::Expression),
+            _ if Kind::common(kinds).is_encrypted() => Err(Refusal::Expression),
             _ => {
                 self.walk(left, scope)?;
                 self.walk(right, scope)
@@ -319,21 +383,33 @@ impl Rewriter<'_> {
         }
     }
 
-    fn pairs(
-        &mut self,
-        left: &mut [Node],
-        right: &mut [Node],
-        scope: &Scope<'_>,
-    ) -> Result<(), Refusal> {
-        let mut all = left.iter().chain(right.iter());
-        if left.len() != right.len() || all.any(|it| star(Some(it)).is_some()) {
+    /// Goes through rows that are compared, column by column.
+    fn row_by_row(&mut self, rows: Vec<&mut [Node]>, scope: &Scope<'_>) -> Result<(), Refusal> {
+        let width = rows.first().map_or(0, |row| row.len());
+        let mut all = rows.iter().flat_map(|row| row.iter());
+        if rows.iter().any(|row| row.len() != width) || all.any(|it| star(Some(it)).is_some()) {
             return Err(Refusal::Undecided("a comparison of rows"));
         }
-        let mut both = left.iter_mut().zip(right);
-        both.try_for_each(|(left, right)| match is_row(left) || is_row(right) {
-            true => self.rows(left, right, scope),
-            false => self.group(vec![left, right], scope),
-        })
+        let mut rows: Vec<_> = rows.into_iter().map(|row| row.iter_mut()).collect();
+        for _ in 0..width {
+            let column: Vec<&mut Node> = rows.iter_mut().filter_map(Iterator::next).collect();
+            self.column_of_rows(column, scope)?;
+        }
+        Ok(())
+    }
+
+    /// Goes through one column of rows that are compared. Rows within rows are compared two by two.
+    fn column_of_rows(
+        &mut self,
+        mut column: Vec<&mut Node>,
+        scope: &Scope<'_>,
+    ) -> Result<(), Refusal> {
+        let has_rows = column.iter().any(|value| is_row(value));
+        match column.as_mut_slice() {
+            [left, right] if has_rows => self.rows(left, right, scope),
+            _ if has_rows => Err(Refusal::Undecided("a comparison of rows")),
+            _ => self.compared(column, scope),
+        }
     }
 
     /// Goes through `a + b` whose value meets these cells, or is cells.
@@ -355,7 +431,7 @@ impl Rewriter<'_> {
                 Kind::Cell(_) => self.walk(side, scope)?,
                 _ => {
                     let met = met_by(&name, &own, side);
-                    self.seal_operand(side, &met, &name, scope)?;
+                    self.seal_operand(side, (&own, &met), &name, scope)?;
                 }
             }
         }
@@ -375,12 +451,13 @@ impl Rewriter<'_> {
             }
         }
         match case.arg.as_deref_mut() {
-            None => values
-                .into_iter()
-                .try_for_each(|it| self.condition(it, scope)),
+            None => self.loosely(|this| {
+                let mut values = values.into_iter();
+                values.try_for_each(|it| this.condition(it, scope))
+            }),
             Some(compared) => {
                 values.push(compared);
-                self.group(values, scope)
+                self.compared(values, scope)
             }
         }
     }
@@ -396,13 +473,13 @@ impl Rewriter<'_> {
             _ => vec![test],
         };
         let given = output.kinds().filter(|kinds| kinds.len() == tested.len());
-        let unknown = || vec![Kind::computed([output.common()]); tested.len()];
+        let unknown = || vec![Kind::computed([output.any()]); tested.len()];
         let given = given.unwrap_or_else(unknown);
         let mut wanted = Vec::with_capacity(given.len());
         for (test, given) in tested.into_iter().zip(&given) {
-            let common = Kind::common([kind_of(Some(test), scope), given.clone()]);
-            wanted.push(Met::of(&common));
-            self.group_with(vec![test], &Met::of(&common), scope)?;
+            let met = Met::of_all(&[kind_of(Some(test), scope), given.clone()]);
+            self.loosely(|this| this.group_with(vec![test], &met, scope))?;
+            wanted.push(met);
         }
         self.query_of(link, &wanted, scope)
     }
@@ -417,6 +494,17 @@ impl Rewriter<'_> {
             Some(query) => self.query(query, wanted, scope),
             None => Ok(()),
         }
+    }
+}
+
+/// Returns the kind by which an expression decides what it meets. A literal that is cast to encdb's
+/// own type takes the key of what it meets, if that is of the same type.
+fn deciding(node: &Node, scope: &Scope<'_>) -> Kind {
+    let is_cast_literal = matches!(&node.node, Some(NodeEnum::TypeCast(cast))
+        if is_open(node) && cast_cells(cast, scope).is_some());
+    match is_cast_literal {
+        true => Kind::Open,
+        false => kind_of(Some(node), scope),
     }
 }
 

@@ -4,10 +4,11 @@ use pg_query::protobuf::{a_const, FuncCall, Node};
 use pg_query::NodeEnum;
 use pgseal_client::Type;
 
+use super::calls::{builtin_name, is_own};
 use super::expression::{Met, OF_TEXT};
 use super::kind::{common_of, kind_of};
-use super::parts::has_open;
-use super::scope::{last_name, name_of, Kind, Scope};
+use super::parts::{has_open, has_plain};
+use super::scope::{last_name, Kind, Scope};
 use super::Rewriter;
 use crate::catalog::Cells;
 use crate::refusal::Refusal;
@@ -46,10 +47,7 @@ impl Rewriter<'_> {
 
     /// Goes through the order, the filter and the window of an aggregate.
     fn aggregate(&mut self, call: &mut FuncCall, scope: &Scope<'_>) -> Result<(), Refusal> {
-        let is_encrypted = matches!(
-            common_of(&call.agg_order, scope),
-            Kind::Cell(_) | Kind::Unknown
-        );
+        let is_encrypted = common_of(&call.agg_order, scope).is_encrypted();
         let compares = call.agg_within_group && is_encrypted;
         if compares && call.args.iter().any(|it| has_open(it, scope)) {
             return Err(Refusal::Undecided(
@@ -66,15 +64,8 @@ impl Rewriter<'_> {
 
     /// Goes through the arguments of a function of encdb, or of PostgreSQL.
     fn arguments(&mut self, call: &mut FuncCall, scope: &Scope<'_>) -> Result<(), Refusal> {
-        let name = last_name(&call.funcname).to_owned();
-        let is_own = name.starts_with("enc_")
-            || call
-                .funcname
-                .iter()
-                .filter_map(name_of)
-                .any(|it| it == "encdb")
-            || scope.catalog().is_mixed(&name);
-        if is_own {
+        let name = builtin_name(call).to_owned();
+        if is_own(call, scope) {
             return self.nothing_open(&mut call.args, "an argument of a function of encdb", scope);
         }
         match (
@@ -91,10 +82,13 @@ impl Rewriter<'_> {
                 self.counts(count, true, scope)?;
                 self.columns(value.iter_mut(), &[Met::Cells(cells)], scope)
             }
-            (_, Kind::Cell(_) | Kind::Unknown) => {
+            (_, all) if all.is_encrypted() => {
                 self.nothing_open(&mut call.args, "an argument of a function", scope)
             }
-            _ => self.walk_all(&mut call.args, scope),
+            _ => match call.args.iter().any(|it| has_plain(it, scope)) {
+                true => self.anchored(|this| this.walk_all(&mut call.args, scope)),
+                false => self.walk_all(&mut call.args, scope),
+            },
         }
     }
 
@@ -147,11 +141,13 @@ impl Rewriter<'_> {
     ) -> Result<(), Refusal> {
         for argument in arguments {
             match &argument.node {
-                Some(NodeEnum::ParamRef(_)) if parameters => self.walk(argument, scope)?,
+                Some(NodeEnum::ParamRef(_)) if parameters => {
+                    self.meet(argument, &Met::Plain, scope)?;
+                }
                 Some(NodeEnum::AConst(literal))
                     if matches!(literal.val, Some(a_const::Val::Ival(_))) =>
                 {
-                    self.walk(argument, scope)?;
+                    self.meet(argument, &Met::Plain, scope)?;
                 }
                 _ => self.meet(argument, &Met::Unknown, scope)?,
             }

@@ -9,9 +9,10 @@ use pg_query::protobuf::{
 use pg_query::NodeEnum;
 use pgseal_client::Type;
 
+use super::calls::{builtin_name, is_own};
 use super::literal::Cast;
+use super::output::output_of;
 use super::parts::{has_open, parts_of};
-use super::query::output_of;
 use super::scope::{last_name, name_of, Kind, Output, Scope};
 use crate::catalog::Cells;
 
@@ -77,13 +78,22 @@ fn kind(node: &NodeEnum, scope: &Scope<'_>) -> Kind {
         NodeEnum::List(list) => common_of(&list.items, scope),
         NodeEnum::AIndirection(part) => of_part(part, scope),
         NodeEnum::SubLink(link) => of_subquery(link, scope),
-        // Truth values
-        NodeEnum::BoolExpr(_) | NodeEnum::NullTest(_) | NodeEnum::BooleanTest(_) => Kind::Plain,
+        NodeEnum::BoolExpr(_) | NodeEnum::NullTest(_) | NodeEnum::BooleanTest(_) => {
+            truth(parts_of(node).unwrap_or_default(), scope)
+        }
         NodeEnum::SetToDefault(_) | NodeEnum::SqlvalueFunction(_) => Kind::Plain,
         other => match parts_of(other) {
             Some(parts) => Kind::computed(parts.into_iter().map(|it| kind_of(Some(it), scope))),
-            None => Kind::Unknown,
+            None => Kind::Mixed,
         },
+    }
+}
+
+/// Returns the kind of a truth value that these decide.
+fn truth<'n>(parts: impl IntoIterator<Item = &'n Node>, scope: &Scope<'_>) -> Kind {
+    match parts.into_iter().any(|part| has_open(part, scope)) {
+        true => Kind::Derived,
+        false => Kind::Plain,
     }
 }
 
@@ -114,6 +124,11 @@ pub(crate) fn type_cells(name: &TypeName, scope: &Scope<'_>) -> Option<Cells> {
     }
 }
 
+/// Whether a type holds cells, or has cells in it.
+pub(crate) fn is_encrypted(name: &TypeName, scope: &Scope<'_>) -> bool {
+    type_cells(name, scope).is_some() || scope.catalog().is_mixed(last_name(&name.names))
+}
+
 fn of_cast(cast: &TypeCast, scope: &Scope<'_>) -> Kind {
     if let Some(cells) = cast_cells(cast, scope) {
         return Kind::Cell(cells);
@@ -127,7 +142,7 @@ fn of_cast(cast: &TypeCast, scope: &Scope<'_>) -> Kind {
     }
     let kind = kind_of(cast.arg.as_deref(), scope);
     match scope.catalog().is_mixed(name) {
-        true => Kind::Unknown,
+        true => Kind::computed([kind, Kind::Unknown]),
         false if kind == Kind::Open => Kind::Open,
         false => Kind::computed([kind]),
     }
@@ -163,10 +178,14 @@ pub(crate) fn is_cast_of_open(cast: &TypeCast, scope: &Scope<'_>) -> bool {
 }
 
 fn of_part(part: &pg_query::protobuf::AIndirection, scope: &Scope<'_>) -> Kind {
-    let names_field = part.indirection.iter().any(|it| name_of(it).is_some());
+    let names = || part.indirection.iter().filter_map(name_of);
+    // `(x).f` may be f(x).
+    let function = names().any(|name| scope.catalog().is_encrypted_name(name));
     match kind_of(part.arg.as_deref(), scope) {
-        Kind::Cell(cells) if cells.is_array && !names_field => Kind::Cell(cells.element()),
-        kind => Kind::computed([kind]),
+        Kind::Cell(cells) if cells.is_array && names().next().is_none() => {
+            Kind::Cell(cells.element())
+        }
+        kind => Kind::computed([kind].into_iter().chain(function.then_some(Kind::Unknown))),
     }
 }
 
@@ -183,9 +202,27 @@ fn of_operator(operator: &AExpr, scope: &Scope<'_>) -> Kind {
                 _ => derived(Kind::common(operands)),
             }
         }
-        Ok(AExprKind::AexprOp) if !COMPARING.contains(&name) => Kind::computed(operands),
-        _ => Kind::Plain,
+        Ok(AExprKind::AexprOp) if !compares(operator) => Kind::computed(operands),
+        _ => truth(
+            operator
+                .lexpr
+                .as_deref()
+                .into_iter()
+                .chain(operator.rexpr.as_deref()),
+            scope,
+        ),
     }
+}
+
+/// Whether an operator is one of PostgreSQL's that compare two values. Those of users may give
+/// anything, and so may those before a value.
+pub(super) fn compares(operator: &AExpr) -> bool {
+    let is_builtin = match operator.name.as_slice() {
+        [_] => true,
+        [schema, ..] => matches!(name_of(schema), Some("pg_catalog" | "encdb")),
+        [] => false,
+    };
+    is_builtin && operator.lexpr.is_some() && COMPARING.contains(&last_name(&operator.name))
 }
 
 fn of_type(kinds: [Kind; 2], ty: Type) -> Kind {
@@ -201,27 +238,38 @@ fn of_function(call: &FuncCall, scope: &Scope<'_>) -> Kind {
         .iter()
         .map(|it| kind_of(Some(it), scope))
         .collect();
-    let name = last_name(&call.funcname);
-    if name == "count" {
-        return Kind::Plain;
+    let name = builtin_name(call);
+    match (name, kinds.as_slice()) {
+        ("count", _) => return Kind::Plain,
+        // A column's name before PostgreSQL 16
+        ("system_user", []) => return scope.bare(name),
+        _ => {}
     }
     let order = common_of(&call.agg_order, scope);
-    if scope.catalog().is_mixed(name) || call.agg_within_group && order != Kind::Plain {
-        return Kind::Unknown;
+    let within = call.agg_within_group && order != Kind::Plain;
+    let unknown = || Kind::computed(kinds.iter().cloned().chain([Kind::Unknown, order]));
+    if scope.catalog().is_mixed(last_name(&call.funcname)) || within {
+        return unknown();
     }
-    let Some(Kind::Cell(first)) = kinds.first().cloned() else {
-        return Kind::computed(kinds);
+    let first = match kinds.first() {
+        Some(Kind::Cell(first)) => first,
+        _ if is_own(call, scope) => {
+            let encrypts = name.strip_suffix("_encrypt").unwrap_or(name);
+            let given = Cells::by_type(encrypts, scope.catalog().default_key());
+            return given.map_or_else(unknown, Kind::Cell);
+        }
+        _ => return Kind::computed(kinds),
     };
     let to = |ty| Kind::Cell(first.of(ty));
     match (name, first.ty) {
-        (name, _) if SAME_TYPE.contains(&name) => Kind::Cell(first),
+        (name, _) if SAME_TYPE.contains(&name) => Kind::Cell(first.clone()),
         ("array_agg", _) => Kind::Cell(first.array()),
         ("length" | "char_length", _) => to(Type::Int4),
         ("sum", Some(Type::Int4)) => to(Type::Int8),
         ("sum" | "avg", Some(Type::Int4 | Type::Int8 | Type::Decimal)) => to(Type::Decimal),
         ("avg", Some(Type::Float4)) => to(Type::Float8),
         ("sum" | "avg", Some(ty)) => to(ty),
-        _ => Kind::Unknown,
+        _ => unknown(),
     }
 }
 
@@ -232,7 +280,8 @@ fn of_subquery(link: &SubLink, scope: &Scope<'_>) -> Kind {
             Kind::Cell(cells) => Kind::Cell(cells.array()),
             kind => kind,
         },
-        _ => Kind::Plain,
+        // A truth value
+        _ => Kind::Derived,
     }
 }
 
@@ -247,39 +296,32 @@ pub(crate) fn subquery_kind(link: &SubLink, scope: &Scope<'_>) -> Kind {
     let output = subquery_output(link, scope);
     match (output.has_star, output.columns.as_slice()) {
         (false, [(_, kind)]) => kind.clone(),
-        _ => Kind::computed([output.common()]),
+        _ => Kind::computed([output.any()]),
     }
 }
 
-/// Returns the name under which a column of a result is known.
-pub(crate) fn output_name<'n>(name: &'n str, value: Option<&'n Node>) -> &'n str {
-    if !name.is_empty() {
-        return name;
-    }
-    match value.and_then(|value| value.node.as_ref()) {
-        Some(NodeEnum::ColumnRef(column)) => last_name(&column.fields),
-        Some(NodeEnum::FuncCall(call)) => last_name(&call.funcname),
-        Some(NodeEnum::TypeCast(cast)) => output_name("", cast.arg.as_deref()),
-        Some(NodeEnum::CollateClause(clause)) => output_name("", clause.arg.as_deref()),
-        Some(NodeEnum::CoalesceExpr(_)) => "coalesce",
-        Some(NodeEnum::CaseExpr(_)) => "case",
-        _ => "",
-    }
+/// A star in a list of results.
+pub(crate) enum Star<'n> {
+    /// `*`
+    All,
+    /// `t.*`
+    Table(&'n str),
+    /// `(c).*`, the fields of a composite
+    Fields(&'n Node),
 }
 
-/// Whether a node is `*` or `t.*`. Returns the table that it names.
-pub(crate) fn star(value: Option<&Node>) -> Option<Option<&str>> {
+/// Returns the star that a node is.
+pub(crate) fn star(value: Option<&Node>) -> Option<Star<'_>> {
     let column = match value.and_then(|value| value.node.as_ref())? {
         NodeEnum::ColumnRef(column) => column,
-        // `(c).*` has the fields of a composite, which no table here has.
         NodeEnum::AIndirection(part) if part.indirection.last().is_some_and(is_star) => {
-            return Some(Some("*"));
+            return part.arg.as_deref().map(Star::Fields);
         }
         _ => return None,
     };
     match column.fields.as_slice() {
-        [one] if is_star(one) => Some(None),
-        [.., table, last] if is_star(last) => Some(name_of(table)),
+        [one] if is_star(one) => Some(Star::All),
+        [.., table, last] if is_star(last) => name_of(table).map(Star::Table),
         _ => None,
     }
 }

@@ -7,6 +7,7 @@
 //! meets is certainly plain. In between, the statement is refused: a server that computes with a
 //! plain value sees it. So a new kind of statement or expression is refused until it is known here.
 
+mod calls;
 mod casting;
 mod change;
 mod copy;
@@ -14,6 +15,9 @@ mod expression;
 mod function;
 mod kind;
 mod literal;
+mod loose;
+mod naming;
+mod output;
 mod parts;
 mod query;
 mod scope;
@@ -29,11 +33,12 @@ use pg_query::NodeEnum;
 use pgseal_client::Statement;
 use pgseal_value::Value;
 
-use crate::catalog::{Catalog, Cells, Definition};
+use crate::catalog::{Catalog, Cells, Definition, Reach};
 use crate::copy::CopyRows;
 use crate::refusal::Refusal;
 use crate::values;
 pub use literal::{converted, value_of_text, Cast};
+use loose::Loose;
 use scope::Scope;
 
 /// The use that a statement has for a parameter.
@@ -44,6 +49,10 @@ pub enum Parameter {
     Unused,
     /// Nothing encrypted
     Plain,
+    /// Nothing that is known, in a statement that seals others: it must be no value of theirs
+    Loose,
+    /// Nothing but the question whether it is null, and the type to which the statement cast it
+    OnlyNull(Option<Cast>),
     /// Cells, and the type to which the statement cast the value
     Cells(Cells, Option<Cast>),
 }
@@ -93,27 +102,29 @@ pub fn analyze(
     // What was prepared before a table had encrypted columns is not known.
     let may_execute = || catalog.definitions() > 0 && statement.runs_code() == Some("EXECUTE");
     if !catalog.concerns(&statement) && !names_prepared() && !may_execute() {
-        return Ok(Analysis::default());
-    }
-    let parsed = pg_query::parse(text, 0);
-    let mut tree = parsed.map_err(|_| Refusal::Syntax)?;
-    let mut rewriter = Rewriter {
-        seal,
-        prepared,
-        analysis: Analysis {
-            concerns: true,
+        return Ok(Analysis {
+            defined: unread(text, catalog),
             ..Analysis::default()
-        },
-        is_changed: false,
-        open: 0,
-        seen_parameters: 0,
-    };
-    rewriter.statements(&mut tree.protobuf, catalog)?;
+        });
+    }
+    if statement.has_doubtful_name() {
+        return Err(Refusal::Undecided("a name with letters beyond ASCII"));
+    }
+    let mut rewriter = Rewriter::new(seal, prepared);
+    let mut tree = rewriter.run(text, catalog)?;
+    let in_vain = rewriter.loose.cast_in_vain(&rewriter.analysis.parameters);
+    if !in_vain.is_empty() {
+        rewriter = Rewriter {
+            bare_parameters: in_vain,
+            ..Rewriter::new(seal, prepared)
+        };
+        tree = rewriter.run(text, catalog)?;
+    }
     if rewriter.seen_parameters < statement.parameters() {
         return Err(Refusal::Undecided("a parameter"));
     }
     if rewriter.is_changed {
-        let text = pg_query::deparse(&tree.protobuf, Default::default());
+        let text = pg_query::deparse(&tree, Default::default());
         rewriter.analysis.text = Some(text.map_err(|_| Refusal::Syntax)?);
     }
     Ok(rewriter.analysis)
@@ -170,12 +181,70 @@ pub(crate) fn deallocated(text: &[u8]) -> Option<String> {
     }
 }
 
-/// Returns the key word of a statement, of several, that has a body of code.
+/// Functions that run a text as a statement, by the beginning of their names.
+const OF_CODE: [&str; 5] = [
+    "query_to_xml",
+    "ts_stat",
+    "ts_rewrite",
+    "dblink",
+    "crosstab",
+];
+
+/// Returns the key word of a statement, of several, that has a body of code, or gives one to a
+/// function.
 fn code_in(text: &str) -> Option<&'static str> {
-    statements(text).find_map(|statement| {
-        let code = statement.runs_code();
-        code.filter(|it| !matches!(*it, "CALL" | "EXECUTE") && statement.has_literals())
+    statements_in(text).into_iter().find_map(|statement| {
+        let code = statement
+            .runs_code()
+            .filter(|it| !matches!(*it, "CALL" | "EXECUTE"));
+        let names = || statement.names_in_order();
+        let called = OF_CODE
+            .into_iter()
+            .find(|code| names().any(|name| name.starts_with(code)));
+        match code.filter(|_| statement.has_literals()) {
+            Some(code) => Some(code),
+            None => called.filter(|_| statement.has_literals() || statement.parameters() > 0),
+        }
     })
+}
+
+/// Returns the statements of a text.
+fn statements_in(mut text: &str) -> Vec<Statement<'_>> {
+    let mut all = Vec::new();
+    loop {
+        let end = Statement::end(text);
+        all.push(Statement::new(&text[..end.unwrap_or(text.len())]));
+        match end.and_then(|end| text.get(end + 1..)) {
+            Some(rest) => text = rest,
+            None => return all,
+        }
+    }
+}
+
+/// Returns what statements change that name nothing encrypted, and so are not read: schemas, and
+/// which tables inherit from which.
+fn unread(text: &str, catalog: &Catalog) -> Vec<Definition> {
+    let changed = |statement: &Statement<'_>| {
+        let begins = |word: &str| {
+            let first = statement.first_word();
+            first.is_some_and(|first| first.eq_ignore_ascii_case(word))
+        };
+        let has = |words: &[&str]| words.iter().any(|word| statement.names(word));
+        let renames = begins("alter") && has(&["rename"]);
+        match () {
+            () if renames && has(&["schema"]) => Some(Reach::Schemas),
+            () if renames && catalog.has_children() => Some(Reach::Inherited),
+            () if begins("alter") && has(&["inherit", "attach"]) => Some(Reach::Inherited),
+            () if begins("create") && has(&["inherits", "partition"]) => Some(Reach::Inherited),
+            () => None,
+        }
+    };
+    if catalog.is_empty() {
+        return Vec::new();
+    }
+    let statements = statements_in(text);
+    let changes = statements.iter().filter_map(changed);
+    changes.map(Definition::of_all).collect()
 }
 
 /// Goes through a statement, changes it, and notes what its parameters are.
@@ -188,9 +257,38 @@ struct Rewriter<'s> {
     open: usize,
     /// The number of parameters that were gone through.
     seen_parameters: usize,
+    loose: Loose,
+    /// The parameters whose casts are left out where it is asked whether they are null
+    bare_parameters: Vec<i32>,
 }
 
-impl Rewriter<'_> {
+impl<'s> Rewriter<'s> {
+    fn new(seal: &'s dyn Seal, prepared: &'s PreparedByName) -> Self {
+        Self {
+            seal,
+            prepared,
+            analysis: Analysis {
+                concerns: true,
+                ..Analysis::default()
+            },
+            is_changed: false,
+            open: 0,
+            seen_parameters: 0,
+            loose: Loose::default(),
+            bare_parameters: Vec::new(),
+        }
+    }
+
+    /// Goes through a text. Returns its statements as they are sent.
+    fn run(&mut self, text: &str, catalog: &Catalog) -> Result<ParseResult, Refusal> {
+        let parsed = pg_query::parse(text, 0);
+        let mut tree = parsed.map_err(|_| Refusal::Syntax)?.protobuf;
+        self.statements(&mut tree, catalog)?;
+        self.loose.decide()?;
+        self.loose.settle(&mut self.analysis.parameters);
+        Ok(tree)
+    }
+
     /// Goes through statements, each of which sees what those before it define.
     fn statements(&mut self, tree: &mut ParseResult, catalog: &Catalog) -> Result<(), Refusal> {
         let mut catalog = Cow::Borrowed(catalog);
@@ -225,16 +323,6 @@ impl Rewriter<'_> {
             .ok_or(Refusal::TwoUses(number))
     }
 
-    /// Notes a literal that stays.
-    fn plain_literal(&mut self, literal: &AConst) {
-        self.open += usize::from(!literal.isnull);
-    }
-
-    fn plain_parameter(&mut self, number: i32) -> Result<(), Refusal> {
-        self.open += 1;
-        self.use_parameter(number, Parameter::Plain)
-    }
-
     fn sealed_parameter(
         &mut self,
         number: i32,
@@ -243,20 +331,15 @@ impl Rewriter<'_> {
     ) -> Result<(), Refusal> {
         // A cast to the plain type is left out.
         self.is_changed |= by.is_some();
+        self.loose.seal_parameter();
         self.use_parameter(number, Parameter::Cells(cells.clone(), by))
     }
 
     fn use_parameter(&mut self, number: i32, used: Parameter) -> Result<(), Refusal> {
         self.seen_parameters += 1;
         let place = self.parameter(number)?;
-        match *place == Parameter::Unused || *place == used {
-            true => *place = used,
-            false => {
-                return Err(Refusal::TwoUses(
-                    usize::try_from(number).unwrap_or_default(),
-                ))
-            }
-        }
+        let refused = || Refusal::TwoUses(usize::try_from(number).unwrap_or_default());
+        *place = place.and(used).ok_or_else(refused)?;
         Ok(())
     }
 
@@ -271,6 +354,7 @@ impl Rewriter<'_> {
         let text = literal::text_of(literal, ty)?;
         let seal = |value: &_| self.seal.seal(&cells.keyname, value);
         let sealed = values::sealed_text(&text, cells, by, seal)?;
+        self.loose.seal(&text, cells);
         self.is_changed = true;
         let constant = NodeEnum::AConst(AConst {
             val: Some(a_const::Val::Sval(Text { sval: sealed })),

@@ -3,7 +3,7 @@
 use pg_query::protobuf::Node;
 use pg_query::NodeEnum;
 
-use super::scope::{Kind, Scope};
+use super::scope::Scope;
 
 /// Makes the list for shared and for exclusive references.
 macro_rules! parts {
@@ -85,12 +85,38 @@ pub(super) fn has_open(node: &Node, scope: &Scope<'_>) -> bool {
     match &node.node {
         None => false,
         Some(_) if is_open(node) => true,
-        Some(NodeEnum::ColumnRef(column)) => {
-            matches!(scope.column(&column.fields), Kind::Open | Kind::Derived)
-        }
+        Some(NodeEnum::ColumnRef(column)) => scope.column(&column.fields).is_open(),
         Some(inner) => match parts_of(inner) {
             Some(parts) => parts.into_iter().any(|part| has_open(part, scope)),
             None => true,
         },
+    }
+}
+
+/// Whether an expression has a plain value that is no literal's: that of a column, a subquery, or
+/// of the server.
+pub(super) fn has_plain(node: &Node, scope: &Scope<'_>) -> bool {
+    match &node.node {
+        None => false,
+        Some(NodeEnum::ColumnRef(column)) => !scope.column(&column.fields).is_open(),
+        Some(NodeEnum::SubLink(_) | NodeEnum::SqlvalueFunction(_)) => true,
+        Some(NodeEnum::FuncCall(call)) if call.args.is_empty() => true,
+        Some(inner) => {
+            let parts = parts_of(inner).unwrap_or_default();
+            parts.into_iter().any(|part| has_plain(part, scope))
+        }
+    }
+}
+
+/// Returns the literals and parameters that an expression is made of; none if it has anything else.
+pub(super) fn leaves(node: &Node) -> Option<Vec<&Node>> {
+    match node.node.as_ref()? {
+        NodeEnum::AConst(_) | NodeEnum::ParamRef(_) => Some(vec![node]),
+        NodeEnum::ColumnRef(_) | NodeEnum::SqlvalueFunction(_) | NodeEnum::SetToDefault(_) => None,
+        NodeEnum::FuncCall(call) if call.args.is_empty() => None,
+        inner => {
+            let parts: Option<Vec<_>> = parts_of(inner)?.into_iter().map(leaves).collect();
+            parts.map(|parts| parts.concat())
+        }
     }
 }

@@ -10,7 +10,7 @@ use crate::catalog::{Catalog, Cells, Columns};
 /// The knowledge of an expression's value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Cells of a known type
+    /// Cells of a known type, and nothing open: whatever is open in it is sealed
     Cell(Cells),
     /// A literal or a parameter itself, which takes the type of what it meets
     Open,
@@ -20,33 +20,68 @@ pub(crate) enum Kind {
     Plain,
     /// Something that is made of cells, or may be, of a type that is not known
     Unknown,
+    /// Something that may be cells, and may be a literal or a parameter, or is made of both
+    Mixed,
 }
 
 impl Kind {
-    /// Returns the kind that decides when values of several kinds meet.
+    /// Returns the kind that decides when values of several kinds meet, each of which is gone
+    /// through: what is open beside cells is sealed or refused there.
     pub(crate) fn common(kinds: impl IntoIterator<Item = Self>) -> Self {
-        let rank = |kind: &Self| match kind {
-            Self::Cell(_) => 4,
-            Self::Unknown => 3,
-            Self::Derived => 2,
-            Self::Open => 1,
-            Self::Plain => 0,
-        };
-        kinds.into_iter().max_by_key(rank).unwrap_or(Self::Plain)
+        let mut kinds: Vec<Self> = kinds.into_iter().collect();
+        match kinds.iter().position(|kind| matches!(kind, Self::Cell(_))) {
+            Some(at) => kinds.swap_remove(at),
+            None => Self::any_of(kinds),
+        }
+    }
+
+    /// Returns the kind of a value that is one of these, of which nobody knows which one. Nothing
+    /// of it can be sealed any more, so openness beside cells stays.
+    pub(crate) fn either(kinds: impl IntoIterator<Item = Self>) -> Self {
+        let mut kinds: Vec<Self> = kinds.into_iter().collect();
+        let is_open = kinds.iter().any(Self::is_open);
+        match kinds.iter().position(|kind| matches!(kind, Self::Cell(_))) {
+            Some(_) if is_open => Self::Mixed,
+            Some(at) => kinds.swap_remove(at),
+            None => Self::any_of(kinds),
+        }
+    }
+
+    /// Returns the kind of several values without cells of a known type.
+    fn any_of(kinds: Vec<Self>) -> Self {
+        let has = |wanted: Self| kinds.contains(&wanted);
+        let is_open = kinds.iter().any(Self::is_open);
+        match has(Self::Unknown) || has(Self::Mixed) {
+            true if is_open => Self::Mixed,
+            true => Self::Unknown,
+            false if has(Self::Derived) => Self::Derived,
+            false if is_open => Self::Open,
+            false => Self::Plain,
+        }
     }
 
     /// Returns the kind of a value that is computed from values of these kinds, in a way that is
     /// not known.
     pub(crate) fn computed(kinds: impl IntoIterator<Item = Self>) -> Self {
-        match Self::common(kinds) {
-            Self::Cell(_) | Self::Unknown => Self::Unknown,
-            Self::Derived | Self::Open => Self::Derived,
-            Self::Plain => Self::Plain,
+        match Self::either(kinds) {
+            Self::Cell(_) => Self::Unknown,
+            Self::Open => Self::Derived,
+            kind => kind,
         }
     }
 
+    /// Whether a literal or a parameter is in the value.
+    pub(crate) fn is_open(&self) -> bool {
+        matches!(self, Self::Open | Self::Derived | Self::Mixed)
+    }
+
+    /// Whether the value is, or may be, made of cells.
+    pub(crate) fn is_encrypted(&self) -> bool {
+        matches!(self, Self::Cell(_) | Self::Unknown | Self::Mixed)
+    }
+
     /// Returns the kind of a column that has this value: behind a name a literal cannot be sealed.
-    fn of_column(self) -> Self {
+    pub(crate) fn of_column(self) -> Self {
         match self {
             Self::Open => Self::Derived,
             kind => kind,
@@ -55,9 +90,10 @@ impl Kind {
 }
 
 /// The columns that a query gives.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Output {
-    /// The columns in their order, each with its name; behind a `*` there may be more between.
+    /// The columns in their order, each with its name, which is empty if it is not certain; behind
+    /// a `*` there may be more between.
     pub(crate) columns: Vec<(String, Kind)>,
     /// Whether `*` gives columns whose number and names only the server knows.
     pub(crate) has_star: bool,
@@ -82,10 +118,10 @@ impl Output {
         (!self.has_star).then(|| kinds.collect())
     }
 
-    /// Returns the kind that all columns have in common.
-    pub(crate) fn common(&self) -> Kind {
+    /// Returns the kind of a column, whichever it is.
+    pub(crate) fn any(&self) -> Kind {
         let kinds = self.columns.iter().map(|(_, kind)| kind.clone());
-        Kind::common(kinds.chain([self.rest.clone()]))
+        Kind::either(kinds.chain([self.rest.clone()]))
     }
 
     /// Returns the columns under the names that a list gives them.
@@ -95,7 +131,7 @@ impl Output {
         }
         if self.has_star {
             return Self {
-                rest: Kind::computed([self.common()]),
+                rest: Kind::computed([self.any()]),
                 ..Self::default()
             };
         }
@@ -108,20 +144,18 @@ impl Output {
     /// Returns the source that these columns are, under the names of an alias.
     pub(crate) fn source(self, names: &[Node]) -> Source {
         let output = self.renamed(names);
-        let columns = output.columns.into_iter();
-        Source {
-            columns: columns
-                .map(|(name, kind)| (name, kind.of_column()))
-                .collect(),
-            rest: output.rest.of_column(),
+        let mut source = Source::of_any(output.rest.of_column());
+        for (name, kind) in output.columns {
+            source.add(&name, kind.of_column());
         }
+        source
     }
 }
 
 /// A table, a subquery or a function of `FROM`.
 #[derive(Clone, Debug)]
 pub(crate) struct Source {
-    /// The columns that are not plain, by name.
+    /// The columns that certainly exist, by name.
     pub(crate) columns: HashMap<String, Kind>,
     /// The kind of all others.
     pub(crate) rest: Kind,
@@ -148,6 +182,17 @@ impl Source {
         }
     }
 
+    /// Adds a column. Without a certain name it is one of the others.
+    pub(crate) fn add(&mut self, name: &str, kind: Kind) {
+        if name.is_empty() {
+            self.rest = Kind::either([self.rest.clone(), kind]);
+            return;
+        }
+        let known = self.columns.remove(name);
+        let kind = Kind::either(known.into_iter().chain([kind]));
+        self.columns.insert(name.to_owned(), kind);
+    }
+
     fn column(&self, name: &str) -> Option<Kind> {
         self.columns.get(name).cloned()
     }
@@ -164,6 +209,11 @@ impl Source {
 }
 
 /// The tables of one query, within the query that holds it.
+///
+/// Names are resolved from the inside to the outside, as PostgreSQL does it: a source that
+/// certainly has a column decides, and one that may have it leaves those outside as candidates. The
+/// queries of `WITH` are in a scope around that of the sources, so that a subquery of `FROM` sees
+/// the first and not the second.
 #[derive(Debug)]
 pub(crate) struct Scope<'p> {
     catalog: &'p Catalog,
@@ -189,6 +239,32 @@ impl<'p> Scope<'p> {
             outer: Some(self),
             ..Self::new(self.catalog)
         }
+    }
+
+    /// Returns the scope around this one: what a subquery of `FROM` sees without `LATERAL`.
+    pub(crate) fn outside(&self) -> &Scope<'p> {
+        self.outer.unwrap_or(self)
+    }
+
+    /// Returns the number of sources here.
+    pub(crate) fn len(&self) -> usize {
+        self.sources.len()
+    }
+
+    /// Returns the scope of a condition of a join: its sources are those from this one on.
+    pub(crate) fn joined(&self, first: usize) -> Self {
+        Scope {
+            catalog: self.catalog,
+            outer: self.outer,
+            sources: self.sources[first..].to_vec(),
+            queries: HashMap::new(),
+        }
+    }
+
+    /// Puts one source in place of those from this one on, whose names an alias of a join hides.
+    pub(crate) fn hide(&mut self, first: usize, name: &str, source: Source) {
+        self.sources.truncate(first);
+        self.add(name, source);
     }
 
     /// Returns the catalog behind all names.
@@ -249,96 +325,115 @@ impl<'p> Scope<'p> {
         self.queries.get(name).or_else(outer)
     }
 
+    /// Returns the query of `WITH` of this name, if it is one of this scope.
+    pub(crate) fn own_query(&self, name: &str) -> Option<&Output> {
+        self.queries.get(name)
+    }
+
     /// Returns all columns of the sources here, or of those of this name, and the kind of those
     /// that are not named.
     pub(crate) fn all(&self, table: Option<&str>) -> Output {
-        let is_it = |name: &str| table.is_none_or(|table| table == name);
         let mut output = Output {
             has_star: true,
             ..Output::default()
         };
-        if table == Some("*") {
-            output.rest = Kind::Unknown;
-            return output;
-        }
+        let is_it = |name: &str| table.is_none_or(|table| table == name);
         let sources = self.sources.iter();
         let mut found = sources.filter(|(name, _)| is_it(name)).peekable();
-        if let (Some(table), Some(outer), None) = (table, self.outer, found.peek()) {
-            return outer.all(Some(table));
+        match (table, self.outer, found.peek()) {
+            (Some(table), Some(outer), None) => return outer.all(Some(table)),
+            (Some(_), None, None) => output.rest = Kind::Mixed,
+            _ => {}
         }
         for (_, source) in found {
             let columns = source.columns.iter();
             let columns = columns.map(|(name, kind)| (name.clone(), kind.clone()));
             output.columns.extend(columns);
-            output.rest = Kind::common([output.rest, source.rest.clone()]);
+            output.rest = Kind::either([output.rest, source.rest.clone()]);
         }
         output
     }
 
-    /// Returns what a column reference gives. A bare name is looked for here, then outside.
+    /// Returns what a column reference gives.
     pub(crate) fn column(&self, fields: &[Node]) -> Kind {
         let names: Vec<&str> = fields.iter().filter_map(name_of).collect();
         match (names.as_slice(), fields.len() - names.len()) {
             ([column], 0) => self.bare(column),
-            ([.., table, column], 0) => self.qualified(table, column),
+            ([table, column], 0) => self.qualified(table, column, false),
+            ([.., table, column], 0) => self.qualified(table, column, true),
             // `t.*` as a value, and a bare star
-            ([.., table], 1) => Kind::computed([self.all(Some(table)).common()]),
-            _ => Kind::computed([self.all(None).common()]),
+            ([.., table], 1) => Kind::computed([self.all(Some(table)).any()]),
+            _ => Kind::computed([self.all(None).any()]),
         }
     }
 
-    /// Whether a join by columns of this name, or by all of one name, has cells on one side and a
+    /// Whether a join by a column of this name, or by all of one name, has cells on one side and a
     /// value that is derived from a literal, or not known, on another.
     pub(crate) fn mixes(&self, column: Option<&str>) -> bool {
-        let names = self
+        let own = self
             .sources
             .iter()
-            .flat_map(|(_, source)| source.columns.keys());
-        let mut names = names.filter(|name| column.is_none_or(|column| column == *name));
-        names.any(|name| {
-            let of = |(_, source): &(String, Source)| source.kind(name);
-            let kinds: Vec<Kind> = self.sources.iter().map(of).collect();
-            let is_cell = |kind: &Kind| matches!(kind, Kind::Cell(_) | Kind::Unknown);
-            let is_open = |kind: &Kind| matches!(kind, Kind::Derived | Kind::Unknown);
-            kinds.iter().any(is_cell) && kinds.iter().any(is_open)
+            .flat_map(|(_, source)| source.columns.keys().map(String::as_str));
+        // No column has the empty name: it stands for those that are not named.
+        let names: Vec<&str> = match column {
+            Some(column) => vec![column],
+            None => own.chain([""]).collect(),
+        };
+        names.into_iter().any(|name| {
+            let kinds = self.sources.iter().map(|(_, source)| source.kind(name));
+            let kinds: Vec<Kind> = kinds.collect();
+            let is_open = |kind: &Kind| kind.is_open() || *kind == Kind::Unknown;
+            kinds.iter().any(Kind::is_encrypted) && kinds.iter().any(is_open)
         })
     }
 
-    fn bare(&self, column: &str) -> Kind {
-        let named = self
-            .sources
-            .iter()
-            .filter_map(|(_, source)| source.column(column));
+    /// Returns what a name without a table gives: the column of a source that certainly has one,
+    /// otherwise whatever may have it here and outside, or the row of a source of this name.
+    pub(crate) fn bare(&self, column: &str) -> Kind {
+        let sources = self.sources.iter();
+        let named: Vec<Kind> = sources
+            .filter_map(|(_, source)| source.column(column))
+            .collect();
+        if !named.is_empty() {
+            // A function of this name may have a column of it.
+            let same = self.sources.iter().filter(|(name, _)| name == column);
+            return Kind::either(named.into_iter().chain(same.map(|(_, it)| it.rest.clone())));
+        }
+        let rest = self.sources.iter().map(|(_, source)| source.rest.clone());
         let rows = self.sources.iter().filter(|(name, _)| name == column);
         let rows = rows.map(|(_, source)| source.row());
-        let here = Kind::common(named.chain(rows));
-        let rest = Kind::common(self.sources.iter().map(|(_, source)| source.rest.clone()));
-        let outer = self.outer.map_or(Kind::Plain, |outer| outer.bare(column));
-        Kind::common([here, rest, outer])
+        let outer = self.outer.map(|outer| outer.bare(column));
+        Kind::either(rest.chain(rows).chain(outer))
     }
 
-    fn knows(&self, table: &str) -> bool {
+    /// Whether a source has this name, here or outside.
+    pub(crate) fn knows(&self, table: &str) -> bool {
         let here = self.sources.iter().any(|(name, _)| name == table);
         here || self.outer.is_some_and(|outer| outer.knows(table))
     }
 
-    fn qualified(&self, table: &str, column: &str) -> Kind {
+    /// Returns what the column of a table gives: that of the innermost source of this name. A name
+    /// with a schema may be that of one further out, too.
+    fn qualified(&self, table: &str, column: &str, has_schema: bool) -> Kind {
         let here = self.sources.iter().filter(|(name, _)| name == table);
         let kinds: Vec<Kind> = here.map(|(_, source)| source.kind(column)).collect();
-        // `t.f` may be a function of the row.
-        let function = match self.catalog.is_mixed(column) {
-            true => Kind::Unknown,
-            false => Kind::Plain,
+        let outer = || match self.outer {
+            Some(outer) => outer.qualified(table, column, has_schema),
+            None => Kind::Mixed,
         };
-        match (kinds.is_empty(), self.outer) {
-            (true, None) => Kind::Unknown,
-            (true, Some(outer)) => outer.qualified(table, column),
-            (false, outer) => {
-                let outer = outer.filter(|outer| outer.knows(table));
-                let outer = outer.map(|outer| outer.qualified(table, column));
-                Kind::common(kinds.into_iter().chain(outer).chain([function]))
-            }
+        if kinds.is_empty() {
+            return outer();
         }
+        // `t.f` may be a function of the row.
+        let function = self.catalog.is_encrypted_name(column);
+        let function = function.then_some(Kind::Unknown);
+        let is_outside = has_schema && self.outer.is_some_and(|outer| outer.knows(table));
+        Kind::either(
+            kinds
+                .into_iter()
+                .chain(function)
+                .chain(is_outside.then(outer)),
+        )
     }
 }
 

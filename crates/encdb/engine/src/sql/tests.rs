@@ -23,6 +23,7 @@ fn catalog() -> Catalog {
         ("public.person.any_", "rnd_type"),
         ("public.person.flag", "enc_bool"),
         ("public.pet.nick", "enc_text"),
+        ("public.pet.system_user", "enc_text"),
     ];
     for (name, ty) in columns {
         let name: ColumnName = name.parse().expect("a name");
@@ -91,6 +92,8 @@ fn parameters(sql: &str) -> String {
     let shown = |parameter: &Parameter| match parameter {
         Parameter::Unused => "?".to_owned(),
         Parameter::Plain => "-".to_owned(),
+        Parameter::Loose => "loose".to_owned(),
+        Parameter::OnlyNull(_) => "null".to_owned(),
         Parameter::Cells(cells, by) => {
             let ty = cells.type_name().unwrap_or("any");
             let array = if cells.is_array { "[]" } else { "" };
@@ -169,6 +172,19 @@ fn parameters_are_told_apart() {
         ),
         ("SELECT * FROM person WHERE $1 IS NULL OR id = 1", "-"),
         (
+            "SELECT * FROM person WHERE ($1 IS NULL OR name = $2) AND ($3 IS NULL OR note = $3)",
+            "null n:enc_text -",
+        ),
+        (
+            "SELECT * FROM person WHERE $1 IS NULL OR name = $1",
+            "n:enc_text",
+        ),
+        (
+            "SELECT $1, note = $2, set_config('a', $3, false) FROM person WHERE name = $4 LIMIT $5",
+            "loose - loose n:enc_text -",
+        ),
+        ("SELECT $1 FROM person WHERE note = $2 OR $3 = ''", "- - -"),
+        (
             "INSERT INTO person (id, name) SELECT * FROM unnest($1::int[], $2::varchar(9)[]) t",
             "- n:enc_text[]<Varchar(9)",
         ),
@@ -201,6 +217,44 @@ fn what_cannot_be_decided_is_refused() {
         }
     }
     assert!(sent.is_empty(), "{sent:#?}");
+}
+
+/// Returns what becomes of the last of several texts, each of which the server gets.
+fn after(texts: &[&str]) -> Result<Analysis, Refusal> {
+    let mut catalog = catalog();
+    let (last, before) = texts.split_last().expect("a text");
+    for text in before {
+        let analysis = analyze(text, &catalog, &PreparedByName::new(), &Legible)?;
+        let defined = analysis.defined.into_iter();
+        defined.for_each(|definition| catalog.define(definition));
+    }
+    analyze(last, &catalog, &PreparedByName::new(), &Legible)
+}
+
+#[test]
+fn what_is_not_read_may_change_what_is_known() {
+    let insert = "INSERT INTO kid (secret) VALUES ('xyzzy')";
+    let add = "ALTER TABLE u ADD secret enc_text";
+    for before in [
+        "CREATE TABLE kid () INHERITS (u)",
+        "SELECT 1; create table kid partition of u default",
+        "ALTER TABLE kid INHERIT u",
+        "ALTER TABLE u ATTACH PARTITION kid DEFAULT",
+    ] {
+        let analysis = after(&[before, add, insert]).expect("it is sealed");
+        let text = analysis.text.expect("it is changed");
+        assert!(!text.contains("xyzzy"), "{before}: {text}");
+    }
+    let analysis = after(&[add, insert]).expect("it is plain");
+    assert!(!analysis.concerns);
+    let analysis = after(&[
+        "CREATE TABLE a.t5 (c enc_text); CREATE TABLE b.t5 (d enc_text)",
+        "ALTER SCHEMA b RENAME TO old",
+        "ALTER SCHEMA a RENAME TO b",
+        "INSERT INTO b.t5 (c) VALUES ('xyzzy')",
+    ]);
+    let text = analysis.expect("it is sealed").text;
+    assert!(!text.expect("it is changed").contains("xyzzy"));
 }
 
 #[test]

@@ -1,19 +1,20 @@
 //! Statements other than queries.
 
 use std::slice;
+use std::sync::Arc;
 
 use pg_query::protobuf::{
-    AlterTableStmt, ColumnDef, CreateStmt, ExecuteStmt, IndexStmt, Node, ObjectType, PrepareStmt,
-    RangeVar, RenameStmt, TypeName,
+    AlterTableStmt, ColumnDef, CreateStmt, ExecuteStmt, IndexStmt, IntoClause, Node, ObjectType,
+    PrepareStmt, RangeVar, RenameStmt, SelectStmt, TypeName,
 };
 use pg_query::NodeEnum;
 
 use super::expression::Met;
-use super::kind::type_cells;
-use super::query::output_of;
+use super::kind::{is_encrypted, type_cells};
+use super::output::output_of;
 use super::scope::{last_name, Kind, Scope, Source};
 use super::{Parameter, Rewriter};
-use crate::catalog::{Cells, Columns, Definition};
+use crate::catalog::{Cells, Columns, Definition, Reach};
 use crate::refusal::Refusal;
 
 impl Rewriter<'_> {
@@ -23,14 +24,13 @@ impl Rewriter<'_> {
             return Ok(());
         };
         match statement {
-            NodeEnum::SelectStmt(it) if it.into_clause.is_some() => {
-                let into = it.into_clause.clone();
-                let relation = into.as_deref().and_then(|into| into.rel.as_ref());
-                self.define_as(relation, &[], Some(node), scope)?;
+            NodeEnum::SelectStmt(it) => {
+                if let Some(into) = into_of(it).cloned() {
+                    self.define_as(into.rel.as_ref(), &[], Some(node), scope)?;
+                }
                 self.query(node, &[], scope)
             }
-            NodeEnum::SelectStmt(_)
-            | NodeEnum::InsertStmt(_)
+            NodeEnum::InsertStmt(_)
             | NodeEnum::UpdateStmt(_)
             | NodeEnum::DeleteStmt(_)
             | NodeEnum::MergeStmt(_) => self.query(node, &[], scope),
@@ -91,14 +91,32 @@ impl Rewriter<'_> {
 
     /// Notes a table with these encrypted columns.
     fn define(&mut self, relation: Option<&RangeVar>, columns: Columns) {
-        let Some(relation) = relation.filter(|_| !columns.is_empty()) else {
+        if !columns.is_empty() {
+            self.define_with(relation, columns, Reach::Itself);
+        }
+    }
+
+    /// Notes a table, and what else changes with it.
+    fn define_with(&mut self, relation: Option<&RangeVar>, columns: Columns, reach: Reach) {
+        let Some(relation) = relation else {
             return;
         };
         self.analysis.defined.push(Definition {
             schema: relation.schemaname.clone(),
             table: relation.relname.clone(),
             columns,
+            reach,
         });
+    }
+
+    /// Notes from which tables another one inherits.
+    fn define_child(&mut self, relation: Option<&RangeVar>, parents: &[Node], scope: &Scope<'_>) {
+        for parent in parents {
+            if let Some(NodeEnum::RangeVar(parent)) = &parent.node {
+                let reach = Reach::Child(parent.relname.clone());
+                self.define_with(relation, scope.target(parent), reach);
+            }
+        }
     }
 
     /// Notes a table or view that is made of a query.
@@ -113,12 +131,16 @@ impl Rewriter<'_> {
             return Ok(());
         };
         let output = output_of(query, scope).renamed(names);
-        let kinds = output.columns.iter().map(|(_, kind)| kind);
-        if kinds
-            .chain([&output.rest])
-            .any(|kind| *kind == Kind::Unknown)
-        {
+        let is_unknown = |kind: &Kind| matches!(kind, Kind::Unknown | Kind::Mixed);
+        let columns = output.columns.iter();
+        if is_unknown(&output.rest) || columns.clone().any(|(_, kind)| is_unknown(kind)) {
             return Err(Refusal::Undecided("a table that is made of a query"));
+        }
+        if columns
+            .clone()
+            .any(|(name, kind)| name.is_empty() && kind.is_encrypted())
+        {
+            return Err(Refusal::Nameless);
         }
         let cells = |(name, kind)| match kind {
             Kind::Cell(cells) => Some((name, cells)),
@@ -133,6 +155,12 @@ impl Rewriter<'_> {
 
     /// Notes the new name of a table, of a column, or of whatever else has columns.
     fn rename(&mut self, rename: &RenameStmt, scope: &Scope<'_>) -> Result<(), Refusal> {
+        if rename.rename_type() == ObjectType::ObjectSchema {
+            self.analysis
+                .defined
+                .push(Definition::of_all(Reach::Schemas));
+            return Ok(());
+        }
         let Some(relation) = &rename.relation else {
             return Err(Refusal::Undecided("a new name of something with cells"));
         };
@@ -140,13 +168,17 @@ impl Rewriter<'_> {
         if rename.rename_type() == ObjectType::ObjectColumn {
             let cells = columns.get(&rename.subname).cloned();
             let renamed = cells.map(|cells| (rename.newname.clone(), cells));
-            self.define(Some(relation), renamed.into_iter().collect());
+            let renamed: Columns = renamed.into_iter().collect();
+            if !renamed.is_empty() {
+                self.define_with(Some(relation), renamed, Reach::Children);
+            }
         } else {
             let to = RangeVar {
                 relname: rename.newname.clone(),
                 ..relation.clone()
             };
-            self.define(Some(&to), columns);
+            let reach = Reach::Renamed(relation.relname.clone());
+            self.define_with(Some(&to), columns, reach);
         }
         Ok(())
     }
@@ -155,7 +187,19 @@ impl Rewriter<'_> {
     fn prepare(&mut self, prepare: &mut PrepareStmt, scope: &Scope<'_>) -> Result<(), Refusal> {
         let outer = std::mem::take(&mut self.analysis.parameters);
         self.optional(&mut prepare.query, scope)?;
-        let parameters = std::mem::replace(&mut self.analysis.parameters, outer);
+        let mut parameters = std::mem::replace(&mut self.analysis.parameters, outer);
+        self.loose.settle(&mut parameters);
+        if !self.loose.cast_in_vain(&parameters).is_empty() {
+            return Err(Refusal::Undecided("a parameter of PREPARE that is cast"));
+        }
+        for (at, parameter) in parameters.iter().enumerate() {
+            if matches!(parameter, Parameter::OnlyNull(_)) {
+                let ty = prepare.argtypes.get_mut(at);
+                let ty = ty.ok_or(Refusal::Undecided("a parameter of PREPARE without a type"))?;
+                ty.node = Some(NodeEnum::TypeName(named_type("bool", false)));
+                self.is_changed = true;
+            }
+        }
         for (ty, parameter) in prepare.argtypes.iter_mut().zip(&parameters) {
             if let Parameter::Cells(cells, _) = parameter {
                 let name = type_name(cells).ok_or(Refusal::AnyType)?;
@@ -178,8 +222,14 @@ impl Rewriter<'_> {
         };
         let met = |parameter| match parameter {
             Parameter::Cells(cells, _) => Met::Cells(cells),
-            _ => Met::Plain,
+            Parameter::Plain => Met::Plain,
+            _ => Met::Nothing,
         };
+        for (value, parameter) in execute.params.iter_mut().zip(&known) {
+            if matches!(parameter, Parameter::OnlyNull(_)) {
+                self.only_null(value)?;
+            }
+        }
         let wanted: Vec<Met> = known.into_iter().map(met).collect();
         self.columns(execute.params.iter_mut(), &wanted, scope)
     }
@@ -195,8 +245,9 @@ impl Rewriter<'_> {
         let name = create.relation.as_ref().map(|it| it.relname.as_str());
         inner.add(name.unwrap_or_default(), Source::of_table(&columns));
         self.define(create.relation.as_ref(), columns);
+        self.define_child(create.relation.as_ref(), &create.inh_relations, scope);
         for element in &mut create.table_elts {
-            self.definition(element, &inner)?;
+            self.definition(element, None, &inner)?;
         }
         self.walk_constraints(&mut create.constraints, None, &inner)?;
         for element in create
@@ -214,9 +265,15 @@ impl Rewriter<'_> {
         }
     }
 
-    fn definition(&mut self, element: &mut Node, scope: &Scope<'_>) -> Result<(), Refusal> {
+    /// Goes through the definition of a column, whose cells may be known, or of a constraint.
+    fn definition(
+        &mut self,
+        element: &mut Node,
+        known: Option<&Cells>,
+        scope: &Scope<'_>,
+    ) -> Result<(), Refusal> {
         match &mut element.node {
-            Some(NodeEnum::ColumnDef(column)) => self.column(column, scope),
+            Some(NodeEnum::ColumnDef(column)) => self.column(column, known, scope),
             Some(NodeEnum::Constraint(_)) => {
                 self.walk_constraints(slice::from_mut(element), None, scope)
             }
@@ -225,7 +282,12 @@ impl Rewriter<'_> {
         }
     }
 
-    fn column(&mut self, column: &mut ColumnDef, scope: &Scope<'_>) -> Result<(), Refusal> {
+    fn column(
+        &mut self,
+        column: &mut ColumnDef,
+        known: Option<&Cells>,
+        scope: &Scope<'_>,
+    ) -> Result<(), Refusal> {
         let name = column
             .type_name
             .as_ref()
@@ -237,6 +299,7 @@ impl Rewriter<'_> {
             .type_name
             .as_ref()
             .and_then(|ty| type_cells(ty, scope));
+        let cells = cells.map(|cells| known.cloned().unwrap_or(cells));
         let met = cells.clone().map_or(Met::Plain, Met::Cells);
         let value = column.raw_default.as_deref_mut();
         self.columns(value.into_iter(), &[met], scope)?;
@@ -289,11 +352,25 @@ impl Rewriter<'_> {
         let relation = alter.relation.as_ref();
         let mut inner = scope.inner();
         let mut columns = relation.map_or_else(Columns::new, |it| scope.target(it));
-        let new = added(&alter.cmds, &inner);
+        let mut new = added(&alter.cmds, &inner);
+        for (name, cells) in &mut new {
+            // Its key stays.
+            if let Some(known) = columns.get(name) {
+                cells.keyname = Arc::clone(&known.keyname);
+            }
+        }
         columns.extend(new.clone());
         let name = relation.map_or("", |it| it.relname.as_str());
         inner.add(name, Source::of_table(&columns));
-        self.define(relation, new);
+        let is_type = alter.objtype() == ObjectType::ObjectType;
+        if is_type && alter.cmds.iter().any(|it| changes_encrypted(it, &inner)) {
+            return Err(Refusal::Undecided(
+                "an attribute of a type with cells in it",
+            ));
+        }
+        if !new.is_empty() {
+            self.define_with(relation, new, Reach::Children);
+        }
         for command in &mut alter.cmds {
             let Some(NodeEnum::AlterTableCmd(command)) = &mut command.node else {
                 continue;
@@ -305,10 +382,23 @@ impl Rewriter<'_> {
             let met = cells.map_or(Met::Plain, Met::Cells);
             match &mut definition.node {
                 Some(NodeEnum::ColumnDef(_) | NodeEnum::Constraint(_)) => {
-                    self.definition(definition, &inner)?;
+                    self.definition(definition, columns.get(&command.name), &inner)?;
                 }
                 Some(NodeEnum::PartitionCmd(it)) if it.bound.is_some() && !columns.is_empty() => {
                     return Err(Refusal::Undecided("bounds of a partition"));
+                }
+                Some(NodeEnum::PartitionCmd(it)) => {
+                    let reach = Reach::Child(
+                        alter
+                            .relation
+                            .as_ref()
+                            .map_or_else(String::new, |it| it.relname.clone()),
+                    );
+                    self.define_with(it.name.as_ref(), Columns::new(), reach);
+                }
+                Some(NodeEnum::RangeVar(_)) => {
+                    let parent = slice::from_ref(definition);
+                    self.define_child(alter.relation.as_ref(), parent, scope);
                 }
                 Some(node) if has_no_values(node) => {}
                 _ => self.meet(definition, &met, &inner)?,
@@ -325,6 +415,12 @@ impl Rewriter<'_> {
         self.indexed(&mut index.index_params, &inner)?;
         self.walk_all(index.where_clause.as_deref_mut(), &inner)
     }
+}
+
+/// Returns the table that a query makes, which the leftmost query of a union names.
+fn into_of(query: &SelectStmt) -> Option<&IntoClause> {
+    let left = || query.larg.as_deref().and_then(into_of);
+    query.into_clause.as_deref().or_else(left)
 }
 
 /// Returns the encrypted columns of the tables that these nodes name.
@@ -364,6 +460,20 @@ fn added(commands: &[Node], scope: &Scope<'_>) -> Columns {
     commands.iter().filter_map(column).collect()
 }
 
+/// Whether a command gives a column a type with cells, or one that has cells in it.
+fn changes_encrypted(command: &Node, scope: &Scope<'_>) -> bool {
+    let Some(NodeEnum::AlterTableCmd(command)) = &command.node else {
+        return false;
+    };
+    match command.def.as_deref().and_then(|it| it.node.as_ref()) {
+        Some(NodeEnum::ColumnDef(column)) => {
+            let ty = column.type_name.as_ref();
+            ty.is_some_and(|ty| is_encrypted(ty, scope))
+        }
+        _ => false,
+    }
+}
+
 /// Returns the encrypted columns that a table's definition has.
 fn defined(elements: &[Node], scope: &Scope<'_>) -> Columns {
     let column = |element: &Node| match &element.node {
@@ -378,17 +488,21 @@ fn defined(elements: &[Node], scope: &Scope<'_>) -> Columns {
 
 /// Returns the type of cells, as SQL names it; none for cells of any type.
 pub(super) fn type_name(cells: &Cells) -> Option<TypeName> {
+    Some(named_type(cells.type_name()?, cells.is_array))
+}
+
+fn named_type(name: &str, is_array: bool) -> TypeName {
     let node = |node: NodeEnum| Node { node: Some(node) };
     let name = node(NodeEnum::String(pg_query::protobuf::String {
-        sval: cells.type_name()?.to_owned(),
+        sval: name.to_owned(),
     }));
     let bounds = node(NodeEnum::Integer(pg_query::protobuf::Integer { ival: -1 }));
-    Some(TypeName {
+    TypeName {
         names: vec![name],
         typemod: -1,
-        array_bounds: cells.is_array.then_some(bounds).into_iter().collect(),
+        array_bounds: is_array.then_some(bounds).into_iter().collect(),
         ..TypeName::default()
-    })
+    }
 }
 
 /// Whether a statement, or a part of one, names things and has no values of columns.

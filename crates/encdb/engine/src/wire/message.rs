@@ -82,6 +82,8 @@ pub(crate) struct Start {
     pub(crate) database: String,
     /// Whether it is one of replication
     pub(crate) replicates: bool,
+    /// Settings, by their names
+    pub(crate) settings: Vec<(String, String)>,
 }
 
 /// Reads a start packet, which has no type before its length.
@@ -91,6 +93,7 @@ pub(crate) fn start(packet: &[u8]) -> Result<Start, MessageError> {
         rest: packet.get(8..).ok_or(MessageError(0))?,
     };
     let (mut user, mut database, mut replicates) = (None, None, false);
+    let mut settings = Vec::new();
     loop {
         let name = reader.string()?;
         if name.is_empty() {
@@ -101,7 +104,7 @@ pub(crate) fn start(packet: &[u8]) -> Result<Start, MessageError> {
             b"user" => user = Some(value),
             b"database" => database = Some(value),
             b"replication" => replicates = !matches!(value.as_str(), "false" | "off" | "no" | "0"),
-            _ => {}
+            name => settings.push((String::from_utf8_lossy(name).to_ascii_lowercase(), value)),
         }
     }
     let user = user.ok_or(MessageError(0))?;
@@ -109,6 +112,7 @@ pub(crate) fn start(packet: &[u8]) -> Result<Start, MessageError> {
         database: database.unwrap_or_else(|| user.clone()),
         user,
         replicates,
+        settings,
     })
 }
 

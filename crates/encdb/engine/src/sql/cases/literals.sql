@@ -77,3 +77,30 @@ SELECT name FROM person UNION SELECT 'ada'
 
 SELECT 1 FROM person WHERE tags @> '{a,b}' AND 'c' = ANY(tags)
 -- SELECT 1 FROM person WHERE tags @> '{"<t:text:a>","<t:text:b>"}' AND '<t:text:c>' = ANY(tags)
+
+SELECT 1 FROM person WHERE ('ada' IS NULL OR name = 'ada') AND ('ada'::text IS NOT NULL)
+-- SELECT 1 FROM person WHERE (false OR name = '<n:text:ada>') AND true
+
+SELECT 1 FROM person WHERE ($1::text[] IS NULL OR name = $2) AND ($3::int IS NULL OR age = $3) AND ($4::date IS NULL OR day = $4)
+-- SELECT 1 FROM person WHERE ($1 IS NULL OR name = $2) AND ($3 IS NULL OR age = $3) AND ($4::date IS NULL OR day = $4)
+
+PREPARE p (text, text) AS SELECT 1 FROM person WHERE $1 IS NULL OR name = $2; EXECUTE p('ada', 'bob'); EXECUTE p(NULL, NULL)
+-- PREPARE p(bool, enc_text) AS SELECT 1 FROM person WHERE $1 IS NULL OR name = $2; EXECUTE p(true, '<n:text:bob>'); EXECUTE p(NULL, NULL)
+
+INSERT INTO person (id, note, name) VALUES (nextval('s'), 'ada', 'ada')
+-- INSERT INTO person (id, note, name) VALUES (nextval('s'), 'ada', '<n:text:ada>')
+
+INSERT INTO log SELECT 'ada' FROM person WHERE name = 'ada'
+-- INSERT INTO log SELECT 'ada' FROM person WHERE name = '<n:text:ada>'
+
+SELECT 1 AS a FROM person WHERE age = 1 AND 1 = 1 AND id = 5 ORDER BY 2 LIMIT 1
+-- SELECT 1 AS a FROM person WHERE age = '<a:integer:1>' AND 1 = 1 AND id = 5 ORDER BY 2 LIMIT 1
+
+SELECT note = 'ada', lower('ada') = lower(note), coalesce(note, 'ada') FROM person WHERE name = 'ada'
+-- SELECT note = 'ada', lower('ada') = lower(note), COALESCE(note, 'ada') FROM person WHERE name = '<n:text:ada>'
+
+SELECT 1 FROM person WHERE name = 'ada'::enc_text AND coalesce(name, 'bob'::enc_text) IN ('eve'::enc_text, nick) AND 'x'::enc_text = 'y'
+-- SELECT 1 FROM person WHERE name = '<n:text:ada>' AND COALESCE(name, '<n:text:bob>') IN ('<n:text:eve>', nick) AND '<d:text:x>'::enc_text = '<d:text:y>'
+
+ALTER TABLE person ALTER name TYPE enc_text USING coalesce(name, 'ada'); INSERT INTO person (name) VALUES ('bob')
+-- ALTER TABLE person ALTER COLUMN name TYPE enc_text USING COALESCE(name, '<n:text:ada>'); INSERT INTO person (name) VALUES ('<n:text:bob>')

@@ -137,3 +137,96 @@ SELECT 1 FROM person WHERE tags = '{a}'::text[] AND name = ANY ('{b}'::varchar[]
 
 UPDATE person SET tags[1] = 'a'
 -- <t:text:a>
+
+SELECT 1 FROM (SELECT tags[1] FROM person) q WHERE q.tags = 'a'
+-- <t:text:a>
+
+SELECT 1 FROM (SELECT (SELECT name FROM person LIMIT 1) FROM u) q WHERE q.name = 'a'
+-- <n:text:a>
+
+SELECT 1 FROM (SELECT CASE WHEN id = 1 THEN name ELSE nick END FROM person, pet) q WHERE q.nick = 'a'
+-- <n:text:a>
+
+SELECT 1 FROM (SELECT CASE WHEN id = 1 THEN name END FROM person) q WHERE q."case" = 'a'
+-- <n:text:a>
+
+SELECT 1 FROM (SELECT greatest(name, nick), nullif(age, age), coalesce(paid, paid) FROM person, pet) q WHERE q.greatest = 'a' AND q.nullif = 5 AND q.coalesce = 6
+-- <n:text:a> <a:integer:5> <p:numeric:6>
+
+SELECT 1 FROM (SELECT ARRAY[name] FROM person) q WHERE 'a' = ANY(q.array)
+-- <n:text:a>
+
+SELECT 1 FROM (SELECT NULL::enc_text, 5::enc_int4 FROM person) q WHERE q.enc_text = 'a' AND q.enc_int4 = 6
+-- <d:text:a> <d:integer:5> <d:integer:6>
+
+SELECT 1 FROM (SELECT name || nick FROM person, pet) q WHERE q."?column?" = 'a'
+-- <n:text:a>
+
+SELECT 1 FROM (SELECT (array_agg(name))[1] FROM person) q WHERE q.array_agg = 'a'
+-- <n:text:a>
+
+CREATE TABLE k AS SELECT id, tags[1] FROM person; INSERT INTO k (id, tags) VALUES (1, 'a')
+-- <t:text:a>
+
+CREATE VIEW k AS SELECT id, greatest(name, 'a') FROM person; SELECT 1 FROM k WHERE "greatest" = 'b'
+-- <n:text:a> <n:text:b>
+
+SELECT name INTO k FROM person UNION SELECT nick FROM pet; INSERT INTO k (name) VALUES ('a')
+-- <n:text:a>
+
+CREATE TABLE k AS SELECT id, encdb.enc_text_encrypt(x) AS email FROM u; INSERT INTO k (id, email) VALUES (1, 'a')
+-- <d:text:a>
+
+CREATE VIEW k AS SELECT id, encdb.enc_text_encrypt(x) FROM u; SELECT * FROM k WHERE enc_text_encrypt = 'a'
+-- <d:text:a>
+
+SELECT 1 FROM u WHERE encdb.enc_text_encrypt(u.x) = 'a'
+-- <d:text:a>
+
+WITH RECURSIVE a AS (SELECT n FROM b WHERE n = 'a'), b AS (SELECT n FROM c), c AS (SELECT n FROM d), d AS (SELECT name AS n FROM person) SELECT * FROM a
+-- <n:text:a>
+
+WITH q AS (WITH z AS (SELECT name AS n FROM person) UPDATE u SET x = 1 FROM z RETURNING z.n) SELECT 1 FROM q WHERE n = 'a'
+-- <n:text:a>
+
+WITH q AS (WITH z AS (SELECT name AS n FROM person) DELETE FROM u USING z RETURNING z.n) SELECT 1 FROM q WHERE n = 'a'
+-- <n:text:a>
+
+SELECT 1 FROM (SELECT 'x' AS name FROM u) q, person p WHERE p.name = 'a'
+-- <n:text:a>
+
+SELECT 1 FROM u p, (SELECT 1 FROM person p WHERE p.name = 'a') q
+-- <n:text:a>
+
+SELECT 1 FROM person p JOIN u q ON p.name = 'a' JOIN (u JOIN pet ON pet.nick = 'b') j ON j.nick = 'c'
+-- <n:text:a> <n:text:b> <n:text:c>
+
+SELECT 1 FROM person WHERE EXISTS (SELECT 1 FROM u, LATERAL (SELECT person.name AS n) l WHERE l.n = 'a' AND name = 'b')
+-- <n:text:a> <n:text:b>
+
+SELECT name FROM person, unnest(ARRAY[1,2]) WITH ORDINALITY AS t(id, ord) WHERE t.id = person.id AND name = 'a' ORDER BY ord
+-- <n:text:a>
+
+UPDATE person SET name = 'a', note = x.note FROM json_to_recordset('[]') AS x(id int, note text) WHERE person.id = x.id
+-- <n:text:a>
+
+SELECT 1 FROM person WHERE ('a', 1) IN (('b', 2), (name, 1))
+-- <n:text:a> <n:text:b>
+
+CREATE TABLE kid () INHERITS (person); ALTER TABLE person ADD secret enc_text; INSERT INTO kid (secret) VALUES ('a')
+-- <d:text:a>
+
+CREATE TABLE kid () INHERITS (person); ALTER TABLE person RENAME name TO nom; INSERT INTO kid (nom) VALUES ('a')
+-- <n:text:a>
+
+CREATE TABLE kid () INHERITS (u); CREATE TABLE kin () INHERITS (kid); ALTER TABLE kin RENAME TO k; ALTER TABLE u ALTER secret TYPE enc_text USING NULL; INSERT INTO k (secret) VALUES ('a')
+-- <d:text:a>
+
+ALTER TABLE kid INHERIT u; ALTER TABLE u ADD secret enc_text; INSERT INTO kid (secret) VALUES ('a')
+-- <d:text:a>
+
+CREATE TABLE a.t5 (c enc_text); CREATE TABLE b.t5 (d enc_text); ALTER SCHEMA b RENAME TO old; ALTER SCHEMA a RENAME TO b; INSERT INTO b.t5 (c) VALUES ('a')
+-- <d:text:a>
+
+SELECT 1 FROM pet WHERE system_user = 'a'
+-- <s:text:a>

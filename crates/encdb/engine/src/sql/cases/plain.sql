@@ -43,3 +43,11 @@ SELECT 'x' AS label, name FROM person UNION ALL SELECT 'y', nick FROM pet
 SELECT name FROM person WHERE age BETWEEN age AND age AND (id, note) = (1, 'x')
 
 DECLARE c CURSOR FOR SELECT name FROM person WHERE id < 100
+
+SELECT 1 FROM person p WHERE EXISTS (SELECT 1 FROM u AS new WHERE new.name = 'abc' AND new.id = p.id)
+
+UPDATE person SET note = new.x FROM u AS new WHERE new.id = person.id AND new.name = 'abc'
+
+SELECT json_agg(p) FROM (SELECT id, name FROM person WHERE id = 5) p
+
+SELECT q.name FROM (SELECT note AS name FROM person) q WHERE name = 'x'

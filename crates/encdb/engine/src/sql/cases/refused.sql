@@ -233,3 +233,168 @@ INSERT INTO person (addr) VALUES (ROW('xyzzy'))
 SELECT 1 FROM person WHERE addr = '(xyzzy)' OR (addr).street = 'xyzzy'
 
 SELECT 1 FROM person WHERE name = $2147483647
+
+UPDATE person SET name = new.name FROM (VALUES (1, 'xyzzy')) AS new(id, name) WHERE person.id = new.id
+
+WITH new(id, name) AS (VALUES (1, 'xyzzy')) UPDATE person SET name = new.name FROM new WHERE person.id = new.id
+
+MERGE INTO person p USING (VALUES (1, 'xyzzy')) AS new(id, name) ON p.id = new.id WHEN MATCHED THEN UPDATE SET name = new.name
+
+DELETE FROM person USING (VALUES ('xyzzy')) AS old(name) WHERE person.name = old.name
+
+UPDATE person SET name = old.name FROM (SELECT 1 AS id, $1 AS name) AS old WHERE person.id = old.id
+
+UPDATE person SET name = (SELECT name FROM (VALUES (1, 'xyzzy')) v(id, name) WHERE v.id = person.id)
+
+UPDATE person SET (name, note) = (SELECT name, 'n' FROM (VALUES (1, 'xyzzy')) v(id, name) WHERE v.id = person.id)
+
+SELECT 1 FROM person JOIN (SELECT name FROM (VALUES ('xyzzy')) v(name)) q ON person.name = q.name
+
+SELECT 1 FROM person JOIN (SELECT name FROM (VALUES ('xyzzy')) v(name)) q USING (name)
+
+SELECT 1 FROM person NATURAL JOIN (SELECT name FROM (VALUES ('xyzzy')) v(name)) q
+
+SELECT 1 FROM person p JOIN LATERAL (SELECT name FROM (SELECT 'xyzzy' AS name) z) l ON p.name = l.name
+
+SELECT 1 FROM person LEFT JOIN LATERAL (SELECT name FROM (SELECT 'xyzzy' AS name) s) l ON person.name IS NOT DISTINCT FROM l.name
+
+SELECT 1 FROM person WHERE name IN (SELECT name FROM (VALUES ('xyzzy')) v(name))
+
+SELECT 1 FROM person WHERE name IN (SELECT name FROM unnest(ARRAY['xyzzy']) AS name)
+
+SELECT 1 FROM person WHERE name IN (SELECT name FROM regexp_split_to_table('xyzzy', ',') AS name)
+
+SELECT 1 FROM person WHERE name IN (SELECT name FROM json_to_recordset('[{"name":"xyzzy"}]') AS t(name text))
+
+SELECT 1 FROM person WHERE name = ANY (SELECT name FROM unnest(ARRAY['xyzzy']) AS t(name))
+
+SELECT 1 FROM person p JOIN (SELECT DISTINCT name FROM unnest(ARRAY['xyzzy']) AS name) q ON p.name = q.name
+
+SELECT 1 FROM person p WHERE name = (SELECT p.name FROM (VALUES ('xyzzy')) p(name))
+
+SELECT 1 FROM person p WHERE EXISTS (SELECT 1 FROM unnest(ARRAY['xyzzy']) AS name WHERE name = p.name)
+
+SELECT 1 FROM person p, unnest(ARRAY['xyzzy']) AS x(name) WHERE p.name = x.name
+
+UPDATE person SET name = CASE WHEN id = 1 THEN (SELECT name FROM (SELECT 'xyzzy' AS name) s) END
+
+SELECT store(1, (SELECT name FROM (VALUES ('xyzzy')) v(name)))
+
+WITH src AS (SELECT 1 AS id, 'xyzzy' AS name, tags FROM person) INSERT INTO person (id, name, tags) SELECT * FROM src
+
+INSERT INTO person (id, name, tags) SELECT q.* FROM (SELECT id, 'xyzzy' AS n, tags FROM person) q
+
+SELECT id, name, tags FROM person EXCEPT SELECT * FROM (SELECT id, 'xyzzy' AS n, tags FROM person) q
+
+WITH src AS (SELECT 'xyzzy' AS n, tags FROM person) INSERT INTO person (name, tags) TABLE src
+
+WITH src AS (SELECT 'xyzzy' AS n, tags FROM person) SELECT name, tags FROM person UNION ALL TABLE src
+
+WITH q AS (SELECT 'xyzzy' AS n, nick FROM pet) INSERT INTO person SELECT (q).* FROM q
+
+SELECT 1 FROM person WHERE (name, tags) IN (SELECT * FROM (SELECT 'xyzzy' AS n, tags FROM person) q)
+
+SELECT 1 FROM person p, (SELECT 'xyzzy' AS n, p.tags FROM person p) q WHERE (p.name, p.tags) = (SELECT q.*)
+
+SELECT 1 FROM person p, (SELECT 1 AS id, 'xyzzy' AS name, tags FROM person) q WHERE p = q
+
+SELECT coalesce(q, p) FROM person p, (SELECT 1 AS id, 'xyzzy' AS name, tags FROM person) q
+
+CREATE TABLE k AS SELECT CASE WHEN id = 1 THEN flag ELSE true END FROM person
+
+CREATE TABLE k AS SELECT id, XMLFOREST(name) FROM person
+
+SELECT 1 FROM person, (SELECT NOT 'xyzzy' AS b) q WHERE flag = q.b
+
+UPDATE person SET flag = q.b FROM (SELECT 'xyzzy' = x AS b FROM u) q
+
+SELECT 1 FROM person WHERE ~age = 'xyzzy'
+
+SELECT 1 FROM person WHERE app.count(name) = 'xyzzy'
+
+SELECT 1 FROM person WHERE app.lower(name) = 'xyzzy'
+
+SELECT app.lower(name, 'xyzzy') FROM person
+
+SELECT det_type('xyzzy')
+
+SELECT rnd_type(v.s) FROM (VALUES ('xyzzy')) v(s)
+
+SELECT _enc_text('{xyzzy}')
+
+SELECT ('xyzzy').enc_text
+
+SELECT (v.s).enc_text FROM (VALUES ('xyzzy')) v(s)
+
+SELECT 1 FROM u WHERE encdb.enc_text_cmp(u.x, u.y) = 'xyzzy'
+
+SELECT 1 FROM person, u, LATERAL (VALUES (u.*, person.name), ('a', 'b', 'xyzzy')) v
+
+SELECT * FROM jsonb_to_recordset('[{"name":"xyzzy"}]') AS r(id int, name enc_text)
+
+SELECT 1 FROM ROWS FROM (jsonb_to_recordset('[{"name":"xyzzy"}]') AS (name enc_text)) g
+
+SELECT 1 FROM ROWS FROM (f() AS (id int, name enc_text)) AS g WHERE g.name = 'xyzzy'
+
+SELECT 1 FROM f() AS g(id int, name enc_text) WHERE g.name = 'xyzzy'
+
+CREATE TABLE k AS SELECT * FROM ROWS FROM (f() AS (id int, name enc_text)) AS g
+
+SELECT 1 FROM (SELECT ROW(name) FROM person) q WHERE q.row = ROW('xyzzy')
+
+SELECT 1 FROM person p, unnest(ARRAY['xyzzy']) AS name WHERE p.name = name
+
+SELECT * FROM person WHERE ('xyzzy' = '' OR name = 'xyzzy')
+
+SELECT * FROM person WHERE ($1 = '' OR name = $2)
+
+SELECT * FROM person WHERE 'xyzzy' IN ('', 'all') OR name = 'xyzzy'
+
+SELECT * FROM person WHERE length('xyzzy') > 0 AND name LIKE '%xyzzyb%'
+
+SELECT * FROM person WHERE CASE 'xyzzy' WHEN '' THEN true ELSE name = 'xyzzy' END
+
+SELECT * FROM person WHERE CASE WHEN lower('xyzzy') <> '' THEN name = 'b' ELSE true END
+
+SELECT id, 'xyzzy' AS term FROM person WHERE name = 'xyzzy'
+
+SELECT id, '%XYZZY%' AS term FROM person WHERE name LIKE '%xyzzy%'
+
+SELECT id FROM person WHERE name = 'xyzzy' AND starts_with('xyzzy', 'x')
+
+SELECT id FROM person WHERE tags @> '{b,xyzzy}' AND pg_notify('c', 'xyzzy') IS NULL
+
+SELECT id FROM person WHERE 5 = 7 OR age = 5
+
+WITH q AS (SELECT 'xyzzy' AS term) SELECT id FROM person, q WHERE q.term = '' OR name = 'xyzzy'
+
+SELECT 1 FROM person WHERE note = 'b' AND ('xyzzy' = '') = (name = 'xyzzy')
+
+UPDATE person SET note = 'b', draft = ('xyzzy' = '') WHERE name = 'xyzzy'
+
+PREPARE p (text, text) AS SELECT 1 FROM person WHERE ($1 = '' OR name = $2)
+
+PREPARE p (text, text) AS SELECT $1, name FROM person WHERE name = $2; EXECUTE p('xyzzy', 'xyzzy')
+
+PREPARE p AS SELECT 1 FROM person WHERE ($1 IS NULL OR name = $2)
+
+SELECT age - 'xyzzy'::interval FROM person
+
+SELECT 1 FROM person WHERE ('x', 1) IN (('xyzzy', f(name)), (name, 1))
+
+ALTER TYPE addr2 ADD ATTRIBUTE street enc_text
+
+SELECT query_to_xml('SELECT 1 FROM person WHERE name = ''xyzzy''', true, false, '')
+
+SELECT * FROM dblink('host=x', $1) AS t(a int)
+
+SELECT E'a'
+'b\'', 1 FROM person WHERE name = f('xyzzy')
+
+CREATE TABLE "käufer" (name enc_text); INSERT INTO KÄUFER (name) VALUES ('xyzzy')
+
+CREATE TABLE "ééééééééééééééééééééééééééééééééééééé" (name enc_text); INSERT INTO ééééééééééééééééééééééééééééééééééééé (name) VALUES ('xyzzy')
+
+SELECT 'xyzzy'::text AS term FROM person WHERE name = 'xyzzy'
+
+SELECT 1 FROM person WHERE name LIKE 'xyzzyb' AND ('xyzzy'::text = '' OR note LIKE 'b')

@@ -1,0 +1,178 @@
+//! Settings of the server on which the reading of statements depends.
+//!
+//! The server reports them, late, and a server that is not honest does not. So a driver that has
+//! once asked for other strings or another encoding is taken to have them up to its end.
+
+use crate::refusal::Refusal;
+
+const STRINGS: &str = "standard_conforming_strings";
+const ENCODING: &str = "client_encoding";
+
+/// Settings, as the server reports them and as the driver may have set them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Settings {
+    is_utf8: bool,
+    standard_strings: bool,
+    /// Whether the driver may have set another encoding
+    doubts_utf8: bool,
+    /// Whether the driver may have set other strings
+    doubts_strings: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            is_utf8: true,
+            standard_strings: true,
+            doubts_utf8: false,
+            doubts_strings: false,
+        }
+    }
+}
+
+impl Settings {
+    /// Notes a setting that the server reports.
+    pub(crate) fn set(&mut self, name: &[u8], value: &[u8]) {
+        match name {
+            b"client_encoding" => self.is_utf8 = value.eq_ignore_ascii_case(b"UTF8"),
+            b"standard_conforming_strings" => self.standard_strings = value == b"on",
+            _ => {}
+        }
+    }
+
+    /// Notes what a driver sets as it starts.
+    pub(crate) fn start(&mut self, name: &str, value: &str) {
+        match name {
+            ENCODING => self.doubts_utf8 |= !is_utf8(value),
+            STRINGS => self.doubts_strings |= !is_on(value),
+            // Some are given as options of a command line.
+            _ => {
+                self.doubts_utf8 |= contains(value.as_bytes(), ENCODING);
+                self.doubts_strings |= contains(value.as_bytes(), STRINGS);
+            }
+        }
+    }
+
+    /// Notes what the statements of a text may set.
+    pub(super) fn doubt(&mut self, text: &[u8]) {
+        if ![STRINGS, ENCODING, "names"]
+            .iter()
+            .any(|name| contains(text, name))
+        {
+            return;
+        }
+        let text = String::from_utf8_lossy(text).to_ascii_lowercase();
+        for statement in text.split(';') {
+            let words: Vec<&str> = statement
+                .split(|c: char| c.is_whitespace() || c == '=')
+                .filter(|word| !word.is_empty() && !matches!(*word, "to" | "session" | "local"))
+                .collect();
+            let keeps = |name: &str, is_it: fn(&str) -> bool| match words.as_slice() {
+                ["show", shown] => *shown == name,
+                ["set", set, value] => *set == name && is_it(value.trim_matches('\'')),
+                _ => false,
+            };
+            let (has, names) = (
+                |name: &str| statement.contains(name),
+                words.get(1) == Some(&"names"),
+            );
+            self.doubts_strings |= has(STRINGS) && !keeps(STRINGS, is_on);
+            self.doubts_utf8 |= has(ENCODING) && !keeps(ENCODING, is_utf8);
+            self.doubts_utf8 |= names && words[0] == "set" && !keeps("names", is_utf8);
+        }
+    }
+
+    /// Refuses to read a text that means something else under these settings.
+    pub(super) fn check(self, text: &[u8]) -> Result<(), Refusal> {
+        let (is_utf8, standard_strings) = (
+            self.is_utf8 && !self.doubts_utf8,
+            self.standard_strings && !self.doubts_strings,
+        );
+        match (is_utf8, standard_strings) {
+            (false, _) if !text.is_ascii() => Err(Refusal::Encoding),
+            (_, false) if text.contains(&b'\\') => Err(Refusal::Strings),
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses rows in an encoding in whose characters a byte of ASCII may be a part.
+    pub(super) fn check_rows(self) -> Result<(), Refusal> {
+        match self.is_utf8 && !self.doubts_utf8 {
+            true => Ok(()),
+            false => Err(Refusal::Encoding),
+        }
+    }
+}
+
+fn is_on(value: &str) -> bool {
+    ["on", "true", "yes", "1"]
+        .iter()
+        .any(|on| value.eq_ignore_ascii_case(on))
+}
+
+fn is_utf8(value: &str) -> bool {
+    ["utf8", "utf-8", "unicode"]
+        .iter()
+        .any(|name| value.eq_ignore_ascii_case(name))
+}
+
+/// Whether a name is in a text, in letters of any size.
+fn contains(text: &[u8], name: &str) -> bool {
+    let mut parts = text.windows(name.len());
+    parts.any(|part| part.eq_ignore_ascii_case(name.as_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn after(texts: &[&str]) -> Settings {
+        let mut settings = Settings::default();
+        texts
+            .iter()
+            .for_each(|text| settings.doubt(text.as_bytes()));
+        settings
+    }
+
+    #[test]
+    fn what_may_change_how_strings_are_read_is_doubted_from_then_on() {
+        for text in [
+            "SET standard_conforming_strings = off",
+            "set Standard_Conforming_Strings to off; set standard_conforming_strings to on",
+            "SELECT set_config('standard_conforming_strings', 'off', false)",
+            "SELECT 1; RESET standard_conforming_strings",
+        ] {
+            let settings = after(&[text, "SET standard_conforming_strings = on"]);
+            assert!(settings.check(b"'it\\'s'").is_err(), "{text}");
+            assert!(settings.check("'\u{e4}'".as_bytes()).is_ok(), "{text}");
+        }
+        for text in [
+            "SET client_encoding TO 'SJIS'",
+            "set names latin1",
+            "SET SESSION NAMES 'LATIN1'",
+            "UPDATE pg_settings SET setting = 'x' WHERE name = 'client_encoding'",
+        ] {
+            let settings = after(&[text, "SET client_encoding TO 'UTF8'"]);
+            assert!(settings.check("'\u{e4}'".as_bytes()).is_err(), "{text}");
+            assert!(settings.check(b"'it\\'s'").is_ok(), "{text}");
+            assert!(settings.check_rows().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_drivers_send_as_they_connect_is_not_doubted() {
+        let mut settings = after(&[
+            "SET client_encoding TO 'UTF8'",
+            "set session client_encoding='utf-8'; SET NAMES 'utf8'",
+            "SET client_min_messages TO 'warning';SET standard_conforming_strings = on;",
+            "show standard_conforming_strings",
+            "SELECT names FROM u",
+        ]);
+        settings.start("client_encoding", "UTF8");
+        settings.start("options", "-c search_path=a");
+        assert!(settings.check("'it\\'s \u{e4}'".as_bytes()).is_ok());
+        settings.start("options", "-c standard_conforming_strings=off");
+        assert!(settings.check("'\u{e4}'".as_bytes()).is_ok());
+        assert!(settings.check(b"'it\\'s'").is_err());
+    }
+}

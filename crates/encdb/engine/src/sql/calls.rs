@@ -1,0 +1,21 @@
+//! Calls of functions: whose functions they are.
+
+use pg_query::protobuf::FuncCall;
+
+use super::scope::{last_name, name_of, Scope};
+
+/// Returns the name of a function of PostgreSQL or of encdb; empty: it is of another schema.
+pub(super) fn builtin_name(call: &FuncCall) -> &str {
+    match call.funcname.as_slice() {
+        [name] => name_of(name),
+        [schema, name] if matches!(name_of(schema), Some("pg_catalog" | "encdb")) => name_of(name),
+        _ => None,
+    }
+    .unwrap_or_default()
+}
+
+/// Whether a function is one of encdb's, a cast to a type with cells, or gives something encrypted.
+pub(super) fn is_own(call: &FuncCall, scope: &Scope<'_>) -> bool {
+    let mut names = call.funcname.iter().filter_map(name_of);
+    names.any(|it| it == "encdb") || scope.catalog().is_encrypted_name(last_name(&call.funcname))
+}

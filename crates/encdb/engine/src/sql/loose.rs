@@ -1,0 +1,257 @@
+//! Literals and parameters that stay plain, and why they may.
+//!
+//! In a statement that seals something, a value may be sent in clear if it meets a column that is
+//! certainly plain, or stands where no value of a column comes from. All others are loose: an
+//! application that builds `'ada' = '' OR name = 'ada'` gives its secret twice. Such a comparison
+//! is refused, and any other loose value must not be one that is sealed.
+
+use pg_query::protobuf::{a_const, AConst, Boolean, Node, NullTest, NullTestType};
+use pg_query::NodeEnum;
+use pgseal_client::Array;
+
+use super::literal::Cast;
+use super::parts::{is_open, leaves};
+use super::scope::Scope;
+use super::{Parameter, Rewriter};
+use crate::catalog::Cells;
+use crate::refusal::Refusal;
+
+/// What a statement has of loose values.
+#[derive(Debug)]
+pub(super) struct Loose {
+    /// Whether what is gone through now meets nothing that is known
+    is_loose: bool,
+    /// The loose literals
+    literals: Vec<String>,
+    /// The literals that are sealed
+    sealed: Vec<String>,
+    /// Whether a parameter is sealed
+    seals_parameter: bool,
+    /// Whether literals or parameters are compared with each other
+    compares: bool,
+    /// The parameters that are cast where it is asked whether they are null
+    cast: Vec<i32>,
+}
+
+impl Default for Loose {
+    fn default() -> Self {
+        Self {
+            is_loose: true,
+            literals: Vec::new(),
+            sealed: Vec::new(),
+            seals_parameter: false,
+            compares: false,
+            cast: Vec::new(),
+        }
+    }
+}
+
+impl Loose {
+    fn seals(&self) -> bool {
+        self.seals_parameter || !self.sealed.is_empty()
+    }
+
+    /// Notes that a parameter is sealed.
+    pub(super) fn seal_parameter(&mut self) {
+        self.seals_parameter = true;
+    }
+
+    /// Notes the text of a literal that is sealed.
+    pub(super) fn seal(&mut self, text: &str, cells: &Cells) {
+        match Array::parse(text) {
+            Ok(array) if cells.is_array => {
+                let items = array.items().iter().flatten();
+                self.sealed.extend(items.map(|item| folded(item)));
+            }
+            _ => self.sealed.push(folded(text)),
+        }
+    }
+
+    /// Returns the parameters whose casts must be left out: they are sealed, or only asked for
+    /// null.
+    pub(super) fn cast_in_vain(&self, parameters: &[Parameter]) -> Vec<i32> {
+        let is_it = |number: &&i32| {
+            let at = usize::try_from(**number)
+                .unwrap_or_default()
+                .wrapping_sub(1);
+            let parameter = parameters.get(at);
+            matches!(
+                parameter,
+                Some(Parameter::Cells(..) | Parameter::OnlyNull(_))
+            )
+        };
+        self.cast.iter().filter(is_it).copied().collect()
+    }
+
+    /// Decides on the loose values of a whole text.
+    pub(super) fn decide(&self) -> Result<(), Refusal> {
+        let is_sealed = |text: &String| self.sealed.contains(text) && !is_common(text);
+        match self.seals() && (self.compares || self.literals.iter().any(is_sealed)) {
+            true => Err(Refusal::Loose),
+            false => Ok(()),
+        }
+    }
+
+    /// Decides on parameters: where nothing is sealed, all that meet nothing are plain.
+    pub(super) fn settle(&self, parameters: &mut [Parameter]) {
+        for parameter in parameters.iter_mut().filter(|_| !self.seals()) {
+            if matches!(parameter, Parameter::Loose | Parameter::OnlyNull(_)) {
+                *parameter = Parameter::Plain;
+            }
+        }
+    }
+}
+
+/// Returns a text without what a search adds to it.
+fn folded(text: &str) -> String {
+    let is_added = |c: char| c == '%' || c.is_whitespace();
+    text.trim_matches(is_added).to_lowercase()
+}
+
+/// Whether a value is one of those that applications write for other purposes, too.
+fn is_common(text: &str) -> bool {
+    matches!(text, "" | "0" | "1")
+}
+
+impl Parameter {
+    /// Returns the use that two uses of one parameter are together, if they agree.
+    pub(super) fn and(&self, other: Self) -> Option<Self> {
+        match (self, other) {
+            (Self::Unused, other) => Some(other),
+            (Self::OnlyNull(None), other @ Self::OnlyNull(_)) => Some(other),
+            (known @ Self::OnlyNull(_), Self::OnlyNull(_)) => Some(known.clone()),
+            (Self::OnlyNull(_), other) => Some(other),
+            (known, Self::OnlyNull(_)) => Some(known.clone()),
+            (Self::Loose, Self::Plain) | (Self::Plain, Self::Loose) => Some(Self::Plain),
+            (known, other) => (*known == other).then_some(other),
+        }
+    }
+}
+
+impl Rewriter<'_> {
+    /// Goes through something that meets a certainly plain value, or none of a column.
+    pub(super) fn anchored<T>(&mut self, go: impl FnOnce(&mut Self) -> T) -> T {
+        self.within(false, go)
+    }
+
+    /// Goes through something that meets nothing that is known.
+    pub(super) fn loosely<T>(&mut self, go: impl FnOnce(&mut Self) -> T) -> T {
+        self.within(true, go)
+    }
+
+    fn within<T>(&mut self, is_loose: bool, go: impl FnOnce(&mut Self) -> T) -> T {
+        let before = std::mem::replace(&mut self.loose.is_loose, is_loose);
+        let result = go(self);
+        self.loose.is_loose = before;
+        result
+    }
+
+    /// Notes a comparison of values of which none is that of a column or of the server. Numbers are
+    /// no secret before one is sealed.
+    pub(super) fn compare_alone(&mut self, nodes: &[&mut Node]) {
+        let all: Option<Vec<_>> = nodes.iter().map(|node| leaves(node)).collect();
+        let mut all = all.into_iter().flatten().flatten();
+        self.loose.compares |= all.any(|leaf| !is_number(leaf));
+    }
+
+    /// Notes a literal that stays.
+    pub(super) fn plain_literal(&mut self, literal: &AConst) {
+        self.open += usize::from(!literal.isnull);
+        let text = match &literal.val {
+            Some(a_const::Val::Sval(text)) => folded(&text.sval),
+            Some(a_const::Val::Ival(number)) => number.ival.to_string(),
+            Some(a_const::Val::Fval(number)) => number.fval.clone(),
+            _ => return,
+        };
+        if self.loose.is_loose && !literal.isnull {
+            self.loose.literals.push(text);
+        }
+    }
+
+    /// Notes a parameter that stays.
+    pub(super) fn plain_parameter(&mut self, number: i32) -> Result<(), Refusal> {
+        self.open += 1;
+        let used = match self.loose.is_loose {
+            true => Parameter::Loose,
+            false => Parameter::Plain,
+        };
+        self.use_parameter(number, used)
+    }
+
+    /// Goes through `a IS NULL`, which a literal answers by itself, and for which the value of a
+    /// parameter is not needed. Returns what stands in place of it.
+    pub(super) fn null_test(
+        &mut self,
+        test: &mut NullTest,
+        scope: &Scope<'_>,
+    ) -> Result<Option<NodeEnum>, Refusal> {
+        let Some(arg) = test.arg.as_deref_mut() else {
+            return Ok(None);
+        };
+        if !is_open(arg) {
+            return self.loosely(|this| this.walk(arg, scope)).map(|()| None);
+        }
+        let (mut inner, mut by) = (&*arg, None);
+        while let Some(NodeEnum::TypeCast(cast)) = &inner.node {
+            by = cast
+                .type_name
+                .as_ref()
+                .and_then(|name| Cast::read(name, false).ok())
+                .or(by);
+            match cast.arg.as_deref() {
+                Some(next) => inner = next,
+                None => break,
+            }
+        }
+        let parameter = match &inner.node {
+            Some(NodeEnum::ParamRef(parameter)) => *parameter,
+            // A literal is not null.
+            _ => {
+                self.is_changed = true;
+                let is_not = test.nulltesttype() == NullTestType::IsNotNull;
+                return Ok(Some(truth(is_not)));
+            }
+        };
+        self.use_parameter(parameter.number, Parameter::OnlyNull(by))?;
+        if matches!(arg.node, Some(NodeEnum::TypeCast(_))) {
+            match self.bare_parameters.contains(&parameter.number) {
+                true => {
+                    self.is_changed = true;
+                    arg.node = Some(NodeEnum::ParamRef(parameter));
+                }
+                false => self.loose.cast.push(parameter.number),
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl Rewriter<'_> {
+    /// Puts a truth value in place of one that is only asked for null.
+    pub(super) fn only_null(&mut self, value: &mut Node) -> Result<(), Refusal> {
+        let is_null = matches!(&value.node, Some(NodeEnum::AConst(literal)) if literal.isnull);
+        if !is_null && !is_open(value) {
+            return Err(Refusal::Undecided("a parameter of EXECUTE"));
+        }
+        if !is_null {
+            self.is_changed = true;
+            value.node = Some(truth(true));
+        }
+        Ok(())
+    }
+}
+
+fn truth(boolval: bool) -> NodeEnum {
+    NodeEnum::AConst(AConst {
+        val: Some(a_const::Val::Boolval(Boolean { boolval })),
+        ..AConst::default()
+    })
+}
+
+fn is_number(node: &Node) -> bool {
+    let literal = match &node.node {
+        Some(NodeEnum::AConst(literal)) => literal,
+        _ => return false,
+    };
+    literal.isnull || !matches!(literal.val, Some(a_const::Val::Sval(_)))
+}
