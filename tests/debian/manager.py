@@ -25,12 +25,15 @@ exec unshare --mount --propagation private --pid --uts --ipc --cgroup --fork --k
         /lib/systemd/systemd --system --unit=pgseal-test.target --log-target=console --show-status=no'
 """
 SERVICES = "/run/services.log"
-EVERY_SERVICE = f"""[Unit]
+EVERY_UNIT = """[Unit]
 DefaultDependencies=no
-[Service]
+"""
+EVERY_SERVICE = f"""{EVERY_UNIT}[Service]
 StandardOutput=append:{SERVICES}
 StandardError=append:{SERVICES}
 """
+# What would clear the real /tmp, whichever unit asks for it.
+MASKED = ["systemd-tmpfiles-setup.service", "systemd-tmpfiles-clean.service"]
 STATES = ("running", "degraded")
 
 
@@ -43,8 +46,11 @@ class Managed(Machine):
         hierarchy = Path(os.environ[INSIDE]) / "cgroup"
         hierarchy.mkdir()
         run("mount", "-t", "cgroup2", "cgroup2", hierarchy)
-        (UNITS / "service.d").mkdir()
-        (UNITS / "service.d/pgseal-test.conf").write_text(EVERY_SERVICE)
+        for kind, text in (("service", EVERY_SERVICE), ("socket", EVERY_UNIT)):
+            (UNITS / f"{kind}.d").mkdir()
+            (UNITS / f"{kind}.d/pgseal-test.conf").write_text(text)
+        for unit in MASKED:
+            (UNITS / unit).symlink_to("/dev/null")
         cls.group = hierarchy / f"pgseal-test-{os.path.basename(os.environ[INSIDE])}"
         cls.boot()
         cls.addClassCleanup(cls.power_off)

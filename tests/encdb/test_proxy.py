@@ -170,7 +170,7 @@ class Program(Proxied):
                 cluster.psql("CREATE DATABASE shop")
                 cluster.psql("CREATE EXTENSION encdb; CREATE TABLE customers (id int, email enc_text)", db="shop")
             self.client(cluster, *command)
-        block, of_one_program = re.findall(r"^```sh\n(.*?)^```$", (STAGE / PAGE).read_text(), re.M | re.S)
+        block, of_one_program, _ = re.findall(r"^```sh\n(.*?)^```$", (STAGE / PAGE).read_text(), re.M | re.S)
         environment = {**base_environment(), **cluster.environment, "PGSEAL_IDENTITY": str(self.directory / "owner"),
                        "PGSEAL_ACCEPT": "software", "PATH": f"{PGSEAL.parent}:{programs()}:{base_environment()['PATH']}"}
         script = f"{block}\nkill %1\nwait\n{of_one_program}"

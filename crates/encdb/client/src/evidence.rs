@@ -43,9 +43,11 @@ impl Policy {
         Self::parse("[software]\nallowed = true\n").expect("it is a policy")
     }
 
-    /// Accepts the ordinary process with this key only.
-    pub fn software_of(key: PublicKey) -> Self {
-        let text = format!("[software]\nallowed = true\nkeys = [\"{key}\"]\n");
+    /// Accepts the ordinary processes with these keys only.
+    pub fn software_of(keys: &[PublicKey]) -> Self {
+        let keys: Vec<String> = keys.iter().map(|key| format!("\"{key}\"")).collect();
+        let keys = keys.join(", ");
+        let text = format!("[software]\nallowed = true\nkeys = [{keys}]\n");
         Self::parse(&text).expect("it is a policy")
     }
 

@@ -88,14 +88,14 @@ impl Options {
         let accept = self.accept.as_deref().map(str::parse).transpose();
         let evidence = EvidenceOptions {
             policy: self.policy.as_ref().map(PathBuf::from),
-            accept: accept.map_err(OptionsError::Accept)?,
+            accept: accept.map_err(OptionsError::Accept)?.into_iter().collect(),
             amd_certificates: None,
             intel_collateral: None,
             rules: self.rules.clone(),
         };
-        match (&evidence.accept, &evidence.policy) {
-            (None, None) => return Err(OptionsError::Evidence),
-            (Some(_), Some(_)) => return Err(OptionsError::Both),
+        match (evidence.accept.is_empty(), &evidence.policy) {
+            (true, None) => return Err(OptionsError::Evidence),
+            (false, Some(_)) => return Err(OptionsError::Both),
             _ => {}
         }
         Ok(Service {

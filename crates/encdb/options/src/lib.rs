@@ -81,9 +81,14 @@ pub struct EvidenceOptions {
     )]
     pub policy: Option<PathBuf>,
     /// Instead of a policy: `software:KEY` trusts the evaluator that printed this key when it
-    /// started; `software` trusts any evaluator that answers
-    #[arg(long, value_name = "KIND", env = "PGSEAL_ACCEPT")]
-    pub accept: Option<Accept>,
+    /// started; `software` trusts any evaluator that answers; repeatable
+    #[arg(
+        long,
+        value_name = "KIND",
+        env = "PGSEAL_ACCEPT",
+        value_delimiter = ','
+    )]
+    pub accept: Vec<Accept>,
     /// AMD's certificates for the policy, concatenated in DER
     #[arg(long, value_name = "FILE")]
     pub amd_certificates: Option<PathBuf>,
@@ -116,11 +121,12 @@ impl FromStr for Accept {
 impl EvidenceOptions {
     /// Reads the files that are named, and returns the policy.
     pub fn policy(&self) -> Result<Policy, EvidenceError> {
-        let mut policy = match (&self.accept, &self.policy) {
-            (Some(Accept(None)), _) => Policy::software(),
-            (Some(Accept(Some(key))), _) => Policy::software_of(*key),
-            (None, Some(path)) => Policy::parse(&text(path)?)?,
-            (None, None) => Policy::parse("")?,
+        let keys: Option<Vec<PublicKey>> = self.accept.iter().map(|it| it.0).collect();
+        let mut policy = match (&self.policy, keys) {
+            (Some(path), _) => Policy::parse(&text(path)?)?,
+            (None, Some(keys)) if keys.is_empty() => Policy::parse("")?,
+            (None, Some(keys)) => Policy::software_of(&keys),
+            (None, None) => Policy::software(),
         };
         if let Some(path) = &self.amd_certificates {
             let certificates = fs::read(path);

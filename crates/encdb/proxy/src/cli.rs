@@ -3,7 +3,9 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{ArgAction, Args, Parser};
+use clap::error::ErrorKind;
+use clap::parser::ValueSource;
+use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser};
 use pgseal_options::{ConnectionOptions, EvidenceOptions};
 use pgseal_proxy::{Address, TlsFiles};
 
@@ -19,25 +21,62 @@ pub const CLIENT_EXEC: &str = "client-exec";
     name = "pgseal-proxy",
     bin_name = "pgseal proxy",
     version = env!("PGSEAL_BUILD"),
-    override_usage = "pgseal proxy --listen <ADDRESS>... --server <CONNSTR> [OPTIONS]",
+    override_usage = "pgseal proxy --listen <ADDRESS>... --server <CONNSTR> [OPTIONS]\n       \
+        pgseal proxy --config <FILE>",
+    mut_arg("policy", |policy| policy.required_unless_present_any(["accept", "config"])),
     term_width = 80
 )]
 pub struct Proxy {
+    /// Configuration file, in place of all other options
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
     /// Address for drivers: the path of a unix socket, such as
     /// /run/user/1000/.s.PGSQL.5432, or HOST:PORT, which is loopback or needs
     /// --tls-cert; repeatable
-    #[arg(long, value_name = "ADDRESS", required = true)]
+    #[arg(long, value_name = "ADDRESS")]
     pub listen: Vec<Address>,
     /// Server, as a connection string: its host, port, and how TLS checks it
-    #[arg(long, value_name = "CONNSTR")]
-    pub server: String,
+    #[arg(long, value_name = "CONNSTR", required_unless_present = "config")]
+    pub server: Option<String>,
     /// The identity file
-    #[arg(short, long, value_name = "FILE", env = "PGSEAL_IDENTITY")]
-    pub identity: PathBuf,
+    #[arg(
+        short,
+        long,
+        value_name = "FILE",
+        env = "PGSEAL_IDENTITY",
+        required_unless_present = "config"
+    )]
+    pub identity: Option<PathBuf>,
     #[command(flatten)]
     pub evidence: EvidenceOptions,
     #[command(flatten)]
     pub tls: TlsOptions,
+}
+
+impl Proxy {
+    /// Reads a command line. Beside a configuration file it has nothing else; variables, which may
+    /// be set for other commands, do not count then.
+    pub fn of(words: Vec<OsString>) -> Result<Self, clap::Error> {
+        let mut command = Self::command();
+        let matches = command.try_get_matches_from_mut(words)?;
+        let is_given = |name: &&str| {
+            *name != "config" && matches.value_source(name) == Some(ValueSource::CommandLine)
+        };
+        let names: Vec<_> = command
+            .get_arguments()
+            .map(|it| it.get_id().as_str())
+            .collect();
+        let other = names.into_iter().find(is_given).map(str::to_owned);
+        let proxy = Self::from_arg_matches(&matches)?;
+        match other.filter(|_| proxy.config.is_some()) {
+            None => Ok(proxy),
+            Some(name) => {
+                let name = name.replace('_', "-");
+                let text = format!("--{name} has no place beside --config: write it into the file");
+                Err(command.error(ErrorKind::ArgumentConflict, text))
+            }
+        }
+    }
 }
 
 /// TLS with drivers.
@@ -96,12 +135,24 @@ pub struct Exec {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn help_fits_80_columns() {
         for command in [Proxy::command(), Exec::command()] {
             assert_eq!(pgseal_usage::wide_help(command), (1, Vec::new()));
+        }
+    }
+
+    #[test]
+    fn a_configuration_file_has_all_settings() {
+        let parsed = |line: &str| Proxy::of(line.split(' ').map(OsString::from).collect());
+        assert!(parsed("pgseal-proxy --config f").is_ok());
+        for line in [
+            "--config f --listen s",
+            "--config f --accept software",
+            "--listen s",
+        ] {
+            assert!(parsed(&format!("pgseal-proxy {line}")).is_err(), "{line}");
         }
     }
 

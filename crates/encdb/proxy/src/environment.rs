@@ -12,7 +12,7 @@ use pgseal_keys::exit::{Code, Exit};
 
 use crate::private::PORT;
 
-/// What a URL has in a host, a user or a database without a percent sign.
+/// Characters that get a percent sign in a host, a user or a database of a URL.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')

@@ -6,12 +6,13 @@
 //!
 //! Invariants:
 //! 1. A connection is served by an engine from its start packet on, or ends.
-//! 2. A unix socket is open to its user alone.
+//! 2. A unix socket is open to its user alone, unless systemd made it.
 //! 3. Nothing crosses a network in clear.
 
 #![forbid(unsafe_code)]
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
+mod config;
 mod connection;
 mod environment;
 mod exec;
@@ -24,11 +25,12 @@ mod service;
 mod signals;
 mod tls;
 
+pub use config::{configured, ConfigError};
 pub use connection::ConnectionError;
 pub use environment::VariableError;
 pub use exec::{client_exec, ExecError};
 pub use listener::{Address, ListenError, Listener};
 pub use private::{PrivateError, PrivateServer, PORT};
-pub use serve::{serve, ServeError, Server};
+pub use serve::{serve, ServeError, Server, Setup};
 pub use service::{OneOwner, Service};
 pub use tls::{acceptor, TlsError, TlsFiles};

@@ -10,6 +10,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use listenfd::ListenFd;
 use nix::sys::stat::{umask, Mode};
 use tokio::net::{lookup_host, TcpListener, TcpStream, UnixListener, UnixStream};
 
@@ -22,14 +23,21 @@ pub enum Address {
     Tcp(String),
 }
 
+impl Address {
+    /// Reads an address: text with a slash is a path.
+    pub fn of(text: &str) -> Self {
+        match text.contains('/') {
+            true => Self::Unix(text.into()),
+            false => Self::Tcp(text.to_owned()),
+        }
+    }
+}
+
 impl FromStr for Address {
     type Err = Infallible;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Ok(match text.contains('/') {
-            true => Self::Unix(text.into()),
-            false => Self::Tcp(text.to_owned()),
-        })
+        Ok(Self::of(text))
     }
 }
 
@@ -42,19 +50,19 @@ impl Display for Address {
     }
 }
 
-/// A socket that listens. A unix socket is removed with it.
+/// A socket that listens. A unix socket that was made here is removed with it.
 pub enum Listener {
-    /// A socket for users of this machine
-    Unix(UnixListener, PathBuf),
+    /// A socket for users of this machine, and its path if it was made here
+    Unix(UnixListener, Option<PathBuf>),
     /// An address of a network
     Tcp(TcpListener),
 }
 
 /// A driver that was accepted.
 pub enum Socket {
-    /// At a unix socket
+    /// A driver of this machine
     Unix(UnixStream),
-    /// At an address of a network
+    /// A driver of a network
     Tcp(TcpStream),
 }
 
@@ -67,6 +75,9 @@ pub enum ListenError {
     /// The system refuses.
     #[error("{0} cannot be listened at: {1}")]
     Io(Address, #[source] io::Error),
+    /// A socket of systemd does not listen for streams.
+    #[error("socket {0} of systemd cannot be used: {1}; give ListenStream= in its unit")]
+    Given(usize, #[source] io::Error),
 }
 
 impl Listener {
@@ -77,7 +88,7 @@ impl Listener {
             Address::Unix(path) => {
                 remove_unanswered(path).await.map_err(failed)?;
                 let listener = bind_private(path).map_err(failed)?;
-                Ok(Self::Unix(listener, path.clone()))
+                Ok(Self::Unix(listener, Some(path.clone())))
             }
             Address::Tcp(text) => {
                 let found: Vec<_> = lookup_host(text).await.map_err(failed)?.collect();
@@ -87,6 +98,43 @@ impl Listener {
                 Ok(Self::Tcp(TcpListener::bind(&*found).await.map_err(failed)?))
             }
         }
+    }
+
+    /// Takes the sockets that systemd opened before the program began (`LISTEN_FDS`), which are
+    /// open to whom their unit says.
+    pub fn of_systemd(has_tls: bool) -> Result<Vec<Self>, ListenError> {
+        let mut given = ListenFd::from_env();
+        let taken = (0..given.len()).map(|at| {
+            let listener = Self::given(&mut given, at);
+            let listener = listener.map_err(|error| ListenError::Given(at + 1, error))?;
+            match listener.network()? {
+                Some(address) if !has_tls => Err(ListenError::Clear(address)),
+                _ => Ok(listener),
+            }
+        });
+        taken.collect()
+    }
+
+    fn given(all: &mut ListenFd, at: usize) -> io::Result<Self> {
+        if let Ok(Some(listener)) = all.take_unix_listener(at) {
+            listener.set_nonblocking(true)?;
+            return Ok(Self::Unix(UnixListener::from_std(listener)?, None));
+        }
+        let listener = all.take_tcp_listener(at)?;
+        let listener = listener.ok_or(io::ErrorKind::NotConnected)?;
+        listener.set_nonblocking(true)?;
+        Ok(Self::Tcp(TcpListener::from_std(listener)?))
+    }
+
+    /// Returns the address if it is one of a network, and not loopback.
+    pub fn network(&self) -> Result<Option<Address>, ListenError> {
+        let Self::Tcp(listener) = self else {
+            return Ok(None);
+        };
+        let local = listener
+            .local_addr()
+            .map_err(|error| ListenError::Given(0, error))?;
+        Ok((!local.ip().is_loopback()).then(|| Address::Tcp(local.to_string())))
     }
 
     /// Waits for a driver.
@@ -104,7 +152,7 @@ impl Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        if let Self::Unix(_, path) = self {
+        if let Self::Unix(_, Some(path)) = self {
             // Nobody is left to hear of it; the next proxy replaces it.
             let _ = fs::remove_file(path);
         }

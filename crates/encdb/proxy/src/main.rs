@@ -23,7 +23,8 @@ use pgseal_keys::exit::{Code, Exit, Failure};
 use pgseal_options::exit::{of_identity, of_session};
 use pgseal_options::{EvidenceError, EvidenceOptions};
 use pgseal_proxy::{
-    acceptor, client_exec, serve, ExecError, OneOwner, ServeError, Service, TlsError,
+    acceptor, client_exec, configured, serve, ConfigError, ExecError, OneOwner, ServeError,
+    Service, Setup, TlsError,
 };
 use tokio::runtime::{Builder, Runtime};
 
@@ -41,6 +42,9 @@ enum ProxyError {
     /// The options name no policy.
     #[error(transparent)]
     Evidence(#[from] EvidenceError),
+    /// The configuration file cannot be used.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
     /// A file of TLS cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),
@@ -61,6 +65,7 @@ impl Exit for ProxyError {
             Self::Client(error) => of_session(error),
             Self::Identity(error) => of_identity(error),
             Self::Evidence(error) => error.code(),
+            Self::Config(error) => error.code(),
             Self::Tls(error) => error.code(),
             Self::Serve(error) => error.code(),
             Self::Exec(error) => error.code(),
@@ -75,7 +80,7 @@ fn main() -> ExitCode {
         words.remove(1);
         return ended(Exec::try_parse_from(words), run_program);
     }
-    ended(Proxy::try_parse_from(words), run_proxy)
+    ended(Proxy::of(words), run_proxy)
 }
 
 /// Does what a command line says, and reports.
@@ -94,14 +99,32 @@ fn ended<C>(
 }
 
 fn run_proxy(proxy: Proxy) -> Result<ExitCode, ProxyError> {
+    let setup = setup(&proxy)?;
+    let serving = serve(setup, || setup_again(&proxy));
+    runtime()?.block_on(serving)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Does what options or the configuration file say, with files as they are now.
+fn setup(proxy: &Proxy) -> Result<Setup, ProxyError> {
+    if let Some(file) = &proxy.config {
+        return Ok(configured(file)?);
+    }
     let options = ConnectOptions {
-        dbname: Some(proxy.server),
+        dbname: proxy.server.clone(),
         ..ConnectOptions::default()
     };
-    let mut service = service(options.target()?, &proxy.identity, &proxy.evidence)?;
+    let identity = proxy.identity.as_ref().expect("clap requires it");
+    let mut service = service(options.target()?, identity, &proxy.evidence)?;
     service.tls = proxy.tls.files().as_ref().map(acceptor).transpose()?;
-    runtime()?.block_on(serve(&proxy.listen, service))?;
-    Ok(ExitCode::SUCCESS)
+    Ok(Setup {
+        listen: proxy.listen.clone(),
+        service,
+    })
+}
+
+fn setup_again(proxy: &Proxy) -> Result<Setup, Failure> {
+    Ok(setup(proxy)?)
 }
 
 fn run_program(exec: Exec) -> Result<ExitCode, ProxyError> {

@@ -48,7 +48,7 @@ impl PrivateServer {
         let path = socket(directory.path());
         let listener = UnixListener::bind(&path);
         let failed = |error| ListenError::Io(Address::Unix(path.clone()), error);
-        let listener = Listener::Unix(listener.map_err(failed)?, path.clone());
+        let listener = Listener::Unix(listener.map_err(failed)?, Some(path.clone()));
         Ok(Self {
             server: Server::of(vec![listener], service),
             directory,

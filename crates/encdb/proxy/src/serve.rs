@@ -1,6 +1,7 @@
 //! Listeners and the connections that come of them.
 
 use std::convert::Infallible;
+use std::fmt::Arguments;
 use std::future::{poll_fn, Future};
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -8,7 +9,8 @@ use std::task::Poll;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
-use pgseal_keys::exit::{Code, Exit};
+use pgseal_keys::exit::{sentence, Code, Exit, Failure};
+use sd_notify::NotifyState;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
@@ -28,6 +30,9 @@ pub enum ServeError {
     /// An address cannot be listened at.
     #[error(transparent)]
     Listen(#[from] ListenError),
+    /// There is no address.
+    #[error("there is no address to listen at: give --listen, or the sockets of a systemd unit")]
+    Nowhere,
     /// The runtime fails.
     #[error("the runtime cannot be started: {0}")]
     Io(#[from] io::Error),
@@ -36,8 +41,8 @@ pub enum ServeError {
 impl Exit for ServeError {
     fn code(&self) -> Code {
         match self {
-            Self::Listen(ListenError::Clear(_)) => Code::Usage,
-            Self::Listen(ListenError::Io(..)) | Self::Io(_) => Code::Io,
+            Self::Listen(ListenError::Clear(_)) | Self::Nowhere => Code::Usage,
+            Self::Listen(_) | Self::Io(_) => Code::Io,
         }
     }
 }
@@ -91,6 +96,27 @@ impl Server {
         }
     }
 
+    /// Serves connections that begin later by another service, unless that cannot be had.
+    fn replace(&mut self, setup: Result<Setup, Failure>, listen: &[Address]) {
+        let setup = match setup {
+            Ok(setup) => setup,
+            Err(error) => return say(format_args!("nothing is changed: {error}")),
+        };
+        let is_network = |it: &Listener| !matches!(it.network(), Ok(None));
+        if setup.service.tls.is_none() && self.listeners.iter().any(is_network) {
+            return say(format_args!(
+                "nothing is changed: an address of a network is listened at, which needs TLS"
+            ));
+        }
+        if setup.listen != listen {
+            say(format_args!("other addresses to listen at need a restart"));
+        }
+        self.service = Arc::new(setup.service);
+        say(format_args!(
+            "new connections are served by the files as they are now"
+        ));
+    }
+
     /// Accepts no driver any more, and gives those that are connected ten seconds.
     pub async fn stop(self) {
         drop(self.listeners);
@@ -98,16 +124,52 @@ impl Server {
     }
 }
 
-/// Serves until SIGTERM or SIGINT.
-pub async fn serve(addresses: &[Address], service: Service) -> Result<(), ServeError> {
-    let mut signals = Signals::of(&[Signal::SIGTERM, Signal::SIGINT])?;
-    let mut server = Server::listen(addresses, service).await?;
-    tokio::select! {
-        never = server.run() => match never {},
-        _ = signals.next() => {}
+/// The task of a proxy.
+pub struct Setup {
+    /// Addresses for drivers, beside the sockets that systemd gives
+    pub listen: Vec<Address>,
+    /// The service of connections
+    pub service: Service,
+}
+
+/// Serves until SIGTERM or SIGINT. At SIGHUP `reload` makes the setup anew, from files that have
+/// changed: connections that begin later have its service. Addresses stay as they are.
+pub async fn serve(
+    setup: Setup,
+    reload: impl Fn() -> Result<Setup, Failure>,
+) -> Result<(), ServeError> {
+    let mut signals = Signals::of(&[Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP])?;
+    let Setup { listen, service } = setup;
+    let given = Listener::of_systemd(service.tls.is_some())?;
+    let mut server = Server::listen(&listen, service).await?;
+    server.listeners.extend(given);
+    if server.listeners.is_empty() {
+        return Err(ServeError::Nowhere);
     }
+    told(&[NotifyState::Ready]);
+    loop {
+        let signal = tokio::select! {
+            never = server.run() => match never {},
+            signal = signals.next() => signal,
+        };
+        if signal != Signal::SIGHUP {
+            break;
+        }
+        let mut state = vec![NotifyState::Reloading];
+        state.extend(NotifyState::monotonic_usec_now());
+        told(&state);
+        server.replace(reload(), &listen);
+        told(&[NotifyState::Ready]);
+    }
+    told(&[NotifyState::Stopping]);
     server.stop().await;
     Ok(())
+}
+
+/// Tells systemd, if it started this.
+fn told(state: &[NotifyState<'_>]) {
+    // Nothing here depends on what systemd knows.
+    let _ = sd_notify::notify(state);
 }
 
 /// Waits for a driver at any of the listeners.
@@ -123,6 +185,11 @@ async fn any(listeners: &[Listener]) -> io::Result<Socket> {
 /// Writes on standard error why a connection ended before its driver ended it.
 fn report(ended: Result<(), ConnectionError>) {
     if let Err(error) = ended {
-        let _ = writeln!(io::stderr(), "pgseal: a connection has ended: {error}");
+        say(format_args!("a connection has ended: {error}"));
     }
+}
+
+fn say(text: Arguments<'_>) {
+    // Nobody is left to be told if that fails.
+    let _ = writeln!(io::stderr(), "pgseal: {}", sentence(&text));
 }

@@ -7,11 +7,11 @@ use pgseal_client::{Identity, IdentityFile, IdentityFileError, Kept, Policy, Tar
 use pgseal_engine::{Owner, Owners};
 use tokio_rustls::TlsAcceptor;
 
-/// What a connection needs to know. A connection keeps the one that it began with.
+/// All that a connection needs to know. It keeps the one that it began with.
 pub struct Service {
     /// The server
     pub target: Target,
-    /// Whose keys a connection uses
+    /// The owners whose keys connections use
     pub owners: Arc<dyn Owners + Send + Sync>,
     /// TLS with drivers that come over a network; none: they come over loopback alone
     pub tls: Option<TlsAcceptor>,
