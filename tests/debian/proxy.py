@@ -96,7 +96,7 @@ class Proxy(Managed):
     def test_7_the_printed_configuration_names_every_setting(self):
         Path("/etc/pgseal/proxy.toml").write_text(CONFIG, encoding="utf-8")
         done = self.run_as_root(["/usr/local/bin/pgseal", "proxy", "--config", "/etc/pgseal/proxy.toml"], check=False)
-        self.assertRegex(done.stderr, r"\Apgseal: /etc/pgseal/proxy.toml, line 4: /etc/pgseal/clients.crt cannot be read: ")
+        self.assertRegex(done.stderr, r"\Apgseal: /etc/pgseal/proxy.toml, line 5: /etc/pgseal/clients.crt cannot be read: ")
 
     def ask(self, sql, groups="--groups=pgseal-proxy"):
         """psql at the proxy's socket, as a user of this group."""

@@ -10,6 +10,7 @@ use pgseal_client::{ClientError, Session, Type};
 use pgseal_value::Value;
 
 use crate::catalog::Catalog;
+use crate::observer::{Event, Nobody, Observer};
 use crate::opening::{Opened, Opening, Owner, When};
 use crate::refusal::Refusal;
 use crate::relay::{Relay, RelayError, Settings};
@@ -38,6 +39,18 @@ pub enum EngineError {
     Owner(String),
 }
 
+impl EngineError {
+    /// Returns the SQLSTATE that the driver was told; none if it was told nothing.
+    pub fn sqlstate(&self) -> Option<&'static str> {
+        match self {
+            Self::Relay(_) => None,
+            Self::Opening(_) => Some("PE009"),
+            Self::Replication => Some("0A000"),
+            Self::ChannelBinding | Self::Owner(_) => Some("28000"),
+        }
+    }
+}
+
 /// Finds the owner of a connection by the role and the database of its start.
 pub trait Owners {
     /// Returns the owner, whose session is opened; none refuses the connection.
@@ -47,6 +60,7 @@ pub trait Owners {
 /// One connection.
 pub struct Engine {
     owners: Arc<dyn Owners + Send + Sync>,
+    observer: Arc<dyn Observer>,
     /// The owner, once the driver's start has told whose connection it is
     owner: Option<Owner>,
     state: State,
@@ -89,11 +103,19 @@ impl Engine {
     pub fn new(owners: Arc<dyn Owners + Send + Sync>) -> Self {
         Self {
             owners,
+            observer: Arc::new(Nobody),
             owner: None,
             state: State::Start(Vec::new()),
             to_driver: Vec::new(),
             to_server: Vec::new(),
         }
+    }
+
+    /// Tells this program of the connection's events.
+    #[must_use]
+    pub fn observed(mut self, observer: Arc<dyn Observer>) -> Self {
+        self.observer = observer;
+        self
     }
 
     /// Whether bytes of the driver can be taken now. They wait while the session is opened.
@@ -284,9 +306,13 @@ impl Engine {
         };
         let has_none = login.owner.list.columns().next().is_none();
         let (catalog, keys): (Catalog, Arc<dyn Keys + Send + Sync>) = match ended {
-            Ok(Opened { session, catalog }) => (catalog, Arc::new(SessionKeys(session))),
-            Err(ClientError::NotInstalled) if has_none => (Catalog::new(""), Arc::new(NoKeys)),
+            Ok(Opened { session, catalog }) => (catalog, SessionKeys::of(session, &self.observer)),
+            Err(ClientError::NotInstalled) if has_none => {
+                let observer = Arc::clone(&self.observer);
+                (Catalog::new(""), Arc::new(NoKeys { observer }))
+            }
             Err(error) => {
+                self.observer.note(Event::NoSession);
                 self.to_driver
                     .extend(wire::error("PE009", &error.to_string()));
                 return Err(EngineError::Opening(error));
@@ -327,9 +353,13 @@ impl Engine {
         };
         match ended {
             Ok(Opened { session, catalog }) => {
-                relay.restored(Arc::new(catalog), Arc::new(SessionKeys(session)))?;
+                let keys = SessionKeys::of(session, &self.observer);
+                relay.restored(Arc::new(catalog), keys)?;
             }
-            Err(error) => relay.not_restored(&error)?,
+            Err(error) => {
+                self.observer.note(Event::NoSession);
+                relay.not_restored(&error)?;
+            }
         }
         let state = std::mem::replace(&mut self.state, State::Start(Vec::new()));
         if let State::Reopening(relay, _) = state {
@@ -340,7 +370,9 @@ impl Engine {
 }
 
 /// The keys where encdb is not installed and the owner knows of nothing encrypted.
-struct NoKeys;
+struct NoKeys {
+    observer: Arc<dyn Observer>,
+}
 
 impl Seal for NoKeys {
     fn seal(&self, _: &str, _: &Value) -> Result<Vec<u8>, Refusal> {
@@ -352,26 +384,49 @@ impl Keys for NoKeys {
     fn open(&self, _: Option<Type>, _: &[u8]) -> Result<Value, Refusal> {
         Err(Refusal::Client(ClientError::NotInstalled))
     }
+
+    fn note(&self, event: Event) {
+        self.observer.note(event);
+    }
 }
 
 /// The data keys of an open session.
-struct SessionKeys(Session);
+struct SessionKeys {
+    session: Session,
+    observer: Arc<dyn Observer>,
+}
+
+impl SessionKeys {
+    /// Returns the keys of a session that was opened just now.
+    fn of(session: Session, observer: &Arc<dyn Observer>) -> Arc<dyn Keys + Send + Sync> {
+        observer.note(Event::Session);
+        let observer = Arc::clone(observer);
+        Arc::new(Self { session, observer })
+    }
+}
 
 impl Seal for SessionKeys {
     fn seal(&self, keyname: &str, value: &Value) -> Result<Vec<u8>, Refusal> {
         let mut cell = Vec::with_capacity(64);
-        self.0.keys().seal(keyname, value, &mut cell)?;
+        self.session.keys().seal(keyname, value, &mut cell)?;
+        self.observer.note(Event::Sealed);
         Ok(cell)
     }
 }
 
 impl Keys for SessionKeys {
     fn open(&self, ty: Option<Type>, cell: &[u8]) -> Result<Value, Refusal> {
-        let keys = self.0.keys();
-        Ok(match ty {
+        let keys = self.session.keys();
+        let value = match ty {
             Some(ty) => keys.open_as(ty, cell)?,
             None => keys.open(cell)?,
-        })
+        };
+        self.observer.note(Event::Opened);
+        Ok(value)
+    }
+
+    fn note(&self, event: Event) {
+        self.observer.note(event);
     }
 }
 

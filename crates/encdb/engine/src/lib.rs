@@ -15,6 +15,7 @@
 mod catalog;
 mod copy;
 mod engine;
+mod observer;
 mod opening;
 mod refusal;
 mod relay;
@@ -26,6 +27,7 @@ mod wire;
 pub use catalog::{Catalog, Cells};
 pub use copy::{CopyColumn, CopyFormat, CopyPlan, CopyRows, Direction, Header, Marks, Quotes};
 pub use engine::{Engine, EngineError, Owners};
+pub use observer::{Event, Observer};
 pub use opening::{Opened, Opening, Owner, Turn, When};
 pub use refusal::Refusal;
 pub use relay::{Relay, RelayError};

@@ -4,6 +4,7 @@ use pgseal_client::{Array, Type};
 use pgseal_value::Value;
 
 use crate::catalog::Cells;
+use crate::observer::Event;
 use crate::refusal::Refusal;
 use crate::sql::{converted, hexadecimal, value_of_text, Cast, Parameter};
 
@@ -15,6 +16,9 @@ pub(crate) const BINARY: u16 = 1;
 pub trait Keys: crate::Seal {
     /// Opens a cell, which must be of this type if one is given.
     fn open(&self, ty: Option<Type>, cell: &[u8]) -> Result<Value, Refusal>;
+
+    /// Takes an event of the connection whose keys these are.
+    fn note(&self, _: Event) {}
 }
 
 /// The types by which drivers declare a value, by their OIDs (`pg_type.dat`).

@@ -51,6 +51,10 @@ pub struct Proxy {
     pub evidence: EvidenceOptions,
     #[command(flatten)]
     pub tls: TlsOptions,
+    /// Address for metrics and health over HTTP: a path, or HOST:PORT, which is
+    /// loopback
+    #[arg(long, value_name = "ADDRESS")]
+    pub metrics: Option<Address>,
 }
 
 impl Proxy {

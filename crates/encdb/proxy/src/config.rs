@@ -54,6 +54,7 @@ struct File {
     server: Spanned<String>,
     #[serde(default)]
     listen: Vec<String>,
+    metrics: Option<String>,
     tls: Option<Spanned<Tls>>,
     database: Vec<Database>,
 }
@@ -152,6 +153,7 @@ impl Reading<'_> {
         let listen = parsed.listen.iter().map(|address| Address::of(address));
         Ok(Setup {
             listen: listen.collect(),
+            metrics: parsed.metrics.as_deref().map(Address::of),
             service: Service {
                 target,
                 owners: Arc::new(owners),

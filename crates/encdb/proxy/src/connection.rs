@@ -4,6 +4,7 @@
 //! connection's statement, or the engine.
 
 use std::io;
+use std::sync::Arc;
 
 use pgseal_client::{ClientError, Stream};
 use pgseal_engine::{error_response, Engine, EngineError};
@@ -11,6 +12,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::greeting::{greet, Greeted};
 use crate::listener::Socket;
+use crate::metrics::Metrics;
 use crate::pump::{self, Sides};
 use crate::service::Service;
 
@@ -37,8 +39,38 @@ pub enum ConnectionError {
     Io(#[from] io::Error),
 }
 
+impl ConnectionError {
+    /// Returns the SQLSTATE that the driver was told; none if it was told nothing.
+    pub fn sqlstate(&self) -> Option<&'static str> {
+        match self {
+            Self::Clear => Some("28000"),
+            Self::Client(_) => Some("08001"),
+            Self::Engine(error) => error.sqlstate(),
+            Self::NoProtocol | Self::Io(_) => None,
+        }
+    }
+}
+
 /// Serves a driver to its end.
-pub async fn serve(socket: Socket, service: &Service) -> Result<(), ConnectionError> {
+pub async fn serve(
+    socket: Socket,
+    service: &Service,
+    metrics: Arc<Metrics>,
+) -> Result<(), ConnectionError> {
+    let _open = metrics.connection();
+    let ended = serve_counted(socket, service, &metrics).await;
+    let sqlstate = ended.as_ref().err().and_then(ConnectionError::sqlstate);
+    if let Some(sqlstate) = sqlstate {
+        metrics.refused(sqlstate);
+    }
+    ended
+}
+
+async fn serve_counted(
+    socket: Socket,
+    service: &Service,
+    metrics: &Arc<Metrics>,
+) -> Result<(), ConnectionError> {
     let Some(mut greeted) = greet(socket, service.tls.as_ref()).await? else {
         return Ok(());
     };
@@ -55,9 +87,10 @@ pub async fn serve(socket: Socket, service: &Service) -> Result<(), ConnectionEr
     if greeted.cancels() {
         return cancel(greeted, server).await;
     }
-    let mut engine = Engine::new(service.owners.clone());
+    let mut engine = Engine::new(service.owners.clone()).observed(metrics.clone());
     let Greeted { driver, first } = greeted;
-    pump::relay(&mut engine, &first, Sides { driver, server }).await
+    let sides = Sides { driver, server };
+    pump::relay(&mut engine, &first, sides, metrics).await
 }
 
 /// Passes a request to cancel. The server closes the connection when it has done it, and so does

@@ -18,6 +18,8 @@ mod environment;
 mod exec;
 mod greeting;
 mod listener;
+mod metrics;
+mod monitor;
 mod private;
 mod pump;
 mod serve;

@@ -18,6 +18,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Parser;
+use nix::sys::resource::{getrlimit, setrlimit, Resource};
 use pgseal_client::{ClientError, ConnectOptions, IdentityFileError, Target};
 use pgseal_keys::exit::{Code, Exit, Failure};
 use pgseal_options::exit::{of_identity, of_session};
@@ -99,6 +100,7 @@ fn ended<C>(
 }
 
 fn run_proxy(proxy: Proxy) -> Result<ExitCode, ProxyError> {
+    raise_descriptors();
     let setup = setup(&proxy)?;
     let serving = serve(setup, || setup_again(&proxy));
     runtime()?.block_on(serving)?;
@@ -119,6 +121,7 @@ fn setup(proxy: &Proxy) -> Result<Setup, ProxyError> {
     service.tls = proxy.tls.files().as_ref().map(acceptor).transpose()?;
     Ok(Setup {
         listen: proxy.listen.clone(),
+        metrics: proxy.metrics.clone(),
         service,
     })
 }
@@ -144,6 +147,13 @@ fn service(
         owners,
         tls: None,
     })
+}
+
+/// Lets the process have as many descriptors as its hard limit says: a connection has two.
+fn raise_descriptors() {
+    // If the system refuses, connections wait for others to end.
+    let _ = getrlimit(Resource::RLIMIT_NOFILE)
+        .and_then(|(_, hard)| setrlimit(Resource::RLIMIT_NOFILE, hard, hard));
 }
 
 fn runtime() -> io::Result<Runtime> {

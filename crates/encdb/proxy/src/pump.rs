@@ -13,6 +13,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf};
 use tokio::time::timeout;
 
 use crate::connection::ConnectionError;
+use crate::metrics::Metrics;
 
 /// The bytes that are read at once, and so what a connection holds in each direction.
 const BLOCK: usize = 64 << 10;
@@ -62,10 +63,15 @@ impl Side {
 }
 
 /// Moves bytes until either side ends.
-pub async fn relay(engine: &mut Engine, first: &[u8], sides: Sides) -> Result<(), ConnectionError> {
+pub async fn relay(
+    engine: &mut Engine,
+    first: &[u8],
+    sides: Sides,
+    metrics: &Metrics,
+) -> Result<(), ConnectionError> {
     let (mut driver, mut server) = (Side::new(sides.driver), Side::new(sides.server));
     let outcome = match engine.from_driver(first) {
-        Ok(()) => step_by_step(engine, &mut driver, &mut server).await,
+        Ok(()) => step_by_step(engine, &mut driver, &mut server, metrics).await,
         Err(error) => Err(error.into()),
     };
     driver.waiting.extend(engine.take_for_driver());
@@ -78,6 +84,7 @@ async fn step_by_step(
     engine: &mut Engine,
     driver: &mut Side,
     server: &mut Side,
+    metrics: &Metrics,
 ) -> Result<(), ConnectionError> {
     loop {
         driver.waiting.extend(engine.take_for_driver());
@@ -93,11 +100,17 @@ async fn step_by_step(
             }
             read = driver.input.read(&mut driver.block), if takes_driver => match length(read)? {
                 0 => return Ok(()),
-                length => engine.from_driver(&driver.block[..length])?,
+                length => {
+                    metrics.driver_sent(length);
+                    engine.from_driver(&driver.block[..length])?;
+                }
             },
             read = server.input.read(&mut server.block), if takes_server => match length(read)? {
                 0 => return Ok(()),
-                length => engine.from_server(&server.block[..length])?,
+                length => {
+                    metrics.server_sent(length);
+                    engine.from_server(&server.block[..length])?;
+                }
             },
         }
     }

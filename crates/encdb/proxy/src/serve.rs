@@ -16,7 +16,9 @@ use tokio::time::{sleep, timeout};
 
 use crate::connection::{self, ConnectionError};
 use crate::listener::{Address, ListenError, Listener, Socket};
-use crate::service::Service;
+use crate::metrics::Metrics;
+use crate::monitor::Monitor;
+use crate::service::{Current, Service};
 use crate::signals::Signals;
 
 /// The pause after a driver that could not be accepted.
@@ -50,7 +52,8 @@ impl Exit for ServeError {
 /// Serves drivers while it is polled. Connections end with it.
 pub struct Server {
     listeners: Vec<Listener>,
-    service: Arc<Service>,
+    current: Current,
+    metrics: Arc<Metrics>,
     connections: JoinSet<Result<(), ConnectionError>>,
 }
 
@@ -68,7 +71,8 @@ impl Server {
     pub(crate) fn of(listeners: Vec<Listener>, service: Service) -> Self {
         Self {
             listeners,
-            service: Arc::new(service),
+            current: Current::new(service),
+            metrics: Arc::default(),
             connections: JoinSet::new(),
         }
     }
@@ -79,9 +83,11 @@ impl Server {
             tokio::select! {
                 driver = any(&self.listeners) => match driver {
                     Ok(driver) => {
-                        let service = Arc::clone(&self.service);
-                        self.connections
-                            .spawn(async move { connection::serve(driver, &service).await });
+                        let (service, metrics) = (self.current.get(), Arc::clone(&self.metrics));
+                        let serving = async move {
+                            connection::serve(driver, &service, metrics).await
+                        };
+                        self.connections.spawn(serving);
                     }
                     // Too many descriptors, perhaps: others may end.
                     Err(error) => {
@@ -96,8 +102,20 @@ impl Server {
         }
     }
 
+    fn monitor(&self) -> Monitor {
+        Monitor {
+            metrics: Arc::clone(&self.metrics),
+            current: self.current.clone(),
+        }
+    }
+
     /// Serves connections that begin later by another service, unless that cannot be had.
-    fn replace(&mut self, setup: Result<Setup, Failure>, listen: &[Address]) {
+    fn replace(
+        &mut self,
+        setup: Result<Setup, Failure>,
+        listen: &[Address],
+        metrics: Option<&Address>,
+    ) {
         let setup = match setup {
             Ok(setup) => setup,
             Err(error) => return say(format_args!("nothing is changed: {error}")),
@@ -108,10 +126,10 @@ impl Server {
                 "nothing is changed: an address of a network is listened at, which needs TLS"
             ));
         }
-        if setup.listen != listen {
+        if setup.listen != listen || setup.metrics.as_ref() != metrics {
             say(format_args!("other addresses to listen at need a restart"));
         }
-        self.service = Arc::new(setup.service);
+        self.current.set(setup.service);
         say(format_args!(
             "new connections are served by the files as they are now"
         ));
@@ -128,6 +146,8 @@ impl Server {
 pub struct Setup {
     /// Addresses for drivers, beside the sockets that systemd gives
     pub listen: Vec<Address>,
+    /// An address for those who watch the proxy
+    pub metrics: Option<Address>,
     /// The service of connections
     pub service: Service,
 }
@@ -139,12 +159,21 @@ pub async fn serve(
     reload: impl Fn() -> Result<Setup, Failure>,
 ) -> Result<(), ServeError> {
     let mut signals = Signals::of(&[Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP])?;
-    let Setup { listen, service } = setup;
+    let Setup {
+        listen,
+        metrics,
+        service,
+    } = setup;
     let given = Listener::of_systemd(service.tls.is_some())?;
     let mut server = Server::listen(&listen, service).await?;
     server.listeners.extend(given);
     if server.listeners.is_empty() {
         return Err(ServeError::Nowhere);
+    }
+    if let Some(address) = &metrics {
+        // It is not for a network: its numbers have no access control.
+        let listener = Listener::bind(address, false).await?;
+        tokio::spawn(server.monitor().serve(listener));
     }
     told(&[NotifyState::Ready]);
     loop {
@@ -158,7 +187,7 @@ pub async fn serve(
         let mut state = vec![NotifyState::Reloading];
         state.extend(NotifyState::monotonic_usec_now());
         told(&state);
-        server.replace(reload(), &listen);
+        server.replace(reload(), &listen, metrics.as_ref());
         told(&[NotifyState::Ready]);
     }
     told(&[NotifyState::Stopping]);

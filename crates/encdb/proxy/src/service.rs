@@ -1,7 +1,7 @@
 //! What connections are served by: the server, and the owners whose keys are used.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use pgseal_client::{Identity, IdentityFile, IdentityFileError, Kept, Policy, Target};
 use pgseal_engine::{Owner, Owners};
@@ -15,6 +15,27 @@ pub struct Service {
     pub owners: Arc<dyn Owners + Send + Sync>,
     /// TLS with drivers that come over a network; none: they come over loopback alone
     pub tls: Option<TlsAcceptor>,
+}
+
+/// The service of connections that begin now.
+#[derive(Clone)]
+pub struct Current(Arc<Mutex<Arc<Service>>>);
+
+impl Current {
+    /// Begins with a service.
+    pub fn new(service: Service) -> Self {
+        Self(Arc::new(Mutex::new(Arc::new(service))))
+    }
+
+    /// Returns it.
+    pub fn get(&self) -> Arc<Service> {
+        Arc::clone(&self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Puts another one in its place.
+    pub fn set(&self, service: Service) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(service);
+    }
 }
 
 /// One owner for all databases.

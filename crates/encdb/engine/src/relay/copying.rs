@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use super::{Expected, Relay, RelayError};
 use crate::copy::{Converter, CopyPlan, Copying, Direction};
+use crate::observer::Event;
 use crate::refusal::Refusal;
 use crate::wire::{self, Reader, HEADER};
 
@@ -166,6 +167,7 @@ impl Relay {
                 }
             }
             Err(refusal) => {
+                self.keys.note(Event::Refused(refusal.sqlstate()));
                 self.copies.from_driver = None;
                 self.to_server.extend(wire::message(b'f', FAILS)?);
                 self.expected
@@ -211,6 +213,7 @@ impl Relay {
             Ok(rows) if rows.is_empty() => {}
             Ok(rows) => self.to_driver.extend(wire::message(b'd', &rows)?),
             Err(refusal) => {
+                self.keys.note(Event::Refused(refusal.sqlstate()));
                 self.forward(&refusal.response());
                 self.drops_server = true;
             }

@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock};
 
 use super::{Expected, Portal, Query, Relay, RelayError, Statement};
+use crate::observer::Event;
 use crate::refusal::Refusal;
 use crate::sql::{analyze, deallocated, may_copy, Analysis, Parameter, Seal};
 use crate::values::{self, Given, Keys, BINARY};
@@ -27,7 +28,12 @@ impl Relay {
     pub(super) fn driver_messages(&mut self) -> Result<(), RelayError> {
         while !self.waits() {
             match self.driver.next(|tag| tag != b'd')? {
-                Some(Frame::Message(message)) => self.driver_message(message)?,
+                Some(Frame::Message(message)) => {
+                    if matches!(message[0], b'Q' | b'E') {
+                        self.keys.note(Event::Statement);
+                    }
+                    self.driver_message(message)?;
+                }
                 Some(Frame::Part { bytes, ends, .. }) => self.rows_from_driver(bytes, ends)?,
                 None => break,
             }
@@ -290,6 +296,7 @@ impl Relay {
 
     /// Puts the engine's error where the server's comes.
     fn refuse(&mut self, refusal: &Refusal) {
+        self.keys.note(Event::Refused(refusal.sqlstate()));
         self.expected
             .push_back(Expected::Refused(refusal.response()));
     }

@@ -6,6 +6,7 @@ use pgseal_client::Type;
 
 use super::{Columns, Expected, Portal, Relay, RelayError, Statement};
 use crate::catalog::Cells;
+use crate::observer::Event;
 use crate::refusal::Refusal;
 use crate::sql::{Cast, Parameter};
 use crate::values::{self, plain_oid, Keys};
@@ -194,6 +195,7 @@ impl Relay {
             Ok(Some(row)) => self.forward(&row),
             Ok(None) => self.forward(message),
             Err(refusal) => {
+                self.keys.note(Event::Refused(refusal.sqlstate()));
                 self.forward(&refusal.response());
                 self.drops_server = true;
             }
