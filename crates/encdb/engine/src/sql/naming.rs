@@ -3,7 +3,7 @@
 use pg_query::protobuf::{a_const, AExprKind, Node, SubLink, SubLinkType};
 use pg_query::NodeEnum;
 
-use super::kind::subquery_output;
+use super::kind::{cast_of_cells, subquery_output};
 use super::scope::{last_name, name_of, Scope};
 
 /// The name of a column that nothing names.
@@ -44,6 +44,13 @@ fn figured(value: Option<&Node>, scope: &Scope<'_>) -> Option<Figured> {
             None => figured(part.arg.as_deref(), scope),
         },
         NodeEnum::AExpr(it) if it.kind == AExprKind::AexprNullif as i32 => is("nullif"),
+        // The type of cells stands in place of it.
+        NodeEnum::TypeCast(cast) if cast_of_cells(cast, scope).is_some() => {
+            match figured(cast.arg.as_deref(), scope)? {
+                Figured::Name(name) => Some(Figured::Name(name)),
+                _ => None,
+            }
+        }
         NodeEnum::TypeCast(cast) => {
             let name = cast.type_name.as_ref().map(|ty| last_name(&ty.names));
             weak(figured(cast.arg.as_deref(), scope)?, name?)

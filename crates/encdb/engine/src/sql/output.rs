@@ -117,7 +117,14 @@ fn both(left: Output, right: Output) -> Output {
         };
     }
     let pairs = left.columns.into_iter().zip(right.columns);
-    let columns = pairs.map(|((name, left), (_, right))| (name, Kind::common([left, right])));
+    let columns = pairs.map(|((name, left), (_, right))| {
+        // A literal that is sealed has its type, and the server names the column by that.
+        let name = match left.is_open() && right.is_encrypted() {
+            true => String::new(),
+            false => name,
+        };
+        (name, Kind::common([left, right]))
+    });
     Output {
         columns: columns.collect(),
         ..Output::default()

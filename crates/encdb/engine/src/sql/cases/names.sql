@@ -230,3 +230,9 @@ CREATE TABLE a.t5 (c enc_text); CREATE TABLE b.t5 (d enc_text); ALTER SCHEMA b R
 
 SELECT 1 FROM pet WHERE system_user = 'a'
 -- <s:text:a>
+
+CREATE TABLE k AS SELECT name::text, id FROM person; INSERT INTO k (name) VALUES ('b')
+-- <n:text:b>
+
+SELECT 1 FROM (SELECT 'a' UNION SELECT name FROM person) q(n) WHERE q.n = 'b'
+-- <n:text:a> <n:text:b>

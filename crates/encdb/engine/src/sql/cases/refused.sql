@@ -398,3 +398,9 @@ CREATE TABLE "ééééééééééééééééééééééééééééééééé
 SELECT 'xyzzy'::text AS term FROM person WHERE name = 'xyzzy'
 
 SELECT 1 FROM person WHERE name LIKE 'xyzzyb' AND ('xyzzy'::text = '' OR note LIKE 'b')
+
+CREATE TABLE k AS SELECT (name || 'b')::text FROM person
+
+CREATE TABLE k AS SELECT 'b' UNION SELECT name FROM person
+
+SELECT 1 FROM (SELECT 'b'::text UNION SELECT name FROM person) q WHERE q.enc_text = f('xyzzy')
