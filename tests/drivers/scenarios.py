@@ -10,6 +10,8 @@ prints what came back. `Step.do` is one of these:
     cursor      the statement, its rows fetched two at a time
     begin, commit, rollback, savepoint, release, back   transactions; the last three have a name
     cancel      the statement, which runs long, is cancelled from outside
+    copy_in     the rows of `batch` for the statement, which is COPY; those of COPY's text are in `text`
+    copy_out    the text that the statement gives, as one value
 
 Values are text with a type of PostgreSQL's, {"repeat": text, "times": n}, a list of values, or null; programs make native values
 of them, and print each value of a row as the name of its native type and a text: numbers in digits, bytes in hexadecimal digits,
@@ -41,6 +43,7 @@ class Step:
     rows: list = None
     error: str = None
     count: int = None
+    text: str = ""
 
 
 @dataclass
@@ -87,7 +90,7 @@ def all_scenarios(words, large=LARGE):
     return [("tables", tables()), ("insert", inserts(words, people)), ("read", reads(words, people)),
             ("combine", combined(words, people)), ("change", changes(words)), ("nulls", nulls(words)),
             ("types", types(words)), ("ranges", ranges()), ("transactions", transactions(words)),
-            ("errors", errors(words)), ("prepared", prepared(words, people)), ("large", large_values(words, large)),
+            ("errors", errors(words)), ("prepared", prepared(words, people)), ("copy", copied(words)), ("large", large_values(words, large)),
             ("cancelled", cancelled(words))]
 
 
@@ -301,6 +304,32 @@ def prepared(words, people):
             execute("new column", "ALTER TABLE person ADD city enc_text"),
             execute("with it", "UPDATE person SET city = $1 WHERE name = $2 RETURNING city", "text text",
                     [f"{words.mark}London", f"{words.mark}Ada"], gives="text", rows=[[f"{words.mark}London"]])]
+
+
+COPIED = "person (id, name, age, paid, born, note)"
+
+
+def copied(words):
+    mark, plain = words.mark, words.plain
+    rows = [["101", f"{mark}\t\\ \n", SECRET_INT, SECRET_NUMERIC, SECRET_DATE, plain], ["102", None, None, None, None, None],
+            ["103", f"{mark}Zo\u00eb", "-1", "0.10", "2000-01-01", "x"]]
+    text = "".join("\t".join(copy_text(value) for value in row) + "\n" for row in rows)
+    large = ["104", mark, "3000000000", "1", "2000-01-01", "x"]
+    return [Step("in", "copy_in", f"COPY {COPIED} FROM STDIN", PERSON.split(), batch=rows, text=text, count=3),
+            execute("rows", "SELECT id, name, age, paid, born, note FROM person WHERE id > $1 ORDER BY id", "int4", ["100"], gives=PERSON,
+                    rows=rows),
+            Step("out", "copy_out", "COPY (SELECT id, name, age, paid, born, note FROM person WHERE id > 100 ORDER BY id) TO STDOUT",
+                 gives=["text"], rows=[[text]]),
+            Step("too large", "copy_in", f"COPY {COPIED} FROM STDIN", PERSON.replace("text int4", "text int8").split(), batch=[large],
+                 text="\t".join(large) + "\n", error="22003"),
+            execute("clean", "DELETE FROM person WHERE id > $1", "int4", ["100"], count=3)]
+
+
+def copy_text(value):
+    """A value as the text format of COPY has it."""
+    if value is None:
+        return "\\N"
+    return value.replace("\\", "\\\\").replace("\t", "\\t").replace("\n", "\\n")
 
 
 def large_values(words, size):

@@ -11,7 +11,7 @@ from pgseal_test import main  # noqa: E402
 
 
 class Django(Drivers):
-    absent = {"prepared/with it": "its models are declared before", "cancelled/cancel": "left to the driver"}
+    absent = {"copy": "left to the driver", "prepared/with it": "its models are declared before", "cancelled/cancel": "left to the driver"}
     own_errors = {"errors/failed"}
 
     def test_inline(self):

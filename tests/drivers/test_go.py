@@ -18,7 +18,7 @@ SQL = {**GO, "int4": {"int64", "int32"}, "numeric": {"string"}, "float4": {"floa
 
 
 class Go(Drivers):
-    own_errors = {"ranges/too large"}
+    own_errors = {"ranges/too large", "copy/too large"}
 
     def runs(self, kind, form="inline"):
         self.runs_scenarios([self.built("go") / "drivers", kind], form)
@@ -40,6 +40,7 @@ class Pgx(Go):
 
 class DatabaseSql(Go):
     native = SQL
+    absent = {"copy": "not in database/sql"}
     own_errors = {"ranges/too large", "cancelled/cancel"}
 
     def test_inline(self):

@@ -18,6 +18,7 @@ assert JAVASCRIPT.keys() == NATIVE.keys()
 class Node(Drivers):
     native = JAVASCRIPT
     unit = "milliseconds"
+    absent = {"copy": "left to another package"}
 
     def node(self, program):
         return ["node", HERE / "node" / program]
@@ -35,7 +36,7 @@ class Pg(Node):
 
 
 class Knex(Node):
-    absent = {"cancelled/cancel": "left to the driver"}
+    absent = {**Node.absent, "cancelled/cancel": "left to the driver"}
     uncounted = {"insert/rows"}
 
     def test_inline(self):

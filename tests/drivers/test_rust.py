@@ -17,7 +17,7 @@ assert RUST.keys() == NATIVE.keys()
 
 class Rust(Drivers):
     native = RUST
-    own_errors = {"ranges/too large"}
+    own_errors = {"ranges/too large", "copy/too large"}
 
     def runs(self, kind, form="inline"):
         self.runs_scenarios([self.built("rust") / "drivers", kind], form)

@@ -17,6 +17,7 @@ type Step struct {
 	Batch         [][]any
 	Gives         []string
 	Rows          [][]any
+	Text          string
 }
 
 // Scenario is a list of steps.
@@ -48,6 +49,8 @@ type Driver interface {
 	Cursor(step Step, values []any) (Result, error)
 	Transaction(what string) error
 	Mark(what, name string) error
+	CopyIn(step Step, batch [][]any) (int64, error)
+	CopyOut(step Step) (string, error)
 	Cancel(step Step, values []any) (Result, error)
 	Code(err error) string
 	Close()
@@ -119,6 +122,12 @@ func done(driver Driver, step Step) (Result, error) {
 		return driver.Again(step, batch)
 	case "cursor":
 		return driver.Cursor(step, values)
+	case "copy_in":
+		count, err := driver.CopyIn(step, batch)
+		return Result{Count: count}, err
+	case "copy_out":
+		text, err := driver.CopyOut(step)
+		return Result{Rows: [][]any{{text}}}, err
 	case "cancel":
 		return driver.Cancel(step, values)
 	default:

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"errors"
+	"regexp"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -173,6 +175,22 @@ func (driver *Pgx) Mark(what, _ string) error {
 		return mark.Commit(background)
 	}
 	return mark.Rollback(background)
+}
+
+var copied = regexp.MustCompile(`COPY (\w+) \((.*)\) FROM`)
+
+// CopyIn sends rows in binary, for which pgx asks the types of the columns.
+func (driver *Pgx) CopyIn(step Step, batch [][]any) (int64, error) {
+	parts := copied.FindStringSubmatch(step.SQL)
+	columns := strings.Split(parts[2], ", ")
+	return driver.connection.CopyFrom(background, pgx.Identifier{parts[1]}, columns, pgx.CopyFromRows(batch))
+}
+
+// CopyOut reads the text.
+func (driver *Pgx) CopyOut(step Step) (string, error) {
+	var out strings.Builder
+	_, err := driver.connection.PgConn().CopyTo(background, &out, step.SQL)
+	return out.String(), err
 }
 
 // Cancel asks the server to cancel.

@@ -205,6 +205,18 @@ func (driver *SQL) Mark(what, name string) error {
 	return err
 }
 
+var errNoCopy = errors.New("database/sql has no COPY")
+
+// CopyIn is not there.
+func (driver *SQL) CopyIn(Step, [][]any) (int64, error) {
+	return 0, errNoCopy
+}
+
+// CopyOut is not there.
+func (driver *SQL) CopyOut(Step) (string, error) {
+	return "", errNoCopy
+}
+
 // Cancel ends the context; pgx closes the connection then, so this one has its own.
 func (driver *SQL) Cancel(step Step, values []any) (Result, error) {
 	ended, stop := context.WithTimeout(background, 300*time.Millisecond)

@@ -105,6 +105,10 @@ class Program:
             return None, driver.many(sql, batch)
         if what in ("together", "again"):
             return getattr(driver, what)(sql, batch), None
+        if what == "copy_in":
+            return None, driver.copy_in(step, batch)
+        if what == "copy_out":
+            return [(driver.copy_out(sql),)], None
         if what == "cursor":
             return driver.cursor(sql, values), None
         return driver.cancel(sql, values), None

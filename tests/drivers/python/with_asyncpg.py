@@ -4,6 +4,8 @@ Usage: with_asyncpg.py CONFIG
 """
 
 import asyncio
+import io
+import re
 
 import asyncpg
 from interpreter import Failed, Program
@@ -27,7 +29,7 @@ class Asyncpg:
     def run(self, coroutine):
         try:
             return self.loop.run_until_complete(coroutine)
-        except (asyncpg.InterfaceError, asyncio.TimeoutError) as error:
+        except (asyncpg.InterfaceError, asyncio.TimeoutError, OverflowError) as error:
             raise Failed("client", str(error)) from error
         except asyncpg.PostgresError as error:
             # A value that asyncpg does not encode has the class of all data errors.
@@ -82,6 +84,16 @@ class Asyncpg:
 
     def back(self, _):
         self.rollback()
+
+    def copy_in(self, step, batch):
+        """Records in binary, for which asyncpg asks the types of the columns."""
+        table, columns = re.match(r"COPY (\w+) \((.*)\) FROM", step["sql"]).groups()
+        return int(self.run(self.connection.copy_records_to_table(table, records=batch, columns=columns.split(", "))).split()[-1])
+
+    def copy_out(self, sql):
+        out, query = io.BytesIO(), re.match(r"COPY \((.*)\) TO STDOUT", sql)[1]
+        self.run(self.connection.copy_from_query(query, output=out))
+        return out.getvalue().decode()
 
     def cancel(self, sql, values):
         """A call that takes too long is cancelled, and the error is Python's own."""

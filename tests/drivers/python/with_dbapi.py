@@ -4,6 +4,7 @@ Usage: with_dbapi.py psycopg2|psycopg|psycopg-binary|psycopg-client|pg8000 CONFI
 """
 
 import contextlib
+import io
 import re
 import sys
 import threading
@@ -135,6 +136,17 @@ class Psycopg2(DbApi):
         marks = ", ".join(f"${at}" for at in range(len(batch[0])))
         return [row for values in batch for row in self.execute(f"EXECUTE again{self.prepared} ({marks})", values, True)[0]]
 
+    def copy_in(self, step, _):
+        with self.failing(), self.connection.cursor() as cursor:
+            cursor.copy_expert(step["sql"], io.StringIO(step["text"]))
+            return cursor.rowcount
+
+    def copy_out(self, sql):
+        out = io.StringIO()
+        with self.failing(), self.connection.cursor() as cursor:
+            cursor.copy_expert(sql, out)
+        return out.getvalue()
+
     def cancels(self):
         self.connection.cancel()
 
@@ -168,6 +180,21 @@ class Psycopg3(DbApi):
             cursors = [self.new_cursor().execute(with_percent(sql), values) for values in batch]
             return [row for cursor in cursors for row in cursor.fetchall()]
 
+    def copy_in(self, step, batch):
+        """Rows in text, or in binary with the types of the columns."""
+        is_binary = self.form == "binary"
+        with self.failing(), self.connection.cursor() as cursor:
+            with cursor.copy(step["sql"] + (" (FORMAT binary)" if is_binary else "")) as copy:
+                if is_binary:
+                    copy.set_types(step["types"])
+                for row in batch:
+                    copy.write_row(row)
+            return cursor.rowcount
+
+    def copy_out(self, sql):
+        with self.failing(), self.connection.cursor() as cursor, cursor.copy(sql) as copy:
+            return b"".join(copy).decode()
+
     def cancels(self):
         self.connection.cancel_safe()
 
@@ -193,6 +220,17 @@ class Pg8000(DbApi):
             yield from rows
             if not rows:
                 return
+
+    def copy_in(self, step, _):
+        with self.failing(), contextlib.closing(self.new_cursor()) as cursor:
+            cursor.execute(step["sql"], stream=io.BytesIO(step["text"].encode()))
+            return cursor.rowcount
+
+    def copy_out(self, sql):
+        out = io.BytesIO()
+        with self.failing(), contextlib.closing(self.new_cursor()) as cursor:
+            cursor.execute(sql, stream=out)
+        return out.getvalue().decode()
 
     def cancel(self, sql, values):
         """pg8000 cannot cancel."""

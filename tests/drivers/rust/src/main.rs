@@ -34,6 +34,7 @@ struct Step {
     values: Vec<Json>,
     batch: Vec<Vec<Json>>,
     rows: Option<Vec<Json>>,
+    text: String,
 }
 
 /// What came back.
@@ -60,6 +61,8 @@ trait Driver {
     async fn again(&mut self, sql: &str, batch: &[Vec<Native>]) -> Result<Answer, Failure>;
     async fn cursor(&mut self, sql: &str, values: &[Native]) -> Result<Answer, Failure>;
     async fn simple(&mut self, sql: &str) -> Result<(), Failure>;
+    async fn copy_in(&mut self, step: &Step, batch: &[Vec<Native>]) -> Result<u64, Failure>;
+    async fn copy_out(&mut self, sql: &str) -> Result<String, Failure>;
     async fn cancelled(&mut self, sql: &str, values: &[Native]) -> Result<Answer, Failure>;
 }
 
@@ -121,6 +124,20 @@ async fn done(driver: &mut impl Driver, step: &Step) -> Result<Answer, Failure> 
         "together" => return driver.together(sql, &batch).await,
         "again" => return driver.again(sql, &batch).await,
         "cursor" => return driver.cursor(sql, &values).await,
+        "copy_in" => {
+            let count = driver.copy_in(step, &batch).await?;
+            return Ok(Answer {
+                count,
+                ..Answer::default()
+            });
+        }
+        "copy_out" => {
+            let text = values::shown("String", Some(driver.copy_out(sql).await?));
+            return Ok(Answer {
+                rows: vec![vec![text]],
+                ..Answer::default()
+            });
+        }
         "cancel" => return driver.cancelled(sql, &values).await,
         _ => return driver.execute(sql, &values, step.rows.is_some()).await,
     };

@@ -11,7 +11,7 @@ use sqlx::{AssertSqlSafe, Column, Connection, Row, TypeInfo};
 use uuid::Uuid;
 
 use crate::values::{shown, shown_bytes, shown_list, shown_timestamp, Native, Shown};
-use crate::{Answer, Config, Driver, Failure};
+use crate::{Answer, Config, Driver, Failure, Step};
 
 pub(crate) struct Sqlx {
     connection: PgConnection,
@@ -167,6 +167,21 @@ impl Driver for Sqlx {
             .execute(&mut self.connection)
             .await?;
         Ok(())
+    }
+
+    async fn copy_in(&mut self, step: &Step, _: &[Vec<Native>]) -> Result<u64, Failure> {
+        let mut copy = self.connection.copy_in_raw(&step.sql).await?;
+        copy.send(step.text.as_bytes()).await?;
+        Ok(copy.finish().await?)
+    }
+
+    async fn copy_out(&mut self, sql: &str) -> Result<String, Failure> {
+        let blocks = self.connection.copy_out_raw(sql).await?;
+        let text = blocks.try_fold(Vec::new(), |mut text, block| async move {
+            text.extend_from_slice(&block);
+            Ok(text)
+        });
+        Ok(String::from_utf8(text.await?).expect("UTF-8"))
     }
 
     /// By another connection: sqlx has no requests to cancel.

@@ -1,16 +1,19 @@
 //! tokio-postgres: prepared statements, parameters and results in binary, pipelines of futures.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use chrono::{DateTime, FixedOffset, NaiveDate};
 use futures_util::future::try_join_all;
+use futures_util::TryStreamExt;
+use tokio_postgres::binary_copy::BinaryCopyInWriter;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Error, NoTls, Row};
 use uuid::Uuid;
 
 use crate::numeric::Numeric;
 use crate::values::{shown, shown_bytes, shown_list, shown_timestamp, Native, Shown};
-use crate::{Answer, Config, Driver, Failure};
+use crate::{Answer, Config, Driver, Failure, Step};
 
 pub(crate) struct TokioPostgres(Client);
 
@@ -178,6 +181,36 @@ impl Driver for TokioPostgres {
 
     async fn simple(&mut self, sql: &str) -> Result<(), Failure> {
         Ok(self.0.batch_execute(sql).await?)
+    }
+
+    /// Rows in binary, of the columns' types.
+    async fn copy_in(&mut self, step: &Step, batch: &[Vec<Native>]) -> Result<u64, Failure> {
+        let of = |ty: &String| match ty.as_str() {
+            "int4" | "int8" => Type::INT4, // the column's
+            "numeric" => Type::NUMERIC,
+            "date" => Type::DATE,
+            _ => Type::TEXT,
+        };
+        let types: Vec<Type> = step.types.iter().map(of).collect();
+        let sink = self
+            .0
+            .copy_in(&format!("{} (FORMAT binary)", step.sql))
+            .await?;
+        let mut writer = pin!(BinaryCopyInWriter::new(sink, &types));
+        for values in batch {
+            let parameters = parameters(values);
+            writer.as_mut().write(&borrowed(&parameters)).await?;
+        }
+        Ok(writer.finish().await?)
+    }
+
+    async fn copy_out(&mut self, sql: &str) -> Result<String, Failure> {
+        let blocks = self.0.copy_out(sql).await?;
+        let text = blocks.try_fold(Vec::new(), |mut text, block| async move {
+            text.extend_from_slice(&block);
+            Ok(text)
+        });
+        Ok(String::from_utf8(text.await?).expect("UTF-8"))
     }
 
     async fn cancelled(&mut self, sql: &str, values: &[Native]) -> Result<Answer, Failure> {

@@ -2,6 +2,9 @@ package drivers;
 
 import drivers.Main.Result;
 import drivers.Main.Step;
+import java.io.IOException;
+import java.io.StringReader;
+import java.io.StringWriter;
 import java.sql.Connection;
 import java.sql.DriverManager;
 import java.sql.PreparedStatement;
@@ -20,6 +23,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Timer;
 import java.util.TimerTask;
+import org.postgresql.PGConnection;
 
 /** pgjdbc: statements are prepared from their fifth execution on, and results come in binary then. */
 final class WithJdbc implements Main.Driver {
@@ -85,6 +89,12 @@ final class WithJdbc implements Main.Driver {
             }
             case "cursor" -> {
                 return cursor(sql, values);
+            }
+            case "copy_in" -> {
+                return copiedIn(sql, step.text("text"));
+            }
+            case "copy_out" -> {
+                return copiedOut(sql);
             }
             case "cancel" -> {
                 return cancelled(sql, values);
@@ -179,6 +189,24 @@ final class WithJdbc implements Main.Driver {
         } finally {
             connection.commit();
             connection.setAutoCommit(true);
+        }
+    }
+
+    private Result copiedIn(String sql, String text) throws SQLException {
+        try {
+            return Result.of(connection.unwrap(PGConnection.class).getCopyAPI().copyIn(sql, new StringReader(text)));
+        } catch (IOException error) {
+            throw new IllegalStateException(error);
+        }
+    }
+
+    private Result copiedOut(String sql) throws SQLException {
+        try {
+            StringWriter out = new StringWriter();
+            connection.unwrap(PGConnection.class).getCopyAPI().copyOut(sql, out);
+            return Result.of(List.of(List.of(out.toString())));
+        } catch (IOException error) {
+            throw new IllegalStateException(error);
         }
     }
 
