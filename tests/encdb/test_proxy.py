@@ -112,6 +112,26 @@ class Refused(Proxied):
                     self.assertEqual(cursor.fetchall(), [(1,)])
         self.assert_never_in_clear("xyzzy", "3123456789")
 
+    def test_what_the_catalog_hides_is_found(self):
+        """Functions that give rows in arrays and by OUT arguments, and a table that inherits from a plain one."""
+        directory = self.shop()
+        self.cluster_.psql("""
+            CREATE FUNCTION people() RETURNS person[] LANGUAGE sql AS 'SELECT array_agg(p) FROM person p';
+            CREATE FUNCTION first_one(OUT p person) LANGUAGE sql AS 'SELECT p FROM person p LIMIT 1';
+            CREATE TABLE plain (id int); CREATE TABLE heir () INHERITS (plain)""")
+        for sql in ("SELECT 1 FROM unnest(people()) g WHERE g.name = 'xyzzy'",
+                    "SELECT 1 FROM first_one() g WHERE (g).name = 'xyzzy'",
+                    "SELECT 1 FROM person WHERE 'xyzzy' = '' OR name = 'xyzzy'"):
+            with self.connect(directory) as connection, connection.cursor() as cursor, self.subTest(sql=sql):
+                with self.assertRaises(psycopg2.errors.FeatureNotSupported):
+                    cursor.execute(sql)
+        with self.connect(directory) as connection, connection.cursor() as cursor:
+            cursor.execute("ALTER TABLE plain ADD secret enc_text")
+            cursor.execute("INSERT INTO heir (id, secret) VALUES (1, 'xyzzy')")
+            cursor.execute("SELECT id FROM heir WHERE 'xyzzy' IS NULL OR secret = 'xyzzy'")
+            self.assertEqual(cursor.fetchall(), [(1,)])
+        self.assert_never_in_clear("xyzzy")
+
     def test_an_evaluator_that_is_not_accepted_gets_nothing(self):
         self.shop()
         directory = self.proxy(self.cluster_, accept=f"software:{'0' * 64}")

@@ -17,6 +17,10 @@ use crate::wire::{self, Reader, HEADER};
 const MAX_ROWS: usize = 1 << 20;
 /// The text of `CopyFail`. The driver gets the engine's own error in place of the server's.
 const FAILS: &[u8] = b"pgseal refused a row\0";
+/// The text of `CopyFail` in place of a driver's.
+const GIVEN_UP: &[u8] = b"the application gave up\0";
+/// The SQLSTATE that PostgreSQL gives after `CopyFail`
+const CANCELED: &str = "57014";
 
 /// The conversion of rows.
 #[derive(Debug)]
@@ -144,7 +148,8 @@ impl Relay {
         self.send_rows(taken)
     }
 
-    /// Takes the driver's end of its rows, `CopyDone` or `CopyFail`.
+    /// Takes the driver's end of its rows, `CopyDone` or `CopyFail`. Drivers say in the latter
+    /// which value they cannot encode, and the server would log it: only the driver gets it back.
     pub(super) fn rows_end(&mut self, message: Vec<u8>) -> Result<(), RelayError> {
         let by = &self.converter(Direction::ToServer);
         let taken = match &mut self.copies.from_driver {
@@ -153,8 +158,15 @@ impl Relay {
             Some(_) => Ok(Vec::new()),
         };
         self.send_rows(taken)?;
-        if self.copies.from_driver.take().is_some() {
-            self.to_server.extend(message);
+        match self.copies.from_driver.take() {
+            Some(Rows::Cells(_)) if message[0] == b'f' => {
+                let text = String::from_utf8_lossy(Reader::new(&message).string()?);
+                let error = wire::error(CANCELED, &format!("COPY from stdin failed: {text}"));
+                self.to_server.extend(wire::message(b'f', GIVEN_UP)?);
+                self.expected.push_front(Expected::Refused(error));
+            }
+            Some(_) => self.to_server.extend(message),
+            None => {}
         }
         Ok(())
     }

@@ -38,6 +38,31 @@ fn copies_in() -> Vec<u8> {
     message(b'G', &[&[0, 0, 2, 0, 0, 0, 0]])
 }
 
+/// A driver says which value it cannot encode.
+#[test]
+fn the_server_does_not_get_a_drivers_reason_to_end_rows() {
+    let mut relay = relay();
+    to_server(&mut relay, &[query("COPY t (a, c) FROM STDIN")]);
+    assert_eq!(tags(&to_driver(&mut relay, &[copies_in()])), "G");
+    let sent = to_server(&mut relay, &[message(b'f', &[b"xyzzy is no text\0"])]);
+    assert_eq!(tags(&sent), "f");
+    assert!(!String::from_utf8_lossy(&sent).contains("xyzzy"));
+    let error = message(b'E', &[b"C57014\0\0"]);
+    let given = to_driver(&mut relay, &[error, ready()]);
+    assert_eq!(tags(&given), "EZ");
+    let given = String::from_utf8_lossy(&given).into_owned();
+    assert!(
+        given.contains("57014") && given.contains("xyzzy"),
+        "{given}"
+    );
+
+    // Where nothing is encrypted, the server gets it.
+    to_server(&mut relay, &[query("COPY u FROM STDIN")]);
+    assert_eq!(tags(&to_driver(&mut relay, &[copies_in()])), "G");
+    let sent = to_server(&mut relay, &[message(b'f', &[b"xyzzy\0"])]);
+    assert!(String::from_utf8_lossy(&sent).contains("xyzzy"));
+}
+
 /// Rows wait for the server's word: the statement may fail, and nobody takes them then.
 #[test]
 fn rows_are_sealed_once_the_server_takes_them() {
