@@ -110,10 +110,13 @@ fn is_on(value: &str) -> bool {
         .any(|on| value.eq_ignore_ascii_case(on))
 }
 
+/// Whether an encoding is UTF-8. PostgreSQL, too, passes over all but letters and digits of its
+/// name (`clean_encoding_name`): asyncpg sends quotes.
 fn is_utf8(value: &str) -> bool {
-    ["utf8", "utf-8", "unicode"]
+    let name: String = value.chars().filter(char::is_ascii_alphanumeric).collect();
+    ["utf8", "unicode"]
         .iter()
-        .any(|name| value.eq_ignore_ascii_case(name))
+        .any(|known| name.eq_ignore_ascii_case(known))
 }
 
 /// Whether a name is in a text, in letters of any size.
@@ -169,6 +172,7 @@ mod tests {
             "SELECT names FROM u",
         ]);
         settings.start("client_encoding", "UTF8");
+        settings.start("client_encoding", "'utf-8'");
         settings.start("options", "-c search_path=a");
         assert!(settings.check("'it\\'s \u{e4}'".as_bytes()).is_ok());
         settings.start("options", "-c standard_conforming_strings=off");
