@@ -252,7 +252,10 @@ impl Relay {
             known.unwrap_or(*oid)
         };
         let plain: Vec<u32> = types.iter().enumerate().map(plain).collect();
-        if !*is_hidden {
+        if !*is_hidden && plain == types {
+            // As it came: the count of more than 65,535 is not that of the types.
+            self.forward(message);
+        } else if !*is_hidden {
             let mut writer = Writer::new(b't');
             writer.int16(u16::try_from(plain.len()).unwrap_or(u16::MAX));
             plain.iter().for_each(|oid| _ = writer.int32(*oid));

@@ -236,6 +236,20 @@ fn drivers_are_told_plain_types() {
     assert_eq!(to_driver(&mut relay, &answer), expected.concat());
 }
 
+/// PostgreSQL prepares more parameters than the count has room for. Drivers go by the length.
+#[test]
+fn plain_types_are_described_as_the_server_did() {
+    let mut relay = relay();
+    let parse = message(b'P', &[b"s\0SELECT $1, $65536\0", &[0, 0]]);
+    to_server(&mut relay, &[parse, message(b'D', &[b"Ss\0"])]);
+    let answer = [
+        message(b'1', &[]),
+        message(b't', &[&[0, 0], &[0, 0, 0, 25].repeat(65_536)]),
+        description(&[25, 25]),
+    ];
+    assert_eq!(to_driver(&mut relay, &answer), answer.concat());
+}
+
 #[test]
 fn a_refusal_comes_in_its_turn_and_ends_at_sync() {
     let mut relay = relay();
