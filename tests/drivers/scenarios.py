@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 
 LARGE = 5 << 20  # bytes of a large value; the long form has another
 SECRET_INT = "1717171717"
+SECRET_TOO_LARGE = "3171717171"
 SECRET_BIG = "8070605040302010901"
 SECRET_NUMERIC = "98765432109876543210.123456789"
 SECRET_DATE = "1815-12-10"
@@ -55,7 +56,7 @@ class Words:
     def texts(self):
         """What must be nowhere: text, and the digits of bytes."""
         digits = [self.mark.encode().hex(), SECRET_UUID.replace("-", "")]
-        return [self.mark, *digits, SECRET_INT, SECRET_BIG, SECRET_NUMERIC.split(".")[0], SECRET_DATE, SECRET_UUID]
+        return [self.mark, *digits, SECRET_INT, SECRET_TOO_LARGE, SECRET_BIG, SECRET_NUMERIC.split(".")[0], SECRET_DATE, SECRET_UUID]
 
     def binaries(self):
         """The same as the protocol has it, each behind its length."""
@@ -90,7 +91,8 @@ def all_scenarios(words, large=LARGE):
     return [("tables", tables()), ("insert", inserts(words, people)), ("read", reads(words, people)),
             ("combine", combined(words, people)), ("change", changes(words)), ("nulls", nulls(words)),
             ("types", types(words)), ("ranges", ranges()), ("transactions", transactions(words)),
-            ("errors", errors(words)), ("prepared", prepared(words, people)), ("copy", copied(words)), ("large", large_values(words, large)),
+            ("errors", errors(words)), ("prepared", prepared(words, people)), ("copy", copied(words)),
+            ("large", large_values(words, large)),
             ("cancelled", cancelled(words))]
 
 
@@ -262,7 +264,7 @@ def types(words):
 
 
 def ranges():
-    return [execute("too large", "UPDATE person SET age = $1 WHERE id = $2", "int8 int4", ["3000000000", "1"], error="22003"),
+    return [execute("too large", "UPDATE person SET age = $1 WHERE id = $2", "int8 int4", [SECRET_TOO_LARGE, "1"], error="22003"),
             execute("overflow", "UPDATE person SET age = age + $1 WHERE id = $2", "int4 int4", ["2147483647", "1"], error="22003"),
             execute("unchanged", "SELECT age FROM person WHERE id = $1", "int4", ["1"], gives="int4", rows=[["36"]])]
 
@@ -314,7 +316,7 @@ def copied(words):
     rows = [["101", f"{mark}\t\\ \n", SECRET_INT, SECRET_NUMERIC, SECRET_DATE, plain], ["102", None, None, None, None, None],
             ["103", f"{mark}Zo\u00eb", "-1", "0.10", "2000-01-01", "x"]]
     text = "".join("\t".join(copy_text(value) for value in row) + "\n" for row in rows)
-    large = ["104", mark, "3000000000", "1", "2000-01-01", "x"]
+    large = ["104", mark, SECRET_TOO_LARGE, "1", "2000-01-01", "x"]
     return [Step("in", "copy_in", f"COPY {COPIED} FROM STDIN", PERSON.split(), batch=rows, text=text, count=3),
             execute("rows", "SELECT id, name, age, paid, born, note FROM person WHERE id > $1 ORDER BY id", "int4", ["100"], gives=PERSON,
                     rows=rows),

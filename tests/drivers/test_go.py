@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from harness import NATIVE, Drivers  # noqa: E402
+from harness import NATIVE, Drivers, in_long_form  # noqa: E402
 from confidential import TOOLS  # noqa: E402
 from pgseal_test import main  # noqa: E402
 
@@ -26,12 +26,18 @@ class Go(Drivers):
 
 class Pgx(Go):
     native = GO
+    # It tells the server that the application gives up.
+    other_errors = {"copy/too large": "57014"}
 
     def test_inline(self):
         self.runs("pgx")
 
     def test_isolated(self):
         self.runs("pgx", "isolated")
+
+    @in_long_form
+    def test_large(self):
+        self.runs_large([self.built("go") / "drivers", "pgx"])
 
     def test_literals(self):
         """Its simple protocol."""

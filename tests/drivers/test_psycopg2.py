@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from harness import HERE, Drivers  # noqa: E402
+from harness import HERE, Drivers, in_long_form  # noqa: E402
 from confidential import TOOLS  # noqa: E402
 from pgseal_test import main  # noqa: E402
 
@@ -20,6 +20,10 @@ class Psycopg2(Drivers):
 
     def test_isolated(self):
         self.runs_scenarios(self.command(), "isolated")
+
+    @in_long_form
+    def test_large(self):
+        self.runs_large(self.command())
 
 
 if __name__ == "__main__":

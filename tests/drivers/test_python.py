@@ -18,6 +18,10 @@ class Psycopg3(Drivers):
     def test_isolated(self):
         self.runs_scenarios(self.python("with_dbapi.py", "psycopg"), "isolated")
 
+    @in_long_form
+    def test_large(self):
+        self.runs_large(self.python("with_dbapi.py", "psycopg"))
+
     def test_literals(self):
         self.runs_scenarios(self.python("with_dbapi.py", "psycopg-client"))
 
