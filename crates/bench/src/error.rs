@@ -46,6 +46,9 @@ pub enum BenchError {
         /// The end of its log.
         log: String,
     },
+    /// A load ended within the time of a client that does nothing.
+    #[error("\"{0}\" takes no longer than a client that does nothing, so its time cannot be measured: give it more to do, as with --megabytes")]
+    TooShort(String),
     /// Ctrl-C, or SIGTERM.
     #[error("interrupted")]
     Interrupted,

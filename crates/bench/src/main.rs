@@ -50,6 +50,7 @@ impl Exit for BenchFailure {
         };
         match error {
             BenchError::Usage(_)
+            | BenchError::TooShort(_)
             | BenchError::Root
             | BenchError::Needs(_)
             | BenchError::Incomparable(_)

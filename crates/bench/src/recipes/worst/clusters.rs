@@ -78,7 +78,9 @@ impl Clusters {
         })
     }
 
-    /// Contenders differ by less than the clock's ticks, so it is the median over all of them.
+    /// Returns the fixed cost over all contenders, which differ by less than the clock's ticks: the
+    /// median of the CPU, and the shortest time. A start that something else on the machine delays
+    /// would otherwise be taken from a task that nothing delays.
     pub(super) fn fixed_cost(&self, host: &Host) -> Result<Fixed, BenchError> {
         host.note("measuring what a run costs beside its task");
         let own = host.contenders.iter().filter(|one| one.kind != Kind::Peer);
@@ -103,7 +105,10 @@ impl Clusters {
                 user_s: of(|(_, spent)| spent.cpu.user_s),
                 system_s: of(|(_, spent)| spent.cpu.system_s),
             },
-            seconds: of(|(work, _)| work.seconds / work.done),
+            seconds: costs
+                .iter()
+                .map(|(work, _)| work.seconds / work.done)
+                .fold(f64::INFINITY, f64::min),
         })
     }
 
@@ -195,20 +200,24 @@ impl Set for Clusters {
         let clients = task.load.clients() as f64;
         let sample = |(work, spent): &(Work, Spent)| {
             let cpu = spent.cpu.since(fixed.cpu);
-            let work = Work {
-                seconds: work.seconds - clients * fixed.seconds,
-                ..*work
-            };
-            Sample {
+            let too_short = || BenchError::TooShort(task.case.name.clone());
+            let work = work
+                .without(clients * fixed.seconds)
+                .ok_or_else(too_short)?;
+            Ok(Sample {
                 value: work.value(task.case.metric),
                 work: work.done,
                 user_s: cpu.user_s,
                 system_s: cpu.system_s,
                 pages: spent.pages,
                 ..Sample::default()
-            }
+            })
         };
-        Ok(runs.samples(done.iter().map(sample)))
+        let samples = done
+            .iter()
+            .map(sample)
+            .collect::<Result<Vec<_>, BenchError>>()?;
+        Ok(runs.samples(samples.into_iter()))
     }
 }
 
@@ -230,6 +239,12 @@ impl Load {
 }
 
 impl Work {
+    /// Returns the work less the seconds of its clients' starts; None if nothing is left.
+    fn without(self, seconds: f64) -> Option<Self> {
+        let seconds = self.seconds - seconds;
+        (seconds > 0.0).then_some(Self { seconds, ..self })
+    }
+
     fn value(self, metric: Metric) -> f64 {
         match metric.more_is_better() {
             true => self.done / self.seconds,
@@ -271,6 +286,17 @@ impl WorstCases {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_task_as_short_as_its_start_has_no_time() {
+        let work = Work {
+            done: 4.0,
+            seconds: 2.0,
+        };
+        let left = work.without(0.5);
+        assert_eq!(left.map(|left| left.seconds), Some(1.5));
+        assert_eq!((work.without(2.0), work.without(2.5)), (None, None));
+    }
 
     #[test]
     fn turns_give_the_time_of_one_task_or_the_mean_throughput() {

@@ -15,7 +15,7 @@ const DATABASES_OF_TABLES: &str = "many";
 /// A task is repeated until so much of the table has gone through it.
 const ENOUGH_MB: usize = 64;
 const MAX_REPEATS: usize = 4;
-/// A scan is short.
+/// A scan is short, so that one session makes several.
 const SCANS: usize = 4;
 
 /// A kind of task, by its name on the command line.
@@ -122,7 +122,7 @@ impl Kind {
             Self::VacuumFull => "VACUUM FULL".to_owned(),
             Self::Update => "UPDATE of all rows".to_owned(),
             Self::WalStorm => format!("WAL, {} writers", size.writers),
-            Self::Scan => format!("{SCANS} cached sequential scans"),
+            Self::Scan => format!("{} cached sequential scans", size.scans()),
             Self::Sort => "sort with spill".to_owned(),
             Self::Tables => format!("{} tables, made and used", size.tables),
             Self::Connections => "cold connections".to_owned(),
@@ -173,6 +173,12 @@ impl Size {
     pub(super) fn repeats(self) -> usize {
         (ENOUGH_MB / self.megabytes as usize).clamp(1, MAX_REPEATS)
     }
+
+    /// Returns the number of scans in a session. Those of a small table are many, as their time
+    /// would vanish in that of a client's start.
+    fn scans(self) -> usize {
+        SCANS * (ENOUGH_MB / self.megabytes as usize).max(1)
+    }
 }
 
 impl Task {
@@ -216,7 +222,7 @@ fn load(kind: Kind, size: Size) -> Load {
         }
         Kind::Scan => {
             let mut scans = Session::of("SELECT sum(n) FROM base");
-            scans.timed = vec![scans.timed.remove(0); SCANS];
+            scans.timed = vec![scans.timed.remove(0); size.scans()];
             statements(Vec::new(), vec![scans])
         }
         Kind::Sort => {
