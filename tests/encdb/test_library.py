@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import unittest
+import unittest.mock
 from pathlib import Path
 
 import psycopg2
@@ -27,6 +28,9 @@ os.environ["PGSEAL_CLIENT_LIBRARY"] = str(LIBRARY)
 class Library(Proxied):
     def setUp(self):
         super().setUp()
+        self.runtime = self.directory / "runtime"
+        self.runtime.mkdir(mode=0o700)
+        self.enterContext(unittest.mock.patch.dict(os.environ, XDG_RUNTIME_DIR=str(self.runtime)))
         directory = self.shop()
         self.psql(directory, "INSERT INTO person (id, name, age) VALUES (1, 'secretAda', 36)")
         self.process.terminate()
@@ -121,6 +125,12 @@ class InPython(Library):
             good = self.ask(dsn) == self.ask(pgseal.dsn(self.server_, **self.options)) == "secretAda"
             os._exit(0 if good and pgseal.dsn(self.server_, **self.options) != dsn else 1)
         self.assertEqual(os.waitpid(child, 0)[1], 0)
+        self.assertEqual(self.ask(dsn), "secretAda")
+        # A child that ends by _exit removes nothing. Whoever starts the next client does, and leaves what is in use.
+        left = set(self.runtime.iterdir())
+        with pgseal.Client(self.server_, **self.options) as client:
+            self.assertEqual(len(left - set(self.runtime.iterdir())), 1)
+            self.assertEqual(self.ask(client.conninfo), "secretAda")
         self.assertEqual(self.ask(dsn), "secretAda")
 
     def test_signals_and_exits_are_the_applications(self):

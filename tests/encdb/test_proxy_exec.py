@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """pgseal client exec: one program with a proxy of its own. psql, pg_dump and psycopg2 are run as they are."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -135,6 +136,20 @@ class Alone(ClientExec):
             self.assertEqual(process.wait(TIME_LIMIT), code)
             process.stdout.close()
             self.assertEqual(list(self.runtime.iterdir()), [])
+
+    def test_what_a_killed_one_leaves_is_removed_by_the_next(self):
+        cluster = self.bare()
+        with_password = ["-d", f"user=postgres password=secretAda host={cluster.home}"]
+        process = subprocess.Popen([PGSEAL, "client", "exec", *with_password, "--", "sh", "-c", "echo $$; exec sleep 60"],
+                                   env=self.environment(cluster), text=True, stdout=subprocess.PIPE)
+        program = int(process.stdout.readline())
+        self.addCleanup(os.kill, program, signal.SIGKILL)
+        process.kill()
+        process.wait()
+        process.stdout.close()
+        left, = self.runtime.iterdir()
+        self.assertIn("secretAda", (left / "passwords").read_text())
+        self.run_with(cluster, "true")  # which looks that nothing is left
 
     def test_what_is_ignored_stays_so(self):
         """As nohup starts a program."""

@@ -1,28 +1,58 @@
-//! The C interface of encdb: `extension/encdb/src/pgext.h` says what Rust's
-//! `crates/encdb/pgext/src/abi` defines.
+//! The interfaces between C and Rust: a header declares the functions that Rust defines.
 //!
-//! Functions and structures of the two are compared by the types of their arguments and fields, in
+//! Functions and structures of both are compared by the types of their arguments and fields, in
 //! their order. Types of one representation count as one: C's enumerations are `int`, and `char` is
 //! `uint8_t`. Neither compiler sees the other's side, so a difference would be undefined behaviour.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-const HEADER: &str = "extension/encdb/src/pgext.h";
-const RUST: &str = "crates/encdb/pgext/src/abi";
+/// A header, and the file or directory of Rust with its functions.
+struct Interface {
+    header: &'static str,
+    rust: &'static str,
+}
+
+const INTERFACES: [Interface; 2] = [
+    Interface {
+        header: "extension/encdb/src/pgext.h",
+        rust: "crates/encdb/pgext/src/abi",
+    },
+    Interface {
+        header: "crates/encdb/library/include/pgseal_client.h",
+        rust: "crates/encdb/library/src/abi.rs",
+    },
+];
 
 /// The types of each function, its result first, and of each structure's fields.
 type Shapes = BTreeMap<String, Vec<String>>;
 
-/// All differences between the two sides.
+/// Returns all differences between the sides of each interface.
 pub fn check(root: &Path) -> io::Result<Vec<String>> {
-    let header = shapes_of_header(&fs::read_to_string(root.join(HEADER))?);
-    let mut rust = Shapes::new();
-    for file in fs::read_dir(root.join(RUST))? {
-        rust.append(&mut shapes_of_rust(&fs::read_to_string(file?.path())?));
+    let findings = INTERFACES.iter().map(|it| it.check(root));
+    Ok(findings.collect::<io::Result<Vec<_>>>()?.concat())
+}
+
+impl Interface {
+    fn check(&self, root: &Path) -> io::Result<Vec<String>> {
+        let header = shapes_of_header(&fs::read_to_string(root.join(self.header))?);
+        let mut rust = Shapes::new();
+        for file in files(&root.join(self.rust))? {
+            rust.append(&mut shapes_of_rust(&fs::read_to_string(file)?));
+        }
+        let differences = differences(&header, &rust);
+        let finding = |it: String| format!("{}: {it}", self.header);
+        Ok(differences.into_iter().map(finding).collect())
     }
-    Ok(differences(&header, &rust))
+}
+
+/// Returns a file itself, or the files in a directory.
+fn files(path: &Path) -> io::Result<Vec<PathBuf>> {
+    match path.is_dir() {
+        true => fs::read_dir(path)?.map(|it| Ok(it?.path())).collect(),
+        false => Ok(vec![path.to_owned()]),
+    }
 }
 
 fn differences(header: &Shapes, rust: &Shapes) -> Vec<String> {
@@ -36,7 +66,7 @@ fn differences(header: &Shapes, rust: &Shapes) -> Vec<String> {
     let differs = |name: &&String| header.get(*name) != rust.get(*name);
     let finding = |name: &String| {
         let (header, rust) = (shown(header, name), shown(rust, name));
-        format!("{HEADER}: {name}: {header}; in {RUST}: {rust}")
+        format!("{name}: {header}; in Rust: {rust}")
     };
     names.into_iter().filter(differs).map(finding).collect()
 }
@@ -100,6 +130,7 @@ fn c_words(text: &str) -> String {
     let word = |word| match word {
         "char" => "uint8_t",
         "PgsealPeer" | "PgsealRemedy" => "int",
+        "pgseal_client" => "Running",
         word => word,
     };
     words.map(word).collect::<Vec<_>>().join(" ")
@@ -112,6 +143,7 @@ fn shapes_of_rust(text: &str) -> Shapes {
         let fields = lines.filter(|line| !line.starts_with("//") && !line.is_empty());
         Some((name.trim().to_owned(), fields.filter_map(of_pair).collect()))
     });
+    let text = text.replace("extern \"C\" fn pgseal_", "    fn pgseal_");
     let functions = text.split("    fn pgseal_").skip(1).filter_map(|rest| {
         let (name, rest) = rest.split_once('(')?;
         let (arguments, rest) = rest.split_once(')')?;
@@ -135,7 +167,12 @@ fn of_pair(text: &str) -> Option<String> {
 fn rust_type(ty: &str) -> String {
     let ty = ty.trim();
     if let Some(inner) = ty.strip_prefix("*const ") {
-        return format!("const {} *", rust_type(inner));
+        let inner = rust_type(inner);
+        // C writes the const of a pointer behind its star.
+        return match inner.ends_with('*') {
+            true => format!("{inner} const *"),
+            false => format!("const {inner} *"),
+        };
     }
     if let Some(inner) = ty.strip_prefix("*mut ") {
         return format!("{} *", rust_type(inner));
@@ -167,10 +204,13 @@ mod tests {
 
     const C: &str = "typedef struct PgsealA {\n uint8_t key[16]; /* x */\n const char *name;\n \
         int (*is_worker) (int process);\n const volatile int *die;\n} PgsealA;\n\
-        extern int pgseal_a(const PgsealA *rows, size_t nrows);\nextern void pgseal_b(void);\n";
+        extern int pgseal_a(const PgsealA *rows, size_t nrows);\nextern void pgseal_b(void);\n\
+        extern void pgseal_d(const char *const *names, char **error);\n";
     const SAME: &str = "#[repr(C)]\npub struct PgsealA {\n    /// A key.\n    key: [u8; 16],\n    \
         name: *const c_char,\n    is_worker: IsWorker,\n    die: *const c_int,\n}\n\n    \
-        fn pgseal_a(rows: *const PgsealA, nrows: usize) -> c_int {\n    fn pgseal_b() {\n";
+        fn pgseal_a(rows: *const PgsealA, nrows: usize) -> c_int {\n    fn pgseal_b() {\n\
+        pub extern \"C\" fn pgseal_d(\n    names: *const *const c_char,\n    \
+        error: *mut *mut c_char,\n) {\n";
 
     fn compared(rust: &str) -> Vec<String> {
         differences(&shapes_of_header(C), &shapes_of_rust(rust))
@@ -178,7 +218,7 @@ mod tests {
 
     #[test]
     fn both_sides_of_one_interface_agree() {
-        assert_eq!(shapes_of_header(C).len(), 3);
+        assert_eq!(shapes_of_header(C).len(), 4);
         assert_eq!(compared(SAME), Vec::<String>::new());
     }
 
@@ -190,6 +230,7 @@ mod tests {
             ("nrows: usize", "nrows: u32"),
             (") -> c_int", ")"),
             ("fn pgseal_b", "fn pgseal_c"),
+            ("*const *const c_char", "*const *mut c_char"),
             ("    die: *const c_int,\n", ""),
         ] {
             let other = SAME.replacen(from, to, 1);

@@ -111,12 +111,12 @@ pub struct Definition {
     pub table: String,
     /// Its encrypted columns
     pub columns: HashMap<String, Cells>,
-    /// What else it changes
+    /// How far the change reaches
     pub reach: Reach,
 }
 
 impl Definition {
-    /// Returns what changes something else than one table.
+    /// Returns a change that is not of one table.
     pub(crate) fn of_all(reach: Reach) -> Self {
         Self {
             schema: String::new(),
@@ -127,7 +127,7 @@ impl Definition {
     }
 }
 
-/// What a definition changes beside its table.
+/// The tables that a definition changes together with its own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Reach {
     /// Nothing

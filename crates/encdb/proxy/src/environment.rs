@@ -10,7 +10,7 @@ use percent_encoding::{utf8_percent_encode, AsciiSet, NON_ALPHANUMERIC};
 use pgseal_client::Target;
 use pgseal_keys::exit::{Code, Exit};
 
-use crate::private::PORT;
+use crate::directory::PORT;
 
 /// Characters that get a percent sign in a host, a user or a database of a URL.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC

@@ -10,7 +10,7 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::ExitStatusExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitStatus;
 
 use nix::sys::signal::{kill, Signal};
@@ -19,9 +19,9 @@ use pgseal_client::Target;
 use pgseal_keys::exit::{Code, Exit};
 use tokio::process::{Child, Command};
 
+use crate::directory::PrivateDirectory;
 use crate::environment::{changes, VariableError};
 use crate::listener::Address;
-use crate::private::{private_directory, PORT};
 use crate::serve::{ServeError, Server};
 use crate::service::Service;
 use crate::signals::Signals;
@@ -67,7 +67,7 @@ impl Exit for ExecError {
 /// a signal ended it.
 pub async fn client_exec(service: Service, words: &[OsString]) -> Result<u8, ExecError> {
     let (name, arguments) = words.split_first().expect("clap requires a command");
-    let directory = private_directory().map_err(ExecError::Directory)?;
+    let directory = PrivateDirectory::new().map_err(ExecError::Directory)?;
     let mut command = Command::new(name);
     command.args(arguments);
     let variable = |name: &str| env::var(name).ok().filter(|value| !value.is_empty());
@@ -77,11 +77,11 @@ pub async fn client_exec(service: Service, words: &[OsString]) -> Result<u8, Exe
             None => command.env_remove(name),
         };
     }
-    if let Some(file) = passwords(&service.target, &variable, directory.path())? {
+    if let Some(file) = passwords(&service.target, &variable, &directory)? {
         command.env("PGPASSFILE", file);
     }
-    let socket = directory.path().join(format!(".s.PGSQL.{PORT}"));
-    let mut server = Server::listen(&[Address::Unix(socket)], service).await?;
+    let socket = Address::Unix(directory.socket());
+    let mut server = Server::listen(&[socket], service).await?;
     let failed = |error| ExecError::Command(name.into(), error);
     let status = run(command, &mut server).await.map_err(failed)?;
     Ok(code(status))
@@ -92,19 +92,19 @@ pub async fn client_exec(service: Service, words: &[OsString]) -> Result<u8, Exe
 fn passwords(
     target: &Target,
     variable: &dyn Fn(&str) -> Option<String>,
-    directory: &Path,
+    directory: &PrivateDirectory,
 ) -> Result<Option<PathBuf>, ExecError> {
     let password = target.config.get_password().map(String::from_utf8_lossy);
     let Some(password) = password.filter(|_| variable("PGPASSWORD").is_none()) else {
         return Ok(None);
     };
     let user = target.config.get_user().unwrap_or_default();
-    let place = directory.display().to_string();
+    let place = directory.path().display().to_string();
     let fields = [&place, "*", "*", user, &password].map(escaped);
     let home = || variable("HOME").map(|home| PathBuf::from(home).join(".pgpass"));
     let theirs = variable("PGPASSFILE").map(PathBuf::from).or_else(home);
     let theirs = theirs.and_then(|path| fs::read(path).ok());
-    let path = directory.join("passwords");
+    let path = directory.passwords();
     let mut options = OpenOptions::new();
     options.write(true).create_new(true).mode(0o600);
     let written = options.open(&path).and_then(|mut file| {

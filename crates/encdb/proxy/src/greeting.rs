@@ -1,5 +1,5 @@
-//! What a driver sends before its start packet: requests for encryption, or TLS from its first
-//! byte on (`sslnegotiation=direct` of PostgreSQL 17).
+//! The beginning of a driver's connection, before its start packet: requests for encryption, or TLS
+//! from the first byte on (`sslnegotiation=direct` of PostgreSQL 17).
 //!
 //! As at a server, TLS is for networks: a unix socket has none. Where there is a certificate a
 //! network has nothing else, except that a statement may be cancelled in clear, which needs a key

@@ -14,6 +14,7 @@
 
 mod config;
 mod connection;
+mod directory;
 mod environment;
 mod exec;
 mod greeting;
@@ -29,10 +30,11 @@ mod tls;
 
 pub use config::{configured, ConfigError};
 pub use connection::ConnectionError;
+pub use directory::PORT;
 pub use environment::VariableError;
 pub use exec::{client_exec, ExecError};
 pub use listener::{Address, ListenError, Listener};
-pub use private::{PrivateError, PrivateServer, PORT};
+pub use private::{PrivateError, PrivateServer};
 pub use serve::{serve, ServeError, Server, Setup};
 pub use service::{OneOwner, Service};
 pub use tls::{acceptor, TlsError, TlsFiles};

@@ -1,4 +1,5 @@
-//! What a proxy counts, as Prometheus reads it. Nothing of a user, a statement or a value is in it.
+//! The counters of a proxy, in Prometheus' text format. They hold nothing of a user, a statement or
+//! a value.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -7,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use pgseal_engine::{Event, Observer};
 
-/// A number that only grows, but for that of open connections.
+/// A number that only grows.
 #[derive(Default)]
 struct Counter(AtomicU64);
 

@@ -1,4 +1,4 @@
-//! What connections are served by: the server, and the owners whose keys are used.
+//! The server that connections reach, and the owners whose keys they use.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};

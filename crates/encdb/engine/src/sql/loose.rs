@@ -16,7 +16,7 @@ use super::{Parameter, Rewriter};
 use crate::catalog::Cells;
 use crate::refusal::Refusal;
 
-/// What a statement has of loose values.
+/// The loose values of a statement, and the sealed ones that they must differ from.
 #[derive(Debug)]
 pub(super) struct Loose {
     /// Whether what is gone through now meets nothing that is known

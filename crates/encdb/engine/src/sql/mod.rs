@@ -193,7 +193,7 @@ const OF_CODE: [&str; 5] = [
 /// Returns the key word of a statement, of several, that has a body of code, or gives one to a
 /// function.
 fn code_in(text: &str) -> Option<&'static str> {
-    statements_in(text).into_iter().find_map(|statement| {
+    statements(text).find_map(|statement| {
         let code = statement
             .runs_code()
             .filter(|it| !matches!(*it, "CALL" | "EXECUTE"));
@@ -208,21 +208,8 @@ fn code_in(text: &str) -> Option<&'static str> {
     })
 }
 
-/// Returns the statements of a text.
-fn statements_in(mut text: &str) -> Vec<Statement<'_>> {
-    let mut all = Vec::new();
-    loop {
-        let end = Statement::end(text);
-        all.push(Statement::new(&text[..end.unwrap_or(text.len())]));
-        match end.and_then(|end| text.get(end + 1..)) {
-            Some(rest) => text = rest,
-            None => return all,
-        }
-    }
-}
-
-/// Returns what statements change that name nothing encrypted, and so are not read: schemas, and
-/// which tables inherit from which.
+/// Returns the changes of statements that name nothing encrypted and so are not read: names of
+/// schemas, and inheritance between tables.
 fn unread(text: &str, catalog: &Catalog) -> Vec<Definition> {
     let changed = |statement: &Statement<'_>| {
         let begins = |word: &str| {
@@ -242,8 +229,7 @@ fn unread(text: &str, catalog: &Catalog) -> Vec<Definition> {
     if catalog.is_empty() {
         return Vec::new();
     }
-    let statements = statements_in(text);
-    let changes = statements.iter().filter_map(changed);
+    let changes = statements(text).filter_map(|statement| changed(&statement));
     changes.map(Definition::of_all).collect()
 }
 
