@@ -7,6 +7,7 @@ import struct
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import psycopg2
@@ -19,6 +20,7 @@ from pgseal_test import TIME_LIMIT, base_environment, main  # noqa: E402
 from proxied import PGSEAL, PORT, Proxied  # noqa: E402
 from waiting import eventually  # noqa: E402
 
+READY = b"Z\0\0\0\x05I"
 BINDING = "set channel_binding=disable in the driver"
 
 
@@ -101,6 +103,30 @@ class Drivers(ProxyTls):
         context.set_alpn_protocols(["http/1.1"])
         with socket.create_connection(("localhost", self.port)) as tcp, self.assertRaises(ssl.SSLError):
             context.wrap_socket(tcp, server_hostname="localhost")
+
+    def test_a_slow_driver_gets_the_last_byte(self):
+        """When the last part is encrypted no room is in the socket: it is sent when there is, though nothing follows."""
+        self.over_tls(self.bare())
+        context = ssl.create_default_context(cafile=self.path("root"))
+        context.set_alpn_protocols(["postgresql"])
+        for megabytes in (4, 5, 6, 7):
+            with socket.create_connection(("localhost", self.port)) as tcp, context.wrap_socket(tcp, server_hostname="localhost") as driver:
+                driver.settimeout(TIME_LIMIT)
+                driver.sendall(start_packet())
+                self.received(driver, READY)
+                statement = f"SELECT repeat('x', 1000) FROM generate_series(1, {megabytes * 1000})\0".encode()
+                driver.sendall(b"Q" + struct.pack("!I", len(statement) + 4) + statement)
+                self.assertGreater(self.received(driver, READY, pause=0.001), megabytes * 1_000_000)
+
+    def received(self, driver, last, pause=0.0):
+        """Reads up to the bytes that end an answer. Returns their number."""
+        length, end = 0, b""
+        while not end.endswith(last):
+            block = driver.recv(16384)
+            self.assertNotEqual(block, b"")
+            length, end = length + len(block), (end + block)[-len(last):]
+            time.sleep(pause)
+        return length
 
     def test_bytes_before_the_handshake_are_not_taken(self):
         """A man in the middle could have put them there."""

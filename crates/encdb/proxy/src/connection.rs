@@ -105,6 +105,7 @@ async fn cancel(mut greeted: Greeted, mut server: Box<dyn Stream>) -> Result<(),
     greeted.driver.read_exact(&mut rest).await?;
     server.write_all(&greeted.first).await?;
     server.write_all(&rest).await?;
+    server.flush().await?;
     server.read_to_end(&mut Vec::new()).await?;
     Ok(())
 }

@@ -3,6 +3,9 @@
 //! Both directions move at once, for a driver may send much before it reads. A side whose bytes
 //! wait in the other direction is not read meanwhile, so a slow one slows the other down, and
 //! little is held. When one side ends, the other still gets what was sent to it before.
+//!
+//! TLS may take bytes that its socket has no room for. They leave with the next write, or by a
+//! flush; as the last bytes of an answer have no next write, every write is followed by a flush.
 
 use std::io;
 use std::time::Duration;
@@ -28,34 +31,64 @@ pub struct Sides {
     pub server: Box<dyn Stream>,
 }
 
-/// One side, with what waits to be sent to it.
+/// One side of a connection.
 struct Side {
     input: ReadHalf<Box<dyn Stream>>,
-    output: WriteHalf<Box<dyn Stream>>,
     block: Vec<u8>,
+    output: Output,
+}
+
+/// The output to one side, with the bytes that wait for it.
+struct Output {
+    stream: WriteHalf<Box<dyn Stream>>,
     waiting: Vec<u8>,
+    /// Whether TLS may hold bytes that were written
+    unflushed: bool,
 }
 
 impl Side {
     fn new(stream: Box<dyn Stream>) -> Self {
-        let (input, output) = tokio::io::split(stream);
+        let (input, stream) = tokio::io::split(stream);
+        let output = Output {
+            stream,
+            waiting: Vec::new(),
+            unflushed: false,
+        };
         Self {
             input,
-            output,
             block: vec![0; BLOCK],
-            waiting: Vec::new(),
+            output,
         }
     }
+}
 
+impl Output {
     fn is_free(&self) -> bool {
         self.waiting.len() < BLOCK
+    }
+
+    fn is_used(&self) -> bool {
+        self.unflushed || !self.waiting.is_empty()
+    }
+
+    /// Sends some of the bytes that wait. The future may be dropped at any point.
+    async fn send(&mut self) -> io::Result<()> {
+        if self.waiting.is_empty() {
+            self.stream.flush().await?;
+            self.unflushed = false;
+        } else {
+            self.unflushed = true;
+            let length = self.stream.write(&self.waiting).await?;
+            self.waiting.drain(..length);
+        }
+        Ok(())
     }
 
     /// Sends what waits, and that nothing follows. A side that takes nothing is given up.
     async fn end(mut self) {
         let last = async {
-            self.output.write_all(&self.waiting).await?;
-            self.output.shutdown().await
+            self.stream.write_all(&self.waiting).await?;
+            self.stream.shutdown().await
         };
         // It may be gone already.
         let _ = timeout(PATIENCE, last).await;
@@ -74,9 +107,9 @@ pub async fn relay(
         Ok(()) => step_by_step(engine, &mut driver, &mut server, metrics).await,
         Err(error) => Err(error.into()),
     };
-    driver.waiting.extend(engine.take_for_driver());
-    server.waiting.extend(engine.take_for_server());
-    tokio::join!(driver.end(), server.end());
+    driver.output.waiting.extend(engine.take_for_driver());
+    server.output.waiting.extend(engine.take_for_server());
+    tokio::join!(driver.output.end(), server.output.end());
     outcome
 }
 
@@ -87,17 +120,15 @@ async fn step_by_step(
     metrics: &Metrics,
 ) -> Result<(), ConnectionError> {
     loop {
-        driver.waiting.extend(engine.take_for_driver());
-        server.waiting.extend(engine.take_for_server());
-        let (takes_driver, takes_server) =
-            (engine.takes_driver() && server.is_free(), driver.is_free());
+        driver.output.waiting.extend(engine.take_for_driver());
+        server.output.waiting.extend(engine.take_for_server());
+        let (takes_driver, takes_server) = (
+            engine.takes_driver() && server.output.is_free(),
+            driver.output.is_free(),
+        );
         tokio::select! {
-            written = driver.output.write(&driver.waiting), if !driver.waiting.is_empty() => {
-                driver.waiting.drain(..written?);
-            }
-            written = server.output.write(&server.waiting), if !server.waiting.is_empty() => {
-                server.waiting.drain(..written?);
-            }
+            sent = driver.output.send(), if driver.output.is_used() => sent?,
+            sent = server.output.send(), if server.output.is_used() => sent?,
             read = driver.input.read(&mut driver.block), if takes_driver => match length(read)? {
                 0 => return Ok(()),
                 length => {
