@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """The owner's session behind pgseal proxy is opened again when it is lost, and the application does not see it."""
 
+import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -11,11 +13,45 @@ import psycopg2
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from confidential import TOOLS, programs  # noqa: E402
-from pgseal_test import base_environment, main  # noqa: E402
+from pgseal_test import TIME_LIMIT, base_environment, main  # noqa: E402
 from proxied import PORT, Proxied  # noqa: E402
 
 QUERY = "SELECT name FROM person WHERE name = 'secretAda'"
 FOUND = [("secretAda",)]
+
+
+class Raw:
+    """A driver that sends what it is given, each time up to ReadyForQuery."""
+
+    def __init__(self, directory):
+        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket.settimeout(TIME_LIMIT)
+        self.socket.connect(str(directory / f".s.PGSQL.{PORT}"))
+        self.stream = self.socket.makefile("rb")
+        self.socket.sendall(struct.pack("!II", 41, 196608) + b"user\0postgres\0database\0postgres\0\0")
+        self.answer()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.stream.close()
+        self.socket.close()
+
+    def cycle(self, *messages):
+        """Takes tags, each with its body. Returns the server's messages."""
+        pairs = list(zip(messages[::2], messages[1::2]))
+        if messages[0] != b"Q":
+            pairs.append((b"S", b""))
+        self.socket.sendall(b"".join(tag + struct.pack("!I", len(body) + 4) + body for tag, body in pairs))
+        return self.answer()
+
+    def answer(self):
+        messages = []
+        while not messages or messages[-1][0] != b"Z":
+            tag, length = self.stream.read(1), struct.unpack("!I", self.stream.read(4))[0]
+            messages.append((tag, self.stream.read(length - 4)))
+        return messages
 
 
 class Sessions(Proxied):
@@ -106,6 +142,21 @@ class Sessions(Proxied):
         out, errors = run.communicate(timeout=60)
         self.assertEqual(run.returncode, 0, errors)
         self.assertIn("actually processed: 4/4", out)
+
+    def test_the_unnamed_statement_stays_the_drivers(self):
+        """The new session asks the server much; a statement without a name that was parsed before is there afterwards."""
+        directory = self.shop("isolated")
+        self.psql(directory, "INSERT INTO person (id, name) VALUES (7, 'secretAda')")
+        with Raw(directory) as driver:
+            driver.cycle(b"P", b"\0SELECT id FROM person WHERE name = 'secretAda'\0\0\0", b"D", b"S\0")
+            for _ in range(2):
+                self.evaluator_.kill9()
+                self.evaluator_.start()
+                answer = driver.cycle(b"B", bytes(8), b"E", bytes(5))
+                self.assertEqual([tag for tag, _ in answer], [b"2", b"D", b"C", b"Z"], answer)
+                self.assertEqual(answer[1][1], b"\0\x01\0\0\0\x017")
+            named = driver.cycle(b"Q", b"SELECT count(*) FROM pg_prepared_statements\0")
+            self.assertEqual(named[1][1], b"\0\x01\0\0\0\x010")
 
     def test_notifications_that_come_meanwhile(self):
         connection, cursor = self.with_a_row("isolated")

@@ -15,6 +15,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use futures_util::future::try_join;
 use pgseal_cell::grant::{DatabaseId, Grant, Serial, VerifiedRevocations};
 use pgseal_evaluator_proto::message::{ClientSession, Command, Hello, Offer, OpenTerms, Reply};
 use tokio_postgres::Client;
@@ -103,9 +104,9 @@ impl Session {
     ) -> Result<Self, ClientError> {
         let (lifetime, shown) = (options.lifetime, options.grants);
         let (mut list, restores) = (options.list, options.restores);
-        let columns = shown_columns(&client, list.columns().map(|(name, _)| name)).await?;
+        let columns = shown_columns(&client, list.columns().map(|(name, _)| name));
+        let (columns, last) = try_join(columns, last_list(&client, &identity)).await?;
         list.agrees(&columns, None)?;
-        let last = last_list(&client, &identity).await?;
         let last = list.latest(&identity.owner(), last, restores)?;
         let papers = papers(&client, &identity, &shown, last.as_ref()).await?;
         let opened = exchange(&client, &identity, &policy, lifetime, papers).await?;
@@ -522,10 +523,14 @@ async fn papers(
     shown: &[Grant],
     last: Option<&VerifiedRevocations>,
 ) -> Result<Papers, ClientError> {
-    let own = store::grants_by(client, identity.owner()).await?;
+    let own = store::grants_by(client, identity.owner());
+    let (own, others) = try_join(own, store::grants_to(client, identity)).await?;
     let mut grants = shown.to_vec();
     grants.extend(own.into_iter().rev());
-    let mut lists = store::revocations(client, &grants::owners(&grants), i32::MAX).await?;
+    let (signers, other_signers) = (grants::owners(&grants), grants::owners(&others));
+    let lists = store::revocations(client, &signers, i32::MAX);
+    let other_lists = store::revocations(client, &other_signers, grants::MAX_LIST);
+    let (mut lists, other_lists) = try_join(lists, other_lists).await?;
     if let Some(last) = last {
         lists.insert(identity.owner(), Some(last.list().clone()));
     }
@@ -533,10 +538,7 @@ async fn papers(
         grants,
         lists: lists.into_values().flatten().collect(),
     };
-    let others = store::grants_to(client, identity).await?;
-    let longest = grants::MAX_LIST;
-    let lists = store::revocations(client, &grants::owners(&others), longest).await?;
-    papers.add_others(others, lists);
+    papers.add_others(others, other_lists);
     papers.grants = grants::shown(papers.grants, now());
     Ok(papers)
 }

@@ -11,7 +11,7 @@ use pgseal_value::Value;
 
 use crate::catalog::Catalog;
 use crate::observer::{Event, Nobody, Observer};
-use crate::opening::{Opened, Opening, Owner, When};
+use crate::opening::{Opened, Opening, Owner};
 use crate::refusal::Refusal;
 use crate::relay::{Relay, RelayError, Settings};
 use crate::scram;
@@ -287,7 +287,7 @@ impl Engine {
         let State::Login(mut login) = state else {
             return Ok(());
         };
-        let opening = Opening::new(login.owner.clone(), When::AtStart);
+        let opening = Opening::new(login.owner.clone());
         self.owner = Some(login.owner.clone());
         let rest = login.server.take_rest();
         self.state = State::Opening(login, Box::new(opening));
@@ -335,7 +335,7 @@ impl Engine {
         let rest = relay.take_server_rest();
         self.to_driver.extend(relay.take_for_driver());
         self.to_server.extend(relay.take_for_server());
-        let opening = Opening::new(owner.clone(), When::Again);
+        let opening = Opening::new(owner.clone());
         self.state = State::Reopening(relay, Box::new(opening));
         self.reopen(&rest)
     }

@@ -20,6 +20,7 @@ mod opening;
 mod refusal;
 mod relay;
 mod scram;
+mod shown;
 mod sql;
 mod values;
 mod wire;
@@ -28,7 +29,7 @@ pub use catalog::{Catalog, Cells};
 pub use copy::{CopyColumn, CopyFormat, CopyPlan, CopyRows, Direction, Header, Marks, Quotes};
 pub use engine::{Engine, EngineError, Owners};
 pub use observer::{Event, Observer};
-pub use opening::{Opened, Opening, Owner, Turn, When};
+pub use opening::{Opened, Opening, Owner, Turn};
 pub use refusal::Refusal;
 pub use relay::{Relay, RelayError};
 pub use sql::{

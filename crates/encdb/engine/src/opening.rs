@@ -10,13 +10,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use pgseal_client::tokio_postgres::{Client, Config, NoTls};
-use pgseal_client::{
-    encrypted_columns, encrypted_names, encrypted_types, ClientError, ColumnName, Identity,
-    OwnersList, Policy, Resolver, Session, SessionOptions,
-};
+use pgseal_client::{ClientError, Identity, OwnersList, Policy, Resolver, Session, SessionOptions};
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
 
-use crate::catalog::{Catalog, Cells};
+use crate::catalog::Catalog;
+use crate::shown::catalog;
 use crate::wire::{message, Frame, Frames, Reader, Writer};
 
 /// The bytes that the stream holds in each direction.
@@ -24,6 +22,8 @@ const STREAM: usize = 1 << 20;
 
 /// The prefix of the names of the session's own statements.
 const PREFIX: &[u8] = b"pgseal_";
+/// The tag of a server's `CloseComplete`.
+const CLOSED: u8 = b'3';
 
 /// An owner, as one connection opens a session.
 #[derive(Clone)]
@@ -60,15 +60,6 @@ pub struct Opening {
     ended: Option<Result<Opened, ClientError>>,
 }
 
-/// The moment at which a session is opened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum When {
-    /// Before the driver's first statement
-    AtStart,
-    /// After another one was lost. The driver's statements stay.
-    Again,
-}
-
 /// The outcome of bytes that the server sent.
 #[derive(Default)]
 pub struct Turn {
@@ -90,12 +81,17 @@ struct Cycles {
 }
 
 impl Cycles {
-    /// Takes bytes of the session. Returns them with names of statements that no driver has.
+    /// Takes bytes of the session. Returns them with names of statements that no driver has, and
+    /// closes each statement where its cycle ends: a driver's statements stay, the unnamed one too.
     fn sent(&mut self, bytes: &[u8]) -> Vec<u8> {
         self.sent.add(bytes);
         let mut out = Vec::with_capacity(bytes.len());
         while let Ok(Some(Frame::Message(message))) = self.sent.next(|_| true) {
             self.open += usize::from(matches!(message[0], b'S' | b'Q'));
+            // A cycle that failed before its end has left its statement.
+            if matches!(message[0], b'P' | b'S') {
+                out.extend(closing());
+            }
             out.extend(renamed(&message).unwrap_or(message));
         }
         out
@@ -109,6 +105,7 @@ impl Cycles {
             self.open = self.open.saturating_sub(usize::from(message[0] == b'Z'));
             match message[0] {
                 b'A' => notifications.extend(message),
+                CLOSED => {}
                 _ => all.extend(message),
             }
         }
@@ -116,7 +113,14 @@ impl Cycles {
     }
 }
 
-/// Returns a message with another name of its statement; none if it has no name.
+/// Returns a message that closes the session's unnamed statement, as the server knows it.
+fn closing() -> Vec<u8> {
+    let mut writer = Writer::new(b'C');
+    writer.bytes(b"S").bytes(PREFIX).bytes(&[0]);
+    writer.end().unwrap_or_default()
+}
+
+/// Returns a message with another name of its statement; none if it names no statement.
 fn renamed(message: &[u8]) -> Option<Vec<u8>> {
     let tag = message[0];
     let mut reader = Reader::new(message);
@@ -130,17 +134,17 @@ fn renamed(message: &[u8]) -> Option<Vec<u8>> {
         }
         _ => return None,
     }
-    let name = reader.string().ok().filter(|name| !name.is_empty())?;
+    let name = reader.string().ok()?;
     writer.bytes(PREFIX).string(name).bytes(reader.rest());
     writer.end().ok()
 }
 
 impl Opening {
     /// Begins to open a session. Nothing is sent before [`Opening::advance`].
-    pub fn new(owner: Owner, when: When) -> Self {
+    pub fn new(owner: Owner) -> Self {
         let (stream, theirs) = tokio::io::duplex(STREAM);
         Self {
-            task: Box::pin(open(owner, when, theirs)),
+            task: Box::pin(open(owner, theirs)),
             stream,
             waiting: Vec::new(),
             starts: true,
@@ -227,12 +231,12 @@ fn started() -> Vec<u8> {
     .concat()
 }
 
-async fn open(owner: Owner, when: When, stream: DuplexStream) -> Result<Opened, ClientError> {
+async fn open(owner: Owner, stream: DuplexStream) -> Result<Opened, ClientError> {
     let mut config = Config::new();
     config.user("session");
     let (client, connection) = config.connect_raw(stream, NoTls).await?;
     let mut connection = Box::pin(connection);
-    let mut opened = pin!(session(owner, when, client));
+    let mut opened = pin!(session(owner, client));
     poll_fn(|context| {
         // Its errors are those of the calls that wait for it.
         let _ = connection.as_mut().poll(context);
@@ -241,136 +245,10 @@ async fn open(owner: Owner, when: When, stream: DuplexStream) -> Result<Opened, 
     .await
 }
 
-async fn session(owner: Owner, when: When, client: Client) -> Result<Opened, ClientError> {
+async fn session(owner: Owner, client: Client) -> Result<Opened, ClientError> {
     let mut options = SessionOptions::new(Resolver::new(&owner.keyname));
     options.list = owner.list;
     let session = Session::open(client, owner.identity, owner.policy, options).await?;
     let catalog = catalog(&session, &owner.keyname).await?;
-    if when == When::AtStart {
-        // The driver finds a connection without statements.
-        session.client().batch_execute("DEALLOCATE ALL").await?;
-    }
     Ok(Opened { session, catalog })
-}
-
-/// Asks the server what is encrypted, and adds the owner's list, which decides.
-async fn catalog(session: &Session, keyname: &str) -> Result<Catalog, ClientError> {
-    let mut catalog = Catalog::new(keyname);
-    let default = Arc::clone(catalog.default_key());
-    for shown in encrypted_columns(session.client()).await? {
-        let ty = shown.ty.as_deref().unwrap_or_default();
-        if let Some(cells) = Cells::by_type(ty, &default) {
-            catalog.add_column(&shown.name, cells);
-        }
-    }
-    for (name, listed) in session.list().columns() {
-        if let Some(cells) = Cells::by_type(&listed.ty, &Arc::from(listed.keyname.as_str())) {
-            catalog.add_listed(name, cells);
-        }
-    }
-    for name in encrypted_names(session.client()).await? {
-        catalog.add_mixed(&name);
-    }
-    add_types(&mut catalog, session).await?;
-    add_mixed_columns(&mut catalog, session).await?;
-    add_orders(&mut catalog, session).await?;
-    add_children(&mut catalog, session).await?;
-    add_functions(&mut catalog, session).await?;
-    Ok(catalog)
-}
-
-/// Adds the types of encdb, domains over them, and arrays of either.
-async fn add_types(catalog: &mut Catalog, session: &Session) -> Result<(), ClientError> {
-    let sql = "WITH RECURSIVE enc(oid, name) AS ( \
-            SELECT t.oid, t.typname::pg_catalog.text FROM pg_catalog.pg_type t \
-            WHERE t.typname ~ '^(enc_.*|det_type|rnd_type)$' AND t.typtype = 'b' \
-            UNION ALL \
-            SELECT t.oid, CASE t.typtype WHEN 'd' THEN enc.name ELSE enc.name || '[]' END \
-            FROM enc JOIN pg_catalog.pg_type t ON t.typtype = 'd' AND t.typbasetype = enc.oid \
-                OR t.typcategory = 'A' AND t.typelem = enc.oid) \
-        SELECT enc.oid, name, t.typtype <> 'd' AND coalesce(e.typtype, 'b') <> 'd' FROM enc \
-        JOIN pg_catalog.pg_type t ON t.oid = enc.oid \
-        LEFT JOIN pg_catalog.pg_type e ON e.oid = t.typelem";
-    let default = Arc::clone(catalog.default_key());
-    for row in session.client().query(sql, &[]).await? {
-        let (oid, name): (u32, &str) = (row.try_get(0)?, row.try_get(1)?);
-        match (Cells::by_type(name, &default), row.try_get(2)?) {
-            (Some(cells), true) => catalog.add_own_type(oid, cells),
-            (Some(cells), false) => catalog.add_type(oid, cells),
-            (None, _) => {}
-        }
-    }
-    Ok(())
-}
-
-/// Adds columns of composites and ranges that have cells in them.
-async fn add_mixed_columns(catalog: &mut Catalog, session: &Session) -> Result<(), ClientError> {
-    let sql = "SELECT n.nspname::pg_catalog.text, r.relname::pg_catalog.text, \
-            a.attname::pg_catalog.text \
-        FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_class r ON r.oid = a.attrelid \
-            AND r.relkind IN ('r', 'p', 'v', 'm', 'f') \
-        JOIN pg_catalog.pg_namespace n ON n.oid = r.relnamespace \
-        WHERE a.attnum > 0 AND NOT a.attisdropped AND a.atttypid = ANY($1) \
-            AND a.atttypid <> ALL ($2)";
-    let encrypted = encrypted_types(session.client()).await?;
-    let types: Vec<u32> = catalog.type_oids().collect();
-    for row in session.client().query(sql, &[&encrypted, &types]).await? {
-        let name = ColumnName {
-            schema: row.try_get(0)?,
-            table: row.try_get(1)?,
-            column: row.try_get(2)?,
-        };
-        let cells = Cells::mixed(catalog.default_key());
-        catalog.add_column(&name, cells);
-    }
-    Ok(())
-}
-
-/// Adds the order of columns of tables with cells, for the rows of `COPY ... TO`. It decides what
-/// is opened, and never what is sealed.
-async fn add_orders(catalog: &mut Catalog, session: &Session) -> Result<(), ClientError> {
-    let sql = "SELECT n.nspname::pg_catalog.text, r.relname::pg_catalog.text, \
-            pg_catalog.array_agg(a.attname::pg_catalog.text ORDER BY a.attnum) \
-        FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_class r ON r.oid = a.attrelid \
-        JOIN pg_catalog.pg_namespace n ON n.oid = r.relnamespace \
-        WHERE a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = '' \
-            AND r.relkind IN ('r', 'f') AND EXISTS (SELECT FROM pg_catalog.pg_attribute e \
-                WHERE e.attrelid = r.oid AND e.attnum > 0 AND e.atttypid = ANY($1)) \
-        GROUP BY 1, 2";
-    let types: Vec<u32> = catalog.type_oids().collect();
-    for row in session.client().query(sql, &[&types]).await? {
-        catalog.add_order(row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
-    }
-    Ok(())
-}
-
-/// Adds which tables inherit from which, partitions too: a new column of one is theirs.
-async fn add_children(catalog: &mut Catalog, session: &Session) -> Result<(), ClientError> {
-    let sql = "SELECT p.relname::pg_catalog.text, n.nspname::pg_catalog.text, \
-            c.relname::pg_catalog.text FROM pg_catalog.pg_inherits i \
-        JOIN pg_catalog.pg_class p ON p.oid = i.inhparent \
-        JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid AND c.relkind IN ('r', 'p', 'f') \
-        JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace";
-    for row in session.client().query(sql, &[]).await? {
-        catalog.add_child(row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
-    }
-    Ok(())
-}
-
-/// Adds functions and procedures, other than encdb's own, that take encrypted arguments.
-async fn add_functions(catalog: &mut Catalog, session: &Session) -> Result<(), ClientError> {
-    let sql = "SELECT p.proname::pg_catalog.text, p.proargtypes::pg_catalog.oid[] \
-        FROM pg_catalog.pg_proc p WHERE p.proargtypes::pg_catalog.oid[] && $1 \
-            AND NOT EXISTS (SELECT FROM pg_catalog.pg_depend d \
-                JOIN pg_catalog.pg_extension e ON e.oid = d.refobjid AND e.extname = 'encdb' \
-                WHERE d.classid = 'pg_catalog.pg_proc'::pg_catalog.regclass \
-                    AND d.objid = p.oid AND d.deptype = 'e')";
-    let types: Vec<u32> = catalog.type_oids().collect();
-    for row in session.client().query(sql, &[&types]).await? {
-        let (name, types): (&str, Vec<u32>) = (row.try_get(0)?, row.try_get(1)?);
-        let arguments = types.iter().map(|oid| catalog.type_of(*oid).cloned());
-        let arguments = arguments.collect();
-        catalog.add_function(name, arguments);
-    }
-    Ok(())
 }

@@ -1,6 +1,10 @@
 //! The server's account of columns. It is believed nowhere by itself: an owner's list is compared
 //! with it, and what the server calls encrypted is refused more, not less.
+//!
+//! OIDs below 16384 (`FirstNormalObjectId`) are those of initdb, which knows no type of encdb: such
+//! functions, tables and types, which are most of a catalog, are passed over.
 
+use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Row};
 
 use crate::column::NAMES;
@@ -46,7 +50,16 @@ pub async fn shown_columns(
     if columns.is_empty() {
         return Ok(Vec::new());
     }
-    let rows = client.query(sql, &[&schemas, &tables, &columns]).await?;
+    let rows = client
+        .query_typed(
+            sql,
+            &[
+                (&schemas, Type::TEXT_ARRAY),
+                (&tables, Type::TEXT_ARRAY),
+                (&columns, Type::TEXT_ARRAY),
+            ],
+        )
+        .await?;
     rows.iter().map(shown).collect()
 }
 
@@ -65,9 +78,12 @@ pub async fn encrypted_columns(client: &Client) -> Result<Vec<ShownColumn>, Clie
         JOIN pg_catalog.pg_class r ON r.oid = a.attrelid \
             AND r.relkind IN ('r', 'p', 'v', 'm', 'f') \
         JOIN pg_catalog.pg_namespace n ON n.oid = r.relnamespace \
-        WHERE a.attnum > 0 AND NOT a.attisdropped AND n.nspname !~ '^pg_' \
+        WHERE a.attnum > 0 AND NOT a.attisdropped AND a.attrelid >= 16384 \
+            AND n.nspname !~ '^pg_' \
         ORDER BY 1, 2, 3";
-    let rows = client.query(sql, &[&own_types()]).await?;
+    let rows = client
+        .query_typed(sql, &[(&own_types(), Type::TEXT_ARRAY)])
+        .await?;
     rows.iter().map(shown).collect()
 }
 
@@ -75,38 +91,46 @@ pub async fn encrypted_columns(client: &Client) -> Result<Vec<ShownColumn>, Clie
 /// and domains of them, and composites and ranges with them in it, however deep.
 pub async fn encrypted_types(client: &Client) -> Result<Vec<u32>, ClientError> {
     let sql = "WITH RECURSIVE part(of, whole) AS ( \
-            SELECT typbasetype, oid FROM pg_catalog.pg_type WHERE typtype = 'd' \
+            SELECT typbasetype, oid FROM pg_catalog.pg_type WHERE typtype = 'd' AND oid >= 16384 \
             UNION ALL SELECT typelem, oid FROM pg_catalog.pg_type \
-                WHERE typcategory = 'A' AND typelem <> 0 \
+                WHERE typcategory = 'A' AND typelem <> 0 AND oid >= 16384 \
             UNION ALL SELECT a.atttypid, r.reltype FROM pg_catalog.pg_attribute a \
                 JOIN pg_catalog.pg_class r ON r.oid = a.attrelid \
                 WHERE a.attnum > 0 AND NOT a.attisdropped AND r.reltype <> 0 \
+                    AND a.attrelid >= 16384 \
             UNION ALL SELECT rngsubtype, rngtypid FROM pg_catalog.pg_range \
             UNION ALL SELECT rngsubtype, rngmultitypid FROM pg_catalog.pg_range), \
         enc(type) AS (SELECT oid FROM pg_catalog.pg_type \
                 WHERE typname = ANY($1::pg_catalog.text[]) \
             UNION SELECT part.whole FROM enc JOIN part ON part.of = enc.type) \
         SELECT type FROM enc";
-    let rows = client.query(sql, &[&own_types()]).await?;
+    let rows = client
+        .query_typed(sql, &[(&own_types(), Type::TEXT_ARRAY)])
+        .await?;
     rows.iter().map(|row| Ok(row.try_get(0)?)).collect()
 }
 
 /// Returns the bare names of all that the server says holds something encrypted: tables, views and
-/// types, and functions that take or give such values.
-pub async fn encrypted_names(client: &Client) -> Result<Vec<String>, ClientError> {
-    let types = encrypted_types(client).await?;
+/// types, and functions that take or give such values. `types` are those of [`encrypted_types`].
+pub async fn encrypted_names(client: &Client, types: &[u32]) -> Result<Vec<String>, ClientError> {
     let sql = "WITH own AS (SELECT oid, typarray FROM pg_catalog.pg_type \
             WHERE typname = ANY($1::pg_catalog.text[])) \
         SELECT t.typname::pg_catalog.text FROM pg_catalog.pg_type t WHERE t.oid = ANY($2) \
             AND NOT EXISTS (SELECT FROM own WHERE t.oid IN (own.oid, own.typarray)) \
         UNION SELECT p.proname::pg_catalog.text FROM pg_catalog.pg_proc p \
-        WHERE (p.prorettype = ANY($2) OR p.proargtypes::pg_catalog.oid[] && $2 \
+        WHERE p.oid >= 16384 AND (p.prorettype = ANY($2) OR p.proargtypes::pg_catalog.oid[] && $2 \
                 OR coalesce(p.proallargtypes && $2, false)) \
-            AND NOT EXISTS (SELECT FROM pg_catalog.pg_depend d \
+            AND p.oid NOT IN (SELECT d.objid FROM pg_catalog.pg_depend d \
                 JOIN pg_catalog.pg_extension e ON e.oid = d.refobjid AND e.extname = 'encdb' \
-                WHERE d.classid = 'pg_catalog.pg_proc'::pg_catalog.regclass \
-                    AND d.objid = p.oid AND d.deptype = 'e')";
-    let rows = client.query(sql, &[&own_types(), &types]).await?;
+                WHERE d.refclassid = 'pg_catalog.pg_extension'::pg_catalog.regclass \
+                    AND d.classid = 'pg_catalog.pg_proc'::pg_catalog.regclass \
+                    AND d.deptype = 'e')";
+    let rows = client
+        .query_typed(
+            sql,
+            &[(&own_types(), Type::TEXT_ARRAY), (&types, Type::OID_ARRAY)],
+        )
+        .await?;
     rows.iter().map(|row| Ok(row.try_get(0)?)).collect()
 }
 

@@ -1,12 +1,15 @@
 //! The tables and functions of the extension for its clients, and the relay: every statement that
 //! a session runs by itself. Nothing that comes from here is believed before it was verified.
+//!
+//! Statements have no names and the types of their parameters: each takes one round trip, and a
+//! pool that shares the connection meets nothing that stays.
 
 use std::collections::BTreeSet;
 
 use pgseal_cell::grant::{DatabaseId, Grant, Revocations};
 use pgseal_cell::{DataKeyId, PublicKey};
 use tokio_postgres::error::SqlState;
-use tokio_postgres::types::ToSql;
+use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Row};
 
 use crate::grants::Lists;
@@ -19,7 +22,10 @@ const MAX_GRANT: i32 = 16_384;
 /// Hands a message to the evaluator, and returns its answer.
 pub(super) async fn relay(client: &Client, message: &[u8]) -> Result<Vec<u8>, ClientError> {
     let row = client
-        .query_one("SELECT encdb.process_message($1)", &[&message])
+        .query_typed_one(
+            "SELECT encdb.process_message($1)",
+            &[(&message, Type::BYTEA)],
+        )
         .await;
     Ok(row
         .map_err(|error| explain(error, "call encdb.process_message"))?
@@ -27,7 +33,9 @@ pub(super) async fn relay(client: &Client, message: &[u8]) -> Result<Vec<u8>, Cl
 }
 
 pub(super) async fn database_id(client: &Client) -> Result<DatabaseId, ClientError> {
-    let row = client.query_one("SELECT encdb.database_id()", &[]).await?;
+    let row = client
+        .query_typed_one("SELECT encdb.database_id()", &[])
+        .await?;
     let id: &[u8] = row.try_get(0)?;
     let id = id.try_into().map_err(|_| ClientError::NotInstalled)?;
     Ok(DatabaseId(id))
@@ -45,7 +53,7 @@ pub(super) struct KeyRow {
 pub(super) async fn data_keys(client: &Client) -> Result<Vec<KeyRow>, ClientError> {
     let sql =
         "SELECT keyname, wrapped, pg_current_xact_id_if_assigned() IS NULL FROM encdb.data_key";
-    let rows = client.query(sql, &[]).await;
+    let rows = client.query_typed(sql, &[]).await;
     let rows = rows.map_err(|error| explain(error, "read encdb.data_key"))?;
     let read = |row: &Row| {
         Ok(KeyRow {
@@ -65,7 +73,9 @@ pub(super) async fn settled(
 ) -> Result<Option<bool>, ClientError> {
     let sql = "SELECT pg_current_xact_id_if_assigned() IS NULL FROM encdb.data_key \
                WHERE keyname = $1 AND key_id = $2";
-    let row = client.query_opt(sql, &[&name, &i64::from(id.0)]).await;
+    let row = client
+        .query_typed_opt(sql, &[(&name, Type::TEXT), (&i64::from(id.0), Type::INT8)])
+        .await;
     let row = row.map_err(|error| explain(error, "read encdb.data_key"))?;
     Ok(row.map(|row| row.try_get(0)).transpose()?)
 }
@@ -91,7 +101,11 @@ pub(super) async fn grants_by(
     owner: PublicKey,
 ) -> Result<Vec<Grant>, ClientError> {
     let sql = "SELECT signed FROM encdb.grant_ WHERE owner = $1 ORDER BY created";
-    grants(client.query(sql, &[&&owner.0[..]]).await)
+    grants(
+        client
+            .query_typed(sql, &[(&&owner.0[..], Type::BYTEA)])
+            .await,
+    )
 }
 
 /// Returns grants that other owners made to this subject. Any role can store such grants, so the
@@ -106,8 +120,13 @@ pub(super) async fn grants_to(
                ORDER BY row_number() OVER (PARTITION BY owner ORDER BY created DESC), created \
                LIMIT $4";
     let (subject, owner) = (&subject.0[..], &owner.0[..]);
-    let values: [&(dyn ToSql + Sync); 4] = [&subject, &owner, &MAX_GRANT, &MAX_GRANTS];
-    grants(client.query(sql, &values).await)
+    let values: [(&(dyn ToSql + Sync), Type); 4] = [
+        (&subject, Type::BYTEA),
+        (&owner, Type::BYTEA),
+        (&MAX_GRANT, Type::INT4),
+        (&MAX_GRANTS, Type::INT8),
+    ];
+    grants(client.query_typed(sql, &values).await)
 }
 
 fn grants(rows: Result<Vec<Row>, tokio_postgres::Error>) -> Result<Vec<Grant>, ClientError> {
@@ -136,7 +155,9 @@ pub(super) async fn revocations(
     let sql = "SELECT owner, CASE WHEN octet_length(signed) <= $2 THEN signed END \
                FROM encdb.revocation WHERE owner = ANY($1)";
     let owners: Vec<&[u8]> = owners.iter().map(|owner| &owner.0[..]).collect();
-    let rows = client.query(sql, &[&owners, &longest]).await;
+    let rows = client
+        .query_typed(sql, &[(&owners, Type::BYTEA_ARRAY), (&longest, Type::INT4)])
+        .await;
     let rows = rows.map_err(|error| explain(error, "read encdb.revocation"))?;
     let list = |row: &Row| {
         let owner = PublicKey(row.try_get::<_, &[u8]>(0).ok()?.try_into().ok()?);

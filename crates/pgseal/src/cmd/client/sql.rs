@@ -5,7 +5,8 @@
 use std::collections::BTreeMap;
 
 use pgseal_client::{
-    encrypted_names, Argument, ClientError, Prepared, Row, Session, Statement, Type, Value,
+    encrypted_names, encrypted_types, Argument, ClientError, Prepared, Row, Session, Statement,
+    Type, Value,
 };
 use zeroize::Zeroizing;
 
@@ -74,7 +75,8 @@ impl Work<'_> {
         if self.args.literals || !statement.has_literals() {
             return Ok(());
         }
-        let names = encrypted_names(self.session.client()).await?;
+        let client = self.session.client();
+        let names = encrypted_names(client, &encrypted_types(client).await?).await?;
         let list = self.session.list();
         Ok(list
             .literals(&statement, &names)

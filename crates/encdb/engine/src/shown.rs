@@ -1,0 +1,168 @@
+//! The catalog of a database, as an owner's session reads it from the server.
+//!
+//! Questions that do not depend on each other are asked in one round trip. Objects of initdb, whose
+//! OIDs are below 16384 (`FirstNormalObjectId`), have nothing of encdb in them and are passed over.
+
+use std::slice;
+use std::sync::Arc;
+
+use futures_util::future::try_join4;
+use pgseal_client::tokio_postgres::types::{ToSql, Type};
+use pgseal_client::tokio_postgres::{Client, Row};
+use pgseal_client::{
+    encrypted_columns, encrypted_names, encrypted_types, ClientError, ColumnName, Session,
+};
+
+use crate::catalog::{Catalog, Cells};
+
+/// Returns what the server says is encrypted, and the owner's list, which decides.
+pub(crate) async fn catalog(session: &Session, keyname: &str) -> Result<Catalog, ClientError> {
+    let mut catalog = Catalog::new(keyname);
+    let default = Arc::clone(catalog.default_key());
+    let client = session.client();
+    let (columns, encrypted, own, children) = try_join4(
+        encrypted_columns(client),
+        encrypted_types(client),
+        ask(client, TYPES, &[]),
+        ask(client, CHILDREN, &[]),
+    )
+    .await?;
+    for shown in columns {
+        let ty = shown.ty.as_deref().unwrap_or_default();
+        if let Some(cells) = Cells::by_type(ty, &default) {
+            catalog.add_column(&shown.name, cells);
+        }
+    }
+    for (name, listed) in session.list().columns() {
+        if let Some(cells) = Cells::by_type(&listed.ty, &Arc::from(listed.keyname.as_str())) {
+            catalog.add_listed(name, cells);
+        }
+    }
+    add_types(&mut catalog, &own)?;
+    add_children(&mut catalog, &children)?;
+    let types: Vec<u32> = catalog.type_oids().collect();
+    let types = (&types as &(dyn ToSql + Sync), Type::OID_ARRAY);
+    let (names, columns, orders, functions) = try_join4(
+        encrypted_names(client, &encrypted),
+        ask(
+            client,
+            MIXED,
+            &[(&encrypted, Type::OID_ARRAY), types.clone()],
+        ),
+        ask(client, ORDERS, slice::from_ref(&types)),
+        ask(client, FUNCTIONS, slice::from_ref(&types)),
+    )
+    .await?;
+    names.iter().for_each(|name| catalog.add_mixed(name));
+    add_mixed_columns(&mut catalog, &columns)?;
+    add_orders(&mut catalog, &orders)?;
+    add_functions(&mut catalog, &functions)?;
+    Ok(catalog)
+}
+
+/// Asks the server in one round trip, beside other questions.
+async fn ask(
+    client: &Client,
+    sql: &str,
+    parameters: &[(&(dyn ToSql + Sync), Type)],
+) -> Result<Vec<Row>, ClientError> {
+    Ok(client.query_typed(sql, parameters).await?)
+}
+
+const TYPES: &str = "WITH RECURSIVE enc(oid, name) AS ( \
+        SELECT t.oid, t.typname::pg_catalog.text FROM pg_catalog.pg_type t \
+        WHERE t.oid >= 16384 AND t.typname ~ '^(enc_.*|det_type|rnd_type)$' AND t.typtype = 'b' \
+        UNION ALL \
+        SELECT t.oid, CASE t.typtype WHEN 'd' THEN enc.name ELSE enc.name || '[]' END \
+        FROM enc JOIN pg_catalog.pg_type t ON t.typtype = 'd' AND t.typbasetype = enc.oid \
+            OR t.typcategory = 'A' AND t.typelem = enc.oid AND t.oid >= 16384) \
+    SELECT enc.oid, name, t.typtype <> 'd' AND coalesce(e.typtype, 'b') <> 'd' FROM enc \
+    JOIN pg_catalog.pg_type t ON t.oid = enc.oid \
+    LEFT JOIN pg_catalog.pg_type e ON e.oid = t.typelem";
+
+/// Adds the types of encdb, domains over them, and arrays of either.
+fn add_types(catalog: &mut Catalog, rows: &[Row]) -> Result<(), ClientError> {
+    let default = Arc::clone(catalog.default_key());
+    for row in rows {
+        let (oid, name): (u32, &str) = (row.try_get(0)?, row.try_get(1)?);
+        match (Cells::by_type(name, &default), row.try_get(2)?) {
+            (Some(cells), true) => catalog.add_own_type(oid, cells),
+            (Some(cells), false) => catalog.add_type(oid, cells),
+            (None, _) => {}
+        }
+    }
+    Ok(())
+}
+
+const MIXED: &str = "SELECT n.nspname::pg_catalog.text, r.relname::pg_catalog.text, \
+        a.attname::pg_catalog.text \
+    FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_class r ON r.oid = a.attrelid \
+        AND r.relkind IN ('r', 'p', 'v', 'm', 'f') \
+    JOIN pg_catalog.pg_namespace n ON n.oid = r.relnamespace \
+    WHERE a.attnum > 0 AND NOT a.attisdropped AND a.attrelid >= 16384 AND a.atttypid = ANY($1) \
+        AND a.atttypid <> ALL ($2)";
+
+/// Adds columns of composites and ranges that have cells in them.
+fn add_mixed_columns(catalog: &mut Catalog, rows: &[Row]) -> Result<(), ClientError> {
+    for row in rows {
+        let name = ColumnName {
+            schema: row.try_get(0)?,
+            table: row.try_get(1)?,
+            column: row.try_get(2)?,
+        };
+        let cells = Cells::mixed(catalog.default_key());
+        catalog.add_column(&name, cells);
+    }
+    Ok(())
+}
+
+const ORDERS: &str = "SELECT n.nspname::pg_catalog.text, r.relname::pg_catalog.text, \
+        pg_catalog.array_agg(a.attname::pg_catalog.text ORDER BY a.attnum) \
+    FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_class r ON r.oid = a.attrelid \
+    JOIN pg_catalog.pg_namespace n ON n.oid = r.relnamespace \
+    WHERE a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = '' AND r.oid >= 16384 \
+        AND r.relkind IN ('r', 'f') AND EXISTS (SELECT FROM pg_catalog.pg_attribute e \
+            WHERE e.attrelid = r.oid AND e.attnum > 0 AND e.atttypid = ANY($1)) \
+    GROUP BY 1, 2";
+
+/// Adds the order of columns of tables with cells, for the rows of `COPY ... TO`. It decides what
+/// is opened, and never what is sealed.
+fn add_orders(catalog: &mut Catalog, rows: &[Row]) -> Result<(), ClientError> {
+    for row in rows {
+        catalog.add_order(row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+    }
+    Ok(())
+}
+
+const CHILDREN: &str = "SELECT p.relname::pg_catalog.text, n.nspname::pg_catalog.text, \
+        c.relname::pg_catalog.text FROM pg_catalog.pg_inherits i \
+    JOIN pg_catalog.pg_class p ON p.oid = i.inhparent \
+    JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid AND c.relkind IN ('r', 'p', 'f') \
+    JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace";
+
+/// Adds which tables inherit from which, partitions too: a new column of one is theirs.
+fn add_children(catalog: &mut Catalog, rows: &[Row]) -> Result<(), ClientError> {
+    for row in rows {
+        catalog.add_child(row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+    }
+    Ok(())
+}
+
+const FUNCTIONS: &str = "SELECT p.proname::pg_catalog.text, p.proargtypes::pg_catalog.oid[] \
+    FROM pg_catalog.pg_proc p WHERE p.oid >= 16384 AND p.proargtypes::pg_catalog.oid[] && $1 \
+        AND p.oid NOT IN (SELECT d.objid FROM pg_catalog.pg_depend d \
+            JOIN pg_catalog.pg_extension e ON e.oid = d.refobjid AND e.extname = 'encdb' \
+            WHERE d.refclassid = 'pg_catalog.pg_extension'::pg_catalog.regclass \
+                AND d.classid = 'pg_catalog.pg_proc'::pg_catalog.regclass \
+                AND d.deptype = 'e')";
+
+/// Adds functions and procedures, other than encdb's own, that take encrypted arguments.
+fn add_functions(catalog: &mut Catalog, rows: &[Row]) -> Result<(), ClientError> {
+    for row in rows {
+        let (name, types): (&str, Vec<u32>) = (row.try_get(0)?, row.try_get(1)?);
+        let arguments = types.iter().map(|oid| catalog.type_of(*oid).cloned());
+        let arguments = arguments.collect();
+        catalog.add_function(name, arguments);
+    }
+    Ok(())
+}
