@@ -7,8 +7,6 @@ use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::{env, fs};
 
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpStream, UnixStream};
 use tokio_postgres::config::{Config, Host, SslMode};
 use tokio_postgres::tls::MakeTlsConnect;
 use tokio_postgres::{Client, NoTls, Socket};
@@ -33,18 +31,13 @@ pub struct ConnectOptions {
     pub dbname: Option<String>,
 }
 
-/// A stream of bytes to a server.
-pub trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
-
-impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
-
 /// A server, and how it is spoken with.
 #[derive(Clone, Debug)]
 pub struct Target {
     /// The configuration of the driver
     pub config: Config,
     /// None where every host is a socket's directory: libpq speaks no TLS there.
-    tls: Option<Tls>,
+    pub(crate) tls: Option<Tls>,
 }
 
 impl Target {
@@ -66,46 +59,6 @@ impl Target {
         match &self.tls {
             None => self.connect_over(NoTls).await,
             Some(tls) => self.connect_over(tls.connector()?).await,
-        }
-    }
-
-    /// Connects to the first host that answers, and says nothing but what TLS needs. For programs
-    /// that speak the protocol themselves.
-    pub async fn stream(&self) -> Result<Box<dyn Stream>, ClientError> {
-        let ports = self.config.get_ports();
-        let mut failed = ClientError::Connection("the server has no host".to_owned());
-        for (place, host) in self.config.get_hosts().iter().enumerate() {
-            let port = ports.get(place).or(ports.first()).copied().unwrap_or(5432);
-            match self.stream_to(host, port).await {
-                Ok(stream) => return Ok(stream),
-                Err(error) => failed = error,
-            }
-        }
-        Err(failed)
-    }
-
-    async fn stream_to(&self, host: &Host, port: u16) -> Result<Box<dyn Stream>, ClientError> {
-        let failed = |error: std::io::Error| {
-            ClientError::Connection(format!("the server does not answer: {error}"))
-        };
-        let host = match host {
-            Host::Tcp(host) => host,
-            Host::Unix(directory) => {
-                let path = directory.join(format!(".s.PGSQL.{port}"));
-                return Ok(Box::new(UnixStream::connect(path).await.map_err(failed)?));
-            }
-        };
-        let stream = TcpStream::connect((host.as_str(), port))
-            .await
-            .map_err(failed)?;
-        stream.set_nodelay(true).map_err(failed)?;
-        match self
-            .tls
-            .as_ref()
-            .filter(|tls| tls.mode() != SslMode::Disable)
-        {
-            Some(tls) => tls.over(stream, host).await,
-            None => Ok(Box::new(stream)),
         }
     }
 

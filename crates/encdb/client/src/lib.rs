@@ -30,12 +30,13 @@ mod keys;
 mod list;
 mod session;
 mod statement;
+mod stream;
 mod tls;
 
 pub use argument::{Argument, Resolver};
 pub use array::Array;
 pub use column::{encrypted_name, type_by_name, Encrypted};
-pub use connect::{ConnectOptions, Stream, Target};
+pub use connect::{ConnectOptions, Target};
 pub use error::ClientError;
 pub use evidence::{back_end_name, evidence_key, EvidenceError, Policy};
 pub use field::Field;
@@ -54,4 +55,5 @@ pub use session::{
     Evidence, KeyStore, Prepared, Row, Session, SessionOptions,
 };
 pub use statement::Statement;
+pub use stream::Stream;
 pub use tokio_postgres;

@@ -24,7 +24,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 pub use settings::take_settings;
 use verifier::{Names, Verifier};
 
-use crate::connect::Stream;
+use crate::stream::Stream;
 use crate::ClientError;
 
 /// The protocol name (ALPN) that PostgreSQL 17 and later expect; older versions ignore it.

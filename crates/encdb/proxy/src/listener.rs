@@ -12,6 +12,7 @@ use std::str::FromStr;
 
 use listenfd::ListenFd;
 use nix::sys::stat::{umask, Mode};
+use socket2::SockRef;
 use tokio::net::{lookup_host, TcpListener, TcpStream, UnixListener, UnixStream};
 
 /// An address as an option has it.
@@ -144,6 +145,8 @@ impl Listener {
             Self::Tcp(listener) => {
                 let (stream, _) = listener.accept().await?;
                 stream.set_nodelay(true)?;
+                // As a server does: a driver that vanished without a word frees its backend.
+                SockRef::from(&stream).set_keepalive(true)?;
                 Ok(Socket::Tcp(stream))
             }
         }
@@ -177,6 +180,26 @@ async fn remove_unanswered(path: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn drivers_of_a_network_are_kept_alive() {
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.enable_all().build().expect("it is a runtime");
+        let accepted = runtime.block_on(async {
+            let address = Address::Tcp("127.0.0.1:0".to_owned());
+            let listener = Listener::bind(&address, false).await.expect("it is free");
+            let Listener::Tcp(tcp) = &listener else {
+                return None;
+            };
+            let address = tcp.local_addr().expect("it listens");
+            let _driver = TcpStream::connect(address).await.expect("it listens");
+            listener.accept().await.ok()
+        });
+        let Some(Socket::Tcp(driver)) = accepted else {
+            panic!("no driver of a network");
+        };
+        assert!(SockRef::from(&driver).keepalive().expect("it is open"));
+    }
 
     #[test]
     fn what_has_a_slash_is_a_socket() {

@@ -1,0 +1,196 @@
+//! Streams of bytes to a server, for programs that speak the protocol themselves.
+//!
+//! Parameters of the connection string mean what libpq makes of them: several hosts, `hostaddr`,
+//! `connect_timeout`, `keepalives` and its companions, `tcp_user_timeout`. Those for which a client
+//! must log in to choose a host are refused, because here the driver logs in.
+
+use std::io;
+use std::net::IpAddr;
+use std::path::Path;
+
+use socket2::{SockRef, TcpKeepalive};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, UnixStream};
+use tokio::time::timeout;
+use tokio_postgres::config::{Config, Host, LoadBalanceHosts, SslMode, TargetSessionAttrs};
+
+use crate::connect::Target;
+use crate::ClientError;
+
+/// A stream of bytes to a server.
+pub trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
+
+impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
+
+impl Target {
+    /// Connects to the first host that answers, and says nothing but what TLS needs.
+    ///
+    /// A request to cancel must reach the server of its statement, so the order of hosts is always
+    /// that of the connection string.
+    pub async fn stream(&self) -> Result<Box<dyn Stream>, ClientError> {
+        let config = &self.config;
+        if config.get_target_session_attrs() != TargetSessionAttrs::Any {
+            return Err(unsupported("target_session_attrs"));
+        }
+        if config.get_load_balance_hosts() != LoadBalanceHosts::Disable {
+            return Err(unsupported("load_balance_hosts"));
+        }
+        let mut failed = ClientError::Connection("the server has no host".to_owned());
+        for (at, host) in config.get_hosts().iter().enumerate() {
+            match self.within_time(at, host).await {
+                Ok(stream) => return Ok(stream),
+                Err(error) => failed = error,
+            }
+        }
+        Err(failed)
+    }
+
+    /// Connects to a host by its number, TLS included, within `connect_timeout`.
+    async fn within_time(&self, at: usize, host: &Host) -> Result<Box<dyn Stream>, ClientError> {
+        let ports = self.config.get_ports();
+        let port = ports.get(at).or(ports.first()).copied().unwrap_or(5432);
+        let address = self.config.get_hostaddrs().get(at).copied();
+        let connecting = self.stream_to(host, address, port);
+        match self.config.get_connect_timeout() {
+            None => connecting.await,
+            Some(limit) => {
+                let late = |_| unanswered(io::ErrorKind::TimedOut.into());
+                timeout(*limit, connecting).await.map_err(late)?
+            }
+        }
+    }
+
+    async fn stream_to(
+        &self,
+        host: &Host,
+        address: Option<IpAddr>,
+        port: u16,
+    ) -> Result<Box<dyn Stream>, ClientError> {
+        let host = match host {
+            Host::Tcp(host) => host,
+            Host::Unix(directory) => return at_socket(directory, port).await,
+        };
+        let stream = match address {
+            Some(address) => TcpStream::connect((address, port)).await,
+            None => TcpStream::connect((host.as_str(), port)).await,
+        };
+        let stream = stream.map_err(unanswered)?;
+        set_options(&stream, &self.config).map_err(unanswered)?;
+        let tls = self.tls.as_ref();
+        match tls.filter(|tls| tls.mode() != SslMode::Disable) {
+            Some(tls) => tls.over(stream, host).await,
+            None => Ok(Box::new(stream)),
+        }
+    }
+}
+
+async fn at_socket(directory: &Path, port: u16) -> Result<Box<dyn Stream>, ClientError> {
+    let path = directory.join(format!(".s.PGSQL.{port}"));
+    let stream = UnixStream::connect(path).await;
+    Ok(Box::new(stream.map_err(unanswered)?))
+}
+
+/// Sets what the connection string says of TCP. With keepalives, which are the default, a peer that
+/// vanished without a word is noticed.
+fn set_options(stream: &TcpStream, config: &Config) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let socket = SockRef::from(stream);
+    #[cfg(target_os = "linux")]
+    socket.set_tcp_user_timeout(config.get_tcp_user_timeout().copied())?;
+    if !config.get_keepalives() {
+        return Ok(());
+    }
+    let mut keepalive = TcpKeepalive::new().with_time(config.get_keepalives_idle());
+    if let Some(interval) = config.get_keepalives_interval() {
+        keepalive = keepalive.with_interval(interval);
+    }
+    if let Some(retries) = config.get_keepalives_retries() {
+        keepalive = keepalive.with_retries(retries);
+    }
+    socket.set_tcp_keepalive(&keepalive)
+}
+
+fn unanswered(error: io::Error) -> ClientError {
+    ClientError::Connection(format!("the server does not answer: {error}"))
+}
+
+fn unsupported(parameter: &str) -> ClientError {
+    ClientError::Connection(format!(
+        "{parameter} cannot be used here, as the driver logs in and not pgseal: leave it out, and \
+         give the address that leads to the right server"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::Future;
+
+    use super::*;
+    use crate::ConnectOptions;
+
+    /// Returns the target of a connection string, and the result of connecting there.
+    async fn connected(text: &str) -> Result<(), String> {
+        let options = ConnectOptions {
+            dbname: Some(text.to_owned()),
+            ..ConnectOptions::default()
+        };
+        let target = options.target().expect("it is a connection string");
+        let stream = target.stream().await;
+        stream.map(drop).map_err(|error| error.to_string())
+    }
+
+    fn run<T>(future: impl Future<Output = T>) -> T {
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.enable_all().build().expect("it is a runtime");
+        runtime.block_on(future)
+    }
+
+    #[test]
+    fn the_next_host_is_tried_and_an_address_is_preferred() {
+        let answers = std::net::TcpListener::bind("127.0.0.1:0").expect("a port is free");
+        let (port, closed) = (answers.local_addr().expect("it listens").port(), 1);
+        let hosts = format!("host=127.0.0.1,127.0.0.1 port={closed},{port} sslmode=disable");
+        assert_eq!(run(connected(&hosts)), Ok(()));
+        let address = format!("host=db.invalid hostaddr=127.0.0.1 port={port} sslmode=disable");
+        assert_eq!(run(connected(&address)), Ok(()));
+        let refused = run(connected("host=127.0.0.1 port=1 sslmode=disable"));
+        assert!(refused.is_err_and(|text| text.contains("does not answer")));
+    }
+
+    /// The listener takes the connection, and never answers the request for TLS.
+    #[test]
+    fn a_server_that_says_nothing_is_given_up() {
+        let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a port is free");
+        let port = silent.local_addr().expect("it listens").port();
+        let text = format!("host=127.0.0.1 port={port} sslmode=require connect_timeout=1");
+        let late = run(connected(&text));
+        assert!(late.is_err_and(|text| text.contains("timed out")));
+    }
+
+    #[test]
+    fn a_choice_of_hosts_that_needs_a_login_is_refused() {
+        for parameter in [
+            "target_session_attrs=read-write",
+            "load_balance_hosts=random",
+        ] {
+            let refused = run(connected(&format!("host=127.0.0.1 {parameter}")));
+            assert!(refused.is_err_and(|text| text.contains("leave it out")));
+        }
+    }
+
+    #[test]
+    fn a_connection_is_kept_alive() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port is free");
+        let address = listener.local_addr().expect("it listens");
+        for (text, kept) in [("", true), ("keepalives=0", false)] {
+            let config: Config = text.parse().expect("it is a connection string");
+            let stream = run(async {
+                let stream = TcpStream::connect(address).await.expect("it listens");
+                set_options(&stream, &config).expect("it is TCP");
+                stream.into_std().expect("it is open")
+            });
+            let keepalive = SockRef::from(&stream).keepalive();
+            assert_eq!(keepalive.expect("it is open"), kept);
+        }
+    }
+}
