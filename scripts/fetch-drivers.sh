@@ -1,5 +1,5 @@
 #!/bin/bash
-# Usage: scripts/fetch-drivers.sh [python|node|go|java|rust]…   (none: all)
+# Usage: scripts/fetch-drivers.sh [python|node|go|java|rust|suites]…   (none: all)
 #
 # Purpose: what tests/drivers runs and Debian does not package: drivers of the versions that the lock files below tests/drivers
 # name, and the programs there that use them, in CACHE/drivers/NAME-DIGEST (tests/drivers/places.py). What is there is kept.
@@ -40,7 +40,24 @@ build_rust() {
     rm -rf "$1/target"
 }
 
-[ $# -gt 0 ] || set -- python node go java rust
+# The tests of drivers' own sources: pgx, of the version that tests/drivers/go uses, and psycopg2, of Debian 12's version.
+build_suites() {
+    local sources package
+    sources=$(cd "$here/go" && go mod download -json github.com/jackc/pgx/v5 | sed -n 's/^\t"Dir": "\(.*\)",$/\1/p')
+    cp -r "$sources" "$1/pgx"
+    chmod -R u+w "$1/pgx"
+    for package in pgconn pgtype pgxpool stdlib; do
+        (cd "$1/pgx" && nice go test -c -o "$package.test" "./$package")
+    done
+    (cd "$1/pgx" && nice go test -c -o pgx.test .)
+    /usr/bin/python3 -m pip download --quiet --no-cache-dir --disable-pip-version-check --no-deps --no-binary :all: --require-hashes \
+        --dest "$1" -r "$here/suites/requirements.txt"
+    mkdir "$1/psycopg2"
+    tar --extract --file "$1"/psycopg2-*.tar.gz --strip-components=1 --directory "$1/psycopg2"
+    rm "$1"/psycopg2-*.tar.gz
+}
+
+[ $# -gt 0 ] || set -- python node go java rust suites
 for name in "$@"; do
     place=$(/usr/bin/python3 "$here/places.py" "$name")
     if [ ! -e "$place/complete" ]; then

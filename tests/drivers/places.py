@@ -12,13 +12,14 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 # Programs that are run as they are: what is installed depends on these alone.
-LOCKS = {"python": ["requirements.txt"], "node": ["package.json", "package-lock.json"]}
+LOCKS = {"python": ["python/requirements.txt"], "node": ["node/package.json", "node/package-lock.json"],
+         "suites": ["suites/requirements.txt", "go/go.mod", "go/go.sum"]}
 
 
 def files_of(name):
     """The files that decide what is built."""
     if name in LOCKS:
-        return [HERE / name / file for file in LOCKS[name]]
+        return [HERE / file for file in LOCKS[name]]
     return sorted(path for path in (HERE / name).rglob("*") if path.is_file() and "__pycache__" not in path.parts)
 
 
