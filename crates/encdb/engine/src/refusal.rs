@@ -72,8 +72,11 @@ pub enum Refusal {
          correct its syntax, or make it less deep; nothing was sent"
     )]
     Syntax,
-    /// Bytes of a type whose values are text
-    #[error("a value for an encrypted column is not valid UTF-8: set client_encoding to UTF8")]
+    /// Text in another encoding, in a statement or for a column
+    #[error(
+        "text is not UTF-8, so pgseal cannot tell what of it is for encrypted columns: set \
+         client_encoding to UTF8"
+    )]
     Encoding,
     /// Strings whose backslashes the parser here would not take as the server does
     #[error(
