@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from confidential import TOOLS, VERSION, programs  # noqa: E402
 from owners_client import IO, USAGE  # noqa: E402
 from pgseal_test import STAGE, base_environment, main  # noqa: E402
-from proxied import LOG_ALL, PGSEAL, PORT, Proxied  # noqa: E402
+from proxied import LOG_ALL, PGSEAL, PORT, TABLE, Proxied  # noqa: E402
 from waiting import eventually  # noqa: E402
 
 PAGE = "docs/operations/proxy.md"
@@ -131,6 +131,20 @@ class Refused(Proxied):
             cursor.execute("SELECT id FROM heir WHERE 'xyzzy' IS NULL OR secret = 'xyzzy'")
             self.assertEqual(cursor.fetchall(), [(1,)])
         self.assert_never_in_clear("xyzzy")
+
+    def test_an_extension_of_single_user_mode_is_found(self):
+        """Its types have OIDs of initdb's range, if it is made before the first server has given one."""
+        cluster = self.cluster_ = self.server("single", extension=False, conf=LOG_ALL)
+        cluster.stop()
+        cluster.run("postgres", "--single", "-j", "-D", cluster.data, "postgres", input=f"CREATE EXTENSION encdb;\n\n{TABLE};\n\n")
+        cluster.start()
+        self.assertEqual(cluster.psql("SELECT max(oid::int8) < 16384 FROM pg_type WHERE typname LIKE 'enc_%'"), "t")
+        for command in (["init"], ["key", "new"], ["grant", "add", "--allow", "all"]):
+            self.client(cluster, *command)
+        directory = self.proxy(cluster)  # the owner's list is empty: the catalog alone tells
+        self.psql(directory, "INSERT INTO person (id, name) VALUES (1, 'secretAda')")
+        self.assertEqual(self.psql(directory, "SELECT id, name FROM person WHERE name = 'secretAda'"), ["1|secretAda"])
+        self.assert_never_in_clear("secret")
 
     def test_an_evaluator_that_is_not_accepted_gets_nothing(self):
         self.shop()

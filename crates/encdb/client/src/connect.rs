@@ -93,7 +93,9 @@ impl ConnectOptions {
             value.or_else(|| variable(&format!("PG{}", name.to_uppercase())))
         };
         let is_socket = |host: &Host| matches!(host, Host::Unix(_));
-        let tls = match config.get_hosts().iter().all(is_socket) {
+        // A socket's directory with an address beside it names a host of a network.
+        let has_address = !config.get_hostaddrs().is_empty();
+        let tls = match config.get_hosts().iter().all(is_socket) && !has_address {
             true => None,
             false => Some(Tls::new(&setting, variable("HOME"))?),
         };
@@ -110,9 +112,19 @@ impl ConnectOptions {
         variable: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Config, ClientError> {
         let mut config: Config = string.parse().map_err(|_| not_a("connection string"))?;
-        if config.get_hosts().is_empty() {
+        let addresses = config.get_hostaddrs().to_vec();
+        if config.get_hosts().is_empty() && !addresses.is_empty() {
+            // An address is a host like another one: it must not stand beside a socket's directory.
+            addresses
+                .iter()
+                .for_each(|address| _ = config.host(address.to_string()));
+        } else if config.get_hosts().is_empty() {
             let host = self.host.clone().or_else(|| variable("PGHOST"));
             config.host(host.unwrap_or_else(sockets));
+        }
+        if !addresses.is_empty() && config.get_hosts().len() != addresses.len() {
+            let text = "host and hostaddr have different numbers of entries: give one address for each host";
+            return Err(ClientError::Connection(text.to_owned()));
         }
         if config.get_ports().is_empty() {
             let port = self

@@ -66,19 +66,25 @@ impl Target {
         address: Option<IpAddr>,
         port: u16,
     ) -> Result<Box<dyn Stream>, ClientError> {
-        let host = match host {
-            Host::Tcp(host) => host,
-            Host::Unix(directory) => return at_socket(directory, port).await,
-        };
-        let stream = match address {
-            Some(address) => TcpStream::connect((address, port)).await,
-            None => TcpStream::connect((host.as_str(), port)).await,
+        let (name, stream) = match (host, address) {
+            (Host::Tcp(host), None) => (
+                host.clone(),
+                TcpStream::connect((host.as_str(), port)).await,
+            ),
+            (Host::Tcp(host), Some(address)) => {
+                (host.clone(), TcpStream::connect((address, port)).await)
+            }
+            (Host::Unix(_), Some(address)) => (
+                address.to_string(),
+                TcpStream::connect((address, port)).await,
+            ),
+            (Host::Unix(directory), None) => return at_socket(directory, port).await,
         };
         let stream = stream.map_err(unanswered)?;
         set_options(&stream, &self.config).map_err(unanswered)?;
         let tls = self.tls.as_ref();
         match tls.filter(|tls| tls.mode() != SslMode::Disable) {
-            Some(tls) => tls.over(stream, host).await,
+            Some(tls) => tls.over(stream, &name).await,
             None => Ok(Box::new(stream)),
         }
     }
@@ -124,6 +130,7 @@ fn unsupported(parameter: &str) -> ClientError {
 #[cfg(test)]
 mod tests {
     use std::future::Future;
+    use std::io::{Read, Write};
 
     use super::*;
     use crate::ConnectOptions;
@@ -155,6 +162,43 @@ mod tests {
         assert_eq!(run(connected(&address)), Ok(()));
         let refused = run(connected("host=127.0.0.1 port=1 sslmode=disable"));
         assert!(refused.is_err_and(|text| text.contains("does not answer")));
+    }
+
+    /// What goes to an address crosses a network, whatever else names the server.
+    #[test]
+    fn an_address_is_never_without_tls() {
+        for text in [
+            "hostaddr=127.0.0.1",
+            "host=/run/postgresql hostaddr=127.0.0.1",
+        ] {
+            let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a port is free");
+            let port = silent.local_addr().expect("it listens").port();
+            let text = format!("{text} port={port} sslmode=require");
+            let answers = std::thread::spawn(move || {
+                let (mut driver, _) = silent.accept().expect("it is connected");
+                let mut request = [0; 8];
+                driver.read_exact(&mut request).expect("something is asked");
+                driver.write_all(b"N").expect("it waits");
+                request
+            });
+            let refused = run(connected(&text));
+            assert!(refused.is_err_and(|text| text.contains("no TLS")));
+            let asked = answers.join().expect("it ends");
+            assert_eq!(asked, [0, 0, 0, 8, 4, 210, 22, 47]);
+        }
+    }
+
+    #[test]
+    fn each_host_has_its_address() {
+        let options = ConnectOptions {
+            dbname: Some("host=a,b hostaddr=127.0.0.1".to_owned()),
+            ..ConnectOptions::default()
+        };
+        let refused = options
+            .target()
+            .map(drop)
+            .map_err(|error| error.to_string());
+        assert!(refused.is_err_and(|text| text.contains("one address for each host")));
     }
 
     /// The listener takes the connection, and never answers the request for TLS.

@@ -1,7 +1,8 @@
 //! The catalog of a database, as an owner's session reads it from the server.
 //!
-//! Questions that do not depend on each other are asked in one round trip. Objects of initdb, whose
-//! OIDs are below 16384 (`FirstNormalObjectId`), have nothing of encdb in them and are passed over.
+//! Questions that do not depend on each other are asked in one round trip. Objects of the
+//! bootstrap, whose OIDs are below 12000 (`FirstUnpinnedObjectId`), have nothing of encdb in them
+//! and are passed over.
 
 use std::slice;
 use std::sync::Arc;
@@ -71,11 +72,11 @@ async fn ask(
 
 const TYPES: &str = "WITH RECURSIVE enc(oid, name) AS ( \
         SELECT t.oid, t.typname::pg_catalog.text FROM pg_catalog.pg_type t \
-        WHERE t.oid >= 16384 AND t.typname ~ '^(enc_.*|det_type|rnd_type)$' AND t.typtype = 'b' \
+        WHERE t.oid >= 12000 AND t.typname ~ '^(enc_.*|det_type|rnd_type)$' AND t.typtype = 'b' \
         UNION ALL \
         SELECT t.oid, CASE t.typtype WHEN 'd' THEN enc.name ELSE enc.name || '[]' END \
         FROM enc JOIN pg_catalog.pg_type t ON t.typtype = 'd' AND t.typbasetype = enc.oid \
-            OR t.typcategory = 'A' AND t.typelem = enc.oid AND t.oid >= 16384) \
+            OR t.typcategory = 'A' AND t.typelem = enc.oid AND t.oid >= 12000) \
     SELECT enc.oid, name, t.typtype <> 'd' AND coalesce(e.typtype, 'b') <> 'd' FROM enc \
     JOIN pg_catalog.pg_type t ON t.oid = enc.oid \
     LEFT JOIN pg_catalog.pg_type e ON e.oid = t.typelem";
@@ -99,7 +100,7 @@ const MIXED: &str = "SELECT n.nspname::pg_catalog.text, r.relname::pg_catalog.te
     FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_class r ON r.oid = a.attrelid \
         AND r.relkind IN ('r', 'p', 'v', 'm', 'f') \
     JOIN pg_catalog.pg_namespace n ON n.oid = r.relnamespace \
-    WHERE a.attnum > 0 AND NOT a.attisdropped AND a.attrelid >= 16384 AND a.atttypid = ANY($1) \
+    WHERE a.attnum > 0 AND NOT a.attisdropped AND a.attrelid >= 12000 AND a.atttypid = ANY($1) \
         AND a.atttypid <> ALL ($2)";
 
 /// Adds columns of composites and ranges that have cells in them.
@@ -120,7 +121,7 @@ const ORDERS: &str = "SELECT n.nspname::pg_catalog.text, r.relname::pg_catalog.t
         pg_catalog.array_agg(a.attname::pg_catalog.text ORDER BY a.attnum) \
     FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_class r ON r.oid = a.attrelid \
     JOIN pg_catalog.pg_namespace n ON n.oid = r.relnamespace \
-    WHERE a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = '' AND r.oid >= 16384 \
+    WHERE a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = '' AND r.oid >= 12000 \
         AND r.relkind IN ('r', 'f') AND EXISTS (SELECT FROM pg_catalog.pg_attribute e \
             WHERE e.attrelid = r.oid AND e.attnum > 0 AND e.atttypid = ANY($1)) \
     GROUP BY 1, 2";
@@ -149,7 +150,7 @@ fn add_children(catalog: &mut Catalog, rows: &[Row]) -> Result<(), ClientError> 
 }
 
 const FUNCTIONS: &str = "SELECT p.proname::pg_catalog.text, p.proargtypes::pg_catalog.oid[] \
-    FROM pg_catalog.pg_proc p WHERE p.oid >= 16384 AND p.proargtypes::pg_catalog.oid[] && $1 \
+    FROM pg_catalog.pg_proc p WHERE p.oid >= 12000 AND p.proargtypes::pg_catalog.oid[] && $1 \
         AND p.oid NOT IN (SELECT d.objid FROM pg_catalog.pg_depend d \
             JOIN pg_catalog.pg_extension e ON e.oid = d.refobjid AND e.extname = 'encdb' \
             WHERE d.refclassid = 'pg_catalog.pg_extension'::pg_catalog.regclass \

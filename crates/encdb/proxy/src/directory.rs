@@ -1,9 +1,9 @@
 //! A directory for one socket, which only its user can enter.
 //!
-//! It is removed when its value is dropped. A process that ends without that, by SIGKILL or as a
-//! child of a fork by `_exit`, leaves it behind, perhaps with passwords: so whoever makes a
-//! directory removes those that such processes of the same user left beside it. A lock on the
-//! directory tells that its process lives.
+//! It is removed when its value is dropped. A process that is killed, or that ends by `_exit` as a
+//! child of a fork, leaves its directory behind, and a file with passwords in it. Therefore a new
+//! directory's process first removes the directories that ended processes of its user have left. A
+//! process locks its directory for as long as it lives.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};

@@ -1,8 +1,9 @@
 //! The server's account of columns. It is believed nowhere by itself: an owner's list is compared
 //! with it, and what the server calls encrypted is refused more, not less.
 //!
-//! OIDs below 16384 (`FirstNormalObjectId`) are those of initdb, which knows no type of encdb: such
-//! functions, tables and types, which are most of a catalog, are passed over.
+//! OIDs below 12000 (`FirstUnpinnedObjectId`) are those of the bootstrap, which knows no type of
+//! encdb. Such functions, tables and types, which are most of a catalog, are passed over. Users'
+//! objects begin at 16384, but in single-user mode right after initdb they have lower OIDs.
 
 use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Row};
@@ -78,7 +79,7 @@ pub async fn encrypted_columns(client: &Client) -> Result<Vec<ShownColumn>, Clie
         JOIN pg_catalog.pg_class r ON r.oid = a.attrelid \
             AND r.relkind IN ('r', 'p', 'v', 'm', 'f') \
         JOIN pg_catalog.pg_namespace n ON n.oid = r.relnamespace \
-        WHERE a.attnum > 0 AND NOT a.attisdropped AND a.attrelid >= 16384 \
+        WHERE a.attnum > 0 AND NOT a.attisdropped AND a.attrelid >= 12000 \
             AND n.nspname !~ '^pg_' \
         ORDER BY 1, 2, 3";
     let rows = client
@@ -91,13 +92,13 @@ pub async fn encrypted_columns(client: &Client) -> Result<Vec<ShownColumn>, Clie
 /// and domains of them, and composites and ranges with them in it, however deep.
 pub async fn encrypted_types(client: &Client) -> Result<Vec<u32>, ClientError> {
     let sql = "WITH RECURSIVE part(of, whole) AS ( \
-            SELECT typbasetype, oid FROM pg_catalog.pg_type WHERE typtype = 'd' AND oid >= 16384 \
+            SELECT typbasetype, oid FROM pg_catalog.pg_type WHERE typtype = 'd' AND oid >= 12000 \
             UNION ALL SELECT typelem, oid FROM pg_catalog.pg_type \
-                WHERE typcategory = 'A' AND typelem <> 0 AND oid >= 16384 \
+                WHERE typcategory = 'A' AND typelem <> 0 AND oid >= 12000 \
             UNION ALL SELECT a.atttypid, r.reltype FROM pg_catalog.pg_attribute a \
                 JOIN pg_catalog.pg_class r ON r.oid = a.attrelid \
                 WHERE a.attnum > 0 AND NOT a.attisdropped AND r.reltype <> 0 \
-                    AND a.attrelid >= 16384 \
+                    AND a.attrelid >= 12000 \
             UNION ALL SELECT rngsubtype, rngtypid FROM pg_catalog.pg_range \
             UNION ALL SELECT rngsubtype, rngmultitypid FROM pg_catalog.pg_range), \
         enc(type) AS (SELECT oid FROM pg_catalog.pg_type \
@@ -118,7 +119,7 @@ pub async fn encrypted_names(client: &Client, types: &[u32]) -> Result<Vec<Strin
         SELECT t.typname::pg_catalog.text FROM pg_catalog.pg_type t WHERE t.oid = ANY($2) \
             AND NOT EXISTS (SELECT FROM own WHERE t.oid IN (own.oid, own.typarray)) \
         UNION SELECT p.proname::pg_catalog.text FROM pg_catalog.pg_proc p \
-        WHERE p.oid >= 16384 AND (p.prorettype = ANY($2) OR p.proargtypes::pg_catalog.oid[] && $2 \
+        WHERE p.oid >= 12000 AND (p.prorettype = ANY($2) OR p.proargtypes::pg_catalog.oid[] && $2 \
                 OR coalesce(p.proallargtypes && $2, false)) \
             AND p.oid NOT IN (SELECT d.objid FROM pg_catalog.pg_depend d \
                 JOIN pg_catalog.pg_extension e ON e.oid = d.refobjid AND e.extname = 'encdb' \
