@@ -47,7 +47,7 @@ pub enum BenchError {
         log: String,
     },
     /// A load ended within the time of a client that does nothing.
-    #[error("\"{0}\" takes no longer than a client that does nothing, so its time cannot be measured: give it more to do, as with --megabytes")]
+    #[error("\"{0}\" takes no longer than a client that does nothing, so its time cannot be measured: make the load larger, for example with --megabytes")]
     TooShort(String),
     /// Ctrl-C, or SIGTERM.
     #[error("interrupted")]

@@ -122,8 +122,8 @@ fn unanswered(error: io::Error) -> ClientError {
 
 fn unsupported(parameter: &str) -> ClientError {
     ClientError::Connection(format!(
-        "{parameter} cannot be used here, as the driver logs in and not pgseal: leave it out, and \
-         give the address that leads to the right server"
+        "{parameter} cannot be used here, because the driver logs in to the server and pgseal does \
+         not: leave it out, and name the server that you want"
     ))
 }
 

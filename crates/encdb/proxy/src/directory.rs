@@ -1,9 +1,9 @@
 //! A directory for one socket, which only its user can enter.
 //!
 //! It is removed when its value is dropped. A process that is killed, or that ends by `_exit` as a
-//! child of a fork, leaves its directory behind, and a file with passwords in it. Therefore a new
-//! directory's process first removes the directories that ended processes of its user have left. A
-//! process locks its directory for as long as it lives.
+//! child of a fork, leaves its directory behind, and a file with passwords in it. Before a process
+//! makes a directory, it removes those that ended processes of its user have left. A process locks
+//! its directory for as long as it lives.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
