@@ -10,7 +10,7 @@ set -euo pipefail
 build_packages=(build-essential ca-certificates libclang-dev)
 demo_packages=(postgresql-15 wamerican iso-codes openssl procps)
 # The packages that PostgreSQL's own sources need are installed by tests/suites/fetch-build.sh.
-test_packages=(git jq lz4 postgresql-15 postgresql-server-dev-15 openssl python3 python3-cryptography python3-argon2 python3-psycopg2
+test_packages=(git jq lz4 postgresql-15 postgresql-server-dev-15 openssl sysbench python3 python3-cryptography python3-argon2 python3-psycopg2
     python3-setuptools python3-venv python3-wheel procps binutils strace zstd)
 # File systems on a disk whose writes are recorded; tests/power has a short form among the tests.
 power_packages=(e2fsprogs libfuse3-dev mount pkg-config xfsprogs)
@@ -23,7 +23,7 @@ builds_packages=(postgresql-15 python3)
 command -v npm >/dev/null || builds_packages+=(npm)
 debian_packages=(postgresql-15 postgresql-common postgresql-15-pg-catcheck postgresql-15-pg-checksums systemd util-linux dpkg openssl)
 # Node, Java and Go from elsewhere do as well; of Go, tests/drivers needs a later one than Debian 12 has.
-drivers_packages=(postgresql-15 python3-venv sysbench)
+drivers_packages=(postgresql-15 python3-venv)
 command -v npm >/dev/null || drivers_packages+=(npm)
 command -v mvn >/dev/null || drivers_packages+=(maven)
 # Less than 320 MB, most of it what PostGIS brings; the first line is what scripts/fetch-extensions.sh builds with.

@@ -5,7 +5,9 @@ use clap::Subcommand;
 
 use crate::host::serve::Serve;
 use crate::options::{CompareArgs, ReportArgs, RunOptions};
-use crate::recipes::{checksums, cipher, readonly, tpcb, tprocc, upgrade, worst, Recipe};
+use crate::recipes::{
+    checksums, cipher, confidential, readonly, tpcb, tprocc, upgrade, worst, Recipe,
+};
 
 /// The recipes, and what is done with their reports.
 #[derive(Debug, Subcommand)]
@@ -22,6 +24,8 @@ pub enum Command {
     Upgrade(Box<upgrade::Upgrade>),
     /// Loads that do little more than move pages or WAL
     Worst(Box<worst::Worst>),
+    /// Encrypted columns, through the proxy, beside plain ones
+    Confidential(Box<confidential::Confidential>),
     /// Speed of the page cipher, beside AWS-LC and OpenSSL
     Cipher(cipher::Cipher),
     /// Compare two reports; exit status 1 if something got worse
@@ -57,6 +61,7 @@ impl Command {
             Self::Tprocc(args) => Task::Run(&args.run, Box::new(args.recipe())),
             Self::Upgrade(args) => Task::Run(&args.run, Box::new(args.recipe())),
             Self::Worst(args) => Task::Run(&args.run, Box::new(args.recipe())),
+            Self::Confidential(args) => Task::Run(&args.run, Box::new(args.recipe())),
             Self::Cipher(args) => Task::Cipher(args),
             Self::Compare(args) => Task::Compare(args),
             Self::Report(args) => Task::Report(args),

@@ -59,6 +59,9 @@ pub struct Figure {
     /// The loss of throughput, or of time, as a fraction of stock's. 0.01 is 1 % worse; negative
     /// is better.
     pub loss: Estimate,
+    /// Microseconds that a client waits longer for a transaction than on stock; none where the
+    /// number of clients is not known.
+    pub added_us: Option<Estimate>,
     /// The verdict on the loss; none for stock itself.
     pub verdict: Option<Verdict>,
     /// Median of CPU microseconds per unit of work.
@@ -169,6 +172,16 @@ impl<'a> Pairs<'a> {
         self.independent(|own, stock| loss(metric, own.value, stock.value))
     }
 
+    /// Empty where the number of clients is not known.
+    fn added_us(&self, case: &Case) -> Vec<f64> {
+        match case.transaction_us(1.0) {
+            Some(at_one) => {
+                self.independent(|own, stock| at_one / own.value - at_one / stock.value)
+            }
+            None => Vec::new(),
+        }
+    }
+
     fn cpu_ratios(&self) -> Vec<f64> {
         self.independent(|own, stock| cpu_us(own) / cpu_us(stock))
     }
@@ -190,6 +203,7 @@ fn figure(report: &Report, case: &Case, variant: &Variant) -> Option<Figure> {
         rounds: pairs.0.len(),
         value: pairs.median(|own| own.value),
         loss,
+        added_us: estimate(&pairs.added_us(case)),
         verdict: (variant.name != STOCK).then_some(verdict),
         cpu_us: pairs.median(cpu_us),
         cpu_ratio: estimate(&pairs.cpu_ratios())?,

@@ -20,7 +20,7 @@ pub const STOCK: &str = "stock";
 pub struct Report {
     /// Layout of this file; a published number never changes its meaning.
     pub format: u32,
-    /// `readonly`, `tpcb`, `checksums`, `tprocc`, `upgrade`, `worst` or `cipher`.
+    /// `readonly`, `tpcb`, `checksums`, `tprocc`, `upgrade`, `worst`, `confidential` or `cipher`.
     pub recipe: String,
     /// Where it ran.
     pub machine: Machine,
@@ -121,6 +121,21 @@ pub enum Metric {
     NanosecondsPerPage,
 }
 
+impl Case {
+    /// Returns the microseconds that a client waits for a transaction at so many transactions per
+    /// second. None where the metric is another, or the number of clients is not known.
+    pub fn transaction_us(&self, tps: f64) -> Option<f64> {
+        let (_, clients) = self.axis.as_ref()?;
+        let known = self.metric == Metric::TransactionsPerSecond;
+        known.then(|| transaction_us(*clients, tps))
+    }
+}
+
+/// The microseconds that each of so many clients waits for a transaction.
+pub fn transaction_us(clients: f64, tps: f64) -> f64 {
+    clients * 1e6 / tps
+}
+
 impl Metric {
     /// Is a larger value the better one?
     pub fn more_is_better(self) -> bool {
@@ -165,6 +180,10 @@ pub struct Published {
     pub encrypted: Option<f64>,
     /// The loss as a fraction of stock: 0.073 is 7.3 %; negative is a gain.
     pub loss: f64,
+    /// Microseconds that a client waits longer for a transaction than on stock, where the number of
+    /// clients was published; older files do not say it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub added_us: Option<f64>,
 }
 
 /// All variants once.

@@ -4,7 +4,7 @@
 //! its scale-500 read-only table is misprinted at its source and left out. The table of TDE by
 //! checksums is of PostgreSQL 17.6, scale 50, shared_buffers 1MB, 3 clients.
 
-use crate::model::{Origin, Published};
+use crate::model::{transaction_us, Origin, Published};
 
 /// Transactions per second at so many connections: stock packages, and the TDE build with
 /// encryption off and on, by gcc 4.8 ("4") and by gcc 9.3 with -march ("9").
@@ -158,8 +158,15 @@ fn of_row(scale: u32, row: &Row) -> Vec<Published> {
         stock: Some(stock),
         encrypted: Some(on),
         loss: 1.0 - on / stock,
+        added_us: added(row.connections, stock, on),
     };
     vec![published("TDE-9", on_9), published("TDE-4", on_4)]
+}
+
+/// The microseconds that each of so many clients waits longer.
+fn added(clients: u32, stock: f64, own: f64) -> Option<f64> {
+    let of = |tps| transaction_us(clients.into(), tps);
+    Some(of(own) - of(stock))
 }
 
 /// Returns the published figures for a column of the table of checksums: each key length against
@@ -174,6 +181,7 @@ pub fn checksums(on: bool) -> Vec<Published> {
         stock: Some(stock[column]),
         encrypted: Some(tps[column]),
         loss: 1.0 - tps[column] / stock[column],
+        added_us: None,
     };
     CHECKSUMS[1..].iter().map(published).collect()
 }
@@ -187,6 +195,7 @@ pub fn open_pg_tde(loss: f64) -> Published {
         stock: None,
         encrypted: None,
         loss,
+        added_us: None,
     }
 }
 

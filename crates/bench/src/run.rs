@@ -16,7 +16,6 @@ use tempfile::TempDir;
 use crate::cipher_speed;
 use crate::error::{files, BenchError};
 use crate::figures::widest;
-use crate::host::contender;
 use crate::host::process::{self, Stop};
 use crate::host::{lock, machine, requirements, Host, Tools};
 use crate::model::{Asked, CipherSpeed, Report, Round, FORMAT};
@@ -178,7 +177,7 @@ fn host(
     bar: ProgressBar,
 ) -> Result<Host, BenchError> {
     let wrappers = work.path().join("wrappers");
-    let contenders = contender::all(options, recipe.defaults().key_lengths, &wrappers)?;
+    let contenders = recipe.contenders(options, &wrappers)?;
     Ok(Host {
         pg: contenders[0].bindir.clone(),
         tools,

@@ -23,7 +23,7 @@ use nix::unistd::Pid;
 
 use crate::error::{files, BenchError};
 use crate::host::contender::{Contender, Kind};
-use crate::host::process::{self, Cpu};
+use crate::host::process::{self, Cpu, Program};
 use crate::host::{account, serve, Host};
 use crate::model::Pages;
 
@@ -189,6 +189,7 @@ impl Cluster {
         let mut server = Server {
             child: Some(child),
             contender: contender.name().to_owned(),
+            companions: Vec::new(),
             paused: Vec::new(),
             cluster: self,
             host,
@@ -221,6 +222,8 @@ pub struct Server<'a> {
     /// None when it has been waited for.
     child: Option<Child>,
     contender: String,
+    /// Processes that work for it alone.
+    companions: Vec<Pid>,
     /// Its stopped processes.
     paused: Vec<Pid>,
     cluster: &'a Cluster,
@@ -254,12 +257,18 @@ impl Server<'_> {
         }
     }
 
+    /// Adds a process that works for this server alone, so that it is stopped with the server.
+    pub fn accompanied_by(&mut self, program: &Program) {
+        self.companions.extend(process::pid(program.pid()));
+    }
+
     /// Stops its processes where they are; the postmaster first, so that no new ones come.
     pub fn pause(&mut self) {
         let Some(child) = &self.child else { return };
         let _ = kill(process::pid_of(child), Signal::SIGSTOP);
         let below = account::descendants(child.id()).unwrap_or_default();
         self.paused = below.into_iter().filter_map(process::pid).collect();
+        self.paused.extend(&self.companions);
         for pid in &self.paused {
             let _ = kill(*pid, Signal::SIGSTOP);
         }

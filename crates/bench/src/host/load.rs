@@ -8,8 +8,6 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use nix::sys::signal::Signal;
-
 use crate::error::BenchError;
 use crate::host::cluster::Server;
 use crate::host::process::Program;
@@ -90,12 +88,17 @@ impl<'l, 's> Load<'l, 's> {
         done.map_err(|error| self.server.explain(error))
     }
 
-    /// Asks a client for its end that goes on by itself, and tells what came of it.
-    pub fn end(mut self, signal: Signal, host: &Host) -> Result<Done, BenchError> {
+    /// Returns the sum of the times of the server's turns.
+    pub fn ran(&self) -> Duration {
+        self.ran
+    }
+
+    /// Asks a client to end that would go on by itself, and returns what it did.
+    pub fn end(mut self, ask: impl FnOnce(&Program), host: &Host) -> Result<Done, BenchError> {
         let client = self.client.take().expect("it had its turns");
         if !self.ended {
             let since = Instant::now();
-            client.signal(signal);
+            ask(&client);
             self.server.resume();
             while !client.wait(LOOK) {
                 if host.stop.is_set() || since.elapsed() > PATIENCE {

@@ -22,7 +22,7 @@ use std::process::Command;
 use indicatif::ProgressBar;
 
 use crate::error::BenchError;
-use contender::Contender;
+use contender::{Contender, Kind};
 use process::{Finished, Stop};
 
 /// pgseal's own files, which the command knows.
@@ -56,8 +56,11 @@ pub struct Host {
 }
 
 impl Host {
-    /// Writes the wrappers below `work`.
+    /// Writes the wrappers below `work`, if a contender runs them.
     pub fn make_wrappers(&self) -> Result<(), BenchError> {
+        if !self.contenders.iter().any(|one| one.kind == Kind::Sealed) {
+            return Ok(());
+        }
         let mut bindir = self.command(&self.tools.pgseal);
         bindir.arg("bindir").arg("--pg").arg(&self.pg);
         self.run(bindir.arg("--into").arg(&self.wrappers))?;

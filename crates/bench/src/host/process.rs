@@ -153,6 +153,11 @@ impl Program {
         has_ended(&self.ended, time)
     }
 
+    /// Returns its process id; 0 when it has been waited for.
+    pub fn pid(&self) -> u32 {
+        self.child.as_ref().map_or(0, Child::id)
+    }
+
     /// Sends it a signal.
     pub fn signal(&self, signal: Signal) {
         if let Some(child) = &self.child {

@@ -6,6 +6,7 @@
 
 pub mod checksums;
 pub mod cipher;
+pub mod confidential;
 mod pgbench;
 pub mod readonly;
 pub mod tpcb;
@@ -20,11 +21,12 @@ use std::time::Duration;
 use fastrand::Rng;
 
 use crate::error::BenchError;
-use crate::host::contender::Contender;
+use crate::host::contender::{self, Contender};
 use crate::host::load::Load;
 use crate::host::requirements::Needs;
 use crate::host::Host;
 use crate::model::{Case, Sample};
+use crate::options::RunOptions;
 use crate::schedule::{self, Defaults};
 
 /// A published table, measured again.
@@ -34,6 +36,16 @@ pub trait Recipe {
 
     /// How many rounds, on how many sets of clusters, if the command line does not say it.
     fn defaults(&self) -> Defaults;
+
+    /// Returns what is compared: stock, the loaded one, the sealed ones and peers, unless the
+    /// recipe compares something else.
+    fn contenders(
+        &self,
+        options: &RunOptions,
+        wrappers: &Path,
+    ) -> Result<Vec<Contender>, BenchError> {
+        contender::all(options, self.defaults().key_lengths, wrappers)
+    }
 
     /// Returns the parameters that were asked for, for the report's reader.
     fn parameters(&self) -> BTreeMap<String, serde_json::Value>;

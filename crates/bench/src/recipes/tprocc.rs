@@ -221,6 +221,7 @@ fn of_ramp(users: u32, seconds: u32) -> Step {
         stock: None,
         encrypted: None,
         loss: 0.025,
+        added_us: None,
     });
     step(users, seconds, "ramp", published.into_iter().collect())
 }
@@ -234,6 +235,7 @@ fn steady(users: u32, seconds: u32) -> Step {
         stock: Some(stock),
         encrypted: Some(encrypted),
         loss: 1.0 - encrypted / stock,
+        added_us: None,
     };
     step(users, seconds, "steady state", vec![published])
 }

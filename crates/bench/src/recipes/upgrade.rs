@@ -143,6 +143,7 @@ fn case(what: &str, limit: f64, loss: f64) -> Case {
             stock: None,
             encrypted: None,
             loss,
+            added_us: None,
         }],
         rounds: Vec::new(),
     }

@@ -11,8 +11,9 @@ use crate::figures::{CipherShare, Figure};
 use crate::model::{Asked, CipherSpeed, Metric, Published, Report};
 use crate::statistics::Estimate;
 
-/// Variant, value, speed, loss, verdict, CPU, extra CPU; the case's name is put before them.
-const OWN_CELLS: usize = 7;
+/// Variant, value, speed, loss, time added, verdict, CPU, extra CPU; the name of the case stands
+/// before them.
+const OWN_CELLS: usize = 8;
 /// Extra CPU is to be at most so many times the cipher's own time.
 const AIM_PER_CIPHER: f64 = 1.3;
 const PAGE: f64 = 8192.0;
@@ -163,6 +164,7 @@ pub(super) fn of_group(group: &Group) -> Table {
         right(metric.unit()),
         right("GB/s"),
         right(&format!("{} [95 %]", words::loss_name(metric))),
+        right("time added [95 %]"),
         left("verdict"),
         right(&format!("CPU per {}", words::work_name(metric))),
         right("extra CPU [95 %]"),
@@ -223,6 +225,7 @@ fn our_cells(measured: &Measured, figure: &Figure, extras: &BTreeSet<&str>) -> V
         Some(significant(figure.value)),
         speed(case.metric, figure.value),
         beside(words::percent_interval(figure.loss)),
+        beside(figure.added_us.and_then(words::time_interval)),
         verdict.map(|verdict| words::verdict(verdict, case.limit)),
         words::time(figure.cpu_us),
         beside(words::percent_interval(figure.cpu_ratio.over_one())),
@@ -244,6 +247,7 @@ fn published_cells(published: &Published) -> Vec<String> {
         value,
         String::new(),
         words::percent(published.loss, 1),
+        published.added_us.and_then(words::time).unwrap_or_default(),
         words::published_name(published),
     ]
 }

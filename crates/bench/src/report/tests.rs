@@ -55,6 +55,7 @@ fn case(name: &str, connections: f64, sealed: f64) -> Case {
             stock: Some(3580.0),
             encrypted: Some(2024.0),
             loss: 0.435,
+            added_us: Some(2577.0),
         }],
         rounds: (0..6).map(round).collect(),
     }

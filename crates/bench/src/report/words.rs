@@ -13,6 +13,7 @@ pub(super) fn title(recipe: &str) -> String {
         "tprocc" => "TPROC-C",
         "upgrade" => "pg_upgrade",
         "worst" => "the worst cases",
+        "confidential" => "encrypted columns",
         "cipher" => "the cipher alone",
         other => other,
     };
@@ -162,11 +163,12 @@ pub(super) fn published_name(published: &Published) -> String {
 
 /// The name of a curve, whose end is its unit: `wal_write_kb_s` is `WAL write, kB/s`.
 pub(super) fn curve_name(name: &str) -> String {
-    const UNITS: [(&str, &str); 5] = [
+    const UNITS: [(&str, &str); 6] = [
         ("_kb_s", ", kB/s"),
         ("_mb", ", MB"),
         ("_bytes", ", bytes"),
         ("_percent", ", %"),
+        ("_us", ", µs"),
         ("_s", ", s"),
     ];
     let unit = UNITS

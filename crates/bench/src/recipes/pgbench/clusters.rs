@@ -20,7 +20,7 @@ use crate::error::{files, BenchError};
 use crate::host::cluster::{Cluster, Mark, Server, Settings, Spent};
 use crate::host::contender::{Contender, Kind};
 use crate::host::load::{Done, Load};
-use crate::host::process::Cpu;
+use crate::host::process::{Cpu, Program};
 use crate::host::Host;
 use crate::model::Sample;
 use crate::recipes::pgbench::{Cell, Pgbench, Script, BUFFERS_MB_PER_SCALE};
@@ -191,7 +191,8 @@ impl Clusters {
             loads.push(Load::new(server, pgbench));
         }
         runs.by_turns(&mut loads, time)?;
-        let ended = loads.into_iter().map(|load| load.end(TIME_IS_OVER, host));
+        let time_is_over = |client: &Program| client.signal(TIME_IS_OVER);
+        let ended = loads.into_iter().map(|load| load.end(time_is_over, host));
         let done: Vec<Done> = ended.collect::<Result<_, _>>()?;
         let ended = running.into_iter().zip(done);
         ended.map(|(one, done)| Run::end(one, &done)).collect()

@@ -153,7 +153,7 @@ impl Clusters {
             }
         }
         let end = |load: Load<'_, '_>| {
-            let done = load.end(TIME_IS_OVER, runs.host)?;
+            let done = load.end(|client| client.signal(TIME_IS_OVER), runs.host)?;
             let outcome = driver::outcome(&done.output);
             outcome.map_err(|line| failed("go-tpc run", "a transaction failed", line))
         };

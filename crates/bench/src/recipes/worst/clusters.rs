@@ -126,7 +126,9 @@ impl Clusters {
                 turns.push(Turns::new(&mut one.server, command));
             }
             runs.by_turns(&mut turns, None)?;
-            let ended = turns.into_iter().map(|one| one.end(Signal::SIGTERM, host));
+            let ended = turns
+                .into_iter()
+                .map(|one| one.end(|client| client.signal(Signal::SIGTERM), host));
             let done: Vec<Done> = ended.collect::<Result<_, _>>()?;
             for (one, done) in running.iter_mut().zip(done) {
                 one.work.seconds += done.seconds;

@@ -149,6 +149,7 @@ impl Kind {
             stock: None,
             encrypted: None,
             loss,
+            added_us: None,
         };
         match self {
             Self::Sort | Self::Tables | Self::Connections => Vec::new(),

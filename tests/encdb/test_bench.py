@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+"""`pgseal bench confidential`, as small as it can be.
+
+What it measures is not looked at; that statements ran on every variant is, that the columns were cells, and that the programs
+beside a server were the ones that the variant is named after.
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from confidential import TOOLS, Confidential, programs  # noqa: E402
+from pgseal_test import PG, PGSEAL, base_environment, main  # noqa: E402
+
+VARIANTS = ["stock", "proxy", "inline", "isolated", "inline-no-pages", "isolated-no-pages"]
+CASES = ["scenario 1 point", "scenario 1 range", "scenario 1 write", "scenario 2 point", "scenario 2 range", "scenario 2 write",
+         "scenario 3 point on k", "scenario 3 range on k"]
+# Two groups of the digits that the columns c and pad begin with.
+DIGITS = re.compile(rb"\d{11}-\d{11}")
+SMALL = ["--tables=1", "--rows=1000", "--time=1", "--warm-up=1", "--threads=2", "--rounds=1"]
+TIME_LIMIT = 600
+LONG = os.environ.get("PGSEAL_TEST_LONG") == "1"
+
+
+class Recipe(Confidential):
+    def bench(self, *options, pg=None):
+        """The exit status, what was printed on standard error, and the report, if there is one."""
+        data, report = self.directory / "data", self.directory / "report.json"
+        data.mkdir(exist_ok=True)
+        environment = {**base_environment(), "PGSEAL_BENCH_LOCK": f"pgseal-bench-test-{os.getpid()}"}
+        command = [PGSEAL, "bench", "confidential", f"--pg={pg or programs()}", f"--data={data}", *SMALL, *options,
+                   f"--json={report}", "--no-progress"]
+        done = subprocess.run(command, env=environment, text=True, capture_output=True, timeout=TIME_LIMIT, check=False)
+        return done.returncode, done.stderr, json.loads(report.read_text()) if report.exists() else None
+
+    def run_all(self, variants, cases, *options):
+        """A run of which nothing may be missing."""
+        status, errors, report = self.bench(*options)
+        self.assertEqual((status, errors), (0, ""))
+        self.assertEqual([variant["name"] for variant in report["variants"]], variants)
+        self.assertEqual([case["name"] for case in report["cases"]], [f"{case}, 2 threads" for case in cases])
+        for case in report["cases"]:
+            only, = case["rounds"]
+            self.assertEqual(sorted(only["samples"]), sorted(variants))
+            for name, sample in only["samples"].items():
+                # A transaction takes more than 5 µs of a server, and in a second each variant runs some.
+                self.assertGreater(sample["work"], 10, (case["name"], name))
+                self.assertGreater((sample["user_s"] + sample["system_s"]) / sample["work"], 5e-6, (case["name"], name))
+                beside = {"proxy_cpu_us"} if name != "stock" else set()
+                beside |= {"evaluator_cpu_us"} if name.startswith("isolated") else set()
+                self.assertEqual(set(sample["extra"]), beside, (case["name"], name))
+            self.assertGreater(case["published"][0]["added_us"], 0)
+        self.assertEqual(list((self.directory / "data").iterdir()), [])
+
+    def test_every_variant(self):
+        self.run_all(VARIANTS, ["scenario 3 point on k"], "--scenario=3", "--kind=point")
+
+    def test_both_databases_and_a_range(self):
+        variants = ["stock", "isolated"]
+        self.run_all(variants, ["scenario 1 range", "scenario 2 range"], "--scenario=1,2", "--kind=range", "--variant=isolated")
+
+    @unittest.skipUnless(LONG, "takes two minutes of both processors")
+    def test_everything(self):
+        self.run_all(VARIANTS, CASES)
+
+    def test_the_columns_hold_cells(self):
+        status, errors, _ = self.bench("--keep", "--variant=inline", "--scenario=2", "--kind=write")
+        kept, = (self.directory / "data").iterdir()
+        self.assertEqual((status, errors), (0, f"pgseal: kept: {kept}\n"))
+        found = {}
+        for cluster in [kept / "loaded" / name for name in ("plain", "encrypted")] + [kept / "set0" / name for name in ("stock", "inline")]:
+            files = [path for path in (cluster / "data").rglob("*") if path.is_file()]
+            found[cluster.name, cluster.parent.name] = any(DIGITS.search(path.read_bytes()) for path in files)
+        self.assertEqual(found, {("plain", "loaded"): True, ("encrypted", "loaded"): False,
+                                 ("stock", "set0"): True, ("inline", "set0"): False})
+
+    def test_refusals(self):
+        def refused(*options, pg=None):
+            status, errors, report = self.bench(*options, pg=pg)
+            self.assertIsNone(report)
+            return status, errors
+        # Debian's own programs, where nobody has installed the extension.
+        status, errors = refused(pg=PG)
+        self.assertEqual((status, "has no extension encdb: install it" in errors), (2, True), errors)
+        status, errors = refused(f"--peer=other={programs()}")
+        self.assertEqual((status, "leave --peer out" in errors), (2, True), errors)
+        status, errors = refused("--sysbench=/nonexistent/sysbench")
+        self.assertEqual((status, "/nonexistent/sysbench cannot be started" in errors), (3, True), errors)
+
+
+if __name__ == "__main__":
+    main(__file__, TOOLS)
