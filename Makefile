@@ -4,12 +4,13 @@ CARGO ?= cargo
 # Debian's own: the vectors' reader needs its packages for Python.
 PYTHON ?= /usr/bin/python3
 
-.PHONY: help build check demo demo-confidential demo-stop test test-barman test-bench-page test-builds test-debian test-drivers test-patroni test-pgbackrest test-tprocc test-world wheels fuzz sanitize
+.PHONY: help build check demo demo-confidential demo-stop test test-barman test-bench-page test-builds test-debian test-drivers test-patroni test-pgbackrest test-tprocc test-world wheels jar fuzz sanitize
 .PHONY: test-auto-failover test-extensions test-other-backups test-repmgr lint clean install-extensions
 
 help:
 	@echo 'make build        the command and the library, into dist/bin and dist/lib'
 	@echo "make wheels       Python's package pgseal, into dist/wheels"
+	@echo "make jar          Java's, into dist/jars"
 	@echo 'make install-extensions PG_CONFIG=...   encdb, into the PostgreSQL of that pg_config'
 	@echo 'make demo         a sealed cluster beside a plain reference cluster: load, kill -9, recover, verify, search'
 	@echo 'make demo-confidential   encrypted columns: evaluator, keys, the published table, what each side sees'
@@ -21,7 +22,7 @@ help:
 	@echo "make test-bench-page   the page of a benchmark's report, in Chromium"
 	@echo "make test-builds   PostgreSQL as others build it: old minors, builds that were moved, other versions"
 	@echo "make test-debian  Debian's scripts and checkers, systemd's units, a container's steps"
-	@echo 'make test-drivers drivers and ORMs of six languages, unmodified, before pgseal proxy'
+	@echo 'make test-drivers drivers and ORMs of six languages, unmodified, before pgseal proxy and in one process with it'
 	@echo 'make test-extensions   forty extensions that Debian packages, and some built from source, beside a plain cluster'
 	@echo 'make test-other-backups   WAL-G and pg_rman, where their programs are named'
 	@echo 'make test-patroni three nodes under Patroni and etcd'
@@ -53,6 +54,10 @@ build:
 # Python's package, with the client library in it.
 wheels: build
 	scripts/wheels.sh
+
+# The same for Java; Maven fetches what it needs.
+jar: build
+	scripts/jar.sh
 
 # Built beside the tree's other products, once for each PostgreSQL; DESTDIR is PGXS's.
 PG_CONFIG ?= pg_config

@@ -154,6 +154,8 @@ EXTENSIONS = Step("build extensions", ["scripts/fetch-extensions.sh"], tests=Fal
 # What tests/drivers runs: those of Python alone, and all.
 DRIVERS_OF_PYTHON = Step("fetch drivers", ["scripts/fetch-drivers.sh", "python"], tests=False, version="")
 DRIVERS = Step("fetch drivers", ["scripts/fetch-drivers.sh"], tests=False, version="")
+# The packages of bindings/ that it runs, beside that of Python.
+PACKAGES = [Step("build jar", ["scripts/jar.sh"], tests=False, version="")]
 # The ring of shared memory in a model checker, whose atomics are not the processor's.
 LOOM = Step("interleavings of the ring",
             ["cargo", "test", "--manifest-path", "crates/encdb/evaluator-proto/loom/Cargo.toml", "--target-dir", "target/loom", "--locked"],
@@ -232,7 +234,7 @@ def steps_of(which):
         tests = python_tests("15", DEBIAN_PG, chosen, SAME_CASES) + encrypted("15", DEBIAN_PG, ENCRYPTED_IN_CI, SAME_CASES)
         return [crates(SAME_CASES), LOOM, vectors, building, server, DRIVERS_OF_PYTHON, *tests, *suites_of_15, SURFACE]
     if which == "drivers":
-        first, names = [confidential("15", DEBIAN_PG), DRIVERS], programs(["drivers"])
+        first, names = [confidential("15", DEBIAN_PG), DRIVERS, *PACKAGES], programs(["drivers"])
         return first + python_tests("15", DEBIAN_PG, names, LONG_FORM) + encrypted("15", DEBIAN_PG, names)
     if which in BY_NAME:
         first = {"tprocc": [GO_TPC], "builds": [BUILDS], "extensions": [EXTENSIONS], "debian": [confidential("15", DEBIAN_PG)]}.get(which, [])
@@ -242,7 +244,7 @@ def steps_of(which):
         return list(itertools.chain(*versions))
     helper = Step("programs that tests use", ["cargo", "build", "--workspace", "--examples", "--locked"], tests=False,
                   version="")
-    steps = [helper, crates({}), GO_TPC, BUILDS, EXTENSIONS, DRIVERS, *suites("15"), *suites("17"), *suites("18"), SURFACE]
+    steps = [helper, crates({}), GO_TPC, BUILDS, EXTENSIONS, DRIVERS, *PACKAGES, *suites("15"), *suites("17"), *suites("18"), SURFACE]
     steps += [build("13"), *python_tests("13-18", built("15"), [ACROSS_VERSIONS])]
     steps += python_tests("15", built("15"), WORLD_ONLY + LONG, LONG_FORM)
     for version in ["17", "18"]:

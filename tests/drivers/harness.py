@@ -51,6 +51,7 @@ class Drivers(Proxied):
     absent = {}  # steps and scenarios that a driver cannot do, each with the reason
     uncounted = set()  # steps whose number of rows a driver does not give
     own_errors = set()  # steps whose error may come from the driver itself
+    inside = None  # options of a package in the driver's process, where there is no proxy
     other_errors = {}  # steps whose error is another one than other drivers get from PostgreSQL
 
     def shop(self, form="inline"):
@@ -76,7 +77,7 @@ class Drivers(Proxied):
         all_scenarios = scenarios.all_scenarios(words, large)
         expected = [scenario for scenario in all_scenarios if scenario[0] not in self.absent and scenario[0] in (only or scenario)]
         config = self.directory / "scenarios.json"
-        config.write_text(json.dumps({"host": str(directory), "port": PORT, "tcp": self.tcp,
+        config.write_text(json.dumps({"host": str(directory), "port": PORT, "tcp": self.tcp, "inside": self.inside,
                                       "scenarios": json.loads(scenarios.as_json(expected))}))
         with Watch(self.cluster_) as watch:
             environment = {**base_environment(), "TZ": "America/St_Johns", **(environment or {})}

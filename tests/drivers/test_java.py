@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""pgjdbc and Hibernate through pgseal proxy."""
+"""pgjdbc and Hibernate through pgseal proxy, and through the package of bindings/java."""
 
 import sys
 from pathlib import Path
@@ -7,7 +7,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from harness import NATIVE, Drivers  # noqa: E402
 from confidential import TOOLS  # noqa: E402
-from pgseal_test import main  # noqa: E402
+from inside import Inside  # noqa: E402
+from pgseal_test import STAGE, main  # noqa: E402
 
 JAVA = {"int4": {"Integer"}, "int8": {"Long"}, "numeric": {"BigDecimal"}, "float4": {"Float"}, "float8": {"Double"}, "text": {"String"},
         "bool": {"Boolean"}, "date": {"LocalDate"}, "timestamp": {"LocalDateTime"}, "timestamptz": {"OffsetDateTime"}, "uuid": {"UUID"},
@@ -20,7 +21,7 @@ class Java(Drivers):
 
     def runs(self, kind, form="inline"):
         built = self.built("java") / "target"
-        self.runs_scenarios(["java", "-cp", f"{built}/classes:{built}/dependency/*", "drivers.Main", kind], form)
+        self.runs_scenarios(["java", "-cp", f"{built}/classes:{built}/dependency/*:{STAGE}/dist/jars/*", "drivers.Main", kind], form)
 
 
 class Jdbc(Java):
@@ -47,6 +48,14 @@ class Hibernate(Java):
 
     def test_isolated(self):
         self.runs("hibernate", "isolated")
+
+
+class JdbcInside(Inside, Jdbc):
+    """With the socket factory, which a URL names."""
+
+
+class HibernateInside(Inside, Hibernate):
+    """As above."""
 
 
 if __name__ == "__main__":

@@ -42,7 +42,10 @@ int main(int count, char **arguments)
 		return 3;
 	}
 	snprintf(conninfo, sizeof conninfo, "%s", pgseal_client_conninfo(client));
-	snprintf(socket, sizeof socket, "%s/.s.PGSQL.%d", pgseal_client_host(client), pgseal_client_port(client));
+	snprintf(socket, sizeof socket, "%s/.s.PGSQL.%s", pgseal_client_parameter(client, "host"),
+			 pgseal_client_parameter(client, "port"));
+	if (pgseal_client_parameter(client, "colour") != NULL)
+		return 7;
 	if (access(socket, R_OK | W_OK) != 0 || query(conninfo, "SELECT name FROM person WHERE name = 'secretAda'") != 0)
 		return 4;
 	/* A child has not the thread: what it stops stays the parent's. */

@@ -165,6 +165,22 @@ while True:
                 pgseal.dsn(self.server_, **{**self.options, **options})
 
 
+class Packages(unittest.TestCase):
+    """What holds of the packages of all languages."""
+
+    def test_they_have_the_version_and_the_interface_of_the_library(self):
+        """A release changes the workspace's, and then these."""
+        import pgseal
+        version = pgseal.version().split()[0]
+        for manifest, wanted in (("python/pyproject.toml", f'\nversion = "{version}"\n'),
+                                 ("java/pom.xml", f"\n  <version>{version}</version>\n")):
+            self.assertIn(wanted, (STAGE / BINDINGS / manifest).read_text(), manifest)
+        number = re.search(r"#define PGSEAL_CLIENT_INTERFACE (\d+)", (STAGE / HEADER / "pgseal_client.h").read_text())[1]
+        for source, wanted in (("python/pgseal/_client.py", f"\nINTERFACE = {number}\n"),
+                               ("java/src/main/java/org/pgseal/ClientLibrary.java", f" INTERFACE = {number};")):
+            self.assertIn(wanted, (STAGE / BINDINGS / source).read_text(), source)
+
+
 @unittest.skipUnless((STAGE / "dist/wheels").exists(), "make wheels builds it")
 class Wheel(Library):
     def test_it_has_all_that_it_needs(self):

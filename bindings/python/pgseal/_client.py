@@ -7,7 +7,7 @@ import threading
 from pathlib import Path
 from urllib.parse import quote
 
-INTERFACE = 1
+INTERFACE = 2
 LIBRARY = "libpgseal_client.so.0"
 
 
@@ -29,16 +29,20 @@ class Client:
             sentence = ctypes.string_at(error.value).decode()
             library().pgseal_client_free(error)
             raise Error(sentence)
-        self.host = library().pgseal_client_host(self._handle).decode()
-        self.port = library().pgseal_client_port(self._handle)
+        self.host = self.parameter("host")
+        self.port = int(self.parameter("port"))
         self.conninfo = library().pgseal_client_conninfo(self._handle).decode()
+
+    def parameter(self, keyword):
+        """What the connection string says of a keyword, or None."""
+        value = library().pgseal_client_parameter(self._handle, keyword.encode())
+        return value and value.decode()
 
     def url(self, scheme="postgresql"):
         """The connection string as a URL."""
-        given = dict(parameters(self.conninfo))
-        password = f":{quote(given['password'], safe='')}" if "password" in given else ""
-        user = f"{quote(given['user'], safe='')}{password}@" if "user" in given else ""
-        return f"{scheme}://{user}/{quote(given['dbname'], safe='')}?host={quote(self.host, safe='')}&port={self.port}"
+        user, password, database = (quote(self.parameter(name) or "", safe="") for name in ("user", "password", "dbname"))
+        login = f"{user}:{password}@" if user and password else f"{user}@" if user else ""
+        return f"{scheme}://{login}/{database}?host={quote(self.host, safe='')}&port={self.port}"
 
     def close(self):
         """Ends all connections that go through this client."""
@@ -87,23 +91,6 @@ atexit.register(close_all)
 os.register_at_fork(after_in_child=reset_after_fork)
 
 
-def parameters(conninfo):
-    """Keywords and values of a connection string that the library wrote: all values but numbers and words are quoted."""
-    rest = conninfo
-    while rest:
-        name, _, rest = rest.partition("=")
-        value, escaped, quoted = "", False, rest.startswith("'")
-        for at, sign in enumerate(rest[quoted:], quoted):
-            if not escaped and sign == ("'" if quoted else " "):
-                break
-            escaped = sign == "\\" and not escaped
-            value += "" if escaped else sign
-        else:
-            at = len(rest)
-        rest = rest[at + quoted:].lstrip(" ")
-        yield name, value
-
-
 def strings(texts):
     """An array of C's strings that ends with null."""
     return (ctypes.c_char_p * (len(texts) + 1))(*[text.encode() for text in texts], None)
@@ -134,8 +121,7 @@ def declared(loaded):
         ("version", ctypes.c_char_p, []),
         ("start", ctypes.c_void_p, [array, array, ctypes.POINTER(ctypes.c_void_p)]),
         ("conninfo", ctypes.c_char_p, [ctypes.c_void_p]),
-        ("host", ctypes.c_char_p, [ctypes.c_void_p]),
-        ("port", ctypes.c_int, [ctypes.c_void_p]),
+        ("parameter", ctypes.c_char_p, [ctypes.c_void_p, ctypes.c_char_p]),
         ("stop", None, [ctypes.c_void_p]),
         ("free", None, [ctypes.c_void_p]),
     ]:

@@ -17,7 +17,7 @@ extern "C"
 #endif
 
 /* The number of this interface. It grows when a function changes. */
-#define PGSEAL_CLIENT_INTERFACE 1
+#define PGSEAL_CLIENT_INTERFACE 2
 
 typedef struct pgseal_client pgseal_client;
 
@@ -44,11 +44,11 @@ extern pgseal_client *pgseal_client_start(const char *const *keywords, const cha
 /* A connection string for libpq: the client's socket, and role, database and password of `server`. */
 extern const char *pgseal_client_conninfo(const pgseal_client *client);
 
-/* The directory of the socket, as a driver's option `host` takes it. */
-extern const char *pgseal_client_host(const pgseal_client *client);
-
-/* The port in the name of the socket. */
-extern int	pgseal_client_port(const pgseal_client *client);
+/*
+ * What the connection string says of one keyword, for drivers that take no such string: host (the
+ * directory of the socket), port, user, dbname, password, options. Null if it says nothing.
+ */
+extern const char *pgseal_client_parameter(const pgseal_client *client, const char *keyword);
 
 /* Ends the client and its connections, and removes the socket. Null is ignored. */
 extern void pgseal_client_stop(pgseal_client *client);

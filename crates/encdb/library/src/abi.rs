@@ -10,7 +10,7 @@ use crate::options::Options;
 use crate::running::Running;
 
 /// The number of the interface in the header.
-const INTERFACE: c_int = 1;
+const INTERFACE: c_int = 2;
 
 /// Version and commit, as a string of C.
 const VERSION: &str = concat!(env!("PGSEAL_BUILD"), "\0");
@@ -97,24 +97,20 @@ pub unsafe extern "C" fn pgseal_client_conninfo(client: *const Running) -> *cons
     unsafe { &*client }.conninfo().as_ptr()
 }
 
-/// Returns the directory of the socket.
+/// Returns what the connection string says of a keyword, or null.
 ///
 /// # Safety
-/// `client` is of [`pgseal_client_start`], and was not stopped.
+/// `client` is of [`pgseal_client_start`], and was not stopped; `keyword` is a string.
 #[no_mangle]
-pub unsafe extern "C" fn pgseal_client_host(client: *const Running) -> *const c_char {
-    // SAFETY: the header demands a client that was started and not stopped, so it is a live box.
-    unsafe { &*client }.host().as_ptr()
-}
-
-/// Returns the port in the socket's name.
-///
-/// # Safety
-/// `client` is of [`pgseal_client_start`], and was not stopped.
-#[no_mangle]
-pub unsafe extern "C" fn pgseal_client_port(client: *const Running) -> c_int {
-    // SAFETY: the header demands a client that was started and not stopped, so it is a live box.
-    unsafe { &*client }.port().into()
+pub unsafe extern "C" fn pgseal_client_parameter(
+    client: *const Running,
+    keyword: *const c_char,
+) -> *const c_char {
+    // SAFETY: the header demands a client that was started and not stopped, so it is a live box,
+    // and a string that ends with zero.
+    let (client, keyword) = unsafe { (&*client, CStr::from_ptr(keyword)) };
+    let value = keyword.to_str().ok().and_then(|it| client.parameter(it));
+    value.map_or(ptr::null(), |value| value.as_ptr())
 }
 
 /// Ends a client.

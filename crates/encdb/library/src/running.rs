@@ -38,7 +38,8 @@ pub struct Running {
     stop: oneshot::Sender<()>,
     /// The process that it serves: a child has not the thread
     process: u32,
-    host: CString,
+    /// The connection string, by its keywords
+    parameters: Vec<(&'static str, CString)>,
     conninfo: CString,
 }
 
@@ -47,7 +48,7 @@ impl Running {
     pub fn start(options: Options) -> Result<Self, StartError> {
         let options = options.with_environment(|name| env::var(name).ok());
         let target = options.target()?;
-        let conninfo = conninfo(&target);
+        let given = given(&target);
         let service = options.service(target)?;
         let (told, hears) = mpsc::channel();
         let (stop, stopped) = oneshot::channel();
@@ -56,20 +57,25 @@ impl Running {
         let thread = thread.spawn(serve).map_err(StartError::Thread)?;
         let ended = || StartError::Thread(io::ErrorKind::BrokenPipe.into());
         let directory = hears.recv().map_err(|_| ended())??;
-        let host = directory.display().to_string();
-        let conninfo = format!("host={} {conninfo}", quoted(&host));
+        let mut parameters = vec![("host", directory.display().to_string())];
+        parameters.extend(given);
+        let conninfo = CString::new(conninfo(&parameters))?;
+        let of_c = |(name, value)| Ok((name, CString::new(value)?));
+        let parameters = parameters.into_iter().map(of_c);
         Ok(Self {
             thread,
             stop,
             process: process::id(),
-            host: CString::new(host)?,
-            conninfo: CString::new(conninfo)?,
+            parameters: parameters.collect::<Result<_, NulError>>()?,
+            conninfo,
         })
     }
 
-    /// Returns the directory of the socket.
-    pub fn host(&self) -> &CString {
-        &self.host
+    /// Returns what the connection string says of a keyword.
+    pub fn parameter(&self, keyword: &str) -> Option<&CString> {
+        let mut parameters = self.parameters.iter();
+        let (_, value) = parameters.find(|(name, _)| *name == keyword)?;
+        Some(value)
     }
 
     /// Returns the port in the socket's name.
@@ -125,26 +131,30 @@ async fn serve_until(service: Service, told: &Told, stopped: oneshot::Receiver<(
 
 /// Returns what a connection string has beside the host: the socket speaks no TLS, and role,
 /// database and password are those of the server.
-fn conninfo(target: &Target) -> String {
+fn given(target: &Target) -> Vec<(&'static str, String)> {
     let config = &target.config;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let given = [
+        ("port", Some(PORT.to_string())),
+        ("sslmode", Some("disable".to_owned())),
+        ("gssencmode", Some("disable".to_owned())),
         ("user", config.get_user().map(str::to_owned)),
         ("dbname", Some(target.database().to_owned())),
         ("password", config.get_password().map(text)),
         ("options", config.get_options().map(str::to_owned)),
     ];
-    let mut conninfo = format!("port={PORT} sslmode=disable gssencmode=disable");
-    for (name, value) in given {
-        if let Some(value) = value {
-            conninfo.push_str(&format!(" {name}={}", quoted(&value)));
-        }
-    }
-    conninfo
+    let given = given.into_iter();
+    given
+        .filter_map(|(name, value)| Some((name, value?)))
+        .collect()
 }
 
-fn quoted(value: &str) -> String {
-    format!("'{}'", value.replace('\\', "\\\\").replace('\'', "\\'"))
+/// Returns a connection string for libpq.
+fn conninfo(parameters: &[(&str, String)]) -> String {
+    let quoted = |value: &str| value.replace('\\', "\\\\").replace('\'', "\\'");
+    let parameters = parameters.iter();
+    let each = parameters.map(|(name, value)| format!("{name}='{}'", quoted(value)));
+    each.collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]
@@ -156,10 +166,10 @@ mod tests {
         let mut options = Options::default();
         let server = r"host=db.example.org port=6432 user='o\'neil' password='a b\\' dbname=shop";
         options.set("server", server).expect("it is known");
-        let conninfo = conninfo(&options.target().expect("it is a connection string"));
+        let given = given(&options.target().expect("it is a connection string"));
         assert_eq!(
-            conninfo,
-            r"port=5432 sslmode=disable gssencmode=disable user='o\'neil' dbname='shop' password='a b\\'"
+            conninfo(&given),
+            r"port='5432' sslmode='disable' gssencmode='disable' user='o\'neil' dbname='shop' password='a b\\'"
         );
     }
 }

@@ -4,6 +4,8 @@ import com.google.gson.Gson;
 import com.google.gson.JsonElement;
 import com.google.gson.JsonObject;
 import java.io.FileReader;
+import java.net.URLEncoder;
+import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
@@ -55,7 +57,8 @@ public final class Main {
 
     public static void main(String[] arguments) throws Exception {
         JsonObject config = new Gson().fromJson(new FileReader(arguments[1]), JsonObject.class);
-        String url = "jdbc:postgresql://127.0.0.1:" + config.get("tcp").getAsInt() + "/postgres?user=postgres";
+        String url = config.get("inside").isJsonNull() ? "jdbc:postgresql://127.0.0.1:" + config.get("tcp").getAsInt() + "/postgres?user=postgres"
+            : inside(config.getAsJsonObject("inside"));
         if (arguments[0].equals("catalog")) {
             System.out.println(new Gson().toJson(WithJdbc.catalog(url, "person")));
             return;
@@ -68,6 +71,14 @@ public final class Main {
                 }
             }
         }
+    }
+
+    /** A URL that leads through the package of bindings/java. */
+    private static String inside(JsonObject options) {
+        StringBuilder url = new StringBuilder("jdbc:postgresql://localhost/postgres?user=postgres&socketFactory=org.pgseal.PgsealSocketFactory");
+        options.asMap().forEach((name, value) -> url.append('&').append(name.equals("server") ? "socketFactoryArg" : "pgseal." + name)
+            .append('=').append(URLEncoder.encode(value.getAsString(), StandardCharsets.UTF_8)));
+        return url.toString();
     }
 
     private static void step(Driver driver, Step step) {

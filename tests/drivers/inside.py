@@ -1,0 +1,17 @@
+"""The scenarios with a package of bindings/ inside the driver's process, in place of a proxy (imported by tests of this directory)."""
+
+
+class Inside:
+    """A class of tests of a driver, behind which there is no proxy, but a library that leads to the server."""
+
+    def proxy(self, cluster, *_):
+        server = f"host={cluster.home} port={cluster.environment.get('PGPORT', 5432)} user=postgres dbname=postgres"
+        self.inside = {"server": server, "identity": str(self.directory / "owner"), "accept": "software"}
+        return cluster.home
+
+    def runs_scenarios(self, command, form="inline", environment=None, **options):
+        """Afterwards there is no socket."""
+        runtime = self.directory / "runtime"
+        runtime.mkdir(mode=0o700)
+        super().runs_scenarios(command, form, {"XDG_RUNTIME_DIR": str(runtime), **(environment or {})}, **options)
+        self.assertEqual(list(runtime.iterdir()), [])

@@ -1,0 +1,121 @@
+#!/usr/bin/env python3
+"""docs/operations/in-process.md: its programs run as printed, before a server that asks for TLS and a password.
+
+Each of them fails with the library's sentence where it must, and leaves nothing when it has ended.
+"""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from harness import Drivers  # noqa: E402
+from certificates import Certificates  # noqa: E402
+from confidential import TOOLS  # noqa: E402
+from page import Page  # noqa: E402
+from proxied import LOG_ALL  # noqa: E402
+from pgseal_test import STAGE, base_environment, main, run  # noqa: E402
+
+PAGE, BINDINGS = "docs/operations/in-process.md", "bindings"
+HBA = "local all all trust\nhostssl all app all scram-sha-256\n"
+PASSWORD = "s3 cret%/"
+LIBRARY = STAGE / "dist/lib/libpgseal_client.so.0"
+# A library of another release.
+STRANGER = """
+int pgseal_client_interface(void) { return 1; }
+void pgseal_client_version(void) {} void pgseal_client_start(void) {} void pgseal_client_conninfo(void) {}
+void pgseal_client_parameter(void) {} void pgseal_client_stop(void) {} void pgseal_client_free(void) {}
+"""
+TIME_LIMIT = 120
+
+
+class InProcess:
+    """Tests of one language, whose `start` gives the command of a program's text, and its variables."""
+
+    def setUp(self):
+        super().setUp()
+        self.runtime = self.directory / "runtime"
+        self.runtime.mkdir(mode=0o700)
+        self.place = self.directory / "application"
+        self.place.mkdir()
+        self.certificates = Certificates(self.directory)
+        self.certificates.self_signed("root", "/CN=root")
+        self.certificates.signed("server", "/CN=localhost", "DNS:localhost")
+        self.serve()
+
+    def serve(self):
+        """A server with a table, of which the identity knows what is encrypted."""
+        evaluator = self.evaluator(options=["--identity", self.directory / "evaluator.key"])
+        self.key, = re.findall(r"signed by ([0-9a-f]{64})\n", evaluator.log_file.read_text())
+        self.port = self.reserved_port()
+        certificate = self.certificates.path
+        conf = f"listen_addresses = '127.0.0.1'\nport = {self.port}\nssl = on\npassword_encryption = 'scram-sha-256'\n"
+        files = f"ssl_cert_file = '{certificate('server')}'\nssl_key_file = '{certificate('server', 'key')}'\n"
+        self.cluster_ = cluster = self.server(form="isolated", socket=evaluator.socket, conf=conf + files + LOG_ALL, PGPORT=str(self.port))
+        cluster.psql(f"CREATE ROLE app SUPERUSER LOGIN PASSWORD '{PASSWORD}'; CREATE DATABASE shop OWNER app".replace("; ", ";\n"))
+        cluster.psql("CREATE EXTENSION encdb; CREATE TABLE customers (id int PRIMARY KEY, email enc_text)", db="shop")
+        (cluster.data / "pg_hba.conf").write_text(HBA)
+        cluster.psql("SELECT pg_reload_conf()")
+        cluster.environment |= {"PGUSER": "app", "PGDATABASE": "shop"}
+        insert = ["sql", "--plain", "1", "INSERT INTO customers (id, email) VALUES ($1, $2)", "1", "ada@example.org"]
+        for command in (["init"], ["key", "new"], ["grant", "add", "--allow", "all"], ["column", "add", "--all"], insert):
+            self.client(cluster, *command, identity="application/owner.identity")
+
+    def program(self, library=LIBRARY, identity="owner.identity"):
+        """Runs the page's."""
+        places = {"host=db": f"host=localhost port={self.port}", "user=app": f"user=app password='{PASSWORD}'",
+                  "owner.identity": identity, "software:KEY": f"software:{self.key}"}
+        command, variables = self.start(Page(PAGE, places).block(self.language), library)
+        environment = {**base_environment(), "PGSSLROOTCERT": str(self.certificates.path("root")), "XDG_RUNTIME_DIR": str(self.runtime),
+                       "HOME": str(self.directory), **variables}
+        done = subprocess.run(command, cwd=self.place, env=environment, text=True, capture_output=True, timeout=TIME_LIMIT, check=False)
+        self.assertEqual(list(self.runtime.iterdir()), [])
+        return done
+
+    def test_the_page(self):
+        done = self.program()
+        self.assertEqual((done.returncode, done.stdout), (0, "1\nada@example.org\n"), done.stderr)
+        log = self.cluster_.log()
+        self.assertIn("FROM customers", log)
+        self.assertNotIn("ada@", log)
+
+    def test_an_error_is_the_librarys_sentence(self):
+        self.fails("nonexistent.identity cannot be read", identity="nonexistent.identity")
+
+    def test_another_library(self):
+        stranger = self.directory / "stranger"
+        stranger.mkdir()
+        source, library = stranger / "it.c", stranger / LIBRARY.name
+        source.write_text(STRANGER)
+        run(["cc", "-shared", "-fPIC", f"-Wl,-soname,{LIBRARY.name}", source, "-o", library])
+        self.fails("of different versions: install both from one release", library=library)
+
+    def fails(self, sentence, **options):
+        done = self.program(**options)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertEqual(done.stdout, "")
+        self.assertIn(sentence, done.stderr)
+        self.assertNotIn(PASSWORD, done.stderr)
+
+
+class Python(InProcess, Drivers):
+    language = "python"
+
+    def start(self, text, library):
+        variables = {"PYTHONPATH": str(STAGE / BINDINGS / "python"), "PGSEAL_CLIENT_LIBRARY": str(library)}
+        return [self.built("python") / "bin/python", "-c", text], variables
+
+
+class Java(InProcess, Drivers):
+    language = "java"
+
+    def start(self, text, library):
+        (self.place / "Shop.java").write_text(text)
+        command = ["java", "-cp", f"{self.built('java')}/target/dependency/*:{STAGE}/dist/jars/*", "Shop.java"]
+        # The jar has the right one.
+        return command, {} if library == LIBRARY else {"PGSEAL_CLIENT_LIBRARY": str(library)}
+
+
+if __name__ == "__main__":
+    main(__file__, [*TOOLS, PAGE, BINDINGS])
