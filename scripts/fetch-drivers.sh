@@ -23,10 +23,18 @@ build_node() {
     npm ci --prefix "$1" --ignore-scripts --no-audit --no-fund --silent
 }
 
-# The module says which Go it needs; Debian 12's is older.
+# The module says which Go it needs; Debian 12's is older. The package of bindings/go is linked with what make build has left in dist.
 build_go() {
     command -v go >/dev/null || die "go is missing; install the version that tests/drivers/go/go.mod names, or a later one"
-    (cd "$here/go" && nice go build -mod=readonly -trimpath -buildvcs=false -o "$1/drivers" .)
+    [ -e "$here/../../dist/lib/libpgseal_client.so" ] || die "dist/lib/libpgseal_client.so is missing: run make build"
+    # shellcheck disable=SC2016  # the marks of a block
+    sed -n '/^```go$/,/^```$/p' "$here/../../docs/operations/in-process.md" | sed '1d;$d' >"$1/shop.go"
+    (
+        cd "$here/go"
+        export CGO_CFLAGS="-I$here/../../dist/include" CGO_LDFLAGS="-L$here/../../dist/lib"
+        nice go build -mod=readonly -trimpath -buildvcs=false -o "$1/drivers" .
+        nice go build -mod=readonly -trimpath -buildvcs=false -o "$1/shop" "$1/shop.go"
+    )
 }
 
 build_java() {

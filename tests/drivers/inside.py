@@ -1,5 +1,9 @@
 """The scenarios with a package of bindings/ inside the driver's process, in place of a proxy (imported by tests of this directory)."""
 
+PAGE = "docs/operations/in-process.md"
+# What decides where places.py finds what was built of the packages.
+SOURCES = ["bindings", "crates/encdb/library/include", PAGE]
+
 
 class Inside:
     """A class of tests of a driver, behind which there is no proxy, but a library that leads to the server."""

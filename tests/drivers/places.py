@@ -15,19 +15,23 @@ HERE = Path(__file__).resolve().parent
 LOCKS = {"python": ["python/requirements.txt"], "node": ["node/package.json", "node/package-lock.json"],
          "suites": ["suites/requirements.txt", "go/go.mod", "go/go.sum"]}
 
+# What is built with a directory, beside it: the package that it uses, and the page whose program it runs.
+BESIDE = {"go": ["../../bindings/go/*", "../../crates/encdb/library/include/*", "../../docs/operations/in-process.md"]}
+
 
 def files_of(name):
     """The files that decide what is built."""
     if name in LOCKS:
         return [HERE / file for file in LOCKS[name]]
-    return sorted(path for path in (HERE / name).rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+    beside = [path for pattern in BESIDE.get(name, []) for path in sorted(HERE.glob(pattern))]
+    return beside + sorted(path for path in (HERE / name).rglob("*") if path.is_file() and "__pycache__" not in path.parts)
 
 
 def place(name):
     digest = hashlib.sha256()
     for file in files_of(name):
         content = file.read_bytes()
-        digest.update(f"{file.relative_to(HERE)} {len(content)}\n".encode() + content)
+        digest.update(f"{os.path.relpath(file, HERE)} {len(content)}\n".encode() + content)
     return cache() / "drivers" / f"{name}-{digest.hexdigest()[:12]}"
 
 

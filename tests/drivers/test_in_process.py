@@ -7,17 +7,18 @@ Each of them fails with the library's sentence where it must, and leaves nothing
 import re
 import subprocess
 import sys
+import urllib.parse
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from harness import Drivers  # noqa: E402
 from certificates import Certificates  # noqa: E402
 from confidential import TOOLS  # noqa: E402
+from inside import PAGE, SOURCES  # noqa: E402
 from page import Page  # noqa: E402
 from proxied import LOG_ALL  # noqa: E402
 from pgseal_test import STAGE, base_environment, main, run  # noqa: E402
 
-PAGE, BINDINGS = "docs/operations/in-process.md", "bindings"
 HBA = "local all all trust\nhostssl all app all scram-sha-256\n"
 PASSWORD = "s3 cret%/"
 LIBRARY = STAGE / "dist/lib/libpgseal_client.so.0"
@@ -31,7 +32,7 @@ TIME_LIMIT = 120
 
 
 class InProcess:
-    """Tests of one language, whose `start` gives the command of a program's text, and its variables."""
+    """Tests of one language, whose `start` gives the command of the page's program, and its variables."""
 
     def setUp(self):
         super().setUp()
@@ -64,9 +65,10 @@ class InProcess:
 
     def program(self, library=LIBRARY, identity="owner.identity"):
         """Runs the page's."""
+        self.accept = f"software:{self.key}"
         places = {"host=db": f"host=localhost port={self.port}", "user=app": f"user=app password='{PASSWORD}'",
-                  "owner.identity": identity, "software:KEY": f"software:{self.key}"}
-        command, variables = self.start(Page(PAGE, places).block(self.language), library)
+                  "owner.identity": identity, "software:KEY": self.accept}
+        command, variables = self.start(Page(PAGE, places), library, identity)
         environment = {**base_environment(), "PGSSLROOTCERT": str(self.certificates.path("root")), "XDG_RUNTIME_DIR": str(self.runtime),
                        "HOME": str(self.directory), **variables}
         done = subprocess.run(command, cwd=self.place, env=environment, text=True, capture_output=True, timeout=TIME_LIMIT, check=False)
@@ -100,22 +102,28 @@ class InProcess:
 
 
 class Python(InProcess, Drivers):
-    language = "python"
-
-    def start(self, text, library):
-        variables = {"PYTHONPATH": str(STAGE / BINDINGS / "python"), "PGSEAL_CLIENT_LIBRARY": str(library)}
-        return [self.built("python") / "bin/python", "-c", text], variables
+    def start(self, page, library, _):
+        variables = {"PYTHONPATH": str(STAGE / "bindings/python"), "PGSEAL_CLIENT_LIBRARY": str(library)}
+        return [self.built("python") / "bin/python", "-c", page.block("python")], variables
 
 
 class Java(InProcess, Drivers):
-    language = "java"
-
-    def start(self, text, library):
-        (self.place / "Shop.java").write_text(text)
+    def start(self, page, library, _):
+        (self.place / "Shop.java").write_text(page.block("java"))
         command = ["java", "-cp", f"{self.built('java')}/target/dependency/*:{STAGE}/dist/jars/*", "Shop.java"]
         # The jar has the right one.
         return command, {} if library == LIBRARY else {"PGSEAL_CLIENT_LIBRARY": str(library)}
 
 
+class Go(InProcess, Drivers):
+    """What scripts/fetch-drivers.sh has built of the page, which takes all from the environment."""
+
+    def start(self, _, library, identity):
+        password = urllib.parse.quote(PASSWORD, safe="")
+        return [self.built("go") / "shop"], {
+            "LD_LIBRARY_PATH": str(library.parent), "PGSEAL_IDENTITY": identity, "PGSEAL_ACCEPT": self.accept,
+            "DATABASE_URL": f"postgresql://app:{password}@localhost:{self.port}/shop?sslmode=verify-full"}
+
+
 if __name__ == "__main__":
-    main(__file__, [*TOOLS, PAGE, BINDINGS])
+    main(__file__, [*TOOLS, *SOURCES])

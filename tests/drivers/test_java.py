@@ -51,11 +51,11 @@ class Hibernate(Java):
 
 
 class JdbcInside(Inside, Jdbc):
-    """With the socket factory, which a URL names."""
+    """By the socket factory, which the URL names."""
 
 
 class HibernateInside(Inside, Hibernate):
-    """As above."""
+    pass
 
 
 if __name__ == "__main__":

@@ -2,7 +2,12 @@ module drivers
 
 go 1.25.0
 
-require github.com/jackc/pgx/v5 v5.13.0
+require (
+	github.com/jackc/pgx/v5 v5.13.0
+	pgseal.org/pgseal v0.1.0
+)
+
+replace pgseal.org/pgseal => ../../../bindings/go
 
 require (
 	github.com/jackc/pgpassfile v1.0.0 // indirect

@@ -1,5 +1,5 @@
 // Runs the scenarios with pgx, by itself or below database/sql (tests/drivers/scenarios.py says what is in the file, and what
-// is printed). Usage: drivers pgx|pgx-text|sql CONFIG
+// is printed), through the package of bindings/go if the file has its options. Usage: drivers pgx|pgx-text|sql CONFIG
 package main
 
 import (
@@ -7,6 +7,9 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+
+	"github.com/jackc/pgx/v5"
+	"pgseal.org/pgseal"
 )
 
 // Step is one thing that a driver does.
@@ -30,6 +33,7 @@ type Scenario struct {
 type Config struct {
 	Host      string
 	Port      int
+	Inside    *pgseal.Options
 	Scenarios []Scenario
 }
 
@@ -62,12 +66,22 @@ func main() {
 	var config Config
 	check(json.Unmarshal(text, &config))
 	address := "host=" + config.Host + " port=" + strconv.Itoa(config.Port) + " user=postgres dbname=postgres"
+	of, err := pgx.ParseConfig(address)
+	if config.Inside != nil {
+		client, failed := pgseal.Start(*config.Inside)
+		check(failed)
+		defer client.Stop()
+		address = client.ConnString()
+		// Nothing leads past the client.
+		of, err = client.ConnConfig("host=past.invalid sslmode=require")
+	}
+	check(err)
 	var driver Driver
 	switch os.Args[1] {
 	case "sql":
 		driver = openSQL(address)
 	default:
-		driver = openPgx(address, os.Args[1] == "pgx-text")
+		driver = openPgx(of, os.Args[1] == "pgx-text")
 	}
 	defer driver.Close()
 	for _, scenario := range config.Scenarios {

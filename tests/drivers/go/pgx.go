@@ -20,9 +20,7 @@ type Pgx struct {
 
 var background = context.Background()
 
-func openPgx(address string, asText bool) *Pgx {
-	config, err := pgx.ParseConfig(address)
-	check(err)
+func openPgx(config *pgx.ConnConfig, asText bool) *Pgx {
 	if asText {
 		config.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
 	}
