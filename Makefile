@@ -4,13 +4,14 @@ CARGO ?= cargo
 # Debian's own: the vectors' reader needs its packages for Python.
 PYTHON ?= /usr/bin/python3
 
-.PHONY: help build check demo demo-confidential demo-stop test test-barman test-bench-page test-builds test-debian test-drivers test-patroni test-pgbackrest test-tprocc test-world wheels jar fuzz sanitize
+.PHONY: help build check demo demo-confidential demo-stop test test-barman test-bench-page test-builds test-debian test-drivers test-patroni test-pgbackrest test-tprocc test-world wheels jar npm fuzz sanitize
 .PHONY: test-auto-failover test-extensions test-other-backups test-repmgr lint clean install-extensions
 
 help:
 	@echo 'make build        the command and the library, into dist/bin and dist/lib'
 	@echo "make wheels       Python's package pgseal, into dist/wheels"
 	@echo "make jar          Java's, into dist/jars"
+	@echo "make npm          Node's, into dist/npm"
 	@echo 'make install-extensions PG_CONFIG=...   encdb, into the PostgreSQL of that pg_config'
 	@echo 'make demo         a sealed cluster beside a plain reference cluster: load, kill -9, recover, verify, search'
 	@echo 'make demo-confidential   encrypted columns: evaluator, keys, the published table, what each side sees'
@@ -58,6 +59,9 @@ wheels: build
 # The same for Java; Maven fetches what it needs.
 jar: build
 	scripts/jar.sh
+
+npm: build
+	scripts/npm.sh
 
 # Built beside the tree's other products, once for each PostgreSQL; DESTDIR is PGXS's.
 PG_CONFIG ?= pg_config

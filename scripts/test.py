@@ -155,7 +155,7 @@ EXTENSIONS = Step("build extensions", ["scripts/fetch-extensions.sh"], tests=Fal
 DRIVERS_OF_PYTHON = Step("fetch drivers", ["scripts/fetch-drivers.sh", "python"], tests=False, version="")
 DRIVERS = Step("fetch drivers", ["scripts/fetch-drivers.sh"], tests=False, version="")
 # The packages of bindings/ that it runs, beside that of Python.
-PACKAGES = [Step("build jar", ["scripts/jar.sh"], tests=False, version="")]
+PACKAGES = [Step(f"build {name}", [f"scripts/{name}.sh"], tests=False, version="") for name in ("jar", "npm")]
 # The ring of shared memory in a model checker, whose atomics are not the processor's.
 LOOM = Step("interleavings of the ring",
             ["cargo", "test", "--manifest-path", "crates/encdb/evaluator-proto/loom/Cargo.toml", "--target-dir", "target/loom", "--locked"],

@@ -1,8 +1,19 @@
 """The scenarios with a package of bindings/ inside the driver's process, in place of a proxy (imported by tests of this directory)."""
 
+from pgseal_test import STAGE, run
+
 PAGE = "docs/operations/in-process.md"
 # What decides where places.py finds what was built of the packages.
 SOURCES = ["bindings", "crates/encdb/library/include", PAGE]
+
+
+def node_modules(directory, drivers):
+    """NODE_PATH with the package of bindings/node, unpacked in this directory, and what `drivers` has of others."""
+    package, = (STAGE / "dist/npm").glob("pgseal-*.tgz")
+    place = directory / "modules/pgseal"
+    place.mkdir(parents=True)
+    run(["tar", "--extract", "--file", package, "--strip-components=1", "--directory", place])
+    return f"{place.parent}:{drivers / 'node_modules'}"
 
 
 class Inside:

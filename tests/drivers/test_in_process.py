@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from harness import Drivers  # noqa: E402
 from certificates import Certificates  # noqa: E402
 from confidential import TOOLS  # noqa: E402
-from inside import PAGE, SOURCES  # noqa: E402
+from inside import PAGE, SOURCES, node_modules  # noqa: E402
 from page import Page  # noqa: E402
 from proxied import LOG_ALL  # noqa: E402
 from pgseal_test import STAGE, base_environment, main, run  # noqa: E402
@@ -68,7 +68,10 @@ class InProcess:
         self.accept = f"software:{self.key}"
         places = {"host=db": f"host=localhost port={self.port}", "user=app": f"user=app password='{PASSWORD}'",
                   "owner.identity": identity, "software:KEY": self.accept}
-        command, variables = self.start(Page(PAGE, places), library, identity)
+        return self.ended(*self.start(Page(PAGE, places), library, identity))
+
+    def ended(self, command, variables):
+        """Runs a command to its end, which leaves no socket."""
         environment = {**base_environment(), "PGSSLROOTCERT": str(self.certificates.path("root")), "XDG_RUNTIME_DIR": str(self.runtime),
                        "HOME": str(self.directory), **variables}
         done = subprocess.run(command, cwd=self.place, env=environment, text=True, capture_output=True, timeout=TIME_LIMIT, check=False)
@@ -123,6 +126,20 @@ class Go(InProcess, Drivers):
         return [self.built("go") / "shop"], {
             "LD_LIBRARY_PATH": str(library.parent), "PGSEAL_IDENTITY": identity, "PGSEAL_ACCEPT": self.accept,
             "DATABASE_URL": f"postgresql://app:{password}@localhost:{self.port}/shop?sslmode=verify-full"}
+
+
+class Node(InProcess, Drivers):
+    def start(self, page, library, _):
+        variables = {"NODE_PATH": node_modules(self.directory, self.built("node"))}
+        if library != LIBRARY:
+            variables["PGSEAL_CLIENT_LIBRARY"] = str(library)
+        return ["node", "-e", page.block("js")], variables
+
+    def test_the_process_ends_and_takes_its_client_with_it(self):
+        text = f"require('pgseal').start({{server: 'user=app dbname=shop', identity: 'owner.identity', accept: 'software:{self.key}'}})"
+        shows = ".then((client) => console.log(require('fs').statSync(client.config().host).mode.toString(8)))"
+        done = self.ended(["node", "-e", text + shows], {"NODE_PATH": node_modules(self.directory, self.built("node"))})
+        self.assertEqual((done.returncode, done.stdout), (0, "40700\n"), done.stderr)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""node-postgres and Knex through pgseal proxy."""
+"""node-postgres and Knex through pgseal proxy, and through the package of bindings/node."""
 
 import sys
 from pathlib import Path
@@ -7,6 +7,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from harness import HERE, NATIVE, Drivers  # noqa: E402
 from confidential import TOOLS  # noqa: E402
+from inside import Inside, node_modules  # noqa: E402
 from pgseal_test import main  # noqa: E402
 
 JAVASCRIPT = {"int4": {"number"}, "int8": {"string"}, "numeric": {"string"}, "float4": {"number"}, "float8": {"number"}, "text": {"string"},
@@ -24,7 +25,7 @@ class Node(Drivers):
         return ["node", HERE / "node" / program]
 
     def runs(self, program, form="inline"):
-        self.runs_scenarios(self.node(program), form, {"NODE_PATH": str(self.built("node") / "node_modules")})
+        self.runs_scenarios(self.node(program), form, {"NODE_PATH": node_modules(self.directory, self.built("node"))})
 
 
 class Pg(Node):
@@ -44,6 +45,14 @@ class Knex(Node):
 
     def test_isolated(self):
         self.runs("with_knex.js", "isolated")
+
+
+class PgInside(Inside, Pg):
+    pass
+
+
+class KnexInside(Inside, Knex):
+    """By the URL, where Pg takes an object."""
 
 
 if __name__ == "__main__":

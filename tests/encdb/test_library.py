@@ -173,11 +173,13 @@ class Packages(unittest.TestCase):
         import pgseal
         version = pgseal.version().split()[0]
         for manifest, wanted in (("python/pyproject.toml", f'\nversion = "{version}"\n'),
-                                 ("java/pom.xml", f"\n  <version>{version}</version>\n")):
+                                 ("java/pom.xml", f"\n  <version>{version}</version>\n"),
+                                 ("node/package.json", f'\n  "version": "{version}",\n')):
             self.assertIn(wanted, (STAGE / BINDINGS / manifest).read_text(), manifest)
         number = re.search(r"#define PGSEAL_CLIENT_INTERFACE (\d+)", (STAGE / HEADER / "pgseal_client.h").read_text())[1]
         for source, wanted in (("python/pgseal/_client.py", f"\nINTERFACE = {number}\n"),
-                               ("java/src/main/java/org/pgseal/ClientLibrary.java", f" INTERFACE = {number};")):
+                               ("java/src/main/java/org/pgseal/ClientLibrary.java", f" INTERFACE = {number};"),
+                               ("node/index.js", f"\nconst INTERFACE = {number};\n")):
             self.assertIn(wanted, (STAGE / BINDINGS / source).read_text(), source)
 
 

@@ -65,6 +65,13 @@ async function done(driver, step, values, batch) {
   }
 }
 
+// The connection that a driver gets: to the proxy, or through the package of bindings/node.
+async function connection({ host, port, inside }) {
+  if (!inside) return { config: { host, port, user: "postgres", database: "postgres" }, stop() {} };
+  const client = await require("pgseal").start(inside);
+  return { config: client.config(), url: client.connectionString, stop: () => client.stop() };
+}
+
 async function run(driver, absent = []) {
   const config = JSON.parse(fs.readFileSync(process.argv[process.argv.length - 1], "utf8"));
   await driver.connect(config);
@@ -85,4 +92,4 @@ async function run(driver, absent = []) {
   await driver.close();
 }
 
-module.exports = { run };
+module.exports = { connection, run };

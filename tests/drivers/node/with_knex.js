@@ -1,9 +1,10 @@
 // Knex on node-postgres: each step is written as an application would. Usage: with_knex.js CONFIG
 
 const knex = require("knex");
-const { run } = require("./interpreter");
+const { connection, run } = require("./interpreter");
 
 let db;
+let through;
 let outer = null;
 const marks = [];
 const on = () => marks[marks.length - 1] || outer || db;
@@ -110,12 +111,13 @@ const driver = {
   hides: true,
 
   async connect(config) {
-    const connection = { host: config.host, port: config.port, user: "postgres", database: "postgres" };
-    db = knex({ client: "pg", connection, pool: { min: 1, max: 1 } });
+    through = await connection(config);
+    db = knex({ client: "pg", connection: through.url || through.config, pool: { min: 1, max: 1 } });
   },
 
-  close() {
-    return db.destroy();
+  async close() {
+    await db.destroy();
+    await through.stop();
   },
 
   async execute(step, values) {

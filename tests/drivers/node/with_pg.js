@@ -2,17 +2,19 @@
 
 const { Client } = require("pg");
 const Cursor = require("pg-cursor");
-const { run } = require("./interpreter");
+const { connection, run } = require("./interpreter");
 
 const driver = {
   async connect(config) {
-    this.config = { host: config.host, port: config.port, user: "postgres", database: "postgres" };
+    this.through = await connection(config);
+    this.config = this.through.config;
     this.client = new Client(this.config);
     await this.client.connect();
   },
 
-  close() {
-    return this.client.end();
+  async close() {
+    await this.client.end();
+    await this.through.stop();
   },
 
   async query(query) {

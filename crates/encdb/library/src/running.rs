@@ -49,11 +49,14 @@ impl Running {
         let options = options.with_environment(|name| env::var(name).ok());
         let target = options.target()?;
         let given = given(&target);
-        let service = options.service(target)?;
         let (told, hears) = mpsc::channel();
         let (stop, stopped) = oneshot::channel();
         let thread = thread::Builder::new().name("pgseal".to_owned());
-        let serve = move || serve(service, &told, stopped);
+        // The files are read by the thread too: the caller's stack may be a small one.
+        let serve = move || match options.service(target) {
+            Ok(service) => serve(service, &told, stopped),
+            Err(error) => _ = told.send(Err(error.into())),
+        };
         let thread = thread.spawn(serve).map_err(StartError::Thread)?;
         let ended = || StartError::Thread(io::ErrorKind::BrokenPipe.into());
         let directory = hears.recv().map_err(|_| ended())??;
