@@ -29,6 +29,32 @@ void pgseal_client_version(void) {} void pgseal_client_start(void) {} void pgsea
 void pgseal_client_parameter(void) {} void pgseal_client_stop(void) {} void pgseal_client_free(void) {}
 """
 TIME_LIMIT = 120
+# The driver's own timeout, by the socket; a client that starts anew; pgjdbc's properties cannot lead past it.
+TIMEOUT = """
+import java.util.Properties;
+import org.pgseal.PgsealDataSource;
+
+public class Timeout {
+    public static void main(String[] options) throws Exception {
+        var server = new PgsealDataSource();
+        server.setServer(options[0]);
+        server.setAccept(options[1]);
+        server.setIdentity("owner.identity");
+        var properties = new Properties();
+        properties.setProperty("socketTimeout", "1");
+        properties.setProperty("socketFactory", "none");
+        properties.setProperty("sslmode", "require");
+        server.setProperties(properties);
+        for (int round = 0; round < 2; round++) {
+            try (server; var connection = server.getConnection(); var statement = connection.createStatement()) {
+                statement.execute("SELECT pg_sleep(60)");
+            } catch (java.sql.SQLException error) {
+                System.out.println(error.getSQLState() + " " + error.getCause().getClass().getSimpleName());
+            }
+        }
+    }
+}
+"""
 
 
 class InProcess:
@@ -112,10 +138,18 @@ class Python(InProcess, Drivers):
 
 class Java(InProcess, Drivers):
     def start(self, page, library, _):
-        (self.place / "Shop.java").write_text(page.block("java"))
-        command = ["java", "-cp", f"{self.built('java')}/target/dependency/*:{STAGE}/dist/jars/*", "Shop.java"]
-        # The jar has the right one.
-        return command, {} if library == LIBRARY else {"PGSEAL_CLIENT_LIBRARY": str(library)}
+        # The jar has the right library.
+        return self.java("Shop", page.block("java")), {} if library == LIBRARY else {"PGSEAL_CLIENT_LIBRARY": str(library)}
+
+    def java(self, name, text):
+        source = self.place / f"{name}.java"
+        source.write_text(text)
+        return ["java", "-cp", f"{self.built('java')}/target/dependency/*:{STAGE}/dist/jars/*", source]
+
+    def test_timeouts_are_the_drivers(self):
+        server = f"host=localhost port={self.port} user=app password='{PASSWORD}' dbname=shop sslmode=verify-full"
+        done = self.ended([*self.java("Timeout", TIMEOUT), server, f"software:{self.key}"], {})
+        self.assertEqual((done.returncode, done.stdout), (0, "08006 SocketTimeoutException\n" * 2), done.stderr)
 
 
 class Go(InProcess, Drivers):
