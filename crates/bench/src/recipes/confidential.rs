@@ -1,9 +1,9 @@
 //! `pgseal bench confidential`: the published load on encrypted columns, by sysbench, through
 //! `pgseal proxy`, beside the same load on plain columns.
 //!
-//! Scenario 1 encrypts all columns except the primary key, scenario 2 all columns, and scenario 3 is
-//! scenario 2 asked by `k` in place of `id`. A transaction is one prepared statement. sysbench gets
-//! clear values in every variant, so the client's work is in the figures.
+//! Scenario 1 encrypts all columns except the primary key, scenario 2 all columns, and scenario 3
+//! is scenario 2 asked by `k` in place of `id`. A transaction is one prepared statement. sysbench
+//! gets clear values in every variant, so the client's work is in the figures.
 
 mod board;
 mod clusters;
@@ -69,7 +69,8 @@ pub struct Confidential {
     #[arg(long, value_name = "KIND", value_delimiter = ',',
           default_values_t = [Kind::Point, Kind::Range, Kind::Write])]
     kind: Vec<Kind>,
-    /// Only these variants beside stock [default: all; --quick: proxy,inline,isolated]
+    /// Only these variants beside stock [default: all; --quick: proxy, inline,
+    /// isolated and isolated-in-process]
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     variant: Option<Vec<Stack>>,
     /// Path of sysbench

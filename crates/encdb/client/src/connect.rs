@@ -80,7 +80,12 @@ impl ConnectOptions {
         self.target_in(&|name| env::var(name).ok().filter(|value| !value.is_empty()))
     }
 
-    fn target_in(&self, variable: &dyn Fn(&str) -> Option<String>) -> Result<Target, ClientError> {
+    /// Returns the target in an environment whose variables `variable` knows; an empty one is not
+    /// set.
+    pub fn target_in(
+        &self,
+        variable: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Target, ClientError> {
         let dbname = self.dbname.clone().or_else(|| variable("PGDATABASE"));
         let is_string = |text: &String| text.contains('=') || text.contains("://");
         let string = dbname.as_ref().filter(|text| is_string(text));

@@ -28,6 +28,7 @@ mod hex;
 mod identity;
 mod keys;
 mod list;
+mod network;
 mod session;
 mod statement;
 mod stream;
@@ -55,5 +56,5 @@ pub use session::{
     Evidence, KeyStore, Prepared, Row, Session, SessionOptions,
 };
 pub use statement::Statement;
-pub use stream::Stream;
+pub use stream::{Parts, Stream};
 pub use tokio_postgres;

@@ -6,8 +6,10 @@
 
 use std::io;
 use std::net::IpAddr;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 
+use rustls::ClientConnection;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
@@ -22,12 +24,59 @@ pub trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
 
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
 
+/// A socket to a server, and the state of TLS over it.
+pub struct Parts {
+    /// The socket, which does not block
+    pub socket: OwnedFd,
+    /// None where nothing is encrypted on the way
+    pub tls: Option<Box<ClientConnection>>,
+}
+
+/// The shape in which a connection is returned.
+#[derive(Clone, Copy)]
+enum Shape {
+    Stream,
+    Parts,
+}
+
+enum Link {
+    Stream(Box<dyn Stream>),
+    Parts(Parts),
+}
+
+impl Link {
+    fn parts(
+        socket: io::Result<impl Into<OwnedFd>>,
+        tls: Option<ClientConnection>,
+    ) -> Result<Self, ClientError> {
+        let socket = socket.map_err(unanswered)?.into();
+        let tls = tls.map(Box::new);
+        Ok(Self::Parts(Parts { socket, tls }))
+    }
+}
+
 impl Target {
     /// Connects to the first host that answers, and says nothing but what TLS needs.
     ///
     /// A request to cancel must reach the server of its statement, so the order of hosts is always
     /// that of the connection string.
     pub async fn stream(&self) -> Result<Box<dyn Stream>, ClientError> {
+        match self.link(Shape::Stream).await? {
+            Link::Stream(stream) => Ok(stream),
+            Link::Parts(_) => unreachable!("a stream was asked for"),
+        }
+    }
+
+    /// Connects as [`Target::stream`] does, and returns the socket and the state of TLS apart, for
+    /// a program that moves the bytes itself.
+    pub async fn parts(&self) -> Result<Parts, ClientError> {
+        match self.link(Shape::Parts).await? {
+            Link::Parts(parts) => Ok(parts),
+            Link::Stream(_) => unreachable!("parts were asked for"),
+        }
+    }
+
+    async fn link(&self, shape: Shape) -> Result<Link, ClientError> {
         let config = &self.config;
         if config.get_target_session_attrs() != TargetSessionAttrs::Any {
             return Err(unsupported("target_session_attrs"));
@@ -37,8 +86,8 @@ impl Target {
         }
         let mut failed = ClientError::Connection("the server has no host".to_owned());
         for (at, host) in config.get_hosts().iter().enumerate() {
-            match self.within_time(at, host).await {
-                Ok(stream) => return Ok(stream),
+            match self.within_time(at, host, shape).await {
+                Ok(link) => return Ok(link),
                 Err(error) => failed = error,
             }
         }
@@ -46,11 +95,11 @@ impl Target {
     }
 
     /// Connects to a host by its number, TLS included, within `connect_timeout`.
-    async fn within_time(&self, at: usize, host: &Host) -> Result<Box<dyn Stream>, ClientError> {
+    async fn within_time(&self, at: usize, host: &Host, shape: Shape) -> Result<Link, ClientError> {
         let ports = self.config.get_ports();
         let port = ports.get(at).or(ports.first()).copied().unwrap_or(5432);
         let address = self.config.get_hostaddrs().get(at).copied();
-        let connecting = self.stream_to(host, address, port);
+        let connecting = self.link_to(host, address, port, shape);
         match self.config.get_connect_timeout() {
             None => connecting.await,
             Some(limit) => {
@@ -60,12 +109,13 @@ impl Target {
         }
     }
 
-    async fn stream_to(
+    async fn link_to(
         &self,
         host: &Host,
         address: Option<IpAddr>,
         port: u16,
-    ) -> Result<Box<dyn Stream>, ClientError> {
+        shape: Shape,
+    ) -> Result<Link, ClientError> {
         let (name, stream) = match (host, address) {
             (Host::Tcp(host), None) => (
                 host.clone(),
@@ -78,22 +128,31 @@ impl Target {
                 address.to_string(),
                 TcpStream::connect((address, port)).await,
             ),
-            (Host::Unix(directory), None) => return at_socket(directory, port).await,
+            (Host::Unix(directory), None) => return at_socket(directory, port, shape).await,
         };
         let stream = stream.map_err(unanswered)?;
         set_options(&stream, &self.config).map_err(unanswered)?;
         let tls = self.tls.as_ref();
-        match tls.filter(|tls| tls.mode() != SslMode::Disable) {
-            Some(tls) => tls.over(stream, &name).await,
-            None => Ok(Box::new(stream)),
+        match (tls.filter(|tls| tls.mode() != SslMode::Disable), shape) {
+            (Some(tls), Shape::Stream) => Ok(Link::Stream(tls.over(stream, &name).await?)),
+            (Some(tls), Shape::Parts) => {
+                let mut stream = stream;
+                let tls = tls.handshake(&mut stream, &name).await?;
+                Link::parts(stream.into_std(), tls)
+            }
+            (None, Shape::Stream) => Ok(Link::Stream(Box::new(stream))),
+            (None, Shape::Parts) => Link::parts(stream.into_std(), None),
         }
     }
 }
 
-async fn at_socket(directory: &Path, port: u16) -> Result<Box<dyn Stream>, ClientError> {
+async fn at_socket(directory: &Path, port: u16, shape: Shape) -> Result<Link, ClientError> {
     let path = directory.join(format!(".s.PGSQL.{port}"));
-    let stream = UnixStream::connect(path).await;
-    Ok(Box::new(stream.map_err(unanswered)?))
+    let stream = UnixStream::connect(path).await.map_err(unanswered)?;
+    match shape {
+        Shape::Stream => Ok(Link::Stream(Box::new(stream))),
+        Shape::Parts => Link::parts(stream.into_std(), None),
+    }
 }
 
 /// Sets what the connection string says of TCP. With keepalives, which are the default, a peer that

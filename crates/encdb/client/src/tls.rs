@@ -13,8 +13,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::{ClientConfig, RootCertStore};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_postgres::config::SslMode;
@@ -94,8 +94,34 @@ impl Tls {
         }
     }
 
+    /// Returns the settings by libpq's names; a file of ~/.postgresql is named as well.
+    pub(crate) fn settings(&self) -> Vec<(&'static str, String)> {
+        let mode = match self.mode {
+            Mode::Disable => "disable",
+            Mode::Prefer => "prefer",
+            Mode::Require => "require",
+            Mode::VerifyCa => "verify-ca",
+            Mode::VerifyFull => "verify-full",
+        };
+        let text = |path: &PathBuf| path.display().to_string();
+        let mut all = vec![("sslmode", mode.to_owned())];
+        match &self.roots {
+            Roots::Nobody => {}
+            Roots::System => all.push(("sslrootcert", "system".to_owned())),
+            Roots::File(path) => all.push(("sslrootcert", text(path))),
+        }
+        if let Some((certificate, key)) = &self.own {
+            all.extend([("sslcert", text(certificate)), ("sslkey", text(key))]);
+        }
+        all
+    }
+
     /// Reads the files, and returns the connector for the driver.
     pub fn connector(&self) -> Result<MakeRustlsConnect, ClientError> {
+        Ok(MakeRustlsConnect::new(self.config()?))
+    }
+
+    fn config(&self) -> Result<ClientConfig, ClientError> {
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let names = match self.mode {
             Mode::VerifyFull => Names::Checked,
@@ -119,10 +145,12 @@ impl Tls {
                 .map_err(|error| not_used(certificate, error))?,
         };
         config.alpn_protocols = vec![PROTOCOL.to_vec()];
-        Ok(MakeRustlsConnect::new(config))
+        Ok(config)
     }
 }
 
+/// The bytes that are read at once in a handshake.
+const BLOCK: usize = 16 << 10;
 /// `SSLRequest`
 const REQUEST: [u8; 8] = [0, 0, 0, 8, 4, 210, 22, 47];
 
@@ -134,13 +162,8 @@ impl Tls {
         mut stream: TcpStream,
         host: &str,
     ) -> Result<Box<dyn Stream>, ClientError> {
-        let failed = |error: std::io::Error| ClientError::Tls(error.to_string());
-        stream.write_all(&REQUEST).await.map_err(failed)?;
-        let answer = stream.read_u8().await.map_err(failed)?;
-        match (answer, self.mode()) {
-            (b'S', _) => {}
-            (b'N', SslMode::Prefer) => return Ok(Box::new(stream)),
-            _ => return Err(ClientError::Tls("the server has no TLS".to_owned())),
+        if !self.is_offered(&mut stream).await? {
+            return Ok(Box::new(stream));
         }
         let mut connector = self.connector()?;
         let refused = |text: String| ClientError::Tls(text);
@@ -150,6 +173,59 @@ impl Tls {
         Ok(Box::new(
             stream.map_err(|error| refused(error.to_string()))?,
         ))
+    }
+}
+
+impl Tls {
+    /// Asks a server for TLS and shakes hands, for a program that moves the bytes itself. None
+    /// where the server is spoken with in clear.
+    pub async fn handshake(
+        &self,
+        stream: &mut TcpStream,
+        host: &str,
+    ) -> Result<Option<ClientConnection>, ClientError> {
+        if !self.is_offered(stream).await? {
+            return Ok(None);
+        }
+        let failed = |error: &dyn ToString| ClientError::Tls(error.to_string());
+        let name = ServerName::try_from(host.to_owned()).map_err(|error| failed(&error))?;
+        let config = Arc::new(self.config()?);
+        let mut tls = ClientConnection::new(config, name).map_err(|error| failed(&error))?;
+        let mut block = vec![0; BLOCK];
+        loop {
+            let mut out = Vec::new();
+            while tls.wants_write() {
+                tls.write_tls(&mut out).map_err(|error| failed(&error))?;
+            }
+            stream
+                .write_all(&out)
+                .await
+                .map_err(|error| failed(&error))?;
+            if !tls.is_handshaking() {
+                return Ok(Some(tls));
+            }
+            let length = stream.read(&mut block).await;
+            let mut read = &block[..length.map_err(|error| failed(&error))?];
+            if read.is_empty() {
+                return Err(failed(&"the server ends the connection"));
+            }
+            while !read.is_empty() {
+                tls.read_tls(&mut read).map_err(|error| failed(&error))?;
+                tls.process_new_packets().map_err(|error| failed(&error))?;
+            }
+        }
+    }
+
+    /// Asks a server for TLS. With `prefer`, a server that has none is spoken with in clear.
+    async fn is_offered(&self, stream: &mut TcpStream) -> Result<bool, ClientError> {
+        let failed = |error: std::io::Error| ClientError::Tls(error.to_string());
+        stream.write_all(&REQUEST).await.map_err(failed)?;
+        let answer = stream.read_u8().await.map_err(failed)?;
+        match (answer, self.mode()) {
+            (b'S', _) => Ok(true),
+            (b'N', SslMode::Prefer) => Ok(false),
+            _ => Err(ClientError::Tls("the server has no TLS".to_owned())),
+        }
     }
 }
 

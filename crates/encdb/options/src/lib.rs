@@ -7,11 +7,11 @@ pub mod exit;
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
-use std::{fs, io};
+use std::{fmt, fs, io};
 
 use clap::Args;
 use pgseal_client::{
-    from_hex, ClientError, ConnectOptions, Policy, PolicyError, PublicKey, Target,
+    from_hex, to_hex, ClientError, ConnectOptions, Policy, PolicyError, PublicKey, Target,
 };
 use pgseal_keys::exit::{Code, Exit};
 
@@ -103,6 +103,15 @@ pub struct EvidenceOptions {
 /// Ordinary processes: any, or that with a key.
 #[derive(Clone, Copy)]
 pub struct Accept(pub Option<PublicKey>);
+
+impl fmt::Display for Accept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            None => f.write_str("software"),
+            Some(key) => write!(f, "software:{}", to_hex(&key.0)),
+        }
+    }
+}
 
 impl FromStr for Accept {
     type Err = &'static str;

@@ -128,6 +128,10 @@ pub struct Exec {
     pub connection: ConnectionOptions,
     #[command(flatten)]
     pub evidence: EvidenceOptions,
+    /// Load a library into the program in place of a proxy beside it: faster, and for programs
+    /// that connect by libpq
+    #[arg(long)]
+    pub in_process: bool,
     /// Print help
     #[arg(long, action = ArgAction::Help)]
     pub help: Option<bool>,

@@ -73,7 +73,7 @@ impl PrivateDirectory {
     }
 }
 
-fn socket_name() -> String {
+pub(crate) fn socket_name() -> String {
     format!(".s.PGSQL.{PORT}")
 }
 

@@ -4,23 +4,29 @@
 //! the foreground, with the standard streams and the terminal of this process: Ctrl-C reaches both,
 //! and only the program heeds it.
 
+use std::convert::Infallible;
 use std::env;
 use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
+use std::future::{pending, Future};
 use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::process::ExitStatus;
 
 use nix::sys::signal::{kill, Signal};
 use nix::unistd::Pid;
 use pgseal_client::Target;
 use pgseal_keys::exit::{Code, Exit};
+use pgseal_options::EvidenceOptions;
 use tokio::process::{Child, Command};
 
 use crate::directory::PrivateDirectory;
 use crate::environment::{changes, VariableError};
+use crate::in_process;
 use crate::listener::Address;
 use crate::serve::{ServeError, Server};
 use crate::service::Service;
@@ -33,6 +39,8 @@ const FORWARDED: [Signal; 4] = [
     Signal::SIGUSR1,
     Signal::SIGUSR2,
 ];
+/// The loader's variable.
+const PRELOAD: &str = "LD_PRELOAD";
 /// Signals that a terminal sends to the program as well.
 const OF_TERMINAL: [Signal; 2] = [Signal::SIGINT, Signal::SIGQUIT];
 
@@ -48,6 +56,9 @@ pub enum ExecError {
     /// The directory of the socket cannot be made, or what is in it.
     #[error("the directory of the socket cannot be used: {0}; set XDG_RUNTIME_DIR or TMPDIR to a directory of yours")]
     Directory(#[source] io::Error),
+    /// The library for the program is not there.
+    #[error("libpgseal_in_process.so cannot be used ({0}): install it beside pgseal-proxy, or in ../lib from there")]
+    Library(#[source] io::Error),
     /// The program does not start, or cannot be waited for.
     #[error("{0} cannot be started ({1}): check that it is there and executable")]
     Command(PathBuf, #[source] io::Error),
@@ -58,7 +69,7 @@ impl Exit for ExecError {
         match self {
             Self::Variable(error) => error.code(),
             Self::Serve(error) => error.code(),
-            Self::Directory(_) | Self::Command(..) => Code::Io,
+            Self::Directory(_) | Self::Library(_) | Self::Command(..) => Code::Io,
         }
     }
 }
@@ -66,25 +77,86 @@ impl Exit for ExecError {
 /// Runs a program and returns its exit status as a shell tells it: 128 and the signal's number, if
 /// a signal ended it.
 pub async fn client_exec(service: Service, words: &[OsString]) -> Result<u8, ExecError> {
-    let (name, arguments) = words.split_first().expect("clap requires a command");
     let directory = PrivateDirectory::new().map_err(ExecError::Directory)?;
+    let command = command(&service.target, words, &directory)?;
+    let socket = Address::Unix(directory.socket());
+    let mut server = Server::listen(&[socket], service).await?;
+    let failed = |error| ExecError::Command(program(words), error);
+    let serving = async { match server.run().await {} };
+    let status = run(command, serving).await.map_err(failed)?;
+    Ok(code(status))
+}
+
+/// Runs a program that has its engines inside, by the library beside this program's own. Nothing
+/// listens at the socket that it finds in its environment.
+pub async fn client_exec_in_process(
+    target: &Target,
+    identity: &Path,
+    evidence: &EvidenceOptions,
+    words: &[OsString],
+) -> Result<u8, ExecError> {
+    let library = library().map_err(ExecError::Library)?;
+    let directory = PrivateDirectory::new().map_err(ExecError::Directory)?;
+    let written = in_process::write(directory.path(), target, identity, evidence);
+    written.map_err(ExecError::Directory)?;
+    let mut command = command(target, words, &directory)?;
+    let others = env::var_os(PRELOAD).filter(|others| !others.is_empty());
+    let mut preloaded = library.into_os_string();
+    if let Some(others) = others {
+        preloaded.push(":");
+        preloaded.push(others);
+    }
+    command.env(PRELOAD, preloaded);
+    command.env(in_process::VARIABLE, directory.path());
+    let failed = |error| ExecError::Command(program(words), error);
+    let status = run(command, pending()).await.map_err(failed)?;
+    Ok(code(status))
+}
+
+/// Finds the library where it is installed, or beside the program.
+fn library() -> io::Result<PathBuf> {
+    let program = env::current_exe()?;
+    let directory = program.parent().unwrap_or(Path::new("/"));
+    let installed = [directory.join("../lib"), directory.to_owned()];
+    let mut paths = installed.iter().map(|it| it.join(in_process::LIBRARY));
+    let found = paths.find(|path| path.exists());
+    let path = found.ok_or(io::ErrorKind::NotFound)?.canonicalize()?;
+    // The loader takes these for ends of a name.
+    match path
+        .as_os_str()
+        .as_bytes()
+        .iter()
+        .any(|byte| b" :\t\n".contains(byte))
+    {
+        true => Err(io::ErrorKind::InvalidFilename.into()),
+        false => Ok(path),
+    }
+}
+
+fn program(words: &[OsString]) -> PathBuf {
+    words.first().map(PathBuf::from).unwrap_or_default()
+}
+
+/// Returns the command, with the environment in which its connections go to the socket.
+fn command(
+    target: &Target,
+    words: &[OsString],
+    directory: &PrivateDirectory,
+) -> Result<Command, ExecError> {
+    let (name, arguments) = words.split_first().expect("clap requires a command");
     let mut command = Command::new(name);
     command.args(arguments);
     let variable = |name: &str| env::var(name).ok().filter(|value| !value.is_empty());
-    for (name, value) in changes(&variable, &service.target, directory.path())? {
+    for (name, value) in changes(&variable, target, directory.path())? {
         match value {
             Some(value) => command.env(name, value),
             None => command.env_remove(name),
         };
     }
-    if let Some(file) = passwords(&service.target, &variable, &directory)? {
+    if let Some(file) = passwords(target, &variable, directory)? {
         command.env("PGPASSFILE", file);
     }
-    let socket = Address::Unix(directory.socket());
-    let mut server = Server::listen(&[socket], service).await?;
-    let failed = |error| ExecError::Command(name.into(), error);
-    let status = run(command, &mut server).await.map_err(failed)?;
-    Ok(code(status))
+    Ok(command)
 }
 
 /// Writes a password file for the socket, if the connection string or the user's password file has
@@ -123,7 +195,11 @@ fn escaped(field: &str) -> String {
     }
 }
 
-async fn run(mut command: Command, server: &mut Server) -> io::Result<ExitStatus> {
+/// Runs the command beside something that does not end by itself.
+async fn run(
+    mut command: Command,
+    beside: impl Future<Output = Infallible>,
+) -> io::Result<ExitStatus> {
     let ignored = ignored();
     let heeded = |signals: &[Signal]| {
         let heeded = signals.iter().copied().filter(|it| !ignored(*it));
@@ -132,10 +208,11 @@ async fn run(mut command: Command, server: &mut Server) -> io::Result<ExitStatus
     let mut forwarded = Signals::of(&heeded(&FORWARDED))?;
     let _noted = Signals::of(&heeded(&OF_TERMINAL))?;
     let mut child = command.spawn()?;
+    let mut beside = pin!(beside);
     loop {
         tokio::select! {
             status = child.wait() => return status,
-            never = server.run() => match never {},
+            never = &mut beside => match never {},
             signal = forwarded.next() => send(&child, signal),
         }
     }

@@ -24,8 +24,8 @@ use pgseal_keys::exit::{Code, Exit, Failure};
 use pgseal_options::exit::{of_identity, of_session};
 use pgseal_options::{EvidenceError, EvidenceOptions};
 use pgseal_proxy::{
-    acceptor, client_exec, configured, serve, ConfigError, ExecError, OneOwner, ServeError,
-    Service, Setup, TlsError,
+    acceptor, client_exec, client_exec_in_process, configured, serve, ConfigError, ExecError,
+    OneOwner, ServeError, Service, Setup, TlsError,
 };
 use tokio::runtime::{Builder, Runtime};
 
@@ -131,8 +131,14 @@ fn setup_again(proxy: &Proxy) -> Result<Setup, Failure> {
 }
 
 fn run_program(exec: Exec) -> Result<ExitCode, ProxyError> {
-    let service = service(exec.connection.target()?, &exec.identity, &exec.evidence)?;
-    let code = runtime()?.block_on(client_exec(service, &exec.command))?;
+    let target = exec.connection.target()?;
+    let (identity, evidence, words) = (&exec.identity, &exec.evidence, &exec.command);
+    // What cannot be read is said before the program starts, and not by each of its connections.
+    let service = service(target.clone(), identity, evidence)?;
+    let code = match exec.in_process {
+        true => runtime()?.block_on(client_exec_in_process(&target, identity, evidence, words))?,
+        false => runtime()?.block_on(client_exec(service, words))?,
+    };
     Ok(code.into())
 }
 

@@ -1,7 +1,7 @@
 //! The file that the script of sysbench maps, to be stopped by and to count in.
 //!
-//! It holds words of eight bytes, the least significant first: word 0 is not zero when the script shall
-//! end, and word 1 + N counts the transactions of thread N.
+//! It holds words of eight bytes, the least significant first: word 0 is not zero when the script
+//! shall end, and word 1 + N counts the transactions of thread N.
 
 use std::fs::{File, OpenOptions};
 use std::io;

@@ -1,8 +1,9 @@
 //! A set of clusters, and sysbench's runs on them.
 //!
-//! The servers of a round take turns (`host/load.rs`), each with a proxy, an evaluator and a sysbench
-//! of its own. What is measured begins when every thread has run transactions: connecting, preparing
-//! and the first look at pages lie before. The processor time is that of the server and of its
+//! The servers of a round take turns (`host/load.rs`), each with a proxy, an evaluator and a
+//! sysbench of its own. What is measured begins when every thread has run transactions: connecting,
+//! preparing and the first look at pages lie before. The processor time is that of the server and
+//! of its
 //! evaluator; the proxy's stands beside it. The shutdown checkpoint is not in it.
 
 use std::collections::BTreeMap;
@@ -126,15 +127,32 @@ impl Clusters {
         Ok(Running { server, beside })
     }
 
+    /// sysbench, which is told where to connect.
+    fn program(&self, beside: &Beside, host: &Host) -> Command {
+        let sysbench = &self.recipe.sysbench;
+        if !beside.stack.is_in_process() {
+            let mut command = host.command(sysbench);
+            command.arg(format!("--pgsql-host={}", host.work.display()));
+            command.arg(format!("--pgsql-port={}", beside.port()));
+            return command;
+        }
+        let mut command = host.command(&host.tools.pgseal);
+        let server = format!("host={} port={}", host.work.display(), beside.server_port);
+        command.args(["client", "exec", "--in-process", "-d", &server, "--"]);
+        companions::owner(&mut command, &self.identity);
+        // sysbench does not read PGHOST.
+        let connect = r#"exec "$0" --pgsql-host="$PGHOST" --pgsql-port="$PGPORT" "$@""#;
+        command.args(["/bin/sh", "-c", connect]).arg(sysbench);
+        command
+    }
+
     /// sysbench's command.
     fn sysbench(&self, cell: &Cell, beside: &Beside, runs: &Runs<'_>) -> Command {
         let (recipe, host) = (&self.recipe, runs.host);
         let database = schema::database(cell.scenario, beside.stack.is_encrypted());
-        let mut sysbench = host.command(&recipe.sysbench);
+        let mut sysbench = self.program(beside, host);
         sysbench.arg(host.work.join(SCRIPT_NAME)).args([
             "--db-driver=pgsql".to_owned(),
-            format!("--pgsql-host={}", host.work.display()),
-            format!("--pgsql-port={}", beside.port()),
             "--pgsql-user=postgres".to_owned(),
             format!("--pgsql-db={database}"),
             "--time=0".to_owned(),
@@ -192,11 +210,13 @@ impl Set for Clusters {
             loads.push(Load::new(server, self.sysbench(cell, beside, runs)));
             besides.push(&*beside);
         }
-        let samples = self.measure(cell, &besides, &mut loads, runs)?;
+        let measured = self.measure(cell, &besides, &mut loads, runs);
         for (load, beside) in loads.into_iter().zip(&besides) {
             beside.board.stop()?;
+            // Where a client failed, its own words say why.
             load.end(|_| (), runs.host)?;
         }
+        let samples = measured?;
         for Running { server, beside } in running {
             // The proxy's connections end before the server waits for them.
             drop(beside);
@@ -206,8 +226,8 @@ impl Set for Clusters {
     }
 }
 
-/// Has every thread run a transaction? A client that ended by itself is an error, and so is one that
-/// does not begin.
+/// Has every thread run a transaction? A client that ended by itself is an error, and so is one
+/// that does not begin.
 fn begun(
     besides: &[&Beside],
     loads: &[Load<'_, '_>],

@@ -17,6 +17,10 @@ pub enum Stack {
     Inline,
     /// The same; a process of its own computes on cells.
     Isolated,
+    /// As `inline`, without the proxy: sysbench has the engine inside.
+    InlineInProcess,
+    /// As `isolated`, without the proxy: sysbench has the engine inside.
+    IsolatedInProcess,
     /// As `inline`, with `encdb.page_requests` off.
     InlineNoPages,
     /// As `isolated`, with `encdb.page_requests` off.
@@ -25,15 +29,22 @@ pub enum Stack {
 
 impl Stack {
     /// All that stand beside stock.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 7] = [
         Self::Proxy,
         Self::Inline,
         Self::Isolated,
+        Self::InlineInProcess,
+        Self::IsolatedInProcess,
         Self::InlineNoPages,
         Self::IsolatedNoPages,
     ];
     /// Those that a short run compares.
-    pub const QUICK: [Self; 3] = [Self::Proxy, Self::Inline, Self::Isolated];
+    pub const QUICK: [Self; 4] = [
+        Self::Proxy,
+        Self::Inline,
+        Self::Isolated,
+        Self::IsolatedInProcess,
+    ];
 
     fn name(self) -> &'static str {
         match self {
@@ -41,6 +52,8 @@ impl Stack {
             Self::Proxy => "proxy",
             Self::Inline => "inline",
             Self::Isolated => "isolated",
+            Self::InlineInProcess => "inline-in-process",
+            Self::IsolatedInProcess => "isolated-in-process",
             Self::InlineNoPages => "inline-no-pages",
             Self::IsolatedNoPages => "isolated-no-pages",
         }
@@ -77,12 +90,22 @@ impl Stack {
 
     /// Does sysbench connect to a proxy?
     pub fn is_proxied(self) -> bool {
-        self != Self::Stock
+        self != Self::Stock && !self.is_in_process()
+    }
+
+    /// Has sysbench the engine inside?
+    pub fn is_in_process(self) -> bool {
+        matches!(self, Self::InlineInProcess | Self::IsolatedInProcess)
     }
 
     /// Does a process of its own compute on cells?
     pub fn is_isolated(self) -> bool {
-        matches!(self, Self::Isolated | Self::IsolatedNoPages)
+        let isolated = [
+            Self::Isolated,
+            Self::IsolatedInProcess,
+            Self::IsolatedNoPages,
+        ];
+        isolated.contains(&self)
     }
 
     /// Does an index ask for whole pages?

@@ -1,0 +1,72 @@
+//! libc's own functions, the next in line after those of this library.
+
+#![allow(unsafe_code)]
+
+use std::ffi::{c_int, c_uint, c_void, CStr};
+use std::sync::OnceLock;
+
+use libc::{iovec, msghdr, size_t, sockaddr, socklen_t, ssize_t};
+
+macro_rules! table {
+    ($($name:ident($($arg:ty),*) -> $ret:ty;)*) => {
+        /// The functions.
+        pub struct Real {
+            $(pub $name: unsafe extern "C" fn($($arg),*) -> $ret,)*
+        }
+
+        impl Real {
+            fn resolve() -> Self {
+                Self {$(
+                    $name: {
+                        let address = next(concat!(stringify!($name), "\0"));
+                        // SAFETY: the function of this name in libc's manual has this signature,
+                        // and the address is not null.
+                        unsafe {
+                            std::mem::transmute::<
+                                *mut c_void,
+                                unsafe extern "C" fn($($arg),*) -> $ret,
+                            >(address)
+                        }
+                    },
+                )*}
+            }
+        }
+    };
+}
+
+table! {
+    close(c_int) -> c_int;
+    close_range(c_uint, c_uint, c_int) -> c_int;
+    closefrom(c_int) -> ();
+    connect(c_int, *const sockaddr, socklen_t) -> c_int;
+    dup2(c_int, c_int) -> c_int;
+    dup3(c_int, c_int, c_int) -> c_int;
+    read(c_int, *mut c_void, size_t) -> ssize_t;
+    readv(c_int, *const iovec, c_int) -> ssize_t;
+    recv(c_int, *mut c_void, size_t, c_int) -> ssize_t;
+    recvfrom(c_int, *mut c_void, size_t, c_int, *mut sockaddr, *mut socklen_t) -> ssize_t;
+    recvmsg(c_int, *mut msghdr, c_int) -> ssize_t;
+    send(c_int, *const c_void, size_t, c_int) -> ssize_t;
+    sendmsg(c_int, *const msghdr, c_int) -> ssize_t;
+    sendto(c_int, *const c_void, size_t, c_int, *const sockaddr, socklen_t) -> ssize_t;
+    write(c_int, *const c_void, size_t) -> ssize_t;
+    writev(c_int, *const iovec, c_int) -> ssize_t;
+}
+
+/// Returns the functions, which are looked up in the first call.
+pub fn real() -> &'static Real {
+    static REAL: OnceLock<Real> = OnceLock::new();
+    REAL.get_or_init(Real::resolve)
+}
+
+/// Returns the address of the next function of this name, which ends with a zero byte. A libc that
+/// lacks it ends the program, for a call that is not followed could pass the engine by.
+fn next(name: &str) -> *mut c_void {
+    let name = CStr::from_bytes_with_nul(name.as_bytes()).unwrap_or_default();
+    // SAFETY: the name is a string of C, and the handle is one of dlsym's own.
+    let address = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
+    if address.is_null() {
+        std::process::abort();
+    }
+    address
+}
