@@ -5,7 +5,7 @@ CARGO ?= cargo
 PYTHON ?= /usr/bin/python3
 
 .PHONY: help build check demo demo-confidential demo-stop test test-barman test-bench-page test-builds test-debian test-drivers test-patroni test-pgbackrest test-tprocc test-world wheels jar npm fuzz sanitize
-.PHONY: test-auto-failover test-extensions test-other-backups test-repmgr lint clean install-extensions
+.PHONY: demo-shop test-auto-failover test-extensions test-other-backups test-repmgr test-shop lint clean install-extensions
 
 help:
 	@echo 'make build        the command and the library, into dist/bin and dist/lib'
@@ -15,6 +15,7 @@ help:
 	@echo 'make install-extensions PG_CONFIG=...   encdb, into the PostgreSQL of that pg_config'
 	@echo 'make demo         a sealed cluster beside a plain reference cluster: load, kill -9, recover, verify, search'
 	@echo 'make demo-confidential   encrypted columns: evaluator, keys, the published table, what each side sees'
+	@echo 'make demo-shop    a web application, unchanged, on encrypted columns, until Ctrl-C'
 	@echo 'make demo-stop    stop the server that the demo left running'
 	@echo 'make check        what judges a change in minutes: lint, the tests of the crates, vectors, canaries on disk'
 	@echo 'make test         the tests on PostgreSQL 15'
@@ -30,6 +31,7 @@ help:
 	@echo 'make test-pgbackrest   pgBackRest: backups of all types, restores'
 	@echo 'make test-power   power cuts below ext4 and XFS: loads and commands, sealed and plain, on 15, 17 and 18'
 	@echo 'make test-repmgr  three nodes under repmgr and repmgrd'
+	@echo 'make test-shop    examples/shop in Chromium, and what its database sees'
 	@echo 'make test-tprocc  pgseal bench tprocc, with the TPC-C driver go-tpc'
 	@echo "make test-world   the tests on 17 and 18, PostgreSQL's suites of 15, 17 and 18, 300 crashes"
 	@echo 'make sanitize     the rings of the evaluator under the address and the thread sanitizer (nightly, rust-src)'
@@ -88,6 +90,14 @@ demo-confidential:
 	scripts/encdb-server.sh /usr/lib/postgresql/15/bin target/encdb/15
 	scripts/demo-confidential.sh
 
+# The same server, and Django in the directory that tests/drivers uses.
+demo-shop:
+	scripts/install-deps.sh build demo test
+	$(MAKE) --no-print-directory build
+	scripts/encdb-server.sh /usr/lib/postgresql/15/bin target/encdb/15
+	scripts/fetch-drivers.sh python
+	examples/shop/run.sh
+
 demo-stop:
 	scripts/demo.sh stop
 
@@ -102,13 +112,13 @@ test:
 	$(MAKE) --no-print-directory build wheels
 	$(PYTHON) scripts/test.py ci
 
-test-auto-failover test-barman test-bench-page test-builds test-debian test-drivers test-extensions test-other-backups test-patroni test-pgbackrest test-power test-repmgr test-tprocc: test-%:
+test-auto-failover test-barman test-bench-page test-builds test-debian test-drivers test-extensions test-other-backups test-patroni test-pgbackrest test-power test-repmgr test-shop test-tprocc: test-%:
 	scripts/install-deps.sh build test $*
 	$(MAKE) --no-print-directory build
 	$(PYTHON) scripts/test.py $*
 
 test-world:
-	scripts/install-deps.sh build test auto-failover barman bench-page builds debian drivers extensions other-backups patroni pgbackrest repmgr tprocc
+	scripts/install-deps.sh build test auto-failover barman bench-page builds debian drivers extensions other-backups patroni pgbackrest repmgr shop tprocc
 	$(MAKE) --no-print-directory build
 	$(PYTHON) scripts/test.py world
 

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Usage: scripts/install-deps.sh [build|demo|test|auto-failover|barman|bench-page|builds|debian|drivers|extensions|other-backups|patroni|pgbackrest|power|repmgr|tprocc|lint]…   (none: all)
+# Usage: scripts/install-deps.sh [build|demo|test|auto-failover|barman|bench-page|builds|debian|drivers|extensions|other-backups|patroni|pgbackrest|power|repmgr|shop|tprocc|lint]…   (none: all)
 #
 # Purpose: the Debian packages that a make target needs. Called by the Makefile and .ci/run.
 # As root it installs what is missing; otherwise it names what is missing and fails. With everything in place it does
@@ -37,6 +37,7 @@ other_backups_packages=(postgresql-15 lz4)
 patroni_packages=(postgresql-15 patroni etcd-server)
 pgbackrest_packages=(postgresql-15 pgbackrest)
 repmgr_packages=(postgresql-15 repmgr postgresql-15-repmgr openssl python3-psycopg2)
+shop_packages=(postgresql-15 python3-venv chromium chromium-driver fonts-dejavu-core)
 # Go from elsewhere does as well.
 tprocc_packages=(postgresql-15)
 command -v go >/dev/null || tprocc_packages+=(golang-go)
@@ -64,6 +65,7 @@ packages_of() {
         pgbackrest) echo "${pgbackrest_packages[@]}" ;;
         power) echo "${power_packages[@]}" ;;
         repmgr) echo "${repmgr_packages[@]}" ;;
+        shop) echo "${shop_packages[@]}" ;;
         tprocc) echo "${tprocc_packages[@]}" ;;
         lint) echo "${lint_packages[@]}" ;;
         *) die "there is no group $1; see the usage of $0" ;;
@@ -84,7 +86,7 @@ missing_of() {
 }
 
 command -v dpkg-query >/dev/null || die "this is not Debian; install the packages that $0 names by hand"
-[ $# -gt 0 ] || set -- build demo test auto-failover barman bench-page builds debian drivers extensions other-backups patroni pgbackrest power repmgr tprocc lint
+[ $# -gt 0 ] || set -- build demo test auto-failover barman bench-page builds debian drivers extensions other-backups patroni pgbackrest power repmgr shop tprocc lint
 for group in "$@"; do packages_of "$group" >/dev/null; done
 mapfile -t missing < <(missing_of "$@")
 if [ ${#missing[@]} -gt 0 ]; then

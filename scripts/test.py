@@ -39,13 +39,13 @@ LONG = ["tests/archive/test_segment_sizes.py", "tests/tablespaces/test_relations
 ACROSS_VERSIONS = "tests/upgrade/versions.py"
 # Directories whose programs need packages or time of their own: run by their name, and in the world.
 BY_NAME = ["auto-failover", "barman", "bench-page", "builds", "debian", "drivers", "extensions", "other-backups", "patroni", "pgbackrest", "repmgr",
-           "tprocc"]
+           "shop", "tprocc"]
 LONG_FORM = {"PGSEAL_TEST_LONG": "1"}
 # Its short form is among the tests; its long one has a name.
 POWER = {**LONG_FORM, "PGSEAL_POWER_CUTS": "40", "PGSEAL_POWER_SECONDS": "25"}
 KINDS = ["ci", "check", "world", "power", *BY_NAME]
 # Those of them whose packages know no PostgreSQL after Debian's, or that need none.
-DEBIAN_ONLY = ["auto-failover", "barman", "bench-page", "builds", "drivers", "extensions", "other-backups", "pgbackrest", "repmgr"]
+DEBIAN_ONLY = ["auto-failover", "barman", "bench-page", "builds", "drivers", "extensions", "other-backups", "pgbackrest", "repmgr", "shop"]
 # Drivers that ci runs, too: they are installed in seconds.
 DRIVERS_IN_CI = ["tests/drivers/test_psycopg2.py", "tests/drivers/test_python.py", "tests/drivers/test_sqlalchemy.py"]
 # Programs of encrypted columns that ci runs on clusters that are encrypted on disk, too: what a server goes through, and what roles
@@ -236,6 +236,9 @@ def steps_of(which):
     if which == "drivers":
         first, names = [confidential("15", DEBIAN_PG), DRIVERS, *PACKAGES], programs(["drivers"])
         return first + python_tests("15", DEBIAN_PG, names, LONG_FORM) + encrypted("15", DEBIAN_PG, names)
+    if which == "shop":
+        first = [confidential("15", DEBIAN_PG), DRIVERS_OF_PYTHON]
+        return first + python_tests("15", DEBIAN_PG, programs(["shop"])) + encrypted("15", DEBIAN_PG, ["tests/shop/shop.py"])
     if which in BY_NAME:
         first = {"tprocc": [GO_TPC], "builds": [BUILDS], "extensions": [EXTENSIONS], "debian": [confidential("15", DEBIAN_PG)]}.get(which, [])
         return first + python_tests("15", DEBIAN_PG, programs([which]))

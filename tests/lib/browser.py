@@ -1,4 +1,4 @@
-"""Debian's Chromium without a screen, driven over WebDriver by the standard library (imported by page.py only).
+"""Debian's Chromium without a screen, driven over WebDriver by the standard library (imported by tests of pages).
 
 A browser has an empty profile, reaches no network by itself, and logs every request that its page makes.
 """
@@ -7,6 +7,8 @@ import http.client
 import json
 import re
 import subprocess
+
+from waiting import eventually
 
 CHROMEDRIVER = "/usr/bin/chromedriver"
 # The sandbox needs rights that a container does not give; the page is our own. The others keep Chromium from calling home.
@@ -67,6 +69,22 @@ class Browser:
         """What a JavaScript function returns; a page's policy does not keep it out."""
         body = {"script": f"return ({function})(...arguments)", "args": list(arguments)}
         return self._call("POST", f"{self.session}/execute/sync", body)
+
+    def _element(self, selector):
+        value, = self._call("POST", f"{self.session}/element", {"using": "css selector", "value": selector}).values()
+        return f"{self.session}/element/{value}"
+
+    def follow(self, selector):
+        """Clicks the link or button that a CSS selector finds, and waits for the page that it leads to."""
+        self.evaluate("() => { document.isLeft = true; }")
+        self._call("POST", f"{self._element(selector)}/click", {})
+        eventually(lambda: self.evaluate("() => !document.isLeft && document.readyState === 'complete'"), f"{selector} leads nowhere")
+
+    def type(self, selector, text):
+        """Types a text into a field, in place of what it has."""
+        element = self._element(selector)
+        self._call("POST", f"{element}/clear", {})
+        self._call("POST", f"{element}/value", {"text": text})
 
     def _devtools(self, command, **parameters):
         self._call("POST", f"{self.session}/goog/cdp/execute", {"cmd": command, "params": parameters})
