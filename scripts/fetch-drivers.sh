@@ -33,6 +33,7 @@ build_go() {
         cd "$here/go"
         export CGO_CFLAGS="-I$here/../../dist/include" CGO_LDFLAGS="-L$here/../../dist/lib"
         nice go build -mod=readonly -trimpath -buildvcs=false -o "$1/drivers" .
+        nice go build -mod=readonly -trimpath -buildvcs=false -o "$1/quick" ./quick
         nice go build -mod=readonly -trimpath -buildvcs=false -o "$1/shop" "$1/shop.go"
     )
 }
