@@ -8,10 +8,11 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from confidential import TOOLS, programs  # noqa: E402
+from confidential import TOOLS  # noqa: E402
+from executed import ClientExec  # noqa: E402
 from owners_client import IO, USAGE  # noqa: E402
-from pgseal_test import TIME_LIMIT, base_environment, main  # noqa: E402
-from proxied import PGSEAL, Proxied  # noqa: E402
+from pgseal_test import TIME_LIMIT, main  # noqa: E402
+from proxied import PGSEAL  # noqa: E402
 from terminal import Terminal  # noqa: E402
 from waiting import eventually  # noqa: E402
 
@@ -23,39 +24,6 @@ for place in ("", os.environ["DATABASE_URL"]):
         cursor.execute("SELECT count(*), current_user FROM person WHERE name = %s", ("secretAda",))
         print(*cursor.fetchone())
 """
-
-
-class ClientExec(Proxied):
-    """A server with encrypted columns, and a directory in which sockets are made."""
-
-    def setUp(self):
-        super().setUp()
-        self.runtime = self.directory / "runtime"
-        self.runtime.mkdir(mode=0o700)
-
-    def environment(self, cluster, **variables):
-        return {**base_environment(), **cluster.environment, "PGSEAL_IDENTITY": str(self.directory / "owner"), "PGSEAL_ACCEPT": "software",
-                "XDG_RUNTIME_DIR": str(self.runtime), "PATH": f"{programs()}:{base_environment()['PATH']}", **variables}
-
-    def run_with(self, cluster, *command, code=0, options=(), stdin="", **variables):
-        """What a program prints that has a proxy of its own; or what it says, if it is to fail."""
-        done = subprocess.run([PGSEAL, "client", "exec", *options, "--", *command], env=self.environment(cluster, **variables), input=stdin,
-                              text=True, capture_output=True, timeout=TIME_LIMIT, check=False)
-        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
-        self.assertEqual(list(self.runtime.iterdir()), [])
-        return done.stdout if code == 0 else done.stderr
-
-    def start_with(self, cluster, *command, **popen):
-        process = subprocess.Popen([PGSEAL, "client", "exec", "--", *command], env=self.environment(cluster), text=True, **popen)
-        self.addCleanup(process.wait)
-        self.addCleanup(process.kill)
-        return process
-
-    def bare(self):
-        """A server that knows nothing of encdb."""
-        cluster = self.server("bare", extension=False)
-        self.client(cluster, "init")
-        return cluster
 
 
 class Programs(ClientExec):

@@ -5,6 +5,7 @@
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
+use std::time::Duration;
 use std::{env, fs};
 
 use tokio_postgres::config::{Config, Host, SslMode};
@@ -117,6 +118,10 @@ impl ConnectOptions {
         variable: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Config, ClientError> {
         let mut config: Config = string.parse().map_err(|_| not_a("connection string"))?;
+        // The driver reads seconds; libpq's unit is the millisecond.
+        if let Some(read) = config.get_tcp_user_timeout().map(Duration::as_secs) {
+            config.tcp_user_timeout(Duration::from_millis(read));
+        }
         let addresses = config.get_hostaddrs().to_vec();
         if config.get_hosts().is_empty() && !addresses.is_empty() {
             // An address is a host like another one: it must not stand beside a socket's directory.

@@ -144,5 +144,7 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("sslcert='/c' sslkey='/k'"), "{text}");
+        let text = network("host=db tcp_user_timeout=7000", &[]);
+        assert!(text.contains("tcp_user_timeout='7000'"), "{text}");
     }
 }

@@ -82,8 +82,9 @@ impl Connection {
         }
     }
 
-    /// Takes bytes of the program, all or none. It waits while the engine opens a session again, and
-    /// while the kernel has no room for the rest of what was begun; what arrives meanwhile is kept.
+    /// Takes bytes of the program, all or none. It waits while the engine opens a session again,
+    /// and while the kernel has no room for the rest of what was begun; what arrives meanwhile is
+    /// kept.
     pub fn send(&mut self, socket: &impl Socket, bytes: &[u8]) -> io::Result<usize> {
         self.flush(socket)?;
         while !self.ended && !self.engine.takes_driver() {
@@ -230,3 +231,7 @@ impl Connection {
         done
     }
 }
+
+#[cfg(test)]
+#[path = "connection_tests.rs"]
+mod tests;

@@ -299,7 +299,7 @@ pub unsafe extern "C" fn recvfrom(
     match table::find(fd) {
         // SAFETY: `length` bytes can be written at `bytes`, as recvfrom demands.
         None => unsafe { (real().recvfrom)(fd, bytes, length, flags, address, address_length) },
-        // SAFETY: `length` bytes can be written at `bytes`, as recvfrom demands. A connected socket has no address to tell.
+        // SAFETY: `length` bytes can be written at `bytes`, as recvfrom demands.
         Some(entry) => received(fd, &entry, unsafe { room(bytes, length) }, flags),
     }
 }
