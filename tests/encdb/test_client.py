@@ -123,7 +123,7 @@ class Client(OwnersClient):
         cluster.psql("CREATE DATABASE shop")
         cluster.psql("CREATE EXTENSION encdb; CREATE TABLE test1 (id enc_int4, c enc_text)", db="shop")
         key, = re.findall(r"signed by ([0-9a-f]{64})\n", evaluator.log_file.read_text())
-        block = Page(PAGE, {"software:KEY": f"software:{key}"}).block("sh")
+        block = Page(PAGE, {"software:KEY": f"software:{key}"}).blocks("sh")[0]
         home = {"HOME": str(self.directory), "PATH": f"{PGSEAL.parent}:{base_environment()['PATH']}"}
         printed = run(["bash", "-euo", "pipefail", "-c", block], {**cluster.environment, **home}).stdout
         self.assertEqual((self.directory / "owner.identity").stat().st_mode & 0o777, 0o600)

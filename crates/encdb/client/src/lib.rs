@@ -29,6 +29,7 @@ mod identity;
 mod keys;
 mod list;
 mod network;
+pub mod protect;
 mod session;
 mod statement;
 mod stream;
@@ -52,8 +53,9 @@ pub use pgseal_cell::grant::{
 pub use pgseal_cell::{DataKeyId, PublicKey, Type};
 pub use pgseal_value::Value;
 pub use session::{
-    encrypted_columns, encrypted_names, encrypted_types, grants_of, revoke, shown_columns,
-    Evidence, KeyStore, Prepared, Row, Session, SessionOptions,
+    encrypted_columns, encrypted_names, encrypted_types, grants_of, numbers, protection, revoke,
+    shown_columns, Evidence, Keeper, KeyStore, Prepared, ProtectError, ProtectOptions, Protected,
+    Row, Session, SessionOptions,
 };
 pub use statement::Statement;
 pub use stream::{Parts, Stream};

@@ -30,7 +30,8 @@ pub enum ListError {
     /// The column is of another type.
     #[error(
         "column {column} is of type {shown} on the server, and of type {listed} in the owner's \
-         list: if you changed it, run pgseal client column forget {column}; nothing was sent"
+         list: if pgseal client protect was interrupted, run it again; if you changed it, run \
+         pgseal client column forget {column}; nothing was sent"
     )]
     Changed {
         /// The column's name
@@ -84,6 +85,12 @@ pub enum ListError {
     /// A name that is none.
     #[error("give a column as schema.table.column, in double quotes what SQL would have so")]
     Name,
+    /// A table's or a column's name that is none.
+    #[error(
+        "give the table as table or schema.table and the columns with commas between them, in \
+         double quotes what SQL would have so"
+    )]
+    TableName,
     /// A type of no column that is encrypted.
     #[error("column {0} is not of an encrypted type, but of {1}")]
     Plain(String, String),
@@ -125,7 +132,7 @@ impl FromStr for ColumnName {
 
 /// Writes a name as a reader expects it, and as [`Statement`] reads it. SQL quotes its key words
 /// too.
-fn quoted(name: &str) -> String {
+pub(crate) fn quoted(name: &str) -> String {
     let is_small = |c: char| c == '_' || c.is_ascii_lowercase();
     let is_bare =
         name.starts_with(is_small) && name.chars().all(|c| is_small(c) || c.is_ascii_digit());

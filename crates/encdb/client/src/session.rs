@@ -7,6 +7,7 @@
 mod catalog;
 mod copying;
 mod prepared;
+mod protecting;
 mod row;
 mod settling;
 mod store;
@@ -27,6 +28,7 @@ use crate::{Argument, ClientError, Identity, KeyRing, NewKey, Policy, Resolver};
 pub use catalog::{encrypted_columns, encrypted_names, encrypted_types, shown_columns};
 pub use prepared::Prepared;
 use prepared::{as_sql, Target};
+pub use protecting::{numbers, protection, Keeper, ProtectError, ProtectOptions, Protected};
 pub use row::Row;
 use settling::Settling;
 

@@ -18,6 +18,7 @@ pub fn of_identity(error: &IdentityFileError) -> Code {
 fn of_list(error: &ListError) -> Code {
     match error {
         ListError::Name
+        | ListError::TableName
         | ListError::Plain(..)
         | ListError::NotPlain(_)
         | ListError::Literal(_)

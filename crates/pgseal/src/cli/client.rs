@@ -32,6 +32,9 @@ pub enum ClientCommand {
     /// Record which columns of a database are encrypted
     #[command(subcommand)]
     Column(ClientColumnCommand),
+    /// Encrypt plain columns of a table that has rows
+    #[command(disable_help_flag = true)]
+    Protect(ProtectArgs),
     /// Run statements: encrypt parameters, decrypt rows
     #[command(disable_help_flag = true)]
     Sql(SqlArgs),
@@ -248,6 +251,36 @@ pub struct ColumnForgetArgs {
     /// Columns, as schema.table.column
     #[arg(value_name = "COLUMN", required = true)]
     pub names: Vec<ColumnName>,
+}
+
+#[derive(Args)]
+pub struct ProtectArgs {
+    #[command(flatten)]
+    pub client: ClientOptions,
+    #[command(flatten)]
+    pub trust: TrustOptions,
+    /// Table, or schema.table; in double quotes what SQL would have so
+    #[arg(long, value_name = "TABLE")]
+    pub table: String,
+    /// Columns, with commas between them
+    #[arg(long, value_name = "COLUMNS")]
+    pub columns: String,
+    /// Data key of the columns [default: the one named after role and database]
+    #[arg(short, long, value_name = "KEYNAME")]
+    pub key: Option<String>,
+    /// Say what would be done and what blocks it; change nothing
+    #[arg(long)]
+    pub check: bool,
+    /// End all other connections to the database, before and after
+    #[arg(long, conflicts_with = "check")]
+    pub disconnect: bool,
+    /// Rows that are read and encrypted at a time
+    #[arg(long, value_name = "N", default_value_t = 5000,
+          value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub batch_rows: u32,
+    /// Print the report as JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// `N=TYPE`: what a parameter's value is of.

@@ -69,7 +69,7 @@ pub(super) fn is_sealed(column: &Column) -> Result<(), ClientError> {
 }
 
 /// The bytes of any column, as they were sent.
-struct Raw<'a>(&'a [u8]);
+pub(super) struct Raw<'a>(pub(super) &'a [u8]);
 
 impl<'a> FromSql<'a> for Raw<'a> {
     fn from_sql(_: &PgType, raw: &'a [u8]) -> Result<Self, Box<dyn Error + Sync + Send>> {

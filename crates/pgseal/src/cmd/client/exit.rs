@@ -1,5 +1,6 @@
 //! The exit codes of `pgseal client`.
 
+use pgseal_client::ProtectError;
 use pgseal_keys::exit::{Code, Exit};
 use pgseal_options::exit::{of_identity, of_session};
 
@@ -13,7 +14,20 @@ impl Exit for ClientFailure {
             Self::Output(error) => error.code(),
             Self::Io(_) => Code::Io,
             Self::Evidence(error) => error.code(),
+            Self::Protect(error) => of_protect(error),
+            Self::Late(_) => Code::Busy,
             Self::Not(..) | Self::Script(_) => Code::Usage,
         }
+    }
+}
+
+fn of_protect(error: &ProtectError) -> Code {
+    match error {
+        ProtectError::Client(error) => of_session(error),
+        ProtectError::NoTable(_) => Code::Usage,
+        ProtectError::Obstacles(_) => Code::Found,
+        ProtectError::Others(_) => Code::Busy,
+        ProtectError::Count => Code::Refused,
+        ProtectError::Unknown(_) => Code::Io,
     }
 }

@@ -8,6 +8,7 @@ mod grant;
 mod init;
 mod key;
 mod print;
+mod protect;
 mod script;
 mod sql;
 mod value;
@@ -20,8 +21,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use pgseal_client::tokio_postgres::Client;
 use pgseal_client::{
-    from_hex, ClientError, Identity, IdentityFile, IdentityFileError, OwnersList, Resolver, Serial,
-    Session, SessionOptions, Target,
+    from_hex, ClientError, Identity, IdentityFile, IdentityFileError, OwnersList, ProtectError,
+    Resolver, Serial, Session, SessionOptions, Target,
 };
 use pgseal_keys::exit::Failure;
 use pgseal_options::EvidenceError;
@@ -49,6 +50,13 @@ pub enum ClientFailure {
     Evidence(#[from] EvidenceError),
     #[error("{0:?} is not {1}")]
     Not(String, &'static str),
+    #[error(transparent)]
+    Protect(#[from] ProtectError),
+    #[error(
+        "the columns are encrypted, but connections that began before know them as plain (process \
+         ids {0}): end them with pg_terminate_backend, for they send values in clear"
+    )]
+    Late(String),
     #[error("{0}")]
     Script(#[from] script::ScriptError),
 }
@@ -70,6 +78,7 @@ pub fn run(command: ClientCommand) -> Result<ExitCode, Failure> {
         ClientCommand::Column(ClientColumnCommand::Add(args)) => wait_for(column::add(&args)),
         ClientCommand::Column(ClientColumnCommand::List(args)) => column::list(&args),
         ClientCommand::Column(ClientColumnCommand::Forget(args)) => column::forget(&args),
+        ClientCommand::Protect(args) => wait_for(protect::run(&args)),
         ClientCommand::Sql(args) => wait_for(sql::run(&args)),
     }?;
     Ok(ExitCode::SUCCESS)
@@ -125,14 +134,26 @@ impl ClientOptions {
         key: Option<&String>,
         restores: bool,
     ) -> Result<Session, ClientFailure> {
+        let list = self.file()?.kept.database(&self.database()?);
+        let client = self.connect().await?;
+        self.session_on(client, trust, key, (list, restores)).await
+    }
+
+    /// A session on this connection, which compares the server with this list.
+    async fn session_on(
+        &self,
+        client: Client,
+        trust: &TrustOptions,
+        key: Option<&String>,
+        (list, restores): (OwnersList, bool),
+    ) -> Result<Session, ClientFailure> {
         let (file, policy) = (self.file()?, trust.evidence.policy()?);
         let options = SessionOptions {
             lifetime: Duration::from_secs(trust.until.saturating_sub(now())),
-            list: file.kept.database(&self.database()?),
+            list,
             restores,
             ..SessionOptions::new(Resolver::new(&self.keyname(key)?))
         };
-        let client = self.connect().await?;
         let identity = Arc::new(file.identity);
         let session = Session::open(client, identity, Arc::new(policy), options).await?;
         self.keep(&session)?;

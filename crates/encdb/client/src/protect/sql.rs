@@ -1,0 +1,122 @@
+//! The statements of a plan. Each has names and cells in it, and no value.
+
+use super::{Plan, PlannedColumn};
+use crate::to_hex;
+
+/// The temporary table of cells, by the places of their rows. It ends with the transaction.
+const CELLS: &str = "pg_temp.pgseal_cells";
+
+/// Puts a name in double quotes, whatever it is.
+fn ident(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+impl Plan {
+    fn ident(&self) -> String {
+        format!("{}.{}", ident(&self.schema), ident(&self.table))
+    }
+
+    fn type_of(&self, column: &PlannedColumn) -> String {
+        format!("{}.{}", ident(&self.types), column.encrypted())
+    }
+
+    /// Returns the columns with their places from 1 on.
+    fn numbered(&self) -> impl Iterator<Item = (usize, &PlannedColumn)> {
+        (1..).zip(&self.columns)
+    }
+
+    pub(crate) fn lock(&self) -> String {
+        format!("LOCK TABLE ONLY {} IN ACCESS EXCLUSIVE MODE", self.ident())
+    }
+
+    /// Makes the table of cells, and for each column a function that finds its cell by the place
+    /// of a row: `USING` takes functions, but no queries.
+    pub(crate) fn prepare_cells(&self) -> String {
+        let columns = self.numbered();
+        let columns = columns.map(|(n, column)| format!(", c{n} {}", self.type_of(column)));
+        let columns: String = columns.collect();
+        let functions = self.numbered().map(|(n, column)| {
+            let ty = self.type_of(column);
+            format!(
+                "; CREATE FUNCTION pg_temp.pgseal_cell_{n}(tid) RETURNS {ty} STABLE LANGUAGE sql \
+                 AS 'SELECT c{n} FROM {CELLS} WHERE place = $1'"
+            )
+        });
+        let functions: String = functions.collect();
+        format!(
+            "CREATE TEMPORARY TABLE pgseal_cells (place tid{columns}) ON COMMIT DROP{functions}"
+        )
+    }
+
+    /// Reads the places of rows with a value, and the values.
+    pub(crate) fn declare(&self) -> String {
+        let names: Vec<String> = self
+            .columns
+            .iter()
+            .map(|column| ident(&column.name))
+            .collect();
+        format!(
+            "DECLARE pgseal_rows NO SCROLL CURSOR FOR SELECT ctid, {} FROM ONLY {}",
+            names.join(", "),
+            self.ident()
+        )
+    }
+
+    pub(crate) fn fetch(&self, rows: u32) -> String {
+        format!("FETCH FORWARD {rows} FROM pgseal_rows")
+    }
+
+    pub(crate) fn copy_cells(&self) -> String {
+        format!("COPY {CELLS} FROM STDIN (FORMAT binary)")
+    }
+
+    pub(crate) fn index_cells(&self) -> String {
+        format!("CLOSE pgseal_rows; CREATE INDEX ON {CELLS} (place)")
+    }
+
+    /// Rewrites the table once, with all columns, and builds its indexes anew. `defaults` are the
+    /// cells of the new defaults, in the columns' order.
+    pub(crate) fn alter(&self, defaults: &[Option<Vec<u8>>]) -> String {
+        let mut parts = Vec::new();
+        for ((n, column), default) in self.numbered().zip(defaults) {
+            let (name, ty) = (ident(&column.name), self.type_of(column));
+            if column.has_default {
+                parts.push(format!("ALTER COLUMN {name} DROP DEFAULT"));
+            }
+            let collation = column.collation.as_ref();
+            let collation = collation
+                .map(|it| format!(" COLLATE {it}"))
+                .unwrap_or_default();
+            parts.push(format!(
+                "ALTER COLUMN {name} TYPE {ty}{collation} USING CASE WHEN {name} IS NULL THEN NULL \
+                 ELSE pg_temp.pgseal_cell_{n}(ctid) END"
+            ));
+            if let Some(cell) = default {
+                let cell = to_hex(cell);
+                parts.push(format!("ALTER COLUMN {name} SET DEFAULT '\\x{cell}'::{ty}"));
+            }
+        }
+        format!("ALTER TABLE ONLY {} {}", self.ident(), parts.join(", "))
+    }
+
+    /// Counts the rows and the values of each column.
+    pub(crate) fn count(&self) -> String {
+        let counts = self
+            .columns
+            .iter()
+            .map(|column| format!(", count({})", ident(&column.name)));
+        let counts: String = counts.collect();
+        format!("SELECT count(*){counts} FROM ONLY {}", self.ident())
+    }
+
+    pub(crate) fn drop_cells(&self) -> String {
+        let functions = self.numbered();
+        let functions = functions.map(|(n, _)| format!("; DROP FUNCTION pg_temp.pgseal_cell_{n}"));
+        let functions: String = functions.collect();
+        format!("DROP TABLE {CELLS}{functions}")
+    }
+
+    pub(crate) fn analyze(&self) -> String {
+        format!("ANALYZE {}", self.ident())
+    }
+}
