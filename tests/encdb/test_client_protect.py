@@ -45,10 +45,10 @@ def column(ty):
 
 
 class Protect(Proxied):
-    def owner(self, form="inline", allow=None):
+    def owner(self, form="inline", allow=None, **options):
         self.evaluator_ = self.evaluator() if form == "isolated" else None
         at = self.evaluator_.socket if self.evaluator_ else ""
-        self.cluster_ = cluster = self.server(form, form=form, socket=at, conf=LOG_ALL)
+        self.cluster_ = cluster = self.server(form, form=form, socket=at, conf=LOG_ALL, **options)
         for command in (["init"], ["key", "new"], *([["grant", "add", "--allow", allow]] if allow else [])):
             self.client(cluster, *command)
         return cluster
@@ -122,7 +122,7 @@ class Protect(Proxied):
 
     def test_values_are_seen_nowhere_afterwards(self):
         """In the log from then on; in the files after what the report advises; the plain table shows that they would be."""
-        cluster = self.owner()
+        cluster = self.owner(sealed=False)
         cluster.psql("CREATE TABLE t (id int, c text DEFAULT 'canaryDefault')")
         values = self.directory / "values"
         values.write_text("".join(f"{n}\tcanary{n % 3}\n" for n in range(3000)))
@@ -131,8 +131,6 @@ class Protect(Proxied):
         cluster.psql("CHECKPOINT")
         log = cluster.home / "log"
         before = log.stat().st_size
-        if cluster.sealed:
-            self.skipTest("files are encrypted anyway")
         self.assertIn(b"canary", self.files(cluster, "t", "pg_statistic"))
         report = json.loads(self.protect(cluster, "t", "c", "--json"))
         self.assertEqual((report["rows"], report["columns"]), (3000, [{"column": "c", "from": "text", "to": "enc_text"}]))
@@ -332,6 +330,35 @@ class Protect(Proxied):
         said = self.protect(cluster, "t", "c", "-U", "app", "--key", "|postgres|postgres|", code=REFUSED)
         self.assertIn("42501", said)
         self.assertEqual(cluster.psql("SELECT string_agg(c, '' ORDER BY c) FROM t"), "xy")
+        cluster.psql("ALTER TABLE t NO FORCE ROW LEVEL SECURITY")
+        self.protect(cluster, "t", "c", "-U", "app", "--key", "|postgres|postgres|")  # its owner is no superuser
+        self.assertEqual(self.dump(cluster, "t").splitlines(), ["1|x", "2|y"])
+        cluster.psql("CREATE TABLE u (c text)", user="app")
+        other = cluster.session()
+        other.stdin.write("SELECT 'connected';\n")
+        self.assertEqual(other.stdout.readline(), "connected\n")
+        said = self.protect(cluster, "u", "c", "-U", "app", "--key", "|postgres|postgres|", "--disconnect", code=REFUSED)
+        self.assertIn("42501", said)
+        self.assertEqual(cluster.psql("SELECT atttypid::regtype FROM pg_attribute WHERE attrelid = 'u'::regclass AND attnum = 1"), "text")
+
+    def test_an_error_of_the_server_leaves_everything_as_it_was(self):
+        """A cell is longer than its value, and no longer fits into the index; large rows go in small batches."""
+        cluster = self.owner()
+        cluster.psql("CREATE TABLE t (c text); CREATE INDEX ON t (c); ALTER TABLE t ALTER c SET STORAGE external")
+        cluster.psql("INSERT INTO t SELECT string_agg(md5(g::text), '') FROM generate_series(1, 84) g")
+        self.assertIn("54000", self.protect(cluster, "t", "c", code=REFUSED))
+        self.assertEqual(cluster.psql("SELECT length(c) FROM t"), "2688")
+        self.assertNotIn("enc_text", self.client(cluster, "column", "list"))
+        cluster.psql("DROP INDEX t_c_idx; INSERT INTO t SELECT repeat(md5(g::text), 60000) FROM generate_series(1, 20) g")
+        before = self.dump(cluster, "t", order="length(c)")
+        self.protect(cluster, "t", "c")
+        self.assertEqual(sorted(self.rows(cluster, "SELECT c FROM t")), sorted(before.splitlines()))
+
+    def test_icu_collations_are_refused(self):
+        cluster = self.owner()
+        cluster.psql('CREATE TABLE t (c text COLLATE "de-x-icu", d text); CREATE INDEX i ON t (d COLLATE "de-x-icu")')
+        self.assertIn("column c has a collation of ICU", self.protect(cluster, "t", "c", code=FOUND))
+        self.assertIn("index i has a collation of ICU", self.protect(cluster, "t", "d", code=FOUND))
 
     def test_the_commands_of_the_page(self):
         cluster = self.owner()

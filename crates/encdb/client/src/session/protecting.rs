@@ -24,6 +24,11 @@ use crate::{ClientError, ColumnName, ListedColumn, OwnersList};
 const HEAD: &[u8] = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";
 const TAIL: &[u8] = &(-1_i16).to_be_bytes();
 
+/// The rows of the first batch, whose size in bytes nobody knows.
+const FIRST_ROWS: u32 = 100;
+/// The bytes of cells that a batch aims at.
+const BATCH_BYTES: usize = 8 << 20;
+
 /// A cursor's rows come back in this order and by this clock, whatever the role's settings are.
 /// Row-level security must not hide a row, a crash must not lose the commit, and a wait for the
 /// lock, which holds up everybody behind it, ends.
@@ -57,6 +62,9 @@ pub enum ProtectError {
         "the table does not have the values that were read: nothing was changed, run this again"
     )]
     Count,
+    /// The transaction was committed, and what follows it fails.
+    #[error("the columns are encrypted, but the rest failed ({0}): run this again")]
+    After(ClientError),
     /// Nobody knows whether the transaction was committed.
     #[error(
         "the connection was lost during COMMIT ({0}): run this again, which finds out whether the \
@@ -160,7 +168,8 @@ impl Session {
             }
         };
         self.commit(&plan, keeper).await?;
-        Ok(self.finish(plan, rows, options).await?)
+        let finished = self.finish(plan, rows, options).await;
+        Ok(finished.map_err(ProtectError::After)?)
     }
 
     async fn convert<K: Keeper>(
@@ -235,36 +244,36 @@ impl Session {
         let begun = self.client.batch_execute(&begin).await;
         begun.map_err(ProtectError::from)?;
         let mut counts = vec![0; plan.columns.len() + 1];
+        let mut rows = batch_rows.min(FIRST_ROWS);
         loop {
-            let rows = self.batch(plan, batch_rows, &mut counts).await?;
-            keeper.progress(counts[0], plan.rows);
-            if rows == 0 {
+            let Some(bytes) = self.batch(plan, rows, &mut counts).await? else {
                 return Ok(counts);
-            }
+            };
+            rows = next_rows(rows, bytes).min(batch_rows);
+            keeper.progress(counts[0], plan.rows);
         }
     }
 
+    /// Does the next rows, and returns the bytes of their cells; none if there is no row left.
     async fn batch(
         &self,
         plan: &Plan,
-        batch_rows: u32,
+        rows: u32,
         counts: &mut [u64],
-    ) -> Result<usize, ProtectError> {
-        let rows = self
-            .client
-            .query_typed(&plan.fetch(batch_rows), &[])
-            .await?;
+    ) -> Result<Option<usize>, ProtectError> {
+        let rows = self.client.query_typed(&plan.fetch(rows), &[]).await?;
         let mut bytes = BytesMut::from(HEAD);
         for row in &rows {
             self.sealed_row(plan, row, counts, &mut bytes)?;
         }
-        if bytes.len() > HEAD.len() {
+        let length = bytes.len();
+        if length > HEAD.len() {
             bytes.extend_from_slice(TAIL);
             let mut sink = pin!(self.client.copy_in(&plan.copy_cells()).await?);
             sink.send(bytes).await?;
             sink.finish().await?;
         }
-        Ok(rows.len())
+        Ok((!rows.is_empty()).then_some(length))
     }
 
     /// Appends a row of COPY's binary format: the place, and a cell for each value. A row without
@@ -350,14 +359,15 @@ impl Session {
         plan: Plan,
         rows: u64,
         options: ProtectOptions,
-    ) -> Result<Protected, ProtectError> {
+    ) -> Result<Protected, ClientError> {
         let client = &self.client;
         let mut late = Vec::new();
         if !plan.columns.is_empty() {
             late = connections::others(client).await?;
-            if options.disconnects {
-                late = connections::end(client, &late).await?;
-            }
+        }
+        if options.disconnects {
+            // Those that the role may not end go on, and are told of.
+            late = connections::end(client, &late).await.unwrap_or(late);
         }
         client.batch_execute(&plan.analyze()).await?;
         let sql = "SELECT lsn::pg_catalog.text, pg_catalog.pg_walfile_name(lsn) \
@@ -372,6 +382,13 @@ impl Session {
     }
 }
 
+/// Returns the number of rows for the next batch, after one of so many rows and bytes.
+fn next_rows(rows: u32, bytes: usize) -> u32 {
+    let rows = usize::try_from(rows).unwrap_or(usize::MAX);
+    let fit = rows.saturating_mul(BATCH_BYTES) / bytes.max(1);
+    u32::try_from(fit.max(1)).unwrap_or(u32::MAX)
+}
+
 /// Appends a field of COPY's binary format.
 fn field(into: &mut BytesMut, bytes: Option<&[u8]>) -> Result<(), ProtectError> {
     let length = bytes.map_or(Ok(-1), |bytes| i32::try_from(bytes.len()));
@@ -379,4 +396,17 @@ fn field(into: &mut BytesMut, bytes: Option<&[u8]>) -> Result<(), ProtectError> 
     into.extend_from_slice(&length.to_be_bytes());
     into.extend_from_slice(bytes.unwrap_or_default());
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::next_rows;
+
+    #[test]
+    fn batches_fit_into_memory() {
+        assert_eq!(next_rows(100, 8 << 20), 100);
+        assert_eq!(next_rows(100, 100 << 20), 8);
+        assert_eq!(next_rows(100, 19), 44_150_568);
+        assert_eq!(next_rows(1, 1 << 30), 1);
+    }
 }

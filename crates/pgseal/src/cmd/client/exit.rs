@@ -23,7 +23,7 @@ impl Exit for ClientFailure {
 
 fn of_protect(error: &ProtectError) -> Code {
     match error {
-        ProtectError::Client(error) => of_session(error),
+        ProtectError::Client(error) | ProtectError::After(error) => of_session(error),
         ProtectError::NoTable(_) => Code::Usage,
         ProtectError::Obstacles(_) => Code::Found,
         ProtectError::Others(_) => Code::Busy,
