@@ -13,7 +13,7 @@ import psycopg2
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from confidential import FORMS, TOOLS  # noqa: E402
-from owners_client import NOT_TRUSTED, PGSEAL, REFUSED, USAGE, WRONG_KEY  # noqa: E402
+from owners_client import IO, NOT_TRUSTED, PGSEAL, REFUSED, USAGE, WRONG_KEY  # noqa: E402
 from page import Page  # noqa: E402
 from pgseal_test import base_environment, main, run  # noqa: E402
 from proxied import LOG_ALL, Proxied  # noqa: E402
@@ -174,6 +174,11 @@ class Protect(Proxied):
             self.assertIn(line, said)
         self.assertEqual(json.loads(self.protect(cluster, "t", "c", "--check", "--json"))["rows"], 100)
         self.protect(cluster, "t", "c", "--check", "--key", "none", code=WRONG_KEY)
+        other = cluster.session()
+        other.stdin.write("SELECT 'connected';\n")
+        self.assertEqual(other.stdout.readline(), "connected\n")
+        self.assertIn("connections to the database: 1 others", self.protect(cluster, "t", "c", "--check"))
+        cluster.end_sessions()
         self.assertEqual(cluster.psql(state), before)
         self.assertEqual((self.directory / "owner").read_bytes(), identity)
 
@@ -353,6 +358,19 @@ class Protect(Proxied):
         before = self.dump(cluster, "t", order="length(c)")
         self.protect(cluster, "t", "c")
         self.assertEqual(sorted(self.rows(cluster, "SELECT c FROM t")), sorted(before.splitlines()))
+
+    def test_a_list_that_cannot_be_written_leaves_the_table_plain(self):
+        cluster = self.owner()
+        cluster.psql("CREATE TABLE t (c text); INSERT INTO t VALUES ('x')")
+        keys = self.directory / "keys"
+        keys.mkdir()
+        (self.directory / "owner").rename(keys / "owner")
+        keys.chmod(0o500)
+        self.assertIn("cannot be written", self.protect(cluster, "t", "c", identity="keys/owner", code=IO))
+        keys.chmod(0o700)
+        self.assertEqual(cluster.psql("SELECT c FROM t"), "x")
+        self.protect(cluster, "t", "c", identity="keys/owner")
+        self.assertEqual(self.rows(cluster, "SELECT c FROM t", identity="keys/owner"), ["x"])
 
     def test_icu_collations_are_refused(self):
         cluster = self.owner()

@@ -53,9 +53,9 @@ pub use pgseal_cell::grant::{
 pub use pgseal_cell::{DataKeyId, PublicKey, Type};
 pub use pgseal_value::Value;
 pub use session::{
-    encrypted_columns, encrypted_names, encrypted_types, grants_of, numbers, protection, revoke,
-    shown_columns, Evidence, Keeper, KeyStore, Prepared, ProtectError, ProtectOptions, Protected,
-    Row, Session, SessionOptions,
+    encrypted_columns, encrypted_names, encrypted_types, grants_of, other_connections, protection,
+    revoke, shown_columns, Evidence, Keeper, KeyStore, Prepared, ProtectError, ProtectOptions,
+    Protected, Row, Session, SessionOptions,
 };
 pub use statement::Statement;
 pub use stream::{Parts, Stream};

@@ -28,7 +28,9 @@ use crate::{Argument, ClientError, Identity, KeyRing, NewKey, Policy, Resolver};
 pub use catalog::{encrypted_columns, encrypted_names, encrypted_types, shown_columns};
 pub use prepared::Prepared;
 use prepared::{as_sql, Target};
-pub use protecting::{numbers, protection, Keeper, ProtectError, ProtectOptions, Protected};
+pub use protecting::{
+    other_connections, protection, Keeper, ProtectError, ProtectOptions, Protected,
+};
 pub use row::Row;
 use settling::Settling;
 

@@ -57,6 +57,13 @@ pub enum ProtectError {
         numbers(.0)
     )]
     Others(Vec<i32>),
+    /// Connections that began before the commit could not be ended.
+    #[error(
+        "the columns are encrypted, but connections that began before know them as plain (process \
+         ids {}): end them with pg_terminate_backend, for they send values in clear",
+        numbers(.0)
+    )]
+    Late(Vec<i32>),
     /// Rows and cells do not fit.
     #[error(
         "the table does not have the values that were read: nothing was changed, run this again"
@@ -78,8 +85,7 @@ fn sentences(obstacles: &[Obstacle]) -> String {
     texts.join("; ")
 }
 
-/// Returns process ids with commas between them.
-pub fn numbers(pids: &[i32]) -> String {
+fn numbers(pids: &[i32]) -> String {
     let texts: Vec<String> = pids.iter().map(ToString::to_string).collect();
     texts.join(", ")
 }
@@ -124,6 +130,11 @@ pub struct Protected {
     pub wal: (String, String),
     /// Connections that began before the commit and could not be ended
     pub late: Vec<i32>,
+}
+
+/// Returns the process ids of the other connections to the database, which would be in the way.
+pub async fn other_connections(client: &Client) -> Result<Vec<i32>, ClientError> {
+    connections::others(client).await
 }
 
 /// Makes the plan of what would be done, and changes nothing.

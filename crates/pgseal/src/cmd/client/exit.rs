@@ -15,7 +15,6 @@ impl Exit for ClientFailure {
             Self::Io(_) => Code::Io,
             Self::Evidence(error) => error.code(),
             Self::Protect(error) => of_protect(error),
-            Self::Late(_) => Code::Busy,
             Self::Not(..) | Self::Script(_) => Code::Usage,
         }
     }
@@ -26,7 +25,7 @@ fn of_protect(error: &ProtectError) -> Code {
         ProtectError::Client(error) | ProtectError::After(error) => of_session(error),
         ProtectError::NoTable(_) => Code::Usage,
         ProtectError::Obstacles(_) => Code::Found,
-        ProtectError::Others(_) => Code::Busy,
+        ProtectError::Others(_) | ProtectError::Late(_) => Code::Busy,
         ProtectError::Count => Code::Refused,
         ProtectError::Unknown(_) => Code::Io,
     }

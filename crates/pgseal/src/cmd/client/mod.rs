@@ -52,11 +52,6 @@ pub enum ClientFailure {
     Not(String, &'static str),
     #[error(transparent)]
     Protect(#[from] ProtectError),
-    #[error(
-        "the columns are encrypted, but connections that began before know them as plain (process \
-         ids {0}): end them with pg_terminate_backend, for they send values in clear"
-    )]
-    Late(String),
     #[error("{0}")]
     Script(#[from] script::ScriptError),
 }

@@ -9,8 +9,8 @@ use std::time::Instant;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use pgseal_client::protect::{Plan, Wanted};
 use pgseal_client::{
-    numbers, protection, ClientError, ColumnName, IdentityFile, Keeper, KeyStore, ListedColumn,
-    OwnersList, ProtectError, ProtectOptions,
+    other_connections, protection, ClientError, ColumnName, IdentityFile, Keeper, KeyStore,
+    ListedColumn, OwnersList, ProtectError, ProtectOptions,
 };
 
 use super::ClientFailure;
@@ -36,7 +36,11 @@ async fn check(args: &ProtectArgs, wanted: &Wanted) -> Result<(), ClientFailure>
         Ok(plan) => {
             let store = KeyStore::fetch(&client, &file.identity).await?;
             store.keys.named(&wanted.keyname)?;
-            Ok(output::report(&Outlook::new(&plan), args.json)?)
+            let others = other_connections(&client).await?;
+            Ok(output::report(
+                &Outlook::new(&plan, others.len()),
+                args.json,
+            )?)
         }
         Err(ProtectError::Obstacles(obstacles)) => {
             output::report(&Outlook::blocked(wanted, &obstacles), args.json)?;
@@ -82,7 +86,7 @@ async fn protect(args: &ProtectArgs, wanted: &Wanted) -> Result<(), ClientFailur
     })?;
     match done.late.is_empty() {
         true => Ok(()),
-        false => Err(ClientFailure::Late(numbers(&done.late))),
+        false => Err(ProtectError::Late(done.late).into()),
     }
 }
 

@@ -1,3 +1,5 @@
+//! Plans and refusals, from tables of facts: no server is asked.
+
 use super::*;
 use crate::protect::TriggerFacts;
 

@@ -224,7 +224,8 @@ impl Asked<'_> {
                     'pg_catalog.pg_class'::pg_catalog.regclass, r.oid, a.attnum), '' \
             FROM pg_catalog.pg_type t JOIN pg_catalog.pg_attribute a \
                 ON a.atttypid IN (t.oid, t.typarray) AND a.attnum > 0 AND NOT a.attisdropped \
-            JOIN pg_catalog.pg_class r ON r.oid = a.attrelid AND r.relkind IN ('r', 'p', 'm', 'f', 'c') \
+            JOIN pg_catalog.pg_class r ON r.oid = a.attrelid \
+                AND r.relkind IN ('r', 'p', 'm', 'f', 'c') \
             WHERE t.typrelid = $1 AND $2 <> '{}' ORDER BY 1, 3";
         let mut objects = Vec::new();
         for row in self.rows(sql).await? {

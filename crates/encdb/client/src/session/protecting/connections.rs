@@ -18,7 +18,8 @@ pub(super) async fn others(client: &Client) -> Result<Vec<i32>, ClientError> {
         .await?;
     let sql = "SELECT pid FROM pg_catalog.pg_stat_activity \
         WHERE datname = pg_catalog.current_database() AND pid <> pg_catalog.pg_backend_pid() \
-            AND usesysid IS NOT NULL AND coalesce(backend_type, 'client backend') = 'client backend' \
+            AND usesysid IS NOT NULL \
+            AND coalesce(backend_type, 'client backend') = 'client backend' \
         ORDER BY 1";
     let rows = client.query_typed(sql, &[]).await?;
     rows.iter().map(|row| Ok(row.try_get(0)?)).collect()

@@ -48,6 +48,7 @@ pub struct Outlook {
     bytes: Option<u64>,
     seconds: Option<f64>,
     lock: &'static str,
+    other_connections: Option<usize>,
     indexes: Vec<String>,
     notes: Vec<String>,
     /// One sentence for each.
@@ -55,7 +56,7 @@ pub struct Outlook {
 }
 
 impl Outlook {
-    pub fn new(plan: &Plan) -> Self {
+    pub fn new(plan: &Plan, others: usize) -> Self {
         let rows = u64::try_from(plan.rows).ok();
         Self {
             table: plan.name(),
@@ -66,6 +67,7 @@ impl Outlook {
             bytes: Some(plan.bytes),
             seconds: rows.map(|rows| seconds(rows, plan.columns.len())),
             lock: "ACCESS EXCLUSIVE",
+            other_connections: Some(others),
             indexes: plan.indexes.clone(),
             notes: plan.notes.clone(),
             obstacles: Vec::new(),
@@ -82,6 +84,7 @@ impl Outlook {
             bytes: None,
             seconds: None,
             lock: "ACCESS EXCLUSIVE",
+            other_connections: None,
             indexes: Vec::new(),
             notes: Vec::new(),
             obstacles: obstacles.iter().map(ToString::to_string).collect(),
@@ -124,6 +127,12 @@ impl Display for Outlook {
             "lock: {} on the table, from the start to the end",
             self.lock
         )?;
+        if let Some(others @ 1..) = self.other_connections {
+            writeln!(
+                f,
+                "connections to the database: {others} others, which must end first"
+            )?;
+        }
         if !self.indexes.is_empty() {
             writeln!(f, "indexes to build anew: {}", self.indexes.join(", "))?;
         }
