@@ -93,15 +93,31 @@ print(len(list(answers())) > 5)
 for sql in (b"SELECT name, age FROM person WHERE id < 500 ORDER BY id", b"SELECT 'plain', id FROM person WHERE id < 500 ORDER BY id"):
     peer.sendall(message(b"Q", sql + b"\\0"))
     print(sum(kind == b"D" and (b"secret" in body or b"plain" in body) for kind, body in answers()))
+# Copies of the descriptor are the same connection.
+import fcntl
+peer.setblocking(True)
+for copied in (lambda: os.dup(peer.fileno()), lambda: fcntl.fcntl(peer.fileno(), fcntl.F_DUPFD_CLOEXEC, 100),
+               lambda: os.dup2(peer.fileno(), 200)):
+    copy = copied()
+    os.write(copy, message(b"Q", b"SELECT name FROM person WHERE name = 'secret7 xxxxxxx'\\0"))
+    got = os.read(copy, 1)
+    os.close(copy)
+    receive(struct.unpack("!I", receive(4))[0] - 4)
+    print(got == b"T", sum(kind == b"D" and b"secret7 " in body for kind, body in answers()))
+peer.setblocking(False)
 # The last byte of an answer is read, and none is left.
 print(select.select([peer], [], [], 0.2)[0])
 for call in (lambda: peer.sendmsg([b"Q"]), lambda: peer.recvmsg(1), lambda: os.writev(peer.fileno(), [b"Q"]),
-             lambda: os.readv(peer.fileno(), [bytearray(1)])):
+             lambda: os.readv(peer.fileno(), [bytearray(1)]), lambda: os.sendfile(peer.fileno(), 0, 0, 1)):
     try:
         call()
         print("passed")
     except OSError as error:
         print(error.errno == 95)
+import ctypes
+libc = ctypes.CDLL(None)
+libc.fdopen.restype = ctypes.c_void_p
+print(libc.fdopen(peer.fileno(), b"w"))
 print(peer.recv_into(bytearray(1)) if select.select([peer], [], [], 0)[0] else "nothing")
 """
 
@@ -121,9 +137,22 @@ threads = [threading.Thread(target=ask, args=(number,)) for number in range(8)]
 for thread in threads: thread.start()
 for thread in threads: thread.join()
 print(len(found), all(found))
-# A child of the program has the connection's descriptor for a moment, and closes it.
+# A child of vfork shares the program's memory, and closes the connection's descriptor. One of fork does so in its own.
 connection = connect()
-print(subprocess.run(["echo", "child"], capture_output=True, text=True, close_fds=True).stdout.strip())
+cursor = connection.cursor()
+def named(secret):
+    cursor.execute("SELECT count(*) FROM person WHERE name = %s", (secret,))
+    return cursor.fetchone()[0]
+print(subprocess.run(["echo", "child"], capture_output=True, text=True, close_fds=True).stdout.strip(), named("secretVfork"))
+child = os.fork()
+if child == 0:
+    os.close(connection.fileno())
+    with open("ofchild", "w+b", buffering=0) as file:
+        os.dup2(file.fileno(), connection.fileno())
+        os.write(connection.fileno(), b"of a child")
+    os._exit(0)
+os.waitpid(child, 0)
+print(open("ofchild").read(), named("secretFork"))
 # A number that was a connection's is a file's now.
 number = connection.fileno()
 connection.close()
@@ -161,6 +190,10 @@ print(connection.closed != 0)
 """
 
 
+BYTES_SAID = ["True", "500", "500"] + ["True 1"] * 3 + ["[]"] + ["True"] * 5 + ["None", "nothing"]
+THREADS_SAID = ["160 True", "child 0", "of a child 0", "b'of a file'"]
+
+
 class InProcess(ClientExec):
     def program(self, text, **variables):
         """What a program of Python prints."""
@@ -172,8 +205,8 @@ class InProcess(ClientExec):
         total = ROWS * (ROWS - 1) // 2
         self.assertEqual(self.program(WRITTEN), [f"{total} {ROWS}"])
         self.assertEqual(self.program(BY_SELECT), [str(ROWS)] * 3 + ["[(3,)]"])
-        self.assertEqual(self.program(BY_BYTES), ["True", "500", "500", "[]"] + ["True"] * 4 + ["nothing"])
-        self.assertEqual(self.program(THREADS), ["160 True", "child", "b'of a file'"])
+        self.assertEqual(self.program(BY_BYTES), BYTES_SAID)
+        self.assertEqual(self.program(THREADS), THREADS_SAID)
         refused, *others = self.program(ERRORS)
         self.assertEqual(refused, "0A000")
         self.assertEqual(others, ["22012", "57014", "57014", "secret2", "OperationalError", "True"])
@@ -283,8 +316,8 @@ class Tls(InProcess):
         total = ROWS * (ROWS - 1) // 2
         self.assertEqual(self.program(WRITTEN, **trusted), [f"{total} {ROWS}"])
         self.assertEqual(self.program(BY_SELECT, **trusted), [str(ROWS)] * 3 + ["[(3,)]"])
-        self.assertEqual(self.program(BY_BYTES, **trusted), ["True", "500", "500", "[]"] + ["True"] * 4 + ["nothing"])
-        self.assertEqual(self.program(THREADS, **trusted), ["160 True", "child", "b'of a file'"])
+        self.assertEqual(self.program(BY_BYTES, **trusted), BYTES_SAID)
+        self.assertEqual(self.program(THREADS, **trusted), THREADS_SAID)
         asked = ["psql", "-XAtqc", "SELECT ssl, current_user FROM pg_stat_ssl WHERE pid = pg_backend_pid()"]
         told = {**trusted, "PGUSER": "ada", "PGPASSWORD": "x"}
         self.assertEqual(self.run_with(cluster, *asked, options=IN_PROCESS, **told), "t|ada\n")

@@ -5,13 +5,16 @@
 
 #![allow(unsafe_code)]
 
-use std::ffi::{c_int, c_uint, c_void};
+use std::ffi::{c_char, c_int, c_uint, c_ulong, c_void};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::panic::{catch_unwind, AssertUnwindSafe};
-use std::sync::PoisonError;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use libc::{iovec, msghdr, size_t, sockaddr, sockaddr_un, socklen_t, ssize_t};
+use libc::{
+    iovec, mmsghdr, msghdr, off_t, size_t, sockaddr, sockaddr_un, socklen_t, ssize_t, timespec,
+    FILE,
+};
 use nix::sys::socket::{shutdown, Shutdown};
 
 use crate::connection::{Connection, Socket};
@@ -200,9 +203,31 @@ fn connected(fd: c_int) -> io::Result<usize> {
     if unsafe { (real().dup3)(socket.as_raw_fd(), fd, flags) } < 0 {
         return Err(io::Error::last_os_error());
     }
-    match table::insert(fd, Served { connection, stack }) {
+    watch_forks()?;
+    let served = Served { connection, stack };
+    match table::insert(fd, Arc::new(Mutex::new(served))) {
         true => Ok(0),
         false => Err(io::Error::from_raw_os_error(libc::EMFILE)),
+    }
+}
+
+/// Lets the table know of forks, from the first connection on.
+fn watch_forks() -> io::Result<()> {
+    extern "C" fn prepare() {
+        table::prepare_fork();
+    }
+    extern "C" fn after() {
+        table::after_fork();
+    }
+    static WATCHED: OnceLock<c_int> = OnceLock::new();
+    let watched = WATCHED.get_or_init(|| {
+        table::own();
+        // SAFETY: the functions take nothing and do not unwind.
+        unsafe { libc::pthread_atfork(Some(prepare), Some(after), Some(after)) }
+    });
+    match watched {
+        0 => Ok(()),
+        error => Err(io::Error::from_raw_os_error(*error)),
     }
 }
 
@@ -269,6 +294,27 @@ pub unsafe extern "C" fn write(fd: c_int, bytes: *const c_void, length: size_t) 
 }
 
 /// # Safety
+/// As libc's send, which has this name, too.
+#[no_mangle]
+pub unsafe extern "C" fn __send(
+    fd: c_int,
+    bytes: *const c_void,
+    length: size_t,
+    flags: c_int,
+) -> ssize_t {
+    // SAFETY: `length` bytes can be read at `bytes`, as send demands.
+    unsafe { send(fd, bytes, length, flags) }
+}
+
+/// # Safety
+/// As libc's write, which has this name, too.
+#[no_mangle]
+pub unsafe extern "C" fn __write(fd: c_int, bytes: *const c_void, length: size_t) -> ssize_t {
+    // SAFETY: `length` bytes can be read at `bytes`, as write demands.
+    unsafe { write(fd, bytes, length) }
+}
+
+/// # Safety
 /// As libc's recv.
 #[no_mangle]
 pub unsafe extern "C" fn recv(
@@ -316,27 +362,126 @@ pub unsafe extern "C" fn read(fd: c_int, bytes: *mut c_void, length: size_t) -> 
     }
 }
 
+/// # Safety
+/// As libc's `__read_chk`, which `read` is where a program was built to check its arrays.
+#[no_mangle]
+pub unsafe extern "C" fn __read_chk(
+    fd: c_int,
+    bytes: *mut c_void,
+    length: size_t,
+    array: size_t,
+) -> ssize_t {
+    if table::is_served(fd) && length <= array {
+        // SAFETY: `length` bytes can be written at `bytes`, as read demands.
+        return unsafe { read(fd, bytes, length) };
+    }
+    // SAFETY: the arguments are as libc wants them, for they came for libc.
+    unsafe { (real().__read_chk)(fd, bytes, length, array) }
+}
+
+/// # Safety
+/// As libc's `__recv_chk`, which `recv` is where a program was built to check its arrays.
+#[no_mangle]
+pub unsafe extern "C" fn __recv_chk(
+    fd: c_int,
+    bytes: *mut c_void,
+    length: size_t,
+    array: size_t,
+    flags: c_int,
+) -> ssize_t {
+    if table::is_served(fd) && length <= array {
+        // SAFETY: `length` bytes can be written at `bytes`, as recv demands.
+        return unsafe { recv(fd, bytes, length, flags) };
+    }
+    // SAFETY: the arguments are as libc wants them, for they came for libc.
+    unsafe { (real().__recv_chk)(fd, bytes, length, array, flags) }
+}
+
 macro_rules! not_followed {
-    ($($name:ident($($argument:ident: $type:ty),*);)*) => {$(
+    ($($name:ident($($argument:ident: $type:ty),*) -> $return:ty, $($fd:ident)|+;)*) => {$(
         /// # Safety
         /// As libc's function of this name.
         #[no_mangle]
-        pub unsafe extern "C" fn $name(fd: c_int, $($argument: $type),*) -> ssize_t {
-            match table::find(fd) {
-                // SAFETY: the arguments are as libc wants them, for they came for libc.
-                None => unsafe { (real().$name)(fd, $($argument),*) },
-                Some(_) => fails(libc::ENOTSUP),
+        pub unsafe extern "C" fn $name($($argument: $type),*) -> $return {
+            if $(table::is_served($fd))||+ {
+                fails(libc::ENOTSUP);
+                return -1;
             }
+            // SAFETY: the arguments are as libc wants them, for they came for libc.
+            unsafe { (real().$name)($($argument),*) }
         }
     )*};
 }
 
 // Programs of libpq do not call them. What is sent so would pass the engine by.
 not_followed! {
-    readv(parts: *const iovec, count: c_int);
-    recvmsg(message: *mut msghdr, flags: c_int);
-    sendmsg(message: *const msghdr, flags: c_int);
-    writev(parts: *const iovec, count: c_int);
+    readv(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t, fd;
+    recvmmsg(fd: c_int, all: *mut mmsghdr, count: c_uint, flags: c_int, time: *mut timespec)
+        -> c_int, fd;
+    recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t, fd;
+    sendfile(to: c_int, from: c_int, offset: *mut off_t, count: size_t) -> ssize_t, to;
+    sendfile64(to: c_int, from: c_int, offset: *mut off_t, count: size_t) -> ssize_t, to;
+    sendmmsg(fd: c_int, all: *mut mmsghdr, count: c_uint, flags: c_int) -> c_int, fd;
+    sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t, fd;
+    splice(from: c_int, begin: *mut off_t, to: c_int, end: *mut off_t, count: size_t,
+        flags: c_uint) -> ssize_t, from | to;
+    writev(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t, fd;
+}
+
+/// A stream of C, whose bytes libc sends by itself, is none of a descriptor that is served here.
+///
+/// # Safety
+/// As libc's fdopen.
+#[no_mangle]
+pub unsafe extern "C" fn fdopen(fd: c_int, mode: *const c_char) -> *mut FILE {
+    if table::is_served(fd) {
+        fails(libc::ENOTSUP);
+        return std::ptr::null_mut();
+    }
+    // SAFETY: the arguments are as libc wants them, for they came for libc.
+    unsafe { (real().fdopen)(fd, mode) }
+}
+
+/// Lets a new descriptor of the same socket be served as the old one.
+fn shared(old: c_int, new: c_int) -> c_int {
+    let Some(entry) = table::find(old) else {
+        return new;
+    };
+    if new < 0 || old == new || table::insert(new, entry) {
+        return new;
+    }
+    // SAFETY: the descriptor was made for this call, and nobody knows it.
+    unsafe { (real().close)(new) };
+    c_int::try_from(fails(libc::EMFILE)).unwrap_or(-1)
+}
+
+/// # Safety
+/// As libc's dup.
+#[no_mangle]
+pub unsafe extern "C" fn dup(old: c_int) -> c_int {
+    // SAFETY: dup takes any number.
+    shared(old, unsafe { (real().dup)(old) })
+}
+
+/// # Safety
+/// As libc's fcntl; the third argument has the width of a pointer, whatever the command makes of
+/// it.
+#[no_mangle]
+pub unsafe extern "C" fn fcntl(fd: c_int, command: c_int, argument: c_ulong) -> c_int {
+    // SAFETY: the arguments are as libc wants them, for they came for libc.
+    let done = unsafe { (real().fcntl)(fd, command, argument) };
+    match command {
+        libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => shared(fd, done),
+        _ => done,
+    }
+}
+
+/// # Safety
+/// As libc's fcntl, which programs for large files call by this name.
+#[no_mangle]
+pub unsafe extern "C" fn fcntl64(fd: c_int, command: c_int, argument: c_ulong) -> c_int {
+    // SAFETY: the arguments are as libc wants them, for they came for libc.
+    unsafe { fcntl(fd, command, argument) }
 }
 
 /// # Safety
@@ -377,7 +522,7 @@ pub unsafe extern "C" fn dup2(old: c_int, new: c_int) -> c_int {
         table::remove(new);
     }
     // SAFETY: dup2 takes any numbers.
-    unsafe { (real().dup2)(old, new) }
+    shared(old, unsafe { (real().dup2)(old, new) })
 }
 
 /// # Safety
@@ -388,5 +533,5 @@ pub unsafe extern "C" fn dup3(old: c_int, new: c_int, flags: c_int) -> c_int {
         table::remove(new);
     }
     // SAFETY: dup3 takes any numbers.
-    unsafe { (real().dup3)(old, new, flags) }
+    shared(old, unsafe { (real().dup3)(old, new, flags) })
 }

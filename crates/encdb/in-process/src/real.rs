@@ -2,10 +2,10 @@
 
 #![allow(unsafe_code)]
 
-use std::ffi::{c_int, c_uint, c_void, CStr};
+use std::ffi::{c_char, c_int, c_uint, c_ulong, c_void, CStr};
 use std::sync::OnceLock;
 
-use libc::{iovec, msghdr, size_t, sockaddr, socklen_t, ssize_t};
+use libc::{iovec, mmsghdr, msghdr, off_t, size_t, sockaddr, socklen_t, ssize_t, timespec, FILE};
 
 macro_rules! table {
     ($($name:ident($($arg:ty),*) -> $ret:ty;)*) => {
@@ -35,20 +35,30 @@ macro_rules! table {
 }
 
 table! {
+    __read_chk(c_int, *mut c_void, size_t, size_t) -> ssize_t;
+    __recv_chk(c_int, *mut c_void, size_t, size_t, c_int) -> ssize_t;
     close(c_int) -> c_int;
     close_range(c_uint, c_uint, c_int) -> c_int;
     closefrom(c_int) -> ();
     connect(c_int, *const sockaddr, socklen_t) -> c_int;
+    dup(c_int) -> c_int;
     dup2(c_int, c_int) -> c_int;
     dup3(c_int, c_int, c_int) -> c_int;
+    fcntl(c_int, c_int, c_ulong) -> c_int;
+    fdopen(c_int, *const c_char) -> *mut FILE;
     read(c_int, *mut c_void, size_t) -> ssize_t;
     readv(c_int, *const iovec, c_int) -> ssize_t;
     recv(c_int, *mut c_void, size_t, c_int) -> ssize_t;
     recvfrom(c_int, *mut c_void, size_t, c_int, *mut sockaddr, *mut socklen_t) -> ssize_t;
+    recvmmsg(c_int, *mut mmsghdr, c_uint, c_int, *mut timespec) -> c_int;
     recvmsg(c_int, *mut msghdr, c_int) -> ssize_t;
     send(c_int, *const c_void, size_t, c_int) -> ssize_t;
+    sendfile(c_int, c_int, *mut off_t, size_t) -> ssize_t;
+    sendfile64(c_int, c_int, *mut off_t, size_t) -> ssize_t;
+    sendmmsg(c_int, *mut mmsghdr, c_uint, c_int) -> c_int;
     sendmsg(c_int, *const msghdr, c_int) -> ssize_t;
     sendto(c_int, *const c_void, size_t, c_int, *const sockaddr, socklen_t) -> ssize_t;
+    splice(c_int, *mut off_t, c_int, *mut off_t, size_t, c_uint) -> ssize_t;
     write(c_int, *const c_void, size_t) -> ssize_t;
     writev(c_int, *const iovec, c_int) -> ssize_t;
 }

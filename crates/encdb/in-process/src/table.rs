@@ -1,9 +1,15 @@
 //! The connections that are served here, by descriptor.
 //!
 //! A call on any other descriptor, of whatever kind, costs one load of memory.
+//!
+//! A program forks while its other threads send and receive: the lock is taken for the time of a
+//! fork, so that the child finds it free. A child of `vfork` shares this memory with its parent,
+//! and closes descriptors of its own: what it does changes nothing here.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::cell::RefCell;
+use std::process;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockWriteGuard};
 
 use crate::connection::Connection;
 use crate::stack::Stack;
@@ -19,22 +25,52 @@ pub struct Served {
     pub stack: Stack,
 }
 
-/// Descriptors below this number are found without a lock where nothing is served.
-const QUICK: usize = 1 << 16;
+/// The descriptors that can be served: more than a process usually may have.
+const MOST: usize = 1 << 16;
 const BITS: usize = usize::BITS as usize;
 
-static SERVED: [AtomicUsize; QUICK / BITS] = [const { AtomicUsize::new(0) }; QUICK / BITS];
-static ENTRIES: RwLock<Vec<(i32, Entry)>> = RwLock::new(Vec::new());
+type Entries = Vec<(i32, Entry)>;
+
+static SERVED: [AtomicUsize; MOST / BITS] = [const { AtomicUsize::new(0) }; MOST / BITS];
+static ENTRIES: RwLock<Entries> = RwLock::new(Vec::new());
+/// The process whose memory this is
+static OWNER: AtomicU32 = AtomicU32::new(0);
+
+thread_local! {
+    static DURING_FORK: RefCell<Option<RwLockWriteGuard<'static, Entries>>> =
+        const { RefCell::new(None) };
+}
+
+/// Before a fork.
+pub fn prepare_fork() {
+    let held = ENTRIES.write().unwrap_or_else(PoisonError::into_inner);
+    DURING_FORK.with(|it| *it.borrow_mut() = Some(held));
+}
+
+/// After a fork, in parent and child, each of which has a memory of its own.
+pub fn after_fork() {
+    DURING_FORK.with(|it| *it.borrow_mut() = None);
+    own();
+}
+
+/// Calls this memory that of the running process.
+pub fn own() {
+    OWNER.store(process::id(), Ordering::Relaxed);
+}
 
 fn word(fd: i32) -> Option<(&'static AtomicUsize, usize)> {
     let fd = usize::try_from(fd).ok()?;
     Some((SERVED.get(fd / BITS)?, 1 << (fd % BITS)))
 }
 
+/// Is a connection served at a descriptor?
+pub fn is_served(fd: i32) -> bool {
+    word(fd).is_some_and(|(word, bit)| word.load(Ordering::Acquire) & bit != 0)
+}
+
 /// Returns the connection of a descriptor.
 pub fn find(fd: i32) -> Option<Entry> {
-    let (word, bit) = word(fd)?;
-    if word.load(Ordering::Acquire) & bit == 0 {
+    if !is_served(fd) {
         return None;
     }
     let entries = ENTRIES.read().unwrap_or_else(PoisonError::into_inner);
@@ -43,30 +79,34 @@ pub fn find(fd: i32) -> Option<Entry> {
 }
 
 /// Serves a connection at a descriptor. Returns false if the number is too large.
-pub fn insert(fd: i32, served: Served) -> bool {
+pub fn insert(fd: i32, entry: Entry) -> bool {
     let Some((word, bit)) = word(fd) else {
         return false;
     };
     remove(fd);
     let mut entries = ENTRIES.write().unwrap_or_else(PoisonError::into_inner);
-    entries.push((fd, Arc::new(Mutex::new(served))));
+    entries.push((fd, entry));
     word.fetch_or(bit, Ordering::Release);
     true
 }
 
 /// Forgets a descriptor, which is closed, or becomes another.
 pub fn remove(fd: i32) {
+    if !is_served(fd) || OWNER.load(Ordering::Relaxed) != process::id() {
+        return;
+    }
     if let Some((word, bit)) = word(fd) {
-        if word.load(Ordering::Acquire) & bit != 0 {
-            let mut entries = ENTRIES.write().unwrap_or_else(PoisonError::into_inner);
-            word.fetch_and(!bit, Ordering::Release);
-            entries.retain(|(known, _)| *known != fd);
-        }
+        let mut entries = ENTRIES.write().unwrap_or_else(PoisonError::into_inner);
+        word.fetch_and(!bit, Ordering::Release);
+        entries.retain(|(known, _)| *known != fd);
     }
 }
 
 /// Forgets all descriptors from `first` to `last`.
 pub fn remove_range(first: u32, last: u32) {
+    if OWNER.load(Ordering::Relaxed) != process::id() {
+        return;
+    }
     let entries = ENTRIES.read().unwrap_or_else(PoisonError::into_inner);
     let within = |fd: &i32| u32::try_from(*fd).is_ok_and(|fd| (first..=last).contains(&fd));
     let all: Vec<i32> = entries.iter().map(|(fd, _)| *fd).filter(within).collect();
