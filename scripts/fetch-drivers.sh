@@ -28,7 +28,7 @@ build_go() {
     command -v go >/dev/null || die "go is missing; install the version that tests/drivers/go/go.mod names, or a later one"
     [ -e "$here/../../dist/lib/libpgseal_client.so" ] || die "dist/lib/libpgseal_client.so is missing: run make build"
     # shellcheck disable=SC2016  # the marks of a block
-    sed -n '/^```go$/,/^```$/p' "$here/../../docs/operations/in-process.md" | sed '1d;$d' >"$1/shop.go"
+    sed -n '/^```go$/,/^```$/p' "$here/../../docs/confidential/in-process.md" | sed '1d;$d' >"$1/shop.go"
     (
         cd "$here/go"
         export CGO_CFLAGS="-I$here/../../dist/include" CGO_LDFLAGS="-L$here/../../dist/lib"

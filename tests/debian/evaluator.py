@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""docs/operations/evaluator.md under systemd: its unit starts, PostgreSQL's backends find it where they look by default, it comes
+"""docs/confidential/evaluator.md under systemd: its unit starts, PostgreSQL's backends find it where they look by default, it comes
 back when it was killed, and ends in peace. The server is the copy with encdb that the tests of tests/encdb use."""
 
 import os
@@ -10,8 +10,8 @@ import subprocess
 from machine import ROOT, as_postgres, blocks, main
 from manager import SERVICES, UNITS, Managed
 
-SERVICE, _, VERIFY = blocks("docs/operations/evaluator.md")
-LOCKS, = blocks("docs/operations/evaluator.md", "ini")
+SERVICE, _, VERIFY = blocks("docs/confidential/evaluator.md")
+LOCKS, = blocks("docs/confidential/evaluator.md", "ini")
 UNIT = "pgseal-evaluator.service"
 PG = os.environ.get("PGSEAL_TEST_PG", "/usr/lib/postgresql/15/bin")
 SERVER = ROOT / "target/encdb" / re.search(r"\d+", subprocess.check_output([f"{PG}/pg_config", "--version"], text=True))[0]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""docs/operations/proxy.md under systemd: the units start the proxy with few rights and with a socket that its group alone reaches, it
+"""docs/confidential/proxy.md under systemd: the units start the proxy with few rights and with a socket that its group alone reaches, it
 reads its files anew, and a connection waits while it restarts. The server is the copy with encdb that the tests of tests/encdb use."""
 
 import os
@@ -11,8 +11,8 @@ from pathlib import Path
 from machine import ROOT, as_postgres, blocks, main
 from manager import Managed
 
-_, _, SERVICE = blocks("docs/operations/proxy.md")
-CONFIG, = blocks("docs/operations/proxy.md", "toml")
+_, _, SERVICE = blocks("docs/confidential/proxy.md")
+CONFIG, = blocks("docs/confidential/proxy.md", "toml")
 UNIT = "pgseal-proxy.service"
 PG = os.environ.get("PGSEAL_TEST_PG", "/usr/lib/postgresql/15/bin")
 SERVER = ROOT / "target/encdb" / re.search(r"\d+", subprocess.check_output([f"{PG}/pg_config", "--version"], text=True))[0]

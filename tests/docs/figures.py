@@ -32,7 +32,7 @@ TASKS = {
 SCENARIO_LOADS = ["1 point", "1 range", "1 write", "2 point", "2 range", "2 write", "3 point on k", "3 range on k"]
 AT_A_GLANCE = [row for row in LOADS if not row.startswith("the same")]
 # The documents that have tables of figures, and the first columns of all these tables: no figure is left out.
-DOCUMENTS = ["README.md", "docs/figures.md", "docs/operations/encdb.md"]
+DOCUMENTS = ["README.md", "docs/figures.md", "docs/confidential/encdb.md"]
 ROWS = {
     "load at rest": AT_A_GLANCE,
     "scenario": [load for load in SCENARIO_LOADS for _ in range(3 if load.startswith("2") else 2)],

@@ -2,7 +2,7 @@
 
 from pgseal_test import STAGE, run
 
-PAGE = "docs/operations/in-process.md"
+PAGE = "docs/confidential/in-process.md"
 # What decides where places.py finds what was built of the packages.
 SOURCES = ["bindings", "crates/encdb/library/include", PAGE]
 

@@ -16,7 +16,7 @@ LOCKS = {"python": ["python/requirements.txt"], "node": ["node/package.json", "n
          "suites": ["suites/requirements.txt", "go/go.mod", "go/go.sum"]}
 
 # What is built with a directory, beside it: the package that it uses, and the page whose program it runs.
-BESIDE = {"go": ["../../bindings/go/*", "../../crates/encdb/library/include/*", "../../docs/operations/in-process.md"]}
+BESIDE = {"go": ["../../bindings/go/*", "../../crates/encdb/library/include/*", "../../docs/confidential/in-process.md"]}
 
 
 def files_of(name):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""docs/operations/in-process.md: its programs run as printed, before a server that asks for TLS and a password.
+"""docs/confidential/in-process.md: its programs run as printed, before a server that asks for TLS and a password.
 
 Each of them fails with the library's sentence where it must, and leaves nothing when it has ended.
 """

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""docs/operations/evaluator.md and the unit hold: commands run as printed, with users and paths of this place in the
+"""docs/confidential/evaluator.md and the unit hold: commands run as printed, with users and paths of this place in the
 place of the printed ones, and options are those of the program's help.
 
 Runs where it is started, not in the harness's place: as root the evaluator becomes `nobody`, by anybody else it is started
@@ -18,7 +18,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = ROOT / "dist/bin/pgseal-evaluator"
-PAGE = ROOT / "docs/operations/evaluator.md"
+PAGE = ROOT / "docs/confidential/evaluator.md"
 UNIT = ROOT / "packaging/systemd/pgseal-evaluator.service"
 
 
@@ -70,7 +70,7 @@ class Page(unittest.TestCase):
         for line in blocks(PAGE.read_text()):
             for source in re.findall(r"(?:dist|packaging)/\S+", line):
                 self.assertTrue((ROOT / source).exists(), source)
-        default, = re.findall(r"`encdb\.socket` \| `([^`]+)`", (ROOT / "docs/operations/encdb.md").read_text())
+        default, = re.findall(r"`encdb\.socket` \| `([^`]+)`", (ROOT / "docs/confidential/encdb.md").read_text())
         self.assertIn(f"--socket {default} ", start)
         analyze = shutil.which("systemd-analyze")
         if analyze:

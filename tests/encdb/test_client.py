@@ -16,8 +16,8 @@ from page import Page  # noqa: E402
 from pgseal_test import STAGE, TIME_LIMIT, base_environment, main, run  # noqa: E402
 from waiting import eventually
 
-PAGE = "docs/operations/client.md"
-SERVERS_PAGE = "docs/operations/encdb.md"
+PAGE = "docs/confidential/client.md"
+SERVERS_PAGE = "docs/confidential/encdb.md"
 
 
 class Client(OwnersClient):
@@ -220,7 +220,7 @@ class Client(OwnersClient):
         self.assertIn("--literals", self.client(cluster, *script, stdin="SELECT FROM t WHERE c = 'x';", code=USAGE))
 
     def test_the_first_example_of_the_servers_page(self):
-        """docs/operations/encdb.md, by the commands that it names."""
+        """docs/confidential/encdb.md, by the commands that it names."""
         text = (STAGE / SERVERS_PAGE).read_text()
         commands, = re.findall(r"^```sh\n(pgseal client .*?)^```$", text, re.M | re.S)
         example = re.findall(r"^```sql\n(.*?)^```$", text, re.M | re.S)[1]

@@ -19,7 +19,7 @@ from pgseal_test import base_environment, main, run  # noqa: E402
 from proxied import LOG_ALL, Proxied  # noqa: E402
 from waiting import eventually  # noqa: E402
 
-PAGE = "docs/operations/client.md"
+PAGE = "docs/confidential/client.md"
 FOUND, BUSY = 1, 9
 # Every type that has an encrypted one: its name, and values of it as literals.
 TYPES = {

@@ -146,7 +146,7 @@ class Life(Confidential):
         self.assertRegex(server.psql(indexes.read_text(), db="copy", error="."), "already|multiple primary keys")
 
     def test_restore_of_what_compares_while_rows_come_in(self):
-        """Partitions by an encrypted column, and constraints on one: docs/operations/encdb.md says how."""
+        """Partitions by an encrypted column, and constraints on one: docs/confidential/encdb.md says how."""
         server = self.with_table()
         self.as_owner(server, COMPARING + BOUNDS)
         dump = self.directory / "dump"

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""docs/operations/encdb.md: its SQL runs as printed, in a session as it says, and gives what it should."""
+"""docs/confidential/encdb.md: its SQL runs as printed, in a session as it says, and gives what it should."""
 
 import re
 import sys
@@ -9,7 +9,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from confidential import FORMS, TOOLS, Confidential  # noqa: E402
 from pgseal_test import STAGE, main  # noqa: E402
 
-PAGE = "docs/operations/encdb.md"
+PAGE = "docs/confidential/encdb.md"
 
 
 class Page(Confidential):

@@ -22,7 +22,7 @@ from pgseal_test import STAGE, base_environment, main  # noqa: E402
 from proxied import LOG_ALL, PGSEAL, PORT, TABLE, Proxied  # noqa: E402
 from waiting import eventually  # noqa: E402
 
-PAGE = "docs/operations/proxy.md"
+PAGE = "docs/confidential/proxy.md"
 
 
 class Drivers(Proxied):
@@ -197,7 +197,7 @@ class PostgreSQLsOwn(Proxied):
 
 class Program(Proxied):
     def test_the_page(self):
-        """The commands of docs/operations/proxy.md, as they are printed."""
+        """The commands of docs/confidential/proxy.md, as they are printed."""
         cluster = self.server("main", conf=LOG_ALL)
         for command in (["init"], ["key", "new", "-d", "shop"], ["grant", "add", "-d", "shop", "--allow", "all"]):
             if command[0] == "key":

@@ -89,7 +89,7 @@ class Random(Confidential):
             self.assert_indexes_are_whole(server)
 
     def make_schemas(self, server, schema, sealed):
-        """Both. ANALYZE fails of ranges of cells: docs/operations/encdb.md."""
+        """Both. ANALYZE fails of ranges of cells: docs/confidential/encdb.md."""
         server.psql(f"CREATE EXTENSION encdb_btree; CREATE EXTENSION amcheck;\n{schema.rows}"
                     "CREATE SCHEMA plain; SET search_path = plain, public;\n"
                     f"{twofold.plain(schema.tables(False) + schema.further)}ANALYZE;\n")

@@ -2,7 +2,7 @@
 """Expressions of two types, each of every pair, are those of the plain types: value, type and SQLSTATE.
 
 The parser chooses operators, functions and common types by the catalogue's rows of our types: what it takes for two encrypted
-types has to be what it takes for the plain ones. Where docs/encdb-values.md and docs/operations/encdb.md say otherwise, the
+types has to be what it takes for the plain ones. Where docs/encdb-values.md and docs/confidential/encdb.md say otherwise, the
 difference is asked for, too.
 """
 
@@ -163,7 +163,7 @@ class Types(Confidential):
         with_it = self.answers(server, QUIET, asked)
         without = self.answers(server, QUIET + "SET search_path = pg_catalog;", asked)
         differ = {name for name, one, other in zip(names, without, with_it) if one != other}
-        self.assertEqual(differ, {"abs($1)", "power($1, $2)", "$1 ^ $2"})  # the Limits of docs/operations/encdb.md
+        self.assertEqual(differ, {"abs($1)", "power($1, $2)", "$1 ^ $2"})  # the Limits of docs/confidential/encdb.md
         self.assertGreater(sum(one.endswith("}\n00000\n") for one in without), 10)
 
     def answers(self, server, prologue, statements):

@@ -1,4 +1,4 @@
-//! The room that one database role leaves to the others: docs/operations/evaluator.md.
+//! The room that one database role leaves to the others: docs/confidential/evaluator.md.
 #![allow(clippy::unwrap_used)]
 
 mod common;
