@@ -55,6 +55,8 @@ pub struct Connection {
     /// Nothing more comes from the server
     ended: bool,
     block: Vec<u8>,
+    /// The last look at the socket filled the block, so that more may have come
+    filled: bool,
 }
 
 impl Connection {
@@ -70,6 +72,7 @@ impl Connection {
             holds_byte: false,
             ended: false,
             block: vec![0; BLOCK],
+            filled: false,
         }
     }
 
@@ -108,7 +111,9 @@ impl Connection {
         Ok(bytes.len())
     }
 
-    /// Gives the program bytes; `peeks`: they stay. None come after the end.
+    /// Gives the program bytes; `peeks`: they stay. None come after the end. Fewer than there is
+    /// room for are all that has come: programs that are told of changes only, as by `EPOLLET`,
+    /// wait for the next one then.
     pub fn receive(
         &mut self,
         socket: &impl Socket,
@@ -121,6 +126,12 @@ impl Connection {
             if self.ended || !self.pull(socket, bytes.len(), wait)? {
                 return Ok(0);
             }
+        }
+        while self.filled && !self.ended && self.waiting().len() < bytes.len() {
+            match self.pull(socket, bytes.len(), false) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                other => other?,
+            };
         }
         let count = bytes.len().min(self.waiting().len());
         bytes[..count].copy_from_slice(&self.waiting()[..count]);
@@ -164,6 +175,7 @@ impl Connection {
             self.ended = true;
             return Ok(false);
         }
+        self.filled = count == self.block.len();
         let new = &self.block[usize::from(self.holds_byte)..count];
         if new.is_empty() {
             return Err(io::ErrorKind::WouldBlock.into());

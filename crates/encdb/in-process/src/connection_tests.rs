@@ -103,6 +103,30 @@ fn a_descriptor_can_be_read_while_bytes_wait() {
     );
 }
 
+/// A program that is told of changes only takes a short read for all that has come.
+#[test]
+fn a_short_read_is_all_that_has_come() {
+    let much: Vec<u8> = (0..150_000_u32).map(|n| n.to_le_bytes()[0]).collect();
+    let kernel = Kernel {
+        arrived: RefCell::new(much.clone()),
+        room: RefCell::new(100),
+        ..Kernel::default()
+    };
+    let mut connection = connection();
+    connection.send(&kernel, &CANCEL_REQUEST).expect("room");
+    let (mut all, mut bytes) = (Vec::new(), vec![0; 70_000]);
+    loop {
+        let read = connection.receive(&kernel, &mut bytes, false, false);
+        let read = read.expect("bytes wait");
+        all.extend_from_slice(&bytes[..read]);
+        if read < bytes.len() {
+            break;
+        }
+    }
+    assert!(!kernel.readable());
+    assert_eq!(all, much);
+}
+
 /// A full kernel takes the rest piece by piece; what the server says meanwhile is kept, and the
 /// program's descriptor can be read.
 #[test]

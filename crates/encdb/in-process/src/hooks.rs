@@ -1,14 +1,13 @@
 //! The functions of libc that the program calls instead of libc's own.
 //!
-//! Each does what libc's does on a descriptor that is not served here. A panic does not leave a
-//! function: the call fails, and the program sees an error of its connection.
+//! Each does what libc's does on a descriptor that is not served here. A panic ends the program:
+//! nobody knows then what of a statement has become a cell.
 
 #![allow(unsafe_code)]
 
 use std::ffi::{c_char, c_int, c_uint, c_ulong, c_void};
 use std::io;
 use std::os::fd::AsRawFd;
-use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use libc::{
@@ -108,12 +107,6 @@ fn fails(errno: c_int) -> ssize_t {
     -1
 }
 
-/// Runs on a stack. A panic is an error.
-fn on<T>(stack: &mut Stack, act: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
-    let panicked = |_| Err(io::Error::from_raw_os_error(libc::EPROTO));
-    stack.run(|| catch_unwind(AssertUnwindSafe(act)).unwrap_or_else(panicked))
-}
-
 /// Runs on the connection of a descriptor.
 fn serve(
     fd: c_int,
@@ -122,7 +115,7 @@ fn serve(
 ) -> ssize_t {
     let mut served = entry.lock().unwrap_or_else(PoisonError::into_inner);
     let Served { connection, stack } = &mut *served;
-    answer(on(stack, || act(connection, &Descriptor { fd })))
+    answer(stack.run(|| act(connection, &Descriptor { fd })))
 }
 
 fn sent(fd: c_int, entry: &Entry, bytes: &[u8]) -> ssize_t {
@@ -183,7 +176,7 @@ unsafe fn path<'a>(address: *const sockaddr, length: socklen_t) -> Option<&'a [u
 /// Puts a connection to the server in the place of a socket of the program.
 fn connected(fd: c_int) -> io::Result<usize> {
     let mut stack = Stack::new()?;
-    let (socket, connection) = on(&mut stack, dial::dial)?;
+    let (socket, connection) = stack.run(dial::dial)?;
     // SAFETY: F_GETFD and F_GETFL read the flags of a descriptor, whatever it is.
     let (own, mode) = unsafe {
         (

@@ -5,6 +5,7 @@
 
 use std::ffi::c_void;
 use std::io;
+use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 use std::ptr::{self, NonNull};
 
 /// As much as a program's first thread usually has. The kernel gives memory to what is used.
@@ -40,11 +41,13 @@ impl Stack {
         }
     }
 
-    /// Calls `act` on this stack. It must not panic: unwinding ends at the stack's begin.
+    /// Calls `act` on this stack. Where a build unwinds, a panic goes on on the caller's stack.
     pub fn run<T>(&mut self, act: impl FnOnce() -> T) -> T {
+        let caught = || catch_unwind(AssertUnwindSafe(act));
         // SAFETY: the memory is writable, aligned to a page and used by nobody else while `self` is
-        // borrowed; callers catch panics within `act`.
-        unsafe { psm::on_stack(self.begin.as_ptr().cast(), SIZE, act) }
+        // borrowed, and nothing unwinds out of the closure.
+        let done = unsafe { psm::on_stack(self.begin.as_ptr().cast(), SIZE, caught) };
+        done.unwrap_or_else(|panic| resume_unwind(panic))
     }
 }
 
@@ -66,6 +69,14 @@ mod tests {
             0 => 0,
             _ => page[1] - levels + 1 + deep(levels - 1),
         }
+    }
+
+    #[test]
+    fn a_panic_reaches_the_caller() {
+        let mut stack = Stack::new().expect("memory");
+        let panicked = catch_unwind(AssertUnwindSafe(|| stack.run(|| panic!("of the test"))));
+        assert!(panicked.is_err());
+        assert_eq!(stack.run(|| 5), 5);
     }
 
     #[test]
