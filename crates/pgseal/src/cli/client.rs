@@ -33,7 +33,10 @@ pub enum ClientCommand {
     #[command(subcommand)]
     Column(ClientColumnCommand),
     /// Encrypt plain columns of a table that has rows
-    #[command(disable_help_flag = true)]
+    #[command(
+        disable_help_flag = true,
+        override_usage = "pgseal client protect [OPTIONS] --table <TABLE> --columns <COLUMNS>"
+    )]
     Protect(ProtectArgs),
     /// Run statements: encrypt parameters, decrypt rows
     #[command(disable_help_flag = true)]
