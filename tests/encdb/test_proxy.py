@@ -204,14 +204,14 @@ class Program(Proxied):
                 cluster.psql("CREATE DATABASE shop")
                 cluster.psql("CREATE EXTENSION encdb; CREATE TABLE customers (id int, email enc_text)", db="shop")
             self.client(cluster, *command)
-        block, of_one_program, _ = re.findall(r"^```sh\n(.*?)^```$", (STAGE / PAGE).read_text(), re.M | re.S)
+        block, of_one_program, in_process, _ = re.findall(r"^```sh\n(.*?)^```$", (STAGE / PAGE).read_text(), re.M | re.S)
         environment = {**base_environment(), **cluster.environment, "PGSEAL_IDENTITY": str(self.directory / "owner"),
                        "PGSEAL_ACCEPT": "software", "PATH": f"{PGSEAL.parent}:{programs()}:{base_environment()['PATH']}"}
-        script = f"{block}\nkill %1\nwait\n{of_one_program}"
+        script = f"{block}\nkill %1\nwait\n{of_one_program}{in_process}"
         done = subprocess.run(["bash", "-ec", script], cwd=self.directory, env=environment, text=True, capture_output=True, timeout=60,
                               check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertRegex(done.stdout, r"INSERT 0 1\n1\n +email +\n-+\n ada@example.org\n")
+        self.assertRegex(done.stdout, r"INSERT 0 1\n1\n( +email +\n-+\n ada@example.org\n\(1 row\)\n\n){2}$")
         self.assertNotIn("ada@", (cluster.home / "log").read_text())
 
     def test_a_database_without_encdb_is_passed_on(self):
