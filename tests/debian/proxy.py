@@ -11,7 +11,7 @@ from pathlib import Path
 from machine import ROOT, as_postgres, blocks, main
 from manager import Managed
 
-_, _, SERVICE = blocks("docs/confidential/proxy.md")
+*_, SERVICE = blocks("docs/confidential/proxy.md")
 CONFIG, = blocks("docs/confidential/proxy.md", "toml")
 UNIT = "pgseal-proxy.service"
 PG = os.environ.get("PGSEAL_TEST_PG", "/usr/lib/postgresql/15/bin")
