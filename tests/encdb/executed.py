@@ -8,6 +8,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from confidential import programs  # noqa: E402
 from pgseal_test import TIME_LIMIT, base_environment  # noqa: E402
 from proxied import PGSEAL, Proxied  # noqa: E402
+from terminal import Terminal  # noqa: E402
+from waiting import eventually  # noqa: E402
 
 
 class ClientExec(Proxied):
@@ -41,3 +43,17 @@ class ClientExec(Proxied):
         cluster = self.server("bare", extension=False)
         self.client(cluster, "init")
         return cluster
+
+    def ctrl_c_ends_a_statement(self, options=()):
+        """At the terminal of psql, which goes on."""
+        cluster, terminal = self.bare(), Terminal()
+        process = self.start_with(cluster, "psql", "-X", options=options, stdout=terminal.its, **terminal.options())
+        terminal.opened()
+        terminal.press(b"SELECT pg_sleep(600);\n")
+        asleep = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'SELECT pg_sleep%' AND state = 'active'"
+        eventually(lambda: cluster.psql(asleep) == "1", process=process)
+        terminal.press(b"\x03")
+        eventually(lambda: b"canceling statement" in terminal.shown, lambda: terminal.shown, process=process)
+        terminal.press(b"SELECT 6 * 7 AS answer;\n\\q\n")
+        self.assertEqual(process.wait(TIME_LIMIT), 0)
+        self.assertRegex(terminal.close(), r"answer[^0-9]*42")

@@ -16,7 +16,6 @@ from confidential import TOOLS  # noqa: E402
 from executed import ClientExec  # noqa: E402
 from pgseal_test import TIME_LIMIT, main  # noqa: E402
 from proxied import LOG_ALL, TABLE  # noqa: E402
-from terminal import Terminal  # noqa: E402
 from waiting import eventually  # noqa: E402
 
 IN_PROCESS = ["--in-process"]
@@ -234,17 +233,7 @@ class Programs(InProcess):
         self.assert_never_in_clear("secret")
 
     def test_ctrl_c_ends_a_statement(self):
-        cluster, terminal = self.bare(), Terminal()
-        process = self.start_with(cluster, "psql", "-X", options=IN_PROCESS, stdout=terminal.its, **terminal.options())
-        terminal.opened()
-        terminal.press(b"SELECT pg_sleep(600);\n")
-        asleep = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'SELECT pg_sleep%' AND state = 'active'"
-        eventually(lambda: cluster.psql(asleep) == "1", process=process)
-        terminal.press(b"\x03")
-        eventually(lambda: b"canceling statement" in terminal.shown, lambda: terminal.shown, process=process)
-        terminal.press(b"SELECT 6 * 7 AS answer;\n\\q\n")
-        self.assertEqual(process.wait(TIME_LIMIT), 0)
-        self.assertRegex(terminal.close(), r"answer[^0-9]*42")
+        self.ctrl_c_ends_a_statement(IN_PROCESS)
 
 
 class FailsClosed(InProcess):

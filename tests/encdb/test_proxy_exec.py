@@ -13,8 +13,6 @@ from executed import ClientExec  # noqa: E402
 from owners_client import IO, USAGE  # noqa: E402
 from pgseal_test import TIME_LIMIT, main  # noqa: E402
 from proxied import PGSEAL  # noqa: E402
-from terminal import Terminal  # noqa: E402
-from waiting import eventually  # noqa: E402
 
 PSYCOPG2 = """
 import os, psycopg2
@@ -128,17 +126,7 @@ class Alone(ClientExec):
 
     def test_the_terminal_is_the_programs(self):
         """Ctrl-C ends the statement in psql, and neither psql nor the proxy."""
-        cluster, terminal = self.bare(), Terminal()
-        process = self.start_with(cluster, "psql", "-X", stdout=terminal.its, **terminal.options())
-        terminal.opened()
-        terminal.press(b"SELECT pg_sleep(600);\n")
-        asleep = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'SELECT pg_sleep%' AND state = 'active'"
-        eventually(lambda: cluster.psql(asleep) == "1", process=process)
-        terminal.press(b"\x03")
-        eventually(lambda: b"canceling statement" in terminal.shown, lambda: terminal.shown, process=process)
-        terminal.press(b"SELECT 6 * 7 AS answer;\n\\q\n")
-        self.assertEqual(process.wait(TIME_LIMIT), 0)
-        self.assertRegex(terminal.close(), r"answer[^0-9]*42")
+        self.ctrl_c_ends_a_statement()
         self.assertEqual(list(self.runtime.iterdir()), [])
 
 

@@ -1,6 +1,7 @@
 //! The driver: prepares the machine, runs a recipe's rounds, and keeps a report that is whole after
 //! each of them, however the run ends.
 
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
@@ -200,6 +201,8 @@ pub fn watch_signals(stop: &Stop) -> io::Result<()> {
 
 fn empty_report(options: &RunOptions, recipe: &dyn Recipe, host: &Host) -> Report {
     let variants = || host.contenders.iter().map(|c| c.variant.clone());
+    // Several variants may have keys of one length.
+    let mut seen = BTreeSet::new();
     Report {
         format: FORMAT,
         recipe: recipe.name().to_owned(),
@@ -216,6 +219,7 @@ fn empty_report(options: &RunOptions, recipe: &dyn Recipe, host: &Host) -> Repor
         cases: recipe.cases(),
         cipher: variants()
             .filter_map(|variant| variant.bits)
+            .filter(|bits| seen.insert(*bits))
             .map(|bits| CipherSpeed {
                 bits,
                 open_ns: [0.0; 2],

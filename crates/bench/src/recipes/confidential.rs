@@ -119,7 +119,7 @@ pub struct EncryptedColumns {
     stacks: Vec<Stack>,
     sysbench: PathBuf,
     defaults: Defaults,
-    /// What all sets are copies of; none before the first set is there.
+    /// The filled clusters that every set copies; none before the first set is there.
     loaded: Option<Loaded>,
 }
 

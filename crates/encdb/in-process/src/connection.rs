@@ -14,7 +14,7 @@ const HEAD: usize = 8;
 /// The code of `CancelRequest`.
 const CANCEL: [u8; 4] = 80_877_102_u32.to_be_bytes();
 
-/// What is done with a socket. Where nothing can be done now, the error is
+/// The operations on a socket. Where nothing can be done now, the error is
 /// [`io::ErrorKind::WouldBlock`].
 pub trait Socket {
     /// Copies the first bytes that have arrived, and leaves them. `wait`: as the socket's own mode

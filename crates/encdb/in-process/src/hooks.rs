@@ -134,7 +134,7 @@ fn received(fd: c_int, entry: &Entry, bytes: &mut [u8], flags: c_int) -> ssize_t
 /// Returns the bytes that the program gives.
 ///
 /// # Safety
-/// As libc demands of its callers: `length` bytes can be read at the pointer.
+/// `length` bytes can be read at the pointer, as libc demands.
 unsafe fn given<'b>(bytes: *const c_void, length: size_t) -> &'b [u8] {
     match bytes.is_null() {
         true => &[],
@@ -146,7 +146,7 @@ unsafe fn given<'b>(bytes: *const c_void, length: size_t) -> &'b [u8] {
 /// Returns the room that the program gives.
 ///
 /// # Safety
-/// As libc demands of its callers: `length` bytes can be written at the pointer, by nobody else.
+/// `length` bytes can be written at the pointer, by nobody else, as libc demands.
 unsafe fn room<'b>(bytes: *mut c_void, length: size_t) -> &'b mut [u8] {
     match bytes.is_null() {
         true => &mut [],
@@ -158,7 +158,7 @@ unsafe fn room<'b>(bytes: *mut c_void, length: size_t) -> &'b mut [u8] {
 /// Returns the path of a unix socket's address.
 ///
 /// # Safety
-/// As libc demands of its callers: `length` bytes can be read at the pointer.
+/// `length` bytes can be read at the pointer, as libc demands.
 unsafe fn path<'a>(address: *const sockaddr, length: socklen_t) -> Option<&'a [u8]> {
     let begin = std::mem::offset_of!(sockaddr_un, sun_path);
     // SAFETY: `length` bytes can be read at the address.
@@ -225,7 +225,7 @@ fn watch_forks() -> io::Result<()> {
 }
 
 /// # Safety
-/// As libc's connect.
+/// The arguments must be valid for libc's connect.
 #[no_mangle]
 pub unsafe extern "C" fn connect(fd: c_int, address: *const sockaddr, length: socklen_t) -> c_int {
     // SAFETY: the address is as libc wants it, for it came for libc.
@@ -239,7 +239,7 @@ pub unsafe extern "C" fn connect(fd: c_int, address: *const sockaddr, length: so
 }
 
 /// # Safety
-/// As libc's send.
+/// The arguments must be valid for libc's send.
 #[no_mangle]
 pub unsafe extern "C" fn send(
     fd: c_int,
@@ -256,7 +256,7 @@ pub unsafe extern "C" fn send(
 }
 
 /// # Safety
-/// As libc's sendto.
+/// The arguments must be valid for libc's sendto.
 #[no_mangle]
 pub unsafe extern "C" fn sendto(
     fd: c_int,
@@ -275,7 +275,7 @@ pub unsafe extern "C" fn sendto(
 }
 
 /// # Safety
-/// As libc's write.
+/// The arguments must be valid for libc's write.
 #[no_mangle]
 pub unsafe extern "C" fn write(fd: c_int, bytes: *const c_void, length: size_t) -> ssize_t {
     match table::find(fd) {
@@ -287,7 +287,7 @@ pub unsafe extern "C" fn write(fd: c_int, bytes: *const c_void, length: size_t) 
 }
 
 /// # Safety
-/// As libc's send, which has this name, too.
+/// The arguments must be valid for libc's send, which has this name, too.
 #[no_mangle]
 pub unsafe extern "C" fn __send(
     fd: c_int,
@@ -300,7 +300,7 @@ pub unsafe extern "C" fn __send(
 }
 
 /// # Safety
-/// As libc's write, which has this name, too.
+/// The arguments must be valid for libc's write, which has this name, too.
 #[no_mangle]
 pub unsafe extern "C" fn __write(fd: c_int, bytes: *const c_void, length: size_t) -> ssize_t {
     // SAFETY: `length` bytes can be read at `bytes`, as write demands.
@@ -308,7 +308,7 @@ pub unsafe extern "C" fn __write(fd: c_int, bytes: *const c_void, length: size_t
 }
 
 /// # Safety
-/// As libc's recv.
+/// The arguments must be valid for libc's recv.
 #[no_mangle]
 pub unsafe extern "C" fn recv(
     fd: c_int,
@@ -325,7 +325,7 @@ pub unsafe extern "C" fn recv(
 }
 
 /// # Safety
-/// As libc's recvfrom.
+/// The arguments must be valid for libc's recvfrom.
 #[no_mangle]
 pub unsafe extern "C" fn recvfrom(
     fd: c_int,
@@ -344,7 +344,7 @@ pub unsafe extern "C" fn recvfrom(
 }
 
 /// # Safety
-/// As libc's read.
+/// The arguments must be valid for libc's read.
 #[no_mangle]
 pub unsafe extern "C" fn read(fd: c_int, bytes: *mut c_void, length: size_t) -> ssize_t {
     match table::find(fd) {
@@ -356,7 +356,8 @@ pub unsafe extern "C" fn read(fd: c_int, bytes: *mut c_void, length: size_t) -> 
 }
 
 /// # Safety
-/// As libc's `__read_chk`, which `read` is where a program was built to check its arrays.
+/// The arguments must be valid for libc's `__read_chk`, which stands for `read` in programs that
+/// were built to check their arrays.
 #[no_mangle]
 pub unsafe extern "C" fn __read_chk(
     fd: c_int,
@@ -373,7 +374,8 @@ pub unsafe extern "C" fn __read_chk(
 }
 
 /// # Safety
-/// As libc's `__recv_chk`, which `recv` is where a program was built to check its arrays.
+/// The arguments must be valid for libc's `__recv_chk`, which stands for `recv` in programs that
+/// were built to check their arrays.
 #[no_mangle]
 pub unsafe extern "C" fn __recv_chk(
     fd: c_int,
@@ -393,7 +395,7 @@ pub unsafe extern "C" fn __recv_chk(
 macro_rules! not_followed {
     ($($name:ident($($argument:ident: $type:ty),*) -> $return:ty, $($fd:ident)|+;)*) => {$(
         /// # Safety
-        /// As libc's function of this name.
+        /// The arguments must be valid for libc's function of this name.
         #[no_mangle]
         pub unsafe extern "C" fn $name($($argument: $type),*) -> $return {
             if $(table::is_served($fd))||+ {
@@ -424,7 +426,7 @@ not_followed! {
 /// A stream of C, whose bytes libc sends by itself, is none of a descriptor that is served here.
 ///
 /// # Safety
-/// As libc's fdopen.
+/// The arguments must be valid for libc's fdopen.
 #[no_mangle]
 pub unsafe extern "C" fn fdopen(fd: c_int, mode: *const c_char) -> *mut FILE {
     if table::is_served(fd) {
@@ -449,7 +451,7 @@ fn shared(old: c_int, new: c_int) -> c_int {
 }
 
 /// # Safety
-/// As libc's dup.
+/// The arguments must be valid for libc's dup.
 #[no_mangle]
 pub unsafe extern "C" fn dup(old: c_int) -> c_int {
     // SAFETY: dup takes any number.
@@ -457,8 +459,8 @@ pub unsafe extern "C" fn dup(old: c_int) -> c_int {
 }
 
 /// # Safety
-/// As libc's fcntl; the third argument has the width of a pointer, whatever the command makes of
-/// it.
+/// The arguments must be valid for libc's fcntl. The third has the width of a pointer, whatever
+/// the command makes of it.
 #[no_mangle]
 pub unsafe extern "C" fn fcntl(fd: c_int, command: c_int, argument: c_ulong) -> c_int {
     // SAFETY: the arguments are as libc wants them, for they came for libc.
@@ -470,7 +472,7 @@ pub unsafe extern "C" fn fcntl(fd: c_int, command: c_int, argument: c_ulong) -> 
 }
 
 /// # Safety
-/// As libc's fcntl, which programs for large files call by this name.
+/// The arguments must be valid for libc's fcntl, which programs for large files call by this name.
 #[no_mangle]
 pub unsafe extern "C" fn fcntl64(fd: c_int, command: c_int, argument: c_ulong) -> c_int {
     // SAFETY: the arguments are as libc wants them, for they came for libc.
@@ -478,7 +480,7 @@ pub unsafe extern "C" fn fcntl64(fd: c_int, command: c_int, argument: c_ulong) -
 }
 
 /// # Safety
-/// As libc's close.
+/// The arguments must be valid for libc's close.
 #[no_mangle]
 pub unsafe extern "C" fn close(fd: c_int) -> c_int {
     table::remove(fd);
@@ -487,7 +489,7 @@ pub unsafe extern "C" fn close(fd: c_int) -> c_int {
 }
 
 /// # Safety
-/// As libc's close_range.
+/// The arguments must be valid for libc's close_range.
 #[no_mangle]
 pub unsafe extern "C" fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
     // SAFETY: close_range takes any numbers.
@@ -499,7 +501,7 @@ pub unsafe extern "C" fn close_range(first: c_uint, last: c_uint, flags: c_int) 
 }
 
 /// # Safety
-/// As libc's closefrom.
+/// The arguments must be valid for libc's closefrom.
 #[no_mangle]
 pub unsafe extern "C" fn closefrom(first: c_int) {
     table::remove_range(first.max(0).unsigned_abs(), c_uint::MAX);
@@ -508,7 +510,7 @@ pub unsafe extern "C" fn closefrom(first: c_int) {
 }
 
 /// # Safety
-/// As libc's dup2.
+/// The arguments must be valid for libc's dup2.
 #[no_mangle]
 pub unsafe extern "C" fn dup2(old: c_int, new: c_int) -> c_int {
     if old != new {
@@ -519,7 +521,7 @@ pub unsafe extern "C" fn dup2(old: c_int, new: c_int) -> c_int {
 }
 
 /// # Safety
-/// As libc's dup3.
+/// The arguments must be valid for libc's dup3.
 #[no_mangle]
 pub unsafe extern "C" fn dup3(old: c_int, new: c_int, flags: c_int) -> c_int {
     if old != new {

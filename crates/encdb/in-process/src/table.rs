@@ -7,6 +7,7 @@
 //! and closes descriptors of its own: what it does changes nothing here.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::process;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockWriteGuard};
@@ -29,10 +30,10 @@ pub struct Served {
 const MOST: usize = 1 << 16;
 const BITS: usize = usize::BITS as usize;
 
-type Entries = Vec<(i32, Entry)>;
+type Entries = BTreeMap<i32, Entry>;
 
 static SERVED: [AtomicUsize; MOST / BITS] = [const { AtomicUsize::new(0) }; MOST / BITS];
-static ENTRIES: RwLock<Entries> = RwLock::new(Vec::new());
+static ENTRIES: RwLock<Entries> = RwLock::new(BTreeMap::new());
 /// The process whose memory this is
 static OWNER: AtomicU32 = AtomicU32::new(0);
 
@@ -74,8 +75,7 @@ pub fn find(fd: i32) -> Option<Entry> {
         return None;
     }
     let entries = ENTRIES.read().unwrap_or_else(PoisonError::into_inner);
-    let found = entries.iter().find(|(known, _)| *known == fd);
-    found.map(|(_, entry)| Arc::clone(entry))
+    entries.get(&fd).map(Arc::clone)
 }
 
 /// Serves a connection at a descriptor. Returns false if the number is too large.
@@ -85,7 +85,7 @@ pub fn insert(fd: i32, entry: Entry) -> bool {
     };
     remove(fd);
     let mut entries = ENTRIES.write().unwrap_or_else(PoisonError::into_inner);
-    entries.push((fd, entry));
+    entries.insert(fd, entry);
     word.fetch_or(bit, Ordering::Release);
     true
 }
@@ -98,7 +98,7 @@ pub fn remove(fd: i32) {
     if let Some((word, bit)) = word(fd) {
         let mut entries = ENTRIES.write().unwrap_or_else(PoisonError::into_inner);
         word.fetch_and(!bit, Ordering::Release);
-        entries.retain(|(known, _)| *known != fd);
+        entries.remove(&fd);
     }
 }
 
@@ -109,7 +109,7 @@ pub fn remove_range(first: u32, last: u32) {
     }
     let entries = ENTRIES.read().unwrap_or_else(PoisonError::into_inner);
     let within = |fd: &i32| u32::try_from(*fd).is_ok_and(|fd| (first..=last).contains(&fd));
-    let all: Vec<i32> = entries.iter().map(|(fd, _)| *fd).filter(within).collect();
+    let all: Vec<i32> = entries.keys().copied().filter(within).collect();
     drop(entries);
     all.into_iter().for_each(remove);
 }

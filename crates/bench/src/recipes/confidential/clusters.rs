@@ -19,7 +19,7 @@ use crate::host::contender::Contender;
 use crate::host::load::Load;
 use crate::host::process::{Cpu, Program};
 use crate::host::Host;
-use crate::model::Sample;
+use crate::model::{Pages, Sample};
 use crate::recipes::confidential::board::Board;
 use crate::recipes::confidential::companions::{self, Proxy};
 use crate::recipes::confidential::schema::{self, Loaded};
@@ -29,7 +29,7 @@ use crate::recipes::{Runs, Samples, Set};
 
 const SCRIPT: &str = include_str!("load.lua");
 const SCRIPT_NAME: &str = "load.lua";
-/// How much longer a run may take to begin than was asked for.
+/// The time that a run may take to begin beyond the warm-up.
 const BEGIN_LIMIT: Duration = Duration::from_secs(60);
 const MORE: Duration = Duration::from_millis(500);
 
@@ -57,6 +57,7 @@ struct Running<'a> {
 /// The part of [`Running`] that is not the server.
 struct Beside {
     stack: Stack,
+    cluster: Cluster,
     postmaster: u32,
     server_port: String,
     evaluator: Option<Program>,
@@ -71,6 +72,7 @@ struct Reading {
     server: Cpu,
     evaluator: Cpu,
     proxy: Cpu,
+    pages: Pages,
 }
 
 impl Clusters {
@@ -115,6 +117,7 @@ impl Clusters {
             .then(|| Proxy::start(&port, &self.identity, host));
         let beside = Beside {
             stack,
+            cluster: member.cluster.clone(),
             postmaster: server.pid(),
             evaluator: evaluator.transpose()?,
             proxy: proxy.transpose()?,
@@ -318,6 +321,7 @@ impl Beside {
             server: cpu(self.postmaster)?,
             evaluator: of(self.evaluator.as_ref())?,
             proxy: of(self.proxy.as_ref().map(|proxy| &proxy.program))?,
+            pages: self.cluster.pages(),
         })
     }
 }
@@ -340,6 +344,10 @@ impl Reading {
             work: transactions,
             user_s: spent.user_s,
             system_s: spent.system_s,
+            pages: Pages {
+                opened: self.pages.opened - before.pages.opened,
+                sealed: self.pages.sealed - before.pages.sealed,
+            },
             extra,
             ..Sample::default()
         }

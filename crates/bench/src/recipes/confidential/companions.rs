@@ -15,7 +15,7 @@ use crate::host::{serve, Host};
 
 const START_LIMIT: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(5);
-/// What a proxy's port has more than that of its server.
+/// A proxy's port is that of its server and this.
 const PORTS_APART: u32 = 1000;
 
 /// The program of the evaluator, beside the command.

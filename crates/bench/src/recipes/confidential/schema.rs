@@ -1,7 +1,7 @@
 //! The databases of the load. A plain cluster has one; an encrypted one has a database for scenario
 //! 1 and a database for scenarios 2 and 3.
 //!
-//! The same rows are in all of them: the plain table is copied out, and copied into the others
+//! All of them have the same rows: the plain table is copied out, and copied into the others
 //! through the proxy, which encrypts them. No grant of conversion is needed.
 
 use std::path::{Path, PathBuf};

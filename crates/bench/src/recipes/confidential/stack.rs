@@ -15,15 +15,15 @@ pub enum Stack {
     Proxy,
     /// Encrypted columns through the proxy; backends compute on cells.
     Inline,
-    /// The same; a process of its own computes on cells.
+    /// Encrypted columns through the proxy; a process of its own computes on cells.
     Isolated,
-    /// As `inline`, without the proxy: sysbench has the engine inside.
+    /// Like `inline`, with the engine inside sysbench in place of the proxy.
     InlineInProcess,
-    /// As `isolated`, without the proxy: sysbench has the engine inside.
+    /// Like `isolated`, with the engine inside sysbench in place of the proxy.
     IsolatedInProcess,
-    /// As `inline`, with `encdb.page_requests` off.
+    /// Like `inline`, with `encdb.page_requests` off.
     InlineNoPages,
-    /// As `isolated`, with `encdb.page_requests` off.
+    /// Like `isolated`, with `encdb.page_requests` off.
     IsolatedNoPages,
 }
 

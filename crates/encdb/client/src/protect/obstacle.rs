@@ -40,7 +40,7 @@ pub enum Obstacle {
         column: String,
         /// Its type
         ty: String,
-        /// What to do
+        /// The advice that ends the sentence
         advice: String,
     },
     /// A limit that no encrypted type has.

@@ -11,7 +11,7 @@ use crate::{encrypted_name, ColumnName, ListedColumn, OwnersList, Type, Value};
 /// The access methods that have a default operator class for each encrypted type.
 const METHODS: [&str; 2] = ["btree", "hash"];
 
-/// What is done to a table.
+/// The change of a table.
 pub struct Plan {
     /// The schema of the extension's types
     pub types: String,
@@ -25,7 +25,7 @@ pub struct Plan {
     pub done: Vec<String>,
     /// The indexes that are built anew, in the owner's session
     pub indexes: Vec<String>,
-    /// What an operator must know, one sentence for each
+    /// Sentences for the operator, one for each fact
     pub notes: Vec<String>,
     /// The planner's guess of the number of rows; negative if there is none
     pub rows: i64,

@@ -99,13 +99,13 @@ impl From<tokio_postgres::Error> for ProtectError {
 /// The choices of one who encrypts columns.
 #[derive(Clone, Copy, Debug)]
 pub struct ProtectOptions {
-    /// How many rows are read and sealed at a time
+    /// The number of rows that are read and sealed at a time
     pub batch_rows: u32,
     /// Whether other connections to the database are ended
     pub disconnects: bool,
 }
 
-/// What [`Session::protect`] calls on its way.
+/// The callbacks of [`Session::protect`].
 pub trait Keeper {
     /// The caller's error
     type Error: From<ProtectError>;
@@ -120,7 +120,7 @@ pub trait Keeper {
     fn progress(&mut self, rows: u64, of: i64);
 }
 
-/// What was done.
+/// The result of [`Session::protect`].
 pub struct Protected {
     /// The plan that was carried out
     pub plan: Plan,

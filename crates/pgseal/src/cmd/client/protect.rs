@@ -55,7 +55,7 @@ async fn protect(args: &ProtectArgs, wanted: &Wanted) -> Result<(), ClientFailur
     let (mut file, database) = (args.client.file()?, args.client.database()?);
     let list = file.kept.database(&database);
     let client = args.client.connect().await?;
-    // What is in the way is found before keys are handed over.
+    // Obstacles are found before the evaluator gets keys.
     let Plan { schema, .. } = protection(&client, wanted, &list).await?;
     let wanted = &Wanted {
         schema: Some(schema),

@@ -6,7 +6,7 @@ use tokio_postgres::Client;
 
 use crate::ClientError;
 
-/// How long a connection has to end, in milliseconds.
+/// The time that a connection has to end, in milliseconds.
 const PATIENCE: i64 = 10_000;
 
 /// Returns the process ids of other clients' connections to this database. What a role may not see
