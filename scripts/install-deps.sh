@@ -23,7 +23,7 @@ builds_packages=(postgresql-15 python3)
 command -v npm >/dev/null || builds_packages+=(npm)
 debian_packages=(postgresql-15 postgresql-common postgresql-15-pg-catcheck postgresql-15-pg-checksums systemd util-linux dpkg openssl)
 # Node, Java and Go from elsewhere do as well; of Go, tests/drivers needs a later one than Debian 12 has.
-drivers_packages=(postgresql-15 python3-venv)
+drivers_packages=(postgresql-15 python3-venv libdbd-pg-perl ruby-pg php-cli php-pgsql)
 command -v npm >/dev/null || drivers_packages+=(npm)
 command -v mvn >/dev/null || drivers_packages+=(maven)
 # Less than 320 MB, most of it what PostGIS brings; the first line is what scripts/fetch-extensions.sh builds with.
