@@ -46,6 +46,7 @@ pub use hex::{from_hex, to_hex};
 pub use identity::{Identity, IdentityError, IdentityFile, IdentityFileError};
 pub use keys::{KeyInfo, KeyRing, NewKey};
 pub use list::{ColumnName, Kept, ListError, ListedColumn, OwnersList, ShownColumn};
+pub use network::conninfo;
 pub use pgseal_attestation::PolicyError;
 pub use pgseal_cell::grant::{
     Grant, GrantTerms, KeyScope, Operation, Operations, Revocations, Serial, Subject,

@@ -24,12 +24,18 @@ impl Target {
             Some(tls) => all.extend(tls.settings()),
             None => all.push(("sslmode", "disable".to_owned())),
         }
-        let set = all.iter().filter(|(_, value)| !value.is_empty());
-        let each: Vec<_> = set
-            .map(|(name, value)| format!("{name}={}", quoted(value)))
-            .collect();
-        each.join(" ")
+        all.retain(|(_, value)| !value.is_empty());
+        conninfo(&all)
     }
+}
+
+/// Returns a connection string for libpq.
+pub fn conninfo(parameters: &[(&str, String)]) -> String {
+    let quoted = |value: &str| value.replace('\\', "\\\\").replace('\'', "\\'");
+    let each = parameters
+        .iter()
+        .map(|(name, value)| format!("{name}='{}'", quoted(value)));
+    each.collect::<Vec<_>>().join(" ")
 }
 
 fn host(host: &Host) -> String {
@@ -73,10 +79,6 @@ fn timing(config: &Config) -> Vec<(&'static str, String)> {
             retries.map(|it| it.to_string()).unwrap_or_default(),
         ),
     ]
-}
-
-fn quoted(value: &str) -> String {
-    format!("'{}'", value.replace('\\', "\\\\").replace('\'', "\\'"))
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle};
 use std::{env, io};
 
 use nix::sys::signal::SigSet;
-use pgseal_client::Target;
+use pgseal_client::{conninfo, Target};
 use pgseal_proxy::{PrivateError, PrivateServer, Service, PORT};
 use tokio::sync::oneshot;
 
@@ -150,14 +150,6 @@ fn given(target: &Target) -> Vec<(&'static str, String)> {
     given
         .filter_map(|(name, value)| Some((name, value?)))
         .collect()
-}
-
-/// Returns a connection string for libpq.
-fn conninfo(parameters: &[(&str, String)]) -> String {
-    let quoted = |value: &str| value.replace('\\', "\\\\").replace('\'', "\\'");
-    let parameters = parameters.iter();
-    let each = parameters.map(|(name, value)| format!("{name}='{}'", quoted(value)));
-    each.collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]
