@@ -3,7 +3,7 @@
 //! plain one, where only a sealed cluster is expected.
 
 use crate::clusters::Cluster;
-use crate::disk::FdDisk;
+use crate::disk::{check, FdDisk};
 use crate::process::PROCESS;
 use crate::real::libc_call;
 use crate::{receivers, report, server};
@@ -18,47 +18,56 @@ use std::sync::atomic::Ordering;
 use std::thread::sleep;
 use std::time::Duration;
 
-/// Reads it, outside the hooks. None if there is none that can be read.
-fn read(cluster: &Cluster) -> Option<Result<Control, ControlError>> {
+/// Reads it, outside the hooks. The outer error is that of the system, or of the cipher.
+fn read(cluster: &Cluster) -> Result<Result<Control, ControlError>, Errno> {
     let page = read_page(cluster, &sealed(cluster)?)?;
     let control = Control::parse(&page);
     if let (Ok(control), true) = (&control, PROCESS.is_server()) {
         cluster.remember_segment_size(control.wal_segment_size);
     }
-    Some(control)
+    Ok(control)
 }
 
-/// Returns the size of the cluster's WAL segments in bytes. While a server runs it stays, and its
-/// children inherit what the postmaster read; a tool may change it itself (pg_resetwal).
-pub fn wal_segment_size(cluster: &Cluster) -> Option<u64> {
-    let known = cluster.segment_size();
-    let size = known.or_else(|| Some(read(cluster)?.ok()?.wal_segment_size))?;
-    Some(size.into())
+/// Returns the size of the cluster's WAL segments in bytes; None if no `pg_control` tells it. While
+/// a server runs it stays, and its children inherit what the postmaster read; a tool may change it
+/// itself (pg_resetwal).
+///
+/// # Errors
+/// EMFILE or ENFILE if there is no descriptor left to read `pg_control` with.
+pub fn wal_segment_size(cluster: &Cluster) -> Result<Option<u64>, Errno> {
+    if let Some(known) = cluster.segment_size() {
+        return Ok(Some(known.into()));
+    }
+    match read(cluster) {
+        Ok(Ok(control)) => Ok(Some(control.wal_segment_size.into())),
+        Err(errno @ Errno(libc::EMFILE | libc::ENFILE)) => Err(errno),
+        Ok(Err(_)) | Err(_) => Ok(None),
+    }
 }
 
-fn sealed(cluster: &Cluster) -> Option<SealedFile<'_>> {
-    Some(cluster.open(&Spec {
-        id: FileId::named(b"global/pg_control")?,
+fn sealed(cluster: &Cluster) -> Result<SealedFile<'_>, Errno> {
+    Ok(cluster.open(&Spec {
+        id: FileId::named(b"global/pg_control").ok_or(Errno::EINVAL)?,
         root: Root::Cluster,
         layout: Layout::CONTROL,
     }))
 }
 
-fn read_page(cluster: &Cluster, file: &SealedFile) -> Option<[u8; UNIT]> {
+fn read_page(cluster: &Cluster, file: &SealedFile) -> Result<[u8; UNIT], Errno> {
     let mut page = [0; UNIT];
     with_stored(cluster, |disk| {
         disk.transfer(|transfer| file.read_at(transfer, &mut page, 0))
     })?;
-    Some(page)
+    Ok(page)
 }
 
 /// Returns a descriptor for what a raw base backup carries of it (docs/format/files.md). The server
 /// may be writing it meanwhile.
 pub fn open_carried(cluster: &Cluster) -> Option<c_int> {
     const TRIES: usize = 10;
-    let file = sealed(cluster)?;
+    let file = sealed(cluster).ok()?;
     for _ in 0..TRIES {
-        if let Some(page) = file.carry_control(&read_page(cluster, &file)?) {
+        if let Some(page) = file.carry_control(&read_page(cluster, &file).ok()?) {
             return memory_file(&page);
         }
         sleep(Duration::from_millis(10));
@@ -81,23 +90,21 @@ fn memory_file(content: &[u8]) -> Option<c_int> {
 /// Returns the system identifier, from the block of `pg_control` that is stored in clear.
 pub fn system_id(cluster: &Cluster) -> Option<u64> {
     let mut id = [0; 8];
-    let read = with_stored(cluster, |disk| read_full(disk, &mut id, 0))?;
+    let read = with_stored(cluster, |disk| read_full(disk, &mut id, 0)).ok()?;
     (read == id.len()).then(|| u64::from_le_bytes(id))
 }
 
 fn with_stored(
     cluster: &Cluster,
     work: impl FnOnce(&FdDisk) -> Result<usize, Errno>,
-) -> Option<usize> {
+) -> Result<usize, Errno> {
     let path = [&cluster.root, &b"/global/pg_control\0"[..]].concat();
-    let path = CStr::from_bytes_with_nul(&path).ok()?;
+    let path = CStr::from_bytes_with_nul(&path).map_err(|_| Errno::EINVAL)?;
     let fd = libc_call!(open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC, 0));
-    if fd < 0 {
-        return None;
-    }
+    check(fd)?;
     let done = work(&FdDisk(fd));
     libc_call!(close(fd));
-    done.ok()
+    done
 }
 
 /// May this server, which opens the first thing that tells of its cluster, go on? Its children are
@@ -161,9 +168,9 @@ fn allows_postmaster(cluster: &Cluster) -> bool {
 
 fn read_or_say(cluster: &Cluster) -> Option<Control> {
     let error = match read(cluster) {
-        Some(Ok(control)) => return Some(control),
-        Some(Err(error)) => error.to_string(),
-        None => "pg_control cannot be read: restore it from a backup".to_owned(),
+        Ok(Ok(control)) => return Some(control),
+        Ok(Err(error)) => error.to_string(),
+        Err(_) => "pg_control cannot be read: restore it from a backup".to_owned(),
     };
     report::line(&error);
     None

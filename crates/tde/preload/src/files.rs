@@ -22,6 +22,8 @@ use std::ptr::{null_mut, NonNull};
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering};
 use streams::Streams;
 
+pub use streams::Slot;
+
 /// Descriptors that can be protected: more than any limit PostgreSQL is run with.
 const MAX_FD: usize = 1 << 20;
 

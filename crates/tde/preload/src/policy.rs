@@ -102,6 +102,17 @@ pub enum Verdict {
     Refused(c_int, Reason),
 }
 
+impl Verdict {
+    /// Are the bytes that the caller sees others than those that the kernel has, or read in whole
+    /// pages?
+    pub fn protects(self) -> bool {
+        matches!(
+            self,
+            Self::Protected(_) | Self::Pages | Self::ReceivedWal(_)
+        )
+    }
+}
+
 /// The question about an open descriptor, before the caller gets it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Check {

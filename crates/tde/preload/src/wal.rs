@@ -23,20 +23,29 @@ const SEGMENT_SIZE: &str = variable::WAL_SEGMENT_SIZE.as_str();
 const CLEAR_WAL: &str = variable::CLEAR_WAL.as_str();
 
 /// Returns the key and layout for an open file.
-pub fn spec_of(cluster: &Cluster, class: &Class, fd: c_int) -> Option<Spec> {
-    match class {
-        Class::Sealed(spec) => Some(spec.clone()),
-        Class::WalSegment(name) => name.spec(segment_size(cluster, *name, fd)?),
-        _ => None,
-    }
+///
+/// # Errors
+/// EIO if they are not known: no `pg_control` tells the size of a segment. EMFILE or ENFILE if no
+/// descriptor is left to read it with: the caller may close a file and try again.
+pub fn spec_of(cluster: &Cluster, class: &Class, fd: c_int) -> Result<Spec, Errno> {
+    spec_by(class, |name| segment_size(cluster, name, fd))
 }
 
-/// Returns the key and layout for a file without content.
-pub fn spec_of_new(cluster: &Cluster, class: &Class) -> Option<Spec> {
+/// Returns the key and layout for a file without content. Errors are those of [`spec_of`].
+pub fn spec_of_new(cluster: &Cluster, class: &Class) -> Result<Spec, Errno> {
+    spec_by(class, |_| new_segment_size(cluster))
+}
+
+fn spec_by(
+    class: &Class,
+    size: impl FnOnce(WalName) -> Result<Option<u64>, Errno>,
+) -> Result<Spec, Errno> {
     match class {
-        Class::Sealed(spec) => Some(spec.clone()),
-        Class::WalSegment(name) => name.spec(new_segment_size(cluster)?),
-        _ => None,
+        Class::Sealed(spec) => Ok(spec.clone()),
+        Class::WalSegment(name) => size(*name)?
+            .and_then(|size| name.spec(size))
+            .ok_or(Errno::EIO),
+        _ => Err(Errno::EIO),
     }
 }
 
@@ -50,26 +59,29 @@ pub fn announced_segment_size() -> Option<u64> {
 }
 
 /// Returns the size in bytes of a segment that has no content yet.
-pub fn new_segment_size(cluster: &Cluster) -> Option<u64> {
-    announced_segment_size().or_else(|| control::wal_segment_size(cluster))
+fn new_segment_size(cluster: &Cluster) -> Result<Option<u64>, Errno> {
+    match announced_segment_size() {
+        Some(size) => Ok(Some(size)),
+        None => control::wal_segment_size(cluster),
+    }
 }
 
 /// Returns the size of a segment in bytes, which the layout of an open one needs. It is what a
 /// wrapper said, or else the cluster's: a segment that was cut or is being made does not show it. A
 /// whole segment of another size, in an archive that is older than `pg_resetwal --wal-segsize`,
 /// opens by its own; so does any segment where there is no `pg_control` (docs/format/files.md).
-pub fn segment_size(cluster: &Cluster, name: WalName, fd: c_int) -> Option<u64> {
+fn segment_size(cluster: &Cluster, name: WalName, fd: c_int) -> Result<Option<u64>, Errno> {
     if let Some(size) = announced_segment_size() {
-        return Some(size);
+        return Ok(Some(size));
     }
     let disk = FdDisk(fd);
     let own = disk.size().ok().filter(|&size| is_segment_size(size));
-    let (own, clusters) = match (own, control::wal_segment_size(cluster)) {
-        (Some(own), Some(clusters)) if own != clusters => (own, clusters),
-        (own, clusters) => return clusters.or(own),
-    };
-    let opens = opens(cluster, name, own, &disk) == Ok(true);
-    Some(if opens { own } else { clusters })
+    let opens = |own| opens(cluster, name, own, &disk) == Ok(true);
+    match (own, control::wal_segment_size(cluster)) {
+        (Some(own), Ok(Some(clusters))) if own == clusters => Ok(Some(own)),
+        (Some(own), Ok(Some(_)) | Err(_)) if opens(own) => Ok(Some(own)),
+        (own, clusters) => Ok(clusters?.or(own)),
+    }
 }
 
 /// Does the file begin with the header of this very segment, sealed as one of `size` bytes?

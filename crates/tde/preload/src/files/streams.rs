@@ -17,9 +17,12 @@ pub struct Streams {
 /// A slot for a stream.
 pub struct Stream {
     stream: AtomicPtr<FILE>,
-    /// The descriptor, and one; 0 while the slot is free.
+    /// The descriptor, and one; 0 while the slot is free, [`RESERVED`] until there is one.
     number: AtomicI32,
 }
+
+/// What a slot holds that was taken before its descriptor is open. No descriptor has this number.
+const RESERVED: i32 = i32::MIN;
 
 impl Streams {
     /// Returns a table without streams.
@@ -42,23 +45,25 @@ impl Streams {
         Some(found.number.load(Ordering::Acquire) - 1)
     }
 
-    /// Takes a free slot for a stream over `fd`; the stream itself follows ([`Stream::set`]).
-    pub fn reserve(&self, fd: c_int) -> Option<&Stream> {
+    /// Takes a free slot, before a file is opened or emptied: one that finds no slot afterwards
+    /// would be lost. The stream follows ([`Slot::set`]).
+    pub fn reserve(&self) -> Option<Slot<'_>> {
         let free = |open: &Stream| {
             open.number
-                .compare_exchange(0, fd + 1, Ordering::AcqRel, Ordering::Relaxed)
+                .compare_exchange(0, RESERVED, Ordering::AcqRel, Ordering::Relaxed)
                 .is_ok()
         };
         let index = self.open.iter().position(free)?;
         self.high.fetch_max(index + 1, Ordering::AcqRel);
-        self.open.get(index)
+        self.open.get(index).map(Slot)
     }
 
     /// Forgets the streams over `fd`, which are closed.
     pub fn forget(&self, fd: c_int) {
         let over = |open: &&Stream| open.number.load(Ordering::Acquire) == fd + 1;
         for open in self.in_use().filter(over) {
-            open.set(null_mut());
+            open.stream.store(null_mut(), Ordering::Release);
+            open.number.store(0, Ordering::Release);
         }
     }
 
@@ -67,13 +72,21 @@ impl Streams {
     }
 }
 
-impl Stream {
-    /// Sets the stream of a reserved slot. One that is null gives the slot back.
-    pub fn set(&self, stream: *mut FILE) {
-        self.stream.store(stream, Ordering::Release);
-        if stream.is_null() {
-            self.number.store(0, Ordering::Release);
-        }
+/// A slot that is taken, and free again if it is dropped without a stream.
+pub struct Slot<'a>(&'a Stream);
+
+impl Slot<'_> {
+    /// Sets the slot's stream, which is not null, and the descriptor below it.
+    pub fn set(self, fd: c_int, stream: *mut FILE) {
+        self.0.stream.store(stream, Ordering::Release);
+        self.0.number.store(fd + 1, Ordering::Release);
+    }
+}
+
+impl Drop for Slot<'_> {
+    fn drop(&mut self) {
+        let number = &self.0.number;
+        let _ = number.compare_exchange(RESERVED, 0, Ordering::AcqRel, Ordering::Relaxed);
     }
 }
 
@@ -85,14 +98,15 @@ mod tests {
     fn a_slot_is_free_again_when_its_descriptor_is_forgotten() {
         let streams = Box::new(Streams::new());
         let [one, other] = [8, 16].map(std::ptr::without_provenance_mut::<FILE>);
-        streams.reserve(0).expect("a slot").set(one);
-        streams.reserve(5).expect("a slot").set(other);
+        streams.reserve().expect("a slot").set(0, one);
+        streams.reserve().expect("a slot").set(5, other);
         assert_eq!(streams.descriptor_of(one), Some(0));
         assert_eq!(streams.descriptor_of(other), Some(5));
         streams.forget(0);
         assert_eq!(streams.descriptor_of(one), None);
         assert_eq!(streams.descriptor_of(other), Some(5));
-        streams.reserve(7).expect("a slot").set(one);
+        drop(streams.reserve().expect("a slot"));
+        streams.reserve().expect("a slot").set(7, one);
         assert_eq!(streams.descriptor_of(one), Some(7));
         assert_eq!(streams.high.load(Ordering::Relaxed), 2);
     }

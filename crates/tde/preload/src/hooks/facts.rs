@@ -22,8 +22,19 @@ pub struct Opening<'a> {
     pub path: &'a CStr,
     /// The flags that the caller gave.
     pub flags: c_int,
+    /// Why it must not be a protected file.
+    pub unprotectable: Option<Unprotectable>,
     spelled: OnceCell<Option<Place>>,
     followed: OnceCell<Place>,
+}
+
+/// Why a call cannot be given a protected file. It is asked before anything is opened or emptied.
+#[derive(Clone, Copy)]
+pub struct Unprotectable {
+    /// The errno to answer with.
+    pub errno: c_int,
+    /// The line on stderr.
+    pub line: &'static str,
 }
 
 /// Returns the process that opens.
@@ -41,6 +52,7 @@ impl<'a> Opening<'a> {
             directory,
             path,
             flags,
+            unprotectable: None,
             spelled: OnceCell::new(),
             followed: OnceCell::new(),
         }

@@ -3,7 +3,7 @@
 //! A protected file is always open for reading too, because a write may have to read the rest of a
 //! block; O_APPEND is kept up by hand, because Linux ignores `pwrite`'s offset under it.
 
-use super::facts::{who, Opening};
+use super::facts::{who, Opening, Unprotectable};
 use super::{foreign, restored};
 use crate::clusters::Cluster;
 use crate::counters::{self, Count};
@@ -62,11 +62,13 @@ pub fn open_at(directory: c_int, path: &CStr, flags: c_int, mode: mode_t) -> c_i
     carry_out(verdict, &opening, mode)
 }
 
-/// Opens what `path` leads to for a stream, as [`policy`] says.
-pub fn open_for_stream(path: &CStr, flags: c_int) -> c_int {
+/// Opens what `path` leads to for a stream, as [`policy`] says. `unprotectable` says why the stream
+/// cannot be one of a protected file.
+pub fn open_for_stream(path: &CStr, flags: c_int, unprotectable: Option<Unprotectable>) -> c_int {
     /// The mode in which `fopen` makes files.
     const MODE: mode_t = 0o666;
-    let opening = Opening::new(libc::AT_FDCWD, path, flags);
+    let mut opening = Opening::new(libc::AT_FDCWD, path, flags);
+    opening.unprotectable = unprotectable;
     let verdict = policy::decide_stream(who(), flags, &opening);
     carry_out(verdict, &opening, MODE)
 }
@@ -78,6 +80,10 @@ fn carry_out(verdict: Verdict, opening: &Opening, mode: mode_t) -> c_int {
         flags,
         ..
     } = opening;
+    if let (true, Some(why)) = (verdict.protects(), opening.unprotectable) {
+        report::line(why.line);
+        return super::fail(why.errno);
+    }
     match verdict {
         Verdict::Untouched | Verdict::AsStored(Check::None) => {
             libc_call!(openat(directory, path.as_ptr(), flags, mode))
@@ -242,7 +248,7 @@ fn open_sealed(
     let hidden = protection.hidden_from_import;
     let errno = match protect(cluster, class, fd, flags, hidden) {
         Ok(()) => return emptied(fd, flags),
-        Err(Unprotected::TooMany) => libc::EMFILE,
+        Err(Unprotected::TooMany(errno)) => errno,
         Err(Unprotected::Withheld) => libc::EACCES,
         Err(Unprotected::NoSegmentSize) => {
             let path = report::shown(path);
@@ -293,8 +299,8 @@ fn open_stored(opening: &Opening, protection: Protection, mode: mode_t) -> c_int
 
 /// The reason why an open file is given to no caller.
 enum Unprotected {
-    /// PostgreSQL closes others and tries again, as at its own limit.
-    TooMany,
+    /// PostgreSQL closes others and tries again, as at its own limit: EMFILE or ENFILE.
+    TooMany(c_int),
     NoSegmentSize,
     /// A session asked for a page, and the name led elsewhere when it was opened.
     Withheld,
@@ -311,7 +317,10 @@ fn protect(
         0 => wal::spec_of(cluster, class, fd),
         _ => wal::spec_of_new(cluster, class),
     };
-    let spec = spec.ok_or(Unprotected::NoSegmentSize)?;
+    let spec = spec.map_err(|Errno(errno)| match errno {
+        libc::EMFILE | libc::ENFILE => Unprotected::TooMany(errno),
+        _ => Unprotected::NoSegmentSize,
+    })?;
     counters::add(Count::Files, 1);
     if spec.layout == Layout::WAL_SCRATCH {
         zero_fill::begin(fd, flags);
@@ -320,7 +329,7 @@ fn protect(
         return Err(Unprotected::Withheld);
     }
     files::insert(fd, Stored::Sealed(cluster.open(&spec)), flags, hidden)
-        .map_err(|files::TooMany| Unprotected::TooMany)
+        .map_err(|files::TooMany| Unprotected::TooMany(libc::EMFILE))
 }
 
 #[cfg(test)]

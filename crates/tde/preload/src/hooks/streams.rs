@@ -2,14 +2,27 @@
 //! whose reads and writes are ours; `fileno` still finds its descriptor, which PostgreSQL hands to
 //! `ftruncate` and `fstat`.
 
+use super::facts::Unprotectable;
 use super::{descriptors, fail, opening, transfers};
-use crate::files::{self, Protected};
-use crate::place::{self, Place};
+use crate::disk::Owned;
+use crate::files::{self, Protected, Slot};
 use crate::process::PROCESS;
 use crate::real::{self, libc_call};
 use crate::report;
 use libc::{c_char, c_int, c_void, off64_t, off_t, size_t, ssize_t, FILE};
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
+
+/// Why no stream is made where all slots are taken.
+const NO_SLOT: Unprotectable = Unprotectable {
+    errno: libc::EMFILE,
+    line: "too many protected streams are open",
+};
+
+/// Why `freopen` opens no protected file.
+const IN_PLACE: Unprotectable = Unprotectable {
+    errno: libc::EOPNOTSUPP,
+    line: "a protected file's stream cannot be opened in place of another: use fopen",
+};
 
 pub unsafe fn fopen(path: *const c_char, mode: *const c_char) -> *mut FILE {
     if !PROCESS.acts() || path.is_null() || mode.is_null() {
@@ -20,7 +33,8 @@ pub unsafe fn fopen(path: *const c_char, mode: *const c_char) -> *mut FILE {
     let Some(flags) = flags_of(mode_name) else {
         return libc_call!(fopen(path, mode));
     };
-    let fd = opening::open_for_stream(name, flags);
+    let slot = files::streams().reserve();
+    let fd = opening::open_for_stream(name, flags, slot.is_none().then_some(NO_SLOT));
     if fd < 0 {
         return std::ptr::null_mut();
     }
@@ -30,42 +44,47 @@ pub unsafe fn fopen(path: *const c_char, mode: *const c_char) -> *mut FILE {
         unsafe { libc::lseek(fd, 0, libc::SEEK_END) };
     }
     // SAFETY: `mode` is a C string that fopen(3)'s caller owns; the descriptor is our own.
-    let stream = unsafe { fdopen(fd, mode) };
+    let stream = unsafe { stream_over(fd, mode, slot) };
     if stream.is_null() {
         descriptors::close_keeping_errno(fd);
     }
     stream
 }
 
-/// Returns whether a name is unprotected, for a stream that libc opens by itself.
-fn is_clear(name: &CStr) -> bool {
-    matches!(place::of(name), Place::Clear)
+pub unsafe fn fdopen(fd: c_int, mode: *const c_char) -> *mut FILE {
+    let slot = files::get(fd).and_then(|_| files::streams().reserve());
+    // SAFETY: `mode` is a C string that fdopen(3)'s caller owns.
+    unsafe { stream_over(fd, mode, slot) }
 }
 
-pub unsafe fn fdopen(fd: c_int, mode: *const c_char) -> *mut FILE {
+/// Makes a stream over a descriptor: libc's, or ours if the file is protected, for which there is
+/// a slot. `mode` is a C string.
+unsafe fn stream_over(fd: c_int, mode: *const c_char, slot: Option<Slot<'_>>) -> *mut FILE {
     let Some(protected) = files::get(fd) else {
         return libc_call!(fdopen(fd, mode));
     };
-    // SAFETY: `mode` is a C string that fdopen(3)'s caller owns.
+    // SAFETY: `mode` is a C string, as the caller says.
     if !adopt_mode(protected, unsafe { CStr::from_ptr(mode) }) {
         real::set_errno(libc::EINVAL);
         return std::ptr::null_mut();
     }
+    let Some(slot) = slot else {
+        report::line(NO_SLOT.line);
+        real::set_errno(NO_SLOT.errno);
+        return std::ptr::null_mut();
+    };
     let calls = Cookie {
         read: Some(read),
         write: Some(write),
         seek: Some(seek),
         close: Some(close),
     };
-    let Some(open) = files::streams().reserve(fd) else {
-        report::line("too many protected streams are open");
-        real::set_errno(libc::EMFILE);
-        return std::ptr::null_mut();
-    };
     let cookie = std::ptr::without_provenance_mut(usize::try_from(fd).unwrap_or(usize::MAX));
     // SAFETY: the four functions below take the descriptor as their cookie.
     let stream = unsafe { fopencookie(cookie, mode, calls) };
-    open.set(stream);
+    if !stream.is_null() {
+        slot.set(fd, stream);
+    }
     stream
 }
 
@@ -90,20 +109,52 @@ fn adopt_mode(protected: Protected, mode: &CStr) -> bool {
     true
 }
 
-/// A protected stream can neither replace another nor be replaced: libc offers no way.
+/// A protected stream can neither replace another nor be replaced: libc offers no call for it.
 pub unsafe fn freopen(path: *const c_char, mode: *const c_char, stream: *mut FILE) -> *mut FILE {
-    // SAFETY: `path` is not null here, so it is a C string that freopen(3)'s caller owns.
-    let leads_to_clear = || path.is_null() || is_clear(unsafe { CStr::from_ptr(path) });
-    if !PROCESS.acts() || (descriptor_of(stream).is_none() && leads_to_clear()) {
-        // As in `fclose`: the number stays, what it stands for does not.
-        files::remove(libc_call!(fileno(stream)));
-        return libc_call!(freopen(path, mode, stream));
+    if descriptor_of(stream).is_some() {
+        report::line(IN_PLACE.line);
+        // freopen closes the stream, whatever becomes of the rest.
+        libc_call!(fclose(stream));
+        real::set_errno(IN_PLACE.errno);
+        return std::ptr::null_mut();
     }
-    report::line("a protected file's stream cannot be opened in place of another: use fopen");
-    // freopen closes the stream, whatever becomes of the rest.
-    libc_call!(fclose(stream));
-    real::set_errno(libc::EOPNOTSUPP);
-    std::ptr::null_mut()
+    if PROCESS.acts() && !path.is_null() && !mode.is_null() {
+        // SAFETY: neither is null, so both are C strings that freopen(3)'s caller owns.
+        let (name, mode_name) = unsafe { (CStr::from_ptr(path), CStr::from_ptr(mode)) };
+        if let Some(flags) = flags_of(mode_name) {
+            return reopen(name, flags, mode_name, stream);
+        }
+    }
+    // As in `fclose`: the number stays, what it stands for does not.
+    files::remove(libc_call!(fileno(stream)));
+    libc_call!(freopen(path, mode, stream))
+}
+
+/// Opens a file in place of libc's own stream. The policy decides on the descriptor, which libc
+/// then opens once more: by the path it could get another file. libc empties it, because its open
+/// may fail.
+fn reopen(name: &CStr, flags: c_int, mode: &CStr, stream: *mut FILE) -> *mut FILE {
+    let flags = flags & !libc::O_TRUNC | libc::O_CLOEXEC;
+    let opened = Owned(opening::open_for_stream(name, flags, Some(IN_PLACE)));
+    let errno = real::errno();
+    files::remove(libc_call!(fileno(stream)));
+    if opened.0 < 0 {
+        libc_call!(fclose(stream));
+        real::set_errno(errno);
+        return std::ptr::null_mut();
+    }
+    let path = format!("/proc/self/fd/{}\0", opened.0);
+    let mode = without_exclusive(mode);
+    libc_call!(freopen(path.as_ptr().cast(), mode.as_ptr(), stream))
+}
+
+/// Returns the mode for a file that exists by now (glibc's `x`, which may precede a comma).
+fn without_exclusive(mode: &CStr) -> CString {
+    let mode = mode.to_bytes();
+    let comma = mode.iter().position(|&byte| byte == b',');
+    let (letters, rest) = mode.split_at(comma.unwrap_or(mode.len()));
+    let letters = letters.iter().filter(|&&letter| letter != b'x');
+    CString::new(letters.chain(rest).copied().collect::<Vec<u8>>()).unwrap_or_default()
 }
 
 pub unsafe fn fileno(stream: *mut FILE) -> c_int {

@@ -385,7 +385,7 @@ fn sealed(content: &Content, fd: &Owned) -> Result<Option<SealedFile<'static>>, 
     match content {
         Content::Clear | Content::Sealed(_, Class::WalRestored) => Ok(None),
         Content::Sealed(cluster, class) => {
-            let spec = wal::spec_of(cluster, class, fd.0).ok_or(Errno::EIO)?;
+            let spec = wal::spec_of(cluster, class, fd.0)?;
             Ok(Some(cluster.open(&spec)))
         }
     }
