@@ -15,6 +15,7 @@
 mod catalog;
 mod copy;
 mod engine;
+mod literals;
 mod observer;
 mod opening;
 mod refusal;
@@ -28,12 +29,14 @@ mod wire;
 pub use catalog::{Catalog, Cells};
 pub use copy::{CopyColumn, CopyFormat, CopyPlan, CopyRows, Direction, Header, Marks, Quotes};
 pub use engine::{Engine, EngineError, Owners};
+pub use literals::Literals;
 pub use observer::{Event, Observer};
 pub use opening::{Opened, Opening, Owner, Turn};
 pub use refusal::Refusal;
 pub use relay::{Relay, RelayError};
 pub use sql::{
-    analyze, converted, hexadecimal, value_of_text, Analysis, Cast, Parameter, PreparedByName, Seal,
+    analyze, converted, hexadecimal, value_of_text, Analysis, Cast, Parameter, Prepared,
+    PreparedByName, Seal,
 };
 pub use values::Keys;
 pub use wire::{error as error_response, FrameError, MessageError};

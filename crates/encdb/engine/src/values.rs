@@ -6,7 +6,7 @@ use pgseal_value::Value;
 use crate::catalog::Cells;
 use crate::observer::Event;
 use crate::refusal::Refusal;
-use crate::sql::{converted, hexadecimal, value_of_text, Cast, Parameter};
+use crate::sql::{converted, hexadecimal, value_of_text, Cast};
 
 /// The formats of the protocol.
 pub(crate) const TEXT: u16 = 0;
@@ -93,21 +93,15 @@ pub(crate) struct Given<'m> {
     pub(crate) oid: u32,
 }
 
-/// Whether a parameter that meets nothing is the value of one that is sealed. Values that are short
-/// of a meaning are not compared: nothing, and the numbers 0 and 1.
-pub(crate) fn are_loose(values: &[Option<&[u8]>], parameters: &[Parameter]) -> bool {
-    let of = |wanted: fn(&Parameter) -> bool| {
-        let all = values.iter().zip(parameters);
-        all.filter_map(move |(value, parameter)| value.filter(|_| wanted(parameter)))
-    };
-    let is_short = |value: &[u8]| match value.split_last() {
-        Some((last, rest)) => {
-            matches!(last, 0 | 1 | b'0' | b'1') && rest.iter().all(|byte| *byte == 0)
-        }
-        None => true,
-    };
-    let mut loose = of(|it| matches!(it, Parameter::Loose)).filter(|value| !is_short(value));
-    loose.any(|value| of(|it| matches!(it, Parameter::Cells(..))).any(|sealed| sealed == value))
+/// Returns the value of a parameter in binary, if its driver declared a type of one value.
+pub(crate) fn plain_value(given: &Given<'_>) -> Option<Value> {
+    let read = value_of(
+        given.bytes,
+        BINARY,
+        (None, Some(declared(given.oid)?)),
+        None,
+    );
+    read.ok()
 }
 
 /// Returns the cell, or the array of cells, of a parameter, in binary. `by` is the statement's own
@@ -117,12 +111,12 @@ pub(crate) fn sealed(
     cells: &Cells,
     by: Option<Cast>,
     element: u32,
-    keys: &dyn Keys,
+    mut seal: impl FnMut(&Value) -> Result<Vec<u8>, Refusal>,
 ) -> Result<Vec<u8>, Refusal> {
-    let value = |bytes: &[u8]| {
+    let mut value = |bytes: &[u8]| {
         let casts = (by, declared(given.oid));
         let value = value_of(bytes, given.format, casts, cells.ty)?;
-        keys.seal(&cells.keyname, &value)
+        seal(&value)
     };
     if !cells.is_array {
         return value(given.bytes);
@@ -141,10 +135,10 @@ pub(crate) fn sealed_text(
     text: &str,
     cells: &Cells,
     by: Option<Cast>,
-    seal: impl Fn(&Value) -> Result<Vec<u8>, Refusal>,
+    mut seal: impl FnMut(&Value) -> Result<Vec<u8>, Refusal>,
 ) -> Result<String, Refusal> {
     let ty = cells.ty.ok_or(Refusal::AnyType)?;
-    let cell = |text: &str| {
+    let mut cell = |text: &str| {
         let value = value_of_text(text, by, ty)?;
         Ok::<_, Refusal>(hexadecimal(&seal(&value)?))
     };

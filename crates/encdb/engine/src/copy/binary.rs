@@ -169,7 +169,8 @@ fn converted(value: &[u8], column: &CopyColumn, by: &Converter) -> Result<Vec<u8
                 oid: 0,
             };
             let element = by.catalog.oid_of(&cells.element());
-            values::sealed(&given, cells, None, element, &*by.keys)
+            let seal = |value: &_| by.keys.seal(&cells.keyname, value);
+            values::sealed(&given, cells, None, element, seal)
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock};
 
+use super::twice::Twice;
 use super::{Expected, Portal, Query, Relay, RelayError, Statement};
 use crate::observer::Event;
 use crate::refusal::Refusal;
@@ -91,8 +92,8 @@ impl Relay {
             analysis.defined.drain(..).for_each(|it| catalog.define(it));
             self.statements.doubt_prepared();
         }
-        for (name, parameters) in analysis.prepared.drain() {
-            self.statements.prepare_in(number, name, parameters);
+        for (name, prepared) in analysis.prepared.drain() {
+            self.statements.prepare_in(number, name, prepared);
         }
     }
 
@@ -145,6 +146,7 @@ impl Relay {
             may_copy: may_copy(parse.text),
             copies: analysis.concerns.then_some(analysis.copies),
             parameters: analysis.parameters,
+            literals: analysis.literals,
             declared: parse.types.clone(),
             deallocates: deallocated(parse.text),
             number,
@@ -159,8 +161,8 @@ impl Relay {
             return Ok(());
         }
         if let (Ok(name), false) = (std::str::from_utf8(parse.name), parse.name.is_empty()) {
-            let parameters = Some(statement.parameters.clone());
-            self.statements.prepare(name.to_owned(), parameters);
+            let prepared = Some(statement.prepared());
+            self.statements.prepare(name.to_owned(), prepared);
         }
         let text = analysis.text.as_deref().map_or(parse.text, str::as_bytes);
         let types = statement.declared_to_server(&self.catalog);
@@ -225,28 +227,40 @@ impl Relay {
             let expected = parameters.len();
             return Err(Refusal::Parameters { expected, given });
         }
-        if values::are_loose(&bind.values, parameters) {
-            return Err(Refusal::Loose);
-        }
+        let mut twice = Twice::new(&statement.literals, parameters);
         let mut sealed = Vec::with_capacity(given);
         for (at, value) in bind.values.iter().enumerate() {
-            sealed.push(match (value, parameters.get(at)) {
-                (Some(bytes), Some(Parameter::Cells(cells, by))) => {
-                    let given = Given {
-                        bytes,
-                        format: bind.format(at),
-                        oid: statement.declared.get(at).copied().unwrap_or_default(),
-                    };
+            let given = value.map(|bytes| Given {
+                bytes,
+                format: bind.format(at),
+                oid: statement.declared.get(at).copied().unwrap_or_default(),
+            });
+            sealed.push(match (given, parameters.get(at)) {
+                (Some(given), Some(Parameter::Cells(cells, by))) => {
                     let element = self.catalog.oid_of(&cells.element());
-                    let cell = values::sealed(&given, cells, *by, element, &*self.keys)?;
-                    (BINARY, Some(cell))
+                    let seal = |value: &_| {
+                        twice.seal(value);
+                        self.keys.seal(&cells.keyname, value)
+                    };
+                    (
+                        BINARY,
+                        Some(values::sealed(&given, cells, *by, element, seal)?),
+                    )
                 }
                 // The server learns whether it is null.
-                (value, Some(Parameter::OnlyNull(_))) => (BINARY, value.map(|_| vec![1])),
-                (value, _) => (bind.format(at), value.map(<[u8]>::to_vec)),
+                (given, Some(Parameter::OnlyNull(_))) => (BINARY, given.map(|_| vec![1])),
+                (given, used) => {
+                    if let (Some(given), Some(used)) = (&given, used) {
+                        twice.add(given, used, statement.told(at));
+                    }
+                    (bind.format(at), value.map(<[u8]>::to_vec))
+                }
             });
         }
-        wire::bind(bind, &sealed).map_err(Refusal::from)
+        match twice.is_it() {
+            true => Err(Refusal::Loose),
+            false => wire::bind(bind, &sealed).map_err(Refusal::from),
+        }
     }
 
     /// Passes a call of a function of large objects: nothing tells what others take.

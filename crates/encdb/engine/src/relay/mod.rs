@@ -12,6 +12,7 @@ mod replay;
 mod server;
 mod settings;
 mod statements;
+mod twice;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;

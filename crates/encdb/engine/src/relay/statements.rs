@@ -10,7 +10,8 @@ use std::sync::{Arc, OnceLock};
 use super::Columns;
 use crate::catalog::Catalog;
 use crate::copy::CopyRows;
-use crate::sql::{Parameter, PreparedByName};
+use crate::literals::Literals;
+use crate::sql::{Parameter, Prepared, PreparedByName};
 
 /// The OID of `bool`, the type of a parameter of which the server learns only whether it is null
 const BOOL: u32 = 16;
@@ -19,6 +20,8 @@ const BOOL: u32 = 16;
 #[derive(Debug, Default)]
 pub(super) struct Statement {
     pub(super) parameters: Vec<Parameter>,
+    /// The literals of its text, from which loose parameters must differ
+    pub(super) literals: Literals,
     /// The types that the driver declared
     pub(super) declared: Vec<u32>,
     /// The types of parameters, once the server has told them
@@ -40,10 +43,27 @@ pub(super) struct Statement {
 }
 
 impl Statement {
-    /// Whether a parameter of it is sealed, or not sent.
+    /// Returns it as SQL can execute it.
+    pub(super) fn prepared(&self) -> Prepared {
+        Prepared {
+            parameters: self.parameters.clone(),
+            literals: self.literals.clone(),
+        }
+    }
+
+    /// Returns the type of a parameter, by the server's word; 0 if it is not told yet.
+    pub(super) fn told(&self, at: usize) -> u32 {
+        let told = self.told.get().and_then(|told| told.get(at));
+        told.copied().unwrap_or_default()
+    }
+
+    /// Whether a parameter of it is sealed, or not sent, or must not be a literal that is sealed.
     pub(super) fn is_encrypted(&self) -> bool {
-        let mut all = self.parameters.iter();
-        all.any(|parameter| matches!(parameter, Parameter::Cells(..) | Parameter::OnlyNull(_)))
+        let seals = self.literals.seals();
+        self.parameters.iter().any(|parameter| match parameter {
+            Parameter::Cells(..) | Parameter::OnlyNull(_) => true,
+            parameter => seals && parameter.is_loose(),
+        })
     }
 
     /// Returns the types of parameters as the server is told them: cells have encdb's.
@@ -112,14 +132,18 @@ impl Statements {
         let number = text.and_then(|name| self.prepared_in.get(name));
         match (self.parsed.get(name), prepared) {
             (Some(parsed), Some(prepared)) if number.is_some_and(|it| *it > parsed.number) => {
-                let is_same = prepared.as_ref() == Some(&parsed.parameters);
+                let is_same = prepared.as_ref() == Some(&parsed.prepared());
                 is_same.then(|| Arc::clone(parsed))
             }
             (Some(parsed), _) => Some(Arc::clone(parsed)),
-            (None, prepared) => Some(Arc::new(Statement {
-                parameters: prepared?.clone()?,
-                ..Statement::default()
-            })),
+            (None, prepared) => {
+                let prepared = prepared?.clone()?;
+                Some(Arc::new(Statement {
+                    parameters: prepared.parameters,
+                    literals: prepared.literals,
+                    ..Statement::default()
+                }))
+            }
         }
     }
 
@@ -134,23 +158,18 @@ impl Statements {
     }
 
     /// Notes a name of SQL's. One that is in use keeps its statement, for the server refuses it.
-    pub(super) fn prepare(&mut self, name: String, parameters: Option<Vec<Parameter>>) {
+    pub(super) fn prepare(&mut self, name: String, prepared: Option<Prepared>) {
         let known = self.prepared.entry(name);
-        let known = known.or_insert_with(|| parameters.clone());
-        if *known != parameters {
+        let known = known.or_insert_with(|| prepared.clone());
+        if *known != prepared {
             *known = None;
         }
     }
 
     /// Notes a name that a `PREPARE` of SQL gives, in the text of this number.
-    pub(super) fn prepare_in(
-        &mut self,
-        number: u64,
-        name: String,
-        parameters: Option<Vec<Parameter>>,
-    ) {
+    pub(super) fn prepare_in(&mut self, number: u64, name: String, prepared: Option<Prepared>) {
         self.prepared_in.insert(name.clone(), number);
-        self.prepare(name, parameters);
+        self.prepare(name, prepared);
     }
 
     /// Takes the server's word that it has a statement, whatever came before.

@@ -3,6 +3,7 @@
 mod copying;
 mod names;
 mod replay;
+mod twice;
 
 use proptest::prelude::*;
 

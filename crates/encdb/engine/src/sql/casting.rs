@@ -3,9 +3,7 @@
 //! A cast to a plain type says what a value is before it becomes one of its column: the engine
 //! follows it ([`Cast`]) and sends the type of the cells in its place.
 
-use pg_query::protobuf::{
-    a_const, AConst, AExpr, AExprKind, Boolean, Node, String as Text, TypeCast,
-};
+use pg_query::protobuf::{AConst, AExpr, AExprKind, Node, String as Text, TypeCast};
 use pg_query::NodeEnum;
 use pgseal_client::Type;
 
@@ -14,9 +12,10 @@ use super::kind::{cast_cells, cast_of_cells, kind_of};
 use super::literal::Cast;
 use super::scope::{last_name, Kind, Scope};
 use super::utility::type_name;
-use super::Rewriter;
+use super::{cell_literal, Rewriter};
 use crate::catalog::Cells;
 use crate::refusal::Refusal;
+use crate::values;
 
 impl Rewriter<'_> {
     /// Goes through a cast whose value meets nothing encrypted. One of cells to a plain type
@@ -96,7 +95,8 @@ impl Rewriter<'_> {
         scope: &Scope<'_>,
     ) -> Result<(), Refusal> {
         match node.as_deref_mut() {
-            Some(node) => self.condition(node, scope),
+            // `ON true`
+            Some(node) => self.as_mark(|this| this.condition(node, scope)),
             None => Ok(()),
         }
     }
@@ -109,11 +109,11 @@ impl Rewriter<'_> {
             Kind::Cell(cells) if cells.ty == Some(Type::Bool) && !cells.is_array => cells,
             _ => return Ok(()),
         };
-        let truth = AConst {
-            val: Some(a_const::Val::Boolval(Boolean { boolval: true })),
-            ..AConst::default()
-        };
-        let truth = self.literal(&truth, &cells, None)?;
+        // It is no value of the application's.
+        let seal = |value: &_| self.seal.seal(&cells.keyname, value);
+        let sealed = values::sealed_text("t", &cells, None, seal)?;
+        let truth = cell_literal(sealed, &cells);
+        self.is_changed = true;
         let of = |node: NodeEnum| Box::new(Node { node: Some(node) });
         node.node = Some(NodeEnum::AExpr(Box::new(AExpr {
             kind: AExprKind::AexprOp.into(),

@@ -9,6 +9,7 @@ use pg_query::protobuf::{a_const, AExpr, AExprKind, CaseExpr, Node, SubLink, Sub
 use pg_query::NodeEnum;
 use pgseal_client::Type;
 
+use super::folding::{folded, is_same};
 use super::kind::{cast_cells, compares, is_cast_of_open, kind_of, star, subquery_output};
 use super::literal::Cast;
 use super::parts::{has_open, has_plain, is_open, parts_mut};
@@ -95,6 +96,13 @@ impl Rewriter<'_> {
 
     /// Goes through an expression whose value meets nothing encrypted.
     pub(super) fn walk(&mut self, node: &mut Node, scope: &Scope<'_>) -> Result<(), Refusal> {
+        match is_open(node) {
+            true => self.walk_part(node, scope),
+            false => self.in_parts(|this| this.walk_part(node, scope)),
+        }
+    }
+
+    fn walk_part(&mut self, node: &mut Node, scope: &Scope<'_>) -> Result<(), Refusal> {
         let Some(inner) = &mut node.node else {
             return Ok(());
         };
@@ -104,7 +112,14 @@ impl Rewriter<'_> {
                 Ok(())
             }
             NodeEnum::ParamRef(parameter) => self.plain_parameter(parameter.number),
-            NodeEnum::AExpr(operator) => self.operator(operator, scope),
+            NodeEnum::AExpr(operator) => match folded(operator) {
+                Some(answer) => {
+                    self.is_changed |= !is_same(operator, &answer);
+                    **operator = answer;
+                    Ok(())
+                }
+                None => self.operator(operator, scope),
+            },
             NodeEnum::SubLink(link) => self.subquery(link, scope),
             NodeEnum::FuncCall(call) => self.function(call, scope),
             NodeEnum::NullTest(test) => {
@@ -114,7 +129,7 @@ impl Rewriter<'_> {
                 Ok(())
             }
             NodeEnum::CaseExpr(case) => {
-                self.group(results(case), scope)?;
+                self.as_mark(|this| this.group(results(case), scope))?;
                 self.conditions(case, scope)
             }
             NodeEnum::CoalesceExpr(all) => self.group(all.args.iter_mut().collect(), scope),

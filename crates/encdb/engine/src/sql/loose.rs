@@ -7,24 +7,34 @@
 
 use pg_query::protobuf::{a_const, AConst, Boolean, Node, NullTest, NullTestType};
 use pg_query::NodeEnum;
-use pgseal_client::Array;
 
 use super::literal::Cast;
 use super::parts::{is_open, leaves};
 use super::scope::Scope;
 use super::{Parameter, Rewriter};
-use crate::catalog::Cells;
+use crate::literals::{Literals, Plain};
 use crate::refusal::Refusal;
 
+/// The place of a literal or a parameter that stays plain.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Place {
+    /// It meets nothing that is known.
+    #[default]
+    Loose,
+    /// It meets nothing, and is the only result of a query, a result of CASE or a whole condition:
+    /// there, 0, 1 and truth values are no values of columns.
+    Mark,
+    /// It meets something that is certainly plain.
+    Anchored,
+}
+
 /// The loose values of a statement, and the sealed ones that they must differ from.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Loose {
-    /// Whether what is gone through now meets nothing that is known
-    is_loose: bool,
-    /// The loose literals
-    literals: Vec<String>,
-    /// The literals that are sealed
-    sealed: Vec<String>,
+    /// The place of what is gone through now
+    place: Place,
+    /// The loose literals, and those that are sealed
+    pub(super) literals: Literals,
     /// Whether a parameter is sealed
     seals_parameter: bool,
     /// Whether literals or parameters are compared with each other
@@ -33,38 +43,14 @@ pub(super) struct Loose {
     cast: Vec<i32>,
 }
 
-impl Default for Loose {
-    fn default() -> Self {
-        Self {
-            is_loose: true,
-            literals: Vec::new(),
-            sealed: Vec::new(),
-            seals_parameter: false,
-            compares: false,
-            cast: Vec::new(),
-        }
-    }
-}
-
 impl Loose {
     fn seals(&self) -> bool {
-        self.seals_parameter || !self.sealed.is_empty()
+        self.seals_parameter || self.literals.seals()
     }
 
     /// Notes that a parameter is sealed.
     pub(super) fn seal_parameter(&mut self) {
         self.seals_parameter = true;
-    }
-
-    /// Notes the text of a literal that is sealed.
-    pub(super) fn seal(&mut self, text: &str, cells: &Cells) {
-        match Array::parse(text) {
-            Ok(array) if cells.is_array => {
-                let items = array.items().iter().flatten();
-                self.sealed.extend(items.map(|item| folded(item)));
-            }
-            _ => self.sealed.push(folded(text)),
-        }
     }
 
     /// Returns the parameters whose casts must be left out: they are sealed, or only asked for
@@ -85,8 +71,7 @@ impl Loose {
 
     /// Decides on the loose values of a whole text.
     pub(super) fn decide(&self) -> Result<(), Refusal> {
-        let is_sealed = |text: &String| self.sealed.contains(text) && !is_common(text);
-        match self.seals() && (self.compares || self.literals.iter().any(is_sealed)) {
+        match self.seals() && (self.compares || self.literals.are_twice()) {
             true => Err(Refusal::Loose),
             false => Ok(()),
         }
@@ -95,25 +80,19 @@ impl Loose {
     /// Decides on parameters: where nothing is sealed, all that meet nothing are plain.
     pub(super) fn settle(&self, parameters: &mut [Parameter]) {
         for parameter in parameters.iter_mut().filter(|_| !self.seals()) {
-            if matches!(parameter, Parameter::Loose | Parameter::OnlyNull(_)) {
+            if parameter.is_loose() || matches!(parameter, Parameter::OnlyNull(_)) {
                 *parameter = Parameter::Plain;
             }
         }
     }
 }
 
-/// Returns a text without what a search adds to it.
-fn folded(text: &str) -> String {
-    let is_added = |c: char| c == '%' || c.is_whitespace();
-    text.trim_matches(is_added).to_lowercase()
-}
-
-/// Whether a value is one of those that applications write for other purposes, too.
-fn is_common(text: &str) -> bool {
-    matches!(text, "" | "0" | "1")
-}
-
 impl Parameter {
+    /// Whether it meets nothing that is known.
+    pub(crate) fn is_loose(&self) -> bool {
+        matches!(self, Self::Loose | Self::Mark)
+    }
+
     /// Returns the use that two uses of one parameter are together, if they agree.
     pub(super) fn and(&self, other: Self) -> Option<Self> {
         match (self, other) {
@@ -122,7 +101,11 @@ impl Parameter {
             (known @ Self::OnlyNull(_), Self::OnlyNull(_)) => Some(known.clone()),
             (Self::OnlyNull(_), other) => Some(other),
             (known, Self::OnlyNull(_)) => Some(known.clone()),
-            (Self::Loose, Self::Plain) | (Self::Plain, Self::Loose) => Some(Self::Plain),
+            (known, Self::Plain) if known.is_loose() => Some(Self::Plain),
+            (Self::Plain, other) if other.is_loose() => Some(Self::Plain),
+            (known, other) if known.is_loose() && other.is_loose() && *known != other => {
+                Some(Self::Loose)
+            }
             (known, other) => (*known == other).then_some(other),
         }
     }
@@ -131,23 +114,39 @@ impl Parameter {
 impl Rewriter<'_> {
     /// Goes through something that meets a certainly plain value, or none of a column.
     pub(super) fn anchored<T>(&mut self, go: impl FnOnce(&mut Self) -> T) -> T {
-        self.within(false, go)
+        self.within(Place::Anchored, go)
     }
 
     /// Goes through something that meets nothing that is known.
     pub(super) fn loosely<T>(&mut self, go: impl FnOnce(&mut Self) -> T) -> T {
-        self.within(true, go)
+        self.within(Place::Loose, go)
     }
 
-    fn within<T>(&mut self, is_loose: bool, go: impl FnOnce(&mut Self) -> T) -> T {
-        let before = std::mem::replace(&mut self.loose.is_loose, is_loose);
+    /// Goes through something that meets nothing, and may be a mark.
+    pub(super) fn as_mark<T>(&mut self, go: impl FnOnce(&mut Self) -> T) -> T {
+        match self.loose.place {
+            Place::Anchored => go(self),
+            _ => self.within(Place::Mark, go),
+        }
+    }
+
+    /// Goes through the parts of something that is no literal and no parameter, and so no mark.
+    pub(super) fn in_parts<T>(&mut self, go: impl FnOnce(&mut Self) -> T) -> T {
+        match self.loose.place {
+            Place::Mark => self.within(Place::Loose, go),
+            _ => go(self),
+        }
+    }
+
+    fn within<T>(&mut self, place: Place, go: impl FnOnce(&mut Self) -> T) -> T {
+        let before = std::mem::replace(&mut self.loose.place, place);
         let result = go(self);
-        self.loose.is_loose = before;
+        self.loose.place = before;
         result
     }
 
     /// Notes a comparison of values of which none is that of a column or of the server. Numbers are
-    /// no secret before one is sealed.
+    /// no secret if none is sealed.
     pub(super) fn compare_alone(&mut self, nodes: &[&mut Node]) {
         let all: Option<Vec<_>> = nodes.iter().map(|node| leaves(node)).collect();
         let mut all = all.into_iter().flatten().flatten();
@@ -157,23 +156,34 @@ impl Rewriter<'_> {
     /// Notes a literal that stays.
     pub(super) fn plain_literal(&mut self, literal: &AConst) {
         self.open += usize::from(!literal.isnull);
-        let text = match &literal.val {
-            Some(a_const::Val::Sval(text)) => folded(&text.sval),
-            Some(a_const::Val::Ival(number)) => number.ival.to_string(),
-            Some(a_const::Val::Fval(number)) => number.fval.clone(),
-            _ => return,
+        let (plain, is_mark) = match &literal.val {
+            Some(a_const::Val::Sval(text)) => (Plain::Text(text.sval.clone()), false),
+            Some(a_const::Val::Bsval(bits)) => (Plain::Text(bits.bsval.clone()), false),
+            Some(a_const::Val::Ival(number)) => {
+                let is_mark = matches!(number.ival, 0 | 1);
+                (Plain::Number(number.ival.to_string()), is_mark)
+            }
+            Some(a_const::Val::Fval(number)) => (Plain::Number(number.fval.clone()), false),
+            Some(a_const::Val::Boolval(truth)) => (Plain::Truth(truth.boolval), true),
+            None => return,
         };
-        if self.loose.is_loose && !literal.isnull {
-            self.loose.literals.push(text);
+        let stays = match self.loose.place {
+            Place::Loose => true,
+            Place::Mark => !is_mark,
+            Place::Anchored => false,
+        };
+        if stays && !literal.isnull {
+            self.loose.literals.add_loose(plain);
         }
     }
 
     /// Notes a parameter that stays.
     pub(super) fn plain_parameter(&mut self, number: i32) -> Result<(), Refusal> {
         self.open += 1;
-        let used = match self.loose.is_loose {
-            true => Parameter::Loose,
-            false => Parameter::Plain,
+        let used = match self.loose.place {
+            Place::Loose => Parameter::Loose,
+            Place::Mark => Parameter::Mark,
+            Place::Anchored => Parameter::Plain,
         };
         self.use_parameter(number, used)
     }

@@ -12,6 +12,7 @@ mod casting;
 mod change;
 mod copy;
 mod expression;
+mod folding;
 mod function;
 mod kind;
 mod literal;
@@ -30,11 +31,12 @@ use pg_query::protobuf::{
     a_const, AConst, DiscardMode, Node, ParseResult, RawStmt, String as Text, TypeCast,
 };
 use pg_query::NodeEnum;
-use pgseal_client::Statement;
+use pgseal_client::{Statement, Type};
 use pgseal_value::Value;
 
 use crate::catalog::{Catalog, Cells, Definition, Reach};
 use crate::copy::CopyRows;
+use crate::literals::Literals;
 use crate::refusal::Refusal;
 use crate::values;
 pub use literal::{converted, value_of_text, Cast};
@@ -51,15 +53,26 @@ pub enum Parameter {
     Plain,
     /// Nothing that is known, in a statement that seals others: it must be no value of theirs
     Loose,
+    /// The same, where 0 and 1 are no values: the only result of a query, a result of CASE
+    Mark,
     /// Nothing but the question whether it is null, and the type to which the statement cast it
     OnlyNull(Option<Cast>),
     /// Cells, and the type to which the statement cast the value
     Cells(Cells, Option<Cast>),
 }
 
-/// Statements of `PREPARE` by their names, with their parameters.
+/// A statement that has a name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Prepared {
+    /// Its parameters, `$1` first.
+    pub parameters: Vec<Parameter>,
+    /// The literals of its text, from which loose parameters must differ.
+    pub literals: Literals,
+}
+
+/// Statements of `PREPARE` by their names.
 /// Two statements that were given one name are none: nobody knows which of them the server took.
-pub type PreparedByName = HashMap<String, Option<Vec<Parameter>>>;
+pub type PreparedByName = HashMap<String, Option<Prepared>>;
 
 /// The result of reading the text of one or several statements.
 #[derive(Debug, Default)]
@@ -68,6 +81,8 @@ pub struct Analysis {
     pub text: Option<String>,
     /// The parameters, `$1` first.
     pub parameters: Vec<Parameter>,
+    /// The literals that are compared with parameters.
+    pub literals: Literals,
     /// The statements that the text prepares by name.
     pub prepared: PreparedByName,
     /// The tables that it defines, with columns that are encrypted.
@@ -272,6 +287,7 @@ impl<'s> Rewriter<'s> {
         self.statements(&mut tree, catalog)?;
         self.loose.decide()?;
         self.loose.settle(&mut self.analysis.parameters);
+        self.analysis.literals = std::mem::take(&mut self.loose.literals);
         Ok(tree)
     }
 
@@ -338,23 +354,34 @@ impl<'s> Rewriter<'s> {
     ) -> Result<NodeEnum, Refusal> {
         let ty = cells.ty.ok_or(Refusal::AnyType)?;
         let text = literal::text_of(literal, ty)?;
-        let seal = |value: &_| self.seal.seal(&cells.keyname, value);
+        let literals = &mut self.loose.literals;
+        let seal = |value: &_| {
+            literals.seal(value);
+            self.seal.seal(&cells.keyname, value)
+        };
         let sealed = values::sealed_text(&text, cells, by, seal)?;
-        self.loose.seal(&text, cells);
+        if by.is_some() && ty == Type::Text && !cells.is_array {
+            // A cast may cut it.
+            literals.seal(&Value::Text(text));
+        }
         self.is_changed = true;
-        let constant = NodeEnum::AConst(AConst {
-            val: Some(a_const::Val::Sval(Text { sval: sealed })),
-            ..AConst::default()
-        });
-        // With its type, for what gives it none: CASE, ARRAY.
-        Ok(NodeEnum::TypeCast(Box::new(TypeCast {
-            arg: Some(Box::new(Node {
-                node: Some(constant),
-            })),
-            type_name: utility::type_name(cells),
-            location: -1,
-        })))
+        Ok(cell_literal(sealed, cells))
     }
+}
+
+/// Returns a literal of sealed cells, with its type for what gives it none: CASE, ARRAY.
+fn cell_literal(sealed: String, cells: &Cells) -> NodeEnum {
+    let constant = NodeEnum::AConst(AConst {
+        val: Some(a_const::Val::Sval(Text { sval: sealed })),
+        ..AConst::default()
+    });
+    NodeEnum::TypeCast(Box::new(TypeCast {
+        arg: Some(Box::new(Node {
+            node: Some(constant),
+        })),
+        type_name: utility::type_name(cells),
+        location: -1,
+    }))
 }
 
 /// Returns bytes as the text that types of cells read, `\x` and hexadecimal digits.

@@ -58,7 +58,11 @@ impl Rewriter<'_> {
         let mut scope = queries.inner();
         self.sources(&mut select.from_clause, &mut scope)?;
         self.values(&mut select.values_lists, wanted, &scope)?;
-        self.targets(&mut select.target_list, wanted, &scope)?;
+        // The only result may ask whether there is a row.
+        match select.target_list.len() {
+            1 => self.as_mark(|this| this.targets(&mut select.target_list, wanted, &scope))?,
+            _ => self.targets(&mut select.target_list, wanted, &scope)?,
+        }
         self.optional_condition(&mut select.where_clause, &scope)?;
         self.ordered(&mut select.group_clause, &scope)?;
         self.optional_condition(&mut select.having_clause, &scope)?;

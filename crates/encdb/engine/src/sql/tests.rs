@@ -93,6 +93,7 @@ fn parameters(sql: &str) -> String {
         Parameter::Unused => "?".to_owned(),
         Parameter::Plain => "-".to_owned(),
         Parameter::Loose => "loose".to_owned(),
+        Parameter::Mark => "mark".to_owned(),
         Parameter::OnlyNull(_) => "null".to_owned(),
         Parameter::Cells(cells, by) => {
             let ty = cells.type_name().unwrap_or("any");
@@ -172,19 +173,6 @@ fn parameters_are_told_apart() {
         ),
         ("SELECT * FROM person WHERE $1 IS NULL OR id = 1", "-"),
         (
-            "SELECT * FROM person WHERE ($1 IS NULL OR name = $2) AND ($3 IS NULL OR note = $3)",
-            "null n:enc_text -",
-        ),
-        (
-            "SELECT * FROM person WHERE $1 IS NULL OR name = $1",
-            "n:enc_text",
-        ),
-        (
-            "SELECT $1, note = $2, set_config('a', $3, false) FROM person WHERE name = $4 LIMIT $5",
-            "loose - loose n:enc_text -",
-        ),
-        ("SELECT $1 FROM person WHERE note = $2 OR $3 = ''", "- - -"),
-        (
             "INSERT INTO person (id, name) SELECT * FROM unnest($1::int[], $2::varchar(9)[]) t",
             "- n:enc_text[]<Varchar(9)",
         ),
@@ -199,6 +187,35 @@ fn parameters_are_told_apart() {
         sent("SELECT 1 FROM person WHERE name = CAST($1 AS varchar)"),
         "SELECT 1 FROM person WHERE name = $1"
     );
+}
+
+#[test]
+fn parameters_that_meet_no_column_are_told_apart() {
+    for (sql, expected) in [
+        (
+            "SELECT * FROM person WHERE ($1 IS NULL OR name = $2) AND ($3 IS NULL OR note = $3)",
+            "null n:enc_text -",
+        ),
+        (
+            "SELECT * FROM person WHERE $1 IS NULL OR name = $1",
+            "n:enc_text",
+        ),
+        (
+            "SELECT $1, note = $2, set_config('a', $3, false) FROM person WHERE name = $4 LIMIT $5",
+            "loose - loose n:enc_text -",
+        ),
+        (
+            "SELECT $1::int AS a FROM person WHERE name = $2",
+            "mark n:enc_text",
+        ),
+        (
+            "SELECT id, CASE WHEN flag THEN $1 ELSE lower($2) END FROM person WHERE name = $3",
+            "mark loose n:enc_text",
+        ),
+        ("SELECT $1 FROM person WHERE note = $2 OR $3 = ''", "- - -"),
+    ] {
+        assert_eq!(parameters(sql), expected, "{sql}");
+    }
 }
 
 #[test]

@@ -13,8 +13,9 @@ use super::expression::Met;
 use super::kind::{is_encrypted, type_cells};
 use super::output::output_of;
 use super::scope::{last_name, Kind, Scope, Source};
-use super::{Parameter, Rewriter};
+use super::{Parameter, Prepared, Rewriter};
 use crate::catalog::{Cells, Columns, Definition, Reach};
+use crate::literals::Plain;
 use crate::refusal::Refusal;
 
 impl Rewriter<'_> {
@@ -73,6 +74,15 @@ impl Rewriter<'_> {
             NodeEnum::CreateStmt(it) => self.create_table(it, scope),
             NodeEnum::AlterTableStmt(it) => self.alter_table(it, scope),
             NodeEnum::IndexStmt(it) => self.index(it, scope),
+            NodeEnum::VariableSetStmt(it) => {
+                self.as_mark(|this| this.walk_all(&mut it.args, scope))
+            }
+            NodeEnum::CommentStmt(it) => {
+                self.loose
+                    .literals
+                    .add_loose(Plain::Text(it.comment.clone()));
+                Ok(())
+            }
             other if has_no_values(other) => Ok(()),
             _ => Err(Refusal::Undecided("a statement of another kind")),
         }
@@ -209,8 +219,11 @@ impl Rewriter<'_> {
         }
         let prepared = &mut self.analysis.prepared;
         let known = prepared.get(&prepare.name).is_some();
-        let parameters = Some(parameters).filter(|_| !known);
-        prepared.insert(prepare.name.clone(), parameters);
+        let statement = Prepared {
+            parameters,
+            literals: self.loose.literals.clone(),
+        };
+        prepared.insert(prepare.name.clone(), Some(statement).filter(|_| !known));
         Ok(())
     }
 
@@ -220,18 +233,24 @@ impl Rewriter<'_> {
         let Some(known) = known.flatten() else {
             return self.nothing_open(&mut execute.params, "a parameter of EXECUTE", scope);
         };
-        let met = |parameter| match parameter {
-            Parameter::Cells(cells, _) => Met::Cells(cells),
-            Parameter::Plain => Met::Plain,
-            _ => Met::Nothing,
-        };
-        for (value, parameter) in execute.params.iter_mut().zip(&known) {
-            if matches!(parameter, Parameter::OnlyNull(_)) {
-                self.only_null(value)?;
-            }
+        self.loose.literals.add(&known.literals);
+        for (value, parameter) in execute.params.iter_mut().zip(known.parameters) {
+            let met = match parameter {
+                Parameter::OnlyNull(_) => {
+                    self.only_null(value)?;
+                    Met::Nothing
+                }
+                Parameter::Mark => {
+                    self.as_mark(|this| this.walk(value, scope))?;
+                    continue;
+                }
+                Parameter::Cells(cells, _) => Met::Cells(cells),
+                Parameter::Plain => Met::Plain,
+                _ => Met::Nothing,
+            };
+            self.meet(value, &met, scope)?;
         }
-        let wanted: Vec<Met> = known.into_iter().map(met).collect();
-        self.columns(execute.params.iter_mut(), &wanted, scope)
+        Ok(())
     }
 
     fn create_table(&mut self, create: &mut CreateStmt, scope: &Scope<'_>) -> Result<(), Refusal> {
@@ -510,7 +529,6 @@ fn has_no_values(node: &NodeEnum) -> bool {
     matches!(
         node,
         NodeEnum::TransactionStmt(_)
-            | NodeEnum::VariableSetStmt(_)
             | NodeEnum::VariableShowStmt(_)
             | NodeEnum::DiscardStmt(_)
             | NodeEnum::DeallocateStmt(_)
@@ -525,7 +543,6 @@ fn has_no_values(node: &NodeEnum) -> bool {
             | NodeEnum::GrantStmt(_)
             | NodeEnum::AlterOwnerStmt(_)
             | NodeEnum::RefreshMatViewStmt(_)
-            | NodeEnum::CommentStmt(_)
             | NodeEnum::CreateExtensionStmt(_)
             | NodeEnum::RoleSpec(_)
             | NodeEnum::ReplicaIdentityStmt(_)

@@ -104,3 +104,18 @@ SELECT 1 FROM person WHERE name = 'ada'::enc_text AND coalesce(name, 'bob'::enc_
 
 ALTER TABLE person ALTER name TYPE enc_text USING coalesce(name, 'ada'); INSERT INTO person (name) VALUES ('bob')
 -- ALTER TABLE person ALTER COLUMN name TYPE enc_text USING COALESCE(name, '<n:text:ada>'); INSERT INTO person (name) VALUES ('<n:text:bob>')
+
+SELECT * FROM person WHERE ('ada' = '' OR name = 'ada') AND ('x' <> 'x'::text OR 'ada' NOT IN ('', 'all'))
+-- SELECT * FROM person WHERE (1 = 0 OR name = '<n:text:ada>') AND (1 = 0 OR 1 = 1)
+
+SELECT id FROM person WHERE 5 = 7 OR 0 = 0 OR age = 5
+-- SELECT id FROM person WHERE 1 = 0 OR 1 = 1 OR age = '<a:integer:5>'
+
+UPDATE person SET note = 'b', draft = ('ada' = '') WHERE name = 'ada'
+-- UPDATE person SET note = 'b', draft = 1 = 0 WHERE name = '<n:text:ada>'
+
+SELECT sum(CASE WHEN age = 1 THEN 1 ELSE 0 END), count(*) FROM person JOIN LATERAL (SELECT 1) q ON true WHERE flag = true AND EXISTS (SELECT 1 FROM pet)
+-- SELECT sum(CASE WHEN age = '<a:integer:1>' THEN 1 ELSE 0 END), count(*) FROM person JOIN LATERAL (SELECT 1) q ON true WHERE flag = '<f:boolean:t>' AND EXISTS (SELECT 1 FROM pet)
+
+SELECT id, true AS shown FROM person WHERE flag
+-- SELECT id, true AS shown FROM person WHERE flag = '<f:boolean:t>'
