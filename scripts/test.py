@@ -4,7 +4,7 @@
 
 Runs the tests, shows what they print, and ends with a table and the line
 "N passed, N failed, N skipped". The table has a row per step, and one per directory of PostgreSQL's suites. A failed step
-does not keep the next from running. Programs of the tree run at once, one more than there are processors.
+does not keep the next from running. Programs of the tree run at once, two more than there are processors.
 Exit status: 0 if nothing failed.
 
 ci: the crates' tests, with the same random cases each time, the ring's interleavings, vectors/read.py, every program tests/*/*.py on Debian's PostgreSQL 15, PostgreSQL's own regression,
@@ -55,7 +55,7 @@ ENCRYPTED_IN_CI = ["tests/encdb/test_life.py", "tests/encdb/test_roles.py"]
 IN_CHECK = ["tests/nothing-in-clear/run.py", "tests/docs/test_docs.py"]
 MOST_AT_ONCE = 4
 # Programs that run beside one for each processor: a program of tests mostly waits for servers and disks.
-WAITING = 1
+WAITING = 2
 # How many of the slowest rows are named below the table.
 SLOWEST = 10
 WORLD_CRASH_ROUNDS = "300"
