@@ -173,10 +173,10 @@ fn value_of(
     }
 }
 
-/// Returns what a driver gets of a cell or of an array of cells, in the same format.
+/// Returns what a driver gets, in format `to`, of a cell or of an array of cells in format `from`.
 pub(crate) fn opened(
     bytes: &[u8],
-    format: u16,
+    (from, to): (u16, u16),
     cells: &Cells,
     keys: &dyn Keys,
 ) -> Result<Vec<u8>, Refusal> {
@@ -185,29 +185,38 @@ pub(crate) fn opened(
         let digits = text.strip_prefix("\\x").ok_or(Refusal::NoCell)?;
         open(&pgseal_client::from_hex(digits).ok_or(Refusal::NoCell)?)
     };
-    match (format, cells.is_array) {
-        (BINARY, false) => {
-            let mut out = Vec::new();
-            open(bytes)?.encode(&mut out);
-            Ok(out)
-        }
-        (BINARY, true) => {
-            let plain = Array::decode(bytes)?.map(|cell| {
-                let mut out = Vec::new();
-                open(cell)?.encode(&mut out);
-                Ok::<_, Refusal>(out)
-            })?;
-            let mut out = Vec::new();
-            plain.encode(plain_oid(&cells.element()).unwrap_or(25), &mut out)?;
-            Ok(out)
-        }
-        (_, false) => Ok(open_text(text(bytes)?)?.to_text().into_bytes()),
-        (_, true) => {
-            let plain = Array::parse(text(bytes)?)?.map(|cell| open_text(cell))?;
-            let shown = plain.to_text(|value| value.to_text().into());
-            Ok(shown.as_bytes().to_vec())
-        }
+    if cells.is_array {
+        let plain = match from {
+            BINARY => Array::decode(bytes)?.map(|cell| open(cell))?,
+            _ => Array::parse(text(bytes)?)?.map(|cell| open_text(cell))?,
+        };
+        return shown_array(&plain, to, cells);
     }
+    let plain = match from {
+        BINARY => open(bytes)?,
+        _ => open_text(text(bytes)?)?,
+    };
+    Ok(match to {
+        BINARY => encoded(&plain),
+        _ => plain.to_text().into_bytes(),
+    })
+}
+
+fn shown_array(plain: &Array<Value>, to: u16, cells: &Cells) -> Result<Vec<u8>, Refusal> {
+    if to != BINARY {
+        let shown = plain.to_text(|value| value.to_text().into());
+        return Ok(shown.as_bytes().to_vec());
+    }
+    let items = plain.map(|value| Ok::<_, Refusal>(encoded(value)))?;
+    let mut out = Vec::new();
+    items.encode(plain_oid(&cells.element()).unwrap_or(25), &mut out)?;
+    Ok(out)
+}
+
+fn encoded(value: &Value) -> Vec<u8> {
+    let mut out = Vec::new();
+    value.encode(&mut out);
+    out
 }
 
 pub(crate) fn text(bytes: &[u8]) -> Result<&str, Refusal> {

@@ -20,8 +20,9 @@ pub trait Socket {
     /// Copies the first bytes that have arrived, and leaves them. `wait`: as the socket's own mode
     /// says; otherwise it returns at once. No bytes: the peer has ended.
     fn peek(&self, bytes: &mut [u8], wait: bool) -> io::Result<usize>;
-    /// Removes so many of the bytes that were seen.
-    fn consume(&self, count: usize) -> io::Result<()>;
+    /// Removes so many of the bytes that were seen. They are written over `scratch`, which is as
+    /// long as what was looked at.
+    fn consume(&self, scratch: &mut [u8], count: usize) -> io::Result<()>;
     /// Sends what there is room for.
     fn send(&self, bytes: &[u8]) -> io::Result<usize>;
     /// Waits until bytes arrive or, with `to_send`, there is room for some. With `unread`, the
@@ -153,7 +154,7 @@ impl Connection {
     /// Lets the kernel forget the byte that kept the descriptor readable.
     fn release(&mut self, socket: &impl Socket) -> io::Result<()> {
         if std::mem::take(&mut self.holds_byte) {
-            socket.consume(1)?;
+            socket.consume(&mut self.block, 1)?;
         }
         Ok(())
     }
@@ -184,7 +185,8 @@ impl Connection {
         self.take_from_server(&clear);
         self.collect()?;
         self.holds_byte = self.waiting().len() > room;
-        socket.consume(count - usize::from(self.holds_byte))?;
+        let seen = count - usize::from(self.holds_byte);
+        socket.consume(&mut self.block, seen)?;
         if self.ended {
             socket.end();
         }

@@ -22,8 +22,6 @@ use crate::real::real;
 use crate::stack::Stack;
 use crate::table::{self, Entry, Served};
 
-/// The bytes that are thrown away at once.
-const SINK: usize = 64 << 10;
 /// Milliseconds after which a wait looks again, where the descriptor can always be read.
 const SHORT: c_int = 1;
 
@@ -39,12 +37,11 @@ impl Socket for Descriptor {
         count(unsafe { (real().recv)(self.fd, bytes.as_mut_ptr().cast(), bytes.len(), flags) })
     }
 
-    fn consume(&self, mut count_left: usize) -> io::Result<()> {
-        let mut sink = [0; SINK];
+    fn consume(&self, scratch: &mut [u8], mut count_left: usize) -> io::Result<()> {
         while count_left > 0 {
-            let length = count_left.min(sink.len());
-            // SAFETY: the array is writable for this length, which is at most its own.
-            let done = unsafe { (real().recv)(self.fd, sink.as_mut_ptr().cast(), length, 0) };
+            let length = count_left.min(scratch.len());
+            // SAFETY: the slice is writable for this length, which is at most its own.
+            let done = unsafe { (real().recv)(self.fd, scratch.as_mut_ptr().cast(), length, 0) };
             match count(done)? {
                 0 => return Err(io::ErrorKind::ConnectionReset.into()),
                 done => count_left -= done,

@@ -579,8 +579,8 @@ fn final_name(path: &[u8]) -> &[u8] {
         .take_while(|byte| byte.is_ascii_digit())
         .count();
     match stem[..stem.len() - digits].strip_suffix(b".snap.") {
-        Some(_) if digits > 0 => &stem[..stem.len() - digits - 1],
-        _ => stem,
+        Some(_) => &stem[..stem.len() - digits - 1],
+        None => stem,
     }
 }
 

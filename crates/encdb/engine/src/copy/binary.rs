@@ -161,7 +161,7 @@ fn converted(value: &[u8], column: &CopyColumn, by: &Converter) -> Result<Vec<u8
         return Ok(value.to_vec());
     };
     match by.direction {
-        Direction::ToDriver => values::opened(value, BINARY, cells, &*by.keys),
+        Direction::ToDriver => values::opened(value, (BINARY, BINARY), cells, &*by.keys),
         Direction::ToServer => {
             let given = Given {
                 bytes: value,

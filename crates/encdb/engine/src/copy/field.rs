@@ -139,7 +139,7 @@ impl Syntax<'_> {
 
 fn converted(value: &[u8], cells: &Cells, by: &Converter) -> Result<Vec<u8>, Refusal> {
     match by.direction {
-        Direction::ToDriver => values::opened(value, TEXT, cells, &*by.keys),
+        Direction::ToDriver => values::opened(value, (TEXT, TEXT), cells, &*by.keys),
         Direction::ToServer => {
             let seal = |value: &_| by.keys.seal(&cells.keyname, value);
             Ok(values::sealed_text(values::text(value)?, cells, None, seal)?.into_bytes())

@@ -7,7 +7,7 @@ use super::twice::Twice;
 use super::{Expected, Portal, Query, Relay, RelayError, Statement};
 use crate::observer::Event;
 use crate::refusal::Refusal;
-use crate::sql::{analyze, deallocated, may_copy, Analysis, Parameter, Seal};
+use crate::sql::{analyze, deallocated, has_fixed_result, may_copy, Analysis, Parameter, Seal};
 use crate::values::{self, Given, Keys, BINARY};
 use crate::wire::{self, Bind, Frame, MessageError, Parse, Reader, Writer};
 
@@ -144,6 +144,7 @@ impl Relay {
         self.learn(&mut analysis, number);
         let statement = Arc::new(Statement {
             may_copy: may_copy(parse.text),
+            has_fixed_result: has_fixed_result(parse.text),
             copies: analysis.concerns.then_some(analysis.copies),
             parameters: analysis.parameters,
             literals: analysis.literals,
@@ -210,18 +211,28 @@ impl Relay {
             Ok(sealed) => sealed,
             Err(refusal) => return self.refuse_in_pipeline(&refusal),
         };
+        let given = bind.result_formats();
+        let formats = statement.formats_to_ask(&given);
+        let changed = match (sealed, &formats) {
+            (None, None) => None,
+            (sealed, formats) => {
+                let values = sealed.unwrap_or_else(|| bind.as_given());
+                Some(wire::bind(&bind, &values, formats.as_deref())?)
+            }
+        };
         let portal = Portal {
             statement,
-            formats: bind.result_formats(),
+            formats: formats.unwrap_or_else(|| given.clone()),
+            given,
         };
         self.portals.insert(bind.portal.to_vec(), Arc::new(portal));
-        self.to_server.extend(sealed.unwrap_or(message));
+        self.to_server.extend(changed.unwrap_or(message));
         self.expected.push_back(Expected::One(b'2'));
         Ok(())
     }
 
-    /// Returns `Bind` with cells in place of the values for encrypted columns.
-    fn sealed(&self, bind: &Bind<'_>, statement: &Statement) -> Result<Vec<u8>, Refusal> {
+    /// Returns the values of `Bind`, with cells in place of those for encrypted columns.
+    fn sealed(&self, bind: &Bind<'_>, statement: &Statement) -> Result<wire::Values, Refusal> {
         let (parameters, given) = (&statement.parameters, bind.values.len());
         if parameters.len() > given {
             let expected = parameters.len();
@@ -259,7 +270,7 @@ impl Relay {
         }
         match twice.is_it() {
             true => Err(Refusal::Loose),
-            false => wire::bind(bind, &sealed).map_err(Refusal::from),
+            false => Ok(sealed),
         }
     }
 
@@ -343,6 +354,7 @@ impl Portal {
                 columns: known,
                 ..Statement::default()
             }),
+            given: formats.clone(),
             formats,
         }
     }

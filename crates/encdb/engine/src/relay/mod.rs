@@ -44,11 +44,15 @@ pub enum RelayError {
 
 type Columns = Vec<Option<Cells>>;
 
-/// A portal, or the result of a simple query: its columns and their formats.
+/// A portal, or the result of a simple query: its columns and their formats, of which a list may
+/// have none, one for all, or one for each.
 #[derive(Debug, Default)]
 struct Portal {
     statement: Arc<Statement>,
+    /// The formats of the columns as the server sends them
     formats: Vec<u16>,
+    /// The formats in which the driver gets them
+    given: Vec<u16>,
 }
 
 impl Portal {

@@ -204,7 +204,11 @@ impl Relay {
     }
 
     fn description(&mut self, message: &[u8]) -> Result<(), RelayError> {
-        let described = wire::describe_plain(message, &self.catalog)?;
+        let given = match self.expected.front() {
+            Some(Expected::Portal(portal)) => Some(portal.given.as_slice()),
+            _ => None,
+        };
+        let described = wire::describe_plain(message, &self.catalog, given)?;
         let is_hidden = match self.expected.front_mut() {
             Some(Expected::Statement { of, is_hidden }) => {
                 _ = of.columns.set(described.columns);
@@ -290,8 +294,11 @@ fn opened_row(
     for (at, value) in values.iter().enumerate() {
         match (value, columns.get(at)) {
             (Some(bytes), Some(Some(cells))) => {
-                let format = wire::format_of(&portal.formats, at);
-                let plain = values::opened(bytes, format, cells, keys)?;
+                let formats = (
+                    wire::format_of(&portal.formats, at),
+                    wire::format_of(&portal.given, at),
+                );
+                let plain = values::opened(bytes, formats, cells, keys)?;
                 writer.value(Some(&plain))?;
             }
             (value, _) => _ = writer.value(*value)?,

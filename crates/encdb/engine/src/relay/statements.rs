@@ -12,6 +12,8 @@ use crate::catalog::Catalog;
 use crate::copy::CopyRows;
 use crate::literals::Literals;
 use crate::sql::{Parameter, Prepared, PreparedByName};
+use crate::values::{BINARY, TEXT};
+use crate::wire::format_of;
 
 /// The OID of `bool`, the type of a parameter of which the server learns only whether it is null
 const BOOL: u32 = 16;
@@ -32,6 +34,8 @@ pub(super) struct Statement {
     pub(super) deallocates: Option<String>,
     /// Whether it may be a COPY, as its first word tells
     pub(super) may_copy: bool,
+    /// Whether the server refuses to run it when it has other columns than it had
+    pub(super) has_fixed_result: bool,
     /// The rows of each COPY in it; none if it names nothing encrypted
     pub(super) copies: Option<Vec<CopyRows>>,
     /// The number of its text
@@ -75,6 +79,23 @@ impl Statement {
         };
         let count = self.declared.len().max(self.parameters.len());
         (0..count).map(of).collect()
+    }
+
+    /// Returns the formats in which the server is asked for the columns, if they are others than
+    /// the driver wants: cells come in binary, which is half as long as their text.
+    pub(super) fn formats_to_ask(&self, wanted: &[u16]) -> Option<Vec<u16>> {
+        let columns = self.columns.get().filter(|_| self.has_fixed_result)?;
+        let is_cell = |at: usize| columns[at].is_some();
+        let comes_as_text = |at| is_cell(at) && format_of(wanted, at) == TEXT;
+        let is_list = wanted.len() <= 1 || wanted.len() == columns.len();
+        if !is_list || !(0..columns.len()).any(comes_as_text) {
+            return None;
+        }
+        let ask = |at| match is_cell(at) {
+            true => BINARY,
+            false => format_of(wanted, at),
+        };
+        Some((0..columns.len()).map(ask).collect())
     }
 
     /// Whether the server calls a parameter encrypted that is not sealed.

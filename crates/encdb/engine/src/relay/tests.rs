@@ -1,6 +1,7 @@
 //! Tests of the relay with a driver and a server that are bytes.
 
 mod copying;
+mod formats;
 mod names;
 mod replay;
 mod twice;

@@ -152,6 +152,15 @@ pub(crate) fn may_copy(text: &[u8]) -> bool {
     word.is_some_and(|word| word.eq_ignore_ascii_case("copy"))
 }
 
+/// Whether the server plans a statement, and then refuses to run it (0A000) when its columns have
+/// changed. Others, such as EXECUTE, show what something else gives by now.
+pub(crate) fn has_fixed_result(text: &[u8]) -> bool {
+    const PLANNED: [&str; 6] = ["select", "with", "insert", "update", "delete", "merge"];
+    let text = String::from_utf8_lossy(text);
+    let word = Statement::new(&text).first_word();
+    word.is_some_and(|word| PLANNED.iter().any(|it| word.eq_ignore_ascii_case(it)))
+}
+
 /// Whether a text has a statement that may commit by itself, in a procedure or a block.
 pub(crate) fn may_commit(text: &[u8]) -> bool {
     let text = String::from_utf8_lossy(text);

@@ -3,7 +3,7 @@
 use crate::catalog::{Catalog, Cells};
 use crate::values::{plain_length, plain_oid};
 
-use super::message::{MessageError, Reader, Writer};
+use super::message::{format_of, MessageError, Reader, Writer};
 
 /// `RowDescription`
 pub(crate) struct Described {
@@ -15,14 +15,19 @@ pub(crate) struct Described {
     pub(crate) formats: Vec<u16>,
 }
 
-/// Reads `RowDescription` and writes it with plain types.
-pub(crate) fn describe_plain(message: &[u8], catalog: &Catalog) -> Result<Described, MessageError> {
+/// Reads `RowDescription` and writes it with plain types, and with the formats `given` if the
+/// driver gets others than the server sends.
+pub(crate) fn describe_plain(
+    message: &[u8],
+    catalog: &Catalog,
+    given: Option<&[u16]>,
+) -> Result<Described, MessageError> {
     let mut reader = Reader::new(message);
     let mut writer = Writer::new(b'T');
     let count = reader.int16()?;
     writer.int16(count);
     let (mut columns, mut formats) = (Vec::new(), Vec::new());
-    for _ in 0..count {
+    for at in 0..usize::from(count) {
         writer.string(reader.string()?);
         writer.bytes(reader.bytes(6)?); // the table and its column
         let (oid, length, modifier) = (reader.int32()?, reader.int16()?, reader.int32()?);
@@ -42,7 +47,7 @@ pub(crate) fn describe_plain(message: &[u8], catalog: &Catalog) -> Result<Descri
         }
         let format = reader.int16()?;
         formats.push(format);
-        writer.int16(format);
+        writer.int16(given.map_or(format, |given| format_of(given, at)));
     }
     Ok(Described {
         message: writer.end()?,

@@ -164,6 +164,14 @@ impl<'m> Bind<'m> {
         format_of(&self.formats, place)
     }
 
+    /// Returns the values as they came.
+    pub(crate) fn as_given(&self) -> Values {
+        let values = self.values.iter().enumerate();
+        values
+            .map(|(at, value)| (self.format(at), value.map(<[u8]>::to_vec)))
+            .collect()
+    }
+
     /// Returns the formats of results.
     pub(crate) fn result_formats(&self) -> Vec<u16> {
         let numbers = self.results.get(2..).unwrap_or_default().chunks_exact(2);
@@ -254,10 +262,14 @@ pub(crate) fn parse(name: &[u8], text: &[u8], types: &[u32]) -> Result<Vec<u8>, 
     writer.end()
 }
 
-/// Returns `Bind` with other values, each with its format.
+/// The values of a `Bind`, each with its format; none is NULL.
+pub(crate) type Values = Vec<(u16, Option<Vec<u8>>)>;
+
+/// Returns `Bind` with other values, and other formats of results if some are given.
 pub(crate) fn bind(
     bind: &Bind<'_>,
     values: &[(u16, Option<Vec<u8>>)],
+    results: Option<&[u16]>,
 ) -> Result<Vec<u8>, MessageError> {
     let count = u16::try_from(values.len()).map_err(|_| MessageError(b'B'))?;
     let mut writer = Writer::new(b'B');
@@ -272,7 +284,13 @@ pub(crate) fn bind(
     for (_, value) in values {
         writer.value(value.as_deref())?;
     }
-    writer.bytes(bind.results);
+    match results {
+        None => _ = writer.bytes(bind.results),
+        Some(formats) => {
+            writer.int16(u16::try_from(formats.len()).map_err(|_| MessageError(b'B'))?);
+            formats.iter().for_each(|format| _ = writer.int16(*format));
+        }
+    }
     writer.end()
 }
 

@@ -12,4 +12,4 @@ pub use message::MessageError;
 pub(crate) use message::{
     bind, describe_statement, error_of, format_of, message, parse, sqlstate, start,
 };
-pub(crate) use message::{Bind, Parse, Reader, Writer};
+pub(crate) use message::{Bind, Parse, Reader, Values, Writer};
