@@ -18,6 +18,8 @@ type Options struct {
 	Accept   string // the evaluator that gets the keys: software:KEY
 	Policy   string // the path of a policy, in place of an evaluator
 	Rules    string // the hash of the rules that the evaluator must follow
+	// The server says which columns are encrypted where the identity has no list of them.
+	TrustServerTypes bool
 }
 
 // Error is why there is no client, in one sentence.
@@ -38,8 +40,12 @@ var keywords = []string{"host", "port", "sslmode", "user", "password", "dbname",
 
 // Start starts a client. An error is an Error.
 func Start(options Options) (*Client, error) {
-	library, err := start(map[string]string{"server": options.Server, "identity": options.Identity, "accept": options.Accept,
-		"policy": options.Policy, "rules": options.Rules})
+	given := map[string]string{"server": options.Server, "identity": options.Identity, "accept": options.Accept,
+		"policy": options.Policy, "rules": options.Rules}
+	if options.TrustServerTypes {
+		given["trust_server_types"] = "true"
+	}
+	library, err := start(given)
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ export interface Options {
   accept?: string;
   policy?: string;
   rules?: string;
+  trustServerTypes?: boolean;
 }
 
 export interface Config {

@@ -119,6 +119,7 @@ END
     for row in $(seq 1 200); do
         printf '%d\t%d\tCustomer %03d of Xanadu\tpad\n' "$row" $((row * 7 % 200)) "$row"
     done >"$base/rows"
+    owner column add --all
     owner sql --each-line 'INSERT INTO test1 (id, k, c, pad) VALUES ($1, $2, $3, $4)' <"$base/rows"
 }
 
@@ -138,7 +139,8 @@ both_sides() {
 attacks() {
     title "Nobody else: another identity in a session of its own, the files, the log"
     PGSEAL_IDENTITY=$base/stranger.identity "$base/bin/pgseal" client init >"$base/stranger.log" 2>&1
-    refused 'data key' env PGSEAL_IDENTITY="$base/stranger.identity" "$base/bin/pgseal" client sql 'SELECT c FROM test1 LIMIT 1'
+    refused 'data key' env PGSEAL_IDENTITY="$base/stranger.identity" "$base/bin/pgseal" client sql --trust-server-types \
+        'SELECT c FROM test1 LIMIT 1'
     "$pg/psql" -X -q -c CHECKPOINT
     # As the server sees its files; stored, they are encrypted altogether.
     local search=("$base/bin/pgseal" exec -D "$base/data" -- grep -rqa)

@@ -47,9 +47,9 @@ class Evaluator(Managed):
         self.client("init", IDENTITY)
         self.client("key", "new")
         self.client("grant", "add", "--allow", "all")
-        self.client("sql", "CREATE TABLE t (id enc_int4 PRIMARY KEY)")
-        self.client("sql", "INSERT INTO t VALUES ($1)", "41")
-        self.assertEqual(self.client("sql", "-tA", "SELECT id + $1 FROM t", "1"), "42")
+        self.client("sql", "--trust-server-types", "CREATE TABLE t (id enc_int4 PRIMARY KEY)")
+        self.client("sql", "--trust-server-types", "INSERT INTO t VALUES ($1)", "41")
+        self.assertEqual(self.client("sql", "--trust-server-types", "-tA", "SELECT id + $1 FROM t", "1"), "42")
         self.assertEqual(self.shown(UNIT, "NRestarts"), "0")
 
     def test_3_it_comes_back_when_it_was_killed(self):
@@ -57,7 +57,7 @@ class Evaluator(Managed):
         self.run_as_root(["kill", f"-{signal.SIGKILL.value}", before])
         self.wait_for(lambda: self.shown(UNIT, "NRestarts") == "1" and self.shown(UNIT, "SubState") == "running")
         self.assertNotEqual(self.shown(UNIT, "MainPID"), before)
-        self.assertEqual(self.client("sql", "-tA", "SELECT id FROM t WHERE id > $1", "40"), "41")
+        self.assertEqual(self.client("sql", "--trust-server-types", "-tA", "SELECT id FROM t WHERE id > $1", "40"), "41")
 
     def test_4_it_ends_in_peace_and_its_logs_hang_together(self):
         self.systemctl("stop", UNIT)

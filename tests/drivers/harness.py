@@ -61,6 +61,7 @@ class Drivers(Proxied):
         cluster.psql("CREATE EXTENSION pg_stat_statements")
         for command in (["init"], ["key", "new"], ["grant", "add", "--allow", "all"]):
             self.client(cluster, *command)
+        self.lists_nothing(cluster)
         between = self.directory / "between"
         between.mkdir()
         self.record = self.directory / "record"

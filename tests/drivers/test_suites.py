@@ -59,6 +59,7 @@ class Suites(Proxied):
             conf.write(CONF + "log_statement = none\n")
         cluster.start()
         cluster.psql("CREATE DATABASE plain")
+        self.lists_nothing(cluster, "-d", "plain")
         cluster.psql(ROLE)
         for database in ("plain", "postgres"):
             cluster.psql(PREPARED, database)

@@ -42,6 +42,7 @@ class ClientExec(Proxied):
         """A server that knows nothing of encdb."""
         cluster = self.server("bare", extension=False)
         self.client(cluster, "init")
+        self.lists_nothing(cluster)
         return cluster
 
     def ctrl_c_ends_a_statement(self, options=()):

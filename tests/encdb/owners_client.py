@@ -19,8 +19,10 @@ class OwnersClient(Confidential):
         socket = self.evaluator().socket if form == "isolated" else ""
         return self.server(form, form=form, socket=socket)
 
-    def client(self, cluster, *arguments, identity="owner", code=DONE, stdin="", trusts=True, warned=""):
-        """Runs pgseal client; what it printed, or said if it was to fail."""
+    def client(self, cluster, *arguments, identity="owner", code=DONE, stdin="", trusts=True, warned="", listed=False):
+        """Runs pgseal client; what it printed, or said if it was to fail. A test of lists says that it is `listed`."""
+        if arguments[0] == "sql" and not listed:
+            arguments = ("sql", "--trust-server-types", *arguments[1:])
         environment = {**base_environment(), **cluster.environment, "PGSEAL_IDENTITY": str(self.directory / identity)}
         if trusts:
             environment["PGSEAL_ACCEPT"] = "software"
@@ -31,6 +33,10 @@ class OwnersClient(Confidential):
             return done.stderr
         self.assertRegex(done.stderr, f"pgseal: warning: .*{warned}" if warned else r"\A(?!.*warning)")
         return done.stdout
+
+    def lists_nothing(self, cluster, *options, identity="owner"):
+        """A list that says that nothing is encrypted."""
+        self.client(cluster, "column", "add", "--all", *options, identity=identity, warned="shows no encrypted column")
 
     def rows(self, cluster, *arguments, **options):
         return self.client(cluster, "sql", "-tA", *arguments, **options).splitlines()

@@ -159,7 +159,7 @@ class Client(OwnersClient):
         """The application's client with a session that is open, and its statement prepared; it waits for its lines."""
         environment = {**base_environment(), **cluster.environment, "PGSEAL_IDENTITY": str(self.directory / "application"),
                        "PGSEAL_ACCEPT": "software"}
-        started = subprocess.Popen([PGSEAL, "client", "sql", "--each-line", *arguments], env=environment, text=True,
+        started = subprocess.Popen([PGSEAL, "client", "sql", "--trust-server-types", "--each-line", *arguments], env=environment, text=True,
                                    stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.addCleanup(started.kill)
         prepared = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'pgseal' AND query LIKE 'INSERT%'"

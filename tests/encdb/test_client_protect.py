@@ -242,6 +242,7 @@ class Protect(Proxied):
         """A connection that knows the column as plain is in the way; --disconnect ends it, the next one seals."""
         cluster = self.owner(allow="all")
         cluster.psql("CREATE TABLE person (id int, name text)")
+        self.lists_nothing(cluster)
         directory = self.proxy(cluster)
         old = self.connect(directory)
         old.autocommit = True
@@ -267,6 +268,7 @@ class Protect(Proxied):
     def test_a_statement_that_waits_for_the_table_fails_with_its_connection(self):
         cluster = self.owner(allow="all")
         cluster.psql("CREATE TABLE person (id int, name text); INSERT INTO person SELECT g, 'x' || g FROM generate_series(1, 200000) g")
+        self.lists_nothing(cluster)
         directory = self.proxy(cluster)
         running = self.start(cluster, "person", "name", "--disconnect")
         locked = "SELECT count(*) FROM pg_locks WHERE relation = 'person'::regclass AND mode = 'AccessExclusiveLock' AND granted"

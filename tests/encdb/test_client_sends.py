@@ -75,6 +75,14 @@ class Sent(OwnersClient):
         self.client(cluster, "key", "new", "other")
         self.client(cluster, "column", "add", "--key", "other", "public.listed.c")
         self.client(cluster, "sql", "COPY listed FROM STDIN", stdin="x\n")
+        cluster.psql("CREATE TABLE reordered (note text, c enc_text)")
+        self.client(cluster, "column", "add", "public.reordered.c")
+        cluster.psql("ALTER TABLE reordered DROP note; ALTER TABLE reordered ADD note text")
+        copy = ["sql", "--plain", "1", "COPY reordered FROM STDIN"]  # note, the user means
+        said = self.client(cluster, *copy, stdin="secretNote\tx\n", code=NOT_TRUSTED)
+        self.assertIn("public.reordered has other columns on the server than in the owner's list, or another order", said)
+        self.client(cluster, "sql", "--plain", "1", "COPY reordered (note, c) FROM STDIN", stdin="open\tx\n")
+        self.assert_unseen(cluster, "secret")
         self.assertEqual(self.key_of(cluster, "listed"), "other")
 
     def test_copy_knows_columns_by_their_names_alone(self):
@@ -162,6 +170,20 @@ class Sent(OwnersClient):
         cluster.psql("CREATE DATABASE bare")
         cluster.psql("CREATE EXTENSION encdb", db="bare")
         self.client(cluster, "sql", "-d", "bare", "DO $$ BEGIN END $$")
+
+    def test_a_missing_list_is_an_error(self):
+        cluster = self.logged("CREATE TABLE t (c enc_text)")
+        insert = ["sql", "INSERT INTO t (c) VALUES ($1)", "secretUnlisted"]
+        said = self.client(cluster, *insert, code=NOT_TRUSTED, listed=True)
+        self.assertIn("has no list of the encrypted columns of the database: make it with pgseal client column add --all", said)
+        self.client(cluster, "connect")  # no value is sent
+        self.client(cluster, *insert)  # --trust-server-types
+        self.client(cluster, "column", "add", "--all")
+        self.client(cluster, *insert, listed=True)
+        self.client(cluster, "column", "forget", "public.t.c")
+        self.client(cluster, *insert, listed=True)  # the list is there, and has no column
+        self.assertEqual(self.rows(cluster, "SELECT count(*) FROM t"), ["3"])
+        self.assert_unseen(cluster, "secret")
 
     def test_the_owners_list_decides_what_is_encrypted(self):
         """And a server that says otherwise is handed no keys, and no statement."""

@@ -49,7 +49,7 @@ class ClientTls(Confidential):
 
     def ask(self, string="", code=DONE, like_psql=True, **variables):
         """Whether the session is TLS, or what the client said; psql must say yes, no or nothing just so."""
-        done = self.run_program(string, [PGSEAL, "client", "sql", "-tA", ASKED], **variables)
+        done = self.run_program(string, [PGSEAL, "client", "sql", "--trust-server-types", "-tA", ASKED], **variables)
         self.assertEqual(done.returncode, code, f"{string}: {done.stdout}{done.stderr}")
         if like_psql:
             theirs = self.run_program(string, [self.pg.pg / "psql", "-XtA", "-c", ASKED], **variables)
@@ -68,7 +68,7 @@ class ClientTls(Confidential):
     def test_a_uri(self):
         root = str(self.path("root", "crt")).replace("/", "%2F")
         uri = f"postgresql://postgres@localhost:{self.port}/postgres?sslmode=verify-full&sslrootcert={root}&connect_timeout=9"
-        done = self.run_program("", [PGSEAL, "client", "sql", "-tA", ASKED], PGDATABASE=uri)
+        done = self.run_program("", [PGSEAL, "client", "sql", "--trust-server-types", "-tA", ASKED], PGDATABASE=uri)
         self.assertEqual(done.stdout, "true\n", done.stderr)
 
     def test_who_is_not_the_server_is_told_nothing(self):

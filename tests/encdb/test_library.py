@@ -101,6 +101,20 @@ class InPython(Library):
         self.assertRegex(pgseal.version(), r"^\d+\.\d+\.\d+")
         self.assert_never_in_clear("secret")
 
+    def test_a_missing_list_is_an_error_of_the_connection(self):
+        import pgseal
+        self.client(self.cluster_, "init", identity="other")
+        options = {**self.options, "identity": self.directory / "other"}
+        with self.assertRaisesRegex(psycopg2.OperationalError, "has no list .* pgseal client column add --all"):
+            psycopg2.connect(pgseal.dsn(self.server_, **options))
+        connection = pgseal.connect(self.server_, trust_server_types=True, **options)
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT count(*) FROM person")
+            self.assertEqual(cursor.fetchone(), (1,))
+        connection.close()
+        with self.assertRaisesRegex(pgseal.Error, "trust_server_types: give true or false"):
+            pgseal.dsn(self.server_, trust_server_types="yes", **options)
+
     def ask(self, dsn):
         connection = psycopg2.connect(dsn)
         with connection.cursor() as cursor:

@@ -83,6 +83,14 @@ class Owners(Configured):
             self.assertEqual(self.client(cluster, "sql", "-tA", "-d", name, "SELECT c FROM t", identity=name), "ada\n")
             self.client(cluster, "sql", "-tA", "-d", name, "SELECT c FROM t", identity=other, code=WRONG_KEY)
 
+    def test_a_table_may_trust_the_server(self):
+        cluster = self.two_owners()
+        self.client(cluster, "init", identity="none")
+        self.start(self.head(cluster) + self.table("none", name="shop") + self.table("none", name="crm") + "trust-server-types = true\n")
+        eventually(lambda: answers(self.path), process=self.process)
+        self.assertIn("has no list", self.said("shop"))
+        self.assertEqual(self.psql(self.sockets, "SELECT count(*) FROM t", "-d", "crm"), ["0"])
+
     def test_files_are_read_anew_at_sighup(self):
         cluster = self.two_owners()
         text = self.head(cluster) + self.table("shop", name="shop")
@@ -98,7 +106,7 @@ class Owners(Configured):
             self.reload(wrong, said)
             self.assertEqual((self.stored("shop"), self.stored("crm")), (["ada"], ["ada"]))
         self.reload(self.head(cluster, self.directory / "other") + self.table("crm"), "need a restart")
-        self.assertIn("this owner", self.psql(self.sockets, "INSERT INTO t (id, c) VALUES (1, 'ada')", "-d", "shop", code=3))
+        self.assertIn("has no list", self.psql(self.sockets, "INSERT INTO t (id, c) VALUES (1, 'ada')", "-d", "shop", code=2))
 
     def test_certificates_are_read_anew_at_sighup(self):
         cluster = self.server("bare", extension=False)
@@ -148,6 +156,7 @@ class Systemd(Configured):
     def test_a_socket_that_is_given_and_what_is_told(self):
         cluster = self.server("bare", extension=False)
         self.client(cluster, "init")
+        self.lists_nothing(cluster)
         with socket.socket(socket.AF_UNIX) as given, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
             given.bind(str(self.path))
             given.listen()

@@ -63,6 +63,39 @@ class Copies(Proxied):
             self.assertEqual(cursor.fetchall(), [(1,)])
         self.assert_never_in_clear("secret", "2147483648")
 
+    def test_columns_that_no_statement_names(self):
+        """Their order is the owner's list's, whatever the server has by now."""
+        directory, secret = self.shop(), "secretUnnamed"
+        rows = [(1, f"{secret}1", 36, None, None, None, [f"{secret}Tag"], "plain"), (2, f"{secret}2", None, None, None, None, None, None)]
+        with self.connect(directory) as connection, connection.cursor() as cursor:
+            cursor.execute("INSERT INTO person VALUES (%s, %s, %s, %s, %s, %s, %s, %s)", rows[0])
+            cursor.copy_expert("COPY person FROM STDIN", io.StringIO(f"2\t{secret}2" + "\t\\N" * 6 + "\n"))
+            cursor.execute("SELECT * FROM person ORDER BY id")
+            self.assertEqual(cursor.fetchall(), rows)
+            for source in ("(SELECT * FROM person ORDER BY id)", "(SELECT p.* FROM person p ORDER BY p.id)", "person"):
+                out = io.StringIO()
+                cursor.copy_expert(f"COPY {source} TO STDOUT", out)
+                self.assertEqual([line.split("\t")[1] for line in out.getvalue().splitlines()], [f"{secret}1", f"{secret}2"], source)
+            cursor.execute("INSERT INTO person VALUES (3, %s)", (f"{secret}3",))
+            connection.commit()
+            self.cluster_.psql("ALTER TABLE person ADD late text")
+            cursor.execute("INSERT INTO person VALUES (4, %s)", (f"{secret}4",))  # the list's columns are named
+            cursor.execute("INSERT INTO person (id, name, late) VALUES (5, %s, 'late')", (f"{secret}5",))
+        for sql in (f"INSERT INTO person VALUES (6, '{secret}6')", "COPY person FROM STDIN"):
+            with self.connect(directory) as connection, connection.cursor() as cursor:
+                with self.assertRaisesRegex(psycopg2.errors.FeatureNotSupported, "another order of them than in the owner's list"):
+                    cursor.execute(sql)
+                connection.rollback()
+                cursor.execute("SELECT count(*) FROM person WHERE name LIKE %s", (f"{secret}%",))
+                self.assertEqual(cursor.fetchone(), (5,))
+        self.client(self.cluster_, "column", "add", "--all")
+        directory = self.proxy(self.cluster_)
+        with self.connect(directory) as connection, connection.cursor() as cursor:
+            cursor.execute("INSERT INTO person SELECT 6, %s", (f"{secret}6",))
+            cursor.execute("SELECT max(name) FROM person")
+            self.assertEqual(cursor.fetchone(), (f"{secret}6",))
+        self.assert_never_in_clear(secret)
+
     def test_names_in_the_first_row_and_several_copies_in_one_script(self):
         directory = self.shop()
         self.assertEqual(self.psql(directory, """

@@ -35,6 +35,17 @@ class Programs(ClientExec):
         self.assertIn("name public.enc_text", dumped)
         self.assert_never_in_clear("secret")
 
+    def test_a_missing_list_is_said_to_the_program(self):
+        """In a proxy and inside the program."""
+        self.shop()
+        self.client(self.cluster_, "init", identity="other")
+        asked = ["psql", "-XAtqc", "SELECT count(*) FROM person"]
+        other = {"PGSEAL_IDENTITY": str(self.directory / "other")}
+        for options in ([], ["--in-process"]):
+            self.assertIn("has no list of", self.run_with(self.cluster_, *asked, options=options, code=2, **other))
+            trusting = [*options, "--trust-server-types"]
+            self.assertEqual(self.run_with(self.cluster_, *asked, options=trusting, **other), "0\n")
+
     def test_psycopg2_by_variables_and_by_url(self):
         self.shop()
         script = self.directory / "script.py"
@@ -47,6 +58,7 @@ class Programs(ClientExec):
     def test_the_connection_is_that_of_the_options(self):
         cluster = self.bare()
         cluster.psql("CREATE ROLE ada LOGIN; CREATE DATABASE shop")
+        self.lists_nothing(cluster, "-d", "shop")
         asked = ["psql", "-XAtqc", "SELECT current_user, current_database()"]
         self.assertEqual(self.run_with(cluster, *asked, options=["-U", "ada", "-d", "shop"]), "ada|shop\n")
         string = f"postgresql://ada@/shop?host={cluster.home}"

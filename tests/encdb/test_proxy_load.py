@@ -70,6 +70,7 @@ class Load(Proxied):
     def bare(self, conf=""):
         cluster = self.server("bare", extension=False, conf=conf)
         self.client(cluster, "init")
+        self.lists_nothing(cluster)
         self.cluster_ = cluster
         return self.proxy(cluster)
 

@@ -53,6 +53,7 @@ class ProxyTls(Proxied):
     def bare(self, **options):
         cluster = self.server("bare", extension=False, **options)
         self.client(cluster, "init")
+        self.lists_nothing(cluster)
         return cluster
 
     def ask(self, string, sql="SELECT 6 * 7", code=0, **variables):

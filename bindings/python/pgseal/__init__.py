@@ -15,7 +15,8 @@ def dsn(conninfo="", **options):
     """A libpq connection string. `conninfo` is the server's, as a string of libpq or a URL; what it leaves out is libpq's PG* variables.
 
     Options: identity (a path), and accept ("software:KEY") or policy (a path), as `pgseal client` has them, with the same variables of
-    the environment where they are missing.
+    the environment where they are missing. trust_server_types=True lets the server say which columns are encrypted where the identity
+    has no list of them.
     """
     return client(conninfo, **options).conninfo
 
@@ -25,10 +26,11 @@ def url(conninfo="", scheme="postgresql", **options):
     return client(conninfo, **options).url(scheme)
 
 
-def connect(conninfo="", *, identity=None, accept=None, policy=None, rules=None, **arguments):
+def connect(conninfo="", *, identity=None, accept=None, policy=None, rules=None, trust_server_types=False, **arguments):
     """A connection. Arguments beside the options are psycopg's."""
     try:
         import psycopg as driver
     except ImportError:
         import psycopg2 as driver
-    return driver.connect(dsn(conninfo, identity=identity, accept=accept, policy=policy, rules=rules), **arguments)
+    options = {"identity": identity, "accept": accept, "policy": policy, "rules": rules, "trust_server_types": trust_server_types}
+    return driver.connect(dsn(conninfo, **options), **arguments)

@@ -20,7 +20,7 @@ class Client:
 
     def __init__(self, server="", **options):
         given = {"server": server, **options}
-        named = [(name, os.fspath(value)) for name, value in given.items() if value]
+        named = [(name, text(value)) for name, value in given.items() if value]
         keywords = strings([name for name, _ in named])
         values = strings([value for _, value in named])
         error = ctypes.c_void_p()
@@ -68,7 +68,7 @@ _lock = threading.Lock()
 
 def client(server="", **options):
     """The client of this server and these options: one for all that ask in this process."""
-    key = (os.getpid(), server, *sorted((name, os.fspath(value)) for name, value in options.items() if value))
+    key = (os.getpid(), server, *sorted((name, text(value)) for name, value in options.items() if value))
     with _lock:
         known = _clients.get(key)
         if known is None or known._handle is None:
@@ -89,6 +89,11 @@ def reset_after_fork():
 
 atexit.register(close_all)
 os.register_at_fork(after_in_child=reset_after_fork)
+
+
+def text(value):
+    """An option as the library reads it."""
+    return "true" if value is True else os.fspath(value)
 
 
 def strings(texts):

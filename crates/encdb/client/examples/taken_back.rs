@@ -23,7 +23,8 @@ fn main() -> Outcome {
 
 async fn run() -> Outcome {
     let client = ConnectOptions::default().target()?.connect().await?;
-    let options = SessionOptions::new(Resolver::new(NAME));
+    let mut options = SessionOptions::new(Resolver::new(NAME));
+    options.trusts_server_types = true;
     let (identity, policy) = (Identity::for_tests(7), Policy::software());
     let mut session = Session::open(client, Arc::new(identity), Arc::new(policy), options).await?;
     for end in ["ROLLBACK TO made; COMMIT", "ROLLBACK", "COMMIT"] {

@@ -45,7 +45,9 @@ pub use field::Field;
 pub use hex::{from_hex, to_hex};
 pub use identity::{Identity, IdentityError, IdentityFile, IdentityFileError};
 pub use keys::{KeyInfo, KeyRing, NewKey};
-pub use list::{ColumnName, Kept, ListError, ListedColumn, OwnersList, ShownColumn};
+pub use list::{
+    ColumnName, Kept, ListError, ListedColumn, OwnersList, PlacedColumn, ShownColumn, TableName,
+};
 pub use network::conninfo;
 pub use pgseal_attestation::PolicyError;
 pub use pgseal_cell::grant::{
@@ -55,8 +57,8 @@ pub use pgseal_cell::{DataKeyId, PublicKey, Type};
 pub use pgseal_value::Value;
 pub use session::{
     encrypted_columns, encrypted_names, encrypted_types, grants_of, other_connections, protection,
-    revoke, shown_columns, Evidence, Keeper, KeyStore, Prepared, ProtectError, ProtectOptions,
-    Protected, Row, Session, SessionOptions,
+    revoke, shown_columns, table_orders, Evidence, Keeper, KeyStore, Prepared, ProtectError,
+    ProtectOptions, Protected, Row, Session, SessionOptions,
 };
 pub use statement::Statement;
 pub use stream::{Parts, Stream};

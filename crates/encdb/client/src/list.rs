@@ -7,6 +7,7 @@
 //! signed (`docs/format/identity.md`).
 
 mod bytes;
+mod order;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,10 +18,25 @@ use pgseal_cell::PublicKey;
 
 use crate::column::Encrypted;
 use crate::statement::Statement;
+pub use order::{PlacedColumn, TableName};
 
 /// Why a server is not believed, or the list not taken.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ListError {
+    /// The owner has not said which columns are encrypted.
+    #[error(
+        "this identity has no list of the encrypted columns of the database: make it with pgseal \
+         client column add --all and the same connection options, or say --trust-server-types to \
+         let the server decide which values are encrypted; nothing was sent"
+    )]
+    Missing,
+    /// A table has another order of columns than the list.
+    #[error(
+        "table {0} has other columns on the server than in the owner's list, or another order of \
+         them: name the columns in the statement, or if you changed the table, run pgseal client \
+         column add --all; nothing was sent"
+    )]
+    Order(String),
     /// The column is gone.
     #[error(
         "the server has no column {0}, which the owner's list has: if you dropped or renamed it, \
@@ -165,7 +181,10 @@ pub struct ShownColumn {
 /// The list of one database.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OwnersList {
+    /// The owner has said so, even if it is empty.
+    made: bool,
     columns: BTreeMap<ColumnName, ListedColumn>,
+    orders: BTreeMap<TableName, Vec<PlacedColumn>>,
     revocations: Option<Revocations>,
 }
 
@@ -189,9 +208,13 @@ impl OwnersList {
         Ok(())
     }
 
-    /// Forgets a column. Returns whether it was there.
+    /// Forgets a column, and the order of a table that has no other one. Returns whether it was
+    /// there.
     pub fn forget(&mut self, name: &ColumnName) -> bool {
-        self.columns.remove(name).is_some()
+        let was_there = self.columns.remove(name).is_some();
+        let listed = self.tables();
+        self.orders.retain(|table, _| listed.contains(table));
+        was_there
     }
 
     /// Returns the columns whose tables a statement names.
@@ -341,7 +364,7 @@ impl Kept {
 /// The lists of the example in `docs/format/identity.md`.
 #[cfg(test)]
 mod example {
-    use super::{ColumnName, Kept, ListedColumn};
+    use super::{ColumnName, Kept, ListedColumn, PlacedColumn, TableName};
     use crate::{grants, Identity};
     use pgseal_cell::grant::Serial;
 
@@ -355,12 +378,19 @@ mod example {
                 ty: "enc_text".to_owned(),
                 keyname: "|ada|shop|".to_owned(),
             };
+            let table = TableName::of(&name);
             shop.add(name, column).expect("it is encrypted");
+            let placed = [("id", false), ("c", false), ("sum", true)];
+            let placed = placed.map(|(name, is_generated)| PlacedColumn {
+                name: name.to_owned(),
+                is_generated,
+            });
+            shop.order(table, placed.to_vec());
             let identity = Identity::for_tests(1);
             let serial = Serial([2; 16]);
             let list = grants::revoke(&identity, None, &[serial]).expect("it is the owner");
             shop.saw(&list.verify(&identity.owner()).expect("it signed it"));
-            kept.database_mut("crm");
+            kept.database_mut("crm").make();
             kept
         }
     }

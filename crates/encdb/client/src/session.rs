@@ -22,10 +22,12 @@ use pgseal_evaluator_proto::message::{ClientSession, Command, Hello, Offer, Open
 use tokio_postgres::Client;
 
 use crate::grants::{self, Papers, Wanted};
-use crate::list::{ColumnName, OwnersList};
+use crate::list::{ColumnName, ListError, OwnersList};
 use crate::statement::Statement as Read;
 use crate::{Argument, ClientError, Identity, KeyRing, NewKey, Policy, Resolver};
-pub use catalog::{encrypted_columns, encrypted_names, encrypted_types, shown_columns};
+pub use catalog::{
+    encrypted_columns, encrypted_names, encrypted_types, shown_columns, table_orders,
+};
 pub use prepared::Prepared;
 use prepared::{as_sql, Target};
 pub use protecting::{
@@ -50,6 +52,9 @@ pub struct SessionOptions {
     /// The list that the identity keeps of this database; a server that says otherwise gets no
     /// keys
     pub list: OwnersList,
+    /// Whether the server's word alone may say which columns are encrypted. Otherwise a database
+    /// without a list gets no keys.
+    pub trusts_server_types: bool,
     /// Whether to show the list of revoked grants that the identity keeps, where the server has an
     /// older one
     pub restores: bool,
@@ -63,6 +68,7 @@ impl SessionOptions {
             resolver,
             grants: Vec::new(),
             list: OwnersList::default(),
+            trusts_server_types: false,
             restores: false,
         }
     }
@@ -99,13 +105,18 @@ pub struct Session {
 
 impl Session {
     /// Opens a session on a connection: asks for evidence, hands the keys to an evaluator that the
-    /// policy accepts, shows the grants that the database holds, and fetches the data keys.
+    /// policy accepts, shows the grants that the database holds, and fetches the data keys. A
+    /// server that contradicts the owner's list is refused first, and so is one for which there is
+    /// no list, unless the options trust the server.
     pub async fn open(
         client: Client,
         identity: Arc<Identity>,
         policy: Arc<Policy>,
         options: SessionOptions,
     ) -> Result<Self, ClientError> {
+        if !options.list.is_made() && !options.trusts_server_types {
+            return Err(ListError::Missing.into());
+        }
         let (lifetime, shown) = (options.lifetime, options.grants);
         let (mut list, restores) = (options.list, options.restores);
         let columns = shown_columns(&client, list.columns().map(|(name, _)| name));

@@ -6,7 +6,9 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use pgseal_client::{encrypted_name, type_by_name, ColumnName, Statement, Type};
+use pgseal_client::{
+    encrypted_name, type_by_name, ColumnName, PlacedColumn, Statement, TableName, Type,
+};
 
 /// The cells that a column, or anything of its type, holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,8 +97,19 @@ struct Table {
     columns: Columns,
     /// Those that the owner's list has: the server's word changes nothing of them.
     listed: Columns,
-    /// The names of all its columns in their order, by the server's word; none if not known
-    order: Option<Vec<String>>,
+    /// All its columns in their order, by the server's word; none if not known
+    order: Option<Vec<PlacedColumn>>,
+    /// All its columns in their order, by the owner's list; none if not known
+    placed: Option<Placed>,
+}
+
+/// The order of a table's columns, by which values without names of columns are sealed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Placed {
+    /// All its columns
+    Known(Vec<PlacedColumn>),
+    /// The server has other columns than the owner's list, or another order of them.
+    Changed,
 }
 
 /// The encrypted columns of one table, by name.
@@ -240,17 +253,35 @@ impl Catalog {
         table.listed.insert(name.column.clone(), cells);
     }
 
-    /// Adds the order of a table's columns.
-    pub(crate) fn add_order(&mut self, schema: &str, table: &str, columns: Vec<String>) {
-        self.table_mut(schema, table).order = Some(columns);
+    /// Adds the order of a table's columns that the server shows. It decides what is opened, and
+    /// never what is sealed.
+    pub(crate) fn add_order(&mut self, table: &TableName, columns: Vec<PlacedColumn>) {
+        self.table_mut(&table.schema, &table.table).order = Some(columns);
     }
 
-    /// Returns the names of a table's columns in their order, if one table alone can be meant.
-    pub(crate) fn order(&self, schema: &str, table: &str) -> Option<&[String]> {
+    /// Adds the order of a table's columns by which values are sealed.
+    pub fn add_placed(&mut self, table: &TableName, placed: Placed) {
+        self.table_mut(&table.schema, &table.table).placed = Some(placed);
+    }
+
+    /// Returns a table's columns in their order by the server's word, if one table alone can be
+    /// meant.
+    pub(crate) fn order(&self, schema: &str, table: &str) -> Option<&[PlacedColumn]> {
+        self.only(schema, table)?.order.as_deref()
+    }
+
+    /// Returns a table's columns in their order by the owner's list, if one table alone can be
+    /// meant.
+    pub(crate) fn placed(&self, schema: &str, table: &str) -> Option<&Placed> {
+        self.only(schema, table)?.placed.as_ref()
+    }
+
+    /// Returns the only table that can be meant.
+    fn only(&self, schema: &str, table: &str) -> Option<&Table> {
         let found = self.tables.get(table)?.iter();
         let mut found = found.filter(|known| schema.is_empty() || known.schema == schema);
         let only = found.next().filter(|_| found.next().is_none());
-        only?.order.as_deref()
+        only.filter(|_| !self.ignores_schemas)
     }
 
     /// Adds what a statement defines.
@@ -284,7 +315,7 @@ impl Catalog {
     fn add_columns(&mut self, schema: &str, table: &str, columns: Columns) {
         let table = self.table_mut(schema, table);
         table.columns.extend(columns);
-        table.order = None;
+        (table.order, table.placed) = (None, None);
     }
 
     /// Notes that a table has another name, as a parent and as a child.
@@ -310,6 +341,7 @@ impl Catalog {
                 columns: Columns::new(),
                 listed: Columns::new(),
                 order: None,
+                placed: None,
             });
             tables.len() - 1
         });

@@ -34,6 +34,8 @@ pub struct Owner {
     pub policy: Arc<Policy>,
     /// The list that the identity keeps of the database
     pub list: OwnersList,
+    /// Whether the server says which columns are encrypted, where there is no list
+    pub trusts_server_types: bool,
     /// The key that seals where the list names none
     pub keyname: String,
 }
@@ -248,7 +250,9 @@ async fn open(owner: Owner, stream: DuplexStream) -> Result<Opened, ClientError>
 async fn session(owner: Owner, client: Client) -> Result<Opened, ClientError> {
     let mut options = SessionOptions::new(Resolver::new(&owner.keyname));
     options.list = owner.list;
+    options.trusts_server_types = owner.trusts_server_types;
     let session = Session::open(client, owner.identity, owner.policy, options).await?;
-    let catalog = catalog(&session, &owner.keyname).await?;
+    let trusts = owner.trusts_server_types;
+    let catalog = catalog(&session, &owner.keyname, trusts).await?;
     Ok(Opened { session, catalog })
 }

@@ -34,10 +34,19 @@ pub enum Refusal {
     Code(&'static str),
     /// `INSERT` or `COPY` without a list of columns.
     #[error(
-        "{0} into table {1}, which has encrypted columns, does not name its columns, and only \
-         the server knows their order: name them; nothing was sent"
+        "{0} into table {1}, which has encrypted columns, does not name its columns, and the \
+         owner's list does not have their order: name them, or run pgseal client column add \
+         --all and connect again; nothing was sent"
     )]
     NoColumns(&'static str, String),
+    /// `INSERT` or `COPY` without a list of columns, into a table that has changed.
+    #[error(
+        "{0} into table {1}, which has encrypted columns, does not name its columns, and the \
+         table has other columns or another order of them than in the owner's list: name them, \
+         or if you changed the table, run pgseal client column add --all and connect again; \
+         nothing was sent"
+    )]
+    OtherOrder(&'static str, String),
     /// A statement that would be another one, had it been prepared now. Drivers know PostgreSQL's
     /// own sentence, and prepare the statement again.
     #[error("cached plan must not change result type")]
@@ -124,7 +133,7 @@ impl Refusal {
         match self {
             Self::Expression | Self::Undecided(_) | Self::NoColumns(..) | Self::Cast(_) => "0A000",
             Self::CopyFile | Self::Code(_) | Self::Strings | Self::Nameless => "0A000",
-            Self::Stale | Self::Loose => "0A000",
+            Self::Stale | Self::Loose | Self::OtherOrder(..) => "0A000",
             Self::Copied(_) => "22P04",
             Self::Row(_, refusal) => refusal.sqlstate(),
             Self::Encoding => "22021",

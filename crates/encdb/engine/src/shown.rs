@@ -4,6 +4,7 @@
 //! bootstrap, whose OIDs are below 12000 (`FirstUnpinnedObjectId`), have nothing of encdb in them
 //! and are passed over.
 
+use std::collections::BTreeMap;
 use std::slice;
 use std::sync::Arc;
 
@@ -11,13 +12,18 @@ use futures_util::future::try_join4;
 use pgseal_client::tokio_postgres::types::{ToSql, Type};
 use pgseal_client::tokio_postgres::{Client, Row};
 use pgseal_client::{
-    encrypted_columns, encrypted_names, encrypted_types, ClientError, ColumnName, Session,
+    encrypted_columns, encrypted_names, encrypted_types, ClientError, ColumnName, OwnersList,
+    PlacedColumn, Session, TableName,
 };
 
-use crate::catalog::{Catalog, Cells};
+use crate::catalog::{Catalog, Cells, Placed};
 
 /// Returns what the server says is encrypted, and the owner's list, which decides.
-pub(crate) async fn catalog(session: &Session, keyname: &str) -> Result<Catalog, ClientError> {
+pub(crate) async fn catalog(
+    session: &Session,
+    keyname: &str,
+    trusts_server_types: bool,
+) -> Result<Catalog, ClientError> {
     let mut catalog = Catalog::new(keyname);
     let default = Arc::clone(catalog.default_key());
     let client = session.client();
@@ -56,7 +62,11 @@ pub(crate) async fn catalog(session: &Session, keyname: &str) -> Result<Catalog,
     .await?;
     names.iter().for_each(|name| catalog.add_mixed(name));
     add_mixed_columns(&mut catalog, &columns)?;
-    add_orders(&mut catalog, &orders)?;
+    let orders = shown_orders(&orders)?;
+    place(&mut catalog, session.list(), &orders, trusts_server_types);
+    for (table, columns) in orders {
+        catalog.add_order(&table, columns);
+    }
     add_functions(&mut catalog, &functions)?;
     Ok(catalog)
 }
@@ -118,21 +128,50 @@ fn add_mixed_columns(catalog: &mut Catalog, rows: &[Row]) -> Result<(), ClientEr
 }
 
 const ORDERS: &str = "SELECT n.nspname::pg_catalog.text, r.relname::pg_catalog.text, \
-        pg_catalog.array_agg(a.attname::pg_catalog.text ORDER BY a.attnum) \
+        pg_catalog.array_agg(a.attname::pg_catalog.text ORDER BY a.attnum), \
+        pg_catalog.array_agg(a.attgenerated <> '' ORDER BY a.attnum) \
     FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_class r ON r.oid = a.attrelid \
     JOIN pg_catalog.pg_namespace n ON n.oid = r.relnamespace \
-    WHERE a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = '' AND r.oid >= 12000 \
-        AND r.relkind IN ('r', 'f') AND EXISTS (SELECT FROM pg_catalog.pg_attribute e \
+    WHERE a.attnum > 0 AND NOT a.attisdropped AND r.oid >= 12000 \
+        AND r.relkind IN ('r', 'p', 'v', 'm', 'f') \
+        AND EXISTS (SELECT FROM pg_catalog.pg_attribute e \
             WHERE e.attrelid = r.oid AND e.attnum > 0 AND e.atttypid = ANY($1)) \
     GROUP BY 1, 2";
 
-/// Adds the order of columns of tables with cells, for the rows of `COPY ... TO`. It decides what
-/// is opened, and never what is sealed.
-fn add_orders(catalog: &mut Catalog, rows: &[Row]) -> Result<(), ClientError> {
-    for row in rows {
-        catalog.add_order(row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+/// All columns of tables, in their order.
+type Orders = BTreeMap<TableName, Vec<PlacedColumn>>;
+
+/// Returns the columns of tables with cells, in the order that the server shows.
+fn shown_orders(rows: &[Row]) -> Result<Orders, ClientError> {
+    let order = |row: &Row| {
+        let table = TableName {
+            schema: row.try_get(0)?,
+            table: row.try_get(1)?,
+        };
+        let (names, generated): (Vec<String>, Vec<bool>) = (row.try_get(2)?, row.try_get(3)?);
+        let columns = names.into_iter().zip(generated);
+        let column = |(name, is_generated)| PlacedColumn { name, is_generated };
+        Ok((table, columns.map(column).collect()))
+    };
+    rows.iter().map(order).collect()
+}
+
+/// Adds the order by which values without names of columns are sealed: that of the owner's list,
+/// if the server has it too. A server that is trusted says it of tables that the list has not.
+fn place(catalog: &mut Catalog, list: &OwnersList, shown: &Orders, trusts_server_types: bool) {
+    for (table, columns) in list.orders() {
+        let placed = match shown.get(table).is_some_and(|shown| shown == columns) {
+            true => Placed::Known(columns.to_vec()),
+            false => Placed::Changed,
+        };
+        catalog.add_placed(table, placed);
     }
-    Ok(())
+    let listed = list.tables();
+    for (table, columns) in shown {
+        if trusts_server_types && !listed.contains(table) {
+            catalog.add_placed(table, Placed::Known(columns.clone()));
+        }
+    }
 }
 
 const CHILDREN: &str = "SELECT p.relname::pg_catalog.text, n.nspname::pg_catalog.text, \

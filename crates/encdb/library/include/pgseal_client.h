@@ -35,6 +35,8 @@ extern const char *pgseal_client_version(void);
  *   accept     software:KEY, or software (default: $PGSEAL_ACCEPT), or
  *   policy     path of a policy (default: $PGSEAL_POLICY)
  *   rules      hash of the rules that the evaluator must follow (default: any)
+ *   trust_server_types   true: the server says which columns are encrypted where the identity has
+ *              no list of them; false (the default): such a connection is refused
  *
  * Returns null on failure, and one sentence in *error, which is freed by pgseal_client_free.
  */

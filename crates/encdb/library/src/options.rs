@@ -1,6 +1,7 @@
 //! The options of a client, by keywords, with the variables of `pgseal client` for missing ones.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use pgseal_client::{ClientError, ConnectOptions, IdentityFileError, Target};
 use pgseal_options::{EvidenceError, EvidenceOptions};
@@ -10,8 +11,14 @@ use pgseal_proxy::{OneOwner, Service};
 #[derive(Debug, thiserror::Error)]
 pub enum OptionsError {
     /// A keyword that is not known
-    #[error("{0:?} is no option: the options are server, identity, accept, policy and rules")]
+    #[error(
+        "{0:?} is no option: the options are server, identity, accept, policy, rules and \
+         trust_server_types"
+    )]
     Unknown(String),
+    /// A value that is neither true nor false
+    #[error("trust_server_types: give true or false")]
+    Trust,
     /// No identity
     #[error("no identity is named: give the option identity, or set PGSEAL_IDENTITY")]
     Identity,
@@ -43,6 +50,7 @@ pub struct Options {
     accept: Option<String>,
     policy: Option<String>,
     rules: Option<String>,
+    trust_server_types: Option<String>,
 }
 
 impl Options {
@@ -54,6 +62,7 @@ impl Options {
             "accept" => &mut self.accept,
             "policy" => &mut self.policy,
             "rules" => &mut self.rules,
+            "trust_server_types" => &mut self.trust_server_types,
             _ => return Err(OptionsError::Unknown(keyword.to_owned())),
         };
         *option = Some(value.to_owned());
@@ -98,9 +107,18 @@ impl Options {
             (false, Some(_)) => return Err(OptionsError::Both),
             _ => {}
         }
+        let trusts = match self.trust_server_types.as_deref() {
+            None | Some("false") => false,
+            Some("true") => true,
+            Some(_) => return Err(OptionsError::Trust),
+        };
         Ok(Service {
             target,
-            owners: std::sync::Arc::new(OneOwner::load(identity.as_ref(), evidence.policy()?)?),
+            owners: Arc::new(OneOwner::load(
+                identity.as_ref(),
+                evidence.policy()?,
+                trusts,
+            )?),
             tls: None,
         })
     }
@@ -147,5 +165,14 @@ mod tests {
         assert!(fails(&options).contains("/nonexistent"));
         options.set("policy", "/nonexistent").expect("it is known");
         assert!(fails(&options).contains("exclude"));
+        let mut options = Options::default();
+        for (keyword, value) in [
+            ("identity", "/nonexistent"),
+            ("accept", "software"),
+            ("trust_server_types", "yes"),
+        ] {
+            options.set(keyword, value).expect("it is known");
+        }
+        assert!(fails(&options).contains("true or false"));
     }
 }

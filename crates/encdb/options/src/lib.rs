@@ -100,6 +100,15 @@ pub struct EvidenceOptions {
     pub rules: Option<String>,
 }
 
+/// Who says which columns are encrypted.
+#[derive(Args)]
+pub struct ListOptions {
+    /// Where the identity has no list of a database's encrypted columns, let the
+    /// server say which they are: a false server gets their values in clear
+    #[arg(long)]
+    pub trust_server_types: bool,
+}
+
 /// Ordinary processes: any, or that with a key.
 #[derive(Clone, Copy)]
 pub struct Accept(pub Option<PublicKey>);

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser};
-use pgseal_options::{ConnectionOptions, EvidenceOptions};
+use pgseal_options::{ConnectionOptions, EvidenceOptions, ListOptions};
 use pgseal_proxy::{Address, TlsFiles};
 
 /// The first argument by which `pgseal` says that it is `pgseal client exec`.
@@ -49,6 +49,8 @@ pub struct Proxy {
     pub identity: Option<PathBuf>,
     #[command(flatten)]
     pub evidence: EvidenceOptions,
+    #[command(flatten)]
+    pub list: ListOptions,
     #[command(flatten)]
     pub tls: TlsOptions,
     /// Address for metrics and health over HTTP: a path, or HOST:PORT, which is
@@ -128,6 +130,8 @@ pub struct Exec {
     pub connection: ConnectionOptions,
     #[command(flatten)]
     pub evidence: EvidenceOptions,
+    #[command(flatten)]
+    pub list: ListOptions,
     /// Load a library into the program in place of a proxy beside it: faster, and for programs
     /// that connect by libpq
     #[arg(long)]

@@ -80,6 +80,8 @@ struct Database {
     amd_certificates: Option<PathBuf>,
     intel_collateral: Option<PathBuf>,
     rules: Option<String>,
+    #[serde(default)]
+    trust_server_types: bool,
 }
 
 /// The owners of a configuration file: the first whose database and user are those of a
@@ -92,6 +94,7 @@ struct OneOfThem {
     identity: Arc<Identity>,
     kept: Kept,
     policy: Arc<Policy>,
+    trusts_server_types: bool,
 }
 
 impl Owners for ByDatabase {
@@ -103,6 +106,7 @@ impl Owners for ByDatabase {
             identity: Arc::clone(&found.identity),
             policy: Arc::clone(&found.policy),
             list: found.kept.database(database),
+            trusts_server_types: found.trusts_server_types,
             keyname: format!("|{user}|{database}|"),
         })
     }
@@ -174,6 +178,7 @@ impl Reading<'_> {
             identity: Arc::new(identity),
             kept,
             policy: Arc::new(policy),
+            trusts_server_types: table.trust_server_types,
         })
     }
 

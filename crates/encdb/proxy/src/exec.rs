@@ -21,12 +21,11 @@ use nix::sys::signal::{kill, Signal};
 use nix::unistd::Pid;
 use pgseal_client::Target;
 use pgseal_keys::exit::{Code, Exit};
-use pgseal_options::EvidenceOptions;
 use tokio::process::{Child, Command};
 
 use crate::directory::PrivateDirectory;
 use crate::environment::{changes, VariableError};
-use crate::in_process;
+use crate::in_process::{self, Settings};
 use crate::listener::Address;
 use crate::serve::{ServeError, Server};
 use crate::service::Service;
@@ -91,13 +90,12 @@ pub async fn client_exec(service: Service, words: &[OsString]) -> Result<u8, Exe
 /// listens at the socket that it finds in its environment.
 pub async fn client_exec_in_process(
     target: &Target,
-    identity: &Path,
-    evidence: &EvidenceOptions,
+    owner: &Settings<'_>,
     words: &[OsString],
 ) -> Result<u8, ExecError> {
     let library = library().map_err(ExecError::Library)?;
     let directory = PrivateDirectory::new().map_err(ExecError::Directory)?;
-    let written = in_process::write(directory.path(), target, identity, evidence);
+    let written = in_process::write(directory.path(), target, owner);
     written.map_err(ExecError::Directory)?;
     let mut command = command(target, words, &directory)?;
     let others = env::var_os(PRELOAD).filter(|others| !others.is_empty());

@@ -17,6 +17,16 @@ pub const VARIABLE: &str = "PGSEAL_IN_PROCESS";
 /// The library that a program is to load before others.
 pub const LIBRARY: &str = "libpgseal_in_process.so";
 
+/// The owner of a program's connections, by its options.
+pub struct Settings<'a> {
+    /// The identity file
+    pub identity: &'a Path,
+    /// The evaluators that get the keys
+    pub evidence: &'a EvidenceOptions,
+    /// Whether the server says which columns are encrypted, where the identity has no list
+    pub trusts_server_types: bool,
+}
+
 /// Returns the path of the settings.
 pub fn settings(directory: &Path) -> PathBuf {
     directory.join("settings.toml")
@@ -28,16 +38,12 @@ pub fn socket(directory: &Path) -> PathBuf {
 }
 
 /// Writes the settings, for their user alone.
-pub(crate) fn write(
-    directory: &Path,
-    target: &Target,
-    identity: &Path,
-    evidence: &EvidenceOptions,
-) -> io::Result<()> {
+pub(crate) fn write(directory: &Path, target: &Target, owner: &Settings<'_>) -> io::Result<()> {
+    let evidence = owner.evidence;
     let text = |path: &Path| path.to_string_lossy().into_owned();
     let absolute = |path: &Path| std::path::absolute(path).map(|path| Value::String(text(&path)));
     let mut database = Table::new();
-    database.insert("identity".to_owned(), absolute(identity)?);
+    database.insert("identity".to_owned(), absolute(owner.identity)?);
     for (key, path) in [
         ("policy", &evidence.policy),
         ("amd-certificates", &evidence.amd_certificates),
@@ -56,6 +62,9 @@ pub(crate) fn write(
     }
     if let Some(rules) = &evidence.rules {
         database.insert("rules".to_owned(), Value::String(rules.clone()));
+    }
+    if owner.trusts_server_types {
+        database.insert("trust-server-types".to_owned(), Value::Boolean(true));
     }
     let mut file = Table::new();
     file.insert("server".to_owned(), Value::String(target.network()));

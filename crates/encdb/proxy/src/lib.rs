@@ -34,6 +34,7 @@ pub use connection::ConnectionError;
 pub use directory::PORT;
 pub use environment::VariableError;
 pub use exec::{client_exec, client_exec_in_process, ExecError};
+pub use in_process::Settings;
 pub use listener::{Address, ListenError, Listener};
 pub use private::{PrivateError, PrivateServer};
 pub use serve::{serve, ServeError, Server, Setup};

@@ -13,7 +13,6 @@ mod cli;
 use std::env;
 use std::ffi::OsString;
 use std::io;
-use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -22,10 +21,10 @@ use nix::sys::resource::{getrlimit, setrlimit, Resource};
 use pgseal_client::{ClientError, ConnectOptions, IdentityFileError, Target};
 use pgseal_keys::exit::{Code, Exit, Failure};
 use pgseal_options::exit::{of_identity, of_session};
-use pgseal_options::{EvidenceError, EvidenceOptions};
+use pgseal_options::EvidenceError;
 use pgseal_proxy::{
     acceptor, client_exec, client_exec_in_process, configured, serve, ConfigError, ExecError,
-    OneOwner, ServeError, Service, Setup, TlsError,
+    OneOwner, ServeError, Service, Settings, Setup, TlsError,
 };
 use tokio::runtime::{Builder, Runtime};
 
@@ -117,7 +116,12 @@ fn setup(proxy: &Proxy) -> Result<Setup, ProxyError> {
         ..ConnectOptions::default()
     };
     let identity = proxy.identity.as_ref().expect("clap requires it");
-    let mut service = service(options.target()?, identity, &proxy.evidence)?;
+    let owner = Settings {
+        identity,
+        evidence: &proxy.evidence,
+        trusts_server_types: proxy.list.trust_server_types,
+    };
+    let mut service = service(options.target()?, &owner)?;
     service.tls = proxy.tls.files().as_ref().map(acceptor).transpose()?;
     Ok(Setup {
         listen: proxy.listen.clone(),
@@ -132,22 +136,25 @@ fn setup_again(proxy: &Proxy) -> Result<Setup, Failure> {
 
 fn run_program(exec: Exec) -> Result<ExitCode, ProxyError> {
     let target = exec.connection.target()?;
-    let (identity, evidence, words) = (&exec.identity, &exec.evidence, &exec.command);
+    let owner = Settings {
+        identity: &exec.identity,
+        evidence: &exec.evidence,
+        trusts_server_types: exec.list.trust_server_types,
+    };
     // What cannot be read is said before the program starts, and not by each of its connections.
-    let service = service(target.clone(), identity, evidence)?;
+    let service = service(target.clone(), &owner)?;
+    let words = &exec.command;
     let code = match exec.in_process {
-        true => runtime()?.block_on(client_exec_in_process(&target, identity, evidence, words))?,
+        true => runtime()?.block_on(client_exec_in_process(&target, &owner, words))?,
         false => runtime()?.block_on(client_exec(service, words))?,
     };
     Ok(code.into())
 }
 
-fn service(
-    target: Target,
-    identity: &Path,
-    evidence: &EvidenceOptions,
-) -> Result<Service, ProxyError> {
-    let owners = Arc::new(OneOwner::load(identity, evidence.policy()?)?);
+fn service(target: Target, owner: &Settings<'_>) -> Result<Service, ProxyError> {
+    let trusts = owner.trusts_server_types;
+    let owners = OneOwner::load(owner.identity, owner.evidence.policy()?, trusts)?;
+    let owners = Arc::new(owners);
     Ok(Service {
         target,
         owners,

@@ -43,16 +43,23 @@ pub struct OneOwner {
     identity: Arc<Identity>,
     kept: Kept,
     policy: Arc<Policy>,
+    trusts_server_types: bool,
 }
 
 impl OneOwner {
-    /// Reads the identity.
-    pub fn load(identity: &Path, policy: Policy) -> Result<Self, IdentityFileError> {
+    /// Reads the identity. Where it has no list of a database's columns, the server says which are
+    /// encrypted, or the connection is refused.
+    pub fn load(
+        identity: &Path,
+        policy: Policy,
+        trusts_server_types: bool,
+    ) -> Result<Self, IdentityFileError> {
         let IdentityFile { identity, kept, .. } = IdentityFile::load(identity)?;
         Ok(Self {
             identity: Arc::new(identity),
             kept,
             policy: Arc::new(policy),
+            trusts_server_types,
         })
     }
 }
@@ -63,6 +70,7 @@ impl Owners for OneOwner {
             identity: Arc::clone(&self.identity),
             policy: Arc::clone(&self.policy),
             list: self.kept.database(database),
+            trusts_server_types: self.trusts_server_types,
             keyname: format!("|{user}|{database}|"),
         })
     }

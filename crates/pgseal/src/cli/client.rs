@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use clap::{ArgAction, Args, Subcommand};
 use pgseal_client::{type_by_name, ColumnName, Type};
-use pgseal_options::{ConnectionOptions, EvidenceOptions};
+use pgseal_options::{ConnectionOptions, EvidenceOptions, ListOptions};
 
 use super::until::parse_until;
 use super::ProgramArgs;
@@ -313,6 +313,8 @@ pub struct SqlArgs {
     pub client: ClientOptions,
     #[command(flatten)]
     pub trust: TrustOptions,
+    #[command(flatten)]
+    pub list: ListOptions,
     /// Data key for parameters [default: the one named after role and database]
     #[arg(short, long, value_name = "KEYNAME")]
     pub key: Option<String>,

@@ -5,10 +5,12 @@ use std::collections::BTreeMap;
 use pgseal_cell::grant::Revocations;
 use pgseal_format::Reader;
 
-use super::{ColumnName, Kept, ListedColumn, OwnersList};
+use super::{ColumnName, Kept, ListedColumn, OwnersList, PlacedColumn, TableName};
 
 const MAGIC: &[u8; 8] = b"PGSEALOL";
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
+/// The version without orders of columns, which is read.
+const UNORDERED: u8 = 1;
 
 impl Kept {
     /// The bytes, which the identity signs; none if a name or a number is too long for them.
@@ -22,12 +24,17 @@ impl Kept {
         Some(out)
     }
 
-    /// Reads the bytes; none if they are something else.
+    /// Reads the bytes, of an earlier version too; none if they are something else.
     pub fn parse(bytes: &[u8]) -> Option<Self> {
-        let head = [&MAGIC[..], &[VERSION]].concat();
-        let mut reader = Reader::new(bytes.strip_prefix(&head[..])?);
+        let (version, rest) = bytes.strip_prefix(&MAGIC[..])?.split_first()?;
+        let is_ordered = match *version {
+            VERSION => true,
+            UNORDERED => false,
+            _ => return None,
+        };
+        let mut reader = Reader::new(rest);
         let databases = ascending(&mut reader, |reader| {
-            Some((name(reader)?, OwnersList::read(reader)?))
+            Some((name(reader)?, OwnersList::read(reader, is_ordered)?))
         })?;
         reader.is_empty().then_some(Self(databases))
     }
@@ -35,6 +42,17 @@ impl Kept {
 
 impl OwnersList {
     fn encode(&self, out: &mut Vec<u8>) -> Option<()> {
+        out.push(u8::from(self.made));
+        out.extend_from_slice(&u16::try_from(self.orders.len()).ok()?.to_le_bytes());
+        for (table, columns) in &self.orders {
+            text(&table.schema, out)?;
+            text(&table.table, out)?;
+            out.extend_from_slice(&u16::try_from(columns.len()).ok()?.to_le_bytes());
+            for column in columns {
+                text(&column.name, out)?;
+                out.push(u8::from(column.is_generated));
+            }
+        }
         out.extend_from_slice(&u16::try_from(self.columns.len()).ok()?.to_le_bytes());
         for (at, column) in &self.columns {
             for part in [
@@ -54,7 +72,11 @@ impl OwnersList {
         Some(())
     }
 
-    fn read(reader: &mut Reader<'_>) -> Option<Self> {
+    fn read(reader: &mut Reader<'_>, is_ordered: bool) -> Option<Self> {
+        let (made, orders) = match is_ordered {
+            true => (flag(reader)?, ascending(reader, order)?),
+            false => Default::default(),
+        };
         let columns = ascending(reader, |reader| {
             let at = ColumnName {
                 schema: name(reader)?,
@@ -72,10 +94,40 @@ impl OwnersList {
             [] => None,
             list => Some(Revocations::parse(list).ok()?),
         };
-        Some(Self {
+        let list = Self {
+            made,
             columns,
+            orders,
             revocations,
+        };
+        // An order is of a listed table.
+        let tables = list.tables();
+        let is_listed = |table: &TableName| tables.contains(table);
+        list.orders.keys().all(is_listed).then_some(list)
+    }
+}
+
+fn order(reader: &mut Reader<'_>) -> Option<(TableName, Vec<PlacedColumn>)> {
+    let table = TableName {
+        schema: name(reader)?,
+        table: name(reader)?,
+    };
+    let number = reader.u16()?;
+    let column = |_| {
+        Some(PlacedColumn {
+            name: name(reader)?,
+            is_generated: flag(reader)?,
         })
+    };
+    let columns = (0..number).map(column);
+    Some((table, columns.collect::<Option<_>>()?))
+}
+
+fn flag(reader: &mut Reader<'_>) -> Option<bool> {
+    match reader.take(1)? {
+        [0] => Some(false),
+        [1] => Some(true),
+        _ => None,
     }
 }
 
@@ -128,5 +180,28 @@ mod tests {
         // The second database before the first.
         let swapped = b"PGSEALOL\x01\x02\0\x01\0b\0\0\0\0\0\0\x01\0a\0\0\0\0\0\0";
         assert_eq!(Kept::parse(swapped), None);
+    }
+
+    #[test]
+    fn an_earlier_list_is_read() {
+        let column = b"\x01\0s\x01\0t\x01\0c\x08\0enc_text\x01\0k";
+        let old = [&b"PGSEALOL\x01\x01\0\x01\0a\x01\0"[..], column, &[0; 4]].concat();
+        let list = Kept::parse(&old).expect("it is one").database("a");
+        assert_eq!((list.columns().count(), list.orders().count()), (1, 0));
+        assert!(list.is_made());
+        let of_none = b"PGSEALOL\x01\x01\0\x01\0a\0\0\0\0\0\0";
+        let kept = Kept::parse(of_none).expect("it is one");
+        assert!(
+            !kept.database("a").is_made(),
+            "it may be there for revocations"
+        );
+        assert_eq!(Kept::parse(b"PGSEALOL\x03\0\0"), None);
+    }
+
+    #[test]
+    fn an_order_is_of_a_listed_table() {
+        let order = b"\x01\0s\x01\0t\0\0";
+        let bytes = [&b"PGSEALOL\x02\x01\0\x01\0a\x01\x01\0"[..], order, &[0; 6]].concat();
+        assert_eq!(Kept::parse(&bytes), None);
     }
 }

@@ -5,11 +5,11 @@
 //! encdb. Such functions, tables and types, which are most of a catalog, are passed over. Users'
 //! objects begin at 16384, but in single-user mode right after initdb they have lower OIDs.
 
-use tokio_postgres::types::Type;
+use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Row};
 
 use crate::column::NAMES;
-use crate::list::{ColumnName, ShownColumn};
+use crate::list::{ColumnName, PlacedColumn, ShownColumn, TableName};
 use crate::ClientError;
 
 /// Returns these columns as the server shows them, in their order.
@@ -133,6 +133,65 @@ pub async fn encrypted_names(client: &Client, types: &[u32]) -> Result<Vec<Strin
         )
         .await?;
     rows.iter().map(|row| Ok(row.try_get(0)?)).collect()
+}
+
+/// Returns all columns of these tables and views in their order, as the server shows them. Those
+/// that are not there are left out.
+pub async fn table_orders(
+    client: &Client,
+    tables: &[TableName],
+) -> Result<Vec<Order>, ClientError> {
+    let sql =
+        "SELECT w.s, w.t, pg_catalog.array_agg(a.attname::pg_catalog.text ORDER BY a.attnum), \
+            pg_catalog.array_agg(a.attgenerated <> '' ORDER BY a.attnum) \
+        FROM ROWS FROM (pg_catalog.unnest($1::pg_catalog.text[]), \
+                        pg_catalog.unnest($2::pg_catalog.text[])) w(s, t) \
+        JOIN pg_catalog.pg_namespace n ON n.nspname = w.s \
+        JOIN pg_catalog.pg_class r ON r.relnamespace = n.oid AND r.relname = w.t \
+        JOIN pg_catalog.pg_attribute a ON a.attrelid = r.oid AND a.attnum > 0 \
+            AND NOT a.attisdropped \
+        GROUP BY 1, 2";
+    if tables.is_empty() {
+        return Ok(Vec::new());
+    }
+    let schemas: Vec<&str> = tables.iter().map(|it| it.schema.as_str()).collect();
+    let names: Vec<&str> = tables.iter().map(|it| it.table.as_str()).collect();
+    let parameters: [(&(dyn ToSql + Sync), Type); 2] =
+        [(&schemas, Type::TEXT_ARRAY), (&names, Type::TEXT_ARRAY)];
+    let rows = client.query_typed(sql, &parameters).await?;
+    rows.iter().map(ordered).collect()
+}
+
+/// A table, and all its columns in their order.
+pub(super) type Order = (TableName, Vec<PlacedColumn>);
+
+/// Returns a table that is named as SQL would have it; none if the search path finds none.
+pub(super) async fn table_order(
+    client: &Client,
+    table: &str,
+) -> Result<Option<Order>, ClientError> {
+    let sql = "SELECT n.nspname::pg_catalog.text, r.relname::pg_catalog.text \
+        FROM pg_catalog.pg_class r JOIN pg_catalog.pg_namespace n ON n.oid = r.relnamespace \
+        WHERE r.oid = pg_catalog.to_regclass($1)";
+    let Some(row) = client.query_opt(sql, &[&table]).await? else {
+        return Ok(None);
+    };
+    let table = TableName {
+        schema: row.try_get(0)?,
+        table: row.try_get(1)?,
+    };
+    Ok(table_orders(client, &[table]).await?.into_iter().next())
+}
+
+fn ordered(row: &Row) -> Result<Order, ClientError> {
+    let table = TableName {
+        schema: row.try_get(0)?,
+        table: row.try_get(1)?,
+    };
+    let (names, generated): (Vec<String>, Vec<bool>) = (row.try_get(2)?, row.try_get(3)?);
+    let columns = names.into_iter().zip(generated);
+    let column = |(name, is_generated)| PlacedColumn { name, is_generated };
+    Ok((table, columns.map(column).collect()))
 }
 
 /// Returns encdb's own types.

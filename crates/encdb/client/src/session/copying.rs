@@ -8,11 +8,12 @@ use tokio_postgres::types::private::BytesMut;
 use tokio_postgres::types::Type as PgType;
 use zeroize::Zeroizing;
 
+use super::catalog::{table_order, Order};
 use super::prepared::Target;
 use super::Session;
 use crate::column::Shape;
 use crate::copy::{joined, open, Copy, Place};
-use crate::{ClientError, ColumnName, Type};
+use crate::{ClientError, ColumnName, ListError, Type};
 
 /// The size in bytes from which collected rows are sent as one message.
 const ENOUGH: usize = 64 << 10;
@@ -77,6 +78,9 @@ impl Session {
         let Copy::In(table, columns) = Copy::read(sql)? else {
             return Err(ClientError::Copy);
         };
+        if columns.is_none() {
+            self.is_in_order(&table).await?;
+        }
         let columns = self.copied(&table, columns.as_deref()).await?;
         let targets = self.copy_targets(&table, &columns).await?;
         self.settle(targets.iter().map(|target| target.keyname.as_str()))
@@ -183,18 +187,31 @@ impl Session {
         let table = joined(table, ".");
         let columns = match columns {
             Some(columns) => columns.to_vec(),
-            None => self.all_columns(&table).await?,
+            None => {
+                let (_, columns) = self.all_columns(&table).await?;
+                let stored = columns.into_iter().filter(|column| !column.is_generated);
+                stored.map(|column| column.name).collect()
+            }
         };
         let select = format!("SELECT {} FROM {table}", joined(&columns, ", "));
         self.selected(&select).await
     }
 
-    async fn all_columns(&self, table: &str) -> Result<Vec<String>, ClientError> {
-        let sql = "SELECT attname::pg_catalog.text FROM pg_catalog.pg_attribute \
-            WHERE attrelid = pg_catalog.to_regclass($1) AND attnum > 0 AND NOT attisdropped \
-                AND attgenerated = '' ORDER BY attnum";
-        let rows = self.client.query(sql, &[&table]).await?;
-        rows.iter().map(|row| Ok(row.try_get(0)?)).collect()
+    /// Returns a table and all its columns, as the server shows them.
+    async fn all_columns(&self, table: &str) -> Result<Order, ClientError> {
+        let found = table_order(&self.client, table).await?;
+        found.ok_or(ClientError::Copy)
+    }
+
+    /// Refuses rows for columns that the statement does not name, if the server has another order
+    /// of them than the owner's list: `--plain 2` says which column goes in clear.
+    async fn is_in_order(&self, table: &[String]) -> Result<(), ClientError> {
+        let (table, shown) = self.all_columns(&joined(table, ".")).await?;
+        let mut orders = self.list.orders();
+        match orders.find(|(listed, _)| **listed == table) {
+            Some((_, listed)) if listed != shown => Err(ListError::Order(table.to_string()).into()),
+            _ => Ok(()),
+        }
     }
 
     /// Returns the columns that a query gives, after it is compared with the owner's list as any

@@ -24,6 +24,7 @@ impl Rewriter<'_> {
         // The rows see the queries of WITH, and neither the table nor its columns.
         let mut queries = outer.inner();
         self.with(insert.with_clause.as_mut(), &mut queries)?;
+        self.name_inserted(insert, &queries)?;
         let mut scope = queries.inner();
         let relation = insert.relation.as_ref();
         let columns = relation.map_or_else(Columns::new, |it| scope.add_target(it));
@@ -159,6 +160,7 @@ impl Rewriter<'_> {
         self.optional_condition(&mut merge.join_condition, &scope)?;
         for when in &mut merge.merge_when_clauses {
             if let Some(NodeEnum::MergeWhenClause(when)) = &mut when.node {
+                self.name_merged(when, relation, &scope)?;
                 self.merge_when(when, &columns, &scope)?;
             }
         }
@@ -268,7 +270,7 @@ impl Rewriter<'_> {
 }
 
 /// Returns the arguments of `SELECT * FROM unnest(...)`, if the query has nothing else.
-fn unnested(query: &mut Node) -> Option<&mut [Node]> {
+pub(super) fn unnested(query: &mut Node) -> Option<&mut [Node]> {
     let Some(NodeEnum::SelectStmt(select)) = &mut query.node else {
         return None;
     };

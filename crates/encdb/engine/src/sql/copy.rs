@@ -6,6 +6,7 @@ use pg_query::protobuf::{CopyStmt, DefElem, Node, RangeVar};
 use pg_query::NodeEnum;
 
 use super::output::output_of;
+use super::placing::with_stars;
 use super::scope::{name_of, Kind, Scope};
 use super::Rewriter;
 use crate::catalog::Columns;
@@ -24,6 +25,7 @@ const OF_NO_CONCERN: [&str; 5] = [
 impl Rewriter<'_> {
     /// Goes through `COPY`, and notes what becomes of its rows.
     pub(super) fn copy(&mut self, copy: &mut CopyStmt, scope: &Scope<'_>) -> Result<(), Refusal> {
+        self.name_copied(copy, scope)?;
         let mut inner = scope.inner();
         let relation = copy.relation.as_ref();
         let columns = relation.map_or_else(Columns::new, |it| inner.add_target(it));
@@ -37,8 +39,8 @@ impl Rewriter<'_> {
         self.walk_all(copy.where_clause.as_deref_mut(), &inner)
     }
 
-    /// Notes rows that the driver sends. The order of columns that the statement does not name is
-    /// the server's word, and does not decide which of them are sealed.
+    /// Notes rows that the driver sends. Columns that the statement does not name have their order
+    /// from the owner's list; the server's word does not decide which of them are sealed.
     fn rows_in(&mut self, copy: &CopyStmt, columns: &Columns) -> Result<(), Refusal> {
         let named = named(copy, columns);
         let is_encrypted = match named.is_empty() {
@@ -112,7 +114,10 @@ fn all(copy: &CopyStmt, columns: &Columns, scope: &Scope<'_>) -> Vec<CopyColumn>
     let table = copy.relation.as_ref().filter(|_| copy.attlist.is_empty());
     let order = |it: &RangeVar| scope.catalog().order(&it.schemaname, &it.relname);
     match table.and_then(order) {
-        Some(names) => names.iter().map(|name| column(name, columns)).collect(),
+        Some(all) => {
+            let stored = all.iter().filter(|it| !it.is_generated);
+            stored.map(|it| column(&it.name, columns)).collect()
+        }
         None => named(copy, columns),
     }
 }
@@ -134,7 +139,10 @@ fn selected(query: &Node, scope: &Scope<'_>) -> Option<Vec<CopyColumn>> {
             _ => None,
         },
     };
-    (!output.has_star).then(|| output.columns.into_iter().map(column).collect())
+    match output.has_star {
+        true => with_stars(query, scope),
+        false => Some(output.columns.into_iter().map(column).collect()),
+    }
 }
 
 /// Reads how rows are written. An option that is not known may change how they are read.

@@ -20,6 +20,7 @@ mod loose;
 mod naming;
 mod output;
 mod parts;
+mod placing;
 mod query;
 mod scope;
 mod utility;

@@ -4,7 +4,7 @@ use super::*;
 use pgseal_client::{from_hex, ColumnName};
 
 /// "Seals" a value so that a test can read it: its key, its type and its text.
-struct Legible;
+pub(super) struct Legible;
 
 impl Seal for Legible {
     fn seal(&self, keyname: &str, value: &Value) -> Result<Vec<u8>, Refusal> {
@@ -12,7 +12,7 @@ impl Seal for Legible {
     }
 }
 
-fn catalog() -> Catalog {
+pub(super) fn catalog() -> Catalog {
     let mut catalog = Catalog::new("d");
     let columns = [
         ("public.person.name", "enc_text"),
@@ -59,7 +59,7 @@ fn sent(sql: &str) -> String {
     legible(&analysis.text.unwrap_or_else(|| sql.to_owned()))
 }
 
-fn legible(sql: &str) -> String {
+pub(super) fn legible(sql: &str) -> String {
     // Strings with backslashes are E'…', and those within an array have a second one.
     let sql = sql
         .replace("E'", "'")

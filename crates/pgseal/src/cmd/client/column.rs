@@ -1,10 +1,12 @@
 //! `pgseal client column add|list|forget`: which columns of a database an identity keeps as
 //! encrypted. A server that says otherwise later gets no keys.
 
-use pgseal_client::{encrypted_columns, shown_columns, ClientError, ListError, ListedColumn};
+use pgseal_client::{
+    encrypted_columns, shown_columns, table_orders, ClientError, ListError, ListedColumn,
+};
 
 use super::print::table;
-use super::ClientFailure;
+use super::{warn, ClientFailure};
 use crate::cli::client::{ColumnAddArgs, ColumnForgetArgs, ColumnListArgs};
 use crate::output;
 
@@ -34,12 +36,21 @@ pub async fn add(args: &ColumnAddArgs) -> Result<(), ClientFailure> {
             .map_err(ClientError::from)?;
         added.push((shown.name, column, row));
     }
+    if list.columns().next().is_none() {
+        warn("the server shows no encrypted column, and the list says so: run this again after you make one");
+    }
     let rows: Vec<Vec<String>> = added.iter().map(|(_, _, row)| row.clone()).collect();
+    let orders = table_orders(&client, &list.tables()).await?;
     file.update(|kept| {
+        let list = kept.database_mut(&database);
         for (name, column, _) in added {
             // It is encrypted: this was seen above.
-            let _ = kept.database_mut(&database).add(name, column);
+            let _ = list.add(name, column);
         }
+        for (table, columns) in orders {
+            list.order(table, columns);
+        }
+        list.make();
     })?;
     Ok(output::print_done(table(&HEAD, &rows))?)
 }

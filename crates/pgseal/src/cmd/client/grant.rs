@@ -4,7 +4,7 @@ use pgseal_client::grants::Wanted;
 use pgseal_client::{Grant, KeyScope, Operation, Operations, PublicKey, Serial, Session, Subject};
 
 use super::print::{fields, table, time};
-use super::{bytes, not, now, warn, ClientFailure};
+use super::{bytes, not, now, warn, ClientFailure, Purpose};
 use crate::cli::client::{GrantAddArgs, GrantListArgs, GrantRestoreArgs, GrantRevokeArgs};
 use crate::output;
 
@@ -161,7 +161,11 @@ pub async fn revoke(args: &GrantRevokeArgs) -> Result<(), ClientFailure> {
 }
 
 pub async fn restore(args: &GrantRestoreArgs) -> Result<(), ClientFailure> {
-    let mut session = args.client.session_that(&args.trust, None, true).await?;
+    let purpose = Purpose {
+        restores: true,
+        ..Purpose::default()
+    };
+    let mut session = args.client.session_for(&args.trust, None, purpose).await?;
     session.restore().await?;
     args.client.keep(&session)
 }

@@ -84,6 +84,15 @@ fn wait_for(work: impl Future<Output = Result<(), ClientFailure>>) -> Result<(),
     runtime.enable_all().build()?.block_on(work)
 }
 
+/// The use of a session. By default it sends no values, and needs no list of columns.
+#[derive(Clone, Copy, Default)]
+struct Purpose {
+    /// It puts a list of revoked grants back that the server has lost.
+    restores: bool,
+    /// It sends values, and the owner's list says which are encrypted.
+    needs_list: bool,
+}
+
 impl ClientOptions {
     fn file(&self) -> Result<IdentityFile, IdentityFileError> {
         IdentityFile::load(&self.identity)
@@ -119,19 +128,18 @@ impl ClientOptions {
         trust: &TrustOptions,
         key: Option<&String>,
     ) -> Result<Session, ClientFailure> {
-        self.session_that(trust, key, false).await
+        self.session_for(trust, key, Purpose::default()).await
     }
 
-    /// `restores` is said by who puts a list of revoked grants back that the server has lost.
-    async fn session_that(
+    async fn session_for(
         &self,
         trust: &TrustOptions,
         key: Option<&String>,
-        restores: bool,
+        purpose: Purpose,
     ) -> Result<Session, ClientFailure> {
         let list = self.file()?.kept.database(&self.database()?);
         let client = self.connect().await?;
-        self.session_on(client, trust, key, (list, restores)).await
+        self.session_on(client, trust, key, (list, purpose)).await
     }
 
     /// A session on this connection, which compares the server with this list.
@@ -140,13 +148,14 @@ impl ClientOptions {
         client: Client,
         trust: &TrustOptions,
         key: Option<&String>,
-        (list, restores): (OwnersList, bool),
+        (list, purpose): (OwnersList, Purpose),
     ) -> Result<Session, ClientFailure> {
         let (file, policy) = (self.file()?, trust.evidence.policy()?);
         let options = SessionOptions {
             lifetime: Duration::from_secs(trust.until.saturating_sub(now())),
             list,
-            restores,
+            restores: purpose.restores,
+            trusts_server_types: !purpose.needs_list,
             ..SessionOptions::new(Resolver::new(&self.keyname(key)?))
         };
         let identity = Arc::new(file.identity);

@@ -9,11 +9,11 @@ use std::time::Instant;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use pgseal_client::protect::{Plan, Wanted};
 use pgseal_client::{
-    other_connections, protection, ClientError, ColumnName, IdentityFile, Keeper, KeyStore,
-    ListedColumn, OwnersList, ProtectError, ProtectOptions,
+    other_connections, protection, table_orders, ClientError, ColumnName, IdentityFile, Keeper,
+    KeyStore, ListedColumn, OwnersList, PlacedColumn, ProtectError, ProtectOptions, TableName,
 };
 
-use super::ClientFailure;
+use super::{ClientFailure, Purpose};
 use crate::cli::client::ProtectArgs;
 use crate::output;
 use report::{Done, Outlook};
@@ -57,11 +57,16 @@ async fn protect(args: &ProtectArgs, wanted: &Wanted) -> Result<(), ClientFailur
     let client = args.client.connect().await?;
     // Obstacles are found before the evaluator gets keys.
     let Plan { schema, .. } = protection(&client, wanted, &list).await?;
+    let table = TableName {
+        schema: schema.clone(),
+        table: wanted.table.clone(),
+    };
+    let orders = table_orders(&client, &[table]).await?;
     let wanted = &Wanted {
         schema: Some(schema),
         ..wanted.clone()
     };
-    let others = (without(&list, wanted), false);
+    let others = (without(&list, wanted), Purpose::default());
     let options = &args.client;
     let session = options.session_on(client, &args.trust, args.key.as_ref(), others);
     let session = session.await?;
@@ -73,6 +78,7 @@ async fn protect(args: &ProtectArgs, wanted: &Wanted) -> Result<(), ClientFailur
         file: &mut file,
         database: &database,
         new: Vec::new(),
+        orders,
         bar: bar(),
     };
     let done = session.protect(wanted, (&list, options), &mut keeping);
@@ -110,6 +116,8 @@ struct Keeping<'a> {
     database: &'a str,
     /// The columns that the list did not have before
     new: Vec<ColumnName>,
+    /// All columns of the table, which keep their places
+    orders: Vec<(TableName, Vec<PlacedColumn>)>,
     bar: ProgressBar,
 }
 
@@ -117,7 +125,7 @@ impl Keeper for Keeping<'_> {
     type Error = ClientFailure;
 
     fn keep(&mut self, columns: &[(ColumnName, ListedColumn)]) -> Result<(), ClientFailure> {
-        let new = &mut self.new;
+        let (new, orders) = (&mut self.new, &self.orders);
         Ok(self.file.update(|kept| {
             let list = kept.database_mut(self.database);
             for (name, column) in columns {
@@ -126,6 +134,9 @@ impl Keeper for Keeping<'_> {
                 }
                 // The plan has encrypted types only.
                 let _ = list.add(name.clone(), column.clone());
+            }
+            for (table, columns) in orders {
+                list.order(table.clone(), columns.clone());
             }
         })?)
     }

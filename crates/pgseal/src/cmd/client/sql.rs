@@ -11,7 +11,7 @@ use pgseal_client::{
 use zeroize::Zeroizing;
 
 use super::script::{Script, Step};
-use super::{input, lines, not, print, ClientFailure};
+use super::{input, lines, not, print, ClientFailure, Purpose};
 use crate::cli::client::SqlArgs;
 use crate::output;
 
@@ -19,7 +19,12 @@ use crate::output;
 const NULL: &str = "\\N";
 
 pub async fn run(args: &SqlArgs) -> Result<(), ClientFailure> {
-    let session = { args.client.session(&args.trust, args.key.as_ref()) }.await?;
+    let purpose = Purpose {
+        needs_list: !args.list.trust_server_types,
+        ..Purpose::default()
+    };
+    let (options, key) = (&args.client, args.key.as_ref());
+    let session = options.session_for(&args.trust, key, purpose).await?;
     let work = Work { args, session };
     let Some(statement) = &args.statement else {
         return work.script(&input()?).await;

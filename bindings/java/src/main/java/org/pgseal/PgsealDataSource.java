@@ -49,6 +49,11 @@ public final class PgsealDataSource implements DataSource, AutoCloseable {
         options.put("rules", hash);
     }
 
+    /** Whether the server says which columns are encrypted where the identity has no list of them. */
+    public void setTrustServerTypes(boolean trusts) {
+        options.put("trust_server_types", Boolean.toString(trusts));
+    }
+
     /** Properties of pgjdbc. Those that lead to the client's socket cannot be changed. */
     public void setProperties(Properties others) {
         properties.clear();
