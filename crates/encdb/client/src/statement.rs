@@ -5,6 +5,8 @@
 //! to be believed. These are the rules of PostgreSQL's own scanner (scan.l), and what is in doubt
 //! counts as a literal and as every name. So a refusal may be unnecessary, and none is missing.
 
+mod strings;
+
 /// The length of the longest name, in bytes.
 const MAX_NAME: usize = 63;
 
@@ -101,6 +103,14 @@ impl<'s> Statement<'s> {
             Token::Word(word) if word.chars().any(|c| !c.is_ascii() && c.is_uppercase()) => true,
             Token::Word(word) | Token::Quoted(word) => !word.is_ascii() && word.len() > MAX_NAME,
             _ => false,
+        })
+    }
+
+    /// Whether all of its names and key words are in ASCII, and known.
+    pub fn has_ascii_names(&self) -> bool {
+        self.tokens().all(|token| match token {
+            Token::Word(word) | Token::Quoted(word) => word.is_ascii(),
+            token => token != Token::Unknown,
         })
     }
 

@@ -312,6 +312,13 @@ impl Catalog {
         }
     }
 
+    /// Returns the names of all encrypted columns.
+    pub(crate) fn columns(&self) -> impl Iterator<Item = &str> {
+        let tables = self.tables.values().flatten();
+        let known = tables.flat_map(|table| table.columns.keys().chain(table.listed.keys()));
+        known.chain(self.anywhere.keys()).map(String::as_str)
+    }
+
     fn add_columns(&mut self, schema: &str, table: &str, columns: Columns) {
         let table = self.table_mut(schema, table);
         table.columns.extend(columns);

@@ -32,6 +32,20 @@ pub enum Refusal {
          columns: run it with psql as a user who knows that none is a secret; nothing was sent"
     )]
     Code(&'static str),
+    /// A statement within a literal or a parameter
+    #[error(
+        "a string or a parameter is itself a statement that has literals and names something \
+         encrypted, and the server would see them: run it as a statement of its own; nothing was \
+         sent"
+    )]
+    Text,
+    /// A function of an encrypted value that encdb does not have
+    #[error(
+        "function {0} has an encrypted argument, and the server would see the literal or the \
+         parameter beside it: compute it in the application, or by substr, left, lower, upper or \
+         length; nothing was sent"
+    )]
+    Function(String),
     /// `INSERT` or `COPY` without a list of columns.
     #[error(
         "{0} into table {1}, which has encrypted columns, does not name its columns, and the \
@@ -134,6 +148,7 @@ impl Refusal {
             Self::Expression | Self::Undecided(_) | Self::NoColumns(..) | Self::Cast(_) => "0A000",
             Self::CopyFile | Self::Code(_) | Self::Strings | Self::Nameless => "0A000",
             Self::Stale | Self::Loose | Self::OtherOrder(..) => "0A000",
+            Self::Function(_) | Self::Text => "0A000",
             Self::Copied(_) => "22P04",
             Self::Row(_, refusal) => refusal.sqlstate(),
             Self::Encoding => "22021",

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::slice;
 use std::sync::Arc;
 
-use futures_util::future::try_join4;
+use futures_util::future::{try_join4, try_join5};
 use pgseal_client::tokio_postgres::types::{ToSql, Type};
 use pgseal_client::tokio_postgres::{Client, Row};
 use pgseal_client::{
@@ -17,6 +17,7 @@ use pgseal_client::{
 };
 
 use crate::catalog::{Catalog, Cells, Placed};
+use crate::sql::names_encrypted;
 
 /// Returns what the server says is encrypted, and the owner's list, which decides.
 pub(crate) async fn catalog(
@@ -27,11 +28,12 @@ pub(crate) async fn catalog(
     let mut catalog = Catalog::new(keyname);
     let default = Arc::clone(catalog.default_key());
     let client = session.client();
-    let (columns, encrypted, own, children) = try_join4(
+    let (columns, encrypted, own, children, bodies) = try_join5(
         encrypted_columns(client),
         encrypted_types(client),
         ask(client, TYPES, &[]),
         ask(client, CHILDREN, &[]),
+        ask(client, BODIES, &[]),
     )
     .await?;
     for shown in columns {
@@ -67,7 +69,8 @@ pub(crate) async fn catalog(
     for (table, columns) in orders {
         catalog.add_order(&table, columns);
     }
-    add_functions(&mut catalog, &functions)?;
+    add_functions(&mut catalog, &functions, &encrypted)?;
+    add_bodies(&mut catalog, &bodies)?;
     Ok(catalog)
 }
 
@@ -197,12 +200,41 @@ const FUNCTIONS: &str = "SELECT p.proname::pg_catalog.text, p.proargtypes::pg_ca
                 AND d.deptype = 'e')";
 
 /// Adds functions and procedures, other than encdb's own, that take encrypted arguments.
-fn add_functions(catalog: &mut Catalog, rows: &[Row]) -> Result<(), ClientError> {
+fn add_functions(
+    catalog: &mut Catalog,
+    rows: &[Row],
+    encrypted: &[u32],
+) -> Result<(), ClientError> {
     for row in rows {
         let (name, types): (&str, Vec<u32>) = (row.try_get(0)?, row.try_get(1)?);
-        let arguments = types.iter().map(|oid| catalog.type_of(*oid).cloned());
-        let arguments = arguments.collect();
+        let mixed = Cells::mixed(catalog.default_key());
+        let cells = |oid: &u32| {
+            let mixed = || encrypted.contains(oid).then(|| mixed.clone());
+            catalog.type_of(*oid).cloned().or_else(mixed)
+        };
+        let arguments = types.iter().map(cells).collect();
         catalog.add_function(name, arguments);
+    }
+    Ok(())
+}
+
+const BODIES: &str = "SELECT p.proname::pg_catalog.text, \
+        p.prosrc || ' ' || coalesce(pg_catalog.pg_get_function_sqlbody(p.oid), '') \
+    FROM pg_catalog.pg_proc p WHERE p.oid >= 12000 AND p.probin IS NULL \
+        AND p.prosrc || coalesce(pg_catalog.pg_get_function_sqlbody(p.oid), '') \
+            ~* '(execute|enc_|det_type|rnd_type)' \
+        AND p.oid NOT IN (SELECT d.objid FROM pg_catalog.pg_depend d \
+            WHERE d.refclassid = 'pg_catalog.pg_extension'::pg_catalog.regclass \
+                AND d.classid = 'pg_catalog.pg_proc'::pg_catalog.regclass AND d.deptype = 'e')";
+
+/// Adds functions that run a text with the name of something encrypted, or make cells themselves:
+/// they may use an argument that the server sees.
+fn add_bodies(catalog: &mut Catalog, rows: &[Row]) -> Result<(), ClientError> {
+    for row in rows {
+        let (name, body): (&str, &str) = (row.try_get(0)?, row.try_get(1)?);
+        if names_encrypted(body, catalog) {
+            catalog.add_mixed(name);
+        }
     }
     Ok(())
 }

@@ -3,11 +3,15 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock};
 
+use pgseal_client::Type;
+
 use super::twice::Twice;
 use super::{Expected, Portal, Query, Relay, RelayError, Statement};
 use crate::observer::Event;
 use crate::refusal::Refusal;
-use crate::sql::{analyze, deallocated, has_fixed_result, may_copy, Analysis, Parameter, Seal};
+use crate::sql::{
+    analyze, deallocated, has_fixed_result, is_statement, may_copy, Analysis, Parameter, Seal,
+};
 use crate::values::{self, Given, Keys, BINARY};
 use crate::wire::{self, Bind, Frame, MessageError, Parse, Reader, Writer};
 
@@ -72,13 +76,15 @@ impl Relay {
     }
 
     fn analyzed(&self, text: &[u8]) -> Result<Analysis, Refusal> {
-        if !self.catalog.is_empty() {
-            self.settings.check(text)?;
-            std::str::from_utf8(text).map_err(|_| Refusal::Encoding)?;
-        }
+        let (text, is_utf8) = match self.catalog.is_empty() {
+            true => (String::from_utf8_lossy(text), true),
+            false => self.settings.read(text)?,
+        };
         let seal = Sealing(&*self.keys);
-        let lossy = String::from_utf8_lossy(text);
-        let analysis = analyze(&lossy, &self.catalog, self.statements.prepared(), &seal)?;
+        let analysis = analyze(&text, &self.catalog, self.statements.prepared(), &seal)?;
+        if analysis.concerns && !is_utf8 {
+            return Err(Refusal::Encoding);
+        }
         if analysis.copies.iter().any(|it| it.plan.is_some()) {
             self.settings.check_rows()?;
         }
@@ -203,6 +209,7 @@ impl Relay {
             true => Err(Refusal::Undecided(
                 "a parameter that the server calls encrypted",
             )),
+            false if self.has_statement(&bind, &statement) => Err(Refusal::Text),
             false if !bind.values.is_empty() && self.is_stale(&statement) => Err(Refusal::Stale),
             false if statement.is_encrypted() => self.sealed(&bind, &statement).map(Some),
             false => Ok(None),
@@ -231,6 +238,20 @@ impl Relay {
         Ok(())
     }
 
+    /// Whether a parameter that is sent as it is is a statement with something encrypted.
+    fn has_statement(&self, bind: &Bind<'_>, statement: &Statement) -> bool {
+        if self.catalog.is_empty() {
+            return false;
+        }
+        let stays = |at| {
+            let used = statement.parameters.get(at);
+            !matches!(used, Some(Parameter::Cells(..) | Parameter::OnlyNull(_)))
+        };
+        let values = bind.values.iter().enumerate();
+        let mut values = values.filter_map(|(at, value)| value.filter(|_| stays(at)));
+        values.any(|value| is_statement(&String::from_utf8_lossy(value), &self.catalog))
+    }
+
     /// Returns the values of `Bind`, with cells in place of those for encrypted columns.
     fn sealed(&self, bind: &Bind<'_>, statement: &Statement) -> Result<wire::Values, Refusal> {
         let (parameters, given) = (&statement.parameters, bind.values.len());
@@ -248,6 +269,9 @@ impl Relay {
             });
             sealed.push(match (given, parameters.get(at)) {
                 (Some(given), Some(Parameter::Cells(cells, by))) => {
+                    if given.format != BINARY || cells.ty.is_none_or(|ty| ty == Type::Text) {
+                        self.settings.check_text(given.bytes)?;
+                    }
                     let element = self.catalog.oid_of(&cells.element());
                     let seal = |value: &_| {
                         twice.seal(value);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pgseal_client::Type;
 
-use super::{Columns, Expected, Portal, Relay, RelayError, Statement};
+use super::{Columns, Expected, Portal, Relay, RelayError, Settings, Statement};
 use crate::catalog::Cells;
 use crate::observer::Event;
 use crate::refusal::Refusal;
@@ -190,7 +190,8 @@ impl Relay {
             return Err(RelayError::Unasked(b'D'));
         };
         let (columns, keys) = (portal.encrypted(), &*self.keys);
-        let opened = columns.map(|columns| opened_row(message, portal, columns, keys));
+        let opened =
+            columns.map(|columns| opened_row(message, portal, columns, (keys, self.settings)));
         match opened.transpose() {
             Ok(Some(row)) => self.forward(&row),
             Ok(None) => self.forward(message),
@@ -286,7 +287,7 @@ fn opened_row(
     message: &[u8],
     portal: &Portal,
     columns: &Columns,
-    keys: &dyn Keys,
+    (keys, settings): (&dyn Keys, Settings),
 ) -> Result<Vec<u8>, Refusal> {
     let values = Reader::new(message).list(Reader::value)?;
     let mut writer = Writer::new(b'D');
@@ -299,6 +300,9 @@ fn opened_row(
                     wire::format_of(&portal.given, at),
                 );
                 let plain = values::opened(bytes, formats, cells, keys)?;
+                if formats.1 != values::BINARY || cells.ty.is_none_or(|ty| ty == Type::Text) {
+                    settings.check_result(&plain)?;
+                }
                 writer.value(Some(&plain))?;
             }
             (value, _) => _ = writer.value(*value)?,

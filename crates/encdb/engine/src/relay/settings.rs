@@ -3,6 +3,10 @@
 //! The server reports them, late, and a server that is not honest does not. So a driver that has
 //! once asked for other strings or another encoding is taken to have them up to its end.
 
+use std::borrow::Cow;
+
+use pgseal_client::Statement;
+
 use crate::refusal::Refusal;
 
 const STRINGS: &str = "standard_conforming_strings";
@@ -12,9 +16,13 @@ const ENCODING: &str = "client_encoding";
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settings {
     is_utf8: bool,
+    /// Whether no byte of ASCII is a part of another character
+    is_ascii_based: bool,
     standard_strings: bool,
     /// Whether the driver may have set another encoding
     doubts_utf8: bool,
+    /// Whether it may have set one in which a byte of ASCII is a part of another character
+    doubts_ascii: bool,
     /// Whether the driver may have set other strings
     doubts_strings: bool,
 }
@@ -23,8 +31,10 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             is_utf8: true,
+            is_ascii_based: true,
             standard_strings: true,
             doubts_utf8: false,
+            doubts_ascii: false,
             doubts_strings: false,
         }
     }
@@ -34,7 +44,11 @@ impl Settings {
     /// Notes a setting that the server reports.
     pub(crate) fn set(&mut self, name: &[u8], value: &[u8]) {
         match name {
-            b"client_encoding" => self.is_utf8 = value.eq_ignore_ascii_case(b"UTF8"),
+            b"client_encoding" => {
+                let value = String::from_utf8_lossy(value);
+                self.is_utf8 = is_utf8(&value);
+                self.is_ascii_based = is_ascii_based(&value);
+            }
             b"standard_conforming_strings" => self.standard_strings = value == b"on",
             _ => {}
         }
@@ -43,11 +57,16 @@ impl Settings {
     /// Notes what a driver sets as it starts.
     pub(crate) fn start(&mut self, name: &str, value: &str) {
         match name {
-            ENCODING => self.doubts_utf8 |= !is_utf8(value),
+            ENCODING => {
+                self.doubts_utf8 |= !is_utf8(value);
+                self.doubts_ascii |= !is_ascii_based(value);
+            }
             STRINGS => self.doubts_strings |= !is_on(value),
             // Some are given as options of a command line.
             _ => {
-                self.doubts_utf8 |= contains(value.as_bytes(), ENCODING);
+                let has_encoding = contains(value.as_bytes(), ENCODING);
+                self.doubts_utf8 |= has_encoding;
+                self.doubts_ascii |= has_encoding;
                 self.doubts_strings |= contains(value.as_bytes(), STRINGS);
             }
         }
@@ -77,27 +96,56 @@ impl Settings {
                 words.get(1) == Some(&"names"),
             );
             self.doubts_strings |= has(STRINGS) && !keeps(STRINGS, is_on);
+            let sets_names = names && words[0] == "set";
             self.doubts_utf8 |= has(ENCODING) && !keeps(ENCODING, is_utf8);
-            self.doubts_utf8 |= names && words[0] == "set" && !keeps("names", is_utf8);
+            self.doubts_utf8 |= sets_names && !keeps("names", is_utf8);
+            self.doubts_ascii |= has(ENCODING) && !keeps(ENCODING, is_ascii_based);
+            self.doubts_ascii |= sets_names && !keeps("names", is_ascii_based);
         }
     }
 
-    /// Refuses to read a text that means something else under these settings.
-    pub(super) fn check(self, text: &[u8]) -> Result<(), Refusal> {
-        let (is_utf8, standard_strings) = (
-            self.is_utf8 && !self.doubts_utf8,
-            self.standard_strings && !self.doubts_strings,
-        );
-        match (is_utf8, standard_strings) {
-            (false, _) if !text.is_ascii() => Err(Refusal::Encoding),
-            (_, false) if text.contains(&b'\\') => Err(Refusal::Strings),
-            _ => Ok(()),
+    /// Reads the text of statements. In another encoding than UTF-8, each byte beyond ASCII stands
+    /// for one character, whichever it is: such a text must name nothing encrypted.
+    pub(super) fn read(self, text: &[u8]) -> Result<(Cow<'_, str>, bool), Refusal> {
+        let standard_strings = self.standard_strings && !self.doubts_strings;
+        if !standard_strings && text.contains(&b'\\') {
+            return Err(Refusal::Strings);
+        }
+        if self.is_certainly_utf8() || text.is_ascii() {
+            let text = std::str::from_utf8(text).map_err(|_| Refusal::Encoding)?;
+            return Ok((Cow::Borrowed(text), true));
+        }
+        let text: String = text.iter().map(|byte| char::from(*byte)).collect();
+        let is_ascii_based = self.is_ascii_based && !self.doubts_ascii;
+        match is_ascii_based && Statement::new(&text).has_ascii_names() {
+            true => Ok((Cow::Owned(text), false)),
+            false => Err(Refusal::Encoding),
+        }
+    }
+
+    fn is_certainly_utf8(self) -> bool {
+        self.is_utf8 && !self.doubts_utf8
+    }
+
+    /// Refuses text of columns in another encoding than UTF-8.
+    pub(super) fn check_text(self, text: &[u8]) -> Result<(), Refusal> {
+        match self.is_certainly_utf8() || text.is_ascii() {
+            true => Ok(()),
+            false => Err(Refusal::Encoding),
+        }
+    }
+
+    /// Refuses text of columns for a driver that reads another encoding than UTF-8 now.
+    pub(super) fn check_result(self, text: &[u8]) -> Result<(), Refusal> {
+        match self.is_utf8 || text.is_ascii() {
+            true => Ok(()),
+            false => Err(Refusal::Encoding),
         }
     }
 
     /// Refuses rows in an encoding in whose characters a byte of ASCII may be a part.
     pub(super) fn check_rows(self) -> Result<(), Refusal> {
-        match self.is_utf8 && !self.doubts_utf8 {
+        match self.is_certainly_utf8() {
             true => Ok(()),
             false => Err(Refusal::Encoding),
         }
@@ -117,6 +165,25 @@ fn is_utf8(value: &str) -> bool {
     ["utf8", "unicode"]
         .iter()
         .any(|known| name.eq_ignore_ascii_case(known))
+}
+
+/// Whether an encoding is one in which a byte of ASCII always is that character.
+fn is_ascii_based(value: &str) -> bool {
+    let name: String = value.chars().filter(char::is_ascii_alphanumeric).collect();
+    let name = name.to_ascii_lowercase();
+    let families = [
+        "latin",
+        "iso8859",
+        "win125",
+        "windows125",
+        "win866",
+        "windows866",
+        "win874",
+        "windows874",
+        "koi8",
+        "euc",
+    ];
+    is_utf8(value) || name == "sqlascii" || families.iter().any(|it| name.starts_with(it))
 }
 
 /// Whether a name is in a text, in letters of any size.
@@ -146,8 +213,8 @@ mod tests {
             "SELECT 1; RESET standard_conforming_strings",
         ] {
             let settings = after(&[text, "SET standard_conforming_strings = on"]);
-            assert!(settings.check(b"'it\\'s'").is_err(), "{text}");
-            assert!(settings.check("'\u{e4}'".as_bytes()).is_ok(), "{text}");
+            assert!(settings.read(b"'it\\'s'").is_err(), "{text}");
+            assert!(settings.read("'\u{e4}'".as_bytes()).is_ok(), "{text}");
         }
         for text in [
             "SET client_encoding TO 'SJIS'",
@@ -156,10 +223,47 @@ mod tests {
             "UPDATE pg_settings SET setting = 'x' WHERE name = 'client_encoding'",
         ] {
             let settings = after(&[text, "SET client_encoding TO 'UTF8'"]);
-            assert!(settings.check("'\u{e4}'".as_bytes()).is_err(), "{text}");
-            assert!(settings.check(b"'it\\'s'").is_ok(), "{text}");
+            assert!(settings.read("\u{e4}".as_bytes()).is_err(), "{text}");
+            assert!(settings.read(b"'it\\'s'").is_ok(), "{text}");
             assert!(settings.check_rows().is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn text_of_one_byte_for_a_character_is_read_if_its_names_are_ascii() {
+        let text = b"SELECT '\xe4\xff' -- \xdf";
+        for set in [
+            "SET client_encoding TO 'LATIN1'",
+            "SET NAMES koi8",
+            "SET NAMES 'WIN1252'",
+        ] {
+            let (read, is_certain) = after(&[set]).read(text).expect("it is read");
+            assert_eq!(
+                (&*read, is_certain),
+                ("SELECT '\u{e4}\u{ff}' -- \u{df}", false)
+            );
+            assert!(after(&[set]).read(b"SELECT \xe4").is_err(), "{set}");
+            assert!(after(&[set]).read(b"SELECT \"\xe4\"").is_err(), "{set}");
+            assert!(after(&[set]).check_text(b"\xe4").is_err(), "{set}");
+        }
+        for set in [
+            "SET client_encoding TO 'SJIS'",
+            "SET client_encoding TO 'big5'; SET client_encoding TO 'LATIN1'",
+            "SET NAMES gbk",
+            "SELECT set_config('client_encoding', 'latin1', false)",
+        ] {
+            assert!(after(&[set]).read(text).is_err(), "{set}");
+        }
+        assert!(Settings::default().read(text).is_err());
+        let mut settings = Settings::default();
+        settings.set(b"client_encoding", b"LATIN1");
+        assert!(settings.read(text).is_ok());
+        settings.set(b"client_encoding", b"SHIFT_JIS_2004");
+        assert!(settings.read(text).is_err());
+        settings.set(b"client_encoding", b"UNICODE");
+        assert!(settings
+            .read("\u{e4}".as_bytes())
+            .is_ok_and(|(_, is_certain)| is_certain));
     }
 
     #[test]
@@ -174,9 +278,9 @@ mod tests {
         settings.start("client_encoding", "UTF8");
         settings.start("client_encoding", "'utf-8'");
         settings.start("options", "-c search_path=a");
-        assert!(settings.check("'it\\'s \u{e4}'".as_bytes()).is_ok());
+        assert!(settings.read("'it\\'s \u{e4}'".as_bytes()).is_ok());
         settings.start("options", "-c standard_conforming_strings=off");
-        assert!(settings.check("'\u{e4}'".as_bytes()).is_ok());
-        assert!(settings.check(b"'it\\'s'").is_err());
+        assert!(settings.read("'\u{e4}'".as_bytes()).is_ok());
+        assert!(settings.read(b"'it\\'s'").is_err());
     }
 }

@@ -96,7 +96,7 @@ impl Rewriter<'_> {
     ) -> Result<(), Refusal> {
         match node.as_deref_mut() {
             // `ON true`
-            Some(node) => self.as_mark(|this| this.condition(node, scope)),
+            Some(node) => self.loosely(|this| this.as_mark(|this| this.condition(node, scope))),
             None => Ok(()),
         }
     }

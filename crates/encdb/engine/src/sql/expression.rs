@@ -19,7 +19,8 @@ use crate::catalog::Cells;
 use crate::refusal::Refusal;
 
 /// Functions of encdb whose first argument is text and whose others count characters.
-pub(super) const OF_TEXT: [&str; 7] = [
+pub(super) const OF_TEXT: [&str; 8] = [
+    "left",
     "lower",
     "upper",
     "substr",

@@ -1,6 +1,6 @@
 //! Functions: which of their arguments are encrypted.
 
-use pg_query::protobuf::{a_const, FuncCall, Node};
+use pg_query::protobuf::{a_const, AConst, FuncCall, Integer, Node};
 use pg_query::NodeEnum;
 use pgseal_client::Type;
 
@@ -34,9 +34,11 @@ impl Rewriter<'_> {
             [] => self.arguments(call, scope)?,
             [arguments] if arguments.len() == call.args.len() && !names_arguments => {
                 for (value, cells) in call.args.iter_mut().zip(arguments) {
-                    let met = cells
-                        .as_ref()
-                        .map_or(Met::Plain, |it| Met::Cells(it.clone()));
+                    let met = match cells {
+                        None => Met::Plain,
+                        Some(cells) if cells.is_mixed => Met::Unknown,
+                        Some(cells) => Met::Cells(cells.clone()),
+                    };
                     self.meet(value, &met, scope)?;
                 }
             }
@@ -66,7 +68,9 @@ impl Rewriter<'_> {
     fn arguments(&mut self, call: &mut FuncCall, scope: &Scope<'_>) -> Result<(), Refusal> {
         let name = builtin_name(call).to_owned();
         if is_own(call, scope) {
-            return self.nothing_open(&mut call.args, "an argument of a function of encdb", scope);
+            let what =
+                "an argument of a function of encdb, or of one that works with encrypted values";
+            return self.nothing_open(&mut call.args, what, scope);
         }
         match (
             kind_of(call.args.first(), scope),
@@ -83,7 +87,10 @@ impl Rewriter<'_> {
                 self.columns(value.iter_mut(), &[Met::Cells(cells)], scope)
             }
             (_, all) if all.is_encrypted() => {
-                self.nothing_open(&mut call.args, "an argument of a function", scope)
+                match call.args.iter().any(|it| has_open(it, scope)) {
+                    true => Err(Refusal::Function(last_name(&call.funcname).to_owned())),
+                    false => self.walk_all(&mut call.args, scope),
+                }
             }
             _ => match call.args.iter().any(|it| has_plain(it, scope)) {
                 true => self.anchored(|this| this.walk_all(&mut call.args, scope)),
@@ -111,9 +118,38 @@ impl Rewriter<'_> {
             _ => self.seal(first, &cells.of(Type::Text), scope)?,
         }
         match escapes {
-            true => self.escape(rest, scope),
-            false => self.counts(rest, counts, scope),
+            true => self.escape(rest, scope)?,
+            false => self.counts(rest, counts, scope)?,
         }
+        match last_name(&call.funcname) {
+            "left" => self.left(call),
+            _ => Ok(()),
+        }
+    }
+
+    /// Puts `substr(c, 1, 2)` in place of `left(c, 2)`, which encdb does not have. A number that
+    /// counts from the end fails there.
+    fn left(&mut self, call: &mut FuncCall) -> Result<(), Refusal> {
+        let [_, count] = call.args.as_slice() else {
+            return Err(Refusal::Function("left".to_owned()));
+        };
+        if matches!(&count.node, Some(NodeEnum::AConst(it))
+            if matches!(&it.val, Some(a_const::Val::Ival(number)) if number.ival < 0))
+        {
+            return Err(Refusal::Function("left".to_owned()));
+        }
+        let node = |node| Node { node: Some(node) };
+        let substr = pg_query::protobuf::String {
+            sval: "substr".to_owned(),
+        };
+        let first = AConst {
+            val: Some(a_const::Val::Ival(Integer { ival: 1 })),
+            ..AConst::default()
+        };
+        call.funcname = vec![node(NodeEnum::String(substr))];
+        call.args.insert(1, node(NodeEnum::AConst(first)));
+        self.is_changed = true;
+        Ok(())
     }
 
     /// Goes through the character that escapes in a pattern, or none. It is no secret.
@@ -140,17 +176,11 @@ impl Rewriter<'_> {
         scope: &Scope<'_>,
     ) -> Result<(), Refusal> {
         for argument in arguments {
-            match &argument.node {
-                Some(NodeEnum::ParamRef(_)) if parameters => {
-                    self.meet(argument, &Met::Plain, scope)?;
-                }
-                Some(NodeEnum::AConst(literal))
-                    if matches!(literal.val, Some(a_const::Val::Ival(_))) =>
-                {
-                    self.meet(argument, &Met::Plain, scope)?;
-                }
-                _ => self.meet(argument, &Met::Unknown, scope)?,
-            }
+            let met = match counts(argument, parameters) {
+                true => Met::Plain,
+                false => Met::Unknown,
+            };
+            self.meet(argument, &met, scope)?;
         }
         Ok(())
     }
@@ -166,5 +196,23 @@ impl Rewriter<'_> {
             true => Err(Refusal::Undecided(what)),
             false => self.walk_all(nodes, scope),
         }
+    }
+}
+
+/// Whether an argument is a whole number, or a parameter that is one.
+fn counts(argument: &Node, parameters: bool) -> bool {
+    match &argument.node {
+        Some(NodeEnum::ParamRef(_)) => parameters,
+        Some(NodeEnum::AConst(literal)) => matches!(literal.val, Some(a_const::Val::Ival(_))),
+        Some(NodeEnum::TypeCast(cast)) => {
+            let ty = cast
+                .type_name
+                .as_ref()
+                .map_or("", |it| last_name(&it.names));
+            let is_whole = matches!(ty, "int2" | "int4" | "int8");
+            // The cast says that it counts.
+            is_whole && cast.arg.as_deref().is_some_and(|it| counts(it, true))
+        }
+        _ => false,
     }
 }

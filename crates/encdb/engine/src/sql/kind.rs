@@ -24,8 +24,9 @@ const COMPARING: [&str; 18] = [
     "@>", "<@", "&&",
 ];
 /// Functions and aggregates that give cells of the type of their first argument.
-const SAME_TYPE: [&str; 13] = [
+const SAME_TYPE: [&str; 14] = [
     "like_escape",
+    "left",
     "lower",
     "upper",
     "substr",

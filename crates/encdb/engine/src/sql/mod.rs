@@ -10,6 +10,7 @@
 mod calls;
 mod casting;
 mod change;
+mod code;
 mod copy;
 mod expression;
 mod folding;
@@ -40,6 +41,7 @@ use crate::copy::CopyRows;
 use crate::literals::Literals;
 use crate::refusal::Refusal;
 use crate::values;
+pub(crate) use code::{is_statement, names_encrypted};
 pub use literal::{converted, value_of_text, Cast};
 use loose::Loose;
 use scope::Scope;
@@ -111,8 +113,9 @@ pub fn analyze(
     seal: &dyn Seal,
 ) -> Result<Analysis, Refusal> {
     let statement = Statement::new(text);
-    if let (Some(code), false) = (code_in(text), catalog.is_empty()) {
-        return Err(Refusal::Code(code));
+    if !catalog.is_empty() {
+        code::check(text, catalog)?;
+        code::check_strings(text, catalog)?;
     }
     let names_prepared = || prepared.keys().any(|name| statement.names(name));
     // What was prepared before a table had encrypted columns is not known.
@@ -206,33 +209,6 @@ pub(crate) fn deallocated(text: &[u8]) -> Option<String> {
     }
 }
 
-/// Functions that run a text as a statement, by the beginning of their names.
-const OF_CODE: [&str; 5] = [
-    "query_to_xml",
-    "ts_stat",
-    "ts_rewrite",
-    "dblink",
-    "crosstab",
-];
-
-/// Returns the key word of a statement, of several, that has a body of code, or gives one to a
-/// function.
-fn code_in(text: &str) -> Option<&'static str> {
-    statements(text).find_map(|statement| {
-        let code = statement
-            .runs_code()
-            .filter(|it| !matches!(*it, "CALL" | "EXECUTE"));
-        let names = || statement.names_in_order();
-        let called = OF_CODE
-            .into_iter()
-            .find(|code| names().any(|name| name.starts_with(code)));
-        match code.filter(|_| statement.has_literals()) {
-            Some(code) => Some(code),
-            None => called.filter(|_| statement.has_literals() || statement.parameters() > 0),
-        }
-    })
-}
-
 /// Returns the changes of statements that name nothing encrypted and so are not read: names of
 /// schemas, and inheritance between tables.
 fn unread(text: &str, catalog: &Catalog) -> Vec<Definition> {
@@ -255,7 +231,8 @@ fn unread(text: &str, catalog: &Catalog) -> Vec<Definition> {
         return Vec::new();
     }
     let changes = statements(text).filter_map(|statement| changed(&statement));
-    changes.map(Definition::of_all).collect()
+    let in_code = code::changed_in(text);
+    changes.chain(in_code).map(Definition::of_all).collect()
 }
 
 /// Goes through a statement, changes it, and notes what its parameters are.

@@ -37,6 +37,8 @@ pub(super) fn catalog() -> Catalog {
         catalog.add_mixed(mixed);
     }
     catalog.add_function("store", vec![None, text.clone()]);
+    let mixed = Some(Cells::mixed(&"f".into()));
+    catalog.add_function("move_to", vec![text.clone(), mixed]);
     catalog.add_function("twice", vec![None, text.clone()]);
     catalog.add_function("twice", vec![text, None]);
     catalog

@@ -12,6 +12,7 @@ use pg_query::NodeEnum;
 use super::expression::Met;
 use super::kind::{is_encrypted, type_cells};
 use super::output::output_of;
+use super::parts::is_open;
 use super::scope::{last_name, Kind, Scope, Source};
 use super::{Parameter, Prepared, Rewriter};
 use crate::catalog::{Cells, Columns, Definition, Reach};
@@ -75,7 +76,9 @@ impl Rewriter<'_> {
             NodeEnum::AlterTableStmt(it) => self.alter_table(it, scope),
             NodeEnum::IndexStmt(it) => self.index(it, scope),
             NodeEnum::VariableSetStmt(it) => {
-                self.as_mark(|this| this.walk_all(&mut it.args, scope))
+                // Options of transactions are no values.
+                let values = it.args.iter_mut().filter(|value| is_open(value));
+                self.as_mark(|this| this.walk_all(values, scope))
             }
             NodeEnum::CommentStmt(it) => {
                 self.loose

@@ -119,3 +119,9 @@ SELECT sum(CASE WHEN age = 1 THEN 1 ELSE 0 END), count(*) FROM person JOIN LATER
 
 SELECT id, true AS shown FROM person WHERE flag
 -- SELECT id, true AS shown FROM person WHERE flag = '<f:boolean:t>'
+
+SELECT left(name, 20), left(note, 3) FROM person WHERE left(name, 3) = 'ada' AND name = left('adamant', 3) GROUP BY left(name, 20)
+-- SELECT substr(name, 1, 20) AS "left", "left"(note, 3) AS "left" FROM person WHERE substr(name, 1, 3) = '<n:text:ada>' AND name = substr('<n:text:adamant>', 1, 3) GROUP BY substr(name, 1, 20)
+
+DELETE FROM person RETURNING left(name, $1::int)
+-- DELETE FROM person RETURNING substr(name, 1, $1::int) AS "left"

@@ -51,3 +51,21 @@ UPDATE person SET note = new.x FROM u AS new WHERE new.id = person.id AND new.na
 SELECT json_agg(p) FROM (SELECT id, name FROM person WHERE id = 5) p
 
 SELECT q.name FROM (SELECT note AS name FROM person) q WHERE name = 'x'
+
+SELECT 1; DO $$ BEGIN RAISE NOTICE 'hello, %', 5; END $$ LANGUAGE plpgsql; SELECT pg_sleep(1)
+
+CREATE FUNCTION pg_temp.g("it's 1" int) RETURNS int AS 'SELECT $1 * 2' LANGUAGE sql
+
+CREATE PROCEDURE g(IN a int, INOUT b int) LANGUAGE plpgsql AS $$ BEGIN b := b + 1; INSERT INTO log VALUES ('x'); END $$
+
+CREATE FUNCTION g() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN IF new.n = 4 THEN RAISE EXCEPTION 'no'; END IF; RETURN new; END $$
+
+CREATE FUNCTION g(a text) RETURNS int LANGUAGE sql BEGIN ATOMIC SELECT length(a) + 1 FROM log WHERE message = 'x'; END
+
+CREATE TRIGGER t BEFORE INSERT ON log FOR EACH ROW EXECUTE FUNCTION g('x')
+
+CREATE FUNCTION g(name text) RETURNS int LANGUAGE sql AS $$ SELECT length(name) + 1 $$
+
+SELECT run('SELECT 1 FROM u WHERE x = ''y'''), 'Select a person, 1 of 7', 'SELECT name FROM person'
+
+SET TRANSACTION ISOLATION LEVEL SERIALIZABLE, READ ONLY; SET search_path = a, 'b'; SET TIME ZONE INTERVAL '1:00' HOUR TO MINUTE; SELECT 1 FROM person

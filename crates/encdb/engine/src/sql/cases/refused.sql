@@ -438,3 +438,62 @@ COMMENT ON TABLE person IS 'xyzzy'; SELECT id FROM person WHERE name = 'xyzzy'
 PREPARE p (text) AS SELECT 'xyzzy' AS term, id FROM person WHERE name = $1; EXECUTE p('xyzzy')
 
 PREPARE p (text) AS SELECT $1 AS term, id FROM person WHERE name = 'xyzzy'; EXECUTE p('xyzzy')
+
+SELECT left(name, -2) FROM person WHERE note = 'xyzzy'
+
+SELECT left(name, 'xyzzy') FROM person
+
+SELECT right(name, 2), 'xyzzy' FROM person
+
+SELECT replace(name, 'xyzzy', '') FROM person
+
+DO $$ BEGIN EXECUTE 'xyzzy'; END $$
+
+DO $$ BEGIN PERFORM run('INSERT INTO person (name) VALUES (''xyzzy'')'); END $$
+
+DO $$ BEGIN PERFORM store(1, 'xyzzy'); END $$
+
+DO $$ DECLARE c enc_text; BEGIN c := 'xyzzy'; END $$
+
+DO $$ BEGIN PERFORM query_to_xml('xyzzy', true, false, ''); END $$
+
+DO $$ BEGIN PERFORM 1 FROM U&"perso\006e" WHERE x = 'xyzzy'; END $$
+
+DO LANGUAGE plpython3u $$ plpy.run("xyzzy") $$
+
+SELECT 1; DO $$ BEGIN RAISE NOTICE 'xyzzy'; END $$; DO $$ BEGIN EXECUTE 'xyzzy'; END $$
+
+CREATE FUNCTION g() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN NEW.name := 'xyzzy'; RETURN NEW; END $$
+
+CREATE FUNCTION g(r anyelement) RETURNS bool LANGUAGE sql AS $$ SELECT (r).nick = 'xyzzy' $$
+
+CREATE FUNCTION g(r record) RETURNS bool LANGUAGE sql BEGIN ATOMIC SELECT (r).tags = 'xyzzy'; END
+
+CREATE FUNCTION g() RETURNS int LANGUAGE sql BEGIN ATOMIC SELECT 1 FROM person WHERE note = 'xyzzy'; END
+
+CREATE FUNCTION g() RETURNS int LANGUAGE plperl AS 'xyzzy'
+
+CREATE PROCEDURE g(a text) LANGUAGE plpgsql AS $$ BEGIN EXECUTE a USING 'xyzzy'; END $$
+
+
+SELECT run('INSERT INTO person (name) VALUES (''xyzzy'')')
+
+SELECT run($x$ select 1 from "person" where name = 'xyzzy' $x$)
+
+SELECT run(E'UPDATE person\nSET name = \'xyzzy\'')
+
+INSERT INTO queries (text) VALUES ('SELECT run(''DELETE FROM person WHERE name = ''''xyzzy'''''')')
+
+SELECT id FROM person WHERE note = 'SELECT ''xyzzy''::enc_text'
+
+SELECT run('EXECUTE p(''xyzzy''::enc_text)')
+
+SELECT note = coalesce(note, string_agg(note, ',') FILTER (WHERE note = note AND 'xyzzy')) FROM person WHERE name = 'xyzzy'
+
+SELECT move_to('b', '(xyzzy)')
+
+DO $$ DECLARE c refcursor := 'cur'; r record; BEGIN FETCH c INTO r; IF r.name = 'xyzzy' THEN RETURN; END IF; END $$
+
+SELECT run('/* all */ EXPLAIN ANALYZE DELETE FROM person WHERE name = ''xyzzy''')
+
+SELECT run('BEGIN; DELETE FROM person WHERE name = ''xyzzy''')
