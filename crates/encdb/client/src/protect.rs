@@ -9,11 +9,13 @@
 mod constant;
 mod facts;
 mod obstacle;
+pub(crate) mod online;
 mod plan;
 mod sql;
 
 pub use facts::{ColumnFacts, Facts, ForeignKey, IndexFacts, Object, ObjectKind, TriggerFacts};
 pub use obstacle::Obstacle;
+pub use online::{KeptColumn, KeptIndex, OnlineFacts, OnlineObstacle, OnlinePlan, Unfinished};
 pub use plan::{Plan, PlannedColumn};
 
 use crate::statement::Statement;

@@ -31,7 +31,8 @@ pub use catalog::{
 pub use prepared::Prepared;
 use prepared::{as_sql, Target};
 pub use protecting::{
-    other_connections, protection, Keeper, ProtectError, ProtectOptions, Protected,
+    online_protection, other_connections, protection, take_back, Keeper, OnlineState, ProtectError,
+    ProtectOptions, Protected, Step, TakenBack,
 };
 pub use row::Row;
 use settling::Settling;

@@ -274,6 +274,12 @@ pub struct ProtectArgs {
     /// Say what would be done and what blocks it; change nothing
     #[arg(long)]
     pub check: bool,
+    /// Encrypt while applications write the table, under a short lock at the end
+    #[arg(long)]
+    pub online: bool,
+    /// Take an unfinished online run back: the table is plain as before
+    #[arg(long, conflicts_with_all = ["check", "online", "disconnect"])]
+    pub abort: bool,
     /// End all other connections to the database, before and after
     #[arg(long, conflicts_with = "check")]
     pub disconnect: bool,

@@ -1,8 +1,12 @@
 //! The facts of a table from which a plan is made: the server's word, unjudged.
 
+use super::Unfinished;
+
 /// A table with the columns that are to be encrypted, and everything that depends on them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
+    /// The table's OID
+    pub oid: u32,
     /// The schema of the extension's types
     pub types: String,
     /// The table's schema
@@ -35,6 +39,10 @@ pub struct Facts {
     pub triggers: Vec<TriggerFacts>,
     /// Publications with the whole table
     pub publications: Vec<String>,
+    /// The other columns that stand behind the first of these columns
+    pub behind: Vec<String>,
+    /// A run of the online form that was begun
+    pub unfinished: Option<Unfinished>,
 }
 
 /// A column that is to be encrypted.

@@ -1,6 +1,8 @@
 //! The reasons for which columns are not encrypted. Each is one sentence that names the object and
 //! says what to do.
 
+use super::OnlineObstacle;
+
 /// Something that would be lost, or would show values, if the columns were encrypted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Obstacle {
@@ -201,4 +203,12 @@ pub enum Obstacle {
         /// The column
         column: String,
     },
+    /// What only the online form minds.
+    #[error(transparent)]
+    Online(#[from] OnlineObstacle),
+    /// A run of the online form.
+    #[error(
+        "an online run for {0} is unfinished: finish it with --online, or take it back with --abort"
+    )]
+    Unfinished(String),
 }

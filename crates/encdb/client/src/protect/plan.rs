@@ -13,6 +13,8 @@ const METHODS: [&str; 2] = ["btree", "hash"];
 
 /// The change of a table.
 pub struct Plan {
+    /// The table's OID
+    pub oid: u32,
     /// The schema of the extension's types
     pub types: String,
     /// The table's schema
@@ -39,6 +41,8 @@ pub struct Plan {
 pub struct PlannedColumn {
     /// Its name
     pub name: String,
+    /// `pg_attribute.attnum`
+    pub number: i16,
     /// The type that it has, as SQL writes it
     pub plain: String,
     /// The type of its values
@@ -85,6 +89,7 @@ impl Plan {
             return Err(obstacles);
         }
         Ok(Self {
+            oid: facts.oid,
             types: facts.types.clone(),
             schema: facts.schema.clone(),
             table: facts.table.clone(),
@@ -190,6 +195,7 @@ fn planned(facts: &Facts, column: &ColumnFacts) -> Result<PlannedColumn, Vec<Obs
     match found.is_empty() {
         true => Ok(PlannedColumn {
             name: column.name.clone(),
+            number: column.number,
             plain: column.type_name.clone(),
             ty,
             collation: column.collation.clone(),

@@ -7,16 +7,28 @@ use crate::to_hex;
 const CELLS: &str = "pg_temp.pgseal_cells";
 
 /// Puts a name in double quotes, whatever it is.
-fn ident(name: &str) -> String {
+pub(super) fn ident(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
+/// Puts a text in single quotes, for a server with `standard_conforming_strings`.
+pub(super) fn literal(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "''"))
+}
+
+impl PlannedColumn {
+    /// Returns the expression that reads the column's values.
+    pub(super) fn expression(&self) -> String {
+        ident(&self.name)
+    }
+}
+
 impl Plan {
-    fn ident(&self) -> String {
+    pub(super) fn ident(&self) -> String {
         format!("{}.{}", ident(&self.schema), ident(&self.table))
     }
 
-    fn type_of(&self, column: &PlannedColumn) -> String {
+    pub(super) fn type_of(&self, column: &PlannedColumn) -> String {
         format!("{}.{}", ident(&self.types), column.encrypted())
     }
 
@@ -50,11 +62,7 @@ impl Plan {
 
     /// Reads the places of rows with a value, and the values.
     pub(crate) fn declare(&self) -> String {
-        let names: Vec<String> = self
-            .columns
-            .iter()
-            .map(|column| ident(&column.name))
-            .collect();
+        let names: Vec<String> = self.columns.iter().map(PlannedColumn::expression).collect();
         format!(
             "DECLARE pgseal_rows NO SCROLL CURSOR FOR SELECT ctid, {} FROM ONLY {}",
             names.join(", "),

@@ -7,8 +7,10 @@
 
 mod catalog;
 mod connections;
+mod online;
 
 use std::pin::pin;
+use std::time::Duration;
 
 use futures_util::SinkExt;
 use pgseal_value::Value;
@@ -17,8 +19,9 @@ use tokio_postgres::Client;
 
 use super::row::Raw;
 use super::Session;
-use crate::protect::{Obstacle, Plan, PlannedColumn, Wanted};
+use crate::protect::{Facts, Obstacle, Plan, PlannedColumn, Wanted};
 use crate::{ClientError, ColumnName, ListedColumn, OwnersList};
+pub use online::{online_protection, take_back, OnlineState, Step, TakenBack};
 
 /// The head of COPY's binary format, and its end.
 const HEAD: &[u8] = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";
@@ -57,6 +60,26 @@ pub enum ProtectError {
         numbers(.0)
     )]
     Others(Vec<i32>),
+    /// The online form is ready for its end, which other connections are in the way of.
+    #[error(
+        "the rows are encrypted, and only the exchange is left, but other connections to the \
+         database (process ids {}) know the columns as plain and would send values in clear: run \
+         this with --disconnect when they may be ended; until then the trigger marks what changes",
+        numbers(.0)
+    )]
+    Ready(Vec<i32>),
+    /// The lock was not to be got.
+    #[error(
+        "the table could not be locked, because transactions hold it for long or change too many \
+         rows: end them (see pg_stat_activity), and run this again"
+    )]
+    Locked,
+    /// Another run works on the table.
+    #[error(
+        "another online run works on the table, or the server has not noticed yet that it was \
+         killed: run this again when it has ended"
+    )]
+    Running,
     /// Connections that began before the commit could not be ended.
     #[error(
         "the columns are encrypted, but connections that began before know them as plain (process \
@@ -116,6 +139,9 @@ pub trait Keeper {
     /// Takes back what [`Keeper::keep`] has kept: the transaction was rolled back.
     fn forget(&mut self) -> Result<(), Self::Error>;
 
+    /// Hears which step of the online form begins.
+    fn step(&mut self, step: Step);
+
     /// Hears how many rows were read, of about how many.
     fn progress(&mut self, rows: u64, of: i64);
 }
@@ -130,6 +156,8 @@ pub struct Protected {
     pub wal: (String, String),
     /// Connections that began before the commit and could not be ended
     pub late: Vec<i32>,
+    /// The time for which the online form has locked the table
+    pub lock: Option<Duration>,
 }
 
 /// Returns the process ids of the other connections to the database, which would be in the way.
@@ -152,6 +180,11 @@ pub async fn protection(
 
 async fn plan(client: &Client, wanted: &Wanted, list: &OwnersList) -> Result<Plan, ProtectError> {
     match catalog::facts(client, wanted).await? {
+        Some(Facts {
+            unfinished: Some(_),
+            table,
+            ..
+        }) => Err(ProtectError::Obstacles(vec![Obstacle::Unfinished(table)])),
         Some(facts) => Plan::new(&facts, wanted, list).map_err(ProtectError::Obstacles),
         None => Err(ProtectError::NoTable(wanted.table.clone())),
     }
@@ -389,6 +422,7 @@ impl Session {
             rows,
             wal: (row.try_get(0)?, row.try_get(1)?),
             late,
+            lock: None,
         })
     }
 }

@@ -25,7 +25,11 @@ fn of_protect(error: &ProtectError) -> Code {
         ProtectError::Client(error) | ProtectError::After(error) => of_session(error),
         ProtectError::NoTable(_) => Code::Usage,
         ProtectError::Obstacles(_) => Code::Found,
-        ProtectError::Others(_) | ProtectError::Late(_) => Code::Busy,
+        ProtectError::Others(_)
+        | ProtectError::Ready(_)
+        | ProtectError::Locked
+        | ProtectError::Running
+        | ProtectError::Late(_) => Code::Busy,
         ProtectError::Count => Code::Refused,
         ProtectError::Unknown(_) => Code::Io,
     }

@@ -9,8 +9,9 @@ use std::time::Instant;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use pgseal_client::protect::{Plan, Wanted};
 use pgseal_client::{
-    other_connections, protection, table_orders, ClientError, ColumnName, IdentityFile, Keeper,
-    KeyStore, ListedColumn, OwnersList, PlacedColumn, ProtectError, ProtectOptions, TableName,
+    online_protection, other_connections, protection, table_orders, take_back, ClientError,
+    ColumnName, IdentityFile, Keeper, KeyStore, ListedColumn, OnlineState, OwnersList,
+    PlacedColumn, ProtectError, ProtectOptions, Step, TableName,
 };
 
 use super::{ClientFailure, Purpose};
@@ -18,12 +19,16 @@ use crate::cli::client::ProtectArgs;
 use crate::output;
 use report::{Done, Outlook};
 
+/// The beginning of the names that new columns have until the exchange.
+const INTERIM: &str = "pgseal_protect_c";
+
 pub async fn run(args: &ProtectArgs) -> Result<(), ClientFailure> {
     let keyname = args.client.keyname(args.key.as_ref())?;
     let wanted = Wanted::parse(&args.table, &args.columns, &keyname).map_err(ClientError::from)?;
-    match args.check {
-        true => check(args, &wanted).await,
-        false => protect(args, &wanted).await,
+    match (args.check, args.abort) {
+        (true, _) => check(args, &wanted).await,
+        (false, true) => abort(args, &wanted).await,
+        (false, false) => protect(args, &wanted).await,
     }
 }
 
@@ -32,15 +37,16 @@ async fn check(args: &ProtectArgs, wanted: &Wanted) -> Result<(), ClientFailure>
     let (file, database) = (args.client.file()?, args.client.database()?);
     let client = args.client.connect().await?;
     let list = file.kept.database(&database);
-    match protection(&client, wanted, &list).await {
-        Ok(plan) => {
+    let outlook = match args.online {
+        true => online_protection(&client, wanted, &list).await.map(online),
+        false => protection(&client, wanted, &list).await.map(at_once),
+    };
+    match outlook {
+        Ok(outlook) => {
             let store = KeyStore::fetch(&client, &file.identity).await?;
             store.keys.named(&wanted.keyname)?;
             let others = other_connections(&client).await?;
-            Ok(output::report(
-                &Outlook::new(&plan, others.len()),
-                args.json,
-            )?)
+            Ok(output::report(&outlook.others(others.len()), args.json)?)
         }
         Err(ProtectError::Obstacles(obstacles)) => {
             output::report(&Outlook::blocked(wanted, &obstacles), args.json)?;
@@ -50,13 +56,44 @@ async fn check(args: &ProtectArgs, wanted: &Wanted) -> Result<(), ClientFailure>
     }
 }
 
+fn at_once(plan: Plan) -> Outlook {
+    Outlook::new(&plan)
+}
+
+fn online(state: OnlineState) -> Outlook {
+    Outlook::new(&state.plan.plan).online(&state)
+}
+
+/// Takes an unfinished online run back. A killed run may have listed the columns already: the list
+/// forgets them last, so that a crash in between leaves clients that send nothing.
+async fn abort(args: &ProtectArgs, wanted: &Wanted) -> Result<(), ClientFailure> {
+    let (mut file, database) = (args.client.file()?, args.client.database()?);
+    let client = args.client.connect().await?;
+    let taken = take_back(&client, wanted).await?;
+    let list = file.kept.database(&database);
+    if taken.plain.iter().any(|name| list.column(name).is_some()) {
+        file.update(|kept| {
+            let list = kept.database_mut(&database);
+            taken.plain.iter().for_each(|name| _ = list.forget(name));
+        })?;
+    }
+    let said = match taken.was_begun {
+        true => "took the online run back: the columns are plain as before",
+        false => "there is no unfinished online run of these columns",
+    };
+    Ok(output::print_done(format!("protect: {said}\n"))?)
+}
+
 async fn protect(args: &ProtectArgs, wanted: &Wanted) -> Result<(), ClientFailure> {
     let started = Instant::now();
     let (mut file, database) = (args.client.file()?, args.client.database()?);
     let list = file.kept.database(&database);
     let client = args.client.connect().await?;
     // Obstacles are found before the evaluator gets keys.
-    let Plan { schema, .. } = protection(&client, wanted, &list).await?;
+    let Plan { schema, .. } = match args.online {
+        true => online_protection(&client, wanted, &list).await?.plan.plan,
+        false => protection(&client, wanted, &list).await?,
+    };
     let table = TableName {
         schema: schema.clone(),
         table: wanted.table.clone(),
@@ -79,10 +116,14 @@ async fn protect(args: &ProtectArgs, wanted: &Wanted) -> Result<(), ClientFailur
         database: &database,
         new: Vec::new(),
         orders,
+        is_online: args.online,
         bar: bar(),
     };
-    let done = session.protect(wanted, (&list, options), &mut keeping);
-    let done = done.await;
+    let choices = (&list, options);
+    let done = match args.online {
+        true => session.protect_online(wanted, choices, &mut keeping).await,
+        false => session.protect(wanted, choices, &mut keeping).await,
+    };
     keeping.bar.finish_and_clear();
     let done = done?;
     let report = Done::new(&done, started.elapsed());
@@ -116,8 +157,10 @@ struct Keeping<'a> {
     database: &'a str,
     /// The columns that the list did not have before
     new: Vec<ColumnName>,
-    /// All columns of the table, which keep their places
+    /// All columns of the table
     orders: Vec<(TableName, Vec<PlacedColumn>)>,
+    /// Whether the columns move behind the others
+    is_online: bool,
     bar: ProgressBar,
 }
 
@@ -125,7 +168,7 @@ impl Keeper for Keeping<'_> {
     type Error = ClientFailure;
 
     fn keep(&mut self, columns: &[(ColumnName, ListedColumn)]) -> Result<(), ClientFailure> {
-        let (new, orders) = (&mut self.new, &self.orders);
+        let (new, orders, is_online) = (&mut self.new, &self.orders, self.is_online);
         Ok(self.file.update(|kept| {
             let list = kept.database_mut(self.database);
             for (name, column) in columns {
@@ -135,8 +178,12 @@ impl Keeper for Keeping<'_> {
                 // The plan has encrypted types only.
                 let _ = list.add(name.clone(), column.clone());
             }
-            for (table, columns) in orders {
-                list.order(table.clone(), columns.clone());
+            for (table, order) in orders {
+                let order = match is_online {
+                    true => exchanged(order, columns),
+                    false => order.clone(),
+                };
+                list.order(table.clone(), order);
             }
         })?)
     }
@@ -148,6 +195,15 @@ impl Keeper for Keeping<'_> {
         })?)
     }
 
+    fn step(&mut self, step: Step) {
+        self.bar.set_message(match step {
+            Step::Rows => "rows",
+            Step::Indexes => "indexes",
+            Step::Exchange => "exchange",
+            Step::Finish => "statistics",
+        });
+    }
+
     fn progress(&mut self, rows: u64, of: i64) {
         if let Ok(of) = u64::try_from(of) {
             self.bar.set_length(of.max(rows));
@@ -156,12 +212,29 @@ impl Keeper for Keeping<'_> {
     }
 }
 
+/// Returns the order of a table's columns after the exchange, in which the encrypted ones come last.
+fn exchanged(
+    order: &[PlacedColumn],
+    encrypted: &[(ColumnName, ListedColumn)],
+) -> Vec<PlacedColumn> {
+    let is_moved = |column: &PlacedColumn| {
+        let name = &column.name;
+        encrypted.iter().any(|(moved, _)| moved.column == *name) || name.starts_with(INTERIM)
+    };
+    let stays = order.iter().filter(|column| !is_moved(column)).cloned();
+    let moved = encrypted.iter().map(|(name, _)| PlacedColumn {
+        name: name.column.clone(),
+        is_generated: false,
+    });
+    stays.chain(moved).collect()
+}
+
 /// A bar on a terminal, and nothing elsewhere.
 fn bar() -> ProgressBar {
     let bar = ProgressBar::no_length();
     if !io::stderr().is_terminal() {
         bar.set_draw_target(ProgressDrawTarget::hidden());
     }
-    let style = ProgressStyle::with_template("{wide_bar} {pos} of about {len} rows, {eta}");
+    let style = ProgressStyle::with_template("{msg} {wide_bar} {pos} of about {len} rows, {eta}");
     bar.with_style(style.expect("the template is one"))
 }

@@ -6,7 +6,8 @@ use tokio_postgres::{Client, Row};
 
 use crate::column::NAMES;
 use crate::protect::{
-    ColumnFacts, Facts, ForeignKey, IndexFacts, Object, ObjectKind, TriggerFacts, Wanted,
+    ColumnFacts, Facts, ForeignKey, IndexFacts, Object, ObjectKind, TriggerFacts, Unfinished,
+    Wanted,
 };
 use crate::ClientError;
 
@@ -20,6 +21,7 @@ pub(super) async fn facts(client: &Client, wanted: &Wanted) -> Result<Option<Fac
     let Some((oid, mut facts)) = table(client, wanted).await? else {
         return Ok(None);
     };
+    facts.oid = oid;
     facts.columns = columns(client, oid, wanted, &facts.types).await?;
     let numbers: Vec<i16> = facts.columns.iter().map(|column| column.number).collect();
     let asked = Asked {
@@ -32,6 +34,8 @@ pub(super) async fn facts(client: &Client, wanted: &Wanted) -> Result<Option<Fac
     facts.objects = asked.objects().await?;
     facts.triggers = asked.triggers().await?;
     facts.publications = asked.publications().await?;
+    facts.behind = asked.behind().await?;
+    facts.unfinished = asked.unfinished().await?;
     Ok(Some(facts))
 }
 
@@ -163,7 +167,7 @@ impl Asked<'_> {
                 {expression}, {predicate}, i.indisexclusion \
             FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class c ON c.oid = i.indexrelid \
             JOIN pg_catalog.pg_am am ON am.oid = c.relam \
-            WHERE i.indrelid = $1 \
+            WHERE i.indrelid = $1 AND c.relname <> 'pgseal_protect_' || $1 || '_dirty' \
                 AND (i.indkey::pg_catalog.int2[] && $2 OR {expression} OR {predicate}) \
             ORDER BY 1",
             part("i.indclass::pg_catalog.oid[]"),
@@ -243,12 +247,37 @@ impl Asked<'_> {
         let sql = "SELECT t.tgname::pg_catalog.text, p.prosrc || ' ' || pg_catalog.replace( \
                 pg_catalog.encode(t.tgargs, 'escape'), '\\000', ' ') \
             FROM pg_catalog.pg_trigger t JOIN pg_catalog.pg_proc p ON p.oid = t.tgfoid \
-            WHERE t.tgrelid = $1 AND NOT t.tgisinternal AND $2 IS NOT NULL ORDER BY 1";
+            WHERE t.tgrelid = $1 AND NOT t.tgisinternal AND $2 IS NOT NULL \
+                AND p.proname <> 'pgseal_protect_' || $1 ORDER BY 1";
         let trigger = |row: &Row| {
             let (name, body) = (row.try_get(0)?, row.try_get(1)?);
             Ok(TriggerFacts { name, body })
         };
         self.rows(sql).await?.iter().map(trigger).collect()
+    }
+
+    async fn behind(&self) -> Result<Vec<String>, ClientError> {
+        let sql = "SELECT attname::pg_catalog.text FROM pg_catalog.pg_attribute \
+            WHERE attrelid = $1 AND NOT attisdropped AND attnum <> ALL($2) AND attnum > \
+                (SELECT pg_catalog.min(n) FROM pg_catalog.unnest($2) n) \
+                AND NOT pg_catalog.starts_with(attname::pg_catalog.text, 'pgseal_protect_c') \
+            ORDER BY attnum";
+        let rows = self.rows(sql).await?;
+        rows.iter().map(|row| Ok(row.try_get(0)?)).collect()
+    }
+
+    async fn unfinished(&self) -> Result<Option<Unfinished>, ClientError> {
+        let sql = "SELECT pg_catalog.obj_description(p.oid, 'pg_proc') \
+            FROM pg_catalog.pg_trigger t JOIN pg_catalog.pg_proc p ON p.oid = t.tgfoid \
+            WHERE t.tgrelid = $1 AND NOT t.tgisinternal AND $2 IS NOT NULL \
+                AND p.proname = 'pgseal_protect_' || $1";
+        for row in self.rows(sql).await? {
+            let comment: Option<&str> = row.try_get(0)?;
+            if let Some(begun) = comment.and_then(Unfinished::from_comment) {
+                return Ok(Some(begun));
+            }
+        }
+        Ok(None)
     }
 
     async fn publications(&self) -> Result<Vec<String>, ClientError> {

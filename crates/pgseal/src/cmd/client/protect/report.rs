@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use indicatif::HumanBytes;
 use pgseal_client::protect::{Obstacle, Plan, Wanted};
-use pgseal_client::Protected;
+use pgseal_client::{OnlineState, Protected};
 use serde::Serialize;
 
 /// Seconds for a row, and for a value: measured on two cores of a virtual machine, rounded up.
@@ -51,12 +51,26 @@ pub struct Outlook {
     other_connections: Option<usize>,
     indexes: Vec<String>,
     notes: Vec<String>,
+    /// None for the form at once
+    online: Option<Online>,
     /// One sentence for each.
     obstacles: Vec<String>,
 }
 
+/// The state of an online run.
+#[derive(Serialize)]
+struct Online {
+    is_begun: bool,
+    /// Whether the columns are encrypted, and indexes or `NOT NULL` are left
+    is_exchanged: bool,
+    /// Rows with a value that is not encrypted yet
+    rows_left: Option<u64>,
+    /// Columns that move behind the others
+    moved: Vec<String>,
+}
+
 impl Outlook {
-    pub fn new(plan: &Plan, others: usize) -> Self {
+    pub fn new(plan: &Plan) -> Self {
         let rows = u64::try_from(plan.rows).ok();
         Self {
             table: plan.name(),
@@ -67,11 +81,29 @@ impl Outlook {
             bytes: Some(plan.bytes),
             seconds: rows.map(|rows| seconds(rows, plan.columns.len())),
             lock: "ACCESS EXCLUSIVE",
-            other_connections: Some(others),
+            other_connections: None,
             indexes: plan.indexes.clone(),
             notes: plan.notes.clone(),
+            online: None,
             obstacles: Vec::new(),
         }
+    }
+
+    /// Takes the number of other connections to the database in.
+    pub fn others(mut self, others: usize) -> Self {
+        self.other_connections = Some(others);
+        self
+    }
+
+    /// Takes the state of the online run in.
+    pub fn online(mut self, state: &OnlineState) -> Self {
+        self.online = Some(Online {
+            is_begun: state.plan.is_begun,
+            is_exchanged: state.plan.is_exchanged,
+            rows_left: state.dirty,
+            moved: state.plan.moved.clone(),
+        });
+        self
     }
 
     pub fn blocked(wanted: &Wanted, obstacles: &[Obstacle]) -> Self {
@@ -87,6 +119,7 @@ impl Outlook {
             other_connections: None,
             indexes: Vec::new(),
             notes: Vec::new(),
+            online: None,
             obstacles: obstacles.iter().map(ToString::to_string).collect(),
         }
     }
@@ -122,15 +155,22 @@ impl Display for Outlook {
         if let Some(seconds) = self.seconds {
             writeln!(f, "time: about {seconds:.0} s, and more for each index")?;
         }
-        writeln!(
-            f,
-            "lock: {} on the table, from the start to the end",
-            self.lock
-        )?;
+        let when = match self.online {
+            None => "from the start to the end",
+            Some(_) => "for a moment at the start and at the end",
+        };
+        writeln!(f, "lock: {} on the table, {when}", self.lock)?;
+        if let Some(online) = &self.online {
+            write!(f, "{online}")?;
+        }
         if let Some(others @ 1..) = self.other_connections {
+            let when = match self.online {
+                None => "must end first",
+                Some(_) => "must end for the exchange",
+            };
             writeln!(
                 f,
-                "connections to the database: {others} others, which must end first"
+                "connections to the database: {others} others, which {when}"
             )?;
         }
         if !self.indexes.is_empty() {
@@ -143,6 +183,35 @@ impl Display for Outlook {
     }
 }
 
+impl Display for Online {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match (self.is_begun, self.rows_left) {
+            (true, rows) => writeln!(
+                f,
+                "online run: unfinished, {} rows left: run it again to go on, or --abort",
+                rows.unwrap_or_default()
+            )?,
+            (false, _) if self.is_exchanged => writeln!(
+                f,
+                "online run: the columns are exchanged; indexes or NOT NULL are left: run it again"
+            )?,
+            (false, _) => writeln!(f, "online run: not begun")?,
+        }
+        if !self.moved.is_empty() {
+            writeln!(f, "note: {}", moved(&self.moved))?;
+        }
+        Ok(())
+    }
+}
+
+fn moved(columns: &[String]) -> String {
+    format!(
+        "the columns {} move behind the other columns: statements without a list of columns \
+         (INSERT INTO t VALUES, COPY t, SELECT *) meet another order",
+        columns.join(", ")
+    )
+}
+
 /// The report after: what was done, and where the plain values remain.
 #[derive(Serialize)]
 pub struct Done {
@@ -152,6 +221,8 @@ pub struct Done {
     key: String,
     rows: u64,
     seconds: f64,
+    /// The time for which the online form has locked the table; none for the form at once
+    lock_seconds: Option<f64>,
     wal_end: String,
     wal_segment: String,
     notes: Vec<String>,
@@ -169,19 +240,35 @@ impl Done {
             key: done.plan.keyname.clone(),
             rows: done.rows,
             seconds: took.as_secs_f64(),
+            lock_seconds: done.lock.map(|lock| lock.as_secs_f64()),
             wal_end: lsn.clone(),
             wal_segment: segment.clone(),
             notes: done.plan.notes.clone(),
-            remains: remains(lsn, segment),
+            remains: remains(done, lsn, segment),
         }
     }
 }
 
-fn remains(lsn: &str, segment: &str) -> Vec<String> {
+/// The place where the form at once, or online, leaves the table's own values.
+fn in_table(done: &Protected) -> String {
+    const OLD: &str =
+        "old files: the table's old files go at the next checkpoint: run CHECKPOINT; \
+        their blocks are free on the disk then, not erased, unless the cluster is sealed (pgseal \
+        seal)";
+    match done.lock {
+        None => OLD.to_owned(),
+        Some(_) => format!(
+            "rows: the values stay in the table's file, in columns that were dropped and in dead \
+             rows, until the table is rewritten: run pgseal client sql 'VACUUM FULL {}', which \
+             locks it; {OLD}",
+            done.plan.name()
+        ),
+    }
+}
+
+fn remains(done: &Protected, lsn: &str, segment: &str) -> Vec<String> {
     vec![
-        "old files: the table's old files go at the next checkpoint: run CHECKPOINT; their blocks \
-         are free on the disk then, not erased, unless the cluster is sealed (pgseal seal)"
-            .to_owned(),
+        in_table(done),
         "catalogs: dead rows of pg_statistic, pg_attrdef and pg_attribute may hold values until \
          VACUUM FULL pg_catalog.pg_statistic, pg_catalog.pg_attrdef, pg_catalog.pg_attribute, by \
          a superuser"
@@ -221,6 +308,9 @@ impl Display for Done {
             "protect: encrypted columns of {table}: {rows} rows in {seconds:.1} s"
         )?;
         write_columns(f, &self.columns)?;
+        if let Some(lock) = self.lock_seconds {
+            writeln!(f, "lock: {:.0} ms at the end", lock * 1000.0)?;
+        }
         for note in &self.notes {
             writeln!(f, "note: {note}")?;
         }

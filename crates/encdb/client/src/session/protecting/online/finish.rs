@@ -1,0 +1,113 @@
+//! What follows the exchange: `NOT NULL` is proved and the final indexes are built, while
+//! applications write encrypted values. Each step is found done by a later run.
+
+use std::time::Duration;
+
+use tokio_postgres::types::Type;
+
+use super::super::{ProtectError, ProtectOptions, Protected};
+use super::patiently;
+use crate::protect::online::names;
+use crate::protect::{OnlinePlan, Plan};
+use crate::session::Session;
+
+impl Session {
+    /// Finishes what this run or an earlier one has exchanged, ends late connections, and gathers
+    /// statistics.
+    pub(super) async fn finish_online(
+        &self,
+        online: OnlinePlan,
+        lock: Option<Duration>,
+        options: ProtectOptions,
+    ) -> Result<Protected, ProtectError> {
+        let after = |error| match error {
+            ProtectError::Client(error) => ProtectError::After(error),
+            error => error,
+        };
+        let mut plan = online.plan;
+        self.required(&plan).await.map_err(after)?;
+        self.final_indexes(&plan).await.map_err(after)?;
+        let count = self.client.query_typed_one(&plan.count(), &[]).await;
+        let count = count.and_then(|row| row.try_get::<_, i64>(0));
+        plan.rows = count.map_err(|error| ProtectError::After(error.into()))?;
+        let rows = u64::try_from(plan.rows).unwrap_or_default();
+        let done = self.finish(plan, rows, options).await;
+        let mut done = done.map_err(ProtectError::After)?;
+        done.lock = lock;
+        Ok(done)
+    }
+
+    /// Replaces the constraints that stand for `NOT NULL`.
+    async fn required(&self, plan: &Plan) -> Result<(), ProtectError> {
+        let found = format!(
+            "SELECT k.conname::pg_catalog.text, a.attname::pg_catalog.text \
+            FROM pg_catalog.pg_constraint k JOIN pg_catalog.pg_attribute a \
+                ON a.attrelid = k.conrelid AND a.attnum = k.conkey[1] \
+            WHERE k.conrelid = $1 AND k.contype = 'c' AND pg_catalog.starts_with( \
+                k.conname::pg_catalog.text, '{}n') ORDER BY 1",
+            names::KEPT
+        );
+        let client = &self.client;
+        let rows = client
+            .query_typed(&found, &[(&plan.oid, Type::OID)])
+            .await?;
+        for row in rows {
+            let [validate, require] = plan.require(row.try_get(0)?, row.try_get(1)?);
+            client.batch_execute(&validate).await?;
+            patiently(client, &require).await?;
+        }
+        Ok(())
+    }
+
+    /// Builds the final indexes, which the comments of the others tell.
+    async fn final_indexes(&self, plan: &Plan) -> Result<(), ProtectError> {
+        let found = format!(
+            "SELECT c.relname::pg_catalog.text, i.indisvalid AND i.indisready, \
+                pg_catalog.obj_description(c.oid, 'pg_class')::pg_catalog.text[] \
+            FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class c ON c.oid = i.indexrelid \
+            WHERE i.indrelid = $1 AND pg_catalog.starts_with(c.relname::pg_catalog.text, '{}') \
+            ORDER BY 1",
+            names::KEPT
+        );
+        let client = &self.client;
+        let rows = client
+            .query_typed(&found, &[(&plan.oid, Type::OID)])
+            .await?;
+        let mut made: Vec<(String, bool)> = Vec::new();
+        for row in &rows {
+            made.push((row.try_get(0)?, row.try_get(1)?));
+        }
+        for row in rows {
+            let statements: Option<Vec<String>> = row.try_get(2)?;
+            let Some((create, finish)) = statements.as_deref().and_then(<[_]>::split_first) else {
+                continue;
+            };
+            let name: String = row.try_get(0)?;
+            self.build_final(plan, &name, create, &made).await?;
+            patiently(client, &plan.replace_index(&name, finish)).await?;
+        }
+        Ok(())
+    }
+
+    /// Builds the final index in place of an interim one, unless it is there.
+    async fn build_final(
+        &self,
+        plan: &Plan,
+        name: &str,
+        create: &str,
+        made: &[(String, bool)],
+    ) -> Result<(), ProtectError> {
+        let Some(finished) = names::finished_of(name) else {
+            return Ok(());
+        };
+        let client = &self.client;
+        let made = made.iter().find(|(name, _)| *name == finished);
+        if let Some((name, false)) = made {
+            client.batch_execute(&plan.drop_index(name)).await?;
+        }
+        if !matches!(made, Some((_, true))) {
+            client.batch_execute(create).await?;
+        }
+        Ok(())
+    }
+}
