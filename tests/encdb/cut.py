@@ -6,6 +6,16 @@ import socket
 import threading
 
 
+def before_commit_of(statement):
+    """What finds the COMMIT after this statement."""
+    seen = []
+
+    def at(data):
+        seen.append(data)
+        return b"COMMIT\0" in data and statement in b"".join(seen)
+    return at
+
+
 class Cut:
     """Listens below a directory as the server does. The first message to the server that has these bytes ends the connection:
     before it is forwarded, or after the server has answered it."""
@@ -19,6 +29,12 @@ class Cut:
         self.listener.listen()
         self.thread = threading.Thread(target=self.serve, daemon=True)
         self.thread.start()
+
+    @classmethod
+    def to(cls, cluster, directory, at, forwards):
+        """A relay to a cluster's server."""
+        path = cluster.home / f".s.PGSQL.{cluster.psql('SHOW port')}"
+        return cls(directory, path, at, forwards)
 
     def close(self):
         self.listener.shutdown(socket.SHUT_RDWR)

@@ -13,7 +13,7 @@ import psycopg2
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from confidential import FORMS, TOOLS, programs  # noqa: E402
-from cut import Cut  # noqa: E402
+from cut import Cut, before_commit_of  # noqa: E402
 from owners_client import IO, NOT_TRUSTED, PGSEAL, USAGE  # noqa: E402
 from page import Page  # noqa: E402
 from pgseal_test import base_environment, main, run  # noqa: E402
@@ -220,19 +220,6 @@ class Online(Proxied):
                 self.assertNotIn("enc_", self.client(cluster, "column", "list"))
                 self.assertEqual(self.client(cluster, "sql", "-tA", "SELECT count(*) FROM t"), "6000\n")
 
-    def cut_at_commit(self, cluster, name, forwards):
-        """A relay that loses the connection at the first COMMIT after a table was changed for good."""
-        seen = []
-
-        def at(data):
-            seen.append(data)
-            return b"COMMIT\0" in data and b"DROP COLUMN" in b"".join(seen)
-
-        path = Path(cluster.psql("SHOW unix_socket_directories")) / f".s.PGSQL.{cluster.psql('SHOW port')}"
-        cut = Cut(self.directory / name, path, at, forwards)
-        self.addCleanup(cut.close)
-        return cut
-
     def test_a_connection_that_is_lost_during_commit(self):
         """The command says that it cannot know; the list is closed; the next run finds out, or takes it back."""
         cluster = self.owner()
@@ -240,7 +227,8 @@ class Online(Proxied):
             with self.subTest(forwards=forwards, ends=ends):
                 self.table_to_kill(cluster)
                 before = self.schema(cluster)
-                cut = self.cut_at_commit(cluster, f"{forwards}{ends}", forwards)
+                cut = Cut.to(cluster, self.directory / f"{forwards}{ends}", before_commit_of(b"DROP COLUMN"), forwards)
+                self.addCleanup(cut.close)
                 process = self.start(cluster, "t", "c,n", host=cut.directory)
                 self.assertEqual(process.wait(60), IO)
                 self.assertIn("the connection was lost during COMMIT", process.stderr.read())

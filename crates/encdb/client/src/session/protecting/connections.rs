@@ -25,16 +25,23 @@ pub(super) async fn others(client: &Client) -> Result<Vec<i32>, ClientError> {
     rows.iter().map(|row| Ok(row.try_get(0)?)).collect()
 }
 
-/// Ends these connections. Fails if the role may not; returns those that go on.
+/// Ends these connections. Fails if the role may not; returns those that go on. One that ended by
+/// itself meanwhile is not among them.
 pub(super) async fn end(client: &Client, pids: &[i32]) -> Result<Vec<i32>, ClientError> {
     let sql = "SELECT pid FROM pg_catalog.unnest($1::pg_catalog.int4[]) pid \
-        WHERE NOT pg_catalog.pg_terminate_backend(pid, $2) AND EXISTS \
-            (SELECT FROM pg_catalog.pg_stat_activity a WHERE a.pid = pid.pid)";
+        WHERE NOT pg_catalog.pg_terminate_backend(pid, $2)";
     if pids.is_empty() {
         return Ok(Vec::new());
     }
     let values: [(&(dyn tokio_postgres::types::ToSql + Sync), Type); 2] =
         [(&pids, Type::INT4_ARRAY), (&PATIENCE, Type::INT8)];
     let rows = client.query_typed(sql, &values).await?;
-    rows.iter().map(|row| Ok(row.try_get(0)?)).collect()
+    let mut left = Vec::new();
+    if !rows.is_empty() {
+        left = others(client).await?;
+    }
+    let went_on: Result<Vec<i32>, _> = rows.iter().map(|row| row.try_get(0)).collect();
+    let went_on = went_on?;
+    left.retain(|pid| went_on.contains(pid));
+    Ok(left)
 }
