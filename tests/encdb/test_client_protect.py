@@ -81,6 +81,25 @@ class Protect(Proxied):
                 self.assertEqual([line.split()[1][:4] for line in types], ["enc_"] * len(TYPES))
                 os.unlink(self.directory / "owner")
 
+    def test_limits_are_dropped_if_that_is_said(self):
+        cluster = self.owner()
+        for online in ([], ["--online"]):
+            with self.subTest(online=online):
+                cluster.psql("""CREATE TABLE t (id int, a smallint DEFAULT -7, b char(4) UNIQUE, c numeric(9,2), d varchar(5) DEFAULT 'x',
+                    e timestamp(0)); INSERT INTO t VALUES (1, 32767, 'ab', 1.5, 'abcde', '2024-01-01 00:00:00.7');
+                    INSERT INTO t VALUES (2, NULL, '', -0.004, '')""")
+                self.assertIn("--drop-limits", self.protect(cluster, "t", "a,b,c,d,e", *online, code=FOUND))
+                said = self.protect(cluster, "t", "a,b,c,d,e", "--drop-limits", *online)
+                for limit in ("smallint", "character(4)", "numeric(9,2)", "character varying(5)", "timestamp(0) without time zone"):
+                    self.assertIn(f"loses the limit of {limit}: check it in the application", said)
+                self.client(cluster, "sql", "INSERT INTO t (id, b) VALUES ($1, $2)", "--plain", "1", "3", "longer than 4")
+                self.assertEqual(self.dump(cluster, "t").splitlines(), ["1|32767|ab|1.50|abcde|2024-01-01 00:00:01", "2|||0.00||",
+                                                                        "3|-7|longer than 4||x|"])
+                self.assertIn("23505", self.client(cluster, "sql", "INSERT INTO t (b) VALUES ($1)", "ab", code=REFUSED))
+                cluster.psql("DROP TABLE t")
+                for name in "abcde":
+                    self.client(cluster, "column", "forget", f"public.t.{name}")
+
     def test_what_belongs_to_a_column_stays(self):
         """Its place, NOT NULL, keys, indexes, defaults, collation, privileges and comments."""
         for form in FORMS:
@@ -274,8 +293,8 @@ class Protect(Proxied):
         self.lists_nothing(cluster)
         directory = self.proxy(cluster)
         running = self.start(cluster, "person", "name", "--disconnect")
-        locked = "SELECT count(*) FROM pg_locks WHERE relation = 'person'::regclass AND mode = 'AccessExclusiveLock' AND granted"
-        eventually(lambda: cluster.psql(locked) == "1", process=running)
+        # The cursor comes after the lock. The log is read, for a connection that asks could be ended.
+        eventually(lambda: "DECLARE pgseal_rows" in (cluster.home / "log").read_text(), process=running)
         waiting = self.connect(directory).cursor()
         with self.assertRaises(psycopg2.Error):
             waiting.execute("INSERT INTO person (id, name) VALUES (0, 'waited')")

@@ -32,6 +32,8 @@ pub struct Wanted {
     pub columns: Vec<String>,
     /// The data key that seals
     pub keyname: String,
+    /// Whether types whose limits no encrypted type has are encrypted without them
+    pub drops_limits: bool,
 }
 
 impl Wanted {
@@ -55,6 +57,7 @@ impl Wanted {
             table,
             columns: names,
             keyname: keyname.to_owned(),
+            drops_limits: false,
         })
     }
 }

@@ -274,6 +274,9 @@ pub struct ProtectArgs {
     /// Say what would be done and what blocks it; change nothing
     #[arg(long)]
     pub check: bool,
+    /// Encrypt varchar(n), char(n), numeric(p,s) and smallint without limits
+    #[arg(long)]
+    pub drop_limits: bool,
     /// Encrypt while applications write the table, under a short lock at the end
     #[arg(long)]
     pub online: bool,

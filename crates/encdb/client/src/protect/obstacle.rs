@@ -48,7 +48,8 @@ pub enum Obstacle {
     /// A limit that no encrypted type has.
     #[error(
         "column {column} is of type {ty}, and an encrypted type has no such limit: run ALTER TABLE \
-         {table} ALTER COLUMN {column} TYPE {bare} first, and check the limit in the application"
+         {table} ALTER COLUMN {column} TYPE {bare} first, or this with --drop-limits, and check \
+         the limit in the application"
     )]
     Limit {
         /// The table

@@ -47,6 +47,8 @@ pub struct PlannedColumn {
     pub plain: String,
     /// The type of its values
     pub ty: Type,
+    /// The type that the server casts values to, if the client does not read its own
+    pub(crate) cast: Option<&'static str>,
     /// The collation that it keeps, in quotes
     pub collation: Option<String>,
     /// Whether it has a default now
@@ -76,7 +78,7 @@ impl Plan {
                 }
                 continue;
             }
-            match planned(facts, column) {
+            match planned(facts, column, wanted) {
                 Ok(column) => columns.push(column),
                 Err(found) => obstacles.extend(found),
             }
@@ -174,15 +176,27 @@ fn of_table(facts: &Facts, wanted: &Wanted) -> Vec<Obstacle> {
     found
 }
 
-fn planned(facts: &Facts, column: &ColumnFacts) -> Result<PlannedColumn, Vec<Obstacle>> {
-    let Some(ty) = cell_type(column) else {
+fn planned(
+    facts: &Facts,
+    column: &ColumnFacts,
+    wanted: &Wanted,
+) -> Result<PlannedColumn, Vec<Obstacle>> {
+    let Some((ty, cast)) = cell_type(column, wanted.drops_limits) else {
         return Err(vec![no_type(column)]);
     };
-    let mut found = of_column(facts, column);
+    let mut found = of_column(facts, column, wanted.drops_limits);
     // What generates a column is no default, though the catalog keeps it as one.
     let kept = column.default.as_ref().filter(|_| !column.is_generated);
     let default = kept.and_then(|expression| {
-        let constant = constant(ty, &column.bare_type, expression);
+        // The server writes a default of smallint as an integer, too.
+        let names = [column.bare_type.as_str(), "integer"];
+        let names = &names[..if column.ty == PgType::INT2.oid() {
+            2
+        } else {
+            1
+        }];
+        let mut constants = names.iter().map(|name| constant(ty, name, expression));
+        let constant = constants.find_map(|it| it.filter(|_| !changes_values(column)));
         if constant.is_none() {
             found.push(Obstacle::Default {
                 table: table_name(facts),
@@ -198,6 +212,7 @@ fn planned(facts: &Facts, column: &ColumnFacts) -> Result<PlannedColumn, Vec<Obs
             number: column.number,
             plain: column.type_name.clone(),
             ty,
+            cast,
             collation: column.collation.clone(),
             has_default: kept.is_some(),
             default: default.and_then(Constant::value),
@@ -207,10 +222,10 @@ fn planned(facts: &Facts, column: &ColumnFacts) -> Result<PlannedColumn, Vec<Obs
 }
 
 /// Returns what is in the way of a column whose type has an encrypted one, apart from its default.
-fn of_column(facts: &Facts, column: &ColumnFacts) -> Vec<Obstacle> {
+fn of_column(facts: &Facts, column: &ColumnFacts, drops_limits: bool) -> Vec<Obstacle> {
     let (table, name) = (table_name(facts), quoted(&column.name));
     let mut found = Vec::new();
-    if column.type_name != column.bare_type {
+    if column.type_name != column.bare_type && !drops_limits {
         found.push(Obstacle::Limit {
             table: table.clone(),
             column: name.clone(),
@@ -232,12 +247,25 @@ fn of_column(facts: &Facts, column: &ColumnFacts) -> Vec<Obstacle> {
     found
 }
 
-/// Returns the cell type of a column; none for types that lose something, such as the blanks of
-/// `character(9)`.
-fn cell_type(column: &ColumnFacts) -> Option<Type> {
+/// Returns the cell type of a column, and the type that the server casts its values to; none for
+/// types that lose something. Without limits `character(9)` may lose its blanks, which count for
+/// nothing when such values are compared.
+fn cell_type(column: &ColumnFacts, drops_limits: bool) -> Option<(Type, Option<&'static str>)> {
     let ty = PgType::from_oid(column.ty)?;
+    match ty {
+        PgType::INT2 if drops_limits => return Some((Type::Int4, Some("pg_catalog.int4"))),
+        PgType::BPCHAR if drops_limits => return Some((Type::Text, Some("pg_catalog.text"))),
+        _ => {}
+    }
     let loses = [PgType::BPCHAR, PgType::NAME, PgType::UNKNOWN].contains(&ty);
-    plain_type(&ty).filter(|_| !loses)
+    let ty = plain_type(&ty).filter(|_| !loses)?;
+    Some((ty, None))
+}
+
+/// Whether a column's limit changes values that are within it, as the digits of `numeric(9,2)`.
+/// The server does not write that it applies the limit to a default.
+fn changes_values(column: &ColumnFacts) -> bool {
+    column.type_name != column.bare_type && column.bare_type != "character varying"
 }
 
 fn unlimited(column: &ColumnFacts) -> String {
@@ -256,6 +284,9 @@ fn no_type(column: &ColumnFacts) -> Obstacle {
         _ => None,
     };
     let advice = match wider {
+        Some(wider) if matches!(column.bare_type.as_str(), "smallint" | "character") => format!(
+            "run ALTER TABLE ... ALTER COLUMN {name} TYPE {wider} first, or this with --drop-limits"
+        ),
         Some(wider) => format!("run ALTER TABLE ... ALTER COLUMN {name} TYPE {wider} first"),
         None => "convert it to one of the types that docs/encdb-values.md lists first".to_owned(),
     };
@@ -363,6 +394,15 @@ fn notes(facts: &Facts, columns: &[PlannedColumn]) -> Vec<String> {
             "publication {} sends encrypted values from then on: change the columns' types on its \
              subscribers first",
             quoted(publication)
+        ));
+    }
+    let limited = columns.iter();
+    let limited = limited.filter(|column| column.cast.is_some() || column.plain.contains('('));
+    for column in limited {
+        notes.push(format!(
+            "column {} loses the limit of {}: check it in the application",
+            quoted(&column.name),
+            column.plain
         ));
     }
     for column in columns.iter().filter(|column| column.default.is_some()) {

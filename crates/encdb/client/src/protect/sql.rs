@@ -19,7 +19,8 @@ pub(super) fn literal(text: &str) -> String {
 impl PlannedColumn {
     /// Returns the expression that reads the column's values.
     pub(super) fn expression(&self) -> String {
-        ident(&self.name)
+        let cast = self.cast.map(|ty| format!("::{ty}"));
+        ident(&self.name) + &cast.unwrap_or_default()
     }
 }
 

@@ -25,6 +25,10 @@ const INTERIM: &str = "pgseal_protect_c";
 pub async fn run(args: &ProtectArgs) -> Result<(), ClientFailure> {
     let keyname = args.client.keyname(args.key.as_ref())?;
     let wanted = Wanted::parse(&args.table, &args.columns, &keyname).map_err(ClientError::from)?;
+    let wanted = Wanted {
+        drops_limits: args.drop_limits,
+        ..wanted
+    };
     match (args.check, args.abort) {
         (true, _) => check(args, &wanted).await,
         (false, true) => abort(args, &wanted).await,

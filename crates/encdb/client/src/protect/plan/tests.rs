@@ -175,6 +175,53 @@ fn columns_that_would_lose_something_are_refused() {
     ]);
 }
 
+#[test]
+fn limits_are_dropped_if_that_is_wanted() {
+    let mut facts = facts();
+    facts.columns = vec![
+        column("a", 1, &PgType::INT2, "smallint"),
+        column("b", 2, &PgType::BPCHAR, "character"),
+        column("c", 3, &PgType::NUMERIC, "numeric"),
+        column("d", 4, &PgType::VARCHAR, "character varying"),
+    ];
+    for (place, full) in [
+        (1, "character(9)"),
+        (2, "numeric(9,2)"),
+        (3, "character varying(9)"),
+    ] {
+        facts.columns[place].type_name = full.to_owned();
+    }
+    facts.columns[0].default = Some("'-7'::smallint".to_owned());
+    facts.columns[3].default = Some("'x'::character varying".to_owned());
+    let wanted = Wanted {
+        drops_limits: true,
+        ..Wanted::parse("customers", "a,b,c,d", "k").expect("they are names")
+    };
+    let made = |facts: &Facts| Plan::new(facts, &wanted, &OwnersList::default());
+    let plan = made(&facts).expect("nothing blocks it");
+    let types: Vec<&str> = plan.columns.iter().map(PlannedColumn::encrypted).collect();
+    assert_eq!(types, ["enc_int4", "enc_text", "enc_decimal", "enc_text"]);
+    assert!(plan.declare().contains(
+        "SELECT ctid, \"a\"::pg_catalog.int4, \"b\"::pg_catalog.text, \"c\", \"d\" FROM"
+    ));
+    let notes = plan.notes.join("; ");
+    for limit in [
+        "smallint",
+        "character(9)",
+        "numeric(9,2)",
+        "character varying(9)",
+    ] {
+        assert!(
+            notes.contains(&format!("loses the limit of {limit}:")),
+            "{notes}"
+        );
+    }
+    // The default 1 of numeric(9,2) is 1.00.
+    facts.columns[2].default = Some("1".to_owned());
+    let found = made(&facts).err().unwrap_or_default();
+    assert!(matches!(&found[..], [Obstacle::Default { column, .. }] if column == "c"));
+}
+
 fn with_index(facts: &mut Facts, change: impl FnOnce(&mut IndexFacts)) {
     let mut index = IndexFacts {
         name: "I".to_owned(),

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use tokio_postgres::error::SqlState;
 
 use super::super::{connections, Keeper, ProtectError, ProtectOptions};
+use super::fill::INDEXED_ROWS;
 use super::{pause, plan, Step, ATTEMPTS, LOCK_TIMEOUT};
 use crate::protect::online::{names, sql};
 use crate::protect::{OnlinePlan, Wanted};
@@ -14,8 +15,6 @@ use crate::OwnersList;
 /// The time that rows may still be encrypted under the lock. Rows that take longer are encrypted
 /// without it first.
 const LOCK_LIMIT: Duration = Duration::from_secs(2);
-/// The rows of a batch under the lock, at most.
-const LOCKED_ROWS: u32 = 1000;
 
 impl Session {
     /// Encrypts what changes until the columns can be exchanged. Returns the plan that was carried
@@ -145,7 +144,7 @@ impl Session {
         while started.elapsed() < LOCK_LIMIT {
             let empty = OnlinePlan::empty_cells();
             self.client.batch_execute(&empty).await?;
-            let read = online.read_dirty(options.batch_rows.min(LOCKED_ROWS));
+            let read = online.read_dirty(options.batch_rows.min(INDEXED_ROWS));
             if self.store_batch(online, &read).await?.rows == 0 {
                 return Ok(true);
             }

@@ -45,7 +45,8 @@ impl Asked<'_> {
 
     /// Of the options of a column only those are kept that users set.
     async fn columns(&self) -> Result<Vec<KeptColumn>, ClientError> {
-        let sql = "SELECT a.attnum, a.attnotnull, ARRAY(SELECT pg_catalog.format('GRANT %s (%I) ON TABLE %s TO %s%s', \
+        let sql = "SELECT a.attnum, a.attnotnull, ARRAY(SELECT pg_catalog.format( \
+                    'GRANT %s (%I) ON TABLE %s TO %s%s', \
                     acl.privilege_type, a.attname, own.name, CASE acl.grantee WHEN 0 THEN 'PUBLIC' \
                     ELSE pg_catalog.quote_ident(pg_catalog.pg_get_userbyid(acl.grantee)) END, \
                     CASE WHEN acl.is_grantable THEN ' WITH GRANT OPTION' ELSE '' END) \
@@ -201,7 +202,8 @@ fn obstacles_sql() -> String {
                 AND l.objsubid = ANY($2) \
         UNION SELECT 'schema', pg_catalog.quote_ident(n.nspname), '' FROM pg_catalog.pg_class c \
             JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
-            WHERE c.oid = $1 AND NOT pg_catalog.has_schema_privilege(n.oid, 'CREATE') ORDER BY 1, 2",
+            WHERE c.oid = $1 AND NOT pg_catalog.has_schema_privilege(n.oid, 'CREATE') \
+        ORDER BY 1, 2",
         name = "pg_catalog.quote_ident(t.tgname)",
         update = &UPDATE_TRIGGERS["t.tgname::pg_catalog.text ".len()..],
     )
@@ -286,7 +288,8 @@ const OPTIONS: &str =
 /// The statements after the exchange: name or constraint, comments, and what the table says of
 /// the index.
 const AFTER: &str = "ARRAY[CASE WHEN con.oid IS NULL THEN pg_catalog.format( \
-        'ALTER INDEX %I.%I RENAME TO %I', own.nspname, 'pgseal_protect_f' || i.indexrelid, c.relname) \
+        'ALTER INDEX %I.%I RENAME TO %I', own.nspname, 'pgseal_protect_f' || i.indexrelid, \
+        c.relname) \
     ELSE pg_catalog.format('ALTER TABLE ONLY %s ADD CONSTRAINT %I %s USING INDEX %I%s', own.name, \
         con.conname, CASE con.contype WHEN 'p' THEN 'PRIMARY KEY' ELSE 'UNIQUE' END, \
         'pgseal_protect_f' || i.indexrelid, CASE WHEN con.condeferred \
@@ -294,8 +297,8 @@ const AFTER: &str = "ARRAY[CASE WHEN con.oid IS NULL THEN pg_catalog.format( \
             ELSE '' END) END, \
     pg_catalog.format('COMMENT ON INDEX %I.%I IS ', own.nspname, c.relname) \
         || pg_catalog.quote_literal(pg_catalog.obj_description(i.indexrelid, 'pg_class')), \
-    'COMMENT ON CONSTRAINT ' || pg_catalog.quote_ident(con.conname) || ' ON ' || own.name || ' IS ' \
-        || pg_catalog.quote_literal(pg_catalog.obj_description(con.oid, 'pg_constraint')), \
+    'COMMENT ON CONSTRAINT ' || pg_catalog.quote_ident(con.conname) || ' ON ' || own.name \
+        || ' IS ' || pg_catalog.quote_literal(pg_catalog.obj_description(con.oid, 'pg_constraint')), \
     CASE WHEN i.indisclustered THEN pg_catalog.format( \
         'ALTER TABLE ONLY %s CLUSTER ON %I', own.name, c.relname) END, \
     CASE WHEN i.indisreplident THEN pg_catalog.format( \

@@ -16,6 +16,8 @@ use crate::session::Session;
 /// The blocks of the first range that is read, and of the longest.
 const FIRST_BLOCKS: u32 = 16;
 const MOST_BLOCKS: u32 = 1 << 16;
+/// The rows of a batch that also go into indexes, at most: an application may wait for one of them.
+pub(super) const INDEXED_ROWS: u32 = 500;
 /// The time after which the lock is tried, though many rows are dirty.
 const CATCH_UP_LIMIT: Duration = Duration::from_secs(10);
 
@@ -73,13 +75,14 @@ impl Session {
         online: &OnlinePlan,
         options: ProtectOptions,
     ) -> Result<(), ProtectError> {
-        let (started, mut rows) = (Instant::now(), options.batch_rows.min(FIRST_ROWS));
+        let most = options.batch_rows.min(INDEXED_ROWS);
+        let (started, mut rows) = (Instant::now(), most.min(FIRST_ROWS));
         while started.elapsed() < CATCH_UP_LIMIT {
             let batch = self.batch_online(online, &online.read_dirty(rows)).await?;
             if batch.rows < rows {
                 break;
             }
-            rows = next_rows(batch.rows, batch.bytes).min(options.batch_rows);
+            rows = next_rows(batch.rows, batch.bytes).min(most);
         }
         Ok(())
     }
