@@ -53,8 +53,8 @@ class Application(threading.Thread):
 
 class Figures(owners_client.OwnersClient):
     def test_figures(self):
-        lines = ["| evaluator, form | rows per second | lock, ms | updates | median, ms | 99 of 100, ms | longest, ms | MiB before | after | "
-                 "rewritten |", "| --- | --: | --: | --: | --: | --: | --: | --: | --: | --: |"]
+        lines = ["| evaluator, form | rows per second | lock, ms | updates | median, ms | 99 of 100, ms | longest, ms | MiB before "
+                 "| after | rewritten |", "| --- | --: | --: | --: | --: | --: | --: | --: | --: | --: |"]
         for form in FORMS:
             for option in ("--online", None):
                 lines.append(self.measured(form, option))
@@ -68,7 +68,8 @@ class Figures(owners_client.OwnersClient):
         for command in (["init"], ["key", "new"]):
             self.client(cluster, *command)
         cluster.psql(f"CREATE TABLE customers (id bigint PRIMARY KEY, email text UNIQUE, ssn text); "
-                     f"INSERT INTO customers SELECT g, 'user' || g || '@example.org', lpad(g::text, 9, '0') FROM generate_series(1, {ROWS}) g")
+                     f"INSERT INTO customers SELECT g, 'user' || g || '@example.org', lpad(g::text, 9, '0') "
+                     f"FROM generate_series(1, {ROWS}) g")
         cluster.psql("VACUUM ANALYZE customers")
         cluster.psql("CHECKPOINT")
         before = cluster.psql(SIZE)

@@ -168,6 +168,29 @@ class Online(Proxied):
                     cursor.execute("SELECT 1")
                 self.assert_no_update_is_lost(cluster)
 
+    def test_applications_behind_a_proxy_go_on(self):
+        """Until the exchange the columns are plain for them; afterwards the proxy encrypts. No value of afterwards is in the log."""
+        cluster = self.owner()
+        self.client(cluster, "grant", "add", "--allow", "all")
+        self.written(cluster)
+        directory = self.proxy(cluster)
+        before = self.connect(directory)
+        self.assertIn("only the exchange is left", self.protect(cluster, "t", "c,n", code=BUSY))
+        for connection in (before, self.connect(directory)):
+            with connection, connection.cursor() as cursor:
+                for table in ("t", "reference"):
+                    cursor.execute(f"UPDATE {table} SET c = 'proxied' || id, note = %s WHERE id %% 3 = 0", (5,))
+                    cursor.execute(f"INSERT INTO {table} (id, c, n) VALUES (%s, %s, 4)", (9000 + (connection is before), str(connection)))
+                cursor.execute("SELECT c, n FROM t WHERE id = 3")
+                self.assertEqual(cursor.fetchall(), [("proxied3", 3)])
+        self.protect(cluster, "t", "c,n", "--disconnect")
+        self.assert_no_update_is_lost(cluster)
+        with self.connect(directory) as connection, connection.cursor() as cursor:
+            cursor.execute("UPDATE t SET c = 'secretOne' WHERE id = 4")
+            cursor.execute("SELECT id FROM t WHERE c = %s", ("secretOne",))
+            self.assertEqual(cursor.fetchall(), [(4,)])
+        self.assertNotIn("secretOne", (cluster.home / "log").read_text())
+
     def killed_at(self, cluster, step):
         """Starts a run and kills it as soon as the server's log tells of a step; the server then notices."""
         log = cluster.home / "log"
@@ -417,6 +440,16 @@ class Online(Proxied):
         cluster.end_sessions()
         self.protect(cluster, "t", "c,n")
         self.assert_no_update_is_lost(cluster)
+
+    def test_a_trigger_that_was_disabled_is_noticed(self):
+        cluster = self.owner()
+        self.table_to_kill(cluster)
+        self.killed_at(cluster, "dirty index")
+        cluster.psql("ALTER TABLE t DISABLE TRIGGER ALL; UPDATE t SET c = 'unseen' || id; ALTER TABLE t ENABLE TRIGGER ALL")
+        self.assertIn("was disabled for a time", self.protect(cluster, "t", "c,n", code=FOUND))
+        self.abort(cluster, "t", "c,n")
+        self.protect(cluster, "t", "c,n")
+        self.assertEqual(self.rows(cluster, "SELECT c FROM t WHERE id = $1", "--plain", "1", "7"), ["unseen7"])
 
     def test_a_transaction_that_holds_the_table(self):
         """Nobody waits behind the lock for longer than half a second; --disconnect ends who holds it."""

@@ -27,6 +27,12 @@ pub enum OnlineObstacle {
          disable it, or run this without --online"
     )]
     FiresAlways(String),
+    /// The own trigger, which did not see each change.
+    #[error(
+        "the trigger ~pgseal_protect was disabled for a time, and values that were changed then \
+         would be lost: run this with --abort, and begin again"
+    )]
+    Disabled,
     /// A trigger whose changes would come after the mark.
     #[error(
         "trigger {0} runs after the trigger that marks changed rows, whose name is \

@@ -177,6 +177,8 @@ fn obstacles_sql() -> String {
         "SELECT 'fires', {name}, '' {update} AND t.tgenabled = 'O' \
             AND NOT pg_catalog.has_parameter_privilege('session_replication_role', 'SET') \
         UNION SELECT 'always', {name}, '' {update} AND t.tgenabled IN ('A', 'R') \
+        UNION SELECT 'disabled', '', '' FROM pg_catalog.pg_trigger \
+            WHERE tgrelid = $1 AND tgname = '~pgseal_protect' AND tgenabled <> 'A' \
         UNION SELECT 'later', pg_catalog.quote_ident(tgname), '' FROM pg_catalog.pg_trigger \
             WHERE tgrelid = $1 AND NOT tgisinternal AND tgenabled <> 'D' AND tgtype & 3 = 3 \
                 AND tgtype & 20 <> 0 AND tgname > '~pgseal_protect' \
@@ -213,6 +215,7 @@ fn obstacle(kind: &str, name: String, other: String) -> Option<OnlineObstacle> {
     Some(match kind {
         "fires" => OnlineObstacle::Fires(name),
         "always" => OnlineObstacle::FiresAlways(name),
+        "disabled" => OnlineObstacle::Disabled,
         "later" => OnlineObstacle::Later(name),
         "rule" => OnlineObstacle::Rule(name),
         "nulls" => OnlineObstacle::EqualNulls(name),
@@ -298,7 +301,8 @@ const AFTER: &str = "ARRAY[CASE WHEN con.oid IS NULL THEN pg_catalog.format( \
     pg_catalog.format('COMMENT ON INDEX %I.%I IS ', own.nspname, c.relname) \
         || pg_catalog.quote_literal(pg_catalog.obj_description(i.indexrelid, 'pg_class')), \
     'COMMENT ON CONSTRAINT ' || pg_catalog.quote_ident(con.conname) || ' ON ' || own.name \
-        || ' IS ' || pg_catalog.quote_literal(pg_catalog.obj_description(con.oid, 'pg_constraint')), \
+        || ' IS ' || pg_catalog.quote_literal( \
+            pg_catalog.obj_description(con.oid, 'pg_constraint')), \
     CASE WHEN i.indisclustered THEN pg_catalog.format( \
         'ALTER TABLE ONLY %s CLUSTER ON %I', own.name, c.relname) END, \
     CASE WHEN i.indisreplident THEN pg_catalog.format( \
