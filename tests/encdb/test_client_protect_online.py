@@ -33,8 +33,8 @@ STEPS = {
     "exchange": "DROP COLUMN",
     "commit": "DROP COLUMN.*statement: COMMIT",
     "required": "VALIDATE CONSTRAINT",
-    "final index": r"CREATE UNIQUE INDEX CONCURRENTLY pgseal_protect_f\d+",
-    "replaced": "USING INDEX pgseal_protect_f",
+    "final index": "statement: CREATE UNIQUE INDEX CONCURRENTLY pgseal_protect_f",
+    "replaced": "statement: BEGIN; SET LOCAL lock_timeout = '500ms'; DROP INDEX",
     "statistics": "statement: ANALYZE",
 }
 BEFORE = ["columns", "rows", "dirty index", "index"]
@@ -191,11 +191,11 @@ class Online(Proxied):
             self.assertEqual(cursor.fetchall(), [(4,)])
         self.assertNotIn("secretOne", (cluster.home / "log").read_text())
 
-    def killed_at(self, cluster, step):
+    def killed_at(self, cluster, step, columns="c,n"):
         """Starts a run and kills it as soon as the server's log tells of a step; the server then notices."""
         log = cluster.home / "log"
         before = log.stat().st_size
-        process = self.start(cluster, "t", "c,n", "--batch-rows", "500")
+        process = self.start(cluster, "t", columns, "--batch-rows", "500")
         ended = None
         while not re.search(STEPS[step], log.read_text()[before:], re.DOTALL):
             self.assertIsNone(ended, f"it ended before it was killed: {step}")
@@ -439,6 +439,18 @@ class Online(Proxied):
         self.assertIn("another online run works on the table", self.abort(cluster, "t", "c,n", code=BUSY))
         cluster.end_sessions()
         self.protect(cluster, "t", "c,n")
+        self.assert_no_update_is_lost(cluster)
+
+    def test_a_run_of_other_columns_finishes_what_was_exchanged(self):
+        cluster = self.owner()
+        self.table_to_kill(cluster)
+        about = "SELECT pg_get_constraintdef(oid), conindid::regclass FROM pg_constraint WHERE conrelid = 't'::regclass ORDER BY 1"
+        before = cluster.psql(about)
+        self.killed_at(cluster, "final index", columns="c")
+        self.assertIn("the columns are exchanged; indexes or NOT NULL are left", self.protect(cluster, "t", "c", "--check"))
+        self.protect(cluster, "t", "n")
+        self.assertNotIn("pgseal_protect", self.schema(cluster))
+        self.assertEqual(cluster.psql(about), before)
         self.assert_no_update_is_lost(cluster)
 
     def test_a_trigger_that_was_disabled_is_noticed(self):

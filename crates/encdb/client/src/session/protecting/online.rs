@@ -207,7 +207,12 @@ impl Session {
             schema: Some(table.schema),
             ..wanted.clone()
         };
-        let online = plan(client, wanted, list).await?;
+        let mut online = plan(client, wanted, list).await?;
+        if online.is_exchanged {
+            // Of these columns, or of others of the table.
+            self.finish_exchanged(&online.plan).await?;
+            online = plan(client, wanted, list).await?;
+        }
         if online.plan.columns.is_empty() {
             return Ok(online);
         }

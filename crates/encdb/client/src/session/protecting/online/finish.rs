@@ -25,8 +25,7 @@ impl Session {
             error => error,
         };
         let mut plan = online.plan;
-        self.required(&plan).await.map_err(after)?;
-        self.final_indexes(&plan).await.map_err(after)?;
+        self.finish_exchanged(&plan).await.map_err(after)?;
         let count = self.client.query_typed_one(&plan.count(), &[]).await;
         let count = count.and_then(|row| row.try_get::<_, i64>(0));
         plan.rows = count.map_err(|error| ProtectError::After(error.into()))?;
@@ -35,6 +34,12 @@ impl Session {
         let mut done = done.map_err(ProtectError::After)?;
         done.lock = lock;
         Ok(done)
+    }
+
+    /// Proves `NOT NULL` and builds the final indexes.
+    pub(super) async fn finish_exchanged(&self, plan: &Plan) -> Result<(), ProtectError> {
+        self.required(plan).await?;
+        self.final_indexes(plan).await
     }
 
     /// Replaces the constraints that stand for `NOT NULL`.
