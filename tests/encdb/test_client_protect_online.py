@@ -173,6 +173,7 @@ class Online(Proxied):
         cluster = self.owner()
         self.client(cluster, "grant", "add", "--allow", "all")
         self.written(cluster)
+        self.lists_nothing(cluster)
         directory = self.proxy(cluster)
         before = self.connect(directory)
         self.assertIn("only the exchange is left", self.protect(cluster, "t", "c,n", code=BUSY))
@@ -320,6 +321,8 @@ class Online(Proxied):
         cluster.psql("DROP FUNCTION f()")
         self.protect(cluster, "t", "c")
         self.assertEqual(self.rows(cluster, "SELECT * FROM t"), ["1|2|x"])
+        self.client(cluster, "sql", "COPY t FROM STDIN", "--plain", "1,2", stdin="2\t3\tsecretCopy\n", listed=True)  # by the list's order
+        self.assertEqual(self.rows(cluster, "SELECT last FROM t WHERE c = $1", "secretCopy"), ["3"])
 
     def test_what_cannot_be_kept_is_refused_before_anything_is_changed(self):
         cluster = self.owner()

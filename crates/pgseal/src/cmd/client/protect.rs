@@ -216,7 +216,7 @@ impl Keeper for Keeping<'_> {
     }
 }
 
-/// Returns the order of a table's columns after the exchange, in which the encrypted ones come last.
+/// Returns the order of columns after the exchange, in which the encrypted ones come last.
 fn exchanged(
     order: &[PlacedColumn],
     encrypted: &[(ColumnName, ListedColumn)],
