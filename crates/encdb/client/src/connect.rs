@@ -13,11 +13,15 @@ use tokio_postgres::tls::MakeTlsConnect;
 use tokio_postgres::{Client, NoTls, Socket};
 use zeroize::Zeroizing;
 
+use crate::attributes::Attributes;
 use crate::tls::{take_settings, Tls};
 use crate::ClientError;
 
 /// The directories in which Debian's servers and many others have their sockets.
 const SOCKETS: [&str; 2] = ["/var/run/postgresql", "/tmp"];
+
+/// The setting that says which of several hosts is wanted.
+pub(crate) const ATTRIBUTES: &str = "target_session_attrs";
 
 /// psql's options; what is not given comes from the environment.
 #[derive(Clone, Debug, Default)]
@@ -39,6 +43,8 @@ pub struct Target {
     pub config: Config,
     /// None where every host is a socket's directory: libpq speaks no TLS there.
     pub(crate) tls: Option<Tls>,
+    /// Which of several hosts is wanted
+    pub(crate) attributes: Attributes,
 }
 
 impl Target {
@@ -58,6 +64,7 @@ impl Target {
     /// Connects; the connection is served by a task of the runtime that this is called in.
     pub async fn connect(&self) -> Result<Client, ClientError> {
         match &self.tls {
+            _ if self.attributes != Attributes::Any => self.wanted().await,
             None => self.connect_over(NoTls).await,
             Some(tls) => self.connect_over(tls.connector()?).await,
         }
@@ -106,7 +113,15 @@ impl ConnectOptions {
             false => Some(Tls::new(&setting, variable("HOME"))?),
         };
         config.ssl_mode(tls.as_ref().map_or(SslMode::Disable, Tls::mode));
-        Ok(Target { config, tls })
+        let wanted = settings.iter().find(|(name, _)| name == ATTRIBUTES);
+        let wanted = wanted.map(|(_, value)| value.clone());
+        let wanted = wanted.or_else(|| variable("PGTARGETSESSIONATTRS"));
+        let attributes = wanted.map(|text| text.parse()).transpose()?;
+        Ok(Target {
+            config,
+            tls,
+            attributes: attributes.unwrap_or_default(),
+        })
     }
 
     /// Makes the configuration. `string` is a connection string without what the driver does not

@@ -17,6 +17,7 @@
 
 mod argument;
 mod array;
+mod attributes;
 mod column;
 mod connect;
 mod copy;

@@ -1,10 +1,13 @@
 //! A target as a connection string that another process reads: where the server is, and how TLS
-//! checks it. It has no role, database or password.
+//! checks it. It has no role, database or password, unless one of several hosts is chosen by a
+//! login.
 
 use std::time::Duration;
 
 use tokio_postgres::config::{Config, Host};
 
+use crate::attributes::Attributes;
+use crate::connect::ATTRIBUTES;
 use crate::Target;
 
 impl Target {
@@ -24,8 +27,24 @@ impl Target {
             Some(tls) => all.extend(tls.settings()),
             None => all.push(("sslmode", "disable".to_owned())),
         }
+        if self.attributes != Attributes::Any {
+            all.extend(self.login());
+        }
         all.retain(|(_, value)| !value.is_empty());
         conninfo(&all)
+    }
+
+    /// Returns which host is wanted, and the login that finds it.
+    fn login(&self) -> Vec<(&'static str, String)> {
+        let config = &self.config;
+        let text = |value: Option<&str>| value.unwrap_or_default().to_owned();
+        let password = config.get_password().map(String::from_utf8_lossy);
+        vec![
+            (ATTRIBUTES, self.attributes.to_string()),
+            ("user", text(config.get_user())),
+            ("dbname", text(config.get_dbname())),
+            ("password", text(password.as_deref())),
+        ]
     }
 }
 

@@ -1,9 +1,11 @@
 //! Streams of bytes to a server, for programs that speak the protocol themselves.
 //!
 //! Parameters of the connection string mean what libpq makes of them: several hosts, `hostaddr`,
-//! `connect_timeout`, `keepalives` and its companions, `tcp_user_timeout`. Those for which a client
-//! must log in to choose a host are refused, because here the driver logs in.
+//! `connect_timeout`, `keepalives` and its companions, `tcp_user_timeout`. For
+//! `target_session_attrs` a session of pgseal's own asks each host what it is, because the driver's
+//! login is not for hosts that are not taken. `load_balance_hosts` is refused.
 
+use std::future::Future;
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
@@ -14,8 +16,10 @@ use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
-use tokio_postgres::config::{Config, Host, LoadBalanceHosts, SslMode, TargetSessionAttrs};
+use tokio_postgres::config::{Config, Host, LoadBalanceHosts, SslMode};
+use tokio_postgres::{Client, NoTls};
 
+use crate::attributes::{Attributes, State};
 use crate::connect::Target;
 use crate::ClientError;
 
@@ -78,28 +82,78 @@ impl Target {
 
     async fn link(&self, shape: Shape) -> Result<Link, ClientError> {
         let config = &self.config;
-        if config.get_target_session_attrs() != TargetSessionAttrs::Any {
-            return Err(unsupported("target_session_attrs"));
-        }
         if config.get_load_balance_hosts() != LoadBalanceHosts::Disable {
-            return Err(unsupported("load_balance_hosts"));
+            return Err(unbalanced());
         }
         let mut failed = ClientError::Connection("the server has no host".to_owned());
-        for (at, host) in config.get_hosts().iter().enumerate() {
-            match self.within_time(at, host, shape).await {
-                Ok(link) => return Ok(link),
-                Err(error) => failed = error,
+        for wanted in self.attributes.rounds() {
+            for (at, host) in config.get_hosts().iter().enumerate() {
+                let connecting = async {
+                    if *wanted != Attributes::Any {
+                        self.session_at(at, host, *wanted).await?;
+                    }
+                    self.link_at(at, host, shape).await
+                };
+                match self.within_time(connecting).await {
+                    Ok(link) => return Ok(link),
+                    Err(error) => failed = error,
+                }
             }
         }
         Err(failed)
     }
 
-    /// Connects to a host by its number, TLS included, within `connect_timeout`.
-    async fn within_time(&self, at: usize, host: &Host, shape: Shape) -> Result<Link, ClientError> {
+    /// Logs in to the first host that is as `target_session_attrs` demands. The connection is
+    /// served by a task of the runtime that this is called in.
+    pub(crate) async fn wanted(&self) -> Result<Client, ClientError> {
+        let mut failed = ClientError::Connection("the server has no host".to_owned());
+        for wanted in self.attributes.rounds() {
+            for (at, host) in self.config.get_hosts().iter().enumerate() {
+                match self.within_time(self.session_at(at, host, *wanted)).await {
+                    Ok(client) => return Ok(client),
+                    Err(error) => failed = error,
+                }
+            }
+        }
+        Err(failed)
+    }
+
+    /// Logs in to a host, and asks what it is. Fails if another one is wanted.
+    async fn session_at(
+        &self,
+        at: usize,
+        host: &Host,
+        wanted: Attributes,
+    ) -> Result<Client, ClientError> {
+        let Link::Stream(stream) = self.link_at(at, host, Shape::Stream).await? else {
+            unreachable!("a stream was asked for")
+        };
+        // TLS is below the stream already.
+        let (client, connection) = self
+            .config
+            .connect_raw(stream, NoTls)
+            .await
+            .map_err(login)?;
+        // Its errors are those of the calls that wait for it.
+        tokio::spawn(async move { connection.await.unwrap_or_default() });
+        match wanted.takes(State::of(&client).await?) {
+            true => Ok(client),
+            false => Err(self.attributes.unmet()),
+        }
+    }
+
+    async fn link_at(&self, at: usize, host: &Host, shape: Shape) -> Result<Link, ClientError> {
         let ports = self.config.get_ports();
         let port = ports.get(at).or(ports.first()).copied().unwrap_or(5432);
         let address = self.config.get_hostaddrs().get(at).copied();
-        let connecting = self.link_to(host, address, port, shape);
+        self.link_to(host, address, port, shape).await
+    }
+
+    /// Connects to a host, TLS and login included, within `connect_timeout`.
+    async fn within_time<T>(
+        &self,
+        connecting: impl Future<Output = Result<T, ClientError>>,
+    ) -> Result<T, ClientError> {
         match self.config.get_connect_timeout() {
             None => connecting.await,
             Some(limit) => {
@@ -179,16 +233,24 @@ fn unanswered(error: io::Error) -> ClientError {
     ClientError::Connection(format!("the server does not answer: {error}"))
 }
 
-fn unsupported(parameter: &str) -> ClientError {
+fn unbalanced() -> ClientError {
+    let text =
+        "load_balance_hosts cannot be used here, because a request to cancel must reach the \
+        server of its statement: leave it out, and name the server that you want";
+    ClientError::Connection(text.to_owned())
+}
+
+/// Returns the error of a login that is to find the host that is wanted.
+fn login(error: tokio_postgres::Error) -> ClientError {
+    let error = ClientError::from(error);
     ClientError::Connection(format!(
-        "{parameter} cannot be used here, because the driver logs in to the server and pgseal does \
-         not: leave it out, and name the server that you want"
+        "{error}: target_session_attrs makes pgseal log in to choose a host, so name user, \
+         password and dbname in the connection string"
     ))
 }
 
 #[cfg(test)]
 mod tests {
-    use std::future::Future;
     use std::io::{Read, Write};
 
     use super::*;
@@ -271,14 +333,34 @@ mod tests {
     }
 
     #[test]
-    fn a_choice_of_hosts_that_needs_a_login_is_refused() {
-        for parameter in [
-            "target_session_attrs=read-write",
-            "load_balance_hosts=random",
-        ] {
-            let refused = run(connected(&format!("host=127.0.0.1 {parameter}")));
-            assert!(refused.is_err_and(|text| text.contains("leave it out")));
-        }
+    fn a_choice_of_hosts_by_chance_is_refused() {
+        let refused = run(connected("host=127.0.0.1 load_balance_hosts=random"));
+        assert!(refused.is_err_and(|text| text.contains("leave it out")));
+    }
+
+    /// The servers know no PostgreSQL: a login is begun at each of them.
+    #[test]
+    fn a_host_is_chosen_by_a_login() {
+        let silent = || std::net::TcpListener::bind("127.0.0.1:0").expect("a port is free");
+        let (one, other) = (silent(), silent());
+        let port = |of: &std::net::TcpListener| of.local_addr().expect("it listens").port();
+        let text = format!(
+            "host=127.0.0.1,127.0.0.1 port={},{} user=ada sslmode=disable \
+             target_session_attrs=primary",
+            port(&one),
+            port(&other)
+        );
+        let answers = std::thread::spawn(move || {
+            for server in [one, other] {
+                let (mut driver, _) = server.accept().expect("it is connected");
+                let mut start = [0; 8];
+                driver.read_exact(&mut start).expect("it logs in");
+                assert_eq!(start[4..], 196_608_u32.to_be_bytes());
+            }
+        });
+        let refused = run(connected(&text));
+        assert!(refused.is_err_and(|text| text.contains("name user, password and dbname")));
+        answers.join().expect("both were asked");
     }
 
     #[test]

@@ -1,13 +1,20 @@
-//! The TLS settings of a connection string, which the driver does not know, taken out of it.
+//! The settings of a connection string that the driver does not know, taken out of it: those of
+//! TLS, and which of several hosts is wanted.
 
 use percent_encoding::percent_decode_str;
 
 /// libpq's names.
-const NAMES: [&str; 4] = ["sslmode", "sslrootcert", "sslcert", "sslkey"];
+const NAMES: [&str; 5] = [
+    "sslmode",
+    "sslrootcert",
+    "sslcert",
+    "sslkey",
+    "target_session_attrs",
+];
 
 type Settings = Vec<(String, String)>;
 
-/// Returns the rest of a connection string, a URI or keywords, and its settings of TLS.
+/// Returns the rest of a connection string, a URI or keywords, and these settings.
 pub fn take_settings(text: &str) -> (String, Settings) {
     match text.contains("://") {
         true => of_uri(text),
