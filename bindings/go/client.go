@@ -20,6 +20,8 @@ type Options struct {
 	Rules    string // the hash of the rules that the evaluator must follow
 	// The server says which columns are encrypted where the identity has no list of them.
 	TrustServerTypes bool
+	// The server is behind a pool that gives each connection one of the server's up to its end.
+	SessionPool bool
 }
 
 // Error is why there is no client, in one sentence.
@@ -44,6 +46,9 @@ func Start(options Options) (*Client, error) {
 		"policy": options.Policy, "rules": options.Rules}
 	if options.TrustServerTypes {
 		given["trust_server_types"] = "true"
+	}
+	if options.SessionPool {
+		given["session_pool"] = "true"
 	}
 	library, err := start(given)
 	if err != nil {

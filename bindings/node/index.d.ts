@@ -5,6 +5,7 @@ export interface Options {
   policy?: string;
   rules?: string;
   trustServerTypes?: boolean;
+  sessionPool?: boolean;
 }
 
 export interface Config {

@@ -92,10 +92,11 @@ class Client {
 }
 
 // Starts a client. Options: server (a connection string of libpq, or a URL), identity (a path), accept ("software:KEY") or policy (a path);
-// trustServerTypes lets the server say which columns are encrypted where the identity has no list of them.
-async function start({ trustServerTypes, ...options } = {}) {
+// trustServerTypes lets the server say which columns are encrypted where the identity has no list of them, and sessionPool says that the
+// server is behind a pool that gives each connection one of the server's up to its end.
+async function start({ trustServerTypes, sessionPool, ...options } = {}) {
   load();
-  const given = Object.entries({ ...options, trust_server_types: trustServerTypes }).filter(([, value]) => value !== undefined && value !== null && value !== "");
+  const given = Object.entries({ ...options, trust_server_types: trustServerTypes, session_pool: sessionPool }).filter(([, value]) => value !== undefined && value !== null && value !== "");
   const error = [null];
   const handle = await promisify(library.start.async)(
     [...given.map(([name]) => name), null], [...given.map(([, value]) => String(value)), null], error);

@@ -13,7 +13,7 @@ CRATES = ROOT / "crates/encdb"
 # Rows of docs/encdb-errors.md that no driver shows, or only one that makes keys by SQL.
 NOT_SHOWN = {"00000", "23505", "42501", "42622", "42704"}
 # Sentences of the client that begin PE009 and PE001; there are others for commands of `pgseal client`.
-CLIENTS = {"error.rs": ["NotInstalled", "Evidence", "NoKey", "NoKeyOfCell"], "list.rs": ["Missing", "Vanished", "Changed", "Withheld"],
+CLIENTS = {"error.rs": ["NotInstalled", "Pooled", "Switched", "Evidence", "NoKey", "NoKeyOfCell"], "list.rs": ["Missing", "Vanished", "Changed", "Withheld"],
            "evidence.rs": ["Refused"]}
 
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """The owner's session behind pgseal proxy is opened again when it is lost, and the application does not see it."""
 
+import io
 import socket
 import struct
 import subprocess
@@ -14,7 +15,7 @@ import psycopg2
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from confidential import TOOLS, programs  # noqa: E402
 from pgseal_test import TIME_LIMIT, base_environment, main  # noqa: E402
-from proxied import PORT, Proxied  # noqa: E402
+from proxied import PORT, TABLE, Proxied  # noqa: E402
 
 QUERY = "SELECT name FROM person WHERE name = 'secretAda'"
 FOUND = [("secretAda",)]
@@ -52,6 +53,62 @@ class Raw:
             tag, length = self.stream.read(1), struct.unpack("!I", self.stream.read(4))[0]
             messages.append((tag, self.stream.read(length - 4)))
         return messages
+
+
+ZONES = ("Europe/Berlin", "America/St_Johns", "Asia/Kathmandu", "UTC", "<+02>-02")
+INSTANTS = ("2026-01-02 03:04:05", "2026-07-02 03:04:05.123456", "2026-03-29 02:30", "2026-10-25 02:30", "1800-01-01", "0044-03-15 BC",
+            "2026-01-02 03:04:05-07", "12026-07-02", "infinity", "epoch")
+
+
+class Settings(Proxied):
+    def test_instants_are_in_the_sessions_time_zone(self):
+        """As the server reads and shows them in a plain column."""
+        directory = self.shop()
+        self.cluster_.psql("CREATE TABLE twin (id int, seen timestamptz)")
+        connection = self.connect(directory)
+        connection.autocommit = True
+        with connection.cursor() as cursor:
+            for zone in ZONES:
+                cursor.execute("SET TimeZone = %s", (zone,))
+                cursor.execute("DELETE FROM twin; DELETE FROM person")
+                for number, instant in enumerate(INSTANTS):
+                    for table in ("twin", "person"):
+                        cursor.execute(f"INSERT INTO {table} (id, seen) VALUES (%s, %s)", (number, instant))
+                for form in ("SELECT id, seen FROM {} ORDER BY id", "SELECT seen FROM {} WHERE id > 2 ORDER BY id"):
+                    shown = {}
+                    for table in ("twin", "person"):
+                        out = io.StringIO()
+                        cursor.copy_expert(f"COPY ({form.format(table)}) TO STDOUT", out)
+                        shown[table] = out.getvalue()
+                    self.assertEqual(shown["person"], shown["twin"], zone)
+            # A zone that the server has not reported yet.
+            with self.assertRaises(psycopg2.Error) as refused:
+                cursor.execute("SET TimeZone = 'Asia/Tokyo'; INSERT INTO person (id, seen) VALUES (99, '2026-01-02 03:04:05')")
+            self.assertEqual(refused.exception.pgcode, "22023")
+            cursor.execute("SET TimeZone = 'Asia/Tokyo'; INSERT INTO person (id, seen) VALUES (99, '2026-01-02 03:04:05+09')")
+            cursor.execute("SELECT id FROM person WHERE seen = '2026-01-02 03:04:05'")
+            self.assertEqual(cursor.fetchall(), [(99,)])
+
+    def test_what_other_connections_define(self):
+        """A connection goes on with what it knows, which never makes a listed column plain; those that begin later know all."""
+        directory = self.shop()
+        connection = self.connect(directory)
+        connection.autocommit = True
+        with connection.cursor() as cursor:
+            cursor.execute("INSERT INTO person (id, name) VALUES (1, 'secretOne')")
+            self.cluster_.psql("ALTER TABLE person ALTER name TYPE text USING NULL")
+            for sql in ("INSERT INTO person (id, name) VALUES (2, 'secretTwo')", "SELECT id FROM person WHERE name = 'secretTwo'",
+                        "UPDATE person SET name = 'secretTwo'"):
+                with self.assertRaises(psycopg2.Error):
+                    cursor.execute(sql)
+            self.cluster_.psql(f"DROP TABLE person; {TABLE}")
+            cursor.execute("INSERT INTO person (id, name) VALUES (3, 'secretThree')")
+            self.cluster_.psql("CREATE TABLE later (id int, name enc_text)")
+        self.client(self.cluster_, "column", "add", "--all")
+        with self.connect(self.proxy(self.cluster_)) as connection, connection.cursor() as cursor:
+            cursor.execute("INSERT INTO later VALUES (4, 'secretFour') RETURNING name")
+            self.assertEqual(cursor.fetchall(), [("secretFour",)])
+        self.assert_never_in_clear("secret")
 
 
 class Sessions(Proxied):

@@ -16,7 +16,8 @@ def dsn(conninfo="", **options):
 
     Options: identity (a path), and accept ("software:KEY") or policy (a path), as `pgseal client` has them, with the same variables of
     the environment where they are missing. trust_server_types=True lets the server say which columns are encrypted where the identity
-    has no list of them.
+    has no list of them. session_pool=True says that the server is behind a pool which gives each connection one of the server's up to
+    its end.
     """
     return client(conninfo, **options).conninfo
 
@@ -26,11 +27,13 @@ def url(conninfo="", scheme="postgresql", **options):
     return client(conninfo, **options).url(scheme)
 
 
-def connect(conninfo="", *, identity=None, accept=None, policy=None, rules=None, trust_server_types=False, **arguments):
+def connect(conninfo="", *, identity=None, accept=None, policy=None, rules=None, trust_server_types=False, session_pool=False,
+            **arguments):
     """A connection. Arguments beside the options are psycopg's."""
     try:
         import psycopg as driver
     except ImportError:
         import psycopg2 as driver
-    options = {"identity": identity, "accept": accept, "policy": policy, "rules": rules, "trust_server_types": trust_server_types}
+    options = {"identity": identity, "accept": accept, "policy": policy, "rules": rules, "trust_server_types": trust_server_types,
+               "session_pool": session_pool}
     return driver.connect(dsn(conninfo, **options), **arguments)

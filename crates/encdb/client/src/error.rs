@@ -24,6 +24,20 @@ pub enum ClientError {
     /// The database has no extension encdb.
     #[error("the database has no extension encdb: CREATE EXTENSION encdb")]
     NotInstalled,
+    /// The process that answers is not the one of the login.
+    #[error(
+        "a pool is between pgseal and the server, and may hand the owner's session to other \
+         clients: connect to the server itself, or say --session-pool if the pool gives each \
+         connection one of the server's up to its end; nothing was sent"
+    )]
+    Pooled,
+    /// Another process of the server answers.
+    #[error(
+        "the pool between pgseal and the server hands out connections by transaction, and the \
+         owner's session is on another one: let it hand them out by session, or connect to the \
+         server itself"
+    )]
+    Switched,
     /// The role may not read or write a table of the extension.
     #[error("the role may not {0}: let a superuser grant it, or do it")]
     NotAllowed(&'static str),

@@ -4,19 +4,20 @@
 //! server), the opening of the owner's session, and the relay of statements, in which a session
 //! that is lost is opened again.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use pgseal_client::{ClientError, Session, Type};
 use pgseal_value::Value;
 
 use crate::catalog::Catalog;
 use crate::observer::{Event, Nobody, Observer};
-use crate::opening::{Opened, Opening, Owner};
+use crate::opening::{Backend, Opened, Opening, Owner};
 use crate::refusal::Refusal;
-use crate::relay::{Relay, RelayError, Settings};
+use crate::relay::{Relay, RelayError, Settings, TIME_ZONE};
 use crate::scram;
 use crate::values::Keys;
 use crate::wire::{self, Frame, Frames, MessageError, Reader};
+use crate::zone::Zone;
 use crate::Seal;
 
 /// Why a connection ends.
@@ -63,6 +64,8 @@ pub struct Engine {
     observer: Arc<dyn Observer>,
     /// The owner, once the driver's start has told whose connection it is
     owner: Option<Owner>,
+    /// The server's process, once it has a session
+    backend: Option<i32>,
     state: State,
     to_driver: Vec<u8>,
     to_server: Vec<u8>,
@@ -92,8 +95,12 @@ struct Login {
     driver: Frames,
     server: Frames,
     settings: Settings,
+    /// The session's time zone
+    zone: Zone,
     /// The server offers to bind passwords to its certificate, which the driver was not told
     binds: bool,
+    /// The server's process, by what it says for requests to cancel
+    backend: Option<i32>,
     /// The server's first `ReadyForQuery`
     ready: Vec<u8>,
 }
@@ -105,6 +112,7 @@ impl Engine {
             owners,
             observer: Arc::new(Nobody),
             owner: None,
+            backend: None,
             state: State::Start(Vec::new()),
             to_driver: Vec::new(),
             to_server: Vec::new(),
@@ -223,7 +231,9 @@ impl Engine {
             driver,
             server: Frames::default(),
             settings,
+            zone: Zone::default(),
             binds: false,
+            backend: None,
             ready: Vec::new(),
         }));
         self.passwords()
@@ -268,13 +278,22 @@ impl Engine {
                 }
                 b'S' => {
                     let mut reader = Reader::new(&message);
-                    login.settings.set(reader.string()?, reader.string()?);
+                    let (name, value) = (reader.string()?, reader.string()?);
+                    login.settings.set(name, value);
+                    if name == TIME_ZONE {
+                        login.zone = Zone::named(value);
+                    }
                     self.to_driver.extend(message);
                 }
                 b'R' => {
                     let changed = scram::without_binding(&message)?;
                     login.binds |= changed.is_some();
                     self.to_driver.extend(changed.unwrap_or(message));
+                }
+                b'K' => {
+                    let process = Reader::new(&message).int32()?;
+                    login.backend = Some(i32::from_be_bytes(process.to_be_bytes()));
+                    self.to_driver.extend(message);
                 }
                 _ => self.to_driver.extend(message),
             }
@@ -287,7 +306,7 @@ impl Engine {
         let State::Login(mut login) = state else {
             return Ok(());
         };
-        let opening = Opening::new(login.owner.clone());
+        let opening = Opening::new(login.owner.clone(), Backend::Told(login.backend));
         self.owner = Some(login.owner.clone());
         let rest = login.server.take_rest();
         self.state = State::Opening(login, Box::new(opening));
@@ -306,7 +325,11 @@ impl Engine {
         };
         let has_none = login.owner.list.columns().next().is_none();
         let (catalog, keys): (Catalog, Arc<dyn Keys + Send + Sync>) = match ended {
-            Ok(Opened { session, catalog }) => (catalog, SessionKeys::of(session, &self.observer)),
+            Ok(opened) => {
+                self.backend = Some(opened.backend);
+                let keys = SessionKeys::of(opened.session, &self.observer);
+                (opened.catalog, keys)
+            }
             Err(ClientError::NotInstalled) if has_none => {
                 let observer = Arc::clone(&self.observer);
                 (Catalog::new(""), Arc::new(NoKeys { observer }))
@@ -320,7 +343,8 @@ impl Engine {
         };
         self.to_driver.extend_from_slice(&login.ready);
         let relay = Relay::new(Arc::new(catalog), keys);
-        let mut relay = Box::new(relay.with_settings(login.settings));
+        let relay = relay.with_settings(login.settings);
+        let mut relay = Box::new(relay.with_zone(login.zone.clone()));
         relay.from_driver(&login.driver.take_rest())?;
         self.state = State::Open(relay);
         Ok(())
@@ -335,7 +359,8 @@ impl Engine {
         let rest = relay.take_server_rest();
         self.to_driver.extend(relay.take_for_driver());
         self.to_server.extend(relay.take_for_server());
-        let opening = Opening::new(owner.clone());
+        let backend = self.backend.map_or(Backend::Told(None), Backend::Known);
+        let opening = Opening::new(owner.clone(), backend);
         self.state = State::Reopening(relay, Box::new(opening));
         self.reopen(&rest)
     }
@@ -352,7 +377,9 @@ impl Engine {
             return Ok(());
         };
         match ended {
-            Ok(Opened { session, catalog }) => {
+            Ok(Opened {
+                session, catalog, ..
+            }) => {
                 let keys = SessionKeys::of(session, &self.observer);
                 relay.restored(Arc::new(catalog), keys)?;
             }
@@ -393,6 +420,7 @@ impl Keys for NoKeys {
 /// The data keys of an open session.
 struct SessionKeys {
     session: Session,
+    zone: Mutex<Zone>,
     observer: Arc<dyn Observer>,
 }
 
@@ -401,7 +429,11 @@ impl SessionKeys {
     fn of(session: Session, observer: &Arc<dyn Observer>) -> Arc<dyn Keys + Send + Sync> {
         observer.note(Event::Session);
         let observer = Arc::clone(observer);
-        Arc::new(Self { session, observer })
+        Arc::new(Self {
+            session,
+            zone: Mutex::default(),
+            observer,
+        })
     }
 }
 
@@ -411,6 +443,11 @@ impl Seal for SessionKeys {
         self.session.keys().seal(keyname, value, &mut cell)?;
         self.observer.note(Event::Sealed);
         Ok(cell)
+    }
+
+    fn zone(&self) -> Zone {
+        let zone = self.zone.lock();
+        zone.unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
@@ -423,6 +460,10 @@ impl Keys for SessionKeys {
         };
         self.observer.note(Event::Opened);
         Ok(value)
+    }
+
+    fn set_zone(&self, zone: Zone) {
+        *self.zone.lock().unwrap_or_else(PoisonError::into_inner) = zone;
     }
 
     fn note(&self, event: Event) {

@@ -25,13 +25,14 @@ mod shown;
 mod sql;
 mod values;
 mod wire;
+mod zone;
 
 pub use catalog::{Catalog, Cells};
 pub use copy::{CopyColumn, CopyFormat, CopyPlan, CopyRows, Direction, Header, Marks, Quotes};
 pub use engine::{Engine, EngineError, Owners};
 pub use literals::Literals;
 pub use observer::{Event, Observer};
-pub use opening::{Opened, Opening, Owner, Turn};
+pub use opening::{Backend, Opened, Opening, Owner, ServerTrust, Turn};
 pub use refusal::Refusal;
 pub use relay::{Relay, RelayError};
 pub use sql::{
@@ -40,3 +41,4 @@ pub use sql::{
 };
 pub use values::Keys;
 pub use wire::{error as error_response, FrameError, MessageError};
+pub use zone::{SessionZone, Zone};

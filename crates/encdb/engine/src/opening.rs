@@ -9,6 +9,7 @@ use std::pin::{pin, Pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
+use futures_util::future::try_join;
 use pgseal_client::tokio_postgres::{Client, Config, NoTls};
 use pgseal_client::{ClientError, Identity, OwnersList, Policy, Resolver, Session, SessionOptions};
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
@@ -25,6 +26,15 @@ const PREFIX: &[u8] = b"pgseal_";
 /// The tag of a server's `CloseComplete`.
 const CLOSED: u8 = b'3';
 
+/// What an owner says of a server, where others ask it or take care.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ServerTrust {
+    /// The server says which columns are encrypted, where there is no list
+    pub types: bool,
+    /// A pool before the server gives each connection one of the server's up to its end
+    pub session_pool: bool,
+}
+
 /// An owner, as one connection opens a session.
 #[derive(Clone)]
 pub struct Owner {
@@ -34,8 +44,8 @@ pub struct Owner {
     pub policy: Arc<Policy>,
     /// The list that the identity keeps of the database
     pub list: OwnersList,
-    /// Whether the server says which columns are encrypted, where there is no list
-    pub trusts_server_types: bool,
+    /// What the owner says of the server
+    pub trust: ServerTrust,
     /// The key that seals where the list names none
     pub keyname: String,
 }
@@ -46,6 +56,31 @@ pub struct Opened {
     pub session: Session,
     /// The columns, functions and types that are encrypted
     pub catalog: Catalog,
+    /// The process of the server that has the session
+    pub backend: i32,
+}
+
+/// The process of the server that a connection reaches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Backend {
+    /// The server's word at the login, for requests to cancel; none if it has said nothing. Behind
+    /// a pool, it is the pool's.
+    Told(Option<i32>),
+    /// The one that had the session before
+    Known(i32),
+}
+
+impl Backend {
+    /// Refuses another process, before it gets keys: a pool by transaction would hand the session
+    /// to other clients.
+    fn check(self, is: i32, trust: ServerTrust) -> Result<(), ClientError> {
+        match self {
+            Self::Told(told) if told == Some(is) || trust.session_pool => Ok(()),
+            Self::Told(_) => Err(ClientError::Pooled),
+            Self::Known(known) if known == is => Ok(()),
+            Self::Known(_) => Err(ClientError::Switched),
+        }
+    }
 }
 
 type Task = Pin<Box<dyn Future<Output = Result<Opened, ClientError>> + Send>>;
@@ -143,10 +178,10 @@ fn renamed(message: &[u8]) -> Option<Vec<u8>> {
 
 impl Opening {
     /// Begins to open a session. Nothing is sent before [`Opening::advance`].
-    pub fn new(owner: Owner) -> Self {
+    pub fn new(owner: Owner, backend: Backend) -> Self {
         let (stream, theirs) = tokio::io::duplex(STREAM);
         Self {
-            task: Box::pin(open(owner, theirs)),
+            task: Box::pin(open(owner, backend, theirs)),
             stream,
             waiting: Vec::new(),
             starts: true,
@@ -233,12 +268,12 @@ fn started() -> Vec<u8> {
     .concat()
 }
 
-async fn open(owner: Owner, stream: DuplexStream) -> Result<Opened, ClientError> {
+async fn open(owner: Owner, backend: Backend, stream: DuplexStream) -> Result<Opened, ClientError> {
     let mut config = Config::new();
     config.user("session");
     let (client, connection) = config.connect_raw(stream, NoTls).await?;
     let mut connection = Box::pin(connection);
-    let mut opened = pin!(session(owner, client));
+    let mut opened = pin!(session(owner, backend, client));
     poll_fn(|context| {
         // Its errors are those of the calls that wait for it.
         let _ = connection.as_mut().poll(context);
@@ -247,12 +282,75 @@ async fn open(owner: Owner, stream: DuplexStream) -> Result<Opened, ClientError>
     .await
 }
 
-async fn session(owner: Owner, client: Client) -> Result<Opened, ClientError> {
+async fn session(owner: Owner, told: Backend, client: Client) -> Result<Opened, ClientError> {
+    let trust = owner.trust;
+    let backend = process(&client).await?;
+    if let Err(error) = told.check(backend, trust) {
+        // Where there are no sessions, none is handed to others.
+        return Err(match is_installed(&client).await? {
+            true => error,
+            false => ClientError::NotInstalled,
+        });
+    }
     let mut options = SessionOptions::new(Resolver::new(&owner.keyname));
     options.list = owner.list;
-    options.trusts_server_types = owner.trusts_server_types;
+    options.trusts_server_types = trust.types;
     let session = Session::open(client, owner.identity, owner.policy, options).await?;
-    let trusts = owner.trusts_server_types;
-    let catalog = catalog(&session, &owner.keyname, trusts).await?;
-    Ok(Opened { session, catalog })
+    let catalog = catalog(&session, &owner.keyname, trust.types);
+    let (catalog, after) = try_join(catalog, process(session.client())).await?;
+    Backend::Known(backend).check(after, trust)?;
+    Ok(Opened {
+        session,
+        catalog,
+        backend,
+    })
+}
+
+async fn is_installed(client: &Client) -> Result<bool, ClientError> {
+    let sql = "SELECT FROM pg_catalog.pg_extension WHERE extname = 'encdb'";
+    Ok(!client.query_typed(sql, &[]).await?.is_empty())
+}
+
+/// Returns the number of the server's process.
+async fn process(client: &Client) -> Result<i32, ClientError> {
+    let rows = client
+        .query_typed("SELECT pg_catalog.pg_backend_pid()", &[])
+        .await?;
+    let row = rows.first().ok_or(ClientError::Switched)?;
+    Ok(row.try_get(0)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pool_is_found_by_the_process_behind_it() {
+        let pooled = ServerTrust {
+            session_pool: true,
+            ..ServerTrust::default()
+        };
+        for (backend, trust, expected) in [
+            (Backend::Told(Some(7)), ServerTrust::default(), None),
+            (
+                Backend::Told(Some(8)),
+                ServerTrust::default(),
+                Some("--session-pool"),
+            ),
+            (
+                Backend::Told(None),
+                ServerTrust::default(),
+                Some("--session-pool"),
+            ),
+            (Backend::Told(Some(8)), pooled, None),
+            (Backend::Known(7), pooled, None),
+            (Backend::Known(8), pooled, Some("by transaction")),
+        ] {
+            let refused = backend.check(7, trust).err().map(|error| error.to_string());
+            match (expected, refused) {
+                (Some(text), Some(refused)) => assert!(refused.contains(text), "{refused}"),
+                (expected, refused) => assert_eq!(refused.as_deref(), expected),
+            }
+        }
+    }
 }

@@ -7,6 +7,7 @@ use crate::catalog::Cells;
 use crate::observer::Event;
 use crate::refusal::Refusal;
 use crate::sql::{converted, hexadecimal, value_of_text, Cast};
+use crate::zone::{SessionZone, Zone};
 
 /// The formats of the protocol.
 pub(crate) const TEXT: u16 = 0;
@@ -19,6 +20,9 @@ pub trait Keys: crate::Seal {
 
     /// Takes an event of the connection whose keys these are.
     fn note(&self, _: Event) {}
+
+    /// Takes the session's time zone, which [`crate::Seal::zone`] returns from now on.
+    fn set_zone(&self, _: Zone) {}
 }
 
 /// The types by which drivers declare a value, by their OIDs (`pg_type.dat`).
@@ -100,6 +104,7 @@ pub(crate) fn plain_value(given: &Given<'_>) -> Option<Value> {
         BINARY,
         (None, Some(declared(given.oid)?)),
         None,
+        &Zone::default,
     );
     read.ok()
 }
@@ -111,11 +116,14 @@ pub(crate) fn sealed(
     cells: &Cells,
     by: Option<Cast>,
     element: u32,
-    mut seal: impl FnMut(&Value) -> Result<Vec<u8>, Refusal>,
+    (zone, mut seal): (
+        SessionZone<'_>,
+        impl FnMut(&Value) -> Result<Vec<u8>, Refusal>,
+    ),
 ) -> Result<Vec<u8>, Refusal> {
     let mut value = |bytes: &[u8]| {
         let casts = (by, declared(given.oid));
-        let value = value_of(bytes, given.format, casts, cells.ty)?;
+        let value = value_of(bytes, given.format, casts, cells.ty, zone)?;
         seal(&value)
     };
     if !cells.is_array {
@@ -135,11 +143,14 @@ pub(crate) fn sealed_text(
     text: &str,
     cells: &Cells,
     by: Option<Cast>,
-    mut seal: impl FnMut(&Value) -> Result<Vec<u8>, Refusal>,
+    (zone, mut seal): (
+        SessionZone<'_>,
+        impl FnMut(&Value) -> Result<Vec<u8>, Refusal>,
+    ),
 ) -> Result<String, Refusal> {
     let ty = cells.ty.ok_or(Refusal::AnyType)?;
     let mut cell = |text: &str| {
-        let value = value_of_text(text, by, ty)?;
+        let value = value_of_text(text, by, ty, zone)?;
         Ok::<_, Refusal>(hexadecimal(&seal(&value)?))
     };
     match cells.is_array {
@@ -158,14 +169,15 @@ fn value_of(
     format: u16,
     (by, declared): (Option<Cast>, Option<Cast>),
     ty: Option<Type>,
+    zone: SessionZone<'_>,
 ) -> Result<Value, Refusal> {
     let source = declared.or(by);
     let to = ty.or(source.map(Cast::ty)).ok_or(Refusal::AnyType)?;
     let value = match (format, source, bytes) {
         (BINARY, Some(Cast::Int2), &[a, b]) => Value::Int4(i16::from_be_bytes([a, b]).into()),
         (BINARY, source, bytes) => Value::decode(source.map_or(to, Cast::ty), bytes)?,
-        (_, None, bytes) => value_of_text(text(bytes)?, None, to)?,
-        (_, Some(source), bytes) => value_of_text(text(bytes)?, Some(source), source.ty())?,
+        (_, None, bytes) => value_of_text(text(bytes)?, None, to, zone)?,
+        (_, Some(source), bytes) => value_of_text(text(bytes)?, Some(source), source.ty(), zone)?,
     };
     match by {
         Some(by) => by.convert(value).and_then(|value| converted(value, to)),
@@ -190,7 +202,7 @@ pub(crate) fn opened(
             BINARY => Array::decode(bytes)?.map(|cell| open(cell))?,
             _ => Array::parse(text(bytes)?)?.map(|cell| open_text(cell))?,
         };
-        return shown_array(&plain, to, cells);
+        return shown_array(&plain, to, cells, keys);
     }
     let plain = match from {
         BINARY => open(bytes)?,
@@ -198,13 +210,26 @@ pub(crate) fn opened(
     };
     Ok(match to {
         BINARY => encoded(&plain),
-        _ => plain.to_text().into_bytes(),
+        _ => shown(&plain, keys).into_bytes(),
     })
 }
 
-fn shown_array(plain: &Array<Value>, to: u16, cells: &Cells) -> Result<Vec<u8>, Refusal> {
+/// Returns the text of a value, in the session's time zone.
+fn shown(value: &Value, keys: &dyn Keys) -> String {
+    match value.ty() {
+        Type::TimestampTz => value.to_text_in(&keys.zone()),
+        _ => value.to_text(),
+    }
+}
+
+fn shown_array(
+    plain: &Array<Value>,
+    to: u16,
+    cells: &Cells,
+    keys: &dyn Keys,
+) -> Result<Vec<u8>, Refusal> {
     if to != BINARY {
-        let shown = plain.to_text(|value| value.to_text().into());
+        let shown = plain.to_text(|value| shown(value, keys).into());
         return Ok(shown.as_bytes().to_vec());
     }
     let items = plain.map(|value| Ok::<_, Refusal>(encoded(value)))?;

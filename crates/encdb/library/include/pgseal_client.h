@@ -37,6 +37,8 @@ extern const char *pgseal_client_version(void);
  *   rules      hash of the rules that the evaluator must follow (default: any)
  *   trust_server_types   true: the server says which columns are encrypted where the identity has
  *              no list of them; false (the default): such a connection is refused
+ *   session_pool         true: the server is behind a pool that gives each connection one of the
+ *              server's up to its end; without it a pool before the server is refused
  *
  * Returns null on failure, and one sentence in *error, which is freed by pgseal_client_free.
  */

@@ -5,20 +5,20 @@ use std::sync::Arc;
 
 use pgseal_client::{ClientError, ConnectOptions, IdentityFileError, Target};
 use pgseal_options::{EvidenceError, EvidenceOptions};
-use pgseal_proxy::{OneOwner, Service};
+use pgseal_proxy::{OneOwner, ServerTrust, Service};
 
 /// Why the options are none.
 #[derive(Debug, thiserror::Error)]
 pub enum OptionsError {
     /// A keyword that is not known
     #[error(
-        "{0:?} is no option: the options are server, identity, accept, policy, rules and \
-         trust_server_types"
+        "{0:?} is no option: the options are server, identity, accept, policy, rules, \
+         trust_server_types and session_pool"
     )]
     Unknown(String),
     /// A value that is neither true nor false
-    #[error("trust_server_types: give true or false")]
-    Trust,
+    #[error("{0}: give true or false")]
+    Truth(&'static str),
     /// No identity
     #[error("no identity is named: give the option identity, or set PGSEAL_IDENTITY")]
     Identity,
@@ -51,6 +51,7 @@ pub struct Options {
     policy: Option<String>,
     rules: Option<String>,
     trust_server_types: Option<String>,
+    session_pool: Option<String>,
 }
 
 impl Options {
@@ -63,6 +64,7 @@ impl Options {
             "policy" => &mut self.policy,
             "rules" => &mut self.rules,
             "trust_server_types" => &mut self.trust_server_types,
+            "session_pool" => &mut self.session_pool,
             _ => return Err(OptionsError::Unknown(keyword.to_owned())),
         };
         *option = Some(value.to_owned());
@@ -107,20 +109,27 @@ impl Options {
             (false, Some(_)) => return Err(OptionsError::Both),
             _ => {}
         }
-        let trusts = match self.trust_server_types.as_deref() {
-            None | Some("false") => false,
-            Some("true") => true,
-            Some(_) => return Err(OptionsError::Trust),
+        let trust = ServerTrust {
+            types: truth("trust_server_types", self.trust_server_types.as_deref())?,
+            session_pool: truth("session_pool", self.session_pool.as_deref())?,
         };
         Ok(Service {
             target,
             owners: Arc::new(OneOwner::load(
                 identity.as_ref(),
                 evidence.policy()?,
-                trusts,
+                trust,
             )?),
             tls: None,
         })
+    }
+}
+
+fn truth(keyword: &'static str, value: Option<&str>) -> Result<bool, OptionsError> {
+    match value {
+        None | Some("false") => Ok(false),
+        Some("true") => Ok(true),
+        Some(_) => Err(OptionsError::Truth(keyword)),
     }
 }
 

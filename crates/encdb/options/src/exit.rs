@@ -40,7 +40,9 @@ pub fn of_session(error: &ClientError) -> Code {
         | ClientError::Refused { .. } => Code::Refused,
         ClientError::Line(_, error) => of_session(error),
         ClientError::NotInstalled => Code::NotSealed,
-        ClientError::Evidence(_) => Code::NotGuaranteed,
+        ClientError::Evidence(_) | ClientError::Pooled | ClientError::Switched => {
+            Code::NotGuaranteed
+        }
         ClientError::List(error) => of_list(error),
         ClientError::NoKey(_)
         | ClientError::KeyRefused(..)

@@ -109,6 +109,15 @@ pub struct ListOptions {
     pub trust_server_types: bool,
 }
 
+/// A pool before the server.
+#[derive(Args)]
+pub struct PoolOptions {
+    /// The server is behind a pool that gives each connection one of the server's up
+    /// to its end: pool_mode = session
+    #[arg(long)]
+    pub session_pool: bool,
+}
+
 /// Ordinary processes: any, or that with a key.
 #[derive(Clone, Copy)]
 pub struct Accept(pub Option<PublicKey>);

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser};
-use pgseal_options::{ConnectionOptions, EvidenceOptions, ListOptions};
+use pgseal_options::{ConnectionOptions, EvidenceOptions, ListOptions, PoolOptions};
 use pgseal_proxy::{Address, TlsFiles};
 
 /// The first argument by which `pgseal` says that it is `pgseal client exec`.
@@ -51,6 +51,8 @@ pub struct Proxy {
     pub evidence: EvidenceOptions,
     #[command(flatten)]
     pub list: ListOptions,
+    #[command(flatten)]
+    pub pool: PoolOptions,
     #[command(flatten)]
     pub tls: TlsOptions,
     /// Address for metrics and health over HTTP: a path, or HOST:PORT, which is
@@ -132,6 +134,8 @@ pub struct Exec {
     pub evidence: EvidenceOptions,
     #[command(flatten)]
     pub list: ListOptions,
+    #[command(flatten)]
+    pub pool: PoolOptions,
     /// Load a library into the program in place of a proxy beside it: faster, and for programs
     /// that connect by libpq
     #[arg(long)]

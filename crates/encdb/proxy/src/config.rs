@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pgseal_client::{ConnectOptions, Identity, IdentityFile, Kept, Policy};
-use pgseal_engine::{Owner, Owners};
+use pgseal_engine::{Owner, Owners, ServerTrust};
 use pgseal_keys::exit::{Code, Exit};
 use pgseal_options::{Accept, EvidenceOptions};
 use serde::Deserialize;
@@ -82,6 +82,8 @@ struct Database {
     rules: Option<String>,
     #[serde(default)]
     trust_server_types: bool,
+    #[serde(default)]
+    session_pool: bool,
 }
 
 /// The owners of a configuration file: the first whose database and user are those of a
@@ -94,7 +96,7 @@ struct OneOfThem {
     identity: Arc<Identity>,
     kept: Kept,
     policy: Arc<Policy>,
-    trusts_server_types: bool,
+    trust: ServerTrust,
 }
 
 impl Owners for ByDatabase {
@@ -106,7 +108,7 @@ impl Owners for ByDatabase {
             identity: Arc::clone(&found.identity),
             policy: Arc::clone(&found.policy),
             list: found.kept.database(database),
-            trusts_server_types: found.trusts_server_types,
+            trust: found.trust,
             keyname: format!("|{user}|{database}|"),
         })
     }
@@ -178,7 +180,10 @@ impl Reading<'_> {
             identity: Arc::new(identity),
             kept,
             policy: Arc::new(policy),
-            trusts_server_types: table.trust_server_types,
+            trust: ServerTrust {
+                types: table.trust_server_types,
+                session_pool: table.session_pool,
+            },
         })
     }
 

@@ -7,6 +7,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use pgseal_client::Target;
+use pgseal_engine::ServerTrust;
 use pgseal_options::EvidenceOptions;
 use toml::{Table, Value};
 
@@ -23,8 +24,8 @@ pub struct Settings<'a> {
     pub identity: &'a Path,
     /// The evaluators that get the keys
     pub evidence: &'a EvidenceOptions,
-    /// Whether the server says which columns are encrypted, where the identity has no list
-    pub trusts_server_types: bool,
+    /// What the owner says of the server
+    pub trust: ServerTrust,
 }
 
 /// Returns the path of the settings.
@@ -63,8 +64,13 @@ pub(crate) fn write(directory: &Path, target: &Target, owner: &Settings<'_>) -> 
     if let Some(rules) = &evidence.rules {
         database.insert("rules".to_owned(), Value::String(rules.clone()));
     }
-    if owner.trusts_server_types {
-        database.insert("trust-server-types".to_owned(), Value::Boolean(true));
+    for (key, is_said) in [
+        ("trust-server-types", owner.trust.types),
+        ("session-pool", owner.trust.session_pool),
+    ] {
+        if is_said {
+            database.insert(key.to_owned(), Value::Boolean(true));
+        }
     }
     let mut file = Table::new();
     file.insert("server".to_owned(), Value::String(target.network()));

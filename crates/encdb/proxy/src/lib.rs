@@ -36,6 +36,7 @@ pub use environment::VariableError;
 pub use exec::{client_exec, client_exec_in_process, ExecError};
 pub use in_process::Settings;
 pub use listener::{Address, ListenError, Listener};
+pub use pgseal_engine::ServerTrust;
 pub use private::{PrivateError, PrivateServer};
 pub use serve::{serve, ServeError, Server, Setup};
 pub use service::{OneOwner, Service};

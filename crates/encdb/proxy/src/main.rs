@@ -21,10 +21,10 @@ use nix::sys::resource::{getrlimit, setrlimit, Resource};
 use pgseal_client::{ClientError, ConnectOptions, IdentityFileError, Target};
 use pgseal_keys::exit::{Code, Exit, Failure};
 use pgseal_options::exit::{of_identity, of_session};
-use pgseal_options::EvidenceError;
+use pgseal_options::{EvidenceError, ListOptions, PoolOptions};
 use pgseal_proxy::{
     acceptor, client_exec, client_exec_in_process, configured, serve, ConfigError, ExecError,
-    OneOwner, ServeError, Service, Settings, Setup, TlsError,
+    OneOwner, ServeError, ServerTrust, Service, Settings, Setup, TlsError,
 };
 use tokio::runtime::{Builder, Runtime};
 
@@ -119,7 +119,7 @@ fn setup(proxy: &Proxy) -> Result<Setup, ProxyError> {
     let owner = Settings {
         identity,
         evidence: &proxy.evidence,
-        trusts_server_types: proxy.list.trust_server_types,
+        trust: trust(&proxy.list, &proxy.pool),
     };
     let mut service = service(options.target()?, &owner)?;
     service.tls = proxy.tls.files().as_ref().map(acceptor).transpose()?;
@@ -139,7 +139,7 @@ fn run_program(exec: Exec) -> Result<ExitCode, ProxyError> {
     let owner = Settings {
         identity: &exec.identity,
         evidence: &exec.evidence,
-        trusts_server_types: exec.list.trust_server_types,
+        trust: trust(&exec.list, &exec.pool),
     };
     // What cannot be read is said before the program starts, and not by each of its connections.
     let service = service(target.clone(), &owner)?;
@@ -151,9 +151,15 @@ fn run_program(exec: Exec) -> Result<ExitCode, ProxyError> {
     Ok(code.into())
 }
 
+fn trust(list: &ListOptions, pool: &PoolOptions) -> ServerTrust {
+    ServerTrust {
+        types: list.trust_server_types,
+        session_pool: pool.session_pool,
+    }
+}
+
 fn service(target: Target, owner: &Settings<'_>) -> Result<Service, ProxyError> {
-    let trusts = owner.trusts_server_types;
-    let owners = OneOwner::load(owner.identity, owner.evidence.policy()?, trusts)?;
+    let owners = OneOwner::load(owner.identity, owner.evidence.policy()?, owner.trust)?;
     let owners = Arc::new(owners);
     Ok(Service {
         target,

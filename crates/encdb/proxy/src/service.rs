@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use pgseal_client::{Identity, IdentityFile, IdentityFileError, Kept, Policy, Target};
-use pgseal_engine::{Owner, Owners};
+use pgseal_engine::{Owner, Owners, ServerTrust};
 use tokio_rustls::TlsAcceptor;
 
 /// All that a connection needs to know. It keeps the one that it began with.
@@ -43,23 +43,22 @@ pub struct OneOwner {
     identity: Arc<Identity>,
     kept: Kept,
     policy: Arc<Policy>,
-    trusts_server_types: bool,
+    trust: ServerTrust,
 }
 
 impl OneOwner {
-    /// Reads the identity. Where it has no list of a database's columns, the server says which are
-    /// encrypted, or the connection is refused.
+    /// Reads the identity.
     pub fn load(
         identity: &Path,
         policy: Policy,
-        trusts_server_types: bool,
+        trust: ServerTrust,
     ) -> Result<Self, IdentityFileError> {
         let IdentityFile { identity, kept, .. } = IdentityFile::load(identity)?;
         Ok(Self {
             identity: Arc::new(identity),
             kept,
             policy: Arc::new(policy),
-            trusts_server_types,
+            trust,
         })
     }
 }
@@ -70,7 +69,7 @@ impl Owners for OneOwner {
             identity: Arc::clone(&self.identity),
             policy: Arc::clone(&self.policy),
             list: self.kept.database(database),
-            trusts_server_types: self.trusts_server_types,
+            trust: self.trust,
             keyname: format!("|{user}|{database}|"),
         })
     }

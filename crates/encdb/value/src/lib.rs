@@ -2,7 +2,7 @@
 //! text, dates, casts and aggregates, with its results, scales and errors.
 //!
 //! Pure: values in, values out. No keys, no cells, no clock, no locale: a collation other than C is
-//! a [`Collate`] of the caller, and the time zone is UTC.
+//! a [`Collate`] of the caller, and so is a time zone other than UTC ([`Zone`]).
 //!
 //! Invariants:
 //! 1. An operation gives PostgreSQL's result, to the last digit of the scale, or its error
@@ -38,7 +38,7 @@ pub use arithmetic::{absolute, arithmetic, negate};
 pub use cast::cast;
 pub use collate::{Collate, C};
 pub use compare::{compare, hash_bytes, order_prefix};
-pub use datetime::{add_interval, extract, Field, Interval};
+pub use datetime::{add_interval, extract, Field, Interval, Utc, Zone};
 pub use decimal::Decimal;
 pub use error::ValueError;
 pub use like::{like, like_escape};

@@ -5,7 +5,7 @@
 
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
-use crate::{binary, datetime, float_text, integer, text, Decimal, Type, ValueError};
+use crate::{binary, datetime, float_text, integer, text, Decimal, Type, Utc, ValueError, Zone};
 
 /// A plain value. Wiped when dropped; copied by [`Value::duplicate`] alone.
 pub enum Value {
@@ -133,6 +133,11 @@ impl Value {
 
     /// Reads text as PostgreSQL's input function of the type does.
     pub fn parse(ty: Type, text: &str) -> Result<Self, ValueError> {
+        Self::parse_in(ty, text, &Utc)
+    }
+
+    /// Reads text as [`Value::parse`] does. An instant without a time zone is in this one.
+    pub fn parse_in(ty: Type, text: &str, zone: &dyn Zone) -> Result<Self, ValueError> {
         Ok(match ty {
             Type::Int4 => Self::Int4(integer::parse_int4(text)?),
             Type::Int8 => Self::Int8(integer::parse_int8(text)?),
@@ -142,8 +147,8 @@ impl Value {
             Type::Float8 => Self::Float8(float_text::parse_float8(text)?),
             Type::Decimal => Self::Decimal(Decimal::parse(text)?),
             Type::Date => Self::Date(datetime::parse_date(text)?),
-            Type::Timestamp => Self::Timestamp(datetime::parse_instant(text, ty)?),
-            Type::TimestampTz => Self::TimestampTz(datetime::parse_instant(text, ty)?),
+            Type::Timestamp => Self::Timestamp(datetime::parse_instant(text, ty, zone)?),
+            Type::TimestampTz => Self::TimestampTz(datetime::parse_instant(text, ty, zone)?),
             Type::Uuid => Self::Uuid(binary::parse_uuid(text)?),
             Type::Bytea => Self::Bytea(binary::parse_bytea(text)?),
         })
@@ -152,6 +157,11 @@ impl Value {
     /// Returns the text that PostgreSQL prints: dates in ISO form, instants in UTC, bytes in
     /// hexadecimal.
     pub fn to_text(&self) -> String {
+        self.to_text_in(&Utc)
+    }
+
+    /// Returns the text as [`Value::to_text`] does, with instants in this time zone.
+    pub fn to_text_in(&self, zone: &dyn Zone) -> String {
         match self {
             Self::Int4(value) => value.to_string(),
             Self::Int8(value) => value.to_string(),
@@ -162,7 +172,7 @@ impl Value {
             Self::Decimal(value) => value.to_text(),
             Self::Date(value) => datetime::print_date(*value),
             Self::Timestamp(value) => datetime::print_instant(*value, ""),
-            Self::TimestampTz(value) => datetime::print_instant(*value, "+00"),
+            Self::TimestampTz(value) => datetime::print_instant_in(*value, zone),
             Self::Uuid(value) => binary::print_uuid(value),
             Self::Bytea(value) => binary::print_bytea(value),
         }

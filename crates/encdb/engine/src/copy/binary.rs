@@ -170,7 +170,7 @@ fn converted(value: &[u8], column: &CopyColumn, by: &Converter) -> Result<Vec<u8
             };
             let element = by.catalog.oid_of(&cells.element());
             let seal = |value: &_| by.keys.seal(&cells.keyname, value);
-            values::sealed(&given, cells, None, element, seal)
+            values::sealed(&given, cells, None, element, (&|| by.keys.zone(), seal))
         }
     }
 }

@@ -142,7 +142,13 @@ fn converted(value: &[u8], cells: &Cells, by: &Converter) -> Result<Vec<u8>, Ref
         Direction::ToDriver => values::opened(value, (TEXT, TEXT), cells, &*by.keys),
         Direction::ToServer => {
             let seal = |value: &_| by.keys.seal(&cells.keyname, value);
-            Ok(values::sealed_text(values::text(value)?, cells, None, seal)?.into_bytes())
+            Ok(values::sealed_text(
+                values::text(value)?,
+                cells,
+                None,
+                (&|| by.keys.zone(), seal),
+            )?
+            .into_bytes())
         }
     }
 }

@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use pgseal_client::Type;
 
+use super::settings::may_set_zone;
 use super::twice::Twice;
 use super::{Expected, Portal, Query, Relay, RelayError, Statement};
 use crate::observer::Event;
@@ -14,6 +15,7 @@ use crate::sql::{
 };
 use crate::values::{self, Given, Keys, BINARY};
 use crate::wire::{self, Bind, Frame, MessageError, Parse, Reader, Writer};
+use crate::zone::{SessionZone, Zone};
 
 /// A text that is no statement: the server answers with an error, as an application's error would.
 const FAILS: &[u8] = b"pgseal_refused";
@@ -103,9 +105,17 @@ impl Relay {
         }
     }
 
+    /// Notes what the statements of a text may set.
+    fn doubt(&mut self, text: &[u8]) {
+        self.settings.doubt(text);
+        if may_set_zone(text) {
+            self.keys.set_zone(Zone::Unknown);
+        }
+    }
+
     fn query(&mut self, message: Vec<u8>) -> Result<(), RelayError> {
         let text = Reader::new(&message).string()?;
-        self.settings.doubt(text);
+        self.doubt(text);
         let mut statement = Statement {
             deallocates: deallocated(text),
             number: self.statements.next_number(),
@@ -141,7 +151,7 @@ impl Relay {
 
     fn parse(&mut self, message: Vec<u8>) -> Result<(), RelayError> {
         let parse = Parse::read(&message)?;
-        self.settings.doubt(parse.text);
+        self.doubt(parse.text);
         let mut analysis = match self.analyzed(parse.text) {
             Ok(analysis) => analysis,
             Err(refusal) => return self.refuse_in_pipeline(&refusal),
@@ -259,6 +269,7 @@ impl Relay {
             let expected = parameters.len();
             return Err(Refusal::Parameters { expected, given });
         }
+        let zone = || self.keys.zone();
         let mut twice = Twice::new(&statement.literals, parameters);
         let mut sealed = Vec::with_capacity(given);
         for (at, value) in bind.values.iter().enumerate() {
@@ -277,10 +288,9 @@ impl Relay {
                         twice.seal(value);
                         self.keys.seal(&cells.keyname, value)
                     };
-                    (
-                        BINARY,
-                        Some(values::sealed(&given, cells, *by, element, seal)?),
-                    )
+                    let by_zone: (SessionZone<'_>, _) = (&zone, seal);
+                    let cell = values::sealed(&given, cells, *by, element, by_zone)?;
+                    (BINARY, Some(cell))
                 }
                 // The server learns whether it is null.
                 (given, Some(Parameter::OnlyNull(_))) => (BINARY, given.map(|_| vec![1])),
@@ -365,6 +375,10 @@ struct Sealing<'k>(&'k (dyn Keys + Send + Sync));
 impl Seal for Sealing<'_> {
     fn seal(&self, keyname: &str, value: &pgseal_value::Value) -> Result<Vec<u8>, Refusal> {
         self.0.seal(keyname, value)
+    }
+
+    fn zone(&self) -> Zone {
+        self.0.zone()
     }
 }
 

@@ -20,9 +20,10 @@ use std::sync::Arc;
 use crate::catalog::{Catalog, Cells};
 use crate::values::Keys;
 use crate::wire::{FrameError, Frames, MessageError};
+use crate::zone::Zone;
 use copying::Copies;
 use replay::Replay;
-pub(crate) use settings::Settings;
+pub(crate) use settings::{Settings, TIME_ZONE};
 use statements::{Named, Statement, Statements};
 
 /// The bytes of a driver's rows that wait.
@@ -108,6 +109,8 @@ pub struct Relay {
     statements: Statements,
     portals: HashMap<Vec<u8>, Arc<Portal>>,
     settings: Settings,
+    /// The time zone that the server reported last
+    zone: Zone,
     copies: Copies,
     replay: Replay,
     /// Messages of the driver are dropped up to its `Sync`, as the server drops them.
@@ -130,11 +133,19 @@ impl Relay {
             statements: Statements::default(),
             portals: HashMap::new(),
             settings: Settings::default(),
+            zone: Zone::default(),
             copies: Copies::default(),
             replay: Replay::default(),
             drops_driver: false,
             drops_server: false,
         }
+    }
+
+    /// Sets the time zone that the server has reported up to now.
+    pub(crate) fn with_zone(mut self, zone: Zone) -> Self {
+        self.keys.set_zone(zone.clone());
+        self.zone = zone;
+        self
     }
 
     /// Sets what the server has reported up to now.

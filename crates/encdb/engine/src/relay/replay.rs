@@ -37,6 +37,8 @@ pub(super) struct Replay {
     is_spoilt: bool,
     /// They were taken again once.
     is_second: bool,
+    /// `DISCARD ALL` has ended the session, and no statement has failed for it.
+    is_discarded: bool,
     /// The SQLSTATE that the statement failed with
     sqlstate: String,
     state: State,
@@ -121,6 +123,11 @@ impl Replay {
         false
     }
 
+    /// Notes that `DISCARD ALL` is done.
+    pub(super) fn discarded(&mut self) {
+        self.is_discarded = true;
+    }
+
     /// Whether a session is being restored, and nothing of the driver is taken.
     pub(super) fn is_restoring(&self) -> bool {
         self.state != State::Relaying
@@ -169,10 +176,17 @@ impl Relay {
         Ok(())
     }
 
-    /// Notes that the server is ready, with nothing open.
+    /// Notes that the server is ready, with nothing open. A session that was discarded, as pools do
+    /// between two clients, is opened again at once: the next transaction may need it late.
     pub(super) fn is_idle(&mut self, is_idle: bool) {
         match (is_idle, self.expected.is_empty()) {
-            (true, true) => self.replay.idle(),
+            (true, true) => {
+                let is_discarded = self.replay.is_discarded && !self.catalog.is_empty();
+                self.replay.idle();
+                if is_discarded {
+                    (self.replay.is_discarded, self.replay.state) = (true, State::Wanted);
+                }
+            }
             (_, false) => self.replay.spoil(),
             (false, true) => {}
         }
@@ -185,10 +199,11 @@ impl Relay {
         keys: Arc<dyn Keys + Send + Sync>,
     ) -> Result<(), RelayError> {
         (self.catalog, self.keys) = (catalog, keys);
+        self.keys.set_zone(self.zone.clone());
         self.portals.clear();
         let before = std::mem::take(&mut self.replay);
         self.replay.repeated = before.given;
-        self.replay.is_second = true;
+        self.replay.is_second = !before.is_discarded;
         let mut kept = Frames::default();
         kept.add(&before.messages);
         while let Some(Frame::Message(message)) = kept.next(|_| true)? {
@@ -197,9 +212,13 @@ impl Relay {
         self.driver_messages()
     }
 
-    /// Gives up: the statement fails as it did, and says why there is no other session.
+    /// Gives up: the statement fails as it did, and says why there is no other session. Where none
+    /// has failed, the next one that needs the session does.
     pub(crate) fn not_restored(&mut self, why: &ClientError) -> Result<(), RelayError> {
         let before = std::mem::take(&mut self.replay);
+        if before.is_discarded {
+            return self.driver_messages();
+        }
         let text = format!("the owner's session was lost, and cannot be opened again: {why}");
         self.to_driver.extend(wire::error(&before.sqlstate, &text));
         self.to_driver.extend(wire::message(b'Z', b"I")?);

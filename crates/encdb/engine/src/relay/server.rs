@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use pgseal_client::Type;
 
-use super::{Columns, Expected, Portal, Relay, RelayError, Settings, Statement};
+use super::{Columns, Expected, Portal, Relay, RelayError, Settings, Statement, TIME_ZONE};
 use crate::catalog::Cells;
 use crate::observer::Event;
 use crate::refusal::Refusal;
 use crate::sql::{Cast, Parameter};
 use crate::values::{self, plain_oid, Keys};
 use crate::wire::{self, Frame, Reader, Writer};
+use crate::zone::Zone;
 
 impl Relay {
     /// Takes bytes that the server sent.
@@ -78,7 +79,11 @@ impl Relay {
     /// Takes a setting that the server reports.
     pub(super) fn reported(&mut self, message: &[u8]) -> Result<(), RelayError> {
         let mut reader = Reader::new(message);
-        self.settings.set(reader.string()?, reader.string()?);
+        let (name, value) = (reader.string()?, reader.string()?);
+        self.settings.set(name, value);
+        if name == TIME_ZONE {
+            self.zone = Zone::named(value);
+        }
         self.to_driver.extend_from_slice(message);
         Ok(())
     }
@@ -101,6 +106,10 @@ impl Relay {
             }
         }
         self.forward(message);
+        if self.expected.is_empty() {
+            // Whatever the driver has set is reported by now.
+            self.keys.set_zone(self.zone.clone());
+        }
         self.is_idle(message.last() == Some(&b'I'));
     }
 
@@ -168,6 +177,9 @@ impl Relay {
             Some(Expected::Query(query)) => Some(&query.statement),
             _ => None,
         };
+        if message.get(wire::HEADER..) == Some(b"DISCARD ALL\0") {
+            self.replay.discarded();
+        }
         let names = |it: &Arc<Statement>| Some((it.deallocates.clone()?, it.number));
         let deallocates = statement
             .filter(|_| is_deallocation(message))

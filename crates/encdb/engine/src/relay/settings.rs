@@ -11,6 +11,10 @@ use crate::refusal::Refusal;
 
 const STRINGS: &str = "standard_conforming_strings";
 const ENCODING: &str = "client_encoding";
+/// The setting of the time zone, as the server reports it.
+pub(crate) const TIME_ZONE: &[u8] = b"TimeZone";
+/// Words of statements that set it, or all settings
+const SET_ZONE: [&str; 5] = ["timezone", "time zone", "reset", "discard", "rollback"];
 
 /// Settings, as the server reports them and as the driver may have set them.
 #[derive(Clone, Copy, Debug)]
@@ -184,6 +188,11 @@ fn is_ascii_based(value: &str) -> bool {
         "euc",
     ];
     is_utf8(value) || name == "sqlascii" || families.iter().any(|it| name.starts_with(it))
+}
+
+/// Whether a text may set the time zone, which the server reports afterwards.
+pub(super) fn may_set_zone(text: &[u8]) -> bool {
+    SET_ZONE.iter().any(|word| contains(text, word))
 }
 
 /// Whether a name is in a text, in letters of any size.

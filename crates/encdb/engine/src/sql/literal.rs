@@ -7,6 +7,7 @@ use pgseal_value::{cast, substring, Value, ValueError};
 
 use super::scope::last_name;
 use crate::refusal::Refusal;
+use crate::zone::SessionZone;
 
 /// The plain type to which a statement casts a literal or a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,10 +94,19 @@ fn whole_number(node: &Node) -> Option<u16> {
 }
 
 /// Reads a text as a value for cells of this type: by way of the cast, if there is one.
-pub fn value_of_text(text: &str, by: Option<Cast>, ty: Type) -> Result<Value, Refusal> {
+pub fn value_of_text(
+    text: &str,
+    by: Option<Cast>,
+    ty: Type,
+    zone: SessionZone<'_>,
+) -> Result<Value, Refusal> {
+    let parsed = |ty| match ty {
+        Type::TimestampTz => Value::parse_in(ty, text, &zone()),
+        _ => Value::parse(ty, text),
+    };
     match by {
-        None => Ok(Value::parse(ty, text)?),
-        Some(by) => converted(by.convert(Value::parse(by.ty(), text)?)?, ty),
+        None => Ok(parsed(ty)?),
+        Some(by) => converted(by.convert(parsed(by.ty())?)?, ty),
     }
 }
 

@@ -41,6 +41,7 @@ use crate::copy::CopyRows;
 use crate::literals::Literals;
 use crate::refusal::Refusal;
 use crate::values;
+use crate::zone::Zone;
 pub(crate) use code::{is_statement, names_encrypted};
 pub use literal::{converted, value_of_text, Cast};
 use loose::Loose;
@@ -103,6 +104,11 @@ const MAX_PARAMETERS: usize = 65_535;
 pub trait Seal {
     /// Returns the cell of a value under a key, in binary.
     fn seal(&self, keyname: &str, value: &Value) -> Result<Vec<u8>, Refusal>;
+
+    /// Returns the session's time zone, in which instants are read.
+    fn zone(&self) -> Zone {
+        Zone::default()
+    }
 }
 
 /// Reads the text of a statement, or of several, and seals its literals.
@@ -346,7 +352,7 @@ impl<'s> Rewriter<'s> {
             literals.seal(value);
             self.seal.seal(&cells.keyname, value)
         };
-        let sealed = values::sealed_text(&text, cells, by, seal)?;
+        let sealed = values::sealed_text(&text, cells, by, (&|| self.seal.zone(), seal))?;
         if by.is_some() && ty == Type::Text && !cells.is_array {
             // A cast may cut it.
             literals.seal(&Value::Text(text));

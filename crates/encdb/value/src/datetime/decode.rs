@@ -42,6 +42,8 @@ pub(super) struct Moment {
     pub(super) second: i32,
     pub(super) micros: i64,
     pub(super) zone: i32,
+    /// The text has a zone.
+    pub(super) has_zone: bool,
 }
 
 const YEAR: u32 = 1;
@@ -446,6 +448,7 @@ impl Decoder {
         if self.filled & DATE != DATE || daylight_alone {
             return Err(Fault::Format);
         }
+        self.moment.has_zone = self.filled & ZONE != 0;
         Ok(Decoded::Moment(self.moment))
     }
 

@@ -1,4 +1,4 @@
-//! Dates and instants: date.c and timestamp.c, in the time zone UTC.
+//! Dates and instants: date.c and timestamp.c, in UTC where no time zone is given.
 //!
 //! A date counts days, an instant microseconds, both from 2000-01-01; the extremes of the integers
 //! are the infinities.
@@ -11,6 +11,7 @@ mod fields;
 mod interval;
 mod parse;
 mod words;
+mod zone;
 
 use std::fmt;
 
@@ -21,6 +22,7 @@ use calendar::{Day, EPOCH};
 pub use extract::{extract, Field};
 pub use interval::{add_interval, Interval};
 pub(crate) use parse::{parse_date, parse_instant};
+pub use zone::{Utc, Zone};
 
 pub(super) const DAY: i64 = 86_400_000_000;
 const SECOND: i64 = 1_000_000;
@@ -115,6 +117,18 @@ pub(crate) fn print_date(date: i32) -> String {
             text.push_str(era);
             text
         }
+    }
+}
+
+/// Returns an instant as it is shown in a zone.
+pub(crate) fn print_instant_in(instant: i64, zone: &dyn Zone) -> String {
+    let east = zone.at(instant);
+    match is_finite(instant) {
+        true => {
+            let local = instant + i64::from(east) * SECOND;
+            print_instant(local, &zone::print_offset(east))
+        }
+        false => print_instant(instant, ""),
     }
 }
 

@@ -1,13 +1,13 @@
 //! Dates and instants from text: date_in, timestamp_in, timestamptz_in.
 //!
-//! All of PostgreSQL's forms are read (DateStyle MDY, time zone UTC) but two: words that mean the
+//! All of PostgreSQL's forms are read (DateStyle MDY) but two: words that mean the
 //! clock (`now`, `today`), because a value must not depend on when it is read, and zones by name
 //! other than UTC's, because their offsets are a matter of politics.
 
 use super::calendar::EPOCH;
 use super::decode::{decode, Decoded, Fault, Moment};
 use super::fields::split;
-use super::{checked_instant, DAY, END_DATE, MIN_DATE, SECOND};
+use super::{checked_instant, Zone, DAY, END_DATE, MIN_DATE, SECOND};
 use crate::{Type, ValueError};
 
 const UNIX_EPOCH_DATE: i32 = -10_957;
@@ -31,8 +31,8 @@ pub(crate) fn parse_date(text: &str) -> Result<i32, ValueError> {
     Err(error)
 }
 
-/// Reads an instant; a timestamp's zone is ignored, a timestamptz without one is in UTC.
-pub(crate) fn parse_instant(text: &str, ty: Type) -> Result<i64, ValueError> {
+/// Reads an instant; a timestamp's zone is ignored, a timestamptz without one is in this zone.
+pub(crate) fn parse_instant(text: &str, ty: Type, zone: &dyn Zone) -> Result<i64, ValueError> {
     let moment = match read(text, ROOM_OF_INSTANT, ty)? {
         Decoded::Moment(moment) => moment,
         Decoded::Epoch => return Ok(i64::from(UNIX_EPOCH_DATE) * DAY),
@@ -43,12 +43,16 @@ pub(crate) fn parse_instant(text: &str, ty: Type) -> Result<i64, ValueError> {
     if !is_near(&moment) {
         return Err(error);
     }
-    let zone = match ty {
-        Type::TimestampTz => i64::from(moment.zone),
+    let day = (moment.day().julian() - EPOCH).checked_mul(DAY);
+    let local = day.and_then(|day| day.checked_add(moment.time()));
+    let west = match ty {
+        Type::TimestampTz if moment.has_zone => moment.zone,
+        Type::TimestampTz => -zone
+            .at_local(local.ok_or(error)?)
+            .ok_or(ValueError::ZoneName)?,
         _ => 0,
     };
-    let day = (moment.day().julian() - EPOCH).checked_mul(DAY);
-    let instant = day.and_then(|day| day.checked_add(moment.time() + zone * SECOND));
+    let instant = local.and_then(|local| local.checked_add(i64::from(west) * SECOND));
     match instant {
         Some(instant) if instant != i64::MIN && instant != i64::MAX => checked_instant(instant, ty),
         _ => Err(error),
@@ -74,7 +78,7 @@ fn is_near(moment: &Moment) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{print_date, print_instant};
+    use super::super::{print_date, print_instant, Utc};
     use super::*;
 
     #[test]
@@ -117,7 +121,7 @@ mod tests {
             ("4714-11-24 00:00+00 BC", "4714-11-24 00:00:00+00 BC"),
         ];
         for (text, printed) in cases {
-            let instant = parse_instant(text, Type::TimestampTz);
+            let instant = parse_instant(text, Type::TimestampTz, &Utc);
             let instant = instant.map(|instant| print_instant(instant, "+00"));
             assert_eq!(instant, Ok(printed.to_owned()), "{text}");
         }
@@ -140,7 +144,7 @@ mod tests {
             ("\u{e4}", "22007"),
         ];
         for (text, state) in cases {
-            let instant = parse_instant(text, Type::TimestampTz);
+            let instant = parse_instant(text, Type::TimestampTz, &Utc);
             assert_eq!(instant.map_err(ValueError::sqlstate), Err(state), "{text}");
         }
     }

@@ -54,6 +54,11 @@ public final class PgsealDataSource implements DataSource, AutoCloseable {
         options.put("trust_server_types", Boolean.toString(trusts));
     }
 
+    /** Whether the server is behind a pool that gives each connection one of the server's up to its end. */
+    public void setSessionPool(boolean pooled) {
+        options.put("session_pool", Boolean.toString(pooled));
+    }
+
     /** Properties of pgjdbc. Those that lead to the client's socket cannot be changed. */
     public void setProperties(Properties others) {
         properties.clear();

@@ -10,8 +10,8 @@ import org.newsclub.net.unix.AFUNIXSocketFactory;
 
 /**
  * The property socketFactory of pgjdbc. The property socketFactoryArg is the server's connection string, as libpq takes it;
- * pgseal.identity, pgseal.accept, pgseal.policy, pgseal.rules and pgseal.trust_server_types are the other options. Host and port of the
- * JDBC URL are not used.
+ * pgseal.identity, pgseal.accept, pgseal.policy, pgseal.rules, pgseal.trust_server_types and pgseal.session_pool are the other options.
+ * Host and port of the JDBC URL are not used.
  */
 public final class PgsealSocketFactory extends AFUNIXSocketFactory {
     private static final String PREFIX = "pgseal.";

@@ -1,0 +1,145 @@
+//! The time zone of a session, as the server reports it: `timestamp with time zone` is read and
+//! shown in it.
+//!
+//! A server that reports another zone makes values wrong, and sees none of them. A zone that is not
+//! known shows values in UTC, and takes none without an offset.
+
+use jiff::civil::DateTime;
+use jiff::tz::{AmbiguousOffset, Offset, TimeZone};
+use jiff::Timestamp;
+
+/// Microseconds from 1970 to 2000.
+const EPOCH: i64 = 946_684_800_000_000;
+/// The days and the rules of a zone repeat after 400 years, in microseconds.
+const CYCLE: i64 = 400 * 31_556_952 * 1_000_000;
+/// An instant before the year 9999, the last that the database has.
+const LAST: i64 = 250_000_000_000_000_000;
+
+/// A time zone.
+#[derive(Clone, Debug, Default)]
+pub enum Zone {
+    /// UTC, before the server has said anything
+    #[default]
+    Utc,
+    /// One of the database
+    Known(TimeZone),
+    /// One that the database does not have, or that a statement may have changed just now
+    Unknown,
+}
+
+/// Returns the session's time zone, where a value needs it.
+pub type SessionZone<'z> = &'z dyn Fn() -> Zone;
+
+impl Zone {
+    /// Returns the zone by PostgreSQL's name: one of IANA's, or a rule of POSIX.
+    pub fn named(name: &[u8]) -> Self {
+        let name = std::str::from_utf8(name).unwrap_or_default();
+        let found = TimeZone::get(name).or_else(|_| TimeZone::posix(name));
+        found.map_or(Self::Unknown, Self::Known)
+    }
+}
+
+/// Returns the time since 1970, in a cycle that the database has.
+fn within(micros: i64) -> Timestamp {
+    let cycles = (micros - LAST).max(0).div_euclid(CYCLE) + i64::from(micros > LAST);
+    let within = micros - cycles * CYCLE + EPOCH;
+    Timestamp::from_microsecond(within).unwrap_or(Timestamp::UNIX_EPOCH)
+}
+
+fn local(micros: i64) -> DateTime {
+    Offset::UTC.to_datetime(within(micros))
+}
+
+impl pgseal_value::Zone for Zone {
+    fn at(&self, instant: i64) -> i32 {
+        match self {
+            Self::Known(zone) => zone.to_offset(within(instant)).seconds(),
+            Self::Utc | Self::Unknown => 0,
+        }
+    }
+
+    fn at_local(&self, time: i64) -> Option<i32> {
+        let zone = match self {
+            Self::Utc => return Some(0),
+            Self::Unknown => return None,
+            Self::Known(zone) => zone,
+        };
+        let offset = match zone.to_ambiguous_timestamp(local(time)).offset() {
+            AmbiguousOffset::Unambiguous { offset } => offset,
+            // PostgreSQL: DetermineTimeZoneOffset
+            AmbiguousOffset::Gap { before, .. } => before,
+            AmbiguousOffset::Fold { after, .. } => after,
+        };
+        Some(offset.seconds())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pgseal_value::{Type, Value};
+
+    use super::*;
+
+    fn shown(zone: &str, text: &str) -> String {
+        let zone = Zone::named(zone.as_bytes());
+        let value = Value::parse_in(Type::TimestampTz, text, &zone);
+        value.map_or_else(|error| error.to_string(), |value| value.to_text_in(&zone))
+    }
+
+    /// As PostgreSQL 15 shows them.
+    #[test]
+    fn instants_are_read_and_shown_as_the_server_does() {
+        for (zone, text, expected) in [
+            (
+                "Europe/Berlin",
+                "2026-01-02 03:04:05",
+                "2026-01-02 03:04:05+01",
+            ),
+            (
+                "Europe/Berlin",
+                "2026-07-02 03:04:05Z",
+                "2026-07-02 05:04:05+02",
+            ),
+            // The clock skips this hour, and shows that one twice.
+            (
+                "Europe/Berlin",
+                "2026-03-29 02:30",
+                "2026-03-29 03:30:00+02",
+            ),
+            (
+                "Europe/Berlin",
+                "2026-10-25 02:30",
+                "2026-10-25 02:30:00+01",
+            ),
+            (
+                "Europe/Berlin",
+                "1800-01-01",
+                "1800-01-01 00:00:00+00:53:28",
+            ),
+            (
+                "Europe/Berlin",
+                "12026-07-02 12:00",
+                "12026-07-02 12:00:00+02",
+            ),
+            (
+                "America/St_Johns",
+                "2026-01-02 03:04:05",
+                "2026-01-02 03:04:05-03:30",
+            ),
+            ("<+02>-02", "2026-01-02 03:04:05", "2026-01-02 03:04:05+02"),
+            ("UTC", "2026-01-02 03:04:05", "2026-01-02 03:04:05+00"),
+            (
+                "Nowhere/Land",
+                "2026-01-02 03:04:05+01",
+                "2026-01-02 02:04:05+00",
+            ),
+            (
+                "Nowhere/Land",
+                "2026-01-02 03:04:05",
+                "time zone not recognized",
+            ),
+        ] {
+            assert_eq!(shown(zone, text), expected, "{zone} {text}");
+        }
+    }
+}
