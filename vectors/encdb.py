@@ -261,18 +261,21 @@ def owners_list(signer, listed, signature):
         return r.take(r.number(2)).decode()
     need(r.take(8) == b"PGSEALOL")
     version = r.number(1)
-    need(version in (1, 2))
+    need(version in (1, 2, 3))
     def ordered():
         return [[text(), text()], [[text(), r.number(1)] for _ in range(r.number(2))]]
     databases = []
     for _ in range(r.number(2)):
         name = text()
-        made, orders = (r.number(1), [ordered() for _ in range(r.number(2))]) if version == 2 else (0, [])
+        made, orders = (r.number(1), [ordered() for _ in range(r.number(2))]) if version >= 2 else (0, [])
         need(made < 2 and orders == sorted(orders) and all(flag < 2 for _, placed in orders for _, flag in placed))
         columns = [[text() for _ in range(5)] for _ in range(r.number(2))]
+        objects = [[r.number(1), text(), text(), text()] for _ in range(r.number(2))] if version == 3 else []
+        need(objects == sorted(objects) and all(kind in (1, 2, 3) and (kind != 2 or not rest) for kind, _, _, rest in objects))
         revocations = r.take(r.number(4))
         revoked = verify_revocations(revocations, signer) if revocations else []
         need(all(any(column[:2] == table for column in columns) for table, _ in orders))
-        databases.append({"name": name, "columns": columns, "revoked": [serial.hex() for serial in revoked]})
+        known = {"name": name, "columns": columns, "revoked": [serial.hex() for serial in revoked]}
+        databases.append({**known, "objects": objects} if version == 3 else known)
     need(not r.data and databases == sorted(databases, key=lambda database: database["name"]))
     return databases

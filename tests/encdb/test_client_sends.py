@@ -165,7 +165,16 @@ class Sent(OwnersClient):
         # Temporary tables and what is not sealed as a whole are in no owner's list.
         added = self.client(cluster, "sql", stdin="CREATE TEMP TABLE mine (c enc_text); SELECT count(*) FROM mine;")
         self.assertIn("mine" if "mine" in added else "count", added)
-        self.assertEqual(self.client(cluster, "column", "add", "--all").count("public."), 2)
+        added = self.client(cluster, "column", "add", "--all")
+        self.assertEqual(len(re.findall(r"^ *public\.", added, re.MULTILINE)), 2)
+        for listed in ("column public.comp.p ", "column public.spans.s ", "type public.mail ", "type public.pair ", "type public.span ",
+                       "function public.f(enc_text) ", "function public.g(enc_text[]) ", "function public.p(enc_text) "):
+            self.assertIn(listed, added)
+            self.assertIn(listed, self.client(cluster, "column", "list"))
+        self.client(cluster, "column", "forget", "--object", "type public.pair", "--object", "function public.f(enc_text)")
+        self.assertNotIn("type public.pair ", self.client(cluster, "column", "list"))
+        self.client(cluster, "column", "forget", "--object", "type public.pair", code=USAGE)
+        self.assertEqual(len(re.findall("public", self.client(cluster, "column", "add", "--all"))), 2)
         # Nothing is refused where nothing is encrypted.
         cluster.psql("CREATE DATABASE bare")
         cluster.psql("CREATE EXTENSION encdb", db="bare")

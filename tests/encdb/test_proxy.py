@@ -130,6 +130,25 @@ class Refused(Proxied):
             self.assertEqual(cursor.fetchall(), [(1,)])
         self.assert_never_in_clear("xyzzy")
 
+    def test_what_the_server_hides_is_in_the_owners_list(self):
+        """A domain, a composite, a column of it and functions, which a server shows as plain ones later."""
+        directory = self.shop()
+        plain = """CREATE DOMAIN mail AS text; CREATE TYPE place AS (street text); CREATE TABLE house (id int, at place);
+            CREATE FUNCTION keep(int, t text) RETURNS void LANGUAGE sql AS 'INSERT INTO house (id) VALUES ($1)';
+            CREATE FUNCTION take(t text) RETURNS int LANGUAGE sql AS 'SELECT 1'"""
+        drop = "DROP FUNCTION keep, take; DROP TABLE house; DROP TYPE place; DROP DOMAIN mail"
+        self.cluster_.psql(re.sub("((street|t|AS)) text", r"\1 enc_text", plain))
+        self.client(self.cluster_, "column", "add", "--all")
+        self.cluster_.psql(f"{drop}; {plain}")
+        hidden = self.proxy(self.cluster_)
+        for sql in ("SELECT keep(1, 'xyzzy')", "SELECT take('xyzzy')", "SELECT 'xyzzy'::mail", "INSERT INTO house VALUES (1, ROW('xyzzy'))",
+                    "UPDATE house SET at.street = 'xyzzy'", "INSERT INTO house (id, at) VALUES (1, '(xyzzy)')"):
+            with self.connect(hidden) as connection, connection.cursor() as cursor, self.subTest(sql=sql):
+                with self.assertRaises(psycopg2.Error):
+                    cursor.execute(sql)
+        self.assert_never_in_clear("xyzzy")
+        self.assertNotEqual(directory, hidden)
+
     def test_a_secret_is_not_given_twice_inline(self):
         self.twice(self.shop("inline"))
 

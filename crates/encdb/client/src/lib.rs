@@ -47,7 +47,8 @@ pub use hex::{from_hex, to_hex};
 pub use identity::{Identity, IdentityError, IdentityFile, IdentityFileError};
 pub use keys::{KeyInfo, KeyRing, NewKey};
 pub use list::{
-    ColumnName, Kept, ListError, ListedColumn, OwnersList, PlacedColumn, ShownColumn, TableName,
+    ColumnName, Kept, ListError, ListedColumn, ListedObject, OwnersList, PlacedColumn, ShownColumn,
+    TableName,
 };
 pub use network::conninfo;
 pub use pgseal_attestation::PolicyError;
@@ -57,10 +58,10 @@ pub use pgseal_cell::grant::{
 pub use pgseal_cell::{DataKeyId, PublicKey, Type};
 pub use pgseal_value::Value;
 pub use session::{
-    encrypted_columns, encrypted_names, encrypted_types, grants_of, online_protection,
-    other_connections, protection, revoke, shown_columns, table_orders, take_back, Evidence,
-    Keeper, KeyStore, OnlineState, Prepared, ProtectError, ProtectOptions, Protected, Row, Session,
-    SessionOptions, Step, TakenBack,
+    encrypted_columns, encrypted_names, encrypted_objects, encrypted_types, grants_of,
+    online_protection, other_connections, protection, revoke, shown_columns, table_orders, take_back,
+    Evidence, Keeper, KeyStore, OnlineState, Prepared, ProtectError, ProtectOptions, Protected, Row,
+    Session, SessionOptions, Step, TakenBack,
 };
 pub use statement::Statement;
 pub use stream::{Parts, Stream};

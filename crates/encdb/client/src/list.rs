@@ -7,9 +7,10 @@
 //! signed (`docs/format/identity.md`).
 
 mod bytes;
+mod object;
 mod order;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::str::FromStr;
 
@@ -18,6 +19,7 @@ use pgseal_cell::PublicKey;
 
 use crate::column::Encrypted;
 use crate::statement::Statement;
+pub use object::ListedObject;
 pub use order::{PlacedColumn, TableName};
 
 /// Why a server is not believed, or the list not taken.
@@ -185,6 +187,7 @@ pub struct OwnersList {
     made: bool,
     columns: BTreeMap<ColumnName, ListedColumn>,
     orders: BTreeMap<TableName, Vec<PlacedColumn>>,
+    objects: BTreeSet<ListedObject>,
     revocations: Option<Revocations>,
 }
 
@@ -277,7 +280,8 @@ impl OwnersList {
             .columns
             .keys()
             .flat_map(|name| [&name.table, &name.column]);
-        let mut encrypted = listed.chain(names).peekable();
+        let objects = self.objects.iter().map(ListedObject::name);
+        let mut encrypted = listed.chain(objects).chain(names).peekable();
         let code = statement.runs_code().filter(|_| encrypted.peek().is_some());
         let named = encrypted.find(|name| statement.names(name));
         match (named.cloned().or_else(|| statement.encrypted_type()), code) {

@@ -6,6 +6,7 @@
 
 mod catalog;
 mod copying;
+mod objects;
 mod prepared;
 mod protecting;
 mod row;
@@ -28,6 +29,7 @@ use crate::{Argument, ClientError, Identity, KeyRing, NewKey, Policy, Resolver};
 pub use catalog::{
     encrypted_columns, encrypted_names, encrypted_types, shown_columns, table_orders,
 };
+pub use objects::encrypted_objects;
 pub use prepared::Prepared;
 use prepared::{as_sql, Target};
 pub use protecting::{

@@ -358,7 +358,9 @@ impl Catalog {
     /// Adds a function of which some arguments are encrypted; the others are `None`.
     pub fn add_function(&mut self, name: &str, arguments: Vec<Option<Cells>>) {
         let known = self.functions.entry(name.to_owned()).or_default();
-        known.push(arguments);
+        if !known.contains(&arguments) {
+            known.push(arguments);
+        }
     }
 
     /// Adds one of encdb's own types, or an array of one, by the server's OID.

@@ -12,8 +12,8 @@ use futures_util::future::{try_join4, try_join5};
 use pgseal_client::tokio_postgres::types::{ToSql, Type};
 use pgseal_client::tokio_postgres::{Client, Row};
 use pgseal_client::{
-    encrypted_columns, encrypted_names, encrypted_types, ClientError, ColumnName, OwnersList,
-    PlacedColumn, Session, TableName,
+    encrypted_columns, encrypted_names, encrypted_types, ClientError, ColumnName, ListedObject,
+    OwnersList, PlacedColumn, Session, TableName,
 };
 
 use crate::catalog::{Catalog, Cells, Placed};
@@ -70,6 +70,9 @@ pub(crate) async fn catalog(
         catalog.add_order(&table, columns);
     }
     add_functions(&mut catalog, &functions, &encrypted)?;
+    for object in session.list().objects() {
+        add_object(&mut catalog, object);
+    }
     add_bodies(&mut catalog, &bodies)?;
     Ok(catalog)
 }
@@ -218,6 +221,29 @@ fn add_functions(
     Ok(())
 }
 
+/// Adds what the owner's list has beside columns, be it that the server hides it.
+fn add_object(catalog: &mut Catalog, object: &ListedObject) {
+    let key = Arc::clone(catalog.default_key());
+    match object {
+        ListedObject::Column(name) => catalog.add_listed(name, Cells::mixed(&key)),
+        ListedObject::Type { name, .. } => catalog.add_mixed(name),
+        ListedObject::Function {
+            name, arguments, ..
+        } => {
+            catalog.add_mixed(name);
+            let cells = |ty: &str| match ty {
+                "-" => None,
+                ty => Cells::by_type(ty, &key).or_else(|| Some(Cells::mixed(&key))),
+            };
+            let types = arguments.split(',').filter(|ty| !ty.is_empty());
+            let arguments: Vec<_> = types.map(cells).collect();
+            if arguments.iter().any(Option::is_some) {
+                catalog.add_function(name, arguments);
+            }
+        }
+    }
+}
+
 const BODIES: &str = "SELECT p.proname::pg_catalog.text, \
         p.prosrc || ' ' || coalesce(pg_catalog.pg_get_function_sqlbody(p.oid), '') \
     FROM pg_catalog.pg_proc p WHERE p.oid >= 12000 AND p.probin IS NULL \
@@ -237,4 +263,45 @@ fn add_bodies(catalog: &mut Catalog, rows: &[Row]) -> Result<(), ClientError> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_listed_is_known_if_the_server_hides_it() {
+        let mut catalog = Catalog::new("k");
+        let text = |text: &str| text.to_owned();
+        let (schema, name) = (text("public"), text("mail"));
+        add_object(&mut catalog, &ListedObject::Type { schema, name });
+        let name = "public.house.addr".parse().expect("a name");
+        add_object(&mut catalog, &ListedObject::Column(name));
+        let function = ListedObject::Function {
+            schema: text("public"),
+            name: text("store"),
+            arguments: text("-,enc_text,?"),
+        };
+        add_object(&mut catalog, &function);
+        assert!(catalog.is_mixed("mail") && catalog.is_mixed("store"));
+        let house = catalog.table("public", "house").expect("it is known");
+        assert!(house["addr"].is_mixed);
+        let [signature] = catalog.function("store") else {
+            panic!("one signature");
+        };
+        let types: Vec<_> = signature
+            .iter()
+            .map(|it| it.as_ref().map(|it| (it.type_name(), it.is_mixed)))
+            .collect();
+        assert_eq!(
+            types,
+            [None, Some((Some("enc_text"), false)), Some((None, true))]
+        );
+        // The same from the server adds nothing; another one makes both doubtful.
+        let same = signature.clone();
+        catalog.add_function("store", same);
+        assert_eq!(catalog.function("store").len(), 1);
+        catalog.add_function("store", vec![None, None, None]);
+        assert_eq!(catalog.function("store").len(), 2);
+    }
 }

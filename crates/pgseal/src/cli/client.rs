@@ -252,8 +252,11 @@ pub struct ColumnForgetArgs {
     #[command(flatten)]
     pub client: ClientOptions,
     /// Columns, as schema.table.column
-    #[arg(value_name = "COLUMN", required = true)]
+    #[arg(value_name = "COLUMN", required_unless_present = "objects")]
     pub names: Vec<ColumnName>,
+    /// A type, a function or a column of a composite, as pgseal client column list shows it
+    #[arg(long = "object", value_name = "OBJECT")]
+    pub objects: Vec<String>,
 }
 
 #[derive(Args)]

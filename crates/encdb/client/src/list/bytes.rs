@@ -5,21 +5,28 @@ use std::collections::BTreeMap;
 use pgseal_cell::grant::Revocations;
 use pgseal_format::Reader;
 
-use super::{ColumnName, Kept, ListedColumn, OwnersList, PlacedColumn, TableName};
+use super::{ColumnName, Kept, ListedColumn, ListedObject, OwnersList, PlacedColumn, TableName};
 
 const MAGIC: &[u8; 8] = b"PGSEALOL";
-const VERSION: u8 = 2;
-/// The version without orders of columns, which is read.
+/// The version with types and functions, of a list that has some.
+const OBJECTS: u8 = 3;
+/// The version with orders of columns.
+const ORDERED: u8 = 2;
+/// The version without them, which is read.
 const UNORDERED: u8 = 1;
 
 impl Kept {
     /// The bytes, which the identity signs; none if a name or a number is too long for them.
     pub fn encode(&self) -> Option<Vec<u8>> {
-        let mut out = [&MAGIC[..], &[VERSION]].concat();
+        let version = match self.0.values().all(|list| list.objects.is_empty()) {
+            true => ORDERED,
+            false => OBJECTS,
+        };
+        let mut out = [&MAGIC[..], &[version]].concat();
         out.extend_from_slice(&u16::try_from(self.0.len()).ok()?.to_le_bytes());
         for (name, list) in &self.0 {
             text(name, &mut out)?;
-            list.encode(&mut out)?;
+            list.encode(version, &mut out)?;
         }
         Some(out)
     }
@@ -27,21 +34,18 @@ impl Kept {
     /// Reads the bytes, of an earlier version too; none if they are something else.
     pub fn parse(bytes: &[u8]) -> Option<Self> {
         let (version, rest) = bytes.strip_prefix(&MAGIC[..])?.split_first()?;
-        let is_ordered = match *version {
-            VERSION => true,
-            UNORDERED => false,
-            _ => return None,
-        };
+        let known = [UNORDERED, ORDERED, OBJECTS];
+        let version = Some(*version).filter(|it| known.contains(it))?;
         let mut reader = Reader::new(rest);
         let databases = ascending(&mut reader, |reader| {
-            Some((name(reader)?, OwnersList::read(reader, is_ordered)?))
+            Some((name(reader)?, OwnersList::read(version, reader)?))
         })?;
         reader.is_empty().then_some(Self(databases))
     }
 }
 
 impl OwnersList {
-    fn encode(&self, out: &mut Vec<u8>) -> Option<()> {
+    fn encode(&self, version: u8, out: &mut Vec<u8>) -> Option<()> {
         out.push(u8::from(self.made));
         out.extend_from_slice(&u16::try_from(self.orders.len()).ok()?.to_le_bytes());
         for (table, columns) in &self.orders {
@@ -65,6 +69,13 @@ impl OwnersList {
                 text(part, out)?;
             }
         }
+        if version == OBJECTS {
+            out.extend_from_slice(&u16::try_from(self.objects.len()).ok()?.to_le_bytes());
+            for (kind, parts) in self.objects.iter().map(ListedObject::parts) {
+                out.push(kind);
+                parts.into_iter().try_for_each(|part| text(part, out))?;
+            }
+        }
         let list = self.revocations.as_ref().map(Revocations::encode);
         let list = list.unwrap_or_default();
         out.extend_from_slice(&u32::try_from(list.len()).ok()?.to_le_bytes());
@@ -72,8 +83,8 @@ impl OwnersList {
         Some(())
     }
 
-    fn read(reader: &mut Reader<'_>, is_ordered: bool) -> Option<Self> {
-        let (made, orders) = match is_ordered {
+    fn read(version: u8, reader: &mut Reader<'_>) -> Option<Self> {
+        let (made, orders) = match version > UNORDERED {
             true => (flag(reader)?, ascending(reader, order)?),
             false => Default::default(),
         };
@@ -89,6 +100,10 @@ impl OwnersList {
             };
             Some((at, column))
         })?;
+        let objects = match version {
+            OBJECTS => ascending(reader, |reader| Some((object(reader)?, ())))?,
+            _ => BTreeMap::new(),
+        };
         let length = usize::try_from(reader.u32()?).ok()?;
         let revocations = match reader.take(length)? {
             [] => None,
@@ -98,6 +113,7 @@ impl OwnersList {
             made,
             columns,
             orders,
+            objects: objects.into_keys().collect(),
             revocations,
         };
         // An order is of a listed table.
@@ -150,6 +166,14 @@ fn ascending<'a, K: Ord, V>(
     Some(entries)
 }
 
+fn object(reader: &mut Reader<'_>) -> Option<ListedObject> {
+    let [kind] = *reader.take(1)? else {
+        return None;
+    };
+    let parts = [name(reader)?, name(reader)?, name(reader)?];
+    ListedObject::from_parts(kind, parts)
+}
+
 fn text(text: &str, out: &mut Vec<u8>) -> Option<()> {
     out.extend_from_slice(&u16::try_from(text.len()).ok()?.to_le_bytes());
     out.extend_from_slice(text.as_bytes());
@@ -195,7 +219,7 @@ mod tests {
             !kept.database("a").is_made(),
             "it may be there for revocations"
         );
-        assert_eq!(Kept::parse(b"PGSEALOL\x03\0\0"), None);
+        assert_eq!(Kept::parse(b"PGSEALOL\x04\0\0"), None);
     }
 
     #[test]

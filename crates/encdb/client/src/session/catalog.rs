@@ -195,7 +195,7 @@ fn ordered(row: &Row) -> Result<Order, ClientError> {
 }
 
 /// Returns encdb's own types.
-fn own_types() -> Vec<&'static str> {
+pub(super) fn own_types() -> Vec<&'static str> {
     let any = ["det_type", "rnd_type"];
     NAMES.iter().map(|(name, _)| *name).chain(any).collect()
 }

@@ -2,7 +2,8 @@
 //! encrypted. A server that says otherwise later gets no keys.
 
 use pgseal_client::{
-    encrypted_columns, shown_columns, table_orders, ClientError, ListError, ListedColumn,
+    encrypted_columns, encrypted_objects, shown_columns, table_orders, ClientError, ListError,
+    ListedColumn, ListedObject,
 };
 
 use super::print::table;
@@ -39,8 +40,14 @@ pub async fn add(args: &ColumnAddArgs) -> Result<(), ClientFailure> {
     if list.columns().next().is_none() {
         warn("the server shows no encrypted column, and the list says so: run this again after you make one");
     }
-    let rows: Vec<Vec<String>> = added.iter().map(|(_, _, row)| row.clone()).collect();
     let orders = table_orders(&client, &list.tables()).await?;
+    let mut objects = match args.all {
+        true => encrypted_objects(&client).await?,
+        false => Vec::new(),
+    };
+    objects.retain(|object| list.add_object(object.clone()));
+    let rows = added.iter().map(|(_, _, row)| row.clone());
+    let rows: Vec<Vec<String>> = rows.chain(objects.iter().map(row_of)).collect();
     file.update(|kept| {
         let list = kept.database_mut(&database);
         for (name, column, _) in added {
@@ -51,11 +58,19 @@ pub async fn add(args: &ColumnAddArgs) -> Result<(), ClientFailure> {
             list.order(table, columns);
         }
         list.make();
+        for object in objects {
+            list.add_object(object);
+        }
     })?;
     Ok(output::print_done(table(&HEAD, &rows))?)
 }
 
 const HEAD: [&str; 3] = ["column", "type", "key"];
+
+/// Returns the row of something that is no column of one type, and has no key of its own.
+fn row_of(object: &ListedObject) -> Vec<String> {
+    vec![object.to_string(), "-".to_owned(), "-".to_owned()]
+}
 
 pub fn list(args: &ColumnListArgs) -> Result<(), ClientFailure> {
     let kept = args.client.file()?.kept;
@@ -63,19 +78,25 @@ pub fn list(args: &ColumnListArgs) -> Result<(), ClientFailure> {
     let row = |(name, column): (_, &ListedColumn)| {
         vec![format!("{name}"), column.ty.clone(), column.keyname.clone()]
     };
-    let rows: Vec<Vec<String>> = list.columns().map(row).collect();
+    let objects = list.objects().map(row_of);
+    let rows: Vec<Vec<String>> = list.columns().map(row).chain(objects).collect();
     Ok(output::print(table(&HEAD, &rows))?)
 }
 
 pub fn forget(args: &ColumnForgetArgs) -> Result<(), ClientFailure> {
     let (mut file, database) = (args.client.file()?, args.client.database()?);
-    let list = file.kept.database(&database);
+    let mut list = file.kept.database(&database);
+    let what = "a column that this identity keeps: see pgseal client column list";
+    if let Some(unknown) = args.objects.iter().find(|it| !list.forget_object(it)) {
+        return Err(ClientFailure::Not(unknown.clone(), what));
+    }
     if let Some(unknown) = args.names.iter().find(|name| list.column(name).is_none()) {
-        let what = "a column that this identity keeps: see pgseal client column list";
         return Err(ClientFailure::Not(unknown.to_string(), what));
     }
     Ok(file.update(|kept| {
         let list = kept.database_mut(&database);
         args.names.iter().for_each(|name| _ = list.forget(name));
+        let objects = args.objects.iter();
+        objects.for_each(|object| _ = list.forget_object(object));
     })?)
 }
