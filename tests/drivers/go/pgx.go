@@ -191,11 +191,14 @@ func (driver *Pgx) CopyOut(step Step) (string, error) {
 	return out.String(), err
 }
 
-// Cancel asks the server to cancel.
+// Cancel asks the server to cancel, and waits until it has done so: it signals twice, and a second
+// signal that comes late would cancel the next statement.
 func (driver *Pgx) Cancel(step Step, values []any) (Result, error) {
-	timer := time.AfterFunc(300*time.Millisecond, func() {
-		check(driver.connection.PgConn().CancelRequest(background))
+	requested := make(chan error, 1)
+	time.AfterFunc(300*time.Millisecond, func() {
+		requested <- driver.connection.PgConn().CancelRequest(background)
 	})
-	defer timer.Stop()
-	return driver.Execute(step, values)
+	result, err := driver.Execute(step, values)
+	check(<-requested)
+	return result, err
 }

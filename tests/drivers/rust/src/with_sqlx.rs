@@ -190,14 +190,16 @@ impl Driver for Sqlx {
             .fetch_one(&mut self.connection)
             .await?;
         let mut other = PgConnection::connect_with(&self.options).await?;
-        tokio::spawn(async move {
+        let asked = tokio::spawn(async move {
             tokio::time::sleep(Duration::from_millis(300)).await;
-            let asked = sqlx::query("SELECT pg_cancel_backend($1)")
+            sqlx::query("SELECT pg_cancel_backend($1)")
                 .bind(id)
                 .execute(&mut other)
-                .await;
-            asked.expect("a request to cancel");
+                .await
         });
-        self.execute(sql, values, true).await
+        let answer = self.execute(sql, values, true).await;
+        let asked = asked.await.expect("a task that ends");
+        asked.expect("a request to cancel");
+        answer
     }
 }
