@@ -259,7 +259,7 @@ impl Relay {
         };
         let values = bind.values.iter().enumerate();
         let mut values = values.filter_map(|(at, value)| value.filter(|_| stays(at)));
-        values.any(|value| is_statement(&String::from_utf8_lossy(value), &self.catalog))
+        values.any(|value| is_statement(value, &self.catalog))
     }
 
     /// Returns the values of `Bind`, with cells in place of those for encrypted columns.

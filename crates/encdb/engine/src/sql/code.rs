@@ -53,7 +53,7 @@ const HEAD: usize = 4096;
 pub(super) fn check_strings(text: &str, catalog: &Catalog) -> Result<(), Refusal> {
     let strings = text.contains(['\'', '$']).then(|| Statement::strings(text));
     let mut strings = strings.iter().flatten();
-    match strings.any(|string| is_statement(string, catalog)) {
+    match strings.any(|string| is_statement(string.as_bytes(), catalog)) {
         true => Err(Refusal::Text),
         false => Ok(()),
     }
@@ -61,15 +61,33 @@ pub(super) fn check_strings(text: &str, catalog: &Catalog) -> Result<(), Refusal
 
 /// Whether a value is itself a statement that has literals and names something encrypted: the
 /// server would see them if a function runs it, and if it is stored.
-pub(crate) fn is_statement(text: &str, catalog: &Catalog) -> bool {
-    let head = Statement::new(text.get(..HEAD).unwrap_or(text));
-    let word = head.names_in_order().next();
+pub(crate) fn is_statement(value: &[u8], catalog: &Catalog) -> bool {
+    if !may_begin(value) {
+        return false;
+    }
+    let head = String::from_utf8_lossy(&value[..value.len().min(HEAD)]);
+    let word = Statement::new(&head).names_in_order().next();
     if !word.is_some_and(|word| VERBS.contains(&word.as_str())) {
         return false;
     }
-    let statement = Statement::new(text);
-    let names = || catalog.concerns(&statement) || names_encrypted(text, catalog);
-    statement.has_literals() && names() && pg_query::parse(text, 0).is_ok()
+    let text = String::from_utf8_lossy(value);
+    let statement = Statement::new(&text);
+    let names = || catalog.concerns(&statement) || names_encrypted(&text, catalog);
+    statement.has_literals() && names() && pg_query::parse(&text, 0).is_ok()
+}
+
+/// Whether a value may begin with a verb, as its first bytes tell: every parameter is asked.
+fn may_begin(value: &[u8]) -> bool {
+    let start = value.iter().position(|byte| *byte > b' ');
+    let start = &value[start.unwrap_or(value.len())..];
+    let letters = start.iter().take_while(|byte| byte.is_ascii_alphabetic());
+    let word = &start[..letters.count()];
+    match word {
+        [] => matches!(start.first(), Some(b'(' | b'-' | b'/' | b';')),
+        word => VERBS
+            .iter()
+            .any(|verb| word.eq_ignore_ascii_case(verb.as_bytes())),
+    }
 }
 
 /// Whether a text has a word, be it in a string, that is the name of something encrypted.
