@@ -14,7 +14,7 @@ import psycopg2
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from confidential import FORMS, TOOLS, programs  # noqa: E402
 from cut import Cut, before_commit_of  # noqa: E402
-from owners_client import IO, NOT_TRUSTED, PGSEAL, USAGE  # noqa: E402
+from owners_client import IO, NOT_TRUSTED, PGSEAL, REFUSED, USAGE  # noqa: E402
 from page import Page  # noqa: E402
 from pgseal_test import base_environment, main, run  # noqa: E402
 from proxied import LOG_ALL, Proxied  # noqa: E402
@@ -455,6 +455,23 @@ class Online(Proxied):
         self.assertNotIn("pgseal_protect", self.schema(cluster))
         self.assertEqual(cluster.psql(about), before)
         self.assert_no_update_is_lost(cluster)
+
+    def test_what_others_write_into_a_comment_is_not_run(self):
+        """The table's owner can change it, and the next run may be a superuser's. What the identity wrote is taken up again."""
+        cluster = self.owner()
+        self.table_to_kill(cluster)
+        self.killed_at(cluster, "required")
+        index, comment = cluster.psql("SELECT relname, obj_description(oid) FROM pg_class WHERE relname ~ '^pgseal_protect_i'").split("|", 1)
+        signature = comment.strip("{}").split(",")[0]
+        for other in ("{CREATE TABLE planted ()}", f"{{{signature},CREATE TABLE planted ()}}", "{}"):
+            cluster.psql(f"COMMENT ON INDEX {index} IS '{other}'")
+            said = self.protect(cluster, "t", "c,n", code=REFUSED)
+            self.assertIn(f"the comment of index {index}", said)
+            self.assertEqual(cluster.psql("SELECT to_regclass('planted') IS NULL"), "t")
+        cluster.psql(f"COMMENT ON INDEX {index} IS $c${comment}$c$")
+        self.protect(cluster, "t", "c,n")
+        self.assert_no_update_is_lost(cluster)
+        self.assertNotIn("pgseal_protect", self.schema(cluster))
 
     def test_a_trigger_that_was_disabled_is_noticed(self):
         cluster = self.owner()

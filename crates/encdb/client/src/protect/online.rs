@@ -15,6 +15,7 @@
 //! there), then *exchanged* (the columns are encrypted), in which indexes and constraints may be
 //! left that the next run finishes.
 
+pub(crate) mod left;
 pub(crate) mod names;
 mod obstacle;
 pub(crate) mod sql;

@@ -80,6 +80,13 @@ pub enum ProtectError {
          killed: run this again when it has ended"
     )]
     Running,
+    /// The statements that are left are not this identity's.
+    #[error(
+        "the comment of index {0} tells how to finish an online run, and was not written with this \
+         identity: run this with the identity that began, or drop the index and create the \
+         table's own one in the owner's session"
+    )]
+    Comment(String),
     /// Connections that began before the commit could not be ended.
     #[error(
         "the columns are encrypted, but connections that began before know them as plain (process \

@@ -30,7 +30,7 @@ fn of_protect(error: &ProtectError) -> Code {
         | ProtectError::Locked
         | ProtectError::Running
         | ProtectError::Late(_) => Code::Busy,
-        ProtectError::Count => Code::Refused,
+        ProtectError::Count | ProtectError::Comment(_) => Code::Refused,
         ProtectError::Unknown(_) => Code::Io,
     }
 }

@@ -1,9 +1,10 @@
 //! The statements of the online form. Each has names and cells in it, and no value.
 
 use super::super::sql::{ident, literal};
-use super::{names, OnlinePlan, Unfinished};
+use super::{left, names, OnlinePlan, Unfinished};
 use crate::protect::{Facts, KeptIndex, Plan, PlannedColumn, Wanted};
 use crate::to_hex;
+use pgseal_crypto::sign::SigningKey;
 
 /// The temporary table of cells, by the places of their rows. It is emptied at each commit.
 const CELLS: &str = "pg_temp.pgseal_cells";
@@ -189,8 +190,9 @@ impl OnlinePlan {
     }
 
     /// Exchanges the columns, under the lock. Indexes and constraints of the plain columns go with
-    /// them. `defaults` are the cells of the new defaults, in the columns' order.
-    pub(crate) fn exchange(&self, defaults: &[Option<Vec<u8>>]) -> String {
+    /// them. `defaults` are the cells of the new defaults, in the columns' order. `by` signs what
+    /// is left for later.
+    pub(crate) fn exchange(&self, defaults: &[Option<Vec<u8>>], by: &SigningKey) -> String {
         let (table, function) = (self.table(), self.function());
         let dirty = ident(&names::dirty(self.plan.oid));
         let mut all = vec![
@@ -210,13 +212,14 @@ impl OnlinePlan {
         }
         let columns = self.kept.columns.iter().flat_map(|column| &column.after);
         all.extend(columns.cloned());
-        all.extend(self.kept.indexes.iter().map(|index| self.note(index)));
+        all.extend(self.kept.indexes.iter().map(|index| self.note(index, by)));
         all.join("; ")
     }
 
     /// Keeps what is to be done for an index after the exchange, as its comment.
-    fn note(&self, index: &KeptIndex) -> String {
-        let statements: Vec<String> = index.after.iter().map(|it| literal(it)).collect();
+    fn note(&self, index: &KeptIndex, by: &SigningKey) -> String {
+        let items = left::written((&self.plan.schema, &index.name()), &index.after, by);
+        let items: Vec<String> = items.iter().map(|it| literal(it)).collect();
         format!(
             "DO {}",
             literal(&format!(
@@ -224,7 +227,7 @@ impl OnlinePlan {
                  ARRAY[{}]::pg_catalog.text[]::pg_catalog.text); END",
                 literal(&self.plan.schema),
                 literal(&index.name()),
-                statements.join(", ")
+                items.join(", ")
             ))
         )
     }

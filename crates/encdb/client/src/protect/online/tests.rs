@@ -1,5 +1,7 @@
 //! Plans, statements and refusals of the online form: no server is asked.
 
+use pgseal_crypto::sign::SigningKey;
+use pgseal_crypto::Secret;
 use tokio_postgres::types::Type as PgType;
 
 use super::*;
@@ -124,8 +126,9 @@ fn an_index_that_applications_would_compare_in_has_an_interim_one() {
     assert!(!plan_of(false, &[(last, true)]).is_built());
     assert!(plan_of(true, &[(last, true)]).is_built());
     let plan = plan_of(false, &[]);
+    let key = SigningKey::from_seed(&Secret::from_bytes(&mut [1; 32]));
     assert!(plan
-        .exchange(&[None, None])
+        .exchange(&[None, None], &key)
         .contains("''FINAL'', ''RENAME''"));
     let finish = ["RENAME".to_owned()];
     let replaced = plan.plan.replace_index(interim, &finish);

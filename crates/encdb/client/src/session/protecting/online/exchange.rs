@@ -129,7 +129,8 @@ impl Session {
             return Ok(None);
         }
         let defaults = self.defaults(&online.plan)?;
-        client.batch_execute(&online.exchange(&defaults)).await?;
+        let statements = online.exchange(&defaults, self.identity.signing());
+        client.batch_execute(&statements).await?;
         self.alone(options).await?;
         Ok(Some((online, started)))
     }

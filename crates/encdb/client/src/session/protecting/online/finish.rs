@@ -7,7 +7,7 @@ use tokio_postgres::types::Type;
 
 use super::super::{ProtectError, ProtectOptions, Protected};
 use super::patiently;
-use crate::protect::online::names;
+use crate::protect::online::{left, names};
 use crate::protect::{OnlinePlan, Plan};
 use crate::session::Session;
 
@@ -83,11 +83,16 @@ impl Session {
             made.push((row.try_get(0)?, row.try_get(1)?));
         }
         for row in rows {
-            let statements: Option<Vec<String>> = row.try_get(2)?;
-            let Some((create, finish)) = statements.as_deref().and_then(<[_]>::split_first) else {
+            let comment: Option<Vec<String>> = row.try_get(2)?;
+            let Some(comment) = comment else {
                 continue;
             };
             let name: String = row.try_get(0)?;
+            let owner = self.identity.subject();
+            let statements = left::read((&plan.schema, &name), &comment, &owner);
+            let Some((create, finish)) = statements.and_then(<[_]>::split_first) else {
+                return Err(ProtectError::Comment(name));
+            };
             self.build_final(plan, &name, create, &made).await?;
             patiently(client, &plan.replace_index(&name, finish)).await?;
         }
