@@ -165,7 +165,7 @@ ERRORS = CONNECT + """
 connection = connect()
 connection.autocommit = True
 cursor = connection.cursor()
-for sql in ("SELECT left(name, 20), 'secretEve' FROM person", "SELECT 1/0",
+for sql in ("DO $$ BEGIN PERFORM 1 FROM person WHERE name = 'secretEve'; END $$", "SELECT 1/0",
             "SET statement_timeout = 50; SELECT pg_sleep(9)"):
     try:
         cursor.execute(sql)
