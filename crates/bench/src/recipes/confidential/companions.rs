@@ -43,7 +43,9 @@ impl Proxy {
         let number = port.parse::<u32>().unwrap_or(0) + PORTS_APART;
         let socket = host.work.join(format!(".s.PGSQL.{number}"));
         let mut command = serve::command(&host.tools.pgseal, None, host);
-        command.arg("proxy").arg("--listen").arg(&socket);
+        // The plain database has no list; where there is one, it holds all the same.
+        command.args(["proxy", "--trust-server-types"]);
+        command.arg("--listen").arg(&socket);
         let server = format!("host={} port={port}", host.work.display());
         owner(command.arg("--server").arg(server), identity);
         Ok(Self {
