@@ -59,9 +59,9 @@ pub use pgseal_cell::{DataKeyId, PublicKey, Type};
 pub use pgseal_value::Value;
 pub use session::{
     encrypted_columns, encrypted_names, encrypted_objects, encrypted_types, grants_of,
-    online_protection, other_connections, protection, revoke, shown_columns, table_orders,
-    take_back, Evidence, Keeper, KeyStore, OnlineState, Prepared, ProtectError, ProtectOptions,
-    Protected, Row, Session, SessionOptions, Step, TakenBack,
+    online_protection, order_of_row, other_connections, protection, revoke, shown_columns,
+    table_orders, take_back, Evidence, Keeper, KeyStore, OnlineState, Prepared, ProtectError,
+    ProtectOptions, Protected, Row, Session, SessionOptions, Step, TakenBack,
 };
 pub use statement::Statement;
 pub use stream::{Parts, Stream};

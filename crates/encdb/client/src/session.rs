@@ -27,7 +27,7 @@ use crate::list::{ColumnName, ListError, OwnersList};
 use crate::statement::Statement as Read;
 use crate::{Argument, ClientError, Identity, KeyRing, NewKey, Policy, Resolver};
 pub use catalog::{
-    encrypted_columns, encrypted_names, encrypted_types, shown_columns, table_orders,
+    encrypted_columns, encrypted_names, encrypted_types, order_of_row, shown_columns, table_orders,
 };
 pub use objects::encrypted_objects;
 pub use prepared::Prepared;

@@ -286,7 +286,7 @@ async fn session(owner: Owner, told: Backend, client: Client) -> Result<Opened, 
     let trust = owner.trust;
     let backend = process(&client).await?;
     if let Err(error) = told.check(backend, trust) {
-        // Where there are no sessions, none is handed to others.
+        // A server without encdb has no session that a pool could give to another client.
         return Err(match is_installed(&client).await? {
             true => error,
             false => ClientError::NotInstalled,

@@ -12,8 +12,8 @@ use futures_util::future::{try_join4, try_join5};
 use pgseal_client::tokio_postgres::types::{ToSql, Type};
 use pgseal_client::tokio_postgres::{Client, Row};
 use pgseal_client::{
-    encrypted_columns, encrypted_names, encrypted_types, ClientError, ColumnName, ListedObject,
-    OwnersList, PlacedColumn, Session, TableName,
+    encrypted_columns, encrypted_names, encrypted_types, order_of_row, ClientError, ColumnName,
+    ListedObject, OwnersList, PlacedColumn, Session, TableName,
 };
 
 use crate::catalog::{Catalog, Cells, Placed};
@@ -149,17 +149,7 @@ type Orders = BTreeMap<TableName, Vec<PlacedColumn>>;
 
 /// Returns the columns of tables with cells, in the order that the server shows.
 fn shown_orders(rows: &[Row]) -> Result<Orders, ClientError> {
-    let order = |row: &Row| {
-        let table = TableName {
-            schema: row.try_get(0)?,
-            table: row.try_get(1)?,
-        };
-        let (names, generated): (Vec<String>, Vec<bool>) = (row.try_get(2)?, row.try_get(3)?);
-        let columns = names.into_iter().zip(generated);
-        let column = |(name, is_generated)| PlacedColumn { name, is_generated };
-        Ok((table, columns.map(column).collect()))
-    };
-    rows.iter().map(order).collect()
+    rows.iter().map(order_of_row).collect()
 }
 
 /// Adds the order by which values without names of columns are sealed: that of the owner's list,

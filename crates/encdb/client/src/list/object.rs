@@ -1,5 +1,5 @@
-//! What holds or takes encrypted values beside columns of encdb's own types: an owner's list has it
-//! too, so that no server hides it.
+//! Objects that hold or take encrypted values, beside columns of encdb's own types. An owner's list
+//! has them, so that no server hides them.
 
 use std::fmt;
 

@@ -204,7 +204,7 @@ pub enum Obstacle {
         /// The column
         column: String,
     },
-    /// What only the online form minds.
+    /// An obstacle to the online form alone.
     #[error(transparent)]
     Online(#[from] OnlineObstacle),
     /// A run of the online form.

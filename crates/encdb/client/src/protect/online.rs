@@ -58,7 +58,7 @@ impl Unfinished {
     }
 }
 
-/// What the online form has to know of a table beyond [`Facts`].
+/// The facts of a table that the online form needs beyond [`Facts`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OnlineFacts {
     /// The columns that are to be encrypted
@@ -78,7 +78,7 @@ pub struct OnlineFacts {
     pub made: Vec<(String, bool)>,
 }
 
-/// What a column keeps.
+/// The properties that a new column takes over from the plain one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeptColumn {
     /// `pg_attribute.attnum` of the plain column
@@ -120,7 +120,7 @@ impl KeptIndex {
 pub struct OnlinePlan {
     /// The plan that both forms have
     pub plan: Plan,
-    /// What the online form has to know beyond it
+    /// The facts that the online form needs beyond it
     pub(crate) kept: OnlineFacts,
     /// Whether a run was begun
     pub is_begun: bool,

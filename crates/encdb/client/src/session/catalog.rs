@@ -159,11 +159,11 @@ pub async fn table_orders(
     let parameters: [(&(dyn ToSql + Sync), Type); 2] =
         [(&schemas, Type::TEXT_ARRAY), (&names, Type::TEXT_ARRAY)];
     let rows = client.query_typed(sql, &parameters).await?;
-    rows.iter().map(ordered).collect()
+    rows.iter().map(order_of_row).collect()
 }
 
 /// A table, and all its columns in their order.
-pub(super) type Order = (TableName, Vec<PlacedColumn>);
+pub type Order = (TableName, Vec<PlacedColumn>);
 
 /// Returns a table that is named as SQL would have it; none if the search path finds none.
 pub(super) async fn table_order(
@@ -183,7 +183,11 @@ pub(super) async fn table_order(
     Ok(table_orders(client, &[table]).await?.into_iter().next())
 }
 
-fn ordered(row: &Row) -> Result<Order, ClientError> {
+/// Reads a row of schema, table, names of columns, and which of them are generated.
+///
+/// # Errors
+/// The row has other columns.
+pub fn order_of_row(row: &Row) -> Result<Order, ClientError> {
     let table = TableName {
         schema: row.try_get(0)?,
         table: row.try_get(1)?,

@@ -1,4 +1,4 @@
-//! What has encrypted values in it beside columns of encdb's own types, as the server shows it.
+//! Objects with encrypted values, beside columns of encdb's own types, as the server shows them.
 
 use std::collections::BTreeSet;
 

@@ -1,6 +1,6 @@
 //! The statements that are left for after the exchange, which an index has as its comment.
 //!
-//! Whoever owns the table can change a comment, and a later run may be another role's, such as a
+//! The table's owner can change a comment, and a later run may be another role's, such as a
 //! superuser's. So the comment is signed, and a run executes only what its own identity wrote.
 
 use pgseal_crypto::sign::{PublicKey, SigningKey};
