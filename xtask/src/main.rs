@@ -4,6 +4,7 @@
 //! Each prints one line a finding and exits 1 if there is one. `.ci/run` calls all.
 
 mod interface;
+mod lock;
 mod shape;
 mod source;
 mod surface;

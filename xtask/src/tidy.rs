@@ -2,7 +2,7 @@
 //!
 //! There is no list of exceptions: what breaks a rule is changed.
 
-use crate::source;
+use crate::{lock, source};
 use std::path::Path;
 use std::process::Command;
 use std::{fs, io};
@@ -73,6 +73,7 @@ pub fn check(root: &Path) -> io::Result<Vec<String>> {
             check_file(name, &text, &mut findings);
         }
     }
+    findings.extend(lock::check(root, &names)?);
     Ok(findings)
 }
 
