@@ -65,11 +65,11 @@ def control_file(segment_size=1 << 20):
 
 def handover(roots, bits=256, key_files=()):
     """A sealed memfd with a master key for each root: {path: 32 bytes}, and the paths of the files that open them."""
-    record = struct.pack("<8sII", b"PGSEALHO", 2, len(roots))
+    record = struct.pack("<8sII", b"PGSEALHO", 3, len(roots))
     for root, master in roots.items():
         path = os.fsencode(root)
         record += struct.pack("<H", len(path)) + path
-        record += struct.pack("<BH16s16s32s", 1, bits, bytes(16), bytes(16), master)
+        record += struct.pack("<BH16s16s32sBH", 1, bits, bytes(16), bytes(16), master, 0, 0)
     record += struct.pack("<I", len(key_files))
     for path in map(os.fsencode, key_files):
         record += struct.pack("<H", len(path)) + path

@@ -1,9 +1,10 @@
 //! The handover record: how the command gives unlocked keys to the library, in a sealed memfd.
 //!
-//! `"PGSEALHO" || u32 version = 2 || u32 count`, then for each cluster
+//! `"PGSEALHO" || u32 version = 3 || u32 count`, then for each cluster
 //! `u16 path length || path || u8 suite || u16 key bits || 16 cluster id || 16 key id || 32
-//! master`; then `u32 count`, and for each file that opens such a key, or says how,
-//! `u16 path length || path`.
+//! master || u8 slot || u16 length || kind of the slot`; then `u32 count`, and for each file that
+//! opens such a key, or says how, `u16 path length || path`. The slot is the one that opened the
+//! cluster; it is 0, and its kind empty, where the key file has none (a raw `key.bin`).
 //!
 //! Invariants: a path is absolute and has no trailing slash; one cluster may be listed under
 //! several paths; nothing follows the last file. Written by `pgseal-twin` and by
@@ -17,10 +18,13 @@ use crate::reader::Reader;
 use crate::ClusterId;
 
 const MAGIC: &[u8; 8] = b"PGSEALHO";
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 /// Bytes of an entry beside its path.
-const FIXED: usize = 2 + 1 + 2 + 16 + 16 + 32;
+const FIXED: usize = 2 + 1 + 2 + 16 + 16 + 32 + 1 + 2;
+
+/// The longest name of a kind of slot.
+const MAX_KIND: usize = 64;
 
 /// One cluster's keys, by the path that it is found under.
 pub struct Entry<'a> {
@@ -36,6 +40,17 @@ pub struct Entry<'a> {
     pub key_id: KeyId,
     /// The master key itself.
     pub master: &'a [u8; 32],
+    /// The slot that opened it, if a slot did.
+    pub opened_by: Option<Opener<'a>>,
+}
+
+/// The slot through which a cluster was opened: a server shows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Opener<'a> {
+    /// Its number, from 1.
+    pub slot: u8,
+    /// The name of its kind: lower-case letters, digits, hyphens and spaces.
+    pub kind: &'a str,
 }
 
 /// Why a record cannot be used.
@@ -62,7 +77,10 @@ pub enum HandoverError {
 
 /// The record that holds `entries`, and the paths of the `files` that open them.
 pub fn encode(entries: &[Entry<'_>], files: &[&[u8]]) -> Result<Zeroizing<Vec<u8>>, HandoverError> {
-    let roots = entries.iter().map(|entry| FIXED + entry.root.len());
+    let kind = |entry: &Entry<'_>| entry.opened_by.map_or(0, |opener| opener.kind.len());
+    let roots = entries
+        .iter()
+        .map(|entry| FIXED + entry.root.len() + kind(entry));
     let size = roots.chain(files.iter().map(|file| 2 + file.len()));
     let mut out = Zeroizing::new(Vec::with_capacity(MAGIC.len() + 12 + size.sum::<usize>()));
     out.extend_from_slice(MAGIC);
@@ -75,6 +93,7 @@ pub fn encode(entries: &[Entry<'_>], files: &[&[u8]]) -> Result<Zeroizing<Vec<u8
         out.extend_from_slice(&entry.cluster.0);
         out.extend_from_slice(&entry.key_id.0);
         out.extend_from_slice(entry.master);
+        push_opener(&mut out, entry.opened_by)?;
     }
     push_count(&mut out, files.len())?;
     for file in files {
@@ -86,6 +105,17 @@ pub fn encode(entries: &[Entry<'_>], files: &[&[u8]]) -> Result<Zeroizing<Vec<u8
 fn push_count(out: &mut Vec<u8>, count: usize) -> Result<(), HandoverError> {
     let count = u32::try_from(count).map_err(|_| HandoverError::Damaged)?;
     out.extend_from_slice(&count.to_le_bytes());
+    Ok(())
+}
+
+fn push_opener(out: &mut Vec<u8>, opener: Option<Opener<'_>>) -> Result<(), HandoverError> {
+    let (slot, kind) = opener.map_or((0, ""), |opener| (opener.slot, opener.kind));
+    let len = u16::try_from(kind.len())
+        .ok()
+        .filter(|_| is_opener(slot, kind.as_bytes()));
+    out.push(slot);
+    out.extend_from_slice(&len.ok_or(HandoverError::Damaged)?.to_le_bytes());
+    out.extend_from_slice(kind.as_bytes());
     Ok(())
 }
 
@@ -150,7 +180,25 @@ fn entry<'a>(reader: &mut Reader<'a>) -> Option<Entry<'a>> {
         cluster: ClusterId(*reader.array()?),
         key_id: KeyId(*reader.array()?),
         master: reader.array()?,
+        opened_by: opener(reader)?,
     })
+}
+
+/// None is a record that cannot be; the inner one is a cluster that no slot opened.
+#[allow(clippy::option_option)] // a parser of what may be absent
+fn opener<'a>(reader: &mut Reader<'a>) -> Option<Option<Opener<'a>>> {
+    let slot = reader.u8()?;
+    let kind = reader.counted().filter(|kind| is_opener(slot, kind))?;
+    let kind = std::str::from_utf8(kind).ok()?;
+    Some((slot != 0).then_some(Opener { slot, kind }))
+}
+
+/// A server prints the name of the kind in its log.
+fn is_opener(slot: u8, kind: &[u8]) -> bool {
+    let is_plain = |byte: &u8| {
+        byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b' ' | b'-')
+    };
+    (slot == 0) == kind.is_empty() && kind.len() <= MAX_KIND && kind.iter().all(is_plain)
 }
 
 fn path<'a>(reader: &mut Reader<'a>) -> Option<&'a [u8]> {
@@ -174,11 +222,19 @@ mod tests {
             cluster: ClusterId([1; 16]),
             key_id: KeyId([2; 16]),
             master,
+            opened_by: Some(Opener {
+                slot: 2,
+                kind: "command key",
+            }),
         }
     }
 
     fn record() -> Zeroizing<Vec<u8>> {
-        let entries = [entry(b"/data", &[3; 32]), entry(b"/srv/pg", &[4; 32])];
+        let unslotted = Entry {
+            opened_by: None,
+            ..entry(b"/data", &[3; 32])
+        };
+        let entries = [unslotted, entry(b"/srv/pg", &[4; 32])];
         encode(&entries, &[b"/etc/pgseal/passphrase", b"/mnt/key"]).expect("good paths")
     }
 
@@ -196,6 +252,9 @@ mod tests {
         assert_eq!(entries[1].cluster, ClusterId([1; 16]));
         assert_eq!(entries[1].key_id, KeyId([2; 16]));
         assert_eq!(entries[1].master, &[4; 32]);
+        assert_eq!(entries[0].opened_by, None);
+        let opener = entries[1].opened_by.expect("a slot");
+        assert_eq!((opener.slot, opener.kind), (2, "command key"));
         let files: Vec<_> = files(&record).expect("our record").collect();
         assert_eq!(files, [&b"/etc/pgseal/passphrase"[..], b"/mnt/key"]);
     }
@@ -203,10 +262,11 @@ mod tests {
     #[test]
     fn the_layout_is_fixed() {
         let record = encode(&[entry(b"/d", &[3; 32])], &[b"/p"]).expect("good paths");
-        let mut expected = b"PGSEALHO\x02\0\0\0\x01\0\0\0\x02\0/d\x01\xc0\0".to_vec();
+        let mut expected = b"PGSEALHO\x03\0\0\0\x01\0\0\0\x02\0/d\x01\xc0\0".to_vec();
         expected.extend_from_slice(&[1; 16]);
         expected.extend_from_slice(&[2; 16]);
         expected.extend_from_slice(&[3; 32]);
+        expected.extend_from_slice(b"\x02\x0b\0command key");
         expected.extend_from_slice(b"\x01\0\0\0\x02\0/p");
         assert_eq!(*record, expected);
     }
@@ -231,8 +291,25 @@ mod tests {
     #[test]
     fn other_versions_are_named() {
         let mut record = record();
-        record[8] = 1;
-        assert_eq!(refusal(&record), HandoverError::Version(1));
+        record[8] = 2;
+        assert_eq!(refusal(&record), HandoverError::Version(2));
+    }
+
+    #[test]
+    fn a_slot_has_a_kind_that_can_be_printed() {
+        let long = "k".repeat(MAX_KIND + 1);
+        for (slot, kind) in [(0, "plain"), (1, ""), (1, "a\nb"), (1, "Plain"), (1, &long)] {
+            let entry = Entry {
+                opened_by: Some(Opener { slot, kind }),
+                ..entry(b"/", &[0; 32])
+            };
+            assert_eq!(encode(&[entry], &[]).err(), Some(HandoverError::Damaged));
+        }
+        let record = encode(&[entry(b"/", &[0; 32])], &[]).expect("a good slot");
+        let mut nameless = record.to_vec();
+        let slot = record.len() - 4 - "command key".len() - 3;
+        nameless[slot] = 0;
+        assert_eq!(refusal(&nameless), HandoverError::Damaged);
     }
 
     #[test]

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use nix::unistd::close;
 use pgseal_contract::variable;
 use pgseal_crypto::{KeyId, KeyLength, MasterKey, Suite};
-use pgseal_format::handover::{self, Entry, HandoverError};
+use pgseal_format::handover::{self, Entry, HandoverError, Opener};
 use pgseal_format::ClusterId;
 use zeroize::Zeroizing;
 
@@ -52,6 +52,8 @@ pub struct ClusterKey {
     pub cluster: ClusterId,
     pub key_id: KeyId,
     pub master: Arc<MasterKey>,
+    /// The number of the slot that opened it, and its kind.
+    opened_by: Option<(u8, String)>,
 }
 
 /// Keys of clusters, each under every spelling of its path, and the key material files.
@@ -134,6 +136,9 @@ impl ClusterKey {
             cluster: cluster.header.cluster,
             key_id: cluster.header.key_id,
             master: Arc::clone(&cluster.master),
+            opened_by: cluster
+                .opened_by()
+                .map(|slot| (slot.id, slot.kind.name().to_owned())),
         }
     }
 
@@ -146,6 +151,9 @@ impl ClusterKey {
             cluster: entry.cluster,
             key_id: entry.key_id,
             master: Arc::new(MasterKey::from_bytes(&mut bytes)),
+            opened_by: entry
+                .opened_by
+                .map(|opener| (opener.slot, opener.kind.to_owned())),
         }
     }
 
@@ -157,6 +165,10 @@ impl ClusterKey {
             cluster: self.cluster,
             key_id: self.key_id,
             master: self.master.expose(),
+            opened_by: self
+                .opened_by
+                .as_ref()
+                .map(|(slot, kind)| Opener { slot: *slot, kind }),
         }
     }
 }
@@ -196,6 +208,7 @@ mod tests {
             cluster: ClusterId([byte; 16]),
             key_id: master.key_id(),
             master: Arc::new(master),
+            opened_by: (byte > 1).then(|| (byte, "passphrase".to_owned())),
         }
     }
 

@@ -56,6 +56,15 @@ pub struct Unlocked {
     pub key_material: Vec<PathBuf>,
 }
 
+impl Unlocked {
+    /// Returns the slot that opened it; a raw `key.bin` has none.
+    #[must_use]
+    pub fn opened_by(&self) -> Option<&Slot> {
+        let (number, file) = self.file.as_ref()?;
+        file.slots().iter().find(|slot| slot.id == *number)
+    }
+}
+
 /// Opens the key file of `root`, unless its files are under two keys at present.
 pub fn unlock(root: Root, ways: &Ways) -> Result<Unlocked, UnlockError> {
     refuse_converting(&root.path)?;

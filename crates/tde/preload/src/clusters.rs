@@ -8,7 +8,7 @@
 
 use crate::secret::Pages;
 use pgseal_crypto::{FileCipher, KeyId, KeyLength, MasterKey};
-use pgseal_format::{ReceiverToken, TokenError};
+use pgseal_format::{ClusterId, ReceiverToken, TokenError};
 use pgseal_storage::layout::{Root, Spec};
 use pgseal_storage::SealedFile;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
@@ -38,13 +38,24 @@ pub struct Cluster {
     pub root: Vec<u8>,
     /// The public name of its master key.
     pub key_id: KeyId,
+    /// What else is known of it, and may be shown.
+    pub facts: &'static Facts,
     /// Its directory has no key file yet; the path alone says that it is sealed.
     pending: bool,
-    length: KeyLength,
     master: &'static MasterKey,
     ephemeral: &'static MasterKey,
     /// The size of a WAL segment in bytes; 0 until it is known.
     segment_size: AtomicU32,
+}
+
+/// How a cluster is stored, and how it was opened.
+pub struct Facts {
+    /// Its public name.
+    pub cluster: ClusterId,
+    /// The length of its AES keys.
+    pub length: KeyLength,
+    /// The slot that opened it and the kind of that; a raw key file has none.
+    pub opened_by: Option<(u8, String)>,
 }
 
 impl Cluster {
@@ -54,7 +65,10 @@ impl Cluster {
             Root::Cluster => self.master,
             Root::Ephemeral => self.ephemeral,
         };
-        SealedFile::new(FileCipher::new(master, self.length, &spec.id), spec.layout)
+        SealedFile::new(
+            FileCipher::new(master, self.facts.length, &spec.id),
+            spec.layout,
+        )
     }
 
     /// Does this cluster's key say that `role` may have clear pages now?
@@ -86,7 +100,8 @@ impl Cluster {
 
     /// Do two clusters store the same file in the same bytes?
     pub fn shares_keys(&self, other: &Self) -> bool {
-        std::ptr::eq(self, other) || (self.key_id == other.key_id && self.length == other.length)
+        std::ptr::eq(self, other)
+            || (self.key_id == other.key_id && self.facts.length == other.facts.length)
     }
 }
 
@@ -118,7 +133,7 @@ pub fn any_pending() -> bool {
 pub fn add(
     root: &[u8],
     pending: bool,
-    length: KeyLength,
+    facts: Facts,
     master: MasterKey,
 ) -> Option<&'static Cluster> {
     let key_id = master.key_id();
@@ -135,7 +150,7 @@ pub fn add(
         root: root.to_vec(),
         key_id,
         pending,
-        length,
+        facts: Box::leak(Box::new(facts)),
         master,
         ephemeral,
         segment_size: AtomicU32::new(0),

@@ -17,7 +17,8 @@
 //! what [`habits`] lists of PostgreSQL. [`clusters`] finds the keys, [`unlock`] where they come
 //! from, [`key_material`] what else leads to them; [`files`] holds the open sealed files by
 //! descriptor; [`declaration`] is what we say of ourselves to other servers, [`received`] what
-//! becomes of WAL that they send and that is not stored as segments; [`asked`] answers pgseal;
+//! becomes of WAL that they send and that is not stored as segments; [`settings`] are what a server
+//! shows of itself to SQL; [`asked`] answers pgseal;
 //! [`zero_fill`] knows the new segment that no key shows in, [`two_phase`] names a state that is
 //! whole, both by what is remembered of a file in [`watched`]; [`version`] shows which library a
 //! server runs. [`disk`] and [`memory`] are what `pgseal_storage` works on.
@@ -54,6 +55,7 @@ mod receivers;
 mod report;
 mod secret;
 mod server;
+mod settings;
 mod symbols;
 mod two_phase;
 mod unlock;

@@ -22,7 +22,7 @@
 
 pub mod command;
 pub mod guard;
-mod postgres;
+pub mod postgres;
 mod session;
 
 use crate::process::{Connection, PROCESS};

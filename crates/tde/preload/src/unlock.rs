@@ -5,7 +5,7 @@
 //! Keys are taken once, before `main`, and their descriptor is closed. Tools that start
 //! PostgreSQL's programs leave it open for them, so that no user is asked for a passphrase twice.
 
-use crate::clusters::{self, Cluster};
+use crate::clusters::{self, Cluster, Facts};
 use crate::disk::{check, stat};
 use crate::process::PROCESS;
 use crate::{key_material, programs, real, report, server};
@@ -76,8 +76,17 @@ fn remember(entry: &handover::Entry) -> Option<&'static Cluster> {
     without_trace(|| {
         let mut master = Zeroizing::new(*entry.master);
         let master = MasterKey::from_bytes(&mut master);
-        clusters::add(entry.root, pending, entry.length, master)
+        clusters::add(entry.root, pending, facts(entry), master)
     })
+}
+
+fn facts(entry: &handover::Entry) -> Facts {
+    let opener = entry.opened_by;
+    Facts {
+        cluster: entry.cluster,
+        length: entry.length,
+        opened_by: opener.map(|opener| (opener.slot, opener.kind.to_owned())),
+    }
 }
 
 fn has_key_directory(root: &[u8]) -> bool {

@@ -337,6 +337,7 @@ mod tests {
     use super::*;
     use crate::{clusters, real};
     use pgseal_crypto::{KeyLength, MasterKey};
+    use pgseal_format::ClusterId;
     use pgseal_storage::classify::classify;
 
     /// Descriptors that no test has open.
@@ -345,7 +346,12 @@ mod tests {
     #[test]
     fn with_no_room_left_the_caller_may_close_a_file_and_try_again() {
         let master = MasterKey::generate().expect("random bytes for a key");
-        let cluster = clusters::add(b"/nowhere", true, KeyLength::Bits256, master);
+        let facts = clusters::Facts {
+            cluster: ClusterId([1; 16]),
+            length: KeyLength::Bits256,
+            opened_by: None,
+        };
+        let cluster = clusters::add(b"/nowhere", true, facts, master);
         let cluster = cluster.expect("room for one cluster");
         let class = classify(b"base/5/16384").class;
         let protection = Protection {

@@ -2,6 +2,7 @@
 //! 18 for extensions, with the types that stand here.
 
 use crate::server::symbol;
+use crate::settings::Values;
 use libc::{c_char, c_int, c_void};
 use std::ffi::{CStr, CString};
 use std::sync::atomic::{AtomicBool, AtomicPtr};
@@ -91,6 +92,7 @@ pub static GATE: Gate = Gate {
     receiver: AtomicPtr::new(std::ptr::null_mut()),
     is_defined: AtomicBool::new(false),
     key_file: AtomicPtr::new(std::ptr::null_mut()),
+    settings: Values::new(),
     shown: AtomicPtr::new(std::ptr::null_mut()),
     next_authentication: Mutex::new(None),
     next_startup: Mutex::new(None),
@@ -105,7 +107,9 @@ pub struct Gate {
     pub is_defined: AtomicBool,
     /// Never set: `pgseal.key_file` is made when it is shown.
     pub key_file: AtomicPtr<c_char>,
-    /// The value of it that was shown last.
+    /// Those that every session sees.
+    pub settings: Values,
+    /// The value of `pgseal.key_file` that was shown last.
     pub shown: AtomicPtr<c_char>,
     /// The hook that stood before ours.
     pub next_authentication: Mutex<Option<AuthenticationHook>>,
@@ -139,6 +143,20 @@ pub fn warn(message: &str, hint: &CStr) {
 pub fn report_to_client(message: &str, hint: &CStr) {
     const NOTICE: c_int = 18;
     report(NOTICE, message, hint);
+}
+
+/// Writes a line into the log.
+pub fn log(message: &str) {
+    const LOG: c_int = 15;
+    let Some(server) = server() else { return };
+    let text = CString::new(message).unwrap_or_default();
+    // SAFETY: the server's own sequence for a report, of a level that returns.
+    unsafe {
+        if (server.errstart)(LOG, std::ptr::null()) {
+            (server.errmsg)(c"%s".as_ptr(), text.as_ptr());
+            (server.errfinish)(c"pgseal".as_ptr(), 0, c"settings".as_ptr());
+        }
+    }
 }
 
 fn report(level: c_int, message: &str, hint: &CStr) {

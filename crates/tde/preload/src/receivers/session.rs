@@ -12,6 +12,8 @@ use crate::place::{self, Place};
 use crate::process::{Connection, PROCESS};
 use crate::real::libc_call;
 use crate::server::setting;
+use crate::settings;
+use crate::settings::flags::{Flags, PGC_BACKEND, PGC_INTERNAL};
 use libc::{c_char, c_int, c_void};
 use pgseal_contract::{file, variable};
 use pgseal_format::{hex, ReceiverToken};
@@ -48,15 +50,21 @@ pub fn install() {
     }
 }
 
-/// Defines the setting in the postmaster, at its start and after a crash of a process.
+/// Defines the settings in the postmaster, at its start. After a crash of a process they are there.
 unsafe extern "C" fn memory_is_shared() {
     let next = GATE.next_startup.lock().ok().and_then(|next| *next);
     if let Some(next) = next {
         // SAFETY: the server would call this other hook in the same way.
         unsafe { next() };
     }
-    if let (Some(server), Some(_)) = (server(), own_cluster()) {
-        define_receiver(server);
+    let Some(server) = server() else { return };
+    match place::of(c"global/pg_control") {
+        Place::Sealed(cluster, _) => {
+            settings::define(server, Some(cluster));
+            define_receiver(server);
+        }
+        Place::Clear => settings::define(server, None),
+        Place::Denied(_) => {}
     }
 }
 
@@ -76,6 +84,7 @@ fn begin(server: &'static Server) {
     if matches!(place::of(c"global/pg_control"), Place::Clear) {
         return PROCESS.set_connection(Connection::Off);
     }
+    settings::define(server, own_cluster());
     define_receiver(server);
     // SAFETY: ProcessStartupPacket has set the variable, before authentication.
     if unsafe { *server.am_walsender } {
@@ -92,9 +101,6 @@ fn own_cluster() -> Option<&'static Cluster> {
         _ => None,
     }
 }
-
-const PGC_INTERNAL: c_int = 0;
-const PGC_BACKEND: c_int = 4;
 
 /// Defines the setting once. A connection makes it itself only where an extension dropped our hook
 /// in the postmaster.
@@ -136,29 +142,6 @@ fn define_key_file(server: &Server) {
             None,
             Some(show_key_file),
         );
-    }
-}
-
-/// Flags of settings; their bits moved with 16 (guc.h).
-struct Flags {
-    no_show_all: c_int,
-    disallow_in_file: c_int,
-    superuser_only: c_int,
-}
-
-impl Flags {
-    fn of_this_version() -> Self {
-        let version =
-            setting(c"server_version_num").and_then(|text| text.to_str().ok()?.parse().ok());
-        let (disallow_in_file, superuser_only) = match version {
-            Some(0..160_000) => (0x40, 0x100),
-            _ => (0x100, 0x400),
-        };
-        Self {
-            no_show_all: 0x4,
-            disallow_in_file,
-            superuser_only,
-        }
     }
 }
 
