@@ -7,6 +7,8 @@ use std::sync::OnceLock;
 
 use libc::{iovec, mmsghdr, msghdr, off_t, size_t, sockaddr, socklen_t, ssize_t, timespec, FILE};
 
+// `preload` has such a macro too. Each stays beside its table, whose signatures its `SAFETY` is
+// about, and the products have no crate in common that touches libc.
 macro_rules! table {
     ($($name:ident($($arg:ty),*) -> $ret:ty;)*) => {
         /// The functions.

@@ -12,6 +12,16 @@ use crate::column::NAMES;
 use crate::list::{ColumnName, PlacedColumn, ShownColumn, TableName};
 use crate::ClientError;
 
+/// The condition on `pg_proc p` that a function takes or gives values of the types in `$2`, and is
+/// none of encdb's own.
+pub(super) const TAKES_OR_GIVES: &str = "p.oid >= 12000 \
+    AND (p.prorettype = ANY($2) OR p.proargtypes::pg_catalog.oid[] && $2 \
+        OR coalesce(p.proallargtypes && $2, false)) \
+    AND p.oid NOT IN (SELECT d.objid FROM pg_catalog.pg_depend d \
+        JOIN pg_catalog.pg_extension e ON e.oid = d.refobjid AND e.extname = 'encdb' \
+        WHERE d.refclassid = 'pg_catalog.pg_extension'::pg_catalog.regclass \
+            AND d.classid = 'pg_catalog.pg_proc'::pg_catalog.regclass AND d.deptype = 'e')";
+
 /// Returns these columns as the server shows them, in their order.
 pub async fn shown_columns(
     client: &Client,
@@ -119,16 +129,11 @@ pub async fn encrypted_names(client: &Client, types: &[u32]) -> Result<Vec<Strin
         SELECT t.typname::pg_catalog.text FROM pg_catalog.pg_type t WHERE t.oid = ANY($2) \
             AND NOT EXISTS (SELECT FROM own WHERE t.oid IN (own.oid, own.typarray)) \
         UNION SELECT p.proname::pg_catalog.text FROM pg_catalog.pg_proc p \
-        WHERE p.oid >= 12000 AND (p.prorettype = ANY($2) OR p.proargtypes::pg_catalog.oid[] && $2 \
-                OR coalesce(p.proallargtypes && $2, false)) \
-            AND p.oid NOT IN (SELECT d.objid FROM pg_catalog.pg_depend d \
-                JOIN pg_catalog.pg_extension e ON e.oid = d.refobjid AND e.extname = 'encdb' \
-                WHERE d.refclassid = 'pg_catalog.pg_extension'::pg_catalog.regclass \
-                    AND d.classid = 'pg_catalog.pg_proc'::pg_catalog.regclass \
-                    AND d.deptype = 'e')";
+        WHERE ";
+    let sql = format!("{sql}{TAKES_OR_GIVES}");
     let rows = client
         .query_typed(
-            sql,
+            &sql,
             &[(&own_types(), Type::TEXT_ARRAY), (&types, Type::OID_ARRAY)],
         )
         .await?;

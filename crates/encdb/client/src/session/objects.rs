@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use tokio_postgres::types::Type;
 use tokio_postgres::Client;
 
-use super::catalog::{encrypted_columns, encrypted_types, own_types};
+use super::catalog::{encrypted_columns, encrypted_types, own_types, TAKES_OR_GIVES};
 use crate::list::{ColumnName, ListedObject};
 use crate::ClientError;
 
@@ -18,7 +18,8 @@ const WITH: &str = "WITH RECURSIVE enc(type, name) AS ( \
         FROM enc JOIN pg_catalog.pg_type t ON t.typtype = 'd' AND t.typbasetype = enc.type \
             OR t.typcategory = 'A' AND t.typelem = enc.type) ";
 
-/// The columns of such types, the types but rows of tables, and the functions but encdb's own.
+/// The columns of such types, the types except rows of tables, and functions, up to the condition
+/// that tells them ([`TAKES_OR_GIVES`]).
 const OBJECTS: &str = "SELECT 1, n.nspname::pg_catalog.text, r.relname::pg_catalog.text, \
         a.attname::pg_catalog.text \
     FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_class r ON r.oid = a.attrelid \
@@ -39,14 +40,7 @@ const OBJECTS: &str = "SELECT 1, n.nspname::pg_catalog.text, r.relname::pg_catal
         FROM pg_catalog.unnest(p.proargtypes) WITH ORDINALITY a(type, place) \
         LEFT JOIN enc ON enc.type = a.type), '') \
     FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace \
-    WHERE p.oid >= 12000 AND n.nspname !~ '^pg_' \
-        AND (p.prorettype = ANY($2) OR p.proargtypes::pg_catalog.oid[] && $2 \
-            OR coalesce(p.proallargtypes && $2, false)) \
-        AND p.oid NOT IN (SELECT d.objid FROM pg_catalog.pg_depend d \
-            JOIN pg_catalog.pg_extension e ON e.oid = d.refobjid AND e.extname = 'encdb' \
-            WHERE d.refclassid = 'pg_catalog.pg_extension'::pg_catalog.regclass \
-                AND d.classid = 'pg_catalog.pg_proc'::pg_catalog.regclass \
-                AND d.deptype = 'e')";
+    WHERE n.nspname !~ '^pg_' AND ";
 
 /// Returns what the server says has encrypted values in it beside the columns of
 /// [`encrypted_columns`]: columns of composites and ranges, types, and functions that take or give
@@ -55,7 +49,7 @@ pub async fn encrypted_objects(client: &Client) -> Result<Vec<ListedObject>, Cli
     let types = encrypted_types(client).await?;
     let columns = encrypted_columns(client).await?.into_iter();
     let columns: BTreeSet<ColumnName> = columns.map(|shown| shown.name).collect();
-    let sql = format!("{WITH}{OBJECTS}");
+    let sql = format!("{WITH}{OBJECTS}{TAKES_OR_GIVES}");
     let parameters = [
         (
             &own_types() as &(dyn tokio_postgres::types::ToSql + Sync),
