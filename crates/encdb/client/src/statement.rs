@@ -45,6 +45,43 @@ impl<'s> Statement<'s> {
         Self { tokens, starts }
     }
 
+    /// Returns the statements of a text of several, as far as its signs tell them apart: those that
+    /// [`Self::end`] finds. Their offsets are those of the whole text.
+    pub fn split(&self) -> Vec<Self> {
+        let mut depth = 0_usize;
+        let ends = |token: &Token<'_>| {
+            match token {
+                Token::Sign('(') => depth += 1,
+                Token::Sign(')') => depth = depth.saturating_sub(1),
+                Token::Sign(';') if depth == 0 => return true,
+                Token::Sign('\\') => {
+                    depth = 0;
+                    return true;
+                }
+                _ => {}
+            }
+            false
+        };
+        let mut at = 0;
+        let parts = self.tokens.split(ends).map(|tokens| {
+            let starts = self.starts[at..at + tokens.len()].to_vec();
+            at += tokens.len() + 1;
+            Self {
+                tokens: tokens.to_vec(),
+                starts,
+            }
+        });
+        parts.collect()
+    }
+
+    /// Returns the key word that a text begins with. What follows it is not read.
+    pub fn first_word_of(text: &'s str) -> Option<&'s str> {
+        match (Scanner { text, at: 0 }).token()? {
+            (_, Token::Word(word)) => Some(word),
+            _ => None,
+        }
+    }
+
     /// Returns its tokens.
     pub(crate) fn tokens(&self) -> impl Iterator<Item = Token<'s>> + '_ {
         self.tokens.iter().copied()
@@ -111,6 +148,26 @@ impl<'s> Statement<'s> {
         self.tokens().all(|token| match token {
             Token::Word(word) | Token::Quoted(word) => word.is_ascii(),
             token => token != Token::Unknown,
+        })
+    }
+
+    /// Whether it has such a name or key word, as the catalog has it. What may be any name is none.
+    pub fn has_name(&self, is_it: impl Fn(&str) -> bool) -> bool {
+        self.tokens().any(|token| match token {
+            Token::Word(word) => is_it(&Small::new(word)),
+            token => name_of(token).is_some_and(|name| is_it(&name)),
+        })
+    }
+
+    /// Whether it may have such a name. `is_it` gets each name in small letters, whether it has
+    /// quotes or not, so it may be one that [`Self::names`] tells apart; what may be any name is
+    /// one.
+    pub fn may_have_name(&self, is_it: impl Fn(&str) -> bool) -> bool {
+        self.tokens().any(|token| match token {
+            Token::Word(name) | Token::Quoted(name) if name.len() > MAX_NAME => true,
+            Token::Word(name) if name.is_ascii() => is_it(&Small::new(name)),
+            Token::Unknown => true,
+            token => name_of(token).is_some_and(|name| is_it(&name.to_lowercase())),
         })
     }
 
@@ -189,6 +246,41 @@ impl<'s> Statement<'s> {
         let names: Option<Vec<Option<String>>> = tokens.iter().enumerate().map(name).collect();
         let names = names.filter(|_| tokens.len() % 2 == 1);
         names.unwrap_or_default().into_iter().flatten().collect()
+    }
+}
+
+/// A name with its letters of ASCII in small ones, which needs no memory of its own while it is as
+/// short as PostgreSQL's.
+struct Small {
+    short: [u8; MAX_NAME],
+    length: usize,
+    long: String,
+}
+
+impl Small {
+    fn new(name: &str) -> Self {
+        let mut small = Self {
+            short: [0; MAX_NAME],
+            length: name.len(),
+            long: String::new(),
+        };
+        match small.short.get_mut(..name.len()) {
+            Some(place) => {
+                place.copy_from_slice(name.as_bytes());
+                place.make_ascii_lowercase();
+            }
+            None => small.long = name.to_ascii_lowercase(),
+        }
+        small
+    }
+}
+
+impl std::ops::Deref for Small {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        let short = self.short.get(..self.length).map(std::str::from_utf8);
+        short.and_then(Result::ok).unwrap_or(&self.long)
     }
 }
 
@@ -411,179 +503,4 @@ fn is_part(c: char) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn tokens(text: &str) -> Vec<Token<'_>> {
-        Statement::new(text).tokens().collect()
-    }
-
-    #[test]
-    fn strings_of_every_kind_are_literals() {
-        for text in [
-            "'a'",
-            "''",
-            "'it''s'",
-            "E'a\\'b'",
-            "e'\\\\'",
-            "U&'\\0061'",
-            "u&'a'",
-            "B'01'",
-            "x'1F'",
-            "N'a'",
-            "$$a$$",
-            "$tag$ a $$ 'b' $tag$",
-            "$ä$x$ä$",
-            "'open",
-            "$$open",
-            "E'open\\'",
-        ] {
-            assert_eq!(tokens(text), [Token::Text], "{text}");
-        }
-        for text in ["1", "1.5", ".5", "1e-5", "1E+5", "0x1F", "1_000", "1."] {
-            assert_eq!(tokens(text), [Token::Number], "{text}");
-        }
-    }
-
-    #[test]
-    fn a_string_goes_on_behind_a_new_line() {
-        for text in [
-            "E'a'\n'b\\'c'",
-            "E'a' \t\r 'b\\' FROM person'",
-            "'a'\n  'b'\n'c'",
-            "E'a' -- it's\n'b\\''",
-        ] {
-            assert_eq!(tokens(text), [Token::Text], "{text}");
-        }
-        assert_eq!(tokens("'a' 'b'"), [Token::Text, Token::Text]);
-        assert_eq!(tokens("E'a'\n"), [Token::Text]);
-        assert_eq!(tokens("E'a' /* \n */ 'b'").len(), 2);
-        let shown = "SELECT E'a'\n'b\\'', 1 FROM person WHERE name = 'c'";
-        assert!(Statement::new(shown).names("person"));
-    }
-
-    #[test]
-    fn hexadecimal_numbers_have_no_exponent() {
-        assert!(Statement::new("SELECT 0x1e-store(1)").names("store"));
-        assert!(Statement::new("SELECT 0X1E+store(1)").names("store"));
-        assert_eq!(tokens("1_0e-5"), [Token::Number]);
-        assert_eq!(tokens(".5E+3"), [Token::Number]);
-    }
-
-    #[test]
-    fn names_that_depend_on_the_encoding_are_doubtful() {
-        let doubtful = |text| Statement::new(text).has_doubtful_name();
-        let long = "\u{e9}".repeat(40);
-        let long = format!("SELECT \"{long}\"");
-        assert!(doubtful("SELECT 1 FROM K\u{c4}UFER") && doubtful(&long));
-        for text in [
-            "SELECT \"K\u{c4}UFER\", k\u{e4}ufer, '\u{c4}'",
-            &"a".repeat(70),
-        ] {
-            assert!(!doubtful(text), "{text}");
-        }
-    }
-
-    #[test]
-    fn names_comments_and_signs_are_none() {
-        for text in [
-            "SELECT c FROM t WHERE c = $1",
-            "-- 'a'\nSELECT c",
-            "/* 'a' /* 1 */ 2 */ c",
-            "\"it's 1\"",
-            "a$1",
-            "t1",
-            "SELECT c::enc_text[] FROM \"a\"\"b\"",
-            "a $ b",
-            "SELECT c LIMIT 10 OFFSET 5",
-            "e",
-            "u & v",
-        ] {
-            assert!(!Statement::new(text).has_literals(), "{text}");
-        }
-        for text in [
-            "c = 'a'",
-            "c=E'a'",
-            "c -- x\n = 1",
-            "c/**/=/**/$$x$$",
-            "LIMIT 'a'",
-            "LIMIT -1",
-            "c = -1",
-            "a-1",
-            "U&\"c\"",
-            "\"open",
-            "b = true",
-            "b IS NOT False",
-        ] {
-            assert!(Statement::new(text).has_literals(), "{text}");
-        }
-        assert!(!Statement::new("SELECT \"true\"").has_literals());
-        assert_eq!(tokens("a--b"), [Token::Word("a")]);
-        assert_eq!(tokens(" /* c */ -- d"), []);
-    }
-
-    #[test]
-    fn statements_that_run_code_are_told() {
-        for (text, word) in [
-            ("do $$ x $$", Some("DO")),
-            (
-                "CREATE OR REPLACE function f() AS 'x'",
-                Some("CREATE FUNCTION"),
-            ),
-            ("CREATE PROCEDURE f() AS 'x'", Some("CREATE PROCEDURE")),
-            ("Explain Execute q(1)", Some("EXECUTE")),
-            ("CALL p(1)", Some("CALL")),
-            ("INSERT INTO t VALUES (1) ON CONFLICT DO NOTHING", None),
-            ("SELECT \"call\", 'execute' FROM t", None),
-        ] {
-            assert_eq!(Statement::new(text).runs_code(), word, "{text}");
-        }
-    }
-
-    #[test]
-    fn names_are_folded_as_postgresql_folds_them() {
-        let names = |text, name| Statement::new(text).names(name);
-        assert!(names("SELECT * FROM Test1", "test1") && names("\"Test1\"", "Test1"));
-        assert!(
-            !names("\"Test1\"", "test1") && !names("'test1'", "test1") && !names("test12", "test1")
-        );
-        assert!(names("U&\"te\\0073t1\"", "test1") && names("\"a\"\"b\"", "a\"b"));
-        let cut = "t".repeat(64);
-        assert!(Statement::new(&cut).names("test1"));
-        assert!(names("SELECT ÄB", "Äb") && names("SELECT ÄB", "äb"));
-    }
-
-    #[test]
-    fn a_schema_before_a_table_is_seen() {
-        let bare = |text| Statement::new(text).names_bare("s", "t");
-        assert!(!bare("SELECT c FROM s.t") && !bare("S . \"t\"") && !bare("other"));
-        assert!(bare("FROM t") && bare("FROM o.t") && bare("s.t, t") && bare("t.c FROM s.t"));
-        assert!(bare("U&\"s\".t"));
-    }
-
-    #[test]
-    fn statements_end_outside_of_strings_and_brackets() {
-        let end = |text: &str| Statement::end(text).map(|end| text[..end].to_owned());
-        for (text, first) in [
-            ("a; b", "a"),
-            (
-                "a ';' \";\" $$;$$ /*;*/ --;\n(;) ; b",
-                "a ';' \";\" $$;$$ /*;*/ --;\n(;) ",
-            ),
-            ("a \\bind 1;", "a "),
-        ] {
-            assert_eq!(end(text).as_deref(), Some(first), "{text}");
-        }
-        assert_eq!(end("a"), None);
-        assert!(Statement::new(" -- a").is_empty());
-    }
-
-    #[test]
-    fn qualified_names_are_that_and_nothing_else() {
-        let names = |text| Statement::new(text).qualified_name().join("|");
-        assert_eq!(names("A.\"b C\" . d"), "a|b C|d");
-        for text in ["a b", "a.", ".a", "a..b", "a.1", "", "a.b;"] {
-            assert_eq!(names(text), "", "{text}");
-        }
-    }
-}
+mod tests;

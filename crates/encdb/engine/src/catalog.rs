@@ -166,6 +166,8 @@ pub struct Catalog {
     types: HashMap<u32, Cells>,
     oids: HashMap<(Type, bool), u32>,
     mixed: HashSet<String>,
+    /// The names of all tables, functions and of `mixed`, in small letters
+    names: HashSet<String>,
     default_key: Arc<str>,
     /// The number of definitions that statements have added
     definitions: u64,
@@ -188,6 +190,7 @@ impl Catalog {
             types: HashMap::new(),
             oids: HashMap::new(),
             mixed: HashSet::new(),
+            names: HashSet::new(),
             default_key: default_key.into(),
             definitions: 0,
             children: HashMap::new(),
@@ -340,6 +343,7 @@ impl Catalog {
     }
 
     fn table_mut(&mut self, schema: &str, table: &str) -> &mut Table {
+        self.names.insert(table.to_lowercase());
         let tables = self.tables.entry(table.to_owned()).or_default();
         let at = tables.iter().position(|known| known.schema == schema);
         let at = at.unwrap_or_else(|| {
@@ -357,6 +361,7 @@ impl Catalog {
 
     /// Adds a function of which some arguments are encrypted; the others are `None`.
     pub fn add_function(&mut self, name: &str, arguments: Vec<Option<Cells>>) {
+        self.names.insert(name.to_lowercase());
         let known = self.functions.entry(name.to_owned()).or_default();
         if !known.contains(&arguments) {
             known.push(arguments);
@@ -421,6 +426,7 @@ impl Catalog {
     /// Adds the name of a type or function that has something encrypted in it: a domain, a
     /// composite, a range, or a function that gives cells.
     pub fn add_mixed(&mut self, name: &str) {
+        self.names.insert(name.to_lowercase());
         self.mixed.insert(name.to_owned());
     }
 
@@ -438,8 +444,13 @@ impl Catalog {
     /// Whether a statement has a name that is encrypted: a table, a function or a type. One that
     /// has none is none of the engine's business.
     pub fn concerns(&self, statement: &Statement<'_>) -> bool {
+        let may_be_one = |name: &str| is_own(name) || self.names.contains(name);
         !self.anywhere.is_empty()
-            || statement.encrypted_type().is_some()
+            || statement.may_have_name(may_be_one) && self.certainly_concerns(statement)
+    }
+
+    fn certainly_concerns(&self, statement: &Statement<'_>) -> bool {
+        statement.encrypted_type().is_some()
             || self.tables.keys().any(|name| statement.names(name))
             || self.functions.keys().any(|name| statement.names(name))
             || self.mixed.iter().any(|name| statement.names(name))

@@ -197,8 +197,14 @@ pub(super) fn may_set_zone(text: &[u8]) -> bool {
 
 /// Whether a name is in a text, in letters of any size.
 fn contains(text: &[u8], name: &str) -> bool {
-    let mut parts = text.windows(name.len());
-    parts.any(|part| part.eq_ignore_ascii_case(name.as_bytes()))
+    let name = name.as_bytes();
+    let (Some(first), Some(last)) = (name.first(), text.len().checked_sub(name.len())) else {
+        return false;
+    };
+    // Most places are passed over by one comparison.
+    let starts = text[..=last].iter().enumerate();
+    let mut starts = starts.filter(|(_, byte)| byte.eq_ignore_ascii_case(first));
+    starts.any(|(at, _)| text[at..at + name.len()].eq_ignore_ascii_case(name))
 }
 
 #[cfg(test)]

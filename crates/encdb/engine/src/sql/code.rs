@@ -9,7 +9,6 @@ use pg_query::NodeEnum;
 use pgseal_client::Statement;
 
 use super::scope::name_of;
-use super::statements;
 use crate::catalog::{Catalog, Reach};
 use crate::refusal::Refusal;
 
@@ -23,14 +22,18 @@ const OF_CODE: [&str; 5] = [
 ];
 
 /// Refuses a text with code of which nothing tells what it does with the literals in it.
-pub(super) fn check(text: &str, catalog: &Catalog) -> Result<(), Refusal> {
-    for statement in statements(text) {
-        let values = statement.has_literals() || statement.parameters() > 0;
-        if let Some(called) = of_code(&statement).filter(|_| values) {
+pub(super) fn check(
+    text: &str,
+    statements: &[Statement<'_>],
+    catalog: &Catalog,
+) -> Result<(), Refusal> {
+    for statement in statements {
+        let values = || statement.has_literals() || statement.parameters() > 0;
+        if let Some(called) = of_code(statement).filter(|_| values()) {
             return Err(Refusal::Code(called));
         }
     }
-    let code = statements(text).find_map(|statement| {
+    let code = statements.iter().find_map(|statement| {
         let code = statement.runs_code().filter(|_| statement.has_literals());
         code.filter(|it| !matches!(*it, "CALL" | "EXECUTE"))
     });
@@ -97,12 +100,12 @@ pub(crate) fn names_encrypted(text: &str, catalog: &Catalog) -> bool {
 
 /// Returns the changes of names and of inheritance that bodies of a text may make, now or when they
 /// are called.
-pub(super) fn changed_in(text: &str) -> Vec<Reach> {
+pub(super) fn changed_in(text: &str, statements: &[Statement<'_>]) -> Vec<Reach> {
     let is_code = |it: &Statement<'_>| {
         let code = it.runs_code();
         code.is_some_and(|code| !matches!(code, "CALL" | "EXECUTE"))
     };
-    if !statements(text).any(|statement| is_code(&statement)) {
+    if !statements.iter().any(is_code) {
         return Vec::new();
     }
     let words = words(text);
@@ -119,9 +122,12 @@ pub(super) fn changed_in(text: &str) -> Vec<Reach> {
 
 /// Returns the function that a statement names and that runs a text as a statement.
 fn of_code(statement: &Statement<'_>) -> Option<&'static str> {
-    let names: Vec<String> = statement.names_in_order().collect();
-    let begins = |code: &&str| names.iter().any(|name| name.starts_with(*code));
-    OF_CODE.into_iter().find(begins)
+    let is_one = |name: &str| OF_CODE.iter().any(|code| name.starts_with(code));
+    let begins = |code: &&str| statement.has_name(|name| name.starts_with(*code));
+    let found = statement
+        .has_name(is_one)
+        .then(|| OF_CODE.into_iter().find(begins));
+    found.flatten()
 }
 
 /// Whether the bodies of a text have nothing to do with what is encrypted.

@@ -119,16 +119,18 @@ pub fn analyze(
     seal: &dyn Seal,
 ) -> Result<Analysis, Refusal> {
     let statement = Statement::new(text);
+    let statements = statement.split();
     if !catalog.is_empty() {
-        code::check(text, catalog)?;
+        code::check(text, &statements, catalog)?;
         code::check_strings(text, catalog)?;
     }
     let names_prepared = || prepared.keys().any(|name| statement.names(name));
     // What was prepared before a table had encrypted columns is not known.
-    let may_execute = || catalog.definitions() > 0 && statement.runs_code() == Some("EXECUTE");
+    let executes = |it: &Statement<'_>| it.runs_code() == Some("EXECUTE");
+    let may_execute = || catalog.definitions() > 0 && statements.iter().any(executes);
     if !catalog.concerns(&statement) && !names_prepared() && !may_execute() {
         return Ok(Analysis {
-            defined: unread(text, catalog),
+            defined: unread(text, &statements, catalog),
             ..Analysis::default()
         });
     }
@@ -158,7 +160,7 @@ pub fn analyze(
 /// Whether a statement may be a `COPY`.
 pub(crate) fn may_copy(text: &[u8]) -> bool {
     let text = String::from_utf8_lossy(text);
-    let word = Statement::new(&text).first_word();
+    let word = Statement::first_word_of(&text);
     word.is_some_and(|word| word.eq_ignore_ascii_case("copy"))
 }
 
@@ -167,7 +169,7 @@ pub(crate) fn may_copy(text: &[u8]) -> bool {
 pub(crate) fn has_fixed_result(text: &[u8]) -> bool {
     const PLANNED: [&str; 6] = ["select", "with", "insert", "update", "delete", "merge"];
     let text = String::from_utf8_lossy(text);
-    let word = Statement::new(&text).first_word();
+    let word = Statement::first_word_of(&text);
     word.is_some_and(|word| PLANNED.iter().any(|it| word.eq_ignore_ascii_case(it)))
 }
 
@@ -175,26 +177,14 @@ pub(crate) fn has_fixed_result(text: &[u8]) -> bool {
 pub(crate) fn may_commit(text: &[u8]) -> bool {
     let text = String::from_utf8_lossy(text);
     let is_it = |it: &Statement<'_>| matches!(it.runs_code(), Some("DO" | "CALL"));
-    let found = statements(&text).any(|statement| is_it(&statement));
-    found
-}
-
-/// Returns the statements of a text, as far as its signs tell them apart.
-fn statements(text: &str) -> impl Iterator<Item = Statement<'_>> {
-    let mut rest = Some(text);
-    std::iter::from_fn(move || {
-        let text = rest?;
-        let end = Statement::end(text);
-        rest = end.and_then(|end| text.get(end + 1..));
-        Some(Statement::new(&text[..end.unwrap_or(text.len())]))
-    })
+    Statement::new(&text).split().iter().any(is_it)
 }
 
 /// Returns the name of the statement that a `DEALLOCATE` names, if the text is nothing else; empty:
 /// all, as after `DISCARD ALL`.
 pub(crate) fn deallocated(text: &[u8]) -> Option<String> {
     let text = std::str::from_utf8(text).ok()?;
-    let word = Statement::new(text).first_word()?;
+    let word = Statement::first_word_of(text)?;
     if !["deallocate", "discard"]
         .iter()
         .any(|it| word.eq_ignore_ascii_case(it))
@@ -217,7 +207,7 @@ pub(crate) fn deallocated(text: &[u8]) -> Option<String> {
 
 /// Returns the changes of statements that name nothing encrypted and so are not read: names of
 /// schemas, and inheritance between tables.
-fn unread(text: &str, catalog: &Catalog) -> Vec<Definition> {
+fn unread(text: &str, statements: &[Statement<'_>], catalog: &Catalog) -> Vec<Definition> {
     let changed = |statement: &Statement<'_>| {
         let begins = |word: &str| {
             let first = statement.first_word();
@@ -236,8 +226,8 @@ fn unread(text: &str, catalog: &Catalog) -> Vec<Definition> {
     if catalog.is_empty() {
         return Vec::new();
     }
-    let changes = statements(text).filter_map(|statement| changed(&statement));
-    let in_code = code::changed_in(text);
+    let changes = statements.iter().filter_map(changed);
+    let in_code = code::changed_in(text, statements);
     changes.chain(in_code).map(Definition::of_all).collect()
 }
 
