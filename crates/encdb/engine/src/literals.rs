@@ -86,6 +86,17 @@ impl Literals {
         self.loose.iter().any(|plain| self.has(plain))
     }
 
+    /// Returns them as parameters are compared with them. A program that gives its data as
+    /// parameters, and seals nothing of the text, has constants in it: its numbers and truth values
+    /// are the same whatever the data is. Text may be put together from data, and is compared.
+    pub(crate) fn beside_parameters(mut self) -> Self {
+        if !self.seals() {
+            self.loose
+                .retain(|plain| !matches!(plain, Plain::Number(_) | Plain::Truth(_)));
+        }
+        self
+    }
+
     fn has(&self, plain: &Plain) -> bool {
         self.sealed.iter().any(|sealed| is_one(plain, sealed))
     }

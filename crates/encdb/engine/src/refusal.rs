@@ -22,8 +22,9 @@ pub enum Refusal {
     /// A literal or parameter that meets no column, beside one that is sealed
     #[error(
         "a literal or a parameter meets no column, and may be the value that is encrypted \
-         elsewhere in the statement: leave a condition out that compares it with nothing of a \
-         table, or write $1 IS NULL; nothing was sent"
+         elsewhere in the statement: cast it to its encrypted type, such as $1::enc_text or \
+         5::enc_int4, or leave it out; for a filter that is not set write $1 IS NULL; nothing was \
+         sent"
     )]
     Loose,
     /// A body of code, which is a literal to the parser.
@@ -73,8 +74,9 @@ pub enum Refusal {
     Nameless,
     /// A parameter that is plain in one use and encrypted in another.
     #[error(
-        "parameter ${0} is for an encrypted column and for something else: write two parameters; \
-         nothing was sent"
+        "parameter ${0} is for an encrypted column and for something that is computed in clear: \
+         give the other use a parameter of its own, compare it by = with literals only, or write \
+         ${0} IS NULL; nothing was sent"
     )]
     TwoUses(usize),
     /// A literal of a kind that its column does not take.

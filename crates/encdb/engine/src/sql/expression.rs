@@ -305,6 +305,7 @@ impl Rewriter<'_> {
             Ok(AExprKind::AexprOpAny | AExprKind::AexprOpAll)
         );
         let computes = operator.kind == AExprKind::AexprOp as i32 && !compares(operator);
+        let is_equality = !of_array && compares(operator) && matches!(&*name, "=" | "<>");
         let (Some(left), Some(right)) = (&mut operator.lexpr, &mut operator.rexpr) else {
             let both = [&mut operator.lexpr, &mut operator.rexpr];
             return self.walk_all(both.into_iter().flatten().map(Box::as_mut), scope);
@@ -313,8 +314,13 @@ impl Rewriter<'_> {
             return self.rows(left, right, scope);
         }
         if let Some(NodeEnum::List(list)) = &mut right.node {
-            let all = std::iter::once(left.as_mut()).chain(&mut list.items);
-            return self.compared(all.collect(), scope);
+            let all: Vec<_> = std::iter::once(left.as_mut())
+                .chain(&mut list.items)
+                .collect();
+            return match self.cells_elsewhere(&all).filter(|_| is_equality) {
+                Some(cells) => self.group_with(all, &Met::Cells(cells), scope),
+                None => self.compared(all, scope),
+            };
         }
         let both = [&*left, &*right].map(|side| deciding(side, scope));
         let [left_kind, right_kind] = match both.iter().any(Kind::is_encrypted) {
@@ -344,7 +350,13 @@ impl Rewriter<'_> {
                 self.walk(right, scope)
             }
             _ if computes => self.group(vec![left, right], scope),
-            _ => self.compared(vec![left, right], scope),
+            _ => {
+                let both: Vec<&mut Node> = vec![left, right];
+                match self.cells_elsewhere(&both).filter(|_| is_equality) {
+                    Some(cells) => self.group_with(both, &Met::Cells(cells), scope),
+                    None => self.compared(both, scope),
+                }
+            }
         }
     }
 

@@ -12,6 +12,7 @@ use super::literal::Cast;
 use super::parts::{is_open, leaves};
 use super::scope::Scope;
 use super::{Parameter, Rewriter};
+use crate::catalog::Cells;
 use crate::literals::{Literals, Plain};
 use crate::refusal::Refusal;
 
@@ -93,6 +94,14 @@ impl Parameter {
         matches!(self, Self::Loose | Self::Mark)
     }
 
+    /// Returns the cells that it is for.
+    pub(super) fn cells(&self) -> Option<&Cells> {
+        match self {
+            Self::Cells(cells, _) => Some(cells),
+            _ => None,
+        }
+    }
+
     /// Returns the use that two uses of one parameter are together, if they agree.
     pub(super) fn and(&self, other: Self) -> Option<Self> {
         match (self, other) {
@@ -151,6 +160,20 @@ impl Rewriter<'_> {
         let all: Option<Vec<_>> = nodes.iter().map(|node| leaves(node)).collect();
         let mut all = all.into_iter().flatten().flatten();
         self.loose.compares |= all.any(|leaf| !is_number(leaf));
+    }
+
+    /// Returns the cells that literals and parameters are compared as, one of which is a parameter
+    /// that is sealed elsewhere.
+    pub(super) fn cells_elsewhere(&self, nodes: &[&mut Node]) -> Option<Cells> {
+        if self.sealed_elsewhere.is_empty() || !nodes.iter().all(|node| is_open(node)) {
+            return None;
+        }
+        let mut leaves = nodes.iter().filter_map(|node| leaves(node)).flatten();
+        let cells = leaves.find_map(|leaf| match &leaf.node {
+            Some(NodeEnum::ParamRef(parameter)) => self.sealed_elsewhere.get(&parameter.number),
+            _ => None,
+        });
+        cells.filter(|cells| !cells.is_array).cloned()
     }
 
     /// Notes a literal that stays.

@@ -138,11 +138,27 @@ pub fn analyze(
         return Err(Refusal::Undecided("a name with letters beyond ASCII"));
     }
     let mut rewriter = Rewriter::new(seal, prepared);
-    let mut tree = rewriter.run(text, catalog)?;
+    let mut read = rewriter.run(text, catalog);
+    while read.is_err() {
+        let Some((number, cells)) = rewriter.torn.take() else {
+            break;
+        };
+        let mut torn = std::mem::take(&mut rewriter.sealed_elsewhere);
+        if torn.insert(number, cells).is_some() {
+            break;
+        }
+        rewriter = Rewriter {
+            sealed_elsewhere: torn,
+            ..Rewriter::new(seal, prepared)
+        };
+        read = rewriter.run(text, catalog);
+    }
+    let mut tree = read?;
     let in_vain = rewriter.loose.cast_in_vain(&rewriter.analysis.parameters);
     if !in_vain.is_empty() {
         rewriter = Rewriter {
             bare_parameters: in_vain,
+            sealed_elsewhere: rewriter.sealed_elsewhere,
             ..Rewriter::new(seal, prepared)
         };
         tree = rewriter.run(text, catalog)?;
@@ -244,6 +260,11 @@ struct Rewriter<'s> {
     loose: Loose,
     /// The parameters whose casts are left out where it is asked whether they are null
     bare_parameters: Vec<i32>,
+    /// The parameters that meet cells in one place and literals alone in another, with the cells: in
+    /// a comparison by `=` the literals are sealed too
+    sealed_elsewhere: HashMap<i32, Cells>,
+    /// The parameter whose two uses do not agree, with the cells of one of them
+    torn: Option<(i32, Cells)>,
 }
 
 impl<'s> Rewriter<'s> {
@@ -260,6 +281,8 @@ impl<'s> Rewriter<'s> {
             seen_parameters: 0,
             loose: Loose::default(),
             bare_parameters: Vec::new(),
+            sealed_elsewhere: HashMap::new(),
+            torn: None,
         }
     }
 
@@ -270,7 +293,7 @@ impl<'s> Rewriter<'s> {
         self.statements(&mut tree, catalog)?;
         self.loose.decide()?;
         self.loose.settle(&mut self.analysis.parameters);
-        self.analysis.literals = std::mem::take(&mut self.loose.literals);
+        self.analysis.literals = std::mem::take(&mut self.loose.literals).beside_parameters();
         Ok(tree)
     }
 
@@ -323,8 +346,15 @@ impl<'s> Rewriter<'s> {
     fn use_parameter(&mut self, number: i32, used: Parameter) -> Result<(), Refusal> {
         self.seen_parameters += 1;
         let place = self.parameter(number)?;
-        let refused = || Refusal::TwoUses(usize::try_from(number).unwrap_or_default());
-        *place = place.and(used).ok_or_else(refused)?;
+        match place.and(used.clone()) {
+            Some(both) => *place = both,
+            None => {
+                let cells = [place.cells(), used.cells()].into_iter().flatten().next();
+                self.torn = cells.map(|cells| (number, cells.clone()));
+                let number = usize::try_from(number).unwrap_or_default();
+                return Err(Refusal::TwoUses(number));
+            }
+        }
         Ok(())
     }
 

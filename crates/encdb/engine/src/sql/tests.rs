@@ -221,6 +221,55 @@ fn parameters_that_meet_no_column_are_told_apart() {
 }
 
 #[test]
+fn a_parameter_is_sealed_in_a_comparison_with_literals_if_it_is_elsewhere() {
+    for (sql, expected, sent_as) in [
+        (
+            "SELECT 1 FROM person WHERE $1 = '' OR name = $1",
+            "n:enc_text",
+            "SELECT 1 FROM person WHERE $1 = '<n:text:>' OR name = $1",
+        ),
+        (
+            "SELECT 1 FROM person WHERE (name = $2 OR $2 IN ('', 'all')) AND (0 <> $1 OR age > $1)",
+            "a:enc_int4 n:enc_text",
+            "SELECT 1 FROM person WHERE (name = $2 OR $2 IN ('<n:text:>', '<n:text:all>')) \
+             AND ('<a:integer:0>' <> $1 OR age > $1)",
+        ),
+        (
+            "SELECT 1 FROM person WHERE $1::text = '' OR name = $1::text",
+            "n:enc_text<To(Text)",
+            "SELECT 1 FROM person WHERE $1 = '<n:text:>' OR name = $1",
+        ),
+        // As the refusal of other comparisons says
+        (
+            "SELECT 1 FROM person WHERE $1::enc_text = '' OR name = $2",
+            "d:enc_text n:enc_text",
+            "SELECT 1 FROM person WHERE $1 = '<d:text:>' OR name = $2",
+        ),
+        (
+            "SELECT 5::enc_int4, name FROM person WHERE age = 5",
+            "",
+            "SELECT '<d:integer:5>', name FROM person WHERE age = '<a:integer:5>'",
+        ),
+    ] {
+        assert_eq!(parameters(sql), expected, "{sql}");
+        let sent = sent(sql)
+            .replace("::enc_text", "")
+            .replace("::enc_int4", "");
+        assert_eq!(sent, sent_as, "{sql}");
+    }
+    for sql in [
+        "SELECT 1 FROM person WHERE $1 = '' OR name = $2",
+        "SELECT 1 FROM person WHERE $1 < '' OR name = $1",
+        "SELECT 1 FROM person WHERE length($1) = 0 OR name = $1",
+        "SELECT 1 FROM person WHERE $1 = note OR name = $1",
+        "SELECT 1 FROM person WHERE $1 = '' OR name = $1 OR age = $1",
+        "SELECT 1 FROM person WHERE $1 = 'xyzzy' OR note = $1 OR name = $1",
+    ] {
+        assert!(analyzed(sql).is_err(), "{sql}");
+    }
+}
+
+#[test]
 fn what_cannot_be_decided_is_refused() {
     let file = include_str!("cases/refused.sql").split("\n\n").skip(1);
     let mut sent = Vec::new();

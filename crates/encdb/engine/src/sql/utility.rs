@@ -224,7 +224,7 @@ impl Rewriter<'_> {
         let known = prepared.get(&prepare.name).is_some();
         let statement = Prepared {
             parameters,
-            literals: self.loose.literals.clone(),
+            literals: self.loose.literals.clone().beside_parameters(),
         };
         prepared.insert(prepare.name.clone(), Some(statement).filter(|_| !known));
         Ok(())

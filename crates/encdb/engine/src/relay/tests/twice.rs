@@ -71,6 +71,33 @@ fn parameters_differ_in_whatever_form_they_come() {
 }
 
 #[test]
+fn numbers_of_a_text_are_constants_beside_parameters() {
+    for text in [
+        "SELECT 5, true, c FROM t WHERE c = $1",
+        "SELECT c FROM t WHERE c = $1 GROUP BY 1 HAVING count(*) > 5",
+    ] {
+        for value in ["5", "true", "6"] {
+            assert!(!is_refused(text, &[(value.as_bytes(), 0, 0)]), "{text}");
+        }
+    }
+    // A text with a literal that is sealed has data in it.
+    let both = "SELECT 5, c FROM t WHERE c = $1 OR c = 'xyzzy'";
+    assert!(is_refused(both, &[(b"5", 0, 0)]));
+    assert!(is_refused(
+        "SELECT '5', c FROM t WHERE c = $1",
+        &[(b"5", 0, 0)]
+    ));
+    for (execute, is_sent) in [("EXECUTE p('5')", true), ("EXECUTE p('xyzzy')", false)] {
+        let mut relay = relay();
+        let prepare = "PREPARE p (text) AS SELECT 5, 'xyzzy', c FROM t WHERE c = $1";
+        to_server(&mut relay, &[query(prepare)]);
+        let sent = to_server(&mut relay, &[query(execute)]);
+        let is_refused = sent.windows(14).any(|it| it == b"pgseal_refused");
+        assert_eq!(is_sent, !is_refused, "{execute}");
+    }
+}
+
+#[test]
 fn a_statement_of_sql_keeps_its_literals() {
     for (prepare, execute) in [
         (
