@@ -89,6 +89,29 @@ class Settings(Proxied):
             cursor.execute("SELECT id FROM person WHERE seen = '2026-01-02 03:04:05'")
             self.assertEqual(cursor.fetchall(), [(99,)])
 
+    def test_casts_between_instants_and_local_times(self):
+        """As the server computes them in a plain table: what a literal or a parameter is cast to is not always its column's type."""
+        directory = self.shop()
+        self.cluster_.psql("CREATE TABLE twin (id int, seen timestamptz, born date)")
+        connection = self.connect(directory)
+        connection.autocommit = True
+        with connection.cursor() as cursor:
+            for zone in (*ZONES, "America/Sao_Paulo"):
+                cursor.execute("SET TimeZone = %s", (zone,))
+                cursor.execute("DELETE FROM twin; DELETE FROM person")
+                for table in ("twin", "person"):
+                    for number, text in enumerate(("2026-03-29 02:30", "2026-10-25 02:30", "2018-11-04 00:30", "1800-01-01", "infinity")):
+                        cursor.execute(f"INSERT INTO {table} (id, seen) VALUES (%s, %s::timestamp), (%s, %s::date)",
+                                       (number, text, number + 10, text[:10] if text[0] != "i" else text))
+                        cursor.execute(f"INSERT INTO {table} (id, born) VALUES (%s, %s::timestamptz)", (number + 20, text))
+                out = {}
+                for table in ("twin", "person"):
+                    copied = io.StringIO()
+                    cursor.copy_expert(f"COPY (SELECT id, seen, born FROM {table} ORDER BY id) TO STDOUT", copied)
+                    out[table] = copied.getvalue()
+                self.assertEqual(out["person"].count("\n"), 15)
+                self.assertEqual(out["person"], out["twin"], zone)
+
     def test_what_other_connections_define(self):
         """A connection goes on with what it knows, which never makes a listed column plain; those that begin later know all."""
         directory = self.shop()

@@ -180,8 +180,8 @@ fn value_of(
         (_, Some(source), bytes) => value_of_text(text(bytes)?, Some(source), source.ty(), zone)?,
     };
     match by {
-        Some(by) => by.convert(value).and_then(|value| converted(value, to)),
-        None => converted(value, to),
+        Some(by) => converted(by.convert(value, zone)?, to, zone),
+        None => converted(value, to, zone),
     }
 }
 

@@ -142,4 +142,122 @@ mod tests {
             assert_eq!(shown(zone, text), expected, "{zone} {text}");
         }
     }
+
+    /// As PostgreSQL 15 casts them.
+    #[test]
+    fn casts_are_in_the_zone_as_the_servers_are() {
+        let cast = |zone: &str, text: &str, from: Type, to: Type| {
+            let zone = Zone::named(zone.as_bytes());
+            let value = Value::parse_in(from, text, &zone);
+            let value = value.and_then(|value| pgseal_value::cast_in(&value, to, &zone));
+            value.map_or_else(
+                |error| error.sqlstate().to_owned(),
+                |it| it.to_text_in(&zone),
+            )
+        };
+        let (date, local, instant) = (Type::Date, Type::Timestamp, Type::TimestampTz);
+        let (berlin, sao_paulo) = ("Europe/Berlin", "America/Sao_Paulo");
+        for (zone, text, from, to, expected) in [
+            (
+                berlin,
+                "2026-03-29 02:30",
+                local,
+                instant,
+                "2026-03-29 03:30:00+02",
+            ),
+            (
+                berlin,
+                "2026-10-25 02:30",
+                local,
+                instant,
+                "2026-10-25 02:30:00+01",
+            ),
+            (
+                berlin,
+                "2026-03-29",
+                date,
+                instant,
+                "2026-03-29 00:00:00+01",
+            ),
+            (
+                berlin,
+                "1800-01-01",
+                date,
+                instant,
+                "1800-01-01 00:00:00+00:53:28",
+            ),
+            (berlin, "2026-07-02 22:30Z", instant, date, "2026-07-03"),
+            (
+                berlin,
+                "2026-07-02 22:30Z",
+                instant,
+                local,
+                "2026-07-03 00:30:00",
+            ),
+            (
+                berlin,
+                "2026-10-25 00:30Z",
+                instant,
+                local,
+                "2026-10-25 02:30:00",
+            ),
+            (
+                berlin,
+                "2026-10-25 01:30Z",
+                instant,
+                local,
+                "2026-10-25 02:30:00",
+            ),
+            (
+                berlin,
+                "2026-10-25 01:30Z",
+                instant,
+                Type::Text,
+                "2026-10-25 02:30:00+01",
+            ),
+            (berlin, "infinity", date, instant, "infinity"),
+            (berlin, "-infinity", instant, date, "-infinity"),
+            // The clock skips midnight.
+            (
+                sao_paulo,
+                "2018-11-04",
+                date,
+                instant,
+                "2018-11-04 01:00:00-02",
+            ),
+            (
+                sao_paulo,
+                "2018-11-04 02:59:59.5Z",
+                instant,
+                date,
+                "2018-11-03",
+            ),
+            (
+                sao_paulo,
+                "2018-11-04 03:00Z",
+                instant,
+                local,
+                "2018-11-04 01:00:00",
+            ),
+            ("Asia/Kolkata", "4714-11-24 BC", date, instant, "22008"),
+            (
+                "America/New_York",
+                "294276-12-31 23:59:59",
+                local,
+                instant,
+                "22008",
+            ),
+            (
+                "America/New_York",
+                "4714-11-24 00:00:00+00 BC",
+                instant,
+                local,
+                "22008",
+            ),
+            ("Nowhere/Land", "2026-07-02 22:30Z", instant, date, "22023"),
+            ("Nowhere/Land", "2026-07-02", date, instant, "22023"),
+        ] {
+            assert_eq!(cast(zone, text, from, to), expected, "{zone} {text}");
+        }
+    }
 }

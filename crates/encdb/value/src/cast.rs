@@ -2,15 +2,22 @@
 
 use zeroize::Zeroizing;
 
-use crate::{datetime, float, Decimal, Type, Value, ValueError};
+use crate::{datetime, float, Decimal, Type, Utc, Value, ValueError, Zone};
 
-/// The value in another type.
+/// The value in another type, in UTC.
 pub fn cast(value: &Value, to: Type) -> Result<Value, ValueError> {
+    cast_in(value, to, &Utc)
+}
+
+/// The value in another type, where the session has this time zone: it decides between
+/// `timestamp with time zone` and all types without one.
+pub fn cast_in(value: &Value, to: Type, zone: &dyn Zone) -> Result<Value, ValueError> {
     let from = value.ty();
     match (value, to) {
         _ if from == to => Ok(value.duplicate()),
-        (Value::Text(text), _) => Value::parse(to, text),
+        (Value::Text(text), _) => Value::parse_in(to, text, zone),
         (Value::Bool(value), Type::Text) => Ok(Value::Text(value.to_string())),
+        (Value::TimestampTz(instant), _) => from_instant(*instant, to, zone),
         (_, Type::Text) => Ok(Value::Text(value.to_text())),
         (Value::Int4(value), Type::Bool) => Ok(Value::Bool(*value != 0)),
         (Value::Bool(value), Type::Int4) => Ok(Value::Int4(i32::from(*value))),
@@ -19,7 +26,7 @@ pub fn cast(value: &Value, to: Type) -> Result<Value, ValueError> {
         (Value::Float4(value), _) => from_float(f64::from(*value), from, to),
         (Value::Float8(value), _) => from_float(*value, from, to),
         (Value::Decimal(value), _) => from_decimal(value, to),
-        _ => from_date(value, to),
+        _ => from_date(value, to, zone),
     }
 }
 
@@ -81,19 +88,28 @@ fn decimal_to_int8(value: &Decimal, to: Type) -> Result<i64, ValueError> {
     }
 }
 
-fn from_date(value: &Value, to: Type) -> Result<Value, ValueError> {
+fn from_date(value: &Value, to: Type, zone: &dyn Zone) -> Result<Value, ValueError> {
+    let instant = |local| datetime::instant_of(local, to, zone).map(Value::TimestampTz);
     match (value, to) {
         (Value::Date(date), Type::Timestamp) => {
             datetime::date_to_instant(*date, to).map(Value::Timestamp)
         }
-        (Value::Date(date), Type::TimestampTz) => {
-            datetime::date_to_instant(*date, to).map(Value::TimestampTz)
-        }
-        (Value::Timestamp(instant) | Value::TimestampTz(instant), Type::Date) => {
-            Ok(Value::Date(datetime::instant_to_date(*instant)))
-        }
-        (Value::Timestamp(instant), Type::TimestampTz) => Ok(Value::TimestampTz(*instant)),
-        (Value::TimestampTz(instant), Type::Timestamp) => Ok(Value::Timestamp(*instant)),
+        (Value::Date(date), Type::TimestampTz) => instant(datetime::date_to_instant(*date, to)?),
+        (Value::Timestamp(local), Type::TimestampTz) => instant(*local),
+        (Value::Timestamp(local), Type::Date) => Ok(Value::Date(datetime::instant_to_date(*local))),
         _ => Err(ValueError::NoCast(value.ty(), to)),
+    }
+}
+
+fn from_instant(instant: i64, to: Type, zone: &dyn Zone) -> Result<Value, ValueError> {
+    let local = || datetime::local_of(instant, to, zone);
+    match to {
+        Type::Text => {
+            local()?;
+            Ok(Value::Text(Value::TimestampTz(instant).to_text_in(zone)))
+        }
+        Type::Date => Ok(Value::Date(datetime::instant_to_date(local()?))),
+        Type::Timestamp => local().map(Value::Timestamp),
+        _ => Err(ValueError::NoCast(Type::TimestampTz, to)),
     }
 }

@@ -35,7 +35,7 @@ mod value;
 
 pub use aggregate::{Aggregate, AggregateKind};
 pub use arithmetic::{absolute, arithmetic, negate};
-pub use cast::cast;
+pub use cast::{cast, cast_in};
 pub use collate::{Collate, C};
 pub use compare::{compare, hash_bytes, order_prefix};
 pub use datetime::{add_interval, extract, Field, Interval, Utc, Zone};

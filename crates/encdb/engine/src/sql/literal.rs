@@ -3,7 +3,7 @@
 use pg_query::protobuf::{a_const, AConst, Node, TypeName};
 use pg_query::NodeEnum;
 use pgseal_client::{type_by_name, Type};
-use pgseal_value::{cast, substring, Value, ValueError};
+use pgseal_value::{cast, cast_in, substring, Value, ValueError};
 
 use super::scope::last_name;
 use crate::refusal::Refusal;
@@ -65,8 +65,8 @@ impl Cast {
     }
 
     /// Makes a value one of this type.
-    pub(crate) fn convert(self, value: Value) -> Result<Value, Refusal> {
-        let value = converted(value, self.ty())?;
+    pub(crate) fn convert(self, value: Value, zone: SessionZone<'_>) -> Result<Value, Refusal> {
+        let value = converted(value, self.ty(), zone)?;
         match (self, &value) {
             (Self::Int2, Value::Int4(number)) if i16::try_from(*number).is_err() => {
                 Err(ValueError::TextOutOfRange(Type::Int4).into())
@@ -106,15 +106,16 @@ pub fn value_of_text(
     };
     match by {
         None => Ok(parsed(ty)?),
-        Some(by) => converted(by.convert(parsed(by.ty())?)?, ty),
+        Some(by) => converted(by.convert(parsed(by.ty())?, zone)?, ty, zone),
     }
 }
 
 /// Makes a value one of the column's type. Ranges are checked.
-pub fn converted(value: Value, ty: Type) -> Result<Value, Refusal> {
-    match value.ty() == ty {
-        true => Ok(value),
-        false => Ok(cast(&value, ty)?),
+pub fn converted(value: Value, ty: Type, zone: SessionZone<'_>) -> Result<Value, Refusal> {
+    match (value.ty(), ty) {
+        (from, to) if from == to => Ok(value),
+        (Type::TimestampTz, _) | (_, Type::TimestampTz) => Ok(cast_in(&value, ty, &zone())?),
+        _ => Ok(cast(&value, ty)?),
     }
 }
 

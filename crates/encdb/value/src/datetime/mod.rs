@@ -107,6 +107,27 @@ pub(crate) fn instant_to_date(instant: i64) -> i32 {
     }
 }
 
+/// Returns the instant that a clock of the zone shows as this time.
+pub(crate) fn instant_of(local: i64, ty: Type, zone: &dyn Zone) -> Result<i64, ValueError> {
+    if !is_finite(local) {
+        return Ok(local);
+    }
+    let east = zone.at_local(local).ok_or(ValueError::ZoneName)?;
+    let instant = local.checked_sub(i64::from(east) * SECOND);
+    checked_instant(instant.ok_or(ValueError::OutOfRange(ty))?, ty)
+}
+
+/// Returns the time that a clock of the zone shows at an instant.
+pub(crate) fn local_of(instant: i64, ty: Type, zone: &dyn Zone) -> Result<i64, ValueError> {
+    if !is_finite(instant) {
+        return Ok(instant);
+    }
+    // A zone that is not known has no local times.
+    zone.at_local(instant).ok_or(ValueError::ZoneName)?;
+    let local = instant.checked_add(i64::from(zone.at(instant)) * SECOND);
+    checked_instant(local.ok_or(ValueError::OutOfRange(ty))?, ty)
+}
+
 /// A date in ISO form.
 pub(crate) fn print_date(date: i32) -> String {
     match date {
