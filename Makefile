@@ -42,12 +42,13 @@ help:
 # The command and the library, where `pgseal bindir` expects them; evaluator, benchmark and proxy beside the command. What wrappers run
 # starts with every program of PostgreSQL: static, it needs no loader, and is not preloaded itself.
 build:
-	$(CARGO) build --release --locked -p pgseal -p pgseal-preload -p pgseal-evaluator -p pgseal-bench -p pgseal-proxy -p pgseal-client-library -p pgseal-in-process --lib --bin pgseal --bin pgseal-evaluator --bin pgseal-bench --bin pgseal-proxy
+	$(CARGO) build --release --locked -p pgseal -p pgseal-preload -p pgseal-evaluator -p pgseal-bench -p pgseal-kms -p pgseal-proxy -p pgseal-client-library -p pgseal-in-process --lib --bin pgseal --bin pgseal-evaluator --bin pgseal-bench --bin pgseal-kms --bin pgseal-proxy
 	$(CARGO) rustc --release --locked -p pgseal-wrapper --bin pgseal-twin -- -C target-feature=+crt-static
 	install -D -m 755 target/release/pgseal dist/bin/pgseal
 	install -D -m 755 target/release/pgseal-twin dist/bin/pgseal-twin
 	install -D -m 755 target/release/pgseal-evaluator dist/bin/pgseal-evaluator
 	install -D -m 755 target/release/pgseal-bench dist/bin/pgseal-bench
+	install -D -m 755 target/release/pgseal-kms dist/bin/pgseal-kms
 	install -D -m 755 target/release/pgseal-proxy dist/bin/pgseal-proxy
 	install -D -m 644 target/release/libpgseal.so dist/lib/libpgseal.so
 	install -D -m 644 target/release/libpgseal_in_process.so dist/lib/libpgseal_in_process.so

@@ -119,6 +119,9 @@ pub struct UnlockOptions {
     /// Command that prints the key-encryption key
     #[arg(short = 'K', long, value_name = "COMMAND")]
     pub encryption_key_command: Option<String>,
+    /// URI of the key in a service or device, if not the slot's own
+    #[arg(long, value_name = "URI")]
+    pub key_provider: Option<String>,
     /// File that contains the passphrase
     #[arg(long, value_name = "FILE")]
     pub passphrase_file: Option<PathBuf>,
@@ -133,6 +136,7 @@ impl UnlockOptions {
         Ways {
             unwrap_command: self.key_unwrap_command.clone(),
             key_command: self.encryption_key_command.clone(),
+            key_provider: self.key_provider.clone(),
             passphrase: Source::of_options(self.passphrase_file.clone(), self.passphrase_fd)
                 .by_option("--passphrase-file"),
         }
@@ -152,6 +156,7 @@ pub struct NewOptions {
         value_name = "COMMAND",
         conflicts_with_all = [
             "new_key_command",
+            "new_provider",
             "new_passphrase",
             "new_passphrase_file",
             "new_key_file",
@@ -162,6 +167,9 @@ pub struct NewOptions {
     /// Command that prints a key-encryption key in hexadecimal
     #[arg(long, value_name = "COMMAND", group = "new")]
     pub new_key_command: Option<String>,
+    /// URI of a key in a service or device: vault://..., pkcs11:...
+    #[arg(long, value_name = "URI", group = "new")]
+    pub new_provider: Option<String>,
     /// Prompt for a passphrase
     #[arg(long, group = "new")]
     pub new_passphrase: bool,
@@ -195,6 +203,9 @@ pub struct KeyChoice {
     /// Command that prints a key-encryption key in hexadecimal
     #[arg(short = 'K', long, value_name = "COMMAND")]
     pub encryption_key_command: Option<String>,
+    /// URI of a key in a service or device: vault://..., pkcs11:...
+    #[arg(long, value_name = "URI")]
+    pub key_provider: Option<String>,
     /// Prompt for a passphrase, or read it from $PGSEAL_PASSPHRASE_FILE
     #[arg(long)]
     pub key_passphrase: bool,
@@ -215,6 +226,7 @@ impl KeyChoice {
             wrap_command: self.key_wrap_command.clone(),
             unwrap_command: self.key_unwrap_command.clone(),
             key_command: self.encryption_key_command.clone(),
+            key_provider: self.key_provider.clone(),
             passphrase: self.key_passphrase,
             passphrase_file: self.key_passphrase_file.clone().map(PathBuf::from),
             key_file: self.key_file.clone().map(PathBuf::from),
@@ -233,6 +245,9 @@ pub struct OldUnlockOptions {
     /// Command that prints the present key-encryption key
     #[arg(long, value_name = "COMMAND")]
     pub old_encryption_key_command: Option<String>,
+    /// URI of the present key in a service or device, if not the slot's own
+    #[arg(long, value_name = "URI")]
+    pub old_key_provider: Option<String>,
     /// File that contains the present passphrase
     #[arg(long, value_name = "FILE")]
     pub old_passphrase_file: Option<PathBuf>,
@@ -244,6 +259,7 @@ impl OldUnlockOptions {
         Ways {
             unwrap_command: self.old_key_unwrap_command.clone(),
             key_command: self.old_encryption_key_command.clone(),
+            key_provider: self.old_key_provider.clone(),
             passphrase: Source::of_options(self.old_passphrase_file.clone(), None)
                 .by_option("--old-passphrase-file"),
         }

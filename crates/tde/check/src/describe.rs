@@ -94,6 +94,7 @@ fn view(slot: &Slot, unlocker: &Unlocker<'_>) -> SlotView {
             source: SecretSource::Command(stored),
             ..
         } => (command(unlocker.key_sources(), Some(stored)), None),
+        SlotKind::Provider { uri, .. } => (command(unlocker.provider_sources(), Some(uri)), None),
         SlotKind::File { path } => (None, Some(String::from_utf8_lossy(path).into_owned())),
         SlotKind::Plain { .. } | SlotKind::Derived { .. } => (None, None),
     };

@@ -9,6 +9,7 @@
 //! | 3 passphrase | salt, u32 KiB, u32 passes, u32 lanes | AES-256-GCM of the payload |
 //! | 4 command key | as 3, then the command that prints the key | AES-256-GCM of the payload |
 //! | 5 file | the path of a file that holds the payload in clear | none |
+//! | 6 provider | the URI of a key in a service or device | what `pgseal-kms` made of the payload |
 //!
 //! Types 3 and 4 differ in where the secret comes from. A key that a command prints goes through
 //! Argon2id like a passphrase: nobody can know how random it really is.
@@ -27,6 +28,7 @@ const COMMAND: u8 = 2;
 const PASSPHRASE: u8 = 3;
 const COMMAND_KEY: u8 = 4;
 const FILE: u8 = 5;
+const PROVIDER: u8 = 6;
 
 /// A key slot and its number.
 pub struct Slot {
@@ -63,6 +65,13 @@ pub enum SlotKind {
     File {
         /// its absolute path
         path: Vec<u8>,
+    },
+    /// A key that a service or a device keeps.
+    Provider {
+        /// names the key, and no secret
+        uri: String,
+        /// the payload, as `pgseal-kms` wrapped it
+        wrapped: Vec<u8>,
     },
 }
 
@@ -147,6 +156,7 @@ impl SlotKind {
                 ..
             } => "command key",
             Self::File { .. } => "file",
+            Self::Provider { .. } => "provider",
         }
     }
 
@@ -160,6 +170,7 @@ impl SlotKind {
             Self::Command { .. } => COMMAND,
             Self::Derived { source, .. } => source.slot_type(),
             Self::File { .. } => FILE,
+            Self::Provider { .. } => PROVIDER,
         }
     }
 
@@ -173,13 +184,16 @@ impl SlotKind {
                 params
             }
             Self::File { path } => path.clone(),
+            Self::Provider { uri, .. } => uri.as_bytes().to_vec(),
         }
     }
 
     fn blob(&self) -> &[u8] {
         match self {
             Self::Plain { payload } => payload,
-            Self::Command { wrapped, .. } | Self::Derived { wrapped, .. } => wrapped,
+            Self::Command { wrapped, .. }
+            | Self::Derived { wrapped, .. }
+            | Self::Provider { wrapped, .. } => wrapped,
             Self::File { .. } => &[],
         }
     }
@@ -229,6 +243,10 @@ fn kind(slot_type: u8, params: &[u8], blob: &[u8]) -> Result<SlotKind, SlotError
         FILE if blob.is_empty() && params.starts_with(b"/") => Ok(SlotKind::File {
             path: params.to_vec(),
         }),
+        PROVIDER => Ok(SlotKind::Provider {
+            uri: text(params)?,
+            wrapped: blob.to_vec(),
+        }),
         PLAIN | FILE => Err(SlotError::Bad(
             "a slot has parts that its type does not have",
         )),
@@ -258,9 +276,12 @@ fn derived(slot_type: u8, params: &[u8], blob: &[u8]) -> Result<SlotKind, SlotEr
 }
 
 fn text(bytes: &[u8]) -> Result<String, SlotError> {
-    let text = std::str::from_utf8(bytes).map_err(|_| SlotError::Bad("a command is not UTF-8"))?;
+    let text =
+        std::str::from_utf8(bytes).map_err(|_| SlotError::Bad("a command or URI is not UTF-8"))?;
     if text.is_empty() || text.contains('\0') {
-        return Err(SlotError::Bad("a command is empty or holds a zero byte"));
+        return Err(SlotError::Bad(
+            "a command or URI is empty or holds a zero byte",
+        ));
     }
     Ok(text.to_owned())
 }

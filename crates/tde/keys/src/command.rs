@@ -4,7 +4,8 @@
 //! killed when the command takes too long or prints too much, or a signal ends this process. An
 //! unwrap command finds the wrapped key in `%p`, a sealed memfd. A wrap command gets the payload
 //! on standard input and writes `%p`, a file of mode 0600 in a private directory. What a command
-//! writes to standard error is passed on.
+//! writes to standard error is passed on. `pgseal-kms` is run likewise ([`provider`]), except that
+//! its error is told as ours.
 //!
 //! Invariant: nothing that a command printed, and no command line (which may hold a passphrase),
 //! appears in an error.
@@ -12,7 +13,7 @@
 use std::env::{self, VarError};
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, Read, Seek, Write};
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::OpenOptionsExt;
@@ -25,12 +26,14 @@ use nix::poll::PollTimeout;
 use nix::sys::signal::{killpg, Signal};
 use nix::unistd::{geteuid, mkdtemp, Pid};
 use pgseal_contract::variable;
+use pgseal_format::ClusterId;
 use zeroize::Zeroizing;
 
 use crate::exit::{Code, Exit};
 use crate::expand;
 use crate::interrupt::PutOff;
 use crate::memfd;
+use crate::provider::{Request, PROGRAM};
 use crate::terminal::{Foreground, Terminal, STOP};
 use crate::writer::Rights;
 
@@ -39,6 +42,12 @@ const DEFAULT_SECONDS: u64 = 60;
 
 /// The most that an unwrap or key command may print: payload, digits and white space fit ten times.
 const MAX_OUTPUT: usize = 1024;
+
+/// The most that a provider may make of a payload.
+const MAX_BLOB: usize = 16 * 1024;
+
+/// The most that is read of a provider's error.
+const MAX_SENTENCE: u64 = 4096;
 
 /// The most that a wrap command may write.
 const MAX_WRAPPED: u64 = 60_000;
@@ -49,6 +58,7 @@ pub enum Purpose {
     Wrap,
     Unwrap,
     Key,
+    Provider,
 }
 
 impl std::fmt::Display for Purpose {
@@ -57,6 +67,7 @@ impl std::fmt::Display for Purpose {
             Self::Wrap => "wrap command",
             Self::Unwrap => "unwrap command",
             Self::Key => "key command",
+            Self::Provider => "key provider",
         })
     }
 }
@@ -98,6 +109,12 @@ pub enum CommandError {
         "the {0} cannot be run ({1}): check that sh, /proc and the temporary directory are usable"
     )]
     Io(Purpose, io::Error),
+    #[error("{0}")]
+    Provider(String),
+    #[error("{0} gave an answer that cannot be understood: install the version that belongs to this pgseal")]
+    Answer(&'static str),
+    #[error("{0} is not installed: install it beside pgseal")]
+    NotInstalled(PathBuf),
     #[error("{TIMEOUT} must be a number of seconds from 1 to 86400")]
     BadTimeLimit,
 }
@@ -158,6 +175,64 @@ pub fn wrap(template: &str, payload: &[u8], data: &Path) -> Result<Vec<u8>, Comm
     }
 }
 
+/// Runs `pgseal-kms` for `request`: it reads `input`, and what it prints is returned.
+pub fn provider(
+    request: Request,
+    (uri, cluster): (&str, ClusterId),
+    rights: Option<Rights>,
+    input: &[u8],
+    data: &Path,
+) -> Result<Secret, CommandError> {
+    let purpose = Purpose::Provider;
+    let failed = |error| CommandError::Io(purpose, error);
+    let program = env::current_exe().map_err(failed)?.with_file_name(PROGRAM);
+    if !program.exists() {
+        return Err(CommandError::NotInstalled(program));
+    }
+    let seconds = time_limit()?;
+    let terminal = Terminal::ours();
+    let first = terminal.as_ref().map_or("", |_| STOP);
+    let mut command = shell(&format!("{first}exec \"$0\" \"$@\""), data);
+    command
+        .arg(program)
+        .args([request.argument(), uri, &cluster.to_string()]);
+    if let Some(rights) = rights {
+        limit(&mut command, rights);
+    }
+    let mut said = memfd::open().map_err(failed)?;
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    command.stderr(said.try_clone().map_err(failed)?);
+    let mut running = Running::start(command, terminal, purpose, seconds).map_err(failed)?;
+    running.feed(input).map_err(failed)?;
+    let limit = match request {
+        Request::Wrap => MAX_BLOB,
+        Request::Unwrap | Request::Age => MAX_OUTPUT,
+    };
+    let output = running.output(limit)?;
+    let ended = check_status(purpose, running.wait()?);
+    ended.map_err(|error| sentence(&mut said).map_or(error, CommandError::Provider))?;
+    if output.is_empty() {
+        return Err(CommandError::Nothing(purpose));
+    }
+    Ok(output)
+}
+
+/// Returns the last line that a provider wrote to standard error, if it can be shown: a service's
+/// answer may be in it.
+fn sentence(said: &mut File) -> Option<String> {
+    let mut text = Vec::new();
+    said.rewind().ok()?;
+    said.take(MAX_SENTENCE).read_to_end(&mut text).ok()?;
+    let text = String::from_utf8_lossy(&text).into_owned();
+    let line = text.lines().rev().find(|line| !line.trim().is_empty())?;
+    let shown = |character: char| match character.is_control() {
+        true => ' ',
+        false => character,
+    };
+    let line = line.strip_prefix("pgseal-kms: ").unwrap_or(line);
+    Some(line.chars().map(shown).collect())
+}
+
 /// A directory that only this user enters; it is removed with its files when this is dropped.
 struct PrivateDirectory(PathBuf);
 
@@ -214,7 +289,7 @@ fn run(
     if let Stdin::Payload(payload) = stdin {
         running.feed(payload).map_err(failed)?;
     }
-    let output = running.output()?;
+    let output = running.output(MAX_OUTPUT)?;
     check_status(purpose, running.wait()?)?;
     if listens && output.is_empty() {
         return Err(CommandError::Nothing(purpose));
@@ -324,21 +399,21 @@ impl Running {
         }
     }
 
-    /// Reads all that the command prints, up to the limits.
-    fn output(&mut self) -> Result<Secret, CommandError> {
+    /// Reads all that the command prints, up to `limit` bytes.
+    fn output(&mut self, limit: usize) -> Result<Secret, CommandError> {
         // Never reallocated: a growing buffer would leave copies of a key behind.
-        let mut output = Zeroizing::new(Vec::with_capacity(MAX_OUTPUT + 1));
+        let mut output = Zeroizing::new(Vec::with_capacity(limit + 1));
         let Some(mut pipe) = self.child.stdout.take() else {
             return Ok(output);
         };
         let mut chunk = Zeroizing::new([0; MAX_OUTPUT + 1]);
         loop {
-            let room = MAX_OUTPUT + 1 - output.len();
+            let room = (limit + 1 - output.len()).min(chunk.len());
             match self.read(&mut pipe, &mut chunk[..room])? {
                 0 => return Ok(output),
                 len => output.extend_from_slice(&chunk[..len]),
             }
-            if output.len() > MAX_OUTPUT {
+            if output.len() > limit {
                 return Err(CommandError::TooMuch(self.purpose));
             }
         }

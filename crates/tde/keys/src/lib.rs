@@ -28,6 +28,7 @@ pub mod new_slot;
 pub mod passphrase;
 pub mod pin;
 pub mod postgres;
+pub mod provider;
 pub mod raw;
 mod recipe;
 mod rewrite;

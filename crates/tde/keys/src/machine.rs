@@ -2,7 +2,8 @@
 //! id>.toml`.
 //!
 //! `policy.toml`: `policy = "external"` lets no command from a data directory run.
-//! `<cluster id>.toml`: `key_unwrap_command`, `encryption_key_command`, `passphrase_file`.
+//! `<cluster id>.toml`: `key_unwrap_command`, `encryption_key_command`, `key_provider`,
+//! `passphrase_file`.
 //!
 //! Invariant: a file that users other than root can write is refused, not passed over: it would
 //! decide what runs as the server's user.
@@ -43,6 +44,7 @@ impl Exit for MachineError {
 pub struct Cluster {
     pub key_unwrap_command: Option<String>,
     pub encryption_key_command: Option<String>,
+    pub key_provider: Option<String>,
     pub passphrase_file: Option<PathBuf>,
 }
 
@@ -51,6 +53,7 @@ impl Cluster {
         let cluster = Self {
             key_unwrap_command: settings.take("key_unwrap_command")?,
             encryption_key_command: settings.take("encryption_key_command")?,
+            key_provider: settings.take("key_provider")?,
             passphrase_file: settings.take("passphrase_file")?.map(PathBuf::from),
         };
         settings.finish().map(|()| cluster)

@@ -32,7 +32,7 @@ pub enum NewKeyError {
     LengthText(String),
     #[error("--data-encryption={wanted}, but the key is of {have} bits: leave the length out, or use a key of that length")]
     LengthDiffers { wanted: u16, have: u16 },
-    #[error("choose how to protect the key: give --key-wrap-command and --key-unwrap-command (or {WRAP_COMMAND} and {UNWRAP_COMMAND}), --key-passphrase, -K, --key-file, or --no-key-wrap for tests")]
+    #[error("choose how to protect the key: give --key-wrap-command and --key-unwrap-command (or {WRAP_COMMAND} and {UNWRAP_COMMAND}), --key-provider, --key-passphrase, -K, --key-file, or --no-key-wrap for tests")]
     NoWay,
     #[error("wrap and unwrap command go together: give both, or - for both to leave the key unprotected")]
     HalfAPair,
@@ -105,6 +105,8 @@ pub struct KeyProtection {
     pub unwrap_command: Option<String>,
     /// The command that prints the key by which the new one is protected.
     pub key_command: Option<String>,
+    /// The URI of a key in a service or a device.
+    pub key_provider: Option<String>,
     /// A passphrase, from the terminal unless a file is named here or by the environment.
     pub passphrase: bool,
     pub passphrase_file: Option<PathBuf>,
@@ -123,6 +125,7 @@ impl KeyProtection {
         Ways {
             unwrap_command: self.unwrap_command.clone(),
             key_command: self.key_command.clone(),
+            key_provider: self.key_provider.clone(),
             passphrase: Source::of_options(self.passphrase_file.clone(), None)
                 .by_option(PASSPHRASE_FILE),
         }
@@ -132,6 +135,7 @@ impl KeyProtection {
     fn slots(&self) -> Result<Vec<NewSlot>, NewKeyError> {
         let mut slots = Vec::new();
         slots.extend(self.key_command.clone().map(NewSlot::KeyCommand));
+        slots.extend(self.key_provider.clone().map(NewSlot::Provider));
         if self.passphrase || self.passphrase_file.is_some() {
             let file = self.passphrase_file.clone();
             slots.push(NewSlot::Passphrase {
@@ -176,6 +180,7 @@ impl KeyProtection {
     fn is_more_than_a_copy(&self) -> bool {
         self.plain
             || self.key_command.is_some()
+            || self.key_provider.is_some()
             || self.passphrase
             || self.passphrase_file.is_some()
             || self.key_file.is_some()

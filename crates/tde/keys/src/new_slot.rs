@@ -17,7 +17,8 @@ use crate::cost;
 use crate::exit::{Code, Exit};
 use crate::keybin::give_as;
 use crate::passphrase::{read_new, PassphraseError};
-use crate::unlock::{SlotError, Unlocker};
+use crate::provider;
+use crate::unlock::{SlotError, Unlocker, Ways};
 use crate::{command_key, open_derived, seal_derived, DerivedError, NotAnAesKey};
 
 /// Why a slot cannot be made.
@@ -66,6 +67,8 @@ pub enum NewSlot {
     },
     /// The key stands in clear in a file elsewhere.
     File(PathBuf),
+    /// A service or a device protects the key; the URI names it.
+    Provider(String),
 }
 
 /// A way with its secret, if it has one, at hand, so that the secret is asked for once. A key file
@@ -91,7 +94,7 @@ impl NewSlot {
         let secret = match &self {
             Self::Passphrase { file, option } => Some(read_new(file.as_deref(), option)?),
             Self::KeyCommand(line) => Some(command_key(&command::key(line, None, data)?)?),
-            Self::Plain | Self::Command { .. } | Self::File(_) => None,
+            Self::Plain | Self::Command { .. } | Self::File(_) | Self::Provider(_) => None,
         };
         Ok(Ready {
             way: self,
@@ -155,6 +158,12 @@ impl Ready {
                     path: path.into_os_string().into_vec(),
                 });
             }
+            NewSlot::Provider(uri) => {
+                return Ok(SlotKind::Provider {
+                    wrapped: provider::wrap((uri, header.cluster), &payload, data)?,
+                    uri: uri.clone(),
+                });
+            }
             NewSlot::KeyCommand(line) => (SecretSource::Command(line.clone()), Argon2Params::FLOOR),
             NewSlot::Passphrase { .. } => (SecretSource::Passphrase, cost::calibrated()),
         };
@@ -178,11 +187,13 @@ impl Ready {
         {
             return Ok(open_derived(header, source, kdf, wrapped, secret)?);
         }
-        let unwrap = match &self.way {
-            NewSlot::Command { unwrap, .. } => Some(unwrap.clone()),
-            _ => None,
-        };
-        Unlocker::fixed(data, unwrap).slot(header, slot)
+        let mut ways = Ways::default();
+        match &self.way {
+            NewSlot::Command { unwrap, .. } => ways.unwrap_command = Some(unwrap.clone()),
+            NewSlot::Provider(uri) => ways.key_provider = Some(uri.clone()),
+            _ => {}
+        }
+        Unlocker::fixed(data, ways).slot(header, slot)
     }
 }
 

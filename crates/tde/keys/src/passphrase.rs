@@ -215,7 +215,7 @@ fn fill(mut file: File, bytes: &mut [u8]) -> io::Result<usize> {
 }
 
 /// Asks at the terminal.
-fn ask(prompt: &str) -> Result<Zeroizing<Vec<u8>>, PassphraseError> {
+pub fn ask(prompt: &str) -> Result<Zeroizing<Vec<u8>>, PassphraseError> {
     let mut bytes = Zeroizing::new(vec![0; MAX + 1]);
     let len = typed(prompt, &mut bytes).map_err(|_| PassphraseError::NoTerminal(String::new()))?;
     bytes.truncate(len);

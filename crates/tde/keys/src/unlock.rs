@@ -1,7 +1,7 @@
 //! Unlocking a cluster: from its key file to an authenticated master key.
 //!
-//! Slots are tried in the order of their cost: plain, file, command, key command, passphrase. The
-//! first that opens wins; if none does, each says why.
+//! Slots are tried in the order of their cost: plain, file, command, provider, key command,
+//! passphrase. The first that opens wins; if none does, each says why.
 
 mod error;
 
@@ -26,6 +26,7 @@ use crate::exit::Failure;
 use crate::keybin::{KeyBinError, KeyDir};
 use crate::machine::Machine;
 use crate::passphrase::{self, Source};
+use crate::provider;
 use crate::writer::{self, Rights, WriterError};
 use crate::{
     command_key, expand, open_derived, open_text, passphrase_files, DerivedError, Origin, Sources,
@@ -40,6 +41,7 @@ pub const UNWRAP_COMMAND: &str = variable::UNWRAP_COMMAND.as_str();
 pub struct Ways {
     pub unwrap_command: Option<String>,
     pub key_command: Option<String>,
+    pub key_provider: Option<String>,
     pub passphrase: Source,
 }
 
@@ -121,6 +123,7 @@ pub fn unlock_received(
             let mut unlocker = Unlocker::new(file.header(), None, &root.path, ways)?;
             unlocker.unwrap.external = true;
             unlocker.key.external = true;
+            unlocker.provider.external = true;
             let opened = unlocker.file(file, origin)?;
             Ok(opened.of(root, None))
         }
@@ -166,6 +169,7 @@ pub struct Unlocker<'a> {
     data: &'a Path,
     unwrap: Sources,
     key: Sources,
+    provider: Sources,
     passphrase: Source,
     /// The files that may hold the passphrase.
     files: Vec<PathBuf>,
@@ -203,6 +207,12 @@ impl<'a> Unlocker<'a> {
             machine: cluster.encryption_key_command,
             external,
         };
+        let provider = Sources {
+            command_line: ways.key_provider.clone(),
+            environment: None,
+            machine: cluster.key_provider,
+            external,
+        };
         let passphrase = ways.passphrase.or_file(cluster.passphrase_file);
         let of_machine = Some(machine.of_cluster(header.cluster)).filter(|path| path.exists());
         Ok(Self {
@@ -210,23 +220,25 @@ impl<'a> Unlocker<'a> {
             data,
             unwrap,
             key,
+            provider,
             files,
             of_machine,
             passphrase,
         })
     }
 
-    /// Makes an unlocker that knows one unwrap command, or none, and nothing else.
-    pub fn fixed(data: &'a Path, unwrap: Option<String>) -> Self {
-        let unwrap = Sources {
-            command_line: unwrap,
+    /// Makes an unlocker that knows the unwrap command or the provider of `ways`, and nothing else.
+    pub fn fixed(data: &'a Path, ways: Ways) -> Self {
+        let only = |command_line| Sources {
+            command_line,
             ..Sources::default()
         };
         Self {
             source: None,
             data,
-            unwrap,
+            unwrap: only(ways.unwrap_command),
             key: Sources::default(),
+            provider: only(ways.key_provider),
             passphrase: Source::default(),
             files: Vec::new(),
             of_machine: None,
@@ -241,6 +253,11 @@ impl<'a> Unlocker<'a> {
     /// Returns the commands that rank before a stored key command.
     pub fn key_sources(&self) -> &Sources {
         &self.key
+    }
+
+    /// Returns the URIs that rank before a stored one.
+    pub fn provider_sources(&self) -> &Sources {
+        &self.provider
     }
 
     /// Opens and authenticates a key file, which `origin` names.
@@ -318,6 +335,12 @@ impl<'a> Unlocker<'a> {
             }
             SlotKind::Command { unwrap, wrapped } => {
                 self.command_slot(header, Some(unwrap), wrapped)
+            }
+            SlotKind::Provider { uri, wrapped } => {
+                let found = self.provider.choose(Some(uri))?;
+                let rights = self.rights(found)?;
+                let text = provider::unwrap((found.0, header.cluster), rights, wrapped, self.data);
+                Ok(open_text(&text.map_err(by(found))?, header)?)
             }
             SlotKind::Derived {
                 source,
@@ -412,14 +435,15 @@ fn cost(kind: &SlotKind) -> u8 {
         SlotKind::Plain { .. } => 0,
         SlotKind::File { .. } => 1,
         SlotKind::Command { .. } => 2,
+        SlotKind::Provider { .. } => 3,
         SlotKind::Derived {
             source: SecretSource::Command(_),
             ..
-        } => 3,
+        } => 4,
         SlotKind::Derived {
             source: SecretSource::Passphrase,
             ..
-        } => 4,
+        } => 5,
     }
 }
 
@@ -483,6 +507,7 @@ mod tests {
             data,
             unwrap: sources(),
             key: sources(),
+            provider: sources(),
             passphrase: Source::default(),
             files: Vec::new(),
             of_machine: None,

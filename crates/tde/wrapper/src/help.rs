@@ -25,6 +25,8 @@ Options of pgseal for a sealed cluster:
                             protect it by the passphrase in FILE
   -K, --encryption-key-command=COMMAND
                             protect it by the key that COMMAND prints
+      --key-provider=URI    protect it by a key in a service or a device, such as
+                            vault://HOST/transit/KEY
       --key-file=FILE       keep the key in FILE, outside the data directory
       --no-key-wrap         leave the key unprotected, for tests
       --copy-key-from=FILE  use the key of another cluster's key.bin
@@ -40,7 +42,8 @@ Options of pgseal; a copy of a sealed server is sealed under the server's key:
                             seal the copy under a new key, with the options of
                             initdb for its protection: --key-wrap-command,
                             --key-unwrap-command, --key-passphrase,
-                            --key-passphrase-file, -K, --key-file, --no-key-wrap
+                            --key-passphrase-file, --key-provider, -K,
+                            --key-file, --no-key-wrap
 ";
 
 const UNWRAP: &str = "

@@ -21,6 +21,7 @@ pub enum Name {
     NoKeyWrap,
     CopyKeyFrom,
     KeyCommand,
+    KeyProvider,
     KeyPassphrase,
     KeyPassphraseFile,
     KeyFile,
@@ -58,7 +59,7 @@ const UNWRAPPERS: &[&str] = &[
     "pg_waldump",
 ];
 
-const KNOWN: [Known; 11] = [
+const KNOWN: [Known; 12] = [
     Known {
         name: Name::DataEncryption,
         long: "data-encryption",
@@ -106,6 +107,13 @@ const KNOWN: [Known; 11] = [
             "pg_rewind",
             "pg_upgrade",
         ],
+    },
+    Known {
+        name: Name::KeyProvider,
+        long: "key-provider",
+        short: None,
+        value: Value::Required,
+        programs: UNWRAPPERS,
     },
     Known {
         name: Name::KeyPassphrase,
@@ -207,6 +215,7 @@ impl Split {
         Ways {
             unwrap_command: self.value(Name::UnwrapCommand).map(str::to_owned),
             key_command: self.value(Name::KeyCommand).map(str::to_owned),
+            key_provider: self.value(Name::KeyProvider).map(str::to_owned),
             ..Ways::default()
         }
     }
@@ -221,6 +230,7 @@ impl Split {
             wrap_command: text(Name::WrapCommand),
             unwrap_command: text(Name::UnwrapCommand),
             key_command: text(Name::KeyCommand),
+            key_provider: text(Name::KeyProvider),
             passphrase: self.has(Name::KeyPassphrase),
             passphrase_file: path(Name::KeyPassphraseFile),
             key_file: path(Name::KeyFile),

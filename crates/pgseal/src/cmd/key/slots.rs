@@ -142,6 +142,9 @@ fn new_slot(new: &NewOptions, old: Option<&Slot>) -> Result<NewSlot, ChangeError
     if let Some(line) = &new.new_key_command {
         return Ok(NewSlot::KeyCommand(line.clone()));
     }
+    if let Some(uri) = &new.new_provider {
+        return Ok(NewSlot::Provider(uri.clone()));
+    }
     if new.new_passphrase || new.new_passphrase_file.is_some() {
         return Ok(NewSlot::Passphrase {
             file: new.new_passphrase_file.clone(),

@@ -1,0 +1,215 @@
+//! Requests over HTTPS: bounded in time, tried again where that can help, and never redirected,
+//! because a redirect would carry the credential to an address that nobody named.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use ureq::http::{Response, StatusCode};
+use ureq::tls::{parse_pem, Certificate, ClientCert, PemItem, PrivateKey, RootCerts, TlsConfig};
+use ureq::{Agent, Body};
+
+use crate::error::KmsError;
+
+/// The time within which a request and all that it is tried again must end. It is below the limit
+/// of whoever runs this program, so that the service's own error is seen.
+const WITHIN: Duration = Duration::from_secs(25);
+/// The time within which one try must end.
+const ONE_TRY: Duration = Duration::from_secs(10);
+const CONNECT: Duration = Duration::from_secs(5);
+/// The pause before the second try; it doubles, up to the longest.
+const FIRST_PAUSE: Duration = Duration::from_millis(200);
+const LONGEST_PAUSE: Duration = Duration::from_secs(3);
+const MAX_ANSWER: u64 = 1024 * 1024;
+
+/// What the server must prove, and what proves who we are.
+#[derive(Default)]
+pub struct Tls {
+    /// A file of the authorities that are trusted, in place of the system's.
+    pub authorities: Option<PathBuf>,
+    /// Files of the client's certificate chain and private key.
+    pub client: Option<(PathBuf, PathBuf)>,
+}
+
+/// A service at one address.
+pub struct Service {
+    agent: Agent,
+    /// The service and its address, for messages.
+    name: String,
+    base: String,
+}
+
+/// An answer with JSON, or none.
+pub struct Answer {
+    pub status: StatusCode,
+    pub body: Value,
+}
+
+impl Service {
+    /// Makes a client of the service at `base`, without a request.
+    pub fn new(name: &str, base: String, tls: &Tls) -> Result<Self, KmsError> {
+        let agent = Agent::config_builder()
+            .http_status_as_error(false)
+            .max_redirects(0)
+            .max_redirects_will_error(false)
+            .proxy(None)
+            .tls_config(configuration(tls)?)
+            .timeout_connect(Some(CONNECT))
+            .timeout_per_call(Some(ONE_TRY))
+            .user_agent("pgseal-kms")
+            .build()
+            .new_agent();
+        let address = base
+            .split_once("://")
+            .map_or(base.as_str(), |(_, rest)| rest);
+        let name = format!("{name} at {address}");
+        Ok(Self { agent, name, base })
+    }
+
+    /// Returns the service and its address.
+    pub fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    /// Sends a request to `path`: a POST of `body`, or a GET without one.
+    pub fn call(
+        &self,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: Option<&Value>,
+    ) -> Result<Answer, KmsError> {
+        let start = Instant::now();
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let found = self.once(path, headers, body);
+            let again = match &found {
+                Ok(answer) => is_temporary(answer.status),
+                Err(error) => matches!(error, KmsError::Unreachable { .. }),
+            };
+            if !again || start.elapsed() + pause + ONE_TRY > WITHIN {
+                return found;
+            }
+            thread::sleep(jittered(pause)?);
+            pause = (2 * pause).min(LONGEST_PAUSE);
+        }
+    }
+
+    fn once(
+        &self,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: Option<&Value>,
+    ) -> Result<Answer, KmsError> {
+        let url = format!("{}/{path}", self.base);
+        let sent = match body {
+            Some(body) => {
+                let mut request = self.agent.post(&url);
+                for (name, value) in headers {
+                    request = request.header(*name, *value);
+                }
+                request.send_json(body)
+            }
+            None => {
+                let mut request = self.agent.get(&url);
+                for (name, value) in headers {
+                    request = request.header(*name, *value);
+                }
+                request.call()
+            }
+        };
+        self.answer(sent.map_err(|error| self.failed(&error))?)
+    }
+
+    fn answer(&self, mut response: Response<Body>) -> Result<Answer, KmsError> {
+        let status = response.status();
+        if status.is_redirection() {
+            return Err(KmsError::Redirect(self.name()));
+        }
+        let limited = response.body_mut().with_config().limit(MAX_ANSWER);
+        let text = limited.read_to_vec().map_err(|error| self.failed(&error))?;
+        // The status says whether there must be JSON.
+        let body = serde_json::from_slice(&text).unwrap_or(Value::Null);
+        Ok(Answer { status, body })
+    }
+
+    fn failed(&self, error: &ureq::Error) -> KmsError {
+        let (service, why) = (self.name(), error.to_string());
+        match why.contains("certificate") {
+            true => KmsError::Untrusted { service, why },
+            false => KmsError::Unreachable { service, why },
+        }
+    }
+}
+
+/// Whether the service may answer otherwise in a moment.
+fn is_temporary(status: StatusCode) -> bool {
+    matches!(status.as_u16(), 429 | 500 | 502 | 503 | 504)
+}
+
+/// Returns half to all of a pause, so that the servers of a rack do not ask in step.
+fn jittered(pause: Duration) -> Result<Duration, KmsError> {
+    let random = getrandom::u32().map_err(KmsError::Random)?;
+    Ok(pause / 2 + (pause / 2).mul_f64(f64::from(random) / f64::from(u32::MAX)))
+}
+
+fn configuration(tls: &Tls) -> Result<TlsConfig, KmsError> {
+    let client = match &tls.client {
+        Some((chain, key)) => Some(ClientCert::new_with_certs(
+            &certificates(chain)?,
+            private(key)?,
+        )),
+        None => None,
+    };
+    let roots = match &tls.authorities {
+        Some(path) => certificates(path)?,
+        None => of_the_system(),
+    };
+    let crypto = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    Ok(TlsConfig::builder()
+        .root_certs(RootCerts::new_with_certs(&roots))
+        .client_cert(client)
+        .unversioned_rustls_crypto_provider(crypto)
+        .build())
+}
+
+/// Returns the authorities that the system trusts. One that cannot be read is left out, so less is
+/// trusted.
+fn of_the_system() -> Vec<Certificate<'static>> {
+    let found = rustls_native_certs::load_native_certs().certs;
+    let owned = found
+        .iter()
+        .map(|der| Certificate::from_der(der).to_owned());
+    owned.collect()
+}
+
+fn pem(path: &Path) -> Result<Vec<PemItem<'static>>, KmsError> {
+    let failed = |error| KmsError::File(path.to_owned(), error);
+    let text = std::fs::read(path).map_err(failed)?;
+    let items = parse_pem(&text).collect::<Result<Vec<_>, _>>();
+    items.map_err(|_| KmsError::Content(path.to_owned(), "PEM that can be read"))
+}
+
+fn certificates(path: &Path) -> Result<Vec<Certificate<'static>>, KmsError> {
+    let found = pem(path)?.into_iter().filter_map(|item| match item {
+        PemItem::Certificate(certificate) => Some(certificate),
+        _ => None,
+    });
+    let found: Vec<_> = found.collect();
+    match found.is_empty() {
+        true => Err(KmsError::Content(path.to_owned(), "certificate")),
+        false => Ok(found),
+    }
+}
+
+fn private(path: &Path) -> Result<PrivateKey<'static>, KmsError> {
+    // Refuses a file that others can read.
+    crate::credential::file(path)?;
+    let mut found = pem(path)?.into_iter().filter_map(|item| match item {
+        PemItem::PrivateKey(key) => Some(key),
+        _ => None,
+    });
+    let key = found.next();
+    key.ok_or_else(|| KmsError::Content(path.to_owned(), "private key"))
+}
