@@ -5,7 +5,7 @@ CARGO ?= cargo
 PYTHON ?= /usr/bin/python3
 
 .PHONY: help build check demo demo-confidential demo-stop test test-barman test-bench-page test-builds test-debian test-drivers test-patroni test-pgbackrest test-tprocc test-world wheels jar npm fuzz sanitize
-.PHONY: demo-shop test-auto-failover test-extensions test-other-backups test-repmgr test-shop lint clean install-extensions
+.PHONY: demo-shop test-auto-failover test-extensions test-keys test-other-backups test-repmgr test-shop lint clean install-extensions
 
 help:
 	@echo 'make build        the command and the library, into dist/bin and dist/lib'
@@ -26,6 +26,7 @@ help:
 	@echo "make test-debian  Debian's scripts and checkers, systemd's units, a container's steps"
 	@echo 'make test-drivers drivers and ORMs of six languages, unmodified, before pgseal proxy and in one process with it'
 	@echo 'make test-extensions   forty extensions that Debian packages, and some built from source, beside a plain cluster'
+	@echo 'make test-keys    key providers: Vault, PKCS #11'
 	@echo 'make test-other-backups   WAL-G and pg_rman, where their programs are named'
 	@echo 'make test-patroni three nodes under Patroni and etcd'
 	@echo 'make test-pgbackrest   pgBackRest: backups of all types, restores'
@@ -113,7 +114,7 @@ test:
 	$(MAKE) --no-print-directory build wheels
 	$(PYTHON) scripts/test.py ci
 
-test-auto-failover test-barman test-bench-page test-builds test-debian test-drivers test-extensions test-other-backups test-patroni test-pgbackrest test-power test-repmgr test-shop test-tprocc: test-%:
+test-auto-failover test-barman test-bench-page test-builds test-debian test-drivers test-extensions test-keys test-other-backups test-patroni test-pgbackrest test-power test-repmgr test-shop test-tprocc: test-%:
 	scripts/install-deps.sh build test $*
 	$(MAKE) --no-print-directory build
 	$(PYTHON) scripts/test.py $*

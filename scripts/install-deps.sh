@@ -1,5 +1,5 @@
 #!/bin/bash
-# Usage: scripts/install-deps.sh [build|demo|test|auto-failover|barman|bench-page|builds|debian|drivers|extensions|other-backups|patroni|pgbackrest|power|repmgr|shop|tprocc|lint]…   (none: all)
+# Usage: scripts/install-deps.sh [build|demo|test|auto-failover|barman|bench-page|builds|debian|drivers|extensions|keys|other-backups|patroni|pgbackrest|power|repmgr|shop|tprocc|lint]…   (none: all)
 #
 # Purpose: the Debian packages that a make target needs. Called by the Makefile and .ci/run.
 # As root it installs what is missing; otherwise it names what is missing and fails. With everything in place it does
@@ -14,7 +14,9 @@ test_packages=(git jq lz4 pgbouncer postgresql-15 postgresql-server-dev-15 opens
     python3-setuptools python3-venv python3-wheel procps binutils strace zstd)
 # File systems on a disk whose writes are recorded; tests/power has a short form among the tests.
 power_packages=(e2fsprogs libfuse3-dev mount pkg-config xfsprogs)
-test_packages+=("${power_packages[@]}")
+# Devices that keep keys.
+keys_packages=(opensc softhsm2)
+test_packages+=("${power_packages[@]}" "${keys_packages[@]}")
 auto_failover_packages=(postgresql-15 pg-auto-failover-cli postgresql-15-auto-failover openssl python3-psycopg2)
 barman_packages=(postgresql-15 barman rsync)
 bench_page_packages=(chromium chromium-driver fonts-dejavu-core)
@@ -67,6 +69,7 @@ packages_of() {
         repmgr) echo "${repmgr_packages[@]}" ;;
         shop) echo "${shop_packages[@]}" ;;
         tprocc) echo "${tprocc_packages[@]}" ;;
+        keys) echo "${keys_packages[@]}" ;;
         lint) echo "${lint_packages[@]}" ;;
         *) die "there is no group $1; see the usage of $0" ;;
     esac
@@ -86,7 +89,7 @@ missing_of() {
 }
 
 command -v dpkg-query >/dev/null || die "this is not Debian; install the packages that $0 names by hand"
-[ $# -gt 0 ] || set -- build demo test auto-failover barman bench-page builds debian drivers extensions other-backups patroni pgbackrest power repmgr shop tprocc lint
+[ $# -gt 0 ] || set -- build demo test auto-failover barman bench-page builds debian drivers extensions keys other-backups patroni pgbackrest power repmgr shop tprocc lint
 for group in "$@"; do packages_of "$group" >/dev/null; done
 mapfile -t missing < <(missing_of "$@")
 if [ ${#missing[@]} -gt 0 ]; then

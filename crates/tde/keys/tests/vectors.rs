@@ -92,7 +92,7 @@ fn open(case: &Case, file: &UnverifiedKeyFile) -> Result<MasterKey, Outcome> {
     let text = case.printed.as_deref().map(str::as_bytes);
     match &slot.expect("the slot that the vector names").kind {
         SlotKind::Plain { payload } => open_text(payload, header).map_err(wrong_payload),
-        SlotKind::Command { .. } | SlotKind::File { .. } => {
+        SlotKind::Command { .. } | SlotKind::File { .. } | SlotKind::Provider { .. } => {
             open_text(text.expect("what is printed"), header).map_err(wrong_payload)
         }
         SlotKind::Derived {

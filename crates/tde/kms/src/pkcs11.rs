@@ -264,7 +264,7 @@ fn words(code: RvError) -> String {
     match code {
         RvError::PinIncorrect => "the PIN is wrong; it is not tried again".to_owned(),
         RvError::PinLocked => "the PIN is locked".to_owned(),
-        other => format!("{other:?}: {other}"),
+        other => format!("the driver says {other:?}"),
     }
 }
 

@@ -12,7 +12,8 @@ use pgseal_keys::new_slot::{NewSlot, NewSlotError};
 use pgseal_keys::unlock::{outranking, unlock, SlotError, Unlocker, Ways, UNWRAP_COMMAND};
 use pgseal_keys::{add_slot, RewriteError};
 
-use crate::cli::{ClusterOptions, NewOptions};
+use crate::cli::keys::NewOptions;
+use crate::cli::ClusterOptions;
 use crate::output;
 
 /// Why the slots stay as they were.

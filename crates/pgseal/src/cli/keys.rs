@@ -1,0 +1,164 @@
+//! Options that say how a cluster's key opens, and how it shall be protected.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use pgseal_keys::new_key::{key_length, KeyProtection, NewKeyError};
+use pgseal_keys::passphrase::Source;
+use pgseal_keys::unlock::Ways;
+
+/// How to open a cluster's key.
+#[derive(Args)]
+pub struct UnlockOptions {
+    /// Command that unwraps the key: it reads "%p" and prints the key
+    #[arg(long, value_name = "COMMAND")]
+    pub key_unwrap_command: Option<String>,
+    /// Command that prints the key-encryption key
+    #[arg(short = 'K', long, value_name = "COMMAND")]
+    pub encryption_key_command: Option<String>,
+    /// URI of the key in a service or device, if not the slot's own
+    #[arg(long, value_name = "URI")]
+    pub key_provider: Option<String>,
+    /// File that contains the passphrase
+    #[arg(long, value_name = "FILE")]
+    pub passphrase_file: Option<PathBuf>,
+    /// Open descriptor to read the passphrase from
+    #[arg(long, value_name = "FD", conflicts_with = "passphrase_file")]
+    pub passphrase_fd: Option<i32>,
+}
+
+impl UnlockOptions {
+    /// As unlocking takes them.
+    pub fn ways(&self) -> Ways {
+        Ways {
+            unwrap_command: self.key_unwrap_command.clone(),
+            key_command: self.encryption_key_command.clone(),
+            key_provider: self.key_provider.clone(),
+            passphrase: Source::of_options(self.passphrase_file.clone(), self.passphrase_fd)
+                .by_option("--passphrase-file"),
+        }
+    }
+}
+
+/// How the key shall be protected from now on.
+#[derive(Args)]
+pub struct NewOptions {
+    /// Command that wraps the key: it reads the key and writes "%p" [default: $PGDATAKEYWRAPCMD]
+    #[arg(long, value_name = "COMMAND", group = "new")]
+    pub new_wrap_command: Option<String>,
+    /// Command that unwraps the key: it reads "%p" and prints the key [default:
+    /// $PGDATAKEYUNWRAPCMD, or as before]
+    #[arg(
+        long,
+        value_name = "COMMAND",
+        conflicts_with_all = [
+            "new_key_command",
+            "new_provider",
+            "new_passphrase",
+            "new_passphrase_file",
+            "new_key_file",
+            "new_plain",
+        ]
+    )]
+    pub new_unwrap_command: Option<String>,
+    /// Command that prints a key-encryption key in hexadecimal
+    #[arg(long, value_name = "COMMAND", group = "new")]
+    pub new_key_command: Option<String>,
+    /// URI of a key in a service or device: vault://..., pkcs11:...
+    #[arg(long, value_name = "URI", group = "new")]
+    pub new_provider: Option<String>,
+    /// Prompt for a passphrase
+    #[arg(long, group = "new")]
+    pub new_passphrase: bool,
+    /// Use the passphrase in FILE
+    #[arg(long, value_name = "FILE", group = "new")]
+    pub new_passphrase_file: Option<PathBuf>,
+    /// Store the unencrypted key in FILE, outside the data directory
+    #[arg(long, value_name = "FILE", group = "new")]
+    pub new_key_file: Option<PathBuf>,
+    /// Store the unencrypted key in key.bin: no protection
+    #[arg(long, group = "new")]
+    pub new_plain: bool,
+}
+
+/// The key of a cluster that shall be sealed, as initdb takes it.
+#[derive(Args)]
+pub struct KeyChoice {
+    /// Length of the AES keys in bits: 128, 192 or 256 [default: 256]
+    #[arg(short = 'y', long, value_name = "BITS")]
+    pub data_encryption: Option<String>,
+    /// Command that wraps the key: it reads the key and writes "%p" [default: $PGDATAKEYWRAPCMD]
+    #[arg(long, value_name = "COMMAND")]
+    pub key_wrap_command: Option<String>,
+    /// Command that unwraps the key: it reads "%p" and prints the key [default:
+    /// $PGDATAKEYUNWRAPCMD]
+    #[arg(long, value_name = "COMMAND")]
+    pub key_unwrap_command: Option<String>,
+    /// Store the unencrypted key in key.bin: no protection
+    #[arg(long)]
+    pub no_key_wrap: bool,
+    /// Command that prints a key-encryption key in hexadecimal
+    #[arg(short = 'K', long, value_name = "COMMAND")]
+    pub encryption_key_command: Option<String>,
+    /// URI of a key in a service or device: vault://..., pkcs11:...
+    #[arg(long, value_name = "URI")]
+    pub key_provider: Option<String>,
+    /// Prompt for a passphrase, or read it from $PGSEAL_PASSPHRASE_FILE
+    #[arg(long)]
+    pub key_passphrase: bool,
+    /// Use the passphrase in FILE
+    #[arg(long, value_name = "FILE")]
+    pub key_passphrase_file: Option<String>,
+    /// Store the unencrypted key in FILE, outside the data directory
+    #[arg(long, value_name = "FILE")]
+    pub key_file: Option<String>,
+}
+
+impl KeyChoice {
+    /// The length and the protection of the new key.
+    pub fn protection(&self) -> Result<KeyProtection, NewKeyError> {
+        let length = self.data_encryption.as_deref().map(key_length);
+        Ok(KeyProtection {
+            length: length.transpose()?,
+            wrap_command: self.key_wrap_command.clone(),
+            unwrap_command: self.key_unwrap_command.clone(),
+            key_command: self.encryption_key_command.clone(),
+            key_provider: self.key_provider.clone(),
+            passphrase: self.key_passphrase,
+            passphrase_file: self.key_passphrase_file.clone().map(PathBuf::from),
+            key_file: self.key_file.clone().map(PathBuf::from),
+            plain: self.no_key_wrap,
+            copy_from: None,
+        })
+    }
+}
+
+/// How to open the key that a cluster has until now.
+#[derive(Args)]
+pub struct OldUnlockOptions {
+    /// Command that unwraps the present key: it reads "%p" and prints the key
+    #[arg(long, value_name = "COMMAND")]
+    pub old_key_unwrap_command: Option<String>,
+    /// Command that prints the present key-encryption key
+    #[arg(long, value_name = "COMMAND")]
+    pub old_encryption_key_command: Option<String>,
+    /// URI of the present key in a service or device, if not the slot's own
+    #[arg(long, value_name = "URI")]
+    pub old_key_provider: Option<String>,
+    /// File that contains the present passphrase
+    #[arg(long, value_name = "FILE")]
+    pub old_passphrase_file: Option<PathBuf>,
+}
+
+impl OldUnlockOptions {
+    /// As unlocking takes them.
+    pub fn ways(&self) -> Ways {
+        Ways {
+            unwrap_command: self.old_key_unwrap_command.clone(),
+            key_command: self.old_encryption_key_command.clone(),
+            key_provider: self.old_key_provider.clone(),
+            passphrase: Source::of_options(self.old_passphrase_file.clone(), None)
+                .by_option("--old-passphrase-file"),
+        }
+    }
+}

@@ -1,0 +1,72 @@
+"""What the tests of all key providers do to a cluster: its whole life, and a provider that fails.
+
+A provider's test makes a device or service of its own on loopback, and gives the URI of a key in it.
+"""
+
+import re
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
+from pgseal_test import PGSEAL, Case, run  # noqa: E402
+
+ROWS = "SELECT count(*), sum(x) FROM t"
+# The whole of one request to a service, with all that it is tried again.
+BOUND = 40
+
+
+class Provider(Case):
+    """A test with a provider; `environment` reaches every program that asks it."""
+
+    environment = {}
+
+    def made(self, uri, name="main", **options):
+        """A cluster with a table, whose key `uri` protects, and which runs."""
+        cluster = self.cluster(name, key=(f"--key-provider={uri}",), environment=self.environment, **options)
+        cluster.init().start()
+        cluster.psql("CREATE TABLE t AS SELECT generate_series(1, 1000) AS x")
+        return cluster
+
+    def pgseal(self, *arguments, check=True, environment=None):
+        return run([PGSEAL, *arguments], {**self.environment, **(environment or {})}, check=check)
+
+    def a_life(self, uri):
+        """initdb, restart, check, rotation to a passphrase and back, recovery by the second slot."""
+        cluster = self.made(uri)
+        rows = cluster.psql(ROWS)
+        cluster.stop()
+        cluster.start()
+        self.assertEqual(cluster.psql(ROWS), rows)
+        self.assertIn("opens", self.pgseal("key", "check", "-D", cluster.data).stdout)
+        passphrase = self.directory / "passphrase"
+        passphrase.write_text("a recovery passphrase\n")
+        passphrase.chmod(0o600)
+        self.pgseal("key", "wrap", "-D", cluster.data, "--new-passphrase-file", passphrase)
+        self.pgseal("key", "check", "-D", cluster.data, "--all", "--passphrase-file", passphrase)
+        self.pgseal("key", "rotate", "-D", cluster.data, "--new-provider", uri)
+        cluster.stop()
+        cluster.start()
+        self.assertEqual(cluster.psql(ROWS), rows)
+        shown = self.pgseal("status", "-D", cluster.data, "--show", "--json", "--no-check").stdout
+        self.assertIn('"provider"', shown)
+        return cluster, passphrase
+
+    def second_slot(self, cluster, passphrase):
+        """With the provider gone the passphrase opens the cluster."""
+        rows = cluster.psql(ROWS)
+        cluster.stop()
+        cluster.environment = {**cluster.environment, "PGSEAL_PASSPHRASE_FILE": str(passphrase)}
+        cluster.start()
+        self.assertEqual(cluster.psql(ROWS), rows)
+
+    def assert_fails(self, cluster, pattern, environment=None, bound=BOUND):
+        """The key does not open: one sentence like `pattern`, exit status 6, in a bounded time."""
+        start = time.monotonic()
+        done = self.pgseal("key", "check", "-D", cluster.data, check=False, environment=environment)
+        self.assertLess(time.monotonic() - start, bound)
+        self.assertEqual(done.returncode, 6, done.stderr)
+        self.assertRegex(done.stderr, pattern)
+        self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+        self.assertIsNone(re.search("panicked|RUST_BACKTRACE", done.stderr))
+        return done

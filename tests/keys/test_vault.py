@@ -1,0 +1,259 @@
+#!/usr/bin/python3
+"""Keys in Vault's transit engine. The server is a stand-in that checks what a client sends against the API's documentation
+(vault_server.py): logins, namespaces, key versions, TLS, and answers that a client must survive.
+"""
+
+import socket
+import sys
+import threading
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from provider import Provider, run  # noqa: E402
+from pgseal_test import main  # noqa: E402
+from vault_server import Vault  # noqa: E402
+
+TOKEN = "root-token"
+
+
+class Certificates:
+    """An authority, a server's certificate for localhost and one for another host, and a client's."""
+
+    def __init__(self, directory):
+        self.directory = directory
+        new = ["req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
+        self.openssl(*new, "-x509", "-days", "2", "-subj", "/CN=authority", "-keyout", "ca.key", "-out", "ca.crt")
+        for name, host in [("server", "localhost"), ("stranger", "elsewhere"), ("client", "client")]:
+            self.openssl(*new, "-subj", f"/CN={host}", "-keyout", f"{name}.key", "-out", f"{name}.csr")
+            (directory / "extensions").write_text(f"subjectAltName=DNS:{host}\n")
+            self.openssl("x509", "-req", "-in", f"{name}.csr", "-CA", "ca.crt", "-CAkey", "ca.key", "-CAcreateserial", "-days", "2",
+                         "-extfile", "extensions", "-out", f"{name}.crt")
+            self[name + ".key"].chmod(0o600)
+
+    def openssl(self, *arguments):
+        run(["openssl", *arguments], cwd=self.directory)
+
+    def __getitem__(self, name):
+        return self.directory / name
+
+    def pair(self, name):
+        return self[name + ".crt"], self[name + ".key"]
+
+
+class OfVault(Provider):
+    def setUp(self):
+        super().setUp()
+        self.certificates = Certificates(self.directory)
+        self.vault = self.server()
+        self.vault.add_key("seal")
+        self.environment = {"VAULT_TOKEN": TOKEN}
+
+    def server(self, name="server"):
+        vault = Vault(self.certificates.pair(name), self.certificates["ca.crt"])
+        self.addCleanup(vault.close)
+        return vault
+
+    def uri(self, path="transit/seal", vault=None, **settings):
+        settings = {"ca": self.certificates["ca.crt"], **settings}
+        query = "&".join(f"{name.replace('_', '-')}={value}" for name, value in settings.items())
+        return f"vault://localhost:{(vault or self.vault).port}/{path}?{query}"
+
+    def secret(self, name, text):
+        path = self.directory / name
+        path.write_text(text + "\n")
+        path.chmod(0o600)
+        return path
+
+
+class Life(OfVault):
+    def test_a_life(self):
+        cluster, passphrase = self.a_life(self.uri())
+        self.assertIn(TOKEN, self.vault.renewed)
+        self.vault.close()
+        self.assert_fails(cluster, r"Vault at localhost:\d+ does not answer \(.*\): check its address")
+        self.second_slot(cluster, passphrase)
+
+    def test_namespaces_and_mounts(self):
+        self.vault.add_key("k", mount="teams/db/transit", namespace="eu")
+        self.made(self.uri("teams/db/transit/k", namespace="eu"))
+        self.assertEqual({headers.get("X-Vault-Namespace") for _, _, headers in self.vault.requests}, {"eu"})
+
+    def test_a_derived_key_is_bound_to_the_cluster(self):
+        self.vault.add_key("own", derived=True)
+        cluster = self.made(self.uri("transit/own", derived="true"))
+        done = self.pgseal("key", "check", "-D", cluster.data, "--key-provider", self.uri("transit/own"), check=False)
+        self.assertRegex(done.stderr, r"refuses to decrypt \(400\): missing 'context' for key derivation")
+
+    def test_no_token_is_in_an_argument_or_in_the_key_file(self):
+        cluster = self.made(self.uri())
+        self.assertNotIn(TOKEN.encode(), (cluster.data / "pg_encryption/key.bin").read_bytes())
+
+
+class Logins(OfVault):
+    def assert_logs_in(self, method, expected, **settings):
+        self.environment = {}
+        self.vault.logins[method] = expected
+        cluster = self.made(self.uri(auth=settings.pop("auth", method), **settings))
+        # Each token that was got for one request is given back.
+        self.assertEqual(self.vault.tokens, {TOKEN})
+        self.assertGreater(len(self.vault.revoked), 1)
+        return cluster
+
+    def test_approle(self):
+        files = {"role_id_file": self.secret("role", "r-1"), "secret_id_file": self.secret("id", "s-1")}
+        cluster = self.assert_logs_in("approle", {"role_id": "r-1", "secret_id": "s-1"}, **files)
+        self.secret("id", "s-2")
+        self.assert_fails(cluster, r"refuses to log in \(400\): invalid login")
+
+    def test_kubernetes(self):
+        token = self.secret("jwt", "a.b.c")
+        self.assert_logs_in("kubernetes", {"role": "db", "jwt": "a.b.c"}, role="db", jwt_file=token)
+
+    def test_jwt_at_another_path(self):
+        token = self.secret("jwt", "a.b.c")
+        self.assert_logs_in("ci", {"role": "db", "jwt": "a.b.c"}, auth="jwt", role="db", jwt_file=token, auth_path="ci")
+
+    def test_a_certificate(self):
+        chain, key = self.certificates.pair("client")
+        self.assert_logs_in("cert", {"name": "db"}, role="db", client_cert=chain, client_key=key)
+
+    def test_a_token_in_a_file(self):
+        self.environment = {}
+        cluster = self.made(self.uri(token_file=self.secret("token", TOKEN)))
+        (self.directory / "token").chmod(0o640)
+        self.assert_fails(cluster, "token holds a secret, and other users can read it: chmod 600 it")
+
+    def test_a_credential_of_systemd(self):
+        self.secret("vault-token", TOKEN)
+        self.environment = {"CREDENTIALS_DIRECTORY": str(self.directory)}
+        self.made(self.uri())
+
+    def test_no_credential(self):
+        cluster = self.made(self.uri())
+        self.environment = {}
+        self.assert_fails(cluster, "no credential for Vault was found: name a file with token-file=")
+
+    def test_a_token_that_expired(self):
+        cluster = self.made(self.uri())
+        self.vault.tokens.clear()
+        self.assert_fails(cluster, r"refuses to decrypt \(403\): permission denied")
+        self.assertTrue(cluster.psql("SELECT 1"))  # the running server does not notice
+
+
+class Faults(OfVault):
+    def test_the_certificate_of_another_host(self):
+        cluster = self.made(self.uri())
+        stranger = self.server("stranger")
+        stranger.keys = self.vault.keys
+        done = self.pgseal("key", "check", "-D", cluster.data, "--key-provider", self.uri(vault=stranger), check=False)
+        self.assertEqual(done.returncode, 6)
+        self.assertRegex(done.stderr, "is not trusted .*certificate")
+        self.assertEqual(stranger.requests, [])
+
+    def test_an_authority_that_is_not_known(self):
+        cluster = self.made(self.uri())
+        uri = self.uri().split("?")[0]
+        done = self.pgseal("key", "check", "-D", cluster.data, "--key-provider", uri, check=False)
+        self.assertRegex(done.stderr, "is not trusted .*certificate")
+
+    def test_a_redirect_does_not_get_the_token(self):
+        cluster = self.made(self.uri())
+        other = self.server()
+        self.vault.faults.append((307, None, [("Location", f"https://localhost:{other.port}/v1/transit/decrypt/seal")]))
+        self.assert_fails(cluster, "redirects to another address")
+        self.assertEqual(other.requests, [])
+
+    def test_a_service_that_is_away_for_a_moment(self):
+        cluster = self.made(self.uri())
+        self.vault.faults += [(503, {"errors": ["Vault is sealed"]}), (429, None)]
+        self.pgseal("key", "check", "-D", cluster.data)
+
+    def test_a_service_that_stays_away(self):
+        cluster = self.made(self.uri())
+        self.vault.faults += [(503, {"errors": ["Vault is sealed"]})] * 1000
+        self.assert_fails(cluster, r"refuses to decrypt \(503\): Vault is sealed")
+
+    def test_answers_that_are_none(self):
+        cluster = self.made(self.uri())
+        for body, pattern in [
+            ({}, "not of its documented form"),
+            ({"data": {"plaintext": 5}}, "not of its documented form"),
+            ({"data": {"plaintext": "!"}}, "not of its documented form"),
+            ([1], "not of its documented form"),
+        ]:
+            self.vault.faults.append((200, body))
+            self.assert_fails(cluster, pattern)
+        self.vault.faults.append((200, {"data": {"plaintext": "AAAA"}}))
+        done = self.pgseal("key", "check", "-D", cluster.data, check=False)
+        self.assertEqual(done.returncode, 7)
+        self.assertRegex(done.stderr, "what was unwrapped is not a pgseal key")
+
+    def test_a_service_that_ends_in_the_middle(self):
+        def cut(handler):
+            handler.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{")
+            handler.close_connection = True
+
+        cluster = self.made(self.uri())
+        self.vault.faults += [cut] * 100
+        self.assert_fails(cluster, "does not answer")
+
+    def test_a_service_that_says_nothing(self):
+        cluster = self.made(self.uri())
+        listener = socket.create_server(("127.0.0.1", 0))
+        self.addCleanup(listener.close)
+        uri = self.uri().replace(str(self.vault.port), str(listener.getsockname()[1]))
+        start = time.monotonic()
+        done = self.pgseal("key", "check", "-D", cluster.data, "--key-provider", uri, check=False)
+        self.assertLess(time.monotonic() - start, 40)
+        self.assertRegex(done.stderr, "does not answer .timeout")
+
+    def test_an_empty_server_in_its_place(self):
+        cluster = self.made(self.uri())
+        self.vault.keys.clear()
+        self.assert_fails(cluster, r"refuses to decrypt \(400\): encryption key not found")
+
+    def test_the_key_of_another_cluster(self):
+        one, other = self.made(self.uri()), self.made(self.uri(), name="other")
+        for cluster in [one, other]:
+            cluster.stop()
+        theirs = (other.data / "pg_encryption/key.bin").read_bytes()
+        key_bin = one.data / "pg_encryption/key.bin"
+        mine = key_bin.read_bytes()
+        key_bin.write_bytes(mine[:70] + theirs[70:-32] + mine[-32:])
+        done = self.pgseal("key", "check", "-D", one.data, check=False)
+        self.assertEqual(done.returncode, 7)
+        self.assertRegex(done.stderr, "another cluster's key")
+
+    def test_a_slot_with_one_bit_flipped(self):
+        cluster = self.made(self.uri())
+        cluster.stop()
+        key_bin = cluster.data / "pg_encryption/key.bin"
+        mine = bytearray(key_bin.read_bytes())
+        for at in [mine.index(b"vault://") + 9, mine.index(b"vault:v1") + 20]:
+            mine[at] ^= 1
+            key_bin.write_bytes(mine)
+            done = self.pgseal("key", "check", "-D", cluster.data, check=False)
+            self.assertIn(done.returncode, (5, 6), done.stderr)
+            mine[at] ^= 1
+
+    def test_two_rotations_at_once(self):
+        """One of them wins; the other is told so, or comes after it."""
+        cluster = self.made(self.uri())
+        results = []
+
+        def rotate():
+            results.append(self.pgseal("key", "rotate", "-D", cluster.data, "--new-provider", self.uri(), check=False))
+
+        threads = [threading.Thread(target=rotate) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertIn(0, [done.returncode for done in results])
+        self.assertTrue(all(done.returncode in (0, 9) for done in results), [done.stderr for done in results])
+        self.pgseal("key", "check", "-D", cluster.data)
+
+
+if __name__ == "__main__":
+    main(__file__)
