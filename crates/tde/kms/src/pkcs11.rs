@@ -1,8 +1,8 @@
 //! A key in a hardware security module, by PKCS #11 (RFC 7512 has the URIs).
 //!
-//! `pkcs11:token=T;object=K?module-path=/usr/lib/x.so&pin-source=file:/path`. The key is an AES key,
-//! used as AES-GCM with the cluster's id as associated data, or a pair of RSA keys, used as OAEP
-//! with the cluster's id as label. It never leaves the device.
+//! `pkcs11:token=T;object=K?module-path=/usr/lib/x.so&pin-source=file:/path`. The key is
+//! an AES key, used as AES-GCM with the cluster's id as associated data, or a pair of RSA keys, used
+//! as OAEP with the cluster's id as label. It never leaves the device.
 //!
 //! A wrapped key is a number for the mechanism, then for AES-GCM the 12 bytes of the nonce, then
 //! what the device made.
