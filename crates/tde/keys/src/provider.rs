@@ -15,7 +15,7 @@ use crate::writer::Rights;
 /// The program, as it is installed.
 pub const PROGRAM: &str = "pgseal-kms";
 
-/// What the program is asked to do.
+/// A request to the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
     /// Wrap a payload.
@@ -58,7 +58,8 @@ pub fn unwrap(
     command::provider(Request::Unwrap, key, rights, wrapped, data)
 }
 
-/// Whether the service has a newer version of the key that `key` names than the one in `wrapped`.
+/// Returns whether the service has a newer version of the key that `key` names than the one in
+/// `wrapped`.
 pub fn is_older(key: Key<'_>, wrapped: &[u8], data: &Path) -> Result<bool, CommandError> {
     let answer = command::provider(Request::Age, key, None, wrapped, data)?;
     match answer.trim_ascii() {

@@ -1,4 +1,4 @@
-//! Where credentials come from: files, systemd's credentials, the environment. A file of a secret
+//! Credentials come from files, systemd's credentials and the environment. A file of a secret
 //! that other users can read is refused, as PostgreSQL refuses such an `ssl_key_file`.
 
 use std::env;
@@ -35,7 +35,7 @@ pub fn file(path: &Path) -> Result<Text, KmsError> {
     }
 }
 
-/// Whether a platform lays the file, with the mode that it chooses: a pod's service account token
+/// Returns whether a platform lays the file, with its own mode: a pod's service account token
 /// is readable by everybody in the pod.
 fn is_of_the_platform(path: &Path) -> bool {
     const DIRECTORIES: [&str; 2] = ["/var/run/secrets", "/run/secrets"];

@@ -41,7 +41,7 @@ pub enum KmsError {
     Unreachable {
         /// The service and its address.
         service: String,
-        /// What failed.
+        /// The client's own words.
         why: String,
     },
     /// The service's certificate is not trusted.
@@ -49,7 +49,7 @@ pub enum KmsError {
     Untrusted {
         /// The service and its address.
         service: String,
-        /// What rustls says.
+        /// The words of rustls.
         why: String,
     },
     /// The service answers with a redirect, which credentials must not follow.
@@ -60,7 +60,7 @@ pub enum KmsError {
     Refused {
         /// The service and its address.
         service: String,
-        /// What was asked.
+        /// The request.
         what: &'static str,
         /// The status of the answer.
         status: String,
@@ -70,7 +70,7 @@ pub enum KmsError {
     /// The service's answer has not the documented form.
     #[error("{0} gave an answer that is not of its documented form: check the address")]
     Answer(String),
-    /// What was wrapped is of another provider or damaged.
+    /// The wrapped key is of another provider or damaged.
     #[error("the wrapped key is not one that {0} made: restore key.bin from a copy")]
     Wrapped(&'static str),
     /// A device or its driver fails.
@@ -78,7 +78,7 @@ pub enum KmsError {
     Device {
         /// The token or the driver.
         device: String,
-        /// What was tried.
+        /// The call.
         what: &'static str,
         /// The driver's own words.
         why: String,

@@ -24,7 +24,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(3);
 const MAX_ANSWER: u64 = 1024 * 1024;
 
-/// What the server must prove, and what proves who we are.
+/// The certificates that server and client show each other.
 #[derive(Default)]
 pub struct Tls {
     /// A file of the authorities that are trusted, in place of the system's.
@@ -143,7 +143,7 @@ impl Service {
     }
 }
 
-/// Whether the service may answer otherwise in a moment.
+/// Returns whether the service may answer otherwise in a moment.
 fn is_temporary(status: StatusCode) -> bool {
     matches!(status.as_u16(), 429 | 500 | 502 | 503 | 504)
 }

@@ -40,7 +40,7 @@ trait Provider {
     fn wrap(&self, payload: &[u8]) -> Result<Vec<u8>, KmsError>;
     /// Returns the payload.
     fn unwrap(&self, wrapped: &[u8]) -> Result<Secret, KmsError>;
-    /// Whether the service has a newer version of the key than the one that wrapped.
+    /// Returns whether the service has a newer version of the key than the one that wrapped.
     fn is_older(&self, wrapped: &[u8]) -> Result<bool, KmsError>;
 }
 

@@ -1,8 +1,8 @@
 //! A key in a hardware security module, by PKCS #11 (RFC 7512 has the URIs).
 //!
-//! `pkcs11:token=T;object=K?module-path=/usr/lib/x.so&pin-source=file:/path`. The key is
-//! an AES key, used as AES-GCM with the cluster's id as associated data, or a pair of RSA keys, used
-//! as OAEP with the cluster's id as label. It never leaves the device.
+//! `pkcs11:token=T;object=K?module-path=/usr/lib/x.so&pin-source=file:/path`. The key is an AES
+//! key, used as AES-GCM with the cluster's id as associated data, or a pair of RSA keys, used as
+//! OAEP with the cluster's id as label. It never leaves the device.
 //!
 //! A wrapped key is a number for the mechanism, then for AES-GCM the 12 bytes of the nonce, then
 //! what the device made.
@@ -34,7 +34,7 @@ const NAME: &str = "an HSM";
 const NONCE: usize = 12;
 const TAG_BITS: u64 = 128;
 
-/// How the device wraps; the first byte of a wrapped key.
+/// The mechanism that wraps; the first byte of a wrapped key.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Wrapping {
     AesGcm = 1,
@@ -50,7 +50,7 @@ impl Wrapping {
     }
 }
 
-/// Which token and which key of it a URI means. What is not given may be anything.
+/// The token and the key of it that a URI means. An attribute that is not given may be anything.
 #[derive(Default)]
 struct Choice {
     token: Option<String>,

@@ -51,7 +51,7 @@ const SECRETS: [&str; 7] = [
 pub struct Uri {
     /// In lower case, without the colon.
     pub scheme: String,
-    /// What stands between the scheme and `?`, not decoded, without the slashes that open it.
+    /// The part between the scheme and `?`, not decoded, without the slashes that open it.
     pub body: String,
     settings: BTreeMap<String, String>,
 }

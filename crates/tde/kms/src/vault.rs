@@ -20,7 +20,7 @@ const DEFAULT_PORT: &str = "8200";
 /// The token of a pod's service account.
 const POD_TOKEN: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";
 
-/// How a token is got. Files are named in the URI; their contents never are.
+/// The source of a token. Files are named in the URI; their contents never are.
 enum Login {
     /// A token that exists: in a file, or where Vault's own tools look for it.
     Token(Option<PathBuf>),
@@ -43,7 +43,7 @@ pub struct Vault {
     key: String,
     namespace: Option<String>,
     login: Login,
-    /// Where the method of login is mounted, if not at its own name.
+    /// The path at which the method of login is mounted, if not at its own name.
     login_path: Option<String>,
     /// The text that a derived key is derived by.
     context: Option<String>,

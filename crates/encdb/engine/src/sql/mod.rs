@@ -260,8 +260,8 @@ struct Rewriter<'s> {
     loose: Loose,
     /// The parameters whose casts are left out where it is asked whether they are null
     bare_parameters: Vec<i32>,
-    /// The parameters that meet cells in one place and literals alone in another, with the cells: in
-    /// a comparison by `=` the literals are sealed too
+    /// The parameters that meet cells in one place and literals alone in another, with the cells.
+    /// In a comparison by `=` the literals are sealed too.
     sealed_elsewhere: HashMap<i32, Cells>,
     /// The parameter whose two uses do not agree, with the cells of one of them
     torn: Option<(i32, Cells)>,
