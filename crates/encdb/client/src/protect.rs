@@ -15,7 +15,7 @@ mod sql;
 
 pub use facts::{ColumnFacts, Facts, ForeignKey, IndexFacts, Object, ObjectKind, TriggerFacts};
 pub use obstacle::Obstacle;
-pub use online::{KeptColumn, KeptIndex, OnlineFacts, OnlineObstacle, OnlinePlan, Unfinished};
+pub use online::{KeptConstraint, KeptIndex, OnlineFacts, OnlineObstacle, OnlinePlan, Unfinished};
 pub use plan::{Plan, PlannedColumn};
 
 use crate::statement::Statement;

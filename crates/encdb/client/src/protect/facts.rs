@@ -109,8 +109,10 @@ pub struct ForeignKey {
 /// The kind of an object that depends on a column.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ObjectKind {
-    /// A `CHECK` constraint
+    /// A `CHECK` constraint that reads the values of the column
     Check,
+    /// A `CHECK` constraint that reads whole rows
+    WholeRow,
     /// A column that is computed of it
     Generated,
     /// A view, a materialized view or a rule

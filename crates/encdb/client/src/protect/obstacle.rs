@@ -158,7 +158,8 @@ pub enum Obstacle {
     },
     /// A check.
     #[error(
-        "{name} reads column {column}: drop it first, and let the application check the value"
+        "{name} reads column {column}: drop it first, and let the application check the value, or \
+         create it again through pgseal proxy, which encrypts its constants"
     )]
     Check {
         /// The constraint
@@ -166,6 +167,12 @@ pub enum Obstacle {
         /// The column
         column: String,
     },
+    /// A check of rows.
+    #[error(
+        "{0} reads whole rows of the table, in which the columns would be encrypted: drop it \
+         first, and name the columns in it that it needs"
+    )]
+    WholeRow(String),
     /// An object that is made again.
     #[error("{name} depends on column {column}: drop it first, and create it again afterwards")]
     Dependent {

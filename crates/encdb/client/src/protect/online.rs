@@ -61,8 +61,11 @@ impl Unfinished {
 /// The facts of a table that the online form needs beyond [`Facts`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OnlineFacts {
-    /// The columns that are to be encrypted
-    pub columns: Vec<KeptColumn>,
+    /// Statements that give the new columns privileges, comments and statistics, after the
+    /// exchange
+    pub columns: Vec<String>,
+    /// `NOT NULL` and `CHECK` constraints of the columns that are to be encrypted
+    pub constraints: Vec<KeptConstraint>,
     /// The indexes that have one of them
     pub indexes: Vec<KeptIndex>,
     /// The facts that are in the way
@@ -72,20 +75,22 @@ pub struct OnlineFacts {
     /// Whether the table has triggers that each update fires, unless the role of replication is
     /// a replica's
     pub has_triggers: bool,
-    /// Whether a constraint stands for `NOT NULL`
+    /// Whether an exchange has left a constraint that is not proved
     pub is_unproved: bool,
     /// The names of the indexes that runs have made, with whether each is whole
     pub made: Vec<(String, bool)>,
 }
 
-/// The properties that a new column takes over from the plain one.
+/// A constraint that the new columns get. Every row would be read under the lock to know that it
+/// holds, so it waits for that; from the exchange on it holds for what applications write.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct KeptColumn {
-    /// `pg_attribute.attnum` of the plain column
-    pub number: i16,
-    /// Whether it is `NOT NULL`
-    pub is_required: bool,
-    /// Statements that give the new column privileges, comment and statistics, after the exchange
+pub struct KeptConstraint {
+    /// The name that it has until it is proved
+    pub name: String,
+    /// The statement of the exchange that adds it
+    pub add: String,
+    /// The statements after the exchange: the first proves it, or is empty; the others make it
+    /// what the plain columns had
     pub after: Vec<String>,
 }
 

@@ -358,6 +358,7 @@ fn of_object(facts: &Facts, object: &Object) -> Obstacle {
     let (name, column) = (object.name.clone(), quoted(&object.column));
     match object.kind {
         ObjectKind::Check => Obstacle::Check { name, column },
+        ObjectKind::WholeRow => Obstacle::WholeRow(name),
         ObjectKind::Sequence => Obstacle::Sequence { name, column },
         ObjectKind::RowType => Obstacle::RowType {
             name,

@@ -25,7 +25,7 @@ impl PlannedColumn {
 }
 
 impl Plan {
-    pub(super) fn ident(&self) -> String {
+    pub(crate) fn ident(&self) -> String {
         format!("{}.{}", ident(&self.schema), ident(&self.table))
     }
 

@@ -82,9 +82,9 @@ pub enum ProtectError {
     Running,
     /// The statements that are left are not this identity's.
     #[error(
-        "the comment of index {0} tells how to finish an online run, and was not written with this \
-         identity: run this with the identity that began, or drop the index and create the \
-         table's own one in the owner's session"
+        "the comment of {0} tells how to finish an online run, and was not written with this \
+         identity: run this with the identity that began, or drop it and create the table's own \
+         one in the owner's session"
     )]
     Comment(String),
     /// Connections that began before the commit could not be ended.

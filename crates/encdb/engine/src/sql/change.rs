@@ -1,8 +1,9 @@
 //! Statements that change rows.
 
 use pg_query::protobuf::{
-    DeleteStmt, InsertStmt, MergeStmt, MergeWhenClause, MultiAssignRef, Node, OnConflictClause,
-    ResTarget, ReturningClause, SelectStmt, UpdateStmt,
+    BoolExpr, BoolExprType, ColumnRef, DeleteStmt, InferClause, InsertStmt, MergeStmt,
+    MergeWhenClause, MultiAssignRef, Node, NullTest, NullTestType, OnConflictClause, ResTarget,
+    ReturningClause, SelectStmt, String as Text, UpdateStmt,
 };
 use pg_query::NodeEnum;
 
@@ -95,6 +96,7 @@ impl Rewriter<'_> {
         if let Some(infer) = conflict.infer.as_deref_mut() {
             self.indexed(&mut infer.index_elems, scope)?;
             self.walk_all(infer.where_clause.as_deref_mut(), scope)?;
+            self.is_changed |= admits_partial(infer, columns);
         }
         self.assignments(&mut conflict.target_list, columns, scope)?;
         self.optional_condition(&mut conflict.where_clause, scope)
@@ -268,6 +270,48 @@ impl Rewriter<'_> {
             }
             None => Ok(()),
         }
+    }
+}
+
+/// Lets `ON CONFLICT (column)` find an index with the condition that its encrypted columns are not
+/// NULL, which is what there is until `pgseal client protect --online` has built the final one. An
+/// index without a condition is found as before. Returns whether there is such a column.
+fn admits_partial(infer: &mut InferClause, columns: &Columns) -> bool {
+    let names = infer.index_elems.iter().filter_map(|it| match &it.node {
+        Some(NodeEnum::IndexElem(element)) if columns.contains_key(&element.name) => {
+            Some(element.name.clone())
+        }
+        _ => None,
+    });
+    let mut conditions: Vec<Node> = names.map(is_not_null).collect();
+    if conditions.is_empty() {
+        return false;
+    }
+    conditions.extend(infer.where_clause.take().map(|it| *it));
+    let all = BoolExpr {
+        boolop: BoolExprType::AndExpr.into(),
+        args: conditions,
+        ..BoolExpr::default()
+    };
+    infer.where_clause = Some(Box::new(Node {
+        node: Some(NodeEnum::BoolExpr(Box::new(all))),
+    }));
+    true
+}
+
+fn is_not_null(column: String) -> Node {
+    let name = NodeEnum::String(Text { sval: column });
+    let column = NodeEnum::ColumnRef(ColumnRef {
+        fields: vec![Node { node: Some(name) }],
+        ..ColumnRef::default()
+    });
+    let test = NullTest {
+        arg: Some(Box::new(Node { node: Some(column) })),
+        nulltesttype: NullTestType::IsNotNull.into(),
+        ..NullTest::default()
+    };
+    Node {
+        node: Some(NodeEnum::NullTest(Box::new(test))),
     }
 }
 

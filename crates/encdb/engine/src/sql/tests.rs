@@ -137,6 +137,28 @@ fn names_are_resolved_as_the_server_does() {
 }
 
 #[test]
+fn conflicts_are_found_by_an_index_that_has_no_nulls() {
+    for (conflict, expected) in [
+        ("(name)", "(name) WHERE name IS NOT NULL"),
+        (
+            "(id, name, age) WHERE id > 0 OR id < 9",
+            "(id, name, age) WHERE name IS NOT NULL AND age IS NOT NULL AND (id > 0 OR id < 9)",
+        ),
+        ("(id)", "(id)"),
+        ("(lower(note), id)", "(lower(note), id)"),
+        ("ON CONSTRAINT k", "ON CONSTRAINT k"),
+    ] {
+        for action in ["NOTHING", "UPDATE SET id = 1"] {
+            let begin = "INSERT INTO person (name, id) VALUES ($1, $2) ON CONFLICT";
+            assert_eq!(
+                sent(&format!("{begin} {conflict} DO {action}")),
+                format!("{begin} {expected} DO {action}")
+            );
+        }
+    }
+}
+
+#[test]
 fn parameters_are_told_apart() {
     for (sql, expected) in [
         (

@@ -1,4 +1,5 @@
-//! The statements that are left for after the exchange, which an index has as its comment.
+//! The statements that are left for after the exchange, which an index or a constraint has as its
+//! comment.
 //!
 //! The table's owner can change a comment, and a later run may be another role's, such as a
 //! superuser's. So the comment is signed, and a run executes only what its own identity wrote.
@@ -9,34 +10,35 @@ use crate::{from_hex, to_hex};
 
 const LABEL: &[u8] = b"pgseal/protect/1\0";
 
-/// The index whose comment it is: its schema and its name.
-pub(crate) type Index<'n> = (&'n str, &'n str);
+/// The object whose comment it is: an index by its schema and its name, or a constraint by its
+/// table, as SQL writes it, and its name. The two have no name in common.
+pub(crate) type Commented<'n> = (&'n str, &'n str);
 
 /// Returns the items of the comment.
-pub(crate) fn written(index: Index<'_>, statements: &[String], by: &SigningKey) -> Vec<String> {
-    let signature = by.sign(&message(index, statements));
+pub(crate) fn written(of: Commented<'_>, statements: &[String], by: &SigningKey) -> Vec<String> {
+    let signature = by.sign(&message(of, statements));
     let signature = [to_hex(&signature)];
     signature.iter().chain(statements).cloned().collect()
 }
 
-/// Returns the statements of a comment; none if this signer did not write it for this index.
+/// Returns the statements of a comment; none if this signer did not write it for this object.
 pub(crate) fn read<'c>(
-    index: Index<'_>,
+    of: Commented<'_>,
     comment: &'c [String],
     by: &PublicKey,
 ) -> Option<&'c [String]> {
     let (signature, statements) = comment.split_first()?;
     let signature = from_hex(signature)?;
     let signature = signature.as_slice().try_into().ok()?;
-    by.verify(&message(index, statements), signature)
+    by.verify(&message(of, statements), signature)
         .then_some(statements)
 }
 
 /// Each part follows its length, so that no two lists give the same bytes.
-fn message((schema, name): Index<'_>, statements: &[String]) -> Vec<u8> {
+fn message((place, name): Commented<'_>, statements: &[String]) -> Vec<u8> {
     let mut bytes = LABEL.to_vec();
     let statements = statements.iter().map(String::as_str);
-    for part in [schema, name].into_iter().chain(statements) {
+    for part in [place, name].into_iter().chain(statements) {
         bytes.extend_from_slice(&(part.len() as u64).to_be_bytes());
         bytes.extend_from_slice(part.as_bytes());
     }
@@ -53,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_the_identity_wrote_for_the_index_is_read() {
+    fn only_what_the_identity_wrote_for_the_object_is_read() {
         let statements = ["CREATE INDEX a".to_owned(), "ALTER INDEX b".to_owned()];
         let comment = written(("s", "i"), &statements, &key(1));
         let mine = key(1).public();

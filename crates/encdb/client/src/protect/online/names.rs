@@ -40,8 +40,10 @@ pub(crate) fn column(plain: i16) -> String {
     format!("{KEPT}c{plain}")
 }
 
-/// Returns the name of the constraint that stands for `NOT NULL`, by the number of the plain
-/// column.
-pub(crate) fn required(plain: i16) -> String {
-    format!("{KEPT}n{plain}")
-}
+/// The beginning of the names of constraints that stand for `NOT NULL`; the number of the plain
+/// column follows.
+pub(crate) const REQUIRED: &str = "pgseal_protect_n";
+
+/// The beginning of the names of `CHECK` constraints that are not proved; the OID of the one of the
+/// plain columns follows.
+pub(crate) const CHECK: &str = "pgseal_protect_k";

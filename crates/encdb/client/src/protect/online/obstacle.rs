@@ -39,9 +39,22 @@ pub enum OnlineObstacle {
          ~pgseal_protect: rename it first (ALTER TRIGGER ... RENAME TO)"
     )]
     Later(String),
+    /// A trigger that compares rows as wholes.
+    #[error(
+        "trigger {0} compares whole rows, and applications have no keys to compare encrypted \
+         values until the columns are exchanged: name the columns in it that it needs, or run this \
+         without --online"
+    )]
+    Rows(String),
     /// A rule.
     #[error("rule {0} of the table would rewrite the statements that encrypt rows: drop it first")]
     Rule(String),
+    /// A constraint that existing rows need not meet.
+    #[error(
+        "constraint {0} is NOT VALID, and a row that does not meet it cannot be updated: run ALTER \
+         TABLE ... VALIDATE CONSTRAINT first, or this without --online"
+    )]
+    Unproved(String),
     /// An index in which NULLs are equal.
     #[error(
         "index {0} has NULLS NOT DISTINCT, and rows that are not encrypted yet would be equal in \

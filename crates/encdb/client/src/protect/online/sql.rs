@@ -2,7 +2,7 @@
 
 use super::super::sql::{ident, literal};
 use super::{left, names, OnlinePlan, Unfinished};
-use crate::protect::{Facts, KeptIndex, Plan, PlannedColumn, Wanted};
+use crate::protect::{Facts, KeptConstraint, KeptIndex, Plan, PlannedColumn, Wanted};
 use crate::to_hex;
 use pgseal_crypto::sign::SigningKey;
 
@@ -207,52 +207,49 @@ impl OnlinePlan {
                 "ALTER TABLE ONLY {table} RENAME COLUMN {new} TO {plain}"
             ));
         }
-        for (column, default) in self.plan.columns.iter().zip(defaults) {
-            all.extend(self.rules(column, default.as_deref()));
+        let with_defaults = self.plan.columns.iter().zip(defaults);
+        all.extend(with_defaults.filter_map(|(column, default)| {
+            let cell = to_hex(default.as_deref()?);
+            let (name, ty) = (ident(&column.name), self.plan.type_of(column));
+            Some(format!(
+                "ALTER TABLE ONLY {table} ALTER COLUMN {name} SET DEFAULT '\\x{cell}'::{ty}"
+            ))
+        }));
+        all.extend(self.kept.columns.iter().cloned());
+        for constraint in &self.kept.constraints {
+            all.extend([constraint.add.clone(), self.note_constraint(constraint, by)]);
         }
-        let columns = self.kept.columns.iter().flat_map(|column| &column.after);
-        all.extend(columns.cloned());
-        all.extend(self.kept.indexes.iter().map(|index| self.note(index, by)));
+        let indexes = self.kept.indexes.iter();
+        all.extend(indexes.map(|index| self.note_index(index, by)));
         all.join("; ")
     }
 
     /// Keeps what is to be done for an index after the exchange, as its comment.
-    fn note(&self, index: &KeptIndex, by: &SigningKey) -> String {
+    fn note_index(&self, index: &KeptIndex, by: &SigningKey) -> String {
         let items = left::written((&self.plan.schema, &index.name()), &index.after, by);
-        let items: Vec<String> = items.iter().map(|it| literal(it)).collect();
-        format!(
-            "DO {}",
-            literal(&format!(
-                "BEGIN EXECUTE pg_catalog.format('COMMENT ON INDEX %I.%I IS %L', {}, {}, \
-                 ARRAY[{}]::pg_catalog.text[]::pg_catalog.text); END",
-                literal(&self.plan.schema),
-                literal(&index.name()),
-                items.join(", ")
-            ))
-        )
+        let names = [&self.plan.schema, &index.name()];
+        comment("INDEX %I.%I", &names, &items)
     }
 
-    /// The default of a new column, and whether it may be NULL. Every row would be read under the
-    /// lock to know that it has a value, so `NOT NULL` waits.
-    fn rules(&self, column: &PlannedColumn, default: Option<&[u8]>) -> Vec<String> {
-        let (table, name) = (self.table(), ident(&column.name));
-        let mut all = Vec::new();
-        if let Some(cell) = default {
-            let (cell, ty) = (to_hex(cell), self.plan.type_of(column));
-            all.push(format!(
-                "ALTER TABLE ONLY {table} ALTER COLUMN {name} SET DEFAULT '\\x{cell}'::{ty}"
-            ));
-        }
-        let kept = self.kept.columns.iter();
-        let kept = kept.filter(|kept| kept.number == column.number && kept.is_required);
-        all.extend(kept.map(|_| {
-            format!(
-                "ALTER TABLE ONLY {table} ADD CONSTRAINT {} CHECK ({name} IS NOT NULL) NOT VALID",
-                ident(&names::required(column.number))
-            )
-        }));
-        all
+    /// The same for a constraint.
+    fn note_constraint(&self, constraint: &KeptConstraint, by: &SigningKey) -> String {
+        let items = left::written((&self.table(), &constraint.name), &constraint.after, by);
+        let names = [&constraint.name, &self.plan.schema, &self.plan.table];
+        comment("CONSTRAINT %I ON %I.%I", &names, &items)
     }
+}
+
+/// Makes an array of texts the comment of an object.
+fn comment(object: &str, names: &[&String], items: &[String]) -> String {
+    let names: Vec<String> = names.iter().map(|it| literal(it)).collect();
+    let items: Vec<String> = items.iter().map(|it| literal(it)).collect();
+    let body = format!(
+        "BEGIN EXECUTE pg_catalog.format('COMMENT ON {object} IS %L', {}, \
+         ARRAY[{}]::pg_catalog.text[]::pg_catalog.text); END",
+        names.join(", "),
+        items.join(", ")
+    );
+    format!("DO {}", literal(&body))
 }
 
 /// Returns the statements that take everything back that an unfinished run has made; none
@@ -297,19 +294,6 @@ impl Plan {
         };
         let all = [begin].into_iter().chain(finish.iter().cloned());
         all.collect::<Vec<_>>().join("; ")
-    }
-
-    /// Makes a column `NOT NULL` that a constraint of this name holds to be so. The constraint
-    /// proves it, so the lock of the last statements is short.
-    pub(crate) fn require(&self, constraint: &str, column: &str) -> [String; 2] {
-        let (table, constraint, column) = (self.ident(), ident(constraint), ident(column));
-        [
-            format!("ALTER TABLE ONLY {table} VALIDATE CONSTRAINT {constraint}"),
-            format!(
-                "ALTER TABLE ONLY {table} ALTER COLUMN {column} SET NOT NULL; \
-                 ALTER TABLE ONLY {table} DROP CONSTRAINT {constraint}"
-            ),
-        ]
     }
 }
 

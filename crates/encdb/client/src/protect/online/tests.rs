@@ -143,6 +143,26 @@ fn an_index_that_applications_would_compare_in_has_an_interim_one() {
 }
 
 #[test]
+fn constraints_are_added_by_the_exchange_and_proved_later() {
+    let kept = OnlineFacts {
+        constraints: vec![KeptConstraint {
+            name: "pgseal_protect_n2".to_owned(),
+            add: "ADD".to_owned(),
+            after: vec!["PROVE".to_owned(), "REPLACE".to_owned()],
+        }],
+        ..OnlineFacts::default()
+    };
+    let plan = plan(&facts(), kept).expect("nothing blocks it");
+    let key = SigningKey::from_seed(&Secret::from_bytes(&mut [1; 32]));
+    let exchange = plan.exchange(&[None, None], &key);
+    let comment =
+        "; ADD; DO 'BEGIN EXECUTE pg_catalog.format(''COMMENT ON CONSTRAINT %I ON %I.%I IS \
+        %L'', ''pgseal_protect_n2'', ''s'', ''T'', ARRAY[''";
+    assert!(exchange.contains(comment), "{exchange}");
+    assert!(exchange.contains("''PROVE'', ''REPLACE''"), "{exchange}");
+}
+
+#[test]
 fn another_run_is_neither_continued_nor_taken_back() {
     let begun = |columns: &[i16], keyname: &str| {
         let mut facts = facts();

@@ -280,6 +280,7 @@ fn foreign_keys_stay_if_both_sides_are_encrypted() {
 fn whatever_depends_on_a_column_is_refused() {
     for (kind, expected) in [
         (ObjectKind::Check, "x reads column email: drop it"),
+        (ObjectKind::WholeRow, "x reads whole rows of the table"),
         (ObjectKind::Sequence, "OWNED BY NONE"),
         (ObjectKind::RowType, "x holds rows of public.customers"),
         (ObjectKind::Rule, "x depends on column email"),

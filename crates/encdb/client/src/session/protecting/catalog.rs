@@ -143,15 +143,7 @@ impl Asked<'_> {
         Ok(self.client.query_typed(sql, &values).await?)
     }
 
-    /// `varattno` is where the server's trees of expressions say which column is read; 0 is the
-    /// whole row.
     async fn indexes(&self) -> Result<Vec<IndexFacts>, ClientError> {
-        let reads = |tree: &str| {
-            format!(
-                "EXISTS (SELECT FROM pg_catalog.unnest($2 || 0::pg_catalog.int2) n \
-                    WHERE {tree}::pg_catalog.text LIKE '%:varattno ' || n || ' %')"
-            )
-        };
         let part = |of: &str| {
             format!(
                 "pg_catalog.unnest({of}) WITH ORDINALITY k(id, place) \
@@ -208,10 +200,14 @@ impl Asked<'_> {
         self.rows(sql).await?.iter().map(key).collect()
     }
 
-    /// Constraints of other kinds than `CHECK`, and indexes, are looked at by themselves.
+    /// Constraints of other kinds than `CHECK`, and indexes, are looked at by themselves. A whole
+    /// row depends on no column.
     async fn objects(&self) -> Result<Vec<Object>, ClientError> {
-        let sql = "SELECT DISTINCT class.relname::pg_catalog.text, \
-                coalesce(con.contype::pg_catalog.text, rel.relkind::pg_catalog.text, ''), \
+        let sql = format!(
+            "SELECT DISTINCT class.relname::pg_catalog.text, CASE \
+                    WHEN con.contype = 'c' AND NOT {reads_values} THEN 'null' \
+                    ELSE coalesce(con.contype::pg_catalog.text, rel.relkind::pg_catalog.text, '') \
+                END, \
                 pg_catalog.pg_describe_object(d.classid, d.objid, d.objsubid), \
                 a.attname::pg_catalog.text \
             FROM pg_catalog.pg_depend d JOIN pg_catalog.pg_class class ON class.oid = d.classid \
@@ -224,15 +220,21 @@ impl Asked<'_> {
                 AND d.refobjsubid = ANY($2) AND NOT EXISTS (SELECT FROM pg_catalog.pg_attrdef f \
                     WHERE f.oid = d.objid AND f.adrelid = $1 AND f.adnum = d.refobjsubid \
                         AND d.classid = 'pg_catalog.pg_attrdef'::pg_catalog.regclass) \
+            UNION SELECT 'pg_constraint', 'row', pg_catalog.pg_describe_object( \
+                    'pg_catalog.pg_constraint'::pg_catalog.regclass, oid, 0), '' \
+            FROM pg_catalog.pg_constraint \
+            WHERE conrelid = $1 AND contype = 'c' AND 0 = ANY(conkey) \
             UNION SELECT 'pg_attribute', '', pg_catalog.pg_describe_object( \
                     'pg_catalog.pg_class'::pg_catalog.regclass, r.oid, a.attnum), '' \
             FROM pg_catalog.pg_type t JOIN pg_catalog.pg_attribute a \
                 ON a.atttypid IN (t.oid, t.typarray) AND a.attnum > 0 AND NOT a.attisdropped \
             JOIN pg_catalog.pg_class r ON r.oid = a.attrelid \
                 AND r.relkind IN ('r', 'p', 'm', 'f', 'c') \
-            WHERE t.typrelid = $1 AND $2 <> '{}' ORDER BY 1, 3";
+            WHERE t.typrelid = $1 AND $2 <> '{{}}' ORDER BY 1, 3",
+            reads_values = reads(&without_null_tests("con.conbin")),
+        );
         let mut objects = Vec::new();
-        for row in self.rows(sql).await? {
+        for row in self.rows(&sql).await? {
             let Some(kind) = kind(row.try_get(0)?, row.try_get(1)?) else {
                 continue;
             };
@@ -291,11 +293,39 @@ impl Asked<'_> {
     }
 }
 
+/// Returns an expression that says whether a tree of the server's reads one of the columns, or the
+/// whole row, whose number is 0: `varattno` says which column is read.
+fn reads(tree: &str) -> String {
+    format!(
+        "EXISTS (SELECT FROM pg_catalog.unnest($2 || 0::pg_catalog.int2) n \
+            WHERE {tree}::pg_catalog.text LIKE '%:varattno ' || n || ' %')"
+    )
+}
+
+/// Returns an expression for a tree without the parts that ask only whether a column is NULL, which
+/// cells answer as values do.
+fn without_null_tests(tree: &str) -> String {
+    format!(
+        "pg_catalog.regexp_replace(pg_catalog.regexp_replace({tree}::pg_catalog.text, \
+            {NULL_TEST}, '', 'g'), {NULL_COUNT}, '', 'g')"
+    )
+}
+
+/// `IS NULL` and `IS NOT NULL`, in a tree.
+const NULL_TEST: &str = "'[{]NULLTEST :arg [{]VAR [^{}]*[}][^{}]*[}]'";
+
+/// `num_nulls` and `num_nonnulls`, in a tree.
+const NULL_COUNT: &str = "'[{]FUNCEXPR :funcid (' \
+    || 'pg_catalog.num_nulls(\"any\")'::pg_catalog.regprocedure::pg_catalog.oid || '|' \
+    || 'pg_catalog.num_nonnulls(\"any\")'::pg_catalog.regprocedure::pg_catalog.oid \
+    || ') [^{}]*:args [(]([{]VAR [^{}]*[}] ?)*[)][^{}]*[}]'";
+
 /// Returns the kind of an object by its catalog, and there by its own kind; none if it stays, or
 /// is looked at by itself.
 fn kind(catalog: &str, kind: &str) -> Option<ObjectKind> {
     Some(match (catalog, kind) {
         ("pg_constraint", "c") => ObjectKind::Check,
+        ("pg_constraint", "row") => ObjectKind::WholeRow,
         ("pg_constraint", _) | ("pg_class", "i") => return None,
         ("pg_class", "S") => ObjectKind::Sequence,
         ("pg_attrdef", _) => ObjectKind::Generated,

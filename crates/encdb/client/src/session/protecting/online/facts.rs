@@ -1,11 +1,11 @@
-//! Reads what the online form has to know of a table. The statements that a column or an index
-//! keeps are written by the server, which has the functions that quote names.
+//! Reads what the online form has to know of a table. The statements that a column, a constraint or
+//! an index keeps are written by the server, which has the functions that quote names.
 
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Row};
 
 use crate::protect::online::names;
-use crate::protect::{Facts, KeptColumn, KeptIndex, OnlineFacts, OnlineObstacle};
+use crate::protect::{Facts, KeptConstraint, KeptIndex, OnlineFacts, OnlineObstacle};
 use crate::ClientError;
 
 /// Returns the facts of a table whose other facts are known.
@@ -18,6 +18,7 @@ pub(super) async fn read(client: &Client, facts: &Facts) -> Result<OnlineFacts, 
     };
     Ok(OnlineFacts {
         columns: asked.columns().await?,
+        constraints: asked.constraints().await?,
         indexes: asked.indexes().await?,
         obstacles: asked.obstacles().await?,
         by_order: asked.by_order().await?,
@@ -44,8 +45,8 @@ impl Asked<'_> {
     }
 
     /// Of the options of a column only those are kept that users set.
-    async fn columns(&self) -> Result<Vec<KeptColumn>, ClientError> {
-        let sql = "SELECT a.attnum, a.attnotnull, ARRAY(SELECT pg_catalog.format( \
+    async fn columns(&self) -> Result<Vec<String>, ClientError> {
+        let sql = "SELECT ARRAY(SELECT pg_catalog.format( \
                     'GRANT %s (%I) ON TABLE %s TO %s%s', \
                     acl.privilege_type, a.attname, own.name, CASE acl.grantee WHEN 0 THEN 'PUBLIC' \
                     ELSE pg_catalog.quote_ident(pg_catalog.pg_get_userbyid(acl.grantee)) END, \
@@ -64,15 +65,23 @@ impl Asked<'_> {
         FROM pg_catalog.pg_attribute a, (SELECT pg_catalog.format('%I.%I', n.nspname, c.relname) \
             AS name FROM pg_catalog.pg_class c \
             JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = $1) own \
-        WHERE a.attrelid = $1 AND a.attnum = ANY($2) ORDER BY 1";
-        let column = |row: &Row| {
-            Ok(KeptColumn {
-                number: row.try_get(0)?,
-                is_required: row.try_get(1)?,
-                after: statements(row, 2)?,
+        WHERE a.attrelid = $1 AND a.attnum = ANY($2) ORDER BY a.attnum";
+        let rows = self.rows(sql).await?;
+        let all: Result<Vec<_>, _> = rows.iter().map(|row| statements(row, 0)).collect();
+        Ok(all?.concat())
+    }
+
+    /// From PostgreSQL 18 on `NOT NULL` is a constraint with a name, which stays.
+    async fn constraints(&self) -> Result<Vec<KeptConstraint>, ClientError> {
+        let constraint = |row: &Row| {
+            Ok(KeptConstraint {
+                name: row.try_get(0)?,
+                add: row.try_get(1)?,
+                after: [vec![row.try_get(2)?], statements(row, 3)?].concat(),
             })
         };
-        self.rows(sql).await?.iter().map(column).collect()
+        let rows = self.rows(&constraints_sql()).await?;
+        rows.iter().map(constraint).collect()
     }
 
     async fn indexes(&self) -> Result<Vec<KeptIndex>, ClientError> {
@@ -120,7 +129,7 @@ impl Asked<'_> {
         let sql = format!(
             "SELECT EXISTS (SELECT FROM pg_catalog.pg_constraint WHERE conrelid = $1 \
                 AND $2 IS NOT NULL AND contype = 'c' AND pg_catalog.starts_with( \
-                    conname::pg_catalog.text, '{}n'))",
+                    conname::pg_catalog.text, '{}'))",
             names::KEPT
         );
         Ok(self.rows(&sql).await?[0].try_get(0)?)
@@ -160,6 +169,47 @@ impl Asked<'_> {
     }
 }
 
+/// Each row is a constraint's name until it is proved, the statement that adds it, the one that
+/// proves it, and those that make it what it was.
+fn constraints_sql() -> String {
+    format!(
+        "WITH own AS (SELECT pg_catalog.format('%I.%I', n.nspname, t.relname) AS name \
+            FROM pg_catalog.pg_class t JOIN pg_catalog.pg_namespace n ON n.oid = t.relnamespace \
+            WHERE t.oid = $1), \
+        kept AS (SELECT '{REQUIRED}' || a.attnum AS name, a.attname, con.*, \
+                pg_catalog.format('CHECK (%I IS NOT NULL)', a.attname) AS holds \
+            FROM pg_catalog.pg_attribute a LEFT JOIN pg_catalog.pg_constraint con \
+                ON con.conrelid = $1 AND con.contype = 'n' AND con.conkey[1] = a.attnum \
+            WHERE a.attrelid = $1 AND a.attnum = ANY($2) AND a.attnotnull \
+            UNION ALL SELECT '{CHECK}' || con.oid, NULL, con.*, \
+                pg_catalog.pg_get_constraintdef(con.oid) \
+            FROM pg_catalog.pg_constraint con WHERE con.conrelid = $1 AND con.contype = 'c' \
+                AND con.conkey && $2 AND NOT pg_catalog.starts_with( \
+                    con.conname::pg_catalog.text, '{KEPT}')) \
+        SELECT kept.name, pg_catalog.format('ALTER TABLE ONLY %s ADD CONSTRAINT %I %s%s', \
+                own.name, kept.name, holds, CASE WHEN convalidated IS DISTINCT FROM false \
+                    THEN ' NOT VALID' ELSE '' END), \
+            CASE WHEN convalidated IS DISTINCT FROM false THEN pg_catalog.format( \
+                'ALTER TABLE ONLY %s VALIDATE CONSTRAINT %I', own.name, kept.name) ELSE '' END, \
+            ARRAY[CASE WHEN attname IS NULL THEN pg_catalog.format( \
+                    'ALTER TABLE ONLY %s RENAME CONSTRAINT %I TO %I', own.name, kept.name, \
+                    conname) \
+                WHEN conname IS NULL THEN pg_catalog.format( \
+                    'ALTER TABLE ONLY %s ALTER COLUMN %I SET NOT NULL', own.name, attname) \
+                ELSE pg_catalog.format('ALTER TABLE ONLY %s ADD CONSTRAINT %I %s', own.name, \
+                    conname, pg_catalog.pg_get_constraintdef(oid)) END, \
+                CASE WHEN attname IS NOT NULL THEN pg_catalog.format( \
+                    'ALTER TABLE ONLY %s DROP CONSTRAINT %I', own.name, kept.name) END, \
+                'COMMENT ON CONSTRAINT ' || pg_catalog.quote_ident(conname) || ' ON ' || own.name \
+                    || ' IS ' || pg_catalog.quote_nullable( \
+                        pg_catalog.obj_description(kept.oid, 'pg_constraint'))] \
+        FROM kept, own ORDER BY 1",
+        REQUIRED = names::REQUIRED,
+        CHECK = names::CHECK,
+        KEPT = names::KEPT,
+    )
+}
+
 /// Columns whose names the new columns would have.
 const TAKEN: &str = "SELECT attname::pg_catalog.text FROM pg_catalog.pg_attribute \
     WHERE attrelid = $1 AND NOT attisdropped AND attname IN (SELECT 'pgseal_protect_c' || n \
@@ -170,6 +220,9 @@ const UPDATE_TRIGGERS: &str = "t.tgname::pg_catalog.text FROM pg_catalog.pg_trig
     WHERE t.tgrelid = $1 AND NOT t.tgisinternal AND t.tgname <> '~pgseal_protect' \
         AND t.tgtype & 16 <> 0 AND pg_catalog.cardinality(t.tgattr::pg_catalog.int2[]) = 0 \
         AND $2 IS NOT NULL";
+
+/// How the body of a trigger's function compares a row before a change with the one after it.
+const COMPARES_ROWS: &str = "'\\m(old|new)(\\.\\*)?\\s*(is\\s+(not\\s+)?distinct|=|<>|!=)'";
 
 /// Each row is the kind of an obstacle, and one or two names.
 fn obstacles_sql() -> String {
@@ -182,11 +235,21 @@ fn obstacles_sql() -> String {
         UNION SELECT 'later', pg_catalog.quote_ident(tgname), '' FROM pg_catalog.pg_trigger \
             WHERE tgrelid = $1 AND NOT tgisinternal AND tgenabled <> 'D' AND tgtype & 3 = 3 \
                 AND tgtype & 20 <> 0 AND tgname > '~pgseal_protect' \
+        UNION SELECT 'rows', {name}, '' FROM pg_catalog.pg_trigger t \
+            JOIN pg_catalog.pg_proc p ON p.oid = t.tgfoid \
+            WHERE t.tgrelid = $1 AND NOT t.tgisinternal AND t.tgenabled <> 'D' \
+                AND (t.tgqual::pg_catalog.text LIKE '%:varattno 0 %' \
+                    OR p.prosrc ~* {COMPARES_ROWS}) \
         UNION SELECT 'rule', pg_catalog.quote_ident(rulename), '' FROM pg_catalog.pg_rewrite \
             WHERE ev_class = $1 \
         UNION SELECT 'nulls', pg_catalog.quote_ident(c.relname), '' FROM pg_catalog.pg_index i \
             JOIN pg_catalog.pg_class c ON c.oid = i.indexrelid WHERE i.indrelid = $1 \
                 AND i.indnullsnotdistinct AND i.indkey::pg_catalog.int2[] && $2 \
+        UNION SELECT 'unproved', pg_catalog.quote_ident(conname), '' \
+            FROM pg_catalog.pg_constraint \
+            WHERE conrelid = $1 AND contype IN ('c', 'n') AND NOT convalidated \
+                AND pg_catalog.pg_get_constraintdef(oid) NOT LIKE '% NOT ENFORCED' \
+                AND NOT pg_catalog.starts_with(conname::pg_catalog.text, '{kept}') \
         UNION SELECT 'referred', pg_catalog.quote_ident(k.conname), \
                 pg_catalog.quote_ident(c.relname) FROM pg_catalog.pg_constraint k \
             JOIN pg_catalog.pg_index i ON i.indexrelid = k.conindid \
@@ -206,6 +269,7 @@ fn obstacles_sql() -> String {
             JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
             WHERE c.oid = $1 AND NOT pg_catalog.has_schema_privilege(n.oid, 'CREATE') \
         ORDER BY 1, 2",
+        kept = names::KEPT,
         name = "pg_catalog.quote_ident(t.tgname)",
         update = &UPDATE_TRIGGERS["t.tgname::pg_catalog.text ".len()..],
     )
@@ -217,7 +281,9 @@ fn obstacle(kind: &str, name: String, other: String) -> Option<OnlineObstacle> {
         "always" => OnlineObstacle::FiresAlways(name),
         "disabled" => OnlineObstacle::Disabled,
         "later" => OnlineObstacle::Later(name),
+        "rows" => OnlineObstacle::Rows(name),
         "rule" => OnlineObstacle::Rule(name),
+        "unproved" => OnlineObstacle::Unproved(name),
         "nulls" => OnlineObstacle::EqualNulls(name),
         "referred" => OnlineObstacle::Referred {
             key: name,

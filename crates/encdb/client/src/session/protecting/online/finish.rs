@@ -1,4 +1,4 @@
-//! What follows the exchange: `NOT NULL` is proved and the final indexes are built, while
+//! What follows the exchange: constraints are proved and the final indexes are built, while
 //! applications write encrypted values. Each step is found done by a later run.
 
 use std::time::Duration;
@@ -36,20 +36,21 @@ impl Session {
         Ok(done)
     }
 
-    /// Proves `NOT NULL` and builds the final indexes.
+    /// Proves constraints and builds the final indexes.
     pub(super) async fn finish_exchanged(&self, plan: &Plan) -> Result<(), ProtectError> {
-        self.required(plan).await?;
+        self.constraints(plan).await?;
         self.final_indexes(plan).await
     }
 
-    /// Replaces the constraints that stand for `NOT NULL`.
-    async fn required(&self, plan: &Plan) -> Result<(), ProtectError> {
+    /// Proves the constraints, and makes them what the plain columns had. One that is proved makes
+    /// the lock of the last statements short.
+    async fn constraints(&self, plan: &Plan) -> Result<(), ProtectError> {
         let found = format!(
-            "SELECT k.conname::pg_catalog.text, a.attname::pg_catalog.text \
-            FROM pg_catalog.pg_constraint k JOIN pg_catalog.pg_attribute a \
-                ON a.attrelid = k.conrelid AND a.attnum = k.conkey[1] \
-            WHERE k.conrelid = $1 AND k.contype = 'c' AND pg_catalog.starts_with( \
-                k.conname::pg_catalog.text, '{}n') ORDER BY 1",
+            "SELECT conname::pg_catalog.text, \
+                pg_catalog.obj_description(oid, 'pg_constraint')::pg_catalog.text[] \
+            FROM pg_catalog.pg_constraint \
+            WHERE conrelid = $1 AND contype = 'c' AND pg_catalog.starts_with( \
+                conname::pg_catalog.text, '{}') ORDER BY 1",
             names::KEPT
         );
         let client = &self.client;
@@ -57,9 +58,15 @@ impl Session {
             .query_typed(&found, &[(&plan.oid, Type::OID)])
             .await?;
         for row in rows {
-            let [validate, require] = plan.require(row.try_get(0)?, row.try_get(1)?);
-            client.batch_execute(&validate).await?;
-            patiently(client, &require).await?;
+            let (name, comment) = (row.try_get(0)?, row.try_get::<_, Option<Vec<_>>>(1)?);
+            let comment = comment.unwrap_or_default();
+            let owner = self.identity.subject();
+            let statements = left::read((&plan.ident(), name), &comment, &owner);
+            let Some((prove, finish)) = statements.and_then(<[_]>::split_first) else {
+                return Err(ProtectError::Comment(format!("constraint {name}")));
+            };
+            client.batch_execute(prove).await?;
+            patiently(client, &finish.join("; ")).await?;
         }
         Ok(())
     }
@@ -91,7 +98,7 @@ impl Session {
             let owner = self.identity.subject();
             let statements = left::read((&plan.schema, &name), &comment, &owner);
             let Some((create, finish)) = statements.and_then(<[_]>::split_first) else {
-                return Err(ProtectError::Comment(name));
+                return Err(ProtectError::Comment(format!("index {name}")));
             };
             self.build_final(plan, &name, create, &made).await?;
             patiently(client, &plan.replace_index(&name, finish)).await?;
