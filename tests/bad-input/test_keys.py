@@ -271,7 +271,7 @@ class NotSealed(BadInput):
         self.assertEqual((said["sealed"], said["server"]["state"]), (False, "running_plain"))
 
 
-LOOKING = [["status"], ["status", "--no-check"], ["status", "--json"], ["doctor"], ["verify"], ["key", "check"]]
+LOOKING = [["status"], ["status", "--check"], ["status", "--json"], ["doctor"], ["verify"], ["key", "check"]]
 
 
 class Unknown(BadInput):

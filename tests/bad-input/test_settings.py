@@ -85,7 +85,7 @@ class Settings(BadInput):
         before, sentence = contents(cluster.data), OTHER_VERSION.format(16)
         self.assert_refused(self.postgres(cluster), 8, sentence)
         self.assert_refused(run([PGSEAL, "rekey", "-D", cluster.data, "--no-key-wrap"], check=False), 1, sentence)
-        status = run([PGSEAL, "status", "-D", cluster.data], check=False)
+        status = run([PGSEAL, "status", "-D", cluster.data, "--check"], check=False)
         self.assertRegex(status.stdout, "(?m)^unlock test: +failed: " + sentence)
         self.assertEqual(status.returncode, 1, status.stderr)
         doctor = run([PGSEAL, "doctor", "--json", "-D", cluster.data], check=False)

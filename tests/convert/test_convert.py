@@ -218,7 +218,7 @@ class ThereAndBack(ConvertCase):
         aes.write_text("0f" * 24)
         self.convert("seal", cluster, f"--key-passphrase-file={secret}", "-y", "192")
         self.convert("rekey", cluster, "-K", f"cat {aes}", f"--old-passphrase-file={secret}")
-        status = json.loads(run([PGSEAL, "status", "-D", cluster.data, "--json"]).stdout)
+        status = json.loads(run([PGSEAL, "status", "-D", cluster.data, "--check", "--json"]).stdout)
         self.assertEqual((status["key_length"], status["key_check"]["result"]), (192, "opens"))
         key_file = self.directory / "key"
         self.convert("rekey", cluster, f"--key-file={key_file}")

@@ -16,10 +16,15 @@ class Commands(PageCase):
         cluster = self.cluster().init().start()
         path = f"{PG}:{PGSEAL.parent}:{base_environment()['PATH']}"
         environment = {**base_environment(), **cluster.environment, "PATH": path}
-        settings, = Page(PAGE, {}).blocks("sh")
+        settings, outside = Page(PAGE, {}).blocks("sh")
         said = self.run_commands(settings, environment).splitlines()
         self.assertEqual(sorted(line.split("|")[0] for line in said), ["pgseal.key_id", "pgseal.sealed", "pgseal.version"])
         self.assertIn("pgseal.sealed|on", said)
+        said = self.run_commands(f"cd {cluster.home}\n{outside}", environment)
+        self.assertIn("\nserver:         running sealed (process", said)
+        self.assertIn("\nPGSEAL OK - sealed, key id ", said)
+        metrics = (cluster.home / "pgseal.prom").read_text()
+        self.assertIn(f'pgseal_server_sealed{{data_directory="{cluster.data.resolve()}"}} 1\n', metrics)
 
 
 if __name__ == "__main__":

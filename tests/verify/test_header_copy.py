@@ -92,7 +92,7 @@ class HeaderCopy(Case):
         key_bin = self.sealed.data / "pg_encryption/key.bin"
         key_bin.write_bytes(run([PGSEAL, "key", "unwrap", "-D", self.sealed.data]).stdout.strip()[::-1].encode())
         self.ask(0, "key", "check", "--key-unwrap-command", 'rev "%p"')
-        self.ask(0, "status", "--key-unwrap-command", 'rev "%p"')
+        self.ask(0, "status", "--check", "--key-unwrap-command", 'rev "%p"')
 
 
 if __name__ == "__main__":

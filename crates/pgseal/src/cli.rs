@@ -5,6 +5,7 @@ pub mod client;
 #[cfg(test)]
 mod help;
 pub mod keys;
+mod status;
 mod until;
 
 use std::ffi::OsString;
@@ -17,6 +18,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use self::archive::{WalGetArgs, WalPutArgs};
 use self::keys::{KeyChoice, NewOptions, OldUnlockOptions, UnlockOptions};
+pub use self::status::{StatusArgs, StatusFormat};
 use self::until::parse_until;
 use crate::convert::Request;
 
@@ -199,21 +201,6 @@ pub struct DoctorArgs {
     pub pgdata: Option<PathBuf>,
     #[command(flatten)]
     pub unlock: UnlockOptions,
-    /// Print JSON
-    #[arg(long)]
-    pub json: bool,
-}
-
-#[derive(Args)]
-pub struct StatusArgs {
-    #[command(flatten)]
-    pub cluster: ClusterOptions,
-    /// Do not open the key: run no command and do not prompt
-    #[arg(long)]
-    pub no_check: bool,
-    /// Print the stored commands; run none
-    #[arg(long)]
-    pub show: bool,
     /// Print JSON
     #[arg(long)]
     pub json: bool,

@@ -39,7 +39,7 @@ fn initdb_commits_a_key_file() {
         .collect();
     names.sort();
     assert_eq!(names, ["key.bin", "pgseal.toml"]);
-    let status = Transcript::of(pgseal(&["status", "-D"]).arg(place.path("data")));
+    let status = Transcript::of(pgseal(&["status", "--check", "-D"]).arg(place.path("data")));
     for line in [
         "sealed:         yes",
         "key length:     192 bits",
@@ -100,7 +100,7 @@ fn a_key_command_decides_the_length() {
         .initdb(&["-D", "data", "-y256", "-K", key])
         .refuses(2, sentence);
     assert_eq!(place.initdb(&["-D", "data", "-K", key]).code, Some(0));
-    let status = Transcript::of(pgseal(&["status", "--no-check", "-D"]).arg(place.path("data")));
+    let status = Transcript::of(pgseal(&["status", "-D"]).arg(place.path("data")));
     assert!(
         status.stdout.contains("key length:     128 bits\n"),
         "{}",

@@ -333,7 +333,7 @@ fn status_for_machines() {
                 .args(args),
         )
     };
-    let failing = status(&[]);
+    let failing = status(&["--check"]);
     assert_eq!(failing.code, Some(1));
     let json: serde_json::Value = serde_json::from_str(&failing.stdout).expect("JSON");
     assert_eq!(json["sealed"], true);
@@ -344,6 +344,9 @@ fn status_for_machines() {
     assert_eq!(json["key_check"]["result"], "fails");
     assert_eq!(json["server"]["state"], "stopped");
     assert_eq!(json["slots"][0]["command"], serde_json::Value::Null);
+    let unasked = status(&[]);
+    assert_eq!(unasked.code, Some(0));
+    assert!(unasked.stdout.contains("\"not_tried\""));
     let shown: serde_json::Value = serde_json::from_str(&status(&["--show"]).stdout).expect("JSON");
     assert_eq!(shown["slots"][0]["command"]["line"], "exit 1");
     assert_eq!(shown["key_check"]["result"], "not_tried");

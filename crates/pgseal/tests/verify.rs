@@ -461,7 +461,7 @@ fn a_key_of_another_cluster() {
         keys.display()
     );
     verify(&data, &[]).refuses(7, &sentence);
-    let status = Transcript::of(common::pgseal(&["status", "-D"]).arg(data.0.data()));
+    let status = Transcript::of(common::pgseal(&["status", "--check", "-D"]).arg(data.0.data()));
     let check = format!("unlock test:    failed: {sentence}");
     assert!(
         status.stdout.lines().any(|line| line == check),

@@ -2,9 +2,14 @@
 //! and whether a server runs. What the key file says about itself is claimed, not proved, until the
 //! key has opened.
 
-use std::fmt::{self, Display, Formatter};
-use std::path::{Path, PathBuf};
+mod monitor;
 
+use std::fmt::{self, Display, Formatter};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+pub use monitor::{of_failure, without_answer, Level};
 use pgseal_crypto::Suite;
 use pgseal_format::{Header, KeyImage};
 use pgseal_keys::check;
@@ -46,6 +51,8 @@ pub struct Status {
     key_file: Option<KeyFileStatus>,
     #[serde(with = "ServerView")]
     server: Server,
+    /// When the server was started, in seconds since 1970.
+    server_since: Option<u64>,
     versions: Versions,
 }
 
@@ -97,6 +104,7 @@ impl Status {
                     unsupported: unsupported(given),
                     key_file: None,
                     versions: versions(question.command, &server),
+                    server_since: since(&server, given),
                     server,
                 })
             }
@@ -147,6 +155,7 @@ fn sealed(root: Root, question: &Question) -> Result<Status, Failure> {
     let server = server::of(&data)?;
     Ok(Status {
         versions: versions(question.command, &server),
+        server_since: since(&server, &data),
         server,
         unsupported: unsupported(&data),
         data_directory: data,
@@ -160,6 +169,23 @@ fn sealed(root: Root, question: &Question) -> Result<Status, Failure> {
 
 fn versions(command: &'static str, server: &Server) -> Versions {
     Versions::of(command, &Library::installed(), Loaded::of(server).as_ref())
+}
+
+/// Returns when a running server was started, by the third line of its pid file.
+fn since(server: &Server, data: &Path) -> Option<u64> {
+    server.pid()?;
+    let pid_file = fs::read_to_string(data.join(server::PID_FILE)).ok()?;
+    pid_file.lines().nth(2)?.trim().parse().ok()
+}
+
+/// Returns a time for people, in UTC.
+fn date(seconds: u64) -> String {
+    let at = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds));
+    // The key file may claim any time; years after 9999 have no usual form.
+    at.filter(|_| seconds < 253_402_300_800).map_or_else(
+        || format!("{seconds} s"),
+        |at| humantime::format_rfc3339_seconds(at).to_string(),
+    )
 }
 
 fn unsupported(data: &Path) -> Option<String> {
@@ -209,6 +235,7 @@ impl Display for Status {
             row("key length", &format!("{} bits", file.key_length))?;
             row("cluster id", &file.cluster_id)?;
             row("key id", &file.key_id)?;
+            row("key created", &date(file.created))?;
             for slot in &file.slots {
                 row("key slot", &slot.line())?;
             }
@@ -218,6 +245,9 @@ impl Display for Status {
             }
         }
         row("server", &self.server.to_string())?;
+        if let Some(since) = self.server_since {
+            row("server since", &date(since))?;
+        }
         let library = |version: &Option<String>| version.clone().unwrap_or(NOT_KNOWN.to_owned());
         if self.server.pid().is_some() {
             row("server library", &library(&self.versions.server_library))?;
@@ -232,6 +262,6 @@ fn words(check: &KeyCheck) -> String {
         KeyCheck::Opens { slot: Some(slot) } => format!("ok, slot {slot}"),
         KeyCheck::Opens { slot: None } => "ok".into(),
         KeyCheck::Fails { error } => format!("failed: {error}"),
-        KeyCheck::NotTried => "not run".into(),
+        KeyCheck::NotTried => "not run (--check)".into(),
     }
 }
