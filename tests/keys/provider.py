@@ -48,7 +48,7 @@ class Provider(Case):
         cluster.stop()
         cluster.start()
         self.assertEqual(cluster.psql(ROWS), rows)
-        shown = self.pgseal("status", "-D", cluster.data, "--show", "--json", "--no-check").stdout
+        shown = self.pgseal("status", "-D", cluster.data, "--show", "--json").stdout
         self.assertIn('"provider"', shown)
         return cluster, passphrase
 
