@@ -1,20 +1,8 @@
-//! The audit log's records and the chain through them (docs/format/audit-log.md).
-//!
-//! A log is lines of JSON. Every line ends in a hash over the line before it and its own text, so
-//! that whoever changes, drops, or adds a line has to change all after it: who keeps the last hash
-//! elsewhere sees that. [`Chain`] writes, [`verify`] reads; neither touches a file. No field holds
-//! a name, a text, or a value from a cell.
+//! The audit log's records (docs/format/audit-log.md). `pgseal_chain` chains and verifies them;
+//! neither touches a file. No field holds a name, a text, or a value from a cell.
 
-use std::fmt::Write as _;
-use std::io::{self, BufRead};
-
-use pgseal_crypto::sha256;
-
-/// A hash of the chain.
-pub type Head = [u8; 32];
-
-const LABEL: &[u8] = b"pgseal audit log 1\0";
-const CHAIN: &str = ",\"chain\":\"";
+use pgseal_chain::Fields;
+pub use pgseal_chain::{hex, verify, Broken, Head, Verified};
 
 /// Something that an owner may want to know. Numbers that name parties are fingerprints.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -121,59 +109,28 @@ pub enum Event {
 }
 
 /// The end of a log that is being written.
-pub struct Chain {
-    head: Head,
-    records: u64,
-}
+#[derive(Default)]
+pub struct Chain(pgseal_chain::Chain);
 
 impl Chain {
     /// The chain of a new log.
     pub const fn new() -> Self {
-        Self {
-            head: [0; 32],
-            records: 0,
-        }
+        Self(pgseal_chain::Chain::new())
     }
 
     /// The hash of the last record.
     pub fn head(&self) -> &Head {
-        &self.head
+        self.0.head()
     }
 
     /// The line of the next record, with its line feed. `now`: microseconds since 1970.
     pub fn append(&mut self, now: u64, event: &Event) -> String {
-        self.records += 1;
-        let mut line = format!("{{\"record\":{},\"time\":{now}", self.records);
-        fields(event, &mut line);
-        self.head = link(&self.head, line.as_bytes());
-        line.push_str(CHAIN);
-        line.push_str(&hex(&self.head));
-        line.push_str("\"}\n");
-        line
+        let write = |line: &mut Fields<'_>| fields(event, line);
+        self.0.append(now, name(event), write)
     }
 }
 
-impl Default for Chain {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-fn link(previous: &Head, text: &[u8]) -> Head {
-    sha256(&[LABEL, previous, text])
-}
-
-/// Lower-case hexadecimal digits.
-pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        write!(text, "{byte:02x}").expect("a string takes text");
-        text
-    })
-}
-
-fn fields(event: &Event, line: &mut String) {
-    let mut fields = Fields(line);
-    fields.text("event", name(event));
+fn fields(event: &Event, fields: &mut Fields<'_>) {
     match event {
         Event::Start {
             version,
@@ -202,7 +159,7 @@ fn fields(event: &Event, line: &mut String) {
             fields.number("grants", *grants);
         }
         Event::Use { .. } | Event::Cells { .. } | Event::Refused { .. } => {
-            count(event, &mut fields);
+            count(event, fields);
         }
         Event::Granted { session, grant } => {
             fields.number("session", *session);
@@ -289,97 +246,6 @@ fn name(event: &Event) -> &'static str {
         Event::Close { .. } => "close",
         Event::Stop => "stop",
     }
-}
-
-/// A line that grows. No text needs an escape: all are ours, or hexadecimal.
-struct Fields<'a>(&'a mut String);
-
-impl Fields<'_> {
-    fn number(&mut self, name: &str, value: u64) {
-        write!(self.0, ",\"{name}\":{value}").expect("a string takes text");
-    }
-
-    fn text(&mut self, name: &str, value: &str) {
-        write!(self.0, ",\"{name}\":\"{value}\"").expect("a string takes text");
-    }
-}
-
-/// A log whose chain holds.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Verified {
-    /// how many records it has
-    pub records: u64,
-    /// the hash of the last
-    pub head: Head,
-    /// the hash that its first record says the log before it ended with
-    pub previous: Option<Head>,
-    /// the writer was killed while it wrote: what follows the last line feed is no record
-    pub torn: bool,
-}
-
-/// Why a log is not what was written.
-#[derive(Debug, thiserror::Error)]
-pub enum Broken {
-    /// A line is no record, or not the one that was written there.
-    #[error("line {0} is not what was written: it, or one before it, was changed or is missing")]
-    Line(u64),
-    /// Nothing was written.
-    #[error("it holds no record")]
-    Empty,
-    /// The log cannot be read.
-    #[error("it cannot be read: {0}")]
-    Io(#[from] io::Error),
-}
-
-/// Reads a whole log and recomputes its chain.
-pub fn verify(mut log: impl BufRead) -> Result<Verified, Broken> {
-    let mut chain = Chain::new();
-    let (mut line, mut torn, mut previous) = (Vec::new(), false, None);
-    loop {
-        line.clear();
-        if log.read_until(b'\n', &mut line)? == 0 {
-            break;
-        }
-        if line.last() != Some(&b'\n') {
-            torn = true;
-            break;
-        }
-        let number = chain.records + 1;
-        chain.head = follow(&chain.head, number, &line).ok_or(Broken::Line(number))?;
-        if number == 1 {
-            previous = previous_of(&line);
-        }
-        chain.records = number;
-    }
-    if chain.records == 0 {
-        return Err(Broken::Empty);
-    }
-    Ok(Verified {
-        records: chain.records,
-        head: chain.head,
-        previous,
-        torn,
-    })
-}
-
-/// The hash of a line if it follows the one with `head`.
-fn follow(head: &Head, number: u64, line: &[u8]) -> Option<Head> {
-    // `,"chain":"`, 64 digits, `"}` and the line feed
-    let (text, end) = line.split_at_checked(line.len().checked_sub(CHAIN.len() + 64 + 3)?)?;
-    let next = link(head, text);
-    let expected = format!("{CHAIN}{}\"}}\n", hex(&next));
-    let begins = text.starts_with(format!("{{\"record\":{number},").as_bytes());
-    (begins && end == expected.as_bytes()).then_some(next)
-}
-
-fn previous_of(line: &[u8]) -> Option<Head> {
-    let text = std::str::from_utf8(line).ok()?;
-    let (_, rest) = text.split_once("\"previous\":\"")?;
-    let mut head = [0; 32];
-    for (index, byte) in head.iter_mut().enumerate() {
-        *byte = u8::from_str_radix(rest.get(2 * index..2 * index + 2)?, 16).ok()?;
-    }
-    Some(head)
 }
 
 #[cfg(test)]
