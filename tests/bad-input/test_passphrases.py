@@ -109,11 +109,13 @@ class Passphrases(BadInput):
             self.assertEqual(shown.count(": try again."), {3: 2, 4: 2, 6: 4}[len(typed)])
             self.assertEqual("opens through" in printed, code == 0)
 
-    def test_a_short_one_is_warned_of_where_it_is_made(self):
+    def test_a_short_one_is_refused_where_it_is_made(self):
         short = self.file("a")
-        done = run([PGSEAL, "key", "wrap", "-D", self.sealed.data, "--passphrase-file", self.first, "--new-passphrase-file", short])
-        self.assertEqual(done.stderr, "pgseal: warning: the new passphrase has fewer than 8 bytes and can be guessed: replace it by a longer "
-                                      "one with `pgseal key wrap --replace`\n")
+        command = [PGSEAL, "key", "add", "-D", self.sealed.data, "--passphrase-file", self.first, "--new-passphrase-file", short]
+        refused = run(command, check=False)
+        self.assertEqual((refused.returncode, refused.stdout), (6, ""))
+        self.assertEqual(refused.stderr, "pgseal: the new passphrase has fewer than 8 bytes and can be guessed: give a longer one, or --allow-weak\n")
+        run(command + ["--allow-weak", "--argon2-memory", "64MiB"])
         self.assertEqual(run([PGSEAL, "key", "check", "-D", self.sealed.data, "--passphrase-file", short]).stderr, "")
 
     def test_audit_takes_a_directory_as_the_others_do(self):

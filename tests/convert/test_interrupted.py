@@ -88,8 +88,8 @@ class Interrupted(InterruptCase):
         """Only the same command goes on, only with the same keys, and in the end with none."""
         self.prepare("seal")
         secret, wrong = self.directory / "secret", self.directory / "wrong"
-        secret.write_text("one")
-        wrong.write_text("two")
+        secret.write_text("one long secret")
+        wrong.write_text("another secret")
         key = f"--key-passphrase-file={secret}"
         trace = ["strace", "-qq", "-o", "/dev/null", "-e", "trace=rename", "-e", "inject=rename:signal=KILL:when="]
         for when, needs_key in [("100", True), ("1500", False)]:

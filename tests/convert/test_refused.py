@@ -78,8 +78,8 @@ class Refused(ConvertCase):
             done = self.convert(command, cluster, *([] if command == "unseal" else PLAIN_KEY), code=1)
             self.assertEqual(done.stderr, f"pgseal: {cluster.data}/global/pg_control: {sentence}\n")
         secret, wrong = self.directory / "secret", self.directory / "wrong"
-        secret.write_text("one")
-        wrong.write_text("two")
+        secret.write_text("one long secret")
+        wrong.write_text("another secret")
         third = self.cluster("third", sealed=False).init()
         self.convert("seal", third, f"--key-passphrase-file={secret}")
         done = self.convert("unseal", third, f"--passphrase-file={wrong}", code=7)

@@ -198,9 +198,14 @@ class Sessions(unittest.TestCase):
             os.kill(int(pid_file.read_text().split()[0]), 3)
 
     def test_the_example_of_the_key_page(self):
-        example, = blocks("docs/keys.md", "sh")
+        slots, example = blocks("docs/keys.md", "sh")
+        path = f"{self.directory}/twins:{self.directory}/dist/bin:"
         self.run_lines(f"dist/bin/pgseal bindir --pg {DEBIAN_PG} --into twins")
-        output = self.run_lines(example, f"{self.directory}/twins:{self.directory}/dist/bin:")
+        listed = self.run_lines(slots, path)
+        self.assertEqual(re.findall(r"^slot 2: passphrase, .*$", listed, re.M), ['slot 2: passphrase, "in the safe"'] * 2)
+        self.assertRegex(listed, r"users are not verified(.*\n)*.*users are verified(.*\n)*slot 1 is gone, slot 2 opens the key\n")
+        self.run_lines("rm -rf data")
+        output = self.run_lines(example, path)
         self.assertEqual(len(re.findall(r"^slot \d+ \(\w+\): opens$", output, re.M)), 4)
         self.assertIn("/second", output)
         self.assertNotIn("/first", output.split("slot", 1)[1])

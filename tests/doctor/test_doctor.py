@@ -6,6 +6,7 @@ import re
 import resource
 import shutil
 import sys
+import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
@@ -140,17 +141,35 @@ class Doctor(Case):
         return said
 
     def test_what_is_wrong(self):
-        cluster = self.cluster(key=("--key-passphrase-file", self.passphrase("right"))).init()
-        self.assertEqual(self.findings(cluster, 0, "--passphrase-file", self.passphrase("right"))["key"][0], "good")
-        found = self.findings(cluster, 1, "--passphrase-file", self.passphrase("wrong"))
+        cluster = self.cluster(key=("--key-passphrase-file", self.passphrase("the right one"))).init()
+        self.assertEqual(self.findings(cluster, 0, "--passphrase-file", self.passphrase("the right one"))["key"][0], "good")
+        found = self.findings(cluster, 1, "--passphrase-file", self.passphrase("the wrong one"))
         self.assertEqual(found["key"][0], "wrong")
         self.assertIn("passphrase", found["key"][1])
         plain = self.cluster("plain", sealed=False).init().start()
         shutil.copy(plain.data / "postmaster.pid", cluster.data)
-        found = self.findings(cluster, 1, "--passphrase-file", self.passphrase("right"))
+        found = self.findings(cluster, 1, "--passphrase-file", self.passphrase("the right one"))
         self.assertEqual(found["server"][0], "wrong")
         done = run([PGSEAL, "doctor", "-D", plain.data], check=False)
         self.assertEqual((done.returncode, done.stdout), (4, ""))
+
+    def test_slots_that_are_old_or_were_never_proved(self):
+        cluster = self.cluster().init()
+        found = self.findings(cluster)
+        self.assertEqual(found["proofs"], ("advice", "it is not known that slot 1 ever opened: check it with `pgseal key check --all`"))
+        self.assertNotIn("age of slots", found)
+        self.assertEqual(found["page changes"], ("good", "data checksums are on"))
+        run([PGSEAL, "key", "check", "-D", cluster.data])
+        self.assertEqual(self.findings(cluster, 0, "--max-age", "90d")["proofs"][0], "good")
+        self.assertEqual(self.findings(cluster, 0, "--max-age", "90d")["age of slots"][0], "good")
+        time.sleep(1.1)
+        self.assertEqual(self.findings(cluster, 1, "--max-age", "0s")["age of slots"][0], "wrong")
+        run([PGSEAL, "key", "rotate", "-D", cluster.data, "--new-key-file", self.directory / "next.key"])
+        self.assertEqual(self.findings(cluster, 0, "--max-age", "1h")["age of slots"][0], "good")
+        notes = cluster.data / "pg_encryption/slots.bin"
+        stored = notes.read_bytes()
+        notes.write_bytes(stored[:-1] + bytes([stored[-1] ^ 1]))
+        self.assertEqual(self.findings(cluster, 1)["notes about slots"][1], "pg_encryption/slots.bin was altered after it was written")
 
     def passphrase(self, words):
         path = self.directory / words
@@ -170,7 +189,7 @@ class Doctor(Case):
 
     def test_a_passphrase_in_a_command_of_the_key_file(self):
         cipher = "openssl enc -aes-256-cbc -pbkdf2 -pass {}"
-        secret = self.passphrase("secret")
+        secret = self.passphrase("the secret one")
         for word, verdict in [("pass:ok", "wrong"), (f"file:{secret}", "good")]:
             key = [f"--key-wrap-command={cipher.format(word)} -out %p", f"--key-unwrap-command={cipher.format(word)} -d -in %p"]
             cluster = self.cluster(verdict, key=key).init()

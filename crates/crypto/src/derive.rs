@@ -43,6 +43,10 @@ pub enum ClusterPurpose {
     KeyFile = 6,
     /// lets a receiver have clear pages
     Receiver = 7,
+    /// authenticates the notes about key slots
+    SlotNotes = 10,
+    /// authenticates the list of receiver tokens
+    ReceiverList = 11,
 }
 
 const LABEL: &[u8; 8] = b"pgseal/1";

@@ -1,5 +1,6 @@
-//! The two MACs of a key file and that of a receiver's token. HMAC-SHA256 under keys derived from
-//! the master key, so that only a holder of the unwrapped master can make or check one.
+//! The MACs of a key file, of the two files beside it, and of a receiver's token. HMAC-SHA256 under
+//! keys derived from the master key, so that only a holder of the unwrapped master can make or
+//! check one.
 
 use zeroize::Zeroizing;
 
@@ -49,6 +50,26 @@ impl KeyFileMac {
     }
 }
 
+/// Authenticates all bytes of the notes about key slots before the tag.
+pub struct SlotNotesMac(Zeroizing<[u8; 32]>);
+
+impl SlotNotesMac {
+    /// The key under `master`.
+    pub fn new(master: &MasterKey) -> Self {
+        Self(mac_key(master, ClusterPurpose::SlotNotes))
+    }
+
+    /// The tag of a file.
+    pub fn tag(&self, file: &[u8]) -> [u8; 32] {
+        awslc::hmac(&self.0, file)
+    }
+
+    /// Whether `tag` is the file's.
+    pub fn verify(&self, file: &[u8], tag: &[u8; 32]) -> bool {
+        equal(&self.tag(file), tag)
+    }
+}
+
 /// Proves that somebody who holds the master lets a role have clear pages: 16 bytes. Servers check
 /// it, so its key is derived for each tag and leaves nothing behind.
 pub struct ReceiverMac<'k>(&'k MasterKey);
@@ -75,6 +96,30 @@ impl<'k> ReceiverMac<'k> {
     /// Whether `tag` is the grant's.
     pub fn verify(&self, system_id: u64, expiry: u64, role: &[u8], tag: &[u8; 16]) -> bool {
         equal(&self.tag(system_id, expiry, role), tag)
+    }
+}
+
+/// Authenticates all bytes of the list of receiver tokens before the tag. Servers check it, so its
+/// key is derived for each tag and leaves nothing behind.
+pub struct ReceiverListMac<'k>(&'k MasterKey);
+
+impl<'k> ReceiverListMac<'k> {
+    /// Keeps `master`, from which each tag derives its key.
+    pub fn new(master: &'k MasterKey) -> Self {
+        Self(master)
+    }
+
+    /// The tag of a file.
+    pub fn tag(&self, file: &[u8]) -> [u8; 32] {
+        without_trace(|| {
+            let key = mac_key(self.0, ClusterPurpose::ReceiverList);
+            awslc::hmac(&key, file)
+        })
+    }
+
+    /// Whether `tag` is the file's.
+    pub fn verify(&self, file: &[u8], tag: &[u8; 32]) -> bool {
+        equal(&self.tag(file), tag)
     }
 }
 

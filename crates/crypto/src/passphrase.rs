@@ -67,7 +67,7 @@ impl Argon2Params {
     }
 
     /// Memory in KiB.
-    pub fn memory_kib(self) -> u32 {
+    pub const fn memory_kib(self) -> u32 {
         self.memory_kib
     }
 

@@ -4,22 +4,25 @@ pub mod archive;
 pub mod client;
 #[cfg(test)]
 mod help;
-pub mod keys;
+pub mod key;
+pub mod receiver;
 mod status;
+pub mod unlock;
 mod until;
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
+use std::time::Duration;
 
-use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use self::archive::{WalGetArgs, WalPutArgs};
-use self::keys::{KeyChoice, NewOptions, OldUnlockOptions, UnlockOptions};
+use self::key::KeyCommand;
+use self::receiver::ReceiverCommand;
 pub use self::status::{StatusArgs, StatusFormat};
-use self::until::parse_until;
+use self::unlock::{KeyChoice, OldUnlockOptions, UnlockOptions};
 use crate::convert::Request;
 
 /// Transparent encryption for unmodified PostgreSQL.
@@ -80,25 +83,6 @@ pub enum Command {
     /// Pass a cluster's key to the library (which calls this)
     #[command(hide = true)]
     Unlock(UnlockArgs),
-}
-
-#[derive(Subcommand)]
-pub enum KeyCommand {
-    /// Add a key slot, or replace one
-    Wrap(WrapArgs),
-    /// Print the key's payload, for other tools
-    Unwrap(UnwrapArgs),
-    /// Check that the key opens
-    Check(CheckArgs),
-    /// Replace a key slot by a new one
-    Rotate(RotateArgs),
-}
-
-#[derive(Subcommand)]
-pub enum ReceiverCommand {
-    /// Print a token for a client that does not hold the cluster's key
-    #[command(override_usage = "pgseal receiver grant [OPTIONS] --role <ROLE> --until <TIME>")]
-    Grant(GrantArgs),
 }
 
 /// The cluster, and how to open it.
@@ -201,6 +185,9 @@ pub struct DoctorArgs {
     pub pgdata: Option<PathBuf>,
     #[command(flatten)]
     pub unlock: UnlockOptions,
+    /// Call key slots wrong that are older than this, such as 90d
+    #[arg(long, value_name = "AGE", requires = "pgdata", value_parser = humantime::parse_duration)]
+    pub max_age: Option<Duration>,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -237,64 +224,6 @@ pub struct AuditArgs {
     pub canary_file: Vec<PathBuf>,
     #[command(flatten)]
     pub scan: ScanOptions,
-}
-
-#[derive(Args)]
-pub struct WrapArgs {
-    #[command(flatten)]
-    pub cluster: ClusterOptions,
-    #[command(flatten)]
-    pub new: NewOptions,
-    /// Slot to replace [default: add one]
-    #[arg(long, value_name = "SLOT", value_parser = clap::value_parser!(u8).range(1..=16))]
-    pub replace: Option<u8>,
-}
-
-#[derive(Args)]
-pub struct RotateArgs {
-    #[command(flatten)]
-    pub cluster: ClusterOptions,
-    #[command(flatten)]
-    pub new: NewOptions,
-    /// Slot to replace [default: the one that opens]
-    #[arg(long, value_name = "SLOT", value_parser = clap::value_parser!(u8).range(1..=16))]
-    pub slot: Option<u8>,
-}
-
-#[derive(Args)]
-pub struct UnwrapArgs {
-    #[command(flatten)]
-    pub cluster: ClusterOptions,
-    /// Print the secret even if the output is a terminal
-    #[arg(long)]
-    pub reveal: bool,
-}
-
-#[derive(Args)]
-pub struct CheckArgs {
-    #[command(flatten)]
-    pub cluster: ClusterOptions,
-    /// Print the slots and their commands; run none
-    #[arg(long)]
-    pub show: bool,
-    /// Check every slot, not only until one opens
-    #[arg(long, conflicts_with = "show")]
-    pub all: bool,
-    /// File that contains the passphrase of another slot; repeatable
-    #[arg(long, value_name = "FILE", requires = "all")]
-    pub more_passphrase_file: Vec<PathBuf>,
-}
-
-#[derive(Args)]
-pub struct GrantArgs {
-    #[command(flatten)]
-    pub cluster: ClusterOptions,
-    /// Role that the client connects as
-    #[arg(long, value_name = "ROLE", value_parser = NonEmptyStringValueParser::new())]
-    pub role: String,
-    /// Lifetime of the token: 12h, 30days, or a time such as 2027-01-31T12:00:00Z
-    #[arg(long, value_name = "TIME", value_parser = parse_until)]
-    pub until: u64,
 }
 
 #[derive(Args)]

@@ -76,7 +76,7 @@ fn initdb_by_every_way() {
         ),
     ] {
         let place = Place::new();
-        fs::write(place.path("pass"), "secret\n").expect("a file");
+        fs::write(place.path("pass"), "long secret\n").expect("a file");
         let args: Vec<&str> = ["-D", "data", "-y"].iter().chain(args).copied().collect();
         assert_eq!(place.initdb(&args).code, Some(0), "{args:?}");
         let shown =

@@ -52,7 +52,10 @@ fn a_planted_link_leads_nowhere() {
     Transcript::of(&mut cluster.key("wrap", &["--new-plain"]))
         .prints("slot 2 opens the key as well\n");
     assert_eq!(fs::read(&victim).expect("it exists"), b"whole");
-    assert_eq!(cluster.key_directory(), ["key.bin", "pgseal.toml"]);
+    assert_eq!(
+        cluster.key_directory(),
+        ["key.bin", "pgseal.toml", "slots.bin"]
+    );
 }
 
 #[test]

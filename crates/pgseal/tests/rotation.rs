@@ -149,7 +149,10 @@ fn what_a_killed_change_left_is_told_and_goes_with_the_next() {
         2,
         "key.bin has no slot 2: `pgseal key check --show` lists its slots",
     );
-    assert_eq!(cluster.key_directory(), ["key.bin", "pgseal.toml"]);
+    assert_eq!(
+        cluster.key_directory(),
+        ["key.bin", "pgseal.toml", "slots.bin"]
+    );
     cluster.check().prints(&opens(1));
 }
 

@@ -12,7 +12,13 @@ use crate::cli::DoctorArgs;
 use crate::{output, VERSION};
 
 pub fn run(args: &DoctorArgs) -> Result<ExitCode, Failure> {
-    let report = examine(VERSION, args.pgdata.as_deref(), &args.unlock.ways())?;
+    let max_age = args.max_age.map(|age| age.as_secs());
+    let report = examine(
+        VERSION,
+        args.pgdata.as_deref(),
+        &args.unlock.ways(),
+        max_age,
+    )?;
     output::report(&report, args.json)?;
     Ok(match report.is_wrong() {
         true => Code::Found.into(),

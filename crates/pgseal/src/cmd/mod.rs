@@ -23,7 +23,9 @@ use std::process::ExitCode;
 use pgseal_keys::exit::Failure;
 use pgseal_wrapper::launch;
 
-use crate::cli::{Command, KeyCommand, ReceiverCommand};
+use crate::cli::key::KeyCommand;
+use crate::cli::receiver::ReceiverCommand;
+use crate::cli::Command;
 
 /// Does what the command line says.
 pub fn run(command: Command) -> Result<ExitCode, Failure> {
@@ -41,11 +43,18 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Rekey(args) => rekey::run(&args),
         Command::Audit(args) => audit::run(&args),
         Command::Status(args) => status::run(&args),
+        Command::Key(KeyCommand::Audit(args)) => key::audit::run(&args),
+        Command::Key(KeyCommand::List(args)) => key::list::run(&args),
+        Command::Key(KeyCommand::Add(args)) => key::wrap::add(&args),
+        Command::Key(KeyCommand::Remove(args)) => key::remove::run(&args),
+        Command::Key(KeyCommand::Label(args)) => key::label::run(&args),
         Command::Key(KeyCommand::Wrap(args)) => key::wrap::run(args),
         Command::Key(KeyCommand::Unwrap(args)) => key::unwrap::run(&args),
         Command::Key(KeyCommand::Check(args)) => key::check::run(&args),
         Command::Key(KeyCommand::Rotate(args)) => key::rotate::run(args),
         Command::Receiver(ReceiverCommand::Grant(args)) => receiver::grant(&args),
+        Command::Receiver(ReceiverCommand::List(args)) => receiver::list(&args),
+        Command::Receiver(ReceiverCommand::Revoke(args)) => receiver::revoke(&args),
         Command::WalGet(args) => Ok(wal_get::run(&args)),
         Command::WalPut(args) => wal_put::run(&args),
         Command::Unlock(args) => unlock::run(&args),

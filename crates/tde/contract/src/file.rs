@@ -10,6 +10,16 @@ pub const KEY_FILE: Word = Word(c"key.bin");
 pub const NEW_KEY_FILE: Word = Word(c"key.bin.new");
 /// The header of the key for a cluster that one command unlocks, in [`KEY_DIRECTORY`].
 pub const KEY_SETTINGS: Word = Word(c"pgseal.toml");
+/// The notes about key slots, in [`KEY_DIRECTORY`].
+pub const SLOT_NOTES: Word = Word(c"slots.bin");
+/// The name that new notes have until they are complete.
+pub const NEW_SLOT_NOTES: Word = Word(c"slots.bin.new");
+/// The list of receiver tokens, in [`KEY_DIRECTORY`].
+pub const RECEIVER_LIST: Word = Word(c"receivers.bin");
+/// The name that a new list of tokens has until it is complete.
+pub const NEW_RECEIVER_LIST: Word = Word(c"receivers.bin.new");
+/// The path of the list of receiver tokens below the data directory.
+pub const RECEIVER_LIST_PATH: Word = Word(c"pg_encryption/receivers.bin");
 /// The path of the wrapped key below the data directory.
 pub const KEY_PATH: Word = Word(c"pg_encryption/key.bin");
 /// The preloaded library, as it is installed.

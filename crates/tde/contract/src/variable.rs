@@ -12,6 +12,8 @@ pub const EXPECT_KEY: Word = Word(c"PGSEAL_EXPECT_KEY");
 pub const CLEAR_WAL: Word = Word(c"PGSEAL_CLEAR_WAL");
 /// The setting whose value `off` refuses all replication clients.
 pub const RECEIVERS: Word = Word(c"PGSEAL_RECEIVERS");
+/// The file of the audit log of keys, unless the machine's policy names one.
+pub const AUDIT_LOG: Word = Word(c"PGSEAL_AUDIT_LOG");
 /// A file for the library's counters, which `pgseal bench` reads.
 pub const COUNTERS: Word = Word(c"PGSEAL_COUNTERS");
 /// The library's path, where it does not lie beside the command.

@@ -1,5 +1,5 @@
 //! Byte layouts of what pgseal stores and passes on: the key file, the payload that providers wrap,
-//! the handover record, and receiver tokens. Pure: bytes in, types out.
+//! notes about slots, the handover record, and receiver tokens. Pure: bytes in, types out.
 //!
 //! Invariants:
 //! 1. All integers are little-endian; `docs/format/` restates each layout.
@@ -15,7 +15,9 @@ mod keyfile;
 mod payload;
 mod reader;
 mod receiver;
+mod receiver_list;
 mod slot;
+mod slot_notes;
 
 pub use cluster::{ClusterId, Header, BOUND_HEADER};
 pub use keyfile::{
@@ -24,4 +26,8 @@ pub use keyfile::{
 pub use payload::{Payload, PayloadError, PAYLOAD};
 pub use reader::Reader;
 pub use receiver::{ReceiverToken, TokenError};
+pub use receiver_list::{ListError, ListedToken, ReceiverList, TokenId, MAX_LIST};
 pub use slot::{Argon2Slot, SecretSource, Slot, SlotKind};
+pub use slot_notes::{
+    plain_text, Fingerprint, NotesError, SlotNote, SlotNotes, Stamp, UnverifiedNotes, MAX_NOTES,
+};

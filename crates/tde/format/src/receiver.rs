@@ -66,6 +66,16 @@ impl<'a> ReceiverToken<'a> {
         })
     }
 
+    /// When the token expires, in seconds since 1970, if it is good.
+    pub fn expiry(&self) -> u64 {
+        self.expiry
+    }
+
+    /// The role that it is for, if it is good.
+    pub fn role(&self) -> &[u8] {
+        self.role
+    }
+
     /// Checks that the token lets `role` have clear pages of the cluster `system_id` at the time
     /// `now`, in seconds since 1970.
     pub fn verify(

@@ -15,6 +15,7 @@
 //! Argon2id like a passphrase: nobody can know how random it really is.
 
 use pgseal_crypto::passphrase::{Argon2Params, ParamsError, SALT};
+use pgseal_crypto::sha256;
 use zeroize::Zeroizing;
 
 use crate::reader::Reader;
@@ -203,6 +204,14 @@ impl Slot {
     /// Bytes in the key file.
     pub(crate) fn size(&self) -> usize {
         2 + 2 + self.kind.params().len() + 2 + self.kind.blob().len()
+    }
+
+    /// Returns the name of this slot's exact bytes, by which notes about it are kept.
+    pub fn fingerprint(&self) -> [u8; 16] {
+        let mut bytes = Zeroizing::new(Vec::with_capacity(self.size()));
+        self.write(&mut bytes);
+        let digest = sha256(&[&bytes]);
+        std::array::from_fn(|at| digest[at])
     }
 
     pub(crate) fn write(&self, out: &mut Vec<u8>) {

@@ -8,8 +8,43 @@ use pgseal_crypto::passphrase::{derive, Argon2Params, SALT};
 
 const TARGET_MILLIS: u64 = 1000;
 
-/// Returns the cost for a new passphrase slot.
-pub fn calibrated() -> Argon2Params {
+/// The least memory in KiB of a new passphrase slot.
+pub const LEAST_KIB: u32 = Argon2Params::FLOOR.memory_kib();
+
+/// The most memory in KiB of a passphrase slot.
+pub const MOST_KIB: u32 = Argon2Params::CEILING.memory_kib();
+
+/// Returns the cost for a new passphrase slot: with this much memory in KiB, or with what this
+/// machine can spare.
+pub fn asked(memory_kib: Option<u32>) -> Argon2Params {
+    let floor = Argon2Params::FLOOR;
+    match memory_kib {
+        None => calibrated(),
+        Some(memory) => {
+            let memory = memory.clamp(LEAST_KIB, MOST_KIB);
+            Argon2Params::for_writing(memory, floor.passes(), floor.lanes()).unwrap_or(floor)
+        }
+    }
+}
+
+/// Reads an amount of memory in KiB: a number and KiB, MiB or GiB, as PostgreSQL's kB, MB and GB
+/// are meant.
+pub fn memory_kib(text: &str) -> Result<u32, String> {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, unit) = text.split_at(digits);
+    let factor = match unit.trim_start() {
+        "kB" | "KiB" => Some(1),
+        "MB" | "MiB" => Some(1024),
+        "GB" | "GiB" => Some(1024 * 1024),
+        _ => None,
+    };
+    let kib = factor.and_then(|factor| number.parse::<u32>().ok()?.checked_mul(factor));
+    kib.filter(|kib| (LEAST_KIB..=MOST_KIB).contains(kib))
+        .ok_or_else(|| "give a number with MiB or GiB, from 64MiB to 4GiB".to_owned())
+}
+
+/// Returns the cost that takes about a second here.
+fn calibrated() -> Argon2Params {
     let floor = Argon2Params::FLOOR;
     let start = Instant::now();
     if derive(b"calibration", &[0; SALT], floor).is_err() {
@@ -67,6 +102,26 @@ mod tests {
         assert_eq!(within(200 * mib, 1024 * mib), 128 * 1024);
         assert_eq!(within(200 * mib, 0), 64 * 1024);
         assert_eq!(within(u64::MAX, u64::MAX), 4096 * 1024);
+    }
+
+    #[test]
+    fn memory_that_an_option_asks_for() {
+        for (text, kib) in [
+            ("64MiB", Some(64 * 1024)),
+            ("64 MB", Some(64 * 1024)),
+            ("1GiB", Some(1024 * 1024)),
+            ("4GB", Some(4096 * 1024)),
+            ("65536kB", Some(64 * 1024)),
+            ("63MiB", None),
+            ("5GiB", None),
+            ("64", None),
+            ("MiB", None),
+            ("-64MiB", None),
+            ("99999999999GiB", None),
+        ] {
+            assert_eq!(memory_kib(text).ok(), kib, "{text}");
+        }
+        assert_eq!(asked(Some(128 * 1024)).memory_kib(), 128 * 1024);
     }
 
     #[test]

@@ -174,14 +174,20 @@ impl KeyDir {
 
     /// Keeps other processes from changing the key file, and removes what a killed change left.
     pub fn lock(&self) -> Result<Locked<'_>, KeyBinError> {
+        let mut locked = self.lock_as_it_is()?;
+        locked.store.discard()?;
+        Ok(locked)
+    }
+
+    /// Keeps other processes from changing the key file, and leaves everything as it is.
+    pub fn lock_as_it_is(&self) -> Result<Locked<'_>, KeyBinError> {
         let dir =
             File::open(&self.path).map_err(|error| KeyBinError::Read(self.path.clone(), error))?;
         match Flock::lock(dir, FlockArg::LockExclusiveNonblock) {
-            Ok(lock) => {
-                let mut store = KeyStore { dir: self };
-                store.discard()?;
-                Ok(Locked { store, _lock: lock })
-            }
+            Ok(lock) => Ok(Locked {
+                store: KeyStore { dir: self },
+                _lock: lock,
+            }),
             Err((_, Errno::EWOULDBLOCK)) => Err(KeyBinError::Busy(self.key_bin())),
             Err((_, errno)) => Err(KeyBinError::Read(self.path.clone(), errno.into())),
         }

@@ -10,12 +10,13 @@
 // The variants of an error are explained by their sentences.
 #![allow(missing_docs)]
 
+pub mod audit;
 pub mod check;
 pub mod cluster;
 pub mod command;
 pub mod control_file;
 pub mod conversion;
-mod cost;
+pub mod cost;
 pub mod exit;
 pub mod interrupt;
 pub mod key_set;
@@ -25,11 +26,13 @@ pub mod memfd;
 pub mod memory;
 pub mod new_key;
 pub mod new_slot;
+pub mod notes;
 pub mod passphrase;
 pub mod pin;
 pub mod postgres;
 pub mod provider;
 pub mod raw;
+pub mod receivers;
 mod recipe;
 mod rewrite;
 pub mod server;
@@ -38,9 +41,10 @@ mod slot;
 mod source;
 mod terminal;
 pub mod unlock;
+pub mod who;
 pub mod writer;
 
 pub use recipe::{expand, passphrase_files, tells_secret};
-pub use rewrite::{add_slot, RewriteError, Store};
+pub use rewrite::{add_slot, remove_slot, RewriteError, Store};
 pub use slot::{command_key, open_derived, open_text, seal_derived, DerivedError, NotAnAesKey};
 pub use source::{Origin, SourceError, Sources};

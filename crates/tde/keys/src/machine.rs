@@ -60,14 +60,28 @@ impl Cluster {
     }
 }
 
-/// Whether no stored command may run, by `policy.toml`.
-fn is_external(mut settings: Settings) -> Result<bool, String> {
-    let policy = settings.take("policy")?;
-    settings.finish()?;
-    match policy.as_deref() {
-        None | Some("stored") => Ok(false),
-        Some("external") => Ok(true),
-        Some(other) => Err(format!("policy is {other}, not stored or external")),
+/// What `policy.toml` says of all clusters of this machine.
+#[derive(Debug, Default, PartialEq)]
+struct Policy {
+    /// no stored command may run
+    external: bool,
+    audit_log: Option<PathBuf>,
+}
+
+impl Policy {
+    fn of(mut settings: Settings) -> Result<Self, String> {
+        let policy = settings.take("policy")?;
+        let audit_log = settings.take("audit_log")?.map(PathBuf::from);
+        settings.finish()?;
+        let external = match policy.as_deref() {
+            None | Some("stored") => false,
+            Some("external") => true,
+            Some(other) => return Err(format!("policy is {other}, not stored or external")),
+        };
+        Ok(Self {
+            external,
+            audit_log,
+        })
     }
 }
 
@@ -90,7 +104,16 @@ impl Machine<'static> {
 impl Machine<'_> {
     /// Whether no stored command may run.
     pub fn is_external(&self) -> Result<bool, MachineError> {
-        self.read("policy.toml", is_external)
+        self.policy().map(|policy| policy.external)
+    }
+
+    /// Returns the file of the audit log of keys, if the machine names one.
+    pub fn audit_log(&self) -> Result<Option<PathBuf>, MachineError> {
+        self.policy().map(|policy| policy.audit_log)
+    }
+
+    fn policy(&self) -> Result<Policy, MachineError> {
+        self.read("policy.toml", Policy::of)
     }
 
     /// Reads the settings of one cluster.
@@ -193,6 +216,11 @@ mod tests {
         assert_eq!(name, "abababababababababababababababab.toml");
         etc.write(&name, "key_unwrap_command = 'cat \"%p\"'\n", 0o600);
         assert!(etc.machine().is_external().expect("a good file"));
+        assert_eq!(etc.machine().audit_log().expect("a good file"), None);
+        etc.write("policy.toml", "audit_log = '/var/log/keys'\n", 0o644);
+        assert!(!etc.machine().is_external().expect("a good file"));
+        let log = etc.machine().audit_log().expect("a good file");
+        assert_eq!(log, Some(PathBuf::from("/var/log/keys")));
         let cluster = etc.machine().cluster(ID).expect("a good file");
         assert_eq!(cluster.key_unwrap_command.as_deref(), Some("cat \"%p\""));
     }

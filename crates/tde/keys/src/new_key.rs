@@ -11,9 +11,10 @@ use zeroize::Zeroizing;
 
 use crate::cluster::Root;
 use crate::command;
+use crate::cost::memory_kib;
 use crate::exit::{Code, Exit};
 use crate::keybin::KeyDir;
-use crate::new_slot::{NewSlot, NewSlotError, Ready};
+use crate::new_slot::{Hardening, NewSlot, NewSlotError, Ready};
 use crate::passphrase::{self, Source};
 use crate::unlock::{unlock_from, SlotError, UnlockError, Unlocked, Ways, UNWRAP_COMMAND};
 
@@ -32,6 +33,8 @@ pub enum NewKeyError {
     LengthText(String),
     #[error("--data-encryption={wanted}, but the key is of {have} bits: leave the length out, or use a key of that length")]
     LengthDiffers { wanted: u16, have: u16 },
+    #[error("--argon2-memory={0} cannot be used: {1}")]
+    Memory(String, String),
     #[error("choose how to protect the key: give --key-wrap-command and --key-unwrap-command (or {WRAP_COMMAND} and {UNWRAP_COMMAND}), --key-provider, --key-passphrase, -K, --key-file, or --no-key-wrap for tests")]
     NoWay,
     #[error("wrap and unwrap command go together: give both, or - for both to leave the key unprotected")]
@@ -61,6 +64,7 @@ impl Exit for NewKeyError {
             Self::Unlock(error) => error.code(),
             Self::Length(_)
             | Self::LengthText(_)
+            | Self::Memory(..)
             | Self::LengthDiffers { .. }
             | Self::NoWay
             | Self::HalfAPair
@@ -110,6 +114,7 @@ pub struct KeyProtection {
     /// A passphrase, from the terminal unless a file is named here or by the environment.
     pub passphrase: bool,
     pub passphrase_file: Option<PathBuf>,
+    pub hardening: Hardening,
     /// The file that holds the key in clear.
     pub key_file: Option<PathBuf>,
     /// The key in clear in `key.bin`.
@@ -141,6 +146,7 @@ impl KeyProtection {
             slots.push(NewSlot::Passphrase {
                 file: file.or_else(passphrase::file_of_environment),
                 option: PASSPHRASE_FILE,
+                hardening: self.hardening,
             });
         }
         slots.extend(self.key_file.clone().map(NewSlot::File));
@@ -192,6 +198,11 @@ pub fn key_length(text: &str) -> Result<KeyLength, NewKeyError> {
     let bits = text.parse::<u16>();
     let bits = bits.map_err(|_| NewKeyError::LengthText(text.to_owned()))?;
     KeyLength::try_from(bits).map_err(NewKeyError::Length)
+}
+
+/// Reads the memory in KiB that an option asks for.
+pub fn argon2_memory(text: &str) -> Result<u32, NewKeyError> {
+    memory_kib(text).map_err(|why| NewKeyError::Memory(text.to_owned(), why))
 }
 
 /// Makes or copies the key that is asked for, and opens it once from the bytes that will be

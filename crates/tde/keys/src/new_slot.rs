@@ -64,11 +64,21 @@ pub enum NewSlot {
         file: Option<PathBuf>,
         /// the option that would have named a file
         option: &'static str,
+        hardening: Hardening,
     },
     /// The key stands in clear in a file elsewhere.
     File(PathBuf),
     /// A service or a device protects the key; the URI names it.
     Provider(String),
+}
+
+/// What the operator asked of a new passphrase and of its cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Hardening {
+    /// the memory in KiB that opening takes, instead of what this machine can spare
+    pub memory_kib: Option<u32>,
+    /// takes a passphrase that can be guessed
+    pub allow_weak: bool,
 }
 
 /// A way with its secret, if it has one, at hand, so that the secret is asked for once. A key file
@@ -92,7 +102,11 @@ impl NewSlot {
     /// Asks for the passphrase or runs the key command.
     pub fn ready(self, data: &Path) -> Result<Ready, NewSlotError> {
         let secret = match &self {
-            Self::Passphrase { file, option } => Some(read_new(file.as_deref(), option)?),
+            Self::Passphrase {
+                file,
+                option,
+                hardening,
+            } => Some(read_new(file.as_deref(), option, hardening.allow_weak)?),
             Self::KeyCommand(line) => Some(command_key(&command::key(line, None, data)?)?),
             Self::Plain | Self::Command { .. } | Self::File(_) | Self::Provider(_) => None,
         };
@@ -165,7 +179,9 @@ impl Ready {
                 });
             }
             NewSlot::KeyCommand(line) => (SecretSource::Command(line.clone()), Argon2Params::FLOOR),
-            NewSlot::Passphrase { .. } => (SecretSource::Passphrase, cost::calibrated()),
+            NewSlot::Passphrase { hardening, .. } => {
+                (SecretSource::Passphrase, cost::asked(hardening.memory_kib))
+            }
         };
         let secret = self
             .secret

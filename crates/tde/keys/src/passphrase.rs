@@ -20,7 +20,7 @@ pub const FILE: &str = "PGSEAL_PASSPHRASE_FILE";
 /// The longest passphrase that is read.
 const MAX: usize = 4096;
 
-/// The length below which a new passphrase is warned of: such are guessed, whatever a guess costs.
+/// The length below which a new passphrase is refused: such are guessed, whatever a guess costs.
 const SHORT: usize = 8;
 
 /// Why there is no passphrase.
@@ -38,6 +38,8 @@ pub enum PassphraseError {
     TooLong,
     #[error("the two passphrases differ: try again")]
     Differ,
+    #[error("the new passphrase has fewer than {SHORT} bytes and can be guessed: give a longer one, or --allow-weak")]
+    Weak,
 }
 
 /// The source to read from. What a pipe held is read once, and serves every slot and cluster.
@@ -163,21 +165,21 @@ pub fn file_of_environment() -> Option<PathBuf> {
         .map(PathBuf::from)
 }
 
-/// Reads a new passphrase: from `file`, which `option` names, or twice from the terminal.
-pub fn read_new(file: Option<&Path>, option: &str) -> Result<Secret, PassphraseError> {
+/// Reads a new passphrase: from `file`, which `option` names, or twice from the terminal. One that
+/// can be guessed is refused, unless weak ones are allowed.
+pub fn read_new(
+    file: Option<&Path>,
+    option: &str,
+    allow_weak: bool,
+) -> Result<Secret, PassphraseError> {
     let secret = match file {
         Some(file) => read_file(file),
         None => ask_twice().map_err(|error| error.advised(&format!("name a file with {option}"))),
     }?;
-    if secret.len() < SHORT {
-        // Whether or not the warning is read, the slot is what was asked for.
-        let _ = writeln!(
-            io::stderr(),
-            "pgseal: warning: the new passphrase has fewer than {SHORT} bytes and can be guessed: \
-             replace it by a longer one with `pgseal key wrap --replace`"
-        );
+    match secret.len() < SHORT && !allow_weak {
+        true => Err(PassphraseError::Weak),
+        false => Ok(secret),
     }
-    Ok(secret)
 }
 
 fn ask_twice() -> Result<Secret, PassphraseError> {

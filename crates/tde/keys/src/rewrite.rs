@@ -15,6 +15,7 @@ use pgseal_crypto::{equal, MasterKey};
 use pgseal_format::{
     AddError, Altered, Header, KeyFile, KeyFileError, KeyImage, Slot, SlotKind, UnverifiedKeyFile,
 };
+use zeroize::Zeroizing;
 
 /// The store of a key file.
 pub trait Store {
@@ -67,6 +68,31 @@ pub fn add_slot<S: Store, O>(
         publish_or_discard(store, file, master, id, &mut open)?;
     }
     Ok(id)
+}
+
+/// Takes the slot `old` out of `file`, in which `proved` was just seen to open.
+pub fn remove_slot<S: Store, O>(
+    store: &mut S,
+    file: &mut KeyFile,
+    master: &MasterKey,
+    old: u8,
+    proved: u8,
+) -> Result<(), RewriteError<S::Error, O>> {
+    let fingerprint = |slots: &[Slot]| {
+        let slot = slots.iter().find(|slot| slot.id == proved);
+        slot.map(Slot::fingerprint)
+    };
+    let expected = fingerprint(file.slots());
+    if old == proved || expected.is_none() || !file.remove(old) {
+        return Err(RewriteError::ReadBack);
+    }
+    // The slot that is read back is the very one that opened, so it need not be opened again.
+    let mut open = |_: &Header, slot: &Slot| -> Result<MasterKey, O> {
+        let same = Some(slot.fingerprint()) == expected;
+        let mut key = Zeroizing::new(if same { *master.expose() } else { [0; 32] });
+        Ok(MasterKey::from_bytes(&mut key))
+    };
+    publish_or_discard(store, file, master, proved, &mut open)
 }
 
 fn publish_or_discard<S: Store, O>(

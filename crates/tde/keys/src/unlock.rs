@@ -19,10 +19,11 @@ use pgseal_format::{
 };
 use zeroize::Zeroizing;
 
+use crate::audit::{self, Event};
 use crate::cluster::Root;
 use crate::command::{self, CommandError};
 use crate::conversion::refuse_converting;
-use crate::exit::Failure;
+use crate::exit::{Exit, Failure};
 use crate::keybin::{KeyBinError, KeyDir};
 use crate::machine::Machine;
 use crate::passphrase::{self, Source};
@@ -73,8 +74,25 @@ pub fn unlock(root: Root, ways: &Ways) -> Result<Unlocked, UnlockError> {
     unlock_from(&KeyDir::of(&root.path), root, ways)
 }
 
-/// Opens the key file in `dir` for the cluster at `root`.
+/// Opens the key file in `dir` for the cluster at `root`, and records it.
 pub fn unlock_from(dir: &KeyDir, root: Root, ways: &Ways) -> Result<Unlocked, UnlockError> {
+    let data = root.path.clone();
+    recorded(&data, open(dir, root, ways))
+}
+
+/// Records whether the key of the cluster at `data` was opened.
+fn recorded(data: &Path, opened: Result<Unlocked, UnlockError>) -> Result<Unlocked, UnlockError> {
+    match &opened {
+        Ok(unlocked) => {
+            let slot = unlocked.file.as_ref().map(|(slot, _)| *slot);
+            audit::record(data, Some(&unlocked.header), Event::Unlocked { slot });
+        }
+        Err(error) => audit::record(data, None, Event::Failed { code: error.code() }),
+    }
+    opened
+}
+
+fn open(dir: &KeyDir, root: Root, ways: &Ways) -> Result<Unlocked, UnlockError> {
     let (image, source) = dir.open()?;
     let source = Some(source);
     match image {
@@ -110,8 +128,18 @@ pub fn unlock_named(file: &Path, ways: &Ways) -> Result<Unlocked, Failure> {
 }
 
 /// Opens a key file that came over the network, and which `origin` names, for the cluster at
-/// `root`. No command that it holds is run.
+/// `root`, and records it. No command that it holds is run.
 pub fn unlock_received(
+    bytes: &[u8],
+    origin: &Path,
+    root: Root,
+    ways: &Ways,
+) -> Result<Unlocked, UnlockError> {
+    let data = root.path.clone();
+    recorded(&data, open_received(bytes, origin, root, ways))
+}
+
+fn open_received(
     bytes: &[u8],
     origin: &Path,
     root: Root,

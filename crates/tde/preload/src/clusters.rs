@@ -8,7 +8,7 @@
 
 use crate::secret::Pages;
 use pgseal_crypto::{FileCipher, KeyId, KeyLength, MasterKey};
-use pgseal_format::{ClusterId, ReceiverToken, TokenError};
+use pgseal_format::{ClusterId, ListError, ReceiverList, ReceiverToken, TokenError, TokenId};
 use pgseal_storage::layout::{Root, Spec};
 use pgseal_storage::SealedFile;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
@@ -80,6 +80,17 @@ impl Cluster {
         now: u64,
     ) -> Result<(), TokenError> {
         token.verify(self.master, system_id, role, now)
+    }
+
+    /// Does this list of receiver tokens admit the token `id`? The error is the end of a sentence
+    /// that begins with the list's name.
+    pub fn check_list(&self, list: &[u8], id: TokenId) -> Result<bool, ListError> {
+        match ReceiverList::decode(list, self.master) {
+            Ok(list) => Ok(!list.revokes(id)),
+            // Its tokens are foreign here.
+            Err(ListError::OtherKey) => Ok(true),
+            Err(error) => Err(error),
+        }
     }
 
     /// Returns a token that lets `role` receive clear pages of the cluster `system_id`, if that has

@@ -211,11 +211,13 @@ fn seal_stream(
 
 /// Options of a key that the server does not have.
 const ANOTHER_KEY: [Name; 2] = [Name::DataEncryption, Name::CopyKeyFrom];
-const OF_A_NEW_KEY: [Name; 5] = [
+const OF_A_NEW_KEY: [Name; 7] = [
     Name::WrapCommand,
     Name::NoKeyWrap,
     Name::KeyPassphrase,
     Name::KeyPassphraseFile,
+    Name::Argon2Memory,
+    Name::AllowWeak,
     Name::KeyFile,
 ];
 

@@ -23,6 +23,8 @@ Options of pgseal for a sealed cluster:
       --key-passphrase      protect the key by a passphrase from the terminal
       --key-passphrase-file=FILE
                             protect it by the passphrase in FILE
+      --argon2-memory=SIZE  memory that the passphrase takes to open the key
+      --allow-weak          take a passphrase of fewer than 8 bytes
   -K, --encryption-key-command=COMMAND
                             protect it by the key that COMMAND prints
       --key-provider=URI    protect it by a key in a service or a device, such as
@@ -42,8 +44,9 @@ Options of pgseal; a copy of a sealed server is sealed under the server's key:
                             seal the copy under a new key, with the options of
                             initdb for its protection: --key-wrap-command,
                             --key-unwrap-command, --key-passphrase,
-                            --key-passphrase-file, --key-provider, -K,
-                            --key-file, --no-key-wrap
+                            --key-passphrase-file, --argon2-memory,
+                            --allow-weak, --key-provider, -K, --key-file,
+                            --no-key-wrap
 ";
 
 const UNWRAP: &str = "

@@ -7,7 +7,8 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
 use pgseal_keys::exit::{Code, Exit};
-use pgseal_keys::new_key::{key_length, KeyProtection, NewKeyError};
+use pgseal_keys::new_key::{argon2_memory, key_length, KeyProtection, NewKeyError};
+use pgseal_keys::new_slot::Hardening;
 use pgseal_keys::unlock::Ways;
 
 use crate::programs::{passes_options_on, short_with_value};
@@ -24,6 +25,8 @@ pub enum Name {
     KeyProvider,
     KeyPassphrase,
     KeyPassphraseFile,
+    Argon2Memory,
+    AllowWeak,
     KeyFile,
     KeyBin,
     CopyByBlock,
@@ -59,7 +62,7 @@ const UNWRAPPERS: &[&str] = &[
     "pg_waldump",
 ];
 
-const KNOWN: [Known; 12] = [
+const KNOWN: [Known; 14] = [
     Known {
         name: Name::DataEncryption,
         long: "data-encryption",
@@ -127,6 +130,20 @@ const KNOWN: [Known; 12] = [
         long: "key-passphrase-file",
         short: None,
         value: Value::Required,
+        programs: NEW_KEY,
+    },
+    Known {
+        name: Name::Argon2Memory,
+        long: "argon2-memory",
+        short: None,
+        value: Value::Required,
+        programs: NEW_KEY,
+    },
+    Known {
+        name: Name::AllowWeak,
+        long: "allow-weak",
+        short: None,
+        value: Value::None,
         programs: NEW_KEY,
     },
     Known {
@@ -225,6 +242,7 @@ impl Split {
         let text = |name| self.value(name).map(str::to_owned);
         let path = |name| self.value(name).map(PathBuf::from);
         let length = self.value(Name::DataEncryption).map(key_length);
+        let memory = self.value(Name::Argon2Memory).map(argon2_memory);
         Ok(KeyProtection {
             length: length.transpose()?,
             wrap_command: text(Name::WrapCommand),
@@ -233,6 +251,10 @@ impl Split {
             key_provider: text(Name::KeyProvider),
             passphrase: self.has(Name::KeyPassphrase),
             passphrase_file: path(Name::KeyPassphraseFile),
+            hardening: Hardening {
+                memory_kib: memory.transpose()?,
+                allow_weak: self.has(Name::AllowWeak),
+            },
             key_file: path(Name::KeyFile),
             plain: self.has(Name::NoKeyWrap),
             copy_from: path(Name::CopyKeyFrom),

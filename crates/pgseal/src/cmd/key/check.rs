@@ -1,6 +1,8 @@
-//! `pgseal key check`: does the key open? Nothing is changed.
+//! `pgseal key check`: does the key open? Nothing is changed but the notes about slots, which say
+//! when each was last seen to open.
 
 use std::collections::BTreeSet;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -9,11 +11,12 @@ use pgseal_format::{Header, SecretSource, Slot, SlotKind};
 use pgseal_keys::cluster::Root;
 use pgseal_keys::exit::{self, Code, Exit, Failure};
 use pgseal_keys::keybin::{CopyError, KeyDir, DIR, SETTINGS};
+use pgseal_keys::notes::note_proofs;
 use pgseal_keys::passphrase::{PassphraseError, Source};
 use pgseal_keys::unlock::{unlock, SlotError, UnlockError, Unlocked, Unlocker, Ways};
 use pgseal_keys::DerivedError;
 
-use crate::cli::CheckArgs;
+use crate::cli::key::CheckArgs;
 use crate::output;
 
 /// Some slots open, and of others that is not known.
@@ -69,13 +72,33 @@ pub fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
     };
     let key = opened.header.key_id;
     output::print(format_args!("key {key} opens through {through}\n"))?;
-    if args.all {
-        every_slot(&opened, &ways, &args.more_passphrase_file)?;
-    }
+    let first = opened.file.iter().map(|(slot, _)| *slot);
+    let mut proved: Vec<u8> = first.collect();
+    let all = match args.all {
+        true => every_slot(&opened, &ways, &args.more_passphrase_file, &mut proved),
+        false => Ok(()),
+    };
+    note(&opened, &proved);
+    all?;
     KeyDir::of(&opened.root.path)
         .check_copy(&opened.header)
         .map_err(NoCopy)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Notes which slots opened. Nothing depends on it, and the check may be run by a user who may not
+/// write, so a failure is a warning.
+fn note(opened: &Unlocked, proved: &[u8]) {
+    let Some((_, file)) = &opened.file else {
+        return;
+    };
+    if let Err(error) = note_proofs(&opened.root.path, file, &opened.master, proved) {
+        let error = exit::sentence(&error);
+        let _ = writeln!(
+            io::stderr(),
+            "pgseal: warning: that it opens could not be noted for `pgseal key list`: {error}"
+        );
+    }
 }
 
 fn show(data: &Path, ways: &Ways) -> Result<ExitCode, Failure> {
@@ -86,7 +109,12 @@ fn show(data: &Path, ways: &Ways) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn every_slot(opened: &Unlocked, ways: &Ways, more: &[PathBuf]) -> Result<(), Failure> {
+fn every_slot(
+    opened: &Unlocked,
+    ways: &Ways,
+    more: &[PathBuf],
+    proved: &mut Vec<u8>,
+) -> Result<(), Failure> {
     let Some((_, file)) = &opened.file else {
         return Ok(());
     };
@@ -103,7 +131,10 @@ fn every_slot(opened: &Unlocked, ways: &Ways, more: &[PathBuf]) -> Result<(), Fa
         let (name, id) = (slot.kind.name(), slot.id);
         let outcome = outcome(found.map(|_| ()), spare || !takes_passphrase(slot));
         match &outcome {
-            Outcome::Opens => output::print(format_args!("slot {id} ({name}): opens\n"))?,
+            Outcome::Opens => {
+                proved.push(id);
+                output::print(format_args!("slot {id} ({name}): opens\n"))?;
+            }
             Outcome::NotTried => {
                 output::print(format_args!(
                     "slot {id} ({name}): not tried, no passphrase given\n"

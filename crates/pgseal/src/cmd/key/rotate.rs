@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use pgseal_keys::exit::Failure;
 
 use super::slots::{change, Replace};
-use crate::cli::RotateArgs;
+use crate::cli::key::RotateArgs;
 
 pub fn run(args: RotateArgs) -> Result<ExitCode, Failure> {
     let replace = args.slot.map_or(Replace::Opened, Replace::Slot);

@@ -2,17 +2,20 @@
 
 use std::path::Path;
 
+use pgseal_crypto::MasterKey;
 use pgseal_format::{Header, KeyFile, Slot, SlotKind};
+use pgseal_keys::audit::{self, Event};
 use pgseal_keys::cluster::Root;
 use pgseal_keys::command;
-use pgseal_keys::exit::{Code, Exit, Failure};
-use pgseal_keys::keybin::{KeyBinError, KeyDir};
+use pgseal_keys::exit::{sentence, Code, Exit, Failure};
+use pgseal_keys::keybin::{KeyBinError, KeyDir, Locked};
 use pgseal_keys::new_key::WRAP_COMMAND;
 use pgseal_keys::new_slot::{NewSlot, NewSlotError};
+use pgseal_keys::notes::Notebook;
 use pgseal_keys::unlock::{outranking, unlock, SlotError, Unlocker, Ways, UNWRAP_COMMAND};
 use pgseal_keys::{add_slot, RewriteError};
 
-use crate::cli::keys::NewOptions;
+use crate::cli::key::NewOptions;
 use crate::cli::ClusterOptions;
 use crate::output;
 
@@ -25,6 +28,14 @@ pub enum ChangeError {
     NoUnwrap,
     #[error("key.bin has no slot {0}: `pgseal key check --show` lists its slots")]
     NoSlot(u8),
+    #[error("slot {0} is the only one, and without it nothing opens the cluster: add another first, with `pgseal key add`")]
+    LastSlot(u8),
+    #[error("slot {0} stays, because no other slot opens with what was given: give the secret of another one")]
+    NoOther(u8),
+    #[error(
+        "key.bin is one raw wrapped key, which has no slots: `pgseal key rotate` makes one of it"
+    )]
+    Raw,
     #[error(transparent)]
     New(#[from] NewSlotError),
     #[error(transparent)]
@@ -34,7 +45,10 @@ pub enum ChangeError {
 impl Exit for ChangeError {
     fn code(&self) -> Code {
         match self {
-            Self::NoWay | Self::NoUnwrap | Self::NoSlot(_) => Code::Usage,
+            Self::NoWay | Self::NoUnwrap | Self::NoSlot(_) | Self::LastSlot(_) | Self::Raw => {
+                Code::Usage
+            }
+            Self::NoOther(_) => Code::WrongKey,
             Self::New(error) => error.code(),
             Self::Rewrite(error) => match &**error {
                 RewriteError::Store(error) => error.code(),
@@ -79,6 +93,10 @@ pub fn change(cluster: &ClusterOptions, new: &NewOptions, replace: Replace) -> R
         SlotKind::Command { unwrap, .. } => outranked(&opened.header, data, unwrap)?,
         _ => None,
     };
+    let mut notebook = Notebook::open(data, &file, &opened.master);
+    opened_slot
+        .into_iter()
+        .for_each(|slot| notebook.proved(slot));
     locked.store.restore_copy(&opened.header)?;
     let added = add_slot(
         &mut locked.store,
@@ -91,13 +109,59 @@ pub fn change(cluster: &ClusterOptions, new: &NewOptions, replace: Replace) -> R
     // A generation that names the new slot may be published even if the next one was not.
     ready.keep_if_named(dir.read().ok().as_ref());
     let id = added.map_err(|error| ChangeError::Rewrite(Box::new(error)))?;
+    let event = match old {
+        Some(_) => Event::Rotated { slot: id, old },
+        None if raw => Event::Rotated { slot: id, old },
+        None => Event::Added { slot: id },
+    };
+    audit::record(data, Some(&opened.header), event);
+    let label = new.label.clone();
+    let label = label.or_else(|| notebook.label(old?).map(str::to_owned));
+    notebook.made(&file, id, label.as_deref());
+    let unnoted = write_notes(notebook, &locked, data, &file, &opened.master);
     let warning = outranked.map_or(String::new(), |place| {
         format!(
             "warning: another unwrap command, from {place}, takes precedence over the new \
             slot's: remove it or change it before the next start\n"
         )
     });
-    Ok(output::print_done(told(id, old, raw) + &warning)?)
+    Ok(output::print_done(
+        told(id, old, raw) + &warning + &unnoted,
+    )?)
+}
+
+/// Writes the notes after a change, and returns a warning if they could not be, or if those that
+/// were there count no more.
+pub fn write_notes(
+    notebook: Notebook,
+    locked: &Locked<'_>,
+    data: &Path,
+    file: &KeyFile,
+    master: &MasterKey,
+) -> String {
+    let lost = lost(&notebook);
+    let written = notebook.write(locked, data, file, master).err();
+    let unwritten = written.map(|error| {
+        let error = sentence(&error);
+        format!("warning: this could not be noted for `pgseal key list`: {error}\n")
+    });
+    lost + &unwritten.unwrap_or_default()
+}
+
+/// Returns a warning if the notes that were there count no more.
+pub fn lost(notebook: &Notebook) -> String {
+    let why = notebook.lost();
+    why.map_or(String::new(), |why| {
+        format!("warning: {why}, so the labels and dates of the other slots are lost\n")
+    })
+}
+
+/// Checks that `file` has this slot.
+pub fn known(file: &KeyFile, slot: u8) -> Result<(), ChangeError> {
+    match find(file, slot) {
+        Some(_) => Ok(()),
+        None => Err(ChangeError::NoSlot(slot)),
+    }
 }
 
 /// Returns the message about the changed slots.
@@ -150,6 +214,7 @@ fn new_slot(new: &NewOptions, old: Option<&Slot>) -> Result<NewSlot, ChangeError
         return Ok(NewSlot::Passphrase {
             file: new.new_passphrase_file.clone(),
             option: "--new-passphrase-file",
+            hardening: new.hardening.hardening(),
         });
     }
     if let Some(path) = &new.new_key_file {

@@ -4,11 +4,12 @@ use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
 use pgseal_format::Payload;
+use pgseal_keys::audit::{self, Event};
 use pgseal_keys::cluster::Root;
 use pgseal_keys::exit::{Code, Exit, Failure};
 use pgseal_keys::unlock::unlock;
 
-use crate::cli::UnwrapArgs;
+use crate::cli::key::UnwrapArgs;
 use crate::output;
 
 /// A secret does not belong on a screen.
@@ -30,6 +31,7 @@ pub fn run(args: &UnwrapArgs) -> Result<ExitCode, Failure> {
         Root::required(&args.cluster.pgdata)?,
         &args.cluster.unlock.ways(),
     )?;
+    audit::record(&opened.root.path, Some(&opened.header), Event::Exported);
     let mut payload = Payload::encode(&opened.master, &opened.header);
     payload.push(b'\n');
     output::print_bytes(&payload)?;

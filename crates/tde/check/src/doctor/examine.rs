@@ -7,6 +7,7 @@ use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use pgseal_format::KeyImage;
 use pgseal_keys::cluster::Root;
@@ -15,6 +16,7 @@ use pgseal_keys::conversion::refuse_converting;
 use pgseal_keys::exit::Failure;
 use pgseal_keys::keybin::KeyDir;
 use pgseal_keys::machine::Machine;
+use pgseal_keys::notes::Notebook;
 use pgseal_keys::passphrase;
 use pgseal_keys::postgres;
 use pgseal_keys::server::{self, Server};
@@ -42,11 +44,12 @@ impl Report {
 }
 
 /// Examines this machine, and the cluster at `pgdata` if there is one. `command` is the version of
-/// the command.
+/// the command, and `max_age` the age in seconds that no slot should be above.
 pub fn examine(
     command: &'static str,
     pgdata: Option<&Path>,
     ways: &Ways,
+    max_age: Option<u64>,
 ) -> Result<Report, Failure> {
     let library = Library::installed();
     let mut findings = of_machine(command, &library);
@@ -58,7 +61,7 @@ pub fn examine(
             refuse_converting(&root.path)?;
             let server = server::of(&root.path)?;
             loaded = Loaded::of(&server);
-            let (cluster, key_id) = of_cluster(root, ways, &server)?;
+            let (cluster, key_id) = of_cluster(root, ways, &server, max_age)?;
             findings.extend(cluster);
             let installed = library.as_ref().ok();
             findings.extend(of_server(&server, loaded.as_ref(), installed, &key_id));
@@ -93,7 +96,12 @@ fn of_machine(command: &str, library: &Result<Library, Failure>) -> Vec<Finding>
 }
 
 /// Returns the findings on what lies in the data directory, and the key's id.
-fn of_cluster(root: Root, ways: &Ways, server: &Server) -> Result<(Vec<Finding>, String), Failure> {
+fn of_cluster(
+    root: Root,
+    ways: &Ways,
+    server: &Server,
+    max_age: Option<u64>,
+) -> Result<(Vec<Finding>, String), Failure> {
     let (data, dir) = (root.path.clone(), KeyDir::of(&root.path));
     let (image, source) = dir.open()?;
     let (slots, header) = match &image {
@@ -105,6 +113,8 @@ fn of_cluster(root: Root, ways: &Ways, server: &Server) -> Result<(Vec<Finding>,
     files.extend(passphrase_file_of(server));
     let unlocked = unlock(root, ways);
     let blocks = unlocked.as_ref().ok().map(blocks);
+    let noted = unlocked.as_ref().map(|unlocked| noted(unlocked, max_age));
+    let noted = noted.unwrap_or_default();
     let copy = unlocked.as_ref().ok().map(|unlocked| {
         let checked = dir.check_copy(&unlocked.header);
         Finding::of("pgseal.toml", checked.map(|()| "says the key's header"))
@@ -124,10 +134,29 @@ fn of_cluster(root: Root, ways: &Ways, server: &Server) -> Result<(Vec<Finding>,
         clear_files(&data),
         super::logs(&logs(&data)),
     ];
+    findings.extend(noted);
     findings.extend(copy);
     findings.extend(secret_files(files, &data));
     findings.extend(blocks);
     Ok((findings, key_id))
+}
+
+/// Returns the findings on what is noted of slots, and on what `pg_control` says of pages.
+fn noted(unlocked: &Unlocked, max_age: Option<u64>) -> Vec<Finding> {
+    let (data, master) = (&unlocked.root.path, &unlocked.master);
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    let now = since.map_or(0, |since| since.as_secs());
+    let mut findings = Vec::new();
+    if let Some((_, file)) = &unlocked.file {
+        let notebook = Notebook::open(data, file, master);
+        let lost = notebook.lost();
+        findings.extend(lost.map(|why| Finding::wrong("notes about slots", why)));
+        findings.extend(key::proofs(notebook.slots(), max_age, now));
+    }
+    let control = control_file::read(data, master, unlocked.header.length);
+    let control = control.ok().and_then(|read| read.said.ok());
+    findings.extend(control.as_ref().map(key::page_changes));
+    findings
 }
 
 /// Checks the block size in `pg_control`; any other error in that file is reported too.

@@ -6,8 +6,9 @@ use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use pgseal_format::{KeyImage, SecretSource, Slot, SlotKind};
+use pgseal_format::{KeyImage, SecretSource, Slot, SlotKind, SlotNote};
 use pgseal_keys::tells_secret;
+use pgseal_storage::control::Control;
 
 use super::Finding;
 
@@ -58,6 +59,65 @@ fn tells(slot: &Slot) -> bool {
             ..
         } => tells_secret(line),
         _ => false,
+    }
+}
+
+/// Judges what the notes about slots say: each slot is to have been seen to open, and, with a limit
+/// in seconds, to be no older than that at the time `now`.
+pub fn proofs(slots: &[SlotNote], limit: Option<u64>, now: u64) -> Vec<Finding> {
+    let named = |which: &dyn Fn(&SlotNote) -> bool| {
+        let ids = slots.iter().filter(|note| which(note));
+        ids.map(|note| note.slot.to_string())
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
+    let unproved = named(&|note| note.proved.is_none());
+    let proofs = match unproved.is_empty() {
+        true => Finding::good("proofs", "each slot was seen to open"),
+        false => Finding::advice(
+            "proofs",
+            format_args!(
+                "it is not known that slot {unproved} ever opened: check it with `pgseal key check \
+                --all`"
+            ),
+        ),
+    };
+    let Some(limit) = limit else {
+        return vec![proofs];
+    };
+    let since = now.saturating_sub(limit);
+    let old = named(&|note| {
+        let made = note.made.as_ref();
+        made.is_none_or(|made| made.time < since)
+    });
+    let age = match old.is_empty() {
+        true => Finding::good("age of slots", "none is older than the limit"),
+        false => Finding::wrong(
+            "age of slots",
+            format_args!(
+                "slot {old} is older than the limit, or its age is not known: replace it with \
+                `pgseal key rotate --slot`"
+            ),
+        ),
+    };
+    vec![proofs, age]
+}
+
+/// Judges whether a sealed server starts, and may be copied, by what `pg_control` says.
+pub fn page_changes(control: &Control) -> Finding {
+    let about = "page changes";
+    match (control.data_checksums, control.wal_log_hints) {
+        (true, _) => Finding::good(about, "data checksums are on"),
+        (false, true) => Finding::advice(
+            about,
+            "wal_log_hints is on and data checksums are off: a changed page is noticed only with \
+            checksums: `pg_checksums --enable` on the stopped cluster",
+        ),
+        (false, false) => Finding::wrong(
+            about,
+            "data checksums and wal_log_hints are off, and a sealed server runs only with one of \
+            them: `pg_checksums --enable`",
+        ),
     }
 }
 
@@ -153,6 +213,44 @@ mod tests {
         assert_eq!(judged(0o640).is_none(), user == 0);
         let directory = fs::metadata("/tmp").expect("it exists");
         assert!(secret_file(Path::new("/tmp"), &directory, user).is_none());
+    }
+
+    #[test]
+    fn slots_that_are_old_or_were_never_proved() {
+        let stamp = |time| pgseal_format::Stamp {
+            time,
+            uid: 0,
+            user: String::new(),
+        };
+        let note = |slot, made: Option<u64>, proved: Option<u64>| SlotNote {
+            slot,
+            fingerprint: [0; 16],
+            made: made.map(stamp),
+            proved: proved.map(stamp),
+            label: String::new(),
+        };
+        let notes = [
+            note(1, Some(900), Some(950)),
+            note(2, Some(10), None),
+            note(3, None, Some(990)),
+        ];
+        let found = proofs(&notes, Some(100), 1000);
+        assert_eq!(found[0].verdict, Verdict::Advice);
+        assert!(
+            found[0].text.contains("slot 2 ever opened"),
+            "{}",
+            found[0].text
+        );
+        assert_eq!(found[1].verdict, Verdict::Wrong);
+        assert!(
+            found[1].text.starts_with("slot 2, 3 is older"),
+            "{}",
+            found[1].text
+        );
+        let found = proofs(&notes[..1], Some(100), 1000);
+        let good = |found: &Finding| found.verdict == Verdict::Good;
+        assert!(found.len() == 2 && found.iter().all(good));
+        assert_eq!(proofs(&notes, None, 1000).len(), 1);
     }
 
     #[test]

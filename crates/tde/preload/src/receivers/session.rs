@@ -16,8 +16,9 @@ use crate::settings;
 use crate::settings::flags::{Flags, PGC_BACKEND, PGC_INTERNAL};
 use libc::{c_char, c_int, c_void};
 use pgseal_contract::{file, variable};
-use pgseal_format::{hex, ReceiverToken};
+use pgseal_format::{hex, ReceiverToken, TokenId};
 use std::ffi::{CStr, CString, OsStr};
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::Ordering;
 
@@ -296,6 +297,7 @@ fn switched_on(switch: &str) -> Result<(), String> {
 fn proven(server: &Server, token: &[u8]) -> Result<(), String> {
     let switch = std::env::var_os(variable::RECEIVERS.as_str()).unwrap_or_default();
     switched_on(&switch.to_string_lossy())?;
+    let id = TokenId::of(token);
     let token = ReceiverToken::parse(token).map_err(|error| error.to_string())?;
     let cluster = own_cluster().ok_or(NOTHING_SHOWN)?;
     let role = setting(c"session_authorization").unwrap_or_default();
@@ -307,12 +309,59 @@ fn proven(server: &Server, token: &[u8]) -> Result<(), String> {
     cluster
         .verify_token(&token, system_id, role.to_bytes(), now)
         .map_err(|error| error.to_string())?;
+    not_revoked(cluster, id)?;
     if !is_private(server) {
         return Err("a receiver token counts over TLS or a local socket only: \
                     connect with sslmode=require"
             .to_owned());
     }
     Ok(())
+}
+
+/// Is this good token of `cluster` not revoked? No list revokes nothing; one that cannot be used
+/// was meant to forbid something.
+fn not_revoked(cluster: &Cluster, id: TokenId) -> Result<(), String> {
+    let name = file::RECEIVER_LIST_PATH.as_str();
+    let path = [&cluster.root[..], b"/", name.as_bytes()].concat();
+    let list = CString::new(path).map_err(io::Error::from);
+    let list = match list.and_then(|path| stored(&path, pgseal_format::MAX_LIST)) {
+        Ok(list) => list,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(_) => {
+            return Err(format!(
+                "{name} of this cluster cannot be read, so no token counts"
+            ))
+        }
+    };
+    match cluster.check_list(&list, id) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(format!(
+            "the receiver token {id} is revoked: take a new one from pgseal receiver grant"
+        )),
+        Err(error) => Err(format!(
+            "{name} of this cluster {error}, so no token counts: restore it from a copy"
+        )),
+    }
+}
+
+/// Reads a file as it is stored, at most one byte more than `most`.
+fn stored(path: &CStr, most: usize) -> io::Result<Vec<u8>> {
+    let fd = libc_call!(open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC, 0));
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let (mut bytes, mut chunk, mut read) = (Vec::new(), [0u8; 4096], 1);
+    while read > 0 && bytes.len() <= most {
+        read = libc_call!(read(fd, chunk.as_mut_ptr().cast(), chunk.len()));
+        let len = usize::try_from(read).unwrap_or(0);
+        bytes.extend_from_slice(chunk.get(..len).unwrap_or_default());
+    }
+    let error = io::Error::last_os_error();
+    libc_call!(close(fd));
+    match read < 0 {
+        true => Err(error),
+        false => Ok(bytes),
+    }
 }
 
 /// Is the connection one that no third party can read?

@@ -7,6 +7,8 @@ use pgseal_keys::new_key::{key_length, KeyProtection, NewKeyError};
 use pgseal_keys::passphrase::Source;
 use pgseal_keys::unlock::Ways;
 
+use super::key::HardeningOptions;
+
 /// How to open a cluster's key.
 #[derive(Args)]
 pub struct UnlockOptions {
@@ -40,47 +42,6 @@ impl UnlockOptions {
     }
 }
 
-/// How the key shall be protected from now on.
-#[derive(Args)]
-pub struct NewOptions {
-    /// Command that wraps the key: it reads the key and writes "%p" [default: $PGDATAKEYWRAPCMD]
-    #[arg(long, value_name = "COMMAND", group = "new")]
-    pub new_wrap_command: Option<String>,
-    /// Command that unwraps the key: it reads "%p" and prints the key [default:
-    /// $PGDATAKEYUNWRAPCMD, or as before]
-    #[arg(
-        long,
-        value_name = "COMMAND",
-        conflicts_with_all = [
-            "new_key_command",
-            "new_provider",
-            "new_passphrase",
-            "new_passphrase_file",
-            "new_key_file",
-            "new_plain",
-        ]
-    )]
-    pub new_unwrap_command: Option<String>,
-    /// Command that prints a key-encryption key in hexadecimal
-    #[arg(long, value_name = "COMMAND", group = "new")]
-    pub new_key_command: Option<String>,
-    /// URI of a key in a service or device: vault://..., pkcs11:...
-    #[arg(long, value_name = "URI", group = "new")]
-    pub new_provider: Option<String>,
-    /// Prompt for a passphrase
-    #[arg(long, group = "new")]
-    pub new_passphrase: bool,
-    /// Use the passphrase in FILE
-    #[arg(long, value_name = "FILE", group = "new")]
-    pub new_passphrase_file: Option<PathBuf>,
-    /// Store the unencrypted key in FILE, outside the data directory
-    #[arg(long, value_name = "FILE", group = "new")]
-    pub new_key_file: Option<PathBuf>,
-    /// Store the unencrypted key in key.bin: no protection
-    #[arg(long, group = "new")]
-    pub new_plain: bool,
-}
-
 /// The key of a cluster that shall be sealed, as initdb takes it.
 #[derive(Args)]
 pub struct KeyChoice {
@@ -109,6 +70,8 @@ pub struct KeyChoice {
     /// Use the passphrase in FILE
     #[arg(long, value_name = "FILE")]
     pub key_passphrase_file: Option<String>,
+    #[command(flatten)]
+    pub hardening: HardeningOptions,
     /// Store the unencrypted key in FILE, outside the data directory
     #[arg(long, value_name = "FILE")]
     pub key_file: Option<String>,
@@ -126,6 +89,7 @@ impl KeyChoice {
             key_provider: self.key_provider.clone(),
             passphrase: self.key_passphrase,
             passphrase_file: self.key_passphrase_file.clone().map(PathBuf::from),
+            hardening: self.hardening.hardening(),
             key_file: self.key_file.clone().map(PathBuf::from),
             plain: self.no_key_wrap,
             copy_from: None,

@@ -1,0 +1,196 @@
+//! The options of `pgseal key …`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use pgseal_keys::cost::memory_kib;
+use pgseal_keys::new_slot::Hardening;
+
+use super::ClusterOptions;
+
+#[derive(Subcommand)]
+pub enum KeyCommand {
+    /// List the key slots; needs no secret
+    List(ListArgs),
+    /// Add a key slot
+    Add(AddArgs),
+    /// Remove a key slot, after another was seen to open
+    Remove(RemoveArgs),
+    /// Give a key slot a label
+    Label(LabelArgs),
+    /// Verify an audit log of keys
+    Audit(AuditLogArgs),
+    /// Add a key slot, or replace one
+    Wrap(WrapArgs),
+    /// Print the key's payload, for other tools
+    Unwrap(UnwrapArgs),
+    /// Check that the key opens
+    Check(CheckArgs),
+    /// Replace a key slot by a new one
+    Rotate(RotateArgs),
+}
+
+/// How the key shall be protected from now on.
+#[derive(Args)]
+pub struct NewOptions {
+    /// Command that wraps the key: it reads the key and writes "%p" [default: $PGDATAKEYWRAPCMD]
+    #[arg(long, value_name = "COMMAND", group = "new")]
+    pub new_wrap_command: Option<String>,
+    /// Command that unwraps the key: it reads "%p" and prints the key [default:
+    /// $PGDATAKEYUNWRAPCMD, or as before]
+    #[arg(
+        long,
+        value_name = "COMMAND",
+        conflicts_with_all = [
+            "new_key_command",
+            "new_provider",
+            "new_passphrase",
+            "new_passphrase_file",
+            "new_key_file",
+            "new_plain",
+        ]
+    )]
+    pub new_unwrap_command: Option<String>,
+    /// Command that prints a key-encryption key in hexadecimal
+    #[arg(long, value_name = "COMMAND", group = "new")]
+    pub new_key_command: Option<String>,
+    /// URI of a key in a service or device: vault://..., pkcs11:...
+    #[arg(long, value_name = "URI", group = "new")]
+    pub new_provider: Option<String>,
+    /// Prompt for a passphrase
+    #[arg(long, group = "new")]
+    pub new_passphrase: bool,
+    /// Use the passphrase in FILE
+    #[arg(long, value_name = "FILE", group = "new")]
+    pub new_passphrase_file: Option<PathBuf>,
+    /// Store the unencrypted key in FILE, outside the data directory
+    #[arg(long, value_name = "FILE", group = "new")]
+    pub new_key_file: Option<PathBuf>,
+    /// Store the unencrypted key in key.bin: no protection
+    #[arg(long, group = "new")]
+    pub new_plain: bool,
+    #[command(flatten)]
+    pub hardening: HardeningOptions,
+    /// Label of the new slot [default: that of the replaced one]
+    #[arg(long, value_name = "TEXT")]
+    pub label: Option<String>,
+}
+
+/// What is asked of a new passphrase.
+#[derive(Args)]
+pub struct HardeningOptions {
+    /// Memory that the passphrase takes to open the key, from 64MiB to 4GiB [default: about a
+    /// second's worth, at most an eighth of this machine's]
+    #[arg(long, value_name = "SIZE", value_parser = memory_kib)]
+    pub argon2_memory: Option<u32>,
+    /// Accept a passphrase of fewer than 8 bytes
+    #[arg(long)]
+    pub allow_weak: bool,
+}
+
+impl HardeningOptions {
+    /// As making a slot takes them.
+    pub fn hardening(&self) -> Hardening {
+        Hardening {
+            memory_kib: self.argon2_memory,
+            allow_weak: self.allow_weak,
+        }
+    }
+}
+
+#[derive(Args)]
+pub struct ListArgs {
+    #[command(flatten)]
+    pub cluster: ClusterOptions,
+    /// Open the key, and check that labels, dates and users are what pgseal noted
+    #[arg(long)]
+    pub verify: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args)]
+pub struct AuditLogArgs {
+    /// Logs to verify, oldest first; each must begin where the one before it ended
+    #[arg(long, value_name = "FILE", num_args = 1.., required = true)]
+    pub verify: Vec<PathBuf>,
+    /// Hash that the last record must have, as an earlier run printed it
+    #[arg(long, value_name = "HASH")]
+    pub head: Option<String>,
+}
+
+#[derive(Args)]
+pub struct AddArgs {
+    #[command(flatten)]
+    pub cluster: ClusterOptions,
+    #[command(flatten)]
+    pub new: NewOptions,
+}
+
+#[derive(Args)]
+pub struct RemoveArgs {
+    #[command(flatten)]
+    pub cluster: ClusterOptions,
+    /// Slot to remove
+    #[arg(long, value_name = "SLOT", value_parser = clap::value_parser!(u8).range(1..=16))]
+    pub slot: u8,
+}
+
+#[derive(Args)]
+pub struct LabelArgs {
+    #[command(flatten)]
+    pub cluster: ClusterOptions,
+    /// Slot to label
+    #[arg(long, value_name = "SLOT", value_parser = clap::value_parser!(u8).range(1..=16))]
+    pub slot: u8,
+    /// The label; an empty one removes it
+    #[arg(value_name = "TEXT")]
+    pub text: String,
+}
+
+#[derive(Args)]
+pub struct WrapArgs {
+    #[command(flatten)]
+    pub cluster: ClusterOptions,
+    #[command(flatten)]
+    pub new: NewOptions,
+    /// Slot to replace [default: add one]
+    #[arg(long, value_name = "SLOT", value_parser = clap::value_parser!(u8).range(1..=16))]
+    pub replace: Option<u8>,
+}
+
+#[derive(Args)]
+pub struct RotateArgs {
+    #[command(flatten)]
+    pub cluster: ClusterOptions,
+    #[command(flatten)]
+    pub new: NewOptions,
+    /// Slot to replace [default: the one that opens]
+    #[arg(long, value_name = "SLOT", value_parser = clap::value_parser!(u8).range(1..=16))]
+    pub slot: Option<u8>,
+}
+
+#[derive(Args)]
+pub struct UnwrapArgs {
+    #[command(flatten)]
+    pub cluster: ClusterOptions,
+    /// Print the secret even if the output is a terminal
+    #[arg(long)]
+    pub reveal: bool,
+}
+
+#[derive(Args)]
+pub struct CheckArgs {
+    #[command(flatten)]
+    pub cluster: ClusterOptions,
+    /// Print the slots and their commands; run none
+    #[arg(long)]
+    pub show: bool,
+    /// Check every slot, not only until one opens
+    #[arg(long, conflicts_with = "show")]
+    pub all: bool,
+    /// File that contains the passphrase of another slot; repeatable
+    #[arg(long, value_name = "FILE", requires = "all")]
+    pub more_passphrase_file: Vec<PathBuf>,
+}

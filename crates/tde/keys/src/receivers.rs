@@ -1,0 +1,70 @@
+//! The list of receiver tokens on disk, `pg_encryption/receivers.bin` (docs/format/receiver.md).
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use pgseal_contract::file;
+use pgseal_crypto::MasterKey;
+use pgseal_format::{ListError, ReceiverList, MAX_LIST};
+
+use crate::exit::{Code, Exit};
+use crate::keybin::{write_durably, Locked, DIR};
+
+/// The name of the list beside the key file.
+pub const NAME: &str = file::RECEIVER_LIST.as_str();
+
+const ASIDE: &str = file::NEW_RECEIVER_LIST.as_str();
+
+/// Why the list cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ReceiversError {
+    #[error("{0} cannot be read ({1}): check its owner and mode")]
+    Read(PathBuf, io::Error),
+    #[error("{0} cannot be written ({1}): check the owner, mode and free space of its directory")]
+    Write(PathBuf, io::Error),
+    #[error("{0} {1}, and the server accepts no token meanwhile: restore it from a copy, or remove it, which takes all revocations back")]
+    List(PathBuf, ListError),
+}
+
+impl Exit for ReceiversError {
+    fn code(&self) -> Code {
+        match self {
+            Self::Read(..) | Self::Write(..) => Code::Io,
+            Self::List(..) => Code::KeyFile,
+        }
+    }
+}
+
+/// Reads the list of the cluster at `data`. No list is an empty one, and so is one of another key,
+/// whose tokens are foreign here.
+pub fn read(data: &Path, master: &MasterKey) -> Result<ReceiverList, ReceiversError> {
+    let path = data.join(DIR).join(NAME);
+    let limit = u64::try_from(MAX_LIST).map_or(u64::MAX, |limit| limit + 1);
+    let mut bytes = Vec::new();
+    let read = File::open(&path).and_then(|file| file.take(limit).read_to_end(&mut bytes));
+    match read {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(ReceiverList::default()),
+        Err(error) => return Err(ReceiversError::Read(path, error)),
+        Ok(_) => {}
+    }
+    match ReceiverList::decode(&bytes, master) {
+        Err(ListError::OtherKey) => Ok(ReceiverList::default()),
+        list => list.map_err(|error| ReceiversError::List(path, error)),
+    }
+}
+
+/// Writes the list. The caller holds the lock since before it was read.
+pub fn write(
+    _locked: &Locked<'_>,
+    data: &Path,
+    list: &mut ReceiverList,
+    master: &MasterKey,
+) -> Result<(), ReceiversError> {
+    let dir = data.join(DIR);
+    let (aside, path) = (dir.join(ASIDE), dir.join(NAME));
+    write_durably(&aside, &list.write(master))
+        .and_then(|()| fs::rename(&aside, &path))
+        .and_then(|()| File::open(&dir)?.sync_all())
+        .map_err(|error| ReceiversError::Write(path, error))
+}
