@@ -149,7 +149,7 @@ fn is_temporary(status: StatusCode) -> bool {
 }
 
 /// Returns half to all of a pause, so that the servers of a rack do not ask in step.
-fn jittered(pause: Duration) -> Result<Duration, KmsError> {
+pub fn jittered(pause: Duration) -> Result<Duration, KmsError> {
     let random = getrandom::u32().map_err(KmsError::Random)?;
     Ok(pause / 2 + (pause / 2).mul_f64(f64::from(random) / f64::from(u32::MAX)))
 }

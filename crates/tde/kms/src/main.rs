@@ -12,6 +12,7 @@
 mod credential;
 mod error;
 mod http;
+mod kmip;
 mod pkcs11;
 mod uri;
 mod vault;
@@ -49,6 +50,7 @@ fn provider(text: &str, cluster: &str) -> Result<Box<dyn Provider>, KmsError> {
     let uri = Uri::parse(text)?;
     match uri.scheme.as_str() {
         "vault" | "vault+http" => Ok(Box::new(vault::Vault::new(uri, cluster)?)),
+        "kmip" => Ok(Box::new(kmip::Key::new(uri, cluster)?)),
         "pkcs11" => Ok(Box::new(pkcs11::Token::new(uri, cluster)?)),
         _ => Err(KmsError::Scheme(uri.scheme)),
     }
