@@ -1,8 +1,9 @@
 #!/bin/bash
-# Usage: scripts/fetch-drivers.sh [python|node|go|java|rust|suites]…   (none: all)
+# Usage: scripts/fetch-drivers.sh [python|node|go|java|rust|suites|moto]…   (none: all)
 #
 # Purpose: what tests/drivers runs and Debian does not package: drivers of the versions that the lock files below tests/drivers
-# name, and the programs there that use them, in CACHE/drivers/NAME-DIGEST (tests/drivers/places.py). What is there is kept.
+# name, and the programs there that use them; and moto, which stands in for AWS in tests/keys. All of it is in
+# CACHE/drivers/NAME-DIGEST (tests/drivers/places.py). What is there is kept.
 # CACHE is $PGSEAL_CACHE, else /var/cache/pgseal for root, else ~/.cache/pgseal.
 set -euo pipefail
 umask 022
@@ -12,11 +13,16 @@ umask 022
 
 here=$(cd "$(dirname "$0")/../tests/drivers" && pwd)
 
-# Debian's interpreter, which an unprivileged user can run.
-build_python() {
+# Debian's interpreter, which an unprivileged user can run, with the packages of a lock file.
+build_interpreter() {
     /usr/bin/python3 -m venv "$1"
-    "$1/bin/pip" install --quiet --no-cache-dir --disable-pip-version-check --require-hashes --only-binary :all: -r "$here/python/requirements.txt"
+    "$1/bin/pip" install --quiet --no-cache-dir --disable-pip-version-check --no-deps --require-hashes --only-binary :all: -r "$2"
 }
+
+build_python() { build_interpreter "$1" "$here/python/requirements.txt"; }
+
+# Without what its server needs for other services than KMS, STS and the metadata of instances.
+build_moto() { build_interpreter "$1" "$here/../keys/requirements.txt"; }
 
 build_node() {
     cp "$here"/node/package*.json "$1"
@@ -66,7 +72,7 @@ build_suites() {
     rm "$1"/psycopg2-*.tar.gz
 }
 
-[ $# -gt 0 ] || set -- python node go java rust suites
+[ $# -gt 0 ] || set -- python node go java rust suites moto
 for name in "$@"; do
     place=$(/usr/bin/python3 "$here/places.py" "$name")
     if [ ! -e "$place/complete" ]; then

@@ -154,8 +154,10 @@ EXTENSIONS = Step("build extensions", ["scripts/fetch-extensions.sh"], tests=Fal
 # What tests/drivers runs: those of Python alone, and all.
 DRIVERS_OF_PYTHON = Step("fetch drivers", ["scripts/fetch-drivers.sh", "python"], tests=False, version="")
 DRIVERS = Step("fetch drivers", ["scripts/fetch-drivers.sh"], tests=False, version="")
-# The packages of bindings/ that it runs, beside that of Python.
+# The packages of bindings/ that tests/drivers runs, beside that of Python.
 PACKAGES = [Step(f"build {name}", [f"scripts/{name}.sh"], tests=False, version="") for name in ("jar", "npm")]
+# What tests/keys runs in place of AWS.
+MOTO = Step("fetch moto", ["scripts/fetch-drivers.sh", "moto"], tests=False, version="")
 # The ring of shared memory in a model checker, whose atomics are not the processor's.
 LOOM = Step("interleavings of the ring",
             ["cargo", "test", "--manifest-path", "crates/encdb/evaluator-proto/loom/Cargo.toml", "--target-dir", "target/loom", "--locked"],
@@ -232,7 +234,7 @@ def steps_of(which):
         server = confidential("15", DEBIAN_PG)
         building, *suites_of_15 = suites("15")  # tests/encdb reads PostgreSQL's sources
         tests = python_tests("15", DEBIAN_PG, chosen, SAME_CASES) + encrypted("15", DEBIAN_PG, ENCRYPTED_IN_CI, SAME_CASES)
-        return [crates(SAME_CASES), LOOM, vectors, building, server, DRIVERS_OF_PYTHON, *tests, *suites_of_15, SURFACE]
+        return [crates(SAME_CASES), LOOM, vectors, building, server, DRIVERS_OF_PYTHON, MOTO, *tests, *suites_of_15, SURFACE]
     if which == "drivers":
         first, names = [confidential("15", DEBIAN_PG), DRIVERS, *PACKAGES], programs(["drivers"])
         return first + python_tests("15", DEBIAN_PG, names, LONG_FORM) + encrypted("15", DEBIAN_PG, names)
@@ -240,7 +242,7 @@ def steps_of(which):
         first = [confidential("15", DEBIAN_PG), DRIVERS_OF_PYTHON]
         return first + python_tests("15", DEBIAN_PG, programs(["shop"])) + encrypted("15", DEBIAN_PG, ["tests/shop/shop.py"])
     if which == "keys":
-        return python_tests("15", DEBIAN_PG, programs(["keys"]))
+        return [MOTO, *python_tests("15", DEBIAN_PG, programs(["keys"]))]
     if which in BY_NAME:
         first = {"tprocc": [GO_TPC], "builds": [BUILDS], "extensions": [EXTENSIONS], "debian": [confidential("15", DEBIAN_PG)]}.get(which, [])
         return first + python_tests("15", DEBIAN_PG, programs([which]))

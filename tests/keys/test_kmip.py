@@ -1,3 +1,4 @@
+#!/usr/bin/python3
 """Keys in a KMIP server: PyKMIP's, started on loopback with certificates of this test."""
 
 import os

@@ -15,6 +15,10 @@ pub enum KmsError {
     /// No provider has this scheme.
     #[error("there is no key provider {0}: use vault, pkcs11, kmip or awskms")]
     Scheme(String),
+    /// The provider was left out of the build.
+    #[cfg(not(feature = "aws"))]
+    #[error("this pgseal-kms was built without {0}: install one that was built with it")]
+    NotBuilt(&'static str),
     /// The command line is wrong.
     #[error("usage: pgseal-kms wrap|unwrap|age URI CLUSTER")]
     Usage,

@@ -9,6 +9,8 @@
 #![forbid(unsafe_code)]
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
+#[cfg(feature = "aws")]
+mod aws;
 mod credential;
 mod error;
 mod http;
@@ -51,6 +53,10 @@ fn provider(text: &str, cluster: &str) -> Result<Box<dyn Provider>, KmsError> {
     match uri.scheme.as_str() {
         "vault" | "vault+http" => Ok(Box::new(vault::Vault::new(uri, cluster)?)),
         "kmip" => Ok(Box::new(kmip::Key::new(uri, cluster)?)),
+        #[cfg(feature = "aws")]
+        "awskms" => Ok(Box::new(aws::Key::new(uri, cluster)?)),
+        #[cfg(not(feature = "aws"))]
+        "awskms" => Err(KmsError::NotBuilt("awskms")),
         "pkcs11" => Ok(Box::new(pkcs11::Token::new(uri, cluster)?)),
         _ => Err(KmsError::Scheme(uri.scheme)),
     }
