@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use rustls::pki_types::pem::{Error as PemError, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::{ClientConfig, ClientConnection, RootCertStore, Stream};
+use rustls::{ClientConfig, ClientConnection, ConfigBuilder, RootCertStore, Stream, WantsVerifier};
 use zeroize::Zeroizing;
 
 use super::ttlv::{self, Tag};
@@ -32,7 +32,7 @@ const MAX_ANSWER: usize = 256 * 1024;
 /// A message, wiped when it is dropped.
 pub type Message = Zeroizing<Vec<u8>>;
 
-/// Where the server is, what it must prove, and what proves who we are.
+/// A server: its address, and the certificates that both sides show each other.
 pub struct Server {
     host: String,
     port: u16,
@@ -47,14 +47,19 @@ pub struct Files {
     pub key: PathBuf,
 }
 
+/// Begins a configuration of TLS 1.2 and 1.3, on the crypto library of all of pgseal.
+fn versions() -> ConfigBuilder<ClientConfig, WantsVerifier> {
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("the provider has suites of both versions of TLS")
+}
+
 impl Server {
     /// Reads the files; nothing is sent.
     pub fn new(host: String, port: u16, files: &Files) -> Result<Self, KmsError> {
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let builder = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .expect("the provider has suites of both versions of TLS")
-            .with_root_certificates(authorities(files.authorities.as_deref())?);
+        let roots = authorities(files.authorities.as_deref())?;
+        let builder = versions().with_root_certificates(roots);
         let (chain, key) = (certificates(&files.chain)?, private(&files.key)?);
         let unfit = |_| KmsError::Content(files.key.clone(), "private key of the certificate");
         let tls = builder.with_client_auth_cert(chain, key).map_err(unfit)?;
