@@ -190,7 +190,9 @@ fn flipped_outcome(case: &Case, bytes: &[u8]) -> Option<&'static str> {
         .find(|slot| Some(slot.id) == case.slot)?;
     let known = match &slot.kind {
         SlotKind::Plain { .. } => true,
-        SlotKind::Command { .. } | SlotKind::File { .. } => case.printed.is_some(),
+        SlotKind::Command { .. } | SlotKind::File { .. } | SlotKind::Provider { .. } => {
+            case.printed.is_some()
+        }
         // A flip in the cost could ask for gigabytes; its AAD is what the others test.
         SlotKind::Derived { kdf, .. } => case.secret.is_some() && kdf.params.memory_kib() < 4096,
     };
