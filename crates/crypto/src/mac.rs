@@ -44,7 +44,7 @@ impl KeyFileMac {
         awslc::hmac(&self.0, file)
     }
 
-    /// Whether `tag` is the file's.
+    /// Returns whether `tag` is the file's.
     pub fn verify(&self, file: &[u8], tag: &[u8; 32]) -> bool {
         equal(&self.tag(file), tag)
     }
@@ -64,7 +64,7 @@ impl SlotNotesMac {
         awslc::hmac(&self.0, file)
     }
 
-    /// Whether `tag` is the file's.
+    /// Returns whether `tag` is the file's.
     pub fn verify(&self, file: &[u8], tag: &[u8; 32]) -> bool {
         equal(&self.tag(file), tag)
     }
@@ -117,7 +117,7 @@ impl<'k> ReceiverListMac<'k> {
         })
     }
 
-    /// Whether `tag` is the file's.
+    /// Returns whether `tag` is the file's.
     pub fn verify(&self, file: &[u8], tag: &[u8; 32]) -> bool {
         equal(&self.tag(file), tag)
     }

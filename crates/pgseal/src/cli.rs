@@ -22,7 +22,7 @@ use self::archive::{WalGetArgs, WalPutArgs};
 use self::key::KeyCommand;
 use self::receiver::ReceiverCommand;
 pub use self::status::{StatusArgs, StatusFormat};
-use self::unlock::{KeyChoice, OldUnlockOptions, UnlockOptions};
+use self::unlock::{ClusterOptions, KeyChoice, OldUnlockOptions, UnlockOptions};
 use crate::convert::Request;
 
 /// Transparent encryption for unmodified PostgreSQL.
@@ -83,16 +83,6 @@ pub enum Command {
     /// Pass a cluster's key to the library (which calls this)
     #[command(hide = true)]
     Unlock(UnlockArgs),
-}
-
-/// The cluster, and how to open it.
-#[derive(Args)]
-pub struct ClusterOptions {
-    /// The data directory
-    #[arg(short = 'D', long = "pgdata", value_name = "DATADIR", env = "PGDATA")]
-    pub pgdata: PathBuf,
-    #[command(flatten)]
-    pub unlock: UnlockOptions,
 }
 
 /// The arguments of a program of its own, which has its own help.

@@ -26,7 +26,7 @@ const PREFIX: &[u8] = b"pgseal_";
 /// The tag of a server's `CloseComplete`.
 const CLOSED: u8 = b'3';
 
-/// What an owner says of a server, where others ask it or take care.
+/// An owner's choices about a server, where others ask it or take care.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ServerTrust {
     /// The server says which columns are encrypted, where there is no list
@@ -44,7 +44,7 @@ pub struct Owner {
     pub policy: Arc<Policy>,
     /// The list that the identity keeps of the database
     pub list: OwnersList,
-    /// What the owner says of the server
+    /// The owner's choices about the server
     pub trust: ServerTrust,
     /// The key that seals where the list names none
     pub keyname: String,

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockWriteGuard};
 use crate::connection::Connection;
 use crate::stack::Stack;
 
-/// What stands behind a descriptor.
+/// The connection behind a descriptor.
 pub type Entry = Arc<Mutex<Served>>;
 
 /// A connection, and the stack that it runs on.

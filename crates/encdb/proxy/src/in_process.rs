@@ -24,7 +24,7 @@ pub struct Settings<'a> {
     pub identity: &'a Path,
     /// The evaluators that get the keys
     pub evidence: &'a EvidenceOptions,
-    /// What the owner says of the server
+    /// The owner's choices about the server
     pub trust: ServerTrust,
 }
 

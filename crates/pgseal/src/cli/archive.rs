@@ -7,7 +7,7 @@ use clap::Args;
 use pgseal_contract::variable;
 use pgseal_storage::wal::ClearWal;
 
-use super::UnlockOptions;
+use super::unlock::UnlockOptions;
 
 #[derive(Args)]
 pub struct WalGetArgs {

@@ -3,10 +3,8 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use pgseal_keys::cost::memory_kib;
-use pgseal_keys::new_slot::Hardening;
 
-use super::ClusterOptions;
+use super::unlock::{ClusterOptions, HardeningOptions};
 
 #[derive(Subcommand)]
 pub enum KeyCommand {
@@ -74,28 +72,6 @@ pub struct NewOptions {
     /// Label of the new slot [default: that of the replaced one]
     #[arg(long, value_name = "TEXT")]
     pub label: Option<String>,
-}
-
-/// What is asked of a new passphrase.
-#[derive(Args)]
-pub struct HardeningOptions {
-    /// Memory that the passphrase takes to open the key, from 64MiB to 4GiB [default: about a
-    /// second's worth, at most an eighth of this machine's]
-    #[arg(long, value_name = "SIZE", value_parser = memory_kib)]
-    pub argon2_memory: Option<u32>,
-    /// Accept a passphrase of fewer than 8 bytes
-    #[arg(long)]
-    pub allow_weak: bool,
-}
-
-impl HardeningOptions {
-    /// As making a slot takes them.
-    pub fn hardening(&self) -> Hardening {
-        Hardening {
-            memory_kib: self.argon2_memory,
-            allow_weak: self.allow_weak,
-        }
-    }
 }
 
 #[derive(Args)]

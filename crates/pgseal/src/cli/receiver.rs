@@ -6,8 +6,8 @@ use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Subcommand};
 use pgseal_format::TokenId;
 
+use super::unlock::ClusterOptions;
 use super::until::parse_until;
-use super::ClusterOptions;
 
 #[derive(Subcommand)]
 pub enum ReceiverCommand {

@@ -2,7 +2,7 @@
 
 use clap::{Args, ValueEnum};
 
-use super::ClusterOptions;
+use super::unlock::ClusterOptions;
 
 #[derive(Args)]
 pub struct StatusArgs {

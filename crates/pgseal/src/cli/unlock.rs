@@ -3,11 +3,43 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use pgseal_keys::cost::memory_kib;
 use pgseal_keys::new_key::{key_length, KeyProtection, NewKeyError};
+use pgseal_keys::new_slot::Hardening;
 use pgseal_keys::passphrase::Source;
 use pgseal_keys::unlock::Ways;
 
-use super::key::HardeningOptions;
+/// The cluster, and how to open it.
+#[derive(Args)]
+pub struct ClusterOptions {
+    /// The data directory
+    #[arg(short = 'D', long = "pgdata", value_name = "DATADIR", env = "PGDATA")]
+    pub pgdata: PathBuf,
+    #[command(flatten)]
+    pub unlock: UnlockOptions,
+}
+
+/// The demands on a new passphrase.
+#[derive(Args)]
+pub struct HardeningOptions {
+    /// Memory that the passphrase takes to open the key, from 64MiB to 4GiB [default: about a
+    /// second's worth, at most an eighth of this machine's]
+    #[arg(long, value_name = "SIZE", value_parser = memory_kib)]
+    pub argon2_memory: Option<u32>,
+    /// Accept a passphrase of fewer than 8 bytes
+    #[arg(long)]
+    pub allow_weak: bool,
+}
+
+impl HardeningOptions {
+    /// Returns the options as making a slot takes them.
+    pub fn hardening(&self) -> Hardening {
+        Hardening {
+            memory_kib: self.argon2_memory,
+            allow_weak: self.allow_weak,
+        }
+    }
+}
 
 /// How to open a cluster's key.
 #[derive(Args)]
@@ -30,7 +62,7 @@ pub struct UnlockOptions {
 }
 
 impl UnlockOptions {
-    /// As unlocking takes them.
+    /// Returns the options as unlocking takes them.
     pub fn ways(&self) -> Ways {
         Ways {
             unwrap_command: self.key_unwrap_command.clone(),
@@ -115,7 +147,7 @@ pub struct OldUnlockOptions {
 }
 
 impl OldUnlockOptions {
-    /// As unlocking takes them.
+    /// Returns the options as unlocking takes them.
     pub fn ways(&self) -> Ways {
         Ways {
             unwrap_command: self.old_key_unwrap_command.clone(),

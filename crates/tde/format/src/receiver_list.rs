@@ -62,7 +62,7 @@ pub struct ListedToken {
 /// Why a list cannot be used. Its sentence goes on from the file's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ListError {
-    /// Not what any version writes.
+    /// A value that no version writes.
     #[error("is damaged")]
     Damaged,
     /// A later version wrote it.

@@ -34,7 +34,7 @@ pub struct Stamp {
     pub user: String,
 }
 
-/// What is known of one slot.
+/// The facts about one slot that are not in `key.bin`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlotNote {
     /// the slot's number
@@ -65,7 +65,7 @@ impl SlotNote {
 /// Why notes cannot be used. The key opens all the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotesError {
-    /// Not what any version writes.
+    /// A value that no version writes.
     #[error("is damaged")]
     Damaged,
     /// A later version wrote it.

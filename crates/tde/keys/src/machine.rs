@@ -60,7 +60,7 @@ impl Cluster {
     }
 }
 
-/// What `policy.toml` says of all clusters of this machine.
+/// The settings of `policy.toml`, for all clusters of this machine.
 #[derive(Debug, Default, PartialEq)]
 struct Policy {
     /// no stored command may run

@@ -72,7 +72,7 @@ pub enum NewSlot {
     Provider(String),
 }
 
-/// What the operator asked of a new passphrase and of its cost.
+/// The operator's demands on a new passphrase and on its cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Hardening {
     /// the memory in KiB that opening takes, instead of what this machine can spare

@@ -228,7 +228,7 @@ fn region_of(id: &str) -> Option<String> {
     region.map(str::to_owned)
 }
 
-/// Whether nobody on the way can read what is sent to an endpoint.
+/// Returns whether nobody on the way can read what is sent to an endpoint.
 fn is_confidential(endpoint: &str) -> bool {
     let local = |rest: &str| {
         let address = rest.split('/').next().unwrap_or_default();

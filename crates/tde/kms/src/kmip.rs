@@ -28,11 +28,11 @@ const TAG: usize = 16;
 /// How the server encrypts; the first byte of a wrapped key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cipher {
-    /// With the cluster's id as associated data.
+    /// AES-GCM, with the cluster's id as associated data.
     Gcm = 1,
-    /// For servers without GCM, with a random vector and PKCS #5 padding. CBC shows no change and no
-    /// cluster, and need not: the payload has a MAC and a cluster's name of its own, which are
-    /// checked after it is unwrapped. Whether the padding is right, the server tells only to
+    /// AES-CBC for servers without GCM, with a random vector and PKCS #5 padding. It shows no change
+    /// and no cluster, and need not: the payload has a MAC and a cluster's name of its own, which
+    /// are checked after it is unwrapped. Whether the padding is right, the server tells only to
     /// clients that may decrypt anyway.
     Cbc = 2,
 }
@@ -53,7 +53,7 @@ impl Cipher {
     }
 }
 
-/// What the server is asked to do, by its number in the protocol.
+/// A request to the server, by its number in the protocol.
 #[derive(Clone, Copy)]
 enum Operation {
     Encrypt = 0x1f,

@@ -39,7 +39,7 @@ const TAG_BITS: u64 = 128;
 enum Wrapping {
     AesGcm = 1,
     OaepSha256 = 2,
-    /// For devices whose OAEP knows no other hash. No attack on OAEP needs collisions.
+    /// The form for devices whose OAEP knows no other hash. No attack on OAEP needs collisions.
     OaepSha1 = 3,
 }
 

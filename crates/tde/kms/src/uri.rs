@@ -49,7 +49,7 @@ const SECRETS: [&str; 7] = [
 /// A URI, divided. The settings are taken one by one; [`Uri::finish`] refuses those that are left.
 #[derive(Debug)]
 pub struct Uri {
-    /// In lower case, without the colon.
+    /// The scheme in lower case, without the colon.
     pub scheme: String,
     /// The part between the scheme and `?`, not decoded, without the slashes that open it.
     pub body: String,

@@ -38,7 +38,7 @@ pub struct Cluster {
     pub root: Vec<u8>,
     /// The public name of its master key.
     pub key_id: KeyId,
-    /// What else is known of it, and may be shown.
+    /// The other facts about it, which may be shown.
     pub facts: &'static Facts,
     /// Its directory has no key file yet; the path alone says that it is sealed.
     pending: bool,

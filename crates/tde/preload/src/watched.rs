@@ -50,7 +50,7 @@ pub struct Inode {
     pub number: u64,
 }
 
-/// What became of the two-phase state that was made last.
+/// The fate of the two-phase state that was made last.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum TwoPhase {
     /// It has its name, or there was none.

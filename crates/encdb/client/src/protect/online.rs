@@ -75,7 +75,7 @@ pub struct OnlineFacts {
     /// Whether the table has triggers that each update fires, unless the role of replication is
     /// a replica's
     pub has_triggers: bool,
-    /// Whether an exchange has left a constraint that is not proved
+    /// Returns whether an exchange has left a constraint that is not proved
     pub is_unproved: bool,
     /// The names of the indexes that runs have made, with whether each is whole
     pub made: Vec<(String, bool)>,

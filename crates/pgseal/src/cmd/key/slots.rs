@@ -16,7 +16,7 @@ use pgseal_keys::unlock::{outranking, unlock, SlotError, Unlocker, Ways, UNWRAP_
 use pgseal_keys::{add_slot, RewriteError};
 
 use crate::cli::key::NewOptions;
-use crate::cli::ClusterOptions;
+use crate::cli::unlock::ClusterOptions;
 use crate::output;
 
 /// Why the slots stay as they were.

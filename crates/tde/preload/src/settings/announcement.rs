@@ -12,7 +12,7 @@ use std::ffi::CStr;
 /// `emit_log_hook_type`: the message.
 type LogHook = unsafe extern "C" fn(*mut c_void);
 
-/// What waits for the log.
+/// The line that waits for the log.
 pub struct Waiting {
     /// The line, until it is said.
     text: Option<String>,

@@ -231,7 +231,7 @@ impl OnlinePlan {
         comment("INDEX %I.%I", &names, &items)
     }
 
-    /// The same for a constraint.
+    /// Returns such a comment of a constraint.
     fn note_constraint(&self, constraint: &KeptConstraint, by: &SigningKey) -> String {
         let items = left::written((&self.table(), &constraint.name), &constraint.after, by);
         let names = [&constraint.name, &self.plan.schema, &self.plan.table];

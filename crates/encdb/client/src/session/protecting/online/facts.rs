@@ -339,7 +339,7 @@ fn create(is_before: bool) -> String {
     )
 }
 
-/// What follows a key in an index.
+/// The options after a key in an index.
 const OPTIONS: &str =
     "|| coalesce((SELECT pg_catalog.format(' COLLATE %I.%I', n.nspname, co.collname) \
         FROM pg_catalog.pg_collation co \

@@ -1,4 +1,4 @@
-//! What follows the exchange: constraints are proved and the final indexes are built, while
+//! The steps after the exchange: constraints are proved and the final indexes are built, while
 //! applications write encrypted values. Each step is found done by a later run.
 
 use std::time::Duration;
