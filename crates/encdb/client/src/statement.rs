@@ -151,7 +151,8 @@ impl<'s> Statement<'s> {
         })
     }
 
-    /// Returns whether it has such a name or key word, as the catalog has it. What may be any name is none.
+    /// Returns whether it has such a name or key word, as the catalog has it. What may be any name
+    /// is none.
     pub fn has_name(&self, is_it: impl Fn(&str) -> bool) -> bool {
         self.tokens().any(|token| match token {
             Token::Word(word) => is_it(&Small::new(word)),
@@ -159,9 +160,9 @@ impl<'s> Statement<'s> {
         })
     }
 
-    /// Returns whether it may have such a name. `is_it` gets each name in small letters, whether it has
-    /// quotes or not, so it may be one that [`Self::names`] tells apart; what may be any name is
-    /// one.
+    /// Returns whether it may have such a name. `is_it` gets each name in small letters, whether it
+    /// has quotes or not, so it may be one that [`Self::names`] tells apart; what may be any name
+    /// is one.
     pub fn may_have_name(&self, is_it: impl Fn(&str) -> bool) -> bool {
         self.tokens().any(|token| match token {
             Token::Word(name) | Token::Quoted(name) if name.len() > MAX_NAME => true,

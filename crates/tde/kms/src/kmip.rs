@@ -30,10 +30,10 @@ const TAG: usize = 16;
 enum Cipher {
     /// AES-GCM, with the cluster's id as associated data.
     Gcm = 1,
-    /// AES-CBC for servers without GCM, with a random vector and PKCS #5 padding. It shows no change
-    /// and no cluster, and need not: the payload has a MAC and a cluster's name of its own, which
-    /// are checked after it is unwrapped. Whether the padding is right, the server tells only to
-    /// clients that may decrypt anyway.
+    /// AES-CBC for servers without GCM, with a random vector and PKCS #5 padding. It shows no
+    /// change and no cluster, and need not: the payload has a MAC and a cluster's name of its own,
+    /// which are checked after it is unwrapped. The server tells whether the padding is right only
+    /// to clients that may decrypt anyway.
     Cbc = 2,
 }
 
