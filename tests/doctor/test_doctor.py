@@ -189,7 +189,7 @@ class Doctor(Case):
 
     def test_a_passphrase_in_a_command_of_the_key_file(self):
         cipher = "openssl enc -aes-256-cbc -pbkdf2 -pass {}"
-        secret = self.passphrase("the secret one")
+        secret = self.passphrase("secret")
         for word, verdict in [("pass:ok", "wrong"), (f"file:{secret}", "good")]:
             key = [f"--key-wrap-command={cipher.format(word)} -out %p", f"--key-unwrap-command={cipher.format(word)} -d -in %p"]
             cluster = self.cluster(verdict, key=key).init()
