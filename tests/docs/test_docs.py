@@ -129,16 +129,17 @@ def depth(words):
     """How many words name a subcommand."""
     if words[:1] == ["client"]:
         return 3 if words[1:2] in (["key"], ["grant"], ["column"]) else 2
-    return 2 if words[:1] in (["key"], ["bench"]) else 1
+    return 2 if words[:1] in (["key"], ["bench"], ["receiver"]) else 1
 
 
 def command_lines(text):
-    """`pgseal …` in backquotes, and lines of blocks that begin with it; without what a shell would add."""
+    """`pgseal …` in backquotes, and lines of blocks that begin with it; without what a shell would add, outside quotes."""
     text = text.replace("\\\n", " ")
     inline = [code for code in re.findall(r"`([^`\n]+)`", text) if re.match(r"pgseal [a-z]", code)]
     block = [match[1] for match in re.finditer(r"^ *(?:\$ )?(?:dist/bin/)?(pgseal [a-z].*)$", text, re.M)]
     in_blocks = [line for line in block if not re.search(r"`", line)]
-    return [re.split(r"\s*(?:\||&&|;|>|…|\.\.\.|-- )", line)[0] for line in inline + in_blocks]
+    own = re.compile(r"""(?:'[^']*'|"[^"]*"|(?!\s*(?:\||&&|;|>|…|\.\.\.|-- )).)*""")
+    return [own.match(line)[0] for line in inline + in_blocks]
 
 
 class Sessions(unittest.TestCase):
