@@ -107,7 +107,8 @@ class Connections(Receivers):
             done = self.command(cluster, "SHOW pgseal.key_file", "raw", replication, check=True)
             self.assertEqual(bytes.fromhex(done.stdout), stored)
         cluster.psql("SHOW pgseal.key_file", error="unrecognized configuration parameter")
-        self.assertNotIn("pgseal.", cluster.psql("SELECT name FROM pg_settings"))
+        own = cluster.psql("SELECT string_agg(name, ' ' ORDER BY name) FROM pg_settings WHERE name LIKE 'pgseal.%'")
+        self.assertEqual(own, "pgseal.key_id pgseal.sealed pgseal.version")  # what everybody may see, and no more
 
 
 class Elsewhere(Receivers):
