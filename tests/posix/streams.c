@@ -138,7 +138,8 @@ blocks(void)
 		result(name, fwrite(big, 1, len, file));
 	}
 	result("fflush", fflush(file));
-	note("fstat", "%d %ld", fstat(fileno(file), &status), (long) status.st_size);
+	int found = fstat(fileno(file), &status);  // arguments are evaluated in no order
+	note("fstat", "%d %ld", found, (long) status.st_size);
 	result("ftruncate", ftruncate(fileno(file), 5001));
 	result("fclose", fclose(file));
 	contents("contents");
