@@ -10,35 +10,12 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from provider import Provider, run  # noqa: E402
+from provider import Provider  # noqa: E402
+from certificates import Certificates  # noqa: E402
 from pgseal_test import main  # noqa: E402
 from vault_server import Vault  # noqa: E402
 
 TOKEN = "root-token"
-
-
-class Certificates:
-    """An authority, a server's certificate for localhost and one for another host, and a client's."""
-
-    def __init__(self, directory):
-        self.directory = directory
-        new = ["req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
-        self.openssl(*new, "-x509", "-days", "2", "-subj", "/CN=authority", "-keyout", "ca.key", "-out", "ca.crt")
-        for name, host in [("server", "localhost"), ("stranger", "elsewhere"), ("client", "client")]:
-            self.openssl(*new, "-subj", f"/CN={host}", "-keyout", f"{name}.key", "-out", f"{name}.csr")
-            (directory / "extensions").write_text(f"subjectAltName=DNS:{host}\n")
-            self.openssl("x509", "-req", "-in", f"{name}.csr", "-CA", "ca.crt", "-CAkey", "ca.key", "-CAcreateserial", "-days", "2",
-                         "-extfile", "extensions", "-out", f"{name}.crt")
-            self[name + ".key"].chmod(0o600)
-
-    def openssl(self, *arguments):
-        run(["openssl", *arguments], cwd=self.directory)
-
-    def __getitem__(self, name):
-        return self.directory / name
-
-    def pair(self, name):
-        return self[name + ".crt"], self[name + ".key"]
 
 
 class OfVault(Provider):

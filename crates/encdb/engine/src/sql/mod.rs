@@ -261,7 +261,7 @@ struct Rewriter<'s> {
     /// The parameters whose casts are left out where it is asked whether they are null
     bare_parameters: Vec<i32>,
     /// The parameters that meet cells in one place and literals alone in another, with the cells.
-    /// In a comparison by `=` the literals are sealed too.
+    /// A comparison by `=` seals the literals too.
     sealed_elsewhere: HashMap<i32, Cells>,
     /// The parameter whose two uses do not agree, with the cells of one of them
     torn: Option<(i32, Cells)>,
