@@ -10,12 +10,12 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
-from pgseal_test import Canaries, Case, run  # noqa: E402
+from pgseal_test import COMPLAINT, Canaries, Case, run  # noqa: E402
 from waiting import eventually
 
 CP_ARCHIVE = "archive_mode = on\narchive_command = 'test ! -f {archive}/%f && cp %p {archive}/%f'\n"
 CP_RESTORE = "cp {archive}/%f %p"
-BAD_LOG = re.compile(r"^.*(?:PANIC|pgseal: (?!WAL segment \w+ came in clear)|invalid page|verification failed).*$", re.MULTILINE)
+BAD_LOG = re.compile(rf"^.*(?:PANIC|{COMPLAINT}(?!WAL segment \w+ came in clear)|invalid page|verification failed).*$", re.MULTILINE)
 
 
 class Archived(Case):

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
-from pgseal_test import PG, PGSEAL, STAGE, Canaries, Case, main, run  # noqa: E402
+from pgseal_test import COMPLAINT, PG, PGSEAL, STAGE, Canaries, Case, main, run  # noqa: E402
 from waiting import eventually
 
 BUILDS = Path(os.environ.get("PGSEAL_TEST_BUILDS", "/var/cache/pgseal/builds"))
@@ -62,7 +62,7 @@ class Builds(Case):
     def check(self, cluster):
         self.assertEqual(cluster.psql("SELECT count(*) FROM t"), "1000")
         self.assertEqual(cluster.psql("SELECT sum(abalance) = (SELECT sum(delta) FROM pgbench_history) FROM pgbench_accounts"), "t")
-        self.assertEqual(re.findall(r"pgseal: .*|PANIC.*|could not (?!send data to client).*", cluster.log()), [])
+        self.assertEqual(re.findall(rf"{COMPLAINT}.*|PANIC.*|could not (?!send data to client).*", cluster.log()), [])
 
     def wait_for_timeline(self, cluster):
         eventually(lambda: cluster.psql("SELECT pg_is_in_recovery()") == "f", lambda: cluster.log()[-2000:])

@@ -14,11 +14,11 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
-from pgseal_test import PGSEAL, Canaries, Case, base_environment, main, run  # noqa: E402
+from pgseal_test import COMPLAINT, PGSEAL, Canaries, Case, base_environment, main, run  # noqa: E402
 from waiting import eventually
 
 KILLS = 4
-BAD_LOG = re.compile(r"^.*(?:PANIC|pgseal: |invalid page|verification failed).*$", re.MULTILINE)
+BAD_LOG = re.compile(rf"^.*(?:PANIC|{COMPLAINT}|invalid page|verification failed).*$", re.MULTILINE)
 CONF = """
 archive_mode = on
 archive_command = 'test ! -e {archive}/%f && cp %p {archive}/%f'

@@ -18,7 +18,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
 from load import LOAD, SCALE, SCHEMA, Load, Told  # noqa: E402
-from pgseal_test import PGSEAL, Canaries, Case, major_version, run, stage  # noqa: E402
+from pgseal_test import COMPLAINT, PGSEAL, Canaries, Case, major_version, run, stage  # noqa: E402
 from waiting import eventually
 
 PLAIN = os.environ.get("PGSEAL_CRASH_PLAIN") == "1"
@@ -35,7 +35,7 @@ checkpoint_timeout = 30s
 # What recovery never says of a sound cluster, and SQLSTATEs of damage, I/O errors and bugs (log_line_prefix). PostgreSQL 17
 # takes a transaction that was prepared after the last checkpoint for one of the epoch before (AdjustToFullTransactionId),
 # and then warns that it finds no file of that name.
-BAD_LOG = re.compile(r"^(?!.*pg_twophase/FFFFFFFF.*No such file).*(?:PANIC|pgseal: |invalid page|corrupt"
+BAD_LOG = re.compile(rf"^(?!.*pg_twophase/FFFFFFFF.*No such file).*(?:PANIC|{COMPLAINT}|invalid page|corrupt"
                      r"|could not (?:read|open|access|write|fsync)|verification failed|^XX|^58).*$", re.MULTILINE)
 # What it loses and says so: a checkpoint writes the file of a prepared transaction and meets a crash. Recovery takes the file
 # for one of the future, does not find it in the epoch before to remove it (AdjustToFullTransactionId), replays the record,

@@ -44,6 +44,8 @@ PG = Path(os.environ.get("PGSEAL_TEST_PG", "/usr/lib/postgresql/15/bin"))
 STAGE = Path(os.environ.get("PGSEAL_TEST_STAGE", "/nonexistent"))
 PGSEAL = STAGE / "dist/bin/pgseal"
 CLOSE_LIMIT = 10  # twice the time that the server gives its own children
+# What pgseal says in a server's log of something that is wrong: each line of it but the one of a sound start.
+COMPLAINT = "pgseal: (?!sealed cluster, key id )"
 STOP_SIGNALS = {"smart": signal.SIGTERM, "fast": signal.SIGINT, "immediate": signal.SIGQUIT}
 
 

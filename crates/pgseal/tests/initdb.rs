@@ -168,8 +168,8 @@ fn initdb_refuses_what_it_cannot_do() {
             .refuses(2, &sentence);
     }
     let no_way = "choose how to protect the key: give --key-wrap-command and \
-        --key-unwrap-command (or PGDATAKEYWRAPCMD and PGDATAKEYUNWRAPCMD), --key-passphrase, -K, \
-        --key-file, or --no-key-wrap for tests";
+        --key-unwrap-command (or PGDATAKEYWRAPCMD and PGDATAKEYUNWRAPCMD), --key-provider, \
+        --key-passphrase, -K, --key-file, or --no-key-wrap for tests";
     place.initdb(&["-D", "data", "-y"]).refuses(2, no_way);
     let half = "wrap and unwrap command go together: give both, or - for both to leave the key unprotected";
     place

@@ -18,7 +18,7 @@ pub enum ReceiverCommand {
     List(ReceiverListArgs),
     /// Revoke tokens, from the next connection on
     #[command(
-        override_usage = "pgseal receiver revoke [OPTIONS] <--id <ID>|--role <ROLE>|--token-file <FILE>>"
+        override_usage = "pgseal receiver revoke [OPTIONS] <--id ID|--role ROLE|--token-file FILE>"
     )]
     Revoke(RevokeArgs),
 }

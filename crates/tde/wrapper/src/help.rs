@@ -27,8 +27,8 @@ Options of pgseal for a sealed cluster:
       --allow-weak          take a passphrase of fewer than 8 bytes
   -K, --encryption-key-command=COMMAND
                             protect it by the key that COMMAND prints
-      --key-provider=URI    protect it by a key in a service or a device, such as
-                            vault://HOST/transit/KEY
+      --key-provider=URI    protect it by a key in a service or a device,
+                            such as vault://HOST/transit/KEY
       --key-file=FILE       keep the key in FILE, outside the data directory
       --no-key-wrap         leave the key unprotected, for tests
       --copy-key-from=FILE  use the key of another cluster's key.bin
