@@ -74,7 +74,7 @@ pg_version = $(word 2,$(shell $(PG_CONFIG) --version))
 install-extensions:
 	@scripts/server-headers.sh '$(PG_CONFIG)'
 	$(CARGO) build --release --locked -p pgseal-pgext
-	for extension in encdb encdb_btree; do \
+	for extension in encdb encdb_btree pgseal; do \
 		mkdir -p target/extensions/$(pg_version)/$$extension/src && \
 		$(MAKE) -C target/extensions/$(pg_version)/$$extension -f $(CURDIR)/extension/$$extension/Makefile \
 			PG_CONFIG=$(PG_CONFIG) install || exit; \

@@ -10,11 +10,16 @@ use std::fmt;
 /// The kinds of file that an identity names. The numbers are part of every key's derivation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum Class {
+pub enum Class {
+    /// a permanent or unlogged relation
     Relation = 1,
+    /// a temporary relation
     TempRelation = 2,
+    /// the write-ahead log
     Wal = 3,
+    /// a simple LRU area, such as `pg_xact`
     Slru = 4,
+    /// any other file, by its name
     Named = 5,
 }
 
@@ -94,7 +99,8 @@ impl FileId {
         Self::from_path(Class::Named, path)
     }
 
-    pub(crate) fn class(&self) -> Class {
+    /// Returns the kind of the file.
+    pub fn class(&self) -> Class {
         self.class
     }
 

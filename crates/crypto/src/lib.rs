@@ -43,7 +43,7 @@ pub use aead::NotAuthentic;
 pub use awslc::{route_allocations, Allocate, Reallocate, Release};
 pub use cipher::FileCipher;
 pub use digest::{sha256, sha512};
-pub use file_id::{FileId, Fork};
+pub use file_id::{Class as FileClass, FileId, Fork};
 pub use master::{KeyId, MasterKey};
 #[cfg(feature = "prf")]
 pub use prf::Prf;

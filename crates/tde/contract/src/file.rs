@@ -18,6 +18,8 @@ pub const NEW_SLOT_NOTES: Word = Word(c"slots.bin.new");
 pub const RECEIVER_LIST: Word = Word(c"receivers.bin");
 /// The name that a new list of tokens has until it is complete.
 pub const NEW_RECEIVER_LIST: Word = Word(c"receivers.bin.new");
+/// The path of the notes about key slots below the data directory.
+pub const SLOT_NOTES_PATH: Word = Word(c"pg_encryption/slots.bin");
 /// The path of the list of receiver tokens below the data directory.
 pub const RECEIVER_LIST_PATH: Word = Word(c"pg_encryption/receivers.bin");
 /// The path of the wrapped key below the data directory.

@@ -8,7 +8,10 @@
 
 use crate::secret::Pages;
 use pgseal_crypto::{FileCipher, KeyId, KeyLength, MasterKey};
-use pgseal_format::{ClusterId, ListError, ReceiverList, ReceiverToken, TokenError, TokenId};
+use pgseal_format::{
+    Altered, ClusterId, KeyFile, ListError, NotesError, ReceiverList, ReceiverToken, SlotNotes,
+    TokenError, TokenId, UnverifiedKeyFile, UnverifiedNotes,
+};
 use pgseal_storage::layout::{Root, Spec};
 use pgseal_storage::SealedFile;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
@@ -91,6 +94,16 @@ impl Cluster {
             Err(ListError::OtherKey) => Ok(true),
             Err(error) => Err(error),
         }
+    }
+
+    /// Returns the key file if it was written under this cluster's key.
+    pub fn authenticate(&self, file: UnverifiedKeyFile) -> Result<KeyFile, Altered> {
+        file.authenticate(self.master)
+    }
+
+    /// Returns the notes about key slots if they were written under this cluster's key.
+    pub fn authenticate_notes(&self, notes: UnverifiedNotes) -> Result<SlotNotes, NotesError> {
+        notes.authenticate(self.master)
     }
 
     /// Returns a token that lets `role` receive clear pages of the cluster `system_id`, if that has

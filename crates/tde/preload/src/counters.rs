@@ -1,97 +1,289 @@
-//! Counters of pages that went through the cipher, for measurements. They lie in a shared file that
-//! `PGSEAL_COUNTERS` names. It has 64 slots of eight little-endian u64: units opened, units sealed,
-//! files opened, five spare. Pages of zeros that fill a new WAL segment are not counted, because
-//! they are stored as they are; those that make room in a table are encrypted. Each process adds to
-//! the slot of its number, so that two of them rarely share a cache line. Without the variable
-//! nothing is counted.
+//! Counters of what went through the cipher: what `pgseal_io` shows, and what measurements read.
+//!
+//! A server's lie in memory that all of its processes share. `PGSEAL_COUNTERS` names a file for
+//! them, which `pgseal bench` reads; then any program counts. There are 64 slots, one row per
+//! [`Area`] in each, eight little-endian u64 in a row: data units opened, units sealed, bytes read,
+//! bytes written, nanoseconds of reads, nanoseconds of writes, files opened, and units of zeros
+//! that were written and are stored as they are. A unit is a page of 8 kB. Each process adds to the
+//! slot of its number, so two of them rarely share a cache line. Behind the slots one more row has,
+//! in its last field, the lines that were written into the log.
+//!
+//! Times are taken while the server's `track_io_timing` is on, without the kernel's part: they are
+//! what encryption adds.
 
-use crate::real::libc_call;
+use crate::process::PROCESS;
+use crate::real::{errno, libc_call, set_errno};
+use libc::{c_int, c_void};
 use pgseal_contract::variable;
+use pgseal_crypto::{FileClass, UNIT};
+use pgseal_storage::layout::{Root, Spec};
 use pgseal_storage::sealed::is_zero;
-use pgseal_storage::SealedFile;
+use pgseal_storage::{Errno, SealedFile};
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
-/// The counters, each with its index in a slot.
+/// The kinds of files that are counted apart, each with its row in a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Area {
+    /// permanent and unlogged relations
+    Relation = 0,
+    /// temporary relations, and other files that no server needs after a restart
+    Temporary = 1,
+    /// the write-ahead log
+    Wal = 2,
+    /// simple LRU areas, such as `pg_xact`
+    Slru = 3,
+    /// all others
+    Other = 4,
+}
+
+impl Area {
+    /// All of them, in the order of their rows.
+    pub const ALL: [Self; 5] = [
+        Self::Relation,
+        Self::Temporary,
+        Self::Wal,
+        Self::Slru,
+        Self::Other,
+    ];
+
+    /// Returns the area of a sealed file.
+    pub fn of(spec: &Spec) -> Self {
+        match (spec.root, spec.id.class()) {
+            (Root::Ephemeral, _) | (_, FileClass::TempRelation) => Self::Temporary,
+            (_, FileClass::Relation) => Self::Relation,
+            (_, FileClass::Wal) => Self::Wal,
+            (_, FileClass::Slru) => Self::Slru,
+            (_, FileClass::Named) => Self::Other,
+        }
+    }
+
+    /// Returns its name in SQL.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Relation => "relation",
+            Self::Temporary => "temporary",
+            Self::Wal => "wal",
+            Self::Slru => "slru",
+            Self::Other => "other",
+        }
+    }
+}
+
+/// The counters, each with its index in a row.
 #[derive(Clone, Copy)]
-pub enum Count {
+enum Count {
     Opened = 0,
     Sealed = 1,
-    Files = 2,
+    BytesRead = 2,
+    BytesWritten = 3,
+    ReadTime = 4,
+    WriteTime = 5,
+    Files = 6,
+    Zeros = 7,
 }
 
 const SLOTS: usize = 64;
-type Slot = [AtomicU64; 8];
+type Row = [AtomicU64; 8];
+type Slot = [Row; Area::ALL.len()];
+
+/// What the processes share.
+struct Shared {
+    slots: [Slot; SLOTS],
+    /// Seven spare fields, then the lines in the log.
+    after: Row,
+}
 
 static COUNTERS: Counters = Counters {
-    file: AtomicPtr::new(std::ptr::null_mut()),
+    shared: AtomicPtr::new(std::ptr::null_mut()),
     mine: AtomicPtr::new(std::ptr::null_mut()),
+    is_timed: AtomicPtr::new(std::ptr::null_mut()),
+    kernel: AtomicU64::new(0),
 };
 
-/// The file, if it is mapped, and this process's slot in it.
+/// The counters, if there are some, and this process's own slot.
 struct Counters {
-    file: AtomicPtr<Slot>,
+    shared: AtomicPtr<Shared>,
     mine: AtomicPtr<Slot>,
+    /// The server's `track_io_timing`.
+    is_timed: AtomicPtr<bool>,
+    /// Nanoseconds that this process's transfers spent in the kernel.
+    kernel: AtomicU64,
 }
 
-/// Adds to this process's counter.
+/// The sums over all processes for one area.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sums(pub [u64; 8]);
+
+/// Returns the sums since the server's start; none if nothing is counted.
+pub fn sums(area: Area) -> Option<Sums> {
+    let mut sums = Sums::default();
+    for slot in &shared()?.slots {
+        for (sum, count) in sums.0.iter_mut().zip(&slot[area as usize]) {
+            *sum += count.load(Ordering::Relaxed);
+        }
+    }
+    Some(sums)
+}
+
+fn shared() -> Option<&'static Shared> {
+    let shared = COUNTERS.shared.load(Ordering::Acquire);
+    // SAFETY: the pointer is null, or leads to a mapping of atomics that stays.
+    unsafe { shared.as_ref() }
+}
+
+/// Counts a line that the library wrote into the log.
+pub fn line() {
+    if let Some(shared) = shared() {
+        shared.after[7].fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Returns how many lines the library has written into the log; none if nothing is counted.
+pub fn lines() -> Option<u64> {
+    Some(shared()?.after[7].load(Ordering::Relaxed))
+}
+
+/// Counts a file that was opened.
+pub fn opened(area: Area) {
+    add(area, Count::Files, 1);
+}
+
+/// Counts what `read` brought through the cipher.
 #[inline]
-pub fn add(count: Count, n: u64) {
+pub fn read(area: Area, read: impl FnOnce() -> Result<usize, Errno>) -> Result<usize, Errno> {
+    let result = timed(area, Count::ReadTime, read);
+    if let Ok(bytes) = result {
+        add(area, Count::Opened, bytes.div_ceil(UNIT) as u64);
+        add(area, Count::BytesRead, bytes as u64);
+    }
+    result
+}
+
+/// Counts the time of a transfer to a file of this area.
+#[inline]
+pub fn writing<T>(area: Area, write: impl FnOnce() -> T) -> T {
+    timed(area, Count::WriteTime, write)
+}
+
+/// Counts data units that were written to `file`, one slice each.
+#[inline]
+pub fn written<'p>(area: Area, file: &SealedFile, units: impl Iterator<Item = &'p [u8]>) {
+    if COUNTERS.mine.load(Ordering::Relaxed).is_null() {
+        return;
+    }
+    let (mut ciphered, mut zeros, mut bytes) = (0, 0, 0);
+    for unit in units {
+        bytes += unit.len() as u64;
+        match file.keeps_zeros() && is_zero(unit) {
+            true => zeros += 1,
+            false => ciphered += 1,
+        }
+    }
+    add(area, Count::Sealed, ciphered);
+    add(area, Count::Zeros, zeros);
+    add(area, Count::BytesWritten, bytes);
+}
+
+/// Runs a call of the kernel's that a transfer makes: its time is not that of encryption.
+#[inline]
+pub fn in_kernel<T>(call: impl FnOnce() -> T) -> T {
+    if !is_timed() {
+        return call();
+    }
+    let start = Instant::now();
+    let result = call();
+    let kept = errno();
+    let elapsed = nanoseconds(start.elapsed());
+    COUNTERS.kernel.fetch_add(elapsed, Ordering::Relaxed);
+    set_errno(kept);
+    result
+}
+
+/// Adds the time of `transfer` without the kernel's part of it.
+#[inline]
+fn timed<T>(area: Area, count: Count, transfer: impl FnOnce() -> T) -> T {
+    if !is_timed() {
+        return transfer();
+    }
+    let (start, kernel) = (Instant::now(), COUNTERS.kernel.load(Ordering::Relaxed));
+    let result = transfer();
+    let kernel = COUNTERS.kernel.load(Ordering::Relaxed) - kernel;
+    let kept = errno();
+    let ours = nanoseconds(start.elapsed()).saturating_sub(kernel);
+    add(area, count, ours);
+    set_errno(kept);
+    result
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[inline]
+fn is_timed() -> bool {
+    let flag = COUNTERS.is_timed.load(Ordering::Relaxed);
+    // SAFETY: the pointer is null, or leads to the server's own bool, which stays.
+    !flag.is_null() && unsafe { *flag }
+}
+
+#[inline]
+fn add(area: Area, count: Count, n: u64) {
     let slot = COUNTERS.mine.load(Ordering::Relaxed);
-    if !slot.is_null() {
-        // SAFETY: the pointer is set once, to a slot of a mapping that stays.
-        unsafe { (*slot)[count as usize].fetch_add(n, Ordering::Relaxed) };
+    if n > 0 && !slot.is_null() {
+        // SAFETY: the pointer is set once in a process, to a slot of a mapping that stays.
+        unsafe { (*slot)[area as usize][count as usize].fetch_add(n, Ordering::Relaxed) };
     }
 }
 
-/// Adds data units that are written to `file`, one each.
-#[inline]
-pub fn add_sealed<'p>(file: &SealedFile, units: impl Iterator<Item = &'p [u8]>) {
-    if !COUNTERS.mine.load(Ordering::Relaxed).is_null() {
-        let ciphered = units.filter(|unit| !(file.keeps_zeros() && is_zero(unit)));
-        add(Count::Sealed, ciphered.count() as u64);
-    }
-}
-
-/// Data units that `bytes` touch, when they are whole or lie in one.
-pub fn units(bytes: usize) -> u64 {
-    bytes.div_ceil(pgseal_crypto::UNIT) as u64
-}
-
-/// Maps the file, if one is named.
-pub fn start() {
-    let Some(path) = std::env::var_os(variable::COUNTERS.as_str()) else {
-        return;
+/// Makes the counters of a server, or those in the file that the variable names. Called once,
+/// before `main`, when it is known what this program is. `is_timed` is the address of the server's
+/// `track_io_timing`, which every supported server exports as a bool (bufmgr.h).
+pub fn start(is_timed: Option<*mut c_void>) {
+    let map = match file() {
+        Some(fd) => {
+            let map = map(libc::MAP_SHARED, fd);
+            libc_call!(close(fd));
+            map
+        }
+        None if PROCESS.is_server() => map(libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1),
+        None => return,
     };
-    let Ok(path) = CString::new(path.as_bytes()) else {
-        return;
-    };
-    let fd = libc_call!(open(
-        path.as_ptr(),
-        libc::O_RDWR | libc::O_CREAT | libc::O_CLOEXEC,
-        0o600
-    ));
-    if fd < 0 {
-        return;
-    }
-    let size = SLOTS * size_of::<Slot>();
-    let access = libc::PROT_READ | libc::PROT_WRITE;
-    libc_call!(ftruncate(fd, size as i64));
-    let null = std::ptr::null_mut();
-    let map = libc_call!(mmap(null, size, access, libc::MAP_SHARED, fd, 0));
-    libc_call!(close(fd));
     if map != libc::MAP_FAILED {
-        COUNTERS.file.store(map.cast(), Ordering::Release);
+        COUNTERS.shared.store(map.cast(), Ordering::Release);
         choose_slot();
         // SAFETY: the handler that is registered only stores a pointer.
         unsafe { libc::pthread_atfork(None, None, Some(choose_slot)) };
     }
+    let flag = is_timed.unwrap_or(std::ptr::null_mut());
+    COUNTERS.is_timed.store(flag.cast(), Ordering::Relaxed);
+}
+
+/// Opens the file that the variable names, at its full size.
+fn file() -> Option<c_int> {
+    let path = std::env::var_os(variable::COUNTERS.as_str())?;
+    let path = CString::new(path.as_bytes()).ok()?;
+    let flags = libc::O_RDWR | libc::O_CREAT | libc::O_CLOEXEC;
+    let fd = libc_call!(open(path.as_ptr(), flags, 0o600));
+    if fd < 0 {
+        return None;
+    }
+    libc_call!(ftruncate(fd, size_of::<Shared>() as i64));
+    Some(fd)
+}
+
+fn map(kind: c_int, fd: c_int) -> *mut c_void {
+    let (null, size) = (std::ptr::null_mut(), size_of::<Shared>());
+    let access = libc::PROT_READ | libc::PROT_WRITE;
+    libc_call!(mmap(null, size, access, kind, fd, 0))
 }
 
 extern "C" fn choose_slot() {
     let index = std::process::id() as usize % SLOTS;
-    // SAFETY: the slot lies within the mapping, which is never unmapped.
-    let slot = unsafe { COUNTERS.file.load(Ordering::Acquire).add(index) };
-    COUNTERS.mine.store(slot, Ordering::Relaxed);
+    if let Some(shared) = shared() {
+        let slot = std::ptr::from_ref(&shared.slots[index]).cast_mut();
+        COUNTERS.mine.store(slot, Ordering::Relaxed);
+    }
 }

@@ -1,5 +1,6 @@
 //! The disk of `pgseal_storage`, over libc's own calls on one descriptor.
 
+use crate::counters::in_kernel;
 use crate::memory::MEMORY;
 use crate::real::{errno, libc_call, set_errno};
 use libc::{c_int, c_short};
@@ -57,21 +58,14 @@ impl Drop for Owned {
 
 impl Disk for FdDisk {
     fn read_at(&self, buf: &mut [u8], at: u64) -> Result<usize, Errno> {
-        check(libc_call!(pread(
-            self.0,
-            buf.as_mut_ptr().cast(),
-            buf.len(),
-            offset(at)?
-        )))
+        let (at, len) = (offset(at)?, buf.len());
+        let buf = buf.as_mut_ptr().cast();
+        check(in_kernel(|| libc_call!(pread(self.0, buf, len, at))))
     }
 
     fn write_at(&self, buf: &[u8], at: u64) -> Result<usize, Errno> {
-        check(libc_call!(pwrite(
-            self.0,
-            buf.as_ptr().cast(),
-            buf.len(),
-            offset(at)?
-        )))
+        let (at, len, buf) = (offset(at)?, buf.len(), buf.as_ptr().cast());
+        check(in_kernel(|| libc_call!(pwrite(self.0, buf, len, at))))
     }
 
     fn size(&self) -> Result<u64, Errno> {
@@ -132,5 +126,25 @@ pub fn lstat(directory: c_int, path: &CStr) -> Result<libc::stat, Errno> {
             flags,
         ))?;
         Ok(stat.assume_init())
+    }
+}
+
+/// Reads a file as it is stored, at most one byte more than `most`.
+pub fn stored(path: &CStr, most: usize) -> std::io::Result<Vec<u8>> {
+    let fd = libc_call!(open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC, 0));
+    if fd < 0 {
+        return Err(std::io::Error::last_os_error());
+    }
+    let (mut bytes, mut chunk, mut read) = (Vec::new(), [0u8; 4096], 1);
+    while read > 0 && bytes.len() <= most {
+        read = libc_call!(read(fd, chunk.as_mut_ptr().cast(), chunk.len()));
+        let len = usize::try_from(read).unwrap_or(0);
+        bytes.extend_from_slice(chunk.get(..len).unwrap_or_default());
+    }
+    let error = std::io::Error::last_os_error();
+    libc_call!(close(fd));
+    match read < 0 {
+        true => Err(error),
+        false => Ok(bytes),
     }
 }

@@ -13,6 +13,7 @@
 mod streams;
 
 use crate::arena::Arena;
+use crate::counters::Area;
 use crate::disk::FdDisk;
 use crate::habits;
 use crate::process::PROCESS;
@@ -68,6 +69,8 @@ pub enum Stored {
 pub struct OpenFile {
     /// How its bytes are stored.
     pub stored: Stored,
+    /// What its transfers count as.
+    pub area: Area,
     /// Access mode and O_APPEND as the caller asked for them: the descriptor itself is open for
     /// reading too, and never with O_APPEND, under which the kernel ignores our offsets.
     flags: AtomicI32,
@@ -165,16 +168,17 @@ pub fn get(fd: c_int) -> Option<Protected> {
 #[derive(Clone, Copy, Debug)]
 pub struct TooMany;
 
-/// Protects `fd`, which was asked for with `flags`.
+/// Protects `fd`, which was asked for with `flags`. Its transfers count as those of the area.
 pub fn insert(
     fd: c_int,
-    stored: Stored,
+    (stored, area): (Stored, Area),
     flags: c_int,
     hidden_from_import: bool,
 ) -> Result<(), TooMany> {
     let flags = AtomicI32::new(flags & KEPT_FLAGS);
     let file = OpenFile {
         stored,
+        area,
         flags,
         descriptors: AtomicU32::new(1),
         hidden_from_import,

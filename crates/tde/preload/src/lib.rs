@@ -18,7 +18,8 @@
 //! from, [`key_material`] what else leads to them; [`files`] holds the open sealed files by
 //! descriptor; [`declaration`] is what we say of ourselves to other servers, [`received`] what
 //! becomes of WAL that they send and that is not stored as segments; [`settings`] are what a server
-//! shows of itself to SQL; [`asked`] answers pgseal;
+//! shows of itself to SQL, and [`tables`] what the extension `pgseal` adds, with [`counters`];
+//! [`asked`] answers pgseal;
 //! [`zero_fill`] knows the new segment that no key shows in, [`two_phase`] names a state that is
 //! whole, both by what is remembered of a file in [`watched`]; [`version`] shows which library a
 //! server runs. [`disk`] and [`memory`] are what `pgseal_storage` works on.
@@ -57,6 +58,7 @@ mod secret;
 mod server;
 mod settings;
 mod symbols;
+mod tables;
 mod two_phase;
 mod unlock;
 mod version;
@@ -105,7 +107,7 @@ extern "C" fn start(_count: c_int, arguments: *const *mut c_char) {
         version::show();
         declaration::start();
         received::start();
-        counters::start();
+        counters::start(server::symbol(c"track_io_timing"));
         receivers::start();
     }
     hooks::connections::take();

@@ -12,6 +12,7 @@
 
 use crate::list::List;
 use std::ffi::CString;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU8, Ordering};
 use std::sync::{Mutex, OnceLock};
 
@@ -26,6 +27,7 @@ pub static PROCESS: Process = Process {
         barred: AtomicBool::new(false),
         walreceiver_led: AtomicBool::new(false),
         key_files: List::new(),
+        library: OnceLock::new(),
     },
     taken_out: TakenOut {
         secrets: Mutex::new(Vec::new()),
@@ -99,6 +101,16 @@ pub struct Server {
     pub walreceiver_led: AtomicBool,
     /// The key material files that it opens for no role.
     pub key_files: List<Vec<u8>>,
+    /// The file that the library was loaded from, if that is known.
+    pub library: OnceLock<Option<LibraryFile>>,
+}
+
+/// The file that the library was loaded from: its path, its file system's and its own number.
+pub struct LibraryFile {
+    /// absolute
+    pub path: PathBuf,
+    /// `st_dev` and `st_ino`
+    pub file: (u64, u64),
 }
 
 /// Settings that were taken out of the environment, as `NAME=value`.

@@ -12,7 +12,7 @@
 //! places ask before anything of a command leaves the process ([`guard`]): `gettimeofday`, which
 //! a walsender calls when it reports a command's start, so that a refusal is a message; `send`, for
 //! certain; and `open`, for the files of a base backup. No gate on files alone would do: 17 and 18
-//! send WAL from shared memory.
+//! send WAL from shared memory. [`shown`] remembers who was admitted, for SQL.
 //!
 //! Invariants:
 //! 1. A process that cannot say what it is counts as unproven: a hook that somebody else took
@@ -24,15 +24,18 @@ pub mod command;
 pub mod guard;
 pub mod postgres;
 mod session;
+pub mod shown;
 
 use crate::process::{Connection, PROCESS};
 use crate::server;
+pub use session::own_cluster;
 use std::ffi::CStr;
 
 /// Called once, before `main`.
 pub fn start() {
     if PROCESS.is_server() && postgres::find() {
         PROCESS.set_connection(Connection::Undecided);
+        shown::start();
         session::install();
     }
 }

@@ -7,6 +7,7 @@ use std::ffi::CStr;
 /// pass for the server's own.
 pub fn line(text: &str) {
     let errno = crate::real::errno();
+    crate::counters::line();
     let text = text.replace(char::is_control, "?");
     let line = format!("pgseal: {text}\n");
     // SAFETY: the pointer and length are the line's.

@@ -1,11 +1,15 @@
 //! The version of this library, as a running server shows it: the name of a mapping, which
 //! `pgseal status` and `pgseal doctor` read in `/proc/PID/maps`. The file that the library was
-//! loaded from may have been replaced since, so it says nothing.
+//! loaded from may have been replaced since, so it says nothing. What it was is remembered.
 
-use crate::process::PROCESS;
+use crate::process::{LibraryFile, PROCESS};
 use crate::real::libc_call;
+use libc::c_void;
 use pgseal_contract::file::LIBRARY_MAPPING;
-use std::ffi::CString;
+use std::ffi::{CStr, CString, OsStr};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::ptr::null_mut;
 
 /// The version, the commit and the profile.
@@ -17,6 +21,7 @@ pub fn show() {
     if !PROCESS.is_server() {
         return;
     }
+    PROCESS.server.library.get_or_init(loaded);
     let Ok(name) = CString::new(format!("{}{VERSION}", LIBRARY_MAPPING.as_str())) else {
         return;
     };
@@ -27,4 +32,33 @@ pub fn show() {
         libc_call!(mmap(null_mut(), 1, access, kind, fd, 0));
         libc_call!(close(fd));
     }
+}
+
+/// Does another file lie where the library was loaded from? Then a restart loads that one.
+pub fn is_replaced() -> bool {
+    let Some(Some(loaded)) = PROCESS.server.library.get() else {
+        return false;
+    };
+    identity(&loaded.path) != Some(loaded.file)
+}
+
+fn loaded() -> Option<LibraryFile> {
+    // SAFETY: plain data for which all zeros is a value.
+    let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
+    // SAFETY: dladdr fills the structure when it does not return 0, with strings that stay as long
+    // as the library is loaded.
+    let name = unsafe {
+        if libc::dladdr(show as *const c_void, &raw mut info) == 0 {
+            return None;
+        }
+        CStr::from_ptr(info.dli_fname)
+    };
+    let path = PathBuf::from(OsStr::from_bytes(name.to_bytes()));
+    let file = identity(&path)?;
+    Some(LibraryFile { path, file })
+}
+
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    let found = path.metadata().ok()?;
+    Some((found.dev(), found.ino()))
 }

@@ -6,7 +6,7 @@
 use super::facts::{who, Opening, Unprotectable};
 use super::{foreign, restored};
 use crate::clusters::Cluster;
-use crate::counters::{self, Count};
+use crate::counters::{self, Area};
 use crate::disk::{check, stat};
 use crate::files::Stored;
 use crate::place::direct;
@@ -148,7 +148,7 @@ fn open_protected(opening: &Opening, protection: Protection, mode: mode_t) -> c_
 /// Opens what is stored for reading beside the server that writes it.
 fn open_pages(directory: c_int, path: &CStr, flags: c_int) -> c_int {
     let fd = open_clear(directory, path, flags, 0);
-    if fd >= 0 && files::insert(fd, Stored::Pages, flags, false).is_err() {
+    if fd >= 0 && files::insert(fd, (Stored::Pages, Area::Other), flags, false).is_err() {
         libc_call!(close(fd));
         return super::fail(libc::EMFILE);
     }
@@ -220,7 +220,7 @@ fn open_received(opening: &Opening, flags: c_int, mode: mode_t) -> c_int {
     if fd < 0 {
         return fd;
     }
-    if files::insert(fd, Stored::WalTar, flags, false).is_err() {
+    if files::insert(fd, (Stored::WalTar, Area::Wal), flags, false).is_err() {
         libc_call!(close(fd));
         return super::fail(libc::EMFILE);
     }
@@ -321,14 +321,16 @@ fn protect(
         libc::EMFILE | libc::ENFILE => Unprotected::TooMany(errno),
         _ => Unprotected::NoSegmentSize,
     })?;
-    counters::add(Count::Files, 1);
+    let area = Area::of(&spec);
+    counters::opened(area);
     if spec.layout == Layout::WAL_SCRATCH {
         zero_fill::begin(fd, flags);
     }
     if hidden && server::withholds_from_sql(fd, flags) {
         return Err(Unprotected::Withheld);
     }
-    files::insert(fd, Stored::Sealed(cluster.open(&spec)), flags, hidden)
+    let stored = Stored::Sealed(cluster.open(&spec));
+    files::insert(fd, (stored, area), flags, hidden)
         .map_err(|files::TooMany| Unprotected::TooMany(libc::EMFILE))
 }
 
@@ -363,7 +365,7 @@ mod tests {
             open_sealed(cluster, &class, &opening, protection, 0o600)
         };
         let open = || open_new(c"/dev/null", 0);
-        let fill = |fd: &c_int| files::insert(*fd, Stored::WalTar, 0, false).is_ok();
+        let fill = |fd: &c_int| files::insert(*fd, (Stored::WalTar, Area::Wal), 0, false).is_ok();
         let filled: Vec<c_int> = (FIRST..).take_while(fill).collect();
         assert_eq!((open(), real::errno()), (-1, libc::EMFILE));
         // Nothing is left in the way of the next attempt.

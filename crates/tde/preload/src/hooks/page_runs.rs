@@ -2,7 +2,7 @@
 
 use super::buffers::{bytes, bytes_mut};
 use super::racing::{make_resident, reads_alone};
-use crate::counters::{self, Count};
+use crate::counters;
 use crate::disk::check;
 use crate::files::Protected;
 use crate::real::libc_call;
@@ -45,7 +45,17 @@ pub unsafe fn read_pages(
     if got % UNIT != 0 {
         return None;
     }
-    counters::add(Count::Opened, counters::units(got));
+    // SAFETY: each vector names a buffer that may be written, and preadv(2) filled `got` bytes.
+    let open = || unsafe { open_parts(sealed, parts, got, at) };
+    Some(counters::read(file.file.area, || Ok(open())))
+}
+
+/// Decrypts the `got` bytes that were read into these parts from the offset `at`.
+///
+/// # Safety
+/// Each vector names a buffer that may be written until this returns; the first `got` bytes are
+/// filled.
+unsafe fn open_parts(sealed: &SealedFile, parts: &[iovec], got: usize, at: u64) -> usize {
     let mut done = 0;
     for part in parts {
         let len = part.iov_len.min(got - done);
@@ -54,7 +64,7 @@ pub unsafe fn read_pages(
         sealed.open_in_place(buf, at + done as u64);
         done += len;
     }
-    Some(Ok(got))
+    got
 }
 
 /// A new WAL segment is filled by calls with 32 pages each. None if the parts are not whole pages,
@@ -74,12 +84,14 @@ pub unsafe fn write_pages(
     // SAFETY: `iov_base` is `iov_len` bytes that may be read, by this function's contract.
     let part = |part: &iovec| unsafe { bytes(part.iov_base, part.iov_len) };
     let pages = || parts.iter().flat_map(|one| part(one).chunks(UNIT));
-    let written = file
-        .disk
-        .transfer(|transfer| sealed.write_gathered(transfer, pages(), at))
-        .transpose();
+    let area = file.file.area;
+    let write = || {
+        file.disk
+            .transfer(|transfer| sealed.write_gathered(transfer, pages(), at))
+    };
+    let written = counters::writing(area, write).transpose();
     if matches!(written, Some(Ok(_))) {
-        counters::add_sealed(sealed, pages());
+        counters::written(area, sealed, pages());
     }
     written
 }

@@ -3,7 +3,7 @@
 use super::buffers::{bytes, bytes_mut};
 use super::racing::{make_all_resident, make_resident, reads_alone};
 use super::{count, page_runs};
-use crate::counters::{self, Count};
+use crate::counters;
 use crate::files::{self, Protected, Stored};
 use crate::real::libc_call;
 use crate::received;
@@ -167,25 +167,30 @@ impl Protected {
                 transfer.read_stored(buf, offset)
             });
         }
-        counters::add(Count::Opened, counters::units(buf.len()));
         let sealed = self.file.sealed()?;
-        self.disk.transfer(|transfer| {
-            if reads_alone() && !sealed.is_raced() {
-                return sealed.read_at(transfer, buf, offset);
-            }
-            make_resident(buf);
-            make_all_resident(transfer.scratch);
-            sealed.read_beside(transfer, buf, offset)
-        })
+        let read = || {
+            self.disk.transfer(|transfer| {
+                if reads_alone() && !sealed.is_raced() {
+                    return sealed.read_at(transfer, buf, offset);
+                }
+                make_resident(buf);
+                make_all_resident(transfer.scratch);
+                sealed.read_beside(transfer, buf, offset)
+            })
+        };
+        counters::read(self.file.area, read)
     }
 
     pub fn write_at(self, data: &[u8], offset: u64) -> Result<usize, Errno> {
         self.file.writable()?;
         match &self.file.stored {
             Stored::Sealed(sealed) => {
-                counters::add_sealed(sealed, data.chunks(UNIT));
-                self.disk
-                    .transfer(|transfer| sealed.write_at(transfer, data, offset))
+                let area = self.file.area;
+                counters::written(area, sealed, data.chunks(UNIT));
+                counters::writing(area, || {
+                    self.disk
+                        .transfer(|transfer| sealed.write_at(transfer, data, offset))
+                })
             }
             Stored::WalTar => received::write_tar(&self.disk, data, offset),
             Stored::Pages => Err(Errno(libc::EBADF)),

@@ -93,6 +93,8 @@ pub static GATE: Gate = Gate {
     is_defined: AtomicBool::new(false),
     key_file: AtomicPtr::new(std::ptr::null_mut()),
     settings: Values::new(),
+    receivers: AtomicPtr::new(std::ptr::null_mut()),
+    rows: Mutex::new(Vec::new()),
     shown: AtomicPtr::new(std::ptr::null_mut()),
     next_authentication: Mutex::new(None),
     next_startup: Mutex::new(None),
@@ -109,6 +111,10 @@ pub struct Gate {
     pub key_file: AtomicPtr<c_char>,
     /// Those that every session sees.
     pub settings: Values,
+    /// The table of [`super::shown`].
+    pub receivers: AtomicPtr<c_void>,
+    /// The rows that the extension `pgseal` asked for last.
+    pub rows: Mutex<Vec<u8>>,
     /// The value of `pgseal.key_file` that was shown last.
     pub shown: AtomicPtr<c_char>,
     /// The hook that stood before ours.

@@ -7,7 +7,9 @@
 
 use super::guard;
 use super::postgres::{fatal, server, warn, Server, GATE};
+use super::shown::{self, Receiver};
 use crate::clusters::Cluster;
+use crate::disk::stored;
 use crate::place::{self, Place};
 use crate::process::{Connection, PROCESS};
 use crate::real::libc_call;
@@ -96,7 +98,7 @@ fn begin(server: &'static Server) {
 }
 
 /// Returns the sealed cluster that this server runs; its processes stand in the data directory.
-fn own_cluster() -> Option<&'static Cluster> {
+pub fn own_cluster() -> Option<&'static Cluster> {
     match place::of(c"global/pg_control") {
         Place::Sealed(cluster, _) => Some(cluster),
         _ => None,
@@ -217,11 +219,15 @@ unsafe extern "C" fn options_are_read(event: c_int, _: *mut c_void) {
 /// A session lives without trust, so a bad token does not end it: `PGOPTIONS` with an old one would
 /// lock psql out. A user who counted on it must learn why the session is given what is stored.
 fn admit_session(server: &Server) -> Connection {
+    shown::enter(None);
     let Some(token) = given().filter(|word| *word != RAW) else {
         return Connection::Session;
     };
     match proven(server, token) {
-        Ok(()) => Connection::Trusted,
+        Ok(()) => {
+            show(Some(token));
+            Connection::Trusted
+        }
         Err(reason) => {
             withdraw();
             warn(&reason, SESSION_HINT);
@@ -238,6 +244,7 @@ fn admit_walsender(server: &Server) {
     };
     match verdict {
         Ok(state) => {
+            show(given().filter(|_| state != Connection::Unproven));
             guard::watch();
             PROCESS.set_connection(state);
         }
@@ -246,6 +253,18 @@ fn admit_walsender(server: &Server) {
             fatal(&reason, HINT);
         }
     }
+}
+
+/// Enters this connection into the table of receivers, by the word that it gave and that counts.
+fn show(word: Option<&[u8]>) {
+    let pid = i32::try_from(std::process::id()).unwrap_or(0);
+    let receiver = word.map(|word| Receiver {
+        pid,
+        token: ReceiverToken::parse(word)
+            .ok()
+            .map(|token| (TokenId::of(word), token.expiry())),
+    });
+    shown::enter(receiver);
 }
 
 const NOTHING_SHOWN: &str =
@@ -341,26 +360,6 @@ fn not_revoked(cluster: &Cluster, id: TokenId) -> Result<(), String> {
         Err(error) => Err(format!(
             "{name} of this cluster {error}, so no token counts: restore it from a copy"
         )),
-    }
-}
-
-/// Reads a file as it is stored, at most one byte more than `most`.
-fn stored(path: &CStr, most: usize) -> io::Result<Vec<u8>> {
-    let fd = libc_call!(open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC, 0));
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    let (mut bytes, mut chunk, mut read) = (Vec::new(), [0u8; 4096], 1);
-    while read > 0 && bytes.len() <= most {
-        read = libc_call!(read(fd, chunk.as_mut_ptr().cast(), chunk.len()));
-        let len = usize::try_from(read).unwrap_or(0);
-        bytes.extend_from_slice(chunk.get(..len).unwrap_or_default());
-    }
-    let error = io::Error::last_os_error();
-    libc_call!(close(fd));
-    match read < 0 {
-        true => Err(error),
-        false => Ok(bytes),
     }
 }
 
