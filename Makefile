@@ -4,7 +4,7 @@ CARGO ?= cargo
 # Debian's own: the vectors' reader needs its packages for Python.
 PYTHON ?= /usr/bin/python3
 
-.PHONY: help build check demo demo-confidential demo-stop test test-barman test-bench-page test-builds test-debian test-drivers test-patroni test-pgbackrest test-tprocc test-world wheels jar npm fuzz sanitize
+.PHONY: help build check demo demo-confidential demo-stop test test-barman test-bench-page test-builds test-debian test-drivers test-patroni test-pgbackrest test-tprocc test-programs test-world wheels jar npm fuzz sanitize
 .PHONY: demo-shop test-auto-failover test-extensions test-keys test-other-backups test-repmgr test-shop lint clean install-extensions
 
 help:
@@ -40,10 +40,13 @@ help:
 	@echo 'make lint         formatting, clippy, shellcheck, tidy'
 	@echo 'make clean        remove what was built'
 
+# All that is built for release, in one set: with another set of packages cargo would compile many crates again, with other features.
+PACKAGES = -p pgseal $(addprefix -p pgseal-,preload evaluator bench kms proxy client-library in-process pgext test-programs)
+
 # The command and the library, where `pgseal bindir` expects them; evaluator, benchmark and proxy beside the command. What wrappers run
 # starts with every program of PostgreSQL: static, it needs no loader, and is not preloaded itself.
 build:
-	$(CARGO) build --release --locked -p pgseal -p pgseal-preload -p pgseal-evaluator -p pgseal-bench -p pgseal-kms -p pgseal-proxy -p pgseal-client-library -p pgseal-in-process --lib --bin pgseal --bin pgseal-evaluator --bin pgseal-bench --bin pgseal-kms --bin pgseal-proxy
+	$(CARGO) build --release --locked $(PACKAGES) --lib --bin pgseal --bin pgseal-evaluator --bin pgseal-bench --bin pgseal-kms --bin pgseal-proxy
 	$(CARGO) rustc --release --locked -p pgseal-wrapper --bin pgseal-twin -- -C target-feature=+crt-static
 	install -D -m 755 target/release/pgseal dist/bin/pgseal
 	install -D -m 755 target/release/pgseal-twin dist/bin/pgseal-twin
@@ -73,12 +76,16 @@ PG_CONFIG ?= pg_config
 pg_version = $(word 2,$(shell $(PG_CONFIG) --version))
 install-extensions:
 	@scripts/server-headers.sh '$(PG_CONFIG)'
-	$(CARGO) build --release --locked -p pgseal-pgext
+	$(CARGO) build --release --locked $(PACKAGES) --lib
 	for extension in encdb encdb_btree pgseal; do \
 		mkdir -p target/extensions/$(pg_version)/$$extension/src && \
 		$(MAKE) -C target/extensions/$(pg_version)/$$extension -f $(CURDIR)/extension/$$extension/Makefile \
 			PG_CONFIG=$(PG_CONFIG) install || exit; \
 	done
+
+# What scripts/encdb-server.sh puts beside a server of the tests.
+test-programs:
+	$(CARGO) build --release --locked $(PACKAGES) --bin pgseal-evaluator --bin owner --bin taken_back
 
 demo:
 	scripts/install-deps.sh build demo

@@ -19,8 +19,6 @@ into=$2
 [ -x "$bindir/pg_config" ] || die "$bindir has no pg_config; as root run: apt-get install postgresql-server-dev-15"
 
 scripts/copy-server.sh "$bindir" "$into"
-nice cargo build --release --locked -p pgseal-evaluator
-nice cargo build --release --locked -p pgseal-pgext --example owner
-nice cargo build --release --locked -p pgseal-client --example taken_back
+nice make --no-print-directory test-programs
 nice make --no-print-directory install-extensions PG_CONFIG="$(realpath "$into")/$(cat "$into/bindir")/pg_config"
-install -m 755 target/release/pgseal-evaluator target/release/examples/{owner,taken_back} "$into/"
+install -m 755 target/release/{pgseal-evaluator,owner,taken_back} "$into/"

@@ -23,7 +23,7 @@ NUMBER = secrets.randbits(60) | 1 << 60
 OWNER = 183
 # No statement's text has them: the one is put together by the server, the other is written in decimal digits.
 VALUES = {"text": b"XYLOPHONIST", "number": NUMBER.to_bytes(8, "little"), "number as sent": NUMBER.to_bytes(8, "big")}
-# Of the owner that examples/owner.rs makes of this number.
+# Of the owner that owner.rs makes of this number.
 KEYS = {"master key": bytes([OWNER] * 32), "signing key": bytes([255 - OWNER] * 32)}
 TABLE = f"""SELECT encdb.dek_generate(encdb.default_keyname()) IS NOT NULL;
 CREATE TABLE t (n enc_int8, c enc_text);
