@@ -129,9 +129,12 @@ class Slots(Extension):
         cluster = self.server()
         secret = cluster.home / "passphrase"
         secret.write_text("correct horse battery staple\n")
-        run([PGSEAL, "key", "add", "-D", cluster.data, "--new-passphrase-file", secret, "--argon2-memory", "64MB", "--label", "in the safe"])
-        self.assertEqual(cluster.psql(SLOTS, user="watcher").splitlines(),
-                         ["1|plain||t|t|t|", "2|passphrase|in the safe|f|t|t|"])
+        run([PGSEAL, "key", "add", "-D", cluster.data, "--new-passphrase-file", secret, "--argon2-memory", "64MB", "--label", "in the säfe"])
+        cluster.psql("CREATE DATABASE latin ENCODING 'LATIN1' TEMPLATE template0")
+        cluster.psql("CREATE EXTENSION pgseal", db="latin")
+        for db, label in [("postgres", "in the säfe"), ("latin", "in the s??fe")]:
+            self.assertEqual(cluster.psql(SLOTS, db=db, user="watcher").splitlines(),
+                             ["1|plain||t|t|t|", f"2|passphrase|{label}|f|t|t|"])
 
     def test_no_command_and_no_secret_is_shown(self):
         word = Canaries().mark
@@ -194,6 +197,7 @@ class Files(Extension):
         cluster.psql(f"CREATE TABLESPACE space LOCATION '{cluster.home}/space'; CREATE TABLE t TABLESPACE space AS SELECT 1")
         (cluster.data / "mine").mkdir()
         (cluster.data / "mine/list.txt").write_text("a list")
+        (cluster.data / "elsewhere").symlink_to("/usr")
         rows = [line.split("|") for line in cluster.psql("SELECT * FROM pgseal_files()", user="watcher").splitlines()]
         found = {path: (int(size), reason) for path, size, reason in rows}
         self.assertEqual(found["mine/list.txt"], (6, "not a file of PostgreSQL's: stored as it is"))
@@ -201,7 +205,7 @@ class Files(Extension):
         self.assertIn("PG_VERSION", found)
         sealed = [path for path in found if re.search(r"/(t\d+_)?\d+(_[a-z]+)?(\.\d+)?$|pg_wal/[0-9A-F]{24}$|pg_xact/", path)]
         self.assertEqual(sealed, [])
-        self.assertFalse(any(path.startswith("pg_encryption") for path in found))
+        self.assertFalse(any(path.startswith(("pg_encryption", "elsewhere")) for path in found))
 
 
 if __name__ == "__main__":

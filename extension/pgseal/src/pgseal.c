@@ -21,6 +21,22 @@ PG_MODULE_MAGIC;
 typedef ssize_t (*RowsFunction) (const char *table, const char **bytes);
 
 /*
+ * Copies a text of the library's, which is UTF-8.  A label or a path may have letters that another
+ * encoding lacks; a question mark is better than a view that fails.
+ */
+static char *
+text_of(const char *theirs, size_t len)
+{
+	char	   *text = pnstrdup(theirs, len);
+
+	if (GetDatabaseEncoding() != PG_UTF8)
+		for (char *at = text; *at; at++)
+			if (IS_HIGHBIT_SET(*at))
+				*at = '?';
+	return text;
+}
+
+/*
  * Reads the field at *at into *value: NULL, or a text in the database's encoding.
  */
 static void
@@ -36,7 +52,7 @@ next_field(const char **at, const char *end, char **value)
 		return;
 	}
 	len = strnlen(text, end - text);
-	*value = pg_any_to_server(text, len, PG_UTF8);
+	*value = text_of(text, len);
 	*at = text + len + 1;
 }
 

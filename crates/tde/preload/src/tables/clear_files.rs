@@ -24,15 +24,25 @@ fn walk(root: &Path, below: &mut Vec<u8>, rows: &mut Rows) {
             below.push(b'/');
         }
         below.extend_from_slice(entry.file_name().as_bytes());
-        // Tablespaces and a WAL directory elsewhere are links.
         let is_deep = below.iter().filter(|&&byte| byte == b'/').count() >= DEEPEST;
-        match fs::metadata(entry.path()) {
+        let found = match leads_to_ours(below) {
+            true => fs::metadata(entry.path()),
+            false => entry.metadata(),
+        };
+        match found {
             Ok(found) if found.is_dir() && !is_deep => walk(root, below, rows),
             Ok(found) if found.is_file() => row(below, found.len(), rows),
             _ => {}
         }
         below.truncate(len);
     }
+}
+
+/// Is a link of this name PostgreSQL's own: a tablespace, or a WAL directory elsewhere? Others may
+/// lead anywhere, and are not followed.
+fn leads_to_ours(path: &[u8]) -> bool {
+    let tablespace = path.strip_prefix(b"pg_tblspc/");
+    path == b"pg_wal" || tablespace.is_some_and(|oid| !oid.contains(&b'/'))
 }
 
 fn row(path: &[u8], size: u64, rows: &mut Rows) {
@@ -63,6 +73,19 @@ fn reason(path: &[u8]) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn other_links_are_not_followed() {
+        for (path, ours) in [
+            (&b"pg_wal"[..], true),
+            (b"pg_tblspc/16384", true),
+            (b"pg_tblspc/16384/PG_15_202209061", false),
+            (b"mine", false),
+            (b"base", false),
+        ] {
+            assert_eq!(leads_to_ours(path), ours, "{}", path.escape_ascii());
+        }
+    }
 
     #[test]
     fn only_clear_files_have_a_reason() {
