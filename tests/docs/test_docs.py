@@ -211,6 +211,22 @@ class Sessions(unittest.TestCase):
         self.assertIn("/second", output)
         self.assertNotIn("/first", output.split("slot", 1)[1])
 
+    def test_the_page_on_losing_keys(self):
+        """The commands of the page in their order; what is lost between them goes here."""
+        path = f"{self.directory}/twins:{self.directory}/dist/bin:"
+        self.run_lines(f"dist/bin/pgseal bindir --pg {DEBIAN_PG} --into twins")
+        self.run_lines("(umask 077; openssl rand -hex 16 > everyday)\n"
+                       "initdb -D data --data-encryption=256 --key-passphrase-file everyday --argon2-memory 64MiB", path)
+        made, slot, copy, sheet, shares = blocks("docs/keys/losing.md", "sh")
+        self.assertEqual(len(re.findall(r"^slot 1 \(passphrase\) opens", self.run_lines(made, path), re.M)), 3)
+        self.assertIn("slot 1 is gone, slot 2 opens the key\n", self.run_lines(slot, path))
+        self.run_lines("rm data/pg_encryption/key.bin")
+        self.assertIn("opens through slot 1\n", self.run_lines(copy, path))
+        for lines in (sheet, shares):
+            self.assertIn("opens through slot 1\n", self.run_lines(lines, path))
+            self.run_lines("openssl rand -hex 16 > new")
+            self.run_lines("pgseal key check -D data --passphrase-file new && exit 1 || true", path)
+
 
 if __name__ == "__main__":
     if not (ROOT / "dist/bin/pgseal").exists():

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use pgseal_recovery::Count;
 
 use super::unlock::{ClusterOptions, HardeningOptions};
 
@@ -16,6 +17,10 @@ pub enum KeyCommand {
     Remove(RemoveArgs),
     /// Give a key slot a label
     Label(LabelArgs),
+    /// Copy the key file, or make recovery sheets, and prove that they open
+    Backup(BackupArgs),
+    /// Make key.bin anew, from a copy, a recovery sheet or shares
+    Restore(RestoreArgs),
     /// Verify an audit log of keys
     Audit(AuditLogArgs),
     /// Add a key slot, or replace one
@@ -74,6 +79,21 @@ pub struct NewOptions {
     pub label: Option<String>,
 }
 
+impl NewOptions {
+    /// Whether the command line asks for a slot.
+    pub fn is_any(&self) -> bool {
+        self.new_wrap_command.is_some()
+            || self.new_unwrap_command.is_some()
+            || self.new_key_command.is_some()
+            || self.new_provider.is_some()
+            || self.new_passphrase
+            || self.new_passphrase_file.is_some()
+            || self.new_key_file.is_some()
+            || self.new_plain
+            || self.label.is_some()
+    }
+}
+
 #[derive(Args)]
 pub struct ListArgs {
     #[command(flatten)]
@@ -84,6 +104,68 @@ pub struct ListArgs {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+}
+
+#[derive(Args)]
+pub struct BackupArgs {
+    #[command(flatten)]
+    pub cluster: ClusterOptions,
+    /// The new file: a copy of key.bin, with all its slots
+    #[arg(value_name = "FILE", required_unless_present = "sheet")]
+    pub file: Option<PathBuf>,
+    /// Write a recovery sheet, a text to print: it is as good as the key
+    #[arg(long, value_name = "FILE")]
+    pub sheet: Option<PathBuf>,
+    /// Draw the sheet's lines as a QR code, as SVG
+    #[arg(long, value_name = "FILE", requires = "sheet")]
+    pub qr: Option<PathBuf>,
+    /// Write N shares instead of one sheet, any K of which rebuild the key
+    #[arg(long, value_name = "K/N", requires = "sheet", value_parser = Count::parse)]
+    pub shares: Option<Count>,
+    #[command(flatten)]
+    pub proof: ProofOptions,
+    /// Copy a key.bin that holds the key unencrypted
+    #[arg(long)]
+    pub allow_clear: bool,
+    /// Replace an existing file
+    #[arg(long)]
+    pub force: bool,
+}
+
+#[derive(Args)]
+pub struct RestoreArgs {
+    #[command(flatten)]
+    pub cluster: ClusterOptions,
+    /// Copy of key.bin; the options above open it
+    #[arg(
+        long,
+        value_name = "FILE",
+        group = "source",
+        required_unless_present_any = ["sheet", "share"]
+    )]
+    pub from: Option<PathBuf>,
+    /// Text with the lines of a recovery sheet
+    #[arg(long, value_name = "FILE", group = "source")]
+    pub sheet: Option<PathBuf>,
+    /// Text with the lines of one share; repeatable
+    #[arg(long, value_name = "FILE", group = "source")]
+    pub share: Vec<PathBuf>,
+    #[command(flatten)]
+    pub new: NewOptions,
+    /// Replace a key.bin that is whole
+    #[arg(long)]
+    pub force: bool,
+}
+
+/// Which slots must open.
+#[derive(Args)]
+pub struct ProofOptions {
+    /// Check every slot, not only until one opens
+    #[arg(long)]
+    pub all: bool,
+    /// File that contains the passphrase of another slot; repeatable
+    #[arg(long, value_name = "FILE", requires = "all")]
+    pub more_passphrase_file: Vec<PathBuf>,
 }
 
 #[derive(Args)]
@@ -161,12 +243,8 @@ pub struct CheckArgs {
     #[command(flatten)]
     pub cluster: ClusterOptions,
     /// Print the slots and their commands; run none
-    #[arg(long)]
+    #[arg(long, conflicts_with = "all")]
     pub show: bool,
-    /// Check every slot, not only until one opens
-    #[arg(long, conflicts_with = "show")]
-    pub all: bool,
-    /// File that contains the passphrase of another slot; repeatable
-    #[arg(long, value_name = "FILE", requires = "all")]
-    pub more_passphrase_file: Vec<PathBuf>,
+    #[command(flatten)]
+    pub proof: ProofOptions,
 }

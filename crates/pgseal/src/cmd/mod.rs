@@ -44,6 +44,8 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Audit(args) => audit::run(&args),
         Command::Status(args) => status::run(&args),
         Command::Key(KeyCommand::Audit(args)) => key::audit::run(&args),
+        Command::Key(KeyCommand::Backup(args)) => key::backup::run(&args),
+        Command::Key(KeyCommand::Restore(args)) => key::restore::run(&args),
         Command::Key(KeyCommand::List(args)) => key::list::run(&args),
         Command::Key(KeyCommand::Add(args)) => key::wrap::add(&args),
         Command::Key(KeyCommand::Remove(args)) => key::remove::run(&args),

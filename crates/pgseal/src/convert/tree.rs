@@ -14,7 +14,7 @@ use nix::errno::Errno as Name;
 use nix::fcntl::{posix_fadvise, OFlag, PosixFadviseAdvice};
 use pgseal_convert::Files;
 use pgseal_storage::{Disk, Errno, Lock};
-use xattr::FileExt as _;
+use rustix::fs::{fgetxattr, flistxattr, fsetxattr, XattrFlags};
 
 /// A data directory.
 pub struct Tree(pub PathBuf);
@@ -98,21 +98,24 @@ fn take_after(file: &File, like: &File) -> io::Result<()> {
         fchown(file, None, Some(wanted.gid()))?;
     }
     file.set_permissions(Permissions::from_mode(wanted.mode() & 0o7777))?;
-    let names = match like.list_xattr() {
-        Err(error) if error.raw_os_error() == Some(Name::EOPNOTSUPP as i32) => return Ok(()),
-        names => names?,
+    // The most that the kernel has of names, and of one value (XATTR_LIST_MAX, XATTR_SIZE_MAX).
+    let (mut names, mut value) = (vec![0; 65536], vec![0; 65536]);
+    let names = match flistxattr(like, &mut names) {
+        Err(error) if error.raw_os_error() == Name::EOPNOTSUPP as i32 => return Ok(()),
+        len => &names[..len?],
     };
-    for name in names.filter(|name| is_kept(name)) {
-        if let Some(value) = like.get_xattr(&name)? {
-            file.set_xattr(&name, &value)?;
-        }
+    for name in names.split(|byte| *byte == 0).filter(|name| is_kept(name)) {
+        let len = match fgetxattr(like, name, &mut value) {
+            Err(error) if error.raw_os_error() == Name::ENODATA as i32 => continue,
+            len => len?,
+        };
+        fsetxattr(file, name, &value[..len], XattrFlags::empty())?;
     }
     Ok(())
 }
 
 /// Others are the kernel's to give, to a new file as to an old one.
-fn is_kept(attribute: &OsStr) -> bool {
-    let name = attribute.as_bytes();
+fn is_kept(name: &[u8]) -> bool {
     name == b"system.posix_acl_access" || name.starts_with(b"user.")
 }
 

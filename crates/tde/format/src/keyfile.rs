@@ -134,6 +134,11 @@ impl UnverifiedKeyFile {
         })
     }
 
+    /// Returns the file as it was read.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
     /// Returns the header that the file claims.
     pub fn header(&self) -> &Header {
         &self.header
@@ -177,6 +182,15 @@ impl KeyFile {
             header,
             generation: 0,
             slots: Vec::new(),
+        }
+    }
+
+    /// A file in the place of one that is lost. Its generation is not the first, because its slots
+    /// were not made with the cluster.
+    pub fn anew(header: Header) -> Self {
+        Self {
+            generation: 1,
+            ..Self::new(header)
         }
     }
 

@@ -51,6 +51,12 @@ pub enum Event {
     Labelled { slot: u8 },
     /// The key was printed.
     Exported,
+    /// The key file was copied; this slot opens the copy.
+    Copied { slot: u8 },
+    /// A recovery sheet was made, or shares: how many are needed, and how many there are.
+    SheetMade { shares: Option<(u8, u8)> },
+    /// The key file was made anew, from a copy, a sheet or shares.
+    Restored { from: &'static str },
     /// A receiver token was made.
     Granted { token: [u8; 8], expiry: u64 },
     /// A receiver token was revoked.
@@ -67,6 +73,9 @@ impl Event {
             Self::Removed { .. } => "slot removed",
             Self::Labelled { .. } => "slot labelled",
             Self::Exported => "key exported",
+            Self::Copied { .. } => "key copied",
+            Self::SheetMade { .. } => "sheet made",
+            Self::Restored { .. } => "key restored",
             Self::Granted { .. } => "token granted",
             Self::Revoked { .. } => "token revoked",
         }
@@ -85,14 +94,22 @@ impl Event {
                     .for_each(|slot| fields.number("slot", slot.into()));
             }
             Self::Failed { code } => fields.number("code", code.number().into()),
-            Self::Added { slot } | Self::Removed { slot } | Self::Labelled { slot } => {
-                fields.number("slot", slot.into());
-            }
+            Self::Added { slot }
+            | Self::Removed { slot }
+            | Self::Labelled { slot }
+            | Self::Copied { slot } => fields.number("slot", slot.into()),
             Self::Rotated { slot, old } => {
                 fields.number("slot", slot.into());
                 old.into_iter()
                     .for_each(|old| fields.number("old", old.into()));
             }
+            Self::SheetMade { shares } => {
+                if let Some((needed, made)) = shares {
+                    fields.number("needed", needed.into());
+                    fields.number("shares", made.into());
+                }
+            }
+            Self::Restored { from } => fields.text("from", from),
             Self::Exported => {}
             Self::Granted { token, expiry } => {
                 fields.text("token", &pgseal_chain::hex(&token));

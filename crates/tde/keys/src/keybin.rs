@@ -144,17 +144,11 @@ impl KeyDir {
         format!("{SETTINGS}{}", name.strip_prefix(NAME).unwrap_or_default())
     }
 
-    /// Makes the directory for a new cluster, with `image` and `header` in it. Group access is as
-    /// on the data directory.
+    /// Makes the directory for a new cluster, with `image` and `header` in it.
     pub fn create(&self, image: &[u8], header: &Header) -> Result<(), KeyBinError> {
         let failed = |error| KeyBinError::Write(self.key_bin(), error);
         let data = self.path.parent().unwrap_or(Path::new("/"));
-        let mode = fs::metadata(data).map_err(failed)?.permissions().mode();
-        DirBuilder::new()
-            .mode(mode & 0o750)
-            .create(&self.path)
-            .and_then(|()| set_mode(&self.path, mode & 0o750))
-            .map_err(failed)?;
+        self.make_directory().map_err(failed)?;
         let text = settings(header);
         write_durably(&self.path.join(SETTINGS), text.as_bytes()).map_err(failed)?;
         let mut store = KeyStore { dir: self };
@@ -163,6 +157,26 @@ impl KeyDir {
         File::open(data)
             .and_then(|dir| dir.sync_all())
             .map_err(failed)
+    }
+
+    /// Makes the directory of a cluster that has lost it.
+    pub fn make(&self) -> Result<(), KeyBinError> {
+        if self.path.is_dir() {
+            return Ok(());
+        }
+        let data = self.path.parent().unwrap_or(Path::new("/"));
+        self.make_directory()
+            .and_then(|()| File::open(data)?.sync_all())
+            .map_err(|error| KeyBinError::Write(self.key_bin(), error))
+    }
+
+    /// Group access and owner are those of the data directory.
+    fn make_directory(&self) -> io::Result<()> {
+        let data = self.path.parent().unwrap_or(Path::new("/"));
+        let mode = fs::metadata(data)?.permissions().mode() & 0o750;
+        DirBuilder::new().mode(mode).create(&self.path)?;
+        give_as(&File::open(&self.path)?, data)?;
+        set_mode(&self.path, mode)
     }
 
     /// Returns the path of what a killed change left beside the key file: a wrapping that was not

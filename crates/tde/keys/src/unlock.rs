@@ -159,6 +159,25 @@ fn open_received(
     }
 }
 
+/// Opens a copy of the key file that `source` names, for the cluster at `root`, and records it. The
+/// copy, at `origin`, was written by this process from what it read there, so the commands in it
+/// are those of that file.
+pub fn unlock_copy(
+    copy: UnverifiedKeyFile,
+    origin: &Path,
+    source: writer::Source,
+    root: Root,
+    ways: &Ways,
+) -> Result<Unlocked, UnlockError> {
+    let data = root.path.clone();
+    let opened = || {
+        let unlocker = Unlocker::new(copy.header(), Some(source.clone()), &data, ways)?;
+        unlocker.file(copy, origin)
+    };
+    let opened = opened();
+    recorded(&data, opened.map(|opened| opened.of(root, Some(source))))
+}
+
 /// Returns the files that may hold the passphrase. A file that is not read this time may open the
 /// cluster too.
 fn passphrases(ways: &Ways, of_machine: Option<&PathBuf>) -> Vec<PathBuf> {

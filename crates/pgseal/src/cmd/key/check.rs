@@ -16,7 +16,7 @@ use pgseal_keys::passphrase::{PassphraseError, Source};
 use pgseal_keys::unlock::{unlock, SlotError, UnlockError, Unlocked, Unlocker, Ways};
 use pgseal_keys::DerivedError;
 
-use crate::cli::key::CheckArgs;
+use crate::cli::key::{CheckArgs, ProofOptions};
 use crate::output;
 
 /// Some slots open, and of others that is not known.
@@ -74,8 +74,8 @@ pub fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
     output::print(format_args!("key {key} opens through {through}\n"))?;
     let first = opened.file.iter().map(|(slot, _)| *slot);
     let mut proved: Vec<u8> = first.collect();
-    let all = match args.all {
-        true => every_slot(&opened, &ways, &args.more_passphrase_file, &mut proved),
+    let all = match args.proof.all {
+        true => every_slot(&opened, &ways, &args.proof, &mut proved),
         false => Ok(()),
     };
     note(&opened, &proved);
@@ -88,7 +88,7 @@ pub fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
 
 /// Notes which slots opened. Nothing depends on it, and the check may be run by a user who may not
 /// write, so a failure is a warning.
-fn note(opened: &Unlocked, proved: &[u8]) {
+pub fn note(opened: &Unlocked, proved: &[u8]) {
     let Some((_, file)) = &opened.file else {
         return;
     };
@@ -109,16 +109,18 @@ fn show(data: &Path, ways: &Ways) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn every_slot(
+/// Opens every slot of the file that `opened` has, prints what came of each, and adds those that
+/// open to `proved`. Fails unless all open.
+pub fn every_slot(
     opened: &Unlocked,
     ways: &Ways,
-    more: &[PathBuf],
+    proof: &ProofOptions,
     proved: &mut Vec<u8>,
 ) -> Result<(), Failure> {
     let Some((_, file)) = &opened.file else {
         return Ok(());
     };
-    let unlockers = unlockers(opened, file.header(), ways, more)?;
+    let unlockers = unlockers(opened, file.header(), ways, &proof.more_passphrase_file)?;
     let tried = { file.slots().iter() }.map(|slot| opened_by(&unlockers, file.header(), slot));
     let tried: Vec<_> = tried.collect();
     // A passphrase that opens another slot was not given for this one.

@@ -1,11 +1,15 @@
 //! `pgseal key …`: the ways that open a cluster's key.
 
 pub mod audit;
+pub mod backup;
 pub mod check;
 pub mod label;
 pub mod list;
+mod new_file;
 pub mod remove;
+pub mod restore;
 pub mod rotate;
+mod sheet;
 mod slots;
 pub mod unwrap;
 pub mod wrap;

@@ -200,7 +200,7 @@ fn find(file: &KeyFile, id: u8) -> Option<&Slot> {
 }
 
 /// The way that the options name, or the wrap command of the environment.
-fn new_slot(new: &NewOptions, old: Option<&Slot>) -> Result<NewSlot, ChangeError> {
+pub fn new_slot(new: &NewOptions, old: Option<&Slot>) -> Result<NewSlot, ChangeError> {
     if new.new_plain {
         return Ok(NewSlot::Plain);
     }
