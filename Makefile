@@ -5,7 +5,7 @@ CARGO ?= cargo
 PYTHON ?= /usr/bin/python3
 
 .PHONY: help build check demo demo-confidential demo-stop test test-barman test-bench-page test-builds test-debian test-drivers test-patroni test-pgbackrest test-tprocc test-programs test-world wheels jar npm fuzz sanitize
-.PHONY: demo-shop test-auto-failover test-extensions test-keys test-other-backups test-repmgr test-shop lint clean install-extensions
+.PHONY: demo-shop test-auto-failover test-extensions test-keys test-other-backups test-repmgr test-shop test-telling lint clean install-extensions
 
 help:
 	@echo 'make build        the command and the library, into dist/bin and dist/lib'
@@ -33,6 +33,7 @@ help:
 	@echo 'make test-power   power cuts below ext4 and XFS: loads and commands, sealed and plain, on 15, 17 and 18'
 	@echo 'make test-repmgr  three nodes under repmgr and repmgrd'
 	@echo 'make test-shop    examples/shop in Chromium, and what its database sees'
+	@echo 'make test-telling   status, monitoring and the exporter, with promtool for the alert rules'
 	@echo 'make test-tprocc  pgseal bench tprocc, with the TPC-C driver go-tpc'
 	@echo "make test-world   the tests on 17 and 18, PostgreSQL's suites of 15, 17 and 18, 300 crashes"
 	@echo 'make sanitize     the rings of the evaluator under the address and the thread sanitizer (nightly, rust-src)'
@@ -121,7 +122,7 @@ test:
 	$(MAKE) --no-print-directory build wheels
 	$(PYTHON) scripts/test.py ci
 
-test-auto-failover test-barman test-bench-page test-builds test-debian test-drivers test-extensions test-keys test-other-backups test-patroni test-pgbackrest test-power test-repmgr test-shop test-tprocc: test-%:
+test-auto-failover test-barman test-bench-page test-builds test-debian test-drivers test-extensions test-keys test-other-backups test-patroni test-pgbackrest test-power test-repmgr test-shop test-telling test-tprocc: test-%:
 	scripts/install-deps.sh build test $*
 	$(MAKE) --no-print-directory build
 	$(PYTHON) scripts/test.py $*

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Usage: scripts/install-deps.sh [build|demo|test|auto-failover|barman|bench-page|builds|debian|drivers|extensions|keys|other-backups|patroni|pgbackrest|power|repmgr|shop|tprocc|lint]…   (none: all)
+# Usage: scripts/install-deps.sh [build|demo|test|auto-failover|barman|bench-page|builds|debian|drivers|extensions|keys|other-backups|patroni|pgbackrest|power|repmgr|shop|telling|tprocc|lint]…   (none: all)
 #
 # Purpose: the Debian packages that a make target needs. Called by the Makefile and .ci/run.
 # As root it installs what is missing; otherwise it names what is missing and fails. With everything in place it does
@@ -40,6 +40,8 @@ patroni_packages=(postgresql-15 patroni etcd-server)
 pgbackrest_packages=(postgresql-15 pgbackrest)
 repmgr_packages=(postgresql-15 repmgr postgresql-15-repmgr openssl python3-psycopg2)
 shop_packages=(postgresql-15 python3-venv chromium chromium-driver fonts-dejavu-core)
+# promtool, which checks alert rules, is in it: 96 MB.
+telling_packages=(postgresql-15 prometheus)
 # Go from elsewhere does as well.
 tprocc_packages=(postgresql-15)
 command -v go >/dev/null || tprocc_packages+=(golang-go)
@@ -68,6 +70,7 @@ packages_of() {
         power) echo "${power_packages[@]}" ;;
         repmgr) echo "${repmgr_packages[@]}" ;;
         shop) echo "${shop_packages[@]}" ;;
+        telling) echo "${telling_packages[@]}" ;;
         tprocc) echo "${tprocc_packages[@]}" ;;
         keys) echo "${keys_packages[@]}" ;;
         lint) echo "${lint_packages[@]}" ;;
@@ -89,7 +92,7 @@ missing_of() {
 }
 
 command -v dpkg-query >/dev/null || die "this is not Debian; install the packages that $0 names by hand"
-[ $# -gt 0 ] || set -- build demo test auto-failover barman bench-page builds debian drivers extensions keys other-backups patroni pgbackrest power repmgr shop tprocc lint
+[ $# -gt 0 ] || set -- build demo test auto-failover barman bench-page builds debian drivers extensions keys other-backups patroni pgbackrest power repmgr shop telling tprocc lint
 for group in "$@"; do packages_of "$group" >/dev/null; done
 mapfile -t missing < <(missing_of "$@")
 if [ ${#missing[@]} -gt 0 ]; then

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Usage: scripts/test.py [ci|check|world|auto-failover|barman|bench-page|builds|debian|drivers|extensions|keys|patroni|pgbackrest|power|repmgr|tprocc]
+"""Usage: scripts/test.py [ci|check|world|auto-failover|barman|bench-page|builds|debian|drivers|extensions|keys|patroni|pgbackrest|power|repmgr|telling|tprocc]
 (make test, make check, make test-world …)
 
 Runs the tests, shows what they print, and ends with a table and the line
@@ -43,7 +43,7 @@ BY_NAME = ["auto-failover", "barman", "bench-page", "builds", "debian", "drivers
 LONG_FORM = {"PGSEAL_TEST_LONG": "1"}
 # Its short form is among the tests; its long one has a name.
 POWER = {**LONG_FORM, "PGSEAL_POWER_CUTS": "40", "PGSEAL_POWER_SECONDS": "25"}
-KINDS = ["ci", "check", "world", "power", "keys", *BY_NAME]
+KINDS = ["ci", "check", "world", "power", "keys", "telling", *BY_NAME]
 # Those of them whose packages know no PostgreSQL after Debian's, or that need none.
 DEBIAN_ONLY = ["auto-failover", "barman", "bench-page", "builds", "drivers", "extensions", "other-backups", "pgbackrest", "repmgr", "shop"]
 # Drivers that ci runs, too: they are installed in seconds.
@@ -243,6 +243,8 @@ def steps_of(which):
         return first + python_tests("15", DEBIAN_PG, programs(["shop"])) + encrypted("15", DEBIAN_PG, ["tests/shop/shop.py"])
     if which == "keys":
         return [MOTO, *python_tests("15", DEBIAN_PG, programs(["keys"]))]
+    if which == "telling":
+        return python_tests("15", DEBIAN_PG, programs(["telling"]))
     if which in BY_NAME:
         first = {"tprocc": [GO_TPC], "builds": [BUILDS], "extensions": [EXTENSIONS], "debian": [confidential("15", DEBIAN_PG)]}.get(which, [])
         return first + python_tests("15", DEBIAN_PG, programs([which]))

@@ -44,9 +44,11 @@ class Status(Case):
         self.assertTrue(before <= said["created"] <= said["server_since"] <= time.time())
         found = metrics(self.status(cluster, "--format", "prometheus"))
         self.assertEqual(found.pop("key_created_timestamp_seconds"), said["created"])
+        self.assertEqual(found.pop("key_slot_created_timestamp_seconds"), said["created"])
         self.assertEqual(found.pop("server_start_timestamp_seconds"), said["server_since"])
-        self.assertEqual(found, {"status_ok": 1, "sealed": 1, "key_info": 1, "key_slots": 1, "server_running": 1,
-                                 "server_sealed": 1, "server_needs_restart": 0})
+        self.assertEqual(found, {"status_ok": 1, "sealed": 1, "key_info": 1, "key_slots": 1,
+                                 "key_slot_proved_timestamp_seconds": 0, "key_slot_notes_ok": 1, "server_running": 1, "server_sealed": 1,
+                                 "server_needs_restart": 0})
         self.assertRegex(self.status(cluster, "--format", "nagios"),
                          rf"^PGSEAL OK - sealed, key id {said['key_id']}, server running sealed .*\|slots=1 key_age=\d+s\n$")
 

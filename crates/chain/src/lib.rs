@@ -141,8 +141,8 @@ pub enum Broken {
 
 /// Reads a whole log and recomputes its chain.
 pub fn verify(mut log: impl BufRead) -> Result<Verified, Broken> {
-    let mut chain = Chain::new();
-    let (mut line, mut torn, mut previous) = (Vec::new(), false, None);
+    let mut follower = Follower::default();
+    let (mut line, mut torn) = (Vec::new(), false);
     loop {
         line.clear();
         if log.read_until(b'\n', &mut line)? == 0 {
@@ -152,22 +152,39 @@ pub fn verify(mut log: impl BufRead) -> Result<Verified, Broken> {
             torn = true;
             break;
         }
-        let number = chain.records + 1;
-        chain.head = follow(&chain.head, number, &line).ok_or(Broken::Line(number))?;
-        if number == 1 {
-            previous = previous_of(&line);
-        }
-        chain.records = number;
+        follower.follow(&line)?;
     }
-    if chain.records == 0 {
+    if follower.chain.records == 0 {
         return Err(Broken::Empty);
     }
     Ok(Verified {
-        records: chain.records,
-        head: chain.head,
-        previous,
+        records: follower.chain.records,
+        head: follower.chain.head,
+        previous: follower.previous,
         torn,
     })
+}
+
+/// Recomputes the chain of a log line by line, for a reader who comes back as the log grows.
+#[derive(Default)]
+pub struct Follower {
+    chain: Chain,
+    previous: Option<Head>,
+}
+
+impl Follower {
+    /// Takes the next line, with its line feed, and returns the text of its record: JSON without
+    /// the hash.
+    pub fn follow<'a>(&mut self, line: &'a [u8]) -> Result<&'a [u8], Broken> {
+        let number = self.chain.records + 1;
+        let head = follow(&self.chain.head, number, line);
+        self.chain.head = head.ok_or(Broken::Line(number))?;
+        self.chain.records = number;
+        if number == 1 {
+            self.previous = previous_of(line);
+        }
+        Ok(&line[..line.len() - END])
+    }
 }
 
 /// The hash of a line if it follows the one with `head`.

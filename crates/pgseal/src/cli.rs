@@ -2,6 +2,7 @@
 
 pub mod archive;
 pub mod client;
+mod exporter;
 #[cfg(test)]
 mod help;
 pub mod key;
@@ -19,6 +20,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use self::archive::{WalGetArgs, WalPutArgs};
+pub use self::exporter::ExporterArgs;
 use self::key::KeyCommand;
 use self::receiver::ReceiverCommand;
 pub use self::status::{StatusArgs, StatusFormat};
@@ -49,6 +51,8 @@ pub enum Command {
     Clone(CloneArgs),
     /// Show whether a cluster is encrypted, and whether its key opens
     Status(StatusArgs),
+    /// Serve metrics of all clusters of this machine for Prometheus; needs no key
+    Exporter(ExporterArgs),
     /// Check this machine and a cluster for problems and weaknesses
     Doctor(DoctorArgs),
     /// Decrypt and check every page of a stopped cluster

@@ -5,20 +5,20 @@
 
 use std::process::ExitCode;
 
-use pgseal_check::doctor::examine;
+use pgseal_check::doctor::{examine, Question};
 use pgseal_keys::exit::{Code, Failure};
 
 use crate::cli::DoctorArgs;
 use crate::{output, VERSION};
 
 pub fn run(args: &DoctorArgs) -> Result<ExitCode, Failure> {
-    let max_age = args.max_age.map(|age| age.as_secs());
-    let report = examine(
-        VERSION,
-        args.pgdata.as_deref(),
-        &args.unlock.ways(),
-        max_age,
-    )?;
+    let report = examine(&Question {
+        command: VERSION,
+        pgdata: args.pgdata.as_deref(),
+        ways: args.unlock.ways(),
+        opens_key: true,
+        max_age: args.max_age.map(|age| age.as_secs()),
+    })?;
     output::report(&report, args.json)?;
     Ok(match report.is_wrong() {
         true => Code::Found.into(),

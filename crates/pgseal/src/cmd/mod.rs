@@ -7,6 +7,7 @@ pub mod client;
 pub mod clone;
 mod doctor;
 mod exec;
+mod exporter;
 pub mod key;
 pub mod receiver;
 mod rekey;
@@ -37,6 +38,7 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Clone(args) => clone::run(args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Exec(args) => exec::run(args),
+        Command::Exporter(args) => exporter::run(args),
         Command::Verify(args) => verify::run(&args),
         Command::Seal(args) => seal::run(&args),
         Command::Unseal(args) => unseal::run(&args),

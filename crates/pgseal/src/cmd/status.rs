@@ -8,6 +8,7 @@
 use std::process::ExitCode;
 
 use pgseal_check::status::{of_failure, without_answer, Question, Status};
+use pgseal_check::versions::Library;
 use pgseal_keys::exit::{Code, Failure};
 
 use crate::cli::{StatusArgs, StatusFormat};
@@ -20,6 +21,7 @@ pub fn run(args: &StatusArgs) -> Result<ExitCode, Failure> {
         ways: args.cluster.unlock.ways(),
         shows_commands: args.show,
         opens_key: args.check,
+        library: &Library::installed(),
     });
     match (args.json, args.format) {
         (true, _) | (_, StatusFormat::Json) => in_words(&answer?, true),

@@ -6,7 +6,7 @@ mod examine;
 pub mod key;
 pub mod version;
 
-pub use examine::{examine, Report};
+pub use examine::{examine, Question, Report};
 
 use std::collections::BTreeSet;
 use std::fmt::{self, Display, Formatter};

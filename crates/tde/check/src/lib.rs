@@ -17,6 +17,7 @@
 pub mod audit;
 pub mod describe;
 pub mod doctor;
+pub mod metrics;
 pub mod pages;
 pub mod report;
 pub mod scan;

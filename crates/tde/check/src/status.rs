@@ -3,6 +3,7 @@
 //! key has opened.
 
 mod monitor;
+mod times;
 
 use std::fmt::{self, Display, Formatter};
 use std::fs;
@@ -25,6 +26,7 @@ use serde::Serialize;
 use crate::describe::{self, SlotView};
 use crate::report::lossy;
 use crate::versions::{Library, Loaded, Versions, NOT_KNOWN};
+use times::Times;
 
 /// A question about a data directory.
 pub struct Question<'a> {
@@ -36,6 +38,8 @@ pub struct Question<'a> {
     pub shows_commands: bool,
     /// Whether the key is to be opened.
     pub opens_key: bool,
+    /// The library that wrappers load.
+    pub library: &'a Result<Library, Failure>,
 }
 
 /// The answer: all that is known of a data directory.
@@ -77,6 +81,9 @@ struct KeyFileStatus {
     created: u64,
     generation: Option<u64>,
     slots: Vec<SlotView>,
+    /// `key list` shows them as JSON.
+    #[serde(skip)]
+    times: Times,
     key_check: KeyCheck,
     /// The error in `pgseal.toml`, if there is one.
     pgseal_toml: Option<String>,
@@ -103,7 +110,7 @@ impl Status {
                     sealed: false,
                     unsupported: unsupported(given),
                     key_file: None,
-                    versions: versions(question.command, &server),
+                    versions: versions(question, &server),
                     server_since: since(&server, given),
                     server,
                 })
@@ -137,6 +144,7 @@ fn sealed(root: Root, question: &Question) -> Result<Status, Failure> {
         KeyImage::Raw(_) => (dir.header()?, None),
     };
     let copy = dir.check_copy(&header).err();
+    let times = Times::of(&data, &image);
     let key_check = if question.shows_commands || !question.opens_key {
         KeyCheck::NotTried
     } else {
@@ -154,7 +162,7 @@ fn sealed(root: Root, question: &Question) -> Result<Status, Failure> {
     };
     let server = server::of(&data)?;
     Ok(Status {
-        versions: versions(question.command, &server),
+        versions: versions(question, &server),
         server_since: since(&server, &data),
         server,
         unsupported: unsupported(&data),
@@ -162,13 +170,15 @@ fn sealed(root: Root, question: &Question) -> Result<Status, Failure> {
         sealed: true,
         key_file: Some(KeyFileStatus {
             pgseal_toml: copy.map(|error| error.to_string()),
+            times,
             ..key_file(&header, generation, slots, key_check)
         }),
     })
 }
 
-fn versions(command: &'static str, server: &Server) -> Versions {
-    Versions::of(command, &Library::installed(), Loaded::of(server).as_ref())
+fn versions(question: &Question, server: &Server) -> Versions {
+    let loaded = Loaded::of(server);
+    Versions::of(question.command, question.library, loaded.as_ref())
 }
 
 /// Returns when a running server was started, by the third line of its pid file.
@@ -216,6 +226,7 @@ fn key_file(
         created: header.created,
         generation,
         slots,
+        times: Times::default(),
         key_check,
         pgseal_toml: None,
     }

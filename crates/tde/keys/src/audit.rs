@@ -10,6 +10,7 @@ mod journal;
 
 use std::env;
 use std::ffi::OsString;
+use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -164,17 +165,46 @@ fn program(arguments: impl Iterator<Item = OsString>) -> String {
     }
 }
 
+/// Returns the logs of this machine that exist or are named, of all users: what [`record`] writes
+/// for one user is one of them.
+pub fn logs() -> Result<Vec<PathBuf>, LogError> {
+    match named()? {
+        Some(path) => Ok(vec![path]),
+        None => Ok(in_directory(Path::new(DIR))),
+    }
+}
+
+/// Returns the logs `keys-<uid>.log` in a directory; none if it does not exist.
+fn in_directory(dir: &Path) -> Vec<PathBuf> {
+    let is_log = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let uid = name
+            .strip_prefix("keys-")
+            .and_then(|name| name.strip_suffix(".log"));
+        uid.is_some_and(|uid| uid.parse::<u32>().is_ok())
+    };
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    let mut logs: Vec<_> = entries.map(|entry| entry.path()).filter(is_log).collect();
+    logs.sort();
+    logs
+}
+
 /// Returns the file that the machine's policy names, or the environment, or the machine's directory
 /// of such logs, if it exists.
 fn place() -> Result<Option<PathBuf>, LogError> {
+    let named = named()?;
+    Ok(named.or_else(|| by_default(Path::new(DIR), getuid().as_raw())))
+}
+
+/// Returns the file that the machine's policy or the environment names.
+fn named() -> Result<Option<PathBuf>, LogError> {
     let policy = Machine::this().audit_log();
     let policy = policy.map_err(|error| LogError::Policy(error.to_string()))?;
     let environment = env::var_os(variable::AUDIT_LOG.as_str()).filter(|path| !path.is_empty());
     let named = policy.or(environment.map(PathBuf::from));
     match named {
-        Some(path) if path.is_absolute() => Ok(Some(path)),
-        Some(path) => Err(LogError::Relative(path)),
-        None => Ok(by_default(Path::new(DIR), getuid().as_raw())),
+        Some(path) if !path.is_absolute() => Err(LogError::Relative(path)),
+        named => Ok(named),
     }
 }
 
@@ -207,6 +237,23 @@ mod tests {
             let arguments = arguments.iter().map(OsString::from);
             assert_eq!(program(arguments), expected);
         }
+    }
+
+    #[test]
+    fn logs_of_all_users_are_found() {
+        let dir = tempfile::tempdir().expect("a directory");
+        for name in [
+            "keys-26.log",
+            "keys-0.log",
+            "keys-26.log.1",
+            "keys-x.log",
+            "other.log",
+        ] {
+            fs::write(dir.path().join(name), "").expect("it is new");
+        }
+        let expected = ["keys-0.log", "keys-26.log"].map(|name| dir.path().join(name));
+        assert_eq!(in_directory(dir.path()), expected);
+        assert!(in_directory(&dir.path().join("none")).is_empty());
     }
 
     #[test]

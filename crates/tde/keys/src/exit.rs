@@ -77,7 +77,7 @@ impl From<Code> for ExitCode {
 }
 
 /// An error that ends a program: one sentence for the operator, and a code.
-pub trait Exit: Error + 'static {
+pub trait Exit: Error + Send + 'static {
     /// The documented code.
     fn code(&self) -> Code;
 }

@@ -41,27 +41,40 @@ impl Report {
         let wrong = |found: &Finding| found.verdict == Verdict::Wrong;
         self.findings.iter().any(wrong)
     }
+
+    /// Returns all that was found.
+    pub fn into_findings(self) -> Vec<Finding> {
+        self.findings
+    }
 }
 
-/// Examines this machine, and the cluster at `pgdata` if there is one. `command` is the version of
-/// the command, and `max_age` the age in seconds that no slot should be above.
-pub fn examine(
-    command: &'static str,
-    pgdata: Option<&Path>,
-    ways: &Ways,
-    max_age: Option<u64>,
-) -> Result<Report, Failure> {
+/// What is to be examined.
+pub struct Question<'a> {
+    /// The version of the command.
+    pub command: &'static str,
+    /// The data directory, if more than the machine is to be examined.
+    pub pgdata: Option<&'a Path>,
+    pub ways: Ways,
+    /// Whether the key is to be opened: without it fewer things are found.
+    pub opens_key: bool,
+    /// The age in seconds that no slot should be above; it is found with the key only.
+    pub max_age: Option<u64>,
+}
+
+/// Examines this machine, and the cluster if there is one.
+pub fn examine(question: &Question) -> Result<Report, Failure> {
+    let command = question.command;
     let library = Library::installed();
     let mut findings = of_machine(command, &library);
     let mut loaded = None;
-    match pgdata {
+    match question.pgdata {
         None => findings.push(core_dumps("/proc/self/limits")),
         Some(pgdata) => {
             let root = Root::required(pgdata)?;
             refuse_converting(&root.path)?;
             let server = server::of(&root.path)?;
             loaded = Loaded::of(&server);
-            let (cluster, key_id) = of_cluster(root, ways, &server, max_age)?;
+            let (cluster, key_id) = of_cluster(root, &server, question)?;
             findings.extend(cluster);
             let installed = library.as_ref().ok();
             findings.extend(of_server(&server, loaded.as_ref(), installed, &key_id));
@@ -98,9 +111,8 @@ fn of_machine(command: &str, library: &Result<Library, Failure>) -> Vec<Finding>
 /// Returns the findings on what lies in the data directory, and the key's id.
 fn of_cluster(
     root: Root,
-    ways: &Ways,
     server: &Server,
-    max_age: Option<u64>,
+    question: &Question,
 ) -> Result<(Vec<Finding>, String), Failure> {
     let (data, dir) = (root.path.clone(), KeyDir::of(&root.path));
     let (image, source) = dir.open()?;
@@ -109,31 +121,37 @@ fn of_cluster(
         KeyImage::Raw(_) => (&[][..], dir.header()?),
     };
     let (count, key_id) = (slots.len(), header.key_id.to_string());
-    let mut files = Unlocker::new(&header, None, &data, ways)?.secret_files(slots);
+    let mut files = Unlocker::new(&header, None, &data, &question.ways)?.secret_files(slots);
     files.extend(passphrase_file_of(server));
-    let unlocked = unlock(root, ways);
-    let blocks = unlocked.as_ref().ok().map(blocks);
-    let noted = unlocked.as_ref().map(|unlocked| noted(unlocked, max_age));
+    let unlocked = question.opens_key.then(|| unlock(root, &question.ways));
+    let opened = unlocked
+        .as_ref()
+        .and_then(|unlocked| unlocked.as_ref().ok());
+    let blocks = opened.map(blocks);
+    let noted = opened.map(|opened| noted(opened, question.max_age));
     let noted = noted.unwrap_or_default();
-    let copy = unlocked.as_ref().ok().map(|unlocked| {
-        let checked = dir.check_copy(&unlocked.header);
+    let copy = opened.map(|opened| {
+        let checked = dir.check_copy(&opened.header);
         Finding::of("pgseal.toml", checked.map(|()| "says the key's header"))
     });
-    let opens = unlocked.map(|_| format!("{key_id} opens"));
+    let opens = unlocked.map(|unlocked| {
+        let opens = unlocked.map(|_| format!("{key_id} opens"));
+        Finding::of("key", opens)
+    });
     let written = writer::check(&source, &data);
     let written = written.map(|_| "all around it is the server's user's or root's");
-    let mut findings = vec![
-        Finding::of(
-            "version",
-            postgres::check_cluster(&data).map(|()| "supported"),
-        ),
-        Finding::of("key", opens),
+    let mut findings = vec![Finding::of(
+        "version",
+        postgres::check_cluster(&data).map(|()| "supported"),
+    )];
+    findings.extend(opens);
+    findings.extend([
         super::ways(count),
         key::slots(&image),
         Finding::of("key file", written),
         clear_files(&data),
         super::logs(&logs(&data)),
-    ];
+    ]);
     findings.extend(noted);
     findings.extend(copy);
     findings.extend(secret_files(files, &data));

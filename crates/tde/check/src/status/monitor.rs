@@ -1,7 +1,6 @@
 //! A status in the forms of monitors: the text format of Prometheus, and the line and the four exit
 //! codes of a Nagios plugin.
 
-use std::fmt::Write;
 use std::path::Path;
 use std::time::SystemTime;
 
@@ -9,6 +8,7 @@ use pgseal_keys::exit::{sentence, Code, Failure};
 use pgseal_keys::server::Server;
 
 use super::{KeyCheck, KeyFileStatus, Status};
+use crate::metrics::{name, Metrics, OfDirectory};
 
 /// A plugin's verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,9 +65,9 @@ pub fn of_failure(failure: &Failure) -> (Level, String) {
 /// Returns the metric of a data directory that could not be looked at.
 #[must_use]
 pub fn without_answer(data: &Path) -> String {
-    let mut metrics = Metrics::of(data);
-    metrics.answered(false);
-    metrics.text
+    let mut metrics = Metrics::default();
+    metrics.of(data).add(&name::STATUS_OK, &[], false);
+    metrics.to_string()
 }
 
 fn line(level: Level, text: &str, measures: &str) -> String {
@@ -128,35 +128,68 @@ impl Status {
     /// Returns the metrics in the text format of Prometheus.
     #[must_use]
     pub fn prometheus(&self) -> String {
-        let mut metrics = Metrics::of(&self.data_directory);
-        metrics.answered(true);
-        metrics.gauge(
-            "sealed",
-            "Whether the cluster is encrypted.",
-            &[],
-            self.sealed,
-        );
+        let mut metrics = Metrics::default();
+        self.measure(&mut metrics.of(&self.data_directory));
+        metrics.to_string()
+    }
+
+    /// Adds what is known of the data directory to its metrics.
+    pub fn measure(&self, to: &mut OfDirectory<'_>) {
+        to.add(&name::STATUS_OK, &[], true);
+        to.add(&name::SEALED, &[], self.sealed);
         if let Some(file) = &self.key_file {
-            metrics.key_file(file);
+            file.measure(to);
         }
-        let running = self.server.pid().is_some();
-        metrics.gauge("server_running", "Whether a server runs.", &[], running);
+        to.add(&name::SERVER_RUNNING, &[], self.server.pid().is_some());
         let sealed = match self.server {
             Server::RunningSealed { .. } => Some(true),
             Server::RunningUnsealed { .. } | Server::RunningPlain { .. } => Some(false),
             Server::Stopped | Server::RunningUnknown { .. } => None,
         };
         if let Some(sealed) = sealed {
-            let help = "Whether the running server encrypts the cluster.";
-            metrics.gauge("server_sealed", help, &[], sealed);
+            to.add(&name::SERVER_SEALED, &[], sealed);
         }
         if let Some(since) = self.server_since {
-            let help = "When the server was started.";
-            metrics.gauge("server_start_timestamp_seconds", help, &[], since);
+            to.add(&name::SERVER_START, &[], since);
         }
-        let help = "Whether the server runs with another library than the installed one.";
-        metrics.gauge("server_needs_restart", help, &[], self.needs_restart());
-        metrics.text
+        to.add(&name::SERVER_NEEDS_RESTART, &[], self.needs_restart());
+    }
+}
+
+impl KeyFileStatus {
+    fn measure(&self, to: &mut OfDirectory<'_>) {
+        let bits = self.key_length.to_string();
+        let labels = [
+            ("cluster_id", &*self.cluster_id),
+            ("key_id", &self.key_id),
+            ("suite", self.suite),
+            ("bits", &bits),
+        ];
+        to.add(&name::KEY_INFO, &labels, true);
+        to.add(&name::KEY_CREATED, &[], self.created);
+        self.measure_slots(to);
+        let opens = match self.key_check {
+            KeyCheck::Opens { .. } => true,
+            KeyCheck::Fails { .. } => false,
+            KeyCheck::NotTried => return,
+        };
+        to.add(&name::KEY_OPENS, &[], opens);
+    }
+
+    fn measure_slots(&self, to: &mut OfDirectory<'_>) {
+        let mut kinds: Vec<_> = self.slots.iter().map(|slot| slot.kind).collect();
+        kinds.sort_unstable();
+        for of_kind in kinds.chunk_by(|one, other| one == other) {
+            let count = u64::try_from(of_kind.len()).unwrap_or(u64::MAX);
+            to.add(&name::KEY_SLOTS, &[("kind", of_kind[0])], count);
+        }
+        for times in &self.times.slots {
+            let slot = times.slot.to_string();
+            let labels = [("slot", &*slot), ("kind", times.kind)];
+            to.add(&name::SLOT_CREATED, &labels, times.created.unwrap_or(0));
+            to.add(&name::SLOT_PROVED, &labels, times.proved.unwrap_or(0));
+        }
+        to.add(&name::SLOT_NOTES_OK, &[], self.times.are_readable);
     }
 }
 
@@ -177,93 +210,9 @@ fn measures(file: &KeyFileStatus) -> String {
     format!("|slots={} key_age={age}s", file.slots.len())
 }
 
-/// Metrics of one data directory.
-struct Metrics {
-    directory: String,
-    text: String,
-}
-
-impl Metrics {
-    fn of(data: &Path) -> Self {
-        Self {
-            directory: data.to_string_lossy().into_owned(),
-            text: String::new(),
-        }
-    }
-
-    fn answered(&mut self, answered: bool) {
-        let help = "Whether the data directory could be looked at.";
-        self.gauge("status_ok", help, &[], answered);
-    }
-
-    fn key_file(&mut self, file: &KeyFileStatus) {
-        let bits = file.key_length.to_string();
-        let labels = [
-            ("cluster_id", &*file.cluster_id),
-            ("key_id", &file.key_id),
-            ("suite", file.suite),
-            ("bits", &bits),
-        ];
-        self.gauge("key_info", "The key of the cluster.", &labels, true);
-        let help = "When the key was made.";
-        self.gauge("key_created_timestamp_seconds", help, &[], file.created);
-        self.slots(file);
-        let opens = match file.key_check {
-            KeyCheck::Opens { .. } => true,
-            KeyCheck::Fails { .. } => false,
-            KeyCheck::NotTried => return,
-        };
-        self.gauge("key_opens", "Whether the key opens.", &[], opens);
-    }
-
-    fn slots(&mut self, file: &KeyFileStatus) {
-        let mut kinds: Vec<_> = file.slots.iter().map(|slot| slot.kind).collect();
-        kinds.sort_unstable();
-        self.head("key_slots", "Key slots, by their kind.");
-        for of_kind in kinds.chunk_by(|one, other| one == other) {
-            let count = u64::try_from(of_kind.len()).unwrap_or(u64::MAX);
-            self.sample("key_slots", &[("kind", of_kind[0])], count);
-        }
-    }
-
-    fn gauge(&mut self, name: &str, help: &str, labels: &[(&str, &str)], value: impl Into<u64>) {
-        self.head(name, help);
-        self.sample(name, labels, value.into());
-    }
-
-    fn head(&mut self, name: &str, help: &str) {
-        let text = format!("# HELP pgseal_{name} {help}\n# TYPE pgseal_{name} gauge\n");
-        self.text.push_str(&text);
-    }
-
-    fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: u64) {
-        let directory = escaped(&self.directory);
-        let mut text = format!("pgseal_{name}{{data_directory=\"{directory}\"");
-        for (label, value) in labels {
-            // A String takes all that is written to it.
-            let _ = write!(text, ",{label}=\"{}\"", escaped(value));
-        }
-        let _ = writeln!(text, "}} {value}");
-        self.text.push_str(&text);
-    }
-}
-
-fn escaped(value: &str) -> String {
-    let value = value.replace('\\', "\\\\");
-    value.replace('"', "\\\"").replace('\n', "\\n")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_path_may_have_any_character() {
-        let text = without_answer(Path::new("/a \"b\\c\nd"));
-        let sample = text.lines().last();
-        let expected = "pgseal_status_ok{data_directory=\"/a \\\"b\\\\c\\nd\"} 0";
-        assert_eq!(sample, Some(expected));
-    }
 
     #[test]
     fn a_line_of_a_plugin_is_one_line() {
