@@ -51,6 +51,17 @@ class Life(OfVault):
         self.assert_fails(cluster, r"Vault at localhost:\d+ does not answer \(.*\): check its address")
         self.second_slot(cluster, passphrase)
 
+    def test_a_timer_wraps_anew_when_there_is_a_newer_version(self):
+        cluster = self.made(self.uri())
+        rotate = ["key", "rotate", "-D", cluster.data, "--older-than"]
+        self.assertRegex(self.pgseal(*rotate, "90d").stdout,
+                         r"^slot 1 stays: its provider has no newer version of the key, and it was made at \S+ and is due at \S+\n$")
+        self.vault.rotate("seal")
+        self.assertEqual(self.pgseal(*rotate, "90d").stdout, "slot 2 opens the key now, slot 1 is gone\n")
+        self.assertIn(b"vault:v2:", (cluster.data / "pg_encryption/key.bin").read_bytes())
+        self.assertRegex(self.pgseal(*rotate, "90d").stdout, "^slot 2 stays")
+        self.assertEqual(self.pgseal(*rotate, "0s").stdout, "slot 1 opens the key now, slot 2 is gone\n")
+
     def test_namespaces_and_mounts(self):
         self.vault.add_key("k", mount="teams/db/transit", namespace="eu")
         self.made(self.uri("teams/db/transit/k", namespace="eu"))

@@ -37,6 +37,25 @@ class Slots(Case):
     def listed(self, *options, secret=None):
         return json.loads(self.key("list", "--json", *options, secret=secret).stdout)
 
+    def test_a_timer_replaces_what_is_due(self):
+        new = ["--new-passphrase-file", self.safe, "--argon2-memory", "64MiB"]
+        self.assertRegex(self.key("rotate", "--older-than", "90d", *new, secret=self.first).stdout,
+                         r"^slot 1 stays: it was made at 20\S+Z and is due at 20\S+Z\n$")
+        refused = self.key("rotate", "--older-than", "90d", secret=self.first, check=False)
+        self.assertEqual(refused.returncode, 2)
+        self.assertIn("say how the key shall be protected", refused.stderr)
+        self.key("check", secret=self.first)
+        time.sleep(1)
+        self.assertEqual(self.key("rotate", "--older-than", "1s", *new, secret=self.first).stdout,
+                         "slot 2 opens the key now, slot 1 is gone\n")
+        self.assertNotEqual(self.key("check", secret=self.first, check=False).returncode, 0)
+        commands = ["--new-wrap-command", "rev > %p", "--new-unwrap-command", "rev %p"]
+        self.assertRegex(self.key("rotate", "--older-than", "1h", *commands, secret=self.safe).stdout, "^slot 2 stays: it was made at")
+        self.key("rotate", "--older-than", "0s", *commands, secret=self.safe)
+        self.assertRegex(self.key("rotate", "--older-than", "1h", *commands).stdout, "^slot 1 stays: it was made at")
+        (self.sealed.data / "pg_encryption/slots.bin").unlink()
+        self.assertIn("is gone", self.key("rotate", "--older-than", "1h", *commands).stdout)
+
     def test_under_a_running_server(self):
         before = int(time.time())
         self.sealed.start()

@@ -81,7 +81,7 @@ fn what_cannot_be_done() {
     let cluster = Cluster::new([plain()]);
     let before = cluster.key_bin();
     let wrap = |args: &[&str]| Transcript::of(&mut cluster.key("wrap", args));
-    wrap(&[]).refuses(2, "say how the key shall be protected: --new-wrap-command and --new-unwrap-command, --new-passphrase, --new-key-command, --new-key-file, or --new-plain for tests");
+    wrap(&[]).refuses(2, "say how the key shall be protected: --new-wrap-command and --new-unwrap-command, --new-provider, --new-passphrase, --new-key-command, --new-key-file, or --new-plain for tests");
     wrap(&["--new-wrap-command", "cat > %p"]).refuses(
         2,
         "the new wrap command needs its unwrap command: give --new-unwrap-command",

@@ -1,6 +1,7 @@
 //! The options of `pgseal key …`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use pgseal_recovery::Count;
@@ -227,6 +228,10 @@ pub struct RotateArgs {
     /// Slot to replace [default: the one that opens]
     #[arg(long, value_name = "SLOT", value_parser = clap::value_parser!(u8).range(1..=16))]
     pub slot: Option<u8>,
+    /// Do nothing unless the slot is older than this, such as 90d, or its provider has a newer
+    /// version of the key
+    #[arg(long, value_name = "AGE", value_parser = humantime::parse_duration)]
+    pub older_than: Option<Duration>,
 }
 
 #[derive(Args)]

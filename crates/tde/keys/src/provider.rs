@@ -60,8 +60,13 @@ pub fn unwrap(
 
 /// Returns whether the service has a newer version of the key that `key` names than the one in
 /// `wrapped`.
-pub fn is_older(key: Key<'_>, wrapped: &[u8], data: &Path) -> Result<bool, CommandError> {
-    let answer = command::provider(Request::Age, key, None, wrapped, data)?;
+pub fn is_older(
+    key: Key<'_>,
+    rights: Option<Rights>,
+    wrapped: &[u8],
+    data: &Path,
+) -> Result<bool, CommandError> {
+    let answer = command::provider(Request::Age, key, rights, wrapped, data)?;
     match answer.trim_ascii() {
         b"current" => Ok(false),
         b"older" => Ok(true),

@@ -3,6 +3,7 @@
 //! Slots are tried in the order of their cost: plain, file, command, provider, key command,
 //! passphrase. The first that opens wins; if none does, each says why.
 
+mod age;
 mod error;
 
 use std::ffi::OsStr;

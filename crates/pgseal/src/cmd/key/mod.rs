@@ -3,6 +3,7 @@
 pub mod audit;
 pub mod backup;
 pub mod check;
+mod due;
 pub mod label;
 pub mod list;
 mod new_file;

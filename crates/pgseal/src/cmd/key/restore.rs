@@ -223,7 +223,7 @@ fn image(args: &RestoreArgs, found: &Found, data: &Path) -> Result<Image, Failur
         });
     }
     let (header, master) = (&found.header, &found.master);
-    let way = new_slot(&args.new, None)?;
+    let way = new_slot(&args.new, None, None)?;
     let mut ready = way.ready(data).map_err(ChangeError::from)?;
     let kind = ready.make(header, master, data);
     let mut file = KeyFile::anew(header.clone());

@@ -2,6 +2,9 @@
 //!
 //! This changes who can open *this* key.bin from now on. Whoever has an old key.bin and its old
 //! secret opens all data, old and new, until the master key changes.
+//!
+//! With `--older-than` it is for timers: it ends with exit code 0 and changes nothing while the
+//! slot is young enough.
 
 use std::process::ExitCode;
 
@@ -12,6 +15,6 @@ use crate::cli::key::RotateArgs;
 
 pub fn run(args: RotateArgs) -> Result<ExitCode, Failure> {
     let replace = args.slot.map_or(Replace::Opened, Replace::Slot);
-    change(&args.cluster, &args.new, replace)?;
+    change(&args.cluster, &args.new, replace, args.older_than)?;
     Ok(ExitCode::SUCCESS)
 }

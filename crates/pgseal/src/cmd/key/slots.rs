@@ -1,6 +1,7 @@
 //! Adding and replacing slots: what `key wrap` and `key rotate` share.
 
 use std::path::Path;
+use std::time::Duration;
 
 use pgseal_crypto::MasterKey;
 use pgseal_format::{Header, KeyFile, Slot, SlotKind};
@@ -15,6 +16,7 @@ use pgseal_keys::notes::Notebook;
 use pgseal_keys::unlock::{outranking, unlock, SlotError, Unlocker, Ways, UNWRAP_COMMAND};
 use pgseal_keys::{add_slot, RewriteError};
 
+use super::due;
 use crate::cli::key::NewOptions;
 use crate::cli::unlock::ClusterOptions;
 use crate::output;
@@ -22,7 +24,7 @@ use crate::output;
 /// Why the slots stay as they were.
 #[derive(Debug, thiserror::Error)]
 pub enum ChangeError {
-    #[error("say how the key shall be protected: --new-wrap-command and --new-unwrap-command, --new-passphrase, --new-key-command, --new-key-file, or --new-plain for tests")]
+    #[error("say how the key shall be protected: --new-wrap-command and --new-unwrap-command, --new-provider, --new-passphrase, --new-key-command, --new-key-file, or --new-plain for tests")]
     NoWay,
     #[error("the new wrap command needs its unwrap command: give --new-unwrap-command")]
     NoUnwrap,
@@ -70,8 +72,14 @@ pub enum Replace {
 }
 
 /// Makes the slot that `new` says and lets the old one go. The lock is held from before the key
-/// file is read until the last generation is published.
-pub fn change(cluster: &ClusterOptions, new: &NewOptions, replace: Replace) -> Result<(), Failure> {
+/// file is read until the last generation is published. With an age as `limit` nothing is changed
+/// while the slot that would go is not due.
+pub fn change(
+    cluster: &ClusterOptions,
+    new: &NewOptions,
+    replace: Replace,
+    limit: Option<Duration>,
+) -> Result<(), Failure> {
     let root = Root::required(&cluster.pgdata)?;
     let dir = KeyDir::of(&root.path);
     let mut locked = dir.lock()?;
@@ -83,7 +91,16 @@ pub fn change(cluster: &ClusterOptions, new: &NewOptions, replace: Replace) -> R
         None => (None, KeyFile::new(opened.header.clone())),
     };
     let old = old_slot(&file, replace, opened_slot)?;
-    let way = new_slot(new, old.and_then(|id| find(&file, id)))?;
+    let mut notebook = Notebook::open(data, &file, &opened.master);
+    let unlocker = unlocker(&dir, &opened.header, data, &cluster.unlock.ways())?;
+    let replaced = old.and_then(|id| find(&file, id));
+    let way = new_slot(new, replaced, Some(&unlocker))?;
+    if let (Some(limit), Some(slot)) = (limit, replaced) {
+        let has_newer = || unlocker.is_older(&opened.header, slot);
+        if let Some(why) = due::stays(slot, &notebook, limit, has_newer)? {
+            return Ok(output::print(why)?);
+        }
+    }
     let mut ready = way.ready(data).map_err(ChangeError::from)?;
     let kind = ready
         .make(&opened.header, &opened.master, data)
@@ -93,7 +110,6 @@ pub fn change(cluster: &ClusterOptions, new: &NewOptions, replace: Replace) -> R
         SlotKind::Command { unwrap, .. } => outranked(&opened.header, data, unwrap)?,
         _ => None,
     };
-    let mut notebook = Notebook::open(data, &file, &opened.master);
     opened_slot
         .into_iter()
         .for_each(|slot| notebook.proved(slot));
@@ -119,15 +135,27 @@ pub fn change(cluster: &ClusterOptions, new: &NewOptions, replace: Replace) -> R
     let label = label.or_else(|| notebook.label(old?).map(str::to_owned));
     notebook.made(&file, id, label.as_deref());
     let unnoted = write_notes(notebook, &locked, data, &file, &opened.master);
-    let warning = outranked.map_or(String::new(), |place| {
-        format!(
-            "warning: another unwrap command, from {place}, takes precedence over the new \
-            slot's: remove it or change it before the next start\n"
-        )
-    });
+    let warning = outranked.map_or(String::new(), warning);
     Ok(output::print_done(
         told(id, old, raw) + &warning + &unnoted,
     )?)
+}
+
+fn unlocker<'a>(
+    dir: &KeyDir,
+    header: &Header,
+    data: &'a Path,
+    ways: &Ways,
+) -> Result<Unlocker<'a>, Failure> {
+    let (_, source) = dir.open()?;
+    Ok(Unlocker::new(header, Some(source), data, ways)?)
+}
+
+fn warning(place: &str) -> String {
+    format!(
+        "warning: another unwrap command, from {place}, takes precedence over the new slot's: \
+        remove it or change it before the next start\n"
+    )
 }
 
 /// Writes the notes after a change, and returns a warning if they could not be, or if those that
@@ -195,12 +223,31 @@ fn old_slot(
     }
 }
 
+/// Returns the provider of a slot, at the address that this machine uses.
+fn same_provider(
+    old: Option<&Slot>,
+    unlocker: Option<&Unlocker<'_>>,
+) -> Result<NewSlot, ChangeError> {
+    let kind = old.map(|slot| &slot.kind);
+    let (Some(SlotKind::Provider { uri, .. }), Some(unlocker)) = (kind, unlocker) else {
+        return Err(ChangeError::NoWay);
+    };
+    let found = unlocker.provider_sources().choose(Some(uri));
+    let (uri, _) = found.map_err(|_| ChangeError::NoWay)?;
+    Ok(NewSlot::Provider(uri.to_owned()))
+}
+
 fn find(file: &KeyFile, id: u8) -> Option<&Slot> {
     file.slots().iter().find(|slot| slot.id == id)
 }
 
-/// The way that the options name, or the wrap command of the environment.
-pub fn new_slot(new: &NewOptions, old: Option<&Slot>) -> Result<NewSlot, ChangeError> {
+/// Returns the way that the options name, or the wrap command of the environment, or the provider
+/// of the slot that goes.
+pub fn new_slot(
+    new: &NewOptions,
+    old: Option<&Slot>,
+    unlocker: Option<&Unlocker<'_>>,
+) -> Result<NewSlot, ChangeError> {
     if new.new_plain {
         return Ok(NewSlot::Plain);
     }
@@ -225,7 +272,9 @@ pub fn new_slot(new: &NewOptions, old: Option<&Slot>) -> Result<NewSlot, ChangeE
         None => command::of_environment(variable).map_err(NewSlotError::from),
     };
     let wrap = command(&new.new_wrap_command, WRAP_COMMAND)?;
-    let wrap = wrap.ok_or(ChangeError::NoWay)?;
+    let Some(wrap) = wrap else {
+        return same_provider(old, unlocker);
+    };
     let stored = || match old.map(|slot| &slot.kind) {
         Some(SlotKind::Command { unwrap, .. }) => Some(unwrap.clone()),
         _ => None,

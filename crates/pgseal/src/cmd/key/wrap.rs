@@ -9,11 +9,11 @@ use crate::cli::key::{AddArgs, WrapArgs};
 
 pub fn run(args: WrapArgs) -> Result<ExitCode, Failure> {
     let replace = args.replace.map_or(Replace::None, Replace::Slot);
-    change(&args.cluster, &args.new, replace)?;
+    change(&args.cluster, &args.new, replace, None)?;
     Ok(ExitCode::SUCCESS)
 }
 
 pub fn add(args: &AddArgs) -> Result<ExitCode, Failure> {
-    change(&args.cluster, &args.new, Replace::None)?;
+    change(&args.cluster, &args.new, Replace::None, None)?;
     Ok(ExitCode::SUCCESS)
 }
