@@ -38,7 +38,7 @@ impl Metric {
 /// A label and its value.
 pub type Label<'a> = (&'a str, &'a str);
 
-/// What was measured.
+/// Measured values.
 #[derive(Debug, Default)]
 pub struct Metrics {
     families: Vec<Family>,

@@ -1,7 +1,7 @@
 //! The metrics of all clusters and audit logs, as one look finds them.
 //!
-//! What takes longer than reading a few files is kept for a minute: the version of the library,
-//! for which a process starts, and the findings of `doctor`.
+//! The version of the library, for which a process starts, and the findings of `doctor` are kept
+//! for a minute, because they take longer than reading a few files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -25,7 +25,7 @@ use crate::log::Log;
 /// The time for which the slower parts are kept.
 const KEPT: Duration = Duration::from_secs(60);
 
-/// What an exporter measures.
+/// The things that an exporter measures.
 pub struct Sources {
     /// The version of the command.
     pub command: &'static str,
@@ -35,7 +35,7 @@ pub struct Sources {
     pub audit_logs: Vec<PathBuf>,
 }
 
-/// What is remembered from one look to the next.
+/// The state that is remembered from one look to the next.
 pub struct Collector {
     sources: Sources,
     library: Option<Kept<Result<Library, Failure>>>,

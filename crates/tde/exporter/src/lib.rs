@@ -34,7 +34,7 @@ pub struct Settings {
     pub tls: Option<TlsFiles>,
     /// Whether other machines may come without TLS.
     pub plain_http: bool,
-    /// What is measured.
+    /// The things that are measured.
     pub sources: Sources,
 }
 

@@ -37,11 +37,11 @@ pub struct Log {
 
 #[derive(Default)]
 struct Counts {
-    /// By event and data directory.
+    /// Counts by event and data directory.
     events: BTreeMap<(String, String), Count>,
-    /// By what an evaluator did with cells.
+    /// Counts by what an evaluator did with cells.
     cells: BTreeMap<&'static str, u64>,
-    /// By SQLSTATE.
+    /// Counts by SQLSTATE.
     refusals: BTreeMap<String, u64>,
 }
 
