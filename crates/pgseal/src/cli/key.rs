@@ -21,6 +21,9 @@ pub enum KeyCommand {
     /// Copy the key file, or make recovery sheets, and prove that they open
     Backup(BackupArgs),
     /// Make key.bin anew, from a copy, a recovery sheet or shares
+    #[command(
+        override_usage = "pgseal key restore [OPTIONS] <--from FILE|--sheet FILE|--share FILE>"
+    )]
     Restore(RestoreArgs),
     /// Verify an audit log of keys
     Audit(AuditLogArgs),
@@ -134,22 +137,18 @@ pub struct BackupArgs {
 }
 
 #[derive(Args)]
+#[group(id = "source", required = true, multiple = false, args = ["from", "sheet", "share"])]
 pub struct RestoreArgs {
     #[command(flatten)]
     pub cluster: ClusterOptions,
     /// Copy of key.bin; the options above open it
-    #[arg(
-        long,
-        value_name = "FILE",
-        group = "source",
-        required_unless_present_any = ["sheet", "share"]
-    )]
+    #[arg(long, value_name = "FILE")]
     pub from: Option<PathBuf>,
     /// Text with the lines of a recovery sheet
-    #[arg(long, value_name = "FILE", group = "source")]
+    #[arg(long, value_name = "FILE")]
     pub sheet: Option<PathBuf>,
     /// Text with the lines of one share; repeatable
-    #[arg(long, value_name = "FILE", group = "source")]
+    #[arg(long, value_name = "FILE")]
     pub share: Vec<PathBuf>,
     #[command(flatten)]
     pub new: NewOptions,
