@@ -42,7 +42,9 @@ help:
 	@echo 'make clean        remove what was built'
 
 # All that is built for release, in one set: with another set of packages cargo would compile many crates again, with other features.
-PACKAGES = -p pgseal $(addprefix -p pgseal-,preload evaluator bench kms proxy client-library in-process pgext test-programs)
+PGSEAL_AWS ?= yes
+FEATURES = $(if $(filter-out no,$(PGSEAL_AWS)),--features pgseal-kms/aws)
+PACKAGES = $(FEATURES) -p pgseal $(addprefix -p pgseal-,preload evaluator bench kms proxy client-library in-process pgext test-programs)
 
 # The command and the library, where `pgseal bindir` expects them; evaluator, benchmark and proxy beside the command. What wrappers run
 # starts with every program of PostgreSQL: static, it needs no loader, and is not preloaded itself.

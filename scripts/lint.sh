@@ -25,8 +25,12 @@ check_python() {
     git ls-files -z --cached --others --exclude-standard -- '*.py' | xargs -0 pyflakes3
 }
 
+# As Makefile's FEATURES.
+features=(--features pgseal-kms/aws)
+[ "${PGSEAL_AWS:-yes}" != no ] || features=()
+
 step cargo fmt --all --check
-step cargo clippy --workspace --all-targets --locked -- -D warnings
+step cargo clippy --workspace "${features[@]}" --all-targets --locked -- -D warnings
 step cargo clippy --manifest-path fuzz/Cargo.toml --target-dir target --locked -- -D warnings
 step cargo fmt --manifest-path fuzz/Cargo.toml --check
 step env RUSTFLAGS='--cfg loom' cargo clippy --manifest-path crates/encdb/evaluator-proto/loom/Cargo.toml --target-dir target/loom \

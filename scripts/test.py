@@ -53,6 +53,10 @@ DRIVERS_IN_CI = ["tests/drivers/test_psycopg2.py", "tests/drivers/test_python.py
 ENCRYPTED_IN_CI = ["tests/encdb/test_life.py", "tests/encdb/test_roles.py"]
 # `make check`: what shows most in the least time, a cluster's whole life with canaries that are looked for on disk.
 IN_CHECK = ["tests/nothing-in-clear/run.py", "tests/docs/test_docs.py"]
+# As Makefile's FEATURES: without the client of AWS its tests have nothing to test.
+WITH_AWS = os.environ.get("PGSEAL_AWS", "yes") != "no"
+FEATURES = ["--features", "pgseal-kms/aws"] if WITH_AWS else []
+OF_AWS = "tests/keys/test_aws.py"
 MOST_AT_ONCE = 4
 # Programs that run beside one for each processor: a program of tests mostly waits for servers and disks.
 WAITING = 2
@@ -173,7 +177,7 @@ SAME_CASES = {"PROPTEST_RNG_SEED": "15", "PGSEAL_SEED": "15"}
 
 def crates(environment):
     """The crates' own tests."""
-    return Step("crates", ["cargo", "test", "--workspace", "--locked", "--no-fail-fast"], environment, version="")
+    return Step("crates", ["cargo", "test", "--workspace", *FEATURES, "--locked", "--no-fail-fast"], environment, version="")
 
 
 def programs(directories=None, without=()):
@@ -230,11 +234,13 @@ def steps_of(which):
     if which == "check":
         return [crates(SAME_CASES), vectors, *python_tests("15", DEBIAN_PG, IN_CHECK, SAME_CASES)]
     if which == "ci":
-        chosen = [name for name in programs(without=BY_NAME) if name not in WORLD_ONLY] + DRIVERS_IN_CI
+        left_out = WORLD_ONLY if WITH_AWS else [*WORLD_ONLY, OF_AWS]
+        chosen = [name for name in programs(without=BY_NAME) if name not in left_out] + DRIVERS_IN_CI
         server = confidential("15", DEBIAN_PG)
         building, *suites_of_15 = suites("15")  # tests/encdb reads PostgreSQL's sources
         tests = python_tests("15", DEBIAN_PG, chosen, SAME_CASES) + encrypted("15", DEBIAN_PG, ENCRYPTED_IN_CI, SAME_CASES)
-        return [crates(SAME_CASES), LOOM, vectors, building, server, DRIVERS_OF_PYTHON, MOTO, *tests, *suites_of_15, SURFACE]
+        fetched = [DRIVERS_OF_PYTHON, MOTO] if WITH_AWS else [DRIVERS_OF_PYTHON]
+        return [crates(SAME_CASES), LOOM, vectors, building, server, *fetched, *tests, *suites_of_15, SURFACE]
     if which == "drivers":
         first, names = [confidential("15", DEBIAN_PG), DRIVERS, *PACKAGES], programs(["drivers"])
         return first + python_tests("15", DEBIAN_PG, names, LONG_FORM) + encrypted("15", DEBIAN_PG, names)
@@ -251,7 +257,7 @@ def steps_of(which):
     if which == "power":
         versions = [[build(version), *python_tests(version, built(version), programs(["power"]), POWER)] for version in ["15", "17", "18"]]
         return list(itertools.chain(*versions))
-    helper = Step("programs that tests use", ["cargo", "build", "--workspace", "--examples", "--locked"], tests=False,
+    helper = Step("programs that tests use", ["cargo", "build", "--workspace", *FEATURES, "--examples", "--locked"], tests=False,
                   version="")
     steps = [helper, crates({}), GO_TPC, BUILDS, EXTENSIONS, DRIVERS, *PACKAGES, *suites("15"), *suites("17"), *suites("18"), SURFACE]
     steps += [build("13"), *python_tests("13-18", built("15"), [ACROSS_VERSIONS])]
