@@ -41,15 +41,18 @@ help:
 	@echo 'make lint         formatting, clippy, shellcheck, tidy'
 	@echo 'make clean        remove what was built'
 
-# All that is built for release, in one set: with another set of packages cargo would compile many crates again, with other features.
+# All that is built for release, by one command: with another set of packages or of targets cargo would compile many crates again, with
+# other features, or for other links.
 PGSEAL_AWS ?= yes
 FEATURES = $(if $(filter-out no,$(PGSEAL_AWS)),--features pgseal-kms/aws)
 PACKAGES = $(FEATURES) -p pgseal $(addprefix -p pgseal-,preload evaluator bench kms proxy client-library in-process pgext test-programs)
+RELEASE = $(CARGO) build --release --locked $(PACKAGES) --lib --bin pgseal --bin pgseal-evaluator --bin pgseal-bench --bin pgseal-kms \
+	--bin pgseal-proxy --bin owner --bin taken_back
 
 # The command and the library, where `pgseal bindir` expects them; evaluator, benchmark and proxy beside the command. What wrappers run
 # starts with every program of PostgreSQL: static, it needs no loader, and is not preloaded itself.
 build:
-	$(CARGO) build --release --locked $(PACKAGES) --lib --bin pgseal --bin pgseal-evaluator --bin pgseal-bench --bin pgseal-kms --bin pgseal-proxy
+	$(RELEASE)
 	$(CARGO) rustc --release --locked -p pgseal-wrapper --bin pgseal-twin -- -C target-feature=+crt-static
 	install -D -m 755 target/release/pgseal dist/bin/pgseal
 	install -D -m 755 target/release/pgseal-twin dist/bin/pgseal-twin
@@ -79,16 +82,16 @@ PG_CONFIG ?= pg_config
 pg_version = $(word 2,$(shell $(PG_CONFIG) --version))
 install-extensions:
 	@scripts/server-headers.sh '$(PG_CONFIG)'
-	$(CARGO) build --release --locked $(PACKAGES) --lib
+	$(RELEASE)
 	for extension in encdb encdb_btree pgseal; do \
 		mkdir -p target/extensions/$(pg_version)/$$extension/src && \
 		$(MAKE) -C target/extensions/$(pg_version)/$$extension -f $(CURDIR)/extension/$$extension/Makefile \
 			PG_CONFIG=$(PG_CONFIG) install || exit; \
 	done
 
-# What scripts/encdb-server.sh puts beside a server of the tests.
+# What scripts/encdb-server.sh puts beside a server of the tests is among it.
 test-programs:
-	$(CARGO) build --release --locked $(PACKAGES) --bin pgseal-evaluator --bin owner --bin taken_back
+	$(RELEASE)
 
 demo:
 	scripts/install-deps.sh build demo
