@@ -22,6 +22,7 @@ Invariants: servers listen on unix sockets in temporary directories only; `postg
 that its end is seen; after every test all its processes have ended.
 """
 
+import functools
 import hmac
 import os
 import re
@@ -112,6 +113,7 @@ class Case(unittest.TestCase):
 
     def setUp(self):
         self.directory = Path(tempfile.mkdtemp(prefix="t", dir=STAGE / "work"))
+        self.templates = Templates()
         self.addCleanup(self._remove)
 
     def _remove(self):
@@ -121,6 +123,7 @@ class Case(unittest.TestCase):
     def cluster(self, name="main", **options):
         """A Cluster of this test, not yet initialised."""
         cluster = Cluster(self.directory / name, **options)
+        cluster.templates = self.templates
         self.addCleanup(cluster.close)
         return cluster
 
@@ -132,6 +135,31 @@ class Case(unittest.TestCase):
         keeper.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         keeper.bind(("127.0.0.1", 0))
         return keeper.getsockname()[1]
+
+
+class Templates:
+    """Data directories that initdb has made in this program, as PostgreSQL's own suites keep one: a test's first cluster of either
+    kind is a copy, if an earlier test had one of the same options. Its other clusters are made by initdb, so that no two of a
+    test have a key or a system identifier in common."""
+
+    made = {}
+    NEVER = ("PGSEAL", "PGDATAKEY")  # variables that change what initdb does
+
+    def __init__(self):
+        self.copied = set()
+
+    def make(self, cluster, initdb):
+        """Makes the data directory of `cluster`, by `initdb` or by a copy."""
+        options = (cluster.bindir, cluster.sealed, *cluster.initdb)
+        fits = cluster.key in [("--no-key-wrap",), None] and not any(name.startswith(self.NEVER) for name in cluster.environment)
+        if not fits or cluster.sealed in self.copied or os.path.lexists(cluster.data):
+            return initdb()
+        self.copied.add(cluster.sealed)
+        if options in self.made:
+            return run(["cp", "-a", self.made[options], cluster.data])
+        initdb()
+        self.made[options] = template = STAGE / "work" / f"made-by-initdb-{len(self.made)}"
+        return run(["cp", "-a", cluster.data, template])
 
 
 class Cluster:
@@ -146,6 +174,8 @@ class Cluster:
         self.pg = pg
         self.bindir = (wrappers or twins)(pg) if sealed else pg
         self.environment = {"PGHOST": str(home), "PGUSER": "postgres", "PGDATABASE": "postgres", **(environment or {})}
+        self.key = key if sealed else None
+        self.templates = None
         self.initdb = [f"--data-encryption={bits}", *key, *initdb] if sealed else list(initdb)
         self.conf = conf
         self.server = None
@@ -157,7 +187,8 @@ class Cluster:
     def init(self):
         """initdb and configuration; data checksums are on, sealed or not."""
         standard = ["-D", self.data, "-U", "postgres", "-A", "trust", "-N", "-k", "-E", "UTF8", "--locale=C"]
-        self.run("initdb", *standard, *self.initdb)
+        initdb = functools.partial(self.run, "initdb", *standard, *self.initdb)
+        self.templates.make(self, initdb) if self.templates else initdb()
         own = f"listen_addresses = ''\nunix_socket_directories = '{self.home}'\nfsync = off\nmax_wal_senders = 4\n"
         self.configure(own + self.conf)
         return self
