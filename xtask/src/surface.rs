@@ -26,7 +26,7 @@ const RUNTIME: [&str; 8] = [
     "statx",
 ];
 
-/// What the library exports under names of its own, for the extension `pgseal`.
+/// The library exports these under names of its own, for the extension `pgseal`.
 const OWN: [&str; 1] = ["pgseal_rows"];
 
 /// The decision that a row of the table states for its symbols.

@@ -89,7 +89,7 @@ const SLOTS: usize = 64;
 type Row = [AtomicU64; 8];
 type Slot = [Row; Area::ALL.len()];
 
-/// What the processes share.
+/// The memory that the processes share.
 struct Shared {
     slots: [Slot; SLOTS],
     /// Seven spare fields, then the lines in the log.

@@ -69,7 +69,7 @@ pub enum Stored {
 pub struct OpenFile {
     /// How its bytes are stored.
     pub stored: Stored,
-    /// What its transfers count as.
+    /// The area that its transfers count for.
     pub area: Area,
     /// Access mode and O_APPEND as the caller asked for them: the descriptor itself is open for
     /// reading too, and never with O_APPEND, under which the kernel ignores our offsets.

@@ -160,7 +160,7 @@ mod tests {
         line.split_once(": ").expect("a number").1
     }
 
-    /// What the decoder of another program makes of the line is in `tests/recovery`.
+    /// `tests/recovery` reads such lines with another decoder.
     #[test]
     fn a_line_has_nine_groups_of_five() {
         let line = line(3, &[0xff; BYTES]);

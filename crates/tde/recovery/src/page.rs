@@ -9,7 +9,7 @@ use zeroize::Zeroizing;
 
 use crate::{Part, Sheet};
 
-/// What the page says beside the sheet itself.
+/// The text of a page beside the sheet itself.
 pub struct About<'a> {
     /// the version of the program that made it
     pub version: &'a str,

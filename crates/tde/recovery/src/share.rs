@@ -10,7 +10,7 @@ use zeroize::Zeroizing;
 
 use crate::{Part, Sheet, Wrapped};
 
-/// How many shares there are, and how many give the secret back.
+/// The number of shares, and the number that gives the secret back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Count {
     needed: u8,
@@ -41,12 +41,12 @@ impl Count {
         Self::new(number(needed)?, number(made)?)
     }
 
-    /// How many shares give the secret back.
+    /// Returns the number of shares that gives the secret back.
     pub fn needed(self) -> u8 {
         self.needed
     }
 
-    /// How many shares there are.
+    /// Returns the number of shares.
     pub fn made(self) -> u8 {
         self.made
     }

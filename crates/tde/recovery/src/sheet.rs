@@ -122,9 +122,9 @@ pub enum Part {
 
 /// One sheet, whole or a share.
 pub struct Sheet {
-    /// What all shares have in common.
+    /// The part that all shares have in common.
     pub key: Wrapped,
-    /// What this sheet has.
+    /// The secret, or the share of it, on this sheet.
     pub part: Part,
 }
 

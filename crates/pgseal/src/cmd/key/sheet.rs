@@ -69,7 +69,7 @@ impl Exit for RecoveryError {
     }
 }
 
-/// What is asked for: where the pages and codes go, and how many shares there are.
+/// A request for sheets: the paths of pages and codes, and the number of shares.
 pub struct Wanted<'a> {
     pub page: &'a Path,
     pub code: Option<&'a Path>,

@@ -48,7 +48,7 @@ impl Report {
     }
 }
 
-/// What is to be examined.
+/// The clusters and logs that are examined.
 pub struct Question<'a> {
     /// The version of the command.
     pub command: &'static str,

@@ -12,7 +12,7 @@ use pgseal_format::{
 use std::ffi::CString;
 use std::io;
 
-/// What lies where the key file belongs.
+/// The state of the key file.
 pub enum Found {
     /// The key file of this server's key.
     Own(KeyFile),
