@@ -34,7 +34,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
 import pgseal_test  # noqa: E402
 import stage  # noqa: E402
 from waiting import eventually  # noqa: E402
-from states import MODES, Disk, Log  # noqa: E402
+from states import MODES, Disk, Log, copy_sparse  # noqa: E402
 
 SERVICE = "PGSEAL_TEST_DISK"
 NAMESPACE = ["unshare", "--mount", "--propagation", "private"]
@@ -183,7 +183,7 @@ class Service:
         state = self.disk.build(record, mode, seed)
         self.first = self.store / "first"
         state.replace(self.first)
-        shutil.copyfile(self.first, self.store / "disk")
+        copy_sparse(self.first, self.store / "disk")
         self.mount_recorded()
 
     def mount_recorded(self, make=None):

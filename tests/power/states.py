@@ -14,8 +14,8 @@ Pieces of one state are drawn with its own seed, so that a state can be built ag
 
 import mmap
 import random
-import shutil
 import struct
+import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -106,7 +106,7 @@ class Disk:
     def build(self, number, mode, seed):
         """The image of a cut, as a file."""
         self.bring_to(self.log.durable(number))
-        shutil.copyfile(self.base, self.image)
+        copy_sparse(self.base, self.image)
         choose = random.Random(f"{seed} {number} {mode}")
         with open(self.image, "r+b") as image:
             for record in self.log.in_flight(number):
@@ -117,7 +117,7 @@ class Disk:
     def bring_to(self, number):
         if self.done is None or number < self.done:
             if self.first:
-                shutil.copyfile(self.first, self.base)
+                copy_sparse(self.first, self.base)
             else:
                 with open(self.base, "wb") as base:
                     base.truncate(self.size)
@@ -131,6 +131,11 @@ class Disk:
     def put(self, image, record, start, length):
         image.seek(record.where + start)
         image.write(self.log.bytes[record.start + start:record.start + start + length])
+
+
+def copy_sparse(source, target):
+    """Copies an image, whose holes stay holes: most of a disk was never written."""
+    subprocess.run(["cp", "--sparse=auto", source, target], check=True)
 
 
 def kept(record, mode, choose):

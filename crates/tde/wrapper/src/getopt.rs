@@ -300,10 +300,11 @@ pub const PG_CTL: Options = Options {
     ],
 };
 
-/// The server of PostgreSQL 15 to 18, whose long options carry their values.
+/// The server of PostgreSQL 15 to 18. Its long options are settings; of these only its data
+/// directory is of interest.
 pub const POSTGRES: Options = Options {
     short: "B:bC:c:D:d:EeFf:h:ijk:lN:nOPp:r:S:sTt:v:W:",
-    long: &[],
+    long: &["data-directory= data_directory", "data_directory="],
 };
 
 #[cfg(test)]

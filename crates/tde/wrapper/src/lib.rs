@@ -47,7 +47,7 @@ use pgseal_keys::unlock::{unlock, unlock_from, unlock_named, Unlocked, Ways, UNW
 
 use crate::ask::{ask, Answer};
 use crate::launch::Sealed;
-use getopt::{Given, Options, PG_CTL, POSTGRES};
+use getopt::{Given, PG_CTL};
 use options::{Name, OptionError, Split};
 use source::{Source, SourceError};
 
@@ -120,12 +120,12 @@ impl Wrapper {
                 sealed.keys(keys)?;
             }
         } else if needs_keys(role, &split.rest) && !self.will_refuse(&split.rest)? {
-            let keys = keys(&split, inherited)?;
+            let keys = keys(role, &split, inherited)?;
             if let Some(keys) = &keys {
                 sealed.keys(keys)?;
             }
             if role == Role::Server {
-                start::check(keys.as_ref(), &paths::candidates(&split.rest))?;
+                start::check(keys.as_ref(), &paths::of_program(role, &split.rest))?;
             }
             // A server whose configuration alone names its cluster opens that later; until then the
             // library keeps the commands from its children.
@@ -144,9 +144,9 @@ impl Wrapper {
             return Ok(true);
         }
         match program::role(&self.name) {
-            Role::Server => refuse_second(&POSTGRES, args).map(|()| false),
-            Role::PgCtl if is_told(args, &["start"]) => {
-                refuse_second(&PG_CTL, args).map(|()| false)
+            role @ Role::Server => refuse_second(role, args).map(|()| false),
+            role @ Role::PgCtl if is_told(args, &["start"]) => {
+                refuse_second(role, args).map(|()| false)
             }
             Role::Tool if self.name == "pg_resetwal" => {
                 // It takes one data directory, and the file is enough for it.
@@ -223,21 +223,20 @@ fn is_told(args: &[OsString], actions: &[&str]) -> bool {
 }
 
 /// Refuses a second server in an encrypted data directory.
-fn refuse_second(options: &Options, args: &[OsString]) -> Result<(), Failure> {
-    let Some(data) = running::directory(options, args) else {
-        return Ok(());
-    };
-    if let Some(root) = Root::around(&data)? {
-        refuse_converting(&root.path)?;
-        running::refuse_second(&data)?;
+fn refuse_second(role: Role, args: &[OsString]) -> Result<(), Failure> {
+    for data in paths::of_program(role, args) {
+        if let Some(root) = Root::around(&data)? {
+            refuse_converting(&root.path)?;
+            running::refuse_second(&data)?;
+        }
     }
     Ok(())
 }
 
 /// Returns the keys for a command line: those that a wrapper further up unlocked, if they are
 /// enough.
-fn keys(split: &Split, inherited: Option<KeySet>) -> Result<Option<KeySet>, Failure> {
-    let paths = paths::candidates(&split.rest);
+fn keys(role: Role, split: &Split, inherited: Option<KeySet>) -> Result<Option<KeySet>, Failure> {
+    let paths = paths::of_program(role, &split.rest);
     let roots = paths::sealed_roots(&paths)?;
     if let Some(keys) = inherited.filter(|keys| keys.covers(&roots)) {
         pin::check_keys(&keys)?;

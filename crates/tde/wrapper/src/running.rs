@@ -5,7 +5,6 @@
 //! and nearly in its words.
 
 use std::env;
-use std::ffi::OsString;
 use std::os::unix::process::parent_id;
 use std::path::{Path, PathBuf};
 use std::process;
@@ -15,8 +14,6 @@ use nix::sys::signal::kill;
 use nix::unistd::Pid;
 use pgseal_keys::exit::{Code, Exit};
 use pgseal_keys::server::{named, Named, PidFileError, PID_FILE};
-
-use crate::getopt::Options;
 
 /// `pg_ctl` tells the server who started `pg_ctl`.
 const GRANDPARENT: &str = "PG_GRANDPARENT_PID";
@@ -46,14 +43,6 @@ pub fn refuse_second(data: &Path) -> Result<(), RunningError> {
         Some(other) => Err(RunningError::Another(data.to_owned(), other)),
         None => Ok(()),
     }
-}
-
-/// Returns the data directory that `args` name, or else the environment.
-pub fn directory(options: &Options, args: &[OsString]) -> Option<PathBuf> {
-    let given = options.read(args);
-    let named = given.value("D").map(OsString::from);
-    let named = named.or_else(|| env::var_os("PGDATA"));
-    named.filter(|data| !data.is_empty()).map(PathBuf::from)
 }
 
 /// Returns the live process that the pid file names, by PostgreSQL's own rule. It is not this
