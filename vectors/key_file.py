@@ -32,7 +32,7 @@ def read_slot(r):
     params, blob = r.take(r.number(2)), r.take(r.number(2))
     need(max(len(params), len(blob)) <= 60_000)
     need(kind != 0)
-    need(kind <= 5, "unknown slot")
+    need(kind <= 6, "unknown slot")
     need((kind != 1 or not params) and (kind != 5 or (not blob and params[:1] == b"/")))
     if kind in (3, 4):
         p = Reader(params)
@@ -41,7 +41,7 @@ def read_slot(r):
         limits = memory <= 4 << 20 and passes <= 64 and lanes <= 16
         need(limits and passes and lanes and memory >= 8 * lanes, "bad passphrase slot")
         need(bool(p.data) == (kind == 4))
-    command = params if kind == 2 else params[44:] if kind == 4 else b"x"
+    command = params if kind in (2, 6) else params[44:] if kind == 4 else b"x"
     try:
         need(command.decode() and b"\0" not in command)
     except UnicodeDecodeError:
@@ -80,7 +80,7 @@ def argon2id(secret, salt, memory, passes, lanes):
 def unwrap(v, bound, kind, params, blob):
     if kind == 1:
         return blob
-    if kind in (2, 5):
+    if kind in (2, 5, 6):
         return v["printed"].encode()
     memory, passes, lanes = struct.unpack("<III", params[32:44])
     kek = argon2id(bytes.fromhex(v["secret"]), params[:32], memory, passes, lanes)

@@ -12,6 +12,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, utils
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 sys.dont_write_bytecode = True
 import encdb
+import notes
 from key_file import Refused, argon2id, mac, open_key_file
 from sealed_files import File, classify, expand, file_key, info, keystream, mask, xts
 from sealing import gcm_open, hpke_receiver, hpke_sender, siphash, siv_open, siv_seal
@@ -118,6 +119,24 @@ def receiver_result(v):
 
 def receiver_cases(v):
     return receiver_result(v) == v["result"]
+
+def told(v, reader, *arguments):
+    """The result that the vector names, and what was read if it holds."""
+    result, found = result_of(reader, *arguments)
+    return (result, found) == (v["result"], v.get("read"))
+
+def receiver_list_cases(v):
+    return told(v, notes.receiver_list, *unhex(v, "master", "file"))
+
+def receiver_list_ids(v):
+    return notes.token_id(v["token"]).hex() == v["id"]
+
+def slot_notes_cases(v):
+    return told(v, notes.slot_notes, *unhex(v, "master", "file"))
+
+def recovery_sheet_cases(v):
+    result, payload = result_of(notes.recover, ["\n".join(page) for page in v["pages"]])
+    return result == v["result"] and (payload is None or payload.decode() == v["payload"])
 
 def files_classes(v):
     c = classify(v["path"], v.get("segment_size"))

@@ -135,6 +135,11 @@ impl UnverifiedNotes {
 }
 
 impl SlotNotes {
+    /// All notes, in the order of the file.
+    pub fn notes(&self) -> &[SlotNote] {
+        &self.notes
+    }
+
     /// The note about this very slot.
     pub fn about(&self, slot: &Slot) -> Option<&SlotNote> {
         let fingerprint = slot.fingerprint();
