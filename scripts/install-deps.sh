@@ -15,7 +15,7 @@ test_packages=(git jq lz4 pgbouncer postgresql-15 postgresql-server-dev-15 opens
 # File systems on a disk whose writes are recorded; tests/power has a short form among the tests.
 power_packages=(e2fsprogs libfuse3-dev mount pkg-config xfsprogs)
 # Devices and services that keep keys.
-keys_packages=(opensc python3-pykmip softhsm2)
+keys_packages=(clevis opensc python3-pykmip socat softhsm2 swtpm tang tpm2-tools)
 test_packages+=("${power_packages[@]}" "${keys_packages[@]}")
 auto_failover_packages=(postgresql-15 pg-auto-failover-cli postgresql-15-auto-failover openssl python3-psycopg2)
 barman_packages=(postgresql-15 barman rsync)

@@ -3,16 +3,15 @@
 (vault_server.py): logins, namespaces, key versions, TLS, and answers that a client must survive.
 """
 
-import socket
 import sys
 import threading
-import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-from provider import Provider  # noqa: E402
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
 from certificates import Certificates  # noqa: E402
+from faults import Faults  # noqa: E402
 from pgseal_test import main  # noqa: E402
+from provider import Provider  # noqa: E402
 from vault_server import Vault  # noqa: E402
 
 TOKEN = "root-token"
@@ -22,19 +21,20 @@ class OfVault(Provider):
     def setUp(self):
         super().setUp()
         self.certificates = Certificates(self.directory)
-        self.vault = self.server()
+        self.keys = {}
+        self.vault = self.service = self.server()
         self.vault.add_key("seal")
         self.environment = {"VAULT_TOKEN": TOKEN}
 
     def server(self, name="server"):
-        vault = Vault(self.certificates.pair(name), self.certificates["ca.crt"])
+        vault = Vault(self.certificates.pair(name), self.certificates["ca.crt"], self.keys)
         self.addCleanup(vault.close)
         return vault
 
-    def uri(self, path="transit/seal", vault=None, **settings):
+    def uri(self, path="transit/seal", port=None, **settings):
         settings = {"ca": self.certificates["ca.crt"], **settings}
-        query = "&".join(f"{name.replace('_', '-')}={value}" for name, value in settings.items())
-        return f"vault://localhost:{(vault or self.vault).port}/{path}?{query}"
+        query = "&".join(f"{name.replace('_', '-')}={value}" for name, value in settings.items() if value is not None)
+        return f"vault://localhost:{port or self.vault.port}/{path}?{query}"
 
     def secret(self, name, text):
         path = self.directory / name
@@ -129,76 +129,32 @@ class Logins(OfVault):
         self.assertTrue(cluster.psql("SELECT 1"))  # the running server does not notice
 
 
-class Faults(OfVault):
-    def test_the_certificate_of_another_host(self):
-        cluster = self.made(self.uri())
-        stranger = self.server("stranger")
-        stranger.keys = self.vault.keys
-        done = self.pgseal("key", "check", "-D", cluster.data, "--key-provider", self.uri(vault=stranger), check=False)
-        self.assertEqual(done.returncode, 6)
-        self.assertRegex(done.stderr, "is not trusted .*certificate")
-        self.assertEqual(stranger.requests, [])
+class Errors(Faults, OfVault):
+    called = "Vault"
 
-    def test_an_authority_that_is_not_known(self):
-        cluster = self.made(self.uri())
-        uri = self.uri().split("?")[0]
-        done = self.pgseal("key", "check", "-D", cluster.data, "--key-provider", uri, check=False)
-        self.assertRegex(done.stderr, "is not trusted .*certificate")
+    def test_other_answers_that_are_none(self):
+        wrapped = self.wrap(self.uri())
+        for text in [5, "!"]:
+            self.vault.faults.append((200, {"data": {"plaintext": text}}))
+            self.assert_refused(self.uri(), self.at("gave an answer that is not of its documented form"), wrapped)
 
-    def test_a_redirect_does_not_get_the_token(self):
-        cluster = self.made(self.uri())
-        other = self.server()
-        self.vault.faults.append((307, None, [("Location", f"https://localhost:{other.port}/v1/transit/decrypt/seal")]))
-        self.assert_fails(cluster, "redirects to another address")
-        self.assertEqual(other.requests, [])
-
-    def test_a_service_that_is_away_for_a_moment(self):
-        cluster = self.made(self.uri())
-        self.vault.faults += [(503, {"errors": ["Vault is sealed"]}), (429, None)]
-        self.pgseal("key", "check", "-D", cluster.data)
-
-    def test_a_service_that_stays_away(self):
-        cluster = self.made(self.uri())
+    def test_the_words_of_the_service(self):
+        wrapped = self.wrap(self.uri())
         self.vault.faults += [(503, {"errors": ["Vault is sealed"]})] * 1000
-        self.assert_fails(cluster, r"refuses to decrypt \(503\): Vault is sealed")
+        self.assert_refused(self.uri(), self.at(r"refuses to decrypt \(503\): Vault is sealed"), wrapped)
 
-    def test_answers_that_are_none(self):
+
+class Clusters(OfVault):
+    def test_an_answer_that_is_no_key(self):
         cluster = self.made(self.uri())
-        for body, pattern in [
-            ({}, "not of its documented form"),
-            ({"data": {"plaintext": 5}}, "not of its documented form"),
-            ({"data": {"plaintext": "!"}}, "not of its documented form"),
-            ([1], "not of its documented form"),
-        ]:
-            self.vault.faults.append((200, body))
-            self.assert_fails(cluster, pattern)
         self.vault.faults.append((200, {"data": {"plaintext": "AAAA"}}))
         done = self.pgseal("key", "check", "-D", cluster.data, check=False)
         self.assertEqual(done.returncode, 7)
         self.assertRegex(done.stderr, "what was unwrapped is not a pgseal key")
 
-    def test_a_service_that_ends_in_the_middle(self):
-        def cut(handler):
-            handler.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{")
-            handler.close_connection = True
-
-        cluster = self.made(self.uri())
-        self.vault.faults += [cut] * 100
-        self.assert_fails(cluster, "does not answer")
-
-    def test_a_service_that_says_nothing(self):
-        cluster = self.made(self.uri())
-        listener = socket.create_server(("127.0.0.1", 0))
-        self.addCleanup(listener.close)
-        uri = self.uri().replace(str(self.vault.port), str(listener.getsockname()[1]))
-        start = time.monotonic()
-        done = self.pgseal("key", "check", "-D", cluster.data, "--key-provider", uri, check=False)
-        self.assertLess(time.monotonic() - start, 40)
-        self.assertRegex(done.stderr, "does not answer .timeout")
-
     def test_an_empty_server_in_its_place(self):
         cluster = self.made(self.uri())
-        self.vault.keys.clear()
+        self.keys.clear()
         self.assert_fails(cluster, r"refuses to decrypt \(400\): encryption key not found")
 
     def test_the_key_of_another_cluster(self):

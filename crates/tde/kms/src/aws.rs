@@ -19,6 +19,7 @@ use aws_sdk_kms::Client;
 use zeroize::Zeroizing;
 
 use crate::error::KmsError;
+use crate::http::is_confidential;
 use crate::uri::{decode, Uri, UriError};
 use crate::{Provider, Secret};
 
@@ -228,16 +229,6 @@ fn region_of(id: &str) -> Option<String> {
     region.map(str::to_owned)
 }
 
-/// Returns whether nobody on the way can read what is sent to an endpoint.
-fn is_confidential(endpoint: &str) -> bool {
-    let local = |rest: &str| {
-        let address = rest.split('/').next().unwrap_or_default();
-        let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
-        matches!(host, "localhost" | "127.0.0.1" | "[::1]")
-    };
-    endpoint.starts_with("https://") || endpoint.strip_prefix("http://").is_some_and(local)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -251,20 +242,6 @@ mod tests {
             ("alias/a", None),
         ] {
             assert_eq!(region_of(id).as_deref(), region, "{id}");
-        }
-    }
-
-    #[test]
-    fn endpoints() {
-        for (endpoint, is) in [
-            ("https://kms.example", true),
-            ("http://localhost:1/x", true),
-            ("http://127.0.0.1", true),
-            ("http://localhost.example:1", false),
-            ("http://kms.example", false),
-            ("ftp://localhost", false),
-        ] {
-            assert_eq!(is_confidential(endpoint), is, "{endpoint}");
         }
     }
 

@@ -13,7 +13,9 @@ pub enum KmsError {
     #[error(transparent)]
     Uri(#[from] UriError),
     /// No provider has this scheme.
-    #[error("there is no key provider {0}: use vault, pkcs11, kmip or awskms")]
+    #[error(
+        "there is no key provider {0}: use vault, pkcs11, kmip, awskms, gcpkms, azurekms or tpm"
+    )]
     Scheme(String),
     /// The provider was left out of the build.
     #[cfg(not(feature = "aws"))]
@@ -74,6 +76,9 @@ pub enum KmsError {
     /// The service's answer has not the documented form.
     #[error("{0} gave an answer that is not of its documented form: check the address")]
     Answer(String),
+    /// The sums that go with a request or an answer do not fit.
+    #[error("what was sent to {0} or came back was damaged on its way: try again, and check the network's hardware if it stays")]
+    Damaged(String),
     /// The wrapped key is of another provider or damaged.
     #[error("the wrapped key is not one that {0} made: restore key.bin from a copy")]
     Wrapped(&'static str),
@@ -99,7 +104,21 @@ pub enum KmsError {
     /// No PIN was typed.
     #[error("no PIN: {0}")]
     Pin(String),
+    /// PCRs of the TPM have other values than those that the key was sealed to.
+    #[error("the TPM does not give the key, because the PCRs have other values than when the slot was made: if firmware or boot was changed on purpose, open the cluster by another slot and run `pgseal key rotate` with --new-provider")]
+    PcrsChanged,
+    /// The present values of the PCRs are not signed.
+    #[error("{0} does not sign the values that the PCRs have now: sign the policy of these values and put the signature there")]
+    PcrsNotSigned(PathBuf),
     /// The kernel gives no random bytes.
     #[error("the system gives no random bytes ({0})")]
     Random(getrandom::Error),
+}
+
+impl KmsError {
+    /// Returns a service's own words, on one line and without a full stop.
+    pub fn words(text: Option<&str>) -> String {
+        let text = text.unwrap_or("it gives no reason");
+        text.trim_end_matches('.').replace(char::is_control, " ")
+    }
 }

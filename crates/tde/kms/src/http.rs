@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use ureq::http::{Response, StatusCode};
 use ureq::tls::{parse_pem, Certificate, ClientCert, PemItem, PrivateKey, RootCerts, TlsConfig};
-use ureq::{Agent, Body};
+use ureq::{Agent, RequestBuilder};
 
 use crate::error::KmsError;
 
@@ -39,6 +39,16 @@ pub struct Service {
     /// The service and its address, for messages.
     name: String,
     base: String,
+    within: Duration,
+}
+
+/// What a request carries. One with a body is a POST.
+#[derive(Clone, Copy)]
+pub enum Body<'a> {
+    None,
+    Json(&'a Value),
+    /// Names and values of a form, as tokens are asked for.
+    Form(&'a [(&'a str, &'a str)]),
 }
 
 /// An answer with JSON, or none.
@@ -65,7 +75,19 @@ impl Service {
             .split_once("://")
             .map_or(base.as_str(), |(_, rest)| rest);
         let name = format!("{name} at {address}");
-        Ok(Self { agent, name, base })
+        Ok(Self {
+            agent,
+            name,
+            base,
+            within: WITHIN,
+        })
+    }
+
+    /// Asks once and no more: for a service that is there at once or not at all, such as a
+    /// machine's own metadata.
+    pub fn once_only(mut self) -> Self {
+        self.within = Duration::ZERO;
+        self
     }
 
     /// Returns the service and its address.
@@ -73,12 +95,12 @@ impl Service {
         self.name.clone()
     }
 
-    /// Sends a request to `path`: a POST of `body`, or a GET without one.
+    /// Sends a request to `path`.
     pub fn call(
         &self,
         path: &str,
         headers: &[(&str, &str)],
-        body: Option<&Value>,
+        body: Body,
     ) -> Result<Answer, KmsError> {
         let start = Instant::now();
         let mut pause = FIRST_PAUSE;
@@ -88,7 +110,7 @@ impl Service {
                 Ok(answer) => is_temporary(answer.status),
                 Err(error) => matches!(error, KmsError::Unreachable { .. }),
             };
-            if !again || start.elapsed() + pause + ONE_TRY > WITHIN {
+            if !again || start.elapsed() + pause + ONE_TRY > self.within {
                 return found;
             }
             thread::sleep(jittered(pause)?);
@@ -96,33 +118,19 @@ impl Service {
         }
     }
 
-    fn once(
-        &self,
-        path: &str,
-        headers: &[(&str, &str)],
-        body: Option<&Value>,
-    ) -> Result<Answer, KmsError> {
+    fn once(&self, path: &str, headers: &[(&str, &str)], body: Body) -> Result<Answer, KmsError> {
         let url = format!("{}/{path}", self.base);
         let sent = match body {
-            Some(body) => {
-                let mut request = self.agent.post(&url);
-                for (name, value) in headers {
-                    request = request.header(*name, *value);
-                }
-                request.send_json(body)
-            }
-            None => {
-                let mut request = self.agent.get(&url);
-                for (name, value) in headers {
-                    request = request.header(*name, *value);
-                }
-                request.call()
+            Body::None => with_headers(self.agent.get(&url), headers).call(),
+            Body::Json(body) => with_headers(self.agent.post(&url), headers).send_json(body),
+            Body::Form(pairs) => {
+                with_headers(self.agent.post(&url), headers).send_form(pairs.iter().copied())
             }
         };
         self.answer(sent.map_err(|error| self.failed(&error))?)
     }
 
-    fn answer(&self, mut response: Response<Body>) -> Result<Answer, KmsError> {
+    fn answer(&self, mut response: Response<ureq::Body>) -> Result<Answer, KmsError> {
         let status = response.status();
         if status.is_redirection() {
             return Err(KmsError::Redirect(self.name()));
@@ -141,6 +149,26 @@ impl Service {
             false => KmsError::Unreachable { service, why },
         }
     }
+}
+
+fn with_headers<B>(mut request: RequestBuilder<B>, headers: &[(&str, &str)]) -> RequestBuilder<B> {
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    request
+}
+
+/// Returns whether nobody on the way can read what is sent to an address: it begins with https://,
+/// or it is on this machine.
+pub fn is_confidential(address: &str) -> bool {
+    let local = |rest: &str| {
+        let authority = rest.split('/').next().unwrap_or_default();
+        let host = authority
+            .rsplit_once(':')
+            .map_or(authority, |(host, _)| host);
+        matches!(host, "localhost" | "127.0.0.1" | "[::1]")
+    };
+    address.starts_with("https://") || address.strip_prefix("http://").is_some_and(local)
 }
 
 /// Returns whether the service may answer otherwise in a moment.
@@ -212,4 +240,23 @@ fn private(path: &Path) -> Result<PrivateKey<'static>, KmsError> {
     });
     let key = found.next();
     key.ok_or_else(|| KmsError::Content(path.to_owned(), "private key"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_that_nobody_listens_to() {
+        for (address, is) in [
+            ("https://kms.example", true),
+            ("http://localhost:1/x", true),
+            ("http://127.0.0.1", true),
+            ("http://localhost.example:1", false),
+            ("http://kms.example", false),
+            ("ftp://localhost", false),
+        ] {
+            assert_eq!(is_confidential(address), is, "{address}");
+        }
+    }
 }

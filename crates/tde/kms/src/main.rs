@@ -11,11 +11,15 @@
 
 #[cfg(feature = "aws")]
 mod aws;
+mod azure;
 mod credential;
 mod error;
+mod gcp;
 mod http;
 mod kmip;
 mod pkcs11;
+mod tool;
+mod tpm;
 mod uri;
 mod vault;
 
@@ -57,6 +61,9 @@ fn provider(text: &str, cluster: &str) -> Result<Box<dyn Provider>, KmsError> {
         "awskms" => Ok(Box::new(aws::Key::new(uri, cluster)?)),
         #[cfg(not(feature = "aws"))]
         "awskms" => Err(KmsError::NotBuilt("awskms")),
+        "gcpkms" => Ok(Box::new(gcp::Key::new(uri, cluster)?)),
+        "azurekms" => Ok(Box::new(azure::Key::new(uri)?)),
+        "tpm" => Ok(Box::new(tpm::Tpm::new(uri)?)),
         "pkcs11" => Ok(Box::new(pkcs11::Token::new(uri, cluster)?)),
         _ => Err(KmsError::Scheme(uri.scheme)),
     }

@@ -11,7 +11,7 @@ use zeroize::Zeroizing;
 
 use crate::credential::{self, Text};
 use crate::error::KmsError;
-use crate::http::{Answer, Service, Tls};
+use crate::http::{Answer, Body, Service, Tls};
 use crate::uri::{decode, Uri, UriError};
 use crate::{Provider, Secret};
 
@@ -98,6 +98,7 @@ impl Vault {
         headers.extend(token.map(|token| ("X-Vault-Token", token.as_str())));
         let namespace = self.namespace.as_deref();
         headers.extend(namespace.map(|name| ("X-Vault-Namespace", name)));
+        let body = body.map_or(Body::None, Body::Json);
         let answer = self.service.call(&format!("v1/{path}"), &headers, body)?;
         match answer.status.is_success() {
             true => Ok(answer.body),
