@@ -17,8 +17,8 @@ use std::{fs, io};
 /// are not linked. Our own packages are not counted: what one of them holds is reviewed in this
 /// tree, however many there are.
 const TREES: [(&str, usize); 3] = [
-    ("pgseal", 150),
-    ("pgseal-wrapper", 32),
+    ("pgseal", 151),
+    ("pgseal-wrapper", 33),
     ("pgseal-preload", 19),
 ];
 /// Packages that are never linked with what holds master keys: a parser of command lines, an

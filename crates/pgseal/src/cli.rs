@@ -1,5 +1,6 @@
 //! The command line. What an option means is in the file of its subcommand.
 
+mod agent;
 pub mod archive;
 pub mod client;
 mod exporter;
@@ -19,6 +20,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub use self::agent::AgentArgs;
 use self::archive::{WalGetArgs, WalPutArgs};
 pub use self::exporter::ExporterArgs;
 use self::key::KeyCommand;
@@ -68,6 +70,8 @@ pub enum Command {
     /// Manage the key slots of a cluster
     #[command(subcommand)]
     Key(KeyCommand),
+    /// Hold the keys of clusters that were opened once, for the programs of this user
+    Agent(AgentArgs),
     /// Authorize standbys and backup clients to receive decrypted data
     #[command(subcommand)]
     Receiver(ReceiverCommand),

@@ -70,6 +70,7 @@ impl UnlockOptions {
             key_provider: self.key_provider.clone(),
             passphrase: Source::of_options(self.passphrase_file.clone(), self.passphrase_fd)
                 .by_option("--passphrase-file"),
+            agent: false,
         }
     }
 }
@@ -155,6 +156,7 @@ impl OldUnlockOptions {
             key_provider: self.old_key_provider.clone(),
             passphrase: Source::of_options(self.old_passphrase_file.clone(), None)
                 .by_option("--old-passphrase-file"),
+            agent: false,
         }
     }
 }

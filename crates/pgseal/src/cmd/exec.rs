@@ -29,7 +29,7 @@ pub fn run(args: ExecArgs) -> Result<ExitCode, Failure> {
         return Err(sealed.exec());
     }
     sealed.act();
-    let ways = args.unlock.ways();
+    let ways = args.unlock.ways().or_agent();
     let mut candidates = args.pgdata;
     candidates.extend(paths::candidates(rest));
     let clusters = paths::sealed_roots(&candidates)?

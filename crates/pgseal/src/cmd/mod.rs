@@ -1,5 +1,6 @@
 //! The subcommands, one file each.
 
+mod agent;
 pub mod audit;
 mod beside;
 pub mod bindir;
@@ -38,6 +39,7 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Clone(args) => clone::run(args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Exec(args) => exec::run(args),
+        Command::Agent(args) => agent::run(&args),
         Command::Exporter(args) => exporter::run(args),
         Command::Verify(args) => verify::run(&args),
         Command::Seal(args) => seal::run(&args),

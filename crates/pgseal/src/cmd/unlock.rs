@@ -13,7 +13,7 @@ use crate::cli::UnlockArgs;
 
 pub fn run(args: &UnlockArgs) -> Result<ExitCode, Failure> {
     let mut receiver = key_set::receiver(args.fd)?;
-    let unlocked = unlock(Root::required(&args.root)?, &Ways::default())?;
+    let unlocked = unlock(Root::required(&args.root)?, &Ways::default().or_agent())?;
     let keys = KeySet::of(&[unlocked]);
     pin::check_keys(&keys)?;
     let record = keys.encode()?;

@@ -16,7 +16,7 @@ use crate::output;
 pub fn run(args: &VerifyArgs) -> Result<ExitCode, Failure> {
     let root = Root::required(&args.cluster.pgdata)?;
     refuse_running(&root.path)?;
-    let unlocked = unlock(root, &args.cluster.unlock.ways())?;
+    let unlocked = unlock(root, &args.cluster.unlock.ways().or_agent())?;
     let report = verify(&unlocked, &options(args))?;
     output::report(&report, args.scan.json)?;
     Ok(match report.results.verdict() {

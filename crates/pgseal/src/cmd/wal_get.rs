@@ -73,7 +73,7 @@ fn segment(args: &WalGetArgs, name: WalName, source: Source) -> Result<(), Failu
     let Some(root) = Root::around(&args.path)? else {
         return Err(ArchiveError::NotSealed(args.path.clone()).into());
     };
-    let own = unlock(root, &Ways::default())?;
+    let own = unlock(root, &Ways::default().or_agent())?;
     let control = control_file::read(&own.root.path, &own.master, own.header.length)?.said?;
     if source.size != u64::from(control.wal_segment_size) {
         // PostgreSQL judges by the size: a standby waits for the rest, others stop.

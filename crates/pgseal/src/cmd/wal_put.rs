@@ -72,7 +72,7 @@ fn segment(args: &WalPutArgs, name: WalName, source: &Source, to: &File) -> Resu
 /// The key of the cluster that archives; none if it is a plain one.
 fn own(path: &Path) -> Result<Option<Unlocked>, Failure> {
     let root = Root::around(path)?;
-    let own = root.map(|root| unlock(root, &Ways::default()));
+    let own = root.map(|root| unlock(root, &Ways::default().or_agent()));
     Ok(own.transpose()?)
 }
 

@@ -14,6 +14,8 @@ pub const CLEAR_WAL: Word = Word(c"PGSEAL_CLEAR_WAL");
 pub const RECEIVERS: Word = Word(c"PGSEAL_RECEIVERS");
 /// The file of the audit log of keys, unless the machine's policy names one.
 pub const AUDIT_LOG: Word = Word(c"PGSEAL_AUDIT_LOG");
+/// The socket of the agent that holds keys which are open already.
+pub const AGENT: Word = Word(c"PGSEAL_AGENT");
 /// A file for the library's counters, which `pgseal bench` reads.
 pub const COUNTERS: Word = Word(c"PGSEAL_COUNTERS");
 /// The library's path, where it does not lie beside the command.

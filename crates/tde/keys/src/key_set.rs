@@ -113,6 +113,29 @@ impl KeySet {
         Ok(memfd::sealed(&self.encode()?)?)
     }
 
+    /// Divides the set into one for each cluster.
+    #[must_use]
+    pub fn by_cluster(self) -> Vec<Self> {
+        let mut sets = Vec::<Self>::new();
+        for key in self.keys {
+            let is_same = |set: &&mut Self| set.keys[0].key_id == key.key_id;
+            match sets.iter_mut().find(is_same) {
+                Some(set) => set.keys.push(key),
+                None => sets.push(Self {
+                    keys: vec![key],
+                    files: self.files.clone(),
+                }),
+            }
+        }
+        sets
+    }
+
+    /// Takes the first key.
+    #[must_use]
+    pub fn into_first(self) -> Option<ClusterKey> {
+        self.keys.into_iter().next()
+    }
+
     /// Returns the keys, one for each path.
     #[must_use]
     pub fn keys(&self) -> &[ClusterKey] {
@@ -128,6 +151,12 @@ impl KeySet {
 }
 
 impl ClusterKey {
+    /// Returns the number of the slot that opened it.
+    #[must_use]
+    pub fn slot(&self) -> Option<u8> {
+        self.opened_by.as_ref().map(|(slot, _)| *slot)
+    }
+
     fn of(cluster: &Unlocked, root: &Path) -> Self {
         Self {
             root: root.to_owned(),

@@ -10,6 +10,7 @@
 // The variants of an error are explained by their sentences.
 #![allow(missing_docs)]
 
+pub mod agent;
 pub mod audit;
 pub mod check;
 pub mod cluster;

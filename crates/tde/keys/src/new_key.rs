@@ -133,6 +133,7 @@ impl KeyProtection {
             key_provider: self.key_provider.clone(),
             passphrase: Source::of_options(self.passphrase_file.clone(), None)
                 .by_option(PASSPHRASE_FILE),
+            agent: false,
         }
     }
 

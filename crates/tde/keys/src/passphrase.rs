@@ -78,6 +78,11 @@ impl Source {
         matches!(self.place, Place::Default) && file_of_environment().is_none()
     }
 
+    /// Returns whether no option names a file or a descriptor.
+    pub fn is_unnamed(&self) -> bool {
+        matches!(self.place, Place::Default)
+    }
+
     /// Returns the source that two options name, the file first.
     pub fn of_options(file: Option<PathBuf>, fd: Option<i32>) -> Self {
         let place = match (file, fd) {

@@ -5,6 +5,7 @@
 
 mod age;
 mod error;
+mod ways;
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -20,6 +21,7 @@ use pgseal_format::{
 };
 use zeroize::Zeroizing;
 
+use crate::agent;
 use crate::audit::{self, Event};
 use crate::cluster::Root;
 use crate::command::{self, CommandError};
@@ -34,18 +36,10 @@ use crate::{
     command_key, expand, open_derived, open_text, passphrase_files, DerivedError, Origin, Sources,
 };
 pub use error::{KeyFileReadError, OutrankingError, SlotError, UnlockError};
+pub use ways::Ways;
 
 /// Variable of the unwrap command, as in other products.
 pub const UNWRAP_COMMAND: &str = variable::UNWRAP_COMMAND.as_str();
-
-/// The means of unlocking that the caller names.
-#[derive(Clone, Default)]
-pub struct Ways {
-    pub unwrap_command: Option<String>,
-    pub key_command: Option<String>,
-    pub key_provider: Option<String>,
-    pub passphrase: Source,
-}
 
 /// A cluster whose key is at hand.
 pub struct Unlocked {
@@ -105,7 +99,10 @@ fn open(dir: &KeyDir, root: Root, ways: &Ways) -> Result<Unlocked, UnlockError> 
         KeyImage::Raw(wrapped) => {
             let header = dir.header()?;
             let unlocker = Unlocker::new(&header, source.clone(), &root.path, ways)?;
-            let opened = unlocker.command_slot(&header, None, &wrapped);
+            let opened = match unlocker.of_agent(&header) {
+                Some(found) => Ok(found.master),
+                None => unlocker.command_slot(&header, None, &wrapped),
+            };
             let master = opened.map_err(|error| slot_error(dir.key_bin(), error))?;
             let master = Arc::new(master);
             let key_material = unlocker.key_material(&[]);
@@ -179,17 +176,6 @@ pub fn unlock_copy(
     recorded(&data, opened.map(|opened| opened.of(root, Some(source))))
 }
 
-/// Returns the files that may hold the passphrase. A file that is not read this time may open the
-/// cluster too.
-fn passphrases(ways: &Ways, of_machine: Option<&PathBuf>) -> Vec<PathBuf> {
-    let files = [
-        ways.passphrase.file(),
-        passphrase::file_of_environment(),
-        of_machine.cloned(),
-    ];
-    files.into_iter().flatten().collect()
-}
-
 /// A key file that opened, before its cluster is known.
 struct Opened {
     slot: u8,
@@ -219,6 +205,7 @@ pub struct Unlocker<'a> {
     key: Sources,
     provider: Sources,
     passphrase: Source,
+    agent: bool,
     /// The files that may hold the passphrase.
     files: Vec<PathBuf>,
     /// This machine's file about the cluster, if it exists.
@@ -237,7 +224,7 @@ impl<'a> Unlocker<'a> {
         let machine = Machine::this();
         let external = machine.is_external()?;
         let cluster = machine.cluster(header.cluster)?;
-        let files = passphrases(ways, cluster.passphrase_file.as_ref());
+        let files = ways.passphrase_files(cluster.passphrase_file.as_ref());
         let command_line = ways.unwrap_command.clone().and_then(given);
         let environment = match command_line {
             Some(_) => None,
@@ -272,6 +259,7 @@ impl<'a> Unlocker<'a> {
             files,
             of_machine,
             passphrase,
+            agent: ways.agent,
         })
     }
 
@@ -288,6 +276,7 @@ impl<'a> Unlocker<'a> {
             key: Sources::default(),
             provider: only(ways.key_provider),
             passphrase: Source::default(),
+            agent: false,
             files: Vec::new(),
             of_machine: None,
         }
@@ -310,7 +299,10 @@ impl<'a> Unlocker<'a> {
 
     /// Opens and authenticates a key file, which `origin` names.
     fn file(&self, file: UnverifiedKeyFile, origin: &Path) -> Result<Opened, UnlockError> {
-        let (slot, master) = self.any_slot(&file, origin)?;
+        let (slot, master) = match self.of_agent(file.header()) {
+            Some(found) => (found.slot, found.master),
+            None => self.any_slot(&file, origin)?,
+        };
         let authentic = file.authenticate(&master);
         let file = authentic.map_err(|Altered| UnlockError::Altered(origin.to_owned()))?;
         let key_material = self.key_material(file.slots());
@@ -320,6 +312,12 @@ impl<'a> Unlocker<'a> {
             file,
             key_material,
         })
+    }
+
+    /// Asks the agent for the key, if that is allowed and there is one that has it.
+    fn of_agent(&self, header: &Header) -> Option<agent::Found> {
+        let agent = self.agent.then(agent::socket).flatten()?;
+        agent::ask(&agent, header)
     }
 
     /// Returns all key material files of these slots, as far as they are named.
@@ -557,6 +555,7 @@ mod tests {
             key: sources(),
             provider: sources(),
             passphrase: Source::default(),
+            agent: false,
             files: Vec::new(),
             of_machine: None,
         };

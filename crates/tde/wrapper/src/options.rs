@@ -235,6 +235,7 @@ impl Split {
             key_provider: self.value(Name::KeyProvider).map(str::to_owned),
             ..Ways::default()
         }
+        .or_agent()
     }
 
     /// Returns the length and the protection that the options ask of a new key.

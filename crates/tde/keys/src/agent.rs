@@ -1,0 +1,116 @@
+//! The agent: a process that holds keys which were opened once, for the programs of one user.
+//!
+//! Argon2 takes a second and hundreds of megabytes, and a key service a round trip. Commands that
+//! run often, such as `restore_command`, pay that each time, unless an agent has the key.
+//!
+//! A client connects to the socket that `PGSEAL_AGENT` names and sends one request: the magic, the
+//! cluster's id (16 bytes) and the key's id (16 bytes). The answer is the record of keys that
+//! programs are given ([`KeySet::encode`]) for that cluster, or nothing if the agent lacks the key.
+//! Each side looks at the user of the other: the agent serves its own user and root, and a client
+//! takes keys from an agent of its own user or of root.
+//!
+//! An agent is a convenience: whatever it fails at, the slots are tried.
+
+mod holder;
+
+use std::env;
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use nix::sys::socket::getsockopt;
+use nix::sys::socket::sockopt::PeerCredentials;
+use nix::unistd::geteuid;
+use pgseal_contract::variable;
+use pgseal_crypto::{KeyId, MasterKey};
+use pgseal_format::{ClusterId, Header};
+use zeroize::Zeroizing;
+
+use crate::key_set::KeySet;
+pub use holder::{AgentError, Holder};
+
+/// The variable that names the agent's socket.
+pub const SOCKET: &str = variable::AGENT.as_str();
+/// The first bytes of a request, with the version of the protocol.
+const MAGIC: &[u8; 8] = b"pgseala1";
+const REQUEST: usize = MAGIC.len() + 16 + 16;
+/// The longest answer: a record of one cluster with its paths.
+const MAX_ANSWER: u64 = 64 * 1024;
+/// The time that each side waits for the other. Both are on this machine.
+const TIME: Duration = Duration::from_secs(2);
+
+/// A key that the agent had.
+pub struct Found {
+    /// The slot that opened it for the agent, or 0 for a raw key file.
+    pub slot: u8,
+    pub master: MasterKey,
+}
+
+/// Returns the socket of the agent that the environment names.
+pub fn socket() -> Option<PathBuf> {
+    let named = env::var_os(SOCKET).filter(|path| !path.is_empty());
+    named.map(PathBuf::from)
+}
+
+/// Asks the agent at `socket` for the key of a key file's header.
+pub fn ask(socket: &Path, header: &Header) -> Option<Found> {
+    let record = answer(socket, &request(header.cluster, header.key_id)).ok()?;
+    let key = KeySet::decode(&record).ok()?.into_first()?;
+    let is_it = key.cluster == header.cluster && key.master.key_id() == header.key_id;
+    let slot = key.slot().unwrap_or(0);
+    let master = Arc::into_inner(key.master).filter(|_| is_it)?;
+    Some(Found { slot, master })
+}
+
+fn answer(socket: &Path, request: &[u8]) -> io::Result<Zeroizing<Vec<u8>>> {
+    let mut stream = UnixStream::connect(socket)?;
+    trusted(&stream)?;
+    stream.write_all(request)?;
+    // The buffer never grows: copies of a key would stay behind.
+    let mut record = Zeroizing::new(Vec::with_capacity(64 * 1024));
+    stream.take(MAX_ANSWER).read_to_end(&mut record)?;
+    Ok(record)
+}
+
+/// Bounds the time of a connection, and fails if the process at its other end is of another user
+/// and not root's.
+fn trusted(stream: &UnixStream) -> io::Result<()> {
+    stream.set_read_timeout(Some(TIME))?;
+    stream.set_write_timeout(Some(TIME))?;
+    let peer = getsockopt(stream, PeerCredentials)?.uid();
+    match peer == 0 || peer == geteuid().as_raw() {
+        true => Ok(()),
+        false => Err(io::ErrorKind::PermissionDenied.into()),
+    }
+}
+
+fn request(cluster: ClusterId, key: KeyId) -> [u8; REQUEST] {
+    let mut request = [0; REQUEST];
+    request[..8].copy_from_slice(MAGIC);
+    request[8..24].copy_from_slice(&cluster.0);
+    request[24..].copy_from_slice(&key.0);
+    request
+}
+
+/// Reads a request.
+fn asked(request: &[u8; REQUEST]) -> Option<(ClusterId, KeyId)> {
+    let rest = request.strip_prefix(MAGIC)?;
+    let (cluster, key) = rest.split_first_chunk::<16>()?;
+    Some((ClusterId(*cluster), KeyId(key.try_into().ok()?)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests() {
+        let (cluster, key) = (ClusterId([1; 16]), KeyId([2; 16]));
+        let mut sent = request(cluster, key);
+        assert_eq!(asked(&sent), Some((cluster, key)));
+        sent[7] ^= 1;
+        assert_eq!(asked(&sent), None);
+    }
+}
