@@ -52,6 +52,18 @@ class Refused(BadInput):
         self.assert_untouched(sealed.data, before)
         self.assert_readable(sealed, canaries)
 
+    def test_beside_sealed_directories_that_are_called_as_words_of_command_lines(self):
+        """initdb starts a server with the word template1, and pg_ctl takes the word start: neither is a data directory here."""
+        place = self.directory / "place"
+        place.mkdir()
+        for name in ["template1", "start", "postgres"]:
+            self.cluster(f"of-{name}").run("initdb", "-D", place / name, "-U", "postgres", "-N", *SEALED)
+        tools = self.cluster("tools")
+        tools.run("initdb", "-D", "new", "-U", "postgres", "-N", *SEALED, cwd=place)
+        options = f"-c listen_addresses='' -c unix_socket_directories={place}"
+        tools.run("pg_ctl", "start", "-D", "new", "-w", "-l", "log", "-o", options, cwd=place)
+        tools.run("pg_ctl", "stop", "-D", "new", "-w", cwd=place)
+
     def test_a_plain_cluster(self):
         plain = self.cluster("plain", sealed=False).init()
         before = contents(plain.data)
