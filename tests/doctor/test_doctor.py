@@ -51,6 +51,42 @@ class Doctor(Case):
         cluster.start()
         self.assertEqual(self.findings(cluster)["pin"][0], "good")
 
+    def test_another_primary_under_the_same_key(self):
+        cluster = self.cluster().init()
+        self.assertRegex(self.findings(cluster)["other primaries"][1], "^none on this machine has the same key; other machines are not")
+        copy = cluster.home / "copy"
+        run(["cp", "-a", cluster.data, copy])
+        verdict, text = self.findings(cluster)["other primaries"]
+        self.assertEqual(verdict, "advice")
+        self.assertRegex(text, f"^{copy} has the same key and is a primary too: ")
+        (copy / "standby.signal").touch()
+        self.assertEqual(self.findings(cluster)["other primaries"][0], "good")
+        (copy / "standby.signal").rename(cluster.data / "standby.signal")
+        self.assertEqual(self.findings(cluster)["other primaries"], ("good", "this cluster follows another one"))
+
+    def test_a_checklist(self):
+        """Each finding that a checklist names exists, and a point is as bad as the worst of its findings."""
+        cluster = self.cluster().init().start()
+        doctor = [PGSEAL, "doctor", "-D", cluster.data, "--max-age", "90d"]
+        findings = {found["about"]: found for found in json.loads(run([*doctor, "--json"]).stdout)["findings"]}
+        grades = ["good", "advice", "wrong"]
+        for profile, shown in [("pci", {"3.5.1", "3.6.1.2", "3.7.4", "3.7.7", "6.3.3"}), ("cis", {"1.3", "2", "6.9", "8.1"})]:
+            points = json.loads(run([*doctor, "--profile", profile, "--json"]).stdout)["points"]
+            for point in points:
+                verdicts = [found["verdict"] for found in point["evidence"]]
+                self.assertEqual(point["verdict"], max(verdicts, key=grades.index, default=None), point)
+                self.assertTrue(all(found == findings[found["about"]] for found in point["evidence"]))
+                self.assertTrue(verdicts or point["by_hand"], point)
+            self.assertLessEqual(shown, {point["number"] for point in points if point["evidence"]})
+        text = run([*doctor, "--profile", "pci"]).stdout
+        self.assertRegex(text, r"(?m)^advice +3\.7\.7 +keys cannot be substituted\n( +.*\n)* +pin: .*\n")
+        self.assertRegex(text, r"(?m)^advice +3\.6\.1\.2 (.*\n)+? +kinds of slots: slot 1 keeps the key unencrypted in the file \S+main.key: ")
+        self.assertRegex(text, r"(?m)^by hand +3\.7\.6 ")
+        run([PGSEAL, "key", "wrap", "-D", cluster.data, "--new-plain"])
+        done = run([*doctor, "--profile", "pci"], check=False)
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stdout, r"(?m)^WRONG +3\.6\.1\.2 ")
+
     def test_logs_in_the_data_directory(self):
         """They are in clear, and hold statements and rows."""
         cluster = self.cluster(conf="logging_collector = on\nlog_statement = all\n").init()

@@ -186,9 +186,21 @@ pub struct DoctorArgs {
     /// Call key slots wrong that are older than this, such as 90d
     #[arg(long, value_name = "AGE", requires = "pgdata", value_parser = humantime::parse_duration)]
     pub max_age: Option<Duration>,
+    /// Print the findings as a checklist of this standard, with what is to be shown by hand
+    #[arg(long, value_enum, value_name = "STANDARD", requires = "pgdata")]
+    pub profile: Option<Profile>,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+}
+
+/// A standard whose checklist doctor fills in.
+#[derive(Clone, Copy, ValueEnum)]
+pub enum Profile {
+    /// PCI DSS 4.0.1
+    Pci,
+    /// CIS PostgreSQL Benchmark
+    Cis,
 }
 
 #[derive(Args)]

@@ -5,10 +5,10 @@
 
 use std::process::ExitCode;
 
-use pgseal_check::doctor::{examine, Question};
+use pgseal_check::doctor::{examine, Profile, Question};
 use pgseal_keys::exit::{Code, Failure};
 
-use crate::cli::DoctorArgs;
+use crate::cli::{self, DoctorArgs};
 use crate::{output, VERSION};
 
 pub fn run(args: &DoctorArgs) -> Result<ExitCode, Failure> {
@@ -19,7 +19,16 @@ pub fn run(args: &DoctorArgs) -> Result<ExitCode, Failure> {
         opens_key: true,
         max_age: args.max_age.map(|age| age.as_secs()),
     })?;
-    output::report(&report, args.json)?;
+    match args.profile {
+        None => output::report(&report, args.json)?,
+        Some(profile) => {
+            let profile = match profile {
+                cli::Profile::Pci => Profile::Pci,
+                cli::Profile::Cis => Profile::Cis,
+            };
+            output::report(&report.checklist(profile), args.json)?;
+        }
+    }
     Ok(match report.is_wrong() {
         true => Code::Found.into(),
         false => ExitCode::SUCCESS,

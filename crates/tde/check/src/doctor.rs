@@ -4,14 +4,17 @@
 
 mod examine;
 pub mod key;
+mod profile;
+mod siblings;
 pub mod version;
 
 pub use examine::{examine, Question, Report};
+pub use profile::{Checklist, Profile};
 
 use std::collections::BTreeSet;
 use std::fmt::{self, Display, Formatter};
 
-use console::style;
+use console::{style, StyledObject};
 use pgseal_contract::variable::EXPECT_KEY;
 use pgseal_keys::exit;
 use serde::Serialize;
@@ -19,7 +22,8 @@ use serde::Serialize;
 use crate::unlisted::listed;
 
 /// The verdict of a check.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+/// The order is from good to wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     Good,
@@ -27,8 +31,19 @@ pub enum Verdict {
     Wrong,
 }
 
+impl Verdict {
+    /// Returns the word that opens a line: in colour on a terminal only, and not with `NO_COLOR`.
+    fn sign(self) -> StyledObject<&'static str> {
+        match self {
+            Self::Good => style("ok      ").green(),
+            Self::Advice => style("advice  ").yellow(),
+            Self::Wrong => style("WRONG   ").red().bold(),
+        }
+    }
+}
+
 /// One thing that was looked at.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Finding {
     pub about: &'static str,
     pub verdict: Verdict,
@@ -69,12 +84,7 @@ impl Finding {
 
 impl Display for Finding {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        // In colour on a terminal only, and not with NO_COLOR.
-        let sign = match self.verdict {
-            Verdict::Good => style("ok      ").green(),
-            Verdict::Advice => style("advice  ").yellow(),
-            Verdict::Wrong => style("WRONG   ").red().bold(),
-        };
+        let sign = self.verdict.sign();
         writeln!(f, "{sign}{:<17}{}", format!("{}:", self.about), self.text)
     }
 }

@@ -16,6 +16,7 @@
 
 pub mod audit;
 pub mod describe;
+pub mod discover;
 pub mod doctor;
 pub mod metrics;
 pub mod pages;

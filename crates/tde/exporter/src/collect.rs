@@ -9,6 +9,7 @@ use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use pgseal_check::discover::{discover, real};
 use pgseal_check::doctor::{self, examine, Finding, Verdict};
 use pgseal_check::metrics::{name, Metrics, OfDirectory};
 use pgseal_check::status::{Question, Status};
@@ -19,7 +20,6 @@ use pgseal_keys::exit::{sentence, Failure};
 use pgseal_keys::keybin::{KeyDir, DIR};
 use pgseal_keys::unlock::Ways;
 
-use crate::discover::{discover, real};
 use crate::log::Log;
 
 /// The time for which the slower parts are kept.

@@ -4,14 +4,13 @@
 //! clusters is made at a time, however many ask. A part that could not be looked at has a metric
 //! that says so, and its reason is on standard error.
 //!
-//! Reading order: [`discover`] (which clusters there are), [`collect`] (their metrics), [`log`]
+//! Reading order: [`collect`] (the metrics of the clusters that there are), [`log`]
 //! (audit logs, as they grow), [`serve`] (HTTP), [`tls`].
 
 #![forbid(unsafe_code)]
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod collect;
-mod discover;
 mod log;
 mod serve;
 mod tls;

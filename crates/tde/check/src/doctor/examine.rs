@@ -24,7 +24,7 @@ use pgseal_keys::unlock::{unlock, Unlocked, Unlocker, Ways};
 use pgseal_keys::writer;
 use serde::Serialize;
 
-use super::{key, version, Finding, Verdict};
+use super::{key, siblings, version, Checklist, Finding, Profile, Verdict};
 use crate::unlisted::{logs, unlisted};
 use crate::versions::{Library, Loaded, Versions};
 
@@ -40,6 +40,11 @@ impl Report {
     pub fn is_wrong(&self) -> bool {
         let wrong = |found: &Finding| found.verdict == Verdict::Wrong;
         self.findings.iter().any(wrong)
+    }
+
+    /// Returns the checklist of a standard.
+    pub fn checklist(&self, profile: Profile) -> Checklist {
+        Checklist::new(profile, &self.findings)
     }
 
     /// Returns all that was found.
@@ -148,9 +153,11 @@ fn of_cluster(
     findings.extend([
         super::ways(count),
         key::slots(&image),
+        key::kinds(&image),
         Finding::of("key file", written),
         clear_files(&data),
         super::logs(&logs(&data)),
+        siblings::look(&data, header.key_id),
     ]);
     findings.extend(noted);
     findings.extend(copy);

@@ -47,6 +47,39 @@ pub fn slots(image: &KeyImage) -> Finding {
     }
 }
 
+/// Judges where the secrets of the slots are. A file with the key in clear protects it as far as
+/// its volume does, which nothing here can tell.
+pub fn kinds(image: &KeyImage) -> Finding {
+    let about = "kinds of slots";
+    let KeyImage::File(file) = image else {
+        return Finding::good(about, "one raw wrapped key, for a command");
+    };
+    let in_files = file.slots().iter().filter_map(|slot| match &slot.kind {
+        SlotKind::File { path } => Some((slot.id, String::from_utf8_lossy(path))),
+        _ => None,
+    });
+    let in_files: Vec<_> = in_files
+        .map(|(id, path)| format!("slot {id} keeps the key unencrypted in the file {path}"))
+        .collect();
+    match in_files.is_empty() {
+        true => {
+            let kinds = file
+                .slots()
+                .iter()
+                .map(|slot| format!("{} {}", slot.id, slot.kind.name()));
+            Finding::good(about, kinds.collect::<Vec<_>>().join(", "))
+        }
+        false => Finding::advice(
+            about,
+            format_args!(
+                "{}: whoever reads that volume can read all data, so encrypt it, or use a key \
+                service",
+                in_files.join("; ")
+            ),
+        ),
+    }
+}
+
 fn is_clear(slot: &Slot) -> bool {
     matches!(slot.kind, SlotKind::Plain { .. })
 }
