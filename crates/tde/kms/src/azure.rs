@@ -1,8 +1,7 @@
 //! An RSA key of Azure Key Vault or of a Managed HSM, by its REST API.
 //!
-//! `azurekms://VAULT.vault.azure.net/KEY[/VERSION]`. The service wraps with RSA-OAEP-256. Its answer
-//! does not say which version of the key it used, so a wrapped key is the text
-//! `azurekms:VERSION:VALUE`.
+//! `azurekms://VAULT.vault.azure.net/KEY[/VERSION]`. The service wraps with RSA-OAEP-256. It must
+//! be told which version of the key unwraps, so a wrapped key is the text `azurekms:VERSION:VALUE`.
 
 mod login;
 

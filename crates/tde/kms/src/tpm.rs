@@ -192,7 +192,7 @@ impl Request<'_> {
                 "tpm2_policypcr",
                 &["-S", SESSION, "-l", pcrs, "-L", file],
             ),
-            // A policy that holds always: what it takes is a command that every object is opened by.
+            // A policy that holds always: it asks for the command by which objects are opened.
             None => self.run(
                 "make a policy",
                 "tpm2_policycommandcode",
