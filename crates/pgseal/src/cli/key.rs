@@ -137,7 +137,7 @@ pub struct BackupArgs {
 }
 
 #[derive(Args)]
-#[group(id = "source", required = true, multiple = false, args = ["from", "sheet", "share"])]
+#[group(id = "source", required = true, multiple = false, args = ["from", "sheet", "share", "from_server"])]
 pub struct RestoreArgs {
     #[command(flatten)]
     pub cluster: ClusterOptions,
@@ -150,6 +150,9 @@ pub struct RestoreArgs {
     /// Text with the lines of one share; repeatable
     #[arg(long, value_name = "FILE")]
     pub share: Vec<PathBuf>,
+    /// Take the key from the running server, as root: key.bin must be missing
+    #[arg(long)]
+    pub from_server: bool,
     #[command(flatten)]
     pub new: NewOptions,
     /// Replace a key.bin that is whole

@@ -24,6 +24,9 @@ pub const SLOT_NOTES_PATH: Word = Word(c"pg_encryption/slots.bin");
 pub const RECEIVER_LIST_PATH: Word = Word(c"pg_encryption/receivers.bin");
 /// The path of the wrapped key below the data directory.
 pub const KEY_PATH: Word = Word(c"pg_encryption/key.bin");
+/// The socket in a data directory at which root waits for the key of a running server whose key
+/// file is lost.
+pub const RESCUE_SOCKET: Word = Word(c"pgseal.rescue");
 /// The preloaded library, as it is installed.
 pub const LIBRARY: Word = Word(c"libpgseal.so");
 /// The beginning of the name of a mapping by which a server shows the version of its library; the

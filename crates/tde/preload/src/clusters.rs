@@ -7,7 +7,8 @@
 //! alone says that what is written below it must be sealed.
 
 use crate::secret::Pages;
-use pgseal_crypto::{FileCipher, KeyId, KeyLength, MasterKey};
+use pgseal_crypto::{FileCipher, KeyId, KeyLength, MasterKey, Suite};
+use pgseal_format::handover::{self, Entry, Opener};
 use pgseal_format::{
     Altered, ClusterId, KeyFile, ListError, NotesError, ReceiverList, ReceiverToken, SlotNotes,
     TokenError, TokenId, UnverifiedKeyFile, UnverifiedNotes,
@@ -15,6 +16,7 @@ use pgseal_format::{
 use pgseal_storage::layout::{Root, Spec};
 use pgseal_storage::SealedFile;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use zeroize::Zeroizing;
 
 /// Clusters that one process can know: pg_upgrade knows two, pg_combinebackup a chain.
 const MAX: usize = 256;
@@ -110,6 +112,26 @@ impl Cluster {
     /// our key.
     pub fn token(&self, system_id: u64, role: &[u8], expiry: u64) -> Vec<u8> {
         ReceiverToken::grant(self.master, system_id, role, expiry)
+    }
+
+    /// Does only its path say that it is sealed, because it has no key file yet?
+    pub fn is_pending(&self) -> bool {
+        self.pending
+    }
+
+    /// Returns the record by which another program gets this cluster's key.
+    pub fn record(&self) -> Option<Zeroizing<Vec<u8>>> {
+        let opened_by = self.facts.opened_by.as_ref();
+        let entry = Entry {
+            root: &self.root,
+            suite: Suite::AesXts,
+            length: self.facts.length,
+            cluster: self.facts.cluster,
+            key_id: self.key_id,
+            master: self.master.expose(),
+            opened_by: opened_by.map(|(slot, kind)| Opener { slot: *slot, kind }),
+        };
+        handover::encode(&[entry], &[]).ok()
     }
 
     /// Returns the size of a WAL segment in bytes, if it was remembered.

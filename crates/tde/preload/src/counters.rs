@@ -6,7 +6,8 @@
 //! bytes written, nanoseconds of reads, nanoseconds of writes, files opened, and units of zeros
 //! that were written and are stored as they are. A unit is a page of 8 kB. Each process adds to the
 //! slot of its number, so two of them rarely share a cache line. Behind the slots one more row has,
-//! in its last field, the lines that were written into the log.
+//! in its last field, the lines that were written into the log, and in its first whether the key
+//! file is missing.
 //!
 //! Times are taken while the server's `track_io_timing` is on, without the kernel's part: they are
 //! what encryption adds.
@@ -92,9 +93,13 @@ type Slot = [Row; Area::ALL.len()];
 /// The memory that the processes share.
 struct Shared {
     slots: [Slot; SLOTS],
-    /// Seven spare fields, then the lines in the log.
+    /// Whether the key file was missing when a process last looked, six spare fields, then the
+    /// lines in the log.
     after: Row,
 }
+
+/// The place of that mark in the last row.
+const MISSING: usize = 0;
 
 static COUNTERS: Counters = Counters {
     shared: AtomicPtr::new(std::ptr::null_mut()),
@@ -236,6 +241,13 @@ fn add(area: Area, count: Count, n: u64) {
         // SAFETY: the pointer is set once in a process, to a slot of a mapping that stays.
         unsafe { (*slot)[area as usize][count as usize].fetch_add(n, Ordering::Relaxed) };
     }
+}
+
+/// Notes for all processes whether the key file is missing. Returns whether that is news, which is
+/// not known if nothing is counted.
+pub fn note_missing(is_missing: bool) -> bool {
+    let now = u64::from(is_missing);
+    shared().is_some_and(|shared| shared.after[MISSING].swap(now, Ordering::Relaxed) != now)
 }
 
 /// Makes the counters of a server, or those in the file that the variable names. Called once,

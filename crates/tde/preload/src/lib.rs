@@ -54,6 +54,7 @@ mod rebind;
 mod received;
 mod receivers;
 mod report;
+mod rescue;
 mod secret;
 mod server;
 mod settings;
@@ -109,6 +110,7 @@ extern "C" fn start(_count: c_int, arguments: *const *mut c_char) {
         received::start();
         counters::start(server::symbol(c"track_io_timing"));
         receivers::start();
+        rescue::start();
     }
     hooks::connections::take();
 }

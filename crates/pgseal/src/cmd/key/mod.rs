@@ -4,6 +4,7 @@ pub mod audit;
 pub mod backup;
 pub mod check;
 mod due;
+mod from_server;
 pub mod label;
 pub mod list;
 mod new_file;

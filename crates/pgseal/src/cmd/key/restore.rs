@@ -1,4 +1,5 @@
-//! `pgseal key restore`: key.bin made anew from a copy, a recovery sheet or shares.
+//! `pgseal key restore`: key.bin made anew from a copy, a recovery sheet, shares, or the running
+//! server.
 //!
 //! Invariants: nothing is written before the key was seen to open the cluster's own pg_control; a
 //! key.bin that may open the cluster is replaced only with `--force`, and never under a running
@@ -23,8 +24,8 @@ use pgseal_keys::unlock::{unlock_copy, unlock_from, SlotError};
 use pgseal_keys::{server, Store};
 use zeroize::Zeroizing;
 
-use super::sheet;
 use super::slots::{new_slot, write_notes, ChangeError};
+use super::{from_server, sheet};
 use crate::cli::key::{NewOptions, RestoreArgs};
 use crate::output;
 
@@ -129,6 +130,17 @@ fn found(args: &RestoreArgs) -> Result<Found, Failure> {
             true => Err(RestoreError::CopyAndMore.into()),
             false => in_copy(args, path),
         };
+    }
+    if args.from_server {
+        let path = Root::pending(&args.cluster.pgdata)?.path;
+        let (header, master) = from_server::take(&path)?;
+        return Ok(Found {
+            path,
+            from: "server",
+            header,
+            master,
+            copy: None,
+        });
     }
     let (paths, from) = match &args.sheet {
         Some(path) => (std::slice::from_ref(path), "sheet"),
