@@ -113,7 +113,7 @@ fn command(sources: &Sources, stored: Option<&str>) -> Option<CommandView> {
             source: origin.name(),
             runs: true,
         }),
-        (Err(SourceError::External), Some(stored)) => Some(CommandView {
+        (Err(SourceError::External(_)), Some(stored)) => Some(CommandView {
             line: stored.to_owned(),
             source: "key.bin",
             runs: false,

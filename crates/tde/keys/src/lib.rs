@@ -48,4 +48,4 @@ pub mod writer;
 pub use recipe::{expand, passphrase_files, tells_secret};
 pub use rewrite::{add_slot, remove_slot, RewriteError, Store};
 pub use slot::{command_key, open_derived, open_text, seal_derived, DerivedError, NotAnAesKey};
-pub use source::{Origin, SourceError, Sources};
+pub use source::{Kind, Origin, SourceError, Sources};

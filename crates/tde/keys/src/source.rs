@@ -29,12 +29,44 @@ impl Origin {
     }
 }
 
+/// What a slot is opened by, if a command line may name it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Kind {
+    /// A command that unwraps the key.
+    #[default]
+    UnwrapCommand,
+    /// A command that prints a key-encryption key.
+    KeyCommand,
+    /// The URI of a key provider.
+    Provider,
+}
+
+impl Kind {
+    /// Returns why the stored one does not count, and the option that names one.
+    fn refusal(self) -> (&'static str, &'static str) {
+        match self {
+            Self::UnwrapCommand => (
+                "runs no command from a data directory",
+                "key-unwrap-command",
+            ),
+            Self::KeyCommand => (
+                "runs no command from a data directory",
+                "encryption-key-command",
+            ),
+            Self::Provider => (
+                "asks no provider that only a data directory names",
+                "key-provider",
+            ),
+        }
+    }
+}
+
 /// Why there is no command to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SourceError {
     /// Only a stored command is there.
-    #[error("the policy of this machine runs no command from a data directory: read it with `pgseal key check --show`, and if you trust it give it with --key-unwrap-command")]
-    External,
+    #[error("the policy of this machine {}: read it with `pgseal key check --show`, and if you trust it give it with --{}", .0.refusal().0, .0.refusal().1)]
+    External(Kind),
     /// No command is there.
     #[error(
         "no unwrap command is known: give one with --key-unwrap-command or PGDATAKEYUNWRAPCMD"
@@ -45,6 +77,8 @@ pub enum SourceError {
 /// The commands that may override a stored one, in the order of their rank.
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
+    /// What they name.
+    pub kind: Kind,
     /// The command of an option.
     pub command_line: Option<String>,
     /// The command of `PGDATAKEYUNWRAPCMD`.
@@ -68,7 +102,7 @@ impl Sources {
             .find_map(|(command, origin)| Some((command.as_deref()?, origin)));
         match (given, stored) {
             (Some(found), _) => Ok(found),
-            (None, Some(_)) if self.external => Err(SourceError::External),
+            (None, Some(_)) if self.external => Err(SourceError::External(self.kind)),
             (None, Some(stored)) => Ok((stored, Origin::KeyFile)),
             (None, None) => Err(SourceError::None),
         }
@@ -103,7 +137,10 @@ mod tests {
             Ok(("machine", Origin::Machine))
         );
         sources.machine = None;
-        assert_eq!(sources.choose(Some("stored")), Err(SourceError::External));
+        assert_eq!(
+            sources.choose(Some("stored")),
+            Err(SourceError::External(Kind::UnwrapCommand))
+        );
         assert_eq!(sources.choose(None), Err(SourceError::None));
         sources.external = false;
         assert_eq!(

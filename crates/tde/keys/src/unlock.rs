@@ -33,7 +33,8 @@ use crate::passphrase::{self, Source};
 use crate::provider;
 use crate::writer::{self, Rights, WriterError};
 use crate::{
-    command_key, expand, open_derived, open_text, passphrase_files, DerivedError, Origin, Sources,
+    command_key, expand, open_derived, open_text, passphrase_files, DerivedError, Kind, Origin,
+    Sources,
 };
 pub use error::{KeyFileReadError, OutrankingError, SlotError, UnlockError};
 pub use ways::Ways;
@@ -231,18 +232,21 @@ impl<'a> Unlocker<'a> {
             None => command::of_environment(UNWRAP_COMMAND).map_err(UnlockError::Variable)?,
         };
         let unwrap = Sources {
+            kind: Kind::UnwrapCommand,
             command_line,
             environment: environment.and_then(given),
             machine: cluster.key_unwrap_command,
             external,
         };
         let key = Sources {
+            kind: Kind::KeyCommand,
             command_line: ways.key_command.clone(),
             environment: None,
             machine: cluster.encryption_key_command,
             external,
         };
         let provider = Sources {
+            kind: Kind::Provider,
             command_line: ways.key_provider.clone(),
             environment: None,
             machine: cluster.key_provider,
@@ -585,7 +589,10 @@ mod tests {
     #[test]
     fn a_foreign_directory_runs_nothing_under_the_external_policy() {
         let (refusal, ran) = tried(true);
-        assert!(matches!(refusal, SlotError::Source(SourceError::External)));
+        assert!(matches!(
+            refusal,
+            SlotError::Source(SourceError::External(_))
+        ));
         assert!(!ran);
         let (refusal, ran) = tried(false);
         assert!(matches!(refusal, SlotError::Payload(PayloadError::NotAKey)));
