@@ -117,6 +117,7 @@ mod tests {
     fn the_order_of_sources() {
         let some = |text: &str| Some(text.to_owned());
         let mut sources = Sources {
+            kind: Kind::UnwrapCommand,
             command_line: some("line"),
             environment: some("environment"),
             machine: some("machine"),

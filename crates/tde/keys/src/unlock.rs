@@ -32,10 +32,8 @@ use crate::machine::Machine;
 use crate::passphrase::{self, Source};
 use crate::provider;
 use crate::writer::{self, Rights, WriterError};
-use crate::{
-    command_key, expand, open_derived, open_text, passphrase_files, DerivedError, Kind, Origin,
-    Sources,
-};
+use crate::{command_key, expand, open_derived, open_text, passphrase_files};
+use crate::{DerivedError, Kind, Origin, Sources};
 pub use error::{KeyFileReadError, OutrankingError, SlotError, UnlockError};
 pub use ways::Ways;
 
