@@ -38,7 +38,24 @@ class Root:
         self.listener.bind(str(self.path))
         self.path.chmod(0o666)
         self.listener.listen()
+        self.silent = socket.socket(socket.AF_UNIX)
+        self.silent.bind(str(self.home / "silent"))
+        (self.home / "silent").chmod(0o666)
+        self.silent.listen()
+        (self.home / "heard").write_bytes(b"")
         threading.Thread(target=self.serve, daemon=True).start()
+        threading.Thread(target=self.hear, daemon=True).start()
+
+    def hear(self):
+        """What comes to a socket of root's that says nothing."""
+        while True:
+            connection, _ = self.silent.accept()
+            with connection, open(self.home / "heard", "ab") as file:
+                file.write(b"(a connection)")
+                file.flush()
+                while data := connection.recv(65536):
+                    file.write(data)
+                    file.flush()
 
     def serve(self):
         while True:
@@ -130,7 +147,7 @@ class FromServer(Case):
         self.assertIn("no encrypted server runs in", err)
 
     def test_nobody_else_gets_it(self):
-        """The server's own user makes a socket, as a program that SQL runs could: nothing is sent to it."""
+        """The server's own user makes a socket, as a program that SQL runs could: nobody connects to it."""
         if os.getuid() == 0:
             self.skipTest("the server would have to be root's")
         done = run([PGSEAL, "key", "restore", *self.options], check=False)
@@ -142,11 +159,22 @@ class FromServer(Case):
             listener.listen()
             self.lose()
             self.main.psql("SELECT 1")
-            listener.settimeout(5)
-            connection, _ = listener.accept()
-            with connection:
-                connection.settimeout(5)
-                self.assertEqual(connection.recv(1), b"")
+            listener.settimeout(3)
+            with self.assertRaises(TimeoutError):
+                listener.accept()
+
+    @needs_root
+    def test_a_link_is_not_followed(self):
+        """The server's user leads to a socket of root's, which takes whatever it is sent; root's command removes no such thing."""
+        other = Path(os.environ[SERVICE]).parent / "silent"
+        (self.main.data / "pgseal.rescue").symlink_to(other)
+        self.lose()
+        for _ in range(3):
+            self.main.psql("SELECT 1")
+        code, _, err = self.as_root()
+        self.assertEqual(code, 2)
+        self.assertIn("pgseal.rescue is there and is no socket: remove it", err)
+        self.assertEqual(Path(os.environ[SERVICE]).with_name("heard").read_bytes(), b"")
 
 
 if __name__ == "__main__":

@@ -27,6 +27,9 @@ pub const KEY_PATH: Word = Word(c"pg_encryption/key.bin");
 /// The socket in a data directory at which root waits for the key of a running server whose key
 /// file is lost.
 pub const RESCUE_SOCKET: Word = Word(c"pgseal.rescue");
+/// The bytes that root sends there first. Other services of root's, to whose sockets a link in the
+/// data directory could lead, send none.
+pub const RESCUE_REQUEST: &[u8; 8] = b"pgsealr1";
 /// The preloaded library, as it is installed.
 pub const LIBRARY: Word = Word(c"libpgseal.so");
 /// The beginning of the name of a mapping by which a server shows the version of its library; the

@@ -2,10 +2,11 @@
 //! whether it is there. The first that misses it says so in the log, and each of them gives the key
 //! to root, if root waits for it, so that a new key file can be made before the server stops.
 //!
-//! Root waits at a socket in the data directory (`pgseal key restore --from-server`). The kernel
-//! says who made the socket: nobody else gets the key, not the server's own user either, who may be
-//! anybody that can run a program by SQL. Root can take the key out of any process by a debugger,
-//! so it learns nothing that it could not.
+//! Root waits at a socket in the data directory (`pgseal key restore --from-server`), and sends a
+//! request first. The kernel says who made the socket: nobody else gets the key, not the server's
+//! own user either, who may be anybody that can run a program by SQL. No link is followed: it could
+//! lead to another service of root's, such as the journal's. Root can take the key out of any
+//! process by a debugger, so it learns nothing that it could not.
 //!
 //! While the key file is there, this costs one system call for each process that starts.
 
@@ -70,41 +71,54 @@ fn is_missing(cluster: &Cluster) -> bool {
 
 /// Gives the key to root, if it waits.
 fn give(cluster: &Cluster) {
+    let Some(socket) = of_root() else {
+        return;
+    };
     let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC;
     // SAFETY: the call takes numbers only.
     let made = unsafe { libc::syscall(libc::SYS_socket, libc::AF_UNIX, kind, 0) };
-    let Ok(fd @ 0..) = c_int::try_from(made) else {
-        return;
-    };
-    if connects(fd) && is_root(fd) {
-        if let Some(record) = cluster.record() {
-            let (bytes, length) = (record.as_ptr().cast::<c_void>(), record.len());
-            // SAFETY: the pointer and the length are the record's.
-            unsafe {
-                libc::syscall(
-                    libc::SYS_sendto,
-                    fd,
-                    bytes,
-                    length,
-                    libc::MSG_NOSIGNAL,
-                    0,
-                    0,
-                )
-            };
+    if let Ok(fd @ 0..) = c_int::try_from(made) {
+        if connects(fd, socket) && is_root(fd) && is_asked(fd) {
+            if let Some(record) = cluster.record() {
+                send(fd, &record);
+            }
         }
+        libc_call!(close(fd));
     }
-    libc_call!(close(fd));
+    libc_call!(close(socket));
 }
 
-/// Connects to the socket in the current directory: a server's is its data directory, whose whole
-/// path may be too long for an address.
-fn connects(fd: c_int) -> bool {
+/// Opens the socket in the current directory, which a server's is the data directory of, if root
+/// made it there. A link, which the server's user can make, would lead to any socket of root's.
+fn of_root() -> Option<c_int> {
+    let name = file::RESCUE_SOCKET.as_c_str();
+    let flags = libc::O_PATH | libc::O_NOFOLLOW | libc::O_CLOEXEC;
+    // SAFETY: the name is terminated. The call is the kernel's own, as below.
+    let opened =
+        unsafe { libc::syscall(libc::SYS_openat, libc::AT_FDCWD, name.as_ptr(), flags, 0) };
+    let fd = c_int::try_from(opened).ok().filter(|fd| *fd >= 0)?;
+    // SAFETY: all zeros are a file's attributes; the kernel writes others over them.
+    let mut found: libc::stat = unsafe { zeroed() };
+    let into = std::ptr::from_mut(&mut found);
+    let (empty, flag) = (c"".as_ptr(), libc::AT_EMPTY_PATH);
+    // SAFETY: the pointers are to a terminated text and to a live value of the call's type.
+    let done = unsafe { libc::syscall(libc::SYS_newfstatat, fd, empty, into, flag) };
+    let is_socket = found.st_mode & libc::S_IFMT == libc::S_IFSOCK;
+    if done == 0 && is_socket && found.st_uid == 0 && found.st_nlink == 1 {
+        return Some(fd);
+    }
+    libc_call!(close(fd));
+    None
+}
+
+/// Connects to the very socket that was looked at.
+fn connects(fd: c_int, socket: c_int) -> bool {
     // SAFETY: all zeros are an address of no family.
     let mut address: sockaddr_un = unsafe { zeroed() };
     address.sun_family = libc::sa_family_t::try_from(libc::AF_UNIX).unwrap_or(0);
-    let name = file::RESCUE_SOCKET.as_c_str().to_bytes_with_nul();
-    for (to, from) in address.sun_path.iter_mut().zip(name) {
-        *to = *from as libc::c_char;
+    let path = format!("/proc/self/fd/{socket}");
+    for (to, from) in address.sun_path.iter_mut().zip(path.bytes()) {
+        *to = from as libc::c_char;
     }
     let length = size_of::<sockaddr_un>();
     // SAFETY: the pointer and the length are the address's.
@@ -121,4 +135,52 @@ fn is_root(fd: c_int) -> bool {
     // SAFETY: the pointers are to live values of the types that the option has.
     let done = unsafe { libc::syscall(libc::SYS_getsockopt, fd, level, name, into, &mut length) };
     done == 0 && peer.uid == 0
+}
+
+/// Whether the other end asks for a key, within a second.
+fn is_asked(fd: c_int) -> bool {
+    let time = libc::timeval {
+        tv_sec: 1,
+        tv_usec: 0,
+    };
+    let (level, name, size) = (
+        libc::SOL_SOCKET,
+        libc::SO_RCVTIMEO,
+        size_of::<libc::timeval>(),
+    );
+    let from = std::ptr::from_ref(&time);
+    // SAFETY: the pointer and the size are the time's.
+    let bounded = unsafe { libc::syscall(libc::SYS_setsockopt, fd, level, name, from, size) } == 0;
+    let mut request = [0_u8; file::RESCUE_REQUEST.len()];
+    let (into, length) = (request.as_mut_ptr(), request.len());
+    // SAFETY: the pointer and the length are the buffer's.
+    bounded
+        && unsafe {
+            libc::syscall(
+                libc::SYS_recvfrom,
+                fd,
+                into,
+                length,
+                libc::MSG_WAITALL,
+                0,
+                0,
+            )
+        } > 0
+        && request == *file::RESCUE_REQUEST
+}
+
+fn send(fd: c_int, record: &[u8]) {
+    let (bytes, length) = (record.as_ptr().cast::<c_void>(), record.len());
+    // SAFETY: the pointer and the length are the record's.
+    unsafe {
+        libc::syscall(
+            libc::SYS_sendto,
+            fd,
+            bytes,
+            length,
+            libc::MSG_NOSIGNAL,
+            0,
+            0,
+        )
+    };
 }

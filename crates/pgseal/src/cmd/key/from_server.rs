@@ -1,22 +1,24 @@
 //! The key of a running server whose key file is lost: the server gives it to root.
 //!
-//! Root makes a socket in the data directory. Each process that the server starts looks for it as
+//! Root makes a socket in the data directory, which belongs to the server's user: no name in it is
+//! followed or trusted. Each process that the server starts looks for it as
 //! long as the key file is missing, so one connection to the server is enough to be answered.
 //! Nothing is taken from a process that the server did not start.
 
-use std::fs::{self, File, Permissions};
-use std::io::{self, Read};
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::os::fd::{AsFd, AsRawFd};
-use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use nix::poll::PollTimeout;
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
+use nix::sys::stat::{umask, Mode};
 use nix::unistd::geteuid;
-use pgseal_contract::file::RESCUE_SOCKET;
+use pgseal_contract::file::{RESCUE_REQUEST, RESCUE_SOCKET};
 use pgseal_crypto::MasterKey;
 use pgseal_format::Header;
 use pgseal_keys::exit::{Code, Exit, Failure};
@@ -101,6 +103,8 @@ fn connect(data: &Path) -> Option<Connection> {
     let text = fs::read_to_string(data.join(PID_FILE)).ok()?;
     let mut lines = text.lines().skip(3);
     let (port, directory, address) = (lines.next()?, lines.next()?, lines.next()?);
+    // The file is the server's user's, and this is root.
+    let port: u16 = port.trim().parse().ok()?;
     if !directory.is_empty() {
         let socket = Path::new(directory).join(format!(".s.PGSQL.{port}"));
         if let Ok(stream) = UnixStream::connect(socket) {
@@ -140,16 +144,16 @@ impl Place {
             directory.as_raw_fd(),
             RESCUE_SOCKET.as_str()
         );
-        let listener = UnixListener::bind(short).map_err(failed)?;
-        let owner = directory.metadata().map_err(failed)?.uid();
-        let place = Self {
-            listener,
+        // Whoever reaches the data directory may connect: who it is, the kernel says. The mode is
+        // not set by name, because the directory's owner could put a link there.
+        let before = umask(Mode::from_bits_truncate(0o111));
+        let listener = UnixListener::bind(short);
+        umask(before);
+        Ok(Self {
+            listener: listener.map_err(failed)?,
+            owner: directory.metadata().map_err(failed)?.uid(),
             path: path.clone(),
-            owner,
-        };
-        // Whoever reaches the data directory may connect: who it is, the kernel says.
-        fs::set_permissions(&path, Permissions::from_mode(0o666)).map_err(failed)?;
-        Ok(place)
+        })
     }
 
     /// Waits for a process of the server, and reads its key.
@@ -181,6 +185,7 @@ impl Place {
             return None;
         }
         stream.set_read_timeout(Some(ONE_READ)).ok()?;
+        (&stream).write_all(RESCUE_REQUEST).ok()?;
         let mut record = Zeroizing::new(Vec::with_capacity(64 * 1024));
         stream.take(MAX_RECORD).read_to_end(&mut record).ok()?;
         KeySet::decode(&record).ok()?.into_first()

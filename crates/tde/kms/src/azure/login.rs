@@ -6,6 +6,7 @@
 use std::env;
 use std::path::PathBuf;
 
+use percent_encoding::{utf8_percent_encode, AsciiSet, NON_ALPHANUMERIC};
 use zeroize::Zeroizing;
 
 use super::{refused, NAME};
@@ -142,7 +143,7 @@ impl Login {
             self.authority.clone(),
             &Tls::default(),
         )?;
-        let path = format!("{tenant}/oauth2/v2.0/token");
+        let path = format!("{}/oauth2/v2.0/token", encoded(tenant));
         let answer = service.call(&path, &[], Body::Form(&form))?;
         token(&service, &answer)
     }
@@ -156,10 +157,10 @@ impl Login {
         )?;
         let mut path = format!(
             "metadata/identity/oauth2/token?api-version=2018-02-01&resource={}",
-            self.resource
+            encoded(&self.resource)
         );
         if let Some(client) = &self.client {
-            path = format!("{path}&client_id={client}");
+            path = format!("{path}&client_id={}", encoded(client));
         }
         let service = service.once_only();
         match service.call(&path, &[("Metadata", "true")], Body::None) {
@@ -169,6 +170,12 @@ impl Login {
             answer => token(&service, &answer?),
         }
     }
+}
+
+/// Returns a text as it can stand in a URL, whatever is in it.
+fn encoded(text: &str) -> String {
+    const KEPT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_');
+    utf8_percent_encode(text, KEPT).to_string()
 }
 
 fn missing(what: &'static str) -> KmsError {
