@@ -74,6 +74,15 @@ class Agents(OfAgent):
         self.assertEqual(done.returncode, 6)
         self.assertRegex(done.stderr, "passphrase")
 
+    def test_the_audit_log_tells_agents_from_slots(self):
+        self.agent()
+        log = self.directory / "audit.log"
+        self.verify(PGSEAL_AUDIT_LOG=str(log))
+        run([PGSEAL, "key", "check", "-D", self.main.data, "--passphrase-file", self.passphrase], {"PGSEAL_AUDIT_LOG": str(log)})
+        records = [json.loads(line) for line in log.read_text().splitlines()]
+        unlocked = [(record["slot"], record.get("by")) for record in records if record["event"] == "unlocked"]
+        self.assertEqual(unlocked, [(1, "agent"), (1, None)])
+
     def test_what_proves_or_changes_a_slot_does_not_ask_it(self):
         self.agent()
         self.lose()

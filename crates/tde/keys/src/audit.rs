@@ -38,8 +38,9 @@ const WRAPPER: &str = "pgseal-twin";
 /// Something that an auditor asks for.
 #[derive(Clone, Copy, Debug)]
 pub enum Event {
-    /// The key was opened, by this slot; a raw key.bin has none.
-    Unlocked { slot: Option<u8> },
+    /// The key was opened, by this slot; a raw key.bin has none. An agent may have opened it
+    /// before, and given the key now.
+    Unlocked { slot: Option<u8>, by_agent: bool },
     /// The key was not opened; the code is that of docs/exit-codes.md.
     Failed { code: Code },
     /// A slot was added.
@@ -90,9 +91,12 @@ impl Event {
 
     fn write(self, fields: &mut Fields<'_>) {
         match self {
-            Self::Unlocked { slot } => {
+            Self::Unlocked { slot, by_agent } => {
                 slot.into_iter()
                     .for_each(|slot| fields.number("slot", slot.into()));
+                if by_agent {
+                    fields.text("by", "agent");
+                }
             }
             Self::Failed { code } => fields.number("code", code.number().into()),
             Self::Added { slot }

@@ -255,6 +255,7 @@ fn made(mut ready: Vec<Ready>, root: Root, length: KeyLength) -> Result<NewKey, 
         header,
         master: Arc::new(master),
         file: None,
+        by_agent: false,
         source: None,
         key_material: Vec::new(),
     };

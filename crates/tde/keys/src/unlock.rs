@@ -5,6 +5,7 @@
 
 mod age;
 mod error;
+mod order;
 mod ways;
 
 use std::ffi::OsStr;
@@ -47,6 +48,8 @@ pub struct Unlocked {
     pub master: Arc<MasterKey>,
     /// The slot that opened and the authenticated file; a raw `key.bin` has neither.
     pub file: Option<(u8, KeyFile)>,
+    /// Whether an agent gave the key, and no slot was tried.
+    pub by_agent: bool,
     /// The path and the owner of that file, if it was read here.
     pub source: Option<writer::Source>,
     /// The key material files, which open it or tell how: a server shows them to no client.
@@ -79,7 +82,9 @@ fn recorded(data: &Path, opened: Result<Unlocked, UnlockError>) -> Result<Unlock
     match &opened {
         Ok(unlocked) => {
             let slot = unlocked.file.as_ref().map(|(slot, _)| *slot);
-            audit::record(data, Some(&unlocked.header), Event::Unlocked { slot });
+            let by_agent = unlocked.by_agent;
+            let event = Event::Unlocked { slot, by_agent };
+            audit::record(data, Some(&unlocked.header), event);
         }
         Err(error) => audit::record(data, None, Event::Failed { code: error.code() }),
     }
@@ -98,7 +103,9 @@ fn open(dir: &KeyDir, root: Root, ways: &Ways) -> Result<Unlocked, UnlockError> 
         KeyImage::Raw(wrapped) => {
             let header = dir.header()?;
             let unlocker = Unlocker::new(&header, source.clone(), &root.path, ways)?;
-            let opened = match unlocker.of_agent(&header) {
+            let found = unlocker.of_agent(&header);
+            let by_agent = found.is_some();
+            let opened = match found {
                 Some(found) => Ok(found.master),
                 None => unlocker.command_slot(&header, None, &wrapped),
             };
@@ -110,6 +117,7 @@ fn open(dir: &KeyDir, root: Root, ways: &Ways) -> Result<Unlocked, UnlockError> 
                 header,
                 master,
                 file: None,
+                by_agent,
                 source,
                 key_material,
             })
@@ -180,6 +188,7 @@ struct Opened {
     slot: u8,
     master: MasterKey,
     file: KeyFile,
+    by_agent: bool,
     key_material: Vec<PathBuf>,
 }
 
@@ -190,6 +199,7 @@ impl Opened {
             header: self.file.header().clone(),
             master: Arc::new(self.master),
             file: Some((self.slot, self.file)),
+            by_agent: self.by_agent,
             source,
             key_material: self.key_material,
         }
@@ -301,7 +311,9 @@ impl<'a> Unlocker<'a> {
 
     /// Opens and authenticates a key file, which `origin` names.
     fn file(&self, file: UnverifiedKeyFile, origin: &Path) -> Result<Opened, UnlockError> {
-        let (slot, master) = match self.of_agent(file.header()) {
+        let found = self.of_agent(file.header());
+        let by_agent = found.is_some();
+        let (slot, master) = match found {
             Some(found) => (found.slot, found.master),
             None => self.any_slot(&file, origin)?,
         };
@@ -312,6 +324,7 @@ impl<'a> Unlocker<'a> {
             slot,
             master,
             file,
+            by_agent,
             key_material,
         })
     }
@@ -359,7 +372,7 @@ impl<'a> Unlocker<'a> {
         path: &Path,
     ) -> Result<(u8, MasterKey), UnlockError> {
         let mut slots: Vec<&Slot> = file.slots().iter().collect();
-        slots.sort_by_key(|slot| cost(&slot.kind));
+        slots.sort_by_key(|slot| order::cost(&slot.kind));
         let mut failures = Vec::new();
         for slot in slots {
             match self.slot(file.header(), slot) {
@@ -474,24 +487,6 @@ fn by((_, origin): (&str, Origin)) -> impl FnOnce(CommandError) -> SlotError {
     move |error| match outranking(origin) {
         Some(place) => OutrankingError { error, place }.into(),
         None => error.into(),
-    }
-}
-
-/// Returns the rank of a slot: cheap ones first; a user is asked last.
-fn cost(kind: &SlotKind) -> u8 {
-    match kind {
-        SlotKind::Plain { .. } => 0,
-        SlotKind::File { .. } => 1,
-        SlotKind::Command { .. } => 2,
-        SlotKind::Provider { .. } => 3,
-        SlotKind::Derived {
-            source: SecretSource::Command(_),
-            ..
-        } => 4,
-        SlotKind::Derived {
-            source: SecretSource::Passphrase,
-            ..
-        } => 5,
     }
 }
 
