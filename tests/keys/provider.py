@@ -28,6 +28,18 @@ class Provider(Case):
         cluster.psql("CREATE TABLE t AS SELECT generate_series(1, 1000) AS x")
         return cluster
 
+    def secret(self, name, text):
+        """A file that only its owner may read."""
+        path = self.directory / name
+        path.write_text(text)
+        path.chmod(0o600)
+        return path
+
+    @staticmethod
+    def query(**settings):
+        """The settings of a URI; one that is None is left out."""
+        return "&".join(f"{name.replace('_', '-')}={value}" for name, value in settings.items() if value is not None)
+
     def pgseal(self, *arguments, check=True, environment=None):
         return run([PGSEAL, *arguments], {**self.environment, **(environment or {})}, check=check)
 

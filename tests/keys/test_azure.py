@@ -34,14 +34,7 @@ class OfAzure(Provider):
 
     def uri(self, key="seal", port=None, **settings):
         settings = {"ca": self.certificates["ca.crt"], **settings}
-        query = "&".join(f"{name.replace('_', '-')}={value}" for name, value in settings.items() if value is not None)
-        return f"azurekms://localhost:{port or self.service.port}/{key}?{query}"
-
-    def secret(self, name, text):
-        path = self.directory / name
-        path.write_text(text + "\n")
-        path.chmod(0o600)
-        return path
+        return f"azurekms://localhost:{port or self.service.port}/{key}?{self.query(**settings)}"
 
 
 class Life(OfAzure):

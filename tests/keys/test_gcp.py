@@ -37,14 +37,7 @@ class OfGoogle(Provider):
 
     def uri(self, key=KEY, port=None, **settings):
         settings = {"ca": self.certificates["ca.crt"], "endpoint": f"https://localhost:{port or self.service.port}", **settings}
-        query = "&".join(f"{name}={value}" for name, value in settings.items() if value is not None)
-        return f"gcpkms://{key}?{query}"
-
-    def secret(self, name, text):
-        path = self.directory / name
-        path.write_text(text)
-        path.chmod(0o600)
-        return path
+        return f"gcpkms://{key}?{self.query(**settings)}"
 
 
 class Life(OfGoogle):

@@ -33,14 +33,7 @@ class OfVault(Provider):
 
     def uri(self, path="transit/seal", port=None, **settings):
         settings = {"ca": self.certificates["ca.crt"], **settings}
-        query = "&".join(f"{name.replace('_', '-')}={value}" for name, value in settings.items() if value is not None)
-        return f"vault://localhost:{port or self.vault.port}/{path}?{query}"
-
-    def secret(self, name, text):
-        path = self.directory / name
-        path.write_text(text + "\n")
-        path.chmod(0o600)
-        return path
+        return f"vault://localhost:{port or self.vault.port}/{path}?{self.query(**settings)}"
 
 
 class Life(OfVault):
