@@ -9,7 +9,7 @@ cd "$(dirname "$0")"
 
 seconds=${1:-60}
 targets=("${@:2}")
-[ ${#targets[@]} -gt 0 ] || targets=(key_file slot_notes recovery_sheet receiver_list chained_log records names sealed_file replication_command values cell grant request message evidence relay)
+[ ${#targets[@]} -gt 0 ] || targets=(key_file providers slot_notes recovery_sheet receiver_list chained_log records names sealed_file replication_command values cell grant request message evidence relay)
 
 command -v cargo-fuzz >/dev/null || {
     echo "$(basename "$0"): cargo-fuzz is missing; install it with: cargo install cargo-fuzz --locked" >&2

@@ -21,6 +21,14 @@ COMMANDS = [
     "BASE_BACKUP (INCREMENTAL 'false', TARGET \"server\", TARGET_DETAIL '/x')",
     "IDENTIFY_SYSTEM",
 ]
+# A URI of each provider, and a message of KMIP: the examples of its specification in one structure.
+PROVIDERS = [
+    b"vault://h:8200/transit/k?auth=approle&role-id-file=/r&secret-id-file=%2Fs", b"pkcs11:token=a%3Bb;object=c?pin-source=file:/p",
+    b"kmip://h/1-2?ca=/c", b"awskms://alias/db?region=r", b"gcpkms://projects/p/locations/l/keyRings/r/cryptoKeys/k", b"tpm:?pcrs=0,7",
+    b"azurekms://v.vault.azure.net/k/0f", b"tpm:?pin-value=1",
+    bytes.fromhex("4200200100000038" "42000405000000040000ff0000000000" "420020070000000b48656c6c6f20576f726c640000000000"
+                  "42002008000000030102030000000000"),
+]
 # The number of a type, then a value of it as bytes or as text; a text and a pattern.
 VALUES = [
     bytes([0x0d]) + bytes.fromhex("0003000140000004000122100bb8"), b"\x0d-12345678.9e-3", b"\x0c0x1.8p-1074", b"\x0b1e-45",
@@ -63,6 +71,14 @@ def seeds():
     """(target, bytes) of every seed."""
     for case in cases("keyfile", "cases"):
         yield "key_file", bytes.fromhex(case["file"])[MAGIC_AND_LENGTH:-MAC]
+    for name in ("receiver_list", "slot_notes"):  # without magic, format, key id and MAC, which the targets add
+        for case in cases(name, "cases"):
+            yield name, bytes.fromhex(case["file"])[26:-MAC]
+    for provider in PROVIDERS:
+        yield "providers", provider
+    for case in cases("recovery_sheet", "cases"):
+        for page in case["pages"]:
+            yield "recovery_sheet", "\n".join(page).encode()
     for case in cases("receiver", "cases"):
         yield "records", case["token"].encode()
     for case in cases("control", "cases"):

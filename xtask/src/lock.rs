@@ -21,6 +21,22 @@ struct Package {
     dependencies: Vec<String>,
 }
 
+/// The names of a package's dependencies, except those of tests.
+#[derive(Debug, Default)]
+struct Dependencies {
+    needed: BTreeSet<String>,
+    /// Those of features, which are in a lock file only where a feature is on.
+    optional: BTreeSet<String>,
+}
+
+impl Dependencies {
+    /// Whether a lock file may have these.
+    fn are(&self, names: &BTreeSet<String>) -> bool {
+        let mut more = names.difference(&self.needed);
+        self.needed.is_subset(names) && more.all(|name| self.optional.contains(name))
+    }
+}
+
 /// Returns the findings in all lock files except the tree's own.
 pub fn check(root: &Path, names: &[String]) -> io::Result<Vec<String>> {
     let own = packages(&fs::read_to_string(root.join(OWN))?);
@@ -45,13 +61,13 @@ pub fn check(root: &Path, names: &[String]) -> io::Result<Vec<String>> {
 fn stale(
     lock: &[Package],
     own: &[Package],
-    manifests: &BTreeMap<String, BTreeSet<String>>,
+    manifests: &BTreeMap<String, Dependencies>,
 ) -> Vec<String> {
     let mut found = Vec::new();
     for package in lock.iter().filter(|package| package.is_own) {
         let name = &package.name;
         let has: BTreeSet<String> = package.dependencies.iter().map(|it| bare(it)).collect();
-        if manifests.get(name) != Some(&has) {
+        if !manifests.get(name).is_some_and(|known| known.are(&has)) {
             found.push(format!("{name} has other dependencies"));
         }
         let Some(known) = own.iter().find(|it| it.is_own && it.name == *name) else {
@@ -113,9 +129,9 @@ fn package(part: &str) -> Package {
     }
 }
 
-/// Reads a manifest: the name of its package, and its dependencies except those of tests.
-fn manifest(text: &str) -> (String, BTreeSet<String>) {
-    let (mut section, mut name, mut dependencies) = ("", String::new(), BTreeSet::new());
+/// Reads a manifest: the name of its package, and its dependencies.
+fn manifest(text: &str) -> (String, Dependencies) {
+    let (mut section, mut name, mut found) = ("", String::new(), Dependencies::default());
     for line in text.lines() {
         if let Some(next) = line.strip_prefix('[') {
             section = next.trim_end_matches(']');
@@ -132,10 +148,15 @@ fn manifest(text: &str) -> (String, BTreeSet<String>) {
         if section == "package" && key == "name" {
             name = value.trim().trim_matches('"').to_owned();
         } else if is_of_dependencies && !key.starts_with([' ', '#', '"', '{', '}', ']']) {
-            dependencies.insert(key.to_owned());
+            let is_optional = value.contains("optional = true");
+            let names = match is_optional {
+                true => &mut found.optional,
+                false => &mut found.needed,
+            };
+            names.insert(key.to_owned());
         }
     }
-    (name, dependencies)
+    (name, found)
 }
 
 #[cfg(test)]
@@ -143,7 +164,8 @@ mod tests {
     use super::*;
 
     const MANIFEST: &str = "[package]\nname = \"own\"\n[dependencies]\na.workspace = true\n\
-        b = { path = \"../b\" }\n[dev-dependencies]\nc = \"1\"\n[build-dependencies]\nd = \"1\"\n";
+        b = { path = \"../b\" }\ne = { version = \"1\", optional = true }\n\
+        [dev-dependencies]\nc = \"1\"\n[build-dependencies]\nd = \"1\"\n";
 
     fn lock(dependencies: &str, version: &str) -> Vec<Package> {
         packages(&format!(
@@ -159,6 +181,8 @@ mod tests {
         let manifests = BTreeMap::from([(name, dependencies)]);
         let own = lock(all, "0.2.3");
         let found = |dependencies, version| stale(&lock(dependencies, version), &own, &manifests);
+        let with_feature = " \"a\",\n \"b\",\n \"d\",\n \"e\",\n";
+        assert!(found(with_feature, "0.2.3").is_empty());
         assert!(found(all, "0.2.9").is_empty());
         assert_eq!(
             found(" \"a\",\n \"d\",\n", "0.2.3"),

@@ -6,7 +6,7 @@
 //! AES-CBC, then what the server made.
 
 mod connection;
-mod ttlv;
+pub mod ttlv;
 
 use std::path::PathBuf;
 
