@@ -4,6 +4,7 @@ ID's tokens by client credentials, and the tokens of a machine's managed identit
 
 import base64
 import os
+import re
 from urllib.parse import parse_qs, urlsplit
 
 from cryptography.hazmat.primitives import hashes
@@ -71,7 +72,7 @@ class VaultHandler(api.Handler):
         return f"https://localhost:{self.server.port}/keys/{name}/{version}"
 
     def value(self, verb, key, text):
-        assert "=" not in text
+        assert re.fullmatch("[A-Za-z0-9_-]*", text), text
         data = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
         if verb == "wrapkey":
             made = key.public_key().encrypt(data, OAEP)
