@@ -24,7 +24,7 @@ const BYTES: u8 = 8;
 pub struct Tag(pub u32);
 
 /// A message that is written, field after field.
-pub struct Writer(Zeroizing<Vec<u8>>);
+pub(super) struct Writer(Zeroizing<Vec<u8>>);
 
 impl Writer {
     /// Begins an empty message.
