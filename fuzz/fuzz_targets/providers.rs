@@ -1,5 +1,5 @@
-//! Whatever a URI says, it is divided or refused, and no setting of it is a secret. Whatever a KMIP
-//! server sends, a search for a field ends, and finds nothing outside of the message.
+//! Any URI is divided or refused, and no setting of it is a secret. A search for a field in any
+//! bytes of a KMIP server ends, and finds nothing outside of the message.
 
 #![no_main]
 

@@ -58,7 +58,7 @@ class Doctor(Case):
         run(["cp", "-a", cluster.data, copy])
         verdict, text = self.findings(cluster)["other primaries"]
         self.assertEqual(verdict, "advice")
-        self.assertRegex(text, f"^{copy} has the same key and is a primary too: ")
+        self.assertRegex(text, f"^{copy} has the same key and is a primary too, ")
         (copy / "standby.signal").touch()
         self.assertEqual(self.findings(cluster)["other primaries"][0], "good")
         (copy / "standby.signal").rename(cluster.data / "standby.signal")

@@ -207,8 +207,16 @@ class Impostors(OfAgent):
         self.assert_opens_by_the_slot()
 
     def test_silence(self):
-        self.impostor(lambda connection: time.sleep(5))
+        """It takes the request, and says nothing until the client gives up."""
+        asked = []
+
+        def listen(connection):
+            while data := connection.recv(4096):
+                asked.append(data)
+
+        self.impostor(listen)
         self.assert_opens_by_the_slot()
+        self.assertEqual([data[:8] for data in asked], [b"pgseala1"])
 
     def test_the_key_of_another_cluster(self):
         """A record that is right in form, with another cluster's key."""

@@ -183,8 +183,8 @@ fn background(args: &AgentArgs, keys: &KeySet) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Lets go of the terminal or the pipe that this process was started with: whoever waits for its
-/// end must not wait for an agent's.
+/// Lets go of the terminal or the pipe that this process was started with: a program that waits for
+/// the end of the pipe must not wait for the agent.
 fn release() -> io::Result<()> {
     let null = File::options().read(true).write(true).open("/dev/null")?;
     dup2_stdout(&null)?;

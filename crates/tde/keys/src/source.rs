@@ -29,7 +29,7 @@ impl Origin {
     }
 }
 
-/// What a slot is opened by, if a command line may name it.
+/// The thing that opens a slot, where a command line may name it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kind {
     /// A command that unwraps the key.
@@ -77,7 +77,7 @@ pub enum SourceError {
 /// The commands that may override a stored one, in the order of their rank.
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
-    /// What they name.
+    /// The thing that all of them name.
     pub kind: Kind,
     /// The command of an option.
     pub command_line: Option<String>,

@@ -42,7 +42,7 @@ pub struct Service {
     within: Duration,
 }
 
-/// What a request carries. One with a body is a POST.
+/// The body of a request. A request that has one is a POST.
 #[derive(Clone, Copy)]
 pub enum Body<'a> {
     None,

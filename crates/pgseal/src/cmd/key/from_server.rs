@@ -144,8 +144,8 @@ impl Place {
             directory.as_raw_fd(),
             RESCUE_SOCKET.as_str()
         );
-        // Whoever reaches the data directory may connect: who it is, the kernel says. The mode is
-        // not set by name, because the directory's owner could put a link there.
+        // Any process that reaches the data directory may connect: the kernel says which user it
+        // is. The mode is not set by name, because the directory's owner could put a link there.
         let before = umask(Mode::from_bits_truncate(0o111));
         let listener = UnixListener::bind(short);
         umask(before);

@@ -72,7 +72,7 @@ pub fn kinds(image: &KeyImage) -> Finding {
         false => Finding::advice(
             about,
             format_args!(
-                "{}: whoever reads that volume can read all data, so encrypt it, or use a key \
+                "{}: anyone who reads that volume can read all data: encrypt it, or use a key \
                 service",
                 in_files.join("; ")
             ),

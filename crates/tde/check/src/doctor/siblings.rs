@@ -1,5 +1,5 @@
 //! Other clusters of this machine under the same key: two primaries write different pages at the
-//! same places, under the same keys and tweaks. Whoever sees both files learns which blocks are
+//! same places, under the same keys and tweaks. A reader of both files learns which blocks are
 //! equal.
 
 use std::fs;
@@ -50,8 +50,8 @@ fn judge<'a>(data: &Path, key: KeyId, others: impl Iterator<Item = &'a PathBuf>)
         (true, false) => Finding::advice(
             about,
             format_args!(
-                "{} has the same key and is a primary too: whoever sees the files of both learns \
-                which blocks are equal, so give one of them a key of its own by `pgseal rekey`",
+                "{} has the same key and is a primary too, and a reader of the files of both learns \
+                which blocks are equal: give one of them its own key with `pgseal rekey`",
                 same.join(", ")
             ),
         ),
