@@ -5,13 +5,14 @@ CARGO ?= cargo
 PYTHON ?= /usr/bin/python3
 
 .PHONY: help build check demo demo-confidential demo-stop test test-barman test-bench-page test-builds test-debian test-drivers test-patroni test-pgbackrest test-tprocc test-programs test-world wheels jar npm fuzz sanitize
-.PHONY: demo-shop test-auto-failover test-extensions test-keys test-other-backups test-repmgr test-shop test-telling lint clean install-extensions
+.PHONY: demo-shop test-auto-failover test-extensions packages test-keys test-other-backups test-packages test-repmgr test-shop test-telling lint clean install-extensions
 
 help:
 	@echo 'make build        the command and the library, into dist/bin and dist/lib'
 	@echo "make wheels       Python's package pgseal, into dist/wheels"
 	@echo "make jar          Java's, into dist/jars"
 	@echo "make npm          Node's, into dist/npm"
+	@echo 'make packages     .deb and .rpm packages, into dist/packages'
 	@echo 'make install-extensions PG_CONFIG=...   encdb, into the PostgreSQL of that pg_config'
 	@echo 'make demo         a sealed cluster beside a plain reference cluster: load, kill -9, recover, verify, search'
 	@echo 'make demo-confidential   encrypted columns: evaluator, keys, the published table, what each side sees'
@@ -28,6 +29,7 @@ help:
 	@echo 'make test-extensions   forty extensions that Debian packages, and some built from source, beside a plain cluster'
 	@echo 'make test-keys    key providers: Vault, PKCS #11, KMIP, AWS KMS'
 	@echo 'make test-other-backups   WAL-G and pg_rman, where their programs are named'
+	@echo 'make test-packages   the packages: install, upgrade under a running server, remove'
 	@echo 'make test-patroni three nodes under Patroni and etcd'
 	@echo 'make test-pgbackrest   pgBackRest: backups of all types, restores'
 	@echo 'make test-power   power cuts below ext4 and XFS: loads and commands, sealed and plain, on 15, 17 and 18'
@@ -76,6 +78,12 @@ jar: build
 
 npm: build
 	scripts/npm.sh
+
+# .deb and .rpm, for both processors, into dist/packages.
+PACKAGE_OPTIONS ?=
+packages:
+	scripts/install-deps.sh build packages
+	scripts/packages.sh $(PACKAGE_OPTIONS)
 
 # Built beside the tree's other products, once for each PostgreSQL; DESTDIR is PGXS's.
 PG_CONFIG ?= pg_config
@@ -127,7 +135,7 @@ test:
 	$(MAKE) --no-print-directory build wheels
 	$(PYTHON) scripts/test.py ci
 
-test-auto-failover test-barman test-bench-page test-builds test-debian test-drivers test-extensions test-keys test-other-backups test-patroni test-pgbackrest test-power test-repmgr test-shop test-telling test-tprocc: test-%:
+test-auto-failover test-barman test-bench-page test-builds test-debian test-drivers test-extensions test-keys test-other-backups test-packages test-patroni test-pgbackrest test-power test-repmgr test-shop test-telling test-tprocc: test-%:
 	scripts/install-deps.sh build test $*
 	$(MAKE) --no-print-directory build
 	$(PYTHON) scripts/test.py $*

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Usage: scripts/install-deps.sh [build|demo|test|auto-failover|barman|bench-page|builds|debian|drivers|extensions|keys|other-backups|patroni|pgbackrest|power|repmgr|shop|telling|tprocc|lint]…   (none: all)
+# Usage: scripts/install-deps.sh [build|demo|test|auto-failover|barman|bench-page|builds|debian|drivers|extensions|keys|other-backups|packages|patroni|pgbackrest|power|repmgr|shop|telling|tprocc|lint]…   (none: all)
 #
 # Purpose: the Debian packages that a make target needs. Called by the Makefile and .ci/run.
 # As root it installs what is missing; otherwise it names what is missing and fails. With everything in place it does
@@ -11,7 +11,7 @@ build_packages=(build-essential ca-certificates libclang-dev)
 demo_packages=(postgresql-15 wamerican iso-codes openssl procps)
 # The packages that PostgreSQL's own sources need are installed by tests/suites/fetch-build.sh.
 test_packages=(git jq lz4 pgbouncer postgresql-15 postgresql-server-dev-15 openssl sysbench python3 python3-cryptography python3-argon2 python3-psycopg2
-    python3-setuptools python3-venv python3-wheel procps binutils strace zstd)
+    python3-setuptools python3-venv python3-wheel procps binutils strace zstd libfaketime libjemalloc2 libtcmalloc-minimal4)
 # File systems on a disk whose writes are recorded; tests/power has a short form among the tests.
 power_packages=(e2fsprogs libfuse3-dev mount pkg-config xfsprogs)
 # Devices and services that keep keys.
@@ -36,6 +36,10 @@ extensions_packages=(build-essential cmake libkrb5-dev libssl-dev postgresql-ser
     postgresql-15-{pgfincore,pglogical,pgq-node,pgq3,pgrouting,pgtap,pldebugger,pllua,plpgsql-check,plprofiler,plproxy,plsh}
     postgresql-15-{postgis-3,postgis-3-scripts,powa,prefix,q3c,repack,rum,set-user,tablelog,tdigest,toastinfo,wal2json})
 other_backups_packages=(postgresql-15 lz4)
+# Go from elsewhere does as well. The compilers of the other processor are zig's; its binutils cut what debuggers read.
+packages_packages=(apparmor binutils bubblewrap binutils-aarch64-linux-gnu git gnupg mmdebstrap python3-pip rpm rpmlint selinux-policy-dev
+    util-linux xz-utils)
+command -v go >/dev/null || packages_packages+=(golang-go)
 patroni_packages=(postgresql-15 patroni etcd-server)
 pgbackrest_packages=(postgresql-15 pgbackrest)
 repmgr_packages=(postgresql-15 repmgr postgresql-15-repmgr openssl python3-psycopg2)
@@ -65,6 +69,7 @@ packages_of() {
         drivers) echo "${drivers_packages[@]}" ;;
         extensions) echo "${extensions_packages[@]}" ;;
         other-backups) echo "${other_backups_packages[@]}" ;;
+        packages) echo "${packages_packages[@]}" ;;
         patroni) echo "${patroni_packages[@]}" ;;
         pgbackrest) echo "${pgbackrest_packages[@]}" ;;
         power) echo "${power_packages[@]}" ;;

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Usage: scripts/test.py [ci|check|world|auto-failover|barman|bench-page|builds|debian|drivers|extensions|keys|patroni|pgbackrest|power|repmgr|telling|tprocc]
+"""Usage: scripts/test.py [ci|check|world|auto-failover|barman|bench-page|builds|debian|drivers|extensions|keys|packages|patroni|pgbackrest|power|repmgr|telling|tprocc]
 (make test, make check, make test-world …)
 
 Runs the tests, shows what they print, and ends with a table and the line
@@ -38,14 +38,14 @@ LONG = ["tests/archive/test_segment_sizes.py", "tests/tablespaces/test_relations
 # Needs every version, and 13 to come from: once, in the world.
 ACROSS_VERSIONS = "tests/upgrade/versions.py"
 # Directories whose programs need packages or time of their own: run by their name, and in the world.
-BY_NAME = ["auto-failover", "barman", "bench-page", "builds", "debian", "drivers", "extensions", "other-backups", "patroni", "pgbackrest", "repmgr",
+BY_NAME = ["auto-failover", "barman", "bench-page", "builds", "debian", "drivers", "extensions", "other-backups", "packages", "patroni", "pgbackrest", "repmgr",
            "shop", "tprocc"]
 LONG_FORM = {"PGSEAL_TEST_LONG": "1"}
 # Its short form is among the tests; its long one has a name.
 POWER = {**LONG_FORM, "PGSEAL_POWER_CUTS": "40", "PGSEAL_POWER_SECONDS": "25"}
 KINDS = ["ci", "check", "world", "power", "keys", "telling", *BY_NAME]
 # Those of them whose packages know no PostgreSQL after Debian's, or that need none.
-DEBIAN_ONLY = ["auto-failover", "barman", "bench-page", "builds", "drivers", "extensions", "other-backups", "pgbackrest", "repmgr", "shop"]
+DEBIAN_ONLY = ["auto-failover", "barman", "bench-page", "builds", "drivers", "extensions", "other-backups", "packages", "pgbackrest", "repmgr", "shop"]
 # Drivers that ci runs, too: they are installed in seconds.
 DRIVERS_IN_CI = ["tests/drivers/test_psycopg2.py", "tests/drivers/test_python.py", "tests/drivers/test_sqlalchemy.py"]
 # Programs of encrypted columns that ci runs on clusters that are encrypted on disk, too: what a server goes through, and what roles
@@ -153,6 +153,8 @@ class Tally:
 GO_TPC = Step("build go-tpc", ["scripts/fetch-go-tpc.sh"], tests=False, version="")
 # What tests/builds runs.
 BUILDS = Step("fetch builds", ["scripts/fetch-builds.sh"], tests=False, version="")
+# What tests/packages installs: for this machine's processor, with the extensions for the PostgreSQL of its Debian.
+DEBS = Step("build packages", ["scripts/packages.sh", "--arch", os.uname().machine, "--major", "15"], tests=False, version="")
 # What tests/extensions builds from source.
 EXTENSIONS = Step("build extensions", ["scripts/fetch-extensions.sh"], tests=False, version="15")
 # What tests/drivers runs: those of Python alone, and all.
@@ -252,14 +254,15 @@ def steps_of(which):
     if which == "telling":
         return python_tests("15", DEBIAN_PG, programs(["telling"]))
     if which in BY_NAME:
-        first = {"tprocc": [GO_TPC], "builds": [BUILDS], "extensions": [EXTENSIONS], "debian": [confidential("15", DEBIAN_PG)]}.get(which, [])
+        first = {"tprocc": [GO_TPC], "builds": [BUILDS], "extensions": [EXTENSIONS], "debian": [confidential("15", DEBIAN_PG)],
+                 "packages": [DEBS]}.get(which, [])
         return first + python_tests("15", DEBIAN_PG, programs([which]))
     if which == "power":
         versions = [[build(version), *python_tests(version, built(version), programs(["power"]), POWER)] for version in ["15", "17", "18"]]
         return list(itertools.chain(*versions))
     helper = Step("programs that tests use", ["cargo", "build", "--workspace", *FEATURES, "--examples", "--locked"], tests=False,
                   version="")
-    steps = [helper, crates({}), GO_TPC, BUILDS, EXTENSIONS, DRIVERS, *PACKAGES, *suites("15"), *suites("17"), *suites("18"), SURFACE]
+    steps = [helper, crates({}), GO_TPC, BUILDS, DEBS, EXTENSIONS, DRIVERS, *PACKAGES, *suites("15"), *suites("17"), *suites("18"), SURFACE]
     steps += [build("13"), *python_tests("13-18", built("15"), [ACROSS_VERSIONS])]
     steps += python_tests("15", built("15"), WORLD_ONLY + LONG, LONG_FORM)
     for version in ["17", "18"]:

@@ -18,7 +18,7 @@ mod output;
 use std::env;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use pgseal_keys::exit::Code;
 use pgseal_keys::{interrupt, memory};
 
@@ -33,6 +33,11 @@ pub fn command() -> ExitCode {
         Ok(cli) => cmd::run(cli.command).unwrap_or_else(|failure| failure.report()),
         Err(error) => usage(&error),
     }
+}
+
+/// Returns the parser of command lines, from which packages make man pages and completions.
+pub fn parser() -> clap::Command {
+    cli::Cli::command()
 }
 
 /// Answers a command line that is not run.

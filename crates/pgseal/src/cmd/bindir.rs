@@ -19,6 +19,7 @@ use std::process::ExitCode;
 use pgseal_keys::exit::{Code, Exit, Failure};
 use pgseal_storage::version;
 use pgseal_wrapper::ask::{ask, Files};
+use pgseal_wrapper::installed::lasting_path;
 use pgseal_wrapper::launch::{self, WRAPPER};
 use tempfile::NamedTempFile;
 
@@ -131,7 +132,7 @@ fn programs(pg: &Path) -> Result<Vec<OsString>, BindirError> {
 fn runner() -> Result<PathBuf, Failure> {
     let runner = launch::pgseal()?.with_file_name(WRAPPER);
     match runner.is_file() {
-        true => Ok(runner),
+        true => Ok(lasting_path(&runner)),
         false => Err(BindirError::NoWrapper(runner).into()),
     }
 }

@@ -32,6 +32,9 @@ pub const RESCUE_SOCKET: Word = Word(c"pgseal.rescue");
 pub const RESCUE_REQUEST: &[u8; 8] = b"pgsealr1";
 /// The preloaded library, as it is installed.
 pub const LIBRARY: Word = Word(c"libpgseal.so");
+/// The link to the version in use, beside the directories of the versions that packages install:
+/// `/usr/lib/pgseal/current`.
+pub const CURRENT: Word = Word(c"current");
 /// The beginning of the name of a mapping by which a server shows the version of its library; the
 /// version follows.
 pub const LIBRARY_MAPPING: Word = Word(c"libpgseal ");

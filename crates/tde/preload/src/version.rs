@@ -5,7 +5,7 @@
 use crate::process::{LibraryFile, PROCESS};
 use crate::real::libc_call;
 use libc::c_void;
-use pgseal_contract::file::LIBRARY_MAPPING;
+use pgseal_contract::file::{CURRENT, LIBRARY_MAPPING};
 use std::ffi::{CStr, CString, OsStr};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
@@ -34,12 +34,21 @@ pub fn show() {
     }
 }
 
-/// Does another file lie where the library was loaded from? Then a restart loads that one.
+/// Does another file lie where the library was loaded from, or have packages put another version
+/// into use? Then a restart loads that one.
 pub fn is_replaced() -> bool {
     let Some(Some(loaded)) = PROCESS.server.library.get() else {
         return false;
     };
-    identity(&loaded.path) != Some(loaded.file)
+    let in_use = in_use(&loaded.path).and_then(|path| identity(&path));
+    identity(&loaded.path) != Some(loaded.file) || in_use.is_some_and(|file| file != loaded.file)
+}
+
+/// Returns where the library of the version in use lies if `path` is `VERSION/lib/libpgseal.so`.
+fn in_use(path: &Path) -> Option<PathBuf> {
+    let version = path.parent()?.parent()?;
+    let name = path.strip_prefix(version).ok()?;
+    Some(version.parent()?.join(CURRENT.as_str()).join(name))
 }
 
 fn loaded() -> Option<LibraryFile> {
@@ -61,4 +70,20 @@ fn loaded() -> Option<LibraryFile> {
 fn identity(path: &Path) -> Option<(u64, u64)> {
     let found = path.metadata().ok()?;
     Some((found.dev(), found.ino()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_in_use_lies_beside_that_of_the_library() {
+        let of = |path: &str| in_use(Path::new(path));
+        let in_use = "/usr/lib/pgseal/current/lib/libpgseal.so";
+        assert_eq!(
+            of("/usr/lib/pgseal/0.1.0/lib/libpgseal.so"),
+            Some(in_use.into())
+        );
+        assert_eq!(of("/libpgseal.so"), None);
+    }
 }

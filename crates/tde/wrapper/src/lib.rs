@@ -19,6 +19,7 @@ mod combinebackup;
 pub mod getopt;
 mod help;
 pub mod initdb;
+pub mod installed;
 pub mod launch;
 pub mod options;
 pub mod paths;

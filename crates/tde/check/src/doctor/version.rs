@@ -2,6 +2,8 @@
 //! the running server. An upgrade replaces the files; a server keeps its library until it is
 //! started again.
 
+use pgseal_wrapper::installed::are_of_two_versions;
+
 use super::Finding;
 use crate::versions::{Library, Loaded, NOT_KNOWN};
 
@@ -33,7 +35,8 @@ pub fn server(loaded: &Loaded, installed: Option<&Library>) -> [Finding; 2] {
 
 fn file(loaded: &Loaded, installed: Option<&Library>) -> Finding {
     let about = "server";
-    if loaded.is_replaced {
+    let is_older = |library: &Library| are_of_two_versions(&loaded.path, &library.path);
+    if loaded.is_replaced || installed.is_some_and(is_older) {
         return Finding::advice(
             about,
             "runs sealed, with a library that was replaced since: restart it to load the new one",
@@ -136,6 +139,9 @@ mod tests {
         let good = judged(false, Some(&here));
         assert_eq!(good.text, "runs sealed, with the library that is installed");
         assert_eq!(judged(true, Some(&here)).verdict, Verdict::Advice);
+        let mut newer = installed(None);
+        newer.path = "/opt/2/lib/libpgseal.so".into();
+        assert_eq!(judged(false, Some(&newer)).verdict, Verdict::Advice);
         let other = judged(false, None);
         assert_eq!(other.text, format!("runs sealed, with the library {PATH}"));
     }

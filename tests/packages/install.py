@@ -1,0 +1,183 @@
+#!/usr/bin/python3
+"""The .deb packages in a Debian system of their own: install, upgrade under a running server, downgrade, remove, purge.
+
+What must hold: a server keeps the library and the programs that it was started with, under their paths, through an upgrade; a new
+start takes the new ones; the old ones go when nobody has them mapped; a removal that would strand a cluster is refused; keys stay.
+"""
+
+import re
+import secrets
+import shutil
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+from chroot import PACKAGES, System
+
+DATA = "/var/lib/postgresql/15/main"
+WORD = "q" + secrets.token_hex(8)
+LATER = "9.0.0"
+LIBRARY = "/usr/lib/pgseal/{}/lib/libpgseal.so"
+
+
+def package(name):
+    """The package of this machine's processor."""
+    architecture = subprocess.run(["dpkg", "--print-architecture"], text=True, capture_output=True, check=True).stdout.strip()
+    found = sorted(PACKAGES.glob(f"{name}_*_{architecture}.deb"))
+    assert len(found) == 1, f"{name}: {found}"
+    return found[0]
+
+
+def later(file, place, version=LATER):
+    """The same package as of another version, with another library."""
+    tree = Path(tempfile.mkdtemp(dir=place))
+    subprocess.run(["dpkg-deb", "-R", file, tree], check=True)
+    control = tree / "DEBIAN/control"
+    control.write_text(re.sub(r"^(Version:|Depends:.*pgseal \(=) [^)\n]*", rf"\1 {version}", control.read_text(), flags=re.M))
+    (tree / "usr/lib/pgseal/dist/VERSION").write_text(version + "\n")
+    library = tree / "usr/lib/pgseal/dist/lib/libpgseal.so"
+    note = tree / "note"
+    note.write_text(version)
+    subprocess.run(["objcopy", "--add-section", f".other={note}", library], check=True)
+    note.unlink()
+    sums = tree / "DEBIAN/md5sums"
+    sums.unlink(missing_ok=True)
+    built = Path(place) / f"pgseal_{version}.deb"
+    subprocess.run(["dpkg-deb", "-b", "--root-owner-group", tree, built], check=True, capture_output=True)
+    shutil.rmtree(tree)
+    return built
+
+
+class Install(System):
+    def test_01_install(self):
+        self.run_there(f"dpkg -i {self.put(package('pgseal'))}")
+        version = self.installed_version()
+        self.assertEqual(self.out("readlink /usr/lib/pgseal/current"), version)
+        self.assertRegex(self.out("pgseal --version"), r"^pgseal \d")
+        self.assertEqual(self.out("dpkg -V pgseal"), "")
+        self.assertEqual(self.out("find /usr/lib/pgseal ! -user root -o -perm /022 ! -type l"), "")
+        self.assertTrue((self.root / "usr/share/man/man1/pgseal-key-rotate.1.gz").exists())
+
+    def test_02_an_encrypted_cluster(self):
+        """Debian's scripts make it, by what the package brings."""
+        self.run_there("""
+            install -m 640 -g postgres /dev/null /etc/pgseal/passphrase
+            openssl rand -hex 32 > /etc/pgseal/passphrase
+            install -D -m 644 /usr/share/pgseal/createcluster.conf /etc/postgresql-common/createcluster.d/pgseal.conf
+            install -m 644 /usr/share/pgseal/environment /etc/postgresql-common/environment
+            pg_dropcluster 15 main
+            pgseal-divert add 15
+            pg_createcluster 15 main
+        """, PGSEAL_PASSPHRASE_FILE="/etc/pgseal/passphrase")
+        first = self.out("head -n 1 /usr/lib/postgresql/15/bin/postgres")
+        self.assertEqual(first, "#!/usr/lib/pgseal/current/bin/pgseal-twin /usr/lib/postgresql/15/stock/postgres")
+        self.run_there("pg_ctlcluster 15 main start")
+        self.psql(f"CREATE TABLE t AS SELECT i, '{WORD}' || i AS word FROM generate_series(1, 1000) i")
+        self.psql("CHECKPOINT")
+        self.assertEqual(self.mapped(), [LIBRARY.format(self.installed_version())])
+        found = subprocess.run(["grep", "-rlaF", "--", WORD, self.root / DATA[1:]], capture_output=True, text=True, check=False)
+        self.assertEqual(found.stdout, "")
+
+    def test_03_an_upgrade_leaves_the_running_server_its_library(self):
+        old, pid = self.installed_version(), self.postmaster()
+        inode = (self.root / LIBRARY.format(old)[1:]).stat().st_ino
+        self.run_there(f"dpkg -i {self.put(later(package('pgseal'), self.place))}")
+        self.assertEqual(self.out("readlink /usr/lib/pgseal/current"), LATER)
+        self.assertEqual((self.postmaster(), self.mapped()), (pid, [LIBRARY.format(old)]))
+        self.assertEqual((self.root / LIBRARY.format(old)[1:]).stat().st_ino, inode)
+        self.run_there("/usr/lib/pgseal/versions prune")
+        # A new session, and what the server starts: a program that reads a file of the cluster as the server does.
+        self.assertEqual(self.psql("SELECT count(*), min(word) FROM t"), f"1000|{WORD}1")
+        self.psql("COPY (SELECT 1) TO PROGRAM 'cat /proc/self/maps > /tmp/maps'")
+        self.assertEqual(self.libraries((self.root / "tmp/maps").read_text()), [LIBRARY.format(old)])
+        doctor = self.run_there(f"pgseal doctor -D {DATA}", check=False, PGSEAL_PASSPHRASE_FILE="/etc/pgseal/passphrase").stdout
+        self.assertIn("a library that was replaced since: restart it to load the new one", doctor)
+
+    def test_04_a_restart_takes_the_new_one_and_the_old_one_goes(self):
+        old = self.mapped()[0].split("/")[4]
+        self.run_there("pg_ctlcluster 15 main restart")
+        self.assertEqual(self.mapped(), [LIBRARY.format(LATER)])
+        self.run_there("/usr/lib/pgseal/versions prune")
+        self.assertFalse((self.root / "usr/lib/pgseal" / old).exists())
+        self.assertEqual(self.psql("SELECT count(*), min(word) FROM t"), f"1000|{WORD}1")
+
+    def test_05_a_downgrade(self):
+        self.run_there(f"dpkg -i {self.put(package('pgseal'))}")
+        self.assertEqual(self.mapped(), [LIBRARY.format(LATER)])
+        self.run_there("pg_ctlcluster 15 main restart && /usr/lib/pgseal/versions prune")
+        self.assertEqual(self.mapped(), [LIBRARY.format(self.installed_version())])
+        self.assertFalse((self.root / "usr/lib/pgseal" / LATER).exists())
+
+    def test_06_the_same_version_again_writes_to_no_file_that_is_mapped(self):
+        inode = (self.root / self.mapped()[0][1:]).stat().st_ino
+        self.run_there(f"dpkg -i {self.put(package('pgseal'))}")
+        self.assertEqual((self.root / self.mapped()[0][1:]).stat().st_ino, inode)
+        self.assertEqual(self.psql("SELECT count(*) FROM t"), "1000")
+
+    def test_07_a_change_of_postgresql_makes_its_wrappers_anew(self):
+        """As dpkg does after a package has written below /usr/lib/postgresql."""
+        self.run_there("rm /usr/lib/postgresql/15/bin/pg_controldata")
+        self.run_there("dpkg-trigger --by-package=postgresql-15 /usr/lib/postgresql && dpkg --configure --pending")
+        self.assertIn("pgseal-twin", self.out("head -n 1 /usr/lib/postgresql/15/bin/pg_controldata"))
+
+    def test_08_parts_beside_it(self):
+        for name, program in {"pgseal-kms": "pgseal-kms", "pgseal-client": "pgseal-proxy"}.items():
+            self.run_there(f"dpkg -i {self.put(package(name))}")
+            self.assertTrue((self.root / "usr/lib/pgseal" / self.installed_version() / "bin" / program).exists())
+        self.assertIn("--listen", self.out("pgseal proxy --help"))
+        self.assertIn("pgseal-proxy", self.out("getent passwd pgseal-proxy"))
+        self.run_there("dpkg -r pgseal-kms")
+        self.assertFalse((self.root / "usr/lib/pgseal" / self.installed_version() / "bin/pgseal-kms").exists())
+
+    def test_09_extensions(self):
+        names = ["pgseal-evaluator", f"postgresql-{self.version}-encdb", f"postgresql-{self.version}-pgseal"]
+        self.run_there(f"dpkg -i {self.put(*map(package, names))}")
+        self.assertIn("pgseal-evaluator", self.out("getent passwd pgseal-evaluator && pgseal-evaluator --version"))
+        self.psql("CREATE EXTENSION encdb")
+        self.psql("CREATE EXTENSION encdb_btree")
+        self.psql("CREATE EXTENSION pgseal")
+        self.assertEqual(self.psql("SELECT sealed FROM pgseal_status"), "t")
+
+    def test_10_a_removal_that_would_strand_a_cluster_is_refused(self):
+        for running in (True, False):
+            refused = self.run_there("dpkg -r pgseal-client pgseal", check=False)
+            self.assertNotEqual(refused.returncode, 0)
+            self.assertIn(f"pgseal: these encrypted clusters could not start any more: {DATA}.", refused.stderr)
+            self.assertEqual(self.out("dpkg-query -W -f '${db:Status-Abbrev}' pgseal").strip(), "ii")
+            if running:
+                self.run_there("pg_ctlcluster 15 main stop")
+        self.run_there("pg_ctlcluster 15 main start")
+        self.assertEqual(self.psql("SELECT count(*) FROM t"), "1000")
+
+    def test_11_decrypted_it_can_go_and_keys_stay(self):
+        self.run_there(f"""
+            pg_ctlcluster 15 main stop
+            runuser -u postgres -- pgseal unseal -D {DATA} --passphrase-file /etc/pgseal/passphrase
+            sed -i /PGSEAL/d /etc/postgresql/15/main/environment
+            dpkg -r pgseal
+            dpkg -P pgseal
+        """)
+        self.assertTrue((self.root / "etc/pgseal/passphrase").exists())
+        self.assertEqual(list((self.root / "usr/lib").glob("pgseal*")), [])
+        self.run_there("pg_ctlcluster 15 main start")
+        self.assertEqual(self.psql("SELECT count(*), min(word) FROM t"), f"1000|{WORD}1")
+        self.assertEqual(self.mapped(), [])
+
+    def installed_version(self):
+        return self.out("cat /usr/lib/pgseal/dist/VERSION")
+
+    def postmaster(self):
+        return self.out(f"head -n 1 {DATA}/postmaster.pid")
+
+    def mapped(self):
+        """The libraries that the postmaster has mapped."""
+        return self.libraries(self.out(f"cat /proc/{self.postmaster()}/maps"))
+
+    @staticmethod
+    def libraries(maps):
+        return sorted(set(re.findall(r"\S*/libpgseal\.so.*", maps)))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2, failfast=True)
