@@ -14,7 +14,7 @@ step() {
 }
 
 scripts() {
-    git ls-files -z --cached --others --exclude-standard -- '*.sh' .ci/run packaging/debian/pgseal-divert
+    git ls-files -z --cached --others --exclude-standard -- '*.sh' .ci/run packaging/debian/pgseal-divert packaging/package
 }
 
 check_scripts() {
