@@ -255,7 +255,7 @@ def steps_of(which):
         return python_tests("15", DEBIAN_PG, programs(["telling"]))
     if which in BY_NAME:
         first = {"tprocc": [GO_TPC], "builds": [BUILDS], "extensions": [EXTENSIONS], "debian": [confidential("15", DEBIAN_PG)],
-                 "packages": [DEBS]}.get(which, [])
+                 "packages": [BUILDS, DEBS]}.get(which, [])
         return first + python_tests("15", DEBIAN_PG, programs([which]))
     if which == "power":
         versions = [[build(version), *python_tests(version, built(version), programs(["power"]), POWER)] for version in ["15", "17", "18"]]

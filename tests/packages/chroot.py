@@ -17,8 +17,8 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/lib"))
 CACHE = Path(os.environ.get("PGSEAL_CACHE", "/var/cache/pgseal"))
 PACKAGES = ROOT / "dist/packages"
-# The first Debian of glibc 2.36, whose PostgreSQL is 15; and the one of 2.41, whose PostgreSQL is 17.
-RELEASES = {"bookworm": "15", "trixie": "17"}
+# Debian's releases, with the version of their PostgreSQL. The glibc of the first, 2.31, is the oldest that a mirror still has.
+RELEASES = {"bullseye": "13", "bookworm": "15", "trixie": "17"}
 INCLUDED = "postgresql,openssl,zstd,procps,rpm"
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 NAMESPACES = ["unshare", "--mount", "--propagation", "private", "--net", "--pid", "--fork", "--kill-child"]

@@ -1,10 +1,13 @@
 #!/usr/bin/python3
 """The .deb packages in a Debian system of their own: install, upgrade under a running server, downgrade, remove, purge.
 
+PGSEAL_TEST_RELEASE names another Debian release than bookworm; the extensions' packages must then be there for its PostgreSQL.
+
 What must hold: a server keeps the library and the programs that it was started with, under their paths, through an upgrade; a new
 start takes the new ones; the old ones go when nobody has them mapped; a removal that would strand a cluster is refused; keys stay.
 """
 
+import os
 import re
 import secrets
 import shutil
@@ -13,9 +16,11 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from chroot import PACKAGES, System
+from chroot import PACKAGES, RELEASES, System
 
-DATA = "/var/lib/postgresql/15/main"
+RELEASE = os.environ.get("PGSEAL_TEST_RELEASE", "bookworm")
+V = RELEASES[RELEASE]
+DATA = f"/var/lib/postgresql/{V}/main"
 WORD = "q" + secrets.token_hex(8)
 LATER = "9.0.0"
 LIBRARY = "/usr/lib/pgseal/{}/lib/libpgseal.so"
@@ -50,6 +55,8 @@ def later(file, place, version=LATER):
 
 
 class Install(System):
+    release = RELEASE
+
     def test_01_install(self):
         self.run_there(f"dpkg -i {self.put(package('pgseal'))}")
         version = self.installed_version()
@@ -61,18 +68,18 @@ class Install(System):
 
     def test_02_an_encrypted_cluster(self):
         """Debian's scripts make it, by what the package brings."""
-        self.run_there("""
+        self.run_there(f"""
             install -m 640 -g postgres /dev/null /etc/pgseal/passphrase
             openssl rand -hex 32 > /etc/pgseal/passphrase
             install -D -m 644 /usr/share/pgseal/createcluster.conf /etc/postgresql-common/createcluster.d/pgseal.conf
             install -m 644 /usr/share/pgseal/environment /etc/postgresql-common/environment
-            pg_dropcluster 15 main
-            pgseal-divert add 15
-            pg_createcluster 15 main
+            pg_dropcluster {V} main
+            pgseal-divert add {V}
+            pg_createcluster {V} main
         """, PGSEAL_PASSPHRASE_FILE="/etc/pgseal/passphrase")
-        first = self.out("head -n 1 /usr/lib/postgresql/15/bin/postgres")
-        self.assertEqual(first, "#!/usr/lib/pgseal/current/bin/pgseal-twin /usr/lib/postgresql/15/stock/postgres")
-        self.run_there("pg_ctlcluster 15 main start")
+        first = self.out(f"head -n 1 /usr/lib/postgresql/{V}/bin/postgres")
+        self.assertEqual(first, f"#!/usr/lib/pgseal/current/bin/pgseal-twin /usr/lib/postgresql/{V}/stock/postgres")
+        self.run_there(f"pg_ctlcluster {V} main start")
         self.psql(f"CREATE TABLE t AS SELECT i, '{WORD}' || i AS word FROM generate_series(1, 1000) i")
         self.psql("CHECKPOINT")
         self.assertEqual(self.mapped(), [LIBRARY.format(self.installed_version())])
@@ -96,7 +103,7 @@ class Install(System):
 
     def test_04_a_restart_takes_the_new_one_and_the_old_one_goes(self):
         old = self.mapped()[0].split("/")[4]
-        self.run_there("pg_ctlcluster 15 main restart")
+        self.run_there(f"pg_ctlcluster {V} main restart")
         self.assertEqual(self.mapped(), [LIBRARY.format(LATER)])
         self.run_there("/usr/lib/pgseal/versions prune")
         self.assertFalse((self.root / "usr/lib/pgseal" / old).exists())
@@ -105,7 +112,7 @@ class Install(System):
     def test_05_a_downgrade(self):
         self.run_there(f"dpkg -i {self.put(package('pgseal'))}")
         self.assertEqual(self.mapped(), [LIBRARY.format(LATER)])
-        self.run_there("pg_ctlcluster 15 main restart && /usr/lib/pgseal/versions prune")
+        self.run_there(f"pg_ctlcluster {V} main restart && /usr/lib/pgseal/versions prune")
         self.assertEqual(self.mapped(), [LIBRARY.format(self.installed_version())])
         self.assertFalse((self.root / "usr/lib/pgseal" / LATER).exists())
 
@@ -117,9 +124,9 @@ class Install(System):
 
     def test_07_a_change_of_postgresql_makes_its_wrappers_anew(self):
         """As dpkg does after a package has written below /usr/lib/postgresql."""
-        self.run_there("rm /usr/lib/postgresql/15/bin/pg_controldata")
-        self.run_there("dpkg-trigger --by-package=postgresql-15 /usr/lib/postgresql && dpkg --configure --pending")
-        self.assertIn("pgseal-twin", self.out("head -n 1 /usr/lib/postgresql/15/bin/pg_controldata"))
+        self.run_there(f"rm /usr/lib/postgresql/{V}/bin/pg_controldata")
+        self.run_there(f"dpkg-trigger --by-package=postgresql-{V} /usr/lib/postgresql && dpkg --configure --pending")
+        self.assertIn("pgseal-twin", self.out(f"head -n 1 /usr/lib/postgresql/{V}/bin/pg_controldata"))
 
     def test_08_parts_beside_it(self):
         for name, program in {"pgseal-kms": "pgseal-kms", "pgseal-client": "pgseal-proxy"}.items():
@@ -146,21 +153,21 @@ class Install(System):
             self.assertIn(f"pgseal: these encrypted clusters could not start any more: {DATA}.", refused.stderr)
             self.assertEqual(self.out("dpkg-query -W -f '${db:Status-Abbrev}' pgseal").strip(), "ii")
             if running:
-                self.run_there("pg_ctlcluster 15 main stop")
-        self.run_there("pg_ctlcluster 15 main start")
+                self.run_there(f"pg_ctlcluster {V} main stop")
+        self.run_there(f"pg_ctlcluster {V} main start")
         self.assertEqual(self.psql("SELECT count(*) FROM t"), "1000")
 
     def test_11_decrypted_it_can_go_and_keys_stay(self):
         self.run_there(f"""
-            pg_ctlcluster 15 main stop
+            pg_ctlcluster {V} main stop
             runuser -u postgres -- pgseal unseal -D {DATA} --passphrase-file /etc/pgseal/passphrase
-            sed -i /PGSEAL/d /etc/postgresql/15/main/environment
+            sed -i /PGSEAL/d /etc/postgresql/{V}/main/environment
             dpkg -r pgseal
             dpkg -P pgseal
         """)
         self.assertTrue((self.root / "etc/pgseal/passphrase").exists())
         self.assertEqual(list((self.root / "usr/lib").glob("pgseal*")), [])
-        self.run_there("pg_ctlcluster 15 main start")
+        self.run_there(f"pg_ctlcluster {V} main start")
         self.assertEqual(self.psql("SELECT count(*), min(word) FROM t"), f"1000|{WORD}1")
         self.assertEqual(self.mapped(), [])
 

@@ -72,13 +72,30 @@ pub fn real() -> &'static Real {
 }
 
 /// Returns the address of the next function of this name, which ends with a zero byte. A libc that
-/// lacks it ends the program, for a call that is not followed could pass the engine by.
+/// lacks it ends the program, for a call that is not followed could pass the engine by; but
+/// `close_range` and `closefrom` are newer than the oldest glibc that we run with, 2.28.
 fn next(name: &str) -> *mut c_void {
-    let name = CStr::from_bytes_with_nul(name.as_bytes()).unwrap_or_default();
+    let text = CStr::from_bytes_with_nul(name.as_bytes()).unwrap_or_default();
     // SAFETY: the name is a string of C, and the handle is one of dlsym's own.
-    let address = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
-    if address.is_null() {
-        std::process::abort();
+    let address = unsafe { libc::dlsym(libc::RTLD_NEXT, text.as_ptr()) };
+    match (address.is_null(), name) {
+        (false, _) => address,
+        (true, "close_range\0") => substitute_close_range as *mut c_void,
+        (true, "closefrom\0") => substitute_closefrom as *mut c_void,
+        (true, _) => std::process::abort(),
     }
-    address
+}
+
+/// `close_range` of glibc 2.34, which is the system call (Linux 5.9) and nothing else.
+unsafe extern "C" fn substitute_close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
+    // SAFETY: the kernel takes any numbers.
+    let done = unsafe { libc::syscall(libc::SYS_close_range, first, last, flags) };
+    c_int::try_from(done).unwrap_or(-1)
+}
+
+/// `closefrom` of glibc 2.34, where the kernel has the system call. A program that was built for an
+/// older glibc does not call it.
+unsafe extern "C" fn substitute_closefrom(first: c_int) {
+    // SAFETY: the kernel takes any numbers.
+    unsafe { substitute_close_range(first.max(0).unsigned_abs(), c_uint::MAX, 0) };
 }

@@ -1,7 +1,9 @@
 //! libc itself: one table of typed function pointers, resolved at once, the next in line after us.
 //!
 //! A function that libc lacks ends the program at its start, with its name, not at a call in the
-//! middle of a write.
+//! middle of a write. Two are newer than the oldest glibc that we run with, 2.28. A program that
+//! was built for such a glibc calls neither, unless it asks the loader for the name and finds ours,
+//! so these have a substitute.
 
 use libc::{
     c_char, c_int, c_uint, c_ulong, c_void, dirent, iovec, mode_t, off_t, size_t, ssize_t, FILE,
@@ -143,16 +145,47 @@ fn make() -> &'static Real {
 fn next(name: &str) -> *mut c_void {
     // SAFETY: `name` ends with a NUL (the macro adds it).
     let address = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr().cast()) };
-    if address.is_null() {
-        let name = CStr::from_bytes_until_nul(name.as_bytes()).unwrap_or_default();
-        crate::report::line(&format!(
-            "this C library has no {}: pgseal needs glibc 2.34 or newer",
-            name.to_string_lossy()
-        ));
-        // SAFETY: ends the process; nothing was opened yet.
-        unsafe { libc::_exit(8) };
+    match (address.is_null(), name) {
+        (false, _) => address,
+        (true, "close_range\0") => substitute_close_range as *mut c_void,
+        (true, "closefrom\0") => substitute_closefrom as *mut c_void,
+        (true, _) => {
+            let name = CStr::from_bytes_until_nul(name.as_bytes()).unwrap_or_default();
+            crate::report::line(&format!(
+                "this C library has no {}: pgseal needs glibc 2.28 or newer",
+                name.to_string_lossy()
+            ));
+            // SAFETY: ends the process; nothing was opened yet.
+            unsafe { libc::_exit(8) };
+        }
     }
-    address
+}
+
+/// `close_range` of glibc 2.34, which is the system call (Linux 5.9) and nothing else.
+unsafe extern "C" fn substitute_close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
+    // SAFETY: the kernel takes any numbers.
+    let done = unsafe { libc::syscall(libc::SYS_close_range, first, last, flags) };
+    if done == 0 {
+        0
+    } else {
+        -1
+    }
+}
+
+/// `closefrom` of glibc 2.34. Where the kernel lacks the system call, too, each descriptor that the
+/// process may have is closed.
+unsafe extern "C" fn substitute_closefrom(first: c_int) {
+    let first = first.max(0);
+    // SAFETY: the kernel takes any numbers.
+    if unsafe { substitute_close_range(first.unsigned_abs(), c_uint::MAX, 0) } == 0 {
+        return;
+    }
+    // SAFETY: sysconf takes any name.
+    let end = unsafe { libc::sysconf(libc::_SC_OPEN_MAX) };
+    for fd in first..c_int::try_from(end).unwrap_or(c_int::MAX) {
+        // SAFETY: close takes any number; the caller gives up all of these.
+        unsafe { libc::syscall(libc::SYS_close, fd) };
+    }
 }
 
 /// The calling thread's errno.
@@ -165,4 +198,31 @@ pub fn errno() -> c_int {
 pub fn set_errno(value: c_int) {
     // SAFETY: the pointer is always valid in its own thread.
     unsafe { *libc::__errno_location() = value }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::{AsRawFd, IntoRawFd};
+
+    #[test]
+    fn the_substitutes_close_as_libc_does() {
+        let file = std::fs::File::open("/dev/null").expect("it exists");
+        // Far above what other tests open, and the last of all.
+        let high = 900;
+        // SAFETY: the number is unused, and given up below.
+        assert_eq!(unsafe { libc::dup2(file.as_raw_fd(), high) }, high);
+        // SAFETY: nobody else has this descriptor.
+        assert_eq!(unsafe { substitute_close_range(900, 900, 0) }, 0);
+        // SAFETY: fcntl takes any number.
+        assert_eq!(unsafe { libc::fcntl(high, libc::F_GETFD) }, -1);
+        // SAFETY: the kernel refuses an empty range.
+        assert_eq!(unsafe { substitute_close_range(2, 1, 0) }, -1);
+        // SAFETY: the number is unused again.
+        assert_eq!(unsafe { libc::dup2(file.into_raw_fd(), high) }, high);
+        // SAFETY: no descriptor above is open.
+        unsafe { substitute_closefrom(high) };
+        // SAFETY: fcntl takes any number.
+        assert_eq!(unsafe { libc::fcntl(high, libc::F_GETFD) }, -1);
+    }
 }
