@@ -27,7 +27,7 @@ help:
 	@echo "make test-debian  Debian's scripts and checkers, systemd's units, a container's steps"
 	@echo 'make test-drivers drivers and ORMs of six languages, unmodified, before pgseal proxy and in one process with it'
 	@echo 'make test-extensions   forty extensions that Debian packages, and some built from source, beside a plain cluster'
-	@echo 'make test-keys    key providers: Vault, PKCS #11, KMIP, AWS KMS'
+	@echo 'make test-keys    key providers: a whole life of a cluster under each, and how they fail; a table of the steps'
 	@echo 'make test-other-backups   WAL-G and pg_rman, where their programs are named'
 	@echo 'make test-packages   the packages: install, upgrade under a running server, remove'
 	@echo 'make test-patroni three nodes under Patroni and etcd'

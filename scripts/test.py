@@ -3,14 +3,14 @@
 (make test, make check, make test-world …)
 
 Runs the tests, shows what they print, and ends with a table and the line
-"N passed, N failed, N skipped". The table has a row per step, and one per directory of PostgreSQL's suites. A failed step
-does not keep the next from running. Programs of the tree run at once, two more than there are processors.
+"N passed, N failed, N skipped". The table has a row per step, and one per directory of PostgreSQL's suites. Another table has
+what each key provider's cluster went through (lives.py). A failed step does not keep the next from running. Programs of the tree run at once, two more than there are processors.
 Exit status: 0 if nothing failed.
 
 ci: the crates' tests, with the same random cases each time, the ring's interleavings, vectors/read.py, every program tests/*/*.py on Debian's PostgreSQL 15, PostgreSQL's own regression,
 isolation and TAP suites of 15, and the table of libc calls against what is installed. barman, debian …: the programs of that
 directory, which need packages or time of their own. check: the crates' tests, vectors/read.py, canaries on disk and the documents'
-commands. world: the crates' tests, the suites of 15, 17 and 18, and the programs on 17 and 18, with
+commands. keys: tests/keys, with all steps of every provider's life, which ci runs for one of them. world: the crates' tests, the suites of 15, 17 and 18, and the programs on 17 and 18, with
 those that take long and a longer crash loop; on 15 those that ci leaves out, and those of
 encrypted columns on clusters that are encrypted on disk. power: the long form of tests/power on 15, 17 and 18. The suites' PostgreSQL is built once by tests/suites/fetch-build.sh.
 """
@@ -29,6 +29,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests/lib"))
 
 import stage  # noqa: E402
+from lives import Lives  # noqa: E402
 
 DEBIAN_PG = "/usr/lib/postgresql/15/bin"
 SUITES = ROOT / "tests/suites"
@@ -112,13 +113,15 @@ class Row:
 class Tally:
     """Counts results from the lines of a step's output: rows of suites, and what else there is in `own`."""
 
-    def __init__(self, step):
+    def __init__(self, step, lives):
         self.own = Row(step.name, step.version)
         self.suites = []
+        self.lives = lives
         self.ran = 0
 
     def line(self, line):
         """Takes one line."""
+        self.lives.line(line)
         if match := CARGO.match(line) or READER.match(line.rstrip()):
             self.own.add(**{name: int(count) for name, count in {"skipped": 0, **match.groupdict()}.items()})
         elif match := SUITE.match(line):
@@ -164,6 +167,8 @@ DRIVERS = Step("fetch drivers", ["scripts/fetch-drivers.sh"], tests=False, versi
 PACKAGES = [Step(f"build {name}", [f"scripts/{name}.sh"], tests=False, version="") for name in ("jar", "npm")]
 # What tests/keys runs in place of AWS.
 MOTO = Step("fetch moto", ["scripts/fetch-drivers.sh", "moto"], tests=False, version="")
+# The table of tests/keys, from lines of an example.
+LIVES = Step("lives.py", [sys.executable, "-m", "doctest", "scripts/lives.py"], tests=False, version="")
 # The ring of shared memory in a model checker, whose atomics are not the processor's.
 LOOM = Step("interleavings of the ring",
             ["cargo", "test", "--manifest-path", "crates/encdb/evaluator-proto/loom/Cargo.toml", "--target-dir", "target/loom", "--locked"],
@@ -250,7 +255,8 @@ def steps_of(which):
         first = [confidential("15", DEBIAN_PG), DRIVERS_OF_PYTHON]
         return first + python_tests("15", DEBIAN_PG, programs(["shop"])) + encrypted("15", DEBIAN_PG, ["tests/shop/shop.py"])
     if which == "keys":
-        return [MOTO, *python_tests("15", DEBIAN_PG, programs(["keys"]))]
+        names = [name for name in programs(["keys"]) if WITH_AWS or name != OF_AWS]
+        return [LIVES] + ([MOTO] if WITH_AWS else []) + python_tests("15", DEBIAN_PG, names, LONG_FORM)
     if which == "telling":
         return python_tests("15", DEBIAN_PG, programs(["telling"]))
     if which in BY_NAME:
@@ -275,20 +281,20 @@ def steps_of(which):
     return steps + python_tests("15", DEBIAN_PG, programs(DEBIAN_ONLY))
 
 
-def run_all(steps):
+def run_all(steps, lives):
     """One after the other; steps that need no machine for themselves, several at once."""
     rows = []
     for alone, group in itertools.groupby(steps, key=lambda step: step.alone):
         with ThreadPoolExecutor(1 if alone else min(os.cpu_count() + WAITING, MOST_AT_ONCE)) as pool:
-            rows += itertools.chain.from_iterable(pool.map(run, group))
+            rows += itertools.chain.from_iterable(pool.map(lambda step: run(step, lives), group))
     return rows
 
 
-def run(step):
-    """Runs a step, shows its output, at its end if others run beside it, and returns its rows."""
+def run(step, lives):
+    """Runs a step, shows its output, at its end if others run beside it, and returns its rows; `lives` gets those of key providers."""
     show_line = Lines(step)
     start = time.monotonic()
-    tally = Tally(step)
+    tally = Tally(step, lives)
     with subprocess.Popen(step.command, cwd=ROOT, env={**os.environ, **step.environment}, text=True, errors="replace",
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as child:
         for line in child.stdout:
@@ -325,7 +331,10 @@ def main():
         sys.exit(f"usage: scripts/test.py [{'|'.join(KINDS)}]")
     if os.getuid() == 0:
         stage.test_account()  # before two programs make it at once
-    rows = run_all(steps_of(which))
+    lives = Lives()
+    rows = run_all(steps_of(which), lives)
+    if lives.rows:
+        print(f"\n{lives.table()}")
     show(rows)
     sys.exit(any(row.failed for row in rows))
 

@@ -43,35 +43,6 @@ class Provider(Case):
     def pgseal(self, *arguments, check=True, environment=None):
         return run([PGSEAL, *arguments], {**self.environment, **(environment or {})}, check=check)
 
-    def a_life(self, uri):
-        """initdb, restart, check, rotation to a passphrase and back, recovery by the second slot."""
-        cluster = self.made(uri)
-        rows = cluster.psql(ROWS)
-        cluster.stop()
-        cluster.start()
-        self.assertEqual(cluster.psql(ROWS), rows)
-        self.assertIn("opens", self.pgseal("key", "check", "-D", cluster.data).stdout)
-        passphrase = self.directory / "passphrase"
-        passphrase.write_text("a recovery passphrase\n")
-        passphrase.chmod(0o600)
-        self.pgseal("key", "wrap", "-D", cluster.data, "--new-passphrase-file", passphrase)
-        self.pgseal("key", "check", "-D", cluster.data, "--all", "--passphrase-file", passphrase)
-        self.pgseal("key", "rotate", "-D", cluster.data, "--new-provider", uri)
-        cluster.stop()
-        cluster.start()
-        self.assertEqual(cluster.psql(ROWS), rows)
-        shown = self.pgseal("status", "-D", cluster.data, "--show", "--json").stdout
-        self.assertIn('"provider"', shown)
-        return cluster, passphrase
-
-    def second_slot(self, cluster, passphrase):
-        """With the provider gone the passphrase opens the cluster."""
-        rows = cluster.psql(ROWS)
-        cluster.stop()
-        cluster.environment = {**cluster.environment, "PGSEAL_PASSPHRASE_FILE": str(passphrase)}
-        cluster.start()
-        self.assertEqual(cluster.psql(ROWS), rows)
-
     def assert_fails(self, cluster, pattern, environment=None, bound=BOUND):
         """The key does not open: one sentence like `pattern`, exit status 6, in a bounded time."""
         start = time.monotonic()

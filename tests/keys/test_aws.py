@@ -12,6 +12,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
 from certificates import Certificates  # noqa: E402
 from impostor import Impostor  # noqa: E402
 from moto_server import REGION, Moto  # noqa: E402
+from life import Life  # noqa: E402
 from pgseal_test import main  # noqa: E402
 from provider import Provider  # noqa: E402
 from requests_of_kms import CLUSTERS, PAYLOAD, Requests  # noqa: E402
@@ -36,7 +37,9 @@ class OfAws(Requests, Provider):
         return f"awskms://{key or self.key['KeyId']}?{query}"
 
 
-class Life(OfAws):
+class Whole(Life, OfAws):
+    called = "AWS KMS"
+
     def test_a_life(self):
         cluster, passphrase = self.a_life(self.uri())
         self.assertNotIn(b"AKIDEXAMPLE", (cluster.data / "pg_encryption/key.bin").read_bytes())
@@ -44,6 +47,8 @@ class Life(OfAws):
         self.assert_fails(cluster, r"AWS KMS at http://127.0.0.1:\d+ does not answer \(.*Connection refused\): check its address")
         self.second_slot(cluster, passphrase)
 
+
+class Slots(OfAws):
     def test_the_key_of_another_cluster(self):
         """The encryption context is the cluster's own, so the service does not decrypt it."""
         one, other = self.made(self.uri()), self.made(self.uri(), name="other")

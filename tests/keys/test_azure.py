@@ -8,6 +8,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
 from azure_server import CLIENT, RESOURCE, SECRET, TENANT, Keys, KeyVault, Tokens  # noqa: E402
 from certificates import Certificates  # noqa: E402
 from faults import Faults  # noqa: E402
+from life import Life  # noqa: E402
 from pgseal_test import main  # noqa: E402
 from provider import Provider  # noqa: E402
 from requests_of_kms import PAYLOAD, Requests  # noqa: E402
@@ -37,13 +38,17 @@ class OfAzure(Provider):
         return f"azurekms://localhost:{port or self.service.port}/{key}?{self.query(**settings)}"
 
 
-class Life(OfAzure):
+class Whole(Life, OfAzure):
+    called = "Azure Key Vault"
+
     def test_a_life(self):
         cluster, passphrase = self.a_life(self.uri())
         self.service.close()
         self.assert_fails(cluster, r"Azure Key Vault at localhost:\d+ does not answer \(.*\): check its address")
         self.second_slot(cluster, passphrase)
 
+
+class Slots(OfAzure):
     def test_a_timer_wraps_anew_when_there_is_a_newer_version(self):
         cluster = self.made(self.uri())
         rotate = ["key", "rotate", "-D", cluster.data, "--older-than", "90d"]

@@ -10,6 +10,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
 from certificates import Certificates  # noqa: E402
 from faults import Faults  # noqa: E402
 from google_server import ACCOUNT, KEY, CloudKms, Keys, Tokens  # noqa: E402
+from life import Life  # noqa: E402
 from pgseal_test import main  # noqa: E402
 from provider import Provider  # noqa: E402
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # noqa: E402
@@ -40,7 +41,9 @@ class OfGoogle(Provider):
         return f"gcpkms://{key}?{self.query(**settings)}"
 
 
-class Life(OfGoogle):
+class Whole(Life, OfGoogle):
+    called = "Google Cloud KMS"
+
     def test_a_life(self):
         cluster, passphrase = self.a_life(self.uri())
         self.assertNotIn(b"PRIVATE KEY", (cluster.data / "pg_encryption/key.bin").read_bytes())
@@ -48,6 +51,8 @@ class Life(OfGoogle):
         self.assert_fails(cluster, r"Google Cloud KMS at localhost:\d+ does not answer \(.*\): check its address")
         self.second_slot(cluster, passphrase)
 
+
+class Slots(OfGoogle):
     def test_a_timer_wraps_anew_when_there_is_a_newer_version(self):
         cluster = self.made(self.uri())
         rotate = ["key", "rotate", "-D", cluster.data, "--older-than", "90d"]

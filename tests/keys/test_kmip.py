@@ -10,6 +10,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
 from certificates import Certificates  # noqa: E402
 from impostor import Impostor  # noqa: E402
 from kmip_server import Kmip  # noqa: E402
+from life import Life  # noqa: E402
 from pgseal_test import main  # noqa: E402
 from provider import Provider  # noqa: E402
 from requests_of_kms import CLUSTERS, PAYLOAD, Requests  # noqa: E402
@@ -34,13 +35,17 @@ class OfKmip(Requests, Provider):
         return f"kmip://localhost:{port or self.kmip.port}/{key or self.key}?{query}"
 
 
-class Life(OfKmip):
+class Whole(Life, OfKmip):
+    called = "KMIP"
+
     def test_a_life(self):
         cluster, passphrase = self.a_life(self.uri())
         self.kmip.close()
         self.assert_fails(cluster, r"the KMIP server at localhost:\d+ does not answer \(Connection refused\): check its address")
         self.second_slot(cluster, passphrase)
 
+
+class Slots(OfKmip):
     def test_cbc_of_version_2_leaves_the_check_to_the_payload(self):
         """CBC binds nothing, so another cluster's key comes back; the payload says whose it is."""
         uri = self.uri(version="2.0", cipher="cbc")

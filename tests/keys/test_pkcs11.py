@@ -9,6 +9,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from provider import PGSEAL, Provider, run  # noqa: E402
+from life import Life  # noqa: E402
 from pgseal_test import main  # noqa: E402
 from waiting import eventually  # noqa: E402
 
@@ -16,7 +17,7 @@ MODULE = "/usr/lib/softhsm/libsofthsm2.so"
 PIN = "482915"
 
 
-class Pkcs11(Provider):
+class OfPkcs11(Provider):
     def setUp(self):
         super().setUp()
         tokens = self.directory / "tokens"
@@ -41,15 +42,26 @@ class Pkcs11(Provider):
         source = f"&pin-source=file:{self.pin}" if pin else ""
         return f"pkcs11:token=seal;object={name}{more}?module-path={MODULE}{source}"
 
-    def test_an_aes_key(self):
-        cluster, passphrase = self.a_life(self.uri())
+
+class OfAnAesKey(Life, OfPkcs11):
+    called = "PKCS #11, AES"
+    whole = True
+    name = "master"
+
+    def test_a_life(self):
+        cluster, passphrase = self.a_life(self.uri(self.name))
         self.pin.unlink()
         self.assert_fails(cluster, "pin cannot be read .No such file")
         self.second_slot(cluster, passphrase)
 
-    def test_a_pair_of_rsa_keys(self):
-        self.a_life(self.uri("pair"))
 
+class OfAPairOfRsaKeys(OfAnAesKey):
+    called = "PKCS #11, RSA"
+    whole = False
+    name = "pair"
+
+
+class Devices(OfPkcs11):
     def test_what_is_not_there(self):
         cluster = self.made(self.uri())
         for uri, pattern in [

@@ -7,15 +7,18 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
+from life import Life, Slot  # noqa: E402
 from pgseal_test import STAGE, main  # noqa: E402
-from provider import PGSEAL, ROWS, Provider, run  # noqa: E402
+from provider import PGSEAL, run  # noqa: E402
 from service import Service  # noqa: E402
 
 TANG = "/usr/libexec/tangd"
 PAGE = STAGE / "docs/keys/tang.md"
 
 
-class Tang(Provider):
+class Tang(Life):
+    called = "Tang"
+
     def setUp(self):
         super().setUp()
         self.keys = self.directory / "tang"
@@ -38,21 +41,16 @@ class Tang(Provider):
         return wrap.replace("http://tang.example", self.url).replace("THUMBPRINT", self.thumbprint), unwrap
 
     def test_a_life(self):
-        cluster = self.cluster(key=("--no-key-wrap",))
-        cluster.init().start()
-        cluster.psql("CREATE TABLE t AS SELECT generate_series(1, 1000) AS x")
-        rows = cluster.psql(ROWS)
         wrap, unwrap = self.commands()
-        run([PGSEAL, "key", "rotate", "-D", cluster.data, "--new-wrap-command", wrap, "--new-unwrap-command", unwrap])
-        cluster.environment = {**cluster.environment, "PGSEAL_KEY_UNWRAP_COMMAND": unwrap}
-        cluster.stop()
-        cluster.start()
-        self.assertEqual(cluster.psql(ROWS), rows)
+        slot = Slot([f"--key-wrap-command={wrap}", f"--key-unwrap-command={unwrap}"], [f"--key-unwrap-command={unwrap}"],
+                    ["--new-wrap-command", wrap, "--new-unwrap-command", unwrap], {"PGSEAL_KEY_UNWRAP_COMMAND": unwrap})
+        cluster, passphrase = self.a_life(slot)
         self.assertNotIn(b"pgsealk1", (cluster.data / "pg_encryption/key.bin").read_bytes())
         self.server.close()
         done = run([PGSEAL, "key", "check", "-D", cluster.data, "--key-unwrap-command", unwrap], check=False)
         self.assertNotEqual(done.returncode, 0)
         self.assertRegex(done.stderr, "unwrap command")
+        self.second_slot(cluster, passphrase)
 
 
 if __name__ == "__main__":

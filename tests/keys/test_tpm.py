@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
+from life import Life  # noqa: E402
 from pgseal_test import main, run  # noqa: E402
 from provider import Provider  # noqa: E402
 from requests_of_kms import PAYLOAD, Requests  # noqa: E402
@@ -47,7 +48,9 @@ class OfTpm(Provider):
         return run(command, self.environment, cwd=self.directory).stdout
 
 
-class Life(OfTpm):
+class Whole(Life, OfTpm):
+    called = "TPM"
+
     def test_a_life(self):
         cluster, passphrase = self.a_life("tpm:")
         self.tool("tpm2_pcrextend", CHANGE)

@@ -10,6 +10,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
 from certificates import Certificates  # noqa: E402
 from faults import Faults  # noqa: E402
+from life import Life  # noqa: E402
 from pgseal_test import main  # noqa: E402
 from provider import Provider  # noqa: E402
 from vault_server import Vault  # noqa: E402
@@ -36,7 +37,9 @@ class OfVault(Provider):
         return f"vault://localhost:{port or self.vault.port}/{path}?{self.query(**settings)}"
 
 
-class Life(OfVault):
+class Whole(Life, OfVault):
+    called = "Vault"
+
     def test_a_life(self):
         cluster, passphrase = self.a_life(self.uri())
         self.assertIn(TOKEN, self.vault.renewed)
@@ -44,6 +47,8 @@ class Life(OfVault):
         self.assert_fails(cluster, r"Vault at localhost:\d+ does not answer \(.*\): check its address")
         self.second_slot(cluster, passphrase)
 
+
+class Slots(OfVault):
     def test_a_timer_wraps_anew_when_there_is_a_newer_version(self):
         cluster = self.made(self.uri())
         rotate = ["key", "rotate", "-D", cluster.data, "--older-than"]
