@@ -37,7 +37,7 @@ class Failover(Case):
         for load in loads:
             load.start()
         self.more(loads)
-        self.switchover()
+        self.patroni.switch_over()
         self.more(loads)
         self.another_passphrase()
         self.more(loads)
@@ -75,13 +75,6 @@ class Failover(Case):
         """Until each load had five more commits acknowledged."""
         for load in loads:
             load.more()
-
-    def switchover(self):
-        old = self.patroni.leader()
-        new = until(self.patroni.synchronous, "a synchronous standby")
-        answer = self.patroni.ask(old, "switchover", {"leader": old.name, "candidate": new.name})
-        self.assertIn("Successfully switched over", answer or "no answer")
-        until(lambda: self.patroni.leader() is new and self.patroni.is_whole(), "the switchover")
 
     def another_passphrase(self):
         """The page's commands, for each node; the old passphrase opens none of them afterwards."""
@@ -125,13 +118,7 @@ class Failover(Case):
 
     def a_new_replica(self):
         """A replica that is made now copies a key file that the new passphrase opens."""
-        node = next(node for node in self.patroni.nodes.values()
-                    if node not in (self.patroni.leader(), self.patroni.synchronous()))
-        count = node.log.read_text(errors="replace").count("replica has been created using basebackup")
-        self.patroni.ask(node, "reinitialize", {"force": True})
-        created = "replica has been created using basebackup"
-        until(lambda: node.log.read_text(errors="replace").count(created) > count, "a new replica")
-        until(self.patroni.is_whole, "three members again")
+        self.patroni.a_new_replica()
         self.assert_sealed()
 
     def check_rows(self, loads):

@@ -13,6 +13,7 @@ import urllib.request
 from pathlib import Path
 
 import psycopg2
+import yaml
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
 
@@ -23,11 +24,16 @@ from takeover import PATIENCE, free_ports
 PASSWORD = "first"
 
 
-def page_block(language):
-    """The one block of the page in this language. The page lies beside the staged tests."""
+def page_block(language, number=0):
+    """The page's first block in this language, or a later one. The page lies beside the staged tests."""
     page = (STAGE / "docs/operations/patroni.md").read_text()
-    block, = re.findall(rf"^```{language}\n(.*?)^```$", page, re.M | re.S)
-    return block
+    return re.findall(rf"^```{language}\n(.*?)^```$", page, re.M | re.S)[number]
+
+
+def merged(settings, more):
+    """Settings, with what `more` replaces or adds."""
+    both = {name: merged(settings[name], more[name]) if isinstance(settings[name], dict) else more[name] for name in settings.keys() & more}
+    return {**settings, **more, **both}
 
 
 def unit_environment(secret):
@@ -36,10 +42,18 @@ def unit_environment(secret):
     return dict(lines)
 
 
-class Node:
-    """One Patroni and its server."""
+def with_provider(configuration, uri):
+    """The page's, with what it says of a provider."""
+    printed = "vault://vault.example/transit/db?ca=/etc/pgseal/ca.crt&token-file=/etc/pgseal/token"
+    block = page_block("yaml", 1)
+    assert block.count(printed) == 2
+    return yaml.safe_dump(merged(yaml.safe_load(configuration), yaml.safe_load(block.replace(printed, uri))))
 
-    def __init__(self, name, place, etcd_port, secret):
+
+class Node:
+    """One Patroni and its server, protected by the passphrase in `secret`, or by the key provider `uri`."""
+
+    def __init__(self, name, place, etcd_port, secret, uri=None):
         self.name = name
         self.home = place / name
         self.home.mkdir()
@@ -47,7 +61,8 @@ class Node:
         self.port, self.rest = free_ports(2)
         self.log = self.home / "log"
         self.config = self.home / "patroni.yml"
-        self.config.write_text(self._configuration(place, etcd_port, secret))
+        configuration = self._configuration(place, etcd_port, secret)
+        self.config.write_text(with_provider(configuration, uri) if uri else configuration)
         self.process = None
 
     def _configuration(self, place, etcd_port, secret):
@@ -97,7 +112,7 @@ class Node:
 class Patroni:
     """etcd, and nodes by name."""
 
-    def __init__(self, place):
+    def __init__(self, place, uri=None):
         self.place = place
         self.secret = place / "passphrase"
         self.secret.write_text(run(["openssl", "rand", "-hex", "32"]).stdout)
@@ -109,7 +124,7 @@ class Patroni:
                    "--initial-cluster", f"default={urls[1]}", "--heartbeat-interval", "500", "--election-timeout", "5000"]
         with open(place / "etcd.log", "w") as log:
             self.etcd = subprocess.Popen(command, stdout=log, stderr=log, env=base_environment(), start_new_session=True)
-        self.nodes = {name: Node(name, place, self.etcd_port, self.secret) for name in ("node1", "node2", "node3")}
+        self.nodes = {name: Node(name, place, self.etcd_port, self.secret, uri) for name in ("node1", "node2", "node3")}
         takeover.reap({"postgres"})
 
     def members(self):
@@ -129,6 +144,24 @@ class Patroni:
                 return json.loads(text) if text.startswith("{") else text
         except (urllib.error.URLError, OSError):
             return None
+
+    def switch_over(self):
+        """The synchronous standby leads then; returns it, and the old leader."""
+        old, new = self.leader(), takeover.until(self.synchronous, "a synchronous standby")
+        answer = self.ask(old, "switchover", {"leader": old.name, "candidate": new.name})
+        assert "Successfully switched over" in (answer or ""), answer
+        takeover.until(lambda: self.leader() is new and self.is_whole(), "the switchover")
+        return new, old
+
+    def a_new_replica(self):
+        """Makes anew the node that neither leads nor confirms commits; returns it."""
+        node = next(node for node in self.nodes.values() if node not in (self.leader(), self.synchronous()))
+        created = "replica has been created using basebackup"
+        count = node.log.read_text(errors="replace").count(created)
+        self.ask(node, "reinitialize", {"force": True})
+        takeover.until(lambda: node.log.read_text(errors="replace").count(created) > count, "a new replica")
+        takeover.until(self.is_whole, "three members again")
+        return node
 
     def leader(self):
         """The node that leads."""
