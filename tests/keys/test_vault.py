@@ -60,6 +60,20 @@ class Slots(OfVault):
         self.assertRegex(self.pgseal(*rotate, "90d").stdout, "^slot 2 stays")
         self.assertEqual(self.pgseal(*rotate, "0s").stdout, "slot 1 opens the key now, slot 2 is gone\n")
 
+    def test_a_clone(self):
+        """It shares the primary's key, which the provider unwraps, or has a key of its own, which the provider wraps."""
+        primary = self.made(self.uri())
+        clone = ["clone", "--pg", primary.pg, "-h", primary.home, "-U", "postgres", "--key-provider", self.uri(), "-D"]
+        shared, own = (self.cluster(name, environment=self.environment) for name in ("shared", "own"))
+        self.pgseal(*clone, shared.data)
+        token = self.pgseal("receiver", "grant", "-D", primary.data, "--role", "postgres", "--until", "1h").stdout.strip()
+        self.pgseal(*clone, own.data, "--new-key", environment={"PGOPTIONS": f"-c pgseal.receiver={token}"})
+        key_bin = [(cluster.data / "pg_encryption/key.bin").read_bytes() for cluster in (primary, shared, own)]
+        self.assertEqual(key_bin[0], key_bin[1])
+        self.assertNotEqual(key_bin[0], key_bin[2])
+        for cluster in shared, own:
+            self.assertIn("opens", self.pgseal("key", "check", "-D", cluster.data).stdout)
+
     def test_namespaces_and_mounts(self):
         self.vault.add_key("k", mount="teams/db/transit", namespace="eu")
         self.made(self.uri("teams/db/transit/k", namespace="eu"))

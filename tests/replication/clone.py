@@ -218,6 +218,29 @@ class Clone(Receiving):
         self.assertEqual((refused.returncode, standby.data.exists()), (2, False))
         self.assertIn("add --new-key", refused.stderr)
 
+    def test_protections_of_a_new_key(self):
+        """Those of initdb."""
+        primary = self.primary(sealed=False)
+        secret = self.directory / "secret"
+        secret.write_text("short\n")
+        new = ("--new-key", f"--key-passphrase-file={secret}", "--argon2-memory=65MiB")
+        standby = self.copy("standby")
+        refused = self.clone(primary, standby, *new, check=False)
+        self.assertEqual((refused.returncode, standby.data.exists()), (6, False), refused.stderr)
+        self.assertIn("can be guessed: give a longer one, or --allow-weak", refused.stderr)
+        self.clone(primary, standby, *new, "--allow-weak")
+        self.assertIn((65 * 1024).to_bytes(4, "little"), read_raw(standby.data / "pg_encryption/key.bin"))
+        run([PGSEAL, "key", "check", "-D", standby.data, "--passphrase-file", secret])
+
+    def test_a_key_command_and_the_key_of_another_cluster(self):
+        primary = self.primary(sealed=False)
+        first, second = self.copy("first"), self.copy("second")
+        self.clone(primary, first, "--new-key", "-K", "printf %064d 7")
+        run([PGSEAL, "key", "check", "-D", first.data, "-K", "printf %064d 7"])
+        other = self.cluster("other").init()
+        self.clone(primary, second, "--new-key", "--copy-key-from", other.data / "pg_encryption/key.bin")
+        self.assertEqual(second.master_key(), other.master_key())
+
     def test_nothing_but_a_whole_standby(self):
         """What pg_basebackup would not lay out in the directory would come in clear."""
         primary = self.primary()

@@ -26,7 +26,7 @@ pub use self::exporter::ExporterArgs;
 use self::key::KeyCommand;
 use self::receiver::ReceiverCommand;
 pub use self::status::{StatusArgs, StatusFormat};
-use self::unlock::{ClusterOptions, KeyChoice, OldUnlockOptions, UnlockOptions};
+use self::unlock::{ClusterOptions, HardeningOptions, KeyChoice, OldUnlockOptions, UnlockOptions};
 use crate::convert::Request;
 
 /// Transparent encryption for unmodified PostgreSQL.
@@ -308,6 +308,12 @@ pub struct CloneArgs {
     /// Command that unwraps the key: it reads "%p" and prints the key
     #[arg(long, value_name = "COMMAND")]
     pub key_unwrap_command: Option<String>,
+    /// Command that prints the key-encryption key
+    #[arg(short = 'K', long, value_name = "COMMAND")]
+    pub encryption_key_command: Option<String>,
+    /// URI of the key in a service or device: it unwraps the primary's key, or wraps the new key
+    #[arg(long, value_name = "URI")]
+    pub key_provider: Option<String>,
     /// Encrypt the standby under its own key; required if the primary is not encrypted
     #[arg(long)]
     pub new_key: bool,
@@ -336,6 +342,11 @@ pub struct CloneProtection {
     /// Protect the new key by the passphrase in FILE
     #[arg(long, value_name = "FILE")]
     pub key_passphrase_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub hardening: HardeningOptions,
+    /// Use the key of another cluster's key.bin as the new key
+    #[arg(long, value_name = "FILE")]
+    pub copy_key_from: Option<PathBuf>,
     /// Store the unencrypted new key in FILE, outside the data directory
     #[arg(long, value_name = "FILE")]
     pub key_file: Option<PathBuf>,
@@ -353,12 +364,18 @@ impl CloneProtection {
     /// As a wrapper takes it.
     pub fn arguments(&self) -> Vec<OsString> {
         let path = |path: &Option<PathBuf>| path.clone().map(PathBuf::into_os_string);
+        let memory = self.hardening.argon2_memory;
         let with_value = [
             (
                 "--key-wrap-command",
                 self.key_wrap_command.clone().map(OsString::from),
             ),
             ("--key-passphrase-file", path(&self.key_passphrase_file)),
+            (
+                "--argon2-memory",
+                memory.map(|kib| format!("{kib}KiB").into()),
+            ),
+            ("--copy-key-from", path(&self.copy_key_from)),
             ("--key-file", path(&self.key_file)),
         ];
         let given = with_value
@@ -367,8 +384,13 @@ impl CloneProtection {
         let mut arguments: Vec<_> = given
             .flat_map(|(name, value)| [name.into(), value])
             .collect();
-        arguments.extend(self.key_passphrase.then(|| "--key-passphrase".into()));
-        arguments.extend(self.no_key_wrap.then(|| "--no-key-wrap".into()));
+        for (name, asked) in [
+            ("--key-passphrase", self.key_passphrase),
+            ("--allow-weak", self.hardening.allow_weak),
+            ("--no-key-wrap", self.no_key_wrap),
+        ] {
+            arguments.extend(asked.then(|| name.into()));
+        }
         arguments
     }
 }

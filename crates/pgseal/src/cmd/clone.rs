@@ -136,8 +136,16 @@ fn arguments(args: CloneArgs) -> Vec<OsString> {
         let bits = args.data_encryption;
         line.push(bits.map_or("-y".into(), |bits| format!("-y{bits}").into()));
     }
-    if let Some(command) = args.key_unwrap_command {
-        line.extend(["--key-unwrap-command".into(), command.into()]);
+    for (option, value) in [
+        ("--key-unwrap-command", args.key_unwrap_command),
+        ("--encryption-key-command", args.encryption_key_command),
+        ("--key-provider", args.key_provider),
+    ] {
+        line.extend(
+            value
+                .into_iter()
+                .flat_map(|value| [option.into(), value.into()]),
+        );
     }
     line.extend(args.protection.arguments());
     line.extend(args.more);

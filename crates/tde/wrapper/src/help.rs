@@ -39,6 +39,10 @@ Options of pgseal; a copy of a sealed server is sealed under the server's key:
       --key-unwrap-command=COMMAND
                             command that unwraps the server's key: reads \"%p\",
                             writes it
+  -K, --encryption-key-command=COMMAND
+                            command that prints the key that the server's is
+                            protected by
+      --key-provider=URI    key in a service or a device that unwraps it
       --copy-key-from=FILE  seal the copy under the key of this key.bin
   -y, --data-encryption[=128|192|256]
                             seal the copy under a new key, with the options of
