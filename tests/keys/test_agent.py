@@ -4,6 +4,7 @@
 import json
 import os
 import re
+import resource
 import signal
 import socket
 import subprocess
@@ -15,6 +16,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
 from pgseal_test import PGSEAL, Case, base_environment, main, run  # noqa: E402
 from waiting import TIME_LIMIT, eventually  # noqa: E402
+
+WARNING = ("pgseal: warning: keys may be swapped to disk, because the limit of locked memory is too low: raise LimitMEMLOCK or `ulimit -l`\n")
 
 
 class OfAgent(Case):
@@ -104,6 +107,19 @@ class Agents(OfAgent):
         self.assertEqual(self.verify(PGSEAL_PASSPHRASE_FILE=str(self.passphrase)).returncode, 0)
         self.lose()
         self.assertEqual(self.verify(check=False).returncode, 6)
+
+    def test_its_keys_are_not_swapped(self):
+        """Debian's limit of locked memory, 8 MiB, has room for the keys; a limit of none makes it say that they may be swapped."""
+        for limit, locked, said in [(8 << 20, True, ""), (0, False, WARNING)]:
+            with self.subTest(limit=limit):
+                agent = self.agent(preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_MEMLOCK, (limit, limit)))
+                self.verify()
+                kib = int(re.search(r"^VmLck:\s+(\d+) kB", Path(f"/proc/{agent.pid}/status").read_text(), re.MULTILINE)[1])
+                self.assertEqual(kib > 0, locked)
+                self.assertLessEqual(kib, 64)
+                agent.send_signal(signal.SIGTERM)
+                self.assertEqual(agent.wait(TIME_LIMIT), 0)
+                self.assertEqual(agent.stderr.read(), said)
 
     def test_its_time_is_over(self):
         agent = self.agent("--lifetime=2s")

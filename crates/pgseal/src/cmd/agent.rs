@@ -61,7 +61,7 @@ pub fn run(args: &AgentArgs) -> Result<ExitCode, Failure> {
     let signals = PutOff::new().map_err(AgentError::Wait)?;
     let place = Place::of(args)?;
     let holder = Holder::new(place.socket.clone(), keys)?;
-    if !holder.lock() {
+    if !holder.is_locked() {
         warn("keys may be swapped to disk, because the limit of locked memory is too low: raise LimitMEMLOCK or `ulimit -l`");
     }
     match args.command.first() {

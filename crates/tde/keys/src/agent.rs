@@ -11,7 +11,10 @@
 //!
 //! An agent is a convenience: whatever it fails at, the slots are tried.
 
+#[cfg(feature = "holder")]
 mod holder;
+#[cfg(feature = "holder")]
+mod locked;
 
 use std::env;
 use std::io::{self, Read, Write};
@@ -29,6 +32,7 @@ use pgseal_format::{ClusterId, Header};
 use zeroize::Zeroizing;
 
 use crate::key_set::KeySet;
+#[cfg(feature = "holder")]
 pub use holder::{AgentError, Holder};
 
 /// The variable that names the agent's socket.
@@ -95,6 +99,7 @@ fn request(cluster: ClusterId, key: KeyId) -> [u8; REQUEST] {
 }
 
 /// Reads a request.
+#[cfg(any(feature = "holder", test))]
 fn asked(request: &[u8; REQUEST]) -> Option<(ClusterId, KeyId)> {
     let rest = request.strip_prefix(MAGIC)?;
     let (cluster, key) = rest.split_first_chunk::<16>()?;

@@ -9,11 +9,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use nix::poll::PollTimeout;
-use nix::sys::mman::{mlockall, MlockAllFlags};
 use pgseal_crypto::KeyId;
 use pgseal_format::ClusterId;
-use zeroize::Zeroizing;
 
+use super::locked::Locked;
 use super::{asked, trusted, REQUEST};
 use crate::exit::{Code, Exit};
 use crate::interrupt::PutOff;
@@ -28,6 +27,8 @@ pub enum AgentError {
     NotASocket(PathBuf),
     #[error("the agent cannot listen at {0} ({1}): check the directory, or name another socket with --socket")]
     Listen(PathBuf, io::Error),
+    #[error("there is no memory to hold the keys in ({0})")]
+    Memory(io::Error),
     #[error("the agent cannot wait for requests ({0})")]
     Wait(io::Error),
     #[error(transparent)]
@@ -39,7 +40,7 @@ impl Exit for AgentError {
         match self {
             Self::Answers(_) => Code::Busy,
             Self::NotASocket(_) => Code::Usage,
-            Self::Listen(..) | Self::Wait(_) => Code::Io,
+            Self::Listen(..) | Self::Memory(_) | Self::Wait(_) => Code::Io,
             Self::Keys(error) => error.code(),
         }
     }
@@ -56,7 +57,7 @@ pub struct Holder {
 struct Held {
     cluster: ClusterId,
     key: KeyId,
-    record: Zeroizing<Vec<u8>>,
+    record: Locked,
 }
 
 impl Holder {
@@ -72,11 +73,10 @@ impl Holder {
         })
     }
 
-    /// Keeps the keys from being swapped to disk. Returns whether the limit of locked memory
-    /// allows that.
+    /// Whether no key can be swapped to disk, which the limit of locked memory must allow.
     #[must_use]
-    pub fn lock(&self) -> bool {
-        mlockall(MlockAllFlags::MCL_CURRENT | MlockAllFlags::MCL_FUTURE).is_ok()
+    pub fn is_locked(&self) -> bool {
+        self.keys.iter().all(|held| held.record.is_locked())
     }
 
     /// Answers until the time is over, if there is one, or a signal ends it.
@@ -129,10 +129,11 @@ impl Drop for Holder {
 
 impl Held {
     /// Encodes the keys of one cluster, which are the same under each spelling of its path.
-    fn of(cluster: &KeySet) -> Option<Result<Self, KeySetError>> {
+    fn of(cluster: &KeySet) -> Option<Result<Self, AgentError>> {
         let key = cluster.keys().first()?;
-        let record = cluster.encode();
-        Some(record.map(|record| Self {
+        let record = cluster.encode().map_err(AgentError::from);
+        let locked = record.and_then(|record| Locked::copy(&record).map_err(AgentError::Memory));
+        Some(locked.map(|record| Self {
             cluster: key.cluster,
             key: key.key_id,
             record,
