@@ -139,7 +139,8 @@ class Administrator(Case):
         cluster.psql(f"COPY (SELECT 'row') TO '{self.directory}/elsewhere'")
         cluster.stop()
         doctor = run([PGSEAL, "doctor", "-D", cluster.data], check=False).stdout
-        self.assertIn(f"advice  clear files:     not files of PostgreSQL, and not encrypted: orioledb_data/, {OWN}: check", doctor)
+        self.assertIn(f"advice  clear files:     not files of PostgreSQL, and not encrypted: {OWN}: check", doctor)
+        self.assertIn("advice  clear files:     OrioleDB keeps tables and indexes in orioledb_data/, not encrypted: store them", doctor)
         audit = run([PGSEAL, "audit", cluster.data]).stdout
         self.assertIn(f"; not files of PostgreSQL, and not encrypted: orioledb_data/, {OWN}\n", audit)
 

@@ -3,6 +3,7 @@
 //! keeps a sealed server from starting, or from being sealed, or opens its files to others.
 
 mod examine;
+mod extensions;
 pub mod key;
 mod profile;
 mod siblings;
@@ -89,19 +90,22 @@ impl Display for Finding {
     }
 }
 
-/// Judges the names in the data directory that are none of PostgreSQL's.
-pub fn clear_files(names: &BTreeSet<String>) -> Finding {
+/// Judges the names in the data directory that are none of PostgreSQL's: those of known extensions
+/// one by one, the others together.
+pub fn clear_files(names: BTreeSet<String>) -> Vec<Finding> {
     let about = "clear files";
     if names.is_empty() {
-        return Finding::good(about, "only files of PostgreSQL");
+        return vec![Finding::good(about, "only files of PostgreSQL")];
     }
-    Finding::advice(
-        about,
-        format_args!(
+    let (mut findings, others) = extensions::known(names);
+    findings.extend((!others.is_empty()).then(|| {
+        let text = format_args!(
             "not files of PostgreSQL, and not encrypted: {}: check that they contain no data",
-            listed(names)
-        ),
-    )
+            listed(&others)
+        );
+        Finding::advice(about, text)
+    }));
+    findings
 }
 
 /// Judges the directories of logs in the data directory that are not empty.

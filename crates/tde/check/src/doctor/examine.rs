@@ -155,7 +155,9 @@ fn of_cluster(
         key::slots(&image),
         key::kinds(&image),
         Finding::of("key file", written),
-        clear_files(&data),
+    ]);
+    findings.extend(clear_files(&data));
+    findings.extend([
         super::logs(&logs(&data)),
         siblings::look(&data, header.key_id),
     ]);
@@ -193,13 +195,13 @@ fn blocks(unlocked: &Unlocked) -> Finding {
     Finding::of("blocks", checked.map(|()| "8 kB (supported)"))
 }
 
-fn clear_files(data: &Path) -> Finding {
+fn clear_files(data: &Path) -> Vec<Finding> {
     match unlisted(data) {
-        Ok(names) => super::clear_files(&names),
-        Err(error) => Finding::wrong(
-            "clear files",
-            format_args!("{} cannot be read ({error})", data.display()),
-        ),
+        Ok(names) => super::clear_files(names),
+        Err(error) => {
+            let why = format_args!("{} cannot be read ({error})", data.display());
+            vec![Finding::wrong("clear files", why)]
+        }
     }
 }
 
