@@ -8,6 +8,8 @@ use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
+use crate::configuration::DataDirectory;
+
 /// The clusters, and what could not be read while they were looked for.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Found {
@@ -63,15 +65,13 @@ impl Found {
         }
     }
 
-    /// Adds the data directory that a file of Debian's names.
+    /// Adds the data directory that a file of Debian's, or a file that it includes, names.
     fn configured(&mut self, file: &Path) {
-        match fs::read(file) {
-            Ok(text) => {
-                let named = data_directory(&String::from_utf8_lossy(&text));
-                self.clusters.extend(named.map(|path| real(&path)));
-            }
-            Err(error) => self.failed(file, &error),
+        let mut named = DataDirectory::default();
+        for (file, error) in named.read(file) {
+            self.failed(&file, &error);
         }
+        self.clusters.extend(named.path().map(real));
     }
 
     fn failed(&mut self, path: &Path, error: &io::Error) {
@@ -84,36 +84,9 @@ impl Found {
     }
 }
 
-/// Returns `data_directory` of a postgresql.conf; the last line counts. Files that it includes are
-/// not read.
-fn data_directory(conf: &str) -> Option<PathBuf> {
-    let mut values = conf.lines().rev().filter_map(|line| {
-        let rest = line.trim_start().strip_prefix("data_directory")?;
-        let rest = rest.trim_start();
-        let rest = rest.strip_prefix('=').unwrap_or(rest).trim_start();
-        let quoted = rest.strip_prefix('\'')?;
-        Some(&quoted[..quoted.find('\'')?])
-    });
-    let last = values.next().filter(|path| path.starts_with('/'));
-    last.map(PathBuf::from)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_last_setting_counts() {
-        for (conf, expected) in [
-            ("data_directory = '/a'\t\t# use data\n", Some("/a")),
-            ("#data_directory = '/a'\n", None),
-            ("data_directory '/a b'\ndata_directory='/c'\n", Some("/c")),
-            ("data_directory = 'ConfigDir'\n", None),
-            ("data_directory = '/a\n", None),
-        ] {
-            assert_eq!(data_directory(conf), expected.map(PathBuf::from), "{conf}");
-        }
-    }
 
     #[test]
     fn clusters_of_debian_and_of_pgdg() {
@@ -131,6 +104,9 @@ mod tests {
         fs::write(at("var/lib/postgresql/15/main/PG_VERSION"), "15\n").expect("it is new");
         fs::write(at("var/lib/pgsql/17/data/PG_VERSION"), "17\n").expect("it is new");
         let conf = format!("data_directory = '{}'\n", at("srv/other").display());
+        let included = at("etc/postgresql/15/other/where.conf");
+        fs::write(included, conf).expect("it is new");
+        let conf = "include 'where.conf'\n";
         fs::write(at("etc/postgresql/15/other/postgresql.conf"), conf).expect("it is new");
         let found = discover(root.path());
         let expected = [

@@ -15,6 +15,7 @@
 #![allow(missing_docs)]
 
 pub mod audit;
+mod configuration;
 pub mod describe;
 pub mod discover;
 pub mod doctor;
