@@ -68,7 +68,9 @@ def evaluators_log(path):
     """A log of docs/format/audit-log.md, without pgseal: what two sessions did, and were refused."""
     records = ['"event":"cells","session":1,"key":2,"compared":5,"hashed":1,"ranked":0',
                '"event":"cells","session":2,"key":2,"compared":6,"hashed":0,"ranked":4',
-               '"event":"refused","session":1,"refusal":"PE011","count":3']
+               '"event":"refused","session":1,"refusal":"PE011","count":3',
+               '"event":"use","session":1,"grant":"00112233445566778899aabbccddeeff","operation":"sum","count":7',
+               '"event":"use","session":2,"grant":"00112233445566778899aabbccddeeff","operation":"sum","count":2']
     head, lines = bytes(32), []
     for number, record in enumerate(records, 1):
         text = f'{{"record":{number},"time":1800000000000000,{record}'
@@ -127,11 +129,16 @@ class Serves(Case):
         (sealed.data / "notes.txt").write_text("x")
         places = [sealed.data, plain.data, self.directory / "closed", self.directory / "none"]
         options = [option for place in places for option in ["-D", place]]
-        exporter = self.exporter(*options, "--audit-log", evaluators_log(self.directory / "evaluator.log"), **audited)
+        logs = self.directory / "evaluator"
+        logs.mkdir()
+        evaluators_log(logs / "evaluator-1.log")
+        exporter = self.exporter(*options, "--evaluator-logs", logs, **audited)
         scrape = exporter.scrape()
         self.assert_rules_name_metrics_of(scrape)
         self.assertEqual([scrape.value("evaluator_cells_total", operation=name) for name in ["compared", "hashed", "ranked"]], [11, 1, 4])
         self.assertEqual(scrape.value("evaluator_refusals_total", sqlstate="PE011"), 3)
+        self.assertEqual(scrape.value("evaluator_grant_uses_total", operation="sum"), 9)
+        self.assertEqual(scrape.value("evaluator_logs_readable", directory=str(logs)), 1)
 
         names = ["cluster_readable", "status_ok", "sealed", "server_running", "server_sealed", "clear_files"]
         self.assertEqual(self.of(scrape, sealed, *names), [1, 1, 1, 1, 1, 1])
@@ -153,7 +160,9 @@ class Serves(Case):
 
         run([PGSEAL, "key", "check", "-D", sealed.data], audited["environment"])
         sealed.stop()
+        evaluators_log(logs / "evaluator-2.log")
         scrape = exporter.scrape()
+        self.assertEqual(scrape.value("evaluator_grant_uses_total", log=str(logs / "evaluator-2.log")), 9)
         self.assertEqual(self.of(scrape, sealed, "server_running", "server_sealed"), [0, None])
         [proved] = self.of(scrape, sealed, "key_slot_proved_timestamp_seconds")
         [last] = self.of(scrape, sealed, "audit_log_last_record_timestamp_seconds", event="unlocked")

@@ -28,4 +28,8 @@ pub struct ExporterArgs {
     /// Audit log to count and verify, beside this machine's logs of keys; repeatable
     #[arg(long, value_name = "FILE")]
     pub audit_log: Vec<PathBuf>,
+    /// Directory of an evaluator's audit logs to count and verify; repeatable [default:
+    /// /var/lib/pgseal-evaluator, if it exists]
+    #[arg(long, value_name = "DIR")]
+    pub evaluator_logs: Vec<PathBuf>,
 }

@@ -26,6 +26,7 @@ pub fn run(args: ExporterArgs) -> Result<ExitCode, Failure> {
             command: VERSION,
             directories: args.pgdata,
             audit_logs: args.audit_log,
+            evaluator_logs: args.evaluator_logs,
         },
     })?;
     match never {}

@@ -20,6 +20,7 @@ use pgseal_keys::exit::{sentence, Failure};
 use pgseal_keys::keybin::{KeyDir, DIR};
 use pgseal_keys::unlock::Ways;
 
+use crate::evaluators;
 use crate::log::Log;
 
 /// The time for which the slower parts are kept.
@@ -33,6 +34,8 @@ pub struct Sources {
     pub directories: Vec<PathBuf>,
     /// Audit logs beside the machine's logs of keys.
     pub audit_logs: Vec<PathBuf>,
+    /// Directories of evaluators' logs; if there is none, that of the packaged unit.
+    pub evaluator_logs: Vec<PathBuf>,
 }
 
 /// The state that is remembered from one look to the next.
@@ -167,10 +170,9 @@ impl Collector {
         if let Err(error) = &of_machine {
             complaints.insert(sentence(error));
         }
-        let paths = of_machine.into_iter().flatten();
-        let paths: BTreeSet<_> = paths
-            .chain(self.sources.audit_logs.iter().cloned())
-            .collect();
+        let mut paths = evaluators::logs(&self.sources.evaluator_logs, to, complaints);
+        paths.extend(of_machine.into_iter().flatten());
+        paths.extend(self.sources.audit_logs.iter().cloned());
         self.logs.retain(|path, _| paths.contains(path));
         for path in paths {
             let log = self.logs.entry(path);

@@ -11,6 +11,7 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod collect;
+mod evaluators;
 mod log;
 mod serve;
 mod tls;

@@ -43,6 +43,8 @@ struct Counts {
     cells: BTreeMap<&'static str, u64>,
     /// Counts by SQLSTATE.
     refusals: BTreeMap<String, u64>,
+    /// Counts by the operation that a grant allowed.
+    uses: BTreeMap<String, u64>,
 }
 
 #[derive(Default)]
@@ -67,6 +69,8 @@ struct Record {
     ranked: u64,
     #[serde(default)]
     refusal: Option<String>,
+    #[serde(default)]
+    operation: Option<String>,
     #[serde(default)]
     count: u64,
 }
@@ -174,12 +178,14 @@ impl Log {
                 *count,
             );
         }
-        for (refusal, count) in &self.counts.refusals {
-            to.add(
-                &name::EVALUATOR_REFUSALS,
-                &[log, ("sqlstate", refusal)],
-                *count,
-            );
+        let labelled = [
+            (&name::EVALUATOR_REFUSALS, "sqlstate", &self.counts.refusals),
+            (&name::EVALUATOR_USES, "operation", &self.counts.uses),
+        ];
+        for (metric, label, counts) in labelled {
+            for (value, count) in counts {
+                to.add(metric, &[log, (label, value)], *count);
+            }
         }
     }
 }
@@ -191,13 +197,17 @@ impl Counts {
         let Ok(record) = serde_json::from_slice::<Record>(&text) else {
             return;
         };
-        match (&*record.event, &record.refusal) {
-            ("cells", _) => self.take_cells(&record),
-            ("refused", Some(refusal)) => {
-                let count = self.refusals.entry(refusal.clone()).or_default();
-                *count = count.saturating_add(record.count.max(1));
-            }
-            _ => {}
+        let counted = match &*record.event {
+            "refused" => record.refusal.clone().zip(Some(&mut self.refusals)),
+            "use" => record.operation.clone().zip(Some(&mut self.uses)),
+            _ => None,
+        };
+        if let Some((name, counts)) = counted {
+            let count = counts.entry(name).or_default();
+            *count = count.saturating_add(record.count.max(1));
+        }
+        if record.event == "cells" {
+            self.take_cells(&record);
         }
         let mut key = (record.event, record.data);
         if self.events.len() >= MAX_SERIES && !self.events.contains_key(&key) {

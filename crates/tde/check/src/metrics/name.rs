@@ -101,3 +101,11 @@ pub const EVALUATOR_REFUSALS: Metric = Metric::counter(
     "evaluator_refusals_total",
     "Requests that an evaluator refused, by its audit log.",
 );
+pub const EVALUATOR_USES: Metric = Metric::counter(
+    "evaluator_grant_uses_total",
+    "Uses of grants in sessions of an evaluator, by operation, by its audit log.",
+);
+pub const EVALUATOR_LOGS: Metric = Metric::gauge(
+    "evaluator_logs_readable",
+    "Whether the directory of an evaluator's audit logs could be read.",
+);
