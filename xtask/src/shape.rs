@@ -17,7 +17,7 @@ use std::{fs, io};
 /// are not linked. Our own packages are not counted: what one of them holds is reviewed in this
 /// tree, however many there are.
 const TREES: [(&str, usize); 3] = [
-    ("pgseal", 153),
+    ("pgseal", 160),
     ("pgseal-wrapper", 33),
     ("pgseal-preload", 19),
 ];

@@ -13,13 +13,14 @@ use pgseal_client::{ConnectOptions, Identity, IdentityFile, Kept, Policy};
 use pgseal_engine::{Owner, Owners, ServerTrust};
 use pgseal_keys::exit::{Code, Exit};
 use pgseal_options::{Accept, EvidenceOptions};
+use pgseal_serving::tls::TlsFiles;
 use serde::Deserialize;
 use toml::Spanned;
 
+use crate::greeting::acceptor;
 use crate::listener::Address;
 use crate::serve::Setup;
 use crate::service::Service;
-use crate::tls::{acceptor, TlsFiles};
 
 /// Why a configuration file is not used.
 #[derive(Debug, thiserror::Error)]

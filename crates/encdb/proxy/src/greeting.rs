@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use pgseal_client::Stream;
 use pgseal_engine::error_response;
+use pgseal_serving::tls::{self, TlsError, TlsFiles};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -18,7 +19,9 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::connection::ConnectionError;
 use crate::listener::Socket;
-use crate::tls::PROTOCOL;
+
+/// The protocol's name, which a driver that begins with TLS must send.
+const PROTOCOL: &[u8] = b"postgresql";
 
 /// The time for a driver to say whose connection it is: PostgreSQL's `authentication_timeout`.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -30,6 +33,11 @@ const GSS: First = [0, 0, 0, 8, 4, 210, 22, 48];
 const CANCEL: [u8; 4] = [4, 210, 22, 46];
 /// The first byte of a handshake, which no request begins with.
 const HANDSHAKE: u8 = 0x16;
+
+/// Reads the files of TLS.
+pub fn acceptor(files: &TlsFiles) -> Result<TlsAcceptor, TlsError> {
+    tls::acceptor(files, Some(PROTOCOL))
+}
 
 /// A driver with what it began with.
 pub struct Greeted {

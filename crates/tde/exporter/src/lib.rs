@@ -5,7 +5,7 @@
 //! that says so, and its reason is on standard error.
 //!
 //! Reading order: [`collect`] (the metrics of the clusters that there are), [`log`]
-//! (audit logs, as they grow), [`serve`] (HTTP), [`tls`].
+//! (audit logs, as they grow), [`serve`] (HTTP).
 
 #![forbid(unsafe_code)]
 #![deny(clippy::print_stdout, clippy::print_stderr)]
@@ -14,17 +14,16 @@ mod collect;
 mod evaluators;
 mod log;
 mod serve;
-mod tls;
 
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 
 use pgseal_keys::exit::{Code, Exit};
+use pgseal_serving::tls::TlsError;
 
 pub use collect::{Collector, Sources};
-pub use tls::TlsFiles;
+pub use pgseal_serving::tls::TlsFiles;
 
 /// The options of an exporter.
 pub struct Settings {
@@ -50,22 +49,17 @@ pub enum ExporterError {
     /// The system gives no runtime.
     #[error("the exporter cannot start ({0}): look at the limits of its service")]
     Start(#[source] io::Error),
-    /// A file of TLS cannot be read.
-    #[error("{0} cannot be read ({1}): check its path, owner and mode")]
-    ReadTls(PathBuf, #[source] io::Error),
-    /// A file of TLS is of no use.
-    #[error("{0} cannot be used for TLS ({1}): give PEM files of a certificate and its key")]
-    Tls(PathBuf, String),
-    /// The private key is open to others.
-    #[error("the key {0} may be read by others: chmod 600 it, or 640 if root owns it")]
-    KeyMode(PathBuf),
+    /// A file of TLS cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
 }
 
 impl Exit for ExporterError {
     fn code(&self) -> Code {
         match self {
-            Self::Clear(_) | Self::Tls(..) | Self::KeyMode(_) => Code::Usage,
-            Self::Listen(..) | Self::Start(_) | Self::ReadTls(..) => Code::Io,
+            Self::Clear(_) => Code::Usage,
+            Self::Listen(..) | Self::Start(_) => Code::Io,
+            Self::Tls(error) => error.code(),
         }
     }
 }

@@ -1,7 +1,7 @@
-//! TLS on the side of drivers: the proxy's certificate, and the authority of the drivers'.
+//! TLS of a server: its certificate, and the authority of its clients' if there is one.
 //!
-//! The rules are PostgreSQL's: TLS 1.2 or later, the protocol's name (ALPN) if the driver sends
-//! one, and a key that no other user can read.
+//! The rules are PostgreSQL's: TLS 1.2 or later, the protocol's name (ALPN) if there is one and the
+//! client sends one, and a key that no other user can read.
 
 use std::fs;
 use std::io;
@@ -18,17 +18,14 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
 use tokio_rustls::TlsAcceptor;
 
-/// The protocol's name, which a driver that begins with TLS must send.
-pub const PROTOCOL: &[u8] = b"postgresql";
-
 /// The files of TLS, all in PEM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsFiles {
-    /// The proxy's certificate, and those between it and its authority
+    /// The certificate, and those between it and its authority.
     pub certificate: PathBuf,
-    /// Its private key
+    /// Its private key.
     pub key: PathBuf,
-    /// Authorities by which drivers must have certificates; none: they need none.
+    /// Authorities by which clients must have certificates; none: they need none.
     pub client_ca: Option<PathBuf>,
 }
 
@@ -36,10 +33,10 @@ pub struct TlsFiles {
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// It cannot be read.
-    #[error("{0} cannot be read: {1}")]
+    #[error("{0} cannot be read ({1}): check its path, owner and mode")]
     Read(PathBuf, #[source] io::Error),
     /// It has nothing that TLS could use.
-    #[error("{0} cannot be used for TLS: {1}")]
+    #[error("{0} cannot be used for TLS ({1}): give PEM files of a certificate and its key")]
     Content(PathBuf, String),
     /// The key is open to others.
     #[error("the key {0} may be read by others: chmod 600 it, or 640 if root owns it")]
@@ -58,8 +55,8 @@ impl Exit for TlsError {
     }
 }
 
-/// Reads the files.
-pub fn acceptor(files: &TlsFiles) -> Result<TlsAcceptor, TlsError> {
+/// Reads the files. `protocol` is the name of the protocol that is spoken.
+pub fn acceptor(files: &TlsFiles, protocol: Option<&[u8]>) -> Result<TlsAcceptor, TlsError> {
     let unfit = |error: rustls::Error| content(&files.certificate, error);
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
@@ -73,7 +70,7 @@ pub fn acceptor(files: &TlsFiles) -> Result<TlsAcceptor, TlsError> {
     let mut config = builder
         .with_single_cert(chain, private_key(&files.key)?)
         .map_err(unfit)?;
-    config.alpn_protocols = vec![PROTOCOL.to_vec()];
+    config.alpn_protocols = protocol.map(<[u8]>::to_vec).into_iter().collect();
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
