@@ -3,25 +3,17 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::Value;
 use ureq::http::{Response, StatusCode};
 use ureq::tls::{parse_pem, Certificate, ClientCert, PemItem, PrivateKey, RootCerts, TlsConfig};
 use ureq::{Agent, RequestBuilder};
 
+use crate::again::{self, ONE_TRY, WITHIN};
 use crate::error::KmsError;
 
-/// The time within which a request and all that it is tried again must end. It is below the limit
-/// of whoever runs this program, so that the service's own error is seen.
-const WITHIN: Duration = Duration::from_secs(25);
-/// The time within which one try must end.
-const ONE_TRY: Duration = Duration::from_secs(10);
 const CONNECT: Duration = Duration::from_secs(5);
-/// The pause before the second try; it doubles, up to the longest.
-const FIRST_PAUSE: Duration = Duration::from_millis(200);
-const LONGEST_PAUSE: Duration = Duration::from_secs(3);
 const MAX_ANSWER: u64 = 1024 * 1024;
 
 /// The certificates that server and client show each other.
@@ -102,20 +94,11 @@ impl Service {
         headers: &[(&str, &str)],
         body: Body,
     ) -> Result<Answer, KmsError> {
-        let start = Instant::now();
-        let mut pause = FIRST_PAUSE;
-        loop {
-            let found = self.once(path, headers, body);
-            let again = match &found {
-                Ok(answer) => is_temporary(answer.status),
-                Err(error) => matches!(error, KmsError::Unreachable { .. }),
-            };
-            if !again || start.elapsed() + pause + ONE_TRY > self.within {
-                return found;
-            }
-            thread::sleep(jittered(pause)?);
-            pause = (2 * pause).min(LONGEST_PAUSE);
-        }
+        again::ask(
+            self.within,
+            || self.once(path, headers, body),
+            |answer| is_temporary(answer.status),
+        )
     }
 
     fn once(&self, path: &str, headers: &[(&str, &str)], body: Body) -> Result<Answer, KmsError> {
@@ -174,12 +157,6 @@ pub fn is_confidential(address: &str) -> bool {
 /// Returns whether the service may answer otherwise in a moment.
 fn is_temporary(status: StatusCode) -> bool {
     matches!(status.as_u16(), 429 | 500 | 502 | 503 | 504)
-}
-
-/// Returns half to all of a pause, so that the servers of a rack do not ask in step.
-pub fn jittered(pause: Duration) -> Result<Duration, KmsError> {
-    let random = getrandom::u32().map_err(KmsError::Random)?;
-    Ok(pause / 2 + (pause / 2).mul_f64(f64::from(random) / f64::from(u32::MAX)))
 }
 
 fn configuration(tls: &Tls) -> Result<TlsConfig, KmsError> {

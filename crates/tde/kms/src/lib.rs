@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
+mod again;
 #[cfg(feature = "aws")]
 mod aws;
 mod azure;

@@ -14,18 +14,11 @@ use rustls::{ClientConfig, ClientConnection, ConfigBuilder, RootCertStore, Strea
 use zeroize::Zeroizing;
 
 use super::ttlv::{self, Tag};
+use crate::again::{self, ONE_TRY, WITHIN};
 use crate::credential;
 use crate::error::KmsError;
-use crate::http::jittered;
 
-/// The time within which a request and all that it is tried again must end.
-const WITHIN: Duration = Duration::from_secs(25);
-/// The time within which one try must end.
-const ONE_TRY: Duration = Duration::from_secs(10);
 const CONNECT: Duration = Duration::from_secs(5);
-/// The pause before the second try; it doubles, up to the longest.
-const FIRST_PAUSE: Duration = Duration::from_millis(200);
-const LONGEST_PAUSE: Duration = Duration::from_secs(3);
 /// The longest answer that is read.
 const MAX_ANSWER: usize = 256 * 1024;
 
@@ -78,17 +71,7 @@ impl Server {
     /// Sends a request and returns the fields of the answer, whose tag is `tag`. It is sent again
     /// where the connection fails, for neither encryption nor decryption changes the server.
     pub fn call(&self, request: &[u8], tag: Tag) -> Result<Message, KmsError> {
-        let start = Instant::now();
-        let mut pause = FIRST_PAUSE;
-        loop {
-            let found = self.once(request, tag);
-            let again = matches!(found, Err(KmsError::Unreachable { .. }));
-            if !again || start.elapsed() + pause + ONE_TRY > WITHIN {
-                return found;
-            }
-            thread::sleep(jittered(pause)?);
-            pause = (2 * pause).min(LONGEST_PAUSE);
-        }
+        again::ask(WITHIN, || self.once(request, tag), |_| false)
     }
 
     fn once(&self, request: &[u8], tag: Tag) -> Result<Message, KmsError> {
