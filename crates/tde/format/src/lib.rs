@@ -8,6 +8,7 @@
 
 #![forbid(unsafe_code)]
 
+mod beside;
 mod cluster;
 pub mod handover;
 pub mod hex;
@@ -19,6 +20,7 @@ mod receiver_list;
 mod slot;
 mod slot_notes;
 
+pub use beside::BesideError;
 pub use cluster::{ClusterId, Header, BOUND_HEADER};
 pub use keyfile::{
     AddError, Altered, KeyFile, KeyFileError, KeyImage, UnverifiedKeyFile, MAC, MAX_FILE, MAX_SLOTS,
@@ -26,8 +28,8 @@ pub use keyfile::{
 pub use payload::{Payload, PayloadError, PAYLOAD};
 pub use reader::Reader;
 pub use receiver::{ReceiverToken, TokenError};
-pub use receiver_list::{ListError, ListedToken, ReceiverList, TokenId, MAX_LIST};
+pub use receiver_list::{ListedToken, ReceiverList, TokenId, MAX_LIST};
 pub use slot::{Argon2Slot, SecretSource, Slot, SlotKind};
 pub use slot_notes::{
-    plain_text, Fingerprint, NotesError, SlotNote, SlotNotes, Stamp, UnverifiedNotes, MAX_NOTES,
+    plain_text, Fingerprint, SlotNote, SlotNotes, Stamp, UnverifiedNotes, MAX_NOTES,
 };

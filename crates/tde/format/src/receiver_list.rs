@@ -6,10 +6,10 @@
 //! token's id is public; the token cannot be computed from it.
 
 use pgseal_crypto::mac::ReceiverListMac;
-use pgseal_crypto::{sha256, KeyId, MasterKey};
+use pgseal_crypto::{sha256, MasterKey};
 
+use crate::beside::{self, BesideError};
 use crate::reader::Reader;
-use crate::MAC;
 
 const MAGIC: &[u8; 8] = b"PGSEALRL";
 const FORMAT: u16 = 1;
@@ -59,23 +59,6 @@ pub struct ListedToken {
     pub role: Vec<u8>,
 }
 
-/// Why a list cannot be used. Its sentence goes on from the file's name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ListError {
-    /// A value that no version writes.
-    #[error("is damaged")]
-    Damaged,
-    /// A later version wrote it.
-    #[error("has format {0}, which this version does not read: use a newer pgseal")]
-    Newer(u16),
-    /// It belongs to another master key.
-    #[error("is of another key")]
-    OtherKey,
-    /// It was changed by somebody without the master key.
-    #[error("was altered after it was written")]
-    Altered,
-}
-
 /// An authenticated list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReceiverList {
@@ -85,21 +68,10 @@ pub struct ReceiverList {
 
 impl ReceiverList {
     /// Decodes a list and authenticates it.
-    pub fn decode(bytes: &[u8], master: &MasterKey) -> Result<Self, ListError> {
-        if bytes.len() > MAX_LIST || !bytes.starts_with(MAGIC) {
-            return Err(ListError::Damaged);
-        }
-        let (body, tag) = bytes.split_last_chunk::<MAC>().ok_or(ListError::Damaged)?;
-        let fields = body.get(MAGIC.len()..).ok_or(ListError::Damaged)?;
-        let mut reader = Reader::new(fields);
-        match reader.u16() {
-            Some(FORMAT) => {}
-            Some(format) if format > FORMAT => return Err(ListError::Newer(format)),
-            _ => return Err(ListError::Damaged),
-        }
-        let key_id = reader.array().map(|bytes| KeyId(*bytes));
-        let key_id = key_id.ok_or(ListError::Damaged)?;
-        let list = read(&mut reader).ok_or(ListError::Damaged)?;
+    pub fn decode(bytes: &[u8], master: &MasterKey) -> Result<Self, BesideError> {
+        let mut file = beside::open(bytes, MAGIC, FORMAT, MAX_LIST)?;
+        let list = read(file.written, &mut file.fields).ok_or(BesideError::Damaged)?;
+        let (body, tag, key_id) = (file.body, file.tag, file.key_id);
         // Under our own key id: a damaged one must not pass for that of another key.
         let own = [&body[..KEY_ID], &master.key_id().0, &body[KEY_ID + 16..]].concat();
         match (
@@ -107,8 +79,8 @@ impl ReceiverList {
             key_id == master.key_id(),
         ) {
             (true, true) => Ok(list),
-            (false, false) => Err(ListError::OtherKey),
-            _ => Err(ListError::Altered),
+            (false, false) => Err(BesideError::OtherKey),
+            _ => Err(BesideError::Altered),
         }
     }
 
@@ -155,10 +127,7 @@ impl ReceiverList {
     /// The bytes of the file's next version.
     pub fn write(&mut self, master: &MasterKey) -> Vec<u8> {
         self.written += 1;
-        let mut out = MAGIC.to_vec();
-        out.extend_from_slice(&FORMAT.to_le_bytes());
-        out.extend_from_slice(&master.key_id().0);
-        out.extend_from_slice(&self.written.to_le_bytes());
+        let mut out = beside::begin(MAGIC, FORMAT, master, self.written);
         let count = u16::try_from(self.tokens.len()).expect("at most a thousand");
         out.extend_from_slice(&count.to_le_bytes());
         for token in &self.tokens {
@@ -176,8 +145,7 @@ impl ReceiverList {
     }
 }
 
-fn read(reader: &mut Reader<'_>) -> Option<ReceiverList> {
-    let written = reader.u64().filter(|count| (1..u64::MAX).contains(count))?;
+fn read(written: u64, reader: &mut Reader<'_>) -> Option<ReceiverList> {
     let count = usize::from(reader.u16()?);
     let mut tokens = Vec::<ListedToken>::new();
     for _ in 0..count {
@@ -258,9 +226,13 @@ mod tests {
             let mut bytes = bytes.clone();
             bytes[at / 8] ^= 1 << (at % 8);
             let refusal = ReceiverList::decode(&bytes, &master());
-            let expected = [ListError::Damaged, ListError::Altered, ListError::Newer(0)];
-            let same = |error: &ListError| match error {
-                ListError::Newer(_) => matches!(refusal, Err(ListError::Newer(_))),
+            let expected = [
+                BesideError::Damaged,
+                BesideError::Altered,
+                BesideError::Newer(0),
+            ];
+            let same = |error: &BesideError| match error {
+                BesideError::Newer(_) => matches!(refusal, Err(BesideError::Newer(_))),
                 error => refusal == Err(*error),
             };
             assert!(expected.iter().any(same), "bit {at}: {refusal:?}");
@@ -274,7 +246,7 @@ mod tests {
         let other = MasterKey::from_bytes(&mut [9; 32]);
         assert_eq!(
             ReceiverList::decode(&bytes, &other),
-            Err(ListError::OtherKey)
+            Err(BesideError::OtherKey)
         );
     }
 

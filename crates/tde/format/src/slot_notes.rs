@@ -7,6 +7,7 @@
 use pgseal_crypto::mac::SlotNotesMac;
 use pgseal_crypto::{KeyId, MasterKey};
 
+use crate::beside::{self, BesideError};
 use crate::keyfile::MAX_SLOTS;
 use crate::reader::Reader;
 use crate::{Slot, MAC};
@@ -62,23 +63,6 @@ impl SlotNote {
     }
 }
 
-/// Why notes cannot be used. The key opens all the same.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NotesError {
-    /// A value that no version writes.
-    #[error("is damaged")]
-    Damaged,
-    /// A later version wrote it.
-    #[error("has format {0}, which this version does not read: use a newer pgseal")]
-    Newer(u16),
-    /// It belongs to another master key.
-    #[error("is of another key")]
-    OtherKey,
-    /// It was changed by somebody without the master key.
-    #[error("was altered after it was written")]
-    Altered,
-}
-
 /// Well-formed notes that are not authenticated.
 pub struct UnverifiedNotes {
     body: Vec<u8>,
@@ -96,23 +80,13 @@ pub struct SlotNotes {
 
 impl UnverifiedNotes {
     /// Decodes a file of notes.
-    pub fn decode(bytes: &[u8]) -> Result<Self, NotesError> {
-        if bytes.len() > MAX_NOTES || !bytes.starts_with(MAGIC) {
-            return Err(NotesError::Damaged);
-        }
-        let (body, tag) = bytes.split_last_chunk().ok_or(NotesError::Damaged)?;
-        let fields = body.get(MAGIC.len()..).ok_or(NotesError::Damaged)?;
-        let mut reader = Reader::new(fields);
-        match reader.u16() {
-            Some(FORMAT) => {}
-            Some(format) if format > FORMAT => return Err(NotesError::Newer(format)),
-            _ => return Err(NotesError::Damaged),
-        }
-        let (key_id, notes) = read(&mut reader).ok_or(NotesError::Damaged)?;
+    pub fn decode(bytes: &[u8]) -> Result<Self, BesideError> {
+        let mut file = beside::open(bytes, MAGIC, FORMAT, MAX_NOTES)?;
+        let notes = read(file.written, &mut file.fields).ok_or(BesideError::Damaged)?;
         Ok(Self {
-            body: body.to_vec(),
-            tag: *tag,
-            key_id,
+            body: file.body.to_vec(),
+            tag: *file.tag,
+            key_id: file.key_id,
             notes,
         })
     }
@@ -123,13 +97,13 @@ impl UnverifiedNotes {
     }
 
     /// Authenticates the notes.
-    pub fn authenticate(self, master: &MasterKey) -> Result<SlotNotes, NotesError> {
+    pub fn authenticate(self, master: &MasterKey) -> Result<SlotNotes, BesideError> {
         if self.key_id != master.key_id() {
-            return Err(NotesError::OtherKey);
+            return Err(BesideError::OtherKey);
         }
         match SlotNotesMac::new(master).verify(&self.body, &self.tag) {
             true => Ok(self.notes),
-            false => Err(NotesError::Altered),
+            false => Err(BesideError::Altered),
         }
     }
 }
@@ -155,10 +129,7 @@ impl SlotNotes {
     /// The bytes of the file's next version.
     pub fn write(&mut self, master: &MasterKey) -> Vec<u8> {
         self.written += 1;
-        let mut out = MAGIC.to_vec();
-        out.extend_from_slice(&FORMAT.to_le_bytes());
-        out.extend_from_slice(&master.key_id().0);
-        out.extend_from_slice(&self.written.to_le_bytes());
+        let mut out = beside::begin(MAGIC, FORMAT, master, self.written);
         let count = self.notes.len().min(MAX_SLOTS);
         out.push(u8::try_from(count).expect("at most 16"));
         for note in &self.notes[..count] {
@@ -203,9 +174,7 @@ fn push_text(out: &mut Vec<u8>, text: &str) {
     out.extend_from_slice(text.as_bytes());
 }
 
-fn read(reader: &mut Reader<'_>) -> Option<(KeyId, SlotNotes)> {
-    let key_id = KeyId(*reader.array()?);
-    let written = reader.u64().filter(|count| (1..u64::MAX).contains(count))?;
+fn read(written: u64, reader: &mut Reader<'_>) -> Option<SlotNotes> {
     let count = usize::from(reader.u8()?);
     let mut notes = Vec::<SlotNote>::new();
     for _ in 0..count {
@@ -215,7 +184,7 @@ fn read(reader: &mut Reader<'_>) -> Option<(KeyId, SlotNotes)> {
         }
         notes.push(note);
     }
-    (reader.is_empty() && count <= MAX_SLOTS).then_some((key_id, SlotNotes { written, notes }))
+    (reader.is_empty() && count <= MAX_SLOTS).then_some(SlotNotes { written, notes })
 }
 
 fn note(reader: &mut Reader<'_>) -> Option<SlotNote> {
@@ -321,11 +290,11 @@ mod tests {
         let bytes = example().write(&master());
         let read = UnverifiedNotes::decode(&bytes).expect("well formed");
         let other = MasterKey::from_bytes(&mut [9; 32]);
-        assert_eq!(read.authenticate(&other), Err(NotesError::OtherKey));
+        assert_eq!(read.authenticate(&other), Err(BesideError::OtherKey));
         let mut bytes = bytes;
         *bytes.last_mut().expect("it has a MAC") ^= 1;
         let read = UnverifiedNotes::decode(&bytes).expect("well formed");
-        assert_eq!(read.authenticate(&master()), Err(NotesError::Altered));
+        assert_eq!(read.authenticate(&master()), Err(BesideError::Altered));
     }
 
     #[test]

@@ -3,8 +3,7 @@
 
 use pgseal_crypto::MasterKey;
 use pgseal_format::{
-    hex, ListError, ListedToken, NotesError, ReceiverList, SlotNote, Stamp, TokenId,
-    UnverifiedNotes,
+    hex, BesideError, ListedToken, ReceiverList, SlotNote, Stamp, TokenId, UnverifiedNotes,
 };
 use serde::Deserialize;
 
@@ -69,10 +68,10 @@ fn lists_of_receivers() {
         let list = ReceiverList::decode(&case.bytes(), &case.master());
         let result = match &list {
             Ok(_) => "holds",
-            Err(ListError::Damaged) => "damaged",
-            Err(ListError::Newer(_)) => "newer",
-            Err(ListError::OtherKey) => "other key",
-            Err(ListError::Altered) => "altered",
+            Err(BesideError::Damaged) => "damaged",
+            Err(BesideError::Newer(_)) => "newer",
+            Err(BesideError::OtherKey) => "other key",
+            Err(BesideError::Altered) => "altered",
         };
         assert_eq!(result, case.result, "{}", case.name);
         let read = list
@@ -149,10 +148,10 @@ fn notes_about_slots() {
         let read = read.and_then(|read| read.authenticate(&case.master()));
         let result = match &read {
             Ok(_) => "holds",
-            Err(NotesError::Damaged) => "damaged",
-            Err(NotesError::Newer(_)) => "newer",
-            Err(NotesError::OtherKey) => "other key",
-            Err(NotesError::Altered) => "altered",
+            Err(BesideError::Damaged) => "damaged",
+            Err(BesideError::Newer(_)) => "newer",
+            Err(BesideError::OtherKey) => "other key",
+            Err(BesideError::Altered) => "altered",
         };
         assert_eq!(result, case.result, "{}", case.name);
         let read = read

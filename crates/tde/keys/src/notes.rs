@@ -12,7 +12,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use pgseal_contract::file;
 use pgseal_crypto::MasterKey;
 use pgseal_format::{
-    plain_text, KeyFile, NotesError, SlotNote, SlotNotes, Stamp, UnverifiedNotes, MAX_NOTES,
+    plain_text, BesideError, KeyFile, SlotNote, SlotNotes, Stamp, UnverifiedNotes, MAX_NOTES,
 };
 
 use crate::exit::{Code, Exit};
@@ -35,7 +35,7 @@ pub enum ReadError {
     #[error("{0} cannot be read ({1}): check its owner and mode")]
     Io(PathBuf, io::Error),
     #[error("{DIR}/{NAME} {0}")]
-    Notes(NotesError),
+    Notes(BesideError),
 }
 
 /// Why something could not be noted.
@@ -88,7 +88,7 @@ impl Notebook {
     pub fn open(data: &Path, file: &KeyFile, master: &MasterKey) -> Self {
         let (notes, lost) = match verified(data, master) {
             Ok(notes) => (notes, None),
-            Err(ReadError::Missing | ReadError::Notes(NotesError::OtherKey)) => {
+            Err(ReadError::Missing | ReadError::Notes(BesideError::OtherKey)) => {
                 (SlotNotes::default(), None)
             }
             Err(error) => (SlotNotes::default(), Some(error)),
@@ -291,7 +291,7 @@ mod tests {
         let notebook = Notebook::open(data.path(), &file, &master());
         assert!(matches!(
             notebook.lost(),
-            Some(ReadError::Notes(NotesError::Altered))
+            Some(ReadError::Notes(BesideError::Altered))
         ));
         note_proofs(data.path(), &file, &master(), &[1]).expect("it is ours");
         assert!(verified(data.path(), &master()).is_ok());

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use pgseal_contract::file;
 use pgseal_crypto::MasterKey;
-use pgseal_format::{ListError, ReceiverList, MAX_LIST};
+use pgseal_format::{BesideError, ReceiverList, MAX_LIST};
 
 use crate::exit::{Code, Exit};
 use crate::keybin::{write_durably, Locked, DIR};
@@ -24,7 +24,7 @@ pub enum ReceiversError {
     #[error("{0} cannot be written ({1}): check the owner, mode and free space of its directory")]
     Write(PathBuf, io::Error),
     #[error("{0} {1}, and the server accepts no token meanwhile: restore it from a copy, or remove it, which takes all revocations back")]
-    List(PathBuf, ListError),
+    List(PathBuf, BesideError),
 }
 
 impl Exit for ReceiversError {
@@ -49,7 +49,7 @@ pub fn read(data: &Path, master: &MasterKey) -> Result<ReceiverList, ReceiversEr
         Ok(_) => {}
     }
     match ReceiverList::decode(&bytes, master) {
-        Err(ListError::OtherKey) => Ok(ReceiverList::default()),
+        Err(BesideError::OtherKey) => Ok(ReceiverList::default()),
         list => list.map_err(|error| ReceiversError::List(path, error)),
     }
 }

@@ -10,8 +10,8 @@ use crate::secret::Pages;
 use pgseal_crypto::{FileCipher, KeyId, KeyLength, MasterKey, Suite};
 use pgseal_format::handover::{self, Entry, Opener};
 use pgseal_format::{
-    Altered, ClusterId, KeyFile, ListError, NotesError, ReceiverList, ReceiverToken, SlotNotes,
-    TokenError, TokenId, UnverifiedKeyFile, UnverifiedNotes,
+    Altered, BesideError, ClusterId, KeyFile, ReceiverList, ReceiverToken, SlotNotes, TokenError,
+    TokenId, UnverifiedKeyFile, UnverifiedNotes,
 };
 use pgseal_storage::layout::{Root, Spec};
 use pgseal_storage::SealedFile;
@@ -89,11 +89,11 @@ impl Cluster {
 
     /// Does this list of receiver tokens admit the token `id`? The error is the end of a sentence
     /// that begins with the list's name.
-    pub fn check_list(&self, list: &[u8], id: TokenId) -> Result<bool, ListError> {
+    pub fn check_list(&self, list: &[u8], id: TokenId) -> Result<bool, BesideError> {
         match ReceiverList::decode(list, self.master) {
             Ok(list) => Ok(!list.revokes(id)),
             // Its tokens are foreign here.
-            Err(ListError::OtherKey) => Ok(true),
+            Err(BesideError::OtherKey) => Ok(true),
             Err(error) => Err(error),
         }
     }
@@ -104,7 +104,7 @@ impl Cluster {
     }
 
     /// Returns the notes about key slots if they were written under this cluster's key.
-    pub fn authenticate_notes(&self, notes: UnverifiedNotes) -> Result<SlotNotes, NotesError> {
+    pub fn authenticate_notes(&self, notes: UnverifiedNotes) -> Result<SlotNotes, BesideError> {
         notes.authenticate(self.master)
     }
 

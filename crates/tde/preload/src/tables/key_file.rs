@@ -6,7 +6,7 @@ use crate::clusters::Cluster;
 use crate::disk::stored;
 use pgseal_contract::file;
 use pgseal_format::{
-    KeyFile, KeyImage, NotesError, Slot, SlotKind, SlotNotes, Stamp, UnverifiedNotes, MAX_FILE,
+    BesideError, KeyFile, KeyImage, Slot, SlotKind, SlotNotes, Stamp, UnverifiedNotes, MAX_FILE,
     MAX_NOTES,
 };
 use std::ffi::CString;
@@ -89,7 +89,7 @@ fn stamp(rows: &mut Rows, stamp: Option<&Stamp>) {
 /// Returns the notes about the slots; none if there are none, or if they cannot be trusted.
 fn notes(cluster: &Cluster) -> Option<SlotNotes> {
     let bytes = read(cluster, file::SLOT_NOTES_PATH.as_str(), MAX_NOTES).ok()?;
-    let notes: Result<SlotNotes, NotesError> =
+    let notes: Result<SlotNotes, BesideError> =
         UnverifiedNotes::decode(&bytes).and_then(|notes| cluster.authenticate_notes(notes));
     notes.ok()
 }
