@@ -46,25 +46,35 @@ help:
 # All that is built for release, by one command: with another set of packages or of targets cargo would compile many crates again, with
 # other features, or for other links.
 PGSEAL_AWS ?= yes
-FEATURES = $(if $(filter-out no,$(PGSEAL_AWS)),--features pgseal-kms/aws)
+# AWS-LC's FIPS module for encryption at rest; cmake, perl and go build it. In a target directory of its own, or cargo would compile all
+# again at each change between the two.
+PGSEAL_FIPS ?= no
+ifneq ($(filter-out no,$(PGSEAL_FIPS)),)
+TARGET = target/fips
+FIPS = $(addsuffix /fips,pgseal pgseal-preload pgseal-kms)
+FIPS_TWIN = --features fips
+else
+TARGET = target
+endif
+FEATURES = $(addprefix --features ,$(FIPS) $(if $(filter-out no,$(PGSEAL_AWS)),pgseal-kms/aws))
 PACKAGES = $(FEATURES) -p pgseal $(addprefix -p pgseal-,preload evaluator bench kms proxy client-library in-process pgext test-programs)
-RELEASE = $(CARGO) build --release --locked $(PACKAGES) --lib --bin pgseal --bin pgseal-evaluator --bin pgseal-bench --bin pgseal-kms \
+RELEASE = $(CARGO) build --release --locked --target-dir $(TARGET) $(PACKAGES) --lib --bin pgseal --bin pgseal-evaluator --bin pgseal-bench --bin pgseal-kms \
 	--bin pgseal-proxy --bin owner --bin taken_back
 
 # The command and the library, where `pgseal bindir` expects them; evaluator, benchmark and proxy beside the command. What wrappers run
 # starts with every program of PostgreSQL: static, it needs no loader, and is not preloaded itself.
 build:
 	$(RELEASE)
-	$(CARGO) rustc --release --locked -p pgseal-wrapper --bin pgseal-twin -- -C target-feature=+crt-static
-	install -D -m 755 target/release/pgseal dist/bin/pgseal
-	install -D -m 755 target/release/pgseal-twin dist/bin/pgseal-twin
-	install -D -m 755 target/release/pgseal-evaluator dist/bin/pgseal-evaluator
-	install -D -m 755 target/release/pgseal-bench dist/bin/pgseal-bench
-	install -D -m 755 target/release/pgseal-kms dist/bin/pgseal-kms
-	install -D -m 755 target/release/pgseal-proxy dist/bin/pgseal-proxy
-	install -D -m 644 target/release/libpgseal.so dist/lib/libpgseal.so
-	install -D -m 644 target/release/libpgseal_in_process.so dist/lib/libpgseal_in_process.so
-	install -D -m 644 target/release/libpgseal_client_library.so dist/lib/libpgseal_client.so.0
+	$(CARGO) rustc --release --locked --target-dir $(TARGET) -p pgseal-wrapper $(FIPS_TWIN) --bin pgseal-twin -- -C target-feature=+crt-static
+	install -D -m 755 $(TARGET)/release/pgseal dist/bin/pgseal
+	install -D -m 755 $(TARGET)/release/pgseal-twin dist/bin/pgseal-twin
+	install -D -m 755 $(TARGET)/release/pgseal-evaluator dist/bin/pgseal-evaluator
+	install -D -m 755 $(TARGET)/release/pgseal-bench dist/bin/pgseal-bench
+	install -D -m 755 $(TARGET)/release/pgseal-kms dist/bin/pgseal-kms
+	install -D -m 755 $(TARGET)/release/pgseal-proxy dist/bin/pgseal-proxy
+	install -D -m 644 $(TARGET)/release/libpgseal.so dist/lib/libpgseal.so
+	install -D -m 644 $(TARGET)/release/libpgseal_in_process.so dist/lib/libpgseal_in_process.so
+	install -D -m 644 $(TARGET)/release/libpgseal_client_library.so dist/lib/libpgseal_client.so.0
 	ln -sf libpgseal_client.so.0 dist/lib/libpgseal_client.so
 	install -D -m 644 crates/encdb/library/include/pgseal_client.h dist/include/pgseal_client.h
 

@@ -2,7 +2,7 @@
 
 A part of read.py; calls none of pgseal's code.
 """
-import hmac, re, struct
+import hashlib, hmac, re, struct
 from argon2.low_level import Type, hash_secret_raw
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -32,7 +32,7 @@ def read_slot(r):
     params, blob = r.take(r.number(2)), r.take(r.number(2))
     need(max(len(params), len(blob)) <= 60_000)
     need(kind != 0)
-    need(kind <= 6, "unknown slot")
+    need(kind <= 8, "unknown slot")
     need((kind != 1 or not params) and (kind != 5 or (not blob and params[:1] == b"/")))
     if kind in (3, 4):
         p = Reader(params)
@@ -41,7 +41,12 @@ def read_slot(r):
         limits = memory <= 4 << 20 and passes <= 64 and lanes <= 16
         need(limits and passes and lanes and memory >= 8 * lanes, "bad passphrase slot")
         need(bool(p.data) == (kind == 4))
-    command = params if kind in (2, 6) else params[44:] if kind == 4 else b"x"
+    if kind in (7, 8):
+        p = Reader(params)
+        p.take(32)
+        need(1000 <= p.number(4) <= 20_000_000, "bad passphrase slot")
+        need(bool(p.data) == (kind == 8))
+    command = params if kind in (2, 6) else params[44:] if kind == 4 else params[36:] if kind == 8 else b"x"
     try:
         need(command.decode() and b"\0" not in command)
     except UnicodeDecodeError:
@@ -77,15 +82,25 @@ def read_key_file(data):
 def argon2id(secret, salt, memory, passes, lanes):
     return hash_secret_raw(secret, salt, passes, memory, lanes, 32, Type.ID)
 
+def pbkdf2(secret, salt, iterations):
+    return hashlib.pbkdf2_hmac("sha512", secret, salt, iterations, 32)
+
+def unwrap_pbkdf2(secret, aad, params, blob):
+    need(len(secret) >= 14 and len(blob) >= 28, "wrong secret")
+    kek = pbkdf2(secret, params[:32], *struct.unpack_from("<I", params, 32))
+    return AESGCM(kek).decrypt(blob[-12:], blob[:-12], aad)
+
 def unwrap(v, bound, kind, params, blob):
     if kind == 1:
         return blob
     if kind in (2, 5, 6):
         return v["printed"].encode()
-    memory, passes, lanes = struct.unpack("<III", params[32:44])
-    kek = argon2id(bytes.fromhex(v["secret"]), params[:32], memory, passes, lanes)
+    secret, aad = bytes.fromhex(v["secret"]), bound + bytes([kind]) + params
     try:
-        return AESGCM(kek).decrypt(bytes(12), blob, bound + bytes([kind]) + params)
+        if kind in (7, 8):
+            return unwrap_pbkdf2(secret, aad, params, blob)
+        memory, passes, lanes = struct.unpack("<III", params[32:44])
+        return AESGCM(argon2id(secret, params[:32], memory, passes, lanes)).decrypt(bytes(12), blob, aad)
     except InvalidTag:
         raise Refused("wrong secret") from None
 

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 sys.dont_write_bytecode = True
 import encdb
 import notes
-from key_file import Refused, argon2id, mac, open_key_file
+from key_file import Refused, argon2id, mac, open_key_file, pbkdf2
 from sealed_files import File, classify, expand, file_key, info, keystream, mask, xts
 from sealing import gcm_open, hpke_receiver, hpke_sender, siphash, siv_open, siv_seal
 
@@ -96,6 +96,12 @@ def passphrase_cases(v):
     b = {k: bytes.fromhex(x) for k, x in v.items() if isinstance(x, str)}
     kek = argon2id(b["passphrase"], b["salt"], v["memory_kib"], v["passes"], v["lanes"])
     wrapped = AESGCM(kek).encrypt(bytes(12), b["plain"], b["aad"])
+    return (kek, wrapped) == (b["kek"], b["wrapped"])
+
+def pbkdf2_cases(v):
+    b = {k: bytes.fromhex(x) for k, x in v.items() if isinstance(x, str)}
+    kek, nonce = pbkdf2(b["secret"], b["salt"], v["iterations"]), b["wrapped"][-12:]
+    wrapped = AESGCM(kek).encrypt(nonce, b["plain"], b["aad"]) + nonce
     return (kek, wrapped) == (b["kek"], b["wrapped"])
 
 def keyfile_cases(v):

@@ -15,7 +15,8 @@ fuzz_target!(|data: &[u8]| {
     if let Ok(entries) = handover::decode(data) {
         let entries: Vec<_> = entries.collect();
         let files: Vec<_> = handover::files(data).expect("it was a record").collect();
-        let again = handover::encode(&entries, &files).expect("it was a record");
+        let functions = handover::functions(data).expect("it was a record");
+        let again = handover::encode(functions, &entries, &files).expect("it was a record");
         assert_eq!(again.as_slice(), data);
     }
     if let Ok(journal) = Journal::decode(data) {

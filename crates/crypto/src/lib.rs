@@ -3,32 +3,36 @@
 //! A cluster has one [`MasterKey`]. Every file gets its own keys, derived from the master and the
 //! file's [`FileId`]; a [`FileCipher`] turns its bytes into what is stored and back. Beside that:
 //! the MACs of the key file ([`mac`]) and the wrapping of a master key under a passphrase
-//! ([`passphrase`]). For columns that the server cannot read: [`Secret`]s and what is derived from
-//! them, authenticated encryption ([`aead`]), signatures ([`sign`]), sealed exchange
+//! ([`passphrase`], [`pbkdf2`]). For columns that the server cannot read: [`Secret`]s and what is
+//! derived from them, authenticated encryption ([`aead`]), signatures ([`sign`]), sealed exchange
 //! ([`exchange`]), digests, and the check of what others signed ([`foreign`]).
 //!
 //! Invariants:
-//! 1. Nothing here does I/O, save `getrandom(2)` in [`random_bytes`].
+//! 1. Nothing here does I/O, except `getrandom(2)` in [`random_bytes`], and what the FIPS module
+//!    does for its random generator.
 //! 2. Secrets have neither `Clone` nor `Debug` and are wiped when dropped.
 //! 3. A `FileCipher` waits for nobody: it may be used by several threads, in a forked child, and
 //!    again by a signal handler that interrupted it. It allocates at the first use of a direction,
 //!    and for a call that finds it in use; else never. See [`route_allocations`].
 //! 4. Sizes never change: sealing maps n bytes to n bytes.
 //!
-//! All code that is `unsafe` is in `awslc.rs` and `wipe.rs`.
+//! The feature `fips` takes all that encryption at rest needs from the FIPS module of AWS-LC,
+//! except Argon2id (docs/security/fips.md).
+//!
+//! All code that is `unsafe` is in `awslc.rs`, below `awslc/`, and in `wipe.rs`.
 
 pub mod aead;
 mod awslc;
 mod cached;
 mod cipher;
 mod derive;
-mod digest;
 pub mod exchange;
 mod file_id;
 pub mod foreign;
 pub mod mac;
 mod master;
 pub mod passphrase;
+pub mod pbkdf2;
 #[cfg(feature = "prf")]
 mod prf;
 mod random;
@@ -40,9 +44,8 @@ mod wipe;
 mod xts;
 
 pub use aead::NotAuthentic;
-pub use awslc::{route_allocations, Allocate, Reallocate, Release};
+pub use awslc::{equal, route_allocations, sha256, sha512, Allocate, Reallocate, Release};
 pub use cipher::FileCipher;
-pub use digest::{sha256, sha512};
 pub use file_id::{Class as FileClass, FileId, Fork};
 pub use master::{KeyId, MasterKey};
 #[cfg(feature = "prf")]
@@ -121,7 +124,7 @@ impl TryFrom<u16> for KeyLength {
 #[error("{0} is not a key length: use 128, 192 or 256")]
 pub struct UnknownKeyLength(pub u16);
 
-/// Compares in a time that depends only on the lengths.
-pub fn equal(a: &[u8], b: &[u8]) -> bool {
-    aws_lc_rs::constant_time::verify_slices_are_equal(a, b).is_ok()
+/// Returns the name and version of the FIPS module that this build uses; none if it uses none.
+pub fn fips_module() -> Option<&'static str> {
+    awslc::version()
 }

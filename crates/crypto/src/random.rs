@@ -1,10 +1,14 @@
-//! Random bytes, always from the kernel.
+//! Random bytes: from the kernel, or in a FIPS build from the random generator of its module.
+
+use crate::awslc;
 
 /// `N` bytes of getrandom(2): all of them, whatever signals arrive, and never a state of our own
-/// that a fork could copy.
+/// that a fork could copy. In a FIPS build they come from the module, which knows of forks.
 pub fn random_bytes<const N: usize>() -> Result<[u8; N], RandomError> {
     let mut bytes = [0; N];
-    getrandom::fill(&mut bytes).map_err(RandomError)?;
+    if !awslc::random(&mut bytes) {
+        getrandom::fill(&mut bytes).map_err(RandomError)?;
+    }
     Ok(bytes)
 }
 

@@ -20,7 +20,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
 use pgseal_keys::exit::Code;
-use pgseal_keys::{interrupt, memory};
+use pgseal_keys::{approved, interrupt, memory};
 
 /// The version, the commit and the profile of this build.
 const VERSION: &str = env!("PGSEAL_BUILD");
@@ -30,7 +30,7 @@ pub fn command() -> ExitCode {
     memory::keep();
     interrupt::heed_children();
     match cli::Cli::try_parse() {
-        Ok(cli) => cmd::run(cli.command).unwrap_or_else(|failure| failure.report()),
+        Ok(cli) => run(cli.command),
         Err(error) => usage(&error),
     }
 }
@@ -38,6 +38,20 @@ pub fn command() -> ExitCode {
 /// Returns the parser of command lines, from which packages make man pages and completions.
 pub fn parser() -> clap::Command {
     cli::Cli::command()
+}
+
+fn run(command: cli::Command) -> ExitCode {
+    let restores = matches!(command, cli::Command::WalGet(_));
+    match approved::check_build() {
+        Ok(_) => cmd::run(command).unwrap_or_else(|failure| failure.report()),
+        Err(failure) => {
+            let code = failure.report();
+            match restores {
+                true => failure.code().to_recovery(),
+                false => code,
+            }
+        }
+    }
 }
 
 /// Answers a command line that is not run.

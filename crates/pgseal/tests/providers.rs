@@ -18,7 +18,7 @@ use common::{
 use nix::pty::{openpty, OpenptyResult};
 use nix::sys::termios::{tcgetattr, LocalFlags};
 use pgseal_crypto::passphrase::Argon2Params;
-use pgseal_format::{SecretSource, SlotKind};
+use pgseal_format::{Cost, SecretSource, SlotKind};
 use pgseal_keys::seal_derived;
 
 fn opens(slot: u8) -> String {
@@ -28,7 +28,8 @@ fn opens(slot: u8) -> String {
 fn derived(source: SecretSource, secret: &[u8]) -> SlotKind {
     // As cheap as can be read; what is written is dearer.
     let params = Argon2Params::for_reading(64, 1, 1).expect("within the limits");
-    seal_derived(&header(), &master(), source, params, secret).expect("a slot")
+    let cost = Cost::Argon2id(params);
+    seal_derived(&header(), &master(), source, cost, secret).expect("a slot")
 }
 
 #[track_caller]

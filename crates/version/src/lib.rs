@@ -1,6 +1,6 @@
 //! The version that the programs and the library show: the package's version, the commit of the
-//! sources and the profile of the build. Build scripts call [`declare`], and the sources read the
-//! result with `env!("PGSEAL_BUILD")`.
+//! sources, the profile of the build, and whether it uses a FIPS module. Build scripts call
+//! [`declare`], and the sources read the result with `env!("PGSEAL_BUILD")`.
 //!
 //! Invariant: the same sources give the same text. It has no time and no name of a machine.
 
@@ -51,7 +51,9 @@ pub fn declare() -> Result<(), NotACommit> {
     // Cargo sets both for a build script.
     let [version, profile] =
         ["CARGO_PKG_VERSION", "PROFILE"].map(|name| env::var(name).unwrap_or_default());
-    println!("cargo:rustc-env=PGSEAL_BUILD={version} (commit {commit}, {profile} build)");
+    // Set for a package that is built with its feature `fips`.
+    let module = env::var_os("CARGO_FEATURE_FIPS").map_or("", |_| ", FIPS");
+    println!("cargo:rustc-env=PGSEAL_BUILD={version} (commit {commit}, {profile} build{module})");
     Ok(())
 }
 

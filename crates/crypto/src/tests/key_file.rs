@@ -5,6 +5,7 @@ use serde::Deserialize;
 use super::{first_master, hex, vectors, Hex};
 use crate::mac::{BindMac, KeyFileMac, ReceiverMac};
 use crate::passphrase::{derive, Argon2Params, Kek, ParamsError, WrongKey, OVERHEAD};
+use crate::pbkdf2::{self, IterationsError, Pbkdf2Params, TooShort};
 use crate::{KeyId, KeyLength, MasterKey, UnknownKeyLength};
 
 #[derive(Deserialize)]
@@ -206,4 +207,52 @@ fn limits_of_argon2() {
         let (m, t, p) = impossible;
         assert_eq!(read(m, t, p), Err(NotArgon2));
     }
+}
+
+#[derive(Deserialize)]
+struct Hardened {
+    cases: Vec<HardenedCase>,
+}
+
+#[derive(Deserialize)]
+struct HardenedCase {
+    secret: Hex,
+    salt: Hex,
+    iterations: u32,
+    aad: Hex,
+    plain: Hex,
+    wrapped: Hex,
+}
+
+#[test]
+fn pbkdf2() {
+    let Hardened { cases } = vectors!("pbkdf2.json");
+    assert_eq!(cases.len(), 3);
+    for case in &cases {
+        let params = Pbkdf2Params::for_reading(case.iterations).unwrap();
+        let kek = pbkdf2::derive(&case.secret.0, &case.salt.array(), params).unwrap();
+        let opened = kek.open(&case.wrapped.0, &case.aad.0).unwrap();
+        assert_eq!(*opened, case.plain.0);
+        let wrapped = [(); 2].map(|()| kek.wrap(&case.plain.0, &case.aad.0));
+        assert_ne!(wrapped[0], wrapped[1], "every nonce is fresh");
+        for again in wrapped {
+            assert_eq!(again.len(), case.wrapped.0.len());
+            assert_eq!(*kek.open(&again, &case.aad.0).unwrap(), case.plain.0);
+        }
+        assert_eq!(kek.open(&case.wrapped.0, b"other").err(), Some(WrongKey));
+    }
+}
+
+#[test]
+fn limits_of_pbkdf2() {
+    let read = |n| Pbkdf2Params::for_reading(n).map(Pbkdf2Params::iterations);
+    assert_eq!(read(1_000), Ok(1_000));
+    assert_eq!(read(20_000_000), Ok(20_000_000));
+    assert_eq!(read(999), Err(IterationsError::TooFew(999)));
+    assert_eq!(read(20_000_001), Err(IterationsError::TooMany(20_000_001)));
+    for (asked, written) in [(0, 210_000), (400_000, 400_000), (u32::MAX, 20_000_000)] {
+        assert_eq!(Pbkdf2Params::for_writing(asked).iterations(), written);
+    }
+    let short = pbkdf2::derive(&[1; 13], &[0; 32], Pbkdf2Params::LEAST);
+    assert_eq!(short.err(), Some(TooShort));
 }

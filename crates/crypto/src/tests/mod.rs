@@ -2,6 +2,8 @@
 //! crate relies on. They are inside the crate because keys do not leave it.
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation)]
 
+#[cfg(feature = "fips")]
+mod approved;
 mod derivation;
 mod files;
 mod key_file;

@@ -5,12 +5,16 @@
 use std::process::ExitCode;
 
 use pgseal_exporter::{Settings, Sources, TlsFiles};
+use pgseal_keys::approved::{self, NotApproved};
 use pgseal_keys::exit::Failure;
 
 use crate::cli::ExporterArgs;
 use crate::VERSION;
 
 pub fn run(args: ExporterArgs) -> Result<ExitCode, Failure> {
+    if args.tls_cert.is_some() {
+        approved::refuse(NotApproved::Command("--tls-cert"))?;
+    }
     let client_ca = args.tls_client_ca;
     let files = args.tls_cert.zip(args.tls_key);
     let tls = files.map(|(certificate, key)| TlsFiles {

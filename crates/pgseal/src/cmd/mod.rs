@@ -22,6 +22,7 @@ mod wal_put;
 
 use std::process::ExitCode;
 
+use pgseal_keys::approved::{self, NotApproved};
 use pgseal_keys::exit::Failure;
 use pgseal_wrapper::launch;
 
@@ -33,9 +34,11 @@ use crate::cli::Command;
 pub fn run(command: Command) -> Result<ExitCode, Failure> {
     match command {
         Command::Bench(args) => Err(beside::run(launch::BENCH, &args.arguments)),
-        Command::Proxy(args) => Err(beside::run(launch::PROXY, &args.arguments)),
+        Command::Proxy(args) => Err(columns("pgseal proxy")
+            .err()
+            .unwrap_or_else(|| beside::run(launch::PROXY, &args.arguments))),
         Command::Bindir(args) => bindir::run(&args),
-        Command::Client(command) => client::run(command),
+        Command::Client(command) => columns("pgseal client").and_then(|()| client::run(command)),
         Command::Clone(args) => clone::run(args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Exec(args) => exec::run(args),
@@ -65,4 +68,9 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::WalPut(args) => wal_put::run(&args),
         Command::Unlock(args) => unlock::run(&args),
     }
+}
+
+/// Encrypted columns use functions that are not approved.
+fn columns(command: &'static str) -> Result<(), Failure> {
+    approved::refuse(NotApproved::Command(command))
 }

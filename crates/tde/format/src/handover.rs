@@ -1,6 +1,6 @@
 //! The handover record: how the command gives unlocked keys to the library, in a sealed memfd.
 //!
-//! `"PGSEALHO" || u32 version = 3 || u32 count`, then for each cluster
+//! `"PGSEALHO" || u32 version = 4 || u8 functions || u32 count`, then for each cluster
 //! `u16 path length || path || u8 suite || u16 key bits || 16 cluster id || 16 key id || 32
 //! master || u8 slot || u16 length || kind of the slot`; then `u32 count`, and for each file that
 //! opens such a key, or says how, `u16 path length || path`. The slot is the one that opened the
@@ -18,7 +18,17 @@ use crate::reader::Reader;
 use crate::ClusterId;
 
 const MAGIC: &[u8; 8] = b"PGSEALHO";
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
+
+/// The functions that may use the keys of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Functions {
+    /// All that pgseal has.
+    Any = 0,
+    /// Those that FIPS 140-3 approves, from a FIPS module.
+    Approved = 1,
+}
 
 /// Bytes of an entry beside its path.
 const FIXED: usize = 2 + 1 + 2 + 16 + 16 + 32 + 1 + 2;
@@ -76,15 +86,20 @@ pub enum HandoverError {
 }
 
 /// The record that holds `entries`, and the paths of the `files` that open them.
-pub fn encode(entries: &[Entry<'_>], files: &[&[u8]]) -> Result<Zeroizing<Vec<u8>>, HandoverError> {
+pub fn encode(
+    functions: Functions,
+    entries: &[Entry<'_>],
+    files: &[&[u8]],
+) -> Result<Zeroizing<Vec<u8>>, HandoverError> {
     let kind = |entry: &Entry<'_>| entry.opened_by.map_or(0, |opener| opener.kind.len());
     let roots = entries
         .iter()
         .map(|entry| FIXED + entry.root.len() + kind(entry));
     let size = roots.chain(files.iter().map(|file| 2 + file.len()));
-    let mut out = Zeroizing::new(Vec::with_capacity(MAGIC.len() + 12 + size.sum::<usize>()));
+    let mut out = Zeroizing::new(Vec::with_capacity(MAGIC.len() + 13 + size.sum::<usize>()));
     out.extend_from_slice(MAGIC);
     out.extend_from_slice(&VERSION.to_le_bytes());
+    out.push(functions as u8);
     push_count(&mut out, entries.len())?;
     for entry in entries {
         push_path(&mut out, entry.root)?;
@@ -128,18 +143,23 @@ fn push_path(out: &mut Vec<u8>, path: &[u8]) -> Result<(), HandoverError> {
 
 /// The entries of a record. All of it is checked before the first is returned.
 pub fn decode(record: &[u8]) -> Result<impl Iterator<Item = Entry<'_>>, HandoverError> {
-    let (mut entries, _) = divide(record)?;
+    let (_, mut entries, _) = divide(record)?;
     Ok(std::iter::from_fn(move || entry(&mut entries)))
 }
 
 /// The files of a record that open its keys, or say how.
 pub fn files(record: &[u8]) -> Result<impl Iterator<Item = &[u8]>, HandoverError> {
-    let (_, mut files) = divide(record)?;
+    let (_, _, mut files) = divide(record)?;
     Ok(std::iter::from_fn(move || path(&mut files)))
 }
 
-/// Where the entries and the files of a record begin; each ends with its part.
-fn divide(record: &[u8]) -> Result<(Reader<'_>, Reader<'_>), HandoverError> {
+/// The functions that may use the keys of a record.
+pub fn functions(record: &[u8]) -> Result<Functions, HandoverError> {
+    divide(record).map(|(functions, _, _)| functions)
+}
+
+/// The functions of a record, and where its entries and its files begin; each ends with its part.
+fn divide(record: &[u8]) -> Result<(Functions, Reader<'_>, Reader<'_>), HandoverError> {
     let mut reader = Reader::new(record);
     if reader.array() != Some(MAGIC) {
         return Err(HandoverError::NotARecord);
@@ -148,10 +168,15 @@ fn divide(record: &[u8]) -> Result<(Reader<'_>, Reader<'_>), HandoverError> {
     if version != VERSION {
         return Err(HandoverError::Version(version));
     }
+    let functions = match reader.u8() {
+        Some(0) => Functions::Any,
+        Some(1) => Functions::Approved,
+        _ => return Err(HandoverError::Damaged),
+    };
     let (entries, rest) = part(reader, entry).ok_or(HandoverError::Damaged)?;
     let (files, rest) = part(rest, path).ok_or(HandoverError::Damaged)?;
     match rest.is_empty() {
-        true => Ok((entries, files)),
+        true => Ok((functions, entries, files)),
         false => Err(HandoverError::Damaged),
     }
 }
@@ -235,7 +260,12 @@ mod tests {
             ..entry(b"/data", &[3; 32])
         };
         let entries = [unslotted, entry(b"/srv/pg", &[4; 32])];
-        encode(&entries, &[b"/etc/pgseal/passphrase", b"/mnt/key"]).expect("good paths")
+        encode(
+            Functions::Any,
+            &entries,
+            &[b"/etc/pgseal/passphrase", b"/mnt/key"],
+        )
+        .expect("good paths")
     }
 
     fn refusal(record: &[u8]) -> HandoverError {
@@ -261,8 +291,9 @@ mod tests {
 
     #[test]
     fn the_layout_is_fixed() {
-        let record = encode(&[entry(b"/d", &[3; 32])], &[b"/p"]).expect("good paths");
-        let mut expected = b"PGSEALHO\x03\0\0\0\x01\0\0\0\x02\0/d\x01\xc0\0".to_vec();
+        let record =
+            encode(Functions::Approved, &[entry(b"/d", &[3; 32])], &[b"/p"]).expect("good paths");
+        let mut expected = b"PGSEALHO\x04\0\0\0\x01\x01\0\0\0\x02\0/d\x01\xc0\0".to_vec();
         expected.extend_from_slice(&[1; 16]);
         expected.extend_from_slice(&[2; 16]);
         expected.extend_from_slice(&[3; 32]);
@@ -289,6 +320,17 @@ mod tests {
     }
 
     #[test]
+    fn the_functions_survive() {
+        let mut record = record();
+        assert_eq!(functions(&record), Ok(Functions::Any));
+        record[12] = 1;
+        assert_eq!(functions(&record), Ok(Functions::Approved));
+        record[12] = 2;
+        assert_eq!(functions(&record), Err(HandoverError::Damaged));
+        assert_eq!(refusal(&record), HandoverError::Damaged);
+    }
+
+    #[test]
     fn other_versions_are_named() {
         let mut record = record();
         record[8] = 2;
@@ -303,9 +345,13 @@ mod tests {
                 opened_by: Some(Opener { slot, kind }),
                 ..entry(b"/", &[0; 32])
             };
-            assert_eq!(encode(&[entry], &[]).err(), Some(HandoverError::Damaged));
+            assert_eq!(
+                encode(Functions::Approved, &[entry], &[]).err(),
+                Some(HandoverError::Damaged)
+            );
         }
-        let record = encode(&[entry(b"/", &[0; 32])], &[]).expect("a good slot");
+        let record =
+            encode(Functions::Approved, &[entry(b"/", &[0; 32])], &[]).expect("a good slot");
         let mut nameless = record.to_vec();
         let slot = record.len() - 4 - "command key".len() - 3;
         nameless[slot] = 0;
@@ -319,8 +365,14 @@ mod tests {
                 root: path,
                 ..entry(b"/", &[0; 32])
             };
-            assert_eq!(encode(&[entry], &[]).err(), Some(HandoverError::Path));
-            assert_eq!(encode(&[], &[path]).err(), Some(HandoverError::Path));
+            assert_eq!(
+                encode(Functions::Approved, &[entry], &[]).err(),
+                Some(HandoverError::Path)
+            );
+            assert_eq!(
+                encode(Functions::Approved, &[], &[path]).err(),
+                Some(HandoverError::Path)
+            );
         }
     }
 }

@@ -13,6 +13,7 @@
 
 use pgseal_crypto::mac::KeyFileMac;
 use pgseal_crypto::passphrase::ParamsError;
+use pgseal_crypto::pbkdf2::IterationsError;
 use pgseal_crypto::MasterKey;
 use zeroize::Zeroizing;
 
@@ -60,6 +61,9 @@ pub enum KeyFileError {
     /// Argon2id parameters out of range.
     #[error("has a bad passphrase slot: {0}")]
     Argon2(ParamsError),
+    /// A number of iterations out of range.
+    #[error("has a bad passphrase slot: {0}")]
+    Pbkdf2(IterationsError),
     /// Values that no version writes.
     #[error("is damaged ({0}): restore it from a copy")]
     Damaged(&'static str),
@@ -329,6 +333,7 @@ impl From<SlotError> for KeyFileError {
             SlotError::Cut => CUT,
             SlotError::Type(kind) => Self::UnknownSlot(kind),
             SlotError::Argon2(error) => Self::Argon2(error),
+            SlotError::Pbkdf2(error) => Self::Pbkdf2(error),
             SlotError::Bad(what) => Self::Damaged(what),
         }
     }

@@ -29,7 +29,7 @@ pub use payload::{Payload, PayloadError, PAYLOAD};
 pub use reader::Reader;
 pub use receiver::{ReceiverToken, TokenError};
 pub use receiver_list::{ListedToken, ReceiverList, TokenId, MAX_LIST};
-pub use slot::{Argon2Slot, SecretSource, Slot, SlotKind};
+pub use slot::{Cost, Kdf, SecretSource, Slot, SlotKind};
 pub use slot_notes::{
     plain_text, Fingerprint, SlotNote, SlotNotes, Stamp, UnverifiedNotes, MAX_NOTES,
 };

@@ -10,11 +10,14 @@
 //! | 4 command key | as 3, then the command that prints the key | AES-256-GCM of the payload |
 //! | 5 file | the path of a file that holds the payload in clear | none |
 //! | 6 provider | the URI of a key in a service or device | what `pgseal-kms` made of the payload |
+//! | 7 PBKDF2 passphrase | salt, u32 iterations | AES-256-GCM of the payload, nonce at its end |
+//! | 8 PBKDF2 command key | as 7, then the command that prints the key | as 7 |
 //!
-//! Types 3 and 4 differ in where the secret comes from. A key that a command prints goes through
-//! Argon2id like a passphrase: nobody can know how random it really is.
+//! Types 3 and 4, and 7 and 8, differ in where the secret comes from. A key that a command prints
+//! is hardened like a passphrase: nobody can know how random it really is.
 
 use pgseal_crypto::passphrase::{Argon2Params, ParamsError, SALT};
+use pgseal_crypto::pbkdf2::{IterationsError, Pbkdf2Params};
 use pgseal_crypto::sha256;
 use zeroize::Zeroizing;
 
@@ -30,6 +33,8 @@ const PASSPHRASE: u8 = 3;
 const COMMAND_KEY: u8 = 4;
 const FILE: u8 = 5;
 const PROVIDER: u8 = 6;
+const PBKDF2_PASSPHRASE: u8 = 7;
+const PBKDF2_COMMAND_KEY: u8 = 8;
 
 /// A key slot and its number.
 pub struct Slot {
@@ -53,12 +58,12 @@ pub enum SlotKind {
         /// what the wrap command wrote
         wrapped: Vec<u8>,
     },
-    /// A secret, hardened by Argon2id.
+    /// A secret, hardened by Argon2id or PBKDF2.
     Derived {
         /// where it comes from
         source: SecretSource,
         /// how it is hardened
-        kdf: Argon2Slot,
+        kdf: Kdf,
         /// the payload under AES-256-GCM
         wrapped: Vec<u8>,
     },
@@ -85,13 +90,22 @@ pub enum SecretSource {
     Command(String),
 }
 
-/// Salt and cost of Argon2id.
+/// How a secret is hardened.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Argon2Slot {
+pub struct Kdf {
     /// fresh for every wrapping
     pub salt: [u8; SALT],
     /// within the limits
-    pub params: Argon2Params,
+    pub cost: Cost,
+}
+
+/// A function that hardens secrets, and what it costs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Cost {
+    /// Argon2id: time and memory
+    Argon2id(Argon2Params),
+    /// PBKDF2-HMAC-SHA512: time alone, and approved by FIPS 140-3
+    Pbkdf2(Pbkdf2Params),
 }
 
 /// Why a slot cannot be read.
@@ -100,45 +114,66 @@ pub(crate) enum SlotError {
     Cut,
     Type(u8),
     Argon2(ParamsError),
+    Pbkdf2(IterationsError),
     Bad(&'static str),
 }
 
-impl Argon2Slot {
+impl Kdf {
     /// Returns the associated data of a wrapping under this slot, which its tag covers beside the
     /// payload: the bound header, the slot's type and its parameters.
     pub fn aad(&self, header: &Header, source: &SecretSource) -> Vec<u8> {
         let mut aad = header.bound().to_vec();
-        aad.push(source.slot_type());
+        aad.push(self.slot_type(source));
         self.write(source, &mut aad);
         aad
     }
 
+    fn slot_type(&self, source: &SecretSource) -> u8 {
+        match (source, self.cost) {
+            (SecretSource::Passphrase, Cost::Argon2id(_)) => PASSPHRASE,
+            (SecretSource::Command(_), Cost::Argon2id(_)) => COMMAND_KEY,
+            (SecretSource::Passphrase, Cost::Pbkdf2(_)) => PBKDF2_PASSPHRASE,
+            (SecretSource::Command(_), Cost::Pbkdf2(_)) => PBKDF2_COMMAND_KEY,
+        }
+    }
+
     fn write(&self, source: &SecretSource, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.salt);
-        out.extend_from_slice(&self.params.memory_kib().to_le_bytes());
-        out.extend_from_slice(&self.params.passes().to_le_bytes());
-        out.extend_from_slice(&self.params.lanes().to_le_bytes());
+        self.cost.write(out);
         if let SecretSource::Command(command) = source {
             out.extend_from_slice(command.as_bytes());
         }
     }
 
-    fn read(reader: &mut Reader<'_>) -> Result<Self, SlotError> {
+    fn read(slot_type: u8, reader: &mut Reader<'_>) -> Result<Self, SlotError> {
         let salt = *reader.array().ok_or(SlotError::Cut)?;
-        let memory = reader.u32().ok_or(SlotError::Cut)?;
-        let passes = reader.u32().ok_or(SlotError::Cut)?;
-        let lanes = reader.u32().ok_or(SlotError::Cut)?;
-        let params = Argon2Params::for_reading(memory, passes, lanes).map_err(SlotError::Argon2)?;
-        Ok(Self { salt, params })
+        let cost = Cost::read(slot_type, reader)?;
+        Ok(Self { salt, cost })
     }
 }
 
-impl SecretSource {
-    fn slot_type(&self) -> u8 {
+impl Cost {
+    fn write(self, out: &mut Vec<u8>) {
+        let mut push = |number: u32| out.extend_from_slice(&number.to_le_bytes());
         match self {
-            Self::Passphrase => PASSPHRASE,
-            Self::Command(_) => COMMAND_KEY,
+            Self::Argon2id(params) => {
+                push(params.memory_kib());
+                push(params.passes());
+                push(params.lanes());
+            }
+            Self::Pbkdf2(params) => push(params.iterations()),
         }
+    }
+
+    fn read(slot_type: u8, reader: &mut Reader<'_>) -> Result<Self, SlotError> {
+        let mut number = || reader.u32().ok_or(SlotError::Cut);
+        if matches!(slot_type, PBKDF2_PASSPHRASE | PBKDF2_COMMAND_KEY) {
+            let params = Pbkdf2Params::for_reading(number()?).map_err(SlotError::Pbkdf2)?;
+            return Ok(Self::Pbkdf2(params));
+        }
+        let (memory, passes, lanes) = (number()?, number()?, number()?);
+        let params = Argon2Params::for_reading(memory, passes, lanes).map_err(SlotError::Argon2)?;
+        Ok(Self::Argon2id(params))
     }
 }
 
@@ -148,14 +183,12 @@ impl SlotKind {
         match self {
             Self::Plain { .. } => "plain",
             Self::Command { .. } => "command",
-            Self::Derived {
-                source: SecretSource::Passphrase,
-                ..
-            } => "passphrase",
-            Self::Derived {
-                source: SecretSource::Command(_),
-                ..
-            } => "command key",
+            Self::Derived { source, kdf, .. } => match (source, kdf.cost) {
+                (SecretSource::Passphrase, Cost::Argon2id(_)) => "passphrase",
+                (SecretSource::Command(_), Cost::Argon2id(_)) => "command key",
+                (SecretSource::Passphrase, Cost::Pbkdf2(_)) => "pbkdf2 passphrase",
+                (SecretSource::Command(_), Cost::Pbkdf2(_)) => "pbkdf2 command key",
+            },
             Self::File { .. } => "file",
             Self::Provider { .. } => "provider",
         }
@@ -169,7 +202,7 @@ impl SlotKind {
         match self {
             Self::Plain { .. } => PLAIN,
             Self::Command { .. } => COMMAND,
-            Self::Derived { source, .. } => source.slot_type(),
+            Self::Derived { source, kdf, .. } => kdf.slot_type(source),
             Self::File { .. } => FILE,
             Self::Provider { .. } => PROVIDER,
         }
@@ -248,7 +281,9 @@ fn kind(slot_type: u8, params: &[u8], blob: &[u8]) -> Result<SlotKind, SlotError
             unwrap: text(params)?,
             wrapped: blob.to_vec(),
         }),
-        PASSPHRASE | COMMAND_KEY => derived(slot_type, params, blob),
+        PASSPHRASE | COMMAND_KEY | PBKDF2_PASSPHRASE | PBKDF2_COMMAND_KEY => {
+            derived(slot_type, params, blob)
+        }
         FILE if blob.is_empty() && params.starts_with(b"/") => Ok(SlotKind::File {
             path: params.to_vec(),
         }),
@@ -266,10 +301,10 @@ fn kind(slot_type: u8, params: &[u8], blob: &[u8]) -> Result<SlotKind, SlotError
 
 fn derived(slot_type: u8, params: &[u8], blob: &[u8]) -> Result<SlotKind, SlotError> {
     let mut reader = Reader::new(params);
-    let kdf = Argon2Slot::read(&mut reader)?;
+    let kdf = Kdf::read(slot_type, &mut reader)?;
     let rest = reader.rest();
     let source = match slot_type {
-        COMMAND_KEY => SecretSource::Command(text(rest)?),
+        COMMAND_KEY | PBKDF2_COMMAND_KEY => SecretSource::Command(text(rest)?),
         _ if rest.is_empty() => SecretSource::Passphrase,
         _ => {
             return Err(SlotError::Bad(

@@ -1,10 +1,14 @@
 //! The cost of a passphrase: memory for about one second of Argon2id on this machine, never below
-//! the floor, and never more than an eighth of what this process may use.
+//! the floor, and never more than an eighth of what this process may use. A FIPS build takes
+//! PBKDF2, with iterations for about one second.
 
 use std::fs;
 use std::time::Instant;
 
+use pgseal_crypto::fips_module;
 use pgseal_crypto::passphrase::{derive, Argon2Params, SALT};
+use pgseal_crypto::pbkdf2::{self, Pbkdf2Params};
+use pgseal_format::Cost;
 
 const TARGET_MILLIS: u64 = 1000;
 
@@ -14,9 +18,35 @@ pub const LEAST_KIB: u32 = Argon2Params::FLOOR.memory_kib();
 /// The most memory in KiB of a passphrase slot.
 pub const MOST_KIB: u32 = Argon2Params::CEILING.memory_kib();
 
-/// Returns the cost for a new passphrase slot: with this much memory in KiB, or with what this
-/// machine can spare.
-pub fn asked(memory_kib: Option<u32>) -> Argon2Params {
+/// Returns the least cost, for a secret that is a key already.
+pub fn least() -> Cost {
+    match fips_module() {
+        Some(_) => Cost::Pbkdf2(Pbkdf2Params::FLOOR),
+        None => Cost::Argon2id(Argon2Params::FLOOR),
+    }
+}
+
+/// Returns the cost for a new passphrase slot. `memory_kib` is for Argon2id; without it, a slot
+/// costs what this machine can spare.
+pub fn asked(memory_kib: Option<u32>) -> Cost {
+    match fips_module() {
+        Some(_) => Cost::Pbkdf2(iterations()),
+        None => Cost::Argon2id(memory(memory_kib)),
+    }
+}
+
+/// Returns the iterations of PBKDF2 that take about a second here.
+fn iterations() -> Pbkdf2Params {
+    let (floor, start) = (Pbkdf2Params::FLOOR, Instant::now());
+    if pbkdf2::derive(&[0; pbkdf2::LEAST_SECRET], &[0; SALT], floor).is_err() {
+        return floor;
+    }
+    let millis = u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
+    let by_time = u64::from(floor.iterations()).saturating_mul(TARGET_MILLIS) / millis.max(1);
+    Pbkdf2Params::for_writing(u32::try_from(by_time).unwrap_or(u32::MAX))
+}
+
+fn memory(memory_kib: Option<u32>) -> Argon2Params {
     let floor = Argon2Params::FLOOR;
     match memory_kib {
         None => calibrated(),
@@ -121,7 +151,7 @@ mod tests {
         ] {
             assert_eq!(memory_kib(text).ok(), kib, "{text}");
         }
-        assert_eq!(asked(Some(128 * 1024)).memory_kib(), 128 * 1024);
+        assert_eq!(memory(Some(128 * 1024)).memory_kib(), 128 * 1024);
     }
 
     #[test]

@@ -16,12 +16,14 @@ use std::sync::Arc;
 use nix::unistd::close;
 use pgseal_contract::variable;
 use pgseal_crypto::{KeyId, KeyLength, MasterKey, Suite};
-use pgseal_format::handover::{self, Entry, HandoverError, Opener};
+use pgseal_format::handover::{self, Entry, Functions, HandoverError, Opener};
 use pgseal_format::ClusterId;
 use zeroize::Zeroizing;
 
+use crate::approved::Demand;
 use crate::cluster::Root;
 use crate::exit::{Code, Exit};
+use crate::machine::MachineError;
 use crate::memfd;
 use crate::unlock::Unlocked;
 
@@ -36,11 +38,16 @@ pub enum KeySetError {
     Io(#[from] io::Error),
     #[error(transparent)]
     Record(#[from] HandoverError),
+    #[error(transparent)]
+    Machine(#[from] MachineError),
 }
 
 impl Exit for KeySetError {
     fn code(&self) -> Code {
-        Code::Io
+        match self {
+            Self::Io(_) | Self::Record(_) => Code::Io,
+            Self::Machine(error) => error.code(),
+        }
     }
 }
 
@@ -101,11 +108,16 @@ impl KeySet {
         })
     }
 
-    /// Returns the record that a program is given.
+    /// Returns the record that a program is given, with the machine's demand for its library.
     pub fn encode(&self) -> Result<Zeroizing<Vec<u8>>, KeySetError> {
         let entries: Vec<_> = self.keys.iter().map(ClusterKey::entry).collect();
         let files = self.files.iter().map(|file| file.as_os_str().as_bytes());
-        Ok(handover::encode(&entries, &files.collect::<Vec<_>>())?)
+        let functions = match Demand::of_machine()?.is_made() {
+            true => Functions::Approved,
+            false => Functions::Any,
+        };
+        let files = files.collect::<Vec<_>>();
+        Ok(handover::encode(functions, &entries, &files)?)
     }
 
     /// Makes a memfd that holds the record, can never change again, and stays open across exec.

@@ -11,6 +11,7 @@
 #![allow(missing_docs)]
 
 pub mod agent;
+pub mod approved;
 pub mod audit;
 pub mod check;
 pub mod cluster;

@@ -1,7 +1,8 @@
 //! The settings of this machine for unlocking: `/etc/pgseal/policy.toml` and `/etc/pgseal/<cluster
 //! id>.toml`.
 //!
-//! `policy.toml`: `policy = "external"` lets no command from a data directory run.
+//! `policy.toml`: `policy = "external"` lets no command from a data directory run; `require_fips =
+//! true` lets nothing run that FIPS 140-3 does not approve; `audit_log` names a file.
 //! `<cluster id>.toml`: `key_unwrap_command`, `encryption_key_command`, `key_provider`,
 //! `passphrase_file`.
 //!
@@ -66,12 +67,15 @@ struct Policy {
     /// no stored command may run
     external: bool,
     audit_log: Option<PathBuf>,
+    /// only approved functions may run
+    requires_fips: bool,
 }
 
 impl Policy {
     fn of(mut settings: Settings) -> Result<Self, String> {
         let policy = settings.take("policy")?;
         let audit_log = settings.take("audit_log")?.map(PathBuf::from);
+        let requires_fips = settings.take_truth("require_fips")?;
         settings.finish()?;
         let external = match policy.as_deref() {
             None | Some("stored") => false,
@@ -81,6 +85,7 @@ impl Policy {
         Ok(Self {
             external,
             audit_log,
+            requires_fips,
         })
     }
 }
@@ -105,6 +110,11 @@ impl Machine<'_> {
     /// Whether no stored command may run.
     pub fn is_external(&self) -> Result<bool, MachineError> {
         self.policy().map(|policy| policy.external)
+    }
+
+    /// Whether only functions may run that FIPS 140-3 approves.
+    pub fn requires_fips(&self) -> Result<bool, MachineError> {
+        self.policy().map(|policy| policy.requires_fips)
     }
 
     /// Returns the file of the audit log of keys, if the machine names one.
@@ -219,6 +229,13 @@ mod tests {
         assert_eq!(etc.machine().audit_log().expect("a good file"), None);
         etc.write("policy.toml", "audit_log = '/var/log/keys'\n", 0o644);
         assert!(!etc.machine().is_external().expect("a good file"));
+        assert!(!etc.machine().requires_fips().expect("a good file"));
+        etc.write(
+            "policy.toml",
+            "require_fips = true\naudit_log = '/var/log/keys'\n",
+            0o644,
+        );
+        assert!(etc.machine().requires_fips().expect("a good file"));
         let log = etc.machine().audit_log().expect("a good file");
         assert_eq!(log, Some(PathBuf::from("/var/log/keys")));
         let cluster = etc.machine().cluster(ID).expect("a good file");
@@ -251,6 +268,8 @@ mod tests {
             "policy = external\n",
             "policy = \"extern\"\n",
             "polcy = \"external\"\n",
+            "require_fips = \"true\"\n",
+            "require-fips = true\n",
         ] {
             etc.write("policy.toml", text, 0o644);
             assert!(

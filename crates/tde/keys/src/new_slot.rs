@@ -7,15 +7,16 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use pgseal_crypto::passphrase::Argon2Params;
-use pgseal_crypto::MasterKey;
+use pgseal_crypto::{fips_module, MasterKey};
 use pgseal_format::{Header, KeyImage, Payload, SecretSource, Slot, SlotKind};
 use zeroize::Zeroizing;
 
+use crate::approved::{Demand, NotApproved};
 use crate::command::{self, CommandError};
 use crate::cost;
 use crate::exit::{Code, Exit};
 use crate::keybin::give_as;
+use crate::machine::MachineError;
 use crate::passphrase::{read_new, PassphraseError};
 use crate::provider;
 use crate::unlock::{SlotError, Unlocker, Ways};
@@ -32,6 +33,12 @@ pub enum NewSlotError {
     Passphrase(#[from] PassphraseError),
     #[error(transparent)]
     NotAnAesKey(#[from] NotAnAesKey),
+    #[error(transparent)]
+    Machine(#[from] MachineError),
+    #[error(transparent)]
+    NotApproved(#[from] NotApproved),
+    #[error("a FIPS build hardens passphrases by PBKDF2, which needs no memory: leave --argon2-memory out")]
+    NoArgon2,
     #[error("the key file {0} cannot be written ({1}): give the path of a new file outside the data directory")]
     KeyFile(PathBuf, io::Error),
     #[error("{0} lies in the data directory that it shall protect: give a path outside")]
@@ -44,8 +51,10 @@ impl Exit for NewSlotError {
             Self::Command(error) => error.code(),
             Self::Derived(error) => error.code(),
             Self::Passphrase(_) | Self::NotAnAesKey(_) => Code::Provider,
+            Self::Machine(error) => error.code(),
+            Self::NotApproved(error) => error.code(),
             Self::KeyFile(..) => Code::Io,
-            Self::KeyFileInside(_) => Code::Usage,
+            Self::KeyFileInside(_) | Self::NoArgon2 => Code::Usage,
         }
     }
 }
@@ -106,7 +115,12 @@ impl NewSlot {
                 file,
                 option,
                 hardening,
-            } => Some(read_new(file.as_deref(), option, hardening.allow_weak)?),
+            } => {
+                if hardening.memory_kib.is_some() && fips_module().is_some() {
+                    return Err(NewSlotError::NoArgon2);
+                }
+                Some(read_new(file.as_deref(), option, hardening.allow_weak)?)
+            }
             Self::KeyCommand(line) => Some(command_key(&command::key(line, None, data)?)?),
             Self::Plain | Self::Command { .. } | Self::File(_) | Self::Provider(_) => None,
         };
@@ -148,15 +162,32 @@ impl Ready {
         }
     }
 
-    /// Makes the slot for the cluster at `data`.
+    /// Makes the slot for the cluster at `data`, if the machine's policy allows it.
     pub fn make(
         &mut self,
         header: &Header,
         master: &MasterKey,
         data: &Path,
     ) -> Result<SlotKind, NewSlotError> {
+        let demand = Demand::of_machine()?;
+        demand.header(header)?;
+        if let NewSlot::Provider(uri) = &self.way {
+            // Before the key leaves for the service.
+            demand.provider(uri)?;
+        }
+        let kind = self.made(header, master, data)?;
+        demand.slot(&kind)?;
+        Ok(kind)
+    }
+
+    fn made(
+        &mut self,
+        header: &Header,
+        master: &MasterKey,
+        data: &Path,
+    ) -> Result<SlotKind, NewSlotError> {
         let payload = Payload::encode(master, header);
-        let (source, params) = match &self.way {
+        let (source, cost) = match &self.way {
             NewSlot::Plain => return Ok(SlotKind::Plain { payload }),
             NewSlot::Command { wrap, unwrap } => {
                 let wrapped = command::wrap(wrap, &payload, data)?;
@@ -178,7 +209,7 @@ impl Ready {
                     uri: uri.clone(),
                 });
             }
-            NewSlot::KeyCommand(line) => (SecretSource::Command(line.clone()), Argon2Params::FLOOR),
+            NewSlot::KeyCommand(line) => (SecretSource::Command(line.clone()), cost::least()),
             NewSlot::Passphrase { hardening, .. } => {
                 (SecretSource::Passphrase, cost::asked(hardening.memory_kib))
             }
@@ -187,7 +218,7 @@ impl Ready {
             .secret
             .as_ref()
             .expect("these ways have a secret once they are ready");
-        Ok(seal_derived(header, master, source, params, secret)?)
+        Ok(seal_derived(header, master, source, cost, secret)?)
     }
 
     /// Opens a slot that was made so, as it will be opened later.

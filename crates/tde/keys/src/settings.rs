@@ -1,23 +1,30 @@
-//! Files of settings: TOML whose values are texts. The parser has no `serde`, because what it would
-//! derive is more code than this.
+//! Files of settings: TOML whose values are texts, or true and false. The parser has no `serde`,
+//! because what it would derive is more code than this.
 
 use std::collections::BTreeMap;
 
 use toml::de::{DeTable, DeValue};
 
 /// The settings of a file, from which a caller takes those that it knows.
-pub struct Settings(BTreeMap<String, Option<String>>);
+pub struct Settings(BTreeMap<String, Value>);
+
+enum Value {
+    Text(String),
+    Truth(bool),
+    Other,
+}
 
 impl Settings {
     /// Parses a file. The error is the parser's sentence.
     pub fn parse(text: &str) -> Result<Self, String> {
         let table = DeTable::parse(text).map_err(|error| error.message().to_owned())?;
         let settings = table.into_inner().into_iter().map(|(name, value)| {
-            let text = match value.into_inner() {
-                DeValue::String(text) => Some(text.into_owned()),
-                _ => None,
+            let value = match value.into_inner() {
+                DeValue::String(text) => Value::Text(text.into_owned()),
+                DeValue::Boolean(truth) => Value::Truth(truth),
+                _ => Value::Other,
             };
-            (name.into_inner().into_owned(), text)
+            (name.into_inner().into_owned(), value)
         });
         Ok(Self(settings.collect()))
     }
@@ -26,8 +33,17 @@ impl Settings {
     pub fn take(&mut self, name: &str) -> Result<Option<String>, String> {
         match self.0.remove(name) {
             None => Ok(None),
-            Some(Some(text)) => Ok(Some(text)),
-            Some(None) => Err(format!("{name} must be a text in quotes")),
+            Some(Value::Text(text)) => Ok(Some(text)),
+            Some(_) => Err(format!("{name} must be a text in quotes")),
+        }
+    }
+
+    /// Takes a setting that is true or false; false if it is not there.
+    pub fn take_truth(&mut self, name: &str) -> Result<bool, String> {
+        match self.0.remove(name) {
+            None => Ok(false),
+            Some(Value::Truth(truth)) => Ok(truth),
+            Some(_) => Err(format!("{name} must be true or false, without quotes")),
         }
     }
 
@@ -56,8 +72,19 @@ mod tests {
     }
 
     #[test]
+    fn truth_has_no_quotes() {
+        let mut settings = Settings::parse("a = true\nb = false\n").expect("it is TOML");
+        assert_eq!(settings.take_truth("a"), Ok(true));
+        assert_eq!(settings.take_truth("b"), Ok(false));
+        assert_eq!(settings.take_truth("a"), Ok(false));
+        assert_eq!(settings.finish(), Ok(()));
+    }
+
+    #[test]
     fn other_values_and_other_names_are_refused() {
-        let mut settings = Settings::parse("a = 1\nb = \"c\"\n").expect("it is TOML");
+        let mut settings = Settings::parse("a = 1\nb = \"c\"\nd = \"true\"\n").expect("it is TOML");
+        let sentence = "d must be true or false, without quotes".to_owned();
+        assert_eq!(settings.take_truth("d"), Err(sentence));
         let sentence = "a must be a text in quotes".to_owned();
         assert_eq!(settings.take("a"), Err(sentence));
         assert_eq!(settings.finish(), Err("there is no setting b".to_owned()));

@@ -2,9 +2,10 @@
 //!
 //! Invariant: a master key leaves this file only after it was compared with the header.
 
-use pgseal_crypto::passphrase::{derive, Argon2Params, DeriveError, WrongKey};
+use pgseal_crypto::passphrase::{self, DeriveError, WrongKey};
+use pgseal_crypto::pbkdf2::{self, TooShort};
 use pgseal_crypto::{random_bytes, MasterKey, RandomError};
-use pgseal_format::{Argon2Slot, Header, Payload, PayloadError, SecretSource, SlotKind};
+use pgseal_format::{Cost, Header, Kdf, Payload, PayloadError, SecretSource, SlotKind};
 use zeroize::Zeroizing;
 
 /// Why a hardened secret does not open or make a slot.
@@ -16,6 +17,9 @@ pub enum DerivedError {
     /// It could not be hardened.
     #[error(transparent)]
     Derive(#[from] DeriveError),
+    /// It is too short for a new slot.
+    #[error(transparent)]
+    Short(#[from] TooShort),
     /// It opened something that is not this cluster's key.
     #[error(transparent)]
     Payload(#[from] PayloadError),
@@ -39,12 +43,21 @@ pub fn open_text(text: &[u8], header: &Header) -> Result<MasterKey, PayloadError
 pub fn open_derived(
     header: &Header,
     source: &SecretSource,
-    kdf: &Argon2Slot,
+    kdf: &Kdf,
     wrapped: &[u8],
     secret: &[u8],
 ) -> Result<MasterKey, DerivedError> {
-    let kek = derive(secret, &kdf.salt, kdf.params)?;
-    let text = kek.open(wrapped, &kdf.aad(header, source))?;
+    let aad = kdf.aad(header, source);
+    let text = match kdf.cost {
+        Cost::Argon2id(params) => {
+            passphrase::derive(secret, &kdf.salt, params)?.open(wrapped, &aad)?
+        }
+        Cost::Pbkdf2(params) => {
+            // No slot was made with a secret that is too short.
+            let kek = pbkdf2::derive(secret, &kdf.salt, params).map_err(|TooShort| WrongKey)?;
+            kek.open(wrapped, &aad)?
+        }
+    };
     Ok(open_text(&text, header)?)
 }
 
@@ -53,13 +66,16 @@ pub fn seal_derived(
     header: &Header,
     master: &MasterKey,
     source: SecretSource,
-    params: Argon2Params,
+    cost: Cost,
     secret: &[u8],
 ) -> Result<SlotKind, DerivedError> {
     let salt = random_bytes()?;
-    let kdf = Argon2Slot { salt, params };
-    let kek = derive(secret, &kdf.salt, kdf.params)?;
-    let wrapped = kek.wrap(&Payload::encode(master, header), &kdf.aad(header, &source));
+    let kdf = Kdf { salt, cost };
+    let (payload, aad) = (Payload::encode(master, header), kdf.aad(header, &source));
+    let wrapped = match cost {
+        Cost::Argon2id(params) => passphrase::derive(secret, &salt, params)?.wrap(&payload, &aad),
+        Cost::Pbkdf2(params) => pbkdf2::derive(secret, &salt, params)?.wrap(&payload, &aad),
+    };
     Ok(SlotKind::Derived {
         source,
         kdf,
@@ -89,6 +105,8 @@ fn digit(character: u8) -> Result<u8, NotAnAesKey> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pgseal_crypto::passphrase::Argon2Params;
+    use pgseal_crypto::pbkdf2::Pbkdf2Params;
     use pgseal_crypto::{KeyLength, Suite};
     use pgseal_format::ClusterId;
 
@@ -119,21 +137,32 @@ mod tests {
         open_derived(header, &source, &kdf, &wrapped, secret)
     }
 
-    fn sealed(secret: &[u8]) -> SlotKind {
-        let source = SecretSource::Passphrase;
-        seal_derived(&header(), &master(), source, Argon2Params::FLOOR, secret).expect("a slot")
+    const RIGHT: &[u8] = b"the right secret";
+    const WRONG: &[u8] = b"the wrong secret";
+
+    /// Slots under both functions.
+    fn sealed() -> [SlotKind; 2] {
+        let cheap = Pbkdf2Params::for_reading(1000).expect("within the limits");
+        [Cost::Argon2id(Argon2Params::FLOOR), Cost::Pbkdf2(cheap)].map(|cost| {
+            let source = SecretSource::Passphrase;
+            seal_derived(&header(), &master(), source, cost, RIGHT).expect("a slot")
+        })
     }
 
     #[test]
     fn the_secret_opens_its_slot() {
-        let key = opened(sealed(b"right"), &header(), b"right").expect("the secret is right");
-        assert_eq!(key.expose(), master().expose());
+        for slot in sealed() {
+            let key = opened(slot, &header(), RIGHT).expect("the secret is right");
+            assert_eq!(key.expose(), master().expose());
+        }
     }
 
     #[test]
     fn another_secret_does_not() {
-        let refusal = opened(sealed(b"right"), &header(), b"wrong").err();
-        assert!(matches!(refusal, Some(DerivedError::Wrong(WrongKey))));
+        for slot in sealed() {
+            let refusal = opened(slot, &header(), WRONG).err();
+            assert!(matches!(refusal, Some(DerivedError::Wrong(WrongKey))));
+        }
     }
 
     #[test]
@@ -142,18 +171,35 @@ mod tests {
             created: 2,
             ..header()
         };
-        let refusal = opened(sealed(b"right"), &other, b"right").err();
-        assert!(matches!(refusal, Some(DerivedError::Wrong(WrongKey))));
+        for slot in sealed() {
+            let refusal = opened(slot, &other, RIGHT).err();
+            assert!(matches!(refusal, Some(DerivedError::Wrong(WrongKey))));
+        }
     }
 
     #[test]
     fn a_slot_cannot_change_its_source() {
-        let SlotKind::Derived { kdf, wrapped, .. } = sealed(b"right") else {
-            panic!("seal_derived makes derived slots");
+        for slot in sealed() {
+            let SlotKind::Derived { kdf, wrapped, .. } = slot else {
+                panic!("seal_derived makes derived slots");
+            };
+            let source = SecretSource::Command("echo x".into());
+            let refusal = open_derived(&header(), &source, &kdf, &wrapped, RIGHT).err();
+            assert!(matches!(refusal, Some(DerivedError::Wrong(WrongKey))));
+        }
+    }
+
+    #[test]
+    fn pbkdf2_takes_no_short_secret() {
+        let cost = Cost::Pbkdf2(Pbkdf2Params::LEAST);
+        let made = |secret| {
+            seal_derived(&header(), &master(), SecretSource::Passphrase, cost, secret).err()
         };
-        let source = SecretSource::Command("echo x".into());
-        let refusal = open_derived(&header(), &source, &kdf, &wrapped, b"right").err();
-        assert!(matches!(refusal, Some(DerivedError::Wrong(WrongKey))));
+        assert!(made(b"fourteen bytes").is_none());
+        assert!(matches!(
+            made(b"thirteen byte"),
+            Some(DerivedError::Short(TooShort))
+        ));
     }
 
     #[test]

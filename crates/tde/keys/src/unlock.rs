@@ -6,11 +6,10 @@
 mod age;
 mod error;
 mod order;
+mod payload;
 mod ways;
 
 use std::ffi::OsStr;
-use std::fs::File;
-use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,11 +17,12 @@ use std::sync::Arc;
 use pgseal_contract::variable;
 use pgseal_crypto::MasterKey;
 use pgseal_format::{
-    Altered, Header, KeyFile, KeyImage, SecretSource, Slot, SlotKind, UnverifiedKeyFile, PAYLOAD,
+    Altered, Header, KeyFile, KeyImage, SecretSource, Slot, SlotKind, UnverifiedKeyFile,
 };
 use zeroize::Zeroizing;
 
 use crate::agent;
+use crate::approved::Demand;
 use crate::audit::{self, Event};
 use crate::cluster::Root;
 use crate::command::{self, CommandError};
@@ -36,6 +36,7 @@ use crate::writer::{self, Rights, WriterError};
 use crate::{command_key, expand, open_derived, open_text, passphrase_files};
 use crate::{DerivedError, Kind, Origin, Sources};
 pub use error::{KeyFileReadError, OutrankingError, SlotError, UnlockError};
+use payload::read_payload;
 pub use ways::Ways;
 
 /// Variable of the unwrap command, as in other products.
@@ -215,6 +216,8 @@ pub struct Unlocker<'a> {
     provider: Sources,
     passphrase: Source,
     agent: bool,
+    /// Must only approved functions open them?
+    demand: Demand,
     /// The files that may hold the passphrase.
     files: Vec<PathBuf>,
     /// This machine's file about the cluster, if it exists.
@@ -231,7 +234,8 @@ impl<'a> Unlocker<'a> {
         ways: &Ways,
     ) -> Result<Self, UnlockError> {
         let machine = Machine::this();
-        let external = machine.is_external()?;
+        let (external, demand) = (machine.is_external()?, Demand::of_machine()?);
+        demand.header(header)?;
         let cluster = machine.cluster(header.cluster)?;
         let files = ways.passphrase_files(cluster.passphrase_file.as_ref());
         let command_line = ways.unwrap_command.clone().and_then(given);
@@ -272,6 +276,7 @@ impl<'a> Unlocker<'a> {
             of_machine,
             passphrase,
             agent: ways.agent,
+            demand,
         })
     }
 
@@ -289,6 +294,7 @@ impl<'a> Unlocker<'a> {
             provider: only(ways.key_provider),
             passphrase: Source::default(),
             agent: false,
+            demand: Demand::default(),
             files: Vec::new(),
             of_machine: None,
         }
@@ -312,6 +318,7 @@ impl<'a> Unlocker<'a> {
     /// Opens and authenticates a key file, which `origin` names.
     fn file(&self, file: UnverifiedKeyFile, origin: &Path) -> Result<Opened, UnlockError> {
         let found = self.of_agent(file.header());
+        let found = found.filter(|found| self.demand.allows(file.slots(), found.slot));
         let by_agent = found.is_some();
         let (slot, master) = match found {
             Some(found) => (found.slot, found.master),
@@ -388,6 +395,7 @@ impl<'a> Unlocker<'a> {
 
     /// Opens one slot.
     pub fn slot(&self, header: &Header, slot: &Slot) -> Result<MasterKey, SlotError> {
+        self.demand.slot(&slot.kind)?;
         match &slot.kind {
             SlotKind::Plain { payload } => Ok(open_text(payload, header)?),
             SlotKind::File { path } => {
@@ -399,6 +407,7 @@ impl<'a> Unlocker<'a> {
             }
             SlotKind::Provider { uri, wrapped } => {
                 let found = self.provider.choose(Some(uri))?;
+                self.demand.provider(found.0)?;
                 let rights = self.rights(found)?;
                 let text = provider::unwrap((found.0, header.cluster), rights, wrapped, self.data);
                 Ok(open_text(&text.map_err(by(found))?, header)?)
@@ -495,21 +504,13 @@ fn given(command: String) -> Option<String> {
     (!command.is_empty() && command != "-").then_some(command)
 }
 
-/// Reads a payload and some white space. Whatever else `path` is, no more of it is read.
-fn read_payload(path: &Path) -> Result<Zeroizing<Vec<u8>>, KeyFileReadError> {
-    let mut text = Zeroizing::new(Vec::with_capacity(PAYLOAD + 8));
-    File::open(path)
-        .and_then(|file| file.take(112).read_to_end(&mut text))
-        .map_err(|error| KeyFileReadError(path.to_owned(), error))?;
-    Ok(text)
-}
-
 fn slot_error(path: PathBuf, error: SlotError) -> UnlockError {
     UnlockError::Slot(path, Box::new(error))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
     use std::os::unix::fs::MetadataExt;
 
     use super::*;
@@ -553,6 +554,7 @@ mod tests {
             provider: sources(),
             passphrase: Source::default(),
             agent: false,
+            demand: Demand::default(),
             files: Vec::new(),
             of_machine: None,
         };

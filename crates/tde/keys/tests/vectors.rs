@@ -3,7 +3,9 @@
 use std::path::Path;
 
 use pgseal_crypto::MasterKey;
-use pgseal_format::{Altered, KeyFileError, KeyImage, PayloadError, SlotKind, UnverifiedKeyFile};
+use pgseal_format::{
+    Altered, Cost, KeyFileError, KeyImage, PayloadError, SlotKind, UnverifiedKeyFile,
+};
 use pgseal_keys::{open_derived, open_text, DerivedError};
 use serde::Deserialize;
 
@@ -81,7 +83,7 @@ fn malformed(error: KeyFileError) -> &'static str {
         KeyFileError::NewerFormat(_) => "newer format",
         KeyFileError::UnknownSuite(_) => "unknown suite",
         KeyFileError::UnknownSlot(_) => "unknown slot",
-        KeyFileError::Argon2(_) => "bad passphrase slot",
+        KeyFileError::Argon2(_) | KeyFileError::Pbkdf2(_) => "bad passphrase slot",
         KeyFileError::Damaged(_) => "damaged",
     }
 }
@@ -193,8 +195,14 @@ fn flipped_outcome(case: &Case, bytes: &[u8]) -> Option<&'static str> {
         SlotKind::Command { .. } | SlotKind::File { .. } | SlotKind::Provider { .. } => {
             case.printed.is_some()
         }
-        // A flip in the cost could ask for gigabytes; its AAD is what the others test.
-        SlotKind::Derived { kdf, .. } => case.secret.is_some() && kdf.params.memory_kib() < 4096,
+        // A flip in the cost could ask for gigabytes or minutes; its AAD is what the others test.
+        SlotKind::Derived { kdf, .. } => {
+            case.secret.is_some()
+                && match kdf.cost {
+                    Cost::Argon2id(params) => params.memory_kib() < 4096,
+                    Cost::Pbkdf2(params) => params.iterations() < 5000,
+                }
+        }
     };
     let master = known.then(|| open(case, &file))?.ok()?;
     Some(authenticated(file, &master).result)

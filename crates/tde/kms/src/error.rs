@@ -1,5 +1,6 @@
 //! Why a provider does not wrap or unwrap.
 
+use pgseal_keys::exit::Failure;
 use std::io;
 use std::path::PathBuf;
 
@@ -12,6 +13,9 @@ pub enum KmsError {
     /// The URI names no key.
     #[error(transparent)]
     Uri(#[from] UriError),
+    /// The machine's policy refuses this program or its provider, or cannot be read.
+    #[error("{0}")]
+    Policy(Failure),
     /// No provider has this scheme.
     #[error(
         "there is no key provider {0}: use vault, pkcs11, kmip, awskms, gcpkms, azurekms or tpm"

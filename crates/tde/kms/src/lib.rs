@@ -30,6 +30,7 @@ use std::process::ExitCode;
 
 use nix::sys::prctl::set_dumpable;
 use nix::sys::resource::{setrlimit, Resource};
+use pgseal_keys::approved;
 use pgseal_keys::exit::{sentence, Code};
 use zeroize::Zeroizing;
 
@@ -93,6 +94,10 @@ fn run() -> Result<(), KmsError> {
         [request, uri, cluster] => (request, uri, cluster),
         _ => return Err(KmsError::Usage),
     };
+    let demand = approved::check_build().map_err(KmsError::Policy)?;
+    demand
+        .provider(uri)
+        .map_err(|refused| KmsError::Policy(refused.into()))?;
     let provider = provider(uri, cluster)?;
     let output = match request {
         "wrap" => Zeroizing::new(provider.wrap(&input()?)?),

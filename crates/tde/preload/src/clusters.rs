@@ -8,7 +8,7 @@
 
 use crate::secret::Pages;
 use pgseal_crypto::{FileCipher, KeyId, KeyLength, MasterKey, Suite};
-use pgseal_format::handover::{self, Entry, Opener};
+use pgseal_format::handover::{self, Entry, Functions, Opener};
 use pgseal_format::{
     Altered, BesideError, ClusterId, KeyFile, ReceiverList, ReceiverToken, SlotNotes, TokenError,
     TokenId, UnverifiedKeyFile, UnverifiedNotes,
@@ -131,7 +131,8 @@ impl Cluster {
             master: self.master.expose(),
             opened_by: opened_by.map(|(slot, kind)| Opener { slot: *slot, kind }),
         };
-        handover::encode(&[entry], &[]).ok()
+        // The program that gets it asks its machine what may use the key.
+        handover::encode(Functions::Any, &[entry], &[]).ok()
     }
 
     /// Returns the size of a WAL segment in bytes, if it was remembered.

@@ -11,8 +11,8 @@ use crate::process::PROCESS;
 use crate::{key_material, programs, real, report, server};
 use libc::{c_char, c_int};
 use pgseal_contract::{file, variable};
-use pgseal_crypto::{without_trace, MasterKey};
-use pgseal_format::handover;
+use pgseal_crypto::{fips_module, without_trace, KeyLength, MasterKey};
+use pgseal_format::handover::{self, Functions};
 use std::ffi::{CStr, CString, OsStr};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::Ordering;
@@ -55,11 +55,27 @@ pub fn take_handover() {
 fn take(fd: c_int) -> Result<(), &'static str> {
     let record = read_sealed(fd).ok_or("no sealed memory file is open there")?;
     let entries = handover::decode(&record).map_err(|_| "it holds no keys of this version")?;
+    check_functions(&record)?;
     for entry in entries {
         remember(&entry).ok_or("there is no memory for keys")?;
     }
     withhold_key_material(&record);
     Ok(())
+}
+
+/// Refuses keys that only approved functions may use, where this build does not have them.
+fn check_functions(record: &[u8]) -> Result<(), &'static str> {
+    if handover::functions(record) != Ok(Functions::Approved) {
+        return Ok(());
+    }
+    if fips_module().is_none() {
+        return Err("require_fips refuses this library, which is built without a FIPS module");
+    }
+    let mut entries = handover::decode(record).map_err(|_| "it holds no keys of this version")?;
+    match entries.all(|entry| entry.length == KeyLength::Bits256) {
+        true => Ok(()),
+        false => Err("require_fips refuses keys of less than 256 bits"),
+    }
 }
 
 /// Withholds the key material files that a decoded record names.
@@ -135,6 +151,7 @@ pub fn ask(root: &[u8]) -> Result<&'static Cluster, Failed> {
     let errno = real::errno();
     let answer = run_command(root).and_then(|record| {
         let entry = handover::decode(&record).ok()?.next()?;
+        check_functions(&record).map_err(report::line).ok()?;
         withhold_key_material(&record);
         remember(&entry)
     });

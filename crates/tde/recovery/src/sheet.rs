@@ -6,7 +6,7 @@
 
 use pgseal_crypto::passphrase::{Argon2Params, SALT};
 use pgseal_crypto::sha256;
-use pgseal_format::{Argon2Slot, Header, SecretSource, SlotKind, BOUND_HEADER, PAYLOAD};
+use pgseal_format::{Cost, Header, Kdf, SecretSource, SlotKind, BOUND_HEADER, PAYLOAD};
 use zeroize::Zeroizing;
 
 use crate::line::{self, Mistyped, BYTES};
@@ -67,17 +67,17 @@ impl Wrapped {
     }
 
     /// The cost of a recovery secret. It is random, so the least is enough.
-    pub const PARAMS: Argon2Params = Argon2Params::FLOOR;
+    pub const COST: Cost = Cost::Argon2id(Argon2Params::FLOOR);
 
     /// Takes a slot over, which must have been made for [`Wrapped::source`] with
-    /// [`Wrapped::PARAMS`].
+    /// [`Wrapped::COST`].
     pub fn of(header: &Header, slot: &SlotKind) -> Option<Self> {
         match slot {
             SlotKind::Derived {
                 source,
                 kdf,
                 wrapped,
-            } if *source == Self::source() && kdf.params == Self::PARAMS => Some(Self {
+            } if *source == Self::source() && kdf.cost == Self::COST => Some(Self {
                 header: header.clone(),
                 salt: kdf.salt,
                 wrapped: wrapped[..].try_into().ok()?,
@@ -92,10 +92,10 @@ impl Wrapped {
     }
 
     /// Returns how the recovery secret is hardened.
-    pub fn kdf(&self) -> Argon2Slot {
-        Argon2Slot {
+    pub fn kdf(&self) -> Kdf {
+        Kdf {
             salt: self.salt,
-            params: Self::PARAMS,
+            cost: Self::COST,
         }
     }
 
@@ -248,9 +248,9 @@ pub mod tests {
             key_id: MasterKey::from_bytes(&mut [byte; 32]).key_id(),
             created: 1_800_000_000,
         };
-        let kdf = Argon2Slot {
+        let kdf = Kdf {
             salt: [byte; SALT],
-            params: Wrapped::PARAMS,
+            cost: Wrapped::COST,
         };
         let slot = SlotKind::Derived {
             source: Wrapped::source(),

@@ -36,6 +36,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use pgseal_contract::program::{self, Role};
+use pgseal_keys::approved;
 use pgseal_keys::cluster::Root;
 use pgseal_keys::conversion::refuse_converting;
 use pgseal_keys::exit::{Code, Exit, Failure};
@@ -90,6 +91,7 @@ impl Wrapper {
         if help::is_asked_for(&self.name, &args) {
             return help::show(self, &args);
         }
+        approved::check_build()?;
         match self.name.as_str() {
             "initdb" => initdb::run(self, args),
             "pg_basebackup" => basebackup::run(self, args),

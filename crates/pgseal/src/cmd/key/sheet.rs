@@ -12,6 +12,7 @@ use std::time::SystemTime;
 
 use pgseal_crypto::{equal, random_bytes, MasterKey, RandomError};
 use pgseal_format::Header;
+use pgseal_keys::approved::{self, NotApproved};
 use pgseal_keys::exit::{Code, Exit, Failure};
 use pgseal_keys::unlock::Unlocked;
 use pgseal_keys::{open_derived, seal_derived, DerivedError};
@@ -80,6 +81,7 @@ pub struct Wanted<'a> {
 /// Makes the sheet or the shares of the cluster's key, and sees that they give it back. None is in
 /// its place yet.
 pub fn make(opened: &Unlocked, wanted: &Wanted<'_>) -> Result<Vec<NewFile>, Failure> {
+    approved::refuse(NotApproved::Sheet)?;
     let sheets = sheets(opened, wanted.count)?;
     let date = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let about = About {
@@ -104,14 +106,8 @@ pub fn make(opened: &Unlocked, wanted: &Wanted<'_>) -> Result<Vec<NewFile>, Fail
 
 fn sheets(opened: &Unlocked, count: Option<Count>) -> Result<Vec<Sheet>, RecoveryError> {
     let secret = Zeroizing::new(random_bytes::<32>()?);
-    let (header, params) = (&opened.header, Wrapped::PARAMS);
-    let slot = seal_derived(
-        header,
-        &opened.master,
-        Wrapped::source(),
-        params,
-        &secret[..],
-    );
+    let (header, cost) = (&opened.header, Wrapped::COST);
+    let slot = seal_derived(header, &opened.master, Wrapped::source(), cost, &secret[..]);
     let key = Wrapped::of(header, &slot.map_err(RecoveryError::Wrap)?);
     let key = key.expect("a slot that was made so");
     Ok(match count {
@@ -146,7 +142,12 @@ fn prove(pages: &mut [NewFile], opened: &Unlocked, wanted: &Wanted<'_>) -> Resul
 }
 
 /// Takes the key out of a sheet, or out of shares.
-pub fn take(paths: &[PathBuf], as_shares: bool) -> Result<(Header, MasterKey), RecoveryError> {
+pub fn take(paths: &[PathBuf], as_shares: bool) -> Result<(Header, MasterKey), Failure> {
+    approved::refuse(NotApproved::Sheet)?;
+    Ok(taken(paths, as_shares)?)
+}
+
+fn taken(paths: &[PathBuf], as_shares: bool) -> Result<(Header, MasterKey), RecoveryError> {
     let read = |path: &PathBuf| parse(path, &read_text(path)?);
     let sheets = paths.iter().map(read).collect::<Result<Vec<_>, _>>()?;
     let path = |at: usize| paths.get(at).cloned().unwrap_or_default();

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use pgseal_format::{Altered, PayloadError};
 
+use crate::approved::NotApproved;
 use crate::command::CommandError;
 use crate::conversion::Converting;
 use crate::exit::{Code, Exit};
@@ -25,6 +26,8 @@ pub enum UnlockError {
     Altered(PathBuf),
     #[error(transparent)]
     Machine(#[from] MachineError),
+    #[error(transparent)]
+    NotApproved(#[from] NotApproved),
     #[error(transparent)]
     Variable(CommandError),
     #[error("{}: {}", .0.display(), .1)]
@@ -48,6 +51,7 @@ pub enum SlotError {
     Passphrase(#[from] PassphraseError),
     NotAnAesKey(#[from] NotAnAesKey),
     KeyFile(#[from] KeyFileReadError),
+    NotApproved(#[from] NotApproved),
 }
 
 /// A command that is not the slot's own fails.
@@ -70,6 +74,7 @@ impl Exit for UnlockError {
             Self::KeyBin(error) => error.code(),
             Self::Altered(_) | Self::RawReceived(_) => Code::KeyFile,
             Self::Machine(error) => error.code(),
+            Self::NotApproved(error) => error.code(),
             Self::Variable(error) => error.code(),
             Self::Slot(_, error) => error.code(),
             Self::Slots(_, errors) => {
@@ -85,6 +90,7 @@ impl Exit for SlotError {
         match self {
             Self::Command(error) | Self::Outranking(OutrankingError { error, .. }) => error.code(),
             Self::Derived(error) => error.code(),
+            Self::NotApproved(error) => error.code(),
             Self::Payload(_) => Code::WrongKey,
             Self::Source(_)
             | Self::Writer(_)
@@ -99,7 +105,7 @@ impl Exit for DerivedError {
     fn code(&self) -> Code {
         match self {
             Self::Wrong(_) | Self::Payload(_) => Code::WrongKey,
-            Self::Derive(_) => Code::Provider,
+            Self::Derive(_) | Self::Short(_) => Code::Provider,
             Self::Random(_) => Code::Io,
         }
     }
