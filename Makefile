@@ -5,7 +5,7 @@ CARGO ?= cargo
 PYTHON ?= /usr/bin/python3
 
 .PHONY: help build check demo demo-confidential demo-stop test test-barman test-bench-page test-builds test-debian test-drivers test-patroni test-pgbackrest test-tprocc test-programs test-world wheels jar npm fuzz sanitize
-.PHONY: demo-shop test-auto-failover test-extensions packages test-keys test-other-backups test-packages test-repmgr test-shop test-telling lint clean install-extensions
+.PHONY: demo-shop test-auto-failover test-extensions packages test-fips test-keys test-other-backups test-packages test-repmgr test-shop test-telling lint clean install-extensions
 
 help:
 	@echo 'make build        the command and the library, into dist/bin and dist/lib'
@@ -27,6 +27,7 @@ help:
 	@echo "make test-debian  Debian's scripts and checkers, systemd's units, a container's steps"
 	@echo 'make test-drivers drivers and ORMs of six languages, unmodified, before pgseal proxy and in one process with it'
 	@echo 'make test-extensions   forty extensions that Debian packages, and some built from source, beside a plain cluster'
+	@echo 'make test-fips    a build on the FIPS module: its service indicator, and a cluster under require_fips'
 	@echo 'make test-keys    key providers: a whole life of a cluster under each, and how they fail; a table of the steps'
 	@echo 'make test-other-backups   WAL-G and pg_rman, where their programs are named'
 	@echo 'make test-packages   the packages: install, upgrade under a running server, remove'
@@ -158,6 +159,12 @@ test-auto-failover test-barman test-bench-page test-builds test-debian test-driv
 	scripts/install-deps.sh build test $*
 	$(MAKE) --no-print-directory build
 	$(PYTHON) scripts/test.py $*
+
+# A build of its own: dist/ holds the FIPS build afterwards.
+test-fips:
+	scripts/install-deps.sh build test fips
+	$(MAKE) --no-print-directory build PGSEAL_FIPS=yes
+	$(PYTHON) scripts/test.py fips
 
 test-world:
 	scripts/install-deps.sh build test auto-failover barman bench-page builds debian drivers extensions other-backups patroni pgbackrest repmgr shop tprocc

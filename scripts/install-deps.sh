@@ -1,5 +1,5 @@
 #!/bin/bash
-# Usage: scripts/install-deps.sh [build|demo|test|auto-failover|barman|bench-page|builds|debian|drivers|extensions|keys|other-backups|packages|patroni|pgbackrest|power|repmgr|shop|telling|tprocc|lint]…   (none: all)
+# Usage: scripts/install-deps.sh [build|demo|test|auto-failover|barman|bench-page|builds|debian|drivers|extensions|fips|keys|other-backups|packages|patroni|pgbackrest|power|repmgr|shop|telling|tprocc|lint]…   (none: all)
 #
 # Purpose: the Debian packages that a make target needs. Called by the Makefile and .ci/run.
 # As root it installs what is missing; otherwise it names what is missing and fails. With everything in place it does
@@ -35,6 +35,9 @@ extensions_packages=(build-essential cmake libkrb5-dev libssl-dev postgresql-ser
     postgresql-15-{pg-catcheck,pg-checksums,pg-qualstats,pg-stat-kcache,pg-track-settings,pg-wait-sampling,pgaudit,pgauditlogtofile}
     postgresql-15-{pgfincore,pglogical,pgq-node,pgq3,pgrouting,pgtap,pldebugger,pllua,plpgsql-check,plprofiler,plproxy,plsh}
     postgresql-15-{postgis-3,postgis-3-scripts,powa,prefix,q3c,repack,rum,set-user,tablelog,tdigest,toastinfo,wal2json})
+# What builds AWS-LC's FIPS module; go from elsewhere does as well.
+fips_packages=(cmake perl)
+command -v go >/dev/null || fips_packages+=(golang-go)
 other_backups_packages=(postgresql-15 lz4)
 # Go from elsewhere does as well. The compilers of the other processor are zig's; its binutils cut what debuggers read.
 packages_packages=(apparmor binutils bubblewrap binutils-aarch64-linux-gnu git gnupg mmdebstrap python3-pip rpm rpmlint selinux-policy-dev
@@ -68,6 +71,7 @@ packages_of() {
         debian) echo "${debian_packages[@]}" ;;
         drivers) echo "${drivers_packages[@]}" ;;
         extensions) echo "${extensions_packages[@]}" ;;
+        fips) echo "${fips_packages[@]}" ;;
         other-backups) echo "${other_backups_packages[@]}" ;;
         packages) echo "${packages_packages[@]}" ;;
         patroni) echo "${patroni_packages[@]}" ;;
@@ -97,7 +101,7 @@ missing_of() {
 }
 
 command -v dpkg-query >/dev/null || die "this is not Debian; install the packages that $0 names by hand"
-[ $# -gt 0 ] || set -- build demo test auto-failover barman bench-page builds debian drivers extensions keys other-backups patroni pgbackrest power repmgr shop telling tprocc lint
+[ $# -gt 0 ] || set -- build demo test auto-failover barman bench-page builds debian drivers extensions fips keys other-backups patroni pgbackrest power repmgr shop telling tprocc lint
 for group in "$@"; do packages_of "$group" >/dev/null; done
 mapfile -t missing < <(missing_of "$@")
 if [ ${#missing[@]} -gt 0 ]; then

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Usage: scripts/test.py [ci|check|world|auto-failover|barman|bench-page|builds|debian|drivers|extensions|keys|packages|patroni|pgbackrest|power|repmgr|telling|tprocc]
+"""Usage: scripts/test.py [ci|check|world|auto-failover|barman|bench-page|builds|debian|drivers|extensions|fips|keys|packages|patroni|pgbackrest|power|repmgr|telling|tprocc]
 (make test, make check, make test-world …)
 
 Runs the tests, shows what they print, and ends with a table and the line
@@ -39,8 +39,10 @@ LONG = ["tests/archive/test_segment_sizes.py", "tests/tablespaces/test_relations
 # Needs every version, and 13 to come from: once, in the world.
 ACROSS_VERSIONS = "tests/upgrade/versions.py"
 # Directories whose programs need packages or time of their own: run by their name, and in the world.
-BY_NAME = ["auto-failover", "barman", "bench-page", "builds", "debian", "drivers", "extensions", "other-backups", "packages", "patroni", "pgbackrest", "repmgr",
-           "shop", "tprocc"]
+BY_NAME = ["auto-failover", "barman", "bench-page", "builds", "debian", "drivers", "extensions", "fips", "other-backups", "packages", "patroni", "pgbackrest",
+           "repmgr", "shop", "tprocc"]
+# Needs a build of its own, so that the world leaves it out.
+OWN_BUILD = "fips"
 LONG_FORM = {"PGSEAL_TEST_LONG": "1"}
 # Its short form is among the tests; its long one has a name.
 POWER = {**LONG_FORM, "PGSEAL_POWER_CUTS": "40", "PGSEAL_POWER_SECONDS": "25"}
@@ -165,6 +167,9 @@ DRIVERS_OF_PYTHON = Step("fetch drivers", ["scripts/fetch-drivers.sh", "python"]
 DRIVERS = Step("fetch drivers", ["scripts/fetch-drivers.sh"], tests=False, version="")
 # The packages of bindings/ that tests/drivers runs, beside that of Python.
 PACKAGES = [Step(f"build {name}", [f"scripts/{name}.sh"], tests=False, version="") for name in ("jar", "npm")]
+# The service indicator of the FIPS module, for each service that is used. In a target directory of its own: Makefile says why.
+INDICATOR = Step("crypto, FIPS", ["cargo", "test", "-p", "pgseal-crypto", "--features", "fips", "--target-dir", "target/fips", "--locked"],
+                 version="")
 # What tests/keys runs in place of AWS.
 MOTO = Step("fetch moto", ["scripts/fetch-drivers.sh", "moto"], tests=False, version="")
 # The table of tests/keys, from lines of an example.
@@ -259,6 +264,8 @@ def steps_of(which):
         return [LIVES] + ([MOTO] if WITH_AWS else []) + python_tests("15", DEBIAN_PG, names, LONG_FORM)
     if which == "telling":
         return python_tests("15", DEBIAN_PG, programs(["telling"]))
+    if which == "fips":
+        return [INDICATOR, *python_tests("15", DEBIAN_PG, [*programs(["fips"]), "tests/keys/test_demand.py"])]
     if which in BY_NAME:
         first = {"tprocc": [GO_TPC], "builds": [BUILDS], "extensions": [EXTENSIONS], "debian": [confidential("15", DEBIAN_PG)],
                  "packages": [BUILDS, DEBS]}.get(which, [])
@@ -275,7 +282,7 @@ def steps_of(which):
         environment = {"PGSEAL_CRASH_ROUNDS": WORLD_CRASH_ROUNDS, "PGSEAL_TEST_LONG": "1",
                        "PGSEAL_CONVERT_POINTS": "12", "PGSEAL_TORTURE_ROUNDS": WORLD_TORTURE_ROUNDS}
         steps.append(confidential(version, built(version)))
-        steps += python_tests(version, built(version), programs(without=DEBIAN_ONLY), environment)
+        steps += python_tests(version, built(version), programs(without=[*DEBIAN_ONLY, OWN_BUILD]), environment)
         steps += encrypted(version, built(version), programs(["encdb"]), environment)
     steps += [confidential("15", DEBIAN_PG), *encrypted("15", DEBIAN_PG, programs(["encdb"]))]
     return steps + python_tests("15", DEBIAN_PG, programs(DEBIAN_ONLY))

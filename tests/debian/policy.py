@@ -73,6 +73,27 @@ class Policy(Machine):
                      "clusters are unlocked")
         POLICY.parent.chmod(0o755)
         self.starts()
+        RAN.unlink()
+
+    def test_7_a_build_without_a_fips_module(self):
+        """Is of no use where the policy demands one: commands, wrappers, and a server that only has the library."""
+        POLICY.write_text("require_fips = true\n")
+        sentence = ("/etc/pgseal/policy.toml has require_fips, but this pgseal is built without a FIPS module: install one that is "
+                    "built with PGSEAL_FIPS=yes")
+        self.refuses(8, sentence)
+        for command, code in [(["pgseal", "status", "-D", DATA], 8), (["pgseal", "wal-get", "--from", DATA, "a", "b"], 208),
+                              ([TWINS / "pg_controldata", DATA], 8)]:
+            done = self.run_as_root(command, check=False)
+            self.assertEqual((done.returncode, done.stderr), (code, f"pgseal: {sentence}\n"))
+        done = self.start("/usr/lib/postgresql/15/bin/postgres", LD_PRELOAD="/usr/local/lib/libpgseal.so")
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn(f"pgseal: {sentence}\n", done.stderr)
+        self.assertEqual(self.run_as_root(["pgseal", "--version"]).returncode, 0)
+        POLICY.write_text('require_fips = "yes"\n')
+        self.refuses(6, f"{POLICY} is not understood: require_fips must be true or false, without quotes")
+        POLICY.write_text("require_fips = false\n")
+        self.starts()
+        RAN.unlink()
 
     def refuses(self, code, sentence):
         """The server does not start, and nothing from its data directory runs."""

@@ -82,6 +82,9 @@ macro_rules! jump {
     };
 }
 
+#[cfg(feature = "fips")]
+pub(crate) use jump;
+
 /// Defines `$symbol` for the linker alone.
 macro_rules! hidden {
     ($($symbol:literal => $function:path;)*) => {$(

@@ -122,7 +122,7 @@ const CIS: [Point; 7] = [
         number: "6.7",
         about: "FIPS 140 cryptography is used",
         findings: &[],
-        by_hand: "this build of pgseal uses AWS-LC, and not its validated module: it does not meet this point",
+        by_hand: "only a FIPS build of pgseal uses AWS-LC's validated module, and `pgseal --version` says whether this is one; show the certificates of PostgreSQL's own OpenSSL too",
     },
     Point {
         number: "6.9",
