@@ -56,6 +56,8 @@ build() {
     export PATH=$tools:$PATH CARGO_TARGET_DIR=$target
     export RUSTFLAGS="--remap-path-prefix=$PWD=/usr/src/pgseal --remap-path-prefix=$cargo_home=/usr/src/cargo -Clink-arg=-Wl,--build-id=sha1"
     export "CFLAGS_${arch}_unknown_linux_gnu=$maps" "CFLAGS_${arch}_unknown_linux_musl=$maps"
+    # Build scripts run again when this changes, though nothing depends on it.
+    unset SOURCE_DATE_EPOCH
     # shellcheck disable=SC2046  # several words
     nice cargo auditable zigbuild --release --locked --target "$arch-unknown-linux-gnu.$glibc" --lib \
         $(printf -- '-p pgseal-%s ' preload evaluator bench kms proxy client-library in-process pgext) -p pgseal \
