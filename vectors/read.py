@@ -8,8 +8,9 @@ A group of vectors, such as "bytes" in files.json, is checked by the function fi
 import hashlib, json, pathlib, re, struct, sys
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec, utils
+from cryptography.hazmat.primitives.asymmetric import ec, padding, utils
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.serialization import load_der_public_key
 sys.dont_write_bytecode = True
 import encdb
 import notes
@@ -232,6 +233,26 @@ def primitives_exchange(v):
 def primitives_prf(v):
     key, data = unhex(v, "key", "data")
     return f"{siphash(key, data):016x}" == v["hash"]
+
+def primitives_expand(v):
+    key, stated, out = unhex(v, "key", "info", "out")
+    return expand(key, stated, len(out)) == out
+
+def primitives_digests(v):
+    return hashlib.sha384(bytes.fromhex(v["data"])).hexdigest() == v["sha384"]
+
+def primitives_foreign(v):
+    """A signature that does not hold raises."""
+    key, message, signature = unhex(v, "key", "message", "signature")
+    if v["scheme"] == "RsaPss":
+        pss = padding.PSS(padding.MGF1(hashes.SHA384()), salt_length=48)
+        load_der_public_key(key).verify(signature, message, pss, hashes.SHA384())
+        return True
+    curve, digest = (ec.SECP256R1(), hashes.SHA256()) if v["scheme"] == "P256" else (ec.SECP384R1(), hashes.SHA384())
+    if v["scheme"] == "P384Fixed":
+        signature = utils.encode_dss_signature(*(int.from_bytes(half, "big") for half in (signature[:48], signature[48:])))
+    ec.EllipticCurvePublicKey.from_encoded_point(curve, key).verify(signature, message, ec.ECDSA(digest))
+    return True
 
 def cell_cases(v):
     key, cell = unhex(v, "key", "cell")

@@ -81,6 +81,34 @@ fn wipe_stack() {
     cleanse(&mut dead);
 }
 
+/// Copies `bytes` to each vector register, to show that they are wiped.
+#[cfg(all(test, target_arch = "x86_64"))]
+#[inline(always)]
+pub fn fill_registers(bytes: &[u8; 16]) {
+    // SAFETY: reads the 16 bytes of `bytes` and overwrites registers that are named as overwritten,
+    // which this processor has.
+    unsafe {
+        asm!(
+            ".irp register,0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15",
+            "movdqu xmm\\register, [{from}]",
+            ".endr",
+            from = in(reg) bytes.as_ptr(),
+            clobber_abi("C"),
+            options(readonly, nostack, preserves_flags),
+        );
+        if is_x86_feature_detected!("avx512f") {
+            asm!(
+                ".irp register,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31",
+                "vbroadcasti32x4 zmm\\register, [{from}]",
+                ".endr",
+                from = in(reg) bytes.as_ptr(),
+                clobber_abi("C"),
+                options(readonly, nostack, preserves_flags),
+            );
+        }
+    }
+}
+
 /// Returns what the vector registers hold; zeros on a processor without AVX.
 #[cfg(all(test, target_arch = "x86_64"))]
 #[inline(always)]

@@ -4,12 +4,15 @@
 
 #[cfg(feature = "fips")]
 mod approved;
+mod beside;
 mod derivation;
 mod files;
+mod foreign;
 mod key_file;
 mod properties;
 mod sealing;
 mod sharing;
+mod shown;
 mod standard;
 mod traces;
 

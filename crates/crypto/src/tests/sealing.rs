@@ -16,6 +16,7 @@ struct Vectors {
     signatures: Vec<SignatureCase>,
     exchange: Vec<ExchangeCase>,
     prf: Vec<PrfCase>,
+    expand: Vec<ExpandCase>,
 }
 
 #[derive(Deserialize)]
@@ -65,6 +66,13 @@ struct PrfCase {
     key: String,
     data: String,
     hash: String,
+}
+
+#[derive(Deserialize)]
+struct ExpandCase {
+    key: String,
+    info: String,
+    out: String,
 }
 
 fn all() -> Vectors {
@@ -202,6 +210,19 @@ fn siphash() {
         assert_eq!(prf.of(&[&data]), hash, "{}", case.name);
         let (head, tail) = data.split_at(data.len() / 2);
         assert_eq!(prf.of(&[head, tail]), hash, "in parts: {}", case.name);
+    }
+}
+
+/// What may be shown is HKDF-Expand of any length; a derived secret is the first 32 bytes of it.
+#[test]
+fn rfc_5869() {
+    let cases = all().expand;
+    assert_eq!(cases.len(), 1);
+    for case in cases {
+        let (secret, info) = (secret(&case.key), bytes(&case.info));
+        let out: [u8; 42] = array(&case.out);
+        assert_eq!(secret.derive_public(&info), out);
+        assert_eq!(secret.derive(&info).expose(), &out[..32]);
     }
 }
 

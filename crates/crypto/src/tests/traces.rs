@@ -9,7 +9,7 @@ use crate::awslc::hkdf_expand;
 use crate::derive::{cluster_key, ClusterPurpose, FilePurpose, Info};
 use crate::mac::ReceiverMac;
 use crate::wipe::without_trace;
-use crate::{FileCipher, FileId, Fork, KeyLength, MasterKey};
+use crate::{FileCipher, FileId, Fork, KeyLength, MasterKey, Secret};
 
 /// Bytes of the stack below the caller that are searched for traces.
 const SEEN: usize = 128 << 10;
@@ -41,6 +41,31 @@ fn left(keys: &[Vec<u8>], act: &dyn Fn()) -> usize {
     pieces
         .filter(|piece| dead.windows(16).any(|seen| seen == *piece))
         .count()
+}
+
+/// Drops what is in `keys` and returns the memory that each key was in. The vector keeps it.
+fn after_drop<T>(mut keys: Vec<T>, bytes: fn(&T) -> &[u8; 32]) -> Vec<[u8; 32]> {
+    let memory = File::open("/proc/self/mem").unwrap();
+    let read = |at: &usize| {
+        let mut found = [9; 32];
+        memory.read_exact_at(&mut found, *at as u64).unwrap();
+        found
+    };
+    let places: Vec<_> = keys.iter().map(|key| bytes(key).as_ptr().addr()).collect();
+    for (key, at) in keys.iter().zip(&places) {
+        assert_eq!(&read(at), bytes(key), "the key is where it is looked for");
+    }
+    keys.clear();
+    places.iter().map(read).collect()
+}
+
+#[test]
+fn dropped_keys_are_wiped() {
+    let masters = (1..4).map(|byte| MasterKey::from_bytes(&mut [byte; 32]));
+    let wiped = vec![[0; 32]; 3];
+    assert_eq!(after_drop(masters.collect(), MasterKey::expose), wiped);
+    let secrets = (1..4).map(|byte| Secret::from_bytes(&mut [byte; 32]));
+    assert_eq!(after_drop(secrets.collect(), Secret::expose), wiped);
 }
 
 fn file_key(
@@ -97,6 +122,19 @@ fn no_key_of_a_file_stays_in_registers() {
             assert_eq!(found.count(), 0, "{length:?}");
         }
     }
+}
+
+/// Shows that the test above would see a key, and that every register is wiped.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn registers_keep_a_key_unless_they_are_wiped() {
+    let key = [0xa5; 16];
+    let held = |saved: Vec<u8>| saved.chunks_exact(16).filter(|part| *part == key).count();
+    crate::wipe::fill_registers(&key);
+    let seen = held(crate::wipe::registers()) >= 16;
+    assert_eq!(seen, is_x86_feature_detected!("avx"));
+    without_trace(|| crate::wipe::fill_registers(&key));
+    assert_eq!(held(crate::wipe::registers()), 0);
 }
 
 #[test]
