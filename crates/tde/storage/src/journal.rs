@@ -239,4 +239,43 @@ mod tests {
         assert_eq!(Journal::decode(&good[..63]), Err(JournalError::Damaged));
         assert_eq!(Journal::decode(b""), Err(JournalError::Damaged));
     }
+
+    /// Decodes a journal in which one byte is another, under a checksum that fits.
+    fn with(at: usize, byte: u8) -> Result<Journal, JournalError> {
+        let mut bytes = journal(id(1), id(2)).encode();
+        bytes[at] = byte;
+        let crc = crc32c::crc32c(&bytes[..CRC]);
+        bytes[CRC..].copy_from_slice(&crc.to_le_bytes());
+        Journal::decode(&bytes)
+    }
+
+    #[test]
+    fn values_that_no_version_writes_are_damage() {
+        assert_eq!(with(10, 3), Ok(journal(id(1), id(2))));
+        for (at, byte, what) in [
+            (8, 0, "format"),
+            (10, 0, "kind"),
+            (10, 1, "kind without a key that it comes from"),
+            (10, 2, "kind without a key that it goes to"),
+            (10, 4, "kind"),
+            (11, 0, "phase"),
+            (11, 3, "phase"),
+            (13, 1, "size of a segment"),
+            (15, 0, "size of a segment"),
+        ] {
+            assert_eq!(with(at, byte), Err(JournalError::Damaged), "{what} {byte}");
+        }
+    }
+
+    #[test]
+    fn kinds_have_a_command_and_a_verb() {
+        let words =
+            [Kind::Seal, Kind::Unseal, Kind::Rekey].map(|kind| (kind.command(), kind.verb()));
+        let expected = [
+            ("seal", "encrypt"),
+            ("unseal", "decrypt"),
+            ("rekey", "reencrypt"),
+        ];
+        assert_eq!(words, expected);
+    }
 }

@@ -133,3 +133,31 @@ impl Disk for End<'_> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What passes cannot be read again, moved or cut, so a layout that wanted it fails.
+    #[test]
+    fn an_end_takes_whole_blocks_in_order_and_nothing_else() {
+        let mut out = Vec::new();
+        let end = End {
+            start: 32,
+            written: RefCell::new((0, &mut out)),
+        };
+        assert_eq!(end.size(), Ok(32));
+        assert_eq!(end.write_at(&[1; 16], 32), Ok(16));
+        assert_eq!(end.size(), Ok(48));
+        for (bytes, offset) in [(16, 32), (16, 64), (16, 16), (15, 48), (17, 48)] {
+            let written = end.write_at(&vec![2; bytes], offset);
+            assert_eq!(written, Err(Errno::EIO), "{bytes} at {offset}");
+        }
+        assert_eq!(end.write_at(&[3; 32], 48), Ok(32));
+        assert_eq!(end.read_at(&mut [0; 16], 32), Err(Errno::EIO));
+        assert_eq!(end.set_size(32), Err(Errno::EINVAL));
+        assert_eq!(end.allocate(80, 16), Err(Errno::EINVAL));
+        assert_eq!(end.lock(Lock::Exclusive), Ok(()));
+        assert_eq!(out, [&[1; 16][..], &[3; 32]].concat());
+    }
+}

@@ -211,3 +211,80 @@ impl<D: Disk> Disk for Region<'_, D> {
         self.disk.lock(lock)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::RefCell;
+
+    /// A tar of 100 bytes that notes where it is touched.
+    #[derive(Default)]
+    struct Noted(RefCell<Vec<(&'static str, u64, u64)>>);
+
+    impl Noted {
+        fn note(&self, call: &'static str, at: u64, len: u64) {
+            self.0.borrow_mut().push((call, at, len));
+        }
+    }
+
+    impl Disk for Noted {
+        fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize, Errno> {
+            self.note("read", offset, buf.len() as u64);
+            Ok(buf.len())
+        }
+
+        fn write_at(&self, buf: &[u8], offset: u64) -> Result<usize, Errno> {
+            self.note("write", offset, buf.len() as u64);
+            Ok(buf.len())
+        }
+
+        fn size(&self) -> Result<u64, Errno> {
+            Ok(100)
+        }
+
+        fn set_size(&self, size: u64) -> Result<(), Errno> {
+            self.note("cut", size, 0);
+            Ok(())
+        }
+
+        fn allocate(&self, offset: u64, len: u64) -> Result<(), Errno> {
+            self.note("reserve", offset, len);
+            Ok(())
+        }
+
+        fn lock(&self, lock: Lock) -> Result<(), Errno> {
+            self.note("lock", lock as u64, 0);
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_member_is_a_file_of_its_own() {
+        let tar = Noted::default();
+        let part = |start, len| Region {
+            disk: &tar,
+            start,
+            len,
+        };
+        let member = part(40, 30);
+        assert_eq!(member.read_at(&mut [0; 8], 10), Ok(8));
+        assert_eq!(member.read_at(&mut [0; 8], 25), Ok(5), "up to its end");
+        assert_eq!(member.read_at(&mut [0; 8], 31), Ok(0), "beyond its end");
+        assert_eq!(member.write_at(&[0; 8], 10), Ok(8));
+        assert_eq!(member.set_size(3), Ok(()));
+        assert_eq!(member.allocate(2, 5), Ok(()));
+        assert_eq!(member.lock(Lock::Exclusive), Ok(()));
+        let sizes = [part(40, 30), part(90, 30), part(120, 30)].map(|part| part.size());
+        assert_eq!(sizes, [Ok(30), Ok(10), Ok(0)]);
+        let expected = [
+            ("read", 50, 8),
+            ("read", 65, 5),
+            ("read", 71, 0),
+            ("write", 50, 8),
+            ("cut", 43, 0),
+            ("reserve", 42, 5),
+            ("lock", Lock::Exclusive as u64, 0),
+        ];
+        assert_eq!(tar.0.into_inner(), expected);
+    }
+}

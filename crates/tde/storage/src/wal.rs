@@ -278,6 +278,49 @@ mod tests {
         assert_eq!(WalName::timeline(b"0000000A00000002000000FG"), None);
     }
 
+    /// The header of the first page of 000000010000000A00000002, in segments of 16 MB.
+    fn page() -> [u8; LONG_HEADER] {
+        let mut page = [0; LONG_HEADER];
+        page[..4].copy_from_slice(&[0x10, 0xD1, 2, 0]);
+        page[8..16].copy_from_slice(&0xA_0200_0000_u64.to_le_bytes());
+        page[24..32].copy_from_slice(&7_000_000_000_000_000_001_u64.to_le_bytes());
+        page[32..36].copy_from_slice(&(16u32 << 20).to_le_bytes());
+        page[36..].copy_from_slice(&8192u32.to_le_bytes());
+        page
+    }
+
+    #[test]
+    fn the_first_page_of_a_segment_has_a_header() {
+        let header = LongHeader {
+            page_address: 0xA_0200_0000,
+            system_id: 7_000_000_000_000_000_001,
+            segment_size: 16 << 20,
+        };
+        let name = WalName::parse(b"000000010000000A00000002").expect("a name");
+        assert_eq!(LongHeader::parse(&page()), Some(header));
+        assert_eq!(name.header(&page()), Some(header));
+        assert_eq!(name.header(&page()[1..]), None, "too short");
+        let next = WalName::parse(b"000000010000000A00000003").expect("a name");
+        assert_eq!(next.header(&page()), None, "of another segment");
+    }
+
+    /// Each of these pages has one field that cannot be right.
+    #[test]
+    fn other_pages_have_none() {
+        for (at, bytes, why) in [
+            (1, &[0xD2][..], "another magic"),
+            (2, &[1], "a short header"),
+            (9, &[0x20], "a page in the middle of a segment"),
+            (32, &[0, 0, 8, 0], "segments of 512 kB"),
+            (32, &[0, 0, 0, 0], "segments of no bytes"),
+            (36, &[0, 0x10, 0, 0], "pages of 4 kB"),
+        ] {
+            let mut page = page();
+            page[at..at + bytes.len()].copy_from_slice(bytes);
+            assert_eq!(LongHeader::parse(&page), None, "{why}");
+        }
+    }
+
     #[test]
     fn other_names_are_refused() {
         for name in [
