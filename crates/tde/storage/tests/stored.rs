@@ -6,9 +6,11 @@ mod support;
 
 use pgseal_storage::layout::Layout;
 use pgseal_storage::scratch::Scratch;
-use pgseal_storage::Transfer;
+use pgseal_storage::{SealedFile, Transfer};
 use proptest::prelude::*;
 use std::collections::HashSet;
+use std::ops::Range;
+use std::sync::atomic::Ordering;
 use support::{cases, kinds, ops, Data, Kind, MemDisk, Op, Twin, BLOCK, LENGTHS, PAGE};
 
 fn kind(layout: Layout) -> Kind {
@@ -224,6 +226,32 @@ fn only_zero_blocks_of_a_new_segment_stay_zeros() {
     let stored = twin.disk.stored();
     assert_eq!(changed(&stored, &vec![0; PAGE]), [40 / BLOCK]);
     assert_ne!(stored[32..48], page[32..48]);
+}
+
+/// Asking for the size is a system call, which most pages of a relation are written without.
+#[test]
+fn the_size_is_asked_for_only_if_it_is_not_known() {
+    let (kind, disk) = (kind(Layout::PAGES), MemDisk::default());
+    let asked = |file: &SealedFile<'_>, pages: Range<usize>| {
+        let before = disk.sized.load(Ordering::Relaxed);
+        for page in pages {
+            let (mut scratch, at) = (Scratch::default(), (page * PAGE) as u64);
+            let written = file.write_at(&mut Transfer::new(&disk, &mut scratch), &[1; PAGE], at);
+            assert_eq!(written, Ok(PAGE));
+        }
+        disk.sized.load(Ordering::Relaxed) - before
+    };
+    let file = kind.open();
+    assert_eq!(asked(&file, 0..9), 0, "each page follows the one before");
+    assert_eq!(asked(&file, 3..6), 0, "pages that were written before");
+    let again = kind.open();
+    assert_eq!(asked(&again, 8..9), 1, "nothing is known of the file yet");
+    assert_eq!(asked(&again, 4..9), 0, "its size was seen");
+    let (mut scratch, cut) = (Scratch::default(), 2 * PAGE as u64 + 5);
+    let done = again.set_size(&mut Transfer::new(&disk, &mut scratch), cut);
+    assert_eq!(done, Ok(()));
+    assert_eq!(asked(&again, 2..3), 0, "the cut page");
+    assert_eq!(asked(&again, 5..6), 1, "beyond the new end");
 }
 
 /// Data, wherever it is written and if only a tail's mask, makes a file one that depends on a key.

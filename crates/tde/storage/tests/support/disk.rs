@@ -51,6 +51,8 @@ pub struct MemDisk {
     pub misaligned: AtomicUsize,
     /// How often something was written.
     pub writes: AtomicUsize,
+    /// How often the size was asked for.
+    pub sized: AtomicUsize,
 }
 
 impl Default for MemDisk {
@@ -74,6 +76,7 @@ impl MemDisk {
             locked: AtomicUsize::new(0),
             misaligned: AtomicUsize::new(0),
             writes: AtomicUsize::new(0),
+            sized: AtomicUsize::new(0),
         }
     }
 
@@ -238,6 +241,7 @@ impl Disk for MemDisk {
     }
 
     fn size(&self) -> Result<u64, Errno> {
+        self.sized.fetch_add(1, Ordering::Relaxed);
         Ok(self.state().bytes.len() as u64)
     }
 
