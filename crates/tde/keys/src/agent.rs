@@ -109,6 +109,7 @@ fn asked(request: &[u8; REQUEST]) -> Option<(ClusterId, KeyId)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::net::UnixListener;
 
     #[test]
     fn requests() {
@@ -117,5 +118,33 @@ mod tests {
         assert_eq!(asked(&sent), Some((cluster, key)));
         sent[7] ^= 1;
         assert_eq!(asked(&sent), None);
+    }
+
+    #[test]
+    fn an_agent_of_this_user_is_asked() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("agent");
+        let listener = UnixListener::bind(&path).expect("a socket");
+        let sent = request(ClusterId([1; 16]), KeyId([2; 16]));
+        let agent = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().expect("a client");
+            let mut request = [0; REQUEST];
+            stream.read_exact(&mut request).expect("a request");
+            stream.write_all(b"record").expect("a client that reads");
+            request
+        });
+        let record = answer(&path, &sent).expect("an answer");
+        assert_eq!(record.as_slice(), b"record");
+        assert_eq!(agent.join().expect("no panic"), sent);
+        assert!(answer(&path, &sent).is_err(), "nobody listens any more");
+    }
+
+    /// A process that stops half-way must not hold up a restore.
+    #[test]
+    fn neither_side_waits_for_ever() {
+        let (ours, _theirs) = UnixStream::pair().expect("a pair");
+        trusted(&ours).expect("both ends are this process");
+        assert_eq!(ours.read_timeout().expect("a socket"), Some(TIME));
+        assert_eq!(ours.write_timeout().expect("a socket"), Some(TIME));
     }
 }

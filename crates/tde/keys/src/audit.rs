@@ -269,4 +269,45 @@ mod tests {
         );
         assert_eq!(by_default(&dir.path().join("none"), 26), None);
     }
+
+    /// The names are documented, and whoever reads logs looks for them.
+    #[test]
+    fn events_have_names() {
+        let (slot, token) = (2, [7; 8]);
+        let named = [
+            (
+                Event::Unlocked {
+                    slot: None,
+                    by_agent: true,
+                },
+                "unlocked",
+            ),
+            (
+                Event::Failed {
+                    code: Code::WrongKey,
+                },
+                "failed",
+            ),
+            (Event::Added { slot }, "slot added"),
+            (Event::Rotated { slot, old: Some(1) }, "slot rotated"),
+            (Event::Removed { slot }, "slot removed"),
+            (Event::Labelled { slot }, "slot labelled"),
+            (Event::Exported, "key exported"),
+            (Event::Copied { slot }, "key copied"),
+            (
+                Event::SheetMade {
+                    shares: Some((2, 3)),
+                },
+                "sheet made",
+            ),
+            (Event::Restored { from: "sheet" }, "key restored"),
+            (Event::Granted { token, expiry: 1 }, "token granted"),
+            (Event::Revoked { token }, "token revoked"),
+        ];
+        for (event, name) in named {
+            assert_eq!(event.name(), name);
+            let often = name == "unlocked" || name == "failed";
+            assert_eq!(event.lasts(), !often, "{name}");
+        }
+    }
 }

@@ -205,4 +205,25 @@ mod tests {
             }
         );
     }
+
+    #[test]
+    fn why_a_directory_is_no_sealed_cluster() {
+        let tmp = tempfile::tempdir().expect("a directory");
+        let why =
+            |name: &str| Root::required(&tmp.path().join(name)).expect_err("it is not sealed");
+        let control = |name: &str, bytes: &[u8]| {
+            fs::create_dir_all(tmp.path().join(name).join("global")).expect("a directory");
+            fs::write(control_file::path(&tmp.path().join(name)), bytes).expect("a file");
+        };
+        fs::create_dir(tmp.path().join("empty")).expect("a directory");
+        fs::write(tmp.path().join("file"), "").expect("a file");
+        control("plain", &[0; 8192]);
+        let mut sealed = [0; 8192];
+        sealed[8191] = 1;
+        control("sealed", &sealed);
+        assert!(matches!(why("none"), ClusterError::Missing(_)));
+        assert!(matches!(why("empty"), ClusterError::NotACluster(_)));
+        assert!(matches!(why("plain"), ClusterError::NotSealed(_)));
+        assert!(matches!(why("sealed"), ClusterError::NoKeyDirectory(_)));
+    }
 }

@@ -476,23 +476,4 @@ fn group(child: &Child) -> Pid {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn said(text: &str) -> Option<String> {
-        let mut file = memfd::open().expect("a memfd");
-        file.write_all(text.as_bytes()).expect("it has room");
-        sentence(&mut file)
-    }
-
-    /// The provider's text may be a service's answer, which must not write to a terminal.
-    #[test]
-    fn what_a_provider_says_is_one_line() {
-        let some = |text: &str| Some(text.to_owned());
-        assert_eq!(said("pgseal-kms: it fails\n"), some("it fails"));
-        assert_eq!(said("note\n\x1b[31mred\x07\n\n"), some(" [31mred "));
-        assert_eq!(said("\n \n"), None);
-        assert_eq!(said(""), None);
-        assert_eq!(said(&"x".repeat(9000)).map(|line| line.len()), Some(4096));
-    }
-}
+mod tests;

@@ -182,4 +182,24 @@ mod tests {
             assert_eq!(sentence(&text), said);
         }
     }
+
+    #[test]
+    fn a_failure_ends_a_program_with_its_code() {
+        #[derive(Debug, thiserror::Error)]
+        #[error("it fails: repair it")]
+        struct Wrong;
+        impl Exit for Wrong {
+            fn code(&self) -> Code {
+                Code::WrongKey
+            }
+        }
+        let is = |code: ExitCode, number: u8| {
+            assert_eq!(format!("{code:?}"), format!("{:?}", ExitCode::from(number)));
+        };
+        let failure = Failure::from(Wrong);
+        assert_eq!(failure.code(), Code::WrongKey);
+        assert!(failure.cause::<Wrong>().is_some());
+        is(failure.report(), 7);
+        is(Code::WrongKey.to_recovery(), 207);
+    }
 }
