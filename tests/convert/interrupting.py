@@ -33,7 +33,7 @@ class InterruptCase(ConvertCase):
 
     def content(self):
         """Of all files but pgseal's own."""
-        own = re.compile(r"data/(pg_encryption[./]|postmaster\.pid$|" + KEPT + ")")
+        own = re.compile(r"data/(pg_encryption[./]|SEALED\.README$|postmaster\.pid$|" + KEPT + ")")
         return {name: file for name, file in content(*self.places).items() if not own.match(name)}
 
     def prepare(self, command):
@@ -104,5 +104,5 @@ class InterruptCase(ConvertCase):
 
     def names_of_ours(self):
         found = [path for place in self.places for path in place.rglob("*")]
-        ours = [path.name for path in found if re.search(r"pgseal|pg_encryption|postmaster.pid", path.name)]
+        ours = [path.name for path in found if re.search(r"pgseal|pg_encryption|SEALED|postmaster.pid", path.name)]
         return [name for name in ours if not re.match(KEPT, name)]

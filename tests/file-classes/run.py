@@ -31,7 +31,7 @@ EXPECTED = {
     "pg_notify/<hex>", "pg_twophase/<hex>", "pg_stat/**", "pg_stat_tmp/**", "pg_logical/snapshots/*",
     "pg_logical/mappings/*", "pg_logical/replorigin_checkpoint", "pg_replslot/*/state", "pg_replslot/*/*", "pg_snapshots/*",
     "pg_ident.conf", "pg_hba.conf", "PG_VERSION*", "postgresql.*", "postmaster.*", "current_logfiles*",
-    "autoprewarm.blocks*", "*.signal", "log/**", "pg_encryption/**",
+    "autoprewarm.blocks*", "*.signal", "log/**", "pg_encryption/**", "SEALED.README",
 }
 EXPECTED_17 = {"pg_wal/summaries/*"}
 

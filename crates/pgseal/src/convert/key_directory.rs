@@ -20,6 +20,7 @@ use pgseal_keys::conversion::JOURNAL;
 use pgseal_keys::keybin::{
     kept_name, set_mode, settings, write_durably, KeyDir, DIR, NAME, SETTINGS,
 };
+use pgseal_keys::notice;
 use pgseal_storage::Errno;
 use zeroize::Zeroizing;
 
@@ -178,10 +179,13 @@ impl Keys {
         if journal.kind == Kind::Unseal {
             self.remove_leftovers()?;
             self.keep_all(journal.from.expect("what is unsealed has a key"))?;
+            notice::remove(&self.data)?;
             fs::rename(&self.dir, self.data.join(DIR_AFTER))?;
             sync_directory(&self.data)?;
             return self.remove_leftovers();
         }
+        notice::write(&self.data)?;
+        sync_directory(&self.data)?;
         fs::remove_file(self.dir.join(JOURNAL))?;
         sync_directory(&self.dir)
     }

@@ -24,6 +24,8 @@ pub const SLOT_NOTES_PATH: Word = Word(c"pg_encryption/slots.bin");
 pub const RECEIVER_LIST_PATH: Word = Word(c"pg_encryption/receivers.bin");
 /// The path of the wrapped key below the data directory.
 pub const KEY_PATH: Word = Word(c"pg_encryption/key.bin");
+/// The notice for people in a sealed data directory. It goes where the key directory goes.
+pub const NOTICE: Word = Word(c"SEALED.README");
 /// The socket in a data directory at which root waits for the key of a running server whose key
 /// file is lost.
 pub const RESCUE_SOCKET: Word = Word(c"pgseal.rescue");

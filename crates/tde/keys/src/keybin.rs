@@ -18,6 +18,7 @@ use pgseal_format::{Header, KeyFileError, KeyImage, BOUND_HEADER, MAX_FILE};
 use zeroize::Zeroizing;
 
 use crate::exit::{Code, Exit};
+use crate::notice;
 use crate::settings::Settings;
 use crate::writer::Source;
 use crate::Store;
@@ -151,6 +152,7 @@ impl KeyDir {
         self.make_directory().map_err(failed)?;
         let text = settings(header);
         write_durably(&self.path.join(SETTINGS), text.as_bytes()).map_err(failed)?;
+        notice::write(data).map_err(|error| KeyBinError::Write(notice::path(data), error))?;
         let mut store = KeyStore { dir: self };
         store.write_aside(image)?;
         store.publish()?;

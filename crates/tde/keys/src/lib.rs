@@ -29,6 +29,7 @@ pub mod memory;
 pub mod new_key;
 pub mod new_slot;
 pub mod notes;
+pub mod notice;
 pub mod passphrase;
 pub mod pin;
 pub mod postgres;

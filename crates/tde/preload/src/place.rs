@@ -186,9 +186,10 @@ fn leads_out(path: &Absolute) -> bool {
     real.is_some_and(|real| matches!(nearest(&real), Ok(None)))
 }
 
-/// Would this directory entry give the key directory away?
-pub fn is_key_directory(name: &CStr) -> bool {
-    name.to_bytes() == KEY_DIRECTORY
+/// Is this directory entry pgseal's own: the key directory, or the notice beside it? A base backup
+/// that is not raw has neither, because its receiver makes its own, or stores it in clear.
+pub fn is_own(name: &CStr) -> bool {
+    name.to_bytes() == KEY_DIRECTORY || name == file::NOTICE.as_c_str()
 }
 
 /// Is this the name of a key file that is being written? It may hold another wrapping of the key,

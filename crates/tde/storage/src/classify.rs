@@ -411,6 +411,7 @@ pub static TABLE: &[Row] = &[
     row("tablespace_map*", Kind::Clear, "where tablespaces lie"),
     row("*.signal", Kind::Clear, "start in recovery"),
     row("log/**", Kind::Clear, "server log"),
+    row("SEALED.README", Kind::Clear, "pgseal's notice for people"),
     // An extension's: the name cannot be set.
     row(
         "pg_bulkload/*.loadstatus",

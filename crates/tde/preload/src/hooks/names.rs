@@ -178,8 +178,8 @@ pub unsafe fn closedir(directory: *mut DIR) -> c_int {
     libc_call!(closedir(directory))
 }
 
-/// Returns the next entry that is not the key directory. A raw base backup and a backup tool see
-/// that too, without what is unfinished in it.
+/// Returns the next entry that is neither the key directory nor the notice beside it. A raw base
+/// backup and a backup tool see those too, without what is unfinished.
 pub unsafe fn readdir(directory: *mut DIR) -> *mut dirent {
     loop {
         let entry = libc_call!(readdir(directory));
@@ -188,7 +188,7 @@ pub unsafe fn readdir(directory: *mut DIR) -> *mut dirent {
         }
         // SAFETY: `entry` is libc's, with a terminated name.
         let name = unsafe { CStr::from_ptr((*entry).d_name.as_ptr()) };
-        let is_hidden = match place::is_key_directory(name) {
+        let is_hidden = match place::is_own(name) {
             true => !guard::shows_key_directory(),
             false => place::is_unfinished_key_file(name) && guard::shows_key_directory(),
         };
