@@ -93,7 +93,7 @@ class CommandLines(unittest.TestCase):
         """The documents, and what is packaged, say one path; below another root the same last names count."""
         packaged = [file for file in (ROOT / "packaging").rglob("*") if file.is_file()]
         texts = [file.read_text() for file in documents() + packaged]
-        named = {path for text in texts for path in re.findall(r"/[a-z/]+/pgseal/\d+(?:/bin\b)?", text)}
+        named = {path for text in texts for path in re.findall(r"/[a-z/]+/pgseal/\d+(?:/bin\b)?(?![\w-])", text)}
         self.assertEqual(named, {"/usr/local/lib/pgseal/15"})
         with tempfile.TemporaryDirectory(prefix="pgseal-docs.") as root:
             for path in named:

@@ -3,6 +3,7 @@
 mod agent;
 pub mod archive;
 pub mod client;
+pub mod enable;
 mod exporter;
 #[cfg(test)]
 mod help;
@@ -22,6 +23,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub use self::agent::AgentArgs;
 use self::archive::{WalGetArgs, WalPutArgs};
+use self::enable::{DisableArgs, EnableArgs};
 pub use self::exporter::ExporterArgs;
 use self::key::KeyCommand;
 use self::receiver::ReceiverCommand;
@@ -59,6 +61,10 @@ pub enum Command {
     Doctor(DoctorArgs),
     /// Decrypt and check every page of a stopped cluster
     Verify(VerifyArgs),
+    /// Encrypt a cluster of this machine, with its server's start, in one command
+    Enable(EnableArgs),
+    /// Decrypt what `enable` encrypted, and take back the server's start
+    Disable(DisableArgs),
     /// Encrypt a stopped cluster in place
     Seal(SealArgs),
     /// Decrypt a stopped cluster in place
@@ -131,6 +137,9 @@ pub struct ConvertOptions {
     /// Change nothing: report what would be done, and what blocks it
     #[arg(long)]
     pub check: bool,
+    /// With --check: the server may run meanwhile
+    #[arg(long, hide = true, requires = "check")]
+    pub beside_server: bool,
     #[command(flatten)]
     pub scan: ScanOptions,
 }
@@ -141,6 +150,7 @@ impl ConvertOptions {
         Request {
             data: self.pgdata.clone(),
             check: self.check,
+            beside_server: self.beside_server,
             jobs: self.scan.jobs,
             json: self.scan.json,
             shows_progress: self.scan.shows_progress(),

@@ -12,6 +12,7 @@ mod archive;
 mod cli;
 mod cmd;
 mod convert;
+mod enable;
 mod free_space;
 mod output;
 

@@ -154,14 +154,41 @@ fn wrapper(runner: &Path, program: &Path) -> Result<String, BindirError> {
 const MAX_LINE: usize = 127;
 
 /// Is this one of ours?
-fn is_wrapper(program: &Path) -> io::Result<bool> {
-    const MAX_BYTES: u64 = 16_384;
-    let mut head = Vec::new();
-    fs::File::open(program)?
-        .take(MAX_BYTES)
-        .read_to_end(&mut head)?;
+pub fn is_wrapper(program: &Path) -> io::Result<bool> {
+    let head = head(program)?;
     let mut lines = head.split(|&byte| byte == b'\n').take(2);
     Ok(head.starts_with(b"#!") && lines.any(|line| find(line, WRAPPER.as_bytes())))
+}
+
+/// Returns the program that a wrapper runs; none if it is no wrapper of one line.
+pub fn wrapped(wrapper: &Path) -> Option<String> {
+    let head = String::from_utf8(head(wrapper).ok()?).ok()?;
+    let (runner, program) = head.lines().next()?.strip_prefix("#!")?.split_once(' ')?;
+    runner.ends_with(WRAPPER).then(|| program.to_owned())
+}
+
+fn head(program: &Path) -> io::Result<Vec<u8>> {
+    const MAX_BYTES: u64 = 16_384;
+    let mut head = Vec::new();
+    let file = fs::File::open(program)?;
+    file.take(MAX_BYTES).read_to_end(&mut head)?;
+    Ok(head)
+}
+
+/// Removes the wrappers from a directory, and that too, if nothing else is in it.
+pub fn remove_wrappers(from: &Path) -> io::Result<()> {
+    let entries = match fs::read_dir(from) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        entries => entries?,
+    };
+    for entry in entries {
+        let path = entry?.path();
+        if is_wrapper(&path).unwrap_or(false) {
+            fs::remove_file(&path)?;
+        }
+    }
+    let _ = fs::remove_dir(from);
+    Ok(())
 }
 
 fn find(text: &[u8], part: &[u8]) -> bool {

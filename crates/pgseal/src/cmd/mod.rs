@@ -6,7 +6,9 @@ mod beside;
 pub mod bindir;
 pub mod client;
 pub mod clone;
+mod disable;
 mod doctor;
+mod enable;
 mod exec;
 mod exporter;
 pub mod key;
@@ -40,6 +42,8 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Bindir(args) => bindir::run(&args),
         Command::Client(command) => columns("pgseal client").and_then(|()| client::run(command)),
         Command::Clone(args) => clone::run(args),
+        Command::Enable(args) => enable::run(&args),
+        Command::Disable(args) => disable::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Exec(args) => exec::run(args),
         Command::Agent(args) => agent::run(&args),

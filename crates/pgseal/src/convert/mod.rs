@@ -32,6 +32,7 @@ use pgseal_keys::exit::{Code, Exit, Failure};
 use pgseal_keys::keybin::{KeyDir, DIR};
 use pgseal_keys::new_key::{new_key, KeyProtection, NewKey};
 use pgseal_keys::raw::words;
+use pgseal_keys::server;
 use pgseal_keys::unlock::{unlock_from, Unlocked, Ways};
 use pgseal_storage::control::{Control, ControlError, State};
 use pgseal_storage::scratch::Scratch;
@@ -100,6 +101,9 @@ pub struct Request {
     pub data: PathBuf,
     /// Nothing is changed: what would be done is said.
     pub check: bool,
+    /// With `check`: a server may run on the cluster, and shall be stopped later. So nothing is
+    /// locked, and what a stop and `pg_checksums --enable` change is no obstacle.
+    pub beside_server: bool,
     /// Threads, if not one for each core.
     pub jobs: Option<NonZeroUsize>,
     /// The report is for machines.
@@ -160,7 +164,6 @@ pub fn run(request: &Request) -> Result<ExitCode, Failure> {
     if kind != Kind::Seal && !ended {
         Root::required(&data)?;
     }
-    let mut lock = Lock::take(&data)?;
     let conversion = Conversion {
         tree: Tree(data.clone()),
         keys: Keys::of(&data),
@@ -169,6 +172,10 @@ pub fn run(request: &Request) -> Result<ExitCode, Failure> {
         kind,
         request,
     };
+    if request.check && request.beside_server {
+        return conversion.look_beside_server();
+    }
+    let mut lock = Lock::take(&conversion.data)?;
     conversion.run(&mut lock)
 }
 
@@ -193,6 +200,26 @@ impl Conversion<'_> {
             None => self.begin(lock),
             Some(journal) => self.go_on(journal, lock),
         }
+    }
+
+    /// `--check` while a server may run. The new key is made as a test that it can be.
+    fn look_beside_server(&self) -> Result<ExitCode, Failure> {
+        if let Some(journal) = conversion::journal(&self.data)? {
+            let rest = Survey::of_rest(&self.data, &journal).map_err(ConvertError::Survey)?;
+            return self.tell(&rest, self.stage(journal.phase));
+        }
+        let from = self.open_old()?;
+        let mut survey = self.survey_of_changing(from.as_ref())?;
+        let runs = server::of(&self.data)?.pid().is_some();
+        survey.obstacles.retain(|obstacle| match obstacle {
+            Obstacle::NotShutDown => !runs,
+            Obstacle::NoChecksums => false,
+            _ => true,
+        });
+        if let Some(new) = &self.request.new {
+            new_key(new, Root::pending(&self.data)?)?;
+        }
+        self.tell(&survey, Stage::New)
     }
 
     /// An unseal that is complete except for its leftovers. A plain server may have run since.
@@ -329,6 +356,25 @@ impl Conversion<'_> {
             &control,
             self.jobs,
         )?)
+    }
+
+    /// A server removes files between the look at a directory and that at its files.
+    fn survey_of_changing(&self, from: Option<&Unlocked>) -> Result<Survey, ConvertError> {
+        const LOOKS: usize = 5;
+        let has_changed = |error: &ConvertError| match error {
+            ConvertError::Survey(SurveyError::Look(_, error)) => {
+                error.kind() == io::ErrorKind::NotFound
+            }
+            ConvertError::Control(_, error) => *error == ControlError::Checksum,
+            _ => false,
+        };
+        for _ in 1..LOOKS {
+            match self.survey(from, false) {
+                Err(error) if has_changed(&error) => {}
+                survey => return survey,
+            }
+        }
+        self.survey(from, false)
     }
 
     fn control(&self, from: Option<&Unlocked>) -> Result<Control, ConvertError> {
