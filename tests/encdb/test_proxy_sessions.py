@@ -7,7 +7,6 @@ import struct
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import psycopg2
@@ -16,6 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from confidential import TOOLS, programs  # noqa: E402
 from pgseal_test import TIME_LIMIT, base_environment, main  # noqa: E402
 from proxied import PORT, TABLE, Proxied  # noqa: E402
+from waiting import eventually  # noqa: E402
 
 QUERY = "SELECT name FROM person WHERE name = 'secretAda'"
 FOUND = [("secretAda",)]
@@ -204,21 +204,29 @@ class Sessions(Proxied):
         self.assertEqual(self.rows(cursor), FOUND)
 
     def test_statements_that_libpq_prepared(self):
-        """pgbench prepares once; its sessions end under it."""
+        """pgbench prepares once; its sessions end under it. It waits for a lock meanwhile: a statement that comes while no evaluator
+        listens fails, as it must."""
         directory = self.shop("isolated")
         self.psql(directory, "INSERT INTO person (id, name, age) VALUES (1, 'secretName', 1)")
         script = self.directory / "script"
-        script.write_text("\\set age random(1, 1000)\nBEGIN;\nUPDATE person SET age = :age WHERE id = 1;\nEND;\n"
-                          "\\sleep 1 s\nSELECT name FROM person WHERE name = 'secretName' AND age = :age;\n")
-        run = subprocess.Popen([programs() / "pgbench", "-n", "-M", "prepared", "-t", "4", "-f", script, "-h", directory, "-p", str(PORT),
-                                "-U", "postgres", "postgres"], env=base_environment(), text=True, stdout=subprocess.PIPE,
-                               stderr=subprocess.PIPE)
+        script.write_text("\\set age random(1, 1000)\n\\set turn :turn + 1\nBEGIN;\nUPDATE person SET age = :age WHERE id = 1;\nEND;\n"
+                          "SELECT pg_advisory_lock(:turn);\nSELECT name FROM person WHERE name = 'secretName' AND age = :age;\n")
+        holder = psycopg2.connect(host=str(self.cluster_.home), user="postgres", dbname="postgres")
+        self.addCleanup(holder.close)
+        holder.autocommit = True
+        cursor = holder.cursor()
+        cursor.execute("SELECT pg_advisory_lock(turn) FROM generate_series(1, 4) turn")
+        run = subprocess.Popen([programs() / "pgbench", "-n", "-M", "prepared", "-D", "turn=0", "-t", "4", "-f", script, "-h", directory,
+                                "-p", str(PORT), "-U", "postgres", "postgres"], env=base_environment(), text=True,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.addCleanup(run.wait)
         self.addCleanup(run.kill)
-        for _ in range(3):
-            time.sleep(0.9)
+        waits = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted AND objid = {}"
+        for turn in range(1, 5):
+            eventually(lambda: self.cluster_.psql(waits.format(turn)) == "1", process=run)
             self.evaluator_.kill9()
             self.evaluator_.start()
+            cursor.execute("SELECT pg_advisory_unlock(%s)", (turn,))
         out, errors = run.communicate(timeout=60)
         self.assertEqual(run.returncode, 0, errors)
         self.assertIn("actually processed: 4/4", out)
