@@ -63,6 +63,6 @@ pub use session::{
     table_orders, take_back, Evidence, Keeper, KeyStore, OnlineState, Prepared, ProtectError,
     ProtectOptions, Protected, Row, Session, SessionOptions, Step, TakenBack,
 };
-pub use statement::Statement;
+pub use statement::{Statement, Token};
 pub use stream::{Parts, Stream};
 pub use tokio_postgres;

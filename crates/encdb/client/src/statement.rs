@@ -12,7 +12,7 @@ const MAX_NAME: usize = 63;
 
 /// A token of a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Token<'s> {
+pub enum Token<'s> {
     /// An unquoted name or key word, as written
     Word(&'s str),
     /// A quoted name, without its outer quotes
@@ -43,6 +43,15 @@ impl<'s> Statement<'s> {
         let mut scanner = Scanner { text, at: 0 };
         let (starts, tokens) = std::iter::from_fn(|| scanner.token()).unzip();
         Self { tokens, starts }
+    }
+
+    /// Returns the tokens of a text one after another, each with its own text.
+    pub fn scan(text: &'s str) -> impl Iterator<Item = (Token<'s>, &'s str)> {
+        let mut scanner = Scanner { text, at: 0 };
+        std::iter::from_fn(move || {
+            let (start, token) = scanner.token()?;
+            Some((token, &text[start..scanner.at]))
+        })
     }
 
     /// Returns the statements of a text of several, as far as its signs tell them apart: those that
@@ -321,18 +330,27 @@ impl<'s> Scanner<'s> {
         &self.text[self.at..]
     }
 
+    /// Returns the byte at an offset from here: signs of ASCII are no part of other characters.
+    fn byte(&self, offset: usize) -> Option<u8> {
+        self.text.as_bytes().get(self.at + offset).copied()
+    }
+
     fn peek(&self) -> Option<char> {
-        self.rest().chars().next()
+        match self.byte(0)? {
+            byte if byte.is_ascii() => Some(char::from(byte)),
+            _ => self.rest().chars().next(),
+        }
     }
 
     /// Steps over characters as long as `is` says so.
     fn skip(&mut self, is: impl Fn(char) -> bool) {
-        let rest = self.rest();
-        self.at += rest.find(|c| !is(c)).unwrap_or(rest.len());
+        while let Some(next) = self.peek().filter(|next| is(*next)) {
+            self.at += next.len_utf8();
+        }
     }
 
     fn token(&mut self) -> Option<(usize, Token<'s>)> {
-        while self.space() {}
+        while self.byte(0).is_some_and(may_be_space) && self.space() {}
         let start = self.at;
         let first = self.peek()?;
         let token = match first {
@@ -396,13 +414,13 @@ impl<'s> Scanner<'s> {
     }
 
     /// Skips to the quote that is neither doubled nor escaped. Returns whether it came.
-    fn quoted(&mut self, quote: char, escapes: bool) -> bool {
+    fn quoted(&mut self, quote: u8, escapes: bool) -> bool {
         self.at += 1;
-        while let Some(next) = self.peek() {
-            self.at += next.len_utf8();
+        while let Some(next) = self.byte(0) {
+            self.at += 1;
             match next {
-                '\\' if escapes => self.at += self.peek().map_or(0, char::len_utf8),
-                next if next == quote && self.peek() == Some(quote) => self.at += 1,
+                b'\\' if escapes => self.at += self.peek().map_or(0, char::len_utf8),
+                next if next == quote && self.byte(0) == Some(quote) => self.at += 1,
                 next if next == quote => return true,
                 _ => {}
             }
@@ -413,7 +431,7 @@ impl<'s> Scanner<'s> {
     /// Reads a string. One that goes on behind a new line keeps its escapes.
     fn text(&mut self, escapes: bool) -> Token<'s> {
         loop {
-            let ends = self.quoted('\'', escapes);
+            let ends = self.quoted(b'\'', escapes);
             let end = self.at;
             self.lines();
             let goes_on = self.text[end..self.at].contains(['\n', '\r']) && ends;
@@ -426,7 +444,7 @@ impl<'s> Scanner<'s> {
 
     fn name(&mut self, escapes: bool) -> Token<'s> {
         let start = self.at + 1;
-        match self.quoted('"', false) && !escapes {
+        match self.quoted(b'"', false) && !escapes {
             true => Token::Quoted(&self.text[start..self.at - 1]),
             false => Token::Unknown,
         }
@@ -493,6 +511,11 @@ impl<'s> Scanner<'s> {
             false => Token::Word(word),
         }
     }
+}
+
+/// Whether space or a comment may begin with a byte.
+fn may_be_space(byte: u8) -> bool {
+    byte <= b' ' || matches!(byte, b'-' | b'/')
 }
 
 fn is_start(c: char) -> bool {

@@ -90,6 +90,30 @@ fn is_own(name: &str) -> bool {
     name.starts_with("enc_") || matches!(name, "det_type" | "rnd_type")
 }
 
+/// Names in small letters. Nearly every word of a statement is none of them, as its length tells.
+#[derive(Clone, Debug, Default)]
+struct Names {
+    all: HashSet<String>,
+    /// The lengths of the names in bytes, each one bit; the last one is for those of 63 and more
+    lengths: u64,
+}
+
+impl Names {
+    fn insert(&mut self, name: &str) {
+        let name = name.to_lowercase();
+        self.lengths |= Self::length(&name);
+        self.all.insert(name);
+    }
+
+    fn have(&self, name: &str) -> bool {
+        self.lengths & Self::length(name) != 0 && self.all.contains(name)
+    }
+
+    fn length(name: &str) -> u64 {
+        1 << name.len().min(63)
+    }
+}
+
 /// A table with encrypted columns.
 #[derive(Clone, Debug)]
 struct Table {
@@ -167,7 +191,7 @@ pub struct Catalog {
     oids: HashMap<(Type, bool), u32>,
     mixed: HashSet<String>,
     /// The names of all tables, functions and of `mixed`, in small letters
-    names: HashSet<String>,
+    names: Names,
     default_key: Arc<str>,
     /// The number of definitions that statements have added
     definitions: u64,
@@ -190,7 +214,7 @@ impl Catalog {
             types: HashMap::new(),
             oids: HashMap::new(),
             mixed: HashSet::new(),
-            names: HashSet::new(),
+            names: Names::default(),
             default_key: default_key.into(),
             definitions: 0,
             children: HashMap::new(),
@@ -343,7 +367,7 @@ impl Catalog {
     }
 
     fn table_mut(&mut self, schema: &str, table: &str) -> &mut Table {
-        self.names.insert(table.to_lowercase());
+        self.names.insert(table);
         let tables = self.tables.entry(table.to_owned()).or_default();
         let at = tables.iter().position(|known| known.schema == schema);
         let at = at.unwrap_or_else(|| {
@@ -361,7 +385,7 @@ impl Catalog {
 
     /// Adds a function of which some arguments are encrypted; the others are `None`.
     pub fn add_function(&mut self, name: &str, arguments: Vec<Option<Cells>>) {
-        self.names.insert(name.to_lowercase());
+        self.names.insert(name);
         let known = self.functions.entry(name.to_owned()).or_default();
         if !known.contains(&arguments) {
             known.push(arguments);
@@ -426,7 +450,7 @@ impl Catalog {
     /// Adds the name of a type or function that has something encrypted in it: a domain, a
     /// composite, a range, or a function that gives cells.
     pub fn add_mixed(&mut self, name: &str) {
-        self.names.insert(name.to_lowercase());
+        self.names.insert(name);
         self.mixed.insert(name.to_owned());
     }
 
@@ -444,9 +468,15 @@ impl Catalog {
     /// Whether a statement has a name that is encrypted: a table, a function or a type. One that
     /// has none is none of the engine's business.
     pub fn concerns(&self, statement: &Statement<'_>) -> bool {
-        let may_be_one = |name: &str| is_own(name) || self.names.contains(name);
         !self.anywhere.is_empty()
-            || statement.may_have_name(may_be_one) && self.certainly_concerns(statement)
+            || statement.may_have_name(|name| self.may_name(name))
+                && self.certainly_concerns(statement)
+    }
+
+    /// Whether a name in small letters may be one that is encrypted: every name is, as long as
+    /// columns of unknown tables are.
+    pub(crate) fn may_name(&self, name: &str) -> bool {
+        !self.anywhere.is_empty() || is_own(name) || self.names.have(name)
     }
 
     fn certainly_concerns(&self, statement: &Statement<'_>) -> bool {

@@ -16,7 +16,7 @@ use crate::refusal::Refusal;
 use crate::relay::{Relay, RelayError, Settings, TIME_ZONE};
 use crate::scram;
 use crate::values::Keys;
-use crate::wire::{self, Frame, Frames, MessageError, Reader};
+use crate::wire::{self, Frames, MessageError, Reader};
 use crate::zone::Zone;
 use crate::Seal;
 
@@ -175,22 +175,20 @@ impl Engine {
         }
     }
 
-    /// Takes what is to be sent to the driver.
-    pub fn take_for_driver(&mut self) -> Vec<u8> {
-        let mut out = std::mem::take(&mut self.to_driver);
+    /// Appends what is to be sent to the driver to `out`.
+    pub fn move_for_driver(&mut self, out: &mut Vec<u8>) {
+        out.append(&mut self.to_driver);
         if let State::Open(relay) | State::Reopening(relay, _) = &mut self.state {
-            out.extend(relay.take_for_driver());
+            relay.move_for_driver(out);
         }
-        out
     }
 
-    /// Takes what is to be sent to the server.
-    pub fn take_for_server(&mut self) -> Vec<u8> {
-        let mut out = std::mem::take(&mut self.to_server);
+    /// Appends what is to be sent to the server to `out`.
+    pub fn move_for_server(&mut self, out: &mut Vec<u8>) {
+        out.append(&mut self.to_server);
         if let State::Open(relay) | State::Reopening(relay, _) = &mut self.state {
-            out.extend(relay.take_for_server());
+            relay.move_for_server(out);
         }
-        out
     }
 
     /// Looks into the start packet: whose connection this is. Nothing behind it is sent yet.
@@ -246,17 +244,17 @@ impl Engine {
             return Ok(());
         };
         while login.driver.peek() == Some(b'p') {
-            match login.driver.next(|_| true).map_err(RelayError::from)? {
-                Some(Frame::Message(message)) => {
-                    if std::mem::take(&mut login.binds) && scram::could_bind(&message) {
+            match login.driver.message().map_err(RelayError::from)? {
+                Some(message) => {
+                    if std::mem::take(&mut login.binds) && scram::could_bind(message) {
                         let text = "pgseal ends TLS, and the server's certificate with it: set \
                             channel_binding=disable in the driver";
                         self.to_driver.extend(wire::error("28000", text));
                         return Err(EngineError::ChannelBinding);
                     }
-                    self.to_server.extend(message);
+                    self.to_server.extend_from_slice(message);
                 }
-                _ => return Ok(()),
+                None => return Ok(()),
             }
         }
         Ok(())
@@ -267,35 +265,33 @@ impl Engine {
         let State::Login(login) = &mut self.state else {
             return Ok(());
         };
-        while let Some(frame) = login.server.next(|_| true).map_err(RelayError::from)? {
-            let Frame::Message(message) = frame else {
-                continue;
-            };
+        while let Some(message) = login.server.message().map_err(RelayError::from)? {
             match message[0] {
                 b'Z' => {
-                    login.ready = message;
+                    login.ready = message.to_vec();
                     return self.begin();
                 }
                 b'S' => {
-                    let mut reader = Reader::new(&message);
+                    let mut reader = Reader::new(message);
                     let (name, value) = (reader.string()?, reader.string()?);
                     login.settings.set(name, value);
                     if name == TIME_ZONE {
                         login.zone = Zone::named(value);
                     }
-                    self.to_driver.extend(message);
+                    self.to_driver.extend_from_slice(message);
                 }
                 b'R' => {
-                    let changed = scram::without_binding(&message)?;
+                    let changed = scram::without_binding(message)?;
                     login.binds |= changed.is_some();
-                    self.to_driver.extend(changed.unwrap_or(message));
+                    let passes = changed.as_deref().unwrap_or(message);
+                    self.to_driver.extend_from_slice(passes);
                 }
                 b'K' => {
-                    let process = Reader::new(&message).int32()?;
+                    let process = Reader::new(message).int32()?;
                     login.backend = Some(i32::from_be_bytes(process.to_be_bytes()));
-                    self.to_driver.extend(message);
+                    self.to_driver.extend_from_slice(message);
                 }
-                _ => self.to_driver.extend(message),
+                _ => self.to_driver.extend_from_slice(message),
             }
         }
         Ok(())

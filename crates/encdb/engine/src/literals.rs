@@ -11,6 +11,8 @@ use std::sync::Arc;
 use pgseal_client::{Array, Type};
 use pgseal_value::{cast, hash_bytes, Value};
 
+use crate::zone::SessionZone;
+
 /// The letters of a secret that a longer text must not contain. A shorter one is a part of many.
 const LETTERS: usize = 4;
 
@@ -81,9 +83,10 @@ impl Literals {
         !self.loose.is_empty()
     }
 
-    /// Whether a value that meets no column is one that is sealed.
-    pub(crate) fn are_twice(&self) -> bool {
-        self.loose.iter().any(|plain| self.has(plain))
+    /// Whether a value that meets no column is one that is sealed. The session's zone is that in
+    /// which the server would read it.
+    pub(crate) fn are_twice(&self, zone: SessionZone<'_>) -> bool {
+        self.loose.iter().any(|plain| self.has(plain, zone))
     }
 
     /// Returns them as parameters are compared with them. A program that gives its data as
@@ -97,8 +100,8 @@ impl Literals {
         self
     }
 
-    fn has(&self, plain: &Plain) -> bool {
-        self.sealed.iter().any(|sealed| is_one(plain, sealed))
+    fn has(&self, plain: &Plain, zone: SessionZone<'_>) -> bool {
+        self.sealed.iter().any(|sealed| is_one(plain, sealed, zone))
     }
 }
 
@@ -110,17 +113,17 @@ fn folded(text: &str) -> String {
 }
 
 /// Whether a value in clear is the sealed one, whose text is folded, or contains it.
-fn is_one(plain: &Plain, sealed: &Value) -> bool {
+fn is_one(plain: &Plain, sealed: &Value, zone: SessionZone<'_>) -> bool {
     match (plain, sealed) {
         (Plain::Text(text), Value::Text(secret)) => {
             let is_long = secret.chars().count() >= LETTERS;
             let folded = folded(text);
-            folded == *secret || is_long && folded.contains(secret) || has_item(text, sealed)
+            folded == *secret || is_long && folded.contains(secret) || has_item(text, sealed, zone)
         }
-        (Plain::Text(text), sealed) => is_read(text, sealed) || has_item(text, sealed),
+        (Plain::Text(text), sealed) => is_read(text, sealed, zone) || has_item(text, sealed, zone),
         (Plain::Number(number), Value::Text(secret)) => number == secret,
         (Plain::Number(_), Value::Bool(_)) => false,
-        (Plain::Number(number), sealed) => is_read(number, sealed),
+        (Plain::Number(number), sealed) => is_read(number, sealed, zone),
         (Plain::Truth(truth), Value::Bool(secret)) => truth == secret,
         (Plain::Truth(truth), Value::Text(secret)) => truth.to_string() == *secret,
         (Plain::Truth(_), _) => false,
@@ -133,11 +136,11 @@ fn is_one(plain: &Plain, sealed: &Value) -> bool {
 }
 
 /// Whether a text is an array with the sealed value in it.
-fn has_item(text: &str, sealed: &Value) -> bool {
+fn has_item(text: &str, sealed: &Value, zone: SessionZone<'_>) -> bool {
     let text = text.trim();
     let array = text.starts_with(['{', '[']).then(|| Array::parse(text));
     let array = array.and_then(Result::ok);
-    let is_it = |item: &String| is_one(&Plain::Text(item.clone()), sealed);
+    let is_it = |item: &String| is_one(&Plain::Text(item.clone()), sealed, zone);
     array.is_some_and(|array| {
         let items = array.items().iter().flatten();
         items.map(|item| item.to_string()).any(|item| is_it(&item))
@@ -145,12 +148,20 @@ fn has_item(text: &str, sealed: &Value) -> bool {
 }
 
 /// Whether a text, read as a value of the type of the sealed one, is that value. Numbers are
-/// compared across their types.
-fn is_read(text: &str, sealed: &Value) -> bool {
+/// compared across their types. In a zone that is not known, any time may be any instant.
+fn is_read(text: &str, sealed: &Value, zone: SessionZone<'_>) -> bool {
     let text = text.trim();
+    let ty = sealed.ty();
     let (read, sealed) = match cast(sealed, Type::Decimal) {
         Ok(number) => (Value::parse(Type::Decimal, text), number),
-        Err(_) => (Value::parse(sealed.ty(), text), sealed.duplicate()),
+        Err(_) if ty == Type::TimestampTz => {
+            let read = Value::parse_in(ty, text, &zone());
+            if read.is_err() && Value::parse(ty, text).is_ok() {
+                return true;
+            }
+            (read, sealed.duplicate())
+        }
+        Err(_) => (Value::parse(ty, text), sealed.duplicate()),
     };
     let bytes = |value: &Value| {
         let mut bytes = Vec::new();
@@ -200,6 +211,7 @@ impl Literals {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::zone::Zone;
 
     fn sealed(ty: Type, text: &str) -> Literals {
         let mut literals = Literals::default();
@@ -210,7 +222,7 @@ mod tests {
     fn is_twice(ty: Type, secret: &str, plain: Plain) -> bool {
         let mut literals = sealed(ty, secret);
         literals.add_loose(plain);
-        literals.are_twice()
+        literals.are_twice(&Zone::default)
     }
 
     #[test]
@@ -277,11 +289,28 @@ mod tests {
     }
 
     #[test]
+    fn instants_are_read_in_the_sessions_zone() {
+        let is_it = |zone: Zone, plain: &str| {
+            let mut literals = sealed(Type::TimestampTz, "2026-01-02 03:04:05+01");
+            literals.add_loose(Plain::Text(plain.to_owned()));
+            literals.are_twice(&|| zone.clone())
+        };
+        let berlin = || Zone::named(b"Europe/Berlin");
+        assert!(is_it(berlin(), "2026-01-02T03:04:05"));
+        assert!(!is_it(berlin(), "2026-01-02 02:04:05"));
+        assert!(is_it(berlin(), "2026-01-02 02:04:05Z"));
+        assert!(is_it(Zone::Utc, "2026-01-02 02:04:05"));
+        assert!(is_it(Zone::Unknown, "2026-01-02 09:04:05"));
+        assert!(!is_it(Zone::Unknown, "2026-01-02 09:04:05Z"));
+        assert!(!is_it(Zone::Unknown, "ada"));
+    }
+
+    #[test]
     fn bytes_are_whatever_they_may_be() {
         let is_it = |ty, secret: &str, bytes: &[u8]| {
             let mut literals = sealed(ty, secret);
             literals.add_bytes(bytes);
-            literals.are_twice()
+            literals.are_twice(&Zone::default)
         };
         assert!(is_it(Type::Text, "ada", b"ADA"));
         assert!(is_it(Type::Int4, "5", &[0, 5]));

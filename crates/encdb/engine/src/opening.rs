@@ -16,7 +16,7 @@ use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
 
 use crate::catalog::Catalog;
 use crate::shown::catalog;
-use crate::wire::{message, Frame, Frames, Reader, Writer};
+use crate::wire::{message, Frames, Reader, Writer};
 
 /// The bytes that the stream holds in each direction.
 const STREAM: usize = 1 << 20;
@@ -123,13 +123,14 @@ impl Cycles {
     fn sent(&mut self, bytes: &[u8]) -> Vec<u8> {
         self.sent.add(bytes);
         let mut out = Vec::with_capacity(bytes.len());
-        while let Ok(Some(Frame::Message(message))) = self.sent.next(|_| true) {
+        while let Ok(Some(message)) = self.sent.message() {
             self.open += usize::from(matches!(message[0], b'S' | b'Q'));
             // A cycle that failed before its end has left its statement.
             if matches!(message[0], b'P' | b'S') {
                 out.extend(closing());
             }
-            out.extend(renamed(&message).unwrap_or(message));
+            let renamed = renamed(message);
+            out.extend_from_slice(renamed.as_deref().unwrap_or(message));
         }
         out
     }
@@ -138,7 +139,7 @@ impl Cycles {
     fn received(&mut self, bytes: &[u8]) -> (Vec<u8>, Vec<u8>) {
         self.received.add(bytes);
         let (mut all, mut notifications) = (Vec::new(), Vec::new());
-        while let Ok(Some(Frame::Message(message))) = self.received.next(|_| true) {
+        while let Ok(Some(message)) = self.received.message() {
             self.open = self.open.saturating_sub(usize::from(message[0] == b'Z'));
             match message[0] {
                 b'A' => notifications.extend(message),

@@ -1,5 +1,6 @@
 //! The bytes on the way to a server, in clear or in TLS, without a socket.
 
+use std::borrow::Cow;
 use std::io::{self, Read, Write};
 
 use rustls::ClientConnection;
@@ -32,9 +33,13 @@ impl Channel {
     }
 
     /// Returns what the server said in `bytes`. TLS may have to answer; that is appended to `out`.
-    pub fn receive(&mut self, mut bytes: &[u8], out: &mut Vec<u8>) -> io::Result<Vec<u8>> {
+    pub fn receive<'b>(
+        &mut self,
+        mut bytes: &'b [u8],
+        out: &mut Vec<u8>,
+    ) -> io::Result<Cow<'b, [u8]>> {
         let Self::Tls(tls) = self else {
-            return Ok(bytes.to_vec());
+            return Ok(Cow::Borrowed(bytes));
         };
         let mut clear = Vec::new();
         while !bytes.is_empty() {
@@ -47,6 +52,6 @@ impl Channel {
         while tls.wants_write() {
             tls.write_tls(out)?;
         }
-        Ok(clear)
+        Ok(Cow::Owned(clear))
     }
 }

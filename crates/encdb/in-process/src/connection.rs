@@ -182,7 +182,10 @@ impl Connection {
             return Err(io::ErrorKind::WouldBlock.into());
         }
         let clear = self.channel.receive(new, &mut self.to_server)?;
-        self.take_from_server(&clear);
+        match self.purpose {
+            Purpose::Statements => self.ended |= self.engine.from_server(&clear).is_err(),
+            _ => self.to_program.extend_from_slice(&clear),
+        }
         self.collect()?;
         self.holds_byte = self.waiting().len() > room;
         let seen = count - usize::from(self.holds_byte);
@@ -219,17 +222,15 @@ impl Connection {
         }
     }
 
-    fn take_from_server(&mut self, bytes: &[u8]) {
-        match self.purpose {
-            Purpose::Statements => self.ended |= self.engine.from_server(bytes).is_err(),
-            _ => self.to_program.extend_from_slice(bytes),
-        }
-    }
-
     /// Takes what the engine has for either side.
     fn collect(&mut self) -> io::Result<()> {
-        self.to_program.extend(self.engine.take_for_driver());
-        let bytes = self.engine.take_for_server();
+        self.engine.move_for_driver(&mut self.to_program);
+        if let Channel::Clear = self.channel {
+            self.engine.move_for_server(&mut self.to_server);
+            return Ok(());
+        }
+        let mut bytes = Vec::new();
+        self.engine.move_for_server(&mut bytes);
         self.channel.send(&bytes, &mut self.to_server)
     }
 

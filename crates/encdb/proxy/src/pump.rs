@@ -107,8 +107,8 @@ pub async fn relay(
         Ok(()) => step_by_step(engine, &mut driver, &mut server, metrics).await,
         Err(error) => Err(error.into()),
     };
-    driver.output.waiting.extend(engine.take_for_driver());
-    server.output.waiting.extend(engine.take_for_server());
+    engine.move_for_driver(&mut driver.output.waiting);
+    engine.move_for_server(&mut server.output.waiting);
     tokio::join!(driver.output.end(), server.output.end());
     outcome
 }
@@ -120,8 +120,8 @@ async fn step_by_step(
     metrics: &Metrics,
 ) -> Result<(), ConnectionError> {
     loop {
-        driver.output.waiting.extend(engine.take_for_driver());
-        server.output.waiting.extend(engine.take_for_server());
+        engine.move_for_driver(&mut driver.output.waiting);
+        engine.move_for_server(&mut server.output.waiting);
         let (takes_driver, takes_server) = (
             engine.takes_driver() && server.output.is_free(),
             driver.output.is_free(),

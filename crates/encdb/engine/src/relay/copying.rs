@@ -125,11 +125,7 @@ impl Relay {
     }
 
     /// Takes a part of a message with rows of the driver.
-    pub(super) fn rows_from_driver(
-        &mut self,
-        bytes: Vec<u8>,
-        ends: bool,
-    ) -> Result<(), RelayError> {
+    pub(super) fn rows_from_driver(&mut self, bytes: &[u8], ends: bool) -> Result<(), RelayError> {
         self.replay.spoil();
         let is_start = self.copies.passes.is_none();
         let may_pass = || matches!(self.copies.from_driver, Some(Rows::Plain));
@@ -137,7 +133,7 @@ impl Relay {
         let passes = self.copies.passes.unwrap_or_else(may_pass);
         self.copies.passes = (!ends).then_some(passes);
         if passes {
-            self.to_server.extend(bytes);
+            self.to_server.extend_from_slice(bytes);
             return Ok(());
         }
         let by = &self.converter(Direction::ToServer);
@@ -150,7 +146,7 @@ impl Relay {
 
     /// Takes the driver's end of its rows, `CopyDone` or `CopyFail`. Drivers say in the latter
     /// which value they cannot encode, and the server would log it: only the driver gets it back.
-    pub(super) fn rows_end(&mut self, message: Vec<u8>) -> Result<(), RelayError> {
+    pub(super) fn rows_end(&mut self, message: &[u8]) -> Result<(), RelayError> {
         let by = &self.converter(Direction::ToServer);
         let taken = match &mut self.copies.from_driver {
             None => return Ok(()),
@@ -160,12 +156,12 @@ impl Relay {
         self.send_rows(taken)?;
         match self.copies.from_driver.take() {
             Some(Rows::Cells(_)) if message[0] == b'f' => {
-                let text = String::from_utf8_lossy(Reader::new(&message).string()?);
+                let text = String::from_utf8_lossy(Reader::new(message).string()?);
                 let error = wire::error(CANCELED, &format!("COPY from stdin failed: {text}"));
                 self.to_server.extend(wire::message(b'f', GIVEN_UP)?);
                 self.expected.push_front(Expected::Refused(error));
             }
-            Some(_) => self.to_server.extend(message),
+            Some(_) => self.to_server.extend_from_slice(message),
             None => {}
         }
         Ok(())
@@ -190,11 +186,7 @@ impl Relay {
     }
 
     /// Takes a part of a message with rows of the server.
-    pub(super) fn rows_from_server(
-        &mut self,
-        bytes: Vec<u8>,
-        ends: bool,
-    ) -> Result<(), RelayError> {
+    pub(super) fn rows_from_server(&mut self, bytes: &[u8], ends: bool) -> Result<(), RelayError> {
         self.replay.spoil();
         let is_start = !self.copies.is_within;
         self.copies.is_within = !ends;
@@ -203,7 +195,7 @@ impl Relay {
         }
         let by = &self.converter(Direction::ToDriver);
         let Some(rows) = &mut self.copies.from_server else {
-            self.to_driver.extend(bytes);
+            self.to_driver.extend_from_slice(bytes);
             return Ok(());
         };
         let taken = rows.take(&bytes[if is_start { HEADER } else { 0 }..], by);

@@ -5,16 +5,14 @@ use std::sync::{Arc, OnceLock};
 
 use pgseal_client::Type;
 
-use super::settings::may_set_zone;
+use super::settings::Mentioned;
 use super::twice::Twice;
 use super::{Expected, Portal, Query, Relay, RelayError, Statement};
 use crate::observer::Event;
 use crate::refusal::Refusal;
-use crate::sql::{
-    analyze, deallocated, has_fixed_result, is_statement, may_copy, Analysis, Parameter, Seal,
-};
+use crate::sql::{analyze, deallocated, is_statement, Analysis, Kind, Parameter, Seal};
 use crate::values::{self, Given, Keys, BINARY};
-use crate::wire::{self, Bind, Frame, MessageError, Parse, Reader, Writer};
+use crate::wire::{self, Bind, Frame, Frames, MessageError, Parse, Reader, Take, Writer};
 use crate::zone::{SessionZone, Zone};
 
 /// A text that is no statement: the server answers with an error, as an application's error would.
@@ -34,22 +32,37 @@ impl Relay {
     /// Takes the messages of the driver that are there.
     pub(super) fn driver_messages(&mut self) -> Result<(), RelayError> {
         while !self.waits() {
-            match self.driver.next(|tag| tag != b'd')? {
-                Some(Frame::Message(message)) => {
-                    if matches!(message[0], b'Q' | b'E') {
-                        self.keys.note(Event::Statement);
-                    }
-                    self.driver_message(message)?;
-                }
-                Some(Frame::Part { bytes, ends, .. }) => self.rows_from_driver(bytes, ends)?,
-                None => break,
+            let mut driver = std::mem::take(&mut self.driver);
+            let taken = self.driver_frame(&mut driver);
+            self.driver = driver;
+            if !taken? {
+                break;
             }
         }
         Ok(())
     }
 
-    pub(super) fn driver_message(&mut self, message: Vec<u8>) -> Result<(), RelayError> {
-        self.replay.keep(&message);
+    /// Takes what comes next of the driver; false if more bytes must come.
+    fn driver_frame(&mut self, driver: &mut Frames) -> Result<bool, RelayError> {
+        let how = |tag| match tag {
+            b'd' => Take::Parts,
+            _ => Take::Whole,
+        };
+        match driver.next(how)? {
+            Some(Frame::Message(message)) => {
+                if matches!(message[0], b'Q' | b'E') {
+                    self.keys.note(Event::Statement);
+                }
+                self.driver_message(message)?;
+            }
+            Some(Frame::Part { bytes, ends, .. }) => self.rows_from_driver(bytes, ends)?,
+            None => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    pub(super) fn driver_message(&mut self, message: &[u8]) -> Result<(), RelayError> {
+        self.replay.keep(message);
         let tag = message[0];
         if self.drops_driver && !matches!(tag, b'S' | b'X') {
             return Ok(());
@@ -59,12 +72,12 @@ impl Relay {
             b'P' => return self.parse(message),
             b'B' => return self.bind(message),
             b'F' => return self.function_call(message),
-            b'D' => self.describe(&message)?,
+            b'D' => self.describe(message)?,
             b'E' => {
-                let portal = self.portal(Reader::new(&message).string()?);
+                let portal = self.portal(Reader::new(message).string()?);
                 self.expected.push_back(Expected::Rows(portal));
             }
-            b'C' => self.close(&message)?,
+            b'C' => self.close(message)?,
             b'S' if self.copies.takes_rows() => {}
             b'S' => {
                 self.drops_driver = false;
@@ -73,7 +86,7 @@ impl Relay {
             b'c' | b'f' => return self.rows_end(message),
             _ => {}
         }
-        self.to_server.extend(message);
+        self.to_server.extend_from_slice(message);
         Ok(())
     }
 
@@ -107,17 +120,20 @@ impl Relay {
 
     /// Notes what the statements of a text may set.
     fn doubt(&mut self, text: &[u8]) {
-        self.settings.doubt(text);
-        if may_set_zone(text) {
+        let mentioned = Mentioned::in_text(text);
+        if mentioned.has_reading {
+            self.settings.doubt(text);
+        }
+        if mentioned.has_zone {
             self.keys.set_zone(Zone::Unknown);
         }
     }
 
-    fn query(&mut self, message: Vec<u8>) -> Result<(), RelayError> {
-        let text = Reader::new(&message).string()?;
+    fn query(&mut self, message: &[u8]) -> Result<(), RelayError> {
+        let text = Reader::new(message).string()?;
         self.doubt(text);
         let mut statement = Statement {
-            deallocates: deallocated(text),
+            deallocates: deallocates(text, Kind::of(text)),
             number: self.statements.next_number(),
             ..Statement::default()
         };
@@ -131,7 +147,7 @@ impl Relay {
                 self.learn(&mut analysis, statement.number);
                 statement.copies = analysis.concerns.then_some(analysis.copies);
                 match analysis.text {
-                    None => self.to_server.extend(message),
+                    None => self.to_server.extend_from_slice(message),
                     Some(text) => self.to_server.extend(send(text.as_bytes())?),
                 }
             }
@@ -149,8 +165,8 @@ impl Relay {
         Ok(())
     }
 
-    fn parse(&mut self, message: Vec<u8>) -> Result<(), RelayError> {
-        let parse = Parse::read(&message)?;
+    fn parse(&mut self, message: &[u8]) -> Result<(), RelayError> {
+        let parse = Parse::read(message)?;
         self.doubt(parse.text);
         let mut analysis = match self.analyzed(parse.text) {
             Ok(analysis) => analysis,
@@ -158,14 +174,15 @@ impl Relay {
         };
         let number = self.statements.next_number();
         self.learn(&mut analysis, number);
+        let kind = Kind::of(parse.text);
         let statement = Arc::new(Statement {
-            may_copy: may_copy(parse.text),
-            has_fixed_result: has_fixed_result(parse.text),
+            may_copy: kind.may_copy,
+            has_fixed_result: kind.has_fixed_result,
             copies: analysis.concerns.then_some(analysis.copies),
             parameters: analysis.parameters,
             literals: analysis.literals,
             declared: parse.types.clone(),
-            deallocates: deallocated(parse.text),
+            deallocates: deallocates(parse.text, kind),
             number,
             text: parse.text.to_vec(),
             definitions: self.catalog.definitions().into(),
@@ -174,7 +191,7 @@ impl Relay {
         let named = self.statements.parse(parse.name, Arc::clone(&statement));
         self.expected.push_back(Expected::Parsed(named));
         if !analysis.concerns {
-            self.to_server.extend(message);
+            self.to_server.extend_from_slice(message);
             return Ok(());
         }
         if let (Ok(name), false) = (std::str::from_utf8(parse.name), parse.name.is_empty()) {
@@ -207,8 +224,8 @@ impl Relay {
         !is_same
     }
 
-    fn bind(&mut self, message: Vec<u8>) -> Result<(), RelayError> {
-        let bind = Bind::read(&message)?;
+    fn bind(&mut self, message: &[u8]) -> Result<(), RelayError> {
+        let bind = Bind::read(message)?;
         let statement = self.statements.find(bind.statement);
         let is_unknown = statement.is_none() && !bind.values.is_empty();
         let statement = statement.unwrap_or_default();
@@ -243,7 +260,8 @@ impl Relay {
             given,
         };
         self.portals.insert(bind.portal.to_vec(), Arc::new(portal));
-        self.to_server.extend(changed.unwrap_or(message));
+        let passes = changed.as_deref().unwrap_or(message);
+        self.to_server.extend_from_slice(passes);
         self.expected.push_back(Expected::One(b'2'));
         Ok(())
     }
@@ -302,22 +320,22 @@ impl Relay {
                 }
             });
         }
-        match twice.is_it() {
+        match twice.is_it(&zone) {
             true => Err(Refusal::Loose),
             false => Ok(sealed),
         }
     }
 
     /// Passes a call of a function of large objects: nothing tells what others take.
-    fn function_call(&mut self, message: Vec<u8>) -> Result<(), RelayError> {
-        let function = Reader::new(&message).int32()?;
+    fn function_call(&mut self, message: &[u8]) -> Result<(), RelayError> {
+        let function = Reader::new(message).int32()?;
         if !OF_LARGE_OBJECTS.contains(&function) && !self.catalog.is_empty() {
             let mut fails = Writer::new(b'Q');
             fails.string(FAILS);
             self.to_server.extend(fails.end()?);
             self.refuse(&Refusal::Undecided("a call of a function by the protocol"));
         } else {
-            self.to_server.extend(message);
+            self.to_server.extend_from_slice(message);
         }
         self.expected.push_back(Expected::Query(Query::default()));
         Ok(())
@@ -367,6 +385,11 @@ impl Relay {
         self.drops_driver = true;
         Ok(())
     }
+}
+
+/// Returns the name of the statement that a text deallocates; empty: all.
+fn deallocates(text: &[u8], kind: Kind) -> Option<String> {
+    kind.may_deallocate.then(|| deallocated(text)).flatten()
 }
 
 /// Seals by the owner's keys.

@@ -68,8 +68,8 @@ impl Portal {
 #[derive(Debug, Default)]
 struct Query {
     statement: Arc<Statement>,
-    /// The result that comes now
-    result: Portal,
+    /// The result that comes now, once it is described
+    result: Option<Portal>,
     /// The number of COPYs that have begun
     copies: usize,
 }
@@ -173,6 +173,26 @@ impl Relay {
     pub fn take_for_server(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.to_server)
     }
+
+    /// Appends what is to be sent to the driver.
+    pub(crate) fn move_for_driver(&mut self, out: &mut Vec<u8>) {
+        move_to(&mut self.to_driver, out);
+    }
+
+    /// Appends what is to be sent to the server.
+    pub(crate) fn move_for_server(&mut self, out: &mut Vec<u8>) {
+        move_to(&mut self.to_server, out);
+    }
+}
+
+/// Appends bytes, whose memory is used again, unless it is much.
+fn move_to(bytes: &mut Vec<u8>, out: &mut Vec<u8>) {
+    match out.is_empty() {
+        true => std::mem::swap(bytes, out),
+        false => out.append(bytes),
+    }
+    bytes.clear();
+    bytes.shrink_to(MAX_WAITING);
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use super::{Expected, Relay, RelayError};
 use crate::catalog::Catalog;
 use crate::sql::may_commit;
 use crate::values::Keys;
-use crate::wire::{self, Frame, Frames, Reader};
+use crate::wire::{self, Frames, Reader};
 
 /// The most bytes of messages that are kept to be taken again.
 const MAX_KEPT: usize = 1 << 20;
@@ -109,8 +109,8 @@ impl Replay {
     fn may_have_committed(&self) -> bool {
         let mut kept = Frames::default();
         kept.add(&self.messages);
-        while let Ok(Some(Frame::Message(message))) = kept.next(|_| true) {
-            let mut reader = Reader::new(&message);
+        while let Ok(Some(message)) = kept.message() {
+            let mut reader = Reader::new(message);
             let text = match message[0] {
                 b'P' => reader.string().and_then(|_| reader.string()),
                 b'Q' => reader.string(),
@@ -206,7 +206,7 @@ impl Relay {
         self.replay.is_second = !before.is_discarded;
         let mut kept = Frames::default();
         kept.add(&before.messages);
-        while let Some(Frame::Message(message)) = kept.next(|_| true)? {
+        while let Some(message) = kept.message()? {
             self.driver_message(message)?;
         }
         self.driver_messages()

@@ -10,24 +10,31 @@ use crate::observer::Event;
 use crate::refusal::Refusal;
 use crate::sql::{Cast, Parameter};
 use crate::values::{self, plain_oid, Keys};
-use crate::wire::{self, Frame, Reader, Writer};
+use crate::wire::{self, Frame, Frames, Reader, Take, Writer};
 use crate::zone::Zone;
 
 impl Relay {
     /// Takes bytes that the server sent.
     pub fn from_server(&mut self, bytes: &[u8]) -> Result<(), RelayError> {
-        self.server.add(bytes);
+        let mut server = std::mem::take(&mut self.server);
+        server.add(bytes);
+        let taken = self.server_frames(&mut server);
+        self.server = server;
+        taken
+    }
+
+    fn server_frames(&mut self, server: &mut Frames) -> Result<(), RelayError> {
         loop {
             let opens = self.rows().is_some_and(|rows| rows.encrypted().is_some());
-            let collects = |tag| match tag {
-                b'D' => opens,
-                b'd' => false,
-                _ => true,
+            let how = |tag| match tag {
+                b'D' if !opens => Take::Run,
+                b'd' => Take::Parts,
+                _ => Take::Whole,
             };
-            match self.server.next(collects)? {
+            match server.next(how)? {
                 None => return Ok(()),
                 Some(Frame::Message(message)) => {
-                    self.server_message(&message)?;
+                    self.server_message(message)?;
                     self.driver_messages()?;
                 }
                 Some(Frame::Part {
@@ -38,7 +45,7 @@ impl Relay {
                 Some(Frame::Part { .. }) if self.drops_server => {}
                 Some(Frame::Part { bytes, .. }) => {
                     self.replay.spoil();
-                    self.to_driver.extend(bytes);
+                    self.to_driver.extend_from_slice(bytes);
                 }
             }
         }
@@ -48,7 +55,7 @@ impl Relay {
     fn rows(&self) -> Option<&Portal> {
         match self.expected.front() {
             Some(Expected::Rows(portal)) => Some(portal),
-            Some(Expected::Query(query)) => Some(&query.result),
+            Some(Expected::Query(query)) => query.result.as_ref(),
             _ => None,
         }
     }
@@ -236,7 +243,7 @@ impl Relay {
             }
             // Each statement of a simple query has its own.
             Some(Expected::Query(query)) => {
-                query.result = Portal::of_query(described.columns, described.formats);
+                query.result = Some(Portal::of_query(described.columns, described.formats));
                 false
             }
             _ => return Err(RelayError::Unasked(b'T')),

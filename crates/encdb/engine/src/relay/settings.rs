@@ -76,14 +76,8 @@ impl Settings {
         }
     }
 
-    /// Notes what the statements of a text may set.
+    /// Notes what the statements of a text may set, in which such a setting is mentioned.
     pub(super) fn doubt(&mut self, text: &[u8]) {
-        if ![STRINGS, ENCODING, "names"]
-            .iter()
-            .any(|name| contains(text, name))
-        {
-            return;
-        }
         let text = String::from_utf8_lossy(text).to_ascii_lowercase();
         for statement in text.split(';') {
             let words: Vec<&str> = statement
@@ -190,21 +184,48 @@ fn is_ascii_based(value: &str) -> bool {
     is_utf8(value) || name == "sqlascii" || families.iter().any(|it| name.starts_with(it))
 }
 
-/// Whether a text may set the time zone, which the server reports afterwards.
-pub(super) fn may_set_zone(text: &[u8]) -> bool {
-    SET_ZONE.iter().any(|word| contains(text, word))
+/// The settings that a text mentions, in whatever letters and wherever it does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Mentioned {
+    /// Some on which the reading of statements depends
+    pub(super) has_reading: bool,
+    /// The time zone, which the server reports afterwards
+    pub(super) has_zone: bool,
+}
+
+impl Mentioned {
+    /// Looks through a text.
+    pub(super) fn in_text(text: &[u8]) -> Self {
+        let mut found = Self::default();
+        for (at, pair) in text.windows(2).enumerate() {
+            // Nearly every place is passed over by its first two letters.
+            if !matches!(pair[1] | 0x20, b't' | b'l' | b'a' | b'i' | b'e' | b'o') {
+                continue;
+            }
+            let reading = match &[pair[0] | 0x20, pair[1] | 0x20] {
+                b"st" => &[STRINGS][..],
+                b"cl" => &[ENCODING],
+                b"na" => &["names"],
+                b"ti" | b"re" | b"di" | b"ro" => &[],
+                _ => continue,
+            };
+            let begins = |name: &&str| begins(&text[at..], name);
+            found.has_reading |= reading.iter().any(begins);
+            found.has_zone |= reading.is_empty() && SET_ZONE.iter().any(begins);
+        }
+        found
+    }
 }
 
 /// Whether a name is in a text, in letters of any size.
 fn contains(text: &[u8], name: &str) -> bool {
-    let name = name.as_bytes();
-    let (Some(first), Some(last)) = (name.first(), text.len().checked_sub(name.len())) else {
-        return false;
-    };
-    // Most places are passed over by one comparison.
-    let starts = text[..=last].iter().enumerate();
-    let mut starts = starts.filter(|(_, byte)| byte.eq_ignore_ascii_case(first));
-    starts.any(|(at, _)| text[at..at + name.len()].eq_ignore_ascii_case(name))
+    (0..text.len()).any(|at| begins(&text[at..], name))
+}
+
+/// Whether a text begins with a name, in letters of any size.
+fn begins(text: &[u8], name: &str) -> bool {
+    let head = text.get(..name.len());
+    head.is_some_and(|head| head.eq_ignore_ascii_case(name.as_bytes()))
 }
 
 #[cfg(test)]
@@ -213,10 +234,27 @@ mod tests {
 
     fn after(texts: &[&str]) -> Settings {
         let mut settings = Settings::default();
-        texts
-            .iter()
-            .for_each(|text| settings.doubt(text.as_bytes()));
+        let mentions = |text: &&&str| Mentioned::in_text(text.as_bytes()).has_reading;
+        let doubted = texts.iter().filter(mentions);
+        doubted.for_each(|text| settings.doubt(text.as_bytes()));
         settings
+    }
+
+    #[test]
+    fn settings_are_found_wherever_they_are_mentioned() {
+        for name in [STRINGS, ENCODING, "names"].into_iter().chain(SET_ZONE) {
+            let is_zone = SET_ZONE.contains(&name);
+            let expected = Mentioned {
+                has_reading: !is_zone,
+                has_zone: is_zone,
+            };
+            for text in [name.to_owned(), name.to_uppercase(), format!("x{name}x")] {
+                let found = Mentioned::in_text(text.as_bytes());
+                assert_eq!(found, expected, "{text}");
+            }
+            let short = &name.as_bytes()[..name.len() - 1];
+            assert_eq!(Mentioned::in_text(short), Mentioned::default(), "{name}");
+        }
     }
 
     #[test]

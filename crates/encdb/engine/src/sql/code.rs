@@ -79,6 +79,17 @@ pub(crate) fn is_statement(value: &[u8], catalog: &Catalog) -> bool {
     statement.has_literals() && names() && pg_query::parse(&text, 0).is_ok()
 }
 
+/// Whether a string, as it stands in a text, may have a statement in it, as its first bytes tell.
+pub(super) fn may_have_statement(string: &str) -> bool {
+    let has_escapes = string.starts_with(['e', 'E']) && string.contains('\\');
+    let begin = match string.strip_prefix('$') {
+        Some(rest) => rest.find('$').map(|end| end + 2),
+        None => string.find('\'').map(|quote| quote + 1),
+    };
+    let inner = begin.and_then(|begin| string.get(begin..));
+    has_escapes || inner.is_none_or(|inner| may_begin(inner.as_bytes()))
+}
+
 /// Whether a value may begin with a verb, as its first bytes tell: every parameter is asked.
 fn may_begin(value: &[u8]) -> bool {
     let start = value.iter().position(|byte| *byte > b' ');
@@ -120,12 +131,18 @@ pub(super) fn changed_in(text: &str, statements: &[Statement<'_>]) -> Vec<Reach>
         .collect()
 }
 
+/// Returns the function of this name that runs a text as a statement.
+pub(super) fn of_name(name: &str) -> Option<&'static str> {
+    let may_be = name.starts_with(['q', 't', 'd', 'c']);
+    let mut all = OF_CODE.into_iter().filter(|_| may_be);
+    all.find(|code| name.starts_with(code))
+}
+
 /// Returns the function that a statement names and that runs a text as a statement.
 fn of_code(statement: &Statement<'_>) -> Option<&'static str> {
-    let is_one = |name: &str| OF_CODE.iter().any(|code| name.starts_with(code));
     let begins = |code: &&str| statement.has_name(|name| name.starts_with(*code));
     let found = statement
-        .has_name(is_one)
+        .has_name(|name| of_name(name).is_some())
         .then(|| OF_CODE.into_iter().find(begins));
     found.flatten()
 }

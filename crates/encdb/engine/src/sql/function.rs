@@ -5,6 +5,7 @@ use pg_query::NodeEnum;
 use pgseal_client::Type;
 
 use super::calls::{builtin_name, is_own};
+use super::code;
 use super::expression::{Met, OF_TEXT};
 use super::kind::{common_of, kind_of};
 use super::parts::{has_open, has_plain};
@@ -24,6 +25,11 @@ impl Rewriter<'_> {
         scope: &Scope<'_>,
     ) -> Result<(), Refusal> {
         let name = last_name(&call.funcname).to_owned();
+        // The scan of the text has not seen a name with escapes.
+        let called = code::of_name(&name);
+        if let Some(called) = called.filter(|_| call.args.iter().any(|it| has_open(it, scope))) {
+            return Err(Refusal::Code(called));
+        }
         let known = scope.catalog().function(&name);
         let names_arguments = call.func_variadic
             || call

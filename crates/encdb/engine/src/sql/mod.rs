@@ -15,6 +15,7 @@ mod copy;
 mod expression;
 mod folding;
 mod function;
+mod glance;
 mod kind;
 mod literal;
 mod loose;
@@ -118,13 +119,32 @@ pub fn analyze(
     prepared: &PreparedByName,
     seal: &dyn Seal,
 ) -> Result<Analysis, Refusal> {
+    match glance::is_apart(text, catalog) {
+        true => Ok(Analysis::default()),
+        false => read(text, catalog, prepared, seal),
+    }
+}
+
+/// Reads a text of which one look does not tell that it is apart.
+fn read(
+    text: &str,
+    catalog: &Catalog,
+    prepared: &PreparedByName,
+    seal: &dyn Seal,
+) -> Result<Analysis, Refusal> {
     let statement = Statement::new(text);
     let statements = statement.split();
     if !catalog.is_empty() {
         code::check(text, &statements, catalog)?;
         code::check_strings(text, catalog)?;
     }
-    let names_prepared = || prepared.keys().any(|name| statement.names(name));
+    // Nothing else uses a statement's name.
+    let by_name = || {
+        ["execute", "prepare", "deallocate"]
+            .iter()
+            .any(|it| statement.names(it))
+    };
+    let names_prepared = || by_name() && prepared.keys().any(|name| statement.names(name));
     // What was prepared before a table had encrypted columns is not known.
     let executes = |it: &Statement<'_>| it.runs_code() == Some("EXECUTE");
     let may_execute = || catalog.definitions() > 0 && statements.iter().any(executes);
@@ -173,20 +193,37 @@ pub fn analyze(
     Ok(rewriter.analysis)
 }
 
-/// Whether a statement may be a `COPY`.
-pub(crate) fn may_copy(text: &[u8]) -> bool {
-    let text = String::from_utf8_lossy(text);
-    let word = Statement::first_word_of(&text);
-    word.is_some_and(|word| word.eq_ignore_ascii_case("copy"))
+/// The kind of a statement, by its first word.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Kind {
+    /// Whether it may be a `COPY`
+    pub(crate) may_copy: bool,
+    /// Whether the server plans it, and then refuses to run it (0A000) when its columns have
+    /// changed. Others, such as EXECUTE, show what something else gives by now.
+    pub(crate) has_fixed_result: bool,
+    /// Whether it may deallocate statements
+    pub(crate) may_deallocate: bool,
 }
 
-/// Whether the server plans a statement, and then refuses to run it (0A000) when its columns have
-/// changed. Others, such as EXECUTE, show what something else gives by now.
-pub(crate) fn has_fixed_result(text: &[u8]) -> bool {
-    const PLANNED: [&str; 6] = ["select", "with", "insert", "update", "delete", "merge"];
-    let text = String::from_utf8_lossy(text);
-    let word = Statement::first_word_of(&text);
-    word.is_some_and(|word| PLANNED.iter().any(|it| word.eq_ignore_ascii_case(it)))
+impl Kind {
+    /// Returns the kind of a text.
+    pub(crate) fn of(text: &[u8]) -> Self {
+        const PLANNED: [&str; 6] = ["select", "with", "insert", "update", "delete", "merge"];
+        let (first, rest) = text.split_at(letters(text));
+        let is_word = !first.is_empty() && rest.first().is_some_and(|next| *next == b' ');
+        // Most texts begin with it.
+        let all = match is_word {
+            true => String::from_utf8_lossy(first),
+            false => String::from_utf8_lossy(text),
+        };
+        let word = Statement::first_word_of(&all).unwrap_or_default();
+        let is_one = |words: &[&str]| words.iter().any(|it| word.eq_ignore_ascii_case(it));
+        Self {
+            may_copy: is_one(&["copy"]),
+            has_fixed_result: is_one(&PLANNED),
+            may_deallocate: is_one(&["deallocate", "discard"]),
+        }
+    }
 }
 
 /// Whether a text has a statement that may commit by itself, in a procedure or a block.
@@ -196,17 +233,16 @@ pub(crate) fn may_commit(text: &[u8]) -> bool {
     Statement::new(&text).split().iter().any(is_it)
 }
 
+/// Returns the number of letters with which a text begins.
+fn letters(text: &[u8]) -> usize {
+    let letters = text.iter().take_while(|byte| byte.is_ascii_alphabetic());
+    letters.count()
+}
+
 /// Returns the name of the statement that a `DEALLOCATE` names, if the text is nothing else; empty:
-/// all, as after `DISCARD ALL`.
+/// all, as after `DISCARD ALL`. Of texts of other [`Kind`]s it returns none.
 pub(crate) fn deallocated(text: &[u8]) -> Option<String> {
     let text = std::str::from_utf8(text).ok()?;
-    let word = Statement::first_word_of(text)?;
-    if !["deallocate", "discard"]
-        .iter()
-        .any(|it| word.eq_ignore_ascii_case(it))
-    {
-        return None;
-    }
     let tree = pg_query::parse(text, 0).ok()?.protobuf;
     let [only] = tree.stmts.as_slice() else {
         return None;
@@ -291,7 +327,7 @@ impl<'s> Rewriter<'s> {
         let parsed = pg_query::parse(text, 0);
         let mut tree = parsed.map_err(|_| Refusal::Syntax)?.protobuf;
         self.statements(&mut tree, catalog)?;
-        self.loose.decide()?;
+        self.loose.decide(&|| self.seal.zone())?;
         self.loose.settle(&mut self.analysis.parameters);
         self.analysis.literals = std::mem::take(&mut self.loose.literals).beside_parameters();
         Ok(tree)

@@ -15,11 +15,26 @@ pub struct FrameError(u32);
 
 /// The next piece of a stream.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Frame {
+pub(crate) enum Frame<'b> {
     /// A whole message, with its header
-    Message(Vec<u8>),
+    Message(&'b [u8]),
     /// Bytes that pass: of a message of this type, whole or in parts, the first with the header.
-    Part { tag: u8, bytes: Vec<u8>, ends: bool },
+    Part {
+        tag: u8,
+        bytes: &'b [u8],
+        ends: bool,
+    },
+}
+
+/// How a message is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Take {
+    /// Whole
+    Whole,
+    /// In the parts in which it comes
+    Parts,
+    /// In parts, together with the messages of its type that follow
+    Run,
 }
 
 /// Splits a stream.
@@ -62,30 +77,53 @@ impl Frames {
         self.buffer.get(self.taken..).unwrap_or_default()
     }
 
-    /// Returns what comes next; none until more bytes come. `collects` tells of a message's type
-    /// whether it is collected.
-    pub(crate) fn next(
-        &mut self,
-        collects: impl FnOnce(u8) -> bool,
-    ) -> Result<Option<Frame>, FrameError> {
-        if let Some((tag, left)) = self.passing {
-            return Ok(self.part(tag, left));
-        }
-        let Some((tag, length)) = self.header()? else {
-            return Ok(None);
-        };
-        if !collects(tag) {
-            return Ok(self.part(tag, length));
-        }
-        match self.waiting().len() >= length {
-            true => Ok(Some(Frame::Message(self.take(length)))),
-            false => Ok(None),
+    /// Returns the next message; none until all of it has come.
+    pub(crate) fn message(&mut self) -> Result<Option<&[u8]>, FrameError> {
+        match self.next(|_| Take::Whole)? {
+            Some(Frame::Message(message)) => Ok(Some(message)),
+            _ => Ok(None),
         }
     }
 
-    /// Returns the type and the whole length of the message at the front.
-    fn header(&self) -> Result<Option<(u8, usize)>, FrameError> {
-        let Some(&[tag, a, b, c, d]) = self.waiting().first_chunk::<HEADER>() else {
+    /// Returns what comes next; none until more bytes come. `how` tells of a message's type how it
+    /// is taken.
+    pub(crate) fn next(
+        &mut self,
+        how: impl FnOnce(u8) -> Take,
+    ) -> Result<Option<Frame<'_>>, FrameError> {
+        if let Some((tag, left)) = self.passing {
+            return Ok(self.part(tag, left));
+        }
+        let Some((tag, length)) = self.header(self.taken)? else {
+            return Ok(None);
+        };
+        match how(tag) {
+            Take::Whole if self.waiting().len() >= length => {
+                Ok(Some(Frame::Message(self.take(length))))
+            }
+            Take::Whole => Ok(None),
+            Take::Parts => Ok(self.part(tag, length)),
+            Take::Run => Ok(self.part(tag, self.run(tag, length))),
+        }
+    }
+
+    /// Returns the length of the message at the front and of those of its type that follow, as far
+    /// as they have begun to come.
+    fn run(&self, tag: u8, first: usize) -> usize {
+        let mut length = first;
+        while let Ok(Some((next, more))) = self.header(self.taken.saturating_add(length)) {
+            if next != tag {
+                break;
+            }
+            length += more;
+        }
+        length
+    }
+
+    /// Returns the type and the whole length of the message that begins at an offset.
+    fn header(&self, at: usize) -> Result<Option<(u8, usize)>, FrameError> {
+        let begin = self.buffer.get(at..).unwrap_or_default();
+        let Some(&[tag, a, b, c, d]) = begin.first_chunk::<HEADER>() else {
             return Ok(None);
         };
         let length = u32::from_be_bytes([a, b, c, d]);
@@ -95,25 +133,24 @@ impl Frames {
         }
     }
 
-    fn part(&mut self, tag: u8, left: usize) -> Option<Frame> {
+    fn part(&mut self, tag: u8, left: usize) -> Option<Frame<'_>> {
         let here = self.waiting().len().min(left);
         if here == 0 {
             return None;
         }
-        let bytes = self.take(here);
         let left = left - here;
         self.passing = (left > 0).then_some((tag, left));
         Some(Frame::Part {
             tag,
-            bytes,
+            bytes: self.take(here),
             ends: left == 0,
         })
     }
 
-    fn take(&mut self, length: usize) -> Vec<u8> {
-        let bytes = self.waiting().get(..length).unwrap_or_default().to_vec();
-        self.taken += bytes.len();
-        bytes
+    fn take(&mut self, length: usize) -> &[u8] {
+        let begin = self.taken;
+        self.taken = begin.saturating_add(length).min(self.buffer.len());
+        self.buffer.get(begin..self.taken).unwrap_or_default()
     }
 }
 
@@ -132,11 +169,16 @@ mod tests {
         let mut part = Vec::new();
         for bytes in stream.chunks(step) {
             frames.add(bytes);
-            while let Some(frame) = frames.next(|tag| tag == b'Q').expect("lengths are right") {
+            let how = |tag| match tag {
+                b'Q' => Take::Whole,
+                b'D' => Take::Run,
+                _ => Take::Parts,
+            };
+            while let Some(frame) = frames.next(how).expect("lengths are right") {
                 match frame {
-                    Frame::Message(bytes) => all.push((true, bytes)),
+                    Frame::Message(bytes) => all.push((true, bytes.to_vec())),
                     Frame::Part { bytes, ends, .. } => {
-                        part.extend(bytes);
+                        part.extend_from_slice(bytes);
                         if ends {
                             all.push((false, std::mem::take(&mut part)));
                         }
@@ -165,11 +207,33 @@ mod tests {
     }
 
     #[test]
+    fn messages_of_one_type_pass_together() {
+        let rows = [message(b'D', b"a"), message(b'D', b"bc")].concat();
+        let rest = [message(b'C', b"\0"), message(b'D', b"d")].concat();
+        let mut frames = Frames::default();
+        frames.add(&[&rows[..], &rest].concat());
+        let run = |bytes, ends| {
+            Some(Frame::Part {
+                tag: b'D',
+                bytes,
+                ends,
+            })
+        };
+        assert_eq!(frames.next(|_| Take::Run), Ok(run(&rows[..], true)));
+        assert_eq!(frames.message(), Ok(Some(&rest[..6])));
+        assert_eq!(frames.next(|_| Take::Run), Ok(run(&rest[6..], true)));
+        frames.add(&rows[..12]);
+        assert_eq!(frames.next(|_| Take::Run), Ok(run(&rows[..12], false)));
+        frames.add(&rows[12..]);
+        assert_eq!(frames.next(|_| Take::Run), Ok(run(&rows[12..], true)));
+    }
+
+    #[test]
     fn lengths_that_no_message_has_are_refused() {
         for length in [0_u32, 3, 0x4000_0000, u32::MAX] {
             let mut frames = Frames::default();
             frames.add(&[&b"Q"[..], &length.to_be_bytes()].concat());
-            assert_eq!(frames.next(|_| true), Err(FrameError(length)));
+            assert_eq!(frames.message(), Err(FrameError(length)));
         }
     }
 }

@@ -6,7 +6,7 @@ mod message;
 
 pub(crate) use description::describe_plain;
 pub use frames::FrameError;
-pub(crate) use frames::{Frame, Frames, HEADER};
+pub(crate) use frames::{Frame, Frames, Take, HEADER};
 pub use message::error;
 pub use message::MessageError;
 pub(crate) use message::{

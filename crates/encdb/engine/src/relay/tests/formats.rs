@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::values::{BINARY, TEXT};
-use crate::wire::{Bind, Frame, Frames, Reader};
+use crate::wire::{Bind, Frames, Reader};
 
 const INT4: u32 = 23;
 
@@ -35,10 +35,10 @@ fn asked(relay: &mut Relay, formats: &[u16]) -> Vec<u16> {
     let sent = to_server(relay, &[bind_for(formats)]);
     let mut frames = Frames::default();
     frames.add(&sent);
-    let Ok(Some(Frame::Message(bind))) = frames.next(|_| true) else {
+    let Ok(Some(bind)) = frames.message() else {
         panic!("a message");
     };
-    Bind::read(&bind).expect("a Bind").result_formats()
+    Bind::read(bind).expect("a Bind").result_formats()
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn a_driver_is_told_and_given_the_format_that_it_wants() {
         let mut frames = Frames::default();
         frames.add(&got);
         let mut messages = Vec::new();
-        while let Ok(Some(Frame::Message(message))) = frames.next(|_| true) {
+        while let Ok(Some(message)) = frames.message() {
             messages.push(message.to_vec());
         }
         let mut told = Reader::new(&messages[1]);

@@ -497,3 +497,7 @@ DO $$ DECLARE c refcursor := 'cur'; r record; BEGIN FETCH c INTO r; IF r.name = 
 SELECT run('/* all */ EXPLAIN ANALYZE DELETE FROM person WHERE name = ''xyzzy''')
 
 SELECT run('BEGIN; DELETE FROM person WHERE name = ''xyzzy''')
+
+SELECT U&"query\005fto_xml"('xyzzy', true, true, '')
+
+SELECT * FROM U&"ts\005fstat"('SELECT ' || 'xyzzy')
