@@ -295,3 +295,103 @@ fn copied(protection: &KeyProtection, path: &Path, root: Root) -> Result<NewKey,
     let image = source.bytes().map_err(UnlockError::from)?;
     Ok(NewKey::existing(cluster, image))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Change = fn(&mut KeyProtection);
+
+    fn with(changes: &[Change]) -> KeyProtection {
+        let mut protection = KeyProtection::default();
+        changes.iter().for_each(|change| change(&mut protection));
+        protection
+    }
+
+    const PLAIN: Change = |asked| asked.plain = true;
+    const COMMAND: Change = |asked| asked.key_command = Some("command".into());
+    const PROVIDER: Change = |asked| asked.key_provider = Some("provider:x".into());
+    const PASSPHRASE: Change = |asked| asked.passphrase = true;
+    const PASSPHRASE_FROM: Change = |asked| asked.passphrase_file = Some("/file".into());
+    const FILE: Change = |asked| asked.key_file = Some("/key".into());
+    const WRAP: Change = |asked| asked.wrap_command = Some("wrap".into());
+    const UNWRAP: Change = |asked| asked.unwrap_command = Some("unwrap".into());
+    const NO_WRAP: Change = |asked| asked.wrap_command = Some("-".into());
+    const NO_UNWRAP: Change = |asked| asked.unwrap_command = Some("-".into());
+
+    #[test]
+    fn each_protection_is_more_than_a_copy() {
+        let named = [PLAIN, COMMAND, PROVIDER, PASSPHRASE, PASSPHRASE_FROM, FILE];
+        for (at, one) in named.into_iter().enumerate() {
+            assert!(with(&[one]).is_more_than_a_copy(), "{at}");
+        }
+        assert!(!with(&[]).is_more_than_a_copy());
+        assert!(!with(&[|asked| asked.copy_from = Some("/other".into())]).is_more_than_a_copy());
+    }
+
+    #[test]
+    fn all_slots_that_are_named_are_made() {
+        let file = with(&[PASSPHRASE_FROM, COMMAND, PROVIDER, FILE, WRAP, UNWRAP]);
+        let expected = [
+            NewSlot::KeyCommand("command".into()),
+            NewSlot::Provider("provider:x".into()),
+            NewSlot::Passphrase {
+                file: Some("/file".into()),
+                option: PASSPHRASE_FILE,
+                hardening: Hardening::default(),
+            },
+            NewSlot::File("/key".into()),
+            NewSlot::Command {
+                wrap: "wrap".into(),
+                unwrap: "unwrap".into(),
+            },
+        ];
+        assert_eq!(file.slots().expect("a choice"), expected);
+        let provider = with(&[PROVIDER]).slots().expect("a choice");
+        assert_eq!(provider, [NewSlot::Provider("provider:x".into())]);
+    }
+
+    #[test]
+    fn an_unprotected_key_is_asked_for_alone() {
+        let slots = |changes: &[Change]| with(changes).slots();
+        assert_eq!(slots(&[PLAIN]).expect("a choice"), [NewSlot::Plain]);
+        assert_eq!(
+            slots(&[NO_WRAP, NO_UNWRAP]).expect("a choice"),
+            [NewSlot::Plain]
+        );
+        for more in [COMMAND, PROVIDER, PASSPHRASE_FROM, FILE] {
+            assert!(matches!(
+                slots(&[PLAIN, more]),
+                Err(NewKeyError::PlainAndMore)
+            ));
+            let dashes = slots(&[NO_WRAP, NO_UNWRAP, more]);
+            assert!(matches!(dashes, Err(NewKeyError::PlainAndMore)));
+        }
+        let pair = slots(&[PLAIN, WRAP, UNWRAP]);
+        assert!(matches!(pair, Err(NewKeyError::PlainAndMore)));
+        for half in [[NO_WRAP, UNWRAP], [WRAP, NO_UNWRAP]] {
+            assert!(matches!(slots(&half), Err(NewKeyError::HalfAPair)));
+        }
+    }
+
+    #[test]
+    fn the_length_is_what_was_asked_for_or_what_came() {
+        let length = |asked, key| effective_length(asked, key).map(KeyLength::bits);
+        assert_eq!(length(None, None).expect("the default"), 256);
+        assert_eq!(length(None, Some(128)).expect("the key's"), 128);
+        assert_eq!(
+            length(Some(KeyLength::Bits192), None).expect("asked for"),
+            192
+        );
+        assert_eq!(
+            length(Some(KeyLength::Bits192), Some(192)).expect("both"),
+            192
+        );
+        let differs = length(Some(KeyLength::Bits192), Some(256)).expect_err("two lengths");
+        let (wanted, have) = match differs {
+            NewKeyError::LengthDiffers { wanted, have } => (wanted, have),
+            other => panic!("{other}"),
+        };
+        assert_eq!((wanted, have), (192, 256));
+    }
+}

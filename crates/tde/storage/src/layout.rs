@@ -174,3 +174,29 @@ pub struct Spec {
     /// The layout of its bytes.
     pub layout: Layout,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Granule, whether readers may meet half a block that nothing restores, and both again for
+    /// files that several processes write.
+    #[test]
+    fn granules_and_images() {
+        for (layout, granule, lacks_images) in [
+            (Layout::PAGES, PAGE, false),
+            (Layout::PAGES_WITHOUT_IMAGES, PAGE, true),
+            (Layout::STREAM, BLOCK, false),
+            (Layout::CONTROL, BLOCK, false),
+            (Layout::WAL_SCRATCH, BLOCK, false),
+            (Layout::wal(7), BLOCK, false),
+            (Layout::Keystream, BLOCK, false),
+        ] {
+            assert_eq!(layout.granule(), granule, "{layout:?}");
+            assert_eq!(layout.lacks_images(), lacks_images, "{layout:?}");
+            assert_eq!(layout.shared().granule(), granule, "{layout:?}");
+            assert!(!layout.shared().lacks_images(), "{layout:?}");
+        }
+        assert_eq!(Layout::Keystream.shared(), Layout::Keystream);
+    }
+}

@@ -254,6 +254,28 @@ fn the_size_is_asked_for_only_if_it_is_not_known() {
     assert_eq!(asked(&again, 5..6), 1, "beyond the new end");
 }
 
+/// Only WAL is read twice: its writer may be in the middle of a block.
+#[test]
+fn a_whole_page_is_one_transfer() {
+    for (layout, transfers) in [
+        (Layout::PAGES, 1),
+        (Layout::PAGES_WITHOUT_IMAGES, 1),
+        (Layout::STREAM, 1),
+        (Layout::WAL_SCRATCH, 1),
+        (Layout::wal(2048), 2),
+        (Layout::Keystream, 1),
+    ] {
+        let mut twin = filled(layout, 2 * PAGE);
+        let before = twin.disk.reads.load(Ordering::Relaxed);
+        let read = twin
+            .read(PAGE, PAGE, 0)
+            .map(|read| read == twin.plain[PAGE..]);
+        assert_eq!(read, Ok(true), "{layout:?}");
+        let after = twin.disk.reads.load(Ordering::Relaxed);
+        assert_eq!(after - before, transfers, "{layout:?}");
+    }
+}
+
 /// Data, wherever it is written and if only a tail's mask, makes a file one that depends on a key.
 #[test]
 fn what_was_written_tells_whether_a_new_segment_holds_only_zeros() {

@@ -36,3 +36,39 @@ impl Ways {
         files.into_iter().flatten().collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_agent_is_asked_unless_other_means_are_named() {
+        let named = |change: fn(&mut Ways)| {
+            let mut ways = Ways::default();
+            change(&mut ways);
+            ways.or_agent().agent
+        };
+        assert!(named(|_| ()));
+        assert!(!named(|ways| ways.unwrap_command = Some("command".into())));
+        assert!(!named(|ways| ways.key_command = Some("command".into())));
+        assert!(!named(|ways| ways.key_provider = Some("provider:x".into())));
+        assert!(!named(
+            |ways| ways.passphrase = Source::of_options(None, Some(3))
+        ));
+        assert!(!named(
+            |ways| ways.passphrase = Source::of_options(Some("/a".into()), None)
+        ));
+    }
+
+    #[test]
+    fn files_that_may_hold_the_passphrase() {
+        let ways = Ways {
+            passphrase: Source::of_options(Some("/option".into()), None),
+            ..Ways::default()
+        };
+        let machine = PathBuf::from("/machine");
+        let files = ways.passphrase_files(Some(&machine));
+        assert_eq!(files.first(), Some(&PathBuf::from("/option")));
+        assert_eq!(files.last(), Some(&machine));
+    }
+}

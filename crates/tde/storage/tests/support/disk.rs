@@ -49,6 +49,8 @@ pub struct MemDisk {
     /// Transfers of which memory and file were not aligned alike: the kernel may then copy half a
     /// block beside a racing writer.
     pub misaligned: AtomicUsize,
+    /// How often something was read.
+    pub reads: AtomicUsize,
     /// How often something was written.
     pub writes: AtomicUsize,
     /// How often the size was asked for.
@@ -75,6 +77,7 @@ impl MemDisk {
             freed: Condvar::new(),
             locked: AtomicUsize::new(0),
             misaligned: AtomicUsize::new(0),
+            reads: AtomicUsize::new(0),
             writes: AtomicUsize::new(0),
             sized: AtomicUsize::new(0),
         }
@@ -203,6 +206,7 @@ impl State {
 impl Disk for MemDisk {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize, Errno> {
         self.check_alignment(buf, offset);
+        self.reads.fetch_add(1, Ordering::Relaxed);
         std::thread::yield_now(); // another writer may come between a read and its write
         let mut state = self.state();
         if state.fails_now().is_some() {
