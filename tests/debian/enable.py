@@ -197,6 +197,7 @@ class Enable(Machine):
         self.assertNotEqual(self.found(WORD, str(data)), [])
         shown = self.run_block(ENABLE).stdout
         self.assert_sealed("main", data)
+        self.assertIn("\npgseal doctor finds nothing wrong\n", shown)
         self.assertIn("15/main is sealed, and its server runs.\nDo this now:\n - Keep a copy of /etc/pgseal/15-main.passphrase", shown)
         secret = Path("/etc/pgseal/15-main.passphrase")
         about, text = secret.stat(), secret.read_text()
@@ -232,6 +233,20 @@ class Enable(Machine):
         self.assert_plain("two", data)
         self.assert_sealed("main", Path("/var/lib/postgresql/15/main"))
         self.drop("two")
+
+    def test_6b_wrap_and_unwrap_commands(self):
+        """The server needs no setting but the pin, and the way back no option."""
+        data = self.create("wrapped")
+        cipher = "openssl enc -aes-256-cbc -pbkdf2 -pass file:/etc/pgseal/own"
+        key = [f"--key-wrap-command={cipher} -e -out %p", f"--key-unwrap-command={cipher} -d -in %p"]
+        self.pgseal("enable", "15", "wrapped", *key)
+        self.assert_sealed("wrapped", data)
+        self.assertNotIn("PGSEAL_PASSPHRASE_FILE", self.environment("wrapped"))
+        self.assertFalse(Path("/etc/pgseal/15-wrapped.passphrase").exists())
+        self.assertEqual(self.pgseal("enable", "15", "wrapped").stdout, "15/wrapped is sealed, and runs as it is set up\n")
+        self.pgseal("disable", "15", "wrapped")
+        self.assert_plain("wrapped", data)
+        self.drop("wrapped")
 
     def test_7_the_way_back(self):
         data = Path("/var/lib/postgresql/15/main")

@@ -164,7 +164,7 @@ impl Run<'_> {
             Step::Seal => self.convert("seal", self.found.protection.seal_options())?,
             Step::Settings => self.write_settings()?,
             Step::Start => self.host.start()?,
-            Step::Check => self.check()?,
+            Step::Check => self.check().and_then(|()| self.examine())?,
             Step::Unseal => self.convert("unseal", self.found.protection.unseal_options())?,
             Step::RemoveSettings => self.host.remove_settings()?,
             Step::RemoveWrappers => self.host.remove_wrappers()?,
@@ -222,6 +222,20 @@ impl Run<'_> {
                     .map_or_else(|| format!("is {state}"), |rest| format!("is running{rest}"));
                 Err(EnableError::NotSealed(name, state, arguments).into())
             }
+        }
+    }
+
+    /// What doctor says of the result, if it finds something: that is advice, and no failure.
+    fn examine(&self) -> Result<(), Failure> {
+        let host = self.host;
+        let doctor = Program::pgseal(&host.owner, &self.found.environment, "doctor")?;
+        let doctor = doctor.arg("-D").arg(&host.data);
+        match doctor
+            .args(self.found.protection.unseal_options())
+            .output()?
+        {
+            (Some(0), _) => Ok(output::print("pgseal doctor finds nothing wrong\n")?),
+            (_, text) => Ok(output::print(text)?),
         }
     }
 
