@@ -137,7 +137,7 @@ pub struct ConvertOptions {
     /// Change nothing: report what would be done, and what blocks it
     #[arg(long)]
     pub check: bool,
-    /// With --check: the server may run meanwhile
+    /// Let the server run meanwhile, with --check
     #[arg(long, hide = true, requires = "check")]
     pub beside_server: bool,
     #[command(flatten)]

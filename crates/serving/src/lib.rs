@@ -1,5 +1,5 @@
-//! What the servers of pgseal share, the exporter and the proxy: certificates of TLS ([`tls`]), and
-//! HTTP for those who watch them ([`http`]).
+//! The parts that the servers of pgseal share, the exporter and the proxy: certificates of TLS
+//! ([`tls`]), and HTTP for those who watch them ([`http`]).
 //!
 //! Invariant: requests have limits of size and of time, whoever sends them.
 

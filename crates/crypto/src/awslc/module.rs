@@ -1,4 +1,5 @@
-//! What AWS-LC is, its digests, and, in a FIPS build, its random bytes and its service indicator.
+//! The identity of AWS-LC, its digests, and, in a FIPS build, its random bytes and its service
+//! indicator.
 
 use std::mem::MaybeUninit;
 

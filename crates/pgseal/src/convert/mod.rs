@@ -101,7 +101,7 @@ pub struct Request {
     pub data: PathBuf,
     /// Nothing is changed: what would be done is said.
     pub check: bool,
-    /// With `check`: a server may run on the cluster, and shall be stopped later. So nothing is
+    /// Lets a server run on the cluster, with `check`; it shall be stopped later. So nothing is
     /// locked, and what a stop and `pg_checksums --enable` change is no obstacle.
     pub beside_server: bool,
     /// Threads, if not one for each core.

@@ -178,7 +178,7 @@ impl Program {
         Ok(child)
     }
 
-    /// What it printed, without the end of the last line; it must succeed.
+    /// Returns the text that it printed, without the end of the last line; it must succeed.
     pub fn answer(self) -> Result<String, EnableError> {
         let name = self.name.clone();
         match self.output()? {

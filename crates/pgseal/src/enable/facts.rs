@@ -1,4 +1,4 @@
-//! What is found of a cluster before the steps are decided: its state, how it is started, how its
+//! The facts about a cluster before the steps are decided: its state, how it is started, how its
 //! key opens, and what a conversion would take.
 
 use std::collections::BTreeMap;
@@ -118,7 +118,7 @@ fn present_file(host: &Host) -> Result<Option<PathBuf>, EnableError> {
         .or_else(|| own.exists().then_some(own)))
 }
 
-/// What was found.
+/// The facts.
 pub struct Found {
     pub facts: Facts,
     pub protection: Protection,
@@ -177,7 +177,7 @@ fn lacks_passphrase(
     }
 }
 
-/// What a sealed cluster's server is started with.
+/// The settings that a sealed cluster's server is started with.
 pub fn settings(host: &Host, protection: &Protection) -> Result<Settings, Failure> {
     let file = protection.passphrase_file.as_ref();
     Ok(Settings {
@@ -213,7 +213,7 @@ fn has_hints(host: &Host) -> Result<bool, EnableError> {
     Ok(control.is_ok_and(|control| control.data_checksums || control.wal_log_hints))
 }
 
-/// What the conversion takes, and what is in its way.
+/// The bytes and time that the conversion takes, and what is in its way.
 #[derive(Default)]
 pub struct Outlook {
     pub files: u64,

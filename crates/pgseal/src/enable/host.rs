@@ -18,7 +18,7 @@ use crate::cli::enable::TargetOptions;
 use crate::cmd::bindir;
 
 const DIVERT: &str = "pgseal-divert";
-/// With this file new clusters of Debian's are sealed.
+/// This file makes new clusters of Debian's sealed ones.
 const CREATE_SEALED: &str = "/etc/postgresql-common/createcluster.d/pgseal.conf";
 
 /// A cluster of this machine.
@@ -282,7 +282,7 @@ impl Host {
         Ok(false)
     }
 
-    /// What puts the wrappers there, for the operator.
+    /// Returns the command that puts the wrappers there, for the operator.
     pub fn wrappers_command(&self, verb: &str) -> String {
         match &self.kind {
             Kind::Debian { version, .. } => format!(" ({DIVERT} {verb} {version})"),

@@ -225,7 +225,7 @@ impl Run<'_> {
         }
     }
 
-    /// What doctor says of the result, if it finds something: that is advice, and no failure.
+    /// Prints what doctor finds in the result, if anything: that is advice, and no failure.
     fn examine(&self) -> Result<(), Failure> {
         let host = self.host;
         let doctor = Program::pgseal(&host.owner, &self.found.environment, "doctor")?;

@@ -1,4 +1,4 @@
-//! What `pgseal enable` and `pgseal disable` do, as a list of steps. Pure: facts in, steps out.
+//! The steps of `pgseal enable` and `pgseal disable`, as a list. Pure: facts in, steps out.
 //!
 //! Invariants: the steps depend on nothing but what a cluster and its settings are now, so a run
 //! that was killed anywhere goes on by a new list; everything that can be done while the server
@@ -6,7 +6,7 @@
 
 use pgseal_convert::Kind;
 
-/// What a data directory holds.
+/// The state of a data directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     Plain,
@@ -33,7 +33,8 @@ pub struct Facts {
     pub has_some_wrappers: bool,
     /// Another cluster needs the same wrappers, or new ones shall be sealed.
     pub shares_wrappers: bool,
-    /// The server is started with the settings of a sealed cluster: what opens the key, and the pin.
+    /// The server is started with the settings of a sealed cluster: what opens the key, and the
+    /// pin.
     pub has_settings: bool,
     /// It is started with some setting of a sealed cluster.
     pub has_leftovers: bool,

@@ -109,7 +109,7 @@ fn downtime(run: &Run, steps: &[Step], outlook: &Outlook) -> String {
     format!("The server is down from step {first} to step {last}{time}.\n")
 }
 
-/// What was done, and what is left to do.
+/// Says what was done, and what is left to do.
 pub fn summary(run: &Run) -> String {
     match run.command {
         "enable" => enabled(run),

@@ -10,7 +10,7 @@ const EXPECT_KEY: &str = variable::EXPECT_KEY.as_str();
 const PRELOAD: &str = "LD_PRELOAD";
 const MARK: &str = "# Written by `pgseal enable`; `pgseal disable` removes it.";
 
-/// What a sealed server is started with.
+/// The settings that a sealed server is started with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// None: the key opens by what its slot says.
@@ -116,8 +116,9 @@ pub struct ExecStart {
 }
 
 impl ExecStart {
-    /// Reads what `systemctl show --property ExecStart --value` says. None: there is not exactly one
-    /// command, or systemd would read its words in another way when they are written down again.
+    /// Reads what `systemctl show --property ExecStart --value` says. None: there is not exactly
+    /// one command, or systemd would read its words in another way when they are written down
+    /// again.
     pub fn parse(shown: &str) -> Option<Self> {
         let mut lines = shown.lines().filter(|line| !line.trim().is_empty());
         let only = lines.next().filter(|_| lines.next().is_none())?;

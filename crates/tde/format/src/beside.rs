@@ -1,5 +1,5 @@
-//! What the files beside `key.bin` have in common: magic, format, key id, a count of versions, then
-//! fields of their own, and a MAC over all of that.
+//! The form that the files beside `key.bin` have in common: magic, format, key id, a count of
+//! versions, then fields of their own, and a MAC over all of that.
 
 use pgseal_crypto::{KeyId, MasterKey};
 

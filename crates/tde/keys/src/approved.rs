@@ -13,7 +13,7 @@ use crate::machine::{Machine, MachineError};
 /// The schemes of `pgseal-kms` that need no TLS of ours: the device wraps the key.
 const DEVICES: [&str; 2] = ["pkcs11", "tpm"];
 
-/// What the machine's policy refuses.
+/// The reason for which the machine's policy refuses something.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotApproved {
     #[error("/etc/pgseal/policy.toml has require_fips, but this pgseal is built without a FIPS module: install one that is built with PGSEAL_FIPS=yes")]

@@ -55,8 +55,8 @@ mod tests {
         KmsError::Unreachable { service, why }
     }
 
-    /// Asks a service that is away for so many tries; returns how often it was asked, and whether it
-    /// answered.
+    /// Asks a service that is away for so many tries; returns how often it was asked, and whether
+    /// it answered.
     fn asked(within: Duration, away: u32) -> (u32, bool) {
         let tries = Cell::new(0);
         let once = || {

@@ -76,8 +76,8 @@ use libc::{c_char, c_int};
 extern "C" {}
 
 // The unwinder asks the loader for tables by a function of glibc 2.35, and falls back on nothing. A
-// panic aborts here, so there is nothing to unwind: it finds none, and an older glibc will do. Nobody
-// else in the process sees this one.
+// panic aborts here, so there is nothing to unwind: it finds none, and an older glibc will do.
+// Nobody else in the process sees this one.
 #[cfg(target_arch = "x86_64")]
 std::arch::global_asm!(
     ".globl _dl_find_object",

@@ -138,7 +138,7 @@ impl Disk for End<'_> {
 mod tests {
     use super::*;
 
-    /// What passes cannot be read again, moved or cut, so a layout that wanted it fails.
+    /// Bytes that pass cannot be read again, moved or cut, so a layout that wanted it fails.
     #[test]
     fn an_end_takes_whole_blocks_in_order_and_nothing_else() {
         let mut out = Vec::new();

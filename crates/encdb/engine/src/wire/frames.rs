@@ -31,9 +31,9 @@ pub(crate) enum Frame<'b> {
 pub(crate) enum Take {
     /// Whole
     Whole,
-    /// In the parts in which it comes
+    /// Pass it in the parts in which it comes
     Parts,
-    /// In parts, together with the messages of its type that follow
+    /// Pass it in parts, together with the messages of its type that follow
     Run,
 }
 

@@ -73,8 +73,8 @@ fn a_command_has_a_time_limit() {
     ));
 }
 
-/// What it started in the background would live on with what it knows. The pipe ends when no
-/// process is left that could write to it.
+/// A program that it started in the background would live on with what it knows. The pipe ends when
+/// no process is left that could write to it.
 #[test]
 fn a_dropped_command_is_killed_with_all_that_it_started() {
     let mut running = started("sleep 60 & echo started; wait");
