@@ -33,8 +33,7 @@ pub struct Facts {
     pub has_some_wrappers: bool,
     /// Another cluster needs the same wrappers, or new ones shall be sealed.
     pub shares_wrappers: bool,
-    /// The server is started with the settings of a sealed cluster: what opens the key, and the
-    /// pin.
+    /// The server is started with the settings of a sealed cluster: what opens the key, the pin.
     pub has_settings: bool,
     /// It is started with some setting of a sealed cluster.
     pub has_leftovers: bool,

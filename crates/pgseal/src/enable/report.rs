@@ -97,16 +97,28 @@ fn downtime(run: &Run, steps: &[Step], outlook: &Outlook) -> String {
     let Some((first, last)) = plan::downtime(steps, run.found.facts.runs) else {
         return "The server runs on meanwhile.\n".to_owned();
     };
-    // Each of these reads and writes all of it.
-    let passes = [Step::Checksums, Step::Seal, Step::Unseal].map(|step| steps.contains(&step));
-    let passes = passes.into_iter().filter(|is_due| *is_due).count();
-    let passes = u32::try_from(passes).map_or(1.0, f64::from);
     let time = outlook.seconds.map(|seconds| {
-        let seconds = seconds * passes;
-        format!(" for at least {seconds:.1} s, or as long as the disk takes to write")
+        let seconds = seconds_down(run, steps, seconds);
+        format!(" for at least {seconds:.1} s, and longer if the disk writes slowly")
     });
     let time = time.unwrap_or_default();
     format!("The server is down from step {first} to step {last}{time}.\n")
+}
+
+/// The time of all passes over the data, one of which takes `pass`, and of the passphrase, by which
+/// a key opens in about a second.
+fn seconds_down(run: &Run, steps: &[Step], pass: f64) -> f64 {
+    let has_passphrase = run.found.protection.passphrase_file.is_some();
+    let seconds = |step: &Step| match (step, has_passphrase) {
+        (Step::Checksums, _) => pass,
+        // A new key is opened as a test.
+        (Step::Seal, true) => pass + 2.0,
+        (Step::Unseal, true) => pass + 1.0,
+        (Step::Seal | Step::Unseal, false) => pass,
+        (Step::Start, true) if steps.contains(&Step::Check) => 1.0,
+        _ => 0.0,
+    };
+    steps.iter().map(seconds).sum()
 }
 
 /// Says what was done, and what is left to do.
