@@ -7,7 +7,6 @@ The wrapper puts pgseal's first. The other order is that of a server which is st
 import os
 import pathlib
 import sys
-import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 from pgseal_test import PGSEAL, Canaries, Case, main  # noqa: E402

@@ -13,6 +13,7 @@ import secrets
 import shutil
 import subprocess
 import tempfile
+import time
 import unittest
 from pathlib import Path
 
@@ -22,6 +23,7 @@ RELEASE = os.environ.get("PGSEAL_TEST_RELEASE", "bookworm")
 V = RELEASES[RELEASE]
 DATA = f"/var/lib/postgresql/{V}/main"
 WORD = "q" + secrets.token_hex(8)
+PASSPHRASE = f"/etc/pgseal/{V}-main.passphrase"
 LATER = "9.0.0"
 LIBRARY = "/usr/lib/pgseal/{}/lib/libpgseal.so"
 
@@ -66,22 +68,16 @@ class Install(System):
         self.assertEqual(self.out("find /usr/lib/pgseal ! -user root -o -perm /022 ! -type l"), "")
         self.assertTrue((self.root / "usr/share/man/man1/pgseal-key-rotate.1.gz").exists())
 
-    def test_02_an_encrypted_cluster(self):
-        """Debian's scripts make it, by what the package brings."""
-        self.run_there(f"""
-            install -m 640 -g postgres /dev/null /etc/pgseal/passphrase
-            openssl rand -hex 32 > /etc/pgseal/passphrase
-            install -D -m 644 /usr/share/pgseal/createcluster.conf /etc/postgresql-common/createcluster.d/pgseal.conf
-            install -m 644 /usr/share/pgseal/environment /etc/postgresql-common/environment
-            pg_dropcluster {V} main
-            pgseal-divert add {V}
-            pg_createcluster {V} main
-        """, PGSEAL_PASSPHRASE_FILE="/etc/pgseal/passphrase")
-        first = self.out(f"head -n 1 /usr/lib/postgresql/{V}/bin/postgres")
-        self.assertEqual(first, f"#!/usr/lib/pgseal/current/bin/pgseal-twin /usr/lib/postgresql/{V}/stock/postgres")
+    def test_02_one_command_encrypts_a_cluster(self):
+        """The second of the two commands, on the cluster that Debian's package has made, while it runs."""
         self.run_there(f"pg_ctlcluster {V} main start")
         self.psql(f"CREATE TABLE t AS SELECT i, '{WORD}' || i AS word FROM generate_series(1, 1000) i")
-        self.psql("CHECKPOINT")
+        begun = time.monotonic()
+        self.run_there(f"pgseal enable {V} main --yes")
+        self.assertLess(time.monotonic() - begun, 60)
+        first = self.out(f"head -n 1 /usr/lib/postgresql/{V}/bin/postgres")
+        self.assertEqual(first, f"#!/usr/lib/pgseal/current/bin/pgseal-twin /usr/lib/postgresql/{V}/stock/postgres")
+        self.assertEqual(self.psql("SELECT count(*), min(word) FROM t"), f"1000|{WORD}1")
         self.assertEqual(self.mapped(), [LIBRARY.format(self.installed_version())])
         found = subprocess.run(["grep", "-rlaF", "--", WORD, self.root / DATA[1:]], capture_output=True, text=True, check=False)
         self.assertEqual(found.stdout, "")
@@ -98,7 +94,7 @@ class Install(System):
         self.assertEqual(self.psql("SELECT count(*), min(word) FROM t"), f"1000|{WORD}1")
         self.psql("COPY (SELECT 1) TO PROGRAM 'cat /proc/self/maps > /tmp/maps'")
         self.assertEqual(self.libraries((self.root / "tmp/maps").read_text()), [LIBRARY.format(old)])
-        doctor = self.run_there(f"pgseal doctor -D {DATA}", check=False, PGSEAL_PASSPHRASE_FILE="/etc/pgseal/passphrase").stdout
+        doctor = self.run_there(f"pgseal doctor -D {DATA}", check=False, PGSEAL_PASSPHRASE_FILE=PASSPHRASE).stdout
         self.assertIn("a library that was replaced since: restart it to load the new one", doctor)
 
     def test_04_a_restart_takes_the_new_one_and_the_old_one_goes(self):
@@ -158,18 +154,13 @@ class Install(System):
         self.assertEqual(self.psql("SELECT count(*) FROM t"), "1000")
 
     def test_11_decrypted_it_can_go_and_keys_stay(self):
-        self.run_there(f"""
-            pg_ctlcluster {V} main stop
-            runuser -u postgres -- pgseal unseal -D {DATA} --passphrase-file /etc/pgseal/passphrase
-            sed -i /PGSEAL/d /etc/postgresql/{V}/main/environment
-            dpkg -r pgseal
-            dpkg -P pgseal
-        """)
-        self.assertTrue((self.root / "etc/pgseal/passphrase").exists())
+        self.run_there(f"pgseal disable {V} main --yes")
+        self.assertEqual((self.psql("SELECT count(*), min(word) FROM t"), self.mapped()), (f"1000|{WORD}1", []))
+        self.run_there("dpkg -r pgseal-client pgseal && dpkg -P pgseal")
+        self.assertTrue((self.root / PASSPHRASE[1:]).exists())
         self.assertEqual(list((self.root / "usr/lib").glob("pgseal*")), [])
-        self.run_there(f"pg_ctlcluster {V} main start")
+        self.run_there(f"pg_ctlcluster {V} main restart")
         self.assertEqual(self.psql("SELECT count(*), min(word) FROM t"), f"1000|{WORD}1")
-        self.assertEqual(self.mapped(), [])
 
     def installed_version(self):
         return self.out("cat /usr/lib/pgseal/dist/VERSION")

@@ -78,7 +78,7 @@ class Selinux(unittest.TestCase):
     def test_wrappers_are_entry_points_of_the_server_and_the_library_can_be_mapped(self):
         contexts = (self.place / "pgseal.fc").read_text()
         expected = {"/usr/lib/pgseal/0.1.0/bin/pgseal-twin": "postgresql_exec_t", "/usr/lib/pgseal/dist/bin/pgseal-twin": "postgresql_exec_t",
-                    "/usr/lib/pgseal/wrappers/17/postgres": "postgresql_exec_t", "/usr/lib/pgseal/0.1.0/lib/libpgseal.so": "lib_t"}
+                    "/usr/local/lib/pgseal/postgresql-17/postgres": "postgresql_exec_t", "/usr/lib/pgseal/0.1.0/lib/libpgseal.so": "lib_t"}
         rules = re.findall(r"^(\S+)\t--\tgen_context\(system_u:object_r:(\w+),s0\)$", contexts, re.M)
         for path, kind in expected.items():
             found = [label for pattern, label in rules if re.fullmatch(pattern, path)]
