@@ -145,14 +145,18 @@ stage_pgseal-kms() {
 }
 
 stage_pgseal-client() {
-    local root=$1 arch=$2 release=$3 format=$4 lib=usr/lib64
-    [ "$format" = rpm ] || lib=usr/lib/$arch-linux-gnu
+    local root=$1 arch=$2 release=$3
     put_elf 755 "$release/pgseal-proxy" "$root/usr/lib/pgseal/dist/bin/pgseal-proxy" "$arch"
     put_elf 644 "$release/libpgseal_in_process.so" "$root/usr/lib/pgseal/dist/lib/libpgseal_in_process.so" "$arch"
+    put_units "$root" pgseal-proxy.{service,socket}
+}
+
+stage_libpgseal-client0() {
+    local root=$1 arch=$2 release=$3 format=$4 lib=usr/lib64
+    [ "$format" = rpm ] || lib=usr/lib/$arch-linux-gnu
     put_elf 644 "$release/libpgseal_client_library.so" "$root/$lib/libpgseal_client.so.0" "$arch"
     ln -s libpgseal_client.so.0 "$root/$lib/libpgseal_client.so"
     install -D -m 644 crates/encdb/library/include/pgseal_client.h "$root/usr/include/pgseal_client.h"
-    put_units "$root" pgseal-proxy.{service,socket}
 }
 
 stage_pgseal-evaluator() {
@@ -192,7 +196,7 @@ pack() {
 
 packages_of() {
     local arch=$1 format=$2 release=$target/$1-unknown-linux-gnu/release name major root
-    for name in pgseal pgseal-kms pgseal-client pgseal-evaluator; do
+    for name in pgseal pgseal-kms pgseal-client libpgseal-client0 pgseal-evaluator; do
         root=$target/stage/$arch.$format/$name
         "stage_$name" "$root" "$arch" "$release" "$format"
         put_documents "$root" "$name"

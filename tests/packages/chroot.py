@@ -75,6 +75,10 @@ class System(unittest.TestCase):
         cls.addClassCleanup(subprocess.run, ["umount", cls.root], check=True)
         for name in ("null", "zero", "urandom", "random", "tty"):
             cls.device(name)
+        shared = cls.root / "dev/shm"
+        shared.mkdir(exist_ok=True)
+        mount("-t", "tmpfs", "-o", "mode=1777", "tmpfs", shared)
+        cls.addClassCleanup(subprocess.run, ["umount", shared], check=True)
         cls.start()
 
     @classmethod

@@ -128,6 +128,7 @@ class Install(System):
         for name, program in {"pgseal-kms": "pgseal-kms", "pgseal-client": "pgseal-proxy"}.items():
             self.run_there(f"dpkg -i {self.put(package(name))}")
             self.assertTrue((self.root / "usr/lib/pgseal" / self.installed_version() / "bin" / program).exists())
+        self.run_there(f"dpkg -i {self.put(package('libpgseal-client0'))} && ldconfig -p | grep libpgseal_client.so.0")
         self.assertIn("--listen", self.out("pgseal proxy --help"))
         self.assertIn("pgseal-proxy", self.out("getent passwd pgseal-proxy"))
         self.run_there("dpkg -r pgseal-kms")
@@ -147,7 +148,7 @@ class Install(System):
             refused = self.run_there("dpkg -r pgseal-client pgseal", check=False)
             self.assertNotEqual(refused.returncode, 0)
             self.assertIn(f"pgseal: these encrypted clusters could not start any more: {DATA}.", refused.stderr)
-            self.assertEqual(self.out("dpkg-query -W -f '${db:Status-Abbrev}' pgseal").strip(), "ii")
+            self.assertEqual(self.out("dpkg-query -W -f '${db:Status-Status}' pgseal"), "installed")
             if running:
                 self.run_there(f"pg_ctlcluster {V} main stop")
         self.run_there(f"pg_ctlcluster {V} main start")

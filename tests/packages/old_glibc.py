@@ -32,9 +32,10 @@ class OldGlibc(System):
             mkdir /srv/sealed /srv/data && ln -s /srv/plain/share /srv/plain/lib /srv/sealed/ && chown pg /srv/data
             pgseal bindir --pg /srv/plain/bin --into {SEALED}
             {AS_USER} {SEALED}/initdb -D /srv/data/main --data-encryption --no-key-wrap
+            echo "listen_addresses = ''" >> /srv/data/main/postgresql.conf
         """)
         self.single(f"CREATE TABLE t AS SELECT i, '{WORD}' || i AS word FROM generate_series(1, 20000) i;\nCHECKPOINT;")
-        self.run_there(f"{AS_USER} {SEALED}/pg_ctl -D /srv/data/main -o '-k /tmp' -l /srv/data/log -w start")
+        self.run_there(f"{AS_USER} {SEALED}/pg_ctl -D /srv/data/main -o '-k /tmp' -l /srv/data/log -w start || (cat /srv/data/log >&2; exit 1)")
         maps = self.out("cat /proc/$(head -n 1 /srv/data/main/postmaster.pid)/maps")
         self.assertIn("/usr/lib/pgseal/", maps)
         self.run_there("pkill -9 postgres; sleep 1; rm -f /srv/data/main/postmaster.pid")
