@@ -80,12 +80,14 @@ fn calibrated() -> Argon2Params {
     if derive(b"calibration", &[0; SALT], floor).is_err() {
         return floor;
     }
-    let millis = u64::try_from(start.elapsed().as_millis())
-        .unwrap_or(u64::MAX)
-        .max(1);
-    let by_time = u64::from(floor.memory_kib()).saturating_mul(TARGET_MILLIS) / millis;
-    let memory = within(by_time, available_kib());
+    let millis = u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
+    let memory = within(by_time(millis), available_kib());
     Argon2Params::for_writing(memory, floor.passes(), floor.lanes()).unwrap_or(floor)
+}
+
+/// Returns the memory in KiB for a second, if the floor's takes so many milliseconds.
+fn by_time(millis: u64) -> u64 {
+    u64::from(LEAST_KIB).saturating_mul(TARGET_MILLIS) / millis.max(1)
 }
 
 fn within(by_time: u64, available_kib: u64) -> u32 {
@@ -108,9 +110,14 @@ fn available_kib() -> u64 {
                 .find_map(|line| line.strip_prefix("0::"))?
                 .to_owned();
             let limit = fs::read_to_string(format!("/sys/fs/cgroup{path}/memory.max")).ok()?;
-            Some(limit.trim().parse::<u64>().ok()? / 1024)
+            limit_kib(&limit)
         });
     machine.unwrap_or(0).min(group.unwrap_or(u64::MAX))
+}
+
+/// Reads the limit of a control group, in bytes or `max`.
+fn limit_kib(memory_max: &str) -> Option<u64> {
+    Some(memory_max.trim().parse::<u64>().ok()? / 1024)
 }
 
 fn total_kib(meminfo: &str) -> Option<u64> {
@@ -132,6 +139,20 @@ mod tests {
         assert_eq!(within(200 * mib, 1024 * mib), 128 * 1024);
         assert_eq!(within(200 * mib, 0), 64 * 1024);
         assert_eq!(within(u64::MAX, u64::MAX), 4096 * 1024);
+    }
+
+    #[test]
+    fn a_faster_machine_fills_more_memory_in_a_second() {
+        assert_eq!(by_time(1000), 64 * 1024);
+        assert_eq!(by_time(250), 256 * 1024);
+        assert_eq!(by_time(4000), 16 * 1024);
+        assert_eq!(by_time(0), 64 * 1024 * 1000, "too fast for the clock");
+    }
+
+    #[test]
+    fn limits_of_a_control_group() {
+        assert_eq!(limit_kib("1073741824\n"), Some(1024 * 1024));
+        assert_eq!(limit_kib("max\n"), None);
     }
 
     #[test]
