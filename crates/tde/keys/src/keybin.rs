@@ -357,17 +357,96 @@ mod tests {
     use pgseal_crypto::{KeyLength, MasterKey, Suite};
     use pgseal_format::ClusterId;
 
-    /// A rekey keeps the old header beside the new one; a key file that was copied by hand has
-    /// none.
-    #[test]
-    fn a_kept_key_file_has_a_header_of_its_own() {
-        let header = |byte: u8| Header {
+    fn header(byte: u8) -> Header {
+        Header {
             suite: Suite::AesXts,
             length: KeyLength::Bits256,
             cluster: ClusterId([byte; 16]),
             key_id: MasterKey::from_bytes(&mut [byte; 32]).key_id(),
             created: 1,
+        }
+    }
+
+    /// A data directory of mode `mode`, and the key directory in it, which is made.
+    fn made(mode: u32) -> (tempfile::TempDir, KeyDir) {
+        let data = tempfile::tempdir().expect("a directory");
+        set_mode(data.path(), mode).expect("it is ours");
+        let dir = KeyDir::of(data.path());
+        dir.create(b"image", &header(1)).expect("it is new");
+        (data, dir)
+    }
+
+    #[test]
+    fn a_new_directory_has_the_access_of_the_cluster() {
+        for (cluster, directory, file) in [(0o700, 0o700, 0o600), (0o750, 0o750, 0o640)] {
+            let (_data, dir) = made(cluster);
+            let mode = |path: &Path| {
+                fs::metadata(path)
+                    .expect("it is there")
+                    .permissions()
+                    .mode()
+            };
+            assert_eq!(mode(&dir.path) & 0o7777, directory);
+            assert_eq!(mode(&dir.key_bin()) & 0o7777, file);
+            assert_eq!(mode(&dir.path.join(SETTINGS)) & 0o7777, file);
+            assert_eq!(dir.bytes().expect("a file").as_slice(), b"image");
+            assert_eq!(dir.leftover(), None);
+            dir.make().expect("it is there already");
+        }
+    }
+
+    #[test]
+    fn a_copy_of_the_header_that_is_lost_or_wrong_is_written_again() {
+        let (_data, dir) = made(0o700);
+        let path = dir.path.join(SETTINGS);
+        let says = |text: &str| {
+            dir.check_copy(&header(1))
+                .is_err_and(|error| error.0 == text)
         };
+        assert!(dir.check_copy(&header(1)).is_ok());
+        let restore = || {
+            let mut locked = dir.lock().expect("nobody else changes it");
+            locked.store.restore_copy(&header(1)).expect("room");
+            assert!(dir.check_copy(&header(1)).is_ok());
+        };
+        fs::write(&path, settings(&header(2))).expect("room");
+        assert!(says("says another header than key.bin"));
+        restore();
+        fs::write(&path, "header = \"07\"\n").expect("room");
+        assert!(says("is damaged or cannot be read"));
+        restore();
+        fs::remove_file(&path).expect("a file");
+        assert!(says("is missing"));
+        restore();
+    }
+
+    #[test]
+    fn one_process_at_a_time_changes_a_key_file() {
+        let (_data, dir) = made(0o700);
+        let aside = dir.path.join(ASIDE);
+        fs::write(&aside, "half").expect("room");
+        assert_eq!(dir.leftover(), Some(aside.clone()));
+        let locked = dir.lock_as_it_is().expect("nobody else changes it");
+        assert!(aside.exists(), "nothing is changed");
+        assert!(matches!(dir.lock(), Err(KeyBinError::Busy(_))));
+        drop(locked);
+        let mut locked = dir.lock().expect("nobody else changes it");
+        assert_eq!(dir.leftover(), None);
+        locked.store.write_aside(b"new").expect("room");
+        assert_eq!(locked.store.read_aside().expect("a file"), b"new");
+        assert_eq!(dir.bytes().expect("a file").as_slice(), b"image");
+        locked.store.publish().expect("room");
+        assert_eq!(dir.bytes().expect("a file").as_slice(), b"new");
+        assert!(matches!(
+            locked.store.read_aside(),
+            Err(KeyBinError::Missing(_))
+        ));
+    }
+
+    /// A rekey keeps the old header beside the new one; a key file that was copied by hand has
+    /// none.
+    #[test]
+    fn a_kept_key_file_has_a_header_of_its_own() {
         let dir = tempfile::tempdir().expect("a directory");
         let kept = header(1).key_id;
         for (end, byte) in [(String::new(), 2), (format!(".{kept}"), 1)] {
