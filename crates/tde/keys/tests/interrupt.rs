@@ -1,5 +1,6 @@
 //! Signals that are put off, each in a process of its own: what is raised here would end all tests.
 
+use std::fs;
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::process::ExitStatusExt;
@@ -13,17 +14,16 @@ use pgseal_keys::interrupt::{heed_children, PutOff};
 /// Set in the child alone.
 const ALONE: &str = "PGSEAL_TEST_ALONE";
 
-/// Runs the test `name` in a process that ignores the signals of `ignored`.
-fn alone(name: &str, ignored: &str) -> Output {
-    let this = std::env::current_exe().expect("a test has a program");
-    Command::new("sh")
-        .arg("-c")
-        .arg(format!("{ignored} exec \"$0\" \"$@\""))
-        .arg(this)
+/// Runs the test `name` in a process that ignores a signal, as under nohup.
+fn alone(name: &str, ignored: Option<&str>) -> Output {
+    let mut command = Command::new("env");
+    command.args(ignored.map(|signal| format!("--ignore-signal={signal}")));
+    command
+        .arg(std::env::current_exe().expect("a test has a program"))
         .args([name, "--exact", "--nocapture", "--test-threads=1"])
         .env(ALONE, "1")
         .output()
-        .expect("sh")
+        .expect("env")
 }
 
 fn is_alone() -> bool {
@@ -71,7 +71,7 @@ fn child_that_takes_its_signal() {
 
 #[test]
 fn a_signal_that_is_taken_ends_nothing() {
-    let output = alone("child_that_takes_its_signal", "");
+    let output = alone("child_that_takes_its_signal", None);
     assert!(
         output.status.success() && said(&output, "it lives on"),
         "{output:?}"
@@ -94,7 +94,7 @@ fn child_that_drops_its_guards() {
 
 #[test]
 fn a_signal_that_was_put_off_ends_the_process_after_all() {
-    let output = alone("child_that_drops_its_guards", "");
+    let output = alone("child_that_drops_its_guards", None);
     assert_eq!(output.status.signal(), Some(Signal::SIGINT as i32));
     assert!(said(&output, "it lives on") && !said(&output, "it does not end"));
 }
@@ -111,7 +111,7 @@ fn child_after_its_guards() {
 
 #[test]
 fn a_signal_that_comes_later_ends_the_process_at_once() {
-    let output = alone("child_after_its_guards", "");
+    let output = alone("child_after_its_guards", None);
     assert_eq!(output.status.signal(), Some(Signal::SIGHUP as i32));
     assert!(!said(&output, "it does not end"));
 }
@@ -134,7 +134,7 @@ fn child_under_nohup() {
 
 #[test]
 fn an_ignored_signal_stays_ignored() {
-    let output = alone("child_under_nohup", "trap '' HUP;");
+    let output = alone("child_under_nohup", Some("HUP"));
     assert!(
         output.status.success() && said(&output, "it lives on"),
         "{output:?}"
@@ -147,13 +147,25 @@ fn child_with_children() {
         return;
     }
     heed_children();
+    println!("it catches SIGCHLD: {}", catches_children());
     let status = Command::new("sh").args(["-c", "exit 3"]).status();
     println!("its child: {:?}", status.map(|status| status.code()).ok());
 }
 
-/// A shell that ignores SIGCHLD starts everything with it ignored.
+fn catches_children() -> bool {
+    let status = fs::read_to_string("/proc/self/status").expect("it is there");
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+    let mask = u64::from_str_radix(mask.expect("a mask").trim(), 16).expect("digits");
+    mask & (1 << (Signal::SIGCHLD as i32 - 1)) != 0
+}
+
+/// A parent that ignores SIGCHLD starts everything with it ignored.
 #[test]
 fn children_are_reaped_although_the_parent_ignored_them() {
-    let output = alone("child_with_children", "trap '' CHLD;");
-    assert!(said(&output, "its child: Some(Some(3))"), "{output:?}");
+    for (ignored, caught) in [(Some("CHLD"), true), (None, false)] {
+        let output = alone("child_with_children", ignored);
+        let catches = format!("it catches SIGCHLD: {caught}");
+        assert!(said(&output, &catches), "{output:?}");
+        assert!(said(&output, "its child: Some(Some(3))"), "{output:?}");
+    }
 }
