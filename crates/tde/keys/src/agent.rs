@@ -109,7 +109,44 @@ fn asked(request: &[u8; REQUEST]) -> Option<(ClusterId, KeyId)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::key_set::tests::record;
+    use pgseal_crypto::{KeyLength, Suite};
     use std::os::unix::net::UnixListener;
+
+    /// Asks an agent that answers `record` to whatever it is asked.
+    fn asked_for(cluster: u8, key: u8, record: &[u8]) -> Option<Found> {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("agent");
+        let listener = UnixListener::bind(&path).expect("a socket");
+        let header = Header {
+            suite: Suite::AesXts,
+            length: KeyLength::Bits192,
+            cluster: ClusterId([cluster; 16]),
+            key_id: MasterKey::from_bytes(&mut [key; 32]).key_id(),
+            created: 1,
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let (mut stream, _) = listener.accept().expect("a client");
+                stream.read_exact(&mut [0; REQUEST]).expect("a request");
+                stream.write_all(record).expect("a client that reads");
+            });
+            ask(&path, &header)
+        })
+    }
+
+    /// An agent that is mistaken, or a record of another cluster, must not decrypt this one.
+    #[test]
+    fn only_the_key_that_was_asked_for_is_taken() {
+        let found = asked_for(2, 2, &record(2)).expect("the key");
+        assert_eq!((found.slot, found.master.expose()), (2, &[2; 32]));
+        let raw = asked_for(1, 1, &record(1)).expect("the key of no slot");
+        assert_eq!((raw.slot, raw.master.expose()), (0, &[1; 32]));
+        assert!(asked_for(2, 3, &record(2)).is_none(), "another key");
+        assert!(asked_for(3, 2, &record(2)).is_none(), "another cluster");
+        assert!(asked_for(2, 2, b"").is_none(), "the agent lacks the key");
+        assert!(asked_for(2, 2, b"no record").is_none());
+    }
 
     #[test]
     fn requests() {

@@ -237,8 +237,17 @@ pub fn receiver(fd: i32) -> Result<File, KeySetError> {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
+
+    /// The record of one key, whose bytes and whose cluster's are all `byte`.
+    pub fn record(byte: u8) -> Zeroizing<Vec<u8>> {
+        let set = KeySet {
+            keys: vec![key("/one", byte)],
+            files: BTreeSet::new(),
+        };
+        set.encode().expect("it fits")
+    }
 
     fn key(root: &str, byte: u8) -> ClusterKey {
         let master = MasterKey::from_bytes(&mut [byte; 32]);

@@ -123,6 +123,21 @@ fn a_wrap_command_writes_what_it_makes_of_the_payload() {
 }
 
 #[test]
+fn a_private_directory_goes_with_its_files() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = PrivateDirectory::new().expect("a directory");
+    let path = dir.0.clone();
+    fs::write(path.join("wrapped"), "key").expect("room");
+    let mode = fs::metadata(&path)
+        .expect("it is there")
+        .permissions()
+        .mode();
+    assert_eq!(mode & 0o7777, 0o700);
+    drop(dir);
+    assert!(!path.exists());
+}
+
+#[test]
 fn a_provider_that_is_not_installed_is_named() {
     let asked = (("aws-kms:x", ClusterId([1; 16])), Path::new("/"));
     let error = provider(Request::Wrap, asked.0, None, b"", asked.1);
