@@ -198,6 +198,7 @@ mod tests {
         };
         let failure = Failure::from(Wrong);
         assert_eq!(failure.code(), Code::WrongKey);
+        assert_eq!(failure.to_string(), "it fails: repair it");
         assert!(failure.cause::<Wrong>().is_some());
         is(failure.report(), 7);
         is(Code::WrongKey.to_recovery(), 207);

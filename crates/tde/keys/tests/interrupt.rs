@@ -14,10 +14,10 @@ use pgseal_keys::interrupt::{heed_children, PutOff};
 /// Set in the child alone.
 const ALONE: &str = "PGSEAL_TEST_ALONE";
 
-/// Runs the test `name` in a process that ignores a signal, as under nohup.
+/// Runs the test `name` in a process that ignores signals, as under nohup.
 fn alone(name: &str, ignored: Option<&str>) -> Output {
     let mut command = Command::new("env");
-    command.args(ignored.map(|signal| format!("--ignore-signal={signal}")));
+    command.args(ignored.map(|signals| format!("--ignore-signal={signals}")));
     command
         .arg(std::env::current_exe().expect("a test has a program"))
         .args([name, "--exact", "--nocapture", "--test-threads=1"])
@@ -134,7 +134,7 @@ fn child_under_nohup() {
 
 #[test]
 fn an_ignored_signal_stays_ignored() {
-    let output = alone("child_under_nohup", Some("HUP"));
+    let output = alone("child_under_nohup", Some("HUP,TERM"));
     assert!(
         output.status.success() && said(&output, "it lives on"),
         "{output:?}"
