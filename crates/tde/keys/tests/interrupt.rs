@@ -123,6 +123,7 @@ fn child_under_nohup() {
     }
     let guard = PutOff::new().expect("handlers");
     raise(Signal::SIGHUP).expect("a signal");
+    raise(Signal::SIGTERM).expect("a signal");
     guard
         .rest(Duration::from_millis(1))
         .expect("it interrupts nothing");
