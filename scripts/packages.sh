@@ -8,7 +8,7 @@
 # (default: both, and 15, 17, 18). The programs run with glibc 2.28, the wrappers' program without any.
 # VERSION is the workspace's, with the commit's time and name unless the commit has the tag vVERSION.
 #
-# The same commit gives the same bytes: times are the commit's, and paths of this machine are taken out.
+# Times in the packages are the commit's, and paths of this machine are taken out, so that the same commit can give the same bytes.
 set -euo pipefail
 umask 022
 cd "$(dirname "$0")/.."
