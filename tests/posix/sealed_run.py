@@ -65,7 +65,7 @@ def control_file(segment_size=1 << 20):
 
 def handover(roots, bits=256, key_files=()):
     """A sealed memfd with a master key for each root: {path: 32 bytes}, and the paths of the files that open them."""
-    record = struct.pack("<8sII", b"PGSEALHO", 3, len(roots))
+    record = struct.pack("<8sIBI", b"PGSEALHO", 4, 0, len(roots))
     for root, master in roots.items():
         path = os.fsencode(root)
         record += struct.pack("<H", len(path)) + path
