@@ -250,7 +250,7 @@ class Posix(unittest.TestCase):
                 self.assertEqual(zeros, expected == 0)
 
     def test_it_asks_for_no_newer_libc_than_it_says(self):
-        # The packages are linked for 2.28, which the library's sentence names; what Debian 12 links may ask for more, but not for its own 2.36.
+        # Packages are linked for 2.28, which the library's sentence names. What Debian 12 links may ask for more, not for its own 2.36.
         newest = (2, 34)
         for path in [sealed_run.library(), sealed_run.HERE.parent.parent / "dist/bin/pgseal"]:
             listing = subprocess.run(["nm", "-D", "--undefined-only", path], check=True, capture_output=True, text=True).stdout
