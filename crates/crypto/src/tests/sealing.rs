@@ -213,7 +213,7 @@ fn siphash() {
     }
 }
 
-/// What may be shown is HKDF-Expand of any length; a derived secret is the first 32 bytes of it.
+/// A value that may be shown is HKDF-Expand of any length; a derived secret is its first 32 bytes.
 #[test]
 fn rfc_5869() {
     let cases = all().expand;

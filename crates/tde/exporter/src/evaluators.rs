@@ -11,7 +11,7 @@ use pgseal_check::metrics::{name, Metrics};
 const DEFAULT: &str = "/var/lib/pgseal-evaluator";
 
 /// Returns the logs in these directories, or in the default one if none is given and it is there.
-/// What cannot be read is among the complaints.
+/// Directories that cannot be read are among the complaints.
 pub fn logs(
     given: &[PathBuf],
     to: &mut Metrics,

@@ -270,7 +270,7 @@ mod tests {
         assert_eq!(by_default(&dir.path().join("none"), 26), None);
     }
 
-    /// The names are documented, and whoever reads logs looks for them.
+    /// The names are documented, and readers of logs look for them.
     #[test]
     fn events_have_names() {
         let (slot, token) = (2, [7; 8]);
