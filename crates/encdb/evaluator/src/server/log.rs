@@ -21,12 +21,16 @@ struct Open {
     file: File,
     chain: Chain,
     unsynced: bool,
-    /// It was said that the disk is nearly full.
+    /// The warning of a nearly full disk was printed.
     warned: bool,
 }
 
-/// The log warns when less than one block in so many of the disk is free.
-const NEARLY_FULL: u64 = 10;
+/// The log warns when less than one byte in so many of the disk is free,
+const LOW_FRACTION: u64 = 10;
+
+/// and less than these bytes: a busy session writes some 20 MB a day, so the rest of a large disk
+/// is room for months.
+const LOW_BYTES: u64 = 1 << 30;
 
 impl Log {
     /// No log.
@@ -103,16 +107,23 @@ impl Open {
         let Ok(disk) = fstatvfs(&self.file) else {
             return;
         };
-        let is_low = disk.blocks_available() < disk.blocks() / NEARLY_FULL;
+        let bytes = |blocks: u64| blocks.saturating_mul(disk.fragment_size());
+        let left = bytes(disk.blocks_available());
+        let is_low = is_nearly_full(left, bytes(disk.blocks()));
         if is_low && !self.warned {
-            let left = disk.blocks_available().saturating_mul(disk.fragment_size()) >> 10;
             eprintln!(
-                "pgseal-evaluator: {left} kB are left for the audit log: make room, because this \
-                process ends when it cannot write it"
+                "pgseal-evaluator: {} kB are left for the audit log: make room, because this \
+                process ends when it cannot write it",
+                left >> 10
             );
         }
         self.warned = is_low;
     }
+}
+
+/// Whether so few bytes are left of a disk of this size that its operator must act.
+fn is_nearly_full(left: u64, size: u64) -> bool {
+    left < LOW_BYTES && left < size / LOW_FRACTION
 }
 
 fn end_if_failed(done: io::Result<()>) {
@@ -155,4 +166,23 @@ fn micros() -> u64 {
     since.map_or(0, |since| {
         u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GIB: u64 = 1 << 30;
+
+    #[test]
+    fn a_disk_is_nearly_full_by_its_share_and_by_its_bytes() {
+        assert!(is_nearly_full(GIB - 1, 100 * GIB));
+        assert!(is_nearly_full((10 << 20) - 1, 100 << 20));
+        assert!(!is_nearly_full(GIB, 100 * GIB), "months of log");
+        assert!(!is_nearly_full(24 * GIB, 252 * GIB), "months of log");
+        assert!(
+            !is_nearly_full(10 << 20, 100 << 20),
+            "a small disk of its own"
+        );
+    }
 }
