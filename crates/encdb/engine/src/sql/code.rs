@@ -81,13 +81,14 @@ pub(crate) fn is_statement(value: &[u8], catalog: &Catalog) -> bool {
 
 /// Whether a string, as it stands in a text, may have a statement in it, as its first bytes tell.
 pub(super) fn may_have_statement(string: &str) -> bool {
-    let has_escapes = string.starts_with(['e', 'E']) && string.contains('\\');
+    let has_escapes = string.starts_with(['e', 'E', 'u', 'U']) && string.contains('\\');
+    let has_pieces = string.contains(['\n', '\r']) && string.matches('\'').count() > 2;
     let begin = match string.strip_prefix('$') {
         Some(rest) => rest.find('$').map(|end| end + 2),
         None => string.find('\'').map(|quote| quote + 1),
     };
     let inner = begin.and_then(|begin| string.get(begin..));
-    has_escapes || inner.is_none_or(|inner| may_begin(inner.as_bytes()))
+    has_escapes || has_pieces || inner.is_none_or(|inner| may_begin(inner.as_bytes()))
 }
 
 /// Whether a value may begin with a verb, as its first bytes tell: every parameter is asked.

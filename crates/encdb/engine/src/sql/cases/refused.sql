@@ -501,3 +501,10 @@ SELECT run('BEGIN; DELETE FROM person WHERE name = ''xyzzy''')
 SELECT U&"query\005fto_xml"('xyzzy', true, true, '')
 
 SELECT * FROM U&"ts\005fstat"('SELECT ' || 'xyzzy')
+
+SELECT run('DEL'
+    'ETE FROM person WHERE name = ''xyzzy''')
+
+SELECT run(E'\x44ELETE FROM person WHERE name = \'xyzzy\'')
+
+SELECT run(U&'\0044ELETE FROM person WHERE name = ''xyzzy''')
