@@ -5,7 +5,7 @@ CARGO ?= cargo
 PYTHON ?= /usr/bin/python3
 
 .PHONY: help build check demo demo-confidential demo-stop test test-barman test-bench-page test-builds test-debian test-drivers test-patroni test-pgbackrest test-tprocc test-programs test-world wheels jar npm fuzz sanitize
-.PHONY: demo-shop test-auto-failover test-extensions packages test-fips test-keys test-other-backups test-packages test-repmgr test-shop test-telling lint clean install-extensions
+.PHONY: demo-shop test-auto-failover test-extensions packages test-fips test-keys test-other-backups test-packages test-repmgr test-shop test-telling lint docs clean install-extensions
 
 help:
 	@echo 'make build        the command and the library, into dist/bin and dist/lib'
@@ -42,6 +42,7 @@ help:
 	@echo 'make sanitize     the rings of the evaluator under the address and the thread sanitizer (nightly, rust-src)'
 	@echo 'make fuzz         a minute of libFuzzer on everything that reads foreign bytes (nightly, cargo-fuzz)'
 	@echo 'make lint         formatting, clippy, shellcheck, tidy'
+	@echo 'make docs         the book of docs/SUMMARY.md, into target/book, with its links checked'
 	@echo 'make clean        remove what was built'
 
 # All that is built for release, by one command: with another set of packages or of targets cargo would compile many crates again, with
@@ -180,6 +181,10 @@ sanitize:
 lint:
 	scripts/install-deps.sh build lint
 	scripts/lint.sh
+
+docs:
+	scripts/install-deps.sh docs
+	mdbook=$$(scripts/fetch-mdbook.sh) && $(PYTHON) scripts/book.py "$${mdbook##*: }"
 
 clean:
 	$(CARGO) clean

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Usage: scripts/install-deps.sh [build|demo|test|auto-failover|barman|bench-page|builds|debian|drivers|extensions|fips|keys|other-backups|packages|patroni|pgbackrest|power|repmgr|shop|telling|tprocc|lint]…   (none: all)
+# Usage: scripts/install-deps.sh [build|demo|test|auto-failover|barman|bench-page|builds|debian|drivers|extensions|fips|keys|other-backups|packages|patroni|pgbackrest|power|repmgr|shop|telling|tprocc|lint|docs]…   (none: all)
 #
 # Purpose: the Debian packages that a make target needs. Called by the Makefile and .ci/run.
 # As root it installs what is missing; otherwise it names what is missing and fails. With everything in place it does
@@ -53,6 +53,8 @@ telling_packages=(postgresql-15 prometheus)
 tprocc_packages=(postgresql-15)
 command -v go >/dev/null || tprocc_packages+=(golang-go)
 lint_packages=(git shellcheck pyflakes3)
+# pip fetches mdBook.
+docs_packages=(git python3 python3-pip)
 
 die() {
     echo "$(basename "$0"): $*" >&2
@@ -83,6 +85,7 @@ packages_of() {
         tprocc) echo "${tprocc_packages[@]}" ;;
         keys) echo "${keys_packages[@]}" ;;
         lint) echo "${lint_packages[@]}" ;;
+        docs) echo "${docs_packages[@]}" ;;
         *) die "there is no group $1; see the usage of $0" ;;
     esac
 }
@@ -101,7 +104,7 @@ missing_of() {
 }
 
 command -v dpkg-query >/dev/null || die "this is not Debian; install the packages that $0 names by hand"
-[ $# -gt 0 ] || set -- build demo test auto-failover barman bench-page builds debian drivers extensions fips keys other-backups patroni pgbackrest power repmgr shop telling tprocc lint
+[ $# -gt 0 ] || set -- build demo test auto-failover barman bench-page builds debian drivers extensions fips keys other-backups patroni pgbackrest power repmgr shop telling tprocc lint docs
 for group in "$@"; do packages_of "$group" >/dev/null; done
 mapfile -t missing < <(missing_of "$@")
 if [ ${#missing[@]} -gt 0 ]; then

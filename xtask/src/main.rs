@@ -5,6 +5,7 @@
 
 mod interface;
 mod lock;
+mod prose;
 mod shape;
 mod source;
 mod surface;

@@ -6,7 +6,7 @@
 mod comments;
 mod modules;
 
-use crate::source;
+use crate::{prose, source};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{fs, io};
@@ -34,6 +34,8 @@ const MAX_FRAGMENTS: usize = 2;
 const MAX_POINTING: usize = 0;
 /// The most references to files that are not in the tree.
 const MAX_DANGLING: usize = 0;
+/// The most long sentences of the pages, per thousand.
+const MAX_LONG_SENTENCES: usize = 10;
 
 /// A production source file of one package.
 struct File {
@@ -82,6 +84,7 @@ pub fn check(root: &Path) -> io::Result<Vec<String>> {
         said.dangling.len(),
         Some(MAX_DANGLING),
     );
+    pages(&crate::tidy::tracked(root)?, root, &mut figure);
     for (package, max) in TREES {
         let name = format!("{package}: packages of others in it");
         let of_others = packages(root, package)?
@@ -98,6 +101,16 @@ pub fn check(root: &Path) -> io::Result<Vec<String>> {
     let name = format!("pgseal-wrapper: any of {}", NEVER_WITH_KEYS.join(", "));
     figure(name, never.count(), Some(0));
     Ok(findings)
+}
+
+fn pages(names: &[String], root: &Path, figure: &mut impl FnMut(String, usize, Option<usize>)) {
+    let sentences = prose::count(root, names);
+    figure("sentences of pages".into(), sentences.all, None);
+    figure(
+        "sentences of pages over 30 words, per thousand".into(),
+        sentences.long * 1000 / sentences.all.max(1),
+        Some(MAX_LONG_SENTENCES),
+    );
 }
 
 fn lengths(files: &[File], figure: &mut impl FnMut(String, usize, Option<usize>)) {

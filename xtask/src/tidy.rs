@@ -1,8 +1,9 @@
-//! `cargo xtask tidy`: the rules of CONTRIBUTING that can be counted, over all tracked files.
+//! `cargo xtask tidy`: the rules of CONTRIBUTING and of docs/style.md that can be counted, over all
+//! tracked files.
 //!
 //! There is no list of exceptions: what breaks a rule is changed.
 
-use crate::{lock, source};
+use crate::{lock, prose, source};
 use std::path::Path;
 use std::process::Command;
 use std::{fs, io};
@@ -75,6 +76,7 @@ pub fn check(root: &Path) -> io::Result<Vec<String>> {
         }
     }
     findings.extend(lock::check(root, &names)?);
+    findings.extend(prose::check(root, &names)?);
     Ok(findings)
 }
 
