@@ -178,6 +178,10 @@ class Refused(Proxied):
             for value, found in (("other", [(2,)]), ("", [(1,), (2,)])):
                 cursor.execute("SELECT id FROM person WHERE (%s = '' OR name = %s) ORDER BY id", (value, value))
                 self.assertEqual(cursor.fetchall(), found)
+            cursor.execute("PREPARE s (text) AS SELECT id FROM person WHERE $1 = '' OR name = $1 ORDER BY id")
+            for value, found in (("other", [(2,)]), ("", [(1,), (2,)]), ("none", [])):
+                cursor.execute("EXECUTE s(%s)", (value,))
+                self.assertEqual(cursor.fetchall(), found)
             cursor.execute("SELECT 1 AS a FROM person WHERE age = 1 AND EXISTS (SELECT 1) LIMIT 1")
             self.assertEqual(cursor.fetchall(), [(1,)])
         self.assert_never_in_clear("XYZZY", "1717171717", "other")
