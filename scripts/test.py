@@ -33,7 +33,7 @@ from lives import Lives  # noqa: E402
 
 DEBIAN_PG = "/usr/lib/postgresql/15/bin"
 SUITES = ROOT / "tests/suites"
-WORLD_ONLY = ["tests/file-classes/regression.py"]
+WORLD_ONLY = ["tests/bench/test_recipes.py", "tests/file-classes/regression.py"]
 # These leave out in ci what takes gigabytes of disk.
 LONG = ["tests/archive/test_segment_sizes.py", "tests/tablespaces/test_relations.py"]
 # Needs every version, and 13 to come from: once, in the world.

@@ -30,12 +30,16 @@ TASKS = {
     "a new connection for each query (throughput)": "cold connections",
 }
 SCENARIO_LOADS = ["1 point", "1 range", "1 write", "2 point", "2 range", "2 write", "3 point on k", "3 range on k"]
+# `pgseal bench confidential`: its report, and what a statement is in the report's cases.
+BY_SYSBENCH = "confidential"
+STATEMENTS = SCENARIO_LOADS
 AT_A_GLANCE = [row for row in LOADS if not row.startswith("the same")]
 # The documents that have tables of figures, and the first columns of all these tables: no figure is left out.
 DOCUMENTS = ["README.md", "docs/figures.md", "docs/confidential/encdb.md"]
 ROWS = {
     "load at rest": AT_A_GLANCE,
     "scenario": [load for load in SCENARIO_LOADS for _ in range(3 if load.startswith("2") else 2)],
+    "a transaction": STATEMENTS,
     "load": list(LOADS),
     "what moves pages": list(TASKS),
     "pg_upgrade": ["elapsed", "user and system CPU"],
@@ -74,6 +78,7 @@ class Shown:
                 case, of_row = row[0] or case, dict(zip(columns, row))
                 if of_row["variant"] in ("published", "run by us"):
                     self.others.setdefault(case, []).append(of_row)
+                    self.others.setdefault(f"{heading.lower()}, {case}", []).append(of_row)
                 elif heading.startswith("The cipher's share"):
                     self.shares[case, of_row["variant"]] = of_row
                 else:
@@ -113,7 +118,7 @@ class Documents:
 
     def differences(self):
         known = {"scenario": self.columns_row, "load at rest": self.glance_row, "load": self.load_row,
-                 "what moves pages": self.task_row, "pg_upgrade": self.upgrade_row, "a page of 8 kB": self.cipher_row}
+                 "a transaction": self.sysbench_row, "what moves pages": self.task_row, "pg_upgrade": self.upgrade_row, "a page of 8 kB": self.cipher_row}
         wrong, missing = [], set(ROWS)
         for columns, rows in self.tables():
             kind = next((name for name in known if columns[0].replace("`", "").startswith(name)), None)
@@ -168,3 +173,9 @@ class Documents:
             case = f"scenario {load}, {form}"
             own.append(report.loss(case, variant))
         return [load, row[1], *own, report.other(case, variant) or ("" if variant == CLEAR else "not published")]
+
+    def sysbench_row(self, row):
+        report, case = self.report(BY_SYSBENCH), f"scenario {row[0]}, 8 threads"
+        own = [report.cell(case, variant, "time added [95 %]") for variant in ("isolated-in-process", "isolated")]
+        cpu = report.cell(case, "isolated-in-process", "extra CPU [95 %]")
+        return [row[0], *own, cpu, report.others[case][0]["time added [95 %]"]]
