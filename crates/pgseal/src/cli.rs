@@ -254,6 +254,10 @@ pub struct BindirArgs {
     /// Directory for the wrappers, created if missing; only wrappers in it are overwritten
     #[arg(long, value_name = "DIR")]
     pub into: PathBuf,
+    /// Name the programs by their paths from DIR, which PGBIN is below: a copy of DIR then runs
+    /// the programs in the copy
+    #[arg(long)]
+    pub relative: bool,
 }
 
 #[derive(Args)]

@@ -129,6 +129,34 @@ fn initdb_copies_a_key() {
     );
 }
 
+/// A new key is made only where there is no sealed cluster whose key is asked for.
+#[test]
+fn initdb_takes_the_key_of_another_cluster_if_there_is_one() {
+    let source = Cluster::new([command(CAT, &payload())]);
+    let same = format!("--same-key-as={}", source.data().display());
+    let args = ["-D", "data", "-y128", "--no-key-wrap", &same];
+    let theirs = source.key_bin();
+    let made = |place: &Place| fs::read(place.path("data/pg_encryption/key.bin"));
+    let place = Place::new();
+    let transcript = place.initdb(&args);
+    assert_eq!(
+        told(&transcript),
+        ["args=-k -D data", "record=PGSEALHO"],
+        "{transcript:?}"
+    );
+    assert_eq!(made(&place).expect("a key file"), theirs);
+    fs::remove_file(source.key_bin_path()).expect("removed");
+    let place = Place::new();
+    let transcript = place.initdb(&args);
+    assert_eq!(transcript.code, Some(5), "{transcript:?}");
+    assert!(made(&place).is_err());
+    fs::remove_dir_all(source.data().join("pg_encryption")).expect("removed");
+    let place = Place::new();
+    let transcript = place.initdb(&args);
+    assert_eq!(transcript.code, Some(0), "{transcript:?}");
+    assert_ne!(made(&place).expect("a key file"), theirs);
+}
+
 /// As root, or for an option that it cannot use.
 #[test]
 fn what_initdb_refuses_is_said_before_a_key_is_made() {

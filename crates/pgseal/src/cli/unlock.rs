@@ -126,6 +126,7 @@ impl KeyChoice {
             key_file: self.key_file.clone().map(PathBuf::from),
             plain: self.no_key_wrap,
             copy_from: None,
+            same_as: None,
         })
     }
 }

@@ -5,6 +5,9 @@
 //! PostgreSQL finds its other programs beside the file that it was started from, and follows links
 //! to find it.
 //!
+//! With `--relative` the program's path begins at the wrapper. CloudNativePG copies a whole
+//! directory of programs into another image, where the original is not.
+//!
 //! Invariants: whatever is refused is refused before anything is written, and what cannot be
 //! finished is taken back; of the files that are there only wrappers are replaced or removed;
 //! everybody may run wrappers, whatever the umask of their maker.
@@ -19,6 +22,7 @@ use std::process::ExitCode;
 use pgseal_keys::exit::{Code, Exit, Failure};
 use pgseal_storage::version;
 use pgseal_wrapper::ask::{ask, Files};
+use pgseal_wrapper::beside;
 use pgseal_wrapper::installed::lasting_path;
 use pgseal_wrapper::launch::{self, WRAPPER};
 use tempfile::NamedTempFile;
@@ -45,6 +49,8 @@ pub enum BindirError {
         "{0} is not a wrapper, and would be overwritten: choose another directory with --into"
     )]
     Other(PathBuf),
+    #[error("{0} is not below {1}, and --relative copies both as one: choose a directory for --into that {0} is below")]
+    NotBelow(PathBuf, PathBuf),
     #[error("{0} does not exist: install it beside pgseal")]
     NoWrapper(PathBuf),
     #[error("{0} does not tell where it looks for its files: give the directory of an unmodified PostgreSQL with --pg")]
@@ -61,7 +67,9 @@ impl Exit for BindirError {
     fn code(&self) -> Code {
         match self {
             Self::Read(..) | Self::Write(..) => Code::Io,
-            Self::NoPrograms(_) | Self::Other(_) | Self::Wrappers(_) => Code::Usage,
+            Self::NoPrograms(_) | Self::Other(_) | Self::Wrappers(_) | Self::NotBelow(..) => {
+                Code::Usage
+            }
             Self::Alike(..)
             | Self::Moved(..)
             | Self::NotFound(..)
@@ -88,8 +96,9 @@ pub fn run(args: &BindirArgs) -> Result<ExitCode, Failure> {
         .map_err(|error| BindirError::Write(args.into.clone(), error))?;
     refuse_others(&into, &programs)?;
     check_files(&pg, &into)?;
+    let named = named(&pg, &into, args.relative)?;
     for name in &programs {
-        made.wrapper(&into.join(name), &wrapper(&runner, &pg.join(name))?)?;
+        made.wrapper(&into.join(name), &wrapper(&runner, &named.join(name))?)?;
     }
     made.keep();
     remove_stale(&into, &programs)?;
@@ -110,6 +119,15 @@ fn installation(pg: &Path) -> Result<PathBuf, BindirError> {
         Ok(false) => Ok(pg),
         Ok(true) => Err(BindirError::Wrappers(pg)),
         Err(error) => Err(BindirError::Read(postgres, error)),
+    }
+}
+
+/// The directory of PostgreSQL's own programs as wrappers in `into` name it.
+fn named<'a>(pg: &'a Path, into: &Path, relative: bool) -> Result<&'a Path, BindirError> {
+    match pg.strip_prefix(into) {
+        _ if !relative => Ok(pg),
+        Ok(below) if !below.as_os_str().is_empty() => Ok(below),
+        _ => Err(BindirError::NotBelow(pg.to_owned(), into.to_owned())),
     }
 }
 
@@ -164,7 +182,9 @@ pub fn is_wrapper(program: &Path) -> io::Result<bool> {
 pub fn wrapped(wrapper: &Path) -> Option<String> {
     let head = String::from_utf8(head(wrapper).ok()?).ok()?;
     let (runner, program) = head.lines().next()?.strip_prefix("#!")?.split_once(' ')?;
-    runner.ends_with(WRAPPER).then(|| program.to_owned())
+    let program = beside(Path::new(program), wrapper)?;
+    let is_ours = runner.ends_with(WRAPPER);
+    is_ours.then(|| program.to_string_lossy().into_owned())
 }
 
 fn head(program: &Path) -> io::Result<Vec<u8>> {

@@ -1,10 +1,12 @@
-//! The settings of this machine for unlocking: `/etc/pgseal/policy.toml` and `/etc/pgseal/<cluster
-//! id>.toml`.
+//! The settings of this machine for unlocking: `/etc/pgseal/policy.toml`, `/etc/pgseal/<cluster
+//! id>.toml` and `/etc/pgseal/default.toml`.
 //!
 //! `policy.toml`: `policy = "external"` lets no command from a data directory run; `require_fips =
 //! true` lets nothing run that FIPS 140-3 does not approve; `audit_log` names a file.
 //! `<cluster id>.toml`: `key_unwrap_command`, `encryption_key_command`, `key_provider`,
 //! `passphrase_file`.
+//! `default.toml`: the same for each cluster that has no file of its own, and `initdb_options`. A
+//! machine that runs one cluster, such as a container, has it before the cluster has an id.
 //!
 //! Invariant: a file that users other than root can write is refused, not passed over: it would
 //! decide what runs as the server's user.
@@ -20,6 +22,8 @@ use crate::exit::{Code, Exit};
 use crate::settings::Settings;
 
 const DIR: &str = "/etc/pgseal";
+/// The file for clusters that have none of their own.
+const DEFAULT: &str = "default.toml";
 
 /// Why the machine's settings cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -51,13 +55,34 @@ pub struct Cluster {
 
 impl Cluster {
     fn of(mut settings: Settings) -> Result<Self, String> {
-        let cluster = Self {
+        let cluster = Self::taken(&mut settings)?;
+        settings.finish().map(|()| cluster)
+    }
+
+    fn taken(settings: &mut Settings) -> Result<Self, String> {
+        Ok(Self {
             key_unwrap_command: settings.take("key_unwrap_command")?,
             encryption_key_command: settings.take("encryption_key_command")?,
             key_provider: settings.take("key_provider")?,
             passphrase_file: settings.take("passphrase_file")?.map(PathBuf::from),
+        })
+    }
+}
+
+/// The settings of `default.toml`.
+#[derive(Debug, Default, PartialEq)]
+struct Defaults {
+    cluster: Cluster,
+    initdb_options: Option<String>,
+}
+
+impl Defaults {
+    fn of(mut settings: Settings) -> Result<Self, String> {
+        let defaults = Self {
+            cluster: Cluster::taken(&mut settings)?,
+            initdb_options: settings.take("initdb_options")?,
         };
-        settings.finish().map(|()| cluster)
+        settings.finish().map(|()| defaults)
     }
 }
 
@@ -126,18 +151,37 @@ impl Machine<'_> {
         self.read("policy.toml", Policy::of)
     }
 
-    /// Reads the settings of one cluster.
+    /// Reads the settings of one cluster: those in its own file, or else the default ones. The two
+    /// are not merged.
     pub fn cluster(&self, id: ClusterId) -> Result<Cluster, MachineError> {
-        self.read(&Self::name_of(id), Cluster::of)
+        match self.own_file(id) {
+            Some(name) => self.read(&name, Cluster::of),
+            None => self.defaults().map(|defaults| defaults.cluster),
+        }
     }
 
     /// Returns the path of a cluster's settings, whether or not they exist.
     pub fn of_cluster(&self, id: ClusterId) -> PathBuf {
-        self.dir.join(Self::name_of(id))
+        let own = self.own_file(id);
+        self.dir.join(own.as_deref().unwrap_or(DEFAULT))
     }
 
-    fn name_of(id: ClusterId) -> String {
-        format!("{id}.toml")
+    /// Returns the options of every initdb that makes a sealed cluster, if the machine has some.
+    pub fn initdb_options(&self) -> Result<Option<String>, MachineError> {
+        self.defaults().map(|defaults| defaults.initdb_options)
+    }
+
+    fn defaults(&self) -> Result<Defaults, MachineError> {
+        self.read(DEFAULT, Defaults::of)
+    }
+
+    /// Returns the name of a cluster's own file, unless it is certain that there is none. A file
+    /// that cannot be looked at is reported when it is read.
+    fn own_file(&self, id: ClusterId) -> Option<String> {
+        let name = format!("{id}.toml");
+        let found = fs::symlink_metadata(self.dir.join(&name));
+        let is_missing = matches!(&found, Err(error) if error.kind() == io::ErrorKind::NotFound);
+        (!is_missing).then_some(name)
     }
 
     /// Reads a file, which `understand` takes apart. A file that is not there says nothing.
@@ -240,6 +284,48 @@ mod tests {
         assert_eq!(log, Some(PathBuf::from("/var/log/keys")));
         let cluster = etc.machine().cluster(ID).expect("a good file");
         assert_eq!(cluster.key_unwrap_command.as_deref(), Some("cat \"%p\""));
+    }
+
+    #[test]
+    fn clusters_without_a_file_have_the_default_settings() {
+        let etc = Etc::new();
+        let default = "passphrase_file = '/default'\ninitdb_options = '--data-encryption'\n";
+        etc.write("default.toml", default, 0o644);
+        let cluster = etc.machine().cluster(ID).expect("a good file");
+        assert_eq!(cluster.passphrase_file, Some(PathBuf::from("/default")));
+        assert_eq!(
+            etc.machine().of_cluster(ID),
+            etc.0.path().join("default.toml")
+        );
+        let options = etc.machine().initdb_options().expect("a good file");
+        assert_eq!(options.as_deref(), Some("--data-encryption"));
+        let own = format!("{ID}.toml");
+        etc.write(&own, "key_provider = 'tpm:'\n", 0o644);
+        let cluster = etc.machine().cluster(ID).expect("a good file");
+        assert_eq!(cluster.key_provider.as_deref(), Some("tpm:"));
+        assert_eq!(cluster.passphrase_file, None);
+        assert_eq!(etc.machine().of_cluster(ID), etc.0.path().join(&own));
+        etc.write(&own, "initdb_options = '--data-encryption'\n", 0o644);
+        assert!(matches!(
+            etc.machine().cluster(ID),
+            Err(MachineError::Syntax(..))
+        ));
+    }
+
+    #[test]
+    fn the_directory_may_be_a_link() {
+        let etc = Etc::new();
+        etc.write("default.toml", "passphrase_file = '/default'\n", 0o644);
+        let link = etc.0.path().join("link");
+        std::os::unix::fs::symlink(etc.0.path(), &link).expect("a link");
+        let machine = Machine {
+            dir: &link,
+            ..etc.machine()
+        };
+        let cluster = machine.cluster(ID).expect("a good file");
+        assert_eq!(cluster.passphrase_file, Some(PathBuf::from("/default")));
+        fs::set_permissions(etc.0.path(), fs::Permissions::from_mode(0o777)).expect("a mode");
+        assert!(matches!(machine.cluster(ID), Err(MachineError::Owner(_))));
     }
 
     #[test]

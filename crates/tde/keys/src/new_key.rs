@@ -1,5 +1,6 @@
 //! The key of a new cluster: its length, whether it is made or copied, and how it is protected.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -13,7 +14,7 @@ use crate::cluster::Root;
 use crate::command;
 use crate::cost::memory_kib;
 use crate::exit::{Code, Exit};
-use crate::keybin::KeyDir;
+use crate::keybin::{self, KeyDir};
 use crate::new_slot::{Hardening, NewSlot, NewSlotError, Ready};
 use crate::passphrase::{self, Source};
 use crate::unlock::{unlock_from, SlotError, UnlockError, Unlocked, Ways, UNWRAP_COMMAND};
@@ -121,6 +122,8 @@ pub struct KeyProtection {
     pub plain: bool,
     /// The key file of another cluster, which is copied as it is.
     pub copy_from: Option<PathBuf>,
+    /// The data directory of a cluster whose key is copied, if one is there and is sealed.
+    pub same_as: Option<PathBuf>,
 }
 
 impl KeyProtection {
@@ -183,6 +186,16 @@ impl KeyProtection {
         }
     }
 
+    /// Returns the key directory of the cluster whose key is taken if it is sealed. A directory
+    /// that holds no key file, or that cannot be looked at, is one of these: no new key is made.
+    fn sealed_other(&self) -> Option<KeyDir> {
+        let data = self.same_as.as_ref()?;
+        match data.join(keybin::DIR).symlink_metadata() {
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            _ => Some(KeyDir::of(data)),
+        }
+    }
+
     /// Whether a protection is named that a copied key file cannot get.
     fn is_more_than_a_copy(&self) -> bool {
         self.plain
@@ -211,6 +224,9 @@ pub fn argon2_memory(text: &str) -> Result<u32, NewKeyError> {
 pub fn new_key(protection: &KeyProtection, root: Root) -> Result<NewKey, NewKeyError> {
     if let Some(path) = &protection.copy_from {
         return copied(protection, path, root);
+    }
+    if let Some(dir) = protection.sealed_other() {
+        return existing(&dir, root, &Ways::default());
     }
     let slots = protection.slots()?.into_iter();
     let ready = slots.map(|slot| slot.ready(&root.path));
@@ -290,8 +306,14 @@ fn copied(protection: &KeyProtection, path: &Path, root: Root) -> Result<NewKey,
         passphrase: Source::default(),
         ..protection.ways()
     };
-    let cluster = unlock_from(&source, root, &ways)?;
-    effective_length(protection.length, Some(cluster.header.length.bits()))?;
+    let key = existing(&source, root, &ways)?;
+    effective_length(protection.length, Some(key.cluster.header.length.bits()))?;
+    Ok(key)
+}
+
+/// Opens another cluster's key file, which becomes that of the cluster at `root`.
+fn existing(source: &KeyDir, root: Root, ways: &Ways) -> Result<NewKey, NewKeyError> {
+    let cluster = unlock_from(source, root, ways)?;
     let image = source.bytes().map_err(UnlockError::from)?;
     Ok(NewKey::existing(cluster, image))
 }

@@ -32,6 +32,8 @@ Options of pgseal for a sealed cluster:
       --key-file=FILE       keep the key in FILE, outside the data directory
       --no-key-wrap         leave the key unprotected, for tests
       --copy-key-from=FILE  use the key of another cluster's key.bin
+      --same-key-as=DATADIR use the key of the cluster in DATADIR if one is
+                            there and is sealed, and else a new key
 ";
 
 const BASEBACKUP: &str = "

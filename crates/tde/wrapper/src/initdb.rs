@@ -19,6 +19,7 @@ use pgseal_keys::exit::{Code, Exit, Failure};
 use pgseal_keys::interrupt::PutOff;
 use pgseal_keys::key_set::KeySet;
 use pgseal_keys::keybin::{KeyBinError, KeyDir, DIR};
+use pgseal_keys::machine::Machine;
 use pgseal_keys::new_key::{new_key, NewKey, WRAP_COMMAND};
 use pgseal_keys::pin::{self, PinError};
 use pgseal_keys::unlock::UNWRAP_COMMAND;
@@ -30,6 +31,7 @@ use crate::supervise::code_of;
 use crate::Wrapper;
 
 const OPTIONS: &str = "PGSEAL_INITDB_OPTIONS";
+const MACHINE_OPTIONS: &str = "initdb_options in /etc/pgseal/default.toml";
 const NO_CHECKSUMS: &str = "--no-data-checksums";
 
 /// Why there is no sealed cluster.
@@ -59,7 +61,7 @@ impl Exit for InitdbError {
     }
 }
 
-/// Runs initdb, sealed if an option or `PGSEAL_INITDB_OPTIONS` asks for it.
+/// Runs initdb, sealed if an option, `PGSEAL_INITDB_OPTIONS` or the machine asks for it.
 pub fn run(wrapper: &Wrapper, args: Vec<OsString>) -> Result<ExitCode, Failure> {
     let named = options::split("initdb", args.clone())?;
     if !makes_a_cluster(&named.rest) {
@@ -119,18 +121,21 @@ fn plain(wrapper: &Wrapper, split: &Split) -> Result<ExitCode, Failure> {
     Err(wrapper.sealed(&split.rest)?.exec())
 }
 
-/// Returns the options of `PGSEAL_INITDB_OPTIONS`, then those of the command line.
-fn with_default_options(args: Vec<OsString>) -> Result<Vec<OsString>, OptionError> {
-    let text = match env::var(OPTIONS) {
-        Err(VarError::NotUnicode(_)) => return Err(OptionError::DefaultsNotText),
+/// Returns the options of the machine, of `PGSEAL_INITDB_OPTIONS`, and of the command line: the
+/// last counts where an option has one value.
+fn with_default_options(args: Vec<OsString>) -> Result<Vec<OsString>, Failure> {
+    let of_environment = match env::var(OPTIONS) {
+        Err(VarError::NotUnicode(_)) => return Err(OptionError::DefaultsNotText.into()),
         given => given.unwrap_or_default(),
     };
-    let defaults = shlex::split(&text).ok_or(OptionError::OpenQuote)?;
-    Ok(defaults
-        .into_iter()
-        .map(OsString::from)
-        .chain(args)
-        .collect())
+    let of_machine = Machine::this().initdb_options()?.unwrap_or_default();
+    let mut all = Vec::new();
+    for (place, text) in [(MACHINE_OPTIONS, of_machine), (OPTIONS, of_environment)] {
+        let options = shlex::split(&text).ok_or(OptionError::OpenQuote(place))?;
+        all.extend(options.into_iter().map(OsString::from));
+    }
+    all.extend(args);
+    Ok(all)
 }
 
 /// Whether none of `--help`, `--version`, `--show` and `--sync-only` is given.

@@ -68,7 +68,7 @@ impl Exit for NotAWrapper {
 /// and then the program's arguments.
 pub fn run(mut args: impl Iterator<Item = OsString>) -> Result<ExitCode, Failure> {
     let (program, argv0) = args.next().zip(args.next()).ok_or(NotAWrapper)?;
-    let program = PathBuf::from(program);
+    let program = beside(Path::new(&program), Path::new(&argv0)).ok_or(NotAWrapper)?;
     let name = program.file_name().ok_or(NotAWrapper)?;
     let wrapper = Wrapper {
         name: name.to_string_lossy().into_owned(),
@@ -76,6 +76,15 @@ pub fn run(mut args: impl Iterator<Item = OsString>) -> Result<ExitCode, Failure
         argv0,
     };
     wrapper.run(args.collect())
+}
+
+/// Returns the path of a wrapper's program. A relative one begins where the wrapper is, so that a
+/// copy of a whole directory runs the programs in the copy. None if there is no such wrapper.
+pub fn beside(program: &Path, wrapper: &Path) -> Option<PathBuf> {
+    if program.is_absolute() {
+        return Some(program.to_owned());
+    }
+    Some(wrapper.canonicalize().ok()?.parent()?.join(program))
 }
 
 /// A program of PostgreSQL, and the name that its wrapper was called by.

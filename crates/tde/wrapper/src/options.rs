@@ -21,6 +21,7 @@ pub enum Name {
     UnwrapCommand,
     NoKeyWrap,
     CopyKeyFrom,
+    SameKeyAs,
     KeyCommand,
     KeyProvider,
     KeyPassphrase,
@@ -62,7 +63,7 @@ const UNWRAPPERS: &[&str] = &[
     "pg_waldump",
 ];
 
-const KNOWN: [Known; 14] = [
+const KNOWN: [Known; 15] = [
     Known {
         name: Name::DataEncryption,
         long: "data-encryption",
@@ -97,6 +98,13 @@ const KNOWN: [Known; 14] = [
         short: None,
         value: Value::Required,
         programs: NEW_KEY,
+    },
+    Known {
+        name: Name::SameKeyAs,
+        long: "same-key-as",
+        short: None,
+        value: Value::Required,
+        programs: &["initdb"],
     },
     Known {
         name: Name::KeyCommand,
@@ -178,8 +186,8 @@ pub enum OptionError {
     NeedlessValue(&'static str),
     #[error("option --{0} is not UTF-8")]
     NotText(&'static str),
-    #[error("PGSEAL_INITDB_OPTIONS has an open quote: close it")]
-    OpenQuote,
+    #[error("{0} has an open quote: close it")]
+    OpenQuote(&'static str),
     #[error("PGSEAL_INITDB_OPTIONS is not UTF-8: write it so, or give the options to initdb")]
     DefaultsNotText,
     #[error("--{0} does not reach initdb from here: give it in -o, with --data-encryption")]
@@ -259,6 +267,7 @@ impl Split {
             key_file: path(Name::KeyFile),
             plain: self.has(Name::NoKeyWrap),
             copy_from: path(Name::CopyKeyFrom),
+            same_as: path(Name::SameKeyAs),
         })
     }
 
