@@ -5,7 +5,7 @@ CARGO ?= cargo
 PYTHON ?= /usr/bin/python3
 
 .PHONY: help build check demo demo-confidential demo-stop test test-barman test-bench-page test-builds test-debian test-drivers test-patroni test-pgbackrest test-tprocc test-programs test-world wheels jar npm fuzz sanitize
-.PHONY: demo-shop test-auto-failover test-extensions packages test-fips test-keys test-other-backups test-packages test-repmgr test-shop test-telling lint docs clean install-extensions
+.PHONY: demo-shop test-auto-failover test-extensions packages test-fips test-keys test-kubernetes test-other-backups test-packages test-repmgr test-shop test-telling lint docs clean install-extensions
 
 help:
 	@echo 'make build        the command and the library, into dist/bin and dist/lib'
@@ -29,6 +29,7 @@ help:
 	@echo 'make test-extensions   forty extensions that Debian packages, and some built from source, beside a plain cluster'
 	@echo 'make test-fips    a build on the FIPS module: its service indicator, and a cluster under require_fips'
 	@echo 'make test-keys    key providers: a whole life of a cluster under each, and how they fail; a table of the steps'
+	@echo "make test-kubernetes   CloudNativePG's command lines in its pods' restrictions, the official image's entry point, manifests"
 	@echo 'make test-other-backups   WAL-G and pg_rman, where their programs are named'
 	@echo 'make test-packages   the packages: install, upgrade under a running server, remove'
 	@echo 'make test-patroni three nodes under Patroni and etcd'
@@ -156,7 +157,7 @@ test:
 	$(MAKE) --no-print-directory build wheels
 	$(PYTHON) scripts/test.py ci
 
-test-auto-failover test-barman test-bench-page test-builds test-debian test-drivers test-extensions test-keys test-other-backups test-packages test-patroni test-pgbackrest test-power test-repmgr test-shop test-telling test-tprocc: test-%:
+test-auto-failover test-barman test-bench-page test-builds test-debian test-drivers test-extensions test-keys test-kubernetes test-other-backups test-packages test-patroni test-pgbackrest test-power test-repmgr test-shop test-telling test-tprocc: test-%:
 	scripts/install-deps.sh build test $*
 	$(MAKE) --no-print-directory build
 	$(PYTHON) scripts/test.py $*
@@ -168,7 +169,7 @@ test-fips:
 	$(PYTHON) scripts/test.py fips
 
 test-world:
-	scripts/install-deps.sh build test auto-failover barman bench-page builds debian drivers extensions other-backups patroni pgbackrest repmgr shop tprocc
+	scripts/install-deps.sh build test auto-failover barman bench-page builds debian drivers extensions kubernetes other-backups patroni pgbackrest repmgr shop tprocc
 	$(MAKE) --no-print-directory build
 	$(PYTHON) scripts/test.py world
 

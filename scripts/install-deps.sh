@@ -1,5 +1,5 @@
 #!/bin/bash
-# Usage: scripts/install-deps.sh [build|demo|test|auto-failover|barman|bench-page|builds|debian|drivers|extensions|fips|keys|other-backups|packages|patroni|pgbackrest|power|repmgr|shop|telling|tprocc|lint|docs]…   (none: all)
+# Usage: scripts/install-deps.sh [build|demo|test|auto-failover|barman|bench-page|builds|debian|drivers|extensions|fips|keys|kubernetes|other-backups|packages|patroni|pgbackrest|power|repmgr|shop|telling|tprocc|lint|docs]…   (none: all)
 #
 # Purpose: the Debian packages that a make target needs. Called by the Makefile and .ci/run.
 # As root it installs what is missing; otherwise it names what is missing and fails. With everything in place it does
@@ -38,6 +38,9 @@ extensions_packages=(build-essential cmake libkrb5-dev libssl-dev postgresql-ser
 # What builds AWS-LC's FIPS module; go from elsewhere does as well.
 fips_packages=(cmake perl)
 command -v go >/dev/null || fips_packages+=(golang-go)
+# Go from elsewhere does as well.
+kubernetes_packages=(bubblewrap git iproute2 mmdebstrap openssl python3-jsonschema python3-yaml util-linux)
+command -v go >/dev/null || kubernetes_packages+=(golang-go)
 other_backups_packages=(postgresql-15 lz4)
 # Go from elsewhere does as well. The compilers of the other processor are zig's; its binutils cut what debuggers read.
 packages_packages=(apparmor binutils bubblewrap binutils-aarch64-linux-gnu git gnupg mmdebstrap python3-pip rpm rpmlint selinux-policy-dev
@@ -84,6 +87,7 @@ packages_of() {
         telling) echo "${telling_packages[@]}" ;;
         tprocc) echo "${tprocc_packages[@]}" ;;
         keys) echo "${keys_packages[@]}" ;;
+        kubernetes) echo "${kubernetes_packages[@]}" ;;
         lint) echo "${lint_packages[@]}" ;;
         docs) echo "${docs_packages[@]}" ;;
         *) die "there is no group $1; see the usage of $0" ;;
@@ -104,7 +108,7 @@ missing_of() {
 }
 
 command -v dpkg-query >/dev/null || die "this is not Debian; install the packages that $0 names by hand"
-[ $# -gt 0 ] || set -- build demo test auto-failover barman bench-page builds debian drivers extensions fips keys other-backups patroni pgbackrest power repmgr shop telling tprocc lint docs
+[ $# -gt 0 ] || set -- build demo test auto-failover barman bench-page builds debian drivers extensions fips keys kubernetes other-backups patroni pgbackrest power repmgr shop telling tprocc lint docs
 for group in "$@"; do packages_of "$group" >/dev/null; done
 mapfile -t missing < <(missing_of "$@")
 if [ ${#missing[@]} -gt 0 ]; then

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Usage: scripts/test.py [ci|check|world|auto-failover|barman|bench-page|builds|debian|drivers|extensions|fips|keys|packages|patroni|pgbackrest|power|repmgr|telling|tprocc]
+"""Usage: scripts/test.py [ci|check|world|auto-failover|barman|bench-page|builds|debian|drivers|extensions|fips|keys|kubernetes|packages|patroni|pgbackrest|power|repmgr|telling|tprocc]
 (make test, make check, make test-world …)
 
 Runs the tests, shows what they print, and ends with a table and the line
@@ -39,7 +39,7 @@ LONG = ["tests/archive/test_segment_sizes.py", "tests/tablespaces/test_relations
 # Needs every version, and 13 to come from: once, in the world.
 ACROSS_VERSIONS = "tests/upgrade/versions.py"
 # Directories whose programs need packages or time of their own: run by their name, and in the world.
-BY_NAME = ["auto-failover", "barman", "bench-page", "builds", "debian", "drivers", "extensions", "fips", "other-backups", "packages", "patroni", "pgbackrest",
+BY_NAME = ["auto-failover", "barman", "bench-page", "builds", "debian", "drivers", "extensions", "fips", "kubernetes", "other-backups", "packages", "patroni", "pgbackrest",
            "repmgr", "shop", "tprocc"]
 # Needs a build of its own, so that the world leaves it out.
 OWN_BUILD = "fips"
@@ -48,7 +48,7 @@ LONG_FORM = {"PGSEAL_TEST_LONG": "1"}
 POWER = {**LONG_FORM, "PGSEAL_POWER_CUTS": "40", "PGSEAL_POWER_SECONDS": "25"}
 KINDS = ["ci", "check", "world", "power", "keys", "telling", *BY_NAME]
 # Those of them whose packages know no PostgreSQL after Debian's, or that need none.
-DEBIAN_ONLY = ["auto-failover", "barman", "bench-page", "builds", "drivers", "extensions", "other-backups", "packages", "pgbackrest", "repmgr", "shop"]
+DEBIAN_ONLY = ["auto-failover", "barman", "bench-page", "builds", "drivers", "extensions", "kubernetes", "other-backups", "packages", "pgbackrest", "repmgr", "shop"]
 # Drivers that ci runs, too: they are installed in seconds.
 DRIVERS_IN_CI = ["tests/drivers/test_psycopg2.py", "tests/drivers/test_python.py", "tests/drivers/test_sqlalchemy.py"]
 # Programs of encrypted columns that ci runs on clusters that are encrypted on disk, too: what a server goes through, and what roles
@@ -172,6 +172,8 @@ INDICATOR = Step("crypto, FIPS", ["cargo", "test", "-p", "pgseal-crypto", "--fea
                  version="")
 # What tests/keys runs in place of AWS.
 MOTO = Step("fetch moto", ["scripts/fetch-drivers.sh", "moto"], tests=False, version="")
+# What tests/kubernetes compares with.
+KUBERNETES = Step("fetch for Kubernetes", ["scripts/fetch-kubernetes.sh"], tests=False, version="")
 # The table of tests/keys, from lines of an example.
 LIVES = Step("lives.py", [sys.executable, "-m", "doctest", "scripts/lives.py"], tests=False, version="")
 # The ring of shared memory in a model checker, whose atomics are not the processor's.
@@ -268,14 +270,14 @@ def steps_of(which):
         return [INDICATOR, *python_tests("15", DEBIAN_PG, [*programs(["fips"]), "tests/keys/test_demand.py"])]
     if which in BY_NAME:
         first = {"tprocc": [GO_TPC], "builds": [BUILDS], "extensions": [EXTENSIONS], "debian": [confidential("15", DEBIAN_PG)],
-                 "packages": [BUILDS, DEBS]}.get(which, [])
+                 "kubernetes": [build("18"), KUBERNETES], "packages": [BUILDS, DEBS]}.get(which, [])
         return first + python_tests("15", DEBIAN_PG, programs([which]))
     if which == "power":
         versions = [[build(version), *python_tests(version, built(version), programs(["power"]), POWER)] for version in ["15", "17", "18"]]
         return list(itertools.chain(*versions))
     helper = Step("programs that tests use", ["cargo", "build", "--workspace", *FEATURES, "--examples", "--locked"], tests=False,
                   version="")
-    steps = [helper, crates({}), GO_TPC, BUILDS, DEBS, EXTENSIONS, DRIVERS, *PACKAGES, *suites("15"), *suites("17"), *suites("18"), SURFACE]
+    steps = [helper, crates({}), GO_TPC, BUILDS, DEBS, EXTENSIONS, KUBERNETES, DRIVERS, *PACKAGES, *suites("15"), *suites("17"), *suites("18"), SURFACE]
     steps += [build("13"), *python_tests("13-18", built("15"), [ACROSS_VERSIONS])]
     steps += python_tests("15", built("15"), WORLD_ONLY + LONG, LONG_FORM)
     for version in ["17", "18"]:
