@@ -5,12 +5,13 @@ import os
 import signal
 import subprocess
 import sys
+import time
 import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from pgseal_test import PGSEAL, TIME_LIMIT, base_environment, major_version, read_raw, run, stage  # noqa: E402
+from pgseal_test import PG, PGSEAL, TIME_LIMIT, base_environment, major_version, read_raw, run, stage  # noqa: E402
 from waiting import eventually
 from receiving import Receiving  # noqa: E402
 from small_disk import MAY_MOUNT, main, needs_mounts, remount, small_disk  # noqa: E402
@@ -41,7 +42,7 @@ class Clone(Receiving):
     def test_a_sealed_primary(self):
         primary = self.primary(tablespaces=("one",))
         standby = self.copy("standby")
-        done = self.clone(primary, standby, "--", "-T", f"{primary.home / 'one'}={standby.home / 'one'}")
+        done = self.clone(primary, standby, "-T", f"{primary.home / 'one'}={standby.home / 'one'}")
         self.assertEqual(done.stdout, f"{standby.data} is a sealed standby: start it with the wrapper of postgres or pg_ctl\n")
         self.assertEqual(standby.master_key(), primary.master_key())
         self.assert_sealed(standby.home)
@@ -116,7 +117,7 @@ class Clone(Receiving):
         """Each is named before the server begins to send, and nobody is asked for a key."""
         primary, standby = self.primary(tablespaces=("one", "two")), self.copy("standby")
         one, two = primary.home / "one", primary.home / "two"
-        advice = f"is not empty: give it another directory by `-T {one}=NEW` after `--`"
+        advice = f"is not empty: give it another directory by `-T {one}=NEW`"
         self.refused(primary, standby, 2, f"{one}, where tablespace one would come to lie, {advice}", PGSEAL_EXPECT_KEY="0" * 32)
         own = standby.home / "own"
         own.mkdir()
@@ -131,7 +132,7 @@ class Clone(Receiving):
         shut = standby.home / "shut"
         shut.mkdir(mode=0o500)
         denied = f"{shut}/two cannot be used (Permission denied): check its owner and mode, and those of the directory above it; "
-        denied += "a tablespace gets another directory by `-T OLD=NEW` after `--`"
+        denied += "a tablespace gets another directory by `-T OLD=NEW`"
         self.refused(primary, standby, 3, denied, "--", "-T", f"{one}={own}", "-T", f"{two}={shut}/two")
         done = self.clone(primary, standby, *mapped)
         self.assertEqual(done.stderr, "")
@@ -152,6 +153,112 @@ class Clone(Receiving):
         self.start(standby)
         self.assert_follows(primary, standby)
 
+    def test_a_slot(self):
+        """It is looked at before anybody is asked for a key; a created one is the standby's."""
+        primary, standby = self.primary(), self.copy("standby")
+        wrong = {"PGSEAL_EXPECT_KEY": "0" * 32}
+        missing = "the server has no replication slot one: add --create-slot, or create it there"
+        self.refused(primary, standby, 2, missing, "--slot=one", **wrong)
+        rule = "is no name of a replication slot: use lower-case letters, digits and underscores, at most 63 of them"
+        self.refused(primary, standby, 2, f"One {rule}", "--slot=One", **wrong)
+        primary.psql("SELECT pg_create_physical_replication_slot('one')")
+        exists = "the server has a replication slot one already: leave --create-slot out to use it, or choose another name"
+        self.refused(primary, standby, 2, exists, "--slot=one", "--create-slot", **wrong)
+        self.clone(primary, standby, "--slot", "one")
+        self.assertIn("primary_slot_name = 'one'", (standby.data / "postgresql.auto.conf").read_text())
+        self.start(standby)
+        self.assert_follows(primary, standby)
+        self.assertEqual(primary.psql("SELECT active FROM pg_replication_slots"), "t")
+        second = self.copy("second")
+        self.clone(primary, second, "-S", "two", "-C")
+        self.assertEqual(primary.psql("SELECT count(*) FROM pg_replication_slots WHERE slot_name = 'two'"), "1")
+
+    def test_a_slot_of_another_kind(self):
+        primary, standby = self.primary(conf="wal_level = logical"), self.copy("standby")
+        primary.psql("SELECT pg_create_logical_replication_slot('decoded', 'pgoutput')")
+        said = "cannot use READ_REPLICATION_SLOT with a logical replication slot"
+        self.refused(primary, standby, 2, f"the replication slot decoded cannot be used ({said}): name a physical one", "--slot=decoded")
+
+    def test_a_slot_that_stays(self):
+        """A copy that fails has created its slot already: the operator hears of it. Ctrl-C goes to all of its processes."""
+        primary, standby = self.primary(), self.copy("standby")
+        primary.psql("CREATE TABLE big AS SELECT repeat('x', 900) FROM generate_series(1, 20000); CHECKPOINT")
+        command = self.command(primary, standby, "--slot=one", "--create-slot", "--max-rate=2M")
+        clone = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=base_environment(), text=True,
+                                 start_new_session=True)
+        eventually(lambda: (standby.data / "base/1").exists(), process=clone)
+        os.killpg(clone.pid, signal.SIGINT)
+        said = clone.communicate(timeout=TIME_LIMIT)[1]
+        self.assertEqual(clone.returncode, 128 + signal.SIGINT, said)
+        self.assertIn("pgseal: the replication slot one stays on the server, which keeps WAL for it: run this again without --create-slot, "
+                      "or drop it there by SELECT pg_drop_replication_slot('one')\n", said)
+        run(["rm", "-rf", standby.data])
+        self.clone(primary, standby, "--slot=one")
+
+    def test_the_rate(self):
+        """pg_basebackup keeps to it: 4 MiB at 2 MiB/s take more than a second."""
+        primary = self.primary()
+        primary.psql("CREATE TABLE big AS SELECT repeat('x', 900) FROM generate_series(1, 4500); CHECKPOINT")
+        begun = time.monotonic()
+        self.clone(primary, self.copy("slow"), "--max-rate=2M", "--progress")
+        self.assertGreater(time.monotonic() - begun, 2)
+
+    def test_a_bar_that_is_asked_for(self):
+        primary = self.primary()
+        shown = self.clone(primary, self.copy("standby"), "--progress").stderr
+        self.assertRegex(shown, r"\d+/\d+ kB \(100%\), 1/1 tablespace")
+
+    def test_settings_that_come_along(self):
+        """No sealed server starts with them, so they are named before the copy begins."""
+        unfit = {"dynamic_shared_memory_type": ("mmap", "posix or sysv")}
+        if major_version() >= 18 and "--with-liburing" in run([PG / "pg_config", "--configure"]).stdout:
+            unfit["io_method"] = ("io_uring", "worker or sync")
+        conf = "".join(f"{name} = {value}\n" for name, (value, _) in unfit.items())
+        primary, standby = self.primary(sealed=False, conf=conf), self.copy("standby")
+        said = self.clone(primary, standby, *NEW).stderr
+        self.assertEqual(said, "".join(f"pgseal: the server runs with {name} = {value}, with which no sealed server starts: "
+                                       f"set it to {better} in the standby's configuration before you start it\n"
+                                       for name, (value, better) in unfit.items()))
+        self.assertNotIn(standby.try_start("-k", str(standby.home)), (None, 0))
+        standby.configure("dynamic_shared_memory_type = posix")
+        if "io_method" in unfit:
+            standby.configure("io_method = worker")
+        self.start(standby)
+        self.assert_follows(primary, standby)
+
+    def test_the_servers_own_key_given_by_a_file(self):
+        """One command makes standbys of a plain primary and of its sealed standbys, as a change from plain to sealed needs it."""
+        primary = self.primary(sealed=False)
+        first, second, third = map(self.copy, ("first", "second", "third"))
+        self.clone(primary, first, *NEW)
+        self.start(first)
+        same = ("--new-key", "--copy-key-from", first.data / "pg_encryption/key.bin")
+        self.clone(primary, second, *same)
+        self.assertEqual(second.master_key(), first.master_key())
+        self.clone(first, third, *same)
+        self.assertEqual(third.master_key(), first.master_key())
+        self.start(third)
+        self.assert_follows(primary, third)
+        other = self.cluster("other").init()
+        fourth = self.copy("fourth")
+        refused = self.clone(first, fourth, "--new-key", "--copy-key-from", other.data / "pg_encryption/key.bin", check=False)
+        self.assertEqual((refused.returncode, fourth.data.exists()), (2, False))
+        self.assertIn("a standby under a key of its own needs a token from its primary", refused.stderr)
+
+    def test_as_patroni_calls_it(self):
+        """Four options are Patroni's own; its connection string has no password, which is in a file."""
+        primary, standby = self.primary(), self.copy("standby")
+        string = f"dbname=postgres user=postgres host={primary.home}"
+        added = [f"--{name}={value}" for name, value in
+                 {"scope": "main", "role": "replica", "datadir": standby.data, "connstring": string}.items()]
+        run([PGSEAL, "clone", "--pg", primary.pg, "--max-rate=100M", *added])
+        self.start(standby)
+        self.assert_follows(primary, standby)
+        other = [option.replace("=replica", "=leader") for option in added]
+        refused = run([PGSEAL, "clone", "--pg", primary.pg, *other], check=False)
+        self.assertEqual(refused.returncode, 2)
+        self.assertIn("invalid value 'leader' for '--role", refused.stderr)
+
     @unittest.skipUnless(MAY_MOUNT, "this kernel gives an ordinary user no namespace in which it is root")
     def test_as_root(self):
         """The standby is root's, and a server refuses to run as root."""
@@ -168,7 +275,7 @@ class Clone(Receiving):
         bytes_of_one = primary.psql("SELECT pg_tablespace_size('one')")
         free = os.statvfs(disk).f_bavail * os.statvfs(disk).f_frsize
         sentence = (f"the file system of {disk} has {free} bytes free, and the server's files there are of {bytes_of_one} bytes: make room, "
-                    "map tablespaces elsewhere by `-T OLD=NEW` after `--`, or add --no-estimate-size there to try it")
+                    "map tablespaces elsewhere by `-T OLD=NEW`, or add --no-estimate-size after `--` to try it")
         mapped = ["--", "-T", f"{one}={disk}/one"]
         self.refused(primary, standby, 3, sentence, *mapped)
         tried = self.clone(primary, standby, *mapped, "--no-estimate-size", check=False)

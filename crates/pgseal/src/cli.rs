@@ -299,7 +299,7 @@ pub struct CloneArgs {
     #[arg(long, value_name = "PGBIN")]
     pub pg: Option<PathBuf>,
     /// The new data directory
-    #[arg(short = 'D', long = "pgdata", value_name = "TARGET")]
+    #[arg(short = 'D', long = "pgdata", alias = "datadir", value_name = "TARGET")]
     pub pgdata: PathBuf,
     /// The primary's host or socket directory
     #[arg(short = 'h', long, value_name = "HOSTNAME")]
@@ -311,7 +311,7 @@ pub struct CloneArgs {
     #[arg(short = 'U', long, value_name = "NAME")]
     pub username: Option<OsString>,
     /// Connection string
-    #[arg(short = 'd', long, value_name = "CONNSTR")]
+    #[arg(short = 'd', long, alias = "connstring", value_name = "CONNSTR")]
     pub dbname: Option<OsString>,
     /// Never prompt for a password
     #[arg(short = 'w', long)]
@@ -319,6 +319,10 @@ pub struct CloneArgs {
     /// Prompt for a password
     #[arg(short = 'W', long)]
     pub password: bool,
+    #[command(flatten)]
+    pub copy: CopyOptions,
+    #[command(flatten)]
+    pub patroni: PatroniOptions,
     /// Command that unwraps the key: it reads "%p" and prints the key
     #[arg(long, value_name = "COMMAND")]
     pub key_unwrap_command: Option<String>,
@@ -342,6 +346,56 @@ pub struct CloneArgs {
     /// More options for pg_basebackup, after --
     #[arg(last = true, value_name = "OPTION")]
     pub more: Vec<OsString>,
+}
+
+/// How the primary's files come: pg_basebackup's options.
+#[derive(Args)]
+pub struct CopyOptions {
+    /// Replication slot that the standby uses
+    #[arg(short = 'S', long, value_name = "NAME")]
+    pub slot: Option<OsString>,
+    /// Create the slot
+    #[arg(short = 'C', long, requires = "slot")]
+    pub create_slot: bool,
+    /// Highest rate of the copy, in kB/s or with a suffix k or M
+    #[arg(short = 'r', long, value_name = "RATE")]
+    pub max_rate: Option<OsString>,
+    /// Put the tablespace in OLD into NEW; repeatable
+    #[arg(short = 'T', long, value_name = "OLD=NEW")]
+    pub tablespace_mapping: Vec<OsString>,
+    /// Show a bar, also where standard error is no terminal
+    #[arg(short = 'P', long)]
+    pub progress: bool,
+}
+
+impl CopyOptions {
+    /// As a wrapper takes them.
+    pub fn arguments(self) -> Vec<OsString> {
+        let slot = self.slot.into_iter().map(|slot| ("-S", slot));
+        let rate = self.max_rate.into_iter().map(|rate| ("-r", rate));
+        let mapped = self.tablespace_mapping.into_iter().map(|pair| ("-T", pair));
+        let valued = slot.chain(rate).chain(mapped);
+        let mut arguments: Vec<_> = valued
+            .flat_map(|(option, value)| [option.into(), value])
+            .collect();
+        for (option, asked) in [("-C", self.create_slot), ("-P", self.progress)] {
+            arguments.extend(asked.then(|| option.into()));
+        }
+        arguments
+    }
+}
+
+/// What Patroni adds when the command is one of its `create_replica_methods`, beside `--datadir`
+/// and `--connstring`. Nobody reads it: the role alone is checked, by its parser.
+#[derive(Args)]
+#[allow(dead_code)]
+pub struct PatroniOptions {
+    /// Name of the Patroni cluster
+    #[arg(long, hide = true)]
+    pub scope: Option<OsString>,
+    /// What the node shall be
+    #[arg(long, hide = true, value_parser = ["replica"])]
+    pub role: Option<String>,
 }
 
 /// How a clone's new key shall be protected: initdb's options.

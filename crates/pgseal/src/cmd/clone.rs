@@ -4,6 +4,7 @@
 //! never plain, and it refuses early what would stop the copy, or the standby later.
 
 mod room;
+mod server;
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -15,6 +16,7 @@ use std::process::{Command, ExitCode};
 use nix::unistd::geteuid;
 use pgseal_keys::exit::{Code, Exit, Failure};
 use pgseal_wrapper::getopt::{Given, PG_BASEBACKUP};
+use pgseal_wrapper::options::{Name, Split};
 use pgseal_wrapper::programs::is_elf;
 use pgseal_wrapper::source::{self, Source};
 use pgseal_wrapper::{basebackup, options, Wrapper};
@@ -92,26 +94,64 @@ pub fn run(args: CloneArgs) -> Result<ExitCode, Failure> {
         return Err(CloneError::NotWhole(target).into());
     }
     let source = Source::ask(&wrapper, &given)?;
-    match (&source.key_file, new_key) {
-        (None, false) => return Err(CloneError::PlainServer.into()),
-        (Some(_), true) if !source::is_declared(&given) => return Err(CloneError::NoToken.into()),
-        _ => {}
-    }
+    check_key(&split, &given, &source, new_key)?;
     check_version(&wrapper, &source)?;
     check_room(&wrapper, &given, &target)?;
+    let warnings = server::check(&wrapper, &given, source.version)?;
+    warnings.iter().for_each(|sentence| say(sentence));
     let code = basebackup::copy(&wrapper, &split, &given, &source)?;
     let code = code.expect("a plain server without a new key was refused");
-    if code == ExitCode::SUCCESS {
-        let owner = match geteuid().is_root() {
-            true => ", which root owns: give it and its tablespaces to the server's user with `chown -R`, then",
-            false => ":",
-        };
-        output::print_done(format_args!(
-            "{} is a sealed standby{owner} start it with the wrapper of postgres or pg_ctl\n",
-            target.display()
-        ))?;
+    match code == ExitCode::SUCCESS {
+        true => print_done(&target)?,
+        false => server::slot_left(&wrapper, &given)
+            .iter()
+            .for_each(|sentence| say(sentence)),
     }
     Ok(code)
+}
+
+fn print_done(target: &Path) -> Result<(), Failure> {
+    let owner = match geteuid().is_root() {
+        true => ", which root owns: give it and its tablespaces to the server's user with `chown -R`, then",
+        false => ":",
+    };
+    output::print_done(format_args!(
+        "{} is a sealed standby{owner} start it with the wrapper of postgres or pg_ctl\n",
+        target.display()
+    ))?;
+    Ok(())
+}
+
+/// Whether there is a key for the copy, and whether a sealed server will give its pages for it.
+fn check_key(
+    split: &Split,
+    given: &Given,
+    source: &Source,
+    new_key: bool,
+) -> Result<(), CloneError> {
+    match (&source.key_file, new_key) {
+        (None, false) => Err(CloneError::PlainServer),
+        (Some(theirs), true) if !may_receive(split, given, theirs) => Err(CloneError::NoToken),
+        _ => Ok(()),
+    }
+}
+
+/// Whether a standby under the key that the options choose gets the pages of a sealed server: it
+/// was granted a token, or makes its own, because the chosen key is the server's.
+fn may_receive(split: &Split, given: &Given, theirs: &[u8]) -> bool {
+    let chosen = split
+        .value(Name::CopyKeyFrom)
+        .and_then(|file| fs::read(file).ok());
+    let same = |chosen: &Vec<u8>| {
+        let id = source::key_id(chosen);
+        id.is_some() && id == source::key_id(theirs)
+    };
+    source::is_declared(given) || chosen.as_ref().is_some_and(same)
+}
+
+/// The copy is made, whether anybody reads this or not.
+fn say(sentence: &str) {
+    let _ = writeln!(io::stderr(), "pgseal: {sentence}");
 }
 
 /// The request to pg_basebackup's wrapper; the last option counts.
@@ -147,6 +187,7 @@ fn arguments(args: CloneArgs) -> Vec<OsString> {
                 .flat_map(|value| [option.into(), value.into()]),
         );
     }
+    line.extend(args.copy.arguments());
     line.extend(args.protection.arguments());
     line.extend(args.more);
     line
@@ -174,10 +215,7 @@ fn check_room(wrapper: &Wrapper, given: &Given, target: &Path) -> Result<(), Fai
             Some(format!("the server does not tell its tablespaces ({reason}): their directories and free space are not looked at"))
         }
     };
-    if let Some(unknown) = unknown {
-        // The copy is made, whether anybody reads it or not.
-        let _ = writeln!(io::stderr(), "pgseal: {unknown}");
-    }
+    unknown.iter().for_each(|sentence| say(sentence));
     Ok(())
 }
 

@@ -8,6 +8,7 @@ use std::env;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
+use std::process::Output;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use pgseal_contract::{receiver, variable};
@@ -83,10 +84,7 @@ pub struct Source {
 impl Source {
     /// Asks the server that a receiver's options name.
     pub fn ask(wrapper: &Wrapper, given: &Given) -> Result<Self, Failure> {
-        let mut sealed = psql(wrapper)?.sealed(&questions(given))?;
-        sealed.act();
-        sealed.tell(RECEIVER, RAW);
-        let output = sealed.output()?;
+        let output = ask(wrapper, given, &options(given), &QUESTIONS)?;
         let said = String::from_utf8_lossy(&output.stderr);
         match output.status.code() {
             Some(0) => {}
@@ -163,33 +161,50 @@ pub fn key_id(key_file: &[u8]) -> Option<KeyId> {
     }
 }
 
-/// Returns psql's arguments: how to connect, and what to ask.
-fn questions(given: &Given) -> Vec<OsString> {
+/// What every receiver asks. The last one is answered by a sealed server only.
+const QUESTIONS: [&str; 9] = [
+    r"\echo :USER",
+    "IDENTIFY_SYSTEM",
+    "SHOW wal_segment_size",
+    "SHOW block_size",
+    "SHOW wal_block_size",
+    "SHOW server_version_num",
+    "SHOW data_checksums",
+    "SHOW wal_log_hints",
+    "SHOW pgseal.key_file",
+];
+
+/// Asks the server `questions` over a connection for replication that takes no page, by psql with
+/// these options.
+pub fn ask(
+    wrapper: &Wrapper,
+    given: &Given,
+    options: &[OsString],
+    questions: &[&str],
+) -> Result<Output, Failure> {
     let mut args = connection(given, Some(for_replication(given.value("d"))));
-    args.extend(["-v", "VERBOSITY=sqlstate"].map(OsString::from));
+    args.extend_from_slice(options);
     args.extend(
+        questions
+            .iter()
+            .flat_map(|question| ["-c".into(), (*question).into()]),
+    );
+    let mut sealed = psql(wrapper)?.sealed(&args)?;
+    sealed.act();
+    sealed.tell(RECEIVER, RAW);
+    Ok(sealed.output()?)
+}
+
+/// Returns psql's options for errors as codes, and the operator's choice about a password.
+fn options(given: &Given) -> Vec<OsString> {
+    let mut options = ["-v", "VERBOSITY=sqlstate"].map(OsString::from).to_vec();
+    options.extend(
         ["w", "W"]
             .iter()
             .filter(|letter| given.has(letter))
             .map(|letter| format!("-{letter}").into()),
     );
-    let commands = [
-        r"\echo :USER",
-        "IDENTIFY_SYSTEM",
-        "SHOW wal_segment_size",
-        "SHOW block_size",
-        "SHOW wal_block_size",
-        "SHOW server_version_num",
-        "SHOW data_checksums",
-        "SHOW wal_log_hints",
-        "SHOW pgseal.key_file",
-    ];
-    args.extend(
-        commands
-            .into_iter()
-            .flat_map(|command| ["-c".into(), command.into()]),
-    );
-    args
+    options
 }
 
 /// Returns psql's options for bare answers over a connection as the receiver's, with this string.

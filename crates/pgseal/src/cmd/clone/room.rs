@@ -66,7 +66,7 @@ impl Tablespace {
 /// Why there is no place for the copy.
 #[derive(Debug, thiserror::Error)]
 pub enum RoomError {
-    #[error("{}, where tablespace {name} would come to lie, is not empty: give it another directory by `-T {}=NEW` after `--`", .place.display(), .old.display())]
+    #[error("{}, where tablespace {name} would come to lie, is not empty: give it another directory by `-T {}=NEW`", .place.display(), .old.display())]
     NotEmpty {
         place: PathBuf,
         name: String,
@@ -74,11 +74,11 @@ pub enum RoomError {
     },
     #[error("{}, which --waldir names, is not empty: name another directory, or empty this one", .0.display())]
     WalNotEmpty(PathBuf),
-    #[error("{} cannot be used ({}): check its owner and mode, and those of the directory above it; a tablespace gets another directory by `-T OLD=NEW` after `--`", .0.display(), .1)]
+    #[error("{} cannot be used ({}): check its owner and mode, and those of the directory above it; a tablespace gets another directory by `-T OLD=NEW`", .0.display(), .1)]
     Unusable(PathBuf, io::Error),
     #[error("the server has no tablespace in {}, which -T names: {}", .0.display(), .1)]
     NoTablespace(PathBuf, String),
-    #[error("the file system of {} has {} bytes free, and the server's files there are of {} bytes: make room, map tablespaces elsewhere by `-T OLD=NEW` after `--`, or add --no-estimate-size there to try it", .0.display(), .1, .2)]
+    #[error("the file system of {} has {} bytes free, and the server's files there are of {} bytes: make room, map tablespaces elsewhere by `-T OLD=NEW`, or add --no-estimate-size after `--` to try it", .0.display(), .1, .2)]
     Space(PathBuf, u64, u64),
 }
 

@@ -1,0 +1,176 @@
+//! What the server says about a standby of it, before it begins to send: settings that come along
+//! with its files and with which no sealed server starts, and the replication slot.
+//!
+//! It is asked over a connection for replication, which a role that copies can always make.
+
+use std::ffi::{OsStr, OsString};
+use std::process::Output;
+
+use pgseal_keys::exit::{Code, Exit, Failure};
+use pgseal_wrapper::getopt::Given;
+use pgseal_wrapper::source;
+use pgseal_wrapper::Wrapper;
+
+/// The bytes of a slot's name, at most (NAMEDATALEN - 1).
+const LONGEST_NAME: usize = 63;
+
+/// psql's exit code when the server answered, and refused the last question.
+const REFUSED: i32 = 1;
+
+/// A setting and the value with which no sealed server starts.
+struct Unfit {
+    setting: &'static str,
+    value: &'static str,
+    better: &'static str,
+    /// The first major version that has the setting.
+    since: u32,
+}
+
+const UNFIT: [Unfit; 2] = [
+    Unfit {
+        setting: "dynamic_shared_memory_type",
+        value: "mmap",
+        better: "posix or sysv",
+        since: 15,
+    },
+    Unfit {
+        setting: "io_method",
+        value: "io_uring",
+        better: "worker or sync",
+        since: 18,
+    },
+];
+
+/// Why the standby cannot use its slot.
+#[derive(Debug, thiserror::Error)]
+pub enum SlotError {
+    #[error("{0} is no name of a replication slot: use lower-case letters, digits and underscores, at most {LONGEST_NAME} of them")]
+    Name(String),
+    #[error("the server has no replication slot {0}: add --create-slot, or create it there")]
+    Missing(String),
+    #[error("the server has a replication slot {0} already: leave --create-slot out to use it, or choose another name")]
+    Exists(String),
+    #[error("the replication slot {0} cannot be used ({1}): name a physical one")]
+    Unfit(String, String),
+}
+
+impl Exit for SlotError {
+    fn code(&self) -> Code {
+        Code::Usage
+    }
+}
+
+/// Looks at the slot that `given` names, and at settings. Returns what the operator should know.
+pub fn check(wrapper: &Wrapper, given: &Given, version: u32) -> Result<Vec<String>, Failure> {
+    let slot = given.value("S").map(slot_name).transpose()?;
+    let asked: Vec<_> = UNFIT.iter().filter(|one| one.since <= version).collect();
+    let mut questions: Vec<_> = asked
+        .iter()
+        .map(|one| format!("SHOW {}", one.setting))
+        .collect();
+    questions.extend(slot.as_deref().map(slot_question));
+    let output = ask(wrapper, given, &questions)?;
+    match (output.status.code(), slot) {
+        (Some(0), None) => {}
+        (Some(0), Some(slot)) => check_slot(slot, &output.stdout, given.has("C"))?,
+        (Some(REFUSED), Some(slot)) => return Err(SlotError::Unfit(slot, reason(&output)).into()),
+        _ => {
+            let unknown = "its settings and slots are not looked at";
+            return Ok(vec![format!(
+                "the server cannot be asked again ({}): {unknown}",
+                reason(&output)
+            )]);
+        }
+    }
+    let text = String::from_utf8_lossy(&output.stdout);
+    let answers = asked.iter().zip(text.lines());
+    let unfit = answers.filter(|(one, answer)| one.value == *answer);
+    Ok(unfit.map(|(one, _)| warning(one)).collect())
+}
+
+/// Says that a slot which `pg_basebackup` created is there after the copy has failed.
+pub fn slot_left(wrapper: &Wrapper, given: &Given) -> Option<String> {
+    let slot = given.value("S").filter(|_| given.has("C"))?;
+    let slot = slot_name(slot).ok()?;
+    let output = ask(wrapper, given, &[slot_question(&slot)]).ok()?;
+    is_there(&output.stdout).then(|| format!("the replication slot {slot} stays on the server, which keeps WAL for it: run this again without --create-slot, or drop it there by SELECT pg_drop_replication_slot('{slot}')"))
+}
+
+/// A password that is typed would be asked for once more.
+fn ask(wrapper: &Wrapper, given: &Given, questions: &[String]) -> Result<Output, Failure> {
+    let questions: Vec<_> = questions.iter().map(String::as_str).collect();
+    source::ask(wrapper, given, &[OsString::from("-w")], &questions)
+}
+
+fn warning(one: &Unfit) -> String {
+    let Unfit {
+        setting,
+        value,
+        better,
+        ..
+    } = one;
+    format!("the server runs with {setting} = {value}, with which no sealed server starts: set it to {better} in the standby's configuration before you start it")
+}
+
+/// PostgreSQL's rule for names (slot.c). Such a name needs no escapes.
+fn slot_name(name: &OsStr) -> Result<String, SlotError> {
+    let text = name.to_string_lossy().into_owned();
+    let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+    match !text.is_empty() && text.len() <= LONGEST_NAME && text.bytes().all(fits) {
+        true => Ok(text),
+        false => Err(SlotError::Name(text)),
+    }
+}
+
+/// It is answered by one row, of NULLs if there is no such slot; of 15 and later.
+fn slot_question(name: &str) -> String {
+    format!("READ_REPLICATION_SLOT \"{name}\"")
+}
+
+fn check_slot(name: String, answer: &[u8], create: bool) -> Result<(), SlotError> {
+    match (is_there(answer), create) {
+        (true, true) => Err(SlotError::Exists(name)),
+        (false, false) => Err(SlotError::Missing(name)),
+        _ => Ok(()),
+    }
+}
+
+/// Whether the last row begins with a kind of slot.
+fn is_there(answer: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(answer);
+    text.lines()
+        .last()
+        .is_some_and(|row| row.starts_with("physical|"))
+}
+
+fn reason(output: &Output) -> String {
+    let said = String::from_utf8_lossy(&output.stderr);
+    let line = said.lines().next().unwrap_or_default().trim();
+    line.trim_start_matches("ERROR:").trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_slots() {
+        let longest = "a".repeat(LONGEST_NAME);
+        for good in ["a", "1_b", longest.as_str()] {
+            assert_eq!(slot_name(OsStr::new(good)).ok().as_deref(), Some(good));
+        }
+        let too_long = "a".repeat(LONGEST_NAME + 1);
+        for bad in ["", "A", "a-b", "a\"", "ä", too_long.as_str()] {
+            assert!(slot_name(OsStr::new(bad)).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn rows_of_slots() {
+        assert!(is_there(b"posix\nphysical|0/3000000|1\n"));
+        assert!(is_there(b"physical||\n"));
+        for none in [&b"posix\n||\n"[..], b"||\n", b"", b"physical|0/0|1\n||\n"] {
+            assert!(!is_there(none), "{none:?}");
+        }
+    }
+}
