@@ -8,61 +8,39 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from nodes import PASSWORD, Patroni, page_block, run, unit_environment
-from pgseal_test import PG, PGSEAL, Canaries, Case, main
-from takeover import Load, backends, postmaster, until
+from nodes import page_block, run, unit_environment
+from pgseal_test import PG, PGSEAL, main
+from takeover import backends, postmaster, until
+from three_nodes import ThreeNodes
 
 
-class Failover(Case):
+class Failover(ThreeNodes):
     def setUp(self):
         super().setUp()
-        self.patroni = Patroni(self.directory)
-        self.addCleanup(self.patroni.close)
-        self.canaries = Canaries()
+        self.nodes_of()
         self.environment = unit_environment(self.patroni.secret)
         self.assertEqual(self.environment, {"PGSEAL_PASSPHRASE_FILE": str(self.patroni.secret), "PGSEAL_EXPECT_KEY": ""})
 
     def test_failover(self):
-        try:
-            self.scenario()
-        except BaseException:
-            print(self.patroni.log(), file=sys.stderr)
-            raise
+        self.narrate(self.scenario)
 
     def scenario(self):
-        self.bootstrap()
-        ports = [node.port for node in self.patroni.nodes.values()]
-        loads = [Load(ports, first, self.canaries["load"], user="postgres", password=PASSWORD)
-                 for first in (1_000_000, 2_000_000)]
-        for load in loads:
-            load.start()
-        self.more(loads)
-        self.patroni.switch_over()
-        self.more(loads)
-        self.another_passphrase()
-        self.more(loads)
-        old = self.kill_leader()
-        self.more(loads)
-        self.old_leader_returns(old)
-        self.more(loads)
-        self.a_new_replica()
-        for load in loads:
-            load.end()
-        self.check_rows(loads)
-        self.check_bytes()
-
-    def bootstrap(self):
-        patroni = self.patroni
-        first = patroni.nodes["node1"]
-        first.start(self.environment)
-        until(patroni.leader, "a leader")
-        self.key = first.status()["key id"]
-        self.environment["PGSEAL_EXPECT_KEY"] = self.key
-        for name in ["node2", "node3"]:
-            patroni.nodes[name].start(self.environment)
-        until(patroni.is_whole, "three members")
-        patroni.leader().sql("CREATE TABLE t (number bigint PRIMARY KEY, word text)", fetch=False)
+        self.environment = self.bootstrap(self.environment)
+        self.key = self.environment["PGSEAL_EXPECT_KEY"]
         self.assert_sealed()
+        self.start_loads(2)
+        self.patroni.switch_over()
+        self.more()
+        self.another_passphrase()
+        self.more()
+        old = self.kill_leader()
+        self.more()
+        self.old_leader_returns(old)
+        self.more()
+        self.a_new_replica()
+        self.check_rows()
+        self.check_dump()
+        self.check_bytes()
 
     def assert_sealed(self):
         """Every node runs sealed under the one key."""
@@ -70,11 +48,6 @@ class Failover(Case):
             status = node.status()
             self.assertEqual((status["sealed"], status["key id"]), ("yes", self.key))
             self.assertEqual(status["server"], f"running sealed (process {postmaster(node.data)})")
-
-    def more(self, loads):
-        """Until each load had five more commits acknowledged."""
-        for load in loads:
-            load.more()
 
     def another_passphrase(self):
         """The page's commands, for each node; the old passphrase opens none of them afterwards."""
@@ -121,16 +94,10 @@ class Failover(Case):
         self.patroni.a_new_replica()
         self.assert_sealed()
 
-    def check_rows(self, loads):
-        acknowledged = {number for load in loads for number in load.acknowledged}
-        leader = self.patroni.leader()
-        rows = dict(leader.sql("SELECT number, word FROM t"))
-        self.assertEqual(acknowledged - rows.keys(), set())
-        self.assertEqual({number: word for number, word in rows.items() if word != f"{self.canaries['load']}{number}"}, {})
-        for node in self.patroni.nodes.values():
-            until(lambda node=node: dict(node.sql("SELECT number, word FROM t")) == rows, f"{node.name} to catch up")
+    def check_dump(self):
+        """A dump shows the canary that no file of the nodes may show."""
         dump = self.directory / "dump.sql"
-        run([PG / "pg_dump", "-h", "127.0.0.1", "-p", str(leader.port), "-U", "postgres", "-f", dump, "postgres"],
+        run([PG / "pg_dump", "-h", "127.0.0.1", "-p", str(self.patroni.leader().port), "-U", "postgres", "-f", dump, "postgres"],
             {"PGPASSWORD": "first", "PGSSLMODE": "require"})
         self.assertIn("load", self.canaries.found(dump))
 

@@ -1,4 +1,4 @@
-"""Three nodes under Patroni and etcd, configured as docs/operations/patroni.md says.
+"""Three nodes under Patroni and etcd, configured as docs/operations/patroni.md says; or plain, until a test seals them.
 
 Invariants: everything listens on loopback; Patroni's processes are our children, and its servers become ours when Patroni's
 helper that started them ends.
@@ -18,7 +18,7 @@ import yaml
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
 
 import takeover
-from pgseal_test import STAGE, base_environment, run, twins
+from pgseal_test import PG, STAGE, base_environment, run, twins
 from takeover import PATIENCE, free_ports
 
 PASSWORD = "first"
@@ -36,6 +36,14 @@ def merged(settings, more):
     return {**settings, **more, **both}
 
 
+def plain(configuration):
+    """The page's, without what makes a cluster sealed."""
+    settings = yaml.safe_load(configuration)
+    settings["bootstrap"]["initdb"] = [option for option in settings["bootstrap"]["initdb"] if "encoding" in option]
+    settings["postgresql"]["bin_dir"] = str(PG)
+    return yaml.safe_dump(settings)
+
+
 def unit_environment(secret):
     """What the page's drop-in puts into Patroni's environment."""
     lines = re.findall(r"^Environment=(\w+)=(.*)$", page_block("ini").replace("/etc/pgseal/passphrase", str(secret)), re.M)
@@ -51,9 +59,9 @@ def with_provider(configuration, uri):
 
 
 class Node:
-    """One Patroni and its server, protected by the passphrase in `secret`, or by the key provider `uri`."""
+    """One Patroni and its server, protected by the passphrase in `secret`, or by the key provider `uri`, or not `sealed`."""
 
-    def __init__(self, name, place, etcd_port, secret, uri=None):
+    def __init__(self, name, place, etcd_port, secret, uri=None, sealed=True):
         self.name = name
         self.home = place / name
         self.home.mkdir()
@@ -62,7 +70,9 @@ class Node:
         self.log = self.home / "log"
         self.config = self.home / "patroni.yml"
         configuration = self._configuration(place, etcd_port, secret)
-        self.config.write_text(with_provider(configuration, uri) if uri else configuration)
+        if uri:
+            configuration = with_provider(configuration, uri)
+        self.config.write_text(configuration if sealed else plain(configuration))
         self.process = None
 
     def _configuration(self, place, etcd_port, secret):
@@ -83,6 +93,10 @@ class Node:
             assert printed in text, printed
             text = text.replace(printed, here)
         return text
+
+    def reconfigure(self, block):
+        """Replaces, in its configuration, what a block of YAML names; Patroni reads it at its start."""
+        self.config.write_text(yaml.safe_dump(merged(yaml.safe_load(self.config.read_text()), yaml.safe_load(block))))
 
     def start(self, environment):
         with open(self.log, "a") as log:
@@ -112,7 +126,7 @@ class Node:
 class Patroni:
     """etcd, and nodes by name."""
 
-    def __init__(self, place, uri=None):
+    def __init__(self, place, uri=None, sealed=True):
         self.place = place
         self.secret = place / "passphrase"
         self.secret.write_text(run(["openssl", "rand", "-hex", "32"]).stdout)
@@ -124,7 +138,7 @@ class Patroni:
                    "--initial-cluster", f"default={urls[1]}", "--heartbeat-interval", "500", "--election-timeout", "5000"]
         with open(place / "etcd.log", "w") as log:
             self.etcd = subprocess.Popen(command, stdout=log, stderr=log, env=base_environment(), start_new_session=True)
-        self.nodes = {name: Node(name, place, self.etcd_port, self.secret, uri) for name in ("node1", "node2", "node3")}
+        self.nodes = {name: Node(name, place, self.etcd_port, self.secret, uri, sealed) for name in ("node1", "node2", "node3")}
         takeover.reap({"postgres"})
 
     def members(self):

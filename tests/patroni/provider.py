@@ -9,14 +9,15 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "keys"))
 
-from nodes import PASSWORD, Patroni, run
+from nodes import run
 from certificates import Certificates
-from pgseal_test import PGSEAL, Case, main
-from takeover import Load, until
+from pgseal_test import PGSEAL, main
+from takeover import until
+from three_nodes import ThreeNodes
 from vault_server import Vault
 
 
-class Provider(Case):
+class Provider(ThreeNodes):
     def setUp(self):
         super().setUp()
         certificates = Certificates(self.directory)
@@ -27,54 +28,39 @@ class Provider(Case):
         token.write_text("root-token\n")
         token.chmod(0o600)
         uri = f"vault://localhost:{self.vault.port}/transit/db?ca={certificates['ca.crt']}&token-file={token}"
-        self.patroni = Patroni(self.directory, uri)
-        self.addCleanup(self.patroni.close)
+        self.nodes_of(uri=uri)
 
     def test_rotation(self):
-        try:
-            self.scenario()
-        except BaseException:
-            print(self.patroni.log(), file=sys.stderr)
-            raise
+        self.narrate(self.scenario)
 
     def scenario(self):
         nodes = self.patroni.nodes.values()
-        self.bootstrap()
-        load = Load([node.port for node in nodes], 1_000_000, "w", user="postgres", password=PASSWORD)
-        load.start()
-        load.more()
+        self.bootstrap({})
+        for node in nodes:
+            self.assert_wrapped("vault:v1:", node)
+        self.start_loads()
         self.vault.rotate("db")
         for node in nodes:
             self.assertRegex(self.rotate(node).stdout, "opens the key now")
             self.assertRegex(self.rotate(node).stdout, "stays: its provider has no newer version")
         files = {(node.data / "pg_encryption/key.bin").read_bytes() for node in nodes}
         self.assertEqual(len(files), 3, "each node has a key file of its own")
-        load.more()
+        self.more()
         _, old = self.patroni.switch_over()
-        load.more()
+        self.more()
         self.assert_wrapped("vault:v2:", self.patroni.a_new_replica())
         self.restart(old)
-        load.more()
+        self.more()
         self.vault.close()
         for node in nodes:
             done = self.rotate(node, check=False)
             self.assertEqual(done.returncode, 6)
             self.assertRegex(done.stderr, "Vault at localhost:[0-9]+ does not answer")
             self.assert_wrapped("vault:v2:", node)
-        load.more()
-        load.end()
-        self.check_rows(load)
-
-    def bootstrap(self):
-        first, *replicas = self.patroni.nodes.values()
-        first.start({})
-        until(self.patroni.leader, "a leader")
-        for node in replicas:
-            node.start({"PGSEAL_EXPECT_KEY": first.status()["key id"]})
-        until(self.patroni.is_whole, "three members")
-        first.sql("CREATE TABLE t (number bigint PRIMARY KEY, word text)", fetch=False)
-        for node in self.patroni.nodes.values():
-            self.assert_wrapped("vault:v1:", node)
+        self.more()
+        self.check_rows()
+        for node in nodes:
+            self.assertEqual(node.status()["sealed"], "yes")
 
     def rotate(self, node, check=True):
         return run([PGSEAL, "key", "rotate", "-D", node.data, "--older-than", "90d"], check=check)
@@ -88,11 +74,6 @@ class Provider(Case):
         self.patroni.ask(node, "restart", {"timeout": "60"})
         until(self.patroni.is_whole, "the node that was restarted")
         self.assertGreater(len(self.vault.requests), asked)
-
-    def check_rows(self, load):
-        for node in self.patroni.nodes.values():
-            until(lambda node=node: set(load.acknowledged) <= {number for number, in node.sql("SELECT number FROM t")}, f"{node.name}'s rows")
-            self.assertEqual(node.status()["sealed"], "yes")
 
 
 if __name__ == "__main__":
