@@ -172,8 +172,9 @@ class Seal(ThreeNodes):
         return (role, state) == ("replica", "running")
 
     def both_confirm(self, leader):
-        """Do commits wait for both replicas?"""
-        return leader.sql("SELECT count(*) FROM pg_stat_replication WHERE sync_state IN ('sync', 'quorum')") == [(2,)]
+        """Does Patroni take both replicas for synchronous, so that either may be the candidate?"""
+        roles = [role for name, (role, _, _) in self.patroni.members().items() if name != leader.name]
+        return roles == ["sync_standby"] * 2
 
     def assert_nothing_in_clear(self, node):
         self.patroni.leader().sql("CHECKPOINT", fetch=False)
