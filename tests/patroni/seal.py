@@ -169,7 +169,7 @@ class Seal(ThreeNodes):
     def is_replica(self, node):
         """Does Patroni show it as one that runs? In the middle of a switchover a server may outlive the Patroni that starts it."""
         role, state, _ = self.patroni.members()[node.name]
-        return (role, state) == ("replica", "running")
+        return role in ("replica", "sync_standby") and state in ("running", "streaming")
 
     def both_confirm(self, leader):
         """Does Patroni take both replicas for synchronous, so that either may be the candidate?"""
@@ -215,6 +215,7 @@ class Seal(ThreeNodes):
         self.switch(2, "node1", second, old)
         until(lambda: self.streams(first) and self.streams(second), "sealed nodes to follow the plain leader")
         self.switch(0, "node2", old, first)
+        until(lambda: self.is_replica(old), "the old leader to run as a replica")
         self.seal(old)
         for node in self.patroni.nodes.values():
             self.commands("The old leader", node)
