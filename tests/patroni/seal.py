@@ -258,6 +258,7 @@ class Seal(ThreeNodes):
         before = len(old.log.read_text(errors="replace"))
         old.start({})
         until(lambda: "pg_rewind exit code=1" in old.log.read_text(errors="replace")[before:], "pg_rewind to fail")
+        until(lambda: self.is_replica(old), "Patroni to start the server all the same")
         old.stop()
         self.assertNotIn("WARNING", run([PG / "pg_controldata", "-D", old.data]).stdout)
         self.assertEqual(old.status()["sealed"], "no")
