@@ -58,7 +58,8 @@ def main(test_file, tools=()):
         sys.exit(f"{PG} holds no postgres; set PGSEAL_TEST_PG to the directory of PostgreSQL's programs")
     stage.adopt_orphans()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    for number in [signal.SIGINT, signal.SIGQUIT]:  # ignored in a shell's background job, and so in all that we start
+    # What is ignored in a shell's background job, or under nohup, would be so in all that we start.
+    for number in [signal.SIGINT, signal.SIGQUIT, signal.SIGHUP]:
         signal.signal(number, signal.SIG_DFL)
     unittest.main(module="__main__", verbosity=2)
 

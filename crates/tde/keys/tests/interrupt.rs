@@ -14,9 +14,11 @@ use pgseal_keys::interrupt::{heed_children, PutOff};
 /// Set in the child alone.
 const ALONE: &str = "PGSEAL_TEST_ALONE";
 
-/// Runs the test `name` in a process that ignores signals, as under nohup.
+/// Runs the test `name` in a process that ignores these signals, as under nohup, and no other one:
+/// the tests themselves may run under nohup, or in the background of a script.
 fn alone(name: &str, ignored: Option<&str>) -> Output {
     let mut command = Command::new("env");
+    command.arg("--default-signal");
     command.args(ignored.map(|signals| format!("--ignore-signal={signals}")));
     command
         .arg(std::env::current_exe().expect("a test has a program"))
