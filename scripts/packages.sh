@@ -190,7 +190,7 @@ pack() {
     find "$root" -print0 | xargs -0 touch --no-dereference --date "@$SOURCE_DATE_EPOCH"
     config=$target/${root##*/}.$format.yaml
     sed "s|@ARCH@|${names[$arch]}|; s|@VERSION@|$version|; s|@RELEASE@|1|; s|@MAINTAINER@|$maintainer|; s|@MAJOR@|$major|
-        s|@STAGE@|$root|; s|@SCRIPTS@|$PWD/packaging/package|" "packaging/nfpm/$description.yaml" >"$config"
+        s|@STAGE@|$root|; s|@SCRIPTS@|$PWD/packaging/package|; s|@PACKAGING@|$PWD/packaging|" "packaging/nfpm/$description.yaml" >"$config"
     "$tools/nfpm" package --config "$config" --packager "$format" --target "$out/"
 }
 

@@ -32,13 +32,13 @@ def mirror():
     return subprocess.run(["bash", "-c", command], text=True, capture_output=True, check=True).stdout.strip()
 
 
-def base(release):
-    """The root of a Debian release, made if it is missing."""
-    made = CACHE / "roots" / release
+def base(release, more=()):
+    """The root of a Debian release with `more` packages of it, made if it is missing."""
+    made = CACHE / "roots" / "+".join([release, *more])
     if not made.exists():
         made.parent.mkdir(parents=True, exist_ok=True)
         new = made.with_suffix(f".{os.getpid()}")
-        subprocess.run(["mmdebstrap", "--quiet", "--variant=minbase", f"--include={INCLUDED}", release, str(new), mirror()], check=True)
+        subprocess.run(["mmdebstrap", "--quiet", "--variant=minbase", f"--include={','.join([INCLUDED, *more])}", release, str(new), mirror()], check=True)
         new.rename(made)
     return made
 
@@ -55,6 +55,7 @@ def unable():
 class System(unittest.TestCase):
     """The tests of a class share one system, and run in the order of their names, until the first that fails."""
     release = "bookworm"
+    more = ()
 
     @classmethod
     def setUpClass(cls):
@@ -71,7 +72,7 @@ class System(unittest.TestCase):
         for name in ("upper", "work"):
             (cls.place / "layers" / name).mkdir()
         layers = cls.place / "layers"
-        mount("-t", "overlay", "overlay", "-o", f"lowerdir={base(cls.release)},upperdir={layers}/upper,workdir={layers}/work", cls.root)
+        mount("-t", "overlay", "overlay", "-o", f"lowerdir={base(cls.release, cls.more)},upperdir={layers}/upper,workdir={layers}/work", cls.root)
         cls.addClassCleanup(subprocess.run, ["umount", cls.root], check=True)
         for name in ("null", "zero", "urandom", "random", "tty"):
             cls.device(name)
