@@ -348,7 +348,7 @@ pub struct CloneArgs {
     pub more: Vec<OsString>,
 }
 
-/// How the primary's files come: pg_basebackup's options.
+/// These options of pg_basebackup say how the primary's files are copied.
 #[derive(Args)]
 pub struct CopyOptions {
     /// Replication slot that the standby uses
@@ -385,17 +385,16 @@ impl CopyOptions {
     }
 }
 
-/// What Patroni adds when the command is one of its `create_replica_methods`, beside `--datadir`
-/// and `--connstring`. Nobody reads it: the role alone is checked, by its parser.
+/// Patroni adds these options, beside `--datadir` and `--connstring`, when the command is one of
+/// its `create_replica_methods`. The parser checks the role, and nothing else uses them.
 #[derive(Args)]
-#[allow(dead_code)]
 pub struct PatroniOptions {
     /// Name of the Patroni cluster
-    #[arg(long, hide = true)]
-    pub scope: Option<OsString>,
-    /// What the node shall be
-    #[arg(long, hide = true, value_parser = ["replica"])]
-    pub role: Option<String>,
+    #[arg(long = "scope", hide = true)]
+    _scope: Option<OsString>,
+    /// Role of the new node
+    #[arg(long = "role", hide = true, value_parser = ["replica"])]
+    _role: Option<String>,
 }
 
 /// How a clone's new key shall be protected: initdb's options.

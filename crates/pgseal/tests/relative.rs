@@ -7,7 +7,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
 
-use common::programs::{told, with_library, Place};
+use common::programs::{assert_runs, with_library, Place};
 use common::{pgseal, Transcript};
 
 /// Makes wrappers in `into` for the programs in `pg`.
@@ -23,18 +23,6 @@ fn moved_aside(place: &Place) -> std::path::PathBuf {
     fs::rename(place.path("pg"), bin.join("stock")).expect("moved");
     bindir(&bin.join("stock"), &bin).prints(&format!("6 wrappers in {}\n", bin.display()));
     bin
-}
-
-/// Asserts that a wrapper becomes a program, which is called by the wrapper's path.
-#[track_caller]
-fn assert_runs(wrapper: &Path, program: &Path) {
-    let transcript = Transcript::of(with_library(Command::new(wrapper)).args(["-c", "select 1"]));
-    assert_eq!(transcript.code, Some(42), "{transcript:?}");
-    let program = format!("argv0={}", program.display());
-    assert_eq!(
-        told(&transcript)[..3],
-        [program.as_str(), "arg=-c", "arg=select 1"]
-    );
 }
 
 #[test]

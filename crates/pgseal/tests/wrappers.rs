@@ -10,7 +10,7 @@ use std::os::unix::fs::{symlink, MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::Command;
 
-use common::programs::{runner, told, with_library, Place};
+use common::programs::{assert_runs, runner, told, with_library, Place};
 use common::{
     alone, command, payload, pgseal, plain, program, script, Cluster, Transcript, CAT, KEY_ID,
 };
@@ -434,18 +434,6 @@ fn names(directory: &Path) -> Vec<String> {
     let mut names: Vec<_> = entries.flatten().map(name).collect();
     names.sort();
     names
-}
-
-/// Runs a wrapper, which becomes the program.
-#[track_caller]
-fn assert_runs(wrapper: &Path, program: &Path) {
-    let transcript = Transcript::of(with_library(Command::new(wrapper)).args(["-c", "select 1"]));
-    assert_eq!(transcript.code, Some(42), "{transcript:?}");
-    let program = format!("argv0={}", program.display());
-    assert_eq!(
-        told(&transcript)[..3],
-        [program.as_str(), "arg=-c", "arg=select 1"]
-    );
 }
 
 /// A wrapper is one line for the kernel. Where the kernel would cut that line, or take it apart at

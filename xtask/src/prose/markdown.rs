@@ -1,6 +1,6 @@
 //! The blocks of a page of Markdown, as far as our pages use it.
 
-/// What a block is.
+/// A block is one of these kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Lines between fences, the fences included, or one indented line.
@@ -18,7 +18,7 @@ pub enum Kind {
 /// Lines that belong together.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Block<'a> {
-    /// What they are.
+    /// The kind of its lines.
     pub kind: Kind,
     /// The number of the first one, from 1.
     pub line: usize,

@@ -122,3 +122,15 @@ pub fn told(transcript: &Transcript) -> Vec<&str> {
     assert_eq!(transcript.stderr, "");
     transcript.stdout.lines().collect()
 }
+
+/// Asserts that a wrapper becomes a program, which is called by the program's own path.
+#[track_caller]
+pub fn assert_runs(wrapper: &Path, program: &Path) {
+    let transcript = Transcript::of(with_library(Command::new(wrapper)).args(["-c", "select 1"]));
+    assert_eq!(transcript.code, Some(42), "{transcript:?}");
+    let program = format!("argv0={}", program.display());
+    assert_eq!(
+        told(&transcript)[..3],
+        [program.as_str(), "arg=-c", "arg=select 1"]
+    );
+}

@@ -161,7 +161,7 @@ pub fn key_id(key_file: &[u8]) -> Option<KeyId> {
     }
 }
 
-/// What every receiver asks. The last one is answered by a sealed server only.
+/// Every receiver asks these questions. Only a sealed server answers the last one.
 const QUESTIONS: [&str; 9] = [
     r"\echo :USER",
     "IDENTIFY_SYSTEM",

@@ -1,4 +1,4 @@
-//! What the server says about a standby of it, before it begins to send: settings that come along
+//! The server is asked about a standby of it before it begins to send: settings that come along
 //! with its files and with which no sealed server starts, and the replication slot.
 //!
 //! It is asked over a connection for replication, which a role that copies can always make.
