@@ -187,6 +187,7 @@ fn rust_type(ty: &str) -> String {
     let name = match ty {
         "c_int" => "int",
         "c_char" | "u8" => "uint8_t",
+        "i8" => "int8_t",
         "u32" => "uint32_t",
         "i32" => "int32_t",
         "u64" => "uint64_t",

@@ -2,7 +2,7 @@
  * arithmetic.c
  *	  Operators that make new cells of numbers: arithmetic, casts, fields of times.
  */
-#include "encdb.h"
+#include "ahead.h"
 
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
@@ -25,8 +25,11 @@ EncdbArithmeticBinary(FunctionCallInfo fcinfo, uint8 operator)
 	Cell	   *left = PG_GETARG_CELL(0);
 	Cell	   *right = PG_GETARG_CELL(1);
 	PgsealBytes result;
+	Datum		computed;
 
 	ENCDB_STAND_IN(left);
+	if (encdb_ahead_step(fcinfo, operator, &computed))
+		return computed;
 	ENCDB_CALL(pgseal_arithmetic(operator, CellBytes(left), CellBytes(right), &result));
 	return encdb_cell_datum(result);
 }
@@ -36,8 +39,11 @@ EncdbArithmeticUnary(FunctionCallInfo fcinfo, uint8 operator)
 {
 	Cell	   *cell = PG_GETARG_CELL(0);
 	PgsealBytes result;
+	Datum		computed;
 
 	ENCDB_STAND_IN(cell);
+	if (encdb_ahead_step(fcinfo, operator, &computed))
+		return computed;
 	ENCDB_CALL(pgseal_unary(operator, CellBytes(cell), &result));
 	return encdb_cell_datum(result);
 }
@@ -47,8 +53,11 @@ EncdbArithmeticConvert(FunctionCallInfo fcinfo, uint8 type)
 {
 	Cell	   *cell = PG_GETARG_CELL(0);
 	PgsealBytes result;
+	Datum		computed;
 
 	ENCDB_STAND_IN(cell);
+	if (encdb_ahead_step(fcinfo, PGSEAL_CAST + type, &computed))
+		return computed;
 	ENCDB_CALL(pgseal_cast(CellBytes(cell), type, &result));
 	return encdb_cell_datum(result);
 }

@@ -2,7 +2,7 @@
  * compare.c
  *	  Comparison operators, and the B-tree's support functions.
  */
-#include "encdb.h"
+#include "ahead.h"
 
 #include "utils/sortsupport.h"
 
@@ -15,9 +15,9 @@ encdb_locale_of(Cell *cell, Oid collation)
 	return encdb_locale(collation);
 }
 
-/* False: refused, and the library knows why */
+/* False: refused, and the library knows why. `call` is an operator's, and else NULL */
 static bool
-TryCompare(Cell *left, Cell *right, Oid collation, int *order)
+TryCompare(const FmgrInfo *call, Cell *left, Cell *right, Oid collation, int *order)
 {
 	const char *locale = encdb_locale_of(left, collation);
 
@@ -25,22 +25,30 @@ TryCompare(Cell *left, Cell *right, Oid collation, int *order)
 		return false;
 	if (encdb_btree_compare(left, right, locale, order))
 		return true;
+	if (call && encdb_ahead_order(call, left, right, locale, order))
+		return true;
 	if (likely(pgseal_compare(CellBytes(left), CellBytes(right), locale, order) == 0))
 		return true;
 	return encdb_try_remedy() &&
 		pgseal_compare(CellBytes(left), CellBytes(right), locale, order) == 0;
 }
 
-int
-encdb_compare(Cell *left, Cell *right, Oid collation)
+static int
+Compare(const FmgrInfo *call, Cell *left, Cell *right, Oid collation)
 {
 	int			order;
 
 	if (unlikely(encdb_in_analyze()))
 		return encdb_order_of_bytes(left, right);
-	if (!TryCompare(left, right, collation, &order))
+	if (!TryCompare(call, left, right, collation, &order))
 		encdb_refuse();
 	return order;
+}
+
+int
+encdb_compare(Cell *left, Cell *right, Oid collation)
+{
+	return Compare(NULL, left, right, collation);
 }
 
 /* Compares the arguments and lets go of what was detoasted: indexes count on that */
@@ -49,7 +57,7 @@ CompareArguments(FunctionCallInfo fcinfo)
 {
 	Cell	   *left = PG_GETARG_CELL(0);
 	Cell	   *right = PG_GETARG_CELL(1);
-	int			order = encdb_compare(left, right, PG_GET_COLLATION());
+	int			order = Compare(fcinfo->flinfo, left, right, PG_GET_COLLATION());
 
 	PG_FREE_IF_COPY(left, 0);
 	PG_FREE_IF_COPY(right, 1);
@@ -78,7 +86,7 @@ encdb_cmp(PG_FUNCTION_ARGS)
 
 	if (unlikely(encdb_in_analyze()))
 		order = encdb_order_of_bytes(left, right);
-	else if (!TryCompare(left, right, PG_GET_COLLATION(), &order) &&
+	else if (!TryCompare(NULL, left, right, PG_GET_COLLATION(), &order) &&
 			 !encdb_order_in_vacuum(fcinfo, &order))
 		encdb_refuse();
 	PG_FREE_IF_COPY(left, 0);

@@ -75,6 +75,9 @@ _PG_init(void)
 							 "auto: at once in the isolated form, and inline when a scan stays on a page.",
 							 &encdb_page_requests, PAGE_REQUESTS_AUTO, page_requests,
 							 PGC_USERSET, FLAGS, NULL, NULL, NULL);
+	DefineCustomBoolVariable("encdb.read_ahead", "Whether scans read rows ahead, for one request about many.",
+							 "In the isolated form; EXPLAIN shows it.",
+							 &encdb_read_ahead, true, PGC_USERSET, FLAGS, NULL, NULL, NULL);
 #if PG_VERSION_NUM >= 150000
 	MarkGUCPrefixReserved("encdb");
 #endif
@@ -85,4 +88,5 @@ _PG_init(void)
 	encdb_plain_init();
 	encdb_stored_init();
 	encdb_analyze_init();
+	encdb_ahead_init();
 }

@@ -55,6 +55,7 @@ enum
 };
 
 extern int	encdb_page_requests;
+extern bool encdb_read_ahead;
 
 enum
 {
@@ -138,13 +139,27 @@ extern text *encdb_text(PgsealBytes utf8);
 extern void encdb_convert_init(void);
 
 /* plain.c */
+extern bool encdb_is_of_cells(Oid type);
 extern void encdb_plain_look(Node *expression);
 extern void encdb_plain_init(void);
+
+/* ahead_plan.c */
+extern void encdb_ahead_init(void);
+
+/* text.c */
+extern Datum encdb_nlike(PG_FUNCTION_ARGS);
+extern Datum encdb_nilike(PG_FUNCTION_ARGS);
 
 /* stored.c */
 extern void encdb_stored_init(void);
 
 /* compare.c */
+extern Datum encdb_eq(PG_FUNCTION_ARGS);
+extern Datum encdb_ne(PG_FUNCTION_ARGS);
+extern Datum encdb_lt(PG_FUNCTION_ARGS);
+extern Datum encdb_le(PG_FUNCTION_ARGS);
+extern Datum encdb_gt(PG_FUNCTION_ARGS);
+extern Datum encdb_ge(PG_FUNCTION_ARGS);
 extern const char *encdb_locale_of(Cell *cell, Oid collation);
 extern int	encdb_compare(Cell *left, Cell *right, Oid collation);
 

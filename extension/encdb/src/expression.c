@@ -15,7 +15,7 @@
  * 7. Operands are computed before the program. So none that may raise an error comes behind a step that may: which of two
  *	  errors is raised stays as it was.
  */
-#include "encdb.h"
+#include "ahead.h"
 
 #include "access/htup_details.h"
 #include "catalog/namespace.h"
@@ -319,6 +319,8 @@ encdb_computed(PG_FUNCTION_ARGS)
 	PgsealBytes result;
 	Cell	   *program;
 	Cell	   *last = NULL;
+	Datum		computed;
+	bool		is_null_ahead;
 	int			is_null;
 
 	if (fcinfo->flinfo->fn_extra == NULL)
@@ -335,6 +337,12 @@ encdb_computed(PG_FUNCTION_ARGS)
 		PG_RETURN_NULL();
 	ENCDB_STAND_IN(last);
 	program = PG_GETARG_CELL(0);
+	if (encdb_ahead_computed(fcinfo, CellBytes(program), 1, &computed, &is_null_ahead))
+	{
+		if (is_null_ahead)
+			PG_RETURN_NULL();
+		return computed;
+	}
 	ENCDB_CALL(pgseal_compute(CellBytes(program), operands, PG_NARGS() - 1, &result, &is_null));
 	if (is_null)
 		PG_RETURN_NULL();

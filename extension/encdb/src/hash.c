@@ -4,7 +4,7 @@
  *	  is given those of the stored bytes (background.c). Collations under which no text is compared
  *	  are refused here, too: values might be equal that are not alike.
  */
-#include "encdb.h"
+#include "ahead.h"
 
 #include "common/hashfn.h"
 
@@ -26,7 +26,8 @@ HashArgument(FunctionCallInfo fcinfo, uint64 seed)
 	else
 	{
 		(void) encdb_locale_of(cell, PG_GET_COLLATION());
-		ENCDB_CALL(pgseal_hash(CellBytes(cell), seed, &hash));
+		if (seed != 0 || !encdb_ahead_hash(cell, &hash))
+			ENCDB_CALL(pgseal_hash(CellBytes(cell), seed, &hash));
 	}
 	PG_FREE_IF_COPY(cell, 0);
 	return hash;

@@ -186,6 +186,38 @@ extern int	pgseal_extract(PgsealBytes field, PgsealBytes cell, PgsealBytes *resu
 extern int	pgseal_compute(PgsealBytes program, const PgsealBytes *operands, size_t noperands,
 						   PgsealBytes *result, int *is_null);
 
+/*
+ * Answers about many cells by one request. A cell that is not told about is to be asked about alone: the answer is a refusal,
+ * or something has to be done first.
+ */
+#define PGSEAL_UNTOLD	2		/* among orders, which are -1, 0 and 1, and truths */
+
+/* Of each on the left to the one on the right at its place, or to the only one */
+extern int	pgseal_compare_each(const PgsealBytes *lefts, size_t nlefts, const PgsealBytes *rights, size_t nrights,
+								const char *locale, int8_t *orders);
+extern int	pgseal_like_each(const PgsealBytes *texts, size_t ntexts, PgsealBytes pattern, int insensitive,
+							 const char *locale, int8_t *truths);
+
+/* Of two cells of one key and one type, whose values are equal if the tags are. The first 8 bytes are the hash with seed 0 */
+typedef struct PgsealTag
+{
+	uint8_t		bytes[16];
+	int			told;
+} PgsealTag;
+
+extern int	pgseal_tag_each(const PgsealBytes *cells, size_t ncells, PgsealTag *tags);
+
+/* A result without bytes is NULL */
+typedef struct PgsealComputed
+{
+	PgsealBytes cell;
+	int			told;
+} PgsealComputed;
+
+/* `operands` has those of the first row, then those of the second, and so on */
+extern int	pgseal_compute_each(PgsealBytes program, const PgsealBytes *operands, size_t noperands, size_t nrows,
+								PgsealComputed *results);
+
 extern int	pgseal_concat(PgsealBytes left, PgsealBytes right, PgsealBytes *result);
 extern int	pgseal_like(PgsealBytes text, PgsealBytes pattern, int insensitive, const char *locale,
 						int *matches);

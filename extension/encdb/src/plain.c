@@ -57,18 +57,23 @@ encdb_refuse_plan(PG_FUNCTION_ARGS)
 }
 
 /* Whether values of this type are cells, or arrays of them */
-static bool
-IsOfCells(Oid type)
+bool
+encdb_is_of_cells(Oid type)
 {
-	Oid			base = getBaseType(type);
-	Oid			element = get_element_type(base);
+	Oid			base;
+	Oid			element;
 	Oid			output;
 	bool		varlena;
 	FmgrInfo	info;
 
+	/* PostgreSQL's own */
+	if (type < FirstNormalObjectId)
+		return false;
+	base = getBaseType(type);
+	element = get_element_type(base);
 	if (OidIsValid(element))
 		base = getBaseType(element);
-	/* PostgreSQL's own, and pseudotypes */
+	/* Domains over PostgreSQL's own, and pseudotypes */
 	if (base < FirstNormalObjectId || get_typtype(base) != TYPTYPE_BASE)
 		return false;
 	getTypeOutputInfo(base, &output, &varlena);
@@ -82,7 +87,7 @@ RefuseCells(List *arguments, Oid to)
 	ListCell   *cell;
 
 	foreach(cell, arguments)
-		if (IsOfCells(exprType(lfirst(cell))))
+		if (encdb_is_of_cells(exprType(lfirst(cell))))
 			EncdbPlainRefuse(to);
 }
 

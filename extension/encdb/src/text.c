@@ -2,7 +2,7 @@
  * text.c
  *	  Operators on encrypted text.
  */
-#include "encdb.h"
+#include "ahead.h"
 
 PG_FUNCTION_INFO_V1(encdb_concat);
 Datum
@@ -11,8 +11,11 @@ encdb_concat(PG_FUNCTION_ARGS)
 	Cell	   *left = PG_GETARG_CELL(0);
 	Cell	   *right = PG_GETARG_CELL(1);
 	PgsealBytes result;
+	Datum		computed;
 
 	ENCDB_STAND_IN(left);
+	if (encdb_ahead_step(fcinfo, '|', &computed))
+		return computed;
 	ENCDB_CALL(pgseal_concat(CellBytes(left), CellBytes(right), &result));
 	return encdb_cell_datum(result);
 }
@@ -36,7 +39,8 @@ EncdbTextLike(FunctionCallInfo fcinfo, bool insensitive, bool wanted)
 	else
 		/* Only to refuse what is neither C's nor libc's */
 		(void) encdb_locale_of(text, PG_GET_COLLATION());
-	ENCDB_CALL(pgseal_like(CellBytes(text), CellBytes(pattern), insensitive, locale, &matches));
+	if (!encdb_ahead_like(fcinfo->flinfo, text, pattern, insensitive, locale, &matches))
+		ENCDB_CALL(pgseal_like(CellBytes(text), CellBytes(pattern), insensitive, locale, &matches));
 	return (matches != 0) == wanted;
 }
 

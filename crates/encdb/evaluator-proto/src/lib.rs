@@ -29,7 +29,7 @@ pub use program::{Program, Step};
 pub use refusal::{Refusal, Report};
 pub use request::{
     AggregateRequest, AttachAs, Batch, Collation, ComparisonRequest, ConversionRequest,
-    OperationRequest, Page, Request, SessionRequest, Unary, MAX_CELLS,
+    EachRequest, OperationRequest, Page, Request, SessionRequest, Unary, MAX_CELLS,
 };
 pub use response::{Finding, Position, Response, Status, MAX_EQUAL, MAX_FINDINGS};
 pub use tickets::{Ticket, Tickets};

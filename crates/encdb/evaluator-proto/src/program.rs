@@ -17,6 +17,7 @@ const MAX_OPERANDS: usize = 64;
 /// Steps of a program at most.
 const MAX_STEPS: usize = 256;
 
+const OPERAND: u8 = b'$';
 const CAST: u8 = 0x40;
 
 /// A step of a program.
@@ -40,7 +41,7 @@ impl Step {
     /// The step of a byte.
     pub fn from_byte(byte: u8) -> Option<Self> {
         Some(match byte {
-            b'$' => Self::Operand,
+            OPERAND => Self::Operand,
             b'+' => Self::Arithmetic(Arithmetic::Add),
             b'-' => Self::Arithmetic(Arithmetic::Sub),
             b'*' => Self::Arithmetic(Arithmetic::Mul),
@@ -81,11 +82,21 @@ impl<'a> Program<'a> {
             values = values.checked_sub(step.takes()).ok_or(Malformed)? + 1;
             taken += usize::from(step == Step::Operand);
         }
-        let computes = bytes.last().is_some_and(|last| *last != b'$');
+        let computes = bytes.last().is_some_and(|last| *last != OPERAND);
         match values == 1 && taken == operands && computes {
             true => Ok(Self(bytes)),
             false => Err(Malformed),
         }
+    }
+
+    /// How many operands a program of these bytes takes, if it is one.
+    pub fn operands(bytes: &[u8]) -> usize {
+        bytes.iter().filter(|byte| **byte == OPERAND).count()
+    }
+
+    /// How many operands it takes, at least one.
+    pub fn row(self) -> usize {
+        Self::operands(self.0)
     }
 
     /// Its bytes.

@@ -7,6 +7,7 @@
 mod aggregate;
 mod comparison;
 mod conversion;
+mod each;
 mod fields;
 mod opcode;
 mod operation;
@@ -15,6 +16,7 @@ mod session;
 pub use aggregate::{AggregateRequest, Batch};
 pub use comparison::{ComparisonRequest, Page, MAX_CELLS};
 pub use conversion::ConversionRequest;
+pub use each::EachRequest;
 pub use operation::{OperationRequest, Unary};
 pub use session::{AttachAs, SessionRequest};
 
@@ -43,6 +45,8 @@ pub enum Request<'a> {
     Aggregate(AggregateRequest<'a>),
     /// A conversion between plaintext and cells, or a new key.
     Conversion(ConversionRequest<'a>),
+    /// A question about many cells at once.
+    Each(EachRequest<'a>),
 }
 
 impl<'a> Request<'a> {
@@ -57,6 +61,7 @@ impl<'a> Request<'a> {
             2 => Self::Operation(OperationRequest::parse(opcode, &mut reader)?),
             3 => Self::Aggregate(AggregateRequest::parse(opcode, &mut reader)?),
             4 => Self::Conversion(ConversionRequest::parse(opcode, &mut reader)?),
+            5 => Self::Each(EachRequest::parse(opcode, &mut reader)?),
             _ => return Err(Malformed),
         };
         reader.end()?;
@@ -82,6 +87,7 @@ impl<'a> Request<'a> {
             Self::Operation(request) => request.put(into),
             Self::Aggregate(request) => request.put(into),
             Self::Conversion(request) => request.put(into),
+            Self::Each(request) => request.put(into),
         }
     }
 }

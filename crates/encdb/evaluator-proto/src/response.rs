@@ -28,6 +28,11 @@ pub enum Response<'a> {
     Findings(Items<'a>),
     /// Ranks, as 4 bytes each.
     Ranks(&'a [u8]),
+    /// A tag: two cells of one key and one type have equal tags if their values are equal, and
+    /// otherwise different ones. The first 8 bytes are the hash with seed 0.
+    Tag([u8; 16]),
+    /// The answers about each of many cells, as [`Response::encode_item`] makes them.
+    Each(Items<'a>),
     /// A handle, or how many.
     Number(u64),
     /// The secret of [tickets](crate::Tickets) for parallel workers.
@@ -107,6 +112,8 @@ mod kind {
     pub const STATUS: u8 = 11;
     pub const REFUSED: u8 = 12;
     pub const RANKS: u8 = 13;
+    pub const TAG: u8 = 14;
+    pub const EACH: u8 = 15;
 }
 
 impl<'a> Response<'a> {
@@ -125,6 +132,8 @@ impl<'a> Response<'a> {
             kind::HASH => Self::Hash(reader.u64()?),
             kind::FINDINGS => Self::Findings(Items::read(&mut reader)?),
             kind::RANKS => Self::Ranks(in_parts(reader.bytes()?, 4)?),
+            kind::TAG => Self::Tag(reader.array()?),
+            kind::EACH => Self::Each(Items::read(&mut reader)?),
             kind::NUMBER => Self::Number(reader.u64()?),
             kind::TICKETS => Self::Tickets(reader.array()?),
             kind::STATUS => Self::Status(Status::read(&mut reader)?),
@@ -157,6 +166,14 @@ impl<'a> Response<'a> {
                 findings.write(into);
             }
             Self::Ranks(ranks) => put(into, kind::RANKS, ranks),
+            Self::Tag(tag) => {
+                into.push(kind::TAG);
+                into.extend_from_slice(tag);
+            }
+            Self::Each(answers) => {
+                into.push(kind::EACH);
+                answers.write(into);
+            }
             Self::Number(number) => {
                 into.push(kind::NUMBER);
                 into.extend_from_slice(&number.to_le_bytes());
@@ -173,6 +190,28 @@ impl<'a> Response<'a> {
                 into.push(kind::REFUSED);
                 report.write(into);
             }
+        }
+    }
+}
+
+impl<'a> Response<'a> {
+    /// Appends the item of an answer to others. An empty one says that this cell is to be asked
+    /// about alone: that answer is a refusal, or asks for something to be done first.
+    pub fn encode_item(answer: Result<&Self, Refusal>, items: &mut Vec<u8>) {
+        let start = items.len();
+        put_len(items, 0);
+        if let Ok(answer) = answer {
+            answer.encode(items);
+        }
+        let len = u32::try_from(items.len() - start - 4).unwrap_or(u32::MAX);
+        items[start..start + 4].copy_from_slice(&len.to_le_bytes());
+    }
+
+    /// Reads one of the answers about many cells; none is an empty one.
+    pub fn parse_item(item: &'a [u8]) -> Result<Option<Self>, Malformed> {
+        match item {
+            [] => Ok(None),
+            _ => Self::parse(item).map(Some),
         }
     }
 }

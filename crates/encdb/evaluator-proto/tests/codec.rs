@@ -6,9 +6,9 @@ use std::cmp::Ordering;
 
 use pgseal_cell::{DataKeyId, Type};
 use pgseal_evaluator_proto::{
-    AggregateRequest, AttachAs, Batch, Collation, ComparisonRequest, ConversionRequest, Finding,
-    Items, KeyRow, Malformed, OperationRequest, Page, Position, Program, Report, Request, Response,
-    SessionRequest, Status, Unary,
+    AggregateRequest, AttachAs, Batch, Collation, ComparisonRequest, ConversionRequest,
+    EachRequest, Finding, Items, KeyRow, Malformed, OperationRequest, Page, Position, Program,
+    Refusal, Report, Request, Response, SessionRequest, Status, Unary,
 };
 use pgseal_value::{AggregateKind, Arithmetic, Field, Interval};
 use proptest::prelude::*;
@@ -175,8 +175,44 @@ fn aggregates() -> Vec<Request<'static>> {
     ]
 }
 
+fn of_many() -> Vec<Request<'static>> {
+    let compare = |rights| {
+        Request::Each(EachRequest::Compare {
+            collation: LIBC,
+            lefts: CELLS,
+            rights,
+        })
+    };
+    let like = |insensitive| {
+        Request::Each(EachRequest::Like {
+            insensitive,
+            pattern: b"pattern",
+            texts: CELLS,
+        })
+    };
+    vec![
+        compare(CELLS),
+        compare(Items::Listed(&[b"one"])),
+        Request::Each(EachRequest::Tag(CELLS)),
+        like(None),
+        like(Some(Collation::C)),
+        like(Some(LIBC)),
+        Request::Each(EachRequest::Compute {
+            program: Program::parse(b"$$M*$-", CELLS.len()).expect("it fits"),
+            operands: Items::Listed(&[b"1", b"", b"3", b"4", b"5", b""]),
+        }),
+    ]
+}
+
 fn requests() -> Vec<Request<'static>> {
-    [session(), comparisons(), operations(), aggregates()].concat()
+    [
+        session(),
+        comparisons(),
+        operations(),
+        aggregates(),
+        of_many(),
+    ]
+    .concat()
 }
 
 fn responses() -> Vec<Response<'static>> {
@@ -197,6 +233,8 @@ fn responses() -> Vec<Response<'static>> {
         Response::Hash(u64::MAX),
         Response::Findings(CELLS),
         Response::Ranks(&[0; 12]),
+        Response::Tag([7; 16]),
+        Response::Each(CELLS),
         Response::Number(9),
         Response::Tickets([3; 32]),
         Response::Status(Status {
@@ -292,7 +330,7 @@ fn opcodes_are_distinct_and_others_are_refused() {
         .collect();
     known.sort_unstable();
     known.dedup();
-    assert_eq!(known.len(), 31);
+    assert_eq!(known.len(), 35);
     for opcode in (0..=255).filter(|opcode| !known.contains(opcode)) {
         let bytes = [&[opcode][..], &[0; 64]].concat();
         assert_eq!(Request::parse(&bytes), Err(Malformed), "{opcode}");
@@ -310,6 +348,47 @@ fn the_bytes_of_a_comparison() {
         encoded(&request),
         [0x10, 0, 0, 0, 0, 2, 0, 0, 0, b'a', b'b', 1, 0, 0, 0, b'c']
     );
+}
+
+#[test]
+fn questions_about_many_have_operands_for_all() {
+    let asked = |lefts: &[&[u8]], rights: &[&[u8]]| {
+        let request = Request::Each(EachRequest::Compare {
+            collation: Collation::C,
+            lefts: Items::Listed(lefts),
+            rights: Items::Listed(rights),
+        });
+        Request::parse(&encoded(&request)).map(|_| ())
+    };
+    assert_eq!(asked(&[b"a", b"b"], &[b"c", b"d"]), Ok(()));
+    assert_eq!(asked(&[b"a", b"b"], &[b"c"]), Ok(()));
+    assert_eq!(asked(&[b"a", b"b"], &[]), Err(Malformed));
+    assert_eq!(asked(&[b"a"], &[b"b", b"c"]), Err(Malformed));
+    let request = Request::Each(EachRequest::Compute {
+        program: Program::parse(b"$$+", 2).expect("it fits"),
+        operands: Items::Listed(&[b"a", b"b", b"c"]),
+    });
+    assert_eq!(Request::parse(&encoded(&request)), Err(Malformed));
+}
+
+#[test]
+fn answers_about_many_are_read_one_by_one_and_none_is_empty() {
+    let mut items = Vec::new();
+    Response::encode_item(Ok(&Response::Order(Ordering::Less)), &mut items);
+    Response::encode_item(Err(Refusal::NoSession), &mut items);
+    Response::encode_item(Ok(&Response::Cell(b"cell")), &mut items);
+    let (count, bytes) = (3, &items[..]);
+    let read: Vec<_> = Items::Received { count, bytes }
+        .iter()
+        .map(Response::parse_item)
+        .collect();
+    let expected = [
+        Ok(Some(Response::Order(Ordering::Less))),
+        Ok(None),
+        Ok(Some(Response::Cell(b"cell"))),
+    ];
+    assert_eq!(read, expected);
+    assert_eq!(Response::parse_item(b"\xff"), Err(Malformed));
 }
 
 #[test]

@@ -10,7 +10,7 @@ use pgseal_cell::grant::Operation;
 use pgseal_cell::{CellRef, DataKeyId, Mode};
 use pgseal_evaluator::engine::Connection;
 use pgseal_evaluator_proto::{
-    AggregateRequest, Batch, Collation, ComparisonRequest, ConversionRequest, Items,
+    AggregateRequest, Batch, Collation, ComparisonRequest, ConversionRequest, EachRequest, Items,
     OperationRequest, Page, Program, Request, Response, Unary,
 };
 use pgseal_value::{AggregateKind, Arithmetic, Field, Interval, Type, Value};
@@ -170,8 +170,9 @@ impl Asker {
         let several = self.several(step);
         let both: [&[u8]; 2] = self.two(step).into();
         let children = [step[5] % 4, step[4] % 4].map(u32::to_le_bytes).concat();
-        let request = match step[0] % 4 {
+        let request = match step[0] % 5 {
             0 => self.compared(step, items(&several), &children),
+            4 => of_many(step, items(&several), items(&both)),
             1 => self.aggregated(step, items(&several)),
             _ => self.computed(step, items(&both)),
         };
@@ -304,6 +305,28 @@ impl Asker {
             }),
         }
     }
+}
+
+fn of_many<'a>([kind, _, _, c, d, e]: Step, several: Items<'a>, two: Items<'a>) -> Request<'a> {
+    let collation = pick(&COLLATIONS, d);
+    let one = two.iter().next().unwrap_or_default();
+    Request::Each(match kind / 5 % 4 {
+        0 => EachRequest::Compare {
+            collation,
+            lefts: several,
+            rights: several,
+        },
+        1 => EachRequest::Tag(several),
+        2 => EachRequest::Like {
+            insensitive: (e % 2 == 0).then_some(collation),
+            pattern: one,
+            texts: several,
+        },
+        _ => EachRequest::Compute {
+            program: Program::parse(pick(&PROGRAMS, c), 2).unwrap(),
+            operands: two,
+        },
+    })
 }
 
 fn interval([_, a, b, _, d, e]: Step) -> Interval {

@@ -410,6 +410,15 @@ impl Shell {
         }
     }
 
+    /// Makes a request that is answered by an answer about each of many cells.
+    pub(crate) fn each(&mut self, request: &Request<'_>) -> Result<Items<'_>, Failure> {
+        self.send(request)?;
+        match understand(&self.response)? {
+            Response::Each(answers) => Ok(answers),
+            _ => Err(Refusal::MalformedRequest.into()),
+        }
+    }
+
     /// Makes a request that is answered by findings, [`MAX_FINDINGS`] at most.
     pub(crate) fn findings(&mut self, request: &Request<'_>) -> Result<Items<'_>, Failure> {
         self.send(request)?;

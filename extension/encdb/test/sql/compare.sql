@@ -60,11 +60,12 @@ SELECT encdb.enc_date_encrypt('5874897-12-31') > encdb.enc_timestamp_encrypt('20
        encdb.enc_timestamptz_encrypt('infinity') > encdb.enc_date_encrypt('5874897-12-31') AS latest;
 SELECT count(*) FILTER (WHERE (i.a = j.a) IS DISTINCT FROM (i.x = j.x) OR (i.a < j.a) IS DISTINCT FROM (i.x < j.x) OR
     (j.b <= i.b) IS DISTINCT FROM (j.y <= i.y)) AS wrong, count(*) FILTER (WHERE i.x = j.x) AS alike FROM int4_pairs i, int8_pairs j;
-SET enable_mergejoin = off;
+SET encdb.read_ahead = off; SET enable_mergejoin = off;
 EXPLAIN (COSTS OFF) SELECT FROM float4_pairs i FULL JOIN float8_pairs j ON i.x = j.x;
 EXPLAIN (COSTS OFF) SELECT FROM int8_pairs i FULL JOIN int4_pairs j ON i.x = j.x;
 RESET enable_mergejoin;
 EXPLAIN (COSTS OFF) SELECT FROM date_pairs i FULL JOIN timestamp_pairs j ON i.x = j.x;
+RESET encdb.read_ahead;
 -- A foreign key from one integer type to the other
 CREATE TABLE wide (k enc_int8 PRIMARY KEY);
 CREATE TABLE narrow (r enc_int4 REFERENCES wide);

@@ -56,7 +56,9 @@ SELECT count(*) FROM child;
 -- Joins of every kind, groups, distinct values, windows
 ANALYZE child;
 SET enable_mergejoin = off; SET enable_nestloop = off;
+SET encdb.read_ahead = off;
 EXPLAIN (COSTS OFF) SELECT count(*) FROM t JOIN child USING (id);
+RESET encdb.read_ahead;
 SELECT count(*) FROM t JOIN child USING (id);
 RESET enable_mergejoin; SET enable_hashjoin = off;
 SELECT count(*) FROM t JOIN child USING (id);

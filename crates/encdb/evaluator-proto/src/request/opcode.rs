@@ -31,3 +31,7 @@ pub const AGGREGATE_DROP: u8 = 0x35;
 pub const ENCRYPT: u8 = 0x40;
 pub const DECRYPT: u8 = 0x41;
 pub const GENERATE_KEY: u8 = 0x42;
+pub const EACH_COMPARE: u8 = 0x50;
+pub const EACH_TAG: u8 = 0x51;
+pub const EACH_LIKE: u8 = 0x52;
+pub const EACH_COMPUTE: u8 = 0x53;

@@ -49,6 +49,13 @@ impl Connection {
             }
             Request::Conversion(request) => self.answer_conversion(request, into),
             Request::Session(request) => self.answer_session(request, into),
+            Request::Each(request) => {
+                let mut answers = Vec::new();
+                self.each(request, &mut answers)?;
+                let (count, bytes) = (request.count(), &answers[..]);
+                Response::Each(Items::Received { count, bytes }).encode(into);
+                Ok(())
+            }
         }
     }
 

@@ -23,6 +23,7 @@ mod conversions;
 mod counts;
 mod deposits;
 mod descent;
+mod each;
 mod exchange;
 mod expressions;
 mod handover;

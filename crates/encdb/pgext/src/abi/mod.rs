@@ -36,6 +36,7 @@ macro_rules! interface {
 
 mod aggregates;
 mod comparisons;
+mod each;
 mod grants;
 mod operations;
 mod session;

@@ -1,0 +1,130 @@
+//! Questions about many cells at once. Each cell is answered as if it had been asked about alone,
+//! so a question of this kind needs no right of its own and shows nothing more.
+
+use super::fields::{collation, optional, put_collation};
+use super::{opcode, Collation};
+use crate::wire::{put_bytes, Malformed, Out, Reader};
+use crate::{Items, Program};
+
+/// A question about many cells; answered by `Each`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum EachRequest<'a> {
+    /// Compares each cell on the left with the one on the right at its place, or with the only one;
+    /// each is answered by `Order`.
+    Compare {
+        /// The collation of texts.
+        collation: Collation<'a>,
+        /// The cells on the left.
+        lefts: Items<'a>,
+        /// As many cells on the right, or one.
+        rights: Items<'a>,
+    },
+    /// Tags each cell; each is answered by `Tag`.
+    Tag(Items<'a>),
+    /// Matches each text by LIKE or ILIKE; each is answered by `Truth`.
+    Like {
+        /// The collation of ILIKE's folding; none is LIKE.
+        insensitive: Option<Collation<'a>>,
+        /// The pattern.
+        pattern: &'a [u8],
+        /// The texts.
+        texts: Items<'a>,
+    },
+    /// Runs one program for each row; each is answered by `Cell` or `Null`.
+    Compute {
+        /// The program.
+        program: Program<'a>,
+        /// The operands of the first row, then those of the second, and so on; an empty one is NULL.
+        operands: Items<'a>,
+    },
+}
+
+impl<'a> EachRequest<'a> {
+    pub(super) fn parse(opcode: u8, reader: &mut Reader<'a>) -> Result<Self, Malformed> {
+        Ok(match opcode {
+            opcode::EACH_COMPARE => compare(reader)?,
+            opcode::EACH_TAG => Self::Tag(Items::read(reader)?),
+            opcode::EACH_LIKE => {
+                let insensitive = reader.flag()?;
+                let collation = collation(reader)?;
+                Self::Like {
+                    insensitive: optional(insensitive, collation, Collation::C)?,
+                    pattern: reader.bytes()?,
+                    texts: Items::read(reader)?,
+                }
+            }
+            opcode::EACH_COMPUTE => compute(reader)?,
+            _ => return Err(Malformed),
+        })
+    }
+
+    /// How many answers it has.
+    pub fn count(&self) -> u32 {
+        let count = match self {
+            Self::Compare { lefts: items, .. }
+            | Self::Tag(items)
+            | Self::Like { texts: items, .. } => items.len(),
+            Self::Compute { program, operands } => operands.len() / program.row(),
+        };
+        u32::try_from(count).unwrap_or(u32::MAX)
+    }
+
+    pub(super) fn put(&self, into: &mut impl Out) {
+        match *self {
+            Self::Compare {
+                collation,
+                lefts,
+                rights,
+            } => {
+                into.push(opcode::EACH_COMPARE);
+                put_collation(into, collation);
+                lefts.write(into);
+                rights.write(into);
+            }
+            Self::Tag(cells) => {
+                into.push(opcode::EACH_TAG);
+                cells.write(into);
+            }
+            Self::Like {
+                insensitive,
+                pattern,
+                texts,
+            } => {
+                into.extend_from_slice(&[opcode::EACH_LIKE, u8::from(insensitive.is_some())]);
+                put_collation(into, insensitive.unwrap_or(Collation::C));
+                put_bytes(into, pattern);
+                texts.write(into);
+            }
+            Self::Compute { program, operands } => {
+                into.push(opcode::EACH_COMPUTE);
+                put_bytes(into, program.bytes());
+                operands.write(into);
+            }
+        }
+    }
+}
+
+/// Reads cells on the left and as many on the right, or one.
+fn compare<'a>(reader: &mut Reader<'a>) -> Result<EachRequest<'a>, Malformed> {
+    let collation = collation(reader)?;
+    let (lefts, rights) = (Items::read(reader)?, Items::read(reader)?);
+    match rights.len() == 1 || rights.len() == lefts.len() {
+        true => Ok(EachRequest::Compare {
+            collation,
+            lefts,
+            rights,
+        }),
+        false => Err(Malformed),
+    }
+}
+
+/// Reads a program and the operands of whole rows.
+fn compute<'a>(reader: &mut Reader<'a>) -> Result<EachRequest<'a>, Malformed> {
+    let steps = reader.bytes()?;
+    let program = Program::parse(steps, Program::operands(steps))?;
+    let operands = Items::read(reader)?;
+    match operands.len().checked_rem(program.row()) {
+        Some(0) => Ok(EachRequest::Compute { program, operands }),
+        _ => Err(Malformed),
+    }
+}

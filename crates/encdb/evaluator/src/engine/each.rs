@@ -1,0 +1,97 @@
+//! Questions about many cells in one request: each cell is answered as if it came alone, with the
+//! same rights asked and the same uses counted. What is refused is left out of the answer, and is
+//! refused, and counted, when it is asked for alone.
+
+use pgseal_evaluator_proto::{EachRequest, Items, Program, Refusal, Response};
+
+use super::counts::Asked;
+use super::Connection;
+
+/// The seed of the second half of a tag; that of the first is 0.
+const SECOND: u64 = u64::from_le_bytes(*b"tag half");
+
+impl Connection {
+    /// Appends the answers about each cell.
+    pub(super) fn each(
+        &mut self,
+        request: EachRequest<'_>,
+        into: &mut Vec<u8>,
+    ) -> Result<(), Refusal> {
+        match request {
+            EachRequest::Compare {
+                collation,
+                lefts,
+                rights,
+            } => {
+                let collation = self.collation(collation)?;
+                let same = if rights.len() == 1 { lefts.len() } else { 1 };
+                let rights = rights
+                    .iter()
+                    .flat_map(|right| std::iter::repeat_n(right, same));
+                let pairs = lefts.iter().zip(rights);
+                self.answer_each(pairs, into, |this, (left, right)| {
+                    this.compare(left, right, collation).map(Response::Order)
+                });
+            }
+            EachRequest::Tag(cells) => {
+                self.answer_each(cells.iter(), into, |this, cell| {
+                    this.tag(cell).map(Response::Tag)
+                });
+            }
+            EachRequest::Like {
+                insensitive,
+                pattern,
+                texts,
+            } => {
+                let rules = insensitive.map(|name| self.collation(name)).transpose()?;
+                self.answer_each(texts.iter(), into, |this, text| {
+                    this.like(text, pattern, rules).map(Response::Truth)
+                });
+            }
+            EachRequest::Compute { program, operands } => {
+                self.compute_each(program, operands, into);
+            }
+        }
+        Ok(())
+    }
+
+    fn answer_each<T>(
+        &mut self,
+        operands: impl Iterator<Item = T>,
+        into: &mut Vec<u8>,
+        ask: impl Fn(&mut Self, T) -> Result<Response<'static>, Refusal>,
+    ) {
+        for operand in operands {
+            let answer = ask(self, operand);
+            Response::encode_item(answer.as_ref().map_err(|refusal| *refusal), into);
+        }
+    }
+
+    fn compute_each(&mut self, program: Program<'_>, operands: Items<'_>, into: &mut Vec<u8>) {
+        let operands: Vec<&[u8]> = operands.iter().collect();
+        let mut cell = Vec::new();
+        for row in operands.chunks_exact(program.row()) {
+            cell.clear();
+            let made = self.compute(program, Items::Listed(row), &mut cell);
+            let answer = made.map(|there| match there {
+                true => Response::Cell(&cell),
+                false => Response::Null,
+            });
+            Response::encode_item(answer.as_ref().map_err(|refusal| *refusal), into);
+        }
+    }
+
+    /// Two hashes of a cell, which tell equal values from others.
+    fn tag(&mut self, cell: &[u8]) -> Result<[u8; 16], Refusal> {
+        self.begin_operation()?;
+        let at = self.cells.open_one(&self.access.view, cell)?;
+        let origin = self.cells.origin(at);
+        let permit = self.access.may_ask(Asked::Hashed, &[origin])?;
+        let key = &self.access.view.owner(origin.key).hash;
+        let halves = [0, SECOND].map(|seed| self.cells.hash(at, &permit, key, seed).to_le_bytes());
+        let mut tag = [0; 16];
+        tag[..8].copy_from_slice(&halves[0]);
+        tag[8..].copy_from_slice(&halves[1]);
+        Ok(tag)
+    }
+}

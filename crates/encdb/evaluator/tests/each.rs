@@ -1,0 +1,173 @@
+//! Questions about many cells: each is answered as if it came alone, and with no right more.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::*;
+use pgseal_cell::grant::Operation;
+use pgseal_cell::Mode;
+use pgseal_evaluator::engine::Connection;
+use pgseal_evaluator_proto::{
+    Collation, ComparisonRequest, EachRequest, Items, OperationRequest, Program, Request, Response,
+};
+use pgseal_value::Value;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::subsequence;
+
+const GRANTED: [Operation; 3] = [
+    Operation::CompareDerived,
+    Operation::Arithmetic,
+    Operation::Text,
+];
+const PROGRAM: &[u8] = b"$$+";
+
+/// Cells of several types, derived ones, one that is broken, and none.
+fn cells(key: &mut Sealer) -> Vec<Vec<u8>> {
+    let texts = ["", "a%", "ab", "ba"].map(|text| Value::Text(text.into()));
+    let numbers = [0, 7, 7, i32::MAX].map(Value::Int4);
+    let others = [Value::Int8(7), Value::Date(9), Value::Float8(f64::NAN)];
+    let values: Vec<Value> = texts.into_iter().chain(numbers).chain(others).collect();
+    let stored = values.iter().map(|value| key.seal(value)).collect();
+    let mut cells: Vec<Vec<u8>> = stored;
+    cells.push(key.seal_as(&Value::Int4(7), Mode::Derived));
+    cells.push(key.seal_as(&Value::Text("ab".into()), Mode::Derived));
+    let mut broken = cells[4].clone();
+    broken[20] ^= 1;
+    cells.extend([broken, Vec::new()]);
+    cells
+}
+
+/// The answers about each; none where that cell is to be asked about alone.
+fn together(connection: &mut Connection, request: EachRequest<'_>) -> Vec<Option<Vec<u8>>> {
+    let response = call(connection, &Request::Each(request)).unwrap();
+    let Response::Each(answers) = Response::parse(&response).unwrap() else {
+        panic!("no answers about each");
+    };
+    assert_eq!(answers.len(), request.count() as usize);
+    let there = |item: &[u8]| (!item.is_empty()).then(|| item.to_vec());
+    answers.iter().map(there).collect()
+}
+
+/// The answer to a request; none if it is refused.
+fn alone(connection: &mut Connection, request: Request<'_>) -> Option<Vec<u8>> {
+    call(connection, &request).ok()
+}
+
+/// The bytes of the value of a cell that was answered: no two cells of one value are alike.
+fn opened(key: &Sealer, answer: &[u8]) -> Option<Vec<u8>> {
+    match Response::parse(answer).unwrap() {
+        Response::Cell(cell) => {
+            let mut bytes = vec![cell[1]];
+            key.open(cell).encode(&mut bytes);
+            Some(bytes)
+        }
+        Response::Null => None,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn strings(cells: &[Vec<u8>]) -> Vec<&[u8]> {
+    cells.iter().map(Vec::as_slice).collect()
+}
+
+proptest! {
+    #[test]
+    fn each_is_answered_as_if_it_came_alone(
+        operations in subsequence(GRANTED.to_vec(), 0..=GRANTED.len()),
+        chosen in vec(any::<prop::sample::Index>(), 2..40),
+        insensitive: bool,
+    ) {
+        let (mut connection, _, mut key) = alice_with(&engine(false), &operations);
+        let all = cells(&mut key);
+        let several: Vec<Vec<u8>> = chosen.iter().map(|at| at.get(&all).clone()).collect();
+        let lefts = strings(&several);
+        let (probe, collation) = (lefts[0], Collation::C);
+        let compare = |left, right| {
+            Request::Comparison(ComparisonRequest::Compare { collation, left, right })
+        };
+        let c = &mut connection;
+        let to_one: Vec<_> = lefts.iter().map(|left| alone(c, compare(left, probe))).collect();
+        let rights: Vec<&[u8]> = lefts.iter().rev().copied().collect();
+        let pairs = lefts.iter().zip(&rights);
+        let to_another: Vec<_> = pairs.map(|(left, right)| alone(c, compare(left, right))).collect();
+        for (rights, expected) in [(&[probe][..], to_one), (&rights, to_another)] {
+            let (lefts, rights) = (items(&lefts), items(rights));
+            let told = together(c, EachRequest::Compare { collation, lefts, rights });
+            prop_assert_eq!(told, expected);
+        }
+        let insensitive = insensitive.then_some(collation);
+        let like = |text| {
+            Request::Operation(OperationRequest::Like { insensitive, text, pattern: probe })
+        };
+        let expected: Vec<_> = lefts.iter().map(|text| alone(c, like(text))).collect();
+        let asked = EachRequest::Like { insensitive, pattern: probe, texts: items(&lefts) };
+        prop_assert_eq!(together(c, asked), expected);
+    }
+
+    #[test]
+    fn each_row_is_computed_as_if_it_came_alone(
+        operations in subsequence(GRANTED.to_vec(), 0..=GRANTED.len()),
+        chosen in vec(any::<prop::sample::Index>(), 0..40),
+    ) {
+        let (mut connection, _, mut key) = alice_with(&engine(false), &operations);
+        let all = cells(&mut key);
+        let several: Vec<Vec<u8>> = chosen.iter().map(|at| at.get(&all).clone()).collect();
+        let cells = strings(&several);
+        let rows: Vec<&[&[u8]]> = cells.chunks_exact(2).collect();
+        let program = Program::parse(PROGRAM, 2).unwrap();
+        let operands = rows.concat();
+        let told = together(
+            &mut connection,
+            EachRequest::Compute { program, operands: items(&operands) },
+        );
+        for (row, told) in rows.iter().zip(told) {
+            let operands = items(row);
+            let request = Request::Operation(OperationRequest::Compute { program, operands });
+            let expected = alone(&mut connection, request);
+            let values = [told, expected].map(|made| made.map(|made| opened(&key, &made)));
+            prop_assert_eq!(&values[0], &values[1]);
+        }
+    }
+
+    #[test]
+    fn tags_are_equal_where_values_are(
+        granted: bool,
+        chosen in vec(any::<prop::sample::Index>(), 2..40),
+    ) {
+        let operations: &[Operation] = if granted { &[Operation::CompareDerived] } else { &[] };
+        let (mut connection, _, mut key) = alice_with(&engine(false), operations);
+        let all = cells(&mut key);
+        let several: Vec<Vec<u8>> = chosen.iter().map(|at| at.get(&all).clone()).collect();
+        let cells = strings(&several);
+        let tags = together(&mut connection, EachRequest::Tag(items(&cells)));
+        for (cell, tag) in cells.iter().zip(&tags) {
+            let request = Request::Comparison(ComparisonRequest::Hash { seed: 0, cell });
+            let hash = alone(&mut connection, request);
+            // Both begin with a byte for the kind.
+            prop_assert_eq!(tag.as_ref().map(|tag| &tag[1..9]), hash.as_ref().map(|hash| &hash[1..9]));
+        }
+        for (left, a) in cells.iter().zip(&tags) {
+            for (right, b) in cells.iter().zip(&tags) {
+                let collation = Collation::C;
+                let request = Request::Comparison(ComparisonRequest::Compare { collation, left, right });
+                let (Some(a), Some(b), Some(order)) = (a, b, alone(&mut connection, request)) else {
+                    continue;
+                };
+                let alike = left[1] == right[1];
+                let equal = Response::parse(&order) == Ok(Response::Order(std::cmp::Ordering::Equal));
+                prop_assert!(!alike || (a == b) == equal, "{left:?} {right:?}");
+            }
+        }
+    }
+}
+
+/// Without a session nobody is told anything, and each is refused alone.
+#[test]
+fn nothing_is_told_without_a_session() {
+    let (_, _, mut key) = alice_with(&engine(false), &[]);
+    let cell = key.int4(1);
+    let mut stranger = connect(&engine(false), pgseal_evaluator_proto::AttachAs::Client);
+    let tags = together(&mut stranger, EachRequest::Tag(Items::Listed(&[&cell])));
+    assert_eq!(tags, [None]);
+}

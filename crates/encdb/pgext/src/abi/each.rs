@@ -1,0 +1,148 @@
+//! Questions about many cells by one request. A cell that has no answer is to be asked about alone.
+
+use std::ffi::{c_char, c_int};
+
+use pgseal_evaluator_proto::{EachRequest, Items, Program, Refusal, Request, Response};
+
+use super::{list, locale, report, shell, PgsealBytes};
+use crate::shell::Failure;
+
+/// No answer, among orders and truths.
+const UNTOLD: i8 = 2;
+
+/// `PgsealTag`.
+#[repr(C)]
+pub struct PgsealTag {
+    bytes: [u8; 16],
+    told: c_int,
+}
+
+/// `PgsealComputed`.
+#[repr(C)]
+pub struct PgsealComputed {
+    cell: PgsealBytes,
+    told: c_int,
+}
+
+interface! {
+    /// Compares each of many cells with the one at its place, or with the only one.
+    fn pgseal_compare_each(
+        lefts: *const PgsealBytes,
+        nlefts: usize,
+        rights: *const PgsealBytes,
+        nrights: usize,
+        name: *const c_char,
+        orders: *mut i8,
+    ) -> c_int {
+        let lists = list(lefts, nlefts).and_then(|lefts| Ok((lefts, list(rights, nrights)?)));
+        let all = lists.and_then(|(lefts, rights)| Ok((lefts, rights, locale(name)?)));
+        let outcome = all.and_then(|(lefts, rights, collation)| {
+            let request = EachRequest::Compare {
+                collation,
+                lefts: Items::Listed(&lefts),
+                rights: Items::Listed(&rights),
+            };
+            each(request, nlefts, |at, answer| {
+                let order = match answer {
+                    None => UNTOLD,
+                    Some(Response::Order(order)) => order as i8,
+                    Some(_) => return false,
+                };
+                orders.add(at).write(order);
+                true
+            })
+        });
+        report(shell(), outcome)
+    }
+
+    /// Matches each of many texts by LIKE or ILIKE, with the backslash as escape.
+    fn pgseal_like_each(
+        texts: *const PgsealBytes,
+        ntexts: usize,
+        pattern: PgsealBytes,
+        insensitive: c_int,
+        name: *const c_char,
+        truths: *mut i8,
+    ) -> c_int {
+        let both = list(texts, ntexts).and_then(|texts| Ok((texts, locale(name)?)));
+        let outcome = both.and_then(|(texts, collation)| {
+            let request = EachRequest::Like {
+                insensitive: (insensitive != 0).then_some(collation),
+                pattern: pattern.get(),
+                texts: Items::Listed(&texts),
+            };
+            each(request, ntexts, |at, answer| {
+                let truth = match answer {
+                    None => UNTOLD,
+                    Some(Response::Truth(truth)) => i8::from(truth),
+                    Some(_) => return false,
+                };
+                truths.add(at).write(truth);
+                true
+            })
+        });
+        report(shell(), outcome)
+    }
+
+    /// Returns the tags of many cells.
+    fn pgseal_tag_each(cells: *const PgsealBytes, ncells: usize, tags: *mut PgsealTag) -> c_int {
+        let outcome = list(cells, ncells).and_then(|cells| {
+            each(EachRequest::Tag(Items::Listed(&cells)), ncells, |at, answer| {
+                let (bytes, told) = match answer {
+                    None => ([0; 16], 0),
+                    Some(Response::Tag(bytes)) => (bytes, 1),
+                    Some(_) => return false,
+                };
+                tags.add(at).write(PgsealTag { bytes, told });
+                true
+            })
+        });
+        report(shell(), outcome)
+    }
+
+    /// Runs a program for each of many rows. The results lie in the answer, until the next call.
+    fn pgseal_compute_each(
+        program: PgsealBytes,
+        operands: *const PgsealBytes,
+        noperands: usize,
+        nrows: usize,
+        results: *mut PgsealComputed,
+    ) -> c_int {
+        let Ok(program) = Program::parse(program.get(), noperands) else {
+            return report(shell(), Err(Refusal::MalformedRequest.into()));
+        };
+        let outcome = list(operands, noperands.saturating_mul(nrows)).and_then(|operands| {
+            let operands = Items::Listed(&operands);
+            each(EachRequest::Compute { program, operands }, nrows, |at, answer| {
+                let (cell, told) = match answer {
+                    None => (&[][..], 0),
+                    Some(Response::Null) => (&[][..], 1),
+                    Some(Response::Cell(cell)) => (cell, 1),
+                    Some(_) => return false,
+                };
+                results.add(at).write(PgsealComputed { cell: cell.into(), told });
+                true
+            })
+        });
+        report(shell(), outcome)
+    }
+}
+
+/// Asks, and hands over each of exactly so many answers, until `take` finds one of another kind.
+fn each(
+    request: EachRequest<'_>,
+    count: usize,
+    mut take: impl FnMut(usize, Option<Response<'_>>) -> bool,
+) -> Result<(), Failure> {
+    let answers = shell().each(&Request::Each(request))?;
+    if answers.len() != count {
+        return Err(Refusal::MalformedRequest.into());
+    }
+    for (at, item) in answers.iter().enumerate() {
+        let answer = Response::parse_item(item).map_err(Refusal::from)?;
+        if !take(at, answer) {
+            return Err(Refusal::MalformedRequest.into());
+        }
+    }
+    Ok(())
+}

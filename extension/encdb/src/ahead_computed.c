@@ -1,0 +1,226 @@
+/*
+ * ahead_computed.c
+ *	  What is computed of the cells of rows that were read ahead: a program (expression.c) for each row, by one request.
+ *
+ * The operands of a call are columns of the row, or cells that are the same for all rows. Where such a cell changes, the call
+ * asks about its row alone more and more (ahead_answers.c).
+ */
+#include "ahead.h"
+
+#include "executor/executor.h"
+#include "utils/memutils.h"
+
+#define UNASKED		0
+#define THERE		1
+#define IS_NULL		2
+#define UNTOLD		3
+
+struct Computation
+{
+	const FmgrInfo *call;
+	MemoryContext context;		/* of the program and the operands that are no columns */
+	PgsealBytes program;
+	int			noperands;
+	int			column[PGSEAL_MOST_OPERANDS];	/* or -1 */
+	PgsealBytes constant[PGSEAL_MOST_OPERANDS];
+	uint64		batch;
+	uint64		epoch;
+	Asking		asking;
+	uint8		state[MAX_AHEAD];
+	PgsealBytes results[MAX_AHEAD];
+};
+
+static PgsealBytes
+Copy(MemoryContext context, PgsealBytes bytes)
+{
+	return (PgsealBytes) {memcpy(MemoryContextAlloc(context, bytes.len), bytes.data, bytes.len), bytes.len};
+}
+
+/* The node in whose row an argument lies, or NULL */
+static Ahead *
+NodeOfArguments(FunctionCallInfo fcinfo, int first)
+{
+	int			column;
+
+	for (int i = first; i < PG_NARGS(); i++)
+	{
+		Ahead	   *node = PG_ARGISNULL(i) ? NULL : encdb_ahead_node(PG_GETARG_POINTER(i), &column);
+
+		if (node)
+			return node;
+	}
+	return NULL;
+}
+
+static Computation *
+EncdbComputation(Ahead *node, const FmgrInfo *call)
+{
+	MemoryContext query = node->scan.ss.ps.state->es_query_cxt;
+	Computation *site;
+
+	for (int i = 0; i < node->ncomputations; i++)
+		if (node->computations[i]->call == call)
+			return node->computations[i];
+	if (node->ncomputations == MAX_SITES)
+		return NULL;
+	site = MemoryContextAllocZero(query, sizeof(Computation));
+	site->call = call;
+	site->context = AllocSetContextCreate(query, "encdb operands", ALLOCSET_SMALL_SIZES);
+	return node->computations[node->ncomputations++] = site;
+}
+
+/* Which arguments are columns. One that is NULL now may be either */
+static bool
+Define(const Ahead *node, Computation *site, FunctionCallInfo fcinfo, PgsealBytes program, int first)
+{
+	int			column;
+
+	site->batch = 0;
+	site->noperands = 0;
+	MemoryContextReset(site->context);
+	for (int i = first; i < PG_NARGS(); i++)
+	{
+		int			at = site->noperands++;
+
+		if (PG_ARGISNULL(i))
+			return false;
+		site->column[at] = encdb_ahead_node(PG_GETARG_POINTER(i), &column) == node ? column : -1;
+		if (site->column[at] < 0)
+			site->constant[at] = Copy(site->context, CellBytes(PG_GETARG_CELL(i)));
+	}
+	site->program = Copy(site->context, program);
+	site->batch = node->batch;
+	site->epoch = encdb_epoch;
+	memset(site->state, UNASKED, sizeof(site->state));
+	return true;
+}
+
+static bool
+IsColumn(const Ahead *node, int column, FunctionCallInfo fcinfo, int argument)
+{
+	TupleTableSlot *slot = node->scan.ss.ss_ScanTupleSlot;
+
+	if (column >= slot->tts_nvalid || slot->tts_isnull[column] != PG_ARGISNULL(argument))
+		return false;
+	return slot->tts_isnull[column] || slot->tts_values[column] == PG_GETARG_DATUM(argument);
+}
+
+static bool
+IsConstant(PgsealBytes constant, FunctionCallInfo fcinfo, int argument)
+{
+	PgsealBytes there;
+
+	if (PG_ARGISNULL(argument))
+		return false;
+	there = CellBytes(PG_GETARG_CELL(argument));
+	return there.len == constant.len && memcmp(there.data, constant.data, there.len) == 0;
+}
+
+/* Whether the call is the one that was defined, for the row that was given last */
+static bool
+IsDefined(const Ahead *node, const Computation *site, FunctionCallInfo fcinfo, int first)
+{
+	if (site->batch == 0 || site->noperands != PG_NARGS() - first)
+		return false;
+	for (int i = 0; i < site->noperands; i++)
+		if (site->column[i] >= 0 ? !IsColumn(node, site->column[i], fcinfo, first + i)
+			: !IsConstant(site->constant[i], fcinfo, first + i))
+			return false;
+	return true;
+}
+
+/* The operands of a row; false: one is to be fetched first */
+static bool
+OperandsOf(const Ahead *node, const Computation *site, int row, PgsealBytes *operands)
+{
+	bool		is_null;
+
+	for (int i = 0; i < site->noperands; i++)
+	{
+		if (site->column[i] < 0)
+			operands[i] = site->constant[i];
+		else if (!encdb_ahead_cell(node, row, site->column[i], &operands[i], &is_null))
+		{
+			if (!is_null)
+				return false;
+			operands[i] = (PgsealBytes) {NULL, 0};
+		}
+	}
+	return true;
+}
+
+static void
+TakeResult(Ahead *node, Computation *site, int row, PgsealComputed result)
+{
+	site->state[row] = !result.told ? UNTOLD : result.cell.len == 0 ? IS_NULL : THERE;
+	if (site->state[row] == THERE)
+		site->results[row] = Copy(node->context, result.cell);
+}
+
+/* Asks about the rows from the current one on; false: refused */
+static bool
+EncdbComputationAsk(Ahead *node, Computation *site)
+{
+	static PgsealBytes operands[MAX_AHEAD * PGSEAL_MOST_OPERANDS];
+	static PgsealComputed results[MAX_AHEAD];
+	static int	rows[MAX_AHEAD];
+	int			n = 0;
+
+	for (int row = node->current; row < node->nrows; row++)
+		if ((row == node->current || !encdb_ahead_fails(node, row)) &&
+			OperandsOf(node, site, row, operands + n * site->noperands))
+			rows[n++] = row;
+	if (pgseal_compute_each(site->program, operands, site->noperands, n, results) != 0)
+		return false;
+	for (int i = 0; i < n; i++)
+		TakeResult(node, site, rows[i], results[i]);
+	encdb_ahead_asked(node, &site->asking, n);
+	return true;
+}
+
+/* The result for the row that was given last; false: to be asked for alone */
+bool
+encdb_ahead_computed(FunctionCallInfo fcinfo, PgsealBytes program, int first, Datum *result, bool *is_null)
+{
+	Ahead	   *node;
+	Computation *site;
+
+	if (!IsAhead())
+		return false;
+	node = NodeOfArguments(fcinfo, first);
+	site = node ? EncdbComputation(node, fcinfo->flinfo) : NULL;
+	if (site == NULL)
+		return false;
+	if (!IsDefined(node, site, fcinfo, first))
+	{
+		encdb_ahead_judge(&site->asking);
+		if (!Define(node, site, fcinfo, program, first))
+			return false;
+	}
+	else if (site->batch != node->batch || site->epoch != encdb_epoch)
+	{
+		encdb_ahead_judge(&site->asking);
+		memset(site->state, UNASKED, sizeof(site->state));
+		site->batch = node->batch;
+		site->epoch = encdb_epoch;
+	}
+	if (site->state[node->current] == UNASKED && (encdb_ahead_waits(&site->asking) || !EncdbComputationAsk(node, site)))
+		return false;
+	site->asking.nused++;
+	*is_null = site->state[node->current] == IS_NULL;
+	if (site->state[node->current] == THERE)
+		*result = encdb_cell_datum(site->results[node->current]);
+	return site->state[node->current] == THERE || *is_null;
+}
+
+/* The same for one operator or cast, which is never NULL */
+bool
+encdb_ahead_step(FunctionCallInfo fcinfo, uint8 step, Datum *result)
+{
+	const uint8 program[] = {'$', '$', step};
+	int			skip = lengthof(program) - 1 - PG_NARGS();
+	bool		is_null;
+
+	return fcinfo->flinfo && encdb_ahead_computed(fcinfo, (PgsealBytes) {program + skip, sizeof(program) - skip}, 0, result, &is_null) &&
+		!is_null;
+}

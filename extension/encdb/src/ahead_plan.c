@@ -1,0 +1,274 @@
+/*
+ * ahead_plan.c
+ *	  Puts the node that reads rows ahead above scans of tables whose encrypted columns operators are applied to.
+ *
+ * 1. A scan of a table or of an index is replaced by the node above it; the plan is otherwise what PostgreSQL chose. So are
+ *	  the costs: a request is what a comparison without the node would be.
+ * 2. Of the scan's filters the node takes the first that has a cell, and all behind it, in their order, which PostgreSQL chose
+ *	  for the sake of row-level security, too. The scan keeps those before it, and what an index checks.
+ * 3. Scans that are expected to meet a few rows, and those that are begun again for each row of another table, stay as they are.
+ */
+#include "ahead.h"
+
+#include "catalog/pg_class.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/optimizer.h"
+#include "optimizer/paths.h"
+#include "utils/lsyscache.h"
+
+/* Rows that a scan meets at least */
+#define FEWEST_ROWS		16
+
+static set_rel_pathlist_hook_type next_set_rel_pathlist = NULL;
+
+/* What is looked for in expressions: operators on cells of these relations */
+typedef struct Search
+{
+	PlannerInfo *root;
+	Relids		relids;
+	bool		joins;			/* with columns of others alone: filters are looked at by themselves */
+} Search;
+
+/* Whether an expression is, or contains, a column of cells of the relations */
+static bool
+HasColumn(Node *node, const Search *search)
+{
+	List	   *columns = pull_var_clause(node, PVC_RECURSE_AGGREGATES | PVC_RECURSE_WINDOWFUNCS | PVC_RECURSE_PLACEHOLDERS);
+	ListCell   *cell;
+
+	foreach(cell, columns)
+	{
+		Var		   *column = lfirst_node(Var, cell);
+
+		if (bms_is_member(column->varno, search->relids) && encdb_is_of_cells(column->vartype))
+			return true;
+	}
+	return false;
+}
+
+/* The arguments of a call that an operator or function has; NIL of other nodes */
+static List *
+ArgumentsOf(Node *node)
+{
+	switch (nodeTag(node))
+	{
+		case T_OpExpr:
+		case T_DistinctExpr:
+		case T_NullIfExpr:
+			return ((OpExpr *) node)->args;
+		case T_FuncExpr:
+			return ((FuncExpr *) node)->args;
+		case T_ScalarArrayOpExpr:
+			return ((ScalarArrayOpExpr *) node)->args;
+		default:
+			return NIL;
+	}
+}
+
+static bool
+IsLeftOut(Node *node, const Search *search)
+{
+	return search->joins && bms_is_subset(pull_varnos(search->root, node), search->relids);
+}
+
+/* Whether operators or functions are applied to columns of cells. Aggregates collect what they get, and ask by themselves */
+static bool
+IsAppliedTo(Node *node, void *search)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, RestrictInfo))
+		return IsAppliedTo((Node *) ((RestrictInfo *) node)->clause, search);
+	if (IsA(node, Query))
+		return false;
+	if (ArgumentsOf(node) != NIL && HasColumn((Node *) ArgumentsOf(node), search) && !IsLeftOut(node, search))
+		return true;
+	return expression_tree_walker(node, IsAppliedTo, search);
+}
+
+/* Whether groups are made of columns of cells: these are hashed and compared */
+static bool
+AreGrouped(PlannerInfo *root, List *clauses, Search *search)
+{
+	ListCell   *cell;
+
+	foreach(cell, clauses)
+		if (HasColumn(get_sortgroupclause_expr(lfirst(cell), root->parse->targetList), search))
+			return true;
+	return false;
+}
+
+/* Whether the query asks the evaluator about the rows that a scan of the relation gives */
+static bool
+IsAskedAbove(PlannerInfo *root, RelOptInfo *rel)
+{
+	Search		search = {root, bms_union(rel->relids, rel->top_parent_relids)};
+	Search		joins = {root, search.relids, true};
+
+	return IsAppliedTo((Node *) root->parse->jointree, &joins) ||
+		IsAppliedTo((Node *) root->processed_tlist, &search) ||
+		IsAppliedTo(root->parse->havingQual, &search) ||
+		AreGrouped(root, root->parse->groupClause, &search) ||
+		AreGrouped(root, root->parse->distinctClause, &search);
+}
+
+/* Adds the clauses that an index checks */
+static List *
+CheckedByIndex(Path *path, List *checked)
+{
+	ListCell   *cell;
+
+	if (IsA(path, IndexPath))
+		foreach(cell, ((IndexPath *) path)->indexclauses)
+			checked = lappend(checked, lfirst_node(IndexClause, cell)->rinfo);
+	else if (IsA(path, BitmapHeapPath))
+		checked = CheckedByIndex(((BitmapHeapPath *) path)->bitmapqual, checked);
+	else if (IsA(path, BitmapAndPath))
+		foreach(cell, ((BitmapAndPath *) path)->bitmapquals)
+			checked = CheckedByIndex(lfirst(cell), checked);
+	return checked;
+}
+
+/* Whether the filters of a scan ask the evaluator about its rows */
+static bool
+IsAskedByFilters(PlannerInfo *root, RelOptInfo *rel, Path *path)
+{
+	Search		search = {root, rel->relids};
+	List	   *filters = list_difference_ptr(rel->baserestrictinfo, CheckedByIndex(path, NIL));
+
+	return IsAppliedTo((Node *) filters, &search);
+}
+
+/* Whether a clause has a cell of the relation */
+static bool
+HasCell(Node *clause, Index relation)
+{
+	Search		search = {NULL, bms_make_singleton(relation)};
+
+	return HasColumn(clause, &search);
+}
+
+static Plan *
+PlanPath(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, List *clauses, List *plans)
+{
+	CustomScan *node = makeNode(CustomScan);
+	Plan	   *scan = linitial(plans);
+	List	   *kept = NIL;
+	ListCell   *cell;
+
+	foreach(cell, scan->qual)
+	{
+		if (node->scan.plan.qual != NIL || HasCell(lfirst(cell), rel->relid))
+			node->scan.plan.qual = lappend(node->scan.plan.qual, lfirst(cell));
+		else
+			kept = lappend(kept, lfirst(cell));
+	}
+	scan->qual = kept;
+	/* The node takes the row that the scan met */
+	scan->targetlist = NIL;
+	node->scan.plan.targetlist = tlist;
+	node->scan.scanrelid = rel->relid;
+	node->flags = path->flags;
+	node->custom_plans = plans;
+	node->methods = &encdb_ahead_methods;
+	return &node->scan.plan;
+}
+
+static const CustomPathMethods path_methods = {.CustomName = "encdb read ahead",.PlanCustomPath = PlanPath};
+
+/* The part of a table that indexes find */
+static Selectivity
+SelectivityOf(Path *path)
+{
+	if (IsA(path, IndexPath))
+		return ((IndexPath *) path)->indexselectivity;
+	if (IsA(path, BitmapAndPath))
+		return ((BitmapAndPath *) path)->bitmapselectivity;
+	return ((BitmapOrPath *) path)->bitmapselectivity;
+}
+
+/* How many rows a path is expected to meet, before its filters; 0 of one that stays as it is */
+static double
+RowsMet(RelOptInfo *rel, Path *path)
+{
+	if (path->param_info != NULL || path->parent != rel)
+		return 0;
+	switch (path->pathtype)
+	{
+		case T_SeqScan:
+			return rel->tuples;
+		case T_IndexScan:
+			return rel->tuples * SelectivityOf(path);
+		case T_BitmapHeapScan:
+			return rel->tuples * SelectivityOf(((BitmapHeapPath *) path)->bitmapqual);
+		default:
+			return 0;
+	}
+}
+
+static Path *
+Above(RelOptInfo *rel, Path *scan)
+{
+	CustomPath *path = makeNode(CustomPath);
+
+	path->path = *scan;
+	NodeSetTag(path, T_CustomPath);
+	path->path.pathtype = T_CustomScan;
+	path->path.parallel_aware = false;
+	path->flags = CUSTOMPATH_SUPPORT_PROJECTION;
+	path->custom_paths = list_make1(scan);
+	path->methods = &path_methods;
+	return &path->path;
+}
+
+static void
+PutAbove(PlannerInfo *root, RelOptInfo *rel, List *paths, bool asked)
+{
+	ListCell   *cell;
+
+	foreach(cell, paths)
+		if (RowsMet(rel, lfirst(cell)) >= FEWEST_ROWS && (asked || IsAskedByFilters(root, rel, lfirst(cell))))
+			lfirst(cell) = Above(rel, lfirst(cell));
+}
+
+/* A filter without a column becomes a node of its own above the scan, where nobody finds the row that was met */
+static bool
+HasGate(const RelOptInfo *rel)
+{
+	ListCell   *cell;
+
+	foreach(cell, rel->baserestrictinfo)
+		if (lfirst_node(RestrictInfo, cell)->pseudoconstant)
+			return true;
+	return false;
+}
+
+static bool
+IsTable(const RelOptInfo *rel, const RangeTblEntry *rte)
+{
+	return IS_SIMPLE_REL(rel) && rte->rtekind == RTE_RELATION && rte->relkind != RELKIND_FOREIGN_TABLE &&
+		rte->tablesample == NULL && rel->fdwroutine == NULL;
+}
+
+static void
+EncdbAheadPaths(PlannerInfo *root, RelOptInfo *rel, Index index, RangeTblEntry *rte)
+{
+	bool		asked;
+
+	if (next_set_rel_pathlist)
+		next_set_rel_pathlist(root, rel, index, rte);
+	if (!encdb_read_ahead || encdb_evaluator != EVALUATOR_ISOLATED || !IsTable(rel, rte) || HasGate(rel))
+		return;
+	asked = IsAskedAbove(root, rel);
+	PutAbove(root, rel, rel->pathlist, asked);
+	PutAbove(root, rel, rel->partial_pathlist, asked);
+}
+
+void
+encdb_ahead_init(void)
+{
+	/* Parallel workers know the node by its name */
+	RegisterCustomScanMethods(&encdb_ahead_methods);
+	next_set_rel_pathlist = set_rel_pathlist_hook;
+	set_rel_pathlist_hook = EncdbAheadPaths;
+}

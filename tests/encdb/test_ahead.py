@@ -1,0 +1,242 @@
+#!/usr/bin/env python3
+"""Scans that read rows ahead: they give what scans without do, row for row and error for error, by a fraction of the requests."""
+
+import re
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from confidential import TOOLS, Confidential  # noqa: E402
+from pgseal_test import main  # noqa: E402
+from waiting import eventually  # noqa: E402
+
+ROWS = 2000
+# Columns that are NULL, long (outside their row), dropped, and added with a default behind the rows.
+TABLES = f"""
+SELECT encdb.dek_generate(encdb.default_keyname()) IS NOT NULL;
+CREATE TABLE rows (id int PRIMARY KEY, gone int, k enc_int4, t enc_text, n enc_int4, d enc_date);
+INSERT INTO rows SELECT g, g, encdb.enc_int4_encrypt(g * 7 % 100), encdb.enc_text_encrypt('text ' || g % 50 || repeat('x', CASE WHEN g % 97 = 0 THEN 9000 ELSE 0 END)),
+    CASE WHEN g % 3 > 0 THEN encdb.enc_int4_encrypt(g % 7) END, encdb.enc_date_encrypt(date '2026-01-01' + g % 365) FROM generate_series(1, {ROWS}) g;
+ALTER TABLE rows DROP COLUMN gone; ALTER TABLE rows ADD COLUMN late int DEFAULT 5;
+CREATE INDEX ON rows (k);
+CREATE TABLE few (f enc_int4, name text);
+INSERT INTO few SELECT encdb.enc_int4_encrypt(g * 10), 'few ' || g FROM generate_series(1, 40) g;
+CREATE TABLE parted (id int, k enc_int4) PARTITION BY RANGE (id);
+CREATE TABLE parted_1 PARTITION OF parted FOR VALUES FROM (0) TO (1000); CREATE TABLE parted_2 PARTITION OF parted FOR VALUES FROM (1000) TO (5000);
+INSERT INTO parted SELECT id, k FROM rows;
+CREATE FUNCTION next_of(c enc_int4) RETURNS bigint LANGUAGE sql AS $$SELECT count(*) FROM rows WHERE k > c$$;
+ANALYZE rows; ANALYZE few; ANALYZE parted;
+"""
+CELLS = {"five": "int4_encrypt(5)", "fifty": "int4_encrypt(50)", "ninety": "int4_encrypt(90)", "pattern": "text_encrypt('%9x%')", "two": "int4_encrypt(2)",
+         "pattern_two": "text_encrypt('TEXT 1_')"}
+SAME = [
+    "SELECT count(*), sum(id) FROM rows WHERE k = :'five'",
+    "SELECT count(*), sum(id) FROM rows WHERE k <> :'five' AND k >= :'fifty' AND :'ninety' > k",
+    "SELECT count(*), sum(id) FROM rows WHERE NOT (k BETWEEN :'five' AND :'fifty') OR n = :'two'",
+    "SELECT count(*), sum(id) FROM rows WHERE n IS NULL OR n < :'two' OR n = k",
+    "SELECT count(*), sum(id) FROM rows WHERE n < k AND late = 5",
+    "SELECT count(*), sum(id) FROM rows WHERE k IN (:'five', :'fifty', :'ninety')",
+    "SELECT count(*), sum(id) FROM rows WHERE k NOT IN (:'five', :'fifty', :'ninety')",
+    "SELECT count(*), sum(id) FROM rows WHERE n IS DISTINCT FROM :'two'",
+    "SELECT count(*), sum(id) FROM rows WHERE t LIKE :'pattern'",
+    "SELECT count(*), sum(id) FROM rows WHERE t NOT LIKE :'pattern' AND t ILIKE :'pattern_two'",
+    "SELECT count(*), sum(id) FROM rows WHERE t LIKE :'pattern' COLLATE \"C\" AND random() >= 0",
+    "SELECT count(*), min(id), max(id) FROM rows GROUP BY n ORDER BY 1, 2, 3",
+    "SELECT count(*) FROM (SELECT DISTINCT k, n FROM rows) x",
+    "SELECT count(*) FROM (SELECT n FROM rows UNION SELECT f FROM few) x",
+    "SELECT count(*), sum(id), min(name) FROM rows JOIN few ON k = f",
+    "SELECT count(*), sum(id) FROM rows WHERE k IN (SELECT f FROM few)",
+    "SELECT count(*), sum(id) FROM rows WHERE NOT EXISTS (SELECT FROM few WHERE f = k)",
+    "SELECT count(*), sum(id), count(f) FROM rows LEFT JOIN few ON k = f AND n < f",
+    "SELECT count(*), count(f) FROM few FULL JOIN rows ON k = f",
+    "SELECT sum(x) FROM (SELECT next_of(f) AS x FROM few WHERE f < :'fifty') y",
+    "SELECT count(*), sum(id) FROM rows WHERE encdb.decrypt(k + n * k) > 100",
+    "SELECT encdb.decrypt(sum(k * n - k)), encdb.decrypt(sum(CASE WHEN k < :'fifty' THEN k + :'two' ELSE n END)) FROM rows",
+    "SELECT id, encdb.decrypt(k + n), encdb.decrypt(- n), encdb.decrypt(n::enc_text || t) FROM rows WHERE id % 50 = 0 ORDER BY id",
+    "SELECT sum(id) FROM rows WHERE d + :'two'::enc_int4 > (SELECT max(d) FROM rows)",
+    "SELECT ctid, tableoid::regclass, xmin = 0::text::xid, id, late FROM rows WHERE k = :'five' ORDER BY id LIMIT 9",
+    "SELECT tableoid::regclass, count(*), sum(id) FROM parted WHERE k < :'fifty' GROUP BY 1 ORDER BY 1",
+    "SELECT count(*) FROM rows r, LATERAL (SELECT FROM few WHERE f > k OR f = n LIMIT 3) x",
+    "SELECT count(*) FROM rows r WHERE k = (SELECT max(f) FROM few WHERE f <= r.k)",
+    "WITH RECURSIVE up(k, step) AS (SELECT k, 0 FROM rows WHERE id = 1 UNION SELECT f, step + 1 FROM up, few WHERE f > k AND step < 2) SELECT count(*) FROM up",
+    "UPDATE rows SET n = k WHERE k > :'fifty' AND n = :'two' RETURNING id, late",
+    "UPDATE parted SET id = id + 2000 WHERE k = :'five' RETURNING tableoid::regclass, id",
+    "DELETE FROM rows WHERE k = :'five' OR t LIKE :'pattern' RETURNING id",
+    "DELETE FROM rows USING few WHERE k = f AND n = :'two' RETURNING id, name",
+    "MERGE INTO rows USING few ON k = f WHEN MATCHED AND n = :'two' THEN DELETE WHEN MATCHED THEN UPDATE SET late = 6; "
+    "SELECT count(*), count(n), sum(late) FROM rows",
+    "INSERT INTO few SELECT k, 'copied' FROM rows WHERE k > :'ninety' RETURNING name",
+    "SELECT count(*), sum(id) FROM (SELECT id, k FROM rows WHERE k < :'fifty' FOR UPDATE) x",
+]
+
+
+class Ahead(Confidential):
+    maxDiff = None
+
+    def isolated(self, conf=""):
+        server = self.server(form="isolated", socket=self.evaluator().socket, conf=f"max_parallel_workers_per_gather = 0\nautovacuum = off\n{conf}")
+        self.as_owner(server, TABLES)
+        return server
+
+    def cells(self):
+        return "".join(f"SELECT encdb.enc_{made[:-1]}, '|postgres|postgres|') AS {name} \\gset\n" for name, made in CELLS.items())
+
+    def both(self, server, statements, setup=""):
+        """What each of these statements gives with and without, in a transaction that is rolled back, and the requests of both."""
+        answers = []
+        for way in ["on", "off"]:
+            sql = self.cells() + f"SET encdb.read_ahead = {way};\n{setup}"
+            for statement in statements:
+                sql += f"BEGIN;\nSELECT encdb.requests() AS before \\gset\n\\echo answer\n{statement};\n\\echo requests\nSELECT encdb.requests() - :before;\nROLLBACK;\n"
+            parts = re.findall(r"^answer\n(.*?)^requests\n(\d+)$", self.as_owner(server, sql), re.M | re.S)
+            self.assertEqual(len(parts), len(statements))
+            answers.append(parts)
+        return [(ahead[0], alone[0], int(ahead[1]), int(alone[1])) for ahead, alone in zip(*answers)]
+
+    def assert_same(self, server, statements, setup=""):
+        for statement, (ahead, alone, _, _) in zip(statements, self.both(server, statements, setup)):
+            with self.subTest(statement=statement, setup=setup):
+                self.assertEqual(ahead, alone)
+                self.assertNotEqual(alone, "")
+
+    def test_statements_give_the_same(self):
+        server = self.isolated()
+        self.assert_same(server, SAME)
+        for setup in ["SET enable_hashjoin = off; SET enable_hashagg = off;", "SET enable_hashjoin = off; SET enable_mergejoin = off;", "SET enable_seqscan = off;",
+                      "SET work_mem = '64kB';", "SET jit = on; SET jit_above_cost = 0;",
+                      "SET max_parallel_workers_per_gather = 2; SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0;"]:
+            self.assert_same(server, SAME, setup)
+
+    def test_one_request_asks_about_many_rows(self):
+        server = self.isolated()
+        # 16, 32, 64, 128, and 256 rows from then on.
+        batches = 4 + -(-(ROWS - 240) // 256)
+        counted = {
+            "SELECT count(*) FROM rows WHERE n = k OR n < k": 2 * batches,
+            "SELECT count(*) FROM rows WHERE d < d": batches,
+            "SELECT count(*) FROM rows WHERE n <> :'five'": batches,
+            "SELECT count(*) FROM (SELECT n FROM rows GROUP BY n) x": batches,
+        }
+        for statement, (_, _, ahead, alone) in zip(counted, self.both(server, counted)):
+            with self.subTest(statement=statement):
+                # A few before it is seen that another question tells more.
+                self.assertLessEqual(ahead, counted[statement] + 4)
+                self.assertGreaterEqual(alone, ROWS // 2)
+        # A query that is content with its first row reads 16.
+        [(_, _, ahead, _)] = self.both(server, ["SELECT id FROM rows WHERE n < :'five' LIMIT 1"])
+        self.assertEqual(ahead, 1)
+
+    def test_rows_that_a_filter_drops_are_not_asked_about(self):
+        server = self.isolated()
+        told = self.as_owner(server, self.cells() + "EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF) SELECT sum(id) FROM rows WHERE n = :'two' AND t LIKE :'pattern'")
+        asked = int(re.search(r"Cells Asked: (\d+)", told)[1])
+        with_n = ROWS * 2 // 3
+        self.assertLess(asked, with_n + ROWS // 4, told)
+        self.assertGreaterEqual(asked, with_n, told)
+
+    def test_the_plan_says_so_where_it_pays(self):
+        server = self.isolated()
+        node = "encdb read ahead"
+        plans = {
+            "SELECT count(*) FROM rows WHERE n = :'two'": True,
+            "SELECT count(*) FROM rows WHERE k < :'fifty' AND n = :'two'": True,
+            "SELECT n FROM rows GROUP BY n": True,
+            # An index answers, nobody asks, or an aggregate asks by itself.
+            "SELECT id FROM rows WHERE k = :'two' ORDER BY k": False,
+            "SELECT k FROM rows WHERE id < 1000": False,
+            "SELECT sum(n) FROM rows": False,
+            "SELECT k FROM rows WHERE id = 7 AND n = :'two'": False,
+        }
+        for statement, shown in plans.items():
+            with self.subTest(statement=statement):
+                plan = self.as_owner(server, self.cells() + "SET enable_seqscan = off;\nEXPLAIN " + statement)
+                self.assertEqual(node in plan, shown, plan)
+        off = "SET encdb.read_ahead = off;\nEXPLAIN SELECT count(*) FROM rows WHERE n = :'two'"
+        self.assertNotIn(node, self.as_owner(server, self.cells() + off))
+        inline = self.server("inline")
+        self.as_owner(inline, TABLES)
+        self.assertNotIn(node, self.as_owner(inline, self.cells() + "EXPLAIN SELECT count(*) FROM rows WHERE n = :'two'"))
+
+    def test_cursors(self):
+        server = self.isolated()
+        query = "SELECT id FROM rows WHERE n < :'five' AND id < 90"
+        fetches = "FETCH 3 FROM c; FETCH 1 FROM c; SELECT 1; FETCH 2 FROM c;"
+        self.assert_same(server, [
+            f"DECLARE c CURSOR FOR {query}; {fetches} FETCH ALL FROM c",
+            f"DECLARE c SCROLL CURSOR FOR {query}; {fetches} FETCH BACKWARD 4 FROM c; FETCH LAST FROM c; FETCH ABSOLUTE 5 FROM c",
+            f"DECLARE c CURSOR WITH HOLD FOR {query}; {fetches}",
+            f"DECLARE c CURSOR FOR {query} FOR UPDATE; {fetches} UPDATE rows SET late = 8 WHERE CURRENT OF c RETURNING id; SELECT id FROM rows WHERE late = 8",
+            f"DECLARE c CURSOR FOR {query}; {fetches} DELETE FROM rows WHERE CURRENT OF c RETURNING id; FETCH 2 FROM c",
+        ])
+
+    def test_a_row_that_changed_meanwhile_is_looked_at_again(self):
+        """By the filters that the node took and by those that it left to the scan."""
+        server = self.isolated()
+        server.psql("CREATE TABLE changed (id int)")
+        found = {}
+        for way in ["on", "off"]:
+            first, second = server.session(), server.session()
+            for session in first, second:
+                session.stdin.write(self.opening() + self.cells() + f"SET encdb.read_ahead = {way};\n")
+            first.stdin.write("BEGIN; UPDATE rows SET n = :'five' WHERE id = 2; UPDATE rows SET late = 0 WHERE id = 16; UPDATE rows SET late = late WHERE id = 23;"
+                              "INSERT INTO changed VALUES (1);\n\\echo changed\n")
+            eventually(lambda: "changed" in first.stdout.readline())
+            second.stdin.write("UPDATE rows SET late = 7 WHERE late = 5 AND n = :'two' AND id < 40 RETURNING id;\n\\echo done\n")
+            waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+            eventually(lambda: server.psql(waits) == "1")
+            first.stdin.write("COMMIT;\n")
+            found[way] = [int(line) for line in iter(lambda: second.stdout.readline().strip(), "done") if line.isdigit()]
+            server.end_sessions()
+            self.as_owner(server, self.cells() + "UPDATE rows SET n = :'two' WHERE id = 2; UPDATE rows SET late = 5")
+        self.assertEqual(sorted(found["on"]), sorted(found["off"]))
+        self.assertNotIn(2, found["on"])
+        self.assertNotIn(16, found["on"])
+        self.assertIn(23, found["on"])
+
+    def test_an_answer_ends_with_its_session(self):
+        """Rows that were read ahead and asked about in a session are refused like others when it has ended."""
+        server = self.isolated()
+        sql = self.cells() + "BEGIN; DECLARE c CURSOR FOR SELECT id FROM rows WHERE n < :'five'; FETCH 1 FROM c;\n"
+        told = self.as_owner(server, sql + "SET encdb.socket = '/nowhere'; FETCH 1 FROM c;", error="does not answer")
+        self.assertIn("does not answer", told)
+
+    def test_row_level_security_keeps_its_order(self):
+        """A function that tells what it sees is not called on rows that a policy hides."""
+        server = self.isolated()
+        server.psql("CREATE ROLE reader; GRANT SELECT ON rows TO reader; ALTER TABLE rows ENABLE ROW LEVEL SECURITY;"
+                    "CREATE POLICY equal ON rows FOR SELECT TO reader USING (k = n);"
+                    "CREATE FUNCTION tell(id int) RETURNS bool LANGUAGE plpgsql COST 0.0001 AS $$BEGIN RAISE WARNING 'saw %', id; RETURN true; END$$")
+        sql = "SET ROLE reader;\nSET client_min_messages = error; SELECT count(*) FROM rows;\nSET client_min_messages = warning;\n"
+        seen = {}
+        for way in ["on", "off"]:
+            done = self.as_owner(server, f"SET encdb.read_ahead = {way};\n\\o /dev/null\n{sql}SELECT id FROM rows WHERE tell(id);\n\\o\nSELECT 'kept ' || count(*) FROM rows WHERE k = n;")
+            seen[way] = re.search(r"kept (\d+)", done)[1]
+        self.assertEqual(seen["on"], seen["off"])
+        plan = self.as_owner(server, "SET ROLE reader;\nEXPLAIN (COSTS OFF) SELECT id FROM rows WHERE tell(id)")
+        self.assertRegex(plan, r"encdb read ahead.*\n\s*Filter: \(\(k = n\) AND tell\(id\)\)", plan)
+
+    def test_no_row_is_refused_for_the_sake_of_another(self):
+        """A cell that is damaged raises its error when its row is reached, and no earlier."""
+        server = self.isolated()
+        cell = self.as_owner(server, "SELECT k FROM rows WHERE id = 1")
+        # Two bytes by the same bit, so that the check byte stays right.
+        damaged = cell[:-4] + "".join(f"{int(cell[at:at + 2], 16) ^ 1:02x}" for at in [len(cell) - 4, len(cell) - 2])
+        self.as_owner(server, f"ALTER TABLE rows DROP CONSTRAINT rows_pkey; DROP INDEX rows_k_idx; UPDATE rows SET k = '{damaged}' WHERE id = 12")
+        for statement in ["SELECT id FROM rows WHERE k < :'ninety' AND id <> 12", "SELECT id FROM rows WHERE k < :'ninety' LIMIT 5",
+                          "SELECT count(*) FROM rows WHERE n = :'two' AND id <> 12 AND k < :'ninety'"]:
+            self.assert_same(server, [statement])
+        for statement in ["SELECT count(*) FROM rows WHERE k < :'ninety'", "SELECT count(*) FROM rows GROUP BY k", "SELECT count(*) FROM rows JOIN few ON k = f",
+                          "SELECT sum(k + k) FROM rows"]:
+            with self.subTest(statement=statement):
+                self.assertIn("not authentic", self.as_owner(server, self.cells() + statement, error="not authentic"))
+
+    def test_rights_are_asked_for_each_row(self):
+        """LIKE and arithmetic need their grants however they are asked."""
+        server = self.isolated()
+        for statement in ["SELECT count(*) FROM rows WHERE t LIKE t", "SELECT count(k + k) FROM rows", "SELECT count(*) FROM rows WHERE k + k > k"]:
+            with self.subTest(statement=statement):
+                self.assertIn("granted", self.as_owner(server, statement, operations="none", error="has not granted"))
+
+
+if __name__ == "__main__":
+    main(__file__, TOOLS)
