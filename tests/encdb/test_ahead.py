@@ -49,6 +49,11 @@ SAME = [
     "SELECT count(*), sum(id) FROM rows WHERE NOT EXISTS (SELECT FROM few WHERE f = k)",
     "SELECT count(*), sum(id), count(f) FROM rows LEFT JOIN few ON k = f AND n < f",
     "SELECT count(*), count(f) FROM few FULL JOIN rows ON k = f",
+    "SELECT name, encdb.decrypt(sum(k * f - n)), count(*) FROM rows JOIN few ON k = f GROUP BY name ORDER BY name",
+    "SELECT encdb.decrypt(f), count(*), encdb.decrypt(sum(CASE WHEN n < :'five' THEN k + f END)) FROM rows LEFT JOIN few ON k = f GROUP BY f ORDER BY 1",
+    "SELECT DISTINCT encdb.decrypt(k + f) AS x FROM rows JOIN few ON k = f ORDER BY x",
+    "UPDATE rows SET n = k + f FROM few WHERE k = f AND id < 300 RETURNING id, encdb.decrypt(n), name",
+    "SELECT id, encdb.decrypt(k + f) FROM rows JOIN few ON k = f WHERE id < 200 ORDER BY id FOR UPDATE OF rows",
     "SELECT sum(x) FROM (SELECT next_of(f) AS x FROM few WHERE f < :'fifty') y",
     "SELECT count(*), sum(id) FROM rows WHERE encdb.decrypt(k + n * k) > 100",
     "SELECT encdb.decrypt(sum(k * n - k)), encdb.decrypt(sum(CASE WHEN k < :'fifty' THEN k + :'two' ELSE n END)) FROM rows",
@@ -96,7 +101,9 @@ class Ahead(Confidential):
     def assert_same(self, server, statements, setup=""):
         for statement, (ahead, alone, _, _) in zip(statements, self.both(server, statements, setup)):
             with self.subTest(statement=statement, setup=setup):
-                self.assertEqual(ahead, alone)
+                # Without an order, a node more may be reason for another plan.
+                ordered = "ORDER BY" in statement or "CURSOR" in statement
+                self.assertEqual(*(answer if ordered else sorted(answer.splitlines()) for answer in (ahead, alone)))
                 self.assertNotEqual(alone, "")
 
     def test_statements_give_the_same(self):
@@ -141,6 +148,7 @@ class Ahead(Confidential):
             "SELECT count(*) FROM rows WHERE n = :'two'": True,
             "SELECT count(*) FROM rows WHERE k < :'fifty' AND n = :'two'": True,
             "SELECT n FROM rows GROUP BY n": True,
+            "SELECT n FROM rows JOIN few ON id = length(name) GROUP BY n": True,
             # An index answers, nobody asks, or an aggregate asks by itself.
             "SELECT id FROM rows WHERE k = :'two' ORDER BY k": False,
             "SELECT k FROM rows WHERE id < 1000": False,

@@ -70,6 +70,10 @@ class Requests(Confidential):
             # Sorts of one column alone, and of more.
             "SELECT k FROM numbers ORDER BY k": 1,
             "SELECT k, g FROM numbers ORDER BY k": 1,
+            # Sorts inside aggregates, whose values are compared for equality afterwards.
+            "SELECT count(DISTINCT k) FROM numbers": 1,
+            "SELECT g % 3, count(DISTINCT k) FROM numbers GROUP BY 1": 3,
+            "SELECT mode() WITHIN GROUP (ORDER BY k) FROM numbers": 1,
             # Operators one on another are one request for 16, 32 and 64 rows. PostgreSQL copies the first row of a group, which is asked alone.
             "SELECT sum((k + k) * k - k) FROM numbers WHERE g <= 100": 1 + 3 + 1,
             "SELECT k + k + k::enc_int8 FROM numbers WHERE g <= 100": 3,

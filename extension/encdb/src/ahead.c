@@ -61,13 +61,14 @@ EncdbAheadBegin(CustomScanState *scan, EState *estate, int eflags)
 {
 	Ahead	   *node = (Ahead *) scan;
 	CustomScan *plan = (CustomScan *) scan->ss.ps.plan;
-	TupleDesc	columns = RelationGetDescr(scan->ss.ss_currentRelation);
+	TupleDesc	columns = scan->ss.ss_ScanTupleSlot->tts_tupleDescriptor;
+	int			source = plan->scan.scanrelid > 0 ? (int) plan->scan.scanrelid : INDEX_VAR;
 
 	node->child = ExecInitNode(linitial(plan->custom_plans), estate, eflags);
 	scan->custom_ps = list_make1(node->child);
-	/* Copies of a table's rows, with their system columns: PostgreSQL has taken them for values alone */
+	/* Copies of rows, a table's with their system columns: PostgreSQL has taken them for values alone */
 	ExecInitScanTupleSlot(estate, &scan->ss, columns, &TTSOpsHeapTuple);
-	ExecAssignScanProjectionInfoWithVarno(&scan->ss, plan->scan.scanrelid);
+	ExecAssignScanProjectionInfoWithVarno(&scan->ss, source);
 	scan->ss.ps.qual = ExecInitQual(plan->scan.plan.qual, &scan->ss.ps);
 	node->context = AllocSetContextCreate(estate->es_query_cxt, "encdb read ahead", ALLOCSET_DEFAULT_SIZES);
 	node->tags = palloc0(columns->natts * sizeof(ColumnTags *));
@@ -86,8 +87,9 @@ EncdbAheadRead(Ahead *node)
 
 	if (TupIsNull(slot))
 		return NULL;
-	/* What a scan gives is made of the row that it met, which is here, in a recheck for row locks, too */
-	slot = node->child->ps_ExprContext->ecxt_scantuple;
+	/* A scan's output is made of the row that it met, which is here, in a recheck for row locks, too */
+	if (((CustomScan *) node->scan.ss.ps.plan)->scan.scanrelid > 0)
+		slot = node->child->ps_ExprContext->ecxt_scantuple;
 	old = MemoryContextSwitchTo(node->context);
 	row = ExecCopySlotHeapTuple(slot);
 	MemoryContextSwitchTo(old);

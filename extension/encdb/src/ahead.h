@@ -82,6 +82,7 @@ typedef struct Asking
 } Asking;
 
 /* ahead_answers.c */
+extern bool encdb_is_equality(const FmgrInfo *call);
 extern void encdb_ahead_judge(Asking *asking);
 extern bool encdb_ahead_waits(Asking *asking);
 extern void encdb_ahead_asked(Ahead *node, Asking *asking, int ncells);

@@ -276,8 +276,8 @@ EncdbAheadLater(Cell *left, Cell *right, int *column, bool *is_right)
 	return other;
 }
 
-static bool
-IsEquality(const FmgrInfo *call)
+bool
+encdb_is_equality(const FmgrInfo *call)
 {
 	return call->fn_addr == encdb_eq || call->fn_addr == encdb_ne;
 }
@@ -299,7 +299,7 @@ encdb_ahead_order(const FmgrInfo *call, Cell *left, Cell *right, const char *loc
 	if (node == NULL)
 		return false;
 	site = EncdbAheadSite(node, call, column, is_right);
-	if (IsEquality(call) && (site == NULL || site->varies || encdb_ahead_has_tag(node, column)))
+	if (encdb_is_equality(call) && (site == NULL || site->varies || encdb_ahead_has_tag(node, column)))
 	{
 		if (!encdb_ahead_equal(left, right, &equal))
 			return false;

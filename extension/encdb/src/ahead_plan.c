@@ -1,9 +1,10 @@
 /*
  * ahead_plan.c
- *	  Puts the node that reads rows ahead above scans of tables whose encrypted columns operators are applied to.
+ *	  Puts the node that reads rows ahead above scans of tables, and above the joins of a query, where operators are applied to
+ *	  their encrypted columns.
  *
- * 1. A scan of a table or of an index is replaced by the node above it; the plan is otherwise what PostgreSQL chose. So are
- *	  the costs: a request is what a comparison without the node would be.
+ * 1. A scan, or the last join, is replaced by the node above it; the plan is otherwise what PostgreSQL chose. So are the costs:
+ *	  a request is what a comparison without the node would be.
  * 2. Of the scan's filters the node takes the first that has a cell, and all behind it, in their order, which PostgreSQL chose
  *	  for the sake of row-level security, too. The scan keeps those before it, and what an index checks.
  * 3. Scans that are expected to meet a few rows, and those that are begun again for each row of another table, stay as they are.
@@ -20,6 +21,7 @@
 #define FEWEST_ROWS		16
 
 static set_rel_pathlist_hook_type next_set_rel_pathlist = NULL;
+static set_join_pathlist_hook_type next_set_join_pathlist = NULL;
 
 /* What is looked for in expressions: operators on cells of these relations */
 typedef struct Search
@@ -98,18 +100,25 @@ AreGrouped(PlannerInfo *root, List *clauses, Search *search)
 	return false;
 }
 
-/* Whether the query asks the evaluator about the rows that a scan of the relation gives */
+/* Whether what is computed and grouped of the rows of all tables asks the evaluator */
 static bool
-IsAskedAbove(PlannerInfo *root, RelOptInfo *rel)
+IsAskedInTheEnd(PlannerInfo *root, Relids relids)
 {
-	Search		search = {root, bms_union(rel->relids, rel->top_parent_relids)};
-	Search		joins = {root, search.relids, true};
+	Search		search = {root, relids};
 
-	return IsAppliedTo((Node *) root->parse->jointree, &joins) ||
-		IsAppliedTo((Node *) root->processed_tlist, &search) ||
+	return IsAppliedTo((Node *) root->processed_tlist, &search) ||
 		IsAppliedTo(root->parse->havingQual, &search) ||
 		AreGrouped(root, root->parse->groupClause, &search) ||
 		AreGrouped(root, root->parse->distinctClause, &search);
+}
+
+/* Whether joins of a relation ask the evaluator about its rows */
+static bool
+IsAskedByJoins(PlannerInfo *root, Relids relids)
+{
+	Search		search = {root, relids, true};
+
+	return IsAppliedTo((Node *) root->parse->jointree, &search);
 }
 
 /* Adds the clauses that an index checks */
@@ -148,8 +157,22 @@ HasCell(Node *clause, Index relation)
 	return HasColumn(clause, &search);
 }
 
+/* A join's rows are what its output is */
 static Plan *
-PlanPath(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, List *clauses, List *plans)
+PlanJoin(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, List *clauses, List *plans)
+{
+	CustomScan *node = makeNode(CustomScan);
+
+	node->scan.plan.targetlist = tlist;
+	node->custom_scan_tlist = copyObject(((Plan *) linitial(plans))->targetlist);
+	node->flags = path->flags;
+	node->custom_plans = plans;
+	node->methods = &encdb_ahead_methods;
+	return &node->scan.plan;
+}
+
+static Plan *
+PlanScan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, List *clauses, List *plans)
 {
 	CustomScan *node = makeNode(CustomScan);
 	Plan	   *scan = linitial(plans);
@@ -174,7 +197,8 @@ PlanPath(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, List
 	return &node->scan.plan;
 }
 
-static const CustomPathMethods path_methods = {.CustomName = "encdb read ahead",.PlanCustomPath = PlanPath};
+static const CustomPathMethods scan_methods = {.CustomName = "encdb read ahead",.PlanCustomPath = PlanScan};
+static const CustomPathMethods join_methods = {.CustomName = "encdb read ahead",.PlanCustomPath = PlanJoin};
 
 /* The part of a table that indexes find */
 static Selectivity
@@ -207,7 +231,7 @@ RowsMet(RelOptInfo *rel, Path *path)
 }
 
 static Path *
-Above(RelOptInfo *rel, Path *scan)
+Above(Path *scan, const CustomPathMethods *methods)
 {
 	CustomPath *path = makeNode(CustomPath);
 
@@ -217,7 +241,7 @@ Above(RelOptInfo *rel, Path *scan)
 	path->path.parallel_aware = false;
 	path->flags = CUSTOMPATH_SUPPORT_PROJECTION;
 	path->custom_paths = list_make1(scan);
-	path->methods = &path_methods;
+	path->methods = methods;
 	return &path->path;
 }
 
@@ -228,7 +252,7 @@ PutAbove(PlannerInfo *root, RelOptInfo *rel, List *paths, bool asked)
 
 	foreach(cell, paths)
 		if (RowsMet(rel, lfirst(cell)) >= FEWEST_ROWS && (asked || IsAskedByFilters(root, rel, lfirst(cell))))
-			lfirst(cell) = Above(rel, lfirst(cell));
+			lfirst(cell) = Above(lfirst(cell), &scan_methods);
 }
 
 /* A filter without a column becomes a node of its own above the scan, where nobody finds the row that was met */
@@ -253,15 +277,44 @@ IsTable(const RelOptInfo *rel, const RangeTblEntry *rte)
 static void
 EncdbAheadPaths(PlannerInfo *root, RelOptInfo *rel, Index index, RangeTblEntry *rte)
 {
+	Relids		relids;
 	bool		asked;
 
 	if (next_set_rel_pathlist)
 		next_set_rel_pathlist(root, rel, index, rte);
 	if (!encdb_read_ahead || encdb_evaluator != EVALUATOR_ISOLATED || !IsTable(rel, rte) || HasGate(rel))
 		return;
-	asked = IsAskedAbove(root, rel);
+	relids = bms_union(rel->relids, rel->top_parent_relids);
+	asked = IsAskedByJoins(root, relids) || (bms_is_subset(root->all_baserels, relids) && IsAskedInTheEnd(root, relids));
 	PutAbove(root, rel, rel->pathlist, asked);
 	PutAbove(root, rel, rel->partial_pathlist, asked);
+}
+
+static void
+PutAboveJoins(List *paths)
+{
+	ListCell   *cell;
+
+	foreach(cell, paths)
+	{
+		Path	   *path = lfirst(cell);
+
+		if (!IsA(path, CustomPath) && path->param_info == NULL && path->rows >= FEWEST_ROWS)
+			lfirst(cell) = Above(path, &join_methods);
+	}
+}
+
+/* Called for each way to make a join; earlier ones are covered */
+static void
+EncdbAheadJoins(PlannerInfo *root, RelOptInfo *joined, RelOptInfo *outer, RelOptInfo *inner, JoinType type, JoinPathExtraData *extra)
+{
+	if (next_set_join_pathlist)
+		next_set_join_pathlist(root, joined, outer, inner, type, extra);
+	if (!encdb_read_ahead || encdb_evaluator != EVALUATOR_ISOLATED || IS_OTHER_REL(joined) ||
+		!bms_is_subset(root->all_baserels, joined->relids) || !IsAskedInTheEnd(root, joined->relids))
+		return;
+	PutAboveJoins(joined->pathlist);
+	PutAboveJoins(joined->partial_pathlist);
 }
 
 void
@@ -271,4 +324,6 @@ encdb_ahead_init(void)
 	RegisterCustomScanMethods(&encdb_ahead_methods);
 	next_set_rel_pathlist = set_rel_pathlist_hook;
 	set_rel_pathlist_hook = EncdbAheadPaths;
+	next_set_join_pathlist = set_join_pathlist_hook;
+	set_join_pathlist_hook = EncdbAheadJoins;
 }

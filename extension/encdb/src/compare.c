@@ -15,6 +15,18 @@ encdb_locale_of(Cell *cell, Oid collation)
 	return encdb_locale(collation);
 }
 
+/* For equality, from the sort whose rows are read; any order but 0 is as good. False: it does not know */
+static bool
+EqualBySort(const FmgrInfo *call, Cell *left, Cell *right, int *order)
+{
+	bool		equal;
+
+	if (!encdb_is_equality(call) || !encdb_sort_equal(left, right, &equal))
+		return false;
+	*order = equal ? 0 : 1;
+	return true;
+}
+
 /* False: refused, and the library knows why. `call` is an operator's, and else NULL */
 static bool
 TryCompare(const FmgrInfo *call, Cell *left, Cell *right, Oid collation, int *order)
@@ -25,7 +37,7 @@ TryCompare(const FmgrInfo *call, Cell *left, Cell *right, Oid collation, int *or
 		return false;
 	if (encdb_btree_compare(left, right, locale, order))
 		return true;
-	if (call && encdb_ahead_order(call, left, right, locale, order))
+	if (call && (EqualBySort(call, left, right, order) || encdb_ahead_order(call, left, right, locale, order)))
 		return true;
 	if (likely(pgseal_compare(CellBytes(left), CellBytes(right), locale, order) == 0))
 		return true;

@@ -6,10 +6,9 @@
  * equal values. An aggregate with DISTINCT, mode and dense_rank WITHIN GROUP
  * compare the abbreviated keys of what their sort gave back, and would find no two
  * equal. Those sort bare datums if they have one argument, else tuples. A sort does
- * not say whom it is for, so while such a query is open no sort of that kind
- * numbers cells in this backend: they are compared in full. So are they until the
- * end of the transaction that loads the library: its queries may have started
- * before.
+ * not say whom it is for, so while such a query is open sorts of that kind give all
+ * cells one key in this backend (sort_content.c). So do they until the end of the
+ * transaction that loads the library: its queries may have started before.
  */
 #include "encdb.h"
 

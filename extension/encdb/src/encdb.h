@@ -10,6 +10,7 @@
 #include "access/xact.h"
 #include "fmgr.h"
 #include "nodes/nodes.h"
+#include "utils/sortsupport.h"
 #if PG_VERSION_NUM >= 160000
 #include "varatt.h"
 #endif
@@ -162,6 +163,10 @@ extern Datum encdb_gt(PG_FUNCTION_ARGS);
 extern Datum encdb_ge(PG_FUNCTION_ARGS);
 extern const char *encdb_locale_of(Cell *cell, Oid collation);
 extern int	encdb_compare(Cell *left, Cell *right, Oid collation);
+
+/* sort_content.c */
+extern bool encdb_sort_equal(Cell *left, Cell *right, bool *equal);
+extern void encdb_sort_by_content(SortSupport ssup, const char *locale);
 
 /* rank.c */
 extern bool encdb_rank(const PgsealBytes *cells, int ncells, const char *locale, uint32 *ranks);

@@ -225,9 +225,14 @@ encdb_sortsupport(PG_FUNCTION_ARGS)
 	if (OidIsValid(ssup->ssup_collation))
 		locale = encdb_locale(ssup->ssup_collation);
 	/* Sorts of bare datums have no attribute */
-	if (encdb_evaluator == EVALUATOR_ISOLATED && !encdb_keys_are_read(ssup->ssup_attno > 0))
-		UseRanks(ssup, locale);
-	else if (encdb_evaluator == EVALUATOR_INLINE && !locale)
+	if (encdb_evaluator == EVALUATOR_ISOLATED)
+	{
+		if (encdb_keys_are_read(ssup->ssup_attno > 0))
+			encdb_sort_by_content(ssup, locale);
+		else
+			UseRanks(ssup, locale);
+	}
+	else if (!locale)
 		UsePrefixes(ssup);
 	PG_RETURN_VOID();
 }

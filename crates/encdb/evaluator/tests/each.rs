@@ -3,6 +3,8 @@
 
 mod common;
 
+use std::cmp::Ordering;
+
 use common::*;
 use pgseal_cell::grant::Operation;
 use pgseal_cell::Mode;
@@ -90,7 +92,8 @@ proptest! {
         let to_one: Vec<_> = lefts.iter().map(|left| alone(c, compare(left, probe))).collect();
         let rights: Vec<&[u8]> = lefts.iter().rev().copied().collect();
         let pairs = lefts.iter().zip(&rights);
-        let to_another: Vec<_> = pairs.map(|(left, right)| alone(c, compare(left, right))).collect();
+        let pairs = pairs.map(|(left, right)| compare(left, right));
+        let to_another: Vec<_> = pairs.map(|request| alone(c, request)).collect();
         for (rights, expected) in [(&[probe][..], to_one), (&rights, to_another)] {
             let (lefts, rights) = (items(&lefts), items(rights));
             let told = together(c, EachRequest::Compare { collation, lefts, rights });
@@ -145,17 +148,19 @@ proptest! {
             let request = Request::Comparison(ComparisonRequest::Hash { seed: 0, cell });
             let hash = alone(&mut connection, request);
             // Both begin with a byte for the kind.
-            prop_assert_eq!(tag.as_ref().map(|tag| &tag[1..9]), hash.as_ref().map(|hash| &hash[1..9]));
+            let halves = [&tag, &hash].map(|answer| answer.as_ref().map(|bytes| &bytes[1..9]));
+            prop_assert_eq!(halves[0], halves[1]);
         }
         for (left, a) in cells.iter().zip(&tags) {
             for (right, b) in cells.iter().zip(&tags) {
                 let collation = Collation::C;
-                let request = Request::Comparison(ComparisonRequest::Compare { collation, left, right });
-                let (Some(a), Some(b), Some(order)) = (a, b, alone(&mut connection, request)) else {
+                let compare = ComparisonRequest::Compare { collation, left, right };
+                let order = alone(&mut connection, Request::Comparison(compare));
+                let (Some(a), Some(b), Some(order)) = (a, b, order) else {
                     continue;
                 };
                 let alike = left[1] == right[1];
-                let equal = Response::parse(&order) == Ok(Response::Order(std::cmp::Ordering::Equal));
+                let equal = Response::parse(&order) == Ok(Response::Order(Ordering::Equal));
                 prop_assert!(!alike || (a == b) == equal, "{left:?} {right:?}");
             }
         }

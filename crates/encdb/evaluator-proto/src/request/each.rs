@@ -34,7 +34,8 @@ pub enum EachRequest<'a> {
     Compute {
         /// The program.
         program: Program<'a>,
-        /// The operands of the first row, then those of the second, and so on; an empty one is NULL.
+        /// The operands of the first row, then those of the second, and so on. An empty one is
+        /// NULL.
         operands: Items<'a>,
     },
 }
